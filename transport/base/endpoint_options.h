@@ -1,0 +1,53 @@
+// What both ends of the transport can be told.
+
+#ifndef VERBENA_TRANSPORT_BASE_ENDPOINT_OPTIONS_H_
+#define VERBENA_TRANSPORT_BASE_ENDPOINT_OPTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "transport/base/limits.h"
+
+namespace verbena::transport {
+
+struct EndpointOptions {
+  // The device to use: "soft" for the software device, else the name of an RDMA
+  // device ("mlx5_0", "rxe0"). Empty: the environment variable VERBENA_DEVICE
+  // if that is set, else a client takes the RDMA device that routes to the
+  // server's address and the software device when there is none, and a server
+  // listens on all.
+  std::string device;
+
+  // Largest message, in bytes, that this side accepts, and that it sends.
+  // At most kMaxMessageBytes.
+  uint64_t max_receive_message_bytes = kDefaultMaxMessageBytes;
+  uint64_t max_send_message_bytes = kDefaultMaxMessageBytes;
+
+  // Client: how many bytes of arenas one connection may grow to. Calls wait
+  // while they are all in use. Must hold the largest request and the largest
+  // reply at the same time.
+  uint64_t max_arena_bytes = uint64_t{512} << 20;
+
+  // Server: how many bytes of registered memory a poller may use on one device
+  // for large requests and replies. Calls wait while they are all in use.
+  uint64_t max_bulk_bytes = uint64_t{512} << 20;
+
+  // How long a poller that finds nothing spins before it arms its completion
+  // queues and sleeps.
+  absl::Duration spin_budget = absl::Microseconds(50);
+
+  // Client: how long setting up a connection may take.
+  absl::Duration connect_timeout = absl::Seconds(5);
+
+  // A side that has heard nothing for `keepalive_time` sends a PING; when
+  // nothing comes for `keepalive_timeout` after that, the peer is dead and every
+  // call ends with UNAVAILABLE.
+  absl::Duration keepalive_time = absl::Seconds(10);
+  absl::Duration keepalive_timeout = absl::Seconds(10);
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_BASE_ENDPOINT_OPTIONS_H_

@@ -1,0 +1,96 @@
+// Every limit of the transport, with its cause. Depths are sums of named terms.
+
+#ifndef VERBENA_TRANSPORT_BASE_LIMITS_H_
+#define VERBENA_TRANSPORT_BASE_LIMITS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace verbena::transport {
+
+// --- Messages --------------------------------------------------------------
+
+// Bytes of one eager slot: the largest SEND, header included. 8 KiB holds the
+// common 4 KiB page with its message around it.
+inline constexpr uint32_t kSlotBytes = 8192;
+
+// A frame at most this long is posted inline where the device allows it, so that
+// it needs no registered slot to be read from later.
+inline constexpr uint32_t kInlineBytesWanted = 220;
+
+// Largest message either side accepts unless its options say otherwise. The wire
+// could carry 4 GiB; this bounds what one call may make a peer allocate.
+inline constexpr uint64_t kDefaultMaxMessageBytes = uint64_t{64} << 20;
+
+// Largest value that the limit above can be set to: lengths on the wire have 32
+// bits, and half of that keeps every sum of two lengths in range.
+inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 31;
+
+// Metadata of one call, in bytes. gRPC's default too.
+inline constexpr uint32_t kMaxMetadataBytes = 8192 / 4;
+
+// Longest status message sent to a peer; longer ones are cut. Fits every frame
+// beside its header.
+inline constexpr uint32_t kMaxStatusMessageBytes = 2048;
+
+// --- Credits ---------------------------------------------------------------
+
+// Credited frames that one side may send before the peer grants more.
+inline constexpr uint32_t kCredits = 64;
+
+// Credits that new requests leave alone, so that a CANCEL, a LEASE or an ARENA
+// frame finds one.
+inline constexpr uint32_t kReservedCredits = 4;
+
+// Frames that need no credit, because each kind has a hard bound on how many of
+// them can be unprocessed at once.
+inline constexpr uint32_t kControlReceives = 2    // GRANT: one a half window.
+                                             + 1  // PING
+                                             + 1  // PONG
+                                             + 1  // GOAWAY
+                                             + 1;  // BYE
+
+// Receives that must be posted for one connection so that no SEND of a correct
+// peer can meet an empty shared receive queue (an RNR NAK costs milliseconds).
+inline constexpr uint32_t kReceivesPerConnection = kCredits + kControlReceives;
+
+// --- Calls -----------------------------------------------------------------
+
+// Calls that one connection may have open, those in quarantine included. Bounds
+// what a server keeps for one client.
+inline constexpr uint32_t kMaxOpenCalls = 256;
+
+// --- Arenas and bulk transfers ---------------------------------------------
+
+// Arenas that a client may offer on one connection. Each is larger than the one
+// before, so sixteen reach any size; the server keeps a descriptor for each.
+inline constexpr uint32_t kMaxArenas = 16;
+
+// The arena whose address travels in the CM private data.
+inline constexpr uint64_t kFirstArenaBytes = uint64_t{1} << 20;
+
+// Bytes of one RDMA READ or WRITE. Small enough for every device's max_msg_sz
+// (rxe: 8 MiB) and for large calls to take turns, large enough to cost nothing.
+inline constexpr uint32_t kBulkChunkBytes = uint32_t{1} << 20;
+
+// READs and WRITEs that one connection keeps posted.
+inline constexpr uint32_t kBulkDepth = 16;
+
+// READs in flight at the device that we ask the connection manager for.
+inline constexpr uint8_t kReadDepth = 16;
+
+// --- Queues ----------------------------------------------------------------
+
+// Frames posted and not known to be complete.
+inline constexpr uint32_t kFrameDepth = kCredits + kControlReceives;
+
+inline constexpr uint32_t kSendQueueDepth = kFrameDepth + kBulkDepth;
+
+// One frame in so many is signalled. Unsignalled sends complete silently, so two
+// signalled ones must fit, or the queue can fill with nothing to announce it.
+inline constexpr uint32_t kSignalInterval = 16;
+static_assert(kFrameDepth >= 2 * kSignalInterval);
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_BASE_LIMITS_H_

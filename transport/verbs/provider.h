@@ -1,0 +1,25 @@
+// One RDMA provider: the verbs, the connection manager and what the two promise.
+//
+// There are two: SystemProvider() (libibverbs and librdmacm, in
+// system_provider.h) and SoftProvider() (user space, in transport/soft). A third
+// that wraps either one and fails on a plan has its place here too. Nothing above
+// transport/verbs can tell them apart but by the data in this struct.
+
+#ifndef VERBENA_TRANSPORT_VERBS_PROVIDER_H_
+#define VERBENA_TRANSPORT_VERBS_PROVIDER_H_
+
+#include "transport/verbs/cm_ops.h"
+#include "transport/verbs/verbs_ops.h"
+
+namespace verbena::transport {
+
+// Immutable, and lives as long as the process.
+struct Provider {
+  const char* name;  // "system" or "soft", for messages.
+  VerbsOps verbs;
+  CmOps cm;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_VERBS_PROVIDER_H_
