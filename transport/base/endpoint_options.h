@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "transport/base/limits.h"
 
@@ -42,11 +43,14 @@ struct EndpointOptions {
   absl::Duration connect_timeout = absl::Seconds(5);
 
   // A side that has heard nothing for `keepalive_time` sends a PING; when
-  // nothing comes for `keepalive_timeout` after that, the peer is dead and every
-  // call ends with UNAVAILABLE.
+  // nothing comes for `keepalive_timeout` after that, the peer is dead and
+  // every call ends with UNAVAILABLE.
   absl::Duration keepalive_time = absl::Seconds(10);
   absl::Duration keepalive_timeout = absl::Seconds(10);
 };
+
+// OK, or INVALID_ARGUMENT with what is wrong.
+absl::Status CheckOptions(const EndpointOptions& options);
 
 }  // namespace verbena::transport
 

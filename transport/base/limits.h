@@ -14,12 +14,12 @@ namespace verbena::transport {
 // common 4 KiB page with its message around it.
 inline constexpr uint32_t kSlotBytes = 8192;
 
-// A frame at most this long is posted inline where the device allows it, so that
-// it needs no registered slot to be read from later.
+// A frame at most this long is posted inline where the device allows it, so
+// that it needs no registered slot to be read from later.
 inline constexpr uint32_t kInlineBytesWanted = 220;
 
-// Largest message either side accepts unless its options say otherwise. The wire
-// could carry 4 GiB; this bounds what one call may make a peer allocate.
+// Largest message either side accepts unless its options say otherwise. The
+// wire could carry 4 GiB; this bounds what one call may make a peer allocate.
 inline constexpr uint64_t kDefaultMaxMessageBytes = uint64_t{64} << 20;
 
 // Largest value that the limit above can be set to: lengths on the wire have 32
@@ -44,10 +44,10 @@ inline constexpr uint32_t kReservedCredits = 4;
 
 // Frames that need no credit, because each kind has a hard bound on how many of
 // them can be unprocessed at once.
-inline constexpr uint32_t kControlReceives = 2    // GRANT: one a half window.
-                                             + 1  // PING
-                                             + 1  // PONG
-                                             + 1  // GOAWAY
+inline constexpr uint32_t kControlReceives = 2     // GRANT: one a half window.
+                                             + 1   // PING
+                                             + 1   // PONG
+                                             + 1   // GOAWAY
                                              + 1;  // BYE
 
 // Receives that must be posted for one connection so that no SEND of a correct
@@ -60,6 +60,10 @@ inline constexpr uint32_t kReceivesPerConnection = kCredits + kControlReceives;
 // what a server keeps for one client.
 inline constexpr uint32_t kMaxOpenCalls = 256;
 
+// Connections that one poller serves on one device. Bounds its queues, which a
+// device allocates when they are made.
+inline constexpr uint32_t kMaxConnectionsPerPoller = 256;
+
 // --- Arenas and bulk transfers ---------------------------------------------
 
 // Arenas that a client may offer on one connection. Each is larger than the one
@@ -68,6 +72,9 @@ inline constexpr uint32_t kMaxArenas = 16;
 
 // The arena whose address travels in the CM private data.
 inline constexpr uint64_t kFirstArenaBytes = uint64_t{1} << 20;
+
+// What a server registers for bulk transfers to begin with.
+inline constexpr uint64_t kFirstBulkRegionBytes = uint64_t{1} << 20;
 
 // Bytes of one RDMA READ or WRITE. Small enough for every device's max_msg_sz
 // (rxe: 8 MiB) and for large calls to take turns, large enough to cost nothing.
@@ -79,6 +86,11 @@ inline constexpr uint32_t kBulkDepth = 16;
 // READs in flight at the device that we ask the connection manager for.
 inline constexpr uint8_t kReadDepth = 16;
 
+// Attempts that a SEND makes when the peer has no receive posted. With credits
+// that never happens; a peer that is out of step loses its connection, not our
+// time.
+inline constexpr uint8_t kRnrRetries = 3;
+
 // --- Queues ----------------------------------------------------------------
 
 // Frames posted and not known to be complete.
@@ -86,8 +98,9 @@ inline constexpr uint32_t kFrameDepth = kCredits + kControlReceives;
 
 inline constexpr uint32_t kSendQueueDepth = kFrameDepth + kBulkDepth;
 
-// One frame in so many is signalled. Unsignalled sends complete silently, so two
-// signalled ones must fit, or the queue can fill with nothing to announce it.
+// One frame in so many is signalled. Unsignalled sends complete silently, so
+// two signalled ones must fit, or the queue can fill with nothing to announce
+// it.
 inline constexpr uint32_t kSignalInterval = 16;
 static_assert(kFrameDepth >= 2 * kSignalInterval);
 

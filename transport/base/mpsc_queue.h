@@ -12,8 +12,8 @@ struct MpscNode {
   MpscNode* mpsc_next = nullptr;
 };
 
-// An intrusive, lock-free queue of T, which derives from MpscNode. The queue owns
-// nothing; an element must stay alive until the consumer has taken it.
+// An intrusive, lock-free queue of T, which derives from MpscNode. The queue
+// owns nothing; an element must stay alive until the consumer has taken it.
 //
 // Push() from any thread; TakeAll() from one thread at a time.
 template <typename T>
@@ -29,9 +29,8 @@ class MpscQueue {
     MpscNode* head = head_.load(std::memory_order_relaxed);
     do {
       element->mpsc_next = head;
-    } while (!head_.compare_exchange_weak(head, element,
-                                          std::memory_order_seq_cst,
-                                          std::memory_order_relaxed));
+    } while (!head_.compare_exchange_weak(
+        head, element, std::memory_order_seq_cst, std::memory_order_relaxed));
     return head == nullptr;
   }
 

@@ -89,9 +89,15 @@ absl::Status ResolverError(absl::string_view host, int error) {
 
 absl::StatusOr<std::vector<SocketAddress>> SocketAddress::Resolve(
     absl::string_view text) {
+  return Resolve(text, 0);
+}
+
+absl::StatusOr<std::vector<SocketAddress>> SocketAddress::Resolve(
+    absl::string_view text, int resolver_flags) {
   ASSIGN_OR_RETURN(const HostAndPort parts, Split(text));
   addrinfo hints = {};
   hints.ai_family = AF_UNSPEC;
+  hints.ai_flags = resolver_flags;
   hints.ai_socktype =
       SOCK_STREAM;  // One result an address, not one a protocol.
   addrinfo* list = nullptr;
@@ -114,6 +120,13 @@ absl::StatusOr<SocketAddress> SocketAddress::Parse(absl::string_view text) {
   for (const SocketAddress& address : addresses) {
     if (address.family() == AF_INET) return address;
   }
+  return addresses.front();
+}
+
+absl::StatusOr<SocketAddress> SocketAddress::ParseNumeric(
+    absl::string_view text) {
+  ASSIGN_OR_RETURN(const std::vector<SocketAddress> addresses,
+                   Resolve(text, AI_NUMERICHOST));
   return addresses.front();
 }
 

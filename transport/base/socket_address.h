@@ -34,6 +34,9 @@ class SocketAddress {
   // none. For places that can use only one, such as an address to listen on.
   static absl::StatusOr<SocketAddress> Parse(absl::string_view text);
 
+  // Parse(text) for an address in digits: never asks a name server.
+  static absl::StatusOr<SocketAddress> ParseNumeric(absl::string_view text);
+
   // Of any other family than AF_INET and AF_INET6, or null: no address.
   static SocketAddress FromSockaddr(const sockaddr* address);
 
@@ -73,6 +76,9 @@ class SocketAddress {
     sockaddr_in v4;
     sockaddr generic;
   };
+
+  static absl::StatusOr<std::vector<SocketAddress>> Resolve(
+      absl::string_view text, int resolver_flags);
 
   Storage storage_;  // By generic.sa_family; all zero when empty.
 };

@@ -42,6 +42,12 @@ TEST(SocketAddressTest, ResolvesHostNames) {
   }
 }
 
+TEST(SocketAddressTest, ResolvesNoNameWhenOnlyDigitsWillDo) {
+  EXPECT_FALSE(SocketAddress::ParseNumeric("localhost:1").ok());
+  EXPECT_EQ(SocketAddress::ParseNumeric("[::1]:1")->ToString(), "[::1]:1");
+  EXPECT_EQ(SocketAddress::ParseNumeric("1.2.3.4:1")->ToString(), "1.2.3.4:1");
+}
+
 TEST(SocketAddressTest, SaysWhichHostIsUnknown) {
   const auto address = SocketAddress::Parse("no-such-host.invalid:1");
   ASSERT_FALSE(address.ok());

@@ -1,0 +1,59 @@
+#include "transport/base/endpoint_options.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+
+namespace verbena::transport {
+namespace {
+
+absl::Status CheckPositive(absl::Duration value, const char* name) {
+  if (value > absl::ZeroDuration()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, " must be positive, not ", absl::FormatDuration(value)));
+}
+
+absl::Status CheckMessageLimit(uint64_t bytes, const char* name) {
+  if (bytes > 0 && bytes <= kMaxMessageBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, " must be from 1 to ", kMaxMessageBytes, ", not ", bytes));
+}
+
+// Memory comes in powers of two, so a message may take up to twice its size.
+absl::Status CheckMemory(uint64_t bytes, uint64_t message, const char* name) {
+  const uint64_t least =
+      std::max(std::max(kFirstArenaBytes, kFirstBulkRegionBytes),
+               std::bit_ceil(message));
+  if (bytes >= least) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, " is ", bytes, ", too little for a message of ",
+                   message, " bytes: at least ", least, " are needed"));
+}
+
+}  // namespace
+
+absl::Status CheckOptions(const EndpointOptions& options) {
+  for (const absl::Status& status :
+       {CheckMessageLimit(options.max_receive_message_bytes,
+                          "max_receive_message_bytes"),
+        CheckMessageLimit(options.max_send_message_bytes,
+                          "max_send_message_bytes"),
+        CheckMemory(options.max_arena_bytes, options.max_send_message_bytes,
+                    "max_arena_bytes"),
+        CheckMemory(options.max_arena_bytes, options.max_receive_message_bytes,
+                    "max_arena_bytes"),
+        CheckMemory(options.max_bulk_bytes, options.max_receive_message_bytes,
+                    "max_bulk_bytes"),
+        CheckPositive(options.connect_timeout, "connect_timeout"),
+        CheckPositive(options.keepalive_time, "keepalive_time"),
+        CheckPositive(options.keepalive_timeout, "keepalive_timeout")}) {
+    if (!status.ok()) return status;
+  }
+  if (options.spin_budget < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("spin_budget must not be negative");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,66 @@
+#include "transport/connection/bulk_transfers.h"
+
+#include <algorithm>
+
+#include "transport/base/check.h"
+#include "transport/base/limits.h"
+
+namespace verbena::transport {
+
+BulkTransfer* BulkTransfers::Acquire() {
+  if (spare_ == nullptr) {
+    all_.push_back(std::make_unique<BulkTransfer>());
+    return all_.back().get();
+  }
+  BulkTransfer* const transfer = spare_;
+  spare_ = transfer->next;
+  *transfer = BulkTransfer();
+  return transfer;
+}
+
+void BulkTransfers::Start(BulkTransfer* transfer) {
+  CHECK_GT(transfer->bytes, 0u);
+  Append(transfer);
+}
+
+void BulkTransfers::Append(BulkTransfer* transfer) {
+  transfer->next = nullptr;
+  (front_ == nullptr ? front_ : back_->next) = transfer;
+  back_ = transfer;
+}
+
+BulkTransfer* BulkTransfers::TakeFront() {
+  BulkTransfer* const transfer = front_;
+  front_ = transfer->next;
+  transfer->next = nullptr;
+  return transfer;
+}
+
+absl::Status BulkTransfers::PostChunk(SendQueue& queue,
+                                      BulkTransfer* transfer) {
+  BulkChunk chunk;
+  chunk.local = transfer->local + transfer->posted_bytes;
+  chunk.lkey = transfer->lkey;
+  chunk.bytes =
+      std::min(kBulkChunkBytes, transfer->bytes - transfer->posted_bytes);
+  chunk.remote = transfer->remote.address + transfer->posted_bytes;
+  chunk.rkey = transfer->remote.rkey;
+  transfer->posted_bytes += chunk.bytes;
+  ++transfer->chunks_in_flight;
+  return queue.PostBulk(transfer->opcode, chunk, transfer);
+}
+
+bool BulkTransfers::ChunkDone(BulkTransfer* transfer) {
+  --transfer->chunks_in_flight;
+  return transfer->chunks_in_flight == 0 &&
+         transfer->posted_bytes == transfer->bytes;
+}
+
+void BulkTransfers::Release(BulkTransfer* transfer) {
+  CHECK_EQ(transfer->chunks_in_flight, 0u);
+  transfer->hold.Reset();
+  transfer->next = spare_;
+  spare_ = transfer;
+}
+
+}  // namespace verbena::transport

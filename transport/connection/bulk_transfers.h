@@ -1,0 +1,82 @@
+// The READs and WRITEs of one connection, in fair turns.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_BULK_TRANSFERS_H_
+#define VERBENA_TRANSPORT_CONNECTION_BULK_TRANSFERS_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "transport/connection/send_queue.h"
+#include "transport/memory/buffer_pool.h"
+#include "transport/wire/remote_arenas.h"
+
+namespace verbena::transport {
+
+// One READ or WRITE of any length, cut into chunks.
+struct BulkTransfer {
+  ibv_wr_opcode opcode = IBV_WR_RDMA_READ;
+  uint8_t* local = nullptr;
+  uint32_t lkey = 0;
+  RemoteArenas::RemoteRange remote;
+  uint32_t bytes = 0;
+  void* owner = nullptr;  // For whoever started it; may be set to null.
+  Buffer hold;            // Memory that must stay until the last chunk is done.
+
+  uint32_t posted_bytes = 0;
+  uint32_t chunks_in_flight = 0;
+  BulkTransfer* next = nullptr;  // In the round, or among the spare ones.
+};
+
+// Posts chunks of all transfers in turn, as far as the send queue has room, so
+// a large call holds up no other. Transfers are recycled: nothing is allocated
+// once there have been as many at once as there ever will be.
+//
+// Not thread-safe: confined to the poller's role. Destroyed after the queue
+// pair.
+class BulkTransfers {
+ public:
+  // A transfer to fill in; then Start() it.
+  BulkTransfer* Acquire();
+  void Start(BulkTransfer* transfer);
+
+  // Posts what fits. Calls `posted(transfer)` for each whose last chunk is out.
+  // Returns the error of the device, after which the connection is lost.
+  template <typename Posted>
+  absl::Status Pump(SendQueue& queue, Posted posted) {
+    while (front_ != nullptr && queue.HasBulkSlot()) {
+      BulkTransfer* const transfer = TakeFront();
+      if (absl::Status status = PostChunk(queue, transfer); !status.ok()) {
+        return status;
+      }
+      if (transfer->posted_bytes < transfer->bytes) {
+        Append(transfer);
+      } else {
+        posted(transfer);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // A chunk of `transfer`, the tag of its completion, is done. Returns whether
+  // it was the last; the caller then calls Release().
+  bool ChunkDone(BulkTransfer* transfer);
+  void Release(BulkTransfer* transfer);
+
+ private:
+  BulkTransfer* TakeFront();
+  void Append(BulkTransfer* transfer);
+  static absl::Status PostChunk(SendQueue& queue, BulkTransfer* transfer);
+
+  std::vector<std::unique_ptr<BulkTransfer>> all_;
+  BulkTransfer* spare_ = nullptr;
+  BulkTransfer* front_ = nullptr;  // The round: transfers with chunks to post.
+  BulkTransfer* back_ = nullptr;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_BULK_TRANSFERS_H_

@@ -1,0 +1,77 @@
+// One call as the client's transport sees it.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_CLIENT_CALL_H_
+#define VERBENA_TRANSPORT_CONNECTION_CLIENT_CALL_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+namespace verbena::transport {
+
+// What the server answered. Views point into memory that is the transport's
+// again when OnResponse() returns.
+struct CallResponse {
+  absl::StatusCode code = absl::StatusCode::kOk;
+  absl::Span<const uint8_t> status_message;
+  absl::Span<const uint8_t> metadata;  // Trailing.
+  absl::Span<const uint8_t> message;   // Empty when `code` is an error.
+};
+
+// Implemented by the layer above. Owned by it too, and alive from
+// ClientConnection::Start() until OnResponse() or OnFailed() has been entered;
+// exactly one of the two is called, once. All methods are called with the
+// poller's role held; they may start further calls, and may destroy this
+// object.
+class ClientCall {
+ public:
+  struct Request {
+    uint64_t method_id = 0;
+    // When the call ends with DEADLINE_EXCEEDED, on this host's clock. The
+    // server learns the time that remains.
+    absl::Time deadline = absl::InfiniteFuture();
+    uint32_t metadata_bytes = 0;  // At most kMaxMetadataBytes.
+    uint64_t message_bytes = 0;   // Serialised size.
+    // How long the reply may become, if the caller has an idea: it saves a
+    // round trip for replies that do not fit an eager slot.
+    uint64_t reply_hint_bytes = 0;
+  };
+
+  const Request& request() const { return request_; }
+
+  // Writes the metadata, then the message: exactly request().metadata_bytes +
+  // request().message_bytes to `out`. Called at most once, when room is found;
+  // not at all if the call fails before.
+  virtual void WriteRequest(uint8_t* out) = 0;
+
+  virtual void OnResponse(const CallResponse& response) = 0;
+
+  // The transport ended the call: DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE
+  // (the connection is gone), RESOURCE_EXHAUSTED (too large).
+  virtual void OnFailed(const absl::Status& status) = 0;
+
+ protected:
+  ClientCall() = default;
+  ~ClientCall() = default;
+
+  Request request_;  // To be filled before Start().
+
+ private:
+  friend class ClientCallQueue;
+  friend class ClientSession;
+
+  // The call's slot in its session, or one of the two below.
+  static constexpr uint32_t kIdle = UINT32_MAX;
+  static constexpr uint32_t kQueued = UINT32_MAX - 1;
+  uint32_t slot_ = kIdle;
+
+  ClientCall* next_ = nullptr;  // In the queue of calls that wait for room.
+  ClientCall* previous_ = nullptr;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_CLIENT_CALL_H_

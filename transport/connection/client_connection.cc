@@ -1,0 +1,186 @@
+#include "transport/connection/client_connection.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
+#include "transport/base/limits.h"
+#include "transport/base/status_macros.h"
+#include "transport/wire/hello.h"
+
+namespace verbena::transport {
+namespace {
+
+// Waits for the event that ends a step of connecting, of `id` alone.
+absl::StatusOr<CmEvent> AwaitStep(CmWatcher& watcher, const CmId& id,
+                                  rdma_cm_event_type expected,
+                                  const std::string& peer,
+                                  absl::Time deadline) {
+  while (true) {
+    ASSIGN_OR_RETURN(std::optional<CmEvent> event,
+                     watcher.channel().WaitEvent(std::max(
+                         deadline - absl::Now(), absl::ZeroDuration())));
+    if (!event.has_value()) {
+      if (absl::Now() < deadline) continue;
+      return absl::UnavailableError(
+          absl::StrCat("connecting to ", peer, " timed out while waiting for ",
+                       CmEventName(expected)));
+    }
+    if (event->id != id.get()) continue;
+    if (event->type == expected) return *std::move(event);
+    if (event->type == RDMA_CM_EVENT_REJECTED &&
+        event->status == kRejectByApplication) {
+      const absl::StatusOr<Reject> reject = DecodeReject(event->private_data());
+      if (reject.ok()) return RejectStatus(*reject);
+      return absl::FailedPreconditionError(
+          absl::StrCat(peer,
+                       " refused the connection, but not as a Verbena "
+                       "server does: ",
+                       reject.status().message()));
+    }
+    RETURN_IF_ERROR(CmEventStatus(*event, peer));
+  }
+}
+
+absl::Status CheckDevice(const std::string& wanted, const std::string& found,
+                         const std::string& peer) {
+  if (wanted.empty() || wanted == found) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the route to ", peer, " goes through the device ", found,
+                   ", not through ", wanted, " as was asked for"));
+}
+
+PeerLimits OwnLimits(const EndpointOptions& options) {
+  PeerLimits limits;
+  limits.slot_bytes = kSlotBytes;
+  limits.credits = kCredits;
+  limits.max_open_calls = kMaxOpenCalls;
+  limits.max_receive_message_bytes =
+      static_cast<uint32_t>(options.max_receive_message_bytes);
+  return limits;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ClientConnection>> ClientConnection::Connect(
+    const Provider& provider, const base::SocketAddress& address,
+    const EndpointOptions& options) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  ASSIGN_OR_RETURN(std::unique_ptr<Poller> poller, Poller::Create());
+  ASSIGN_OR_RETURN(EventChannel channel, EventChannel::Create(provider));
+  std::unique_ptr<ClientConnection> connection = absl::WrapUnique(
+      new ClientConnection(std::move(poller), std::move(channel)));
+  CHECK(connection->poller_->TryAcquireRole());
+  const absl::Status status = connection->Establish(provider, address, options);
+  connection->poller_->ReleaseRole();
+  if (!status.ok()) return status;
+  return connection;
+}
+
+ClientConnection::ClientConnection(std::unique_ptr<Poller> poller,
+                                   EventChannel channel)
+    : poller_(std::move(poller)), watcher_(std::move(channel)) {
+  poller_->Add(&watcher_);
+}
+
+ClientConnection::~ClientConnection() {
+  CHECK(poller_->TryAcquireRole());
+  if (session_ != nullptr) {
+    session_->Close(absl::UnavailableError(
+        absl::StrCat("the connection with ", peer(), " was closed")));
+    // Bounded: a session that is not drained in time counts as closed.
+    while (!session_->closed()) {
+      if (poller_->PollOnce() == 0) poller_->Sleep(absl::InfiniteFuture());
+    }
+    watcher_.Unwatch(session_.get());
+    session_.reset();
+  }
+  if (device_ != nullptr) {
+    poller_->Remove(device_.get());
+    device_.reset();
+  }
+  poller_->Remove(&watcher_);
+  poller_->ReleaseRole();
+}
+
+absl::Status ClientConnection::OpenDevice(const Provider& provider,
+                                          const CmId& id,
+                                          const EndpointOptions& options) {
+  PollerDevice::Options device_options;
+  device_options.max_connections = 1;
+  device_options.pool.access =
+      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  device_options.pool.first_region_bytes = kFirstArenaBytes;
+  device_options.pool.max_bytes = options.max_arena_bytes;
+  device_options.pool.max_regions = kMaxArenas;
+  ASSIGN_OR_RETURN(
+      device_, PollerDevice::Create(provider, id.context(), device_options));
+  poller_->Add(device_.get());
+  return absl::OkStatus();
+}
+
+absl::Status ClientConnection::Establish(const Provider& provider,
+                                         const base::SocketAddress& address,
+                                         const EndpointOptions& options) {
+  const absl::Time deadline = absl::Now() + options.connect_timeout;
+  const std::string peer = address.ToString();
+  ASSIGN_OR_RETURN(CmId id, CmId::Create(provider, watcher_.channel()));
+  RETURN_IF_ERROR(id.ResolveAddr({}, address, options.connect_timeout));
+  RETURN_IF_ERROR(
+      AwaitStep(watcher_, id, RDMA_CM_EVENT_ADDR_RESOLVED, peer, deadline)
+          .status());
+  RETURN_IF_ERROR(
+      CheckDevice(options.device,
+                  provider.verbs.get_device_name(id.context()->device), peer));
+  RETURN_IF_ERROR(id.ResolveRoute(options.connect_timeout));
+  RETURN_IF_ERROR(
+      AwaitStep(watcher_, id, RDMA_CM_EVENT_ROUTE_RESOLVED, peer, deadline)
+          .status());
+
+  RETURN_IF_ERROR(OpenDevice(provider, id, options));
+  ASSIGN_OR_RETURN(SendQueue send, SendQueue::Create(device_->pd()));
+  RETURN_IF_ERROR(device_->Reserve());
+  ibv_qp_init_attr attributes = device_->QpAttributes();
+  if (absl::Status status = id.CreateQp(device_->pd().get(), &attributes);
+      !status.ok()) {
+    device_->Release();
+    return status;
+  }
+  session_ = std::make_unique<ClientSession>(
+      *poller_, *device_, std::move(id), std::move(send),
+      attributes.cap.max_inline_data, options);
+  watcher_.Watch(session_.get());
+
+  const BufferPool::Region arena = device_->pool().region(0);
+  const std::string hello = EncodeConnectRequest(
+      {OwnLimits(options), {arena.address, arena.bytes, arena.rkey}});
+  ConnectionParameters parameters;
+  parameters.private_data = absl::MakeConstSpan(
+      reinterpret_cast<const uint8_t*>(hello.data()), hello.size());
+  parameters.responder_resources = kReadDepth;
+  parameters.rnr_retry_count = kRnrRetries;
+  RETURN_IF_ERROR(session_->Connect(parameters));
+  ASSIGN_OR_RETURN(const CmEvent established,
+                   AwaitStep(watcher_, session_->id(),
+                             RDMA_CM_EVENT_ESTABLISHED, peer, deadline));
+  ASSIGN_OR_RETURN(const ConnectReply reply,
+                   DecodeConnectReply(established.private_data()));
+  RETURN_IF_ERROR(session_->Begin(reply));
+  return WaitForWelcome(deadline);
+}
+
+absl::Status ClientConnection::WaitForWelcome(absl::Time deadline) {
+  while (session_->state() == ConnectionState::kConnecting) {
+    if (absl::Now() >= deadline) {
+      return absl::UnavailableError(absl::StrCat(
+          peer(), " accepted the connection but did not answer the HELLO"));
+    }
+    if (poller_->PollOnce() == 0) poller_->Sleep(deadline);
+  }
+  return session_->failure();
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,91 @@
+// A client's connection to one server.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_CLIENT_CONNECTION_H_
+#define VERBENA_TRANSPORT_CONNECTION_CLIENT_CONNECTION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "transport/base/endpoint_options.h"
+#include "transport/base/socket_address.h"
+#include "transport/connection/client_call.h"
+#include "transport/connection/client_session.h"
+#include "transport/connection/cm_watcher.h"
+#include "transport/connection/poller.h"
+#include "transport/connection/poller_device.h"
+#include "transport/verbs/provider.h"
+
+namespace verbena::transport {
+
+// Owns everything that a connected client needs: the poller, the connection
+// manager's events, the device's queues and the arenas, and the session on
+// them.
+//
+// Deadlines of calls are kept by the connection as long as somebody polls.
+// Methods need the poller's role unless they say otherwise.
+class ClientConnection {
+ public:
+  // Connects to `address` through `provider`. Blocks, for at most
+  // options.connect_timeout. Fails with UNAVAILABLE when nobody listens or
+  // nothing answers, with what the server gave as its reason when it refuses,
+  // and with FAILED_PRECONDITION when options.device is not the device that
+  // routes to the address. Any thread.
+  static absl::StatusOr<std::unique_ptr<ClientConnection>> Connect(
+      const Provider& provider, const base::SocketAddress& address,
+      const EndpointOptions& options);
+  ClientConnection(const ClientConnection&) = delete;
+  ClientConnection& operator=(const ClientConnection&) = delete;
+  // Ends open calls with UNAVAILABLE and disconnects. REQUIRES: nobody holds
+  // the role, nothing is posted.
+  ~ClientConnection();
+
+  // Any thread; see there for the role.
+  Poller& poller() { return *poller_; }
+
+  // Starts a call. Never blocks: a call that finds no credit, slot or memory
+  // waits. May end the call from inside.
+  void Start(ClientCall* call) { session_->Start(call); }
+
+  // Ends a call that was started and has not ended with `reason`, which is not
+  // OK; the server hears of it. Otherwise nothing.
+  void Cancel(ClientCall* call, const absl::Status& reason) {
+    session_->Cancel(call, reason);
+  }
+
+  // The connection is lost and all its calls have ended: make another one.
+  bool failed() const { return !session_->failure().ok(); }
+  const absl::Status& failure() const { return session_->failure(); }
+
+  // The server takes no new calls here; open ones go on.
+  bool draining() const { return session_->draining(); }
+
+  // Calls that were started and have not ended.
+  uint32_t open_calls() const { return session_->open_calls(); }
+
+  // Any thread.
+  const std::string& device_name() const { return device_->name(); }
+  const std::string& peer() const { return session_->peer(); }
+
+ private:
+  ClientConnection(std::unique_ptr<Poller> poller, EventChannel channel);
+  absl::Status Establish(const Provider& provider,
+                         const base::SocketAddress& address,
+                         const EndpointOptions& options);
+  absl::Status OpenDevice(const Provider& provider, const CmId& id,
+                          const EndpointOptions& options);
+  absl::Status WaitForWelcome(absl::Time deadline);
+
+  // In the order of dependence.
+  std::unique_ptr<Poller> poller_;
+  CmWatcher watcher_;
+  std::unique_ptr<PollerDevice> device_;
+  std::unique_ptr<ClientSession> session_;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_CLIENT_CONNECTION_H_

@@ -1,0 +1,108 @@
+// The client's end of a connection: its open calls and what they hold.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_CLIENT_SESSION_H_
+#define VERBENA_TRANSPORT_CONNECTION_CLIENT_SESSION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "transport/connection/client_call.h"
+#include "transport/connection/client_call_queue.h"
+#include "transport/connection/connection.h"
+#include "transport/memory/buffer_pool.h"
+#include "transport/wire/frame.h"
+
+namespace verbena::transport {
+
+// Turns ClientCalls into REQUESTs and RESPONSEs into their ends.
+//
+// A call that was cancelled is over for its caller at once, but its slot and
+// the arena memory that the server knows of stay in quarantine until the
+// server's RESPONSE, or until the queue pair is gone. The device's pool is the
+// arenas of this connection alone. Confined to the poller's role.
+class ClientSession final : public Connection {
+ public:
+  ClientSession(Poller& poller, PollerDevice& device, CmId id, SendQueue send,
+                uint32_t inline_bytes, const EndpointOptions& options);
+  ~ClientSession() override;
+
+  // The server accepted: sends HELLO. The session is open when the WELCOME has
+  // come.
+  absl::Status Begin(const ConnectReply& reply);
+
+  // See ClientConnection.
+  void Start(ClientCall* call);
+  void Cancel(ClientCall* call, const absl::Status& reason);
+
+  bool draining() const { return draining_; }
+  uint32_t open_calls() const { return live_ + small_.size() + large_.size(); }
+
+ private:
+  // One call that the server knows of.
+  struct Slot {
+    bool used = false;
+    uint16_t generation = 0;
+    ClientCall* call = nullptr;  // Null in quarantine.
+    bool cancel_due = false;     // A CANCEL is to be sent.
+    bool lease_wanted = false;   // A LEASE of lease_bytes is to be sent.
+    uint32_t lease_bytes = 0;
+    Buffer request;  // What the server reads.
+    Buffer reply;    // What it may write.
+  };
+
+  void HandleFrame(FrameType type, absl::Span<const uint8_t> frame) override;
+  void Pump() override;
+  void OnBulkDone(void* /*tag*/) override {}
+  void OnClosing() override;
+  void TickMore(absl::Time now) override;
+  absl::Time NextDeadline() const override { return next_deadline_; }
+  bool ExpectsTraffic() const override { return live_ > 0; }
+  void OnGoAway() override { draining_ = true; }
+
+  // OK if the call can be sent to this server, else why it never can.
+  absl::Status CheckRequest(const ClientCall::Request& request) const;
+  absl::Status TooLargeReply(uint64_t bytes) const;
+  bool FitsFrame(const ClientCall::Request& request) const;
+  // Sends the call's REQUEST, or ends the call. False if it has to wait.
+  bool TrySend(ClientCall* call);
+  bool AllocateArenaMemory(ClientCall* call, Buffer* request, Buffer* reply,
+                           absl::Status* failure);
+  void WriteRequestFrame(ClientCall* call, uint32_t slot_index, uint8_t* out);
+  // Tells the server of arenas that it does not know. False if that must wait.
+  bool AnnounceArenas();
+  bool PumpSlot(uint32_t slot_index);
+  void PumpQueue(ClientCallQueue* queue);
+
+  void HandleWelcome(absl::Span<const uint8_t> frame);
+  void HandleResponse(absl::Span<const uint8_t> frame);
+  void HandleResponsePending(absl::Span<const uint8_t> frame);
+  // The slot of `call_id`; null, after a ProtocolError(), if there is none.
+  Slot* FindSlot(uint32_t call_id);
+  uint32_t SlotIndex(const Slot* slot) const;
+  uint32_t CallId(uint32_t slot_index) const;
+  // Ends the call of an open slot without waiting for the server.
+  void Abandon(Slot* slot, const absl::Status& reason);
+  void FreeSlot(uint32_t slot_index);
+  void NoteDeadline(absl::Time deadline);
+
+  std::vector<Slot> slots_;
+  std::vector<uint16_t> free_slots_;
+  uint32_t live_ = 0;          // Slots whose call is still waited for.
+  std::vector<uint16_t> due_;  // Slots with a CANCEL or LEASE to send.
+
+  // Calls that wait: for a slot or a credit, and for arena memory. Apart, so
+  // that no large call holds up small ones.
+  ClientCallQueue small_;
+  ClientCallQueue large_;
+
+  uint32_t arenas_known_ = 1;  // Arenas that the server was told of.
+  bool draining_ = false;      // The server said GOAWAY.
+  absl::Time next_deadline_ = absl::InfiniteFuture();
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_CLIENT_SESSION_H_

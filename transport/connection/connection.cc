@@ -1,0 +1,243 @@
+#include "transport/connection/connection.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
+#include "transport/verbs/error.h"
+#include "transport/verbs/work_completion.h"
+
+namespace verbena::transport {
+namespace {
+
+// A BYE that is not acknowledged in this time will never be.
+constexpr absl::Duration kByeTimeout = absl::Milliseconds(500);
+
+// A device that does not flush in this time is broken: destroying the queue
+// pair ends its access to memory all the same.
+constexpr absl::Duration kDrainTimeout = absl::Seconds(2);
+
+// 0.64 ms, the nearest the specification has to what a receive needs to be
+// posted again. RDMA CM leaves 0, which means 655 ms.
+constexpr uint8_t kMinRnrTimer = 12;
+
+}  // namespace
+
+Connection::Connection(Poller& poller, PollerDevice& device, CmId id,
+                       SendQueue send, uint32_t inline_bytes,
+                       const EndpointOptions& options, int access)
+    : poller_(poller),
+      device_(device),
+      options_(options),
+      access_(access),
+      send_(std::move(send)),
+      id_(std::move(id)),
+      peer_(id_.PeerAddress().ToString()),
+      last_heard_(absl::Now()) {
+  send_.Attach(id_.qp(), inline_bytes);
+  device_.AddHandler(id_.qp()->qp_num, this);
+}
+
+Connection::~Connection() { CHECK(!has_queue_pair_); }
+
+void Connection::DestroyQueuePair() {
+  device_.RemoveHandler(id_.qp()->qp_num);
+  id_.DestroyQp();
+  device_.Release();
+  has_queue_pair_ = false;
+}
+
+void Connection::SetPeerLimits(const PeerLimits& limits) {
+  peer_limits_ = limits;
+  send_credits_.emplace(limits.credits);
+}
+
+absl::Status Connection::FixQueuePair() {
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = IBV_QPS_RTS;
+  attributes.min_rnr_timer = kMinRnrTimer;
+  // RDMA CM lets the peer write to our memory. A server lets nobody.
+  attributes.qp_access_flags = static_cast<unsigned int>(access_);
+  const int error = device_.provider().verbs.modify_qp(
+      id_.qp(), &attributes,
+      IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER | IBV_QP_ACCESS_FLAGS);
+  if (error != 0) return ErrnoStatus("modify_qp", peer_, error);
+  return absl::OkStatus();
+}
+
+void Connection::Transition(ConnectionState state) {
+  CHECK(IsLegalTransition(state_, state))
+      << ConnectionStateName(state_) << " to " << ConnectionStateName(state);
+  state_ = state;
+}
+
+void Connection::SendGoAway() {
+  if (state_ != ConnectionState::kOpen) return;
+  goaway_due_ = true;
+  PumpControl();
+}
+
+void Connection::OnEstablished() { last_heard_ = absl::Now(); }
+
+void Connection::OnDisconnected(const absl::Status& reason) {
+  BeginClose(reason, /*tell_peer=*/false);
+}
+
+void Connection::Close(const absl::Status& reason) {
+  BeginClose(reason, /*tell_peer=*/false);
+}
+
+void Connection::ProtocolError(absl::string_view what) {
+  BeginClose(absl::InternalError(absl::StrCat(
+                 "the connection with ", peer_,
+                 " was closed because the peer broke the protocol: ", what)),
+             /*tell_peer=*/true);
+}
+
+void Connection::BeginClose(const absl::Status& reason, bool tell_peer) {
+  if (state_ > ConnectionState::kOpen) return;
+  CHECK(!reason.ok());
+  failure_ = reason;
+  if (tell_peer && SendControl(FrameType::kBye, reason.message())) {
+    Transition(ConnectionState::kSayingBye);
+    close_deadline_ = absl::Now() + kByeTimeout;
+  } else {
+    Disconnect();
+  }
+  OnClosing();
+}
+
+void Connection::Disconnect() {
+  Transition(ConnectionState::kDraining);
+  // Puts the queue pair into the error state too. Fails when it never was
+  // connected or the peer was faster; the transition below covers that.
+  id_.Disconnect().IgnoreError();
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = IBV_QPS_ERR;
+  device_.provider().verbs.modify_qp(id_.qp(), &attributes, IBV_QP_STATE);
+  send_.PostDrainMarker();
+  close_deadline_ = absl::Now() + kDrainTimeout;
+}
+
+void Connection::CheckDrained() {
+  if (state_ == ConnectionState::kSayingBye &&
+      (send_.idle() || absl::Now() >= close_deadline_)) {
+    Disconnect();
+  }
+  if (state_ == ConnectionState::kDraining && !InUse() &&
+      (send_.idle() || absl::Now() >= close_deadline_)) {
+    Transition(ConnectionState::kClosed);
+  }
+}
+
+void Connection::OnSendError(ibv_wc_status status) {
+  // After the first error everything else is flushed; the first one counts.
+  BeginClose(absl::UnavailableError(
+                 absl::StrCat("the connection with ", peer_,
+                              " failed: ", WorkCompletionText(status))),
+             /*tell_peer=*/false);
+}
+
+void Connection::OnReceiveError(ibv_wc_status status) {
+  BeginClose(absl::UnavailableError(
+                 absl::StrCat("the connection with ", peer_,
+                              " failed: ", WorkCompletionText(status))),
+             /*tell_peer=*/false);
+}
+
+void Connection::OnTick(absl::Time now) {
+  if (state_ <= ConnectionState::kOpen) {
+    KeepAlive(now);
+    TickMore(now);
+    PumpControl();
+  }
+  CheckDrained();
+}
+
+absl::Time Connection::NextTick() const {
+  if (state_ == ConnectionState::kClosed) return absl::InfiniteFuture();
+  if (state_ > ConnectionState::kOpen) {
+    // What it is still used for ends with something posted to the poller.
+    return InUse() && send_.idle() ? absl::InfiniteFuture() : close_deadline_;
+  }
+  const absl::Time deadline = NextDeadline();
+  if (!ExpectsTraffic()) return deadline;
+  if (ping_sent_.has_value()) {
+    return std::min(deadline, *ping_sent_ + options_.keepalive_timeout);
+  }
+  return std::min(deadline, last_heard_ + options_.keepalive_time);
+}
+
+void Connection::KeepAlive(absl::Time now) {
+  if (std::exchange(heard_, false)) {
+    last_heard_ = now;
+    ping_sent_.reset();
+  }
+  if (state_ != ConnectionState::kOpen || !ExpectsTraffic()) return;
+  if (!ping_sent_.has_value()) {
+    if (now - last_heard_ >= options_.keepalive_time) {
+      ping_sent_ = now;
+      ping_due_ = true;
+    }
+  } else if (now - *ping_sent_ >= options_.keepalive_timeout) {
+    BeginClose(absl::UnavailableError(
+                   absl::StrCat("the peer ", peer_, " has been silent for ",
+                                absl::FormatDuration(now - last_heard_),
+                                " and did not answer a PING")),
+               /*tell_peer=*/false);
+  }
+}
+
+void Connection::HandleControl(FrameType type,
+                               absl::Span<const uint8_t> frame) {
+  switch (type) {
+    case FrameType::kPing:
+      pong_due_ = true;
+      return;
+    case FrameType::kGoAway:
+      OnGoAway();
+      return;
+    case FrameType::kBye: {
+      const absl::string_view reason(
+          reinterpret_cast<const char*>(frame.data()) + sizeof(FrameHeader),
+          frame.size() - sizeof(FrameHeader));
+      BeginClose(absl::InternalError(absl::StrCat(
+                     "the peer ", peer_, " closed the connection: ", reason)),
+                 /*tell_peer=*/false);
+      return;
+    }
+    default:  // kGrant and kPong say all they have to say in the header.
+      return;
+  }
+}
+
+bool Connection::SendControl(FrameType type, absl::string_view body) {
+  if (!send_credits_.has_value() || !send_.HasFrameSlot(/*control=*/true)) {
+    return false;
+  }
+  const size_t room = std::min<size_t>(peer_limits_.slot_bytes, kSlotBytes) -
+                      sizeof(FrameHeader);
+  body = body.substr(0, room);
+  FrameHeader header = PlainHeader(type, 0);
+  header.body_bytes = static_cast<uint32_t>(body.size());
+  uint8_t* const out = send_.NextFrame();
+  std::memcpy(out, &header, sizeof(header));
+  if (!body.empty()) {
+    std::memcpy(out + sizeof(header), body.data(), body.size());
+  }
+  Send(static_cast<uint32_t>(sizeof(header) + body.size()),
+       /*signalled=*/true);
+  return true;
+}
+
+FrameHeader Connection::PlainHeader(FrameType type, uint32_t call_id) {
+  FrameHeader header = {};
+  header.type = type;
+  header.header_bytes = sizeof(FrameHeader);
+  header.call_id = call_id;
+  return header;
+}
+
+}  // namespace verbena::transport

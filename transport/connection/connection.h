@@ -1,0 +1,175 @@
+// One RC connection: what the client's and the server's end have in common.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_CONNECTION_H_
+#define VERBENA_TRANSPORT_CONNECTION_CONNECTION_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "transport/base/endpoint_options.h"
+#include "transport/connection/connection_state.h"
+#include "transport/connection/credit_window.h"
+#include "transport/connection/poller_device.h"
+#include "transport/connection/send_queue.h"
+#include "transport/verbs/cm_id.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/hello.h"
+
+namespace verbena::transport {
+
+// Sends and receives frames within credits, keeps the connection alive, and
+// tears it down in order: BYE if there is a reason to tell, disconnect, wait
+// until everything posted has been flushed, and only then let go of memory.
+//
+// A peer that breaks the protocol costs it its connection, never ours the
+// process. The PollerDevice and the Poller must outlive it. Confined to the
+// poller's role. Never moves: completions find it by address.
+class Connection : public CompletionHandler {
+ public:
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  ~Connection() override;
+
+  // "10.0.0.7:50051".
+  const std::string& peer() const { return peer_; }
+  PollerDevice& device() { return device_; }
+  Poller& poller() const { return poller_; }
+  const CmId& id() const { return id_; }
+  rdma_cm_id* cm_id() const { return id_.get(); }
+
+  // Takes the connection manager's next step, of a client or of a server.
+  absl::Status Connect(const ConnectionParameters& parameters) {
+    return id_.Connect(parameters);
+  }
+  absl::Status Accept(const ConnectionParameters& parameters) {
+    return id_.Accept(parameters);
+  }
+
+  ConnectionState state() const { return state_; }
+  // Why it is closing or closed; OK while it is not.
+  const absl::Status& failure() const { return failure_; }
+  // Nothing is posted any more and nothing is called back: it may be destroyed.
+  bool closed() const { return state_ == ConnectionState::kClosed; }
+
+  // Ends the connection. Open calls end with `reason`, which must not be OK.
+  void Close(const absl::Status& reason);
+
+  // Tells the peer that no new calls should come.
+  void SendGoAway();
+
+  // What the connection manager reports about this connection's id.
+  void OnEstablished();
+  void OnDisconnected(const absl::Status& reason);
+
+  // CompletionHandler.
+  void OnReceive(absl::Span<const uint8_t> frame) final;
+  void OnSendDone(uint64_t wr_id, ibv_wc_status status) final;
+  void OnReceiveError(ibv_wc_status status) final;
+  void OnTick(absl::Time now) final;
+  absl::Time NextTick() const final;
+
+ protected:
+  // `id` has its queue pair, made with device.QpAttributes(); its receives are
+  // reserved. `access` is what the peer may do to our memory, as IBV_ACCESS_
+  // flags.
+  Connection(Poller& poller, PollerDevice& device, CmId id, SendQueue send,
+             uint32_t inline_bytes, const EndpointOptions& options, int access);
+
+  // Once the peer's limits are known; no frame is sent before.
+  void SetPeerLimits(const PeerLimits& limits);
+  const PeerLimits& peer_limits() const { return peer_limits_; }
+
+  // Lets go of the queue pair, so that the device touches no memory any more.
+  // To be called first in the destructor of the derived class, whose members
+  // may be such memory.
+  void DestroyQueuePair();
+
+  // Sets what RDMA CM leaves at values that we can't have: see the cause there.
+  absl::Status FixQueuePair();
+
+  // Starts a credited frame in NextFrame(), if there is a slot and there are
+  // more than `spare_credits`; null if not. The caller fills in everything but
+  // the credit limit, then calls Send().
+  uint8_t* BeginFrame(uint32_t spare_credits);
+  // REQUIRES: BeginFrame() returned non-null and nothing was sent since.
+  void Send(uint32_t bytes, bool signalled);
+
+  // A frame of this type has no body and no further header.
+  static FrameHeader PlainHeader(FrameType type, uint32_t call_id);
+
+  // The peer broke the protocol: tells it why, and closes.
+  void ProtocolError(absl::string_view what);
+
+  // Whether frames may be sent and calls made.
+  bool usable() const { return state_ == ConnectionState::kOpen; }
+  void Transition(ConnectionState state);
+
+  SendQueue& send_queue() { return send_; }
+  const EndpointOptions& options() const { return options_; }
+
+  // Handles a checked frame of a type that is not handled here.
+  virtual void HandleFrame(FrameType type, absl::Span<const uint8_t> frame) = 0;
+  // Sends what waits for credits, slots or memory.
+  virtual void Pump() = 0;
+  // A READ or WRITE that was posted with `tag` has ended; well unless failed().
+  virtual void OnBulkDone(void* tag) = 0;
+  // The connection has begun to close: every call ends with failure().
+  virtual void OnClosing() = 0;
+  // Whether somebody outside still needs this object although nothing is
+  // posted.
+  virtual bool InUse() const { return false; }
+  virtual void TickMore(absl::Time now) = 0;
+  // When TickMore() has something to do at the latest.
+  virtual absl::Time NextDeadline() const = 0;
+  // Whether silence of the peer is suspicious.
+  virtual bool ExpectsTraffic() const { return true; }
+  virtual void OnGoAway() {}
+
+ private:
+  void PumpControl();
+  bool SendControl(FrameType type, absl::string_view body = {});
+  void HandleControl(FrameType type, absl::Span<const uint8_t> frame);
+  void BeginClose(const absl::Status& reason, bool tell_peer);
+  void Disconnect();
+  void CheckDrained();
+  void KeepAlive(absl::Time now);
+  void OnSendError(ibv_wc_status status);
+
+  Poller& poller_;
+  PollerDevice& device_;
+  const EndpointOptions options_;
+  const int access_;
+  SendQueue send_;  // Before the id: its memory outlives the queue pair.
+  CmId id_;
+  const std::string peer_;
+
+  ConnectionState state_ = ConnectionState::kConnecting;
+  absl::Status failure_;
+
+  PeerLimits peer_limits_;
+  std::optional<SendCredits> send_credits_;  // Set with peer_limits_.
+  ReceiveCredits receive_credits_{kCredits};
+
+  bool has_queue_pair_ = true;
+
+  // Control frames that are owed, sent as soon as there is a slot.
+  bool pong_due_ = false;
+  bool ping_due_ = false;
+  bool goaway_due_ = false;
+
+  absl::Time close_deadline_ = absl::InfiniteFuture();  // Of the present step.
+  absl::Time last_heard_;
+  std::optional<absl::Time> ping_sent_;  // Set while a PONG is awaited.
+  bool heard_ = false;                   // Since the last tick.
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_CONNECTION_H_

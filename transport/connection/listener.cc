@@ -1,0 +1,79 @@
+#include "transport/connection/listener.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "transport/base/status_macros.h"
+#include "transport/wire/hello.h"
+
+namespace verbena::transport {
+namespace {
+
+// Clients that may be waiting to be accepted at once.
+constexpr int kBacklog = 128;
+
+void RejectWith(CmId id, RejectReason reason, std::string text) {
+  const std::string bytes = EncodeReject({reason, std::move(text)});
+  // The client may be gone already, and then there is nobody to tell.
+  id.Reject(absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                bytes.size()))
+      .IgnoreError();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Listener>> Listener::Create(
+    const Provider& provider, std::string device, Accept accept) {
+  ASSIGN_OR_RETURN(EventChannel channel, EventChannel::Create(provider));
+  return absl::WrapUnique(new Listener(provider, std::move(channel),
+                                       std::move(device), std::move(accept)));
+}
+
+absl::StatusOr<base::SocketAddress> Listener::Listen(
+    const base::SocketAddress& address) {
+  ASSIGN_OR_RETURN(CmId id, CmId::Create(provider_, channel_));
+  RETURN_IF_ERROR(id.BindAddr(address));
+  RETURN_IF_ERROR(id.Listen(kBacklog));
+  base::SocketAddress bound = address;
+  bound.set_port(id.SrcPort());
+  ids_.push_back(std::move(id));
+  return bound;
+}
+
+void Listener::Tick(absl::Time /*now*/) {
+  while (true) {
+    const absl::StatusOr<std::optional<CmEvent>> event = channel_.Poll();
+    if (!event.ok() || !event->has_value()) return;
+    // Everything else is about ids that have moved to their poller's channel.
+    if ((*event)->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+      HandleRequest(**event);
+    }
+  }
+}
+
+void Listener::HandleRequest(const CmEvent& event) {
+  CmId id = CmId::Adopt(provider_, event.id);
+  const std::string device =
+      provider_.verbs.get_device_name(id.context()->device);
+  if (!device_.empty() && device_ != device) {
+    RejectWith(std::move(id), RejectReason::kFull,
+               absl::StrCat("this server serves the device ", device_,
+                            " only, not ", device));
+    return;
+  }
+  const absl::StatusOr<ConnectRequest> request =
+      DecodeConnectRequest(event.private_data());
+  if (!request.ok()) {
+    RejectWith(std::move(id),
+               absl::IsFailedPrecondition(request.status())
+                   ? RejectReason::kBadVersion
+                   : RejectReason::kBadHello,
+               std::string(request.status().message()));
+    return;
+  }
+  accept_({&provider_, std::move(id), *request, event.initiator_depth});
+}
+
+}  // namespace verbena::transport

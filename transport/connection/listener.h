@@ -1,0 +1,66 @@
+// Takes connections for a server on one provider.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_LISTENER_H_
+#define VERBENA_TRANSPORT_CONNECTION_LISTENER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "transport/base/socket_address.h"
+#include "transport/connection/poller.h"
+#include "transport/connection/server_poller.h"
+#include "transport/verbs/cm_id.h"
+#include "transport/verbs/event_channel.h"
+#include "transport/verbs/provider.h"
+
+namespace verbena::transport {
+
+// Listens on addresses of one provider, checks what clients say in their
+// private data, refuses with a reason who does not fit, and hands over the
+// others.
+//
+// The Provider must outlive it. Driven by a poller once it has been added to
+// one, and confined to that poller's role from then on.
+class Listener final : public Pollable {
+ public:
+  using Accept = std::function<void(IncomingConnection)>;
+
+  // Connections that come in through another device than `device` are refused,
+  // unless it is empty.
+  static absl::StatusOr<std::unique_ptr<Listener>> Create(
+      const Provider& provider, std::string device, Accept accept);
+
+  // Port 0 chooses one. Returns the address with its port.
+  absl::StatusOr<base::SocketAddress> Listen(
+      const base::SocketAddress& address);
+
+  int Poll() override { return 0; }
+  void Tick(absl::Time now) override;
+  absl::Status Arm() override { return absl::OkStatus(); }
+  int fd() const override { return channel_.fd(); }
+  absl::Time NextTick() const override { return absl::InfiniteFuture(); }
+
+ private:
+  Listener(const Provider& provider, EventChannel channel, std::string device,
+           Accept accept)
+      : provider_(provider),
+        device_(std::move(device)),
+        accept_(std::move(accept)),
+        channel_(std::move(channel)) {}
+  void HandleRequest(const CmEvent& event);
+
+  const Provider& provider_;
+  const std::string device_;
+  const Accept accept_;
+  EventChannel channel_;
+  std::vector<CmId> ids_;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_LISTENER_H_

@@ -1,0 +1,123 @@
+// Drives connections: polls their completion queues, runs what other threads
+// post, watches the connection manager, keeps time, and sleeps when told to.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_POLLER_H_
+#define VERBENA_TRANSPORT_CONNECTION_POLLER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "transport/base/mpsc_queue.h"
+#include "transport/connection/poller_task.h"
+
+namespace verbena::transport {
+
+// Something that a poller drives: the connections of one device, or the events
+// of one connection manager. All methods are called with the role held.
+class Pollable {
+ public:
+  virtual ~Pollable() = default;
+
+  // Handles what is there without blocking or entering the kernel; returns how
+  // many things it handled.
+  virtual int Poll() = 0;
+
+  // Called about once a millisecond while the poller runs, and after a sleep:
+  // events from descriptors, deadlines, keepalive.
+  virtual void Tick(absl::Time now) = 0;
+
+  // Arms what wakes the poller from sleep. The poller calls Poll() once more
+  // after this, so that nothing that came in between is lost.
+  virtual absl::Status Arm() = 0;
+
+  // Becomes readable when an armed thing happened; -1 when there is none.
+  virtual int fd() const = 0;
+
+  // The latest time at which Tick() must run although nothing happens.
+  virtual absl::Time NextTick() const = 0;
+};
+
+// The thread that uses a Poller is the one that holds its *role*: one at a
+// time. Post(), Wake(), TryAcquireRole() and has_role_holder() may be called
+// from any thread, everything else only with the role held. Everything that
+// belongs to a poller (connections, calls) is confined to the holder of its
+// role.
+class Poller {
+ public:
+  static absl::StatusOr<std::unique_ptr<Poller>> Create();
+  Poller(const Poller&) = delete;
+  Poller& operator=(const Poller&) = delete;
+  // REQUIRES: nobody holds the role, nothing is posted, no Pollable is left.
+  ~Poller();
+
+  // Takes the role if it is free. Never blocks. What the previous holder did
+  // happens before what this one does.
+  bool TryAcquireRole() {
+    return !held_.load(std::memory_order_relaxed) &&
+           !held_.exchange(true, std::memory_order_acquire);
+  }
+  // A holder that leaves calls open must see to it that somebody polls.
+  void ReleaseRole() { held_.store(false, std::memory_order_release); }
+  bool has_role_holder() const { return held_.load(std::memory_order_relaxed); }
+
+  // Runs `task` on the holder of the role, soon, in the order posted. Wakes the
+  // holder if it sleeps. If nobody holds the role, the task waits for the next
+  // PollOnce().
+  void Post(PollerTask* task);
+
+  // Ends the current or the next Sleep() early.
+  void Wake();
+
+  void Add(Pollable* pollable);
+  void Remove(Pollable* pollable);  // Not from inside a Pollable's own methods.
+
+  // Polls everything once, runs posted tasks, and ticks when it is time.
+  // Returns how many things it handled.
+  int PollOnce();
+
+  // Arms everything, polls once more, and if there was nothing blocks until
+  // something happens, Wake(), the next tick, or `until`.
+  void Sleep(absl::Time until);
+
+  // The two halves of Sleep(), for a thread that gives the role up while it
+  // waits, so that others can poll. PrepareSleep() needs the role; it returns
+  // false if there was something to do instead. WaitForEvent() does not need
+  // the role; it may wake for nothing.
+  bool PrepareSleep();
+  void WaitForEvent(absl::Time until);
+
+  // As of the last tick; at most about a millisecond old while polling.
+  absl::Time now() const { return now_; }
+
+ private:
+  Poller(int epoll_fd, int wake_fd);
+  int PollAll();
+  void TickAll();
+
+  const int epoll_fd_;  // Holds wake_fd_ and every Pollable's descriptor.
+  const int wake_fd_;   // An eventfd.
+
+  std::atomic<bool> held_{false};
+  base::MpscQueue<PollerTask> posted_;
+  // Whether Post() and Wake() must write to wake_fd_. Set before the last poll
+  // that precedes a sleep, so a task is either seen by that poll or wakes.
+  std::atomic<bool> sleeping_{false};
+  // Set after a sleep: what the descriptors announced is taken by Tick().
+  std::atomic<bool> tick_due_{true};
+  std::atomic<int64_t> sleep_until_ns_{0};  // From PrepareSleep().
+
+  // Only the holder of the role touches what follows.
+  std::vector<Pollable*> pollables_;
+  absl::Time now_;
+  absl::Time next_tick_ = absl::InfinitePast();
+  int polls_until_clock_ = 0;  // The clock is read once in so many polls.
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_POLLER_H_

@@ -1,0 +1,29 @@
+#include "transport/connection/receive_slots.h"
+
+namespace verbena::transport {
+
+absl::Status ReceiveSlots::Repost(uint32_t index) {
+  pending_[pending_count_++] = index;
+  if (pending_count_ < kBatch) return absl::OkStatus();
+  return Flush();
+}
+
+absl::Status ReceiveSlots::Flush() {
+  if (pending_count_ == 0) return absl::OkStatus();
+  std::array<ibv_recv_wr, kBatch> wrs;
+  std::array<ibv_sge, kBatch> sges;
+  for (uint32_t i = 0; i < pending_count_; ++i) {
+    const uint32_t index = pending_[i];
+    sges[i].addr = reinterpret_cast<uintptr_t>(Slot(index));
+    sges[i].length = kSlotBytes;
+    sges[i].lkey = slabs_[index / kReceivesPerConnection].lkey();
+    wrs[i].wr_id = kReceiveTag | index;
+    wrs[i].next = i + 1 < pending_count_ ? &wrs[i + 1] : nullptr;
+    wrs[i].sg_list = &sges[i];
+    wrs[i].num_sge = 1;
+  }
+  pending_count_ = 0;
+  return queue_.PostReceive(wrs.data());
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,152 @@
+// One call as the server's transport sees it.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_SERVER_CALL_H_
+#define VERBENA_TRANSPORT_CONNECTION_SERVER_CALL_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "transport/base/limits.h"
+#include "transport/connection/poller.h"
+#include "transport/memory/buffer_pool.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/remote_arenas.h"
+
+namespace verbena::transport {
+
+class ServerCall;
+class ServerSession;
+
+// Receives the calls of a server. All methods are called on the poller that the
+// call's connection belongs to, with its role held.
+class ServerHandler {
+ public:
+  // A call has come. Finish() is owed, from inside or later. Must not block.
+  virtual void OnCall(ServerCall* call) = 0;
+
+  // The caller has lost interest, or is gone; Finish() is owed all the same.
+  virtual void OnCancelled(ServerCall* call) = 0;
+
+ protected:
+  ~ServerHandler() = default;
+};
+
+// Writes a reply when there is memory for it.
+class ReplyWriter {
+ public:
+  // Writes the metadata, then the message: as many bytes as the Reply said.
+  // Called at most once, on the poller.
+  virtual void WriteReply(uint8_t* out) = 0;
+
+  // The transport needs the writer no more; it may be destroyed. Called exactly
+  // once after Finish(), maybe from inside it, on the poller.
+  virtual void OnReplyDone() = 0;
+
+ protected:
+  ~ReplyWriter() = default;
+};
+
+// A call that a client has made, from ServerHandler::OnCall() until Finish().
+// Owned by its session, which outlives it even if the client is gone.
+//
+// Methods may be called from any thread, one at a time, unless they say
+// otherwise.
+class ServerCall {
+ public:
+  ServerCall(const ServerCall&) = delete;
+  ServerCall& operator=(const ServerCall&) = delete;
+
+  uint64_t method_id() const { return method_id_; }
+  // On this host's clock; InfiniteFuture() if there is none.
+  absl::Time deadline() const { return deadline_; }
+
+  // The request's bytes, in memory that the client can't change. If
+  // owns_message(), they are valid until ReleaseMessage() or Finish(), else
+  // only inside OnCall(). Metadata are always valid until Finish().
+  absl::Span<const uint8_t> message() const { return message_; }
+  absl::Span<const uint8_t> metadata() const {
+    return absl::MakeConstSpan(
+        reinterpret_cast<const uint8_t*>(metadata_.data()), metadata_.size());
+  }
+  bool owns_message() const { return !request_.empty(); }
+  // Gives the memory of a large request back early.
+  void ReleaseMessage();
+
+  // Whether the caller has lost interest. Thread-safe.
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+  const std::string& peer() const;
+  const std::string& device_name() const;
+  Poller& poller() const;
+
+  // Replies of at most this many bytes, metadata included, travel in the
+  // RESPONSE itself and need no memory of AllocateReply().
+  static constexpr size_t kFrameReplyBytes =
+      kSlotBytes - sizeof(ResponseHeader);
+
+  // Registered memory for a larger reply. UNAVAILABLE when there is none just
+  // now: then pass a writer to Finish(), which waits for it. RESOURCE_EXHAUSTED
+  // when it is too much for this server.
+  absl::StatusOr<Buffer> AllocateReply(size_t bytes);
+
+  struct Reply {
+    absl::Status status;  // If not OK, only its code and message are sent.
+    uint32_t metadata_bytes = 0;  // At most kMaxMetadataBytes.
+    uint64_t message_bytes = 0;
+    // One of the two, unless there is nothing to write. The buffer, of
+    // AllocateReply(), holds metadata and message already.
+    ReplyWriter* writer = nullptr;
+    Buffer buffer;
+  };
+
+  // Ends the call; exactly once, with the poller's role held. The call is the
+  // session's again at once: only `reply.writer` hears of the rest.
+  void Finish(Reply reply);
+
+ private:
+  friend class ServerSession;
+
+  // Where a call stands; each with who moves it on.
+  enum class State : uint8_t {
+    kFree,               // A REQUEST.
+    kAwaitsMemory,       // Memory for the request, when there is some.
+    kReading,            // The last READ.
+    kHandling,           // Finish().
+    kAwaitsReplyMemory,  // Memory for the reply, when there is some.
+    kPendingQueued,      // Its RESPONSE_PENDING, when there is a credit.
+    kAwaitsLease,        // A LEASE, or a CANCEL.
+    kWriting,            // The last WRITE being posted.
+    kReplyQueued,        // Its RESPONSE, when there is a credit.
+  };
+
+  explicit ServerCall(ServerSession& session) : session_(session) {}
+
+  ServerSession& session_;
+  State state_ = State::kFree;
+  uint32_t call_id_ = 0;
+  uint64_t method_id_ = 0;
+  absl::Time deadline_;
+  std::atomic<bool> cancelled_{false};
+
+  std::string metadata_;
+  absl::Span<const uint8_t> message_;
+  Buffer request_;  // Sink of the READs.
+  RemoteArenas::RemoteRange request_source_;
+  uint32_t request_bytes_ = 0;
+
+  RemoteArenas::RemoteRange lease_;  // Where the reply may be written.
+  uint32_t lease_bytes_ = 0;
+
+  Reply reply_;                   // From Finish() on.
+  bool message_written_ = false;  // To the lease; the RESPONSE says so.
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_SERVER_CALL_H_

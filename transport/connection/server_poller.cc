@@ -1,0 +1,203 @@
+#include "transport/connection/server_poller.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "transport/base/check.h"
+#include "transport/base/limits.h"
+#include "transport/base/status_macros.h"
+#include "transport/connection/posted_function.h"
+
+namespace verbena::transport {
+namespace {
+
+// How often a poller that is stopping looks whether it is done: handlers end
+// calls without telling.
+constexpr absl::Duration kStopInterval = absl::Milliseconds(1);
+
+absl::Span<const uint8_t> Bytes(const std::string& text) {
+  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()),
+                             text.size());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServerPoller>> ServerPoller::Start(
+    const EndpointOptions& options, ServerHandler& handler) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Poller> poller, Poller::Create());
+  std::unique_ptr<ServerPoller> server =
+      absl::WrapUnique(new ServerPoller(options, handler, std::move(poller)));
+  server->thread_ = std::thread([raw = server.get()] { raw->Run(); });
+  return server;
+}
+
+ServerPoller::ServerPoller(const EndpointOptions& options,
+                           ServerHandler& handler,
+                           std::unique_ptr<Poller> poller)
+    : options_(options), handler_(handler), poller_(std::move(poller)) {}
+
+ServerPoller::~ServerPoller() { CHECK(!thread_.joinable()); }
+
+void ServerPoller::Accept(IncomingConnection incoming) {
+  PostFunction(*poller_, [this, incoming = std::move(incoming)]() mutable {
+    AcceptHere(std::move(incoming));
+  });
+}
+
+void ServerPoller::Stop(absl::Time deadline) {
+  PostFunction(*poller_, [this, deadline] { StopHere(deadline); });
+}
+
+void ServerPoller::Run() {
+  CHECK(poller_->TryAcquireRole());
+  poller_->Add(this);
+  absl::Time idle_since = absl::InfiniteFuture();
+  while (!(closing_ && sessions_.empty())) {
+    if (poller_->PollOnce() > 0) {
+      idle_since = absl::InfiniteFuture();
+    } else if (idle_since == absl::InfiniteFuture()) {
+      idle_since = absl::Now();
+    } else if (absl::Now() - idle_since >= options_.spin_budget) {
+      poller_->Sleep(absl::InfiniteFuture());
+      idle_since = absl::InfiniteFuture();
+    } else {
+      // With fewer cores than pollers, whoever we wait for may need this one.
+      std::this_thread::yield();
+    }
+  }
+  for (auto& [context, device] : devices_) poller_->Remove(device.get());
+  devices_.clear();
+  for (auto& [provider, watcher] : watchers_) poller_->Remove(watcher.get());
+  watchers_.clear();
+  poller_->Remove(this);
+  // Connections that were handed over too late are refused.
+  poller_->PollOnce();
+  poller_->ReleaseRole();
+}
+
+void ServerPoller::AcceptHere(IncomingConnection incoming) {
+  const absl::Status status =
+      stopping_ ? absl::UnavailableError("the server is shutting down")
+                : TryAccept(incoming);
+  if (status.ok()) return;
+  const Reject reject = {
+      stopping_ ? RejectReason::kShuttingDown : RejectReason::kFull,
+      std::string(status.message())};
+  // The client may be gone already, and then there is nobody to tell.
+  incoming.id.Reject(Bytes(EncodeReject(reject))).IgnoreError();
+}
+
+absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
+  const Provider& provider = *incoming.provider;
+  ASSIGN_OR_RETURN(CmWatcher * watcher, WatcherFor(provider));
+  RETURN_IF_ERROR(incoming.id.MigrateTo(watcher->channel()));
+  ASSIGN_OR_RETURN(PollerDevice * device,
+                   DeviceFor(provider, incoming.id.context()));
+  ASSIGN_OR_RETURN(SendQueue send, SendQueue::Create(device->pd()));
+  RETURN_IF_ERROR(device->Reserve());
+  ibv_qp_init_attr attributes = device->QpAttributes();
+  if (absl::Status status =
+          incoming.id.CreateQp(device->pd().get(), &attributes);
+      !status.ok()) {
+    device->Release();
+    return status;
+  }
+  auto session = std::make_unique<ServerSession>(
+      *poller_, *device, std::move(incoming.id), std::move(send),
+      attributes.cap.max_inline_data, options_, incoming.request, handler_);
+  watcher->Watch(session.get());
+
+  PeerLimits limits;
+  limits.slot_bytes = kSlotBytes;
+  limits.credits = kCredits;
+  limits.max_open_calls = kMaxOpenCalls;
+  limits.max_receive_message_bytes =
+      static_cast<uint32_t>(options_.max_receive_message_bytes);
+  const std::string reply = EncodeConnectReply({limits});
+  ConnectionParameters parameters;
+  parameters.private_data = Bytes(reply);
+  parameters.initiator_depth = std::min(incoming.initiator_depth, kReadDepth);
+  parameters.rnr_retry_count = kRnrRetries;
+  absl::Status status = session->Accept(parameters);
+  if (status.ok()) status = session->Begin();
+  // The client sees the connection end; there is no id left to reject.
+  if (!status.ok()) session->Close(status);
+  sessions_.push_back(std::move(session));
+  connection_count_.store(static_cast<uint32_t>(sessions_.size()),
+                          std::memory_order_relaxed);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CmWatcher*> ServerPoller::WatcherFor(const Provider& provider) {
+  std::unique_ptr<CmWatcher>& watcher = watchers_[&provider];
+  if (watcher == nullptr) {
+    absl::StatusOr<EventChannel> channel = EventChannel::Create(provider);
+    if (!channel.ok()) {
+      watchers_.erase(&provider);
+      return channel.status();
+    }
+    watcher = std::make_unique<CmWatcher>(*std::move(channel));
+    poller_->Add(watcher.get());
+  }
+  return watcher.get();
+}
+
+absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
+                                                      ibv_context* context) {
+  const auto found = devices_.find(context);
+  if (found != devices_.end()) return found->second.get();
+  PollerDevice::Options options;
+  options.max_connections = kMaxConnectionsPerPoller;
+  options.pool.access = IBV_ACCESS_LOCAL_WRITE;
+  options.pool.first_region_bytes = kFirstBulkRegionBytes;
+  options.pool.max_bytes = options_.max_bulk_bytes;
+  options.pool.max_regions = UINT16_MAX;
+  ASSIGN_OR_RETURN(std::unique_ptr<PollerDevice> device,
+                   PollerDevice::Create(provider, context, options));
+  PollerDevice* const raw = device.get();
+  poller_->Add(raw);
+  devices_[context] = std::move(device);
+  return raw;
+}
+
+void ServerPoller::StopHere(absl::Time deadline) {
+  stopping_ = true;
+  stop_deadline_ = deadline;
+  for (const auto& session : sessions_) session->SendGoAway();
+}
+
+uint32_t ServerPoller::OpenCalls() const {
+  uint32_t calls = 0;
+  for (const auto& session : sessions_) calls += session->open_calls();
+  return calls;
+}
+
+void ServerPoller::Tick(absl::Time now) {
+  if (stopping_ && !closing_ && (OpenCalls() == 0 || now >= stop_deadline_)) {
+    closing_ = true;
+    for (const auto& session : sessions_) {
+      session->Close(absl::UnavailableError("the server shut down"));
+    }
+  }
+  Reap();
+}
+
+void ServerPoller::Reap() {
+  const auto closed = [this](const std::unique_ptr<ServerSession>& session) {
+    if (!session->closed()) return false;
+    for (auto& [provider, watcher] : watchers_) watcher->Unwatch(session.get());
+    return true;
+  };
+  sessions_.erase(std::remove_if(sessions_.begin(), sessions_.end(), closed),
+                  sessions_.end());
+  connection_count_.store(static_cast<uint32_t>(sessions_.size()),
+                          std::memory_order_relaxed);
+}
+
+absl::Time ServerPoller::NextTick() const {
+  return stopping_ ? poller_->now() + kStopInterval : absl::InfiniteFuture();
+}
+
+}  // namespace verbena::transport

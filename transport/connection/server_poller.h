@@ -1,0 +1,107 @@
+// One poller thread of a server and the connections it serves.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_SERVER_POLLER_H_
+#define VERBENA_TRANSPORT_CONNECTION_SERVER_POLLER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "transport/base/endpoint_options.h"
+#include "transport/connection/cm_watcher.h"
+#include "transport/connection/poller.h"
+#include "transport/connection/poller_device.h"
+#include "transport/connection/server_call.h"
+#include "transport/connection/server_session.h"
+#include "transport/verbs/cm_id.h"
+#include "transport/verbs/provider.h"
+#include "transport/wire/hello.h"
+
+namespace verbena::transport {
+
+// A connection that a client asks for, before anybody accepted it.
+struct IncomingConnection {
+  const Provider* provider = nullptr;
+  CmId id;
+  ConnectRequest request;
+  uint8_t initiator_depth = 0;  // READs that the client's side allows.
+};
+
+// Owns a thread that holds the role of its poller for life, and the queues and
+// sessions of every device on which a connection came to it.
+//
+// `handler` and the Providers must outlive it. Methods may be called from any
+// thread.
+class ServerPoller final : private Pollable {
+ public:
+  static absl::StatusOr<std::unique_ptr<ServerPoller>> Start(
+      const EndpointOptions& options, ServerHandler& handler);
+  ServerPoller(const ServerPoller&) = delete;
+  ServerPoller& operator=(const ServerPoller&) = delete;
+  // REQUIRES: Join() has returned.
+  ~ServerPoller() override;
+
+  Poller& poller() { return *poller_; }
+
+  // Accepts the connection on this poller, or rejects it with a reason.
+  void Accept(IncomingConnection incoming);
+
+  // Begins to end: says GOAWAY to every client, lets open calls finish until
+  // `deadline`, then closes every connection. The thread ends when no handler
+  // has a call any more.
+  void Stop(absl::Time deadline);
+
+  // Waits for the thread to end. Once.
+  void Join() { thread_.join(); }
+
+  // How many connections there are. May be a moment old.
+  uint32_t connection_count() const {
+    return connection_count_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  ServerPoller(const EndpointOptions& options, ServerHandler& handler,
+               std::unique_ptr<Poller> poller);
+
+  void Run();
+  // On the thread.
+  void AcceptHere(IncomingConnection incoming);
+  absl::Status TryAccept(IncomingConnection& incoming);
+  absl::StatusOr<CmWatcher*> WatcherFor(const Provider& provider);
+  absl::StatusOr<PollerDevice*> DeviceFor(const Provider& provider,
+                                          ibv_context* context);
+  void StopHere(absl::Time deadline);
+  void Reap();
+  uint32_t OpenCalls() const;
+
+  // Pollable: reaps what has closed and watches over the stop.
+  int Poll() override { return 0; }
+  void Tick(absl::Time now) override;
+  absl::Status Arm() override { return absl::OkStatus(); }
+  int fd() const override { return -1; }
+  absl::Time NextTick() const override;
+
+  const EndpointOptions options_;
+  ServerHandler& handler_;
+  const std::unique_ptr<Poller> poller_;
+  std::thread thread_;
+  std::atomic<uint32_t> connection_count_{0};
+
+  // Only the thread touches what follows. In the order of dependence.
+  absl::flat_hash_map<const Provider*, std::unique_ptr<CmWatcher>> watchers_;
+  absl::flat_hash_map<ibv_context*, std::unique_ptr<PollerDevice>> devices_;
+  std::vector<std::unique_ptr<ServerSession>> sessions_;
+  bool stopping_ = false;
+  bool closing_ = false;  // Every session has been told to close.
+  absl::Time stop_deadline_ = absl::InfiniteFuture();
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_SERVER_POLLER_H_

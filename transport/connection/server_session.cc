@@ -1,0 +1,162 @@
+#include "transport/connection/server_session.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
+#include "transport/wire/frame_codec.h"
+
+namespace verbena::transport {
+namespace {
+
+// How soon memory that was short is looked for again: other connections of the
+// device give it back without telling.
+constexpr absl::Duration kMemoryRetry = absl::Milliseconds(1);
+
+}  // namespace
+
+ServerSession::ServerSession(Poller& poller, PollerDevice& device, CmId id,
+                             SendQueue send, uint32_t inline_bytes,
+                             const EndpointOptions& options,
+                             const ConnectRequest& request,
+                             ServerHandler& handler)
+    : Connection(poller, device, std::move(id), std::move(send), inline_bytes,
+                 options, /*access=*/0),
+      handler_(handler) {
+  SetPeerLimits(request.limits);
+  // Decoding has checked that it does not wrap around.
+  CHECK(arenas_.Add(0, request.arena).ok());
+}
+
+ServerSession::~ServerSession() {
+  CHECK_EQ(handling_, 0u);
+  DestroyQueuePair();
+}
+
+void ServerSession::HandleHello(absl::Span<const uint8_t> frame) {
+  if (state() != ConnectionState::kConnecting) {
+    ProtocolError("it sent a second HELLO");
+    return;
+  }
+  const absl::StatusOr<std::vector<HelloOption>> client_options =
+      DecodeOptions(FrameBody(frame));
+  if (!client_options.ok()) {
+    ProtocolError(client_options.status().message());
+    return;
+  }
+  Transition(ConnectionState::kOpen);
+  const FrameHeader header = PlainHeader(FrameType::kWelcome, 0);
+  uint8_t* const out = BeginFrame(/*spare_credits=*/0);
+  // Decoding refuses a client that grants no credit, and nothing was sent yet.
+  CHECK(out != nullptr);
+  std::memcpy(out, &header, sizeof(header));
+  Send(sizeof(header), /*signalled=*/false);
+}
+
+void ServerSession::HandleArena(absl::Span<const uint8_t> frame) {
+  const ArenaHeader header = LoadHeader<ArenaHeader>(frame);
+  const absl::Status status =
+      arenas_.Add(header.index, {header.address, header.bytes, header.rkey});
+  if (!status.ok()) ProtocolError(status.message());
+}
+
+void ServerSession::HandleCancel(absl::Span<const uint8_t> frame) {
+  const FrameHeader header = LoadHeader<FrameHeader>(frame);
+  ServerCall* const call = FindCall(header.call_id);
+  // Its RESPONSE may have crossed the CANCEL.
+  if (call == nullptr || call->state_ == State::kFree ||
+      call->call_id_ != header.call_id) {
+    return;
+  }
+  call->cancelled_.store(true, std::memory_order_relaxed);
+  switch (call->state_) {
+    case State::kHandling:
+      handler_.OnCancelled(call);
+      return;
+    case State::kAwaitsMemory:
+    case State::kAwaitsReplyMemory:
+      memory_waiters_.erase(
+          std::find(memory_waiters_.begin(), memory_waiters_.end(), call));
+      Refuse(call, absl::CancelledError("the client cancelled the call"));
+      return;
+    case State::kAwaitsLease:
+      Refuse(call, absl::CancelledError("the client cancelled the call"));
+      return;
+    default:  // Something is on its way; its end will look.
+      return;
+  }
+}
+
+void ServerSession::OnClosing() {
+  memory_waiters_.clear();
+  frame_waiters_.clear();
+  for (const std::unique_ptr<ServerCall>& call : calls_) {
+    if (call == nullptr || call->state_ == State::kFree) continue;
+    call->cancelled_.store(true, std::memory_order_relaxed);
+    if (call->state_ == State::kHandling) {
+      handler_.OnCancelled(call.get());
+    } else if (call->state_ != State::kReading) {
+      // Memory that the device may still touch is held by its transfer.
+      FreeCall(call.get());
+    }
+  }
+}
+
+void ServerSession::TickMore(absl::Time /*now*/) {
+  if (!memory_waiters_.empty()) Pump();
+}
+
+absl::Time ServerSession::NextDeadline() const {
+  return memory_waiters_.empty() ? absl::InfiniteFuture()
+                                 : poller().now() + kMemoryRetry;
+}
+
+void ServerSession::Refuse(ServerCall* call, absl::Status status) {
+  call->request_.Reset();
+  ReleaseReply(call);
+  call->reply_.status = std::move(status);
+  QueueFrame(call, State::kReplyQueued);
+}
+
+void ServerSession::ReleaseReply(ServerCall* call) {
+  ReplyWriter* const writer = std::exchange(call->reply_.writer, nullptr);
+  call->reply_.buffer.Reset();
+  call->reply_.metadata_bytes = 0;
+  call->reply_.message_bytes = 0;
+  if (writer != nullptr) writer->OnReplyDone();
+}
+
+void ServerSession::FreeCall(ServerCall* call) {
+  call->request_.Reset();
+  ReleaseReply(call);
+  call->reply_.status = absl::OkStatus();
+  call->message_ = {};
+  call->state_ = State::kFree;
+  --open_calls_;
+}
+
+const std::string& ServerCall::peer() const { return session_.peer(); }
+
+const std::string& ServerCall::device_name() const {
+  return session_.device().name();
+}
+
+Poller& ServerCall::poller() const { return session_.poller(); }
+
+void ServerCall::ReleaseMessage() {
+  message_ = {};
+  request_.Reset();
+}
+
+absl::StatusOr<Buffer> ServerCall::AllocateReply(size_t bytes) {
+  return session_.device().pool().Allocate(bytes);
+}
+
+void ServerCall::Finish(Reply reply) {
+  session_.Finish(this, std::move(reply));
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,101 @@
+// The server's end of a connection: the calls of one client.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_SERVER_SESSION_H_
+#define VERBENA_TRANSPORT_CONNECTION_SERVER_SESSION_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "transport/connection/bulk_transfers.h"
+#include "transport/connection/connection.h"
+#include "transport/connection/server_call.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/hello.h"
+#include "transport/wire/remote_arenas.h"
+
+namespace verbena::transport {
+
+// Turns REQUESTs into ServerCalls and their ends into RESPONSEs; READs large
+// requests and WRITEs large replies.
+//
+// Memory that the client can reach is none: the queue pair allows no remote
+// access. Every range that the client names is checked against its arenas.
+// `handler` must outlive it. Confined to the poller's role.
+class ServerSession final : public Connection {
+ public:
+  ServerSession(Poller& poller, PollerDevice& device, CmId id, SendQueue send,
+                uint32_t inline_bytes, const EndpointOptions& options,
+                const ConnectRequest& request, ServerHandler& handler);
+  ~ServerSession() override;
+
+  // To be called right after Accept().
+  absl::Status Begin() { return FixQueuePair(); }
+
+  // Calls whose RESPONSE has not been sent.
+  uint32_t open_calls() const { return open_calls_; }
+
+ private:
+  friend class ServerCall;
+
+  using State = ServerCall::State;
+
+  void HandleFrame(FrameType type, absl::Span<const uint8_t> frame) override;
+  void Pump() override;
+  void OnBulkDone(void* tag) override;
+  void OnClosing() override;
+  bool InUse() const override { return handling_ > 0; }
+  void TickMore(absl::Time now) override;
+  absl::Time NextDeadline() const override;
+  // The client watches over its own calls; a silent one costs nothing but its
+  // reservation, and is noticed all the same.
+  bool ExpectsTraffic() const override { return true; }
+
+  void HandleHello(absl::Span<const uint8_t> frame);
+  void HandleRequest(absl::Span<const uint8_t> frame);
+  // Whether the ranges that a request names lie in the client's arenas.
+  bool FindRanges(const RequestHeader& header, ServerCall* call);
+  void HandleArena(absl::Span<const uint8_t> frame);
+  void HandleLease(absl::Span<const uint8_t> frame);
+  void HandleCancel(absl::Span<const uint8_t> frame);
+  // The call at the slot of `call_id`, of whatever state; null, after a
+  // ProtocolError(), if there can't be such a slot.
+  ServerCall* FindCall(uint32_t call_id);
+
+  // Moves a call that waits for memory on; false if it has to go on waiting.
+  bool StartRead(ServerCall* call);
+  void Dispatch(ServerCall* call);
+  void Finish(ServerCall* call, ServerCall::Reply reply);
+  // Gets a large reply into registered memory and on its way; false if it has
+  // to wait for memory.
+  bool PlaceReply(ServerCall* call);
+  void StartWrite(ServerCall* call);
+  // Ends the call with an error of the transport's own.
+  void Refuse(ServerCall* call, absl::Status status);
+  void QueueFrame(ServerCall* call, State state);
+  bool SendQueued(ServerCall* call);
+  void SendPending(ServerCall* call, uint8_t* out);
+  void SendResponse(ServerCall* call, uint8_t* out);
+  // What fits a RESPONSE beside its header.
+  uint64_t RoomForReply() const;
+  void ReleaseReply(ServerCall* call);
+  void FreeCall(ServerCall* call);
+
+  ServerHandler& handler_;
+  RemoteArenas arenas_;
+  std::array<std::unique_ptr<ServerCall>, kMaxOpenCalls> calls_;  // By slot.
+  uint32_t open_calls_ = 0;
+  uint32_t handling_ = 0;  // Calls of which somebody outside has the pointer.
+
+  std::deque<ServerCall*> memory_waiters_;  // First come, first served.
+  std::deque<ServerCall*> frame_waiters_;   // Their frame needs a credit.
+  BulkTransfers transfers_;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_SERVER_SESSION_H_

@@ -1,0 +1,94 @@
+#include "transport/memory/buddy_allocator.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+
+#include "transport/base/check.h"
+
+namespace verbena::transport {
+namespace {
+
+// log2 of the number of smallest blocks in one of `block_bytes`.
+uint8_t OrderOf(uint64_t block_bytes) {
+  return static_cast<uint8_t>(
+      std::countr_zero(block_bytes / BuddyAllocator::kMinBlockBytes));
+}
+
+}  // namespace
+
+uint64_t BuddyAllocator::BlockBytes(uint64_t bytes) {
+  CHECK_GT(bytes, 0u);
+  CHECK_LE(bytes, kMaxCapacity);
+  return std::max(kMinBlockBytes, std::bit_ceil(bytes));
+}
+
+BuddyAllocator::BuddyAllocator(uint64_t capacity) : capacity_(capacity) {
+  CHECK(std::has_single_bit(capacity)) << capacity;
+  CHECK_GE(capacity, kMinBlockBytes);
+  CHECK_LE(capacity, kMaxCapacity);
+  const uint64_t leaves = capacity / kMinBlockBytes;
+  largest_.resize(2 * leaves);
+  uint8_t order = OrderOf(capacity);
+  for (uint64_t first = 1; first <= leaves; first *= 2, --order) {
+    std::fill_n(largest_.begin() + static_cast<std::ptrdiff_t>(first), first,
+                static_cast<uint8_t>(order + 1));
+  }
+}
+
+std::optional<uint64_t> BuddyAllocator::Allocate(uint64_t bytes) {
+  CHECK_GT(bytes, 0u);
+  if (bytes > capacity_) return std::nullopt;
+  const uint8_t wanted = OrderOf(BlockBytes(bytes)) + 1;
+  if (largest_[1] < wanted) return std::nullopt;
+
+  uint64_t node = 1;
+  for (uint8_t level = OrderOf(capacity_) + 1; level > wanted; --level) {
+    const uint8_t left = largest_[2 * node];
+    const uint8_t right = largest_[2 * node + 1];
+    const bool go_left = left >= wanted && (right < wanted || left <= right);
+    node = 2 * node + (go_left ? 0 : 1);
+  }
+  // On the level of the wanted size a node is free as a whole or too small.
+  CHECK_EQ(largest_[node], wanted);
+  largest_[node] = 0;
+
+  const uint64_t block_bytes = kMinBlockBytes << (wanted - 1);
+  const uint64_t index = node - std::bit_floor(node);  // On its level.
+  while (node > 1) {
+    node /= 2;
+    largest_[node] = std::max(largest_[2 * node], largest_[2 * node + 1]);
+  }
+  return index * block_bytes;
+}
+
+void BuddyAllocator::Free(uint64_t offset, uint64_t bytes) {
+  const uint64_t block_bytes = BlockBytes(bytes);
+  CHECK_LT(offset, capacity_);
+  CHECK_LE(block_bytes, capacity_ - offset);
+  CHECK(offset % block_bytes == 0) << offset << " is not a block of " << bytes;
+
+  uint8_t order = OrderOf(block_bytes);
+  uint64_t node = (capacity_ + offset) / block_bytes;
+  CHECK(largest_[node] == 0 &&
+        (order == 0 ||
+         (largest_[2 * node] == order && largest_[2 * node + 1] == order)))
+      << "offset " << offset << ", " << bytes
+      << " bytes: freed twice, or never allocated so";
+  largest_[node] = order + 1;
+
+  while (node > 1) {
+    node /= 2;
+    ++order;
+    const uint8_t left = largest_[2 * node];
+    const uint8_t right = largest_[2 * node + 1];
+    const bool whole = left == order && right == order;
+    largest_[node] = whole ? order + 1 : std::max(left, right);
+  }
+}
+
+uint64_t BuddyAllocator::largest_free_block() const {
+  return largest_[1] == 0 ? 0 : kMinBlockBytes << (largest_[1] - 1);
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,125 @@
+#include "transport/verbs/cm_event.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "transport/verbs/error.h"
+
+namespace verbena::transport {
+namespace {
+
+// The connection parameters are valid with these; with the others librdmacm
+// leaves the union as it was.
+bool HasParameters(rdma_cm_event_type type) {
+  return type == RDMA_CM_EVENT_CONNECT_REQUEST ||
+         type == RDMA_CM_EVENT_CONNECT_RESPONSE ||
+         type == RDMA_CM_EVENT_ESTABLISHED || type == RDMA_CM_EVENT_REJECTED;
+}
+
+absl::Status Rejected(int reason, absl::string_view peer) {
+  // iWARP reports an errno where InfiniBand and RoCE report a reason.
+  if (reason == kRejectNobodyListens || reason == -ECONNREFUSED) {
+    return absl::UnavailableError(
+        absl::StrCat("connect ", peer, ": refused, nobody listens there"));
+  }
+  if (reason == kRejectByApplication) {
+    return absl::UnavailableError(
+        absl::StrCat("connect ", peer, ": rejected by the peer"));
+  }
+  return absl::UnavailableError(
+      absl::StrCat("connect ", peer, ": rejected, reason ", reason));
+}
+
+}  // namespace
+
+CmEvent CmEvent::FromRdma(const rdma_cm_event& event) {
+  CmEvent result;
+  result.type = event.event;
+  result.id = event.id;
+  result.listen_id = event.listen_id;
+  result.status = event.status;
+  if (!HasParameters(event.event)) return result;
+  const rdma_conn_param& parameters = event.param.conn;
+  result.responder_resources = parameters.responder_resources;
+  result.initiator_depth = parameters.initiator_depth;
+  if (parameters.private_data == nullptr) return result;
+  result.private_data_length = parameters.private_data_len;
+  std::memcpy(result.private_data_bytes.data(), parameters.private_data,
+              parameters.private_data_len);
+  return result;
+}
+
+const char* CmEventName(rdma_cm_event_type type) {
+  switch (type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+      return "ADDR_RESOLVED";
+    case RDMA_CM_EVENT_ADDR_ERROR:
+      return "ADDR_ERROR";
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+      return "ROUTE_RESOLVED";
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+      return "ROUTE_ERROR";
+    case RDMA_CM_EVENT_CONNECT_REQUEST:
+      return "CONNECT_REQUEST";
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+      return "CONNECT_RESPONSE";
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+      return "CONNECT_ERROR";
+    case RDMA_CM_EVENT_UNREACHABLE:
+      return "UNREACHABLE";
+    case RDMA_CM_EVENT_REJECTED:
+      return "REJECTED";
+    case RDMA_CM_EVENT_ESTABLISHED:
+      return "ESTABLISHED";
+    case RDMA_CM_EVENT_DISCONNECTED:
+      return "DISCONNECTED";
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      return "DEVICE_REMOVAL";
+    case RDMA_CM_EVENT_MULTICAST_JOIN:
+      return "MULTICAST_JOIN";
+    case RDMA_CM_EVENT_MULTICAST_ERROR:
+      return "MULTICAST_ERROR";
+    case RDMA_CM_EVENT_ADDR_CHANGE:
+      return "ADDR_CHANGE";
+    case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+      return "TIMEWAIT_EXIT";
+  }
+  return "unknown event";
+}
+
+absl::Status CmEventStatus(const CmEvent& event, absl::string_view peer) {
+  switch (event.type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+    case RDMA_CM_EVENT_CONNECT_REQUEST:
+    case RDMA_CM_EVENT_CONNECT_RESPONSE:
+    case RDMA_CM_EVENT_ESTABLISHED:
+    case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+      return absl::OkStatus();
+    case RDMA_CM_EVENT_ADDR_ERROR:
+      return ErrnoStatus("resolve_addr", peer, event.status);
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+      return ErrnoStatus("resolve_route", peer, event.status);
+    case RDMA_CM_EVENT_REJECTED:
+      return Rejected(event.status, peer);
+    case RDMA_CM_EVENT_UNREACHABLE:
+      return absl::UnavailableError(
+          absl::StrCat("connect ", peer, ": no answer in time"));
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+      return ErrnoStatus("connect", peer, event.status);
+    case RDMA_CM_EVENT_DISCONNECTED:
+      return absl::UnavailableError(
+          absl::StrCat("connection with ", peer, ": disconnected"));
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      return absl::UnavailableError(
+          absl::StrCat("connection with ", peer, ": the device was removed"));
+    default:
+      return absl::UnavailableError(absl::StrCat("connection with ", peer, ": ",
+                                                 CmEventName(event.type),
+                                                 ", status ", event.status));
+  }
+}
+
+}  // namespace verbena::transport

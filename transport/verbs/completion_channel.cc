@@ -1,0 +1,39 @@
+#include "transport/verbs/completion_channel.h"
+
+#include <fcntl.h>
+
+#include <cerrno>
+
+#include "transport/verbs/error.h"
+
+namespace verbena::transport {
+
+absl::StatusOr<CompletionChannel> CompletionChannel::Create(
+    const VerbsOps& ops, ibv_context* context) {
+  ibv_comp_channel* const channel = ops.create_comp_channel(context);
+  if (channel == nullptr) {
+    return ErrnoStatus("create_comp_channel",
+                       ops.get_device_name(context->device), errno);
+  }
+  CompletionChannel result(ops, channel);
+  const int flags = fcntl(channel->fd, F_GETFL);
+  if (flags < 0 || fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+    return ErrnoStatus("fcntl", "a completion channel", errno);
+  }
+  return result;
+}
+
+absl::Status CompletionChannel::Drain() {
+  while (true) {
+    ibv_cq* cq = nullptr;
+    void* cq_context = nullptr;
+    if (ops().get_cq_event(get(), &cq, &cq_context) != 0) {
+      if (errno == EAGAIN || errno == EWOULDBLOCK) return absl::OkStatus();
+      if (errno == EINTR) continue;
+      return ErrnoStatus("get_cq_event", "", errno);
+    }
+    ops().ack_cq_events(cq, 1);
+  }
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,118 @@
+#include "transport/verbs/error.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+namespace verbena::transport {
+namespace {
+
+absl::StatusCode CodeOf(int error) {
+  switch (error) {
+    case ENODEV:
+    case ENOENT:
+    case ENXIO:
+      return absl::StatusCode::kNotFound;
+    case ENOMEM:
+    case ENOSPC:
+    case ENOBUFS:
+    case EMFILE:
+    case ENFILE:
+      return absl::StatusCode::kResourceExhausted;
+    case EACCES:
+    case EPERM:
+      return absl::StatusCode::kPermissionDenied;
+    case EADDRINUSE:
+    case EEXIST:
+      return absl::StatusCode::kAlreadyExists;
+    case EINVAL:
+    case EFAULT:
+    case EMSGSIZE:
+    case EAFNOSUPPORT:
+    case EADDRNOTAVAIL:
+      return absl::StatusCode::kInvalidArgument;
+    case EBUSY:
+    case EISCONN:
+    case ENOTCONN:
+    case EALREADY:
+      return absl::StatusCode::kFailedPrecondition;
+    case EOPNOTSUPP:
+    case ENOSYS:
+    case EPROTONOSUPPORT:
+      return absl::StatusCode::kUnimplemented;
+    case EAGAIN:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case ECONNABORTED:
+    case EPIPE:
+    case EIO:
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETUNREACH:
+    case ENETDOWN:
+    case ETIMEDOUT:
+      return absl::StatusCode::kUnavailable;
+    case ECANCELED:
+      return absl::StatusCode::kCancelled;
+    default:
+      return absl::StatusCode::kUnknown;
+  }
+}
+
+// Memory that a device may touch is pinned, and the kernel counts it against a
+// limit that many distributions set to 64 KiB to 8 MiB.
+bool PinsMemory(absl::string_view verb) {
+  return verb == "reg_mr" || verb == "create_cq" || verb == "create_qp" ||
+         verb == "create_srq";
+}
+
+absl::string_view RemedyOf(absl::string_view verb, int error) {
+  // The kernel answers either one, by driver, when the limit is met.
+  if (PinsMemory(verb) && (error == ENOMEM || error == EAGAIN)) {
+    return "the limit on locked memory may be too low: see `ulimit -l`; raise "
+           "it with LimitMEMLOCK=infinity in a systemd unit, `memlock "
+           "unlimited` in /etc/security/limits.conf, or `--ulimit memlock=-1` "
+           "for a container";
+  }
+  switch (error) {
+    case EACCES:
+    case EPERM:
+      return "this process may not use the RDMA device files "
+             "(/dev/infiniband/uverbs*, /dev/infiniband/rdma_cm): check their "
+             "owner and mode, and that a container is given them";
+    case ENODEV:
+      if (verb == "create_event_channel" || verb == "get_device_list") {
+        return "no RDMA device, or the rdma_ucm and ib_uverbs kernel modules "
+               "are not loaded";
+      }
+      return "";
+    case EMFILE:
+    case ENFILE:
+      return "too many open files: see `ulimit -n`";
+    case EADDRINUSE:
+      return "another process listens there";
+    case EADDRNOTAVAIL:
+      return "no RDMA device has this address";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+absl::Status ErrnoStatus(absl::string_view verb, absl::string_view object,
+                         int error) {
+  error = std::abs(error);
+  std::string message(verb);
+  if (!object.empty()) absl::StrAppend(&message, " ", object);
+  absl::StrAppend(&message, ": ",
+                  error == 0 ? "failed without an error number"
+                             : std::generic_category().message(error));
+  const absl::string_view remedy = RemedyOf(verb, error);
+  if (!remedy.empty()) absl::StrAppend(&message, " (", remedy, ")");
+  return absl::Status(CodeOf(error), message);
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,29 @@
+#include "transport/verbs/shared_receive_queue.h"
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "transport/verbs/error.h"
+
+namespace verbena::transport {
+
+absl::StatusOr<SharedReceiveQueue> SharedReceiveQueue::Create(
+    const ProtectionDomain& pd, uint32_t depth) {
+  ibv_srq_init_attr attributes = {};
+  attributes.attr.max_wr = depth;
+  attributes.attr.max_sge = 1;
+  ibv_srq* const srq = pd.ops().create_srq(pd.get(), &attributes);
+  if (srq == nullptr) {
+    return ErrnoStatus("create_srq", absl::StrCat("depth ", depth), errno);
+  }
+  return SharedReceiveQueue(pd.ops(), srq);
+}
+
+absl::Status SharedReceiveQueue::PostReceive(ibv_recv_wr* chain) {
+  ibv_recv_wr* bad = nullptr;
+  const int error = ibv_post_srq_recv(get(), chain, &bad);
+  if (error != 0) return ErrnoStatus("post_srq_recv", "", error);
+  return absl::OkStatus();
+}
+
+}  // namespace verbena::transport

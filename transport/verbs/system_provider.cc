@@ -1,0 +1,91 @@
+// The only file that names an exported function of libibverbs or librdmacm.
+
+#include "transport/verbs/system_provider.h"
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+namespace verbena::transport {
+namespace {
+
+// These three are macros in <infiniband/verbs.h>, and the exported functions of
+// the same names are not what the macros call.
+
+ibv_device** GetDeviceList(int* num_devices) {
+  return ibv_get_device_list(num_devices);
+}
+
+int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attributes) {
+  return ibv_query_port(context, port, attributes);
+}
+
+ibv_mr* RegMr(ibv_pd* pd, void* addr, size_t length, int access) {
+  return ibv_reg_mr(pd, addr, length, access);
+}
+
+// Declared with other types than the table (__be16).
+
+uint16_t GetSrcPort(rdma_cm_id* id) { return rdma_get_src_port(id); }
+
+constexpr Provider kSystemProvider = {
+    .name = "system",
+    .verbs =
+        {
+            .ack_async_event = ibv_ack_async_event,
+            .ack_cq_events = ibv_ack_cq_events,
+            .alloc_pd = ibv_alloc_pd,
+            .close_device = ibv_close_device,
+            .create_comp_channel = ibv_create_comp_channel,
+            .create_cq = ibv_create_cq,
+            .create_qp = ibv_create_qp,
+            .create_srq = ibv_create_srq,
+            .dealloc_pd = ibv_dealloc_pd,
+            .dereg_mr = ibv_dereg_mr,
+            .destroy_comp_channel = ibv_destroy_comp_channel,
+            .destroy_cq = ibv_destroy_cq,
+            .destroy_qp = ibv_destroy_qp,
+            .destroy_srq = ibv_destroy_srq,
+            .free_device_list = ibv_free_device_list,
+            .get_async_event = ibv_get_async_event,
+            .get_cq_event = ibv_get_cq_event,
+            .get_device_list = GetDeviceList,
+            .get_device_name = ibv_get_device_name,
+            .modify_qp = ibv_modify_qp,
+            .modify_srq = ibv_modify_srq,
+            .open_device = ibv_open_device,
+            .query_device = ibv_query_device,
+            .query_gid = ibv_query_gid,
+            .query_port = QueryPort,
+            .query_qp = ibv_query_qp,
+            .query_srq = ibv_query_srq,
+            .reg_mr = RegMr,
+        },
+    .cm =
+        {
+            .accept = rdma_accept,
+            .ack_cm_event = rdma_ack_cm_event,
+            .bind_addr = rdma_bind_addr,
+            .connect = rdma_connect,
+            .create_event_channel = rdma_create_event_channel,
+            .create_id = rdma_create_id,
+            .create_qp = rdma_create_qp,
+            .destroy_event_channel = rdma_destroy_event_channel,
+            .destroy_id = rdma_destroy_id,
+            .destroy_qp = rdma_destroy_qp,
+            .disconnect = rdma_disconnect,
+            .get_cm_event = rdma_get_cm_event,
+            .get_src_port = GetSrcPort,
+            .listen = rdma_listen,
+            .migrate_id = rdma_migrate_id,
+            .reject = rdma_reject,
+            .resolve_addr = rdma_resolve_addr,
+            .resolve_route = rdma_resolve_route,
+            .set_option = rdma_set_option,
+        },
+};
+
+}  // namespace
+
+const Provider& SystemProvider() { return kSystemProvider; }
+
+}  // namespace verbena::transport

@@ -1,0 +1,142 @@
+// The bytes between two peers once they are connected. This file is the
+// protocol.
+//
+// Every SEND carries one frame: a header, whose first 16 bytes are the same for
+// all types, and a body right behind it. Numbers are little-endian; fields that
+// are not used are zero. Both sides use SEND, the server uses RDMA READ and
+// RDMA WRITE on arenas of the client as well; nobody ever gets a key of the
+// server's memory.
+//
+// A connection's life. The client connects with the private data of hello.h,
+// the server accepts with its own. The client sends HELLO, the server answers
+// WELCOME, and calls may begin. Either side ends it with GOAWAY (no new calls,
+// open ones go on) and a disconnect, or with BYE and a reason when the other
+// side broke the protocol.
+//
+// A call. The client sends REQUEST. Its metadata are in the body; its message
+// is in the body too if the frame then fits a slot, else in a range of an
+// arena, which the server READs. The server answers with exactly one RESPONSE,
+// whatever happens to the call. The reply is in its body if it fits, else the
+// server WRITEs it to the range that the request lent for it (the reply lease)
+// before it SENDs the RESPONSE. Without a lease that is long enough the server
+// sends RESPONSE_PENDING, and waits for a LEASE, or a CANCEL.
+//
+// Memory that a request names stays reserved at the client until the RESPONSE,
+// or until the queue pair is flushed; the memory of the request itself only
+// until the RESPONSE_PENDING, if there is one. A CANCEL does not change that:
+// the RESPONSE is still owed.
+//
+// Credits. Each side keeps receives posted for the other, and says in every
+// header how many credited frames the other may have sent since the connection
+// began (a running total modulo 2^32, so a repeated or late number does no
+// harm). GRANT, PING, PONG, GOAWAY and BYE need no credit: of GRANT at most two
+// can be unread (one is sent for half a window), of the others one.
+
+#ifndef VERBENA_TRANSPORT_WIRE_FRAME_H_
+#define VERBENA_TRANSPORT_WIRE_FRAME_H_
+
+#include <bit>
+#include <cstdint>
+
+namespace verbena::transport {
+
+static_assert(std::endian::native == std::endian::little,
+              "frames are copied as they stand in memory");
+
+enum class FrameType : uint8_t {
+  kHello = 1,            // Client. Body: options (hello.h).
+  kWelcome = 2,          // Server. Body: options.
+  kRequest = 3,          // Client.
+  kResponse = 4,         // Server.
+  kResponsePending = 5,  // Server.
+  kLease = 6,            // Client: answers kResponsePending.
+  kCancel = 7,           // Client: the RESPONSE may come early. Header only.
+  kArena = 8,            // Client: offers one more arena.
+  // No credit is needed from here on.
+  kGrant = 9,    // Header only, for its credit_limit.
+  kPing = 10,    // Header only; answered by kPong.
+  kPong = 11,    // Header only.
+  kGoAway = 12,  // Header only.
+  kBye = 13,     // Body: why the sender is about to disconnect, as text.
+};
+inline constexpr uint8_t kFirstFrameType = 1;
+inline constexpr uint8_t kLastFrameType = 13;
+
+constexpr bool NeedsCredit(FrameType type) { return type < FrameType::kGrant; }
+
+// In kRequest and kResponse: where the parts of the message are.
+inline constexpr uint8_t kFlagMessageInArena = 1;
+inline constexpr uint8_t kFlagAttachmentInArena = 2;
+// In kRequest: reply_offset, reply_bytes and reply_arena name a lease.
+inline constexpr uint8_t kFlagReplyLease = 4;
+inline constexpr uint8_t kKnownFlags = 7;
+
+struct FrameHeader {
+  FrameType type;
+  uint8_t flags;
+  uint16_t header_bytes;  // Of the whole header of this type; the body follows.
+  uint32_t credit_limit;  // Credited frames the receiver of this may have sent.
+  uint32_t call_id;  // The client's choice: slot in the low half, generation in
+                     // the high half. Zero where no call is meant.
+  uint32_t body_bytes;
+};
+static_assert(sizeof(FrameHeader) == 16);
+
+struct RequestHeader {
+  FrameHeader frame;
+  uint64_t method_id;
+  uint64_t timeout_us;  // Time that remains; kNoTimeout if for ever.
+  uint32_t message_bytes;
+  uint32_t message_offset;  // In its arena, if kFlagMessageInArena.
+  uint32_t attachment_bytes;
+  uint32_t attachment_offset;
+  uint32_t reply_offset;
+  uint32_t reply_bytes;
+  uint16_t metadata_bytes;  // The body is metadata, message, attachment: those
+                            // of them that are not in an arena.
+  uint16_t message_arena;
+  uint16_t attachment_arena;
+  uint16_t reply_arena;
+};
+static_assert(sizeof(RequestHeader) == 64);
+inline constexpr uint64_t kNoTimeout = UINT64_MAX;
+
+struct ResponseHeader {
+  FrameHeader frame;
+  uint32_t code;  // An absl::StatusCode.
+  uint16_t status_message_bytes;
+  uint16_t metadata_bytes;    // The body is status message, metadata, message,
+  uint32_t message_bytes;     // attachment. Those in the arena stand at the
+  uint32_t attachment_bytes;  // start of the reply lease, message first.
+};
+static_assert(sizeof(ResponseHeader) == 32);
+
+struct ResponsePendingHeader {
+  FrameHeader frame;
+  uint32_t message_bytes;
+  uint32_t attachment_bytes;
+};
+static_assert(sizeof(ResponsePendingHeader) == 24);
+
+struct LeaseHeader {
+  FrameHeader frame;
+  uint32_t offset;
+  uint32_t bytes;
+  uint16_t arena;
+  uint16_t zero[3];
+};
+static_assert(sizeof(LeaseHeader) == 32);
+
+struct ArenaHeader {
+  FrameHeader frame;
+  uint64_t address;
+  uint64_t bytes;
+  uint32_t rkey;
+  uint16_t index;  // One more than that of the arena before; 0 is in hello.h.
+  uint16_t zero;
+};
+static_assert(sizeof(ArenaHeader) == 40);
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_WIRE_FRAME_H_

@@ -1,0 +1,37 @@
+#include "transport/wire/frame_codec.h"
+
+namespace verbena::transport {
+
+const char* FrameTypeName(FrameType type) {
+  switch (type) {
+    case FrameType::kHello:
+      return "HELLO";
+    case FrameType::kWelcome:
+      return "WELCOME";
+    case FrameType::kRequest:
+      return "REQUEST";
+    case FrameType::kResponse:
+      return "RESPONSE";
+    case FrameType::kResponsePending:
+      return "RESPONSE_PENDING";
+    case FrameType::kLease:
+      return "LEASE";
+    case FrameType::kCancel:
+      return "CANCEL";
+    case FrameType::kArena:
+      return "ARENA";
+    case FrameType::kGrant:
+      return "GRANT";
+    case FrameType::kPing:
+      return "PING";
+    case FrameType::kPong:
+      return "PONG";
+    case FrameType::kGoAway:
+      return "GOAWAY";
+    case FrameType::kBye:
+      return "BYE";
+  }
+  return "UNKNOWN";  // A number that a peer made up.
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,207 @@
+#include "absl/types/span.h"
+#include "transport/base/limits.h"
+#include "transport/wire/frame_codec.h"
+
+namespace verbena::transport {
+namespace {
+
+constexpr uint32_t kLastStatusCode = 16;  // absl::StatusCode::kUnauthenticated.
+
+// What is known of a type before its own fields are read.
+struct TypeRule {
+  uint8_t header_bytes;
+  uint8_t flags;   // Those that mean something.
+  bool of_a_call;  // Else call_id is zero.
+  bool has_body;   // Else body_bytes is zero.
+};
+
+constexpr uint8_t kPlainBytes = sizeof(FrameHeader);
+constexpr uint8_t kPlaceFlags = kFlagMessageInArena | kFlagAttachmentInArena;
+
+// By number of the type; the first one stands for no type.
+constexpr TypeRule kTypeRules[kLastFrameType + 1] = {
+    {kPlainBytes, 0, false, false},
+    /*HELLO=*/{kPlainBytes, 0, false, true},
+    /*WELCOME=*/{kPlainBytes, 0, false, true},
+    /*REQUEST=*/{sizeof(RequestHeader), kKnownFlags, true, true},
+    /*RESPONSE=*/{sizeof(ResponseHeader), kPlaceFlags, true, true},
+    /*RESPONSE_PENDING=*/{sizeof(ResponsePendingHeader), 0, true, false},
+    /*LEASE=*/{sizeof(LeaseHeader), 0, true, false},
+    /*CANCEL=*/{kPlainBytes, 0, true, false},
+    /*ARENA=*/{sizeof(ArenaHeader), 0, false, false},
+    /*GRANT=*/{kPlainBytes, 0, false, false},
+    /*PING=*/{kPlainBytes, 0, false, false},
+    /*PONG=*/{kPlainBytes, 0, false, false},
+    /*GOAWAY=*/{kPlainBytes, 0, false, false},
+    /*BYE=*/{kPlainBytes, 0, false, true},
+};
+
+// `frame` is the header that all types share, of a known type.
+const char* CommonError(const FrameHeader& frame, uint64_t frame_bytes) {
+  const TypeRule& rule = kTypeRules[static_cast<uint8_t>(frame.type)];
+  if (frame.header_bytes != rule.header_bytes) {
+    return "header_bytes is not that of the type";
+  }
+  if (frame_bytes != uint64_t{frame.header_bytes} + frame.body_bytes) {
+    return "length is not header_bytes + body_bytes";
+  }
+  if ((frame.flags & ~kKnownFlags) != 0) return "unknown flag";
+  if ((frame.flags & ~rule.flags) != 0) return "flag that the type has not";
+  if (!rule.of_a_call && frame.call_id != 0) {
+    return "call_id in a frame of no call";
+  }
+  if (!rule.has_body && frame.body_bytes != 0) {
+    return "body in a frame that has none";
+  }
+  return nullptr;
+}
+
+const char* RequestError(const RequestHeader& request) {
+  const bool message_in_arena = request.frame.flags & kFlagMessageInArena;
+  const bool attachment_in_arena = request.frame.flags & kFlagAttachmentInArena;
+  if (request.metadata_bytes > kMaxMetadataBytes) return "metadata too long";
+  if (message_in_arena) {
+    if (request.message_bytes == 0) return "empty message in an arena";
+  } else if (request.message_offset != 0 || request.message_arena != 0) {
+    return "place in an arena for an inline message";
+  }
+  if (attachment_in_arena) {
+    if (request.attachment_bytes == 0) return "empty attachment in an arena";
+  } else if (request.attachment_offset != 0 || request.attachment_arena != 0) {
+    return "place in an arena for an inline attachment";
+  }
+  if ((request.frame.flags & kFlagReplyLease) != 0) {
+    if (request.reply_bytes == 0) return "empty reply lease";
+  } else if (request.reply_offset != 0 || request.reply_bytes != 0 ||
+             request.reply_arena != 0) {
+    return "reply lease without its flag";
+  }
+  const uint64_t parts =
+      uint64_t{request.metadata_bytes} +
+      (message_in_arena ? 0 : uint64_t{request.message_bytes}) +
+      (attachment_in_arena ? 0 : uint64_t{request.attachment_bytes});
+  if (parts != request.frame.body_bytes) return "parts do not fill the body";
+  return nullptr;
+}
+
+const char* ResponseError(const ResponseHeader& response) {
+  const bool message_in_arena = response.frame.flags & kFlagMessageInArena;
+  const bool attachment_in_arena =
+      response.frame.flags & kFlagAttachmentInArena;
+  if (response.code > kLastStatusCode) return "unknown status code";
+  if (response.status_message_bytes > kMaxStatusMessageBytes) {
+    return "status message too long";
+  }
+  if (response.metadata_bytes > kMaxMetadataBytes) return "metadata too long";
+  if (message_in_arena && response.message_bytes == 0) {
+    return "empty message in an arena";
+  }
+  if (attachment_in_arena && response.attachment_bytes == 0) {
+    return "empty attachment in an arena";
+  }
+  const uint64_t parts =
+      uint64_t{response.status_message_bytes} + response.metadata_bytes +
+      (message_in_arena ? 0 : uint64_t{response.message_bytes}) +
+      (attachment_in_arena ? 0 : uint64_t{response.attachment_bytes});
+  if (parts != response.frame.body_bytes) return "parts do not fill the body";
+  return nullptr;
+}
+
+const char* ResponsePendingError(const ResponsePendingHeader& pending) {
+  if (pending.message_bytes == 0 && pending.attachment_bytes == 0) {
+    return "pending response that needs no lease";
+  }
+  return nullptr;
+}
+
+const char* LeaseError(const LeaseHeader& lease) {
+  if (lease.bytes == 0) return "empty lease";
+  if (lease.zero[0] != 0 || lease.zero[1] != 0 || lease.zero[2] != 0) {
+    return "unused field is not zero";
+  }
+  return nullptr;
+}
+
+const char* ArenaError(const ArenaHeader& arena) {
+  // Index and range are RemoteArenas' to judge, which knows those before.
+  return arena.zero != 0 ? "unused field is not zero" : nullptr;
+}
+
+// The next `bytes` of a body.
+absl::Span<const uint8_t> TakePart(uint32_t bytes,
+                                   absl::Span<const uint8_t>* body) {
+  const absl::Span<const uint8_t> part = body->first(bytes);
+  body->remove_prefix(bytes);
+  return part;
+}
+
+}  // namespace
+
+uint16_t HeaderBytes(FrameType type) {
+  const uint8_t number = static_cast<uint8_t>(type);
+  return number <= kLastFrameType ? kTypeRules[number].header_bytes
+                                  : kPlainBytes;
+}
+
+const char* FrameError(absl::Span<const uint8_t> frame) {
+  if (frame.size() < sizeof(FrameHeader)) return "shorter than a header";
+  const auto header = LoadHeader<FrameHeader>(frame);
+  const uint8_t number = static_cast<uint8_t>(header.type);
+  if (number < kFirstFrameType || number > kLastFrameType) {
+    return "unknown frame type";
+  }
+  const char* const error = CommonError(header, frame.size());
+  if (error != nullptr) return error;
+  // From here on, the whole header of the type is inside the frame.
+  switch (header.type) {
+    case FrameType::kRequest:
+      return RequestError(LoadHeader<RequestHeader>(frame));
+    case FrameType::kResponse:
+      return ResponseError(LoadHeader<ResponseHeader>(frame));
+    case FrameType::kResponsePending:
+      return ResponsePendingError(LoadHeader<ResponsePendingHeader>(frame));
+    case FrameType::kLease:
+      return LeaseError(LoadHeader<LeaseHeader>(frame));
+    case FrameType::kArena:
+      return ArenaError(LoadHeader<ArenaHeader>(frame));
+    default:
+      return nullptr;
+  }
+}
+
+RequestBody SplitRequest(absl::Span<const uint8_t> frame) {
+  const auto header = LoadHeader<RequestHeader>(frame);
+  const uint8_t flags = header.frame.flags;
+  absl::Span<const uint8_t> rest = FrameBody(frame);
+  RequestBody body;
+  body.metadata = TakePart(header.metadata_bytes, &rest);
+  if ((flags & kFlagMessageInArena) == 0) {
+    body.message = TakePart(header.message_bytes, &rest);
+  }
+  if ((flags & kFlagAttachmentInArena) == 0) {
+    body.attachment = TakePart(header.attachment_bytes, &rest);
+  }
+  return body;
+}
+
+ResponseBody SplitResponse(absl::Span<const uint8_t> frame) {
+  const auto header = LoadHeader<ResponseHeader>(frame);
+  const uint8_t flags = header.frame.flags;
+  absl::Span<const uint8_t> rest = FrameBody(frame);
+  ResponseBody body;
+  body.status_message = TakePart(header.status_message_bytes, &rest);
+  body.metadata = TakePart(header.metadata_bytes, &rest);
+  if ((flags & kFlagMessageInArena) == 0) {
+    body.message = TakePart(header.message_bytes, &rest);
+  }
+  if ((flags & kFlagAttachmentInArena) == 0) {
+    body.attachment = TakePart(header.attachment_bytes, &rest);
+  }
+  return body;
+}
+
+absl::Span<const uint8_t> FrameBody(absl::Span<const uint8_t> frame) {
+  return frame.subspan(LoadHeader<FrameHeader>(frame).header_bytes);
+}
+
+}  // namespace verbena::transport

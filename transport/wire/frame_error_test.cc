@@ -1,0 +1,300 @@
+// FrameError(), one rule after the other.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "transport/base/limits.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/frame_codec.h"
+#include "transport/wire/sample_frames.h"
+
+namespace verbena::transport {
+namespace {
+
+std::string Verdict(const std::vector<uint8_t>& frame) {
+  const char* const error = FrameError(frame);
+  return error == nullptr ? "fine" : error;
+}
+
+// What is said of `header` with the body that it claims.
+template <typename Header>
+std::string Verdict(const Header& header) {
+  FrameHeader common;
+  std::memcpy(&common, &header, sizeof(common));
+  return Verdict(Frame(header, common.body_bytes));
+}
+
+TEST(FrameErrorTest, AcceptsEveryTypeOfFrame) {
+  EXPECT_EQ(Verdict(InlineRequest()), "fine");
+  EXPECT_EQ(Verdict(ArenaRequest()), "fine");
+  EXPECT_EQ(Verdict(InlineResponse()), "fine");
+  EXPECT_EQ(Verdict(Pending()), "fine");
+  EXPECT_EQ(Verdict(Lease()), "fine");
+  EXPECT_EQ(Verdict(Arena()), "fine");
+  for (const FrameType type :
+       {FrameType::kHello, FrameType::kWelcome, FrameType::kCancel,
+        FrameType::kGrant, FrameType::kPing, FrameType::kPong,
+        FrameType::kGoAway, FrameType::kBye}) {
+    EXPECT_EQ(Verdict(PlainHeader(type)), "fine") << FrameTypeName(type);
+  }
+}
+
+TEST(FrameErrorTest, AcceptsEmptyCalls) {
+  RequestHeader request = {};
+  request.frame = PlainHeader(FrameType::kRequest);
+  EXPECT_EQ(Verdict(request), "fine");
+  ResponseHeader response = {};
+  response.frame = PlainHeader(FrameType::kResponse);
+  EXPECT_EQ(Verdict(response), "fine");
+}
+
+TEST(FrameErrorTest, RefusesEveryTruncation) {
+  const std::vector<uint8_t> whole = Frame(InlineRequest(), 18);
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    const std::vector<uint8_t> frame(whole.begin(), whole.begin() + bytes);
+    EXPECT_EQ(Verdict(frame), bytes < sizeof(FrameHeader)
+                                  ? "shorter than a header"
+                                  : "length is not header_bytes + body_bytes");
+  }
+}
+
+TEST(FrameErrorTest, RefusesOtherLengthsThanTheHeaderSays) {
+  EXPECT_EQ(Verdict(Frame(InlineRequest(), 19)),
+            "length is not header_bytes + body_bytes");
+  // header_bytes + body_bytes is 20 modulo 2^32, so the frame is as long as it
+  // seems to claim, but its header is not inside.
+  RequestHeader request = InlineRequest();
+  request.frame.body_bytes = UINT32_MAX - 43;
+  std::vector<uint8_t> frame = Frame(request, 0);
+  frame.resize(20);
+  frame.shrink_to_fit();
+  EXPECT_EQ(Verdict(frame), "length is not header_bytes + body_bytes");
+}
+
+TEST(FrameErrorTest, RefusesUnknownTypes) {
+  for (int type = 0; type < 256; ++type) {
+    FrameHeader header = PlainHeader(FrameType::kPing);
+    header.type = static_cast<FrameType>(type);
+    const bool known = kFirstFrameType <= type && type <= kLastFrameType;
+    EXPECT_EQ(Verdict(header) == "unknown frame type", !known) << type;
+  }
+}
+
+TEST(FrameErrorTest, RefusesTheHeaderOfAnotherType) {
+  for (int type = kFirstFrameType; type <= kLastFrameType; ++type) {
+    FrameHeader header = PlainHeader(static_cast<FrameType>(type));
+    // The frame is long enough, so that only this rule is broken.
+    for (const int wrong : {0, 15, 17, header.header_bytes + 8, 65535}) {
+      header.header_bytes = static_cast<uint16_t>(wrong);
+      header.body_bytes = 100;
+      EXPECT_EQ(Verdict(Frame(header, 100)),
+                "header_bytes is not that of the type")
+          << type;
+    }
+  }
+}
+
+TEST(FrameErrorTest, RefusesFlagsThatMeanNothing) {
+  RequestHeader request = InlineRequest();
+  for (const uint8_t flag : {8, 16, 32, 64, 128}) {
+    request.frame.flags = flag;
+    EXPECT_EQ(Verdict(request), "unknown flag");
+  }
+  ResponseHeader response = InlineResponse();
+  response.frame.flags = kFlagReplyLease;
+  EXPECT_EQ(Verdict(response), "flag that the type has not");
+  for (const uint8_t flag : {1, 2, 4}) {
+    LeaseHeader lease = Lease();
+    lease.frame.flags = flag;
+    EXPECT_EQ(Verdict(lease), "flag that the type has not");
+    FrameHeader hello = PlainHeader(FrameType::kHello);
+    hello.flags = flag;
+    EXPECT_EQ(Verdict(hello), "flag that the type has not");
+  }
+}
+
+TEST(FrameErrorTest, RefusesACallWhereNoneIsMeant) {
+  for (const FrameType type :
+       {FrameType::kHello, FrameType::kWelcome, FrameType::kGrant,
+        FrameType::kPing, FrameType::kPong, FrameType::kGoAway,
+        FrameType::kBye}) {
+    FrameHeader header = PlainHeader(type);
+    header.call_id = 1;
+    EXPECT_EQ(Verdict(header), "call_id in a frame of no call");
+  }
+  ArenaHeader arena = Arena();
+  arena.frame.call_id = 0x10000;
+  EXPECT_EQ(Verdict(arena), "call_id in a frame of no call");
+}
+
+TEST(FrameErrorTest, RefusesABodyWhereThereIsNone) {
+  for (const FrameType type :
+       {FrameType::kCancel, FrameType::kGrant, FrameType::kPing,
+        FrameType::kPong, FrameType::kGoAway}) {
+    FrameHeader header = PlainHeader(type);
+    header.body_bytes = 1;
+    EXPECT_EQ(Verdict(header), "body in a frame that has none");
+  }
+  ResponsePendingHeader pending = Pending();
+  pending.frame.body_bytes = 1;
+  EXPECT_EQ(Verdict(pending), "body in a frame that has none");
+  LeaseHeader lease = Lease();
+  lease.frame.body_bytes = 1;
+  EXPECT_EQ(Verdict(lease), "body in a frame that has none");
+  ArenaHeader arena = Arena();
+  arena.frame.body_bytes = 1;
+  EXPECT_EQ(Verdict(arena), "body in a frame that has none");
+}
+
+TEST(FrameErrorTest, BoundsTheMetadata) {
+  RequestHeader request = InlineRequest();
+  request.metadata_bytes = kMaxMetadataBytes;
+  request.frame.body_bytes = kMaxMetadataBytes + 15;
+  EXPECT_EQ(Verdict(request), "fine");
+  ++request.metadata_bytes;
+  ++request.frame.body_bytes;
+  EXPECT_EQ(Verdict(request), "metadata too long");
+
+  ResponseHeader response = InlineResponse();
+  response.metadata_bytes = kMaxMetadataBytes;
+  response.frame.body_bytes = kMaxMetadataBytes + 19;
+  EXPECT_EQ(Verdict(response), "fine");
+  ++response.metadata_bytes;
+  ++response.frame.body_bytes;
+  EXPECT_EQ(Verdict(response), "metadata too long");
+}
+
+TEST(FrameErrorTest, BoundsTheStatus) {
+  ResponseHeader response = InlineResponse();
+  response.status_message_bytes = kMaxStatusMessageBytes;
+  response.frame.body_bytes = kMaxStatusMessageBytes + 18;
+  EXPECT_EQ(Verdict(response), "fine");
+  ++response.status_message_bytes;
+  ++response.frame.body_bytes;
+  EXPECT_EQ(Verdict(response), "status message too long");
+
+  response = InlineResponse();
+  response.code = 16;
+  EXPECT_EQ(Verdict(response), "fine");
+  response.code = 17;
+  EXPECT_EQ(Verdict(response), "unknown status code");
+  response.code = UINT32_MAX;
+  EXPECT_EQ(Verdict(response), "unknown status code");
+}
+
+TEST(FrameErrorTest, RefusesPlacesThatNoFlagAnnounces) {
+  const struct {
+    void (*spoil)(RequestHeader&);
+    const char* verdict;
+  } kCases[] = {
+      {[](RequestHeader& r) { r.message_offset = 1; },
+       "place in an arena for an inline message"},
+      {[](RequestHeader& r) { r.message_arena = 1; },
+       "place in an arena for an inline message"},
+      {[](RequestHeader& r) { r.attachment_offset = 1; },
+       "place in an arena for an inline attachment"},
+      {[](RequestHeader& r) { r.attachment_arena = 1; },
+       "place in an arena for an inline attachment"},
+      {[](RequestHeader& r) { r.reply_offset = 1; },
+       "reply lease without its flag"},
+      {[](RequestHeader& r) { r.reply_bytes = 1; },
+       "reply lease without its flag"},
+      {[](RequestHeader& r) { r.reply_arena = 1; },
+       "reply lease without its flag"},
+  };
+  for (const auto& c : kCases) {
+    RequestHeader request = InlineRequest();
+    c.spoil(request);
+    EXPECT_EQ(Verdict(request), c.verdict);
+  }
+}
+
+TEST(FrameErrorTest, RefusesEmptyRangesOfArenas) {
+  RequestHeader request = ArenaRequest();
+  request.message_bytes = 0;
+  EXPECT_EQ(Verdict(request), "empty message in an arena");
+  request = ArenaRequest();
+  request.attachment_bytes = 0;
+  EXPECT_EQ(Verdict(request), "empty attachment in an arena");
+  request = ArenaRequest();
+  request.reply_bytes = 0;
+  EXPECT_EQ(Verdict(request), "empty reply lease");
+
+  ResponseHeader response = InlineResponse();
+  response.frame.flags = kFlagMessageInArena;
+  response.message_bytes = 0;
+  response.frame.body_bytes -= 10;
+  EXPECT_EQ(Verdict(response), "empty message in an arena");
+  response = InlineResponse();
+  response.frame.flags = kFlagAttachmentInArena;
+  response.attachment_bytes = 0;
+  response.frame.body_bytes -= 5;
+  EXPECT_EQ(Verdict(response), "empty attachment in an arena");
+
+  LeaseHeader lease = Lease();
+  lease.bytes = 0;
+  EXPECT_EQ(Verdict(lease), "empty lease");
+  ResponsePendingHeader pending = Pending();
+  pending.message_bytes = 0;
+  EXPECT_EQ(Verdict(pending), "pending response that needs no lease");
+  pending.attachment_bytes = 1;
+  EXPECT_EQ(Verdict(pending), "fine");
+}
+
+TEST(FrameErrorTest, RefusesPartsThatDoNotFillTheBody) {
+  const struct {
+    void (*spoil)(RequestHeader&);
+  } kRequests[] = {
+      {[](RequestHeader& r) { ++r.metadata_bytes; }},
+      {[](RequestHeader& r) { --r.message_bytes; }},
+      {[](RequestHeader& r) { ++r.attachment_bytes; }},
+      // The sum is right modulo 2^32.
+      {[](RequestHeader& r) {
+        r.message_bytes = 0xffff0000;
+        r.attachment_bytes = 0x10000 + 15;
+      }},
+      {[](RequestHeader& r) { r.frame.flags = kFlagMessageInArena; }},
+      {[](RequestHeader& r) { r.frame.flags = kFlagAttachmentInArena; }},
+  };
+  for (const auto& c : kRequests) {
+    RequestHeader request = InlineRequest();
+    c.spoil(request);
+    EXPECT_EQ(Verdict(request), "parts do not fill the body");
+  }
+  const struct {
+    void (*spoil)(ResponseHeader&);
+  } kResponses[] = {
+      {[](ResponseHeader& r) { ++r.status_message_bytes; }},
+      {[](ResponseHeader& r) { --r.metadata_bytes; }},
+      {[](ResponseHeader& r) { ++r.message_bytes; }},
+      {[](ResponseHeader& r) { --r.attachment_bytes; }},
+      {[](ResponseHeader& r) {
+        r.message_bytes = 0xffff0000;
+        r.attachment_bytes = 0x10000 + 15;
+      }},
+      {[](ResponseHeader& r) { r.frame.flags = kFlagMessageInArena; }},
+  };
+  for (const auto& c : kResponses) {
+    ResponseHeader response = InlineResponse();
+    c.spoil(response);
+    EXPECT_EQ(Verdict(response), "parts do not fill the body");
+  }
+}
+
+TEST(FrameErrorTest, RefusesUnusedFieldsThatAreNotZero) {
+  for (int i = 0; i < 3; ++i) {
+    LeaseHeader lease = Lease();
+    lease.zero[i] = 1;
+    EXPECT_EQ(Verdict(lease), "unused field is not zero");
+  }
+  ArenaHeader arena = Arena();
+  arena.zero = 1;
+  EXPECT_EQ(Verdict(arena), "unused field is not zero");
+}
+
+}  // namespace
+}  // namespace verbena::transport

@@ -1,0 +1,322 @@
+#include "transport/wire/hello.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "transport/base/check.h"
+#include "transport/base/status_macros.h"
+
+namespace verbena::transport {
+namespace {
+
+enum class PrivateKind : uint8_t { kRequest = 1, kReply = 2, kReject = 3 };
+
+// The layout in hello.h. The structs have no padding of their own, so that
+// they are copied as they stand.
+struct PrivateHeader {
+  uint32_t magic;
+  uint8_t version;
+  PrivateKind kind;
+  uint16_t bytes;
+};
+static_assert(sizeof(PrivateHeader) == 8);
+
+struct PrivateLimits {
+  uint32_t slot_bytes;
+  uint16_t credits;
+  uint16_t max_open_calls;
+  uint32_t max_receive_message_bytes;
+  uint32_t zero;
+};
+static_assert(sizeof(PrivateLimits) == 16);
+
+struct PrivateArena {
+  uint64_t address;
+  uint64_t bytes;
+  uint32_t rkey;
+  uint32_t zero;
+};
+static_assert(sizeof(PrivateArena) == 24);
+
+constexpr size_t kReplyBytes = sizeof(PrivateHeader) + sizeof(PrivateLimits);
+constexpr size_t kRequestBytes = kReplyBytes + sizeof(PrivateArena);
+constexpr size_t kRejectTextOffset = sizeof(PrivateHeader) + sizeof(uint16_t);
+constexpr size_t kRejectTextBytesMax =
+    kRejectPrivateBytesMax - kRejectTextOffset;
+static_assert(kRequestBytes <= kConnectPrivateBytesMax);
+static_assert(kReplyBytes <= kAcceptPrivateBytesMax);
+
+template <typename T>
+void Append(const T& value, std::string* out) {
+  out->append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+// REQUIRES: sizeof(T) bytes at `offset`.
+template <typename T>
+T Load(absl::Span<const uint8_t> bytes, size_t offset) {
+  CHECK_LE(offset + sizeof(T), bytes.size());
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof(value));
+  return value;
+}
+
+absl::string_view AsText(absl::Span<const uint8_t> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+void AppendHeader(PrivateKind kind, size_t bytes, std::string* out) {
+  Append(PrivateHeader{.magic = kHelloMagic,
+                       .version = kProtocolVersion,
+                       .kind = kind,
+                       .bytes = static_cast<uint16_t>(bytes)},
+         out);
+}
+
+void AppendLimits(const PeerLimits& limits, std::string* out) {
+  Append(PrivateLimits{.slot_bytes = limits.slot_bytes,
+                       .credits = limits.credits,
+                       .max_open_calls = limits.max_open_calls,
+                       .max_receive_message_bytes =
+                           limits.max_receive_message_bytes,
+                       .zero = 0},
+         out);
+}
+
+// Checks the header, and returns the private data without what stands behind
+// their length.
+absl::StatusOr<absl::Span<const uint8_t>> Unpad(
+    absl::Span<const uint8_t> private_data, PrivateKind kind) {
+  if (private_data.size() < sizeof(PrivateHeader)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the peer sent ", private_data.size(),
+                     " bytes of private data, too few for Verbena"));
+  }
+  const auto header = Load<PrivateHeader>(private_data, 0);
+  if (header.magic != kHelloMagic) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the peer does not speak Verbena: its private data begin with 0x",
+        absl::Hex(header.magic, absl::kZeroPad8), ", not 0x",
+        absl::Hex(kHelloMagic, absl::kZeroPad8)));
+  }
+  if (header.version != kProtocolVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the peer speaks version ", header.version,
+        " of the Verbena protocol, this side only version ", kProtocolVersion,
+        ": both sides must run releases of the same protocol"));
+  }
+  if (header.kind != kind) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("private data of kind ", static_cast<int>(header.kind),
+                     " instead of kind ", static_cast<int>(kind)));
+  }
+  if (header.bytes < sizeof(PrivateHeader) ||
+      header.bytes > private_data.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("private data claim a length of ", header.bytes,
+                     " bytes, but ", private_data.size(), " came"));
+  }
+  return private_data.first(header.bytes);
+}
+
+absl::Status CheckLength(absl::Span<const uint8_t> data, size_t wanted) {
+  if (data.size() == wanted) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "private data of ", data.size(), " bytes instead of ", wanted));
+}
+
+absl::Status CheckRange(const char* name, uint64_t value, uint64_t least,
+                        uint64_t most) {
+  if (least <= value && value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the peer's ", name, " is ",
+                                                 value, ": must be from ",
+                                                 least, " to ", most));
+}
+
+absl::StatusOr<PeerLimits> DecodeLimits(absl::Span<const uint8_t> data) {
+  const auto limits = Load<PrivateLimits>(data, sizeof(PrivateHeader));
+  RETURN_IF_ERROR(
+      CheckRange("slot_bytes", limits.slot_bytes, kMinSlotBytes, UINT32_MAX));
+  RETURN_IF_ERROR(
+      CheckRange("credits", limits.credits, kMinCredits, UINT16_MAX));
+  RETURN_IF_ERROR(
+      CheckRange("max_open_calls", limits.max_open_calls, 1, UINT16_MAX));
+  RETURN_IF_ERROR(CheckRange("max_receive_message_bytes",
+                             limits.max_receive_message_bytes, 1,
+                             kMaxMessageBytes));
+  RETURN_IF_ERROR(CheckRange("unused field", limits.zero, 0, 0));
+  return PeerLimits{
+      .slot_bytes = limits.slot_bytes,
+      .credits = limits.credits,
+      .max_open_calls = limits.max_open_calls,
+      .max_receive_message_bytes = limits.max_receive_message_bytes};
+}
+
+// At most `bytes_max` bytes of `text`, not cut inside of a UTF-8 character.
+absl::string_view CutText(absl::string_view text, size_t bytes_max) {
+  if (text.size() <= bytes_max) return text;
+  size_t end = bytes_max;
+  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
+bool IsKnownOption(uint16_t type) {
+  return type == kOptionUserAgent || type == kOptionCredentials;
+}
+
+}  // namespace
+
+absl::Status CheckArena(const ArenaDescriptor& arena) {
+  if (arena.bytes > 0 && arena.address <= UINT64_MAX - arena.bytes) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("the peer's arena of ", arena.bytes, " bytes at 0x",
+                   absl::Hex(arena.address),
+                   arena.bytes == 0 ? " is empty" : " wraps around"));
+}
+
+std::string EncodeConnectRequest(const ConnectRequest& request) {
+  std::string data;
+  AppendHeader(PrivateKind::kRequest, kRequestBytes, &data);
+  AppendLimits(request.limits, &data);
+  Append(PrivateArena{.address = request.arena.address,
+                      .bytes = request.arena.bytes,
+                      .rkey = request.arena.rkey,
+                      .zero = 0},
+         &data);
+  return data;
+}
+
+std::string EncodeConnectReply(const ConnectReply& reply) {
+  std::string data;
+  AppendHeader(PrivateKind::kReply, kReplyBytes, &data);
+  AppendLimits(reply.limits, &data);
+  return data;
+}
+
+std::string EncodeReject(const Reject& reject) {
+  const absl::string_view text = CutText(reject.text, kRejectTextBytesMax);
+  std::string data;
+  AppendHeader(PrivateKind::kReject, kRejectTextOffset + text.size(), &data);
+  Append(static_cast<uint16_t>(reject.reason), &data);
+  absl::StrAppend(&data, text);
+  return data;
+}
+
+absl::StatusOr<ConnectRequest> DecodeConnectRequest(
+    absl::Span<const uint8_t> private_data) {
+  ASSIGN_OR_RETURN(const absl::Span<const uint8_t> data,
+                   Unpad(private_data, PrivateKind::kRequest));
+  RETURN_IF_ERROR(CheckLength(data, kRequestBytes));
+  ConnectRequest request;
+  ASSIGN_OR_RETURN(request.limits, DecodeLimits(data));
+  const auto arena = Load<PrivateArena>(data, kReplyBytes);
+  RETURN_IF_ERROR(CheckRange("unused field", arena.zero, 0, 0));
+  request.arena = {
+      .address = arena.address, .bytes = arena.bytes, .rkey = arena.rkey};
+  RETURN_IF_ERROR(CheckArena(request.arena));
+  return request;
+}
+
+absl::StatusOr<ConnectReply> DecodeConnectReply(
+    absl::Span<const uint8_t> private_data) {
+  ASSIGN_OR_RETURN(const absl::Span<const uint8_t> data,
+                   Unpad(private_data, PrivateKind::kReply));
+  RETURN_IF_ERROR(CheckLength(data, kReplyBytes));
+  ConnectReply reply;
+  ASSIGN_OR_RETURN(reply.limits, DecodeLimits(data));
+  return reply;
+}
+
+absl::StatusOr<Reject> DecodeReject(absl::Span<const uint8_t> private_data) {
+  ASSIGN_OR_RETURN(const absl::Span<const uint8_t> data,
+                   Unpad(private_data, PrivateKind::kReject));
+  if (data.size() < kRejectTextOffset) {
+    return CheckLength(data, kRejectTextOffset);
+  }
+  const auto reason = Load<uint16_t>(data, sizeof(PrivateHeader));
+  RETURN_IF_ERROR(
+      CheckRange("reason to reject", reason,
+                 static_cast<uint16_t>(RejectReason::kBadHello),
+                 static_cast<uint16_t>(RejectReason::kShuttingDown)));
+  Reject reject;
+  reject.reason = static_cast<RejectReason>(reason);
+  reject.text = std::string(AsText(data.subspan(kRejectTextOffset)));
+  return reject;
+}
+
+absl::Status RejectStatus(const Reject& reject) {
+  std::string message = "the server rejected the connection";
+  if (!reject.text.empty()) {
+    absl::StrAppend(&message, ": ", absl::Utf8SafeCHexEscape(reject.text));
+  }
+  switch (reject.reason) {
+    case RejectReason::kBadHello:
+      absl::StrAppend(&message, " (it could not read this client's hello)");
+      return absl::FailedPreconditionError(message);
+    case RejectReason::kBadVersion:
+      absl::StrAppend(&message,
+                      " (it does not speak this client's version of the "
+                      "protocol, ",
+                      kProtocolVersion, ")");
+      return absl::FailedPreconditionError(message);
+    case RejectReason::kFull:
+      absl::StrAppend(&message, " (it has no room for one more)");
+      return absl::UnavailableError(message);
+    case RejectReason::kShuttingDown:
+      absl::StrAppend(&message, " (it is shutting down)");
+      return absl::UnavailableError(message);
+  }
+  return absl::InternalError(message);  // No such reason: DecodeReject checks.
+}
+
+std::string EncodeOptions(const std::vector<HelloOption>& options) {
+  std::string body;
+  for (const HelloOption& option : options) {
+    CHECK_LE(option.value.size(), UINT16_MAX) << "option " << option.type;
+    Append(option.type, &body);
+    Append(static_cast<uint16_t>(option.value.size()), &body);
+    body.append(option.value);
+  }
+  return body;
+}
+
+absl::StatusOr<std::vector<HelloOption>> DecodeOptions(
+    absl::Span<const uint8_t> body) {
+  constexpr size_t kHeadBytes = 2 * sizeof(uint16_t);
+  std::vector<HelloOption> options;
+  while (!body.empty()) {
+    if (body.size() < kHeadBytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the peer's options end inside of one, ", body.size(), " bytes on"));
+    }
+    const auto type = Load<uint16_t>(body, 0);
+    const auto bytes = Load<uint16_t>(body, sizeof(uint16_t));
+    body.remove_prefix(kHeadBytes);
+    if (bytes > body.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the peer's option ", type, " has ", bytes,
+                       " bytes, but ", body.size(), " follow"));
+    }
+    const absl::Span<const uint8_t> value = body.first(bytes);
+    body.remove_prefix(bytes);
+    if (!IsKnownOption(type)) {
+      if ((type & kCriticalOption) == 0) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("the peer demands option ", type & ~kCriticalOption,
+                       ", which this side does not know"));
+    }
+    if (std::any_of(options.begin(), options.end(),
+                    [type](const auto& o) { return o.type == type; })) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the peer sent option ", type, " twice"));
+    }
+    options.push_back({.type = type, .value = std::string(AsText(value))});
+  }
+  return options;
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,145 @@
+// What the peers tell each other while they connect: the private data of RDMA
+// CM, and the options in HELLO and WELCOME.
+//
+// Private data, little-endian:
+//
+//   all:      0  magic, 32 bits: "VRBN"
+//             4  version, 8 bits
+//             5  kind, 8 bits: 1 connect request, 2 connect reply, 3 reject
+//             6  length, 16 bits: of all this. Receivers may see padding behind
+//                it (InfiniBand sends a fixed number of bytes), and ignore it.
+//   request   8  slot_bytes, 32 bits
+//   and reply 12 credits, 16 bits
+//             14 max_open_calls, 16 bits
+//             16 max_receive_message_bytes, 32 bits
+//             20 zero, 32 bits: ends the reply
+//   request   24 arena: address, 64 bits
+//             32 arena: bytes, 64 bits
+//             40 arena: rkey, 32 bits
+//             44 zero, 32 bits: ends the request
+//   reject    8  reason, 16 bits
+//             10 text, to the end
+//
+// The magic number and the version stand there in every version, the rest only
+// in this one.
+//
+// Options, little-endian, one after the other, any number of them: type,
+// 16 bits; length of the value, 16 bits; value.
+
+#ifndef VERBENA_TRANSPORT_WIRE_HELLO_H_
+#define VERBENA_TRANSPORT_WIRE_HELLO_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "transport/base/limits.h"
+#include "transport/wire/frame.h"
+
+namespace verbena::transport {
+
+inline constexpr uint32_t kHelloMagic = 0x4e425256;  // "VRBN"
+inline constexpr uint8_t kProtocolVersion = 1;
+
+// What RDMA CM carries on InfiniBand.
+inline constexpr size_t kConnectPrivateBytesMax = 56;
+inline constexpr size_t kAcceptPrivateBytesMax = 196;
+inline constexpr size_t kRejectPrivateBytesMax = 148;
+
+// What every slot must hold: the parts of a RESPONSE that have no other place.
+inline constexpr uint32_t kMinSlotBytes =
+    sizeof(ResponseHeader) + kMaxStatusMessageBytes + kMaxMetadataBytes;
+static_assert(kMinSlotBytes >= sizeof(RequestHeader) + kMaxMetadataBytes);
+static_assert(kMinSlotBytes <= kSlotBytes);
+
+// Those that are kept back for other frames than requests, and one request.
+inline constexpr uint16_t kMinCredits = kReservedCredits + 1;
+static_assert(kMinCredits <= kCredits);
+
+// What a side is able to take.
+struct PeerLimits {
+  uint32_t slot_bytes = 0;  // Its largest frame, at least kMinSlotBytes.
+  // Credited frames it takes at first, at least kMinCredits.
+  uint16_t credits = 0;
+  uint16_t max_open_calls = 0;             // On this connection, at least 1.
+  uint32_t max_receive_message_bytes = 0;  // From 1 to kMaxMessageBytes.
+};
+
+// A range of the client's memory that the server may READ and WRITE.
+struct ArenaDescriptor {
+  uint64_t address = 0;
+  uint64_t bytes = 0;
+  uint32_t rkey = 0;
+};
+
+// INVALID_ARGUMENT, with what was seen, if the range is empty or wraps around
+// the end of the address space.
+absl::Status CheckArena(const ArenaDescriptor& arena);
+
+struct ConnectRequest {
+  PeerLimits limits;
+  ArenaDescriptor arena;  // Arena 0.
+};
+
+struct ConnectReply {
+  PeerLimits limits;
+};
+
+enum class RejectReason : uint16_t {
+  kBadHello = 1,    // Not Verbena, or malformed.
+  kBadVersion = 2,  // The rejecting side's version is in the header.
+  kFull = 3,        // No room for one more connection.
+  kShuttingDown = 4,
+};
+
+struct Reject {
+  RejectReason reason = RejectReason::kBadHello;
+  std::string text;  // For people; cut to fit.
+};
+
+std::string EncodeConnectRequest(const ConnectRequest& request);
+std::string EncodeConnectReply(const ConnectReply& reply);
+std::string EncodeReject(const Reject& reject);
+
+// Decoders check everything: magic, version, kind, length, ranges (an arena
+// that wraps around, limits outside of what PeerLimits says). Errors say what
+// was seen: INVALID_ARGUMENT for what is not Verbena or malformed,
+// FAILED_PRECONDITION for another version of it (a rejection included: the
+// versions are then the reason, whatever the rest says). They may get any
+// bytes, padding behind included.
+absl::StatusOr<ConnectRequest> DecodeConnectRequest(
+    absl::Span<const uint8_t> private_data);
+absl::StatusOr<ConnectReply> DecodeConnectReply(
+    absl::Span<const uint8_t> private_data);
+absl::StatusOr<Reject> DecodeReject(absl::Span<const uint8_t> private_data);
+
+// What a rejected client's calls end with: kFull and kShuttingDown are
+// UNAVAILABLE (retry), the others FAILED_PRECONDITION.
+absl::Status RejectStatus(const Reject& reject);
+
+// Options: type, length and value, in any order. A receiver skips types that it
+// does not know, unless they have kCriticalOption set.
+inline constexpr uint16_t kCriticalOption = 0x8000;
+inline constexpr uint16_t kOptionUserAgent = 1;    // Text.
+inline constexpr uint16_t kOptionCredentials = 2;  // Opaque bytes.
+
+struct HelloOption {
+  uint16_t type = 0;
+  std::string value;
+};
+
+// REQUIRES: values of at most 65535 bytes.
+std::string EncodeOptions(const std::vector<HelloOption>& options);
+// In the order of the body, without those that are unknown. INVALID_ARGUMENT
+// if one is truncated, or one of the above comes twice; FAILED_PRECONDITION if
+// an unknown one is critical.
+absl::StatusOr<std::vector<HelloOption>> DecodeOptions(
+    absl::Span<const uint8_t> body);
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_WIRE_HELLO_H_

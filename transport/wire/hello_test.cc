@@ -1,0 +1,349 @@
+#include "transport/wire/hello.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "transport/base/limits.h"
+#include "transport/base/test_seed.h"
+
+namespace verbena::transport {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr absl::StatusCode kInvalid = absl::StatusCode::kInvalidArgument;
+constexpr absl::StatusCode kPrecondition =
+    absl::StatusCode::kFailedPrecondition;
+
+// Calls `decode` on a heap copy of exactly the size of `bytes`, so that a
+// sanitizer sees reads outside of it.
+template <typename Decode>
+auto Exactly(absl::string_view bytes, Decode decode) {
+  const std::unique_ptr<uint8_t[]> copy(new uint8_t[bytes.size()]);
+  std::copy(bytes.begin(), bytes.end(), copy.get());
+  return decode(absl::Span<const uint8_t>(copy.get(), bytes.size()));
+}
+
+absl::StatusOr<ConnectRequest> Request(absl::string_view bytes) {
+  return Exactly(bytes, &DecodeConnectRequest);
+}
+absl::StatusOr<ConnectReply> Reply(absl::string_view bytes) {
+  return Exactly(bytes, &DecodeConnectReply);
+}
+absl::StatusOr<Reject> Rejection(absl::string_view bytes) {
+  return Exactly(bytes, &DecodeReject);
+}
+absl::StatusOr<std::vector<HelloOption>> Options(absl::string_view bytes) {
+  return Exactly(bytes, &DecodeOptions);
+}
+
+ConnectRequest SomeRequest() {
+  return {.limits = {.slot_bytes = 0x13121110,
+                     .credits = 0x2120,
+                     .max_open_calls = 0x3130,
+                     .max_receive_message_bytes = 0x43424140},
+          .arena = {.address = 0x5756555453525150,
+                    .bytes = 0x6766656463626160,
+                    .rkey = 0x73727170}};
+}
+
+std::string SomeReject() {
+  return EncodeReject({.reason = RejectReason::kFull, .text = "full"});
+}
+
+std::string With(std::string bytes, size_t offset, absl::string_view value) {
+  return bytes.replace(offset, value.size(), value.data(), value.size());
+}
+
+// The bytes of version 1. A change here is a change of the protocol.
+TEST(HelloTest, KeepsTheBytesOfTheConnectRequest) {
+  EXPECT_EQ(absl::BytesToHexString(EncodeConnectRequest(SomeRequest())),
+            "5652424e01013000"
+            "10111213202130314041424300000000"
+            "505152535455565760616263646566677071727300000000");
+}
+
+TEST(HelloTest, KeepsTheBytesOfTheConnectReply) {
+  EXPECT_EQ(absl::BytesToHexString(
+                EncodeConnectReply({.limits = SomeRequest().limits})),
+            "5652424e01021800"
+            "10111213202130314041424300000000");
+}
+
+TEST(HelloTest, KeepsTheBytesOfARejection) {
+  EXPECT_EQ(absl::BytesToHexString(SomeReject()),
+            "5652424e01030e00"
+            "030066756c6c");
+}
+
+TEST(HelloTest, KeepsTheBytesOfOptions) {
+  EXPECT_EQ(absl::BytesToHexString(
+                EncodeOptions({{.type = kOptionUserAgent, .value = "ab"},
+                               {.type = kOptionCredentials, .value = ""}})),
+            "010002006162"
+            "02000000");
+}
+
+TEST(HelloTest, FitsWhatTheConnectionManagerCarries) {
+  EXPECT_LE(EncodeConnectRequest(SomeRequest()).size(),
+            kConnectPrivateBytesMax);
+  EXPECT_LE(EncodeConnectReply({}).size(), kAcceptPrivateBytesMax);
+  EXPECT_LE(EncodeReject({.reason = RejectReason::kFull,
+                          .text = std::string(10000, 'x')})
+                .size(),
+            kRejectPrivateBytesMax);
+}
+
+TEST(HelloTest, ReadsWhatItWrote) {
+  const auto request = Request(EncodeConnectRequest(SomeRequest()));
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->limits.slot_bytes, 0x13121110u);
+  EXPECT_EQ(request->limits.credits, 0x2120);
+  EXPECT_EQ(request->limits.max_open_calls, 0x3130);
+  EXPECT_EQ(request->limits.max_receive_message_bytes, 0x43424140u);
+  EXPECT_EQ(request->arena.address, 0x5756555453525150u);
+  EXPECT_EQ(request->arena.bytes, 0x6766656463626160u);
+  EXPECT_EQ(request->arena.rkey, 0x73727170u);
+
+  const auto reply = Reply(EncodeConnectReply({.limits = request->limits}));
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->limits.credits, 0x2120);
+
+  const auto reject = Rejection(SomeReject());
+  ASSERT_TRUE(reject.ok()) << reject.status();
+  EXPECT_EQ(reject->reason, RejectReason::kFull);
+  EXPECT_EQ(reject->text, "full");
+}
+
+TEST(HelloTest, IgnoresPadding) {
+  const std::string padding(200, '\0');
+  EXPECT_TRUE(Request(EncodeConnectRequest(SomeRequest()) + padding).ok());
+  EXPECT_TRUE(
+      Reply(EncodeConnectReply({.limits = SomeRequest().limits}) + padding)
+          .ok());
+  EXPECT_EQ(Rejection(SomeReject() + padding)->text, "full");
+}
+
+TEST(HelloTest, RefusesEveryTruncation) {
+  const std::string request = EncodeConnectRequest(SomeRequest());
+  const std::string reply =
+      EncodeConnectReply({.limits = SomeRequest().limits});
+  for (size_t n = 0; n < request.size(); ++n) {
+    EXPECT_EQ(Request(request.substr(0, n)).status().code(), kInvalid) << n;
+  }
+  for (size_t n = 0; n < reply.size(); ++n) {
+    EXPECT_EQ(Reply(reply.substr(0, n)).status().code(), kInvalid) << n;
+  }
+  for (size_t n = 0; n < SomeReject().size(); ++n) {
+    EXPECT_EQ(Rejection(SomeReject().substr(0, n)).status().code(), kInvalid)
+        << n;
+  }
+}
+
+TEST(HelloTest, RefusesEveryOtherLength) {
+  const std::string request =
+      EncodeConnectRequest(SomeRequest()) + std::string(100, '\0');
+  for (int bytes = 0; bytes < 256; ++bytes) {
+    const char length[] = {static_cast<char>(bytes), 0};
+    EXPECT_EQ(Request(With(request, 6, absl::string_view(length, 2))).ok(),
+              bytes == 48)
+        << bytes;
+  }
+  EXPECT_EQ(Request(With(request, 6, "\xff\xff")).status().code(), kInvalid);
+}
+
+TEST(HelloTest, RefusesWhatIsNotVerbena) {
+  const absl::Status status =
+      Request("GET / HTTP/1.1\r\nHost: example.com\r\n\r\n").status();
+  EXPECT_EQ(status.code(), kInvalid);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("begin with 0x20544547"));
+  EXPECT_EQ(Request(std::string(56, '\0')).status().code(), kInvalid);
+  EXPECT_EQ(Reply("").status().code(), kInvalid);
+}
+
+TEST(HelloTest, NamesBothVersionsWhenTheyDiffer) {
+  const std::string request = EncodeConnectRequest(SomeRequest());
+  const absl::Status status = Request(With(request, 4, "\x02")).status();
+  EXPECT_EQ(status.code(), kPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("speaks version 2"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("only version 1"));
+  // What follows may mean anything in another version.
+  EXPECT_EQ(
+      Rejection(With(SomeReject(), 4, "\x02\x09\xff\xff")).status().code(),
+      kPrecondition);
+}
+
+TEST(HelloTest, RefusesOneKindForAnother) {
+  const std::string reply =
+      EncodeConnectReply({.limits = SomeRequest().limits});
+  EXPECT_EQ(Request(reply).status().code(), kInvalid);
+  EXPECT_EQ(Rejection(reply).status().code(), kInvalid);
+  EXPECT_EQ(Reply(SomeReject()).status().code(), kInvalid);
+}
+
+TEST(HelloTest, RefusesLimitsOutOfRange) {
+  const auto verdict = [](PeerLimits limits) {
+    return std::string(
+        Reply(EncodeConnectReply({.limits = limits})).status().message());
+  };
+  const PeerLimits kLeast = {.slot_bytes = kMinSlotBytes,
+                             .credits = kMinCredits,
+                             .max_open_calls = 1,
+                             .max_receive_message_bytes = 1};
+  EXPECT_EQ(verdict(kLeast), "");
+  PeerLimits limits = kLeast;
+  --limits.slot_bytes;
+  EXPECT_THAT(verdict(limits), HasSubstr("slot_bytes is 4127"));
+  limits = kLeast;
+  --limits.credits;
+  EXPECT_THAT(verdict(limits), HasSubstr("credits is 4"));
+  limits = kLeast;
+  limits.max_open_calls = 0;
+  EXPECT_THAT(verdict(limits), HasSubstr("max_open_calls is 0"));
+  limits = kLeast;
+  limits.max_receive_message_bytes = 0;
+  EXPECT_THAT(verdict(limits), HasSubstr("max_receive_message_bytes is 0"));
+  limits.max_receive_message_bytes = kMaxMessageBytes;
+  EXPECT_EQ(verdict(limits), "");
+  ++limits.max_receive_message_bytes;
+  EXPECT_THAT(verdict(limits),
+              HasSubstr("max_receive_message_bytes is 2147483649"));
+}
+
+TEST(HelloTest, RefusesUnusedFieldsThatAreNotZero) {
+  const std::string request = EncodeConnectRequest(SomeRequest());
+  for (const size_t offset : {20, 23, 44, 47}) {
+    EXPECT_EQ(Request(With(request, offset, "\x01")).status().code(), kInvalid);
+  }
+}
+
+TEST(HelloTest, RefusesArenasThatWrapAround) {
+  ConnectRequest request = SomeRequest();
+  request.arena = {.address = UINT64_MAX - 4096, .bytes = 4096};
+  EXPECT_TRUE(Request(EncodeConnectRequest(request)).ok());
+  request.arena.bytes = 4097;
+  const absl::Status status = Request(EncodeConnectRequest(request)).status();
+  EXPECT_EQ(status.code(), kInvalid);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("4097 bytes at 0xffffffffffffefff wraps around"));
+  request.arena = {.address = 1, .bytes = UINT64_MAX};
+  EXPECT_EQ(Request(EncodeConnectRequest(request)).status().code(), kInvalid);
+  request.arena = {.address = 4096, .bytes = 0};
+  EXPECT_EQ(Request(EncodeConnectRequest(request)).status().code(), kInvalid);
+}
+
+TEST(HelloTest, CutsTheTextOfARejectionBetweenCharacters) {
+  // The limit of 138 bytes would fall inside the 46th of these characters.
+  const std::string text = "ab" + std::string(50 * 3, ' ');
+  std::string euros = "ab";
+  for (int i = 0; i < 50; ++i) euros += "\xe2\x82\xac";
+  const auto spaces =
+      Rejection(EncodeReject({.reason = RejectReason::kFull, .text = text}));
+  EXPECT_EQ(spaces->text.size(), 138u);
+  const auto cut =
+      Rejection(EncodeReject({.reason = RejectReason::kFull, .text = euros}));
+  EXPECT_EQ(cut->text, euros.substr(0, 2 + 45 * 3));
+}
+
+TEST(HelloTest, RefusesUnknownReasons) {
+  EXPECT_EQ(Rejection(With(SomeReject(), 8, absl::string_view("\0\0", 2)))
+                .status()
+                .code(),
+            kInvalid);
+  EXPECT_EQ(Rejection(With(SomeReject(), 8, "\x05")).status().code(), kInvalid);
+}
+
+TEST(HelloTest, TellsTheCallerWhyItWasRejected) {
+  const auto status = [](RejectReason reason) {
+    return RejectStatus({.reason = reason, .text = "a\nb"});
+  };
+  EXPECT_EQ(status(RejectReason::kBadHello).code(), kPrecondition);
+  EXPECT_EQ(status(RejectReason::kBadVersion).code(), kPrecondition);
+  EXPECT_EQ(status(RejectReason::kFull).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(status(RejectReason::kShuttingDown).code(),
+            absl::StatusCode::kUnavailable);
+  // What a peer wrote does not break the line.
+  EXPECT_THAT(std::string(status(RejectReason::kFull).message()),
+              HasSubstr("a\\nb"));
+}
+
+TEST(HelloTest, ReadsTheOptionsItKnows) {
+  const auto options = Options(EncodeOptions({{.type = 77, .value = "new"},
+                                              {.type = 2, .value = "secret"},
+                                              {.type = 1, .value = ""}}));
+  ASSERT_TRUE(options.ok()) << options.status();
+  ASSERT_EQ(options->size(), 2u);
+  EXPECT_EQ((*options)[0].type, kOptionCredentials);
+  EXPECT_EQ((*options)[0].value, "secret");
+  EXPECT_EQ((*options)[1].type, kOptionUserAgent);
+  EXPECT_EQ((*options)[1].value, "");
+  EXPECT_TRUE(Options("")->empty());
+}
+
+TEST(HelloTest, CarriesOptionsOfEverySize) {
+  const std::string longest(65535, 'x');
+  EXPECT_EQ(
+      Options(EncodeOptions({{.type = 1, .value = longest}}))->front().value,
+      longest);
+}
+
+TEST(HelloTest, RefusesUnknownOptionsThatAreCritical) {
+  const absl::Status status =
+      Options(EncodeOptions({{.type = kCriticalOption | 9, .value = ""}}))
+          .status();
+  EXPECT_EQ(status.code(), kPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("option 9"));
+}
+
+TEST(HelloTest, RefusesAnOptionThatComesTwice) {
+  EXPECT_EQ(Options(EncodeOptions(
+                        {{.type = 2, .value = "a"}, {.type = 2, .value = "b"}}))
+                .status()
+                .code(),
+            kInvalid);
+}
+
+TEST(HelloTest, RefusesTruncatedOptions) {
+  const std::string body =
+      EncodeOptions({{.type = 1, .value = "abc"}, {.type = 2, .value = "de"}});
+  for (size_t n = 0; n <= body.size(); ++n) {
+    const bool whole = n == 0 || n == 7 || n == body.size();
+    EXPECT_EQ(Options(body.substr(0, n)).ok(), whole) << n;
+  }
+}
+
+TEST(HelloFuzzTest, NothingIsReadBeyondItsEnd) {
+  std::mt19937 random(base::TestSeed());
+  const std::string seeds[] = {
+      EncodeConnectRequest(SomeRequest()),
+      EncodeConnectReply({.limits = SomeRequest().limits}), SomeReject(),
+      EncodeOptions({{.type = 1, .value = "abc"}, {.type = 2, .value = "de"}})};
+  int accepted = 0;
+  for (int i = 0; i < 50000; ++i) {
+    std::string bytes = seeds[random() % 4];
+    for (int times = random() % 4; times >= 0; --times) {
+      if (random() % 8 == 0) bytes.resize(random() % 80);
+      if (!bytes.empty()) {
+        bytes[random() % bytes.size()] = static_cast<char>(random());
+      }
+    }
+    accepted += Request(bytes).ok() + Reply(bytes).ok() +
+                Rejection(bytes).ok() + Options(bytes).ok();
+  }
+  EXPECT_GT(accepted, 100);
+}
+
+}  // namespace
+}  // namespace verbena::transport

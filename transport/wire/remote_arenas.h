@@ -1,0 +1,46 @@
+// What a server knows of the arenas of one client.
+
+#ifndef VERBENA_TRANSPORT_WIRE_REMOTE_ARENAS_H_
+#define VERBENA_TRANSPORT_WIRE_REMOTE_ARENAS_H_
+
+#include <cstdint>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "transport/base/limits.h"
+#include "transport/wire/hello.h"
+
+namespace verbena::transport {
+
+// The arenas that one client offered, by index. Every range that the client
+// names is checked here before it reaches a work request.
+//
+// Not thread-safe. Owns nothing remote.
+class RemoteArenas {
+ public:
+  // Address and key for a READ or WRITE.
+  struct RemoteRange {
+    uint64_t address = 0;
+    uint32_t rkey = 0;
+  };
+
+  // Adds arena `index`. INVALID_ARGUMENT, with what was seen, if the index is
+  // not the next one, there are too many, or the range is empty or wraps
+  // around.
+  absl::Status Add(uint16_t index, const ArenaDescriptor& arena);
+
+  // Finds `bytes` at `offset` of arena `arena`. Returns false, and leaves
+  // `range` alone, unless all of it lies in an arena that was offered. An empty
+  // range is never found.
+  bool Find(uint16_t arena, uint32_t offset, uint64_t bytes,
+            RemoteRange* range) const;
+
+  uint32_t count() const { return static_cast<uint32_t>(arenas_.size()); }
+
+ private:
+  absl::InlinedVector<ArenaDescriptor, kMaxArenas> arenas_;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_WIRE_REMOTE_ARENAS_H_
