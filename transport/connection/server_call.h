@@ -96,7 +96,7 @@ class ServerCall {
   absl::StatusOr<Buffer> AllocateReply(size_t bytes);
 
   struct Reply {
-    absl::Status status;  // If not OK, only its code and message are sent.
+    absl::Status status;  // If not OK, there must be no message; metadata may.
     uint32_t metadata_bytes = 0;  // At most kMaxMetadataBytes.
     uint64_t message_bytes = 0;
     // One of the two, unless there is nothing to write. The buffer, of

@@ -166,13 +166,14 @@ void ServerSession::Finish(ServerCall* call, ServerCall::Reply reply) {
                          peer_limits().max_receive_message_bytes);
   if (call->cancelled()) {
     Refuse(call, absl::CancelledError("the client cancelled the call"));
-  } else if (!call->reply_.status.ok()) {
-    Refuse(call, std::move(call->reply_.status));
   } else if (call->reply_.metadata_bytes > kMaxMetadataBytes) {
     Refuse(call,
            absl::ResourceExhaustedError(absl::StrCat(
                "trailing metadata of ", call->reply_.metadata_bytes,
                " bytes are larger than the limit of ", kMaxMetadataBytes)));
+  } else if (!call->reply_.status.ok()) {
+    CHECK_EQ(bytes, 0u) << "a call that fails has no message";
+    QueueFrame(call, State::kReplyQueued);
   } else if (bytes > limit) {
     Refuse(call, absl::ResourceExhaustedError(absl::StrCat(
                      "a reply of ", bytes, " bytes is larger than ", limit,
@@ -297,9 +298,10 @@ void ServerSession::SendResponse(ServerCall* call, uint8_t* out) {
   header.status_message_bytes = static_cast<uint16_t>(text.size());
   header.metadata_bytes = static_cast<uint16_t>(reply.metadata_bytes);
   header.message_bytes = static_cast<uint32_t>(reply.message_bytes);
-  uint8_t* const body = out + sizeof(header);
+  uint8_t* body = out + sizeof(header);
   header.frame.body_bytes = header.status_message_bytes + header.metadata_bytes;
   if (!text.empty()) std::memcpy(body, text.data(), text.size());
+  body += text.size();
   if (call->message_written_) {
     header.frame.flags |= kFlagMessageInArena;
     std::memcpy(body, call->metadata_.data(), call->metadata_.size());

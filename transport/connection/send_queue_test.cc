@@ -1,0 +1,234 @@
+#include "transport/connection/send_queue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "transport/base/limits.h"
+#include "transport/verbs/fake_verbs.h"
+#include "transport/verbs/protection_domain.h"
+
+namespace verbena::transport {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr uint32_t kInline = 100;
+constexpr uint32_t kCreditedFrames = kFrameDepth - kControlReceives;
+
+class SendQueueTest : public testing::Test {
+ protected:
+  SendQueueTest() { queue_.Attach(verbs_.qp(), kInline); }
+
+  void PostFrame(uint32_t bytes = 200, bool signalled = false) {
+    ASSERT_TRUE(queue_.PostFrame(bytes, signalled).ok());
+  }
+  void PostBulk(void* tag, ibv_wr_opcode opcode = IBV_WR_RDMA_READ) {
+    BulkChunk chunk;
+    chunk.local = reinterpret_cast<uint8_t*>(0x1000);
+    chunk.lkey = 11;
+    chunk.bytes = 12;
+    chunk.remote = 0x2000;
+    chunk.rkey = 13;
+    ASSERT_TRUE(queue_.PostBulk(opcode, chunk, tag).ok());
+  }
+
+  // Completes `wr_id`; returns the tags of the bulk transfers that it ended.
+  std::vector<void*> Complete(uint64_t wr_id) {
+    std::vector<void*> tags;
+    queue_.Complete(wr_id, [&tags](void* tag) { tags.push_back(tag); });
+    return tags;
+  }
+
+  uint64_t LastId() const { return verbs_.sends.back().wr_id; }
+
+  FakeVerbs verbs_;
+  ProtectionDomain pd_ =
+      *ProtectionDomain::Create(verbs_.table(), verbs_.context());
+  SendQueue queue_ = *SendQueue::Create(pd_);
+  int tag_a_ = 0;
+  int tag_b_ = 0;
+};
+
+TEST_F(SendQueueTest, SendsWhatWasWrittenToItsNextFrame) {
+  uint8_t* const frame = queue_.NextFrame();
+  PostFrame(200);
+  ASSERT_EQ(verbs_.sends.size(), 1u);
+  EXPECT_EQ(verbs_.sends[0].opcode, IBV_WR_SEND);
+  EXPECT_EQ(verbs_.sends[0].address, reinterpret_cast<uint64_t>(frame));
+  EXPECT_EQ(verbs_.sends[0].length, 200u);
+  EXPECT_NE(queue_.NextFrame(), frame);
+}
+
+TEST_F(SendQueueTest, SendsInlineWhatFits) {
+  PostFrame(kInline);
+  PostFrame(kInline + 1);
+  EXPECT_TRUE(verbs_.sends[0].is_inline());
+  EXPECT_FALSE(verbs_.sends[1].is_inline());
+}
+
+TEST_F(SendQueueTest, SignalsOneFrameInSoMany) {
+  for (uint32_t i = 0; i < 3 * kSignalInterval; ++i) PostFrame();
+  for (uint32_t i = 0; i < verbs_.sends.size(); ++i) {
+    EXPECT_EQ(verbs_.sends[i].signalled(), (i + 1) % kSignalInterval == 0) << i;
+  }
+}
+
+TEST_F(SendQueueTest, SignalsOnDemandAndCountsFromThere) {
+  PostFrame(200, /*signalled=*/true);
+  EXPECT_TRUE(verbs_.sends[0].signalled());
+  for (uint32_t i = 1; i <= kSignalInterval; ++i) PostFrame();
+  EXPECT_FALSE(verbs_.sends[kSignalInterval - 1].signalled());
+  EXPECT_TRUE(verbs_.sends[kSignalInterval].signalled());
+}
+
+TEST_F(SendQueueTest, KeepsSlotsForControlFrames) {
+  for (uint32_t i = 0; i < kCreditedFrames; ++i) {
+    EXPECT_TRUE(queue_.HasFrameSlot(/*control=*/false)) << i;
+    PostFrame();
+  }
+  EXPECT_FALSE(queue_.HasFrameSlot(/*control=*/false));
+  for (uint32_t i = 0; i < kControlReceives; ++i) {
+    EXPECT_TRUE(queue_.HasFrameSlot(/*control=*/true)) << i;
+    PostFrame(200, /*signalled=*/true);
+  }
+  EXPECT_FALSE(queue_.HasFrameSlot(/*control=*/true));
+}
+
+TEST_F(SendQueueTest, NeverFillsWithFramesThatNothingAnnounces) {
+  for (uint32_t i = 0; i < kCreditedFrames; ++i) PostFrame();
+  for (auto it = verbs_.sends.rbegin(); it != verbs_.sends.rend(); ++it) {
+    if (!it->signalled()) continue;
+    Complete(it->wr_id);
+    EXPECT_TRUE(queue_.HasFrameSlot(/*control=*/false));
+    return;
+  }
+  FAIL() << "nothing was signalled";
+}
+
+TEST_F(SendQueueTest, EndsEverythingBeforeACompletion) {
+  for (int i = 0; i < 10; ++i) PostFrame();
+  PostFrame(200, /*signalled=*/true);
+  EXPECT_FALSE(queue_.idle());
+  EXPECT_THAT(Complete(LastId()), IsEmpty());
+  EXPECT_TRUE(queue_.idle());
+}
+
+TEST_F(SendQueueTest, UsesAFrameAgainOnlyAfterItsCompletion) {
+  uint8_t* const first = queue_.NextFrame();
+  for (uint32_t i = 0; i < kFrameDepth; ++i) PostFrame(200, true);
+  EXPECT_EQ(queue_.NextFrame(), first);
+  EXPECT_FALSE(queue_.HasFrameSlot(/*control=*/true));
+  Complete(verbs_.sends[0].wr_id);
+  EXPECT_TRUE(queue_.HasFrameSlot(/*control=*/true));
+}
+
+TEST_F(SendQueueTest, NamesThePlacesOfABulkTransfer) {
+  PostBulk(&tag_a_, IBV_WR_RDMA_WRITE);
+  ASSERT_EQ(verbs_.sends.size(), 1u);
+  const FakeWorkRequest& request = verbs_.sends[0];
+  EXPECT_EQ(request.opcode, IBV_WR_RDMA_WRITE);
+  EXPECT_EQ(request.address, 0x1000u);
+  EXPECT_EQ(request.lkey, 11u);
+  EXPECT_EQ(request.length, 12u);
+  EXPECT_EQ(request.remote_address, 0x2000u);
+  EXPECT_EQ(request.rkey, 13u);
+  EXPECT_TRUE(request.signalled());
+}
+
+TEST_F(SendQueueTest, TellsWhichBulkTransfersHaveEnded) {
+  PostBulk(&tag_a_);
+  PostFrame();
+  PostBulk(&tag_b_);
+  PostFrame(200, /*signalled=*/true);
+  EXPECT_THAT(Complete(verbs_.sends[0].wr_id), ElementsAre(&tag_a_));
+  EXPECT_THAT(Complete(LastId()), ElementsAre(&tag_b_));
+  EXPECT_TRUE(queue_.idle());
+}
+
+TEST_F(SendQueueTest, BoundsBulkTransfers) {
+  for (uint32_t i = 0; i < kBulkDepth; ++i) {
+    EXPECT_TRUE(queue_.HasBulkSlot());
+    PostBulk(&tag_a_);
+  }
+  EXPECT_FALSE(queue_.HasBulkSlot());
+  EXPECT_TRUE(queue_.HasFrameSlot(/*control=*/false));
+  Complete(verbs_.sends[0].wr_id);
+  EXPECT_TRUE(queue_.HasBulkSlot());
+}
+
+TEST_F(SendQueueTest, MayPostFromInsideACompletion) {
+  for (uint32_t i = 0; i < kBulkDepth; ++i) PostBulk(&tag_a_);
+  uint32_t ended = 0;
+  queue_.Complete(LastId(), [this, &ended](void* /*tag*/) {
+    ++ended;
+    if (ended == 1) PostBulk(&tag_b_);
+  });
+  EXPECT_EQ(ended, kBulkDepth);
+  EXPECT_THAT(Complete(LastId()), ElementsAre(&tag_b_));
+}
+
+TEST_F(SendQueueTest, FillsWithoutOverrunningTheQueuePair) {
+  for (uint32_t i = 0; i < kFrameDepth; ++i) PostFrame();
+  for (uint32_t i = 0; i < kBulkDepth; ++i) PostBulk(&tag_a_);
+  queue_.PostDrainMarker();
+  EXPECT_EQ(verbs_.sends.size(), SendQueue::kQpDepth);
+  EXPECT_EQ(Complete(LastId()).size(), kBulkDepth);
+  EXPECT_TRUE(queue_.idle());
+}
+
+TEST_F(SendQueueTest, EndsWithADrainMarker) {
+  PostFrame();
+  PostBulk(&tag_a_);
+  PostFrame();
+  queue_.PostDrainMarker();
+  EXPECT_TRUE(verbs_.sends.back().signalled());
+  EXPECT_EQ(verbs_.sends.back().length, 0u);
+  EXPECT_THAT(Complete(LastId()), ElementsAre(&tag_a_));
+  EXPECT_TRUE(queue_.idle());
+}
+
+TEST_F(SendQueueTest, GoesOnForMoreWorkRequestsThanItRemembers) {
+  for (int i = 0; i < 1000; ++i) {
+    PostFrame(200, /*signalled=*/true);
+    PostBulk(&tag_a_);
+    EXPECT_THAT(Complete(LastId()), ElementsAre(&tag_a_));
+  }
+  EXPECT_TRUE(queue_.idle());
+}
+
+TEST_F(SendQueueTest, SaysThatTheDeviceRefuses) {
+  verbs_.post_error = EIO;
+  const absl::Status status = queue_.PostFrame(200, /*signalled=*/false);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr("post_send"));
+  // The marker ends what was refused, too.
+  verbs_.post_error = 0;
+  queue_.PostDrainMarker();
+  Complete(LastId());
+  EXPECT_TRUE(queue_.idle());
+}
+
+TEST_F(SendQueueTest, IsNeverIdleWhenEvenTheMarkerIsRefused) {
+  verbs_.post_error = EINVAL;
+  queue_.PostDrainMarker();
+  EXPECT_FALSE(queue_.idle());
+}
+
+using SendQueueDeathTest = SendQueueTest;
+
+TEST_F(SendQueueDeathTest, AbortsOnACompletionOfNothing) {
+  PostFrame(200, /*signalled=*/true);
+  Complete(0);
+  EXPECT_DEATH(Complete(0), "completion 0 of");
+  EXPECT_DEATH(Complete(1), "completion 1 of");
+}
+
+}  // namespace
+}  // namespace verbena::transport

@@ -1,0 +1,148 @@
+#include "transport/server_endpoint.h"
+
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
+#include "transport/base/status_macros.h"
+#include "transport/connection/posted_function.h"
+#include "transport/device.h"
+
+namespace verbena::transport {
+namespace {
+
+// More poller threads than any machine has cores is a mistake in a unit.
+constexpr int kMaxPollers = 1024;
+
+absl::Status Check(const ServerEndpoint::Options& options) {
+  RETURN_IF_ERROR(CheckOptions(options.endpoint));
+  if (options.addresses.empty()) {
+    return absl::InvalidArgumentError("there is no address to listen on");
+  }
+  if (options.pollers < 1 || options.pollers > kMaxPollers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the number of pollers must be from 1 to ", kMaxPollers,
+                     ", not ", options.pollers));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServerEndpoint>> ServerEndpoint::Start(
+    const Options& options, ServerHandler& handler) {
+  RETURN_IF_ERROR(Check(options));
+  std::unique_ptr<ServerEndpoint> endpoint =
+      absl::WrapUnique(new ServerEndpoint());
+  RETURN_IF_ERROR(endpoint->StartPollers(options, handler));
+  RETURN_IF_ERROR(endpoint->Listen(options));
+  for (const auto& [provider, listener] : endpoint->listeners_) {
+    Poller& poller = endpoint->pollers_.front()->poller();
+    PostFunction(poller, [&poller, raw = listener.get()] { poller.Add(raw); });
+  }
+  return endpoint;
+}
+
+ServerEndpoint::~ServerEndpoint() { Shutdown(absl::InfinitePast()); }
+
+absl::Status ServerEndpoint::StartPollers(const Options& options,
+                                          ServerHandler& handler) {
+  for (int i = 0; i < options.pollers; ++i) {
+    ASSIGN_OR_RETURN(std::unique_ptr<ServerPoller> poller,
+                     ServerPoller::Start(options.endpoint, handler));
+    pollers_.push_back(std::move(poller));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServerEndpoint::Listen(const Options& options) {
+  const std::string device = WantedDevice(options.endpoint);
+  for (size_t i = 0; i < options.addresses.size(); ++i) {
+    const size_t before = listening_.size();
+    RETURN_IF_ERROR(ListenOn(options.addresses[i], device));
+    for (size_t j = before; j < listening_.size(); ++j) {
+      listening_[j].address_index = i;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ServerEndpoint::ListenOn(const std::string& text,
+                                      const std::string& device) {
+  ASSIGN_OR_RETURN(base::SocketAddress address,
+                   base::SocketAddress::Parse(text));
+  absl::Status problem;
+  bool listens = false;
+  for (const Provider* provider : ListenProviders(device)) {
+    absl::StatusOr<Listener*> listener = ListenerFor(*provider, device);
+    absl::StatusOr<base::SocketAddress> bound =
+        listener.ok() ? (*listener)->Listen(address) : listener.status();
+    if (!bound.ok()) {
+      // An address that is no RDMA device's is served by the other provider;
+      // one that is taken is an error whoever else could serve it.
+      if (absl::IsAlreadyExists(bound.status())) return bound.status();
+      problem.Update(bound.status());
+      continue;
+    }
+    listens = true;
+    // The same port on every provider.
+    address.set_port(bound->port());
+    const bool soft = absl::string_view(provider->name) == kSoftDevice;
+    listening_.push_back({bound->ToString(), bound->port(),
+                          !device.empty() ? device
+                          : soft          ? std::string(kSoftDevice)
+                                          : "rdma"});
+  }
+  return listens ? absl::OkStatus() : problem;
+}
+
+absl::StatusOr<Listener*> ServerEndpoint::ListenerFor(
+    const Provider& provider, const std::string& device) {
+  for (const auto& [known, listener] : listeners_) {
+    if (known == &provider) return listener.get();
+  }
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Listener> listener,
+      Listener::Create(provider, device, [this](IncomingConnection incoming) {
+        NextPoller().Accept(std::move(incoming));
+      }));
+  Listener* const raw = listener.get();
+  listeners_.emplace_back(&provider, std::move(listener));
+  return raw;
+}
+
+ServerPoller& ServerEndpoint::NextPoller() {
+  const uint32_t turn = next_poller_.fetch_add(1, std::memory_order_relaxed);
+  return *pollers_[turn % pollers_.size()];
+}
+
+void ServerEndpoint::Shutdown(absl::Time deadline) {
+  const std::lock_guard<std::mutex> lock(shutdown_mutex_);
+  if (std::exchange(shut_down_, true)) return;
+  for (const auto& poller : pollers_) poller->Stop(deadline);
+  for (const auto& poller : pollers_) poller->Join();
+  if (pollers_.empty()) return;
+  // The first poller refused newcomers to the end; nobody holds its role now.
+  Poller& first = pollers_.front()->poller();
+  CHECK(first.TryAcquireRole());
+  first.PollOnce();  // What was posted after its thread ended.
+  for (const auto& [provider, listener] : listeners_) {
+    first.Remove(listener.get());
+  }
+  first.ReleaseRole();
+  for (const auto& poller : pollers_) {
+    CHECK(poller->poller().TryAcquireRole());
+    poller->poller().PollOnce();
+    poller->poller().ReleaseRole();
+  }
+  listeners_.clear();
+}
+
+uint32_t ServerEndpoint::connection_count() const {
+  uint32_t count = 0;
+  for (const auto& poller : pollers_) count += poller->connection_count();
+  return count;
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,84 @@
+// The transport of a server: listens on its devices and runs its pollers.
+
+#ifndef VERBENA_TRANSPORT_SERVER_ENDPOINT_H_
+#define VERBENA_TRANSPORT_SERVER_ENDPOINT_H_
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "transport/base/endpoint_options.h"
+#include "transport/connection/listener.h"
+#include "transport/connection/server_call.h"
+#include "transport/connection/server_poller.h"
+
+namespace verbena::transport {
+
+// Serves calls on every address and device that it was told to, until
+// Shutdown(). Any thread.
+class ServerEndpoint {
+ public:
+  struct Options {
+    EndpointOptions endpoint;
+    // "0.0.0.0:50051", "[::1]:0" and the like; at least one.
+    std::vector<std::string> addresses;
+    // Threads that poll. Each connection belongs to one of them.
+    int pollers = 1;
+  };
+
+  // One address on one provider.
+  struct Listening {
+    std::string address;  // "127.0.0.1:50051", the port that was chosen.
+    int port = 0;
+    std::string device;  // "soft", or "rdma" for every RDMA device it came to,
+                         // or the name of the only one that is served.
+    size_t address_index = 0;  // In Options::addresses.
+  };
+
+  // `handler` must outlive the endpoint. Fails if an address can't be listened
+  // on by any device, or is taken on one.
+  static absl::StatusOr<std::unique_ptr<ServerEndpoint>> Start(
+      const Options& options, ServerHandler& handler);
+  ServerEndpoint(const ServerEndpoint&) = delete;
+  ServerEndpoint& operator=(const ServerEndpoint&) = delete;
+  ~ServerEndpoint();  // Shutdown() at once.
+
+  const std::vector<Listening>& listening() const { return listening_; }
+
+  // Refuses new connections, tells clients to go elsewhere, lets open calls
+  // finish until `deadline`, closes all connections and joins the threads.
+  // Waits for handlers that still have a call, however long they take.
+  // Idempotent; not from a handler.
+  void Shutdown(absl::Time deadline);
+
+  // Open connections of all pollers. May be a moment old.
+  uint32_t connection_count() const;
+
+ private:
+  ServerEndpoint() = default;
+  absl::Status StartPollers(const Options& options, ServerHandler& handler);
+  absl::Status Listen(const Options& options);
+  absl::Status ListenOn(const std::string& address, const std::string& device);
+  absl::StatusOr<Listener*> ListenerFor(const Provider& provider,
+                                        const std::string& device);
+  ServerPoller& NextPoller();
+
+  std::vector<std::unique_ptr<ServerPoller>> pollers_;
+  // Listeners are driven by the first poller.
+  std::vector<std::pair<const Provider*, std::unique_ptr<Listener>>> listeners_;
+  std::vector<Listening> listening_;
+  std::atomic<uint32_t> next_poller_{0};
+
+  std::mutex shutdown_mutex_;
+  bool shut_down_ = false;  // Guarded by shutdown_mutex_.
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_SERVER_ENDPOINT_H_

@@ -1,0 +1,113 @@
+// The objects behind rdma_cm_id, rdma_event_channel and rdma_cm_event.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CM_ENDPOINT_H_
+#define VERBENA_TRANSPORT_SOFT_CM_ENDPOINT_H_
+
+#include <rdma/rdma_cma.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "transport/base/socket_address.h"
+#include "transport/base/unique_fd.h"
+#include "transport/soft/cm_message.h"
+#include "transport/soft/cm_state.h"
+#include "transport/soft/link.h"
+
+namespace verbena::soft {
+
+// Everything in this file is protected by the mutex of the ConnectionManager,
+// but for the fields that users read in rdma_cm_id, which change only before
+// the event that tells of the change.
+
+// What an rdma_cm_id is. Shared by the user, from create_id (or the
+// CONNECT_REQUEST) to destroy_id, and by the engine's callbacks under way.
+struct CmEndpoint final : rdma_cm_id, std::enable_shared_from_this<CmEndpoint> {
+  CmEndpoint() : rdma_cm_id{} {}
+  static CmEndpoint* From(rdma_cm_id* id) {
+    return static_cast<CmEndpoint*>(id);
+  }
+
+  base::SocketAddress Local() const {
+    return base::SocketAddress::FromSockaddr(&route.addr.src_addr);
+  }
+  base::SocketAddress Peer() const {
+    return base::SocketAddress::FromSockaddr(&route.addr.dst_addr);
+  }
+  void SetLocal(const base::SocketAddress& address);
+  void SetPeer(const base::SocketAddress& address);
+
+  // REQUIRES: CanTransition(state, to).
+  void Transition(CmState to);
+
+  CmState state = CmState::kIdle;
+  std::shared_ptr<CmEndpoint> user_reference;  // Null after destroy_id.
+  int events_unacked = 0;  // Events read by the user and not acknowledged yet.
+
+  // Bound to the local address. Listens, or leads to the peer's socket.
+  base::UniqueFd socket;
+
+  // Options.
+  bool ipv6_only = false;
+  uint8_t ack_timeout = 14;  // 4.096 us * 2^14 = 67 ms.
+
+  // Of a listener. A half-open connection has been accepted from the socket but
+  // has not sent its request yet; its key is never reused.
+  int backlog = 0;
+  int requests_unread = 0;  // CONNECT_REQUEST events in the channel.
+  std::map<uint64_t, base::UniqueFd> half_open;
+
+  // Of a connection.
+  CmMessage request;               // That was sent, or received.
+  std::optional<LinkMemory> link;  // Until the queue pair has it.
+  bool request_sent = false;
+  bool peer_gone = false;  // The socket has ended.
+  // When to give up: in kConnecting and kAccepting.
+  std::chrono::steady_clock::time_point deadline;
+};
+
+// One event, from the moment it is raised until it is acknowledged.
+struct CmEventRecord final : rdma_cm_event {
+  CmEventRecord() : rdma_cm_event{} {}
+  static CmEventRecord* From(rdma_cm_event* event) {
+    return static_cast<CmEventRecord*>(event);
+  }
+
+  std::shared_ptr<CmEndpoint> owner;  // Whose destroy_id waits for it.
+  std::shared_ptr<CmEndpoint> child;  // With CONNECT_REQUEST, the new id.
+  std::array<uint8_t, kReplyDataBytes> private_data = {};
+};
+
+// What an rdma_event_channel is: a queue whose descriptor is readable while
+// there is anything in it.
+class CmChannel final : public rdma_event_channel {
+ public:
+  // Null and errno when out of descriptors.
+  static std::unique_ptr<CmChannel> Create();
+  static CmChannel* From(rdma_event_channel* channel) {
+    return static_cast<CmChannel*>(channel);
+  }
+
+  void Push(std::unique_ptr<CmEventRecord> event);
+  // Null when empty.
+  std::unique_ptr<CmEventRecord> Pop();
+  // Takes the events of `owner` out, in order.
+  std::vector<std::unique_ptr<CmEventRecord>> Remove(const CmEndpoint& owner);
+
+ private:
+  CmChannel() : rdma_event_channel{} {}
+  void SetReadable(bool readable);
+
+  base::UniqueFd event_fd_;  // The same as rdma_event_channel::fd.
+  std::deque<std::unique_ptr<CmEventRecord>> events_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CM_ENDPOINT_H_

@@ -1,0 +1,112 @@
+#include "transport/soft/completion_queue.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "transport/base/check.h"
+#include "transport/soft/link_port.h"
+#include "transport/soft/queue_pair.h"
+#include "transport/soft/soft_device.h"
+
+namespace verbena::soft {
+
+CompletionChannel::CompletionChannel(Context& owner,
+                                     std::unique_ptr<EventQueue> events)
+    : ibv_comp_channel(), events_(std::move(events)) {
+  context = &owner;
+  fd = events_->fd();
+}
+
+std::unique_ptr<CompletionChannel> CompletionChannel::Create(Context& context) {
+  std::unique_ptr<EventQueue> events = EventQueue::Create();
+  if (events == nullptr) return nullptr;
+  return std::unique_ptr<CompletionChannel>(
+      new CompletionChannel(context, std::move(events)));
+}
+
+CompletionQueue::CompletionQueue(Context& owner, int capacity,
+                                 void* user_context,
+                                 CompletionChannel* event_channel)
+    : ibv_cq(), context_(owner), channel_(event_channel), ring_(capacity) {
+  context = &owner;
+  channel = event_channel;
+  cq_context = user_context;
+  cqe = capacity;
+}
+
+CompletionQueue::~CompletionQueue() {
+  CHECK(members_.empty()) << "a queue pair still uses the completion queue";
+  if (channel_ != nullptr) channel_->events().Forget(channel_source_);
+  context_.async_events().Forget(async_source_);
+}
+
+int CompletionQueue::Arm(bool solicited_only) {
+  if (channel_ == nullptr) return 0;  // Nobody to tell, as on any device.
+  {
+    std::lock_guard<SpinLock> lock(queue_lock_);
+    if (!solicited_only) {
+      armed_.store(Armed::kAny, std::memory_order_relaxed);
+    } else if (!armed()) {
+      armed_.store(Armed::kSolicited, std::memory_order_relaxed);
+    }
+  }
+  std::lock_guard<SpinLock> lock(members_lock_);
+  bool fence = false;
+  for (QueuePair* qp : members_) fence |= qp->PrepareToSleep();
+  if (fence) LinkPort::FenceAfterSleep();
+  for (QueuePair* qp : members_) qp->LookAgain();
+  return 0;
+}
+
+void CompletionQueue::Attach(QueuePair* qp) {
+  std::lock_guard<SpinLock> lock(members_lock_);
+  if (std::find(members_.begin(), members_.end(), qp) == members_.end()) {
+    members_.push_back(qp);
+  }
+}
+
+void CompletionQueue::Detach(QueuePair* qp) {
+  {
+    std::lock_guard<SpinLock> lock(members_lock_);
+    std::erase(members_, qp);
+  }
+  Purge(qp);
+}
+
+void CompletionQueue::Purge(QueuePair* qp) {
+  std::lock_guard<SpinLock> lock(queue_lock_);
+  const uint32_t capacity = static_cast<uint32_t>(ring_.size());
+  const uint32_t size = size_.load(std::memory_order_relaxed);
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < size; ++i) {
+    const Entry& entry = ring_[(head_ + i) % capacity];
+    if (entry.qp == qp) continue;
+    ring_[(head_ + kept) % capacity] = entry;
+    ++kept;
+  }
+  size_.store(kept, std::memory_order_relaxed);
+}
+
+bool CompletionQueue::has_queue_pairs() {
+  std::lock_guard<SpinLock> lock(members_lock_);
+  return !members_.empty();
+}
+
+void CompletionQueue::AcknowledgeCompletionEvents(unsigned int count) {
+  channel_->events().Acknowledge(channel_source_, count);
+}
+
+// Raises the event once. The queue pairs see failed() when they next run.
+void CompletionQueue::Fail() {
+  if (failed_.exchange(true, std::memory_order_relaxed)) return;
+  context_.async_events().Raise(
+      {&async_source_, static_cast<ibv_cq*>(this), IBV_EVENT_CQ_ERR});
+  context_.soft_device().engine().Kick();
+}
+
+void CompletionQueue::RaiseEvent() {
+  channel_->events().Raise({&channel_source_, static_cast<ibv_cq*>(this), 0});
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,125 @@
+// Completion queues and their channels.
+
+#ifndef VERBENA_TRANSPORT_SOFT_COMPLETION_QUEUE_H_
+#define VERBENA_TRANSPORT_SOFT_COMPLETION_QUEUE_H_
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "transport/soft/context.h"
+#include "transport/soft/event_queue.h"
+#include "transport/soft/spin_lock.h"
+
+namespace verbena::soft {
+
+class QueuePair;
+
+// A completion channel. Thread-safe.
+class CompletionChannel final : public ibv_comp_channel {
+ public:
+  // Null, with errno, when the process is out of descriptors.
+  static std::unique_ptr<CompletionChannel> Create(Context& context);
+
+  static CompletionChannel* From(ibv_comp_channel* channel) {
+    return static_cast<CompletionChannel*>(channel);
+  }
+
+  EventQueue& events() { return *events_; }
+  std::atomic<int>& children() { return children_; }  // Completion queues.
+
+ private:
+  CompletionChannel(Context& context, std::unique_ptr<EventQueue> events);
+
+  const std::unique_ptr<EventQueue> events_;
+  std::atomic<int> children_{0};
+};
+
+// A completion queue. Polling it runs the queue pairs attached to it.
+//
+// The context and the channel outlive it, and it outlives its queue pairs.
+// Thread-safe. When a completion finds it full, the queue fails for good: an
+// asynchronous event IBV_EVENT_CQ_ERR, every attached queue pair enters ERR,
+// and Poll() answers -EIO once the completions before have been taken.
+class CompletionQueue final : public ibv_cq {
+ public:
+  CompletionQueue(Context& context, int cqe, void* cq_context,
+                  CompletionChannel* channel);
+  CompletionQueue(const CompletionQueue&) = delete;
+  CompletionQueue& operator=(const CompletionQueue&) = delete;
+  ~CompletionQueue();
+
+  static CompletionQueue* From(ibv_cq* cq) {
+    return static_cast<CompletionQueue*>(cq);
+  }
+
+  // The verbs poll_cq and req_notify_cq.
+  int Poll(int count, ibv_wc* completions);
+  int Arm(bool solicited_only);
+
+  // For queue pairs.
+
+  // Adds a completion of `qp`. Taking a completion of a send request frees the
+  // slots of those before `sent_up_to`. `solicited` is whether it raises an
+  // event of a queue that is armed for solicited ones only.
+  void Push(const ibv_wc& completion, QueuePair* qp, uint32_t sent_up_to,
+            bool solicited);
+
+  // A queue pair whose two queues are the same one attaches once.
+  void Attach(QueuePair* qp);
+  // Afterwards no poll runs `qp`, and none of its completions is left.
+  void Detach(QueuePair* qp);
+  // Drops the completions of `qp`.
+  void Purge(QueuePair* qp);
+  bool has_queue_pairs();
+
+  bool armed() const {
+    return armed_.load(std::memory_order_relaxed) != Armed::kNo;
+  }
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
+
+  // Acknowledgements by the user of the two kinds of event.
+  void AcknowledgeCompletionEvents(unsigned int count);
+  EventQueue::Source& channel_source() { return channel_source_; }
+  EventQueue::Source& async_source() { return async_source_; }
+
+ private:
+  enum class Armed : uint8_t { kNo, kSolicited, kAny };
+  struct Entry {
+    ibv_wc completion;
+    QueuePair* qp;
+    uint32_t sent_up_to;
+  };
+
+  void RunQueuePairs();
+  int Pop(int count, ibv_wc* completions);
+  void Fail();
+  void RaiseEvent();
+
+  Context& context_;
+  CompletionChannel* const channel_;  // Null for a queue that raises no events.
+  EventQueue::Source channel_source_;
+  EventQueue::Source async_source_;
+
+  // Taken before any queue pair's lock.
+  SpinLock members_lock_;
+  std::vector<QueuePair*> members_;  // Protected by members_lock_.
+
+  std::atomic<uint32_t> size_{0};  // Completions in the queue.
+  std::atomic<uint32_t> backlog_polls_{0};
+  std::atomic<Armed> armed_{Armed::kNo};  // Written under queue_lock_.
+  std::atomic<bool> failed_{false};       // Likewise.
+
+  // Taken after any queue pair's lock.
+  SpinLock queue_lock_;
+  // State below is protected by queue_lock_.
+  std::vector<Entry> ring_;
+  uint32_t head_ = 0;  // Index of the oldest.
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_COMPLETION_QUEUE_H_

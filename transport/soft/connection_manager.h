@@ -1,0 +1,140 @@
+// The connection manager of the software device: what librdmacm and the kernel
+// do for hardware.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CONNECTION_MANAGER_H_
+#define VERBENA_TRANSPORT_SOFT_CONNECTION_MANAGER_H_
+
+#include <rdma/rdma_cma.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "transport/base/socket_address.h"
+#include "transport/base/unique_fd.h"
+#include "transport/soft/cm_address.h"
+#include "transport/soft/cm_endpoint.h"
+#include "transport/soft/cm_message.h"
+#include "transport/soft/engine.h"
+#include "transport/soft/soft_device.h"
+#include "transport/verbs/verbs_ops.h"
+
+namespace verbena::soft {
+
+// All the endpoints of this process. One mutex protects them: connecting is
+// rare, and one lock cannot be taken in the wrong order.
+//
+// Thread-safe. The public methods have the behaviour of the librdmacm functions
+// of their names and return 0 or an errno. What peers send is handled on the
+// engine's thread, and believed nowhere.
+class ConnectionManager {
+ public:
+  // The one of this process, for SoftDevice::Get(); never destroyed, like it.
+  static ConnectionManager& Get();
+
+  explicit ConnectionManager(SoftDevice& device);
+  ConnectionManager(const ConnectionManager&) = delete;
+  ConnectionManager& operator=(const ConnectionManager&) = delete;
+
+  // Blocks unless the channel's descriptor is non-blocking.
+  int GetEvent(CmChannel& channel, rdma_cm_event*& event);
+  void AckEvent(CmEventRecord* event);
+
+  CmEndpoint* CreateId(CmChannel& channel, void* context);
+  // Blocks until every event of `endpoint` that was read is acknowledged; so
+  // does MigrateId.
+  void DestroyId(CmEndpoint& endpoint);
+  void MigrateId(CmEndpoint& endpoint, CmChannel& channel);
+  int SetOption(CmEndpoint& endpoint, int level, int option, const void* value,
+                size_t length);
+
+  int BindAddr(CmEndpoint& endpoint, base::SocketAddress address);
+  int ResolveAddr(CmEndpoint& endpoint, base::SocketAddress source,
+                  base::SocketAddress destination);
+  int ResolveRoute(CmEndpoint& endpoint);
+  int CreateQp(CmEndpoint& endpoint, ibv_pd* pd, ibv_qp_init_attr* attributes);
+  void DestroyQp(CmEndpoint& endpoint);
+
+  int Listen(CmEndpoint& endpoint, int backlog);
+  int Connect(CmEndpoint& endpoint, const rdma_conn_param* parameters);
+  int Accept(CmEndpoint& endpoint, const rdma_conn_param* parameters);
+  int Reject(CmEndpoint& endpoint, const void* private_data, uint8_t length);
+  int Disconnect(CmEndpoint& endpoint);
+
+ private:
+  // Descriptors on their way out. Stops watching and closes them when
+  // destroyed, which must be after the mutex is released: the engine's thread
+  // may be waiting for it in a callback of one of them.
+  class Retired {
+   public:
+    explicit Retired(Engine& engine) : engine_(engine) {}
+    Retired(const Retired&) = delete;
+    Retired& operator=(const Retired&) = delete;
+    ~Retired();
+    void Add(base::UniqueFd fd);
+
+   private:
+    Engine& engine_;
+    std::vector<base::UniqueFd> fds_;
+  };
+
+  // Everything below REQUIRES mutex_ to be held, except the On... callbacks,
+  // which take it.
+
+  // Events and ends (connection_manager.cc).
+  void Post(CmEndpoint& endpoint, rdma_cm_event_type type, int status);
+  // With what `message` says of the connection, and `data_bytes` of its data.
+  void Post(CmEndpoint& endpoint, rdma_cm_event_type type, int status,
+            const CmMessage& message, uint8_t data_bytes,
+            std::shared_ptr<CmEndpoint> child = nullptr);
+  void Destroy(CmEndpoint& endpoint, Retired& retired);
+  int Bind(CmEndpoint& endpoint, base::SocketAddress address,
+           BindPurpose purpose);
+  ibv_context* Context();
+
+  // Listeners (connection_manager_listen.cc).
+  void WatchListener(CmEndpoint& listener);
+  void OnIncoming(CmEndpoint& listener);
+  void OnHalfOpenReadable(CmEndpoint& listener, uint64_t key);
+  void OnHalfOpenTimeout(CmEndpoint& listener, uint64_t key);
+  void AddHalfOpen(CmEndpoint& listener, base::UniqueFd socket,
+                   Retired& retired);
+  // False when the request is not one, and its socket is to be closed.
+  bool TakeRequest(CmEndpoint& listener, CmReceived received,
+                   base::UniqueFd& socket);
+
+  // Connections (connection_manager_connect.cc).
+  void TryConnect(CmEndpoint& endpoint, Retired& retired);
+  void WatchConnection(CmEndpoint& endpoint);
+  void StartTimer(CmEndpoint& endpoint, std::chrono::nanoseconds delay);
+  void OnTimer(CmEndpoint& endpoint);
+  void OnReadable(CmEndpoint& endpoint);
+  // False when `message` may not come in this state.
+  bool HandleMessage(CmEndpoint& endpoint, const CmMessage& message,
+                     Retired& retired);
+  void HandleReply(CmEndpoint& endpoint, const CmMessage& reply,
+                   Retired& retired);
+  void HandleEnd(CmEndpoint& endpoint, Retired& retired);
+  // Closes a connection that has not come up, and tells the user why.
+  void Fail(CmEndpoint& endpoint, rdma_cm_event_type type, int status,
+            Retired& retired);
+
+  SoftDevice& device_;
+  Engine& engine_;  // Of the device.
+  const transport::VerbsOps verbs_;
+
+  std::mutex mutex_;
+  std::condition_variable acked_;  // Some endpoint's events_unacked is 0.
+  // State below is protected by mutex_.
+  ibv_context* context_ =
+      nullptr;  // What rdma_cm_id::verbs is; made when used.
+  uint64_t next_half_open_ = 1;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CONNECTION_MANAGER_H_

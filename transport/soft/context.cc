@@ -1,0 +1,52 @@
+#include "transport/soft/context.h"
+
+#include <utility>
+
+#include "transport/soft/completion_queue.h"
+#include "transport/soft/queue_pair.h"
+#include "transport/soft/receive_queue.h"
+#include "transport/soft/soft_device.h"
+
+namespace verbena::soft {
+namespace {
+
+int PollCq(ibv_cq* cq, int count, ibv_wc* completions) {
+  return CompletionQueue::From(cq)->Poll(count, completions);
+}
+int RequestNotifyCq(ibv_cq* cq, int solicited_only) {
+  return CompletionQueue::From(cq)->Arm(solicited_only != 0);
+}
+int PostSrqReceive(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  return SharedReceiveQueue::From(srq)->Post(wr, bad_wr);
+}
+int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  return QueuePair::From(qp)->PostSend(wr, bad_wr);
+}
+int PostReceive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  return QueuePair::From(qp)->PostReceive(wr, bad_wr);
+}
+
+}  // namespace
+
+std::unique_ptr<Context> Context::Create(SoftDevice& device) {
+  std::unique_ptr<EventQueue> async_events = EventQueue::Create();
+  if (async_events == nullptr) return nullptr;
+  return std::unique_ptr<Context>(new Context(device, std::move(async_events)));
+}
+
+Context::Context(SoftDevice& soft, std::unique_ptr<EventQueue> async_events)
+    : ibv_context(), device_(soft), async_events_(std::move(async_events)) {
+  device = soft.verbs_device();
+  // abi_compat stays null: the extended verbs of libibverbs, which are not
+  // here, then answer EOPNOTSUPP.
+  ops.poll_cq = PollCq;
+  ops.req_notify_cq = RequestNotifyCq;
+  ops.post_srq_recv = PostSrqReceive;
+  ops.post_send = PostSend;
+  ops.post_recv = PostReceive;
+  cmd_fd = -1;
+  async_fd = async_events_->fd();
+  num_comp_vectors = 1;
+}
+
+}  // namespace verbena::soft

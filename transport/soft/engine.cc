@@ -1,0 +1,237 @@
+#include "transport/soft/engine.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "transport/base/check.h"
+
+namespace verbena::soft {
+namespace {
+
+constexpr uint64_t kWakeKey = 0;  // Names the eventfd in epoll.
+constexpr int kEventsMax = 64;
+
+}  // namespace
+
+Engine::Engine()
+    : epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  CHECK(epoll_fd_ >= 0) << "epoll_create1 failed, errno " << errno;
+  CHECK(wake_fd_ >= 0) << "eventfd failed, errno " << errno;
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = kWakeKey;
+  CHECK_EQ(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, &event), 0);
+}
+
+Engine::~Engine() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  Wake();
+  if (thread_.joinable()) thread_.join();
+  close(wake_fd_);
+  close(epoll_fd_);
+}
+
+void Engine::StartLocked() {
+  if (thread_.joinable()) return;
+  thread_ = std::thread([this] { Run(); });
+  thread_id_ = thread_.get_id();
+}
+
+void Engine::Wake() {
+  const uint64_t one = 1;
+  // It fails only when the counter is full: then the thread is woken anyway.
+  static_cast<void>(!write(wake_fd_, &one, sizeof(one)));
+}
+
+void Engine::Kick() {
+  if (!kicked_.exchange(true, std::memory_order_acq_rel)) Wake();
+}
+
+void Engine::Watch(int fd, std::function<void()> on_readable) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  StartLocked();
+  CHECK(!keys_by_fd_.contains(fd))
+      << "descriptor " << fd << " is watched twice";
+  const uint64_t key = next_key_++;
+  keys_by_fd_[fd] = key;
+  descriptors_[key] = Descriptor{
+      fd, std::make_shared<std::function<void()>>(std::move(on_readable))};
+  epoll_event event = {};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  event.data.u64 = key;
+  CHECK_EQ(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event), 0)
+      << "cannot watch descriptor " << fd << ", errno " << errno;
+}
+
+void Engine::Unwatch(int fd) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  auto found = keys_by_fd_.find(fd);
+  if (found == keys_by_fd_.end()) return;
+  const uint64_t key = found->second;
+  keys_by_fd_.erase(found);
+  descriptors_.erase(key);
+  // A descriptor that its owner has closed has left the epoll set by itself.
+  epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+  WaitUntilNotRunning(lock, key);
+}
+
+void Engine::Post(std::function<void()> task) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    StartLocked();
+    posted_.push_back(std::move(task));
+  }
+  Wake();
+}
+
+Engine::TimerId Engine::StartTimer(std::chrono::nanoseconds delay,
+                                   std::function<void()> task) {
+  TimerId id;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    StartLocked();
+    id = next_key_++;
+    timers_.emplace(std::chrono::steady_clock::now() + delay,
+                    Timer{id, std::move(task)});
+  }
+  Wake();
+  return id;
+}
+
+void Engine::CancelTimer(TimerId id) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  std::erase_if(timers_,
+                [id](const auto& entry) { return entry.second.id == id; });
+  WaitUntilNotRunning(lock, id);
+}
+
+void Engine::AddMember(EngineMember* member) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    StartLocked();
+    members_[next_key_++] = Member{member, TimePoint::min()};
+  }
+  Kick();
+}
+
+void Engine::RemoveMember(EngineMember* member) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (auto entry = members_.begin(); entry != members_.end(); ++entry) {
+    if (entry->second.member != member) continue;
+    const uint64_t key = entry->first;
+    members_.erase(entry);
+    WaitUntilNotRunning(lock, key);
+    return;
+  }
+}
+
+void Engine::WaitUntilNotRunning(std::unique_lock<std::mutex>& lock,
+                                 uint64_t key) {
+  if (std::this_thread::get_id() == thread_id_) return;  // From a callback.
+  callback_done_.wait(lock, [&] { return running_key_ != key; });
+}
+
+void Engine::RunCallback(std::unique_lock<std::mutex>& lock, uint64_t key,
+                         const std::function<void()>& call) {
+  running_key_ = key;
+  lock.unlock();
+  call();
+  lock.lock();
+  running_key_ = 0;
+  callback_done_.notify_all();
+}
+
+void Engine::Run() {
+  epoll_event events[kEventsMax];
+  for (;;) {
+    const int timeout_ms = TimeoutMs(std::chrono::steady_clock::now());
+    if (timeout_ms == kStopped) return;
+    const int count = epoll_wait(epoll_fd_, events, kEventsMax, timeout_ms);
+    CHECK(count >= 0 || errno == EINTR) << "epoll_wait failed, errno " << errno;
+    for (int i = 0; i < count; ++i) {
+      if (events[i].data.u64 != kWakeKey) {
+        RunDescriptor(events[i].data.u64);
+        continue;
+      }
+      uint64_t wakes;
+      static_cast<void>(!read(wake_fd_, &wakes, sizeof(wakes)));
+    }
+    RunPosted();
+    RunTimers(std::chrono::steady_clock::now());
+    RunMembers(std::chrono::steady_clock::now());
+  }
+}
+
+void Engine::RunDescriptor(uint64_t key) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  auto found = descriptors_.find(key);
+  if (found == descriptors_.end()) return;  // Unwatched since epoll_wait.
+  std::shared_ptr<std::function<void()>> call = found->second.on_readable;
+  RunCallback(lock, key, *call);
+}
+
+void Engine::RunPosted() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  std::vector<std::function<void()>> tasks = std::move(posted_);
+  posted_.clear();
+  for (const std::function<void()>& task : tasks) {
+    RunCallback(lock, kWakeKey, task);
+  }
+}
+
+void Engine::RunTimers(TimePoint now) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    Timer timer = std::move(timers_.begin()->second);
+    timers_.erase(timers_.begin());
+    RunCallback(lock, timer.id, timer.task);
+  }
+}
+
+void Engine::RunMembers(TimePoint now) {
+  const bool all = kicked_.exchange(false, std::memory_order_acq_rel);
+  std::unique_lock<std::mutex> lock(mutex_);
+  // By key, because any may be removed while the lock is released.
+  uint64_t key = 0;
+  for (;;) {
+    auto entry = members_.upper_bound(key);
+    if (entry == members_.end()) return;
+    key = entry->first;
+    if (!all && entry->second.next_tick > now) continue;
+    EngineMember* member = entry->second.member;
+    TimePoint next;
+    RunCallback(lock, key, [&] { next = member->OnTick(now); });
+    entry = members_.find(key);
+    if (entry != members_.end()) entry->second.next_tick = next;
+  }
+}
+
+// How long epoll_wait may block: -1 for ever.
+int Engine::TimeoutMs(TimePoint now) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (stopping_) return kStopped;
+  if (!posted_.empty() || kicked_.load(std::memory_order_acquire)) return 0;
+  TimePoint next = timers_.empty() ? TimePoint::max() : timers_.begin()->first;
+  for (const auto& [key, entry] : members_) {
+    next = std::min(next, entry.next_tick);
+  }
+  if (next == TimePoint::max()) return -1;
+  if (next <= now) return 0;
+  constexpr std::chrono::milliseconds kLongest(60 * 1000);
+  // Rounded up: to wake too early would be to spin.
+  return static_cast<int>(
+      std::chrono::ceil<std::chrono::milliseconds>(
+          std::min<TimePoint::duration>(next - now, kLongest))
+          .count());
+}
+
+}  // namespace verbena::soft

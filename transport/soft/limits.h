@@ -1,0 +1,28 @@
+// What the software device grants. query_device reports the same numbers.
+
+#ifndef VERBENA_TRANSPORT_SOFT_LIMITS_H_
+#define VERBENA_TRANSPORT_SOFT_LIMITS_H_
+
+#include <cstdint>
+
+namespace verbena::soft {
+
+inline constexpr int kQueuePairsMax = 1 << 16;
+inline constexpr int kQueueDepthMax = 1 << 15;  // Of an SQ, an RQ or an SRQ.
+
+// Entries of one work request. A request is copied with all its entries when it
+// is posted and once more when it is taken, so the number stays small.
+inline constexpr int kGatherEntriesMax = 32;
+
+inline constexpr int kCompletionsMax = (1 << 20) - 1;  // Of one CQ.
+
+// Inline data is kept in the send queue until it is acknowledged: this many
+// bytes for each request there, if the user asks for so many.
+inline constexpr uint32_t kInlineBytesMax = 512;
+
+inline constexpr int kReadsMax = 16;  // RDMA READs outstanding, each direction.
+inline constexpr uint32_t kMessageBytesMax = 1u << 31;
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_LIMITS_H_

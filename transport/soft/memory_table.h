@@ -1,0 +1,66 @@
+// The memory regions of the device: which key opens which bytes, for what.
+
+#ifndef VERBENA_TRANSPORT_SOFT_MEMORY_TABLE_H_
+#define VERBENA_TRANSPORT_SOFT_MEMORY_TABLE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <random>
+
+namespace verbena::soft {
+
+class ProtectionDomain;
+
+// Maps keys to regions. A key is 32 random bits, the same for lkey and rkey, so
+// that a peer cannot guess one; its low bits are its place in the table.
+//
+// Thread-safe. Translate() takes no lock. A region that is removed while
+// another thread translates its key is either found or not; see
+// SoftDevice::WaitForDataPath for how dereg_mr waits for copies under way.
+class MemoryTable {
+ public:
+  static constexpr uint32_t kRegionsMax = 1 << 15;
+
+  MemoryTable();
+
+  // Returns the key of a new region, or 0 when the table is full.
+  // REQUIRES: address + length does not wrap.
+  uint32_t Add(const ProtectionDomain* pd, uint64_t address, uint64_t length,
+               unsigned int access);
+  void Remove(uint32_t key);
+
+  // The memory at [address, address + length) if `key` names a region of `pd`
+  // that contains it and allows all of `access` (IBV_ACCESS_*); else null.
+  // REQUIRES: length > 0.
+  std::byte* Translate(uint32_t key, const ProtectionDomain* pd,
+                       uint64_t address, uint64_t length,
+                       unsigned int access) const;
+
+ private:
+  // Half of them stay free, so that a random key soon finds a free place.
+  static constexpr uint32_t kSlots = 2 * kRegionsMax;
+
+  // Written under mutex_, read without: `key` is cleared first and set last.
+  struct Slot {
+    std::atomic<uint32_t> key;  // 0: free.
+    std::atomic<uint32_t> access;
+    std::atomic<uint64_t> address;
+    std::atomic<uint64_t> length;
+    std::atomic<const ProtectionDomain*> pd;
+  };
+
+  // Never freed before the table; untouched pages cost nothing.
+  std::unique_ptr<Slot[], void (*)(void*)> slots_;
+
+  // State below is protected by mutex_.
+  std::mutex mutex_;
+  std::random_device random_;
+  uint32_t regions_ = 0;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_MEMORY_TABLE_H_

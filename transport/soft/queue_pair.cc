@@ -1,0 +1,267 @@
+#include "transport/soft/queue_pair.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "transport/base/check.h"
+#include "transport/soft/limits.h"
+#include "transport/soft/loopback_link.h"
+#include "transport/soft/queue_pair_state.h"
+#include "transport/soft/soft_device.h"
+
+namespace verbena::soft {
+namespace {
+
+// How often the engine looks whether a queue pair is still being polled.
+constexpr std::chrono::milliseconds kLookInterval(1);
+
+// Passes in a row of one call on the engine's thread.
+constexpr int kDrainPassesMax = 64;
+
+bool WithinLimits(const ibv_qp_init_attr& wanted) {
+  const ibv_qp_cap& cap = wanted.cap;
+  return cap.max_send_wr <= kQueueDepthMax &&
+         cap.max_recv_wr <= kQueueDepthMax &&
+         cap.max_send_sge <= kGatherEntriesMax &&
+         cap.max_recv_sge <= kGatherEntriesMax &&
+         cap.max_inline_data <= kInlineBytesMax;
+}
+
+bool SameContext(const ProtectionDomain& pd, const ibv_qp_init_attr& wanted) {
+  return wanted.send_cq != nullptr && wanted.send_cq->context == pd.context &&
+         wanted.recv_cq != nullptr && wanted.recv_cq->context == pd.context &&
+         (wanted.srq == nullptr || wanted.srq->context == pd.context);
+}
+
+}  // namespace
+
+std::unique_ptr<QueuePair> QueuePair::Create(SoftDevice& device,
+                                             ProtectionDomain& pd,
+                                             ibv_qp_init_attr& attributes) {
+  if (attributes.qp_type != IBV_QPT_RC) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  if (!WithinLimits(attributes) || !SameContext(pd, attributes)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  if (attributes.srq != nullptr) {
+    attributes.cap.max_recv_wr = attributes.cap.max_recv_sge = 0;
+  }
+  std::unique_ptr<QueuePair> qp(new QueuePair(device, pd, attributes));
+  if (qp->qp_num == 0) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return qp;
+}
+
+QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
+                     const ibv_qp_init_attr& attributes)
+    : ibv_qp(),
+      device_(device),
+      init_attributes_(attributes),
+      send_cq_(*CompletionQueue::From(attributes.send_cq)),
+      recv_cq_(*CompletionQueue::From(attributes.recv_cq)),
+      receive_queue_(attributes.cap.max_recv_wr, attributes.cap.max_recv_sge),
+      requester_({this, &send_cq_, &device.memory(), &domain}, attributes),
+      responder_({this, &recv_cq_, &device.memory(), &domain,
+                  attributes.srq == nullptr
+                      ? nullptr
+                      : SharedReceiveQueue::From(attributes.srq),
+                  &receive_queue_}) {
+  context = domain.context;
+  qp_context = attributes.qp_context;
+  pd = &domain;
+  send_cq = attributes.send_cq;
+  recv_cq = attributes.recv_cq;
+  srq = attributes.srq;
+  qp_type = IBV_QPT_RC;
+  ibv_qp::state = IBV_QPS_RESET;
+  qp_num = device_.AddQueuePair(this);
+  ++domain.children();
+  if (srq != nullptr) ++SharedReceiveQueue::From(srq)->children();
+  send_cq_.Attach(this);
+  recv_cq_.Attach(this);
+}
+
+QueuePair::~QueuePair() {
+  if (qp_num != 0) device_.RemoveQueuePair(qp_num);
+  loopback_.reset();
+  if (is_engine_member_) device_.engine().RemoveMember(this);
+  {
+    std::lock_guard<SpinLock> lock(lock_);
+    receiving_ = false;
+    port_.Detach();
+  }
+  send_cq_.Detach(this);
+  recv_cq_.Detach(this);
+  Context::From(context)->async_events().Forget(async_source_);
+  if (srq != nullptr) --SharedReceiveQueue::From(srq)->children();
+  --ProtectionDomain::From(pd)->children();
+}
+
+void QueuePair::AttachLink(LinkMemory memory, LinkSide side, int socket_fd) {
+  std::lock_guard<SpinLock> lock(lock_);
+  port_.Attach(std::move(memory), side, socket_fd);
+}
+
+void QueuePair::DetachLink() {
+  std::lock_guard<SpinLock> lock(lock_);
+  port_.Detach();
+}
+
+void QueuePair::OnDoorbell() {
+  std::lock_guard<SpinLock> lock(lock_);
+  if (!Connected()) return;
+  if (asleep_) {
+    Sleep();
+  } else {
+    Drain();
+  }
+  CheckPeerState(std::chrono::steady_clock::now());
+  device_.engine().Kick();
+}
+
+void QueuePair::OnPeerGone() {
+  std::lock_guard<SpinLock> lock(lock_);
+  if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR) return;
+  Drain();
+  if (state_ == IBV_QPS_ERR) return;
+  requester_.FailOldest(IBV_WC_RETRY_EXC_ERR);
+  EnterError(-1);
+}
+
+bool QueuePair::PrepareToSleep() {
+  std::lock_guard<SpinLock> lock(lock_);
+  if (!Connected()) return false;
+  polls_asleep_ = 0;
+  if (asleep_ && port_.sleep() >= WantedSleep()) return false;
+  asleep_ = true;
+  port_.SetSleep(WantedSleep());
+  return true;
+}
+
+void QueuePair::LookAgain() {
+  std::lock_guard<SpinLock> lock(lock_);
+  if (Connected()) Drain();
+}
+
+LinkSleep QueuePair::WantedSleep() const {
+  return requester_.wants_progress() ? kSleepForAcks : kSleepForPackets;
+}
+
+void QueuePair::Sleep() {
+  asleep_ = true;
+  polls_asleep_ = 0;
+  // Twice, if looking again gave a reason to be rung for more.
+  do {
+    port_.SetSleep(WantedSleep());
+    LinkPort::FenceAfterSleep();
+    Drain();
+  } while (Connected() && port_.sleep() == kSleepForPackets &&
+           WantedSleep() == kSleepForAcks);
+}
+
+void QueuePair::WakeUp() {
+  asleep_ = false;
+  port_.SetSleep(kAwake);
+  device_.engine().Kick();  // It looks after us while we are awake.
+}
+
+// Runs the protocol until nothing more arrives.
+void QueuePair::Drain() {
+  for (int i = 0; i < kDrainPassesMax; ++i) {
+    if (!Progress()) return;
+  }
+  device_.engine().Kick();
+}
+
+void QueuePair::SettleFailures() {
+  if (requester_.failed()) {
+    EnterError(-1);
+  } else if (responder_.failed()) {
+    EnterError(responder_.event());
+  } else if (send_cq_.failed() || recv_cq_.failed()) {
+    EnterError(IBV_EVENT_QP_FATAL);
+  }
+  if (kick_wanted_ && asleep_) device_.engine().Kick();
+  kick_wanted_ = false;
+}
+
+// Nobody acknowledges what was just posted: starts the clock.
+void QueuePair::PostWithoutPeer() {
+  CheckPeerState(std::chrono::steady_clock::now());
+  device_.engine().Kick();
+}
+
+// What the user asked for: each try waits 4.096 us * 2^timeout; 0 is for ever.
+std::chrono::nanoseconds QueuePair::TransportTimeout() const {
+  return std::chrono::nanoseconds(int64_t{4096} << attributes_.timeout) *
+         (attributes_.retry_cnt + 1);
+}
+
+void QueuePair::CheckPeerState(TimePoint now) {
+  const bool alone = !port_.attached() || port_.peer_state() != kLinkOpen;
+  if (!alone || !requester_.has_unfinished() || state_ != IBV_QPS_RTS) {
+    give_up_at_ = TimePoint::max();
+    return;
+  }
+  if (attributes_.timeout == 0) return;
+  if (give_up_at_ == TimePoint::max()) give_up_at_ = now + TransportTimeout();
+  if (now < give_up_at_) return;
+  Drain();
+  requester_.FailOldest(IBV_WC_RETRY_EXC_ERR);
+  SettleFailures();
+}
+
+EngineMember::TimePoint QueuePair::OnTick(TimePoint now) {
+  std::lock_guard<SpinLock> lock(lock_);
+  if (!receiving_) return TimePoint::max();
+  if (Connected()) {
+    if (asleep_ || polls_ == polls_seen_) Sleep();
+    polls_seen_ = polls_;
+  }
+  SettleFailures();
+  CheckPeerState(now);
+  return NextTick(now);
+}
+
+EngineMember::TimePoint QueuePair::NextTick(TimePoint now) {
+  if (!receiving_) return TimePoint::max();
+  TimePoint next = std::min(give_up_at_, requester_.resume_at());
+  if (Connected() && !asleep_) next = std::min(next, now + kLookInterval);
+  return next;
+}
+
+void QueuePair::RaiseEvent(int type) {
+  Context::From(context)->async_events().Raise(
+      {&async_source_, static_cast<ibv_qp*>(this), type});
+}
+
+void QueuePair::EnterError(int event) {
+  if (state_ == IBV_QPS_ERR) return;
+  state_ = IBV_QPS_ERR;
+  receiving_ = false;
+  requester_.Flush();
+  responder_.Flush();
+  port_.SetState(kLinkClosed);
+  if (event >= 0) RaiseEvent(event);
+  if (srq != nullptr) RaiseEvent(IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+void QueuePair::Reset() {
+  state_ = IBV_QPS_RESET;
+  receiving_ = asleep_ = false;
+  port_.Detach();
+  receive_queue_.Clear();
+  requester_.Reset();
+  responder_.Reset();
+  send_cq_.Purge(this);
+  recv_cq_.Purge(this);
+  attributes_ = {};
+  give_up_at_ = TimePoint::max();
+}
+
+}  // namespace verbena::soft

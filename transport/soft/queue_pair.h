@@ -1,0 +1,165 @@
+// One reliable-connected queue pair of the software device.
+
+#ifndef VERBENA_TRANSPORT_SOFT_QUEUE_PAIR_H_
+#define VERBENA_TRANSPORT_SOFT_QUEUE_PAIR_H_
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "transport/soft/completion_queue.h"
+#include "transport/soft/engine.h"
+#include "transport/soft/link.h"
+#include "transport/soft/link_port.h"
+#include "transport/soft/receive_queue.h"
+#include "transport/soft/requester.h"
+#include "transport/soft/responder.h"
+#include "transport/soft/spin_lock.h"
+
+namespace verbena::soft {
+
+class LoopbackLink;
+class ProtectionDomain;
+class SharedReceiveQueue;
+class SoftDevice;
+
+// A queue pair: its attributes and state, a requester and a responder, and the
+// link that joins it to its peer.
+//
+// Whoever polls one of its completion queues runs its protocol; when nobody
+// does, the engine's thread does, woken by the peer's doorbell.
+//
+// Its protection domain, completion queues and shared receive queue outlive it
+// (their destroy verbs answer EBUSY until it is gone). Thread-safe, except that
+// no other call may be running when it is destroyed. What goes wrong on the
+// wire is reported by completions, by asynchronous events and by the state ERR.
+class QueuePair final : public ibv_qp, public EngineMember {
+ public:
+  // Sets errno and returns null when the attributes are beyond the device.
+  // Writes the capacities granted into `attributes`.
+  static std::unique_ptr<QueuePair> Create(SoftDevice& device,
+                                           ProtectionDomain& pd,
+                                           ibv_qp_init_attr& attributes);
+
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
+  ~QueuePair() override;
+
+  // The queue pair behind a handle of this device.
+  static QueuePair* From(ibv_qp* qp) { return static_cast<QueuePair*>(qp); }
+
+  // For the connection manager.
+
+  // Joins this queue pair to the peer behind `memory`, as `side`. To wake the
+  // peer it sends the byte kDoorbell on `socket_fd`, a connected SOCK_SEQPACKET
+  // socket, borrowed until DetachLink(). Call it before the transition to RTR:
+  // packets of the peer wait in the ring until then.
+  // REQUIRES: no link is attached.
+  void AttachLink(LinkMemory memory, LinkSide side, int socket_fd);
+
+  // Closes this side of the link and lets go of the socket. The peer, if it
+  // still sends, sees its retries exceeded. Does nothing without a link.
+  void DetachLink();
+
+  // A doorbell has arrived on the socket.
+  void OnDoorbell();
+
+  // The socket has reached its end or failed: the peer's process is gone, or it
+  // has let go of the link. Delivers what the peer had sent before, then fails
+  // what is outstanding with IBV_WC_RETRY_EXC_ERR and enters ERR.
+  void OnPeerGone();
+
+  // Verbs. Each has the behaviour and the result of the verb of its name.
+
+  int Modify(const ibv_qp_attr& attributes, int mask);
+  void Query(ibv_qp_attr& attributes, ibv_qp_init_attr& init_attributes);
+  int PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr);
+  int PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+
+  // For completion queues.
+
+  // Runs the protocol once, unless another thread is doing so.
+  void Poll();
+
+  // A completion queue of this queue pair has been armed. First all its queue
+  // pairs ask their peers to ring from now on; the result says whether a fence
+  // is needed before they look once more for what came before the peer knew.
+  bool PrepareToSleep();
+  void LookAgain();
+
+  // A send completion that covers requests before `count` has been polled:
+  // their slots of the send queue are free again.
+  void OnSendPolled(uint32_t count) { requester_.Free(count); }
+
+  // Waits until a copy that was under way when it was called is finished.
+  void WaitForDataPath() { std::lock_guard<SpinLock> lock(lock_); }
+
+  EventQueue::Source& async_source() { return async_source_; }
+
+  // EngineMember:
+  TimePoint OnTick(TimePoint now) override;
+
+ private:
+  QueuePair(SoftDevice& device, ProtectionDomain& pd,
+            const ibv_qp_init_attr& attributes);
+
+  // Everything below until the fields REQUIRES lock_ to be held.
+  int CheckAttributes(const ibv_qp_attr& attributes, int mask) const;
+  void ApplyAttributes(const ibv_qp_attr& attributes, int mask);
+  void EnterState(ibv_qp_state state);
+  void EnterError(int event);
+  void RaiseEvent(int type);
+  void Reset();
+  // Runs the protocol once; whether anything arrived.
+  bool Progress();
+  bool HandleIncoming();
+  bool HandlePacket(const Packet& packet);
+  bool ReadPeerWords();
+  void Transmit();
+  void SettleFailures();
+  void PostWithoutPeer();
+  void CheckPeerState(TimePoint now);
+  std::chrono::nanoseconds TransportTimeout() const;
+  bool Connected() const { return receiving_ && port_.attached(); }
+  LinkSleep WantedSleep() const;
+  void Sleep();
+  void Drain();
+  void WakeUp();
+  bool AnyQueueArmed() const { return send_cq_.armed() || recv_cq_.armed(); }
+  TimePoint NextTick(TimePoint now);
+
+  SoftDevice& device_;
+  EventQueue::Source async_source_;
+  const ibv_qp_init_attr init_attributes_;  // With the capacities granted.
+  CompletionQueue& send_cq_;
+  CompletionQueue& recv_cq_;
+  std::unique_ptr<LoopbackLink>
+      loopback_;  // Of a manual connection; else null.
+
+  std::mutex modify_mutex_;  // One Modify() at a time; taken before lock_.
+  bool is_engine_member_ = false;  // Protected by modify_mutex_.
+
+  SpinLock lock_;
+  // State below is protected by lock_.
+  ibv_qp_attr attributes_ = {};
+  ibv_qp_state state_ = IBV_QPS_RESET;
+  bool receiving_ = false;  // state_ is RTR or RTS.
+  LinkPort port_;
+  ReceiveQueue receive_queue_;  // Unused with a shared receive queue.
+  Requester requester_;
+  Responder responder_;
+  bool asleep_ = false;        // The peer has been asked to ring.
+  uint32_t polls_asleep_ = 0;  // Since then, with no queue armed.
+  uint32_t polls_ = 0;
+  uint32_t polls_seen_ = 0;   // Of these, by the engine's last tick.
+  bool kick_wanted_ = false;  // The engine is to look at our deadlines.
+  // When to give up on a peer that is not open; max() while it is.
+  TimePoint give_up_at_ = TimePoint::max();
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_QUEUE_PAIR_H_

@@ -1,0 +1,155 @@
+// modify_qp and query_qp.
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "transport/soft/limits.h"
+#include "transport/soft/loopback_link.h"
+#include "transport/soft/queue_pair.h"
+#include "transport/soft/queue_pair_state.h"
+#include "transport/soft/soft_device.h"
+
+namespace verbena::soft {
+namespace {
+
+constexpr uint32_t kNumberMax = (1u << 24) - 1;  // Of a queue pair.
+constexpr unsigned int kAccessFlags =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+    IBV_ACCESS_REMOTE_ATOMIC;
+
+// Whether the attributes of `mask` have values that the device can take.
+bool ValuesAreLegal(const ibv_qp_attr& attributes, int mask) {
+  const auto has = [mask](int bit) { return (mask & bit) != 0; };
+  if (has(IBV_QP_PORT) && attributes.port_num != 1) return false;
+  if (has(IBV_QP_PKEY_INDEX) && attributes.pkey_index != 0) return false;
+  if (has(IBV_QP_ACCESS_FLAGS) &&
+      (attributes.qp_access_flags & ~kAccessFlags) != 0) {
+    return false;
+  }
+  if (has(IBV_QP_PATH_MTU) && (attributes.path_mtu < IBV_MTU_256 ||
+                               attributes.path_mtu > IBV_MTU_4096)) {
+    return false;
+  }
+  if (has(IBV_QP_DEST_QPN) && attributes.dest_qp_num > kNumberMax) return false;
+  if (has(IBV_QP_MAX_DEST_RD_ATOMIC) &&
+      attributes.max_dest_rd_atomic > kReadsMax) {
+    return false;
+  }
+  if (has(IBV_QP_MAX_QP_RD_ATOMIC) && attributes.max_rd_atomic > kReadsMax) {
+    return false;
+  }
+  if (has(IBV_QP_MIN_RNR_TIMER) && attributes.min_rnr_timer > 31) return false;
+  if (has(IBV_QP_TIMEOUT) && attributes.timeout > 31) return false;
+  if (has(IBV_QP_RETRY_CNT) && attributes.retry_cnt > 7) return false;
+  if (has(IBV_QP_RNR_RETRY) && attributes.rnr_retry > 7) return false;
+  return !has(IBV_QP_ALT_PATH);  // There is one port and no second path.
+}
+
+}  // namespace
+
+int QueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
+  std::lock_guard<std::mutex> modifying(modify_mutex_);
+  ibv_qp_state from;
+  bool attached;
+  {
+    std::lock_guard<SpinLock> lock(lock_);
+    from = state_;
+    attached = port_.attached();
+  }
+  const ibv_qp_state to =
+      (mask & IBV_QP_STATE) != 0 ? attributes.qp_state : from;
+  if ((mask & IBV_QP_CUR_STATE) != 0 && attributes.cur_qp_state != from) {
+    return EINVAL;
+  }
+  if (!IsLegalTransition(from, to, mask) || !ValuesAreLegal(attributes, mask)) {
+    return EINVAL;
+  }
+  if (to == IBV_QPS_RTR && !attached) {
+    // By hand. A number that nobody has is as legal as on a NIC: what is sent
+    // to it ends with its retries exceeded.
+    loopback_ = device_.Connect(*this, attributes.dest_qp_num);
+    if (loopback_ != nullptr) loopback_->Start(*this, device_.engine());
+  }
+  if (to == IBV_QPS_RTR && !is_engine_member_) {
+    device_.engine().AddMember(this);
+    is_engine_member_ = true;
+  }
+  {
+    std::lock_guard<SpinLock> lock(lock_);
+    // It may have failed meanwhile; then only ERR and RESET are left.
+    if (state_ != from && !IsLegalTransition(state_, to, mask)) return EINVAL;
+    ApplyAttributes(attributes, mask);
+    EnterState(to);
+  }
+  if (to == IBV_QPS_RESET) {
+    loopback_.reset();
+    device_.DropHalfLinks(qp_num);
+  }
+  return 0;
+}
+
+void QueuePair::EnterState(ibv_qp_state to) {
+  ibv_qp::state = to;
+  if (to == state_) return;
+  switch (to) {
+    case IBV_QPS_RESET:
+      Reset();
+      return;
+    case IBV_QPS_ERR:
+      EnterError(-1);
+      return;
+    case IBV_QPS_RTR:
+      state_ = to;
+      receiving_ = true;
+      if (!port_.attached()) return;
+      port_.SetState(kLinkOpen);
+      Sleep();  // Until somebody polls.
+      return;
+    default:
+      state_ = to;
+  }
+}
+
+void QueuePair::ApplyAttributes(const ibv_qp_attr& from, int mask) {
+  ibv_qp_attr& to = attributes_;
+  const auto has = [mask](int bit) { return (mask & bit) != 0; };
+  if (has(IBV_QP_PKEY_INDEX)) to.pkey_index = from.pkey_index;
+  if (has(IBV_QP_PORT)) to.port_num = from.port_num;
+  if (has(IBV_QP_ACCESS_FLAGS)) {
+    to.qp_access_flags = from.qp_access_flags;
+    responder_.SetAccess(from.qp_access_flags);
+  }
+  if (has(IBV_QP_AV)) to.ah_attr = from.ah_attr;
+  if (has(IBV_QP_PATH_MTU)) to.path_mtu = from.path_mtu;
+  if (has(IBV_QP_DEST_QPN)) to.dest_qp_num = from.dest_qp_num;
+  if (has(IBV_QP_RQ_PSN)) to.rq_psn = from.rq_psn;
+  if (has(IBV_QP_SQ_PSN)) to.sq_psn = from.sq_psn;
+  if (has(IBV_QP_MAX_DEST_RD_ATOMIC)) {
+    to.max_dest_rd_atomic = from.max_dest_rd_atomic;
+    responder_.SetReadsMax(from.max_dest_rd_atomic);
+  }
+  if (has(IBV_QP_MIN_RNR_TIMER)) {
+    to.min_rnr_timer = from.min_rnr_timer;
+    responder_.SetRnrTimer(from.min_rnr_timer);
+  }
+  if (has(IBV_QP_TIMEOUT)) to.timeout = from.timeout;
+  if (has(IBV_QP_RETRY_CNT)) to.retry_cnt = from.retry_cnt;
+  if (has(IBV_QP_RNR_RETRY)) to.rnr_retry = from.rnr_retry;
+  if (has(IBV_QP_MAX_QP_RD_ATOMIC)) to.max_rd_atomic = from.max_rd_atomic;
+  if (has(IBV_QP_MAX_QP_RD_ATOMIC) && has(IBV_QP_RNR_RETRY)) {
+    requester_.Configure(from.max_rd_atomic, from.rnr_retry);
+  }
+}
+
+void QueuePair::Query(ibv_qp_attr& attributes,
+                      ibv_qp_init_attr& init_attributes) {
+  std::lock_guard<SpinLock> lock(lock_);
+  attributes = attributes_;
+  attributes.qp_state = attributes.cur_qp_state = state_;
+  attributes.path_mig_state = IBV_MIG_MIGRATED;
+  attributes.cap = init_attributes_.cap;
+  init_attributes = init_attributes_;
+}
+
+}  // namespace verbena::soft

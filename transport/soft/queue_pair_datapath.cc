@@ -1,0 +1,130 @@
+#include <cerrno>
+#include <mutex>
+
+#include "transport/soft/queue_pair.h"
+#include "transport/soft/soft_device.h"
+
+namespace verbena::soft {
+namespace {
+
+// Bounds of one pass, so that no queue pair of a completion queue starves.
+constexpr int kPacketsPerPass = 32;
+constexpr uint32_t kBytesPerPass = 4 * kSegmentBytes;
+constexpr int kTransmitsPerPass = 64;
+
+// A user who wakes up, takes a few completions and arms again polls less often
+// than this: then the peer goes on ringing. One who spins is awake for good.
+constexpr uint32_t kPollsToWakeUp = 64;
+
+}  // namespace
+
+int QueuePair::PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  std::lock_guard<SpinLock> lock(lock_);
+  if (state_ != IBV_QPS_RTS && state_ != IBV_QPS_ERR) {
+    *bad_wr = wr;
+    return EINVAL;
+  }
+  const int error = requester_.Post(wr, bad_wr);
+  if (state_ == IBV_QPS_ERR) {
+    requester_.Flush();
+    return error;
+  }
+  if (asleep_ && port_.sleep() == kSleepForPackets) {
+    // Before the packet is sent, so that its acknowledgement rings.
+    port_.SetSleep(WantedSleep());
+  }
+  Transmit();
+  SettleFailures();
+  if (!Connected() || port_.peer_state() != kLinkOpen) PostWithoutPeer();
+  return error;
+}
+
+int QueuePair::PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  std::lock_guard<SpinLock> lock(lock_);
+  if (state_ == IBV_QPS_RESET || srq != nullptr) {
+    *bad_wr = wr;
+    return EINVAL;
+  }
+  const int error = receive_queue_.Post(wr, bad_wr);
+  if (state_ == IBV_QPS_ERR) responder_.Flush();
+  return error;
+}
+
+void QueuePair::Poll() {
+  if (!lock_.try_lock()) return;
+  ++polls_;
+  if (asleep_ && !AnyQueueArmed() && ++polls_asleep_ >= kPollsToWakeUp) {
+    WakeUp();
+  }
+  Progress();
+  lock_.unlock();
+}
+
+bool QueuePair::Progress() {
+  if (!Connected()) return false;
+  const bool arrived = HandleIncoming();
+  if (!arrived && requester_.has_unfinished() && !ReadPeerWords()) {
+    EnterError(IBV_EVENT_QP_FATAL);
+  }
+  if (!Connected()) return arrived;
+  if (!arrived) port_.TellProgress();
+  Transmit();
+  SettleFailures();
+  return arrived;
+}
+
+bool QueuePair::HandleIncoming() {
+  Packet packet;
+  uint32_t bytes = 0;
+  for (int i = 0; i < kPacketsPerPass && bytes < kBytesPerPass; ++i) {
+    const LinkPort::Incoming incoming = port_.Peek(packet);
+    if (incoming == LinkPort::Incoming::kNothing) return i != 0;
+    if (incoming == LinkPort::Incoming::kBroken || !HandlePacket(packet)) {
+      EnterError(IBV_EVENT_QP_FATAL);
+      return true;
+    }
+    if (!receiving_) return true;
+    bytes += packet.payload_bytes;
+    port_.Consume(packet);
+    port_.set_executed(responder_.executed());
+    if (port_.ShouldTellProgress()) port_.TellProgress();
+  }
+  return true;
+}
+
+// False when a correct peer cannot have sent it.
+bool QueuePair::HandlePacket(const Packet& packet) {
+  switch (packet.kind) {
+    case PacketKind::kReadResponse:
+      return requester_.OnReadResponse(packet) &&
+             requester_.OnExecuted(packet.executed);
+    case PacketKind::kNak:
+      if (!requester_.OnNak(packet)) return false;
+      kick_wanted_ = true;
+      return true;
+    default:
+      return requester_.OnExecuted(packet.executed) &&
+             responder_.OnPacket(packet);
+  }
+}
+
+bool QueuePair::ReadPeerWords() {
+  uint32_t executed = 0;
+  return port_.ReadPeerProgress(executed) && requester_.OnExecuted(executed);
+}
+
+// Sends what there is to send. Responses and requests take turns: neither may
+// hold up the other.
+void QueuePair::Transmit() {
+  if (!Connected()) return;
+  int sent = 0;
+  for (bool more = true; more && sent < kTransmitsPerPass; ++sent) {
+    more = responder_.TransmitOne(port_);
+    more |= requester_.TransmitOne(port_);
+  }
+  port_.RingIfNeeded();
+  // Whoever polls goes on with the next pass; when nobody does, the engine.
+  if (sent == kTransmitsPerPass && asleep_) device_.engine().Kick();
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,99 @@
+// Posted receive requests: the queue of one queue pair, and the shared one.
+
+#ifndef VERBENA_TRANSPORT_SOFT_RECEIVE_QUEUE_H_
+#define VERBENA_TRANSPORT_SOFT_RECEIVE_QUEUE_H_
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "transport/soft/context.h"
+#include "transport/soft/limits.h"
+#include "transport/soft/spin_lock.h"
+
+namespace verbena::soft {
+
+// One receive request that has been taken from its queue.
+struct ReceiveRequest {
+  uint64_t wr_id = 0;
+  int entry_count = 0;
+  std::array<ibv_sge, kGatherEntriesMax> entries;
+};
+
+// A bounded first-in first-out queue of receive requests. Allocates only when
+// created. Not thread-safe.
+class ReceiveQueue {
+ public:
+  ReceiveQueue(uint32_t requests_max, uint32_t entries_max);
+
+  // Copies the chain at `wr`. Returns 0, or ENOMEM (full) or EINVAL (too many
+  // entries) with `*bad_wr` at the first request that was not posted.
+  int Post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+
+  // Takes the oldest request; false when there is none.
+  bool Take(ReceiveRequest& request);
+
+  void Clear() { head_ = tail_; }
+  uint32_t size() const { return tail_ - head_; }
+
+ private:
+  struct Slot {
+    uint64_t wr_id;
+    int entry_count;
+  };
+
+  const uint32_t requests_max_;
+  const uint32_t entries_max_;
+  const uint32_t mask_;
+  std::vector<Slot> slots_;
+  std::vector<ibv_sge> entries_;  // entries_max_ for each slot.
+  uint32_t head_ = 0;             // Requests taken so far.
+  uint32_t tail_ = 0;             // Requests posted so far.
+};
+
+// A shared receive queue. The context and the protection domain outlive it, and
+// it outlives its queue pairs. Thread-safe.
+class SharedReceiveQueue final : public ibv_srq {
+ public:
+  SharedReceiveQueue(ProtectionDomain& domain,
+                     const ibv_srq_init_attr& attributes);
+  SharedReceiveQueue(const SharedReceiveQueue&) = delete;
+  SharedReceiveQueue& operator=(const SharedReceiveQueue&) = delete;
+  ~SharedReceiveQueue();
+
+  static SharedReceiveQueue* From(ibv_srq* srq) {
+    return static_cast<SharedReceiveQueue*>(srq);
+  }
+
+  // The verbs of these names. The queue cannot be resized.
+  int Post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+  int Modify(const ibv_srq_attr& attributes, int mask);
+  void Query(ibv_srq_attr& attributes);
+
+  // Takes the oldest request; false when there is none. Raises the limit event
+  // when fewer than the limit are left.
+  bool Take(ReceiveRequest& request);
+
+  EventQueue::Source& async_source() { return async_source_; }
+  std::atomic<int>& children() { return children_; }  // Queue pairs.
+
+ private:
+  void RaiseLimitEvent();
+
+  const uint32_t requests_max_;
+  const uint32_t entries_max_;
+  EventQueue::Source async_source_;
+  std::atomic<int> children_{0};
+
+  // Taken after any queue pair's lock.
+  SpinLock lock_;
+  // State below is protected by lock_.
+  ReceiveQueue queue_;
+  uint32_t limit_ = 0;  // 0: no event wanted.
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_RECEIVE_QUEUE_H_

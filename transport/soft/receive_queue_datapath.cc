@@ -1,0 +1,54 @@
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+
+#include "transport/soft/receive_queue.h"
+
+namespace verbena::soft {
+
+int ReceiveQueue::Post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  for (; wr != nullptr; wr = wr->next) {
+    const bool full = size() == requests_max_;
+    if (full || wr->num_sge < 0 ||
+        static_cast<uint32_t>(wr->num_sge) > entries_max_) {
+      *bad_wr = wr;
+      return full ? ENOMEM : EINVAL;
+    }
+    const uint32_t index = tail_ & mask_;
+    slots_[index] = Slot{wr->wr_id, wr->num_sge};
+    std::copy_n(wr->sg_list, wr->num_sge,
+                entries_.data() + size_t{index} * entries_max_);
+    ++tail_;
+  }
+  return 0;
+}
+
+bool ReceiveQueue::Take(ReceiveRequest& request) {
+  if (size() == 0) return false;
+  const uint32_t index = head_ & mask_;
+  request.wr_id = slots_[index].wr_id;
+  request.entry_count = slots_[index].entry_count;
+  std::copy_n(entries_.data() + size_t{index} * entries_max_,
+              request.entry_count, request.entries.data());
+  ++head_;
+  return true;
+}
+
+int SharedReceiveQueue::Post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  std::lock_guard<SpinLock> lock(lock_);
+  return queue_.Post(wr, bad_wr);
+}
+
+bool SharedReceiveQueue::Take(ReceiveRequest& request) {
+  bool limit_reached = false;
+  {
+    std::lock_guard<SpinLock> lock(lock_);
+    if (!queue_.Take(request)) return false;
+    limit_reached = limit_ != 0 && queue_.size() < limit_;
+    if (limit_reached) limit_ = 0;
+  }
+  if (limit_reached) RaiseLimitEvent();
+  return true;
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,139 @@
+#include "transport/soft/requester.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/soft/limits.h"
+
+namespace verbena::soft {
+namespace {
+
+// The times that the 5-bit RNR timer field of a NAK stands for, in units of
+// 10 us (InfiniBand specification, table "Encoding for RNR NAK Timer Field").
+constexpr uint32_t kRnrTimer[32] = {
+    65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+    48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
+    2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+
+constexpr uint8_t kRetryWithoutEnd = 7;
+
+}  // namespace
+
+Requester::Requester(const Environment& environment,
+                     const ibv_qp_init_attr& init_attributes)
+    : environment_(environment),
+      signal_all_(init_attributes.sq_sig_all != 0),
+      requests_max_(init_attributes.cap.max_send_wr),
+      entries_max_(init_attributes.cap.max_send_sge),
+      inline_max_(init_attributes.cap.max_inline_data),
+      mask_(std::bit_ceil(std::max(requests_max_, 1u)) - 1),
+      slots_(size_t{mask_} + 1),
+      entries_((size_t{mask_} + 1) * entries_max_),
+      inline_data_((size_t{mask_} + 1) * inline_max_) {}
+
+void Requester::Configure(uint8_t reads_max, uint8_t rnr_retry) {
+  reads_max_ = reads_max;
+  rnr_retry_ = rnr_retry;
+  rnr_retries_left_ = rnr_retry;
+}
+
+bool Requester::OnNak(const Packet& packet) {
+  // A READ that was accepted, but whose memory has gone since.
+  if (reads_under_way_ != 0 && packet.number == reading_ &&
+      (packet.value & 0xff) ==
+          static_cast<uint32_t>(NakReason::kRemoteAccess)) {
+    Fail(packet.number, IBV_WC_REM_ACCESS_ERR);
+    return true;
+  }
+  // Otherwise it must be about a request that was sent, at least in part, and
+  // that was not acknowledged.
+  const uint32_t sent = sending_ - acknowledged_ + (started_ ? 1 : 0);
+  if (packet.number - acknowledged_ >= sent) return false;
+  if (!OnExecuted(packet.number)) return false;
+  switch (static_cast<NakReason>(packet.value & 0xff)) {
+    case NakReason::kReceiverNotReady:
+      return OnReceiverNotReady(packet.number, (packet.value >> 8) & 0x1f);
+    case NakReason::kInvalidRequest:
+      Fail(packet.number, IBV_WC_REM_INV_REQ_ERR);
+      return true;
+    case NakReason::kRemoteAccess:
+      Fail(packet.number, IBV_WC_REM_ACCESS_ERR);
+      return true;
+    case NakReason::kRemoteOperation:
+      Fail(packet.number, IBV_WC_REM_OP_ERR);
+      return true;
+  }
+  return false;
+}
+
+bool Requester::OnReceiverNotReady(uint32_t number, uint8_t timer) {
+  if (slot(number).opcode == IBV_WR_RDMA_READ ||
+      slot(number).opcode == IBV_WR_RDMA_WRITE) {
+    return false;  // These need no receive request.
+  }
+  if (rnr_retry_ != kRetryWithoutEnd) {
+    if (rnr_retries_left_ == 0) {
+      Fail(number, IBV_WC_RNR_RETRY_EXC_ERR);
+      return true;
+    }
+    --rnr_retries_left_;
+  }
+  GoBackTo(number);
+  resume_at_ = std::chrono::steady_clock::now() +
+               std::chrono::microseconds(10) * kRnrTimer[timer];
+  return true;
+}
+
+// The peer has dropped `number` and everything after it.
+void Requester::GoBackTo(uint32_t number) {
+  sending_ = number;
+  started_ = false;
+  offset_ = 0;
+  reads_under_way_ = 0;
+  for (uint32_t i = completed_; i != sending_; ++i) {
+    if (slot(i).opcode == IBV_WR_RDMA_READ && !slot(i).response_complete) {
+      ++reads_under_way_;
+    }
+  }
+  if (reads_under_way_ == 0) read_offset_ = 0;
+}
+
+void Requester::Fail(uint32_t number, ibv_wc_status status) {
+  // The oldest error wins: what comes after it is flushed.
+  if (failing_ && failing_number_ - completed_ <= number - completed_) return;
+  failing_ = true;
+  failing_number_ = number;
+  failing_status_ = status;
+  Complete();
+}
+
+void Requester::FailOldest(ibv_wc_status status) {
+  if (has_unfinished() && !failed_) Fail(completed_, status);
+}
+
+void Requester::Flush() {
+  for (; completed_ != posted_; ++completed_) {
+    PushCompletion(completed_, IBV_WC_WR_FLUSH_ERR);
+  }
+  sending_ = acknowledged_ = posted_;
+  started_ = false;
+  reads_under_way_ = 0;
+  resume_at_ = TimePoint::max();
+}
+
+void Requester::Reset() {
+  freed_.store(0, std::memory_order_relaxed);
+  completed_ = acknowledged_ = sending_ = posted_ = 0;
+  started_ = false;
+  offset_ = 0;
+  reads_under_way_ = 0;
+  reading_ = 0;
+  read_offset_ = 0;
+  signalled_unfinished_ = 0;
+  resume_at_ = TimePoint::max();
+  failing_ = failed_ = false;
+}
+
+}  // namespace verbena::soft

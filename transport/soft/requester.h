@@ -1,0 +1,162 @@
+// The sending half of a queue pair: its send queue, and what the peer has said
+// about it.
+
+#ifndef VERBENA_TRANSPORT_SOFT_REQUESTER_H_
+#define VERBENA_TRANSPORT_SOFT_REQUESTER_H_
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "transport/soft/completion_queue.h"
+#include "transport/soft/link_port.h"
+#include "transport/soft/memory_table.h"
+#include "transport/soft/scatter_gather.h"
+
+namespace verbena::soft {
+
+// Turns send requests into packets and the peer's answers into completions.
+//
+// Requests are numbered by a free-running counter, which is also their number
+// on the wire. Each passes these marks in order:
+//
+//   freed_ <= completed_ <= acknowledged_ <= sending_ <= posted_
+//
+// A request stays in its slot until a completion that covers it has been
+// polled, as on hardware: a queue of unsignalled requests alone stays full.
+//
+// Not thread-safe: protected by the queue pair's lock, except Free(). Allocates
+// only when created.
+class Requester {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  struct Environment {
+    QueuePair* qp;
+    CompletionQueue* cq;
+    const MemoryTable* memory;
+    const ProtectionDomain* pd;
+  };
+
+  Requester(const Environment& environment,
+            const ibv_qp_init_attr& init_attributes);
+
+  // How the transition to RTS configures it.
+  void Configure(uint8_t reads_max, uint8_t rnr_retry);
+
+  // Copies the chain into the send queue. Returns 0, or ENOMEM (full) or EINVAL
+  // with `*bad_wr` at the first request that was refused.
+  int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr);
+
+  // Sends the next packet; false when there is none to send, or no room, or it
+  // is not yet time.
+  bool TransmitOne(LinkPort& port);
+
+  // Each takes one thing that the peer said; false when the peer cannot have
+  // said it in good faith.
+  bool OnExecuted(uint32_t count);
+  bool OnReadResponse(const Packet& packet);
+  bool OnNak(const Packet& packet);
+
+  // Ends the oldest unfinished request, if any, with `status`.
+  void FailOldest(ibv_wc_status status);
+  // Ends all unfinished requests with IBV_WC_WR_FLUSH_ERR.
+  void Flush();
+  // Forgets everything, without completions.
+  void Reset();
+
+  // A completion that covers the requests before `count` has been polled. From
+  // any thread.
+  void Free(uint32_t count) { freed_.store(count, std::memory_order_release); }
+
+  // A request has ended with an error: the queue pair must enter ERR.
+  bool failed() const { return failed_; }
+  bool has_unfinished() const { return completed_ != posted_; }
+  // Whether an acknowledgement, or room in the ring, is worth a doorbell.
+  bool wants_progress() const {
+    return signalled_unfinished_ != 0 || sending_ != posted_;
+  }
+  // When it will send again after the receiver was not ready; max() when it is
+  // not waiting for that.
+  TimePoint resume_at() const { return resume_at_; }
+  uint8_t rnr_retries_left() const { return rnr_retries_left_; }
+
+ private:
+  struct Slot {
+    uint64_t wr_id;
+    uint64_t remote_address;
+    uint32_t rkey;
+    uint32_t length;
+    uint32_t immediate;
+    int entry_count;
+    ibv_wr_opcode opcode;
+    bool signalled;
+    bool solicited;
+    bool fence;
+    bool is_inline;
+    bool response_complete;  // Of an RDMA READ.
+  };
+
+  Slot& slot(uint32_t number) { return slots_[number & mask_]; }
+  ibv_sge* entries(uint32_t number) {
+    return entries_.data() + size_t{number & mask_} * entries_max_;
+  }
+  std::byte* inline_data(uint32_t number) {
+    return inline_data_.data() + size_t{number & mask_} * inline_max_;
+  }
+  ScatterGatherList List(uint32_t number);
+
+  int Check(const ibv_send_wr& wr, uint64_t& length) const;
+  void Store(const ibv_send_wr& wr, uint32_t length);
+  bool MayStart(const Slot& request);
+  bool TransmitRead(LinkPort& port, Slot& request);
+  bool TransmitSegment(LinkPort& port, Slot& request);
+  void Advance();
+  void Complete();
+  void PushCompletion(uint32_t number, ibv_wc_status status);
+  void Fail(uint32_t number, ibv_wc_status status);
+  bool OnReceiverNotReady(uint32_t number, uint8_t timer);
+  void GoBackTo(uint32_t number);
+  void FindNextRead(uint32_t from);
+
+  const Environment environment_;
+  const bool signal_all_;
+  const uint32_t requests_max_;
+  const uint32_t entries_max_;
+  const uint32_t inline_max_;
+  const uint32_t mask_;
+  std::vector<Slot> slots_;
+  std::vector<ibv_sge> entries_;        // entries_max_ for each slot.
+  std::vector<std::byte> inline_data_;  // inline_max_ for each slot.
+
+  uint8_t reads_max_ = 0;
+  uint8_t rnr_retry_ = 0;  // 7: without end.
+
+  std::atomic<uint32_t> freed_{0};
+  uint32_t completed_ = 0;     // Requests that have ended.
+  uint32_t acknowledged_ = 0;  // Requests that the peer has executed.
+  uint32_t sending_ = 0;       // The request that is sent next, or in part.
+  uint32_t posted_ = 0;
+
+  bool started_ = false;  // A packet of request sending_ has been sent.
+  uint32_t offset_ = 0;   // Bytes of request sending_ already sent.
+  uint32_t reads_under_way_ = 0;
+  uint32_t reading_ = 0;      // The oldest of those.
+  uint32_t read_offset_ = 0;  // Bytes of it already received.
+  uint32_t signalled_unfinished_ = 0;
+
+  uint8_t rnr_retries_left_ = 0;
+  TimePoint resume_at_ = TimePoint::max();
+
+  bool failing_ = false;  // Request failing_number_ will end with an error.
+  bool failed_ = false;   // It has.
+  uint32_t failing_number_ = 0;
+  ibv_wc_status failing_status_ = IBV_WC_SUCCESS;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_REQUESTER_H_

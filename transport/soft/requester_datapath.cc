@@ -1,0 +1,268 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/soft/limits.h"
+#include "transport/soft/queue_pair.h"
+#include "transport/soft/requester.h"
+
+namespace verbena::soft {
+namespace {
+
+ibv_wc_opcode CompletionOpcode(ibv_wr_opcode opcode) {
+  switch (opcode) {
+    case IBV_WR_RDMA_READ:
+      return IBV_WC_RDMA_READ;
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return IBV_WC_RDMA_WRITE;
+    default:
+      return IBV_WC_SEND;
+  }
+}
+
+bool IsWrite(ibv_wr_opcode opcode) {
+  return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+}  // namespace
+
+int Requester::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  for (; wr != nullptr; wr = wr->next) {
+    uint64_t length = 0;
+    if (const int error = Check(*wr, length); error != 0) {
+      *bad_wr = wr;
+      return error;
+    }
+    Store(*wr, static_cast<uint32_t>(length));
+  }
+  return 0;
+}
+
+int Requester::Check(const ibv_send_wr& wr, uint64_t& length) const {
+  if (posted_ - freed_.load(std::memory_order_acquire) >= requests_max_) {
+    return ENOMEM;
+  }
+  if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > entries_max_) {
+    return EINVAL;
+  }
+  for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
+  if (length > kMessageBytesMax) return EINVAL;
+  const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  switch (wr.opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return is_inline && length > inline_max_ ? EINVAL : 0;
+    case IBV_WR_RDMA_READ:
+      return is_inline ? EINVAL : 0;
+    default:
+      return EINVAL;
+  }
+}
+
+void Requester::Store(const ibv_send_wr& wr, uint32_t length) {
+  Slot& request = slot(posted_);
+  request.wr_id = wr.wr_id;
+  request.remote_address = wr.wr.rdma.remote_addr;
+  request.rkey = wr.wr.rdma.rkey;
+  request.length = length;
+  request.immediate = wr.imm_data;
+  request.entry_count = wr.num_sge;
+  request.opcode = wr.opcode;
+  request.signalled = signal_all_ || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
+  request.solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
+  request.fence = (wr.send_flags & IBV_SEND_FENCE) != 0;
+  request.is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  request.response_complete = false;
+  if (request.is_inline) {
+    std::byte* to = inline_data(posted_);
+    for (int i = 0; i < wr.num_sge; ++i) {
+      std::memcpy(to, reinterpret_cast<const void*>(wr.sg_list[i].addr),
+                  wr.sg_list[i].length);
+      to += wr.sg_list[i].length;
+    }
+  } else {
+    std::copy_n(wr.sg_list, wr.num_sge, entries(posted_));
+  }
+  if (request.signalled) ++signalled_unfinished_;
+  ++posted_;
+}
+
+ScatterGatherList Requester::List(uint32_t number) {
+  return ScatterGatherList{environment_.memory, environment_.pd,
+                           entries(number), slot(number).entry_count};
+}
+
+bool Requester::TransmitOne(LinkPort& port) {
+  if (sending_ == posted_ || failing_) return false;
+  if (resume_at_ != TimePoint::max()) {
+    if (std::chrono::steady_clock::now() < resume_at_) return false;
+    resume_at_ = TimePoint::max();
+  }
+  Slot& request = slot(sending_);
+  if (!started_ && !MayStart(request)) return false;
+  return request.opcode == IBV_WR_RDMA_READ ? TransmitRead(port, request)
+                                            : TransmitSegment(port, request);
+}
+
+// Whether the first packet of request sending_ may go: what it waits for, and
+// the local errors that end it before anything is sent. A request of one packet
+// is checked when it is gathered.
+bool Requester::MayStart(const Slot& request) {
+  const bool is_read = request.opcode == IBV_WR_RDMA_READ;
+  if (is_read && reads_max_ == 0) {
+    Fail(sending_, IBV_WC_LOC_QP_OP_ERR);
+    return false;
+  }
+  if (is_read && reads_under_way_ == reads_max_) return false;
+  if (request.fence && reads_under_way_ != 0) return false;
+  if (is_read || (!request.is_inline && request.length > kSegmentBytes)) {
+    if (!List(sending_).Allows(is_read ? IBV_ACCESS_LOCAL_WRITE : 0)) {
+      Fail(sending_, IBV_WC_LOC_PROT_ERR);
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Requester::TransmitRead(LinkPort& port, Slot& request) {
+  if (port.Reserve(0) == nullptr) return false;
+  Packet packet;
+  packet.kind = PacketKind::kRead;
+  packet.flags = kPacketFirst | kPacketLast;
+  packet.number = sending_;
+  packet.address = request.remote_address;
+  packet.rkey = request.rkey;
+  packet.value = request.length;
+  port.Publish(packet);
+  if (reads_under_way_++ == 0) reading_ = sending_;
+  Advance();
+  return true;
+}
+
+bool Requester::TransmitSegment(LinkPort& port, Slot& request) {
+  const uint32_t left = request.length - offset_;
+  const uint32_t bytes = std::min(left, kSegmentBytes);
+  std::byte* payload = port.Reserve(bytes);
+  if (payload == nullptr) return false;
+  if (request.is_inline) {
+    std::memcpy(payload, inline_data(sending_) + offset_, bytes);
+  } else if (!List(sending_).Gather(offset_, bytes, payload)) {
+    Fail(sending_, IBV_WC_LOC_PROT_ERR);
+    return false;
+  }
+  Packet packet;
+  packet.payload_bytes = bytes;
+  packet.number = sending_;
+  if (!started_) packet.flags |= kPacketFirst;
+  bool last = bytes == left;
+  bool immediate = request.opcode == IBV_WR_SEND_WITH_IMM;
+  if (IsWrite(request.opcode)) {
+    packet.kind = PacketKind::kWrite;
+    if (!started_) {
+      packet.address = request.remote_address;
+      packet.rkey = request.rkey;
+      packet.value = request.length;
+    }
+    // Immediate data follows in a packet of its own: see PacketHeader.
+    if (request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
+      immediate = last = started_ && left == 0;
+    }
+  } else {
+    packet.kind = PacketKind::kSend;
+  }
+  if (last) {
+    packet.flags |= kPacketLast;
+    if (request.solicited) packet.flags |= kPacketSolicited;
+    if (immediate) {
+      packet.flags |= kPacketImmediate;
+      packet.value = request.immediate;
+    }
+  }
+  port.Publish(packet);
+  started_ = true;
+  offset_ += bytes;
+  if (last) Advance();
+  return true;
+}
+
+void Requester::Advance() {
+  ++sending_;
+  started_ = false;
+  offset_ = 0;
+}
+
+bool Requester::OnExecuted(uint32_t count) {
+  const int32_t news = static_cast<int32_t>(count - acknowledged_);
+  if (news <= 0) return true;  // Older than what we know: not a lie.
+  if (static_cast<uint32_t>(news) > sending_ - acknowledged_) return false;
+  acknowledged_ = count;
+  rnr_retries_left_ = rnr_retry_;
+  Complete();
+  return true;
+}
+
+bool Requester::OnReadResponse(const Packet& packet) {
+  if (reads_under_way_ == 0 || packet.number != reading_) return false;
+  Slot& request = slot(reading_);
+  const uint32_t left = request.length - read_offset_;
+  if (packet.payload_bytes > left ||
+      packet.last() != (packet.payload_bytes == left) ||
+      (packet.payload_bytes == 0 && !packet.last())) {
+    return false;
+  }
+  if (!List(reading_).Scatter(read_offset_, packet.payload_bytes,
+                              packet.payload)) {
+    Fail(reading_, IBV_WC_LOC_PROT_ERR);
+    return true;
+  }
+  read_offset_ += packet.payload_bytes;
+  if (!packet.last()) return true;
+  request.response_complete = true;
+  read_offset_ = 0;
+  if (--reads_under_way_ != 0) FindNextRead(reading_ + 1);
+  Complete();
+  return true;
+}
+
+// REQUIRES: a READ at or after `from` is under way.
+void Requester::FindNextRead(uint32_t from) {
+  while (slot(from).opcode != IBV_WR_RDMA_READ) ++from;
+  reading_ = from;
+}
+
+// Ends, in order, the requests of which nothing more is to come.
+void Requester::Complete() {
+  while (!failed_) {
+    if (failing_ && completed_ == failing_number_) {
+      failed_ = true;
+      PushCompletion(completed_++, failing_status_);
+      return;
+    }
+    if (completed_ == acknowledged_) return;
+    const Slot& request = slot(completed_);
+    if (request.opcode == IBV_WR_RDMA_READ && !request.response_complete) {
+      return;
+    }
+    if (request.signalled) {
+      PushCompletion(completed_, IBV_WC_SUCCESS);
+    }
+    ++completed_;
+  }
+}
+
+void Requester::PushCompletion(uint32_t number, ibv_wc_status status) {
+  const Slot& request = slot(number);
+  if (request.signalled) --signalled_unfinished_;
+  ibv_wc completion = {};
+  completion.wr_id = request.wr_id;
+  completion.status = status;
+  completion.opcode = CompletionOpcode(request.opcode);
+  completion.byte_len = request.length;
+  completion.qp_num = environment_.qp->qp_num;
+  environment_.cq->Push(completion, environment_.qp, number + 1, false);
+}
+
+}  // namespace verbena::soft

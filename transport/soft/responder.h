@@ -1,0 +1,124 @@
+// The receiving half of a queue pair: executes what the peer asks.
+
+#ifndef VERBENA_TRANSPORT_SOFT_RESPONDER_H_
+#define VERBENA_TRANSPORT_SOFT_RESPONDER_H_
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cstdint>
+
+#include "transport/soft/completion_queue.h"
+#include "transport/soft/limits.h"
+#include "transport/soft/link_port.h"
+#include "transport/soft/memory_table.h"
+#include "transport/soft/receive_queue.h"
+#include "transport/soft/scatter_gather.h"
+
+namespace verbena::soft {
+
+// Executes requests in order: checks them, copies, completes receives, answers
+// READs when the ring has room, and says no with a NAK.
+//
+// Not thread-safe: protected by the queue pair's lock. Never allocates.
+class Responder {
+ public:
+  struct Environment {
+    QueuePair* qp;
+    CompletionQueue* cq;
+    const MemoryTable* memory;
+    const ProtectionDomain* pd;
+    // Where receives come from: the shared queue, or the queue pair's own.
+    SharedReceiveQueue* shared_receives;  // Null without one.
+    ReceiveQueue* own_receives;
+  };
+
+  explicit Responder(const Environment& environment)
+      : environment_(environment) {}
+
+  // How modify_qp configures it.
+  void SetAccess(unsigned int access) { access_ = access; }
+  void SetReadsMax(uint8_t reads_max) { reads_max_ = reads_max; }
+  void SetRnrTimer(uint8_t timer) { rnr_timer_ = timer; }
+
+  // Executes one packet of a request; false when a correct peer cannot have
+  // sent it.
+  bool OnPacket(const Packet& packet);
+
+  // Sends the next packet of a READ response, or a NAK that is due; false when
+  // there is none, or no room.
+  bool TransmitOne(LinkPort& port);
+
+  // Requests executed so far: what the peer is told.
+  uint32_t executed() const { return executed_; }
+
+  // It has refused a request for good, and said so: the queue pair must enter
+  // ERR. With `event` to raise first, or -1.
+  bool failed() const { return failed_; }
+  int event() const { return event_; }
+
+  // Ends a receive that is being filled, and then all receives of the queue
+  // pair's own queue, with IBV_WC_WR_FLUSH_ERR.
+  void Flush();
+  // Forgets everything, without completions.
+  void Reset();
+
+ private:
+  struct ReadRequest {
+    uint32_t number;
+    uint32_t rkey;
+    uint64_t address;
+    uint32_t length;
+    uint32_t offset;  // Bytes already sent.
+  };
+
+  bool OnSend(const Packet& packet);
+  bool OnWrite(const Packet& packet);
+  bool OnRead(const Packet& packet);
+  bool Expects(const Packet& packet);
+  bool Place(const Packet& packet);
+  void FinishReceive(const Packet& packet, ibv_wc_opcode opcode);
+  bool TakeReceive();
+  void PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
+                   const Packet* last);
+  void Drop(NakReason reason, int event);
+  bool TransmitReadResponse(LinkPort& port);
+  bool TransmitNak(LinkPort& port);
+  ScatterGatherList ReceiveList() const;
+
+  const Environment environment_;
+  unsigned int access_ = 0;  // IBV_ACCESS_REMOTE_*
+  uint8_t reads_max_ = 0;
+  uint8_t rnr_timer_ = 0;
+
+  uint32_t executed_ = 0;  // Also the number of the request that comes next.
+  // Everything is dropped until request executed_ comes from its beginning;
+  // after a refusal for good it never does.
+  bool dropping_ = false;
+  bool nak_due_ = false;
+  uint32_t nak_number_ = 0;  // The request that is refused.
+  NakReason nak_reason_ = NakReason::kReceiverNotReady;
+  bool failed_ = false;
+  int event_ = -1;
+
+  // The request that has come in part.
+  bool in_message_ = false;
+  PacketKind message_kind_ = PacketKind::kNone;
+  uint32_t message_offset_ = 0;  // Bytes of it placed so far.
+  uint32_t write_length_ = 0;
+  uint32_t write_rkey_ = 0;
+  uint64_t write_address_ = 0;
+
+  bool receive_taken_ = false;  // receive_ is being filled.
+  ReceiveRequest receive_;
+  uint64_t receive_capacity_ = 0;
+
+  // READs to be answered, oldest first.
+  std::array<ReadRequest, kReadsMax> reads_;
+  uint32_t reads_head_ = 0;
+  uint32_t reads_count_ = 0;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_RESPONDER_H_

@@ -1,0 +1,240 @@
+#include <algorithm>
+
+#include "transport/soft/queue_pair.h"
+#include "transport/soft/responder.h"
+
+namespace verbena::soft {
+
+bool Responder::OnPacket(const Packet& packet) {
+  if (!Expects(packet)) return dropping_;
+  switch (packet.kind) {
+    case PacketKind::kSend:
+      return OnSend(packet);
+    case PacketKind::kWrite:
+      return OnWrite(packet);
+    case PacketKind::kRead:
+      return OnRead(packet);
+    default:
+      return false;
+  }
+}
+
+// Whether `packet` is the next of the request under way, or the first of the
+// next one. The link keeps order, so anything else is either dropped after a
+// NAK or wrong.
+bool Responder::Expects(const Packet& packet) {
+  const bool next = packet.number == executed_;
+  if (dropping_) {
+    if (failed_ || nak_due_ || !next || !packet.first()) return false;
+    dropping_ = false;
+    in_message_ = false;
+  }
+  return next && packet.first() == !in_message_ &&
+         (packet.first() || packet.kind == message_kind_);
+}
+
+bool Responder::OnSend(const Packet& packet) {
+  if (packet.first()) {
+    if (!TakeReceive()) {
+      Drop(NakReason::kReceiverNotReady, -1);
+      return true;
+    }
+    in_message_ = true;
+    message_kind_ = PacketKind::kSend;
+    message_offset_ = 0;
+  }
+  if (packet.payload_bytes > kMessageBytesMax - message_offset_) return false;
+  if (packet.payload_bytes > receive_capacity_ - message_offset_) {
+    PushReceive(IBV_WC_LOC_LEN_ERR, IBV_WC_RECV, nullptr);
+    Drop(NakReason::kInvalidRequest, -1);
+    return true;
+  }
+  if (!ReceiveList().Scatter(message_offset_, packet.payload_bytes,
+                             packet.payload)) {
+    PushReceive(IBV_WC_LOC_PROT_ERR, IBV_WC_RECV, nullptr);
+    Drop(NakReason::kRemoteOperation, -1);
+    return true;
+  }
+  message_offset_ += packet.payload_bytes;
+  if (packet.last()) {
+    PushReceive(IBV_WC_SUCCESS, IBV_WC_RECV, &packet);
+    in_message_ = false;
+    ++executed_;
+  }
+  return true;
+}
+
+bool Responder::OnWrite(const Packet& packet) {
+  if (packet.first()) {
+    in_message_ = true;
+    message_kind_ = PacketKind::kWrite;
+    message_offset_ = 0;
+    write_address_ = packet.address;
+    write_rkey_ = packet.rkey;
+    write_length_ = packet.value;
+    // The whole range is checked before the first byte is written. A WRITE of
+    // nothing needs no valid key, as on hardware.
+    const bool allowed =
+        (access_ & IBV_ACCESS_REMOTE_WRITE) != 0 &&
+        (write_length_ == 0 ||
+         environment_.memory->Translate(write_rkey_, environment_.pd,
+                                        write_address_, write_length_,
+                                        IBV_ACCESS_REMOTE_WRITE) != nullptr);
+    if (!allowed) {
+      Drop(NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
+      return true;
+    }
+  }
+  if (packet.payload_bytes > write_length_ - message_offset_) return false;
+  if (packet.payload_bytes > 0 && !Place(packet)) {
+    Drop(NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
+    return true;
+  }
+  message_offset_ += packet.payload_bytes;
+  if (!packet.last()) return true;
+  if (message_offset_ != write_length_) return false;
+  if ((packet.flags & kPacketImmediate) != 0) {
+    if (!TakeReceive()) {
+      Drop(NakReason::kReceiverNotReady, -1);
+      return true;
+    }
+    PushReceive(IBV_WC_SUCCESS, IBV_WC_RECV_RDMA_WITH_IMM, &packet);
+  }
+  in_message_ = false;
+  ++executed_;
+  return true;
+}
+
+// Copies one segment of a WRITE to where it belongs. The region is looked up
+// again for each: it may have been deregistered meanwhile.
+bool Responder::Place(const Packet& packet) {
+  std::byte* to = environment_.memory->Translate(
+      write_rkey_, environment_.pd, write_address_ + message_offset_,
+      packet.payload_bytes, IBV_ACCESS_REMOTE_WRITE);
+  if (to == nullptr) return false;
+  CopyBytes(to, packet.payload, packet.payload_bytes);
+  return true;
+}
+
+bool Responder::OnRead(const Packet& packet) {
+  if (!packet.last() || packet.payload_bytes != 0) return false;
+  if (reads_count_ >= reads_max_ || packet.value > kMessageBytesMax) {
+    Drop(NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
+    return true;
+  }
+  const bool allowed = (access_ & IBV_ACCESS_REMOTE_READ) != 0 &&
+                       (packet.value == 0 ||
+                        environment_.memory->Translate(
+                            packet.rkey, environment_.pd, packet.address,
+                            packet.value, IBV_ACCESS_REMOTE_READ) != nullptr);
+  if (!allowed) {
+    Drop(NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
+    return true;
+  }
+  reads_[(reads_head_ + reads_count_) % kReadsMax] =
+      ReadRequest{packet.number, packet.rkey, packet.address, packet.value, 0};
+  ++reads_count_;
+  ++executed_;
+  return true;
+}
+
+bool Responder::TakeReceive() {
+  receive_taken_ = environment_.shared_receives != nullptr
+                       ? environment_.shared_receives->Take(receive_)
+                       : environment_.own_receives->Take(receive_);
+  if (receive_taken_) receive_capacity_ = ReceiveList().TotalBytes();
+  return receive_taken_;
+}
+
+ScatterGatherList Responder::ReceiveList() const {
+  const ProtectionDomain* pd =
+      environment_.shared_receives != nullptr
+          ? ProtectionDomain::From(environment_.shared_receives->pd)
+          : environment_.pd;
+  return ScatterGatherList{environment_.memory, pd, receive_.entries.data(),
+                           receive_.entry_count};
+}
+
+// `last` is the packet that ended the message, null when it did not end well.
+void Responder::PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
+                            const Packet* last) {
+  receive_taken_ = false;
+  ibv_wc completion = {};
+  completion.wr_id = receive_.wr_id;
+  completion.status = status;
+  completion.opcode = opcode;
+  completion.qp_num = environment_.qp->qp_num;
+  bool solicited = false;
+  if (last != nullptr) {
+    completion.byte_len = message_offset_;
+    if ((last->flags & kPacketImmediate) != 0) {
+      completion.imm_data = last->value;
+      completion.wc_flags = IBV_WC_WITH_IMM;
+    }
+    solicited = (last->flags & kPacketSolicited) != 0;
+  }
+  environment_.cq->Push(completion, environment_.qp, 0, solicited);
+}
+
+// Refuses request executed_.
+void Responder::Drop(NakReason reason, int event) {
+  dropping_ = true;
+  nak_due_ = true;
+  nak_reason_ = reason;
+  nak_number_ = executed_;
+  event_ = event;
+}
+
+bool Responder::TransmitOne(LinkPort& port) {
+  if (reads_count_ != 0) return TransmitReadResponse(port);
+  // After the responses, which belong to requests before it.
+  return nak_due_ && TransmitNak(port);
+}
+
+bool Responder::TransmitReadResponse(LinkPort& port) {
+  ReadRequest& read = reads_[reads_head_];
+  const uint32_t bytes = std::min(read.length - read.offset, kSegmentBytes);
+  std::byte* payload = port.Reserve(bytes);
+  if (payload == nullptr) return false;
+  if (bytes > 0) {
+    const std::byte* from = environment_.memory->Translate(
+        read.rkey, environment_.pd, read.address + read.offset, bytes,
+        IBV_ACCESS_REMOTE_READ);
+    if (from == nullptr) {
+      // Deregistered since the READ was accepted: refuse it after all.
+      reads_count_ = 0;
+      Drop(NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
+      nak_number_ = read.number;
+      return TransmitNak(port);
+    }
+    CopyBytes(payload, from, bytes);
+  }
+  Packet packet;
+  packet.kind = PacketKind::kReadResponse;
+  packet.payload_bytes = bytes;
+  packet.number = read.number;
+  if (read.offset == 0) packet.flags |= kPacketFirst;
+  read.offset += bytes;
+  if (read.offset == read.length) {
+    packet.flags |= kPacketLast;
+    reads_head_ = (reads_head_ + 1) % kReadsMax;
+    --reads_count_;
+  }
+  port.Publish(packet);
+  return true;
+}
+
+bool Responder::TransmitNak(LinkPort& port) {
+  if (port.Reserve(0) == nullptr) return false;
+  Packet packet;
+  packet.kind = PacketKind::kNak;
+  packet.flags = kPacketFirst | kPacketLast;
+  packet.number = nak_number_;
+  packet.value = static_cast<uint32_t>(nak_reason_) | uint32_t{rnr_timer_} << 8;
+  port.Publish(packet);
+  nak_due_ = false;
+  if (nak_reason_ != NakReason::kReceiverNotReady) failed_ = true;
+  return true;
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,145 @@
+#include "transport/soft/test_process_link.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "transport/base/check.h"
+#include "transport/soft/link.h"
+#include "transport/soft/queue_pair.h"
+#include "transport/soft/soft_device.h"
+
+namespace verbena::soft {
+namespace {
+
+// Sends `greeting`, with `fd` beside it unless it is negative.
+void SendGreeting(int socket_fd, const TestGreeting& greeting, int fd) {
+  iovec part = {const_cast<TestGreeting*>(&greeting), sizeof(greeting)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  if (fd >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+  }
+  CHECK_EQ(sendmsg(socket_fd, &message, 0),
+           static_cast<ssize_t>(sizeof(greeting)));
+}
+
+// Returns the descriptor that came with it, or -1.
+int ReceiveGreeting(int socket_fd, TestGreeting& greeting) {
+  iovec part = {&greeting, sizeof(greeting)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message = {};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  CHECK_EQ(recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC),
+           static_cast<ssize_t>(sizeof(greeting)));
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  if (header == nullptr) return -1;
+  int fd;
+  std::memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+  return fd;
+}
+
+}  // namespace
+
+TestProcessLink TestProcessLink::Fork(
+    const std::function<int(TestProcessLink&)>& child) {
+  int sockets[2];
+  CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
+  const pid_t pid = fork();
+  CHECK(pid >= 0) << "fork, errno " << errno;
+  if (pid != 0) {
+    close(sockets[1]);
+    return TestProcessLink(sockets[0], pid);
+  }
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  close(sockets[0]);
+  int result;
+  {
+    TestProcessLink link(sockets[1], 0);
+    result = child(link);
+  }
+  _exit(result);
+}
+
+TestProcessLink::TestProcessLink(TestProcessLink&& other) noexcept
+    : socket_fd_(std::exchange(other.socket_fd_, -1)),
+      child_(std::exchange(other.child_, 0)),
+      end_(std::exchange(other.end_, nullptr)) {
+  CHECK(end_ == nullptr) << "moved after Connect";
+}
+
+TestProcessLink::~TestProcessLink() {
+  if (end_ != nullptr) {
+    SoftDevice::Get().engine().Unwatch(socket_fd_);
+    QueuePair::From(end_->qp)->DetachLink();
+  }
+  if (socket_fd_ >= 0) close(socket_fd_);
+  if (child_ != 0) Kill();
+}
+
+TestGreeting TestProcessLink::Connect(TestEnd& end) {
+  TestGreeting own = {end.qp->qp_num, end.mr->rkey, end.Address(0)};
+  TestGreeting peer;
+  QueuePair& qp = *QueuePair::From(end.qp);
+  if (child_ != 0) {
+    absl::StatusOr<LinkMemory> memory = LinkMemory::Create();
+    CHECK(memory.ok()) << memory.status();
+    SendGreeting(socket_fd_, own, memory->fd());
+    CHECK_EQ(ReceiveGreeting(socket_fd_, peer), -1);
+    qp.AttachLink(*std::move(memory), LinkSide::kFirst, socket_fd_);
+  } else {
+    const int fd = ReceiveGreeting(socket_fd_, peer);
+    absl::StatusOr<LinkMemory> memory = LinkMemory::Map(fd);
+    CHECK(memory.ok()) << memory.status();
+    close(fd);
+    qp.AttachLink(*std::move(memory), LinkSide::kSecond, socket_fd_);
+    SendGreeting(socket_fd_, own, -1);
+  }
+  end_ = &end;
+  SoftDevice::Get().engine().Watch(socket_fd_, [this] { OnReadable(); });
+  end.Connect(peer.qp_num);
+  return peer;
+}
+
+void TestProcessLink::OnReadable() {
+  unsigned char message;
+  const ssize_t got = recv(socket_fd_, &message, sizeof(message), MSG_DONTWAIT);
+  if (got > 0) {
+    QueuePair::From(end_->qp)->OnDoorbell();
+  } else if (got == 0 || errno != EAGAIN) {
+    SoftDevice::Get().engine().Unwatch(socket_fd_);
+    QueuePair::From(end_->qp)->OnPeerGone();
+  }
+}
+
+void TestProcessLink::Kill() {
+  kill(child_, SIGKILL);
+  WaitExit();
+}
+
+int TestProcessLink::WaitExit() {
+  int status = 0;
+  const pid_t child = std::exchange(child_, 0);
+  CHECK_EQ(waitpid(child, &status, 0), child) << "errno " << errno;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace verbena::soft

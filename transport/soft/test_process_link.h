@@ -1,0 +1,57 @@
+// A link between two processes without the connection manager, for tests.
+
+#ifndef VERBENA_TRANSPORT_SOFT_TEST_PROCESS_LINK_H_
+#define VERBENA_TRANSPORT_SOFT_TEST_PROCESS_LINK_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+
+#include "transport/soft/test_end.h"
+
+namespace verbena::soft {
+
+// What one end tells the other before they start.
+struct TestGreeting {
+  uint32_t qp_num;
+  uint32_t rkey;
+  uint64_t address;
+};
+
+// This process's side of a connection to a child that it forked.
+//
+// Fork() must come before anything that starts a thread.
+class TestProcessLink {
+ public:
+  // Forks a child that runs `child` with its side and exits with its result.
+  // The child is killed when the parent ends.
+  static TestProcessLink Fork(
+      const std::function<int(TestProcessLink&)>& child);
+
+  TestProcessLink(TestProcessLink&& other) noexcept;
+  TestProcessLink& operator=(TestProcessLink&&) = delete;
+  // Detaches. The parent kills a child that still runs.
+  ~TestProcessLink();
+
+  // Exchanges greetings, attaches `end` to the link and takes it to RTS.
+  // Answers its doorbells from then on. `end` outlives this object.
+  TestGreeting Connect(TestEnd& end);
+
+  // In the parent.
+  void Kill();     // SIGKILL, and waits for the end.
+  int WaitExit();  // The exit status of the child; -1 if it was killed.
+
+ private:
+  TestProcessLink(int socket_fd, pid_t child)
+      : socket_fd_(socket_fd), child_(child) {}
+  void OnReadable();
+
+  int socket_fd_;
+  pid_t child_;  // 0 in the child.
+  TestEnd* end_ = nullptr;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_TEST_PROCESS_LINK_H_

@@ -1,0 +1,342 @@
+#include "transport/soft/verbs_table.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "transport/soft/completion_queue.h"
+#include "transport/soft/context.h"
+#include "transport/soft/limits.h"
+#include "transport/soft/memory_table.h"
+#include "transport/soft/queue_pair.h"
+#include "transport/soft/receive_queue.h"
+#include "transport/soft/soft_device.h"
+
+namespace verbena::soft {
+namespace {
+
+constexpr uint8_t kPort = 1;
+constexpr int kAccessFlags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                             IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                             IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB |
+                             IBV_ACCESS_RELAXED_ORDERING;
+
+template <typename T>
+T* Refuse(int error) {
+  errno = error;
+  return nullptr;
+}
+
+// Devices and contexts.
+
+ibv_device** GetDeviceList(int* count) {
+  auto** list =
+      new ibv_device* [2] { SoftDevice::Get().verbs_device(), nullptr };
+  if (count != nullptr) *count = 1;
+  return list;
+}
+
+void FreeDeviceList(ibv_device** list) { delete[] list; }
+
+const char* GetDeviceName(ibv_device* device) { return device->name; }
+
+ibv_context* OpenDevice(ibv_device* device) {
+  if (device != SoftDevice::Get().verbs_device()) {
+    return Refuse<ibv_context>(ENODEV);
+  }
+  return SoftDevice::Get().OpenContext();
+}
+
+int CloseDevice(ibv_context* context) {
+  if (Context::From(context)->children() != 0) return EBUSY;
+  delete Context::From(context);
+  return 0;
+}
+
+int QueryDevice(ibv_context* context, ibv_device_attr* attributes) {
+  *attributes = {};
+  std::strcpy(attributes->fw_ver, "1");
+  const ibv_gid gid = SoftDevice::Gid();
+  attributes->node_guid = gid.global.interface_id;
+  attributes->sys_image_guid = attributes->node_guid;
+  attributes->max_mr_size = UINT64_MAX;
+  attributes->page_size_cap = ~uint64_t{4095};
+  attributes->max_qp = kQueuePairsMax;
+  attributes->max_qp_wr = kQueueDepthMax;
+  attributes->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN;
+  attributes->max_sge = kGatherEntriesMax;
+  attributes->max_sge_rd = kGatherEntriesMax;
+  attributes->max_cq = kQueuePairsMax;
+  attributes->max_cqe = kCompletionsMax;
+  attributes->max_mr = MemoryTable::kRegionsMax;
+  attributes->max_pd = kQueuePairsMax;
+  attributes->max_qp_rd_atom = kReadsMax;
+  attributes->max_res_rd_atom = kReadsMax * kQueuePairsMax;
+  attributes->max_qp_init_rd_atom = kReadsMax;
+  attributes->atomic_cap = IBV_ATOMIC_NONE;
+  attributes->max_srq = kQueuePairsMax;
+  attributes->max_srq_wr = kQueueDepthMax;
+  attributes->max_srq_sge = kGatherEntriesMax;
+  attributes->max_pkeys = 1;
+  attributes->phys_port_cnt = 1;
+  return 0;
+}
+
+int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attributes) {
+  if (port != kPort) return EINVAL;
+  *attributes = {};
+  attributes->state = IBV_PORT_ACTIVE;
+  attributes->max_mtu = IBV_MTU_4096;
+  attributes->active_mtu = IBV_MTU_4096;
+  attributes->gid_tbl_len = 1;
+  attributes->max_msg_sz = kMessageBytesMax;
+  attributes->pkey_tbl_len = 1;
+  attributes->max_vl_num = 1;
+  attributes->active_width = 2;   // 4x.
+  attributes->active_speed = 32;  // EDR: of the order of a memory copy.
+  attributes->phys_state = 5;     // Link up.
+  attributes->link_layer = IBV_LINK_LAYER_ETHERNET;
+  return 0;
+}
+
+int QueryGid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
+  if (port != kPort || index != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  *gid = SoftDevice::Gid();
+  return 0;
+}
+
+int GetAsyncEvent(ibv_context* context, ibv_async_event* out) {
+  EventQueue::Event event;
+  if (!Context::From(context)->async_events().Get(event)) return -1;
+  out->event_type = static_cast<ibv_event_type>(event.type);
+  switch (out->event_type) {
+    case IBV_EVENT_CQ_ERR:
+      out->element.cq = static_cast<ibv_cq*>(event.object);
+      break;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      out->element.srq = static_cast<ibv_srq*>(event.object);
+      break;
+    default:
+      out->element.qp = static_cast<ibv_qp*>(event.object);
+  }
+  return 0;
+}
+
+void AckAsyncEvent(ibv_async_event* event) {
+  const auto acknowledge = [](ibv_context* context,
+                              EventQueue::Source& source) {
+    Context::From(context)->async_events().Acknowledge(source, 1);
+  };
+  switch (event->event_type) {
+    case IBV_EVENT_CQ_ERR:
+      acknowledge(event->element.cq->context,
+                  CompletionQueue::From(event->element.cq)->async_source());
+      return;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      acknowledge(event->element.srq->context,
+                  SharedReceiveQueue::From(event->element.srq)->async_source());
+      return;
+    default:
+      acknowledge(event->element.qp->context,
+                  QueuePair::From(event->element.qp)->async_source());
+  }
+}
+
+// Protection domains and memory regions.
+
+ibv_pd* AllocPd(ibv_context* context) {
+  ++Context::From(context)->children();
+  return new ProtectionDomain(*Context::From(context));
+}
+
+int DeallocPd(ibv_pd* pd) {
+  if (ProtectionDomain::From(pd)->children() != 0) return EBUSY;
+  --Context::From(pd->context)->children();
+  delete ProtectionDomain::From(pd);
+  return 0;
+}
+
+// Whether every page of the range is mapped: what a NIC finds out by pinning
+// it.
+bool IsMapped(uintptr_t start, size_t length) {
+  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  constexpr size_t kPagesAtOnce = 4096;
+  auto resident = std::make_unique<unsigned char[]>(kPagesAtOnce);
+  const uintptr_t end = start + length;
+  for (uintptr_t at = start & ~(page - 1); at < end;) {
+    const size_t bytes = std::min<size_t>(end - at, kPagesAtOnce * page);
+    if (mincore(reinterpret_cast<void*>(at), bytes, resident.get()) != 0) {
+      return false;
+    }
+    at += bytes;
+  }
+  return true;
+}
+
+ibv_mr* RegMr(ibv_pd* pd, void* addr, size_t length, int access) {
+  constexpr int kNeedLocalWrite =
+      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+  const auto start = reinterpret_cast<uintptr_t>(addr);
+  if ((access & ~kAccessFlags) != 0 || length == 0 ||
+      start + length - 1 < start ||
+      ((access & kNeedLocalWrite) != 0 &&
+       (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
+    return Refuse<ibv_mr>(EINVAL);
+  }
+  if (!IsMapped(start, length)) return Refuse<ibv_mr>(EFAULT);
+  const uint32_t key = SoftDevice::Get().memory().Add(
+      ProtectionDomain::From(pd), start, length, access);
+  if (key == 0) return Refuse<ibv_mr>(ENOMEM);
+  ++ProtectionDomain::From(pd)->children();
+  return new ibv_mr{pd->context, pd, addr, length, 0, key, key};
+}
+
+int DeregMr(ibv_mr* mr) {
+  SoftDevice::Get().memory().Remove(mr->rkey);
+  SoftDevice::Get().WaitForDataPath();
+  --ProtectionDomain::From(mr->pd)->children();
+  delete mr;
+  return 0;
+}
+
+// Completion channels and queues.
+
+ibv_comp_channel* CreateCompChannel(ibv_context* context) {
+  std::unique_ptr<CompletionChannel> channel =
+      CompletionChannel::Create(*Context::From(context));
+  if (channel != nullptr) ++Context::From(context)->children();
+  return channel.release();
+}
+
+int DestroyCompChannel(ibv_comp_channel* channel) {
+  if (CompletionChannel::From(channel)->children() != 0) return EBUSY;
+  --Context::From(channel->context)->children();
+  delete CompletionChannel::From(channel);
+  return 0;
+}
+
+ibv_cq* CreateCq(ibv_context* context, int cqe, void* cq_context,
+                 ibv_comp_channel* channel, int comp_vector) {
+  if (cqe < 1 || cqe > kCompletionsMax || comp_vector != 0 ||
+      (channel != nullptr && channel->context != context)) {
+    return Refuse<ibv_cq>(EINVAL);
+  }
+  ++Context::From(context)->children();
+  if (channel != nullptr) ++CompletionChannel::From(channel)->children();
+  return new CompletionQueue(
+      *Context::From(context), cqe, cq_context,
+      channel == nullptr ? nullptr : CompletionChannel::From(channel));
+}
+
+int DestroyCq(ibv_cq* cq) {
+  if (CompletionQueue::From(cq)->has_queue_pairs()) return EBUSY;
+  ibv_context* context = cq->context;
+  ibv_comp_channel* channel = cq->channel;
+  delete CompletionQueue::From(cq);
+  if (channel != nullptr) --CompletionChannel::From(channel)->children();
+  --Context::From(context)->children();
+  return 0;
+}
+
+int GetCqEvent(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
+  EventQueue::Event event;
+  if (!CompletionChannel::From(channel)->events().Get(event)) return -1;
+  *cq = static_cast<ibv_cq*>(event.object);
+  *cq_context = (*cq)->cq_context;
+  return 0;
+}
+
+void AckCqEvents(ibv_cq* cq, unsigned int count) {
+  CompletionQueue::From(cq)->AcknowledgeCompletionEvents(count);
+}
+
+// Shared receive queues and queue pairs.
+
+ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
+  if (attributes->attr.max_wr == 0 ||
+      attributes->attr.max_wr > kQueueDepthMax ||
+      attributes->attr.max_sge > kGatherEntriesMax) {
+    return Refuse<ibv_srq>(EINVAL);
+  }
+  return new SharedReceiveQueue(*ProtectionDomain::From(pd), *attributes);
+}
+
+int DestroySrq(ibv_srq* srq) {
+  if (SharedReceiveQueue::From(srq)->children() != 0) return EBUSY;
+  delete SharedReceiveQueue::From(srq);
+  return 0;
+}
+
+int ModifySrq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
+  return SharedReceiveQueue::From(srq)->Modify(*attributes, mask);
+}
+
+int QuerySrq(ibv_srq* srq, ibv_srq_attr* attributes) {
+  SharedReceiveQueue::From(srq)->Query(*attributes);
+  return 0;
+}
+
+ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
+  return QueuePair::Create(SoftDevice::Get(), *ProtectionDomain::From(pd),
+                           *attributes)
+      .release();
+}
+
+int DestroyQp(ibv_qp* qp) {
+  delete QueuePair::From(qp);
+  return 0;
+}
+
+int ModifyQp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
+  return QueuePair::From(qp)->Modify(*attributes, mask);
+}
+
+int QueryQp(ibv_qp* qp, ibv_qp_attr* attributes, int mask,
+            ibv_qp_init_attr* init_attributes) {
+  QueuePair::From(qp)->Query(*attributes, *init_attributes);
+  return 0;
+}
+
+}  // namespace
+
+transport::VerbsOps SoftVerbsOps() {
+  return transport::VerbsOps{
+      .ack_async_event = AckAsyncEvent,
+      .ack_cq_events = AckCqEvents,
+      .alloc_pd = AllocPd,
+      .close_device = CloseDevice,
+      .create_comp_channel = CreateCompChannel,
+      .create_cq = CreateCq,
+      .create_qp = CreateQp,
+      .create_srq = CreateSrq,
+      .dealloc_pd = DeallocPd,
+      .dereg_mr = DeregMr,
+      .destroy_comp_channel = DestroyCompChannel,
+      .destroy_cq = DestroyCq,
+      .destroy_qp = DestroyQp,
+      .destroy_srq = DestroySrq,
+      .free_device_list = FreeDeviceList,
+      .get_async_event = GetAsyncEvent,
+      .get_cq_event = GetCqEvent,
+      .get_device_list = GetDeviceList,
+      .get_device_name = GetDeviceName,
+      .modify_qp = ModifyQp,
+      .modify_srq = ModifySrq,
+      .open_device = OpenDevice,
+      .query_device = QueryDevice,
+      .query_gid = QueryGid,
+      .query_port = QueryPort,
+      .query_qp = QueryQp,
+      .query_srq = QuerySrq,
+      .reg_mr = RegMr,
+  };
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,49 @@
+#include "transport/verbs/completion_channel.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "transport/verbs/completion_queue.h"
+#include "transport/verbs/fake_verbs.h"
+
+namespace verbena::transport {
+namespace {
+
+class CompletionChannelTest : public testing::Test {
+ protected:
+  FakeVerbs verbs_;
+  CompletionChannel channel_ =
+      *CompletionChannel::Create(verbs_.table(), verbs_.context());
+  CompletionQueue cq_ = *CompletionQueue::Create(
+      verbs_.table(), verbs_.context(), /*depth=*/1, &channel_);
+};
+
+TEST_F(CompletionChannelTest, DoesNotBlock) {
+  EXPECT_NE(fcntl(channel_.fd(), F_GETFL) & O_NONBLOCK, 0);
+  EXPECT_TRUE(channel_.Drain().ok());
+}
+
+TEST_F(CompletionChannelTest, TakesAndAcknowledgesEveryEvent) {
+  for (int i = 0; i < 3; ++i) verbs_.PushEvent(channel_.get(), cq_.get());
+  EXPECT_TRUE(channel_.Drain().ok());
+  EXPECT_EQ(verbs_.unacked, 0);
+  // There was nothing left.
+  verbs_.PushEvent(channel_.get(), cq_.get());
+  EXPECT_TRUE(channel_.Drain().ok());
+  EXPECT_EQ(verbs_.unacked, 0);
+}
+
+TEST_F(CompletionChannelTest, SaysWhyThereIsNone) {
+  verbs_.make_error = EMFILE;
+  EXPECT_EQ(CompletionChannel::Create(verbs_.table(), verbs_.context())
+                .status()
+                .code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace verbena::transport

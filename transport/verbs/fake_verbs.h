@@ -1,0 +1,97 @@
+// A device that only writes down what it is asked. For tests.
+
+#ifndef VERBENA_TRANSPORT_VERBS_FAKE_VERBS_H_
+#define VERBENA_TRANSPORT_VERBS_FAKE_VERBS_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "transport/verbs/verbs_ops.h"
+
+namespace verbena::transport {
+
+// One work request that was posted, with its only scatter element.
+struct FakeWorkRequest {
+  uint64_t wr_id = 0;
+  ibv_wr_opcode opcode = IBV_WR_SEND;  // Sends only.
+  unsigned int flags = 0;
+  uint64_t address = 0;
+  uint32_t length = 0;
+  uint32_t lkey = 0;
+  uint64_t remote_address = 0;
+  uint32_t rkey = 0;
+  int doorbell = 0;  // The call to post it, counted from 0.
+
+  bool signalled() const { return (flags & IBV_SEND_SIGNALED) != 0; }
+  bool is_inline() const { return (flags & IBV_SEND_INLINE) != 0; }
+};
+
+// A table of control verbs and a context whose data path leads to it. What is
+// made and not destroyed is counted, by destructor; destroying what is in use
+// is for the test to ask for with `destroy_error`.
+//
+// Must outlive everything that is made with it. Not thread-safe.
+class FakeVerbs : private ibv_context {
+ public:
+  FakeVerbs();
+  FakeVerbs(const FakeVerbs&) = delete;
+  FakeVerbs& operator=(const FakeVerbs&) = delete;
+  ~FakeVerbs();
+
+  const VerbsOps& table() const { return table_; }
+  ibv_context* context() { return this; }
+  // A queue pair of the device, in no particular state.
+  ibv_qp* qp() { return &qp_; }
+
+  // Whether everything that was made has been destroyed, once each.
+  bool empty() const { return live_.empty(); }
+  // Appends an event of `cq` to `channel`.
+  void PushEvent(ibv_comp_channel* channel, ibv_cq* cq);
+
+  int make_error = 0;     // If not 0, nothing can be made, for this reason.
+  int destroy_error = 0;  // If not 0, nothing can be destroyed.
+  int post_error = 0;     // If not 0, nothing can be posted.
+  int notify_error = 0;
+  int unacked = 0;  // Completion events taken and not acknowledged.
+  int armed = 0;    // Calls to req_notify_cq.
+
+  std::vector<std::string> calls;  // What was made, with what matters of how.
+  std::vector<FakeWorkRequest> sends;
+  std::vector<FakeWorkRequest> receives;
+  std::deque<ibv_wc> completions;
+
+ private:
+  static FakeVerbs& From(ibv_context* context) {
+    return *static_cast<FakeVerbs*>(context);
+  }
+  static VerbsOps Table();
+
+  template <typename T>
+  static T* Make(ibv_context* context, std::string call);
+  template <typename T>
+  static int Destroy(T* object);
+  static ibv_comp_channel* MakeChannel(ibv_context* context);
+  static int DestroyChannel(ibv_comp_channel* channel);
+  static int GetEvent(ibv_comp_channel* channel, ibv_cq** cq,
+                      void** cq_context);
+  static int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
+  static int PostReceive(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
+  static int PollCompletions(ibv_cq* cq, int count, ibv_wc* completions);
+  static int RequestNotify(ibv_cq* cq, int solicited_only);
+
+  const VerbsOps table_ = Table();
+  std::set<void*> live_;
+  std::deque<ibv_cq*> events_;
+  ibv_qp qp_ = {};
+  uint32_t next_key_ = 0x100;
+  int doorbells_ = 0;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_VERBS_FAKE_VERBS_H_
