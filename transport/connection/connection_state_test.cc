@@ -17,9 +17,8 @@ constexpr ConnectionState kAll[] = {
 TEST(ConnectionStateTest, AllowsExactlyTheTransitionsOfTheTable) {
   using enum ConnectionState;
   const std::set<std::pair<ConnectionState, ConnectionState>> legal = {
-      {kConnecting, kOpen},     {kConnecting, kSayingBye},
-      {kConnecting, kDraining}, {kOpen, kSayingBye},
-      {kOpen, kDraining},       {kSayingBye, kDraining},
+      {kConnecting, kOpen}, {kConnecting, kSayingBye}, {kConnecting, kDraining},
+      {kOpen, kSayingBye},  {kOpen, kDraining},        {kSayingBye, kDraining},
       {kDraining, kClosed},
   };
   for (const ConnectionState from : kAll) {

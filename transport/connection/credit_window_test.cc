@@ -9,18 +9,6 @@ namespace {
 
 constexpr uint32_t kWindow = 8;
 
-// Sends and receives `frames`, each side keeping up with the other.
-void RunFrames(uint32_t frames, SendCredits* sender, ReceiveCredits* receiver) {
-  for (uint32_t i = 0; i < frames; ++i) {
-    ASSERT_GT(sender->available(), 0u);
-    sender->Take();
-    ASSERT_TRUE(receiver->Receive());
-    if (receiver->GrantDue()) {
-      ASSERT_TRUE(sender->Update(receiver->Advertise()));
-    }
-  }
-}
-
 TEST(SendCreditsTest, BeginWithTheWholeWindowAndEndAtItsLast) {
   SendCredits credits(kWindow);
   for (uint32_t i = 0; i < kWindow; ++i) {
@@ -93,38 +81,31 @@ TEST(ReceiveCreditsTest, AreNeverAdvertisedTwice) {
   EXPECT_EQ(credits.Advertise(), kWindow + 1);
 }
 
-// The totals are modulo 2^32. A window of half the numbers gets there in three
-// steps.
+// The totals are modulo 2^32. With a window of almost that size the limit wraps
+// after a few frames.
+constexpr uint32_t kAlmostAll = UINT32_MAX - 3;
+
 TEST(CreditWindowTest, GoesOnWhenTheTotalsWrap) {
-  constexpr uint32_t kHuge = uint32_t{1} << 16;
-  SendCredits sender(kHuge);
-  ReceiveCredits receiver(kHuge);
-  // 2^32 frames and some more, in batches of a whole window.
-  for (uint32_t batch = 0; batch < (uint32_t{1} << 16) + 2; ++batch) {
-    if (batch >= 2 && batch < (uint32_t{1} << 16) - 2) {
-      // What lies between the beginning and the wrap is all the same: only the
-      // totals move.
-      for (uint32_t i = 0; i < kHuge; i += kHuge / 4) {
-        for (uint32_t k = 0; k < kHuge / 4; ++k) {
-          sender.Take();
-          receiver.Receive();
-        }
-        ASSERT_TRUE(sender.Update(receiver.Advertise()));
-      }
-      continue;
-    }
-    RunFrames(kHuge, &sender, &receiver);
-    if (HasFatalFailure()) return;
+  SendCredits sender(kAlmostAll);
+  ReceiveCredits receiver(kAlmostAll);
+  for (uint32_t i = 1; i <= 20; ++i) {
+    ASSERT_GT(sender.available(), 0u);
+    sender.Take();
+    ASSERT_TRUE(receiver.Receive());
+    const uint32_t limit = receiver.Advertise();
+    EXPECT_EQ(limit, kAlmostAll + i);
+    ASSERT_TRUE(sender.Update(limit));
+    EXPECT_EQ(sender.available(), kAlmostAll);
   }
 }
 
-TEST(CreditWindowTest, RefusesNonsenseOnBothSidesOfTheWrap) {
-  // Brings the totals to just before the wrap by a window that large.
-  constexpr uint32_t kHuge = uint32_t{1} << 31;
-  SendCredits credits(kHuge);
-  EXPECT_FALSE(credits.Update(kHuge + 1));
-  EXPECT_FALSE(credits.Update(0));
-  EXPECT_TRUE(credits.Update(kHuge));
+TEST(CreditWindowTest, RefusesLimitsThatGoBackAcrossTheWrap) {
+  SendCredits sender(kAlmostAll);
+  for (uint32_t i = 0; i < 10; ++i) sender.Take();
+  ASSERT_TRUE(sender.Update(kAlmostAll + 10));
+  EXPECT_FALSE(sender.Update(kAlmostAll + 9));
+  EXPECT_FALSE(sender.Update(kAlmostAll + 11));
+  EXPECT_EQ(sender.available(), kAlmostAll);
 }
 
 }  // namespace

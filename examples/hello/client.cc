@@ -1,0 +1,45 @@
+// Asks a helloworld.Greeter for a greeting.
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "examples/hello/greeter.verbena.h"
+#include "rpc/channel.h"
+#include "rpc/client_context.h"
+
+ABSL_FLAG(std::string, target, "127.0.0.1:50051", "address and port to call");
+ABSL_FLAG(std::string, name, "world", "whom to greet");
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage("Asks a helloworld.Greeter for a greeting.");
+  if (absl::ParseCommandLine(argc, argv).size() != 1) {
+    std::cerr << "every argument is a flag; see --help" << std::endl;
+    return 2;
+  }
+
+  std::shared_ptr<verbena::Channel> channel =
+      verbena::CreateChannel(absl::GetFlag(FLAGS_target));
+  std::unique_ptr<helloworld::Greeter::Stub> stub =
+      helloworld::Greeter::NewStub(channel);
+
+  verbena::ClientContext context;
+  context.set_timeout(absl::Seconds(5));
+  helloworld::HelloRequest request;
+  request.set_name(absl::GetFlag(FLAGS_name));
+  helloworld::HelloReply reply;
+  absl::Status status = stub->SayHello(&context, request, &reply);
+  if (!status.ok()) {
+    std::cerr << "no greeting: " << status << std::endl;
+    return 1;
+  }
+
+  std::cout << reply.message() << " (from " << context.peer() << " via "
+            << channel->device() << ")" << std::endl;
+  return 0;
+}

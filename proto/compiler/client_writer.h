@@ -1,0 +1,22 @@
+// Writes the client's half of a generated service: StubInterface, Stub,
+// NewStub.
+
+#ifndef VERBENA_PROTO_COMPILER_CLIENT_WRITER_H_
+#define VERBENA_PROTO_COMPILER_CLIENT_WRITER_H_
+
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/io/printer.h"
+
+namespace verbena::compiler {
+
+// Prints the declarations that belong into the body of the service's class.
+void WriteClientDeclarations(const google::protobuf::ServiceDescriptor& service,
+                             google::protobuf::io::Printer& printer);
+
+// Prints the definitions, for the namespace of the service's package.
+void WriteClientDefinitions(const google::protobuf::ServiceDescriptor& service,
+                            google::protobuf::io::Printer& printer);
+
+}  // namespace verbena::compiler
+
+#endif  // VERBENA_PROTO_COMPILER_CLIENT_WRITER_H_

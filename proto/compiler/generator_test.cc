@@ -1,0 +1,73 @@
+#include "proto/compiler/generator.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/compiler/in_memory_files.h"
+
+namespace verbena::compiler {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Key;
+using testing::Not;
+using testing::SizeIs;
+using testing::StartsWith;
+
+// Generates from `text` behind a line that names syntax and package, with a
+// message called Item.
+Generated From(const std::string& text, const std::string& parameter = "") {
+  InMemorySources sources;
+  sources.Add("file.proto", "syntax = \"proto3\"; package test;\n" + text +
+                                "\nmessage Item {}\n");
+  return Generate(sources, "file.proto", parameter);
+}
+
+TEST(GeneratorTest, WritesAHeaderAndASourceFile) {
+  const Generated generated = From("service S { rpc M(Item) returns (Item); }");
+  EXPECT_EQ(generated.error, "");
+  EXPECT_THAT(generated.files, SizeIs(2));
+  EXPECT_THAT(generated.files, Contains(Key("file.verbena.h")));
+  EXPECT_THAT(generated.files, Contains(Key("file.verbena.cc")));
+}
+
+TEST(GeneratorTest, WritesBothFilesWithoutServicesToo) {
+  const Generated generated = From("");
+  EXPECT_EQ(generated.error, "");
+  EXPECT_THAT(generated.files, SizeIs(2));
+  EXPECT_THAT(generated.files.at("file.verbena.h"), Not(HasSubstr("class")));
+}
+
+TEST(GeneratorTest, AcceptsProto3Optional) {
+  EXPECT_EQ(From("message M { optional int32 a = 1; }").error, "");
+  EXPECT_EQ(
+      Generator().GetSupportedFeatures() & Generator::FEATURE_PROTO3_OPTIONAL,
+      Generator::FEATURE_PROTO3_OPTIONAL);
+}
+
+TEST(GeneratorTest, RefusesParameters) {
+  const Generated generated = From("", "services_namespace=grpc");
+  EXPECT_THAT(generated.files, IsEmpty());
+  EXPECT_EQ(generated.error,
+            "unknown parameter \"services_namespace=grpc\": "
+            "protoc-gen-verbena takes no parameters");
+}
+
+TEST(GeneratorTest, WritesNothingWhenItRefuses) {
+  const Generated generated =
+      From("service S { rpc Chat(stream Item) returns (Item); }");
+  EXPECT_THAT(generated.files, IsEmpty());
+  EXPECT_THAT(generated.error, StartsWith("service \"test.S\", method"));
+}
+
+TEST(GeneratorTest, NamesTheFileBeforeEveryReasonButTheFirst) {
+  // protoc itself names it before the first.
+  EXPECT_THAT(From("service Stub {} service Service {}").error,
+              HasSubstr("\nfile.proto: service \"test.Service\""));
+}
+
+}  // namespace
+}  // namespace verbena::compiler

@@ -1,0 +1,76 @@
+// Programs of ours, run by a test as a user would run them.
+
+#ifndef VERBENA_TESTS_TESTING_CHILD_PROCESS_H_
+#define VERBENA_TESTS_TESTING_CHILD_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace verbena::testing_support {
+
+// A running program whose output the test reads. Killed by the destructor if it
+// still runs. Every wait has a bound, after which the process is killed and the
+// test fails. For one thread.
+class ChildProcess {
+ public:
+  // Starts `command`, whose first element is the path of the program. A failure
+  // to start shows as exit code 127.
+  explicit ChildProcess(const std::vector<std::string>& command);
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+  ~ChildProcess();
+
+  // The next line of its standard output, without the newline; what there is of
+  // it if the output ends.
+  std::string ReadLine();
+
+  void Signal(int signal);
+
+  pid_t pid() const { return pid_; }
+
+  // Waits for the end of its output and of itself. Returns the exit code, or
+  // minus the signal that killed it.
+  int Wait();
+
+  // Until both outputs end, which is when no process holds them any more: the
+  // program and those that it started and that write to the same places.
+  void WaitForEndOfOutput();
+
+  // What it printed so far and ReadLine() has not taken.
+  const std::string& output() const { return output_; }
+  const std::string& errors() const { return errors_; }
+
+ private:
+  // Reads what arrives on either output, for some time at most. Returns false
+  // when both have ended.
+  bool ReadSome();
+
+  pid_t pid_ = -1;      // -1 when waited for.
+  int output_fd_ = -1;  // -1 when at its end.
+  int errors_fd_ = -1;  // Likewise.
+  std::string output_;
+  std::string errors_;
+};
+
+// What came of a program that ran to its end.
+struct Ran {
+  int exit_code = -1;  // Or minus the signal that killed it.
+  std::string output;
+  std::string errors;
+};
+
+Ran RunToEnd(const std::vector<std::string>& command);
+
+// The address without port at which tests that use a network listen: the
+// environment variable VERBENA_TEST_ADDRESS, else "127.0.0.1".
+std::string TestAddress();
+
+// The word after `before` in `text`, up to a space or the end; empty when
+// `before` is not there.
+std::string WordAfter(const std::string& before, const std::string& text);
+
+}  // namespace verbena::testing_support
+
+#endif  // VERBENA_TESTS_TESTING_CHILD_PROCESS_H_

@@ -1,0 +1,94 @@
+# What the plans of the guests are written in. Every step is bounded, and leaves
+# its output in $VM_SHARE/NAME.log and its exit status in $VM_SHARE/NAME.status.
+
+COUNTERS=/sys/class/infiniband/rxe0/ports/1/hw_counters
+
+# step NAME SECONDS COMMAND...
+step() {
+  local name=$1 seconds=$2 status=0
+  shift 2
+  echo "vm: begin $name"
+  timeout -k 10 "$seconds" "$@" >"$VM_SHARE/$name.log" 2>&1 </dev/null ||
+    status=$?
+  echo "$status" >"$VM_SHARE/$name.status"
+  echo "vm: end $name, status $status"
+}
+
+# gtest NAME SECONDS BINARY [ARG...]: a step that also leaves NAME.xml.
+gtest() {
+  local name=$1 seconds=$2
+  shift 2
+  step "$name" "$seconds" "$@" "--gtest_output=xml:$VM_SHARE/$name.xml"
+}
+
+# counters NAME: leaves rxe's counters, a name and a value a line.
+counters() {
+  local file
+  for file in "$COUNTERS"/*; do
+    echo "$(basename "$file") $(cat "$file")"
+  done >"$VM_SHARE/$1.counters"
+}
+
+# await FILE SECONDS: until the other guest (or a server here) leaves FILE.
+await() {
+  local deadline=$((SECONDS + $2))
+  until [ -e "$VM_SHARE/$1" ]; do
+    [ $SECONDS -lt $deadline ] || return 1
+    sleep 0.1
+  done
+}
+
+# serve NAME SECONDS COMMAND...: a server for the other guest, until that one
+# leaves NAME.finished. The step passes if the server listened, lived until
+# then, and ended with status 0 at SIGTERM.
+serve() {
+  local name=$1 seconds=$2 status=0 server
+  shift 2
+  echo "vm: begin $name"
+  "$@" >"$VM_SHARE/$name.log" 2>&1 </dev/null &
+  server=$!
+  if serve_until_finished "$name" "$seconds" "$server"; then
+    kill -TERM "$server"
+    (sleep 15; kill -KILL "$server") 2>/dev/null &
+    wait "$server" || status=$?
+    kill $! 2>/dev/null
+  else
+    : >"$VM_SHARE/$name.ready"  # The client need not wait to learn of it.
+    if kill -KILL "$server" 2>/dev/null; then
+      status=124
+    else
+      wait "$server" && status=1 || status=$?
+    fi
+  fi
+  echo "$status" >"$VM_SHARE/$name.status"
+  echo "vm: end $name, status $status"
+}
+
+serve_until_finished() {
+  local name=$1 deadline=$((SECONDS + $2)) server=$3
+  until grep -q 'listening on' "$VM_SHARE/$name.log"; do
+    kill -0 "$server" && [ $SECONDS -lt $deadline ] || return 1
+    sleep 0.1
+  done
+  : >"$VM_SHARE/$name.ready"
+  until [ -e "$VM_SHARE/$name.finished" ]; do
+    kill -0 "$server" && [ $SECONDS -lt $deadline ] || return 1
+    sleep 0.1
+  done
+}
+
+# perftest TOOL [ARG...]: a tool of perftest against itself, in this guest.
+perftest() {
+  local tool=$1 server
+  shift
+  set -o pipefail
+  "$tool" "$@" >/dev/null 2>&1 &
+  server=$!
+  until ss -Hltn 'sport = :18515' | grep -q .; do
+    kill -0 "$server" || return 1
+    sleep 0.1
+  done
+  "$tool" "$@" "$VERBENA_TEST_ADDRESS" | sed -n '/#bytes/,/^ *[0-9]/p' &&
+    wait "$server"
+}
+export -f perftest

@@ -1,0 +1,64 @@
+"""What runs in the guests. Bounds are in seconds, for an emulated processor."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Test:
+    """A GoogleTest binary."""
+    label: str
+    seconds: int = 60
+    # rxe must have sent and seen no receiver-not-ready NAK while it ran.
+    no_rnr: bool = False
+    environment: tuple = ()
+    arguments: tuple = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """Passes if it ends with status 0. {bin} is where Bazel put the programs,
+    {repository} the checkout, {address} that of rxe in the (first) guest."""
+    name: str
+    text: str
+    seconds: int = 60
+    no_rnr: bool = False
+    # Its output belongs in the report, as what was measured.
+    shown: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """A server in the first guest, a test or a command in the second."""
+    server: Command
+    client: object
+
+
+HELLO_SERVER = "{bin}/examples/hello/server"
+HELLO_CLIENT = "{bin}/examples/hello/client"
+WITH_SERVER = "{repository}/tools/dev/with_server.py"
+HELLO_TEST = "//tests/integration:hello_test"
+END_TO_END = "//tests/integration:rpc_end_to_end_test"
+
+ONE_GUEST = [
+    Test("//transport/verbs:system_provider_test"),
+    Test(END_TO_END, seconds=400, no_rnr=True),
+    Test(HELLO_TEST, arguments=(HELLO_SERVER, HELLO_CLIENT)),
+    Command("hello", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +
+            " --listen={address}:0 -- " + HELLO_CLIENT +
+            " --target={{address}}", no_rnr=True, shown=True),
+    Command("rpc_bench", "{bin}/tools/rpc_bench/rpc_bench --duration=500ms "
+            "--device=rxe0", seconds=120, shown=True),
+    Command("ib_send_lat", "perftest ib_send_lat -s 64 -n 2000", shown=True),
+    Command("ib_send_bw", "perftest ib_send_bw -s 65536 -n 500", shown=True),
+    Command("ib_write_bw", "perftest ib_write_bw -s 65536 -n 500", shown=True),
+]
+
+TWO_GUESTS = [
+    Pair(Command("hello_server", HELLO_SERVER + " --listen={address}:50051"),
+         Command("hello_client", HELLO_CLIENT + " --target={address}:50051",
+                 shown=True)),
+    Pair(Command("e2e_server", "{bin}/tests/integration/e2e_server "
+                 "{address}:50052", seconds=500, no_rnr=True),
+         Test(END_TO_END, seconds=400, no_rnr=True,
+              environment=(("VERBENA_TEST_SERVER", "{address}:50052"),))),
+]

@@ -1,0 +1,148 @@
+"""Turns the manifest into plans for guests, and what they left into a tally."""
+
+import os
+import shlex
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+REPOSITORY = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(REPOSITORY, "tools", "dev"))
+
+from manifest import Pair, Test  # noqa: E402
+from test_results import Tally  # noqa: E402
+
+FIRST_ADDRESS = "10.77.0.1"
+
+# As timeout(1) and the shell report a program that was stopped.
+_STATUS_WORDS = {"124": "it ran past its bound",
+                 "137": "it ran past its bound and had to be killed",
+                 "134": "it aborted", "139": "it crashed (SIGSEGV)",
+                 "127": "there is no such program"}
+
+
+class Step:
+    """One entry of the manifest, in one guest. `suffix` tells apart the same
+    test run in another set of guests."""
+
+    def __init__(self, entry, bin_dir, suffix=""):
+        self.entry = entry
+        self.is_test = isinstance(entry, Test)
+        self._words = {"bin": bin_dir, "repository": REPOSITORY,
+                       "address": FIRST_ADDRESS}
+        if self.is_test:
+            self.title = entry.label + suffix
+            self.name = (entry.label.strip("/").replace("/", ".")
+                         .replace(":", ".") + suffix)
+        else:
+            self.title = "vm:" + entry.name
+            self.name = entry.name
+
+    def plan(self, verb="step"):
+        """Lines of bash; see guest/steps.sh."""
+        entry = self.entry
+        if self.is_test:
+            binary = os.path.join(self._words["bin"],
+                                  entry.label.strip("/").replace(":", "/"))
+            lines = ["gtest %s %d env %s" % (self.name, entry.seconds,
+                     shlex.join(["%s=%s" % (key, value.format(**self._words))
+                                 for key, value in entry.environment] +
+                                [binary] + [each.format(**self._words)
+                                            for each in entry.arguments]))]
+        else:
+            text = entry.text.format(**self._words)
+            lines = ["%s %s %d bash -c %s" % (verb, self.name, entry.seconds,
+                                              shlex.quote("exec " + text
+                                                          if verb == "serve"
+                                                          else text))]
+        if entry.no_rnr:
+            lines.insert(0, "counters %s.before" % self.name)
+            lines.append("counters %s.after" % self.name)
+        return lines
+
+    def judge(self, share):
+        """The tally of this step, from what the guest left in `share`."""
+        tally = Tally()
+        status = read(share, self.name + ".status")
+        problem = None
+        if status is None:
+            problem = "the guest left no result"
+        elif status.strip() != "0":
+            word = _STATUS_WORDS.get(status.strip())
+            problem = "it ended with status %s%s" % (
+                status.strip(), " (%s)" % word if word else "")
+        if self.is_test:
+            tally.add_test(self.title, problem, read(share, self.name + ".xml"))
+        elif problem is None:
+            tally.add_pass()
+        else:
+            tally.add_failure(self.title, problem)
+        if self.entry.no_rnr:
+            self._judge_counters(share, tally)
+        return tally
+
+    def _judge_counters(self, share, tally):
+        title = self.title + " NoReceiverNotReadyNaks"
+        before = read_counters(share, self.name + ".before")
+        after = read_counters(share, self.name + ".after")
+        names = [name for name in after if "rnr" in name]
+        if not names:
+            tally.add_failure(title, "the guest left no RNR counters")
+            return
+        if after.get("rcvd_pkts", 0) == before.get("rcvd_pkts", 0):
+            tally.add_failure(title, "no packet crossed rxe meanwhile")
+            return
+        grown = ["%s grew by %d" % (name, after[name] - before.get(name, 0))
+                 for name in names if after[name] != before.get(name, 0)]
+        if grown:
+            tally.add_failure(title, ", ".join(grown) +
+                              ": a message met an empty receive queue")
+        else:
+            tally.add_pass()
+
+
+def read(share, name):
+    try:
+        with open(os.path.join(share, name), errors="replace") as stream:
+            return stream.read()
+    except FileNotFoundError:
+        return None
+
+
+def read_counters(share, name):
+    text = read(share, name + ".counters") or ""
+    pairs = [line.split() for line in text.splitlines()]
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
+
+
+def _plan(lines):
+    head = ["cd %s || exit 1" % shlex.quote(REPOSITORY),
+            ". tests/vm/guest/steps.sh"]
+    return "\n".join(head + lines + [""])
+
+
+def one_guest(entries, bin_dir):
+    """The steps of a run in one guest, and its plan."""
+    steps = [Step(entry, bin_dir) for entry in entries]
+    lines = ["counters boot"]
+    for step in steps:
+        lines += step.plan()
+    return steps, [_plan(lines + ["counters end"])]
+
+
+def two_guests(pairs, bin_dir):
+    """The steps of a run in two guests, and the plan of each guest."""
+    steps = []
+    plans = [[], []]
+    for pair in pairs:
+        assert isinstance(pair, Pair)
+        server = Step(pair.server, bin_dir)
+        client = Step(pair.client, bin_dir, ".two_guests")
+        steps += [server, client]
+        plans[0] += server.plan("serve")
+        plans[1] += (["await %s.ready 120 || true" % server.name] +
+                     client.plan() +
+                     [": >$VM_SHARE/%s.finished" % server.name])
+    # A guest that is off answers nobody: the first waits for the second.
+    plans[1].append(": >$VM_SHARE/clients.finished")
+    plans[0].append("await clients.finished 900 || true")
+    return steps, [_plan(plan) for plan in plans]

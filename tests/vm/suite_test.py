@@ -1,0 +1,159 @@
+"""What the guests leave is judged strictly, and their plans are well formed."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+
+import kernel
+import manifest
+import suite
+
+PASSING = ('<testsuites><testsuite><testcase name="One" classname="S"/>'
+           '</testsuite></testsuites>')
+
+
+class Judging(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.share = folder.name
+
+    def leave(self, name, text):
+        with open(os.path.join(self.share, name), "w") as stream:
+            stream.write(text)
+
+    def judge(self, entry):
+        return suite.Step(entry, "/bin").judge(self.share)
+
+    def judge_test(self, status, report, **options):
+        if status is not None:
+            self.leave("a.b.status", "%d\n" % status)
+        if report is not None:
+            self.leave("a.b.xml", report)
+        return self.judge(manifest.Test("//a:b", **options))
+
+    def test_a_test_that_passed(self):
+        self.assertEqual(self.judge_test(0, PASSING).summary(),
+                         "1 passed, 0 failed")
+
+    def test_a_result_that_is_missing(self):
+        self.assertEqual(self.judge_test(None, None).failures,
+                         ["//a:b: the guest left no result"])
+
+    def test_a_test_that_ran_past_its_bound(self):
+        tally = self.judge_test(124, None)
+        self.assertEqual(tally.summary(), "0 passed, 1 failed")
+        self.assertIn("past its bound", tally.failures[0])
+
+    def test_a_test_that_crashed_after_its_cases(self):
+        self.assertEqual(self.judge_test(139, PASSING).summary(),
+                         "1 passed, 1 failed")
+
+    def test_a_command_is_one_case(self):
+        self.leave("x.status", "0\n")
+        self.assertEqual(self.judge(manifest.Command("x", "true")).summary(),
+                         "1 passed, 0 failed")
+        self.leave("x.status", "1\n")
+        self.assertEqual(self.judge(manifest.Command("x", "true")).summary(),
+                         "0 passed, 1 failed")
+
+    def judge_counters(self, before, after):
+        self.leave("a.b.before.counters", before)
+        self.leave("a.b.after.counters", after)
+        return self.judge_test(0, PASSING, no_rnr=True)
+
+    def test_quiet_counters_pass(self):
+        tally = self.judge_counters("rcvd_pkts 1\nsend_rnr_err 7\n",
+                                    "rcvd_pkts 9\nsend_rnr_err 7\n")
+        self.assertEqual(tally.summary(), "2 passed, 0 failed")
+
+    def test_an_rnr_nak_fails(self):
+        tally = self.judge_counters("rcvd_pkts 1\nsend_rnr_err 7\n",
+                                    "rcvd_pkts 9\nsend_rnr_err 8\n")
+        self.assertEqual(tally.summary(), "1 passed, 1 failed")
+        self.assertIn("send_rnr_err grew by 1", tally.failures[0])
+
+    def test_a_test_that_did_not_use_rxe_fails(self):
+        tally = self.judge_counters("rcvd_pkts 1\nsend_rnr_err 0\n",
+                                    "rcvd_pkts 1\nsend_rnr_err 0\n")
+        self.assertIn("no packet crossed rxe", tally.failures[0])
+
+    def test_counters_that_are_missing_fail(self):
+        self.assertIn("no RNR counters",
+                      self.judge_test(0, PASSING, no_rnr=True).failures[0])
+
+
+class Plans(unittest.TestCase):
+
+    def assert_bash(self, plan):
+        subprocess.run(["bash", "-n"], input=plan, text=True, check=True)
+
+    def test_plans_are_bash(self):
+        steps, plans = suite.one_guest(manifest.ONE_GUEST, "/b i n")
+        self.assertEqual(len(steps), len(manifest.ONE_GUEST))
+        more_steps, more_plans = suite.two_guests(manifest.TWO_GUESTS, "/bin")
+        self.assertEqual(len(more_steps), 2 * len(manifest.TWO_GUESTS))
+        for plan in plans + more_plans:
+            self.assert_bash(plan)
+
+    def test_names_of_steps_differ(self):
+        steps = (suite.one_guest(manifest.ONE_GUEST, "/bin")[0] +
+                 suite.two_guests(manifest.TWO_GUESTS, "/bin")[0])
+        names = [step.name for step in steps]
+        self.assertEqual(len(names), len(set(names)), names)
+
+    def test_arguments_know_where_things_are(self):
+        step = suite.Step(manifest.Test("//a:b", arguments=("{bin}/c",),
+                                        environment=(("X", "{address}:1"),)),
+                          "/out")
+        self.assertEqual(step.plan(),
+                         ["gtest a.b 60 env X=10.77.0.1:1 /out/a/b /out/c"])
+
+
+class FindingKernels(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.boot = os.path.join(folder.name, "boot")
+        self.modules = os.path.join(folder.name, "modules")
+        os.mkdir(self.boot)
+
+    def add(self, release, with_modules=True):
+        with open(os.path.join(self.boot, "vmlinuz-" + release), "w"):
+            pass
+        if with_modules:
+            os.makedirs(os.path.join(self.modules, release, "kernel"))
+
+    def find(self):
+        return kernel.find_kernel(self.boot, self.modules)
+
+    def test_takes_the_newest_by_number_that_has_modules(self):
+        self.add("6.1.0-9-amd64")
+        self.add("6.1.0-56-amd64")
+        self.add("6.2.0-1-amd64", with_modules=False)
+        self.assertEqual(self.find().release, "6.1.0-56-amd64")
+
+    def test_none_is_an_error_that_names_the_package(self):
+        with self.assertRaisesRegex(kernel.KernelError, "linux-image-amd64"):
+            self.find()
+
+    def test_modules_come_after_what_they_need(self):
+        self.add("6.1.0-9-amd64")
+        folder = os.path.join(self.modules, "6.1.0-9-amd64")
+        with open(os.path.join(folder, "modules.dep"), "w") as stream:
+            stream.write("kernel/a-b.ko: kernel/c.ko kernel/d.ko\n"
+                         "kernel/c.ko: kernel/d.ko\nkernel/d.ko:\n")
+        with open(os.path.join(folder, "modules.builtin"), "w") as stream:
+            stream.write("kernel/e.ko\n")
+        names = [os.path.basename(path) for path in
+                 self.find().module_files(["a_b", "e", "c"])]
+        self.assertEqual(names, ["d.ko", "c.ko", "a-b.ko"])
+        with self.assertRaisesRegex(kernel.KernelError, "no module x"):
+            self.find().module_files(["x"])
+
+
+if __name__ == "__main__":
+    unittest.main()

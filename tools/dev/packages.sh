@@ -1,0 +1,119 @@
+# What each command of ./dev needs installed, and how it gets there.
+
+BUILD_PACKAGES=(
+  bazel-bootstrap bazel-platforms bazel-rules-cc bazel-rules-java
+  bazel-rules-proto bazel-skylib
+  g++ git pkg-config python3
+  libibverbs-dev librdmacm-dev ibverbs-providers
+  protobuf-compiler libprotobuf-dev libprotoc-dev
+  libabsl-dev libgtest-dev libgmock-dev
+)
+# zstd unpacks Ubuntu's kernel modules; xz and gz need no package.
+VM_PACKAGES=(
+  qemu-system-x86 busybox-static kmod zstd
+  iproute2 ibverbs-utils rdmacm-utils perftest
+)
+FORMAT_PACKAGES=(clang-format git)
+LINT_PACKAGES=(clang-tidy)
+
+# The kernel that the virtual machines boot has another name on Ubuntu.
+kernel_package() {
+  case "$(distribution)" in
+    ubuntu) echo linux-image-generic ;;
+    *) echo linux-image-amd64 ;;
+  esac
+}
+
+# debian, ubuntu, or what else this machine calls itself.
+distribution() (
+  ID=unknown ID_LIKE=
+  [ ! -r /etc/os-release ] || . /etc/os-release
+  case "$ID" in
+    debian | ubuntu) echo "$ID" ;;
+    *)
+      case " $ID_LIKE " in
+        *" ubuntu "*) echo ubuntu ;;
+        *" debian "*) echo debian ;;
+        *) echo "$ID" ;;
+      esac
+      ;;
+  esac
+)
+
+# Prints those of "$@" that are not installed.
+missing_packages() {
+  local package
+  for package in "$@"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null |
+      grep -q '^install ok installed$' || echo "$package"
+  done
+}
+
+# How to become root without being asked: prints "" or "sudo -n"; fails if there
+# is no way.
+root_prefix() {
+  if [ "$(id -u)" = 0 ]; then
+    echo ""
+  elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
+    echo "sudo -n"
+  else
+    return 1
+  fi
+}
+
+# Installs those of "$@" that are missing, or says what to do and ends with
+# status 2.
+require_packages() {
+  local missing as_root
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    complain "This set-up knows Debian and Ubuntu only (no apt-get here:" \
+      "$(distribution))." \
+      "Install what corresponds to these Debian packages: $*"
+    exit 2
+  fi
+  mapfile -t missing < <(missing_packages "$@")
+  [ ${#missing[@]} -gt 0 ] || return 0
+
+  if ! as_root=$(root_prefix); then
+    complain "These packages are missing: ${missing[*]}" \
+      "Installing them takes root, and there is no password-free sudo. Run:" \
+      "  sudo apt-get update && sudo apt-get install" \
+      "--no-install-recommends ${missing[*]}"
+    exit 2
+  fi
+  echo "Installing: ${missing[*]}"
+  install_packages "$as_root" "${missing[@]}"
+}
+
+install_packages() {
+  local as_root=$1 unknown=() package log
+  shift
+  log=$(mktemp)
+  $as_root apt-get update >"$log" 2>&1 || {
+    cat "$log" >&2
+    complain "apt-get update failed (above); trying with the lists at hand."
+  }
+  for package in "$@"; do
+    apt-cache show "$package" >/dev/null 2>&1 || unknown+=("$package")
+  done
+  if [ ${#unknown[@]} -gt 0 ]; then
+    rm -f "$log"
+    complain "This release ($(distribution)) has no package ${unknown[*]}." \
+      "Debian 12 has all; on Ubuntu enable the component \"universe\", and" \
+      "where bazel-bootstrap is lacking, use a Debian 12 container."
+    exit 2
+  fi
+  if ! $as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y --no-install-recommends "$@" >"$log" 2>&1; then
+    tail -n 30 "$log" >&2
+    rm -f "$log"
+    complain "apt-get install failed (above). Run it by hand to see more:" \
+      "  sudo apt-get install --no-install-recommends $*"
+    exit 2
+  fi
+  rm -f "$log"
+}
+
+complain() {
+  printf '%s\n' "./dev: $*" | fold -s -w 100 >&2
+}

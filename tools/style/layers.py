@@ -1,0 +1,177 @@
+"""Who may include whom."""
+
+import os
+
+from source_tree import Problem
+
+# Lowest first. What a folder may include of ours: itself, and what it lists.
+# The longest matching folder counts; "transport" and "rpc" alone are their
+# public faces.
+LAYERS = {
+    "proto": [],
+    "transport/base": [],
+    "transport/verbs": ["transport/base"],
+    "transport/soft": ["transport/base", "transport/verbs"],
+    "transport/memory": ["transport/base", "transport/verbs"],
+    "transport/wire": ["transport/base"],
+    "transport/connection": ["transport/base", "transport/verbs",
+                             "transport/memory", "transport/wire"],
+    "transport": ["transport/base", "transport/verbs", "transport/soft",
+                  "transport/memory", "transport/wire",
+                  "transport/connection"],
+    "rpc": ["proto", "transport/base", "transport", "rpc/generated"],
+    "rpc/generated": ["proto", "transport/base", "transport", "rpc"],
+    "rpc/internal": ["proto", "transport/base", "transport/verbs",
+                     "transport/memory", "transport/connection", "transport",
+                     "rpc", "rpc/generated"],
+    "examples": ["rpc"],
+    "tools": ["proto", "transport/base", "transport/verbs", "transport",
+              "rpc"],
+    "tests": ["examples", "tools", "proto", "rpc", "rpc/generated",
+              "rpc/internal", "transport", "transport/base",
+              "transport/verbs", "transport/soft", "transport/memory",
+              "transport/wire", "transport/connection"],
+}
+
+# What the .cc files of a folder may include besides: those of the face join the
+# users' view to what is behind it.
+EXTRA_IN_CC = {
+    "rpc": ["rpc/internal"],
+    "rpc/generated": ["rpc/internal"],
+}
+
+_VERBS_HEADERS = ("infiniband/", "rdma/")
+
+
+def layer_of(path):
+    """The entry of LAYERS that a path belongs to, or None."""
+    folder = os.path.dirname(path)
+    while folder:
+        if folder in LAYERS:
+            return folder
+        folder = os.path.dirname(folder)
+    return None
+
+
+def check_layers(tree):
+    """A folder includes only what stands below it."""
+    for source in tree.cpp():
+        own = layer_of(source.path)
+        if own is None:
+            continue
+        allowed = [own] + LAYERS[own]
+        if source.path.endswith(".cc"):
+            allowed = allowed + EXTRA_IN_CC.get(own, [])
+        if source.is_test():
+            # A test may reach down further than what it tests, and compile
+            # what the plugin generates.
+            allowed = list(LAYERS) if own == "proto" else allowed + _below(own)
+            allowed = allowed + ["tests"]
+        for line, quote, included in source.includes():
+            layer = layer_of(included)
+            if quote == '"' and layer is not None and layer not in allowed:
+                yield Problem(
+                    source.path, line,
+                    "%s may not include %s; it may include only: %s" %
+                    (own, layer, ", ".join(sorted(set(allowed)))))
+
+
+def _below(layer):
+    order = list(LAYERS)
+    return order[:order.index(layer)]
+
+
+def check_soft_is_chosen_in_one_place(tree):
+    """Nothing above transport/verbs can tell the providers apart."""
+    for source in tree.cpp():
+        if (source.is_test() or source.under("transport/soft")
+                or source.path == "transport/device.cc"):
+            continue
+        for line, _, included in source.includes():
+            if included.startswith("transport/soft/"):
+                yield Problem(source.path, line,
+                              "only transport/device.cc includes "
+                              "transport/soft: take a Provider instead")
+
+
+def check_verbs_headers(tree):
+    """Verbs types end at the transport's face."""
+    for source in tree.cpp():
+        if source.is_test() or source.under("transport"):
+            continue
+        for line, _, included in source.includes():
+            if included.startswith(_VERBS_HEADERS):
+                yield Problem(source.path, line,
+                              "<%s> belongs to transport/: use the owners of "
+                              "transport/verbs or the face in transport/*.h" %
+                              included)
+
+
+def check_internal_headers(tree):
+    """What is below rpc/internal may change without asking users."""
+    for source in tree.cpp():
+        if source.is_test() or source.under("rpc"):
+            continue
+        for line, _, included in source.includes():
+            if included.startswith("rpc/internal/"):
+                yield Problem(source.path, line,
+                              "rpc/internal is for rpc/ only: use the public "
+                              "headers in rpc/")
+
+
+def check_tests_are_leaves(tree):
+    """Nothing that ships depends on tests/."""
+    for source in tree.cpp():
+        if source.is_test():
+            continue
+        for line, _, included in source.includes():
+            if included.startswith("tests/"):
+                yield Problem(source.path, line,
+                              "nothing but a test includes tests/")
+
+
+def closure(tree, roots):
+    """Paths of our headers that `roots` include, directly or not."""
+    seen = []
+    waiting = list(roots)
+    while waiting:
+        path = waiting.pop()
+        source = tree.get(path)
+        if source is None or path in seen:
+            continue
+        seen.append(path)
+        waiting += [included for _, quote, included in source.includes()
+                    if quote == '"']
+    return sorted(seen)
+
+
+PUBLIC_ROOTS = ["rpc/rpc.h"]
+PUBLIC_HEADERS_MAX = 15
+PUBLIC_LINES_MAX = 2500
+
+
+def check_public_closure(tree):
+    """What a user includes stays small, and free of verbs."""
+    roots = [root for root in PUBLIC_ROOTS if tree.get(root)]
+    if not roots:
+        yield Problem(PUBLIC_ROOTS[0], 1, "the public header is missing")
+        return
+    headers = closure(tree, roots)
+    lines = sum(len(tree.get(path).lines) for path in headers)
+    if len(headers) > PUBLIC_HEADERS_MAX or lines > PUBLIC_LINES_MAX:
+        yield Problem(
+            roots[0], 1,
+            "a user who includes this reads %d headers, %d lines of ours; at "
+            "most %d and %d: forward-declare, and keep implementations behind "
+            "std::unique_ptr<Impl>. They are: %s" %
+            (len(headers), lines, PUBLIC_HEADERS_MAX, PUBLIC_LINES_MAX,
+             " ".join(headers)))
+    for path in headers:
+        for line, _, included in tree.get(path).includes():
+            if included.startswith(_VERBS_HEADERS):
+                yield Problem(path, line, "<%s> is in the public closure" %
+                              included)
+
+
+CHECKS = [check_layers, check_soft_is_chosen_in_one_place, check_verbs_headers,
+          check_internal_headers, check_tests_are_leaves, check_public_closure]

@@ -1,0 +1,176 @@
+"""Sizes and shapes of files."""
+
+import re
+
+from source_tree import Problem, functions
+
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+CODE_COLUMNS_MAX = 80
+PROSE_COLUMNS_MAX = 130
+
+# Source files without a test of their own beside them, and what tests them.
+WITHOUT_TEST = {
+    "proto/compiler/client_writer.cc": "proto/compiler/golden_test",
+    "proto/compiler/in_memory_files.cc": "proto/compiler/generator_test",
+    "proto/compiler/server_writer.cc": "proto/compiler/golden_test",
+    "tools/rpc_bench/bench_server.cc": "tools/rpc_bench/rpc_bench_test",
+}
+
+
+def check_file_length(tree):
+    """A file is one idea."""
+    for source in tree:
+        # Golden files are as long as what they show; the licence is not ours.
+        if source.name == "LICENSE" or "testdata" in source.path:
+            continue
+        if len(source.lines) > FILE_LINES_MAX:
+            yield Problem(source.path, len(source.lines),
+                          "%d lines, at most %d: split it by subject" %
+                          (len(source.lines), FILE_LINES_MAX))
+
+
+def check_function_length(tree):
+    """A function seen whole can be checked whole."""
+    for source in tree.cpp():
+        for function in functions(source):
+            if function.length() > FUNCTION_LINES_MAX:
+                yield Problem(source.path, function.first_line,
+                              "%s has %d lines, at most %d: name its parts" %
+                              (function.name, function.length(),
+                               FUNCTION_LINES_MAX))
+
+
+def check_columns(tree):
+    """Lines fit two windows side by side."""
+    for source in tree:
+        limit = _columns_max(source)
+        for number, line in enumerate(source.lines, start=1):
+            if limit is None or len(line) <= limit or _may_be_long(line):
+                continue
+            yield Problem(source.path, number, "%d columns, at most %d" %
+                          (len(line), limit))
+
+
+def _columns_max(source):
+    if "testdata" in source.path:
+        return None
+    if source.path.endswith((".h", ".cc", ".py", ".sh", ".proto")):
+        return CODE_COLUMNS_MAX
+    return PROSE_COLUMNS_MAX if source.path.endswith(".md") else None
+
+
+def _may_be_long(line):
+    """What cannot be broken: an address, a guard, an include, a table row."""
+    return (re.search(r"https?://", line) is not None
+            or re.match(r"\s*#\s*(include|ifndef|define|endif)\b", line)
+            or line.lstrip().startswith("|"))
+
+
+def check_header_guards(tree):
+    """A guard is the path, so no two headers share one."""
+    for source in tree:
+        if not source.path.endswith(".h") or "testdata" in source.path:
+            continue
+        guard = "VERBENA_" + re.sub(r"[^A-Za-z0-9]", "_",
+                                    source.path).upper() + "_"
+        code = [line for line in source.code if line.strip()]
+        wanted = ["#ifndef " + guard, "#define " + guard]
+        if [line.strip() for line in code[:2]] != wanted:
+            yield Problem(source.path, 1,
+                          "the first code must be #ifndef %s and its #define" %
+                          guard)
+
+
+def check_tests_beside(tree):
+    """Every .cc has a test beside it, or an explained exception."""
+    for source in tree:
+        if not _needs_test(source):
+            continue
+        stem = re.sub(r"(_datapath)?\.cc$", "", source.path)
+        tested = any(tree.get(path) for path in (
+            stem + "_test.cc", source.path[:-len(".cc")] + "_test.cc"))
+        if not tested and source.path not in WITHOUT_TEST:
+            yield Problem(source.path, 1,
+                          "no %s_test.cc beside it: write one, or say in "
+                          "WITHOUT_TEST (tools/style/shape.py) what tests it" %
+                          stem.rpartition("/")[2])
+        if tested and source.path in WITHOUT_TEST:
+            yield Problem(source.path, 1, "it has a test by now: remove it "
+                          "from WITHOUT_TEST (tools/style/shape.py)")
+    for path in WITHOUT_TEST:
+        if tree.get("WORKSPACE") and not tree.get(path):
+            yield Problem(path, 1, "it is gone: remove it from WITHOUT_TEST "
+                          "(tools/style/shape.py)")
+
+
+def _needs_test(source):
+    return (source.path.endswith(".cc") and not source.is_test()
+            and source.name != "main.cc" and "testdata" not in source.path
+            and source.under("transport", "rpc", "proto", "tools"))
+
+
+_HEADERS = re.compile(r"\bhdrs\s*=\s*\[(.*?)\]", re.DOTALL)
+
+
+def check_build_files(tree):
+    """BUILD files name their files, one header a library, and name them all."""
+    for source in tree:
+        if source.name != "BUILD.bazel":
+            continue
+        for number, line in enumerate(source.lines, start=1):
+            if re.search(r"\bglob\s*\(", line.partition("#")[0]):
+                yield Problem(source.path, number, "glob: name each file, so "
+                              "that the graph can be read")
+        for found in _HEADERS.finditer(source.text):
+            headers = re.findall(r'"([^"]+\.h)"', found.group(1))
+            if len(headers) > 1 and not _explained(source, found.start()):
+                yield Problem(source.path,
+                              source.text.count("\n", 0, found.start()) + 1,
+                              "one cc_library a header (or say why above it: "
+                              "\"# One library: ...\"); here are " +
+                              ", ".join(headers))
+        yield from _unnamed_files(tree, source)
+
+
+def _explained(build, position):
+    """Whether the rule at `position` has a comment that says why it is one."""
+    blocks = build.text[:position].rsplit("\n\n", 2)
+    return any("# One library:" in block for block in blocks[1:])
+
+
+def _unnamed_files(tree, build):
+    for source in tree.cpp():
+        if "testdata" in source.path or _build_file_of(tree, source) != build:
+            continue
+        name = (source.path[len(build.folder) + 1:] if build.folder
+                else source.path)
+        if '"%s"' % name not in build.text:
+            yield Problem(source.path, 1, "%s does not name it, so nothing "
+                          "compiles it" % build.path)
+
+
+def _build_file_of(tree, source):
+    folder = source.folder
+    while True:
+        build = tree.get((folder + "/" if folder else "") + "BUILD.bazel")
+        if build is not None or not folder:
+            return build
+        folder = folder.rpartition("/")[0]
+
+
+def check_preprocessor_in_functions(tree):
+    """A platform or a mode is a file, chosen in BUILD, or a value."""
+    for source in tree.cpp():
+        bodies = functions(source)
+        for number, line in enumerate(source.code, start=1):
+            if re.match(r"\s*#\s*(if|ifdef|ifndef)\b", line) and any(
+                    each.first_line < number < each.last_line
+                    for each in bodies):
+                yield Problem(source.path, number, "#if inside a function: "
+                              "make it a file chosen in BUILD, or a value")
+
+
+CHECKS = [check_file_length, check_function_length, check_columns,
+          check_header_guards, check_tests_beside, check_build_files,
+          check_preprocessor_in_functions]

@@ -1,0 +1,312 @@
+#include "transport/connection/poller.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "transport/base/unique_fd.h"
+#include "transport/connection/posted_function.h"
+
+namespace verbena::transport {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Far longer than anything here takes, far shorter than a test may.
+constexpr absl::Duration kLong = absl::Seconds(20);
+
+// A pollable whose every answer the test chooses.
+class FakePollable final : public Pollable {
+ public:
+  int Poll() override {
+    ++polls;
+    return std::exchange(ready, 0);
+  }
+  void Tick(absl::Time now) override {
+    ++ticks;
+    ticked_at = now;
+  }
+  absl::Status Arm() override {
+    ++arms;
+    ready += ready_when_armed;
+    return arm_status;
+  }
+  int fd() const override { return descriptor; }
+  absl::Time NextTick() const override { return next_tick; }
+
+  int descriptor = -1;
+  int ready = 0;
+  int ready_when_armed = 0;
+  absl::Status arm_status;
+  absl::Time next_tick = absl::InfiniteFuture();
+
+  int polls = 0;
+  int ticks = 0;
+  int arms = 0;
+  absl::Time ticked_at;
+};
+
+class PollerTest : public testing::Test {
+ protected:
+  PollerTest() { EXPECT_TRUE(poller_->TryAcquireRole()); }
+  ~PollerTest() override {
+    if (added_) poller_->Remove(&pollable_);
+    poller_->ReleaseRole();
+  }
+
+  void Add() {
+    poller_->Add(&pollable_);
+    added_ = true;
+  }
+
+  // How long a sleep takes.
+  absl::Duration TimeSleep(absl::Time until) {
+    const absl::Time start = absl::Now();
+    poller_->Sleep(until);
+    return absl::Now() - start;
+  }
+
+  std::unique_ptr<Poller> poller_ = *Poller::Create();
+  FakePollable pollable_;
+  bool added_ = false;
+};
+
+TEST_F(PollerTest, GivesItsRoleToOneAtATime) {
+  EXPECT_TRUE(poller_->has_role_holder());
+  EXPECT_FALSE(poller_->TryAcquireRole());
+  poller_->ReleaseRole();
+  EXPECT_FALSE(poller_->has_role_holder());
+  EXPECT_TRUE(poller_->TryAcquireRole());
+}
+
+TEST_F(PollerTest, HandsWhatOneHolderDidToTheNext) {
+  poller_->ReleaseRole();
+  int shared = 0;  // Guarded by the role.
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([this, &shared] {
+      for (int done = 0; done < 1000;) {
+        if (!poller_->TryAcquireRole()) {
+          std::this_thread::yield();
+          continue;
+        }
+        ++shared;
+        ++done;
+        poller_->ReleaseRole();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(poller_->TryAcquireRole());
+  EXPECT_EQ(shared, 4000);
+}
+
+TEST_F(PollerTest, RunsWhatIsPostedInOrder) {
+  std::vector<int> order;
+  for (int i = 0; i < 3; ++i) {
+    PostFunction(*poller_, [&order, i] { order.push_back(i); });
+  }
+  EXPECT_EQ(poller_->PollOnce(), 3);
+  EXPECT_THAT(order, ElementsAre(0, 1, 2));
+  EXPECT_EQ(poller_->PollOnce(), 0);
+}
+
+TEST_F(PollerTest, RunsWhatATaskPosts) {
+  bool ran = false;
+  PostFunction(*poller_, [this, &ran] {
+    PostFunction(*poller_, [&ran] { ran = true; });
+  });
+  while (!ran) ASSERT_GT(poller_->PollOnce(), 0);
+}
+
+TEST_F(PollerTest, CountsWhatItHandles) {
+  Add();
+  EXPECT_EQ(poller_->PollOnce(), 0);
+  pollable_.ready = 5;
+  EXPECT_EQ(poller_->PollOnce(), 5);
+}
+
+TEST_F(PollerTest, TicksAboutOnceAMillisecond) {
+  Add();
+  const absl::Time start = absl::Now();
+  while (pollable_.ticks < 5) {
+    poller_->PollOnce();
+    ASSERT_LT(absl::Now() - start, kLong);
+  }
+  // The first tick comes at once.
+  EXPECT_GE(absl::Now() - start, absl::Milliseconds(4));
+  EXPECT_GT(pollable_.polls, pollable_.ticks);
+}
+
+TEST_F(PollerTest, KeepsTime) {
+  Add();
+  poller_->PollOnce();
+  EXPECT_EQ(poller_->now(), pollable_.ticked_at);
+  EXPECT_LT(absl::AbsDuration(absl::Now() - poller_->now()), kLong);
+}
+
+TEST_F(PollerTest, SleepsUntilItIsTold) {
+  EXPECT_GE(TimeSleep(absl::Now() + absl::Milliseconds(5)),
+            absl::Milliseconds(5));
+}
+
+TEST_F(PollerTest, DoesNotSleepWhenTheTimeHasPassed) {
+  EXPECT_LT(TimeSleep(absl::InfinitePast()), kLong);
+}
+
+TEST_F(PollerTest, WakesForTheNextTickOfAPollable) {
+  Add();
+  pollable_.next_tick = absl::Now() + absl::Milliseconds(5);
+  EXPECT_LT(TimeSleep(absl::InfiniteFuture()), kLong);
+  poller_->PollOnce();
+  EXPECT_GE(pollable_.ticked_at, pollable_.next_tick);
+}
+
+TEST_F(PollerTest, DoesNotSleepWhenSomethingCameBeforeItArmed) {
+  Add();
+  // Arrives between the last poll and the arming, and raises no event.
+  pollable_.ready_when_armed = 1;
+  EXPECT_FALSE(poller_->PrepareSleep());
+  EXPECT_EQ(pollable_.arms, 1);
+  pollable_.ready_when_armed = 0;
+  EXPECT_TRUE(poller_->PrepareSleep());
+  poller_->WaitForEvent(absl::InfinitePast());
+}
+
+TEST_F(PollerTest, DoesNotSleepWhenItCannotArm) {
+  Add();
+  pollable_.arm_status = absl::UnavailableError("device gone");
+  EXPECT_LT(TimeSleep(absl::InfiniteFuture()), kLong);
+}
+
+TEST_F(PollerTest, WakesForADescriptorAndTicksAtOnce) {
+  const base::UniqueFd event(eventfd(0, EFD_CLOEXEC));
+  pollable_.descriptor = event.get();
+  Add();
+  poller_->PollOnce();
+  const int ticks = pollable_.ticks;
+  std::thread writer([&event] {
+    const uint64_t one = 1;
+    EXPECT_EQ(write(event.get(), &one, sizeof(one)),
+              static_cast<ssize_t>(sizeof(one)));
+  });
+  EXPECT_LT(TimeSleep(absl::InfiniteFuture()), kLong);
+  writer.join();
+  // One in preparation of the sleep, one after it.
+  poller_->PollOnce();
+  EXPECT_EQ(pollable_.ticks, ticks + 2);
+}
+
+TEST_F(PollerTest, ForgetsTheDescriptorOfWhatWasRemoved) {
+  const base::UniqueFd event(eventfd(1, EFD_CLOEXEC));
+  pollable_.descriptor = event.get();
+  poller_->Add(&pollable_);
+  EXPECT_LT(TimeSleep(absl::InfiniteFuture()), kLong);
+  poller_->Remove(&pollable_);
+  EXPECT_GE(TimeSleep(absl::Now() + absl::Milliseconds(5)),
+            absl::Milliseconds(5));
+}
+
+TEST_F(PollerTest, WakesWhenItIsWokenBeforeItSleeps) {
+  poller_->Wake();
+  EXPECT_LT(TimeSleep(absl::InfiniteFuture()), kLong);
+  // Only once.
+  EXPECT_GE(TimeSleep(absl::Now() + absl::Milliseconds(5)),
+            absl::Milliseconds(5));
+}
+
+TEST_F(PollerTest, WakesWhenItIsWokenWhileItSleeps) {
+  std::thread waker([this] { poller_->Wake(); });
+  EXPECT_LT(TimeSleep(absl::InfiniteFuture()), kLong);
+  waker.join();
+}
+
+// Every task must be seen: by the poll before a sleep, or because it wakes.
+TEST_F(PollerTest, LosesNoTaskThatIsPostedWhileItFallsAsleep) {
+  constexpr int kRounds = 2000;
+  std::atomic<int> ran{0};
+  std::thread poster([this, &ran] {
+    for (int i = 0; i < kRounds; ++i) {
+      PostFunction(*poller_, [&ran] { ran.fetch_add(1); });
+      // One at a time, so that every one meets another stage of a sleep.
+      while (ran.load() == i) std::this_thread::yield();
+    }
+  });
+  const absl::Time deadline = absl::Now() + kLong;
+  while (absl::Now() < deadline) {
+    poller_->PollOnce();
+    if (ran.load() == kRounds) break;
+    poller_->Sleep(deadline);
+  }
+  EXPECT_EQ(ran.load(), kRounds);
+  EXPECT_LT(absl::Now(), deadline) << "a wake-up was lost";
+  // Lets a poster that waits for its task go.
+  while (ran.load() < kRounds) poller_->PollOnce();
+  poster.join();
+}
+
+TEST_F(PollerTest, TakesTasksFromManyThreads) {
+  constexpr int kThreads = 4;
+  constexpr int kTasks = 2000;
+  int ran = 0;
+  std::vector<int> last(kThreads, -1);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([this, thread, &ran, &last] {
+      for (int i = 0; i < kTasks; ++i) {
+        PostFunction(*poller_, [thread, i, &ran, &last] {
+          ++ran;
+          EXPECT_EQ(last[thread], i - 1);
+          last[thread] = i;
+        });
+      }
+    });
+  }
+  const absl::Time deadline = absl::Now() + kLong;
+  while (ran < kThreads * kTasks && absl::Now() < deadline) {
+    const bool idle = poller_->PollOnce() == 0;
+    if (idle && ran < kThreads * kTasks) poller_->Sleep(deadline);
+  }
+  for (std::thread& thread : threads) thread.join();
+  while (poller_->PollOnce() > 0) {
+  }
+  EXPECT_EQ(ran, kThreads * kTasks);
+  EXPECT_LT(absl::Now(), deadline) << "a wake-up was lost";
+}
+
+TEST_F(PollerTest, LetsOthersPollWhileOneWaitsWithoutTheRole) {
+  ASSERT_TRUE(poller_->PrepareSleep());
+  poller_->ReleaseRole();
+  std::atomic<bool> woke{false};
+  std::thread waiter([this, &woke] {
+    poller_->WaitForEvent(absl::InfiniteFuture());
+    woke.store(true);
+  });
+  ASSERT_TRUE(poller_->TryAcquireRole());
+  bool ran = false;
+  PostFunction(*poller_, [&ran] { ran = true; });
+  poller_->PollOnce();
+  EXPECT_TRUE(ran);
+  poller_->Wake();
+  waiter.join();
+  EXPECT_TRUE(woke.load());
+}
+
+TEST_F(PollerTest, MayGetMoreToDriveWhileItPolls) {
+  PostFunction(*poller_, [this] { Add(); });
+  EXPECT_EQ(poller_->PollOnce(), 1);
+  EXPECT_EQ(pollable_.polls, 1);
+}
+
+}  // namespace
+}  // namespace verbena::transport
