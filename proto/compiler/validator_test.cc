@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/compiler/importer.h"
 #include "google/protobuf/descriptor.h"
@@ -88,24 +90,25 @@ TEST_F(ValidatorTest, NamesEveryReasonAtOnce) {
 }
 
 TEST_F(ValidatorTest, RefusesMethodsNamedLikeGeneratedMembers) {
-  for (const std::string name :
+  for (const char* name :
        {"async", "async_interface", "Service", "Stub", "StubInterface"}) {
-    EXPECT_EQ(RefusalOfMethod(name + "(Item) returns (Item);"),
-              "service \"test.S\", method \"" + name + "\" (line 2): \"" +
-                  name +
-                  "\" is the name of a generated class or member; rename the "
-                  "method");
+    EXPECT_EQ(
+        RefusalOfMethod(absl::StrCat(name, "(Item) returns (Item);")),
+        absl::StrFormat("service \"test.S\", method \"%s\" (line 2): \"%s\" is "
+                        "the name of a generated class or member; rename the "
+                        "method",
+                        name, name));
   }
 }
 
 TEST_F(ValidatorTest, RefusesServicesNamedLikeGeneratedMembers) {
-  for (const std::string name :
+  for (const char* name :
        {"NewStub", "Service", "Stub", "StubInterface", "service_full_name"}) {
-    EXPECT_EQ(Refusal("service " + name + " {}"),
-              "service \"test." + name +
-                  "\" (line 2): the generated class would have a member of "
-                  "its own name, \"" +
-                  name + "\"; rename the service");
+    EXPECT_EQ(Refusal(absl::StrCat("service ", name, " {}")),
+              absl::StrFormat("service \"test.%s\" (line 2): the generated "
+                              "class would have a member of its own name, "
+                              "\"%s\"; rename the service",
+                              name, name));
   }
 }
 

@@ -37,17 +37,20 @@ HELLO_SERVER = "{bin}/examples/hello/server"
 HELLO_CLIENT = "{bin}/examples/hello/client"
 WITH_SERVER = "{repository}/tools/dev/with_server.py"
 HELLO_TEST = "//tests/integration:hello_test"
+BENCH = "{bin}/tools/rpc_bench/rpc_bench"
 END_TO_END = "//tests/integration:rpc_end_to_end_test"
 
 ONE_GUEST = [
     Test("//transport/verbs:system_provider_test"),
+    # Has hostile peers, which may well provoke an RNR NAK.
+    Test("//tests/transport:transport_test", seconds=200),
     Test(END_TO_END, seconds=400, no_rnr=True),
     Test(HELLO_TEST, arguments=(HELLO_SERVER, HELLO_CLIENT)),
     Command("hello", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +
             " --listen={address}:0 -- " + HELLO_CLIENT +
             " --target={{address}}", no_rnr=True, shown=True),
-    Command("rpc_bench", "{bin}/tools/rpc_bench/rpc_bench --duration=500ms "
-            "--device=rxe0", seconds=120, shown=True),
+    Command("rpc_bench", BENCH + " --duration=500ms --device=rxe0",
+            seconds=120, shown=True),
     Command("ib_send_lat", "perftest ib_send_lat -s 64 -n 2000", shown=True),
     Command("ib_send_bw", "perftest ib_send_bw -s 65536 -n 500", shown=True),
     Command("ib_write_bw", "perftest ib_write_bw -s 65536 -n 500", shown=True),
@@ -58,7 +61,7 @@ TWO_GUESTS = [
          Command("hello_client", HELLO_CLIENT + " --target={address}:50051",
                  shown=True)),
     Pair(Command("e2e_server", "{bin}/tests/integration/e2e_server "
-                 "{address}:50052", seconds=500, no_rnr=True),
+                 "--listen={address}:50052", seconds=500, no_rnr=True),
          Test(END_TO_END, seconds=400, no_rnr=True,
               environment=(("VERBENA_TEST_SERVER", "{address}:50052"),))),
 ]

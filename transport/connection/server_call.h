@@ -91,8 +91,8 @@ class ServerCall {
       kSlotBytes - sizeof(ResponseHeader);
 
   // Registered memory for a larger reply. UNAVAILABLE when there is none just
-  // now: then pass a writer to Finish(), which waits for it. RESOURCE_EXHAUSTED
-  // when it is too much for this server.
+  // now, here or at the client: then pass a writer to Finish(), which waits for
+  // it. RESOURCE_EXHAUSTED when it is too much for this server.
   absl::StatusOr<Buffer> AllocateReply(size_t bytes);
 
   struct Reply {
@@ -118,9 +118,9 @@ class ServerCall {
     kAwaitsMemory,       // Memory for the request, when there is some.
     kReading,            // The last READ.
     kHandling,           // Finish().
-    kAwaitsReplyMemory,  // Memory for the reply, when there is some.
     kPendingQueued,      // Its RESPONSE_PENDING, when there is a credit.
     kAwaitsLease,        // A LEASE, or a CANCEL.
+    kAwaitsReplyMemory,  // Memory for the reply, when there is some.
     kWriting,            // The last WRITE being posted.
     kReplyQueued,        // Its RESPONSE, when there is a credit.
   };

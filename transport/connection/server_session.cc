@@ -152,6 +152,9 @@ void ServerCall::ReleaseMessage() {
 }
 
 absl::StatusOr<Buffer> ServerCall::AllocateReply(size_t bytes) {
+  if (bytes > lease_bytes_) {
+    return absl::UnavailableError("the client has lent no memory for it yet");
+  }
   return session_.device().pool().Allocate(bytes);
 }
 

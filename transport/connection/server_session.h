@@ -70,8 +70,10 @@ class ServerSession final : public Connection {
   bool StartRead(ServerCall* call);
   void Dispatch(ServerCall* call);
   void Finish(ServerCall* call, ServerCall::Reply reply);
-  // Gets a large reply into registered memory and on its way; false if it has
-  // to wait for memory.
+  // Of a large reply for which there is a lease.
+  void AwaitReplyMemory(ServerCall* call);
+  // Gets it into registered memory and on its way; false if it has to wait for
+  // memory.
   bool PlaceReply(ServerCall* call);
   void StartWrite(ServerCall* call);
   // Ends the call with an error of the transport's own.

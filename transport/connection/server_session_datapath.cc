@@ -181,13 +181,22 @@ void ServerSession::Finish(ServerCall* call, ServerCall::Reply reply) {
                      "receives")));
   } else if (call->reply_.metadata_bytes + bytes <= RoomForReply()) {
     QueueFrame(call, State::kReplyQueued);
+  } else if (call->lease_bytes_ < bytes) {
+    // It takes memory here only once there is memory at the client: else
+    // replies could hold all of ours while they wait for a lease, and requests
+    // that wait for ours all of the client's.
+    QueueFrame(call, State::kPendingQueued);
   } else {
-    call->state_ = State::kAwaitsReplyMemory;
-    if (!memory_waiters_.empty() || !PlaceReply(call)) {
-      memory_waiters_.push_back(call);
-    }
+    AwaitReplyMemory(call);
   }
   Pump();
+}
+
+void ServerSession::AwaitReplyMemory(ServerCall* call) {
+  call->state_ = State::kAwaitsReplyMemory;
+  if (!memory_waiters_.empty() || !PlaceReply(call)) {
+    memory_waiters_.push_back(call);
+  }
 }
 
 uint64_t ServerSession::RoomForReply() const {
@@ -212,11 +221,7 @@ bool ServerSession::PlaceReply(ServerCall* call) {
   if (reply.writer != nullptr) {
     std::exchange(reply.writer, nullptr)->OnReplyDone();
   }
-  if (call->lease_bytes_ >= reply.message_bytes) {
-    StartWrite(call);
-  } else {
-    QueueFrame(call, State::kPendingQueued);
-  }
+  StartWrite(call);
   return true;
 }
 
@@ -253,7 +258,7 @@ void ServerSession::HandleLease(absl::Span<const uint8_t> frame) {
     return;
   }
   call->lease_bytes_ = header.bytes;
-  StartWrite(call);
+  AwaitReplyMemory(call);
 }
 
 void ServerSession::QueueFrame(ServerCall* call, State state) {
@@ -315,10 +320,13 @@ void ServerSession::SendResponse(ServerCall* call, uint8_t* out) {
     }
   }
   std::memcpy(out, &header, sizeof(header));
+  // The writer hears last: what it does may send something else.
+  ReplyWriter* const writer = std::exchange(reply.writer, nullptr);
   // The slot may be used again as soon as the client has the RESPONSE.
   FreeCall(call);
   Send(header.frame.header_bytes + header.frame.body_bytes,
        /*signalled=*/false);
+  if (writer != nullptr) writer->OnReplyDone();
 }
 
 void ServerSession::Pump() {

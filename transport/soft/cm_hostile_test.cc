@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -237,6 +238,20 @@ TEST_F(CmHostileTest, AFloodOfDoorbellsIsOnlyNoise) {
             absl::string_view(reinterpret_cast<const char*>(&disconnect),
                               sizeof(disconnect)));
   server_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+}
+
+TEST_F(CmHostileTest, AServerThatIsSlowToAcceptIsTriedAgain) {
+  SocketAddress address;
+  const base::UniqueFd listener = BadServer(address);
+  std::array<CmTestEnd, 4> clients;
+  for (CmTestEnd& client : clients) client.Dial(address);
+  // More than its queue holds; the others come as soon as there is room.
+  std::vector<base::UniqueFd> sockets;
+  for (size_t i = 0; i < clients.size(); ++i) {
+    sockets.push_back(AcceptFrom(listener));
+    EXPECT_EQ(Hear(sockets.back()).message.type,
+              CmMessageType::kConnectRequest);
+  }
 }
 
 TEST_F(CmHostileTest, AServerThatAnswersGarbageRejects) {

@@ -8,8 +8,7 @@
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
 #include "transport/base/check.h"
-#include "transport/soft/cm_ops.h"
-#include "transport/soft/verbs_table.h"
+#include "transport/soft/soft_provider.h"
 
 namespace verbena::soft {
 namespace {
@@ -27,11 +26,7 @@ absl::Span<const uint8_t> Bytes(absl::string_view text) {
 
 }  // namespace
 
-const transport::Provider& TestProvider() {
-  static const transport::Provider provider = {
-      .name = "soft", .verbs = SoftVerbsOps(), .cm = SoftCmOps()};
-  return provider;
-}
+const transport::Provider& TestProvider() { return SoftProvider(); }
 
 CmTestEnd::CmTestEnd()
     : channel_(*transport::EventChannel::Create(TestProvider())) {}

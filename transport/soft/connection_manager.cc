@@ -122,8 +122,7 @@ int ConnectionManager::SetOption(CmEndpoint& endpoint, int level, int option,
   int number = 0;
   std::memcpy(&number, value, length);  // Little-endian hosts only.
   switch (option) {
-    case RDMA_OPTION_ID_TOS:  // There is no network to mark packets for.
-      return 0;
+    case RDMA_OPTION_ID_TOS:        // There is no network to mark packets for.
     case RDMA_OPTION_ID_REUSEADDR:  // Old connections hold no address here.
       return 0;
     case RDMA_OPTION_ID_AFONLY:

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
 #include <filesystem>
 #include <memory>
@@ -411,6 +412,30 @@ TEST_F(ConnectionManagerTest, MigratesAnIdWithItsEvents) {
   other.Expect(RDMA_CM_EVENT_DISCONNECTED);
   server_.ExpectNothing();
   server_.Hangup();
+}
+
+TEST(ConnectionManagerThreadsTest, ServesManyThreadsAtOnce) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([] {
+      CmTestEnd server;
+      const base::SocketAddress address = server.Listen("127.0.0.1:0");
+      for (int j = 0; j < 20; ++j) {
+        CmTestEnd client;
+        client.Dial(address);
+        server.TakeRequest();
+        server.PostReceive();
+        EXPECT_TRUE(server.Accept("").ok());
+        client.Expect(RDMA_CM_EVENT_ESTABLISHED);
+        server.Expect(RDMA_CM_EVENT_ESTABLISHED);
+        client.Send("ping");
+        EXPECT_EQ(server.Complete(), IBV_WC_SUCCESS);
+        client.Hangup();
+        server.Expect(RDMA_CM_EVENT_DISCONNECTED);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(ConnectionManagerTest, LeaksNoDescriptors) {

@@ -142,7 +142,7 @@ int Child(TestProcessLink& link) {
 }
 
 void Run() {
-  TestProcessLink link = TestProcessLink::Fork(Child);
+  TestProcessLink link = TestProcessLink::Start("echo");
   Pin(0);
   TestEnd end(Options());
   std::memset(end.memory, 1, end.options.memory_bytes);
@@ -161,4 +161,8 @@ void Run() {
 }  // namespace
 }  // namespace verbena::soft
 
-int main() { verbena::soft::Run(); }
+int main(int argc, char** argv) {
+  verbena::soft::TestProcessLink::RunIfChild(argc, argv,
+                                             {{"echo", verbena::soft::Child}});
+  verbena::soft::Run();
+}

@@ -149,7 +149,9 @@ void QueuePair::LookAgain() {
 }
 
 LinkSleep QueuePair::WantedSleep() const {
-  return requester_.wants_progress() ? kSleepForAcks : kSleepForPackets;
+  return requester_.wants_progress() || responder_.wants_progress()
+             ? kSleepForAcks
+             : kSleepForPackets;
 }
 
 void QueuePair::Sleep() {

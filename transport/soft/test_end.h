@@ -64,7 +64,7 @@ class TestEnd {
   int ToReadyToSend();
   int ToError();
   int ToReset();
-  // All three.
+  // All three, or the two that are left when it is in INIT.
   void Connect(uint32_t peer_number);
 
   // Writes into, and reads from, `memory`.

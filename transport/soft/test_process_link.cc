@@ -1,5 +1,6 @@
 #include "transport/soft/test_process_link.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -7,7 +8,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -18,6 +21,8 @@
 
 namespace verbena::soft {
 namespace {
+
+constexpr char kChildMark[] = "--child";
 
 // Sends `greeting`, with `fd` beside it unless it is negative.
 void SendGreeting(int socket_fd, const TestGreeting& greeting, int fd) {
@@ -59,24 +64,33 @@ int ReceiveGreeting(int socket_fd, TestGreeting& greeting) {
 
 }  // namespace
 
-TestProcessLink TestProcessLink::Fork(
-    const std::function<int(TestProcessLink&)>& child) {
-  int sockets[2];
-  CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
-  const pid_t pid = fork();
-  CHECK(pid >= 0) << "fork, errno " << errno;
-  if (pid != 0) {
-    close(sockets[1]);
-    return TestProcessLink(sockets[0], pid);
-  }
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  close(sockets[0]);
+void TestProcessLink::RunIfChild(int argc, char** argv,
+                                 const Children& children) {
+  if (argc != 4 || std::strcmp(argv[1], kChildMark) != 0) return;
   int result;
   {
-    TestProcessLink link(sockets[1], 0);
-    result = child(link);
+    TestProcessLink link(std::stoi(argv[3]), 0);
+    result = children.at(argv[2])(link);
   }
-  _exit(result);
+  std::exit(result);
+}
+
+TestProcessLink TestProcessLink::Start(const std::string& child) {
+  int sockets[2];
+  CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
+  const std::string fd = std::to_string(sockets[1]);
+  const char* const arguments[] = {"child", kChildMark, child.c_str(),
+                                   fd.c_str(), nullptr};
+  const pid_t pid = fork();
+  CHECK(pid >= 0) << "fork, errno " << errno;
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    fcntl(sockets[1], F_SETFD, 0);
+    execv("/proc/self/exe", const_cast<char* const*>(arguments));
+    _exit(127);
+  }
+  close(sockets[1]);
+  return TestProcessLink(sockets[0], pid);
 }
 
 TestProcessLink::TestProcessLink(TestProcessLink&& other) noexcept
@@ -114,8 +128,8 @@ TestGreeting TestProcessLink::Connect(TestEnd& end) {
     SendGreeting(socket_fd_, own, -1);
   }
   end_ = &end;
-  SoftDevice::Get().engine().Watch(socket_fd_, [this] { OnReadable(); });
   end.Connect(peer.qp_num);
+  SoftDevice::Get().engine().Watch(socket_fd_, [this] { OnReadable(); });
   return peer;
 }
 

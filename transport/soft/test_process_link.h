@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <string>
 
 #include "transport/soft/test_end.h"
 
@@ -19,15 +21,20 @@ struct TestGreeting {
   uint64_t address;
 };
 
-// This process's side of a connection to a child that it forked.
-//
-// Fork() must come before anything that starts a thread.
+// This process's side of a connection to a child that it started.
 class TestProcessLink {
  public:
-  // Forks a child that runs `child` with its side and exits with its result.
-  // The child is killed when the parent ends.
-  static TestProcessLink Fork(
-      const std::function<int(TestProcessLink&)>& child);
+  using Child = std::function<int(TestProcessLink&)>;
+  using Children = std::map<std::string, Child>;
+
+  // For main(): when this process is a child, runs its function out of
+  // `children` and exits with its result. Otherwise returns.
+  static void RunIfChild(int argc, char** argv, const Children& children);
+
+  // Starts this program again, as the child of this name: a new program and no
+  // mere fork, because the engine's thread does not survive a fork. The child
+  // is killed when the thread that started it ends.
+  static TestProcessLink Start(const std::string& child);
 
   TestProcessLink(TestProcessLink&& other) noexcept;
   TestProcessLink& operator=(TestProcessLink&&) = delete;

@@ -1,0 +1,71 @@
+// A client's path to one server.
+
+#ifndef VERBENA_RPC_CHANNEL_H_
+#define VERBENA_RPC_CHANNEL_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "rpc/channel_options.h"
+#include "rpc/channel_state.h"
+
+namespace verbena {
+
+namespace internal {
+class ChannelImpl;
+}  // namespace internal
+
+// Connects when the first call is made, and again when a call finds that the
+// connection was lost; attempts that fail are spaced by a growing pause. A call
+// that the loss interrupts ends with UNAVAILABLE, because the channel can't
+// know whether the server ran it.
+//
+// All methods may be called from any thread, and any number of threads may make
+// calls at the same time. A thread in a blocking call serves the whole channel
+// while it waits: it may run the callbacks of other threads' calls, so it must
+// hold no lock that such a callback takes.
+//
+// Dropping the last reference ends calls that are still open with CANCELLED,
+// and waits for an attempt to connect that is under way (see connect_timeout),
+// unless that happens inside a callback: then a thread of the channel's own
+// waits.
+class Channel {
+ public:
+  // Use CreateChannel().
+  Channel(std::string target, const ChannelOptions& options);
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+  ~Channel();
+
+  // What CreateChannel() was given.
+  const std::string& target() const;
+
+  // `try_to_connect` makes an idle channel connect without a call.
+  ChannelState state(bool try_to_connect = false);
+
+  // Connects, again and again if it must. Returns false if that did not succeed
+  // before `deadline`, or can't because the target or the options are not
+  // valid.
+  bool WaitForConnected(absl::Time deadline);
+
+  // The device in use: "soft", "rxe0". Empty while there is no connection.
+  std::string device() const;
+
+  // For generated code.
+  internal::ChannelImpl& impl() { return *impl_; }
+
+ private:
+  std::unique_ptr<internal::ChannelImpl> impl_;  // Never null.
+};
+
+// `target` is "host:port" or "[ipv6]:port". Never fails and never blocks: what
+// is wrong with the target, the options or the server is the Status of the
+// calls.
+std::shared_ptr<Channel> CreateChannel(
+    absl::string_view target, const ChannelOptions& options = ChannelOptions());
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_CHANNEL_H_

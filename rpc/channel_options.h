@@ -1,0 +1,54 @@
+// What a client can say about a channel.
+
+#ifndef VERBENA_RPC_CHANNEL_OPTIONS_H_
+#define VERBENA_RPC_CHANNEL_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace verbena {
+
+// A value out of range makes every call on the channel fail with
+// INVALID_ARGUMENT, in words that name the field.
+struct ChannelOptions {
+  // The device to use: "soft" for the software device, else the name of an RDMA
+  // device ("mlx5_0", "rxe0"). Empty: the environment variable VERBENA_DEVICE
+  // if that is set, else the RDMA device that routes to the server, else
+  // "soft". Channel::device() tells what came of it.
+  std::string device;
+
+  // Largest serialised message in bytes, of each direction; at most 2 GiB - 1.
+  // A longer one ends its call with RESOURCE_EXHAUSTED. The default leaves room
+  // for a payload of 64 MiB and the fields around it.
+  uint64_t max_send_message_bytes = uint64_t{65} << 20;
+  uint64_t max_receive_message_bytes = uint64_t{65} << 20;
+
+  // Registered memory that large messages may occupy, in bytes. Calls wait
+  // while all of it is in use. At least the sum of the two limits above.
+  uint64_t max_arena_bytes = uint64_t{512} << 20;
+
+  // How long a thread that waits for a reply polls before it sleeps. Polling
+  // saves the tens of microseconds of a wake-up and costs a core meanwhile.
+  absl::Duration spin_budget = absl::Microseconds(50);
+
+  // How long one attempt to connect may take.
+  absl::Duration connect_timeout = absl::Seconds(5);
+
+  // After a failed attempt the channel waits this long before the next, twice
+  // as long after each further one, up to the second; each plus or minus a
+  // fifth.
+  absl::Duration initial_backoff = absl::Milliseconds(50);
+  absl::Duration max_backoff = absl::Seconds(5);
+
+  // A connection on which nothing was heard for `keepalive_time` is probed;
+  // when nothing comes for `keepalive_timeout` after that, every call on it
+  // ends with UNAVAILABLE.
+  absl::Duration keepalive_time = absl::Seconds(10);
+  absl::Duration keepalive_timeout = absl::Seconds(10);
+};
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_CHANNEL_OPTIONS_H_

@@ -1,0 +1,121 @@
+// What a client says about one call, and learns from it.
+
+#ifndef VERBENA_RPC_CLIENT_CONTEXT_H_
+#define VERBENA_RPC_CLIENT_CONTEXT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "rpc/metadata.h"
+
+namespace verbena {
+
+namespace internal {
+
+// The open call of a context, to which TryCancel() turns.
+class CancellableCall {
+ public:
+  // From any thread, any number of times, until ClientContext::End() was
+  // entered. Must not block and must not call the context.
+  virtual void Cancel() = 0;
+
+ protected:
+  ~CancellableCall() = default;
+};
+
+}  // namespace internal
+
+// Must outlive its call: until a blocking call returns, or the callback of an
+// asynchronous one is entered. One call at a time; a second that starts
+// meanwhile fails with FAILED_PRECONDITION. A later call may use the context
+// again: it keeps what was set and forgets what was learned.
+//
+// TryCancel() may be called from any thread at any time; everything else by one
+// thread at a time, and not while the call is open.
+class ClientContext {
+ public:
+  ClientContext() = default;
+  ClientContext(const ClientContext&) = delete;
+  ClientContext& operator=(const ClientContext&) = delete;
+  ~ClientContext() = default;
+
+  // --- Before the call ---
+
+  // The call ends with DEADLINE_EXCEEDED at `deadline`, wherever it stands. The
+  // server learns how much time is left. Without one a call may take for ever.
+  void set_deadline(absl::Time deadline) { deadline_ = deadline; }
+  void set_timeout(absl::Duration timeout) {
+    deadline_ = absl::Now() + timeout;
+  }
+  absl::Time deadline() const { return deadline_; }
+
+  // Sends a pair along with the request. A call with more than
+  // kMaxCallMetadataBytes fails with RESOURCE_EXHAUSTED.
+  void AddMetadata(absl::string_view key, absl::string_view value);
+  const Metadata& metadata() const { return metadata_; }
+
+  // Whether the call waits for a connection, until its deadline, although an
+  // attempt to connect failed. Without it, such a call fails with UNAVAILABLE.
+  void set_wait_for_ready(bool wait) { wait_for_ready_ = wait; }
+  bool wait_for_ready() const { return wait_for_ready_; }
+
+  // How many bytes the reply will have, if known. A large reply then needs one
+  // round trip less. 0: the channel goes by earlier replies of the method.
+  void set_reply_size_hint(uint64_t bytes) { reply_size_hint_ = bytes; }
+  uint64_t reply_size_hint() const { return reply_size_hint_; }
+
+  // --- While it is open ---
+
+  // Ends the call with CANCELLED unless it has ended already; it may still end
+  // otherwise if its reply is under way. A call that starts later is cancelled
+  // at once.
+  void TryCancel();
+
+  // --- After it ---
+
+  // What the server's handler added, also when the call failed in the handler.
+  const Metadata& GetServerTrailingMetadata() const {
+    return trailing_metadata_;
+  }
+
+  // The server's address, "10.0.0.7:50051"; empty if the call reached none.
+  const std::string& peer() const { return peer_; }
+
+  // --- For the library ---
+
+  // Makes `call` the context's open call. Returns false if there is one.
+  bool Begin(internal::CancellableCall* call);
+  // The call is over: when this returns, nobody is in Cancel().
+  void End();
+  bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }
+  Metadata* mutable_trailing_metadata() { return &trailing_metadata_; }
+  std::string* mutable_peer() { return &peer_; }
+
+ private:
+  enum class State : uint8_t {
+    kNoCall,
+    kStarting,    // call_ is being set.
+    kOpen,        // TryCancel() may use call_.
+    kCancelling,  // TryCancel() does use it; End() waits for that.
+  };
+
+  absl::Time deadline_ = absl::InfiniteFuture();
+  uint64_t reply_size_hint_ = 0;
+  bool wait_for_ready_ = false;
+
+  std::atomic<bool> cancelled_{false};
+  std::atomic<State> state_{State::kNoCall};
+  internal::CancellableCall* call_ = nullptr;  // Valid in the last two states.
+
+  Metadata metadata_;
+  Metadata trailing_metadata_;
+  std::string peer_;
+};
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_CLIENT_CONTEXT_H_

@@ -1,0 +1,51 @@
+#include "rpc/generated/stub_support.h"
+
+#include <memory>
+#include <utility>
+
+#include "rpc/internal/channel_impl.h"
+#include "rpc/internal/status_text.h"
+#include "rpc/internal/unary_call.h"
+
+namespace verbena {
+
+using google::protobuf::MessageLite;
+using internal::ChannelImpl;
+using internal::UnaryCall;
+
+absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
+                               ClientContext* context,
+                               const MessageLite& request,
+                               MessageLite* response) {
+  ChannelImpl& impl = channel.impl();
+  if (impl.InCallback()) {
+    return internal::Annotate(
+        absl::FailedPreconditionError(
+            "a blocking call inside a callback of the same channel would wait "
+            "for itself; use the asynchronous stub"),
+        method.full_name());
+  }
+  UnaryCall call(&impl, method.full_name(), method.id(), context, &request,
+                 response);
+  if (absl::Status status = call.Prepare(impl.max_send_message_bytes());
+      !status.ok()) {
+    return status;
+  }
+  return impl.Call(&call);
+}
+
+void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
+                    ClientContext* context, const MessageLite* request,
+                    MessageLite* response, UnaryCallback on_done) {
+  ChannelImpl& impl = channel.impl();
+  auto call = std::make_unique<UnaryCall>(
+      &impl, method.full_name(), method.id(), context, request, response);
+  call->on_done = std::move(on_done);
+  if (absl::Status status = call->Prepare(impl.max_send_message_bytes());
+      !status.ok()) {
+    return impl.FailAsync(std::move(call), std::move(status));
+  }
+  impl.CallAsync(std::move(call));
+}
+
+}  // namespace verbena

@@ -1,0 +1,57 @@
+// What generated stubs call. For generated code only: everything here may
+// change together with the plugin that generates it.
+
+#ifndef VERBENA_RPC_GENERATED_STUB_SUPPORT_H_
+#define VERBENA_RPC_GENERATED_STUB_SUPPORT_H_
+
+#include <cstdint>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "google/protobuf/message_lite.h"
+#include "proto/method_hash.h"
+#include "rpc/channel.h"
+#include "rpc/client_context.h"
+
+namespace verbena {
+
+// Told once how a call ended, on a thread of the channel or on one that is in a
+// blocking call there. It may start calls. It must not block, and a blocking
+// call on the same channel fails with FAILED_PRECONDITION.
+using UnaryCallback = absl::AnyInvocable<void(absl::Status)>;
+
+// The full name of a method, "package.Service/Method", and what stands for it
+// on the wire.
+class MethodDescriptor {
+ public:
+  // `full_name` must have static storage.
+  explicit constexpr MethodDescriptor(const char* full_name)
+      : full_name_(full_name), id_(MethodHash(full_name)) {}
+
+  constexpr const char* full_name() const { return full_name_; }
+  constexpr uint64_t id() const { return id_; }
+
+ private:
+  const char* full_name_;
+  uint64_t id_;
+};
+
+// Calls `method` and waits. `*response` is what the server sent if the result
+// is OK, else unspecified. The calling thread polls the network while it waits.
+absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
+                               ClientContext* context,
+                               const google::protobuf::MessageLite& request,
+                               google::protobuf::MessageLite* response);
+
+// Starts a call and returns; `on_done` is called once, never from inside this
+// function. `context`, `request` and `response` must stay alive, and the
+// request unchanged, until then.
+void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
+                    ClientContext* context,
+                    const google::protobuf::MessageLite* request,
+                    google::protobuf::MessageLite* response,
+                    UnaryCallback on_done);
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_GENERATED_STUB_SUPPORT_H_

@@ -1,0 +1,143 @@
+#include "rpc/internal/handler_call.h"
+
+#include <utility>
+
+#include "absl/base/optimization.h"
+#include "absl/strings/str_cat.h"
+#include "rpc/internal/metadata_codec.h"
+#include "rpc/internal/protobuf_codec.h"
+#include "rpc/internal/status_text.h"
+#include "transport/base/check.h"
+#include "transport/base/status_macros.h"
+
+namespace verbena::internal {
+namespace {
+
+// Messages keep what they once allocated; more than this is given back.
+constexpr uint64_t kLargeBytes = 64 << 10;
+
+}  // namespace
+
+HandlerCall::HandlerCall(HandlerCallOwner* owner, const UnaryMethod* method,
+                         int method_index, Dispatcher* dispatcher,
+                         uint64_t max_reply_bytes)
+    : owner_(owner),
+      method_(method),
+      method_index_(method_index),
+      dispatcher_(dispatcher),
+      max_reply_bytes_(max_reply_bytes),
+      messages_(method->NewMessages()) {}
+
+void HandlerCall::Begin(transport::ServerCall* call) {
+  call_ = call;
+  is_large_ = false;
+  parsed_ = false;
+  reply_ = {};
+  context_.Reset(call->deadline());
+  if (ABSL_PREDICT_FALSE(!call->metadata().empty())) {
+    reply_.status =
+        ParseMetadata(call->metadata(), context_.mutable_client_metadata());
+    if (!reply_.status.ok()) return Finish();
+  }
+  if (dispatcher_ == nullptr || !call->owns_message()) {
+    reply_.status = Parse();
+    if (ABSL_PREDICT_FALSE(!reply_.status.ok())) return Finish();
+  }
+  if (dispatcher_ == nullptr) {
+    reply_.status = Handle();
+    return Finish();
+  }
+  if (ABSL_PREDICT_FALSE(!dispatcher_->Submit(this))) {
+    reply_.status = absl::ResourceExhaustedError(absl::StrCat(
+        method_->full_name(),
+        ": the server's queue of calls that wait for a worker is full"));
+    Finish();
+  }
+}
+
+void HandlerCall::RunOnWorker() {
+  if (context_.IsCancelled()) {
+    // Nobody hears this: the call has ended at the client.
+    reply_.status = absl::CancelledError("cancelled before the handler ran");
+  } else {
+    if (!parsed_) reply_.status = Parse();
+    if (reply_.status.ok()) reply_.status = Handle();
+    if (reply_.status.ok()) WriteAhead();
+  }
+  call_->poller().Post(this);
+}
+
+absl::Status HandlerCall::Parse() {
+  parsed_ = true;
+  is_large_ = call_->message().size() > kLargeBytes;
+  const absl::Status status =
+      ParseMessage(call_->message(), messages_->request());
+  if (ABSL_PREDICT_FALSE(!status.ok())) {
+    return Annotate(status,
+                    absl::StrCat(method_->full_name(), " (at the server)"));
+  }
+  if (call_->owns_message()) call_->ReleaseMessage();
+  return status;
+}
+
+absl::Status HandlerCall::Handle() {
+  messages_->response()->Clear();
+  RETURN_IF_ERROR(method_->Run(&context_, messages_.get()));
+  absl::StatusOr<uint64_t> bytes =
+      MeasureMessage(*messages_->response(), max_reply_bytes_);
+  if (ABSL_PREDICT_FALSE(!bytes.ok())) {
+    // A reply without its required fields is the server's fault, not the
+    // caller's.
+    const absl::StatusCode code = absl::IsInvalidArgument(bytes.status())
+                                      ? absl::StatusCode::kInternal
+                                      : bytes.status().code();
+    return absl::Status(code, absl::StrCat(method_->full_name(), ": reply ",
+                                           bytes.status().message()));
+  }
+  reply_.message_bytes = *bytes;
+  is_large_ = is_large_ || *bytes > kLargeBytes;
+  return absl::OkStatus();
+}
+
+void HandlerCall::WriteAhead() {
+  // With trailing metadata the sum is not known yet; such replies are rare, and
+  // large ones with them rarer: the poller writes them.
+  if (!context_.trailing_metadata().empty()) return;
+  if (reply_.message_bytes <= transport::ServerCall::kFrameReplyBytes) return;
+  auto buffer = call_->AllocateReply(reply_.message_bytes);
+  if (!buffer.ok())
+    return;  // Finish() waits for memory, or says what is wrong.
+  WriteMessage(*messages_->response(), reply_.message_bytes, buffer->data());
+  reply_.buffer = *std::move(buffer);
+}
+
+void HandlerCall::Finish() {
+  if (ABSL_PREDICT_FALSE(!context_.trailing_metadata().empty())) {
+    absl::StatusOr<uint32_t> bytes =
+        MeasureMetadata(context_.trailing_metadata());
+    if (bytes.ok()) {
+      reply_.metadata_bytes = *bytes;
+    } else {
+      reply_.status = Annotate(bytes.status(), method_->full_name());
+    }
+  }
+  if (!reply_.status.ok()) reply_.message_bytes = 0;
+  const bool written = !reply_.buffer.empty();
+  const bool to_write =
+      !written && reply_.metadata_bytes + reply_.message_bytes > 0;
+  if (to_write) reply_.writer = this;  // OnReplyDone() recycles.
+  transport::ServerCall* call = std::exchange(call_, nullptr);
+  call->Finish(std::move(reply_));
+  if (!to_write) owner_->Recycle(this);
+}
+
+void HandlerCall::WriteReply(uint8_t* out) {
+  if (ABSL_PREDICT_FALSE(reply_.metadata_bytes > 0)) {
+    out = WriteMetadata(context_.trailing_metadata(), out);
+  }
+  if (reply_.message_bytes > 0) {
+    WriteMessage(*messages_->response(), reply_.message_bytes, out);
+  }
+}
+
+}  // namespace verbena::internal

@@ -1,0 +1,35 @@
+#include "rpc/internal/handler_call_pool.h"
+
+#include <utility>
+
+namespace verbena::internal {
+
+HandlerCallPool::HandlerCallPool(const MethodRegistry& registry,
+                                 Dispatcher* dispatcher,
+                                 uint64_t max_reply_bytes)
+    : dispatcher_(dispatcher),
+      max_reply_bytes_(max_reply_bytes),
+      free_(registry.size()) {}
+
+HandlerCall* HandlerCallPool::Take(const MethodRegistry::Method& method) {
+  auto& free = free_[method.index];
+  if (free.empty()) {
+    Dispatcher* const dispatcher =
+        method.mode == HandlerMode::kInline ? nullptr : dispatcher_;
+    return new HandlerCall(this, method.method, method.index, dispatcher,
+                           max_reply_bytes_);
+  }
+  HandlerCall* const call = free.back().release();
+  free.pop_back();
+  return call;
+}
+
+void HandlerCallPool::Recycle(HandlerCall* call) {
+  std::unique_ptr<HandlerCall> owned(call);
+  auto& free = free_[call->method_index()];
+  if (!call->is_large() && free.size() < kKept) {
+    free.push_back(std::move(owned));
+  }
+}
+
+}  // namespace verbena::internal

@@ -1,0 +1,87 @@
+// Everything a user of Verbena includes, beside the generated code.
+//
+// Verbena calls services over RDMA, and over a software device of its own where
+// there is none. Who knows gRPC C++ knows it: the nouns are the same,
+// grpc::Status is absl::Status.
+//
+// 1. Describe the service, greeter.proto:
+//
+//      syntax = "proto3";
+//      package helloworld;
+//      message HelloRequest { string name = 1; }
+//      message HelloReply { string message = 1; }
+//      service Greeter { rpc SayHello(HelloRequest) returns (HelloReply); }
+//
+//    A `verbena_library` in Bazel (see rpc/verbena_library.bzl), or protoc with
+//    protoc-gen-verbena, makes greeter.verbena.h of it.
+//
+// 2. Serve it:
+//
+//      class GreeterService final : public helloworld::Greeter::Service {
+//        absl::Status SayHello(verbena::ServerContext* context,
+//                              const helloworld::HelloRequest* request,
+//                              helloworld::HelloReply* reply) override {
+//          reply->set_message("Hello " + request->name());
+//          return absl::OkStatus();
+//        }
+//      };
+//
+//      GreeterService service;
+//      verbena::ServerBuilder builder;
+//      builder.AddListeningPort("0.0.0.0:50051");  // On every device.
+//      builder.RegisterService(&service);
+//      absl::StatusOr<std::unique_ptr<verbena::Server>> server =
+//          builder.BuildAndStart();
+//      if (!server.ok()) { ... }
+//      (*server)->Wait();
+//
+//    Handlers run on a pool of worker threads. A service whose handlers never
+//    block is faster with
+//    service.set_handler_mode(verbena::HandlerMode::kInline).
+//
+// 3. Call it:
+//
+//      std::shared_ptr<verbena::Channel> channel =
+//          verbena::CreateChannel("10.0.0.7:50051");
+//      auto stub = helloworld::Greeter::NewStub(channel);
+//
+//      verbena::ClientContext context;  // One a call.
+//      context.set_timeout(absl::Milliseconds(5));
+//      helloworld::HelloRequest request;
+//      helloworld::HelloReply reply;
+//      absl::Status status = stub->SayHello(&context, request, &reply);
+//
+//    or without waiting; context, request and reply live until the callback:
+//
+//      stub->async()->SayHello(&context, &request, &reply,
+//                              [](absl::Status status) { ... });
+//
+// How a call can end, beside what the handler returns:
+//
+//   DEADLINE_EXCEEDED   the context's deadline passed
+//   CANCELLED           ClientContext::TryCancel(), or the channel is gone
+//   UNAVAILABLE         no connection, or it was lost; the message names the
+//   peer UNIMPLEMENTED       the server has no such service or method
+//   RESOURCE_EXHAUSTED  a message is longer than either side allows, too much
+//                       metadata, or the server's workers have too much to do
+//   INVALID_ARGUMENT    the target or an option makes no sense, or the request
+//                       lacks a required field
+//   INTERNAL            a message could not be parsed
+//   FAILED_PRECONDITION a blocking call from inside a callback of its channel,
+//   or
+//                       a context that another call is using
+
+#ifndef VERBENA_RPC_RPC_H_
+#define VERBENA_RPC_RPC_H_
+
+#include "rpc/channel.h"          // IWYU pragma: export
+#include "rpc/channel_options.h"  // IWYU pragma: export
+#include "rpc/channel_state.h"    // IWYU pragma: export
+#include "rpc/client_context.h"   // IWYU pragma: export
+#include "rpc/metadata.h"         // IWYU pragma: export
+#include "rpc/server.h"           // IWYU pragma: export
+#include "rpc/server_builder.h"   // IWYU pragma: export
+#include "rpc/server_context.h"   // IWYU pragma: export
+#include "rpc/service.h"          // IWYU pragma: export
+
+#endif  // VERBENA_RPC_RPC_H_

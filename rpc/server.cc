@@ -1,0 +1,22 @@
+#include "rpc/server.h"
+
+#include <utility>
+
+#include "rpc/internal/server_impl.h"
+
+namespace verbena {
+
+Server::Server(std::unique_ptr<internal::ServerImpl> impl)
+    : impl_(std::move(impl)) {
+  for (const auto& listening : impl_->listening()) {
+    listening_.push_back({listening.address, listening.port, listening.device});
+  }
+}
+
+Server::~Server() = default;
+
+void Server::Wait() { impl_->Wait(); }
+
+void Server::Shutdown(absl::Time deadline) { impl_->Shutdown(deadline); }
+
+}  // namespace verbena

@@ -1,0 +1,58 @@
+// A running server.
+
+#ifndef VERBENA_RPC_SERVER_H_
+#define VERBENA_RPC_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace verbena {
+
+namespace internal {
+class ServerImpl;
+}  // namespace internal
+
+// Made by ServerBuilder::BuildAndStart(), and serving from then on, on threads
+// of its own. The services must outlive it. All methods may be called from any
+// thread, except that handlers must not call Wait() or Shutdown(), nor destroy
+// the server: these wait for handlers.
+class Server {
+ public:
+  // One device on which the server listens at one address.
+  struct Listening {
+    std::string address;  // "127.0.0.1:50051"; the port is never 0.
+    int port = 0;
+    std::string device;  // "soft", "rdma" for every RDMA device, or the name of
+                         // the only one.
+  };
+
+  // For the library.
+  explicit Server(std::unique_ptr<internal::ServerImpl> impl);
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  // Shutdown(absl::Now()).
+  ~Server();
+
+  const std::vector<Listening>& listening() const { return listening_; }
+
+  // Blocks until the server has shut down.
+  void Wait();
+
+  // Refuses new calls, waits for open ones, closes the connections, and returns
+  // when every handler has returned. Idempotent. Without a deadline it waits
+  // for as long as the clients do. At `deadline`, calls that are still open end
+  // with UNAVAILABLE at their clients, and ServerContext::IsCancelled() turns
+  // true.
+  void Shutdown(absl::Time deadline = absl::InfiniteFuture());
+
+ private:
+  const std::unique_ptr<internal::ServerImpl> impl_;  // Never null.
+  std::vector<Listening> listening_;  // Constant after construction.
+};
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_SERVER_H_

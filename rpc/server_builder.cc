@@ -1,0 +1,153 @@
+#include "rpc/server_builder.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "rpc/internal/endpoint_limits.h"
+#include "rpc/internal/server_impl.h"
+#include "transport/base/status_macros.h"
+
+namespace verbena {
+namespace {
+
+// More is a mistake in a unit, not a wish.
+constexpr int kMaxThreads = 1024;
+constexpr int kMaxQueue = 1 << 24;
+
+constexpr int64_t kLongestMessage = internal::kLongestMessageBytes;
+
+absl::Status CheckRange(absl::string_view what, int64_t value, int64_t least,
+                        int64_t most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("ServerBuilder: ", what, " is ", value, ", must be from ",
+                   least, " to ", most));
+}
+
+int DefaultWorkerThreads() {
+  return std::max(4, 2 * static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace
+
+ServerBuilder& ServerBuilder::AddListeningPort(absl::string_view address,
+                                               int* selected_port) {
+  ports_.push_back({std::string(address), selected_port});
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::RegisterService(Service* service) {
+  services_.push_back(service);
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetMaxReceiveMessageSize(int64_t bytes) {
+  max_receive_message_bytes_ = bytes == -1 ? kLongestMessage : bytes;
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetMaxSendMessageSize(int64_t bytes) {
+  max_send_message_bytes_ = bytes == -1 ? kLongestMessage : bytes;
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetHandlerMode(HandlerMode mode) {
+  handler_mode_ = mode;
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetWorkerThreads(int threads) {
+  worker_threads_ = threads;
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetWorkerQueueLimit(int calls) {
+  worker_queue_limit_ = calls;
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetPollers(int threads) {
+  pollers_ = threads;
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetDevice(absl::string_view device) {
+  device_ = std::string(device);
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetSpinBudget(absl::Duration budget) {
+  spin_budget_ = budget;
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetMaxBulkBytes(int64_t bytes) {
+  max_bulk_bytes_ = bytes;
+  return *this;
+}
+
+absl::Status ServerBuilder::Validate() const {
+  if (ports_.empty()) {
+    return absl::InvalidArgumentError(
+        "ServerBuilder: no address to listen at; call AddListeningPort()");
+  }
+  for (const Service* service : services_) {
+    if (service == nullptr) {
+      return absl::InvalidArgumentError("ServerBuilder: a service is null");
+    }
+  }
+  RETURN_IF_ERROR(CheckRange("the size limit of received messages",
+                             max_receive_message_bytes_, 0, kLongestMessage));
+  RETURN_IF_ERROR(CheckRange("the size limit of sent messages",
+                             max_send_message_bytes_, 0, kLongestMessage));
+  RETURN_IF_ERROR(
+      CheckRange("the limit of bulk memory", max_bulk_bytes_,
+                 std::max(max_receive_message_bytes_, max_send_message_bytes_),
+                 INT64_MAX));
+  if (worker_threads_.has_value()) {
+    RETURN_IF_ERROR(CheckRange("the number of worker threads", *worker_threads_,
+                               1, kMaxThreads));
+  }
+  RETURN_IF_ERROR(CheckRange("the limit of the workers' queue",
+                             worker_queue_limit_, 1, kMaxQueue));
+  RETURN_IF_ERROR(
+      CheckRange("the number of pollers", pollers_, 1, kMaxThreads));
+  if (spin_budget_ < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ServerBuilder: the spin budget is ",
+        absl::FormatDuration(spin_budget_), ", must be 0 or more"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
+  RETURN_IF_ERROR(Validate());
+  internal::ServerImpl::Options options;
+  options.endpoint.endpoint.device = device_;
+  options.endpoint.endpoint.max_receive_message_bytes =
+      max_receive_message_bytes_;
+  options.endpoint.endpoint.max_send_message_bytes = max_send_message_bytes_;
+  options.endpoint.endpoint.max_bulk_bytes = max_bulk_bytes_;
+  options.endpoint.endpoint.spin_budget = spin_budget_;
+  options.endpoint.pollers = pollers_;
+  for (const Port& port : ports_) {
+    options.endpoint.addresses.push_back(port.address);
+  }
+  options.services = services_;
+  options.handler_mode = handler_mode_;
+  options.worker_threads = worker_threads_.value_or(DefaultWorkerThreads());
+  options.worker_queue_limit = worker_queue_limit_;
+  ASSIGN_OR_RETURN(std::unique_ptr<internal::ServerImpl> impl,
+                   internal::ServerImpl::Start(options));
+  for (const auto& listening : impl->listening()) {
+    if (int* port = ports_[listening.address_index].selected_port) {
+      *port = listening.port;
+    }
+  }
+  return std::make_unique<Server>(std::move(impl));
+}
+
+}  // namespace verbena

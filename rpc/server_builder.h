@@ -1,0 +1,96 @@
+// Puts a server together.
+
+#ifndef VERBENA_RPC_SERVER_BUILDER_H_
+#define VERBENA_RPC_SERVER_BUILDER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "rpc/server.h"
+#include "rpc/service.h"
+
+namespace verbena {
+
+// Collects addresses, services and options; BuildAndStart() checks them all. A
+// value: nothing happens before BuildAndStart(). For one thread.
+class ServerBuilder {
+ public:
+  // Listens at `address`, "host:port" or "[ipv6]:port"; "0.0.0.0:port" is every
+  // address of the host, and port 0 any free port. `selected_port`, if not
+  // null, gets the port when BuildAndStart() has succeeded.
+  ServerBuilder& AddListeningPort(absl::string_view address,
+                                  int* selected_port = nullptr);
+
+  // `service` must outlive the server. Two services with a method of the same
+  // name (or, most unlikely, the same hash) make BuildAndStart() fail.
+  ServerBuilder& RegisterService(Service* service);
+
+  // Largest serialised message in bytes that the server accepts, or sends; -1
+  // for the most that there can be, 2 GiB - 1. Default: 65 MiB. The call of a
+  // longer one ends with RESOURCE_EXHAUSTED.
+  ServerBuilder& SetMaxReceiveMessageSize(int64_t bytes);
+  ServerBuilder& SetMaxSendMessageSize(int64_t bytes);
+
+  // Which threads run handlers, for services that do not say. Default:
+  // kWorkerPool.
+  ServerBuilder& SetHandlerMode(HandlerMode mode);
+
+  // Worker threads, and how many calls may wait for one. Defaults: twice the
+  // processors, but at least 4; 4096.
+  ServerBuilder& SetWorkerThreads(int threads);
+  ServerBuilder& SetWorkerQueueLimit(int calls);
+
+  // Threads that poll the network. Connections are spread over them.
+  // Default: 1.
+  ServerBuilder& SetPollers(int threads);
+
+  // The device to listen on: "soft", or the name of an RDMA device. Default:
+  // the environment variable VERBENA_DEVICE if that is set, else every RDMA
+  // device and the software device.
+  ServerBuilder& SetDevice(absl::string_view device);
+
+  // How long a poller that finds nothing spins before it sleeps. See
+  // ChannelOptions::spin_budget.
+  ServerBuilder& SetSpinBudget(absl::Duration budget);
+
+  // Registered memory, in bytes a poller and device, for requests and replies
+  // that are large. Such calls wait while all of it is in use. Default: 512
+  // MiB.
+  ServerBuilder& SetMaxBulkBytes(int64_t bytes);
+
+  // Listens and starts to serve. Fails with INVALID_ARGUMENT for an option out
+  // of range, no address, or an address that can't be read; ALREADY_EXISTS for
+  // two methods of one name; or as the devices say.
+  absl::StatusOr<std::unique_ptr<Server>> BuildAndStart();
+
+ private:
+  struct Port {
+    std::string address;
+    int* selected_port;
+  };
+
+  // Checks the fields below.
+  absl::Status Validate() const;
+
+  std::vector<Port> ports_;
+  std::vector<Service*> services_;
+  int64_t max_receive_message_bytes_ = int64_t{65} << 20;
+  int64_t max_send_message_bytes_ = int64_t{65} << 20;
+  int64_t max_bulk_bytes_ = int64_t{512} << 20;
+  HandlerMode handler_mode_ = HandlerMode::kWorkerPool;
+  std::optional<int> worker_threads_;
+  int worker_queue_limit_ = 4096;
+  int pollers_ = 1;
+  std::string device_;
+  absl::Duration spin_budget_ = absl::Microseconds(50);
+};
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_SERVER_BUILDER_H_

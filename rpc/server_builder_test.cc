@@ -1,0 +1,110 @@
+#include "rpc/server_builder.h"
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/empty.pb.h"
+#include "gtest/gtest.h"
+#include "rpc/server.h"
+#include "rpc/service.h"
+
+namespace verbena {
+namespace {
+
+using google::protobuf::Empty;
+using testing::HasSubstr;
+
+class OneMethod : public Service {
+ public:
+  OneMethod() : Service("test.One") {
+    AddUnaryMethod<Empty, Empty>(
+        "test.One/Only",
+        [](ServerContext*, const Empty*, Empty*) { return absl::OkStatus(); });
+  }
+};
+
+class ServerBuilderTest : public testing::Test {
+ protected:
+  ServerBuilderTest() { builder_.AddListeningPort("127.0.0.1:0"); }
+
+  void ExpectRefused(absl::StatusCode code, const std::string& word) {
+    const absl::Status status = builder_.BuildAndStart().status();
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(word));
+  }
+
+  ServerBuilder builder_;
+};
+
+TEST_F(ServerBuilderTest, AServerNeedsAnAddress) {
+  EXPECT_EQ(ServerBuilder().BuildAndStart().status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ServerBuilderTest, AnAddressThatCannotBeReadIsRefused) {
+  builder_.AddListeningPort("no port here");
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "no port here");
+}
+
+TEST_F(ServerBuilderTest, NegativeThreadsAreRefused) {
+  builder_.SetWorkerThreads(-1);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "worker threads");
+}
+
+TEST_F(ServerBuilderTest, NoPollersAreRefused) {
+  builder_.SetPollers(0);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "pollers");
+}
+
+TEST_F(ServerBuilderTest, AnEmptyWorkerQueueIsRefused) {
+  builder_.SetWorkerQueueLimit(0);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "queue");
+}
+
+TEST_F(ServerBuilderTest, SizesOverTheLimitAreRefused) {
+  builder_.SetMaxReceiveMessageSize(int64_t{1} << 31);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "received messages");
+}
+
+TEST_F(ServerBuilderTest, ANegativeSpinBudgetIsRefused) {
+  builder_.SetSpinBudget(-absl::Microseconds(1));
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "spin budget");
+}
+
+TEST_F(ServerBuilderTest, ANullServiceIsRefused) {
+  builder_.RegisterService(nullptr);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "null");
+}
+
+TEST_F(ServerBuilderTest, TwoServicesOfOneNameAreRefused) {
+  OneMethod first, second;
+  builder_.RegisterService(&first).RegisterService(&second);
+  ExpectRefused(absl::StatusCode::kAlreadyExists, "test.One/Only");
+}
+
+TEST_F(ServerBuilderTest, TellsThePortThatItChoseForEachAddress) {
+  int first = -1;
+  int second = -1;
+  OneMethod service;
+  absl::StatusOr<std::unique_ptr<Server>> server =
+      ServerBuilder()
+          .SetDevice("soft")
+          .AddListeningPort("127.0.0.1:0", &first)
+          .AddListeningPort("127.0.0.1:0", &second)
+          .RegisterService(&service)
+          .BuildAndStart();
+  ASSERT_EQ(server.status(), absl::OkStatus());
+  EXPECT_GT(first, 0);
+  EXPECT_GT(second, 0);
+  EXPECT_NE(first, second);
+  ASSERT_EQ((*server)->listening().size(), 2u);
+  EXPECT_EQ((*server)->listening()[0].port, first);
+  EXPECT_EQ((*server)->listening()[1].port, second);
+  EXPECT_EQ((*server)->listening()[0].device, "soft");
+}
+
+}  // namespace
+}  // namespace verbena

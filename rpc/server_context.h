@@ -1,0 +1,77 @@
+// What a handler may ask of the call that it answers.
+
+#ifndef VERBENA_RPC_SERVER_CONTEXT_H_
+#define VERBENA_RPC_SERVER_CONTEXT_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "rpc/metadata.h"
+
+namespace verbena {
+
+namespace internal {
+
+// The call behind a context. Any thread while the handler runs.
+class ServerCallInfo {
+ public:
+  virtual bool cancelled() const = 0;
+  virtual std::string peer() const = 0;
+  virtual std::string device() const = 0;
+
+ protected:
+  ~ServerCallInfo() = default;
+};
+
+}  // namespace internal
+
+// Lives from before the handler is entered until it has returned. IsCancelled()
+// may be called from any thread in that time, everything else by one at a time.
+class ServerContext {
+ public:
+  // For the library.
+  explicit ServerContext(const internal::ServerCallInfo* call) : call_(call) {}
+  ServerContext(const ServerContext&) = delete;
+  ServerContext& operator=(const ServerContext&) = delete;
+
+  // When the client gives the call up, on this host's clock; InfiniteFuture()
+  // if it set no deadline.
+  absl::Time deadline() const { return deadline_; }
+
+  // Whether nobody waits for the reply any more: the client cancelled, its
+  // deadline passed, the connection is lost, or the server shuts down and ran
+  // out of patience. A handler that takes long should look now and then, and
+  // return.
+  bool IsCancelled() const;
+
+  // The client's address, "10.0.0.9:41234".
+  std::string peer() const { return call_->peer(); }
+
+  // The device that carries the call: "soft", "rxe0".
+  std::string device() const { return call_->device(); }
+
+  // What the client added to its context.
+  const Metadata& client_metadata() const { return client_metadata_; }
+
+  // Sends a pair along with the reply or the error. More than
+  // kMaxCallMetadataBytes turn the reply into RESOURCE_EXHAUSTED.
+  void AddTrailingMetadata(absl::string_view key, absl::string_view value) {
+    trailing_metadata_.emplace(key, value);
+  }
+
+  // For the library: makes the context ready for another call.
+  void Reset(absl::Time deadline);
+  Metadata* mutable_client_metadata() { return &client_metadata_; }
+  const Metadata& trailing_metadata() const { return trailing_metadata_; }
+
+ private:
+  const internal::ServerCallInfo* const call_;
+  absl::Time deadline_ = absl::InfiniteFuture();
+  Metadata client_metadata_;
+  Metadata trailing_metadata_;
+};
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_SERVER_CONTEXT_H_

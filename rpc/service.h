@@ -1,0 +1,142 @@
+// The base of generated services.
+
+#ifndef VERBENA_RPC_SERVICE_H_
+#define VERBENA_RPC_SERVICE_H_
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "google/protobuf/message_lite.h"
+#include "rpc/server_context.h"
+
+namespace verbena {
+
+namespace internal {
+
+// The two messages of one call. Reused for later calls of the same method.
+class CallMessages {
+ public:
+  virtual ~CallMessages() = default;
+  virtual google::protobuf::MessageLite* request() = 0;
+  virtual google::protobuf::MessageLite* response() = 0;
+};
+
+// One method of a service, its message types hidden. Thread-safe as far as the
+// user's handler is.
+class UnaryMethod {
+ public:
+  explicit UnaryMethod(const char* full_name) : full_name_(full_name) {}
+  virtual ~UnaryMethod() = default;
+
+  virtual std::unique_ptr<CallMessages> NewMessages() const = 0;
+  // Calls the handler. REQUIRES: `messages` is from this->NewMessages().
+  virtual absl::Status Run(ServerContext* context,
+                           CallMessages* messages) const = 0;
+
+  const std::string& full_name() const { return full_name_; }
+
+ private:
+  const std::string full_name_;  // "package.Service/Method".
+};
+
+template <typename Request, typename Response>
+class TypedUnaryMethod final : public UnaryMethod {
+ public:
+  using Handler =
+      std::function<absl::Status(ServerContext*, const Request*, Response*)>;
+
+  TypedUnaryMethod(const char* full_name, Handler handler)
+      : UnaryMethod(full_name), handler_(std::move(handler)) {}
+
+  std::unique_ptr<CallMessages> NewMessages() const override {
+    return std::make_unique<Messages>();
+  }
+
+  absl::Status Run(ServerContext* context,
+                   CallMessages* messages) const override {
+    auto* typed = static_cast<Messages*>(messages);
+    return handler_(context, &typed->request_, &typed->response_);
+  }
+
+ private:
+  struct Messages final : CallMessages {
+    google::protobuf::MessageLite* request() override { return &request_; }
+    google::protobuf::MessageLite* response() override { return &response_; }
+    Request request_;
+    Response response_;
+  };
+
+  const Handler handler_;
+};
+
+}  // namespace internal
+
+// Which threads run the handlers of a service.
+enum class HandlerMode {
+  // The server's bounded pool of worker threads. Handlers may block; they
+  // occupy
+  // a worker meanwhile, and calls beyond the pool and its queue end with
+  // RESOURCE_EXHAUSTED.
+  kWorkerPool,
+  // The thread that polls the network, which saves two hand-overs between
+  // threads. Handlers must return within microseconds and never block: every
+  // connection of that thread waits for them.
+  kInline,
+};
+
+// A set of methods that a server answers. Users derive from the generated
+// `MyService::Service`, override a virtual function a method, and give the
+// object to ServerBuilder::RegisterService().
+//
+// Handlers run on several threads at once, so the derived class must be
+// thread-safe. The request, the response and the context belong to the handler
+// until it returns. The Status that it returns reaches the client, code and
+// message (cut after 2048 bytes); the response only if it is OK. An exception
+// that leaves a handler ends the process.
+class Service {
+ public:
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+  virtual ~Service() = default;
+
+  const std::string& full_name() const { return full_name_; }
+
+  // Overrides the server's mode (ServerBuilder::SetHandlerMode) for this
+  // service. Call it before RegisterService().
+  void set_handler_mode(HandlerMode mode) { handler_mode_ = mode; }
+  std::optional<HandlerMode> handler_mode() const { return handler_mode_; }
+
+  // For the library.
+  const std::vector<std::unique_ptr<internal::UnaryMethod>>& methods() const {
+    return methods_;
+  }
+
+ protected:
+  // `full_name` is "package.Service".
+  explicit Service(const char* full_name) : full_name_(full_name) {}
+
+  // `full_method_name` is "package.Service/Method".
+  template <typename Request, typename Response>
+  void AddUnaryMethod(
+      const char* full_method_name,
+      std::function<absl::Status(ServerContext*, const Request*, Response*)>
+          handler) {
+    methods_.push_back(
+        std::make_unique<internal::TypedUnaryMethod<Request, Response>>(
+            full_method_name, std::move(handler)));
+  }
+
+ private:
+  const std::string full_name_;
+  std::optional<HandlerMode> handler_mode_;
+  std::vector<std::unique_ptr<internal::UnaryMethod>> methods_;
+};
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_SERVICE_H_

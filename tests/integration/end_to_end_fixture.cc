@@ -1,0 +1,87 @@
+#include "tests/integration/end_to_end_fixture.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "tests/testing/child_process.h"
+
+namespace verbena::end_to_end {
+
+void Countdown::Done() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (--count_ == 0) changed_.notify_all();
+}
+
+void Countdown::Wait() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  EXPECT_TRUE(changed_.wait_for(lock, std::chrono::minutes(5),
+                                [this] { return count_ <= 0; }))
+      << count_ << " callbacks are missing";
+}
+
+std::string EndToEndTest::Address(int port) {
+  return absl::StrCat(testing_support::TestAddress(), ":", port);
+}
+
+void EndToEndTest::StartServer(
+    const std::function<void(ServerBuilder&)>& change, int port) {
+  ServerBuilder builder;
+  builder.AddListeningPort(Address(port), &port_)
+      .RegisterService(&service_)
+      .RegisterService(&inline_service_)
+      .SetWorkerThreads(16);
+  if (change) change(builder);
+  absl::StatusOr<std::unique_ptr<Server>> server = builder.BuildAndStart();
+  ASSERT_EQ(server.status(), absl::OkStatus());
+  server_ = *std::move(server);
+  target_ = Address(port_);
+}
+
+void EndToEndTest::UseServer() {
+  const char* external = std::getenv("VERBENA_TEST_SERVER");
+  if (external == nullptr) return StartServer();
+  target_ = external;
+}
+
+std::shared_ptr<Channel> EndToEndTest::NewChannel(
+    const ChannelOptions& options) const {
+  return CreateChannel(target_, options);
+}
+
+AsyncEcho::AsyncEcho(EndToEnd::Stub* stub, size_t bytes, size_t seed)
+    : stub_(stub) {
+  request_.set_payload(Pattern(bytes, seed));
+}
+
+void AsyncEcho::Start(std::function<void()> done) {
+  stub_->async()->Echo(&context_, &request_, &reply_,
+                       [this, done = std::move(done)](absl::Status status) {
+                         if (!status.ok()) {
+                           problem_ = status.ToString();
+                         } else if (reply_.payload() != request_.payload()) {
+                           problem_ = "another payload";
+                         } else {
+                           problem_ = "";
+                         }
+                         done();
+                       });
+}
+
+std::string EndToEndServerPath() {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  return self.substr(0, self.rfind('/') + 1) + "e2e_server";
+}
+
+absl::Status CallBlock(EndToEnd::Stub* stub, ClientContext* context,
+                       const std::string& key) {
+  Key request;
+  Nothing reply;
+  request.set_key(key);
+  return stub->Block(context, request, &reply);
+}
+
+}  // namespace verbena::end_to_end

@@ -1,0 +1,107 @@
+// A server, a client, and words for what they do.
+
+#ifndef VERBENA_TESTS_INTEGRATION_END_TO_END_FIXTURE_H_
+#define VERBENA_TESTS_INTEGRATION_END_TO_END_FIXTURE_H_
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "gtest/gtest.h"
+#include "rpc/rpc.h"
+#include "tests/integration/test_service.h"
+
+namespace verbena::end_to_end {
+
+// Counts callbacks down; Wait() returns at zero, or fails the test after
+// minutes.
+class Countdown {
+ public:
+  explicit Countdown(int count) : count_(count) {}
+
+  void Done();
+  void Wait();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_;  // Protected by mutex_.
+};
+
+// The calls go to a server in this process, at VERBENA_TEST_ADDRESS
+// (127.0.0.1), on the device in VERBENA_DEVICE; or, where the test does not ask
+// for a server that is special, to the one at VERBENA_TEST_SERVER
+// (address:port).
+class EndToEndTest : public ::testing::Test {
+ protected:
+  // Starts a server of this test's own, with `change` applied to the defaults.
+  void StartServer(const std::function<void(ServerBuilder&)>& change = {},
+                   int port = 0);
+  // The one at VERBENA_TEST_SERVER, or else StartServer().
+  void UseServer();
+  void StopServer() { server_.reset(); }
+
+  const std::string& target() const { return target_; }
+  int port() const { return port_; }
+  Server& server() { return *server_; }
+  EndToEndService& service() { return service_; }
+
+  std::shared_ptr<Channel> NewChannel(
+      const ChannelOptions& options = ChannelOptions()) const;
+
+  // "10.0.0.7:0" for port 0: where servers of this test listen.
+  static std::string Address(int port);
+
+ private:
+  EndToEndService service_;
+  InlineService inline_service_;
+  std::unique_ptr<Server> server_;
+  std::string target_;
+  int port_ = 0;
+};
+
+// What is wrong with an echo of `bytes` bytes; empty if nothing.
+template <typename Stub>
+std::string EchoProblem(Stub& stub, size_t bytes, size_t seed) {
+  ClientContext context;
+  EchoRequest request;
+  EchoReply reply;
+  request.set_payload(Pattern(bytes, seed));
+  const absl::Status status = stub.Echo(&context, request, &reply);
+  if (!status.ok()) return status.ToString();
+  return reply.payload() == request.payload() ? "" : "another payload";
+}
+
+// One asynchronous echo at a time, whose reply is checked.
+class AsyncEcho {
+ public:
+  AsyncEcho(EndToEnd::Stub* stub, size_t bytes, size_t seed);
+
+  // `done` is called after the reply was checked.
+  void Start(std::function<void()> done);
+
+  // What was wrong; empty if nothing.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  EndToEnd::Stub* const stub_;
+  ClientContext context_;
+  EchoRequest request_;
+  EchoReply reply_;
+  std::string problem_ = "never called back";
+};
+
+// The program e2e_server, which lies beside the test.
+std::string EndToEndServerPath();
+
+// A Block call in flight, on a thread of its own.
+absl::Status CallBlock(EndToEnd::Stub* stub, ClientContext* context,
+                       const std::string& key);
+
+}  // namespace verbena::end_to_end
+
+#endif  // VERBENA_TESTS_INTEGRATION_END_TO_END_FIXTURE_H_

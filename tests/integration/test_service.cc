@@ -1,0 +1,137 @@
+#include "tests/integration/test_service.h"
+
+#include <unistd.h>
+
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "rpc/service.h"
+
+namespace verbena::end_to_end {
+namespace {
+
+absl::Status DoEcho(const EchoRequest& request, EchoReply* reply) {
+  if (request.reply_bytes() == 0) {
+    reply->set_payload(request.payload());
+  } else {
+    reply->set_payload(Pattern(request.reply_bytes(), kReplySeed));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DoDescribe(ServerContext* context, Description* reply) {
+  reply->set_peer(context->peer());
+  reply->set_device(context->device());
+  reply->set_pid(getpid());
+  const absl::Duration remaining = context->deadline() - absl::Now();
+  reply->set_remaining_us(remaining == absl::InfiniteDuration()
+                              ? -1
+                              : absl::ToInt64Microseconds(remaining));
+  for (const auto& [key, value] : context->client_metadata()) {
+    reply->add_metadata(absl::StrCat(key, "=", value));
+    context->AddTrailingMetadata(key, value);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string Pattern(size_t bytes, size_t seed) {
+  std::string pattern(bytes, '\0');
+  uint64_t state = seed * 0x9e3779b97f4a7c15 + bytes;
+  for (size_t i = 0; i < bytes; ++i) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    pattern[i] = static_cast<char>(state >> 56);
+  }
+  return pattern;
+}
+
+absl::Status EndToEndService::Echo(ServerContext* /*context*/,
+                                   const EchoRequest* request,
+                                   EchoReply* reply) {
+  return DoEcho(*request, reply);
+}
+
+absl::Status EndToEndService::Fail(ServerContext* context,
+                                   const FailRequest* request,
+                                   Nothing* /*reply*/) {
+  context->AddTrailingMetadata("failed", "yes");
+  return absl::Status(static_cast<absl::StatusCode>(request->code()),
+                      request->message());
+}
+
+absl::Status EndToEndService::Block(ServerContext* context, const Key* request,
+                                    Nothing* /*reply*/) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  Blocker& blocker = blockers_[request->key()];
+  blocker.blocked = true;
+  changed_.notify_all();
+  while (!blocker.released && !context->IsCancelled()) {
+    // Nothing announces a cancellation to a handler.
+    changed_.wait_for(lock, std::chrono::milliseconds(2));
+  }
+  blocker.outcome = blocker.released ? "released" : "cancelled";
+  changed_.notify_all();
+  return absl::OkStatus();
+}
+
+void EndToEndService::AwaitBlocked(const std::string& key) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  Blocker& blocker = blockers_[key];
+  changed_.wait(lock, [&blocker] { return blocker.blocked; });
+}
+
+void EndToEndService::Release(const std::string& key) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  blockers_[key].released = true;
+  changed_.notify_all();
+}
+
+std::string EndToEndService::AwaitOutcome(const std::string& key) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  Blocker& blocker = blockers_[key];
+  changed_.wait(lock, [&blocker] { return !blocker.outcome.empty(); });
+  return blocker.outcome;
+}
+
+absl::Status EndToEndService::AwaitBlocked(ServerContext* /*context*/,
+                                           const Key* request,
+                                           Nothing* /*reply*/) {
+  AwaitBlocked(request->key());
+  return absl::OkStatus();
+}
+
+absl::Status EndToEndService::Release(ServerContext* /*context*/,
+                                      const Key* request, Nothing* /*reply*/) {
+  Release(request->key());
+  return absl::OkStatus();
+}
+
+absl::Status EndToEndService::AwaitOutcome(ServerContext* /*context*/,
+                                           const Key* request, Outcome* reply) {
+  reply->set_outcome(AwaitOutcome(request->key()));
+  return absl::OkStatus();
+}
+
+absl::Status EndToEndService::Describe(ServerContext* context,
+                                       const Nothing* /*request*/,
+                                       Description* reply) {
+  return DoDescribe(context, reply);
+}
+
+InlineService::InlineService() { set_handler_mode(HandlerMode::kInline); }
+
+absl::Status InlineService::Echo(ServerContext* /*context*/,
+                                 const EchoRequest* request, EchoReply* reply) {
+  return DoEcho(*request, reply);
+}
+
+absl::Status InlineService::Describe(ServerContext* context,
+                                     const Nothing* /*request*/,
+                                     Description* reply) {
+  return DoDescribe(context, reply);
+}
+
+}  // namespace verbena::end_to_end

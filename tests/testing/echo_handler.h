@@ -1,0 +1,80 @@
+// A server's handler for tests of the transport.
+
+#ifndef VERBENA_TESTS_TESTING_ECHO_HANDLER_H_
+#define VERBENA_TESTS_TESTING_ECHO_HANDLER_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "transport/connection/server_call.h"
+
+namespace verbena::testing_support {
+
+// What a call asks for, as its method_id.
+enum class TestMethod : uint64_t {
+  kEcho = 1,          // Replies with metadata and message, inline.
+  kEchoWorker = 2,    // The same from another thread.
+  kEchoBuffer = 3,    // The same, written to AllocateReply() memory if it can.
+  kHold = 4,          // Replies with nothing, when Release()d or cancelled.
+  kHoldStubborn = 5,  // Only when Release()d.
+  kDiscard = 6,       // Replies with nothing.
+  kProduce = 7,  // Replies with as many bytes as the message's number says.
+  kGrow = 9,     // Replies with 50 times the message.
+  kFail = 8,     // ABORTED with the message as its text.
+};
+
+// Bytes that differ by place and by `seed`.
+std::string TestBytes(size_t bytes, uint32_t seed = 1);
+
+// Owns a worker thread. Must outlive the server. Methods may be called from any
+// thread; those of ServerHandler on the server's pollers.
+class EchoHandler final : public transport::ServerHandler {
+ public:
+  EchoHandler();
+  ~EchoHandler();
+
+  void OnCall(transport::ServerCall* call) override;
+  void OnCancelled(transport::ServerCall* call) override;
+
+  // Calls of kHold or kHoldStubborn that have come in all.
+  int held() const;
+  int calls() const;      // Calls of all methods.
+  int cancelled() const;  // Calls that OnCancelled() told of.
+  // Waits until held() or cancelled() is at least that; false after a time.
+  bool AwaitHeld(int count);
+  bool AwaitCancelled(int count);
+  // Answers every call that is held, and all that come.
+  void Release();
+
+ private:
+  using Job = std::pair<transport::ServerCall*, std::string>;
+
+  void FinishOn(transport::ServerCall* call, std::string reply);
+  void Hold(transport::ServerCall* call, bool stubborn);
+  void Work();
+  bool Await(const int& number, int count);
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  // Guarded by mutex_.
+  std::deque<Job> jobs_;
+  std::vector<transport::ServerCall*> stubborn_;
+  std::vector<transport::ServerCall*> holding_;
+  int calls_ = 0;
+  int held_ = 0;
+  int cancelled_ = 0;
+  bool released_ = false;
+  bool stop_ = false;
+
+  std::thread worker_;
+};
+
+}  // namespace verbena::testing_support
+
+#endif  // VERBENA_TESTS_TESTING_ECHO_HANDLER_H_

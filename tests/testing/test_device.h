@@ -1,0 +1,33 @@
+// The device and the address that a test uses: any device runs the same tests.
+
+#ifndef VERBENA_TESTS_TESTING_TEST_DEVICE_H_
+#define VERBENA_TESTS_TESTING_TEST_DEVICE_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "transport/base/endpoint_options.h"
+#include "transport/base/socket_address.h"
+#include "transport/verbs/provider.h"
+
+namespace verbena::testing_support {
+
+// Far longer than anything takes that works, on an emulated processor too.
+inline constexpr absl::Duration kTestTimeout = absl::Seconds(60);
+
+// The address to listen on and to connect to, without a port: the environment
+// variable VERBENA_TEST_ADDRESS, or 127.0.0.1.
+std::string TestAddress();
+// With port 0, as servers take it.
+std::string TestListenAddress();
+
+// The device of VERBENA_DEVICE, else the one that is found for TestAddress().
+// Prints which one that is the first time.
+const transport::Provider& TestProvider();
+
+// Options with that device.
+transport::EndpointOptions TestOptions();
+
+}  // namespace verbena::testing_support
+
+#endif  // VERBENA_TESTS_TESTING_TEST_DEVICE_H_

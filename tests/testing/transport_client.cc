@@ -1,0 +1,137 @@
+#include "tests/testing/transport_client.h"
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "transport/base/check.h"
+#include "transport/base/status_macros.h"
+
+namespace verbena::testing_support {
+namespace {
+
+using transport::ClientConnection;
+using transport::EndpointOptions;
+using transport::ServerEndpoint;
+
+std::string Text(absl::Span<const uint8_t> bytes) {
+  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+}
+
+}  // namespace
+
+TestCall::TestCall(std::string message, Options options)
+    : metadata_(std::move(options.metadata)), message_(std::move(message)) {
+  request_.method_id = static_cast<uint64_t>(options.method);
+  request_.deadline = options.deadline;
+  request_.metadata_bytes = static_cast<uint32_t>(metadata_.size());
+  request_.message_bytes = message_.size();
+  request_.reply_hint_bytes = options.reply_hint_bytes;
+}
+
+void TestCall::WriteRequest(uint8_t* out) {
+  CHECK(!written_) << "asked for its request twice";
+  CHECK_EQ(request_.message_bytes, message_.size());
+  written_ = true;
+  std::memcpy(out, metadata_.data(), metadata_.size());
+  std::memcpy(out + metadata_.size(), message_.data(), message_.size());
+}
+
+void TestCall::OnResponse(const transport::CallResponse& response) {
+  ++ends_;
+  responded_ = true;
+  status_ = absl::Status(response.code, Text(response.status_message));
+  reply_metadata_ = Text(response.metadata);
+  reply_ = Text(response.message);
+}
+
+void TestCall::OnFailed(const absl::Status& status) {
+  ++ends_;
+  CHECK(!status.ok());
+  status_ = status;
+}
+
+absl::StatusOr<std::unique_ptr<ClientConnection>> TestClient::Connect(
+    const std::string& address, const EndpointOptions& options) {
+  ASSIGN_OR_RETURN(const base::SocketAddress peer,
+                   base::SocketAddress::ParseNumeric(address));
+  return ClientConnection::Connect(TestProvider(), peer, options);
+}
+
+TestClient::TestClient(const std::string& address,
+                       const EndpointOptions& options) {
+  absl::StatusOr<std::unique_ptr<ClientConnection>> connection =
+      Connect(address, options);
+  CHECK(connection.ok()) << connection.status().ToString();
+  connection_ = *std::move(connection);
+  CHECK(connection_->poller().TryAcquireRole());
+}
+
+TestClient::~TestClient() { connection_->poller().ReleaseRole(); }
+
+bool TestClient::RunUntil(absl::FunctionRef<bool()> done) {
+  const absl::Time deadline = absl::Now() + kTestTimeout;
+  while (!done()) {
+    if (connection_->poller().PollOnce() > 0) continue;
+    if (absl::Now() >= deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+bool TestClient::RunUntilDone(const TestCall& call) {
+  return RunUntil([&call] { return call.done(); });
+}
+
+absl::Status TestClient::Run(TestCall& call) {
+  Start(call);
+  if (RunUntilDone(call)) return call.status();
+  // The call must not be left in the connection.
+  const absl::Status late = absl::InternalError("the call does not end");
+  connection_->Cancel(&call, late);
+  return late;
+}
+
+absl::Status TestClient::Echo(size_t bytes, TestCall::Options options) {
+  const std::string metadata = options.metadata;
+  TestCall call(TestBytes(bytes, static_cast<uint32_t>(bytes) + 1),
+                std::move(options));
+  RETURN_IF_ERROR(Run(call));
+  if (call.ends() != 1) return absl::InternalError("the call ended twice");
+  if (call.reply_metadata() != metadata) {
+    return absl::DataLossError("the metadata came back changed");
+  }
+  if (call.reply() == call.sent()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("the echo of ", bytes,
+                                          " bytes came back changed, ",
+                                          call.reply().size(), " bytes long"));
+}
+
+TestServer::TestServer(const EndpointOptions& options, int pollers) {
+  ServerEndpoint::Options server_options;
+  server_options.endpoint = options;
+  server_options.addresses = {TestListenAddress()};
+  server_options.pollers = pollers;
+  TestProvider();  // Prints the device.
+  absl::StatusOr<std::unique_ptr<ServerEndpoint>> endpoint =
+      ServerEndpoint::Start(server_options, handler_);
+  CHECK(endpoint.ok()) << endpoint.status().ToString();
+  endpoint_ = *std::move(endpoint);
+  address_ = endpoint_->listening().front().address;
+}
+
+TestServer::~TestServer() {
+  handler_.Release();
+  endpoint_.reset();
+}
+
+bool TestServer::AwaitConnections(uint32_t count) {
+  const absl::Time deadline = absl::Now() + kTestTimeout;
+  while (endpoint_->connection_count() != count) {
+    if (absl::Now() >= deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+}  // namespace verbena::testing_support

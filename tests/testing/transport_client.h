@@ -1,0 +1,121 @@
+// A client and a server of the transport, for tests that drive them by hand.
+
+#ifndef VERBENA_TESTS_TESTING_TRANSPORT_CLIENT_H_
+#define VERBENA_TESTS_TESTING_TRANSPORT_CLIENT_H_
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "tests/testing/echo_handler.h"
+#include "tests/testing/test_device.h"
+#include "transport/base/endpoint_options.h"
+#include "transport/connection/client_call.h"
+#include "transport/connection/client_connection.h"
+#include "transport/server_endpoint.h"
+
+namespace verbena::testing_support {
+
+// One call, with everything that came of it.
+class TestCall final : public transport::ClientCall {
+ public:
+  struct Options {
+    TestMethod method = TestMethod::kEcho;
+    std::string metadata;
+    uint64_t reply_hint_bytes = 0;
+    absl::Time deadline = absl::InfiniteFuture();
+  };
+
+  TestCall(std::string message, Options options);
+  explicit TestCall(std::string message)
+      : TestCall(std::move(message), Options()) {}
+
+  void WriteRequest(uint8_t* out) override;
+  void OnResponse(const transport::CallResponse& response) override;
+  void OnFailed(const absl::Status& status) override;
+
+  // Lies about the length; the bytes must never be asked for.
+  void set_message_bytes(uint64_t bytes) { request_.message_bytes = bytes; }
+
+  bool done() const { return ends_ > 0; }
+  int ends() const { return ends_; }  // 1 when all is well.
+  bool responded() const {
+    return responded_;
+  }  // Else the transport failed it.
+  bool written() const { return written_; }
+  const absl::Status& status() const { return status_; }
+  const std::string& sent() const { return message_; }
+  const std::string& reply() const { return reply_; }
+  const std::string& reply_metadata() const { return reply_metadata_; }
+
+ private:
+  const std::string metadata_;
+  const std::string message_;
+  int ends_ = 0;
+  bool responded_ = false;
+  bool written_ = false;
+  absl::Status status_;
+  std::string reply_;
+  std::string reply_metadata_;
+};
+
+// A connection whose role this thread holds. For one thread.
+class TestClient {
+ public:
+  // Fails the test if it can't connect.
+  explicit TestClient(
+      const std::string& address,
+      const transport::EndpointOptions& options = TestOptions());
+  TestClient(const TestClient&) = delete;
+  TestClient& operator=(const TestClient&) = delete;
+  ~TestClient();
+
+  static absl::StatusOr<std::unique_ptr<transport::ClientConnection>> Connect(
+      const std::string& address, const transport::EndpointOptions& options);
+
+  transport::ClientConnection& connection() { return *connection_; }
+  void Start(TestCall& call) { connection_->Start(&call); }
+
+  // Polls until `done` or for kTestTimeout; returns whether it was done.
+  bool RunUntil(absl::FunctionRef<bool()> done);
+  bool RunUntilDone(const TestCall& call);
+
+  // Starts `call` and polls until it has ended. Returns its status.
+  absl::Status Run(TestCall& call);
+  // Whether an echo of that many bytes comes back as it was sent.
+  ::absl::Status Echo(size_t bytes, TestCall::Options options = {});
+
+ private:
+  std::unique_ptr<transport::ClientConnection> connection_;
+};
+
+// A server with an EchoHandler. Fails the test if it can't start.
+class TestServer {
+ public:
+  explicit TestServer(const transport::EndpointOptions& options = TestOptions(),
+                      int pollers = 1);
+  TestServer(const TestServer&) = delete;
+  TestServer& operator=(const TestServer&) = delete;
+  ~TestServer();
+
+  const std::string& address() const { return address_; }
+  EchoHandler& handler() { return handler_; }
+  transport::ServerEndpoint& endpoint() { return *endpoint_; }
+  // Polls until there are that many connections; false after kTestTimeout.
+  bool AwaitConnections(uint32_t count);
+
+ private:
+  EchoHandler handler_;
+  std::unique_ptr<transport::ServerEndpoint> endpoint_;
+  std::string address_;
+};
+
+}  // namespace verbena::testing_support
+
+#endif  // VERBENA_TESTS_TESTING_TRANSPORT_CLIENT_H_

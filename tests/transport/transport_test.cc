@@ -1,0 +1,236 @@
+// A ServerEndpoint and ClientConnections on one device: everything that works.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tests/testing/transport_client.h"
+#include "transport/base/limits.h"
+#include "transport/connection/server_call.h"
+#include "transport/wire/frame.h"
+
+namespace verbena::transport {
+namespace {
+
+using testing_support::TestBytes;
+using testing_support::TestCall;
+using testing_support::TestClient;
+using testing_support::TestMethod;
+using testing_support::TestOptions;
+using testing_support::TestServer;
+
+constexpr uint64_t kLargestFrameRequest = kSlotBytes - sizeof(RequestHeader);
+constexpr uint64_t kLargestFrameReply = ServerCall::kFrameReplyBytes;
+
+// Around every length at which something else begins.
+std::vector<uint64_t> InterestingSizes() {
+  std::vector<uint64_t> sizes = {0, 1, 64, 65536};
+  for (const uint64_t edge :
+       {kLargestFrameRequest, kLargestFrameReply, uint64_t{kSlotBytes},
+        kFirstArenaBytes, kFirstBulkRegionBytes, uint64_t{kBulkChunkBytes},
+        2 * uint64_t{kBulkChunkBytes}}) {
+    for (const uint64_t size : {edge - 1, edge, edge + 1}) {
+      sizes.push_back(size);
+    }
+  }
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  return sizes;
+}
+
+TestCall::Options With(TestMethod method, uint64_t hint = 0,
+                       std::string metadata = "") {
+  TestCall::Options options;
+  options.method = method;
+  options.reply_hint_bytes = hint;
+  options.metadata = std::move(metadata);
+  return options;
+}
+
+class TransportTest : public testing::Test {
+ protected:
+  // Starts `count` echoes of `bytes` at once and waits for all of them.
+  void EchoMany(TestClient& client, int count, uint64_t bytes,
+                TestMethod method, uint64_t hint = 0) {
+    std::vector<std::unique_ptr<TestCall>> calls;
+    for (int i = 0; i < count; ++i) {
+      calls.push_back(std::make_unique<TestCall>(
+          TestBytes(bytes, static_cast<uint32_t>(i)), With(method, hint)));
+      client.Start(*calls.back());
+    }
+    for (const auto& call : calls) {
+      ASSERT_TRUE(client.RunUntilDone(*call));
+      EXPECT_TRUE(call->status().ok()) << call->status();
+      EXPECT_TRUE(call->reply() == call->sent());
+    }
+    EXPECT_EQ(client.connection().open_calls(), 0u);
+  }
+
+  TestServer server_;
+};
+
+TEST_F(TransportTest, EchoesEverySizeThatIsOnAnEdge) {
+  TestClient client(server_.address());
+  for (const uint64_t size : InterestingSizes()) {
+    for (const uint64_t hint : {uint64_t{0}, size, size / 2}) {
+      EXPECT_TRUE(client.Echo(size, With(TestMethod::kEcho, hint)).ok())
+          << size << " bytes, hint " << hint;
+    }
+  }
+}
+
+TEST_F(TransportTest, EchoesFromAnotherThread) {
+  TestClient client(server_.address());
+  for (const uint64_t size : InterestingSizes()) {
+    const absl::Status status =
+        client.Echo(size, With(TestMethod::kEchoWorker));
+    EXPECT_TRUE(status.ok()) << size << " bytes: " << status;
+  }
+}
+
+TEST_F(TransportTest, EchoesFromMemoryOfTheTransport) {
+  TestClient client(server_.address());
+  for (const uint64_t size : InterestingSizes()) {
+    const absl::Status status =
+        client.Echo(size, With(TestMethod::kEchoBuffer, size, "metadata"));
+    EXPECT_TRUE(status.ok()) << size << " bytes: " << status;
+  }
+}
+
+TEST_F(TransportTest, CarriesMetadataBothWays) {
+  TestClient client(server_.address());
+  for (const uint64_t metadata : {1u, 63u, 64u, 65u, kMaxMetadataBytes}) {
+    for (const uint64_t size :
+         {uint64_t{0}, kLargestFrameRequest - metadata,
+          kLargestFrameRequest - metadata + 1, kLargestFrameReply - metadata,
+          kLargestFrameReply - metadata + 1, uint64_t{1} << 20}) {
+      const absl::Status status =
+          client.Echo(size, With(TestMethod::kEcho, 0, TestBytes(metadata, 3)));
+      EXPECT_TRUE(status.ok())
+          << size << " bytes, " << metadata << " of metadata: " << status;
+    }
+  }
+}
+
+TEST_F(TransportTest, EchoesTheLargestMessage) {
+  TestClient client(server_.address());
+  const absl::Status without_lease = client.Echo(kDefaultMaxMessageBytes);
+  EXPECT_TRUE(without_lease.ok()) << without_lease;
+  const absl::Status with_lease =
+      client.Echo(kDefaultMaxMessageBytes,
+                  With(TestMethod::kEchoWorker, kDefaultMaxMessageBytes));
+  EXPECT_TRUE(with_lease.ok()) << with_lease;
+}
+
+TEST_F(TransportTest, KeepsManyCallsOutstanding) {
+  TestClient client(server_.address());
+  for (const TestMethod method : {TestMethod::kEcho, TestMethod::kEchoWorker}) {
+    EchoMany(client, 64, 0, method);
+    EchoMany(client, 64, 64, method);
+    EchoMany(client, 64, 9000, method);
+    EchoMany(client, 64, 9000, method, /*hint=*/9000);
+    EchoMany(client, 64, 1 << 20, method);
+  }
+}
+
+TEST_F(TransportTest, TakesMoreCallsAtOnceThanAConnectionMayHaveOpen) {
+  static_assert(kMaxOpenCalls < 300);
+  TestClient client(server_.address());
+  EchoMany(client, 300, 100, TestMethod::kEcho);
+  EchoMany(client, 300, 100, TestMethod::kEchoWorker);
+  EchoMany(client, 300, 20000, TestMethod::kEcho);
+  EchoMany(client, 300, 20000, TestMethod::kEchoWorker, /*hint=*/20000);
+}
+
+TEST_F(TransportTest, MixesSmallAndLargeCalls) {
+  TestClient client(server_.address());
+  std::vector<std::unique_ptr<TestCall>> calls;
+  for (uint32_t i = 0; i < 64; ++i) {
+    const uint64_t size = i % 8 == 0 ? (2u << 20) + i : i * 37;
+    calls.push_back(std::make_unique<TestCall>(
+        TestBytes(size, i),
+        With(i % 2 == 0 ? TestMethod::kEcho : TestMethod::kEchoWorker,
+             i % 3 == 0 ? size : 0)));
+    client.Start(*calls.back());
+  }
+  for (const auto& call : calls) {
+    ASSERT_TRUE(client.RunUntilDone(*call));
+    EXPECT_TRUE(call->status().ok()) << call->status();
+    EXPECT_TRUE(call->reply() == call->sent());
+  }
+}
+
+TEST_F(TransportTest, ServesEightConnections) {
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (int i = 0; i < 8; ++i) {
+    clients.push_back(std::make_unique<TestClient>(server_.address()));
+  }
+  EXPECT_TRUE(server_.AwaitConnections(8));
+  std::vector<std::unique_ptr<TestCall>> calls;
+  for (uint32_t i = 0; i < 64; ++i) {
+    calls.push_back(
+        std::make_unique<TestCall>(TestBytes(i % 4 == 0 ? 300000 : 50, i)));
+    clients[i % 8]->Start(*calls.back());
+  }
+  for (uint32_t i = 0; i < 64; ++i) {
+    ASSERT_TRUE(clients[i % 8]->RunUntilDone(*calls[i]));
+    EXPECT_TRUE(calls[i]->status().ok()) << calls[i]->status();
+    EXPECT_TRUE(calls[i]->reply() == calls[i]->sent());
+  }
+  clients.clear();
+  EXPECT_TRUE(server_.AwaitConnections(0));
+}
+
+TEST_F(TransportTest, ConnectsAgainAndAgain) {
+  for (int i = 0; i < 10; ++i) {
+    TestClient client(server_.address());
+    EXPECT_TRUE(client.Echo(100).ok());
+  }
+  EXPECT_TRUE(server_.AwaitConnections(0));
+}
+
+TEST_F(TransportTest, SpreadsConnectionsOverPollers) {
+  TestServer server(TestOptions(), /*pollers=*/3);
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (int i = 0; i < 6; ++i) {
+    clients.push_back(std::make_unique<TestClient>(server.address()));
+  }
+  for (const auto& client : clients) {
+    EXPECT_TRUE(client->Echo(50000, With(TestMethod::kEchoWorker)).ok());
+  }
+}
+
+TEST_F(TransportTest, PassesOnTheStatusOfAHandler) {
+  TestClient client(server_.address());
+  TestCall call("too bad", With(TestMethod::kFail));
+  EXPECT_EQ(client.Run(call), absl::AbortedError("too bad"));
+  EXPECT_TRUE(call.responded());
+  TestCall unknown("", With(static_cast<TestMethod>(99)));
+  EXPECT_EQ(client.Run(unknown).code(), absl::StatusCode::kUnimplemented);
+  // The longest text that is sent whole, and one that is cut.
+  TestCall longest(TestBytes(kMaxStatusMessageBytes),
+                   With(TestMethod::kFail, 0));
+  EXPECT_EQ(client.Run(longest).message(), longest.sent());
+  TestCall longer(TestBytes(kMaxStatusMessageBytes + 1),
+                  With(TestMethod::kFail, 0));
+  EXPECT_EQ(client.Run(longer).message(),
+            longer.sent().substr(0, kMaxStatusMessageBytes));
+}
+
+TEST_F(TransportTest, NamesItsPeerAndItsDevice) {
+  TestClient client(server_.address());
+  EXPECT_EQ(client.connection().peer(), server_.address());
+  EXPECT_FALSE(client.connection().device_name().empty());
+  EXPECT_TRUE(client.connection().failure().ok());
+  EXPECT_FALSE(client.connection().draining());
+}
+
+}  // namespace
+}  // namespace verbena::transport

@@ -1,0 +1,44 @@
+// Echo by RPC: the layer that users see.
+
+#ifndef VERBENA_TOOLS_RPC_BENCH_RPC_LAYER_H_
+#define VERBENA_TOOLS_RPC_BENCH_RPC_LAYER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "rpc/channel.h"
+#include "tools/rpc_bench/echo.verbena.h"
+#include "tools/rpc_bench/workload.h"
+
+namespace verbena::bench {
+
+// Calls verbena.bench.Echo over one channel. One call outstanding is made by
+// the blocking stub, several by callbacks, each of which starts the next call.
+class RpcLayer final : public Layer {
+ public:
+  // Fails when there is no connection to `target` within `timeout`, with the
+  // reason that a call gets. `device` as in ChannelOptions.
+  static absl::StatusOr<std::unique_ptr<RpcLayer>> Connect(
+      const std::string& target, const std::string& device,
+      absl::Duration timeout);
+
+  absl::string_view name() const override { return "rpc"; }
+  Sample Run(const Case& measured, absl::Duration duration) override;
+
+  // The device that the channel uses.
+  const std::string& device() const { return device_; }
+
+ private:
+  explicit RpcLayer(std::shared_ptr<Channel> channel);
+
+  const std::shared_ptr<Channel> channel_;
+  const std::unique_ptr<Echo::Stub> stub_;
+  std::string device_;
+};
+
+}  // namespace verbena::bench
+
+#endif  // VERBENA_TOOLS_RPC_BENCH_RPC_LAYER_H_

@@ -1,0 +1,141 @@
+#include "tools/rpc_bench/server_process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "transport/base/status_macros.h"
+
+namespace verbena::bench {
+namespace {
+
+constexpr absl::string_view kPrefix = "listening on ";
+constexpr absl::string_view kInfix = " via ";
+constexpr absl::Duration kPatience = absl::Seconds(2);
+
+// Waits until `fd` can be read, or `deadline`. Returns whether it can.
+bool WaitReadable(int fd, absl::Time deadline) {
+  pollfd polled = {.fd = fd, .events = POLLIN, .revents = 0};
+  for (;;) {
+    const absl::Duration left = deadline - absl::Now();
+    // Rounded up, so that a wait that ends is really over; poll() takes an int.
+    const auto left_ms = absl::ToInt64Milliseconds(std::clamp(
+        left + absl::Milliseconds(1), absl::ZeroDuration(), absl::Hours(1)));
+    const int ready = poll(&polled, 1, static_cast<int>(left_ms));
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR) return false;
+    if (ready == 0 && left <= absl::Hours(1)) return false;
+  }
+}
+
+// In the child, after fork(): becomes the program, or exits with code 127.
+[[noreturn]] void Become(const std::vector<std::string>& command, int output,
+                         pid_t parent) {
+  // The parent may have died before the first line here took effect.
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(127);
+  dup2(output, STDOUT_FILENO);
+  std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
+  for (const std::string& argument : command) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
+  arguments.push_back(nullptr);
+  execv(arguments[0], arguments.data());
+  _exit(127);
+}
+
+}  // namespace
+
+std::string ListeningLine(absl::string_view address,
+                          absl::string_view devices) {
+  return absl::StrCat(kPrefix, address, kInfix, devices);
+}
+
+absl::StatusOr<std::string> AddressInListeningLine(absl::string_view line) {
+  absl::string_view rest = line;
+  const size_t infix = line.find(kInfix);
+  if (!absl::ConsumePrefix(&rest, kPrefix) ||
+      infix == absl::string_view::npos || infix <= kPrefix.size()) {
+    return absl::InternalError(
+        absl::StrCat("the server said \"", line, "\" instead of \"",
+                     ListeningLine("ADDRESS", "DEVICES"), "\""));
+  }
+  return std::string(line.substr(kPrefix.size(), infix - kPrefix.size()));
+}
+
+absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(
+    const std::vector<std::string>& command, absl::Duration timeout) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return absl::ErrnoToStatus(errno, "pipe2 for the server's output");
+  }
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child == 0) Become(command, ends[1], parent);
+  const int fork_errno = errno;
+  close(ends[1]);
+  if (child < 0) {
+    close(ends[0]);
+    return absl::ErrnoToStatus(fork_errno, "fork of the server");
+  }
+  std::unique_ptr<ServerProcess> process(new ServerProcess(child, ends[0]));
+  ASSIGN_OR_RETURN(const std::string line,
+                   process->ReadLine(absl::Now() + timeout));
+  ASSIGN_OR_RETURN(process->address_, AddressInListeningLine(line));
+  return process;
+}
+
+absl::StatusOr<std::string> ServerProcess::ReadLine(absl::Time deadline) const {
+  std::string line;
+  for (;;) {
+    if (!WaitReadable(output_, deadline)) {
+      return absl::DeadlineExceededError(
+          "the server process has not said in time that it listens");
+    }
+    char character = 0;
+    const ssize_t length = read(output_, &character, 1);
+    if (length < 0 && errno == EINTR) continue;
+    if (length <= 0) {
+      return absl::UnavailableError(
+          "the server process ended before it listened; its own message is "
+          "above");
+    }
+    if (character == '\n') return line;
+    line.push_back(character);
+  }
+}
+
+ServerProcess::~ServerProcess() {
+  kill(pid_, SIGTERM);
+  // A pid descriptor becomes readable when the process ends.
+  const int pid_fd = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+  if (pid_fd < 0 || !WaitReadable(pid_fd, absl::Now() + kPatience)) {
+    kill(pid_, SIGKILL);
+  }
+  if (pid_fd >= 0) close(pid_fd);
+  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  close(output_);
+}
+
+}  // namespace verbena::bench

@@ -1,0 +1,60 @@
+// The server that rpc_bench measures when it is given none: itself, once more.
+
+#ifndef VERBENA_TOOLS_RPC_BENCH_SERVER_PROCESS_H_
+#define VERBENA_TOOLS_RPC_BENCH_SERVER_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace verbena::bench {
+
+// The first line that a server prints, without its newline:
+// "listening on ADDRESS via DEVICES".
+std::string ListeningLine(absl::string_view address, absl::string_view devices);
+
+// The ADDRESS in such a line, or an error that quotes what is there instead.
+absl::StatusOr<std::string> AddressInListeningLine(absl::string_view line);
+
+// A child process that serves. The kernel kills it if this process dies; the
+// destructor asks it to stop (SIGTERM), and kills it if it has not in two
+// seconds.
+class ServerProcess {
+ public:
+  // Runs `command`, whose first element is the path of the program, and waits
+  // until it prints its listening line. Its standard error is ours. Fails when
+  // it exits first or takes longer than `timeout`.
+  //
+  // Call it from a thread that lives as long as the process should.
+  static absl::StatusOr<std::unique_ptr<ServerProcess>> Start(
+      const std::vector<std::string>& command, absl::Duration timeout);
+
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+  ~ServerProcess();
+
+  // Where it listens.
+  const std::string& address() const { return address_; }
+
+  pid_t pid() const { return pid_; }
+
+ private:
+  ServerProcess(pid_t pid, int output) : pid_(pid), output_(output) {}
+
+  // Reads its first line; see Start().
+  absl::StatusOr<std::string> ReadLine(absl::Time deadline) const;
+
+  const pid_t pid_;
+  const int output_;  // The end of a pipe from its standard output.
+  std::string address_;
+};
+
+}  // namespace verbena::bench
+
+#endif  // VERBENA_TOOLS_RPC_BENCH_SERVER_PROCESS_H_
