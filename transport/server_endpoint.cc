@@ -41,6 +41,7 @@ absl::StatusOr<std::unique_ptr<ServerEndpoint>> ServerEndpoint::Start(
     Poller& poller = endpoint->pollers_.front()->poller();
     PostFunction(poller, [&poller, raw = listener.get()] { poller.Add(raw); });
   }
+  endpoint->accepting_ = true;
   return endpoint;
 }
 
@@ -127,8 +128,10 @@ void ServerEndpoint::Shutdown(absl::Time deadline) {
   Poller& first = pollers_.front()->poller();
   CHECK(first.TryAcquireRole());
   first.PollOnce();  // What was posted after its thread ended.
-  for (const auto& [provider, listener] : listeners_) {
-    first.Remove(listener.get());
+  if (accepting_) {
+    for (const auto& [provider, listener] : listeners_) {
+      first.Remove(listener.get());
+    }
   }
   first.ReleaseRole();
   for (const auto& poller : pollers_) {

@@ -73,6 +73,7 @@ class ServerEndpoint {
   // Listeners are driven by the first poller.
   std::vector<std::pair<const Provider*, std::unique_ptr<Listener>>> listeners_;
   std::vector<Listening> listening_;
+  bool accepting_ = false;  // The listeners are in the first poller's hands.
   std::atomic<uint32_t> next_poller_{0};
 
   std::mutex shutdown_mutex_;

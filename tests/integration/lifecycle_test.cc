@@ -193,6 +193,7 @@ TEST_F(LifecycleTest, AKilledServerEndsOpenCallsAndMayComeBack) {
 }
 
 // The thread of the blocking call polls, and then sleeps, for both.
+// The thread of the blocking call polls, and then sleeps, for both.
 TEST_F(LifecycleTest, CallbacksComeWhileABlockingCallWaits) {
   ServerProcess process(Address(0));
   const auto stub = EndToEnd::NewStub(CreateChannel(process.target()));

@@ -116,6 +116,8 @@ absl::Status ClientConnection::OpenDevice(const Provider& provider,
   device_options.pool.first_region_bytes = kFirstArenaBytes;
   device_options.pool.max_bytes = options.max_arena_bytes;
   device_options.pool.max_regions = kMaxArenas;
+  device_options.pool.largest_bytes = std::max(
+      options.max_send_message_bytes, options.max_receive_message_bytes);
   ASSIGN_OR_RETURN(
       device_, PollerDevice::Create(provider, id.context(), device_options));
   poller_->Add(device_.get());

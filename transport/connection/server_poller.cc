@@ -154,6 +154,7 @@ absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
   options.pool.first_region_bytes = kFirstBulkRegionBytes;
   options.pool.max_bytes = options_.max_bulk_bytes;
   options.pool.max_regions = UINT16_MAX;
+  options.pool.largest_bytes = options_.max_receive_message_bytes;
   ASSIGN_OR_RETURN(std::unique_ptr<PollerDevice> device,
                    PollerDevice::Create(provider, context, options));
   PollerDevice* const raw = device.get();

@@ -36,6 +36,12 @@ absl::Status CheckOptions(const BufferPool::Options& options) {
         absl::StrCat("at most ", options.max_regions,
                      " regions: must be from 1 to ", kRegionsMax));
   }
+  const uint64_t promised = std::bit_ceil(options.largest_bytes);
+  if (promised > std::min(options.max_bytes, kRegionBytesMax)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "at most ", options.max_bytes, " bytes may be registered, too few for ",
+        "one buffer of ", options.largest_bytes));
+  }
   return absl::OkStatus();
 }
 
@@ -69,7 +75,14 @@ absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(
   RETURN_IF_ERROR(CheckOptions(options));
   std::unique_ptr<BufferPool> pool(new BufferPool(pd, options));
   const std::lock_guard lock(pool->mutex_);
-  RETURN_IF_ERROR(pool->AddRegion(options.first_region_bytes));
+  // Where there is no room for another region of that size, the first one has
+  // it.
+  const uint64_t promised = std::bit_ceil(options.largest_bytes);
+  const bool later = options.max_regions > 1 &&
+                     options.max_bytes - options.first_region_bytes >= promised;
+  RETURN_IF_ERROR(
+      pool->AddRegion(later ? options.first_region_bytes
+                            : std::max(options.first_region_bytes, promised)));
   return pool;
 }
 
@@ -129,9 +142,23 @@ absl::Status BufferPool::Grow(uint64_t bytes) {
     return largest >= needed ? absl::UnavailableError(message)
                              : absl::ResourceExhaustedError(message);
   }
+  return AddRegion(GrowthFor(needed, largest));
+}
+
+uint64_t BufferPool::GrowthFor(uint64_t needed, uint64_t largest) const {
+  const uint64_t room = options_.max_bytes - registered_bytes_;
+  const uint64_t regions_left = options_.max_regions - regions_.size();
+  uint64_t ahead = std::min(2 * largest, kRegionBytesMax);
+  if (regions_left * kGrowthBytesMax >= room) {
+    ahead = std::min(ahead, kGrowthBytesMax);
+  }
   const uint64_t wanted =
-      std::max(needed, std::min(2 * largest, kGrowthBytesMax));
-  return AddRegion(std::min(wanted, std::bit_floor(room)));
+      std::min(std::max(needed, ahead), std::bit_floor(room));
+  const uint64_t promised = std::bit_ceil(options_.largest_bytes);
+  if (largest >= promised || wanted >= promised) return wanted;
+  // What is left afterwards must have room for that one.
+  const bool possible = regions_left > 1 && room - wanted >= promised;
+  return possible ? wanted : promised;
 }
 
 absl::Status BufferPool::AddRegion(uint64_t bytes) {

@@ -73,10 +73,16 @@ class BufferPool {
     uint64_t first_region_bytes = 0;  // A power of two of at least 4096.
     uint64_t max_bytes = 0;           // Of all regions together.
     uint32_t max_regions = 0;
+    // A buffer of so many bytes is never refused for good: whatever else was
+    // allocated, there is, or can be, a region that holds it. Rounded up to a
+    // power of two it is at most max_bytes.
+    uint64_t largest_bytes = 0;
   };
 
   // Further regions are as large as what is asked for (rounded up to a power of
-  // two), and at least twice the largest one before, but for that at most this.
+  // two), and at least twice the largest one before. This is the most that they
+  // grow ahead of what is asked for, as long as the regions that are left then
+  // suffice to reach max_bytes.
   static constexpr uint64_t kGrowthBytesMax = uint64_t{16} << 20;
 
   static absl::StatusOr<std::unique_ptr<BufferPool>> Create(
@@ -117,6 +123,8 @@ class BufferPool {
   Buffer TakeFrom(size_t index, size_t bytes);
   // Adds a region that has room for `bytes`.
   absl::Status Grow(uint64_t bytes);
+  // How large a region to add for a block of `needed` bytes.
+  uint64_t GrowthFor(uint64_t needed, uint64_t largest) const;
   absl::Status AddRegion(uint64_t bytes);
 
   const ProtectionDomain& pd_;

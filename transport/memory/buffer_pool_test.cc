@@ -29,7 +29,8 @@ class BufferPoolTest : public testing::Test {
         BufferPool::Create(device_.pd(), {.access = IBV_ACCESS_LOCAL_WRITE,
                                           .first_region_bytes = first,
                                           .max_bytes = max_bytes,
-                                          .max_regions = max_regions});
+                                          .max_regions = max_regions,
+                                          .largest_bytes = 0});
     EXPECT_TRUE(pool.ok()) << pool.status();
     return *std::move(pool);
   }
@@ -38,7 +39,8 @@ class BufferPoolTest : public testing::Test {
                                uint32_t max_regions) {
     return BufferPool::Create(device_.pd(), {.first_region_bytes = first,
                                              .max_bytes = max_bytes,
-                                             .max_regions = max_regions})
+                                             .max_regions = max_regions,
+                                             .largest_bytes = 0})
         .status()
         .code();
   }
@@ -82,7 +84,7 @@ TEST_F(BufferPoolTest, NamesBuffersAsAPeerWould) {
 }
 
 TEST_F(BufferPoolTest, GrowsByDoubling) {
-  const auto pool = Pool(4 * kMega, 256 * kMega, 8);
+  const auto pool = Pool(4 * kMega, 256 * kMega, 100);
   std::vector<Buffer> buffers;
   for (const uint64_t bytes : {4, 8, 16, 16, 64, 16}) {
     buffers.push_back(*pool->Allocate(bytes * kMega));
@@ -100,6 +102,55 @@ TEST_F(BufferPoolTest, GrowsAheadOfSmallNeeds) {
   const Buffer one = *pool->Allocate(1);
   EXPECT_EQ(pool->region(1).bytes, 2 * kMega);
   EXPECT_EQ(one.region(), 1u);
+}
+
+TEST_F(BufferPoolTest, GoesOnDoublingWhenFewRegionsMustDo) {
+  const auto pool = Pool(kMega, 512 * kMega, 16);
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 512; ++i) {
+    absl::StatusOr<Buffer> buffer = pool->Allocate(kMega);
+    ASSERT_TRUE(buffer.ok()) << i << ": " << buffer.status();
+    buffers.push_back(*std::move(buffer));
+  }
+  EXPECT_EQ(pool->registered_bytes(), 512 * kMega);
+  EXPECT_EQ(AllocateError(*pool, 1), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(BufferPoolTest, KeepsRoomForTheLargestBuffer) {
+  for (const uint64_t max : {64u, 65u, 80u, 100u, 127u, 128u, 512u}) {
+    for (const uint32_t regions : {1u, 2u, 3u, 16u, 1000u}) {
+      auto pool =
+          BufferPool::Create(device_.pd(), {.access = 0,
+                                            .first_region_bytes = kMega,
+                                            .max_bytes = max * kMega,
+                                            .max_regions = regions,
+                                            .largest_bytes = 63 * kMega});
+      ASSERT_TRUE(pool.ok()) << pool.status();
+      std::vector<Buffer> buffers;
+      absl::StatusOr<Buffer> buffer = (*pool)->Allocate(kMega);
+      for (; buffer.ok(); buffer = (*pool)->Allocate(kMega)) {
+        buffers.push_back(*std::move(buffer));
+      }
+      EXPECT_EQ(buffer.status().code(), absl::StatusCode::kUnavailable);
+      // Never for good, whatever has been allocated.
+      EXPECT_EQ(AllocateError(**pool, 63 * kMega),
+                absl::StatusCode::kUnavailable)
+          << "of " << max << " MiB in " << regions;
+      buffers.clear();
+      EXPECT_TRUE((*pool)->Allocate(63 * kMega).ok());
+    }
+  }
+}
+
+TEST_F(BufferPoolTest, RefusesToPromiseMoreThanItMayRegister) {
+  EXPECT_EQ(BufferPool::Create(device_.pd(), {.access = 0,
+                                              .first_region_bytes = kMega,
+                                              .max_bytes = 64 * kMega,
+                                              .max_regions = 16,
+                                              .largest_bytes = 64 * kMega + 1})
+                .status()
+                .code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(BufferPoolTest, UsesOldRegionsBeforeItGrows) {

@@ -145,7 +145,14 @@ bool QueuePair::PrepareToSleep() {
 
 void QueuePair::LookAgain() {
   std::lock_guard<SpinLock> lock(lock_);
-  if (Connected()) Drain();
+  if (!Connected()) return;
+  Drain();
+  // What it found may give a reason to be rung for more: a READ, say, whose
+  // response waits for room in the ring.
+  if (asleep_ && port_.sleep() == kSleepForPackets &&
+      WantedSleep() == kSleepForAcks) {
+    Sleep();
+  }
 }
 
 LinkSleep QueuePair::WantedSleep() const {

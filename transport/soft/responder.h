@@ -55,9 +55,10 @@ class Responder {
   // It has refused a request for good, and said so: the queue pair must enter
   // ERR. With `event` to raise first, or -1.
   bool failed() const { return failed_; }
+  int event() const { return event_; }
+
   // Whether responses wait for room in the ring, which is worth a doorbell.
   bool wants_progress() const { return reads_count_ != 0 || nak_due_; }
-  int event() const { return event_; }
 
   // Ends a receive that is being filled, and then all receives of the queue
   // pair's own queue, with IBV_WC_WR_FLUSH_ERR.

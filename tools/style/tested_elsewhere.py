@@ -1,0 +1,66 @@
+"""Sources without a test of their own, by the test that runs them instead.
+
+A thin owner or one half of a protocol has nothing to say alone: what it is for
+shows only when both ends are there.
+"""
+
+_TRANSPORT = "tests/transport/transport_test.cc"
+_TRANSPORT_FAILURE = "tests/transport/transport_failure_test.cc"
+_END_TO_END = "tests/integration/lifecycle_test.cc"
+_SOFT_TRANSFER = "transport/soft/transfer_test.cc"
+_SOFT_ERRORS = "transport/soft/queue_pair_error_test.cc"
+
+TESTED_ELSEWHERE = {
+    # Two processes and a server that goes away, on any device.
+    "rpc/channel.cc": _END_TO_END,
+    "rpc/generated/stub_support.cc": _END_TO_END,
+    "rpc/internal/channel_background.cc": _END_TO_END,
+    "rpc/internal/channel_connecting.cc": _END_TO_END,
+    "rpc/internal/channel_impl.cc": _END_TO_END,
+    "rpc/internal/channel_polling.cc": _END_TO_END,
+    "rpc/internal/connector.cc": _END_TO_END,
+    "rpc/internal/server_impl.cc": _END_TO_END,
+    "rpc/server.cc": _END_TO_END,
+    # What a handler and a caller see of one call.
+    "rpc/internal/handler_call.cc": "tests/integration/status_test.cc",
+    "rpc/internal/handler_call_pool.cc": "tests/integration/status_test.cc",
+    "rpc/internal/unary_call.cc": "tests/integration/status_test.cc",
+    "rpc/server_context.cc": "tests/integration/status_test.cc",
+    # Both ends of a connection.
+    "transport/connection/client_session.cc": _TRANSPORT,
+    "transport/connection/client_session_datapath.cc": _TRANSPORT,
+    "transport/connection/connection.cc": _TRANSPORT,
+    "transport/connection/connection_datapath.cc": _TRANSPORT,
+    "transport/connection/poller_device.cc": _TRANSPORT,
+    "transport/connection/poller_device_datapath.cc": _TRANSPORT,
+    "transport/connection/server_poller.cc": _TRANSPORT,
+    "transport/connection/server_session.cc": _TRANSPORT,
+    "transport/connection/server_session_datapath.cc": _TRANSPORT,
+    "transport/device.cc": _TRANSPORT,
+    "transport/server_endpoint.cc": _TRANSPORT,
+    "transport/connection/client_connection.cc": _TRANSPORT_FAILURE,
+    "transport/connection/cm_watcher.cc": _TRANSPORT_FAILURE,
+    "transport/connection/listener.cc": _TRANSPORT_FAILURE,
+    # A software queue pair is tested as one device, through its verbs.
+    "transport/soft/context.cc": _SOFT_TRANSFER,
+    "transport/soft/loopback_link.cc": _SOFT_TRANSFER,
+    "transport/soft/queue_pair.cc": _SOFT_ERRORS,
+    "transport/soft/queue_pair_attributes.cc": _SOFT_ERRORS,
+    "transport/soft/queue_pair_datapath.cc": _SOFT_TRANSFER,
+    "transport/soft/requester.cc": _SOFT_TRANSFER,
+    "transport/soft/requester_datapath.cc": _SOFT_TRANSFER,
+    "transport/soft/responder.cc": _SOFT_ERRORS,
+    "transport/soft/responder_datapath.cc": _SOFT_TRANSFER,
+    "transport/soft/scatter_gather_datapath.cc": _SOFT_TRANSFER,
+    "transport/soft/soft_device.cc": _SOFT_TRANSFER,
+    "transport/soft/verbs_table.cc": _SOFT_TRANSFER,
+    "transport/soft/event_queue.cc": "transport/soft/completion_queue_test.cc",
+    "transport/soft/link_port.cc": "transport/soft/link_test.cc",
+    "transport/soft/link_port_datapath.cc": "transport/soft/link_test.cc",
+    "transport/soft/soft_provider.cc": "transport/soft/cm_ops_test.cc",
+    "transport/soft/cm_queue_pair.cc": "transport/soft/cm_ops_test.cc",
+    "transport/soft/connection_manager_connect.cc":
+        "transport/soft/connection_manager_test.cc",
+    "transport/soft/connection_manager_listen.cc":
+        "transport/soft/connection_manager_test.cc",
+}
