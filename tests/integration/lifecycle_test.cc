@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -269,7 +270,7 @@ TEST_F(LifecycleTest, ABusyServerRefusesWhatItsQueueDoesNotHold) {
   for (int i = 0; i < 2; ++i) {
     stub->async()->Block(&contexts[i], &request, &replies[i],
                          [&](absl::Status status) {
-                           ends.push_back(status);  // By one thread.
+                           ends.push_back(std::move(status));  // By one thread.
                            first.Done();
                            both.Done();
                          });
@@ -296,8 +297,9 @@ TEST_F(LifecycleTest, DroppingTheChannelCancelsItsOpenCalls) {
   absl::Status status;
   {
     auto stub = EndToEnd::NewStub(std::move(channel));
-    stub->async()->Block(&context, &request, &reply,
-                         [&status](absl::Status ended) { status = ended; });
+    stub->async()->Block(
+        &context, &request, &reply,
+        [&status](absl::Status ended) { status = std::move(ended); });
     service().AwaitBlocked("key");
   }
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -176,7 +177,7 @@ TEST_F(StatusTest, TheDeadlineEndsAnAsynchronousCallToo) {
   absl::Status status;
   Countdown countdown(1);
   stub_->async()->Block(&context, &request, &reply, [&](absl::Status ended) {
-    status = ended;
+    status = std::move(ended);
     countdown.Done();
   });
   countdown.Wait();
@@ -228,7 +229,7 @@ TEST_F(StatusTest, AnAsynchronousCallIsCancelled) {
   absl::Status status;
   Countdown countdown(1);
   stub_->async()->Block(&context, &request, &reply, [&](absl::Status ended) {
-    status = ended;
+    status = std::move(ended);
     countdown.Done();
   });
   AwaitBlocked(key);
@@ -385,7 +386,7 @@ TEST_F(StatusTest, OptionsThatMakeNoSenseAreTheCallersFault) {
   absl::Status status;
   Countdown countdown(1);
   stub_->async()->Echo(&context, &request, &reply, [&](absl::Status ended) {
-    status = ended;
+    status = std::move(ended);
     countdown.Done();
   });
   countdown.Wait();

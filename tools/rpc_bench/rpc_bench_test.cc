@@ -14,15 +14,13 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
-#include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
 #include "tests/testing/child_process.h"
+#include "tools/rpc_bench/json_report.pb.h"
 
 namespace verbena::bench {
 namespace {
-
-using google::protobuf::Struct;
 
 using testing::HasSubstr;
 using testing::Not;
@@ -38,23 +36,10 @@ Ran RunBench(std::vector<std::string> arguments) {
   return testing_support::RunToEnd(arguments);
 }
 
-// The result at `index` of a run with --json.
-const Struct& ResultAt(const Struct& report, int index) {
-  return report.fields()
-      .at("results")
-      .list_value()
-      .values(index)
-      .struct_value();
-}
-
-double NumberIn(const Struct& result, const std::string& field) {
-  EXPECT_TRUE(result.fields().contains(field)) << field;
-  return result.fields().at(field).number_value();
-}
-
-// Parses all of `output`, so that nothing but one object may be there.
-Struct ParseReport(const std::string& output) {
-  Struct report;
+// Parses all of `output`, so that nothing but one object may be there, without
+// fields that are not in the schema.
+JsonReport ParseReport(const std::string& output) {
+  JsonReport report;
   const auto status =
       google::protobuf::util::JsonStringToMessage(output, &report);
   EXPECT_TRUE(status.ok()) << status.ToString() << "\n" << output;
@@ -91,20 +76,25 @@ TEST(RpcBenchTest, JsonIsOneObjectWithEveryField) {
   const Ran ran = RunBench(
       {"--size=64,4KiB", "--outstanding=1,8", "--duration=20ms", "--json"});
   ASSERT_EQ(ran.exit_code, 0) << ran.errors;
-  const Struct report = ParseReport(ran.output);
-  EXPECT_NE(report.fields().at("device").string_value(), "");
-  ASSERT_EQ(report.fields().at("results").list_value().values_size(), 4);
+  const JsonReport report = ParseReport(ran.output);
+  EXPECT_NE(report.device(), "");
+  ASSERT_EQ(report.results_size(), 4);
   for (int i = 0; i < 4; ++i) {
-    const Struct& result = ResultAt(report, i);
-    EXPECT_EQ(result.fields().at("layer").string_value(), "rpc");
-    EXPECT_EQ(NumberIn(result, "size_bytes"), i < 2 ? 64 : 4096);
-    EXPECT_EQ(NumberIn(result, "outstanding"), i % 2 == 0 ? 1 : 8);
-    EXPECT_GT(NumberIn(result, "p50_us"), 0);
-    EXPECT_GE(NumberIn(result, "p99_us"), NumberIn(result, "p50_us"));
-    EXPECT_GE(NumberIn(result, "p999_us"), NumberIn(result, "p99_us"));
-    EXPECT_GT(NumberIn(result, "calls_per_s"), 0);
-    EXPECT_GT(NumberIn(result, "bytes_per_s"), 0);
-    EXPECT_EQ(NumberIn(result, "errors"), 0);
+    const JsonReport::Result& result = report.results(i);
+    EXPECT_EQ(result.layer(), "rpc");
+    EXPECT_EQ(result.size_bytes(), i < 2 ? 64u : 4096u);
+    EXPECT_EQ(result.outstanding(), i % 2 == 0 ? 1u : 8u);
+    EXPECT_GT(result.p50_us(), 0);
+    EXPECT_GE(result.p99_us(), result.p50_us());
+    EXPECT_GE(result.p999_us(), result.p99_us());
+    EXPECT_GT(result.calls_per_s(), 0);
+    EXPECT_GT(result.bytes_per_s(), 0);
+    EXPECT_EQ(result.errors(), 0u);
+  }
+  for (const char* field :
+       {"device", "layer", "size_bytes", "outstanding", "p50_us", "p99_us",
+        "p999_us", "calls_per_s", "bytes_per_s", "errors"}) {
+    EXPECT_THAT(ran.output, HasSubstr("\"" + std::string(field) + "\": "));
   }
 }
 
@@ -142,7 +132,7 @@ TEST(RpcBenchTest, AServerThatDiesShowsAsErrors) {
   if (bench.output().empty()) {
     EXPECT_THAT(bench.errors(), HasSubstr("UNAVAILABLE"));
   } else {
-    EXPECT_GT(NumberIn(ResultAt(ParseReport(bench.output()), 1), "errors"), 0);
+    EXPECT_GT(ParseReport(bench.output()).results(1).errors(), 0u);
   }
 }
 

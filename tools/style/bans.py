@@ -14,7 +14,7 @@ def in_libraries(source):
     """Code that others link: it talks through its results, not a terminal."""
     return (source.is_cpp() and not source.is_test()
             and source.under("transport", "rpc", "proto")
-            and source.name != "main.cc")
+            and not source.is_program())
 
 
 def outside_main_programs(source):

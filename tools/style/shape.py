@@ -3,6 +3,7 @@
 import re
 
 from source_tree import Problem, functions
+from tested_elsewhere import TESTED_ELSEWHERE
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
@@ -82,31 +83,38 @@ def check_header_guards(tree):
                           guard)
 
 
-def check_tests_beside(tree):
-    """Every .cc has a test beside it, or an explained exception."""
+def check_tests_beside(tree, elsewhere=None):
+    """Every .cc has a test beside it, or is named with the one that runs it."""
+    if elsewhere is None:
+        elsewhere = TESTED_ELSEWHERE
     for source in tree:
         if not _needs_test(source):
             continue
         stem = re.sub(r"(_datapath)?\.cc$", "", source.path)
-        tested = any(tree.get(path) for path in (
-            stem + "_test.cc", source.path[:-len(".cc")] + "_test.cc"))
-        if not tested and source.path not in WITHOUT_TEST:
+        beside = [path for path in (stem + "_test.cc",
+                                    source.path[:-len(".cc")] + "_test.cc")
+                  if tree.get(path)]
+        test = elsewhere.get(source.path)
+        if not beside and (test is None or tree.get(test) is None):
             yield Problem(source.path, 1,
-                          "no %s_test.cc beside it: write one, or say in "
-                          "WITHOUT_TEST (tools/style/shape.py) what tests it" %
-                          stem.rpartition("/")[2])
-        if tested and source.path in WITHOUT_TEST:
-            yield Problem(source.path, 1, "it has a test by now: remove it "
-                          "from WITHOUT_TEST (tools/style/shape.py)")
-    for path in WITHOUT_TEST:
-        if tree.get("WORKSPACE") and not tree.get(path):
-            yield Problem(path, 1, "it is gone: remove it from WITHOUT_TEST "
-                          "(tools/style/shape.py)")
+                          "no %s_test.cc beside it: write one, or name the "
+                          "test that runs it in %s" %
+                          (stem.rpartition("/")[2], _ELSEWHERE_FILE))
+        if beside and test is not None:
+            yield Problem(source.path, 1, "it has a test beside it by now: "
+                          "remove it from " + _ELSEWHERE_FILE)
+    if tree.get(_ELSEWHERE_FILE):
+        for path in sorted(set(elsewhere) - set(tree.files)):
+            yield Problem(path, 1, "it is gone: remove it from " +
+                          _ELSEWHERE_FILE)
+
+
+_ELSEWHERE_FILE = "tools/style/tested_elsewhere.py"
 
 
 def _needs_test(source):
     return (source.path.endswith(".cc") and not source.is_test()
-            and source.name != "main.cc" and "testdata" not in source.path
+            and not source.is_program() and "testdata" not in source.path
             and source.under("transport", "rpc", "proto", "tools"))
 
 

@@ -6,8 +6,9 @@ import re
 import subprocess
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
-_TEST_FILE = re.compile(r"(_test|_fixture|_conformance)\.(h|cc)$"
-                        r"|(^|/)(fake|test|testing)_\w+\.(h|cc)$|_testing\.h$")
+# A test, or what only tests use: fake_registrar.h, cm_test_end.cc.
+_TEST_FILE = re.compile(r"(_test|_fixture)\.(h|cc)$"
+                        r"|(^|/)(fake|(\w+_)?test)_\w+\.(h|cc)$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +42,9 @@ class SourceFile:
         """Whether it exists for tests only."""
         return (self.path.startswith("tests/")
                 or _TEST_FILE.search(self.path) is not None)
+
+    def is_program(self):
+        return any(line.startswith("int main(") for line in self.code)
 
     def under(self, *folders):
         return any(self.path.startswith(folder + "/") for folder in folders)

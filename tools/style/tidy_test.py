@@ -87,6 +87,7 @@ class Bans(StyleCase):
         self.refuses('printf("x");', "standard output")
         self.refuses("std::cout << 1;", "standard output")
         self.accepts('std::printf("x");', "tools/rpc_bench/report.cc")
+        self.accepts("int main() {\nstd::puts(text);\n}")
         self.accepts("std::fprintf(stderr, message);")
         self.accepts("printer.printf(x); snprintf(buffer);")
 
@@ -209,7 +210,18 @@ class Shapes(StyleCase):
         self.assert_accepts(check, "rpc/a.cc", "", {"rpc/a_test.cc": ""})
         self.assert_accepts(check, "rpc/a_datapath.cc", "",
                             {"rpc/a_test.cc": ""})
-        self.assert_accepts(check, "tools/a/main.cc", "")
+        self.assert_accepts(check, "tools/a/tool.cc", "int main() {}\n")
+
+    def test_a_source_may_name_the_test_that_runs_it(self):
+        elsewhere = {"rpc/a.cc": "tests/b_test.cc"}
+        def check(tree):
+            return shape.check_tests_beside(tree, elsewhere)
+        self.assert_accepts(check, "rpc/a.cc", "", {"tests/b_test.cc": ""})
+        self.assert_finds(check, "rpc/a.cc", "", "no a_test.cc beside it")
+        self.assert_finds(check, "rpc/a.cc", "", "by now: remove it",
+                          {"rpc/a_test.cc": ""})
+        self.assert_finds(check, "tools/style/tested_elsewhere.py", "",
+                          "it is gone")
 
     def test_build_files_do_not_glob(self):
         self.assert_finds(shape.check_build_files, "rpc/BUILD.bazel",

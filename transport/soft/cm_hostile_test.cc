@@ -159,8 +159,8 @@ TEST_F(CmHostileTest, ARequestThatMakesNoSenseIsNotTaken) {
 }
 
 TEST_F(CmHostileTest, ManyWhoSaySilentDoNotKeepOthersOut) {
-  std::vector<base::UniqueFd> intruders;
-  for (int i = 0; i < 200; ++i) intruders.push_back(Intrude(address_));
+  std::vector<base::UniqueFd> intruders(200);
+  for (base::UniqueFd& intruder : intruders) intruder = Intrude(address_);
   ExpectStillServing();
   // The first ones have had to make room, long before their time was over.
   EXPECT_TRUE(IsClosed(intruders.front()));

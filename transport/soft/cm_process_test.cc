@@ -30,8 +30,8 @@ base::SocketAddress Address(absl::string_view text) {
 }
 
 // Tells the parent process something.
-void Say(absl::string_view text) {
-  std::printf("%s\n", std::string(text).c_str());
+void Say(const std::string& text) {
+  std::printf("%s\n", text.c_str());
   std::fflush(stdout);
 }
 

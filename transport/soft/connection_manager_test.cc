@@ -415,9 +415,9 @@ TEST_F(ConnectionManagerTest, MigratesAnIdWithItsEvents) {
 }
 
 TEST(ConnectionManagerThreadsTest, ServesManyThreadsAtOnce) {
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([] {
+  std::vector<std::thread> threads(4);
+  for (std::thread& thread : threads) {
+    thread = std::thread([] {
       CmTestEnd server;
       const base::SocketAddress address = server.Listen("127.0.0.1:0");
       for (int j = 0; j < 20; ++j) {

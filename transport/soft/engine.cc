@@ -75,13 +75,15 @@ void Engine::Watch(int fd, std::function<void()> on_readable) {
 void Engine::Unwatch(int fd) {
   std::unique_lock<std::mutex> lock(mutex_);
   auto found = keys_by_fd_.find(fd);
-  if (found == keys_by_fd_.end()) return;
-  const uint64_t key = found->second;
-  keys_by_fd_.erase(found);
-  descriptors_.erase(key);
-  // A descriptor that its owner has closed has left the epoll set by itself.
-  epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
-  WaitUntilNotRunning(lock, key);
+  if (found != keys_by_fd_.end()) {
+    descriptors_.erase(found->second);
+    keys_by_fd_.erase(found);
+    // A descriptor that its owner has closed has left the epoll set by itself.
+    epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+  }
+  // Also when a callback has unwatched itself: it may run on.
+  if (std::this_thread::get_id() == thread_id_) return;
+  callback_done_.wait(lock, [&] { return running_fd_ != fd; });
 }
 
 void Engine::Post(std::function<void()> task) {
@@ -120,7 +122,7 @@ void Engine::AddMember(EngineMember* member) {
     StartLocked();
     members_[next_key_++] = Member{member, TimePoint::min()};
   }
-  Kick();
+  Wake();
 }
 
 void Engine::RemoveMember(EngineMember* member) {
@@ -147,6 +149,7 @@ void Engine::RunCallback(std::unique_lock<std::mutex>& lock, uint64_t key,
   call();
   lock.lock();
   running_key_ = 0;
+  running_fd_ = -1;
   callback_done_.notify_all();
 }
 
@@ -176,6 +179,7 @@ void Engine::RunDescriptor(uint64_t key) {
   auto found = descriptors_.find(key);
   if (found == descriptors_.end()) return;  // Unwatched since epoll_wait.
   std::shared_ptr<std::function<void()>> call = found->second.on_readable;
+  running_fd_ = found->second.fd;
   RunCallback(lock, key, *call);
 }
 

@@ -59,9 +59,9 @@ class Engine {
   // REQUIRES: `fd` is not watched.
   void Watch(int fd, std::function<void()> on_readable);
 
-  // After it returns the callback of `fd` is not running and never will again,
-  // except that a callback may unwatch itself and run on to its end. Does
-  // nothing when `fd` is not watched.
+  // After it returns the callback of `fd` is not running and never will again. A
+  // callback may unwatch itself and run on to its end; whoever unwatches it then
+  // waits for that end. Otherwise does nothing when `fd` is not watched.
   void Unwatch(int fd);
 
   // Runs `task` once on the engine's thread, soon. Tasks run in order.
@@ -119,6 +119,7 @@ class Engine {
   bool stopping_ = false;
   uint64_t next_key_ = 1;     // Names registrations, timers and members.
   uint64_t running_key_ = 0;  // Of the callback that runs now; 0 for none.
+  int running_fd_ = -1;       // Likewise, of a descriptor's callback.
   struct Descriptor {
     int fd;
     std::shared_ptr<std::function<void()>> on_readable;

@@ -121,8 +121,7 @@ TEST(EngineTest, TimersRunNoSoonerThanAsked) {
 TEST(EngineTest, ACancelledTimerNeverRuns) {
   Engine engine;
   std::atomic<bool> ran{false};
-  engine.CancelTimer(
-      engine.StartTimer(milliseconds(2), [&] { ran = true; }));
+  engine.CancelTimer(engine.StartTimer(milliseconds(2), [&] { ran = true; }));
   std::promise<void> later;
   engine.StartTimer(milliseconds(10), [&] { later.set_value(); });
   later.get_future().wait();

@@ -216,13 +216,13 @@ TEST_F(HostilePeerTest, RandomContentsNeverDoMoreThanFail) {
     ASSERT_EQ(victim.Receive(1, 0, 4096), 0);
     ASSERT_EQ(victim.Send(1, 0, 64), 0);
     ASSERT_EQ(victim.Read(1, 0, 64, 0, 0), 0);
-    auto* ring =
-        reinterpret_cast<std::atomic<uint64_t>*>(memory.ring(LinkSide::kSecond));
+    auto* ring = reinterpret_cast<std::atomic<uint64_t>*>(
+        memory.ring(LinkSide::kSecond));
     for (int i = 0; i < 64; ++i) {
       // Small numbers are likelier to be taken seriously.
-      const uint64_t word =
-          (uint64_t{random() % 4} << 32) | (random() % 0x4010 << 16) |
-          (random() % 16 << 8) | random() % 7;
+      const uint64_t word = (uint64_t{random() % 4} << 32) |
+                            (random() % 0x4010 << 16) | (random() % 16 << 8) |
+                            random() % 7;
       ring[i % 8 == 0 ? i * 8 : i].store(word, std::memory_order_relaxed);
       if (i % 8 == 0) victim.RunProtocol();
     }

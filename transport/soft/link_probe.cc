@@ -138,13 +138,15 @@ int Child(TestProcessLink& link) {
   TestEnd end(Options());
   link.Connect(end);
   PostReceives(end);
-  return Echo(end);
+  const int result = Echo(end);
+  link.Disconnect();
+  return result;
 }
 
 void Run() {
-  TestProcessLink link = TestProcessLink::Start("echo");
   Pin(0);
   TestEnd end(Options());
+  TestProcessLink link = TestProcessLink::Start("echo");
   std::memset(end.memory, 1, end.options.memory_bytes);
   const TestGreeting peer = link.Connect(end);
   PostReceives(end);

@@ -22,6 +22,7 @@ TestEndOptions Options() {
   options.receive_depth = 64;
   options.completions = 1024;
   options.with_channel = true;
+  options.timeout = 20;  // Four seconds: the child may be slow to get ready.
   return options;
 }
 
@@ -50,9 +51,7 @@ ibv_wc SleepUntilCompletion(TestEnd& end) {
 }
 
 // Echoes messages until an empty one; polls, or sleeps on the channel.
-int Echo(TestProcessLink& link, bool sleep) {
-  TestEnd end(Options());
-  link.Connect(end);
+int EchoUntilEmpty(TestEnd& end, bool sleep) {
   PostReceives(end);
   for (;;) {
     const ibv_wc completion = sleep ? SleepUntilCompletion(end) : end.Wait();
@@ -62,6 +61,14 @@ int Echo(TestProcessLink& link, bool sleep) {
     end.Receive(completion.wr_id, 0, 4096);
     end.Send(1, 0, completion.byte_len);
   }
+}
+
+int Echo(TestProcessLink& link, bool sleep) {
+  TestEnd end(Options());
+  link.Connect(end);
+  const int result = EchoUntilEmpty(end, sleep);
+  link.Disconnect();
+  return result;
 }
 
 // Sits there without ever polling: the engine does everything.
@@ -74,8 +81,8 @@ int Sit(TestProcessLink& link) {
 }
 
 TEST(ProcessLinkTest, MessagesGoBackAndForth) {
-  TestProcessLink link = TestProcessLink::Start("polling echo");
   TestEnd end(Options());
+  TestProcessLink link = TestProcessLink::Start("polling echo");
   link.Connect(end);
   PostReceives(end);
   for (int i = 0; i < 100; ++i) {
@@ -98,8 +105,8 @@ TEST(ProcessLinkTest, MessagesGoBackAndForth) {
 }
 
 TEST(ProcessLinkTest, ASleepingPeerIsWokenForEveryMessage) {
-  TestProcessLink link = TestProcessLink::Start("sleeping echo");
   TestEnd end(Options());
+  TestProcessLink link = TestProcessLink::Start("sleeping echo");
   link.Connect(end);
   PostReceives(end);
   for (int i = 0; i < 300; ++i) {
@@ -119,8 +126,8 @@ TEST(ProcessLinkTest, ASleepingPeerIsWokenForEveryMessage) {
 }
 
 TEST(ProcessLinkTest, OneSidedOperationsNeedNobodyToPollAtTheOtherEnd) {
-  TestProcessLink link = TestProcessLink::Start("sit");
   TestEnd end(Options());
+  TestProcessLink link = TestProcessLink::Start("sit");
   const TestGreeting peer = link.Connect(end);
   ASSERT_EQ(end.Read(1, 0, kBulk, peer.address, peer.rkey), 0);
   ASSERT_EQ(end.Wait().status, IBV_WC_SUCCESS);
@@ -136,8 +143,8 @@ TEST(ProcessLinkTest, OneSidedOperationsNeedNobodyToPollAtTheOtherEnd) {
 }
 
 TEST(ProcessLinkTest, AKilledPeerIsNoticedAtOnce) {
-  TestProcessLink link = TestProcessLink::Start("sit");
   TestEnd end(Options());
+  TestProcessLink link = TestProcessLink::Start("sit");
   link.Connect(end);
   ASSERT_EQ(end.Receive(1, 0, 8), 0);
   ASSERT_EQ(end.Send(2, 0, 8), 0);  // The child has no receive posted.
@@ -155,8 +162,8 @@ TEST(ProcessLinkTest, AKilledPeerIsNoticedAtOnce) {
 }
 
 TEST(ProcessLinkTest, AKilledPeerWakesASleeper) {
-  TestProcessLink link = TestProcessLink::Start("sit");
   TestEnd end(Options());
+  TestProcessLink link = TestProcessLink::Start("sit");
   link.Connect(end);
   ASSERT_EQ(end.Receive(1, 0, 8), 0);
   ASSERT_EQ(ibv_req_notify_cq(end.cq, 0), 0);
@@ -174,8 +181,8 @@ int SendAndDie(TestProcessLink& link) {
 }
 
 TEST(ProcessLinkTest, TheLastWordsOfAPeerAreDelivered) {
-  TestProcessLink link = TestProcessLink::Start("send and die");
   TestEnd end(Options());
+  TestProcessLink link = TestProcessLink::Start("send and die");
   ASSERT_EQ(end.ToInit(), 0);
   ASSERT_EQ(end.Receive(1, 0, 64), 0);
   link.Connect(end);

@@ -9,7 +9,8 @@
 namespace verbena::soft {
 namespace {
 
-// The asynchronous event that waits at `end`, acknowledged; -1 if there is none.
+// The asynchronous event that waits at `end`, acknowledged; -1 if there is
+// none.
 int NextAsyncEvent(TestEnd& end);
 
 class QueuePairErrorTest : public testing::Test {
@@ -95,7 +96,8 @@ TEST_F(QueuePairErrorTest, ARefusalTellsTheResponderByAnEvent) {
   EXPECT_EQ(NextAsyncEvent(b), IBV_EVENT_QP_ACCESS_ERR);
 }
 
-TEST_F(QueuePairErrorTest, RequestsBeforeTheRefusedOneSucceedAndLaterOnesFlush) {
+TEST_F(QueuePairErrorTest,
+       RequestsBeforeTheRefusedOneSucceedAndLaterOnesFlush) {
   ASSERT_EQ(a.Write(1, 0, 8, b.Address(0), b.mr->rkey), 0);
   ASSERT_EQ(a.Write(2, 0, 8, b.Address(0), b.mr->rkey + 1), 0);
   ASSERT_EQ(a.Write(3, 0, 8, b.Address(0), b.mr->rkey, 0), 0);
@@ -188,9 +190,8 @@ TEST(QueuePairAccessTest, TheQueuePairsOwnRightsCountToo) {
   TestEnd a;
   TestEnd b(closed);
   ConnectByHand(a, b);
-  ibv_mr* region =
-      b.verbs.reg_mr(b.pd, b.memory, 4096,
-                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  ibv_mr* region = b.verbs.reg_mr(
+      b.pd, b.memory, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   ASSERT_EQ(a.Write(1, 0, 8, b.Address(0), region->rkey), 0);
   EXPECT_EQ(a.Wait(&b).status, IBV_WC_REM_ACCESS_ERR);
   EXPECT_EQ(b.verbs.dereg_mr(region), 0);

@@ -62,8 +62,8 @@ TEST(QueuePairStateTest, NoStepIsSkippedOrTakenBack) {
 }
 
 TEST(QueuePairStateTest, ErrorAndResetAreReachedFromEverywhereWithNothingElse) {
-  for (ibv_qp_state from : {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR,
-                            IBV_QPS_RTS, IBV_QPS_ERR}) {
+  for (ibv_qp_state from :
+       {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_ERR}) {
     for (ibv_qp_state to : {IBV_QPS_RESET, IBV_QPS_ERR}) {
       EXPECT_TRUE(IsLegalTransition(from, to, IBV_QP_STATE));
       EXPECT_FALSE(IsLegalTransition(from, to, IBV_QP_STATE | IBV_QP_PORT));

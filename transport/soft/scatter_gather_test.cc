@@ -45,8 +45,8 @@ TEST_F(ScatterGatherTest, AnyPartOfTheListIsGathered) {
 
 TEST_F(ScatterGatherTest, AnyPartOfTheListIsScattered) {
   const std::string text = "12345";
-  EXPECT_TRUE(List().Scatter(
-      2, 5, reinterpret_cast<const std::byte*>(text.data())));
+  EXPECT_TRUE(
+      List().Scatter(2, 5, reinterpret_cast<const std::byte*>(text.data())));
   EXPECT_EQ(memory.substr(0, 4), "ab1d");
   EXPECT_EQ(memory.substr(20, 4), "2345");
 }

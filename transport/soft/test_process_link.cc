@@ -101,12 +101,16 @@ TestProcessLink::TestProcessLink(TestProcessLink&& other) noexcept
 }
 
 TestProcessLink::~TestProcessLink() {
-  if (end_ != nullptr) {
-    SoftDevice::Get().engine().Unwatch(socket_fd_);
-    QueuePair::From(end_->qp)->DetachLink();
-  }
+  Disconnect();
   if (socket_fd_ >= 0) close(socket_fd_);
   if (child_ != 0) Kill();
+}
+
+void TestProcessLink::Disconnect() {
+  if (end_ == nullptr) return;
+  SoftDevice::Get().engine().Unwatch(socket_fd_);
+  QueuePair::From(end_->qp)->DetachLink();
+  end_ = nullptr;
 }
 
 TestGreeting TestProcessLink::Connect(TestEnd& end) {

@@ -38,12 +38,14 @@ class TestProcessLink {
 
   TestProcessLink(TestProcessLink&& other) noexcept;
   TestProcessLink& operator=(TestProcessLink&&) = delete;
-  // Detaches. The parent kills a child that still runs.
+  // The parent kills a child that still runs.
   ~TestProcessLink();
 
   // Exchanges greetings, attaches `end` to the link and takes it to RTS.
-  // Answers its doorbells from then on. `end` outlives this object.
+  // Answers its doorbells from then on, until Disconnect(), which the
+  // destructor calls too. `end` outlives that.
   TestGreeting Connect(TestEnd& end);
+  void Disconnect();
 
   // In the parent.
   void Kill();     // SIGKILL, and waits for the end.

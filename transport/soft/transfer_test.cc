@@ -81,9 +81,9 @@ TEST_F(TransferTest, BothDirectionsAtOnce) {
 }
 
 TEST_F(TransferTest, MessagesOfEverySizeKeepTheirBytesAndTheirOrder) {
-  const std::vector<size_t> sizes = {0,     1,     31,    32,    33,   63,
-                                     64,    65,    479,   480,   481,  512,
-                                     4095,  4096,  4097,  16383, 16384, 16385,
+  const std::vector<size_t> sizes = {0,     1,     31,     32,     33,    63,
+                                     64,    65,    479,    480,    481,   512,
+                                     4095,  4096,  4097,   16383,  16384, 16385,
                                      32768, 65536, 262143, 262144, 262145};
   for (size_t size : sizes) {
     const std::string text = Pattern(size, static_cast<uint32_t>(size));

@@ -174,7 +174,8 @@ TEST(CreateQueuePairTest, ObjectsOfAnotherContextAreRefused) {
 TEST(CreateCompletionQueueTest, TheCapacityHasLimits) {
   TestEnd end;
   const auto create = [&](int cqe, int vector) {
-    ibv_cq* cq = end.verbs.create_cq(end.context, cqe, nullptr, nullptr, vector);
+    ibv_cq* cq =
+        end.verbs.create_cq(end.context, cqe, nullptr, nullptr, vector);
     if (cq == nullptr) return false;
     EXPECT_GE(cq->cqe, cqe);
     EXPECT_EQ(end.verbs.destroy_cq(cq), 0);

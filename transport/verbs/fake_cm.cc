@@ -164,15 +164,15 @@ void FakeChannel::Push(const rdma_cm_event& event) {
 }
 
 const Provider& FakeProvider() {
-  static const Provider provider = {
+  static const Provider kProvider = {
       .name = "fake", .verbs = {}, .cm = FakeOps()};
-  return provider;
+  return kProvider;
 }
 
 const Provider& AbsentProvider() {
-  static const Provider provider = {
+  static const Provider kProvider = {
       .name = "absent", .verbs = {}, .cm = AbsentOps()};
-  return provider;
+  return kProvider;
 }
 
 }  // namespace verbena::transport

@@ -1,0 +1,342 @@
+#include "tests/transport/raw_peer.h"
+
+#include <array>
+#include <cstddef>
+#include <thread>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "transport/base/check.h"
+#include "transport/base/socket_address.h"
+#include "transport/base/status_macros.h"
+#include "transport/verbs/error.h"
+#include "transport/verbs/work_completion.h"
+
+namespace verbena::transport {
+namespace {
+
+using testing_support::kTestTimeout;
+using testing_support::TestListenAddress;
+using testing_support::TestProvider;
+
+constexpr uint32_t kSends = 128;
+constexpr uint64_t kReceiveTag = uint64_t{1} << 32;
+
+ConnectionParameters ParametersWith(const std::string& private_data) {
+  ConnectionParameters parameters;
+  parameters.private_data =
+      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(private_data.data()),
+                          private_data.size());
+  parameters.responder_resources = kReadDepth;
+  return parameters;
+}
+
+absl::Status TooLate(absl::string_view what) {
+  return absl::DeadlineExceededError(absl::StrCat("no ", what, " came"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RawPeer>> RawPeer::Create(
+    const std::string& address, const Options& options) {
+  ASSIGN_OR_RETURN(const base::SocketAddress server,
+                   base::SocketAddress::ParseNumeric(address));
+  ASSIGN_OR_RETURN(EventChannel channel, EventChannel::Create(TestProvider()));
+  std::unique_ptr<RawPeer> peer =
+      absl::WrapUnique(new RawPeer(options, std::move(channel)));
+  ASSIGN_OR_RETURN(CmId id, CmId::Create(TestProvider(), peer->channel_));
+  RETURN_IF_ERROR(id.ResolveAddr({}, server, kTestTimeout));
+  RETURN_IF_ERROR(peer->AwaitEvent(RDMA_CM_EVENT_ADDR_RESOLVED).status());
+  RETURN_IF_ERROR(id.ResolveRoute(kTestTimeout));
+  RETURN_IF_ERROR(peer->AwaitEvent(RDMA_CM_EVENT_ROUTE_RESOLVED).status());
+  RETURN_IF_ERROR(peer->SetUp(std::move(id)));
+  return peer;
+}
+
+RawPeer::~RawPeer() {
+  if (!id_.has_value()) return;
+  id_->Disconnect().IgnoreError();
+  id_->DestroyQp();
+  id_.reset();
+}
+
+absl::Status RawPeer::SetUp(CmId id) {
+  id_.emplace(std::move(id));
+  const Provider& provider = TestProvider();
+  ASSIGN_OR_RETURN(pd_,
+                   ProtectionDomain::Create(provider.verbs, id_->context()));
+  const uint32_t depth = kSends + options_.receives;
+  ASSIGN_OR_RETURN(cq_,
+                   CompletionQueue::Create(provider.verbs, id_->context(),
+                                           static_cast<int>(depth), nullptr));
+  ASSIGN_OR_RETURN(arena_, RegisteredMemory::Create(pd_, options_.arena_bytes,
+                                                    options_.arena_access));
+  ASSIGN_OR_RETURN(send_memory_,
+                   RegisteredMemory::Create(pd_, kSends * kBufferBytes,
+                                            IBV_ACCESS_LOCAL_WRITE));
+  ASSIGN_OR_RETURN(
+      receive_memory_,
+      RegisteredMemory::Create(pd_, (options_.receives + 1) * kBufferBytes,
+                               IBV_ACCESS_LOCAL_WRITE));
+  ibv_qp_init_attr attributes = {};
+  attributes.send_cq = cq_.get();
+  attributes.recv_cq = cq_.get();
+  attributes.cap.max_send_wr = kSends;
+  attributes.cap.max_recv_wr = options_.receives + 1;
+  attributes.cap.max_send_sge = 1;
+  attributes.cap.max_recv_sge = 1;
+  attributes.qp_type = IBV_QPT_RC;
+  RETURN_IF_ERROR(id_->CreateQp(pd_.get(), &attributes));
+  for (uint32_t i = 0; i < options_.receives; ++i) {
+    RETURN_IF_ERROR(PostReceive(i));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RawPeer::PostReceive(uint64_t index) {
+  ibv_sge element = {};
+  element.addr = reinterpret_cast<uintptr_t>(receive_memory_.data()) +
+                 index * kBufferBytes;
+  element.length = kBufferBytes;
+  element.lkey = receive_memory_.lkey();
+  ibv_recv_wr receive = {};
+  receive.wr_id = kReceiveTag | index;
+  receive.sg_list = &element;
+  receive.num_sge = 1;
+  ibv_recv_wr* bad = nullptr;
+  const int error = ibv_post_recv(id_->qp(), &receive, &bad);
+  return error == 0 ? absl::OkStatus() : ErrnoStatus("post_recv", "", error);
+}
+
+PeerLimits RawPeer::Limits() const {
+  PeerLimits limits;
+  limits.slot_bytes = kSlotBytes;
+  limits.credits = kCredits;
+  limits.max_open_calls = kMaxOpenCalls;
+  limits.max_receive_message_bytes = kDefaultMaxMessageBytes;
+  return limits;
+}
+
+ConnectRequest RawPeer::Request() const {
+  return {Limits(), {arena_address(), arena_bytes(), arena_rkey()}};
+}
+
+absl::StatusOr<CmEvent> RawPeer::AwaitEvent(rdma_cm_event_type type) {
+  const absl::Time deadline = absl::Now() + kTestTimeout;
+  while (absl::Now() < deadline) {
+    ASSIGN_OR_RETURN(std::optional<CmEvent> event,
+                     channel_.WaitEvent(deadline - absl::Now()));
+    if (!event.has_value()) continue;
+    if (event->type == type || event->type == RDMA_CM_EVENT_REJECTED) {
+      return *std::move(event);
+    }
+    RETURN_IF_ERROR(CmEventStatus(*event, "the peer"));
+  }
+  return TooLate(CmEventName(type));
+}
+
+absl::StatusOr<CmEvent> RawPeer::Connect(const std::string& private_data) {
+  RETURN_IF_ERROR(id_->Connect(ParametersWith(private_data)));
+  ASSIGN_OR_RETURN(CmEvent event, AwaitEvent(RDMA_CM_EVENT_ESTABLISHED));
+  ended_ = event.type != RDMA_CM_EVENT_ESTABLISHED;
+  return event;
+}
+
+absl::Status RawPeer::Open() {
+  ASSIGN_OR_RETURN(const CmEvent event,
+                   Connect(EncodeConnectRequest(Request())));
+  RETURN_IF_ERROR(CmEventStatus(event, "the server"));
+  RETURN_IF_ERROR(DecodeConnectReply(event.private_data()).status());
+  RETURN_IF_ERROR(Send(FrameText(Header(FrameType::kHello))));
+  return Receive(FrameType::kWelcome).status();
+}
+
+absl::Status RawPeer::Accept(const std::string& private_data) {
+  ConnectionParameters parameters = ParametersWith(private_data);
+  parameters.initiator_depth = kReadDepth;
+  parameters.responder_resources = 0;
+  RETURN_IF_ERROR(id_->Accept(parameters));
+  return AwaitEvent(RDMA_CM_EVENT_ESTABLISHED).status();
+}
+
+absl::Status RawPeer::Reject(const std::string& private_data) {
+  return id_->Reject(ParametersWith(private_data).private_data);
+}
+
+absl::Status RawPeer::AcceptAndWelcome() {
+  RETURN_IF_ERROR(Accept(EncodeConnectReply({Limits()})));
+  RETURN_IF_ERROR(Receive(FrameType::kHello).status());
+  return Send(FrameText(Header(FrameType::kWelcome)));
+}
+
+FrameHeader RawPeer::Header(FrameType type, uint32_t call_id) const {
+  FrameHeader header = {};
+  header.type = type;
+  header.credit_limit = kCredits + credited_received_;
+  header.call_id = call_id;
+  return header;
+}
+
+RequestHeader RawPeer::InlineRequest(uint32_t call_id, uint64_t method,
+                                     uint32_t bytes) const {
+  RequestHeader request = {};
+  request.frame = Header(FrameType::kRequest, call_id);
+  request.method_id = method;
+  request.timeout_us = kNoTimeout;
+  request.message_bytes = bytes;
+  return request;
+}
+
+RequestHeader RawPeer::ArenaRequest(uint32_t call_id, uint64_t method,
+                                    uint32_t offset, uint32_t bytes) const {
+  RequestHeader request = InlineRequest(call_id, method, bytes);
+  request.frame.flags = kFlagMessageInArena;
+  request.message_offset = offset;
+  return request;
+}
+
+absl::Status RawPeer::Send(const std::string& frame) {
+  CHECK_LE(frame.size(), kBufferBytes);
+  RETURN_IF_ERROR(PollUntil([this] { return sent_ - sent_done_ < kSends; }));
+  RETURN_IF_ERROR(send_error_);
+  uint8_t* const out =
+      send_memory_.data() + (sent_ % kSends) * uint64_t{kBufferBytes};
+  std::memcpy(out, frame.data(), frame.size());
+  ibv_sge element = {};
+  element.addr = reinterpret_cast<uintptr_t>(out);
+  element.length = static_cast<uint32_t>(frame.size());
+  element.lkey = send_memory_.lkey();
+  ibv_send_wr request = {};
+  request.wr_id = sent_;
+  request.sg_list = &element;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(id_->qp(), &request, &bad);
+  if (error != 0) return ErrnoStatus("post_send", "", error);
+  ++sent_;
+  return absl::OkStatus();
+}
+
+absl::Status RawPeer::Flush() {
+  RETURN_IF_ERROR(PollUntil([this] { return sent_ == sent_done_; }));
+  return send_error_;
+}
+
+absl::Status RawPeer::PollOnce() {
+  while (!received_.has_value()) {
+    ibv_wc completion;
+    const int count = cq_.Poll(absl::MakeSpan(&completion, 1));
+    if (count < 0) return absl::InternalError("the completion queue failed");
+    if (count == 0) break;
+    const bool ok = completion.status == IBV_WC_SUCCESS;
+    if ((completion.wr_id & kReceiveTag) == 0) {
+      ++sent_done_;
+      if (!ok && send_error_.ok()) {
+        send_error_ =
+            absl::UnavailableError(WorkCompletionText(completion.status));
+      }
+    } else if (ok) {
+      const uint64_t index = completion.wr_id & ~kReceiveTag;
+      received_.emplace(reinterpret_cast<const char*>(receive_memory_.data()) +
+                            index * kBufferBytes,
+                        completion.byte_len);
+      const auto type = static_cast<FrameType>(received_->front());
+      if (NeedsCredit(type)) ++credited_received_;
+      if (!ended_) PostReceive(index).IgnoreError();
+    } else {
+      ended_ = true;
+    }
+  }
+  ASSIGN_OR_RETURN(const std::optional<CmEvent> event, channel_.Poll());
+  if (event.has_value() && event->type == RDMA_CM_EVENT_DISCONNECTED) {
+    ended_ = true;
+    // As a correct peer does, so that the other one need not wait.
+    id_->Disconnect().IgnoreError();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RawPeer::PollUntil(absl::FunctionRef<bool()> done) {
+  const absl::Time deadline = absl::Now() + kTestTimeout;
+  while (!done()) {
+    RETURN_IF_ERROR(PollOnce());
+    if (absl::Now() >= deadline) return TooLate("progress");
+    std::this_thread::yield();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> RawPeer::Receive() {
+  RETURN_IF_ERROR(PollUntil([this] { return received_ || ended_; }));
+  // What came before the end is still in the completion queue.
+  if (!received_.has_value()) RETURN_IF_ERROR(PollOnce());
+  if (!received_.has_value()) {
+    return absl::UnavailableError("the connection has ended");
+  }
+  std::string frame = *std::exchange(received_, std::nullopt);
+  return frame;
+}
+
+absl::StatusOr<std::string> RawPeer::Receive(FrameType type) {
+  while (true) {
+    ASSIGN_OR_RETURN(std::string frame, Receive());
+    if (HeaderOf<FrameHeader>(frame).type == type) return frame;
+  }
+}
+
+std::string RawPeer::AwaitBye() {
+  const absl::StatusOr<std::string> bye = Receive(FrameType::kBye);
+  if (!bye.ok()) return absl::StrCat("no BYE: ", bye.status().ToString());
+  return bye->substr(sizeof(FrameHeader));
+}
+
+absl::Status RawPeer::AwaitEnd() {
+  return PollUntil([this] {
+    received_.reset();
+    return ended_;
+  });
+}
+
+absl::StatusOr<std::unique_ptr<RawListener>> RawListener::Create() {
+  const Provider& provider = TestProvider();
+  ASSIGN_OR_RETURN(EventChannel channel, EventChannel::Create(provider));
+  std::unique_ptr<RawListener> listener =
+      absl::WrapUnique(new RawListener(std::move(channel)));
+  ASSIGN_OR_RETURN(CmId id, CmId::Create(provider, listener->channel_));
+  ASSIGN_OR_RETURN(base::SocketAddress address,
+                   base::SocketAddress::ParseNumeric(TestListenAddress()));
+  RETURN_IF_ERROR(id.BindAddr(address));
+  RETURN_IF_ERROR(id.Listen(/*backlog=*/16));
+  address.set_port(id.SrcPort());
+  listener->address_ = address.ToString();
+  listener->id_.emplace(std::move(id));
+  return listener;
+}
+
+absl::StatusOr<std::unique_ptr<RawPeer>> RawListener::Next(
+    const RawPeer::Options& options) {
+  const absl::Time deadline = absl::Now() + kTestTimeout;
+  while (absl::Now() < deadline) {
+    ASSIGN_OR_RETURN(std::optional<CmEvent> event,
+                     channel_.WaitEvent(deadline - absl::Now()));
+    if (!event.has_value() || event->type != RDMA_CM_EVENT_CONNECT_REQUEST) {
+      continue;
+    }
+    CmId id = CmId::Adopt(TestProvider(), event->id);
+    ASSIGN_OR_RETURN(EventChannel channel,
+                     EventChannel::Create(TestProvider()));
+    RETURN_IF_ERROR(id.MigrateTo(channel));
+    std::unique_ptr<RawPeer> peer =
+        absl::WrapUnique(new RawPeer(options, std::move(channel)));
+    peer->connect_event_ = *std::move(event);
+    RETURN_IF_ERROR(peer->SetUp(std::move(id)));
+    return peer;
+  }
+  return TooLate("client");
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,172 @@
+// One end of a connection, driven by hand: it says what the test tells it to
+// say, right or wrong.
+
+#ifndef VERBENA_TESTS_TRANSPORT_RAW_PEER_H_
+#define VERBENA_TESTS_TRANSPORT_RAW_PEER_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "tests/testing/test_device.h"
+#include "transport/base/limits.h"
+#include "transport/memory/registered_memory.h"
+#include "transport/verbs/cm_event.h"
+#include "transport/verbs/cm_id.h"
+#include "transport/verbs/completion_queue.h"
+#include "transport/verbs/event_channel.h"
+#include "transport/verbs/protection_domain.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/hello.h"
+
+namespace verbena::transport {
+
+// `header` and `body` as bytes to send; body_bytes is set.
+template <typename Header>
+std::string FrameText(Header header, absl::string_view body = "") {
+  FrameHeader common;
+  std::memcpy(&common, &header, sizeof(common));
+  common.header_bytes = sizeof(header);
+  common.body_bytes = static_cast<uint32_t>(body.size());
+  std::memcpy(&header, &common, sizeof(common));
+  std::string text(reinterpret_cast<const char*>(&header), sizeof(header));
+  text.append(body.data(), body.size());
+  return text;
+}
+
+// A header out of received bytes. REQUIRES: they are as long.
+template <typename Header>
+Header HeaderOf(const std::string& frame) {
+  Header header;
+  std::memcpy(&header, frame.data(), sizeof(header));
+  return header;
+}
+
+// A client, or the server's end of one connection that a RawListener took. It
+// has an arena that its peer may READ and WRITE. Every wait ends after
+// kTestTimeout with DEADLINE_EXCEEDED. For one thread.
+class RawPeer {
+ public:
+  struct Options {
+    uint32_t receives = kReceivesPerConnection;  // Posted, and kept posted.
+    uint64_t arena_bytes = kFirstArenaBytes;
+    int arena_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                       IBV_ACCESS_REMOTE_WRITE;
+  };
+  // Larger than any frame may be.
+  static constexpr uint32_t kBufferBytes = 4 * kSlotBytes;
+
+  // A client that knows the way to `address` and has not connected.
+  static absl::StatusOr<std::unique_ptr<RawPeer>> Create(
+      const std::string& address, const Options& options);
+  RawPeer(const RawPeer&) = delete;
+  RawPeer& operator=(const RawPeer&) = delete;
+  ~RawPeer();
+
+  // What a correct peer says of itself.
+  PeerLimits Limits() const;
+  ConnectRequest Request() const;
+
+  // Client: connects with any private data. Returns how that ended: ESTABLISHED
+  // or REJECTED, with what the server said.
+  absl::StatusOr<CmEvent> Connect(const std::string& private_data);
+  // Client: connects as a correct one, up to the WELCOME.
+  absl::Status Open();
+
+  // Server: what the client said, and the answer to it.
+  const CmEvent& connect_event() const { return connect_event_; }
+  absl::Status Accept(const std::string& private_data);
+  absl::Status Reject(const std::string& private_data);
+  // Server: accepts as a correct one and answers the HELLO.
+  absl::Status AcceptAndWelcome();
+
+  // A header with the credit limit of a correct peer.
+  FrameHeader Header(FrameType type, uint32_t call_id = 0) const;
+  // A request with an inline message of `bytes`, or of a range of the arena.
+  RequestHeader InlineRequest(uint32_t call_id, uint64_t method,
+                              uint32_t bytes) const;
+  RequestHeader ArenaRequest(uint32_t call_id, uint64_t method, uint32_t offset,
+                             uint32_t bytes) const;
+
+  // Sends any bytes, at most kBufferBytes. Fails once an earlier SEND has.
+  absl::Status Send(const std::string& frame);
+  // Waits until everything that was sent has arrived; the first failure.
+  absl::Status Flush();
+
+  // The next frame. UNAVAILABLE if the connection ends before there is one.
+  absl::StatusOr<std::string> Receive();
+  // The next frame of that type; others before it are dropped.
+  absl::StatusOr<std::string> Receive(FrameType type);
+  // The text of the BYE that comes, "no BYE: ..." if none does.
+  std::string AwaitBye();
+  // Waits for the end of the connection.
+  absl::Status AwaitEnd();
+  // Ends it from this side.
+  void Disconnect() { id_->Disconnect().IgnoreError(); }
+
+  uint8_t* arena() { return arena_.data(); }
+  uint32_t arena_rkey() const { return arena_.rkey(); }
+  uint64_t arena_address() const {
+    return reinterpret_cast<uint64_t>(arena_.data());
+  }
+  uint64_t arena_bytes() const { return arena_.size(); }
+
+ private:
+  friend class RawListener;
+
+  RawPeer(const Options& options, EventChannel channel)
+      : options_(options), channel_(std::move(channel)) {}
+  absl::Status SetUp(CmId id);
+  absl::Status PostReceive(uint64_t index);
+  absl::StatusOr<CmEvent> AwaitEvent(rdma_cm_event_type type);
+  // Looks once at the completions and the connection manager.
+  absl::Status PollOnce();
+  absl::Status PollUntil(absl::FunctionRef<bool()> done);
+
+  const Options options_;
+  EventChannel channel_;
+  std::optional<CmId> id_;
+  ProtectionDomain pd_;
+  CompletionQueue cq_;
+  RegisteredMemory arena_;
+  RegisteredMemory send_memory_;
+  RegisteredMemory receive_memory_;
+  CmEvent connect_event_;
+
+  uint64_t sent_ = 0;
+  uint64_t sent_done_ = 0;
+  uint32_t credited_received_ = 0;
+  absl::Status send_error_;
+  std::optional<std::string> received_;  // Not yet taken.
+  bool ended_ = false;
+};
+
+// Listens, and hands every client to the test.
+class RawListener {
+ public:
+  static absl::StatusOr<std::unique_ptr<RawListener>> Create();
+
+  const std::string& address() const { return address_; }
+  // The next client, not yet answered.
+  absl::StatusOr<std::unique_ptr<RawPeer>> Next(
+      const RawPeer::Options& options = {});
+
+ private:
+  explicit RawListener(EventChannel channel) : channel_(std::move(channel)) {}
+
+  EventChannel channel_;
+  std::optional<CmId> id_;
+  std::string address_;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TESTS_TRANSPORT_RAW_PEER_H_
