@@ -96,10 +96,22 @@ std::string EndToEndService::AwaitOutcome(const std::string& key) {
   return blocker.outcome;
 }
 
-absl::Status EndToEndService::AwaitBlocked(ServerContext* /*context*/,
+void EndToEndService::WaitUntil(
+    ServerContext* context, const std::string& key,
+    const std::function<bool(const Blocker&)>& condition) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  Blocker& blocker = blockers_[key];
+  while (!condition(blocker) && !context->IsCancelled()) {
+    // Nothing announces a cancellation to a handler.
+    changed_.wait_for(lock, std::chrono::milliseconds(2));
+  }
+}
+
+absl::Status EndToEndService::AwaitBlocked(ServerContext* context,
                                            const Key* request,
                                            Nothing* /*reply*/) {
-  AwaitBlocked(request->key());
+  WaitUntil(context, request->key(),
+            [](const Blocker& blocker) { return blocker.blocked; });
   return absl::OkStatus();
 }
 
@@ -109,9 +121,12 @@ absl::Status EndToEndService::Release(ServerContext* /*context*/,
   return absl::OkStatus();
 }
 
-absl::Status EndToEndService::AwaitOutcome(ServerContext* /*context*/,
+absl::Status EndToEndService::AwaitOutcome(ServerContext* context,
                                            const Key* request, Outcome* reply) {
-  reply->set_outcome(AwaitOutcome(request->key()));
+  WaitUntil(context, request->key(), [reply](const Blocker& blocker) {
+    reply->set_outcome(blocker.outcome);
+    return !blocker.outcome.empty();
+  });
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -50,6 +51,10 @@ class EndToEndService final : public EndToEnd::Service {
     bool released = false;
     std::string outcome;  // Empty while Block runs.
   };
+
+  // Waits until `condition` holds for the blocker, or the call is cancelled.
+  void WaitUntil(ServerContext* context, const std::string& key,
+                 const std::function<bool(const Blocker&)>& condition);
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -67,6 +67,11 @@ TestClient::TestClient(const std::string& address,
   CHECK(connection_->poller().TryAcquireRole());
 }
 
+TestClient::TestClient(std::unique_ptr<ClientConnection> connection)
+    : connection_(std::move(connection)) {
+  CHECK(connection_->poller().TryAcquireRole());
+}
+
 TestClient::~TestClient() { connection_->poller().ReleaseRole(); }
 
 bool TestClient::RunUntil(absl::FunctionRef<bool()> done) {

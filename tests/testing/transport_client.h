@@ -72,6 +72,8 @@ class TestClient {
   explicit TestClient(
       const std::string& address,
       const transport::EndpointOptions& options = TestOptions());
+  // Takes a connection over.
+  explicit TestClient(std::unique_ptr<transport::ClientConnection> connection);
   TestClient(const TestClient&) = delete;
   TestClient& operator=(const TestClient&) = delete;
   ~TestClient();

@@ -135,9 +135,9 @@ TEST_F(HostileClientTest, IsRejectedForHalfAHello) {
   const std::string whole = EncodeConnectRequest(Raw().Request());
   for (const size_t length :
        {size_t{1}, size_t{7}, size_t{8}, size_t{24}, whole.size() - 1}) {
+    SCOPED_TRACE(length);
     EXPECT_EQ(Rejection(whole.substr(0, length)).reason,
-              RejectReason::kBadHello)
-        << length;
+              RejectReason::kBadHello);
   }
 }
 
@@ -281,15 +281,39 @@ TEST_F(HostileClientTest, MayCancelWhatIsNotThere) {
 
 // --- Credits ----------------------------------------------------------------
 
+// Credits come back as fast as the server can say so; only a client that does
+// not let it can run out of them. This one has one receive, for the WELCOME.
 TEST_F(HostileClientTest, MustNotSendMoreThanItsCredits) {
-  RawPeer& raw = Opened();
-  // Held calls are answered by nothing that would bring credits, so only GRANTs
-  // do; a flood comes before the client could have read any.
-  std::string bye;
-  for (uint32_t i = 0; i < 2 * kCredits && bye.empty(); ++i) {
-    if (!raw.Send(FrameText(raw.InlineRequest(i, kHold, 0))).ok()) break;
+  RawPeer::Options options;
+  options.receives = 1;
+  options.keep_receives = false;
+  RawPeer& raw = Opened(options);
+  // Their PONGs fill the server's send queue.
+  for (uint32_t i = 0; i < kFrameDepth + 10; ++i) {
+    ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kPing))).ok());
   }
-  EXPECT_TRUE(raw.AwaitEnd().ok());
+  ASSERT_TRUE(raw.Flush().ok());
+  const std::string cancel = FrameText(raw.Header(FrameType::kCancel, 1));
+  for (uint32_t i = 0; i < kCredits; ++i) {
+    ASSERT_TRUE(raw.Send(cancel).ok());
+  }
+  ASSERT_TRUE(raw.Flush().ok());
+  EXPECT_TRUE(good_.Echo(10).ok());
+  EXPECT_EQ(server_.endpoint().connection_count(), 2u);
+  ASSERT_TRUE(raw.Send(cancel).ok());
+  EXPECT_TRUE(server_.AwaitConnections(1));
+}
+
+TEST_F(HostileClientTest, StarvesNobodyWithAFlood) {
+  RawPeer& raw = Opened();
+  const std::string ping = FrameText(raw.Header(FrameType::kPing));
+  for (int i = 0; i < 20; ++i) {
+    for (uint32_t k = 0; k < 2 * kReceivesPerConnection; ++k) {
+      ASSERT_TRUE(raw.Send(ping).ok());
+    }
+    const absl::Status status = good_.Echo(100);
+    ASSERT_TRUE(status.ok()) << status;
+  }
 }
 
 TEST_F(HostileClientTest, MustNotTakeBackItsCreditLimit) {

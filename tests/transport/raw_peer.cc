@@ -227,7 +227,7 @@ absl::Status RawPeer::Flush() {
 }
 
 absl::Status RawPeer::PollOnce() {
-  while (!received_.has_value()) {
+  while (true) {
     ibv_wc completion;
     const int count = cq_.Poll(absl::MakeSpan(&completion, 1));
     if (count < 0) return absl::InternalError("the completion queue failed");
@@ -241,12 +241,13 @@ absl::Status RawPeer::PollOnce() {
       }
     } else if (ok) {
       const uint64_t index = completion.wr_id & ~kReceiveTag;
-      received_.emplace(reinterpret_cast<const char*>(receive_memory_.data()) +
-                            index * kBufferBytes,
-                        completion.byte_len);
-      const auto type = static_cast<FrameType>(received_->front());
+      received_.emplace_back(
+          reinterpret_cast<const char*>(receive_memory_.data()) +
+              index * kBufferBytes,
+          completion.byte_len);
+      const auto type = static_cast<FrameType>(received_.back().front());
       if (NeedsCredit(type)) ++credited_received_;
-      if (!ended_) PostReceive(index).IgnoreError();
+      if (!ended_ && options_.keep_receives) PostReceive(index).IgnoreError();
     } else {
       ended_ = true;
     }
@@ -271,13 +272,14 @@ absl::Status RawPeer::PollUntil(absl::FunctionRef<bool()> done) {
 }
 
 absl::StatusOr<std::string> RawPeer::Receive() {
-  RETURN_IF_ERROR(PollUntil([this] { return received_ || ended_; }));
+  RETURN_IF_ERROR(PollUntil([this] { return !received_.empty() || ended_; }));
   // What came before the end is still in the completion queue.
-  if (!received_.has_value()) RETURN_IF_ERROR(PollOnce());
-  if (!received_.has_value()) {
+  if (received_.empty()) RETURN_IF_ERROR(PollOnce());
+  if (received_.empty()) {
     return absl::UnavailableError("the connection has ended");
   }
-  std::string frame = *std::exchange(received_, std::nullopt);
+  std::string frame = std::move(received_.front());
+  received_.pop_front();
   return frame;
 }
 
@@ -295,10 +297,7 @@ std::string RawPeer::AwaitBye() {
 }
 
 absl::Status RawPeer::AwaitEnd() {
-  return PollUntil([this] {
-    received_.reset();
-    return ended_;
-  });
+  return PollUntil([this] { return ended_; });
 }
 
 absl::StatusOr<std::unique_ptr<RawListener>> RawListener::Create() {

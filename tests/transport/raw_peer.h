@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -56,7 +57,8 @@ Header HeaderOf(const std::string& frame) {
 class RawPeer {
  public:
   struct Options {
-    uint32_t receives = kReceivesPerConnection;  // Posted, and kept posted.
+    uint32_t receives = kReceivesPerConnection;
+    bool keep_receives = true;  // Posts them again when they are used.
     uint64_t arena_bytes = kFirstArenaBytes;
     int arena_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
                        IBV_ACCESS_REMOTE_WRITE;
@@ -145,7 +147,7 @@ class RawPeer {
   uint64_t sent_done_ = 0;
   uint32_t credited_received_ = 0;
   absl::Status send_error_;
-  std::optional<std::string> received_;  // Not yet taken.
+  std::deque<std::string> received_;  // Not yet taken.
   bool ended_ = false;
 };
 

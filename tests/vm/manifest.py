@@ -42,8 +42,9 @@ END_TO_END = "//tests/integration:rpc_end_to_end_test"
 
 ONE_GUEST = [
     Test("//transport/verbs:system_provider_test"),
-    # Has hostile peers, which may well provoke an RNR NAK.
-    Test("//tests/transport:transport_test", seconds=200),
+    Test("//tests/transport:transport_test", seconds=300),
+    Test("//tests/transport:transport_failure_test", seconds=300),
+    Test("//tests/transport:hostile_client_test", seconds=200),
     Test(END_TO_END, seconds=400, no_rnr=True),
     Test(HELLO_TEST, arguments=(HELLO_SERVER, HELLO_CLIENT)),
     Command("hello", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +

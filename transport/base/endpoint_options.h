@@ -39,7 +39,8 @@ struct EndpointOptions {
   // queues and sleeps.
   absl::Duration spin_budget = absl::Microseconds(50);
 
-  // Client: how long setting up a connection may take.
+  // How long setting up a connection may take. A server gives a client that
+  // was accepted so much time for its HELLO.
   absl::Duration connect_timeout = absl::Seconds(5);
 
   // A side that has heard nothing for `keepalive_time` sends a PING; when

@@ -25,7 +25,8 @@ ServerSession::ServerSession(Poller& poller, PollerDevice& device, CmId id,
                              ServerHandler& handler)
     : Connection(poller, device, std::move(id), std::move(send), inline_bytes,
                  options, /*access=*/0),
-      handler_(handler) {
+      handler_(handler),
+      hello_deadline_(absl::Now() + options.connect_timeout) {
   SetPeerLimits(request.limits);
   // Decoding has checked that it does not wrap around.
   CHECK(arenas_.Add(0, request.arena).ok());
@@ -105,11 +106,16 @@ void ServerSession::OnClosing() {
   }
 }
 
-void ServerSession::TickMore(absl::Time /*now*/) {
-  if (!memory_waiters_.empty()) Pump();
+void ServerSession::TickMore(absl::Time now) {
+  if (state() == ConnectionState::kConnecting && now >= hello_deadline_) {
+    ProtocolError("it did not say HELLO in time");
+  } else if (!memory_waiters_.empty()) {
+    Pump();
+  }
 }
 
 absl::Time ServerSession::NextDeadline() const {
+  if (state() == ConnectionState::kConnecting) return hello_deadline_;
   return memory_waiters_.empty() ? absl::InfiniteFuture()
                                  : poller().now() + kMemoryRetry;
 }

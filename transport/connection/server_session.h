@@ -88,6 +88,7 @@ class ServerSession final : public Connection {
   void FreeCall(ServerCall* call);
 
   ServerHandler& handler_;
+  const absl::Time hello_deadline_;  // A client must have said HELLO by then.
   RemoteArenas arenas_;
   std::array<std::unique_ptr<ServerCall>, kMaxOpenCalls> calls_;  // By slot.
   uint32_t open_calls_ = 0;

@@ -93,6 +93,10 @@ bool CompletionQueue::has_queue_pairs() {
   return !members_.empty();
 }
 
+void CompletionQueue::WaitForPoll() {
+  std::lock_guard<SpinLock> lock(members_lock_);
+}
+
 void CompletionQueue::AcknowledgeCompletionEvents(unsigned int count) {
   channel_->events().Acknowledge(channel_source_, count);
 }

@@ -75,6 +75,8 @@ class CompletionQueue final : public ibv_cq {
   // Drops the completions of `qp`.
   void Purge(QueuePair* qp);
   bool has_queue_pairs();
+  // Waits until a poll that was under way has left its queue pairs.
+  void WaitForPoll();
 
   bool armed() const {
     return armed_.load(std::memory_order_relaxed) != Armed::kNo;

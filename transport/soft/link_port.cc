@@ -36,10 +36,16 @@ void LinkPort::Attach(LinkMemory memory, LinkSide side, int socket_fd) {
   own_->fences.store(can_be_fenced_ ? 1 : 0, std::memory_order_seq_cst);
 }
 
-void LinkPort::Detach() {
-  if (!attached()) return;
+std::optional<LinkMemory> LinkPort::Detach() {
   SetState(kLinkClosed);
+  std::optional<LinkMemory> memory = std::move(memory_);
   *this = LinkPort();
+  return memory;
+}
+
+LinkPort::Watch LinkPort::watch() const {
+  return Watch{&HeaderAt(in_, own_progress_.consumed).mark, &peer_->progress,
+               progress_seen_};
 }
 
 void LinkPort::SetState(LinkState state) {

@@ -3,6 +3,7 @@
 #ifndef VERBENA_TRANSPORT_SOFT_LINK_PORT_H_
 #define VERBENA_TRANSPORT_SOFT_LINK_PORT_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -23,7 +24,19 @@ class LinkPort {
 
   bool attached() const { return memory_.has_value(); }
   void Attach(LinkMemory memory, LinkSide side, int socket_fd);
-  void Detach();
+  // Closes this side. The caller drops the memory when nobody watches it any
+  // more; see watch().
+  std::optional<LinkMemory> Detach();
+
+  // The two words of the peer that change when there is something to do: the
+  // mark of the next packet, zero until then, and its progress. For those who
+  // look without the lock that protects everything else.
+  struct Watch {
+    const std::atomic<uint64_t>* mark;
+    const std::atomic<uint64_t>* progress;
+    uint64_t progress_seen;
+  };
+  Watch watch() const;
 
   // Sending.
 
@@ -74,8 +87,25 @@ class LinkPort {
     bool operator==(const Progress&) const = default;
     uint64_t word() const { return uint64_t{executed} << 32 | consumed; }
   };
-  static constexpr uint32_t kTellUnits = kLinkRingBytes / 4 / 64;
+  static constexpr uint32_t kRingUnits = kLinkRingBytes / 64;
+  static constexpr uint32_t kTellUnits = kRingUnits / 4;
+  static_assert((kRingUnits & (kRingUnits - 1)) == 0);
+  static_assert(PacketBytes(kSegmentBytes) + 64 <= kLinkRingBytes);
 
+  static PacketHeader& HeaderAt(std::byte* ring, uint32_t unit) {
+    return *reinterpret_cast<PacketHeader*>(
+        ring + size_t{unit & (kRingUnits - 1)} * 64);
+  }
+  static constexpr uint32_t High(uint64_t word) {
+    return static_cast<uint32_t>(word >> 32);
+  }
+  static constexpr uint32_t Low(uint64_t word) {
+    return static_cast<uint32_t>(word);
+  }
+
+  bool HasRoom(uint32_t units) const {
+    return produced_ - peer_consumed_ + units <= kRingUnits;
+  }
   static void FullFence() { __sync_synchronize(); }
   bool NotePeerConsumed(uint32_t consumed);
   void RingSlow();
@@ -91,12 +121,88 @@ class LinkPort {
   // In units of 64 bytes, modulo 2^32. At most a ring apart.
   uint32_t produced_ = 0;       // End of the last packet we published.
   uint32_t peer_consumed_ = 0;  // Up to where the peer has made room.
+  uint64_t progress_seen_ = 0;  // The peer's word, when last read.
 
   Progress own_progress_;
   Progress told_progress_;           // As the peer was last told.
   bool published_packet_ = false;    // Since the last RingIfNeeded().
   bool published_progress_ = false;  // Likewise.
 };
+
+inline std::byte* LinkPort::Reserve(uint32_t payload_bytes) {
+  // One unit more than the packet: the mark of the packet after it is cleared
+  // before this one is published.
+  const uint32_t needed = PacketBytes(payload_bytes) / 64 + 1;
+  if (!HasRoom(needed)) {
+    NotePeerConsumed(Low(peer_->progress.load(std::memory_order_acquire)));
+    if (!HasRoom(needed)) return nullptr;
+  }
+  return reinterpret_cast<std::byte*>(&HeaderAt(out_, produced_)) +
+         PayloadOffset(payload_bytes);
+}
+
+inline void LinkPort::Publish(const Packet& packet) {
+  PacketHeader& header = HeaderAt(out_, produced_);
+  const uint32_t end = produced_ + PacketBytes(packet.payload_bytes) / 64;
+  PacketHeader& next = HeaderAt(out_, end);
+  next.mark.store(0, std::memory_order_relaxed);
+  header.progress.store(own_progress_.word(), std::memory_order_relaxed);
+  header.address.store(packet.address, std::memory_order_relaxed);
+  header.key_and_value.store(uint64_t{packet.rkey} << 32 | packet.value,
+                             std::memory_order_relaxed);
+  header.mark.store(
+      uint64_t{packet.number} << 32 | uint64_t{packet.payload_bytes} << 16 |
+          uint64_t{packet.flags} << 8 | static_cast<uint64_t>(packet.kind),
+      std::memory_order_release);
+  produced_ = end;
+  told_progress_ = own_progress_;
+  published_packet_ = true;
+  // Fetches the lines that a small next packet will write, its own and the mark
+  // after it, from the peer's cache, where they are since the last time round.
+  // Otherwise its mark would wait behind them in the store buffer.
+  std::byte* const ahead = reinterpret_cast<std::byte*>(&next);
+  __builtin_prefetch(ahead + 64, 1);
+  __builtin_prefetch(ahead + 128, 1);
+  __builtin_prefetch(ahead + 192, 1);
+}
+
+inline LinkPort::Incoming LinkPort::Peek(Packet& packet) {
+  PacketHeader& header = HeaderAt(in_, own_progress_.consumed);
+  const uint64_t mark = header.mark.load(std::memory_order_acquire);
+  if (mark == 0) return Incoming::kNothing;
+  __builtin_prefetch(reinterpret_cast<std::byte*>(&header) + 64);
+  packet.kind = static_cast<PacketKind>(mark & 0xff);
+  packet.flags = static_cast<uint8_t>(mark >> 8);
+  packet.payload_bytes = static_cast<uint32_t>(mark >> 16) & 0xffff;
+  packet.number = High(mark);
+  // This bound keeps every read of the payload inside the doubled mapping.
+  if (packet.payload_bytes > kSegmentBytes) return Incoming::kBroken;
+  packet.payload = reinterpret_cast<const std::byte*>(&header) +
+                   PayloadOffset(packet.payload_bytes);
+  packet.address = header.address.load(std::memory_order_relaxed);
+  const uint64_t key_and_value =
+      header.key_and_value.load(std::memory_order_relaxed);
+  packet.rkey = High(key_and_value);
+  packet.value = Low(key_and_value);
+  const uint64_t progress = header.progress.load(std::memory_order_relaxed);
+  packet.executed = High(progress);
+  return NotePeerConsumed(Low(progress)) ? Incoming::kPacket
+                                         : Incoming::kBroken;
+}
+
+inline void LinkPort::Consume(const Packet& packet) {
+  own_progress_.consumed += PacketBytes(packet.payload_bytes) / 64;
+}
+
+// The words may be older than the last packet, or the other way round: what is
+// not news is not a lie.
+inline bool LinkPort::NotePeerConsumed(uint32_t consumed) {
+  const int32_t news = static_cast<int32_t>(consumed - peer_consumed_);
+  if (news <= 0) return true;
+  if (static_cast<uint32_t>(news) > produced_ - peer_consumed_) return false;
+  peer_consumed_ = consumed;
+  return true;
+}
 
 }  // namespace verbena::soft
 

@@ -88,13 +88,15 @@ QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
 
 QueuePair::~QueuePair() {
   if (qp_num != 0) device_.RemoveQueuePair(qp_num);
-  loopback_.reset();
-  if (is_engine_member_) device_.engine().RemoveMember(this);
+  std::optional<LinkMemory> memory;  // Until no poll can look at it.
   {
     std::lock_guard<SpinLock> lock(lock_);
     receiving_ = false;
-    port_.Detach();
+    memory = Detach();
   }
+  // Nobody rings any more, so its socket may be closed.
+  loopback_.reset();
+  if (is_engine_member_) device_.engine().RemoveMember(this);
   send_cq_.Detach(this);
   recv_cq_.Detach(this);
   Context::From(context)->async_events().Forget(async_source_);
@@ -108,8 +110,24 @@ void QueuePair::AttachLink(LinkMemory memory, LinkSide side, int socket_fd) {
 }
 
 void QueuePair::DetachLink() {
-  std::lock_guard<SpinLock> lock(lock_);
-  port_.Detach();
+  std::optional<LinkMemory> memory;
+  {
+    std::lock_guard<SpinLock> lock(lock_);
+    memory = Detach();
+  }
+  WaitForPolls();
+}
+
+std::optional<LinkMemory> QueuePair::Detach() {
+  Unsettle();
+  if (!port_.attached()) return std::nullopt;
+  return port_.Detach();
+}
+
+// Afterwards no poll looks at the words of a link that was detached before.
+void QueuePair::WaitForPolls() {
+  send_cq_.WaitForPoll();
+  recv_cq_.WaitForPoll();
 }
 
 void QueuePair::OnDoorbell() {
@@ -139,20 +157,14 @@ bool QueuePair::PrepareToSleep() {
   polls_asleep_ = 0;
   if (asleep_ && port_.sleep() >= WantedSleep()) return false;
   asleep_ = true;
+  Unsettle();
   port_.SetSleep(WantedSleep());
   return true;
 }
 
 void QueuePair::LookAgain() {
   std::lock_guard<SpinLock> lock(lock_);
-  if (!Connected()) return;
-  Drain();
-  // What it found may give a reason to be rung for more: a READ, say, whose
-  // response waits for room in the ring.
-  if (asleep_ && port_.sleep() == kSleepForPackets &&
-      WantedSleep() == kSleepForAcks) {
-    Sleep();
-  }
+  if (Connected()) Drain();
 }
 
 LinkSleep QueuePair::WantedSleep() const {
@@ -164,13 +176,19 @@ LinkSleep QueuePair::WantedSleep() const {
 void QueuePair::Sleep() {
   asleep_ = true;
   polls_asleep_ = 0;
-  // Twice, if looking again gave a reason to be rung for more.
-  do {
-    port_.SetSleep(WantedSleep());
-    LinkPort::FenceAfterSleep();
-    Drain();
-  } while (Connected() && port_.sleep() == kSleepForPackets &&
-           WantedSleep() == kSleepForAcks);
+  Unsettle();
+  port_.SetSleep(WantedSleep());
+  LinkPort::FenceAfterSleep();
+  Drain();
+}
+
+// Something waits for room in the ring, or for the peer's answer, and nobody
+// polls: makes the peer ring for that too, and looks once more.
+void QueuePair::AskForRoomSlow() {
+  if (port_.sleep() == kAwake) return;  // It has rung: the engine comes.
+  port_.SetSleep(kSleepForAcks);
+  LinkPort::FenceAfterSleep();
+  TransmitPass();
 }
 
 void QueuePair::WakeUp() {
@@ -181,6 +199,7 @@ void QueuePair::WakeUp() {
 
 // Runs the protocol until nothing more arrives.
 void QueuePair::Drain() {
+  Unsettle();
   for (int i = 0; i < kDrainPassesMax; ++i) {
     if (!Progress()) return;
   }
@@ -229,8 +248,9 @@ EngineMember::TimePoint QueuePair::OnTick(TimePoint now) {
   std::lock_guard<SpinLock> lock(lock_);
   if (!receiving_) return TimePoint::max();
   if (Connected()) {
-    if (asleep_ || polls_ == polls_seen_) Sleep();
-    polls_seen_ = polls_;
+    const uint32_t polls = polls_.load(std::memory_order_relaxed);
+    if (asleep_ || polls == polls_seen_) Sleep();
+    polls_seen_ = polls;
   }
   SettleFailures();
   CheckPeerState(now);
@@ -253,6 +273,7 @@ void QueuePair::EnterError(int event) {
   if (state_ == IBV_QPS_ERR) return;
   state_ = IBV_QPS_ERR;
   receiving_ = false;
+  Unsettle();
   requester_.Flush();
   responder_.Flush();
   port_.SetState(kLinkClosed);
@@ -260,10 +281,10 @@ void QueuePair::EnterError(int event) {
   if (srq != nullptr) RaiseEvent(IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
-void QueuePair::Reset() {
+std::optional<LinkMemory> QueuePair::Reset() {
   state_ = IBV_QPS_RESET;
   receiving_ = asleep_ = false;
-  port_.Detach();
+  std::optional<LinkMemory> memory = Detach();
   receive_queue_.Clear();
   requester_.Reset();
   responder_.Reset();
@@ -271,6 +292,7 @@ void QueuePair::Reset() {
   recv_cq_.Purge(this);
   attributes_ = {};
   give_up_at_ = TimePoint::max();
+  return memory;
 }
 
 }  // namespace verbena::soft

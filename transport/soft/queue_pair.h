@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/engine.h"
@@ -109,16 +110,22 @@ class QueuePair final : public ibv_qp, public EngineMember {
   // Everything below until the fields REQUIRES lock_ to be held.
   int CheckAttributes(const ibv_qp_attr& attributes, int mask) const;
   void ApplyAttributes(const ibv_qp_attr& attributes, int mask);
-  void EnterState(ibv_qp_state state);
+  // What it returns is to be dropped after WaitForPolls().
+  std::optional<LinkMemory> EnterState(ibv_qp_state state);
   void EnterError(int event);
   void RaiseEvent(int type);
-  void Reset();
+  std::optional<LinkMemory> Reset();
+  std::optional<LinkMemory> Detach();
   // Runs the protocol once; whether anything arrived.
   bool Progress();
   bool HandleIncoming();
   bool HandlePacket(const Packet& packet);
   bool ReadPeerWords();
   void Transmit();
+  int TransmitPass();
+  void AskForRoomSlow();
+  void Settle();
+  void Unsettle() { settled_.store(false, std::memory_order_relaxed); }
   void SettleFailures();
   void PostWithoutPeer();
   void CheckPeerState(TimePoint now);
@@ -131,6 +138,8 @@ class QueuePair final : public ibv_qp, public EngineMember {
   bool AnyQueueArmed() const { return send_cq_.armed() || recv_cq_.armed(); }
   TimePoint NextTick(TimePoint now);
 
+  void WaitForPolls();  // Not with lock_ held.
+
   SoftDevice& device_;
   EventQueue::Source async_source_;
   const ibv_qp_init_attr init_attributes_;  // With the capacities granted.
@@ -141,6 +150,15 @@ class QueuePair final : public ibv_qp, public EngineMember {
 
   std::mutex modify_mutex_;  // One Modify() at a time; taken before lock_.
   bool is_engine_member_ = false;  // Protected by modify_mutex_.
+
+  // Polls so far, and what a poll looks at before it takes the lock. While
+  // settled_ is true, nothing is to be done until one of the watched words
+  // changes. Written under lock_, or, the first, by whoever polls.
+  std::atomic<uint32_t> polls_{0};
+  std::atomic<bool> settled_{false};
+  std::atomic<const std::atomic<uint64_t>*> watched_mark_{nullptr};
+  std::atomic<const std::atomic<uint64_t>*> watched_progress_{nullptr};
+  std::atomic<uint64_t> progress_seen_{0};
 
   SpinLock lock_;
   // State below is protected by lock_.
@@ -153,9 +171,8 @@ class QueuePair final : public ibv_qp, public EngineMember {
   Responder responder_;
   bool asleep_ = false;        // The peer has been asked to ring.
   uint32_t polls_asleep_ = 0;  // Since then, with no queue armed.
-  uint32_t polls_ = 0;
-  uint32_t polls_seen_ = 0;   // Of these, by the engine's last tick.
-  bool kick_wanted_ = false;  // The engine is to look at our deadlines.
+  uint32_t polls_seen_ = 0;    // By the engine's last tick.
+  bool kick_wanted_ = false;   // The engine is to look at our deadlines.
   // When to give up on a peer that is not open; max() while it is.
   TimePoint give_up_at_ = TimePoint::max();
 };

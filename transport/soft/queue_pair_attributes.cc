@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "transport/soft/limits.h"
@@ -75,39 +76,42 @@ int QueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
     device_.engine().AddMember(this);
     is_engine_member_ = true;
   }
+  std::optional<LinkMemory> memory;  // Of a link that is no more.
   {
     std::lock_guard<SpinLock> lock(lock_);
     // It may have failed meanwhile; then only ERR and RESET are left.
     if (state_ != from && !IsLegalTransition(state_, to, mask)) return EINVAL;
     ApplyAttributes(attributes, mask);
-    EnterState(to);
+    memory = EnterState(to);
   }
   if (to == IBV_QPS_RESET) {
+    WaitForPolls();
     loopback_.reset();
     device_.DropHalfLinks(qp_num);
   }
   return 0;
 }
 
-void QueuePair::EnterState(ibv_qp_state to) {
+std::optional<LinkMemory> QueuePair::EnterState(ibv_qp_state to) {
   ibv_qp::state = to;
-  if (to == state_) return;
+  if (to == state_) return std::nullopt;
   switch (to) {
     case IBV_QPS_RESET:
-      Reset();
-      return;
+      return Reset();
     case IBV_QPS_ERR:
       EnterError(-1);
-      return;
+      return std::nullopt;
     case IBV_QPS_RTR:
       state_ = to;
       receiving_ = true;
-      if (!port_.attached()) return;
-      port_.SetState(kLinkOpen);
-      Sleep();  // Until somebody polls.
-      return;
+      if (port_.attached()) {
+        port_.SetState(kLinkOpen);
+        Sleep();  // Until somebody polls.
+      }
+      return std::nullopt;
     default:
       state_ = to;
+      return std::nullopt;
   }
 }
 

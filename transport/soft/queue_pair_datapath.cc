@@ -35,6 +35,7 @@ int QueuePair::PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   }
   Transmit();
   SettleFailures();
+  if (requester_.has_unsent()) Unsettle();
   if (!Connected() || port_.peer_state() != kLinkOpen) PostWithoutPeer();
   return error;
 }
@@ -51,23 +52,55 @@ int QueuePair::PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 }
 
 void QueuePair::Poll() {
+  // Several threads may poll; a lost count does no harm.
+  polls_.store(polls_.load(std::memory_order_relaxed) + 1,
+               std::memory_order_relaxed);
+  if (settled_.load(std::memory_order_acquire) &&
+      watched_mark_.load(std::memory_order_relaxed)
+              ->load(std::memory_order_relaxed) == 0 &&
+      watched_progress_.load(std::memory_order_relaxed)
+              ->load(std::memory_order_relaxed) ==
+          progress_seen_.load(std::memory_order_relaxed)) {
+    return;
+  }
   if (!lock_.try_lock()) return;
-  ++polls_;
   if (asleep_ && !AnyQueueArmed() && ++polls_asleep_ >= kPollsToWakeUp) {
     WakeUp();
   }
-  Progress();
+  if (Progress()) {
+    Unsettle();  // What it watches is behind us.
+  } else {
+    Settle();
+  }
   lock_.unlock();
+}
+
+// Lets polls return without taking the lock until the peer has something new,
+// unless there is something to do besides.
+void QueuePair::Settle() {
+  if (!Connected() || asleep_ || requester_.has_unsent() ||
+      responder_.wants_progress()) {
+    Unsettle();
+    return;
+  }
+  const LinkPort::Watch watch = port_.watch();
+  watched_mark_.store(watch.mark, std::memory_order_relaxed);
+  watched_progress_.store(watch.progress, std::memory_order_relaxed);
+  progress_seen_.store(watch.progress_seen, std::memory_order_relaxed);
+  settled_.store(true, std::memory_order_release);
 }
 
 bool QueuePair::Progress() {
   if (!Connected()) return false;
   const bool arrived = HandleIncoming();
-  if (!arrived && requester_.has_unfinished() && !ReadPeerWords()) {
-    EnterError(IBV_EVENT_QP_FATAL);
-  }
   if (!Connected()) return arrived;
-  if (!arrived) port_.TellProgress();
+  if (!arrived) {
+    if (!ReadPeerWords()) {
+      EnterError(IBV_EVENT_QP_FATAL);
+      return false;
+    }
+    port_.TellProgress();
+  }
   Transmit();
   SettleFailures();
   return arrived;
@@ -113,18 +146,27 @@ bool QueuePair::ReadPeerWords() {
   return port_.ReadPeerProgress(executed) && requester_.OnExecuted(executed);
 }
 
-// Sends what there is to send. Responses and requests take turns: neither may
-// hold up the other.
+// Sends what there is to send.
 void QueuePair::Transmit() {
   if (!Connected()) return;
-  int sent = 0;
-  for (bool more = true; more && sent < kTransmitsPerPass; ++sent) {
-    more = responder_.TransmitOne(port_);
-    more |= requester_.TransmitOne(port_);
+  const int sent = TransmitPass();
+  if (asleep_ && (requester_.has_unsent() || responder_.wants_progress())) {
+    AskForRoomSlow();
   }
   port_.RingIfNeeded();
   // Whoever polls goes on with the next pass; when nobody does, the engine.
   if (sent == kTransmitsPerPass && asleep_) device_.engine().Kick();
+}
+
+// Responses and requests take turns: neither may hold up the other. Returns how
+// many turns there were.
+int QueuePair::TransmitPass() {
+  int sent = 0;
+  for (bool more = true; more && sent < kTransmitsPerPass; ++sent) {
+    more = responder_.wants_progress() && responder_.TransmitOne(port_);
+    if (requester_.has_unsent()) more |= requester_.TransmitOne(port_);
+  }
+  return sent;
 }
 
 }  // namespace verbena::soft

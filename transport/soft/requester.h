@@ -75,6 +75,7 @@ class Requester {
   // A request has ended with an error: the queue pair must enter ERR.
   bool failed() const { return failed_; }
   bool has_unfinished() const { return completed_ != posted_; }
+  bool has_unsent() const { return sending_ != posted_; }
   // Whether an acknowledgement, or room in the ring, is worth a doorbell.
   bool wants_progress() const {
     return signalled_unfinished_ != 0 || sending_ != posted_;
