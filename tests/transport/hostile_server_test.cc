@@ -355,7 +355,7 @@ TEST_F(HostileServerTest, EndsCallsForFramesOfAClient) {
   TestCall call("x");
   const RequestHeader request = StartAndReceive(call);
   RequestHeader back = request;
-  back.frame.credit_limit = kCredits;
+  back.frame = raw_->Header(FrameType::kRequest, request.frame.call_id);
   ExpectEnd(call, FrameText(back, "x"), "only clients send");
 }
 

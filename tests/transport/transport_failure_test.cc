@@ -433,15 +433,18 @@ TEST_F(TransportFailureTest, DoesNotDeadlockWhenBothSidesAreFull) {
   }
 }
 
-TEST_F(TransportFailureTest, ServesTheLargestCallAfterManyMiddlingOnes) {
-  TestClient client(server_.address());
+// Whatever smaller calls have left of the memory, a message of the largest size
+// fits again when they are done.
+TEST_F(TransportFailureTest, ServesTheLargestCallAfterManySmallerOnes) {
+  constexpr uint64_t kLargest = uint64_t{16} << 20;
+  TestServer server(SmallMemory(kLargest));
+  TestClient client(server.address(), SmallMemory(kLargest));
   Calls calls;
-  calls.Start(client, 240, kLarge, With(TestMethod::kHold));
-  ASSERT_TRUE(
-      client.RunUntil([this] { return server_.handler().held() == 240; }));
-  server_.handler().Release();
+  calls.Start(client, 200, 100000, With(TestMethod::kEchoWorker));
+  calls.Start(client, 50, 200000, With(TestMethod::kEcho, 200000));
   ASSERT_TRUE(calls.Run(client));
-  const absl::Status status = client.Echo(kDefaultMaxMessageBytes);
+  calls.ExpectEchoed();
+  const absl::Status status = client.Echo(kLargest);
   EXPECT_TRUE(status.ok()) << status;
 }
 

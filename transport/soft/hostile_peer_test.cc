@@ -55,9 +55,12 @@ class HostilePeerTest : public testing::Test {
     peer.Publish(packet);
   }
 
-  // The first mark of the peer's ring, raw.
-  void Mark(uint64_t mark) {
-    reinterpret_cast<PacketHeader*>(ours.ring(LinkSide::kSecond))->mark = mark;
+  // A first packet with any contents of this word.
+  void FirstPacket(uint64_t kind_and_number) {
+    auto& header =
+        *reinterpret_cast<PacketHeader*>(ours.ring(LinkSide::kSecond));
+    header.kind_and_number = kind_and_number;
+    header.stamp = ours.secret();
   }
 
   void Run() {
@@ -84,12 +87,12 @@ TEST_F(HostilePeerTest, ACorrectPeerIsServed) {
 }
 
 TEST_F(HostilePeerTest, APayloadBeyondTheSegmentIsNotRead) {
-  Mark(uint64_t{0xffff} << 16 | uint64_t{kWhole} << 8 | 1);
+  FirstPacket(uint64_t{0xffff} << 16 | uint64_t{kWhole} << 8 | 1);
   EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
 }
 
 TEST_F(HostilePeerTest, AnUnknownKindFails) {
-  Mark(uint64_t{kWhole} << 8 | 200);
+  FirstPacket(uint64_t{kWhole} << 8 | 200);
   EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
 }
 
@@ -219,12 +222,14 @@ TEST_F(HostilePeerTest, RandomContentsNeverDoMoreThanFail) {
     auto* ring = reinterpret_cast<std::atomic<uint64_t>*>(
         memory.ring(LinkSide::kSecond));
     for (int i = 0; i < 64; ++i) {
-      // Small numbers are likelier to be taken seriously.
+      // Small numbers are likelier to be taken seriously, and without a stamp
+      // nothing is.
       const uint64_t word = (uint64_t{random() % 4} << 32) |
                             (random() % 0x4010 << 16) | (random() % 16 << 8) |
                             random() % 7;
-      ring[i % 8 == 0 ? i * 8 : i].store(word, std::memory_order_relaxed);
-      if (i % 8 == 0) victim.RunProtocol();
+      ring[i * 8].store(memory.secret() + i, std::memory_order_relaxed);
+      ring[i * 8 + 1 + random() % 4].store(word, std::memory_order_relaxed);
+      victim.RunProtocol();
     }
     for (int i = 0; i < 20; ++i) victim.RunProtocol();
     QueuePair::From(victim.qp)->DetachLink();

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <map>
 #include <mutex>
+#include <random>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -20,9 +21,10 @@ namespace {
 struct LinkHeader {
   uint64_t magic;
   uint64_t ring_bytes;
+  std::atomic<uint64_t> secret;
   SideWords sides[2];
 };
-constexpr uint64_t kLinkMagic = 0x31306b6e696c6276;  // "vblink01"
+constexpr uint64_t kLinkMagic = 0x32306b6e696c6276;  // "vblink02"
 
 // The file: one page of header, then the two rings.
 constexpr size_t kHeaderBytes = 4096;
@@ -150,6 +152,8 @@ absl::StatusOr<LinkMemory> LinkMemory::Create() {
   LinkHeader& header = memory->mapping_->header();
   header.magic = kLinkMagic;
   header.ring_bytes = kLinkRingBytes;
+  std::random_device random;
+  header.secret = uint64_t{random()} << 32 | random();
   return memory;
 }
 
@@ -185,6 +189,8 @@ std::byte* LinkMemory::ring(LinkSide producer) const {
   return mapping_->base() + kHeaderBytes +
          static_cast<size_t>(producer) * 2 * kLinkRingBytes;
 }
+
+uint64_t LinkMemory::secret() const { return mapping_->header().secret; }
 
 SideWords& LinkMemory::words(LinkSide writer) const {
   return mapping_->header().sides[static_cast<size_t>(writer)];

@@ -86,6 +86,9 @@ class LinkMemory {
   // row, so that a packet at the end needs no split.
   std::byte* ring(LinkSide producer) const;
 
+  // A random number that only the two sides know; see PacketHeader::stamp.
+  uint64_t secret() const;
+
   // The words that `writer` writes.
   SideWords& words(LinkSide writer) const;
 

@@ -32,6 +32,7 @@ void LinkPort::Attach(LinkMemory memory, LinkSide side, int socket_fd) {
   peer_ = &memory_->words(OtherSide(side));
   out_ = memory_->ring(side);
   in_ = memory_->ring(OtherSide(side));
+  secret_ = memory_->secret();
   can_be_fenced_ = RegisteredForMembarrier();
   own_->fences.store(can_be_fenced_ ? 1 : 0, std::memory_order_seq_cst);
 }
@@ -44,8 +45,8 @@ std::optional<LinkMemory> LinkPort::Detach() {
 }
 
 LinkPort::Watch LinkPort::watch() const {
-  return Watch{&HeaderAt(in_, own_progress_.consumed).mark, &peer_->progress,
-               progress_seen_};
+  return Watch{&HeaderAt(in_, own_progress_.consumed).stamp, &peer_->progress,
+               secret_ + own_progress_.consumed, progress_seen_};
 }
 
 void LinkPort::SetState(LinkState state) {

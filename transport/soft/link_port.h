@@ -3,6 +3,7 @@
 #ifndef VERBENA_TRANSPORT_SOFT_LINK_PORT_H_
 #define VERBENA_TRANSPORT_SOFT_LINK_PORT_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -29,11 +30,12 @@ class LinkPort {
   std::optional<LinkMemory> Detach();
 
   // The two words of the peer that change when there is something to do: the
-  // mark of the next packet, zero until then, and its progress. For those who
-  // look without the lock that protects everything else.
+  // stamp of the next packet, and its progress. For those who look without the
+  // lock that protects everything else.
   struct Watch {
-    const std::atomic<uint64_t>* mark;
+    const std::atomic<uint64_t>* stamp;
     const std::atomic<uint64_t>* progress;
+    uint64_t stamp_awaited;
     uint64_t progress_seen;
   };
   Watch watch() const;
@@ -88,10 +90,16 @@ class LinkPort {
     uint64_t word() const { return uint64_t{executed} << 32 | consumed; }
   };
   static constexpr uint32_t kRingUnits = kLinkRingBytes / 64;
+  static constexpr uint32_t kLinesAhead = 9;  // That are prefetched, plus one.
   static constexpr uint32_t kTellUnits = kRingUnits / 4;
   static_assert((kRingUnits & (kRingUnits - 1)) == 0);
-  static_assert(PacketBytes(kSegmentBytes) + 64 <= kLinkRingBytes);
+  static_assert(PacketBytes(kSegmentBytes) <= kLinkRingBytes);
 
+  // __builtin_prefetch fetches for reading unless the compiler may assume a
+  // newer processor than it does by default.
+  static void PrefetchForWrite(const std::byte* at) {
+    __asm__ volatile("prefetchw %0" : : "m"(*at));
+  }
   static PacketHeader& HeaderAt(std::byte* ring, uint32_t unit) {
     return *reinterpret_cast<PacketHeader*>(
         ring + size_t{unit & (kRingUnits - 1)} * 64);
@@ -116,6 +124,7 @@ class LinkPort {
   SideWords* peer_ = nullptr;
   std::byte* out_ = nullptr;    // The ring we write.
   std::byte* in_ = nullptr;     // The ring we read.
+  uint64_t secret_ = 0;         // See PacketHeader::stamp.
   bool can_be_fenced_ = false;  // By the peer; see FenceAfterSleep.
 
   // In units of 64 bytes, modulo 2^32. At most a ring apart.
@@ -130,9 +139,7 @@ class LinkPort {
 };
 
 inline std::byte* LinkPort::Reserve(uint32_t payload_bytes) {
-  // One unit more than the packet: the mark of the packet after it is cleared
-  // before this one is published.
-  const uint32_t needed = PacketBytes(payload_bytes) / 64 + 1;
+  const uint32_t needed = PacketBytes(payload_bytes) / 64;
   if (!HasRoom(needed)) {
     NotePeerConsumed(Low(peer_->progress.load(std::memory_order_acquire)));
     if (!HasRoom(needed)) return nullptr;
@@ -143,38 +150,44 @@ inline std::byte* LinkPort::Reserve(uint32_t payload_bytes) {
 
 inline void LinkPort::Publish(const Packet& packet) {
   PacketHeader& header = HeaderAt(out_, produced_);
-  const uint32_t end = produced_ + PacketBytes(packet.payload_bytes) / 64;
-  PacketHeader& next = HeaderAt(out_, end);
-  next.mark.store(0, std::memory_order_relaxed);
+  header.kind_and_number.store(
+      uint64_t{packet.number} << 32 | uint64_t{packet.payload_bytes} << 16 |
+          uint64_t{packet.flags} << 8 | static_cast<uint64_t>(packet.kind),
+      std::memory_order_relaxed);
   header.progress.store(own_progress_.word(), std::memory_order_relaxed);
   header.address.store(packet.address, std::memory_order_relaxed);
   header.key_and_value.store(uint64_t{packet.rkey} << 32 | packet.value,
                              std::memory_order_relaxed);
-  header.mark.store(
-      uint64_t{packet.number} << 32 | uint64_t{packet.payload_bytes} << 16 |
-          uint64_t{packet.flags} << 8 | static_cast<uint64_t>(packet.kind),
-      std::memory_order_release);
-  produced_ = end;
+  header.stamp.store(secret_ + produced_, std::memory_order_release);
+  const uint32_t units = PacketBytes(packet.payload_bytes) / 64;
+  produced_ += units;
   told_progress_ = own_progress_;
   published_packet_ = true;
-  // Fetches the lines that a small next packet will write, its own and the mark
-  // after it, from the peer's cache, where they are since the last time round.
-  // Otherwise its mark would wait behind them in the store buffer.
-  std::byte* const ahead = reinterpret_cast<std::byte*>(&next);
-  __builtin_prefetch(ahead + 64, 1);
-  __builtin_prefetch(ahead + 128, 1);
-  __builtin_prefetch(ahead + 192, 1);
+  // The lines of the next packet, if it is like this one, are in the peer's
+  // cache since the last time round: its stamp would wait for them in the store
+  // buffer. All but the first, which is the one that the peer polls.
+  const std::byte* next =
+      reinterpret_cast<const std::byte*>(&HeaderAt(out_, produced_));
+  for (uint32_t i = 1; i < std::min(units, kLinesAhead); ++i) {
+    PrefetchForWrite(next + size_t{i} * 64);
+  }
 }
 
 inline LinkPort::Incoming LinkPort::Peek(Packet& packet) {
   PacketHeader& header = HeaderAt(in_, own_progress_.consumed);
-  const uint64_t mark = header.mark.load(std::memory_order_acquire);
-  if (mark == 0) return Incoming::kNothing;
-  __builtin_prefetch(reinterpret_cast<std::byte*>(&header) + 64);
+  if (header.stamp.load(std::memory_order_acquire) !=
+      secret_ + own_progress_.consumed) {
+    return Incoming::kNothing;
+  }
+  const uint64_t mark = header.kind_and_number.load(std::memory_order_relaxed);
   packet.kind = static_cast<PacketKind>(mark & 0xff);
   packet.flags = static_cast<uint8_t>(mark >> 8);
   packet.payload_bytes = static_cast<uint32_t>(mark >> 16) & 0xffff;
   packet.number = High(mark);
+  const uint32_t units = PacketBytes(packet.payload_bytes) / 64;
+  for (uint32_t i = 1; i < std::min(units, kLinesAhead); ++i) {
+    __builtin_prefetch(reinterpret_cast<std::byte*>(&header) + size_t{i} * 64);
+  }
   // This bound keeps every read of the payload inside the doubled mapping.
   if (packet.payload_bytes > kSegmentBytes) return Incoming::kBroken;
   packet.payload = reinterpret_cast<const std::byte*>(&header) +

@@ -34,7 +34,7 @@ namespace verbena::soft {
 inline constexpr uint32_t kSegmentBytes = 16 * 1024;
 
 enum class PacketKind : uint8_t {
-  kNone = 0,  // No packet: the mark of a free place in the ring.
+  kNone = 0,  // No packet has this kind.
   kSend = 1,
   kWrite = 2,
   kRead = 3,
@@ -58,10 +58,16 @@ enum class NakReason : uint8_t {
 
 // The header of a packet in the ring, at a multiple of 64 bytes. Each word is
 // atomic because the other process may write to it while we read.
+//
+// The reader knows a packet by its stamp alone: the link's secret number plus
+// the position of the packet, in units of 64 bytes since the beginning. What
+// was in the ring before, somebody's payload included, equals it by chance
+// once in 2^64. So no place in the ring has to be cleared for a packet to come:
+// the reader polls a line that is in its own cache until the packet is there.
 struct PacketHeader {
-  // Written last. Bits 7..0 kind, 15..8 flags, 31..16 payload bytes, 63..32
-  // request number.
-  std::atomic<uint64_t> mark;
+  std::atomic<uint64_t> stamp;  // Written last.
+  // Bits 7..0 kind, 15..8 flags, 31..16 payload bytes, 63..32 request number.
+  std::atomic<uint64_t> kind_and_number;
   // As SideWords::progress, of the sender of this packet.
   std::atomic<uint64_t> progress;
   // First packet of kWrite, and kRead: where in the responder's memory.
@@ -72,7 +78,7 @@ struct PacketHeader {
   // a last packet of its own, without payload.
   std::atomic<uint64_t> key_and_value;
 };
-static_assert(sizeof(PacketHeader) == 32);
+static_assert(sizeof(PacketHeader) == 40);
 static_assert(kSegmentBytes <= 0xffff);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
@@ -94,9 +100,9 @@ struct Packet {
 
 // Small payloads start in the header's own line. Larger ones start on the next:
 // a copy from an odd address is slow from about 2 KiB on.
-inline constexpr uint32_t kPackedPayloadBytesMax = 480;
+inline constexpr uint32_t kPackedPayloadBytesMax = 512 - sizeof(PacketHeader);
 inline constexpr uint32_t PayloadOffset(uint32_t payload_bytes) {
-  return payload_bytes <= kPackedPayloadBytesMax ? 32 : 64;
+  return payload_bytes <= kPackedPayloadBytesMax ? sizeof(PacketHeader) : 64;
 }
 
 // Ring space of a packet.

@@ -156,8 +156,9 @@ class QueuePair final : public ibv_qp, public EngineMember {
   // changes. Written under lock_, or, the first, by whoever polls.
   std::atomic<uint32_t> polls_{0};
   std::atomic<bool> settled_{false};
-  std::atomic<const std::atomic<uint64_t>*> watched_mark_{nullptr};
+  std::atomic<const std::atomic<uint64_t>*> watched_stamp_{nullptr};
   std::atomic<const std::atomic<uint64_t>*> watched_progress_{nullptr};
+  std::atomic<uint64_t> stamp_awaited_{0};
   std::atomic<uint64_t> progress_seen_{0};
 
   SpinLock lock_;

@@ -56,8 +56,9 @@ void QueuePair::Poll() {
   polls_.store(polls_.load(std::memory_order_relaxed) + 1,
                std::memory_order_relaxed);
   if (settled_.load(std::memory_order_acquire) &&
-      watched_mark_.load(std::memory_order_relaxed)
-              ->load(std::memory_order_relaxed) == 0 &&
+      watched_stamp_.load(std::memory_order_relaxed)
+              ->load(std::memory_order_relaxed) !=
+          stamp_awaited_.load(std::memory_order_relaxed) &&
       watched_progress_.load(std::memory_order_relaxed)
               ->load(std::memory_order_relaxed) ==
           progress_seen_.load(std::memory_order_relaxed)) {
@@ -84,7 +85,8 @@ void QueuePair::Settle() {
     return;
   }
   const LinkPort::Watch watch = port_.watch();
-  watched_mark_.store(watch.mark, std::memory_order_relaxed);
+  watched_stamp_.store(watch.stamp, std::memory_order_relaxed);
+  stamp_awaited_.store(watch.stamp_awaited, std::memory_order_relaxed);
   watched_progress_.store(watch.progress, std::memory_order_relaxed);
   progress_seen_.store(watch.progress_seen, std::memory_order_relaxed);
   settled_.store(true, std::memory_order_release);
