@@ -493,12 +493,24 @@ TEST_F(HostileClientTest, GetsARefusalForAnAttachment) {
 
 // It posts no receives: the server's WELCOME has nowhere to go.
 TEST_F(HostileClientTest, LosesItsConnectionWhenItNeverReads) {
-  RawPeer::Options options;
-  options.receives = 0;
-  RawPeer& raw = Raw(options);
-  ASSERT_TRUE(raw.Connect(EncodeConnectRequest(raw.Request())).ok());
-  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kHello))).ok());
-  EXPECT_TRUE(server_.AwaitConnections(1));
+  EndpointOptions options = TestOptions();
+  options.keepalive_time = absl::Milliseconds(500);
+  options.keepalive_timeout = absl::Milliseconds(500);
+  TestServer server(options);
+  TestClient good(server.address());
+  RawPeer::Options no_receives;
+  no_receives.receives = 0;
+  absl::StatusOr<std::unique_ptr<RawPeer>> raw =
+      RawPeer::Create(server.address(), no_receives);
+  ASSERT_TRUE(raw.ok()) << raw.status();
+  ASSERT_TRUE((*raw)->Connect(EncodeConnectRequest((*raw)->Request())).ok());
+  const auto connections = [&server](uint32_t count) {
+    return server.endpoint().connection_count() == count;
+  };
+  ASSERT_TRUE(good.RunUntil([&] { return connections(2); }));
+  ASSERT_TRUE((*raw)->Send(FrameText((*raw)->Header(FrameType::kHello))).ok());
+  EXPECT_TRUE(good.RunUntil([&] { return connections(1); }));
+  EXPECT_TRUE(good.Echo(100).ok());
 }
 
 // It reads, but grants nothing: replies wait, and hold up nobody else's.

@@ -433,6 +433,26 @@ TEST_F(TransportFailureTest, DoesNotDeadlockWhenBothSidesAreFull) {
   }
 }
 
+// The CANCELs are more than there are credits, and what they free is what the
+// lease waits for.
+TEST_F(TransportFailureTest, CancelsCallsAlthoughALeaseWaitsForMemory) {
+  TestClient client(server_.address(), SmallMemory(4 << 20));
+  Calls holders;
+  holders.Start(client, kMaxOpenCalls - 1, 0, With(TestMethod::kHold, 16384));
+  ASSERT_TRUE(client.RunUntil([this] {
+    return server_.handler().held() == static_cast<int>(kMaxOpenCalls) - 1;
+  }));
+  TestCall produce("2000000", With(TestMethod::kProduce));
+  client.Start(produce);
+  for (size_t i = 0; i < holders.size(); ++i) {
+    client.connection().Cancel(&holders[i], kGivenUp);
+  }
+  EXPECT_TRUE(client.RunUntilDone(produce));
+  EXPECT_TRUE(produce.status().ok()) << produce.status();
+  EXPECT_EQ(produce.reply().size(), 2000000u);
+  client.connection().Cancel(&produce, kGivenUp);
+}
+
 // Whatever smaller calls have left of the memory, a message of the largest size
 // fits again when they are done.
 TEST_F(TransportFailureTest, ServesTheLargestCallAfterManySmallerOnes) {

@@ -73,6 +73,9 @@ class ClientSession final : public Connection {
   void WriteRequestFrame(ClientCall* call, uint32_t slot_index, uint8_t* out);
   // Tells the server of arenas that it does not know. False if that must wait.
   bool AnnounceArenas();
+  // Sends CANCELs and LEASEs that are due.
+  void PumpDue();
+  // False if what is due for the slot has to wait.
   bool PumpSlot(uint32_t slot_index);
   void PumpQueue(ClientCallQueue* queue);
 
@@ -92,6 +95,9 @@ class ClientSession final : public Connection {
   std::vector<uint16_t> free_slots_;
   uint32_t live_ = 0;          // Slots whose call is still waited for.
   std::vector<uint16_t> due_;  // Slots with a CANCEL or LEASE to send.
+  // A LEASE waits for arena memory: requests leave that alone, because the
+  // server has memory and work in the reply.
+  bool lease_waits_ = false;
 
   // Calls that wait: for a slot or a credit, and for arena memory. Apart, so
   // that no large call holds up small ones.

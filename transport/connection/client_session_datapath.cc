@@ -77,6 +77,7 @@ bool ClientSession::AllocateArenaMemory(ClientCall* call, Buffer* request,
                                         Buffer* reply, absl::Status* failure) {
   const ClientCall::Request& wanted = call->request();
   if (!FitsFrame(wanted)) {
+    if (lease_waits_) return false;
     absl::StatusOr<Buffer> memory = device().pool().Allocate(
         MessageOffset(wanted.metadata_bytes) + wanted.message_bytes);
     if (!memory.ok()) {
@@ -87,7 +88,7 @@ bool ClientSession::AllocateArenaMemory(ClientCall* call, Buffer* request,
   }
   const uint64_t hint = std::min<uint64_t>(wanted.reply_hint_bytes,
                                            options().max_receive_message_bytes);
-  if (hint > kFrameReplyBytes) {
+  if (hint > kFrameReplyBytes && !lease_waits_) {
     // Without it the call only takes a round trip more.
     absl::StatusOr<Buffer> memory = device().pool().Allocate(hint);
     if (memory.ok()) *reply = *std::move(memory);
@@ -155,10 +156,21 @@ void ClientSession::WriteRequestFrame(ClientCall* call, uint32_t slot_index,
 
 void ClientSession::Pump() {
   if (!usable()) return;
-  // What frees the server's memory first.
-  while (!due_.empty() && PumpSlot(due_.back())) due_.pop_back();
+  PumpDue();
   PumpQueue(&small_);
   PumpQueue(&large_);
+}
+
+void ClientSession::PumpDue() {
+  lease_waits_ = false;
+  // One round, in the order in which they became due. Each is taken out before
+  // it is tried: the end of a call may add others, or come back here.
+  for (size_t left = due_.size(); left > 0 && !due_.empty(); --left) {
+    if (BeginFrame(/*spare_credits=*/0) == nullptr) return;
+    const uint16_t slot_index = due_.front();
+    due_.erase(due_.begin());
+    if (!PumpSlot(slot_index)) due_.push_back(slot_index);
+  }
 }
 
 void ClientSession::PumpQueue(ClientCallQueue* queue) {
@@ -192,11 +204,15 @@ bool ClientSession::PumpSlot(uint32_t slot_index) {
   }
   if (!slot.lease_wanted) return true;
   if (slot.reply.empty()) {
+    if (lease_waits_) return false;
     absl::StatusOr<Buffer> memory = device().pool().Allocate(slot.lease_bytes);
-    if (absl::IsUnavailable(memory.status())) return false;
+    if (absl::IsUnavailable(memory.status())) {
+      lease_waits_ = true;
+      return false;
+    }
     if (!memory.ok()) {
       Abandon(&slot, memory.status());
-      return false;  // The CANCEL is due now.
+      return true;  // The CANCEL is due of its own.
     }
     slot.reply = *std::move(memory);
   }

@@ -51,7 +51,7 @@ int CompletionQueue::Arm(bool solicited_only) {
       armed_.store(Armed::kSolicited, std::memory_order_relaxed);
     }
   }
-  std::lock_guard<SpinLock> lock(members_lock_);
+  std::lock_guard<SpinLock> lock(polling_lock_);
   bool fence = false;
   for (QueuePair* qp : members_) fence |= qp->PrepareToSleep();
   if (fence) LinkPort::FenceAfterSleep();
@@ -60,7 +60,7 @@ int CompletionQueue::Arm(bool solicited_only) {
 }
 
 void CompletionQueue::Attach(QueuePair* qp) {
-  std::lock_guard<SpinLock> lock(members_lock_);
+  std::lock_guard<SpinLock> lock(polling_lock_);
   if (std::find(members_.begin(), members_.end(), qp) == members_.end()) {
     members_.push_back(qp);
   }
@@ -68,7 +68,7 @@ void CompletionQueue::Attach(QueuePair* qp) {
 
 void CompletionQueue::Detach(QueuePair* qp) {
   {
-    std::lock_guard<SpinLock> lock(members_lock_);
+    std::lock_guard<SpinLock> lock(polling_lock_);
     std::erase(members_, qp);
   }
   Purge(qp);
@@ -89,12 +89,8 @@ void CompletionQueue::Purge(QueuePair* qp) {
 }
 
 bool CompletionQueue::has_queue_pairs() {
-  std::lock_guard<SpinLock> lock(members_lock_);
+  std::lock_guard<SpinLock> lock(polling_lock_);
   return !members_.empty();
-}
-
-void CompletionQueue::WaitForPoll() {
-  std::lock_guard<SpinLock> lock(members_lock_);
 }
 
 void CompletionQueue::AcknowledgeCompletionEvents(unsigned int count) {

@@ -56,7 +56,8 @@ class CompletionQueue final : public ibv_cq {
     return static_cast<CompletionQueue*>(cq);
   }
 
-  // The verbs poll_cq and req_notify_cq.
+  // The verbs poll_cq and req_notify_cq. To poll for no completions runs the
+  // queue pairs and takes nothing.
   int Poll(int count, ibv_wc* completions);
   int Arm(bool solicited_only);
 
@@ -75,8 +76,8 @@ class CompletionQueue final : public ibv_cq {
   // Drops the completions of `qp`.
   void Purge(QueuePair* qp);
   bool has_queue_pairs();
-  // Waits until a poll that was under way has left its queue pairs.
-  void WaitForPoll();
+  // Held while queue pairs are polled. Taken before any queue pair's lock.
+  SpinLock& polling_lock() { return polling_lock_; }
 
   bool armed() const {
     return armed_.load(std::memory_order_relaxed) != Armed::kNo;
@@ -106,9 +107,8 @@ class CompletionQueue final : public ibv_cq {
   EventQueue::Source channel_source_;
   EventQueue::Source async_source_;
 
-  // Taken before any queue pair's lock.
-  SpinLock members_lock_;
-  std::vector<QueuePair*> members_;  // Protected by members_lock_.
+  SpinLock polling_lock_;
+  std::vector<QueuePair*> members_;  // Protected by polling_lock_.
 
   std::atomic<uint32_t> size_{0};  // Completions in the queue.
   std::atomic<uint32_t> backlog_polls_{0};

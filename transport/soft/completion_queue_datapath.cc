@@ -14,7 +14,10 @@ constexpr uint32_t kBacklogPollsMax = 16;
 }  // namespace
 
 int CompletionQueue::Poll(int count, ibv_wc* completions) {
-  if (count <= 0) return 0;
+  if (count <= 0) {
+    RunQueuePairs();
+    return 0;
+  }
   const uint32_t waiting = size_.load(std::memory_order_acquire);
   if (waiting < static_cast<uint32_t>(count) ||
       backlog_polls_.fetch_add(1, std::memory_order_relaxed) %
@@ -28,9 +31,9 @@ int CompletionQueue::Poll(int count, ibv_wc* completions) {
 
 void CompletionQueue::RunQueuePairs() {
   // When another thread is at it, it does so for both.
-  if (!members_lock_.try_lock()) return;
+  if (!polling_lock_.try_lock()) return;
   for (QueuePair* qp : members_) qp->Poll();
-  members_lock_.unlock();
+  polling_lock_.unlock();
 }
 
 int CompletionQueue::Pop(int count, ibv_wc* completions) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <random>
 #include <string>
 
 #include "transport/soft/test_end.h"
@@ -36,13 +37,19 @@ void PostReceives(TestEnd& end) {
   for (int i = 0; i < 64; ++i) EXPECT_EQ(end.Receive(i, 0, 4096), 0);
 }
 
-// Blocks on the completion channel until there is a completion.
+// Blocks on the completion channel until there is a completion, or for ten
+// seconds: then the status of the result is IBV_WC_GENERAL_ERR.
 ibv_wc SleepUntilCompletion(TestEnd& end) {
   ibv_wc completion;
   for (;;) {
     if (end.PollOnce(completion)) return completion;
     EXPECT_EQ(ibv_req_notify_cq(end.cq, 0), 0);
     if (end.PollOnce(completion)) return completion;
+    pollfd wait = {end.channel->fd, POLLIN, 0};
+    if (poll(&wait, 1, 10'000) != 1) {
+      completion.status = IBV_WC_GENERAL_ERR;
+      return completion;
+    }
     ibv_cq* cq = nullptr;
     void* cq_context = nullptr;
     EXPECT_EQ(end.verbs.get_cq_event(end.channel, &cq, &cq_context), 0);
@@ -69,6 +76,38 @@ int Echo(TestProcessLink& link, bool sleep) {
   const int result = EchoUntilEmpty(end, sleep);
   link.Disconnect();
   return result;
+}
+
+// Polls, or polls a little and then sleeps, or sleeps, as `random` has it.
+ibv_wc WaitSomehow(TestEnd& end, std::mt19937& random) {
+  const uint32_t polls = random() % 3 == 0 ? 0 : random() % 300;
+  ibv_wc completion;
+  for (uint32_t i = 0; i < polls; ++i) {
+    if (end.PollOnce(completion)) return completion;
+  }
+  return SleepUntilCompletion(end);
+}
+
+constexpr size_t kMixedBytesMax = 300'000;
+
+// Echoes each message, which is a size, by a message of that size.
+int MixedEcho(TestProcessLink& link) {
+  TestEnd end(Options());
+  link.Connect(end);
+  PostReceives(end);
+  std::mt19937 random(2);
+  for (;;) {
+    const ibv_wc completion = WaitSomehow(end, random);
+    if (completion.status != IBV_WC_SUCCESS) break;
+    if (completion.opcode != IBV_WC_RECV) continue;
+    if (completion.byte_len == 0) break;
+    end.Receive(completion.wr_id, 0, 4096);
+    end.Send(1, kBulk, random() % kMixedBytesMax,
+             random() % 2 == 0 ? 0 : IBV_SEND_SIGNALED);
+    end.Send(1, kBulk, 0);
+  }
+  link.Disconnect();
+  return 0;
 }
 
 // Sits there without ever polling: the engine does everything.
@@ -119,6 +158,44 @@ TEST(ProcessLinkTest, ASleepingPeerIsWokenForEveryMessage) {
       (completion.opcode == IBV_WC_RECV ? received : sent) = true;
     }
     ASSERT_EQ(end.Receive(0, 0, 4096), 0);
+  }
+  ASSERT_EQ(end.Send(1, 0, 0), 0);
+  EXPECT_EQ(end.Wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(link.WaitExit(), 0);
+}
+
+TEST(ProcessLinkTest, AnyMixtureOfWorkPollingAndSleepingMovesOn) {
+  constexpr int kRounds = 400;
+  TestEnd end(Options());
+  TestProcessLink link = TestProcessLink::Start("mixed echo");
+  const TestGreeting peer = link.Connect(end);
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_EQ(end.Receive(i, 0, kMixedBytesMax), 0);
+  }
+  std::mt19937 random(1);
+  for (int round = 0; round < kRounds; ++round) {
+    const int operations = 1 + random() % 4;
+    for (int i = 0; i < operations; ++i) {
+      const size_t length = random() % kMixedBytesMax;
+      const uint64_t remote = peer.address + 3 * kBulk;
+      ASSERT_EQ(random() % 2 == 0
+                    ? end.Read(5, kBulk, length, remote, peer.rkey)
+                    : end.Write(5, kBulk, length, remote, peer.rkey),
+                0);
+    }
+    ASSERT_EQ(end.Send(6, 0, 8), 0);
+    int sends = operations + 1;
+    int receives = 2;
+    while (sends + receives > 0) {
+      const ibv_wc completion = WaitSomehow(end, random);
+      ASSERT_EQ(completion.status, IBV_WC_SUCCESS) << "round " << round;
+      if (completion.opcode == IBV_WC_RECV) {
+        --receives;
+        ASSERT_EQ(end.Receive(0, 0, kMixedBytesMax), 0);
+      } else {
+        --sends;
+      }
+    }
   }
   ASSERT_EQ(end.Send(1, 0, 0), 0);
   EXPECT_EQ(end.Wait().status, IBV_WC_SUCCESS);
@@ -202,6 +279,7 @@ int main(int argc, char** argv) {
         [](TestProcessLink& link) { return verbena::soft::Echo(link, false); }},
        {"sleeping echo",
         [](TestProcessLink& link) { return verbena::soft::Echo(link, true); }},
+       {"mixed echo", verbena::soft::MixedEcho},
        {"sit", verbena::soft::Sit},
        {"send and die", verbena::soft::SendAndDie}});
   testing::InitGoogleTest(&argc, argv);

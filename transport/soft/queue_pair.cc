@@ -124,31 +124,35 @@ std::optional<LinkMemory> QueuePair::Detach() {
   return port_.Detach();
 }
 
-// Afterwards no poll looks at the words of a link that was detached before.
+// Afterwards no poll looks at the words of a link that was detached before; see
+// settled_.
 void QueuePair::WaitForPolls() {
-  send_cq_.WaitForPoll();
-  recv_cq_.WaitForPoll();
+  std::lock_guard<SpinLock> polls(recv_cq_.polling_lock());
 }
 
 void QueuePair::OnDoorbell() {
+  std::lock_guard<SpinLock> polls(recv_cq_.polling_lock());
   std::lock_guard<SpinLock> lock(lock_);
   if (!Connected()) return;
-  if (asleep_) {
-    Sleep();
-  } else {
-    Drain();
-  }
-  CheckPeerState(std::chrono::steady_clock::now());
-  device_.engine().Kick();
+  if (asleep_) Sleep();  // Otherwise somebody polls, and has seen it already.
+  NotePeerState();
+  if (NextTick(TimePoint::min()) != TimePoint::max()) device_.engine().Kick();
 }
 
 void QueuePair::OnPeerGone() {
+  std::lock_guard<SpinLock> polls(recv_cq_.polling_lock());
   std::lock_guard<SpinLock> lock(lock_);
   if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR) return;
-  Drain();
-  if (state_ == IBV_QPS_ERR) return;
-  requester_.FailOldest(IBV_WC_RETRY_EXC_ERR);
+  GiveUp();
   EnterError(-1);
+}
+
+// Delivers what the peer had sent before it went, then fails what is
+// outstanding.
+void QueuePair::GiveUp() {
+  Drain();
+  requester_.FailOldest(IBV_WC_RETRY_EXC_ERR);
+  SettleFailures();
 }
 
 bool QueuePair::PrepareToSleep() {
@@ -220,7 +224,7 @@ void QueuePair::SettleFailures() {
 
 // Nobody acknowledges what was just posted: starts the clock.
 void QueuePair::PostWithoutPeer() {
-  CheckPeerState(std::chrono::steady_clock::now());
+  NotePeerState();
   device_.engine().Kick();
 }
 
@@ -230,36 +234,36 @@ std::chrono::nanoseconds QueuePair::TransportTimeout() const {
          (attributes_.retry_cnt + 1);
 }
 
-void QueuePair::CheckPeerState(TimePoint now) {
+// Starts the clock when requests wait for a peer that is not there, and stops
+// it when there is no reason any more.
+void QueuePair::NotePeerState() {
   const bool alone = !port_.attached() || port_.peer_state() != kLinkOpen;
   if (!alone || !requester_.has_unfinished() || state_ != IBV_QPS_RTS) {
     give_up_at_ = TimePoint::max();
-    return;
+  } else if (attributes_.timeout != 0 && give_up_at_ == TimePoint::max()) {
+    give_up_at_ = std::chrono::steady_clock::now() + TransportTimeout();
   }
-  if (attributes_.timeout == 0) return;
-  if (give_up_at_ == TimePoint::max()) give_up_at_ = now + TransportTimeout();
-  if (now < give_up_at_) return;
-  Drain();
-  requester_.FailOldest(IBV_WC_RETRY_EXC_ERR);
-  SettleFailures();
 }
 
 EngineMember::TimePoint QueuePair::OnTick(TimePoint now) {
+  std::lock_guard<SpinLock> polls(recv_cq_.polling_lock());
   std::lock_guard<SpinLock> lock(lock_);
   if (!receiving_) return TimePoint::max();
   if (Connected()) {
-    const uint32_t polls = polls_.load(std::memory_order_relaxed);
-    if (asleep_ || polls == polls_seen_) Sleep();
-    polls_seen_ = polls;
+    const uint32_t polls_now = polls_.load(std::memory_order_relaxed);
+    if (asleep_ || polls_now == polls_seen_) Sleep();
+    polls_seen_ = polls_now;
   }
   SettleFailures();
-  CheckPeerState(now);
+  NotePeerState();
+  if (now >= give_up_at_) GiveUp();
   return NextTick(now);
 }
 
 EngineMember::TimePoint QueuePair::NextTick(TimePoint now) {
   if (!receiving_) return TimePoint::max();
   TimePoint next = std::min(give_up_at_, requester_.resume_at());
+  // While somebody polls: to see whether they still do.
   if (Connected() && !asleep_) next = std::min(next, now + kLookInterval);
   return next;
 }

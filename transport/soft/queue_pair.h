@@ -128,11 +128,13 @@ class QueuePair final : public ibv_qp, public EngineMember {
   void Unsettle() { settled_.store(false, std::memory_order_relaxed); }
   void SettleFailures();
   void PostWithoutPeer();
-  void CheckPeerState(TimePoint now);
+  void NotePeerState();
+  void GiveUp();
   std::chrono::nanoseconds TransportTimeout() const;
   bool Connected() const { return receiving_ && port_.attached(); }
   LinkSleep WantedSleep() const;
   void Sleep();
+  // Takes packets: with the polling lock held, as Progress() and GiveUp().
   void Drain();
   void WakeUp();
   bool AnyQueueArmed() const { return send_cq_.armed() || recv_cq_.armed(); }
@@ -151,9 +153,11 @@ class QueuePair final : public ibv_qp, public EngineMember {
   std::mutex modify_mutex_;  // One Modify() at a time; taken before lock_.
   bool is_engine_member_ = false;  // Protected by modify_mutex_.
 
-  // Polls so far, and what a poll looks at before it takes the lock. While
+  // Polls so far, and what a poll looks at before it takes lock_. While
   // settled_ is true, nothing is to be done until one of the watched words
-  // changes. Written under lock_, or, the first, by whoever polls.
+  // changes. Only with one completion queue for both directions: whoever takes
+  // packets from the link holds its polling lock as well as lock_, so no poll
+  // looks at a stamp that is behind us. Written under lock_, polls_ by polls.
   std::atomic<uint32_t> polls_{0};
   std::atomic<bool> settled_{false};
   std::atomic<const std::atomic<uint64_t>*> watched_stamp_{nullptr};

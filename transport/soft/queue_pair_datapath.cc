@@ -80,7 +80,7 @@ void QueuePair::Poll() {
 // unless there is something to do besides.
 void QueuePair::Settle() {
   if (!Connected() || asleep_ || requester_.has_unsent() ||
-      responder_.wants_progress()) {
+      responder_.wants_progress() || &send_cq_ != &recv_cq_) {
     Unsettle();
     return;
   }
