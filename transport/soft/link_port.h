@@ -68,6 +68,9 @@ class LinkPort {
   // `executed` is what the peer says it has executed.
   bool ReadPeerProgress(uint32_t& executed);
 
+  // Changes whenever a packet is sent or taken.
+  uint32_t position() const { return produced_ + own_progress_.consumed; }
+
   // State and sleep.
 
   void SetState(LinkState state);

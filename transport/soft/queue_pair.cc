@@ -15,6 +15,10 @@ namespace {
 // How often the engine looks whether a queue pair is still being polled.
 constexpr std::chrono::milliseconds kLookInterval(1);
 
+// How long the engine looks at a transfer that does not move before it goes to
+// sleep over it. About what it costs to be woken.
+constexpr std::chrono::microseconds kServeFor(50);
+
 // Passes in a row of one call on the engine's thread.
 constexpr int kDrainPassesMax = 64;
 
@@ -135,6 +139,10 @@ void QueuePair::OnDoorbell() {
   std::lock_guard<SpinLock> lock(lock_);
   if (!Connected()) return;
   if (asleep_) Sleep();  // Otherwise somebody polls, and has seen it already.
+  if (asleep_ && TransferUnderWay()) {
+    serve_until_ = std::chrono::steady_clock::now() + kServeFor;
+    device_.engine().Kick();
+  }
   NotePeerState();
   if (NextTick(TimePoint::min()) != TimePoint::max()) device_.engine().Kick();
 }
@@ -249,15 +257,51 @@ EngineMember::TimePoint QueuePair::OnTick(TimePoint now) {
   std::lock_guard<SpinLock> polls(recv_cq_.polling_lock());
   std::lock_guard<SpinLock> lock(lock_);
   if (!receiving_) return TimePoint::max();
+  bool moving = false;
   if (Connected()) {
     const uint32_t polls_now = polls_.load(std::memory_order_relaxed);
-    if (asleep_ || polls_now == polls_seen_) Sleep();
+    if (asleep_ || polls_now == polls_seen_) moving = Serve(now);
     polls_seen_ = polls_now;
   }
   SettleFailures();
   NotePeerState();
   if (now >= give_up_at_) GiveUp();
-  return NextTick(now);
+  return moving ? now : NextTick(now);
+}
+
+// Whether the peer is likely to send more, or to make room, at any moment.
+bool QueuePair::TransferUnderWay() const {
+  return responder_.wants_progress() || responder_.in_message() ||
+         requester_.reads_under_way() ||
+         (requester_.has_unsent() &&
+          requester_.resume_at() == TimePoint::max());
+}
+
+// For a queue pair that nobody polls. Sleeps, except in the middle of a
+// transfer that moves: to be rung for every piece of it would cost far more
+// than to look. Whether to be called again at once.
+bool QueuePair::Serve(TimePoint now) {
+  const bool sound_asleep = asleep_ && port_.sleep() != kAwake;
+  if (sound_asleep && !TransferUnderWay() && now < requester_.resume_at()) {
+    return false;
+  }
+  const uint32_t before = port_.position();
+  if (TransferUnderWay() && now < serve_until_) {
+    asleep_ = true;
+    Unsettle();
+    port_.SetSleep(kAwake);
+    Progress();
+    if (Connected() && port_.position() != before) {
+      serve_until_ = now + kServeFor;
+    }
+    if (Connected() && TransferUnderWay()) return true;
+  }
+  if (Connected()) Sleep();
+  if (!Connected() || !TransferUnderWay() || port_.position() == before) {
+    return false;
+  }
+  serve_until_ = now + kServeFor;
+  return true;
 }
 
 EngineMember::TimePoint QueuePair::NextTick(TimePoint now) {

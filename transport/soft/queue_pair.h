@@ -133,6 +133,8 @@ class QueuePair final : public ibv_qp, public EngineMember {
   std::chrono::nanoseconds TransportTimeout() const;
   bool Connected() const { return receiving_ && port_.attached(); }
   LinkSleep WantedSleep() const;
+  bool TransferUnderWay() const;
+  bool Serve(TimePoint now);
   void Sleep();
   // Takes packets: with the polling lock held, as Progress() and GiveUp().
   void Drain();
@@ -180,6 +182,8 @@ class QueuePair final : public ibv_qp, public EngineMember {
   bool kick_wanted_ = false;   // The engine is to look at our deadlines.
   // When to give up on a peer that is not open; max() while it is.
   TimePoint give_up_at_ = TimePoint::max();
+  // Until when the engine serves a transfer without sleeping; see Serve().
+  TimePoint serve_until_ = TimePoint::min();
 };
 
 }  // namespace verbena::soft

@@ -75,6 +75,7 @@ class Requester {
   // A request has ended with an error: the queue pair must enter ERR.
   bool failed() const { return failed_; }
   bool has_unfinished() const { return completed_ != posted_; }
+  bool reads_under_way() const { return reads_under_way_ != 0; }
   bool has_unsent() const { return sending_ != posted_; }
   // Whether an acknowledgement, or room in the ring, is worth a doorbell.
   bool wants_progress() const {
@@ -83,7 +84,6 @@ class Requester {
   // When it will send again after the receiver was not ready; max() when it is
   // not waiting for that.
   TimePoint resume_at() const { return resume_at_; }
-  uint8_t rnr_retries_left() const { return rnr_retries_left_; }
 
  private:
   struct Slot {

@@ -57,6 +57,8 @@ class Responder {
   bool failed() const { return failed_; }
   int event() const { return event_; }
 
+  // Whether a message has come in part.
+  bool in_message() const { return in_message_; }
   // Whether responses wait for room in the ring, which is worth a doorbell.
   bool wants_progress() const { return reads_count_ != 0 || nak_due_; }
 

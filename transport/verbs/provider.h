@@ -1,9 +1,11 @@
-// One RDMA provider: the verbs, the connection manager and what the two promise.
+// One RDMA provider: the verbs, the connection manager and what the two
+// promise.
 //
 // There are two: SystemProvider() (libibverbs and librdmacm, in
-// system_provider.h) and SoftProvider() (user space, in transport/soft). A third
-// that wraps either one and fails on a plan has its place here too. Nothing above
-// transport/verbs can tell them apart but by the data in this struct.
+// system_provider.h) and SoftProvider() (user space, in transport/soft). A
+// third that wraps either one and fails on a plan has its place here too.
+// Nothing above transport/verbs can tell them apart but by the data in this
+// struct.
 
 #ifndef VERBENA_TRANSPORT_VERBS_PROVIDER_H_
 #define VERBENA_TRANSPORT_VERBS_PROVIDER_H_

@@ -1,13 +1,13 @@
 // The control verbs of one RDMA provider, as a table.
 //
-// Each entry has the name, arguments and behaviour of the libibverbs function of
-// that name; its man page is its documentation. The names carry no ibv_ prefix
-// because <infiniband/verbs.h> makes ibv_reg_mr, ibv_query_port and
+// Each entry has the name, arguments and behaviour of the libibverbs function
+// of that name; its man page is its documentation. The names carry no ibv_
+// prefix because <infiniband/verbs.h> makes ibv_reg_mr, ibv_query_port and
 // ibv_get_device_list macros.
 //
-// The data path is not here. ibv_post_send, ibv_poll_cq and their like are inline
-// functions that call through ibv_context::ops, which every provider fills, so a
-// software device costs the same indirect call as hardware.
+// The data path is not here. ibv_post_send, ibv_poll_cq and their like are
+// inline functions that call through ibv_context::ops, which every provider
+// fills, so a software device costs the same indirect call as hardware.
 //
 // A provider fills every entry; none is null. Keep sorted.
 
