@@ -66,19 +66,20 @@ root_prefix() {
 require_packages() {
   local missing as_root
   if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
-    complain "This set-up knows Debian and Ubuntu only (no apt-get here:" \
-      "$(distribution))." \
-      "Install what corresponds to these Debian packages: $*"
+    complain "This set-up knows Debian and Ubuntu; here is no apt-get." \
+      "Install what corresponds to these Debian packages:" \
+      "$*"
     exit 2
   fi
   mapfile -t missing < <(missing_packages "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
 
   if ! as_root=$(root_prefix); then
-    complain "These packages are missing: ${missing[*]}" \
+    complain "These packages are missing:" \
+      "${missing[*]}" \
       "Installing them takes root, and there is no password-free sudo. Run:" \
-      "  sudo apt-get update && sudo apt-get install" \
-      "--no-install-recommends ${missing[*]}"
+      "sudo apt-get update" \
+      "sudo apt-get install --no-install-recommends ${missing[*]}"
     exit 2
   fi
   echo "Installing: ${missing[*]}"
@@ -98,9 +99,9 @@ install_packages() {
   done
   if [ ${#unknown[@]} -gt 0 ]; then
     rm -f "$log"
-    complain "This release ($(distribution)) has no package ${unknown[*]}." \
-      "Debian 12 has all; on Ubuntu enable the component \"universe\", and" \
-      "where bazel-bootstrap is lacking, use a Debian 12 container."
+    complain "This release of $(distribution) has no package ${unknown[*]}." \
+      "Debian 12 has all. On Ubuntu enable the component \"universe\"; where" \
+      "it has no bazel-bootstrap either, use a container of Debian 12."
     exit 2
   fi
   if ! $as_root env DEBIAN_FRONTEND=noninteractive \
@@ -108,12 +109,15 @@ install_packages() {
     tail -n 30 "$log" >&2
     rm -f "$log"
     complain "apt-get install failed (above). Run it by hand to see more:" \
-      "  sudo apt-get install --no-install-recommends $*"
+      "sudo apt-get install --no-install-recommends $*"
     exit 2
   fi
   rm -f "$log"
 }
 
+# complain WHAT [MORE...]: each on a line of its own, to standard error.
 complain() {
-  printf '%s\n' "./dev: $*" | fold -s -w 100 >&2
+  printf './dev: %s\n' "$1" >&2
+  shift
+  [ $# -eq 0 ] || printf '  %s\n' "$@" >&2
 }

@@ -137,8 +137,8 @@ def check_build_files(tree):
             if len(headers) > 1 and not _explained(source, found.start()):
                 yield Problem(source.path,
                               source.text.count("\n", 0, found.start()) + 1,
-                              "one cc_library a header (or say why above it: "
-                              "\"# One library: ...\"); here are " +
+                              "one cc_library a header, or say above it why "
+                              "they are \"one library\"; here are " +
                               ", ".join(headers))
         yield from _unnamed_files(tree, source)
 
@@ -146,7 +146,8 @@ def check_build_files(tree):
 def _explained(build, position):
     """Whether the rule at `position` has a comment that says why it is one."""
     blocks = build.text[:position].rsplit("\n\n", 2)
-    return any("# One library:" in block for block in blocks[1:])
+    return any(re.search(r"#.*\bone library\b", block)
+               for block in blocks[1:])
 
 
 def _unnamed_files(tree, build):

@@ -120,6 +120,28 @@ absl::Time ServerSession::NextDeadline() const {
                                  : poller().now() + kMemoryRetry;
 }
 
+void ServerSession::MakeCallSlow(uint32_t slot) {
+  calls_[slot].reset(new ServerCall(*this));
+}
+
+absl::Status ServerSession::TooLargeRequest(uint64_t bytes) const {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a request of ", bytes, " bytes is larger than the server's limit of ",
+      options().max_receive_message_bytes));
+}
+
+absl::Status ServerSession::TooLargeMetadata(uint64_t bytes) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("trailing metadata of ", bytes,
+                   " bytes are larger than the limit of ", kMaxMetadataBytes));
+}
+
+absl::Status ServerSession::TooLargeReply(uint64_t bytes, uint64_t limit) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a reply of ", bytes, " bytes is larger than ", limit,
+      ", the least of what the server sends and the client receives"));
+}
+
 void ServerSession::Refuse(ServerCall* call, absl::Status status) {
   call->request_.Reset();
   ReleaseReply(call);

@@ -76,6 +76,11 @@ class ServerSession final : public Connection {
   // memory.
   bool PlaceReply(ServerCall* call);
   void StartWrite(ServerCall* call);
+  // The first call in a slot makes it; it stays.
+  void MakeCallSlow(uint32_t slot);
+  absl::Status TooLargeRequest(uint64_t bytes) const;
+  static absl::Status TooLargeMetadata(uint64_t bytes);
+  static absl::Status TooLargeReply(uint64_t bytes, uint64_t limit);
   // Ends the call with an error of the transport's own.
   void Refuse(ServerCall* call, absl::Status status);
   void QueueFrame(ServerCall* call, State state);

@@ -2,7 +2,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 #include "transport/connection/server_session.h"
 #include "transport/wire/frame_codec.h"
@@ -43,9 +42,8 @@ ServerCall* ServerSession::FindCall(uint32_t call_id) {
     ProtocolError("it used a call slot beyond the limit");
     return nullptr;
   }
-  std::unique_ptr<ServerCall>& call = calls_[slot];
-  if (call == nullptr) call.reset(new ServerCall(*this));
-  return call.get();
+  if (calls_[slot] == nullptr) MakeCallSlow(slot);
+  return calls_[slot].get();
 }
 
 void ServerSession::HandleRequest(absl::Span<const uint8_t> frame) {
@@ -69,10 +67,7 @@ void ServerSession::HandleRequest(absl::Span<const uint8_t> frame) {
                          body.metadata.size());
   call->message_written_ = false;
   if (header.message_bytes > options().max_receive_message_bytes) {
-    Refuse(call, absl::ResourceExhaustedError(absl::StrCat(
-                     "a request of ", header.message_bytes,
-                     " bytes is larger than the server's limit of ",
-                     options().max_receive_message_bytes)));
+    Refuse(call, TooLargeRequest(header.message_bytes));
   } else if (header.attachment_bytes > 0) {
     Refuse(call, absl::UnimplementedError("this server takes no attachments"));
   } else if ((header.frame.flags & kFlagMessageInArena) == 0) {
@@ -167,18 +162,12 @@ void ServerSession::Finish(ServerCall* call, ServerCall::Reply reply) {
   if (call->cancelled()) {
     Refuse(call, absl::CancelledError("the client cancelled the call"));
   } else if (call->reply_.metadata_bytes > kMaxMetadataBytes) {
-    Refuse(call,
-           absl::ResourceExhaustedError(absl::StrCat(
-               "trailing metadata of ", call->reply_.metadata_bytes,
-               " bytes are larger than the limit of ", kMaxMetadataBytes)));
+    Refuse(call, TooLargeMetadata(call->reply_.metadata_bytes));
   } else if (!call->reply_.status.ok()) {
     CHECK_EQ(bytes, 0u) << "a call that fails has no message";
     QueueFrame(call, State::kReplyQueued);
   } else if (bytes > limit) {
-    Refuse(call, absl::ResourceExhaustedError(absl::StrCat(
-                     "a reply of ", bytes, " bytes is larger than ", limit,
-                     ", the least of what the server sends and the client "
-                     "receives")));
+    Refuse(call, TooLargeReply(bytes, limit));
   } else if (call->reply_.metadata_bytes + bytes <= RoomForReply()) {
     QueueFrame(call, State::kReplyQueued);
   } else if (call->lease_bytes_ < bytes) {
