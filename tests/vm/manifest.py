@@ -43,8 +43,15 @@ END_TO_END = "//tests/integration:rpc_end_to_end_test"
 ONE_GUEST = [
     Test("//transport/verbs:system_provider_test"),
     Test("//tests/transport:transport_test", seconds=300),
-    Test("//tests/transport:transport_failure_test", seconds=300),
-    Test("//tests/transport:hostile_client_test", seconds=200),
+    Test("//tests/transport:transport_cancel_test", seconds=300),
+    Test("//tests/transport:transport_limits_test", seconds=300),
+    Test("//tests/transport:transport_shutdown_test", seconds=300),
+    Test("//tests/transport:hostile_client_hello_test", seconds=150),
+    Test("//tests/transport:hostile_client_frames_test", seconds=150),
+    Test("//tests/transport:hostile_client_memory_test", seconds=150),
+    Test("//tests/transport:hostile_server_hello_test", seconds=150),
+    Test("//tests/transport:hostile_server_frames_test", seconds=150),
+    Test("//tests/transport:killed_peer_test", seconds=150),
     Test(END_TO_END, seconds=400, no_rnr=True),
     Test(HELLO_TEST, arguments=(HELLO_SERVER, HELLO_CLIENT)),
     Command("hello", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +

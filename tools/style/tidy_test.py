@@ -232,7 +232,8 @@ class Shapes(StyleCase):
                           'hdrs = [\n"a.h",\n"b.h",\n]', "here are a.h, b.h")
         self.assert_accepts(shape.check_build_files, "rpc/BUILD.bazel",
                             'cc_library()\n\n# They know each other, so '
-                            'they are one library.\ncc_library(\nhdrs = ["a.h", "b.h"])')
+                            'they are one library.\ncc_library(\n'
+                            'hdrs = ["a.h", "b.h"])')
 
     def test_build_files_name_every_source(self):
         build = {"rpc/BUILD.bazel": 'srcs = ["internal/a.cc"]'}

@@ -15,8 +15,11 @@ namespace verbena::transport {
 namespace {
 
 // Polls between two looks at the clock, and the time between two ticks. A tick
-// enters the kernel for every event channel, so it must stay rare.
+// enters the kernel for every event channel, so it must stay rare. What is
+// handled may take much longer than a poll that finds nothing, and counts as so
+// many of them.
 constexpr int kPollsPerClock = 64;
+constexpr int kPollsPerHandled = 16;
 constexpr absl::Duration kTickInterval = absl::Milliseconds(1);
 
 // epoll_wait() counts in milliseconds, and an int of them; longer sleeps are
@@ -97,7 +100,9 @@ int Poller::PollOnce() {
       TickAll();
     }
   }
-  return PollAll();
+  const int handled = PollAll();
+  polls_until_clock_ -= std::min(handled, kPollsPerClock) * kPollsPerHandled;
+  return handled;
 }
 
 int Poller::PollAll() {

@@ -148,6 +148,21 @@ TEST_F(PollerTest, TicksAboutOnceAMillisecond) {
   EXPECT_GT(pollable_.polls, pollable_.ticks);
 }
 
+// Handlers that take their time must not keep deadlines from being seen.
+TEST_F(PollerTest, TicksInTimeWhileEveryPollTakesLong) {
+  Add();
+  poller_->PollOnce();
+  const int ticks = pollable_.ticks;
+  for (int i = 0; i < 40; ++i) {
+    pollable_.ready = 1;
+    const absl::Time until = absl::Now() + absl::Milliseconds(1);
+    while (absl::Now() < until) {
+    }
+    poller_->PollOnce();
+  }
+  EXPECT_GE(pollable_.ticks, ticks + 8);
+}
+
 TEST_F(PollerTest, KeepsTime) {
   Add();
   poller_->PollOnce();

@@ -42,8 +42,10 @@ Engine::~Engine() {
 
 void Engine::StartLocked() {
   if (thread_.joinable()) return;
-  thread_ = std::thread([this] { Run(); });
-  thread_id_ = thread_.get_id();
+  thread_ = std::thread([this] {
+    thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    Run();
+  });
 }
 
 void Engine::Wake() {
@@ -53,7 +55,10 @@ void Engine::Wake() {
 }
 
 void Engine::Kick() {
-  if (!kicked_.exchange(true, std::memory_order_acq_rel)) Wake();
+  // The engine's own thread looks before it blocks.
+  if (!kicked_.exchange(true, std::memory_order_acq_rel) && !OnOwnThread()) {
+    Wake();
+  }
 }
 
 void Engine::Watch(int fd, std::function<void()> on_readable) {
@@ -82,7 +87,7 @@ void Engine::Unwatch(int fd) {
     epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
   }
   // Also when a callback has unwatched itself: it may run on.
-  if (std::this_thread::get_id() == thread_id_) return;
+  if (OnOwnThread()) return;
   callback_done_.wait(lock, [&] { return running_fd_ != fd; });
 }
 
@@ -138,7 +143,7 @@ void Engine::RemoveMember(EngineMember* member) {
 
 void Engine::WaitUntilNotRunning(std::unique_lock<std::mutex>& lock,
                                  uint64_t key) {
-  if (std::this_thread::get_id() == thread_id_) return;  // From a callback.
+  if (OnOwnThread()) return;  // From a callback.
   callback_done_.wait(lock, [&] { return running_key_ != key; });
 }
 

@@ -59,9 +59,9 @@ class Engine {
   // REQUIRES: `fd` is not watched.
   void Watch(int fd, std::function<void()> on_readable);
 
-  // After it returns the callback of `fd` is not running and never will again. A
-  // callback may unwatch itself and run on to its end; whoever unwatches it then
-  // waits for that end. Otherwise does nothing when `fd` is not watched.
+  // After it returns the callback of `fd` is not running and never will again.
+  // A callback may unwatch itself and run on to its end; whoever unwatches it
+  // then waits for that end. Otherwise does nothing when `fd` is not watched.
   void Unwatch(int fd);
 
   // Runs `task` once on the engine's thread, soon. Tasks run in order.
@@ -90,6 +90,10 @@ class Engine {
     std::function<void()> task;
   };
 
+  bool OnOwnThread() const {
+    return std::this_thread::get_id() ==
+           thread_id_.load(std::memory_order_relaxed);
+  }
   void StartLocked();
   void Wake();
   void Run();
@@ -109,13 +113,13 @@ class Engine {
   int epoll_fd_ = -1;
   int wake_fd_ = -1;  // An eventfd: new work, or stop.
 
-  std::atomic<bool> kicked_{false};  // Members are to be ticked.
+  std::atomic<bool> kicked_{false};           // Members are to be ticked.
+  std::atomic<std::thread::id> thread_id_{};  // Of thread_, once it runs.
 
   // State below is protected by mutex_.
   std::mutex mutex_;
   std::condition_variable callback_done_;
   std::thread thread_;
-  std::thread::id thread_id_;
   bool stopping_ = false;
   uint64_t next_key_ = 1;     // Names registrations, timers and members.
   uint64_t running_key_ = 0;  // Of the callback that runs now; 0 for none.

@@ -1,5 +1,7 @@
 #include "transport/soft/queue_pair.h"
 
+#include <sched.h>
+
 #include <cerrno>
 #include <utility>
 
@@ -16,8 +18,9 @@ namespace {
 constexpr std::chrono::milliseconds kLookInterval(1);
 
 // How long the engine looks at a transfer that does not move before it goes to
-// sleep over it. About what it costs to be woken.
-constexpr std::chrono::microseconds kServeFor(50);
+// sleep over it. Longer than it takes to wake the peer on a busy machine: from
+// then on both look, and neither has to be woken again.
+constexpr std::chrono::milliseconds kServeFor(1);
 
 // Passes in a row of one call on the engine's thread.
 constexpr int kDrainPassesMax = 64;
@@ -291,10 +294,14 @@ bool QueuePair::Serve(TimePoint now) {
     Unsettle();
     port_.SetSleep(kAwake);
     Progress();
-    if (Connected() && port_.position() != before) {
-      serve_until_ = now + kServeFor;
+    if (Connected() && TransferUnderWay()) {
+      if (port_.position() != before) {
+        serve_until_ = now + kServeFor;
+      } else {
+        sched_yield();  // The peer may be waiting for this very processor.
+      }
+      return true;
     }
-    if (Connected() && TransferUnderWay()) return true;
   }
   if (Connected()) Sleep();
   if (!Connected() || !TransferUnderWay() || port_.position() == before) {

@@ -1,0 +1,111 @@
+// What tests with hostile clients share.
+
+#ifndef VERBENA_TESTS_TRANSPORT_HOSTILE_CLIENT_FIXTURE_H_
+#define VERBENA_TESTS_TRANSPORT_HOSTILE_CLIENT_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tests/testing/transport_client.h"
+#include "tests/transport/raw_peer.h"
+#include "transport/base/check.h"
+#include "transport/base/limits.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/hello.h"
+
+namespace verbena::transport {
+
+using testing_support::TestBytes;
+using testing_support::TestClient;
+using testing_support::TestMethod;
+using testing_support::TestOptions;
+using testing_support::TestServer;
+
+inline constexpr uint64_t kEcho = static_cast<uint64_t>(TestMethod::kEcho);
+inline constexpr uint64_t kHold = static_cast<uint64_t>(TestMethod::kHold);
+inline constexpr uint64_t kDiscard =
+    static_cast<uint64_t>(TestMethod::kDiscard);
+
+// A live server with a good client, which is served before and after whatever
+// a raw one does to the server.
+class HostileClientFixture : public testing::Test {
+ protected:
+  HostileClientFixture() : good_(server_.address()) {}
+  ~HostileClientFixture() override {
+    EXPECT_TRUE(good_.Echo(100).ok());
+    EXPECT_TRUE(good_.Echo(100000).ok());
+    raw_.reset();
+    EXPECT_TRUE(server_.AwaitConnections(1));
+  }
+
+  // A raw client that has said nothing yet, or everything up to the WELCOME.
+  RawPeer& Raw(const RawPeer::Options& options = {}) {
+    absl::StatusOr<std::unique_ptr<RawPeer>> raw =
+        RawPeer::Create(server_.address(), options);
+    CHECK(raw.ok()) << raw.status().ToString();
+    raw_ = *std::move(raw);
+    return *raw_;
+  }
+  RawPeer& Opened(const RawPeer::Options& options = {}) {
+    RawPeer& raw = Raw(options);
+    const absl::Status status = raw.Open();
+    CHECK(status.ok()) << status.ToString();
+    return raw;
+  }
+
+  // Connects with `private_data`. Returns the reason in the rejection.
+  Reject Rejection(const std::string& private_data) {
+    const absl::StatusOr<CmEvent> event = Raw().Connect(private_data);
+    EXPECT_TRUE(event.ok()) << event.status();
+    if (!event.ok()) return {};
+    EXPECT_EQ(event->type, RDMA_CM_EVENT_REJECTED);
+    EXPECT_EQ(event->status, kRejectByApplication);
+    const absl::StatusOr<Reject> reject = DecodeReject(event->private_data());
+    EXPECT_TRUE(reject.ok()) << reject.status();
+    return reject.ok() ? *reject : Reject{};
+  }
+
+  // Sends `frames` on a good connection; what the BYE says to that.
+  std::string ByeTo(const std::vector<std::string>& frames) {
+    RawPeer& raw = Opened();
+    for (const std::string& frame : frames) {
+      EXPECT_TRUE(raw.Send(frame).ok());
+    }
+    const std::string bye = raw.AwaitBye();
+    EXPECT_TRUE(raw.AwaitEnd().ok());
+    return bye;
+  }
+
+  // A request header for ByeTo(): its only field that depends on the peer is
+  // the credit limit, and at the beginning that is the same for all.
+  static RequestHeader Request(uint32_t call_id, uint32_t message_bytes = 0) {
+    RequestHeader request = {};
+    request.frame = Plain(FrameType::kRequest, call_id);
+    request.method_id = kHold;
+    request.timeout_us = kNoTimeout;
+    request.message_bytes = message_bytes;
+    return request;
+  }
+  static FrameHeader Plain(FrameType type, uint32_t call_id = 0) {
+    FrameHeader header = {};
+    header.type = type;
+    header.credit_limit = kCredits + 1;  // The WELCOME was one.
+    header.call_id = call_id;
+    return header;
+  }
+
+  TestServer server_;
+  TestClient good_;
+  std::unique_ptr<RawPeer> raw_;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TESTS_TRANSPORT_HOSTILE_CLIENT_FIXTURE_H_

@@ -1,0 +1,154 @@
+// Clients that send what they must not: each is told why it loses its
+// connection, and a good client goes on being served.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tests/transport/hostile_client_fixture.h"
+#include "tests/transport/raw_peer.h"
+#include "transport/base/limits.h"
+#include "transport/base/test_seed.h"
+#include "transport/wire/frame.h"
+
+namespace verbena::transport {
+namespace {
+
+using ::testing::HasSubstr;
+
+using HostileClientFramesTest = HostileClientFixture;
+
+// --- Frames ------------------------------------------------------------------
+
+TEST_F(HostileClientFramesTest, MustNotSendGarbage) {
+  std::mt19937 random(base::TestSeed());
+  for (const size_t length : {0, 1, 15, 16, 64, 1000, 8192}) {
+    std::string garbage(length, '\0');
+    for (char& byte : garbage) byte = static_cast<char>(random());
+    EXPECT_THAT(ByeTo({garbage}), HasSubstr("broke the protocol")) << length;
+  }
+}
+
+TEST_F(HostileClientFramesTest, MustNotSendUnknownFrames) {
+  for (const uint8_t type : {0, kLastFrameType + 1, 255}) {
+    EXPECT_THAT(ByeTo({FrameText(Plain(static_cast<FrameType>(type)))}),
+                HasSubstr("unknown frame type"));
+  }
+}
+
+TEST_F(HostileClientFramesTest, MustNotSendFramesOfAServer) {
+  EXPECT_THAT(ByeTo({FrameText(Plain(FrameType::kWelcome))}),
+              HasSubstr("only servers send"));
+  ResponseHeader response = {};
+  response.frame = Plain(FrameType::kResponse, 1);
+  EXPECT_THAT(ByeTo({FrameText(response)}), HasSubstr("only servers send"));
+}
+
+TEST_F(HostileClientFramesTest, MustNotLieAboutLengths) {
+  std::string longer = FrameText(Request(0, 10), TestBytes(10));
+  longer.push_back('x');
+  EXPECT_THAT(ByeTo({longer}), HasSubstr("length"));
+  EXPECT_THAT(ByeTo({FrameText(Request(0, 11), TestBytes(10))}),
+              HasSubstr("parts do not fill the body"));
+  RequestHeader metadata = Request(0, 10);
+  metadata.metadata_bytes = 11;
+  EXPECT_THAT(ByeTo({FrameText(metadata, TestBytes(10))}),
+              HasSubstr("parts do not fill the body"));
+  metadata.metadata_bytes = kMaxMetadataBytes + 1;
+  EXPECT_THAT(ByeTo({FrameText(metadata, TestBytes(kMaxMetadataBytes + 11))}),
+              HasSubstr("metadata too long"));
+}
+
+TEST_F(HostileClientFramesTest, MustNotSendFramesLargerThanASlot) {
+  RawPeer& raw = Opened();
+  const uint32_t bytes = kSlotBytes - sizeof(RequestHeader) + 1;
+  ASSERT_TRUE(
+      raw.Send(FrameText(raw.InlineRequest(0, kEcho, bytes), TestBytes(bytes)))
+          .ok());
+  // Its SEND cannot be received.
+  EXPECT_FALSE(raw.Flush().ok());
+  EXPECT_TRUE(raw.AwaitEnd().ok());
+}
+
+// --- Calls -------------------------------------------------------------------
+
+TEST_F(HostileClientFramesTest, MustNotUseASlotTwice) {
+  EXPECT_THAT(ByeTo({FrameText(Request(5)), FrameText(Request(5))}),
+              HasSubstr("slot that is in use"));
+  // Another generation of it neither.
+  EXPECT_THAT(ByeTo({FrameText(Request(5)), FrameText(Request(0x10005))}),
+              HasSubstr("slot that is in use"));
+}
+
+TEST_F(HostileClientFramesTest, MustNotUseASlotBeyondTheLimit) {
+  EXPECT_THAT(ByeTo({FrameText(Request(kMaxOpenCalls))}),
+              HasSubstr("slot beyond the limit"));
+  EXPECT_THAT(ByeTo({FrameText(Plain(FrameType::kCancel, 0xffff))}),
+              HasSubstr("slot beyond the limit"));
+}
+
+TEST_F(HostileClientFramesTest, MayCancelWhatIsNotThere) {
+  RawPeer& raw = Opened();
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kCancel, 3))).ok());
+  ASSERT_TRUE(raw.Send(FrameText(raw.InlineRequest(3, kDiscard, 0))).ok());
+  EXPECT_TRUE(raw.Receive(FrameType::kResponse).ok());
+}
+
+// --- Credits -----------------------------------------------------------------
+
+// Credits come back as fast as the server can say so; only a client that does
+// not let it can run out of them. This one has one receive, for the WELCOME.
+TEST_F(HostileClientFramesTest, MustNotSendMoreThanItsCredits) {
+  RawPeer::Options options;
+  options.receives = 1;
+  options.keep_receives = false;
+  RawPeer& raw = Opened(options);
+  // Their PONGs fill the server's send queue.
+  for (uint32_t i = 0; i < kFrameDepth + 10; ++i) {
+    ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kPing))).ok());
+  }
+  ASSERT_TRUE(raw.Flush().ok());
+  const std::string cancel = FrameText(raw.Header(FrameType::kCancel, 1));
+  for (uint32_t i = 0; i < kCredits; ++i) {
+    ASSERT_TRUE(raw.Send(cancel).ok());
+  }
+  ASSERT_TRUE(raw.Flush().ok());
+  EXPECT_TRUE(good_.Echo(10).ok());
+  EXPECT_EQ(server_.endpoint().connection_count(), 2u);
+  ASSERT_TRUE(raw.Send(cancel).ok());
+  EXPECT_TRUE(server_.AwaitConnections(1));
+}
+
+TEST_F(HostileClientFramesTest, StarvesNobodyWithAFlood) {
+  RawPeer& raw = Opened();
+  const std::string ping = FrameText(raw.Header(FrameType::kPing));
+  for (int i = 0; i < 20; ++i) {
+    for (uint32_t k = 0; k < 2 * kReceivesPerConnection; ++k) {
+      ASSERT_TRUE(raw.Send(ping).ok());
+    }
+    const absl::Status status = good_.Echo(100);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST_F(HostileClientFramesTest, MustNotTakeBackItsCreditLimit) {
+  FrameHeader header = Plain(FrameType::kPing);
+  header.credit_limit = kCredits - 1;
+  EXPECT_THAT(ByeTo({FrameText(header)}), HasSubstr("credit limit"));
+}
+
+TEST_F(HostileClientFramesTest, MustNotGrantMoreThanItsWindow) {
+  FrameHeader header = Plain(FrameType::kPing);
+  for (const uint32_t limit : {kCredits + 2, kCredits + 1000, UINT32_MAX}) {
+    header.credit_limit = limit;
+    EXPECT_THAT(ByeTo({FrameText(header)}), HasSubstr("credit limit"));
+  }
+}
+
+}  // namespace
+}  // namespace verbena::transport

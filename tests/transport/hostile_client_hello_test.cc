@@ -1,0 +1,125 @@
+// Clients that lie while they connect: each is told why it is refused, and a
+// good client goes on being served.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tests/transport/hostile_client_fixture.h"
+#include "tests/transport/raw_peer.h"
+#include "transport/base/test_seed.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/hello.h"
+
+namespace verbena::transport {
+namespace {
+
+using ::testing::HasSubstr;
+
+using HostileClientHelloTest = HostileClientFixture;
+
+// --- Connecting --------------------------------------------------------------
+
+TEST_F(HostileClientHelloTest, IsRejectedForAnotherVersion) {
+  std::string data = EncodeConnectRequest(Raw().Request());
+  data[4] = kProtocolVersion + 1;
+  const Reject reject = Rejection(data);
+  EXPECT_EQ(reject.reason, RejectReason::kBadVersion);
+  EXPECT_THAT(reject.text, HasSubstr("version"));
+}
+
+TEST_F(HostileClientHelloTest, IsRejectedForSayingNothing) {
+  EXPECT_EQ(Rejection("").reason, RejectReason::kBadHello);
+}
+
+TEST_F(HostileClientHelloTest, IsRejectedForGarbage) {
+  std::mt19937 random(base::TestSeed());
+  for (int round = 0; round < 5; ++round) {
+    std::string data(kConnectPrivateBytesMax, '\0');
+    for (char& byte : data) byte = static_cast<char>(random());
+    EXPECT_EQ(Rejection(data).reason, RejectReason::kBadHello);
+  }
+}
+
+TEST_F(HostileClientHelloTest, IsRejectedForHalfAHello) {
+  const std::string whole = EncodeConnectRequest(Raw().Request());
+  // Devices pad what is missing with zeros, so it takes more than a byte or
+  // two.
+  for (const size_t length : {1, 7, 8, 12, 23, 24}) {
+    SCOPED_TRACE(length);
+    EXPECT_EQ(Rejection(whole.substr(0, length)).reason,
+              RejectReason::kBadHello);
+  }
+}
+
+TEST_F(HostileClientHelloTest, IsRejectedForAnArenaThatWrapsAround) {
+  ConnectRequest request = Raw().Request();
+  request.arena.address = std::numeric_limits<uint64_t>::max() - 100;
+  EXPECT_EQ(Rejection(EncodeConnectRequest(request)).reason,
+            RejectReason::kBadHello);
+}
+
+TEST_F(HostileClientHelloTest, IsRejectedForGrantingNoCredits) {
+  ConnectRequest request = Raw().Request();
+  request.limits.credits = 0;
+  EXPECT_EQ(Rejection(EncodeConnectRequest(request)).reason,
+            RejectReason::kBadHello);
+}
+
+TEST_F(HostileClientHelloTest, IsAcceptedWithPaddingBehindItsHello) {
+  RawPeer& raw = Raw();
+  std::string data = EncodeConnectRequest(raw.Request());
+  data.resize(kConnectPrivateBytesMax, '\0');
+  const absl::StatusOr<CmEvent> event = raw.Connect(data);
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_EQ(event->type, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+TEST_F(HostileClientHelloTest, IsForgottenWhenItLeavesWithoutAHello) {
+  RawPeer& raw = Raw();
+  ASSERT_TRUE(raw.Connect(EncodeConnectRequest(raw.Request())).ok());
+  ASSERT_TRUE(server_.AwaitConnections(2));
+  raw.Disconnect();
+  EXPECT_TRUE(server_.AwaitConnections(1));
+}
+
+// --- The first frames --------------------------------------------------------
+
+TEST_F(HostileClientHelloTest, MustBeginWithAHello) {
+  RawPeer& raw = Raw();
+  ASSERT_TRUE(raw.Connect(EncodeConnectRequest(raw.Request())).ok());
+  ASSERT_TRUE(raw.Send(FrameText(raw.InlineRequest(0, kEcho, 0))).ok());
+  EXPECT_THAT(raw.AwaitBye(), HasSubstr("before its HELLO"));
+}
+
+TEST_F(HostileClientHelloTest, MustSayHelloOnce) {
+  EXPECT_THAT(ByeTo({FrameText(Plain(FrameType::kHello))}),
+              HasSubstr("second HELLO"));
+}
+
+TEST_F(HostileClientHelloTest, MustNotSendBrokenOptions) {
+  RawPeer& raw = Raw();
+  ASSERT_TRUE(raw.Connect(EncodeConnectRequest(raw.Request())).ok());
+  ASSERT_TRUE(
+      raw.Send(FrameText(raw.Header(FrameType::kHello), "\x01\x00\xff")).ok());
+  EXPECT_THAT(raw.AwaitBye(), HasSubstr("option"));
+}
+
+TEST_F(HostileClientHelloTest, MustNotDemandWhatTheServerDoesNotKnow) {
+  RawPeer& raw = Raw();
+  ASSERT_TRUE(raw.Connect(EncodeConnectRequest(raw.Request())).ok());
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kHello),
+                                 EncodeOptions({{kCriticalOption | 77, ""}})))
+                  .ok());
+  EXPECT_THAT(raw.AwaitBye(), HasSubstr("option"));
+}
+
+}  // namespace
+}  // namespace verbena::transport

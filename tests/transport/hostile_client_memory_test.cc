@@ -1,0 +1,293 @@
+// Clients that lie about their memory, and clients that do not take part: a
+// good client goes on being served.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tests/transport/hostile_client_fixture.h"
+#include "tests/transport/raw_peer.h"
+#include "transport/base/limits.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/hello.h"
+
+namespace verbena::transport {
+namespace {
+
+using ::testing::HasSubstr;
+
+using HostileClientMemoryTest = HostileClientFixture;
+
+// --- Arenas ------------------------------------------------------------------
+
+TEST_F(HostileClientMemoryTest, MustNotNameARequestOutsideItsArena) {
+  struct Range {
+    uint16_t arena;
+    uint32_t offset;
+    uint32_t bytes;
+  };
+  const uint32_t end = kFirstArenaBytes;
+  for (const Range& range :
+       {Range{0, end - 10, 11}, Range{0, end, 1}, Range{0, 0, end + 1},
+        Range{0, UINT32_MAX, 10}, Range{0, UINT32_MAX - 5, UINT32_MAX},
+        Range{1, 0, 1}, Range{UINT16_MAX, 0, 1}}) {
+    RequestHeader request = Request(0, range.bytes);
+    request.frame.flags = kFlagMessageInArena;
+    request.message_arena = range.arena;
+    request.message_offset = range.offset;
+    EXPECT_THAT(ByeTo({FrameText(request)}),
+                HasSubstr("request outside its arenas"))
+        << range.arena << ' ' << range.offset << ' ' << range.bytes;
+
+    RequestHeader reply = Request(0);
+    reply.frame.flags = kFlagReplyLease;
+    reply.reply_arena = range.arena;
+    reply.reply_offset = range.offset;
+    reply.reply_bytes = range.bytes;
+    EXPECT_THAT(ByeTo({FrameText(reply)}),
+                HasSubstr("reply outside its arenas"))
+        << range.arena << ' ' << range.offset << ' ' << range.bytes;
+  }
+}
+
+// Sends a request for a reply of 100000 bytes and reads its RESPONSE_PENDING.
+TEST_F(HostileClientMemoryTest, MustNotLendMemoryOutsideItsArena) {
+  for (const bool too_short : {false, true}) {
+    RawPeer& raw = Opened();
+    const std::string number = "100000";
+    ASSERT_TRUE(
+        raw.Send(
+               FrameText(raw.InlineRequest(
+                             0, static_cast<uint64_t>(TestMethod::kProduce), 6),
+                         number))
+            .ok());
+    ASSERT_TRUE(raw.Receive(FrameType::kResponsePending).ok());
+    LeaseHeader lease = {};
+    lease.frame = raw.Header(FrameType::kLease, 0);
+    lease.offset = too_short ? 0 : kFirstArenaBytes - 99999;
+    lease.bytes = too_short ? 99999 : 100000;
+    ASSERT_TRUE(raw.Send(FrameText(lease)).ok());
+    EXPECT_THAT(raw.AwaitBye(),
+                HasSubstr(too_short ? "too short" : "outside its arenas"));
+  }
+}
+
+TEST_F(HostileClientMemoryTest, MustNotLendWhatNobodyAskedFor) {
+  LeaseHeader lease = {};
+  lease.frame = Plain(FrameType::kLease, 0);
+  lease.bytes = 4096;
+  EXPECT_THAT(ByeTo({FrameText(lease)}), HasSubstr("not asked for"));
+  EXPECT_THAT(ByeTo({FrameText(Request(0)), FrameText(lease)}),
+              HasSubstr("not asked for"));
+}
+
+TEST_F(HostileClientMemoryTest, MustOfferArenasInOrderAndWithinBounds) {
+  ArenaHeader arena = {};
+  arena.frame = Plain(FrameType::kArena);
+  arena.address = 0x10000;
+  arena.bytes = 0x10000;
+  arena.index = 1;
+  ArenaHeader wrong = arena;
+  wrong.index = 2;
+  EXPECT_THAT(ByeTo({FrameText(wrong)}), HasSubstr("arena"));
+  wrong.index = 0;
+  EXPECT_THAT(ByeTo({FrameText(wrong)}), HasSubstr("arena"));
+  EXPECT_THAT(ByeTo({FrameText(arena), FrameText(arena)}), HasSubstr("arena"));
+  wrong = arena;
+  wrong.bytes = 0;
+  EXPECT_THAT(ByeTo({FrameText(wrong)}), HasSubstr("arena"));
+  wrong.bytes = UINT64_MAX;
+  EXPECT_THAT(ByeTo({FrameText(wrong)}), HasSubstr("arena"));
+  std::vector<std::string> many;
+  for (uint32_t i = 1; i <= kMaxArenas; ++i) {
+    arena.index = static_cast<uint16_t>(i);
+    many.push_back(FrameText(arena));
+  }
+  EXPECT_THAT(ByeTo(many), HasSubstr("arena"));
+}
+
+TEST_F(HostileClientMemoryTest, LosesItsConnectionForAWrongKey) {
+  RawPeer& raw = Raw();
+  ConnectRequest request = raw.Request();
+  request.arena.rkey ^= 0x5a5a5a;
+  ASSERT_TRUE(raw.Connect(EncodeConnectRequest(request)).ok());
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kHello))).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kWelcome).ok());
+  ASSERT_TRUE(raw.Send(FrameText(raw.ArenaRequest(0, kEcho, 0, 100000))).ok());
+  EXPECT_TRUE(raw.AwaitEnd().ok());
+  EXPECT_TRUE(server_.AwaitConnections(1));
+  EXPECT_EQ(server_.handler().calls(), 0);
+}
+
+TEST_F(HostileClientMemoryTest, LosesItsConnectionForMemoryThatMayNotBeRead) {
+  RawPeer::Options options;
+  options.arena_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  RawPeer& raw = Opened(options);
+  ASSERT_TRUE(raw.Send(FrameText(raw.ArenaRequest(0, kEcho, 0, 100000))).ok());
+  EXPECT_TRUE(raw.AwaitEnd().ok());
+  EXPECT_EQ(server_.handler().calls(), 0);
+}
+
+TEST_F(HostileClientMemoryTest,
+       LosesItsConnectionForAnArenaLargerThanItsMemory) {
+  RawPeer& raw = Raw();
+  ConnectRequest request = raw.Request();
+  request.arena.bytes = uint64_t{1} << 32;
+  ASSERT_TRUE(raw.Connect(EncodeConnectRequest(request)).ok());
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kHello))).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kWelcome).ok());
+  ASSERT_TRUE(
+      raw.Send(FrameText(raw.ArenaRequest(0, kEcho, 2 << 20, 100000))).ok());
+  EXPECT_TRUE(raw.AwaitEnd().ok());
+  EXPECT_EQ(server_.handler().calls(), 0);
+}
+
+// --- Limits ------------------------------------------------------------------
+
+TEST_F(HostileClientMemoryTest, GetsARefusalForAHugeRequest) {
+  RawPeer& raw = Raw();
+  ConnectRequest request = raw.Request();
+  request.arena.bytes = uint64_t{1} << 32;  // It only says so.
+  ASSERT_TRUE(raw.Connect(EncodeConnectRequest(request)).ok());
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kHello))).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kWelcome).ok());
+  uint32_t call_id = 0;
+  for (const uint32_t bytes :
+       {uint32_t{kDefaultMaxMessageBytes} + 1, UINT32_MAX}) {
+    ASSERT_TRUE(
+        raw.Send(FrameText(raw.ArenaRequest(call_id++, kEcho, 0, bytes))).ok());
+    const absl::StatusOr<std::string> response =
+        raw.Receive(FrameType::kResponse);
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(HeaderOf<ResponseHeader>(*response).code,
+              static_cast<uint32_t>(absl::StatusCode::kResourceExhausted));
+  }
+  EXPECT_EQ(server_.handler().calls(), 0);
+}
+
+TEST_F(HostileClientMemoryTest, GetsARefusalForAnAttachment) {
+  RawPeer& raw = Opened();
+  RequestHeader request = raw.InlineRequest(0, kEcho, 0);
+  request.attachment_bytes = 10;
+  ASSERT_TRUE(raw.Send(FrameText(request, TestBytes(10))).ok());
+  const absl::StatusOr<std::string> response =
+      raw.Receive(FrameType::kResponse);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(HeaderOf<ResponseHeader>(*response).code,
+            static_cast<uint32_t>(absl::StatusCode::kUnimplemented));
+}
+
+// --- Clients that do not take part -------------------------------------------
+
+// It posts no receives: the server's WELCOME has nowhere to go.
+TEST_F(HostileClientMemoryTest, LosesItsConnectionWhenItNeverReads) {
+  EndpointOptions options = TestOptions();
+  options.keepalive_time = absl::Milliseconds(500);
+  options.keepalive_timeout = absl::Milliseconds(500);
+  TestServer server(options);
+  TestClient good(server.address());
+  RawPeer::Options no_receives;
+  no_receives.receives = 0;
+  absl::StatusOr<std::unique_ptr<RawPeer>> raw =
+      RawPeer::Create(server.address(), no_receives);
+  ASSERT_TRUE(raw.ok()) << raw.status();
+  ASSERT_TRUE((*raw)->Connect(EncodeConnectRequest((*raw)->Request())).ok());
+  const auto connections = [&server](uint32_t count) {
+    return server.endpoint().connection_count() == count;
+  };
+  ASSERT_TRUE(good.RunUntil([&] { return connections(2); }));
+  ASSERT_TRUE((*raw)->Send(FrameText((*raw)->Header(FrameType::kHello))).ok());
+  EXPECT_TRUE(good.RunUntil([&] { return connections(1); }));
+  EXPECT_TRUE(good.Echo(100).ok());
+}
+
+// It reads, but grants nothing: replies wait, and hold up nobody else's.
+TEST_F(HostileClientMemoryTest, HoldsUpNobodyWhenItGrantsNothing) {
+  RawPeer& raw = Opened();
+  // The WELCOME took one of the credits that the server began with.
+  for (uint32_t i = 0; i < kCredits + 10; ++i) {
+    RequestHeader request = raw.InlineRequest(i, kDiscard, 0);
+    request.frame.credit_limit = kCredits;
+    ASSERT_TRUE(raw.Send(FrameText(request)).ok());
+    if (i < kCredits - 1) {
+      ASSERT_TRUE(raw.Receive(FrameType::kResponse).ok()) << i;
+    }
+  }
+  ASSERT_TRUE(raw.Flush().ok());
+  EXPECT_TRUE(good_.Echo(10).ok());
+  // The others come with the next credits.
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kGrant))).ok());
+  for (int i = 0; i < 11; ++i) {
+    ASSERT_TRUE(raw.Receive(FrameType::kResponse).ok()) << i;
+  }
+}
+
+TEST_F(HostileClientMemoryTest, LosesItsConnectionWhenItIsSilent) {
+  EndpointOptions options = TestOptions();
+  options.keepalive_time = absl::Milliseconds(50);
+  options.keepalive_timeout = absl::Milliseconds(50);
+  TestServer server(options);
+  absl::StatusOr<std::unique_ptr<RawPeer>> raw =
+      RawPeer::Create(server.address(), RawPeer::Options());
+  ASSERT_TRUE(raw.ok()) << raw.status();
+  ASSERT_TRUE((*raw)->Open().ok());
+  EXPECT_TRUE((*raw)->Receive(FrameType::kPing).ok());
+  EXPECT_TRUE((*raw)->AwaitEnd().ok());
+  EXPECT_TRUE(server.AwaitConnections(0));
+}
+
+TEST_F(HostileClientMemoryTest, LosesItsConnectionWhenItNeverSaysHello) {
+  EndpointOptions options = TestOptions();
+  options.connect_timeout = absl::Milliseconds(100);
+  TestServer server(options);
+  absl::StatusOr<std::unique_ptr<RawPeer>> raw =
+      RawPeer::Create(server.address(), RawPeer::Options());
+  ASSERT_TRUE(raw.ok()) << raw.status();
+  ASSERT_TRUE((*raw)->Connect(EncodeConnectRequest((*raw)->Request())).ok());
+  EXPECT_TRUE((*raw)->AwaitEnd().ok());
+  EXPECT_TRUE(server.AwaitConnections(0));
+}
+
+TEST_F(HostileClientMemoryTest, MayHaveItsOwnReasonsToGo) {
+  RawPeer& raw = Opened();
+  ASSERT_TRUE(raw.Send(FrameText(raw.InlineRequest(0, kHold, 0))).ok());
+  ASSERT_TRUE(server_.handler().AwaitHeld(1));
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kBye), "enough")).ok());
+  EXPECT_TRUE(raw.AwaitEnd().ok());
+  EXPECT_TRUE(server_.handler().AwaitCancelled(1));
+}
+
+TEST_F(HostileClientMemoryTest, GetsAnAnswerToEveryPing) {
+  RawPeer& raw = Opened();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kPing))).ok());
+    EXPECT_TRUE(raw.Receive(FrameType::kPong).ok());
+  }
+}
+
+TEST_F(HostileClientMemoryTest, GoesWithCallsOfEveryKindOpen) {
+  for (int round = 0; round < 5; ++round) {
+    RawPeer& raw = Opened();
+    ASSERT_TRUE(raw.Send(FrameText(raw.InlineRequest(0, kHold, 0))).ok());
+    ASSERT_TRUE(
+        raw.Send(FrameText(raw.ArenaRequest(1, kEcho, 0, 1 << 20))).ok());
+    ASSERT_TRUE(raw.Send(FrameText(raw.ArenaRequest(2, kHold, 0, 9000))).ok());
+    if (round > 0) {
+      ASSERT_TRUE(raw.Flush().ok());
+    }
+    if (round > 1) {
+      ASSERT_TRUE(raw.Receive(FrameType::kResponsePending).ok());
+    }
+    raw_.reset();
+  }
+  EXPECT_TRUE(server_.AwaitConnections(1));
+}
+
+}  // namespace
+}  // namespace verbena::transport

@@ -1,0 +1,267 @@
+// Servers that lie to connected clients, and servers that go: the open calls
+// end with a Status that says what was wrong, in bounded time.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "tests/transport/hostile_server_fixture.h"
+#include "tests/transport/raw_peer.h"
+#include "transport/base/limits.h"
+#include "transport/wire/frame.h"
+
+namespace verbena::transport {
+namespace {
+
+using ::testing::HasSubstr;
+
+using HostileServerFramesTest = HostileServerFixture;
+
+// --- Responses ---------------------------------------------------------------
+
+TEST_F(HostileServerFramesTest, EndsCallsForAnAnswerToACallThatIsNotOpen) {
+  for (const uint32_t wrong : {1u, 0x10000u, 0xffffu}) {
+    Opened();
+    TestCall call("x");
+    const RequestHeader request = StartAndReceive(call);
+    ResponseHeader response = Response(request);
+    response.frame.call_id = request.frame.call_id ^ wrong;
+    ExpectEnd(call, FrameText(response), "call that is not open");
+  }
+}
+
+TEST_F(HostileServerFramesTest, EndsCallsForASecondAnswer) {
+  RawPeer& raw = Opened();
+  TestCall call("x");
+  const RequestHeader request = StartAndReceive(call);
+  ASSERT_TRUE(raw.Send(FrameText(Response(request, 2), "ok")).ok());
+  ASSERT_TRUE(client_->RunUntilDone(call));
+  EXPECT_EQ(call.reply(), "ok");
+  TestCall next("x");
+  StartAndReceive(next);
+  ExpectEnd(next, FrameText(Response(request)), "call that is not open");
+}
+
+TEST_F(HostileServerFramesTest, EndsCallsForAReplyLongerThanItsLease) {
+  Opened();
+  TestCall call("x", Hinted());
+  const RequestHeader request = StartAndReceive(call);
+  EXPECT_EQ(request.reply_bytes, kReplyBytes);
+  ResponseHeader response = Response(request, kReplyBytes + 1);
+  response.frame.flags = kFlagMessageInArena;
+  ExpectEnd(call, FrameText(response), "longer than its lease");
+}
+
+TEST_F(HostileServerFramesTest, EndsCallsForAReplyInALeaseThatNobodyGave) {
+  Opened();
+  TestCall call("x");
+  ResponseHeader response = Response(StartAndReceive(call), 1);
+  response.frame.flags = kFlagMessageInArena;
+  ExpectEnd(call, FrameText(response), "longer than its lease");
+}
+
+TEST_F(HostileServerFramesTest, EndsCallsForAnAttachment) {
+  Opened();
+  TestCall call("x");
+  ResponseHeader response = Response(StartAndReceive(call));
+  response.attachment_bytes = 1;
+  ExpectEnd(call, FrameText(response, "a"), "attachment");
+}
+
+TEST_F(HostileServerFramesTest, EndsCallsForAnUnknownStatus) {
+  Opened();
+  TestCall call("x");
+  ResponseHeader response = Response(StartAndReceive(call));
+  response.code = 17;
+  ExpectEnd(call, FrameText(response), "unknown status code");
+}
+
+TEST_F(HostileServerFramesTest, EndsCallsForGarbage) {
+  for (const size_t length : {0, 3, 16, 500, 8192}) {
+    Opened();
+    TestCall call("x");
+    StartAndReceive(call);
+    ExpectEnd(call, TestBytes(length), "broke the protocol");
+  }
+}
+
+TEST_F(HostileServerFramesTest, EndsCallsForFramesOfAClient) {
+  Opened();
+  TestCall call("x");
+  const RequestHeader request = StartAndReceive(call);
+  RequestHeader back = request;
+  back.frame = raw_->Header(FrameType::kRequest, request.frame.call_id);
+  ExpectEnd(call, FrameText(back, "x"), "only clients send");
+}
+
+TEST_F(HostileServerFramesTest, EndsCallsForASecondWelcome) {
+  RawPeer& raw = Opened();
+  TestCall call("x");
+  StartAndReceive(call);
+  ExpectEnd(call, FrameText(raw.Header(FrameType::kWelcome)), "second WELCOME");
+}
+
+TEST_F(HostileServerFramesTest, EndsCallsForAFrameLargerThanASlot) {
+  RawPeer& raw = Opened();
+  TestCall call("x");
+  const RequestHeader request = StartAndReceive(call);
+  const uint32_t bytes = kSlotBytes;
+  ASSERT_TRUE(
+      raw.Send(FrameText(Response(request, bytes), TestBytes(bytes))).ok());
+  ASSERT_TRUE(client_->RunUntilDone(call));
+  EXPECT_EQ(call.status().code(), absl::StatusCode::kUnavailable)
+      << call.status();
+}
+
+// --- Leases ------------------------------------------------------------------
+
+TEST_F(HostileServerFramesTest, EndsACallForAReplyOfAbsurdSizeAndNothingElse) {
+  RawPeer& raw = Opened();
+  TestCall call("x");
+  const RequestHeader request = StartAndReceive(call);
+  ASSERT_TRUE(raw.Send(FrameText(Pending(request, UINT32_MAX))).ok());
+  ASSERT_TRUE(client_->RunUntilDone(call));
+  EXPECT_EQ(call.status().code(), absl::StatusCode::kResourceExhausted);
+  // The server hears that nobody waits, and still owes the RESPONSE.
+  const absl::StatusOr<std::string> cancel = PollForFrame(FrameType::kCancel);
+  ASSERT_TRUE(cancel.ok()) << cancel.status();
+  EXPECT_EQ(HeaderOf<FrameHeader>(*cancel).call_id, request.frame.call_id);
+  ASSERT_TRUE(raw.Send(FrameText(Response(request))).ok());
+  TestCall next("x");
+  const RequestHeader second = StartAndReceive(next);
+  ASSERT_TRUE(raw.Send(FrameText(Response(second, 2), "ok")).ok());
+  ASSERT_TRUE(client_->RunUntilDone(next));
+  EXPECT_EQ(next.reply(), "ok");
+}
+
+TEST_F(HostileServerFramesTest, EndsCallsForALeaseThatIsNotNeeded) {
+  Opened();
+  TestCall call("x", Hinted());
+  const RequestHeader request = StartAndReceive(call);
+  ExpectEnd(call, FrameText(Pending(request, kReplyBytes)),
+            "lease that it does not need");
+}
+
+TEST_F(HostileServerFramesTest, GetsALeaseForWhatItNeeds) {
+  RawPeer& raw = Opened();
+  TestCall call("x", Hinted());
+  const RequestHeader request = StartAndReceive(call);
+  ASSERT_TRUE(raw.Send(FrameText(Pending(request, kReplyBytes + 1))).ok());
+  const absl::StatusOr<std::string> lease = PollForFrame(FrameType::kLease);
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  EXPECT_EQ(HeaderOf<LeaseHeader>(*lease).bytes, kReplyBytes + 1);
+  client_->connection().Cancel(&call, absl::CancelledError("enough"));
+}
+
+// --- Credits -----------------------------------------------------------------
+
+TEST_F(HostileServerFramesTest, EndsCallsForACreditLimitThatCannotBe) {
+  for (const uint32_t limit : {0u, kCredits - 1, 4 * kCredits, UINT32_MAX}) {
+    RawPeer& raw = Opened();
+    TestCall call("x");
+    StartAndReceive(call);
+    FrameHeader grant = raw.Header(FrameType::kGrant);
+    grant.credit_limit = limit;
+    ExpectEnd(call, FrameText(grant), "credit limit");
+  }
+}
+
+TEST_F(HostileServerFramesTest, MakesCallsWaitWhenItGrantsNoMoreCredits) {
+  RawPeer& raw = Opened();
+  std::vector<std::unique_ptr<TestCall>> calls;
+  for (uint32_t i = 0; i < kCredits; ++i) {
+    calls.push_back(std::make_unique<TestCall>("x"));
+    client_->Start(*calls.back());
+  }
+  // The HELLO took one; the WELCOME gave it back.
+  uint32_t written = 0;
+  for (const auto& call : calls) written += call->written() ? 1 : 0;
+  EXPECT_EQ(written, kCredits - kReservedCredits);
+  // Credits that were kept back let calls be cancelled.
+  client_->connection().Cancel(calls.front().get(),
+                               absl::CancelledError("enough"));
+  EXPECT_TRUE(raw.Receive(FrameType::kCancel).ok());
+  for (const auto& call : calls) {
+    client_->connection().Cancel(call.get(), absl::CancelledError("enough"));
+    EXPECT_EQ(call->ends(), 1);
+  }
+}
+
+// --- Servers that go ---------------------------------------------------------
+
+TEST_F(HostileServerFramesTest, EndsCallsWithTheReasonInItsBye) {
+  RawPeer& raw = Opened();
+  TestCall call("x");
+  StartAndReceive(call);
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kBye), "bye!")).ok());
+  ASSERT_TRUE(client_->RunUntilDone(call));
+  EXPECT_FALSE(call.responded());
+  EXPECT_THAT(call.status().message(), HasSubstr("bye!"));
+}
+
+TEST_F(HostileServerFramesTest, EndsCallsWhenItDisconnects) {
+  RawPeer& raw = Opened();
+  TestCall call("x");
+  StartAndReceive(call);
+  raw.Disconnect();
+  ASSERT_TRUE(client_->RunUntilDone(call));
+  EXPECT_EQ(call.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(call.status().message(), HasSubstr(listener_->address()));
+}
+
+TEST_F(HostileServerFramesTest, EndsCallsWhenItIsSilent) {
+  EndpointOptions options = TestOptions();
+  options.keepalive_time = absl::Milliseconds(100);
+  options.keepalive_timeout = absl::Milliseconds(100);
+  Opened(options);
+  TestCall call("x");
+  StartAndReceive(call);
+  ASSERT_TRUE(client_->RunUntilDone(call));
+  EXPECT_EQ(call.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(call.status().message(), HasSubstr("PING"));
+}
+
+TEST_F(HostileServerFramesTest, KeepsACallAliveWithPongs) {
+  EndpointOptions options = TestOptions();
+  options.keepalive_time = absl::Milliseconds(50);
+  options.keepalive_timeout = absl::Seconds(30);
+  RawPeer& raw = Opened(options);
+  TestCall call("x");
+  StartAndReceive(call);
+  std::thread server([&raw] {
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(raw.Receive(FrameType::kPing).ok());
+      EXPECT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kPong))).ok());
+    }
+    raw.Disconnect();
+  });
+  ASSERT_TRUE(client_->RunUntilDone(call));
+  server.join();
+  EXPECT_THAT(call.status().message(),
+              testing::Not(HasSubstr("did not answer")));
+}
+
+TEST_F(HostileServerFramesTest, DrainsAConnectionWithAGoAway) {
+  RawPeer& raw = Opened();
+  TestCall call("x");
+  const RequestHeader request = StartAndReceive(call);
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kGoAway))).ok());
+  ASSERT_TRUE(
+      client_->RunUntil([this] { return client_->connection().draining(); }));
+  ASSERT_TRUE(raw.Send(FrameText(Response(request, 2), "ok")).ok());
+  ASSERT_TRUE(client_->RunUntilDone(call));
+  EXPECT_TRUE(call.status().ok()) << call.status();
+  TestCall late("x");
+  EXPECT_EQ(client_->Run(late).code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace verbena::transport

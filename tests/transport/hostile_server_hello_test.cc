@@ -1,0 +1,163 @@
+// Servers that lie while a client connects: connecting fails with a Status that
+// says what was wrong, in bounded time.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "tests/transport/hostile_server_fixture.h"
+#include "tests/transport/raw_peer.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/hello.h"
+
+namespace verbena::transport {
+namespace {
+
+using ::testing::HasSubstr;
+
+using HostileServerHelloTest = HostileServerFixture;
+
+// --- Connecting --------------------------------------------------------------
+
+TEST_F(HostileServerHelloTest, ConnectingFailsOnAGarbledReply) {
+  ASSERT_TRUE(Incoming().Accept("garbage that is no reply").ok());
+  const absl::Status status = Outcome();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+}
+
+TEST_F(HostileServerHelloTest, ConnectingFailsOnAnEmptyReply) {
+  ASSERT_TRUE(Incoming().Accept("").ok());
+  EXPECT_EQ(Outcome().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(HostileServerHelloTest, ConnectingFailsOnAnotherVersion) {
+  RawPeer& raw = Incoming();
+  std::string reply = EncodeConnectReply({raw.Limits()});
+  reply[4] = kProtocolVersion + 1;
+  ASSERT_TRUE(raw.Accept(reply).ok());
+  const absl::Status status = Outcome();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(status.message(), HasSubstr("version 2"));
+}
+
+TEST_F(HostileServerHelloTest, ConnectingFailsWithTheReasonOfARejection) {
+  ASSERT_TRUE(Incoming()
+                  .Reject(EncodeReject({RejectReason::kFull, "no room today"}))
+                  .ok());
+  absl::Status status = Outcome();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(status.message(), HasSubstr("no room today"));
+
+  ASSERT_TRUE(
+      Incoming().Reject(EncodeReject({RejectReason::kBadHello, "what?"})).ok());
+  status = Outcome();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(status.message(), HasSubstr("what?"));
+}
+
+TEST_F(HostileServerHelloTest, ConnectingFailsOnAGarbledRejection) {
+  for (const char* garbage : {"", "go away"}) {
+    ASSERT_TRUE(Incoming().Reject(garbage).ok());
+    const absl::Status status = Outcome();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(status.message(), HasSubstr("refused the connection"));
+  }
+}
+
+TEST_F(HostileServerHelloTest, ConnectingFailsInTimeWithoutAnAnswer) {
+  EndpointOptions options = TestOptions();
+  options.connect_timeout = absl::Seconds(1);
+  Incoming(options);
+  const absl::Status status = Outcome();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(status.message(), HasSubstr(listener_->address()));
+}
+
+TEST_F(HostileServerHelloTest, ConnectingFailsInTimeWithoutAWelcome) {
+  EndpointOptions options = TestOptions();
+  options.connect_timeout = absl::Seconds(2);
+  RawPeer& raw = Incoming(options);
+  ASSERT_TRUE(raw.Accept(EncodeConnectReply({raw.Limits()})).ok());
+  const absl::Status status = Outcome();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(status.message(), HasSubstr("HELLO"));
+}
+
+TEST_F(HostileServerHelloTest, ConnectingFailsWhenItIsCutShort) {
+  RawPeer& raw = Incoming();
+  ASSERT_TRUE(raw.Accept(EncodeConnectReply({raw.Limits()})).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kHello).ok());
+  raw.Disconnect();
+  const absl::Status status = Outcome();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+}
+
+TEST_F(HostileServerHelloTest, ConnectingFailsWithTheReasonInABye) {
+  RawPeer& raw = Incoming();
+  ASSERT_TRUE(raw.Accept(EncodeConnectReply({raw.Limits()})).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kHello).ok());
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kBye), "not you")).ok());
+  EXPECT_THAT(Outcome().message(), HasSubstr("not you"));
+}
+
+TEST_F(HostileServerHelloTest, ConnectingFailsOnAFrameBeforeTheWelcome) {
+  RawPeer& raw = Incoming();
+  ASSERT_TRUE(raw.Accept(EncodeConnectReply({raw.Limits()})).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kHello).ok());
+  ResponseHeader response = {};
+  response.frame = raw.Header(FrameType::kResponse, 1);
+  ASSERT_TRUE(raw.Send(FrameText(response)).ok());
+  const absl::Status status = Outcome();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+  EXPECT_THAT(status.message(), HasSubstr("before its WELCOME"));
+}
+
+TEST_F(HostileServerHelloTest, ConnectsThroughPadding) {
+  RawPeer& raw = Incoming();
+  std::string reply = EncodeConnectReply({raw.Limits()});
+  reply.resize(kAcceptPrivateBytesMax, '\0');
+  ASSERT_TRUE(raw.Accept(reply).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kHello).ok());
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kWelcome))).ok());
+  EXPECT_TRUE(Outcome().ok());
+}
+
+// --- What a server says of itself --------------------------------------------
+
+TEST_F(HostileServerHelloTest, IsHeldToTheLimitsThatItGave) {
+  RawPeer& raw = Incoming();
+  PeerLimits limits = raw.Limits();
+  limits.max_open_calls = 1;
+  limits.credits = kMinCredits;
+  limits.slot_bytes = kMinSlotBytes;
+  limits.max_receive_message_bytes = 6000;
+  ASSERT_TRUE(raw.Accept(EncodeConnectReply({limits})).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kHello).ok());
+  FrameHeader header = raw.Header(FrameType::kWelcome);
+  header.credit_limit = kMinCredits + 1;
+  ASSERT_TRUE(raw.Send(FrameText(header)).ok());
+  Client();
+
+  TestCall too_large(TestBytes(6001));
+  EXPECT_EQ(client_->Run(too_large).code(),
+            absl::StatusCode::kResourceExhausted);
+  // Fits our slots, not those of the server.
+  TestCall first(TestBytes(6000));
+  TestCall second("x");
+  const RequestHeader request = StartAndReceive(first);
+  EXPECT_NE(request.frame.flags & kFlagMessageInArena, 0);
+  client_->Start(second);
+  EXPECT_FALSE(second.written());
+  ResponseHeader response = Response(request);
+  response.frame.credit_limit = kMinCredits + 2;
+  ASSERT_TRUE(raw.Send(FrameText(response)).ok());
+  ASSERT_TRUE(client_->RunUntilDone(first));
+  EXPECT_TRUE(second.written());
+  client_->connection().Cancel(&second, absl::CancelledError("enough"));
+}
+
+}  // namespace
+}  // namespace verbena::transport
