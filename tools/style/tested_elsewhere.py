@@ -5,7 +5,7 @@ shows only when both ends are there.
 """
 
 _TRANSPORT = "tests/transport/transport_test.cc"
-_TRANSPORT_FAILURE = "tests/transport/transport_failure_test.cc"
+_TRANSPORT_SHUTDOWN = "tests/transport/transport_shutdown_test.cc"
 _END_TO_END = "tests/integration/lifecycle_test.cc"
 _SOFT_TRANSFER = "transport/soft/transfer_test.cc"
 _SOFT_ERRORS = "transport/soft/queue_pair_error_test.cc"
@@ -43,9 +43,9 @@ TESTED_ELSEWHERE = {
     "transport/connection/server_session_datapath.cc": _TRANSPORT,
     "transport/device.cc": _TRANSPORT,
     "transport/server_endpoint.cc": _TRANSPORT,
-    "transport/connection/client_connection.cc": _TRANSPORT_FAILURE,
-    "transport/connection/cm_watcher.cc": _TRANSPORT_FAILURE,
-    "transport/connection/listener.cc": _TRANSPORT_FAILURE,
+    "transport/connection/client_connection.cc": _TRANSPORT_SHUTDOWN,
+    "transport/connection/cm_watcher.cc": _TRANSPORT_SHUTDOWN,
+    "transport/connection/listener.cc": _TRANSPORT_SHUTDOWN,
     # A software queue pair is tested as one device, through its verbs.
     "transport/soft/context.cc": _SOFT_TRANSFER,
     "transport/soft/loopback_link.cc": _SOFT_TRANSFER,

@@ -5,8 +5,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
-#include <functional>
 #include <random>
 
 #include "transport/soft/link.h"
@@ -66,9 +66,16 @@ class HostilePeerTest : public testing::Test {
   void Run() {
     for (int i = 0; i < 100; ++i) end.RunProtocol();
   }
-  ibv_qp_state StateAfterRun() {
-    Run();
-    return end.State();
+  // Whether the queue pair enters the error state. It does so at the next poll,
+  // or, when the engine is at it, soon.
+  bool Fails() {
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (end.State() != IBV_QPS_ERR) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      end.RunProtocol();
+    }
+    return true;
   }
 
   static constexpr uint8_t kWhole = kPacketFirst | kPacketLast;
@@ -83,33 +90,34 @@ TEST_F(HostilePeerTest, ACorrectPeerIsServed) {
   Packet(PacketKind::kSend, kWhole, 0, 8);
   EXPECT_EQ(end.Wait().byte_len, 8u);
   Packet(PacketKind::kRead, kWhole, 1, 0, 64);
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_RTS);
+  Run();
+  EXPECT_EQ(end.State(), IBV_QPS_RTS);
 }
 
 TEST_F(HostilePeerTest, APayloadBeyondTheSegmentIsNotRead) {
   FirstPacket(uint64_t{0xffff} << 16 | uint64_t{kWhole} << 8 | 1);
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
 }
 
 TEST_F(HostilePeerTest, AnUnknownKindFails) {
   FirstPacket(uint64_t{kWhole} << 8 | 200);
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
 }
 
 TEST_F(HostilePeerTest, ARequestOutOfTurnFails) {
   Packet(PacketKind::kSend, kWhole, 1, 8);
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
 }
 
 TEST_F(HostilePeerTest, AMiddleWithoutABeginningFails) {
   Packet(PacketKind::kSend, kPacketLast, 0, 8);
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
 }
 
 TEST_F(HostilePeerTest, ABeginningWithinAMessageFails) {
   Packet(PacketKind::kSend, kPacketFirst, 0, 8);
   Packet(PacketKind::kSend, kPacketFirst, 0, 8);
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
   ibv_wc completion = end.Wait();  // The receive that was being filled.
   EXPECT_EQ(completion.status, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(completion.wr_id, 0u);
@@ -118,29 +126,29 @@ TEST_F(HostilePeerTest, ABeginningWithinAMessageFails) {
 TEST_F(HostilePeerTest, AMessageThatChangesItsKindFails) {
   Packet(PacketKind::kSend, kPacketFirst, 0, 8);
   Packet(PacketKind::kWrite, kPacketLast, 0, 8);
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
 }
 
 TEST_F(HostilePeerTest, AWriteLongerThanAnnouncedFails) {
   Packet(PacketKind::kWrite, kPacketFirst, 0, 64, 100);
   Packet(PacketKind::kWrite, kPacketLast, 0, 64);
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
   EXPECT_EQ(end.memory[100], std::byte{0});
 }
 
 TEST_F(HostilePeerTest, AWriteShorterThanAnnouncedFails) {
   Packet(PacketKind::kWrite, kWhole, 0, 64, 100);
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
 }
 
 TEST_F(HostilePeerTest, AReadWithPayloadFails) {
   Packet(PacketKind::kRead, kWhole, 0, 64, 100);
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
 }
 
 TEST_F(HostilePeerTest, AnAnswerThatNobodyAskedForFails) {
   Packet(PacketKind::kReadResponse, kWhole, 0, 8);
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
 }
 
 TEST_F(HostilePeerTest, AnAnswerLongerThanAskedForFails) {
@@ -154,36 +162,36 @@ TEST_F(HostilePeerTest, AnAnswerLongerThanAskedForFails) {
 TEST_F(HostilePeerTest, AnAnswerThatEndsEarlyFails) {
   ASSERT_EQ(end.Read(9, 0, 16, 0, 0), 0);
   Packet(PacketKind::kReadResponse, kWhole, 0, 8);
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
 }
 
 TEST_F(HostilePeerTest, ARefusalOfWhatWasNotSentFails) {
   Packet(PacketKind::kNak, kWhole, 0, 0, 3);
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
 }
 
 TEST_F(HostilePeerTest, ARefusalForNoKnownReasonFails) {
   ASSERT_EQ(end.Send(1, 0, 8), 0);
   Packet(PacketKind::kNak, kWhole, 0, 0, 99);
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
 }
 
 TEST_F(HostilePeerTest, AReadThatFindsNoReceiverFails) {
   ASSERT_EQ(end.Read(1, 0, 8, 0, 0), 0);
   Packet(PacketKind::kNak, kWhole, 0, 0, 1);
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
 }
 
 TEST_F(HostilePeerTest, AnAcknowledgementOfWhatWasNotSentFails) {
   ASSERT_EQ(end.Send(1, 0, 8), 0);
   ours.words(LinkSide::kSecond).progress = uint64_t{2} << 32;
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
 }
 
 TEST_F(HostilePeerTest, RoomThatWasNotTakenFails) {
   ASSERT_EQ(end.Send(1, 0, 8), 0);
   ours.words(LinkSide::kSecond).progress = 1000;
-  EXPECT_EQ(StateAfterRun(), IBV_QPS_ERR);
+  EXPECT_TRUE(Fails());
 }
 
 TEST_F(HostilePeerTest, NonsenseInTheSleepAndStateWordsIsHarmless) {

@@ -252,7 +252,7 @@ TEST_F(TransferTest, ReadsAndWritesInBothDirectionsDoNotBlockOneAnother) {
 TEST_F(TransferTest, AReadIsAnsweredWhileSendsFindNoReceive) {
   b.Fill(0, "data");
   ASSERT_EQ(a.Read(1, 100, 4, b.Address(0), b.mr->rkey), 0);
-  ASSERT_EQ(a.Send(2, 0, 8), 0);  // b has posted nothing.
+  ASSERT_EQ(a.Send(2, 300, 8), 0);  // b has posted nothing.
   EXPECT_EQ(a.Wait(&b).wr_id, 1u);
   EXPECT_EQ(a.Text(100, 4), "data");
   // And b's reads of a, whose answers travel the way of the refused sends.
