@@ -31,7 +31,7 @@ struct ChannelOptions {
 
   // How long a thread that waits for a reply polls before it sleeps. Polling
   // saves the tens of microseconds of a wake-up and costs a core meanwhile.
-  absl::Duration spin_budget = absl::Microseconds(50);
+  absl::Duration spin_budget = absl::Microseconds(200);
 
   // How long one attempt to connect may take.
   absl::Duration connect_timeout = absl::Seconds(5);

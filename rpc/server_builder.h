@@ -88,7 +88,7 @@ class ServerBuilder {
   int worker_queue_limit_ = 4096;
   int pollers_ = 1;
   std::string device_;
-  absl::Duration spin_budget_ = absl::Microseconds(50);
+  absl::Duration spin_budget_ = absl::Microseconds(200);
 };
 
 }  // namespace verbena

@@ -36,8 +36,10 @@ struct EndpointOptions {
   uint64_t max_bulk_bytes = uint64_t{512} << 20;
 
   // How long a poller that finds nothing spins before it arms its completion
-  // queues and sleeps.
-  absl::Duration spin_budget = absl::Microseconds(50);
+  // queues and sleeps. It has to be longer than what waking a peer and being
+  // woken in turn takes (some 100 us): two sides that give up sooner send each
+  // other to sleep in every call, for ever.
+  absl::Duration spin_budget = absl::Microseconds(200);
 
   // How long setting up a connection may take. A server gives a client that
   // was accepted so much time for its HELLO.
