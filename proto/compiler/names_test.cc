@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/descriptor.pb.h"
@@ -86,7 +87,7 @@ TEST_F(NamesTest, SimilarFilesHaveDifferentGuards) {
   int package = 0;
   for (const char* name :
        {"a-b.proto", "a_b.proto", "a/b.proto", "a.b.proto", "A-b.proto"}) {
-    guards.insert(HeaderGuard(File(name, "p" + std::to_string(package++))));
+    guards.insert(HeaderGuard(File(name, absl::StrCat("p", package++))));
   }
   EXPECT_EQ(guards.size(), 5u);
   EXPECT_TRUE(guards.contains("VERBENA_a_2db_2eproto_INCLUDED"));
