@@ -53,16 +53,6 @@ absl::Status CheckDevice(const std::string& wanted, const std::string& found,
                    ", not through ", wanted, " as was asked for"));
 }
 
-PeerLimits OwnLimits(const EndpointOptions& options) {
-  PeerLimits limits;
-  limits.slot_bytes = kSlotBytes;
-  limits.credits = kCredits;
-  limits.max_open_calls = kMaxOpenCalls;
-  limits.max_receive_message_bytes =
-      static_cast<uint32_t>(options.max_receive_message_bytes);
-  return limits;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ClientConnection>> ClientConnection::Connect(
@@ -157,8 +147,9 @@ absl::Status ClientConnection::Establish(const Provider& provider,
   watcher_.Watch(session_.get());
 
   const BufferPool::Region arena = device_->pool().region(0);
-  const std::string hello = EncodeConnectRequest(
-      {OwnLimits(options), {arena.address, arena.bytes, arena.rkey}});
+  const std::string hello =
+      EncodeConnectRequest({Connection::OwnLimits(options),
+                            {arena.address, arena.bytes, arena.rkey}});
   ConnectionParameters parameters;
   parameters.private_data = absl::MakeConstSpan(
       reinterpret_cast<const uint8_t*>(hello.data()), hello.size());

@@ -49,6 +49,16 @@ void Connection::DestroyQueuePair() {
   has_queue_pair_ = false;
 }
 
+PeerLimits Connection::OwnLimits(const EndpointOptions& options) {
+  PeerLimits limits;
+  limits.slot_bytes = kSlotBytes;
+  limits.credits = kCredits;
+  limits.max_open_calls = kMaxOpenCalls;
+  limits.max_receive_message_bytes =
+      static_cast<uint32_t>(options.max_receive_message_bytes);
+  return limits;
+}
+
 void Connection::SetPeerLimits(const PeerLimits& limits) {
   peer_limits_ = limits;
   send_credits_.emplace(limits.credits);

@@ -37,6 +37,9 @@ class Connection : public CompletionHandler {
   Connection& operator=(const Connection&) = delete;
   ~Connection() override;
 
+  // What this side is able to take, for the private data.
+  static PeerLimits OwnLimits(const EndpointOptions& options);
+
   // "10.0.0.7:50051".
   const std::string& peer() const { return peer_; }
   PollerDevice& device() { return device_; }

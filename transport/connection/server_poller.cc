@@ -109,13 +109,8 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
       attributes.cap.max_inline_data, options_, incoming.request, handler_);
   watcher->Watch(session.get());
 
-  PeerLimits limits;
-  limits.slot_bytes = kSlotBytes;
-  limits.credits = kCredits;
-  limits.max_open_calls = kMaxOpenCalls;
-  limits.max_receive_message_bytes =
-      static_cast<uint32_t>(options_.max_receive_message_bytes);
-  const std::string reply = EncodeConnectReply({limits});
+  const std::string reply =
+      EncodeConnectReply({Connection::OwnLimits(options_)});
   ConnectionParameters parameters;
   parameters.private_data = Bytes(reply);
   parameters.initiator_depth = std::min(incoming.initiator_depth, kReadDepth);
