@@ -26,8 +26,8 @@ inline constexpr uint64_t kDefaultMaxMessageBytes = uint64_t{64} << 20;
 // bits, and half of that keeps every sum of two lengths in range.
 inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 31;
 
-// Metadata of one call, in bytes. They travel in the frame itself, and must leave
-// room for a status message beside them.
+// Metadata of one call, in bytes. They travel in the frame itself, and must
+// leave room for a status message beside them.
 inline constexpr uint32_t kMaxMetadataBytes = 2048;
 
 // Longest status message sent to a peer; longer ones are cut. Fits every frame
