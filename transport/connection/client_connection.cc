@@ -30,7 +30,7 @@ absl::StatusOr<CmEvent> AwaitStep(CmWatcher& watcher, const CmId& id,
                        CmEventName(expected)));
     }
     if (event->id != id.get()) continue;
-    if (event->type == expected) return *std::move(event);
+    if (event->type == expected) return *event;
     if (event->type == RDMA_CM_EVENT_REJECTED &&
         event->status == kRejectByApplication) {
       const absl::StatusOr<Reject> reject = DecodeReject(event->private_data());

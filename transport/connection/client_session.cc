@@ -42,7 +42,7 @@ absl::Status ClientSession::Begin(const ConnectReply& reply) {
   const uint32_t calls =
       std::min<uint32_t>(kMaxOpenCalls, reply.limits.max_open_calls);
   slots_.resize(calls);
-  due_.reserve(2 * calls);
+  due_.reserve(size_t{2} * calls);
   for (uint32_t i = calls; i > 0; --i) {
     free_slots_.push_back(static_cast<uint16_t>(i - 1));
   }

@@ -24,10 +24,10 @@ ReceiveSlots::ReceiveSlots(const ProtectionDomain& pd, SharedReceiveQueue queue,
     : pd_(&pd), max_connections_(max_connections), queue_(std::move(queue)) {}
 
 absl::Status ReceiveSlots::AddSlab() {
-  ASSIGN_OR_RETURN(
-      RegisteredMemory memory,
-      RegisteredMemory::Create(*pd_, kReceivesPerConnection * kSlotBytes,
-                               IBV_ACCESS_LOCAL_WRITE));
+  ASSIGN_OR_RETURN(RegisteredMemory memory,
+                   RegisteredMemory::Create(
+                       *pd_, size_t{kReceivesPerConnection} * kSlotBytes,
+                       IBV_ACCESS_LOCAL_WRITE));
   slabs_.push_back(std::move(memory));
   return absl::OkStatus();
 }

@@ -55,7 +55,7 @@ class ReceiveSlots {
   // The memory of slot `index`, which a completion named.
   const uint8_t* Slot(uint32_t index) const {
     return slabs_[index / kReceivesPerConnection].data() +
-           (index % kReceivesPerConnection) * kSlotBytes;
+           size_t{index % kReceivesPerConnection} * kSlotBytes;
   }
 
   // The slot has been read. Posted again at the latest by Flush().
