@@ -87,7 +87,8 @@ class Poller {
   // The two halves of Sleep(), for a thread that gives the role up while it
   // waits, so that others can poll. PrepareSleep() needs the role; it returns
   // false if there was something to do instead. WaitForEvent() does not need
-  // the role; it may wake for nothing.
+  // the role; it may wake for nothing. One thread at a time sleeps: two would
+  // take each other's wake-ups.
   bool PrepareSleep();
   void WaitForEvent(absl::Time until);
 
