@@ -9,21 +9,20 @@ void ClientContext::AddMetadata(absl::string_view key,
   metadata_.emplace(key, value);
 }
 
-bool ClientContext::Begin(internal::CancellableCall* call) {
+bool ClientContext::Reserve() {
   State expected = State::kNoCall;
-  if (!state_.compare_exchange_strong(expected, State::kStarting)) return false;
-  call_ = call;
+  if (!state_.compare_exchange_strong(expected, State::kStarting,
+                                      std::memory_order_seq_cst)) {
+    return false;
+  }
   if (!trailing_metadata_.empty()) trailing_metadata_.clear();
   peer_.clear();
-  // Ordered before the caller's look at cancelled(), as TryCancel() sets
-  // cancelled_ before it looks at state_: one of the two sees the other.
-  state_.store(State::kOpen, std::memory_order_seq_cst);
   return true;
 }
 
-void ClientContext::End() {
+void ClientContext::Close() {
   State expected = State::kOpen;
-  while (!state_.compare_exchange_weak(expected, State::kNoCall,
+  while (!state_.compare_exchange_weak(expected, State::kEnded,
                                        std::memory_order_acq_rel)) {
     // Somebody is in Cancel(), which takes a microsecond.
     expected = State::kOpen;
@@ -32,9 +31,18 @@ void ClientContext::End() {
 }
 
 void ClientContext::TryCancel() {
+  // A call that reserves the context later sees this: both are sequentially
+  // consistent. One that did so before shows in state_.
   cancelled_.store(true, std::memory_order_seq_cst);
   State expected = State::kOpen;
-  if (!state_.compare_exchange_strong(expected, State::kCancelling)) return;
+  while (!state_.compare_exchange_weak(expected, State::kCancelling,
+                                       std::memory_order_seq_cst)) {
+    if (expected == State::kNoCall || expected == State::kEnded) return;
+    // It is about to open; or another thread cancels it already, or is done
+    // with that, and then once more does no harm.
+    if (expected != State::kOpen) std::this_thread::yield();
+    expected = State::kOpen;
+  }
   call_->Cancel();
   state_.store(State::kOpen, std::memory_order_release);
 }

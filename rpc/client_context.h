@@ -4,6 +4,7 @@
 #define VERBENA_RPC_CLIENT_CONTEXT_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -19,7 +20,7 @@ namespace internal {
 // The open call of a context, to which TryCancel() turns.
 class CancellableCall {
  public:
-  // From any thread, any number of times, until ClientContext::End() was
+  // From any thread, any number of times, until ClientContext::Close() was
   // entered. Must not block and must not call the context.
   virtual void Cancel() = 0;
 
@@ -86,11 +87,31 @@ class ClientContext {
   const std::string& peer() const { return peer_; }
 
   // --- For the library ---
+  //
+  // A call goes through Reserve(), Open(), Close() and Release(), in this
+  // order; one that fails before it opens, through CloseUnopened() instead of
+  // the two in the middle.
 
-  // Makes `call` the context's open call. Returns false if there is one.
-  bool Begin(internal::CancellableCall* call);
+  // Takes the context into use for a call. Returns false if another has it.
+  bool Reserve();
+  // From now on TryCancel() turns to `call`. Look at cancelled() afterwards.
+  void Open(internal::CancellableCall* call) {
+    call_ = call;
+    state_.store(State::kOpen, std::memory_order_release);
+  }
   // The call is over: when this returns, nobody is in Cancel().
-  void End();
+  void Close();
+  void CloseUnopened() {
+    state_.store(State::kEnded, std::memory_order_release);
+  }
+  // The context is free for another call.
+  void Release() { state_.store(State::kNoCall, std::memory_order_release); }
+
+  // Memory in which the library keeps an asynchronous call, so that none has to
+  // be allocated. Whoever has reserved the context may use it.
+  static constexpr size_t kCallStorageBytes = 512;
+  void* call_storage() { return call_storage_; }
+
   bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }
   Metadata* mutable_trailing_metadata() { return &trailing_metadata_; }
   std::string* mutable_peer() { return &peer_; }
@@ -98,9 +119,10 @@ class ClientContext {
  private:
   enum class State : uint8_t {
     kNoCall,
-    kStarting,    // call_ is being set.
+    kStarting,    // call_ is being set, within a microsecond.
     kOpen,        // TryCancel() may use call_.
-    kCancelling,  // TryCancel() does use it; End() waits for that.
+    kCancelling,  // TryCancel() does use it; Close() waits for that.
+    kEnded,       // The call is over, but the context is not free yet.
   };
 
   absl::Time deadline_ = absl::InfiniteFuture();
@@ -109,11 +131,13 @@ class ClientContext {
 
   std::atomic<bool> cancelled_{false};
   std::atomic<State> state_{State::kNoCall};
-  internal::CancellableCall* call_ = nullptr;  // Valid in the last two states.
+  internal::CancellableCall* call_ = nullptr;  // Valid from kOpen on.
 
   Metadata metadata_;
   Metadata trailing_metadata_;
   std::string peer_;
+
+  alignas(std::max_align_t) std::byte call_storage_[kCallStorageBytes];
 };
 
 }  // namespace verbena

@@ -10,6 +10,18 @@
 namespace verbena {
 namespace {
 
+// Opens `call` as the library does.
+bool Begin(ClientContext& context, internal::CancellableCall* call) {
+  if (!context.Reserve()) return false;
+  context.Open(call);
+  return true;
+}
+
+void End(ClientContext& context) {
+  context.Close();
+  context.Release();
+}
+
 class CountingCall final : public internal::CancellableCall {
  public:
   void Cancel() override { ++cancels; }
@@ -19,10 +31,10 @@ class CountingCall final : public internal::CancellableCall {
 TEST(ClientContextTest, CancellingReachesTheOpenCallOnly) {
   ClientContext context;
   CountingCall call;
-  ASSERT_TRUE(context.Begin(&call));
+  ASSERT_TRUE(Begin(context, &call));
   context.TryCancel();
   EXPECT_EQ(call.cancels, 1);
-  context.End();
+  End(context);
   context.TryCancel();
   EXPECT_EQ(call.cancels, 1);
 }
@@ -31,35 +43,35 @@ TEST(ClientContextTest, CancellingBeforeTheCallIsRemembered) {
   ClientContext context;
   context.TryCancel();
   CountingCall call;
-  ASSERT_TRUE(context.Begin(&call));
+  ASSERT_TRUE(Begin(context, &call));
   EXPECT_TRUE(context.cancelled());
   EXPECT_EQ(call.cancels, 0);
-  context.End();
+  End(context);
 }
 
 TEST(ClientContextTest, ServesOneCallAtATime) {
   ClientContext context;
   CountingCall first, second;
-  ASSERT_TRUE(context.Begin(&first));
-  EXPECT_FALSE(context.Begin(&second));
-  context.End();
-  EXPECT_TRUE(context.Begin(&second));
-  context.End();
+  ASSERT_TRUE(Begin(context, &first));
+  EXPECT_FALSE(Begin(context, &second));
+  End(context);
+  EXPECT_TRUE(Begin(context, &second));
+  End(context);
 }
 
 TEST(ClientContextTest, ALaterCallForgetsWhatTheEarlierOneLearned) {
   ClientContext context;
   context.AddMetadata("key", "value");
   CountingCall call;
-  ASSERT_TRUE(context.Begin(&call));
+  ASSERT_TRUE(Begin(context, &call));
   context.mutable_trailing_metadata()->emplace("a", "b");
   *context.mutable_peer() = "10.0.0.7:1";
-  context.End();
-  ASSERT_TRUE(context.Begin(&call));
+  End(context);
+  ASSERT_TRUE(Begin(context, &call));
   EXPECT_TRUE(context.GetServerTrailingMetadata().empty());
   EXPECT_EQ(context.peer(), "");
   EXPECT_EQ(context.metadata().count("key"), 1u);
-  context.End();
+  End(context);
 }
 
 TEST(ClientContextTest, ATimeoutIsADeadlineFromNowOn) {
@@ -71,9 +83,25 @@ TEST(ClientContextTest, ATimeoutIsADeadlineFromNowOn) {
   EXPECT_LE(context.deadline(), absl::Now() + absl::Seconds(5));
 }
 
-// Nobody is in Cancel() any more when End() returns, or this crashes under a
+TEST(ClientContextTest, IsInUseUntilItIsReleased) {
+  ClientContext context;
+  CountingCall call;
+  ASSERT_TRUE(Begin(context, &call));
+  context.Close();
+  context.TryCancel();
+  EXPECT_EQ(call.cancels, 0);
+  EXPECT_FALSE(context.Reserve());
+  context.Release();
+  EXPECT_TRUE(context.Reserve());
+  context.CloseUnopened();
+  context.TryCancel();
+  EXPECT_FALSE(context.Reserve());
+  context.Release();
+}
+
+// Nobody is in Cancel() any more when Close() returns, or this crashes under a
 // sanitizer.
-TEST(ClientContextTest, EndWaitsForACancelThatIsUnderWay) {
+TEST(ClientContextTest, CloseWaitsForACancelThatIsUnderWay) {
   ClientContext context;
   std::atomic<bool> stop = false;
   std::thread canceller([&] {
@@ -81,12 +109,28 @@ TEST(ClientContextTest, EndWaitsForACancelThatIsUnderWay) {
   });
   for (int i = 0; i < 2000; ++i) {
     auto call = std::make_unique<CountingCall>();
-    ASSERT_TRUE(context.Begin(call.get()));
-    context.End();
+    ASSERT_TRUE(Begin(context, call.get()));
+    End(context);
     call.reset();
   }
   stop = true;
   canceller.join();
+}
+
+// A call that is about to open hears of a cancellation either from Cancel() or
+// by its own look at cancelled().
+TEST(ClientContextTest, NoCancellationIsLostWhileACallOpens) {
+  for (int i = 0; i < 300; ++i) {
+    ClientContext context;
+    CountingCall call;
+    std::thread canceller([&] { context.TryCancel(); });
+    ASSERT_TRUE(context.Reserve());
+    context.Open(&call);
+    const bool seen = context.cancelled();
+    canceller.join();
+    EXPECT_TRUE(seen || call.cancels == 1);
+    End(context);
+  }
 }
 
 }  // namespace

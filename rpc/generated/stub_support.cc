@@ -1,6 +1,5 @@
 #include "rpc/generated/stub_support.h"
 
-#include <memory>
 #include <utility>
 
 #include "rpc/internal/channel_impl.h"
@@ -27,25 +26,25 @@ absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
   }
   UnaryCall call(&impl, method.full_name(), method.id(), context, &request,
                  response);
-  if (absl::Status status = call.Prepare(impl.max_send_message_bytes());
-      !status.ok()) {
-    return status;
-  }
-  return impl.Call(&call);
+  call.ReserveContext();
+  absl::Status status = call.Prepare(impl.max_send_message_bytes());
+  if (status.ok()) status = impl.Call(&call);
+  call.ReleaseContext();
+  return status;
 }
 
 void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
                     ClientContext* context, const MessageLite* request,
                     MessageLite* response, UnaryCallback on_done) {
   ChannelImpl& impl = channel.impl();
-  auto call = std::make_unique<UnaryCall>(
-      &impl, method.full_name(), method.id(), context, request, response);
+  UnaryCall* const call = UnaryCall::New(&impl, method.full_name(), method.id(),
+                                         context, request, response);
   call->on_done = std::move(on_done);
   if (absl::Status status = call->Prepare(impl.max_send_message_bytes());
       !status.ok()) {
-    return impl.FailAsync(std::move(call), std::move(status));
+    return impl.FailAsync(call, std::move(status));
   }
-  impl.CallAsync(std::move(call));
+  impl.CallAsync(call);
 }
 
 }  // namespace verbena

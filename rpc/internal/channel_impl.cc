@@ -56,8 +56,7 @@ absl::Status ChannelImpl::Call(UnaryCall* call) {
   return call->status();
 }
 
-void ChannelImpl::CallAsync(std::unique_ptr<UnaryCall> owned_call) {
-  UnaryCall* call = owned_call.release();  // Report() deletes it.
+void ChannelImpl::CallAsync(UnaryCall* call) {
   if (InCallback()) {
     // Not into a callback from inside the function that starts the call.
     const bool may_report = std::exchange(may_report_, false);
@@ -73,24 +72,23 @@ void ChannelImpl::CallAsync(std::unique_ptr<UnaryCall> owned_call) {
 
 class ChannelImpl::FailTask final : public PollerTask {
  public:
-  FailTask(ChannelImpl* channel, std::unique_ptr<UnaryCall> call)
-      : channel_(channel), call_(std::move(call)) {}
+  FailTask(ChannelImpl* channel, UnaryCall* call)
+      : channel_(channel), call_(call) {}
 
   void Run() override {
     ++channel_->open_async_calls_;
-    channel_->completed_.PushBack(call_.release());
+    channel_->completed_.PushBack(call_);
     delete this;
   }
 
  private:
   ChannelImpl* const channel_;
-  std::unique_ptr<UnaryCall> call_;
+  UnaryCall* const call_;
 };
 
-void ChannelImpl::FailAsync(std::unique_ptr<UnaryCall> call,
-                            absl::Status status) {
+void ChannelImpl::FailAsync(UnaryCall* call, absl::Status status) {
   call->SetFailedBeforeStart(std::move(status));
-  if (Post(new FailTask(this, std::move(call)))) ReleaseRole();
+  if (Post(new FailTask(this, call))) ReleaseRole();
 }
 
 void ChannelImpl::StartCall(UnaryCall* call) {
@@ -99,8 +97,7 @@ void ChannelImpl::StartCall(UnaryCall* call) {
   if (call->context()->cancelled()) {
     return call->Fail(absl::CancelledError("cancelled before it started"));
   }
-  if (call->deadline() != absl::InfiniteFuture() &&
-      call->deadline() <= absl::Now()) {
+  if (call->deadline() != absl::InfiniteFuture() && call->deadline() <= Now()) {
     return call->Fail(absl::DeadlineExceededError(
         "the deadline had passed before the call started"));
   }
@@ -110,6 +107,12 @@ void ChannelImpl::StartCall(UnaryCall* call) {
     return WaitForConnection(call);
   }
   Launch(call);
+}
+
+absl::Time ChannelImpl::Now() {
+  if (connection_ == nullptr) return absl::Now();
+  if (!in_transport_) connection_->poller().RefreshNow();
+  return connection_->poller().now();
 }
 
 void ChannelImpl::Launch(UnaryCall* call) {
@@ -170,7 +173,7 @@ void ChannelImpl::CompleteCall(UnaryCall* call) {
 void ChannelImpl::Report(UnaryCall* call) {
   absl::AnyInvocable<void(absl::Status)> on_done = std::move(call->on_done);
   absl::Status status = call->status();
-  delete call;
+  call->Destroy();
   --open_async_calls_;
   on_done(std::move(status));
 }

@@ -69,10 +69,11 @@ class ChannelImpl final : public UnaryCallOwner {
 
   // Makes a prepared call and waits for its end. REQUIRES: !InCallback().
   absl::Status Call(UnaryCall* call);
-  // Starts a prepared call with an on_done.
-  void CallAsync(std::unique_ptr<UnaryCall> call);
-  // Has the on_done of a call that could not be prepared called.
-  void FailAsync(std::unique_ptr<UnaryCall> call, absl::Status status);
+  // Starts a prepared call with an on_done, which UnaryCall::New() made; takes
+  // it over.
+  void CallAsync(UnaryCall* call);
+  // Has the on_done of such a call that could not be prepared called.
+  void FailAsync(UnaryCall* call, absl::Status status);
 
   // As the owner of calls.
   void PostFromOutside(transport::PollerTask* task) override;
@@ -103,6 +104,8 @@ class ChannelImpl final : public UnaryCallOwner {
   class FailTask;
 
   // --- Calls (channel_impl.cc); role held ---
+  // Reads the clock only where the transport has not done so just now.
+  absl::Time Now();
   void Launch(UnaryCall* call);
   void WaitForConnection(UnaryCall* call);
   void Report(UnaryCall* call);

@@ -1,6 +1,7 @@
 #include "rpc/internal/unary_call.h"
 
-#include <algorithm>
+#include <cstddef>
+#include <new>
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -27,21 +28,53 @@ UnaryCall::UnaryCall(UnaryCallOwner* owner, const char* method_name,
   request_.method_id = method_id;
 }
 
+UnaryCall* UnaryCall::New(UnaryCallOwner* owner, const char* method_name,
+                          uint64_t method_id, ClientContext* context,
+                          const MessageLite* message, MessageLite* reply) {
+  static_assert(sizeof(UnaryCall) <= ClientContext::kCallStorageBytes);
+  static_assert(alignof(UnaryCall) <= alignof(std::max_align_t));
+  const bool reserved = context->Reserve();
+  void* const memory =
+      reserved ? context->call_storage() : ::operator new(sizeof(UnaryCall));
+  UnaryCall* const call = new (memory)
+      UnaryCall(owner, method_name, method_id, context, message, reply);
+  call->has_context_ = reserved;
+  return call;
+}
+
+void UnaryCall::Destroy() {
+  ClientContext* const context = has_context_ ? context_ : nullptr;
+  this->~UnaryCall();
+  if (context != nullptr) {
+    context->Release();
+  } else {
+    ::operator delete(this);
+  }
+}
+
+absl::Status UnaryCall::ContextInUse() const {
+  return Explain(absl::FailedPreconditionError(
+      "the ClientContext is in use by another call"));
+}
+
 absl::Status UnaryCall::Prepare(uint64_t max_message_bytes) {
-  absl::StatusOr<uint64_t> message_bytes =
-      MeasureMessage(*message_, max_message_bytes);
-  if (!message_bytes.ok()) return Explain(message_bytes.status());
-  request_.message_bytes = *message_bytes;
-  if (!context_->metadata().empty()) {
-    absl::StatusOr<uint32_t> metadata_bytes =
-        MeasureMetadata(context_->metadata());
-    if (!metadata_bytes.ok()) return Explain(metadata_bytes.status());
-    request_.metadata_bytes = *metadata_bytes;
+  if (ABSL_PREDICT_FALSE(!has_context_)) return ContextInUse();
+  absl::Status status = Measure(max_message_bytes);
+  if (ABSL_PREDICT_FALSE(!status.ok())) {
+    context_->CloseUnopened();
+    return Explain(status);
   }
   request_.deadline = context_->deadline();
-  if (!context_->Begin(this)) {
-    return Explain(absl::FailedPreconditionError(
-        "the ClientContext is in use by another call"));
+  context_->Open(this);
+  return status;
+}
+
+absl::Status UnaryCall::Measure(uint64_t max_message_bytes) {
+  ASSIGN_OR_RETURN(request_.message_bytes,
+                   MeasureMessage(*message_, max_message_bytes));
+  if (!context_->metadata().empty()) {
+    ASSIGN_OR_RETURN(request_.metadata_bytes,
+                     MeasureMetadata(context_->metadata()));
   }
   return absl::OkStatus();
 }
@@ -108,7 +141,7 @@ absl::Status UnaryCall::Explain(const absl::Status& status) const {
 void UnaryCall::End(absl::Status status) {
   status_ = std::move(status);
   stage = Stage::kCompleted;
-  context_->End();
+  context_->Close();
   // Nobody posts cancel_task_ any more. If it stands in a queue, it completes
   // the call when it comes out of there.
   if (ABSL_PREDICT_FALSE(cancel_posted_.load(std::memory_order_relaxed)) &&

@@ -39,9 +39,10 @@ class UnaryCallOwner {
   ~UnaryCallOwner() = default;
 };
 
-// A blocking call lives on the stack of its thread, an asynchronous one on the
-// heap. After Prepare() and until CompleteCall() everything happens with the
-// channel's poller role held, but for Cancel().
+// A blocking call lives on the stack of its thread, an asynchronous one in its
+// context (on the heap if another call has that). After Prepare() and until
+// CompleteCall() everything happens with the channel's poller role held, but
+// for Cancel().
 //
 // The context, the messages and the name must outlive it.
 class UnaryCall final : public transport::ClientCall,
@@ -56,8 +57,24 @@ class UnaryCall final : public transport::ClientCall,
   UnaryCall& operator=(const UnaryCall&) = delete;
   ~UnaryCall() = default;
 
-  // Measures the message and takes the context into use. When it fails, the
-  // call is over: report the error, and destroy it.
+  // Makes an asynchronous call, and reserves the context for it. The owner of
+  // what it returns calls Destroy().
+  static UnaryCall* New(UnaryCallOwner* owner, const char* method_name,
+                        uint64_t method_id, ClientContext* context,
+                        const google::protobuf::MessageLite* message,
+                        google::protobuf::MessageLite* reply);
+  // Of a call that New() made. The context is free afterwards.
+  void Destroy();
+
+  // The same for a blocking call, on whose stack it lives.
+  void ReserveContext() { has_context_ = context_->Reserve(); }
+  void ReleaseContext() {
+    if (has_context_) context_->Release();
+  }
+
+  // Measures the message and opens the context. When it fails (also because
+  // another call has the context), the call is over: report the error, and
+  // destroy it.
   absl::Status Prepare(uint64_t max_message_bytes);
 
   // Says how long a reply the channel expects, unless the user said so.
@@ -128,6 +145,8 @@ class UnaryCall final : public transport::ClientCall,
     UnaryCall* const call_;
   };
 
+  absl::Status ContextInUse() const;
+  absl::Status Measure(uint64_t max_message_bytes);
   void RunCancel();
   absl::Status ReadResponse(const transport::CallResponse& response);
   absl::Status ReadError(const transport::CallResponse& response);
@@ -138,6 +157,7 @@ class UnaryCall final : public transport::ClientCall,
   UnaryCallOwner* const owner_;
   const char* const method_name_;
   ClientContext* const context_;
+  bool has_context_ = false;  // It is reserved for this call.
   const google::protobuf::MessageLite* const message_;
   google::protobuf::MessageLite* const reply_;
 

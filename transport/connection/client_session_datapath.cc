@@ -18,8 +18,8 @@ uint32_t MessageOffset(uint32_t metadata_bytes) {
   return (metadata_bytes + 63) / 64 * 64;
 }
 
-uint64_t RemainingUs(absl::Time deadline) {
-  const int64_t us = absl::ToInt64Microseconds(deadline - absl::Now());
+uint64_t RemainingUs(absl::Time deadline, absl::Time now) {
+  const int64_t us = absl::ToInt64Microseconds(deadline - now);
   return us <= 0 ? 0 : static_cast<uint64_t>(us);
 }
 
@@ -125,7 +125,7 @@ void ClientSession::WriteRequestFrame(ClientCall* call, uint32_t slot_index,
   header.method_id = request.method_id;
   header.timeout_us = kNoTimeout;
   if (request.deadline != absl::InfiniteFuture()) {
-    header.timeout_us = RemainingUs(request.deadline);
+    header.timeout_us = RemainingUs(request.deadline, poller().now());
   }
   header.metadata_bytes = static_cast<uint16_t>(request.metadata_bytes);
   header.message_bytes = static_cast<uint32_t>(request.message_bytes);

@@ -61,7 +61,7 @@ void ServerSession::HandleRequest(absl::Span<const uint8_t> frame) {
   call->method_id_ = header.method_id;
   call->deadline_ = header.timeout_us == kNoTimeout
                         ? absl::InfiniteFuture()
-                        : absl::Now() + absl::Microseconds(header.timeout_us);
+                        : poller().now() + absl::Microseconds(header.timeout_us);
   call->cancelled_.store(false, std::memory_order_relaxed);
   call->metadata_.assign(reinterpret_cast<const char*>(body.metadata.data()),
                          body.metadata.size());
