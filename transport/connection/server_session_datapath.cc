@@ -59,9 +59,10 @@ void ServerSession::HandleRequest(absl::Span<const uint8_t> frame) {
   ++open_calls_;
   call->call_id_ = header.frame.call_id;
   call->method_id_ = header.method_id;
-  call->deadline_ = header.timeout_us == kNoTimeout
-                        ? absl::InfiniteFuture()
-                        : poller().now() + absl::Microseconds(header.timeout_us);
+  call->deadline_ =
+      header.timeout_us == kNoTimeout
+          ? absl::InfiniteFuture()
+          : poller().now() + absl::Microseconds(header.timeout_us);
   call->cancelled_.store(false, std::memory_order_relaxed);
   call->metadata_.assign(reinterpret_cast<const char*>(body.metadata.data()),
                          body.metadata.size());
