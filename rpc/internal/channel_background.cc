@@ -102,6 +102,7 @@ void ChannelImpl::PollForCallbacks() {
     const absl::Time now = connection_->poller().now();
     if (now >= timer_) RunTimers(now);
     if (now - idle_since >= endpoint_options_.spin_budget) return;
+    std::this_thread::yield();
   }
 }
 

@@ -1,5 +1,7 @@
 // ChannelImpl: who polls.
 
+#include <thread>
+
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "rpc/internal/channel_impl.h"
@@ -79,7 +81,11 @@ bool ChannelImpl::PollFor(UnaryCall* call) {
     if (polls % kPollsPerClock != 0) continue;
     const absl::Time now = connection_->poller().now();
     if (now >= timer_) RunTimers(now);
-    if (now - idle_since < endpoint_options_.spin_budget) continue;
+    if (now - idle_since < endpoint_options_.spin_budget) {
+      // With fewer cores than pollers, whoever we wait for may need this one.
+      std::this_thread::yield();
+      continue;
+    }
     SleepWithRole();
     if (connection_ != nullptr) idle_since = connection_->poller().now();
   }

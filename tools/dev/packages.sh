@@ -3,7 +3,7 @@
 BUILD_PACKAGES=(
   bazel-bootstrap bazel-platforms bazel-rules-cc bazel-rules-java
   bazel-rules-proto bazel-skylib
-  g++ git pkg-config python3
+  g++ git pkg-config python3 strace
   libibverbs-dev librdmacm-dev ibverbs-providers
   protobuf-compiler libprotobuf-dev libprotoc-dev
   libabsl-dev libgtest-dev libgmock-dev

@@ -1,0 +1,28 @@
+// Counts what a warm call must not do.
+//
+// Linking this library replaces the allocation functions and
+// pthread_mutex_lock() of the whole program by ones that count, on the threads
+// that ask for it, and then do the same. Not for use under a sanitizer, which
+// replaces them too.
+
+#ifndef VERBENA_TESTS_INTEGRATION_HOT_PATH_COUNTERS_H_
+#define VERBENA_TESTS_INTEGRATION_HOT_PATH_COUNTERS_H_
+
+#include <cstdint>
+
+namespace verbena::end_to_end {
+
+struct HotPathCounts {
+  uint64_t allocations = 0;
+  uint64_t locks = 0;
+};
+
+// From now on what the calling thread does is counted. May be called again.
+void CountThisThread();
+
+// What all counted threads together have done so far.
+HotPathCounts CountedSoFar();
+
+}  // namespace verbena::end_to_end
+
+#endif  // VERBENA_TESTS_INTEGRATION_HOT_PATH_COUNTERS_H_

@@ -1,0 +1,172 @@
+// What a call does not do once it is warm: allocate, take a lock.
+//
+// Both sides run in this process, and every thread that a call passes through
+// is counted. What happens by the clock (ticks, a thousand a second) is allowed
+// for; what happens by the call would show a thousand times over.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "rpc/rpc.h"
+#include "tests/integration/end_to_end_fixture.h"
+#include "tests/integration/hot_path_counters.h"
+#include "tests/integration/test_service.verbena.h"
+
+namespace verbena::end_to_end {
+namespace {
+
+constexpr int kWarmUpCalls = 3000;
+constexpr int kCalls = 20000;
+
+class CountedService final : public Inline::Service {
+ public:
+  CountedService() { set_handler_mode(HandlerMode::kInline); }
+
+  absl::Status Echo(ServerContext* /*context*/, const EchoRequest* request,
+                    EchoReply* reply) override {
+    CountThisThread();
+    reply->set_payload(request->payload());
+    return absl::OkStatus();
+  }
+};
+
+// Many asynchronous calls at once, each of which starts the next.
+class Chains {
+ public:
+  Chains(Inline::Stub* stub, int count, size_t payload_bytes) : stub_(stub) {
+    for (int i = 0; i < count; ++i) {
+      chains_.push_back(std::make_unique<Chain>());
+      chains_.back()->request.set_payload(Pattern(payload_bytes, 1));
+    }
+  }
+
+  // Makes `calls` calls in all, then returns.
+  void Run(int calls) {
+    left_ = calls;
+    Countdown ended(static_cast<int>(chains_.size()));
+    all_ended_ = &ended;
+    for (const auto& chain : chains_) Next(chain.get());
+    ended.Wait();
+  }
+
+  int failures() const { return failures_; }
+
+ private:
+  struct Chain {
+    ClientContext context;
+    EchoRequest request;
+    EchoReply reply;
+  };
+
+  void Next(Chain* chain) {
+    if (left_.fetch_sub(1) <= 0) {
+      all_ended_->Done();
+      return;
+    }
+    stub_->async()->Echo(&chain->context, &chain->request, &chain->reply,
+                         [this, chain](const absl::Status& status) {
+                           CountThisThread();
+                           if (!status.ok()) ++failures_;
+                           Next(chain);
+                         });
+  }
+
+  Inline::Stub* const stub_;
+  std::vector<std::unique_ptr<Chain>> chains_;
+  std::atomic<int> left_{0};
+  std::atomic<int> failures_{0};
+  Countdown* all_ended_ = nullptr;
+};
+
+class HotPathTest : public EndToEndTest {
+ protected:
+  void SetUp() override {
+    ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort(Address(0), &port).RegisterService(&service_);
+    absl::StatusOr<std::unique_ptr<Server>> server = builder.BuildAndStart();
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    channel_ = CreateChannel(Address(port), ChannelOptions());
+    stub_ = Inline::NewStub(channel_);
+  }
+
+  Inline::Stub* stub() { return stub_.get(); }
+
+  // Runs `calls(n)` to warm up, and once more; expects nothing by the call.
+  template <typename Calls>
+  void ExpectNothingByTheCall(Calls calls) {
+    calls(kWarmUpCalls);
+    const HotPathCounts before = CountedSoFar();
+    const absl::Time start = absl::Now();
+    calls(kCalls);
+    const int64_t elapsed_ms = absl::ToInt64Milliseconds(absl::Now() - start);
+    const HotPathCounts after = CountedSoFar();
+    // A handful each tick, and one call in a thousand for good measure.
+    const uint64_t allowed = kCalls / 1000 + 10 * (elapsed_ms + 1);
+    RecordProperty("allocations", after.allocations - before.allocations);
+    RecordProperty("locks", after.locks - before.locks);
+    EXPECT_LE(after.allocations - before.allocations, allowed)
+        << "in " << kCalls << " calls and " << elapsed_ms << " ms";
+    EXPECT_LE(after.locks - before.locks, allowed)
+        << "in " << kCalls << " calls and " << elapsed_ms << " ms";
+  }
+
+  void ExpectBlockingCallsToDoNothing(size_t payload_bytes) {
+    CountThisThread();
+    EchoRequest request;
+    EchoReply reply;
+    ClientContext context;
+    context.set_deadline(absl::Now() + absl::Minutes(5));
+    request.set_payload(Pattern(payload_bytes, 1));
+    ExpectNothingByTheCall([&](int calls) {
+      for (int i = 0; i < calls; ++i) {
+        ASSERT_TRUE(stub()->Echo(&context, request, &reply).ok());
+      }
+    });
+    EXPECT_EQ(reply.payload(), request.payload());
+  }
+
+ private:
+  CountedService service_;
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<Channel> channel_;
+  std::unique_ptr<Inline::Stub> stub_;
+};
+
+TEST_F(HotPathTest, TheCountersCount) {
+  CountThisThread();
+  const HotPathCounts before = CountedSoFar();
+  std::mutex mutex;
+  { const std::lock_guard<std::mutex> lock(mutex); }
+  const auto memory = std::make_unique<std::string>(1000, 'x');
+  const HotPathCounts after = CountedSoFar();
+  EXPECT_EQ(after.locks - before.locks, 1u);
+  EXPECT_EQ(after.allocations - before.allocations, 2u);
+}
+
+TEST_F(HotPathTest, ASmallBlockingCallAllocatesNothingAndTakesNoLock) {
+  ExpectBlockingCallsToDoNothing(64);
+}
+
+TEST_F(HotPathTest, APageInABlockingCallAllocatesNothingAndTakesNoLock) {
+  ExpectBlockingCallsToDoNothing(4096);
+}
+
+TEST_F(HotPathTest, ManyCallsAtOnceAllocateNothingAndTakeNoLock) {
+  CountThisThread();
+  Chains chains(stub(), 32, 64);
+  ExpectNothingByTheCall([&](int calls) { chains.Run(calls); });
+  EXPECT_EQ(chains.failures(), 0);
+}
+
+}  // namespace
+}  // namespace verbena::end_to_end

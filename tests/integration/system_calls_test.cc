@@ -1,0 +1,89 @@
+// A warm call makes no system call on either side while both poll, as strace
+// sees it. One argument: the program hot_path_calls.
+//
+// Yields are not counted: a side that waits for one that has no processor just
+// now offers its own, as often as that takes.
+
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+
+namespace verbena::end_to_end {
+namespace {
+
+std::string program;
+
+struct Traced {
+  uint64_t system_calls = 0;
+  absl::Duration elapsed;
+};
+
+std::string Contents(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// The system calls of all threads, server and client, in a run of so many RPCs.
+Traced CountSystemCalls(int calls) {
+  const std::string path =
+      absl::StrCat(::testing::TempDir(), "/strace.", calls);
+  const std::string command =
+      absl::StrCat("strace -f -c --seccomp-bpf -e 'trace=!sched_yield' -o ",
+                   path, " ", program, " ", calls);
+  Traced run;
+  const absl::Time start = absl::Now();
+  EXPECT_EQ(std::system(command.c_str()), 0)
+      << command << "\nfailed; strace must be installed, and allowed to trace";
+  run.elapsed = absl::Now() - start;
+  // The last line: "100.00    0.071220          12      5905       102 total".
+  std::istringstream lines(Contents(path));
+  std::string line, total;
+  while (std::getline(lines, line)) {
+    if (line.size() > 5 && line.substr(line.size() - 5) == "total") {
+      total = line;
+    }
+  }
+  double percent = 0, seconds = 0;
+  uint64_t per_call = 0;
+  std::istringstream fields(total);
+  EXPECT_TRUE(fields >> percent >> seconds >> per_call >> run.system_calls)
+      << "no total in:\n"
+      << Contents(path);
+  return run;
+}
+
+TEST(SystemCallsTest, AWarmCallMakesNone) {
+  constexpr int kFew = 2000;
+  constexpr int kMany = 202000;
+  const Traced few = CountSystemCalls(kFew);
+  const Traced many = CountSystemCalls(kMany);
+  const double more = static_cast<double>(many.system_calls) -
+                      static_cast<double>(few.system_calls);
+  // By the clock a few are made: the device's thread looks in once a
+  // millisecond, and the pollers have their ticks.
+  const double elapsed_ms = absl::ToDoubleMilliseconds(many.elapsed);
+  const double allowed = 0.02 * (kMany - kFew) + 5 * elapsed_ms;
+  RecordProperty("system_calls_a_call", absl::StrCat(more / (kMany - kFew)));
+  EXPECT_LT(more, allowed) << few.system_calls << " system calls in " << kFew
+                           << " calls, " << many.system_calls << " in " << kMany
+                           << ", in " << many.elapsed;
+}
+
+}  // namespace
+}  // namespace verbena::end_to_end
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (argc != 2) return 2;
+  verbena::end_to_end::program = argv[1];
+  return RUN_ALL_TESTS();
+}
