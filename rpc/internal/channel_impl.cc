@@ -155,14 +155,8 @@ void ChannelImpl::CancelCall(UnaryCall* call) {
 }
 
 void ChannelImpl::CompleteCall(UnaryCall* call) {
-  UnaryCall::Waiter* waiter = call->waiter;
-  if (call == polling_for_) {
-    waiter->finished = true;
-  } else if (waiter != nullptr) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    waiter->finished = true;
-    if (waiter->waiting) RemoveWaiter(waiter);
-    waiter->changed.notify_one();  // It is gone when the mutex is free.
+  if (call->waiter != nullptr) {
+    FinishWaiter(call);
   } else if (may_report_) {
     Report(call);
   } else {

@@ -144,8 +144,12 @@ class ChannelImpl final : public UnaryCallOwner {
   void ReleaseRole(bool armed = false);
   bool NeedsBackground() const;
 
-  // Waits until the call is finished (true) or it is worth trying the role.
+  // Waits until the call is finished (true) or it is worth trying the role:
+  // at first awake, for the spin budget, then asleep.
   bool WaitForTurn(UnaryCall* call);
+  enum class Spin { kFinished, kTryRole, kSleep };
+  Spin SpinForTurn(const UnaryCall::Waiter& waiter) const;
+  void FinishWaiter(UnaryCall* call);  // Role held.
   void LeaveWaiters(UnaryCall* call);
   void RemoveWaiter(UnaryCall::Waiter* waiter);  // REQUIRES: mutex_ held too.
   void WakeWaiter();

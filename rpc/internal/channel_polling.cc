@@ -64,15 +64,16 @@ int ChannelImpl::PollStep() {
 }
 
 bool ChannelImpl::PollFor(UnaryCall* call) {
-  const bool& finished = call->waiter->finished;
+  const UnaryCall::Waiter& waiter = *call->waiter;
   if (connection_ == nullptr) {
     polling_for_ = nullptr;
-    return finished;
+    return waiter.finished();
   }
   LeaveWaiters(call);
   polling_for_ = call;
   absl::Time idle_since = connection_->poller().now();
-  for (uint32_t polls = 1; !finished && connection_ != nullptr; ++polls) {
+  for (uint32_t polls = 1; !waiter.finished() && connection_ != nullptr;
+       ++polls) {
     if (PollStep() > 0 || connection_ == nullptr) {
       polls = 0;
       if (connection_ != nullptr) idle_since = connection_->poller().now();
@@ -90,7 +91,7 @@ bool ChannelImpl::PollFor(UnaryCall* call) {
     if (connection_ != nullptr) idle_since = connection_->poller().now();
   }
   polling_for_ = nullptr;
-  return finished;
+  return waiter.finished();
 }
 
 void ChannelImpl::SleepWithRole() {
@@ -111,7 +112,7 @@ void ChannelImpl::SleepWithRole() {
   in_transport_ = false;
   may_report_ = false;
   CheckConnection();
-  if (armed && connection_ != nullptr && !polling_for_->waiter->finished) {
+  if (armed && connection_ != nullptr && !polling_for_->waiter->finished()) {
     poller.WaitForEvent(timer_);
   }
   holder_sleeps_.store(false, std::memory_order_seq_cst);
@@ -140,34 +141,70 @@ void ChannelImpl::ReleaseRole(bool armed) {
   if (needs_background) NotifyBackground();
 }
 
+ChannelImpl::Spin ChannelImpl::SpinForTurn(
+    const UnaryCall::Waiter& waiter) const {
+  const absl::Time until = absl::Now() + endpoint_options_.spin_budget;
+  for (uint32_t looks = 1;; ++looks) {
+    if (waiter.finished()) return Spin::kFinished;
+    if (!role_.Held()) return Spin::kTryRole;
+    if (looks % kPollsPerClock != 0) continue;
+    if (absl::Now() >= until) return Spin::kSleep;
+    std::this_thread::yield();
+  }
+}
+
 bool ChannelImpl::WaitForTurn(UnaryCall* call) {
   UnaryCall::Waiter* waiter = call->waiter;
+  if (waiter->state.load(std::memory_order_relaxed) !=
+      UnaryCall::Waiter::State::kListed) {
+    const Spin spin = SpinForTurn(*waiter);
+    if (spin == Spin::kTryRole) return false;
+    // If it was ever listed, it may still be so: see FinishWaiter().
+    if (spin == Spin::kFinished && !waiter->ever_listed) return true;
+  }
   std::unique_lock<std::mutex> lock(mutex_);
-  if (waiter->finished) return true;
-  if (!waiter->waiting) {
+  auto state = UnaryCall::Waiter::State::kOpen;
+  if (waiter->state.compare_exchange_strong(
+          state, UnaryCall::Waiter::State::kListed)) {
     // The role may have become free before anybody could know that we wait: let
     // the caller try once more.
-    waiter->waiting = true;
+    waiter->listed = waiter->ever_listed = true;
     waiters_.PushBack(waiter);
     waiter_count_.fetch_add(1, std::memory_order_seq_cst);
     return false;
   }
-  while (!waiter->finished && !waiter->woken) waiter->changed.wait(lock);
+  while (waiter->listed && !waiter->woken) waiter->changed.wait(lock);
   waiter->woken = false;
-  return waiter->finished;
+  return !waiter->listed;
+}
+
+void ChannelImpl::FinishWaiter(UnaryCall* call) {
+  UnaryCall::Waiter* waiter = call->waiter;
+  constexpr auto kFinished = UnaryCall::Waiter::State::kFinished;
+  if (call == polling_for_) {
+    waiter->state.store(kFinished, std::memory_order_relaxed);
+    return;
+  }
+  const auto before = waiter->state.exchange(kFinished);
+  if (before != UnaryCall::Waiter::State::kListed) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  RemoveWaiter(waiter);
+  waiter->changed.notify_one();  // It is gone when the mutex is free.
 }
 
 void ChannelImpl::LeaveWaiters(UnaryCall* call) {
   UnaryCall::Waiter* waiter = call->waiter;
-  // Only this thread sets it; the one that clears it, on finishing the call,
-  // holds the role.
-  if (!waiter->waiting) return;
+  // We hold the role, so nobody finishes the call meanwhile.
+  auto state = UnaryCall::Waiter::State::kListed;
+  if (waiter->state.load(std::memory_order_relaxed) != state) return;
   std::lock_guard<std::mutex> lock(mutex_);
+  waiter->state.store(UnaryCall::Waiter::State::kOpen,
+                      std::memory_order_relaxed);
   RemoveWaiter(waiter);
 }
 
 void ChannelImpl::RemoveWaiter(UnaryCall::Waiter* waiter) {
-  waiter->waiting = false;
+  waiter->listed = false;
   waiters_.Remove(waiter);
   waiter_count_.fetch_sub(1, std::memory_order_seq_cst);
 }

@@ -27,6 +27,11 @@ class PollerRole {
   // REQUIRES: HeldByThisThread().
   void Release() { holder_.store(kNobody, std::memory_order_seq_cst); }
 
+  // Whether anybody holds it just now.
+  bool Held() const {
+    return holder_.load(std::memory_order_relaxed) != kNobody;
+  }
+
   bool HeldByThisThread() const {
     return holder_.load(std::memory_order_relaxed) == ThisThread();
   }

@@ -120,14 +120,25 @@ class UnaryCall final : public transport::ClientCall,
   // Asynchronous calls only.
   absl::AnyInvocable<void(absl::Status)> on_done;
 
-  // Blocking calls only. `finished` is written with the role held, and under
-  // the channel's mutex too if the writer is not the thread that waits for the
-  // call; so that thread may read it with either.
+  // Blocking calls only: how the thread that waits for the call, and is not
+  // the one that polls, hears of its end. The holder of the role sets kFinished
+  // and then touches the waiter no more, unless it was kListed.
   struct Waiter {
-    bool finished = false;
+    enum class State : uint8_t {
+      kOpen,      // The thread polls, or looks here again and again.
+      kListed,    // It is in the channel's list of waiters, and may sleep.
+      kFinished,  // The call has its status.
+    };
+    bool finished() const {
+      return state.load(std::memory_order_acquire) == State::kFinished;
+    }
+
+    // Becomes and ceases to be kListed under the channel's mutex.
+    std::atomic<State> state{State::kOpen};
+    bool ever_listed = false;  // The waiting thread's own note.
     // Under the channel's mutex.
-    bool woken = false;    // Told to try the role.
-    bool waiting = false;  // In the list of waiters.
+    bool woken = false;   // Told to try the role.
+    bool listed = false;  // In the list; the waiter stays until it is not.
     std::condition_variable changed;
     Waiter* next = nullptr;
     Waiter* previous = nullptr;

@@ -1,5 +1,6 @@
 // Payloads of every size, alone and many at once, come back unchanged.
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <string>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/test_service.h"
@@ -165,6 +167,29 @@ TEST_F(PayloadTest, ManyThreadsShareAChannel) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(PayloadTest, ThreadsThatCallAllTheTimeStarveNoOther) {
+  UseServer();
+  const auto stub = Inline::NewStub(NewChannel());
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> greedy;
+  std::vector<std::string> problems(3);
+  for (std::string& problem : problems) {
+    greedy.emplace_back([&stub, &stop, &problem] {
+      while (!stop && problem.empty()) problem = EchoProblem(*stub, 64, 1);
+    });
+  }
+  EchoRequest request;
+  EchoReply reply;
+  for (int i = 0; i < 300; ++i) {
+    ClientContext context;
+    context.set_timeout(absl::Seconds(20));
+    EXPECT_EQ(stub->Echo(&context, request, &reply), absl::OkStatus()) << i;
+  }
+  stop = true;
+  for (std::thread& thread : greedy) thread.join();
+  for (const std::string& problem : problems) EXPECT_EQ(problem, "");
 }
 
 TEST_F(PayloadTest, BlockingCallsAndCallbacksMix) {
