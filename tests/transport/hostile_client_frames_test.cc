@@ -108,11 +108,12 @@ TEST_F(HostileClientFramesTest, MustNotSendMoreThanItsCredits) {
   options.receives = 1;
   options.keep_receives = false;
   RawPeer& raw = Opened(options);
-  // Their PONGs fill the server's send queue.
+  // Their PONGs, one a round of the server's, fill its send queue.
   for (uint32_t i = 0; i < kFrameDepth + 10; ++i) {
     ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kPing))).ok());
+    ASSERT_TRUE(raw.Flush().ok());
+    ASSERT_TRUE(good_.Echo(10).ok());
   }
-  ASSERT_TRUE(raw.Flush().ok());
   const std::string cancel = FrameText(raw.Header(FrameType::kCancel, 1));
   for (uint32_t i = 0; i < kCredits; ++i) {
     ASSERT_TRUE(raw.Send(cancel).ok());

@@ -97,6 +97,11 @@ inline constexpr uint8_t kRnrRetries = 3;
 // Frames posted and not known to be complete.
 inline constexpr uint32_t kFrameDepth = kCredits + kControlReceives;
 
+// Slots for frames that are too long to be sent inline, that the connections of
+// one poller hold at once on one device. Bounds what it registers to 8 MiB; a
+// connection that finds none waits for another's completion.
+inline constexpr uint32_t kMaxSendSlots = 1024;
+
 inline constexpr uint32_t kSendQueueDepth = kFrameDepth + kBulkDepth;
 
 // One frame in so many is signalled. Unsignalled sends complete silently, so

@@ -9,6 +9,9 @@
 
 #include "absl/status/status.h"
 #include "transport/base/limits.h"
+#include "transport/connection/send_batch.h"
+#include "transport/connection/send_queue.h"
+#include "transport/connection/send_slots.h"
 #include "transport/verbs/fake_verbs.h"
 #include "transport/verbs/protection_domain.h"
 
@@ -42,6 +45,7 @@ class BulkTransfersTest : public testing::Test {
                             posted.push_back(transfer);
                           })
                     .ok());
+    EXPECT_TRUE(queue_.Flush().ok());
     return posted;
   }
 
@@ -58,7 +62,9 @@ class BulkTransfersTest : public testing::Test {
   FakeVerbs verbs_;
   ProtectionDomain pd_ =
       *ProtectionDomain::Create(verbs_.table(), verbs_.context());
-  SendQueue queue_ = *SendQueue::Create(pd_);
+  SendSlots slots_ = *SendSlots::Create(pd_, /*max_slots=*/1);
+  SendBatches batches_;
+  SendQueue queue_{slots_, batches_};
   BulkTransfers transfers_;
   uint64_t next_completion_ = 0;
 };
@@ -146,7 +152,8 @@ TEST_F(BulkTransfersTest, RecyclesTransfersWithNothingLeftInThem) {
 }
 
 TEST_F(BulkTransfersTest, PassesOnThatTheDeviceRefuses) {
-  Start(100);
+  // It shows when a batch is full.
+  for (uint32_t i = 0; i < SendBatch::kCapacity; ++i) Start(100);
   verbs_.post_error = EIO;
   EXPECT_EQ(transfers_.Pump(queue_, [](BulkTransfer*) {}).code(),
             absl::StatusCode::kUnavailable);

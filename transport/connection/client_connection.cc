@@ -133,7 +133,6 @@ absl::Status ClientConnection::Establish(const Provider& provider,
           .status());
 
   RETURN_IF_ERROR(OpenDevice(provider, id, options));
-  ASSIGN_OR_RETURN(SendQueue send, SendQueue::Create(device_->pd()));
   RETURN_IF_ERROR(device_->Reserve());
   ibv_qp_init_attr attributes = device_->QpAttributes();
   if (absl::Status status = id.CreateQp(device_->pd().get(), &attributes);
@@ -141,9 +140,9 @@ absl::Status ClientConnection::Establish(const Provider& provider,
     device_->Release();
     return status;
   }
-  session_ = std::make_unique<ClientSession>(
-      *poller_, *device_, std::move(id), std::move(send),
-      attributes.cap.max_inline_data, options);
+  session_ =
+      std::make_unique<ClientSession>(*poller_, *device_, std::move(id),
+                                      attributes.cap.max_inline_data, options);
   watcher_.Watch(session_.get());
 
   const BufferPool::Region arena = device_->pool().region(0);

@@ -25,10 +25,9 @@ absl::Status TooLarge(absl::string_view what, uint64_t bytes,
 }  // namespace
 
 ClientSession::ClientSession(Poller& poller, PollerDevice& device, CmId id,
-                             SendQueue send, uint32_t inline_bytes,
+                             uint32_t inline_bytes,
                              const EndpointOptions& options)
-    : Connection(poller, device, std::move(id), std::move(send), inline_bytes,
-                 options,
+    : Connection(poller, device, std::move(id), inline_bytes, options,
                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
                      IBV_ACCESS_REMOTE_WRITE) {}
 
@@ -50,15 +49,15 @@ absl::Status ClientSession::Begin(const ConnectReply& reply) {
   const std::string body = EncodeOptions({{kOptionUserAgent, kUserAgent}});
   FrameHeader header = PlainHeader(FrameType::kHello, 0);
   header.body_bytes = static_cast<uint32_t>(body.size());
-  uint8_t* const out = BeginFrame(/*spare_credits=*/0);
+  const uint32_t bytes = static_cast<uint32_t>(sizeof(header) + body.size());
+  uint8_t* const out = BeginFrame(bytes, /*spare_credits=*/0);
   if (out == nullptr) {
     return absl::InternalError(
         absl::StrCat("the server ", peer(), " grants no credit for a HELLO"));
   }
   std::memcpy(out, &header, sizeof(header));
   std::memcpy(out + sizeof(header), body.data(), body.size());
-  Send(static_cast<uint32_t>(sizeof(header) + body.size()),
-       /*signalled=*/true);
+  Send(bytes, /*signalled=*/true);
   return failure();
 }
 

@@ -25,7 +25,7 @@ namespace verbena::transport {
 // arenas of this connection alone. Confined to the poller's role.
 class ClientSession final : public Connection {
  public:
-  ClientSession(Poller& poller, PollerDevice& device, CmId id, SendQueue send,
+  ClientSession(Poller& poller, PollerDevice& device, CmId id,
                 uint32_t inline_bytes, const EndpointOptions& options);
   ~ClientSession() override;
 
@@ -66,6 +66,8 @@ class ClientSession final : public Connection {
   absl::Status CheckRequest(const ClientCall::Request& request) const;
   absl::Status TooLargeReply(uint64_t bytes) const;
   bool FitsFrame(const ClientCall::Request& request) const;
+  // Of the REQUEST, with what of the message is in it.
+  uint32_t RequestFrameBytes(const ClientCall::Request& request) const;
   // Sends the call's REQUEST, or ends the call. False if it has to wait.
   bool TrySend(ClientCall* call);
   bool AllocateArenaMemory(ClientCall* call, Buffer* request, Buffer* reply,

@@ -25,6 +25,13 @@ uint64_t RemainingUs(absl::Time deadline, absl::Time now) {
 
 }  // namespace
 
+uint32_t ClientSession::RequestFrameBytes(
+    const ClientCall::Request& request) const {
+  uint64_t bytes = sizeof(RequestHeader) + request.metadata_bytes;
+  if (FitsFrame(request)) bytes += request.message_bytes;
+  return static_cast<uint32_t>(bytes);
+}
+
 bool ClientSession::FitsFrame(const ClientCall::Request& request) const {
   const uint64_t room =
       std::min<uint64_t>(kSlotBytes, peer_limits().slot_bytes);
@@ -43,9 +50,7 @@ uint32_t ClientSession::CallId(uint32_t slot_index) const {
 }
 
 bool ClientSession::TrySend(ClientCall* call) {
-  if (free_slots_.empty() || BeginFrame(kReservedCredits) == nullptr) {
-    return false;
-  }
+  if (free_slots_.empty() || !CanSend(kReservedCredits)) return false;
   Buffer request;
   Buffer reply;
   absl::Status failed;
@@ -56,7 +61,8 @@ bool ClientSession::TrySend(ClientCall* call) {
     return true;
   }
   if (!AnnounceArenas()) return false;
-  uint8_t* const out = BeginFrame(kReservedCredits);
+  uint8_t* const out =
+      BeginFrame(RequestFrameBytes(call->request()), kReservedCredits);
   if (out == nullptr) return false;
 
   const uint32_t index = free_slots_.back();
@@ -98,7 +104,7 @@ bool ClientSession::AllocateArenaMemory(ClientCall* call, Buffer* request,
 
 bool ClientSession::AnnounceArenas() {
   while (arenas_known_ < device().pool().region_count()) {
-    uint8_t* const out = BeginFrame(/*spare_credits=*/0);
+    uint8_t* const out = BeginFrame(sizeof(ArenaHeader), /*spare_credits=*/0);
     if (out == nullptr) return false;
     const BufferPool::Region region = device().pool().region(arenas_known_);
     ArenaHeader header = {};
@@ -166,7 +172,7 @@ void ClientSession::PumpDue() {
   // One round, in the order in which they became due. Each is taken out before
   // it is tried: the end of a call may add others, or come back here.
   for (size_t left = due_.size(); left > 0 && !due_.empty(); --left) {
-    if (BeginFrame(/*spare_credits=*/0) == nullptr) return;
+    if (!CanSend(/*spare_credits=*/0)) return;
     const uint16_t slot_index = due_.front();
     due_.erase(due_.begin());
     if (!PumpSlot(slot_index)) due_.push_back(slot_index);
@@ -193,7 +199,7 @@ bool ClientSession::PumpSlot(uint32_t slot_index) {
   Slot& slot = slots_[slot_index];
   if (!slot.used) return true;
   if (slot.cancel_due) {
-    uint8_t* const out = BeginFrame(/*spare_credits=*/0);
+    uint8_t* const out = BeginFrame(sizeof(FrameHeader), /*spare_credits=*/0);
     if (out == nullptr) return false;
     const FrameHeader header =
         PlainHeader(FrameType::kCancel, CallId(slot_index));
@@ -217,7 +223,7 @@ bool ClientSession::PumpSlot(uint32_t slot_index) {
     slot.reply = *std::move(memory);
   }
   if (!AnnounceArenas()) return false;
-  uint8_t* const out = BeginFrame(/*spare_credits=*/0);
+  uint8_t* const out = BeginFrame(sizeof(LeaseHeader), /*spare_credits=*/0);
   if (out == nullptr) return false;
   LeaseHeader header = {};
   header.frame = PlainHeader(FrameType::kLease, CallId(slot_index));

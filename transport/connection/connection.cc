@@ -26,13 +26,13 @@ constexpr uint8_t kMinRnrTimer = 12;
 }  // namespace
 
 Connection::Connection(Poller& poller, PollerDevice& device, CmId id,
-                       SendQueue send, uint32_t inline_bytes,
-                       const EndpointOptions& options, int access)
+                       uint32_t inline_bytes, const EndpointOptions& options,
+                       int access)
     : poller_(poller),
       device_(device),
       options_(options),
       access_(access),
-      send_(std::move(send)),
+      send_(device.send_slots(), device.send_batches()),
       id_(std::move(id)),
       peer_(id_.PeerAddress().ToString()),
       last_heard_(absl::Now()) {
@@ -150,6 +150,8 @@ void Connection::OnSendError(ibv_wc_status status) {
              /*tell_peer=*/false);
 }
 
+void Connection::OnSendSlot() { poller_.AtRoundEnd(this); }
+
 void Connection::OnReceiveError(ibv_wc_status status) {
   BeginClose(absl::UnavailableError(
                  absl::StrCat("the connection with ", peer_,
@@ -162,6 +164,7 @@ void Connection::OnTick(absl::Time now) {
     KeepAlive(now);
     TickMore(now);
     PumpControl();
+    FlushNow();
   }
   CheckDrained();
 }
@@ -224,7 +227,7 @@ void Connection::HandleControl(FrameType type,
 }
 
 bool Connection::SendControl(FrameType type, absl::string_view body) {
-  if (!send_credits_.has_value() || !send_.HasFrameSlot(/*control=*/true)) {
+  if (!send_credits_.has_value() || !send_.HasFramePlace(/*control=*/true)) {
     return false;
   }
   const size_t room = std::min<size_t>(peer_limits_.slot_bytes, kSlotBytes) -
@@ -232,7 +235,9 @@ bool Connection::SendControl(FrameType type, absl::string_view body) {
   body = body.substr(0, room);
   FrameHeader header = PlainHeader(type, 0);
   header.body_bytes = static_cast<uint32_t>(body.size());
-  uint8_t* const out = send_.NextFrame();
+  uint8_t* const out =
+      BeginAnyFrame(static_cast<uint32_t>(sizeof(header) + body.size()));
+  if (out == nullptr) return false;
   std::memcpy(out, &header, sizeof(header));
   if (!body.empty()) {
     std::memcpy(out + sizeof(header), body.data(), body.size());

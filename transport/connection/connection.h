@@ -31,7 +31,7 @@ namespace verbena::transport {
 // A peer that breaks the protocol costs it its connection, never ours the
 // process. The PollerDevice and the Poller must outlive it. Confined to the
 // poller's role. Never moves: completions find it by address.
-class Connection : public CompletionHandler {
+class Connection : public CompletionHandler, private RoundTask {
  public:
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -75,6 +75,7 @@ class Connection : public CompletionHandler {
   void OnReceive(absl::Span<const uint8_t> frame) final;
   void OnSendDone(uint64_t wr_id, ibv_wc_status status) final;
   void OnReceiveError(ibv_wc_status status) final;
+  void OnSendSlot() final;
   void OnTick(absl::Time now) final;
   absl::Time NextTick() const final;
 
@@ -82,7 +83,7 @@ class Connection : public CompletionHandler {
   // `id` has its queue pair, made with device.QpAttributes(); its receives are
   // reserved. `access` is what the peer may do to our memory, as IBV_ACCESS_
   // flags.
-  Connection(Poller& poller, PollerDevice& device, CmId id, SendQueue send,
+  Connection(Poller& poller, PollerDevice& device, CmId id,
              uint32_t inline_bytes, const EndpointOptions& options, int access);
 
   // Once the peer's limits are known; no frame is sent before.
@@ -97,12 +98,22 @@ class Connection : public CompletionHandler {
   // Sets what RDMA CM leaves at values that we can't have: see the cause there.
   absl::Status FixQueuePair();
 
-  // Starts a credited frame in NextFrame(), if there is a slot and there are
-  // more than `spare_credits`; null if not. The caller fills in everything but
-  // the credit limit, then calls Send().
-  uint8_t* BeginFrame(uint32_t spare_credits);
+  // Whether a credited frame may be sent and leave more than `spare_credits`.
+  bool CanSend(uint32_t spare_credits) const {
+    return state_ <= ConnectionState::kOpen && send_credits_.has_value() &&
+           send_credits_->available() > spare_credits &&
+           send_.HasFramePlace(/*control=*/false);
+  }
+  // Starts a credited frame of at most `bytes`; null unless CanSend() and there
+  // is memory for it. Pump() is called when it is worth trying again. The
+  // caller fills in everything but the credit limit, then calls Send().
+  uint8_t* BeginFrame(uint32_t bytes, uint32_t spare_credits);
   // REQUIRES: BeginFrame() returned non-null and nothing was sent since.
   void Send(uint32_t bytes, bool signalled);
+
+  // Calls Pump(): at the end of the poller's round, or at once if there is
+  // none.
+  void PumpSoon();
 
   // A frame of this type has no body and no further header.
   static FrameHeader PlainHeader(FrameType type, uint32_t call_id);
@@ -119,7 +130,8 @@ class Connection : public CompletionHandler {
 
   // Handles a checked frame of a type that is not handled here.
   virtual void HandleFrame(FrameType type, absl::Span<const uint8_t> frame) = 0;
-  // Sends what waits for credits, slots or memory.
+  // Sends what waits for credits, slots or memory. What it posts to
+  // send_queue() goes to the device right after it.
   virtual void Pump() = 0;
   // A READ or WRITE that was posted with `tag` has ended; well unless failed().
   virtual void OnBulkDone(void* tag) = 0;
@@ -136,6 +148,13 @@ class Connection : public CompletionHandler {
   virtual void OnGoAway() {}
 
  private:
+  // RoundTask: sends what the round made possible, with one doorbell.
+  void OnRoundEnd() final;
+  void FlushNow();
+  // In a round of the poller with its end, else at once.
+  void FlushSoon();
+  // Memory for a frame, credited or not; null if it has to wait for a slot.
+  uint8_t* BeginAnyFrame(uint32_t bytes);
   void PumpControl();
   bool SendControl(FrameType type, absl::string_view body = {});
   void HandleControl(FrameType type, absl::Span<const uint8_t> frame);

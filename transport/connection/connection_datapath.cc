@@ -30,9 +30,7 @@ void Connection::OnReceive(absl::Span<const uint8_t> frame) {
   } else {
     HandleControl(header.type, frame);
   }
-  if (state_ > ConnectionState::kOpen) return;
-  Pump();
-  PumpControl();
+  poller_.AtRoundEnd(this);
 }
 
 void Connection::OnSendDone(uint64_t wr_id, ibv_wc_status status) {
@@ -40,25 +38,53 @@ void Connection::OnSendDone(uint64_t wr_id, ibv_wc_status status) {
     OnSendError(status);
   }
   send_.Complete(wr_id, [this](void* tag) { OnBulkDone(tag); });
+  poller_.AtRoundEnd(this);
+}
+
+void Connection::OnRoundEnd() {
   if (state_ <= ConnectionState::kOpen) {
     Pump();
     PumpControl();
+  }
+  FlushNow();
+  CheckDrained();
+}
+
+void Connection::FlushNow() {
+  const absl::Status status = send_.Flush();
+  if (__builtin_expect(!status.ok(), 0)) Close(status);
+}
+
+void Connection::FlushSoon() {
+  if (poller_.in_round()) {
+    poller_.AtRoundEnd(this);
   } else {
-    CheckDrained();
+    FlushNow();
   }
 }
 
-uint8_t* Connection::BeginFrame(uint32_t spare_credits) {
-  if (state_ > ConnectionState::kOpen || !send_credits_.has_value() ||
-      send_credits_->available() <= spare_credits ||
-      !send_.HasFrameSlot(/*control=*/false)) {
-    return nullptr;
+void Connection::PumpSoon() {
+  if (poller_.in_round()) {
+    poller_.AtRoundEnd(this);
+  } else if (state_ <= ConnectionState::kOpen) {
+    Pump();
+    FlushNow();
   }
-  return send_.NextFrame();
+}
+
+uint8_t* Connection::BeginFrame(uint32_t bytes, uint32_t spare_credits) {
+  if (!CanSend(spare_credits)) return nullptr;
+  return BeginAnyFrame(bytes);
+}
+
+uint8_t* Connection::BeginAnyFrame(uint32_t bytes) {
+  uint8_t* const frame = send_.BeginFrame(bytes);
+  if (__builtin_expect(frame == nullptr, 0)) device_.WaitForSendSlot(this);
+  return frame;
 }
 
 void Connection::Send(uint32_t bytes, bool signalled) {
-  uint8_t* const frame = send_.NextFrame();
+  uint8_t* const frame = send_.frame();
   const uint32_t limit = receive_credits_.Advertise();
   std::memcpy(frame + offsetof(FrameHeader, credit_limit), &limit,
               sizeof(limit));
@@ -66,7 +92,11 @@ void Connection::Send(uint32_t bytes, bool signalled) {
   std::memcpy(&type, frame, sizeof(type));
   if (NeedsCredit(type)) send_credits_->Take();
   const absl::Status status = send_.PostFrame(bytes, signalled);
-  if (__builtin_expect(!status.ok(), 0)) Close(status);
+  if (__builtin_expect(!status.ok(), 0)) {
+    Close(status);
+  } else {
+    FlushSoon();
+  }
 }
 
 void Connection::PumpControl() {

@@ -107,6 +107,7 @@ int Poller::PollOnce() {
 
 int Poller::PollAll() {
   int handled = 0;
+  in_round_ = true;
   if (!posted_.empty()) {
     posted_.TakeAll([&handled](PollerTask* task) {
       ++handled;
@@ -117,6 +118,15 @@ int Poller::PollAll() {
   for (size_t i = 0; i < pollables_.size(); ++i) {
     handled += pollables_[i]->Poll();
   }
+  // By index, too: the end of one may give another something to do. A task
+  // stays in the list until it has run, so it is never there twice.
+  for (size_t i = 0; i < round_tasks_.size(); ++i) {
+    RoundTask* const task = round_tasks_[i];
+    task->OnRoundEnd();
+    task->at_round_end_ = false;
+  }
+  round_tasks_.clear();
+  in_round_ = false;
   return handled;
 }
 

@@ -43,6 +43,21 @@ class Pollable {
   virtual absl::Time NextTick() const = 0;
 };
 
+// Something that is to be done at the end of a round of polling, once, however
+// much of the round asks for it: what a connection has to send then goes out
+// with one doorbell.
+class RoundTask {
+ public:
+  virtual void OnRoundEnd() = 0;
+
+ protected:
+  ~RoundTask() = default;
+
+ private:
+  friend class Poller;
+  bool at_round_end_ = false;  // It stands in the poller's list.
+};
+
 // The thread that uses a Poller is the one that holds its *role*: one at a
 // time. Post(), Wake(), TryAcquireRole() and has_role_holder() may be called
 // from any thread, everything else only with the role held. Everything that
@@ -93,6 +108,17 @@ class Poller {
   bool PrepareSleep();
   void WaitForEvent(absl::Time until);
 
+  // Whether completions or posted tasks are being handled, so that
+  // AtRoundEnd() is soon. Outside of a round nothing may wait for the next one.
+  bool in_round() const { return in_round_; }
+
+  // Runs `task` before this round ends. REQUIRES: in_round().
+  void AtRoundEnd(RoundTask* task) {
+    if (task->at_round_end_) return;
+    task->at_round_end_ = true;
+    round_tasks_.push_back(task);
+  }
+
   // A clock that costs nothing: at most some microseconds old while somebody
   // polls, else as of the last RefreshNow().
   absl::Time now() const { return now_; }
@@ -118,6 +144,8 @@ class Poller {
 
   // Only the holder of the role touches what follows.
   std::vector<Pollable*> pollables_;
+  bool in_round_ = false;
+  std::vector<RoundTask*> round_tasks_;
   absl::Time now_;
   absl::Time next_tick_ = absl::InfinitePast();
   int polls_until_clock_ = 0;  // The clock is read once in so many polls.

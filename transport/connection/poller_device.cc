@@ -65,6 +65,8 @@ absl::StatusOr<std::unique_ptr<PollerDevice>> PollerDevice::Create(
       provider, context, std::move(pd), std::move(channel), std::move(cq)));
   ASSIGN_OR_RETURN(device->slots_,
                    ReceiveSlots::Create(device->pd_, connections));
+  ASSIGN_OR_RETURN(device->send_slots_,
+                   SendSlots::Create(device->pd_, kMaxSendSlots));
   ASSIGN_OR_RETURN(device->pool_,
                    BufferPool::Create(device->pd_, options.pool));
   return device;
@@ -99,7 +101,28 @@ void PollerDevice::AddHandler(uint32_t qp_num, CompletionHandler* handler) {
 }
 
 void PollerDevice::RemoveHandler(uint32_t qp_num) {
-  CHECK_EQ(handlers_.erase(qp_num), 1u);
+  const auto found = handlers_.find(qp_num);
+  CHECK(found != handlers_.end());
+  slot_waiters_.erase(
+      std::remove(slot_waiters_.begin(), slot_waiters_.end(), found->second),
+      slot_waiters_.end());
+  handlers_.erase(found);
+  cached_handlers_[qp_num % kCachedHandlers] = {};
+}
+
+void PollerDevice::WaitForSendSlot(CompletionHandler* handler) {
+  const auto found =
+      std::find(slot_waiters_.begin(), slot_waiters_.end(), handler);
+  if (found == slot_waiters_.end()) slot_waiters_.push_back(handler);
+}
+
+int PollerDevice::WakeSlotWaiters() {
+  if (!send_slots_.available()) return 0;
+  // Whoever does not use its turn leaves it to the next, in the next round.
+  CompletionHandler* const handler = slot_waiters_.front();
+  slot_waiters_.erase(slot_waiters_.begin());
+  handler->OnSendSlot();
+  return 1;
 }
 
 void PollerDevice::Tick(absl::Time now) {

@@ -5,9 +5,11 @@
 
 #include <infiniband/verbs.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -16,6 +18,8 @@
 #include "absl/types/span.h"
 #include "transport/connection/poller.h"
 #include "transport/connection/receive_slots.h"
+#include "transport/connection/send_batch.h"
+#include "transport/connection/send_slots.h"
 #include "transport/memory/buffer_pool.h"
 #include "transport/verbs/completion_channel.h"
 #include "transport/verbs/completion_queue.h"
@@ -37,6 +41,9 @@ class CompletionHandler {
 
   // A receive ended with an error: the queue pair is lost.
   virtual void OnReceiveError(ibv_wc_status status) = 0;
+
+  // A send slot that it waited for may be free: see WaitForSendSlot().
+  virtual void OnSendSlot() = 0;
 
   virtual void OnTick(absl::Time now) = 0;
 
@@ -77,6 +84,14 @@ class PollerDevice final : public Pollable {
   absl::Status Reserve() { return slots_.Reserve(); }
   void Release() { slots_.Unreserve(); }
 
+  // What the connections on the device send from.
+  SendSlots& send_slots() { return send_slots_; }
+  SendBatches& send_batches() { return send_batches_; }
+
+  // `handler`, which found no send slot, hears when there may be one; once, and
+  // after all that waited before it.
+  void WaitForSendSlot(CompletionHandler* handler);
+
   // `handler` gets what concerns queue pair `qp_num`. Handlers come and go
   // while completions are handled, but a handler is destroyed only from Tick()
   // or from outside the poller.
@@ -94,6 +109,8 @@ class PollerDevice final : public Pollable {
                ProtectionDomain pd, CompletionChannel channel,
                CompletionQueue cq);
   void Handle(const ibv_wc& completion);
+  CompletionHandler* FindHandler(uint32_t qp_num);
+  int WakeSlotWaiters();
   // The device takes no receives any more: no connection on it can go on.
   void FailAll();
 
@@ -104,8 +121,19 @@ class PollerDevice final : public Pollable {
   CompletionChannel channel_;
   CompletionQueue cq_;
   ReceiveSlots slots_;
+  SendSlots send_slots_;
+  SendBatches send_batches_;
   std::unique_ptr<BufferPool> pool_;
   absl::flat_hash_map<uint32_t, CompletionHandler*> handlers_;
+  // Those of handlers_ that were used lately, by the low bits of the number.
+  struct Cached {
+    uint32_t qp_num = 0;
+    CompletionHandler* handler = nullptr;
+  };
+  static constexpr uint32_t kCachedHandlers = 64;
+  std::array<Cached, kCachedHandlers> cached_handlers_;
+
+  std::vector<CompletionHandler*> slot_waiters_;  // The first one came first.
 };
 
 }  // namespace verbena::transport

@@ -21,6 +21,7 @@ namespace verbena::transport {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // Far longer than anything here takes, far shorter than a test may.
 constexpr absl::Duration kLong = absl::Seconds(20);
@@ -315,6 +316,64 @@ TEST_F(PollerTest, LetsOthersPollWhileOneWaitsWithoutTheRole) {
   poller_->Wake();
   waiter.join();
   EXPECT_TRUE(woke.load());
+}
+
+// Writes down when it runs.
+class FakeRoundTask final : public RoundTask {
+ public:
+  FakeRoundTask(Poller& poller, std::vector<const FakeRoundTask*>& order)
+      : poller_(poller), order_(order) {}
+  void OnRoundEnd() override {
+    EXPECT_TRUE(poller_.in_round());
+    order_.push_back(this);
+    if (next != nullptr) poller_.AtRoundEnd(next);
+  }
+
+  FakeRoundTask* next = nullptr;  // Asked for when this one runs.
+
+ private:
+  Poller& poller_;
+  std::vector<const FakeRoundTask*>& order_;
+};
+
+TEST_F(PollerTest, EndsARoundWithWhatWasAskedForOnceEach) {
+  std::vector<const FakeRoundTask*> order;
+  FakeRoundTask a(*poller_, order);
+  FakeRoundTask b(*poller_, order);
+  for (int i = 0; i < 2; ++i) {
+    PostFunction(*poller_, [this, &a, &b, &order] {
+      poller_->AtRoundEnd(&b);
+      poller_->AtRoundEnd(&a);
+      EXPECT_THAT(order, IsEmpty());
+    });
+  }
+  EXPECT_EQ(poller_->PollOnce(), 2);
+  EXPECT_THAT(order, ElementsAre(&b, &a));
+  EXPECT_FALSE(poller_->in_round());
+  poller_->PollOnce();
+  EXPECT_EQ(order.size(), 2u);
+}
+
+TEST_F(PollerTest, LetsTheEndOfARoundAskForMore) {
+  std::vector<const FakeRoundTask*> order;
+  FakeRoundTask a(*poller_, order);
+  FakeRoundTask b(*poller_, order);
+  a.next = &b;
+  b.next = nullptr;
+  PostFunction(*poller_, [this, &a, &b] {
+    poller_->AtRoundEnd(&b);
+    poller_->AtRoundEnd(&a);
+  });
+  poller_->PollOnce();
+  EXPECT_THAT(order, ElementsAre(&b, &a, &b));
+}
+
+TEST_F(PollerTest, EndsTheRoundBeforeItSleeps) {
+  std::vector<const FakeRoundTask*> order;
+  FakeRoundTask task(*poller_, order);
+  PostFunction(*poller_, [this, &task] { poller_->AtRoundEnd(&task); });
+  EXPECT_FALSE(poller_->PrepareSleep());
+  EXPECT_THAT(order, ElementsAre(&task));
 }
 
 TEST_F(PollerTest, MayGetMoreToDriveWhileItPolls) {

@@ -13,8 +13,8 @@ absl::StatusOr<ReceiveSlots> ReceiveSlots::Create(const ProtectionDomain& pd,
                    SharedReceiveQueue::Create(pd, QueueDepth(max_connections)));
   ReceiveSlots slots(pd, std::move(queue), max_connections);
   RETURN_IF_ERROR(slots.AddSlab());
-  static_assert(kBatch <= kReceivesPerConnection);
-  for (uint32_t i = 0; i < kBatch; ++i) RETURN_IF_ERROR(slots.Repost(i));
+  static_assert(kExtra <= kReceivesPerConnection);
+  for (uint32_t i = 0; i < kExtra; ++i) RETURN_IF_ERROR(slots.Repost(i));
   RETURN_IF_ERROR(slots.Flush());
   return slots;
 }

@@ -35,8 +35,13 @@ class ReceiveSlots {
   // Holds nothing; for assignment.
   ReceiveSlots() = default;
 
-  // Receives that are read before they are posted again, in one doorbell.
+  // Slots that are posted again with one doorbell.
   static constexpr uint32_t kBatch = 16;
+  // Completions that may be polled before any of their slots is given back.
+  static constexpr uint32_t kPollBatch = 32;
+  // Slots beyond those that connections reserve: so many may be read, or have
+  // been read and wait for their doorbell, while they count as posted.
+  static constexpr uint32_t kExtra = kPollBatch + kBatch;
 
   // For at most `max_connections` at once.
   static absl::StatusOr<ReceiveSlots> Create(const ProtectionDomain& pd,
@@ -44,7 +49,7 @@ class ReceiveSlots {
 
   // Receives a shared receive queue for so many connections holds.
   static constexpr uint32_t QueueDepth(uint32_t max_connections) {
-    return max_connections * kReceivesPerConnection + kBatch;
+    return max_connections * kReceivesPerConnection + kExtra;
   }
 
   // Posts the receives of one more connection, unless a closed one left some.
@@ -58,9 +63,9 @@ class ReceiveSlots {
            size_t{index % kReceivesPerConnection} * kSlotBytes;
   }
 
-  // The slot has been read. Posted again at the latest by Flush().
+  // The slot has been read. It is posted again at once or with those that
+  // follow it; see kExtra.
   absl::Status Repost(uint32_t index);
-  absl::Status Flush();
 
   ibv_srq* srq() const { return queue_.get(); }
 
@@ -68,11 +73,12 @@ class ReceiveSlots {
   ReceiveSlots(const ProtectionDomain& pd, SharedReceiveQueue queue,
                uint32_t max_connections);
   absl::Status AddSlab();
+  absl::Status Flush();
 
   const ProtectionDomain* pd_ = nullptr;
   uint32_t max_connections_ = 0;
   // Slabs of kReceivesPerConnection slots, in the order of their indices. The
-  // first serves for the kBatch extra ones. Before the queue, whose receives
+  // first serves for the kExtra ones. Before the queue, whose receives
   // point into them.
   std::vector<RegisteredMemory> slabs_;
   SharedReceiveQueue queue_;

@@ -1,30 +1,33 @@
 #include "transport/connection/send_queue.h"
 
-#include <utility>
-
-#include "transport/base/status_macros.h"
+#include <algorithm>
 
 namespace verbena::transport {
 
-absl::StatusOr<SendQueue> SendQueue::Create(const ProtectionDomain& pd) {
-  ASSIGN_OR_RETURN(RegisteredMemory memory,
-                   RegisteredMemory::Create(pd, kFrameDepth * kSlotBytes,
-                                            IBV_ACCESS_LOCAL_WRITE));
-  return SendQueue(std::move(memory));
+SendQueue::~SendQueue() {
+  if (spare_slot_ != SendSlots::kNone) slots_.Release(spare_slot_);
+  // A device that never flushed what it had: the queue pair is gone, so it
+  // touches nothing any more.
+  if (!idle()) Complete(posted_ - 1, [](void*) {});
+  if (batch_ != nullptr) {
+    batch_->Clear();
+    batches_.Release(batch_);
+  }
 }
 
 void SendQueue::Attach(ibv_qp* qp, uint32_t inline_bytes) {
   qp_ = qp;
-  inline_bytes_ = inline_bytes;
+  inline_bytes_ = std::min(inline_bytes, kInlineBytesWanted);
 }
 
 void SendQueue::PostDrainMarker() {
-  ibv_send_wr wr = {};
-  wr.opcode = IBV_WR_SEND;
-  wr.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* const wr = Add(IBV_WR_SEND, nullptr, 0, 0,
+                              {nullptr, SendSlots::kNone, Kind::kMarker});
+  wr->num_sge = 0;
+  wr->send_flags = IBV_SEND_SIGNALED;
   // A device that refuses this has nothing to flush either; the caller gives up
   // waiting after a bounded time.
-  Post(&wr, Kind::kMarker, nullptr).IgnoreError();
+  Flush().IgnoreError();
 }
 
 }  // namespace verbena::transport

@@ -10,10 +10,9 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "transport/base/limits.h"
-#include "transport/memory/registered_memory.h"
-#include "transport/verbs/protection_domain.h"
+#include "transport/connection/send_batch.h"
+#include "transport/connection/send_slots.h"
 
 namespace verbena::transport {
 
@@ -26,41 +25,64 @@ struct BulkChunk {
   uint32_t rkey = 0;
 };
 
-// The send queue of one queue pair: slots for frames, READs and WRITEs, and the
+// The send queue of one queue pair: frames, READs and WRITEs, and the
 // bookkeeping that tells from a completion what has been finished. A reliable
 // connection completes in order, so one completion finishes everything posted
 // before it; only some frames are signalled for that reason.
 //
-// Slots are counted by completions, never by guesses: nothing is posted that
+// What is posted goes to the device in the order posted, but only with the next
+// Flush(): one doorbell for many.
+//
+// Places are counted by completions, never by guesses: nothing is posted that
 // the queue pair has no room for. Not thread-safe: confined to the poller's
 // role.
 class SendQueue {
  public:
-  // The memory of the frames. The protection domain must outlive the queue.
-  static absl::StatusOr<SendQueue> Create(const ProtectionDomain& pd);
+  // Both are the device's, shared with its other queues; they outlive this one.
+  SendQueue(SendSlots& slots, SendBatches& batches)
+      : slots_(slots), batches_(batches) {}
+  SendQueue(const SendQueue&) = delete;
+  SendQueue& operator=(const SendQueue&) = delete;
+  // REQUIRES: the queue pair is gone.
+  ~SendQueue();
 
-  // The queue pair, made with QpDepth() and at most `inline_bytes` inline.
+  // The queue pair, made with kQpDepth and at most `inline_bytes` inline.
   void Attach(ibv_qp* qp, uint32_t inline_bytes);
 
   // Send work requests that the queue pair must have room for.
   static constexpr uint32_t kQpDepth =
       kSendQueueDepth + 1;  // The drain marker.
 
-  // Whether a frame can be posted now. Frames that need credits leave the slots
-  // of the control frames alone.
-  bool HasFrameSlot(bool control) const {
+  // Whether the queue pair has room for a frame. Frames that need credits leave
+  // the places of the control frames alone.
+  bool HasFramePlace(bool control) const {
     const uint64_t used = frames_posted_ - frames_done_;
     return used < (control ? kFrameDepth : kFrameDepth - kControlReceives);
   }
 
-  // Memory for the next frame: kSlotBytes. REQUIRES: HasFrameSlot().
-  uint8_t* NextFrame() {
-    return memory_.data() + (frames_posted_ % kFrameDepth) * kSlotBytes;
+  // Memory for the next frame, of at most `bytes` (themselves at most
+  // kSlotBytes), until it is posted. Null if it takes a slot and all are held.
+  // REQUIRES: HasFramePlace().
+  uint8_t* BeginFrame(uint32_t bytes) {
+    if (batch_ == nullptr) batch_ = batches_.Acquire();
+    if (bytes <= inline_bytes_) {
+      frame_ = batch_->scratch();
+      frame_slot_ = SendSlots::kNone;
+    } else {
+      if (spare_slot_ == SendSlots::kNone) spare_slot_ = slots_.Acquire();
+      if (spare_slot_ == SendSlots::kNone) return nullptr;
+      frame_slot_ = spare_slot_;
+      frame_ = slots_.Slot(frame_slot_);
+    }
+    return frame_;
   }
 
-  // Sends the first `bytes` of NextFrame(). `signalled`: its completion is
-  // wanted soon. Fails only when the device refuses, and then the connection is
-  // lost.
+  // What BeginFrame() returned last.
+  uint8_t* frame() const { return frame_; }
+
+  // Sends the first `bytes` of frame(). `signalled`: its completion is wanted
+  // soon. Fails only when the device refuses, and then the connection is lost.
+  // REQUIRES: BeginFrame() returned non-null since the last frame was posted.
   absl::Status PostFrame(uint32_t bytes, bool signalled);
 
   bool HasBulkSlot() const { return bulk_posted_ - bulk_done_ < kBulkDepth; }
@@ -69,6 +91,9 @@ class SendQueue {
   // HasBulkSlot(); the memory stays until then.
   absl::Status PostBulk(ibv_wr_opcode opcode, const BulkChunk& chunk,
                         void* tag);
+
+  // Hands what was posted to the device. Fails as PostFrame() does.
+  absl::Status Flush();
 
   // After the queue pair was put into the error state: posts something whose
   // flush ends everything before it, the silent successes included.
@@ -88,16 +113,25 @@ class SendQueue {
 
   enum class Kind : uint8_t { kFrame, kBulk, kMarker };
   struct Record {
-    Kind kind = Kind::kFrame;
-    void* tag = nullptr;
+    void* tag;      // Of a bulk transfer.
+    uint32_t slot;  // That a frame holds.
+    Kind kind;
   };
 
-  explicit SendQueue(RegisteredMemory memory) : memory_(std::move(memory)) {}
-  absl::Status Post(ibv_send_wr* wr, Kind kind, void* tag);
+  // Adds a work request for `bytes` at `local` to the batch.
+  ibv_send_wr* Add(ibv_wr_opcode opcode, const void* local, uint32_t bytes,
+                   uint32_t lkey, const Record& record);
+  absl::Status FlushIfFull();
 
-  RegisteredMemory memory_;  // kFrameDepth slots.
+  SendSlots& slots_;
+  SendBatches& batches_;
   ibv_qp* qp_ = nullptr;
   uint32_t inline_bytes_ = 0;
+
+  SendBatch* batch_ = nullptr;  // Null when there is nothing to flush.
+  uint8_t* frame_ = nullptr;    // From BeginFrame().
+  uint32_t frame_slot_ = SendSlots::kNone;  // Where that is; kNone: scratch.
+  uint32_t spare_slot_ = SendSlots::kNone;  // Begun, not posted.
 
   std::array<Record, kRecords> records_;  // By sequence number.
   uint64_t posted_ = 0;  // Work requests so far; the wr_id of the next.

@@ -1,54 +1,70 @@
+#include <utility>
+
 #include "transport/base/check.h"
 #include "transport/connection/send_queue.h"
 #include "transport/verbs/error.h"
 
 namespace verbena::transport {
 
+ibv_send_wr* SendQueue::Add(ibv_wr_opcode opcode, const void* local,
+                            uint32_t bytes, uint32_t lkey,
+                            const Record& record) {
+  CHECK_LT(posted_ - done_, kRecords);
+  if (batch_ == nullptr) batch_ = batches_.Acquire();
+  ibv_send_wr* const wr = batch_->Add();
+  wr->wr_id = posted_;
+  wr->num_sge = 1;
+  wr->opcode = opcode;
+  wr->sg_list->addr = reinterpret_cast<uintptr_t>(local);
+  wr->sg_list->length = bytes;
+  wr->sg_list->lkey = lkey;
+  records_[posted_ % kRecords] = record;
+  ++posted_;
+  return wr;
+}
+
 absl::Status SendQueue::PostFrame(uint32_t bytes, bool signalled) {
-  ibv_sge sge;
-  sge.addr = reinterpret_cast<uintptr_t>(NextFrame());
-  sge.length = bytes;
-  sge.lkey = memory_.lkey();
-  ibv_send_wr wr = {};
-  wr.sg_list = &sge;
-  wr.num_sge = 1;
-  wr.opcode = IBV_WR_SEND;
-  if (signalled || ++unsignalled_ >= kSignalInterval) {
-    wr.send_flags |= IBV_SEND_SIGNALED;
+  CHECK(frame_ != nullptr);
+  const bool held = frame_slot_ != SendSlots::kNone;
+  ibv_send_wr* const wr =
+      Add(IBV_WR_SEND, frame_, bytes, held ? slots_.lkey(frame_slot_) : 0,
+          {nullptr, frame_slot_, Kind::kFrame});
+  wr->send_flags = bytes <= inline_bytes_ ? IBV_SEND_INLINE : 0;
+  // One that holds a slot gives it back soon, whatever follows.
+  if (signalled || held || ++unsignalled_ >= kSignalInterval) {
+    wr->send_flags |= IBV_SEND_SIGNALED;
     unsignalled_ = 0;
   }
-  if (bytes <= inline_bytes_) wr.send_flags |= IBV_SEND_INLINE;
+  if (held) spare_slot_ = SendSlots::kNone;
+  frame_ = nullptr;
   ++frames_posted_;
-  return Post(&wr, Kind::kFrame, nullptr);
+  return FlushIfFull();
 }
 
 absl::Status SendQueue::PostBulk(ibv_wr_opcode opcode, const BulkChunk& chunk,
                                  void* tag) {
-  ibv_sge sge;
-  sge.addr = reinterpret_cast<uintptr_t>(chunk.local);
-  sge.length = chunk.bytes;
-  sge.lkey = chunk.lkey;
-  ibv_send_wr wr = {};
-  wr.sg_list = &sge;
-  wr.num_sge = 1;
-  wr.opcode = opcode;
-  wr.send_flags = IBV_SEND_SIGNALED;
-  wr.wr.rdma.remote_addr = chunk.remote;
-  wr.wr.rdma.rkey = chunk.rkey;
+  ibv_send_wr* const wr = Add(opcode, chunk.local, chunk.bytes, chunk.lkey,
+                              {tag, SendSlots::kNone, Kind::kBulk});
+  wr->send_flags = IBV_SEND_SIGNALED;
+  wr->wr.rdma.remote_addr = chunk.remote;
+  wr->wr.rdma.rkey = chunk.rkey;
   unsignalled_ = 0;
   ++bulk_posted_;
-  return Post(&wr, Kind::kBulk, tag);
+  return FlushIfFull();
 }
 
-absl::Status SendQueue::Post(ibv_send_wr* wr, Kind kind, void* tag) {
-  CHECK_LT(posted_ - done_, kRecords);
-  wr->wr_id = posted_;
-  records_[posted_ % kRecords] = {kind, tag};
-  ++posted_;
-  ibv_send_wr* bad = nullptr;
-  const int error = ibv_post_send(qp_, wr, &bad);
+absl::Status SendQueue::FlushIfFull() {
+  return batch_->full() ? Flush() : absl::OkStatus();
+}
+
+absl::Status SendQueue::Flush() {
+  if (batch_ == nullptr) return absl::OkStatus();
+  SendBatch* const batch = std::exchange(batch_, nullptr);
+  frame_ = nullptr;  // It may stand in the batch.
+  const int error = batch->empty() ? 0 : batch->Post(qp_);
+  batches_.Release(batch);
   if (__builtin_expect(error == 0, 1)) return absl::OkStatus();
-  // The record stays: the connection is lost, and the drain marker ends it.
+  // The records stay: the connection is lost, and the drain marker ends them.
   return ErrnoStatus("post_send", "", error);
 }
 
@@ -61,6 +77,7 @@ void SendQueue::Complete(uint64_t wr_id,
     ++done_;
     if (record.kind == Kind::kFrame) {
       ++frames_done_;
+      if (record.slot != SendSlots::kNone) slots_.Release(record.slot);
     } else if (record.kind == Kind::kBulk) {
       ++bulk_done_;
       bulk_done(record.tag);

@@ -9,6 +9,8 @@
 
 #include "absl/status/status.h"
 #include "transport/base/limits.h"
+#include "transport/connection/send_batch.h"
+#include "transport/connection/send_slots.h"
 #include "transport/verbs/fake_verbs.h"
 #include "transport/verbs/protection_domain.h"
 
@@ -20,14 +22,20 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr uint32_t kInline = 100;
+constexpr uint32_t kSlots = SendSlots::kSlabSlots;
 constexpr uint32_t kCreditedFrames = kFrameDepth - kControlReceives;
 
 class SendQueueTest : public testing::Test {
  protected:
   SendQueueTest() { queue_.Attach(verbs_.qp(), kInline); }
 
-  void PostFrame(uint32_t bytes = 200, bool signalled = false) {
+  void AddFrame(uint32_t bytes = 50, bool signalled = false) {
+    ASSERT_NE(queue_.BeginFrame(bytes), nullptr);
     ASSERT_TRUE(queue_.PostFrame(bytes, signalled).ok());
+  }
+  void PostFrame(uint32_t bytes = 50, bool signalled = false) {
+    AddFrame(bytes, signalled);
+    ASSERT_TRUE(queue_.Flush().ok());
   }
   void PostBulk(void* tag, ibv_wr_opcode opcode = IBV_WR_RDMA_READ) {
     BulkChunk chunk;
@@ -37,6 +45,7 @@ class SendQueueTest : public testing::Test {
     chunk.remote = 0x2000;
     chunk.rkey = 13;
     ASSERT_TRUE(queue_.PostBulk(opcode, chunk, tag).ok());
+    ASSERT_TRUE(queue_.Flush().ok());
   }
 
   // Completes `wr_id`; returns the tags of the bulk transfers that it ended.
@@ -51,19 +60,86 @@ class SendQueueTest : public testing::Test {
   FakeVerbs verbs_;
   ProtectionDomain pd_ =
       *ProtectionDomain::Create(verbs_.table(), verbs_.context());
-  SendQueue queue_ = *SendQueue::Create(pd_);
+  SendSlots slots_ = *SendSlots::Create(pd_, kSlots);
+  SendBatches batches_;
+  SendQueue queue_{slots_, batches_};
   int tag_a_ = 0;
   int tag_b_ = 0;
 };
 
-TEST_F(SendQueueTest, SendsWhatWasWrittenToItsNextFrame) {
-  uint8_t* const frame = queue_.NextFrame();
-  PostFrame(200);
+TEST_F(SendQueueTest, SendsWhatWasWrittenToAFrame) {
+  uint8_t* const frame = queue_.BeginFrame(200);
+  ASSERT_TRUE(queue_.PostFrame(200, /*signalled=*/false).ok());
+  ASSERT_TRUE(queue_.Flush().ok());
   ASSERT_EQ(verbs_.sends.size(), 1u);
   EXPECT_EQ(verbs_.sends[0].opcode, IBV_WR_SEND);
   EXPECT_EQ(verbs_.sends[0].address, reinterpret_cast<uint64_t>(frame));
   EXPECT_EQ(verbs_.sends[0].length, 200u);
-  EXPECT_NE(queue_.NextFrame(), frame);
+  EXPECT_NE(queue_.BeginFrame(200), frame);
+}
+
+TEST_F(SendQueueTest, PostsManyWithOneDoorbell) {
+  for (int i = 0; i < 3; ++i) AddFrame();
+  AddFrame(200);
+  EXPECT_TRUE(verbs_.sends.empty());
+  ASSERT_TRUE(queue_.Flush().ok());
+  ASSERT_EQ(verbs_.sends.size(), 4u);
+  for (const FakeWorkRequest& send : verbs_.sends) {
+    EXPECT_EQ(send.doorbell, 0);
+  }
+  // There is nothing left.
+  ASSERT_TRUE(queue_.Flush().ok());
+  EXPECT_EQ(verbs_.sends.size(), 4u);
+}
+
+TEST_F(SendQueueTest, RingsWhenABatchIsFull) {
+  for (uint32_t i = 0; i < SendBatch::kCapacity; ++i) {
+    EXPECT_TRUE(verbs_.sends.empty());
+    AddFrame();
+  }
+  EXPECT_EQ(verbs_.sends.size(), SendBatch::kCapacity);
+}
+
+TEST_F(SendQueueTest, KeepsInlineFramesOfABatchApart) {
+  uint8_t* const first = queue_.BeginFrame(kInline);
+  ASSERT_TRUE(queue_.PostFrame(kInline, /*signalled=*/false).ok());
+  uint8_t* const second = queue_.BeginFrame(kInline);
+  EXPECT_GE(second > first ? second - first : first - second, kInline);
+  ASSERT_TRUE(queue_.PostFrame(kInline, /*signalled=*/false).ok());
+  ASSERT_TRUE(queue_.Flush().ok());
+}
+
+TEST_F(SendQueueTest, HoldsASlotOnlyUntilItsCompletion) {
+  for (uint32_t i = 0; i < kSlots; ++i) PostFrame(200);
+  EXPECT_FALSE(slots_.available());
+  EXPECT_EQ(queue_.BeginFrame(200), nullptr);
+  // What fits inline needs none.
+  EXPECT_NE(queue_.BeginFrame(kInline), nullptr);
+  for (const FakeWorkRequest& send : verbs_.sends) {
+    EXPECT_TRUE(send.signalled());
+  }
+  Complete(verbs_.sends[0].wr_id);
+  EXPECT_NE(queue_.BeginFrame(200), nullptr);
+}
+
+TEST_F(SendQueueTest, KeepsTheSlotOfAFrameThatWasNotPosted) {
+  uint8_t* const frame = queue_.BeginFrame(200);
+  EXPECT_EQ(queue_.BeginFrame(200), frame);
+  PostFrame(kInline);
+  EXPECT_EQ(queue_.BeginFrame(200), frame);
+}
+
+TEST_F(SendQueueTest, GivesEverythingBackWhenItEnds) {
+  {
+    SendQueue queue(slots_, batches_);
+    queue.Attach(verbs_.qp(), kInline);
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_NE(queue.BeginFrame(200), nullptr);
+      ASSERT_TRUE(queue.PostFrame(200, /*signalled=*/false).ok());
+    }
+    ASSERT_NE(queue.BeginFrame(200), nullptr);
+  }
+  for (uint32_t i = 0; i < kSlots; ++i) PostFrame(200);
 }
 
 TEST_F(SendQueueTest, SendsInlineWhatFits) {
@@ -81,7 +157,7 @@ TEST_F(SendQueueTest, SignalsOneFrameInSoMany) {
 }
 
 TEST_F(SendQueueTest, SignalsOnDemandAndCountsFromThere) {
-  PostFrame(200, /*signalled=*/true);
+  PostFrame(50, /*signalled=*/true);
   EXPECT_TRUE(verbs_.sends[0].signalled());
   for (uint32_t i = 1; i <= kSignalInterval; ++i) PostFrame();
   EXPECT_FALSE(verbs_.sends[kSignalInterval - 1].signalled());
@@ -90,15 +166,15 @@ TEST_F(SendQueueTest, SignalsOnDemandAndCountsFromThere) {
 
 TEST_F(SendQueueTest, KeepsSlotsForControlFrames) {
   for (uint32_t i = 0; i < kCreditedFrames; ++i) {
-    EXPECT_TRUE(queue_.HasFrameSlot(/*control=*/false)) << i;
+    EXPECT_TRUE(queue_.HasFramePlace(/*control=*/false)) << i;
     PostFrame();
   }
-  EXPECT_FALSE(queue_.HasFrameSlot(/*control=*/false));
+  EXPECT_FALSE(queue_.HasFramePlace(/*control=*/false));
   for (uint32_t i = 0; i < kControlReceives; ++i) {
-    EXPECT_TRUE(queue_.HasFrameSlot(/*control=*/true)) << i;
-    PostFrame(200, /*signalled=*/true);
+    EXPECT_TRUE(queue_.HasFramePlace(/*control=*/true)) << i;
+    PostFrame(50, /*signalled=*/true);
   }
-  EXPECT_FALSE(queue_.HasFrameSlot(/*control=*/true));
+  EXPECT_FALSE(queue_.HasFramePlace(/*control=*/true));
 }
 
 TEST_F(SendQueueTest, NeverFillsWithFramesThatNothingAnnounces) {
@@ -106,7 +182,7 @@ TEST_F(SendQueueTest, NeverFillsWithFramesThatNothingAnnounces) {
   for (auto it = verbs_.sends.rbegin(); it != verbs_.sends.rend(); ++it) {
     if (!it->signalled()) continue;
     Complete(it->wr_id);
-    EXPECT_TRUE(queue_.HasFrameSlot(/*control=*/false));
+    EXPECT_TRUE(queue_.HasFramePlace(/*control=*/false));
     return;
   }
   FAIL() << "nothing was signalled";
@@ -114,19 +190,10 @@ TEST_F(SendQueueTest, NeverFillsWithFramesThatNothingAnnounces) {
 
 TEST_F(SendQueueTest, EndsEverythingBeforeACompletion) {
   for (int i = 0; i < 10; ++i) PostFrame();
-  PostFrame(200, /*signalled=*/true);
+  PostFrame(50, /*signalled=*/true);
   EXPECT_FALSE(queue_.idle());
   EXPECT_THAT(Complete(LastId()), IsEmpty());
   EXPECT_TRUE(queue_.idle());
-}
-
-TEST_F(SendQueueTest, UsesAFrameAgainOnlyAfterItsCompletion) {
-  uint8_t* const first = queue_.NextFrame();
-  for (uint32_t i = 0; i < kFrameDepth; ++i) PostFrame(200, true);
-  EXPECT_EQ(queue_.NextFrame(), first);
-  EXPECT_FALSE(queue_.HasFrameSlot(/*control=*/true));
-  Complete(verbs_.sends[0].wr_id);
-  EXPECT_TRUE(queue_.HasFrameSlot(/*control=*/true));
 }
 
 TEST_F(SendQueueTest, NamesThePlacesOfABulkTransfer) {
@@ -146,7 +213,7 @@ TEST_F(SendQueueTest, TellsWhichBulkTransfersHaveEnded) {
   PostBulk(&tag_a_);
   PostFrame();
   PostBulk(&tag_b_);
-  PostFrame(200, /*signalled=*/true);
+  PostFrame(50, /*signalled=*/true);
   EXPECT_THAT(Complete(verbs_.sends[0].wr_id), ElementsAre(&tag_a_));
   EXPECT_THAT(Complete(LastId()), ElementsAre(&tag_b_));
   EXPECT_TRUE(queue_.idle());
@@ -158,7 +225,7 @@ TEST_F(SendQueueTest, BoundsBulkTransfers) {
     PostBulk(&tag_a_);
   }
   EXPECT_FALSE(queue_.HasBulkSlot());
-  EXPECT_TRUE(queue_.HasFrameSlot(/*control=*/false));
+  EXPECT_TRUE(queue_.HasFramePlace(/*control=*/false));
   Complete(verbs_.sends[0].wr_id);
   EXPECT_TRUE(queue_.HasBulkSlot());
 }
@@ -196,7 +263,7 @@ TEST_F(SendQueueTest, EndsWithADrainMarker) {
 
 TEST_F(SendQueueTest, GoesOnForMoreWorkRequestsThanItRemembers) {
   for (int i = 0; i < 1000; ++i) {
-    PostFrame(200, /*signalled=*/true);
+    PostFrame(50, /*signalled=*/true);
     PostBulk(&tag_a_);
     EXPECT_THAT(Complete(LastId()), ElementsAre(&tag_a_));
   }
@@ -205,7 +272,8 @@ TEST_F(SendQueueTest, GoesOnForMoreWorkRequestsThanItRemembers) {
 
 TEST_F(SendQueueTest, SaysThatTheDeviceRefuses) {
   verbs_.post_error = EIO;
-  const absl::Status status = queue_.PostFrame(200, /*signalled=*/false);
+  AddFrame();
+  const absl::Status status = queue_.Flush();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(status.message(), HasSubstr("post_send"));
   // The marker ends what was refused, too.
@@ -224,7 +292,7 @@ TEST_F(SendQueueTest, IsNeverIdleWhenEvenTheMarkerIsRefused) {
 using SendQueueDeathTest = SendQueueTest;
 
 TEST_F(SendQueueDeathTest, AbortsOnACompletionOfNothing) {
-  PostFrame(200, /*signalled=*/true);
+  PostFrame(50, /*signalled=*/true);
   Complete(0);
   EXPECT_DEATH(Complete(0), "completion 0 of");
   EXPECT_DEATH(Complete(1), "completion 1 of");

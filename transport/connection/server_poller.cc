@@ -17,10 +17,10 @@ namespace {
 // calls without telling.
 constexpr absl::Duration kStopInterval = absl::Milliseconds(1);
 
-// Empty polls between two looks at the clock, which are also when the processor
-// is offered to others. A yield is a system call; so many polls take as long as
-// a few of those.
-constexpr uint32_t kPollsPerYield = 64;
+// Polls without a find between two looks at the clock, after each of which the
+// thread offers its core to others. They take a few microseconds, about as long
+// as a peer that polls too takes to answer.
+constexpr uint32_t kIdlePolls = 64;
 
 absl::Span<const uint8_t> Bytes(const std::string& text) {
   return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()),
@@ -58,18 +58,20 @@ void ServerPoller::Stop(absl::Time deadline) {
 void ServerPoller::Run() {
   CHECK(poller_->TryAcquireRole());
   poller_->Add(this);
-  absl::Time idle_since = absl::InfiniteFuture();
-  for (uint32_t polls = 1; !(closing_ && sessions_.empty()); ++polls) {
+  const bool spins = options_.spin_budget > absl::ZeroDuration();
+  uint32_t idle_polls = 0;
+  absl::Time idle_since;
+  while (!(closing_ && sessions_.empty())) {
     if (poller_->PollOnce() > 0) {
-      idle_since = absl::InfiniteFuture();
-      polls = 0;
-    } else if (polls % kPollsPerYield != 0) {
+      idle_polls = 0;
       continue;
-    } else if (idle_since == absl::InfiniteFuture()) {
-      idle_since = absl::Now();
-    } else if (absl::Now() - idle_since >= options_.spin_budget) {
+    }
+    if (++idle_polls % kIdlePolls != 0 && spins) continue;
+    const absl::Time now = absl::Now();
+    if (idle_polls <= kIdlePolls) idle_since = now;
+    if (now - idle_since >= options_.spin_budget) {
       poller_->Sleep(absl::InfiniteFuture());
-      idle_since = absl::InfiniteFuture();
+      idle_polls = 0;
     } else {
       // With fewer cores than pollers, whoever we wait for may need this one.
       std::this_thread::yield();
@@ -103,7 +105,6 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   RETURN_IF_ERROR(incoming.id.MigrateTo(watcher->channel()));
   ASSIGN_OR_RETURN(PollerDevice * device,
                    DeviceFor(provider, incoming.id.context()));
-  ASSIGN_OR_RETURN(SendQueue send, SendQueue::Create(device->pd()));
   RETURN_IF_ERROR(device->Reserve());
   ibv_qp_init_attr attributes = device->QpAttributes();
   if (absl::Status status =
@@ -113,8 +114,8 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
     return status;
   }
   auto session = std::make_unique<ServerSession>(
-      *poller_, *device, std::move(incoming.id), std::move(send),
-      attributes.cap.max_inline_data, options_, incoming.request, handler_);
+      *poller_, *device, std::move(incoming.id), attributes.cap.max_inline_data,
+      options_, incoming.request, handler_);
   watcher->Watch(session.get());
 
   const std::string reply =

@@ -19,12 +19,12 @@ constexpr absl::Duration kMemoryRetry = absl::Milliseconds(1);
 }  // namespace
 
 ServerSession::ServerSession(Poller& poller, PollerDevice& device, CmId id,
-                             SendQueue send, uint32_t inline_bytes,
+                             uint32_t inline_bytes,
                              const EndpointOptions& options,
                              const ConnectRequest& request,
                              ServerHandler& handler)
-    : Connection(poller, device, std::move(id), std::move(send), inline_bytes,
-                 options, /*access=*/0),
+    : Connection(poller, device, std::move(id), inline_bytes, options,
+                 /*access=*/0),
       handler_(handler),
       hello_deadline_(absl::Now() + options.connect_timeout) {
   SetPeerLimits(request.limits);
@@ -49,10 +49,14 @@ void ServerSession::HandleHello(absl::Span<const uint8_t> frame) {
     return;
   }
   Transition(ConnectionState::kOpen);
+  welcome_due_ = true;
+}
+
+void ServerSession::SendWelcome() {
   const FrameHeader header = PlainHeader(FrameType::kWelcome, 0);
-  uint8_t* const out = BeginFrame(/*spare_credits=*/0);
-  // Decoding refuses a client that grants no credit, and nothing was sent yet.
-  CHECK(out != nullptr);
+  uint8_t* const out = BeginFrame(sizeof(header), /*spare_credits=*/0);
+  if (out == nullptr) return;
+  welcome_due_ = false;
   std::memcpy(out, &header, sizeof(header));
   Send(sizeof(header), /*signalled=*/false);
 }

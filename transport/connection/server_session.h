@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "transport/connection/bulk_transfers.h"
@@ -28,7 +29,7 @@ namespace verbena::transport {
 // `handler` must outlive it. Confined to the poller's role.
 class ServerSession final : public Connection {
  public:
-  ServerSession(Poller& poller, PollerDevice& device, CmId id, SendQueue send,
+  ServerSession(Poller& poller, PollerDevice& device, CmId id,
                 uint32_t inline_bytes, const EndpointOptions& options,
                 const ConnectRequest& request, ServerHandler& handler);
   ~ServerSession() override;
@@ -56,6 +57,7 @@ class ServerSession final : public Connection {
   bool ExpectsTraffic() const override { return true; }
 
   void HandleHello(absl::Span<const uint8_t> frame);
+  void SendWelcome();
   void HandleRequest(absl::Span<const uint8_t> frame);
   // Whether the ranges that a request names lie in the client's arenas.
   bool FindRanges(const RequestHeader& header, ServerCall* call);
@@ -87,6 +89,10 @@ class ServerSession final : public Connection {
   bool SendQueued(ServerCall* call);
   void SendPending(ServerCall* call, uint8_t* out);
   void SendResponse(ServerCall* call, uint8_t* out);
+  // The status message as far as it is sent.
+  absl::string_view StatusText(const ServerCall::Reply& reply) const;
+  // Of the RESPONSE, with what of the reply is in it.
+  uint32_t ResponseFrameBytes(const ServerCall* call) const;
   // What fits a RESPONSE beside its header.
   uint64_t RoomForReply() const;
   void ReleaseReply(ServerCall* call);
@@ -96,6 +102,7 @@ class ServerSession final : public Connection {
   const absl::Time hello_deadline_;  // A client must have said HELLO by then.
   RemoteArenas arenas_;
   std::array<std::unique_ptr<ServerCall>, kMaxOpenCalls> calls_;  // By slot.
+  bool welcome_due_ = false;  // It answers a HELLO at the end of the round.
   uint32_t open_calls_ = 0;
   uint32_t handling_ = 0;  // Calls of which somebody outside has the pointer.
 

@@ -179,7 +179,7 @@ void ServerSession::Finish(ServerCall* call, ServerCall::Reply reply) {
   } else {
     AwaitReplyMemory(call);
   }
-  Pump();
+  PumpSoon();
 }
 
 void ServerSession::AwaitReplyMemory(ServerCall* call) {
@@ -259,14 +259,31 @@ void ServerSession::QueueFrame(ServerCall* call, State state) {
 }
 
 bool ServerSession::SendQueued(ServerCall* call) {
-  uint8_t* const out = BeginFrame(/*spare_credits=*/0);
+  const bool pending = call->state_ == State::kPendingQueued;
+  uint8_t* const out = BeginFrame(
+      pending ? sizeof(ResponsePendingHeader) : ResponseFrameBytes(call),
+      /*spare_credits=*/0);
   if (out == nullptr) return false;
-  if (call->state_ == State::kPendingQueued) {
+  if (pending) {
     SendPending(call, out);
   } else {
     SendResponse(call, out);
   }
   return true;
+}
+
+absl::string_view ServerSession::StatusText(
+    const ServerCall::Reply& reply) const {
+  return reply.status.message().substr(
+      0, std::min<uint64_t>(kMaxStatusMessageBytes, RoomForReply()));
+}
+
+uint32_t ServerSession::ResponseFrameBytes(const ServerCall* call) const {
+  const ServerCall::Reply& reply = call->reply_;
+  uint64_t bytes =
+      sizeof(ResponseHeader) + StatusText(reply).size() + reply.metadata_bytes;
+  if (!call->message_written_) bytes += reply.message_bytes;
+  return static_cast<uint32_t>(bytes);
 }
 
 void ServerSession::SendPending(ServerCall* call, uint8_t* out) {
@@ -284,8 +301,7 @@ void ServerSession::SendPending(ServerCall* call, uint8_t* out) {
 
 void ServerSession::SendResponse(ServerCall* call, uint8_t* out) {
   ServerCall::Reply& reply = call->reply_;
-  const absl::string_view text = reply.status.message().substr(
-      0, std::min<uint64_t>(kMaxStatusMessageBytes, RoomForReply()));
+  const absl::string_view text = StatusText(reply);
   ResponseHeader header = {};
   header.frame = PlainHeader(FrameType::kResponse, call->call_id_);
   header.frame.header_bytes = sizeof(header);
@@ -320,6 +336,7 @@ void ServerSession::SendResponse(ServerCall* call, uint8_t* out) {
 }
 
 void ServerSession::Pump() {
+  if (welcome_due_ && usable()) SendWelcome();
   // Taken out before they are tried: sending may lose the connection, and that
   // clears the queues.
   while (!frame_waiters_.empty() && usable()) {
