@@ -81,6 +81,9 @@ class LinkPort {
   void SetSleep(LinkSleep wanted);
   LinkSleep sleep() const;
   static void FenceAfterSleep();
+  // Whether other processes' expedited barriers reach this one. The first call
+  // arranges for it.
+  static bool CanBeFenced();
 
   // Rings the peer's doorbell if it sleeps and something for it was published.
   void RingIfNeeded();

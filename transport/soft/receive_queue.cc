@@ -36,13 +36,13 @@ int SharedReceiveQueue::Modify(const ibv_srq_attr& attributes, int mask) {
   if ((mask & IBV_SRQ_MAX_WR) != 0) return EOPNOTSUPP;
   if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
   if (attributes.srq_limit > requests_max_) return EINVAL;
-  std::lock_guard<SpinLock> lock(lock_);
+  std::lock_guard<BiasedLock> lock(lock_);
   limit_ = attributes.srq_limit;
   return 0;
 }
 
 void SharedReceiveQueue::Query(ibv_srq_attr& attributes) {
-  std::lock_guard<SpinLock> lock(lock_);
+  std::lock_guard<BiasedLock> lock(lock_);
   attributes.max_wr = requests_max_;
   attributes.max_sge = entries_max_;
   attributes.srq_limit = limit_;
