@@ -41,8 +41,7 @@ namespace verbena::soft {
 // Where the kernel has no private expedited membarrier nobody ever becomes the
 // owner, nor under the thread sanitizer, which cannot see such synchronisation.
 //
-// Thread-safe; not recursive, not fair. Works with std::lock_guard and
-// std::unique_lock.
+// Thread-safe; not recursive, not fair.
 class BiasedLock {
  public:
   // Uses in a row that make a thread the owner.
@@ -64,6 +63,18 @@ class BiasedLock {
       flag->holds.store(false, std::memory_order_release);
     }
   }
+
+  // Holds the lock for as long as it lives.
+  class Guard {
+   public:
+    explicit Guard(BiasedLock& lock) : lock_(lock) { lock_.lock(); }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+    ~Guard() { lock_.unlock(); }
+
+   private:
+    BiasedLock& lock_;
+  };
 
   // Waits until whoever held the lock at the last FenceAllThreads() has let go
   // of it. The owner stays the owner.

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -14,7 +13,7 @@ namespace {
 // Uses it often enough to own it, if nobody else does meanwhile.
 void TakeOver(BiasedLock& lock) {
   for (uint32_t i = 0; i < BiasedLock::kUsesToOwn; ++i) {
-    std::lock_guard<BiasedLock> guard(lock);
+    BiasedLock::Guard guard(lock);
   }
 }
 
@@ -86,7 +85,7 @@ TEST(BiasedLockTest, IsNotToBeHadByItsFormerOwnerWhileAnotherHoldsIt) {
   std::atomic<bool> held{false};
   std::atomic<bool> done{false};
   std::thread other([&] {
-    std::lock_guard<BiasedLock> guard(lock);
+    BiasedLock::Guard guard(lock);
     held.store(true);
     while (!done.load()) std::this_thread::yield();
   });
@@ -161,13 +160,13 @@ TEST(BiasedLockTest, KeepsAnOwnerAndAnOccasionalUserApart) {
   std::atomic<bool> stop{false};
   std::thread owner([&] {
     for (; !stop.load(std::memory_order_relaxed); ++owner_added) {
-      std::lock_guard<BiasedLock> guard(lock);
+      BiasedLock::Guard guard(lock);
       ++counter;
     }
   });
   for (int i = 0; i < kVisits; ++i) {
     {
-      std::lock_guard<BiasedLock> guard(lock);
+      BiasedLock::Guard guard(lock);
       ++counter;
     }
     // So that the other thread becomes the owner again.

@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
+#include "transport/soft/biased_lock.h"
 #include "transport/soft/context.h"
 #include "transport/soft/event_queue.h"
-#include "transport/soft/biased_lock.h"
 
 namespace verbena::soft {
 

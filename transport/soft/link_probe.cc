@@ -1,6 +1,7 @@
 // Measures the software device alone: two processes, pinned to two processors
 // where there are two. Not a test; prints and exits. An argument names the one
-// measurement to make: "rtt", "echo", "batch" or "bulk".
+// measurement to make: "rtt", "echo", "batch", "bulk", or "alone", which has
+// both ends in one thread and so shows what the instructions cost.
 
 #include <sched.h>
 
@@ -206,6 +207,27 @@ void MeasureChains(TestEnd& end, size_t size) {
   for (int left = kWindow; left > 0;) left -= chains.Take(got);
 }
 
+void MeasureAlone(size_t size) {
+  TestEnd near(Options());
+  TestEnd far(Options());
+  ConnectByHand(near, far);
+  PostReceives(near);
+  PostReceives(far);
+  Chains there(far);
+  Chains here(near);
+  uint32_t got;
+  const auto start = Clock::now();
+  int received = 0;
+  while (Clock::now() < start + kDuration) {
+    for (int i = 0; i < 64; ++i) {
+      here.Send(kChainMax, size);
+      there.Send(there.Take(got), size);
+      received += here.Take(got);
+    }
+  }
+  PrintRate("alone", size, received, start);
+}
+
 // Transfers of `size` bytes, `window` of them outstanding.
 void MeasureBulk(TestEnd& end, const TestGreeting& peer, bool read, size_t size,
                  int window) {
@@ -248,6 +270,11 @@ void Run(std::string_view only) {
     return only.empty() || only == what;
   };
   Pin(0);
+  if (wanted("alone")) {
+    MeasureAlone(64);
+    MeasureAlone(4096);
+  }
+  if (only == "alone") return;
   TestEnd end(Options());
   TestProcessLink link = TestProcessLink::Start("echo");
   std::memset(end.memory, 1, end.options.memory_bytes);

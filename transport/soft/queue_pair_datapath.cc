@@ -1,5 +1,4 @@
 #include <cerrno>
-#include <mutex>
 
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/soft_device.h"
@@ -19,7 +18,7 @@ constexpr uint32_t kPollsToWakeUp = 64;
 }  // namespace
 
 int QueuePair::PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
-  std::lock_guard<BiasedLock> lock(lock_);
+  BiasedLock::Guard lock(lock_);
   if (state_ != IBV_QPS_RTS && state_ != IBV_QPS_ERR) {
     *bad_wr = wr;
     return EINVAL;
@@ -42,7 +41,7 @@ int QueuePair::PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 }
 
 int QueuePair::PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-  std::lock_guard<BiasedLock> lock(lock_);
+  BiasedLock::Guard lock(lock_);
   if (state_ == IBV_QPS_RESET || srq != nullptr) {
     *bad_wr = wr;
     return EINVAL;

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "transport/soft/biased_lock.h"
 #include "transport/soft/context.h"
 #include "transport/soft/limits.h"
-#include "transport/soft/biased_lock.h"
 
 namespace verbena::soft {
 
