@@ -1,7 +1,6 @@
 #include "transport/soft/completion_queue.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 
 #include "transport/base/check.h"
@@ -44,14 +43,14 @@ CompletionQueue::~CompletionQueue() {
 int CompletionQueue::Arm(bool solicited_only) {
   if (channel_ == nullptr) return 0;  // Nobody to tell, as on any device.
   {
-    std::lock_guard<SpinLock> lock(queue_lock_);
+    BiasedLock::Guard lock(queue_lock_);
     if (!solicited_only) {
       armed_.store(Armed::kAny, std::memory_order_relaxed);
     } else if (!armed()) {
       armed_.store(Armed::kSolicited, std::memory_order_relaxed);
     }
   }
-  std::lock_guard<SpinLock> lock(polling_lock_);
+  BiasedLock::Guard lock(polling_lock_);
   bool fence = false;
   for (QueuePair* qp : members_) fence |= qp->PrepareToSleep();
   if (fence) LinkPort::FenceAfterSleep();
@@ -60,7 +59,7 @@ int CompletionQueue::Arm(bool solicited_only) {
 }
 
 void CompletionQueue::Attach(QueuePair* qp) {
-  std::lock_guard<SpinLock> lock(polling_lock_);
+  BiasedLock::Guard lock(polling_lock_);
   if (std::find(members_.begin(), members_.end(), qp) == members_.end()) {
     members_.push_back(qp);
   }
@@ -68,14 +67,14 @@ void CompletionQueue::Attach(QueuePair* qp) {
 
 void CompletionQueue::Detach(QueuePair* qp) {
   {
-    std::lock_guard<SpinLock> lock(polling_lock_);
+    BiasedLock::Guard lock(polling_lock_);
     std::erase(members_, qp);
   }
   Purge(qp);
 }
 
 void CompletionQueue::Purge(QueuePair* qp) {
-  std::lock_guard<SpinLock> lock(queue_lock_);
+  BiasedLock::Guard lock(queue_lock_);
   const uint32_t capacity = static_cast<uint32_t>(ring_.size());
   const uint32_t size = size_.load(std::memory_order_relaxed);
   uint32_t kept = 0;
@@ -89,7 +88,7 @@ void CompletionQueue::Purge(QueuePair* qp) {
 }
 
 bool CompletionQueue::has_queue_pairs() {
-  std::lock_guard<SpinLock> lock(polling_lock_);
+  BiasedLock::Guard lock(polling_lock_);
   return !members_.empty();
 }
 

@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
+#include "transport/soft/biased_lock.h"
 #include "transport/soft/context.h"
 #include "transport/soft/event_queue.h"
-#include "transport/soft/spin_lock.h"
 
 namespace verbena::soft {
 
@@ -77,7 +77,7 @@ class CompletionQueue final : public ibv_cq {
   void Purge(QueuePair* qp);
   bool has_queue_pairs();
   // Held while queue pairs are polled. Taken before any queue pair's lock.
-  SpinLock& polling_lock() { return polling_lock_; }
+  BiasedLock& polling_lock() { return polling_lock_; }
 
   bool armed() const {
     return armed_.load(std::memory_order_relaxed) != Armed::kNo;
@@ -107,7 +107,7 @@ class CompletionQueue final : public ibv_cq {
   EventQueue::Source channel_source_;
   EventQueue::Source async_source_;
 
-  SpinLock polling_lock_;
+  BiasedLock polling_lock_;
   std::vector<QueuePair*> members_;  // Protected by polling_lock_.
 
   std::atomic<uint32_t> size_{0};  // Completions in the queue.
@@ -116,7 +116,7 @@ class CompletionQueue final : public ibv_cq {
   std::atomic<bool> failed_{false};       // Likewise.
 
   // Taken after any queue pair's lock.
-  SpinLock queue_lock_;
+  BiasedLock queue_lock_;
   // State below is protected by queue_lock_.
   std::vector<Entry> ring_;
   uint32_t head_ = 0;  // Index of the oldest.

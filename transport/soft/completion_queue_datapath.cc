@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
 
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/queue_pair.h"
@@ -37,7 +36,7 @@ void CompletionQueue::RunQueuePairs() {
 }
 
 int CompletionQueue::Pop(int count, ibv_wc* completions) {
-  std::lock_guard<SpinLock> lock(queue_lock_);
+  BiasedLock::Guard lock(queue_lock_);
   const uint32_t capacity = static_cast<uint32_t>(ring_.size());
   const uint32_t size = size_.load(std::memory_order_relaxed);
   const uint32_t taken = std::min(size, static_cast<uint32_t>(count));
@@ -57,7 +56,7 @@ void CompletionQueue::Push(const ibv_wc& completion, QueuePair* qp,
                            uint32_t sent_up_to, bool solicited) {
   bool raise = false;
   {
-    std::lock_guard<SpinLock> lock(queue_lock_);
+    BiasedLock::Guard lock(queue_lock_);
     const uint32_t capacity = static_cast<uint32_t>(ring_.size());
     const uint32_t size = size_.load(std::memory_order_relaxed);
     if (size == capacity || failed()) {

@@ -14,14 +14,13 @@ namespace {
 
 long Membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
 
-// Whether other processes' expedited barriers reach this one. Asked once.
-bool RegisteredForMembarrier() {
+}  // namespace
+
+bool LinkPort::CanBeFenced() {
   static const bool registered =
       Membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
   return registered;
 }
-
-}  // namespace
 
 void LinkPort::Attach(LinkMemory memory, LinkSide side, int socket_fd) {
   CHECK(!attached()) << "a link is attached already";
@@ -33,7 +32,7 @@ void LinkPort::Attach(LinkMemory memory, LinkSide side, int socket_fd) {
   out_ = memory_->ring(side);
   in_ = memory_->ring(OtherSide(side));
   secret_ = memory_->secret();
-  can_be_fenced_ = RegisteredForMembarrier();
+  can_be_fenced_ = CanBeFenced();
   own_->fences.store(can_be_fenced_ ? 1 : 0, std::memory_order_seq_cst);
 }
 
@@ -79,7 +78,7 @@ LinkSleep LinkPort::sleep() const {
 // visible to us afterwards. So the publisher, who is in a hurry, needs none.
 void LinkPort::FenceAfterSleep() {
   FullFence();
-  if (RegisteredForMembarrier()) {
+  if (CanBeFenced()) {
     CHECK_EQ(Membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED), 0);
   }
 }

@@ -81,6 +81,9 @@ class LinkPort {
   void SetSleep(LinkSleep wanted);
   LinkSleep sleep() const;
   static void FenceAfterSleep();
+  // Whether other processes' expedited barriers reach this one. The first call
+  // arranges for it.
+  static bool CanBeFenced();
 
   // Rings the peer's doorbell if it sleeps and something for it was published.
   void RingIfNeeded();
@@ -93,7 +96,7 @@ class LinkPort {
     uint64_t word() const { return uint64_t{executed} << 32 | consumed; }
   };
   static constexpr uint32_t kRingUnits = kLinkRingBytes / 64;
-  static constexpr uint32_t kLinesAhead = 9;  // That are prefetched, plus one.
+  static constexpr uint32_t kLinesAhead = 16;
   static constexpr uint32_t kTellUnits = kRingUnits / 4;
   static_assert((kRingUnits & (kRingUnits - 1)) == 0);
   static_assert(PacketBytes(kSegmentBytes) <= kLinkRingBytes);
@@ -131,7 +134,8 @@ class LinkPort {
   bool can_be_fenced_ = false;  // By the peer; see FenceAfterSleep.
 
   // In units of 64 bytes, modulo 2^32. At most a ring apart.
-  uint32_t produced_ = 0;       // End of the last packet we published.
+  uint32_t produced_ = 0;  // End of the last packet we published.
+  uint32_t fetched_ = 0;
   uint32_t peer_consumed_ = 0;  // Up to where the peer has made room.
   uint64_t progress_seen_ = 0;  // The peer's word, when last read.
 
@@ -166,13 +170,12 @@ inline void LinkPort::Publish(const Packet& packet) {
   produced_ += units;
   told_progress_ = own_progress_;
   published_packet_ = true;
-  // The lines of the next packet, if it is like this one, are in the peer's
-  // cache since the last time round: its stamp would wait for them in the store
-  // buffer. All but the first, which is the one that the peer polls.
-  const std::byte* next =
-      reinterpret_cast<const std::byte*>(&HeaderAt(out_, produced_));
-  for (uint32_t i = 1; i < std::min(units, kLinesAhead); ++i) {
-    PrefetchForWrite(next + size_t{i} * 64);
+  // Lines that are in the peer's cache since the last time round: a store to
+  // them would wait in the store buffer, and every later one with it.
+  if (static_cast<int32_t>(fetched_ - produced_) < 0) fetched_ = produced_;
+  for (; fetched_ - produced_ < kLinesAhead; ++fetched_) {
+    PrefetchForWrite(
+        reinterpret_cast<const std::byte*>(&HeaderAt(out_, fetched_)));
   }
 }
 

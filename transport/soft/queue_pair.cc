@@ -97,7 +97,7 @@ QueuePair::~QueuePair() {
   if (qp_num != 0) device_.RemoveQueuePair(qp_num);
   std::optional<LinkMemory> memory;  // Until no poll can look at it.
   {
-    std::lock_guard<SpinLock> lock(lock_);
+    BiasedLock::Guard lock(lock_);
     receiving_ = false;
     memory = Detach();
   }
@@ -112,14 +112,14 @@ QueuePair::~QueuePair() {
 }
 
 void QueuePair::AttachLink(LinkMemory memory, LinkSide side, int socket_fd) {
-  std::lock_guard<SpinLock> lock(lock_);
+  BiasedLock::Guard lock(lock_);
   port_.Attach(std::move(memory), side, socket_fd);
 }
 
 void QueuePair::DetachLink() {
   std::optional<LinkMemory> memory;
   {
-    std::lock_guard<SpinLock> lock(lock_);
+    BiasedLock::Guard lock(lock_);
     memory = Detach();
   }
   WaitForPolls();
@@ -134,12 +134,12 @@ std::optional<LinkMemory> QueuePair::Detach() {
 // Afterwards no poll looks at the words of a link that was detached before; see
 // settled_.
 void QueuePair::WaitForPolls() {
-  std::lock_guard<SpinLock> polls(recv_cq_.polling_lock());
+  BiasedLock::Guard polls(recv_cq_.polling_lock());
 }
 
 void QueuePair::OnDoorbell() {
-  std::lock_guard<SpinLock> polls(recv_cq_.polling_lock());
-  std::lock_guard<SpinLock> lock(lock_);
+  BiasedLock::Guard polls(recv_cq_.polling_lock());
+  BiasedLock::Guard lock(lock_);
   if (!Connected()) return;
   if (asleep_) Sleep();  // Otherwise somebody polls, and has seen it already.
   if (asleep_ && TransferUnderWay()) {
@@ -151,8 +151,8 @@ void QueuePair::OnDoorbell() {
 }
 
 void QueuePair::OnPeerGone() {
-  std::lock_guard<SpinLock> polls(recv_cq_.polling_lock());
-  std::lock_guard<SpinLock> lock(lock_);
+  BiasedLock::Guard polls(recv_cq_.polling_lock());
+  BiasedLock::Guard lock(lock_);
   if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR) return;
   GiveUp();
   EnterError(-1);
@@ -167,7 +167,7 @@ void QueuePair::GiveUp() {
 }
 
 bool QueuePair::PrepareToSleep() {
-  std::lock_guard<SpinLock> lock(lock_);
+  BiasedLock::Guard lock(lock_);
   if (!Connected()) return false;
   polls_asleep_ = 0;
   if (asleep_ && port_.sleep() >= WantedSleep()) return false;
@@ -178,7 +178,7 @@ bool QueuePair::PrepareToSleep() {
 }
 
 void QueuePair::LookAgain() {
-  std::lock_guard<SpinLock> lock(lock_);
+  BiasedLock::Guard lock(lock_);
   if (Connected()) Drain();
 }
 
@@ -257,18 +257,27 @@ void QueuePair::NotePeerState() {
 }
 
 EngineMember::TimePoint QueuePair::OnTick(TimePoint now) {
-  std::lock_guard<SpinLock> polls(recv_cq_.polling_lock());
-  std::lock_guard<SpinLock> lock(lock_);
+  const uint32_t polls = polls_.load(std::memory_order_relaxed);
+  const bool polled = polls != polls_seen_;
+  polls_seen_ = polls;
+  const uint64_t ended = requests_ended_.load(std::memory_order_relaxed);
+  const bool alive = ended == kNothingUnfinished ||
+                     (ended != kDeadlineSet && ended != requests_ended_seen_);
+  requests_ended_seen_ = ended;
+  // The usual case: somebody polls, and the peer answers or has nothing to.
+  if (polled && alive) return now + kLookInterval;
+  BiasedLock::Guard polling(recv_cq_.polling_lock());
+  BiasedLock::Guard lock(lock_);
+  return LookAfter(now, polled);
+}
+
+EngineMember::TimePoint QueuePair::LookAfter(TimePoint now, bool polled) {
   if (!receiving_) return TimePoint::max();
-  bool moving = false;
-  if (Connected()) {
-    const uint32_t polls_now = polls_.load(std::memory_order_relaxed);
-    if (asleep_ || polls_now == polls_seen_) moving = Serve(now);
-    polls_seen_ = polls_now;
-  }
+  const bool moving = Connected() && (asleep_ || !polled) && Serve(now);
   SettleFailures();
   NotePeerState();
   if (now >= give_up_at_) GiveUp();
+  TellEngine();
   return moving ? now : NextTick(now);
 }
 

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 
+#include "transport/soft/biased_lock.h"
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/engine.h"
 #include "transport/soft/link.h"
@@ -18,7 +19,6 @@
 #include "transport/soft/receive_queue.h"
 #include "transport/soft/requester.h"
 #include "transport/soft/responder.h"
-#include "transport/soft/spin_lock.h"
 
 namespace verbena::soft {
 
@@ -95,8 +95,9 @@ class QueuePair final : public ibv_qp, public EngineMember {
   // their slots of the send queue are free again.
   void OnSendPolled(uint32_t count) { requester_.Free(count); }
 
-  // Waits until a copy that was under way when it was called is finished.
-  void WaitForDataPath() { std::lock_guard<SpinLock> lock(lock_); }
+  // Waits until a copy that was under way at the last
+  // BiasedLock::FenceAllThreads() is finished.
+  void WaitForDataPath() { lock_.WaitForHolder(); }
 
   EventQueue::Source& async_source() { return async_source_; }
 
@@ -124,6 +125,7 @@ class QueuePair final : public ibv_qp, public EngineMember {
   void Transmit();
   int TransmitPass();
   void AskForRoomSlow();
+  void TellEngine();
   void Settle();
   void Unsettle() { settled_.store(false, std::memory_order_relaxed); }
   void SettleFailures();
@@ -135,6 +137,7 @@ class QueuePair final : public ibv_qp, public EngineMember {
   LinkSleep WantedSleep() const;
   bool TransferUnderWay() const;
   bool Serve(TimePoint now);
+  TimePoint LookAfter(TimePoint now, bool polled);
   void Sleep();
   // Takes packets: with the polling lock held, as Progress() and GiveUp().
   void Drain();
@@ -167,7 +170,17 @@ class QueuePair final : public ibv_qp, public EngineMember {
   std::atomic<uint64_t> stamp_awaited_{0};
   std::atomic<uint64_t> progress_seen_{0};
 
-  SpinLock lock_;
+  // What the engine has to know of the requests, so that it need not take the
+  // locks of a queue pair that is being polled.
+  static constexpr uint64_t kNothingUnfinished = ~uint64_t{0};
+  static constexpr uint64_t kDeadlineSet = kNothingUnfinished - 1;
+  // One of these, or how many requests have ended. Written under lock_.
+  std::atomic<uint64_t> requests_ended_{kNothingUnfinished};
+  // Of the engine's thread only: what it saw at its last tick.
+  uint32_t polls_seen_ = 0;
+  uint64_t requests_ended_seen_ = kNothingUnfinished;
+
+  BiasedLock lock_;
   // State below is protected by lock_.
   ibv_qp_attr attributes_ = {};
   ibv_qp_state state_ = IBV_QPS_RESET;
@@ -178,7 +191,6 @@ class QueuePair final : public ibv_qp, public EngineMember {
   Responder responder_;
   bool asleep_ = false;        // The peer has been asked to ring.
   uint32_t polls_asleep_ = 0;  // Since then, with no queue armed.
-  uint32_t polls_seen_ = 0;    // By the engine's last tick.
   bool kick_wanted_ = false;   // The engine is to look at our deadlines.
   // When to give up on a peer that is not open; max() while it is.
   TimePoint give_up_at_ = TimePoint::max();

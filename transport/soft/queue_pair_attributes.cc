@@ -54,7 +54,7 @@ int QueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   ibv_qp_state from;
   bool attached;
   {
-    std::lock_guard<SpinLock> lock(lock_);
+    BiasedLock::Guard lock(lock_);
     from = state_;
     attached = port_.attached();
   }
@@ -78,7 +78,7 @@ int QueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   }
   std::optional<LinkMemory> memory;  // Of a link that is no more.
   {
-    std::lock_guard<SpinLock> lock(lock_);
+    BiasedLock::Guard lock(lock_);
     // It may have failed meanwhile; then only ERR and RESET are left.
     if (state_ != from && !IsLegalTransition(state_, to, mask)) return EINVAL;
     ApplyAttributes(attributes, mask);
@@ -148,7 +148,7 @@ void QueuePair::ApplyAttributes(const ibv_qp_attr& from, int mask) {
 
 void QueuePair::Query(ibv_qp_attr& attributes,
                       ibv_qp_init_attr& init_attributes) {
-  std::lock_guard<SpinLock> lock(lock_);
+  BiasedLock::Guard lock(lock_);
   attributes = attributes_;
   attributes.qp_state = attributes.cur_qp_state = state_;
   attributes.path_mig_state = IBV_MIG_MIGRATED;

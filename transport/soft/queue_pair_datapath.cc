@@ -1,5 +1,4 @@
 #include <cerrno>
-#include <mutex>
 
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/soft_device.h"
@@ -19,7 +18,7 @@ constexpr uint32_t kPollsToWakeUp = 64;
 }  // namespace
 
 int QueuePair::PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
-  std::lock_guard<SpinLock> lock(lock_);
+  BiasedLock::Guard lock(lock_);
   if (state_ != IBV_QPS_RTS && state_ != IBV_QPS_ERR) {
     *bad_wr = wr;
     return EINVAL;
@@ -37,11 +36,12 @@ int QueuePair::PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   SettleFailures();
   if (requester_.has_unsent()) Unsettle();
   if (!Connected() || port_.peer_state() != kLinkOpen) PostWithoutPeer();
+  TellEngine();
   return error;
 }
 
 int QueuePair::PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-  std::lock_guard<SpinLock> lock(lock_);
+  BiasedLock::Guard lock(lock_);
   if (state_ == IBV_QPS_RESET || srq != nullptr) {
     *bad_wr = wr;
     return EINVAL;
@@ -73,7 +73,19 @@ void QueuePair::Poll() {
   } else {
     Settle();
   }
+  TellEngine();
   lock_.unlock();
+}
+
+void QueuePair::TellEngine() {
+  uint64_t ended = requester_.ended();
+  if (give_up_at_ != TimePoint::max() ||
+      requester_.resume_at() != TimePoint::max()) {
+    ended = kDeadlineSet;
+  } else if (!requester_.has_unfinished()) {
+    ended = kNothingUnfinished;
+  }
+  requests_ended_.store(ended, std::memory_order_relaxed);
 }
 
 // Lets polls return without taking the lock until the peer has something new,

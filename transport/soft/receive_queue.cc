@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <mutex>
 
 namespace verbena::soft {
 
@@ -36,13 +35,13 @@ int SharedReceiveQueue::Modify(const ibv_srq_attr& attributes, int mask) {
   if ((mask & IBV_SRQ_MAX_WR) != 0) return EOPNOTSUPP;
   if ((mask & IBV_SRQ_LIMIT) == 0) return 0;
   if (attributes.srq_limit > requests_max_) return EINVAL;
-  std::lock_guard<SpinLock> lock(lock_);
+  BiasedLock::Guard lock(lock_);
   limit_ = attributes.srq_limit;
   return 0;
 }
 
 void SharedReceiveQueue::Query(ibv_srq_attr& attributes) {
-  std::lock_guard<SpinLock> lock(lock_);
+  BiasedLock::Guard lock(lock_);
   attributes.max_wr = requests_max_;
   attributes.max_sge = entries_max_;
   attributes.srq_limit = limit_;

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "transport/soft/biased_lock.h"
 #include "transport/soft/context.h"
 #include "transport/soft/limits.h"
-#include "transport/soft/spin_lock.h"
 
 namespace verbena::soft {
 
@@ -88,7 +88,7 @@ class SharedReceiveQueue final : public ibv_srq {
   std::atomic<int> children_{0};
 
   // Taken after any queue pair's lock.
-  SpinLock lock_;
+  BiasedLock lock_;
   // State below is protected by lock_.
   ReceiveQueue queue_;
   uint32_t limit_ = 0;  // 0: no event wanted.

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
 
 #include "transport/soft/receive_queue.h"
 
@@ -35,14 +34,14 @@ bool ReceiveQueue::Take(ReceiveRequest& request) {
 }
 
 int SharedReceiveQueue::Post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-  std::lock_guard<SpinLock> lock(lock_);
+  BiasedLock::Guard lock(lock_);
   return queue_.Post(wr, bad_wr);
 }
 
 bool SharedReceiveQueue::Take(ReceiveRequest& request) {
   bool limit_reached = false;
   {
-    std::lock_guard<SpinLock> lock(lock_);
+    BiasedLock::Guard lock(lock_);
     if (!queue_.Take(request)) return false;
     limit_reached = limit_ != 0 && queue_.size() < limit_;
     if (limit_reached) limit_ = 0;

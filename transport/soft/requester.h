@@ -74,6 +74,7 @@ class Requester {
 
   // A request has ended with an error: the queue pair must enter ERR.
   bool failed() const { return failed_; }
+  uint32_t ended() const { return completed_; }
   bool has_unfinished() const { return completed_ != posted_; }
   bool reads_under_way() const { return reads_under_way_ != 0; }
   bool has_unsent() const { return sending_ != posted_; }

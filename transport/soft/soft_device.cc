@@ -4,8 +4,10 @@
 #include <random>
 #include <vector>
 
+#include "transport/soft/biased_lock.h"
 #include "transport/soft/context.h"
 #include "transport/soft/limits.h"
+#include "transport/soft/link_port.h"
 #include "transport/soft/loopback_link.h"
 #include "transport/soft/queue_pair.h"
 
@@ -17,6 +19,10 @@ SoftDevice& SoftDevice::Get() {
 }
 
 SoftDevice::SoftDevice() {
+  // Now, because it takes long once the process has several threads, and they
+  // would otherwise wait for it with locks held.
+  BiasedLock::CanBeOwned();
+  LinkPort::CanBeFenced();
   device_.node_type = IBV_NODE_CA;
   device_.transport_type = IBV_TRANSPORT_IB;
   std::strcpy(device_.name, "soft");
@@ -79,6 +85,7 @@ std::unique_ptr<LoopbackLink> SoftDevice::Connect(QueuePair& qp,
 
 void SoftDevice::WaitForDataPath() {
   std::lock_guard<std::mutex> lock(mutex_);
+  BiasedLock::FenceAllThreads();
   for (const auto& [number, qp] : queue_pairs_) qp->WaitForDataPath();
 }
 
