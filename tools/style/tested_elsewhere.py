@@ -46,6 +46,10 @@ TESTED_ELSEWHERE = {
     "transport/connection/client_connection.cc": _TRANSPORT_SHUTDOWN,
     "transport/connection/cm_watcher.cc": _TRANSPORT_SHUTDOWN,
     "transport/connection/listener.cc": _TRANSPORT_SHUTDOWN,
+    # The inside of the pool.
+    "transport/memory/pool_core.cc": "transport/memory/buffer_pool_test.cc",
+    "transport/memory/pool_core_datapath.cc":
+        "transport/memory/buffer_pool_test.cc",
     # A software queue pair is tested as one device, through its verbs.
     "transport/soft/context.cc": _SOFT_TRANSFER,
     "transport/soft/loopback_link.cc": _SOFT_TRANSFER,

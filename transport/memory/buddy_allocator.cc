@@ -20,7 +20,7 @@ uint8_t OrderOf(uint64_t block_bytes) {
 uint64_t BuddyAllocator::BlockBytes(uint64_t bytes) {
   CHECK_GT(bytes, 0u);
   CHECK_LE(bytes, kMaxCapacity);
-  return std::max(kMinBlockBytes, std::bit_ceil(bytes));
+  return SizeClassFor(bytes).block_bytes;
 }
 
 BuddyAllocator::BuddyAllocator(uint64_t capacity) : capacity_(capacity) {
@@ -39,7 +39,9 @@ BuddyAllocator::BuddyAllocator(uint64_t capacity) : capacity_(capacity) {
 std::optional<uint64_t> BuddyAllocator::Allocate(uint64_t bytes) {
   CHECK_GT(bytes, 0u);
   if (bytes > capacity_) return std::nullopt;
-  const uint8_t wanted = OrderOf(BlockBytes(bytes)) + 1;
+  const uint64_t block_bytes = BlockBytes(bytes);
+  const uint64_t range_bytes = std::bit_ceil(block_bytes);
+  const uint8_t wanted = OrderOf(range_bytes) + 1;
   if (largest_[1] < wanted) return std::nullopt;
 
   uint64_t node = 1;
@@ -51,40 +53,68 @@ std::optional<uint64_t> BuddyAllocator::Allocate(uint64_t bytes) {
   }
   // On the level of the wanted size a node is free as a whole or too small.
   CHECK_EQ(largest_[node], wanted);
-  largest_[node] = 0;
+  Take(node, OrderOf(range_bytes), block_bytes);
 
-  const uint64_t block_bytes = kMinBlockBytes << (wanted - 1);
   const uint64_t index = node - std::bit_floor(node);  // On its level.
-  while (node > 1) {
+  for (uint8_t order = wanted; node > 1; ++order) {
     node /= 2;
-    largest_[node] = std::max(largest_[2 * node], largest_[2 * node + 1]);
+    Update(node, order);
   }
-  return index * block_bytes;
+  return index * range_bytes;
 }
 
 void BuddyAllocator::Free(uint64_t offset, uint64_t bytes) {
   const uint64_t block_bytes = BlockBytes(bytes);
+  const uint64_t range_bytes = std::bit_ceil(block_bytes);
   CHECK_LT(offset, capacity_);
-  CHECK_LE(block_bytes, capacity_ - offset);
-  CHECK(offset % block_bytes == 0) << offset << " is not a block of " << bytes;
+  CHECK_LE(range_bytes, capacity_ - offset);
+  CHECK(offset % range_bytes == 0) << offset << " is not a block of " << bytes;
 
-  uint8_t order = OrderOf(block_bytes);
-  uint64_t node = (capacity_ + offset) / block_bytes;
-  CHECK(largest_[node] == 0 &&
-        (order == 0 ||
-         (largest_[2 * node] == order && largest_[2 * node + 1] == order)))
-      << "offset " << offset << ", " << bytes
-      << " bytes: freed twice, or never allocated so";
-  largest_[node] = order + 1;
-
+  uint8_t order = OrderOf(range_bytes);
+  uint64_t node = (capacity_ + offset) / range_bytes;
+  Give(node, order, block_bytes);
   while (node > 1) {
     node /= 2;
-    ++order;
-    const uint8_t left = largest_[2 * node];
-    const uint8_t right = largest_[2 * node + 1];
-    const bool whole = left == order && right == order;
-    largest_[node] = whole ? order + 1 : std::max(left, right);
+    Update(node, ++order);
   }
+}
+
+void BuddyAllocator::Take(uint64_t node, uint8_t order, uint64_t bytes) {
+  const uint64_t half = (kMinBlockBytes << order) / 2;
+  if (bytes == 2 * half) {
+    largest_[node] = 0;
+    return;
+  }
+  if (bytes > half) {
+    largest_[2 * node] = 0;
+    Take(2 * node + 1, order - 1, bytes - half);
+  } else {
+    Take(2 * node, order - 1, bytes);
+  }
+  largest_[node] = std::max(largest_[2 * node], largest_[2 * node + 1]);
+}
+
+void BuddyAllocator::Give(uint64_t node, uint8_t order, uint64_t bytes) {
+  const uint64_t half = (kMinBlockBytes << order) / 2;
+  if (bytes == 2 * half) {
+    CHECK(largest_[node] == 0 &&
+          (order == 0 ||
+           (largest_[2 * node] == order && largest_[2 * node + 1] == order)))
+        << "block of order " << int{order} << " at node " << node
+        << ": freed twice, or never allocated so";
+    largest_[node] = order + 1;
+    return;
+  }
+  Give(2 * node, order - 1, std::min(bytes, half));
+  if (bytes > half) Give(2 * node + 1, order - 1, bytes - half);
+  Update(node, order);
+}
+
+void BuddyAllocator::Update(uint64_t node, uint8_t order) {
+  const uint8_t left = largest_[2 * node];
+  const uint8_t right = largest_[2 * node + 1];
+  const bool whole = left == order && right == order;
+  largest_[node] = whole ? order + 1 : std::max(left, right);
 }
 
 uint64_t BuddyAllocator::largest_free_block() const {

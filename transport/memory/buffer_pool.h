@@ -6,84 +6,57 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <vector>
+#include <utility>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
-#include "transport/memory/buddy_allocator.h"
-#include "transport/memory/registered_memory.h"
+#include "transport/base/buffer.h"
+#include "transport/memory/pool_core.h"
 #include "transport/verbs/protection_domain.h"
 
 namespace verbena::transport {
 
-class BufferPool;
-
-// A move-only lease of registered memory from a BufferPool, which must outlive
-// it. Given back when destroyed. The bytes are not cleared. Aligned to 4096
-// bytes.
-//
-// Not thread-safe, but may be destroyed on any thread.
-class Buffer {
+// Allocates from a pool for as long as there is one. A value: copies allocate
+// from the same pool. Confined to one thread at a time; copies are not.
+class BufferSource {
  public:
-  Buffer() = default;
-  Buffer(Buffer&& other) noexcept;
-  Buffer& operator=(Buffer&& other) noexcept;
-  ~Buffer() { Reset(); }
+  // Of plain memory.
+  BufferSource() = default;
+  BufferSource(const BufferSource& other) : core_(other.core_) {
+    if (core_ != nullptr) core_->AddUser();
+  }
+  BufferSource(BufferSource&& other) noexcept
+      : core_(std::exchange(other.core_, nullptr)) {}
+  BufferSource& operator=(BufferSource other) noexcept {
+    std::swap(core_, other.core_);
+    return *this;
+  }
+  ~BufferSource() {
+    if (core_ != nullptr) core_->RemoveUser();
+  }
 
-  bool empty() const { return pool_ == nullptr; }
-  uint8_t* data() const { return data_; }
-  // The bytes that were asked for.
-  size_t size() const { return size_; }
-  absl::Span<uint8_t> span() const { return {data_, size_}; }
-
-  uint32_t lkey() const { return lkey_; }
-  uint32_t rkey() const { return rkey_; }
-  // Which region of the pool it is in, and where: how a peer that was told of
-  // the region names these bytes.
-  uint16_t region() const { return region_; }
-  uint32_t offset() const { return offset_; }
-
-  // Gives the memory back now.
-  void Reset();
+  // Registered memory if there is some now, else plain memory. Empty for zero
+  // bytes.
+  Buffer Allocate(size_t bytes) const;
 
  private:
   friend class BufferPool;
+  explicit BufferSource(PoolCore* core) : core_(core) { core_->AddUser(); }
 
-  BufferPool* pool_ = nullptr;  // Null when empty.
-  uint8_t* data_ = nullptr;
-  size_t size_ = 0;
-  uint32_t lkey_ = 0;
-  uint32_t rkey_ = 0;
-  uint32_t offset_ = 0;
-  uint16_t region_ = 0;
+  PoolCore* core_ = nullptr;
 };
 
 // Hands out Buffers from a few large registered regions. It begins with one
 // region and registers further ones as they are needed, up to a bound; regions
 // stay until the pool is destroyed, because a peer may know of them.
 //
-// Thread-safe. The protection domain must outlive it; all Buffers must be gone
-// before it (CHECK).
+// Thread-safe, and without a lock or a system call for sizes that came back
+// before. The protection domain must outlive the pool. Buffers need not be gone
+// before it: their memory is deregistered, and stays until they are.
 class BufferPool {
  public:
-  struct Options {
-    int access = 0;                   // IBV_ACCESS_ flags of the regions.
-    uint64_t first_region_bytes = 0;  // A power of two of at least 4096.
-    uint64_t max_bytes = 0;           // Of all regions together.
-    uint32_t max_regions = 0;
-    // A buffer of so many bytes is never refused for good: whatever else was
-    // allocated, there is, or can be, a region that holds it. Rounded up to a
-    // power of two it is at most max_bytes.
-    uint64_t largest_bytes = 0;
-  };
-
-  // Further regions are as large as what is asked for (rounded up to a power of
-  // two), and at least twice the largest one before. This is the most that they
-  // grow ahead of what is asked for, as long as the regions that are left then
-  // suffice to reach max_bytes.
-  static constexpr uint64_t kGrowthBytesMax = uint64_t{16} << 20;
+  using Options = PoolCore::Options;
+  using Region = PoolCore::Region;
+  static constexpr uint64_t kGrowthBytesMax = PoolCore::kGrowthBytesMax;
 
   static absl::StatusOr<std::unique_ptr<BufferPool>> Create(
       const ProtectionDomain& pd, const Options& options);
@@ -91,50 +64,28 @@ class BufferPool {
   BufferPool& operator=(const BufferPool&) = delete;
   ~BufferPool();
 
-  // REQUIRES: bytes > 0. UNAVAILABLE when there is no room now, but will be
-  // when Buffers come back; RESOURCE_EXHAUSTED when there will never be; the
-  // error of the registration when that failed.
-  absl::StatusOr<Buffer> Allocate(size_t bytes);
+  // Buffers begin on a page. REQUIRES: bytes > 0. UNAVAILABLE when there is no
+  // room now, but will be when Buffers come back; RESOURCE_EXHAUSTED when there
+  // will never be; the error of the registration when that failed.
+  absl::StatusOr<Buffer> Allocate(size_t bytes) {
+    return core_->Allocate(bytes);
+  }
+  // Where other objects may allocate from, also after the pool.
+  BufferSource source() const { return BufferSource(core_); }
 
-  struct Region {
-    uint64_t address;
-    uint64_t bytes;
-    uint32_t rkey;
-  };
-  uint32_t region_count() const;
-  Region region(uint32_t index) const;
+  // Whether the device may use the Buffer as it is.
+  bool Owns(const Buffer& buffer) const { return buffer.owner() == core_; }
 
-  uint64_t registered_bytes() const;
-  uint64_t allocated_bytes() const;  // What the Buffers out there occupy.
+  uint32_t region_count() const { return core_->region_count(); }
+  Region region(uint32_t index) const { return core_->region(index); }
+  uint64_t registered_bytes() const { return core_->registered_bytes(); }
+  // What the Buffers out there occupy.
+  uint64_t allocated_bytes() const { return core_->allocated_bytes(); }
 
  private:
-  friend class Buffer;
+  explicit BufferPool(PoolCore* core) : core_(core) {}
 
-  struct RegionState {
-    RegisteredMemory memory;
-    BuddyAllocator allocator;
-  };
-
-  BufferPool(const ProtectionDomain& pd, const Options& options);
-  void Free(const Buffer& buffer);
-
-  // REQUIRES of these three: mutex_ held.
-  // Empty if the region has no room.
-  Buffer TakeFrom(size_t index, size_t bytes);
-  // Adds a region that has room for `bytes`.
-  absl::Status Grow(uint64_t bytes);
-  // How large a region to add for a block of `needed` bytes.
-  uint64_t GrowthFor(uint64_t needed, uint64_t largest) const;
-  absl::Status AddRegion(uint64_t bytes);
-
-  const ProtectionDomain& pd_;
-  const Options options_;
-
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  std::vector<std::unique_ptr<RegionState>> regions_;
-  uint64_t registered_bytes_ = 0;
-  uint64_t allocated_bytes_ = 0;
+  PoolCore* const core_;  // Never null; this is one of its users.
 };
 
 }  // namespace verbena::transport

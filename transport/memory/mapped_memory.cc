@@ -1,5 +1,6 @@
 #include "transport/memory/mapped_memory.h"
 
+#include <linux/mman.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -34,6 +35,15 @@ uint8_t* TrimToHugePage(uint8_t* data, size_t bytes) {
   return data + before;
 }
 
+// Pages of 2 MiB that the machine has set aside; null if it has too few. They
+// are reserved now and zeroed when they are touched.
+uint8_t* MapReservedHugePages(size_t bytes) {
+  void* const data =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
+  return data == MAP_FAILED ? nullptr : static_cast<uint8_t*>(data);
+}
+
 }  // namespace
 
 absl::StatusOr<MappedMemory> MappedMemory::Create(size_t bytes) {
@@ -45,6 +55,10 @@ absl::StatusOr<MappedMemory> MappedMemory::Create(size_t bytes) {
   const size_t mapped_bytes =
       (bytes + page_bytes - 1) / page_bytes * page_bytes;
   const bool huge = mapped_bytes >= kHugePageBytes;
+  if (bytes % kHugePageBytes == 0) {
+    uint8_t* const data = MapReservedHugePages(bytes);
+    if (data != nullptr) return MappedMemory(data, bytes);
+  }
   // Without MAP_NORESERVE: nearly all of this memory is pinned at once, so it
   // is better to learn here that there is none than to be killed for it later.
   void* const data =

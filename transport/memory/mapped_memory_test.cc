@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -46,6 +47,19 @@ TEST(MappedMemoryTest, AlignsLargeMemoryToHugePages) {
     memory->data()[0] = 1;
     memory->data()[bytes - 1] = 1;
   }
+}
+
+TEST(MappedMemoryTest, IsNotThereBeforeItIsTouched) {
+  const absl::StatusOr<MappedMemory> memory =
+      MappedMemory::Create(16 * kHugePage);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  std::vector<unsigned char> resident(16 * kHugePage / kPage);
+  memory->data()[0] = 1;
+  ASSERT_EQ(mincore(memory->data(), memory->size(), resident.data()), 0);
+  // At most the huge page that was touched.
+  EXPECT_EQ(std::count_if(resident.begin() + kHugePage / kPage, resident.end(),
+                          [](unsigned char page) { return (page & 1) != 0; }),
+            0);
 }
 
 TEST(MappedMemoryTest, IsUnmappedWhenDestroyed) {

@@ -35,7 +35,10 @@ class RegisteredMemory {
   size_t size() const { return memory_.size(); }
   absl::Span<uint8_t> span() const { return memory_.span(); }
 
-  // REQUIRES: neither default-constructed nor moved from.
+  // Takes the memory from the device and keeps it.
+  void Deregister() { region_ = MemoryRegion(); }
+
+  // REQUIRES: neither default-constructed, moved from nor deregistered.
   uint32_t lkey() const { return region_.lkey(); }
   uint32_t rkey() const { return region_.rkey(); }
 

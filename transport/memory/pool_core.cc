@@ -1,0 +1,180 @@
+#include "transport/memory/pool_core.h"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
+#include "transport/base/status_macros.h"
+
+namespace verbena::transport {
+
+PoolCore::PoolCore(const ProtectionDomain& pd, const Options& options)
+    : pd_(pd), options_(options) {}
+
+absl::Status PoolCore::AddFirstRegion() {
+  const std::lock_guard lock(mutex_);
+  // Where there is no room for another region of that size, the first one has
+  // it.
+  const uint64_t promised = std::bit_ceil(options_.largest_bytes);
+  const bool later =
+      options_.max_regions > 1 &&
+      options_.max_bytes - options_.first_region_bytes >= promised;
+  return AddRegion(later ? options_.first_region_bytes
+                         : std::max(options_.first_region_bytes, promised));
+}
+
+void PoolCore::Close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  DrainLists();
+  for (const std::unique_ptr<RegionState>& region : regions_) {
+    region->memory.Deregister();
+    // Nobody has a Buffer in it, and nobody gets one any more.
+    const bool unused =
+        region->allocator.largest_free_block() == region->allocator.capacity();
+    if (unused) region->memory = RegisteredMemory();
+  }
+}
+
+absl::StatusOr<Buffer> PoolCore::AllocateSlow(size_t bytes) {
+  if (bytes > kRegionBytesMax) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(bytes, " bytes of registered memory at once: at most ",
+                     kRegionBytesMax));
+  }
+  const SizeClass size = SizeClassFor(bytes);
+  const std::lock_guard lock(mutex_);
+  if (closed_) return absl::UnavailableError("the pool is closed");
+  PoolBlock* block = TakeFromRegions(size);
+  if (block == nullptr && DrainLists()) block = TakeFromRegions(size);
+  if (block == nullptr) {
+    RETURN_IF_ERROR(Grow(bytes));
+    block = TakeFromRegion(regions_.size() - 1, size);
+    CHECK(block != nullptr) << "no room in a new region for " << bytes;
+  }
+  return Lease(block, bytes);
+}
+
+PoolBlock* PoolCore::TakeFromRegions(SizeClass size) {
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    PoolBlock* const block = TakeFromRegion(i, size);
+    if (block != nullptr) return block;
+  }
+  return nullptr;
+}
+
+PoolBlock* PoolCore::TakeFromRegion(size_t index, SizeClass size) {
+  RegionState& region = *regions_[index];
+  const std::optional<uint64_t> offset =
+      region.allocator.Allocate(size.block_bytes);
+  if (!offset.has_value()) return nullptr;
+  PoolBlock* block = nullptr;
+  if (unused_.empty()) {
+    block = blocks_.Add();
+  } else {
+    block = unused_.back();
+    unused_.pop_back();
+  }
+  block->owner = this;
+  block->data = region.memory.data() + *offset;
+  block->bytes = size.block_bytes;
+  block->lkey = region.memory.lkey();
+  block->rkey = region.memory.rkey();
+  block->offset = static_cast<uint32_t>(*offset);
+  block->region = static_cast<uint16_t>(index);
+  block->size_class = static_cast<uint8_t>(size.index);
+  return block;
+}
+
+bool PoolCore::DrainLists() {
+  bool any = false;
+  for (BlockStack& list : free_) {
+    while (PoolBlock* const block = list.Pop(blocks_)) {
+      regions_[block->region]->allocator.Free(block->offset, block->bytes);
+      block->bytes = 0;
+      unused_.push_back(block);
+      any = true;
+    }
+  }
+  return any;
+}
+
+absl::Status PoolCore::Grow(uint64_t bytes) {
+  const uint64_t needed = std::bit_ceil(BuddyAllocator::BlockBytes(bytes));
+  uint64_t largest = 0;
+  for (const auto& region : regions_) {
+    largest = std::max(largest, region->allocator.capacity());
+  }
+  const uint64_t room = options_.max_bytes - registered_bytes_;
+  if (regions_.size() == options_.max_regions || room < needed) {
+    const std::string message = absl::StrCat(
+        bytes, " bytes of registered memory: ", AllocatedBytes(), " of ",
+        registered_bytes_, " are in use, in ", regions_.size(),
+        " regions; at most ", options_.max_bytes, " in ", options_.max_regions);
+    return largest >= needed ? absl::UnavailableError(message)
+                             : absl::ResourceExhaustedError(message);
+  }
+  return AddRegion(GrowthFor(needed, largest));
+}
+
+uint64_t PoolCore::GrowthFor(uint64_t needed, uint64_t largest) const {
+  const uint64_t room = options_.max_bytes - registered_bytes_;
+  const uint64_t regions_left = options_.max_regions - regions_.size();
+  uint64_t ahead = std::min(2 * largest, kRegionBytesMax);
+  if (regions_left * kGrowthBytesMax >= room) {
+    ahead = std::min(ahead, kGrowthBytesMax);
+  }
+  const uint64_t wanted =
+      std::min(std::max(needed, ahead), std::bit_floor(room));
+  const uint64_t promised = std::bit_ceil(options_.largest_bytes);
+  if (largest >= promised || wanted >= promised) return wanted;
+  // What is left afterwards must have room for that one.
+  const bool possible = regions_left > 1 && room - wanted >= promised;
+  return possible ? wanted : promised;
+}
+
+absl::Status PoolCore::AddRegion(uint64_t bytes) {
+  ASSIGN_OR_RETURN(RegisteredMemory memory,
+                   RegisteredMemory::Create(pd_, bytes, options_.access));
+  regions_.push_back(std::unique_ptr<RegionState>(
+      new RegionState{std::move(memory), BuddyAllocator(bytes)}));
+  registered_bytes_ += bytes;
+  region_count_.store(static_cast<uint32_t>(regions_.size()),
+                      std::memory_order_release);
+  return absl::OkStatus();
+}
+
+PoolCore::Region PoolCore::region(uint32_t index) const {
+  const std::lock_guard lock(mutex_);
+  CHECK_LT(index, regions_.size());
+  const RegisteredMemory& memory = regions_[index]->memory;
+  return {.address = reinterpret_cast<uint64_t>(memory.data()),
+          .bytes = memory.size(),
+          .rkey = memory.rkey()};
+}
+
+uint64_t PoolCore::registered_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return registered_bytes_;
+}
+
+uint64_t PoolCore::allocated_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return AllocatedBytes();
+}
+
+uint64_t PoolCore::AllocatedBytes() const {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < blocks_.size(); ++i) {
+    const PoolBlock* const block = blocks_.At(i);
+    if (block->references.load(std::memory_order_relaxed) > 0) {
+      bytes += block->bytes;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace verbena::transport

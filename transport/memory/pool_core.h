@@ -1,0 +1,131 @@
+// The inside of a BufferPool, which lives as long as any of its Buffers.
+
+#ifndef VERBENA_TRANSPORT_MEMORY_POOL_CORE_H_
+#define VERBENA_TRANSPORT_MEMORY_POOL_CORE_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "transport/base/buffer.h"
+#include "transport/memory/block_table.h"
+#include "transport/memory/buddy_allocator.h"
+#include "transport/memory/registered_memory.h"
+#include "transport/memory/size_classes.h"
+#include "transport/verbs/protection_domain.h"
+
+namespace verbena::transport {
+
+// See BufferPool for the contract. Two levels: blocks that came back wait in
+// lists by size class, from which any thread takes them without a lock; behind
+// them the buddy allocators of the regions, under a mutex. When those have no
+// room the lists are emptied into them, before the pool grows or gives up. So
+// the lists hold nothing back.
+//
+// Counts its users (the owner, those who may allocate, Buffers) and deletes
+// itself when there is none.
+class PoolCore final : public BufferOwner {
+ public:
+  struct Options {
+    int access = 0;                   // IBV_ACCESS_ flags of the regions.
+    uint64_t first_region_bytes = 0;  // A power of two of at least 4096.
+    uint64_t max_bytes = 0;           // Of all regions together.
+    uint32_t max_regions = 0;
+    // A buffer of so many bytes is never refused for good: whatever else was
+    // allocated, there is, or can be, a region that holds it. Rounded up to a
+    // power of two it is at most max_bytes.
+    uint64_t largest_bytes = 0;
+  };
+  // How a peer that was told of a region sees it.
+  struct Region {
+    uint64_t address;
+    uint64_t bytes;
+    uint32_t rkey;
+  };
+
+  // Offsets in a region have 32 bits.
+  static constexpr uint64_t kRegionBytesMax = uint64_t{1} << 32;
+
+  // Further regions are as large as what is asked for (rounded up to a power of
+  // two), and at least twice the largest one before. This is the most that they
+  // grow ahead of what is asked for, as long as the regions that are left then
+  // suffice to reach max_bytes.
+  static constexpr uint64_t kGrowthBytesMax = uint64_t{16} << 20;
+
+  // With one user.
+  PoolCore(const ProtectionDomain& pd, const Options& options);
+  // REQUIRES: nobody else knows of it yet.
+  absl::Status AddFirstRegion();
+
+  void AddUser() { users_.fetch_add(1, std::memory_order_relaxed); }
+  void RemoveUser() {
+    if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+  // Deregisters everything: the protection domain may go. Buffers that are out
+  // keep their memory. Once.
+  void Close();
+
+  // As BufferPool's. UNAVAILABLE once it is closed, but for blocks that come
+  // back, which are then plain memory.
+  absl::StatusOr<Buffer> Allocate(size_t bytes);
+
+  // As BufferOwner.
+  void Recycle(BufferBlock* block) override;
+
+  uint32_t region_count() const {
+    return region_count_.load(std::memory_order_acquire);
+  }
+  Region region(uint32_t index) const;
+  uint64_t registered_bytes() const;
+  uint64_t allocated_bytes() const;
+
+ private:
+  struct RegionState {
+    RegisteredMemory memory;
+    BuddyAllocator allocator;
+  };
+
+  ~PoolCore() = default;
+  absl::StatusOr<Buffer> AllocateSlow(size_t bytes);
+  Buffer Lease(PoolBlock* block, size_t bytes);
+
+  // REQUIRES of what follows: mutex_ held.
+  // Null if no region has room.
+  PoolBlock* TakeFromRegions(SizeClass size);
+  PoolBlock* TakeFromRegion(size_t index, SizeClass size);
+  // Gives every block that nobody uses back to its region; whether there was
+  // any.
+  bool DrainLists();
+  uint64_t AllocatedBytes() const;
+  // Adds a region that has room for `bytes`.
+  absl::Status Grow(uint64_t bytes);
+  // How large a region to add for a range of `needed` bytes.
+  uint64_t GrowthFor(uint64_t needed, uint64_t largest) const;
+  absl::Status AddRegion(uint64_t bytes);
+
+  const ProtectionDomain& pd_;  // Only until Close().
+  const Options options_;
+
+  std::atomic<uint64_t> users_{1};
+  std::array<BlockStack, kSizeClasses> free_;  // By size class.
+  BlockTable blocks_;                          // Add() with mutex_ held.
+  std::atomic<uint32_t> region_count_{0};      // Of regions_.
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_.
+  bool closed_ = false;
+  std::vector<PoolBlock*> unused_;  // Descriptors of no block.
+  std::vector<std::unique_ptr<RegionState>> regions_;
+  uint64_t registered_bytes_ = 0;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_MEMORY_POOL_CORE_H_
