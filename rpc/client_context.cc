@@ -16,8 +16,13 @@ bool ClientContext::Reserve() {
     return false;
   }
   if (!trailing_metadata_.empty()) trailing_metadata_.clear();
-  peer_.clear();
+  has_peer_ = false;
   return true;
+}
+
+const std::string& ClientContext::peer() const {
+  static const std::string* const none = new std::string;
+  return has_peer_ ? peer_ : *none;
 }
 
 void ClientContext::Close() {

@@ -84,7 +84,7 @@ class ClientContext {
   }
 
   // The server's address, "10.0.0.7:50051"; empty if the call reached none.
-  const std::string& peer() const { return peer_; }
+  const std::string& peer() const;
 
   // --- For the library ---
   //
@@ -114,7 +114,11 @@ class ClientContext {
 
   bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }
   Metadata* mutable_trailing_metadata() { return &trailing_metadata_; }
-  std::string* mutable_peer() { return &peer_; }
+  void set_peer(const std::string& peer) {
+    // Most often it is the same as that of the call before.
+    if (peer_ != peer) peer_ = peer;
+    has_peer_ = true;
+  }
 
  private:
   enum class State : uint8_t {
@@ -135,7 +139,8 @@ class ClientContext {
 
   Metadata metadata_;
   Metadata trailing_metadata_;
-  std::string peer_;
+  std::string peer_;  // Of this call or, unless has_peer_, an earlier one.
+  bool has_peer_ = false;
 
   alignas(std::max_align_t) std::byte call_storage_[kCallStorageBytes];
 };

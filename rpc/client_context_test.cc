@@ -65,7 +65,7 @@ TEST(ClientContextTest, ALaterCallForgetsWhatTheEarlierOneLearned) {
   CountingCall call;
   ASSERT_TRUE(Begin(context, &call));
   context.mutable_trailing_metadata()->emplace("a", "b");
-  *context.mutable_peer() = "10.0.0.7:1";
+  context.set_peer("10.0.0.7:1");
   End(context);
   ASSERT_TRUE(Begin(context, &call));
   EXPECT_TRUE(context.GetServerTrailingMetadata().empty());

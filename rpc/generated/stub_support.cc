@@ -35,7 +35,7 @@ absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
 
 void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
                     ClientContext* context, const MessageLite* request,
-                    MessageLite* response, UnaryCallback on_done) {
+                    MessageLite* response, UnaryCallback&& on_done) {
   ChannelImpl& impl = channel.impl();
   UnaryCall* const call = UnaryCall::New(&impl, method.full_name(), method.id(),
                                          context, request, response);

@@ -50,7 +50,7 @@ void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
                     ClientContext* context,
                     const google::protobuf::MessageLite* request,
                     google::protobuf::MessageLite* response,
-                    UnaryCallback on_done);
+                    UnaryCallback&& on_done);
 
 }  // namespace verbena
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rpc/internal/endpoint_limits.h"
@@ -53,7 +54,7 @@ absl::Status ChannelImpl::Call(UnaryCall* call) {
     if (WaitForTurn(call)) break;
     have_role = role_.TryAcquire();
   }
-  return call->status();
+  return call->TakeStatus();
 }
 
 void ChannelImpl::CallAsync(UnaryCall* call) {
@@ -101,10 +102,9 @@ void ChannelImpl::StartCall(UnaryCall* call) {
     return call->Fail(absl::DeadlineExceededError(
         "the deadline had passed before the call started"));
   }
-  CheckConnection();
-  if (connection_ == nullptr || connection_->failed() ||
-      connection_->draining()) {
-    return WaitForConnection(call);
+  if (ABSL_PREDICT_FALSE(!Connected())) {
+    CheckConnection();
+    if (!Connected()) return WaitForConnection(call);
   }
   Launch(call);
 }
@@ -117,7 +117,7 @@ absl::Time ChannelImpl::Now() {
 
 void ChannelImpl::Launch(UnaryCall* call) {
   call->stage = UnaryCall::Stage::kLaunched;
-  *call->context()->mutable_peer() = connection_->peer();
+  call->context()->set_peer(connection_->peer());
   call->SetReplyHint(reply_sizes_.Guess(call->request().method_id));
   connection_->Start(call);
 }
@@ -166,7 +166,7 @@ void ChannelImpl::CompleteCall(UnaryCall* call) {
 
 void ChannelImpl::Report(UnaryCall* call) {
   absl::AnyInvocable<void(absl::Status)> on_done = std::move(call->on_done);
-  absl::Status status = call->status();
+  absl::Status status = call->TakeStatus();
   call->Destroy();
   --open_async_calls_;
   on_done(std::move(status));

@@ -104,6 +104,9 @@ class ChannelImpl final : public UnaryCallOwner {
   class FailTask;
 
   // --- Calls (channel_impl.cc); role held ---
+  bool Connected() const {
+    return connection_ != nullptr && connection_->usable();
+  }
   // Reads the clock only where the transport has not done so just now.
   absl::Time Now();
   void Launch(UnaryCall* call);

@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "absl/base/optimization.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "rpc/internal/channel_impl.h"
@@ -51,20 +52,22 @@ int ChannelImpl::RunPosted() {
 
 int ChannelImpl::PollStep() {
   may_report_ = true;
-  int handled = RunPosted();
-  handled += ReportCompleted();
+  int handled = 0;
+  if (ABSL_PREDICT_FALSE(!posted_.empty())) handled = RunPosted();
+  if (ABSL_PREDICT_FALSE(!completed_.empty())) handled += ReportCompleted();
   if (connection_ != nullptr) {
     in_transport_ = true;
     handled += connection_->poller().PollOnce();
     in_transport_ = false;
   }
-  CheckConnection();
+  if (ABSL_PREDICT_FALSE(!Connected())) CheckConnection();
   may_report_ = false;
   return handled;
 }
 
 bool ChannelImpl::PollFor(UnaryCall* call) {
-  const UnaryCall::Waiter& waiter = *call->waiter;
+  UnaryCall::Waiter& waiter = *call->waiter;
+  waiter.may_spin = connection_ != nullptr;
   if (connection_ == nullptr) {
     polling_for_ = nullptr;
     return waiter.finished();
@@ -155,8 +158,8 @@ ChannelImpl::Spin ChannelImpl::SpinForTurn(
 
 bool ChannelImpl::WaitForTurn(UnaryCall* call) {
   UnaryCall::Waiter* waiter = call->waiter;
-  if (waiter->state.load(std::memory_order_relaxed) !=
-      UnaryCall::Waiter::State::kListed) {
+  if (waiter->may_spin && waiter->state.load(std::memory_order_relaxed) !=
+                              UnaryCall::Waiter::State::kListed) {
     const Spin spin = SpinForTurn(*waiter);
     if (spin == Spin::kTryRole) return false;
     // If it was ever listed, it may still be so: see FinishWaiter().

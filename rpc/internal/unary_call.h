@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -100,7 +101,8 @@ class UnaryCall final : public transport::ClientCall,
   const char* method_name() const { return method_name_; }
   ClientContext* context() const { return context_; }
   absl::Time deadline() const { return request_.deadline; }
-  const absl::Status& status() const { return status_; }
+  // How it ended. Once.
+  absl::Status TakeStatus() { return std::move(status_); }
 
   // --- The channel's notes ---
 
@@ -135,7 +137,9 @@ class UnaryCall final : public transport::ClientCall,
 
     // Becomes and ceases to be kListed under the channel's mutex.
     std::atomic<State> state{State::kOpen};
-    bool ever_listed = false;  // The waiting thread's own note.
+    // The waiting thread's own notes.
+    bool ever_listed = false;
+    bool may_spin = true;  // There was somebody to poll.
     // Under the channel's mutex.
     bool woken = false;   // Told to try the role.
     bool listed = false;  // In the list; the waiter stays until it is not.

@@ -15,6 +15,7 @@
 #include "transport/connection/client_call.h"
 #include "transport/connection/client_session.h"
 #include "transport/connection/cm_watcher.h"
+#include "transport/connection/connection_state.h"
 #include "transport/connection/poller.h"
 #include "transport/connection/poller_device.h"
 #include "transport/verbs/provider.h"
@@ -62,6 +63,11 @@ class ClientConnection {
 
   // The server takes no new calls here; open ones go on.
   bool draining() const { return session_->draining(); }
+
+  // Neither: calls may be started.
+  bool usable() const {
+    return session_->state() == ConnectionState::kOpen && !draining();
+  }
 
   // Calls that were started and have not ended.
   uint32_t open_calls() const { return session_->open_calls(); }
