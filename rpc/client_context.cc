@@ -15,6 +15,7 @@ bool ClientContext::Begin(internal::CancellableCall* call) {
   call_ = call;
   if (!trailing_metadata_.empty()) trailing_metadata_.clear();
   peer_.clear();
+  response_attachment_.Reset();
   // Ordered before the caller's look at cancelled(), as TryCancel() sets
   // cancelled_ before it looks at state_: one of the two sees the other.
   state_.store(State::kOpen, std::memory_order_seq_cst);

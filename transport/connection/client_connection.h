@@ -17,6 +17,7 @@
 #include "transport/connection/cm_watcher.h"
 #include "transport/connection/poller.h"
 #include "transport/connection/poller_device.h"
+#include "transport/memory/buffer_pool.h"
 #include "transport/verbs/provider.h"
 
 namespace verbena::transport {
@@ -65,6 +66,9 @@ class ClientConnection {
 
   // Calls that were started and have not ended.
   uint32_t open_calls() const { return session_->open_calls(); }
+
+  // Registered memory, for attachments that go without a copy.
+  BufferSource buffer_source() const { return device_->pool().source(); }
 
   // Any thread.
   const std::string& device_name() const { return device_->name(); }
