@@ -31,6 +31,10 @@ bool Channel::WaitForConnected(absl::Time deadline) {
 
 std::string Channel::device() const { return impl_->device(); }
 
+Buffer Channel::AllocateBuffer(size_t bytes) const {
+  return impl_->AllocateBuffer(bytes);
+}
+
 std::shared_ptr<Channel> CreateChannel(absl::string_view target,
                                        const ChannelOptions& options) {
   return std::make_shared<Channel>(std::string(target), options);

@@ -3,11 +3,13 @@
 #ifndef VERBENA_RPC_CHANNEL_H_
 #define VERBENA_RPC_CHANNEL_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "rpc/buffer.h"
 #include "rpc/channel_options.h"
 #include "rpc/channel_state.h"
 
@@ -52,6 +54,11 @@ class Channel {
 
   // The device in use: "soft", "rxe0". Empty while there is no connection.
   std::string device() const;
+
+  // Memory for attachments of calls on this channel: the present connection's,
+  // which goes to the device without a copy, or plain memory while there is no
+  // connection or it has none left. Empty for zero bytes.
+  Buffer AllocateBuffer(size_t bytes) const;
 
   // For generated code.
   internal::ChannelImpl& impl() { return *impl_; }

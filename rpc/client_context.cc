@@ -17,6 +17,7 @@ bool ClientContext::Reserve() {
   }
   if (!trailing_metadata_.empty()) trailing_metadata_.clear();
   has_peer_ = false;
+  response_attachment_.Reset();
   return true;
 }
 

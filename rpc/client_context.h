@@ -7,10 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "rpc/buffer.h"
 #include "rpc/metadata.h"
 
 namespace verbena {
@@ -64,10 +67,32 @@ class ClientContext {
   void set_wait_for_ready(bool wait) { wait_for_ready_ = wait; }
   bool wait_for_ready() const { return wait_for_ready_; }
 
-  // How many bytes the reply will have, if known. A large reply then needs one
-  // round trip less. 0: the channel goes by earlier replies of the method.
+  // How many bytes the reply and its attachment will have together, if known. A
+  // large reply then needs one round trip less. 0: the channel goes by earlier
+  // replies of the method.
   void set_reply_size_hint(uint64_t bytes) { reply_size_hint_ = bytes; }
   uint64_t reply_size_hint() const { return reply_size_hint_; }
+
+  // Sends bytes beside the request, which no CPU serialises or parses. The
+  // context keeps the Buffer, and sends it again with later calls. It goes
+  // without a copy if it came from this channel and is longer than a few KiB;
+  // leave its bytes alone until the call has ended, and after a call that was
+  // cancelled or timed out use another one: the server may still read this.
+  void set_request_attachment(Buffer attachment) {
+    request_attachment_ = std::move(attachment);
+    request_attachment_bytes_ = request_attachment_.span();
+  }
+  // The same of any memory, which must stay as it is until the call has ended.
+  // Copied once: up to some MiB a copy is cheaper than a registration.
+  void set_request_attachment(absl::Span<const uint8_t> attachment) {
+    request_attachment_.Reset();
+    request_attachment_bytes_ = attachment;
+  }
+  // Takes the Buffer back: later calls send none.
+  Buffer TakeRequestAttachment() {
+    request_attachment_bytes_ = {};
+    return std::move(request_attachment_);
+  }
 
   // --- While it is open ---
 
@@ -82,6 +107,13 @@ class ClientContext {
   const Metadata& GetServerTrailingMetadata() const {
     return trailing_metadata_;
   }
+
+  // Bytes that the handler sent beside its reply; empty if there are none.
+  // Valid until the next call. Take them to keep them, or to send them on.
+  absl::Span<const uint8_t> response_attachment() const {
+    return response_attachment_.span();
+  }
+  Buffer TakeResponseAttachment() { return std::move(response_attachment_); }
 
   // The server's address, "10.0.0.7:50051"; empty if the call reached none.
   const std::string& peer() const;
@@ -119,6 +151,14 @@ class ClientContext {
     if (peer_ != peer) peer_ = peer;
     has_peer_ = true;
   }
+  absl::Span<const uint8_t> request_attachment() const {
+    return request_attachment_bytes_;
+  }
+  // Null if the attachment is not in a Buffer.
+  const Buffer* request_attachment_buffer() const {
+    return request_attachment_.empty() ? nullptr : &request_attachment_;
+  }
+  Buffer* mutable_response_attachment() { return &response_attachment_; }
 
  private:
   enum class State : uint8_t {
@@ -136,6 +176,10 @@ class ClientContext {
   std::atomic<bool> cancelled_{false};
   std::atomic<State> state_{State::kNoCall};
   internal::CancellableCall* call_ = nullptr;  // Valid from kOpen on.
+
+  Buffer request_attachment_;
+  absl::Span<const uint8_t> request_attachment_bytes_;
+  Buffer response_attachment_;
 
   Metadata metadata_;
   Metadata trailing_metadata_;

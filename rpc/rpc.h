@@ -74,6 +74,7 @@
 #ifndef VERBENA_RPC_RPC_H_
 #define VERBENA_RPC_RPC_H_
 
+#include "rpc/buffer.h"
 #include "rpc/channel.h"          // IWYU pragma: export
 #include "rpc/channel_options.h"  // IWYU pragma: export
 #include "rpc/channel_state.h"    // IWYU pragma: export

@@ -1,5 +1,7 @@
 #include "rpc/server_context.h"
 
+#include <cstring>
+
 #include "absl/time/clock.h"
 
 namespace verbena {
@@ -7,6 +9,14 @@ namespace verbena {
 bool ServerContext::IsCancelled() const {
   return call_->cancelled() ||
          (deadline_ != absl::InfiniteFuture() && deadline_ <= absl::Now());
+}
+
+void ServerContext::set_response_attachment(
+    absl::Span<const uint8_t> attachment) {
+  response_attachment_ = AllocateBuffer(attachment.size());
+  if (attachment.empty()) return;
+  std::memcpy(response_attachment_.data(), attachment.data(),
+              attachment.size());
 }
 
 void ServerContext::Reset(absl::Time deadline) {

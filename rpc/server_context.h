@@ -3,10 +3,15 @@
 #ifndef VERBENA_RPC_SERVER_CONTEXT_H_
 #define VERBENA_RPC_SERVER_CONTEXT_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "rpc/buffer.h"
 #include "rpc/metadata.h"
 
 namespace verbena {
@@ -19,6 +24,7 @@ class ServerCallInfo {
   virtual bool cancelled() const = 0;
   virtual std::string peer() const = 0;
   virtual std::string device() const = 0;
+  virtual Buffer AllocateBuffer(size_t bytes) const = 0;
 
  protected:
   ~ServerCallInfo() = default;
@@ -60,8 +66,40 @@ class ServerContext {
     trailing_metadata_.emplace(key, value);
   }
 
+  // Bytes that the client sent beside its request; empty if there are none.
+  // Nobody else can change them. Valid until the handler returns; take them to
+  // keep them longer, or to send them back or on without a copy.
+  absl::Span<const uint8_t> request_attachment() const {
+    return request_attachment_.span();
+  }
+  Buffer TakeRequestAttachment() { return std::move(request_attachment_); }
+
+  // Memory to fill and send back: the device's, or plain memory if there is
+  // none of that just now.
+  Buffer AllocateBuffer(size_t bytes) const {
+    return call_->AllocateBuffer(bytes);
+  }
+
+  // Sends bytes beside the response, if the handler returns OK. A Buffer of
+  // AllocateBuffer() or TakeRequestAttachment() goes without a copy if it is
+  // longer than a few KiB; leave its bytes alone from then on. Other bytes are
+  // copied here and now.
+  void set_response_attachment(Buffer attachment) {
+    response_attachment_ = std::move(attachment);
+  }
+  void set_response_attachment(absl::Span<const uint8_t> attachment);
+
   // For the library: makes the context ready for another call.
   void Reset(absl::Time deadline);
+  void set_request_attachment(Buffer attachment) {
+    request_attachment_ = std::move(attachment);
+  }
+  Buffer TakeResponseAttachment() { return std::move(response_attachment_); }
+  // Gives memory back that nobody took.
+  void DropAttachments() {
+    request_attachment_.Reset();
+    response_attachment_.Reset();
+  }
   Metadata* mutable_client_metadata() { return &client_metadata_; }
   const Metadata& trailing_metadata() const { return trailing_metadata_; }
 
@@ -70,6 +108,8 @@ class ServerContext {
   absl::Time deadline_ = absl::InfiniteFuture();
   Metadata client_metadata_;
   Metadata trailing_metadata_;
+  Buffer request_attachment_;
+  Buffer response_attachment_;
 };
 
 }  // namespace verbena

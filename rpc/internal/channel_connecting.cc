@@ -65,6 +65,7 @@ void ChannelImpl::Install(std::unique_ptr<ClientConnection> connection) {
   CHECK(connection->poller().TryAcquireRole());
   connection_ = std::move(connection);
   backoff_.Reset();
+  buffers_.Set(connection_->buffer_source());
   {
     std::lock_guard<std::mutex> lock(mutex_);
     device_ = connection_->device_name();
@@ -107,6 +108,7 @@ void ChannelImpl::CheckConnection() {
       connection_->draining() && connection_->open_calls() == 0;
   if (!connection_->failed() && !drained) return;
   connection_->poller().ReleaseRole();
+  buffers_.Set(transport::BufferSource());
   {
     std::lock_guard<std::mutex> lock(mutex_);
     retired_.push_back(std::move(connection_));

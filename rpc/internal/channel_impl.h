@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "rpc/buffer.h"
 #include "rpc/channel_options.h"
 #include "rpc/channel_state.h"
 #include "rpc/internal/backoff.h"
@@ -22,6 +23,7 @@
 #include "rpc/internal/intrusive_list.h"
 #include "rpc/internal/poller_role.h"
 #include "rpc/internal/reply_sizes.h"
+#include "rpc/internal/shared_buffer_source.h"
 #include "rpc/internal/unary_call.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/mpsc_queue.h"
@@ -63,6 +65,7 @@ class ChannelImpl final : public UnaryCallOwner {
   ChannelState state(bool try_to_connect);
   std::string device() const;
   bool WaitForConnected(absl::Time deadline);
+  Buffer AllocateBuffer(size_t bytes) const { return buffers_.Allocate(bytes); }
 
   // Whether this thread is in a callback of this channel.
   bool InCallback() const { return role_.HeldByThisThread(); }
@@ -177,6 +180,7 @@ class ChannelImpl final : public UnaryCallOwner {
   // posted_.
   std::atomic<bool> holder_sleeps_{false};
   std::atomic<int> waiter_count_{0};  // Elements of waiters_.
+  SharedBufferSource buffers_;        // Of connection_.
 
   // Only the holder of the role touches these.
   std::unique_ptr<ClientConnection> connection_;  // Null unless connected.

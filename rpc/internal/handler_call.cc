@@ -34,6 +34,9 @@ void HandlerCall::Begin(transport::ServerCall* call) {
   parsed_ = false;
   reply_ = {};
   context_.Reset(call->deadline());
+  if (ABSL_PREDICT_FALSE(!call->attachment().empty())) {
+    context_.set_request_attachment(call->TakeAttachment());
+  }
   if (ABSL_PREDICT_FALSE(!call->metadata().empty())) {
     reply_.status =
         ParseMetadata(call->metadata(), context_.mutable_client_metadata());
@@ -95,6 +98,7 @@ absl::Status HandlerCall::Handle() {
                                            bytes.status().message()));
   }
   reply_.message_bytes = *bytes;
+  reply_.attachment = context_.TakeResponseAttachment();
   is_large_ = is_large_ || *bytes > kLargeBytes;
   return absl::OkStatus();
 }
@@ -103,6 +107,7 @@ void HandlerCall::WriteAhead() {
   // With trailing metadata the sum is not known yet; such replies are rare, and
   // large ones with them rarer: the poller writes them.
   if (!context_.trailing_metadata().empty()) return;
+  if (!reply_.attachment.empty()) return;  // See AllocateReply().
   if (reply_.message_bytes <= transport::ServerCall::kFrameReplyBytes) return;
   auto buffer = call_->AllocateReply(reply_.message_bytes);
   if (!buffer.ok())
@@ -121,7 +126,11 @@ void HandlerCall::Finish() {
       reply_.status = Annotate(bytes.status(), method_->full_name());
     }
   }
-  if (!reply_.status.ok()) reply_.message_bytes = 0;
+  if (!reply_.status.ok()) {
+    reply_.message_bytes = 0;
+    reply_.attachment.Reset();
+  }
+  context_.DropAttachments();
   const bool written = !reply_.buffer.empty();
   const bool to_write =
       !written && reply_.metadata_bytes + reply_.message_bytes > 0;

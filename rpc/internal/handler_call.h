@@ -63,6 +63,9 @@ class HandlerCall final : public ServerCallInfo,
   bool cancelled() const override { return call_->cancelled(); }
   std::string peer() const override { return call_->peer(); }
   std::string device() const override { return call_->device_name(); }
+  Buffer AllocateBuffer(size_t bytes) const override {
+    return call_->AllocateAttachment(bytes);
+  }
 
   // As WorkerTask: parses if that was not done, runs the handler, posts the
   // rest.

@@ -65,6 +65,8 @@ absl::Status UnaryCall::Prepare(uint64_t max_message_bytes) {
     return Explain(status);
   }
   request_.deadline = context_->deadline();
+  request_.attachment = context_->request_attachment();
+  request_.attachment_buffer = context_->request_attachment_buffer();
   context_->Open(this);
   return status;
 }
@@ -97,7 +99,7 @@ void UnaryCall::WriteRequest(uint8_t* out) {
 }
 
 void UnaryCall::OnResponse(const transport::CallResponse& response) {
-  owner_->LearnReplySize(request_.method_id, response.message.size());
+  owner_->LearnReplySize(request_.method_id, response.hint_bytes);
   End(ReadResponse(response));
 }
 
@@ -109,6 +111,9 @@ absl::Status UnaryCall::ReadResponse(const transport::CallResponse& response) {
   }
   if (ABSL_PREDICT_FALSE(response.code != absl::StatusCode::kOk)) {
     return ReadError(response);
+  }
+  if (ABSL_PREDICT_FALSE(response.attachment != nullptr)) {
+    *context_->mutable_response_attachment() = std::move(*response.attachment);
   }
   const absl::Status status = ParseMessage(response.message, reply_);
   return ABSL_PREDICT_TRUE(status.ok()) ? status : Explain(status);

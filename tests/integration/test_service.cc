@@ -7,12 +7,22 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "rpc/service.h"
 
 namespace verbena::end_to_end {
 namespace {
 
-absl::Status DoEcho(const EchoRequest& request, EchoReply* reply) {
+absl::Status DoEcho(ServerContext* context, const EchoRequest& request,
+                    EchoReply* reply) {
+  if (request.reply_attachment_bytes() > 0) {
+    const std::string pattern =
+        Pattern(request.reply_attachment_bytes(), kReplySeed);
+    context->set_response_attachment(absl::MakeConstSpan(
+        reinterpret_cast<const uint8_t*>(pattern.data()), pattern.size()));
+  } else {
+    context->set_response_attachment(context->TakeRequestAttachment());
+  }
   if (request.reply_bytes() == 0) {
     reply->set_payload(request.payload());
   } else {
@@ -48,10 +58,10 @@ std::string Pattern(size_t bytes, size_t seed) {
   return pattern;
 }
 
-absl::Status EndToEndService::Echo(ServerContext* /*context*/,
+absl::Status EndToEndService::Echo(ServerContext* context,
                                    const EchoRequest* request,
                                    EchoReply* reply) {
-  return DoEcho(*request, reply);
+  return DoEcho(context, *request, reply);
 }
 
 absl::Status EndToEndService::Fail(ServerContext* context,
@@ -138,9 +148,9 @@ absl::Status EndToEndService::Describe(ServerContext* context,
 
 InlineService::InlineService() { set_handler_mode(HandlerMode::kInline); }
 
-absl::Status InlineService::Echo(ServerContext* /*context*/,
+absl::Status InlineService::Echo(ServerContext* context,
                                  const EchoRequest* request, EchoReply* reply) {
-  return DoEcho(*request, reply);
+  return DoEcho(context, *request, reply);
 }
 
 absl::Status InlineService::Describe(ServerContext* context,

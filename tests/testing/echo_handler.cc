@@ -40,6 +40,7 @@ void FinishWith(ServerCall* call, std::string bytes) {
   ServerCall::Reply reply;
   reply.metadata_bytes = static_cast<uint32_t>(call->metadata().size());
   reply.message_bytes = bytes.size() - reply.metadata_bytes;
+  reply.attachment = call->TakeAttachment();
   if (!bytes.empty()) reply.writer = new OwnedReply(std::move(bytes));
   call->Finish(std::move(reply));
 }
@@ -53,7 +54,8 @@ std::string EchoOf(const ServerCall& call) {
 
 void FinishWithBuffer(ServerCall* call) {
   std::string bytes = EchoOf(*call);
-  if (bytes.size() <= ServerCall::kFrameReplyBytes) {
+  if (bytes.size() <= ServerCall::kFrameReplyBytes ||
+      !call->attachment().empty()) {
     FinishWith(call, std::move(bytes));
     return;
   }
@@ -76,6 +78,16 @@ void FinishProduced(ServerCall* call) {
   ServerCall::Reply reply;
   reply.message_bytes = bytes;
   if (bytes > 0) reply.writer = new OwnedReply(TestBytes(bytes));
+  call->Finish(std::move(reply));
+}
+
+void FinishAttached(ServerCall* call) {
+  uint64_t bytes = 0;
+  if (!absl::SimpleAtoi(Text(call->message()), &bytes)) bytes = 0;
+  ServerCall::Reply reply;
+  reply.attachment = Buffer::Plain(bytes);
+  const std::string text = TestBytes(bytes);
+  std::copy(text.begin(), text.end(), reply.attachment.data());
   call->Finish(std::move(reply));
 }
 
@@ -146,6 +158,8 @@ void EchoHandler::OnCall(ServerCall* call) {
       return FinishGrown(call);
     case TestMethod::kFail:
       return FinishFailed(call);
+    case TestMethod::kAttach:
+      return FinishAttached(call);
   }
   ServerCall::Reply reply;
   reply.status = absl::UnimplementedError("no such method");

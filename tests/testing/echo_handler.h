@@ -18,7 +18,8 @@ namespace verbena::testing_support {
 
 // What a call asks for, as its method_id.
 enum class TestMethod : uint64_t {
-  kEcho = 1,          // Replies with metadata and message, inline.
+  // Replies with metadata, message and attachment, inline.
+  kEcho = 1,
   kEchoWorker = 2,    // The same from another thread.
   kEchoBuffer = 3,    // The same, written to AllocateReply() memory if it can.
   kHold = 4,          // Replies with nothing, when Release()d or cancelled.
@@ -27,6 +28,9 @@ enum class TestMethod : uint64_t {
   kProduce = 7,  // Replies with as many bytes as the message's number says.
   kGrow = 9,     // Replies with 50 times the message.
   kFail = 8,     // ABORTED with the message as its text.
+  // Replies with as many bytes as the message's number says beside an empty
+  // message, from plain memory.
+  kAttach = 10,
 };
 
 // Bytes that differ by place and by `seed`.

@@ -21,12 +21,17 @@ std::string Text(absl::Span<const uint8_t> bytes) {
 }  // namespace
 
 TestCall::TestCall(std::string message, Options options)
-    : metadata_(std::move(options.metadata)), message_(std::move(message)) {
+    : metadata_(std::move(options.metadata)),
+      message_(std::move(message)),
+      attachment_(std::move(options.attachment)),
+      keep_attachment_(options.keep_attachment) {
   request_.method_id = static_cast<uint64_t>(options.method);
   request_.deadline = options.deadline;
   request_.metadata_bytes = static_cast<uint32_t>(metadata_.size());
   request_.message_bytes = message_.size();
   request_.reply_hint_bytes = options.reply_hint_bytes;
+  request_.attachment = absl::MakeConstSpan(
+      reinterpret_cast<const uint8_t*>(attachment_.data()), attachment_.size());
 }
 
 void TestCall::WriteRequest(uint8_t* out) {
@@ -43,6 +48,10 @@ void TestCall::OnResponse(const transport::CallResponse& response) {
   status_ = absl::Status(response.code, Text(response.status_message));
   reply_metadata_ = Text(response.metadata);
   reply_ = Text(response.message);
+  if (response.attachment != nullptr) {
+    reply_attachment_ = Text(response.attachment->span());
+    if (keep_attachment_) kept_attachment_ = std::move(*response.attachment);
+  }
 }
 
 void TestCall::OnFailed(const absl::Status& status) {

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "tests/testing/echo_handler.h"
 #include "tests/testing/test_device.h"
+#include "transport/base/buffer.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/connection/client_call.h"
 #include "transport/connection/client_connection.h"
@@ -29,6 +30,8 @@ class TestCall final : public transport::ClientCall {
     TestMethod method = TestMethod::kEcho;
     std::string metadata;
     uint64_t reply_hint_bytes = 0;
+    std::string attachment;
+    bool keep_attachment = false;  // The Buffer of the reply's.
     absl::Time deadline = absl::InfiniteFuture();
   };
 
@@ -39,6 +42,13 @@ class TestCall final : public transport::ClientCall {
   void WriteRequest(uint8_t* out) override;
   void OnResponse(const transport::CallResponse& response) override;
   void OnFailed(const absl::Status& status) override;
+
+  // Sends a Buffer as the attachment.
+  void set_attachment(transport::Buffer attachment) {
+    attachment_buffer_ = std::move(attachment);
+    request_.attachment = attachment_buffer_.span();
+    request_.attachment_buffer = &attachment_buffer_;
+  }
 
   // Lies about the length; the bytes must never be asked for.
   void set_message_bytes(uint64_t bytes) { request_.message_bytes = bytes; }
@@ -52,11 +62,21 @@ class TestCall final : public transport::ClientCall {
   const absl::Status& status() const { return status_; }
   const std::string& sent() const { return message_; }
   const std::string& reply() const { return reply_; }
+  const std::string& reply_attachment() const { return reply_attachment_; }
+  // If it was to be kept.
+  transport::Buffer TakeReplyAttachment() {
+    return std::move(kept_attachment_);
+  }
   const std::string& reply_metadata() const { return reply_metadata_; }
 
  private:
   const std::string metadata_;
   const std::string message_;
+  const std::string attachment_;
+  transport::Buffer attachment_buffer_;
+  const bool keep_attachment_;
+  transport::Buffer kept_attachment_;
+  std::string reply_attachment_;
   int ends_ = 0;
   bool responded_ = false;
   bool written_ = false;

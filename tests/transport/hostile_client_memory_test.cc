@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,6 +45,15 @@ TEST_F(HostileClientMemoryTest, MustNotNameARequestOutsideItsArena) {
     request.message_offset = range.offset;
     EXPECT_THAT(ByeTo({FrameText(request)}),
                 HasSubstr("request outside its arenas"))
+        << range.arena << ' ' << range.offset << ' ' << range.bytes;
+
+    RequestHeader attachment = Request(0);
+    attachment.frame.flags = kFlagAttachmentInArena;
+    attachment.attachment_arena = range.arena;
+    attachment.attachment_offset = range.offset;
+    attachment.attachment_bytes = range.bytes;
+    EXPECT_THAT(ByeTo({FrameText(attachment)}),
+                HasSubstr("attachment outside its arenas"))
         << range.arena << ' ' << range.offset << ' ' << range.bytes;
 
     RequestHeader reply = Request(0);
@@ -171,7 +182,34 @@ TEST_F(HostileClientMemoryTest, GetsARefusalForAHugeRequest) {
   EXPECT_EQ(server_.handler().calls(), 0);
 }
 
-TEST_F(HostileClientMemoryTest, GetsARefusalForAnAttachment) {
+TEST_F(HostileClientMemoryTest, GetsARefusalForAHugeAttachment) {
+  RawPeer& raw = Raw();
+  ConnectRequest request = raw.Request();
+  request.arena.bytes = uint64_t{1} << 32;  // It only says so.
+  ASSERT_TRUE(raw.Connect(EncodeConnectRequest(request)).ok());
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kHello))).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kWelcome).ok());
+  uint32_t call_id = 0;
+  for (const auto& [message, attachment] :
+       {std::pair(0u, uint32_t{kDefaultMaxMessageBytes} + 1),
+        std::pair(0u, UINT32_MAX), std::pair(10u, UINT32_MAX),
+        std::pair(uint32_t{kDefaultMaxMessageBytes},
+                  uint32_t{kDefaultMaxMessageBytes})}) {
+    RequestHeader huge = raw.ArenaRequest(call_id++, kEcho, 0, message);
+    if (message == 0) huge.frame.flags = 0;
+    huge.frame.flags |= kFlagAttachmentInArena;
+    huge.attachment_bytes = attachment;
+    ASSERT_TRUE(raw.Send(FrameText(huge)).ok());
+    const absl::StatusOr<std::string> response =
+        raw.Receive(FrameType::kResponse);
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(HeaderOf<ResponseHeader>(*response).code,
+              static_cast<uint32_t>(absl::StatusCode::kResourceExhausted));
+  }
+  EXPECT_EQ(server_.handler().calls(), 0);
+}
+
+TEST_F(HostileClientMemoryTest, GetsItsAttachmentBack) {
   RawPeer& raw = Opened();
   RequestHeader request = raw.InlineRequest(0, kEcho, 0);
   request.attachment_bytes = 10;
@@ -179,8 +217,34 @@ TEST_F(HostileClientMemoryTest, GetsARefusalForAnAttachment) {
   const absl::StatusOr<std::string> response =
       raw.Receive(FrameType::kResponse);
   ASSERT_TRUE(response.ok()) << response.status();
-  EXPECT_EQ(HeaderOf<ResponseHeader>(*response).code,
-            static_cast<uint32_t>(absl::StatusCode::kUnimplemented));
+  EXPECT_EQ(response->substr(sizeof(ResponseHeader)), TestBytes(10));
+  EXPECT_EQ(HeaderOf<ResponseHeader>(*response).attachment_bytes, 10u);
+}
+
+// The lease would do for the message, but not for the attachment behind it.
+TEST_F(HostileClientMemoryTest, GetsNothingWrittenBehindItsLease) {
+  RawPeer& raw = Opened();
+  RequestHeader request = raw.ArenaRequest(0, kEcho, 0, 10000);
+  request.frame.flags |= kFlagAttachmentInArena | kFlagReplyLease;
+  request.attachment_offset = 16384;
+  request.attachment_bytes = 10000;
+  request.reply_offset = 65536;
+  request.reply_bytes = 10048 + 10000 - 1;
+  std::fill_n(raw.arena() + request.reply_offset, 65536, uint8_t{0xee});
+  ASSERT_TRUE(raw.Send(FrameText(request)).ok());
+  const absl::StatusOr<std::string> pending =
+      raw.Receive(FrameType::kResponsePending);
+  ASSERT_TRUE(pending.ok()) << pending.status();
+  const auto header = HeaderOf<ResponsePendingHeader>(*pending);
+  EXPECT_EQ(header.message_bytes, 10000u);
+  EXPECT_EQ(header.attachment_bytes, 10000u);
+  LeaseHeader lease = {};
+  lease.frame = raw.Header(FrameType::kLease, 0);
+  lease.offset = request.reply_offset;
+  lease.bytes = request.reply_bytes + 1;
+  ASSERT_TRUE(raw.Send(FrameText(lease)).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kResponse).ok());
+  EXPECT_EQ(raw.arena()[request.reply_offset + lease.bytes], 0xee);
 }
 
 // --- Clients that do not take part -------------------------------------------

@@ -54,9 +54,45 @@ TEST_F(HostileServerFramesTest, EndsCallsForAReplyLongerThanItsLease) {
   Opened();
   TestCall call("x", Hinted());
   const RequestHeader request = StartAndReceive(call);
-  EXPECT_EQ(request.reply_bytes, kReplyBytes);
-  ResponseHeader response = Response(request, kReplyBytes + 1);
+  EXPECT_GE(request.reply_bytes, kReplyBytes);
+  ResponseHeader response = Response(request, request.reply_bytes + 1);
   response.frame.flags = kFlagMessageInArena;
+  ExpectEnd(call, FrameText(response), "longer than its lease");
+}
+
+TEST_F(HostileServerFramesTest, EndsCallsForAnAttachmentBeyondItsLease) {
+  for (const uint32_t message_short_of_lease : {0u, 1u, 64u}) {
+    Opened();
+    TestCall call("x", Hinted());
+    const RequestHeader request = StartAndReceive(call);
+    ResponseHeader response = Response(request);
+    response.frame.flags = kFlagAttachmentInArena;
+    response.attachment_bytes = request.reply_bytes + 1;
+    if (message_short_of_lease > 0) {
+      response.frame.flags |= kFlagMessageInArena;
+      response.message_bytes = request.reply_bytes - message_short_of_lease;
+      response.attachment_bytes = message_short_of_lease + 1;
+    }
+    ExpectEnd(call, FrameText(response), "longer than its lease");
+  }
+}
+
+TEST_F(HostileServerFramesTest, EndsCallsForPartsWhoseSumWrapsAround) {
+  Opened();
+  TestCall call("x", Hinted());
+  ResponseHeader response = Response(StartAndReceive(call), UINT32_MAX);
+  response.attachment_bytes = UINT32_MAX;
+  response.frame.flags = kFlagMessageInArena | kFlagAttachmentInArena;
+  ExpectEnd(call, FrameText(response), "longer than its lease");
+}
+
+TEST_F(HostileServerFramesTest,
+       EndsCallsForAnAttachmentInALeaseThatNobodyGave) {
+  Opened();
+  TestCall call("x");
+  ResponseHeader response = Response(StartAndReceive(call));
+  response.attachment_bytes = 1;
+  response.frame.flags = kFlagAttachmentInArena;
   ExpectEnd(call, FrameText(response), "longer than its lease");
 }
 
@@ -68,12 +104,15 @@ TEST_F(HostileServerFramesTest, EndsCallsForAReplyInALeaseThatNobodyGave) {
   ExpectEnd(call, FrameText(response), "longer than its lease");
 }
 
-TEST_F(HostileServerFramesTest, EndsCallsForAnAttachment) {
-  Opened();
+TEST_F(HostileServerFramesTest, MaySendAnAttachmentThatNobodyAskedFor) {
+  RawPeer& raw = Opened();
   TestCall call("x");
-  ResponseHeader response = Response(StartAndReceive(call));
-  response.attachment_bytes = 1;
-  ExpectEnd(call, FrameText(response, "a"), "attachment");
+  ResponseHeader response = Response(StartAndReceive(call), 2);
+  response.attachment_bytes = 3;
+  ASSERT_TRUE(raw.Send(FrameText(response, "okyes")).ok());
+  ASSERT_TRUE(client_->RunUntilDone(call));
+  EXPECT_EQ(call.reply(), "ok");
+  EXPECT_EQ(call.reply_attachment(), "yes");
 }
 
 TEST_F(HostileServerFramesTest, EndsCallsForAnUnknownStatus) {
@@ -146,7 +185,7 @@ TEST_F(HostileServerFramesTest, EndsCallsForALeaseThatIsNotNeeded) {
   Opened();
   TestCall call("x", Hinted());
   const RequestHeader request = StartAndReceive(call);
-  ExpectEnd(call, FrameText(Pending(request, kReplyBytes)),
+  ExpectEnd(call, FrameText(Pending(request, request.reply_bytes)),
             "lease that it does not need");
 }
 
@@ -154,11 +193,27 @@ TEST_F(HostileServerFramesTest, GetsALeaseForWhatItNeeds) {
   RawPeer& raw = Opened();
   TestCall call("x", Hinted());
   const RequestHeader request = StartAndReceive(call);
-  ASSERT_TRUE(raw.Send(FrameText(Pending(request, kReplyBytes + 1))).ok());
+  const uint32_t needed = request.reply_bytes + 1;
+  ASSERT_TRUE(raw.Send(FrameText(Pending(request, needed))).ok());
   const absl::StatusOr<std::string> lease = PollForFrame(FrameType::kLease);
   ASSERT_TRUE(lease.ok()) << lease.status();
-  EXPECT_EQ(HeaderOf<LeaseHeader>(*lease).bytes, kReplyBytes + 1);
+  EXPECT_GE(HeaderOf<LeaseHeader>(*lease).bytes, needed);
   client_->connection().Cancel(&call, absl::CancelledError("enough"));
+}
+
+TEST_F(HostileServerFramesTest, EndsACallForAPendingAttachmentOfAbsurdSize) {
+  RawPeer& raw = Opened();
+  for (const uint32_t message : {0u, UINT32_MAX}) {
+    TestCall call("x");
+    const RequestHeader request = StartAndReceive(call);
+    ResponsePendingHeader pending = Pending(request, message);
+    pending.attachment_bytes = UINT32_MAX;
+    ASSERT_TRUE(raw.Send(FrameText(pending)).ok());
+    ASSERT_TRUE(client_->RunUntilDone(call));
+    EXPECT_EQ(call.status().code(), absl::StatusCode::kResourceExhausted);
+    ASSERT_TRUE(PollForFrame(FrameType::kCancel).ok());
+    ASSERT_TRUE(raw.Send(FrameText(Response(request))).ok());
+  }
 }
 
 // --- Credits -----------------------------------------------------------------

@@ -40,6 +40,7 @@ TESTED_ELSEWHERE = {
     "transport/connection/poller_device_datapath.cc": _TRANSPORT,
     "transport/connection/server_poller.cc": _TRANSPORT,
     "transport/connection/server_session.cc": _TRANSPORT,
+    "transport/connection/server_session_bulk_datapath.cc": _TRANSPORT,
     "transport/connection/server_session_datapath.cc": _TRANSPORT,
     "transport/device.cc": _TRANSPORT,
     "transport/server_endpoint.cc": _TRANSPORT,

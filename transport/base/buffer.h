@@ -84,6 +84,10 @@ class Buffer {
   // REQUIRES: offset + bytes <= size(), bytes > 0.
   void Narrow(size_t offset, size_t bytes);
 
+  // Makes this a handle on all that its block has from data() on.
+  // REQUIRES: !empty().
+  void Extend() { size_ = room(); }
+
   // Gives its share of the memory back now.
   void Reset() {
     if (block_ == nullptr) return;

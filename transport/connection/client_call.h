@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "transport/base/buffer.h"
 
 namespace verbena::transport {
 
@@ -19,6 +20,11 @@ struct CallResponse {
   absl::Span<const uint8_t> status_message;
   absl::Span<const uint8_t> metadata;  // Trailing.
   absl::Span<const uint8_t> message;   // Empty when `code` is an error.
+  // Null if there is none. To be moved from by who wants to keep it: its bytes
+  // are the lease that the server wrote to.
+  Buffer* attachment = nullptr;
+  // How long a reply_hint_bytes would have been right.
+  uint64_t hint_bytes = 0;
 };
 
 // Implemented by the layer above. Owned by it too, and alive from
@@ -35,9 +41,16 @@ class ClientCall {
     absl::Time deadline = absl::InfiniteFuture();
     uint32_t metadata_bytes = 0;  // At most kMaxMetadataBytes.
     uint64_t message_bytes = 0;   // Serialised size.
-    // How long the reply may become, if the caller has an idea: it saves a
-    // round trip for replies that do not fit an eager slot.
+    // How long the reply may become with its attachment, if the caller has an
+    // idea: it saves a round trip for replies that do not fit an eager slot.
     uint64_t reply_hint_bytes = 0;
+    // Bytes that go beside the message. They must stay as they are until the
+    // call ends; they are copied once, if they are not in `attachment_buffer`.
+    absl::Span<const uint8_t> attachment;
+    // If not null, `attachment` is all of it. One of this connection's memory
+    // is sent as it stands, and shared with the transport until the server has
+    // answered, even if the call ends before.
+    const Buffer* attachment_buffer = nullptr;
   };
 
   const Request& request() const { return request_; }

@@ -18,6 +18,7 @@
 #include "transport/connection/connection_state.h"
 #include "transport/connection/poller.h"
 #include "transport/connection/poller_device.h"
+#include "transport/memory/buffer_pool.h"
 #include "transport/verbs/provider.h"
 
 namespace verbena::transport {
@@ -71,6 +72,9 @@ class ClientConnection {
 
   // Calls that were started and have not ended.
   uint32_t open_calls() const { return session_->open_calls(); }
+
+  // Registered memory, for attachments that go without a copy.
+  BufferSource buffer_source() const { return device_->pool().source(); }
 
   // Any thread.
   const std::string& device_name() const { return device_->name(); }

@@ -14,6 +14,10 @@
 namespace verbena::transport {
 namespace {
 
+// How soon memory that was short is looked for again: the application gives
+// Buffers back without telling.
+constexpr absl::Duration kMemoryRetry = absl::Milliseconds(1);
+
 constexpr char kUserAgent[] = "verbena-cpp/0.1";
 
 absl::Status TooLarge(absl::string_view what, uint64_t bytes,
@@ -67,13 +71,14 @@ absl::Status ClientSession::CheckRequest(
     return TooLarge("metadata", request.metadata_bytes, "the limit",
                     kMaxMetadataBytes);
   }
-  if (request.message_bytes > options().max_send_message_bytes) {
-    return TooLarge("a request", request.message_bytes,
+  const uint64_t bytes = request.message_bytes + request.attachment.size();
+  if (bytes > options().max_send_message_bytes) {
+    return TooLarge("a request", bytes,
                     "this client's limit for messages that it sends",
                     options().max_send_message_bytes);
   }
-  if (request.message_bytes > peer_limits().max_receive_message_bytes) {
-    return TooLarge("a request", request.message_bytes,
+  if (bytes > peer_limits().max_receive_message_bytes) {
+    return TooLarge("a request", bytes,
                     absl::StrCat("the limit of the server ", peer(),
                                  " for messages that it receives"),
                     peer_limits().max_receive_message_bytes);
@@ -102,7 +107,8 @@ void ClientSession::Start(ClientCall* call) {
     call->OnFailed(refusal);
     return;
   }
-  ClientCallQueue& queue = FitsFrame(call->request()) ? small_ : large_;
+  ClientCallQueue& queue =
+      Place(call->request()).all_inline() ? small_ : large_;
   if (queue.empty() && TrySend(call)) return;
   // TrySend() may have lost the connection.
   if (!failure().ok()) {
@@ -117,7 +123,7 @@ void ClientSession::Start(ClientCall* call) {
 void ClientSession::Cancel(ClientCall* call, const absl::Status& reason) {
   CHECK(!reason.ok());
   if (call->slot_ == ClientCall::kQueued) {
-    (FitsFrame(call->request()) ? small_ : large_).Remove(call);
+    (Place(call->request()).all_inline() ? small_ : large_).Remove(call);
     call->slot_ = ClientCall::kIdle;
     call->OnFailed(reason);
   } else if (call->slot_ != ClientCall::kIdle) {
@@ -147,6 +153,23 @@ void ClientSession::OnClosing() {
     call->slot_ = ClientCall::kIdle;
     call->OnFailed(failure());
   }
+}
+
+absl::Status ClientSession::MemoryWillComeBack() {
+  for (const Slot& slot : slots_) {
+    if (slot.used && slot.holds_memory()) return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "no memory of the connection with ", peer(), " is left, of ",
+      device().pool().registered_bytes(),
+      " bytes, and no open call will give any back: the application holds it "
+      "in Buffers, or the parts of the call do not fit together; drop some, or "
+      "raise the limit for arenas"));
+}
+
+absl::Time ClientSession::NextDeadline() const {
+  if (large_.empty() && !lease_waits_) return next_deadline_;
+  return std::min(next_deadline_, poller().now() + kMemoryRetry);
 }
 
 void ClientSession::NoteDeadline(absl::Time deadline) {

@@ -14,6 +14,7 @@
 #include "transport/connection/connection.h"
 #include "transport/memory/buffer_pool.h"
 #include "transport/wire/frame.h"
+#include "transport/wire/placement.h"
 
 namespace verbena::transport {
 
@@ -49,8 +50,13 @@ class ClientSession final : public Connection {
     bool cancel_due = false;     // A CANCEL is to be sent.
     bool lease_wanted = false;   // A LEASE of lease_bytes is to be sent.
     uint32_t lease_bytes = 0;
-    Buffer request;  // What the server reads.
-    Buffer reply;    // What it may write.
+    Buffer request;     // What the server reads: metadata and message,
+    Buffer attachment;  // and the attachment.
+    Buffer reply;       // What it may write: all of it.
+
+    bool holds_memory() const {
+      return !request.empty() || !attachment.empty() || !reply.empty();
+    }
   };
 
   void HandleFrame(FrameType type, absl::Span<const uint8_t> frame) override;
@@ -58,21 +64,32 @@ class ClientSession final : public Connection {
   void OnBulkDone(void* /*tag*/) override {}
   void OnClosing() override;
   void TickMore(absl::Time now) override;
-  absl::Time NextDeadline() const override { return next_deadline_; }
+  absl::Time NextDeadline() const override;
   bool ExpectsTraffic() const override { return live_ > 0; }
   void OnGoAway() override { draining_ = true; }
 
   // OK if the call can be sent to this server, else why it never can.
   absl::Status CheckRequest(const ClientCall::Request& request) const;
   absl::Status TooLargeReply(uint64_t bytes) const;
-  bool FitsFrame(const ClientCall::Request& request) const;
-  // Of the REQUEST, with what of the message is in it.
-  uint32_t RequestFrameBytes(const ClientCall::Request& request) const;
+  // What goes into the REQUEST itself.
+  Placement Place(const ClientCall::Request& request) const;
+  // How long the REQUEST is.
+  static uint32_t RequestFrameBytes(const ClientCall::Request& request,
+                                    Placement place);
   // Sends the call's REQUEST, or ends the call. False if it has to wait.
   bool TrySend(ClientCall* call);
-  bool AllocateArenaMemory(ClientCall* call, Buffer* request, Buffer* reply,
-                           absl::Status* failure);
-  void WriteRequestFrame(ClientCall* call, uint32_t slot_index, uint8_t* out);
+  // Gets what the call needs into `slot`. If it returns false there is none
+  // now, or with a `failure`, never; the slot may then hold a part.
+  bool AllocateArenaMemory(const ClientCall::Request& request, Placement place,
+                           Slot* slot, absl::Status* failure);
+  bool AllocateLease(uint64_t bytes, Slot* slot, absl::Status* failure);
+  // Arena memory is short: OK if calls will give some back, else why it is of
+  // no use to wait.
+  absl::Status MemoryWillComeBack();
+  void WriteRequestFrame(ClientCall* call, Placement place, uint32_t slot_index,
+                         uint8_t* out);
+  void WriteAttachment(const ClientCall::Request& request, Placement place,
+                       const Slot& slot, RequestHeader* header, uint8_t* out);
   // Tells the server of arenas that it does not know. False if that must wait.
   bool AnnounceArenas();
   // Sends CANCELs and LEASEs that are due.
@@ -83,6 +100,9 @@ class ClientSession final : public Connection {
 
   void HandleWelcome(absl::Span<const uint8_t> frame);
   void HandleResponse(absl::Span<const uint8_t> frame);
+  // Finds the parts of a reply. Null, or what is wrong with them.
+  const char* TakeReply(absl::Span<const uint8_t> frame, Buffer lease,
+                        CallResponse* response, Buffer* attachment);
   void HandleResponsePending(absl::Span<const uint8_t> frame);
   // The slot of `call_id`; null, after a ProtocolError(), if there is none.
   Slot* FindSlot(uint32_t call_id);
@@ -91,6 +111,7 @@ class ClientSession final : public Connection {
   // Ends the call of an open slot without waiting for the server.
   void Abandon(Slot* slot, const absl::Status& reason);
   void FreeSlot(uint32_t slot_index);
+  static void FreeMemory(Slot* slot);
   void NoteDeadline(absl::Time deadline);
 
   std::vector<Slot> slots_;

@@ -12,12 +12,6 @@ namespace {
 // Replies up to this length come back in the RESPONSE itself.
 constexpr uint64_t kFrameReplyBytes = kSlotBytes - sizeof(ResponseHeader);
 
-// Where in its arena memory a message begins: the metadata stand before it, and
-// copies are fastest from a multiple of 64.
-uint32_t MessageOffset(uint32_t metadata_bytes) {
-  return (metadata_bytes + 63) / 64 * 64;
-}
-
 uint64_t RemainingUs(absl::Time deadline, absl::Time now) {
   const int64_t us = absl::ToInt64Microseconds(deadline - now);
   return us <= 0 ? 0 : static_cast<uint64_t>(us);
@@ -25,19 +19,20 @@ uint64_t RemainingUs(absl::Time deadline, absl::Time now) {
 
 }  // namespace
 
-uint32_t ClientSession::RequestFrameBytes(
-    const ClientCall::Request& request) const {
+uint32_t ClientSession::RequestFrameBytes(const ClientCall::Request& request,
+                                          Placement place) {
   uint64_t bytes = sizeof(RequestHeader) + request.metadata_bytes;
-  if (FitsFrame(request)) bytes += request.message_bytes;
+  if (place.message_inline) bytes += request.message_bytes;
+  if (place.attachment_inline) bytes += request.attachment.size();
   return static_cast<uint32_t>(bytes);
 }
 
-bool ClientSession::FitsFrame(const ClientCall::Request& request) const {
+Placement ClientSession::Place(const ClientCall::Request& request) const {
+  // Metadata alone always fit.
   const uint64_t room =
-      std::min<uint64_t>(kSlotBytes, peer_limits().slot_bytes);
-  return sizeof(RequestHeader) + request.metadata_bytes +
-             request.message_bytes <=
-         room;
+      std::min<uint64_t>(kSlotBytes, peer_limits().slot_bytes) -
+      sizeof(RequestHeader) - request.metadata_bytes;
+  return PlaceParts(room, request.message_bytes, request.attachment.size());
 }
 
 uint32_t ClientSession::SlotIndex(const Slot* slot) const {
@@ -51,54 +46,83 @@ uint32_t ClientSession::CallId(uint32_t slot_index) const {
 
 bool ClientSession::TrySend(ClientCall* call) {
   if (free_slots_.empty() || !CanSend(kReservedCredits)) return false;
-  Buffer request;
-  Buffer reply;
+  const Placement place = Place(call->request());
+  const uint32_t index = free_slots_.back();
+  Slot& slot = slots_[index];
   absl::Status failed;
-  if (!AllocateArenaMemory(call, &request, &reply, &failed)) {
+  if (!AllocateArenaMemory(call->request(), place, &slot, &failed)) {
+    FreeMemory(&slot);
     if (failed.ok()) return false;
     call->slot_ = ClientCall::kIdle;
     call->OnFailed(failed);
     return true;
   }
-  if (!AnnounceArenas()) return false;
   uint8_t* const out =
-      BeginFrame(RequestFrameBytes(call->request()), kReservedCredits);
-  if (out == nullptr) return false;
-
-  const uint32_t index = free_slots_.back();
+      AnnounceArenas() ? BeginFrame(RequestFrameBytes(call->request(), place),
+                                    kReservedCredits)
+                       : nullptr;
+  if (out == nullptr) {
+    FreeMemory(&slot);
+    return false;
+  }
   free_slots_.pop_back();
-  Slot& slot = slots_[index];
   slot.used = true;
   slot.call = call;
-  slot.request = std::move(request);
-  slot.reply = std::move(reply);
   call->slot_ = index;
   ++live_;
   NoteDeadline(call->request().deadline);
-  WriteRequestFrame(call, index, out);
+  WriteRequestFrame(call, place, index, out);
   return true;
 }
 
-bool ClientSession::AllocateArenaMemory(ClientCall* call, Buffer* request,
-                                        Buffer* reply, absl::Status* failure) {
-  const ClientCall::Request& wanted = call->request();
-  if (!FitsFrame(wanted)) {
+bool ClientSession::AllocateArenaMemory(const ClientCall::Request& request,
+                                        Placement place, Slot* slot,
+                                        absl::Status* failure) {
+  const auto allocate = [&](uint64_t bytes, Buffer* memory) {
+    // Requests leave what there is to a LEASE that waits for memory, because
+    // the server has memory and work in that reply.
     if (lease_waits_) return false;
-    absl::StatusOr<Buffer> memory = device().pool().Allocate(
-        MessageOffset(wanted.metadata_bytes) + wanted.message_bytes);
-    if (!memory.ok()) {
-      if (!absl::IsUnavailable(memory.status())) *failure = memory.status();
+    absl::StatusOr<Buffer> allocated = device().pool().Allocate(bytes);
+    if (allocated.ok()) {
+      *memory = *std::move(allocated);
+      return true;
+    }
+    *failure = absl::IsUnavailable(allocated.status()) ? MemoryWillComeBack()
+                                                       : allocated.status();
+    return false;
+  };
+  if (!place.message_inline &&
+      !allocate(AlignPart(request.metadata_bytes) + request.message_bytes,
+                &slot->request)) {
+    return false;
+  }
+  if (!place.attachment_inline) {
+    const Buffer* const buffer = request.attachment_buffer;
+    if (buffer != nullptr && device().pool().Owns(*buffer)) {
+      slot->attachment = buffer->Share();
+    } else if (!allocate(request.attachment.size(), &slot->attachment)) {
       return false;
     }
-    *request = *std::move(memory);
   }
-  const uint64_t hint = std::min<uint64_t>(wanted.reply_hint_bytes,
+  const uint64_t hint = std::min<uint64_t>(request.reply_hint_bytes,
                                            options().max_receive_message_bytes);
   if (hint > kFrameReplyBytes && !lease_waits_) {
     // Without it the call only takes a round trip more.
-    absl::StatusOr<Buffer> memory = device().pool().Allocate(hint);
-    if (memory.ok()) *reply = *std::move(memory);
+    absl::Status no_matter;
+    AllocateLease(hint, slot, &no_matter);
   }
+  return true;
+}
+
+bool ClientSession::AllocateLease(uint64_t bytes, Slot* slot,
+                                  absl::Status* failure) {
+  absl::StatusOr<Buffer> memory = device().pool().Allocate(bytes);
+  if (!memory.ok()) {
+    *failure = memory.status();
+    return false;
+  }
+  slot->reply = *std::move(memory);
+  slot->reply.Extend();  // What is there anyway may be lent.
   return true;
 }
 
@@ -121,8 +145,8 @@ bool ClientSession::AnnounceArenas() {
   return true;
 }
 
-void ClientSession::WriteRequestFrame(ClientCall* call, uint32_t slot_index,
-                                      uint8_t* out) {
+void ClientSession::WriteRequestFrame(ClientCall* call, Placement place,
+                                      uint32_t slot_index, uint8_t* out) {
   const ClientCall::Request& request = call->request();
   const Slot& slot = slots_[slot_index];
   RequestHeader header = {};
@@ -142,11 +166,13 @@ void ClientSession::WriteRequestFrame(ClientCall* call, uint32_t slot_index,
     header.reply_offset = slot.reply.offset();
     header.reply_bytes = static_cast<uint32_t>(slot.reply.size());
   }
-  if (slot.request.empty()) {
+  if (place.message_inline) {
     header.frame.body_bytes += header.message_bytes;
     call->WriteRequest(out + sizeof(header));
   } else {
-    const uint32_t start = MessageOffset(request.metadata_bytes);
+    // The metadata stand before the message.
+    const uint32_t start =
+        static_cast<uint32_t>(AlignPart(request.metadata_bytes));
     uint8_t* const metadata =
         slot.request.data() + start - request.metadata_bytes;
     call->WriteRequest(metadata);
@@ -155,9 +181,31 @@ void ClientSession::WriteRequestFrame(ClientCall* call, uint32_t slot_index,
     header.message_arena = slot.request.region();
     header.message_offset = slot.request.offset() + start;
   }
+  if (!request.attachment.empty()) {
+    WriteAttachment(request, place, slot, &header, out);
+  }
   std::memcpy(out, &header, sizeof(header));
   Send(header.frame.header_bytes + header.frame.body_bytes,
        /*signalled=*/false);
+}
+
+void ClientSession::WriteAttachment(const ClientCall::Request& request,
+                                    Placement place, const Slot& slot,
+                                    RequestHeader* header, uint8_t* out) {
+  const absl::Span<const uint8_t> attachment = request.attachment;
+  header->attachment_bytes = static_cast<uint32_t>(attachment.size());
+  if (place.attachment_inline) {
+    std::memcpy(out + sizeof(*header) + header->frame.body_bytes,
+                attachment.data(), attachment.size());
+    header->frame.body_bytes += header->attachment_bytes;
+    return;
+  }
+  if (slot.attachment.data() != attachment.data()) {
+    std::memcpy(slot.attachment.data(), attachment.data(), attachment.size());
+  }
+  header->frame.flags |= kFlagAttachmentInArena;
+  header->attachment_arena = slot.attachment.region();
+  header->attachment_offset = slot.attachment.offset();
 }
 
 void ClientSession::Pump() {
@@ -211,16 +259,16 @@ bool ClientSession::PumpSlot(uint32_t slot_index) {
   if (!slot.lease_wanted) return true;
   if (slot.reply.empty()) {
     if (lease_waits_) return false;
-    absl::StatusOr<Buffer> memory = device().pool().Allocate(slot.lease_bytes);
-    if (absl::IsUnavailable(memory.status())) {
-      lease_waits_ = true;
-      return false;
-    }
-    if (!memory.ok()) {
-      Abandon(&slot, memory.status());
+    absl::Status failed;
+    if (!AllocateLease(slot.lease_bytes, &slot, &failed)) {
+      if (absl::IsUnavailable(failed)) failed = MemoryWillComeBack();
+      if (failed.ok()) {
+        lease_waits_ = true;
+        return false;
+      }
+      Abandon(&slot, failed);
       return true;  // The CANCEL is due of its own.
     }
-    slot.reply = *std::move(memory);
   }
   if (!AnnounceArenas()) return false;
   uint8_t* const out = BeginFrame(sizeof(LeaseHeader), /*spare_credits=*/0);
@@ -267,67 +315,107 @@ void ClientSession::FreeSlot(uint32_t slot_index) {
   slot.used = false;
   slot.cancel_due = false;
   slot.lease_wanted = false;
-  slot.request.Reset();
-  slot.reply.Reset();
+  FreeMemory(&slot);
   ++slot.generation;
   free_slots_.push_back(static_cast<uint16_t>(slot_index));
 }
 
+void ClientSession::FreeMemory(Slot* slot) {
+  slot->request.Reset();
+  slot->attachment.Reset();
+  slot->reply.Reset();
+}
+
 void ClientSession::HandleResponse(absl::Span<const uint8_t> frame) {
-  const ResponseHeader header = LoadHeader<ResponseHeader>(frame);
-  Slot* const slot = FindSlot(header.frame.call_id);
+  const FrameHeader header = LoadHeader<FrameHeader>(frame);
+  Slot* const slot = FindSlot(header.call_id);
   if (slot == nullptr) return;
-  if (header.attachment_bytes > 0) {
-    ProtocolError("it sent an attachment that nobody asked for");
-    return;
-  }
-  const ResponseBody body = SplitResponse(frame);
+  constexpr uint8_t kInLease = kFlagMessageInArena | kFlagAttachmentInArena;
   CallResponse response;
-  response.code = static_cast<absl::StatusCode>(header.code);
-  response.status_message = body.status_message;
-  response.metadata = body.metadata;
-  response.message = body.message;
-  if ((header.frame.flags & kFlagMessageInArena) != 0) {
-    if (slot->lease_wanted || header.message_bytes > slot->reply.size()) {
-      ProtocolError("it wrote a reply that is longer than its lease");
-      return;
-    }
-    response.message = {slot->reply.data(), header.message_bytes};
+  Buffer lease;
+  if ((header.flags & kInLease) != 0 && !slot->lease_wanted) {
+    lease = std::move(slot->reply);
+  }
+  Buffer attachment;
+  const char* const error =
+      TakeReply(frame, lease.Share(), &response, &attachment);
+  if (error != nullptr) {
+    ProtocolError(error);
+    return;
   }
   // The slot is free before the call hears of it: its end may start another.
   // The memory of the reply stays until the call has read it.
-  const Buffer reply = std::move(slot->reply);
   ClientCall* const call = std::exchange(slot->call, nullptr);
   FreeSlot(SlotIndex(slot));
   if (call == nullptr) return;
   --live_;
   call->slot_ = ClientCall::kIdle;
-  if (response.message.size() > options().max_receive_message_bytes) {
-    call->OnFailed(TooLargeReply(response.message.size()));
+  const uint64_t bytes = response.message.size() + attachment.size();
+  if (bytes > options().max_receive_message_bytes) {
+    call->OnFailed(TooLargeReply(bytes));
   } else {
     call->OnResponse(response);
   }
+}
+
+const char* ClientSession::TakeReply(absl::Span<const uint8_t> frame,
+                                     Buffer lease, CallResponse* response,
+                                     Buffer* attachment) {
+  const ResponseHeader header = LoadHeader<ResponseHeader>(frame);
+  const ResponseBody body = SplitResponse(frame);
+  response->code = static_cast<absl::StatusCode>(header.code);
+  response->status_message = body.status_message;
+  response->metadata = body.metadata;
+  response->message = body.message;
+  const bool message_in_lease = header.frame.flags & kFlagMessageInArena;
+  const bool attachment_in_lease = header.frame.flags & kFlagAttachmentInArena;
+  const uint64_t needed =
+      LeaseBytes(message_in_lease ? header.message_bytes : 0,
+                 attachment_in_lease ? header.attachment_bytes : 0);
+  if (needed > lease.size()) {
+    return "it wrote a reply that is longer than its lease";
+  }
+  response->hint_bytes =
+      needed > 0 ? needed
+                 : uint64_t{header.message_bytes} + header.attachment_bytes;
+  if (message_in_lease) {
+    response->message = {lease.data(), header.message_bytes};
+  }
+  if (header.attachment_bytes == 0) return nullptr;
+  if (attachment_in_lease) {
+    *attachment = std::move(lease);
+    attachment->Narrow(message_in_lease ? AlignPart(header.message_bytes) : 0,
+                       header.attachment_bytes);
+  } else {
+    *attachment = device().pool().AllocateOrPlain(header.attachment_bytes);
+    std::memcpy(attachment->data(), body.attachment.data(),
+                header.attachment_bytes);
+  }
+  response->attachment = attachment;
+  return nullptr;
 }
 
 void ClientSession::HandleResponsePending(absl::Span<const uint8_t> frame) {
   const ResponsePendingHeader header = LoadHeader<ResponsePendingHeader>(frame);
   Slot* const slot = FindSlot(header.frame.call_id);
   if (slot == nullptr) return;
-  if (slot->lease_wanted || header.attachment_bytes > 0 ||
-      header.message_bytes <= slot->reply.size()) {
+  const uint64_t needed =
+      LeaseBytes(header.message_bytes, header.attachment_bytes);
+  if (slot->lease_wanted || needed <= slot->reply.size()) {
     ProtocolError("it asked for a lease that it does not need");
     return;
   }
   // The server is done with the request.
-  slot->request.Reset();
-  slot->reply.Reset();
+  FreeMemory(slot);
   if (slot->call == nullptr) return;  // Its CANCEL is on its way.
-  if (header.message_bytes > options().max_receive_message_bytes) {
-    Abandon(slot, TooLargeReply(header.message_bytes));
+  const uint64_t bytes =
+      uint64_t{header.message_bytes} + header.attachment_bytes;
+  if (bytes > options().max_receive_message_bytes) {
+    Abandon(slot, TooLargeReply(bytes));
     return;
   }
   slot->lease_wanted = true;
-  slot->lease_bytes = header.message_bytes;
+  slot->lease_bytes = static_cast<uint32_t>(needed);
   due_.push_back(static_cast<uint16_t>(SlotIndex(slot)));
 }
 

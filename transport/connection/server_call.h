@@ -7,15 +7,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "transport/base/buffer.h"
 #include "transport/base/limits.h"
 #include "transport/connection/poller.h"
-#include "transport/memory/buffer_pool.h"
 #include "transport/wire/frame.h"
+#include "transport/wire/placement.h"
 #include "transport/wire/remote_arenas.h"
 
 namespace verbena::transport {
@@ -74,9 +76,14 @@ class ServerCall {
     return absl::MakeConstSpan(
         reinterpret_cast<const uint8_t*>(metadata_.data()), metadata_.size());
   }
-  bool owns_message() const { return !request_.empty(); }
-  // Gives the memory of a large request back early.
+  bool owns_message() const { return owns_message_; }
+  // Gives the memory of a large message back early.
   void ReleaseMessage();
+
+  // Bytes beside the message, always valid until Finish(); empty if there are
+  // none. Take them to keep them longer, or to send them back without a copy.
+  const Buffer& attachment() const { return attachment_; }
+  Buffer TakeAttachment() { return std::move(attachment_); }
 
   // Whether the caller has lost interest. Thread-safe.
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
@@ -92,17 +99,26 @@ class ServerCall {
 
   // Registered memory for a larger reply. UNAVAILABLE when there is none just
   // now, here or at the client: then pass a writer to Finish(), which waits for
-  // it. RESOURCE_EXHAUSTED when it is too much for this server.
+  // it. RESOURCE_EXHAUSTED when it is too much for this server. Not for a reply
+  // with an attachment: it would hold memory while it waits for more.
   absl::StatusOr<Buffer> AllocateReply(size_t bytes);
 
+  // Memory for the attachment of a reply: registered if there is some just now.
+  // Also while others use this object.
+  Buffer AllocateAttachment(size_t bytes) const;
+  // Whether an attachment is in such memory, so that it goes without a copy.
+  bool IsRegistered(const Buffer& buffer) const;
+
   struct Reply {
-    absl::Status status;  // If not OK, there must be no message; metadata may.
+    // If not OK, there must be no message and no attachment; metadata may.
+    absl::Status status;
     uint32_t metadata_bytes = 0;  // At most kMaxMetadataBytes.
     uint64_t message_bytes = 0;
     // One of the two, unless there is nothing to write. The buffer, of
     // AllocateReply(), holds metadata and message already.
     ReplyWriter* writer = nullptr;
     Buffer buffer;
+    Buffer attachment;  // Any; see IsRegistered().
   };
 
   // Ends the call; exactly once, with the poller's role held. The call is the
@@ -136,15 +152,24 @@ class ServerCall {
 
   std::string metadata_;
   absl::Span<const uint8_t> message_;
-  Buffer request_;  // Sink of the READs.
+  bool owns_message_ = false;
+  std::string
+      held_message_;  // One from the frame, while an attachment is read.
+  Buffer request_;    // Sinks of the READs.
+  Buffer attachment_;
   RemoteArenas::RemoteRange request_source_;
-  uint32_t request_bytes_ = 0;
+  RemoteArenas::RemoteRange attachment_source_;
+  uint32_t request_bytes_ = 0;     // To be READ.
+  uint32_t attachment_bytes_ = 0;  // To be READ.
+  uint8_t transfers_left_ = 0;     // READs to end, or WRITEs to be posted.
 
   RemoteArenas::RemoteRange lease_;  // Where the reply may be written.
   uint32_t lease_bytes_ = 0;
 
-  Reply reply_;                   // From Finish() on.
-  bool message_written_ = false;  // To the lease; the RESPONSE says so.
+  Reply reply_;  // From Finish() on.
+  uint32_t reply_attachment_bytes_ = 0;
+  Placement reply_place_;
+  bool reply_written_ = false;  // What goes to the lease; the RESPONSE says so.
 };
 
 }  // namespace verbena::transport

@@ -16,6 +16,10 @@ namespace {
 // device give it back without telling.
 constexpr absl::Duration kMemoryRetry = absl::Milliseconds(1);
 
+// Memory that a call keeps for messages that come beside large attachments,
+// which are mostly a few fields. Each call of a connection may keep so much.
+constexpr size_t kHeldBytesKept = 512;
+
 }  // namespace
 
 ServerSession::ServerSession(Poller& poller, PollerDevice& device, CmId id,
@@ -113,8 +117,22 @@ void ServerSession::OnClosing() {
 void ServerSession::TickMore(absl::Time now) {
   if (state() == ConnectionState::kConnecting && now >= hello_deadline_) {
     ProtocolError("it did not say HELLO in time");
-  } else if (!memory_waiters_.empty()) {
-    Pump();
+    return;
+  }
+  FreeHeldMemory();
+  if (!memory_waiters_.empty()) Pump();
+}
+
+void ServerSession::FreeHeldMemory() {
+  const uint64_t shortages = device().pool().shortages();
+  if (shortages == std::exchange(seen_shortages_, shortages)) return;
+  for (const std::unique_ptr<ServerCall>& call : calls_) {
+    if (call == nullptr || call->state_ != State::kAwaitsLease) continue;
+    Buffer& attachment = call->reply_.attachment;
+    if (!device().pool().Owns(attachment)) continue;
+    Buffer plain = Buffer::Plain(attachment.size());
+    std::memcpy(plain.data(), attachment.data(), attachment.size());
+    attachment = std::move(plain);
   }
 }
 
@@ -134,6 +152,18 @@ absl::Status ServerSession::TooLargeRequest(uint64_t bytes) const {
       options().max_receive_message_bytes));
 }
 
+absl::Status ServerSession::CheckReply(const ServerCall::Reply& reply) const {
+  if (reply.metadata_bytes > kMaxMetadataBytes) {
+    return TooLargeMetadata(reply.metadata_bytes);
+  }
+  // Each apart, so that the sum is in range.
+  const uint64_t limit =
+      std::min<uint64_t>(options().max_send_message_bytes,
+                         peer_limits().max_receive_message_bytes);
+  const uint64_t bytes = reply.message_bytes + reply.attachment.size();
+  return bytes > limit ? TooLargeReply(bytes, limit) : absl::OkStatus();
+}
+
 absl::Status ServerSession::TooLargeMetadata(uint64_t bytes) {
   return absl::ResourceExhaustedError(
       absl::StrCat("trailing metadata of ", bytes,
@@ -147,25 +177,28 @@ absl::Status ServerSession::TooLargeReply(uint64_t bytes, uint64_t limit) {
 }
 
 void ServerSession::Refuse(ServerCall* call, absl::Status status) {
-  call->request_.Reset();
+  call->ReleaseMessage();
+  call->attachment_.Reset();
   ReleaseReply(call);
   call->reply_.status = std::move(status);
+  call->reply_attachment_bytes_ = 0;
   QueueFrame(call, State::kReplyQueued);
 }
 
 void ServerSession::ReleaseReply(ServerCall* call) {
   ReplyWriter* const writer = std::exchange(call->reply_.writer, nullptr);
   call->reply_.buffer.Reset();
+  call->reply_.attachment.Reset();
   call->reply_.metadata_bytes = 0;
   call->reply_.message_bytes = 0;
   if (writer != nullptr) writer->OnReplyDone();
 }
 
 void ServerSession::FreeCall(ServerCall* call) {
-  call->request_.Reset();
+  call->ReleaseMessage();
+  call->attachment_.Reset();
   ReleaseReply(call);
   call->reply_.status = absl::OkStatus();
-  call->message_ = {};
   call->state_ = State::kFree;
   --open_calls_;
 }
@@ -180,7 +213,18 @@ Poller& ServerCall::poller() const { return session_.poller(); }
 
 void ServerCall::ReleaseMessage() {
   message_ = {};
+  if (!owns_message_) return;
+  owns_message_ = false;
   request_.Reset();
+  if (held_message_.capacity() > kHeldBytesKept) held_message_ = {};
+}
+
+Buffer ServerCall::AllocateAttachment(size_t bytes) const {
+  return session_.device().pool().AllocateOrPlain(bytes);
+}
+
+bool ServerCall::IsRegistered(const Buffer& buffer) const {
+  return session_.device().pool().Owns(buffer);
 }
 
 absl::StatusOr<Buffer> ServerCall::AllocateReply(size_t bytes) {

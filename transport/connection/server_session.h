@@ -69,20 +69,36 @@ class ServerSession final : public Connection {
   ServerCall* FindCall(uint32_t call_id);
 
   // Moves a call that waits for memory on; false if it has to go on waiting.
-  bool StartRead(ServerCall* call);
+  bool StartReads(ServerCall* call);
+  // READs into all of `sink`, which must stay.
+  void StartRead(ServerCall* call, const Buffer& sink,
+                 const RemoteArenas::RemoteRange& source);
+  // Copies a message that will be needed longer than its frame.
+  void HoldMessage(ServerCall* call, absl::Span<const uint8_t> message);
   void Dispatch(ServerCall* call);
   void Finish(ServerCall* call, ServerCall::Reply reply);
+  void SendReply(ServerCall* call);
   // Of a large reply for which there is a lease.
   void AwaitReplyMemory(ServerCall* call);
   // Gets it into registered memory and on its way; false if it has to wait for
   // memory.
   bool PlaceReply(ServerCall* call);
-  void StartWrite(ServerCall* call);
+  void StartWrites(ServerCall* call);
+  // WRITEs all of `source` to that place in the lease.
+  void StartWrite(ServerCall* call, Buffer source, uint64_t lease_offset);
+  // What the lease must hold of a reply.
+  static uint32_t LeaseNeeded(const ServerCall& call);
+  // Takes the attachments of replies that wait for a lease out of registered
+  // memory, if that was short since the last time: a reply that held memory
+  // while it waits for the client could wait for ever, as could the client.
+  void FreeHeldMemory();
   // The first call in a slot makes it; it stays.
   void MakeCallSlow(uint32_t slot);
   absl::Status TooLargeRequest(uint64_t bytes) const;
   static absl::Status TooLargeMetadata(uint64_t bytes);
   static absl::Status TooLargeReply(uint64_t bytes, uint64_t limit);
+  // OK if the reply may be sent to this client.
+  absl::Status CheckReply(const ServerCall::Reply& reply) const;
   // Ends the call with an error of the transport's own.
   void Refuse(ServerCall* call, absl::Status status);
   void QueueFrame(ServerCall* call, State state);
@@ -109,6 +125,7 @@ class ServerSession final : public Connection {
   std::deque<ServerCall*> memory_waiters_;  // First come, first served.
   std::deque<ServerCall*> frame_waiters_;   // Their frame needs a credit.
   BulkTransfers transfers_;
+  uint64_t seen_shortages_ = 0;  // Of the pool, at the last FreeHeldMemory().
 };
 
 }  // namespace verbena::transport

@@ -66,21 +66,40 @@ void ServerSession::HandleRequest(absl::Span<const uint8_t> frame) {
   call->cancelled_.store(false, std::memory_order_relaxed);
   call->metadata_.assign(reinterpret_cast<const char*>(body.metadata.data()),
                          body.metadata.size());
-  call->message_written_ = false;
-  if (header.message_bytes > options().max_receive_message_bytes) {
-    Refuse(call, TooLargeRequest(header.message_bytes));
-  } else if (header.attachment_bytes > 0) {
-    Refuse(call, absl::UnimplementedError("this server takes no attachments"));
-  } else if ((header.frame.flags & kFlagMessageInArena) == 0) {
+  call->reply_written_ = false;
+  call->reply_attachment_bytes_ = 0;
+  const bool message_in_arena = header.frame.flags & kFlagMessageInArena;
+  const bool attachment_in_arena = header.frame.flags & kFlagAttachmentInArena;
+  const uint64_t bytes =
+      uint64_t{header.message_bytes} + header.attachment_bytes;
+  if (bytes > options().max_receive_message_bytes) {
+    Refuse(call, TooLargeRequest(bytes));
+    return;
+  }
+  if (header.attachment_bytes > 0 && !attachment_in_arena) {
+    call->attachment_ = call->AllocateAttachment(header.attachment_bytes);
+    std::memcpy(call->attachment_.data(), body.attachment.data(),
+                header.attachment_bytes);
+  }
+  if (!message_in_arena && !attachment_in_arena) {
     call->message_ = body.message;
     Dispatch(call);
-  } else {
-    call->request_bytes_ = header.message_bytes;
-    call->state_ = State::kAwaitsMemory;
-    if (!memory_waiters_.empty() || !StartRead(call)) {
-      memory_waiters_.push_back(call);
-    }
+    return;
   }
+  if (!message_in_arena) HoldMessage(call, body.message);
+  call->request_bytes_ = message_in_arena ? header.message_bytes : 0;
+  call->attachment_bytes_ = attachment_in_arena ? header.attachment_bytes : 0;
+  call->state_ = State::kAwaitsMemory;
+  if (!memory_waiters_.empty() || !StartReads(call)) {
+    memory_waiters_.push_back(call);
+  }
+}
+
+void ServerSession::HoldMessage(ServerCall* call,
+                                absl::Span<const uint8_t> message) {
+  call->held_message_.assign(reinterpret_cast<const char*>(message.data()),
+                             message.size());
+  call->owns_message_ = true;
 }
 
 bool ServerSession::FindRanges(const RequestHeader& header, ServerCall* call) {
@@ -99,45 +118,13 @@ bool ServerSession::FindRanges(const RequestHeader& header, ServerCall* call) {
     ProtocolError("it named a request outside its arenas");
     return false;
   }
-  return true;
-}
-
-bool ServerSession::StartRead(ServerCall* call) {
-  absl::StatusOr<Buffer> memory =
-      device().pool().Allocate(call->request_bytes_);
-  if (absl::IsUnavailable(memory.status())) return false;
-  if (!memory.ok()) {
-    Refuse(call, memory.status());
-    return true;
+  if ((header.frame.flags & kFlagAttachmentInArena) != 0 &&
+      !arenas_.Find(header.attachment_arena, header.attachment_offset,
+                    header.attachment_bytes, &call->attachment_source_)) {
+    ProtocolError("it named an attachment outside its arenas");
+    return false;
   }
-  call->request_ = *std::move(memory);
-  call->state_ = State::kReading;
-  BulkTransfer* const transfer = transfers_.Acquire();
-  transfer->opcode = IBV_WR_RDMA_READ;
-  transfer->local = call->request_.data();
-  transfer->lkey = call->request_.lkey();
-  transfer->remote = call->request_source_;
-  transfer->bytes = call->request_bytes_;
-  transfer->owner = call;
-  transfers_.Start(transfer);
   return true;
-}
-
-void ServerSession::OnBulkDone(void* tag) {
-  BulkTransfer* const transfer = static_cast<BulkTransfer*>(tag);
-  if (!transfers_.ChunkDone(transfer)) return;
-  ServerCall* const call = static_cast<ServerCall*>(transfer->owner);
-  const bool read = transfer->opcode == IBV_WR_RDMA_READ;
-  transfers_.Release(transfer);
-  if (!read) return;
-  if (!usable()) {
-    FreeCall(call);
-  } else if (call->cancelled()) {
-    Refuse(call, absl::CancelledError("the client cancelled the call"));
-  } else {
-    call->message_ = {call->request_.data(), call->request_bytes_};
-    Dispatch(call);
-  }
 }
 
 void ServerSession::Dispatch(ServerCall* call) {
@@ -149,43 +136,44 @@ void ServerSession::Dispatch(ServerCall* call) {
 void ServerSession::Finish(ServerCall* call, ServerCall::Reply reply) {
   CHECK(call->state_ == State::kHandling);
   --handling_;
-  call->message_ = {};
-  call->request_.Reset();
+  call->ReleaseMessage();
+  call->attachment_.Reset();
   call->reply_ = std::move(reply);
   if (!usable()) {
     FreeCall(call);
     return;
   }
-  const uint64_t bytes = call->reply_.message_bytes;
-  const uint64_t limit =
-      std::min<uint64_t>(options().max_send_message_bytes,
-                         peer_limits().max_receive_message_bytes);
+  const absl::Status refusal = CheckReply(call->reply_);
   if (call->cancelled()) {
     Refuse(call, absl::CancelledError("the client cancelled the call"));
-  } else if (call->reply_.metadata_bytes > kMaxMetadataBytes) {
-    Refuse(call, TooLargeMetadata(call->reply_.metadata_bytes));
-  } else if (!call->reply_.status.ok()) {
-    CHECK_EQ(bytes, 0u) << "a call that fails has no message";
+  } else if (!refusal.ok()) {
+    Refuse(call, refusal);
+  } else {
+    SendReply(call);
+  }
+  PumpSoon();
+}
+
+void ServerSession::SendReply(ServerCall* call) {
+  const ServerCall::Reply& reply = call->reply_;
+  CHECK(reply.status.ok() ||
+        (reply.message_bytes == 0 && reply.attachment.empty()))
+      << "a call that fails has no message";
+  call->reply_attachment_bytes_ =
+      static_cast<uint32_t>(reply.attachment.size());
+  // Metadata alone always fit.
+  const uint64_t room = RoomForReply() - reply.metadata_bytes;
+  call->reply_place_ =
+      PlaceParts(room, reply.message_bytes, reply.attachment.size());
+  if (call->reply_place_.all_inline()) {
     QueueFrame(call, State::kReplyQueued);
-  } else if (bytes > limit) {
-    Refuse(call, TooLargeReply(bytes, limit));
-  } else if (call->reply_.metadata_bytes + bytes <= RoomForReply()) {
-    QueueFrame(call, State::kReplyQueued);
-  } else if (call->lease_bytes_ < bytes) {
+  } else if (call->lease_bytes_ < LeaseNeeded(*call)) {
     // It takes memory here only once there is memory at the client: else
     // replies could hold all of ours while they wait for a lease, and requests
     // that wait for ours all of the client's.
     QueueFrame(call, State::kPendingQueued);
   } else {
     AwaitReplyMemory(call);
-  }
-  PumpSoon();
-}
-
-void ServerSession::AwaitReplyMemory(ServerCall* call) {
-  call->state_ = State::kAwaitsReplyMemory;
-  if (!memory_waiters_.empty() || !PlaceReply(call)) {
-    memory_waiters_.push_back(call);
   }
 }
 
@@ -194,52 +182,13 @@ uint64_t ServerSession::RoomForReply() const {
          sizeof(ResponseHeader);
 }
 
-bool ServerSession::PlaceReply(ServerCall* call) {
-  ServerCall::Reply& reply = call->reply_;
-  if (reply.buffer.empty()) {
-    absl::StatusOr<Buffer> memory =
-        device().pool().Allocate(reply.metadata_bytes + reply.message_bytes);
-    if (absl::IsUnavailable(memory.status())) return false;
-    if (!memory.ok()) {
-      Refuse(call, memory.status());
-      return true;
-    }
-    reply.buffer = *std::move(memory);
-    CHECK(reply.writer != nullptr) << "a reply needs a buffer or a writer";
-    reply.writer->WriteReply(reply.buffer.data());
-  }
-  if (reply.writer != nullptr) {
-    std::exchange(reply.writer, nullptr)->OnReplyDone();
-  }
-  StartWrite(call);
-  return true;
-}
-
-void ServerSession::StartWrite(ServerCall* call) {
-  ServerCall::Reply& reply = call->reply_;
-  call->state_ = State::kWriting;
-  BulkTransfer* const transfer = transfers_.Acquire();
-  transfer->opcode = IBV_WR_RDMA_WRITE;
-  transfer->local = reply.buffer.data() + reply.metadata_bytes;
-  transfer->lkey = reply.buffer.lkey();
-  transfer->remote = call->lease_;
-  transfer->bytes = static_cast<uint32_t>(reply.message_bytes);
-  transfer->owner = call;
-  // The metadata go into the RESPONSE, which may be posted after the transfer
-  // has ended.
-  call->metadata_.assign(reinterpret_cast<const char*>(reply.buffer.data()),
-                         reply.metadata_bytes);
-  transfer->hold = std::move(reply.buffer);
-  transfers_.Start(transfer);
-}
-
 void ServerSession::HandleLease(absl::Span<const uint8_t> frame) {
   const LeaseHeader header = LoadHeader<LeaseHeader>(frame);
   ServerCall* const call = FindCall(header.frame.call_id);
   if (call == nullptr) return;
   if (call->state_ != State::kAwaitsLease ||
       call->call_id_ != header.frame.call_id ||
-      header.bytes < call->reply_.message_bytes) {
+      header.bytes < LeaseNeeded(*call)) {
     ProtocolError("it sent a lease that was not asked for, or too short a one");
     return;
   }
@@ -282,7 +231,13 @@ uint32_t ServerSession::ResponseFrameBytes(const ServerCall* call) const {
   const ServerCall::Reply& reply = call->reply_;
   uint64_t bytes =
       sizeof(ResponseHeader) + StatusText(reply).size() + reply.metadata_bytes;
-  if (!call->message_written_) bytes += reply.message_bytes;
+  const bool written = call->reply_written_;
+  if (!written || call->reply_place_.message_inline) {
+    bytes += reply.message_bytes;
+  }
+  if (!written || call->reply_place_.attachment_inline) {
+    bytes += reply.attachment.size();
+  }
   return static_cast<uint32_t>(bytes);
 }
 
@@ -290,7 +245,13 @@ void ServerSession::SendPending(ServerCall* call, uint8_t* out) {
   ResponsePendingHeader header = {};
   header.frame = PlainHeader(FrameType::kResponsePending, call->call_id_);
   header.frame.header_bytes = sizeof(header);
-  header.message_bytes = static_cast<uint32_t>(call->reply_.message_bytes);
+  const ServerCall::Reply& reply = call->reply_;
+  if (!call->reply_place_.message_inline) {
+    header.message_bytes = static_cast<uint32_t>(reply.message_bytes);
+  }
+  if (!call->reply_place_.attachment_inline) {
+    header.attachment_bytes = call->reply_attachment_bytes_;
+  }
   std::memcpy(out, &header, sizeof(header));
   call->state_ = State::kAwaitsLease;
   Send(sizeof(header), /*signalled=*/false);
@@ -309,22 +270,30 @@ void ServerSession::SendResponse(ServerCall* call, uint8_t* out) {
   header.status_message_bytes = static_cast<uint16_t>(text.size());
   header.metadata_bytes = static_cast<uint16_t>(reply.metadata_bytes);
   header.message_bytes = static_cast<uint32_t>(reply.message_bytes);
+  header.attachment_bytes = call->reply_attachment_bytes_;
   uint8_t* body = out + sizeof(header);
-  header.frame.body_bytes = header.status_message_bytes + header.metadata_bytes;
   if (!text.empty()) std::memcpy(body, text.data(), text.size());
   body += text.size();
-  if (call->message_written_) {
+  if (call->reply_written_ && !call->reply_place_.message_inline) {
     header.frame.flags |= kFlagMessageInArena;
     std::memcpy(body, call->metadata_.data(), call->metadata_.size());
+    body += call->metadata_.size();
   } else {
-    header.frame.body_bytes += header.message_bytes;
     if (!reply.buffer.empty()) {
       std::memcpy(body, reply.buffer.data(),
                   reply.metadata_bytes + reply.message_bytes);
     } else if (reply.writer != nullptr) {
       reply.writer->WriteReply(body);
     }
+    body += reply.metadata_bytes + reply.message_bytes;
   }
+  if (call->reply_written_ && !call->reply_place_.attachment_inline) {
+    header.frame.flags |= kFlagAttachmentInArena;
+  } else if (!reply.attachment.empty()) {
+    std::memcpy(body, reply.attachment.data(), reply.attachment.size());
+    body += reply.attachment.size();
+  }
+  header.frame.body_bytes = static_cast<uint32_t>(body - out - sizeof(header));
   std::memcpy(out, &header, sizeof(header));
   // The writer hears last: what it does may send something else.
   ReplyWriter* const writer = std::exchange(reply.writer, nullptr);
@@ -349,7 +318,7 @@ void ServerSession::Pump() {
   while (!memory_waiters_.empty() && usable()) {
     ServerCall* const call = memory_waiters_.front();
     memory_waiters_.pop_front();
-    const bool moved = call->state_ == State::kAwaitsMemory ? StartRead(call)
+    const bool moved = call->state_ == State::kAwaitsMemory ? StartReads(call)
                                                             : PlaceReply(call);
     if (moved) continue;
     memory_waiters_.push_front(call);
@@ -361,7 +330,8 @@ void ServerSession::Pump() {
         if (transfer->opcode != IBV_WR_RDMA_WRITE) return;
         // The queue pair keeps the order: the RESPONSE arrives after the data.
         ServerCall* const call = static_cast<ServerCall*>(transfer->owner);
-        call->message_written_ = true;
+        if (--call->transfers_left_ > 0) return;
+        call->reply_written_ = true;
         QueueFrame(call, State::kReplyQueued);
       });
   if (!status.ok()) Close(status);

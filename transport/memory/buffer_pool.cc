@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/status/status.h"
@@ -56,15 +55,6 @@ absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(
 BufferPool::~BufferPool() {
   core_->Close();
   core_->RemoveUser();
-}
-
-Buffer BufferSource::Allocate(size_t bytes) const {
-  if (bytes == 0) return Buffer();
-  if (core_ != nullptr) {
-    absl::StatusOr<Buffer> buffer = core_->Allocate(bytes);
-    if (buffer.ok()) return *std::move(buffer);
-  }
-  return Buffer::Plain(bytes);
 }
 
 }  // namespace verbena::transport

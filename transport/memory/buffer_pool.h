@@ -34,9 +34,11 @@ class BufferSource {
     if (core_ != nullptr) core_->RemoveUser();
   }
 
-  // Registered memory if there is some now, else plain memory. Empty for zero
-  // bytes.
-  Buffer Allocate(size_t bytes) const;
+  // As BufferPool::AllocateOrPlain().
+  Buffer Allocate(size_t bytes) const {
+    return core_ != nullptr ? core_->AllocateOrPlain(bytes)
+                            : Buffer::Plain(bytes);
+  }
 
  private:
   friend class BufferPool;
@@ -70,6 +72,11 @@ class BufferPool {
   absl::StatusOr<Buffer> Allocate(size_t bytes) {
     return core_->Allocate(bytes);
   }
+  // Registered memory if there is some now, else plain memory. Empty for zero
+  // bytes.
+  Buffer AllocateOrPlain(size_t bytes) { return core_->AllocateOrPlain(bytes); }
+  // How often Allocate() has said UNAVAILABLE.
+  uint64_t shortages() const { return core_->shortages(); }
   // Where other objects may allocate from, also after the pool.
   BufferSource source() const { return BufferSource(core_); }
 

@@ -114,8 +114,9 @@ absl::Status PoolCore::Grow(uint64_t bytes) {
         bytes, " bytes of registered memory: ", AllocatedBytes(), " of ",
         registered_bytes_, " are in use, in ", regions_.size(),
         " regions; at most ", options_.max_bytes, " in ", options_.max_regions);
-    return largest >= needed ? absl::UnavailableError(message)
-                             : absl::ResourceExhaustedError(message);
+    if (largest < needed) return absl::ResourceExhaustedError(message);
+    shortages_.fetch_add(1, std::memory_order_relaxed);
+    return absl::UnavailableError(message);
   }
   return AddRegion(GrowthFor(needed, largest));
 }

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -75,6 +76,14 @@ class PoolCore final : public BufferOwner {
   // As BufferPool's. UNAVAILABLE once it is closed, but for blocks that come
   // back, which are then plain memory.
   absl::StatusOr<Buffer> Allocate(size_t bytes);
+  Buffer AllocateOrPlain(size_t bytes) {
+    if (bytes == 0) return Buffer();
+    absl::StatusOr<Buffer> buffer = Allocate(bytes);
+    return buffer.ok() ? *std::move(buffer) : Buffer::Plain(bytes);
+  }
+  uint64_t shortages() const {
+    return shortages_.load(std::memory_order_relaxed);
+  }
 
   // As BufferOwner.
   void Recycle(BufferBlock* block) override;
@@ -117,6 +126,7 @@ class PoolCore final : public BufferOwner {
   std::array<BlockStack, kSizeClasses> free_;  // By size class.
   BlockTable blocks_;                          // Add() with mutex_ held.
   std::atomic<uint32_t> region_count_{0};      // Of regions_.
+  std::atomic<uint64_t> shortages_{0};
 
   mutable std::mutex mutex_;
   // Guarded by mutex_.

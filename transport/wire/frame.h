@@ -13,13 +13,17 @@
 // open ones go on) and a disconnect, or with BYE and a reason when the other
 // side broke the protocol.
 //
-// A call. The client sends REQUEST. Its metadata are in the body; its message
-// is in the body too if the frame then fits a slot, else in a range of an
-// arena, which the server READs. The server answers with exactly one RESPONSE,
-// whatever happens to the call. The reply is in its body if it fits, else the
-// server WRITEs it to the range that the request lent for it (the reply lease)
-// before it SENDs the RESPONSE. Without a lease that is long enough the server
-// sends RESPONSE_PENDING, and waits for a LEASE, or a CANCEL.
+// A call. The client sends REQUEST. Its metadata are in the body. Its message
+// is in the body too if the frame then fits a slot, and so is its attachment,
+// bytes beside the message, if the frame fits a slot with it; each that is not
+// is in a range of an arena, which the server READs. The server answers with
+// exactly one RESPONSE, whatever happens to the call. By the same rule message
+// and attachment of the reply are in its body, or the server WRITEs them to the
+// range that the request lent for them (the reply lease) before it SENDs the
+// RESPONSE: the message to its start, the attachment to its start if the
+// message is not there, else behind it at the next multiple of 64 from the
+// start. Without a lease that is long enough the server sends RESPONSE_PENDING,
+// and waits for a LEASE, or a CANCEL.
 //
 // Memory that a request names stays reserved at the client until the RESPONSE,
 // or until the queue pair is flushed; the memory of the request itself only
@@ -106,15 +110,15 @@ struct ResponseHeader {
   uint32_t code;  // An absl::StatusCode.
   uint16_t status_message_bytes;
   uint16_t metadata_bytes;    // The body is status message, metadata, message,
-  uint32_t message_bytes;     // attachment. Those in the arena stand at the
-  uint32_t attachment_bytes;  // start of the reply lease, message first.
+  uint32_t message_bytes;     // attachment: those of the last two that are not
+  uint32_t attachment_bytes;  // in the reply lease.
 };
 static_assert(sizeof(ResponseHeader) == 32);
 
 struct ResponsePendingHeader {
   FrameHeader frame;
-  uint32_t message_bytes;
-  uint32_t attachment_bytes;
+  uint32_t message_bytes;     // Those that the lease must hold; 0 for what
+  uint32_t attachment_bytes;  // will be in the body of the RESPONSE.
 };
 static_assert(sizeof(ResponsePendingHeader) == 24);
 

@@ -1,0 +1,166 @@
+// ServerSession: large parts of requests and replies.
+
+#include <cstring>
+#include <utility>
+
+#include "transport/base/check.h"
+#include "transport/connection/server_session.h"
+
+namespace verbena::transport {
+
+bool ServerSession::StartReads(ServerCall* call) {
+  // All of it or nothing: calls that each held a part could wait for each
+  // other.
+  Buffer message;
+  Buffer attachment;
+  for (const auto& [bytes, sink] :
+       {std::pair(call->request_bytes_, &message),
+        std::pair(call->attachment_bytes_, &attachment)}) {
+    if (bytes == 0) continue;
+    absl::StatusOr<Buffer> memory = device().pool().Allocate(bytes);
+    if (absl::IsUnavailable(memory.status())) return false;
+    if (!memory.ok()) {
+      Refuse(call, memory.status());
+      return true;
+    }
+    *sink = *std::move(memory);
+  }
+  call->state_ = State::kReading;
+  call->transfers_left_ = 0;
+  if (!message.empty()) {
+    StartRead(call, message, call->request_source_);
+    call->request_ = std::move(message);
+    call->owns_message_ = true;
+  }
+  if (!attachment.empty()) {
+    StartRead(call, attachment, call->attachment_source_);
+    call->attachment_ = std::move(attachment);
+  }
+  return true;
+}
+
+void ServerSession::StartRead(ServerCall* call, const Buffer& sink,
+                              const RemoteArenas::RemoteRange& source) {
+  ++call->transfers_left_;
+  BulkTransfer* const transfer = transfers_.Acquire();
+  transfer->opcode = IBV_WR_RDMA_READ;
+  transfer->local = sink.data();
+  transfer->lkey = sink.lkey();
+  transfer->remote = source;
+  transfer->bytes = static_cast<uint32_t>(sink.size());
+  transfer->owner = call;
+  transfers_.Start(transfer);
+}
+
+void ServerSession::OnBulkDone(void* tag) {
+  BulkTransfer* const transfer = static_cast<BulkTransfer*>(tag);
+  if (!transfers_.ChunkDone(transfer)) return;
+  ServerCall* const call = static_cast<ServerCall*>(transfer->owner);
+  const bool read = transfer->opcode == IBV_WR_RDMA_READ;
+  transfers_.Release(transfer);
+  if (!read || --call->transfers_left_ > 0) return;
+  if (!usable()) {
+    FreeCall(call);
+  } else if (call->cancelled()) {
+    Refuse(call, absl::CancelledError("the client cancelled the call"));
+  } else {
+    if (call->request_.empty()) {
+      call->message_ = absl::MakeConstSpan(
+          reinterpret_cast<const uint8_t*>(call->held_message_.data()),
+          call->held_message_.size());
+    } else {
+      call->message_ = call->request_.span();
+    }
+    Dispatch(call);
+  }
+}
+
+uint32_t ServerSession::LeaseNeeded(const ServerCall& call) {
+  const Placement& place = call.reply_place_;
+  const ServerCall::Reply& reply = call.reply_;
+  return static_cast<uint32_t>(
+      LeaseBytes(place.message_inline ? 0 : reply.message_bytes,
+                 place.attachment_inline ? 0 : call.reply_attachment_bytes_));
+}
+
+void ServerSession::AwaitReplyMemory(ServerCall* call) {
+  call->state_ = State::kAwaitsReplyMemory;
+  if (!memory_waiters_.empty() || !PlaceReply(call)) {
+    memory_waiters_.push_back(call);
+  }
+}
+
+bool ServerSession::PlaceReply(ServerCall* call) {
+  ServerCall::Reply& reply = call->reply_;
+  const Placement place = call->reply_place_;
+  const bool copy =
+      !place.attachment_inline && !device().pool().Owns(reply.attachment);
+  const bool write = !place.message_inline && reply.buffer.empty();
+  // All of it or nothing, as for requests.
+  Buffer message;
+  Buffer attachment;
+  for (const auto& [bytes, target] :
+       {std::pair(write ? reply.metadata_bytes + reply.message_bytes : 0,
+                  &message),
+        std::pair(copy ? uint64_t{reply.attachment.size()} : 0, &attachment)}) {
+    if (bytes == 0) continue;
+    absl::StatusOr<Buffer> memory = device().pool().Allocate(bytes);
+    if (absl::IsUnavailable(memory.status())) return false;
+    if (!memory.ok()) {
+      Refuse(call, memory.status());
+      return true;
+    }
+    *target = *std::move(memory);
+  }
+  if (write) {
+    CHECK(reply.writer != nullptr) << "a reply needs a buffer or a writer";
+    reply.writer->WriteReply(message.data());
+    reply.buffer = std::move(message);
+  }
+  if (copy) {
+    std::memcpy(attachment.data(), reply.attachment.data(), attachment.size());
+    reply.attachment = std::move(attachment);
+  }
+  StartWrites(call);
+  return true;
+}
+
+void ServerSession::StartWrites(ServerCall* call) {
+  ServerCall::Reply& reply = call->reply_;
+  const Placement place = call->reply_place_;
+  call->state_ = State::kWriting;
+  call->transfers_left_ = 0;
+  if (!place.message_inline) {
+    if (reply.writer != nullptr) {
+      std::exchange(reply.writer, nullptr)->OnReplyDone();
+    }
+    // The metadata go into the RESPONSE, which may be posted after the transfer
+    // has ended.
+    call->metadata_.assign(reinterpret_cast<const char*>(reply.buffer.data()),
+                           reply.metadata_bytes);
+    reply.buffer.Narrow(reply.metadata_bytes, reply.message_bytes);
+    StartWrite(call, std::move(reply.buffer), 0);
+  }
+  if (!place.attachment_inline) {
+    const uint64_t start =
+        place.message_inline ? 0 : AlignPart(reply.message_bytes);
+    StartWrite(call, std::move(reply.attachment), start);
+  }
+}
+
+void ServerSession::StartWrite(ServerCall* call, Buffer source,
+                               uint64_t lease_offset) {
+  ++call->transfers_left_;
+  BulkTransfer* const transfer = transfers_.Acquire();
+  transfer->opcode = IBV_WR_RDMA_WRITE;
+  transfer->local = source.data();
+  transfer->lkey = source.lkey();
+  transfer->remote = call->lease_;
+  transfer->remote.address += lease_offset;
+  transfer->bytes = static_cast<uint32_t>(source.size());
+  transfer->owner = call;
+  transfer->hold = std::move(source);
+  transfers_.Start(transfer);
+}
+
+}  // namespace verbena::transport
