@@ -27,7 +27,11 @@ std::unique_ptr<CompletionChannel> CompletionChannel::Create(Context& context) {
 CompletionQueue::CompletionQueue(Context& owner, int capacity,
                                  void* user_context,
                                  CompletionChannel* event_channel)
-    : ibv_cq(), context_(owner), channel_(event_channel), ring_(capacity) {
+    : ibv_cq(),
+      context_(owner),
+      channel_(event_channel),
+      capacity_(capacity),
+      ring_(std::make_unique_for_overwrite<Completion[]>(capacity)) {
   context = &owner;
   channel = event_channel;
   cq_context = user_context;
@@ -75,13 +79,12 @@ void CompletionQueue::Detach(QueuePair* qp) {
 
 void CompletionQueue::Purge(QueuePair* qp) {
   BiasedLock::Guard lock(queue_lock_);
-  const uint32_t capacity = static_cast<uint32_t>(ring_.size());
   const uint32_t size = size_.load(std::memory_order_relaxed);
   uint32_t kept = 0;
   for (uint32_t i = 0; i < size; ++i) {
-    const Entry& entry = ring_[(head_ + i) % capacity];
+    const Completion& entry = ring_[(head_ + i) % capacity_];
     if (entry.qp == qp) continue;
-    ring_[(head_ + kept) % capacity] = entry;
+    ring_[(head_ + kept) % capacity_] = entry;
     ++kept;
   }
   size_.store(kept, std::memory_order_relaxed);

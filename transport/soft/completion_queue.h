@@ -38,6 +38,24 @@ class CompletionChannel final : public ibv_comp_channel {
   std::atomic<int> children_{0};
 };
 
+// What ibv_wc says, and what the queue has to know besides.
+struct Completion {
+  uint64_t wr_id = 0;
+  QueuePair* qp = nullptr;
+  uint32_t byte_len = 0;
+  uint32_t immediate = 0;
+  // Of a request to send: taking its completion frees the slots of those before
+  // this one.
+  uint32_t sent_up_to = 0;
+  uint8_t status = IBV_WC_SUCCESS;
+  uint8_t opcode = IBV_WC_SEND;
+  uint8_t flags = 0;
+  // Whether it raises an event of a queue armed for solicited ones only.
+  bool solicited = false;
+};
+static_assert(sizeof(Completion) == 32);
+static_assert(IBV_WC_RECV_RDMA_WITH_IMM <= 0xff);
+
 // A completion queue. Polling it runs the queue pairs attached to it.
 //
 // The context and the channel outlive it, and it outlives its queue pairs.
@@ -63,11 +81,7 @@ class CompletionQueue final : public ibv_cq {
 
   // For queue pairs.
 
-  // Adds a completion of `qp`. Taking a completion of a send request frees the
-  // slots of those before `sent_up_to`. `solicited` is whether it raises an
-  // event of a queue that is armed for solicited ones only.
-  void Push(const ibv_wc& completion, QueuePair* qp, uint32_t sent_up_to,
-            bool solicited);
+  void Push(const Completion& completion);
 
   // A queue pair whose two queues are the same one attaches once.
   void Attach(QueuePair* qp);
@@ -91,13 +105,9 @@ class CompletionQueue final : public ibv_cq {
 
  private:
   enum class Armed : uint8_t { kNo, kSolicited, kAny };
-  struct Entry {
-    ibv_wc completion;
-    QueuePair* qp;
-    uint32_t sent_up_to;
-  };
 
   void RunQueuePairs();
+  bool LongBacklog();
   int Pop(int count, ibv_wc* completions);
   void Fail();
   void RaiseEvent();
@@ -110,15 +120,17 @@ class CompletionQueue final : public ibv_cq {
   BiasedLock polling_lock_;
   std::vector<QueuePair*> members_;  // Protected by polling_lock_.
 
-  std::atomic<uint32_t> size_{0};  // Completions in the queue.
-  std::atomic<uint32_t> backlog_polls_{0};
-  std::atomic<Armed> armed_{Armed::kNo};  // Written under queue_lock_.
-  std::atomic<bool> failed_{false};       // Likewise.
+  std::atomic<uint32_t> size_{0};           // Completions in the queue.
+  std::atomic<uint32_t> backlog_polls_{0};  // A lost count does no harm.
+  std::atomic<Armed> armed_{Armed::kNo};    // Written under queue_lock_.
+  std::atomic<bool> failed_{false};         // Likewise.
 
   // Taken after any queue pair's lock.
   BiasedLock queue_lock_;
   // State below is protected by queue_lock_.
-  std::vector<Entry> ring_;
+  const uint32_t capacity_;
+  // Pages of it that were never used cost nothing.
+  const std::unique_ptr<Completion[]> ring_;
   uint32_t head_ = 0;  // Index of the oldest.
 };
 

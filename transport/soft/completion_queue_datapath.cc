@@ -18,10 +18,7 @@ int CompletionQueue::Poll(int count, ibv_wc* completions) {
     return 0;
   }
   const uint32_t waiting = size_.load(std::memory_order_acquire);
-  if (waiting < static_cast<uint32_t>(count) ||
-      backlog_polls_.fetch_add(1, std::memory_order_relaxed) %
-              kBacklogPollsMax ==
-          0) {
+  if (waiting < static_cast<uint32_t>(count) || LongBacklog()) {
     RunQueuePairs();
   }
   if (size_.load(std::memory_order_acquire) == 0) return failed() ? -EIO : 0;
@@ -35,42 +32,54 @@ void CompletionQueue::RunQueuePairs() {
   polling_lock_.unlock();
 }
 
+bool CompletionQueue::LongBacklog() {
+  const uint32_t polls = backlog_polls_.load(std::memory_order_relaxed);
+  backlog_polls_.store(polls + 1, std::memory_order_relaxed);
+  return polls % kBacklogPollsMax == 0;
+}
+
 int CompletionQueue::Pop(int count, ibv_wc* completions) {
   BiasedLock::Guard lock(queue_lock_);
-  const uint32_t capacity = static_cast<uint32_t>(ring_.size());
   const uint32_t size = size_.load(std::memory_order_relaxed);
   const uint32_t taken = std::min(size, static_cast<uint32_t>(count));
   for (uint32_t i = 0; i < taken; ++i) {
-    const Entry& entry = ring_[head_];
-    completions[i] = entry.completion;
-    if ((entry.completion.opcode & IBV_WC_RECV) == 0) {
-      entry.qp->OnSendPolled(entry.sent_up_to);
+    const Completion& from = ring_[head_];
+    if (++head_ == capacity_) head_ = 0;
+    // The other fields mean nothing on a reliable connection.
+    ibv_wc& to = completions[i];
+    to.wr_id = from.wr_id;
+    to.status = static_cast<ibv_wc_status>(from.status);
+    to.opcode = static_cast<ibv_wc_opcode>(from.opcode);
+    to.vendor_err = 0;
+    to.byte_len = from.byte_len;
+    to.imm_data = from.immediate;
+    to.qp_num = from.qp->qp_num;
+    to.wc_flags = from.flags;
+    if ((from.opcode & IBV_WC_RECV) == 0) {
+      from.qp->OnSendPolled(from.sent_up_to);
     }
-    if (++head_ == capacity) head_ = 0;
   }
   size_.store(size - taken, std::memory_order_release);
   return static_cast<int>(taken);
 }
 
-void CompletionQueue::Push(const ibv_wc& completion, QueuePair* qp,
-                           uint32_t sent_up_to, bool solicited) {
+void CompletionQueue::Push(const Completion& completion) {
   bool raise = false;
   {
     BiasedLock::Guard lock(queue_lock_);
-    const uint32_t capacity = static_cast<uint32_t>(ring_.size());
     const uint32_t size = size_.load(std::memory_order_relaxed);
-    if (size == capacity || failed()) {
+    if (size == capacity_ || failed()) {
       Fail();
       return;
     }
     uint32_t tail = head_ + size;
-    if (tail >= capacity) tail -= capacity;
-    ring_[tail] = Entry{completion, qp, sent_up_to};
+    if (tail >= capacity_) tail -= capacity_;
+    ring_[tail] = completion;
     size_.store(size + 1, std::memory_order_release);
     const Armed armed = armed_.load(std::memory_order_relaxed);
-    raise = armed == Armed::kAny ||
-            (armed == Armed::kSolicited &&
-             (solicited || completion.status != IBV_WC_SUCCESS));
+    if (armed == Armed::kNo) return;
+    raise = armed == Armed::kAny || completion.solicited ||
+            completion.status != IBV_WC_SUCCESS;
     if (raise) armed_.store(Armed::kNo, std::memory_order_relaxed);
   }
   if (raise) RaiseEvent();

@@ -217,10 +217,13 @@ void MeasureAlone(size_t size) {
   Chains here(near);
   uint32_t got;
   const auto start = Clock::now();
+  int sent = 0;
   int received = 0;
   while (Clock::now() < start + kDuration) {
     for (int i = 0; i < 64; ++i) {
-      here.Send(kChainMax, size);
+      const int more = std::min(kChainMax, received + kWindow - sent);
+      here.Send(more, size);
+      sent += more;
       there.Send(there.Take(got), size);
       received += here.Take(got);
     }

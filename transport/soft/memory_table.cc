@@ -40,25 +40,4 @@ void MemoryTable::Remove(uint32_t key) {
   --regions_;
 }
 
-std::byte* MemoryTable::Translate(uint32_t key, const ProtectionDomain* pd,
-                                  uint64_t address, uint64_t length,
-                                  unsigned int access) const {
-  const Slot& slot = slots_[key % kSlots];
-  if (key == 0 || slot.key.load(std::memory_order_acquire) != key) {
-    return nullptr;
-  }
-  const uint32_t allowed = slot.access.load(std::memory_order_acquire);
-  const uint64_t start = slot.address.load(std::memory_order_acquire);
-  const uint64_t size = slot.length.load(std::memory_order_acquire);
-  const bool same_pd = slot.pd.load(std::memory_order_acquire) == pd;
-  // The place may have been given to another region meanwhile.
-  if (slot.key.load(std::memory_order_relaxed) != key) return nullptr;
-  if (!same_pd || (allowed & access) != access) return nullptr;
-  // In this order nothing can wrap.
-  if (address < start || length > size || address - start > size - length) {
-    return nullptr;
-  }
-  return reinterpret_cast<std::byte*>(address);
-}
-
 }  // namespace verbena::soft

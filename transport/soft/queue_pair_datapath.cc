@@ -6,8 +6,10 @@
 namespace verbena::soft {
 namespace {
 
-// Bounds of one pass, so that no queue pair of a completion queue starves.
-constexpr int kPacketsPerPass = 32;
+// Bounds of one pass, so that no queue pair of a completion queue starves. Few
+// packets, so that the user answers the first while the peer still sends the
+// last: two sides that take all there is take turns instead.
+constexpr int kPacketsPerPass = 8;
 constexpr uint32_t kBytesPerPass = 4 * kSegmentBytes;
 constexpr int kTransmitsPerPass = 64;
 
@@ -23,7 +25,8 @@ int QueuePair::PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     *bad_wr = wr;
     return EINVAL;
   }
-  const int error = requester_.Post(wr, bad_wr);
+  LinkPort* const port = Connected() && !asleep_ ? &port_ : nullptr;
+  const int error = requester_.Post(wr, bad_wr, port);
   if (state_ == IBV_QPS_ERR) {
     requester_.Flush();
     return error;

@@ -4,6 +4,18 @@
 #include "transport/soft/receive_queue.h"
 
 namespace verbena::soft {
+namespace {
+
+// One entry is the usual case, and then a loop or a call is most of the cost.
+void CopyEntries(const ibv_sge* from, int count, ibv_sge* to) {
+  if (count == 1) {
+    *to = *from;
+  } else {
+    std::copy_n(from, count, to);
+  }
+}
+
+}  // namespace
 
 int ReceiveQueue::Post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   for (; wr != nullptr; wr = wr->next) {
@@ -15,7 +27,7 @@ int ReceiveQueue::Post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     }
     const uint32_t index = tail_ & mask_;
     slots_[index] = Slot{wr->wr_id, wr->num_sge};
-    std::copy_n(wr->sg_list, wr->num_sge,
+    CopyEntries(wr->sg_list, wr->num_sge,
                 entries_.data() + size_t{index} * entries_max_);
     ++tail_;
   }
@@ -27,7 +39,7 @@ bool ReceiveQueue::Take(ReceiveRequest& request) {
   const uint32_t index = head_ & mask_;
   request.wr_id = slots_[index].wr_id;
   request.entry_count = slots_[index].entry_count;
-  std::copy_n(entries_.data() + size_t{index} * entries_max_,
+  CopyEntries(entries_.data() + size_t{index} * entries_max_,
               request.entry_count, request.entries.data());
   ++head_;
   return true;

@@ -24,7 +24,7 @@ constexpr uint8_t kRetryWithoutEnd = 7;
 Requester::Requester(const Environment& environment,
                      const ibv_qp_init_attr& init_attributes)
     : environment_(environment),
-      signal_all_(init_attributes.sq_sig_all != 0),
+      flags_of_all_(init_attributes.sq_sig_all != 0 ? IBV_SEND_SIGNALED : 0),
       requests_max_(init_attributes.cap.max_send_wr),
       entries_max_(init_attributes.cap.max_send_sge),
       inline_max_(init_attributes.cap.max_inline_data),
@@ -69,8 +69,7 @@ bool Requester::OnNak(const Packet& packet) {
 }
 
 bool Requester::OnReceiverNotReady(uint32_t number, uint8_t timer) {
-  if (slot(number).opcode == IBV_WR_RDMA_READ ||
-      slot(number).opcode == IBV_WR_RDMA_WRITE) {
+  if (slot(number).is(IBV_WR_RDMA_READ) || slot(number).is(IBV_WR_RDMA_WRITE)) {
     return false;  // These need no receive request.
   }
   if (rnr_retry_ != kRetryWithoutEnd) {
@@ -93,7 +92,7 @@ void Requester::GoBackTo(uint32_t number) {
   offset_ = 0;
   reads_under_way_ = 0;
   for (uint32_t i = completed_; i != sending_; ++i) {
-    if (slot(i).opcode == IBV_WR_RDMA_READ && !slot(i).response_complete) {
+    if (slot(i).is(IBV_WR_RDMA_READ) && !slot(i).response_complete) {
       ++reads_under_way_;
     }
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "transport/soft/completion_queue.h"
+#include "transport/soft/limits.h"
 #include "transport/soft/link_port.h"
 #include "transport/soft/memory_table.h"
 #include "transport/soft/scatter_gather.h"
@@ -48,8 +49,9 @@ class Requester {
   void Configure(uint8_t reads_max, uint8_t rnr_retry);
 
   // Copies the chain into the send queue. Returns 0, or ENOMEM (full) or EINVAL
-  // with `*bad_wr` at the first request that was refused.
-  int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr);
+  // with `*bad_wr` at the first request that was refused. What can go at once
+  // goes by `port`, unless that is null.
+  int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkPort* port);
 
   // Sends the next packet; false when there is none to send, or no room, or it
   // is not yet time.
@@ -57,7 +59,9 @@ class Requester {
 
   // Each takes one thing that the peer said; false when the peer cannot have
   // said it in good faith.
-  bool OnExecuted(uint32_t count);
+  bool OnExecuted(uint32_t count) {
+    return count == acknowledged_ || OnNewExecuted(count);
+  }
   bool OnReadResponse(const Packet& packet);
   bool OnNak(const Packet& packet);
 
@@ -93,14 +97,18 @@ class Requester {
     uint32_t rkey;
     uint32_t length;
     uint32_t immediate;
-    int entry_count;
-    ibv_wr_opcode opcode;
-    bool signalled;
-    bool solicited;
-    bool fence;
-    bool is_inline;
+    uint16_t entry_count;
+    uint8_t opcode;          // ibv_wr_opcode.
+    uint8_t flags;           // ibv_send_flags.
     bool response_complete;  // Of an RDMA READ.
+
+    bool is(ibv_wr_opcode what) const { return opcode == what; }
+    bool is_inline() const { return (flags & IBV_SEND_INLINE) != 0; }
+    bool signalled() const { return (flags & IBV_SEND_SIGNALED) != 0; }
+    bool fenced() const { return (flags & IBV_SEND_FENCE) != 0; }
+    bool solicited() const { return (flags & IBV_SEND_SOLICITED) != 0; }
   };
+  static_assert(kGatherEntriesMax <= UINT16_MAX);
 
   Slot& slot(uint32_t number) { return slots_[number & mask_]; }
   ibv_sge* entries(uint32_t number) {
@@ -113,7 +121,10 @@ class Requester {
 
   int Check(const ibv_send_wr& wr, uint64_t& length) const;
   void Store(const ibv_send_wr& wr, uint32_t length);
+  bool MayGoAtOnce(const Slot& request) const;
+  void SendAtOnce(const ibv_send_wr& wr, const Slot& request, LinkPort& port);
   bool MayStart(const Slot& request);
+  bool OnNewExecuted(uint32_t count);
   bool TransmitRead(LinkPort& port, Slot& request);
   bool TransmitSegment(LinkPort& port, Slot& request);
   void Advance();
@@ -125,7 +136,7 @@ class Requester {
   void FindNextRead(uint32_t from);
 
   const Environment environment_;
-  const bool signal_all_;
+  const uint8_t flags_of_all_;  // As Slot::flags.
   const uint32_t requests_max_;
   const uint32_t entries_max_;
   const uint32_t inline_max_;

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/soft/copy_bytes.h"
 #include "transport/soft/limits.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/requester.h"
@@ -9,7 +10,7 @@
 namespace verbena::soft {
 namespace {
 
-ibv_wc_opcode CompletionOpcode(ibv_wr_opcode opcode) {
+uint8_t CompletionOpcode(uint8_t opcode) {
   switch (opcode) {
     case IBV_WR_RDMA_READ:
       return IBV_WC_RDMA_READ;
@@ -21,13 +22,21 @@ ibv_wc_opcode CompletionOpcode(ibv_wr_opcode opcode) {
   }
 }
 
-bool IsWrite(ibv_wr_opcode opcode) {
+bool IsWrite(uint8_t opcode) {
   return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+void CopyInline(const ibv_send_wr& wr, std::byte* to) {
+  for (int i = 0; i < wr.num_sge; ++i) {
+    CopyBytes(to, reinterpret_cast<const void*>(wr.sg_list[i].addr),
+              wr.sg_list[i].length);
+    to += wr.sg_list[i].length;
+  }
 }
 
 }  // namespace
 
-int Requester::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+int Requester::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkPort* port) {
   for (; wr != nullptr; wr = wr->next) {
     uint64_t length = 0;
     if (const int error = Check(*wr, length); error != 0) {
@@ -35,6 +44,9 @@ int Requester::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
       return error;
     }
     Store(*wr, static_cast<uint32_t>(length));
+    const Slot& request = slot(posted_ - 1);
+    if (port != nullptr && MayGoAtOnce(request))
+      SendAtOnce(*wr, request, *port);
   }
   return 0;
 }
@@ -69,25 +81,54 @@ void Requester::Store(const ibv_send_wr& wr, uint32_t length) {
   request.rkey = wr.wr.rdma.rkey;
   request.length = length;
   request.immediate = wr.imm_data;
-  request.entry_count = wr.num_sge;
-  request.opcode = wr.opcode;
-  request.signalled = signal_all_ || (wr.send_flags & IBV_SEND_SIGNALED) != 0;
-  request.solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0;
-  request.fence = (wr.send_flags & IBV_SEND_FENCE) != 0;
-  request.is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  request.entry_count = static_cast<uint16_t>(wr.num_sge);
+  request.opcode = static_cast<uint8_t>(wr.opcode);
+  request.flags = static_cast<uint8_t>(wr.send_flags | flags_of_all_);
   request.response_complete = false;
-  if (request.is_inline) {
-    std::byte* to = inline_data(posted_);
-    for (int i = 0; i < wr.num_sge; ++i) {
-      std::memcpy(to, reinterpret_cast<const void*>(wr.sg_list[i].addr),
-                  wr.sg_list[i].length);
-      to += wr.sg_list[i].length;
-    }
+  if (request.is_inline()) {
+    CopyInline(wr, inline_data(posted_));
+  } else if (wr.num_sge == 1) {
+    *entries(posted_) = *wr.sg_list;
   } else {
     std::copy_n(wr.sg_list, wr.num_sge, entries(posted_));
   }
-  if (request.signalled) ++signalled_unfinished_;
+  if (request.signalled()) ++signalled_unfinished_;
   ++posted_;
+}
+
+// Whether it is a SEND of one packet that nothing holds up.
+bool Requester::MayGoAtOnce(const Slot& request) const {
+  return sending_ + 1 == posted_ && request.length <= kSegmentBytes &&
+         (request.is(IBV_WR_SEND) || request.is(IBV_WR_SEND_WITH_IMM)) &&
+         !failing_ && resume_at_ == TimePoint::max() &&
+         (!request.fenced() || reads_under_way_ == 0);
+}
+
+// The short way of the usual case; TransmitOne() does the same, later, for
+// whatever could not go. Inline data is copied from where the user has it: the
+// copy in the send queue has only just been written.
+void Requester::SendAtOnce(const ibv_send_wr& wr, const Slot& request,
+                           LinkPort& port) {
+  std::byte* const payload = port.Reserve(request.length);
+  if (payload == nullptr) return;
+  if (request.is_inline()) {
+    CopyInline(wr, payload);
+  } else if (!List(sending_).Gather(0, request.length, payload)) {
+    Fail(sending_, IBV_WC_LOC_PROT_ERR);
+    return;
+  }
+  Packet packet;
+  packet.kind = PacketKind::kSend;
+  packet.flags = kPacketFirst | kPacketLast;
+  packet.payload_bytes = request.length;
+  packet.number = sending_;
+  if (request.solicited()) packet.flags |= kPacketSolicited;
+  if (request.is(IBV_WR_SEND_WITH_IMM)) {
+    packet.flags |= kPacketImmediate;
+    packet.value = request.immediate;
+  }
+  port.Publish(packet);
+  ++sending_;
 }
 
 ScatterGatherList Requester::List(uint32_t number) {
@@ -103,22 +144,22 @@ bool Requester::TransmitOne(LinkPort& port) {
   }
   Slot& request = slot(sending_);
   if (!started_ && !MayStart(request)) return false;
-  return request.opcode == IBV_WR_RDMA_READ ? TransmitRead(port, request)
-                                            : TransmitSegment(port, request);
+  return request.is(IBV_WR_RDMA_READ) ? TransmitRead(port, request)
+                                      : TransmitSegment(port, request);
 }
 
 // Whether the first packet of request sending_ may go: what it waits for, and
 // the local errors that end it before anything is sent. A request of one packet
 // is checked when it is gathered.
 bool Requester::MayStart(const Slot& request) {
-  const bool is_read = request.opcode == IBV_WR_RDMA_READ;
+  const bool is_read = request.is(IBV_WR_RDMA_READ);
   if (is_read && reads_max_ == 0) {
     Fail(sending_, IBV_WC_LOC_QP_OP_ERR);
     return false;
   }
   if (is_read && reads_under_way_ == reads_max_) return false;
-  if (request.fence && reads_under_way_ != 0) return false;
-  if (is_read || (!request.is_inline && request.length > kSegmentBytes)) {
+  if (request.fenced() && reads_under_way_ != 0) return false;
+  if (is_read || (!request.is_inline() && request.length > kSegmentBytes)) {
     if (!List(sending_).Allows(is_read ? IBV_ACCESS_LOCAL_WRITE : 0)) {
       Fail(sending_, IBV_WC_LOC_PROT_ERR);
       return false;
@@ -147,7 +188,7 @@ bool Requester::TransmitSegment(LinkPort& port, Slot& request) {
   const uint32_t bytes = std::min(left, kSegmentBytes);
   std::byte* payload = port.Reserve(bytes);
   if (payload == nullptr) return false;
-  if (request.is_inline) {
+  if (request.is_inline()) {
     std::memcpy(payload, inline_data(sending_) + offset_, bytes);
   } else if (!List(sending_).Gather(offset_, bytes, payload)) {
     Fail(sending_, IBV_WC_LOC_PROT_ERR);
@@ -158,7 +199,7 @@ bool Requester::TransmitSegment(LinkPort& port, Slot& request) {
   packet.number = sending_;
   if (!started_) packet.flags |= kPacketFirst;
   bool last = bytes == left;
-  bool immediate = request.opcode == IBV_WR_SEND_WITH_IMM;
+  bool immediate = request.is(IBV_WR_SEND_WITH_IMM);
   if (IsWrite(request.opcode)) {
     packet.kind = PacketKind::kWrite;
     if (!started_) {
@@ -167,7 +208,7 @@ bool Requester::TransmitSegment(LinkPort& port, Slot& request) {
       packet.value = request.length;
     }
     // Immediate data follows in a packet of its own: see PacketHeader.
-    if (request.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
+    if (request.is(IBV_WR_RDMA_WRITE_WITH_IMM)) {
       immediate = last = started_ && left == 0;
     }
   } else {
@@ -175,7 +216,7 @@ bool Requester::TransmitSegment(LinkPort& port, Slot& request) {
   }
   if (last) {
     packet.flags |= kPacketLast;
-    if (request.solicited) packet.flags |= kPacketSolicited;
+    if (request.solicited()) packet.flags |= kPacketSolicited;
     if (immediate) {
       packet.flags |= kPacketImmediate;
       packet.value = request.immediate;
@@ -194,7 +235,7 @@ void Requester::Advance() {
   offset_ = 0;
 }
 
-bool Requester::OnExecuted(uint32_t count) {
+bool Requester::OnNewExecuted(uint32_t count) {
   const int32_t news = static_cast<int32_t>(count - acknowledged_);
   if (news <= 0) return true;  // Older than what we know: not a lie.
   if (static_cast<uint32_t>(news) > sending_ - acknowledged_) return false;
@@ -229,40 +270,35 @@ bool Requester::OnReadResponse(const Packet& packet) {
 
 // REQUIRES: a READ at or after `from` is under way.
 void Requester::FindNextRead(uint32_t from) {
-  while (slot(from).opcode != IBV_WR_RDMA_READ) ++from;
+  while (!slot(from).is(IBV_WR_RDMA_READ)) ++from;
   reading_ = from;
 }
 
 // Ends, in order, the requests of which nothing more is to come.
 void Requester::Complete() {
-  while (!failed_) {
-    if (failing_ && completed_ == failing_number_) {
-      failed_ = true;
-      PushCompletion(completed_++, failing_status_);
-      return;
-    }
-    if (completed_ == acknowledged_) return;
+  if (failed_) return;
+  const uint32_t end = failing_ ? failing_number_ : acknowledged_;
+  for (; completed_ != acknowledged_ && completed_ != end; ++completed_) {
     const Slot& request = slot(completed_);
-    if (request.opcode == IBV_WR_RDMA_READ && !request.response_complete) {
-      return;
-    }
-    if (request.signalled) {
-      PushCompletion(completed_, IBV_WC_SUCCESS);
-    }
-    ++completed_;
+    if (request.is(IBV_WR_RDMA_READ) && !request.response_complete) return;
+    if (request.signalled()) PushCompletion(completed_, IBV_WC_SUCCESS);
   }
+  if (!failing_ || completed_ != failing_number_) return;
+  failed_ = true;
+  PushCompletion(completed_++, failing_status_);
 }
 
 void Requester::PushCompletion(uint32_t number, ibv_wc_status status) {
   const Slot& request = slot(number);
-  if (request.signalled) --signalled_unfinished_;
-  ibv_wc completion = {};
+  if (request.signalled()) --signalled_unfinished_;
+  Completion completion;
   completion.wr_id = request.wr_id;
-  completion.status = status;
-  completion.opcode = CompletionOpcode(request.opcode);
+  completion.qp = environment_.qp;
   completion.byte_len = request.length;
-  completion.qp_num = environment_.qp->qp_num;
-  environment_.cq->Push(completion, environment_.qp, number + 1, false);
+  completion.sent_up_to = number + 1;
+  completion.status = static_cast<uint8_t>(status);
+  completion.opcode = CompletionOpcode(request.opcode);
+  environment_.cq->Push(completion);
 }
 
 }  // namespace verbena::soft

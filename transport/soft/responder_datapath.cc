@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "transport/soft/copy_bytes.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/responder.h"
 
@@ -159,21 +160,20 @@ ScatterGatherList Responder::ReceiveList() const {
 void Responder::PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
                             const Packet* last) {
   receive_taken_ = false;
-  ibv_wc completion = {};
+  Completion completion;
   completion.wr_id = receive_.wr_id;
-  completion.status = status;
-  completion.opcode = opcode;
-  completion.qp_num = environment_.qp->qp_num;
-  bool solicited = false;
+  completion.qp = environment_.qp;
+  completion.status = static_cast<uint8_t>(status);
+  completion.opcode = static_cast<uint8_t>(opcode);
   if (last != nullptr) {
     completion.byte_len = message_offset_;
     if ((last->flags & kPacketImmediate) != 0) {
-      completion.imm_data = last->value;
-      completion.wc_flags = IBV_WC_WITH_IMM;
+      completion.immediate = last->value;
+      completion.flags = IBV_WC_WITH_IMM;
     }
-    solicited = (last->flags & kPacketSolicited) != 0;
+    completion.solicited = (last->flags & kPacketSolicited) != 0;
   }
-  environment_.cq->Push(completion, environment_.qp, 0, solicited);
+  environment_.cq->Push(completion);
 }
 
 // Refuses request executed_.

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "transport/soft/copy_bytes.h"
 #include "transport/soft/memory_table.h"
 
 namespace verbena::soft {
@@ -21,7 +22,11 @@ struct ScatterGatherList {
   const ibv_sge* entries;
   int count;
 
-  uint64_t TotalBytes() const;
+  uint64_t TotalBytes() const {
+    uint64_t total = 0;
+    for (int i = 0; i < count; ++i) total += entries[i].length;
+    return total;
+  }
 
   // Whether every entry lies in a region of the protection domain with all of
   // `access`.
@@ -30,15 +35,42 @@ struct ScatterGatherList {
   // Copies the `length` bytes that start `offset` bytes into the list to
   // `destination`. False when an entry is not, or no longer, readable.
   // REQUIRES: offset + length <= TotalBytes(), here and below.
-  bool Gather(uint64_t offset, uint32_t length, std::byte* destination) const;
+  bool Gather(uint64_t offset, uint32_t length, std::byte* destination) const {
+    if (!InFirstEntry(offset, length)) {
+      return GatherParts(offset, length, destination);
+    }
+    const std::byte* const from =
+        memory->Translate(entries->lkey, pd, entries->addr + offset, length, 0);
+    if (from == nullptr) return false;
+    CopyBytes(destination, from, length);
+    return true;
+  }
 
   // Copies `length` bytes from `source` to `offset` bytes into the list. False
   // when an entry is not, or no longer, writable.
-  bool Scatter(uint64_t offset, uint32_t length, const std::byte* source) const;
-};
+  bool Scatter(uint64_t offset, uint32_t length,
+               const std::byte* source) const {
+    if (!InFirstEntry(offset, length)) {
+      return ScatterParts(offset, length, source);
+    }
+    std::byte* const to =
+        memory->Translate(entries->lkey, pd, entries->addr + offset, length,
+                          IBV_ACCESS_LOCAL_WRITE);
+    if (to == nullptr) return false;
+    CopyBytes(to, source, length);
+    return true;
+  }
 
-// memcpy, except that it stays fast when one side is not aligned to 64 bytes.
-void CopyBytes(void* destination, const void* source, size_t length);
+ private:
+  // The usual case.
+  bool InFirstEntry(uint64_t offset, uint32_t length) const {
+    return count > 0 && length > 0 && offset + length <= entries->length;
+  }
+  bool GatherParts(uint64_t offset, uint32_t length,
+                   std::byte* destination) const;
+  bool ScatterParts(uint64_t offset, uint32_t length,
+                    const std::byte* source) const;
+};
 
 }  // namespace verbena::soft
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 
 #include "transport/soft/scatter_gather.h"
 
@@ -28,30 +27,6 @@ bool ForEachPart(const ScatterGatherList& list, uint64_t offset,
 
 }  // namespace
 
-// From about 2 KiB on memcpy uses `rep movsb`, which is several times slower
-// when the two addresses differ modulo 64. Short pieces keep it away from that.
-void CopyBytes(void* destination, const void* source, size_t length) {
-  constexpr size_t kPiece = 1024;
-  const auto to = reinterpret_cast<uintptr_t>(destination);
-  const auto from = reinterpret_cast<uintptr_t>(source);
-  if (length <= kPiece || ((to ^ from) & 63) == 0) {
-    std::memcpy(destination, source, length);
-    return;
-  }
-  std::byte* out = static_cast<std::byte*>(destination);
-  const std::byte* in = static_cast<const std::byte*>(source);
-  for (; length > kPiece; length -= kPiece, out += kPiece, in += kPiece) {
-    std::memcpy(out, in, kPiece);
-  }
-  std::memcpy(out, in, length);
-}
-
-uint64_t ScatterGatherList::TotalBytes() const {
-  uint64_t total = 0;
-  for (int i = 0; i < count; ++i) total += entries[i].length;
-  return total;
-}
-
 bool ScatterGatherList::Allows(unsigned int access) const {
   for (int i = 0; i < count; ++i) {
     const ibv_sge& entry = entries[i];
@@ -64,8 +39,8 @@ bool ScatterGatherList::Allows(unsigned int access) const {
   return true;
 }
 
-bool ScatterGatherList::Gather(uint64_t offset, uint32_t length,
-                               std::byte* destination) const {
+bool ScatterGatherList::GatherParts(uint64_t offset, uint32_t length,
+                                    std::byte* destination) const {
   return ForEachPart(
       *this, offset, length,
       [&](const ibv_sge& entry, uint64_t address, uint32_t bytes) {
@@ -78,8 +53,8 @@ bool ScatterGatherList::Gather(uint64_t offset, uint32_t length,
       });
 }
 
-bool ScatterGatherList::Scatter(uint64_t offset, uint32_t length,
-                                const std::byte* source) const {
+bool ScatterGatherList::ScatterParts(uint64_t offset, uint32_t length,
+                                     const std::byte* source) const {
   return ForEachPart(
       *this, offset, length,
       [&](const ibv_sge& entry, uint64_t address, uint32_t bytes) {
