@@ -7,7 +7,7 @@
 
 namespace verbena::transport {
 
-void CmWatcher::Tick(absl::Time /*now*/) {
+void CmWatcher::OnReadable() {
   while (true) {
     const absl::StatusOr<std::optional<CmEvent>> event = channel_.Poll();
     // A channel that can't be read any more reports nothing; keepalive ends the

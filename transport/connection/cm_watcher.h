@@ -36,7 +36,8 @@ class CmWatcher final : public Pollable {
   }
 
   int Poll() override { return 0; }
-  void Tick(absl::Time now) override;
+  void Tick(absl::Time /*now*/) override {}
+  void OnReadable() override;
   absl::Status Arm() override { return absl::OkStatus(); }
   int fd() const override { return channel_.fd(); }
   absl::Time NextTick() const override { return absl::InfiniteFuture(); }

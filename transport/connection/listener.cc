@@ -42,7 +42,7 @@ absl::StatusOr<base::SocketAddress> Listener::Listen(
   return bound;
 }
 
-void Listener::Tick(absl::Time /*now*/) {
+void Listener::OnReadable() {
   while (true) {
     const absl::StatusOr<std::optional<CmEvent>> event = channel_.Poll();
     if (!event.ok() || !event->has_value()) return;

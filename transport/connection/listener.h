@@ -40,7 +40,8 @@ class Listener final : public Pollable {
       const base::SocketAddress& address);
 
   int Poll() override { return 0; }
-  void Tick(absl::Time now) override;
+  void Tick(absl::Time /*now*/) override {}
+  void OnReadable() override;
   absl::Status Arm() override { return absl::OkStatus(); }
   int fd() const override { return channel_.fd(); }
   absl::Time NextTick() const override { return absl::InfiniteFuture(); }

@@ -15,7 +15,7 @@ namespace verbena::transport {
 namespace {
 
 // Polls between two looks at the clock, and the time between two ticks. A tick
-// enters the kernel for every event channel, so it must stay rare. What is
+// enters the kernel to look at the descriptors, so it must stay rare. What is
 // handled may take much longer than a poll that finds nothing, and counts as so
 // many of them.
 constexpr int kPollsPerClock = 64;
@@ -26,9 +26,18 @@ constexpr absl::Duration kTickInterval = absl::Milliseconds(1);
 // cut.
 constexpr absl::Duration kLongestSleep = absl::Minutes(10);
 
-absl::Status AddToEpoll(int epoll_fd, int fd) {
+// Events taken from epoll at once. Others that there are come with the next
+// look.
+constexpr int kEvents = 8;
+
+// Bit of the descriptor that Wake() writes to; the others are Pollables'.
+constexpr uint64_t kWakeBit = 1;
+constexpr uint32_t kPollableBits = 63;
+
+absl::Status AddToEpoll(int epoll_fd, int fd, uint64_t bit) {
   epoll_event event = {};
   event.events = EPOLLIN;
+  event.data.u64 = bit;
   if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
     return ErrnoStatus("epoll_ctl", "", errno);
   }
@@ -48,7 +57,8 @@ absl::StatusOr<std::unique_ptr<Poller>> Poller::Create() {
   }
   std::unique_ptr<Poller> poller =
       absl::WrapUnique(new Poller(epoll_fd, wake_fd));
-  if (absl::Status status = AddToEpoll(epoll_fd, wake_fd); !status.ok()) {
+  if (absl::Status status = AddToEpoll(epoll_fd, wake_fd, kWakeBit);
+      !status.ok()) {
     return status;
   }
   return poller;
@@ -77,14 +87,18 @@ void Poller::Wake() {
 }
 
 void Poller::Add(Pollable* pollable) {
-  pollables_.push_back(pollable);
+  Entry entry = {pollable, 0};
   if (pollable->fd() >= 0) {
-    CHECK(AddToEpoll(epoll_fd_, pollable->fd()).ok());
+    entry.bit = kWakeBit << (1 + bits_used_++ % kPollableBits);
+    CHECK(AddToEpoll(epoll_fd_, pollable->fd(), entry.bit).ok());
   }
+  pollables_.push_back(entry);
 }
 
 void Poller::Remove(Pollable* pollable) {
-  const auto found = std::find(pollables_.begin(), pollables_.end(), pollable);
+  const auto found = std::find_if(
+      pollables_.begin(), pollables_.end(),
+      [pollable](const Entry& entry) { return entry.pollable == pollable; });
   CHECK(found != pollables_.end());
   pollables_.erase(found);
   if (pollable->fd() >= 0) {
@@ -96,7 +110,14 @@ int Poller::PollOnce() {
   if (--polls_until_clock_ <= 0 || tick_due_.load(std::memory_order_relaxed)) {
     polls_until_clock_ = kPollsPerClock;
     now_ = absl::Now();
-    if (now_ >= next_tick_ || tick_due_.load(std::memory_order_relaxed)) {
+    if (tick_due_.load(std::memory_order_relaxed)) {
+      tick_due_.store(false, std::memory_order_relaxed);
+      HandleReadable();
+      TickAll();
+    } else if (now_ >= next_tick_) {
+      // A wake-up is for a sleep: it stays there.
+      WaitForDescriptors(/*wait_ms=*/0);
+      HandleReadable();
       TickAll();
     }
   }
@@ -116,7 +137,7 @@ int Poller::PollAll() {
   }
   // By index: handling something may add a Pollable.
   for (size_t i = 0; i < pollables_.size(); ++i) {
-    handled += pollables_[i]->Poll();
+    handled += pollables_[i].pollable->Poll();
   }
   // By index, too: the end of one may give another something to do. A task
   // stays in the list until it has run, so it is never there twice.
@@ -131,20 +152,32 @@ int Poller::PollAll() {
 }
 
 void Poller::TickAll() {
-  tick_due_.store(false, std::memory_order_relaxed);
   next_tick_ = now_ + kTickInterval;
-  for (size_t i = 0; i < pollables_.size(); ++i) pollables_[i]->Tick(now_);
+  for (size_t i = 0; i < pollables_.size(); ++i) {
+    pollables_[i].pollable->Tick(now_);
+  }
+}
+
+void Poller::HandleReadable() {
+  if (readable_.load(std::memory_order_relaxed) == 0) return;
+  const uint64_t readable = readable_.exchange(0, std::memory_order_acquire);
+  for (size_t i = 0; i < pollables_.size(); ++i) {
+    if ((pollables_[i].bit & readable) != 0) {
+      pollables_[i].pollable->OnReadable();
+    }
+  }
 }
 
 bool Poller::PrepareSleep() {
   sleeping_.store(true, std::memory_order_seq_cst);
   now_ = absl::Now();
+  HandleReadable();
   TickAll();
   absl::Time until = absl::InfiniteFuture();
   bool armed = true;
-  for (Pollable* pollable : pollables_) {
-    armed = pollable->Arm().ok() && armed;
-    until = std::min(until, pollable->NextTick());
+  for (const Entry& entry : pollables_) {
+    armed = entry.pollable->Arm().ok() && armed;
+    until = std::min(until, entry.pollable->NextTick());
   }
   // What came before a queue was armed raises no event: look once more.
   if (PollAll() > 0 || !armed) {
@@ -163,12 +196,22 @@ void Poller::WaitForEvent(absl::Time until) {
   // Rounded up, so that what is due then is due on waking.
   const int wait_ms = static_cast<int>(
       absl::ToInt64Milliseconds(wait + absl::Microseconds(999)));
-  epoll_event event = {};
-  epoll_wait(epoll_fd_, &event, 1, wait_ms);
+  if (WaitForDescriptors(wait_ms)) {
+    uint64_t wakes = 0;
+    (void)!read(wake_fd_, &wakes, sizeof(wakes));
+  }
   sleeping_.store(false, std::memory_order_seq_cst);
-  uint64_t wakes = 0;
-  (void)!read(wake_fd_, &wakes, sizeof(wakes));
   tick_due_.store(true, std::memory_order_relaxed);
+}
+
+bool Poller::WaitForDescriptors(int wait_ms) {
+  epoll_event events[kEvents];
+  const int count = epoll_wait(epoll_fd_, events, kEvents, wait_ms);
+  uint64_t readable = 0;
+  for (int i = 0; i < count; ++i) readable |= events[i].data.u64;
+  const uint64_t noted = readable & ~kWakeBit;
+  if (noted != 0) readable_.fetch_or(noted, std::memory_order_release);
+  return (readable & kWakeBit) != 0;
 }
 
 void Poller::Sleep(absl::Time until) {

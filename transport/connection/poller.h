@@ -28,9 +28,14 @@ class Pollable {
   // many things it handled.
   virtual int Poll() = 0;
 
-  // Called about once a millisecond while the poller runs, and after a sleep:
-  // events from descriptors, deadlines, keepalive.
+  // Called about once a millisecond while the poller runs, and before and after
+  // a sleep: deadlines, keepalive. Does not enter the kernel.
   virtual void Tick(absl::Time now) = 0;
+
+  // The descriptor is readable, or was: handles what it announces, without
+  // blocking. It is looked at once a millisecond while the poller runs, and
+  // wakes it from sleep.
+  virtual void OnReadable() {}
 
   // Arms what wakes the poller from sleep. The poller calls Poll() once more
   // after this, so that nothing that came in between is lost.
@@ -129,6 +134,10 @@ class Poller {
   Poller(int epoll_fd, int wake_fd);
   int PollAll();
   void TickAll();
+  // Notes which descriptors are readable, after at most `wait_ms`. Returns
+  // whether Wake() was called and nobody has taken that since.
+  bool WaitForDescriptors(int wait_ms);
+  void HandleReadable();
 
   const int epoll_fd_;  // Holds wake_fd_ and every Pollable's descriptor.
   const int wake_fd_;   // An eventfd.
@@ -138,12 +147,20 @@ class Poller {
   // Whether Post() and Wake() must write to wake_fd_. Set before the last poll
   // that precedes a sleep, so a task is either seen by that poll or wakes.
   std::atomic<bool> sleeping_{false};
-  // Set after a sleep: what the descriptors announced is taken by Tick().
-  std::atomic<bool> tick_due_{true};
+  std::atomic<bool> tick_due_{true};  // Set after a sleep.
+  // By Entry::bit: whose descriptors were readable. Noted without the role,
+  // handled with it.
+  std::atomic<uint64_t> readable_{0};
   std::atomic<int64_t> sleep_until_ns_{0};  // From PrepareSleep().
 
   // Only the holder of the role touches what follows.
-  std::vector<Pollable*> pollables_;
+  struct Entry {
+    Pollable* pollable;
+    // That of its descriptor in readable_. Two may share one: then both look.
+    uint64_t bit;
+  };
+  std::vector<Entry> pollables_;
+  uint32_t bits_used_ = 0;
   bool in_round_ = false;
   std::vector<RoundTask*> round_tasks_;
   absl::Time now_;

@@ -98,14 +98,14 @@ ibv_qp_init_attr PollerDevice::QpAttributes() const {
 
 void PollerDevice::AddHandler(uint32_t qp_num, CompletionHandler* handler) {
   CHECK(handlers_.emplace(qp_num, handler).second);
+  tick_order_.push_back(handler);
 }
 
 void PollerDevice::RemoveHandler(uint32_t qp_num) {
   const auto found = handlers_.find(qp_num);
   CHECK(found != handlers_.end());
-  slot_waiters_.erase(
-      std::remove(slot_waiters_.begin(), slot_waiters_.end(), found->second),
-      slot_waiters_.end());
+  std::erase(slot_waiters_, found->second);
+  std::erase(tick_order_, found->second);
   handlers_.erase(found);
   cached_handlers_[qp_num % kCachedHandlers] = {};
 }
@@ -125,15 +125,15 @@ int PollerDevice::WakeSlotWaiters() {
   return 1;
 }
 
+void PollerDevice::OnReadable() {
+  // A failing channel shows up as completions that never come, which keepalive
+  // bounds.
+  channel_.TakeEvent().IgnoreError();
+}
+
 void PollerDevice::Tick(absl::Time now) {
-  // Only an armed queue leaves events here; a failing channel shows up as
-  // completions that never come, which keepalive bounds.
-  channel_.Drain().IgnoreError();
-  // Handlers may remove themselves.
-  std::vector<CompletionHandler*> handlers;
-  handlers.reserve(handlers_.size());
-  for (const auto& [qp_num, handler] : handlers_) handlers.push_back(handler);
-  for (CompletionHandler* handler : handlers) handler->OnTick(now);
+  // By index: a handler may remove itself.
+  for (size_t i = 0; i < tick_order_.size(); ++i) tick_order_[i]->OnTick(now);
 }
 
 void PollerDevice::FailAll() {
@@ -144,7 +144,7 @@ void PollerDevice::FailAll() {
 
 absl::Time PollerDevice::NextTick() const {
   absl::Time next = absl::InfiniteFuture();
-  for (const auto& [qp_num, handler] : handlers_) {
+  for (const CompletionHandler* handler : tick_order_) {
     next = std::min(next, handler->NextTick());
   }
   return next;

@@ -100,6 +100,7 @@ class PollerDevice final : public Pollable {
 
   int Poll() override;
   void Tick(absl::Time now) override;
+  void OnReadable() override;
   absl::Status Arm() override { return cq_.RequestNotify(); }
   int fd() const override { return channel_.fd(); }
   absl::Time NextTick() const override;
@@ -125,6 +126,7 @@ class PollerDevice final : public Pollable {
   SendBatches send_batches_;
   std::unique_ptr<BufferPool> pool_;
   absl::flat_hash_map<uint32_t, CompletionHandler*> handlers_;
+  std::vector<CompletionHandler*> tick_order_;  // All of them.
   // Those of handlers_ that were used lately, by the low bits of the number.
   struct Cached {
     uint32_t qp_num = 0;

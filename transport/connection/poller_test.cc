@@ -37,6 +37,13 @@ class FakePollable final : public Pollable {
     ++ticks;
     ticked_at = now;
   }
+  void OnReadable() override {
+    ++looks;
+    uint64_t value = 0;
+    if (empties) {
+      EXPECT_GT(read(descriptor, &value, sizeof(value)), 0);
+    }
+  }
   absl::Status Arm() override {
     ++arms;
     ready += ready_when_armed;
@@ -46,6 +53,7 @@ class FakePollable final : public Pollable {
   absl::Time NextTick() const override { return next_tick; }
 
   int descriptor = -1;
+  bool empties = true;  // Reads the descriptor when it is readable.
   int ready = 0;
   int ready_when_armed = 0;
   absl::Status arm_status;
@@ -53,6 +61,7 @@ class FakePollable final : public Pollable {
 
   int polls = 0;
   int ticks = 0;
+  int looks = 0;
   int arms = 0;
   absl::Time ticked_at;
 };
@@ -205,12 +214,12 @@ TEST_F(PollerTest, DoesNotSleepWhenItCannotArm) {
   EXPECT_LT(TimeSleep(absl::InfiniteFuture()), kLong);
 }
 
-TEST_F(PollerTest, WakesForADescriptorAndTicksAtOnce) {
+TEST_F(PollerTest, WakesForADescriptorAndHandlesItAtOnce) {
   const base::UniqueFd event(eventfd(0, EFD_CLOEXEC));
   pollable_.descriptor = event.get();
   Add();
   poller_->PollOnce();
-  const int ticks = pollable_.ticks;
+  EXPECT_EQ(pollable_.looks, 0);
   std::thread writer([&event] {
     const uint64_t one = 1;
     EXPECT_EQ(write(event.get(), &one, sizeof(one)),
@@ -218,14 +227,51 @@ TEST_F(PollerTest, WakesForADescriptorAndTicksAtOnce) {
   });
   EXPECT_LT(TimeSleep(absl::InfiniteFuture()), kLong);
   writer.join();
-  // One in preparation of the sleep, one after it.
   poller_->PollOnce();
-  EXPECT_EQ(pollable_.ticks, ticks + 2);
+  EXPECT_EQ(pollable_.looks, 1);
+  poller_->PollOnce();
+  EXPECT_EQ(pollable_.looks, 1);
+}
+
+TEST_F(PollerTest, LooksAtDescriptorsWhileItPolls) {
+  const base::UniqueFd event(eventfd(1, EFD_CLOEXEC));
+  pollable_.descriptor = event.get();
+  Add();
+  const absl::Time start = absl::Now();
+  while (pollable_.looks == 0) {
+    poller_->PollOnce();
+    ASSERT_LT(absl::Now() - start, kLong);
+  }
+}
+
+TEST_F(PollerTest, LooksAtNoDescriptorButTheReadableOne) {
+  const base::UniqueFd quiet(eventfd(0, EFD_CLOEXEC));
+  const base::UniqueFd event(eventfd(1, EFD_CLOEXEC));
+  FakePollable other;
+  other.descriptor = quiet.get();
+  poller_->Add(&other);
+  pollable_.descriptor = event.get();
+  Add();
+  EXPECT_LT(TimeSleep(absl::InfiniteFuture()), kLong);
+  poller_->PollOnce();
+  EXPECT_EQ(pollable_.looks, 1);
+  EXPECT_EQ(other.looks, 0);
+  poller_->Remove(&other);
+}
+
+// A wake-up is for a thread that is about to sleep without the role.
+TEST_F(PollerTest, TakesNoWakeUpWhileItPolls) {
+  Add();
+  poller_->Wake();
+  const int ticks = pollable_.ticks;
+  while (pollable_.ticks < ticks + 3) poller_->PollOnce();
+  EXPECT_LT(TimeSleep(absl::InfiniteFuture()), kLong);
 }
 
 TEST_F(PollerTest, ForgetsTheDescriptorOfWhatWasRemoved) {
   const base::UniqueFd event(eventfd(1, EFD_CLOEXEC));
   pollable_.descriptor = event.get();
+  pollable_.empties = false;
   poller_->Add(&pollable_);
   EXPECT_LT(TimeSleep(absl::InfiniteFuture()), kLong);
   poller_->Remove(&pollable_);

@@ -24,8 +24,8 @@ class CompletionChannel
   // Readable when there is an event.
   int fd() const { return get()->fd; }
 
-  // Takes and acknowledges every event there is.
-  absl::Status Drain();
+  // Takes and acknowledges one event, if there is one.
+  absl::Status TakeEvent();
 
  private:
   using VerbsHandle::VerbsHandle;
