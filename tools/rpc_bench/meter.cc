@@ -53,8 +53,9 @@ void Meter::WarmUp(Clock::time_point now) {
                     sample_.ended >= schedule_.warm_up_calls;
   if (!warm && now < schedule_.warm_at_most) return;
   warm_ = true;
-  begin_ = now;
-  end_ = now + schedule_.length;
+  // What has started at this very time belongs to the warm-up.
+  begin_ = now + Clock::duration(1);
+  end_ = begin_ + schedule_.length;
 }
 
 Sample Meter::Finish() {

@@ -58,10 +58,12 @@ class Meter {
 
   // Starts a call; returns when it was due, for End(). REQUIRES: Due(now).
   Clock::time_point Start(Clock::time_point now) {
-    if (now >= begin_) ++counted_starts_;
-    if (schedule_.interval == Clock::duration::zero()) return now;
-    const Clock::time_point due = next_due_;
-    next_due_ += schedule_.interval;
+    Clock::time_point due = now;
+    if (schedule_.interval > Clock::duration::zero()) {
+      due = next_due_;
+      next_due_ += schedule_.interval;
+    }
+    if (due >= begin_) ++counted_starts_;
     return due;
   }
 

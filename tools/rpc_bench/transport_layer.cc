@@ -80,7 +80,8 @@ class TransportPipe final : public EchoPipe {
 
     void OnResponse(const CallResponse& response) override {
       if (response.code != absl::StatusCode::kOk) {
-        pipe_.End(slot_, absl::Status(response.code, "the server refused"));
+        pipe_.sink_->OnEnded(slot_,
+                             absl::Status(response.code, "the server refused"));
         return;
       }
       const bool compare = pipe_.case_.validate || !pipe_.compared_;
@@ -90,11 +91,12 @@ class TransportPipe final : public EchoPipe {
                               payload_.size()),
           compare);
       if (status.ok()) pipe_.compared_ = true;
-      pipe_.End(slot_, status);
+      pipe_.sink_->OnEnded(slot_, status);
     }
 
+    // The transport's reasons are those of all calls.
     void OnFailed(const absl::Status& status) override {
-      pipe_.End(slot_, status);
+      if (pipe_.failure_.ok()) pipe_.failure_ = status;
     }
 
    private:
@@ -103,23 +105,13 @@ class TransportPipe final : public EchoPipe {
     std::string payload_;
   };
 
-  void End(int slot, const absl::Status& status) {
-    // A call that ends while it starts, or is cancelled, has failed for a
-    // reason that others share.
-    if (sink_ != nullptr) {
-      sink_->OnEnded(slot, status);
-    } else if (failure_.ok()) {
-      failure_ = status;
-    }
-  }
-
   ClientConnection& connection_;
   const Case case_;
   const bool events_;
   const std::string payload_;
   std::vector<std::unique_ptr<Call>> calls_;
-  Sink* sink_ = nullptr;  // While polling.
-  absl::Status failure_;
+  Sink* sink_ = nullptr;   // While polling, which is when responses come.
+  absl::Status failure_;   // Of a call that the transport ended.
   bool compared_ = false;  // The contents of an echo were found right.
   uint64_t number_ = 0;    // Of calls, for stamps.
 };

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "tools/rpc_bench/echo_loop.h"
 #include "tools/rpc_bench/verbs_device.h"
+#include "tools/rpc_bench/verbs_layout.h"
 #include "transport/base/status_macros.h"
 #include "transport/device.h"
 #include "transport/verbs/cm_event.h"
@@ -94,10 +95,13 @@ absl::Status VerbsLayer::CheckCase(const VerbsHello& hello,
                      " bytes, not ", hello.size_bytes));
   }
   if (options_.receive_depth > 0 &&
-      options_.receive_depth <= hello.outstanding) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--rx-depth=", options_.receive_depth, " is too little for ",
-        hello.outstanding, " outstanding: it must be larger than that"));
+      options_.receive_depth < ReceiveDepth(hello)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--rx-depth=", options_.receive_depth,
+                     " is too little for ", hello.outstanding,
+                     " outstanding: so that every message finds a receive "
+                     "it takes ",
+                     ReceiveDepth(hello)));
   }
   return absl::OkStatus();
 }

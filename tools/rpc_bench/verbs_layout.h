@@ -25,11 +25,12 @@ inline uint32_t ReceiveBatch(const VerbsHello& hello) {
   return std::clamp<uint32_t>(hello.outstanding / 2, 1, 16);
 }
 
-// Receives that each end keeps posted, so that a SEND always finds one although
-// a batch of them is not posted yet.
+// Receives that each end has for the other's SENDs. While a poll's answers
+// leave, a batch and as many as that poll found are not posted, and all that
+// may be outstanding must find one.
 inline uint32_t ReceiveDepth(const VerbsHello& hello) {
-  const uint32_t least = hello.outstanding + ReceiveBatch(hello);
-  return std::max(hello.receive_depth, least);
+  return std::max(hello.receive_depth,
+                  2 * hello.outstanding + ReceiveBatch(hello));
 }
 
 // A message larger than the device takes in one request goes in several.

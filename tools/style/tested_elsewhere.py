@@ -8,6 +8,7 @@ _TRANSPORT = "tests/transport/transport_test.cc"
 _TRANSPORT_SHUTDOWN = "tests/transport/transport_shutdown_test.cc"
 _END_TO_END = "tests/integration/lifecycle_test.cc"
 _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
+_VERBS_LAYER = "tools/rpc_bench/verbs_layer_test.cc"
 _SOFT_TRANSFER = "transport/soft/transfer_test.cc"
 _SOFT_ERRORS = "transport/soft/queue_pair_error_test.cc"
 
@@ -19,21 +20,13 @@ TESTED_ELSEWHERE = {
     # The whole program, client and server.
     "tools/rpc_bench/bench.cc": _RPC_BENCH,
     "tools/rpc_bench/bench_server.cc": _RPC_BENCH,
-    "tools/rpc_bench/echo_loop.cc": _RPC_BENCH,
-    "tools/rpc_bench/hw_counters.cc": _RPC_BENCH,
-    "tools/rpc_bench/meter.cc": _RPC_BENCH,
-    "tools/rpc_bench/payload.cc": _RPC_BENCH,
-    "tools/rpc_bench/process.cc": _RPC_BENCH,
-    "tools/rpc_bench/transport_layer.cc": _RPC_BENCH,
-    "tools/rpc_bench/transport_server.cc": _RPC_BENCH,
-    "tools/rpc_bench/usage.cc": _RPC_BENCH,
-    "tools/rpc_bench/verbs_device.cc": _RPC_BENCH,
-    "tools/rpc_bench/verbs_end.cc": _RPC_BENCH,
-    "tools/rpc_bench/verbs_hello.cc": _RPC_BENCH,
-    "tools/rpc_bench/verbs_layer.cc": _RPC_BENCH,
-    "tools/rpc_bench/verbs_pipe.cc": _RPC_BENCH,
-    "tools/rpc_bench/verbs_responder.cc": _RPC_BENCH,
-    "tools/rpc_bench/verbs_server.cc": _RPC_BENCH,
+    "tools/rpc_bench/transport_server.cc":
+        "tools/rpc_bench/transport_layer_test.cc",
+    "tools/rpc_bench/verbs_device.cc": _VERBS_LAYER,
+    "tools/rpc_bench/verbs_end.cc": _VERBS_LAYER,
+    "tools/rpc_bench/verbs_pipe.cc": _VERBS_LAYER,
+    "tools/rpc_bench/verbs_responder.cc": _VERBS_LAYER,
+    "tools/rpc_bench/verbs_server.cc": _VERBS_LAYER,
     # Two processes and a server that goes away, on any device.
     "rpc/channel.cc": _END_TO_END,
     "rpc/generated/stub_support.cc": _END_TO_END,
