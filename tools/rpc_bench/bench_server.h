@@ -9,14 +9,21 @@
 
 namespace verbena::bench {
 
-// Serves verbena.bench.Echo at `address` ("host:port") until SIGINT or SIGTERM.
-// Prints its listening line (see server_process.h) to standard output as soon
-// as it serves. `device` as in ServerBuilder::SetDevice(); empty for its
-// default.
+struct BenchServerOptions {
+  std::string address;  // "host:port" of the Echo service.
+  std::string device;   // As in ServerBuilder::SetDevice(); empty: its default.
+  bool events = false;  // Sleep as soon as there is nothing to do.
+  int pinned_to = -1;   // What Describe() says of it.
+};
+
+// Serves verbena.bench.Echo at the address, and the other layers at free ports
+// of it that Echo.Describe() tells, until SIGINT or SIGTERM. Prints its
+// listening line (see server_process.h) to standard output as soon as it
+// serves.
 //
 // Blocks the two signals for good. Call it from main(), before any thread
 // starts.
-absl::Status Serve(const std::string& address, const std::string& device);
+absl::Status Serve(const BenchServerOptions& options);
 
 }  // namespace verbena::bench
 

@@ -1,27 +1,25 @@
-// rpc_bench: what a call costs. See Usage() in options.cc.
-
-#include <unistd.h>
+// rpc_bench: what a call costs. See usage.cc.
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "tools/rpc_bench/bench.h"
 #include "tools/rpc_bench/bench_server.h"
-#include "tools/rpc_bench/local_device.h"
+#include "tools/rpc_bench/export.h"
 #include "tools/rpc_bench/options.h"
+#include "tools/rpc_bench/process.h"
 #include "tools/rpc_bench/report.h"
-#include "tools/rpc_bench/rpc_layer.h"
-#include "tools/rpc_bench/server_process.h"
+#include "tools/rpc_bench/usage.h"
 #include "tools/rpc_bench/workload.h"
 #include "transport/base/status_macros.h"
 
@@ -32,72 +30,54 @@ constexpr int kMeasured = 0;
 constexpr int kFailed = 1;
 constexpr int kBadFlags = 2;
 
-constexpr absl::Duration kStartTimeout = absl::Seconds(10);
-
-// A line on standard error that says what is measured just now, if somebody is
-// there to see it. Gone when this is destroyed.
-class Progress {
- public:
-  explicit Progress(size_t cases)
-      : cases_(cases), visible_(isatty(STDERR_FILENO) == 1) {}
-  ~Progress() { Show(""); }
-
-  void Start(size_t index, const Case& measured) {
-    Show(absl::StrFormat("[%d/%d] %s, %d outstanding ...", index + 1, cases_,
-                         SizeName(measured.size_bytes), measured.outstanding));
-  }
-
- private:
-  void Show(const std::string& text) const {
-    // To the start of the line, erase it, write.
-    if (visible_) std::cerr << "\r\033[K" << text << std::flush;
-  }
-
-  const size_t cases_;
-  const bool visible_;
-};
-
-// Starts this program again as a server on the device that `options` want.
-// Narrows `options` to that device and that server.
-absl::StatusOr<std::unique_ptr<ServerProcess>> StartServer(Options& options) {
-  ASSIGN_OR_RETURN(const LocalDevice device, ChooseLocalDevice(options.device));
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<ServerProcess> server,
-      ServerProcess::Start(
-          {"/proc/self/exe", absl::StrCat("--server=", device.address, ":0"),
-           absl::StrCat("--device=", device.name)},
-          kStartTimeout));
-  options.device = device.name;
-  options.target = server->address();
-  return server;
+absl::Status WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text << std::flush;
+  if (file.good()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cannot write ", path));
 }
 
-absl::StatusOr<int> Measure(Options options) {
-  std::unique_ptr<ServerProcess> server;
-  if (options.target.empty()) {
-    ASSIGN_OR_RETURN(server, StartServer(options));
+// Writes `text` to the file of `output`, or standard output.
+absl::Status Write(const Output& output, const std::string& text) {
+  if (!output.file.empty()) return WriteFile(output.file, text);
+  std::cout << text << std::flush;
+  return absl::OkStatus();
+}
+
+absl::Status Print(const Options& options, const Report& report) {
+  const bool table = (!options.json.wanted || !options.json.file.empty()) &&
+                     (!options.csv.wanted || !options.csv.file.empty());
+  if (table) std::cout << Table(report) << std::flush;
+  if (options.json.wanted) RETURN_IF_ERROR(Write(options.json, Json(report)));
+  if (options.csv.wanted) RETURN_IF_ERROR(Write(options.csv, Csv(report)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> Measure(const Options& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Bench> bench, Bench::Start(options));
+  if (options.idle) {
+    ASSIGN_OR_RETURN(const std::string line, bench->MeasureIdle());
+    std::cout << line << std::flush;
+    return kMeasured;
   }
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<RpcLayer> layer,
-      RpcLayer::Connect(options.target, options.device, kStartTimeout));
-  std::sort(options.outstanding.begin(), options.outstanding.end());
-  const std::vector<Case> cases =
-      Cases(options.sizes_bytes, options.outstanding);
-  std::vector<Result> results;
-  {
-    Progress progress(cases.size());
-    results = RunCases(*layer, cases, options.duration,
-                       [&progress](size_t index, const Case& measured) {
-                         progress.Start(index, measured);
-                       });
-  }
-  std::cout << (options.json ? Json(layer->device(), results)
-                             : Table(layer->device(), results))
-            << std::flush;
+  ASSIGN_OR_RETURN(const Report report, bench->Measure());
+  RETURN_IF_ERROR(Print(options, report));
   const bool all_measured =
-      std::all_of(results.begin(), results.end(),
+      std::all_of(report.results.begin(), report.results.end(),
                   [](const Result& result) { return result.successes > 0; });
   return all_measured ? kMeasured : kFailed;
+}
+
+absl::Status RunServer(const Options& options) {
+  BenchServerOptions server;
+  server.address = options.listen;
+  server.device = options.device;
+  server.events = options.events;
+  if (options.pin_server.has_value()) {
+    server.pinned_to = *options.pin_server;
+    RETURN_IF_ERROR(PinTo(server.pinned_to));
+  }
+  return Serve(server);
 }
 
 int Main(absl::Span<const char* const> arguments) {
@@ -115,12 +95,12 @@ int Main(absl::Span<const char* const> arguments) {
     options->device = device;
   }
   if (options->server) {
-    const absl::Status status = Serve(options->listen, options->device);
+    const absl::Status status = RunServer(*options);
     if (status.ok()) return kMeasured;
     std::cerr << "rpc_bench: cannot serve: " << status << std::endl;
     return kFailed;
   }
-  const absl::StatusOr<int> exit_code = Measure(*std::move(options));
+  const absl::StatusOr<int> exit_code = Measure(*options);
   if (exit_code.ok()) return *exit_code;
   std::cerr << "rpc_bench: " << exit_code.status() << std::endl;
   return kFailed;

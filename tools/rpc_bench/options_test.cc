@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tools/rpc_bench/workload.h"
 
 namespace verbena::bench {
 namespace {
@@ -28,7 +29,8 @@ TEST(OptionsTest, WithoutArgumentsMeasureTheUsualSizes) {
   const absl::StatusOr<Options> options = Parse({});
   ASSERT_TRUE(options.ok());
   EXPECT_FALSE(options->server);
-  EXPECT_FALSE(options->json);
+  EXPECT_FALSE(options->json.wanted);
+  EXPECT_THAT(options->layers, ElementsAre("verbs", "transport", "rpc"));
   EXPECT_EQ(options->target, "");
   EXPECT_THAT(options->sizes_bytes, ElementsAre(64, 4096, 65536, 1048576));
   EXPECT_THAT(options->outstanding, ElementsAre(1, 32));
@@ -44,7 +46,8 @@ TEST(OptionsTest, TakeValuesAfterAnEqualSignOrASpace) {
   EXPECT_EQ(options->duration, absl::Milliseconds(250));
   EXPECT_EQ(options->device, "rxe0");
   EXPECT_EQ(options->target, "10.0.0.7:50051");
-  EXPECT_TRUE(options->json);
+  EXPECT_TRUE(options->json.wanted);
+  EXPECT_EQ(options->json.file, "");
 }
 
 TEST(OptionsTest, TakeListsAndUnits) {
@@ -110,17 +113,71 @@ TEST(OptionsTest, RefuseAddressesWithoutAPort) {
   }
 }
 
+TEST(OptionsTest, ChooseLayersAndWhatTheVerbsDo) {
+  const absl::StatusOr<Options> options =
+      Parse({"--layer=rpc,verbs", "--verbs-op=write,read", "--rx-depth=64",
+             "--inline=0", "--ib-port=1", "--gid-index=0", "--mtu=1024",
+             "--bulk-threshold=16KiB"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_THAT(options->layers, ElementsAre("rpc", "verbs"));
+  EXPECT_THAT(options->verbs_ops, ElementsAre(Op::kWrite, Op::kRead));
+  EXPECT_EQ(options->receive_depth, 64u);
+  EXPECT_EQ(options->inline_bytes, 0u);
+  EXPECT_EQ(options->ib_port, 1);
+  EXPECT_EQ(options->gid_index, 0);
+  EXPECT_EQ(options->mtu_bytes, 1024);
+  EXPECT_EQ(options->bulk_threshold_bytes, 16384u);
+}
+
+TEST(OptionsTest, OutputsMayGoToFiles) {
+  const absl::StatusOr<Options> options =
+      Parse({"--json=a.json", "--csv", "--plot=a.svg"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->json.file, "a.json");
+  EXPECT_TRUE(options->csv.wanted);
+  EXPECT_EQ(options->csv.file, "");
+  EXPECT_EQ(options->plot, "a.svg");
+}
+
+TEST(OptionsTest, PinBothOrOneOrNone) {
+  EXPECT_TRUE(Parse({})->pin);
+  EXPECT_FALSE(Parse({})->pin_client.has_value());
+  EXPECT_FALSE(Parse({"--pin=off"})->pin);
+  EXPECT_EQ(Parse({"--pin=0,1"})->pin_client, 0);
+  EXPECT_EQ(Parse({"--pin=0,1"})->pin_server, 1);
+  EXPECT_EQ(Parse({"--server", "--pin=3"})->pin_server, 3);
+  EXPECT_NE(Refusal({"--pin=on"}), "");
+  EXPECT_NE(Refusal({"--pin=0,1,2"}), "");
+}
+
+TEST(OptionsTest, RefuseWhatDoesNotExist) {
+  EXPECT_EQ(Refusal({"--layer=tcp"}),
+            "--layer=tcp: want verbs, transport, rpc, or several with commas");
+  EXPECT_THAT(Refusal({"--verbs-op=atomic"}), HasSubstr("want echo, send"));
+  EXPECT_THAT(Refusal({"--payload=attachment"}),
+              HasSubstr("this version has no attachments"));
+  EXPECT_THAT(Refusal({"--payload=other"}), HasSubstr("want field"));
+  EXPECT_THAT(Refusal({"--mtu=1500"}), HasSubstr("want 256, 512"));
+  EXPECT_THAT(Refusal({"--rate=0"}), HasSubstr("want calls a second"));
+  EXPECT_THAT(Refusal({"--iterations=0"}), HasSubstr("want a number from 1"));
+}
+
 TEST(OptionsTest, RefuseFlagsThatExcludeOneAnother) {
   EXPECT_EQ(Refusal({"--server", "--json"}),
             "--server and --json exclude one another: a server measures "
             "nothing");
   EXPECT_NE(Refusal({"--target=a:1", "--server"}), "");
+  EXPECT_EQ(Refusal({"--iterations=5", "--duration=1s"}),
+            "--iterations and --duration exclude one another: each says how "
+            "long");
+  EXPECT_EQ(Refusal({"--server", "--events"}), "");
 }
 
 TEST(OptionsTest, RefuseFlagsGivenTwiceOrWithoutValue) {
   EXPECT_EQ(Refusal({"--json", "--json"}), "--json is given twice");
   EXPECT_EQ(Refusal({"--device="}), "--device is followed by no value");
-  EXPECT_EQ(Refusal({"--json=yes"}), "--json takes no value");
+  EXPECT_EQ(Refusal({"--events=yes"}), "--events takes no value");
+  EXPECT_EQ(Refusal({"--json="}), "--json is followed by no value");
   EXPECT_EQ(Refusal({"--size"}), "--size is followed by no value");
   EXPECT_EQ(Refusal({"--target", "--json"}),
             "--target is followed by no value");

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -46,6 +47,11 @@ JsonReport ParseReport(const std::string& output) {
   return report;
 }
 
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
 // Waits, not for ever, until process `pid` has a child.
 bool HasChild(pid_t pid) {
   const std::string directory = "/proc/" + std::to_string(pid) + "/task/" +
@@ -59,50 +65,114 @@ bool HasChild(pid_t pid) {
   return false;
 }
 
-TEST(RpcBenchTest, MeasuresAServerOfItsOwn) {
+TEST(RpcBenchTest, MeasuresAServerOfItsOwnAtEveryLayer) {
   const Ran ran = RunBench({"--duration=20ms"});
   EXPECT_EQ(ran.exit_code, 0) << ran.errors;
   EXPECT_EQ(ran.errors, "");
   EXPECT_THAT(ran.output, HasSubstr("device: "));
   for (const char* text :
-       {"1 outstanding", "32 outstanding", " 64 B ", " 4 KiB ", " 64 KiB ",
-        " 1 MiB ", "p99.9 us", "calls/s", "MB/s", "errors"}) {
+       {"1 outstanding", "32 outstanding", " 64 B verbs ", " 4 KiB verbs ",
+        " 64 KiB verbs ", " 1 MiB verbs ", " transport ", " rpc ", "p99.9",
+        "ratio", "calls/s", "MB/s", "cpu us", "errors", "raw streams"}) {
     EXPECT_THAT(ran.output, HasSubstr(text));
   }
   EXPECT_THAT(ran.output, Not(HasSubstr("the first:")));
 }
 
-TEST(RpcBenchTest, JsonIsOneObjectWithEveryField) {
-  const Ran ran = RunBench(
-      {"--size=64,4KiB", "--outstanding=1,8", "--duration=20ms", "--json"});
+TEST(RpcBenchTest, JsonIsOneObjectWithEveryLayerSizeAndDepth) {
+  const Ran ran = RunBench({"--size=64,16KiB", "--outstanding=1,8",
+                            "--verbs-op=echo", "--duration=20ms", "--json"});
   ASSERT_EQ(ran.exit_code, 0) << ran.errors;
   const JsonReport report = ParseReport(ran.output);
   EXPECT_NE(report.device(), "");
-  ASSERT_EQ(report.results_size(), 4);
-  for (int i = 0; i < 4; ++i) {
+  ASSERT_EQ(report.results_size(), 12);
+  for (int i = 0; i < 12; ++i) {
     const JsonReport::Result& result = report.results(i);
-    EXPECT_EQ(result.layer(), "rpc");
-    EXPECT_EQ(result.size_bytes(), i < 2 ? 64u : 4096u);
-    EXPECT_EQ(result.outstanding(), i % 2 == 0 ? 1u : 8u);
+    EXPECT_EQ(result.layer(), i % 3 == 0   ? "verbs"
+                              : i % 3 == 1 ? "transport"
+                                           : "rpc");
+    EXPECT_EQ(result.op(), "echo");
+    EXPECT_EQ(result.mode(), "polled");
+    EXPECT_EQ(result.size_bytes(), i < 6 ? 64u : 16384u);
+    EXPECT_EQ(result.outstanding(), i % 6 < 3 ? 1u : 8u);
     EXPECT_GT(result.p50_us(), 0);
-    EXPECT_GE(result.p99_us(), result.p50_us());
+    EXPECT_GE(result.p90_us(), result.p50_us());
+    EXPECT_GE(result.p99_us(), result.p90_us());
     EXPECT_GE(result.p999_us(), result.p99_us());
+    EXPECT_GE(result.max_us(), result.p999_us());
     EXPECT_GT(result.calls_per_s(), 0);
     EXPECT_GT(result.bytes_per_s(), 0);
+    EXPECT_GT(result.cpu_us_per_call(), 0);
+    EXPECT_GT(result.p50_ratio_to_verbs(), 0);
+    EXPECT_GT(result.rate_ratio_to_verbs(), 0);
     EXPECT_EQ(result.errors(), 0u);
   }
-  for (const char* field :
-       {"device", "layer", "size_bytes", "outstanding", "p50_us", "p99_us",
-        "p999_us", "calls_per_s", "bytes_per_s", "errors"}) {
-    EXPECT_THAT(ran.output, HasSubstr("\"" + std::string(field) + "\": "));
+}
+
+TEST(RpcBenchTest, SleepsInsteadOfPollingWhenAsked) {
+  const Ran ran = RunBench({"--size=64,16KiB", "--outstanding=1,8", "--events",
+                            "--duration=20ms", "--json", "--validate"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.errors;
+  const JsonReport report = ParseReport(ran.output);
+  ASSERT_EQ(report.results_size(), 18);
+  for (const JsonReport::Result& result : report.results()) {
+    EXPECT_EQ(result.mode(), "events");
+    EXPECT_EQ(result.errors(), 0u);
+  }
+}
+
+TEST(RpcBenchTest, KeepsARateAtEveryLayer) {
+  const Ran ran = RunBench({"--size=64", "--outstanding=1,8", "--rate=1000",
+                            "--duration=100ms", "--json"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.errors;
+  const JsonReport report = ParseReport(ran.output);
+  ASSERT_EQ(report.results_size(), 6);
+  for (const JsonReport::Result& result : report.results()) {
+    EXPECT_EQ(result.rate_per_s(), 1000);
+    EXPECT_GT(result.calls_per_s(), 0);
+    // A processor that was away lets calls start late, but none too many.
+    EXPECT_LT(result.calls_per_s(), 2000);
+    EXPECT_EQ(result.errors(), 0u);
   }
 }
 
 TEST(RpcBenchTest, MeasuresPayloadsOfNothingAndOfManyMegabytes) {
-  const Ran ran =
-      RunBench({"--size=0,63MiB", "--outstanding=1,2", "--duration=20ms"});
+  const Ran ran = RunBench({"--size=0,63MiB", "--outstanding=1,2",
+                            "--verbs-op=echo", "--iterations=3"});
   EXPECT_EQ(ran.exit_code, 0) << ran.errors << ran.output;
   EXPECT_THAT(ran.output, Not(HasSubstr("the first:")));
+}
+
+TEST(RpcBenchTest, RefusesAPathThatTheConnectionManagerDidNotChoose) {
+  const Ran ran =
+      RunBench({"--layer=verbs", "--size=64", "--outstanding=1",
+                "--verbs-op=echo", "--ib-port=200", "--duration=20ms"});
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_THAT(ran.output,
+              HasSubstr("--ib-port=200: the connection manager has chosen "));
+}
+
+TEST(RpcBenchTest, WritesFilesBesideTheTable) {
+  const std::string base = testing::TempDir() + "/rpc_bench_test";
+  const Ran ran = RunBench({"--layer=rpc", "--size=64", "--outstanding=1",
+                            "--duration=20ms", "--json=" + base + ".json",
+                            "--csv=" + base + ".csv"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_THAT(ran.output, HasSubstr("calls/s"));
+  EXPECT_EQ(ParseReport(ReadFile(base + ".json")).results_size(), 1);
+  EXPECT_THAT(ReadFile(base + ".csv"), HasSubstr("\"rpc\",\"echo\","));
+  const Ran refused =
+      RunBench({"--layer=rpc", "--size=64", "--outstanding=1",
+                "--duration=20ms", "--json=/nonesuch/report.json"});
+  EXPECT_EQ(refused.exit_code, 1);
+  EXPECT_THAT(refused.errors, HasSubstr("cannot write /nonesuch/report.json"));
+}
+
+TEST(RpcBenchTest, MeasuresIdleConnections) {
+  const Ran ran = RunBench({"--idle", "--events", "--duration=100ms"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_THAT(ran.output, HasSubstr("idle on "));
+  EXPECT_THAT(ran.output, HasSubstr("(verbs, transport, rpc): client "));
 }
 
 TEST(RpcBenchTest, MeasuresTheServerThatItIsGiven) {
@@ -111,6 +181,9 @@ TEST(RpcBenchTest, MeasuresTheServerThatItIsGiven) {
   const Ran ran = RunBench({"--target=" + target, "--size=64",
                             "--outstanding=1", "--duration=20ms"});
   EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  const Ran events = RunBench({"--target=" + target, "--events"});
+  EXPECT_EQ(events.exit_code, 1);
+  EXPECT_THAT(events.errors, HasSubstr("was started without --events"));
   server.Signal(SIGTERM);
   EXPECT_EQ(server.Wait(), 0) << server.errors();
 
@@ -124,7 +197,8 @@ TEST(RpcBenchTest, AServerThatDiesShowsAsErrors) {
   ChildProcess server({bench_path, "--server=" + TestAddress() + ":0"});
   const std::string target = WordAfter("listening on ", server.ReadLine());
   ChildProcess bench({bench_path, "--target=" + target, "--size=64",
-                      "--outstanding=1,4", "--duration=1s", "--json"});
+                      "--outstanding=1,4", "--layer=rpc", "--duration=1s",
+                      "--json"});
   server.Signal(SIGKILL);
   EXPECT_EQ(server.Wait(), -SIGKILL);
   // Either it never connected or at least the second measurement failed.

@@ -1,159 +1,167 @@
 #include "tools/rpc_bench/rpc_layer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "rpc/channel.h"
 #include "rpc/channel_options.h"
 #include "rpc/client_context.h"
 #include "tools/rpc_bench/echo.verbena.h"
+#include "tools/rpc_bench/meter.h"
+#include "tools/rpc_bench/payload.h"
 #include "tools/rpc_bench/workload.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+constexpr absl::Duration kDescribeTimeout = absl::Seconds(10);
 
-// How long after its time a measurement may still wait for its last call. Much,
-// for the largest payloads on a busy machine; a dead server shows sooner.
-constexpr absl::Duration kGrace = absl::Minutes(1);
-
-// When calls are made, and from when on they count.
-struct Schedule {
-  explicit Schedule(absl::Duration duration)
-      : begin(Clock::now() + absl::ToChronoNanoseconds(WarmUp(duration))),
-        end(begin + absl::ToChronoNanoseconds(duration)),
-        deadline(absl::Now() + WarmUp(duration) + duration + kGrace) {}
-
-  static absl::Duration WarmUp(absl::Duration duration) {
-    return std::clamp(duration / 5, absl::Milliseconds(5), absl::Seconds(1));
-  }
-
-  const Clock::time_point begin;
-  const Clock::time_point end;
-  const absl::Time deadline;  // Of every call.
-};
-
-// A payload in which no two 256-byte blocks that are near are alike.
-std::string Payload(uint64_t size_bytes) {
-  std::string payload(size_bytes, '\0');
-  for (size_t i = 0; i < payload.size(); ++i) {
-    payload[i] = static_cast<char>(i * 31 + (i >> 8) * 17);
-  }
-  return payload;
-}
-
-// The part of a measurement that one chain of calls, each started when the one
-// before it has ended, makes up.
+// One call after another. When the first is made and when they end, a Meter of
+// its own or a common one decides.
 class Chain {
  public:
-  Chain(const Schedule& schedule, const EchoRequest& request)
-      : schedule_(schedule), request_(request) {
-    context_.set_deadline(schedule.deadline);
+  // `request` must outlive it.
+  Chain(const Case& measured, const EchoRequest& request, absl::Time deadline)
+      : validate_(measured.validate), request_(&request) {
+    if (validate_) {
+      own_request_ = request;
+      request_ = &own_request_;
+    }
+    context_.set_deadline(deadline);
   }
 
   ClientContext* context() { return &context_; }
   EchoReply* reply() { return &reply_; }
 
-  // Counts the call that started when the last one ended, or at Start(), and
-  // ended now. Returns whether there is time for another.
-  bool Count(const absl::Status& status) {
-    const Clock::time_point now = Clock::now();
-    const absl::Status verdict = status.ok() ? Check() : status;
-    if (!verdict.ok()) {
-      if (sample_.errors++ == 0) sample_.first_error = verdict;
-    } else if (now >= schedule_.begin) {
-      sample_.latencies.Record((now - started_).count());
+  // The next request, due at `due`.
+  const EchoRequest& Next(Clock::time_point due) {
+    due_ = due;
+    if (validate_) {
+      std::string* const payload = own_request_.mutable_payload();
+      Stamp(++number_,
+            absl::MakeSpan(reinterpret_cast<uint8_t*>(payload->data()),
+                           payload->size()));
     }
-    last_end_ = now;
-    started_ = now;
-    return now < schedule_.end;
+    return *request_;
   }
 
-  void Start() { started_ = Clock::now(); }
+  // When the call that is under way was due.
+  Clock::time_point due() const { return due_; }
 
-  // When the last call ended.
-  Clock::time_point last_end() const { return last_end_; }
-  const Sample& sample() const { return sample_; }
+  // What came of the call: `status`, if it failed or the reply is right.
+  absl::Status Verdict(const absl::Status& status) {
+    if (!status.ok()) return status;
+    const bool compare = validate_ || !compared_;
+    const absl::Status verdict = CheckEcho(
+        BytesOf(reply_.payload()), BytesOf(request_->payload()), compare);
+    if (verdict.ok()) compared_ = true;
+    return verdict;
+  }
 
  private:
-  // The whole contents once, and after that, for speed, their length.
-  absl::Status Check() {
-    const std::string& got = reply_.payload();
-    const std::string& want = request_.payload();
-    if (got.size() != want.size()) {
-      return absl::DataLossError(
-          absl::StrFormat("%d bytes came back of %d", got.size(), want.size()));
-    }
-    if (!checked_ && got != want) {
-      return absl::DataLossError("other bytes came back than were sent");
-    }
-    checked_ = true;
-    return absl::OkStatus();
+  static absl::Span<const uint8_t> BytesOf(const std::string& text) {
+    return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
   }
 
-  const Schedule& schedule_;
-  const EchoRequest& request_;
+  const bool validate_;
+  EchoRequest own_request_;     // If each is to differ.
+  const EchoRequest* request_;  // That, or one that all chains send.
   ClientContext context_;
   EchoReply reply_;
-  Clock::time_point started_;
-  Clock::time_point last_end_;
-  bool checked_ = false;  // The contents of a reply were found right.
-  Sample sample_;
+  Clock::time_point due_;
+  bool compared_ = false;  // The contents of a reply were found right.
+  uint64_t number_ = 0;    // Of calls, for stamps.
 };
 
-// Adds the sample of `chain` to `total`.
-void Add(const Chain& chain, const Schedule& schedule, Sample& total) {
-  total.latencies.Merge(chain.sample().latencies);
-  if (total.errors == 0) total.first_error = chain.sample().first_error;
-  total.errors += chain.sample().errors;
-  total.elapsed = std::max(total.elapsed,
-                           absl::FromChrono(chain.last_end() - schedule.begin));
+// Adds the sample `part` to `total`.
+void Add(const Sample& part, Sample& total) {
+  total.latencies.Merge(part.latencies);
+  if (total.errors == 0) total.first_error = part.first_error;
+  total.errors += part.errors;
+  total.ended += part.ended;
+  total.calls_per_s += part.calls_per_s;
 }
 
-// Several chains whose calls are started by the callbacks of those before.
-class ConcurrentRun {
+// Calls one after another by the blocking stub.
+Sample RunBlocking(Echo::Stub& stub, const Case& measured,
+                   const EchoRequest& request, const Schedule& schedule) {
+  Meter meter(schedule);
+  Chain chain(measured, request, schedule.deadline);
+  Clock::time_point now = Clock::now();
+  while (!meter.Over(now)) {
+    if (!meter.Due(now)) {
+      now = Clock::now();
+      continue;
+    }
+    const EchoRequest& next = chain.Next(meter.Start(now));
+    const absl::Status status = stub.Echo(chain.context(), next, chain.reply());
+    now = Clock::now();
+    meter.End(chain.due(), now, chain.Verdict(status));
+  }
+  return meter.Finish();
+}
+
+// Several chains, each of which goes on in the callback of its call.
+class ClosedLoop {
  public:
-  ConcurrentRun(Echo::Stub& stub, const Schedule& schedule,
-                const EchoRequest& request, int outstanding)
-      : stub_(stub), request_(request), running_(outstanding) {
-    for (int i = 0; i < outstanding; ++i) {
-      chains_.push_back(std::make_unique<Chain>(schedule, request));
+  ClosedLoop(Echo::Stub& stub, const Case& measured, const EchoRequest& request,
+             const Schedule& schedule)
+      : stub_(stub), own_(schedule), running_(measured.outstanding) {
+    // Each warms up and counts for itself.
+    own_.warm_up_calls /= measured.outstanding;
+    if (measured.iterations > 0) {
+      own_.iterations = (measured.iterations + measured.outstanding - 1) /
+                        measured.outstanding;
+    }
+    for (int i = 0; i < measured.outstanding; ++i) {
+      links_.push_back(std::make_unique<Link>(measured, request, own_));
     }
   }
 
-  void RunToEnd() {
-    for (const std::unique_ptr<Chain>& chain : chains_) {
-      chain->Start();
-      Call(*chain);
+  Sample Run() {
+    for (const std::unique_ptr<Link>& link : links_) Call(*link, Clock::now());
+    {
+      std::unique_lock<std::mutex> lock(mutex_);
+      all_ended_.wait(lock, [this] { return running_ == 0; });
     }
-    std::unique_lock<std::mutex> lock(mutex_);
-    all_ended_.wait(lock, [this] { return running_ == 0; });
+    Sample sample;
+    for (const std::unique_ptr<Link>& link : links_) {
+      Add(link->meter.Finish(), sample);
+    }
+    return sample;
   }
-
-  const std::vector<std::unique_ptr<Chain>>& chains() const { return chains_; }
 
  private:
-  void Call(Chain& chain) {
-    stub_.async()->Echo(chain.context(), &request_, chain.reply(),
-                        [this, &chain](const absl::Status& status) {
-                          if (chain.Count(status)) {
-                            Call(chain);
-                          } else {
-                            End();
-                          }
+  struct Link {
+    Link(const Case& measured, const EchoRequest& request,
+         const Schedule& schedule)
+        : chain(measured, request, schedule.deadline), meter(schedule) {}
+    Chain chain;
+    Meter meter;
+  };
+
+  void Call(Link& link, Clock::time_point now) {
+    if (!link.meter.Due(now)) return End();
+    const EchoRequest& request = link.chain.Next(link.meter.Start(now));
+    stub_.async()->Echo(link.chain.context(), &request, link.chain.reply(),
+                        [this, &link](const absl::Status& status) {
+                          const Clock::time_point ended = Clock::now();
+                          link.meter.End(link.chain.due(), ended,
+                                         link.chain.Verdict(status));
+                          Call(link, ended);
                         });
   }
 
@@ -164,12 +172,66 @@ class ConcurrentRun {
   }
 
   Echo::Stub& stub_;
-  const EchoRequest& request_;
-  std::vector<std::unique_ptr<Chain>> chains_;
+  Schedule own_;
+  std::vector<std::unique_ptr<Link>> links_;
 
   std::mutex mutex_;
   std::condition_variable all_ended_;
-  int running_;  // Chains that have not ended. Guarded by mutex_.
+  int running_;  // Links that have not ended. Guarded by mutex_.
+};
+
+// Calls that this thread starts by the clock, and callbacks that only count.
+class OpenLoop {
+ public:
+  OpenLoop(Echo::Stub& stub, const Case& measured, const EchoRequest& request,
+           const Schedule& schedule)
+      : stub_(stub), meter_(schedule) {
+    for (int i = 0; i < measured.outstanding; ++i) {
+      chains_.push_back(
+          std::make_unique<Chain>(measured, request, schedule.deadline));
+      free_.push_back(chains_.back().get());
+    }
+  }
+
+  Sample Run() {
+    while (true) {
+      const Clock::time_point now = Clock::now();
+      std::unique_lock<std::mutex> lock(mutex_);
+      if (meter_.Over(now)) {
+        if (free_.size() == chains_.size()) return meter_.Finish();
+      } else if (meter_.Due(now) && !free_.empty()) {
+        Chain* const chain = free_.back();
+        free_.pop_back();
+        const EchoRequest& request = chain->Next(meter_.Start(now));
+        lock.unlock();
+        Call(*chain, request);
+        continue;
+      }
+      lock.unlock();
+      // The callbacks may need this processor.
+      std::this_thread::yield();
+    }
+  }
+
+ private:
+  void Call(Chain& chain, const EchoRequest& request) {
+    stub_.async()->Echo(chain.context(), &request, chain.reply(),
+                        [this, &chain](const absl::Status& status) {
+                          const Clock::time_point ended = Clock::now();
+                          const absl::Status verdict = chain.Verdict(status);
+                          std::lock_guard<std::mutex> lock(mutex_);
+                          meter_.End(chain.due(), ended, verdict);
+                          free_.push_back(&chain);
+                        });
+  }
+
+  Echo::Stub& stub_;
+  std::vector<std::unique_ptr<Chain>> chains_;
+
+  std::mutex mutex_;
+  // Guarded by mutex_.
+  Meter meter_;
+  std::vector<Chain*> free_;  // Chains without a call.
 };
 
 }  // namespace
@@ -178,10 +240,11 @@ RpcLayer::RpcLayer(std::shared_ptr<Channel> channel)
     : channel_(std::move(channel)), stub_(Echo::NewStub(channel_)) {}
 
 absl::StatusOr<std::unique_ptr<RpcLayer>> RpcLayer::Connect(
-    const std::string& target, const std::string& device,
+    const std::string& target, const std::string& device, bool events,
     absl::Duration timeout) {
   ChannelOptions options;
   options.device = device;
+  if (events) options.spin_budget = absl::ZeroDuration();
   std::unique_ptr<RpcLayer> layer(new RpcLayer(CreateChannel(target, options)));
   ClientContext context;
   context.set_timeout(timeout);
@@ -191,25 +254,25 @@ absl::StatusOr<std::unique_ptr<RpcLayer>> RpcLayer::Connect(
   return layer;
 }
 
+absl::StatusOr<DescribeReply> RpcLayer::Describe() {
+  ClientContext context;
+  context.set_timeout(kDescribeTimeout);
+  DescribeReply reply;
+  RETURN_IF_ERROR(stub_->Describe(&context, DescribeRequest(), &reply));
+  return reply;
+}
+
 Sample RpcLayer::Run(const Case& measured, absl::Duration duration) {
   EchoRequest request;
   request.set_payload(Payload(measured.size_bytes));
-  const Schedule schedule(duration);
-  Sample sample;
+  const Schedule schedule(measured, duration);
   if (measured.outstanding == 1) {
-    Chain chain(schedule, request);
-    chain.Start();
-    while (chain.Count(stub_->Echo(chain.context(), request, chain.reply()))) {
-    }
-    Add(chain, schedule, sample);
-    return sample;
+    return RunBlocking(*stub_, measured, request, schedule);
   }
-  ConcurrentRun run(*stub_, schedule, request, measured.outstanding);
-  run.RunToEnd();
-  for (const std::unique_ptr<Chain>& chain : run.chains()) {
-    Add(*chain, schedule, sample);
+  if (measured.rate_per_s > 0) {
+    return OpenLoop(*stub_, measured, request, schedule).Run();
   }
-  return sample;
+  return ClosedLoop(*stub_, measured, request, schedule).Run();
 }
 
 }  // namespace verbena::bench

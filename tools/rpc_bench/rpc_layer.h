@@ -20,13 +20,17 @@ namespace verbena::bench {
 class RpcLayer final : public Layer {
  public:
   // Fails when there is no connection to `target` within `timeout`, with the
-  // reason that a call gets. `device` as in ChannelOptions.
+  // reason that a call gets. `device` as in ChannelOptions. With `events` it
+  // sleeps as soon as there is nothing to do.
   static absl::StatusOr<std::unique_ptr<RpcLayer>> Connect(
-      const std::string& target, const std::string& device,
+      const std::string& target, const std::string& device, bool events,
       absl::Duration timeout);
 
   absl::string_view name() const override { return "rpc"; }
   Sample Run(const Case& measured, absl::Duration duration) override;
+
+  // What the server says of itself.
+  absl::StatusOr<DescribeReply> Describe();
 
   // The device that the channel uses.
   const std::string& device() const { return device_; }

@@ -10,6 +10,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -17,10 +18,33 @@
 
 namespace verbena::bench {
 
+// What is done again and again.
+enum class Op {
+  kEcho,   // Bytes go to the server and come back.
+  kSend,   // The other three go one way and are known to be there: SEND,
+  kWrite,  // RDMA WRITE to the server's memory,
+  kRead,   // RDMA READ from it.
+};
+
+// "echo", "send", "write", "read".
+absl::string_view OpName(Op op);
+
 // One measurement to make.
 struct Case {
+  Op op = Op::kEcho;
   uint64_t size_bytes = 0;
   int outstanding = 1;
+
+  // Compare the contents of every echo, each different from the one before;
+  // else of the first one only.
+  bool validate = false;
+
+  // Calls to start in a second, by the clock: an open loop. 0: a call starts
+  // when the one before it has ended.
+  double rate_per_s = 0;
+
+  // Measure so many calls, however long they take. 0: for the duration.
+  uint64_t iterations = 0;
 };
 
 // What happened in the measured time of one case.
@@ -28,22 +52,32 @@ struct Sample {
   LatencyHistogram latencies;  // Of what succeeded.
   uint64_t errors = 0;
   absl::Status first_error;  // OK while `errors` is 0.
-  absl::Duration elapsed;    // From the first start to the last end counted.
+  double calls_per_s = 0;    // Of those that succeeded.
+  // Everything that ended, the warm-up included.
+  uint64_t ended = 0;
+  // Open loop: calls whose time had come and that were never started, because
+  // all that may be outstanding were.
+  uint64_t unstarted = 0;
 };
 
 // One result of a case, in the units of the reports.
 struct Result {
   std::string layer;
-  uint64_t size_bytes = 0;
-  int outstanding = 0;
+  Case measured;
   uint64_t successes = 0;
-  double p50_us = 0;  // The three are 0 if there was no success.
+  double p50_us = 0;  // The percentiles are 0 if there was no success.
+  double p90_us = 0;
   double p99_us = 0;
   double p999_us = 0;
+  double max_us = 0;
   double calls_per_s = 0;
   double bytes_per_s = 0;
+  // Of client and server together; negative when not known.
+  double cpu_us_per_call = -1;
   uint64_t errors = 0;
   absl::Status first_error;
+  uint64_t unstarted = 0;
+  LatencyHistogram latencies;
 };
 
 // A way to send bytes to a server and get them back. For one thread.
@@ -54,25 +88,42 @@ class Layer {
   // As in the reports: "rpc".
   virtual absl::string_view name() const = 0;
 
+  // Makes ready what Run() of the same case needs and is not to be measured.
+  virtual absl::Status Prepare(const Case& /*measured*/) {
+    return absl::OkStatus();
+  }
+
   // Echoes payloads of `size_bytes`, `outstanding` at a time, until `duration`
   // has passed after a warm-up, and checks what comes back. An echo that fails,
   // or brings back something else, is an error in the sample.
   virtual Sample Run(const Case& measured, absl::Duration duration) = 0;
+
+  // Undoes Prepare().
+  virtual void Release() {}
 };
 
-// Every size with every number outstanding, size by size.
+// Every size with every number outstanding, size by size; the rest as in
+// `common`.
 std::vector<Case> Cases(absl::Span<const uint64_t> sizes_bytes,
-                        absl::Span<const int> outstanding);
+                        absl::Span<const int> outstanding,
+                        const Case& common = {});
 
 // Turns counts into the rates and percentiles of a report.
 Result Summarize(absl::string_view layer, const Case& measured,
                  const Sample& sample);
 
-// Runs the cases one after another. `on_start` is told of each before it runs,
-// with its index.
+// A sample of one failure, of what could not even begin.
+Sample FailedSample(const absl::Status& error);
+
+// Runs each case at each layer before the next case: what is compared was
+// measured at nearly the same time. `on_start` is told of each measurement
+// before it runs. `cpu_used` says how much time of a processor
+// client and server have used so far, or fails if that can't be known.
 std::vector<Result> RunCases(
-    Layer& layer, absl::Span<const Case> cases, absl::Duration duration,
-    absl::FunctionRef<void(size_t index, const Case&)> on_start);
+    absl::Span<Layer* const> layers, absl::Span<const Case> cases,
+    absl::Duration duration,
+    absl::FunctionRef<void(const Layer&, const Case&)> on_start,
+    absl::FunctionRef<absl::StatusOr<absl::Duration>()> cpu_used);
 
 }  // namespace verbena::bench
 

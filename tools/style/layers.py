@@ -27,6 +27,10 @@ LAYERS = {
     "examples": ["rpc"],
     "tools": ["proto", "transport/base", "transport/verbs", "transport",
               "rpc"],
+    # It measures the transport by itself, and the verbs below it.
+    "tools/rpc_bench": ["proto", "transport/base", "transport/verbs",
+                        "transport/memory", "transport/connection",
+                        "transport", "rpc"],
     "tests": ["examples", "tools", "proto", "rpc", "rpc/generated",
               "rpc/internal", "transport", "transport/base",
               "transport/verbs", "transport/soft", "transport/memory",

@@ -7,6 +7,8 @@ shows only when both ends are there.
 _TRANSPORT = "tests/transport/transport_test.cc"
 _TRANSPORT_SHUTDOWN = "tests/transport/transport_shutdown_test.cc"
 _END_TO_END = "tests/integration/lifecycle_test.cc"
+_RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
+_VERBS_LAYER = "tools/rpc_bench/verbs_layer_test.cc"
 _SOFT_TRANSFER = "transport/soft/transfer_test.cc"
 _SOFT_ERRORS = "transport/soft/queue_pair_error_test.cc"
 
@@ -15,7 +17,16 @@ TESTED_ELSEWHERE = {
     "proto/compiler/client_writer.cc": "proto/compiler/generator_test.cc",
     "proto/compiler/server_writer.cc": "proto/compiler/generator_test.cc",
     "proto/compiler/in_memory_files.cc": "proto/compiler/generator_test.cc",
-    "tools/rpc_bench/bench_server.cc": "tools/rpc_bench/rpc_layer_test.cc",
+    # The whole program, client and server.
+    "tools/rpc_bench/bench.cc": _RPC_BENCH,
+    "tools/rpc_bench/bench_server.cc": _RPC_BENCH,
+    "tools/rpc_bench/transport_server.cc":
+        "tools/rpc_bench/transport_layer_test.cc",
+    "tools/rpc_bench/verbs_device.cc": _VERBS_LAYER,
+    "tools/rpc_bench/verbs_end.cc": _VERBS_LAYER,
+    "tools/rpc_bench/verbs_pipe.cc": _VERBS_LAYER,
+    "tools/rpc_bench/verbs_responder.cc": _VERBS_LAYER,
+    "tools/rpc_bench/verbs_server.cc": _VERBS_LAYER,
     # Two processes and a server that goes away, on any device.
     "rpc/channel.cc": _END_TO_END,
     "rpc/generated/stub_support.cc": _END_TO_END,

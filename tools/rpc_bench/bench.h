@@ -1,0 +1,52 @@
+// One run of rpc_bench as a client.
+
+#ifndef VERBENA_TOOLS_RPC_BENCH_BENCH_H_
+#define VERBENA_TOOLS_RPC_BENCH_BENCH_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tools/rpc_bench/options.h"
+#include "tools/rpc_bench/report.h"
+#include "tools/rpc_bench/rpc_layer.h"
+#include "tools/rpc_bench/server_process.h"
+#include "tools/rpc_bench/workload.h"
+
+namespace verbena::bench {
+
+// A server, ours or another's, and the layers that reach it.
+class Bench {
+ public:
+  // Starts a server if `options` name none, and connects.
+  static absl::StatusOr<std::unique_ptr<Bench>> Start(Options options);
+  ~Bench();
+
+  // Measures every case at every layer.
+  absl::StatusOr<Report> Measure();
+
+  // Measures what the idle connections take of processors; a line of text.
+  absl::StatusOr<std::string> MeasureIdle();
+
+ private:
+  explicit Bench(Options options);
+
+  absl::Status StartServer();
+  absl::Status Connect();
+  absl::StatusOr<absl::Duration> ServerCpuUsed();
+
+  Options options_;
+  int client_processor_ = -1;
+  int server_processor_ = -1;
+  // In the order of dependence.
+  std::unique_ptr<ServerProcess> server_;  // If it is ours.
+  std::unique_ptr<RpcLayer> rpc_;          // Also to ask the server.
+  std::vector<std::unique_ptr<Layer>> others_;
+  std::vector<Layer*> layers_;  // Those wanted.
+};
+
+}  // namespace verbena::bench
+
+#endif  // VERBENA_TOOLS_RPC_BENCH_BENCH_H_

@@ -1,0 +1,99 @@
+#include "tools/rpc_bench/echo_loop.h"
+
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "tools/rpc_bench/meter.h"
+
+namespace verbena::bench {
+namespace {
+
+// How many polls that find nothing pass between two looks at the clock.
+constexpr int kPollsPerClock = 1024;
+
+// And before others may have the processor: a device's own thread may need it.
+constexpr int kPollsPerYield = 16384;
+
+class EchoLoop final : private EchoPipe::Sink {
+ public:
+  EchoLoop(EchoPipe& pipe, const Case& measured, absl::Duration duration)
+      : pipe_(pipe),
+        schedule_(measured, duration),
+        meter_(schedule_),
+        due_(measured.outstanding),
+        open_loop_(measured.rate_per_s > 0) {
+    for (int i = measured.outstanding - 1; i >= 0; --i) free_.push_back(i);
+  }
+
+  Sample Run() {
+    const size_t slots = free_.size();
+    now_ = Clock::now();
+    StartDue();
+    int polls = 0;
+    while (!meter_.Over(now_) || free_.size() < slots) {
+      ended_ = false;
+      const absl::Status status = pipe_.Poll(*this, SleepUntil());
+      if (!status.ok()) {
+        meter_.Fail(status);
+        break;
+      }
+      if (ended_) {
+        polls = 0;
+        continue;
+      }
+      if (++polls % kPollsPerYield == 0) std::this_thread::yield();
+      // A closed loop has nothing to do by the clock but to stop.
+      if (!open_loop_ && polls % kPollsPerClock != 0) continue;
+      now_ = Clock::now();
+      StartDue();
+      if (absl::Now() < schedule_.deadline) continue;
+      meter_.Fail(absl::DeadlineExceededError("an echo does not end"));
+      break;
+    }
+    return meter_.Finish();
+  }
+
+ private:
+  void OnEnded(int slot, const absl::Status& status) override {
+    // The clock costs as much as a tenth of a small call, so what one poll
+    // found has ended at the same time.
+    if (!ended_) now_ = Clock::now();
+    ended_ = true;
+    meter_.End(due_[slot], now_, status);
+    free_.push_back(slot);
+    StartDue();
+  }
+
+  void StartDue() {
+    while (!free_.empty() && meter_.Due(now_)) {
+      const int slot = free_.back();
+      free_.pop_back();
+      due_[slot] = meter_.Start(now_);
+      pipe_.Start(slot);
+    }
+  }
+
+  // An open loop has the clock to look at.
+  absl::Time SleepUntil() const {
+    return open_loop_ ? absl::InfinitePast() : schedule_.deadline;
+  }
+
+  EchoPipe& pipe_;
+  const Schedule schedule_;
+  Meter meter_;
+  std::vector<Clock::time_point> due_;  // Of the call in each slot.
+  std::vector<int> free_;               // Slots without a call.
+  const bool open_loop_;
+  Clock::time_point now_;
+  bool ended_ = false;  // Something has, in this poll.
+};
+
+}  // namespace
+
+Sample RunEchoes(EchoPipe& pipe, const Case& measured,
+                 absl::Duration duration) {
+  return EchoLoop(pipe, measured, duration).Run();
+}
+
+}  // namespace verbena::bench

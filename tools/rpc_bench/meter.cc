@@ -1,0 +1,77 @@
+#include "tools/rpc_bench/meter.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace verbena::bench {
+namespace {
+
+// How long after its time a measurement may still wait for its last call. Much,
+// for the largest payloads on a busy machine; a dead server shows sooner.
+constexpr absl::Duration kGrace = absl::Minutes(1);
+
+// How long a number of iterations may take.
+constexpr absl::Duration kIterationsPatience = absl::Hours(1);
+
+// How long touching all memory may take.
+constexpr absl::Duration kWarmUpPatience = absl::Seconds(2);
+
+// Calls of each that may be outstanding until all memory has been touched:
+// pools hand out the same memory again as long as they can.
+constexpr uint64_t kWarmUpCalls = 4;
+
+absl::Duration WarmUpOf(absl::Duration duration) {
+  return std::clamp(duration / 5, absl::Milliseconds(5), absl::Seconds(1));
+}
+
+}  // namespace
+
+Schedule::Schedule(const Case& measured, absl::Duration duration) {
+  const bool counts = measured.iterations > 0;
+  const absl::Duration warm_up = WarmUpOf(duration);
+  const absl::Duration counted = counts ? kIterationsPatience : duration;
+  const Clock::time_point now = Clock::now();
+  warm_at_least = now + absl::ToChronoNanoseconds(warm_up);
+  warm_at_most = now + absl::ToChronoNanoseconds(warm_up + kWarmUpPatience);
+  warm_up_calls = kWarmUpCalls * measured.outstanding;
+  length = absl::ToChronoNanoseconds(counted);
+  interval = Clock::duration::zero();
+  if (measured.rate_per_s > 0) {
+    interval = std::max<Clock::duration>(
+        std::chrono::nanoseconds(1),
+        absl::ToChronoNanoseconds(absl::Seconds(1) / measured.rate_per_s));
+  }
+  iterations = counts ? measured.iterations : UINT64_MAX;
+  deadline = absl::Now() + warm_up + kWarmUpPatience + counted + kGrace;
+}
+
+void Meter::WarmUp(Clock::time_point now) {
+  const bool warm = now >= schedule_.warm_at_least &&
+                    sample_.ended >= schedule_.warm_up_calls;
+  if (!warm && now < schedule_.warm_at_most) return;
+  warm_ = true;
+  // What has started at this very time belongs to the warm-up.
+  begin_ = now + Clock::duration(1);
+  end_ = begin_ + schedule_.length;
+}
+
+Sample Meter::Finish() {
+  if (sample_.latencies.count() > 0) {
+    const double seconds =
+        absl::ToDoubleSeconds(absl::FromChrono(last_end_ - begin_));
+    if (seconds > 0) sample_.calls_per_s = sample_.latencies.count() / seconds;
+  }
+  if (schedule_.interval > Clock::duration::zero() &&
+      counted_starts_ < schedule_.iterations) {
+    const Clock::time_point until = std::min(end_, Clock::now());
+    if (next_due_ < until) {
+      sample_.unstarted = (until - next_due_) / schedule_.interval;
+    }
+  }
+  return std::move(sample_);
+}
+
+}  // namespace verbena::bench

@@ -1,0 +1,106 @@
+// Says when calls start, and counts those that end.
+
+#ifndef VERBENA_TOOLS_RPC_BENCH_METER_H_
+#define VERBENA_TOOLS_RPC_BENCH_METER_H_
+
+#include <chrono>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "tools/rpc_bench/workload.h"
+
+namespace verbena::bench {
+
+using Clock = std::chrono::steady_clock;
+
+// When the calls of a measurement are made.
+struct Schedule {
+  // Begins now.
+  Schedule(const Case& measured, absl::Duration duration);
+
+  // The warm-up lasts until the first of these two, at least, and then until so
+  // many calls have ended or the second: memory is touched by then.
+  Clock::time_point warm_at_least;
+  Clock::time_point warm_at_most;
+  uint64_t warm_up_calls;
+
+  Clock::duration length;    // Of what counts.
+  Clock::duration interval;  // Between starts in an open loop; else zero.
+  uint64_t iterations;       // UINT64_MAX: as many as there is time for.
+  absl::Time deadline;       // Of every call.
+};
+
+// The calls of one thread of one measurement.
+//
+// In a closed loop a call is due as soon as there is room for it. In an open
+// loop calls are due by the clock, and the latency of a call counts from the
+// time when it was due: what a stalled server keeps others waiting is in the
+// percentiles of those that waited.
+class Meter {
+ public:
+  explicit Meter(const Schedule& schedule)
+      : schedule_(schedule),
+        next_due_(Clock::now()),
+        begin_(schedule.warm_at_most),
+        end_(begin_ + schedule.length) {}
+
+  // Whether another call is to start, if there is room for it.
+  bool Due(Clock::time_point now) const {
+    return !Over(now) &&
+           (schedule_.interval == Clock::duration::zero() || next_due_ <= now);
+  }
+
+  // Whether no call will ever start again.
+  bool Over(Clock::time_point now) const {
+    return now >= end_ || counted_starts_ >= schedule_.iterations;
+  }
+
+  // Starts a call; returns when it was due, for End(). REQUIRES: Due(now).
+  Clock::time_point Start(Clock::time_point now) {
+    Clock::time_point due = now;
+    if (schedule_.interval > Clock::duration::zero()) {
+      due = next_due_;
+      next_due_ += schedule_.interval;
+    }
+    if (due >= begin_) ++counted_starts_;
+    return due;
+  }
+
+  // A call that was due at `due` has ended. It counts if it was due after the
+  // warm-up.
+  void End(Clock::time_point due, Clock::time_point now,
+           const absl::Status& status) {
+    ++sample_.ended;
+    if (!warm_) WarmUp(now);
+    if (!status.ok()) return Fail(status);
+    if (due < begin_) return;
+    sample_.latencies.Record((now - due) / std::chrono::nanoseconds(1));
+    last_end_ = now;
+  }
+
+  // An error that belongs to no one call, or to one just ended.
+  void Fail(const absl::Status& status) {
+    if (sample_.errors++ == 0) sample_.first_error = status;
+  }
+
+  // What was counted. Once, when all calls have ended.
+  Sample Finish();
+
+ private:
+  // Ends the warm-up if it is time.
+  void WarmUp(Clock::time_point now);
+
+  const Schedule& schedule_;
+  Clock::time_point next_due_;  // In an open loop.
+  Clock::time_point begin_;  // The warm-up ends; the latest while warming up.
+  Clock::time_point end_;    // No call starts any more.
+  Clock::time_point last_end_;   // Of the last call that counted.
+  uint64_t counted_starts_ = 0;  // Since the warm-up.
+  bool warm_ = false;
+  Sample sample_;
+};
+
+}  // namespace verbena::bench
+
+#endif  // VERBENA_TOOLS_RPC_BENCH_METER_H_

@@ -1,0 +1,150 @@
+#include "tools/rpc_bench/transport_layer.h"
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/types/span.h"
+#include "tools/rpc_bench/echo_loop.h"
+#include "tools/rpc_bench/payload.h"
+#include "transport/base/check.h"
+#include "transport/base/endpoint_options.h"
+#include "transport/base/status_macros.h"
+#include "transport/connection/client_call.h"
+#include "transport/device.h"
+
+namespace verbena::bench {
+namespace {
+
+using transport::CallResponse;
+using transport::ClientCall;
+using transport::ClientConnection;
+
+class TransportPipe final : public EchoPipe {
+ public:
+  TransportPipe(ClientConnection& connection, const Case& measured, bool events)
+      : connection_(connection),
+        case_(measured),
+        events_(events),
+        payload_(Payload(measured.size_bytes)) {
+    for (int i = 0; i < measured.outstanding; ++i) {
+      calls_.push_back(std::make_unique<Call>(*this, i));
+    }
+  }
+
+  // Only a dead server leaves calls open.
+  ~TransportPipe() override {
+    for (const std::unique_ptr<Call>& call : calls_) {
+      connection_.Cancel(call.get(), absl::CancelledError("the bench is over"));
+    }
+  }
+
+  void Start(int slot) override {
+    calls_[slot]->Prepare();
+    connection_.Start(calls_[slot].get());
+  }
+
+  absl::Status Poll(Sink& sink, absl::Time until) override {
+    sink_ = &sink;
+    if (connection_.poller().PollOnce() == 0 && events_ &&
+        absl::Now() < until) {
+      connection_.poller().Sleep(until);
+    }
+    sink_ = nullptr;
+    return failure_.ok() ? connection_.failure() : failure_;
+  }
+
+ private:
+  class Call final : public ClientCall {
+   public:
+    Call(TransportPipe& pipe, int slot)
+        : pipe_(pipe), slot_(slot), payload_(pipe.payload_) {
+      request_.message_bytes = payload_.size();
+      request_.reply_hint_bytes = payload_.size();
+    }
+
+    void Prepare() {
+      if (!pipe_.case_.validate) return;
+      Stamp(++pipe_.number_,
+            absl::MakeSpan(reinterpret_cast<uint8_t*>(payload_.data()),
+                           payload_.size()));
+    }
+
+    void WriteRequest(uint8_t* out) override {
+      std::memcpy(out, payload_.data(), payload_.size());
+    }
+
+    void OnResponse(const CallResponse& response) override {
+      if (response.code != absl::StatusCode::kOk) {
+        pipe_.sink_->OnEnded(slot_,
+                             absl::Status(response.code, "the server refused"));
+        return;
+      }
+      const bool compare = pipe_.case_.validate || !pipe_.compared_;
+      const absl::Status status = CheckEcho(
+          response.message,
+          absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(payload_.data()),
+                              payload_.size()),
+          compare);
+      if (status.ok()) pipe_.compared_ = true;
+      pipe_.sink_->OnEnded(slot_, status);
+    }
+
+    // The transport's reasons are those of all calls.
+    void OnFailed(const absl::Status& status) override {
+      if (pipe_.failure_.ok()) pipe_.failure_ = status;
+    }
+
+   private:
+    TransportPipe& pipe_;
+    const int slot_;
+    std::string payload_;
+  };
+
+  ClientConnection& connection_;
+  const Case case_;
+  const bool events_;
+  const std::string payload_;
+  std::vector<std::unique_ptr<Call>> calls_;
+  Sink* sink_ = nullptr;   // While polling, which is when responses come.
+  absl::Status failure_;   // Of a call that the transport ended.
+  bool compared_ = false;  // The contents of an echo were found right.
+  uint64_t number_ = 0;    // Of calls, for stamps.
+};
+
+}  // namespace
+
+TransportLayer::TransportLayer(const base::SocketAddress& server,
+                               const std::string& device, bool events)
+    : server_(server), device_(device), events_(events) {}
+
+TransportLayer::~TransportLayer() = default;
+
+absl::Status TransportLayer::Prepare(const Case& /*measured*/) {
+  transport::EndpointOptions options;
+  options.device = device_;
+  if (events_) options.spin_budget = absl::ZeroDuration();
+  ASSIGN_OR_RETURN(connection_, ClientConnection::Connect(
+                                    transport::ChooseProvider(server_, device_),
+                                    server_, options));
+  return absl::OkStatus();
+}
+
+void TransportLayer::Release() { connection_.reset(); }
+
+Sample TransportLayer::Run(const Case& measured, absl::Duration duration) {
+  CHECK(connection_->poller().TryAcquireRole());
+  Sample sample;
+  {
+    TransportPipe pipe(*connection_, measured, events_);
+    sample = RunEchoes(pipe, measured, duration);
+  }
+  connection_->poller().ReleaseRole();
+  return sample;
+}
+
+}  // namespace verbena::bench

@@ -1,0 +1,43 @@
+// Echo over the transport: a call without protobuf, stubs and channels.
+
+#ifndef VERBENA_TOOLS_RPC_BENCH_TRANSPORT_LAYER_H_
+#define VERBENA_TOOLS_RPC_BENCH_TRANSPORT_LAYER_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "tools/rpc_bench/workload.h"
+#include "transport/base/socket_address.h"
+#include "transport/connection/client_connection.h"
+
+namespace verbena::bench {
+
+// Calls over a connection that the calling thread polls. It makes one for each
+// case: between cases nobody would answer the server's keepalive.
+class TransportLayer final : public Layer {
+ public:
+  // `server`: where a TransportServer listens. `device` as in EndpointOptions.
+  // With `events` it sleeps as soon as there is nothing to do.
+  TransportLayer(const base::SocketAddress& server, const std::string& device,
+                 bool events);
+  ~TransportLayer() override;
+
+  absl::string_view name() const override { return "transport"; }
+  absl::Status Prepare(const Case& measured) override;
+  Sample Run(const Case& measured, absl::Duration duration) override;
+  void Release() override;
+
+ private:
+  const base::SocketAddress server_;
+  const std::string device_;
+  const bool events_;
+  // Null between Release() and Prepare().
+  std::unique_ptr<transport::ClientConnection> connection_;
+};
+
+}  // namespace verbena::bench
+
+#endif  // VERBENA_TOOLS_RPC_BENCH_TRANSPORT_LAYER_H_

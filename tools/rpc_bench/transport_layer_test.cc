@@ -1,0 +1,73 @@
+// Client and server of the transport layer in one process. Honours
+// VERBENA_DEVICE and VERBENA_TEST_ADDRESS.
+
+#include "tools/rpc_bench/transport_layer.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "tests/testing/child_process.h"
+#include "tests/testing/test_device.h"
+#include "tools/rpc_bench/transport_server.h"
+#include "tools/rpc_bench/workload.h"
+#include "transport/base/socket_address.h"
+
+namespace verbena::bench {
+namespace {
+
+class TransportLayerTest : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    const std::string device = testing_support::TestOptions().device;
+    absl::StatusOr<std::unique_ptr<TransportServer>> server =
+        TransportServer::Start(
+            testing_support::TestAddress(), device,
+            GetParam() ? absl::ZeroDuration() : absl::Microseconds(200));
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    base::SocketAddress address = *base::SocketAddress::ParseNumeric(
+        testing_support::TestListenAddress());
+    address.set_port(static_cast<uint16_t>(server_->port()));
+    layer_ = std::make_unique<TransportLayer>(address, device, GetParam());
+  }
+
+  std::unique_ptr<TransportServer> server_;
+  std::unique_ptr<TransportLayer> layer_;  // Goes first.
+};
+
+TEST_P(TransportLayerTest, EchoesEverySizeAndDepth) {
+  for (uint64_t size : {0, 64, 8000, 100000, 3000000}) {
+    for (int outstanding : {1, 33}) {
+      const Case measured = {.size_bytes = size,
+                             .outstanding = outstanding,
+                             .validate = true,
+                             .iterations = 40};
+      ASSERT_EQ(layer_->Prepare(measured), absl::OkStatus());
+      const Sample sample = layer_->Run(measured, absl::Milliseconds(20));
+      EXPECT_EQ(sample.latencies.count(), 40u) << size << " " << outstanding;
+      EXPECT_EQ(sample.errors, 0u) << sample.first_error;
+      layer_->Release();
+    }
+  }
+}
+
+TEST_P(TransportLayerTest, NoticesAServerThatEnds) {
+  const Case measured = {.size_bytes = 64, .outstanding = 4};
+  ASSERT_EQ(layer_->Prepare(measured), absl::OkStatus());
+  server_.reset();
+  const Sample sample = layer_->Run(measured, absl::Milliseconds(20));
+  EXPECT_GT(sample.errors, 0u);
+  EXPECT_EQ(sample.first_error.code(), absl::StatusCode::kUnavailable);
+  layer_->Release();
+  EXPECT_FALSE(layer_->Prepare(measured).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(PollingAndSleeping, TransportLayerTest,
+                         testing::Bool());
+
+}  // namespace
+}  // namespace verbena::bench

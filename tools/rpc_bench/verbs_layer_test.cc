@@ -1,0 +1,140 @@
+// Client and server of the verbs layer in one process. Honours VERBENA_DEVICE
+// and VERBENA_TEST_ADDRESS.
+
+#include "tools/rpc_bench/verbs_layer.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/test_device.h"
+#include "tools/rpc_bench/verbs_server.h"
+#include "tools/rpc_bench/workload.h"
+#include "transport/base/socket_address.h"
+
+namespace verbena::bench {
+namespace {
+
+using testing::HasSubstr;
+
+class VerbsLayerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    address_ = *base::SocketAddress::ParseNumeric(
+        testing_support::TestListenAddress());
+    absl::StatusOr<std::unique_ptr<VerbsServer>> server =
+        VerbsServer::Start(testing_support::TestProvider(), address_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    address_.set_port(server_->port());
+    options_.device = testing_support::TestOptions().device;
+  }
+
+  // Runs `measured` on a connection of its own.
+  Sample Run(const Case& measured) {
+    absl::StatusOr<std::unique_ptr<VerbsLayer>> layer =
+        VerbsLayer::Create(address_, options_);
+    if (!layer.ok()) return FailedSample(layer.status());
+    const absl::Status ready = (*layer)->Prepare(measured);
+    if (!ready.ok()) return FailedSample(ready);
+    return (*layer)->Run(measured, absl::Milliseconds(20));
+  }
+
+  base::SocketAddress address_;
+  std::unique_ptr<VerbsServer> server_;
+  VerbsOptions options_;
+};
+
+TEST_F(VerbsLayerTest, EchoesEverySizeAndDepth) {
+  for (uint64_t size : {0, 1, 64, 1000, 8192, 8193, 100000}) {
+    for (int outstanding : {1, 2, 3, 33}) {
+      const Sample sample = Run(
+          {.size_bytes = size, .outstanding = outstanding, .validate = true});
+      EXPECT_GT(sample.latencies.count(), 0u) << size << " " << outstanding;
+      EXPECT_EQ(sample.errors, 0u) << sample.first_error;
+    }
+  }
+}
+
+TEST_F(VerbsLayerTest, EchoesMoreBytesThanOneRequestTakesOnSomeDevices) {
+  const Sample sample = Run({.size_bytes = (20 << 20) + 1,
+                             .outstanding = 2,
+                             .validate = true,
+                             .iterations = 3});
+  EXPECT_EQ(sample.latencies.count(), 3u);
+  EXPECT_EQ(sample.errors, 0u) << sample.first_error;
+}
+
+TEST_F(VerbsLayerTest, SleepsBetweenMessages) {
+  options_.events = true;
+  for (uint64_t size : {64, 20000}) {
+    for (int outstanding : {1, 8}) {
+      const Sample sample = Run(
+          {.size_bytes = size, .outstanding = outstanding, .validate = true});
+      EXPECT_GT(sample.latencies.count(), 0u);
+      EXPECT_EQ(sample.errors, 0u) << sample.first_error;
+    }
+  }
+}
+
+TEST_F(VerbsLayerTest, StreamsOneWay) {
+  for (bool events : {false, true}) {
+    options_.events = events;
+    for (Op op : {Op::kSend, Op::kWrite, Op::kRead}) {
+      for (int outstanding : {1, 16}) {
+        const Sample sample =
+            Run({.op = op, .size_bytes = 4096, .outstanding = outstanding});
+        EXPECT_GT(sample.latencies.count(), 0u) << OpName(op);
+        EXPECT_EQ(sample.errors, 0u) << sample.first_error;
+      }
+    }
+  }
+}
+
+TEST_F(VerbsLayerTest, HonoursDepthAndInline) {
+  options_.receive_depth = 100;
+  options_.inline_bytes = 0;
+  EXPECT_EQ(Run({.size_bytes = 64, .outstanding = 8}).errors, 0u);
+}
+
+TEST_F(VerbsLayerTest, RefusesWhatItCannotHonour) {
+  options_.receive_depth = 8;
+  EXPECT_THAT(Run({.size_bytes = 64, .outstanding = 8}).first_error.message(),
+              HasSubstr("--rx-depth=8 is too little for 8 outstanding"));
+  options_.receive_depth = 0;
+  options_.mtu_bytes = 3;
+  EXPECT_THAT(Run({.size_bytes = 64}).first_error.message(),
+              HasSubstr("--mtu=3: the connection manager has chosen "));
+  options_.mtu_bytes = 0;
+  options_.gid_index = 255;
+  EXPECT_THAT(Run({.size_bytes = 64}).first_error.message(),
+              HasSubstr("--gid-index=255: the connection manager has chosen "));
+}
+
+TEST_F(VerbsLayerTest, RefusesMoreMemoryThanItsBound) {
+  const Sample sample = Run({.size_bytes = 64 << 20, .outstanding = 1024});
+  EXPECT_EQ(sample.first_error.code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(VerbsLayerTest, NoticesAServerThatEnds) {
+  absl::StatusOr<std::unique_ptr<VerbsLayer>> layer =
+      VerbsLayer::Create(address_, options_);
+  ASSERT_TRUE(layer.ok()) << layer.status();
+  const Case measured = {.size_bytes = 64, .outstanding = 4};
+  ASSERT_EQ((*layer)->Prepare(measured), absl::OkStatus());
+  server_.reset();
+  EXPECT_EQ((*layer)->Run(measured, absl::Milliseconds(20)).errors, 1u);
+}
+
+TEST_F(VerbsLayerTest, SaysThatNobodyListens) {
+  server_.reset();
+  EXPECT_EQ(Run({.size_bytes = 64}).first_error.code(),
+            absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace verbena::bench

@@ -1,0 +1,74 @@
+// The server of the verbs layer.
+
+#ifndef VERBENA_TOOLS_RPC_BENCH_VERBS_SERVER_H_
+#define VERBENA_TOOLS_RPC_BENCH_VERBS_SERVER_H_
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tools/rpc_bench/verbs_end.h"
+#include "tools/rpc_bench/verbs_hello.h"
+#include "tools/rpc_bench/verbs_responder.h"
+#include "transport/base/socket_address.h"
+#include "transport/base/unique_fd.h"
+#include "transport/verbs/cm_event.h"
+#include "transport/verbs/cm_id.h"
+#include "transport/verbs/event_channel.h"
+#include "transport/verbs/provider.h"
+
+namespace verbena::bench {
+
+// Answers one client after another, each on a connection of its own that says
+// what it wants. Owns a thread, which sleeps while there is no client.
+class VerbsServer {
+ public:
+  // `provider` must outlive it. Port 0 is any free one.
+  static absl::StatusOr<std::unique_ptr<VerbsServer>> Start(
+      const transport::Provider& provider, const base::SocketAddress& address);
+  VerbsServer(const VerbsServer&) = delete;
+  VerbsServer& operator=(const VerbsServer&) = delete;
+  ~VerbsServer();  // Drops the client.
+
+  uint16_t port() const { return port_; }
+
+ private:
+  struct Request {
+    transport::CmId id;
+    std::string private_data;
+    uint8_t initiator_depth = 0;
+  };
+
+  VerbsServer(const transport::Provider& provider,
+              transport::EventChannel channel, base::UniqueFd stop);
+
+  void Run();
+  void Serve(Request request);
+  absl::Status TryServe(Request request);
+  void Answer(VerbsEnd& end, VerbsResponder& responder, bool events);
+  // Takes the events there are. False when `serving` is disconnected, or the
+  // server stops.
+  bool GoOn(const rdma_cm_id* serving);
+  void WaitForEvents();
+
+  const transport::Provider& provider_;
+  const base::UniqueFd stop_;  // An eventfd, readable when it is to stop.
+  std::atomic<bool> stopping_{false};
+  uint16_t port_ = 0;
+
+  // Of the thread.
+  transport::EventChannel channel_;
+  std::optional<transport::CmId> listener_;
+  std::deque<Request> requests_;
+
+  std::thread thread_;
+};
+
+}  // namespace verbena::bench
+
+#endif  // VERBENA_TOOLS_RPC_BENCH_VERBS_SERVER_H_
