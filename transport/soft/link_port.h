@@ -106,6 +106,13 @@ class LinkPort {
   static void PrefetchForWrite(const std::byte* at) {
     __asm__ volatile("prefetchw %0" : : "m"(*at));
   }
+  // Of packets up to this size. The gain for larger ones is less than the cost.
+  static constexpr uint32_t kLinesDemoted = 16;
+  // `cldemote`: moves a line from our cache to the one that all share, where the
+  // peer finds it sooner. Older processors take it for a no-op.
+  static void Demote(const std::byte* at) {
+    __asm__ volatile(".byte 0x0f, 0x1c, 0x07" : : "D"(at) : "memory");
+  }
   static PacketHeader& HeaderAt(std::byte* ring, uint32_t unit) {
     return *reinterpret_cast<PacketHeader*>(
         ring + size_t{unit & (kRingUnits - 1)} * 64);
@@ -167,6 +174,11 @@ inline void LinkPort::Publish(const Packet& packet) {
                              std::memory_order_relaxed);
   header.stamp.store(secret_ + produced_, std::memory_order_release);
   const uint32_t units = PacketBytes(packet.payload_bytes) / 64;
+  if (units <= kLinesDemoted) {
+    for (uint32_t i = 0; i < units; ++i) {
+      Demote(reinterpret_cast<const std::byte*>(&header) + size_t{i} * 64);
+    }
+  }
   produced_ += units;
   told_progress_ = own_progress_;
   published_packet_ = true;
