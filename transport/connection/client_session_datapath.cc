@@ -50,7 +50,11 @@ uint32_t ClientSession::CallId(uint32_t slot_index) const {
 }
 
 bool ClientSession::TrySend(ClientCall* call) {
-  if (free_slots_.empty() || !CanSend(kReservedCredits)) return false;
+  // What is due goes first, unless it waits for something else.
+  const size_t due = lease_waits_ ? 0 : due_.size();
+  const uint32_t reserve =
+      std::max(RequestReserve(), static_cast<uint32_t>(due));
+  if (free_slots_.empty() || !CanSend(reserve)) return false;
   Buffer request;
   Buffer reply;
   absl::Status failed;
@@ -61,8 +65,7 @@ bool ClientSession::TrySend(ClientCall* call) {
     return true;
   }
   if (!AnnounceArenas()) return false;
-  uint8_t* const out =
-      BeginFrame(RequestFrameBytes(call->request()), kReservedCredits);
+  uint8_t* const out = BeginFrame(RequestFrameBytes(call->request()), reserve);
   if (out == nullptr) return false;
 
   const uint32_t index = free_slots_.back();
