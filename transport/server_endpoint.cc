@@ -142,6 +142,12 @@ void ServerEndpoint::Shutdown(absl::Time deadline) {
   listeners_.clear();
 }
 
+uint64_t ServerEndpoint::frame_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& poller : pollers_) bytes += poller->frame_bytes();
+  return bytes;
+}
+
 uint32_t ServerEndpoint::connection_count() const {
   uint32_t count = 0;
   for (const auto& poller : pollers_) count += poller->connection_count();

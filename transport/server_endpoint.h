@@ -60,6 +60,10 @@ class ServerEndpoint {
   // Open connections of all pollers. May be a moment old.
   uint32_t connection_count() const;
 
+  // Memory that is registered for frames: it grows with the connections and
+  // their traffic, and is kept. May be a moment old.
+  uint64_t frame_bytes() const;
+
  private:
   ServerEndpoint() = default;
   absl::Status StartPollers(const Options& options, ServerHandler& handler);

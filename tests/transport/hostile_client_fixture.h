@@ -60,6 +60,13 @@ class HostileClientFixture : public testing::Test {
     return raw;
   }
 
+  // One that counts no credits.
+  static RawPeer::Options Careless() {
+    RawPeer::Options options;
+    options.keeps_to_credits = false;
+    return options;
+  }
+
   // Connects with `private_data`. Returns the reason in the rejection.
   Reject Rejection(const std::string& private_data) {
     const absl::StatusOr<CmEvent> event = Raw().Connect(private_data);

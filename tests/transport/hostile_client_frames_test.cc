@@ -101,39 +101,82 @@ TEST_F(HostileClientFramesTest, MayCancelWhatIsNotThere) {
 
 // --- Credits -----------------------------------------------------------------
 
-// Credits come back as fast as the server can say so; only a client that does
-// not let it can run out of them. This one has one receive, for the WELCOME.
+// A client that does not say that it has read a GRANT gets no other one.
 TEST_F(HostileClientFramesTest, MustNotSendMoreThanItsCredits) {
-  RawPeer::Options options;
-  options.receives = 1;
-  options.keep_receives = false;
-  RawPeer& raw = Opened(options);
-  // Their PONGs, one a round of the server's, fill its send queue.
-  for (uint32_t i = 0; i < kFrameDepth + 10; ++i) {
-    ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kPing))).ok());
-    ASSERT_TRUE(raw.Flush().ok());
-    ASSERT_TRUE(good_.Echo(10).ok());
-  }
+  RawPeer& raw = Opened(Careless());
   const std::string cancel = FrameText(raw.Header(FrameType::kCancel, 1));
-  for (uint32_t i = 0; i < kCredits; ++i) {
+  // The WELCOME gave back what the HELLO took; one GRANT follows the first.
+  for (uint32_t i = 0; i < kIdleCredits + 2; ++i) {
+    ASSERT_TRUE(raw.Send(cancel).ok());
+  }
+  EXPECT_THAT(raw.AwaitBye(), HasSubstr("more messages than it had credits"));
+  EXPECT_TRUE(good_.Echo(10).ok());
+}
+
+TEST_F(HostileClientFramesTest, MayUseEveryCreditAgainAndAgain) {
+  RawPeer& raw = Opened();
+  const std::string cancel = FrameText(raw.Header(FrameType::kCancel, 1));
+  for (uint32_t i = 0; i < 3 * kCredits; ++i) {
     ASSERT_TRUE(raw.Send(cancel).ok());
   }
   ASSERT_TRUE(raw.Flush().ok());
   EXPECT_TRUE(good_.Echo(10).ok());
   EXPECT_EQ(server_.endpoint().connection_count(), 2u);
-  ASSERT_TRUE(raw.Send(cancel).ok());
-  EXPECT_TRUE(server_.AwaitConnections(1));
 }
 
 TEST_F(HostileClientFramesTest, StarvesNobodyWithAFlood) {
   RawPeer& raw = Opened();
   const std::string ping = FrameText(raw.Header(FrameType::kPing));
   for (int i = 0; i < 20; ++i) {
-    for (uint32_t k = 0; k < 2 * kReceivesPerConnection; ++k) {
-      ASSERT_TRUE(raw.Send(ping).ok());
-    }
+    for (uint32_t k = 0; k < 10; ++k) ASSERT_TRUE(raw.Send(ping).ok());
     const absl::Status status = good_.Echo(100);
     ASSERT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST_F(HostileClientFramesTest, StarvesNobodyWithAFloodBeyondItsCredits) {
+  for (const FrameType type : {FrameType::kPing, FrameType::kGrant}) {
+    RawPeer& raw = Opened(Careless());
+    const std::string frame = FrameText(raw.Header(type));
+    // Fails as soon as the server has had enough.
+    for (int i = 0; i < 1000 && raw.Send(frame).ok(); ++i) {
+    }
+    EXPECT_TRUE(raw.AwaitEnd().ok());
+    EXPECT_TRUE(good_.Echo(100).ok());
+  }
+}
+
+TEST_F(HostileClientFramesTest, MustNotGrantNothing) {
+  const std::string grant = FrameText(Plain(FrameType::kGrant));
+  EXPECT_THAT(ByeTo({grant, grant}), HasSubstr("GRANT out of turn"));
+}
+
+TEST_F(HostileClientFramesTest, MustNotGrantTwiceInARow) {
+  RawPeer::Options options;
+  options.credits = 8;
+  RawPeer& raw = Opened(options);
+  FrameHeader grant = raw.Header(FrameType::kGrant);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(raw.Send(FrameText(grant)).ok());
+    ++grant.credit_limit;
+  }
+  EXPECT_THAT(raw.AwaitBye(), HasSubstr("GRANT out of turn"));
+}
+
+TEST_F(HostileClientFramesTest, MustNotReadGrantsThatWereNotSent) {
+  RawPeer& raw = Opened(Careless());
+  FrameHeader ping = raw.Header(FrameType::kPing);
+  ping.flags = kFlagGrantRead;
+  ASSERT_TRUE(raw.Send(FrameText(ping)).ok());
+  EXPECT_THAT(raw.AwaitBye(), HasSubstr("read a GRANT that was not sent"));
+}
+
+TEST_F(HostileClientFramesTest, MustNotGiveBackWhatItDoesNotHave) {
+  for (const uint32_t credits : {kIdleCredits, kCredits, UINT32_MAX}) {
+    ReturnHeader header = {};
+    header.frame = Plain(FrameType::kReturn);
+    header.credits = credits;
+    EXPECT_THAT(ByeTo({FrameText(header)}), HasSubstr("did not have"));
   }
 }
 

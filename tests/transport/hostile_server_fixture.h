@@ -92,6 +92,19 @@ class HostileServerFixture : public testing::Test {
     return frame;
   }
 
+  // Sends `frame` once the client, which it polls, lets it.
+  absl::Status SendWhilePolling(const std::string& frame) {
+    std::atomic<bool> done = false;
+    absl::Status status;
+    std::thread server([&] {
+      status = raw_->Send(frame);
+      done = true;
+    });
+    EXPECT_TRUE(client_->RunUntil([&done] { return done.load(); }));
+    server.join();
+    return status;
+  }
+
   // A response to `request` with a message of `bytes` in the frame.
   ResponseHeader Response(const RequestHeader& request, uint32_t bytes = 0) {
     ResponseHeader response = {};

@@ -113,7 +113,7 @@ absl::Status RawPeer::PostReceive(uint64_t index) {
 PeerLimits RawPeer::Limits() const {
   PeerLimits limits;
   limits.slot_bytes = kSlotBytes;
-  limits.credits = kCredits;
+  limits.credits = options_.credits;
   limits.max_open_calls = kMaxOpenCalls;
   limits.max_receive_message_bytes = kDefaultMaxMessageBytes;
   return limits;
@@ -174,7 +174,7 @@ absl::Status RawPeer::AcceptAndWelcome() {
 FrameHeader RawPeer::Header(FrameType type, uint32_t call_id) const {
   FrameHeader header = {};
   header.type = type;
-  header.credit_limit = kCredits + credited_received_;
+  header.credit_limit = options_.credits + credited_received_;
   header.call_id = call_id;
   return header;
 }
@@ -197,8 +197,37 @@ RequestHeader RawPeer::ArenaRequest(uint32_t call_id, uint64_t method,
   return request;
 }
 
-absl::Status RawPeer::Send(const std::string& frame) {
+void RawPeer::CountCredits(const std::string& frame) {
+  const auto header = HeaderOf<FrameHeader>(frame);
+  credit_limit_ = header.credit_limit;
+  if (header.type == FrameType::kGrant) {
+    grants_read_ = !grants_read_;
+    return;
+  }
+  ++credited_received_;
+  if (header.type == FrameType::kReturn) {
+    credited_received_ += HeaderOf<ReturnHeader>(frame).credits;
+  }
+}
+
+absl::Status RawPeer::SpendCredit(std::string* frame) {
+  if (frame->size() < sizeof(FrameHeader)) return absl::OkStatus();
+  FrameHeader header = HeaderOf<FrameHeader>(*frame);
+  if (header.type != FrameType::kGrant) {
+    RETURN_IF_ERROR(PollUntil([this] {
+      return ended_ || static_cast<int32_t>(credit_limit_ - credited_sent_) > 0;
+    }));
+    ++credited_sent_;
+  }
+  if (grants_read_) header.flags |= kFlagGrantRead;
+  std::memcpy(frame->data(), &header, sizeof(header));
+  return absl::OkStatus();
+}
+
+absl::Status RawPeer::Send(const std::string& text) {
+  std::string frame = text;
   CHECK_LE(frame.size(), kBufferBytes);
+  if (options_.keeps_to_credits) RETURN_IF_ERROR(SpendCredit(&frame));
   RETURN_IF_ERROR(PollUntil([this] { return sent_ - sent_done_ < kSends; }));
   RETURN_IF_ERROR(send_error_);
   uint8_t* const out =
@@ -245,8 +274,7 @@ absl::Status RawPeer::PollOnce() {
           reinterpret_cast<const char*>(receive_memory_.data()) +
               index * kBufferBytes,
           completion.byte_len);
-      const auto type = static_cast<FrameType>(received_.back().front());
-      if (NeedsCredit(type)) ++credited_received_;
+      CountCredits(received_.back());
       if (!ended_ && options_.keep_receives) PostReceive(index).IgnoreError();
     } else {
       ended_ = true;

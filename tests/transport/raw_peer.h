@@ -57,8 +57,11 @@ Header HeaderOf(const std::string& frame) {
 class RawPeer {
  public:
   struct Options {
-    uint32_t receives = kReceivesPerConnection;
-    bool keep_receives = true;  // Posts them again when they are used.
+    uint32_t receives = kCredits + kGrantReceives;
+    uint16_t credits = kCredits;  // That it gives the other side.
+    bool keep_receives = true;    // Posts them again when they are used.
+    // Sends only what it has credits for, and says which GRANTs it has read.
+    bool keeps_to_credits = true;
     uint64_t arena_bytes = kFirstArenaBytes;
     int arena_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
                        IBV_ACCESS_REMOTE_WRITE;
@@ -98,8 +101,9 @@ class RawPeer {
   RequestHeader ArenaRequest(uint32_t call_id, uint64_t method, uint32_t offset,
                              uint32_t bytes) const;
 
-  // Sends any bytes, at most kBufferBytes. Fails once an earlier SEND has.
-  absl::Status Send(const std::string& frame);
+  // Sends any bytes, at most kBufferBytes; waits for a credit first. Fails once
+  // an earlier SEND has.
+  absl::Status Send(const std::string& text);
   // Waits until everything that was sent has arrived; the first failure.
   absl::Status Flush();
 
@@ -132,6 +136,11 @@ class RawPeer {
   // Looks once at the completions and the connection manager.
   absl::Status PollOnce();
   absl::Status PollUntil(absl::FunctionRef<bool()> done);
+  // Notes what a frame of the peer says of credits.
+  void CountCredits(const std::string& frame);
+  // Makes `frame` acknowledge GRANTs, if it has a header, and waits until there
+  // is a credit for it.
+  absl::Status SpendCredit(std::string* frame);
 
   const Options options_;
   EventChannel channel_;
@@ -146,6 +155,9 @@ class RawPeer {
   uint64_t sent_ = 0;
   uint64_t sent_done_ = 0;
   uint32_t credited_received_ = 0;
+  uint32_t credited_sent_ = 0;
+  uint32_t credit_limit_ = kIdleCredits;  // Of what we send.
+  bool grants_read_ = false;              // Their parity.
   absl::Status send_error_;
   std::deque<std::string> received_;  // Not yet taken.
   bool ended_ = false;

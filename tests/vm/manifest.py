@@ -52,6 +52,9 @@ ONE_GUEST = [
     Test("//tests/transport:hostile_server_hello_test", seconds=150),
     Test("//tests/transport:hostile_server_frames_test", seconds=150),
     Test("//tests/transport:killed_peer_test", seconds=150),
+    # Fewer than natively: connecting takes long on an emulated processor.
+    Test("//tests/transport:many_connections_test", seconds=200, no_rnr=True,
+         arguments=("--connections=200",)),
     Test(END_TO_END, seconds=400, no_rnr=True),
     Test(HELLO_TEST, arguments=(HELLO_SERVER, HELLO_CLIENT)),
     Command("hello", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +

@@ -36,24 +36,30 @@ inline constexpr uint32_t kMaxStatusMessageBytes = 2048;
 
 // --- Credits ---------------------------------------------------------------
 
-// Credited frames that one side may send before the peer grants more.
+// Most frames that one side lets the other send before it hears more.
 inline constexpr uint32_t kCredits = 64;
 
+// What it begins with, and keeps while nothing goes on. One is enough for calls
+// one after the other.
+inline constexpr uint32_t kIdleCredits = 1;
+
+// The receive for a GRANT, the only frame that needs no credit. At most one is
+// unread.
+inline constexpr uint32_t kGrantReceives = 1;
+
+// Receives of a connection without traffic. So many slots of memory it costs.
+inline constexpr uint32_t kIdleReceives = kIdleCredits + kGrantReceives;
+
 // Credits that new requests leave alone, so that a CANCEL, a LEASE or an ARENA
-// frame finds one.
+// frame finds one: one in kReservedShare of those there are, but at most so
+// many. Few credits come back soon; then such frames only go first.
 inline constexpr uint32_t kReservedCredits = 4;
+inline constexpr uint32_t kReservedShare = 8;
 
-// Frames that need no credit, because each kind has a hard bound on how many of
-// them can be unprocessed at once.
-inline constexpr uint32_t kControlReceives = 2     // GRANT: one a half window.
-                                             + 1   // PING
-                                             + 1   // PONG
-                                             + 1   // GOAWAY
-                                             + 1;  // BYE
-
-// Receives that must be posted for one connection so that no SEND of a correct
-// peer can meet an empty shared receive queue (an RNR NAK costs milliseconds).
-inline constexpr uint32_t kReceivesPerConnection = kCredits + kControlReceives;
+// Receives that the connections of one poller may have on one device beyond
+// what all of them have when idle: 64 MiB, or 128 busy connections at full
+// speed. Others do with fewer.
+inline constexpr uint32_t kMaxGrownReceives = 8192;
 
 // --- Calls -----------------------------------------------------------------
 
@@ -62,8 +68,9 @@ inline constexpr uint32_t kReceivesPerConnection = kCredits + kControlReceives;
 inline constexpr uint32_t kMaxOpenCalls = 256;
 
 // Connections that one poller serves on one device. Bounds its queues, which a
-// device allocates when they are made.
-inline constexpr uint32_t kMaxConnectionsPerPoller = 256;
+// device allocates when they are made; all that belongs to so many fits a
+// completion queue of 32767, rdma_rxe's.
+inline constexpr uint32_t kMaxConnectionsPerPoller = 1024;
 
 // --- Arenas and bulk transfers ---------------------------------------------
 
@@ -94,21 +101,32 @@ inline constexpr uint8_t kRnrRetries = 3;
 
 // --- Queues ----------------------------------------------------------------
 
-// Frames posted and not known to be complete.
-inline constexpr uint32_t kFrameDepth = kCredits + kControlReceives;
+// One frame in so many is signalled. Unsignalled sends complete silently, so an
+// idle connection may seem to have one fewer under way.
+inline constexpr uint32_t kSignalInterval = 16;
+
+// Frames posted and not known to be complete: credits may come back before the
+// completions of what they were spent on.
+inline constexpr uint32_t kFrameDepth =
+    kCredits + kGrantReceives + kSignalInterval;
+
+// Work requests that every connection may have under way. Any more it takes
+// from what the connections of a device share. So many contain a signalled one,
+// whose completion makes room: nobody waits for ever.
+inline constexpr uint32_t kOwnSends = kSignalInterval;
+
+// What the connections of one poller share on one device: with one completion
+// for each of these, of kOwnSends for each connection and of every receive, the
+// completion queue cannot overrun, even when all of them fail at once.
+inline constexpr uint32_t kMaxSharedSends = 4096;
 
 // Slots for frames that are too long to be sent inline, that the connections of
 // one poller hold at once on one device. Bounds what it registers to 8 MiB; a
 // connection that finds none waits for another's completion.
 inline constexpr uint32_t kMaxSendSlots = 1024;
 
-inline constexpr uint32_t kSendQueueDepth = kFrameDepth + kBulkDepth;
-
-// One frame in so many is signalled. Unsignalled sends complete silently, so
-// two signalled ones must fit, or the queue can fill with nothing to announce
-// it.
-inline constexpr uint32_t kSignalInterval = 16;
-static_assert(kFrameDepth >= 2 * kSignalInterval);
+// Of one queue pair; the last one is the marker that ends it.
+inline constexpr uint32_t kSendQueueDepth = kFrameDepth + kBulkDepth + 1;
 
 }  // namespace verbena::transport
 

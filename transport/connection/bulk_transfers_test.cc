@@ -64,7 +64,8 @@ class BulkTransfersTest : public testing::Test {
       *ProtectionDomain::Create(verbs_.table(), verbs_.context());
   SendSlots slots_ = *SendSlots::Create(pd_, /*max_slots=*/1);
   SendBatches batches_;
-  SendQueue queue_{slots_, batches_};
+  SharedSends shared_{kSendQueueDepth};
+  SendQueue queue_{slots_, batches_, shared_};
   BulkTransfers transfers_;
   uint64_t next_completion_ = 0;
 };

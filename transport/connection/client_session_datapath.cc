@@ -45,7 +45,11 @@ uint32_t ClientSession::CallId(uint32_t slot_index) const {
 }
 
 bool ClientSession::TrySend(ClientCall* call) {
-  if (free_slots_.empty() || !CanSend(kReservedCredits)) return false;
+  // What is due goes first, unless it waits for something else.
+  const size_t due = lease_waits_ ? 0 : due_.size();
+  const uint32_t reserve =
+      std::max(RequestReserve(), static_cast<uint32_t>(due));
+  if (free_slots_.empty() || !CanSend(reserve)) return false;
   const Placement place = Place(call->request());
   const uint32_t index = free_slots_.back();
   Slot& slot = slots_[index];
@@ -58,9 +62,9 @@ bool ClientSession::TrySend(ClientCall* call) {
     return true;
   }
   uint8_t* const out =
-      AnnounceArenas() ? BeginFrame(RequestFrameBytes(call->request(), place),
-                                    kReservedCredits)
-                       : nullptr;
+      AnnounceArenas()
+          ? BeginFrame(RequestFrameBytes(call->request(), place), reserve)
+          : nullptr;
   if (out == nullptr) {
     FreeMemory(&slot);
     return false;

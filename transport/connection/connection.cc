@@ -8,12 +8,16 @@
 #include "transport/base/check.h"
 #include "transport/verbs/error.h"
 #include "transport/verbs/work_completion.h"
+#include "transport/wire/frame_codec.h"
 
 namespace verbena::transport {
 namespace {
 
 // A BYE that is not acknowledged in this time will never be.
 constexpr absl::Duration kByeTimeout = absl::Milliseconds(500);
+
+// Credits that were not used for so long serve somebody else better.
+constexpr absl::Duration kCreditsIdle = absl::Seconds(1);
 
 // A device that does not flush in this time is broken: destroying the queue
 // pair ends its access to memory all the same.
@@ -32,7 +36,7 @@ Connection::Connection(Poller& poller, PollerDevice& device, CmId id,
       device_(device),
       options_(options),
       access_(access),
-      send_(device.send_slots(), device.send_batches()),
+      send_(device.send_slots(), device.send_batches(), device.shared_sends()),
       id_(std::move(id)),
       peer_(id_.PeerAddress().ToString()),
       last_heard_(absl::Now()) {
@@ -45,6 +49,7 @@ Connection::~Connection() { CHECK(!has_queue_pair_); }
 void Connection::DestroyQueuePair() {
   device_.RemoveHandler(id_.qp()->qp_num);
   id_.DestroyQp();
+  device_.ShrinkReceives(receive_credits_.window() - kIdleCredits);
   device_.Release();
   has_queue_pair_ = false;
 }
@@ -52,7 +57,7 @@ void Connection::DestroyQueuePair() {
 PeerLimits Connection::OwnLimits(const EndpointOptions& options) {
   PeerLimits limits;
   limits.slot_bytes = kSlotBytes;
-  limits.credits = kCredits;
+  limits.credits = kIdleCredits;
   limits.max_open_calls = kMaxOpenCalls;
   limits.max_receive_message_bytes =
       static_cast<uint32_t>(options.max_receive_message_bytes);
@@ -61,7 +66,7 @@ PeerLimits Connection::OwnLimits(const EndpointOptions& options) {
 
 void Connection::SetPeerLimits(const PeerLimits& limits) {
   peer_limits_ = limits;
-  send_credits_.emplace(limits.credits);
+  send_credits_.emplace(limits.credits, kCredits);
 }
 
 absl::Status Connection::FixQueuePair() {
@@ -163,6 +168,7 @@ void Connection::OnTick(absl::Time now) {
   if (state_ <= ConnectionState::kOpen) {
     KeepAlive(now);
     TickMore(now);
+    BalanceCredits(now);
     PumpControl();
     FlushNow();
   }
@@ -175,7 +181,10 @@ absl::Time Connection::NextTick() const {
     // What it is still used for ends with something posted to the poller.
     return InUse() && send_.idle() ? absl::InfiniteFuture() : close_deadline_;
   }
-  const absl::Time deadline = NextDeadline();
+  absl::Time deadline = NextDeadline();
+  if (HoldsIdleCredits()) {
+    deadline = std::min(deadline, credits_idle_since_ + kCreditsIdle);
+  }
   if (!ExpectsTraffic()) return deadline;
   if (ping_sent_.has_value()) {
     return std::min(deadline, *ping_sent_ + options_.keepalive_timeout);
@@ -221,15 +230,23 @@ void Connection::HandleControl(FrameType type,
                  /*tell_peer=*/false);
       return;
     }
-    default:  // kGrant and kPong say all they have to say in the header.
+    case FrameType::kReturn:
+      if (!HandleReturn(frame)) {
+        ProtocolError("it gave back credits that it did not have");
+      }
+      return;
+    default:  // kPong says all it has to say in the header.
       return;
   }
 }
 
+bool Connection::HasCredit() const {
+  return send_credits_.has_value() && send_credits_->available() > 0 &&
+         send_.HasFramePlace();
+}
+
 bool Connection::SendControl(FrameType type, absl::string_view body) {
-  if (!send_credits_.has_value() || !send_.HasFramePlace(/*control=*/true)) {
-    return false;
-  }
+  if (!HasCredit()) return false;
   const size_t room = std::min<size_t>(peer_limits_.slot_bytes, kSlotBytes) -
                       sizeof(FrameHeader);
   body = body.substr(0, room);
@@ -245,6 +262,47 @@ bool Connection::SendControl(FrameType type, absl::string_view body) {
   Send(static_cast<uint32_t>(sizeof(header) + body.size()),
        /*signalled=*/true);
   return true;
+}
+
+bool Connection::HoldsIdleCredits() const {
+  return state_ == ConnectionState::kOpen &&
+         (send_credits_->available() > kIdleCredits ||
+          receive_credits_.window() >
+              std::max(receive_credits_.outstanding(), kIdleCredits));
+}
+
+void Connection::BalanceCredits(absl::Time now) {
+  if (state_ != ConnectionState::kOpen) return;
+  const uint32_t frames = send_credits_->sent() + receive_credits_.received();
+  if (frames != std::exchange(frames_seen_, frames)) credits_idle_since_ = now;
+  if (now - credits_idle_since_ < kCreditsIdle || !HoldsIdleCredits()) return;
+  credits_idle_since_ = now;
+  device_.ShrinkReceives(receive_credits_.ShrinkToOutstanding(kIdleCredits));
+  const uint32_t available = send_credits_->available();
+  if (available <= kIdleCredits || !HasCredit()) return;
+  uint8_t* const out = BeginAnyFrame(sizeof(ReturnHeader));
+  if (out == nullptr) return;
+  ReturnHeader header = {};
+  header.frame = PlainHeader(FrameType::kReturn, 0);
+  header.frame.header_bytes = sizeof(header);
+  // The frame itself takes the last one; the peer owes that one again.
+  header.credits = available - 1;
+  std::memcpy(out, &header, sizeof(header));
+  send_credits_->GiveBack(header.credits);
+  Send(sizeof(header), /*signalled=*/true);
+}
+
+bool Connection::HandleReturn(absl::Span<const uint8_t> frame) {
+  const ReturnHeader header = LoadHeader<ReturnHeader>(frame);
+  if (!receive_credits_.Return(header.credits)) return false;
+  device_.ShrinkReceives(header.credits);
+  return true;
+}
+
+void Connection::GrowWindow() {
+  const uint32_t window = receive_credits_.window();
+  receive_credits_.Grow(
+      device_.GrowReceives(std::min(window, kCredits - window)));
 }
 
 FrameHeader Connection::PlainHeader(FrameType type, uint32_t call_id) {

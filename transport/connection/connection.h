@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "transport/base/endpoint_options.h"
+#include "transport/base/limits.h"
 #include "transport/connection/connection_state.h"
 #include "transport/connection/credit_window.h"
 #include "transport/connection/poller_device.h"
@@ -98,15 +100,25 @@ class Connection : public CompletionHandler, private RoundTask {
   // Sets what RDMA CM leaves at values that we can't have: see the cause there.
   absl::Status FixQueuePair();
 
-  // Whether a credited frame may be sent and leave more than `spare_credits`.
-  bool CanSend(uint32_t spare_credits) const {
-    return state_ <= ConnectionState::kOpen && send_credits_.has_value() &&
-           send_credits_->available() > spare_credits &&
-           send_.HasFramePlace(/*control=*/false);
+  // Whether a credited frame may be sent and leave `spare_credits`. If credits
+  // are what is missing, the peer hears of it with the next frame.
+  bool CanSend(uint32_t spare_credits) {
+    if (state_ > ConnectionState::kOpen || !send_credits_.has_value()) {
+      return false;
+    }
+    if (send_credits_->available() <= spare_credits) {
+      starved_ = true;
+      return false;
+    }
+    return send_.HasFramePlace();
+  }
+  // How many credits a new request leaves to frames that others wait for.
+  uint32_t RequestReserve() const {
+    return std::min(kReservedCredits, send_credits_->Share(kReservedShare));
   }
   // Starts a credited frame of at most `bytes`; null unless CanSend() and there
   // is memory for it. Pump() is called when it is worth trying again. The
-  // caller fills in everything but the credit limit, then calls Send().
+  // caller fills in everything but what concerns credits, then calls Send().
   uint8_t* BeginFrame(uint32_t bytes, uint32_t spare_credits);
   // REQUIRES: BeginFrame() returned non-null and nothing was sent since.
   void Send(uint32_t bytes, bool signalled);
@@ -153,10 +165,23 @@ class Connection : public CompletionHandler, private RoundTask {
   void FlushNow();
   // In a round of the poller with its end, else at once.
   void FlushSoon();
-  // Memory for a frame, credited or not; null if it has to wait for a slot.
+  // Memory for a frame of any type; null if it has to wait for a slot.
   uint8_t* BeginAnyFrame(uint32_t bytes);
   void PumpControl();
+  // Whether a frame that nobody waits for may be sent.
+  bool HasCredit() const;
+  // Of a type that has no fields of its own.
   bool SendControl(FrameType type, absl::string_view body = {});
+  void SendGrant();
+  // What a header of the peer says of credits, and that of the frame itself.
+  // Returns what is wrong with it, null if nothing is.
+  const char* TakeCredits(const FrameHeader& header);
+  // The peer waited for credits: lets it have twice as many.
+  void GrowWindow();
+  bool HandleReturn(absl::Span<const uint8_t> frame);
+  // Gives back, and takes back, credits that nobody has used for a while.
+  void BalanceCredits(absl::Time now);
+  bool HoldsIdleCredits() const;
   void HandleControl(FrameType type, absl::Span<const uint8_t> frame);
   void BeginClose(const absl::Status& reason, bool tell_peer);
   void Disconnect();
@@ -177,7 +202,15 @@ class Connection : public CompletionHandler, private RoundTask {
 
   PeerLimits peer_limits_;
   std::optional<SendCredits> send_credits_;  // Set with peer_limits_.
-  ReceiveCredits receive_credits_{kCredits};
+  ReceiveCredits receive_credits_{kIdleCredits};
+  GrantTurns grants_;
+  bool starved_ = false;  // A frame waits for a credit, or just did.
+  bool served_ =
+      false;  // The peer sent a frame of a call since the last GRANT.
+  // Frames both ways when they were last looked at, and since when there were
+  // so many.
+  uint32_t frames_seen_ = 0;
+  absl::Time credits_idle_since_ = absl::InfiniteFuture();
 
   bool has_queue_pair_ = true;
 

@@ -1,4 +1,3 @@
-#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -16,21 +15,48 @@ void Connection::OnReceive(absl::Span<const uint8_t> frame) {
     return;
   }
   const FrameHeader header = LoadHeader<FrameHeader>(frame);
-  if (!send_credits_.has_value() ||
-      !send_credits_->Update(header.credit_limit)) {
-    ProtocolError("its credit limit went back or beyond its window");
+  if (const char* error = TakeCredits(header); error != nullptr) {
+    ProtocolError(error);
     return;
   }
-  if (NeedsCredit(header.type)) {
-    if (!receive_credits_.Receive()) {
-      ProtocolError("it sent more messages than it had credits for");
-      return;
-    }
-    HandleFrame(header.type, frame);
-  } else {
-    HandleControl(header.type, frame);
+  switch (header.type) {
+    case FrameType::kGrant:
+      break;
+    case FrameType::kRequest:
+    case FrameType::kResponse:
+      served_ = true;
+      HandleFrame(header.type, frame);
+      break;
+    case FrameType::kPing:
+    case FrameType::kPong:
+    case FrameType::kGoAway:
+    case FrameType::kBye:
+    case FrameType::kReturn:
+      HandleControl(header.type, frame);
+      break;
+    default:
+      HandleFrame(header.type, frame);
   }
   poller_.AtRoundEnd(this);
+}
+
+const char* Connection::TakeCredits(const FrameHeader& header) {
+  if (!send_credits_.has_value()) return "it sent something too early";
+  if (header.type == FrameType::kGrant &&
+      (!send_credits_->IsNews(header.credit_limit) || !grants_.Receive())) {
+    return "it sent a GRANT out of turn";
+  }
+  if (!send_credits_->Update(header.credit_limit)) {
+    return "its credit limit went back or beyond its window";
+  }
+  if (!grants_.Acknowledge((header.flags & kFlagGrantRead) != 0)) {
+    return "it read a GRANT that was not sent";
+  }
+  if (header.type != FrameType::kGrant && !receive_credits_.Receive()) {
+    return "it sent more messages than it had credits for";
+  }
+  if ((header.flags & kFlagCreditsWanted) != 0) GrowWindow();
+  return nullptr;
 }
 
 void Connection::OnSendDone(uint64_t wr_id, ibv_wc_status status) {
@@ -73,8 +99,7 @@ void Connection::PumpSoon() {
 }
 
 uint8_t* Connection::BeginFrame(uint32_t bytes, uint32_t spare_credits) {
-  if (!CanSend(spare_credits)) return nullptr;
-  return BeginAnyFrame(bytes);
+  return CanSend(spare_credits) ? BeginAnyFrame(bytes) : nullptr;
 }
 
 uint8_t* Connection::BeginAnyFrame(uint32_t bytes) {
@@ -85,12 +110,14 @@ uint8_t* Connection::BeginAnyFrame(uint32_t bytes) {
 
 void Connection::Send(uint32_t bytes, bool signalled) {
   uint8_t* const frame = send_.frame();
-  const uint32_t limit = receive_credits_.Advertise();
-  std::memcpy(frame + offsetof(FrameHeader, credit_limit), &limit,
-              sizeof(limit));
-  FrameType type;
-  std::memcpy(&type, frame, sizeof(type));
-  if (NeedsCredit(type)) send_credits_->Take();
+  FrameHeader header;
+  std::memcpy(&header, frame, sizeof(header));
+  header.credit_limit = receive_credits_.Advertise();
+  if (grants_.Say()) header.flags |= kFlagGrantRead;
+  if (starved_) header.flags |= kFlagCreditsWanted;
+  std::memcpy(frame, &header, sizeof(header));
+  starved_ = false;
+  if (NeedsCredit(header.type)) send_credits_->Take();
   const absl::Status status = send_.PostFrame(bytes, signalled);
   if (__builtin_expect(!status.ok(), 0)) {
     Close(status);
@@ -104,7 +131,22 @@ void Connection::PumpControl() {
   if (ping_due_ && SendControl(FrameType::kPing)) ping_due_ = false;
   if (goaway_due_ && SendControl(FrameType::kGoAway)) goaway_due_ = false;
   // Any of the above carried the limit too.
-  if (receive_credits_.GrantDue()) SendControl(FrameType::kGrant);
+  if (receive_credits_.GrantDue() && grants_.may_send()) SendGrant();
+}
+
+void Connection::SendGrant() {
+  if (!send_credits_.has_value() || !send_.HasFramePlace()) return;
+  uint8_t* const out = BeginAnyFrame(sizeof(FrameHeader));
+  if (out == nullptr) return;
+  // A peer that calls while nothing is sent to it would need one GRANT a call.
+  if (std::exchange(served_, false) &&
+      receive_credits_.window() == kIdleCredits) {
+    GrowWindow();
+  }
+  const FrameHeader header = PlainHeader(FrameType::kGrant, 0);
+  std::memcpy(out, &header, sizeof(header));
+  grants_.Sent();
+  Send(sizeof(header), /*signalled=*/false);
 }
 
 }  // namespace verbena::transport

@@ -15,56 +15,45 @@
 namespace verbena::transport {
 namespace {
 
-uint32_t CompletionDepth(uint32_t max_connections) {
-  return ReceiveSlots::QueueDepth(max_connections) +
-         max_connections * SendQueue::kQpDepth;
-}
-
-// How many of the connections asked for the device has room for.
-absl::StatusOr<uint32_t> ClampConnections(const Provider& provider,
-                                          ibv_context* context,
-                                          uint32_t wanted) {
+// What the device has room for.
+absl::StatusOr<QueuePlan> MakePlan(const Provider& provider,
+                                   ibv_context* context,
+                                   uint32_t max_connections) {
   ibv_device_attr attributes = {};
   const int error = provider.verbs.query_device(context, &attributes);
   if (error != 0) return ErrnoStatus("query_device", "", error);
-  uint32_t connections = wanted;
-  const auto fits = [&attributes](uint32_t n) {
-    return ReceiveSlots::QueueDepth(n) <=
-               static_cast<uint32_t>(attributes.max_srq_wr) &&
-           CompletionDepth(n) <= static_cast<uint32_t>(attributes.max_cqe);
-  };
-  while (connections > 0 && !fits(connections)) --connections;
-  if (connections == 0) {
+  const QueuePlan plan =
+      PlanQueues(max_connections, static_cast<uint32_t>(attributes.max_srq_wr),
+                 static_cast<uint32_t>(attributes.max_cqe));
+  if (plan.connections == 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("device ", provider.verbs.get_device_name(context->device),
                      " is too small: it offers ", attributes.max_srq_wr,
                      " shared receives and ", attributes.max_cqe,
-                     " completions; one connection needs ",
-                     ReceiveSlots::QueueDepth(1), " and ", CompletionDepth(1)));
+                     " completions, too few for one connection"));
   }
-  return connections;
+  return plan;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PollerDevice>> PollerDevice::Create(
     const Provider& provider, ibv_context* context, const Options& options) {
-  ASSIGN_OR_RETURN(
-      const uint32_t connections,
-      ClampConnections(provider, context, options.max_connections));
+  ASSIGN_OR_RETURN(const QueuePlan plan,
+                   MakePlan(provider, context, options.max_connections));
   ASSIGN_OR_RETURN(ProtectionDomain pd,
                    ProtectionDomain::Create(provider.verbs, context));
   ASSIGN_OR_RETURN(CompletionChannel channel,
                    CompletionChannel::Create(provider.verbs, context));
-  ASSIGN_OR_RETURN(
-      CompletionQueue cq,
-      CompletionQueue::Create(provider.verbs, context,
-                              static_cast<int>(CompletionDepth(connections)),
-                              &channel));
-  std::unique_ptr<PollerDevice> device = absl::WrapUnique(new PollerDevice(
-      provider, context, std::move(pd), std::move(channel), std::move(cq)));
+  ASSIGN_OR_RETURN(CompletionQueue cq,
+                   CompletionQueue::Create(
+                       provider.verbs, context,
+                       static_cast<int>(plan.CompletionDepth()), &channel));
+  std::unique_ptr<PollerDevice> device =
+      absl::WrapUnique(new PollerDevice(provider, context, plan, std::move(pd),
+                                        std::move(channel), std::move(cq)));
   ASSIGN_OR_RETURN(device->slots_,
-                   ReceiveSlots::Create(device->pd_, connections));
+                   ReceiveSlots::Create(device->pd_, plan.Receives()));
   ASSIGN_OR_RETURN(device->send_slots_,
                    SendSlots::Create(device->pd_, kMaxSendSlots));
   ASSIGN_OR_RETURN(device->pool_,
@@ -73,14 +62,16 @@ absl::StatusOr<std::unique_ptr<PollerDevice>> PollerDevice::Create(
 }
 
 PollerDevice::PollerDevice(const Provider& provider, ibv_context* context,
-                           ProtectionDomain pd, CompletionChannel channel,
-                           CompletionQueue cq)
+                           const QueuePlan& plan, ProtectionDomain pd,
+                           CompletionChannel channel, CompletionQueue cq)
     : provider_(provider),
       context_(context),
       name_(provider.verbs.get_device_name(context->device)),
+      plan_(plan),
       pd_(std::move(pd)),
       channel_(std::move(channel)),
-      cq_(std::move(cq)) {}
+      cq_(std::move(cq)),
+      shared_sends_(plan.shared_sends) {}
 
 PollerDevice::~PollerDevice() { CHECK(handlers_.empty()); }
 
@@ -89,11 +80,41 @@ ibv_qp_init_attr PollerDevice::QpAttributes() const {
   attributes.send_cq = cq_.get();
   attributes.recv_cq = cq_.get();
   attributes.srq = slots_.srq();
-  attributes.cap.max_send_wr = SendQueue::kQpDepth;
+  attributes.cap.max_send_wr = kSendQueueDepth;
   attributes.cap.max_send_sge = 1;
   attributes.cap.max_inline_data = kInlineBytesWanted;
   attributes.qp_type = IBV_QPT_RC;
   return attributes;
+}
+
+absl::Status PollerDevice::Reserve() {
+  if (reserved_connections_ == plan_.connections) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "all ", plan_.connections, " connections of this poller are in use"));
+  }
+  RETURN_IF_ERROR(slots_.Reserve(kIdleReceives));
+  ++reserved_connections_;
+  return absl::OkStatus();
+}
+
+void PollerDevice::Release() {
+  --reserved_connections_;
+  if (!slots_.Unreserve(kIdleReceives).ok()) FailAll();
+}
+
+uint32_t PollerDevice::GrowReceives(uint32_t wanted) {
+  const uint32_t count =
+      std::min(wanted, plan_.grown_receives - grown_receives_);
+  if (count == 0) return 0;
+  // Without memory that can be registered the connection stays as it is.
+  if (!slots_.Reserve(count).ok()) return 0;
+  grown_receives_ += count;
+  return count;
+}
+
+void PollerDevice::ShrinkReceives(uint32_t count) {
+  grown_receives_ -= count;
+  if (!slots_.Unreserve(count).ok()) FailAll();
 }
 
 void PollerDevice::AddHandler(uint32_t qp_num, CompletionHandler* handler) {

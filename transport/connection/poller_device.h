@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,8 +18,10 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "transport/connection/poller.h"
+#include "transport/connection/queue_plan.h"
 #include "transport/connection/receive_slots.h"
 #include "transport/connection/send_batch.h"
+#include "transport/connection/send_queue.h"
 #include "transport/connection/send_slots.h"
 #include "transport/memory/buffer_pool.h"
 #include "transport/verbs/completion_channel.h"
@@ -80,13 +83,27 @@ class PollerDevice final : public Pollable {
   // What a connection's queue pair is to be made with.
   ibv_qp_init_attr QpAttributes() const;
 
-  // Reserves the receives of one connection; to be paired with Release().
-  absl::Status Reserve() { return slots_.Reserve(); }
-  void Release() { slots_.Unreserve(); }
+  // Reserves the receives of one connection without traffic; to be paired with
+  // Release(). RESOURCE_EXHAUSTED if there are as many as may be; the error of
+  // the registration.
+  absl::Status Reserve();
+  void Release();
+
+  // Reserves up to `wanted` more, for a connection with traffic; returns how
+  // many. To be given back with ShrinkReceives().
+  uint32_t GrowReceives(uint32_t wanted);
+  void ShrinkReceives(uint32_t count);
+
+  // What is registered for frames: it grows with the traffic, and with the
+  // number of connections.
+  size_t frame_bytes() const {
+    return slots_.registered_bytes() + send_slots_.registered_bytes();
+  }
 
   // What the connections on the device send from.
   SendSlots& send_slots() { return send_slots_; }
   SendBatches& send_batches() { return send_batches_; }
+  SharedSends& shared_sends() { return shared_sends_; }
 
   // `handler`, which found no send slot, hears when there may be one; once, and
   // after all that waited before it.
@@ -107,8 +124,8 @@ class PollerDevice final : public Pollable {
 
  private:
   PollerDevice(const Provider& provider, ibv_context* context,
-               ProtectionDomain pd, CompletionChannel channel,
-               CompletionQueue cq);
+               const QueuePlan& plan, ProtectionDomain pd,
+               CompletionChannel channel, CompletionQueue cq);
   void Handle(const ibv_wc& completion);
   CompletionHandler* FindHandler(uint32_t qp_num);
   int WakeSlotWaiters();
@@ -118,12 +135,16 @@ class PollerDevice final : public Pollable {
   const Provider& provider_;
   ibv_context* const context_;
   const std::string name_;
+  const QueuePlan plan_;
   ProtectionDomain pd_;
   CompletionChannel channel_;
   CompletionQueue cq_;
   ReceiveSlots slots_;
+  uint32_t reserved_connections_ = 0;
+  uint32_t grown_receives_ = 0;
   SendSlots send_slots_;
   SendBatches send_batches_;
+  SharedSends shared_sends_;
   std::unique_ptr<BufferPool> pool_;
   absl::flat_hash_map<uint32_t, CompletionHandler*> handlers_;
   std::vector<CompletionHandler*> tick_order_;  // All of them.

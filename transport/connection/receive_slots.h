@@ -5,7 +5,9 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -18,73 +20,104 @@
 
 namespace verbena::transport {
 
-// Keeps a shared receive queue filled. Each connection reserves as many
-// receives as it may have messages under way towards us, so the queue never
-// runs dry; a few more stay posted so that a slot may be announced as free
-// while it is still being read.
+// Keeps a shared receive queue filled. Connections reserve as many receives as
+// they may have messages under way towards us, so the queue never runs dry; a
+// few more stay posted so that a slot may be announced as free while it is
+// still being read.
 //
-// Memory grows with the largest number of connections there were. Not
-// thread-safe: confined to the poller's role. The protection domain must
-// outlive it.
+// Memory grows, in slabs, with the most that was ever reserved at once, and is
+// kept: what one connection leaves serves another. Not thread-safe: confined to
+// the poller's role. The protection domain must outlive it.
 class ReceiveSlots {
  public:
   // Set in the wr_id of every receive, beside the index of its slot. Senders
   // count their work requests and never come that far.
   static constexpr uint64_t kReceiveTag = uint64_t{1} << 63;
 
-  // Holds nothing; for assignment.
-  ReceiveSlots() = default;
-
+  // Slots that are registered together.
+  static constexpr uint32_t kSlabSlots = 16;
   // Slots that are posted again with one doorbell.
   static constexpr uint32_t kBatch = 16;
   // Completions that may be polled before any of their slots is given back.
   static constexpr uint32_t kPollBatch = 32;
-  // Slots beyond those that connections reserve: so many may be read, or have
-  // been read and wait for their doorbell, while they count as posted.
-  static constexpr uint32_t kExtra = kPollBatch + kBatch;
 
-  // For at most `max_connections` at once.
-  static absl::StatusOr<ReceiveSlots> Create(const ProtectionDomain& pd,
-                                             uint32_t max_connections);
-
-  // Receives a shared receive queue for so many connections holds.
-  static constexpr uint32_t QueueDepth(uint32_t max_connections) {
-    return max_connections * kReceivesPerConnection + kExtra;
+  // Slots beyond the reserved ones, so many of which may be read, or have been
+  // read and wait for their doorbell, while they count as posted. Of few
+  // reserved ones fewer can be.
+  static constexpr uint32_t kLeastExtra = 8;
+  static constexpr uint32_t Extra(uint32_t reserved) {
+    return std::clamp(2 * reserved, kLeastExtra, kPollBatch + kBatch);
   }
 
-  // Posts the receives of one more connection, unless a closed one left some.
-  // RESOURCE_EXHAUSTED beyond max_connections; the error of the registration.
-  absl::Status Reserve();
-  void Unreserve() { --reserved_; }
+  // Receives that the queue holds when so many are reserved.
+  static constexpr uint32_t QueueDepth(uint32_t reserved) {
+    return reserved + Extra(reserved);
+  }
+
+  // Holds nothing; for assignment.
+  ReceiveSlots() = default;
+
+  // For at most `max_reserved` at once.
+  static absl::StatusOr<ReceiveSlots> Create(const ProtectionDomain& pd,
+                                             uint32_t max_reserved);
+
+  // How many more may be reserved.
+  uint32_t room() const { return max_reserved_ - reserved_; }
+
+  // Posts so many more receives, and registers memory for them if there is none
+  // left. The error of the registration, or of the device; then nothing is
+  // reserved. REQUIRES: count <= room().
+  absl::Status Reserve(uint32_t count);
+  // What comes back from now on is not posted again until fewer are posted than
+  // are needed. REQUIRES: as many are reserved.
+  absl::Status Unreserve(uint32_t count);
 
   // The memory of slot `index`, which a completion named.
   const uint8_t* Slot(uint32_t index) const {
-    return slabs_[index / kReceivesPerConnection].data() +
-           size_t{index % kReceivesPerConnection} * kSlotBytes;
+    return slabs_[index / kSlabSlots].data() +
+           size_t{index % kSlabSlots} * kSlotBytes;
   }
 
-  // The slot has been read. It is posted again at once or with those that
-  // follow it; see kExtra.
-  absl::Status Repost(uint32_t index);
+  // The slot has been read. It is posted again at once, or with those that
+  // follow it, or kept if there are enough.
+  absl::Status Repost(uint32_t index) {
+    if (posted_ > wanted_) {
+      --posted_;
+      free_.push_back(index);
+      return absl::OkStatus();
+    }
+    pending_[pending_count_++] = index;
+    return pending_count_ < batch_ ? absl::OkStatus() : Flush();
+  }
 
+  uint32_t reserved() const { return reserved_; }
+  size_t registered_bytes() const {
+    return slabs_.size() * kSlabSlots * kSlotBytes;
+  }
   ibv_srq* srq() const { return queue_.get(); }
 
  private:
   ReceiveSlots(const ProtectionDomain& pd, SharedReceiveQueue queue,
-               uint32_t max_connections);
+               uint32_t max_reserved);
   absl::Status AddSlab();
+  void SetReserved(uint32_t reserved);
+  // Posts free slots until there are as many as are wanted.
+  absl::Status Fill();
   absl::Status Flush();
 
   const ProtectionDomain* pd_ = nullptr;
-  uint32_t max_connections_ = 0;
-  // Slabs of kReceivesPerConnection slots, in the order of their indices. The
-  // first serves for the kExtra ones. Before the queue, whose receives
-  // point into them.
+  uint32_t max_reserved_ = 0;
+  // Slots in the order of their indices. Before the queue, whose receives point
+  // into them.
   std::vector<RegisteredMemory> slabs_;
   SharedReceiveQueue queue_;
-  uint32_t reserved_ = 0;  // Connections.
+  uint32_t reserved_ = 0;
+  uint32_t wanted_ = 0;  // QueueDepth(reserved_).
+  uint32_t posted_ = 0;  // Those included that are read or pending.
+  uint32_t batch_ = 1;   // Pending ones that are posted together.
+  std::vector<uint32_t> free_;
 
-  std::array<uint32_t, kBatch> pending_;  // Slots to post again.
+  std::array<uint32_t, kBatch> pending_ = {};  // Slots to post again.
   uint32_t pending_count_ = 0;
 };
 

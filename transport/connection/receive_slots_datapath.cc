@@ -2,12 +2,6 @@
 
 namespace verbena::transport {
 
-absl::Status ReceiveSlots::Repost(uint32_t index) {
-  pending_[pending_count_++] = index;
-  if (pending_count_ < kBatch) return absl::OkStatus();
-  return Flush();
-}
-
 absl::Status ReceiveSlots::Flush() {
   if (pending_count_ == 0) return absl::OkStatus();
   std::array<ibv_recv_wr, kBatch> wrs;
@@ -16,7 +10,7 @@ absl::Status ReceiveSlots::Flush() {
     const uint32_t index = pending_[i];
     sges[i].addr = reinterpret_cast<uintptr_t>(Slot(index));
     sges[i].length = kSlotBytes;
-    sges[i].lkey = slabs_[index / kReceivesPerConnection].lkey();
+    sges[i].lkey = slabs_[index / kSlabSlots].lkey();
     wrs[i].wr_id = kReceiveTag | index;
     wrs[i].next = i + 1 < pending_count_ ? &wrs[i + 1] : nullptr;
     wrs[i].sg_list = &sges[i];

@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <cstdint>
 #include <set>
+#include <utility>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "transport/base/limits.h"
 #include "transport/verbs/fake_verbs.h"
 #include "transport/verbs/protection_domain.h"
@@ -18,8 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint32_t kConnections = 3;
-constexpr uint32_t kExtra = ReceiveSlots::kExtra;
+constexpr uint32_t kMost = 200;
 
 uint32_t IndexOf(const FakeWorkRequest& receive) {
   EXPECT_NE(receive.wr_id & ReceiveSlots::kReceiveTag, 0u);
@@ -29,49 +28,49 @@ uint32_t IndexOf(const FakeWorkRequest& receive) {
 class ReceiveSlotsTest : public testing::Test {
  protected:
   size_t posted() const { return verbs_.receives.size(); }
+  void Reserve(uint32_t count) { ASSERT_TRUE(slots_.Reserve(count).ok()); }
+
+  // Gives back the oldest `count` slots that were not given back yet.
+  void RepostOldest(uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) {
+      ASSERT_LT(read_, posted()) << "the queue ran dry";
+      ASSERT_TRUE(slots_.Repost(IndexOf(verbs_.receives[read_++])).ok());
+    }
+  }
 
   FakeVerbs verbs_;
   ProtectionDomain pd_ =
       *ProtectionDomain::Create(verbs_.table(), verbs_.context());
-  ReceiveSlots slots_ = *ReceiveSlots::Create(pd_, kConnections);
+  ReceiveSlots slots_ = *ReceiveSlots::Create(pd_, kMost);
+  size_t read_ = 0;  // Of verbs_.receives.
 };
 
-TEST_F(ReceiveSlotsTest, BeginsWithTheExtraReceives) {
-  EXPECT_EQ(posted(), kExtra);
+TEST_F(ReceiveSlotsTest, CostNothingBeforeTheFirstIsReserved) {
+  EXPECT_EQ(posted(), 0u);
+  EXPECT_EQ(slots_.registered_bytes(), 0u);
   EXPECT_NE(slots_.srq(), nullptr);
 }
 
-TEST_F(ReceiveSlotsTest, PostsTheReceivesOfEveryConnection) {
-  for (uint32_t i = 1; i <= kConnections; ++i) {
-    ASSERT_TRUE(slots_.Reserve().ok());
-    EXPECT_EQ(posted(), kExtra + i * kReceivesPerConnection);
+TEST_F(ReceiveSlotsTest, PostWhatIsReservedAndAFewMore) {
+  for (uint32_t reserved = 2; reserved <= kMost; reserved += 2) {
+    Reserve(2);
+    EXPECT_EQ(posted(), ReceiveSlots::QueueDepth(reserved));
+    EXPECT_GT(posted(), reserved);
   }
-  EXPECT_EQ(posted(), ReceiveSlots::QueueDepth(kConnections));
+  EXPECT_EQ(slots_.room(), 0u);
 }
 
-TEST_F(ReceiveSlotsTest, RefusesOneConnectionTooMany) {
-  for (uint32_t i = 0; i < kConnections; ++i) {
-    ASSERT_TRUE(slots_.Reserve().ok());
-  }
-  const absl::Status full = slots_.Reserve();
-  EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(full.message(), HasSubstr("all 3 connections"));
-  slots_.Unreserve();
-  EXPECT_TRUE(slots_.Reserve().ok());
+TEST_F(ReceiveSlotsTest, RegisterNoMoreThanASlabBeyondWhatIsPosted) {
+  Reserve(2);
+  EXPECT_LE(slots_.registered_bytes(),
+            (posted() + ReceiveSlots::kSlabSlots) * kSlotBytes);
+  Reserve(100);
+  EXPECT_LE(slots_.registered_bytes(),
+            (posted() + ReceiveSlots::kSlabSlots) * kSlotBytes);
 }
 
-TEST_F(ReceiveSlotsTest, UsesWhatAClosedConnectionLeft) {
-  ASSERT_TRUE(slots_.Reserve().ok());
-  slots_.Unreserve();
-  const size_t before = posted();
-  ASSERT_TRUE(slots_.Reserve().ok());
-  EXPECT_EQ(posted(), before);
-}
-
-TEST_F(ReceiveSlotsTest, GivesEveryReceiveMemoryOfItsOwn) {
-  for (uint32_t i = 0; i < kConnections; ++i) {
-    ASSERT_TRUE(slots_.Reserve().ok());
-  }
+TEST_F(ReceiveSlotsTest, GiveEveryReceiveMemoryOfItsOwn) {
+  Reserve(kMost);
   std::set<uint64_t> addresses;
   std::set<uint32_t> indices;
   for (const FakeWorkRequest& receive : verbs_.receives) {
@@ -89,44 +88,80 @@ TEST_F(ReceiveSlotsTest, GivesEveryReceiveMemoryOfItsOwn) {
   }
 }
 
-TEST_F(ReceiveSlotsTest, PostsAgainInBatches) {
-  const size_t before = posted();
-  for (uint32_t i = 0; i < ReceiveSlots::kBatch - 1; ++i) {
-    ASSERT_TRUE(slots_.Repost(i).ok());
+// However many are reserved: as many messages as may be under way find a
+// receive, when none of those that are being read, and none that wait for their
+// doorbell, is posted.
+TEST_F(ReceiveSlotsTest, NeverRunDry) {
+  for (uint32_t reserved = 1; reserved <= kMost; ++reserved) {
+    Reserve(1);
+    const uint32_t polled = std::min(reserved, ReceiveSlots::kPollBatch);
+    for (int round = 0; round < 20; ++round) {
+      // Messages arrive on every credit.
+      ASSERT_GE(posted() - read_, reserved) << reserved;
+      RepostOldest(polled);
+    }
   }
+}
+
+TEST_F(ReceiveSlotsTest, PostAgainInBatches) {
+  Reserve(kMost);
+  const size_t before = posted();
+  RepostOldest(ReceiveSlots::kBatch - 1);
   EXPECT_EQ(posted(), before);
-  ASSERT_TRUE(slots_.Repost(ReceiveSlots::kBatch - 1).ok());
+  RepostOldest(1);
   ASSERT_EQ(posted(), before + ReceiveSlots::kBatch);
   for (uint32_t i = 0; i < ReceiveSlots::kBatch; ++i) {
-    EXPECT_EQ(IndexOf(verbs_.receives[before + i]), i);
     EXPECT_EQ(verbs_.receives[before + i].doorbell,
               verbs_.receives[before].doorbell);
   }
 }
 
-TEST_F(ReceiveSlotsTest, StaysValidWhenItMoves) {
+TEST_F(ReceiveSlotsTest, PostNoMoreThanIsReservedOnceTheOthersCameBack) {
+  Reserve(100);
+  ASSERT_TRUE(slots_.Unreserve(98).ok());
+  const size_t before = posted();
+  RepostOldest(static_cast<uint32_t>(before));
+  EXPECT_LE(posted() - before, ReceiveSlots::QueueDepth(2));
+  EXPECT_EQ(slots_.reserved(), 2u);
+}
+
+TEST_F(ReceiveSlotsTest, UseAgainWhatWasLeft) {
+  Reserve(100);
+  const size_t bytes = slots_.registered_bytes();
+  const size_t before = posted();
+  ASSERT_TRUE(slots_.Unreserve(50).ok());
+  Reserve(50);
+  EXPECT_EQ(posted(), before);
+  ASSERT_TRUE(slots_.Unreserve(50).ok());
+  RepostOldest(static_cast<uint32_t>(before));
+  Reserve(50);
+  EXPECT_EQ(posted() - read_, ReceiveSlots::QueueDepth(100));
+  EXPECT_EQ(slots_.registered_bytes(), bytes);
+}
+
+TEST_F(ReceiveSlotsTest, StayValidWhenTheyMove) {
+  Reserve(10);
   const uint8_t* const slot = slots_.Slot(3);
   ReceiveSlots moved = std::move(slots_);
   EXPECT_EQ(moved.Slot(3), slot);
   EXPECT_TRUE(moved.Repost(3).ok());
 }
 
-TEST_F(ReceiveSlotsTest, SaysWhyThereIsNoRoomForAConnection) {
+TEST_F(ReceiveSlotsTest, ReserveNothingWithoutMemory) {
   verbs_.make_error = ENOMEM;
-  const absl::Status no_memory = slots_.Reserve();
+  const absl::Status no_memory = slots_.Reserve(2);
   EXPECT_EQ(no_memory.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(no_memory.message(), HasSubstr("ulimit -l"));
+  EXPECT_EQ(slots_.reserved(), 0u);
   verbs_.make_error = 0;
-  ASSERT_TRUE(slots_.Reserve().ok());
-  EXPECT_EQ(posted(), kExtra + kReceivesPerConnection);
+  Reserve(2);
+  EXPECT_EQ(posted(), ReceiveSlots::QueueDepth(2));
 }
 
-TEST_F(ReceiveSlotsTest, SaysThatTheDeviceTakesNoReceives) {
+TEST_F(ReceiveSlotsTest, SayThatTheDeviceTakesNoReceives) {
   verbs_.post_error = EIO;
-  for (uint32_t i = 0; i < ReceiveSlots::kBatch - 1; ++i) {
-    ASSERT_TRUE(slots_.Repost(i).ok());
-  }
-  EXPECT_EQ(slots_.Repost(kExtra - 1).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(slots_.Reserve(1).code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(slots_.reserved(), 0u);
 }
 
 }  // namespace

@@ -25,6 +25,21 @@ struct BulkChunk {
   uint32_t rkey = 0;
 };
 
+// The work requests that the connections of a device may have under way beyond
+// kOwnSends each. Not thread-safe.
+class SharedSends {
+ public:
+  explicit SharedSends(uint32_t count) : left_(count) {}
+
+  bool available() const { return left_ > 0; }
+  // REQUIRES: available().
+  void Take() { --left_; }
+  void Release() { ++left_; }
+
+ private:
+  uint32_t left_;
+};
+
 // The send queue of one queue pair: frames, READs and WRITEs, and the
 // bookkeeping that tells from a completion what has been finished. A reliable
 // connection completes in order, so one completion finishes everything posted
@@ -38,26 +53,22 @@ struct BulkChunk {
 // role.
 class SendQueue {
  public:
-  // Both are the device's, shared with its other queues; they outlive this one.
-  SendQueue(SendSlots& slots, SendBatches& batches)
-      : slots_(slots), batches_(batches) {}
+  // All are the device's, shared with its other queues; they outlive it.
+  SendQueue(SendSlots& slots, SendBatches& batches, SharedSends& shared)
+      : slots_(slots), batches_(batches), shared_(shared) {}
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;
   // REQUIRES: the queue pair is gone.
   ~SendQueue();
 
-  // The queue pair, made with kQpDepth and at most `inline_bytes` inline.
+  // The queue pair, made with kSendQueueDepth and at most `inline_bytes`
+  // inline.
   void Attach(ibv_qp* qp, uint32_t inline_bytes);
 
-  // Send work requests that the queue pair must have room for.
-  static constexpr uint32_t kQpDepth =
-      kSendQueueDepth + 1;  // The drain marker.
-
-  // Whether the queue pair has room for a frame. Frames that need credits leave
-  // the places of the control frames alone.
-  bool HasFramePlace(bool control) const {
-    const uint64_t used = frames_posted_ - frames_done_;
-    return used < (control ? kFrameDepth : kFrameDepth - kControlReceives);
+  // Whether there is room for a frame, in the queue pair and in the completion
+  // queue. If not, there will be after the next completion.
+  bool HasFramePlace() const {
+    return frames_posted_ - frames_done_ < kFrameDepth && HasPlace();
   }
 
   // Memory for the next frame, of at most `bytes` (themselves at most
@@ -85,7 +96,10 @@ class SendQueue {
   // REQUIRES: BeginFrame() returned non-null since the last frame was posted.
   absl::Status PostFrame(uint32_t bytes, bool signalled);
 
-  bool HasBulkSlot() const { return bulk_posted_ - bulk_done_ < kBulkDepth; }
+  // The same for a READ or WRITE.
+  bool HasBulkSlot() const {
+    return bulk_posted_ - bulk_done_ < kBulkDepth && HasPlace();
+  }
 
   // Posts a READ or a WRITE; `tag` comes back when it is done. REQUIRES:
   // HasBulkSlot(); the memory stays until then.
@@ -109,7 +123,7 @@ class SendQueue {
  private:
   // Wide enough for every posted work request; a power of two.
   static constexpr uint32_t kRecords = 128;
-  static_assert(kRecords >= kQpDepth);
+  static_assert(kRecords >= kSendQueueDepth);
 
   enum class Kind : uint8_t { kFrame, kBulk, kMarker };
   struct Record {
@@ -118,6 +132,9 @@ class SendQueue {
     Kind kind;
   };
 
+  bool HasPlace() const {
+    return posted_ - done_ < kOwnSends || shared_.available();
+  }
   // Adds a work request for `bytes` at `local` to the batch.
   ibv_send_wr* Add(ibv_wr_opcode opcode, const void* local, uint32_t bytes,
                    uint32_t lkey, const Record& record);
@@ -125,6 +142,7 @@ class SendQueue {
 
   SendSlots& slots_;
   SendBatches& batches_;
+  SharedSends& shared_;
   ibv_qp* qp_ = nullptr;
   uint32_t inline_bytes_ = 0;
 
@@ -140,6 +158,7 @@ class SendQueue {
   uint64_t frames_done_ = 0;
   uint64_t bulk_posted_ = 0;
   uint64_t bulk_done_ = 0;
+  uint32_t shared_held_ = 0;  // Of shared_.
   uint32_t unsignalled_ = 0;  // Since the last signalled one.
 };
 

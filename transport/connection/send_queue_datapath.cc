@@ -10,6 +10,12 @@ ibv_send_wr* SendQueue::Add(ibv_wr_opcode opcode, const void* local,
                             uint32_t bytes, uint32_t lkey,
                             const Record& record) {
   CHECK_LT(posted_ - done_, kRecords);
+  // The marker has a place of its own.
+  if (posted_ - done_ >= kOwnSends && record.kind != Kind::kMarker) {
+    CHECK(shared_.available());
+    shared_.Take();
+    ++shared_held_;
+  }
   if (batch_ == nullptr) batch_ = batches_.Acquire();
   ibv_send_wr* const wr = batch_->Add();
   wr->wr_id = posted_;
@@ -75,6 +81,10 @@ void SendQueue::Complete(uint64_t wr_id,
   while (done_ <= wr_id) {
     const Record record = records_[done_ % kRecords];
     ++done_;
+    if (shared_held_ > 0 && posted_ - done_ < kOwnSends + shared_held_) {
+      shared_.Release();
+      --shared_held_;
+    }
     if (record.kind == Kind::kFrame) {
       ++frames_done_;
       if (record.slot != SendSlots::kNone) slots_.Release(record.slot);

@@ -23,7 +23,6 @@ using ::testing::IsEmpty;
 
 constexpr uint32_t kInline = 100;
 constexpr uint32_t kSlots = SendSlots::kSlabSlots;
-constexpr uint32_t kCreditedFrames = kFrameDepth - kControlReceives;
 
 class SendQueueTest : public testing::Test {
  protected:
@@ -62,7 +61,8 @@ class SendQueueTest : public testing::Test {
       *ProtectionDomain::Create(verbs_.table(), verbs_.context());
   SendSlots slots_ = *SendSlots::Create(pd_, kSlots);
   SendBatches batches_;
-  SendQueue queue_{slots_, batches_};
+  SharedSends shared_{kSendQueueDepth};
+  SendQueue queue_{slots_, batches_, shared_};
   int tag_a_ = 0;
   int tag_b_ = 0;
 };
@@ -131,7 +131,7 @@ TEST_F(SendQueueTest, KeepsTheSlotOfAFrameThatWasNotPosted) {
 
 TEST_F(SendQueueTest, GivesEverythingBackWhenItEnds) {
   {
-    SendQueue queue(slots_, batches_);
+    SendQueue queue(slots_, batches_, shared_);
     queue.Attach(verbs_.qp(), kInline);
     for (int i = 0; i < 2; ++i) {
       ASSERT_NE(queue.BeginFrame(200), nullptr);
@@ -164,25 +164,56 @@ TEST_F(SendQueueTest, SignalsOnDemandAndCountsFromThere) {
   EXPECT_TRUE(verbs_.sends[kSignalInterval].signalled());
 }
 
-TEST_F(SendQueueTest, KeepsSlotsForControlFrames) {
-  for (uint32_t i = 0; i < kCreditedFrames; ++i) {
-    EXPECT_TRUE(queue_.HasFramePlace(/*control=*/false)) << i;
+TEST_F(SendQueueTest, BoundsFrames) {
+  for (uint32_t i = 0; i < kFrameDepth; ++i) {
+    EXPECT_TRUE(queue_.HasFramePlace()) << i;
     PostFrame();
   }
-  EXPECT_FALSE(queue_.HasFramePlace(/*control=*/false));
-  for (uint32_t i = 0; i < kControlReceives; ++i) {
-    EXPECT_TRUE(queue_.HasFramePlace(/*control=*/true)) << i;
+  EXPECT_FALSE(queue_.HasFramePlace());
+  EXPECT_TRUE(queue_.HasBulkSlot());
+}
+
+// When the others have taken all that is shared.
+TEST_F(SendQueueTest, GoesOnWithItsOwnPlacesWhenNoneAreShared) {
+  for (uint32_t i = 0; i < kSendQueueDepth; ++i) shared_.Take();
+  for (int round = 0; round < 3; ++round) {
+    uint32_t posted = 0;
+    for (; queue_.HasFramePlace(); ++posted) PostFrame();
+    EXPECT_GE(posted, 1u);
+    EXPECT_FALSE(queue_.HasBulkSlot());
+    // One of them is signalled, so there will be room again.
+    auto last = verbs_.sends.rbegin();
+    while (!last->signalled()) ++last;
+    Complete(last->wr_id);
+  }
+  PostBulk(&tag_a_);
+  queue_.PostDrainMarker();
+  Complete(LastId());
+  EXPECT_FALSE(shared_.available());
+}
+
+TEST_F(SendQueueTest, GivesBackWhatItTookOfTheSharedPlaces) {
+  for (uint32_t i = 0; i < kSendQueueDepth - 3; ++i) shared_.Take();
+  for (uint32_t i = 0; i < kOwnSends + 3; ++i) {
+    EXPECT_TRUE(queue_.HasFramePlace());
     PostFrame(50, /*signalled=*/true);
   }
-  EXPECT_FALSE(queue_.HasFramePlace(/*control=*/true));
+  EXPECT_FALSE(queue_.HasFramePlace());
+  EXPECT_FALSE(shared_.available());
+  Complete(LastId());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(shared_.available());
+    shared_.Take();
+  }
+  EXPECT_FALSE(shared_.available());
 }
 
 TEST_F(SendQueueTest, NeverFillsWithFramesThatNothingAnnounces) {
-  for (uint32_t i = 0; i < kCreditedFrames; ++i) PostFrame();
+  for (uint32_t i = 0; i < kFrameDepth; ++i) PostFrame();
   for (auto it = verbs_.sends.rbegin(); it != verbs_.sends.rend(); ++it) {
     if (!it->signalled()) continue;
     Complete(it->wr_id);
-    EXPECT_TRUE(queue_.HasFramePlace(/*control=*/false));
+    EXPECT_TRUE(queue_.HasFramePlace());
     return;
   }
   FAIL() << "nothing was signalled";
@@ -225,7 +256,7 @@ TEST_F(SendQueueTest, BoundsBulkTransfers) {
     PostBulk(&tag_a_);
   }
   EXPECT_FALSE(queue_.HasBulkSlot());
-  EXPECT_TRUE(queue_.HasFramePlace(/*control=*/false));
+  EXPECT_TRUE(queue_.HasFramePlace());
   Complete(verbs_.sends[0].wr_id);
   EXPECT_TRUE(queue_.HasBulkSlot());
 }
@@ -245,7 +276,7 @@ TEST_F(SendQueueTest, FillsWithoutOverrunningTheQueuePair) {
   for (uint32_t i = 0; i < kFrameDepth; ++i) PostFrame();
   for (uint32_t i = 0; i < kBulkDepth; ++i) PostBulk(&tag_a_);
   queue_.PostDrainMarker();
-  EXPECT_EQ(verbs_.sends.size(), SendQueue::kQpDepth);
+  EXPECT_EQ(verbs_.sends.size(), kSendQueueDepth);
   EXPECT_EQ(Complete(LastId()).size(), kBulkDepth);
   EXPECT_TRUE(queue_.idle());
 }

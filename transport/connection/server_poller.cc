@@ -187,6 +187,9 @@ void ServerPoller::Tick(absl::Time now) {
     }
   }
   Reap();
+  uint64_t bytes = 0;
+  for (const auto& [context, device] : devices_) bytes += device->frame_bytes();
+  frame_bytes_.store(bytes, std::memory_order_relaxed);
 }
 
 void ServerPoller::Reap() {

@@ -65,6 +65,11 @@ class ServerPoller final : private Pollable {
     return connection_count_.load(std::memory_order_relaxed);
   }
 
+  // What is registered for their frames. May be a moment old.
+  uint64_t frame_bytes() const {
+    return frame_bytes_.load(std::memory_order_relaxed);
+  }
+
  private:
   ServerPoller(const EndpointOptions& options, ServerHandler& handler,
                std::unique_ptr<Poller> poller);
@@ -92,6 +97,7 @@ class ServerPoller final : private Pollable {
   const std::unique_ptr<Poller> poller_;
   std::thread thread_;
   std::atomic<uint32_t> connection_count_{0};
+  std::atomic<uint64_t> frame_bytes_{0};
 
   // Only the thread touches what follows. In the order of dependence.
   absl::flat_hash_map<const Provider*, std::unique_ptr<CmWatcher>> watchers_;

@@ -30,11 +30,28 @@
 // until the RESPONSE_PENDING, if there is one. A CANCEL does not change that:
 // the RESPONSE is still owed.
 //
-// Credits. Each side keeps receives posted for the other, and says in every
-// header how many credited frames the other may have sent since the connection
-// began (a running total modulo 2^32, so a repeated or late number does no
-// harm). GRANT, PING, PONG, GOAWAY and BYE need no credit: of GRANT at most two
-// can be unread (one is sent for half a window), of the others one.
+// Credits. A credit is the right to send one frame; behind it stands a receive
+// that is posted. Each side says in every header how many frames the other may
+// have sent since the connection began (a running total modulo 2^32, so a
+// repeated number does no harm). It never goes back, and never allows more than
+// kCredits frames at once.
+//
+// Only GRANT needs no credit: it is sent when half of what the other may send,
+// or all of it, is owed and nothing else goes that way. It has one receive of
+// its own, so at most one may be unread: kFlagGrantRead in every header is the
+// number of GRANTs that its sender has read, modulo 2, and no second GRANT is
+// sent before that bit has changed. Whoever has no credits is never forgotten
+// for that: the limit in an unacknowledged GRANT was news, so the last frames
+// that it allows were sent after it was read, and acknowledge it. A GRANT out
+// of turn, or without news, is an error.
+//
+// Both sides begin with the few credits of the private data. A frame that had
+// to wait for a credit says so (kFlagCreditsWanted), and the side that reads it
+// may grant more at once from then on: twice as many, up to kCredits, as long
+// as it has receives to post. A side that has not used credits beyond the first
+// few for a second gives them back with RETURN, which counts as one frame and
+// as many more as it gives back; the other then owes so many fewer. So receives
+// are where the traffic is, and an idle connection needs two.
 
 #ifndef VERBENA_TRANSPORT_WIRE_FRAME_H_
 #define VERBENA_TRANSPORT_WIRE_FRAME_H_
@@ -56,17 +73,18 @@ enum class FrameType : uint8_t {
   kLease = 6,            // Client: answers kResponsePending.
   kCancel = 7,           // Client: the RESPONSE may come early. Header only.
   kArena = 8,            // Client: offers one more arena.
-  // No credit is needed from here on.
-  kGrant = 9,    // Header only, for its credit_limit.
-  kPing = 10,    // Header only; answered by kPong.
-  kPong = 11,    // Header only.
-  kGoAway = 12,  // Header only.
-  kBye = 13,     // Body: why the sender is about to disconnect, as text.
+  kGrant = 9,            // Header only, for its credit_limit. Uncredited.
+  kPing = 10,            // Header only; answered by kPong.
+  kPong = 11,            // Header only.
+  kGoAway = 12,          // Header only.
+  kBye = 13,     // Body: why the sender is about to disconnect, as text. Not
+                 // sent without a credit.
+  kReturn = 14,  // Gives credits back.
 };
 inline constexpr uint8_t kFirstFrameType = 1;
-inline constexpr uint8_t kLastFrameType = 13;
+inline constexpr uint8_t kLastFrameType = 14;
 
-constexpr bool NeedsCredit(FrameType type) { return type < FrameType::kGrant; }
+constexpr bool NeedsCredit(FrameType type) { return type != FrameType::kGrant; }
 
 // In kRequest and kResponse: where the parts of the message are.
 inline constexpr uint8_t kFlagMessageInArena = 1;
@@ -74,6 +92,10 @@ inline constexpr uint8_t kFlagAttachmentInArena = 2;
 // In kRequest: reply_offset, reply_bytes and reply_arena name a lease.
 inline constexpr uint8_t kFlagReplyLease = 4;
 inline constexpr uint8_t kKnownFlags = 7;
+// In all types: see "Credits".
+inline constexpr uint8_t kFlagCreditsWanted = 0x40;
+inline constexpr uint8_t kFlagGrantRead = 0x80;
+inline constexpr uint8_t kFlowFlags = kFlagCreditsWanted | kFlagGrantRead;
 
 struct FrameHeader {
   FrameType type;
@@ -140,6 +162,13 @@ struct ArenaHeader {
   uint16_t zero;
 };
 static_assert(sizeof(ArenaHeader) == 40);
+
+struct ReturnHeader {
+  FrameHeader frame;
+  uint32_t credits;  // Beside the one for this frame; at least 1.
+  uint32_t zero;
+};
+static_assert(sizeof(ReturnHeader) == 24);
 
 }  // namespace verbena::transport
 

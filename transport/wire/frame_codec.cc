@@ -30,6 +30,8 @@ const char* FrameTypeName(FrameType type) {
       return "GOAWAY";
     case FrameType::kBye:
       return "BYE";
+    case FrameType::kReturn:
+      return "RETURN";
   }
   return "UNKNOWN";  // A number that a peer made up.
 }

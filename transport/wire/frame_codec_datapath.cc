@@ -34,6 +34,7 @@ constexpr TypeRule kTypeRules[kLastFrameType + 1] = {
     /*PONG=*/{kPlainBytes, 0, false, false},
     /*GOAWAY=*/{kPlainBytes, 0, false, false},
     /*BYE=*/{kPlainBytes, 0, false, true},
+    /*RETURN=*/{sizeof(ReturnHeader), 0, false, false},
 };
 
 // `frame` is the header that all types share, of a known type.
@@ -45,8 +46,9 @@ const char* CommonError(const FrameHeader& frame, uint64_t frame_bytes) {
   if (frame_bytes != uint64_t{frame.header_bytes} + frame.body_bytes) {
     return "length is not header_bytes + body_bytes";
   }
-  if ((frame.flags & ~kKnownFlags) != 0) return "unknown flag";
-  if ((frame.flags & ~rule.flags) != 0) return "flag that the type has not";
+  const uint8_t flags = frame.flags & static_cast<uint8_t>(~kFlowFlags);
+  if ((flags & ~kKnownFlags) != 0) return "unknown flag";
+  if ((flags & ~rule.flags) != 0) return "flag that the type has not";
   if (!rule.of_a_call && frame.call_id != 0) {
     return "call_id in a frame of no call";
   }
@@ -127,6 +129,11 @@ const char* ArenaError(const ArenaHeader& arena) {
   return arena.zero != 0 ? "unused field is not zero" : nullptr;
 }
 
+const char* ReturnError(const ReturnHeader& header) {
+  if (header.credits == 0) return "RETURN of nothing";
+  return header.zero != 0 ? "unused field is not zero" : nullptr;
+}
+
 // The next `bytes` of a body.
 absl::Span<const uint8_t> TakePart(uint32_t bytes,
                                    absl::Span<const uint8_t>* body) {
@@ -164,6 +171,8 @@ const char* FrameError(absl::Span<const uint8_t> frame) {
       return LeaseError(LoadHeader<LeaseHeader>(frame));
     case FrameType::kArena:
       return ArenaError(LoadHeader<ArenaHeader>(frame));
+    case FrameType::kReturn:
+      return ReturnError(LoadHeader<ReturnHeader>(frame));
     default:
       return nullptr;
   }

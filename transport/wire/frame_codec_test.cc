@@ -21,7 +21,7 @@ std::string Hex(const Header& header) {
       reinterpret_cast<const char*>(&header), sizeof(header)));
 }
 
-// The bytes of version 1. A change here is a change of the protocol.
+// The bytes of version 2. A change here is a change of the protocol.
 TEST(FrameCodecTest, KeepsTheBytesOfTheCommonHeader) {
   EXPECT_EQ(Hex(FrameHeader{.type = FrameType::kResponse,
                             .flags = 0x05,
@@ -94,6 +94,12 @@ TEST(FrameCodecTest, KeepsTheBytesOfTheArenaHeader) {
             "3031323340410000");
 }
 
+TEST(FrameCodecTest, KeepsTheBytesOfTheReturnHeader) {
+  EXPECT_EQ(Hex(ReturnHeader{.frame = {}, .credits = 0x13121110, .zero = 0})
+                .substr(32),
+            "1011121300000000");
+}
+
 TEST(FrameCodecTest, KnowsTheHeaderAndTheNameOfEveryType) {
   const struct {
     FrameType type;
@@ -113,6 +119,7 @@ TEST(FrameCodecTest, KnowsTheHeaderAndTheNameOfEveryType) {
       {FrameType::kPong, 16, "PONG"},
       {FrameType::kGoAway, 16, "GOAWAY"},
       {FrameType::kBye, 16, "BYE"},
+      {FrameType::kReturn, 24, "RETURN"},
   };
   uint8_t number = kFirstFrameType;
   for (const auto& expected : kTypes) {
@@ -179,7 +186,8 @@ TEST(FrameCodecTest, AsksCreditOfWhatTheProtocolSays) {
   EXPECT_TRUE(NeedsCredit(FrameType::kHello));
   EXPECT_TRUE(NeedsCredit(FrameType::kArena));
   EXPECT_FALSE(NeedsCredit(FrameType::kGrant));
-  EXPECT_FALSE(NeedsCredit(FrameType::kBye));
+  EXPECT_TRUE(NeedsCredit(FrameType::kBye));
+  EXPECT_TRUE(NeedsCredit(FrameType::kReturn));
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ TEST(FrameErrorTest, AcceptsEveryTypeOfFrame) {
   EXPECT_EQ(Verdict(Pending()), "fine");
   EXPECT_EQ(Verdict(Lease()), "fine");
   EXPECT_EQ(Verdict(Arena()), "fine");
+  EXPECT_EQ(Verdict(Return()), "fine");
   for (const FrameType type :
        {FrameType::kHello, FrameType::kWelcome, FrameType::kCancel,
         FrameType::kGrant, FrameType::kPing, FrameType::kPong,
@@ -98,9 +99,29 @@ TEST(FrameErrorTest, RefusesTheHeaderOfAnotherType) {
   }
 }
 
+TEST(FrameErrorTest, AcceptsWhatEveryTypeMaySayOfCredits) {
+  for (const uint8_t flag : {kFlagCreditsWanted, kFlagGrantRead, kFlowFlags}) {
+    RequestHeader request = ArenaRequest();
+    request.frame.flags |= flag;
+    EXPECT_EQ(Verdict(request), "fine");
+    FrameHeader grant = PlainHeader(FrameType::kGrant);
+    grant.flags = flag;
+    EXPECT_EQ(Verdict(grant), "fine");
+  }
+}
+
+TEST(FrameErrorTest, RefusesAReturnOfNothing) {
+  ReturnHeader header = Return();
+  header.credits = 0;
+  EXPECT_EQ(Verdict(header), "RETURN of nothing");
+  header = Return();
+  header.zero = 1;
+  EXPECT_EQ(Verdict(header), "unused field is not zero");
+}
+
 TEST(FrameErrorTest, RefusesFlagsThatMeanNothing) {
   RequestHeader request = InlineRequest();
-  for (const uint8_t flag : {8, 16, 32, 64, 128}) {
+  for (const uint8_t flag : {8, 16, 32}) {
     request.frame.flags = flag;
     EXPECT_EQ(Verdict(request), "unknown flag");
   }

@@ -54,6 +54,9 @@ class FrameFuzzer {
       case FrameType::kLease:
         Put<uint32_t>(&frame, offsetof(LeaseHeader, bytes), 1);
         break;
+      case FrameType::kReturn:
+        Put<uint32_t>(&frame, offsetof(ReturnHeader, credits), 1);
+        break;
       case FrameType::kHello:
       case FrameType::kWelcome:
       case FrameType::kBye:

@@ -43,7 +43,7 @@
 namespace verbena::transport {
 
 inline constexpr uint32_t kHelloMagic = 0x4e425256;  // "VRBN"
-inline constexpr uint8_t kProtocolVersion = 1;
+inline constexpr uint8_t kProtocolVersion = 2;
 
 // What RDMA CM carries on InfiniBand.
 inline constexpr size_t kConnectPrivateBytesMax = 56;
@@ -56,14 +56,12 @@ inline constexpr uint32_t kMinSlotBytes =
 static_assert(kMinSlotBytes >= sizeof(RequestHeader) + kMaxMetadataBytes);
 static_assert(kMinSlotBytes <= kSlotBytes);
 
-// Those that are kept back for other frames than requests, and one request.
-inline constexpr uint16_t kMinCredits = kReservedCredits + 1;
-static_assert(kMinCredits <= kCredits);
+inline constexpr uint16_t kMinCredits = 1;
 
 // What a side is able to take.
 struct PeerLimits {
   uint32_t slot_bytes = 0;  // Its largest frame, at least kMinSlotBytes.
-  // Credited frames it takes at first, at least kMinCredits.
+  // Frames that it takes at first, at least kMinCredits.
   uint16_t credits = 0;
   uint16_t max_open_calls = 0;             // On this connection, at least 1.
   uint32_t max_receive_message_bytes = 0;  // From 1 to kMaxMessageBytes.

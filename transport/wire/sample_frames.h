@@ -97,6 +97,10 @@ inline ArenaHeader Arena() {
           .zero = 0};
 }
 
+inline ReturnHeader Return() {
+  return {.frame = PlainHeader(FrameType::kReturn), .credits = 1, .zero = 0};
+}
+
 }  // namespace verbena::transport
 
 #endif  // VERBENA_TRANSPORT_WIRE_SAMPLE_FRAMES_H_
