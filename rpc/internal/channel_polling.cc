@@ -79,7 +79,10 @@ bool ChannelImpl::PollFor(UnaryCall* call) {
     if (polls % kPollsPerClock != 0) continue;
     const absl::Time now = connection_->poller().now();
     if (now >= timer_) RunTimers(now);
-    if (now - idle_since < endpoint_options_.spin_budget) continue;
+    if (now - idle_since <
+        endpoint_options_.spin_budget + connection_->poller().TransferTime()) {
+      continue;
+    }
     SleepWithRole();
     if (connection_ != nullptr) idle_since = connection_->poller().now();
   }

@@ -4,6 +4,7 @@
 #ifndef VERBENA_TRANSPORT_CONNECTION_POLLER_H_
 #define VERBENA_TRANSPORT_CONNECTION_POLLER_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -92,10 +93,25 @@ class Poller {
   bool PrepareSleep();
   void WaitForEvent(absl::Time until);
 
+  // Notes that so many more bytes (fewer, if negative) may be read or written
+  // by a device while nothing completes.
+  void NoteTransfer(int64_t bytes) { transfer_bytes_ += bytes; }
+  // How long they may take: a thread that sees nothing happen should wait that
+  // much longer before it sleeps. A software device moves them inside Poll().
+  absl::Duration TransferTime() const {
+    return std::min(absl::Nanoseconds(transfer_bytes_ * kNanosecondsPerByte),
+                    kTransferTimeMax);
+  }
+
   // As of the last tick; at most about a millisecond old while polling.
   absl::Time now() const { return now_; }
 
  private:
+  // A GB/s: less than a software device moves on a busy machine.
+  static constexpr int64_t kNanosecondsPerByte = 1;
+  // What idling may cost at most because a peer is silent.
+  static constexpr absl::Duration kTransferTimeMax = absl::Milliseconds(5);
+
   Poller(int epoll_fd, int wake_fd);
   int PollAll();
   void TickAll();
@@ -116,6 +132,7 @@ class Poller {
   std::vector<Pollable*> pollables_;
   absl::Time now_;
   absl::Time next_tick_ = absl::InfinitePast();
+  int64_t transfer_bytes_ = 0;
   int polls_until_clock_ = 0;  // The clock is read once in so many polls.
 };
 

@@ -59,7 +59,8 @@ void ServerPoller::Run() {
       idle_since = absl::InfiniteFuture();
     } else if (idle_since == absl::InfiniteFuture()) {
       idle_since = absl::Now();
-    } else if (absl::Now() - idle_since >= options_.spin_budget) {
+    } else if (absl::Now() - idle_since >=
+               options_.spin_budget + poller_->TransferTime()) {
       poller_->Sleep(absl::InfiniteFuture());
       idle_since = absl::InfiniteFuture();
     } else {
