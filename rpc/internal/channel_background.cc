@@ -101,7 +101,10 @@ void ChannelImpl::PollForCallbacks() {
     if (polls % kPollsPerClock != 0 || connection_ == nullptr) continue;
     const absl::Time now = connection_->poller().now();
     if (now >= timer_) RunTimers(now);
-    if (now - idle_since >= endpoint_options_.spin_budget) return;
+    if (now - idle_since >=
+        endpoint_options_.spin_budget + connection_->poller().TransferTime()) {
+      return;
+    }
     std::this_thread::yield();
   }
 }

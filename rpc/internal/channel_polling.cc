@@ -85,7 +85,8 @@ bool ChannelImpl::PollFor(UnaryCall* call) {
     if (polls % kPollsPerClock != 0) continue;
     const absl::Time now = connection_->poller().now();
     if (now >= timer_) RunTimers(now);
-    if (now - idle_since < endpoint_options_.spin_budget) {
+    if (now - idle_since <
+        endpoint_options_.spin_budget + connection_->poller().TransferTime()) {
       // With fewer cores than pollers, whoever we wait for may need this one.
       std::this_thread::yield();
       continue;

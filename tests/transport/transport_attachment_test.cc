@@ -153,6 +153,39 @@ TEST_F(TransportAttachmentTest, ManyAtOnceComeBackEachToItsCall) {
   ExpectHealthy(client_);
 }
 
+TEST_F(TransportAttachmentTest, HoldUpNoSmallerCallsWhenTheyAreLarge) {
+  Calls large;
+  for (int i = 0; i < 16; ++i) {
+    TestCall::Options options = With(TestMethod::kEcho, 4 * kLarge);
+    options.attachment = TestBytes(4 * kLarge);
+    large.Start(client_, 1, 10, std::move(options));
+  }
+  EXPECT_EQ(client_.Echo(100), absl::OkStatus());
+  ExpectEcho(10, 20000);
+  EXPECT_FALSE(large.AllDone());
+  ASSERT_TRUE(large.Run(client_));
+  large.ExpectEchoed();
+}
+
+TEST_F(TransportAttachmentTest, TakeTurnsAndMayBeCancelledBeforeTheirs) {
+  for (int round = 0; round < 3; ++round) {
+    Calls large;
+    for (int i = 0; i < 12; ++i) {
+      TestCall::Options options = With(TestMethod::kEcho);
+      options.attachment = TestBytes(kLarge);
+      large.Start(client_, 1, 10, std::move(options));
+    }
+    for (size_t i = 0; i < large.size(); i += 2) {
+      client_.connection().Cancel(&large[i], GivenUp());
+    }
+    ASSERT_TRUE(large.Run(client_));
+    for (size_t i = 1; i < large.size(); i += 2) {
+      EXPECT_EQ(large[i].reply_attachment().size(), kLarge);
+    }
+  }
+  ExpectHealthy(client_);
+}
+
 TEST_F(TransportAttachmentTest, CountTowardsTheLimitsOfMessages) {
   const EndpointOptions small = SmallMemory(kLarge);
   TestServer server(small);

@@ -91,6 +91,13 @@ inline constexpr uint32_t kBulkChunkBytes = uint32_t{1} << 20;
 // READs and WRITEs that one connection keeps posted.
 inline constexpr uint32_t kBulkDepth = 16;
 
+// Requests of at least so many bytes are large: of those one connection READs
+// only a few at a time, the others wait for their turn without memory. More at
+// once would be no faster, but push each other out of the caches and take bulk
+// memory that other connections need.
+inline constexpr uint32_t kLargeReadBytes = uint32_t{256} << 10;
+inline constexpr uint32_t kLargeReadsMax = 2;
+
 // READs in flight at the device that we ask the connection manager for.
 inline constexpr uint8_t kReadDepth = 16;
 

@@ -38,6 +38,7 @@ ClientSession::ClientSession(Poller& poller, PollerDevice& device, CmId id,
 ClientSession::~ClientSession() {
   DestroyQueuePair();
   CHECK_EQ(open_calls(), 0u);
+  for (Slot& slot : slots_) FreeMemory(&slot);
 }
 
 absl::Status ClientSession::Begin(const ConnectReply& reply) {

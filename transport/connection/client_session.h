@@ -54,6 +54,8 @@ class ClientSession final : public Connection {
     Buffer attachment;  // and the attachment.
     Buffer reply;       // What it may write: all of it.
 
+    int64_t bytes = 0;  // Of these; the poller was told.
+
     bool holds_memory() const {
       return !request.empty() || !attachment.empty() || !reply.empty();
     }
@@ -111,7 +113,9 @@ class ClientSession final : public Connection {
   // Ends the call of an open slot without waiting for the server.
   void Abandon(Slot* slot, const absl::Status& reason);
   void FreeSlot(uint32_t slot_index);
-  static void FreeMemory(Slot* slot);
+  void FreeMemory(Slot* slot);
+  // The server knows of the slot's memory from now on.
+  void NoteMemory(Slot* slot);
   void NoteDeadline(absl::Time deadline);
 
   std::vector<Slot> slots_;

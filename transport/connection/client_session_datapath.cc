@@ -75,6 +75,7 @@ bool ClientSession::TrySend(ClientCall* call) {
   call->slot_ = index;
   ++live_;
   NoteDeadline(call->request().deadline);
+  NoteMemory(&slot);
   WriteRequestFrame(call, place, index, out);
   return true;
 }
@@ -285,6 +286,7 @@ bool ClientSession::PumpSlot(uint32_t slot_index) {
   header.bytes = static_cast<uint32_t>(slot.reply.size());
   std::memcpy(out, &header, sizeof(header));
   slot.lease_wanted = false;
+  NoteMemory(&slot);
   Send(sizeof(header), /*signalled=*/false);
   return true;
 }
@@ -324,7 +326,17 @@ void ClientSession::FreeSlot(uint32_t slot_index) {
   free_slots_.push_back(static_cast<uint16_t>(slot_index));
 }
 
+void ClientSession::NoteMemory(Slot* slot) {
+  if (!slot->holds_memory()) return;
+  slot->bytes = static_cast<int64_t>(
+      slot->request.size() + slot->attachment.size() + slot->reply.size());
+  poller().NoteTransfer(slot->bytes);
+}
+
 void ClientSession::FreeMemory(Slot* slot) {
+  if (slot->bytes != 0) {
+    poller().NoteTransfer(-std::exchange(slot->bytes, 0));
+  }
   slot->request.Reset();
   slot->attachment.Reset();
   slot->reply.Reset();

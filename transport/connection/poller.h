@@ -4,6 +4,7 @@
 #ifndef VERBENA_TRANSPORT_CONNECTION_POLLER_H_
 #define VERBENA_TRANSPORT_CONNECTION_POLLER_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -124,6 +125,16 @@ class Poller {
     round_tasks_.push_back(task);
   }
 
+  // Notes that so many more bytes (fewer, if negative) may be read or written
+  // by a device while nothing completes.
+  void NoteTransfer(int64_t bytes) { transfer_bytes_ += bytes; }
+  // How long they may take: a thread that sees nothing happen should wait that
+  // much longer before it sleeps. A software device moves them inside Poll().
+  absl::Duration TransferTime() const {
+    return std::min(absl::Nanoseconds(transfer_bytes_ * kNanosecondsPerByte),
+                    kTransferTimeMax);
+  }
+
   // A clock that costs nothing: at most some microseconds old while somebody
   // polls, else as of the last RefreshNow().
   absl::Time now() const { return now_; }
@@ -131,6 +142,11 @@ class Poller {
   void RefreshNow() { now_ = absl::Now(); }
 
  private:
+  // A GB/s: less than a software device moves on a busy machine.
+  static constexpr int64_t kNanosecondsPerByte = 1;
+  // What idling may cost at most because a peer is silent.
+  static constexpr absl::Duration kTransferTimeMax = absl::Milliseconds(5);
+
   Poller(int epoll_fd, int wake_fd);
   int PollAll();
   void TickAll();
@@ -165,6 +181,7 @@ class Poller {
   std::vector<RoundTask*> round_tasks_;
   absl::Time now_;
   absl::Time next_tick_ = absl::InfinitePast();
+  int64_t transfer_bytes_ = 0;
   int polls_until_clock_ = 0;  // The clock is read once in so many polls.
 };
 

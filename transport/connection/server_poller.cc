@@ -69,7 +69,7 @@ void ServerPoller::Run() {
     if (++idle_polls % kIdlePolls != 0 && spins) continue;
     const absl::Time now = absl::Now();
     if (idle_polls <= kIdlePolls) idle_since = now;
-    if (now - idle_since >= options_.spin_budget) {
+    if (now - idle_since >= options_.spin_budget + poller_->TransferTime()) {
       poller_->Sleep(absl::InfiniteFuture());
       idle_polls = 0;
     } else {

@@ -39,6 +39,7 @@ ServerSession::ServerSession(Poller& poller, PollerDevice& device, CmId id,
 ServerSession::~ServerSession() {
   CHECK_EQ(handling_, 0u);
   DestroyQueuePair();
+  NoteTransfer(-transfer_bytes_);  // Those that were never posted.
 }
 
 void ServerSession::HandleHello(absl::Span<const uint8_t> frame) {
@@ -87,8 +88,7 @@ void ServerSession::HandleCancel(absl::Span<const uint8_t> frame) {
       return;
     case State::kAwaitsMemory:
     case State::kAwaitsReplyMemory:
-      memory_waiters_.erase(
-          std::find(memory_waiters_.begin(), memory_waiters_.end(), call));
+      StopWaiting(call);
       Refuse(call, absl::CancelledError("the client cancelled the call"));
       return;
     case State::kAwaitsLease:
@@ -99,7 +99,21 @@ void ServerSession::HandleCancel(absl::Span<const uint8_t> frame) {
   }
 }
 
+void ServerSession::StopWaiting(ServerCall* call) {
+  const auto turn = std::find(turn_waiters_.begin(), turn_waiters_.end(), call);
+  if (turn != turn_waiters_.end()) {
+    turn_waiters_.erase(turn);
+    return;
+  }
+  memory_waiters_.erase(
+      std::find(memory_waiters_.begin(), memory_waiters_.end(), call));
+  if (call->state_ == State::kAwaitsMemory && IsLargeRead(*call)) {
+    --large_reads_;
+  }
+}
+
 void ServerSession::OnClosing() {
+  turn_waiters_.clear();
   memory_waiters_.clear();
   frame_waiters_.clear();
   for (const std::unique_ptr<ServerCall>& call : calls_) {

@@ -68,11 +68,20 @@ class ServerSession final : public Connection {
   // ProtocolError(), if there can't be such a slot.
   ServerCall* FindCall(uint32_t call_id);
 
+  // Takes a call that waits for memory, or for its turn to, out of the line.
+  void StopWaiting(ServerCall* call);
+  // Gets a request out of the client's arenas, now or when it can.
+  void AwaitRequest(ServerCall* call);
   // Moves a call that waits for memory on; false if it has to go on waiting.
   bool StartReads(ServerCall* call);
   // READs into all of `sink`, which must stay.
   void StartRead(ServerCall* call, const Buffer& sink,
                  const RemoteArenas::RemoteRange& source);
+  // Tells the poller what is on its way.
+  void NoteTransfer(int64_t bytes) {
+    transfer_bytes_ += bytes;
+    poller().NoteTransfer(bytes);
+  }
   // Copies a message that will be needed longer than its frame.
   void HoldMessage(ServerCall* call, absl::Span<const uint8_t> message);
   void Dispatch(ServerCall* call);
@@ -86,6 +95,10 @@ class ServerSession final : public Connection {
   void StartWrites(ServerCall* call);
   // WRITEs all of `source` to that place in the lease.
   void StartWrite(ServerCall* call, Buffer source, uint64_t lease_offset);
+  static bool IsLargeRead(const ServerCall& call) {
+    return uint64_t{call.request_bytes_} + call.attachment_bytes_ >=
+           kLargeReadBytes;
+  }
   // What the lease must hold of a reply.
   static uint32_t LeaseNeeded(const ServerCall& call);
   // Takes the attachments of replies that wait for a lease out of registered
@@ -123,8 +136,11 @@ class ServerSession final : public Connection {
   uint32_t handling_ = 0;  // Calls of which somebody outside has the pointer.
 
   std::deque<ServerCall*> memory_waiters_;  // First come, first served.
+  std::deque<ServerCall*> turn_waiters_;    // Large ones, before all that.
+  uint32_t large_reads_ = 0;                // At most kLargeReadsMax.
   std::deque<ServerCall*> frame_waiters_;   // Their frame needs a credit.
   BulkTransfers transfers_;
+  int64_t transfer_bytes_ = 0;   // Of all that have not ended.
   uint64_t seen_shortages_ = 0;  // Of the pool, at the last FreeHeldMemory().
 };
 

@@ -8,6 +8,13 @@
 
 namespace verbena::transport {
 
+void ServerSession::AwaitRequest(ServerCall* call) {
+  if (IsLargeRead(*call)) ++large_reads_;
+  if (!memory_waiters_.empty() || !StartReads(call)) {
+    memory_waiters_.push_back(call);
+  }
+}
+
 bool ServerSession::StartReads(ServerCall* call) {
   // All of it or nothing: calls that each held a part could wait for each
   // other.
@@ -20,6 +27,7 @@ bool ServerSession::StartReads(ServerCall* call) {
     absl::StatusOr<Buffer> memory = device().pool().Allocate(bytes);
     if (absl::IsUnavailable(memory.status())) return false;
     if (!memory.ok()) {
+      if (IsLargeRead(*call)) --large_reads_;
       Refuse(call, memory.status());
       return true;
     }
@@ -48,6 +56,7 @@ void ServerSession::StartRead(ServerCall* call, const Buffer& sink,
   transfer->lkey = sink.lkey();
   transfer->remote = source;
   transfer->bytes = static_cast<uint32_t>(sink.size());
+  NoteTransfer(transfer->bytes);
   transfer->owner = call;
   transfers_.Start(transfer);
 }
@@ -57,8 +66,10 @@ void ServerSession::OnBulkDone(void* tag) {
   if (!transfers_.ChunkDone(transfer)) return;
   ServerCall* const call = static_cast<ServerCall*>(transfer->owner);
   const bool read = transfer->opcode == IBV_WR_RDMA_READ;
+  NoteTransfer(-int64_t{transfer->bytes});
   transfers_.Release(transfer);
   if (!read || --call->transfers_left_ > 0) return;
+  if (IsLargeRead(*call)) --large_reads_;
   if (!usable()) {
     FreeCall(call);
   } else if (call->cancelled()) {
@@ -158,6 +169,7 @@ void ServerSession::StartWrite(ServerCall* call, Buffer source,
   transfer->remote = call->lease_;
   transfer->remote.address += lease_offset;
   transfer->bytes = static_cast<uint32_t>(source.size());
+  NoteTransfer(transfer->bytes);
   transfer->owner = call;
   transfer->hold = std::move(source);
   transfers_.Start(transfer);

@@ -90,8 +90,11 @@ void ServerSession::HandleRequest(absl::Span<const uint8_t> frame) {
   call->request_bytes_ = message_in_arena ? header.message_bytes : 0;
   call->attachment_bytes_ = attachment_in_arena ? header.attachment_bytes : 0;
   call->state_ = State::kAwaitsMemory;
-  if (!memory_waiters_.empty() || !StartReads(call)) {
-    memory_waiters_.push_back(call);
+  if (IsLargeRead(*call) &&
+      (large_reads_ == kLargeReadsMax || !turn_waiters_.empty())) {
+    turn_waiters_.push_back(call);
+  } else {
+    AwaitRequest(call);
   }
 }
 
@@ -314,6 +317,11 @@ void ServerSession::Pump() {
     if (SendQueued(call)) continue;
     frame_waiters_.push_front(call);
     break;
+  }
+  while (!turn_waiters_.empty() && large_reads_ < kLargeReadsMax) {
+    ServerCall* const call = turn_waiters_.front();
+    turn_waiters_.pop_front();
+    AwaitRequest(call);
   }
   while (!memory_waiters_.empty() && usable()) {
     ServerCall* const call = memory_waiters_.front();
