@@ -17,10 +17,12 @@
 #include "tools/rpc_bench/bench_server.h"
 #include "tools/rpc_bench/export.h"
 #include "tools/rpc_bench/options.h"
+#include "tools/rpc_bench/plot.h"
 #include "tools/rpc_bench/process.h"
 #include "tools/rpc_bench/report.h"
 #include "tools/rpc_bench/usage.h"
 #include "tools/rpc_bench/workload.h"
+#include "transport/base/limits.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::bench {
@@ -50,6 +52,10 @@ absl::Status Print(const Options& options, const Report& report) {
   if (table) std::cout << Table(report) << std::flush;
   if (options.json.wanted) RETURN_IF_ERROR(Write(options.json, Json(report)));
   if (options.csv.wanted) RETURN_IF_ERROR(Write(options.csv, Csv(report)));
+  if (!options.plot.empty()) {
+    const Threshold rendezvous = {transport::kSlotBytes, "rendezvous"};
+    RETURN_IF_ERROR(WriteFile(options.plot, Plot(report, {rendezvous})));
+  }
   return absl::OkStatus();
 }
 

@@ -154,13 +154,15 @@ TEST(RpcBenchTest, RefusesAPathThatTheConnectionManagerDidNotChoose) {
 
 TEST(RpcBenchTest, WritesFilesBesideTheTable) {
   const std::string base = testing::TempDir() + "/rpc_bench_test";
-  const Ran ran = RunBench({"--layer=rpc", "--size=64", "--outstanding=1",
-                            "--duration=20ms", "--json=" + base + ".json",
-                            "--csv=" + base + ".csv"});
+  const Ran ran =
+      RunBench({"--layer=rpc", "--size=64", "--outstanding=1",
+                "--duration=20ms", "--json=" + base + ".json",
+                "--csv=" + base + ".csv", "--plot=" + base + ".svg"});
   EXPECT_EQ(ran.exit_code, 0) << ran.errors;
   EXPECT_THAT(ran.output, HasSubstr("calls/s"));
   EXPECT_EQ(ParseReport(ReadFile(base + ".json")).results_size(), 1);
   EXPECT_THAT(ReadFile(base + ".csv"), HasSubstr("\"rpc\",\"echo\","));
+  EXPECT_THAT(ReadFile(base + ".svg"), HasSubstr("</svg>"));
   const Ran refused =
       RunBench({"--layer=rpc", "--size=64", "--outstanding=1",
                 "--duration=20ms", "--json=/nonesuch/report.json"});

@@ -39,8 +39,8 @@ class SourceFile:
         return self.path.endswith((".h", ".cc"))
 
     def is_test(self):
-        """Whether it exists for tests only."""
-        return (self.path.startswith("tests/")
+        """Whether it exists for tests only, or measures a piece as they do."""
+        return (self.under("tests", "tools/microbench")
                 or _TEST_FILE.search(self.path) is not None)
 
     def is_program(self):

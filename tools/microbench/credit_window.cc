@@ -1,0 +1,25 @@
+// The arithmetic of one frame there and one back.
+
+#include "transport/connection/credit_window.h"
+
+#include <cstdint>
+
+#include "benchmark/benchmark.h"
+#include "transport/base/limits.h"
+
+namespace verbena::transport {
+namespace {
+
+void FrameThereAndBack(benchmark::State& state) {
+  SendCredits send(kCredits);
+  ReceiveCredits receive(kCredits);
+  for (auto _ : state) {
+    send.Take();
+    benchmark::DoNotOptimize(receive.Receive());
+    benchmark::DoNotOptimize(send.Update(receive.Advertise()));
+  }
+}
+BENCHMARK(FrameThereAndBack);
+
+}  // namespace
+}  // namespace verbena::transport
