@@ -60,8 +60,14 @@ ONE_GUEST = [
     Command("hello", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +
             " --listen={address}:0 -- " + HELLO_CLIENT +
             " --target={{address}}", no_rnr=True, shown=True),
-    Command("rpc_bench", BENCH + " --duration=500ms --device=rxe0",
-            seconds=120, shown=True),
+    Command("rpc_bench", BENCH + " --layer=rpc --duration=500ms "
+            "--device=rxe0", seconds=120, shown=True),
+    Command("rpc_bench_layers", BENCH + " --layer=verbs,transport,rpc "
+            "--size=64 --duration=500ms --device=rxe0", seconds=120,
+            no_rnr=True, shown=True),
+    Command("rpc_bench_events", BENCH + " --layer=verbs,transport,rpc "
+            "--size=64 --duration=500ms --device=rxe0 --events "
+            "--verbs-op=echo", seconds=120, no_rnr=True, shown=True),
     Command("ib_send_lat", "perftest ib_send_lat -s 64 -n 2000", shown=True),
     Command("ib_send_bw", "perftest ib_send_bw -s 65536 -n 500", shown=True),
     Command("ib_write_bw", "perftest ib_write_bw -s 65536 -n 500", shown=True),

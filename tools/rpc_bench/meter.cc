@@ -53,8 +53,10 @@ void Meter::WarmUp(Clock::time_point now) {
                     sample_.ended >= schedule_.warm_up_calls;
   if (!warm && now < schedule_.warm_at_most) return;
   warm_ = true;
-  // What has started at this very time belongs to the warm-up.
-  begin_ = now + Clock::duration(1);
+  // What has started at this very time counts, as what will: a call may take
+  // longer than there is time for others.
+  begin_ = now;
+  if (last_start_ == now) counted_starts_ = starts_at_once_;
   end_ = begin_ + schedule_.length;
 }
 

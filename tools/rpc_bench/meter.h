@@ -42,8 +42,8 @@ class Meter {
   explicit Meter(const Schedule& schedule)
       : schedule_(schedule),
         next_due_(Clock::now()),
-        begin_(schedule.warm_at_most),
-        end_(begin_ + schedule.length) {}
+        begin_(Clock::time_point::max()),
+        end_(schedule.warm_at_most + schedule.length) {}
 
   // Whether another call is to start, if there is room for it.
   bool Due(Clock::time_point now) const {
@@ -63,7 +63,12 @@ class Meter {
       due = next_due_;
       next_due_ += schedule_.interval;
     }
-    if (due >= begin_) ++counted_starts_;
+    if (warm_) {
+      if (due >= begin_) ++counted_starts_;
+    } else {
+      starts_at_once_ = due == last_start_ ? starts_at_once_ + 1 : 1;
+      last_start_ = due;
+    }
     return due;
   }
 
@@ -72,9 +77,10 @@ class Meter {
   void End(Clock::time_point due, Clock::time_point now,
            const absl::Status& status) {
     ++sample_.ended;
+    const bool counts = warm_ && due >= begin_;
     if (!warm_) WarmUp(now);
     if (!status.ok()) return Fail(status);
-    if (due < begin_) return;
+    if (!counts) return;
     sample_.latencies.Record((now - due) / std::chrono::nanoseconds(1));
     last_end_ = now;
   }
@@ -92,11 +98,14 @@ class Meter {
   void WarmUp(Clock::time_point now);
 
   const Schedule& schedule_;
-  Clock::time_point next_due_;  // In an open loop.
-  Clock::time_point begin_;  // The warm-up ends; the latest while warming up.
-  Clock::time_point end_;    // No call starts any more.
+  Clock::time_point next_due_;   // In an open loop.
+  Clock::time_point begin_;      // The warm-up ended; never, before.
+  Clock::time_point end_;        // No call starts any more.
   Clock::time_point last_end_;   // Of the last call that counted.
   uint64_t counted_starts_ = 0;  // Since the warm-up.
+  // While warming up: the last start, and how many there were at that time.
+  Clock::time_point last_start_;
+  uint64_t starts_at_once_ = 0;
   bool warm_ = false;
   Sample sample_;
 };

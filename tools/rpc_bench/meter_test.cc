@@ -19,9 +19,9 @@ const absl::Duration kDuration = absl::Seconds(1);
 Clock::time_point WarmUp(const Schedule& schedule, Meter& meter) {
   Clock::time_point now = schedule.warm_at_least;
   for (uint64_t i = 0; i < schedule.warm_up_calls; ++i) {
-    meter.End(meter.Start(now), now, absl::OkStatus());
+    meter.End(meter.Start(now - microseconds(5)), now, absl::OkStatus());
   }
-  return now + Clock::duration(1);
+  return now;
 }
 
 TEST(MeterTest, AClosedLoopIsAlwaysDueUntilItIsOver) {
@@ -52,7 +52,7 @@ TEST(MeterTest, AWarmUpThatTakesTooLongEnds) {
   const Schedule schedule({.outstanding = 32}, kDuration);
   Meter meter(schedule);
   const Clock::time_point late = schedule.warm_at_most;
-  meter.End(meter.Start(late), late, absl::OkStatus());
+  meter.End(meter.Start(late - microseconds(5)), late, absl::OkStatus());
   const Clock::time_point next = late + microseconds(5);
   meter.End(meter.Start(next), next + microseconds(5), absl::OkStatus());
   EXPECT_GE(meter.Finish().latencies.count(), 1u);
@@ -98,6 +98,18 @@ TEST(MeterTest, AnOpenLoopSaysWhatItCouldNotStart) {
   while (Clock::now() < schedule.warm_at_least) {
   }
   EXPECT_GT(meter.Finish().unstarted, 0u);
+}
+
+TEST(MeterTest, CountsACallThatTakesLongerThanAll) {
+  const Schedule schedule({.outstanding = 1}, kDuration);
+  Meter meter(schedule);
+  const Clock::time_point begin = WarmUp(schedule, meter);
+  const Clock::time_point due = meter.Start(begin);
+  meter.End(due, begin + milliseconds(5000), absl::OkStatus());
+  EXPECT_TRUE(meter.Over(begin + milliseconds(5000)));
+  const Sample sample = meter.Finish();
+  EXPECT_EQ(sample.latencies.count(), 1u);
+  EXPECT_DOUBLE_EQ(sample.calls_per_s, 0.2);
 }
 
 TEST(MeterTest, StopsAfterSoManyIterations) {
