@@ -82,12 +82,13 @@ void Run() {
   }
   std::printf("%d connections: %.1f KiB resident for each (both ends)\n",
               kConnections, (ResidentKib() - before) / kConnections);
-  std::printf("empty poll, none parked: %.0f ns\n", PollNanoseconds(hub));
+  std::printf("empty poll, while they are parked: %.0f ns\n",
+              PollNanoseconds(hub));
   for (auto end = Clock::now() + kUntilParked; Clock::now() < end;) {
     hub.RunProtocol();
     spoke.RunProtocol();
   }
-  std::printf("empty poll, all parked: %.0f ns\n", PollNanoseconds(hub));
+  std::printf("empty poll, afterwards: %.0f ns\n", PollNanoseconds(hub));
   std::printf("one way and acknowledgement, one busy, in one thread: %.0f ns\n",
               RoundTripNanoseconds(hub, spoke));
   for (ibv_qp* qp : qps) hub.verbs.destroy_qp(qp);
