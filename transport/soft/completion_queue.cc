@@ -55,10 +55,12 @@ int CompletionQueue::Arm(bool solicited_only) {
     }
   }
   BiasedLock::Guard lock(polling_lock_);
+  TakeBack();
   bool fence = false;
-  for (QueuePair* qp : members_) fence |= qp->PrepareToSleep();
+  // Those that are parked sleep already.
+  for (QueuePair* qp : polled_) fence |= qp->PrepareToSleep();
   if (fence) LinkPort::FenceAfterSleep();
-  for (QueuePair* qp : members_) qp->LookAgain();
+  for (QueuePair* qp : polled_) qp->LookAgain();
   return 0;
 }
 
@@ -66,15 +68,52 @@ void CompletionQueue::Attach(QueuePair* qp) {
   BiasedLock::Guard lock(polling_lock_);
   if (std::find(members_.begin(), members_.end(), qp) == members_.end()) {
     members_.push_back(qp);
+    polled_.push_back(qp);
+    members_count_.store(static_cast<uint32_t>(members_.size()),
+                         std::memory_order_relaxed);
   }
 }
 
 void CompletionQueue::Detach(QueuePair* qp) {
   {
     BiasedLock::Guard lock(polling_lock_);
+    TakeBack();  // It may be among those on their way.
     std::erase(members_, qp);
+    std::erase(polled_, qp);
+    members_count_.store(static_cast<uint32_t>(members_.size()),
+                         std::memory_order_relaxed);
   }
   Purge(qp);
+}
+
+void CompletionQueue::Park(QueuePair* qp) {
+  qp->parking().parked.store(true, std::memory_order_relaxed);
+  std::erase(polled_, qp);
+}
+
+void CompletionQueue::Return(QueuePair* qp) {
+  QueuePair::Parking& parking = qp->parking();
+  if (parking.returning.exchange(true, std::memory_order_acq_rel)) return;
+  QueuePair* first = returning_.load(std::memory_order_relaxed);
+  do {
+    parking.next = first;
+  } while (!returning_.compare_exchange_weak(
+      first, qp, std::memory_order_release, std::memory_order_relaxed));
+}
+
+void CompletionQueue::TakeBack() {
+  QueuePair* qp = returning_.exchange(nullptr, std::memory_order_acquire);
+  while (qp != nullptr) {
+    QueuePair::Parking& parking = qp->parking();
+    QueuePair* const next = parking.next;
+    // From now on it may return once more, which does no harm.
+    parking.returning.store(false, std::memory_order_release);
+    if (parking.parked.load(std::memory_order_relaxed)) {
+      parking.parked.store(false, std::memory_order_relaxed);
+      polled_.push_back(qp);
+    }
+    qp = next;
+  }
 }
 
 void CompletionQueue::Purge(QueuePair* qp) {
@@ -104,7 +143,7 @@ void CompletionQueue::Fail() {
   if (failed_.exchange(true, std::memory_order_relaxed)) return;
   context_.async_events().Raise(
       {&async_source_, static_cast<ibv_cq*>(this), IBV_EVENT_CQ_ERR});
-  context_.soft_device().engine().Kick();
+  context_.soft_device().engine().KickAll();
 }
 
 void CompletionQueue::RaiseEvent() {

@@ -90,6 +90,20 @@ class CompletionQueue final : public ibv_cq {
   // Drops the completions of `qp`.
   void Purge(QueuePair* qp);
   bool has_queue_pairs();
+
+  // Parking: a queue pair that has been silent for long, among many, is not
+  // looked at by every poll any more. Its peer rings the doorbell instead.
+
+  // Whether there are so many that it pays.
+  bool crowded() const {
+    return members_count_.load(std::memory_order_relaxed) > kMembersPolled;
+  }
+  // Polls do not run `qp` until it returns. REQUIRES: polling_lock() is held,
+  // and the lock of `qp`; it has gone to sleep and looked once more.
+  void Park(QueuePair* qp);
+  // The next poll runs `qp` again, if it was parked. From any thread, with any
+  // lock held.
+  void Return(QueuePair* qp);
   // Held while queue pairs are polled. Taken before any queue pair's lock.
   BiasedLock& polling_lock() { return polling_lock_; }
 
@@ -106,7 +120,11 @@ class CompletionQueue final : public ibv_cq {
  private:
   enum class Armed : uint8_t { kNo, kSolicited, kAny };
 
+  // Few members are not worth parking: a look at one costs some 10 ns.
+  static constexpr uint32_t kMembersPolled = 8;
+
   void RunQueuePairs();
+  void TakeBack();  // REQUIRES: polling_lock_ is held.
   bool LongBacklog();
   int Pop(int count, ibv_wc* completions);
   void Fail();
@@ -118,7 +136,12 @@ class CompletionQueue final : public ibv_cq {
   EventQueue::Source async_source_;
 
   BiasedLock polling_lock_;
-  std::vector<QueuePair*> members_;  // Protected by polling_lock_.
+  // Protected by polling_lock_: all queue pairs, and those not parked.
+  std::vector<QueuePair*> members_;
+  std::vector<QueuePair*> polled_;
+  std::atomic<uint32_t> members_count_{0};
+  // A list of those that are to be polled again.
+  std::atomic<QueuePair*> returning_{nullptr};
 
   std::atomic<uint32_t> size_{0};           // Completions in the queue.
   std::atomic<uint32_t> backlog_polls_{0};  // A lost count does no harm.

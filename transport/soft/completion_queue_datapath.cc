@@ -28,7 +28,8 @@ int CompletionQueue::Poll(int count, ibv_wc* completions) {
 void CompletionQueue::RunQueuePairs() {
   // When another thread is at it, it does so for both.
   if (!polling_lock_.try_lock()) return;
-  for (QueuePair* qp : members_) qp->Poll();
+  if (returning_.load(std::memory_order_relaxed) != nullptr) TakeBack();
+  for (QueuePair* qp : polled_) qp->Poll();
   polling_lock_.unlock();
 }
 

@@ -54,7 +54,17 @@ void Engine::Wake() {
   static_cast<void>(!write(wake_fd_, &one, sizeof(one)));
 }
 
-void Engine::Kick() {
+void Engine::Kick(EngineMember* member) {
+  member->kicked_.store(true, std::memory_order_relaxed);
+  WakeForKick();
+}
+
+void Engine::KickAll() {
+  all_kicked_.store(true, std::memory_order_relaxed);
+  WakeForKick();
+}
+
+void Engine::WakeForKick() {
   // The engine's own thread looks before it blocks.
   if (!kicked_.exchange(true, std::memory_order_acq_rel) && !OnOwnThread()) {
     Wake();
@@ -207,20 +217,27 @@ void Engine::RunTimers(TimePoint now) {
 }
 
 void Engine::RunMembers(TimePoint now) {
-  const bool all = kicked_.exchange(false, std::memory_order_acq_rel);
+  const bool some = kicked_.exchange(false, std::memory_order_acq_rel);
+  const bool all =
+      some && all_kicked_.exchange(false, std::memory_order_relaxed);
   std::unique_lock<std::mutex> lock(mutex_);
-  // By key, because any may be removed while the lock is released.
-  uint64_t key = 0;
-  for (;;) {
-    auto entry = members_.upper_bound(key);
-    if (entry == members_.end()) return;
-    key = entry->first;
-    if (!all && entry->second.next_tick > now) continue;
-    EngineMember* member = entry->second.member;
+  for (auto entry = members_.begin(); entry != members_.end();) {
+    EngineMember* const member = entry->second.member;
+    const bool kicked = some && member->kicked_.load(std::memory_order_relaxed);
+    if (!all && !kicked && entry->second.next_tick > now) {
+      ++entry;
+      continue;
+    }
+    member->kicked_.store(false, std::memory_order_relaxed);
+    const uint64_t key = entry->first;
     TimePoint next;
     RunCallback(lock, key, [&] { next = member->OnTick(now); });
-    entry = members_.find(key);
-    if (entry != members_.end()) entry->second.next_tick = next;
+    // Any member may have been removed while the lock was released.
+    entry = members_.lower_bound(key);
+    if (entry != members_.end() && entry->first == key) {
+      entry->second.next_tick = next;
+      ++entry;
+    }
   }
 }
 

@@ -30,10 +30,14 @@ class EngineMember {
 
   virtual ~EngineMember() = default;
 
-  // Called on the engine's thread after Engine::Kick() and whenever the time
-  // that the last call returned has come. Returns when to call again;
+  // Called on the engine's thread after a kick of the engine and whenever the
+  // time that the last call returned has come. Returns when to call again;
   // TimePoint::max() for "only when kicked". Must not block.
   virtual TimePoint OnTick(TimePoint now) = 0;
+
+ private:
+  friend class Engine;
+  std::atomic<bool> kicked_{false};  // To be ticked soon.
 };
 
 // One thread with an epoll instance; it starts with the first call that needs
@@ -80,9 +84,10 @@ class Engine {
   void AddMember(EngineMember* member);
   void RemoveMember(EngineMember* member);
 
-  // Has every member ticked soon. Callable with any lock held; a system call,
-  // but only when none is under way already.
-  void Kick();
+  // Has `member` ticked soon, or every member. Callable with any lock held; a
+  // system call, but only when none is under way already.
+  void Kick(EngineMember* member);
+  void KickAll();
 
  private:
   struct Timer {
@@ -96,6 +101,7 @@ class Engine {
   }
   void StartLocked();
   void Wake();
+  void WakeForKick();
   void Run();
   void RunDescriptor(uint64_t registration);
   void RunPosted();
@@ -113,7 +119,8 @@ class Engine {
   int epoll_fd_ = -1;
   int wake_fd_ = -1;  // An eventfd: new work, or stop.
 
-  std::atomic<bool> kicked_{false};           // Members are to be ticked.
+  std::atomic<bool> kicked_{false};           // Some member is to be ticked.
+  std::atomic<bool> all_kicked_{false};       // All are.
   std::atomic<std::thread::id> thread_id_{};  // Of thread_, once it runs.
 
   // State below is protected by mutex_.

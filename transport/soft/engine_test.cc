@@ -159,14 +159,33 @@ TEST(EngineTest, MembersAreTickedWhenKickedAndWhenTheyAsk) {
   engine.AddMember(&member);
   ASSERT_TRUE(Eventually([&] { return member.ticks == 1; }));
   member.wanted = 3;
-  engine.Kick();
+  engine.Kick(&member);
   EXPECT_TRUE(Eventually([&] { return member.ticks == 4; }));
   engine.RemoveMember(&member);
-  engine.Kick();
+  engine.Kick(&member);
+  engine.KickAll();
   std::promise<void> done;
   engine.Post([&] { done.set_value(); });
   done.get_future().wait();
   EXPECT_EQ(member.ticks, 4);
+}
+
+TEST(EngineTest, AKickTicksOneMemberOrAll) {
+  Engine engine;
+  CountingMember kicked;
+  CountingMember other;
+  engine.AddMember(&kicked);
+  engine.AddMember(&other);
+  ASSERT_TRUE(
+      Eventually([&] { return kicked.ticks == 1 && other.ticks == 1; }));
+  engine.Kick(&kicked);
+  ASSERT_TRUE(Eventually([&] { return kicked.ticks == 2; }));
+  EXPECT_EQ(other.ticks, 1);
+  engine.KickAll();
+  EXPECT_TRUE(
+      Eventually([&] { return kicked.ticks == 3 && other.ticks == 2; }));
+  engine.RemoveMember(&kicked);
+  engine.RemoveMember(&other);
 }
 
 TEST(EngineTest, AnIdleEngineUsesNoProcessor) {

@@ -8,7 +8,7 @@
 namespace verbena::soft {
 
 inline constexpr int kQueuePairsMax = 1 << 16;
-inline constexpr int kQueueDepthMax = 1 << 15;  // Of an SQ, an RQ or an SRQ.
+inline constexpr int kQueueDepthMax = 1 << 16;  // Of an SQ, an RQ or an SRQ.
 
 // Entries of one work request. A request is copied with all its entries when it
 // is posted and once more when it is taken, so the number stays small.

@@ -108,8 +108,8 @@ class LinkPort {
   }
   // Of packets up to this size. The gain for larger ones is less than the cost.
   static constexpr uint32_t kLinesDemoted = 16;
-  // `cldemote`: moves a line from our cache to the one that all share, where the
-  // peer finds it sooner. Older processors take it for a no-op.
+  // `cldemote`: moves a line from our cache to the one that all share, where
+  // the peer finds it sooner. Older processors take it for a no-op.
   static void Demote(const std::byte* at) {
     __asm__ volatile(".byte 0x0f, 0x1c, 0x07" : : "D"(at) : "memory");
   }

@@ -29,9 +29,18 @@
 
 namespace verbena::soft {
 
-// Payload of one packet. Large enough that its header costs nothing, small
-// enough that both sides copy at the same time.
+// Payload of one packet at most. Large enough that its header costs nothing,
+// small enough that both sides copy at the same time.
 inline constexpr uint32_t kSegmentBytes = 16 * 1024;
+
+// A longer message begins with shorter packets, so that the peer begins to copy
+// sooner. It accepts any division.
+inline constexpr uint32_t kFirstSegmentBytes = 4 * 1024;
+inline constexpr uint32_t SegmentBytes(uint32_t offset, uint32_t left) {
+  const uint32_t most =
+      offset < kSegmentBytes ? kFirstSegmentBytes : kSegmentBytes;
+  return left < most ? left : most;
+}
 
 enum class PacketKind : uint8_t {
   kNone = 0,  // No packet has this kind.

@@ -22,6 +22,11 @@ constexpr std::chrono::milliseconds kLookInterval(1);
 // then on both look, and neither has to be woken again.
 constexpr std::chrono::milliseconds kServeFor(1);
 
+// How long a queue pair among many is polled for nothing before it is parked.
+// Its next message then costs a doorbell, some 50 us: so little that it may
+// happen this often, so much that it must not happen to one in use.
+constexpr std::chrono::milliseconds kParkAfter(100);
+
 // Passes in a row of one call on the engine's thread.
 constexpr int kDrainPassesMax = 64;
 
@@ -141,13 +146,15 @@ void QueuePair::OnDoorbell() {
   BiasedLock::Guard polls(recv_cq_.polling_lock());
   BiasedLock::Guard lock(lock_);
   if (!Connected()) return;
+  if (parking_.parked) recv_cq_.Return(this);
   if (asleep_) Sleep();  // Otherwise somebody polls, and has seen it already.
   if (asleep_ && TransferUnderWay()) {
     serve_until_ = std::chrono::steady_clock::now() + kServeFor;
-    device_.engine().Kick();
+    device_.engine().Kick(this);
   }
   NotePeerState();
-  if (NextTick(TimePoint::min()) != TimePoint::max()) device_.engine().Kick();
+  if (NextTick(TimePoint::min()) != TimePoint::max())
+    device_.engine().Kick(this);
 }
 
 void QueuePair::OnPeerGone() {
@@ -209,7 +216,7 @@ void QueuePair::AskForRoomSlow() {
 void QueuePair::WakeUp() {
   asleep_ = false;
   port_.SetSleep(kAwake);
-  device_.engine().Kick();  // It looks after us while we are awake.
+  device_.engine().Kick(this);  // It looks after us while we are awake.
 }
 
 // Runs the protocol until nothing more arrives.
@@ -218,7 +225,7 @@ void QueuePair::Drain() {
   for (int i = 0; i < kDrainPassesMax; ++i) {
     if (!Progress()) return;
   }
-  device_.engine().Kick();
+  device_.engine().Kick(this);
 }
 
 void QueuePair::SettleFailures() {
@@ -229,14 +236,14 @@ void QueuePair::SettleFailures() {
   } else if (send_cq_.failed() || recv_cq_.failed()) {
     EnterError(IBV_EVENT_QP_FATAL);
   }
-  if (kick_wanted_ && asleep_) device_.engine().Kick();
+  if (kick_wanted_ && asleep_) device_.engine().Kick(this);
   kick_wanted_ = false;
 }
 
 // Nobody acknowledges what was just posted: starts the clock.
 void QueuePair::PostWithoutPeer() {
   NotePeerState();
-  device_.engine().Kick();
+  device_.engine().Kick(this);
 }
 
 // What the user asked for: each try waits 4.096 us * 2^timeout; 0 is for ever.
@@ -264,11 +271,39 @@ EngineMember::TimePoint QueuePair::OnTick(TimePoint now) {
   const bool alive = ended == kNothingUnfinished ||
                      (ended != kDeadlineSet && ended != requests_ended_seen_);
   requests_ended_seen_ = ended;
+  const bool may_park = MayPark(now, polled && ended == kNothingUnfinished);
   // The usual case: somebody polls, and the peer answers or has nothing to.
-  if (polled && alive) return now + kLookInterval;
+  if (polled && alive && !may_park) return now + kLookInterval;
   BiasedLock::Guard polling(recv_cq_.polling_lock());
   BiasedLock::Guard lock(lock_);
+  if (may_park) TryPark();
   return LookAfter(now, polled);
+}
+
+// Whether it has been polled for long without a packet either way, together
+// with many others. `idle` is whether that holds since the last tick but for
+// packets.
+bool QueuePair::MayPark(TimePoint now, bool idle) {
+  const uint32_t activity = activity_.load(std::memory_order_relaxed);
+  if (!idle || activity != activity_seen_ || !recv_cq_.crowded() ||
+      &send_cq_ != &recv_cq_) {
+    activity_seen_ = activity;
+    silent_since_ = now;
+    return false;
+  }
+  return now - silent_since_ >= kParkAfter;
+}
+
+// With the polling lock held. It sleeps, so whatever comes from now on rings;
+// what came before is found by Sleep()'s second look.
+void QueuePair::TryPark() {
+  if (!Connected() || asleep_ || requester_.has_unfinished() ||
+      TransferUnderWay()) {
+    return;
+  }
+  const uint32_t before = port_.position();
+  Sleep();
+  if (Connected() && port_.position() == before) recv_cq_.Park(this);
 }
 
 EngineMember::TimePoint QueuePair::LookAfter(TimePoint now, bool polled) {

@@ -99,6 +99,15 @@ class QueuePair final : public ibv_qp, public EngineMember {
   // BiasedLock::FenceAllThreads() is finished.
   void WaitForDataPath() { lock_.WaitForHolder(); }
 
+  // What its completion queue notes about it; see CompletionQueue::Park().
+  struct Parking {
+    // Written with the queue's polling lock held.
+    std::atomic<bool> parked{false};
+    std::atomic<bool> returning{false};  // It is in the list of such.
+    QueuePair* next = nullptr;           // In that list.
+  };
+  Parking& parking() { return parking_; }
+
   EventQueue::Source& async_source() { return async_source_; }
 
   // EngineMember:
@@ -126,6 +135,8 @@ class QueuePair final : public ibv_qp, public EngineMember {
   int TransmitPass();
   void AskForRoomSlow();
   void TellEngine();
+  bool MayPark(TimePoint now, bool idle);
+  void TryPark();
   void Settle();
   void Unsettle() { settled_.store(false, std::memory_order_relaxed); }
   void SettleFailures();
@@ -176,9 +187,14 @@ class QueuePair final : public ibv_qp, public EngineMember {
   static constexpr uint64_t kDeadlineSet = kNothingUnfinished - 1;
   // One of these, or how many requests have ended. Written under lock_.
   std::atomic<uint64_t> requests_ended_{kNothingUnfinished};
+  std::atomic<uint32_t> activity_{0};  // Changes with every packet.
   // Of the engine's thread only: what it saw at its last tick.
   uint32_t polls_seen_ = 0;
   uint64_t requests_ended_seen_ = kNothingUnfinished;
+  uint32_t activity_seen_ = 0;
+  TimePoint silent_since_ = TimePoint::min();
+
+  Parking parking_;
 
   BiasedLock lock_;
   // State below is protected by lock_.

@@ -107,6 +107,7 @@ std::optional<LinkMemory> QueuePair::EnterState(ibv_qp_state to) {
       if (port_.attached()) {
         port_.SetState(kLinkOpen);
         Sleep();  // Until somebody polls.
+        recv_cq_.Return(this);
       }
       return std::nullopt;
     default:

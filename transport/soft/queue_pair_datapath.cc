@@ -31,6 +31,7 @@ int QueuePair::PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     requester_.Flush();
     return error;
   }
+  if (parking_.parked.load(std::memory_order_relaxed)) recv_cq_.Return(this);
   if (asleep_ && port_.sleep() == kSleepForPackets) {
     // Before the packet is sent, so that its acknowledgement rings.
     port_.SetSleep(WantedSleep());
@@ -89,6 +90,7 @@ void QueuePair::TellEngine() {
     ended = kNothingUnfinished;
   }
   requests_ended_.store(ended, std::memory_order_relaxed);
+  activity_.store(port_.position(), std::memory_order_relaxed);
 }
 
 // Lets polls return without taking the lock until the peer has something new,
@@ -172,7 +174,7 @@ void QueuePair::Transmit() {
   }
   port_.RingIfNeeded();
   // Whoever polls goes on with the next pass; when nobody does, the engine.
-  if (sent == kTransmitsPerPass && asleep_) device_.engine().Kick();
+  if (sent == kTransmitsPerPass && asleep_) device_.engine().Kick(this);
 }
 
 // Responses and requests take turns: neither may hold up the other. Returns how

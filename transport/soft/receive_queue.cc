@@ -10,8 +10,9 @@ ReceiveQueue::ReceiveQueue(uint32_t requests_max, uint32_t entries_max)
     : requests_max_(requests_max),
       entries_max_(entries_max),
       mask_(std::bit_ceil(std::max(requests_max, 1u)) - 1),
-      slots_(size_t{mask_} + 1),
-      entries_((size_t{mask_} + 1) * entries_max) {}
+      slots_(std::make_unique_for_overwrite<Slot[]>(size_t{mask_} + 1)),
+      entries_(std::make_unique_for_overwrite<ibv_sge[]>((size_t{mask_} + 1) *
+                                                         entries_max)) {}
 
 SharedReceiveQueue::SharedReceiveQueue(ProtectionDomain& domain,
                                        const ibv_srq_init_attr& attributes)

@@ -7,7 +7,7 @@
 
 #include <array>
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 #include "transport/soft/biased_lock.h"
 #include "transport/soft/context.h"
@@ -47,10 +47,11 @@ class ReceiveQueue {
   const uint32_t requests_max_;
   const uint32_t entries_max_;
   const uint32_t mask_;
-  std::vector<Slot> slots_;
-  std::vector<ibv_sge> entries_;  // entries_max_ for each slot.
-  uint32_t head_ = 0;             // Requests taken so far.
-  uint32_t tail_ = 0;             // Requests posted so far.
+  // Not cleared when made: what was never used costs no memory.
+  const std::unique_ptr<Slot[]> slots_;
+  const std::unique_ptr<ibv_sge[]> entries_;  // entries_max_ for each slot.
+  uint32_t head_ = 0;                         // Requests taken so far.
+  uint32_t tail_ = 0;                         // Requests posted so far.
 };
 
 // A shared receive queue. The context and the protection domain outlive it, and

@@ -28,7 +28,7 @@ int ReceiveQueue::Post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     const uint32_t index = tail_ & mask_;
     slots_[index] = Slot{wr->wr_id, wr->num_sge};
     CopyEntries(wr->sg_list, wr->num_sge,
-                entries_.data() + size_t{index} * entries_max_);
+                entries_.get() + size_t{index} * entries_max_);
     ++tail_;
   }
   return 0;
@@ -39,7 +39,7 @@ bool ReceiveQueue::Take(ReceiveRequest& request) {
   const uint32_t index = head_ & mask_;
   request.wr_id = slots_[index].wr_id;
   request.entry_count = slots_[index].entry_count;
-  CopyEntries(entries_.data() + size_t{index} * entries_max_,
+  CopyEntries(entries_.get() + size_t{index} * entries_max_,
               request.entry_count, request.entries.data());
   ++head_;
   return true;

@@ -29,9 +29,11 @@ Requester::Requester(const Environment& environment,
       entries_max_(init_attributes.cap.max_send_sge),
       inline_max_(init_attributes.cap.max_inline_data),
       mask_(std::bit_ceil(std::max(requests_max_, 1u)) - 1),
-      slots_(size_t{mask_} + 1),
-      entries_((size_t{mask_} + 1) * entries_max_),
-      inline_data_((size_t{mask_} + 1) * inline_max_) {}
+      slots_(std::make_unique_for_overwrite<Slot[]>(size_t{mask_} + 1)),
+      entries_(std::make_unique_for_overwrite<ibv_sge[]>((size_t{mask_} + 1) *
+                                                         entries_max_)),
+      inline_data_(std::make_unique_for_overwrite<std::byte[]>(
+          (size_t{mask_} + 1) * inline_max_)) {}
 
 void Requester::Configure(uint8_t reads_max, uint8_t rnr_retry) {
   reads_max_ = reads_max;

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/limits.h"
@@ -112,10 +112,10 @@ class Requester {
 
   Slot& slot(uint32_t number) { return slots_[number & mask_]; }
   ibv_sge* entries(uint32_t number) {
-    return entries_.data() + size_t{number & mask_} * entries_max_;
+    return entries_.get() + size_t{number & mask_} * entries_max_;
   }
   std::byte* inline_data(uint32_t number) {
-    return inline_data_.data() + size_t{number & mask_} * inline_max_;
+    return inline_data_.get() + size_t{number & mask_} * inline_max_;
   }
   ScatterGatherList List(uint32_t number);
 
@@ -141,9 +141,11 @@ class Requester {
   const uint32_t entries_max_;
   const uint32_t inline_max_;
   const uint32_t mask_;
-  std::vector<Slot> slots_;
-  std::vector<ibv_sge> entries_;        // entries_max_ for each slot.
-  std::vector<std::byte> inline_data_;  // inline_max_ for each slot.
+  // Not cleared when made: what was never used costs no memory.
+  const std::unique_ptr<Slot[]> slots_;
+  const std::unique_ptr<ibv_sge[]> entries_;  // entries_max_ for each slot.
+  const std::unique_ptr<std::byte[]>
+      inline_data_;  // inline_max_ for each slot.
 
   uint8_t reads_max_ = 0;
   uint8_t rnr_retry_ = 0;  // 7: without end.

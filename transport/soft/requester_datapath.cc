@@ -98,7 +98,7 @@ void Requester::Store(const ibv_send_wr& wr, uint32_t length) {
 
 // Whether it is a SEND of one packet that nothing holds up.
 bool Requester::MayGoAtOnce(const Slot& request) const {
-  return sending_ + 1 == posted_ && request.length <= kSegmentBytes &&
+  return sending_ + 1 == posted_ && request.length <= kFirstSegmentBytes &&
          (request.is(IBV_WR_SEND) || request.is(IBV_WR_SEND_WITH_IMM)) &&
          !failing_ && resume_at_ == TimePoint::max() &&
          (!request.fenced() || reads_under_way_ == 0);
@@ -159,7 +159,8 @@ bool Requester::MayStart(const Slot& request) {
   }
   if (is_read && reads_under_way_ == reads_max_) return false;
   if (request.fenced() && reads_under_way_ != 0) return false;
-  if (is_read || (!request.is_inline() && request.length > kSegmentBytes)) {
+  if (is_read ||
+      (!request.is_inline() && request.length > kFirstSegmentBytes)) {
     if (!List(sending_).Allows(is_read ? IBV_ACCESS_LOCAL_WRITE : 0)) {
       Fail(sending_, IBV_WC_LOC_PROT_ERR);
       return false;
@@ -185,7 +186,7 @@ bool Requester::TransmitRead(LinkPort& port, Slot& request) {
 
 bool Requester::TransmitSegment(LinkPort& port, Slot& request) {
   const uint32_t left = request.length - offset_;
-  const uint32_t bytes = std::min(left, kSegmentBytes);
+  const uint32_t bytes = SegmentBytes(offset_, left);
   std::byte* payload = port.Reserve(bytes);
   if (payload == nullptr) return false;
   if (request.is_inline()) {

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "transport/soft/copy_bytes.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/responder.h"
@@ -193,7 +191,7 @@ bool Responder::TransmitOne(LinkPort& port) {
 
 bool Responder::TransmitReadResponse(LinkPort& port) {
   ReadRequest& read = reads_[reads_head_];
-  const uint32_t bytes = std::min(read.length - read.offset, kSegmentBytes);
+  const uint32_t bytes = SegmentBytes(read.offset, read.length - read.offset);
   std::byte* payload = port.Reserve(bytes);
   if (payload == nullptr) return false;
   if (bytes > 0) {
