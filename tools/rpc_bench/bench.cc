@@ -69,6 +69,17 @@ Case CommonOf(const Options& options) {
   return common;
 }
 
+std::vector<Case> EchoCases(const Options& options) {
+  std::vector<Case> cases =
+      Cases(options.sizes_bytes, options.outstanding, CommonOf(options));
+  for (Case& measured : cases) {
+    measured.attachment = options.payload == PayloadPlace::kAttachment ||
+                          (options.payload == PayloadPlace::kBySize &&
+                           measured.size_bytes >= kAttachmentFromBytes);
+  }
+  return cases;
+}
+
 // The streams of the verbs layer, with the most outstanding.
 std::vector<Case> StreamCases(const Options& options) {
   std::vector<Case> cases;
@@ -205,8 +216,7 @@ absl::StatusOr<Report> Bench::Measure() {
   report.client_processor = client_processor_;
   report.server_processor = server_processor_;
   const std::vector<Layer*> echo_layers = EchoLayers(options_, layers_);
-  const std::vector<Case> echoes =
-      Cases(options_.sizes_bytes, options_.outstanding, CommonOf(options_));
+  const std::vector<Case> echoes = EchoCases(options_);
   std::vector<Layer*> stream_layers;
   for (Layer* layer : layers_) {
     if (layer->name() == "verbs") stream_layers.push_back(layer);

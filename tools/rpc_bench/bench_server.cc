@@ -37,9 +37,10 @@ class EchoService final : public Echo::Service {
     set_handler_mode(HandlerMode::kInline);
   }
 
-  absl::Status Echo(ServerContext* /*context*/, const EchoRequest* request,
+  absl::Status Echo(ServerContext* context, const EchoRequest* request,
                     EchoReply* reply) override {
     reply->set_payload(request->payload());
+    context->set_response_attachment(context->TakeRequestAttachment());
     return absl::OkStatus();
   }
 

@@ -45,6 +45,9 @@ Fields FieldsOf(const Report& report, const Result& result) {
       {"layer", JsonString(result.layer)},
       {"op", JsonString(OpName(result.measured.op))},
       {"mode", JsonString(report.events ? "events" : "polled")},
+      {"payload", JsonString(result.measured.attachment && result.layer == "rpc"
+                                 ? "attachment"
+                                 : "message")},
       {"size_bytes", absl::StrCat(result.measured.size_bytes)},
       {"outstanding", absl::StrCat(result.measured.outstanding)},
       {"rate_per_s", result.measured.rate_per_s > 0

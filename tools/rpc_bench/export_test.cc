@@ -40,7 +40,8 @@ TEST(JsonTest, IsOneObjectOnALine) {
       Json(Sample()),
       "{\"device\": \"soft\", \"client_processor\": null, "
       "\"server_processor\": 1, \"results\": [{\"layer\": \"rpc\", \"op\": "
-      "\"echo\", \"mode\": \"polled\", \"size_bytes\": 64, \"outstanding\": 1, "
+      "\"echo\", \"mode\": \"polled\", \"payload\": \"message\", "
+      "\"size_bytes\": 64, \"outstanding\": 1, "
       "\"rate_per_s\": null, \"p50_us\": 1.250, \"p90_us\": 2.000, \"p99_us\": "
       "2.500, \"p999_us\": 31.000, \"max_us\": 40.000, \"calls_per_s\": "
       "2000000.0, \"bytes_per_s\": 128000000, \"cpu_us_per_call\": null, "
@@ -79,11 +80,13 @@ TEST(JsonTest, EscapesNames) {
 TEST(CsvTest, HasALineOfNamesAndALineForEachResult) {
   EXPECT_EQ(
       Csv(Sample()),
-      "layer,op,mode,size_bytes,outstanding,rate_per_s,p50_us,p90_us,p99_us,"
+      "layer,op,mode,payload,size_bytes,outstanding,rate_per_s,p50_us,p90_us,"
+      "p99_us,"
       "p999_us,max_us,calls_per_s,bytes_per_s,cpu_us_per_call,"
       "p50_ratio_to_verbs,rate_ratio_to_verbs,share_of_raw_bandwidth,errors,"
       "unstarted\n"
-      "\"rpc\",\"echo\",\"polled\",64,1,,1.250,2.000,2.500,31.000,40.000,"
+      "\"rpc\",\"echo\",\"polled\",\"message\",64,1,,1.250,2.000,2.500,31.000,"
+      "40.000,"
       "2000000.0,128000000,,,,,0,0\n");
   EXPECT_EQ(Csv(Report()), "");
 }

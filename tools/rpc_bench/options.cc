@@ -162,14 +162,15 @@ absl::StatusOr<Op> ParseOp(absl::string_view text) {
   return Bad("--verbs-op", text, "echo, send, write, read, or several of them");
 }
 
-absl::Status ParsePayload(absl::string_view text) {
-  if (text == "field") return absl::OkStatus();
-  if (text == "attachment") {
-    return absl::InvalidArgumentError(
-        "--payload=attachment: this version has no attachments; payloads are "
-        "fields");
+absl::Status ParsePayload(absl::string_view text, Options& options) {
+  if (text == "field") {
+    options.payload = PayloadPlace::kField;
+  } else if (text == "attachment") {
+    options.payload = PayloadPlace::kAttachment;
+  } else {
+    return Bad("--payload", text, "field or attachment");
   }
-  return Bad("--payload", text, "field or attachment");
+  return absl::OkStatus();
 }
 
 absl::Status ParseRate(absl::string_view text, Options& options) {
@@ -285,8 +286,7 @@ constexpr Flag kFlags[] = {
      [](Text v, Options& o) {
        return ParseList(v, ParseOutstanding, o.outstanding);
      }},
-    {"--payload", Takes::kValue, false,
-     [](Text v, Options&) { return ParsePayload(v); }},
+    {"--payload", Takes::kValue, false, ParsePayload},
     {"--pin", Takes::kValue, true, ParsePin},
     {"--plot", Takes::kValue, false,
      [](Text v, Options& o) { return Set(v, o.plot); }},

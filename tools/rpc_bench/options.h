@@ -22,6 +22,16 @@ struct Output {
   std::string file;  // Empty: standard output.
 };
 
+// Where the payload of an echo by RPC travels.
+enum class PayloadPlace {
+  kBySize,      // As an attachment from kAttachmentFromBytes on, else a field.
+  kField,       // In a bytes field of the message.
+  kAttachment,  // Beside the message.
+};
+
+// Payloads that somebody who cares would not put into a message.
+inline constexpr uint64_t kAttachmentFromBytes = 64 << 10;
+
 struct Options {
   bool help = false;
   bool server = false;  // Serve until SIGINT or SIGTERM; measure nothing.
@@ -42,6 +52,8 @@ struct Options {
   std::vector<std::string> layers = {"verbs", "transport", "rpc"};
   std::vector<uint64_t> sizes_bytes = {64, 4 << 10, 64 << 10, 1 << 20};
   std::vector<int> outstanding = {1, 32};
+
+  PayloadPlace payload = PayloadPlace::kBySize;
 
   // Of each measurement, after its warm-up.
   absl::Duration duration = absl::Seconds(1);

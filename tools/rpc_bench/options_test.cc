@@ -154,9 +154,11 @@ TEST(OptionsTest, RefuseWhatDoesNotExist) {
   EXPECT_EQ(Refusal({"--layer=tcp"}),
             "--layer=tcp: want verbs, transport, rpc, or several with commas");
   EXPECT_THAT(Refusal({"--verbs-op=atomic"}), HasSubstr("want echo, send"));
-  EXPECT_THAT(Refusal({"--payload=attachment"}),
-              HasSubstr("this version has no attachments"));
   EXPECT_THAT(Refusal({"--payload=other"}), HasSubstr("want field"));
+  EXPECT_EQ(Parse({})->payload, PayloadPlace::kBySize);
+  EXPECT_EQ(Parse({"--payload=attachment"})->payload,
+            PayloadPlace::kAttachment);
+  EXPECT_EQ(Parse({"--payload=field"})->payload, PayloadPlace::kField);
   EXPECT_THAT(Refusal({"--mtu=1500"}), HasSubstr("want 256, 512"));
   EXPECT_THAT(Refusal({"--rate=0"}), HasSubstr("want calls a second"));
   EXPECT_THAT(Refusal({"--iterations=0"}), HasSubstr("want a number from 1"));

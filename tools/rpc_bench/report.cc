@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "tools/rpc_bench/options.h"
 
@@ -146,6 +147,19 @@ void AppendStreams(const Report& report, std::string& table) {
   }
 }
 
+// "64 KiB, 1 MiB": the sizes of payloads that went beside the message.
+std::string AttachedSizes(const Report& report) {
+  std::set<uint64_t> sizes;
+  for (const Result& result : report.results) {
+    if (result.layer == "rpc" && result.measured.attachment) {
+      sizes.insert(result.measured.size_bytes);
+    }
+  }
+  return absl::StrJoin(sizes, ", ", [](std::string* out, uint64_t size) {
+    out->append(SizeName(size));
+  });
+}
+
 std::string Notes(const Report& report) {
   std::string notes;
   for (const Result& result : report.results) {
@@ -224,6 +238,11 @@ std::string Table(const Report& report) {
                       Place("server", report.server_processor));
   AppendEchoes(report, table);
   AppendStreams(report, table);
+  const std::string attached = AttachedSizes(report);
+  if (!attached.empty()) {
+    absl::StrAppend(
+        &table, "\nrpc payloads that travel as attachments: ", attached, "\n");
+  }
   const std::string notes = Notes(report);
   if (!notes.empty()) absl::StrAppend(&table, "\n", notes);
   return table;

@@ -51,6 +51,15 @@ Report Of(std::vector<Result> results) {
   return report;
 }
 
+TEST(TableTest, SaysWhichPayloadsTravelledBesideTheMessage) {
+  Result small = Measured("rpc", 64, 1, 1, 1e6);
+  EXPECT_THAT(Table(Of({small})), Not(HasSubstr("attachments")));
+  Result large = Measured("rpc", 65536, 1, 1, 1e6);
+  large.measured.attachment = true;
+  EXPECT_THAT(Table(Of({small, large})),
+              HasSubstr("rpc payloads that travel as attachments: 64 KiB\n"));
+}
+
 TEST(TableTest, ComparesTheLayersOfEachSize) {
   EXPECT_EQ(
       Table(Of({Measured("verbs", 64, 1, 0.5, 1e6),

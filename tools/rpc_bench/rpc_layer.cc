@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "rpc/buffer.h"
 #include "rpc/channel.h"
 #include "rpc/channel_options.h"
 #include "rpc/client_context.h"
@@ -34,10 +35,23 @@ constexpr absl::Duration kDescribeTimeout = absl::Seconds(10);
 class Chain {
  public:
   // `request` must outlive it.
-  Chain(const Case& measured, const EchoRequest& request, absl::Time deadline)
-      : validate_(measured.validate), request_(&request) {
-    if (validate_) {
+  Chain(Channel& channel, const Case& measured, const EchoRequest& request,
+        absl::Time deadline)
+      : validate_(measured.validate),
+        attachment_(measured.attachment),
+        request_(&request) {
+    if (attachment_) {
+      Buffer buffer = channel.AllocateBuffer(request.payload().size());
+      std::copy(request.payload().begin(), request.payload().end(),
+                buffer.data());
+      payload_ = buffer.span();
+      context_.set_request_attachment(std::move(buffer));
+      request_ = &own_request_;
+    } else if (validate_) {
       own_request_ = request;
+      std::string* const payload = own_request_.mutable_payload();
+      payload_ = absl::MakeSpan(reinterpret_cast<uint8_t*>(payload->data()),
+                                payload->size());
       request_ = &own_request_;
     }
     context_.set_deadline(deadline);
@@ -49,12 +63,7 @@ class Chain {
   // The next request, due at `due`.
   const EchoRequest& Next(Clock::time_point due) {
     due_ = due;
-    if (validate_) {
-      std::string* const payload = own_request_.mutable_payload();
-      Stamp(++number_,
-            absl::MakeSpan(reinterpret_cast<uint8_t*>(payload->data()),
-                           payload->size()));
-    }
+    if (validate_) Stamp(++number_, payload_);
     return *request_;
   }
 
@@ -65,8 +74,11 @@ class Chain {
   absl::Status Verdict(const absl::Status& status) {
     if (!status.ok()) return status;
     const bool compare = validate_ || !compared_;
-    const absl::Status verdict = CheckEcho(
-        BytesOf(reply_.payload()), BytesOf(request_->payload()), compare);
+    const absl::Status verdict =
+        attachment_
+            ? CheckEcho(context_.response_attachment(), payload_, compare)
+            : CheckEcho(BytesOf(reply_.payload()), BytesOf(request_->payload()),
+                        compare);
     if (verdict.ok()) compared_ = true;
     return verdict;
   }
@@ -77,8 +89,11 @@ class Chain {
   }
 
   const bool validate_;
-  EchoRequest own_request_;     // If each is to differ.
+  const bool attachment_;
+  EchoRequest own_request_;     // If each is to differ, or to be empty.
   const EchoRequest* request_;  // That, or one that all chains send.
+  // Of this chain's own: the attachment, or what is in own_request_.
+  absl::Span<uint8_t> payload_;
   ClientContext context_;
   EchoReply reply_;
   Clock::time_point due_;
@@ -96,10 +111,10 @@ void Add(const Sample& part, Sample& total) {
 }
 
 // Calls one after another by the blocking stub.
-Sample RunBlocking(Echo::Stub& stub, const Case& measured,
+Sample RunBlocking(Channel& channel, Echo::Stub& stub, const Case& measured,
                    const EchoRequest& request, const Schedule& schedule) {
   Meter meter(schedule);
-  Chain chain(measured, request, schedule.deadline);
+  Chain chain(channel, measured, request, schedule.deadline);
   Clock::time_point now = Clock::now();
   while (!meter.Over(now)) {
     if (!meter.Due(now)) {
@@ -117,8 +132,8 @@ Sample RunBlocking(Echo::Stub& stub, const Case& measured,
 // Several chains, each of which goes on in the callback of its call.
 class ClosedLoop {
  public:
-  ClosedLoop(Echo::Stub& stub, const Case& measured, const EchoRequest& request,
-             const Schedule& schedule)
+  ClosedLoop(Channel& channel, Echo::Stub& stub, const Case& measured,
+             const EchoRequest& request, const Schedule& schedule)
       : stub_(stub), own_(schedule), running_(measured.outstanding) {
     // Each warms up and counts for itself.
     own_.warm_up_calls /= measured.outstanding;
@@ -127,7 +142,8 @@ class ClosedLoop {
                         measured.outstanding;
     }
     for (int i = 0; i < measured.outstanding; ++i) {
-      links_.push_back(std::make_unique<Link>(measured, request, own_));
+      links_.push_back(
+          std::make_unique<Link>(channel, measured, request, own_));
     }
   }
 
@@ -146,9 +162,10 @@ class ClosedLoop {
 
  private:
   struct Link {
-    Link(const Case& measured, const EchoRequest& request,
+    Link(Channel& channel, const Case& measured, const EchoRequest& request,
          const Schedule& schedule)
-        : chain(measured, request, schedule.deadline), meter(schedule) {}
+        : chain(channel, measured, request, schedule.deadline),
+          meter(schedule) {}
     Chain chain;
     Meter meter;
   };
@@ -183,12 +200,12 @@ class ClosedLoop {
 // Calls that this thread starts by the clock, and callbacks that only count.
 class OpenLoop {
  public:
-  OpenLoop(Echo::Stub& stub, const Case& measured, const EchoRequest& request,
-           const Schedule& schedule)
+  OpenLoop(Channel& channel, Echo::Stub& stub, const Case& measured,
+           const EchoRequest& request, const Schedule& schedule)
       : stub_(stub), meter_(schedule) {
     for (int i = 0; i < measured.outstanding; ++i) {
-      chains_.push_back(
-          std::make_unique<Chain>(measured, request, schedule.deadline));
+      chains_.push_back(std::make_unique<Chain>(channel, measured, request,
+                                                schedule.deadline));
       free_.push_back(chains_.back().get());
     }
   }
@@ -267,12 +284,12 @@ Sample RpcLayer::Run(const Case& measured, absl::Duration duration) {
   request.set_payload(Payload(measured.size_bytes));
   const Schedule schedule(measured, duration);
   if (measured.outstanding == 1) {
-    return RunBlocking(*stub_, measured, request, schedule);
+    return RunBlocking(*channel_, *stub_, measured, request, schedule);
   }
   if (measured.rate_per_s > 0) {
-    return OpenLoop(*stub_, measured, request, schedule).Run();
+    return OpenLoop(*channel_, *stub_, measured, request, schedule).Run();
   }
-  return ClosedLoop(*stub_, measured, request, schedule).Run();
+  return ClosedLoop(*channel_, *stub_, measured, request, schedule).Run();
 }
 
 }  // namespace verbena::bench

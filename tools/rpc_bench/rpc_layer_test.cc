@@ -6,11 +6,13 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "rpc/buffer.h"
 #include "rpc/server.h"
 #include "rpc/server_builder.h"
 #include "rpc/server_context.h"
@@ -24,14 +26,16 @@ enum class Answer { kEcho, kOtherBytes, kFewerBytes, kError };
 
 class FickleService final : public Echo::Service {
  public:
-  absl::Status Echo(ServerContext* /*context*/, const EchoRequest* request,
+  absl::Status Echo(ServerContext* context, const EchoRequest* request,
                     EchoReply* reply) override {
     std::string payload = request->payload();
+    Buffer attachment = context->TakeRequestAttachment();
     switch (answer_.load()) {
       case Answer::kEcho:
         break;
       case Answer::kOtherBytes:
         if (!payload.empty()) payload.back() ^= 1;
+        if (!attachment.empty()) attachment.data()[0] ^= 1;
         break;
       case Answer::kFewerBytes:
         if (!payload.empty()) payload.pop_back();
@@ -40,6 +44,7 @@ class FickleService final : public Echo::Service {
         return absl::ResourceExhaustedError("enough");
     }
     reply->set_payload(payload);
+    context->set_response_attachment(std::move(attachment));
     return absl::OkStatus();
   }
 
@@ -70,6 +75,15 @@ class RpcLayerTest : public testing::Test {
                        absl::Milliseconds(20));
   }
 
+  Sample RunBeside(Answer answer, int outstanding, bool validate) {
+    service_.set_answer(answer);
+    return layer_->Run({.size_bytes = 100000,
+                        .outstanding = outstanding,
+                        .attachment = true,
+                        .validate = validate},
+                       absl::Milliseconds(20));
+  }
+
   FickleService service_;
   std::unique_ptr<Server> server_;
   std::unique_ptr<RpcLayer> layer_;  // Goes first.
@@ -85,6 +99,18 @@ TEST_F(RpcLayerTest, CountsEchoes) {
   }
   EXPECT_NE(layer_->device(), "");
   EXPECT_EQ(layer_->name(), "rpc");
+}
+
+TEST_F(RpcLayerTest, CountsEchoesBesideTheMessage) {
+  for (int outstanding : {1, 8}) {
+    for (bool validate : {false, true}) {
+      const Sample sample = RunBeside(Answer::kEcho, outstanding, validate);
+      EXPECT_GT(sample.latencies.count(), 0u);
+      EXPECT_EQ(sample.errors, 0u) << sample.first_error;
+    }
+  }
+  EXPECT_EQ(RunBeside(Answer::kOtherBytes, 1, true).first_error,
+            absl::DataLossError("other bytes came back than were sent"));
 }
 
 TEST_F(RpcLayerTest, CountsErrorsAndKeepsTheFirst) {

@@ -27,7 +27,9 @@ What:
   --size=N[,N...]        payload bytes of a call, as in 64, 4KiB or 1MiB
   --outstanding=N[,N...] calls under way at once; at the rpc layer 1 calls in a
                          blocking way, more by callbacks
-  --payload=field        at the rpc layer: in a bytes field of the message
+  --payload=field | attachment
+                         at the rpc layer: in a bytes field of the message, or
+                         beside it; without it, beside it from 64 KiB on
   --events               both sides sleep whenever there is nothing to do,
                          instead of polling; a server needs the flag too
   --duration=TIME        of each measurement, as in 500ms, 2s or 2

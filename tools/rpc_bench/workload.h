@@ -35,6 +35,9 @@ struct Case {
   uint64_t size_bytes = 0;
   int outstanding = 1;
 
+  // At the rpc layer the payload travels beside the message, not in it.
+  bool attachment = false;
+
   // Compare the contents of every echo, each different from the one before;
   // else of the first one only.
   bool validate = false;
