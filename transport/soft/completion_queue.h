@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "transport/soft/biased_lock.h"
@@ -40,20 +41,22 @@ class CompletionChannel final : public ibv_comp_channel {
 
 // What ibv_wc says, and what the queue has to know besides.
 struct Completion {
-  uint64_t wr_id = 0;
-  QueuePair* qp = nullptr;
-  uint32_t byte_len = 0;
-  uint32_t immediate = 0;
+  uint64_t wr_id;
+  QueuePair* qp;
+  uint32_t byte_len;
+  uint32_t immediate;
   // Of a request to send: taking its completion frees the slots of those before
   // this one.
-  uint32_t sent_up_to = 0;
-  uint8_t status = IBV_WC_SUCCESS;
-  uint8_t opcode = IBV_WC_SEND;
-  uint8_t flags = 0;
+  uint32_t sent_up_to;
+  uint8_t status;
+  uint8_t opcode;
+  uint8_t flags;
   // Whether it raises an event of a queue armed for solicited ones only.
-  bool solicited = false;
+  bool solicited;
 };
 static_assert(sizeof(Completion) == 32);
+// So that making a queue does not touch its memory.
+static_assert(std::is_trivially_default_constructible_v<Completion>);
 static_assert(IBV_WC_RECV_RDMA_WITH_IMM <= 0xff);
 
 // A completion queue. Polling it runs the queue pairs attached to it.

@@ -191,6 +191,34 @@ TEST(CompletionQueueTest, AnOverrunFailsTheQueueAndItsQueuePairs) {
   EXPECT_LT(ibv_poll_cq(b.cq, 4, completions), 0);
 }
 
+TEST(CompletionQueueTest, AnOverrunFailsAQueuePairThatIsOnlyPolled) {
+  TestEndOptions tiny;
+  tiny.completions = 2;
+  TestEnd a;
+  TestEnd b(tiny);
+  TestEnd silent;
+  ibv_qp* const busy = b.qp;
+  ibv_qp_init_attr attributes = {};
+  attributes.send_cq = attributes.recv_cq = b.cq;
+  attributes.qp_type = IBV_QPT_RC;
+  ibv_qp* const polled = b.qp = b.verbs.create_qp(b.pd, &attributes);
+  ConnectByHand(silent, b);
+  b.qp = busy;
+  ConnectByHand(a, b);
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_EQ(b.Receive(i, 0, 8), 0);
+    ASSERT_EQ(a.Send(i, 0, 8), 0);
+  }
+  while (b.State() != IBV_QPS_ERR) b.RunProtocol();
+  b.qp = polled;
+  while (b.State() != IBV_QPS_ERR) b.RunProtocol();
+  b.verbs.destroy_qp(polled);
+  b.qp = busy;
+  ibv_async_event event;
+  ASSERT_EQ(b.verbs.get_async_event(b.context, &event), 0);
+  b.verbs.ack_async_event(&event);
+}
+
 TEST(CompletionQueueTest, ExactlyItsCapacityFits) {
   TestEndOptions four;
   four.completions = 4;

@@ -273,7 +273,10 @@ EngineMember::TimePoint QueuePair::OnTick(TimePoint now) {
   requests_ended_seen_ = ended;
   const bool may_park = MayPark(now, polled && ended == kNothingUnfinished);
   // The usual case: somebody polls, and the peer answers or has nothing to.
-  if (polled && alive && !may_park) return now + kLookInterval;
+  if (polled && alive && !may_park && !send_cq_.failed() &&
+      !recv_cq_.failed()) {
+    return now + kLookInterval;
+  }
   BiasedLock::Guard polling(recv_cq_.polling_lock());
   BiasedLock::Guard lock(lock_);
   if (may_park) TryPark();

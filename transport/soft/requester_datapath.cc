@@ -292,7 +292,7 @@ void Requester::Complete() {
 void Requester::PushCompletion(uint32_t number, ibv_wc_status status) {
   const Slot& request = slot(number);
   if (request.signalled()) --signalled_unfinished_;
-  Completion completion;
+  Completion completion = {};
   completion.wr_id = request.wr_id;
   completion.qp = environment_.qp;
   completion.byte_len = request.length;

@@ -158,7 +158,7 @@ ScatterGatherList Responder::ReceiveList() const {
 void Responder::PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
                             const Packet* last) {
   receive_taken_ = false;
-  Completion completion;
+  Completion completion = {};
   completion.wr_id = receive_.wr_id;
   completion.qp = environment_.qp;
   completion.status = static_cast<uint8_t>(status);
