@@ -47,8 +47,6 @@ TESTED_ELSEWHERE = {
     "transport/connection/client_session_datapath.cc": _TRANSPORT,
     "transport/connection/connection.cc": _TRANSPORT,
     "transport/connection/connection_datapath.cc": _TRANSPORT,
-    "transport/connection/poller_device.cc": _TRANSPORT,
-    "transport/connection/poller_device_datapath.cc": _TRANSPORT,
     "transport/connection/server_poller.cc": _TRANSPORT,
     "transport/connection/server_session.cc": _TRANSPORT,
     "transport/connection/server_session_bulk_datapath.cc": _TRANSPORT,

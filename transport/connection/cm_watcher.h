@@ -36,6 +36,7 @@ class CmWatcher final : public Pollable {
   }
 
   int Poll() override { return 0; }
+  bool polls() const override { return false; }
   void Tick(absl::Time /*now*/) override {}
   void OnReadable() override;
   absl::Status Arm() override { return absl::OkStatus(); }

@@ -40,6 +40,7 @@ class Listener final : public Pollable {
       const base::SocketAddress& address);
 
   int Poll() override { return 0; }
+  bool polls() const override { return false; }
   void Tick(absl::Time /*now*/) override {}
   void OnReadable() override;
   absl::Status Arm() override { return absl::OkStatus(); }

@@ -93,6 +93,7 @@ void Poller::Add(Pollable* pollable) {
     CHECK(AddToEpoll(epoll_fd_, pollable->fd(), entry.bit).ok());
   }
   pollables_.push_back(entry);
+  if (pollable->polls()) polled_.push_back(pollable);
 }
 
 void Poller::Remove(Pollable* pollable) {
@@ -101,6 +102,7 @@ void Poller::Remove(Pollable* pollable) {
       [pollable](const Entry& entry) { return entry.pollable == pollable; });
   CHECK(found != pollables_.end());
   pollables_.erase(found);
+  std::erase(polled_, pollable);
   if (pollable->fd() >= 0) {
     epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, pollable->fd(), nullptr);
   }
@@ -136,9 +138,7 @@ int Poller::PollAll() {
     });
   }
   // By index: handling something may add a Pollable.
-  for (size_t i = 0; i < pollables_.size(); ++i) {
-    handled += pollables_[i].pollable->Poll();
-  }
+  for (size_t i = 0; i < polled_.size(); ++i) handled += polled_[i]->Poll();
   // By index, too: the end of one may give another something to do. A task
   // stays in the list until it has run, so it is never there twice.
   for (size_t i = 0; i < round_tasks_.size(); ++i) {

@@ -29,6 +29,9 @@ class Pollable {
   // many things it handled.
   virtual int Poll() = 0;
 
+  // Whether Poll() ever finds anything. Nobody is asked in vain on every round.
+  virtual bool polls() const { return true; }
+
   // Called about once a millisecond while the poller runs, and before and after
   // a sleep: deadlines, keepalive. Does not enter the kernel.
   virtual void Tick(absl::Time now) = 0;
@@ -176,6 +179,7 @@ class Poller {
     uint64_t bit;
   };
   std::vector<Entry> pollables_;
+  std::vector<Pollable*> polled_;  // Those of them that have polls().
   uint32_t bits_used_ = 0;
   bool in_round_ = false;
   std::vector<RoundTask*> round_tasks_;

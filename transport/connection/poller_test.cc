@@ -30,7 +30,7 @@ constexpr absl::Duration kLong = absl::Seconds(20);
 class FakePollable final : public Pollable {
  public:
   int Poll() override {
-    ++polls;
+    ++polls_made;
     return std::exchange(ready, 0);
   }
   void Tick(absl::Time now) override {
@@ -52,6 +52,9 @@ class FakePollable final : public Pollable {
   int fd() const override { return descriptor; }
   absl::Time NextTick() const override { return next_tick; }
 
+  bool polls() const override { return may_find; }
+
+  bool may_find = true;
   int descriptor = -1;
   bool empties = true;  // Reads the descriptor when it is readable.
   int ready = 0;
@@ -59,7 +62,7 @@ class FakePollable final : public Pollable {
   absl::Status arm_status;
   absl::Time next_tick = absl::InfiniteFuture();
 
-  int polls = 0;
+  int polls_made = 0;
   int ticks = 0;
   int looks = 0;
   int arms = 0;
@@ -146,6 +149,14 @@ TEST_F(PollerTest, CountsWhatItHandles) {
   EXPECT_EQ(poller_->PollOnce(), 5);
 }
 
+TEST_F(PollerTest, AsksNobodyWhoNeverFindsAnything) {
+  pollable_.may_find = false;
+  Add();
+  poller_->PollOnce();
+  EXPECT_EQ(pollable_.polls_made, 0);
+  EXPECT_EQ(pollable_.ticks, 1);
+}
+
 TEST_F(PollerTest, TicksAboutOnceAMillisecond) {
   Add();
   const absl::Time start = absl::Now();
@@ -155,7 +166,7 @@ TEST_F(PollerTest, TicksAboutOnceAMillisecond) {
   }
   // The first tick comes at once.
   EXPECT_GE(absl::Now() - start, absl::Milliseconds(4));
-  EXPECT_GT(pollable_.polls, pollable_.ticks);
+  EXPECT_GT(pollable_.polls_made, pollable_.ticks);
 }
 
 // Handlers that take their time must not keep deadlines from being seen.
@@ -425,7 +436,7 @@ TEST_F(PollerTest, EndsTheRoundBeforeItSleeps) {
 TEST_F(PollerTest, MayGetMoreToDriveWhileItPolls) {
   PostFunction(*poller_, [this] { Add(); });
   EXPECT_EQ(poller_->PollOnce(), 1);
-  EXPECT_EQ(pollable_.polls, 1);
+  EXPECT_EQ(pollable_.polls_made, 1);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "transport/base/check.h"
+
 namespace verbena::transport {
 
 SendQueue::~SendQueue() {
@@ -21,13 +23,18 @@ void SendQueue::Attach(ibv_qp* qp, uint32_t inline_bytes) {
 }
 
 void SendQueue::PostDrainMarker() {
-  ibv_send_wr* const wr = Add(IBV_WR_SEND, nullptr, 0, 0,
-                              {nullptr, SendSlots::kNone, Kind::kMarker});
+  ibv_send_wr* const wr = Add(Kind::kMarker, IBV_WR_SEND, nullptr, 0, 0);
   wr->num_sge = 0;
   wr->send_flags = IBV_SEND_SIGNALED;
   // A device that refuses this has nothing to flush either; the caller gives up
   // waiting after a bounded time.
   Flush().IgnoreError();
+}
+
+void SendQueue::TakeShared() {
+  CHECK(shared_.available());
+  shared_.Take();
+  ++shared_held_;
 }
 
 }  // namespace verbena::transport

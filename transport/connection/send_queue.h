@@ -135,9 +135,12 @@ class SendQueue {
   bool HasPlace() const {
     return posted_ - done_ < kOwnSends || shared_.available();
   }
-  // Adds a work request for `bytes` at `local` to the batch.
-  ibv_send_wr* Add(ibv_wr_opcode opcode, const void* local, uint32_t bytes,
-                   uint32_t lkey, const Record& record);
+  // Adds a work request for `bytes` at `local` to the batch. Of its record the
+  // caller fills in what its kind needs.
+  ibv_send_wr* Add(Kind kind, ibv_wr_opcode opcode, const void* local,
+                   uint32_t bytes, uint32_t lkey);
+  Record& last_record() { return records_[(posted_ - 1) % kRecords]; }
+  void TakeShared();
   absl::Status FlushIfFull();
 
   SendSlots& slots_;

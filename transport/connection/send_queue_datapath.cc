@@ -6,16 +6,11 @@
 
 namespace verbena::transport {
 
-ibv_send_wr* SendQueue::Add(ibv_wr_opcode opcode, const void* local,
-                            uint32_t bytes, uint32_t lkey,
-                            const Record& record) {
+ibv_send_wr* SendQueue::Add(Kind kind, ibv_wr_opcode opcode, const void* local,
+                            uint32_t bytes, uint32_t lkey) {
   CHECK_LT(posted_ - done_, kRecords);
   // The marker has a place of its own.
-  if (posted_ - done_ >= kOwnSends && record.kind != Kind::kMarker) {
-    CHECK(shared_.available());
-    shared_.Take();
-    ++shared_held_;
-  }
+  if (posted_ - done_ >= kOwnSends && kind != Kind::kMarker) TakeShared();
   if (batch_ == nullptr) batch_ = batches_.Acquire();
   ibv_send_wr* const wr = batch_->Add();
   wr->wr_id = posted_;
@@ -24,7 +19,7 @@ ibv_send_wr* SendQueue::Add(ibv_wr_opcode opcode, const void* local,
   wr->sg_list->addr = reinterpret_cast<uintptr_t>(local);
   wr->sg_list->length = bytes;
   wr->sg_list->lkey = lkey;
-  records_[posted_ % kRecords] = record;
+  records_[posted_ % kRecords].kind = kind;
   ++posted_;
   return wr;
 }
@@ -32,9 +27,9 @@ ibv_send_wr* SendQueue::Add(ibv_wr_opcode opcode, const void* local,
 absl::Status SendQueue::PostFrame(uint32_t bytes, bool signalled) {
   CHECK(frame_ != nullptr);
   const bool held = frame_slot_ != SendSlots::kNone;
-  ibv_send_wr* const wr =
-      Add(IBV_WR_SEND, frame_, bytes, held ? slots_.lkey(frame_slot_) : 0,
-          {nullptr, frame_slot_, Kind::kFrame});
+  ibv_send_wr* const wr = Add(Kind::kFrame, IBV_WR_SEND, frame_, bytes,
+                              held ? slots_.lkey(frame_slot_) : 0);
+  last_record().slot = frame_slot_;
   wr->send_flags = bytes <= inline_bytes_ ? IBV_SEND_INLINE : 0;
   // One that holds a slot gives it back soon, whatever follows.
   if (signalled || held || ++unsignalled_ >= kSignalInterval) {
@@ -49,8 +44,9 @@ absl::Status SendQueue::PostFrame(uint32_t bytes, bool signalled) {
 
 absl::Status SendQueue::PostBulk(ibv_wr_opcode opcode, const BulkChunk& chunk,
                                  void* tag) {
-  ibv_send_wr* const wr = Add(opcode, chunk.local, chunk.bytes, chunk.lkey,
-                              {tag, SendSlots::kNone, Kind::kBulk});
+  ibv_send_wr* const wr =
+      Add(Kind::kBulk, opcode, chunk.local, chunk.bytes, chunk.lkey);
+  last_record().tag = tag;
   wr->send_flags = IBV_SEND_SIGNALED;
   wr->wr.rdma.remote_addr = chunk.remote;
   wr->wr.rdma.rkey = chunk.rkey;
@@ -79,7 +75,7 @@ void SendQueue::Complete(uint64_t wr_id,
   CHECK(wr_id >= done_ && wr_id < posted_)
       << "completion " << wr_id << " of [" << done_ << ", " << posted_ << ")";
   while (done_ <= wr_id) {
-    const Record record = records_[done_ % kRecords];
+    const Record& record = records_[done_ % kRecords];
     ++done_;
     if (shared_held_ > 0 && posted_ - done_ < kOwnSends + shared_held_) {
       shared_.Release();

@@ -87,6 +87,7 @@ class ServerPoller final : private Pollable {
 
   // Pollable: reaps what has closed and watches over the stop.
   int Poll() override { return 0; }
+  bool polls() const override { return false; }
   void Tick(absl::Time now) override;
   absl::Status Arm() override { return absl::OkStatus(); }
   int fd() const override { return -1; }
