@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -192,7 +193,7 @@ class QueuePair final : public ibv_qp, public EngineMember {
   uint32_t polls_seen_ = 0;
   uint64_t requests_ended_seen_ = kNothingUnfinished;
   uint32_t activity_seen_ = 0;
-  TimePoint silent_since_ = TimePoint::min();
+  TimePoint silent_since_ = std::chrono::steady_clock::now();
 
   Parking parking_;
 
