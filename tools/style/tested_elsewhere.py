@@ -35,7 +35,11 @@ TESTED_ELSEWHERE = {
     "transport/connection/client_session.cc": _TRANSPORT,
     "transport/connection/client_session_datapath.cc": _TRANSPORT,
     "transport/connection/connection.cc": _TRANSPORT,
+    "transport/connection/connection_continued_datapath.cc":
+        "tests/transport/transport_continued_test.cc",
     "transport/connection/connection_datapath.cc": _TRANSPORT,
+    "transport/connection/frame_assembly_datapath.cc":
+        "tests/transport/transport_continued_test.cc",
     "transport/connection/poller_device.cc": _TRANSPORT,
     "transport/connection/poller_device_datapath.cc": _TRANSPORT,
     "transport/connection/server_poller.cc": _TRANSPORT,

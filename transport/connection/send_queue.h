@@ -53,6 +53,13 @@ class SendQueue {
     return used < (control ? kFrameDepth : kFrameDepth - kControlReceives);
   }
 
+  // Frames that need credits and can be posted now.
+  uint32_t FreeFrameSlots() const {
+    const uint64_t used = frames_posted_ - frames_done_;
+    constexpr uint32_t kMost = kFrameDepth - kControlReceives;
+    return used < kMost ? kMost - static_cast<uint32_t>(used) : 0;
+  }
+
   // Memory for the next frame: kSlotBytes. REQUIRES: HasFrameSlot().
   uint8_t* NextFrame() {
     return memory_.data() + (frames_posted_ % kFrameDepth) * kSlotBytes;

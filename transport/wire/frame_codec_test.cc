@@ -113,6 +113,7 @@ TEST(FrameCodecTest, KnowsTheHeaderAndTheNameOfEveryType) {
       {FrameType::kPong, 16, "PONG"},
       {FrameType::kGoAway, 16, "GOAWAY"},
       {FrameType::kBye, 16, "BYE"},
+      {FrameType::kContinuation, 16, "CONTINUATION"},
   };
   uint8_t number = kFirstFrameType;
   for (const auto& expected : kTypes) {
@@ -179,6 +180,7 @@ TEST(FrameCodecTest, AsksCreditOfWhatTheProtocolSays) {
   EXPECT_TRUE(NeedsCredit(FrameType::kHello));
   EXPECT_TRUE(NeedsCredit(FrameType::kArena));
   EXPECT_FALSE(NeedsCredit(FrameType::kGrant));
+  EXPECT_TRUE(NeedsCredit(FrameType::kContinuation));
   EXPECT_FALSE(NeedsCredit(FrameType::kBye));
 }
 
