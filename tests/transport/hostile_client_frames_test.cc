@@ -49,6 +49,54 @@ TEST_F(HostileClientFramesTest, MustNotSendFramesOfAServer) {
   EXPECT_THAT(ByeTo({FrameText(response)}), HasSubstr("only servers send"));
 }
 
+TEST_F(HostileClientFramesTest, MustContinueWhatItBeganAndNothingElse) {
+  FrameHeader part = Plain(FrameType::kContinuation, 7);
+  const std::string more = FrameText(part, TestBytes(100));
+  EXPECT_THAT(ByeTo({more}), HasSubstr("had not begun"));
+
+  RequestHeader request = Request(7, 10000);
+  request.frame.flags = kFlagContinued;
+  request.frame.header_bytes = sizeof(request);
+  request.frame.body_bytes = 10000;
+  std::string begin(reinterpret_cast<const char*>(&request), sizeof(request));
+  begin += TestBytes(5000);
+  EXPECT_THAT(ByeTo({begin, begin}), HasSubstr("amid a frame"));
+  EXPECT_THAT(ByeTo({begin, FrameText(Request(8))}), HasSubstr("amid a frame"));
+  part.call_id = 8;
+  EXPECT_THAT(ByeTo({begin, FrameText(part, TestBytes(5000))}),
+              HasSubstr("amid a frame"));
+  part.call_id = 7;
+  EXPECT_THAT(ByeTo({begin, FrameText(part, TestBytes(5001))}),
+              HasSubstr("beyond its length"));
+  EXPECT_THAT(ByeTo({begin, FrameText(part, TestBytes(4999)),
+                     FrameText(part, TestBytes(2))}),
+              HasSubstr("beyond its length"));
+  EXPECT_THAT(ByeTo({begin, FrameText(part)}), HasSubstr("empty"));
+}
+
+TEST_F(HostileClientFramesTest, MustNotContinueForEver) {
+  RequestHeader request = Request(7, kContinuedBytesMax + 1);
+  request.frame.flags = kFlagContinued;
+  request.frame.header_bytes = sizeof(request);
+  request.frame.body_bytes = request.message_bytes;
+  const std::string begin(reinterpret_cast<const char*>(&request),
+                          sizeof(request));
+  EXPECT_THAT(ByeTo({begin}), HasSubstr("too long"));
+}
+
+TEST_F(HostileClientFramesTest, MayGoInTheMiddleOfAFrame) {
+  RawPeer& raw = Opened();
+  RequestHeader request = raw.InlineRequest(0, kEcho, 10000);
+  request.frame.flags = kFlagContinued;
+  request.frame.header_bytes = sizeof(request);
+  request.frame.body_bytes = 10000;
+  std::string begin(reinterpret_cast<const char*>(&request), sizeof(request));
+  ASSERT_TRUE(raw.Send(begin + TestBytes(5000)).ok());
+  ASSERT_TRUE(raw.Flush().ok());
+  raw.Disconnect();
+  EXPECT_EQ(server_.handler().calls(), 0);
+}
+
 TEST_F(HostileClientFramesTest, MustNotLieAboutLengths) {
   std::string longer = FrameText(Request(0, 10), TestBytes(10));
   longer.push_back('x');

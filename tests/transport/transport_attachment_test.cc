@@ -153,18 +153,26 @@ TEST_F(TransportAttachmentTest, ManyAtOnceComeBackEachToItsCall) {
   ExpectHealthy(client_);
 }
 
-TEST_F(TransportAttachmentTest, HoldUpNoSmallerCallsWhenTheyAreLarge) {
-  Calls large;
+TEST_F(TransportAttachmentTest, HoldUpNoSmallCallsWhenTheyAreLarge) {
+  // Made before any is started, so that none is done before the last starts.
+  const std::string bytes = TestBytes(4 * kLarge);
+  std::vector<std::unique_ptr<TestCall>> large;
   for (int i = 0; i < 16; ++i) {
-    TestCall::Options options = With(TestMethod::kEcho, 4 * kLarge);
-    options.attachment = TestBytes(4 * kLarge);
-    large.Start(client_, 1, 10, std::move(options));
+    large.push_back(
+        std::make_unique<TestCall>("", With(TestMethod::kEcho, 4 * kLarge)));
+    large.back()->set_attachment(Filled(bytes));
   }
+  for (const auto& call : large) client_.Start(*call);
+  const auto all_done = [&large] {
+    return std::all_of(large.begin(), large.end(),
+                       [](const auto& call) { return call->done(); });
+  };
   EXPECT_EQ(client_.Echo(100), absl::OkStatus());
-  ExpectEcho(10, 20000);
-  EXPECT_FALSE(large.AllDone());
-  ASSERT_TRUE(large.Run(client_));
-  large.ExpectEchoed();
+  EXPECT_FALSE(all_done());
+  ASSERT_TRUE(client_.RunUntil(all_done));
+  for (const auto& call : large) {
+    EXPECT_TRUE(call->reply_attachment() == bytes);
+  }
 }
 
 TEST_F(TransportAttachmentTest, TakeTurnsAndMayBeCancelledBeforeTheirs) {

@@ -46,7 +46,11 @@ TESTED_ELSEWHERE = {
     "transport/connection/client_session.cc": _TRANSPORT,
     "transport/connection/client_session_datapath.cc": _TRANSPORT,
     "transport/connection/connection.cc": _TRANSPORT,
+    "transport/connection/connection_continued_datapath.cc":
+        "tests/transport/transport_continued_test.cc",
     "transport/connection/connection_datapath.cc": _TRANSPORT,
+    "transport/connection/frame_assembly_datapath.cc":
+        "tests/transport/transport_continued_test.cc",
     "transport/connection/server_poller.cc": _TRANSPORT,
     "transport/connection/server_session.cc": _TRANSPORT,
     "transport/connection/server_session_bulk_datapath.cc": _TRANSPORT,

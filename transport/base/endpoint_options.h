@@ -35,6 +35,11 @@ struct EndpointOptions {
   // for large requests and replies. Calls wait while they are all in use.
   uint64_t max_bulk_bytes = uint64_t{512} << 20;
 
+  // Requests, and replies for which there is no lease, go as several SENDs in a
+  // row up to this length, if there are credits for that, and by READ and WRITE
+  // above. More than kContinuedBytesMax counts as that; 0: never.
+  uint32_t continued_bytes_max = kDefaultContinuedBytesMax;
+
   // How long a poller that finds nothing spins before it arms its completion
   // queues and sleeps. It has to be longer than what waking a peer and being
   // woken in turn takes (some 100 us): two sides that give up sooner send each

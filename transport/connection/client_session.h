@@ -12,6 +12,7 @@
 #include "transport/connection/client_call.h"
 #include "transport/connection/client_call_queue.h"
 #include "transport/connection/connection.h"
+#include "transport/connection/frame_assembly.h"
 #include "transport/memory/buffer_pool.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/placement.h"
@@ -88,8 +89,10 @@ class ClientSession final : public Connection {
   // Arena memory is short: OK if calls will give some back, else why it is of
   // no use to wait.
   absl::Status MemoryWillComeBack();
-  void WriteRequestFrame(ClientCall* call, Placement place, uint32_t slot_index,
-                         uint8_t* out);
+  void SendContinuedRequest(ClientCall* call, uint32_t slot_index);
+  // `out` has room for all that is not in an arena. Returns how much that is.
+  uint32_t WriteRequestFrame(ClientCall* call, Placement place,
+                             uint32_t slot_index, uint8_t* out);
   void WriteAttachment(const ClientCall::Request& request, Placement place,
                        const Slot& slot, RequestHeader* header, uint8_t* out);
   // Tells the server of arenas that it does not know. False if that must wait.
@@ -101,10 +104,13 @@ class ClientSession final : public Connection {
   void PumpQueue(ClientCallQueue* queue);
 
   void HandleWelcome(absl::Span<const uint8_t> frame);
-  void HandleResponse(absl::Span<const uint8_t> frame);
+  // `whole`, if not null, is the memory of a frame that was continued.
+  void HandleResponse(absl::Span<const uint8_t> frame, const Buffer* whole);
+  void HandlePart(absl::Span<const uint8_t> frame);
   // Finds the parts of a reply. Null, or what is wrong with them.
-  const char* TakeReply(absl::Span<const uint8_t> frame, Buffer lease,
-                        CallResponse* response, Buffer* attachment);
+  const char* TakeReply(absl::Span<const uint8_t> frame, const Buffer* whole,
+                        Buffer lease, CallResponse* response,
+                        Buffer* attachment);
   void HandleResponsePending(absl::Span<const uint8_t> frame);
   // The slot of `call_id`; null, after a ProtocolError(), if there is none.
   Slot* FindSlot(uint32_t call_id);
@@ -131,6 +137,7 @@ class ClientSession final : public Connection {
   ClientCallQueue small_;
   ClientCallQueue large_;
 
+  FrameAssembly assembly_;
   uint32_t arenas_known_ = 1;  // Arenas that the server was told of.
   bool draining_ = false;      // The server said GOAWAY.
   absl::Time next_deadline_ = absl::InfiniteFuture();

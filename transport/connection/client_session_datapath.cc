@@ -12,6 +12,12 @@ namespace {
 // Replies up to this length come back in the RESPONSE itself.
 constexpr uint64_t kFrameReplyBytes = kSlotBytes - sizeof(ResponseHeader);
 
+// Of a REQUEST with everything in it.
+uint64_t WholeFrameBytes(const ClientCall::Request& request) {
+  return sizeof(RequestHeader) + request.metadata_bytes +
+         request.message_bytes + request.attachment.size();
+}
+
 uint64_t RemainingUs(absl::Time deadline, absl::Time now) {
   const int64_t us = absl::ToInt64Microseconds(deadline - now);
   return us <= 0 ? 0 : static_cast<uint64_t>(us);
@@ -50,7 +56,11 @@ bool ClientSession::TrySend(ClientCall* call) {
   const uint32_t reserve =
       std::max(RequestReserve(), static_cast<uint32_t>(due));
   if (free_slots_.empty() || !CanSend(reserve)) return false;
-  const Placement place = Place(call->request());
+  Placement place = Place(call->request());
+  const bool continued =
+      !place.all_inline() &&
+      CanSendContinued(WholeFrameBytes(call->request()), reserve);
+  if (continued) place = Placement();
   const uint32_t index = free_slots_.back();
   Slot& slot = slots_[index];
   absl::Status failed;
@@ -61,11 +71,17 @@ bool ClientSession::TrySend(ClientCall* call) {
     call->OnFailed(failed);
     return true;
   }
-  uint8_t* const out =
-      AnnounceArenas()
-          ? BeginFrame(RequestFrameBytes(call->request(), place), reserve)
-          : nullptr;
-  if (out == nullptr) {
+  uint8_t* out = nullptr;
+  bool ready = AnnounceArenas();
+  if (continued) {
+    // The announcements may have taken the credits.
+    ready =
+        ready && CanSendContinued(WholeFrameBytes(call->request()), reserve);
+  } else if (ready) {
+    out = BeginFrame(RequestFrameBytes(call->request(), place), reserve);
+    ready = out != nullptr;
+  }
+  if (!ready) {
     FreeMemory(&slot);
     return false;
   }
@@ -76,8 +92,20 @@ bool ClientSession::TrySend(ClientCall* call) {
   ++live_;
   NoteDeadline(call->request().deadline);
   NoteMemory(&slot);
-  WriteRequestFrame(call, place, index, out);
+  if (continued) {
+    SendContinuedRequest(call, index);
+  } else {
+    Send(WriteRequestFrame(call, place, index, out), /*signalled=*/false);
+  }
   return true;
+}
+
+void ClientSession::SendContinuedRequest(ClientCall* call,
+                                         uint32_t slot_index) {
+  const Buffer frame =
+      device().pool().AllocateOrPlain(WholeFrameBytes(call->request()));
+  WriteRequestFrame(call, Placement(), slot_index, frame.data());
+  SendContinued(frame.span());
 }
 
 bool ClientSession::AllocateArenaMemory(const ClientCall::Request& request,
@@ -150,8 +178,8 @@ bool ClientSession::AnnounceArenas() {
   return true;
 }
 
-void ClientSession::WriteRequestFrame(ClientCall* call, Placement place,
-                                      uint32_t slot_index, uint8_t* out) {
+uint32_t ClientSession::WriteRequestFrame(ClientCall* call, Placement place,
+                                          uint32_t slot_index, uint8_t* out) {
   const ClientCall::Request& request = call->request();
   const Slot& slot = slots_[slot_index];
   RequestHeader header = {};
@@ -190,8 +218,7 @@ void ClientSession::WriteRequestFrame(ClientCall* call, Placement place,
     WriteAttachment(request, place, slot, &header, out);
   }
   std::memcpy(out, &header, sizeof(header));
-  Send(header.frame.header_bytes + header.frame.body_bytes,
-       /*signalled=*/false);
+  return header.frame.header_bytes + header.frame.body_bytes;
 }
 
 void ClientSession::WriteAttachment(const ClientCall::Request& request,
@@ -297,8 +324,10 @@ void ClientSession::HandleFrame(FrameType type,
     HandleWelcome(frame);
   } else if (state() != ConnectionState::kOpen) {
     ProtocolError("it sent something before its WELCOME");
+  } else if (__builtin_expect(assembly_.Concerns(frame), 0)) {
+    HandlePart(frame);
   } else if (type == FrameType::kResponse) {
-    HandleResponse(frame);
+    HandleResponse(frame, /*whole=*/nullptr);
   } else if (type == FrameType::kResponsePending) {
     HandleResponsePending(frame);
   } else {
@@ -342,7 +371,21 @@ void ClientSession::FreeMemory(Slot* slot) {
   slot->reply.Reset();
 }
 
-void ClientSession::HandleResponse(absl::Span<const uint8_t> frame) {
+void ClientSession::HandlePart(absl::Span<const uint8_t> frame) {
+  if (const char* error = assembly_.Add(frame, device().pool())) {
+    ProtocolError(error);
+  } else if (assembly_.complete()) {
+    const Buffer whole = assembly_.Take();
+    if (LoadHeader<FrameHeader>(whole.span()).type == FrameType::kResponse) {
+      HandleResponse(whole.span(), &whole);
+    } else {
+      ProtocolError("a server sent a frame that only clients send");
+    }
+  }
+}
+
+void ClientSession::HandleResponse(absl::Span<const uint8_t> frame,
+                                   const Buffer* whole) {
   const FrameHeader header = LoadHeader<FrameHeader>(frame);
   Slot* const slot = FindSlot(header.call_id);
   if (slot == nullptr) return;
@@ -354,7 +397,7 @@ void ClientSession::HandleResponse(absl::Span<const uint8_t> frame) {
   }
   Buffer attachment;
   const char* const error =
-      TakeReply(frame, lease.Share(), &response, &attachment);
+      TakeReply(frame, whole, lease.Share(), &response, &attachment);
   if (error != nullptr) {
     ProtocolError(error);
     return;
@@ -375,7 +418,8 @@ void ClientSession::HandleResponse(absl::Span<const uint8_t> frame) {
 }
 
 const char* ClientSession::TakeReply(absl::Span<const uint8_t> frame,
-                                     Buffer lease, CallResponse* response,
+                                     const Buffer* whole, Buffer lease,
+                                     CallResponse* response,
                                      Buffer* attachment) {
   const ResponseHeader header = LoadHeader<ResponseHeader>(frame);
   const ResponseBody body = SplitResponse(frame);
@@ -401,6 +445,10 @@ const char* ClientSession::TakeReply(absl::Span<const uint8_t> frame,
   if (attachment_in_lease) {
     *attachment = std::move(lease);
     attachment->Narrow(message_in_lease ? AlignPart(header.message_bytes) : 0,
+                       header.attachment_bytes);
+  } else if (whole != nullptr) {
+    *attachment = whole->Share();
+    attachment->Narrow(whole->size() - header.attachment_bytes,
                        header.attachment_bytes);
   } else {
     *attachment = device().pool().AllocateOrPlain(header.attachment_bytes);

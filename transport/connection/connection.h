@@ -126,6 +126,13 @@ class Connection : public CompletionHandler, private RoundTask {
   // Calls Pump(): at the end of the poller's round, or at once if there is
   // none.
   void PumpSoon();
+  // Whether a frame of so many bytes, more than fit one SEND, can go now, all
+  // of it, and leave more than `spare_credits`.
+  bool CanSendContinued(uint64_t frame_bytes, uint32_t spare_credits);
+  // Sends it. REQUIRES: CanSendContinued(); its header is that of the whole.
+  void SendContinued(absl::Span<uint8_t> frame);
+  // What fits one SEND to the peer.
+  uint32_t SendRoom() const;
 
   // A frame of this type has no body and no further header.
   static FrameHeader PlainHeader(FrameType type, uint32_t call_id);

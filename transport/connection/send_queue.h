@@ -31,7 +31,7 @@ class SharedSends {
  public:
   explicit SharedSends(uint32_t count) : left_(count) {}
 
-  bool available() const { return left_ > 0; }
+  bool available(uint32_t count = 1) const { return left_ >= count; }
   // REQUIRES: available().
   void Take() { --left_; }
   void Release() { ++left_; }
@@ -69,6 +69,13 @@ class SendQueue {
   // queue. If not, there will be after the next completion.
   bool HasFramePlace() const {
     return frames_posted_ - frames_done_ < kFrameDepth && HasPlace();
+  }
+
+  // Whether so many frames can be posted now, each of which takes a slot.
+  bool HasPlacesFor(uint32_t frames) {
+    const bool own = posted_ - done_ + frames <= kOwnSends;
+    return frames_posted_ - frames_done_ + frames <= kFrameDepth &&
+           (own || shared_.available(frames)) && slots_.Prepare(frames);
   }
 
   // Memory for the next frame, of at most `bytes` (themselves at most

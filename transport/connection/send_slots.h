@@ -38,6 +38,15 @@ class SendSlots {
   // Whether Acquire() would give one.
   bool available() const { return !free_.empty() || CanGrow(); }
 
+  // Whether so many can be acquired one after another. Registers memory as
+  // Acquire() does.
+  bool Prepare(uint32_t count) {
+    while (free_.size() < count) {
+      if (!Grow()) return false;
+    }
+    return true;
+  }
+
   // kNone if all are held. Registers memory when there have never been so many.
   uint32_t Acquire() {
     if (free_.empty() && !Grow()) return kNone;

@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "transport/connection/bulk_transfers.h"
 #include "transport/connection/connection.h"
+#include "transport/connection/frame_assembly.h"
 #include "transport/connection/server_call.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/hello.h"
@@ -58,7 +59,9 @@ class ServerSession final : public Connection {
 
   void HandleHello(absl::Span<const uint8_t> frame);
   void SendWelcome();
-  void HandleRequest(absl::Span<const uint8_t> frame);
+  // `whole`, if not null, is the memory of a frame that was continued.
+  void HandleRequest(absl::Span<const uint8_t> frame, Buffer* whole);
+  void HandlePart(absl::Span<const uint8_t> frame);
   // Whether the ranges that a request names lie in the client's arenas.
   bool FindRanges(const RequestHeader& header, ServerCall* call);
   void HandleArena(absl::Span<const uint8_t> frame);
@@ -82,6 +85,9 @@ class ServerSession final : public Connection {
     transfer_bytes_ += bytes;
     poller().NoteTransfer(bytes);
   }
+  static void TakeInlineAttachment(ServerCall* call,
+                                   absl::Span<const uint8_t> attachment,
+                                   const Buffer* whole);
   // Copies a message that will be needed longer than its frame.
   void HoldMessage(ServerCall* call, absl::Span<const uint8_t> message);
   void Dispatch(ServerCall* call);
@@ -122,6 +128,13 @@ class ServerSession final : public Connection {
   absl::string_view StatusText(const ServerCall::Reply& reply) const;
   // Of the RESPONSE, with what of the reply is in it.
   uint32_t ResponseFrameBytes(const ServerCall* call) const;
+  // Sends a RESPONSE that does not fit one SEND as several; false if it can't.
+  bool SendContinuedResponse(ServerCall* call);
+  // `out` has room for all that is not in the lease. Returns how much that is.
+  uint32_t WriteResponse(ServerCall* call, uint8_t* out);
+  // Frees a call whose RESPONSE is written. Its writer, if there is one, is to
+  // be told once that is sent.
+  ReplyWriter* EndCall(ServerCall* call);
   // What fits a RESPONSE beside its header.
   uint64_t RoomForReply() const;
   void ReleaseReply(ServerCall* call);
@@ -139,6 +152,7 @@ class ServerSession final : public Connection {
   std::deque<ServerCall*> turn_waiters_;    // Large ones, before all that.
   uint32_t large_reads_ = 0;                // At most kLargeReadsMax.
   std::deque<ServerCall*> frame_waiters_;   // Their frame needs a credit.
+  FrameAssembly assembly_;
   BulkTransfers transfers_;
   int64_t transfer_bytes_ = 0;   // Of all that have not ended.
   uint64_t seen_shortages_ = 0;  // Of the pool, at the last FreeHeldMemory().

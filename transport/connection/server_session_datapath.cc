@@ -18,9 +18,13 @@ void ServerSession::HandleFrame(FrameType type,
     ProtocolError("it sent something before its HELLO");
     return;
   }
+  if (__builtin_expect(assembly_.Concerns(frame), 0)) {
+    HandlePart(frame);
+    return;
+  }
   switch (type) {
     case FrameType::kRequest:
-      HandleRequest(frame);
+      HandleRequest(frame, /*whole=*/nullptr);
       return;
     case FrameType::kLease:
       HandleLease(frame);
@@ -46,7 +50,21 @@ ServerCall* ServerSession::FindCall(uint32_t call_id) {
   return calls_[slot].get();
 }
 
-void ServerSession::HandleRequest(absl::Span<const uint8_t> frame) {
+void ServerSession::HandlePart(absl::Span<const uint8_t> frame) {
+  if (const char* error = assembly_.Add(frame, device().pool())) {
+    ProtocolError(error);
+  } else if (assembly_.complete()) {
+    Buffer whole = assembly_.Take();
+    if (LoadHeader<FrameHeader>(whole.span()).type == FrameType::kRequest) {
+      HandleRequest(whole.span(), &whole);
+    } else {
+      ProtocolError("a client sent a frame that only servers send");
+    }
+  }
+}
+
+void ServerSession::HandleRequest(absl::Span<const uint8_t> frame,
+                                  Buffer* whole) {
   const RequestHeader header = LoadHeader<RequestHeader>(frame);
   ServerCall* const call = FindCall(header.frame.call_id);
   if (call == nullptr) return;
@@ -77,12 +95,14 @@ void ServerSession::HandleRequest(absl::Span<const uint8_t> frame) {
     return;
   }
   if (header.attachment_bytes > 0 && !attachment_in_arena) {
-    call->attachment_ = call->AllocateAttachment(header.attachment_bytes);
-    std::memcpy(call->attachment_.data(), body.attachment.data(),
-                header.attachment_bytes);
+    TakeInlineAttachment(call, body.attachment, whole);
   }
   if (!message_in_arena && !attachment_in_arena) {
     call->message_ = body.message;
+    if (whole != nullptr) {
+      call->request_ = std::move(*whole);
+      call->owns_message_ = true;
+    }
     Dispatch(call);
     return;
   }
@@ -95,6 +115,19 @@ void ServerSession::HandleRequest(absl::Span<const uint8_t> frame) {
     turn_waiters_.push_back(call);
   } else {
     AwaitRequest(call);
+  }
+}
+
+void ServerSession::TakeInlineAttachment(ServerCall* call,
+                                         absl::Span<const uint8_t> attachment,
+                                         const Buffer* whole) {
+  if (whole == nullptr) {
+    call->attachment_ = call->AllocateAttachment(attachment.size());
+    std::memcpy(call->attachment_.data(), attachment.data(), attachment.size());
+  } else {
+    call->attachment_ = whole->Share();
+    call->attachment_.Narrow(whole->size() - attachment.size(),
+                             attachment.size());
   }
 }
 
@@ -171,6 +204,7 @@ void ServerSession::SendReply(ServerCall* call) {
   if (call->reply_place_.all_inline()) {
     QueueFrame(call, State::kReplyQueued);
   } else if (call->lease_bytes_ < LeaseNeeded(*call)) {
+    if (frame_waiters_.empty() && SendContinuedResponse(call)) return;
     // It takes memory here only once there is memory at the client: else
     // replies could hold all of ours while they wait for a lease, and requests
     // that wait for ours all of the client's.
@@ -264,6 +298,35 @@ void ServerSession::SendPending(ServerCall* call, uint8_t* out) {
 }
 
 void ServerSession::SendResponse(ServerCall* call, uint8_t* out) {
+  const uint32_t bytes = WriteResponse(call, out);
+  ReplyWriter* const writer = EndCall(call);
+  Send(bytes, /*signalled=*/false);
+  if (writer != nullptr) writer->OnReplyDone();
+}
+
+bool ServerSession::SendContinuedResponse(ServerCall* call) {
+  const ServerCall::Reply& reply = call->reply_;
+  const uint64_t bytes = sizeof(ResponseHeader) + reply.metadata_bytes +
+                         reply.message_bytes + reply.attachment.size();
+  if (!CanSendContinued(bytes, /*spare_credits=*/0)) return false;
+  call->reply_place_ = Placement();
+  const Buffer frame = device().pool().AllocateOrPlain(bytes);
+  WriteResponse(call, frame.data());
+  ReplyWriter* const writer = EndCall(call);
+  SendContinued(frame.span());
+  if (writer != nullptr) writer->OnReplyDone();
+  return true;
+}
+
+ReplyWriter* ServerSession::EndCall(ServerCall* call) {
+  // The writer hears last: what it does may send something else.
+  ReplyWriter* const writer = std::exchange(call->reply_.writer, nullptr);
+  // The slot may be used again as soon as the client has the RESPONSE.
+  FreeCall(call);
+  return writer;
+}
+
+uint32_t ServerSession::WriteResponse(ServerCall* call, uint8_t* out) {
   ServerCall::Reply& reply = call->reply_;
   const absl::string_view text = StatusText(reply);
   ResponseHeader header = {};
@@ -298,13 +361,7 @@ void ServerSession::SendResponse(ServerCall* call, uint8_t* out) {
   }
   header.frame.body_bytes = static_cast<uint32_t>(body - out - sizeof(header));
   std::memcpy(out, &header, sizeof(header));
-  // The writer hears last: what it does may send something else.
-  ReplyWriter* const writer = std::exchange(reply.writer, nullptr);
-  // The slot may be used again as soon as the client has the RESPONSE.
-  FreeCall(call);
-  Send(header.frame.header_bytes + header.frame.body_bytes,
-       /*signalled=*/false);
-  if (writer != nullptr) writer->OnReplyDone();
+  return header.frame.header_bytes + header.frame.body_bytes;
 }
 
 void ServerSession::Pump() {

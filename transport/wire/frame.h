@@ -25,6 +25,12 @@
 // start. Without a lease that is long enough the server sends RESPONSE_PENDING,
 // and waits for a LEASE, or a CANCEL.
 //
+// A REQUEST or RESPONSE whose body is somewhat longer than fits a slot may also
+// be continued: its frame carries the beginning of the body, and CONTINUATIONs
+// of the same call the rest. No other frame that needs a credit comes between
+// them, and together they are as one frame with all of the body, which is at
+// most kContinuedBytesMax long.
+//
 // Memory that a request names stays reserved at the client until the RESPONSE,
 // or until the queue pair is flushed; the memory of the request itself only
 // until the RESPONSE_PENDING, if there is one. A CANCEL does not change that:
@@ -80,9 +86,10 @@ enum class FrameType : uint8_t {
   kBye = 13,     // Body: why the sender is about to disconnect, as text. Not
                  // sent without a credit.
   kReturn = 14,  // Gives credits back.
+  kContinuation = 15,  // Body: the next bytes of a frame that is continued.
 };
 inline constexpr uint8_t kFirstFrameType = 1;
-inline constexpr uint8_t kLastFrameType = 14;
+inline constexpr uint8_t kLastFrameType = 15;
 
 constexpr bool NeedsCredit(FrameType type) { return type != FrameType::kGrant; }
 
@@ -91,7 +98,10 @@ inline constexpr uint8_t kFlagMessageInArena = 1;
 inline constexpr uint8_t kFlagAttachmentInArena = 2;
 // In kRequest: reply_offset, reply_bytes and reply_arena name a lease.
 inline constexpr uint8_t kFlagReplyLease = 4;
-inline constexpr uint8_t kKnownFlags = 7;
+// In kRequest and kResponse: the body is longer than the frame; the rest of it
+// follows in CONTINUATIONs.
+inline constexpr uint8_t kFlagContinued = 8;
+inline constexpr uint8_t kKnownFlags = 15;
 // In all types: see "Credits".
 inline constexpr uint8_t kFlagCreditsWanted = 0x40;
 inline constexpr uint8_t kFlagGrantRead = 0x80;

@@ -20,6 +20,8 @@ const char* FrameTypeName(FrameType type) {
       return "CANCEL";
     case FrameType::kArena:
       return "ARENA";
+    case FrameType::kContinuation:
+      return "CONTINUATION";
     case FrameType::kGrant:
       return "GRANT";
     case FrameType::kPing:

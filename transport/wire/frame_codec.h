@@ -19,7 +19,8 @@ const char* FrameTypeName(FrameType type);
 
 // Checks what can be checked of a received frame without knowing the state of
 // the connection: the length, the type, the flags, that the parts it claims
-// fill its body exactly, that unused fields are zero. Returns null if all is
+// fill its body exactly, that unused fields are zero. Of a frame that is
+// continued only the beginning of the body is there. Returns null if all is
 // well, else what is wrong, for the status and the BYE (static storage). Never
 // reads outside `frame`. Allocates nothing.
 const char* FrameError(absl::Span<const uint8_t> frame);
@@ -48,7 +49,7 @@ struct ResponseBody {
   absl::Span<const uint8_t> attachment;
 };
 
-// REQUIRES: FrameError(frame) was null; the type fits.
+// REQUIRES: FrameError(frame) was null; the type fits; all of it is there.
 RequestBody SplitRequest(absl::Span<const uint8_t> frame);
 ResponseBody SplitResponse(absl::Span<const uint8_t> frame);
 // The body of any other type.

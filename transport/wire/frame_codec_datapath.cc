@@ -24,7 +24,8 @@ constexpr TypeRule kTypeRules[kLastFrameType + 1] = {
     /*HELLO=*/{kPlainBytes, 0, false, true},
     /*WELCOME=*/{kPlainBytes, 0, false, true},
     /*REQUEST=*/{sizeof(RequestHeader), kKnownFlags, true, true},
-    /*RESPONSE=*/{sizeof(ResponseHeader), kPlaceFlags, true, true},
+    /*RESPONSE=*/
+    {sizeof(ResponseHeader), kPlaceFlags | kFlagContinued, true, true},
     /*RESPONSE_PENDING=*/{sizeof(ResponsePendingHeader), 0, true, false},
     /*LEASE=*/{sizeof(LeaseHeader), 0, true, false},
     /*CANCEL=*/{kPlainBytes, 0, true, false},
@@ -35,6 +36,7 @@ constexpr TypeRule kTypeRules[kLastFrameType + 1] = {
     /*GOAWAY=*/{kPlainBytes, 0, false, false},
     /*BYE=*/{kPlainBytes, 0, false, true},
     /*RETURN=*/{sizeof(ReturnHeader), 0, false, false},
+    /*CONTINUATION=*/{kPlainBytes, 0, true, true},
 };
 
 // `frame` is the header that all types share, of a known type.
@@ -43,7 +45,15 @@ const char* CommonError(const FrameHeader& frame, uint64_t frame_bytes) {
   if (frame.header_bytes != rule.header_bytes) {
     return "header_bytes is not that of the type";
   }
-  if (frame_bytes != uint64_t{frame.header_bytes} + frame.body_bytes) {
+  const uint64_t whole_bytes = uint64_t{frame.header_bytes} + frame.body_bytes;
+  if ((frame.flags & rule.flags & kFlagContinued) != 0) {
+    if (frame_bytes < frame.header_bytes || frame_bytes >= whole_bytes) {
+      return "continued frame that has no beginning or is complete";
+    }
+    if (frame.body_bytes > kContinuedBytesMax) {
+      return "continued frame that is too long";
+    }
+  } else if (frame_bytes != whole_bytes) {
     return "length is not header_bytes + body_bytes";
   }
   const uint8_t flags = frame.flags & static_cast<uint8_t>(~kFlowFlags);
@@ -54,6 +64,9 @@ const char* CommonError(const FrameHeader& frame, uint64_t frame_bytes) {
   }
   if (!rule.has_body && frame.body_bytes != 0) {
     return "body in a frame that has none";
+  }
+  if (frame.type == FrameType::kContinuation && frame.body_bytes == 0) {
+    return "empty continuation";
   }
   return nullptr;
 }

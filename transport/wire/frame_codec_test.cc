@@ -120,6 +120,7 @@ TEST(FrameCodecTest, KnowsTheHeaderAndTheNameOfEveryType) {
       {FrameType::kGoAway, 16, "GOAWAY"},
       {FrameType::kBye, 16, "BYE"},
       {FrameType::kReturn, 24, "RETURN"},
+      {FrameType::kContinuation, 16, "CONTINUATION"},
   };
   uint8_t number = kFirstFrameType;
   for (const auto& expected : kTypes) {
@@ -188,6 +189,7 @@ TEST(FrameCodecTest, AsksCreditOfWhatTheProtocolSays) {
   EXPECT_FALSE(NeedsCredit(FrameType::kGrant));
   EXPECT_TRUE(NeedsCredit(FrameType::kBye));
   EXPECT_TRUE(NeedsCredit(FrameType::kReturn));
+  EXPECT_TRUE(NeedsCredit(FrameType::kContinuation));
 }
 
 }  // namespace

@@ -121,14 +121,14 @@ TEST(FrameErrorTest, RefusesAReturnOfNothing) {
 
 TEST(FrameErrorTest, RefusesFlagsThatMeanNothing) {
   RequestHeader request = InlineRequest();
-  for (const uint8_t flag : {8, 16, 32}) {
+  for (const uint8_t flag : {16, 32}) {
     request.frame.flags = flag;
     EXPECT_EQ(Verdict(request), "unknown flag");
   }
   ResponseHeader response = InlineResponse();
   response.frame.flags = kFlagReplyLease;
   EXPECT_EQ(Verdict(response), "flag that the type has not");
-  for (const uint8_t flag : {1, 2, 4}) {
+  for (const uint8_t flag : {1, 2, 4, 8}) {
     LeaseHeader lease = Lease();
     lease.frame.flags = flag;
     EXPECT_EQ(Verdict(lease), "flag that the type has not");
@@ -136,6 +136,32 @@ TEST(FrameErrorTest, RefusesFlagsThatMeanNothing) {
     hello.flags = flag;
     EXPECT_EQ(Verdict(hello), "flag that the type has not");
   }
+}
+
+TEST(FrameErrorTest, AcceptsTheBeginningOfAFrameThatIsContinued) {
+  RequestHeader request = InlineRequest();
+  request.frame.flags = kFlagContinued;
+  for (const uint32_t there : {0u, 1u, request.frame.body_bytes - 1}) {
+    EXPECT_EQ(Verdict(Frame(request, there)), "fine") << there;
+  }
+  EXPECT_EQ(Verdict(Frame(request, request.frame.body_bytes)),
+            "continued frame that has no beginning or is complete");
+  FrameHeader continuation = PlainHeader(FrameType::kContinuation);
+  EXPECT_EQ(Verdict(continuation), "empty continuation");
+  continuation.body_bytes = 10;
+  EXPECT_EQ(Verdict(Frame(continuation, 10)), "fine");
+}
+
+TEST(FrameErrorTest, BoundsWhatIsContinued) {
+  ResponseHeader response = {};
+  response.frame = PlainHeader(FrameType::kResponse);
+  response.frame.flags = kFlagContinued;
+  response.message_bytes = response.frame.body_bytes = kContinuedBytesMax;
+  EXPECT_EQ(Verdict(Frame(response, 100)), "fine");
+  ++response.message_bytes;
+  EXPECT_EQ(Verdict(Frame(response, 100)), "parts do not fill the body");
+  response.frame.body_bytes = response.message_bytes;
+  EXPECT_EQ(Verdict(Frame(response, 100)), "continued frame that is too long");
 }
 
 TEST(FrameErrorTest, RefusesACallWhereNoneIsMeant) {

@@ -62,6 +62,9 @@ class FrameFuzzer {
       case FrameType::kBye:
         SetBody(&frame, Number(0, 40));
         break;
+      case FrameType::kContinuation:
+        SetBody(&frame, Number(1, 40));
+        break;
       default:
         break;
     }
@@ -140,6 +143,11 @@ size_t ReadAll(absl::Span<const uint8_t> part) {
 void Use(absl::Span<const uint8_t> frame) {
   const auto header = LoadHeader<FrameHeader>(frame);
   ASSERT_EQ(header.header_bytes, HeaderBytes(header.type));
+  if ((header.flags & kFlagContinued) != 0) {
+    // Its parts are looked for when all of it is there.
+    ASSERT_EQ(ReadAll(FrameBody(frame)), frame.size() - header.header_bytes);
+    return;
+  }
   ASSERT_EQ(FrameBody(frame).size(), header.body_bytes);
   ASSERT_EQ(ReadAll(FrameBody(frame)), header.body_bytes);
   if (header.type == FrameType::kRequest) {

@@ -1,0 +1,53 @@
+// Connection: frames that go as several SENDs.
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/connection/connection.h"
+
+namespace verbena::transport {
+
+uint32_t Connection::SendRoom() const {
+  return std::min(kSlotBytes, peer_limits_.slot_bytes);
+}
+
+bool Connection::CanSendContinued(uint64_t frame_bytes,
+                                  uint32_t spare_credits) {
+  if (frame_bytes >
+      std::min(options_.continued_bytes_max, kContinuedBytesMax)) {
+    return false;
+  }
+  const uint64_t room = SendRoom() - sizeof(FrameHeader);
+  const uint32_t sends = static_cast<uint32_t>(
+      (frame_bytes - sizeof(FrameHeader) + room - 1) / room);
+  return CanSend(spare_credits + sends - 1) && send_.HasPlacesFor(sends);
+}
+
+void Connection::SendContinued(absl::Span<uint8_t> frame) {
+  FrameHeader header;
+  std::memcpy(&header, frame.data(), sizeof(header));
+  header.flags |= kFlagContinued;
+  std::memcpy(frame.data(), &header, sizeof(header));
+  const size_t first = std::min<size_t>(SendRoom(), frame.size());
+  uint8_t* out = BeginFrame(static_cast<uint32_t>(first), /*spare_credits=*/0);
+  if (out == nullptr) return;
+  std::memcpy(out, frame.data(), first);
+  Send(static_cast<uint32_t>(first), /*signalled=*/false);
+  frame.remove_prefix(first);
+  while (!frame.empty()) {
+    const size_t bytes =
+        std::min<size_t>(SendRoom() - sizeof(header), frame.size());
+    // Null only if the connection has just been lost.
+    out = BeginFrame(static_cast<uint32_t>(sizeof(header) + bytes),
+                     /*spare_credits=*/0);
+    if (out == nullptr) return;
+    FrameHeader next = PlainHeader(FrameType::kContinuation, header.call_id);
+    next.body_bytes = static_cast<uint32_t>(bytes);
+    std::memcpy(out, &next, sizeof(next));
+    std::memcpy(out + sizeof(next), frame.data(), bytes);
+    Send(static_cast<uint32_t>(sizeof(next) + bytes), /*signalled=*/false);
+    frame.remove_prefix(bytes);
+  }
+}
+
+}  // namespace verbena::transport
