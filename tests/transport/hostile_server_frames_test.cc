@@ -202,17 +202,17 @@ TEST_F(HostileServerFramesTest, GetsALeaseForWhatItNeeds) {
 }
 
 TEST_F(HostileServerFramesTest, EndsACallForAPendingAttachmentOfAbsurdSize) {
-  RawPeer& raw = Opened();
+  Opened();
   for (const uint32_t message : {0u, UINT32_MAX}) {
     TestCall call("x");
     const RequestHeader request = StartAndReceive(call);
     ResponsePendingHeader pending = Pending(request, message);
     pending.attachment_bytes = UINT32_MAX;
-    ASSERT_TRUE(raw.Send(FrameText(pending)).ok());
+    ASSERT_TRUE(SendWhilePolling(FrameText(pending)).ok());
     ASSERT_TRUE(client_->RunUntilDone(call));
     EXPECT_EQ(call.status().code(), absl::StatusCode::kResourceExhausted);
     ASSERT_TRUE(PollForFrame(FrameType::kCancel).ok());
-    ASSERT_TRUE(raw.Send(FrameText(Response(request))).ok());
+    ASSERT_TRUE(SendWhilePolling(FrameText(Response(request))).ok());
   }
 }
 
