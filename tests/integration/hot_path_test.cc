@@ -30,9 +30,10 @@ class CountedService final : public Inline::Service {
  public:
   CountedService() { set_handler_mode(HandlerMode::kInline); }
 
-  absl::Status Echo(ServerContext* /*context*/, const EchoRequest* request,
+  absl::Status Echo(ServerContext* context, const EchoRequest* request,
                     EchoReply* reply) override {
     CountThisThread();
+    context->set_response_attachment(context->TakeRequestAttachment());
     reply->set_payload(request->payload());
     return absl::OkStatus();
   }
@@ -100,6 +101,7 @@ class HotPathTest : public EndToEndTest {
   }
 
   Inline::Stub* stub() { return stub_.get(); }
+  Channel& channel() { return *channel_; }
 
   // Runs `calls(n)` to warm up, and once more; expects nothing by the call.
   template <typename Calls>
@@ -159,6 +161,22 @@ TEST_F(HotPathTest, ASmallBlockingCallAllocatesNothingAndTakesNoLock) {
 
 TEST_F(HotPathTest, APageInABlockingCallAllocatesNothingAndTakesNoLock) {
   ExpectBlockingCallsToDoNothing(4096);
+}
+
+TEST_F(HotPathTest, AnAttachmentAllocatesNothingAndTakesNoLock) {
+  CountThisThread();
+  ASSERT_TRUE(channel().WaitForConnected(absl::Now() + absl::Minutes(1)));
+  EchoRequest request;
+  EchoReply reply;
+  ClientContext context;
+  context.set_deadline(absl::Now() + absl::Minutes(5));
+  context.set_request_attachment(channel().AllocateBuffer(64 << 10));
+  ExpectNothingByTheCall([&](int calls) {
+    for (int i = 0; i < calls; ++i) {
+      ASSERT_TRUE(stub()->Echo(&context, request, &reply).ok());
+    }
+  });
+  EXPECT_EQ(context.response_attachment().size(), 64u << 10);
 }
 
 TEST_F(HotPathTest, ManyCallsAtOnceAllocateNothingAndTakeNoLock) {

@@ -73,7 +73,8 @@ class ClientCall {
   Request request_;  // To be filled before Start().
 
  private:
-  friend class ClientCallQueue;
+  template <typename Call>
+  friend class CallQueue;
   friend class ClientSession;
 
   // The call's slot in its session, or one of the two below.

@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "transport/connection/call_queue.h"
 #include "transport/connection/client_call.h"
-#include "transport/connection/client_call_queue.h"
 #include "transport/connection/connection.h"
 #include "transport/connection/frame_assembly.h"
 #include "transport/memory/buffer_pool.h"
@@ -101,6 +101,7 @@ class ClientSession final : public Connection {
   void PumpDue();
   // False if what is due for the slot has to wait.
   bool PumpSlot(uint32_t slot_index);
+  using ClientCallQueue = CallQueue<ClientCall>;
   void PumpQueue(ClientCallQueue* queue);
 
   void HandleWelcome(absl::Span<const uint8_t> frame);

@@ -127,6 +127,8 @@ class ServerCall {
 
  private:
   friend class ServerSession;
+  template <typename Call>
+  friend class CallQueue;
 
   // Where a call stands; each with who moves it on.
   enum class State : uint8_t {
@@ -144,6 +146,8 @@ class ServerCall {
   explicit ServerCall(ServerSession& session) : session_(session) {}
 
   ServerSession& session_;
+  ServerCall* next_ = nullptr;  // In the queue that it waits in, if it does.
+  ServerCall* previous_ = nullptr;
   State state_ = State::kFree;
   uint32_t call_id_ = 0;
   uint64_t method_id_ = 0;

@@ -100,22 +100,20 @@ void ServerSession::HandleCancel(absl::Span<const uint8_t> frame) {
 }
 
 void ServerSession::StopWaiting(ServerCall* call) {
-  const auto turn = std::find(turn_waiters_.begin(), turn_waiters_.end(), call);
-  if (turn != turn_waiters_.end()) {
-    turn_waiters_.erase(turn);
+  if (turn_waiters_.Contains(call)) {
+    turn_waiters_.Remove(call);
     return;
   }
-  memory_waiters_.erase(
-      std::find(memory_waiters_.begin(), memory_waiters_.end(), call));
+  memory_waiters_.Remove(call);
   if (call->state_ == State::kAwaitsMemory && IsLargeRead(*call)) {
     --large_reads_;
   }
 }
 
 void ServerSession::OnClosing() {
-  turn_waiters_.clear();
-  memory_waiters_.clear();
-  frame_waiters_.clear();
+  turn_waiters_.Clear();
+  memory_waiters_.Clear();
+  frame_waiters_.Clear();
   for (const std::unique_ptr<ServerCall>& call : calls_) {
     if (call == nullptr || call->state_ == State::kFree) continue;
     call->cancelled_.store(true, std::memory_order_relaxed);

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -13,6 +12,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "transport/connection/bulk_transfers.h"
+#include "transport/connection/call_queue.h"
 #include "transport/connection/connection.h"
 #include "transport/connection/frame_assembly.h"
 #include "transport/connection/server_call.h"
@@ -148,10 +148,10 @@ class ServerSession final : public Connection {
   uint32_t open_calls_ = 0;
   uint32_t handling_ = 0;  // Calls of which somebody outside has the pointer.
 
-  std::deque<ServerCall*> memory_waiters_;  // First come, first served.
-  std::deque<ServerCall*> turn_waiters_;    // Large ones, before all that.
-  uint32_t large_reads_ = 0;                // At most kLargeReadsMax.
-  std::deque<ServerCall*> frame_waiters_;   // Their frame needs a credit.
+  CallQueue<ServerCall> memory_waiters_;  // First come, first served.
+  CallQueue<ServerCall> turn_waiters_;    // Large ones, before all that.
+  uint32_t large_reads_ = 0;              // At most kLargeReadsMax.
+  CallQueue<ServerCall> frame_waiters_;   // Their frame needs a credit.
   FrameAssembly assembly_;
   BulkTransfers transfers_;
   int64_t transfer_bytes_ = 0;   // Of all that have not ended.

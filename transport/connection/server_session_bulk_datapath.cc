@@ -11,7 +11,7 @@ namespace verbena::transport {
 void ServerSession::AwaitRequest(ServerCall* call) {
   if (IsLargeRead(*call)) ++large_reads_;
   if (!memory_waiters_.empty() || !StartReads(call)) {
-    memory_waiters_.push_back(call);
+    memory_waiters_.PushBack(call);
   }
 }
 
@@ -97,7 +97,7 @@ uint32_t ServerSession::LeaseNeeded(const ServerCall& call) {
 void ServerSession::AwaitReplyMemory(ServerCall* call) {
   call->state_ = State::kAwaitsReplyMemory;
   if (!memory_waiters_.empty() || !PlaceReply(call)) {
-    memory_waiters_.push_back(call);
+    memory_waiters_.PushBack(call);
   }
 }
 

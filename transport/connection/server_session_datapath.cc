@@ -112,7 +112,7 @@ void ServerSession::HandleRequest(absl::Span<const uint8_t> frame,
   call->state_ = State::kAwaitsMemory;
   if (IsLargeRead(*call) &&
       (large_reads_ == kLargeReadsMax || !turn_waiters_.empty())) {
-    turn_waiters_.push_back(call);
+    turn_waiters_.PushBack(call);
   } else {
     AwaitRequest(call);
   }
@@ -240,7 +240,7 @@ void ServerSession::HandleLease(absl::Span<const uint8_t> frame) {
 void ServerSession::QueueFrame(ServerCall* call, State state) {
   call->state_ = state;
   if (!frame_waiters_.empty() || !SendQueued(call)) {
-    frame_waiters_.push_back(call);
+    frame_waiters_.PushBack(call);
   }
 }
 
@@ -370,23 +370,23 @@ void ServerSession::Pump() {
   // clears the queues.
   while (!frame_waiters_.empty() && usable()) {
     ServerCall* const call = frame_waiters_.front();
-    frame_waiters_.pop_front();
+    frame_waiters_.Remove(call);
     if (SendQueued(call)) continue;
-    frame_waiters_.push_front(call);
+    frame_waiters_.PushFront(call);
     break;
   }
   while (!turn_waiters_.empty() && large_reads_ < kLargeReadsMax) {
     ServerCall* const call = turn_waiters_.front();
-    turn_waiters_.pop_front();
+    turn_waiters_.Remove(call);
     AwaitRequest(call);
   }
   while (!memory_waiters_.empty() && usable()) {
     ServerCall* const call = memory_waiters_.front();
-    memory_waiters_.pop_front();
+    memory_waiters_.Remove(call);
     const bool moved = call->state_ == State::kAwaitsMemory ? StartReads(call)
                                                             : PlaceReply(call);
     if (moved) continue;
-    memory_waiters_.push_front(call);
+    memory_waiters_.PushFront(call);
     break;
   }
   if (!usable()) return;

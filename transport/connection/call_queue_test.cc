@@ -1,9 +1,11 @@
-#include "transport/connection/client_call_queue.h"
+#include "transport/connection/call_queue.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "transport/connection/client_call.h"
 
 namespace verbena::transport {
 namespace {
@@ -17,12 +19,12 @@ struct IdleCall final : ClientCall {
   void OnFailed(const absl::Status& /*status*/) override {}
 };
 
-class ClientCallQueueTest : public testing::Test {
+class CallQueueTest : public testing::Test {
  protected:
   std::vector<const ClientCall*> Calls() const {
     std::vector<const ClientCall*> calls;
     for (const ClientCall* call = queue_.front(); call != nullptr;
-         call = ClientCallQueue::Next(call)) {
+         call = CallQueue<ClientCall>::Next(call)) {
       calls.push_back(call);
     }
     EXPECT_EQ(queue_.size(), calls.size());
@@ -30,11 +32,11 @@ class ClientCallQueueTest : public testing::Test {
     return calls;
   }
 
-  ClientCallQueue queue_;
+  CallQueue<ClientCall> queue_;
   IdleCall a_, b_, c_;
 };
 
-TEST_F(ClientCallQueueTest, KeepsTheOrderOfArrival) {
+TEST_F(CallQueueTest, KeepsTheOrderOfArrival) {
   EXPECT_THAT(Calls(), IsEmpty());
   queue_.PushBack(&a_);
   queue_.PushBack(&b_);
@@ -42,14 +44,14 @@ TEST_F(ClientCallQueueTest, KeepsTheOrderOfArrival) {
   EXPECT_THAT(Calls(), ElementsAre(&a_, &b_, &c_));
 }
 
-TEST_F(ClientCallQueueTest, TakesBackWhoWasFirst) {
+TEST_F(CallQueueTest, TakesBackWhoWasFirst) {
   queue_.PushFront(&b_);
   queue_.PushFront(&a_);
   queue_.PushBack(&c_);
   EXPECT_THAT(Calls(), ElementsAre(&a_, &b_, &c_));
 }
 
-TEST_F(ClientCallQueueTest, LetsGoOfAnyCall) {
+TEST_F(CallQueueTest, LetsGoOfAnyCall) {
   for (IdleCall* call : {&a_, &b_, &c_}) queue_.PushBack(call);
   queue_.Remove(&b_);
   EXPECT_THAT(Calls(), ElementsAre(&a_, &c_));
@@ -59,7 +61,7 @@ TEST_F(ClientCallQueueTest, LetsGoOfAnyCall) {
   EXPECT_THAT(Calls(), IsEmpty());
 }
 
-TEST_F(ClientCallQueueTest, TakesACallAgainAfterItWasRemoved) {
+TEST_F(CallQueueTest, TakesACallAgainAfterItWasRemoved) {
   queue_.PushBack(&a_);
   queue_.PushBack(&b_);
   queue_.Remove(&a_);
@@ -68,6 +70,17 @@ TEST_F(ClientCallQueueTest, TakesACallAgainAfterItWasRemoved) {
   queue_.Remove(&b_);
   queue_.PushFront(&b_);
   EXPECT_THAT(Calls(), ElementsAre(&b_, &a_));
+}
+
+TEST_F(CallQueueTest, KnowsWhatStandsInIt) {
+  queue_.PushBack(&a_);
+  queue_.PushBack(&b_);
+  EXPECT_TRUE(queue_.Contains(&a_));
+  EXPECT_TRUE(queue_.Contains(&b_));
+  EXPECT_FALSE(queue_.Contains(&c_));
+  queue_.Clear();
+  EXPECT_FALSE(queue_.Contains(&a_));
+  EXPECT_THAT(Calls(), IsEmpty());
 }
 
 }  // namespace
