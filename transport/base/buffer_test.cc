@@ -27,7 +27,7 @@ class CountingOwner final : public BufferOwner {
   uint8_t* bytes() { return bytes_; }
 
  private:
-  alignas(64) uint8_t bytes_[256];
+  uint8_t bytes_[256];
   BufferBlock block_;
   int recycled_ = 0;
 };
