@@ -43,6 +43,10 @@ END_TO_END = "//tests/integration:rpc_end_to_end_test"
 ONE_GUEST = [
     Test("//transport/verbs:system_provider_test"),
     Test("//tests/transport:transport_test", seconds=300, no_rnr=True),
+    Test("//tests/transport:transport_attachment_test", seconds=300,
+         no_rnr=True),
+    Test("//tests/transport:transport_continued_test", seconds=300,
+         no_rnr=True),
     Test("//tests/transport:transport_cancel_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_limits_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_shutdown_test", seconds=300, no_rnr=True),
