@@ -11,7 +11,7 @@ namespace verbena::transport {
 namespace {
 
 void FrameThereAndBack(benchmark::State& state) {
-  SendCredits send(kCredits);
+  SendCredits send(kCredits, kCredits);
   ReceiveCredits receive(kCredits);
   for (auto _ : state) {
     send.Take();
