@@ -90,7 +90,7 @@ void Connection::Transition(ConnectionState state) {
 
 void Connection::SendGoAway() {
   if (state_ != ConnectionState::kOpen) return;
-  goaway_due_ = true;
+  goaway_due_ = going_away_ = true;
   PumpControl();
 }
 

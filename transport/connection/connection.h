@@ -66,8 +66,11 @@ class Connection : public CompletionHandler, private RoundTask {
   // Ends the connection. Open calls end with `reason`, which must not be OK.
   void Close(const absl::Status& reason);
 
-  // Tells the peer that no new calls should come.
+  // Tells the peer that no new calls should come. From then on every frame is
+  // signalled, so that sends_done() tells when the peer has them all.
   void SendGoAway();
+  // Whether the peer's device has everything that was sent.
+  bool sends_done() const { return send_.idle(); }
 
   // What the connection manager reports about this connection's id.
   void OnEstablished();
@@ -225,6 +228,7 @@ class Connection : public CompletionHandler, private RoundTask {
   bool pong_due_ = false;
   bool ping_due_ = false;
   bool goaway_due_ = false;
+  bool going_away_ = false;  // SendGoAway() was called.
 
   absl::Time close_deadline_ = absl::InfiniteFuture();  // Of the present step.
   absl::Time last_heard_;

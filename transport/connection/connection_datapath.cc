@@ -118,7 +118,7 @@ void Connection::Send(uint32_t bytes, bool signalled) {
   std::memcpy(frame, &header, sizeof(header));
   starved_ = false;
   if (NeedsCredit(header.type)) send_credits_->Take();
-  const absl::Status status = send_.PostFrame(bytes, signalled);
+  const absl::Status status = send_.PostFrame(bytes, signalled || going_away_);
   if (__builtin_expect(!status.ok(), 0)) {
     Close(status);
   } else {

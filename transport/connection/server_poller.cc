@@ -173,14 +173,19 @@ void ServerPoller::StopHere(absl::Time deadline) {
   for (const auto& session : sessions_) session->SendGoAway();
 }
 
-uint32_t ServerPoller::OpenCalls() const {
-  uint32_t calls = 0;
-  for (const auto& session : sessions_) calls += session->open_calls();
-  return calls;
+// A queue pair that is closed drops what its device has not sent: the last
+// RESPONSEs must have arrived.
+bool ServerPoller::Drained() const {
+  return std::all_of(sessions_.begin(), sessions_.end(),
+                     [](const std::unique_ptr<ServerSession>& session) {
+                       return session->open_calls() == 0 &&
+                              (session->state() != ConnectionState::kOpen ||
+                               session->sends_done());
+                     });
 }
 
 void ServerPoller::Tick(absl::Time now) {
-  if (stopping_ && !closing_ && (OpenCalls() == 0 || now >= stop_deadline_)) {
+  if (stopping_ && !closing_ && (Drained() || now >= stop_deadline_)) {
     closing_ = true;
     for (const auto& session : sessions_) {
       session->Close(absl::UnavailableError("the server shut down"));

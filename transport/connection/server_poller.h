@@ -83,7 +83,8 @@ class ServerPoller final : private Pollable {
                                           ibv_context* context);
   void StopHere(absl::Time deadline);
   void Reap();
-  uint32_t OpenCalls() const;
+  // No call is open, and every client has what was sent to it.
+  bool Drained() const;
 
   // Pollable: reaps what has closed and watches over the stop.
   int Poll() override { return 0; }
