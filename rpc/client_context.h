@@ -83,7 +83,7 @@ class ClientContext {
     request_attachment_bytes_ = request_attachment_.span();
   }
   // The same of any memory, which must stay as it is until the call has ended.
-  // Copied once: up to some MiB a copy is cheaper than a registration.
+  // Copied once, into registered memory.
   void set_request_attachment(absl::Span<const uint8_t> attachment) {
     request_attachment_.Reset();
     request_attachment_bytes_ = attachment;

@@ -3,12 +3,12 @@
 #ifndef VERBENA_RPC_INTERNAL_SHARED_BUFFER_SOURCE_H_
 #define VERBENA_RPC_INTERNAL_SHARED_BUFFER_SOURCE_H_
 
-#include <atomic>
 #include <cstddef>
-#include <thread>
+#include <mutex>
 #include <utility>
 
 #include "transport/base/buffer.h"
+#include "transport/base/spin_lock.h"
 #include "transport/memory/buffer_pool.h"
 
 namespace verbena::internal {
@@ -19,28 +19,22 @@ namespace verbena::internal {
 class SharedBufferSource {
  public:
   void Set(transport::BufferSource source) {
-    Lock();
+    const std::lock_guard<base::SpinLock> lock(lock_);
     std::swap(source_, source);
-    Unlock();
   }
 
   transport::Buffer Allocate(size_t bytes) const {
-    Lock();
-    const transport::BufferSource source = source_;
-    Unlock();
-    return source.Allocate(bytes);
+    return Source().Allocate(bytes);
   }
 
  private:
-  void Lock() const {
-    while (locked_.exchange(true, std::memory_order_acquire)) {
-      std::this_thread::yield();
-    }
+  transport::BufferSource Source() const {
+    const std::lock_guard<base::SpinLock> lock(lock_);
+    return source_;
   }
-  void Unlock() const { locked_.store(false, std::memory_order_release); }
 
-  mutable std::atomic<bool> locked_{false};
-  transport::BufferSource source_;  // Protected by locked_.
+  mutable base::SpinLock lock_;
+  transport::BufferSource source_;  // Protected by lock_.
 };
 
 }  // namespace verbena::internal

@@ -24,7 +24,27 @@ namespace {
 
 using ::testing::HasSubstr;
 
-using HostileClientMemoryTest = HostileClientFixture;
+class HostileClientMemoryTest : public HostileClientFixture {
+ protected:
+  // Opens a connection with an arena of 4 GiB. It only says so.
+  void OpenWithHugeArena(RawPeer& raw) {
+    ConnectRequest request = raw.Request();
+    request.arena.bytes = uint64_t{1} << 32;
+    ASSERT_TRUE(raw.Connect(EncodeConnectRequest(request)).ok());
+    ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kHello))).ok());
+    ASSERT_TRUE(raw.Receive(FrameType::kWelcome).ok());
+  }
+
+  // The request is too large for the server, which goes on.
+  void ExpectRefusal(RawPeer& raw, const RequestHeader& request) {
+    ASSERT_TRUE(raw.Send(FrameText(request)).ok());
+    const absl::StatusOr<std::string> response =
+        raw.Receive(FrameType::kResponse);
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(HeaderOf<ResponseHeader>(*response).code,
+              static_cast<uint32_t>(absl::StatusCode::kResourceExhausted));
+  }
+};
 
 // --- Arenas ------------------------------------------------------------------
 
@@ -163,32 +183,18 @@ TEST_F(HostileClientMemoryTest,
 
 TEST_F(HostileClientMemoryTest, GetsARefusalForAHugeRequest) {
   RawPeer& raw = Raw();
-  ConnectRequest request = raw.Request();
-  request.arena.bytes = uint64_t{1} << 32;  // It only says so.
-  ASSERT_TRUE(raw.Connect(EncodeConnectRequest(request)).ok());
-  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kHello))).ok());
-  ASSERT_TRUE(raw.Receive(FrameType::kWelcome).ok());
+  ASSERT_NO_FATAL_FAILURE(OpenWithHugeArena(raw));
   uint32_t call_id = 0;
   for (const uint32_t bytes :
        {uint32_t{kDefaultMaxMessageBytes} + 1, UINT32_MAX}) {
-    ASSERT_TRUE(
-        raw.Send(FrameText(raw.ArenaRequest(call_id++, kEcho, 0, bytes))).ok());
-    const absl::StatusOr<std::string> response =
-        raw.Receive(FrameType::kResponse);
-    ASSERT_TRUE(response.ok()) << response.status();
-    EXPECT_EQ(HeaderOf<ResponseHeader>(*response).code,
-              static_cast<uint32_t>(absl::StatusCode::kResourceExhausted));
+    ExpectRefusal(raw, raw.ArenaRequest(call_id++, kEcho, 0, bytes));
   }
   EXPECT_EQ(server_.handler().calls(), 0);
 }
 
 TEST_F(HostileClientMemoryTest, GetsARefusalForAHugeAttachment) {
   RawPeer& raw = Raw();
-  ConnectRequest request = raw.Request();
-  request.arena.bytes = uint64_t{1} << 32;  // It only says so.
-  ASSERT_TRUE(raw.Connect(EncodeConnectRequest(request)).ok());
-  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kHello))).ok());
-  ASSERT_TRUE(raw.Receive(FrameType::kWelcome).ok());
+  ASSERT_NO_FATAL_FAILURE(OpenWithHugeArena(raw));
   uint32_t call_id = 0;
   for (const auto& [message, attachment] :
        {std::pair(0u, uint32_t{kDefaultMaxMessageBytes} + 1),
@@ -199,12 +205,7 @@ TEST_F(HostileClientMemoryTest, GetsARefusalForAHugeAttachment) {
     if (message == 0) huge.frame.flags = 0;
     huge.frame.flags |= kFlagAttachmentInArena;
     huge.attachment_bytes = attachment;
-    ASSERT_TRUE(raw.Send(FrameText(huge)).ok());
-    const absl::StatusOr<std::string> response =
-        raw.Receive(FrameType::kResponse);
-    ASSERT_TRUE(response.ok()) << response.status();
-    EXPECT_EQ(HeaderOf<ResponseHeader>(*response).code,
-              static_cast<uint32_t>(absl::StatusCode::kResourceExhausted));
+    ExpectRefusal(raw, huge);
   }
   EXPECT_EQ(server_.handler().calls(), 0);
 }

@@ -22,6 +22,7 @@
 #include "tools/rpc_bench/report.h"
 #include "tools/rpc_bench/usage.h"
 #include "tools/rpc_bench/workload.h"
+#include "transport/base/endpoint_options.h"
 #include "transport/base/limits.h"
 #include "transport/base/status_macros.h"
 
@@ -53,8 +54,11 @@ absl::Status Print(const Options& options, const Report& report) {
   if (options.json.wanted) RETURN_IF_ERROR(Write(options.json, Json(report)));
   if (options.csv.wanted) RETURN_IF_ERROR(Write(options.csv, Csv(report)));
   if (!options.plot.empty()) {
-    const Threshold rendezvous = {transport::kSlotBytes, "rendezvous"};
-    RETURN_IF_ERROR(WriteFile(options.plot, Plot(report, {rendezvous})));
+    const Threshold continued = {transport::kSlotBytes, "continued"};
+    const Threshold rendezvous = {
+        transport::EndpointOptions().continued_bytes_max, "rendezvous"};
+    RETURN_IF_ERROR(
+        WriteFile(options.plot, Plot(report, {continued, rendezvous})));
   }
   return absl::OkStatus();
 }

@@ -55,6 +55,8 @@ TESTED_ELSEWHERE = {
     "transport/connection/server_session.cc": _TRANSPORT,
     "transport/connection/server_session_bulk_datapath.cc": _TRANSPORT,
     "transport/connection/server_session_datapath.cc": _TRANSPORT,
+    "transport/connection/slot_slabs.cc":
+        "transport/connection/send_slots_test.cc",
     "transport/device.cc": _TRANSPORT,
     "transport/server_endpoint.cc": _TRANSPORT,
     "transport/connection/client_connection.cc": _TRANSPORT_SHUTDOWN,

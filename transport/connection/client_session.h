@@ -89,7 +89,6 @@ class ClientSession final : public Connection {
   // Arena memory is short: OK if calls will give some back, else why it is of
   // no use to wait.
   absl::Status MemoryWillComeBack();
-  void SendContinuedRequest(ClientCall* call, uint32_t slot_index);
   // `out` has room for all that is not in an arena. Returns how much that is.
   uint32_t WriteRequestFrame(ClientCall* call, Placement place,
                              uint32_t slot_index, uint8_t* out);

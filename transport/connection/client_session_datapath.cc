@@ -12,12 +12,6 @@ namespace {
 // Replies up to this length come back in the RESPONSE itself.
 constexpr uint64_t kFrameReplyBytes = kSlotBytes - sizeof(ResponseHeader);
 
-// Of a REQUEST with everything in it.
-uint64_t WholeFrameBytes(const ClientCall::Request& request) {
-  return sizeof(RequestHeader) + request.metadata_bytes +
-         request.message_bytes + request.attachment.size();
-}
-
 uint64_t RemainingUs(absl::Time deadline, absl::Time now) {
   const int64_t us = absl::ToInt64Microseconds(deadline - now);
   return us <= 0 ? 0 : static_cast<uint64_t>(us);
@@ -36,8 +30,7 @@ uint32_t ClientSession::RequestFrameBytes(const ClientCall::Request& request,
 Placement ClientSession::Place(const ClientCall::Request& request) const {
   // Metadata alone always fit.
   const uint64_t room =
-      std::min<uint64_t>(kSlotBytes, peer_limits().slot_bytes) -
-      sizeof(RequestHeader) - request.metadata_bytes;
+      SendRoom() - sizeof(RequestHeader) - request.metadata_bytes;
   return PlaceParts(room, request.message_bytes, request.attachment.size());
 }
 
@@ -59,8 +52,10 @@ bool ClientSession::TrySend(ClientCall* call) {
   Placement place = Place(call->request());
   const bool continued =
       !place.all_inline() &&
-      CanSendContinued(WholeFrameBytes(call->request()), reserve);
+      CanSendContinued(RequestFrameBytes(call->request(), Placement()),
+                       reserve);
   if (continued) place = Placement();
+  const uint32_t bytes = RequestFrameBytes(call->request(), place);
   const uint32_t index = free_slots_.back();
   Slot& slot = slots_[index];
   absl::Status failed;
@@ -72,15 +67,11 @@ bool ClientSession::TrySend(ClientCall* call) {
     return true;
   }
   uint8_t* out = nullptr;
-  bool ready = AnnounceArenas();
-  if (continued) {
-    // The announcements may have taken the credits.
-    ready =
-        ready && CanSendContinued(WholeFrameBytes(call->request()), reserve);
-  } else if (ready) {
-    out = BeginFrame(RequestFrameBytes(call->request(), place), reserve);
-    ready = out != nullptr;
-  }
+  // The announcements may take credits.
+  const bool ready =
+      AnnounceArenas() &&
+      (continued ? CanSendContinued(bytes, reserve)
+                 : (out = BeginFrame(bytes, reserve)) != nullptr);
   if (!ready) {
     FreeMemory(&slot);
     return false;
@@ -93,19 +84,13 @@ bool ClientSession::TrySend(ClientCall* call) {
   NoteDeadline(call->request().deadline);
   NoteMemory(&slot);
   if (continued) {
-    SendContinuedRequest(call, index);
+    const Buffer frame = device().pool().AllocateOrPlain(bytes);
+    WriteRequestFrame(call, place, index, frame.data());
+    SendContinued(frame.span());
   } else {
     Send(WriteRequestFrame(call, place, index, out), /*signalled=*/false);
   }
   return true;
-}
-
-void ClientSession::SendContinuedRequest(ClientCall* call,
-                                         uint32_t slot_index) {
-  const Buffer frame =
-      device().pool().AllocateOrPlain(WholeFrameBytes(call->request()));
-  WriteRequestFrame(call, Placement(), slot_index, frame.data());
-  SendContinued(frame.span());
 }
 
 bool ClientSession::AllocateArenaMemory(const ClientCall::Request& request,

@@ -247,9 +247,7 @@ bool Connection::HasCredit() const {
 
 bool Connection::SendControl(FrameType type, absl::string_view body) {
   if (!HasCredit()) return false;
-  const size_t room = std::min<size_t>(peer_limits_.slot_bytes, kSlotBytes) -
-                      sizeof(FrameHeader);
-  body = body.substr(0, room);
+  body = body.substr(0, SendRoom() - sizeof(FrameHeader));
   FrameHeader header = PlainHeader(type, 0);
   header.body_bytes = static_cast<uint32_t>(body.size());
   uint8_t* const out =

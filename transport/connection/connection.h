@@ -130,7 +130,8 @@ class Connection : public CompletionHandler, private RoundTask {
   // none.
   void PumpSoon();
   // Whether a frame of so many bytes, more than fit one SEND, can go now, all
-  // of it, and leave more than `spare_credits`.
+  // of it, and leave `spare_credits`. If credits are what is missing, the peer
+  // hears of it, so that the next one may go.
   bool CanSendContinued(uint64_t frame_bytes, uint32_t spare_credits);
   // Sends it. REQUIRES: CanSendContinued(); its header is that of the whole.
   void SendContinued(absl::Span<uint8_t> frame);

@@ -16,19 +16,7 @@ absl::StatusOr<ReceiveSlots> ReceiveSlots::Create(const ProtectionDomain& pd,
 
 ReceiveSlots::ReceiveSlots(const ProtectionDomain& pd, SharedReceiveQueue queue,
                            uint32_t max_reserved)
-    : pd_(&pd), max_reserved_(max_reserved), queue_(std::move(queue)) {}
-
-absl::Status ReceiveSlots::AddSlab() {
-  ASSIGN_OR_RETURN(
-      RegisteredMemory memory,
-      RegisteredMemory::Create(*pd_, size_t{kSlabSlots} * kSlotBytes,
-                               IBV_ACCESS_LOCAL_WRITE));
-  const uint32_t first = static_cast<uint32_t>(slabs_.size()) * kSlabSlots;
-  slabs_.push_back(std::move(memory));
-  free_.reserve(slabs_.size() * kSlabSlots);
-  for (uint32_t i = kSlabSlots; i > 0; --i) free_.push_back(first + i - 1);
-  return absl::OkStatus();
-}
+    : max_reserved_(max_reserved), slabs_(pd), queue_(std::move(queue)) {}
 
 void ReceiveSlots::SetReserved(uint32_t reserved) {
   reserved_ = reserved;
@@ -40,7 +28,7 @@ void ReceiveSlots::SetReserved(uint32_t reserved) {
 absl::Status ReceiveSlots::Reserve(uint32_t count) {
   CHECK_LE(count, room());
   const uint32_t wanted = QueueDepth(reserved_ + count);
-  while (posted_ + free_.size() < wanted) RETURN_IF_ERROR(AddSlab());
+  while (posted_ + slabs_.free_count() < wanted) RETURN_IF_ERROR(slabs_.Grow());
   SetReserved(reserved_ + count);
   absl::Status status = Fill();
   if (!status.ok()) SetReserved(reserved_ - count);
@@ -55,10 +43,8 @@ absl::Status ReceiveSlots::Unreserve(uint32_t count) {
 
 absl::Status ReceiveSlots::Fill() {
   while (posted_ < wanted_) {
-    const uint32_t index = free_.back();
-    free_.pop_back();
     ++posted_;
-    pending_[pending_count_++] = index;
+    pending_[pending_count_++] = slabs_.Take();
     if (pending_count_ == kBatch) RETURN_IF_ERROR(Flush());
   }
   return Flush();

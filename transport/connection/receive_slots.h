@@ -9,12 +9,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "transport/base/limits.h"
-#include "transport/memory/registered_memory.h"
+#include "transport/connection/slot_slabs.h"
 #include "transport/verbs/protection_domain.h"
 #include "transport/verbs/shared_receive_queue.h"
 
@@ -35,7 +33,7 @@ class ReceiveSlots {
   static constexpr uint64_t kReceiveTag = uint64_t{1} << 63;
 
   // Slots that are registered together.
-  static constexpr uint32_t kSlabSlots = 16;
+  static constexpr uint32_t kSlabSlots = SlotSlabs::kSlabSlots;
   // Slots that are posted again with one doorbell.
   static constexpr uint32_t kBatch = 16;
   // Completions that may be polled before any of their slots is given back.
@@ -73,17 +71,14 @@ class ReceiveSlots {
   absl::Status Unreserve(uint32_t count);
 
   // The memory of slot `index`, which a completion named.
-  const uint8_t* Slot(uint32_t index) const {
-    return slabs_[index / kSlabSlots].data() +
-           size_t{index % kSlabSlots} * kSlotBytes;
-  }
+  const uint8_t* Slot(uint32_t index) const { return slabs_.Slot(index); }
 
   // The slot has been read. It is posted again at once, or with those that
   // follow it, or kept if there are enough.
   absl::Status Repost(uint32_t index) {
     if (posted_ > wanted_) {
       --posted_;
-      free_.push_back(index);
+      slabs_.Return(index);
       return absl::OkStatus();
     }
     pending_[pending_count_++] = index;
@@ -91,31 +86,24 @@ class ReceiveSlots {
   }
 
   uint32_t reserved() const { return reserved_; }
-  size_t registered_bytes() const {
-    return slabs_.size() * kSlabSlots * kSlotBytes;
-  }
+  size_t registered_bytes() const { return slabs_.registered_bytes(); }
   ibv_srq* srq() const { return queue_.get(); }
 
  private:
   ReceiveSlots(const ProtectionDomain& pd, SharedReceiveQueue queue,
                uint32_t max_reserved);
-  absl::Status AddSlab();
   void SetReserved(uint32_t reserved);
   // Posts free slots until there are as many as are wanted.
   absl::Status Fill();
   absl::Status Flush();
 
-  const ProtectionDomain* pd_ = nullptr;
   uint32_t max_reserved_ = 0;
-  // Slots in the order of their indices. Before the queue, whose receives point
-  // into them.
-  std::vector<RegisteredMemory> slabs_;
+  SlotSlabs slabs_;  // Before the queue, whose receives point into them.
   SharedReceiveQueue queue_;
   uint32_t reserved_ = 0;
   uint32_t wanted_ = 0;  // QueueDepth(reserved_).
   uint32_t posted_ = 0;  // Those included that are read or pending.
   uint32_t batch_ = 1;   // Pending ones that are posted together.
-  std::vector<uint32_t> free_;
 
   std::array<uint32_t, kBatch> pending_ = {};  // Slots to post again.
   uint32_t pending_count_ = 0;

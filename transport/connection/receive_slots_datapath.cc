@@ -10,7 +10,7 @@ absl::Status ReceiveSlots::Flush() {
     const uint32_t index = pending_[i];
     sges[i].addr = reinterpret_cast<uintptr_t>(Slot(index));
     sges[i].length = kSlotBytes;
-    sges[i].lkey = slabs_[index / kSlabSlots].lkey();
+    sges[i].lkey = slabs_.lkey(index);
     wrs[i].wr_id = kReceiveTag | index;
     wrs[i].next = i + 1 < pending_count_ ? &wrs[i + 1] : nullptr;
     wrs[i].sg_list = &sges[i];

@@ -5,12 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "transport/base/limits.h"
-#include "transport/memory/registered_memory.h"
+#include "transport/connection/slot_slabs.h"
 #include "transport/verbs/protection_domain.h"
 
 namespace verbena::transport {
@@ -26,7 +24,7 @@ class SendSlots {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
   // Slots that are registered together.
-  static constexpr uint32_t kSlabSlots = 16;
+  static constexpr uint32_t kSlabSlots = SlotSlabs::kSlabSlots;
 
   // Holds nothing; for assignment.
   SendSlots() = default;
@@ -36,12 +34,12 @@ class SendSlots {
                                           uint32_t max_slots);
 
   // Whether Acquire() would give one.
-  bool available() const { return !free_.empty() || CanGrow(); }
+  bool available() const { return slabs_.free_count() > 0 || CanGrow(); }
 
   // Whether so many can be acquired one after another. Registers memory as
   // Acquire() does.
   bool Prepare(uint32_t count) {
-    while (free_.size() < count) {
+    while (slabs_.free_count() < count) {
       if (!Grow()) return false;
     }
     return true;
@@ -49,35 +47,22 @@ class SendSlots {
 
   // kNone if all are held. Registers memory when there have never been so many.
   uint32_t Acquire() {
-    if (free_.empty() && !Grow()) return kNone;
-    const uint32_t index = free_.back();
-    free_.pop_back();
-    return index;
+    return slabs_.free_count() == 0 && !Grow() ? kNone : slabs_.Take();
   }
-  void Release(uint32_t index) { free_.push_back(index); }
+  void Release(uint32_t index) { slabs_.Return(index); }
 
-  uint8_t* Slot(uint32_t index) const {
-    return slabs_[index / kSlabSlots].data() +
-           size_t{index % kSlabSlots} * kSlotBytes;
-  }
-  uint32_t lkey(uint32_t index) const {
-    return slabs_[index / kSlabSlots].lkey();
-  }
+  uint8_t* Slot(uint32_t index) const { return slabs_.Slot(index); }
+  uint32_t lkey(uint32_t index) const { return slabs_.lkey(index); }
 
-  size_t registered_bytes() const {
-    return slabs_.size() * kSlabSlots * kSlotBytes;
-  }
+  size_t registered_bytes() const { return slabs_.registered_bytes(); }
 
  private:
   SendSlots(const ProtectionDomain& pd, uint32_t max_slots);
-  bool CanGrow() const { return slabs_.size() < max_slabs_; }
-  absl::Status AddSlab();
+  bool CanGrow() const { return slabs_.slab_count() < max_slabs_; }
   bool Grow();
 
-  const ProtectionDomain* pd_ = nullptr;
+  SlotSlabs slabs_;
   uint32_t max_slabs_ = 0;
-  std::vector<RegisteredMemory> slabs_;
-  std::vector<uint32_t> free_;  // The one used last is taken first.
 };
 
 }  // namespace verbena::transport

@@ -75,6 +75,9 @@ class ServerSession final : public Connection {
   void StopWaiting(ServerCall* call);
   // Gets a request out of the client's arenas, now or when it can.
   void AwaitRequest(ServerCall* call);
+  // Memory of the bulk pool for the parts of a request or a reply.
+  absl::Status AllocateParts(uint64_t message_bytes, uint64_t attachment_bytes,
+                             Buffer* message, Buffer* attachment);
   // Moves a call that waits for memory on; false if it has to go on waiting.
   bool StartReads(ServerCall* call);
   // READs into all of `sink`, which must stay.

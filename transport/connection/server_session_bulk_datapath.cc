@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/base/status_macros.h"
 #include "transport/connection/server_session.h"
 
 namespace verbena::transport {
@@ -15,23 +16,29 @@ void ServerSession::AwaitRequest(ServerCall* call) {
   }
 }
 
+// All of it or nothing: calls that each held a part could wait for each other.
+absl::Status ServerSession::AllocateParts(uint64_t message_bytes,
+                                          uint64_t attachment_bytes,
+                                          Buffer* message, Buffer* attachment) {
+  if (message_bytes > 0) {
+    ASSIGN_OR_RETURN(*message, device().pool().Allocate(message_bytes));
+  }
+  if (attachment_bytes > 0) {
+    ASSIGN_OR_RETURN(*attachment, device().pool().Allocate(attachment_bytes));
+  }
+  return absl::OkStatus();
+}
+
 bool ServerSession::StartReads(ServerCall* call) {
-  // All of it or nothing: calls that each held a part could wait for each
-  // other.
   Buffer message;
   Buffer attachment;
-  for (const auto& [bytes, sink] :
-       {std::pair(call->request_bytes_, &message),
-        std::pair(call->attachment_bytes_, &attachment)}) {
-    if (bytes == 0) continue;
-    absl::StatusOr<Buffer> memory = device().pool().Allocate(bytes);
-    if (absl::IsUnavailable(memory.status())) return false;
-    if (!memory.ok()) {
-      if (IsLargeRead(*call)) --large_reads_;
-      Refuse(call, memory.status());
-      return true;
-    }
-    *sink = *std::move(memory);
+  const absl::Status status = AllocateParts(
+      call->request_bytes_, call->attachment_bytes_, &message, &attachment);
+  if (absl::IsUnavailable(status)) return false;
+  if (!status.ok()) {
+    if (IsLargeRead(*call)) --large_reads_;
+    Refuse(call, status);
+    return true;
   }
   call->state_ = State::kReading;
   call->transfers_left_ = 0;
@@ -107,21 +114,15 @@ bool ServerSession::PlaceReply(ServerCall* call) {
   const bool copy =
       !place.attachment_inline && !device().pool().Owns(reply.attachment);
   const bool write = !place.message_inline && reply.buffer.empty();
-  // All of it or nothing, as for requests.
   Buffer message;
   Buffer attachment;
-  for (const auto& [bytes, target] :
-       {std::pair(write ? reply.metadata_bytes + reply.message_bytes : 0,
-                  &message),
-        std::pair(copy ? uint64_t{reply.attachment.size()} : 0, &attachment)}) {
-    if (bytes == 0) continue;
-    absl::StatusOr<Buffer> memory = device().pool().Allocate(bytes);
-    if (absl::IsUnavailable(memory.status())) return false;
-    if (!memory.ok()) {
-      Refuse(call, memory.status());
-      return true;
-    }
-    *target = *std::move(memory);
+  const absl::Status status =
+      AllocateParts(write ? reply.metadata_bytes + reply.message_bytes : 0,
+                    copy ? reply.attachment.size() : 0, &message, &attachment);
+  if (absl::IsUnavailable(status)) return false;
+  if (!status.ok()) {
+    Refuse(call, status);
+    return true;
   }
   if (write) {
     CHECK(reply.writer != nullptr) << "a reply needs a buffer or a writer";

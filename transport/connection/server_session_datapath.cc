@@ -215,8 +215,7 @@ void ServerSession::SendReply(ServerCall* call) {
 }
 
 uint64_t ServerSession::RoomForReply() const {
-  return std::min<uint64_t>(kSlotBytes, peer_limits().slot_bytes) -
-         sizeof(ResponseHeader);
+  return SendRoom() - sizeof(ResponseHeader);
 }
 
 void ServerSession::HandleLease(absl::Span<const uint8_t> frame) {
@@ -305,9 +304,7 @@ void ServerSession::SendResponse(ServerCall* call, uint8_t* out) {
 }
 
 bool ServerSession::SendContinuedResponse(ServerCall* call) {
-  const ServerCall::Reply& reply = call->reply_;
-  const uint64_t bytes = sizeof(ResponseHeader) + reply.metadata_bytes +
-                         reply.message_bytes + reply.attachment.size();
+  const uint32_t bytes = ResponseFrameBytes(call);  // With all of the reply.
   if (!CanSendContinued(bytes, /*spare_credits=*/0)) return false;
   call->reply_place_ = Placement();
   const Buffer frame = device().pool().AllocateOrPlain(bytes);

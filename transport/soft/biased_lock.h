@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "transport/soft/spin_lock.h"
+#include "transport/base/spin_lock.h"
 
 namespace verbena::soft {
 
@@ -142,7 +142,7 @@ class BiasedLock {
   std::atomic<uint32_t> failures_{0};
 
   // Held by whoever holds the lock and is not the owner.
-  SpinLock ordinary_;
+  base::SpinLock ordinary_;
   // State below is protected by ordinary_.
   Flag* leaving_ = nullptr;  // Of a former owner that may still hold the lock.
   uintptr_t last_user_ = 0;

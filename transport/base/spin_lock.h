@@ -1,13 +1,13 @@
-// The lock of the data path.
+// A lock for data paths.
 
-#ifndef VERBENA_TRANSPORT_SOFT_SPIN_LOCK_H_
-#define VERBENA_TRANSPORT_SOFT_SPIN_LOCK_H_
+#ifndef VERBENA_TRANSPORT_BASE_SPIN_LOCK_H_
+#define VERBENA_TRANSPORT_BASE_SPIN_LOCK_H_
 
 #include <sched.h>
 
 #include <atomic>
 
-namespace verbena::soft {
+namespace verbena::base {
 
 // A mutual exclusion lock for sections of a microsecond or less. Yields the
 // processor when it has to wait for long, because its holder may be waiting for
@@ -39,6 +39,6 @@ class SpinLock {
   std::atomic<bool> locked_{false};
 };
 
-}  // namespace verbena::soft
+}  // namespace verbena::base
 
-#endif  // VERBENA_TRANSPORT_SOFT_SPIN_LOCK_H_
+#endif  // VERBENA_TRANSPORT_BASE_SPIN_LOCK_H_
