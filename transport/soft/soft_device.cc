@@ -29,7 +29,8 @@ SoftDevice::SoftDevice() {
 }
 
 ibv_context* SoftDevice::OpenContext() {
-  return Context::Create(*this).release();
+  std::unique_ptr<Context> context = Context::Create(*this);
+  return context == nullptr ? nullptr : context.release()->handle();
 }
 
 // A unique local address (RFC 4193): no router forwards it. Its first bytes are
