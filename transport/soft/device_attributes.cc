@@ -5,6 +5,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
 #include "transport/soft/memory_table.h"
 #include "transport/soft/soft_device.h"
@@ -13,6 +14,7 @@ namespace verbena::soft {
 namespace {
 
 constexpr uint8_t kPort = 1;
+constexpr char kGuid[9] = "\x02\0\0\0soft";  // Locally administered.
 
 // Of ClockNow(), in kHz as query_device_ex has it.
 constexpr uint64_t kClockKilohertz = 1'000'000;
@@ -22,8 +24,7 @@ constexpr uint64_t kClockKilohertz = 1'000'000;
 int QueryDevice(ibv_context* /*context*/, ibv_device_attr* attributes) {
   *attributes = {};
   std::strcpy(attributes->fw_ver, "1");
-  const ibv_gid gid = SoftDevice::Gid();
-  attributes->node_guid = gid.global.interface_id;
+  std::memcpy(&attributes->node_guid, kGuid, sizeof(attributes->node_guid));
   attributes->sys_image_guid = attributes->node_guid;
   attributes->max_mr_size = UINT64_MAX;
   attributes->page_size_cap = ~uint64_t{4095};
@@ -56,7 +57,7 @@ int QueryPort(ibv_context* /*context*/, uint8_t port,
   attributes->state = IBV_PORT_ACTIVE;
   attributes->max_mtu = IBV_MTU_4096;
   attributes->active_mtu = IBV_MTU_4096;
-  attributes->gid_tbl_len = 1;
+  attributes->gid_tbl_len = GidTable::kEntries;
   attributes->port_cap_flags = IBV_PORT_CM_SUP;
   attributes->max_msg_sz = kMessageBytesMax;
   attributes->pkey_tbl_len = 1;

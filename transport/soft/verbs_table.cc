@@ -11,6 +11,7 @@
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/context.h"
 #include "transport/soft/device_attributes.h"
+#include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
 #include "transport/soft/memory_table.h"
 #include "transport/soft/queue_pair.h"
@@ -59,11 +60,14 @@ int CloseDevice(ibv_context* context) {
 }
 
 int QueryGid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
-  if (port != kPort || index != 0) {
+  if (port != kPort || index < 0 || index >= GidTable::kEntries) {
     errno = EINVAL;
     return -1;
   }
-  *gid = SoftDevice::Gid();
+  // Addresses come and go. An entry without one reads as zero, as on a NIC.
+  GidTable& gids = SoftDevice::Get().gids();
+  gids.Refresh();
+  *gid = gids.At(index).value_or(ibv_gid_entry{}).gid;
   return 0;
 }
 
