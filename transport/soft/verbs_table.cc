@@ -10,6 +10,7 @@
 
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/context.h"
+#include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
 #include "transport/soft/memory_table.h"
 #include "transport/soft/queue_pair.h"
@@ -20,6 +21,7 @@ namespace verbena::soft {
 namespace {
 
 constexpr uint8_t kPort = 1;
+constexpr char kGuid[9] = "\x02\0\0\0soft";  // Locally administered.
 constexpr int kAccessFlags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                              IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                              IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB |
@@ -60,8 +62,7 @@ int CloseDevice(ibv_context* context) {
 int QueryDevice(ibv_context* context, ibv_device_attr* attributes) {
   *attributes = {};
   std::strcpy(attributes->fw_ver, "1");
-  const ibv_gid gid = SoftDevice::Gid();
-  attributes->node_guid = gid.global.interface_id;
+  std::memcpy(&attributes->node_guid, kGuid, sizeof(attributes->node_guid));
   attributes->sys_image_guid = attributes->node_guid;
   attributes->max_mr_size = UINT64_MAX;
   attributes->page_size_cap = ~uint64_t{4095};
@@ -92,7 +93,7 @@ int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attributes) {
   attributes->state = IBV_PORT_ACTIVE;
   attributes->max_mtu = IBV_MTU_4096;
   attributes->active_mtu = IBV_MTU_4096;
-  attributes->gid_tbl_len = 1;
+  attributes->gid_tbl_len = GidTable::kEntries;
   attributes->max_msg_sz = kMessageBytesMax;
   attributes->pkey_tbl_len = 1;
   attributes->max_vl_num = 1;
@@ -104,11 +105,14 @@ int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attributes) {
 }
 
 int QueryGid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
-  if (port != kPort || index != 0) {
+  if (port != kPort || index < 0 || index >= GidTable::kEntries) {
     errno = EINVAL;
     return -1;
   }
-  *gid = SoftDevice::Gid();
+  // Addresses come and go. An entry without one reads as zero, as on a NIC.
+  GidTable& gids = SoftDevice::Get().gids();
+  gids.Refresh();
+  *gid = gids.At(index).value_or(ibv_gid_entry{}).gid;
   return 0;
 }
 

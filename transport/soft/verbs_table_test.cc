@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
 #include "transport/soft/test_end.h"
 
@@ -45,11 +46,14 @@ TEST(VerbsTableTest, ThePortIsUpAndHasOneAddress) {
   ibv_port_attr port;
   ASSERT_EQ(end.verbs.query_port(end.context, 1, &port), 0);
   EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
-  EXPECT_EQ(port.gid_tbl_len, 1);
+  EXPECT_EQ(port.gid_tbl_len, GidTable::kEntries);
   ibv_gid gid;
   EXPECT_EQ(end.verbs.query_gid(end.context, 1, 0, &gid), 0);
-  EXPECT_EQ(gid.raw[0], 0xfd);
-  EXPECT_NE(end.verbs.query_gid(end.context, 1, 1, &gid), 0);
+  EXPECT_FALSE(SameGid(gid, ibv_gid{}));
+  EXPECT_EQ(end.verbs.query_gid(end.context, 1, GidTable::kEntries - 1, &gid),
+            0);
+  EXPECT_TRUE(SameGid(gid, ibv_gid{}));
+  EXPECT_NE(end.verbs.query_gid(end.context, 1, GidTable::kEntries, &gid), 0);
   EXPECT_NE(end.verbs.query_port(end.context, 2, &port), 0);
 }
 
