@@ -41,7 +41,7 @@ int QueryDevice(ibv_context* /*context*/, ibv_device_attr* attributes) {
   attributes->max_qp_rd_atom = kReadsMax;
   attributes->max_res_rd_atom = kReadsMax * kQueuePairsMax;
   attributes->max_qp_init_rd_atom = kReadsMax;
-  attributes->atomic_cap = IBV_ATOMIC_NONE;
+  attributes->atomic_cap = IBV_ATOMIC_GLOB;
   attributes->max_srq = kQueuePairsMax;
   attributes->max_srq_wr = kQueueDepthMax;
   attributes->max_srq_sge = kGatherEntriesMax;
