@@ -30,7 +30,8 @@ SoftDevice::SoftDevice() {
 }
 
 ibv_context* SoftDevice::OpenContext() {
-  return Context::Create(*this).release();
+  std::unique_ptr<Context> context = Context::Create(*this);
+  return context == nullptr ? nullptr : context.release()->handle();
 }
 
 uint32_t SoftDevice::AddQueuePair(QueuePair* qp) {
