@@ -26,7 +26,8 @@ SoftDevice::SoftDevice() : queue_pairs_(engine_) {
 }
 
 ibv_context* SoftDevice::OpenContext() {
-  return Context::Create(*this).release();
+  std::unique_ptr<Context> context = Context::Create(*this);
+  return context == nullptr ? nullptr : context.release()->handle();
 }
 
 void SoftDevice::WaitForDataPath() {
