@@ -10,6 +10,8 @@ _END_TO_END = "tests/integration/lifecycle_test.cc"
 _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
 _VERBS_LAYER = "tools/rpc_bench/verbs_layer_test.cc"
 _SOFT_TRANSFER = "transport/soft/transfer_test.cc"
+_SOFT_BY_HAND = "transport/soft/hand_process_test.cc"
+_PRELOAD = "transport/soft/preload/preload_test.cc"
 _SOFT_ERRORS = "transport/soft/queue_pair_error_test.cc"
 
 TESTED_ELSEWHERE = {
@@ -68,9 +70,11 @@ TESTED_ELSEWHERE = {
         "transport/memory/buffer_pool_test.cc",
     # A software queue pair is tested as one device, through its verbs.
     "transport/soft/context.cc": _SOFT_TRANSFER,
-    "transport/soft/loopback_link.cc": _SOFT_TRANSFER,
+    "transport/soft/hand_link.cc": _SOFT_TRANSFER,
     "transport/soft/queue_pair.cc": _SOFT_ERRORS,
     "transport/soft/queue_pair_attributes.cc": _SOFT_ERRORS,
+    "transport/soft/queue_pair_by_hand.cc": _SOFT_BY_HAND,
+    "transport/soft/queue_pair_directory.cc": _SOFT_BY_HAND,
     "transport/soft/queue_pair_datapath.cc": _SOFT_TRANSFER,
     "transport/soft/requester.cc": _SOFT_TRANSFER,
     "transport/soft/requester_datapath.cc": _SOFT_TRANSFER,
@@ -89,4 +93,14 @@ TESTED_ELSEWHERE = {
         "transport/soft/connection_manager_test.cc",
     "transport/soft/connection_manager_listen.cc":
         "transport/soft/connection_manager_test.cc",
+    "transport/soft/preload/cm_library_queues.cc":
+        "transport/soft/preload/cm_library_test.cc",
+    "transport/soft/preload/export_cm.cc": _PRELOAD,
+    "transport/soft/preload/export_cm_queries.cc": _PRELOAD,
+    "transport/soft/preload/export_devices.cc": _PRELOAD,
+    "transport/soft/preload/export_objects.cc": _PRELOAD,
+    "transport/soft/preload/export_queue_pairs.cc": _PRELOAD,
+    "transport/soft/preload/next_definition.cc": _PRELOAD,
+    "transport/soft/preload/next_provider.cc": _PRELOAD,
+    "transport/soft/preload/soft_objects.cc": _PRELOAD,
 }

@@ -36,11 +36,6 @@ TEST(VerbsTableTest, TheDeviceIsCalledSoft) {
   ops.free_device_list(devices);
 }
 
-TEST(VerbsTableTest, ExtendedVerbsAreRefusedAndNotCalled) {
-  TestEnd end;
-  EXPECT_EQ(verbs_get_ctx(end.context), nullptr);
-}
-
 TEST(VerbsTableTest, ThePortIsUpAndHasOneAddress) {
   TestEnd end;
   ibv_port_attr port;
