@@ -57,7 +57,7 @@ def _perftest(tool, options, **more):
     # The last figures, below the head of the table.
     return Line("%s %s" % (tool, options), server=words,
                 client=words + " {address}", ready=CM if by_cm else PORT,
-                seconds=60 if all_sizes else 20,
+                seconds=150 if all_sizes else 20,
                 expect=r"#bytes.*\n( *\d+ +\d+.*\n)+", **more)
 
 

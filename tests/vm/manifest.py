@@ -80,7 +80,7 @@ ONE_GUEST = [
     Command("rpc_bench_events", BENCH + " --layer=verbs,transport,rpc "
             "--size=64 --duration=500ms --device=rxe0 --events "
             "--verbs-op=echo", seconds=120, no_rnr=True, shown=True),
-    Programs("programs", seconds=480),
+    Programs("programs", seconds=900),
     Command("ib_send_lat", "perftest ib_send_lat -s 64 -n 2000", shown=True),
     Command("ib_send_bw", "perftest ib_send_bw -s 65536 -n 500", shown=True),
     Command("ib_write_bw", "perftest ib_write_bw -s 65536 -n 500", shown=True),

@@ -26,9 +26,27 @@ namespace verbena::soft {
 // but for the fields that users read in rdma_cm_id, which change only before
 // the event that tells of the change.
 
+// What librdmacm's rsockets find behind an rdma_cm_id when the rest of librdmacm
+// is replaced by ours. They read there two things besides what is public: that
+// the identifier is synchronous (a word that is not zero), and by a pointer to
+// the device the deepest queue that they may ask for (16 bits). Where the two
+// stand differs between versions, so they stand everywhere.
+struct RsocketView {
+  RsocketView() {
+    rest_of_id.fill(1);
+    queue_depth.fill(512);
+  }
+
+  const void* device = &queue_depth;
+  std::array<uint32_t, 64> rest_of_id;
+  std::array<uint16_t, 128> queue_depth;
+};
+
 // What an rdma_cm_id is. Shared by the user, from create_id (or the
 // CONNECT_REQUEST) to destroy_id, and by the engine's callbacks under way.
-struct CmEndpoint final : rdma_cm_id, std::enable_shared_from_this<CmEndpoint> {
+struct CmEndpoint final : rdma_cm_id,
+                          RsocketView,
+                          std::enable_shared_from_this<CmEndpoint> {
   CmEndpoint() : rdma_cm_id{} {}
   static CmEndpoint* From(rdma_cm_id* id) {
     return static_cast<CmEndpoint*>(id);

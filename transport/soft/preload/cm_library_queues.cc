@@ -89,14 +89,20 @@ int CmLibrary::CreateCqs(rdma_cm_id* id, uint32_t send_depth,
 }
 
 void CmLibrary::DestroyCqs(rdma_cm_id* id) {
-  const auto destroy = [this](ibv_comp_channel*& channel, ibv_cq*& cq) {
-    if (cq != nullptr) verbs_.destroy_cq(cq);
-    if (channel != nullptr) verbs_.destroy_comp_channel(channel);
-    cq = nullptr;
-    channel = nullptr;
-  };
-  destroy(id->recv_cq_channel, id->recv_cq);
-  destroy(id->send_cq_channel, id->send_cq);
+  // A user may have filled the four fields, with one queue for both.
+  if (id->send_cq == id->recv_cq) id->send_cq = nullptr;
+  if (id->send_cq_channel == id->recv_cq_channel) {
+    id->send_cq_channel = nullptr;
+  }
+  for (ibv_cq** cq : {&id->recv_cq, &id->send_cq}) {
+    if (*cq != nullptr) verbs_.destroy_cq(std::exchange(*cq, nullptr));
+  }
+  for (ibv_comp_channel** channel :
+       {&id->recv_cq_channel, &id->send_cq_channel}) {
+    if (*channel != nullptr) {
+      verbs_.destroy_comp_channel(std::exchange(*channel, nullptr));
+    }
+  }
 }
 
 }  // namespace verbena::soft

@@ -103,6 +103,26 @@ TEST_F(CmLibraryTest, AnEndpointHasQueuesOfItsOwn) {
   library_.DestroyEp(listener);
 }
 
+TEST_F(CmLibraryTest, OneQueueForBothIsDestroyedOnce) {
+  rdma_cm_id* listener = Listen(nullptr);
+  rdma_cm_id* id = nullptr;
+  ASSERT_EQ(CreateClient(provider_.cm.get_src_port(listener), &id), 0);
+  library_.DestroyQp(id);
+  // As rsockets do before they create the queue pair.
+  id->recv_cq_channel = provider_.verbs.create_comp_channel(id->verbs);
+  id->recv_cq =
+      provider_.verbs.create_cq(id->verbs, 4, id, id->recv_cq_channel, 0);
+  id->send_cq_channel = id->recv_cq_channel;
+  id->send_cq = id->recv_cq;
+  ibv_qp_init_attr attributes = SmallQueues();
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.send_cq = id->send_cq;
+  attributes.recv_cq = id->recv_cq;
+  ASSERT_EQ(library_.CreateQp(id, nullptr, &attributes), 0);
+  library_.DestroyEp(id);
+  library_.DestroyEp(listener);
+}
+
 TEST_F(CmLibraryTest, IdentifiersOfADeviceShareOneDomain) {
   rdma_cm_id* first = Listen(nullptr);
   rdma_cm_id* second = Listen(nullptr);
