@@ -4,6 +4,8 @@
 
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/device_attributes.h"
+#include "transport/soft/extended_completion_queue.h"
+#include "transport/soft/extended_queue_pair.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/receive_queue.h"
 #include "transport/soft/soft_device.h"
@@ -38,6 +40,8 @@ std::unique_ptr<Context> Context::Create(SoftDevice& device) {
 Context::Context(SoftDevice& soft, std::unique_ptr<EventQueue> async_events)
     : verbs_context(), device_(soft), async_events_(std::move(async_events)) {
   sz = sizeof(verbs_context);
+  create_cq_ex = CreateCqEx;
+  create_qp_ex = CreateQpEx;
   query_device_ex = QueryDeviceEx;
   query_port = QueryPortEx;
   query_rt_values = QueryRtValues;

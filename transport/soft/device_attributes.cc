@@ -19,6 +19,13 @@ constexpr char kGuid[9] = "\x02\0\0\0soft";  // Locally administered.
 // Of ClockNow(), in kHz as query_device_ex has it.
 constexpr uint64_t kClockKilohertz = 1'000'000;
 
+uint64_t ReadClock(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<uint64_t>(now.tv_nsec);
+}
+
 }  // namespace
 
 int QueryDevice(ibv_context* /*context*/, ibv_device_attr* attributes) {
@@ -105,11 +112,7 @@ int QueryRtValues(ibv_context* /*context*/, ibv_values_ex* values) {
   return 0;
 }
 
-uint64_t ClockNow() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<uint64_t>(now.tv_nsec);
-}
+uint64_t ClockNow() { return ReadClock(CLOCK_MONOTONIC); }
+uint64_t WallclockNow() { return ReadClock(CLOCK_REALTIME); }
 
 }  // namespace verbena::soft

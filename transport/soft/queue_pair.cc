@@ -71,8 +71,7 @@ std::unique_ptr<QueuePair> QueuePair::Create(SoftDevice& device,
 
 QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
                      const ibv_qp_init_attr& attributes)
-    : ibv_qp(),
-      device_(device),
+    : device_(device),
       init_attributes_(attributes),
       send_cq_(*CompletionQueue::From(attributes.send_cq)),
       recv_cq_(*CompletionQueue::From(attributes.recv_cq)),

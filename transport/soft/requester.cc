@@ -49,6 +49,17 @@ void Requester::Configure(uint8_t reads_max, uint8_t rnr_retry) {
   rnr_retries_left_ = rnr_retry;
 }
 
+int Requester::CheckAll(const ibv_send_wr* chain) const {
+  uint32_t room =
+      requests_max_ - (posted_ - freed_.load(std::memory_order_acquire));
+  for (; chain != nullptr; chain = chain->next, --room) {
+    uint64_t length = 0;
+    if (room == 0) return ENOMEM;
+    if (const int error = Check(*chain, length); error != 0) return error;
+  }
+  return 0;
+}
+
 bool Requester::OnNak(const Packet& packet) {
   // A READ that was accepted, but whose memory has gone since.
   if (reads_under_way_ != 0 && packet.number == reading_ &&

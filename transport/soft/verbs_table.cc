@@ -11,6 +11,8 @@
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/context.h"
 #include "transport/soft/device_attributes.h"
+#include "transport/soft/extended_completion_queue.h"
+#include "transport/soft/extended_queue_pair.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
 #include "transport/soft/memory_table.h"
@@ -181,19 +183,6 @@ int DestroyCompChannel(ibv_comp_channel* channel) {
   return 0;
 }
 
-ibv_cq* CreateCq(ibv_context* context, int cqe, void* cq_context,
-                 ibv_comp_channel* channel, int comp_vector) {
-  if (cqe < 1 || cqe > kCompletionsMax || comp_vector != 0 ||
-      (channel != nullptr && channel->context != context)) {
-    return Refuse<ibv_cq>(EINVAL);
-  }
-  ++Context::From(context)->children();
-  if (channel != nullptr) ++CompletionChannel::From(channel)->children();
-  return new CompletionQueue(
-      *Context::From(context), cqe, cq_context,
-      channel == nullptr ? nullptr : CompletionChannel::From(channel));
-}
-
 int DestroyCq(ibv_cq* cq) {
   if (CompletionQueue::From(cq)->has_queue_pairs()) return EBUSY;
   ibv_context* context = cq->context;
@@ -240,12 +229,6 @@ int ModifySrq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
 int QuerySrq(ibv_srq* srq, ibv_srq_attr* attributes) {
   SharedReceiveQueue::From(srq)->Query(*attributes);
   return 0;
-}
-
-ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
-  return QueuePair::Create(SoftDevice::Get(), *ProtectionDomain::From(pd),
-                           *attributes)
-      .release();
 }
 
 int DestroyQp(ibv_qp* qp) {
