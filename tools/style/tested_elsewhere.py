@@ -10,6 +10,7 @@ _END_TO_END = "tests/integration/lifecycle_test.cc"
 _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
 _VERBS_LAYER = "tools/rpc_bench/verbs_layer_test.cc"
 _SOFT_TRANSFER = "transport/soft/transfer_test.cc"
+_SOFT_BY_HAND = "transport/soft/hand_process_test.cc"
 _PRELOAD = "transport/soft/preload/preload_test.cc"
 _SOFT_ERRORS = "transport/soft/queue_pair_error_test.cc"
 
@@ -68,10 +69,14 @@ TESTED_ELSEWHERE = {
     "transport/memory/pool_core_datapath.cc":
         "transport/memory/buffer_pool_test.cc",
     # A software queue pair is tested as one device, through its verbs.
+    "transport/soft/send_builder.cc":
+        "transport/soft/extended_queue_pair_test.cc",
     "transport/soft/context.cc": _SOFT_TRANSFER,
-    "transport/soft/loopback_link.cc": _SOFT_TRANSFER,
+    "transport/soft/hand_link.cc": _SOFT_TRANSFER,
     "transport/soft/queue_pair.cc": _SOFT_ERRORS,
     "transport/soft/queue_pair_attributes.cc": _SOFT_ERRORS,
+    "transport/soft/queue_pair_by_hand.cc": _SOFT_BY_HAND,
+    "transport/soft/queue_pair_directory.cc": _SOFT_BY_HAND,
     "transport/soft/queue_pair_datapath.cc": _SOFT_TRANSFER,
     "transport/soft/requester.cc": _SOFT_TRANSFER,
     "transport/soft/requester_datapath.cc": _SOFT_TRANSFER,

@@ -24,6 +24,9 @@ inline constexpr uint32_t kInlineBytesMax = 512;
 inline constexpr int kReadsMax = 16;
 inline constexpr uint32_t kMessageBytesMax = 1u << 31;
 
+// What ibv_alloc_dm gives a context in all: as much as adapters have.
+inline constexpr uint64_t kDeviceMemoryBytesMax = 1 << 20;
+
 }  // namespace verbena::soft
 
 #endif  // VERBENA_TRANSPORT_SOFT_LIMITS_H_
