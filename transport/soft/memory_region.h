@@ -14,7 +14,7 @@ namespace verbena::soft {
 // A registered region. `user` counts it until it is deregistered.
 struct MemoryRegion final : ibv_mr {
   MemoryRegion(const ibv_mr& region, std::atomic<int>* counted_in)
-      : ibv_mr(region), user(counted_in) {}
+      : ibv_mr{region}, user(counted_in) {}
 
   std::atomic<int>* user;  // Null when only the protection domain counts it.
 };
