@@ -6,6 +6,7 @@
 
 #include "transport/soft/biased_lock.h"
 #include "transport/soft/context.h"
+#include "transport/soft/datagram_queue_pair.h"
 #include "transport/soft/limits.h"
 #include "transport/soft/link_port.h"
 #include "transport/soft/loopback_link.h"
@@ -18,7 +19,7 @@ SoftDevice& SoftDevice::Get() {
   return device;
 }
 
-SoftDevice::SoftDevice() {
+SoftDevice::SoftDevice() : datagrams_(engine_, DatagramPortFromEnvironment()) {
   // Now, because it takes long once the process has several threads, and they
   // would otherwise wait for it with locks held.
   BiasedLock::CanBeOwned();
@@ -52,6 +53,26 @@ void SoftDevice::RemoveQueuePair(uint32_t number) {
   queue_pairs_.erase(number);
 }
 
+uint32_t SoftDevice::AddDatagramQueuePair(DatagramQueuePair* qp) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (datagram_queue_pairs_.size() >= kQueuePairsMax) return 0;
+  std::random_device random;
+  for (;;) {
+    const uint32_t number = random() & 0xffffff;
+    // 0xffffff means all members of a group.
+    if (number > 1 && number < kMulticastQueuePair &&
+        !queue_pairs_.contains(number) &&
+        datagram_queue_pairs_.try_emplace(number, qp).second) {
+      return number;
+    }
+  }
+}
+
+void SoftDevice::RemoveDatagramQueuePair(uint32_t number) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  datagram_queue_pairs_.erase(number);
+}
+
 void SoftDevice::DropHalfLinks(uint32_t number) {
   std::lock_guard<std::mutex> lock(mutex_);
   std::erase_if(half_links_, [number](const auto& entry) {
@@ -80,6 +101,7 @@ void SoftDevice::WaitForDataPath() {
   std::lock_guard<std::mutex> lock(mutex_);
   BiasedLock::FenceAllThreads();
   for (const auto& [number, qp] : queue_pairs_) qp->WaitForDataPath();
+  for (const auto& [number, qp] : datagram_queue_pairs_) qp->WaitForDataPath();
 }
 
 }  // namespace verbena::soft

@@ -13,12 +13,14 @@
 #include <unordered_map>
 #include <utility>
 
+#include "transport/soft/datagram_network.h"
 #include "transport/soft/engine.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/memory_table.h"
 
 namespace verbena::soft {
 
+class DatagramQueuePair;
 class LoopbackLink;
 class QueuePair;
 
@@ -47,10 +49,15 @@ class SoftDevice {
 
   // The addresses of the one port.
   GidTable& gids() { return gids_; }
+  // What carries datagrams to and from other hosts.
+  DatagramNetwork& datagrams() { return datagrams_; }
 
   // Gives `qp` a random unused number of 24 bits; 0 when there are too many.
   uint32_t AddQueuePair(QueuePair* qp);
   void RemoveQueuePair(uint32_t number);
+  // The same for a datagram queue pair.
+  uint32_t AddDatagramQueuePair(DatagramQueuePair* qp);
+  void RemoveDatagramQueuePair(uint32_t number);
 
   // Waits until every copy that was under way is finished: afterwards nobody
   // touches a region that was removed before.
@@ -68,10 +75,12 @@ class SoftDevice {
   Engine engine_;
   MemoryTable memory_;
   GidTable gids_;
+  DatagramNetwork datagrams_;
 
   // State below is protected by mutex_.
   std::mutex mutex_;
   std::unordered_map<uint32_t, QueuePair*> queue_pairs_;  // By number.
+  std::unordered_map<uint32_t, DatagramQueuePair*> datagram_queue_pairs_;
   // Made by queue pair `first` of the key for `second` to take.
   std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<LoopbackLink>>
       half_links_;

@@ -158,9 +158,10 @@ TEST(CreateQueuePairTest, EachCapacityIsGrantedUpToItsLimit) {
   EXPECT_EQ(CreateError(end, {0, 0, 0, 0, 0}), 0);
 }
 
-TEST(CreateQueuePairTest, OnlyReliableConnectionsExist) {
+TEST(CreateQueuePairTest, OnlyReliableConnectionsAndDatagramsExist) {
   TestEnd end;
-  EXPECT_EQ(CreateError(end, {1, 1, 1, 1, 0}, IBV_QPT_UD), EOPNOTSUPP);
+  EXPECT_EQ(CreateError(end, {1, 1, 1, 1, 0}, IBV_QPT_UD), 0);
+  EXPECT_EQ(CreateError(end, {1, 1, 1, 1, 0}, IBV_QPT_RAW_PACKET), EOPNOTSUPP);
   EXPECT_EQ(CreateError(end, {1, 1, 1, 1, 0}, IBV_QPT_UC), EOPNOTSUPP);
 }
 
