@@ -11,6 +11,7 @@ _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
 _VERBS_LAYER = "tools/rpc_bench/verbs_layer_test.cc"
 _SOFT_TRANSFER = "transport/soft/transfer_test.cc"
 _SOFT_DATAGRAMS = "transport/soft/datagram_queue_pair_test.cc"
+_PRELOAD = "transport/soft/preload/preload_test.cc"
 _SOFT_ERRORS = "transport/soft/queue_pair_error_test.cc"
 
 TESTED_ELSEWHERE = {
@@ -76,6 +77,8 @@ TESTED_ELSEWHERE = {
     "transport/soft/requester.cc": _SOFT_TRANSFER,
     "transport/soft/requester_datapath.cc": _SOFT_TRANSFER,
     "transport/soft/responder.cc": _SOFT_ERRORS,
+    "transport/soft/responder_atomic_datapath.cc":
+        "transport/soft/atomic_test.cc",
     "transport/soft/responder_datapath.cc": _SOFT_TRANSFER,
     "transport/soft/soft_device.cc": _SOFT_TRANSFER,
     "transport/soft/datagram_queue_pair_attributes.cc": _SOFT_DATAGRAMS,
@@ -94,4 +97,14 @@ TESTED_ELSEWHERE = {
         "transport/soft/connection_manager_test.cc",
     "transport/soft/connection_manager_listen.cc":
         "transport/soft/connection_manager_test.cc",
+    "transport/soft/preload/cm_library_queues.cc":
+        "transport/soft/preload/cm_library_test.cc",
+    "transport/soft/preload/export_cm.cc": _PRELOAD,
+    "transport/soft/preload/export_cm_queries.cc": _PRELOAD,
+    "transport/soft/preload/export_devices.cc": _PRELOAD,
+    "transport/soft/preload/export_objects.cc": _PRELOAD,
+    "transport/soft/preload/export_queue_pairs.cc": _PRELOAD,
+    "transport/soft/preload/next_definition.cc": _PRELOAD,
+    "transport/soft/preload/next_provider.cc": _PRELOAD,
+    "transport/soft/preload/soft_objects.cc": _PRELOAD,
 }

@@ -51,10 +51,10 @@ DatagramNetwork::~DatagramNetwork() {
   Engine::TimerId timer;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    receiving_queue_pairs_ = 0;
+    ending_ = true;
     timer = timer_;
   }
-  engine_.CancelTimer(timer);
+  if (timer != 0) engine_.CancelTimer(timer);
   for (const base::UniqueFd& socket : receivers_) {
     if (socket.valid()) engine_.Unwatch(socket.get());
   }
@@ -110,7 +110,7 @@ void DatagramNetwork::Watch() {
 }
 
 void DatagramNetwork::StartTimer(std::chrono::nanoseconds delay) {
-  if (timer_runs_) return;
+  if (timer_runs_ || ending_) return;
   timer_runs_ = true;
   timer_ = engine_.StartTimer(delay, [this] {
     std::lock_guard<std::mutex> lock(mutex_);

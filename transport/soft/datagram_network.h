@@ -75,8 +75,9 @@ class DatagramNetwork {
   base::UniqueFd receivers_[2];  // Likewise, bound to the port.
   base::UniqueFd role_;          // Whoever has it holds the port.
   int receiving_queue_pairs_ = 0;
+  bool ending_ = false;  // No timer is started any more.
   bool timer_runs_ = false;
-  Engine::TimerId timer_ = 0;  // The last one.
+  Engine::TimerId timer_ = 0;  // The last one; 0: none yet.
   // The datagram that is on its way to a queue pair.
   std::array<std::byte, kDatagramBytesMax + 1> datagram_;
   size_t length_ = 0;  // 0: there is none.

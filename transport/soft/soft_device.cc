@@ -31,7 +31,8 @@ SoftDevice::SoftDevice() : datagrams_(engine_, DatagramPortFromEnvironment()) {
 }
 
 ibv_context* SoftDevice::OpenContext() {
-  return Context::Create(*this).release();
+  std::unique_ptr<Context> context = Context::Create(*this);
+  return context == nullptr ? nullptr : context.release()->handle();
 }
 
 uint32_t SoftDevice::AddQueuePair(QueuePair* qp) {
