@@ -11,6 +11,7 @@ _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
 _VERBS_LAYER = "tools/rpc_bench/verbs_layer_test.cc"
 _SOFT_TRANSFER = "transport/soft/transfer_test.cc"
 _SOFT_DATAGRAMS = "transport/soft/datagram_queue_pair_test.cc"
+_SOFT_BY_HAND = "transport/soft/hand_process_test.cc"
 _PRELOAD = "transport/soft/preload/preload_test.cc"
 _SOFT_ERRORS = "transport/soft/queue_pair_error_test.cc"
 
@@ -70,9 +71,11 @@ TESTED_ELSEWHERE = {
         "transport/memory/buffer_pool_test.cc",
     # A software queue pair is tested as one device, through its verbs.
     "transport/soft/context.cc": _SOFT_TRANSFER,
-    "transport/soft/loopback_link.cc": _SOFT_TRANSFER,
+    "transport/soft/hand_link.cc": _SOFT_TRANSFER,
     "transport/soft/queue_pair.cc": _SOFT_ERRORS,
     "transport/soft/queue_pair_attributes.cc": _SOFT_ERRORS,
+    "transport/soft/queue_pair_by_hand.cc": _SOFT_BY_HAND,
+    "transport/soft/queue_pair_directory.cc": _SOFT_BY_HAND,
     "transport/soft/queue_pair_datapath.cc": _SOFT_TRANSFER,
     "transport/soft/requester.cc": _SOFT_TRANSFER,
     "transport/soft/requester_datapath.cc": _SOFT_TRANSFER,

@@ -73,7 +73,7 @@ DatagramQueuePair::DatagramQueuePair(SoftDevice& device,
   srq = attributes.srq;
   qp_type = IBV_QPT_UD;
   ibv_qp::state = IBV_QPS_RESET;
-  qp_num = device_.AddDatagramQueuePair(this);
+  qp_num = device_.queue_pairs().Add(this);
   ++domain.children();
   if (srq != nullptr) ++SharedReceiveQueue::From(srq)->children();
   send_cq_.Attach(this);
@@ -81,7 +81,7 @@ DatagramQueuePair::DatagramQueuePair(SoftDevice& device,
 }
 
 DatagramQueuePair::~DatagramQueuePair() {
-  if (qp_num != 0) device_.RemoveDatagramQueuePair(qp_num);
+  if (qp_num != 0) device_.queue_pairs().Remove(qp_num);
   {
     std::lock_guard<std::mutex> lock(lock_);
     SetState(IBV_QPS_RESET);

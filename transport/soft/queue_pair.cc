@@ -7,7 +7,6 @@
 
 #include "transport/base/check.h"
 #include "transport/soft/limits.h"
-#include "transport/soft/loopback_link.h"
 #include "transport/soft/queue_pair_state.h"
 #include "transport/soft/soft_device.h"
 
@@ -91,7 +90,7 @@ QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
   srq = attributes.srq;
   qp_type = IBV_QPT_RC;
   ibv_qp::state = IBV_QPS_RESET;
-  qp_num = device_.AddQueuePair(this);
+  qp_num = device_.queue_pairs().Add(this);
   ++domain.children();
   if (srq != nullptr) ++SharedReceiveQueue::From(srq)->children();
   send_cq_.Attach(this);
@@ -99,7 +98,7 @@ QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
 }
 
 QueuePair::~QueuePair() {
-  if (qp_num != 0) device_.RemoveQueuePair(qp_num);
+  if (qp_num != 0) device_.queue_pairs().Remove(qp_num);
   std::optional<LinkMemory> memory;  // Until no poll can look at it.
   {
     BiasedLock::Guard lock(lock_);
@@ -107,7 +106,7 @@ QueuePair::~QueuePair() {
     memory = Detach();
   }
   // Nobody rings any more, so its socket may be closed.
-  loopback_.reset();
+  hand_link_.reset();
   if (is_engine_member_) device_.engine().RemoveMember(this);
   send_cq_.Detach(this);
   recv_cq_.Detach(this);
@@ -264,6 +263,7 @@ void QueuePair::NotePeerState() {
 }
 
 EngineMember::TimePoint QueuePair::OnTick(TimePoint now) {
+  if (awaits_link_.load(std::memory_order_relaxed)) TakeAwaitedLink();
   const uint32_t polls = polls_.load(std::memory_order_relaxed);
   const bool polled = polls != polls_seen_;
   polls_seen_ = polls;

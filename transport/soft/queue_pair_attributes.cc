@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "transport/soft/limits.h"
-#include "transport/soft/loopback_link.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/queue_pair_state.h"
 #include "transport/soft/soft_device.h"
@@ -67,10 +66,7 @@ int QueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
     return EINVAL;
   }
   if (to == IBV_QPS_RTR && !attached) {
-    // By hand. A number that nobody has is as legal as on a NIC: what is sent
-    // to it ends with its retries exceeded.
-    loopback_ = device_.Connect(*this, attributes.dest_qp_num);
-    if (loopback_ != nullptr) loopback_->Start(*this, device_.engine());
+    ConnectByHand(attributes);
   }
   if (to == IBV_QPS_RTR && !is_engine_member_) {
     device_.engine().AddMember(this);
@@ -86,8 +82,9 @@ int QueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   }
   if (to == IBV_QPS_RESET) {
     WaitForPolls();
-    loopback_.reset();
-    device_.DropHalfLinks(qp_num);
+    awaits_link_ = false;
+    hand_link_.reset();
+    device_.queue_pairs().DropLinksOf(qp_num);
   }
   return 0;
 }
@@ -104,16 +101,19 @@ std::optional<LinkMemory> QueuePair::EnterState(ibv_qp_state to) {
     case IBV_QPS_RTR:
       state_ = to;
       receiving_ = true;
-      if (port_.attached()) {
-        port_.SetState(kLinkOpen);
-        Sleep();  // Until somebody polls.
-        recv_cq_.Return(this);
-      }
+      OpenLink();
       return std::nullopt;
     default:
       state_ = to;
       return std::nullopt;
   }
+}
+
+void QueuePair::OpenLink() {
+  if (!port_.attached()) return;
+  port_.SetState(kLinkOpen);
+  Sleep();  // Until somebody polls.
+  recv_cq_.Return(this);
 }
 
 void QueuePair::ApplyAttributes(const ibv_qp_attr& from, int mask) {
