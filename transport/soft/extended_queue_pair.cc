@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "transport/soft/context.h"
+#include "transport/soft/datagram_queue_pair.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/send_builder.h"
 #include "transport/soft/soft_device.h"
@@ -59,6 +60,9 @@ int RefuseExtended(const ibv_context* context,
 }
 
 int PostAll(ibv_qp* qp, ibv_send_wr* chain) {
+  if (DatagramQueuePair::Is(qp)) {
+    return DatagramQueuePair::From(qp)->PostAll(chain);
+  }
   return QueuePair::From(qp)->PostAll(chain);
 }
 
@@ -69,9 +73,12 @@ QueuePairHandle* HandleOf(ibv_qp* qp) {
 }  // namespace
 
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
-  return QueuePair::Create(SoftDevice::Get(), *ProtectionDomain::From(pd),
-                           *attributes)
-      .release();
+  SoftDevice& device = SoftDevice::Get();
+  ProtectionDomain& domain = *ProtectionDomain::From(pd);
+  if (attributes->qp_type == IBV_QPT_UD) {
+    return DatagramQueuePair::Create(device, domain, *attributes).release();
+  }
+  return QueuePair::Create(device, domain, *attributes).release();
 }
 
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attributes) {

@@ -32,7 +32,7 @@ int QueuePair::PostAll(ibv_send_wr* chain) {
 }
 
 inline int QueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
-  if (state_ != IBV_QPS_RTS && state_ != IBV_QPS_ERR) {
+  if (state_ != IBV_QPS_RTS && state_ != IBV_QPS_ERR && state_ != IBV_QPS_SQD) {
     *bad_wr = wr;
     return EINVAL;
   }
@@ -180,6 +180,7 @@ bool QueuePair::ReadPeerWords() {
 void QueuePair::Transmit() {
   if (!Connected()) return;
   const int sent = TransmitPass();
+  if (watched_) AfterTransmit();
   if (asleep_ && (requester_.has_unsent() || responder_.wants_progress())) {
     AskForRoomSlow();
   }
