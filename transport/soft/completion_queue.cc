@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/soft/datagram_queue_pair.h"
+#include "transport/soft/device_attributes.h"
+#include "transport/soft/extended_completion_queue.h"
 #include "transport/soft/link_port.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/soft_device.h"
@@ -27,8 +30,7 @@ std::unique_ptr<CompletionChannel> CompletionChannel::Create(Context& context) {
 CompletionQueue::CompletionQueue(Context& owner, int capacity,
                                  void* user_context,
                                  CompletionChannel* event_channel)
-    : ibv_cq(),
-      context_(owner),
+    : context_(owner),
       channel_(event_channel),
       capacity_(capacity),
       ring_(std::make_unique_for_overwrite<Completion[]>(capacity)) {
@@ -39,7 +41,8 @@ CompletionQueue::CompletionQueue(Context& owner, int capacity,
 }
 
 CompletionQueue::~CompletionQueue() {
-  CHECK(members_.empty()) << "a queue pair still uses the completion queue";
+  CHECK(members_.empty() && datagram_members_.empty())
+      << "a queue pair still uses the completion queue";
   if (channel_ != nullptr) channel_->events().Forget(channel_source_);
   context_.async_events().Forget(async_source_);
 }
@@ -61,6 +64,7 @@ int CompletionQueue::Arm(bool solicited_only) {
   for (QueuePair* qp : polled_) fence |= qp->PrepareToSleep();
   if (fence) LinkPort::FenceAfterSleep();
   for (QueuePair* qp : polled_) qp->LookAgain();
+  for (DatagramQueuePair* qp : datagram_members_) qp->OnArmed();
   return 0;
 }
 
@@ -82,6 +86,22 @@ void CompletionQueue::Detach(QueuePair* qp) {
     std::erase(polled_, qp);
     members_count_.store(static_cast<uint32_t>(members_.size()),
                          std::memory_order_relaxed);
+  }
+  Purge(qp);
+}
+
+void CompletionQueue::Attach(DatagramQueuePair* qp) {
+  BiasedLock::Guard lock(polling_lock_);
+  std::vector<DatagramQueuePair*>& members = datagram_members_;
+  if (std::find(members.begin(), members.end(), qp) == members.end()) {
+    members.push_back(qp);
+  }
+}
+
+void CompletionQueue::Detach(DatagramQueuePair* qp) {
+  {
+    BiasedLock::Guard lock(polling_lock_);
+    std::erase(datagram_members_, qp);
   }
   Purge(qp);
 }
@@ -116,7 +136,7 @@ void CompletionQueue::TakeBack() {
   }
 }
 
-void CompletionQueue::Purge(QueuePair* qp) {
+void CompletionQueue::Purge(ibv_qp* qp) {
   BiasedLock::Guard lock(queue_lock_);
   const uint32_t size = size_.load(std::memory_order_relaxed);
   uint32_t kept = 0;
@@ -124,6 +144,9 @@ void CompletionQueue::Purge(QueuePair* qp) {
     const Completion& entry = ring_[(head_ + i) % capacity_];
     if (entry.qp == qp) continue;
     ring_[(head_ + kept) % capacity_] = entry;
+    if (times_ != nullptr) {
+      times_[(head_ + kept) % capacity_] = times_[(head_ + i) % capacity_];
+    }
     ++kept;
   }
   size_.store(kept, std::memory_order_relaxed);
@@ -131,13 +154,28 @@ void CompletionQueue::Purge(QueuePair* qp) {
 
 bool CompletionQueue::has_queue_pairs() {
   BiasedLock::Guard lock(polling_lock_);
-  return !members_.empty();
+  return !members_.empty() || !datagram_members_.empty();
 }
 
 void CompletionQueue::AcknowledgeCompletionEvents(unsigned int count) {
   // None is what a program acknowledges that has no channel.
   if (count == 0) return;
   channel_->events().Acknowledge(channel_source_, count);
+}
+
+void CompletionQueue::NoteTimes() {
+  times_ = std::make_unique_for_overwrite<CompletionTime[]>(capacity_);
+  armed_.store(Armed::kNoButTimed, std::memory_order_relaxed);
+}
+
+void CompletionQueue::NoteTime(uint32_t index) {
+  times_[index] = {ClockNow(), WallclockNow()};
+}
+
+bool CompletionQueue::LoseOldest() {
+  if (!ignores_overruns_ || failed()) return false;
+  if (++head_ == capacity_) head_ = 0;
+  return true;
 }
 
 // Raises the event once. The queue pairs see failed() when they next run.

@@ -2,6 +2,7 @@
 #include <cerrno>
 
 #include "transport/soft/completion_queue.h"
+#include "transport/soft/datagram_queue_pair.h"
 #include "transport/soft/queue_pair.h"
 
 namespace verbena::soft {
@@ -30,6 +31,7 @@ void CompletionQueue::RunQueuePairs() {
   if (!polling_lock_.try_lock()) return;
   if (returning_.load(std::memory_order_relaxed) != nullptr) TakeBack();
   for (QueuePair* qp : polled_) qp->Poll();
+  for (DatagramQueuePair* qp : datagram_members_) qp->Poll();
   polling_lock_.unlock();
 }
 
@@ -41,12 +43,26 @@ bool CompletionQueue::LongBacklog() {
 
 int CompletionQueue::Pop(int count, ibv_wc* completions) {
   BiasedLock::Guard lock(queue_lock_);
+  return PopLocked(count, completions);
+}
+
+int CompletionQueue::PollOne(ibv_wc& completion, CompletionTime& time) {
+  if (size_.load(std::memory_order_acquire) == 0 || LongBacklog()) {
+    RunQueuePairs();
+  }
+  if (size_.load(std::memory_order_acquire) == 0) return failed() ? -EIO : 0;
+  BiasedLock::Guard lock(queue_lock_);
+  if (times_ != nullptr) time = times_[head_];
+  return PopLocked(1, &completion);
+}
+
+inline int CompletionQueue::PopLocked(int count, ibv_wc* completions) {
   const uint32_t size = size_.load(std::memory_order_relaxed);
   const uint32_t taken = std::min(size, static_cast<uint32_t>(count));
   for (uint32_t i = 0; i < taken; ++i) {
     const Completion& from = ring_[head_];
     if (++head_ == capacity_) head_ = 0;
-    // The other fields mean nothing on a reliable connection.
+    // The other fields mean nothing but for a datagram.
     ibv_wc& to = completions[i];
     to.wr_id = from.wr_id;
     to.status = static_cast<ibv_wc_status>(from.status);
@@ -57,21 +73,42 @@ int CompletionQueue::Pop(int count, ibv_wc* completions) {
     to.qp_num = from.qp->qp_num;
     to.wc_flags = from.flags;
     if ((from.opcode & IBV_WC_RECV) == 0) {
-      from.qp->OnSendPolled(from.sent_up_to);
+      OnSendPolled(from);
+    } else if ((from.flags & IBV_WC_GRH) != 0) {
+      FillDatagramFields(from, to);
     }
   }
   size_.store(size - taken, std::memory_order_release);
   return static_cast<int>(taken);
 }
 
+void CompletionQueue::OnSendPolled(const Completion& completion) {
+  if (DatagramQueuePair::Is(completion.qp)) {
+    DatagramQueuePair::From(completion.qp)->OnSendPolled(completion.sent_up_to);
+  } else {
+    QueuePair::From(completion.qp)->OnSendPolled(completion.sent_up_to);
+  }
+}
+
+void CompletionQueue::FillDatagramFields(const Completion& from, ibv_wc& to) {
+  to.src_qp = from.sender & 0xffffff;
+  to.sl = static_cast<uint8_t>(from.sender >> 24);
+  to.pkey_index = 0;
+  to.slid = 0;
+  to.dlid_path_bits = 0;
+}
+
 void CompletionQueue::Push(const Completion& completion) {
   bool raise = false;
   {
     BiasedLock::Guard lock(queue_lock_);
-    const uint32_t size = size_.load(std::memory_order_relaxed);
+    uint32_t size = size_.load(std::memory_order_relaxed);
     if (size == capacity_ || failed()) {
-      Fail();
-      return;
+      if (!LoseOldest()) {
+        Fail();
+        return;
+      }
+      --size;
     }
     uint32_t tail = head_ + size;
     if (tail >= capacity_) tail -= capacity_;
@@ -79,9 +116,14 @@ void CompletionQueue::Push(const Completion& completion) {
     size_.store(size + 1, std::memory_order_release);
     const Armed armed = armed_.load(std::memory_order_relaxed);
     if (armed == Armed::kNo) return;
+    if (times_ != nullptr) NoteTime(tail);
+    if (armed == Armed::kNoButTimed) return;
     raise = armed == Armed::kAny || completion.solicited ||
             completion.status != IBV_WC_SUCCESS;
-    if (raise) armed_.store(Armed::kNo, std::memory_order_relaxed);
+    if (raise) {
+      armed_.store(times_ == nullptr ? Armed::kNo : Armed::kNoButTimed,
+                   std::memory_order_relaxed);
+    }
   }
   if (raise) RaiseEvent();
 }

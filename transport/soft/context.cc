@@ -3,7 +3,13 @@
 #include <utility>
 
 #include "transport/soft/completion_queue.h"
+#include "transport/soft/datagram_queue_pair.h"
 #include "transport/soft/device_attributes.h"
+#include "transport/soft/device_memory.h"
+#include "transport/soft/extended_completion_queue.h"
+#include "transport/soft/extended_queue_pair.h"
+#include "transport/soft/memory_region.h"
+#include "transport/soft/parent_domain.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/receive_queue.h"
 #include "transport/soft/soft_device.h"
@@ -21,9 +27,15 @@ int PostSrqReceive(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   return SharedReceiveQueue::From(srq)->Post(wr, bad_wr);
 }
 int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  if (DatagramQueuePair::Is(qp)) [[unlikely]] {
+    return DatagramQueuePair::From(qp)->PostSend(wr, bad_wr);
+  }
   return QueuePair::From(qp)->PostSend(wr, bad_wr);
 }
 int PostReceive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  if (DatagramQueuePair::Is(qp)) [[unlikely]] {
+    return DatagramQueuePair::From(qp)->PostReceive(wr, bad_wr);
+  }
   return QueuePair::From(qp)->PostReceive(wr, bad_wr);
 }
 
@@ -38,9 +50,18 @@ std::unique_ptr<Context> Context::Create(SoftDevice& device) {
 Context::Context(SoftDevice& soft, std::unique_ptr<EventQueue> async_events)
     : verbs_context(), device_(soft), async_events_(std::move(async_events)) {
   sz = sizeof(verbs_context);
+  advise_mr = AdviseMr;
+  alloc_dm = AllocDm;
+  alloc_parent_domain = AllocParentDomain;
+  alloc_td = AllocTd;
+  create_cq_ex = CreateCqEx;
+  create_qp_ex = CreateQpEx;
+  dealloc_td = DeallocTd;
+  free_dm = FreeDm;
   query_device_ex = QueryDeviceEx;
   query_port = QueryPortEx;
   query_rt_values = QueryRtValues;
+  reg_dm_mr = RegDmMr;
 
   context.device = soft.verbs_device();
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;

@@ -84,7 +84,7 @@ TEST(RegisterMemoryTest, RemoteWritingNeedsLocalWriting) {
 
 TEST(RegisterMemoryTest, UnknownRightsAndEmptyOrWrappingRangesAreRefused) {
   TestEnd end;
-  EXPECT_EQ(RegisterError(end, end.memory, 64, IBV_ACCESS_ON_DEMAND), EINVAL);
+  EXPECT_EQ(RegisterError(end, end.memory, 64, IBV_ACCESS_ZERO_BASED), EINVAL);
   EXPECT_EQ(RegisterError(end, end.memory, 0, 0), EINVAL);
   EXPECT_EQ(RegisterError(end, end.memory, SIZE_MAX, 0), EINVAL);
 }
@@ -153,10 +153,11 @@ TEST(CreateQueuePairTest, EachCapacityIsGrantedUpToItsLimit) {
   EXPECT_EQ(CreateError(end, {0, 0, 0, 0, 0}), 0);
 }
 
-TEST(CreateQueuePairTest, OnlyConnectionsExist) {
+TEST(CreateQueuePairTest, ConnectionsAndDatagramsExist) {
   TestEnd end;
-  EXPECT_EQ(CreateError(end, {1, 1, 1, 1, 0}, IBV_QPT_UD), EOPNOTSUPP);
   EXPECT_EQ(CreateError(end, {1, 1, 1, 1, 0}, IBV_QPT_UC), 0);
+  EXPECT_EQ(CreateError(end, {1, 1, 1, 1, 0}, IBV_QPT_UD), 0);
+  EXPECT_EQ(CreateError(end, {1, 1, 1, 1, 0}, IBV_QPT_RAW_PACKET), EOPNOTSUPP);
 }
 
 TEST(CreateQueuePairTest, ObjectsOfAnotherContextAreRefused) {
