@@ -26,11 +26,11 @@ namespace verbena::soft {
 // but for the fields that users read in rdma_cm_id, which change only before
 // the event that tells of the change.
 
-// What librdmacm's rsockets find behind an rdma_cm_id when the rest of librdmacm
-// is replaced by ours. They read there two things besides what is public: that
-// the identifier is synchronous (a word that is not zero), and by a pointer to
-// the device the deepest queue that they may ask for (16 bits). Where the two
-// stand differs between versions, so they stand everywhere.
+// What librdmacm's rsockets find behind an rdma_cm_id when the rest of
+// librdmacm is replaced by ours. They read there two things besides what is
+// public: that the identifier is synchronous (a word that is not zero), and by
+// a pointer to the device the deepest queue that they may ask for (16 bits).
+// Where the two stand differs between versions, so they stand everywhere.
 struct RsocketView {
   RsocketView() {
     rest_of_id.fill(1);

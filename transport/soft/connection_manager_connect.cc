@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds kConnectPause(5);
 
 // A program that listens again after each connection is away for a moment,
 // which peers on a network do not notice: their requests take longer.
-constexpr std::chrono::milliseconds kListenerPause(20);
+constexpr std::chrono::milliseconds kListenerPause(50);
 
 // Messages taken in one callback, so that others have their turn.
 constexpr int kReadBatch = 64;

@@ -54,7 +54,27 @@ void QueuePair::TakeAwaitedLink() {
 }
 
 void QueuePair::OnHandLinkEnd() {
-  if (!DropUnansweredLink()) OnPeerGone();
+  if (!DropUnansweredLink() && !DropQuietLink()) OnPeerGone();
+}
+
+// A NIC does not notice that its peer is gone until it sends: what was posted
+// to receive stays posted. True when nothing that was sent is waiting.
+bool QueuePair::DropQuietLink() {
+  std::optional<LinkMemory> memory;  // Until no poll can look at it.
+  {
+    BiasedLock::Guard polls(recv_cq_.polling_lock());
+    BiasedLock::Guard lock(lock_);
+    if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR || !Connected()) {
+      return false;
+    }
+    Drain();
+    if (state_ == IBV_QPS_ERR || requester_.has_unfinished()) return false;
+    memory = Detach();
+    NotePeerState();
+    TellEngine();
+  }
+  WaitForPolls();
+  return true;
 }
 
 // A link whose peer never was there; false when it was.

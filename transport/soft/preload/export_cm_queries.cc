@@ -118,6 +118,19 @@ int rdma_create_srq_ex(rdma_cm_id* id, ibv_srq_init_attr_ex* attributes) {
   return next(id, attributes);
 }
 
+// Only what rdma_create_qp has too: programs fall back to that one.
+int rdma_create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* attributes) {
+  if (SoftConnects()) {
+    if ((attributes->comp_mask & ~IBV_QP_INIT_ATTR_PD) != 0) return Refuse();
+    return rdma_create_qp(id,
+                          attributes->comp_mask != 0 ? attributes->pd : nullptr,
+                          reinterpret_cast<ibv_qp_init_attr*>(attributes));
+  }
+  static const decltype(&rdma_create_qp_ex) next =
+      NextDefinition("rdma_create_qp_ex");
+  return next(id, attributes);
+}
+
 int rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attributes, int* mask) {
   if (SoftConnects()) return Refuse();
   static const decltype(&rdma_init_qp_attr) next =
