@@ -4,6 +4,7 @@
 
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/device_attributes.h"
+#include "transport/soft/memory_window_verbs.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/receive_queue.h"
 #include "transport/soft/soft_device.h"
@@ -44,6 +45,9 @@ Context::Context(SoftDevice& soft, std::unique_ptr<EventQueue> async_events)
 
   context.device = soft.verbs_device();
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  context.ops.alloc_mw = AllocMw;
+  context.ops.bind_mw = BindMw;
+  context.ops.dealloc_mw = DeallocMw;
   context.ops.poll_cq = PollCq;
   context.ops.req_notify_cq = RequestNotifyCq;
   context.ops.post_srq_recv = PostSrqReceive;

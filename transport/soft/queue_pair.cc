@@ -76,8 +76,10 @@ QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
       send_cq_(*CompletionQueue::From(attributes.send_cq)),
       recv_cq_(*CompletionQueue::From(attributes.recv_cq)),
       receive_queue_(attributes.cap.max_recv_wr, attributes.cap.max_recv_sge),
-      requester_({this, &send_cq_, &device.memory(), &domain}, attributes),
-      responder_({this, &recv_cq_, &device.memory(), &domain,
+      requester_(
+          {this, &send_cq_, &device.memory(), &device.windows(), &domain},
+          attributes),
+      responder_({this, &recv_cq_, &device.memory(), &device.windows(), &domain,
                   attributes.srq == nullptr
                       ? nullptr
                       : SharedReceiveQueue::From(attributes.srq),
@@ -106,6 +108,7 @@ QueuePair::~QueuePair() {
     receiving_ = false;
     memory = Detach();
   }
+  device_.windows().ForgetQueuePair(this);
   // Nobody rings any more, so its socket may be closed.
   hand_link_.reset();
   if (is_engine_member_) device_.engine().RemoveMember(this);

@@ -20,6 +20,10 @@ bool Responder::OnPacket(const Packet& packet) {
     case PacketKind::kCompareSwap:
     case PacketKind::kFetchAdd:
       return OnAtomic(packet);
+    case PacketKind::kCount:
+      if (!packet.last() || packet.payload_bytes != 0) return false;
+      ++executed_;
+      return true;
     default:
       return false;
   }
@@ -85,6 +89,9 @@ bool Responder::OnSend(const Packet& packet) {
   }
   message_offset_ += packet.payload_bytes;
   if (packet.last()) {
+    if ((packet.flags & kPacketInvalidate) != 0 && !OnInvalidate(packet)) {
+      return true;
+    }
     PushReceive(IBV_WC_SUCCESS, IBV_WC_RECV, &packet);
     in_message_ = false;
     ++executed_;
@@ -104,10 +111,8 @@ bool Responder::OnWrite(const Packet& packet) {
     // nothing needs no valid key, as on hardware.
     const bool allowed =
         (access_ & IBV_ACCESS_REMOTE_WRITE) != 0 &&
-        (write_length_ == 0 ||
-         environment_.memory->Translate(write_rkey_, environment_.pd,
-                                        write_address_, write_length_,
-                                        IBV_ACCESS_REMOTE_WRITE) != nullptr);
+        (write_length_ == 0 || Find(write_rkey_, write_address_, write_length_,
+                                    IBV_ACCESS_REMOTE_WRITE) != nullptr);
     if (!allowed) {
       Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
       return true;
@@ -133,12 +138,19 @@ bool Responder::OnWrite(const Packet& packet) {
   return true;
 }
 
+// What a peer names: mostly a region.
+std::byte* Responder::Find(uint32_t key, uint64_t address, uint64_t length,
+                           unsigned int access) const {
+  std::byte* const found = environment_.memory->Translate(
+      key, environment_.pd, address, length, access);
+  return found != nullptr ? found : FindInWindow(key, address, length, access);
+}
+
 // Copies one segment of a WRITE to where it belongs. The region is looked up
 // again for each: it may have been deregistered meanwhile.
 bool Responder::Place(const Packet& packet) {
-  std::byte* to = environment_.memory->Translate(
-      write_rkey_, environment_.pd, write_address_ + message_offset_,
-      packet.payload_bytes, IBV_ACCESS_REMOTE_WRITE);
+  std::byte* to = Find(write_rkey_, write_address_ + message_offset_,
+                       packet.payload_bytes, IBV_ACCESS_REMOTE_WRITE);
   if (to == nullptr) return false;
   CopyBytes(to, packet.payload, packet.payload_bytes);
   return true;
@@ -150,11 +162,10 @@ bool Responder::OnRead(const Packet& packet) {
     Drop(packet, NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
     return true;
   }
-  const bool allowed = (access_ & IBV_ACCESS_REMOTE_READ) != 0 &&
-                       (packet.value == 0 ||
-                        environment_.memory->Translate(
-                            packet.rkey, environment_.pd, packet.address,
-                            packet.value, IBV_ACCESS_REMOTE_READ) != nullptr);
+  const bool allowed =
+      (access_ & IBV_ACCESS_REMOTE_READ) != 0 &&
+      (packet.value == 0 || Find(packet.rkey, packet.address, packet.value,
+                                 IBV_ACCESS_REMOTE_READ) != nullptr);
   if (!allowed) {
     Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
     return true;
@@ -202,6 +213,9 @@ void Responder::PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
     if ((last->flags & kPacketImmediate) != 0) {
       completion.immediate = last->value;
       completion.flags = IBV_WC_WITH_IMM;
+    } else if ((last->flags & kPacketInvalidate) != 0) {
+      completion.immediate = last->value;
+      completion.flags = IBV_WC_WITH_INV;
     }
     completion.solicited = (last->flags & kPacketSolicited) != 0;
   }
@@ -237,9 +251,8 @@ bool Responder::TransmitReadResponse(LinkPort& port) {
   std::byte* payload = port.Reserve(bytes);
   if (payload == nullptr) return false;
   if (bytes > 0) {
-    const std::byte* from = environment_.memory->Translate(
-        read.rkey, environment_.pd, read.address + read.offset, bytes,
-        IBV_ACCESS_REMOTE_READ);
+    const std::byte* from = Find(read.rkey, read.address + read.offset, bytes,
+                                 IBV_ACCESS_REMOTE_READ);
     if (from == nullptr) {
       if (read.rkey != 0) return RefuseRead(port, read.number);
       from = reinterpret_cast<const std::byte*>(&read.result);

@@ -158,7 +158,7 @@ ibv_mr* RegMr(ibv_pd* pd, void* addr, size_t length, int access) {
 }
 
 int DeregMr(ibv_mr* mr) {
-  SoftDevice::Get().memory().Remove(mr->rkey);
+  if (!SoftDevice::Get().windows().RemoveRegion(mr->rkey)) return EBUSY;
   SoftDevice::Get().WaitForDataPath();
   --ProtectionDomain::From(mr->pd)->children();
   delete mr;
