@@ -135,6 +135,8 @@ bool CompletionQueue::has_queue_pairs() {
 }
 
 void CompletionQueue::AcknowledgeCompletionEvents(unsigned int count) {
+  // None is what a program acknowledges that has no channel.
+  if (count == 0) return;
   channel_->events().Acknowledge(channel_source_, count);
 }
 
