@@ -71,6 +71,9 @@ TESTED_ELSEWHERE = {
     # A software queue pair is tested as one device, through its verbs.
     "transport/soft/context.cc": _SOFT_TRANSFER,
     "transport/soft/hand_link.cc": _SOFT_TRANSFER,
+    "transport/soft/memory_region_verbs.cc":
+        "transport/soft/memory_region_test.cc",
+    "transport/soft/resize_cq.cc": "transport/soft/resize_test.cc",
     "transport/soft/memory_window_verbs.cc":
         "transport/soft/memory_window_test.cc",
     "transport/soft/queue_pair.cc": _SOFT_ERRORS,

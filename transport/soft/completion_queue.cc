@@ -129,6 +129,21 @@ void CompletionQueue::Purge(QueuePair* qp) {
   size_.store(kept, std::memory_order_relaxed);
 }
 
+bool CompletionQueue::Resize(uint32_t capacity) {
+  auto ring = std::make_unique_for_overwrite<Completion[]>(capacity);
+  BiasedLock::Guard lock(queue_lock_);
+  const uint32_t size = size_.load(std::memory_order_relaxed);
+  if (size > capacity) return false;
+  for (uint32_t i = 0; i < size; ++i) {
+    ring[i] = ring_[(head_ + i) % capacity_];
+  }
+  ring_ = std::move(ring);
+  head_ = 0;
+  capacity_ = capacity;
+  cqe = static_cast<int>(capacity);
+  return true;
+}
+
 bool CompletionQueue::has_queue_pairs() {
   BiasedLock::Guard lock(polling_lock_);
   return !members_.empty();

@@ -82,6 +82,9 @@ class CompletionQueue final : public ibv_cq {
   int Poll(int count, ibv_wc* completions);
   int Arm(bool solicited_only);
 
+  // ibv_resize_cq; false when more completions than that are waiting.
+  bool Resize(uint32_t capacity);
+
   // For queue pairs.
 
   void Push(const Completion& completion);
@@ -154,9 +157,9 @@ class CompletionQueue final : public ibv_cq {
   // Taken after any queue pair's lock.
   BiasedLock queue_lock_;
   // State below is protected by queue_lock_.
-  const uint32_t capacity_;
+  uint32_t capacity_;
   // Pages of it that were never used cost nothing.
-  const std::unique_ptr<Completion[]> ring_;
+  std::unique_ptr<Completion[]> ring_;
   uint32_t head_ = 0;  // Index of the oldest.
 };
 

@@ -111,20 +111,22 @@ void MemoryWindows::ForgetQueuePair(const void* qp) {
   }
 }
 
-bool MemoryWindows::IsBoundLocked(uint32_t region) const {
+bool MemoryWindows::IsBound(uint32_t region) const {
   return std::any_of(
       windows_.begin(), windows_.end(),
       [region](const auto& entry) { return entry.second.region == region; });
 }
 
-bool MemoryWindows::IsBound(uint32_t region) {
+bool MemoryWindows::CloseRegion(uint32_t region) {
   std::lock_guard<std::mutex> lock(mutex_);
-  return IsBoundLocked(region);
+  if (IsBound(region)) return false;
+  memory_.Close(region);
+  return true;
 }
 
 bool MemoryWindows::RemoveRegion(uint32_t region) {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (IsBoundLocked(region)) return false;
+  if (IsBound(region)) return false;
   memory_.Remove(region);
   return true;
 }

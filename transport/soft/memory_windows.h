@@ -59,9 +59,10 @@ class MemoryWindows {
   // `qp` is about to be destroyed: what is bound for it is invalid.
   void ForgetQueuePair(const void* qp);
 
-  // Removes a region from the table; false when a window is bound to it.
+  // Removes a region from the table, or closes its place there; false when a
+  // window is bound to it.
   bool RemoveRegion(uint32_t region);
-  bool IsBound(uint32_t region);
+  bool CloseRegion(uint32_t region);
 
  private:
   struct Window {
@@ -76,7 +77,7 @@ class MemoryWindows {
   bool Allows(const Window& window, const Binding& binding,
               const MemoryTable::Region& region) const;
   void Unbind(Window& window);
-  bool IsBoundLocked(uint32_t region) const;
+  bool IsBound(uint32_t region) const;
 
   MemoryTable& memory_;
 

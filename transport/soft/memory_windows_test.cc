@@ -154,8 +154,8 @@ TEST_F(MemoryWindowsTest, OnlyTheQueuePairOfATypeTwoWindowInvalidatesIt) {
 TEST_F(MemoryWindowsTest, ARegionWithABoundWindowStays) {
   ASSERT_TRUE(Bind(one));
   ASSERT_TRUE(Bind(two));
-  EXPECT_TRUE(windows.IsBound(region));
   EXPECT_FALSE(windows.RemoveRegion(region));
+  EXPECT_FALSE(windows.CloseRegion(region));
   windows.Free(one);
   EXPECT_FALSE(windows.RemoveRegion(region));
   windows.ForgetQueuePair(kQueuePair);

@@ -1,8 +1,5 @@
 #include "transport/soft/verbs_table.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -13,7 +10,7 @@
 #include "transport/soft/device_attributes.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
-#include "transport/soft/memory_table.h"
+#include "transport/soft/memory_region_verbs.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/receive_queue.h"
 #include "transport/soft/soft_device.h"
@@ -22,11 +19,6 @@ namespace verbena::soft {
 namespace {
 
 constexpr uint8_t kPort = 1;
-constexpr int kAccessFlags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                             IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                             IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB |
-                             IBV_ACCESS_RELAXED_ORDERING;
-
 template <typename T>
 T* Refuse(int error) {
   errno = error;
@@ -108,7 +100,7 @@ void AckAsyncEvent(ibv_async_event* event) {
   }
 }
 
-// Protection domains and memory regions.
+// Protection domains.
 
 ibv_pd* AllocPd(ibv_context* context) {
   ++Context::From(context)->children();
@@ -119,49 +111,6 @@ int DeallocPd(ibv_pd* pd) {
   if (ProtectionDomain::From(pd)->children() != 0) return EBUSY;
   --Context::From(pd->context)->children();
   delete ProtectionDomain::From(pd);
-  return 0;
-}
-
-// Whether every page of the range is mapped: what a NIC finds out by pinning
-// it.
-bool IsMapped(uintptr_t start, size_t length) {
-  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  constexpr size_t kPagesAtOnce = 4096;
-  auto resident = std::make_unique<unsigned char[]>(kPagesAtOnce);
-  const uintptr_t end = start + length;
-  for (uintptr_t at = start & ~(page - 1); at < end;) {
-    const size_t bytes = std::min<size_t>(end - at, kPagesAtOnce * page);
-    if (mincore(reinterpret_cast<void*>(at), bytes, resident.get()) != 0) {
-      return false;
-    }
-    at += bytes;
-  }
-  return true;
-}
-
-ibv_mr* RegMr(ibv_pd* pd, void* addr, size_t length, int access) {
-  constexpr int kNeedLocalWrite =
-      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-  const auto start = reinterpret_cast<uintptr_t>(addr);
-  if ((access & ~kAccessFlags) != 0 || length == 0 ||
-      start + length - 1 < start ||
-      ((access & kNeedLocalWrite) != 0 &&
-       (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
-    return Refuse<ibv_mr>(EINVAL);
-  }
-  if (!IsMapped(start, length)) return Refuse<ibv_mr>(EFAULT);
-  const uint32_t key = SoftDevice::Get().memory().Add(
-      ProtectionDomain::From(pd), start, length, access);
-  if (key == 0) return Refuse<ibv_mr>(ENOMEM);
-  ++ProtectionDomain::From(pd)->children();
-  return new ibv_mr{pd->context, pd, addr, length, 0, key, key};
-}
-
-int DeregMr(ibv_mr* mr) {
-  if (!SoftDevice::Get().windows().RemoveRegion(mr->rkey)) return EBUSY;
-  SoftDevice::Get().WaitForDataPath();
-  --ProtectionDomain::From(mr->pd)->children();
-  delete mr;
   return 0;
 }
 
