@@ -59,6 +59,14 @@ uint32_t QueuePairDirectory::Add(QueuePair* qp) {
   return number;
 }
 
+uint32_t QueuePairDirectory::Add(DatagramQueuePair* qp) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (datagram_queue_pairs_.size() >= kQueuePairsMax) return 0;
+  const uint32_t number = numbers_.Take();
+  if (number != 0) datagram_queue_pairs_[number] = qp;
+  return number;
+}
+
 void QueuePairDirectory::Remove(uint32_t number) {
   DropLinksOf(number);
   std::vector<std::unique_ptr<HandLink>> dropped;  // After the lock.
@@ -70,6 +78,7 @@ void QueuePairDirectory::Remove(uint32_t number) {
   }
   half_links_.erase(first, last);
   queue_pairs_.erase(number);
+  datagram_queue_pairs_.erase(number);
   numbers_.Return(number);
 }
 
@@ -84,6 +93,12 @@ void QueuePairDirectory::DropLinksOf(uint32_t number) {
 void QueuePairDirectory::ForEach(const std::function<void(QueuePair&)>& call) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [number, qp] : queue_pairs_) call(*qp);
+}
+
+void QueuePairDirectory::ForEachDatagram(
+    const std::function<void(DatagramQueuePair&)>& call) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [number, qp] : datagram_queue_pairs_) call(*qp);
 }
 
 QueuePairDirectory::Key QueuePairDirectory::KeyOf(uint32_t own,

@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "transport/soft/datagram_network.h"
 #include "transport/soft/engine.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/memory_table.h"
@@ -39,6 +40,8 @@ class SoftDevice {
 
   // The addresses of the one port.
   GidTable& gids() { return gids_; }
+  // What carries datagrams to and from other hosts.
+  DatagramNetwork& datagrams() { return datagrams_; }
 
   // The queue pairs, and the links of those that are connected by hand.
   QueuePairDirectory& queue_pairs() { return queue_pairs_; }
@@ -53,6 +56,7 @@ class SoftDevice {
   MemoryTable memory_;
   MemoryWindows windows_{memory_};
   GidTable gids_;
+  DatagramNetwork datagrams_;
   QueuePairDirectory queue_pairs_;
 };
 
