@@ -19,7 +19,7 @@ namespace {
 constexpr int kAccessFlags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                              IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                              IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
-                             IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING;
+                             IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
 constexpr int kNeedLocalWrite =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 

@@ -136,6 +136,7 @@ void QueuePair::DetachLink() {
 std::optional<LinkMemory> QueuePair::Detach() {
   Unsettle();
   if (!port_.attached()) return std::nullopt;
+  asleep_ = false;  // There is nobody left to ring, and nothing to wake up.
   return port_.Detach();
 }
 
