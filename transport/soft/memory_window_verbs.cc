@@ -15,7 +15,8 @@ ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
     return nullptr;
   }
   ProtectionDomain* const domain = ProtectionDomain::From(pd);
-  const uint32_t key = SoftDevice::Get().windows().Allocate(domain, type);
+  const uint32_t key =
+      SoftDevice::Get().windows().Allocate(&domain->original(), type);
   if (key == 0) {
     errno = ENOMEM;
     return nullptr;

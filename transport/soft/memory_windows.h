@@ -28,9 +28,10 @@ class MemoryWindows {
  public:
   explicit MemoryWindows(MemoryTable& memory) : memory_(memory) {}
 
-  // The owner, in the table, of the type 1 windows of a protection domain.
+  // The owner, in the table, of the type 1 windows of a protection domain. It
+  // is none of memory on demand; see OnDemandOwner().
   static const void* Owner(const void* pd) {
-    return static_cast<const char*>(pd) + 1;
+    return static_cast<const char*>(pd) + 2;
   }
 
   // The key of a new window, which opens nothing; 0 when the table is full. The

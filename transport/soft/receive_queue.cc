@@ -32,7 +32,9 @@ bool ReceiveQueue::Resize(uint32_t requests_max) {
 
 SharedReceiveQueue::SharedReceiveQueue(ProtectionDomain& domain,
                                        const ibv_srq_init_attr& attributes)
-    : ibv_srq(), queue_(attributes.attr.max_wr, attributes.attr.max_sge) {
+    : ibv_srq(),
+      domain_(&domain.original()),
+      queue_(attributes.attr.max_wr, attributes.attr.max_sge) {
   context = domain.context;
   pd = &domain;
   srq_context = attributes.srq_context;

@@ -1,6 +1,5 @@
 #include "transport/soft/verbs_table.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -9,9 +8,12 @@
 #include "transport/soft/context.h"
 #include "transport/soft/datagram_queue_pair.h"
 #include "transport/soft/device_attributes.h"
+#include "transport/soft/extended_completion_queue.h"
+#include "transport/soft/extended_queue_pair.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
-#include "transport/soft/memory_region_verbs.h"
+#include "transport/soft/memory_region.h"
+#include "transport/soft/parent_domain.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/receive_queue.h"
 #include "transport/soft/soft_device.h"
@@ -112,13 +114,6 @@ ibv_pd* AllocPd(ibv_context* context) {
   return new ProtectionDomain(*Context::From(context));
 }
 
-int DeallocPd(ibv_pd* pd) {
-  if (ProtectionDomain::From(pd)->children() != 0) return EBUSY;
-  --Context::From(pd->context)->children();
-  delete ProtectionDomain::From(pd);
-  return 0;
-}
-
 // Completion channels and queues.
 
 ibv_comp_channel* CreateCompChannel(ibv_context* context) {
@@ -133,19 +128,6 @@ int DestroyCompChannel(ibv_comp_channel* channel) {
   --Context::From(channel->context)->children();
   delete CompletionChannel::From(channel);
   return 0;
-}
-
-ibv_cq* CreateCq(ibv_context* context, int cqe, void* cq_context,
-                 ibv_comp_channel* channel, int comp_vector) {
-  if (cqe < 1 || cqe > kCompletionsMax || comp_vector != 0 ||
-      (channel != nullptr && channel->context != context)) {
-    return Refuse<ibv_cq>(EINVAL);
-  }
-  ++Context::From(context)->children();
-  if (channel != nullptr) ++CompletionChannel::From(channel)->children();
-  return new CompletionQueue(
-      *Context::From(context), cqe, cq_context,
-      channel == nullptr ? nullptr : CompletionChannel::From(channel));
 }
 
 int DestroyCq(ibv_cq* cq) {
@@ -194,15 +176,6 @@ int ModifySrq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
 int QuerySrq(ibv_srq* srq, ibv_srq_attr* attributes) {
   SharedReceiveQueue::From(srq)->Query(*attributes);
   return 0;
-}
-
-ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
-  SoftDevice& device = SoftDevice::Get();
-  ProtectionDomain& domain = *ProtectionDomain::From(pd);
-  if (attributes->qp_type == IBV_QPT_UD) {
-    return DatagramQueuePair::Create(device, domain, *attributes).release();
-  }
-  return QueuePair::Create(device, domain, *attributes).release();
 }
 
 int DestroyQp(ibv_qp* qp) {

@@ -1,11 +1,12 @@
-// Regions that are named by other addresses, and regions that change.
+// Regions that change.
+
+#include "transport/soft/rereg_mr.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <cerrno>
 
-#include "transport/soft/memory_region_verbs.h"
+#include "transport/soft/memory_region.h"
 #include "transport/soft/test_end.h"
 
 namespace verbena::soft {
@@ -14,9 +15,9 @@ namespace {
 constexpr int kAll = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND;
 
-class MemoryRegionTest : public testing::Test {
+class ReregMrTest : public testing::Test {
  protected:
-  MemoryRegionTest() {
+  ReregMrTest() {
     ConnectByHand(a, b);
     a.Fill(0, "text");
   }
@@ -30,43 +31,7 @@ class MemoryRegionTest : public testing::Test {
   TestEnd b;
 };
 
-TEST_F(MemoryRegionTest, AnIovaNamesItForPeersAndForItsOwner) {
-  constexpr uint64_t kIova = 0x7700'0000'0000;
-  ibv_mr* region = RegMrIova(b.pd, b.memory + 100, 4096, kIova, kAll);
-  ASSERT_NE(region, nullptr);
-  EXPECT_EQ(region->addr, b.memory + 100);
-  EXPECT_EQ(WriteOutcome(kIova + 8, region->rkey), IBV_WC_SUCCESS);
-  EXPECT_EQ(b.Text(108, 4), "text");
-  ibv_sge entry = {kIova + 8, 4, region->lkey};
-  ibv_send_wr request = {};
-  request.sg_list = &entry;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_SEND;
-  request.send_flags = IBV_SEND_SIGNALED;
-  ASSERT_EQ(a.Receive(2, 200, 64), 0);
-  ASSERT_EQ(b.Post(request), 0);
-  EXPECT_EQ(a.Wait(&b).byte_len, 4u);
-  EXPECT_EQ(a.Text(200, 4), "text");
-  EXPECT_EQ(WriteOutcome(b.Address(100), region->rkey), IBV_WC_REM_ACCESS_ERR);
-  EXPECT_EQ(DeregMr(region), 0);
-}
-
-TEST_F(MemoryRegionTest, AZeroBasedRegionIsNamedFromZero) {
-  ibv_mr* region =
-      RegMr(b.pd, b.memory + 128, 64, kAll | IBV_ACCESS_ZERO_BASED);
-  ASSERT_NE(region, nullptr);
-  EXPECT_EQ(WriteOutcome(60, region->rkey), IBV_WC_SUCCESS);
-  EXPECT_EQ(b.Text(188, 4), "text");
-  EXPECT_EQ(WriteOutcome(61, region->rkey), IBV_WC_REM_ACCESS_ERR);
-  EXPECT_EQ(DeregMr(region), 0);
-}
-
-TEST_F(MemoryRegionTest, AnIovaThatWrapsIsRefused) {
-  EXPECT_EQ(RegMrIova(b.pd, b.memory, 4096, UINT64_MAX - 100, kAll), nullptr);
-  EXPECT_EQ(errno, EINVAL);
-}
-
-TEST_F(MemoryRegionTest, ItsRightsChange) {
+TEST_F(ReregMrTest, ItsRightsChange) {
   ibv_mr* region = RegMr(b.pd, b.memory, 4096, kAll);
   const uint32_t key = region->rkey;
   ASSERT_EQ(ReregMr(region, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
@@ -79,7 +44,7 @@ TEST_F(MemoryRegionTest, ItsRightsChange) {
   EXPECT_EQ(DeregMr(region), 0);
 }
 
-TEST_F(MemoryRegionTest, ItsPlaceChanges) {
+TEST_F(ReregMrTest, ItsPlaceChanges) {
   ibv_mr* region = RegMr(b.pd, b.memory, 64, kAll);
   ASSERT_EQ(ReregMr(region, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr,
                     b.memory + 1024, 128, 0),
@@ -92,7 +57,7 @@ TEST_F(MemoryRegionTest, ItsPlaceChanges) {
   EXPECT_EQ(DeregMr(region), 0);
 }
 
-TEST_F(MemoryRegionTest, ItsDomainChanges) {
+TEST_F(ReregMrTest, ItsDomainChanges) {
   ibv_pd* other = b.verbs.alloc_pd(b.context);
   ibv_mr* region = RegMr(b.pd, b.memory, 64, kAll);
   ASSERT_EQ(ReregMr(region, IBV_REREG_MR_CHANGE_PD, other, nullptr, 0, 0), 0);
@@ -103,7 +68,7 @@ TEST_F(MemoryRegionTest, ItsDomainChanges) {
   EXPECT_EQ(b.verbs.dealloc_pd(other), 0);
 }
 
-TEST_F(MemoryRegionTest, AllThreeChangeAtOnce) {
+TEST_F(ReregMrTest, AllThreeChangeAtOnce) {
   ibv_pd* other = b.verbs.alloc_pd(b.context);
   ibv_mr* region = RegMr(other, b.memory, 64, 0);
   ASSERT_EQ(ReregMr(region, IBV_REREG_MR_FLAGS_SUPPORTED, b.pd, b.memory + 512,
@@ -114,7 +79,7 @@ TEST_F(MemoryRegionTest, AllThreeChangeAtOnce) {
   EXPECT_EQ(DeregMr(region), 0);
 }
 
-TEST_F(MemoryRegionTest, AChangeThatIsRefusedLeavesItAsItWas) {
+TEST_F(ReregMrTest, AChangeThatIsRefusedLeavesItAsItWas) {
   ibv_mr* region = RegMr(b.pd, b.memory, 64, kAll);
   const auto refused = [&](int flags, void* addr, size_t length, int access) {
     errno = 0;
@@ -134,7 +99,7 @@ TEST_F(MemoryRegionTest, AChangeThatIsRefusedLeavesItAsItWas) {
   EXPECT_EQ(DeregMr(region), 0);
 }
 
-TEST_F(MemoryRegionTest, WithABoundWindowItDoesNotChange) {
+TEST_F(ReregMrTest, WithABoundWindowItDoesNotChange) {
   ibv_mr* region = RegMr(b.pd, b.memory, 64, kAll);
   ibv_mw* window = ibv_alloc_mw(b.pd, IBV_MW_TYPE_1);
   ibv_mw_bind bind = {
