@@ -89,6 +89,7 @@ TESTED_ELSEWHERE = {
     "transport/soft/datagram_send_queue.cc": _SOFT_DATAGRAMS,
     "transport/soft/datagram_socket.cc": _SOFT_DATAGRAMS,
     "transport/soft/datagram_verbs.cc": _SOFT_DATAGRAMS,
+    "transport/soft/multicast_groups.cc": "transport/soft/multicast_test.cc",
     "transport/soft/udp_socket.cc": "transport/soft/datagram_network_test.cc",
     "transport/soft/event_queue.cc": "transport/soft/completion_queue_test.cc",
     "transport/soft/link_port.cc": "transport/soft/link_test.cc",
@@ -104,6 +105,8 @@ TESTED_ELSEWHERE = {
         "transport/soft/preload/cm_library_test.cc",
     "transport/soft/preload/export_cm.cc": _PRELOAD,
     "transport/soft/preload/export_cm_queries.cc": _PRELOAD,
+    "transport/soft/preload/export_datagrams.cc":
+        "transport/soft/multicast_test.cc",
     "transport/soft/preload/export_devices.cc": _PRELOAD,
     "transport/soft/preload/export_objects.cc": _PRELOAD,
     "transport/soft/preload/export_queue_pairs.cc": _PRELOAD,

@@ -17,6 +17,7 @@ SoftDevice& SoftDevice::Get() {
 
 SoftDevice::SoftDevice()
     : datagrams_(engine_, DatagramPortFromEnvironment()),
+      groups_(engine_, datagrams_.port()),
       queue_pairs_(engine_) {
   // Now, because it takes long once the process has several threads, and they
   // would otherwise wait for it with locks held.

@@ -9,6 +9,7 @@
 #include "transport/soft/engine.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/memory_table.h"
+#include "transport/soft/multicast_groups.h"
 #include "transport/soft/queue_pair_directory.h"
 
 namespace verbena::soft {
@@ -40,6 +41,7 @@ class SoftDevice {
   GidTable& gids() { return gids_; }
   // What carries datagrams to and from other hosts.
   DatagramNetwork& datagrams() { return datagrams_; }
+  MulticastGroups& groups() { return groups_; }
 
   // The queue pairs, and the links of those that are connected by hand.
   QueuePairDirectory& queue_pairs() { return queue_pairs_; }
@@ -54,6 +56,7 @@ class SoftDevice {
   MemoryTable memory_;
   GidTable gids_;
   DatagramNetwork datagrams_;
+  MulticastGroups groups_;
   QueuePairDirectory queue_pairs_;
 };
 
