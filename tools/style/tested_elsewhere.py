@@ -89,6 +89,8 @@ TESTED_ELSEWHERE = {
     "transport/soft/datagram_send_queue.cc": _SOFT_DATAGRAMS,
     "transport/soft/datagram_socket.cc": _SOFT_DATAGRAMS,
     "transport/soft/datagram_verbs.cc": _SOFT_DATAGRAMS,
+    "transport/soft/cm_datagram.cc":
+        "transport/soft/connection_manager_datagram_test.cc",
     "transport/soft/multicast_groups.cc": "transport/soft/multicast_test.cc",
     "transport/soft/udp_socket.cc": "transport/soft/datagram_network_test.cc",
     "transport/soft/event_queue.cc": "transport/soft/completion_queue_test.cc",

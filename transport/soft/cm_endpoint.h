@@ -12,10 +12,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
+#include "transport/soft/cm_datagram.h"
 #include "transport/soft/cm_message.h"
 #include "transport/soft/cm_state.h"
 #include "transport/soft/link.h"
@@ -68,6 +71,18 @@ struct CmEndpoint final : rdma_cm_id, std::enable_shared_from_this<CmEndpoint> {
   std::optional<LinkMemory> link;  // Until the queue pair has it.
   bool request_sent = false;
   bool peer_gone = false;  // The socket has ended.
+  // Of the port space UDP.
+  CmDatagram datagram;     // The question, or the answer that was given.
+  bool reachable = false;  // It counts as a receiver of the DatagramNetwork.
+  // Of a listener: by the asker's address and name for it.
+  std::map<std::pair<std::string, uint64_t>, std::weak_ptr<CmEndpoint>>
+      questions;
+  struct Group {
+    ibv_gid gid;
+    bool attached;  // The queue pair is.
+  };
+  std::vector<Group> groups;
+
   // When to give up: in kConnecting and kAccepting.
   std::chrono::steady_clock::time_point deadline;
 };

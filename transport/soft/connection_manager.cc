@@ -60,12 +60,13 @@ void ConnectionManager::AckEvent(CmEventRecord* event) {
   if (--record->owner->events_unacked == 0) acked_.notify_all();
 }
 
-CmEndpoint* ConnectionManager::CreateId(CmChannel& channel, void* context) {
+CmEndpoint* ConnectionManager::CreateId(CmChannel& channel, void* context,
+                                        rdma_port_space port_space) {
   auto endpoint = std::make_shared<CmEndpoint>();
   endpoint->channel = &channel;
   endpoint->context = context;
-  endpoint->ps = RDMA_PS_TCP;
-  endpoint->qp_type = IBV_QPT_RC;
+  endpoint->ps = port_space;
+  endpoint->qp_type = port_space == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
   endpoint->user_reference = endpoint;
   return endpoint.get();
 }
@@ -82,13 +83,18 @@ void ConnectionManager::DestroyId(CmEndpoint& endpoint) {
 }
 
 void ConnectionManager::Destroy(CmEndpoint& endpoint, Retired& retired) {
-  if (endpoint.state == CmState::kRequested) {
+  EndDatagrams(endpoint);
+  if (endpoint.state == CmState::kRequested && endpoint.ps == RDMA_PS_UDP) {
+    Answer(endpoint, kServiceRejected, nullptr);
+  } else if (endpoint.state == CmState::kRequested) {
     // Nobody will answer the peer any more. It sees what a NIC's would see.
     CmMessage reject = {.type = CmMessageType::kReject, .reject_reason = 28};
     SendCmMessage(endpoint.socket.get(), reject);
   }
   // The user should have destroyed it. It must not ring a closed socket.
-  if (endpoint.qp != nullptr) QueuePair::From(endpoint.qp)->DetachLink();
+  if (endpoint.qp != nullptr && endpoint.ps != RDMA_PS_UDP) {
+    QueuePair::From(endpoint.qp)->DetachLink();
+  }
   for (const std::unique_ptr<CmEventRecord>& event :
        CmChannel::From(endpoint.channel)->Remove(endpoint)) {
     if (event->child != nullptr) Destroy(*event->child, retired);
@@ -151,7 +157,10 @@ int ConnectionManager::Bind(CmEndpoint& endpoint, base::SocketAddress address,
   if (endpoint.state != CmState::kIdle) return EINVAL;
   if (address.empty()) return EAFNOSUPPORT;
   if (!address.IsAny() && !IsLocalAddress(address)) return EADDRNOTAVAIL;
-  if (const int error = OpenBoundSocket(address, purpose, endpoint.socket);
+  if (const int error =
+          endpoint.ps == RDMA_PS_UDP
+              ? OpenCmDatagramSocket(address, endpoint.socket)
+              : OpenBoundSocket(address, purpose, endpoint.socket);
       error != 0) {
     return error;
   }
@@ -183,6 +192,9 @@ int ConnectionManager::ResolveAddr(CmEndpoint& endpoint,
   if (destination.IsAny()) {
     destination =
         base::SocketAddress::Loopback(destination.family(), destination.port());
+  }
+  if (endpoint.ps == RDMA_PS_UDP) {
+    return ResolveDatagramAddr(endpoint, source, destination);
   }
   endpoint.SetPeer(destination);
   if (!IsLocalAddress(destination)) {
@@ -226,12 +238,15 @@ int ConnectionManager::CreateQp(CmEndpoint& endpoint, ibv_pd* pd,
                                 ibv_qp_init_attr* attributes) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (endpoint.verbs == nullptr || endpoint.qp != nullptr || pd == nullptr ||
-      pd->context != endpoint.verbs || attributes->qp_type != IBV_QPT_RC) {
+      pd->context != endpoint.verbs ||
+      attributes->qp_type != endpoint.qp_type) {
     return EINVAL;
   }
   ibv_qp* qp = verbs_.create_qp(pd, attributes);
   if (qp == nullptr) return errno;
-  if (const int error = MoveToInit(qp); error != 0) {
+  if (const int error =
+          endpoint.ps == RDMA_PS_UDP ? MoveDatagramToReady(qp) : MoveToInit(qp);
+      error != 0) {
     verbs_.destroy_qp(qp);
     return error;
   }
@@ -246,7 +261,13 @@ void ConnectionManager::DestroyQp(CmEndpoint& endpoint) {
     std::lock_guard<std::mutex> lock(mutex_);
     qp = std::exchange(endpoint.qp, nullptr);
     if (qp == nullptr) return;
-    QueuePair::From(qp)->DetachLink();
+    if (endpoint.ps == RDMA_PS_UDP) {
+      endpoint.qp = qp;
+      EndDatagrams(endpoint);
+      endpoint.qp = nullptr;
+    } else {
+      QueuePair::From(qp)->DetachLink();
+    }
     endpoint.pd = nullptr;
   }
   // Not under the mutex: it may wait for the engine's thread.

@@ -69,6 +69,7 @@ int ConnectionManager::Connect(CmEndpoint& endpoint,
                                const rdma_conn_param* parameters) {
   Retired retired(engine_);
   std::lock_guard<std::mutex> lock(mutex_);
+  if (endpoint.ps == RDMA_PS_UDP) return ConnectDatagram(endpoint, parameters);
   if (endpoint.state != CmState::kRouteResolved || endpoint.qp == nullptr) {
     return EINVAL;
   }
@@ -147,6 +148,9 @@ void ConnectionManager::OnTimer(CmEndpoint& endpoint) {
 int ConnectionManager::Accept(CmEndpoint& endpoint,
                               const rdma_conn_param* parameters) {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (endpoint.ps == RDMA_PS_UDP) {
+    return Answer(endpoint, kServiceAccepted, parameters);
+  }
   if (endpoint.state != CmState::kRequested || endpoint.qp == nullptr ||
       !endpoint.link.has_value()) {
     return EINVAL;
@@ -192,6 +196,12 @@ int ConnectionManager::Accept(CmEndpoint& endpoint,
 int ConnectionManager::Reject(CmEndpoint& endpoint, const void* private_data,
                               uint8_t length) {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (endpoint.ps == RDMA_PS_UDP) {
+    rdma_conn_param parameters = {};
+    parameters.private_data = private_data;
+    parameters.private_data_len = length;
+    return Answer(endpoint, kServiceRejected, &parameters);
+  }
   if (endpoint.state != CmState::kRequested || length > kRejectDataBytes) {
     return EINVAL;
   }
@@ -209,6 +219,7 @@ int ConnectionManager::Reject(CmEndpoint& endpoint, const void* private_data,
 
 int ConnectionManager::Disconnect(CmEndpoint& endpoint) {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (endpoint.ps == RDMA_PS_UDP) return EINVAL;  // Nothing is connected.
   if (endpoint.state != CmState::kEstablished &&
       endpoint.state != CmState::kAccepting &&
       endpoint.state != CmState::kClosed) {

@@ -39,6 +39,7 @@ int ConnectionManager::Listen(CmEndpoint& endpoint, int backlog) {
                            BindPurpose::kListen);
     if (error != 0) return error;
   }
+  if (endpoint.ps == RDMA_PS_UDP) return ListenForDatagrams(endpoint, backlog);
   if (endpoint.state != CmState::kBound) return EINVAL;
   // The engine's thread empties the kernel's queue at once. Ours, which the
   // user empties, is the one that `backlog` limits.

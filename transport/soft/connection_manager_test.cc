@@ -346,7 +346,7 @@ TEST_F(ConnectionManagerTest, TakesTheOptionsOfLibrdmacm) {
 TEST_F(ConnectionManagerTest, OffersNoOtherPortSpace) {
   rdma_cm_id* id = nullptr;
   EXPECT_EQ(TestProvider().cm.create_id(client_.channel().get(), &id, nullptr,
-                                        RDMA_PS_UDP),
+                                        RDMA_PS_IPOIB),
             -1);
   EXPECT_EQ(errno, EPROTONOSUPPORT);
 }

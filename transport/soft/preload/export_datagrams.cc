@@ -1,7 +1,9 @@
-// libibverbs: address handles and multicast.
+// libibverbs and librdmacm: address handles and multicast.
 
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 
+#include "transport/soft/cm_ops.h"
 #include "transport/soft/datagram_verbs.h"
 #include "transport/soft/preload/next_definition.h"
 #include "transport/soft/preload/soft_objects.h"
@@ -51,6 +53,28 @@ int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, uint16_t lid) {
   static const decltype(&ibv_detach_mcast) next =
       NextDefinition("ibv_detach_mcast");
   return next(qp, gid, lid);
+}
+
+int rdma_join_multicast(rdma_cm_id* id, sockaddr* group, void* context) {
+  if (SoftConnects()) return JoinMulticast(id, group, context);
+  static const decltype(&rdma_join_multicast) next =
+      NextDefinition("rdma_join_multicast");
+  return next(id, group, context);
+}
+
+int rdma_join_multicast_ex(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* attributes,
+                           void* context) {
+  if (SoftConnects()) return JoinMulticastEx(id, attributes, context);
+  static const decltype(&rdma_join_multicast_ex) next =
+      NextDefinition("rdma_join_multicast_ex");
+  return next(id, attributes, context);
+}
+
+int rdma_leave_multicast(rdma_cm_id* id, sockaddr* group) {
+  if (SoftConnects()) return LeaveMulticast(id, group);
+  static const decltype(&rdma_leave_multicast) next =
+      NextDefinition("rdma_leave_multicast");
+  return next(id, group);
 }
 
 }  // extern "C"
