@@ -11,6 +11,7 @@
 #include "transport/base/check.h"
 #include "transport/soft/cm_queue_pair.h"
 #include "transport/soft/queue_pair.h"
+#include "transport/soft/tcp_socket.h"
 #include "transport/soft/verbs_table.h"
 
 namespace verbena::soft {
@@ -94,7 +95,10 @@ void ConnectionManager::Destroy(CmEndpoint& endpoint, Retired& retired) {
     if (event->child != nullptr) Destroy(*event->child, retired);
   }
   retired.Add(std::move(endpoint.socket));
-  for (auto& [key, socket] : endpoint.half_open) retired.Add(std::move(socket));
+  for (auto& [key, half_open] : endpoint.half_open) {
+    retired.Add(std::move(half_open.socket));
+  }
+  endpoint.address_holder.Reset();
   endpoint.half_open.clear();
   endpoint.link.reset();
   endpoint.user_reference = nullptr;
@@ -185,13 +189,20 @@ int ConnectionManager::ResolveAddr(CmEndpoint& endpoint,
         base::SocketAddress::Loopback(destination.family(), destination.port());
   }
   endpoint.SetPeer(destination);
-  if (!IsLocalAddress(destination)) {
+  const bool remote = !IsLocalAddress(destination);
+  base::SocketAddress own;
+  if (!remote) {
+    own = SourceFor(destination);
+  } else if (device_.network().enabled()) {
+    own = RouteSource(destination);
+  }
+  if (own.empty()) {
     Post(endpoint, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
     return 0;
   }
   if (source.empty() || source.IsAny()) {
     const uint16_t port = source.port();
-    source = SourceFor(destination);
+    source = own;
     source.set_port(port);
   }
   if (endpoint.state == CmState::kIdle) {

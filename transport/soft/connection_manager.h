@@ -101,16 +101,19 @@ class ConnectionManager {
   void OnIncoming(CmEndpoint& listener);
   void OnHalfOpenReadable(CmEndpoint& listener, uint64_t key);
   void OnHalfOpenTimeout(CmEndpoint& listener, uint64_t key);
-  void AddHalfOpen(CmEndpoint& listener, base::UniqueFd socket,
+  void AddHalfOpen(CmEndpoint& listener, CmEndpoint::HalfOpen half_open,
                    Retired& retired);
+  // A connection that came to the host's TCP port is for `listener`.
+  void AddRemote(CmEndpoint& listener, base::UniqueFd tcp, Retired& retired);
   // False when the request is not one, and its socket is to be closed.
   bool TakeRequest(CmEndpoint& listener, CmReceived received,
-                   base::UniqueFd& socket);
+                   CmEndpoint::HalfOpen& half_open);
 
   // Connections (connection_manager_connect.cc).
   // Of the local address; 0 when it has gone.
   int GidIndex(const CmEndpoint& endpoint) const;
   void TryConnect(CmEndpoint& endpoint, Retired& retired);
+  int ConnectToHost(CmEndpoint& endpoint);
   void WatchConnection(CmEndpoint& endpoint);
   void StartTimer(CmEndpoint& endpoint, std::chrono::nanoseconds delay);
   void OnTimer(CmEndpoint& endpoint);

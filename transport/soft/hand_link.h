@@ -38,6 +38,9 @@ class HandLink {
   int memory_fd() const { return memory_.fd(); }
   int socket_fd() const { return socket_.get(); }
 
+  LinkMemory TakeMemory() { return std::move(memory_); }
+  base::UniqueFd TakeSocket() { return std::move(socket_); }
+
   // Whether somebody holds the other end still.
   bool HasPeer() const;
 
@@ -49,7 +52,7 @@ class HandLink {
 
   LinkMemory memory_;
   const LinkSide side_;
-  const base::UniqueFd socket_;
+  base::UniqueFd socket_;
   Engine* engine_ = nullptr;  // Null until started.
   QueuePair* qp_ = nullptr;   // Likewise.
 };

@@ -6,6 +6,7 @@
 #include "transport/soft/context.h"
 #include "transport/soft/link_port.h"
 #include "transport/soft/queue_pair.h"
+#include "transport/soft/tcp_socket.h"
 
 namespace verbena::soft {
 
@@ -14,7 +15,8 @@ SoftDevice& SoftDevice::Get() {
   return device;
 }
 
-SoftDevice::SoftDevice() : queue_pairs_(engine_) {
+SoftDevice::SoftDevice()
+    : network_(TcpPortFromEnvironment()), queue_pairs_(engine_, network_) {
   // Now, because it takes long once the process has several threads, and they
   // would otherwise wait for it with locks held.
   BiasedLock::CanBeOwned();

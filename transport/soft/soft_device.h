@@ -8,6 +8,7 @@
 #include "transport/soft/engine.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/memory_table.h"
+#include "transport/soft/network.h"
 #include "transport/soft/queue_pair_directory.h"
 
 namespace verbena::soft {
@@ -38,6 +39,8 @@ class SoftDevice {
   // The addresses of the one port.
   GidTable& gids() { return gids_; }
 
+  // The way to other hosts.
+  Network& network() { return network_; }
   // The queue pairs, and the links of those that are connected by hand.
   QueuePairDirectory& queue_pairs() { return queue_pairs_; }
 
@@ -50,6 +53,7 @@ class SoftDevice {
   Engine engine_;
   MemoryTable memory_;
   GidTable gids_;
+  Network network_;
   QueuePairDirectory queue_pairs_;
 };
 
