@@ -10,6 +10,7 @@ _END_TO_END = "tests/integration/lifecycle_test.cc"
 _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
 _VERBS_LAYER = "tools/rpc_bench/verbs_layer_test.cc"
 _SOFT_TRANSFER = "transport/soft/transfer_test.cc"
+_SOFT_DATAGRAMS = "transport/soft/datagram_queue_pair_test.cc"
 _SOFT_BY_HAND = "transport/soft/hand_process_test.cc"
 _PRELOAD = "transport/soft/preload/preload_test.cc"
 _SOFT_ERRORS = "transport/soft/queue_pair_error_test.cc"
@@ -83,6 +84,12 @@ TESTED_ELSEWHERE = {
         "transport/soft/atomic_test.cc",
     "transport/soft/responder_datapath.cc": _SOFT_TRANSFER,
     "transport/soft/soft_device.cc": _SOFT_TRANSFER,
+    "transport/soft/datagram_queue_pair_attributes.cc": _SOFT_DATAGRAMS,
+    "transport/soft/datagram_queue_pair_transfer.cc": _SOFT_DATAGRAMS,
+    "transport/soft/datagram_send_queue.cc": _SOFT_DATAGRAMS,
+    "transport/soft/datagram_socket.cc": _SOFT_DATAGRAMS,
+    "transport/soft/datagram_verbs.cc": _SOFT_DATAGRAMS,
+    "transport/soft/udp_socket.cc": "transport/soft/datagram_network_test.cc",
     "transport/soft/event_queue.cc": "transport/soft/completion_queue_test.cc",
     "transport/soft/link_port.cc": "transport/soft/link_test.cc",
     "transport/soft/link_port_datapath.cc": "transport/soft/link_test.cc",

@@ -54,6 +54,7 @@ struct CmEndpoint final : rdma_cm_id, std::enable_shared_from_this<CmEndpoint> {
   base::UniqueFd socket;
   // Holds the local address while `socket` leads to a relay.
   base::UniqueFd address_holder;
+  bool relayed = false;  // `socket` leads to a relay.
 
   // Options.
   bool ipv6_only = false;

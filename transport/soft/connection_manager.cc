@@ -11,6 +11,7 @@
 #include "transport/base/check.h"
 #include "transport/soft/cm_queue_pair.h"
 #include "transport/soft/queue_pair.h"
+#include "transport/soft/relay.h"
 #include "transport/soft/tcp_socket.h"
 #include "transport/soft/verbs_table.h"
 
@@ -26,6 +27,7 @@ ConnectionManager::ConnectionManager(SoftDevice& device)
 
 ConnectionManager::Retired::~Retired() {
   for (const base::UniqueFd& fd : fds_) engine_.Unwatch(fd.get());
+  for (const int fd : relayed_) Relay::Finish(fd);
 }
 
 void ConnectionManager::Retired::Add(base::UniqueFd fd) {
@@ -94,6 +96,7 @@ void ConnectionManager::Destroy(CmEndpoint& endpoint, Retired& retired) {
        CmChannel::From(endpoint.channel)->Remove(endpoint)) {
     if (event->child != nullptr) Destroy(*event->child, retired);
   }
+  if (endpoint.relayed) retired.Finish(endpoint.socket.get());
   retired.Add(std::move(endpoint.socket));
   for (auto& [key, half_open] : endpoint.half_open) {
     retired.Add(std::move(half_open.socket));

@@ -76,10 +76,14 @@ class ConnectionManager {
     Retired& operator=(const Retired&) = delete;
     ~Retired();
     void Add(base::UniqueFd fd);
+    // `fd`, which is to be added, leads to a relay; see Relay::Finish. Not on
+    // the engine's thread.
+    void Finish(int fd) { relayed_.push_back(fd); }
 
    private:
     Engine& engine_;
     std::vector<base::UniqueFd> fds_;
+    std::vector<int> relayed_;
   };
 
   // Everything below REQUIRES mutex_ to be held, except the On... callbacks,

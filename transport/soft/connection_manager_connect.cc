@@ -27,6 +27,10 @@ constexpr std::chrono::seconds kHandshakeTimeout(5);
 // When to try again to reach a listener whose kernel queue is full.
 constexpr std::chrono::milliseconds kConnectPause(5);
 
+// A program that listens again after each connection is away for a moment,
+// which peers on a network do not notice: their requests take longer.
+constexpr std::chrono::milliseconds kListenerPause(20);
+
 // Messages taken in one callback, so that others have their turn.
 constexpr int kReadBatch = 64;
 
@@ -93,7 +97,10 @@ void ConnectionManager::TryConnect(CmEndpoint& endpoint, Retired& retired) {
                   ? ConnectSocket(endpoint.socket.get(), endpoint.Peer())
                   : ConnectToHost(endpoint);
   const int socket = endpoint.socket.get();
-  if (error == EAGAIN) {
+  const bool may_return = steady_clock::now() < endpoint.deadline -
+                                                    kHandshakeTimeout +
+                                                    kListenerPause;
+  if (error == EAGAIN || (error == ECONNREFUSED && may_return)) {
     StartTimer(endpoint, kConnectPause);
     return;
   }
@@ -120,6 +127,7 @@ int ConnectionManager::ConnectToHost(CmEndpoint& endpoint) {
   }
   endpoint.address_holder =
       std::exchange(endpoint.socket, base::UniqueFd(sockets[0]));
+  endpoint.relayed = true;
   TcpPreamble preamble;
   preamble.purpose = TcpPurpose::kConnectionManager;
   preamble.source_port = endpoint.Local().port();

@@ -190,6 +190,7 @@ bool ConnectionManager::TakeRequest(CmEndpoint& listener, CmReceived received,
   child->state = CmState::kRequested;
   child->request = request;
   child->link = *std::move(link);
+  child->relayed = !half_open.remote.empty();
   if (child->verbs == nullptr) return false;
   // From one callback to another, on the thread that runs both.
   engine_.Unwatch(socket.get());

@@ -41,6 +41,9 @@ class HandLink {
   LinkMemory TakeMemory() { return std::move(memory_); }
   base::UniqueFd TakeSocket() { return std::move(socket_); }
 
+  // Its other end is a relay of this process.
+  void set_relayed() { relayed_ = true; }
+
   // Whether somebody holds the other end still.
   bool HasPeer() const;
 
@@ -53,6 +56,7 @@ class HandLink {
   LinkMemory memory_;
   const LinkSide side_;
   base::UniqueFd socket_;
+  bool relayed_ = false;
   Engine* engine_ = nullptr;  // Null until started.
   QueuePair* qp_ = nullptr;   // Likewise.
 };

@@ -1,4 +1,4 @@
-// One reliable-connected queue pair of the software device.
+// One connected queue pair of the software device, reliable (RC) or not (UC).
 
 #ifndef VERBENA_TRANSPORT_SOFT_QUEUE_PAIR_H_
 #define VERBENA_TRANSPORT_SOFT_QUEUE_PAIR_H_
@@ -140,6 +140,8 @@ class QueuePair final : public ibv_qp, public EngineMember {
   bool ReadPeerWords();
   void Transmit();
   int TransmitPass();
+  void AfterTransmit();
+  void SetDraining(bool draining);
   void AskForRoomSlow();
   void TellEngine();
   bool MayPark(TimePoint now, bool idle);
@@ -149,6 +151,7 @@ class QueuePair final : public ibv_qp, public EngineMember {
   void SettleFailures();
   void PostWithoutPeer();
   void NotePeerState();
+  void NotePeerOfUnreliable();
   void GiveUp();
   std::chrono::nanoseconds TransportTimeout() const;
   bool Connected() const { return receiving_ && port_.attached(); }
@@ -218,7 +221,9 @@ class QueuePair final : public ibv_qp, public EngineMember {
   // State below is protected by lock_.
   ibv_qp_attr attributes_ = {};
   ibv_qp_state state_ = IBV_QPS_RESET;
-  bool receiving_ = false;  // state_ is RTR or RTS.
+  bool receiving_ = false;  // state_ is RTR, RTS or SQD.
+  bool watched_ = false;    // AfterTransmit() has something to do.
+  bool drained_event_wanted_ = false;
   LinkPort port_;
   ReceiveQueue receive_queue_;  // Unused with a shared receive queue.
   Requester requester_;

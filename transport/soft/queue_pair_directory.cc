@@ -62,6 +62,14 @@ uint32_t QueuePairDirectory::Add(QueuePair* qp) {
   return number;
 }
 
+uint32_t QueuePairDirectory::Add(DatagramQueuePair* qp) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (datagram_queue_pairs_.size() >= kQueuePairsMax) return 0;
+  const uint32_t number = numbers_.Take();
+  if (number != 0) datagram_queue_pairs_[number] = qp;
+  return number;
+}
+
 void QueuePairDirectory::Remove(uint32_t number) {
   DropLinksOf(number);
   std::vector<std::unique_ptr<HandLink>> dropped;  // After the lock.
@@ -73,6 +81,7 @@ void QueuePairDirectory::Remove(uint32_t number) {
   }
   half_links_.erase(first, last);
   queue_pairs_.erase(number);
+  datagram_queue_pairs_.erase(number);
   numbers_.Return(number);
 }
 
@@ -87,6 +96,12 @@ void QueuePairDirectory::DropLinksOf(uint32_t number) {
 void QueuePairDirectory::ForEach(const std::function<void(QueuePair&)>& call) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [number, qp] : queue_pairs_) call(*qp);
+}
+
+void QueuePairDirectory::ForEachDatagram(
+    const std::function<void(DatagramQueuePair&)>& call) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& [number, qp] : datagram_queue_pairs_) call(*qp);
 }
 
 QueuePairDirectory::Key QueuePairDirectory::KeyOf(uint32_t own,
@@ -184,6 +199,7 @@ void QueuePairDirectory::TakeTcpOffer(const LinkOffer& offer,
   }
   auto [relays, own] = HandLink::CreatePair();
   if (own == nullptr) return;
+  own->set_relayed();
   const HandPeer peer = {.number = preamble.from,
                          .host = TcpPeerAddress(tcp.get())};
   network_.Accept(
@@ -201,6 +217,7 @@ std::unique_ptr<HandLink> QueuePairDirectory::ConnectToHost(
   }
   auto [mine, relays] = HandLink::CreatePair();
   if (mine == nullptr) return nullptr;
+  mine->set_relayed();
   TcpPreamble preamble;
   preamble.from = own;
   preamble.to = peer.number;

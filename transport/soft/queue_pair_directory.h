@@ -23,6 +23,7 @@
 
 namespace verbena::soft {
 
+class DatagramQueuePair;
 class QueuePair;
 
 // Whom modify_qp names as the peer.
@@ -51,6 +52,7 @@ class QueuePairDirectory {
 
   // Gives `qp` a number that is unique on the host; 0 when there are too many.
   uint32_t Add(QueuePair* qp);
+  uint32_t Add(DatagramQueuePair* qp);
   void Remove(uint32_t number);
 
   // Makes or finds the link from `own` to `peer`. Null when there is nobody of
@@ -63,6 +65,7 @@ class QueuePairDirectory {
   void DropLinksOf(uint32_t number);
 
   void ForEach(const std::function<void(QueuePair&)>& call);
+  void ForEachDatagram(const std::function<void(DatagramQueuePair&)>& call);
 
  private:
   // For whom, from whom, and from which host.
@@ -91,6 +94,7 @@ class QueuePairDirectory {
   // State below is protected by mutex_.
   NumberBlocks numbers_;
   std::unordered_map<uint32_t, QueuePair*> queue_pairs_;  // By number.
+  std::unordered_map<uint32_t, DatagramQueuePair*> datagram_queue_pairs_;
   uint64_t next_age_ = 0;
   std::map<Key, HalfLink> half_links_;
 };

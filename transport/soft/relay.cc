@@ -48,6 +48,14 @@ void Relay::Accept(Engine& engine, base::UniqueFd tcp,
   engine.Post([relay] { relay->Start(); });
 }
 
+void Relay::Finish(int socket) {
+  ::shutdown(socket, SHUT_WR);
+  // Nothing is asked for but the end, which poll always tells.
+  pollfd poll_for = {.fd = socket, .events = 0, .revents = 0};
+  static_cast<void>(
+      ::poll(&poll_for, 1, static_cast<int>(kRelayFlushMax.count())));
+}
+
 Relay::Relay(Engine& engine, const TcpPreamble& preamble, RelayLink link)
     : engine_(engine),
       preamble_(preamble),
@@ -201,6 +209,8 @@ void Relay::HandleEnds() {
   if (!unsent_.empty()) return;
   finishing_ = true;
   no_room_ = false;
+  port_ = LinkPort();
+  socket_.Reset();  // For Finish().
   ::shutdown(tcp_.get(), SHUT_WR);
   engine_.StartTimer(kFinishMax, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->End();

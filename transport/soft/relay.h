@@ -20,6 +20,10 @@
 
 namespace verbena::soft {
 
+// Longer than it takes when the peer reads, and short enough for a peer that
+// does not.
+inline constexpr std::chrono::milliseconds kRelayFlushMax(1000);
+
 // This process's side of a link: its memory, the side that the relay plays, and
 // the relay's end of the socket of doorbells and of the connection manager.
 struct RelayLink {
@@ -57,6 +61,12 @@ class Relay : public std::enable_shared_from_this<Relay> {
   // of the link is made by the relay if there is none in `link`.
   static void Accept(Engine& engine, base::UniqueFd tcp,
                      const TcpPreamble& preamble, RelayLink link);
+
+  // For whoever has closed its side of the link, and holds the other end of the
+  // link's socket: waits, no longer than kRelayFlushMax, until the relay has
+  // handed to the kernel all that came before. A process that has waited may
+  // exit and its peer still sees what was acknowledged.
+  static void Finish(int socket);
 
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;

@@ -4,6 +4,7 @@
 
 #include "transport/soft/biased_lock.h"
 #include "transport/soft/context.h"
+#include "transport/soft/datagram_queue_pair.h"
 #include "transport/soft/link_port.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/tcp_socket.h"
@@ -16,7 +17,9 @@ SoftDevice& SoftDevice::Get() {
 }
 
 SoftDevice::SoftDevice()
-    : network_(TcpPortFromEnvironment()), queue_pairs_(engine_, network_) {
+    : network_(TcpPortFromEnvironment()),
+      datagrams_(engine_, DatagramPortFromEnvironment()),
+      queue_pairs_(engine_, network_) {
   // Now, because it takes long once the process has several threads, and they
   // would otherwise wait for it with locks held.
   BiasedLock::CanBeOwned();
@@ -35,6 +38,8 @@ ibv_context* SoftDevice::OpenContext() {
 void SoftDevice::WaitForDataPath() {
   BiasedLock::FenceAllThreads();
   queue_pairs_.ForEach([](QueuePair& qp) { qp.WaitForDataPath(); });
+  queue_pairs_.ForEachDatagram(
+      [](DatagramQueuePair& qp) { qp.WaitForDataPath(); });
 }
 
 }  // namespace verbena::soft

@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "transport/soft/datagram_network.h"
 #include "transport/soft/engine.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/memory_table.h"
@@ -38,6 +39,8 @@ class SoftDevice {
 
   // The addresses of the one port.
   GidTable& gids() { return gids_; }
+  // What carries datagrams to and from other hosts.
+  DatagramNetwork& datagrams() { return datagrams_; }
 
   // The way to other hosts.
   Network& network() { return network_; }
@@ -54,6 +57,7 @@ class SoftDevice {
   MemoryTable memory_;
   GidTable gids_;
   Network network_;
+  DatagramNetwork datagrams_;
   QueuePairDirectory queue_pairs_;
 };
 
