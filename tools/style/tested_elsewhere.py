@@ -70,6 +70,10 @@ TESTED_ELSEWHERE = {
     "transport/memory/pool_core_datapath.cc":
         "transport/memory/buffer_pool_test.cc",
     # A software queue pair is tested as one device, through its verbs.
+    "transport/soft/memory_region.cc":
+        "transport/soft/verbs_table_test.cc",
+    "transport/soft/send_builder.cc":
+        "transport/soft/extended_queue_pair_test.cc",
     "transport/soft/context.cc": _SOFT_TRANSFER,
     "transport/soft/hand_link.cc": _SOFT_TRANSFER,
     "transport/soft/queue_pair.cc": _SOFT_ERRORS,

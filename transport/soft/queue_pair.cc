@@ -70,14 +70,14 @@ std::unique_ptr<QueuePair> QueuePair::Create(SoftDevice& device,
 
 QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
                      const ibv_qp_init_attr& attributes)
-    : ibv_qp(),
-      device_(device),
+    : device_(device),
       init_attributes_(attributes),
       send_cq_(*CompletionQueue::From(attributes.send_cq)),
       recv_cq_(*CompletionQueue::From(attributes.recv_cq)),
       receive_queue_(attributes.cap.max_recv_wr, attributes.cap.max_recv_sge),
-      requester_({this, &send_cq_, &device.memory(), &domain}, attributes),
-      responder_({this, &recv_cq_, &device.memory(), &domain,
+      requester_({this, &send_cq_, &device.memory(), &domain.original()},
+                 attributes),
+      responder_({this, &recv_cq_, &device.memory(), &domain.original(),
                   attributes.srq == nullptr
                       ? nullptr
                       : SharedReceiveQueue::From(attributes.srq),

@@ -17,6 +17,7 @@ ReceiveQueue::ReceiveQueue(uint32_t requests_max, uint32_t entries_max)
 SharedReceiveQueue::SharedReceiveQueue(ProtectionDomain& domain,
                                        const ibv_srq_init_attr& attributes)
     : ibv_srq(),
+      domain_(&domain.original()),
       requests_max_(attributes.attr.max_wr),
       entries_max_(attributes.attr.max_sge),
       queue_(requests_max_, entries_max_) {

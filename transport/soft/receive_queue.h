@@ -77,12 +77,16 @@ class SharedReceiveQueue final : public ibv_srq {
   // when fewer than the limit are left.
   bool Take(ReceiveRequest& request);
 
+  // The protection domain of what its requests name.
+  const ProtectionDomain* domain() const { return domain_; }
+
   EventQueue::Source& async_source() { return async_source_; }
   std::atomic<int>& children() { return children_; }  // Queue pairs.
 
  private:
   void RaiseLimitEvent();
 
+  const ProtectionDomain* const domain_;
   const uint32_t requests_max_;
   const uint32_t entries_max_;
   EventQueue::Source async_source_;

@@ -48,6 +48,17 @@ Requester::Requester(const Environment& environment,
       operands_(std::make_unique_for_overwrite<AtomicOperands[]>(size_t{mask_} +
                                                                  1)) {}
 
+int Requester::CheckAll(const ibv_send_wr* chain) const {
+  uint32_t room =
+      requests_max_ - (posted_ - freed_.load(std::memory_order_acquire));
+  for (; chain != nullptr; chain = chain->next, --room) {
+    uint64_t length = 0;
+    if (room == 0) return ENOMEM;
+    if (const int error = Check(*chain, length); error != 0) return error;
+  }
+  return 0;
+}
+
 bool Requester::OnNak(const Packet& packet) {
   if (unreliable_) return false;
   // A READ that was accepted, but whose memory has gone since.

@@ -56,6 +56,8 @@ class Requester {
   // with `*bad_wr` at the first request that was refused. What can go at once
   // goes by `port`, unless that is null.
   int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkPort* port);
+  // 0 when Post() would take the whole chain; else how it would refuse.
+  int CheckAll(const ibv_send_wr* chain) const;
 
   // Sends the next packet; false when there is none to send, or no room, or it
   // is not yet time.

@@ -88,6 +88,8 @@ class Responder {
   void Note(const ReadRequest& read);
   bool Expects(const Packet& packet);
   bool Place(const Packet& packet);
+  bool Allows(uint32_t rkey, uint64_t address, uint32_t length,
+              unsigned int access) const;
   void FinishReceive(const Packet& packet, ibv_wc_opcode opcode);
   bool TakeReceive();
   void PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,

@@ -1,4 +1,5 @@
 #include "transport/soft/copy_bytes.h"
+#include "transport/soft/on_demand_memory.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/responder.h"
 
@@ -104,10 +105,8 @@ bool Responder::OnWrite(const Packet& packet) {
     // nothing needs no valid key, as on hardware.
     const bool allowed =
         (access_ & IBV_ACCESS_REMOTE_WRITE) != 0 &&
-        (write_length_ == 0 ||
-         environment_.memory->Translate(write_rkey_, environment_.pd,
-                                        write_address_, write_length_,
-                                        IBV_ACCESS_REMOTE_WRITE) != nullptr);
+        (write_length_ == 0 || Allows(write_rkey_, write_address_,
+                                      write_length_, IBV_ACCESS_REMOTE_WRITE));
     if (!allowed) {
       Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
       return true;
@@ -139,9 +138,23 @@ bool Responder::Place(const Packet& packet) {
   std::byte* to = environment_.memory->Translate(
       write_rkey_, environment_.pd, write_address_ + message_offset_,
       packet.payload_bytes, IBV_ACCESS_REMOTE_WRITE);
-  if (to == nullptr) return false;
+  if (to == nullptr) {
+    return WriteOnDemand(*environment_.memory, write_rkey_, environment_.pd,
+                         write_address_ + message_offset_, packet.payload_bytes,
+                         IBV_ACCESS_REMOTE_WRITE, packet.payload);
+  }
   CopyBytes(to, packet.payload, packet.payload_bytes);
   return true;
+}
+
+// Whether the peer may do `access` to the range. Pages of memory on demand may
+// still turn out to be missing.
+bool Responder::Allows(uint32_t rkey, uint64_t address, uint32_t length,
+                       unsigned int access) const {
+  return environment_.memory->Translate(rkey, environment_.pd, address, length,
+                                        access) != nullptr ||
+         AllowsOnDemand(*environment_.memory, rkey, environment_.pd, address,
+                        length, access);
 }
 
 bool Responder::OnRead(const Packet& packet) {
@@ -150,11 +163,10 @@ bool Responder::OnRead(const Packet& packet) {
     Drop(packet, NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
     return true;
   }
-  const bool allowed = (access_ & IBV_ACCESS_REMOTE_READ) != 0 &&
-                       (packet.value == 0 ||
-                        environment_.memory->Translate(
-                            packet.rkey, environment_.pd, packet.address,
-                            packet.value, IBV_ACCESS_REMOTE_READ) != nullptr);
+  const bool allowed =
+      (access_ & IBV_ACCESS_REMOTE_READ) != 0 &&
+      (packet.value == 0 || Allows(packet.rkey, packet.address, packet.value,
+                                   IBV_ACCESS_REMOTE_READ));
   if (!allowed) {
     Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
     return true;
@@ -180,10 +192,9 @@ bool Responder::TakeReceive() {
 }
 
 ScatterGatherList Responder::ReceiveList() const {
-  const ProtectionDomain* pd =
-      environment_.shared_receives != nullptr
-          ? ProtectionDomain::From(environment_.shared_receives->pd)
-          : environment_.pd;
+  const ProtectionDomain* pd = environment_.shared_receives != nullptr
+                                   ? environment_.shared_receives->domain()
+                                   : environment_.pd;
   return ScatterGatherList{environment_.memory, pd, receive_.entries.data(),
                            receive_.entry_count};
 }
@@ -240,11 +251,15 @@ bool Responder::TransmitReadResponse(LinkPort& port) {
     const std::byte* from = environment_.memory->Translate(
         read.rkey, environment_.pd, read.address + read.offset, bytes,
         IBV_ACCESS_REMOTE_READ);
-    if (from == nullptr) {
-      if (read.rkey != 0) return RefuseRead(port, read.number);
-      from = reinterpret_cast<const std::byte*>(&read.result);
+    if (from != nullptr) {
+      CopyBytes(payload, from, bytes);
+    } else if (read.rkey == 0) {
+      CopyBytes(payload, &read.result, bytes);
+    } else if (!ReadOnDemand(*environment_.memory, read.rkey, environment_.pd,
+                             read.address + read.offset, bytes,
+                             IBV_ACCESS_REMOTE_READ, payload)) {
+      return RefuseRead(port, read.number);
     }
-    CopyBytes(payload, from, bytes);
   }
   Packet packet;
   packet.kind = PacketKind::kReadResponse;
