@@ -11,6 +11,7 @@
 #include "transport/soft/memory_table.h"
 #include "transport/soft/multicast_groups.h"
 #include "transport/soft/memory_windows.h"
+#include "transport/soft/network.h"
 #include "transport/soft/queue_pair_directory.h"
 
 namespace verbena::soft {
@@ -45,6 +46,8 @@ class SoftDevice {
   DatagramNetwork& datagrams() { return datagrams_; }
   MulticastGroups& groups() { return groups_; }
 
+  // The way to other hosts.
+  Network& network() { return network_; }
   // The queue pairs, and the links of those that are connected by hand.
   QueuePairDirectory& queue_pairs() { return queue_pairs_; }
 
@@ -58,6 +61,7 @@ class SoftDevice {
   MemoryTable memory_;
   MemoryWindows windows_{memory_};
   GidTable gids_;
+  Network network_;
   DatagramNetwork datagrams_;
   MulticastGroups groups_;
   QueuePairDirectory queue_pairs_;
