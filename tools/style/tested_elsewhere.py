@@ -72,6 +72,7 @@ TESTED_ELSEWHERE = {
     # A software queue pair is tested as one device, through its verbs.
     "transport/soft/memory_region.cc":
         "transport/soft/verbs_table_test.cc",
+    "transport/soft/port_events.cc": "transport/soft/async_event_test.cc",
     "transport/soft/send_builder.cc":
         "transport/soft/extended_queue_pair_test.cc",
     "transport/soft/context.cc": _SOFT_TRANSFER,

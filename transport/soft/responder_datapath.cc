@@ -7,8 +7,13 @@ namespace verbena::soft {
 
 bool Responder::OnPacket(const Packet& packet) {
   if (dropping_) {
-    if (environment_.unreliable) return SkipRest(packet);
-    if (!Resumes(packet)) return true;
+    if (!met_) {
+      Meet();
+    } else if (environment_.unreliable) {
+      return SkipRest(packet);
+    } else if (!Resumes(packet)) {
+      return true;
+    }
   }
   if (!Expects(packet)) return false;
   switch (packet.kind) {

@@ -9,6 +9,7 @@
 #include "transport/soft/engine.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/memory_table.h"
+#include "transport/soft/port_events.h"
 #include "transport/soft/queue_pair_directory.h"
 
 namespace verbena::soft {
@@ -38,6 +39,7 @@ class SoftDevice {
 
   // The addresses of the one port.
   GidTable& gids() { return gids_; }
+  PortEvents& port_events() { return port_events_; }
   // What carries datagrams to and from other hosts.
   DatagramNetwork& datagrams() { return datagrams_; }
 
@@ -53,6 +55,7 @@ class SoftDevice {
   Engine engine_;
   MemoryTable memory_;
   GidTable gids_;
+  PortEvents port_events_{engine_, gids_};
   DatagramNetwork datagrams_;
   QueuePairDirectory queue_pairs_;
 };
