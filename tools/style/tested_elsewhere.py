@@ -77,6 +77,9 @@ TESTED_ELSEWHERE = {
         "transport/soft/extended_queue_pair_test.cc",
     "transport/soft/context.cc": _SOFT_TRANSFER,
     "transport/soft/hand_link.cc": _SOFT_TRANSFER,
+    "transport/soft/resize_cq.cc": "transport/soft/resize_test.cc",
+    "transport/soft/memory_window_verbs.cc":
+        "transport/soft/memory_window_test.cc",
     "transport/soft/queue_pair.cc": _SOFT_ERRORS,
     "transport/soft/queue_pair_attributes.cc": _SOFT_ERRORS,
     "transport/soft/queue_pair_by_hand.cc": _SOFT_BY_HAND,
@@ -84,6 +87,8 @@ TESTED_ELSEWHERE = {
     "transport/soft/queue_pair_datapath.cc": _SOFT_TRANSFER,
     "transport/soft/requester.cc": _SOFT_TRANSFER,
     "transport/soft/requester_datapath.cc": _SOFT_TRANSFER,
+    "transport/soft/requester_local.cc":
+        "transport/soft/memory_window_test.cc",
     "transport/soft/responder.cc": _SOFT_ERRORS,
     "transport/soft/responder_atomic_datapath.cc":
         "transport/soft/atomic_test.cc",

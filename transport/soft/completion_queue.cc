@@ -152,6 +152,27 @@ void CompletionQueue::Purge(ibv_qp* qp) {
   size_.store(kept, std::memory_order_relaxed);
 }
 
+bool CompletionQueue::Resize(uint32_t capacity) {
+  auto ring = std::make_unique_for_overwrite<Completion[]>(capacity);
+  std::unique_ptr<CompletionTime[]> times;
+  BiasedLock::Guard lock(queue_lock_);
+  const uint32_t size = size_.load(std::memory_order_relaxed);
+  if (size > capacity) return false;
+  if (times_ != nullptr) {
+    times = std::make_unique_for_overwrite<CompletionTime[]>(capacity);
+  }
+  for (uint32_t i = 0; i < size; ++i) {
+    ring[i] = ring_[(head_ + i) % capacity_];
+    if (times != nullptr) times[i] = times_[(head_ + i) % capacity_];
+  }
+  ring_ = std::move(ring);
+  times_ = std::move(times);
+  head_ = 0;
+  capacity_ = capacity;
+  cqe = static_cast<int>(capacity);
+  return true;
+}
+
 bool CompletionQueue::has_queue_pairs() {
   BiasedLock::Guard lock(polling_lock_);
   return !members_.empty() || !datagram_members_.empty();

@@ -100,6 +100,8 @@ class CompletionQueue final : public CompletionQueueHandle {
   int Poll(int count, ibv_wc* completions);
   int Arm(bool solicited_only);
 
+  // ibv_resize_cq; false when more completions than that are waiting.
+  bool Resize(uint32_t capacity);
   // For extended queues, see extended_completion_queue.h. The two that change
   // what the queue does are called before its first use.
 
@@ -196,9 +198,9 @@ class CompletionQueue final : public CompletionQueueHandle {
   // Taken after any queue pair's lock.
   BiasedLock queue_lock_;
   // State below is protected by queue_lock_.
-  const uint32_t capacity_;
+  uint32_t capacity_;
   // Pages of it that were never used cost nothing.
-  const std::unique_ptr<Completion[]> ring_;
+  std::unique_ptr<Completion[]> ring_;
   uint32_t head_ = 0;  // Index of the oldest.
   // Of the completions in ring_; null when times are not noted.
   std::unique_ptr<CompletionTime[]> times_;

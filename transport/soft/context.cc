@@ -9,6 +9,7 @@
 #include "transport/soft/extended_completion_queue.h"
 #include "transport/soft/extended_queue_pair.h"
 #include "transport/soft/memory_region.h"
+#include "transport/soft/memory_window_verbs.h"
 #include "transport/soft/parent_domain.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/receive_queue.h"
@@ -65,6 +66,9 @@ Context::Context(SoftDevice& soft, std::unique_ptr<EventQueue> async_events)
 
   context.device = soft.verbs_device();
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  context.ops.alloc_mw = AllocMw;
+  context.ops.bind_mw = BindMw;
+  context.ops.dealloc_mw = DeallocMw;
   context.ops.poll_cq = PollCq;
   context.ops.req_notify_cq = RequestNotifyCq;
   context.ops.post_srq_recv = PostSrqReceive;

@@ -49,7 +49,10 @@ int QueryDevice(ibv_context* /*context*/, ibv_device_attr* attributes) {
   attributes->max_qp = kQueuePairsMax;
   attributes->max_qp_wr = kQueueDepthMax;
   attributes->device_cap_flags =
-      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
+      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
+      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+      IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_SRQ_RESIZE;
+  attributes->max_mw = MemoryTable::kRegionsMax;  // With the regions.
   attributes->max_sge = kGatherEntriesMax;
   attributes->max_sge_rd = kGatherEntriesMax;
   attributes->max_cq = kQueuePairsMax;

@@ -10,6 +10,7 @@
 #include "transport/soft/context.h"
 #include "transport/soft/device_memory.h"
 #include "transport/soft/memory_table.h"
+#include "transport/soft/memory_windows.h"
 #include "transport/soft/on_demand_memory.h"
 #include "transport/soft/soft_device.h"
 
@@ -100,7 +101,7 @@ ibv_mr* RegMrAt(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
 }
 
 int DeregMr(ibv_mr* mr) {
-  SoftDevice::Get().memory().Remove(mr->rkey);
+  if (!SoftDevice::Get().windows().RemoveRegion(mr->rkey)) return EBUSY;
   SoftDevice::Get().WaitForDataPath();
   --ProtectionDomain::From(mr->pd)->children();
   auto* const region = static_cast<MemoryRegion*>(mr);

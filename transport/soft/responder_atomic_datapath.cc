@@ -33,9 +33,8 @@ bool Responder::OnAtomic(const Packet& packet) {
   }
   std::byte* const to = (access_ & IBV_ACCESS_REMOTE_ATOMIC) == 0
                             ? nullptr
-                            : environment_.memory->Translate(
-                                  packet.rkey, environment_.pd, packet.address,
-                                  kAtomicBytes, IBV_ACCESS_REMOTE_ATOMIC);
+                            : Find(packet.rkey, packet.address, kAtomicBytes,
+                                   IBV_ACCESS_REMOTE_ATOMIC);
   if (to == nullptr) {
     Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
     return true;

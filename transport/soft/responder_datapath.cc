@@ -26,6 +26,10 @@ bool Responder::OnPacket(const Packet& packet) {
     case PacketKind::kCompareSwap:
     case PacketKind::kFetchAdd:
       return OnAtomic(packet);
+    case PacketKind::kCount:
+      if (!packet.last() || packet.payload_bytes != 0) return false;
+      ++executed_;
+      return true;
     default:
       return false;
   }
@@ -91,6 +95,9 @@ bool Responder::OnSend(const Packet& packet) {
   }
   message_offset_ += packet.payload_bytes;
   if (packet.last()) {
+    if ((packet.flags & kPacketInvalidate) != 0 && !OnInvalidate(packet)) {
+      return true;
+    }
     PushReceive(IBV_WC_SUCCESS, IBV_WC_RECV, &packet);
     in_message_ = false;
     ++executed_;
@@ -137,12 +144,19 @@ bool Responder::OnWrite(const Packet& packet) {
   return true;
 }
 
+// What a peer names: mostly a region.
+std::byte* Responder::Find(uint32_t key, uint64_t address, uint64_t length,
+                           unsigned int access) const {
+  std::byte* const found = environment_.memory->Translate(
+      key, environment_.pd, address, length, access);
+  return found != nullptr ? found : FindInWindow(key, address, length, access);
+}
+
 // Copies one segment of a WRITE to where it belongs. The region is looked up
 // again for each: it may have been deregistered meanwhile.
 bool Responder::Place(const Packet& packet) {
-  std::byte* to = environment_.memory->Translate(
-      write_rkey_, environment_.pd, write_address_ + message_offset_,
-      packet.payload_bytes, IBV_ACCESS_REMOTE_WRITE);
+  std::byte* to = Find(write_rkey_, write_address_ + message_offset_,
+                       packet.payload_bytes, IBV_ACCESS_REMOTE_WRITE);
   if (to == nullptr) {
     return WriteOnDemand(*environment_.memory, write_rkey_, environment_.pd,
                          write_address_ + message_offset_, packet.payload_bytes,
@@ -156,8 +170,7 @@ bool Responder::Place(const Packet& packet) {
 // still turn out to be missing.
 bool Responder::Allows(uint32_t rkey, uint64_t address, uint32_t length,
                        unsigned int access) const {
-  return environment_.memory->Translate(rkey, environment_.pd, address, length,
-                                        access) != nullptr ||
+  return Find(rkey, address, length, access) != nullptr ||
          AllowsOnDemand(*environment_.memory, rkey, environment_.pd, address,
                         length, access);
 }
@@ -218,6 +231,9 @@ void Responder::PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
     if ((last->flags & kPacketImmediate) != 0) {
       completion.immediate = last->value;
       completion.flags = IBV_WC_WITH_IMM;
+    } else if ((last->flags & kPacketInvalidate) != 0) {
+      completion.immediate = last->value;
+      completion.flags = IBV_WC_WITH_INV;
     }
     completion.solicited = (last->flags & kPacketSolicited) != 0;
   }
@@ -253,9 +269,8 @@ bool Responder::TransmitReadResponse(LinkPort& port) {
   std::byte* payload = port.Reserve(bytes);
   if (payload == nullptr) return false;
   if (bytes > 0) {
-    const std::byte* from = environment_.memory->Translate(
-        read.rkey, environment_.pd, read.address + read.offset, bytes,
-        IBV_ACCESS_REMOTE_READ);
+    const std::byte* from = Find(read.rkey, read.address + read.offset, bytes,
+                                 IBV_ACCESS_REMOTE_READ);
     if (from != nullptr) {
       CopyBytes(payload, from, bytes);
     } else if (read.rkey == 0) {

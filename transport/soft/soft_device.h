@@ -9,6 +9,7 @@
 #include "transport/soft/engine.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/memory_table.h"
+#include "transport/soft/memory_windows.h"
 #include "transport/soft/port_events.h"
 #include "transport/soft/queue_pair_directory.h"
 
@@ -32,6 +33,7 @@ class SoftDevice {
   ibv_device* verbs_device() { return &device_; }
   Engine& engine() { return engine_; }
   MemoryTable& memory() { return memory_; }
+  MemoryWindows& windows() { return windows_; }
 
   // A new context, owned by the caller, who closes it with the verb
   // close_device; null and errno when out of descriptors.
@@ -54,6 +56,7 @@ class SoftDevice {
   ibv_device device_ = {};
   Engine engine_;
   MemoryTable memory_;
+  MemoryWindows windows_{memory_};
   GidTable gids_;
   PortEvents port_events_{engine_, gids_};
   DatagramNetwork datagrams_;
