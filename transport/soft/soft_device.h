@@ -10,6 +10,7 @@
 #include "transport/soft/gid_table.h"
 #include "transport/soft/memory_table.h"
 #include "transport/soft/memory_windows.h"
+#include "transport/soft/network.h"
 #include "transport/soft/port_events.h"
 #include "transport/soft/queue_pair_directory.h"
 
@@ -45,6 +46,8 @@ class SoftDevice {
   // What carries datagrams to and from other hosts.
   DatagramNetwork& datagrams() { return datagrams_; }
 
+  // The way to other hosts.
+  Network& network() { return network_; }
   // The queue pairs, and the links of those that are connected by hand.
   QueuePairDirectory& queue_pairs() { return queue_pairs_; }
 
@@ -59,6 +62,7 @@ class SoftDevice {
   MemoryWindows windows_{memory_};
   GidTable gids_;
   PortEvents port_events_{engine_, gids_};
+  Network network_;
   DatagramNetwork datagrams_;
   QueuePairDirectory queue_pairs_;
 };
