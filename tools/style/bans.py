@@ -48,8 +48,14 @@ class Ban:
 CHECK = "transport/base/check.cc"
 
 # The inline verbs: they call through ibv_context::ops, which every provider
-# fills.
-_INLINE_VERBS = "post_send|post_recv|post_srq_recv|poll_cq|req_notify_cq"
+# fills, or through verbs_context, where they refuse what they do not find.
+_INLINE_VERBS = (
+    "post_send|post_recv|post_srq_recv|poll_cq|req_notify_cq|"
+    "query_device_ex|query_rt_values_ex|modify_cq|modify_qp_rate_limit|"
+    "(create|modify|destroy)_(cq_ex|qp_ex|srq_ex|wq|flow|counters)|"
+    "(open|close)_xrcd|open_qp|start_poll|next_poll|end_poll|wc_read_\\w+|"
+    "cq_ex_to_cq|wr_\\w+|alloc_(td|parent_domain|null_mr|dm|mw)|advise_mr|"
+    "dealloc_(td|mw)|free_dm|reg_dm_mr|memcpy_(to|from)_dm|bind_mw|inc_rkey")
 # rdma_ names of our own exist (an accessor is lower_case), so these are listed.
 _CM_CALLS = (
     "accept|ack_cm_event|bind_addr|connect|create_\\w+|destroy_\\w+|"

@@ -75,6 +75,8 @@ TESTED_ELSEWHERE = {
     "transport/soft/requester.cc": _SOFT_TRANSFER,
     "transport/soft/requester_datapath.cc": _SOFT_TRANSFER,
     "transport/soft/responder.cc": _SOFT_ERRORS,
+    "transport/soft/responder_atomic_datapath.cc":
+        "transport/soft/atomic_test.cc",
     "transport/soft/responder_datapath.cc": _SOFT_TRANSFER,
     "transport/soft/soft_device.cc": _SOFT_TRANSFER,
     "transport/soft/event_queue.cc": "transport/soft/completion_queue_test.cc",

@@ -4,7 +4,6 @@
 
 #include "transport/soft/limits.h"
 #include "transport/soft/queue_pair.h"
-#include "transport/soft/soft_device.h"
 
 namespace verbena::soft {
 namespace {
@@ -28,7 +27,8 @@ int ReadyToReceive(ibv_qp* qp, const CmQueuePairNumbers& numbers) {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_RTR;
   attributes.ah_attr.is_global = 1;
-  attributes.ah_attr.grh.dgid = SoftDevice::Gid();
+  attributes.ah_attr.grh.dgid = numbers.peer_gid;
+  attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(numbers.gid_index);
   attributes.ah_attr.grh.hop_limit = 1;
   attributes.ah_attr.port_num = kPort;
   attributes.path_mtu = IBV_MTU_4096;

@@ -12,6 +12,8 @@ namespace verbena::soft {
 // What the handshake has settled for one side.
 struct CmQueuePairNumbers {
   uint32_t peer_qp_num = 0;
+  ibv_gid peer_gid = {};
+  int gid_index = 0;                // Of this side's address.
   uint8_t responder_resources = 0;  // READs of the peer at a time.
   uint8_t initiator_depth = 0;      // Our READs at a time.
   uint8_t retry_count = 0;

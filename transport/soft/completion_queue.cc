@@ -13,7 +13,7 @@ namespace verbena::soft {
 CompletionChannel::CompletionChannel(Context& owner,
                                      std::unique_ptr<EventQueue> events)
     : ibv_comp_channel(), events_(std::move(events)) {
-  context = &owner;
+  context = owner.handle();
   fd = events_->fd();
 }
 
@@ -32,7 +32,7 @@ CompletionQueue::CompletionQueue(Context& owner, int capacity,
       channel_(event_channel),
       capacity_(capacity),
       ring_(std::make_unique_for_overwrite<Completion[]>(capacity)) {
-  context = &owner;
+  context = owner.handle();
   channel = event_channel;
   cq_context = user_context;
   cqe = capacity;

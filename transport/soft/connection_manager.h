@@ -108,6 +108,8 @@ class ConnectionManager {
                    base::UniqueFd& socket);
 
   // Connections (connection_manager_connect.cc).
+  // Of the local address; 0 when it has gone.
+  int GidIndex(const CmEndpoint& endpoint) const;
   void TryConnect(CmEndpoint& endpoint, Retired& retired);
   void WatchConnection(CmEndpoint& endpoint);
   void StartTimer(CmEndpoint& endpoint, std::chrono::nanoseconds delay);

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "transport/soft/cm_queue_pair.h"
 #include "transport/soft/connection_manager.h"
+#include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
 #include "transport/soft/queue_pair.h"
 
@@ -79,6 +80,10 @@ int ConnectionManager::Connect(CmEndpoint& endpoint,
   endpoint.Transition(CmState::kConnecting);
   TryConnect(endpoint, retired);
   return 0;
+}
+
+int ConnectionManager::GidIndex(const CmEndpoint& endpoint) const {
+  return device_.gids().Find(GidOf(endpoint.Local())).value_or(0);
 }
 
 void ConnectionManager::TryConnect(CmEndpoint& endpoint, Retired& retired) {
@@ -156,6 +161,8 @@ int ConnectionManager::Accept(CmEndpoint& endpoint,
   endpoint.link.reset();
   const int error = MoveToReadyToSend(
       endpoint.qp, {.peer_qp_num = request.qp_num,
+                    .peer_gid = GidOf(endpoint.Peer()),
+                    .gid_index = GidIndex(endpoint),
                     .responder_resources = reply.responder_resources,
                     .initiator_depth = reply.initiator_depth,
                     .retry_count = request.retry_count,
@@ -287,6 +294,8 @@ void ConnectionManager::HandleReply(CmEndpoint& endpoint,
     endpoint.link.reset();
     error = MoveToReadyToSend(endpoint.qp,
                               {.peer_qp_num = reply.qp_num,
+                               .peer_gid = GidOf(endpoint.Peer()),
+                               .gid_index = GidIndex(endpoint),
                                .responder_resources = reply.initiator_depth,
                                .initiator_depth = reply.responder_resources,
                                .retry_count = endpoint.request.retry_count,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "transport/soft/completion_queue.h"
+#include "transport/soft/device_attributes.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/receive_queue.h"
 #include "transport/soft/soft_device.h"
@@ -35,18 +36,22 @@ std::unique_ptr<Context> Context::Create(SoftDevice& device) {
 }
 
 Context::Context(SoftDevice& soft, std::unique_ptr<EventQueue> async_events)
-    : ibv_context(), device_(soft), async_events_(std::move(async_events)) {
-  device = soft.verbs_device();
-  // abi_compat stays null: the extended verbs of libibverbs, which are not
-  // here, then answer EOPNOTSUPP.
-  ops.poll_cq = PollCq;
-  ops.req_notify_cq = RequestNotifyCq;
-  ops.post_srq_recv = PostSrqReceive;
-  ops.post_send = PostSend;
-  ops.post_recv = PostReceive;
-  cmd_fd = -1;
-  async_fd = async_events_->fd();
-  num_comp_vectors = 1;
+    : verbs_context(), device_(soft), async_events_(std::move(async_events)) {
+  sz = sizeof(verbs_context);
+  query_device_ex = QueryDeviceEx;
+  query_port = QueryPortEx;
+  query_rt_values = QueryRtValues;
+
+  context.device = soft.verbs_device();
+  context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  context.ops.poll_cq = PollCq;
+  context.ops.req_notify_cq = RequestNotifyCq;
+  context.ops.post_srq_recv = PostSrqReceive;
+  context.ops.post_send = PostSend;
+  context.ops.post_recv = PostReceive;
+  context.cmd_fd = -1;
+  context.async_fd = async_events_->fd();
+  context.num_comp_vectors = 1;
 }
 
 }  // namespace verbena::soft

@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include <atomic>
+#include <cstddef>
 #include <memory>
 
 #include "transport/soft/event_queue.h"
@@ -14,19 +15,28 @@ namespace verbena::soft {
 
 class SoftDevice;
 
-// An ibv_context of the software device: the five data-path verbs and the queue
-// of asynchronous events.
+// A context of the software device: the verbs that libibverbs calls through it,
+// and the queue of asynchronous events.
+//
+// Users hold its last part, verbs_context::context. What lies before that are
+// the extended verbs, which the inline functions of <infiniband/verbs.h> look
+// for there; those that are null they answer with EOPNOTSUPP themselves.
 //
 // The objects made in it must be destroyed first (close_device answers EBUSY).
 // Thread-safe.
-class Context final : public ibv_context {
+class Context final : public verbs_context {
  public:
   // Null, with errno, when the process is out of descriptors.
   static std::unique_ptr<Context> Create(SoftDevice& device);
 
-  static Context* From(ibv_context* context) {
-    return static_cast<Context*>(context);
+  // The context behind a handle of this device.
+  static Context* From(ibv_context* handle) {
+    return static_cast<Context*>(
+        reinterpret_cast<verbs_context*>(reinterpret_cast<std::byte*>(handle) -
+                                         offsetof(verbs_context, context)));
   }
+
+  ibv_context* handle() { return &context; }
 
   SoftDevice& soft_device() { return device_; }
   EventQueue& async_events() { return *async_events_; }
@@ -45,7 +55,9 @@ class Context final : public ibv_context {
 // A protection domain. The context outlives it. Thread-safe.
 class ProtectionDomain final : public ibv_pd {
  public:
-  explicit ProtectionDomain(Context& owner) : ibv_pd() { context = &owner; }
+  explicit ProtectionDomain(Context& owner) : ibv_pd() {
+    context = owner.handle();
+  }
 
   static ProtectionDomain* From(ibv_pd* pd) {
     return static_cast<ProtectionDomain*>(pd);

@@ -146,6 +146,22 @@ TEST_F(HostilePeerTest, AReadWithPayloadFails) {
   EXPECT_TRUE(Fails());
 }
 
+TEST_F(HostilePeerTest, AnAtomicWithoutItsOperandsFails) {
+  Packet(PacketKind::kFetchAdd, kWhole, 0, 8);
+  EXPECT_TRUE(Fails());
+}
+
+TEST_F(HostilePeerTest, AnAtomicInPartsFails) {
+  Packet(PacketKind::kCompareSwap, kPacketFirst, 0, 16);
+  EXPECT_TRUE(Fails());
+}
+
+TEST_F(HostilePeerTest, AnAtomicThatFindsNoReceiverFails) {
+  ASSERT_EQ(end.FetchAdd(1, 0, 0, 0, 1), 0);
+  Packet(PacketKind::kNak, kWhole, 0, 0, 1);
+  EXPECT_TRUE(Fails());
+}
+
 TEST_F(HostilePeerTest, AnAnswerThatNobodyAskedForFails) {
   Packet(PacketKind::kReadResponse, kWhole, 0, 8);
   EXPECT_TRUE(Fails());
@@ -234,7 +250,7 @@ TEST_F(HostilePeerTest, RandomContentsNeverDoMoreThanFail) {
       // nothing is.
       const uint64_t word = (uint64_t{random() % 4} << 32) |
                             (random() % 0x4010 << 16) | (random() % 16 << 8) |
-                            random() % 7;
+                            random() % 10;
       ring[i * 8].store(memory.secret() + i, std::memory_order_relaxed);
       ring[i * 8 + 1 + random() % 4].store(word, std::memory_order_relaxed);
       victim.RunProtocol();

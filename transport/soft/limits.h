@@ -20,7 +20,8 @@ inline constexpr int kCompletionsMax = (1 << 20) - 1;  // Of one CQ.
 // bytes for each request there, if the user asks for so many.
 inline constexpr uint32_t kInlineBytesMax = 512;
 
-inline constexpr int kReadsMax = 16;  // RDMA READs outstanding, each direction.
+// RDMA READs and atomics outstanding, each direction.
+inline constexpr int kReadsMax = 16;
 inline constexpr uint32_t kMessageBytesMax = 1u << 31;
 
 }  // namespace verbena::soft

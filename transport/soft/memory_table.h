@@ -12,10 +12,12 @@
 
 namespace verbena::soft {
 
-class ProtectionDomain;
-
 // Maps keys to regions. A key is 32 random bits, the same for lkey and rkey, so
-// that a peer cannot guess one; its low bits are its place in the table.
+// that a peer cannot guess one; its high half is its place in the table.
+//
+// A region has an owner, which only those who use it can name: the protection
+// domain. Peers name memory by addresses that need not be those where it lies:
+// the difference of the two is the region's shift.
 //
 // Thread-safe. Translate() takes no lock. A region that is removed while
 // another thread translates its key is either found or not; see
@@ -26,34 +28,41 @@ class MemoryTable {
 
   MemoryTable();
 
-  // Returns the key of a new region, or 0 when the table is full.
+  // Returns the key of a new region, or 0 when the table is full. Its memory
+  // lies at address + shift, modulo 2^64.
   // REQUIRES: address + length does not wrap.
-  uint32_t Add(const ProtectionDomain* pd, uint64_t address, uint64_t length,
-               unsigned int access);
+  uint32_t Add(const void* owner, uint64_t address, uint64_t length,
+               unsigned int access, uint64_t shift = 0);
   void Remove(uint32_t key);
 
-  // The memory at [address, address + length) if `key` names a region of `pd`
-  // that contains it and allows all of `access` (IBV_ACCESS_*); else null.
+  // The memory of [address, address + length) if `key` names a region of
+  // `owner` that contains it and allows all of `access` (IBV_ACCESS_*); else
+  // null.
   // REQUIRES: length > 0.
-  std::byte* Translate(uint32_t key, const ProtectionDomain* pd,
-                       uint64_t address, uint64_t length,
-                       unsigned int access) const;
+  std::byte* Translate(uint32_t key, const void* owner, uint64_t address,
+                       uint64_t length, unsigned int access) const;
 
  private:
   // Half of them stay free, so that a random key soon finds a free place.
   static constexpr uint32_t kSlots = 2 * kRegionsMax;
+  static constexpr uint32_t PlaceOf(uint32_t key) { return key >> 16; }
+  static_assert(kSlots == 1 << 16);
 
   // Written under mutex_, read without: `key` is cleared first and set last.
-  struct Slot {
+  struct alignas(64) Slot {
     std::atomic<uint32_t> key;  // 0: free.
     std::atomic<uint32_t> access;
     std::atomic<uint64_t> address;
     std::atomic<uint64_t> length;
-    std::atomic<const ProtectionDomain*> pd;
+    std::atomic<uint64_t> shift;
+    std::atomic<const void*> owner;
+  };
+  struct Unmap {
+    void operator()(Slot* slots) const;
   };
 
   // Never freed before the table; untouched pages cost nothing.
-  std::unique_ptr<Slot[], void (*)(void*)> slots_;
+  std::unique_ptr<Slot[], Unmap> slots_;
 
   // State below is protected by mutex_.
   std::mutex mutex_;
@@ -61,26 +70,26 @@ class MemoryTable {
   uint32_t regions_ = 0;
 };
 
-inline std::byte* MemoryTable::Translate(uint32_t key,
-                                         const ProtectionDomain* pd,
+inline std::byte* MemoryTable::Translate(uint32_t key, const void* owner,
                                          uint64_t address, uint64_t length,
                                          unsigned int access) const {
-  const Slot& slot = slots_[key % kSlots];
+  const Slot& slot = slots_[PlaceOf(key)];
   if (key == 0 || slot.key.load(std::memory_order_acquire) != key) {
     return nullptr;
   }
   const uint32_t allowed = slot.access.load(std::memory_order_acquire);
   const uint64_t start = slot.address.load(std::memory_order_acquire);
   const uint64_t size = slot.length.load(std::memory_order_acquire);
-  const bool same_pd = slot.pd.load(std::memory_order_acquire) == pd;
+  const uint64_t shift = slot.shift.load(std::memory_order_acquire);
+  const bool same_owner = slot.owner.load(std::memory_order_acquire) == owner;
   // The place may have been given to another region meanwhile.
   if (slot.key.load(std::memory_order_relaxed) != key) return nullptr;
-  if (!same_pd || (allowed & access) != access) return nullptr;
+  if (!same_owner || (allowed & access) != access) return nullptr;
   // In this order nothing can wrap.
   if (address < start || length > size || address - start > size - length) {
     return nullptr;
   }
-  return reinterpret_cast<std::byte*>(address);
+  return reinterpret_cast<std::byte*>(address + shift);
 }
 
 }  // namespace verbena::soft

@@ -13,9 +13,9 @@ namespace {
 constexpr unsigned int kRead = 4;
 constexpr unsigned int kWrite = 2;
 
-// Two protection domains: only their addresses matter.
-const auto* const kDomain = reinterpret_cast<const ProtectionDomain*>(0x1000);
-const auto* const kOther = reinterpret_cast<const ProtectionDomain*>(0x2000);
+// Two owners: only their addresses matter.
+const auto* const kDomain = reinterpret_cast<const void*>(0x1000);
+const auto* const kOther = reinterpret_cast<const void*>(0x2000);
 
 class MemoryTableTest : public testing::Test {
  protected:
@@ -68,6 +68,16 @@ TEST_F(MemoryTableTest, OnlyTheWholeKeyOpens) {
               nullptr);
   }
   EXPECT_EQ(table.Translate(0, kDomain, 10'000, 1, kRead), nullptr);
+}
+
+TEST_F(MemoryTableTest, AShiftedRegionIsNamedByOtherAddresses) {
+  const uint32_t low = table.Add(kDomain, 0, 100, kRead, 50'000);
+  EXPECT_EQ(table.Translate(low, kDomain, 0, 100, kRead),
+            reinterpret_cast<std::byte*>(50'000));
+  EXPECT_EQ(table.Translate(low, kDomain, 50'000, 1, kRead), nullptr);
+  const uint32_t high = table.Add(kDomain, 50'000, 100, kRead, -40'000);
+  EXPECT_EQ(table.Translate(high, kDomain, 50'099, 1, kRead),
+            reinterpret_cast<std::byte*>(10'099));
 }
 
 TEST_F(MemoryTableTest, ARemovedRegionIsGone) {

@@ -9,6 +9,8 @@
 //   SEND / WRITE, first ... last    ->     executes; counts it as executed
 //   READ                            ->     notes it; answers when there is room
 //                                   <-     READ_RESPONSE, first ... last
+//   COMPARE_SWAP / FETCH_ADD        ->     executes; counts; notes the answer
+//                                   <-     READ_RESPONSE, the 8 bytes before
 //                                   <-     NAK: this request was not executed
 //
 // Acknowledgements are no packets. Every packet carries the number of requests
@@ -49,7 +51,17 @@ enum class PacketKind : uint8_t {
   kRead = 3,
   kReadResponse = 4,
   kNak = 5,
+  kCompareSwap = 6,
+  kFetchAdd = 7,
 };
+
+// The payload of an atomic, in the byte order of the host.
+struct AtomicOperands {
+  uint64_t compare_or_add = 0;
+  uint64_t swap = 0;
+};
+static_assert(sizeof(AtomicOperands) == 16);
+inline constexpr uint32_t kAtomicBytes = 8;  // What it works on.
 
 // Flags of a packet.
 inline constexpr uint8_t kPacketFirst = 1 << 0;
@@ -79,9 +91,9 @@ struct PacketHeader {
   std::atomic<uint64_t> kind_and_number;
   // As SideWords::progress, of the sender of this packet.
   std::atomic<uint64_t> progress;
-  // First packet of kWrite, and kRead: where in the responder's memory.
+  // First packet of kWrite, kRead and atomics: where in the responder's memory.
   std::atomic<uint64_t> address;
-  // High half: rkey (first packet of kWrite; kRead). Low half: message length
+  // High half: rkey (where there is an address). Low half: message length
   // (first packet of kWrite; kRead), immediate data (kPacketImmediate), reason
   // (kNak). No packet needs two of these: immediate data of a WRITE travels in
   // a last packet of its own, without payload.

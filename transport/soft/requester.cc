@@ -19,6 +19,12 @@ constexpr uint32_t kRnrTimer[32] = {
 
 constexpr uint8_t kRetryWithoutEnd = 7;
 
+// Whether the request needs a receive request of the peer.
+bool TakesReceive(uint8_t opcode) {
+  return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
+         opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
 }  // namespace
 
 Requester::Requester(const Environment& environment,
@@ -33,7 +39,9 @@ Requester::Requester(const Environment& environment,
       entries_(std::make_unique_for_overwrite<ibv_sge[]>((size_t{mask_} + 1) *
                                                          entries_max_)),
       inline_data_(std::make_unique_for_overwrite<std::byte[]>(
-          (size_t{mask_} + 1) * inline_max_)) {}
+          (size_t{mask_} + 1) * inline_max_)),
+      operands_(std::make_unique_for_overwrite<AtomicOperands[]>(size_t{mask_} +
+                                                                 1)) {}
 
 void Requester::Configure(uint8_t reads_max, uint8_t rnr_retry) {
   reads_max_ = reads_max;
@@ -71,9 +79,7 @@ bool Requester::OnNak(const Packet& packet) {
 }
 
 bool Requester::OnReceiverNotReady(uint32_t number, uint8_t timer) {
-  if (slot(number).is(IBV_WR_RDMA_READ) || slot(number).is(IBV_WR_RDMA_WRITE)) {
-    return false;  // These need no receive request.
-  }
+  if (!TakesReceive(slot(number).opcode)) return false;
   if (rnr_retry_ != kRetryWithoutEnd) {
     if (rnr_retries_left_ == 0) {
       Fail(number, IBV_WC_RNR_RETRY_EXC_ERR);
@@ -94,9 +100,7 @@ void Requester::GoBackTo(uint32_t number) {
   offset_ = 0;
   reads_under_way_ = 0;
   for (uint32_t i = completed_; i != sending_; ++i) {
-    if (slot(i).is(IBV_WR_RDMA_READ) && !slot(i).response_complete) {
-      ++reads_under_way_;
-    }
+    if (slot(i).response_due) ++reads_under_way_;
   }
   if (reads_under_way_ == 0) read_offset_ = 0;
 }

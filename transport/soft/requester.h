@@ -15,6 +15,7 @@
 #include "transport/soft/limits.h"
 #include "transport/soft/link_port.h"
 #include "transport/soft/memory_table.h"
+#include "transport/soft/packet.h"
 #include "transport/soft/scatter_gather.h"
 
 namespace verbena::soft {
@@ -98,9 +99,9 @@ class Requester {
     uint32_t length;
     uint32_t immediate;
     uint16_t entry_count;
-    uint8_t opcode;          // ibv_wr_opcode.
-    uint8_t flags;           // ibv_send_flags.
-    bool response_complete;  // Of an RDMA READ.
+    uint8_t opcode;     // ibv_wr_opcode.
+    uint8_t flags;      // ibv_send_flags.
+    bool response_due;  // Of a READ or an atomic: its data has yet to come.
 
     bool is(ibv_wr_opcode what) const { return opcode == what; }
     bool is_inline() const { return (flags & IBV_SEND_INLINE) != 0; }
@@ -121,12 +122,15 @@ class Requester {
 
   int Check(const ibv_send_wr& wr, uint64_t& length) const;
   void Store(const ibv_send_wr& wr, uint32_t length);
+  void StoreUnusual(const ibv_send_wr& wr);
   bool MayGoAtOnce(const Slot& request) const;
   void SendAtOnce(const ibv_send_wr& wr, const Slot& request, LinkPort& port);
   bool MayStart(const Slot& request);
   bool OnNewExecuted(uint32_t count);
-  bool TransmitRead(LinkPort& port, Slot& request);
-  bool TransmitSegment(LinkPort& port, Slot& request);
+  bool TransmitRead(LinkPort& port, const Slot& request);
+  bool TransmitAtomic(LinkPort& port, const Slot& request);
+  void NoteRead();
+  bool TransmitSegment(LinkPort& port, const Slot& request);
   void Advance();
   void Complete();
   void PushCompletion(uint32_t number, ibv_wc_status status);
@@ -146,6 +150,8 @@ class Requester {
   const std::unique_ptr<ibv_sge[]> entries_;  // entries_max_ for each slot.
   const std::unique_ptr<std::byte[]>
       inline_data_;  // inline_max_ for each slot.
+  // Of atomics, one for each slot.
+  const std::unique_ptr<AtomicOperands[]> operands_;
 
   uint8_t reads_max_ = 0;
   uint8_t rnr_retry_ = 0;  // 7: without end.

@@ -17,6 +17,10 @@ uint8_t CompletionOpcode(uint8_t opcode) {
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
       return IBV_WC_RDMA_WRITE;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      return IBV_WC_COMP_SWAP;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      return IBV_WC_FETCH_ADD;
     default:
       return IBV_WC_SEND;
   }
@@ -69,6 +73,11 @@ int Requester::Check(const ibv_send_wr& wr, uint64_t& length) const {
       return is_inline && length > inline_max_ ? EINVAL : 0;
     case IBV_WR_RDMA_READ:
       return is_inline ? EINVAL : 0;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      if (is_inline || length < kAtomicBytes) return EINVAL;
+      length = kAtomicBytes;
+      return 0;
     default:
       return EINVAL;
   }
@@ -84,7 +93,8 @@ void Requester::Store(const ibv_send_wr& wr, uint32_t length) {
   request.entry_count = static_cast<uint16_t>(wr.num_sge);
   request.opcode = static_cast<uint8_t>(wr.opcode);
   request.flags = static_cast<uint8_t>(wr.send_flags | flags_of_all_);
-  request.response_complete = false;
+  request.response_due = false;
+  if (wr.opcode >= IBV_WR_RDMA_READ) StoreUnusual(wr);
   if (request.is_inline()) {
     CopyInline(wr, inline_data(posted_));
   } else if (wr.num_sge == 1) {
@@ -94,6 +104,15 @@ void Requester::Store(const ibv_send_wr& wr, uint32_t length) {
   }
   if (request.signalled()) ++signalled_unfinished_;
   ++posted_;
+}
+
+// What only READs and atomics have.
+void Requester::StoreUnusual(const ibv_send_wr& wr) {
+  Slot& request = slot(posted_);
+  request.response_due = true;
+  if (request.is(IBV_WR_RDMA_READ)) return;
+  request.rkey = wr.wr.atomic.rkey;
+  operands_[posted_ & mask_] = {wr.wr.atomic.compare_add, wr.wr.atomic.swap};
 }
 
 // Whether it is a SEND of one packet that nothing holds up.
@@ -142,17 +161,18 @@ bool Requester::TransmitOne(LinkPort& port) {
     if (std::chrono::steady_clock::now() < resume_at_) return false;
     resume_at_ = TimePoint::max();
   }
-  Slot& request = slot(sending_);
+  const Slot& request = slot(sending_);
   if (!started_ && !MayStart(request)) return false;
+  if (!request.response_due) return TransmitSegment(port, request);
   return request.is(IBV_WR_RDMA_READ) ? TransmitRead(port, request)
-                                      : TransmitSegment(port, request);
+                                      : TransmitAtomic(port, request);
 }
 
 // Whether the first packet of request sending_ may go: what it waits for, and
 // the local errors that end it before anything is sent. A request of one packet
 // is checked when it is gathered.
 bool Requester::MayStart(const Slot& request) {
-  const bool is_read = request.is(IBV_WR_RDMA_READ);
+  const bool is_read = request.response_due;  // Or an atomic.
   if (is_read && reads_max_ == 0) {
     Fail(sending_, IBV_WC_LOC_QP_OP_ERR);
     return false;
@@ -169,7 +189,7 @@ bool Requester::MayStart(const Slot& request) {
   return true;
 }
 
-bool Requester::TransmitRead(LinkPort& port, Slot& request) {
+bool Requester::TransmitRead(LinkPort& port, const Slot& request) {
   if (port.Reserve(0) == nullptr) return false;
   Packet packet;
   packet.kind = PacketKind::kRead;
@@ -179,12 +199,35 @@ bool Requester::TransmitRead(LinkPort& port, Slot& request) {
   packet.rkey = request.rkey;
   packet.value = request.length;
   port.Publish(packet);
-  if (reads_under_way_++ == 0) reading_ = sending_;
-  Advance();
+  NoteRead();
   return true;
 }
 
-bool Requester::TransmitSegment(LinkPort& port, Slot& request) {
+// To the requester an atomic is a READ of eight bytes.
+bool Requester::TransmitAtomic(LinkPort& port, const Slot& request) {
+  std::byte* const payload = port.Reserve(sizeof(AtomicOperands));
+  if (payload == nullptr) return false;
+  std::memcpy(payload, &operands_[sending_ & mask_], sizeof(AtomicOperands));
+  Packet packet;
+  packet.kind = request.is(IBV_WR_ATOMIC_CMP_AND_SWP) ? PacketKind::kCompareSwap
+                                                      : PacketKind::kFetchAdd;
+  packet.flags = kPacketFirst | kPacketLast;
+  packet.payload_bytes = sizeof(AtomicOperands);
+  packet.number = sending_;
+  packet.address = request.remote_address;
+  packet.rkey = request.rkey;
+  port.Publish(packet);
+  NoteRead();
+  return true;
+}
+
+// Request sending_ has been sent and will be answered.
+void Requester::NoteRead() {
+  if (reads_under_way_++ == 0) reading_ = sending_;
+  Advance();
+}
+
+bool Requester::TransmitSegment(LinkPort& port, const Slot& request) {
   const uint32_t left = request.length - offset_;
   const uint32_t bytes = SegmentBytes(offset_, left);
   std::byte* payload = port.Reserve(bytes);
@@ -262,16 +305,16 @@ bool Requester::OnReadResponse(const Packet& packet) {
   }
   read_offset_ += packet.payload_bytes;
   if (!packet.last()) return true;
-  request.response_complete = true;
+  request.response_due = false;
   read_offset_ = 0;
   if (--reads_under_way_ != 0) FindNextRead(reading_ + 1);
   Complete();
   return true;
 }
 
-// REQUIRES: a READ at or after `from` is under way.
+// REQUIRES: a READ or an atomic at or after `from` is under way.
 void Requester::FindNextRead(uint32_t from) {
-  while (!slot(from).is(IBV_WR_RDMA_READ)) ++from;
+  while (!slot(from).response_due) ++from;
   reading_ = from;
 }
 
@@ -281,7 +324,7 @@ void Requester::Complete() {
   const uint32_t end = failing_ ? failing_number_ : acknowledged_;
   for (; completed_ != acknowledged_ && completed_ != end; ++completed_) {
     const Slot& request = slot(completed_);
-    if (request.is(IBV_WR_RDMA_READ) && !request.response_complete) return;
+    if (request.response_due) return;
     if (request.signalled()) PushCompletion(completed_, IBV_WC_SUCCESS);
   }
   if (!failing_ || completed_ != failing_number_) return;

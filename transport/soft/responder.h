@@ -18,7 +18,7 @@
 namespace verbena::soft {
 
 // Executes requests in order: checks them, copies, completes receives, answers
-// READs when the ring has room, and says no with a NAK.
+// READs and atomics when the ring has room, and says no with a NAK.
 //
 // Not thread-safe: protected by the queue pair's lock. Never allocates.
 class Responder {
@@ -69,17 +69,22 @@ class Responder {
   void Reset();
 
  private:
+  // A READ, or with key 0, which opens nothing, an atomic: that has been
+  // executed, and what is left to do is to send what was there before.
   struct ReadRequest {
     uint32_t number;
     uint32_t rkey;
     uint64_t address;
     uint32_t length;
     uint32_t offset;  // Bytes already sent.
+    uint64_t result;  // Of an atomic.
   };
 
   bool OnSend(const Packet& packet);
   bool OnWrite(const Packet& packet);
   bool OnRead(const Packet& packet);
+  bool OnAtomic(const Packet& packet);
+  void Note(const ReadRequest& read);
   bool Expects(const Packet& packet);
   bool Place(const Packet& packet);
   void FinishReceive(const Packet& packet, ibv_wc_opcode opcode);
@@ -88,6 +93,7 @@ class Responder {
                    const Packet* last);
   void Drop(NakReason reason, int event);
   bool TransmitReadResponse(LinkPort& port);
+  bool RefuseRead(LinkPort& port, uint32_t number);
   bool TransmitNak(LinkPort& port);
   ScatterGatherList ReceiveList() const;
 
@@ -118,7 +124,7 @@ class Responder {
   ReceiveRequest receive_;
   uint64_t receive_capacity_ = 0;
 
-  // READs to be answered, oldest first.
+  // READs and atomics to be answered, oldest first.
   std::array<ReadRequest, kReadsMax> reads_;
   uint32_t reads_head_ = 0;
   uint32_t reads_count_ = 0;

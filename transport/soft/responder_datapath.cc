@@ -13,6 +13,9 @@ bool Responder::OnPacket(const Packet& packet) {
       return OnWrite(packet);
     case PacketKind::kRead:
       return OnRead(packet);
+    case PacketKind::kCompareSwap:
+    case PacketKind::kFetchAdd:
+      return OnAtomic(packet);
     default:
       return false;
   }
@@ -130,11 +133,15 @@ bool Responder::OnRead(const Packet& packet) {
     Drop(NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
     return true;
   }
-  reads_[(reads_head_ + reads_count_) % kReadsMax] =
-      ReadRequest{packet.number, packet.rkey, packet.address, packet.value, 0};
+  Note({packet.number, packet.rkey, packet.address, packet.value, 0, 0});
+  return true;
+}
+
+// Request executed_ is to be answered.
+void Responder::Note(const ReadRequest& read) {
+  reads_[(reads_head_ + reads_count_) % kReadsMax] = read;
   ++reads_count_;
   ++executed_;
-  return true;
 }
 
 bool Responder::TakeReceive() {
@@ -199,11 +206,8 @@ bool Responder::TransmitReadResponse(LinkPort& port) {
         read.rkey, environment_.pd, read.address + read.offset, bytes,
         IBV_ACCESS_REMOTE_READ);
     if (from == nullptr) {
-      // Deregistered since the READ was accepted: refuse it after all.
-      reads_count_ = 0;
-      Drop(NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
-      nak_number_ = read.number;
-      return TransmitNak(port);
+      if (read.rkey != 0) return RefuseRead(port, read.number);
+      from = reinterpret_cast<const std::byte*>(&read.result);
     }
     CopyBytes(payload, from, bytes);
   }
@@ -220,6 +224,14 @@ bool Responder::TransmitReadResponse(LinkPort& port) {
   }
   port.Publish(packet);
   return true;
+}
+
+// Its region was deregistered since it was accepted: refuses it after all.
+bool Responder::RefuseRead(LinkPort& port, uint32_t number) {
+  reads_count_ = 0;
+  Drop(NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
+  nak_number_ = number;
+  return TransmitNak(port);
 }
 
 bool Responder::TransmitNak(LinkPort& port) {

@@ -14,6 +14,8 @@
 
 namespace verbena::soft {
 
+class ProtectionDomain;
+
 // The entries of one work request. Borrows them, the table and the protection
 // domain.
 struct ScatterGatherList {

@@ -26,18 +26,12 @@ SoftDevice::SoftDevice() {
   device_.node_type = IBV_NODE_CA;
   device_.transport_type = IBV_TRANSPORT_IB;
   std::strcpy(device_.name, "soft");
+  gids_.Refresh();
 }
 
 ibv_context* SoftDevice::OpenContext() {
-  return Context::Create(*this).release();
-}
-
-// A unique local address (RFC 4193): no router forwards it. Its first bytes are
-// the letters "verb" and "soft".
-ibv_gid SoftDevice::Gid() {
-  ibv_gid gid = {};
-  std::memcpy(gid.raw, "\xfdverb\0\0\0\0\0\0\0soft", sizeof(gid.raw));
-  return gid;
+  std::unique_ptr<Context> context = Context::Create(*this);
+  return context == nullptr ? nullptr : context.release()->handle();
 }
 
 uint32_t SoftDevice::AddQueuePair(QueuePair* qp) {

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "transport/soft/engine.h"
+#include "transport/soft/gid_table.h"
 #include "transport/soft/memory_table.h"
 
 namespace verbena::soft {
@@ -44,9 +45,8 @@ class SoftDevice {
   // close_device; null and errno when out of descriptors.
   ibv_context* OpenContext();
 
-  // The one address of the one port. No packet carries it: connections are made
-  // by IP address or by queue pair number.
-  static ibv_gid Gid();
+  // The addresses of the one port.
+  GidTable& gids() { return gids_; }
 
   // Gives `qp` a random unused number of 24 bits; 0 when there are too many.
   uint32_t AddQueuePair(QueuePair* qp);
@@ -67,6 +67,7 @@ class SoftDevice {
   ibv_device device_ = {};
   Engine engine_;
   MemoryTable memory_;
+  GidTable gids_;
 
   // State below is protected by mutex_.
   std::mutex mutex_;

@@ -122,6 +122,10 @@ std::string TestEnd::Text(size_t offset, size_t length) const {
   return std::string(reinterpret_cast<const char*>(memory + offset), length);
 }
 
+uint64_t& TestEnd::Word(size_t offset) {
+  return *reinterpret_cast<uint64_t*>(memory + offset);
+}
+
 uint64_t TestEnd::Address(size_t offset) const {
   return reinterpret_cast<uint64_t>(memory + offset);
 }
@@ -183,6 +187,32 @@ int TestEnd::Read(uint64_t wr_id, size_t offset, size_t length, uint64_t remote,
   request.opcode = IBV_WR_RDMA_READ;
   request.send_flags = flags;
   request.wr.rdma = {remote, rkey};
+  return Post(request);
+}
+
+int TestEnd::CompareSwap(uint64_t wr_id, size_t offset, uint64_t remote,
+                         uint32_t rkey, uint64_t compare, uint64_t swap) {
+  ibv_sge entry = Entry(offset, sizeof(uint64_t));
+  ibv_send_wr request = {};
+  request.wr_id = wr_id;
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.wr.atomic = {remote, compare, swap, rkey};
+  return Post(request);
+}
+
+int TestEnd::FetchAdd(uint64_t wr_id, size_t offset, uint64_t remote,
+                      uint32_t rkey, uint64_t add, unsigned int flags) {
+  ibv_sge entry = Entry(offset, sizeof(uint64_t));
+  ibv_send_wr request = {};
+  request.wr_id = wr_id;
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+  request.send_flags = flags;
+  request.wr.atomic = {remote, add, 0, rkey};
   return Post(request);
 }
 

@@ -70,6 +70,8 @@ class TestEnd {
   // Writes into, and reads from, `memory`.
   void Fill(size_t offset, std::string_view text);
   std::string Text(size_t offset, size_t length) const;
+  // The eight bytes at `offset`.
+  uint64_t& Word(size_t offset);
   ibv_sge Entry(size_t offset, size_t length) const;
 
   // Post one request over memory [offset, offset + length).
@@ -80,6 +82,11 @@ class TestEnd {
             uint32_t rkey, unsigned int flags = IBV_SEND_SIGNALED);
   int Read(uint64_t wr_id, size_t offset, size_t length, uint64_t remote,
            uint32_t rkey, unsigned int flags = IBV_SEND_SIGNALED);
+  // An atomic on eight bytes; what was there before comes to `offset`.
+  int CompareSwap(uint64_t wr_id, size_t offset, uint64_t remote, uint32_t rkey,
+                  uint64_t compare, uint64_t swap);
+  int FetchAdd(uint64_t wr_id, size_t offset, uint64_t remote, uint32_t rkey,
+               uint64_t add, unsigned int flags = IBV_SEND_SIGNALED);
   int Post(ibv_send_wr request);
   uint64_t Address(size_t offset) const;
 

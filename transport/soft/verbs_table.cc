@@ -10,6 +10,8 @@
 
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/context.h"
+#include "transport/soft/device_attributes.h"
+#include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
 #include "transport/soft/memory_table.h"
 #include "transport/soft/queue_pair.h"
@@ -57,58 +59,15 @@ int CloseDevice(ibv_context* context) {
   return 0;
 }
 
-int QueryDevice(ibv_context* context, ibv_device_attr* attributes) {
-  *attributes = {};
-  std::strcpy(attributes->fw_ver, "1");
-  const ibv_gid gid = SoftDevice::Gid();
-  attributes->node_guid = gid.global.interface_id;
-  attributes->sys_image_guid = attributes->node_guid;
-  attributes->max_mr_size = UINT64_MAX;
-  attributes->page_size_cap = ~uint64_t{4095};
-  attributes->max_qp = kQueuePairsMax;
-  attributes->max_qp_wr = kQueueDepthMax;
-  attributes->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN;
-  attributes->max_sge = kGatherEntriesMax;
-  attributes->max_sge_rd = kGatherEntriesMax;
-  attributes->max_cq = kQueuePairsMax;
-  attributes->max_cqe = kCompletionsMax;
-  attributes->max_mr = MemoryTable::kRegionsMax;
-  attributes->max_pd = kQueuePairsMax;
-  attributes->max_qp_rd_atom = kReadsMax;
-  attributes->max_res_rd_atom = kReadsMax * kQueuePairsMax;
-  attributes->max_qp_init_rd_atom = kReadsMax;
-  attributes->atomic_cap = IBV_ATOMIC_NONE;
-  attributes->max_srq = kQueuePairsMax;
-  attributes->max_srq_wr = kQueueDepthMax;
-  attributes->max_srq_sge = kGatherEntriesMax;
-  attributes->max_pkeys = 1;
-  attributes->phys_port_cnt = 1;
-  return 0;
-}
-
-int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attributes) {
-  if (port != kPort) return EINVAL;
-  *attributes = {};
-  attributes->state = IBV_PORT_ACTIVE;
-  attributes->max_mtu = IBV_MTU_4096;
-  attributes->active_mtu = IBV_MTU_4096;
-  attributes->gid_tbl_len = 1;
-  attributes->max_msg_sz = kMessageBytesMax;
-  attributes->pkey_tbl_len = 1;
-  attributes->max_vl_num = 1;
-  attributes->active_width = 2;   // 4x.
-  attributes->active_speed = 32;  // EDR: of the order of a memory copy.
-  attributes->phys_state = 5;     // Link up.
-  attributes->link_layer = IBV_LINK_LAYER_ETHERNET;
-  return 0;
-}
-
 int QueryGid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
-  if (port != kPort || index != 0) {
+  if (port != kPort || index < 0 || index >= GidTable::kEntries) {
     errno = EINVAL;
     return -1;
   }
-  *gid = SoftDevice::Gid();
+  // Addresses come and go. An entry without one reads as zero, as on a NIC.
+  GidTable& gids = SoftDevice::Get().gids();
+  gids.Refresh();
+  *gid = gids.At(index).value_or(ibv_gid_entry{}).gid;
   return 0;
 }
 

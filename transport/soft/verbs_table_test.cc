@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
 #include "transport/soft/test_end.h"
 
@@ -35,21 +36,19 @@ TEST(VerbsTableTest, TheDeviceIsCalledSoft) {
   ops.free_device_list(devices);
 }
 
-TEST(VerbsTableTest, ExtendedVerbsAreRefusedAndNotCalled) {
-  TestEnd end;
-  EXPECT_EQ(verbs_get_ctx(end.context), nullptr);
-}
-
 TEST(VerbsTableTest, ThePortIsUpAndHasOneAddress) {
   TestEnd end;
   ibv_port_attr port;
   ASSERT_EQ(end.verbs.query_port(end.context, 1, &port), 0);
   EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
-  EXPECT_EQ(port.gid_tbl_len, 1);
+  EXPECT_EQ(port.gid_tbl_len, GidTable::kEntries);
   ibv_gid gid;
   EXPECT_EQ(end.verbs.query_gid(end.context, 1, 0, &gid), 0);
-  EXPECT_EQ(gid.raw[0], 0xfd);
-  EXPECT_NE(end.verbs.query_gid(end.context, 1, 1, &gid), 0);
+  EXPECT_FALSE(SameGid(gid, ibv_gid{}));
+  EXPECT_EQ(end.verbs.query_gid(end.context, 1, GidTable::kEntries - 1, &gid),
+            0);
+  EXPECT_TRUE(SameGid(gid, ibv_gid{}));
+  EXPECT_NE(end.verbs.query_gid(end.context, 1, GidTable::kEntries, &gid), 0);
   EXPECT_NE(end.verbs.query_port(end.context, 2, &port), 0);
 }
 
@@ -200,7 +199,7 @@ TEST(PostTest, ARequestBeyondTheQueuePairsCapacitiesIsRefused) {
   request.opcode = IBV_WR_SEND;
   EXPECT_EQ(a.Post(request), EINVAL);
   request.num_sge = 1;
-  request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+  request.opcode = IBV_WR_TSO;
   EXPECT_EQ(a.Post(request), EINVAL);
   EXPECT_EQ(a.Send(1, 0, a.options.inline_bytes, IBV_SEND_INLINE), 0);
   EXPECT_EQ(a.Send(1, 0, a.options.inline_bytes + 1, IBV_SEND_INLINE), EINVAL);

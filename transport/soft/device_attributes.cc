@@ -1,0 +1,115 @@
+#include "transport/soft/device_attributes.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "transport/soft/gid_table.h"
+#include "transport/soft/limits.h"
+#include "transport/soft/memory_table.h"
+#include "transport/soft/soft_device.h"
+
+namespace verbena::soft {
+namespace {
+
+constexpr uint8_t kPort = 1;
+constexpr char kGuid[9] = "\x02\0\0\0soft";  // Locally administered.
+
+// Of ClockNow(), in kHz as query_device_ex has it.
+constexpr uint64_t kClockKilohertz = 1'000'000;
+
+}  // namespace
+
+int QueryDevice(ibv_context* /*context*/, ibv_device_attr* attributes) {
+  *attributes = {};
+  std::strcpy(attributes->fw_ver, "1");
+  std::memcpy(&attributes->node_guid, kGuid, sizeof(attributes->node_guid));
+  attributes->sys_image_guid = attributes->node_guid;
+  attributes->max_mr_size = UINT64_MAX;
+  attributes->page_size_cap = ~uint64_t{4095};
+  attributes->max_qp = kQueuePairsMax;
+  attributes->max_qp_wr = kQueueDepthMax;
+  attributes->device_cap_flags =
+      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
+  attributes->max_sge = kGatherEntriesMax;
+  attributes->max_sge_rd = kGatherEntriesMax;
+  attributes->max_cq = kQueuePairsMax;
+  attributes->max_cqe = kCompletionsMax;
+  attributes->max_mr = MemoryTable::kRegionsMax;
+  attributes->max_pd = kQueuePairsMax;
+  attributes->max_qp_rd_atom = kReadsMax;
+  attributes->max_res_rd_atom = kReadsMax * kQueuePairsMax;
+  attributes->max_qp_init_rd_atom = kReadsMax;
+  attributes->atomic_cap = IBV_ATOMIC_GLOB;
+  attributes->max_srq = kQueuePairsMax;
+  attributes->max_srq_wr = kQueueDepthMax;
+  attributes->max_srq_sge = kGatherEntriesMax;
+  attributes->max_pkeys = 1;
+  attributes->phys_port_cnt = 1;
+  return 0;
+}
+
+int QueryPort(ibv_context* /*context*/, uint8_t port,
+              ibv_port_attr* attributes) {
+  if (port != kPort) return EINVAL;
+  *attributes = {};
+  attributes->state = IBV_PORT_ACTIVE;
+  attributes->max_mtu = IBV_MTU_4096;
+  attributes->active_mtu = IBV_MTU_4096;
+  attributes->gid_tbl_len = GidTable::kEntries;
+  attributes->port_cap_flags = IBV_PORT_CM_SUP;
+  attributes->max_msg_sz = kMessageBytesMax;
+  attributes->pkey_tbl_len = 1;
+  attributes->max_vl_num = 1;
+  attributes->active_width = 2;   // 4x.
+  attributes->active_speed = 32;  // EDR: of the order of a memory copy.
+  attributes->phys_state = 5;     // Link up.
+  attributes->link_layer = IBV_LINK_LAYER_ETHERNET;
+  attributes->flags = IBV_QPF_GRH_REQUIRED;  // There are no LIDs.
+  return 0;
+}
+
+int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
+                  ibv_device_attr_ex* attributes, size_t bytes) {
+  if (input != nullptr && input->comp_mask != 0) return EINVAL;
+  ibv_device_attr_ex all = {};
+  QueryDevice(context, &all.orig_attr);
+  all.completion_timestamp_mask = UINT64_MAX;
+  all.hca_core_clock = kClockKilohertz;
+  all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+  all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
+  std::memset(attributes, 0, bytes);
+  std::memcpy(attributes, &all, std::min(bytes, sizeof(all)));
+  return 0;
+}
+
+int QueryPortEx(ibv_context* context, uint8_t port, ibv_port_attr* attributes,
+                size_t bytes) {
+  ibv_port_attr all;
+  if (const int error = QueryPort(context, port, &all); error != 0) {
+    return error;
+  }
+  std::memset(attributes, 0, bytes);
+  std::memcpy(attributes, &all, std::min(bytes, sizeof(all)));
+  return 0;
+}
+
+int QueryRtValues(ibv_context* /*context*/, ibv_values_ex* values) {
+  const uint32_t wanted = values->comp_mask;
+  values->comp_mask = 0;  // What is answered.
+  if ((wanted & IBV_VALUES_MASK_RAW_CLOCK) != 0) {
+    values->raw_clock = {0, static_cast<long>(ClockNow())};
+    values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+  }
+  return 0;
+}
+
+uint64_t ClockNow() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace verbena::soft
