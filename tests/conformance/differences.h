@@ -14,13 +14,18 @@ namespace verbena::conformance {
 
 // Sorted.
 enum class Promise {
-  kAFlushIsSolicited,
-  kReceiveBesideASharedQueueIsRefused,
-  kReceiveInResetIsRefused,
+  kAQueuePairMayBeItsOwnPeer,
+  kCompletionsVanishWithAReset,
+  kIndexOfAPartitionKeyIsChecked,
+  kLastReceiveOfASharedQueueIsAnEvent,
+  kLocalKeyThatIsNoneIsAProtectionError,
+  kQueryReportsTheCurrentState,
+  kReadsAcceptedAreChecked,
+  kReceiveInErrorIsFlushedAtOnce,
+  kReceiverNamesWhatWasWrongWithItsReceive,
   kRefusalIsAnAccessEvent,
   kResetMayGoToError,
-  kResetTakesBackCompletions,
-  kRightsOfAQueuePairAreAccessErrors,
+  kUnknownOpcodeIsRefused,
 };
 
 struct Difference {

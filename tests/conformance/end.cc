@@ -266,6 +266,8 @@ int End::NextAsyncEvent() {
   return event.event_type;
 }
 
+bool End::HasNoAsyncEvent() { return !IsReadable(context->async_fd, kQuiet); }
+
 bool End::ChannelIsReadable(bool expected) {
   return IsReadable(channel->fd, expected ? kPatience : kQuiet);
 }

@@ -100,6 +100,8 @@ class End {
 
   // The next asynchronous event, acknowledged; -1 when none comes.
   int NextAsyncEvent();
+  // None comes for some milliseconds.
+  bool HasNoAsyncEvent();
   // Whether the channel becomes readable. It does not within some milliseconds
   // if there is no event.
   bool ChannelIsReadable(bool expected);

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "tests/conformance/differences.h"
 #include "tests/conformance/end.h"
@@ -86,30 +87,45 @@ TEST(QueuePairStatesTest, ErrorAndResetTakeNothingElse) {
   }
 }
 
-TEST(QueuePairStatesTest, ValuesBeyondTheDeviceAreRefused) {
+// The result of the step to `to` with attributes that `change` has changed.
+int StepWith(End& end, ibv_qp_state to,
+             absl::FunctionRef<void(ibv_qp_attr&)> change) {
+  end.BringTo(Before(to));
+  ibv_qp_attr attributes = end.AttributesFor(to);
+  change(attributes);
+  return Verbs().modify_qp(end.qp, &attributes, End::MaskFor(to));
+}
+
+TEST(QueuePairStatesTest, APortThatTheDeviceHasNotIsRefused) {
+  for (const uint8_t port : {0, 200}) {
+    End end;
+    EXPECT_EQ(StepWith(end, IBV_QPS_INIT,
+                       [&](ibv_qp_attr& init) { init.port_num = port; }),
+              EINVAL);
+    EXPECT_EQ(end.State(), IBV_QPS_RESET);
+  }
+}
+
+TEST(QueuePairStatesTest, APartitionKeyThatTheDeviceHasNotIsRefused) {
   End end;
   ibv_device_attr device = {};
   ASSERT_EQ(Verbs().query_device(end.context, &device), 0);
+  EXPECT_EQ(
+      StepWith(end, IBV_QPS_INIT,
+               [&](ibv_qp_attr& init) { init.pkey_index = device.max_pkeys; }),
+      Keeps(Promise::kIndexOfAPartitionKeyIsChecked) ? EINVAL : 0);
+}
 
-  ibv_qp_attr init = end.AttributesFor(IBV_QPS_INIT);
-  init.port_num = static_cast<uint8_t>(device.phys_port_cnt + 1);
-  EXPECT_EQ(Verbs().modify_qp(end.qp, &init, End::MaskFor(IBV_QPS_INIT)),
+TEST(QueuePairStatesTest, MoreReadsThanTheDeviceTakesAreRefused) {
+  End responder;
+  EXPECT_EQ(StepWith(responder, IBV_QPS_RTR,
+                     [](ibv_qp_attr& rtr) { rtr.max_dest_rd_atomic = 255; }),
+            Keeps(Promise::kReadsAcceptedAreChecked) ? EINVAL : 0);
+  End requester;
+  EXPECT_EQ(StepWith(requester, IBV_QPS_RTS,
+                     [](ibv_qp_attr& rts) { rts.max_rd_atomic = 255; }),
             EINVAL);
-  init = end.AttributesFor(IBV_QPS_INIT);
-  init.pkey_index = device.max_pkeys;
-  EXPECT_EQ(Verbs().modify_qp(end.qp, &init, End::MaskFor(IBV_QPS_INIT)),
-            EINVAL);
-
-  end.BringTo(IBV_QPS_INIT);
-  ibv_qp_attr rtr = end.AttributesFor(IBV_QPS_RTR);
-  rtr.max_dest_rd_atomic = 255;
-  EXPECT_EQ(Verbs().modify_qp(end.qp, &rtr, End::MaskFor(IBV_QPS_RTR)), EINVAL);
-
-  ASSERT_EQ(end.To(IBV_QPS_RTR), 0);
-  ibv_qp_attr rts = end.AttributesFor(IBV_QPS_RTS);
-  rts.max_rd_atomic = 255;
-  EXPECT_EQ(Verbs().modify_qp(end.qp, &rts, End::MaskFor(IBV_QPS_RTS)), EINVAL);
-  EXPECT_EQ(end.State(), IBV_QPS_RTR);
+  EXPECT_EQ(requester.State(), IBV_QPS_RTR);
 }
 
 TEST(QueuePairStatesTest, AStateThatItIsNotInIsRefused) {
@@ -134,7 +150,9 @@ TEST(QueuePairStatesTest, QueryReportsWhatWasSet) {
                              &init),
             0);
   EXPECT_EQ(got.qp_state, IBV_QPS_RTS);
-  EXPECT_EQ(got.cur_qp_state, IBV_QPS_RTS);
+  EXPECT_EQ(got.cur_qp_state, Keeps(Promise::kQueryReportsTheCurrentState)
+                                  ? IBV_QPS_RTS
+                                  : IBV_QPS_RESET);
   EXPECT_EQ(got.path_mtu, end.options.mtu);
   EXPECT_EQ(got.dest_qp_num, end.qp->qp_num);
   EXPECT_EQ(got.timeout, end.options.timeout);
@@ -175,7 +193,7 @@ TEST(QueuePairStatesTest, ResettingTakesItsCompletionsOutOfTheQueue) {
   ASSERT_EQ(b.To(IBV_QPS_RESET), 0);
   ibv_wc completion = {};
   EXPECT_EQ(b.PollOnce(completion),
-            !Keeps(Promise::kResetTakesBackCompletions));
+            !Keeps(Promise::kCompletionsVanishWithAReset));
 }
 
 TEST(QueuePairStatesTest, AQueuePairBeyondTheLimitsIsRefused) {
