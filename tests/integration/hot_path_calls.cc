@@ -1,9 +1,11 @@
-// hot_path_calls N: makes N small blocking calls to a server in this process,
-// for tests that watch a process from outside. Both sides poll all the time.
+// hot_path_calls N polling|sleeping: makes N small blocking calls to a server
+// in this process, for tests that watch a process from outside. Both sides poll
+// all the time, or sleep whenever there is nothing to do.
 
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,18 +21,18 @@ namespace {
 
 constexpr absl::Duration kForever = absl::Hours(1);
 
-absl::Status MakeCalls(int calls) {
+absl::Status MakeCalls(int calls, absl::Duration spin_budget) {
   InlineService service;
   ServerBuilder builder;
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", &port)
       .RegisterService(&service)
-      .SetSpinBudget(kForever);
+      .SetSpinBudget(spin_budget);
   const absl::StatusOr<std::unique_ptr<Server>> server =
       builder.BuildAndStart();
   if (!server.ok()) return server.status();
   ChannelOptions options;
-  options.spin_budget = kForever;
+  options.spin_budget = spin_budget;
   const std::shared_ptr<Channel> channel =
       CreateChannel(absl::StrCat("127.0.0.1:", port), options);
   const std::unique_ptr<Inline::Stub> stub = Inline::NewStub(channel);
@@ -50,11 +52,16 @@ absl::Status MakeCalls(int calls) {
 
 int main(int argc, char** argv) {
   int calls = 0;
-  if (argc != 2 || !absl::SimpleAtoi(argv[1], &calls) || calls < 1) {
-    std::cerr << "usage: hot_path_calls N, the number of calls" << std::endl;
+  const std::string how = argc == 3 ? argv[2] : "";
+  if ((how != "polling" && how != "sleeping") ||
+      !absl::SimpleAtoi(argv[1], &calls) || calls < 1) {
+    std::cerr << "usage: hot_path_calls N polling|sleeping, N calls"
+              << std::endl;
     return 2;
   }
-  const absl::Status status = verbena::end_to_end::MakeCalls(calls);
+  const absl::Status status = verbena::end_to_end::MakeCalls(
+      calls,
+      how == "polling" ? verbena::end_to_end::kForever : absl::ZeroDuration());
   if (status.ok()) return 0;
   std::cerr << "hot_path_calls: " << status << std::endl;
   return 1;

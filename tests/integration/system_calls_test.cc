@@ -1,5 +1,6 @@
-// A warm call makes no system call on either side while both poll, as strace
-// sees it. One argument: the program hot_path_calls.
+// A warm call makes no system call on either side while both poll, and wakes
+// each side once when they sleep, as strace sees it. One argument: the program
+// hot_path_calls.
 //
 // Yields are not counted: a side that waits for one that has no processor just
 // now offers its own, as often as that takes.
@@ -7,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <string>
 
@@ -32,13 +34,14 @@ std::string Contents(const std::string& path) {
   return text.str();
 }
 
-// The system calls of all threads, server and client, in a run of so many RPCs.
+// The system calls of all threads, server and client, in a run of so many RPCs
+// between sides that poll.
 Traced CountSystemCalls(int calls) {
   const std::string path =
       absl::StrCat(::testing::TempDir(), "/strace.", calls);
   const std::string command =
       absl::StrCat("strace -f -c --seccomp-bpf -e 'trace=!sched_yield' -o ",
-                   path, " ", program, " ", calls);
+                   path, " ", program, " ", calls, " polling");
   Traced run;
   const absl::Time start = absl::Now();
   EXPECT_EQ(std::system(command.c_str()), 0)
@@ -76,6 +79,32 @@ TEST(SystemCallsTest, AWarmCallMakesNone) {
   EXPECT_LT(more, allowed) << few.system_calls << " system calls in " << kFew
                            << " calls, " << many.system_calls << " in " << kMany
                            << ", in " << many.elapsed;
+}
+
+// How often a poller was woken in so many calls between sides that sleep. Eight
+// events at once is what a Poller asks for; the software device's own thread,
+// which is not counted, asks for more.
+int CountWakeUps(int calls) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/wakes");
+  const std::string command =
+      absl::StrCat("strace -f --seccomp-bpf -e trace=epoll_wait -o ", path, " ",
+                   program, " ", calls, " sleeping");
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  const std::regex woken(R"(, 8, -?[1-9][0-9]*\) += [1-9])");
+  std::istringstream lines(Contents(path));
+  int wakes = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (std::regex_search(line, woken)) ++wakes;
+  }
+  return wakes;
+}
+
+TEST(SystemCallsTest, ACallBetweenSleepersWakesEachSideOnce) {
+  constexpr int kFew = 100;
+  constexpr int kMany = 2100;
+  const int more = CountWakeUps(kMany) - CountWakeUps(kFew);
+  EXPECT_GT(more, (kMany - kFew) / 2) << "nobody slept";
+  EXPECT_LE(more, 2.02 * (kMany - kFew));
 }
 
 }  // namespace

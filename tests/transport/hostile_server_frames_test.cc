@@ -262,6 +262,18 @@ TEST_F(HostileServerFramesTest, EndsCallsWithTheReasonInItsBye) {
   EXPECT_THAT(call.status().message(), HasSubstr("bye!"));
 }
 
+// The client looks only when both have come, and hears of the end first.
+TEST_F(HostileServerFramesTest, HasAnsweredWhatItAnsweredBeforeItDisconnects) {
+  RawPeer& raw = Opened();
+  TestCall call("x");
+  const RequestHeader request = StartAndReceive(call);
+  ASSERT_TRUE(raw.Send(FrameText(Response(request, 2), "ok")).ok());
+  raw.Disconnect();
+  ASSERT_TRUE(client_->RunUntilDone(call));
+  EXPECT_EQ(call.status(), absl::OkStatus());
+  EXPECT_EQ(call.reply(), "ok");
+}
+
 TEST_F(HostileServerFramesTest, EndsCallsWhenItDisconnects) {
   RawPeer& raw = Opened();
   TestCall call("x");

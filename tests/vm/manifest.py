@@ -27,6 +27,14 @@ class Command:
 
 
 @dataclasses.dataclass(frozen=True)
+class Programs:
+    """The programs of tests/programs, each a test of its own."""
+    name: str
+    seconds: int
+    no_rnr: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class Pair:
     """A server in the first guest, a test or a command in the second."""
     server: Command
@@ -73,6 +81,7 @@ ONE_GUEST = [
     Command("rpc_bench_events", BENCH + " --layer=verbs,transport,rpc "
             "--size=64 --duration=500ms --device=rxe0 --events "
             "--verbs-op=echo", seconds=120, no_rnr=True, shown=True),
+    Programs("programs", seconds=480),
     Command("ib_send_lat", "perftest ib_send_lat -s 64 -n 2000", shown=True),
     Command("ib_send_bw", "perftest ib_send_bw -s 65536 -n 500", shown=True),
     Command("ib_write_bw", "perftest ib_write_bw -s 65536 -n 500", shown=True),

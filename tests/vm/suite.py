@@ -8,7 +8,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 REPOSITORY = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(REPOSITORY, "tools", "dev"))
 
-from manifest import Pair, Test  # noqa: E402
+from manifest import Pair, Programs, Test  # noqa: E402
 from test_results import Tally  # noqa: E402
 
 FIRST_ADDRESS = "10.77.0.1"
@@ -48,6 +48,12 @@ class Step:
                                  for key, value in entry.environment] +
                                 [binary] + [each.format(**self._words)
                                             for each in entry.arguments]))]
+        elif isinstance(entry, Programs):
+            lines = ["step %s %d %s/tests/programs/run_lines --device=rxe0 "
+                     "--address=%s --results=$VM_SHARE/%s.results "
+                     "--column=$VM_SHARE/%s.column" % (
+                         self.name, entry.seconds, shlex.quote(REPOSITORY),
+                         FIRST_ADDRESS, self.name, self.name)]
         else:
             text = entry.text.format(**self._words)
             lines = ["%s %s %d bash -c %s" % (verb, self.name, entry.seconds,
@@ -72,6 +78,8 @@ class Step:
                 status.strip(), " (%s)" % word if word else "")
         if self.is_test:
             tally.add_test(self.title, problem, read(share, self.name + ".xml"))
+        elif isinstance(self.entry, Programs):
+            self._judge_programs(share, problem, tally)
         elif problem is None:
             tally.add_pass()
         else:
@@ -79,6 +87,15 @@ class Step:
         if self.entry.no_rnr:
             self._judge_counters(share, tally)
         return tally
+
+    def _judge_programs(self, share, problem, tally):
+        """Each program is counted; the step as a whole, only if it is to blame
+        for what no program is."""
+        results = os.path.join(share, self.name + ".results")
+        if os.path.exists(results):
+            tally.add(Tally.read(results))
+        if problem is not None and tally.failed == 0:
+            tally.add_failure(self.title, problem)
 
     def _judge_counters(self, share, tally):
         title = self.title + " NoReceiverNotReadyNaks"

@@ -12,6 +12,8 @@ LAYERS = {
     "transport/base": [],
     "transport/verbs": ["transport/base"],
     "transport/soft": ["transport/base", "transport/verbs"],
+    "transport/soft/preload": ["transport/base", "transport/verbs",
+                               "transport/soft"],
     "transport/faulty": ["transport/base", "transport/verbs"],
     "transport/memory": ["transport/base", "transport/verbs"],
     "transport/wire": ["transport/base"],

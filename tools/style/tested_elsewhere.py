@@ -10,6 +10,9 @@ _END_TO_END = "tests/integration/lifecycle_test.cc"
 _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
 _VERBS_LAYER = "tools/rpc_bench/verbs_layer_test.cc"
 _SOFT_TRANSFER = "transport/soft/transfer_test.cc"
+_SOFT_DATAGRAMS = "transport/soft/datagram_queue_pair_test.cc"
+_SOFT_BY_HAND = "transport/soft/hand_process_test.cc"
+_PRELOAD = "transport/soft/preload/preload_test.cc"
 _SOFT_ERRORS = "transport/soft/queue_pair_error_test.cc"
 
 TESTED_ELSEWHERE = {
@@ -75,9 +78,11 @@ TESTED_ELSEWHERE = {
         "transport/memory/buffer_pool_test.cc",
     # A software queue pair is tested as one device, through its verbs.
     "transport/soft/context.cc": _SOFT_TRANSFER,
-    "transport/soft/loopback_link.cc": _SOFT_TRANSFER,
+    "transport/soft/hand_link.cc": _SOFT_TRANSFER,
     "transport/soft/queue_pair.cc": _SOFT_ERRORS,
     "transport/soft/queue_pair_attributes.cc": _SOFT_ERRORS,
+    "transport/soft/queue_pair_by_hand.cc": _SOFT_BY_HAND,
+    "transport/soft/queue_pair_directory.cc": _SOFT_BY_HAND,
     "transport/soft/queue_pair_datapath.cc": _SOFT_TRANSFER,
     "transport/soft/requester.cc": _SOFT_TRANSFER,
     "transport/soft/requester_datapath.cc": _SOFT_TRANSFER,
@@ -86,6 +91,12 @@ TESTED_ELSEWHERE = {
         "transport/soft/atomic_test.cc",
     "transport/soft/responder_datapath.cc": _SOFT_TRANSFER,
     "transport/soft/soft_device.cc": _SOFT_TRANSFER,
+    "transport/soft/datagram_queue_pair_attributes.cc": _SOFT_DATAGRAMS,
+    "transport/soft/datagram_queue_pair_transfer.cc": _SOFT_DATAGRAMS,
+    "transport/soft/datagram_send_queue.cc": _SOFT_DATAGRAMS,
+    "transport/soft/datagram_socket.cc": _SOFT_DATAGRAMS,
+    "transport/soft/datagram_verbs.cc": _SOFT_DATAGRAMS,
+    "transport/soft/udp_socket.cc": "transport/soft/datagram_network_test.cc",
     "transport/soft/event_queue.cc": "transport/soft/completion_queue_test.cc",
     "transport/soft/link_port.cc": "transport/soft/link_test.cc",
     "transport/soft/link_port_datapath.cc": "transport/soft/link_test.cc",
@@ -96,4 +107,14 @@ TESTED_ELSEWHERE = {
         "transport/soft/connection_manager_test.cc",
     "transport/soft/connection_manager_listen.cc":
         "transport/soft/connection_manager_test.cc",
+    "transport/soft/preload/cm_library_queues.cc":
+        "transport/soft/preload/cm_library_test.cc",
+    "transport/soft/preload/export_cm.cc": _PRELOAD,
+    "transport/soft/preload/export_cm_queries.cc": _PRELOAD,
+    "transport/soft/preload/export_devices.cc": _PRELOAD,
+    "transport/soft/preload/export_objects.cc": _PRELOAD,
+    "transport/soft/preload/export_queue_pairs.cc": _PRELOAD,
+    "transport/soft/preload/next_definition.cc": _PRELOAD,
+    "transport/soft/preload/next_provider.cc": _PRELOAD,
+    "transport/soft/preload/soft_objects.cc": _PRELOAD,
 }

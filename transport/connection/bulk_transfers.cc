@@ -41,23 +41,25 @@ absl::Status BulkTransfers::PostChunk(SendQueue& queue,
   BulkChunk chunk;
   chunk.local = transfer->local + transfer->posted_bytes;
   chunk.lkey = transfer->lkey;
-  chunk.bytes =
-      std::min(kBulkChunkBytes, transfer->bytes - transfer->posted_bytes);
+  chunk.bytes = NextBytes(*transfer);
   chunk.remote = transfer->remote.address + transfer->posted_bytes;
   chunk.rkey = transfer->remote.rkey;
   transfer->posted_bytes += chunk.bytes;
-  ++transfer->chunks_in_flight;
+  bytes_in_flight_ += chunk.bytes;
   return queue.PostBulk(transfer->opcode, chunk, transfer);
 }
 
 bool BulkTransfers::ChunkDone(BulkTransfer* transfer) {
-  --transfer->chunks_in_flight;
-  return transfer->chunks_in_flight == 0 &&
-         transfer->posted_bytes == transfer->bytes;
+  // They end in the order posted, and all but the last are whole.
+  const uint32_t bytes =
+      std::min(kBulkChunkBytes, transfer->posted_bytes - transfer->done_bytes);
+  transfer->done_bytes += bytes;
+  bytes_in_flight_ -= bytes;
+  return transfer->done_bytes == transfer->bytes;
 }
 
 void BulkTransfers::Release(BulkTransfer* transfer) {
-  CHECK_EQ(transfer->chunks_in_flight, 0u);
+  CHECK_EQ(transfer->done_bytes, transfer->posted_bytes);
   transfer->hold.Reset();
   transfer->next = spare_;
   spare_ = transfer;

@@ -5,11 +5,13 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "transport/base/limits.h"
 #include "transport/connection/send_queue.h"
 #include "transport/memory/buffer_pool.h"
 #include "transport/wire/remote_arenas.h"
@@ -27,12 +29,13 @@ struct BulkTransfer {
   Buffer hold;            // Memory that must stay until the last chunk is done.
 
   uint32_t posted_bytes = 0;
-  uint32_t chunks_in_flight = 0;
+  uint32_t done_bytes = 0;
   BulkTransfer* next = nullptr;  // In the round, or among the spare ones.
 };
 
-// Posts chunks of all transfers in turn, as far as the send queue has room, so
-// a large call holds up no other. Transfers are recycled: nothing is allocated
+// Posts chunks of all transfers in turn, as far as the send queue has room and
+// never more than kBulkWindowBytes, so a large call holds up no other, nor a
+// frame that is posted behind it. Transfers are recycled: nothing is allocated
 // once there have been as many at once as there ever will be.
 //
 // Not thread-safe: confined to the poller's role. Destroyed after the queue
@@ -47,7 +50,8 @@ class BulkTransfers {
   // Returns the error of the device, after which the connection is lost.
   template <typename Posted>
   absl::Status Pump(SendQueue& queue, Posted posted) {
-    while (front_ != nullptr && queue.HasBulkSlot()) {
+    while (front_ != nullptr && queue.HasBulkSlot() &&
+           bytes_in_flight_ + NextBytes(*front_) <= kBulkWindowBytes) {
       BulkTransfer* const transfer = TakeFront();
       if (absl::Status status = PostChunk(queue, transfer); !status.ok()) {
         return status;
@@ -69,12 +73,17 @@ class BulkTransfers {
  private:
   BulkTransfer* TakeFront();
   void Append(BulkTransfer* transfer);
-  static absl::Status PostChunk(SendQueue& queue, BulkTransfer* transfer);
+  absl::Status PostChunk(SendQueue& queue, BulkTransfer* transfer);
+
+  static uint32_t NextBytes(const BulkTransfer& transfer) {
+    return std::min(kBulkChunkBytes, transfer.bytes - transfer.posted_bytes);
+  }
 
   std::vector<std::unique_ptr<BulkTransfer>> all_;
   BulkTransfer* spare_ = nullptr;
   BulkTransfer* front_ = nullptr;  // The round: transfers with chunks to post.
   BulkTransfer* back_ = nullptr;
+  uint32_t bytes_in_flight_ = 0;  // Of all transfers.
 };
 
 }  // namespace verbena::transport

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <vector>
@@ -81,6 +82,8 @@ TEST_F(BulkTransfersTest, PostsASmallOneAtOnce) {
 
 TEST_F(BulkTransfersTest, CutsALargeOneIntoChunksThatCoverIt) {
   BulkTransfer* const transfer = Start(2 * kBulkChunkBytes + 1);
+  EXPECT_THAT(Pump(), IsEmpty());
+  EXPECT_EQ(CompleteOne(), nullptr);
   EXPECT_THAT(Pump(), ElementsAre(transfer));
   ASSERT_EQ(verbs_.sends.size(), 3u);
   uint64_t offset = 0;
@@ -93,9 +96,27 @@ TEST_F(BulkTransfersTest, CutsALargeOneIntoChunksThatCoverIt) {
   }
   EXPECT_EQ(offset, 2 * kBulkChunkBytes + 1);
   EXPECT_EQ(CompleteOne(), nullptr);
-  EXPECT_EQ(CompleteOne(), nullptr);
   EXPECT_EQ(CompleteOne(), transfer);
   transfers_.Release(transfer);
+}
+
+TEST_F(BulkTransfersTest, KeepsNoMoreThanAWindowUnderWay) {
+  const uint32_t bytes = 5 * kBulkChunkBytes + 1;
+  BulkTransfer* const transfer = Start(bytes);
+  uint32_t most = 0;
+  do {
+    Pump();
+    most = std::max(most, transfer->posted_bytes - transfer->done_bytes);
+  } while (CompleteOne() == nullptr);
+  EXPECT_EQ(most, kBulkWindowBytes);
+  EXPECT_EQ(transfer->posted_bytes, bytes);
+}
+
+TEST_F(BulkTransfersTest, KeepsNoMoreThanItsPlacesUnderWay) {
+  for (uint32_t i = 0; i <= kBulkDepth; ++i) Start(1);
+  EXPECT_EQ(Pump().size(), kBulkDepth);
+  CompleteOne();
+  EXPECT_EQ(Pump().size(), 1u);
 }
 
 TEST_F(BulkTransfersTest, PostsAWholeChunkAsOne) {
@@ -108,7 +129,6 @@ TEST_F(BulkTransfersTest, PostsAWholeChunkAsOne) {
 TEST_F(BulkTransfersTest, LetsASmallOnePassALargeOne) {
   BulkTransfer* const large = Start(100 * kBulkChunkBytes, 0x100000000);
   EXPECT_THAT(Pump(), IsEmpty());
-  EXPECT_EQ(verbs_.sends.size(), kBulkDepth);
   BulkTransfer* const small = Start(1);
   EXPECT_THAT(Pump(), IsEmpty());
   // At most one chunk of the large one goes before it.
@@ -121,8 +141,11 @@ TEST_F(BulkTransfersTest, LetsASmallOnePassALargeOne) {
 }
 
 TEST_F(BulkTransfersTest, TakesTurns) {
-  Start(3 * kBulkChunkBytes, 0x100000000);
+  BulkTransfer* const first = Start(3 * kBulkChunkBytes, 0x100000000);
   Start(3 * kBulkChunkBytes, 0x200000000);
+  do {
+    Pump();
+  } while (CompleteOne() != first);
   Pump();
   std::vector<uint64_t> turns;
   for (const FakeWorkRequest& chunk : verbs_.sends) {
@@ -132,9 +155,10 @@ TEST_F(BulkTransfersTest, TakesTurns) {
 }
 
 TEST_F(BulkTransfersTest, IsNotDoneWhileChunksAreUnposted) {
-  BulkTransfer* const transfer = Start((kBulkDepth + 1) * kBulkChunkBytes);
+  BulkTransfer* const transfer = Start(kBulkWindowBytes + kBulkChunkBytes);
   EXPECT_THAT(Pump(), IsEmpty());
-  for (uint32_t i = 0; i < kBulkDepth; ++i) EXPECT_EQ(CompleteOne(), nullptr);
+  EXPECT_EQ(CompleteOne(), nullptr);
+  EXPECT_EQ(CompleteOne(), nullptr);
   EXPECT_THAT(Pump(), ElementsAre(transfer));
   EXPECT_EQ(CompleteOne(), transfer);
 }

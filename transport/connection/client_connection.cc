@@ -89,9 +89,8 @@ ClientConnection::~ClientConnection() {
     session_->Close(absl::UnavailableError(
         absl::StrCat("the connection with ", peer(), " was closed")));
     // Bounded: a session that is not drained in time counts as closed.
-    while (!session_->closed()) {
-      if (poller_->PollOnce() == 0) poller_->Sleep(absl::InfiniteFuture());
-    }
+    poller_->PollUntil([this] { return session_->closed(); },
+                       absl::InfiniteFuture());
     watcher_.Unwatch(session_.get());
     session_.reset();
   }
@@ -172,14 +171,13 @@ absl::Status ClientConnection::Establish(const Provider& provider,
 }
 
 absl::Status ClientConnection::WaitForWelcome(absl::Time deadline) {
-  while (session_->state() == ConnectionState::kConnecting) {
-    if (absl::Now() >= deadline) {
-      return absl::UnavailableError(absl::StrCat(
-          peer(), " accepted the connection but did not answer the HELLO"));
-    }
-    if (poller_->PollOnce() == 0) poller_->Sleep(deadline);
-  }
-  return session_->failure();
+  const auto answered = [this] {
+    return session_->state() != ConnectionState::kConnecting;
+  };
+  poller_->PollUntil(answered, deadline);
+  if (answered()) return session_->failure();
+  return absl::UnavailableError(absl::StrCat(
+      peer(), " accepted the connection but did not answer the HELLO"));
 }
 
 }  // namespace verbena::transport

@@ -106,8 +106,21 @@ class Poller {
   int PollOnce();
 
   // Arms everything, polls once more, and if there was nothing blocks until
-  // something happens, Wake(), the next tick, or `until`.
+  // something happens, Wake(), the next tick, or `until`. Not for who waits for
+  // one thing: that may happen in here, before it blocks. See PollUntil().
   void Sleep(absl::Time until);
+
+  // Polls, and sleeps when there is nothing to do, until `done()` or
+  // `deadline`.
+  template <typename Done>
+  void PollUntil(Done done, absl::Time deadline) {
+    while (!done() && absl::Now() < deadline) {
+      // A tick before the sleep may have been all that was missing.
+      if (PollOnce() == 0 && PrepareSleep()) {
+        WaitForEvent(done() ? absl::InfinitePast() : deadline);
+      }
+    }
+  }
 
   // The two halves of Sleep(), for a thread that gives the role up while it
   // waits, so that others can poll. PrepareSleep() needs the role; it returns
@@ -121,7 +134,8 @@ class Poller {
   // AtRoundEnd() is soon. Outside of a round nothing may wait for the next one.
   bool in_round() const { return in_round_; }
 
-  // Runs `task` before this round ends. REQUIRES: in_round().
+  // Runs `task` before this round ends. REQUIRES: in_round(), or a descriptor
+  // is being handled, which a round follows at once.
   void AtRoundEnd(RoundTask* task) {
     if (task->at_round_end_) return;
     task->at_round_end_ = true;

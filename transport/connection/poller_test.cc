@@ -290,6 +290,25 @@ TEST_F(PollerTest, ForgetsTheDescriptorOfWhatWasRemoved) {
             absl::Milliseconds(5));
 }
 
+// Whichever tick brings what somebody waits for, the one before the sleep too.
+TEST_F(PollerTest, DoesNotSleepWhenATickBroughtWhatItWaitsFor) {
+  Add();
+  for (int more = 1; more <= 4; ++more) {
+    const int wanted = pollable_.ticks + more;
+    pollable_.next_tick = absl::Now() + absl::Milliseconds(1);
+    const absl::Time start = absl::Now();
+    poller_->PollUntil(
+        [&] {
+          if (pollable_.ticks < wanted) return false;
+          pollable_.next_tick = absl::InfiniteFuture();
+          return true;
+        },
+        start + 2 * kLong);
+    EXPECT_GE(pollable_.ticks, wanted);
+    EXPECT_LT(absl::Now() - start, kLong);
+  }
+}
+
 TEST_F(PollerTest, WakesWhenItIsWokenBeforeItSleeps) {
   poller_->Wake();
   EXPECT_LT(TimeSleep(absl::InfiniteFuture()), kLong);

@@ -1,45 +1,19 @@
 #include "transport/soft/cm_message.h"
 
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <cerrno>
 #include <cstring>
 #include <type_traits>
 #include <utility>
 
+#include "transport/soft/fd_message.h"
 #include "transport/soft/link.h"
 
 namespace verbena::soft {
 namespace {
 
 static_assert(std::is_trivially_copyable_v<CmMessage>);
-
-// One descriptor. The kernel closes those that do not fit, and says so.
-union ControlBuffer {
-  cmsghdr header;  // For the alignment.
-  char bytes[CMSG_SPACE(sizeof(int))];
-};
-
-// Takes every descriptor out of `header`, so that none leaks. Returns how many
-// there were; the last one is in `fd`.
-int TakeDescriptors(msghdr& header, base::UniqueFd& fd) {
-  int count = 0;
-  for (cmsghdr* control = CMSG_FIRSTHDR(&header); control != nullptr;
-       control = CMSG_NXTHDR(&header, control)) {
-    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) {
-      continue;
-    }
-    const size_t bytes = control->cmsg_len - CMSG_LEN(0);
-    for (size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
-      int number;
-      std::memcpy(&number, CMSG_DATA(control) + at, sizeof(number));
-      fd = base::UniqueFd(number);
-      ++count;
-    }
-  }
-  return count;
-}
 
 bool IsKnown(const CmMessage& message) {
   return message.version == kCmVersion &&
@@ -85,68 +59,36 @@ base::SocketAddress CmMessage::Destination() const {
 }
 
 int SendCmMessage(int socket, const CmMessage& message, int fd_to_pass) {
-  iovec part = {.iov_base = const_cast<CmMessage*>(&message),
-                .iov_len = sizeof(message)};
-  msghdr header = {};
-  header.msg_iov = &part;
-  header.msg_iovlen = 1;
-  ControlBuffer control = {};
-  if (fd_to_pass >= 0) {
-    header.msg_control = control.bytes;
-    header.msg_controllen = sizeof(control.bytes);
-    cmsghdr* rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(rights), &fd_to_pass, sizeof(fd_to_pass));
-  }
-  while (::sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
-    if (errno != EINTR) return errno;
-  }
-  return 0;
+  return SendFdMessage(socket, &message, sizeof(message), {fd_to_pass, -1});
 }
 
 CmReceived ReceiveCmMessage(int socket) {
   // One byte more than the longest message, to notice a longer one.
   unsigned char bytes[sizeof(CmMessage) + 1];
-  iovec part = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+  FdMessage received = ReceiveFdMessage(socket, bytes, sizeof(bytes));
   CmReceived result;
-  ssize_t length;
-  msghdr header;
-  ControlBuffer control;
-  do {
-    header = {};
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    header.msg_control = control.bytes;
-    header.msg_controllen = sizeof(control.bytes);
-    length = ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    // A reset is told once, and before the messages that came ahead of it.
-  } while (length < 0 && (errno == EINTR || errno == ECONNRESET));
-  if (length < 0) {
-    result.kind =
-        errno == EAGAIN ? CmReceived::Kind::kNothing : CmReceived::Kind::kEnd;
+  if (received.length < 0) {
+    result.kind = received.error == EAGAIN ? CmReceived::Kind::kNothing
+                                           : CmReceived::Kind::kEnd;
     return result;
   }
-  const int descriptors = TakeDescriptors(header, result.fd);
-  if (length == 0 && descriptors == 0) {
+  if (received.length == 0 && received.fd_count == 0) {
     result.kind = CmReceived::Kind::kEnd;
     return result;
   }
-  if (length == 1 && bytes[0] == kDoorbell && descriptors == 0) {
+  if (received.length == 1 && bytes[0] == kDoorbell && received.fd_count == 0) {
     result.kind = CmReceived::Kind::kDoorbell;
     return result;
   }
   result.kind = CmReceived::Kind::kGarbage;
-  if (length == sizeof(CmMessage) && descriptors <= 1 &&
-      (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0) {
+  if (received.length == sizeof(CmMessage) && received.fd_count <= 1 &&
+      !received.cut) {
     std::memcpy(&result.message, bytes, sizeof(CmMessage));
     if (IsKnown(result.message)) {
       result.kind = CmReceived::Kind::kMessage;
-      return result;
+      result.fd = std::move(received.fds[0]);
     }
   }
-  result.fd.Reset();
   return result;
 }
 

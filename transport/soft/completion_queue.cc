@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/soft/datagram_queue_pair.h"
 #include "transport/soft/link_port.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/soft_device.h"
@@ -39,7 +40,8 @@ CompletionQueue::CompletionQueue(Context& owner, int capacity,
 }
 
 CompletionQueue::~CompletionQueue() {
-  CHECK(members_.empty()) << "a queue pair still uses the completion queue";
+  CHECK(members_.empty() && datagram_members_.empty())
+      << "a queue pair still uses the completion queue";
   if (channel_ != nullptr) channel_->events().Forget(channel_source_);
   context_.async_events().Forget(async_source_);
 }
@@ -61,6 +63,7 @@ int CompletionQueue::Arm(bool solicited_only) {
   for (QueuePair* qp : polled_) fence |= qp->PrepareToSleep();
   if (fence) LinkPort::FenceAfterSleep();
   for (QueuePair* qp : polled_) qp->LookAgain();
+  for (DatagramQueuePair* qp : datagram_members_) qp->OnArmed();
   return 0;
 }
 
@@ -82,6 +85,22 @@ void CompletionQueue::Detach(QueuePair* qp) {
     std::erase(polled_, qp);
     members_count_.store(static_cast<uint32_t>(members_.size()),
                          std::memory_order_relaxed);
+  }
+  Purge(qp);
+}
+
+void CompletionQueue::Attach(DatagramQueuePair* qp) {
+  BiasedLock::Guard lock(polling_lock_);
+  std::vector<DatagramQueuePair*>& members = datagram_members_;
+  if (std::find(members.begin(), members.end(), qp) == members.end()) {
+    members.push_back(qp);
+  }
+}
+
+void CompletionQueue::Detach(DatagramQueuePair* qp) {
+  {
+    BiasedLock::Guard lock(polling_lock_);
+    std::erase(datagram_members_, qp);
   }
   Purge(qp);
 }
@@ -116,7 +135,7 @@ void CompletionQueue::TakeBack() {
   }
 }
 
-void CompletionQueue::Purge(QueuePair* qp) {
+void CompletionQueue::Purge(ibv_qp* qp) {
   BiasedLock::Guard lock(queue_lock_);
   const uint32_t size = size_.load(std::memory_order_relaxed);
   uint32_t kept = 0;
@@ -131,10 +150,12 @@ void CompletionQueue::Purge(QueuePair* qp) {
 
 bool CompletionQueue::has_queue_pairs() {
   BiasedLock::Guard lock(polling_lock_);
-  return !members_.empty();
+  return !members_.empty() || !datagram_members_.empty();
 }
 
 void CompletionQueue::AcknowledgeCompletionEvents(unsigned int count) {
+  // None is what a program acknowledges that has no channel.
+  if (count == 0) return;
   channel_->events().Acknowledge(channel_source_, count);
 }
 

@@ -17,6 +17,7 @@
 
 namespace verbena::soft {
 
+class DatagramQueuePair;
 class QueuePair;
 
 // A completion channel. Thread-safe.
@@ -42,17 +43,26 @@ class CompletionChannel final : public ibv_comp_channel {
 // What ibv_wc says, and what the queue has to know besides.
 struct Completion {
   uint64_t wr_id;
-  QueuePair* qp;
+  ibv_qp* qp;  // A QueuePair, or a DatagramQueuePair.
   uint32_t byte_len;
   uint32_t immediate;
-  // Of a request to send: taking its completion frees the slots of those before
-  // this one.
-  uint32_t sent_up_to;
+  union {
+    // Of a request to send: taking its completion frees the slots of those
+    // before this one.
+    uint32_t sent_up_to;
+    // Of a datagram received: the number of the sender, and above it the
+    // service level.
+    uint32_t sender;
+  };
   uint8_t status;
   uint8_t opcode;
   uint8_t flags;
   // Whether it raises an event of a queue armed for solicited ones only.
   bool solicited;
+
+  void SetSender(uint32_t qp_num, uint8_t service_level) {
+    sender = qp_num | uint32_t{service_level} << 24;
+  }
 };
 static_assert(sizeof(Completion) == 32);
 // So that making a queue does not touch its memory.
@@ -88,10 +98,12 @@ class CompletionQueue final : public ibv_cq {
 
   // A queue pair whose two queues are the same one attaches once.
   void Attach(QueuePair* qp);
+  void Attach(DatagramQueuePair* qp);
   // Afterwards no poll runs `qp`, and none of its completions is left.
   void Detach(QueuePair* qp);
+  void Detach(DatagramQueuePair* qp);
   // Drops the completions of `qp`.
-  void Purge(QueuePair* qp);
+  void Purge(ibv_qp* qp);
   bool has_queue_pairs();
 
   // Parking: a queue pair that has been silent for long, among many, is not
@@ -130,6 +142,8 @@ class CompletionQueue final : public ibv_cq {
   void TakeBack();  // REQUIRES: polling_lock_ is held.
   bool LongBacklog();
   int Pop(int count, ibv_wc* completions);
+  static void OnSendPolled(const Completion& completion);
+  static void FillDatagramFields(const Completion& from, ibv_wc& to);
   void Fail();
   void RaiseEvent();
 
@@ -142,6 +156,7 @@ class CompletionQueue final : public ibv_cq {
   // Protected by polling_lock_: all queue pairs, and those not parked.
   std::vector<QueuePair*> members_;
   std::vector<QueuePair*> polled_;
+  std::vector<DatagramQueuePair*> datagram_members_;  // Likewise.
   std::atomic<uint32_t> members_count_{0};
   // A list of those that are to be polled again.
   std::atomic<QueuePair*> returning_{nullptr};

@@ -2,6 +2,7 @@
 #include <cerrno>
 
 #include "transport/soft/completion_queue.h"
+#include "transport/soft/datagram_queue_pair.h"
 #include "transport/soft/queue_pair.h"
 
 namespace verbena::soft {
@@ -30,6 +31,7 @@ void CompletionQueue::RunQueuePairs() {
   if (!polling_lock_.try_lock()) return;
   if (returning_.load(std::memory_order_relaxed) != nullptr) TakeBack();
   for (QueuePair* qp : polled_) qp->Poll();
+  for (DatagramQueuePair* qp : datagram_members_) qp->Poll();
   polling_lock_.unlock();
 }
 
@@ -46,7 +48,7 @@ int CompletionQueue::Pop(int count, ibv_wc* completions) {
   for (uint32_t i = 0; i < taken; ++i) {
     const Completion& from = ring_[head_];
     if (++head_ == capacity_) head_ = 0;
-    // The other fields mean nothing on a reliable connection.
+    // The other fields mean nothing but for a datagram.
     ibv_wc& to = completions[i];
     to.wr_id = from.wr_id;
     to.status = static_cast<ibv_wc_status>(from.status);
@@ -57,11 +59,29 @@ int CompletionQueue::Pop(int count, ibv_wc* completions) {
     to.qp_num = from.qp->qp_num;
     to.wc_flags = from.flags;
     if ((from.opcode & IBV_WC_RECV) == 0) {
-      from.qp->OnSendPolled(from.sent_up_to);
+      OnSendPolled(from);
+    } else if ((from.flags & IBV_WC_GRH) != 0) {
+      FillDatagramFields(from, to);
     }
   }
   size_.store(size - taken, std::memory_order_release);
   return static_cast<int>(taken);
+}
+
+void CompletionQueue::OnSendPolled(const Completion& completion) {
+  if (DatagramQueuePair::Is(completion.qp)) {
+    DatagramQueuePair::From(completion.qp)->OnSendPolled(completion.sent_up_to);
+  } else {
+    QueuePair::From(completion.qp)->OnSendPolled(completion.sent_up_to);
+  }
+}
+
+void CompletionQueue::FillDatagramFields(const Completion& from, ibv_wc& to) {
+  to.src_qp = from.sender & 0xffffff;
+  to.sl = static_cast<uint8_t>(from.sender >> 24);
+  to.pkey_index = 0;
+  to.slid = 0;
+  to.dlid_path_bits = 0;
 }
 
 void CompletionQueue::Push(const Completion& completion) {

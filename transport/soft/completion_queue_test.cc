@@ -52,6 +52,11 @@ class CompletionEventTest : public testing::Test {
   TestEnd b{WithChannel()};
 };
 
+TEST_F(CompletionEventTest, AProgramWithoutAChannelMayAcknowledgeNoEvents) {
+  a.verbs.ack_cq_events(a.cq, 0);
+  EXPECT_EQ(a.cq->channel, nullptr);
+}
+
 TEST_F(CompletionEventTest, NothingComesWithoutArming) {
   ASSERT_EQ(a.Send(1, 0, 8), 0);
   b.Wait(&a);

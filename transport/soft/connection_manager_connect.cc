@@ -25,6 +25,10 @@ constexpr std::chrono::seconds kHandshakeTimeout(5);
 // When to try again to reach a listener whose kernel queue is full.
 constexpr std::chrono::milliseconds kConnectPause(5);
 
+// A program that listens again after each connection is away for a moment,
+// which peers on a network do not notice: their requests take longer.
+constexpr std::chrono::milliseconds kListenerPause(20);
+
 // Messages taken in one callback, so that others have their turn.
 constexpr int kReadBatch = 64;
 
@@ -89,7 +93,10 @@ int ConnectionManager::GidIndex(const CmEndpoint& endpoint) const {
 void ConnectionManager::TryConnect(CmEndpoint& endpoint, Retired& retired) {
   const int socket = endpoint.socket.get();
   int error = ConnectSocket(socket, endpoint.Peer());
-  if (error == EAGAIN) {
+  const bool may_return = steady_clock::now() < endpoint.deadline -
+                                                    kHandshakeTimeout +
+                                                    kListenerPause;
+  if (error == EAGAIN || (error == ECONNREFUSED && may_return)) {
     StartTimer(endpoint, kConnectPause);
     return;
   }

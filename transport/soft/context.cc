@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "transport/soft/completion_queue.h"
+#include "transport/soft/datagram_queue_pair.h"
 #include "transport/soft/device_attributes.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/receive_queue.h"
@@ -21,9 +22,15 @@ int PostSrqReceive(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   return SharedReceiveQueue::From(srq)->Post(wr, bad_wr);
 }
 int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  if (DatagramQueuePair::Is(qp)) [[unlikely]] {
+    return DatagramQueuePair::From(qp)->PostSend(wr, bad_wr);
+  }
   return QueuePair::From(qp)->PostSend(wr, bad_wr);
 }
 int PostReceive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  if (DatagramQueuePair::Is(qp)) [[unlikely]] {
+    return DatagramQueuePair::From(qp)->PostReceive(wr, bad_wr);
+  }
   return QueuePair::From(qp)->PostReceive(wr, bad_wr);
 }
 

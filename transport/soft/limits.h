@@ -24,6 +24,11 @@ inline constexpr uint32_t kInlineBytesMax = 512;
 inline constexpr int kReadsMax = 16;
 inline constexpr uint32_t kMessageBytesMax = 1u << 31;
 
+// Of an unreliable datagram: the path MTU, since it is one packet.
+inline constexpr uint32_t kDatagramPayloadMax = 4096;
+// In front of every one that is received.
+inline constexpr uint32_t kGlobalRouteBytes = 40;
+
 }  // namespace verbena::soft
 
 #endif  // VERBENA_TRANSPORT_SOFT_LIMITS_H_

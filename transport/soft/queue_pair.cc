@@ -7,7 +7,6 @@
 
 #include "transport/base/check.h"
 #include "transport/soft/limits.h"
-#include "transport/soft/loopback_link.h"
 #include "transport/soft/queue_pair_state.h"
 #include "transport/soft/soft_device.h"
 
@@ -50,7 +49,7 @@ bool SameContext(const ProtectionDomain& pd, const ibv_qp_init_attr& wanted) {
 std::unique_ptr<QueuePair> QueuePair::Create(SoftDevice& device,
                                              ProtectionDomain& pd,
                                              ibv_qp_init_attr& attributes) {
-  if (attributes.qp_type != IBV_QPT_RC) {
+  if (attributes.qp_type != IBV_QPT_RC && attributes.qp_type != IBV_QPT_UC) {
     errno = EOPNOTSUPP;
     return nullptr;
   }
@@ -82,16 +81,17 @@ QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
                   attributes.srq == nullptr
                       ? nullptr
                       : SharedReceiveQueue::From(attributes.srq),
-                  &receive_queue_}) {
+                  &receive_queue_, attributes.qp_type == IBV_QPT_UC}) {
   context = domain.context;
   qp_context = attributes.qp_context;
   pd = &domain;
   send_cq = attributes.send_cq;
   recv_cq = attributes.recv_cq;
   srq = attributes.srq;
-  qp_type = IBV_QPT_RC;
+  qp_type = attributes.qp_type;
+  watched_ = requester_.unreliable();
   ibv_qp::state = IBV_QPS_RESET;
-  qp_num = device_.AddQueuePair(this);
+  qp_num = device_.queue_pairs().Add(this);
   ++domain.children();
   if (srq != nullptr) ++SharedReceiveQueue::From(srq)->children();
   send_cq_.Attach(this);
@@ -99,7 +99,7 @@ QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
 }
 
 QueuePair::~QueuePair() {
-  if (qp_num != 0) device_.RemoveQueuePair(qp_num);
+  if (qp_num != 0) device_.queue_pairs().Remove(qp_num);
   std::optional<LinkMemory> memory;  // Until no poll can look at it.
   {
     BiasedLock::Guard lock(lock_);
@@ -107,7 +107,7 @@ QueuePair::~QueuePair() {
     memory = Detach();
   }
   // Nobody rings any more, so its socket may be closed.
-  loopback_.reset();
+  hand_link_.reset();
   if (is_engine_member_) device_.engine().RemoveMember(this);
   send_cq_.Detach(this);
   recv_cq_.Detach(this);
@@ -158,9 +158,17 @@ void QueuePair::OnDoorbell() {
 }
 
 void QueuePair::OnPeerGone() {
+  std::optional<LinkMemory> memory;  // Until the locks are released.
   BiasedLock::Guard polls(recv_cq_.polling_lock());
   BiasedLock::Guard lock(lock_);
   if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR) return;
+  if (requester_.unreliable()) {
+    // It does not notice: what it sends from now on is lost.
+    if (Connected()) Drain();
+    memory = Detach();
+    NotePeerState();
+    return;
+  }
   GiveUp();
   EnterError(-1);
 }
@@ -255,15 +263,28 @@ std::chrono::nanoseconds QueuePair::TransportTimeout() const {
 // Starts the clock when requests wait for a peer that is not there, and stops
 // it when there is no reason any more.
 void QueuePair::NotePeerState() {
+  if (requester_.unreliable()) {
+    NotePeerOfUnreliable();
+    return;
+  }
   const bool alone = !port_.attached() || port_.peer_state() != kLinkOpen;
-  if (!alone || !requester_.has_unfinished() || state_ != IBV_QPS_RTS) {
+  if (!alone || !requester_.has_unfinished() ||
+      (state_ != IBV_QPS_RTS && state_ != IBV_QPS_SQD)) {
     give_up_at_ = TimePoint::max();
   } else if (attributes_.timeout != 0 && give_up_at_ == TimePoint::max()) {
     give_up_at_ = std::chrono::steady_clock::now() + TransportTimeout();
   }
 }
 
+// What cannot arrive any more has been sent all the same. A peer that is not
+// ready yet finds in the ring what has room there.
+void QueuePair::NotePeerOfUnreliable() {
+  const bool gone = !port_.attached() || port_.peer_state() == kLinkClosed;
+  if (gone && state_ == IBV_QPS_RTS) requester_.DropUnsent();
+}
+
 EngineMember::TimePoint QueuePair::OnTick(TimePoint now) {
+  if (awaits_link_.load(std::memory_order_relaxed)) TakeAwaitedLink();
   const uint32_t polls = polls_.load(std::memory_order_relaxed);
   const bool polled = polls != polls_seen_;
   polls_seen_ = polls;
@@ -393,6 +414,8 @@ std::optional<LinkMemory> QueuePair::Reset() {
   send_cq_.Purge(this);
   recv_cq_.Purge(this);
   attributes_ = {};
+  watched_ = requester_.unreliable();
+  drained_event_wanted_ = false;
   give_up_at_ = TimePoint::max();
   return memory;
 }

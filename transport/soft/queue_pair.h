@@ -1,4 +1,4 @@
-// One reliable-connected queue pair of the software device.
+// One connected queue pair of the software device, reliable (RC) or not (UC).
 
 #ifndef VERBENA_TRANSPORT_SOFT_QUEUE_PAIR_H_
 #define VERBENA_TRANSPORT_SOFT_QUEUE_PAIR_H_
@@ -15,15 +15,16 @@
 #include "transport/soft/biased_lock.h"
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/engine.h"
+#include "transport/soft/hand_link.h"
 #include "transport/soft/link.h"
 #include "transport/soft/link_port.h"
+#include "transport/soft/queue_pair_directory.h"
 #include "transport/soft/receive_queue.h"
 #include "transport/soft/requester.h"
 #include "transport/soft/responder.h"
 
 namespace verbena::soft {
 
-class LoopbackLink;
 class ProtectionDomain;
 class SharedReceiveQueue;
 class SoftDevice;
@@ -74,6 +75,10 @@ class QueuePair final : public ibv_qp, public EngineMember {
   // what is outstanding with IBV_WC_RETRY_EXC_ERR and enters ERR.
   void OnPeerGone();
 
+  // For links that were made by hand: as OnPeerGone(), but if the peer never
+  // was there the queue pair goes on without a link.
+  void OnHandLinkEnd();
+
   // Verbs. Each has the behaviour and the result of the verb of its name.
 
   int Modify(const ibv_qp_attr& attributes, int mask);
@@ -123,6 +128,7 @@ class QueuePair final : public ibv_qp, public EngineMember {
   void ApplyAttributes(const ibv_qp_attr& attributes, int mask);
   // What it returns is to be dropped after WaitForPolls().
   std::optional<LinkMemory> EnterState(ibv_qp_state state);
+  void OpenLink();
   void EnterError(int event);
   void RaiseEvent(int type);
   std::optional<LinkMemory> Reset();
@@ -134,6 +140,8 @@ class QueuePair final : public ibv_qp, public EngineMember {
   bool ReadPeerWords();
   void Transmit();
   int TransmitPass();
+  void AfterTransmit();
+  void SetDraining(bool draining);
   void AskForRoomSlow();
   void TellEngine();
   bool MayPark(TimePoint now, bool idle);
@@ -143,6 +151,7 @@ class QueuePair final : public ibv_qp, public EngineMember {
   void SettleFailures();
   void PostWithoutPeer();
   void NotePeerState();
+  void NotePeerOfUnreliable();
   void GiveUp();
   std::chrono::nanoseconds TransportTimeout() const;
   bool Connected() const { return receiving_ && port_.attached(); }
@@ -159,16 +168,27 @@ class QueuePair final : public ibv_qp, public EngineMember {
 
   void WaitForPolls();  // Not with lock_ held.
 
+  // REQUIRES: modify_mutex_ is held, and lock_ is not.
+  void ConnectByHand(const ibv_qp_attr& attributes);
+
+  // Takes the link that is awaited, if it has come. On the engine's thread.
+  void TakeAwaitedLink();
+  bool DropUnansweredLink();
+
   SoftDevice& device_;
   EventQueue::Source async_source_;
   const ibv_qp_init_attr init_attributes_;  // With the capacities granted.
   CompletionQueue& send_cq_;
   CompletionQueue& recv_cq_;
-  std::unique_ptr<LoopbackLink>
-      loopback_;  // Of a manual connection; else null.
 
   std::mutex modify_mutex_;  // One Modify() at a time; taken before lock_.
-  bool is_engine_member_ = false;  // Protected by modify_mutex_.
+  // State below is protected by modify_mutex_.
+  bool is_engine_member_ = false;
+  std::unique_ptr<HandLink> hand_link_;  // Null without one.
+  HandPeer hand_peer_;                   // Whose link is awaited.
+  // The peer is to make the link; see QueuePairDirectory. Written under
+  // modify_mutex_.
+  std::atomic<bool> awaits_link_{false};
 
   // Polls so far, and what a poll looks at before it takes lock_. While
   // settled_ is true, nothing is to be done until one of the watched words
@@ -201,7 +221,9 @@ class QueuePair final : public ibv_qp, public EngineMember {
   // State below is protected by lock_.
   ibv_qp_attr attributes_ = {};
   ibv_qp_state state_ = IBV_QPS_RESET;
-  bool receiving_ = false;  // state_ is RTR or RTS.
+  bool receiving_ = false;  // state_ is RTR, RTS or SQD.
+  bool watched_ = false;    // AfterTransmit() has something to do.
+  bool drained_event_wanted_ = false;
   LinkPort port_;
   ReceiveQueue receive_queue_;  // Unused with a shared receive queue.
   Requester requester_;

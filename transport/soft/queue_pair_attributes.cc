@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "transport/soft/limits.h"
-#include "transport/soft/loopback_link.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/queue_pair_state.h"
 #include "transport/soft/soft_device.h"
@@ -63,14 +62,12 @@ int QueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   if ((mask & IBV_QP_CUR_STATE) != 0 && attributes.cur_qp_state != from) {
     return EINVAL;
   }
-  if (!IsLegalTransition(from, to, mask) || !ValuesAreLegal(attributes, mask)) {
+  if (!IsLegalTransition(qp_type, from, to, mask) ||
+      !ValuesAreLegal(attributes, mask)) {
     return EINVAL;
   }
   if (to == IBV_QPS_RTR && !attached) {
-    // By hand. A number that nobody has is as legal as on a NIC: what is sent
-    // to it ends with its retries exceeded.
-    loopback_ = device_.Connect(*this, attributes.dest_qp_num);
-    if (loopback_ != nullptr) loopback_->Start(*this, device_.engine());
+    ConnectByHand(attributes);
   }
   if (to == IBV_QPS_RTR && !is_engine_member_) {
     device_.engine().AddMember(this);
@@ -80,14 +77,16 @@ int QueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   {
     BiasedLock::Guard lock(lock_);
     // It may have failed meanwhile; then only ERR and RESET are left.
-    if (state_ != from && !IsLegalTransition(state_, to, mask)) return EINVAL;
+    if (state_ != from && !IsLegalTransition(qp_type, state_, to, mask))
+      return EINVAL;
     ApplyAttributes(attributes, mask);
     memory = EnterState(to);
   }
   if (to == IBV_QPS_RESET) {
     WaitForPolls();
-    loopback_.reset();
-    device_.DropHalfLinks(qp_num);
+    awaits_link_ = false;
+    hand_link_.reset();
+    device_.queue_pairs().DropLinksOf(qp_num);
   }
   return 0;
 }
@@ -104,16 +103,54 @@ std::optional<LinkMemory> QueuePair::EnterState(ibv_qp_state to) {
     case IBV_QPS_RTR:
       state_ = to;
       receiving_ = true;
-      if (port_.attached()) {
-        port_.SetState(kLinkOpen);
-        Sleep();  // Until somebody polls.
-        recv_cq_.Return(this);
-      }
+      OpenLink();
       return std::nullopt;
+    case IBV_QPS_RTS:
+    case IBV_QPS_SQD: {
+      const bool draining = to == IBV_QPS_SQD;
+      const bool changes = draining || state_ == IBV_QPS_SQD;
+      state_ = to;
+      if (changes) SetDraining(draining);
+      return std::nullopt;
+    }
     default:
       state_ = to;
       return std::nullopt;
   }
+}
+
+void QueuePair::SetDraining(bool draining) {
+  if (draining) {
+    requester_.Hold();
+    watched_ = true;
+    AfterTransmit();  // Nothing may be under way.
+    return;
+  }
+  requester_.Release();
+  drained_event_wanted_ = false;
+  watched_ = requester_.unreliable();
+  Unsettle();
+  Transmit();
+  SettleFailures();
+  NotePeerState();
+  TellEngine();
+  device_.engine().Kick(this);
+}
+
+// What few queue pairs need to look at whenever something was sent or taken.
+void QueuePair::AfterTransmit() {
+  if (requester_.unreliable()) requester_.CompleteSent();
+  if (drained_event_wanted_ && state_ == IBV_QPS_SQD && requester_.drained()) {
+    drained_event_wanted_ = false;
+    RaiseEvent(IBV_EVENT_SQ_DRAINED);
+  }
+}
+
+void QueuePair::OpenLink() {
+  if (!port_.attached()) return;
+  port_.SetState(kLinkOpen);
+  Sleep();  // Until somebody polls.
+  recv_cq_.Return(this);
 }
 
 void QueuePair::ApplyAttributes(const ibv_qp_attr& from, int mask) {
@@ -140,10 +177,16 @@ void QueuePair::ApplyAttributes(const ibv_qp_attr& from, int mask) {
   }
   if (has(IBV_QP_TIMEOUT)) to.timeout = from.timeout;
   if (has(IBV_QP_RETRY_CNT)) to.retry_cnt = from.retry_cnt;
-  if (has(IBV_QP_RNR_RETRY)) to.rnr_retry = from.rnr_retry;
-  if (has(IBV_QP_MAX_QP_RD_ATOMIC)) to.max_rd_atomic = from.max_rd_atomic;
-  if (has(IBV_QP_MAX_QP_RD_ATOMIC) && has(IBV_QP_RNR_RETRY)) {
-    requester_.Configure(from.max_rd_atomic, from.rnr_retry);
+  if (has(IBV_QP_RNR_RETRY)) {
+    to.rnr_retry = from.rnr_retry;
+    requester_.SetRnrRetry(from.rnr_retry);
+  }
+  if (has(IBV_QP_MAX_QP_RD_ATOMIC)) {
+    to.max_rd_atomic = from.max_rd_atomic;
+    requester_.SetReadsMax(from.max_rd_atomic);
+  }
+  if (has(IBV_QP_EN_SQD_ASYNC_NOTIFY)) {
+    drained_event_wanted_ = from.en_sqd_async_notify != 0;
   }
 }
 
@@ -152,6 +195,8 @@ void QueuePair::Query(ibv_qp_attr& attributes,
   BiasedLock::Guard lock(lock_);
   attributes = attributes_;
   attributes.qp_state = attributes.cur_qp_state = state_;
+  attributes.sq_draining =
+      state_ == IBV_QPS_SQD && !requester_.drained() ? 1 : 0;
   attributes.path_mig_state = IBV_MIG_MIGRATED;
   attributes.cap = init_attributes_.cap;
   init_attributes = init_attributes_;

@@ -21,7 +21,7 @@ constexpr uint32_t kPollsToWakeUp = 64;
 
 int QueuePair::PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   BiasedLock::Guard lock(lock_);
-  if (state_ != IBV_QPS_RTS && state_ != IBV_QPS_ERR) {
+  if (state_ != IBV_QPS_RTS && state_ != IBV_QPS_ERR && state_ != IBV_QPS_SQD) {
     *bad_wr = wr;
     return EINVAL;
   }
@@ -169,6 +169,7 @@ bool QueuePair::ReadPeerWords() {
 void QueuePair::Transmit() {
   if (!Connected()) return;
   const int sent = TransmitPass();
+  if (watched_) AfterTransmit();
   if (asleep_ && (requester_.has_unsent() || responder_.wants_progress())) {
     AskForRoomSlow();
   }

@@ -9,10 +9,6 @@
 namespace verbena::soft {
 namespace {
 
-// The asynchronous event that waits at `end`, acknowledged; -1 if there is
-// none.
-int NextAsyncEvent(TestEnd& end);
-
 class QueuePairErrorTest : public testing::Test {
  protected:
   QueuePairErrorTest() { ConnectByHand(a, b); }
@@ -93,7 +89,7 @@ TEST_F(QueuePairErrorTest, ADeregisteredRegionIsRefused) {
 TEST_F(QueuePairErrorTest, ARefusalTellsTheResponderByAnEvent) {
   ASSERT_EQ(a.Write(1, 0, 8, b.Address(0), b.mr->rkey + 1), 0);
   Outcome(1);
-  EXPECT_EQ(NextAsyncEvent(b), IBV_EVENT_QP_ACCESS_ERR);
+  EXPECT_EQ(b.NextAsyncEvent(), IBV_EVENT_QP_ACCESS_ERR);
 }
 
 TEST_F(QueuePairErrorTest,
@@ -205,7 +201,7 @@ TEST(QueuePairAccessTest, MoreReadsThanThePeerAcceptsAreAnInvalidRequest) {
   ConnectByHand(a, b);
   ASSERT_EQ(a.Read(1, 0, 8, b.Address(0), b.mr->rkey), 0);
   EXPECT_EQ(a.Wait(&b).status, IBV_WC_REM_INV_REQ_ERR);
-  EXPECT_EQ(NextAsyncEvent(b), IBV_EVENT_QP_REQ_ERR);
+  EXPECT_EQ(b.NextAsyncEvent(), IBV_EVENT_QP_REQ_ERR);
 }
 
 TEST(QueuePairAccessTest, AReadWithoutReadResourcesIsALocalOperationError) {
@@ -317,13 +313,6 @@ TEST(QueuePairAloneTest, ResetDropsWhatWasNotPolled) {
   ASSERT_EQ(a.ToError(), 0);
   ASSERT_EQ(a.ToReset(), 0);
   EXPECT_TRUE(a.StaysQuiet(nullptr, 10));
-}
-
-int NextAsyncEvent(TestEnd& end) {
-  ibv_async_event event;
-  if (end.verbs.get_async_event(end.context, &event) != 0) return -1;
-  end.verbs.ack_async_event(&event);
-  return event.event_type;
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "transport/soft/queue_pair_state.h"
 
+#include <span>
+
 namespace verbena::soft {
 namespace {
 
@@ -11,34 +13,63 @@ struct Transition {
 };
 
 constexpr int kNothing = 0;
-constexpr int kRequiredForRtr = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                                IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                                IBV_QP_MIN_RNR_TIMER;
-constexpr int kRequiredForRts = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                                IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                                IBV_QP_MAX_QP_RD_ATOMIC;
+
+// Of both types.
+constexpr int kInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int kRequiredForRtr =
+    IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+constexpr int kOptionalForRtr =
+    IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX;
 constexpr int kOptionalForRts = IBV_QP_CUR_STATE | IBV_QP_ALT_PATH |
-                                IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER |
-                                IBV_QP_PATH_MIG_STATE;
+                                IBV_QP_ACCESS_FLAGS | IBV_QP_PATH_MIG_STATE;
+constexpr int kWhileDrained = IBV_QP_AV | IBV_QP_ALT_PATH |
+                              IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
+                              IBV_QP_PATH_MIG_STATE;
+
+// What only a reliable connection has besides.
+constexpr int kReliableForRtr =
+    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+constexpr int kReliableForRts = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                                IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 
 // Any state may go to RESET and to ERR besides; RESET only to INIT otherwise.
-constexpr Transition kTransitions[] = {
-    {IBV_QPS_RESET, IBV_QPS_INIT,
-     IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, kNothing},
-    {IBV_QPS_INIT, IBV_QPS_INIT, kNothing,
-     IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
-    {IBV_QPS_INIT, IBV_QPS_RTR, kRequiredForRtr,
-     IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
-    {IBV_QPS_RTR, IBV_QPS_RTS, kRequiredForRts, kOptionalForRts},
+constexpr Transition kReliable[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, kInit, kNothing},
+    {IBV_QPS_INIT, IBV_QPS_INIT, kNothing, kInit},
+    {IBV_QPS_INIT, IBV_QPS_RTR, kRequiredForRtr | kReliableForRtr,
+     kOptionalForRtr},
+    {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN | kReliableForRts,
+     kOptionalForRts | IBV_QP_MIN_RNR_TIMER},
+    {IBV_QPS_RTS, IBV_QPS_RTS, kNothing,
+     kOptionalForRts | IBV_QP_MIN_RNR_TIMER},
+    {IBV_QPS_RTS, IBV_QPS_SQD, kNothing, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_SQD, kNothing,
+     kWhileDrained | kReliableForRtr | kReliableForRts | IBV_QP_PORT},
+    {IBV_QPS_SQD, IBV_QPS_RTS, kNothing,
+     kOptionalForRts | IBV_QP_MIN_RNR_TIMER},
+};
+
+constexpr Transition kUnreliable[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, kInit, kNothing},
+    {IBV_QPS_INIT, IBV_QPS_INIT, kNothing, kInit},
+    {IBV_QPS_INIT, IBV_QPS_RTR, kRequiredForRtr, kOptionalForRtr},
+    {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, kOptionalForRts},
     {IBV_QPS_RTS, IBV_QPS_RTS, kNothing, kOptionalForRts},
+    {IBV_QPS_RTS, IBV_QPS_SQD, kNothing, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_SQD, kNothing, kWhileDrained},
+    {IBV_QPS_SQD, IBV_QPS_RTS, kNothing, kOptionalForRts},
 };
 
 }  // namespace
 
-bool IsLegalTransition(ibv_qp_state from, ibv_qp_state to, int mask) {
+bool IsLegalTransition(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to,
+                       int mask) {
   const int attributes = mask & ~IBV_QP_STATE;
   if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return attributes == 0;
-  for (const Transition& transition : kTransitions) {
+  const std::span<const Transition> transitions =
+      type == IBV_QPT_UC ? std::span<const Transition>(kUnreliable)
+                         : std::span<const Transition>(kReliable);
+  for (const Transition& transition : transitions) {
     if (transition.from != from || transition.to != to) continue;
     return (attributes & transition.required) == transition.required &&
            (attributes & ~(transition.required | transition.optional)) == 0;

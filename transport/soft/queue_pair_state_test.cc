@@ -18,62 +18,98 @@ constexpr int kRts = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 constexpr int kEveryBit = (1 << 21) - 1;
 
 // For each bit of `mask`: without it the transition is refused.
-void ExpectAllRequired(ibv_qp_state from, ibv_qp_state to, int mask) {
-  ASSERT_TRUE(IsLegalTransition(from, to, mask | IBV_QP_STATE));
+void ExpectAllRequired(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to,
+                       int mask) {
+  ASSERT_TRUE(IsLegalTransition(type, from, to, mask | IBV_QP_STATE));
   for (int bit = 1; bit <= mask; bit <<= 1) {
     if ((mask & bit) != 0) {
-      EXPECT_FALSE(IsLegalTransition(from, to, mask & ~bit)) << "bit " << bit;
+      EXPECT_FALSE(IsLegalTransition(type, from, to, mask & ~bit))
+          << "bit " << bit;
     }
   }
 }
 
 // For each bit that is in neither mask: with it the transition is refused.
-void ExpectNoOther(ibv_qp_state from, ibv_qp_state to, int mask, int optional) {
+void ExpectNoOther(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to,
+                   int mask, int optional) {
   for (int bit = IBV_QP_CUR_STATE; bit <= kEveryBit; bit <<= 1) {
     if (((mask | optional) & bit) == 0) {
-      EXPECT_FALSE(IsLegalTransition(from, to, mask | bit)) << "bit " << bit;
+      EXPECT_FALSE(IsLegalTransition(type, from, to, mask | bit))
+          << "bit " << bit;
     } else {
-      EXPECT_TRUE(IsLegalTransition(from, to, mask | bit)) << "bit " << bit;
+      EXPECT_TRUE(IsLegalTransition(type, from, to, mask | bit))
+          << "bit " << bit;
     }
   }
 }
 
 TEST(QueuePairStateTest, EachStepRequiresItsAttributesAndTakesNoOthers) {
-  ExpectAllRequired(IBV_QPS_RESET, IBV_QPS_INIT, kInit);
-  ExpectNoOther(IBV_QPS_RESET, IBV_QPS_INIT, kInit, 0);
-  ExpectAllRequired(IBV_QPS_INIT, IBV_QPS_RTR, kRtr);
-  ExpectNoOther(IBV_QPS_INIT, IBV_QPS_RTR, kRtr,
+  ExpectAllRequired(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT, kInit);
+  ExpectNoOther(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_INIT, kInit, 0);
+  ExpectAllRequired(IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_RTR, kRtr);
+  ExpectNoOther(IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_RTR, kRtr,
                 IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX);
-  ExpectAllRequired(IBV_QPS_RTR, IBV_QPS_RTS, kRts);
-  ExpectNoOther(IBV_QPS_RTR, IBV_QPS_RTS, kRts,
+  ExpectAllRequired(IBV_QPT_RC, IBV_QPS_RTR, IBV_QPS_RTS, kRts);
+  ExpectNoOther(IBV_QPT_RC, IBV_QPS_RTR, IBV_QPS_RTS, kRts,
+                IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS |
+                    IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE);
+}
+
+TEST(QueuePairStateTest, AnUnreliableConnectionHasFewerAttributes) {
+  constexpr int kUnreliableRtr =
+      IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  ExpectAllRequired(IBV_QPT_UC, IBV_QPS_RESET, IBV_QPS_INIT, kInit);
+  ExpectAllRequired(IBV_QPT_UC, IBV_QPS_INIT, IBV_QPS_RTR, kUnreliableRtr);
+  ExpectNoOther(IBV_QPT_UC, IBV_QPS_INIT, IBV_QPS_RTR, kUnreliableRtr,
+                IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX);
+  ExpectNoOther(IBV_QPT_UC, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN,
+                IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS |
+                    IBV_QP_PATH_MIG_STATE);
+  ExpectNoOther(IBV_QPT_UC, IBV_QPS_SQD, IBV_QPS_SQD, 0,
+                IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS |
+                    IBV_QP_PKEY_INDEX | IBV_QP_PATH_MIG_STATE);
+}
+
+TEST(QueuePairStateTest, ADrainedQueuePairTakesWhatThePathNeeds) {
+  ExpectNoOther(IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_SQD, 0,
+                IBV_QP_EN_SQD_ASYNC_NOTIFY);
+  ExpectNoOther(IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_SQD, 0,
+                IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                    IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC |
+                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ALT_PATH |
+                    IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
+                    IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE);
+  ExpectNoOther(IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_RTS, 0,
                 IBV_QP_CUR_STATE | IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS |
                     IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE);
 }
 
 TEST(QueuePairStateTest, NoStepIsSkippedOrTakenBack) {
-  EXPECT_FALSE(IsLegalTransition(IBV_QPS_RESET, IBV_QPS_RTR, kRtr));
-  EXPECT_FALSE(IsLegalTransition(IBV_QPS_RESET, IBV_QPS_RTS, kRts));
-  EXPECT_FALSE(IsLegalTransition(IBV_QPS_INIT, IBV_QPS_RTS, kRts));
-  EXPECT_FALSE(IsLegalTransition(IBV_QPS_RTR, IBV_QPS_INIT, kInit));
-  EXPECT_FALSE(IsLegalTransition(IBV_QPS_RTS, IBV_QPS_INIT, kInit));
-  EXPECT_FALSE(IsLegalTransition(IBV_QPS_RTS, IBV_QPS_RTR, kRtr));
-  EXPECT_FALSE(IsLegalTransition(IBV_QPS_ERR, IBV_QPS_INIT, kInit));
-  EXPECT_FALSE(IsLegalTransition(IBV_QPS_ERR, IBV_QPS_RTS, kRts));
+  EXPECT_FALSE(IsLegalTransition(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_RTR, kRtr));
+  EXPECT_FALSE(IsLegalTransition(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_RTS, kRts));
+  EXPECT_FALSE(IsLegalTransition(IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_RTS, kRts));
+  EXPECT_FALSE(IsLegalTransition(IBV_QPT_RC, IBV_QPS_RTR, IBV_QPS_INIT, kInit));
+  EXPECT_FALSE(IsLegalTransition(IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_INIT, kInit));
+  EXPECT_FALSE(IsLegalTransition(IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_RTR, kRtr));
+  EXPECT_FALSE(IsLegalTransition(IBV_QPT_RC, IBV_QPS_ERR, IBV_QPS_INIT, kInit));
+  EXPECT_FALSE(IsLegalTransition(IBV_QPT_RC, IBV_QPS_ERR, IBV_QPS_RTS, kRts));
 }
 
 TEST(QueuePairStateTest, ErrorAndResetAreReachedFromEverywhereWithNothingElse) {
-  for (ibv_qp_state from :
-       {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_ERR}) {
+  constexpr ibv_qp_type type = IBV_QPT_RC;
+  for (ibv_qp_state from : {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR,
+                            IBV_QPS_RTS, IBV_QPS_SQD, IBV_QPS_ERR}) {
     for (ibv_qp_state to : {IBV_QPS_RESET, IBV_QPS_ERR}) {
-      EXPECT_TRUE(IsLegalTransition(from, to, IBV_QP_STATE));
-      EXPECT_FALSE(IsLegalTransition(from, to, IBV_QP_STATE | IBV_QP_PORT));
+      EXPECT_TRUE(IsLegalTransition(type, from, to, IBV_QP_STATE));
+      EXPECT_FALSE(
+          IsLegalTransition(type, from, to, IBV_QP_STATE | IBV_QP_PORT));
     }
   }
 }
 
-TEST(QueuePairStateTest, TheDrainStatesAreRefused) {
-  EXPECT_FALSE(IsLegalTransition(IBV_QPS_RTS, IBV_QPS_SQD, IBV_QP_STATE));
-  EXPECT_FALSE(IsLegalTransition(IBV_QPS_RTS, IBV_QPS_SQE, IBV_QP_STATE));
+TEST(QueuePairStateTest, TheErrorOfASendQueueIsNoStateToGoTo) {
+  EXPECT_FALSE(
+      IsLegalTransition(IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_SQE, IBV_QP_STATE));
 }
 
 TEST(QueuePairStateTest, AQueuePairFollowsTheTable) {

@@ -19,6 +19,10 @@ constexpr uint32_t kRnrTimer[32] = {
 
 constexpr uint8_t kRetryWithoutEnd = 7;
 
+// For Requester::resume_at_: farther than anybody waits, but not max().
+constexpr Requester::TimePoint kHeld =
+    Requester::TimePoint(Requester::TimePoint::max().time_since_epoch() / 2);
+
 // Whether the request needs a receive request of the peer.
 bool TakesReceive(uint8_t opcode) {
   return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
@@ -30,6 +34,7 @@ bool TakesReceive(uint8_t opcode) {
 Requester::Requester(const Environment& environment,
                      const ibv_qp_init_attr& init_attributes)
     : environment_(environment),
+      unreliable_(init_attributes.qp_type == IBV_QPT_UC),
       flags_of_all_(init_attributes.sq_sig_all != 0 ? IBV_SEND_SIGNALED : 0),
       requests_max_(init_attributes.cap.max_send_wr),
       entries_max_(init_attributes.cap.max_send_sge),
@@ -43,13 +48,8 @@ Requester::Requester(const Environment& environment,
       operands_(std::make_unique_for_overwrite<AtomicOperands[]>(size_t{mask_} +
                                                                  1)) {}
 
-void Requester::Configure(uint8_t reads_max, uint8_t rnr_retry) {
-  reads_max_ = reads_max;
-  rnr_retry_ = rnr_retry;
-  rnr_retries_left_ = rnr_retry;
-}
-
 bool Requester::OnNak(const Packet& packet) {
+  if (unreliable_) return false;
   // A READ that was accepted, but whose memory has gone since.
   if (reads_under_way_ != 0 && packet.number == reading_ &&
       (packet.value & 0xff) ==
@@ -114,6 +114,37 @@ void Requester::Fail(uint32_t number, ibv_wc_status status) {
   Complete();
 }
 
+void Requester::Hold() {
+  // What waits for a receiver that was not ready has begun.
+  const bool begun = started_ || resume_at_ != TimePoint::max();
+  held_ = true;
+  hold_at_ = sending_ + (begun ? 1 : 0);
+  if (!begun) resume_at_ = kHeld;
+}
+
+void Requester::Release() {
+  held_ = false;
+  if (resume_at_ == kHeld) resume_at_ = TimePoint::max();
+}
+
+void Requester::OnHoldReached() {
+  if (sending_ == hold_at_) resume_at_ = kHeld;
+}
+
+void Requester::CompleteSent() {
+  if (acknowledged_ == sending_) return;
+  acknowledged_ = sending_;
+  Complete();
+}
+
+void Requester::DropUnsent() {
+  if (failing_) return;
+  sending_ = posted_;
+  started_ = false;
+  offset_ = 0;
+  CompleteSent();
+}
+
 void Requester::FailOldest(ibv_wc_status status) {
   if (has_unfinished() && !failed_) Fail(completed_, status);
 }
@@ -123,7 +154,7 @@ void Requester::Flush() {
     PushCompletion(completed_, IBV_WC_WR_FLUSH_ERR);
   }
   sending_ = acknowledged_ = posted_;
-  started_ = false;
+  started_ = held_ = false;
   reads_under_way_ = 0;
   resume_at_ = TimePoint::max();
 }
@@ -131,7 +162,7 @@ void Requester::Flush() {
 void Requester::Reset() {
   freed_.store(0, std::memory_order_relaxed);
   completed_ = acknowledged_ = sending_ = posted_ = 0;
-  started_ = false;
+  started_ = held_ = false;
   offset_ = 0;
   reads_under_way_ = 0;
   reading_ = 0;

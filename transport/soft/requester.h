@@ -46,8 +46,11 @@ class Requester {
   Requester(const Environment& environment,
             const ibv_qp_init_attr& init_attributes);
 
-  // How the transition to RTS configures it.
-  void Configure(uint8_t reads_max, uint8_t rnr_retry);
+  // How modify_qp configures it.
+  void SetReadsMax(uint8_t reads_max) { reads_max_ = reads_max; }
+  void SetRnrRetry(uint8_t rnr_retry) {
+    rnr_retry_ = rnr_retries_left_ = rnr_retry;
+  }
 
   // Copies the chain into the send queue. Returns 0, or ENOMEM (full) or EINVAL
   // with `*bad_wr` at the first request that was refused. What can go at once
@@ -65,6 +68,20 @@ class Requester {
   }
   bool OnReadResponse(const Packet& packet);
   bool OnNak(const Packet& packet);
+
+  // Draining: from now on no request begins to be sent, but those that have
+  // begun are finished. Release() ends it.
+  void Hold();
+  void Release();
+  bool held() const { return held_; }
+  // Whether everything that had begun has ended.
+  bool drained() const { return completed_ == hold_at_; }
+
+  // Of an unreliable connection, which expects no answer. A request has ended
+  // when it has been sent; when the peer is gone, so has every one.
+  bool unreliable() const { return unreliable_; }
+  void CompleteSent();
+  void DropUnsent();
 
   // Ends the oldest unfinished request, if any, with `status`.
   void FailOldest(ibv_wc_status status);
@@ -87,8 +104,8 @@ class Requester {
   bool wants_progress() const {
     return signalled_unfinished_ != 0 || sending_ != posted_;
   }
-  // When it will send again after the receiver was not ready; max() when it is
-  // not waiting for that.
+  // When it will send again after the receiver was not ready, or a far time
+  // while it is held; max() when it is not waiting.
   TimePoint resume_at() const { return resume_at_; }
 
  private:
@@ -132,6 +149,7 @@ class Requester {
   void NoteRead();
   bool TransmitSegment(LinkPort& port, const Slot& request);
   void Advance();
+  void OnHoldReached();
   void Complete();
   void PushCompletion(uint32_t number, ibv_wc_status status);
   void Fail(uint32_t number, ibv_wc_status status);
@@ -140,6 +158,7 @@ class Requester {
   void FindNextRead(uint32_t from);
 
   const Environment environment_;
+  const bool unreliable_;
   const uint8_t flags_of_all_;  // As Slot::flags.
   const uint32_t requests_max_;
   const uint32_t entries_max_;
@@ -171,6 +190,9 @@ class Requester {
 
   uint8_t rnr_retries_left_ = 0;
   TimePoint resume_at_ = TimePoint::max();
+
+  bool held_ = false;
+  uint32_t hold_at_ = 0;  // While held: the first request that may not begin.
 
   bool failing_ = false;  // Request failing_number_ will end with an error.
   bool failed_ = false;   // It has.

@@ -72,10 +72,10 @@ int Requester::Check(const ibv_send_wr& wr, uint64_t& length) const {
     case IBV_WR_RDMA_WRITE_WITH_IMM:
       return is_inline && length > inline_max_ ? EINVAL : 0;
     case IBV_WR_RDMA_READ:
-      return is_inline ? EINVAL : 0;
+      return is_inline || unreliable_ ? EINVAL : 0;
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
-      if (is_inline || length < kAtomicBytes) return EINVAL;
+      if (is_inline || unreliable_ || length < kAtomicBytes) return EINVAL;
       length = kAtomicBytes;
       return 0;
     default:
@@ -277,6 +277,7 @@ void Requester::Advance() {
   ++sending_;
   started_ = false;
   offset_ = 0;
+  if (held_) OnHoldReached();
 }
 
 bool Requester::OnNewExecuted(uint32_t count) {

@@ -31,6 +31,7 @@ class Responder {
     // Where receives come from: the shared queue, or the queue pair's own.
     SharedReceiveQueue* shared_receives;  // Null without one.
     ReceiveQueue* own_receives;
+    bool unreliable;  // Of a queue pair of type UC.
   };
 
   explicit Responder(const Environment& environment)
@@ -91,7 +92,11 @@ class Responder {
   bool TakeReceive();
   void PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
                    const Packet* last);
-  void Drop(NakReason reason, int event);
+  void Drop(const Packet& packet, NakReason reason, int event);
+  void Refuse(uint32_t number, NakReason reason, int event);
+  bool Resumes(const Packet& packet);
+  void Skip(const Packet& packet);
+  bool SkipRest(const Packet& packet);
   bool TransmitReadResponse(LinkPort& port);
   bool RefuseRead(LinkPort& port, uint32_t number);
   bool TransmitNak(LinkPort& port);
@@ -104,7 +109,8 @@ class Responder {
 
   uint32_t executed_ = 0;  // Also the number of the request that comes next.
   // Everything is dropped until request executed_ comes from its beginning;
-  // after a refusal for good it never does.
+  // after a refusal for good it never does. When unreliable: the rest of
+  // request executed_ is dropped.
   bool dropping_ = false;
   bool nak_due_ = false;
   uint32_t nak_number_ = 0;  // The request that is refused.
@@ -120,7 +126,8 @@ class Responder {
   uint32_t write_rkey_ = 0;
   uint64_t write_address_ = 0;
 
-  bool receive_taken_ = false;  // receive_ is being filled.
+  // receive_ is being filled; when unreliable, or waits for the next message.
+  bool receive_taken_ = false;
   ReceiveRequest receive_;
   uint64_t receive_capacity_ = 0;
 

@@ -28,21 +28,21 @@ bool Responder::OnAtomic(const Packet& packet) {
     return false;
   }
   if (reads_count_ >= reads_max_ || (access_ & IBV_ACCESS_REMOTE_ATOMIC) == 0) {
-    Drop(NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
+    Drop(packet, NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
     return true;
   }
   std::byte* const to = environment_.memory->Translate(
       packet.rkey, environment_.pd, packet.address, kAtomicBytes,
       IBV_ACCESS_REMOTE_ATOMIC);
   if (to == nullptr) {
-    Drop(NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
+    Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
     return true;
   }
   // The address as the peer names it, and where it lies: a region may be named
   // by addresses that differ from those of its memory.
   if (((packet.address | reinterpret_cast<uintptr_t>(to)) &
        (kAtomicBytes - 1)) != 0) {
-    Drop(NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
+    Drop(packet, NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
     return true;
   }
   AtomicOperands operands;

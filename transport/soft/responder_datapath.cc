@@ -5,7 +5,11 @@
 namespace verbena::soft {
 
 bool Responder::OnPacket(const Packet& packet) {
-  if (!Expects(packet)) return dropping_;
+  if (dropping_) {
+    if (environment_.unreliable) return SkipRest(packet);
+    if (!Resumes(packet)) return true;
+  }
+  if (!Expects(packet)) return false;
   switch (packet.kind) {
     case PacketKind::kSend:
       return OnSend(packet);
@@ -22,23 +26,41 @@ bool Responder::OnPacket(const Packet& packet) {
 }
 
 // Whether `packet` is the next of the request under way, or the first of the
-// next one. The link keeps order, so anything else is either dropped after a
-// NAK or wrong.
+// next one. The link keeps order, so anything else is wrong.
 bool Responder::Expects(const Packet& packet) {
-  const bool next = packet.number == executed_;
-  if (dropping_) {
-    if (failed_ || nak_due_ || !next || !packet.first()) return false;
-    dropping_ = false;
-    in_message_ = false;
-  }
-  return next && packet.first() == !in_message_ &&
+  return packet.number == executed_ && packet.first() == !in_message_ &&
          (packet.first() || packet.kind == message_kind_);
+}
+
+// After a NAK everything is dropped until the refused request comes again.
+bool Responder::Resumes(const Packet& packet) {
+  if (failed_ || nak_due_ || packet.number != executed_ || !packet.first()) {
+    return false;
+  }
+  dropping_ = false;
+  in_message_ = false;
+  return true;
+}
+
+// Drops `packet` of request executed_, which nobody will repeat.
+void Responder::Skip(const Packet& packet) {
+  dropping_ = !packet.last();
+  if (dropping_) return;
+  in_message_ = false;
+  ++executed_;
+}
+
+bool Responder::SkipRest(const Packet& packet) {
+  if (failed_) return true;
+  if (packet.number != executed_ || packet.first()) return false;
+  Skip(packet);
+  return true;
 }
 
 bool Responder::OnSend(const Packet& packet) {
   if (packet.first()) {
     if (!TakeReceive()) {
-      Drop(NakReason::kReceiverNotReady, -1);
+      Drop(packet, NakReason::kReceiverNotReady, -1);
       return true;
     }
     in_message_ = true;
@@ -47,14 +69,18 @@ bool Responder::OnSend(const Packet& packet) {
   }
   if (packet.payload_bytes > kMessageBytesMax - message_offset_) return false;
   if (packet.payload_bytes > receive_capacity_ - message_offset_) {
-    PushReceive(IBV_WC_LOC_LEN_ERR, IBV_WC_RECV, nullptr);
-    Drop(NakReason::kInvalidRequest, -1);
+    // When unreliable, the next message may fit.
+    if (!environment_.unreliable) {
+      PushReceive(IBV_WC_LOC_LEN_ERR, IBV_WC_RECV, nullptr);
+    }
+    Drop(packet, NakReason::kInvalidRequest, -1);
     return true;
   }
   if (!ReceiveList().Scatter(message_offset_, packet.payload_bytes,
                              packet.payload)) {
     PushReceive(IBV_WC_LOC_PROT_ERR, IBV_WC_RECV, nullptr);
-    Drop(NakReason::kRemoteOperation, -1);
+    Drop(packet, NakReason::kRemoteOperation, -1);
+    failed_ |= environment_.unreliable;  // It is our own error.
     return true;
   }
   message_offset_ += packet.payload_bytes;
@@ -75,7 +101,7 @@ bool Responder::OnWrite(const Packet& packet) {
     write_rkey_ = packet.rkey;
     write_length_ = packet.value;
     if ((access_ & IBV_ACCESS_REMOTE_WRITE) == 0) {
-      Drop(NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
+      Drop(packet, NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
       return true;
     }
     // The whole range is checked before the first byte is written. A WRITE of
@@ -84,13 +110,13 @@ bool Responder::OnWrite(const Packet& packet) {
         environment_.memory->Translate(write_rkey_, environment_.pd,
                                        write_address_, write_length_,
                                        IBV_ACCESS_REMOTE_WRITE) == nullptr) {
-      Drop(NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
+      Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
       return true;
     }
   }
   if (packet.payload_bytes > write_length_ - message_offset_) return false;
   if (packet.payload_bytes > 0 && !Place(packet)) {
-    Drop(NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
+    Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
     return true;
   }
   message_offset_ += packet.payload_bytes;
@@ -98,7 +124,7 @@ bool Responder::OnWrite(const Packet& packet) {
   if (message_offset_ != write_length_) return false;
   if ((packet.flags & kPacketImmediate) != 0) {
     if (!TakeReceive()) {
-      Drop(NakReason::kReceiverNotReady, -1);
+      Drop(packet, NakReason::kReceiverNotReady, -1);
       return true;
     }
     PushReceive(IBV_WC_SUCCESS, IBV_WC_RECV_RDMA_WITH_IMM, &packet);
@@ -123,14 +149,14 @@ bool Responder::OnRead(const Packet& packet) {
   if (!packet.last() || packet.payload_bytes != 0) return false;
   if (reads_count_ >= reads_max_ || packet.value > kMessageBytesMax ||
       (access_ & IBV_ACCESS_REMOTE_READ) == 0) {
-    Drop(NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
+    Drop(packet, NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
     return true;
   }
   if (packet.value != 0 &&
       environment_.memory->Translate(packet.rkey, environment_.pd,
                                      packet.address, packet.value,
                                      IBV_ACCESS_REMOTE_READ) == nullptr) {
-    Drop(NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
+    Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
     return true;
   }
   Note({packet.number, packet.rkey, packet.address, packet.value, 0, 0});
@@ -145,6 +171,7 @@ void Responder::Note(const ReadRequest& read) {
 }
 
 bool Responder::TakeReceive() {
+  if (receive_taken_) return true;
   receive_taken_ = environment_.shared_receives != nullptr
                        ? environment_.shared_receives->Take(receive_)
                        : environment_.own_receives->Take(receive_);
@@ -181,12 +208,20 @@ void Responder::PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
   environment_.cq->Push(completion);
 }
 
-// Refuses request executed_.
-void Responder::Drop(NakReason reason, int event) {
+// Does not execute request executed_, of which `packet` is a part.
+void Responder::Drop(const Packet& packet, NakReason reason, int event) {
+  if (environment_.unreliable) {
+    Skip(packet);
+  } else {
+    Refuse(executed_, reason, event);
+  }
+}
+
+void Responder::Refuse(uint32_t number, NakReason reason, int event) {
   dropping_ = true;
   nak_due_ = true;
   nak_reason_ = reason;
-  nak_number_ = executed_;
+  nak_number_ = number;
   event_ = event;
 }
 
@@ -229,8 +264,7 @@ bool Responder::TransmitReadResponse(LinkPort& port) {
 // Its region was deregistered since it was accepted: refuses it after all.
 bool Responder::RefuseRead(LinkPort& port, uint32_t number) {
   reads_count_ = 0;
-  Drop(NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
-  nak_number_ = number;
+  Refuse(number, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
   return TransmitNak(port);
 }
 

@@ -5,22 +5,13 @@
 
 #include <infiniband/verbs.h>
 
-#include <atomic>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <unordered_map>
-#include <utility>
-
+#include "transport/soft/datagram_network.h"
 #include "transport/soft/engine.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/memory_table.h"
+#include "transport/soft/queue_pair_directory.h"
 
 namespace verbena::soft {
-
-class LoopbackLink;
-class QueuePair;
 
 // The device, with what all its contexts share: memory keys, queue pair
 // numbers, the engine.
@@ -47,34 +38,23 @@ class SoftDevice {
 
   // The addresses of the one port.
   GidTable& gids() { return gids_; }
+  // What carries datagrams to and from other hosts.
+  DatagramNetwork& datagrams() { return datagrams_; }
 
-  // Gives `qp` a random unused number of 24 bits; 0 when there are too many.
-  uint32_t AddQueuePair(QueuePair* qp);
-  void RemoveQueuePair(uint32_t number);
+  // The queue pairs, and the links of those that are connected by hand.
+  QueuePairDirectory& queue_pairs() { return queue_pairs_; }
 
   // Waits until every copy that was under way is finished: afterwards nobody
   // touches a region that was removed before.
   void WaitForDataPath();
-
-  // Connects `qp`, on its way to RTR with destination `peer_number`, to the
-  // queue pair of that number in this process: the first of the two makes the
-  // link and the second finds it. Null when there is no such queue pair.
-  std::unique_ptr<LoopbackLink> Connect(QueuePair& qp, uint32_t peer_number);
-  // Drops the links that wait for `number` or that it made for others.
-  void DropHalfLinks(uint32_t number);
 
  private:
   ibv_device device_ = {};
   Engine engine_;
   MemoryTable memory_;
   GidTable gids_;
-
-  // State below is protected by mutex_.
-  std::mutex mutex_;
-  std::unordered_map<uint32_t, QueuePair*> queue_pairs_;  // By number.
-  // Made by queue pair `first` of the key for `second` to take.
-  std::map<std::pair<uint32_t, uint32_t>, std::unique_ptr<LoopbackLink>>
-      half_links_;
+  DatagramNetwork datagrams_;
+  QueuePairDirectory queue_pairs_;
 };
 
 }  // namespace verbena::soft

@@ -1,5 +1,6 @@
 #include "transport/soft/test_end.h"
 
+#include <poll.h>
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -33,7 +34,7 @@ TestEnd::TestEnd(const TestEndOptions& wanted)
   attributes.srq = srq;
   attributes.cap = {options.send_depth, options.receive_depth, options.entries,
                     options.entries, options.inline_bytes};
-  attributes.qp_type = IBV_QPT_RC;
+  attributes.qp_type = options.type;
   attributes.sq_sig_all = options.signal_all ? 1 : 0;
   qp = verbs.create_qp(pd, &attributes);
   CHECK(qp != nullptr) << "errno " << errno;
@@ -72,10 +73,12 @@ int TestEnd::ToReadyToReceive(uint32_t peer_number) {
   attributes.dest_qp_num = peer_number;
   attributes.max_dest_rd_atomic = options.reads_accepted;
   attributes.min_rnr_timer = options.min_rnr_timer;
-  return verbs.modify_qp(qp, &attributes,
-                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-                             IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                             IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+             IBV_QP_RQ_PSN;
+  if (options.type == IBV_QPT_RC) {
+    mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  }
+  return verbs.modify_qp(qp, &attributes, mask);
 }
 
 int TestEnd::ToReadyToSend() {
@@ -85,10 +88,19 @@ int TestEnd::ToReadyToSend() {
   attributes.retry_cnt = options.retry_count;
   attributes.rnr_retry = options.rnr_retry;
   attributes.max_rd_atomic = options.reads_max;
-  return verbs.modify_qp(qp, &attributes,
-                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                             IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                             IBV_QP_MAX_QP_RD_ATOMIC);
+  int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+  if (options.type == IBV_QPT_RC) {
+    mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+            IBV_QP_MAX_QP_RD_ATOMIC;
+  }
+  return verbs.modify_qp(qp, &attributes, mask);
+}
+
+int TestEnd::ToDrained(int more_attributes) {
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = IBV_QPS_SQD;
+  attributes.en_sqd_async_notify = 1;
+  return verbs.modify_qp(qp, &attributes, IBV_QP_STATE | more_attributes);
 }
 
 int TestEnd::ToError() {
@@ -235,6 +247,15 @@ ibv_wc TestEnd::Wait(TestEnd* other) {
 }
 
 void TestEnd::RunProtocol() { CHECK_EQ(ibv_poll_cq(cq, 0, nullptr), 0); }
+
+int TestEnd::NextAsyncEvent() {
+  pollfd wait = {context->async_fd, POLLIN, 0};
+  if (poll(&wait, 1, 0) != 1) return -1;
+  ibv_async_event event;
+  CHECK_EQ(verbs.get_async_event(context, &event), 0);
+  verbs.ack_async_event(&event);
+  return event.event_type;
+}
 
 ibv_qp_state TestEnd::State() const {
   ibv_qp_attr attributes;

@@ -17,6 +17,7 @@
 namespace verbena::soft {
 
 struct TestEndOptions {
+  ibv_qp_type type = IBV_QPT_RC;  // Or UC.
   uint32_t send_depth = 16;
   uint32_t receive_depth = 16;
   uint32_t entries = 4;
@@ -62,6 +63,7 @@ class TestEnd {
   int ToInit();
   int ToReadyToReceive(uint32_t peer_number);
   int ToReadyToSend();
+  int ToDrained(int more_attributes = 0);
   int ToError();
   int ToReset();
   // All three, or the two that are left when it is in INIT.
@@ -98,6 +100,9 @@ class TestEnd {
 
   // Runs the queue pair's protocol without taking completions.
   void RunProtocol();
+
+  // The asynchronous event that waits, acknowledged; -1 if there is none.
+  int NextAsyncEvent();
 
   ibv_qp_state State() const;
   // Polls both ends `passes` times; true if there was no completion at this

@@ -137,6 +137,13 @@ TestGreeting TestProcessLink::Connect(TestEnd& end) {
   return peer;
 }
 
+TestGreeting TestProcessLink::Exchange(const TestEnd& end) {
+  TestGreeting peer;
+  SendGreeting(socket_fd_, {end.qp->qp_num, end.mr->rkey, end.Address(0)}, -1);
+  CHECK_EQ(ReceiveGreeting(socket_fd_, peer), -1);
+  return peer;
+}
+
 void TestProcessLink::OnReadable() {
   unsigned char message;
   const ssize_t got = recv(socket_fd_, &message, sizeof(message), MSG_DONTWAIT);

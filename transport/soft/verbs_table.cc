@@ -10,6 +10,7 @@
 
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/context.h"
+#include "transport/soft/datagram_queue_pair.h"
 #include "transport/soft/device_attributes.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
@@ -88,6 +89,11 @@ int GetAsyncEvent(ibv_context* context, ibv_async_event* out) {
   return 0;
 }
 
+EventQueue::Source& AsyncSource(ibv_qp* qp) {
+  return DatagramQueuePair::Is(qp) ? DatagramQueuePair::From(qp)->async_source()
+                                   : QueuePair::From(qp)->async_source();
+}
+
 void AckAsyncEvent(ibv_async_event* event) {
   const auto acknowledge = [](ibv_context* context,
                               EventQueue::Source& source) {
@@ -103,8 +109,7 @@ void AckAsyncEvent(ibv_async_event* event) {
                   SharedReceiveQueue::From(event->element.srq)->async_source());
       return;
     default:
-      acknowledge(event->element.qp->context,
-                  QueuePair::From(event->element.qp)->async_source());
+      acknowledge(event->element.qp->context, AsyncSource(event->element.qp));
   }
 }
 
@@ -243,23 +248,37 @@ int QuerySrq(ibv_srq* srq, ibv_srq_attr* attributes) {
 }
 
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
-  return QueuePair::Create(SoftDevice::Get(), *ProtectionDomain::From(pd),
-                           *attributes)
-      .release();
+  SoftDevice& device = SoftDevice::Get();
+  ProtectionDomain& domain = *ProtectionDomain::From(pd);
+  if (attributes->qp_type == IBV_QPT_UD) {
+    return DatagramQueuePair::Create(device, domain, *attributes).release();
+  }
+  return QueuePair::Create(device, domain, *attributes).release();
 }
 
 int DestroyQp(ibv_qp* qp) {
+  if (DatagramQueuePair::Is(qp)) {
+    if (DatagramQueuePair::From(qp)->groups() != 0) return EBUSY;
+    delete DatagramQueuePair::From(qp);
+    return 0;
+  }
   delete QueuePair::From(qp);
   return 0;
 }
 
 int ModifyQp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
-  return QueuePair::From(qp)->Modify(*attributes, mask);
+  return DatagramQueuePair::Is(qp)
+             ? DatagramQueuePair::From(qp)->Modify(*attributes, mask)
+             : QueuePair::From(qp)->Modify(*attributes, mask);
 }
 
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attributes, int mask,
             ibv_qp_init_attr* init_attributes) {
-  QueuePair::From(qp)->Query(*attributes, *init_attributes);
+  if (DatagramQueuePair::Is(qp)) {
+    DatagramQueuePair::From(qp)->Query(*attributes, *init_attributes);
+  } else {
+    QueuePair::From(qp)->Query(*attributes, *init_attributes);
+  }
   return 0;
 }
 

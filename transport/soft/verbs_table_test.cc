@@ -153,10 +153,11 @@ TEST(CreateQueuePairTest, EachCapacityIsGrantedUpToItsLimit) {
   EXPECT_EQ(CreateError(end, {0, 0, 0, 0, 0}), 0);
 }
 
-TEST(CreateQueuePairTest, OnlyReliableConnectionsExist) {
+TEST(CreateQueuePairTest, ConnectionsAndDatagramsExist) {
   TestEnd end;
-  EXPECT_EQ(CreateError(end, {1, 1, 1, 1, 0}, IBV_QPT_UD), EOPNOTSUPP);
-  EXPECT_EQ(CreateError(end, {1, 1, 1, 1, 0}, IBV_QPT_UC), EOPNOTSUPP);
+  EXPECT_EQ(CreateError(end, {1, 1, 1, 1, 0}, IBV_QPT_UC), 0);
+  EXPECT_EQ(CreateError(end, {1, 1, 1, 1, 0}, IBV_QPT_UD), 0);
+  EXPECT_EQ(CreateError(end, {1, 1, 1, 1, 0}, IBV_QPT_RAW_PACKET), EOPNOTSUPP);
 }
 
 TEST(CreateQueuePairTest, ObjectsOfAnotherContextAreRefused) {

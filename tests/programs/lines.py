@@ -1,0 +1,135 @@
+"""Programs that others wrote, as lines of a table: each passes on a device, or
+says why it does not apply there.
+
+In the options stand {address} (the server's), {device} and {gid} (the place of
+the own address in the own GID table).
+"""
+
+import dataclasses
+
+# The columns of the table.
+SOFT = "soft"
+SOFT_TCP = "soft, TCP"
+RXE = "rxe"
+
+# Where a server says that it is ready.
+PORT = "port"  # A TCP port, by which the two exchange what they must know.
+CM = "cm"      # The connection manager's.
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    title: str
+    client: str
+    server: str = ""       # None for a program that is alone.
+    ready: str = PORT
+    port: int = 18515
+    expect: str = ""       # A regular expression in what the client prints.
+    # The server serves on, and is stopped when all clients have ended.
+    stays: bool = False
+    clients: int = 1
+    seconds: int = 20
+    # Why it does not apply, by column.
+    reasons: tuple = ()
+
+    def reason(self, column):
+        return dict(self.reasons).get(column)
+
+
+
+
+def _pingpong(name, options="", reasons=()):
+    words = "ibv_%s_pingpong -d {device} -g {gid} -n 200%s" % (
+        name, options and " " + options)
+    return Line(" ".join(["ibv_%s_pingpong" % name, options]).strip(),
+                server=words, client=words + " {address}",
+                expect=r"200 iters in", reasons=reasons)
+
+
+def _perftest(tool, options, **more):
+    """One line. With -R the connection manager carries what must be known."""
+    # All sizes go up to 8 MiB, which takes an emulated processor long. And for
+    # each size perftest measures the processor's speed, by the clock.
+    all_sizes = "-a" in options.split()
+    iterations = 5 if all_sizes else 100
+    words = "%s -d {device} -F -n %d %s" % (tool, iterations, options)
+    by_cm = "-R" in options.split()
+    # The last figures, below the head of the table.
+    return Line("%s %s" % (tool, options), server=words,
+                client=words + " {address}", ready=CM if by_cm else PORT,
+                seconds=60 if all_sizes else 20,
+                expect=r"#bytes.*\n( *\d+ +\d+.*\n)+", **more)
+
+
+_NEEDED_FOR_ALL = tuple(
+    (column, "XRC queue pairs, which the device has not") for column in
+    (SOFT, SOFT_TCP, RXE))
+
+TOOLS = [
+    Line("ibv_devices", server=None, client="ibv_devices",
+         expect=r"\n +{device} "),
+    Line("ibv_devinfo -v", server=None, client="ibv_devinfo -v -d {device}",
+         expect=r"hca_id:\s+{device}\n(.*\n)*.*PORT_ACTIVE(.*\n)*.*GID\["),
+    _pingpong("rc"),
+    _pingpong("rc", "-e"),
+    _pingpong("rc", "-c"),
+    _pingpong("srq"),
+    _pingpong("uc"),
+    _pingpong("ud"),
+    _pingpong("xsrq", reasons=_NEEDED_FOR_ALL),
+    Line("rping", server="rping -s -a {address} -C 20 -V",
+         client="rping -c -a {address} -C 20 -V -v", ready=CM, port=7174,
+         expect=r"ping data: rdma-ping-19:"),
+    Line("rping -P", server="rping -s -P -a {address} -V",
+         client="rping -c -a {address} -C 5 -V -v", ready=CM, port=7174,
+         stays=True, clients=2, expect=r"ping data: rdma-ping-4:"),
+    Line("ucmatose", server="ucmatose -c 4",
+         client="ucmatose -s {address} -c 4",
+         ready=CM, port=7471, expect=r"return status 0"),
+    Line("udaddy", server="udaddy -c 2", client="udaddy -s {address} -c 2",
+         ready=CM, port=7174, expect=r"return status 0"),
+    Line("mckey", server="mckey -m 239.77.0.1 -b {address} -C 5",
+         client="mckey -s -m 239.77.0.1 -b {own_address} -C 5", ready="",
+         expect=r"return status 0"),
+    Line("rdma_server, rdma_client", server="rdma_server",
+         client="rdma_client -s {address}", ready=CM, port=7471,
+         expect=r"rdma_client: end 0"),
+    Line("rdma_xserver, rdma_xclient", server="rdma_xserver -c x",
+         client="rdma_xclient -s {address} -c x", ready=CM, port=7471,
+         expect=r"rdma_xclient: end 0", reasons=_NEEDED_FOR_ALL),
+    Line("rstream", server="rstream -C 10 -S 4096",
+         client="rstream -s {address} -C 10 -S 4096", ready=CM, port=7471,
+         expect=r"4k_lat|4k"),
+]
+
+_SEND = [
+    _perftest("ib_send_lat", options) for options in (
+        "-c RC", "-c UC", "-c UD", "--use-srq", "-e", "-R", "-R -c UD", "-a")
+] + [
+    _perftest("ib_send_bw", options) for options in (
+        "-c RC", "-c UC", "-c UD", "--use-srq -q 4", "-e", "-R", "-b",
+        "-b -c UD", "-q 4")
+]
+_WRITE = [
+    _perftest("ib_write_lat", options)
+    for options in ("-c RC", "-c UC", "-R")
+] + [
+    _perftest("ib_write_bw", options)
+    for options in ("-c RC", "-c UC", "-R", "-b", "-a", "-q 4")
+]
+_READ = [
+    _perftest("ib_read_lat", options) for options in ("-c RC", "-e", "-R")
+] + [
+    _perftest("ib_read_bw", options)
+    for options in ("-c RC", "-e", "-R", "-b", "-a", "-q 4")
+]
+_ATOMIC = [
+    _perftest("ib_atomic_lat", options)
+    for options in ("-A CMP_AND_SWAP", "-A FETCH_AND_ADD", "-e", "-R")
+] + [
+    _perftest("ib_atomic_bw", options)
+    for options in ("-A CMP_AND_SWAP", "-A FETCH_AND_ADD", "-e", "-R", "-b",
+                    "-q 4")
+]
+
+LINES = TOOLS + _SEND + _WRITE + _READ + _ATOMIC

@@ -1,0 +1,50 @@
+"""Two network namespaces, joined by a cable."""
+
+import os
+import subprocess
+
+
+class Namespaces:
+    """Makes them when entered, and removes them at the end.
+
+    Raises OSError where they cannot be had: it takes root and ip(8).
+    """
+
+    ADDRESSES = ("10.78.0.1", "10.78.0.2")
+
+    def __init__(self):
+        self.names = tuple("verbena-%d-%d" % (os.getpid(), end)
+                           for end in (1, 2))
+
+    def prefix(self, end):
+        return ("ip", "netns", "exec", self.names[end])
+
+    def __enter__(self):
+        try:
+            for name in self.names:
+                _ip("netns", "add", name)
+            _ip("link", "add", "net0", "netns", self.names[0], "type", "veth",
+                "peer", "name", "net0", "netns", self.names[1])
+            for name, address in zip(self.names, self.ADDRESSES):
+                _ip("-n", name, "addr", "add", address + "/24", "dev", "net0")
+                _ip("-n", name, "link", "set", "net0", "up")
+                _ip("-n", name, "link", "set", "lo", "up")
+        except OSError:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self._remove()
+
+    def _remove(self):
+        for name in self.names:
+            if os.path.exists("/run/netns/" + name):
+                _ip("netns", "delete", name)
+
+
+def _ip(*words):
+    done = subprocess.run(["ip", *words], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise OSError("ip %s: %s" % (" ".join(words), done.stderr.strip()))

@@ -1,0 +1,173 @@
+"""Runs one line: a server and its client, or a program alone, all bounded."""
+
+import contextlib
+import dataclasses
+import os
+import re
+import shlex
+import subprocess
+import tempfile
+import time
+
+import lines
+
+POLL_S = 0.02
+# A program that has done its work has this long to end.
+END_S = 10
+
+
+@dataclasses.dataclass
+class Side:
+    """Where one of the two programs runs."""
+    device: str
+    address: str
+    # Put before the command, e.g. ip netns exec NAME.
+    prefix: tuple = ()
+    environment: dict = dataclasses.field(default_factory=dict)
+    gid: int = 0
+
+    def command(self, text, server):
+        words = text.format(device=self.device, gid=self.gid,
+                            address=server.address, own_address=self.address)
+        return list(self.prefix) + shlex.split(words)
+
+    def find_gid(self):
+        """Looks its own address up in the device's GID table."""
+        run = subprocess.run(
+            self.command("ibv_devinfo -v -d {device}", self),
+            env=dict(os.environ, **self.environment), check=False, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+        found = re.search(r"GID\[ *(\d+)\]:\s+::ffff:%s\b" %
+                          re.escape(self.address), run.stdout)
+        if found is None:
+            raise LookupError("%s has no GID for %s:\n%s" %
+                              (self.device, self.address, run.stdout[-2000:]))
+        self.gid = int(found.group(1))
+
+
+class Program:
+    """One process, with what it prints in a file."""
+
+    def __init__(self, side, text, server):
+        self.text = text
+        self._log = tempfile.TemporaryFile(mode="w+", errors="replace")
+        self.process = subprocess.Popen(
+            side.command(text, server), stdin=subprocess.DEVNULL,
+            stdout=self._log, stderr=subprocess.STDOUT,
+            env=dict(os.environ, **side.environment))
+
+    def output(self):
+        self._log.seek(0)
+        return self._log.read()
+
+    def wait(self, seconds):
+        """None if it ended with status 0 in time, else what was wrong."""
+        try:
+            status = self.process.wait(max(seconds, POLL_S))
+        except subprocess.TimeoutExpired:
+            return "still ran after its bound"
+        return None if status == 0 else "ended with status %d" % status
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self._log.close()
+
+
+class Failure(Exception):
+    """A line did not do what it should."""
+
+
+def run(line, server_side, client_side, slowness=1):
+    """None if `line` passes, else a text that says what was wrong."""
+    deadline = time.monotonic() + line.seconds * slowness
+    with contextlib.ExitStack() as stack:
+        programs = []
+
+        def start(side, text):
+            program = Program(side, text, server_side)
+            stack.callback(program.close)
+            programs.append(program)
+            return program
+
+        try:
+            _run(line, server_side, client_side, start, deadline)
+        except (Failure, OSError) as error:
+            return "%s\n%s" % (error, "".join(
+                "    --- %s\n%s" % (each.text, each.output()[-1500:])
+                for each in programs))
+    return None
+
+
+def _run(line, server_side, client_side, start, deadline):
+    server = None
+    if line.server is not None:
+        server = start(server_side, line.server)
+        _await_ready(line, server, deadline)
+    for _ in range(line.clients):
+        client = start(client_side, line.client)
+        problem = client.wait(deadline - time.monotonic())
+        if problem is not None:
+            raise Failure("the client " + problem)
+        expected = line.expect.replace("{device}", client_side.device)
+        if not re.search(expected, client.output()):
+            raise Failure("the client did not print " + expected)
+    if server is None:
+        return
+    if line.stays:
+        if server.process.poll() is not None:
+            raise Failure("the server ended")
+        return
+    problem = server.wait(END_S)
+    if problem is not None:
+        raise Failure("the server " + problem)
+
+
+def _await_ready(line, server, deadline):
+    while not _is_ready(line, server.process.pid):
+        if server.process.poll() is not None:
+            raise Failure("the server ended with status %d before it listened" %
+                          server.process.returncode)
+        if time.monotonic() > deadline:
+            raise Failure("the server did not listen")
+        time.sleep(POLL_S)
+
+
+def _is_ready(line, pid):
+    if line.ready == lines.PORT:
+        return _listens_on_tcp(pid, line.port)
+    if line.ready == lines.CM:
+        port = line.port
+        # A socket that is bound has its name before it listens (the flag).
+        return (_names_in(pid, "unix", r"^\S+ \S+ \S+ 00010000 .*"
+                          r"@verbena-soft\S*:%d\s*$" % port)
+                or _kernel_listens(port))
+    return True
+
+
+def _proc_net(pid, table):
+    """A table of the network namespace that the process is in."""
+    try:
+        with open("/proc/%d/net/%s" % (pid, table), errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
+def _names_in(pid, table, pattern):
+    return re.search(pattern, _proc_net(pid, table), re.MULTILINE) is not None
+
+
+def _listens_on_tcp(pid, port):
+    pattern = r"^ *\d+: [0-9A-F]+:%04X [0-9A-F]+:0000 0A " % port
+    return any(_names_in(pid, table, pattern) for table in ("tcp", "tcp6"))
+
+
+def _kernel_listens(port):
+    """Whether an identifier of the kernel's RDMA CM listens there."""
+    if not os.path.exists("/dev/infiniband/rdma_cm"):
+        return False
+    shown = subprocess.run(["rdma", "resource", "show", "cm_id"], check=False,
+                           stdout=subprocess.PIPE, text=True, timeout=60)
+    return re.search(r"LISTEN.*:%d\b" % port, shown.stdout) is not None

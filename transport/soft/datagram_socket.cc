@@ -1,0 +1,84 @@
+#include "transport/soft/datagram_socket.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+namespace verbena::soft {
+namespace {
+
+constexpr char kPrefix[] = "verbena-soft-datagram/";
+
+// What one socket may have under way to slow receivers. Each can hold back some
+// ten datagrams, and must not thereby stop what goes to others. The kernel
+// lowers it to net.core.wmem_max.
+constexpr int kSendBufferBytes = 4 << 20;
+
+struct Name {
+  sockaddr_un address = {};
+  socklen_t length = 0;
+};
+
+Name NameOf(const std::string& text) {
+  Name name;
+  name.address.sun_family = AF_UNIX;
+  const std::string abstract = kPrefix + text;
+  // The first byte of sun_path stays zero: an abstract name.
+  std::memcpy(name.address.sun_path + 1, abstract.data(), abstract.size());
+  name.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
+                                       abstract.size());
+  return name;
+}
+
+int OpenNamed(const std::string& text, base::UniqueFd& socket) {
+  base::UniqueFd opened(
+      ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!opened.valid()) return errno;
+  const Name name = NameOf(text);
+  if (::bind(opened.get(), reinterpret_cast<const sockaddr*>(&name.address),
+             name.length) != 0) {
+    return errno;
+  }
+  // Only less room if it fails.
+  ::setsockopt(opened.get(), SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes,
+               sizeof(kSendBufferBytes));
+  socket = std::move(opened);
+  return 0;
+}
+
+}  // namespace
+
+int OpenDatagramSocket(uint32_t number, base::UniqueFd& socket) {
+  return OpenNamed(std::to_string(number), socket);
+}
+
+int OpenRoleSocket(const std::string& role, base::UniqueFd& socket) {
+  return OpenNamed("role/" + role, socket);
+}
+
+int SendToQueuePair(int socket, uint32_t number, const iovec* parts,
+                    int count) {
+  Name name = NameOf(std::to_string(number));
+  msghdr message = {};
+  message.msg_name = &name.address;
+  message.msg_namelen = name.length;
+  message.msg_iov = const_cast<iovec*>(parts);
+  message.msg_iovlen = static_cast<size_t>(count);
+  while (::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+    if (errno != EINTR) return errno == ENOBUFS ? EAGAIN : errno;
+  }
+  return 0;
+}
+
+ssize_t ReceiveDatagram(int socket, std::byte* bytes, size_t capacity) {
+  for (;;) {
+    const ssize_t length =
+        ::recv(socket, bytes, capacity, MSG_DONTWAIT | MSG_TRUNC);
+    if (length >= 0 || errno != EINTR) return length;
+  }
+}
+
+}  // namespace verbena::soft

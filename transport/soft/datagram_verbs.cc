@@ -1,0 +1,66 @@
+#include "transport/soft/datagram_verbs.h"
+
+#include <cerrno>
+#include <optional>
+
+#include "transport/soft/address_handle.h"
+#include "transport/soft/context.h"
+#include "transport/soft/gid_table.h"
+#include "transport/soft/global_route.h"
+#include "transport/soft/soft_device.h"
+
+namespace verbena::soft {
+namespace {
+
+constexpr uint8_t kPort = 1;
+
+int Refuse(int error) {
+  errno = error;
+  return -1;
+}
+
+}  // namespace
+
+ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attributes) {
+  return AddressHandle::Create(*ProtectionDomain::From(pd), *attributes)
+      .release();
+}
+
+int DestroyAh(ibv_ah* ah) {
+  delete AddressHandle::From(ah);
+  return 0;
+}
+
+int InitAhFromWc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
+                 ibv_ah_attr* attributes) {
+  *attributes = {};
+  if (port != kPort || (wc->wc_flags & IBV_WC_GRH) == 0) return Refuse(EINVAL);
+  const std::optional<GlobalRoute> route = ReadGlobalRoute(*grh);
+  if (!route.has_value()) return Refuse(EPROTONOSUPPORT);
+  GidTable& gids = Context::From(context)->soft_device().gids();
+  gids.Refresh();
+  // The address of a group is not one of ours to answer from.
+  const std::optional<int> index = gids.Find(route->destination);
+  if (!index.has_value()) return Refuse(EINVAL);
+  attributes->is_global = 1;
+  attributes->dlid = wc->slid;
+  attributes->sl = wc->sl;
+  attributes->src_path_bits = wc->dlid_path_bits;
+  attributes->port_num = port;
+  attributes->grh.dgid = route->source;
+  attributes->grh.sgid_index = static_cast<uint8_t>(*index);
+  attributes->grh.flow_label = route->flow_label;
+  attributes->grh.hop_limit = route->hop_limit;
+  attributes->grh.traffic_class = route->traffic_class;
+  return 0;
+}
+
+ibv_ah* CreateAhFromWc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port) {
+  ibv_ah_attr attributes;
+  if (InitAhFromWc(pd->context, port, wc, grh, &attributes) != 0) {
+    return nullptr;
+  }
+  return CreateAh(pd, &attributes);
+}
+
+}  // namespace verbena::soft

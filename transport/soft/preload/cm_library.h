@@ -1,0 +1,98 @@
+// What librdmacm adds to the connection manager in user space: synchronous
+// identifiers, endpoints, and objects that it makes when the user gives none.
+
+#ifndef VERBENA_TRANSPORT_SOFT_PRELOAD_CM_LIBRARY_H_
+#define VERBENA_TRANSPORT_SOFT_PRELOAD_CM_LIBRARY_H_
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "transport/verbs/provider.h"
+
+namespace verbena::soft {
+
+// librdmacm for the identifiers of one provider, which has only its CmOps. Each
+// method has the behaviour of the librdmacm function of its name: it returns 0,
+// or -1 with errno.
+//
+// Thread-safe, as far as librdmacm is: one thread at a time uses an identifier.
+class CmLibrary {
+ public:
+  // `provider` outlives it.
+  explicit CmLibrary(const transport::Provider& provider);
+  CmLibrary(const CmLibrary&) = delete;
+  CmLibrary& operator=(const CmLibrary&) = delete;
+
+  // Identifiers. Without a channel an identifier is synchronous: it has a
+  // channel of its own, and every call waits for its outcome, which is
+  // rdma_cm_id::event until the next call.
+  int CreateId(rdma_event_channel* channel, rdma_cm_id** id, void* context,
+               rdma_port_space port_space);
+  int DestroyId(rdma_cm_id* id);
+  int MigrateId(rdma_cm_id* id, rdma_event_channel* channel);
+  int GetCmEvent(rdma_event_channel* channel, rdma_cm_event** event);
+
+  int BindAddr(rdma_cm_id* id, sockaddr* address);
+  int ResolveAddr(rdma_cm_id* id, sockaddr* source, sockaddr* destination,
+                  int timeout_ms);
+  int ResolveRoute(rdma_cm_id* id, int timeout_ms);
+  int Connect(rdma_cm_id* id, rdma_conn_param* parameters);
+  int Accept(rdma_cm_id* id, rdma_conn_param* parameters);
+  int Disconnect(rdma_cm_id* id);
+
+  // Queues. Where the user gives no protection domain or completion queue,
+  // there is one domain for all of a device, and there are queues and channels
+  // for each identifier, which go with its queue pair.
+  int CreateQp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attributes);
+  void DestroyQp(rdma_cm_id* id);
+  int CreateSrq(rdma_cm_id* id, ibv_pd* pd, ibv_srq_init_attr* attributes);
+  void DestroySrq(rdma_cm_id* id);
+
+  // Endpoints: an identifier with all that `address` and `attributes` ask for.
+  int CreateEp(rdma_cm_id** id, const rdma_addrinfo* address, ibv_pd* pd,
+               ibv_qp_init_attr* attributes);
+  void DestroyEp(rdma_cm_id* id);
+  int GetRequest(rdma_cm_id* listener, rdma_cm_id** id);
+
+ private:
+  // What librdmacm keeps beside an rdma_cm_id.
+  struct Record {
+    bool synchronous = false;
+    // Of a listening endpoint: for the queue pairs of its connections.
+    ibv_pd* pd = nullptr;
+    std::optional<ibv_qp_init_attr> qp_attributes;
+  };
+
+  Record& RecordOf(rdma_cm_id* id);
+  bool IsSynchronous(rdma_cm_id* id);
+  int MakeSynchronous(rdma_cm_id* id);
+  // Waits for the outcome of the call before, if `id` is synchronous.
+  int Complete(rdma_cm_id* id);
+  // Acknowledges the event that a synchronous identifier still shows.
+  void AcknowledgeEvent(rdma_cm_id* id);
+  int StartEp(rdma_cm_id* id, const rdma_addrinfo& address, ibv_pd* pd,
+              ibv_qp_init_attr* attributes);
+  // Gives `id`, if it is of a device and has no domain, that of the device.
+  void FillPd(rdma_cm_id* id);
+  int CreateCqs(rdma_cm_id* id, uint32_t send_depth, uint32_t receive_depth);
+  void DestroyCqs(rdma_cm_id* id);
+
+  const transport::VerbsOps& verbs_;
+  const transport::CmOps& cm_;
+
+  std::mutex mutex_;
+  // State below is protected by mutex_. A record is stable until its identifier
+  // is destroyed.
+  std::unordered_map<rdma_cm_id*, std::unique_ptr<Record>> records_;
+  std::unordered_map<ibv_context*, ibv_pd*> pds_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_PRELOAD_CM_LIBRARY_H_

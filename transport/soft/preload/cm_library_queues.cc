@@ -1,0 +1,102 @@
+// The queues that librdmacm makes for an identifier.
+
+#include <cerrno>
+#include <utility>
+
+#include "transport/soft/preload/cm_library.h"
+
+namespace verbena::soft {
+namespace {
+
+int Fail(int error) {
+  errno = error;
+  return -1;
+}
+
+}  // namespace
+
+void CmLibrary::FillPd(rdma_cm_id* id) {
+  if (id->verbs == nullptr || id->pd != nullptr) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  ibv_pd*& pd = pds_[id->verbs];
+  if (pd == nullptr) pd = verbs_.alloc_pd(id->verbs);
+  id->pd = pd;
+}
+
+int CmLibrary::CreateQp(rdma_cm_id* id, ibv_pd* pd,
+                        ibv_qp_init_attr* attributes) {
+  if (id->qp != nullptr || id->verbs == nullptr) return Fail(EINVAL);
+  if (pd == nullptr) {
+    FillPd(id);
+    pd = id->pd;
+  }
+  if (CreateCqs(
+          id, attributes->send_cq == nullptr ? attributes->cap.max_send_wr : 0,
+          attributes->recv_cq == nullptr ? attributes->cap.max_recv_wr : 0) !=
+      0) {
+    return -1;
+  }
+  if (attributes->send_cq == nullptr) attributes->send_cq = id->send_cq;
+  if (attributes->recv_cq == nullptr) attributes->recv_cq = id->recv_cq;
+  if (attributes->srq == nullptr) attributes->srq = id->srq;
+  if (cm_.create_qp(id, pd, attributes) == 0) return 0;
+  const int error = errno;
+  DestroyCqs(id);
+  return Fail(error);
+}
+
+void CmLibrary::DestroyQp(rdma_cm_id* id) {
+  cm_.destroy_qp(id);
+  DestroyCqs(id);
+  FillPd(id);
+}
+
+int CmLibrary::CreateSrq(rdma_cm_id* id, ibv_pd* pd,
+                         ibv_srq_init_attr* attributes) {
+  if (id->srq != nullptr || id->verbs == nullptr) return Fail(EINVAL);
+  if (pd == nullptr) {
+    FillPd(id);
+    pd = id->pd;
+  }
+  id->srq = verbs_.create_srq(pd, attributes);
+  if (id->srq == nullptr) return -1;
+  id->pd = pd;
+  return 0;
+}
+
+void CmLibrary::DestroySrq(rdma_cm_id* id) {
+  if (ibv_srq* srq = std::exchange(id->srq, nullptr)) verbs_.destroy_srq(srq);
+}
+
+int CmLibrary::CreateCqs(rdma_cm_id* id, uint32_t send_depth,
+                         uint32_t receive_depth) {
+  // Users find the identifier in the context of the queue.
+  const auto create = [&](uint32_t depth, ibv_comp_channel*& channel,
+                          ibv_cq*& cq) {
+    if (depth == 0) return true;
+    channel = verbs_.create_comp_channel(id->verbs);
+    if (channel == nullptr) return false;
+    cq = verbs_.create_cq(id->verbs, static_cast<int>(depth), id, channel, 0);
+    return cq != nullptr;
+  };
+  if (create(receive_depth, id->recv_cq_channel, id->recv_cq) &&
+      create(send_depth, id->send_cq_channel, id->send_cq)) {
+    return 0;
+  }
+  const int error = errno;
+  DestroyCqs(id);
+  return Fail(error);
+}
+
+void CmLibrary::DestroyCqs(rdma_cm_id* id) {
+  const auto destroy = [this](ibv_comp_channel*& channel, ibv_cq*& cq) {
+    if (cq != nullptr) verbs_.destroy_cq(cq);
+    if (channel != nullptr) verbs_.destroy_comp_channel(channel);
+    cq = nullptr;
+    channel = nullptr;
+  };
+  destroy(id->recv_cq_channel, id->recv_cq);
+  destroy(id->send_cq_channel, id->send_cq);
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,100 @@
+// A program that is linked to the system's libraries finds the software device
+// there. The test runs itself again with the library preloaded, whose path is
+// its argument.
+
+#include <arpa/inet.h>
+#include <infiniband/verbs.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "transport/verbs/system_provider.h"
+
+namespace verbena::soft {
+namespace {
+
+class PreloadTest : public testing::Test {
+ protected:
+  // The context of soft0, which is the only device here.
+  void SetUp() override {
+    int count = 0;
+    ibv_device** list = verbs_.get_device_list(&count);
+    ASSERT_EQ(count, 1);
+    EXPECT_EQ(list[1], nullptr);
+    EXPECT_STREQ(verbs_.get_device_name(list[0]), "soft0");
+    context_ = verbs_.open_device(list[0]);
+    verbs_.free_device_list(list);
+    ASSERT_NE(context_, nullptr);
+  }
+  void TearDown() override { EXPECT_EQ(verbs_.close_device(context_), 0); }
+
+  const transport::VerbsOps& verbs_ = transport::SystemProvider().verbs;
+  const transport::CmOps& cm_ = transport::SystemProvider().cm;
+  ibv_context* context_ = nullptr;
+};
+
+TEST_F(PreloadTest, ThePortIsUp) {
+  ibv_port_attr port;
+  ASSERT_EQ(verbs_.query_port(context_, 1, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(port.link_layer, IBV_LINK_LAYER_ETHERNET);
+  EXPECT_NE(verbs_.query_port(context_, 99, &port), 0);
+}
+
+TEST_F(PreloadTest, EveryEntryOfTheGidTableIsOfRoceV2) {
+  ibv_gid_entry entries[64];
+  const ssize_t count = ibv_query_gid_table(context_, entries, 64, 0);
+  ASSERT_GT(count, 0);
+  for (ssize_t i = 0; i < count; ++i) {
+    EXPECT_EQ(entries[i].gid_type, IBV_GID_TYPE_ROCE_V2);
+    EXPECT_EQ(entries[i].port_num, 1);
+  }
+}
+
+TEST_F(PreloadTest, MemoryIsRegisteredByMacroAndByFunction) {
+  ibv_pd* pd = verbs_.alloc_pd(context_);
+  char bytes[64];
+  ibv_mr* mr = verbs_.reg_mr(pd, bytes, sizeof(bytes), IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_NE(mr, nullptr);
+  // A wish of the caller that the device may ignore takes another function.
+  ibv_mr* relaxed =
+      verbs_.reg_mr(pd, bytes, sizeof(bytes), IBV_ACCESS_RELAXED_ORDERING);
+  ASSERT_NE(relaxed, nullptr);
+  EXPECT_EQ(verbs_.dereg_mr(relaxed), 0);
+  EXPECT_EQ(verbs_.dereg_mr(mr), 0);
+  EXPECT_EQ(verbs_.dealloc_pd(pd), 0);
+}
+
+TEST_F(PreloadTest, TheConnectionManagerIsOfTheSameDevice) {
+  rdma_cm_id* id = nullptr;
+  // Without a channel: what only the library knows.
+  ASSERT_EQ(cm_.create_id(nullptr, &id, nullptr, RDMA_PS_TCP), 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(cm_.bind_addr(id, reinterpret_cast<sockaddr*>(&address)), 0);
+  ASSERT_NE(id->verbs, nullptr);
+  EXPECT_EQ(id->verbs->device, context_->device);
+  EXPECT_NE(cm_.get_src_port(id), 0);
+  EXPECT_EQ(cm_.destroy_id(id), 0);
+}
+
+}  // namespace
+}  // namespace verbena::soft
+
+int main(int argc, char** argv) {
+  constexpr char kPreload[] = "LD_PRELOAD";
+  if (argc > 1 && std::getenv(kPreload) == nullptr) {
+    setenv(kPreload, realpath(argv[1], nullptr), 1);
+    setenv("VERBENA_SOFT_ONLY", "1", 1);
+    execv("/proc/self/exe", argv);
+    std::perror("execv");
+    return 1;
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,75 @@
+// Connecting by hand: with dest_qp_num and ah_attr, without the connection
+// manager.
+
+#include <optional>
+#include <utility>
+
+#include "transport/soft/cm_address.h"
+#include "transport/soft/gid_table.h"
+#include "transport/soft/queue_pair.h"
+#include "transport/soft/soft_device.h"
+
+namespace verbena::soft {
+namespace {
+
+// Zero when the address vector names this host, or no address at all.
+ibv_gid ForeignGid(const ibv_ah_attr& path) {
+  if (path.is_global == 0) return ibv_gid{};
+  const base::SocketAddress address = AddressOf(path.grh.dgid);
+  return address.empty() || IsLocalAddress(address) ? ibv_gid{} : path.grh.dgid;
+}
+
+}  // namespace
+
+// A number that nobody has is as legal as on a NIC: what is sent to it ends
+// with its retries exceeded.
+void QueuePair::ConnectByHand(const ibv_qp_attr& attributes) {
+  hand_peer_ = HandPeer{attributes.dest_qp_num, ForeignGid(attributes.ah_attr)};
+  hand_link_.reset();
+  hand_link_ = device_.queue_pairs().Connect(qp_num, hand_peer_);
+  if (hand_link_ == nullptr) {
+    awaits_link_ = true;
+    // One that came before this found nobody waiting.
+    hand_link_ = device_.queue_pairs().Take(qp_num, hand_peer_);
+  }
+  if (hand_link_ == nullptr) return;
+  awaits_link_ = false;
+  hand_link_->Start(*this, device_.engine());
+}
+
+void QueuePair::TakeAwaitedLink() {
+  const std::unique_lock<std::mutex> modifying(modify_mutex_, std::try_to_lock);
+  if (!modifying.owns_lock()) {
+    device_.engine().Kick(this);  // Modify() does not take long.
+    return;
+  }
+  if (!awaits_link_) return;
+  hand_link_ = device_.queue_pairs().Take(qp_num, hand_peer_);
+  if (hand_link_ == nullptr) return;
+  awaits_link_ = false;
+  hand_link_->Start(*this, device_.engine());
+  BiasedLock::Guard polls(recv_cq_.polling_lock());
+  BiasedLock::Guard lock(lock_);
+  if (receiving_) OpenLink();
+}
+
+void QueuePair::OnHandLinkEnd() {
+  if (!DropUnansweredLink()) OnPeerGone();
+}
+
+// A link whose peer never was there; false when it was.
+bool QueuePair::DropUnansweredLink() {
+  std::optional<LinkMemory> memory;  // Until no poll can look at it.
+  {
+    BiasedLock::Guard lock(lock_);
+    if (!port_.attached() || port_.peer_state() != kLinkNotReady) return false;
+    memory = Detach();
+    // What was sent into it will never be acknowledged.
+    NotePeerState();
+    TellEngine();
+  }
+  WaitForPolls();
+  return true;
+}
+
+}  // namespace verbena::soft

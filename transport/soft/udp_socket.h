@@ -1,0 +1,43 @@
+// UDP sockets with what datagrams of verbs need besides: the source address and
+// the interface of each packet.
+
+#ifndef VERBENA_TRANSPORT_SOFT_UDP_SOCKET_H_
+#define VERBENA_TRANSPORT_SOFT_UDP_SOCKET_H_
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/base/socket_address.h"
+#include "transport/base/unique_fd.h"
+#include "transport/soft/datagram_route.h"
+
+namespace verbena::soft {
+
+// Each opens a non-blocking socket and returns 0 or an errno.
+int OpenUdpSender(int family, base::UniqueFd& socket);
+// Bound to `address`, a wildcard or a group, beside others of the same port. It
+// receives nothing of groups that it has not joined itself.
+int OpenUdpReceiver(const base::SocketAddress& address, base::UniqueFd& socket);
+
+// Join or leave `group` on the interface of that index.
+int JoinGroup(int socket, const base::SocketAddress& group,
+              uint32_t interface_index);
+int LeaveGroup(int socket, const base::SocketAddress& group,
+               uint32_t interface_index);
+
+// Sends `parts` as one packet. Returns 0 or an errno: EAGAIN when the host has
+// no room for it.
+int SendUdp(int socket, const DatagramRoute& route, uint16_t port,
+            const iovec* parts, int count);
+
+// Receives one packet. Returns its length, more than `capacity` when it was
+// cut, or -1 when there is none. `interface_index`, unless null, is set to the
+// interface that it came in by.
+ssize_t ReceiveUdp(int socket, std::byte* bytes, size_t capacity,
+                   base::SocketAddress& source, uint32_t* interface_index);
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_UDP_SOCKET_H_
