@@ -111,6 +111,16 @@ std::vector<Layer*> EchoLayers(const Options& options,
   return layers;
 }
 
+transport::EndpointOptions TransportOptionsOf(const Options& options,
+                                              const std::string& device) {
+  transport::EndpointOptions endpoint;
+  endpoint.device = device;
+  endpoint.continued_bytes_max =
+      static_cast<uint32_t>(options.continued_max_bytes);
+  if (options.events) endpoint.spin_budget = absl::ZeroDuration();
+  return endpoint;
+}
+
 VerbsOptions VerbsOptionsOf(const Options& options, const std::string& device) {
   VerbsOptions verbs;
   verbs.device = device;
@@ -151,6 +161,8 @@ absl::Status Bench::StartServer() {
       "/proc/self/exe", absl::StrCat("--server=", device.address, ":0"),
       absl::StrCat("--device=", device.name)};
   if (options_.events) command.push_back("--events");
+  command.push_back(
+      absl::StrCat("--continued-max=", options_.continued_max_bytes));
   const std::vector<int> processors = AllowedProcessors();
   if (options_.pin &&
       (options_.pin_server.has_value() || processors.size() > 1)) {
@@ -190,7 +202,7 @@ absl::Status Bench::Connect() {
     if (layer == "transport") {
       address.set_port(static_cast<uint16_t>(server.transport_port()));
       others_.push_back(std::make_unique<TransportLayer>(
-          address, rpc_->device(), options_.events));
+          address, TransportOptionsOf(options_, rpc_->device())));
     } else {
       address.set_port(static_cast<uint16_t>(server.verbs_port()));
       ASSIGN_OR_RETURN(others_.emplace_back(),

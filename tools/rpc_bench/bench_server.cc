@@ -85,11 +85,12 @@ absl::Status Serve(const BenchServerOptions& options) {
 
   const std::string host =
       options.address.substr(0, options.address.rfind(':'));
-  const absl::Duration spin_budget =
-      options.events ? absl::ZeroDuration()
-                     : transport::EndpointOptions().spin_budget;
+  transport::EndpointOptions endpoint;
+  endpoint.device = options.device;
+  endpoint.continued_bytes_max = options.continued_max_bytes;
+  if (options.events) endpoint.spin_budget = absl::ZeroDuration();
   ASSIGN_OR_RETURN(const std::unique_ptr<TransportServer> transport_server,
-                   TransportServer::Start(host, options.device, spin_budget));
+                   TransportServer::Start(host, endpoint));
   ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<VerbsServer>> verbs,
                    StartVerbs(host, options.device));
 
@@ -101,7 +102,7 @@ absl::Status Serve(const BenchServerOptions& options) {
   EchoService service(std::move(description));
   ServerBuilder builder;
   builder.AddListeningPort(options.address)
-      .SetSpinBudget(spin_budget)
+      .SetSpinBudget(endpoint.spin_budget)
       .RegisterService(&service);
   if (!options.device.empty()) builder.SetDevice(options.device);
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,

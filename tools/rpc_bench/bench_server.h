@@ -3,6 +3,7 @@
 #ifndef VERBENA_TOOLS_RPC_BENCH_BENCH_SERVER_H_
 #define VERBENA_TOOLS_RPC_BENCH_BENCH_SERVER_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -13,7 +14,8 @@ struct BenchServerOptions {
   std::string address;  // "host:port" of the Echo service.
   std::string device;   // As in ServerBuilder::SetDevice(); empty: its default.
   bool events = false;  // Sleep as soon as there is nothing to do.
-  int pinned_to = -1;   // What Describe() says of it.
+  uint32_t continued_max_bytes = 0;  // As in EndpointOptions.
+  int pinned_to = -1;                // What Describe() says of it.
 };
 
 // Serves verbena.bench.Echo at the address, and the other layers at free ports

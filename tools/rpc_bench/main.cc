@@ -55,8 +55,7 @@ absl::Status Print(const Options& options, const Report& report) {
   if (options.csv.wanted) RETURN_IF_ERROR(Write(options.csv, Csv(report)));
   if (!options.plot.empty()) {
     const Threshold continued = {transport::kSlotBytes, "continued"};
-    const Threshold rendezvous = {
-        transport::EndpointOptions().continued_bytes_max, "rendezvous"};
+    const Threshold rendezvous = {options.continued_max_bytes, "rendezvous"};
     RETURN_IF_ERROR(
         WriteFile(options.plot, Plot(report, {continued, rendezvous})));
   }
@@ -83,6 +82,8 @@ absl::Status RunServer(const Options& options) {
   server.address = options.listen;
   server.device = options.device;
   server.events = options.events;
+  server.continued_max_bytes =
+      static_cast<uint32_t>(options.continued_max_bytes);
   if (options.pin_server.has_value()) {
     server.pinned_to = *options.pin_server;
     RETURN_IF_ERROR(PinTo(server.pinned_to));

@@ -209,6 +209,18 @@ absl::Status ParseMtu(absl::string_view text, Options& options) {
   return Bad("--mtu", text, "256, 512, 1024, 2048 or 4096");
 }
 
+absl::Status ParseContinuedMax(absl::string_view text, Options& options) {
+  uint64_t bytes = 0;
+  RETURN_IF_ERROR(ParseSize("--continued-max", text, bytes));
+  if (bytes > transport::kContinuedBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--continued-max=", text, ": want at most ",
+                     SizeName(transport::kContinuedBytesMax)));
+  }
+  options.continued_max_bytes = bytes;
+  return absl::OkStatus();
+}
+
 absl::Status ParseInline(absl::string_view text, Options& options) {
   return ParseNumber<uint32_t>("--inline", text, 0, kMaxInlineBytes,
                                options.inline_bytes.emplace());
@@ -252,6 +264,7 @@ constexpr Flag kFlags[] = {
      [](Text v, Options& o) {
        return ParseSize("--bulk-threshold", v, o.bulk_threshold_bytes);
      }},
+    {"--continued-max", Takes::kValue, true, ParseContinuedMax},
     {"--csv", Takes::kMaybeValue, false,
      [](Text v, Options& o) { return SetOutput(v, o.csv); }},
     {"--device", Takes::kValue, true,

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tools/rpc_bench/workload.h"
+#include "transport/base/limits.h"
 
 namespace verbena::bench {
 
@@ -66,6 +67,9 @@ struct Options {
   bool pin = true;
   std::optional<int> pin_client;
   std::optional<int> pin_server;
+
+  // Of the transport layer; see EndpointOptions.
+  uint64_t continued_max_bytes = transport::kDefaultContinuedBytesMax;
 
   // Of the verbs layer; see VerbsOptions.
   std::vector<Op> verbs_ops = {Op::kEcho, Op::kWrite, Op::kRead, Op::kSend};

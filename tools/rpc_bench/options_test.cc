@@ -129,6 +129,12 @@ TEST(OptionsTest, ChooseLayersAndWhatTheVerbsDo) {
   EXPECT_EQ(options->bulk_threshold_bytes, 16384u);
 }
 
+TEST(OptionsTest, ChooseWhatTheTransportContinues) {
+  EXPECT_EQ(Parse({"--continued-max=32KiB"})->continued_max_bytes, 32768u);
+  EXPECT_EQ(Parse({"--server", "--continued-max=0"})->continued_max_bytes, 0u);
+  EXPECT_THAT(Refusal({"--continued-max=1MiB"}), HasSubstr("at most 68 KiB"));
+}
+
 TEST(OptionsTest, OutputsMayGoToFiles) {
   const absl::StatusOr<Options> options =
       Parse({"--json=a.json", "--csv", "--plot=a.svg"});

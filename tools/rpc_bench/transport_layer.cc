@@ -119,18 +119,16 @@ class TransportPipe final : public EchoPipe {
 }  // namespace
 
 TransportLayer::TransportLayer(const base::SocketAddress& server,
-                               const std::string& device, bool events)
-    : server_(server), device_(device), events_(events) {}
+                               const transport::EndpointOptions& options)
+    : server_(server), options_(options) {}
 
 TransportLayer::~TransportLayer() = default;
 
 absl::Status TransportLayer::Prepare(const Case& /*measured*/) {
-  transport::EndpointOptions options;
-  options.device = device_;
-  if (events_) options.spin_budget = absl::ZeroDuration();
-  ASSIGN_OR_RETURN(connection_, ClientConnection::Connect(
-                                    transport::ChooseProvider(server_, device_),
-                                    server_, options));
+  ASSIGN_OR_RETURN(connection_,
+                   ClientConnection::Connect(
+                       transport::ChooseProvider(server_, options_.device),
+                       server_, options_));
   return absl::OkStatus();
 }
 
@@ -140,7 +138,8 @@ Sample TransportLayer::Run(const Case& measured, absl::Duration duration) {
   CHECK(connection_->poller().TryAcquireRole());
   Sample sample;
   {
-    TransportPipe pipe(*connection_, measured, events_);
+    TransportPipe pipe(*connection_, measured,
+                       options_.spin_budget == absl::ZeroDuration());
     sample = RunEchoes(pipe, measured, duration);
   }
   connection_->poller().ReleaseRole();

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tools/rpc_bench/workload.h"
+#include "transport/base/endpoint_options.h"
 #include "transport/base/socket_address.h"
 #include "transport/connection/client_connection.h"
 
@@ -19,10 +20,10 @@ namespace verbena::bench {
 // case: between cases nobody would answer the server's keepalive.
 class TransportLayer final : public Layer {
  public:
-  // `server`: where a TransportServer listens. `device` as in EndpointOptions.
-  // With `events` it sleeps as soon as there is nothing to do.
-  TransportLayer(const base::SocketAddress& server, const std::string& device,
-                 bool events);
+  // `server`: where a TransportServer listens. With a spin budget of zero
+  // it sleeps as soon as there is nothing to do.
+  TransportLayer(const base::SocketAddress& server,
+                 const transport::EndpointOptions& options);
   ~TransportLayer() override;
 
   absl::string_view name() const override { return "transport"; }
@@ -32,8 +33,7 @@ class TransportLayer final : public Layer {
 
  private:
   const base::SocketAddress server_;
-  const std::string device_;
-  const bool events_;
+  const transport::EndpointOptions options_;
   // Null between Release() and Prepare().
   std::unique_ptr<transport::ClientConnection> connection_;
 };

@@ -22,17 +22,17 @@ namespace {
 class TransportLayerTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    const std::string device = testing_support::TestOptions().device;
+    transport::EndpointOptions options;
+    options.device = testing_support::TestOptions().device;
+    if (GetParam()) options.spin_budget = absl::ZeroDuration();
     absl::StatusOr<std::unique_ptr<TransportServer>> server =
-        TransportServer::Start(
-            testing_support::TestAddress(), device,
-            GetParam() ? absl::ZeroDuration() : absl::Microseconds(200));
+        TransportServer::Start(testing_support::TestAddress(), options);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     base::SocketAddress address = *base::SocketAddress::ParseNumeric(
         testing_support::TestListenAddress());
     address.set_port(static_cast<uint16_t>(server_->port()));
-    layer_ = std::make_unique<TransportLayer>(address, device, GetParam());
+    layer_ = std::make_unique<TransportLayer>(address, options);
   }
 
   std::unique_ptr<TransportServer> server_;

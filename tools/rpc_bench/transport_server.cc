@@ -80,13 +80,12 @@ TransportServer::TransportServer() : handler_(std::make_unique<Handler>()) {}
 TransportServer::~TransportServer() = default;
 
 absl::StatusOr<std::unique_ptr<TransportServer>> TransportServer::Start(
-    const std::string& host, const std::string& device,
-    absl::Duration spin_budget) {
+    const std::string& host,
+    const transport::EndpointOptions& endpoint_options) {
   std::unique_ptr<TransportServer> server =
       absl::WrapUnique(new TransportServer());
   ServerEndpoint::Options options;
-  options.endpoint.device = device;
-  options.endpoint.spin_budget = spin_budget;
+  options.endpoint = endpoint_options;
   options.addresses = {absl::StrCat(host, ":0")};
   ASSIGN_OR_RETURN(server->endpoint_,
                    ServerEndpoint::Start(options, *server->handler_));

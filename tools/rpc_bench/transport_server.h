@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
+#include "transport/base/endpoint_options.h"
 #include "transport/connection/server_call.h"
 #include "transport/server_endpoint.h"
 
@@ -17,11 +17,11 @@ namespace verbena::bench {
 // message parsed and no handler looked up.
 class TransportServer {
  public:
-  // Listens on a free port of `host` ("127.0.0.1", "[::1]"). `device` as in
-  // EndpointOptions; `spin_budget` zero: sleeps as soon as there is nothing.
+  // Listens on a free port of `host` ("127.0.0.1", "[::1]"). With a spin
+  // budget of zero it sleeps as soon as there is nothing to do.
   static absl::StatusOr<std::unique_ptr<TransportServer>> Start(
-      const std::string& host, const std::string& device,
-      absl::Duration spin_budget);
+      const std::string& host,
+      const transport::EndpointOptions& endpoint_options);
   ~TransportServer();
 
   int port() const { return endpoint_->listening().front().port; }

@@ -41,6 +41,10 @@ What:
   --idle                 measure no calls, but the processor time that idle
                          connections take
 
+The transport layer (a server needs the flag too):
+  --continued-max=N      messages up to so many bytes go as several SENDs when
+                         one is too short (16KiB); 0 for RDMA READ and WRITE
+
 The verbs layer:
   --verbs-op=OP[,OP...]  echo, and one-way streams: send, write, read
   --bulk-threshold=N     larger echoes move by RDMA READ and WRITE (8KiB)

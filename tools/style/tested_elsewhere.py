@@ -77,8 +77,15 @@ TESTED_ELSEWHERE = {
     "transport/memory/pool_core_datapath.cc":
         "transport/memory/buffer_pool_test.cc",
     # A software queue pair is tested as one device, through its verbs.
+    "transport/soft/memory_region.cc":
+        "transport/soft/verbs_table_test.cc",
+    "transport/soft/send_builder.cc":
+        "transport/soft/extended_queue_pair_test.cc",
     "transport/soft/context.cc": _SOFT_TRANSFER,
     "transport/soft/hand_link.cc": _SOFT_TRANSFER,
+    "transport/soft/resize_cq.cc": "transport/soft/resize_test.cc",
+    "transport/soft/memory_window_verbs.cc":
+        "transport/soft/memory_window_test.cc",
     "transport/soft/queue_pair.cc": _SOFT_ERRORS,
     "transport/soft/queue_pair_attributes.cc": _SOFT_ERRORS,
     "transport/soft/queue_pair_by_hand.cc": _SOFT_BY_HAND,
@@ -86,6 +93,8 @@ TESTED_ELSEWHERE = {
     "transport/soft/queue_pair_datapath.cc": _SOFT_TRANSFER,
     "transport/soft/requester.cc": _SOFT_TRANSFER,
     "transport/soft/requester_datapath.cc": _SOFT_TRANSFER,
+    "transport/soft/requester_local.cc":
+        "transport/soft/memory_window_test.cc",
     "transport/soft/responder.cc": _SOFT_ERRORS,
     "transport/soft/responder_atomic_datapath.cc":
         "transport/soft/atomic_test.cc",

@@ -5,6 +5,8 @@
 
 #include "transport/base/check.h"
 #include "transport/soft/datagram_queue_pair.h"
+#include "transport/soft/device_attributes.h"
+#include "transport/soft/extended_completion_queue.h"
 #include "transport/soft/link_port.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/soft_device.h"
@@ -28,8 +30,7 @@ std::unique_ptr<CompletionChannel> CompletionChannel::Create(Context& context) {
 CompletionQueue::CompletionQueue(Context& owner, int capacity,
                                  void* user_context,
                                  CompletionChannel* event_channel)
-    : ibv_cq(),
-      context_(owner),
+    : context_(owner),
       channel_(event_channel),
       capacity_(capacity),
       ring_(std::make_unique_for_overwrite<Completion[]>(capacity)) {
@@ -143,9 +144,33 @@ void CompletionQueue::Purge(ibv_qp* qp) {
     const Completion& entry = ring_[(head_ + i) % capacity_];
     if (entry.qp == qp) continue;
     ring_[(head_ + kept) % capacity_] = entry;
+    if (times_ != nullptr) {
+      times_[(head_ + kept) % capacity_] = times_[(head_ + i) % capacity_];
+    }
     ++kept;
   }
   size_.store(kept, std::memory_order_relaxed);
+}
+
+bool CompletionQueue::Resize(uint32_t capacity) {
+  auto ring = std::make_unique_for_overwrite<Completion[]>(capacity);
+  std::unique_ptr<CompletionTime[]> times;
+  BiasedLock::Guard lock(queue_lock_);
+  const uint32_t size = size_.load(std::memory_order_relaxed);
+  if (size > capacity) return false;
+  if (times_ != nullptr) {
+    times = std::make_unique_for_overwrite<CompletionTime[]>(capacity);
+  }
+  for (uint32_t i = 0; i < size; ++i) {
+    ring[i] = ring_[(head_ + i) % capacity_];
+    if (times != nullptr) times[i] = times_[(head_ + i) % capacity_];
+  }
+  ring_ = std::move(ring);
+  times_ = std::move(times);
+  head_ = 0;
+  capacity_ = capacity;
+  cqe = static_cast<int>(capacity);
+  return true;
 }
 
 bool CompletionQueue::has_queue_pairs() {
@@ -157,6 +182,21 @@ void CompletionQueue::AcknowledgeCompletionEvents(unsigned int count) {
   // None is what a program acknowledges that has no channel.
   if (count == 0) return;
   channel_->events().Acknowledge(channel_source_, count);
+}
+
+void CompletionQueue::NoteTimes() {
+  times_ = std::make_unique_for_overwrite<CompletionTime[]>(capacity_);
+  armed_.store(Armed::kNoButTimed, std::memory_order_relaxed);
+}
+
+void CompletionQueue::NoteTime(uint32_t index) {
+  times_[index] = {ClockNow(), WallclockNow()};
+}
+
+bool CompletionQueue::LoseOldest() {
+  if (!ignores_overruns_ || failed()) return false;
+  if (++head_ == capacity_) head_ = 0;
+  return true;
 }
 
 // Raises the event once. The queue pairs see failed() when they next run.

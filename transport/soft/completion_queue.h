@@ -14,11 +14,13 @@
 #include "transport/soft/biased_lock.h"
 #include "transport/soft/context.h"
 #include "transport/soft/event_queue.h"
+#include "transport/soft/verbs_handle.h"
 
 namespace verbena::soft {
 
 class DatagramQueuePair;
 class QueuePair;
+struct ExtendedPoll;
 
 // A completion channel. Thread-safe.
 class CompletionChannel final : public ibv_comp_channel {
@@ -69,13 +71,19 @@ static_assert(sizeof(Completion) == 32);
 static_assert(std::is_trivially_default_constructible_v<Completion>);
 static_assert(IBV_WC_RECV_RDMA_WITH_IMM <= 0xff);
 
+// When a completion came.
+struct CompletionTime {
+  uint64_t clock;         // ClockNow().
+  uint64_t wallclock_ns;  // Since 1970.
+};
+
 // A completion queue. Polling it runs the queue pairs attached to it.
 //
 // The context and the channel outlive it, and it outlives its queue pairs.
 // Thread-safe. When a completion finds it full, the queue fails for good: an
 // asynchronous event IBV_EVENT_CQ_ERR, every attached queue pair enters ERR,
 // and Poll() answers -EIO once the completions before have been taken.
-class CompletionQueue final : public ibv_cq {
+class CompletionQueue final : public CompletionQueueHandle {
  public:
   CompletionQueue(Context& context, int cqe, void* cq_context,
                   CompletionChannel* channel);
@@ -91,6 +99,19 @@ class CompletionQueue final : public ibv_cq {
   // queue pairs and takes nothing.
   int Poll(int count, ibv_wc* completions);
   int Arm(bool solicited_only);
+
+  // ibv_resize_cq; false when more completions than that are waiting.
+  bool Resize(uint32_t capacity);
+  // For extended queues, see extended_completion_queue.h. The two that change
+  // what the queue does are called before its first use.
+
+  // Notes when each completion comes.
+  void NoteTimes();
+  // When it is full, a completion takes the place of the oldest instead.
+  void IgnoreOverruns() { ignores_overruns_ = true; }
+  // As Poll(1, &completion), with the time of the completion, if noted.
+  int PollOne(ibv_wc& completion, CompletionTime& time);
+  std::unique_ptr<ExtendedPoll>& extended_poll() { return extended_poll_; }
 
   // For queue pairs.
 
@@ -123,7 +144,7 @@ class CompletionQueue final : public ibv_cq {
   BiasedLock& polling_lock() { return polling_lock_; }
 
   bool armed() const {
-    return armed_.load(std::memory_order_relaxed) != Armed::kNo;
+    return armed_.load(std::memory_order_relaxed) > Armed::kNoButTimed;
   }
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
@@ -133,7 +154,9 @@ class CompletionQueue final : public ibv_cq {
   EventQueue::Source& async_source() { return async_source_; }
 
  private:
-  enum class Armed : uint8_t { kNo, kSolicited, kAny };
+  // kNoButTimed stands for kNo when times are noted, so that a queue that does
+  // not pays nothing for it.
+  enum class Armed : uint8_t { kNo, kNoButTimed, kSolicited, kAny };
 
   // Few members are not worth parking: a look at one costs some 10 ns.
   static constexpr uint32_t kMembersPolled = 8;
@@ -144,6 +167,10 @@ class CompletionQueue final : public ibv_cq {
   int Pop(int count, ibv_wc* completions);
   static void OnSendPolled(const Completion& completion);
   static void FillDatagramFields(const Completion& from, ibv_wc& to);
+  // REQUIRES: queue_lock_ is held, here and below.
+  int PopLocked(int count, ibv_wc* completions);
+  bool LoseOldest();
+  void NoteTime(uint32_t index);
   void Fail();
   void RaiseEvent();
 
@@ -151,6 +178,8 @@ class CompletionQueue final : public ibv_cq {
   CompletionChannel* const channel_;  // Null for a queue that raises no events.
   EventQueue::Source channel_source_;
   EventQueue::Source async_source_;
+  bool ignores_overruns_ = false;  // Constant after the first use.
+  std::unique_ptr<ExtendedPoll> extended_poll_;  // Null unless extended.
 
   BiasedLock polling_lock_;
   // Protected by polling_lock_: all queue pairs, and those not parked.
@@ -169,10 +198,12 @@ class CompletionQueue final : public ibv_cq {
   // Taken after any queue pair's lock.
   BiasedLock queue_lock_;
   // State below is protected by queue_lock_.
-  const uint32_t capacity_;
+  uint32_t capacity_;
   // Pages of it that were never used cost nothing.
-  const std::unique_ptr<Completion[]> ring_;
+  std::unique_ptr<Completion[]> ring_;
   uint32_t head_ = 0;  // Index of the oldest.
+  // Of the completions in ring_; null when times are not noted.
+  std::unique_ptr<CompletionTime[]> times_;
 };
 
 }  // namespace verbena::soft

@@ -43,6 +43,20 @@ bool CompletionQueue::LongBacklog() {
 
 int CompletionQueue::Pop(int count, ibv_wc* completions) {
   BiasedLock::Guard lock(queue_lock_);
+  return PopLocked(count, completions);
+}
+
+int CompletionQueue::PollOne(ibv_wc& completion, CompletionTime& time) {
+  if (size_.load(std::memory_order_acquire) == 0 || LongBacklog()) {
+    RunQueuePairs();
+  }
+  if (size_.load(std::memory_order_acquire) == 0) return failed() ? -EIO : 0;
+  BiasedLock::Guard lock(queue_lock_);
+  if (times_ != nullptr) time = times_[head_];
+  return PopLocked(1, &completion);
+}
+
+inline int CompletionQueue::PopLocked(int count, ibv_wc* completions) {
   const uint32_t size = size_.load(std::memory_order_relaxed);
   const uint32_t taken = std::min(size, static_cast<uint32_t>(count));
   for (uint32_t i = 0; i < taken; ++i) {
@@ -88,10 +102,13 @@ void CompletionQueue::Push(const Completion& completion) {
   bool raise = false;
   {
     BiasedLock::Guard lock(queue_lock_);
-    const uint32_t size = size_.load(std::memory_order_relaxed);
+    uint32_t size = size_.load(std::memory_order_relaxed);
     if (size == capacity_ || failed()) {
-      Fail();
-      return;
+      if (!LoseOldest()) {
+        Fail();
+        return;
+      }
+      --size;
     }
     uint32_t tail = head_ + size;
     if (tail >= capacity_) tail -= capacity_;
@@ -99,9 +116,14 @@ void CompletionQueue::Push(const Completion& completion) {
     size_.store(size + 1, std::memory_order_release);
     const Armed armed = armed_.load(std::memory_order_relaxed);
     if (armed == Armed::kNo) return;
+    if (times_ != nullptr) NoteTime(tail);
+    if (armed == Armed::kNoButTimed) return;
     raise = armed == Armed::kAny || completion.solicited ||
             completion.status != IBV_WC_SUCCESS;
-    if (raise) armed_.store(Armed::kNo, std::memory_order_relaxed);
+    if (raise) {
+      armed_.store(times_ == nullptr ? Armed::kNo : Armed::kNoButTimed,
+                   std::memory_order_relaxed);
+    }
   }
   if (raise) RaiseEvent();
 }

@@ -5,6 +5,12 @@
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/datagram_queue_pair.h"
 #include "transport/soft/device_attributes.h"
+#include "transport/soft/device_memory.h"
+#include "transport/soft/extended_completion_queue.h"
+#include "transport/soft/extended_queue_pair.h"
+#include "transport/soft/memory_region.h"
+#include "transport/soft/memory_window_verbs.h"
+#include "transport/soft/parent_domain.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/receive_queue.h"
 #include "transport/soft/soft_device.h"
@@ -45,12 +51,24 @@ std::unique_ptr<Context> Context::Create(SoftDevice& device) {
 Context::Context(SoftDevice& soft, std::unique_ptr<EventQueue> async_events)
     : verbs_context(), device_(soft), async_events_(std::move(async_events)) {
   sz = sizeof(verbs_context);
+  advise_mr = AdviseMr;
+  alloc_dm = AllocDm;
+  alloc_parent_domain = AllocParentDomain;
+  alloc_td = AllocTd;
+  create_cq_ex = CreateCqEx;
+  create_qp_ex = CreateQpEx;
+  dealloc_td = DeallocTd;
+  free_dm = FreeDm;
   query_device_ex = QueryDeviceEx;
   query_port = QueryPortEx;
   query_rt_values = QueryRtValues;
+  reg_dm_mr = RegDmMr;
 
   context.device = soft.verbs_device();
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  context.ops.alloc_mw = AllocMw;
+  context.ops.bind_mw = BindMw;
+  context.ops.dealloc_mw = DeallocMw;
   context.ops.poll_cq = PollCq;
   context.ops.req_notify_cq = RequestNotifyCq;
   context.ops.post_srq_recv = PostSrqReceive;

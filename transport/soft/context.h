@@ -43,6 +43,8 @@ class Context final : public verbs_context {
 
   // Objects made in this context.
   std::atomic<int>& children() { return children_; }
+  // Bytes of device memory that are allocated.
+  std::atomic<size_t>& device_memory() { return device_memory_; }
 
  private:
   Context(SoftDevice& device, std::unique_ptr<EventQueue> async_events);
@@ -50,13 +52,20 @@ class Context final : public verbs_context {
   SoftDevice& device_;
   const std::unique_ptr<EventQueue> async_events_;
   std::atomic<int> children_{0};
+  std::atomic<size_t> device_memory_{0};
 };
 
-// A protection domain. The context outlives it. Thread-safe.
+// A protection domain, or a parent domain, which stands for the one it was made
+// of. The context outlives it. Thread-safe.
 class ProtectionDomain final : public ibv_pd {
  public:
   explicit ProtectionDomain(Context& owner) : ibv_pd() {
     context = owner.handle();
+  }
+  // The parent domain of `original` and, unless it is null, of `td`.
+  ProtectionDomain(ProtectionDomain& original, ibv_td* td)
+      : ibv_pd(), parent_of_(&original), thread_domain_(td) {
+    context = original.context;
   }
 
   static ProtectionDomain* From(ibv_pd* pd) {
@@ -65,10 +74,18 @@ class ProtectionDomain final : public ibv_pd {
 
   Context& owner() const { return *Context::From(context); }
 
-  // Regions, queue pairs and shared receive queues made in this domain.
+  bool is_parent() const { return parent_of_ != nullptr; }
+  // What decides whether memory may be used: itself, unless it is a parent.
+  ProtectionDomain& original() { return is_parent() ? *parent_of_ : *this; }
+  ibv_td* thread_domain() const { return thread_domain_; }
+
+  // Parent domains, regions, queue pairs and shared receive queues made in this
+  // domain.
   std::atomic<int>& children() { return children_; }
 
  private:
+  ProtectionDomain* const parent_of_ = nullptr;
+  ibv_td* const thread_domain_ = nullptr;
   std::atomic<int> children_{0};
 };
 

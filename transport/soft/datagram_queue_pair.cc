@@ -58,13 +58,13 @@ std::unique_ptr<DatagramQueuePair> DatagramQueuePair::Create(
 DatagramQueuePair::DatagramQueuePair(SoftDevice& device,
                                      ProtectionDomain& domain,
                                      const ibv_qp_init_attr& attributes)
-    : ibv_qp(),
-      device_(device),
+    : device_(device),
       init_attributes_(attributes),
       send_cq_(*CompletionQueue::From(attributes.send_cq)),
       recv_cq_(*CompletionQueue::From(attributes.recv_cq)),
       receive_queue_(attributes.cap.max_recv_wr, attributes.cap.max_recv_sge),
-      sends_({this, &send_cq_, &device.memory(), &domain}, attributes) {
+      sends_({this, &send_cq_, &device.memory(), &domain.original()},
+             attributes) {
   context = domain.context;
   qp_context = attributes.qp_context;
   pd = &domain;

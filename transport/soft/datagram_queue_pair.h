@@ -18,6 +18,7 @@
 #include "transport/soft/datagram_send_queue.h"
 #include "transport/soft/engine.h"
 #include "transport/soft/receive_queue.h"
+#include "transport/soft/verbs_handle.h"
 
 namespace verbena::soft {
 
@@ -36,7 +37,7 @@ class SoftDevice;
 // Its protection domain, completion queues and shared receive queue outlive it
 // (their destroy verbs answer EBUSY until it is gone). Thread-safe, except that
 // no other call may be running when it is destroyed.
-class DatagramQueuePair final : public ibv_qp, public EngineMember {
+class DatagramQueuePair final : public QueuePairHandle, public EngineMember {
  public:
   // Sets errno and returns null when the attributes are beyond the device.
   // Writes the capacities granted into `attributes`.
@@ -59,6 +60,8 @@ class DatagramQueuePair final : public ibv_qp, public EngineMember {
   void Query(ibv_qp_attr& attributes, ibv_qp_init_attr& init_attributes);
   int PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr);
   int PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+  // As PostSend, but posts all of the chain or nothing.
+  int PostAll(ibv_send_wr* chain);
 
   // For completion queues.
 
@@ -101,6 +104,7 @@ class DatagramQueuePair final : public ibv_qp, public EngineMember {
   void SettleFailures();
   void Watch();
 
+  int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr);
   void Transmit();
   Sending SendOldest();
   Sending WaitForReceiver();

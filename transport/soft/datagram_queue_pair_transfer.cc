@@ -26,6 +26,17 @@ constexpr std::chrono::milliseconds kReceiverPatience(100);
 
 int DatagramQueuePair::PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   std::lock_guard<std::mutex> lock(lock_);
+  return Post(wr, bad_wr);
+}
+
+int DatagramQueuePair::PostAll(ibv_send_wr* chain) {
+  std::lock_guard<std::mutex> lock(lock_);
+  if (const int error = sends_.CheckAll(chain); error != 0) return error;
+  ibv_send_wr* bad_wr;
+  return Post(chain, &bad_wr);
+}
+
+int DatagramQueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_INIT ||
       state_ == IBV_QPS_RTR) {
     *bad_wr = wr;
@@ -139,9 +150,10 @@ bool DatagramQueuePair::TakeReceive(ReceiveRequest& request) {
 ibv_wc_status DatagramQueuePair::Place(const ReceiveRequest& request,
                                        const DatagramHeader& header,
                                        uint32_t payload_bytes) {
-  const ibv_pd* const owner = srq != nullptr ? srq->pd : pd;
-  const ScatterGatherList list = {&device_.memory(),
-                                  static_cast<const ProtectionDomain*>(owner),
+  const ProtectionDomain* const owner =
+      srq != nullptr ? SharedReceiveQueue::From(srq)->domain()
+                     : &ProtectionDomain::From(pd)->original();
+  const ScatterGatherList list = {&device_.memory(), owner,
                                   request.entries.data(), request.entry_count};
   if (kGlobalRouteBytes + payload_bytes > list.TotalBytes()) {
     return IBV_WC_LOC_LEN_ERR;

@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "transport/soft/address_handle.h"
+#include "transport/soft/context.h"
+#include "transport/soft/on_demand_memory.h"
 
 namespace verbena::soft {
 namespace {
@@ -43,6 +45,17 @@ int DatagramSendQueue::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   return 0;
 }
 
+int DatagramSendQueue::CheckAll(const ibv_send_wr* chain) const {
+  uint32_t room =
+      requests_max_ - (posted_ - freed_.load(std::memory_order_acquire));
+  for (; chain != nullptr; chain = chain->next, --room) {
+    uint64_t length = 0;
+    if (room == 0) return ENOMEM;
+    if (const int error = Check(*chain, length); error != 0) return error;
+  }
+  return 0;
+}
+
 int DatagramSendQueue::Check(const ibv_send_wr& wr, uint64_t& length) const {
   if (posted_ - freed_.load(std::memory_order_acquire) >= requests_max_) {
     return ENOMEM;
@@ -51,7 +64,8 @@ int DatagramSendQueue::Check(const ibv_send_wr& wr, uint64_t& length) const {
     return EINVAL;
   }
   if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > entries_max_ ||
-      wr.wr.ud.ah == nullptr || wr.wr.ud.ah->pd != environment_.qp->pd ||
+      wr.wr.ud.ah == nullptr ||
+      &ProtectionDomain::From(wr.wr.ud.ah->pd)->original() != environment_.pd ||
       wr.wr.ud.remote_qpn > kNumberMax) {
     return EINVAL;
   }
@@ -110,6 +124,12 @@ bool DatagramSendQueue::Gather(uint32_t own_qkey, Parts& parts) {
     if (entry.length == 0) continue;
     std::byte* from = environment_.memory->Translate(
         entry.lkey, environment_.pd, entry.addr, entry.length, 0);
+    // The kernel gathers, so it may be memory whose pages are missing.
+    if (from == nullptr) {
+      from = environment_.memory->Translate(entry.lkey,
+                                            OnDemandOwner(environment_.pd),
+                                            entry.addr, entry.length, 0);
+    }
     if (from == nullptr) return false;
     parts.parts[parts.count++] = {from, entry.length};
   }

@@ -48,6 +48,8 @@ class DatagramSendQueue {
   // Copies the chain. Returns 0, or ENOMEM (full) or EINVAL with `*bad_wr` at
   // the first request that was refused.
   int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr);
+  // 0 when Post() would take the whole chain; else how it would refuse.
+  int CheckAll(const ibv_send_wr* chain) const;
 
   bool empty() const { return ended_ == posted_; }
 

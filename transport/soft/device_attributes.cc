@@ -8,6 +8,7 @@
 #include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
 #include "transport/soft/memory_table.h"
+#include "transport/soft/on_demand_memory.h"
 #include "transport/soft/soft_device.h"
 
 namespace verbena::soft {
@@ -18,6 +19,23 @@ constexpr char kGuid[9] = "\x02\0\0\0soft";  // Locally administered.
 
 // Of ClockNow(), in kHz as query_device_ex has it.
 constexpr uint64_t kClockKilohertz = 1'000'000;
+
+uint64_t ReadClock(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<uint64_t>(now.tv_nsec);
+}
+
+// All but atomics: they need the memory itself, and not a copy.
+ibv_odp_caps OnDemandCapabilities() {
+  if (!CanAccessOnDemand()) return {};
+  constexpr uint32_t kDatagram =
+      IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+  constexpr uint32_t kUnreliable = kDatagram | IBV_ODP_SUPPORT_WRITE;
+  return {IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT,
+          {kUnreliable | IBV_ODP_SUPPORT_READ, kUnreliable, kDatagram}};
+}
 
 }  // namespace
 
@@ -31,7 +49,10 @@ int QueryDevice(ibv_context* /*context*/, ibv_device_attr* attributes) {
   attributes->max_qp = kQueuePairsMax;
   attributes->max_qp_wr = kQueueDepthMax;
   attributes->device_cap_flags =
-      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID;
+      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
+      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+      IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_SRQ_RESIZE;
+  attributes->max_mw = MemoryTable::kRegionsMax;  // With the regions.
   attributes->max_sge = kGatherEntriesMax;
   attributes->max_sge_rd = kGatherEntriesMax;
   attributes->max_cq = kQueuePairsMax;
@@ -75,6 +96,8 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   ibv_device_attr_ex all = {};
   QueryDevice(context, &all.orig_attr);
+  all.odp_caps = OnDemandCapabilities();
+  all.max_dm_size = kDeviceMemoryBytesMax;
   all.completion_timestamp_mask = UINT64_MAX;
   all.hca_core_clock = kClockKilohertz;
   all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
@@ -105,11 +128,7 @@ int QueryRtValues(ibv_context* /*context*/, ibv_values_ex* values) {
   return 0;
 }
 
-uint64_t ClockNow() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<uint64_t>(now.tv_nsec);
-}
+uint64_t ClockNow() { return ReadClock(CLOCK_MONOTONIC); }
+uint64_t WallclockNow() { return ReadClock(CLOCK_REALTIME); }
 
 }  // namespace verbena::soft

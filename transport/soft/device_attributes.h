@@ -30,6 +30,8 @@ int QueryRtValues(ibv_context* context, ibv_values_ex* values);
 
 // The clock of completion timestamps: nanoseconds, never set back.
 uint64_t ClockNow();
+// Nanoseconds since 1970, as the host counts them.
+uint64_t WallclockNow();
 
 }  // namespace verbena::soft
 

@@ -162,6 +162,19 @@ TEST_F(HostilePeerTest, AnAtomicThatFindsNoReceiverFails) {
   EXPECT_TRUE(Fails());
 }
 
+TEST_F(HostilePeerTest, ACountWithPayloadFails) {
+  Packet(PacketKind::kCount, kWhole, 0, 8);
+  EXPECT_TRUE(Fails());
+}
+
+TEST_F(HostilePeerTest, ASendInvalidatesNothingThatIsNoWindowOfOurs) {
+  Packet(PacketKind::kSend, kWhole | kPacketInvalidate, 0, 8, end.mr->rkey);
+  EXPECT_EQ(end.Wait().status, IBV_WC_REM_INV_REQ_ERR);
+  EXPECT_TRUE(Fails());
+  EXPECT_EQ(end.verbs.dereg_mr(end.mr), 0) << "it is still there";
+  end.mr = nullptr;
+}
+
 TEST_F(HostilePeerTest, AnAnswerThatNobodyAskedForFails) {
   Packet(PacketKind::kReadResponse, kWhole, 0, 8);
   EXPECT_TRUE(Fails());

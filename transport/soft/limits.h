@@ -29,6 +29,9 @@ inline constexpr uint32_t kDatagramPayloadMax = 4096;
 // In front of every one that is received.
 inline constexpr uint32_t kGlobalRouteBytes = 40;
 
+// What ibv_alloc_dm gives a context in all: as much as adapters have.
+inline constexpr uint64_t kDeviceMemoryBytesMax = 1 << 20;
+
 }  // namespace verbena::soft
 
 #endif  // VERBENA_TRANSPORT_SOFT_LIMITS_H_

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 
 namespace verbena::soft {
@@ -28,12 +29,31 @@ class MemoryTable {
 
   MemoryTable();
 
-  // Returns the key of a new region, or 0 when the table is full. Its memory
-  // lies at address + shift, modulo 2^64.
+  // Its memory lies at address + shift, modulo 2^64.
   // REQUIRES: address + length does not wrap.
+  struct Region {
+    const void* owner;
+    uint64_t address;
+    uint64_t length;
+    unsigned int access;
+    uint64_t shift;
+  };
+
+  // Returns the key of a new region, or 0 when the table is full.
   uint32_t Add(const void* owner, uint64_t address, uint64_t length,
                unsigned int access, uint64_t shift = 0);
   void Remove(uint32_t key);
+
+  // The region that a key opens, if any.
+  std::optional<Region> Find(uint32_t key);
+
+  // For those whose keys come and go: a place in the table that is kept from
+  // Reserve(), which returns 0 when the table is full, until Release(). While
+  // it is closed, Open() opens it with any key that has its high half.
+  uint32_t Reserve();
+  void Open(uint32_t key, const Region& region);
+  void Close(uint32_t key);
+  void Release(uint32_t key);
 
   // The memory of [address, address + length) if `key` names a region of
   // `owner` that contains it and allows all of `access` (IBV_ACCESS_*); else
@@ -50,12 +70,13 @@ class MemoryTable {
 
   // Written under mutex_, read without: `key` is cleared first and set last.
   struct alignas(64) Slot {
-    std::atomic<uint32_t> key;  // 0: free.
+    std::atomic<uint32_t> key;  // 0: closed.
     std::atomic<uint32_t> access;
     std::atomic<uint64_t> address;
     std::atomic<uint64_t> length;
     std::atomic<uint64_t> shift;
     std::atomic<const void*> owner;
+    bool taken;  // Protected by mutex_.
   };
   struct Unmap {
     void operator()(Slot* slots) const;

@@ -11,6 +11,8 @@
 //                                   <-     READ_RESPONSE, first ... last
 //   COMPARE_SWAP / FETCH_ADD        ->     executes; counts; notes the answer
 //                                   <-     READ_RESPONSE, the 8 bytes before
+//   COUNT                           ->     counts: a request that concerned the
+//                                          requester alone
 //                                   <-     NAK: this request was not executed
 //
 // Acknowledgements are no packets. Every packet carries the number of requests
@@ -53,12 +55,13 @@ enum class PacketKind : uint8_t {
   kNak = 5,
   kCompareSwap = 6,
   kFetchAdd = 7,
+  kCount = 8,
 };
 
 // The payload of an atomic, in the byte order of the host.
 struct AtomicOperands {
-  uint64_t compare_or_add = 0;
-  uint64_t swap = 0;
+  uint64_t compare_or_add;
+  uint64_t swap;
 };
 static_assert(sizeof(AtomicOperands) == 16);
 inline constexpr uint32_t kAtomicBytes = 8;  // What it works on.
@@ -68,6 +71,8 @@ inline constexpr uint8_t kPacketFirst = 1 << 0;
 inline constexpr uint8_t kPacketLast = 1 << 1;
 inline constexpr uint8_t kPacketSolicited = 1 << 2;
 inline constexpr uint8_t kPacketImmediate = 1 << 3;  // Only with kPacketLast.
+// Only with kPacketLast of kSend: the value is a key to be invalidated.
+inline constexpr uint8_t kPacketInvalidate = 1 << 4;
 
 // Why a request was not executed; Packet::value of a NAK, low byte.
 enum class NakReason : uint8_t {
@@ -94,9 +99,9 @@ struct PacketHeader {
   // First packet of kWrite, kRead and atomics: where in the responder's memory.
   std::atomic<uint64_t> address;
   // High half: rkey (where there is an address). Low half: message length
-  // (first packet of kWrite; kRead), immediate data (kPacketImmediate), reason
-  // (kNak). No packet needs two of these: immediate data of a WRITE travels in
-  // a last packet of its own, without payload.
+  // (first packet of kWrite; kRead), immediate data (kPacketImmediate), key
+  // (kPacketInvalidate), reason (kNak). No packet needs two of these: immediate
+  // data of a WRITE travels in a last packet of its own, without payload.
   std::atomic<uint64_t> key_and_value;
 };
 static_assert(sizeof(PacketHeader) == 40);

@@ -70,14 +70,16 @@ std::unique_ptr<QueuePair> QueuePair::Create(SoftDevice& device,
 
 QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
                      const ibv_qp_init_attr& attributes)
-    : ibv_qp(),
-      device_(device),
+    : device_(device),
       init_attributes_(attributes),
       send_cq_(*CompletionQueue::From(attributes.send_cq)),
       recv_cq_(*CompletionQueue::From(attributes.recv_cq)),
       receive_queue_(attributes.cap.max_recv_wr, attributes.cap.max_recv_sge),
-      requester_({this, &send_cq_, &device.memory(), &domain}, attributes),
-      responder_({this, &recv_cq_, &device.memory(), &domain,
+      requester_({this, &send_cq_, &device.memory(), &device.windows(),
+                  &domain.original()},
+                 attributes),
+      responder_({this, &recv_cq_, &device.memory(), &device.windows(),
+                  &domain.original(),
                   attributes.srq == nullptr
                       ? nullptr
                       : SharedReceiveQueue::From(attributes.srq),
@@ -106,6 +108,7 @@ QueuePair::~QueuePair() {
     receiving_ = false;
     memory = Detach();
   }
+  device_.windows().ForgetQueuePair(this);
   // Nobody rings any more, so its socket may be closed.
   hand_link_.reset();
   if (is_engine_member_) device_.engine().RemoveMember(this);
@@ -133,6 +136,7 @@ void QueuePair::DetachLink() {
 std::optional<LinkMemory> QueuePair::Detach() {
   Unsettle();
   if (!port_.attached()) return std::nullopt;
+  asleep_ = false;  // There is nobody left to ring, and nothing to wake up.
   return port_.Detach();
 }
 

@@ -22,6 +22,7 @@
 #include "transport/soft/receive_queue.h"
 #include "transport/soft/requester.h"
 #include "transport/soft/responder.h"
+#include "transport/soft/verbs_handle.h"
 
 namespace verbena::soft {
 
@@ -39,7 +40,7 @@ class SoftDevice;
 // (their destroy verbs answer EBUSY until it is gone). Thread-safe, except that
 // no other call may be running when it is destroyed. What goes wrong on the
 // wire is reported by completions, by asynchronous events and by the state ERR.
-class QueuePair final : public ibv_qp, public EngineMember {
+class QueuePair final : public QueuePairHandle, public EngineMember {
  public:
   // Sets errno and returns null when the attributes are beyond the device.
   // Writes the capacities granted into `attributes`.
@@ -85,6 +86,8 @@ class QueuePair final : public ibv_qp, public EngineMember {
   void Query(ibv_qp_attr& attributes, ibv_qp_init_attr& init_attributes);
   int PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr);
   int PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
+  // As PostSend, but posts all of the chain or nothing.
+  int PostAll(ibv_send_wr* chain);
 
   // For completion queues.
 
@@ -124,6 +127,7 @@ class QueuePair final : public ibv_qp, public EngineMember {
             const ibv_qp_init_attr& attributes);
 
   // Everything below until the fields REQUIRES lock_ to be held.
+  int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr);
   int CheckAttributes(const ibv_qp_attr& attributes, int mask) const;
   void ApplyAttributes(const ibv_qp_attr& attributes, int mask);
   // What it returns is to be dropped after WaitForPolls().

@@ -21,6 +21,17 @@ constexpr uint32_t kPollsToWakeUp = 64;
 
 int QueuePair::PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   BiasedLock::Guard lock(lock_);
+  return Post(wr, bad_wr);
+}
+
+int QueuePair::PostAll(ibv_send_wr* chain) {
+  BiasedLock::Guard lock(lock_);
+  if (const int error = requester_.CheckAll(chain); error != 0) return error;
+  ibv_send_wr* bad_wr;
+  return Post(chain, &bad_wr);
+}
+
+inline int QueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   if (state_ != IBV_QPS_RTS && state_ != IBV_QPS_ERR && state_ != IBV_QPS_SQD) {
     *bad_wr = wr;
     return EINVAL;

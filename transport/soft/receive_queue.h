@@ -35,8 +35,14 @@ class ReceiveQueue {
   // Takes the oldest request; false when there is none.
   bool Take(ReceiveRequest& request);
 
+  // Of another depth from now on; false when more than that are posted.
+  // Allocates.
+  bool Resize(uint32_t requests_max);
+
   void Clear() { head_ = tail_; }
   uint32_t size() const { return tail_ - head_; }
+  uint32_t requests_max() const { return requests_max_; }
+  uint32_t entries_max() const { return entries_max_; }
 
  private:
   struct Slot {
@@ -44,14 +50,14 @@ class ReceiveQueue {
     int entry_count;
   };
 
-  const uint32_t requests_max_;
-  const uint32_t entries_max_;
-  const uint32_t mask_;
+  uint32_t requests_max_;
+  uint32_t entries_max_;
+  uint32_t mask_;
   // Not cleared when made: what was never used costs no memory.
-  const std::unique_ptr<Slot[]> slots_;
-  const std::unique_ptr<ibv_sge[]> entries_;  // entries_max_ for each slot.
-  uint32_t head_ = 0;                         // Requests taken so far.
-  uint32_t tail_ = 0;                         // Requests posted so far.
+  std::unique_ptr<Slot[]> slots_;
+  std::unique_ptr<ibv_sge[]> entries_;  // entries_max_ for each slot.
+  uint32_t head_ = 0;                   // Requests taken so far.
+  uint32_t tail_ = 0;                   // Requests posted so far.
 };
 
 // A shared receive queue. The context and the protection domain outlive it, and
@@ -68,7 +74,7 @@ class SharedReceiveQueue final : public ibv_srq {
     return static_cast<SharedReceiveQueue*>(srq);
   }
 
-  // The verbs of these names. The queue cannot be resized.
+  // The verbs of these names.
   int Post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr);
   int Modify(const ibv_srq_attr& attributes, int mask);
   void Query(ibv_srq_attr& attributes);
@@ -77,14 +83,16 @@ class SharedReceiveQueue final : public ibv_srq {
   // when fewer than the limit are left.
   bool Take(ReceiveRequest& request);
 
+  // The protection domain of what its requests name.
+  const ProtectionDomain* domain() const { return domain_; }
+
   EventQueue::Source& async_source() { return async_source_; }
   std::atomic<int>& children() { return children_; }  // Queue pairs.
 
  private:
   void RaiseLimitEvent();
 
-  const uint32_t requests_max_;
-  const uint32_t entries_max_;
+  const ProtectionDomain* const domain_;
   EventQueue::Source async_source_;
   std::atomic<int> children_{0};
 

@@ -26,7 +26,7 @@ constexpr Requester::TimePoint kHeld =
 // Whether the request needs a receive request of the peer.
 bool TakesReceive(uint8_t opcode) {
   return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
-         opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+         opcode == IBV_WR_SEND_WITH_INV || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
 }  // namespace
@@ -45,8 +45,18 @@ Requester::Requester(const Environment& environment,
                                                          entries_max_)),
       inline_data_(std::make_unique_for_overwrite<std::byte[]>(
           (size_t{mask_} + 1) * inline_max_)),
-      operands_(std::make_unique_for_overwrite<AtomicOperands[]>(size_t{mask_} +
-                                                                 1)) {}
+      details_(std::make_unique_for_overwrite<Details[]>(size_t{mask_} + 1)) {}
+
+int Requester::CheckAll(const ibv_send_wr* chain) const {
+  uint32_t room =
+      requests_max_ - (posted_ - freed_.load(std::memory_order_acquire));
+  for (; chain != nullptr; chain = chain->next, --room) {
+    uint64_t length = 0;
+    if (room == 0) return ENOMEM;
+    if (const int error = Check(*chain, length); error != 0) return error;
+  }
+  return 0;
+}
 
 bool Requester::OnNak(const Packet& packet) {
   if (unreliable_) return false;

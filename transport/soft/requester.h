@@ -15,6 +15,7 @@
 #include "transport/soft/limits.h"
 #include "transport/soft/link_port.h"
 #include "transport/soft/memory_table.h"
+#include "transport/soft/memory_windows.h"
 #include "transport/soft/packet.h"
 #include "transport/soft/scatter_gather.h"
 
@@ -40,6 +41,7 @@ class Requester {
     QueuePair* qp;
     CompletionQueue* cq;
     const MemoryTable* memory;
+    MemoryWindows* windows;
     const ProtectionDomain* pd;
   };
 
@@ -56,6 +58,8 @@ class Requester {
   // with `*bad_wr` at the first request that was refused. What can go at once
   // goes by `port`, unless that is null.
   int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkPort* port);
+  // 0 when Post() would take the whole chain; else how it would refuse.
+  int CheckAll(const ibv_send_wr* chain) const;
 
   // Sends the next packet; false when there is none to send, or no room, or it
   // is not yet time.
@@ -118,13 +122,20 @@ class Requester {
     uint16_t entry_count;
     uint8_t opcode;     // ibv_wr_opcode.
     uint8_t flags;      // ibv_send_flags.
+    bool done;          // Of one for the own device: it is only to be counted.
     bool response_due;  // Of a READ or an atomic: its data has yet to come.
 
     bool is(ibv_wr_opcode what) const { return opcode == what; }
+    bool local() const { return is(IBV_WR_LOCAL_INV) || is(IBV_WR_BIND_MW); }
     bool is_inline() const { return (flags & IBV_SEND_INLINE) != 0; }
     bool signalled() const { return (flags & IBV_SEND_SIGNALED) != 0; }
     bool fenced() const { return (flags & IBV_SEND_FENCE) != 0; }
     bool solicited() const { return (flags & IBV_SEND_SOLICITED) != 0; }
+  };
+  // What only atomics, or bindings, have besides.
+  union Details {
+    AtomicOperands operands;
+    MemoryWindows::Binding binding;
   };
   static_assert(kGatherEntriesMax <= UINT16_MAX);
 
@@ -140,12 +151,14 @@ class Requester {
   int Check(const ibv_send_wr& wr, uint64_t& length) const;
   void Store(const ibv_send_wr& wr, uint32_t length);
   void StoreUnusual(const ibv_send_wr& wr);
+  void StoreBinding(const ibv_send_wr& wr);
   bool MayGoAtOnce(const Slot& request) const;
   void SendAtOnce(const ibv_send_wr& wr, const Slot& request, LinkPort& port);
   bool MayStart(const Slot& request);
   bool OnNewExecuted(uint32_t count);
   bool TransmitRead(LinkPort& port, const Slot& request);
   bool TransmitAtomic(LinkPort& port, const Slot& request);
+  bool TransmitLocal(LinkPort& port, Slot& request);
   void NoteRead();
   bool TransmitSegment(LinkPort& port, const Slot& request);
   void Advance();
@@ -169,8 +182,8 @@ class Requester {
   const std::unique_ptr<ibv_sge[]> entries_;  // entries_max_ for each slot.
   const std::unique_ptr<std::byte[]>
       inline_data_;  // inline_max_ for each slot.
-  // Of atomics, one for each slot.
-  const std::unique_ptr<AtomicOperands[]> operands_;
+  // One for each slot.
+  const std::unique_ptr<Details[]> details_;
 
   uint8_t reads_max_ = 0;
   uint8_t rnr_retry_ = 0;  // 7: without end.

@@ -21,6 +21,10 @@ uint8_t CompletionOpcode(uint8_t opcode) {
       return IBV_WC_COMP_SWAP;
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       return IBV_WC_FETCH_ADD;
+    case IBV_WR_LOCAL_INV:
+      return IBV_WC_LOCAL_INV;
+    case IBV_WR_BIND_MW:
+      return IBV_WC_BIND_MW;
     default:
       return IBV_WC_SEND;
   }
@@ -71,6 +75,13 @@ int Requester::Check(const ibv_send_wr& wr, uint64_t& length) const {
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
       return is_inline && length > inline_max_ ? EINVAL : 0;
+    case IBV_WR_SEND_WITH_INV:
+      return unreliable_ || (is_inline && length > inline_max_) ? EINVAL : 0;
+    case IBV_WR_LOCAL_INV:
+      return wr.num_sge != 0 || is_inline ? EINVAL : 0;
+    case IBV_WR_BIND_MW:
+      return wr.num_sge != 0 || is_inline || wr.bind_mw.mw == nullptr ? EINVAL
+                                                                      : 0;
     case IBV_WR_RDMA_READ:
       return is_inline || unreliable_ ? EINVAL : 0;
     case IBV_WR_ATOMIC_CMP_AND_SWP:
@@ -106,13 +117,26 @@ void Requester::Store(const ibv_send_wr& wr, uint32_t length) {
   ++posted_;
 }
 
-// What only READs and atomics have.
+// What SENDs and WRITEs do not have.
 void Requester::StoreUnusual(const ibv_send_wr& wr) {
   Slot& request = slot(posted_);
-  request.response_due = true;
-  if (request.is(IBV_WR_RDMA_READ)) return;
-  request.rkey = wr.wr.atomic.rkey;
-  operands_[posted_ & mask_] = {wr.wr.atomic.compare_add, wr.wr.atomic.swap};
+  request.done = false;
+  switch (wr.opcode) {
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      request.rkey = wr.wr.atomic.rkey;
+      details_[posted_ & mask_].operands = {wr.wr.atomic.compare_add,
+                                            wr.wr.atomic.swap};
+      [[fallthrough]];
+    case IBV_WR_RDMA_READ:
+      request.response_due = true;
+      return;
+    case IBV_WR_BIND_MW:
+      StoreBinding(wr);
+      return;
+    default:
+      return;
+  }
 }
 
 // Whether it is a SEND of one packet that nothing holds up.
@@ -161,9 +185,12 @@ bool Requester::TransmitOne(LinkPort& port) {
     if (std::chrono::steady_clock::now() < resume_at_) return false;
     resume_at_ = TimePoint::max();
   }
-  const Slot& request = slot(sending_);
+  Slot& request = slot(sending_);
   if (!started_ && !MayStart(request)) return false;
-  if (!request.response_due) return TransmitSegment(port, request);
+  if (!request.response_due) {
+    return request.local() ? TransmitLocal(port, request)
+                           : TransmitSegment(port, request);
+  }
   return request.is(IBV_WR_RDMA_READ) ? TransmitRead(port, request)
                                       : TransmitAtomic(port, request);
 }
@@ -207,7 +234,8 @@ bool Requester::TransmitRead(LinkPort& port, const Slot& request) {
 bool Requester::TransmitAtomic(LinkPort& port, const Slot& request) {
   std::byte* const payload = port.Reserve(sizeof(AtomicOperands));
   if (payload == nullptr) return false;
-  std::memcpy(payload, &operands_[sending_ & mask_], sizeof(AtomicOperands));
+  std::memcpy(payload, &details_[sending_ & mask_].operands,
+              sizeof(AtomicOperands));
   Packet packet;
   packet.kind = request.is(IBV_WR_ATOMIC_CMP_AND_SWP) ? PacketKind::kCompareSwap
                                                       : PacketKind::kFetchAdd;
@@ -263,6 +291,9 @@ bool Requester::TransmitSegment(LinkPort& port, const Slot& request) {
     if (request.solicited()) packet.flags |= kPacketSolicited;
     if (immediate) {
       packet.flags |= kPacketImmediate;
+      packet.value = request.immediate;
+    } else if (request.is(IBV_WR_SEND_WITH_INV)) {
+      packet.flags |= kPacketInvalidate;
       packet.value = request.immediate;
     }
   }

@@ -18,6 +18,26 @@ void Responder::Flush() {
   }
 }
 
+std::byte* Responder::FindInWindow(uint32_t key, uint64_t address,
+                                   uint64_t length, unsigned int access) const {
+  std::byte* const found = environment_.memory->Translate(
+      key, MemoryWindows::Owner(environment_.pd), address, length, access);
+  return found != nullptr ? found
+                          : environment_.memory->Translate(
+                                key, environment_.qp, address, length, access);
+}
+
+// The end of a SEND with a key that it invalidates. False when that is not
+// allowed; then the request has been refused.
+bool Responder::OnInvalidate(const Packet& packet) {
+  if (environment_.windows->Invalidate(packet.value, environment_.qp)) {
+    return true;
+  }
+  PushReceive(IBV_WC_REM_INV_REQ_ERR, IBV_WC_RECV, nullptr);
+  Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
+  return false;
+}
+
 void Responder::Reset() {
   executed_ = 0;
   dropping_ = nak_due_ = failed_ = in_message_ = receive_taken_ = false;

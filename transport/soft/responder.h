@@ -12,6 +12,7 @@
 #include "transport/soft/limits.h"
 #include "transport/soft/link_port.h"
 #include "transport/soft/memory_table.h"
+#include "transport/soft/memory_windows.h"
 #include "transport/soft/receive_queue.h"
 #include "transport/soft/scatter_gather.h"
 
@@ -27,6 +28,7 @@ class Responder {
     QueuePair* qp;
     CompletionQueue* cq;
     const MemoryTable* memory;
+    MemoryWindows* windows;
     const ProtectionDomain* pd;
     // Where receives come from: the shared queue, or the queue pair's own.
     SharedReceiveQueue* shared_receives;  // Null without one.
@@ -88,6 +90,13 @@ class Responder {
   void Note(const ReadRequest& read);
   bool Expects(const Packet& packet);
   bool Place(const Packet& packet);
+  std::byte* Find(uint32_t key, uint64_t address, uint64_t length,
+                  unsigned int access) const;
+  std::byte* FindInWindow(uint32_t key, uint64_t address, uint64_t length,
+                          unsigned int access) const;
+  bool OnInvalidate(const Packet& packet);
+  bool Allows(uint32_t rkey, uint64_t address, uint32_t length,
+              unsigned int access) const;
   void FinishReceive(const Packet& packet, ibv_wc_opcode opcode);
   bool TakeReceive();
   void PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,

@@ -31,9 +31,8 @@ bool Responder::OnAtomic(const Packet& packet) {
     Drop(packet, NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
     return true;
   }
-  std::byte* const to = environment_.memory->Translate(
-      packet.rkey, environment_.pd, packet.address, kAtomicBytes,
-      IBV_ACCESS_REMOTE_ATOMIC);
+  std::byte* const to =
+      Find(packet.rkey, packet.address, kAtomicBytes, IBV_ACCESS_REMOTE_ATOMIC);
   if (to == nullptr) {
     Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
     return true;

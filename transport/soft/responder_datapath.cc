@@ -1,4 +1,5 @@
 #include "transport/soft/copy_bytes.h"
+#include "transport/soft/on_demand_memory.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/responder.h"
 
@@ -20,6 +21,10 @@ bool Responder::OnPacket(const Packet& packet) {
     case PacketKind::kCompareSwap:
     case PacketKind::kFetchAdd:
       return OnAtomic(packet);
+    case PacketKind::kCount:
+      if (!packet.last() || packet.payload_bytes != 0) return false;
+      ++executed_;
+      return true;
     default:
       return false;
   }
@@ -85,6 +90,9 @@ bool Responder::OnSend(const Packet& packet) {
   }
   message_offset_ += packet.payload_bytes;
   if (packet.last()) {
+    if ((packet.flags & kPacketInvalidate) != 0 && !OnInvalidate(packet)) {
+      return true;
+    }
     PushReceive(IBV_WC_SUCCESS, IBV_WC_RECV, &packet);
     in_message_ = false;
     ++executed_;
@@ -106,10 +114,8 @@ bool Responder::OnWrite(const Packet& packet) {
     }
     // The whole range is checked before the first byte is written. A WRITE of
     // nothing needs no valid key, as on hardware.
-    if (write_length_ != 0 &&
-        environment_.memory->Translate(write_rkey_, environment_.pd,
-                                       write_address_, write_length_,
-                                       IBV_ACCESS_REMOTE_WRITE) == nullptr) {
+    if (write_length_ != 0 && !Allows(write_rkey_, write_address_,
+                                      write_length_, IBV_ACCESS_REMOTE_WRITE)) {
       Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
       return true;
     }
@@ -134,15 +140,35 @@ bool Responder::OnWrite(const Packet& packet) {
   return true;
 }
 
+// What a peer names: mostly a region.
+std::byte* Responder::Find(uint32_t key, uint64_t address, uint64_t length,
+                           unsigned int access) const {
+  std::byte* const found = environment_.memory->Translate(
+      key, environment_.pd, address, length, access);
+  return found != nullptr ? found : FindInWindow(key, address, length, access);
+}
+
 // Copies one segment of a WRITE to where it belongs. The region is looked up
 // again for each: it may have been deregistered meanwhile.
 bool Responder::Place(const Packet& packet) {
-  std::byte* to = environment_.memory->Translate(
-      write_rkey_, environment_.pd, write_address_ + message_offset_,
-      packet.payload_bytes, IBV_ACCESS_REMOTE_WRITE);
-  if (to == nullptr) return false;
+  std::byte* to = Find(write_rkey_, write_address_ + message_offset_,
+                       packet.payload_bytes, IBV_ACCESS_REMOTE_WRITE);
+  if (to == nullptr) {
+    return WriteOnDemand(*environment_.memory, write_rkey_, environment_.pd,
+                         write_address_ + message_offset_, packet.payload_bytes,
+                         IBV_ACCESS_REMOTE_WRITE, packet.payload);
+  }
   CopyBytes(to, packet.payload, packet.payload_bytes);
   return true;
+}
+
+// Whether the peer may do `access` to the range. Pages of memory on demand may
+// still turn out to be missing.
+bool Responder::Allows(uint32_t rkey, uint64_t address, uint32_t length,
+                       unsigned int access) const {
+  return Find(rkey, address, length, access) != nullptr ||
+         AllowsOnDemand(*environment_.memory, rkey, environment_.pd, address,
+                        length, access);
 }
 
 bool Responder::OnRead(const Packet& packet) {
@@ -152,10 +178,8 @@ bool Responder::OnRead(const Packet& packet) {
     Drop(packet, NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
     return true;
   }
-  if (packet.value != 0 &&
-      environment_.memory->Translate(packet.rkey, environment_.pd,
-                                     packet.address, packet.value,
-                                     IBV_ACCESS_REMOTE_READ) == nullptr) {
+  if (packet.value != 0 && !Allows(packet.rkey, packet.address, packet.value,
+                                   IBV_ACCESS_REMOTE_READ)) {
     Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
     return true;
   }
@@ -180,10 +204,9 @@ bool Responder::TakeReceive() {
 }
 
 ScatterGatherList Responder::ReceiveList() const {
-  const ProtectionDomain* pd =
-      environment_.shared_receives != nullptr
-          ? ProtectionDomain::From(environment_.shared_receives->pd)
-          : environment_.pd;
+  const ProtectionDomain* pd = environment_.shared_receives != nullptr
+                                   ? environment_.shared_receives->domain()
+                                   : environment_.pd;
   return ScatterGatherList{environment_.memory, pd, receive_.entries.data(),
                            receive_.entry_count};
 }
@@ -202,6 +225,9 @@ void Responder::PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
     if ((last->flags & kPacketImmediate) != 0) {
       completion.immediate = last->value;
       completion.flags = IBV_WC_WITH_IMM;
+    } else if ((last->flags & kPacketInvalidate) != 0) {
+      completion.immediate = last->value;
+      completion.flags = IBV_WC_WITH_INV;
     }
     completion.solicited = (last->flags & kPacketSolicited) != 0;
   }
@@ -237,14 +263,17 @@ bool Responder::TransmitReadResponse(LinkPort& port) {
   std::byte* payload = port.Reserve(bytes);
   if (payload == nullptr) return false;
   if (bytes > 0) {
-    const std::byte* from = environment_.memory->Translate(
-        read.rkey, environment_.pd, read.address + read.offset, bytes,
-        IBV_ACCESS_REMOTE_READ);
-    if (from == nullptr) {
-      if (read.rkey != 0) return RefuseRead(port, read.number);
-      from = reinterpret_cast<const std::byte*>(&read.result);
+    const std::byte* from = Find(read.rkey, read.address + read.offset, bytes,
+                                 IBV_ACCESS_REMOTE_READ);
+    if (from != nullptr) {
+      CopyBytes(payload, from, bytes);
+    } else if (read.rkey == 0) {
+      CopyBytes(payload, &read.result, bytes);
+    } else if (!ReadOnDemand(*environment_.memory, read.rkey, environment_.pd,
+                             read.address + read.offset, bytes,
+                             IBV_ACCESS_REMOTE_READ, payload)) {
+      return RefuseRead(port, read.number);
     }
-    CopyBytes(payload, from, bytes);
   }
   Packet packet;
   packet.kind = PacketKind::kReadResponse;

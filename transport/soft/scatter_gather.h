@@ -43,7 +43,7 @@ struct ScatterGatherList {
     }
     const std::byte* const from =
         memory->Translate(entries->lkey, pd, entries->addr + offset, length, 0);
-    if (from == nullptr) return false;
+    if (from == nullptr) return GatherParts(offset, length, destination);
     CopyBytes(destination, from, length);
     return true;
   }
@@ -58,13 +58,13 @@ struct ScatterGatherList {
     std::byte* const to =
         memory->Translate(entries->lkey, pd, entries->addr + offset, length,
                           IBV_ACCESS_LOCAL_WRITE);
-    if (to == nullptr) return false;
+    if (to == nullptr) return ScatterParts(offset, length, source);
     CopyBytes(to, source, length);
     return true;
   }
 
  private:
-  // The usual case.
+  // The usual case, if the entry is not in memory on demand.
   bool InFirstEntry(uint64_t offset, uint32_t length) const {
     return count > 0 && length > 0 && offset + length <= entries->length;
   }

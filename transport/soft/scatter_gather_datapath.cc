@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "transport/soft/on_demand_memory.h"
 #include "transport/soft/scatter_gather.h"
 
 namespace verbena::soft {
@@ -32,7 +33,9 @@ bool ScatterGatherList::Allows(unsigned int access) const {
     const ibv_sge& entry = entries[i];
     if (entry.length > 0 &&
         memory->Translate(entry.lkey, pd, entry.addr, entry.length, access) ==
-            nullptr) {
+            nullptr &&
+        !AllowsOnDemand(*memory, entry.lkey, pd, entry.addr, entry.length,
+                        access)) {
       return false;
     }
   }
@@ -46,8 +49,12 @@ bool ScatterGatherList::GatherParts(uint64_t offset, uint32_t length,
       [&](const ibv_sge& entry, uint64_t address, uint32_t bytes) {
         const std::byte* from =
             memory->Translate(entry.lkey, pd, address, bytes, 0);
-        if (from == nullptr) return false;
-        CopyBytes(destination, from, bytes);
+        if (from != nullptr) {
+          CopyBytes(destination, from, bytes);
+        } else if (!ReadOnDemand(*memory, entry.lkey, pd, address, bytes, 0,
+                                 destination)) {
+          return false;
+        }
         destination += bytes;
         return true;
       });
@@ -60,8 +67,12 @@ bool ScatterGatherList::ScatterParts(uint64_t offset, uint32_t length,
       [&](const ibv_sge& entry, uint64_t address, uint32_t bytes) {
         std::byte* to = memory->Translate(entry.lkey, pd, address, bytes,
                                           IBV_ACCESS_LOCAL_WRITE);
-        if (to == nullptr) return false;
-        CopyBytes(to, source, bytes);
+        if (to != nullptr) {
+          CopyBytes(to, source, bytes);
+        } else if (!WriteOnDemand(*memory, entry.lkey, pd, address, bytes,
+                                  IBV_ACCESS_LOCAL_WRITE, source)) {
+          return false;
+        }
         source += bytes;
         return true;
       });

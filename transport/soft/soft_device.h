@@ -9,6 +9,7 @@
 #include "transport/soft/engine.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/memory_table.h"
+#include "transport/soft/memory_windows.h"
 #include "transport/soft/queue_pair_directory.h"
 
 namespace verbena::soft {
@@ -31,6 +32,7 @@ class SoftDevice {
   ibv_device* verbs_device() { return &device_; }
   Engine& engine() { return engine_; }
   MemoryTable& memory() { return memory_; }
+  MemoryWindows& windows() { return windows_; }
 
   // A new context, owned by the caller, who closes it with the verb
   // close_device; null and errno when out of descriptors.
@@ -52,6 +54,7 @@ class SoftDevice {
   ibv_device device_ = {};
   Engine engine_;
   MemoryTable memory_;
+  MemoryWindows windows_{memory_};
   GidTable gids_;
   DatagramNetwork datagrams_;
   QueuePairDirectory queue_pairs_;

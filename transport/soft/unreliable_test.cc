@@ -187,6 +187,14 @@ TEST_F(UnreliableTest, SendsToAPeerThatIsGoneAreSentAndLost) {
   EXPECT_EQ(a.State(), IBV_QPS_RTS);
 }
 
+TEST_F(UnreliableTest, PollingGoesOnAfterThePeerIsGone) {
+  EXPECT_TRUE(a.StaysQuiet(&b, 10));  // Not enough to wake up.
+  ASSERT_EQ(b.verbs.destroy_qp(b.qp), 0);
+  b.qp = nullptr;
+  EXPECT_TRUE(a.StaysQuiet(nullptr, 100'000));
+  EXPECT_EQ(a.State(), IBV_QPS_RTS);
+}
+
 TEST_F(UnreliableTest, AMessageUnderWayToAPeerThatGoesEnds) {
   ASSERT_EQ(b.Receive(1, 0, 1'000'000), 0);
   ASSERT_EQ(a.Send(1, 0, 1'000'000), 0);

@@ -1,9 +1,5 @@
 #include "transport/soft/verbs_table.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -12,9 +8,12 @@
 #include "transport/soft/context.h"
 #include "transport/soft/datagram_queue_pair.h"
 #include "transport/soft/device_attributes.h"
+#include "transport/soft/extended_completion_queue.h"
+#include "transport/soft/extended_queue_pair.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
-#include "transport/soft/memory_table.h"
+#include "transport/soft/memory_region.h"
+#include "transport/soft/parent_domain.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/receive_queue.h"
 #include "transport/soft/soft_device.h"
@@ -23,11 +22,6 @@ namespace verbena::soft {
 namespace {
 
 constexpr uint8_t kPort = 1;
-constexpr int kAccessFlags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                             IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                             IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB |
-                             IBV_ACCESS_RELAXED_ORDERING;
-
 template <typename T>
 T* Refuse(int error) {
   errno = error;
@@ -113,61 +107,11 @@ void AckAsyncEvent(ibv_async_event* event) {
   }
 }
 
-// Protection domains and memory regions.
+// Protection domains.
 
 ibv_pd* AllocPd(ibv_context* context) {
   ++Context::From(context)->children();
   return new ProtectionDomain(*Context::From(context));
-}
-
-int DeallocPd(ibv_pd* pd) {
-  if (ProtectionDomain::From(pd)->children() != 0) return EBUSY;
-  --Context::From(pd->context)->children();
-  delete ProtectionDomain::From(pd);
-  return 0;
-}
-
-// Whether every page of the range is mapped: what a NIC finds out by pinning
-// it.
-bool IsMapped(uintptr_t start, size_t length) {
-  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  constexpr size_t kPagesAtOnce = 4096;
-  auto resident = std::make_unique<unsigned char[]>(kPagesAtOnce);
-  const uintptr_t end = start + length;
-  for (uintptr_t at = start & ~(page - 1); at < end;) {
-    const size_t bytes = std::min<size_t>(end - at, kPagesAtOnce * page);
-    if (mincore(reinterpret_cast<void*>(at), bytes, resident.get()) != 0) {
-      return false;
-    }
-    at += bytes;
-  }
-  return true;
-}
-
-ibv_mr* RegMr(ibv_pd* pd, void* addr, size_t length, int access) {
-  constexpr int kNeedLocalWrite =
-      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-  const auto start = reinterpret_cast<uintptr_t>(addr);
-  if ((access & ~kAccessFlags) != 0 || length == 0 ||
-      start + length - 1 < start ||
-      ((access & kNeedLocalWrite) != 0 &&
-       (access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
-    return Refuse<ibv_mr>(EINVAL);
-  }
-  if (!IsMapped(start, length)) return Refuse<ibv_mr>(EFAULT);
-  const uint32_t key = SoftDevice::Get().memory().Add(
-      ProtectionDomain::From(pd), start, length, access);
-  if (key == 0) return Refuse<ibv_mr>(ENOMEM);
-  ++ProtectionDomain::From(pd)->children();
-  return new ibv_mr{pd->context, pd, addr, length, 0, key, key};
-}
-
-int DeregMr(ibv_mr* mr) {
-  SoftDevice::Get().memory().Remove(mr->rkey);
-  SoftDevice::Get().WaitForDataPath();
-  --ProtectionDomain::From(mr->pd)->children();
-  delete mr;
-  return 0;
 }
 
 // Completion channels and queues.
@@ -184,19 +128,6 @@ int DestroyCompChannel(ibv_comp_channel* channel) {
   --Context::From(channel->context)->children();
   delete CompletionChannel::From(channel);
   return 0;
-}
-
-ibv_cq* CreateCq(ibv_context* context, int cqe, void* cq_context,
-                 ibv_comp_channel* channel, int comp_vector) {
-  if (cqe < 1 || cqe > kCompletionsMax || comp_vector != 0 ||
-      (channel != nullptr && channel->context != context)) {
-    return Refuse<ibv_cq>(EINVAL);
-  }
-  ++Context::From(context)->children();
-  if (channel != nullptr) ++CompletionChannel::From(channel)->children();
-  return new CompletionQueue(
-      *Context::From(context), cqe, cq_context,
-      channel == nullptr ? nullptr : CompletionChannel::From(channel));
 }
 
 int DestroyCq(ibv_cq* cq) {
@@ -245,15 +176,6 @@ int ModifySrq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
 int QuerySrq(ibv_srq* srq, ibv_srq_attr* attributes) {
   SharedReceiveQueue::From(srq)->Query(*attributes);
   return 0;
-}
-
-ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
-  SoftDevice& device = SoftDevice::Get();
-  ProtectionDomain& domain = *ProtectionDomain::From(pd);
-  if (attributes->qp_type == IBV_QPT_UD) {
-    return DatagramQueuePair::Create(device, domain, *attributes).release();
-  }
-  return QueuePair::Create(device, domain, *attributes).release();
 }
 
 int DestroyQp(ibv_qp* qp) {

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "transport/soft/memory_region.h"
 #include "transport/soft/preload/next_definition.h"
 #include "transport/soft/preload/soft_objects.h"
 
@@ -13,19 +14,6 @@
 
 namespace verbena::soft {
 namespace {
-
-// The register verbs with an address of the peer's choice. The software device
-// knows one address of a region: where it lies.
-ibv_mr* RegisterAt(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
-                   int access) {
-  if (iova != reinterpret_cast<uintptr_t>(addr)) {
-    errno = EOPNOTSUPP;
-    return nullptr;
-  }
-  // Optional flags are wishes that a device may ignore.
-  return Soft().verbs.reg_mr(pd, addr, length,
-                             access & ~IBV_ACCESS_OPTIONAL_RANGE);
-}
 
 template <typename T>
 T* Refuse() {
@@ -49,7 +37,7 @@ ibv_mr* ibv_reg_mr(ibv_pd* pd, void* addr, size_t length, int access) {
 
 ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
                         int access) {
-  if (IsSoft(pd->context)) return RegisterAt(pd, addr, length, iova, access);
+  if (IsSoft(pd->context)) return RegMrAt(pd, addr, length, iova, access);
   static const decltype(&ibv_reg_mr_iova) next =
       NextDefinition("ibv_reg_mr_iova");
   return next(pd, addr, length, iova, access);
@@ -58,7 +46,7 @@ ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
                          unsigned int access) {
   if (IsSoft(pd->context)) {
-    return RegisterAt(pd, addr, length, iova, static_cast<int>(access));
+    return RegMrAt(pd, addr, length, iova, static_cast<int>(access));
   }
   static const decltype(&ibv_reg_mr_iova2) next =
       NextDefinition("ibv_reg_mr_iova2");

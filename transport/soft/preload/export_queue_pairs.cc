@@ -2,8 +2,7 @@
 
 #include <infiniband/verbs.h>
 
-#include <cerrno>
-
+#include "transport/soft/extended_queue_pair.h"
 #include "transport/soft/preload/next_definition.h"
 #include "transport/soft/preload/soft_objects.h"
 
@@ -32,10 +31,7 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
 }
 
 ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
-  if (IsSoft(qp->context)) {
-    errno = EOPNOTSUPP;
-    return nullptr;
-  }
+  if (IsSoft(qp->context)) return ToExtendedQueuePair(qp);
   static const decltype(&ibv_qp_to_qp_ex) next =
       NextDefinition("ibv_qp_to_qp_ex");
   return next(qp);

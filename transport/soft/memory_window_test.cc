@@ -1,0 +1,275 @@
+// Memory windows between two queue pairs, and what invalidates them.
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "transport/soft/test_end.h"
+
+namespace verbena::soft {
+namespace {
+
+TestEndOptions WithWindows() {
+  TestEndOptions options;
+  options.access |= IBV_ACCESS_REMOTE_ATOMIC;
+  return options;
+}
+
+// b opens windows of its region, which has no remote rights itself, to a.
+class MemoryWindowTest : public testing::Test {
+ protected:
+  MemoryWindowTest() {
+    ConnectByHand(a, b);
+    region = b.verbs.reg_mr(b.pd, b.memory, 4096,
+                            IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+    one = ibv_alloc_mw(b.pd, IBV_MW_TYPE_1);
+    two = ibv_alloc_mw(b.pd, IBV_MW_TYPE_2);
+    EXPECT_NE(one, nullptr);
+    EXPECT_NE(two, nullptr);
+  }
+  ~MemoryWindowTest() override {
+    EXPECT_EQ(ibv_dealloc_mw(one), 0);
+    EXPECT_EQ(ibv_dealloc_mw(two), 0);
+    EXPECT_EQ(b.verbs.dereg_mr(region), 0);
+  }
+
+  static constexpr unsigned int kAll = IBV_ACCESS_REMOTE_READ |
+                                       IBV_ACCESS_REMOTE_WRITE |
+                                       IBV_ACCESS_REMOTE_ATOMIC;
+
+  ibv_mw_bind_info Part(unsigned int access, size_t offset, uint64_t length) {
+    return {region, b.Address(offset), length, access};
+  }
+  int BindOne(uint64_t wr_id, ibv_mw_bind_info part) {
+    ibv_mw_bind bind = {wr_id, IBV_SEND_SIGNALED, part};
+    return ibv_bind_mw(b.qp, one, &bind);
+  }
+  // Posts the binding of window two, under the next key.
+  int BindTwo(uint64_t wr_id, ibv_mw_bind_info part) {
+    ibv_send_wr request = {};
+    request.wr_id = wr_id;
+    request.opcode = IBV_WR_BIND_MW;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.bind_mw.mw = two;
+    request.bind_mw.rkey = ibv_inc_rkey(two->rkey);
+    request.bind_mw.bind_info = part;
+    two->rkey = request.bind_mw.rkey;
+    return b.Post(request);
+  }
+  int Invalidate(TestEnd& end, uint32_t key) {
+    ibv_send_wr request = {};
+    request.wr_id = 70;
+    request.opcode = IBV_WR_LOCAL_INV;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.invalidate_rkey = key;
+    return end.Post(request);
+  }
+  int SendInvalidate(uint32_t key, size_t length = 4) {
+    ibv_sge entry = a.Entry(0, length);
+    ibv_send_wr request = {};
+    request.wr_id = 80;
+    request.sg_list = &entry;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_SEND_WITH_INV;
+    request.send_flags = IBV_SEND_SIGNALED;
+    request.invalidate_rkey = key;
+    return a.Post(request);
+  }
+  ibv_wc_status WriteOutcome(uint32_t key, size_t offset) {
+    EXPECT_EQ(a.Write(1, 0, 4, b.Address(offset), key), 0);
+    return a.Wait(&b).status;
+  }
+
+  TestEnd a{WithWindows()};
+  TestEnd b{WithWindows()};
+  ibv_mr* region = nullptr;
+  ibv_mw* one = nullptr;
+  ibv_mw* two = nullptr;
+};
+
+TEST_F(MemoryWindowTest, TypeOneOpensAPartOfARegion) {
+  const uint32_t before = one->rkey;
+  ASSERT_EQ(BindOne(5, Part(kAll, 64, 64)), 0);
+  EXPECT_EQ(one->rkey, ibv_inc_rkey(before));
+  const ibv_wc bound = b.Wait(&a);
+  EXPECT_EQ(bound.wr_id, 5u);
+  EXPECT_EQ(bound.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(bound.opcode, IBV_WC_BIND_MW);
+  a.Fill(0, "text");
+  EXPECT_EQ(WriteOutcome(one->rkey, 64), IBV_WC_SUCCESS);
+  EXPECT_EQ(b.Text(64, 4), "text");
+  ASSERT_EQ(a.Read(1, 32, 4, b.Address(64), one->rkey), 0);
+  EXPECT_EQ(a.Wait(&b).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(a.Text(32, 4), "text");
+  ASSERT_EQ(a.FetchAdd(1, 40, b.Address(72), one->rkey, 3), 0);
+  EXPECT_EQ(a.Wait(&b).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(b.Word(72), 3u);
+  EXPECT_EQ(WriteOutcome(one->rkey, 62), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(MemoryWindowTest, TypeTwoOpensItToTheQueuePair) {
+  ASSERT_EQ(BindTwo(5, Part(kAll, 64, 64)), 0);
+  EXPECT_EQ(b.Wait(&a).opcode, IBV_WC_BIND_MW);
+  a.Fill(0, "text");
+  EXPECT_EQ(WriteOutcome(two->rkey, 64), IBV_WC_SUCCESS);
+  EXPECT_EQ(b.Text(64, 4), "text");
+}
+
+TEST_F(MemoryWindowTest, TypeTwoIsClosedToOtherQueuePairsOfTheDomain) {
+  ASSERT_EQ(BindTwo(5, Part(kAll, 64, 64)), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  TestEnd c(WithWindows());
+  ibv_qp_init_attr init = {};
+  init.send_cq = init.recv_cq = b.cq;
+  init.cap = {4, 4, 1, 1, 0};
+  init.qp_type = IBV_QPT_RC;
+  ibv_qp* const first = b.qp;
+  b.qp = b.verbs.create_qp(b.pd, &init);
+  ConnectByHand(c, b);
+  ASSERT_EQ(c.Write(1, 0, 4, b.Address(64), two->rkey), 0);
+  EXPECT_EQ(c.Wait(&b).status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(b.verbs.destroy_qp(b.qp), 0);
+  b.qp = first;
+}
+
+TEST_F(MemoryWindowTest, ItsRightsAreItsOwn) {
+  ASSERT_EQ(BindTwo(5, Part(IBV_ACCESS_REMOTE_READ, 64, 64)), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(WriteOutcome(two->rkey, 64), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(MemoryWindowTest, AWindowIsNoLocalKey) {
+  ASSERT_EQ(BindOne(5, Part(kAll, 0, 64)), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  ibv_sge entry = {b.Address(0), 4, one->rkey};
+  ibv_send_wr request = {};
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  ASSERT_EQ(b.Post(request), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_LOC_PROT_ERR);
+}
+
+TEST_F(MemoryWindowTest, ABindingToNothingCloses) {
+  ASSERT_EQ(BindOne(5, Part(kAll, 0, 64)), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  ASSERT_EQ(BindOne(6, {nullptr, 0, 0, 0}), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(WriteOutcome(one->rkey, 0), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(MemoryWindowTest, ABindingThatIsNotAllowedIsABindingError) {
+  ASSERT_EQ(BindTwo(5, Part(kAll, 4000, 100)), 0);
+  const ibv_wc refused = b.Wait(&a);
+  EXPECT_EQ(refused.wr_id, 5u);
+  EXPECT_EQ(refused.status, IBV_WC_MW_BIND_ERR);
+  EXPECT_EQ(b.State(), IBV_QPS_ERR);
+}
+
+TEST_F(MemoryWindowTest, ALocalInvalidationCloses) {
+  ASSERT_EQ(BindTwo(5, Part(kAll, 0, 64)), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  ASSERT_EQ(Invalidate(b, two->rkey), 0);
+  const ibv_wc done = b.Wait(&a);
+  EXPECT_EQ(done.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(done.opcode, IBV_WC_LOCAL_INV);
+  ASSERT_EQ(BindTwo(6, Part(kAll, 64, 64)), 0) << "bound anew";
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(WriteOutcome(two->rkey, 64), IBV_WC_SUCCESS);
+  EXPECT_EQ(WriteOutcome(two->rkey, 0), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(MemoryWindowTest, ALocalInvalidationOfWhatIsNotBoundIsAnError) {
+  ASSERT_EQ(Invalidate(b, b.mr->rkey), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_LOC_QP_OP_ERR);
+}
+
+TEST_F(MemoryWindowTest, ASendInvalidatesAndSaysSo) {
+  ASSERT_EQ(BindTwo(5, Part(kAll, 0, 64)), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  ASSERT_EQ(b.Receive(6, 100, 64), 0);
+  a.Fill(0, "done");
+  ASSERT_EQ(SendInvalidate(two->rkey), 0);
+  const ibv_wc received = b.Wait(&a);
+  EXPECT_EQ(received.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(received.opcode, IBV_WC_RECV);
+  EXPECT_EQ(received.wc_flags, static_cast<unsigned>(IBV_WC_WITH_INV));
+  EXPECT_EQ(received.invalidated_rkey, two->rkey);
+  EXPECT_EQ(b.Text(100, 4), "done");
+  const ibv_wc sent = a.Wait(&b);
+  EXPECT_EQ(sent.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(sent.opcode, IBV_WC_SEND);
+  EXPECT_EQ(WriteOutcome(two->rkey, 0), IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(MemoryWindowTest, ALongSendInvalidatesAtItsEnd) {
+  ASSERT_EQ(BindTwo(5, Part(kAll, 0, 64)), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  ASSERT_EQ(b.Receive(6, 4096, 50'000), 0);
+  ASSERT_EQ(SendInvalidate(two->rkey, 50'000), 0);
+  EXPECT_EQ(b.Wait(&a).invalidated_rkey, two->rkey);
+}
+
+TEST_F(MemoryWindowTest, ASendThatInvalidatesWhatItMayNotIsRefused) {
+  ASSERT_EQ(BindOne(5, Part(kAll, 0, 64)), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  ASSERT_EQ(b.Receive(6, 100, 64), 0);
+  ASSERT_EQ(SendInvalidate(one->rkey), 0);
+  EXPECT_EQ(a.Wait(&b).status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_REM_INV_REQ_ERR);
+  EXPECT_EQ(b.State(), IBV_QPS_ERR);
+}
+
+TEST_F(MemoryWindowTest, ItIsBoundOnceThoughThePeerWasNotReady) {
+  ASSERT_EQ(b.Send(1, 0, 4), 0);  // a has posted nothing.
+  ASSERT_EQ(BindTwo(5, Part(kAll, 0, 64)), 0);
+  EXPECT_TRUE(b.StaysQuiet(&a, 3000));
+  ASSERT_EQ(a.Receive(2, 100, 64), 0);
+  EXPECT_EQ(b.Wait(&a).wr_id, 1u);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(a.Wait(&b).wr_id, 2u);
+  EXPECT_EQ(WriteOutcome(two->rkey, 0), IBV_WC_SUCCESS);
+}
+
+TEST_F(MemoryWindowTest, ARegionWithABoundWindowIsBusy) {
+  ASSERT_EQ(BindTwo(5, Part(kAll, 0, 64)), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(b.verbs.dereg_mr(region), EBUSY);
+  EXPECT_EQ(b.verbs.dealloc_pd(b.pd), EBUSY);
+  ASSERT_EQ(Invalidate(b, two->rkey), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+}
+
+TEST_F(MemoryWindowTest, ADestroyedQueuePairTakesItsBindingsAlong) {
+  ASSERT_EQ(BindTwo(5, Part(kAll, 0, 64)), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(b.verbs.destroy_qp(b.qp), 0);
+  b.qp = nullptr;
+  ibv_mr* const gone = region;
+  region = b.verbs.reg_mr(b.pd, b.memory, 4096, 0);
+  EXPECT_EQ(b.verbs.dereg_mr(gone), 0);
+}
+
+TEST_F(MemoryWindowTest, WhatThePostedRequestLacksIsRefusedAtOnce) {
+  ibv_send_wr request = {};
+  request.opcode = IBV_WR_BIND_MW;
+  EXPECT_EQ(b.Post(request), EINVAL);
+  ibv_sge entry = b.Entry(0, 4);
+  request.opcode = IBV_WR_LOCAL_INV;
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  EXPECT_EQ(b.Post(request), EINVAL);
+  EXPECT_EQ(ibv_alloc_mw(b.pd, static_cast<ibv_mw_type>(3)), nullptr);
+}
+
+TEST_F(MemoryWindowTest, TheDeviceSaysSo) {
+  ibv_device_attr attributes;
+  ASSERT_EQ(b.verbs.query_device(b.context, &attributes), 0);
+  EXPECT_NE(attributes.device_cap_flags & IBV_DEVICE_MEM_WINDOW, 0u);
+  EXPECT_NE(attributes.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B, 0u);
+  EXPECT_EQ(attributes.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2A, 0u);
+  EXPECT_GT(attributes.max_mw, 0);
+}
+
+}  // namespace
+}  // namespace verbena::soft

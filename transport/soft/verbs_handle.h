@@ -1,0 +1,51 @@
+// The handles of completion queues and queue pairs, with room for what
+// libibverbs calls their extended form.
+
+#ifndef VERBENA_TRANSPORT_SOFT_VERBS_HANDLE_H_
+#define VERBENA_TRANSPORT_SOFT_VERBS_HANDLE_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <memory>
+
+namespace verbena::soft {
+
+class SendBuilder;
+
+// An ibv_cq that can be used as an ibv_cq_ex: that begins with the same fields,
+// and users turn the one into the other by a cast.
+struct CompletionQueueHandle : ibv_cq {
+  CompletionQueueHandle() : ibv_cq() {}
+
+  ibv_cq_ex* extended() {
+    return reinterpret_cast<ibv_cq_ex*>(static_cast<ibv_cq*>(this));
+  }
+
+ private:
+  alignas(ibv_cq_ex) std::byte rest_[sizeof(ibv_cq_ex) - sizeof(ibv_cq)] = {};
+};
+static_assert(offsetof(ibv_cq_ex, comp_mask) == sizeof(ibv_cq));
+
+// Likewise an ibv_qp that can be used as an ibv_qp_ex.
+struct QueuePairHandle : ibv_qp {
+  QueuePairHandle();
+  ~QueuePairHandle();
+
+  ibv_qp_ex* extended() {
+    return reinterpret_cast<ibv_qp_ex*>(static_cast<ibv_qp*>(this));
+  }
+
+ private:
+  alignas(ibv_qp_ex) std::byte rest_[sizeof(ibv_qp_ex) - sizeof(ibv_qp)] = {};
+
+ public:
+  // What the functions of the ibv_qp_ex work on; null when it was not made by
+  // create_qp_ex with operations to send.
+  std::unique_ptr<SendBuilder> builder;
+};
+static_assert(offsetof(ibv_qp_ex, comp_mask) == sizeof(ibv_qp));
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_VERBS_HANDLE_H_
