@@ -88,6 +88,11 @@ TESTED_ELSEWHERE = {
         "transport/soft/memory_window_test.cc",
     "transport/soft/queue_pair.cc": _SOFT_ERRORS,
     "transport/soft/queue_pair_attributes.cc": _SOFT_ERRORS,
+    # What a relay does, and the sockets it does it with.
+    "transport/soft/network.cc": "tests/programs/run_lines",
+    "transport/soft/relay_receive.cc": "transport/soft/relay_test.cc",
+    "transport/soft/relay_send.cc": "transport/soft/relay_test.cc",
+    "transport/soft/tcp_socket.cc": "transport/soft/tcp_switch_test.cc",
     "transport/soft/queue_pair_by_hand.cc": _SOFT_BY_HAND,
     "transport/soft/queue_pair_directory.cc": _SOFT_BY_HAND,
     "transport/soft/queue_pair_datapath.cc": _SOFT_TRANSFER,

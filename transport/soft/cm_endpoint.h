@@ -52,6 +52,9 @@ struct CmEndpoint final : rdma_cm_id, std::enable_shared_from_this<CmEndpoint> {
 
   // Bound to the local address. Listens, or leads to the peer's socket.
   base::UniqueFd socket;
+  // Holds the local address while `socket` leads to a relay.
+  base::UniqueFd address_holder;
+  bool relayed = false;  // `socket` leads to a relay.
 
   // Options.
   bool ipv6_only = false;
@@ -61,7 +64,11 @@ struct CmEndpoint final : rdma_cm_id, std::enable_shared_from_this<CmEndpoint> {
   // has not sent its request yet; its key is never reused.
   int backlog = 0;
   int requests_unread = 0;  // CONNECT_REQUEST events in the channel.
-  std::map<uint64_t, base::UniqueFd> half_open;
+  struct HalfOpen {
+    base::UniqueFd socket;
+    base::SocketAddress remote;  // The peer, when it is on another host.
+  };
+  std::map<uint64_t, HalfOpen> half_open;
 
   // Of a connection.
   CmMessage request;               // That was sent, or received.

@@ -11,6 +11,8 @@
 #include "transport/base/check.h"
 #include "transport/soft/cm_queue_pair.h"
 #include "transport/soft/queue_pair.h"
+#include "transport/soft/relay.h"
+#include "transport/soft/tcp_socket.h"
 #include "transport/soft/verbs_table.h"
 
 namespace verbena::soft {
@@ -25,6 +27,7 @@ ConnectionManager::ConnectionManager(SoftDevice& device)
 
 ConnectionManager::Retired::~Retired() {
   for (const base::UniqueFd& fd : fds_) engine_.Unwatch(fd.get());
+  for (const int fd : relayed_) Relay::Finish(fd);
 }
 
 void ConnectionManager::Retired::Add(base::UniqueFd fd) {
@@ -93,8 +96,12 @@ void ConnectionManager::Destroy(CmEndpoint& endpoint, Retired& retired) {
        CmChannel::From(endpoint.channel)->Remove(endpoint)) {
     if (event->child != nullptr) Destroy(*event->child, retired);
   }
+  if (endpoint.relayed) retired.Finish(endpoint.socket.get());
   retired.Add(std::move(endpoint.socket));
-  for (auto& [key, socket] : endpoint.half_open) retired.Add(std::move(socket));
+  for (auto& [key, half_open] : endpoint.half_open) {
+    retired.Add(std::move(half_open.socket));
+  }
+  endpoint.address_holder.Reset();
   endpoint.half_open.clear();
   endpoint.link.reset();
   endpoint.user_reference = nullptr;
@@ -185,13 +192,20 @@ int ConnectionManager::ResolveAddr(CmEndpoint& endpoint,
         base::SocketAddress::Loopback(destination.family(), destination.port());
   }
   endpoint.SetPeer(destination);
-  if (!IsLocalAddress(destination)) {
+  const bool remote = !IsLocalAddress(destination);
+  base::SocketAddress own;
+  if (!remote) {
+    own = SourceFor(destination);
+  } else if (device_.network().enabled()) {
+    own = RouteSource(destination);
+  }
+  if (own.empty()) {
     Post(endpoint, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
     return 0;
   }
   if (source.empty() || source.IsAny()) {
     const uint16_t port = source.port();
-    source = SourceFor(destination);
+    source = own;
     source.set_port(port);
   }
   if (endpoint.state == CmState::kIdle) {

@@ -76,10 +76,14 @@ class ConnectionManager {
     Retired& operator=(const Retired&) = delete;
     ~Retired();
     void Add(base::UniqueFd fd);
+    // `fd`, which is to be added, leads to a relay; see Relay::Finish. Not on
+    // the engine's thread.
+    void Finish(int fd) { relayed_.push_back(fd); }
 
    private:
     Engine& engine_;
     std::vector<base::UniqueFd> fds_;
+    std::vector<int> relayed_;
   };
 
   // Everything below REQUIRES mutex_ to be held, except the On... callbacks,
@@ -101,16 +105,19 @@ class ConnectionManager {
   void OnIncoming(CmEndpoint& listener);
   void OnHalfOpenReadable(CmEndpoint& listener, uint64_t key);
   void OnHalfOpenTimeout(CmEndpoint& listener, uint64_t key);
-  void AddHalfOpen(CmEndpoint& listener, base::UniqueFd socket,
+  void AddHalfOpen(CmEndpoint& listener, CmEndpoint::HalfOpen half_open,
                    Retired& retired);
+  // A connection that came to the host's TCP port is for `listener`.
+  void AddRemote(CmEndpoint& listener, base::UniqueFd tcp, Retired& retired);
   // False when the request is not one, and its socket is to be closed.
   bool TakeRequest(CmEndpoint& listener, CmReceived received,
-                   base::UniqueFd& socket);
+                   CmEndpoint::HalfOpen& half_open);
 
   // Connections (connection_manager_connect.cc).
   // Of the local address; 0 when it has gone.
   int GidIndex(const CmEndpoint& endpoint) const;
   void TryConnect(CmEndpoint& endpoint, Retired& retired);
+  int ConnectToHost(CmEndpoint& endpoint);
   void WatchConnection(CmEndpoint& endpoint);
   void StartTimer(CmEndpoint& endpoint, std::chrono::nanoseconds delay);
   void OnTimer(CmEndpoint& endpoint);

@@ -10,6 +10,7 @@
 #include "transport/soft/gid_table.h"
 #include "transport/soft/memory_table.h"
 #include "transport/soft/memory_windows.h"
+#include "transport/soft/network.h"
 #include "transport/soft/queue_pair_directory.h"
 
 namespace verbena::soft {
@@ -43,6 +44,8 @@ class SoftDevice {
   // What carries datagrams to and from other hosts.
   DatagramNetwork& datagrams() { return datagrams_; }
 
+  // The way to other hosts.
+  Network& network() { return network_; }
   // The queue pairs, and the links of those that are connected by hand.
   QueuePairDirectory& queue_pairs() { return queue_pairs_; }
 
@@ -56,6 +59,7 @@ class SoftDevice {
   MemoryTable memory_;
   MemoryWindows windows_{memory_};
   GidTable gids_;
+  Network network_;
   DatagramNetwork datagrams_;
   QueuePairDirectory queue_pairs_;
 };
