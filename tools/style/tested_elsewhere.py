@@ -61,6 +61,13 @@ TESTED_ELSEWHERE = {
     "transport/connection/slot_slabs.cc":
         "transport/connection/send_slots_test.cc",
     "transport/device.cc": _TRANSPORT,
+    # Only through the tables that they fill.
+    "transport/faulty/faulty_cm.cc":
+        "transport/faulty/faulty_provider_test.cc",
+    "transport/faulty/faulty_state.cc":
+        "transport/faulty/faulty_provider_test.cc",
+    "transport/faulty/faulty_verbs.cc":
+        "transport/faulty/faulty_provider_test.cc",
     "transport/server_endpoint.cc": _TRANSPORT,
     "transport/connection/client_connection.cc": _TRANSPORT_SHUTDOWN,
     "transport/connection/cm_watcher.cc": _TRANSPORT_SHUTDOWN,
