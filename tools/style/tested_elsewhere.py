@@ -61,6 +61,13 @@ TESTED_ELSEWHERE = {
     "transport/connection/slot_slabs.cc":
         "transport/connection/send_slots_test.cc",
     "transport/device.cc": _TRANSPORT,
+    # Only through the tables that they fill.
+    "transport/faulty/faulty_cm.cc":
+        "transport/faulty/faulty_provider_test.cc",
+    "transport/faulty/faulty_state.cc":
+        "transport/faulty/faulty_provider_test.cc",
+    "transport/faulty/faulty_verbs.cc":
+        "transport/faulty/faulty_provider_test.cc",
     "transport/server_endpoint.cc": _TRANSPORT,
     "transport/connection/client_connection.cc": _TRANSPORT_SHUTDOWN,
     "transport/connection/cm_watcher.cc": _TRANSPORT_SHUTDOWN,
@@ -72,6 +79,7 @@ TESTED_ELSEWHERE = {
     # A software queue pair is tested as one device, through its verbs.
     "transport/soft/memory_region.cc":
         "transport/soft/verbs_table_test.cc",
+    "transport/soft/port_events.cc": "transport/soft/async_event_test.cc",
     "transport/soft/send_builder.cc":
         "transport/soft/extended_queue_pair_test.cc",
     "transport/soft/context.cc": _SOFT_TRANSFER,

@@ -12,6 +12,7 @@
 #include "transport/soft/multicast_groups.h"
 #include "transport/soft/memory_windows.h"
 #include "transport/soft/network.h"
+#include "transport/soft/port_events.h"
 #include "transport/soft/queue_pair_directory.h"
 
 namespace verbena::soft {
@@ -42,6 +43,7 @@ class SoftDevice {
 
   // The addresses of the one port.
   GidTable& gids() { return gids_; }
+  PortEvents& port_events() { return port_events_; }
   // What carries datagrams to and from other hosts.
   DatagramNetwork& datagrams() { return datagrams_; }
   MulticastGroups& groups() { return groups_; }
@@ -61,6 +63,7 @@ class SoftDevice {
   MemoryTable memory_;
   MemoryWindows windows_{memory_};
   GidTable gids_;
+  PortEvents port_events_{engine_, gids_};
   Network network_;
   DatagramNetwork datagrams_;
   MulticastGroups groups_;
