@@ -61,7 +61,7 @@ absl::Status ServerEndpoint::Listen(const Options& options) {
   const std::string device = WantedDevice(options.endpoint);
   for (size_t i = 0; i < options.addresses.size(); ++i) {
     const size_t before = listening_.size();
-    RETURN_IF_ERROR(ListenOn(options.addresses[i], device));
+    RETURN_IF_ERROR(ListenOn(options.addresses[i], device, options.provider));
     for (size_t j = before; j < listening_.size(); ++j) {
       listening_[j].address_index = i;
     }
@@ -70,12 +70,15 @@ absl::Status ServerEndpoint::Listen(const Options& options) {
 }
 
 absl::Status ServerEndpoint::ListenOn(const std::string& text,
-                                      const std::string& device) {
+                                      const std::string& device,
+                                      const Provider* wanted) {
   ASSIGN_OR_RETURN(base::SocketAddress address,
                    base::SocketAddress::Parse(text));
   absl::Status problem;
   bool listens = false;
-  for (const Provider* provider : ListenProviders(device)) {
+  const std::vector<const Provider*> providers =
+      wanted != nullptr ? std::vector{wanted} : ListenProviders(device);
+  for (const Provider* provider : providers) {
     absl::StatusOr<Listener*> listener = ListenerFor(*provider, device);
     absl::StatusOr<base::SocketAddress> bound =
         listener.ok() ? (*listener)->Listen(address) : listener.status();

@@ -17,6 +17,7 @@
 #include "transport/connection/listener.h"
 #include "transport/connection/server_call.h"
 #include "transport/connection/server_poller.h"
+#include "transport/verbs/provider.h"
 
 namespace verbena::transport {
 
@@ -30,6 +31,9 @@ class ServerEndpoint {
     std::vector<std::string> addresses;
     // Threads that poll. Each connection belongs to one of them.
     int pollers = 1;
+    // Listens with this provider alone instead of those that the device
+    // suggests. For tests; outlives the endpoint.
+    const Provider* provider = nullptr;
   };
 
   // One address on one provider.
@@ -68,7 +72,8 @@ class ServerEndpoint {
   ServerEndpoint() = default;
   absl::Status StartPollers(const Options& options, ServerHandler& handler);
   absl::Status Listen(const Options& options);
-  absl::Status ListenOn(const std::string& address, const std::string& device);
+  absl::Status ListenOn(const std::string& address, const std::string& device,
+                        const Provider* wanted);
   absl::StatusOr<Listener*> ListenerFor(const Provider& provider,
                                         const std::string& device);
   ServerPoller& NextPoller();

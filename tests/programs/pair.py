@@ -142,6 +142,9 @@ def _is_ready(line, pid):
         # A socket that is bound has its name before it listens (the flag).
         return (_names_in(pid, "unix", r"^\S+ \S+ \S+ 00010000 .*"
                           r"@verbena-soft\S*:%d\s*$" % port)
+                # Datagrams need no listening.
+                or _names_in(pid, "unix",
+                             r".*@verbena-soft-datagram\S*:%d\s*$" % port)
                 or _kernel_listens(port))
     return True
 

@@ -66,7 +66,8 @@ _CM_CALLS = (
 
 # It answers for those libraries, so it defines what others may not call.
 _PRELOAD = tuple("transport/soft/preload/" + each for each in (
-    "export_cm.cc", "export_cm_queries.cc", "export_devices.cc",
+    "export_cm.cc", "export_cm_queries.cc", "export_datagrams.cc",
+    "export_devices.cc",
     "export_objects.cc", "export_queue_pairs.cc", "next_definition.h",
     "next_provider.cc", "preload_test.cc"))
 

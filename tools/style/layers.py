@@ -14,6 +14,7 @@ LAYERS = {
     "transport/soft": ["transport/base", "transport/verbs"],
     "transport/soft/preload": ["transport/base", "transport/verbs",
                                "transport/soft"],
+    "transport/faulty": ["transport/base", "transport/verbs"],
     "transport/memory": ["transport/base", "transport/verbs"],
     "transport/wire": ["transport/base"],
     "transport/connection": ["transport/base", "transport/verbs",
@@ -35,8 +36,8 @@ LAYERS = {
               "rpc"],
     "tests": ["examples", "tools", "proto", "rpc", "rpc/generated",
               "rpc/internal", "transport", "transport/base",
-              "transport/verbs", "transport/soft", "transport/memory",
-              "transport/wire", "transport/connection"],
+              "transport/verbs", "transport/soft", "transport/faulty",
+              "transport/memory", "transport/wire", "transport/connection"],
 }
 
 # What the .cc files of a folder may include besides: those of the face join the

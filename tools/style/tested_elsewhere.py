@@ -61,6 +61,13 @@ TESTED_ELSEWHERE = {
     "transport/connection/slot_slabs.cc":
         "transport/connection/send_slots_test.cc",
     "transport/device.cc": _TRANSPORT,
+    # Only through the tables that they fill.
+    "transport/faulty/faulty_cm.cc":
+        "transport/faulty/faulty_provider_test.cc",
+    "transport/faulty/faulty_state.cc":
+        "transport/faulty/faulty_provider_test.cc",
+    "transport/faulty/faulty_verbs.cc":
+        "transport/faulty/faulty_provider_test.cc",
     "transport/server_endpoint.cc": _TRANSPORT,
     "transport/connection/client_connection.cc": _TRANSPORT_SHUTDOWN,
     "transport/connection/cm_watcher.cc": _TRANSPORT_SHUTDOWN,
@@ -72,6 +79,7 @@ TESTED_ELSEWHERE = {
     # A software queue pair is tested as one device, through its verbs.
     "transport/soft/memory_region.cc":
         "transport/soft/verbs_table_test.cc",
+    "transport/soft/port_events.cc": "transport/soft/async_event_test.cc",
     "transport/soft/send_builder.cc":
         "transport/soft/extended_queue_pair_test.cc",
     "transport/soft/context.cc": _SOFT_TRANSFER,
@@ -81,6 +89,11 @@ TESTED_ELSEWHERE = {
         "transport/soft/memory_window_test.cc",
     "transport/soft/queue_pair.cc": _SOFT_ERRORS,
     "transport/soft/queue_pair_attributes.cc": _SOFT_ERRORS,
+    # What a relay does, and the sockets it does it with.
+    "transport/soft/network.cc": "tests/programs/run_lines",
+    "transport/soft/relay_receive.cc": "transport/soft/relay_test.cc",
+    "transport/soft/relay_send.cc": "transport/soft/relay_test.cc",
+    "transport/soft/tcp_socket.cc": "transport/soft/tcp_switch_test.cc",
     "transport/soft/queue_pair_by_hand.cc": _SOFT_BY_HAND,
     "transport/soft/queue_pair_directory.cc": _SOFT_BY_HAND,
     "transport/soft/queue_pair_datapath.cc": _SOFT_TRANSFER,
@@ -98,6 +111,9 @@ TESTED_ELSEWHERE = {
     "transport/soft/datagram_send_queue.cc": _SOFT_DATAGRAMS,
     "transport/soft/datagram_socket.cc": _SOFT_DATAGRAMS,
     "transport/soft/datagram_verbs.cc": _SOFT_DATAGRAMS,
+    "transport/soft/cm_datagram.cc":
+        "transport/soft/connection_manager_datagram_test.cc",
+    "transport/soft/multicast_groups.cc": "transport/soft/multicast_test.cc",
     "transport/soft/udp_socket.cc": "transport/soft/datagram_network_test.cc",
     "transport/soft/event_queue.cc": "transport/soft/completion_queue_test.cc",
     "transport/soft/link_port.cc": "transport/soft/link_test.cc",
@@ -113,6 +129,8 @@ TESTED_ELSEWHERE = {
         "transport/soft/preload/cm_library_test.cc",
     "transport/soft/preload/export_cm.cc": _PRELOAD,
     "transport/soft/preload/export_cm_queries.cc": _PRELOAD,
+    "transport/soft/preload/export_datagrams.cc":
+        "transport/soft/multicast_test.cc",
     "transport/soft/preload/export_devices.cc": _PRELOAD,
     "transport/soft/preload/export_objects.cc": _PRELOAD,
     "transport/soft/preload/export_queue_pairs.cc": _PRELOAD,

@@ -33,8 +33,15 @@ absl::StatusOr<CmEvent> AwaitStep(CmWatcher& watcher, const CmId& id,
     if (event->type == expected) return *event;
     if (event->type == RDMA_CM_EVENT_REJECTED &&
         event->status == kRejectByApplication) {
-      const absl::StatusOr<Reject> reject = DecodeReject(event->private_data());
+      const absl::Span<const uint8_t> data = event->private_data();
+      const absl::StatusOr<Reject> reject = DecodeReject(data);
       if (reject.ok()) return RejectStatus(*reject);
+      // The connection manager answers so for a server that fails meanwhile,
+      // and InfiniBand pads what it does not say.
+      if (std::all_of(data.begin(), data.end(),
+                      [](uint8_t byte) { return byte == 0; })) {
+        return CmEventStatus(*event, peer);
+      }
       return absl::FailedPreconditionError(
           absl::StrCat(peer,
                        " refused the connection, but not as a Verbena "

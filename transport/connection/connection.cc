@@ -143,8 +143,10 @@ void Connection::Disconnect() {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_ERR;
   device_.provider().verbs.modify_qp(id_.qp(), &attributes, IBV_QP_STATE);
-  send_.PostDrainMarker();
-  close_deadline_ = absl::Now() + kDrainTimeout;
+  const bool marked = send_.PostDrainMarker().ok();
+  // Without its completion there is nothing to wait for.
+  close_deadline_ = absl::Now();
+  if (marked) close_deadline_ += kDrainTimeout;
 }
 
 void Connection::CheckDrained() {

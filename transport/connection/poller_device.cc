@@ -92,9 +92,16 @@ absl::Status PollerDevice::Reserve() {
     return absl::ResourceExhaustedError(absl::StrCat(
         "all ", plan_.connections, " connections of this poller are in use"));
   }
-  RETURN_IF_ERROR(slots_.Reserve(kIdleReceives));
+  RETURN_IF_ERROR(ReserveReceives(kIdleReceives));
   ++reserved_connections_;
   return absl::OkStatus();
+}
+
+absl::Status PollerDevice::ReserveReceives(uint32_t count) {
+  absl::Status status = slots_.Reserve(count);
+  // Better no connection than one whose messages find no receive.
+  if (!slots_.complete()) FailAll();
+  return status;
 }
 
 void PollerDevice::Release() {
@@ -107,7 +114,7 @@ uint32_t PollerDevice::GrowReceives(uint32_t wanted) {
       std::min(wanted, plan_.grown_receives - grown_receives_);
   if (count == 0) return 0;
   // Without memory that can be registered the connection stays as it is.
-  if (!slots_.Reserve(count).ok()) return 0;
+  if (!ReserveReceives(count).ok()) return 0;
   grown_receives_ += count;
   return count;
 }

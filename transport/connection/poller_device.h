@@ -123,6 +123,8 @@ class PollerDevice final : public Pollable {
   absl::Time NextTick() const override;
 
  private:
+  // Of slots_, with what its failing means for the connections there are.
+  absl::Status ReserveReceives(uint32_t count);
   PollerDevice(const Provider& provider, ibv_context* context,
                const QueuePlan& plan, ProtectionDomain pd,
                CompletionChannel channel, CompletionQueue cq);

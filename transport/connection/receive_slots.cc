@@ -31,7 +31,10 @@ absl::Status ReceiveSlots::Reserve(uint32_t count) {
   while (posted_ + slabs_.free_count() < wanted) RETURN_IF_ERROR(slabs_.Grow());
   SetReserved(reserved_ + count);
   absl::Status status = Fill();
-  if (!status.ok()) SetReserved(reserved_ - count);
+  if (status.ok()) return status;
+  SetReserved(reserved_ - count);
+  // Some that were posted for others may have been refused with the new ones.
+  Fill().IgnoreError();
   return status;
 }
 
@@ -48,6 +51,14 @@ absl::Status ReceiveSlots::Fill() {
     if (pending_count_ == kBatch) RETURN_IF_ERROR(Flush());
   }
   return Flush();
+}
+
+// They are free again, and whoever reserves next posts them.
+void ReceiveSlots::TakeBackSlow(ptrdiff_t first) {
+  for (size_t i = static_cast<size_t>(first); i < pending_count_; ++i) {
+    slabs_.Return(pending_[i]);
+    --posted_;
+  }
 }
 
 }  // namespace verbena::transport

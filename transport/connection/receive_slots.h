@@ -64,17 +64,23 @@ class ReceiveSlots {
 
   // Posts so many more receives, and registers memory for them if there is none
   // left. The error of the registration, or of the device; then nothing is
-  // reserved. REQUIRES: count <= room().
+  // reserved, and if the device takes no receives at all, others have too few:
+  // see complete(). REQUIRES: count <= room().
   absl::Status Reserve(uint32_t count);
   // What comes back from now on is not posted again until fewer are posted than
   // are needed. REQUIRES: as many are reserved.
   absl::Status Unreserve(uint32_t count);
 
+  // Whether as many are posted as are reserved. Not after an error of the
+  // device, until as many could be posted again.
+  bool complete() const { return posted_ >= wanted_; }
+
   // The memory of slot `index`, which a completion named.
   const uint8_t* Slot(uint32_t index) const { return slabs_.Slot(index); }
 
   // The slot has been read. It is posted again at once, or with those that
-  // follow it, or kept if there are enough.
+  // follow it, or kept if there are enough. After an error of the device those
+  // that it refused are posted when the next are reserved.
   absl::Status Repost(uint32_t index) {
     if (posted_ > wanted_) {
       --posted_;
@@ -96,6 +102,8 @@ class ReceiveSlots {
   // Posts free slots until there are as many as are wanted.
   absl::Status Fill();
   absl::Status Flush();
+  // The device has refused the pending ones from `first` on.
+  void TakeBackSlow(ptrdiff_t first);
 
   uint32_t max_reserved_ = 0;
   SlotSlabs slabs_;  // Before the queue, whose receives point into them.

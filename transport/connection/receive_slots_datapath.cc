@@ -16,8 +16,11 @@ absl::Status ReceiveSlots::Flush() {
     wrs[i].sg_list = &sges[i];
     wrs[i].num_sge = 1;
   }
+  ibv_recv_wr* refused = nullptr;
+  absl::Status status = queue_.PostReceive(wrs.data(), &refused);
+  if (__builtin_expect(!status.ok(), 0)) TakeBackSlow(refused - wrs.data());
   pending_count_ = 0;
-  return queue_.PostReceive(wrs.data());
+  return status;
 }
 
 }  // namespace verbena::transport

@@ -164,5 +164,37 @@ TEST_F(ReceiveSlotsTest, SayThatTheDeviceTakesNoReceives) {
   EXPECT_EQ(slots_.reserved(), 0u);
 }
 
+TEST_F(ReceiveSlotsTest, PostWhatWasRefusedWhenTheNextAreReserved) {
+  verbs_.post_error = EIO;
+  EXPECT_FALSE(slots_.Reserve(2).ok());
+  verbs_.post_error = 0;
+  Reserve(2);
+  EXPECT_EQ(posted(), ReceiveSlots::QueueDepth(2));
+}
+
+TEST_F(ReceiveSlotsTest, KnowThatTheyAreTooFewWhenTheDeviceRefusesThem) {
+  Reserve(100);
+  RepostOldest(ReceiveSlots::kBatch - 1);
+  EXPECT_TRUE(slots_.complete());
+  verbs_.post_error = EIO;
+  EXPECT_FALSE(slots_.Repost(IndexOf(verbs_.receives[read_++])).ok());
+  EXPECT_FALSE(slots_.complete());
+  verbs_.post_error = 0;
+  Reserve(1);
+  EXPECT_TRUE(slots_.complete());
+  EXPECT_EQ(posted() - read_, ReceiveSlots::QueueDepth(101));
+}
+
+TEST_F(ReceiveSlotsTest, LeaveOthersTheirsWhenNewOnesAreRefused) {
+  Reserve(100);
+  RepostOldest(3);  // They wait for their doorbell.
+  verbs_.post_error = EIO;
+  EXPECT_FALSE(slots_.Reserve(2).ok());
+  EXPECT_FALSE(slots_.complete());
+  verbs_.post_error = 0;
+  EXPECT_TRUE(slots_.Reserve(2).ok());
+  EXPECT_TRUE(slots_.complete());
+}
+
 }  // namespace
 }  // namespace verbena::transport

@@ -22,13 +22,11 @@ void SendQueue::Attach(ibv_qp* qp, uint32_t inline_bytes) {
   inline_bytes_ = std::min(inline_bytes, kInlineBytesWanted);
 }
 
-void SendQueue::PostDrainMarker() {
+absl::Status SendQueue::PostDrainMarker() {
   ibv_send_wr* const wr = Add(Kind::kMarker, IBV_WR_SEND, nullptr, 0, 0);
   wr->num_sge = 0;
   wr->send_flags = IBV_SEND_SIGNALED;
-  // A device that refuses this has nothing to flush either; the caller gives up
-  // waiting after a bounded time.
-  Flush().IgnoreError();
+  return Flush();
 }
 
 void SendQueue::TakeShared() {

@@ -117,8 +117,9 @@ class SendQueue {
   absl::Status Flush();
 
   // After the queue pair was put into the error state: posts something whose
-  // flush ends everything before it, the silent successes included.
-  void PostDrainMarker();
+  // flush ends everything before it, the silent successes included. Fails when
+  // the device refuses it: then nothing may ever come of what was posted.
+  absl::Status PostDrainMarker();
 
   // Handles the completion of `wr_id`, whatever its status, and calls
   // `bulk_done` with the tag of every READ and WRITE that it finishes.

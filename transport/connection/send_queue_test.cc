@@ -187,7 +187,7 @@ TEST_F(SendQueueTest, GoesOnWithItsOwnPlacesWhenNoneAreShared) {
     Complete(last->wr_id);
   }
   PostBulk(&tag_a_);
-  queue_.PostDrainMarker();
+  ASSERT_TRUE(queue_.PostDrainMarker().ok());
   Complete(LastId());
   EXPECT_FALSE(shared_.available());
 }
@@ -275,7 +275,7 @@ TEST_F(SendQueueTest, MayPostFromInsideACompletion) {
 TEST_F(SendQueueTest, FillsWithoutOverrunningTheQueuePair) {
   for (uint32_t i = 0; i < kFrameDepth; ++i) PostFrame();
   for (uint32_t i = 0; i < kBulkDepth; ++i) PostBulk(&tag_a_);
-  queue_.PostDrainMarker();
+  ASSERT_TRUE(queue_.PostDrainMarker().ok());
   EXPECT_EQ(verbs_.sends.size(), kSendQueueDepth);
   EXPECT_EQ(Complete(LastId()).size(), kBulkDepth);
   EXPECT_TRUE(queue_.idle());
@@ -285,7 +285,7 @@ TEST_F(SendQueueTest, EndsWithADrainMarker) {
   PostFrame();
   PostBulk(&tag_a_);
   PostFrame();
-  queue_.PostDrainMarker();
+  ASSERT_TRUE(queue_.PostDrainMarker().ok());
   EXPECT_TRUE(verbs_.sends.back().signalled());
   EXPECT_EQ(verbs_.sends.back().length, 0u);
   EXPECT_THAT(Complete(LastId()), ElementsAre(&tag_a_));
@@ -309,14 +309,14 @@ TEST_F(SendQueueTest, SaysThatTheDeviceRefuses) {
   EXPECT_THAT(status.message(), HasSubstr("post_send"));
   // The marker ends what was refused, too.
   verbs_.post_error = 0;
-  queue_.PostDrainMarker();
+  ASSERT_TRUE(queue_.PostDrainMarker().ok());
   Complete(LastId());
   EXPECT_TRUE(queue_.idle());
 }
 
 TEST_F(SendQueueTest, IsNeverIdleWhenEvenTheMarkerIsRefused) {
   verbs_.post_error = EINVAL;
-  queue_.PostDrainMarker();
+  EXPECT_FALSE(queue_.PostDrainMarker().ok());
   EXPECT_FALSE(queue_.idle());
 }
 

@@ -124,7 +124,7 @@ TEST(AtomicRightsTest, TheQueuePairMustAllowAtomics) {
   ibv_mr* region = b.verbs.reg_mr(
       b.pd, b.memory, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
   ASSERT_EQ(a.FetchAdd(1, 0, b.Address(0), region->rkey, 1), 0);
-  EXPECT_EQ(a.Wait(&b).status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(a.Wait(&b).status, IBV_WC_REM_INV_REQ_ERR);
   EXPECT_EQ(b.verbs.dereg_mr(region), 0);
 }
 

@@ -12,10 +12,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
+#include "transport/soft/cm_datagram.h"
 #include "transport/soft/cm_message.h"
 #include "transport/soft/cm_state.h"
 #include "transport/soft/link.h"
@@ -70,6 +73,9 @@ struct CmEndpoint final : rdma_cm_id,
 
   // Bound to the local address. Listens, or leads to the peer's socket.
   base::UniqueFd socket;
+  // Holds the local address while `socket` leads to a relay.
+  base::UniqueFd address_holder;
+  bool relayed = false;  // `socket` leads to a relay.
 
   // Options.
   bool ipv6_only = false;
@@ -79,13 +85,29 @@ struct CmEndpoint final : rdma_cm_id,
   // has not sent its request yet; its key is never reused.
   int backlog = 0;
   int requests_unread = 0;  // CONNECT_REQUEST events in the channel.
-  std::map<uint64_t, base::UniqueFd> half_open;
+  struct HalfOpen {
+    base::UniqueFd socket;
+    base::SocketAddress remote;  // The peer, when it is on another host.
+  };
+  std::map<uint64_t, HalfOpen> half_open;
 
   // Of a connection.
   CmMessage request;               // That was sent, or received.
   std::optional<LinkMemory> link;  // Until the queue pair has it.
   bool request_sent = false;
   bool peer_gone = false;  // The socket has ended.
+  // Of the port space UDP.
+  CmDatagram datagram;     // The question, or the answer that was given.
+  bool reachable = false;  // It counts as a receiver of the DatagramNetwork.
+  // Of a listener: by the asker's address and name for it.
+  std::map<std::pair<std::string, uint64_t>, std::weak_ptr<CmEndpoint>>
+      questions;
+  struct Group {
+    ibv_gid gid;
+    bool attached;  // The queue pair is.
+  };
+  std::vector<Group> groups;
+
   // When to give up: in kConnecting and kAccepting.
   std::chrono::steady_clock::time_point deadline;
 };

@@ -29,6 +29,9 @@ enum class CmMessageType : uint8_t {
   kReadyToUse = 3,
   kReject = 4,
   kDisconnect = 5,
+  // To a listener, from whoever holds the port for other hosts: the TCP
+  // connection that comes along is for it (tcp_protocol.h).
+  kRemoteConnection = 6,
 };
 
 inline constexpr uint8_t kCmVersion = 1;

@@ -130,7 +130,7 @@ TEST_F(CmMessageTest, RefusesGarbage) {
   other_version.version = kCmVersion + 1;
   SendRaw(Bytes(other_version));
   SendRaw(Bytes({.type = static_cast<CmMessageType>(0)}));
-  SendRaw(Bytes({.type = static_cast<CmMessageType>(6)}));
+  SendRaw(Bytes({.type = static_cast<CmMessageType>(7)}));
   for (int i = 0; i < 7; ++i) EXPECT_EQ(Receive(), Kind::kGarbage) << i;
   SendRaw(correct);
   EXPECT_EQ(Receive(), Kind::kMessage);

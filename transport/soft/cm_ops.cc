@@ -44,8 +44,10 @@ int CreateId(rdma_event_channel* channel, rdma_cm_id** id, void* context,
              rdma_port_space port_space) {
   if (channel == nullptr) return Result(EINVAL);
   // As the kernel answers for the other port spaces where they are unsupported.
-  if (port_space != RDMA_PS_TCP) return Result(EPROTONOSUPPORT);
-  *id = Manager().CreateId(*CmChannel::From(channel), context);
+  if (port_space != RDMA_PS_TCP && port_space != RDMA_PS_UDP) {
+    return Result(EPROTONOSUPPORT);
+  }
+  *id = Manager().CreateId(*CmChannel::From(channel), context, port_space);
   return 0;
 }
 
@@ -109,6 +111,32 @@ int SetOption(rdma_cm_id* id, int level, int optname, void* optval,
 }
 
 }  // namespace
+
+int JoinMulticast(rdma_cm_id* id, sockaddr* group, void* context) {
+  return Result(Manager().JoinMulticast(
+      *CmEndpoint::From(id), base::SocketAddress::FromSockaddr(group), false,
+      context));
+}
+
+int JoinMulticastEx(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* attributes,
+                    void* context) {
+  constexpr uint32_t kAll = RDMA_CM_JOIN_MC_ATTR_RESERVED - 1;
+  if ((attributes->comp_mask & ~kAll) != 0 ||
+      (attributes->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS) == 0 ||
+      (attributes->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS) == 0) {
+    return Result(EINVAL);
+  }
+  return Result(Manager().JoinMulticast(
+      *CmEndpoint::From(id),
+      base::SocketAddress::FromSockaddr(attributes->addr),
+      attributes->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER,
+      context));
+}
+
+int LeaveMulticast(rdma_cm_id* id, sockaddr* group) {
+  return Result(Manager().LeaveMulticast(
+      *CmEndpoint::From(id), base::SocketAddress::FromSockaddr(group)));
+}
 
 transport::CmOps SoftCmOps() {
   return {

@@ -3,6 +3,8 @@
 #ifndef VERBENA_TRANSPORT_SOFT_CM_OPS_H_
 #define VERBENA_TRANSPORT_SOFT_CM_OPS_H_
 
+#include <rdma/rdma_cma.h>
+
 #include "transport/verbs/cm_ops.h"
 
 namespace verbena::soft {
@@ -10,6 +12,13 @@ namespace verbena::soft {
 // The whole table: every entry is filled. RDMA_PS_TCP only, and between
 // processes of one network namespace only: see cm_address.h.
 transport::CmOps SoftCmOps();
+
+// Not in that table, because only identifiers of datagrams have them. Each has
+// the behaviour of the librdmacm function of its name.
+int JoinMulticast(rdma_cm_id* id, sockaddr* group, void* context);
+int JoinMulticastEx(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* attributes,
+                    void* context);
+int LeaveMulticast(rdma_cm_id* id, sockaddr* group);
 
 }  // namespace verbena::soft
 

@@ -11,6 +11,8 @@
 #include "transport/base/check.h"
 #include "transport/soft/cm_queue_pair.h"
 #include "transport/soft/queue_pair.h"
+#include "transport/soft/relay.h"
+#include "transport/soft/tcp_socket.h"
 #include "transport/soft/verbs_table.h"
 
 namespace verbena::soft {
@@ -25,6 +27,7 @@ ConnectionManager::ConnectionManager(SoftDevice& device)
 
 ConnectionManager::Retired::~Retired() {
   for (const base::UniqueFd& fd : fds_) engine_.Unwatch(fd.get());
+  for (const int fd : relayed_) Relay::Finish(fd);
 }
 
 void ConnectionManager::Retired::Add(base::UniqueFd fd) {
@@ -60,12 +63,13 @@ void ConnectionManager::AckEvent(CmEventRecord* event) {
   if (--record->owner->events_unacked == 0) acked_.notify_all();
 }
 
-CmEndpoint* ConnectionManager::CreateId(CmChannel& channel, void* context) {
+CmEndpoint* ConnectionManager::CreateId(CmChannel& channel, void* context,
+                                        rdma_port_space port_space) {
   auto endpoint = std::make_shared<CmEndpoint>();
   endpoint->channel = &channel;
   endpoint->context = context;
-  endpoint->ps = RDMA_PS_TCP;
-  endpoint->qp_type = IBV_QPT_RC;
+  endpoint->ps = port_space;
+  endpoint->qp_type = port_space == RDMA_PS_UDP ? IBV_QPT_UD : IBV_QPT_RC;
   endpoint->user_reference = endpoint;
   return endpoint.get();
 }
@@ -82,19 +86,28 @@ void ConnectionManager::DestroyId(CmEndpoint& endpoint) {
 }
 
 void ConnectionManager::Destroy(CmEndpoint& endpoint, Retired& retired) {
-  if (endpoint.state == CmState::kRequested) {
+  EndDatagrams(endpoint);
+  if (endpoint.state == CmState::kRequested && endpoint.ps == RDMA_PS_UDP) {
+    Answer(endpoint, kServiceRejected, nullptr);
+  } else if (endpoint.state == CmState::kRequested) {
     // Nobody will answer the peer any more. It sees what a NIC's would see.
     CmMessage reject = {.type = CmMessageType::kReject, .reject_reason = 28};
     SendCmMessage(endpoint.socket.get(), reject);
   }
   // The user should have destroyed it. It must not ring a closed socket.
-  if (endpoint.qp != nullptr) QueuePair::From(endpoint.qp)->DetachLink();
+  if (endpoint.qp != nullptr && endpoint.ps != RDMA_PS_UDP) {
+    QueuePair::From(endpoint.qp)->DetachLink();
+  }
   for (const std::unique_ptr<CmEventRecord>& event :
        CmChannel::From(endpoint.channel)->Remove(endpoint)) {
     if (event->child != nullptr) Destroy(*event->child, retired);
   }
+  if (endpoint.relayed) retired.Finish(endpoint.socket.get());
   retired.Add(std::move(endpoint.socket));
-  for (auto& [key, socket] : endpoint.half_open) retired.Add(std::move(socket));
+  for (auto& [key, half_open] : endpoint.half_open) {
+    retired.Add(std::move(half_open.socket));
+  }
+  endpoint.address_holder.Reset();
   endpoint.half_open.clear();
   endpoint.link.reset();
   endpoint.user_reference = nullptr;
@@ -151,7 +164,10 @@ int ConnectionManager::Bind(CmEndpoint& endpoint, base::SocketAddress address,
   if (endpoint.state != CmState::kIdle) return EINVAL;
   if (address.empty()) return EAFNOSUPPORT;
   if (!address.IsAny() && !IsLocalAddress(address)) return EADDRNOTAVAIL;
-  if (const int error = OpenBoundSocket(address, purpose, endpoint.socket);
+  if (const int error =
+          endpoint.ps == RDMA_PS_UDP
+              ? OpenCmDatagramSocket(address, endpoint.socket)
+              : OpenBoundSocket(address, purpose, endpoint.socket);
       error != 0) {
     return error;
   }
@@ -184,14 +200,24 @@ int ConnectionManager::ResolveAddr(CmEndpoint& endpoint,
     destination =
         base::SocketAddress::Loopback(destination.family(), destination.port());
   }
+  if (endpoint.ps == RDMA_PS_UDP) {
+    return ResolveDatagramAddr(endpoint, source, destination);
+  }
   endpoint.SetPeer(destination);
-  if (!IsLocalAddress(destination)) {
+  const bool remote = !IsLocalAddress(destination);
+  base::SocketAddress own;
+  if (!remote) {
+    own = SourceFor(destination);
+  } else if (device_.network().enabled()) {
+    own = RouteSource(destination);
+  }
+  if (own.empty()) {
     Post(endpoint, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
     return 0;
   }
   if (source.empty() || source.IsAny()) {
     const uint16_t port = source.port();
-    source = SourceFor(destination);
+    source = own;
     source.set_port(port);
   }
   if (endpoint.state == CmState::kIdle) {
@@ -226,12 +252,15 @@ int ConnectionManager::CreateQp(CmEndpoint& endpoint, ibv_pd* pd,
                                 ibv_qp_init_attr* attributes) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (endpoint.verbs == nullptr || endpoint.qp != nullptr || pd == nullptr ||
-      pd->context != endpoint.verbs || attributes->qp_type != IBV_QPT_RC) {
+      pd->context != endpoint.verbs ||
+      attributes->qp_type != endpoint.qp_type) {
     return EINVAL;
   }
   ibv_qp* qp = verbs_.create_qp(pd, attributes);
   if (qp == nullptr) return errno;
-  if (const int error = MoveToInit(qp); error != 0) {
+  if (const int error =
+          endpoint.ps == RDMA_PS_UDP ? MoveDatagramToReady(qp) : MoveToInit(qp);
+      error != 0) {
     verbs_.destroy_qp(qp);
     return error;
   }
@@ -246,7 +275,13 @@ void ConnectionManager::DestroyQp(CmEndpoint& endpoint) {
     std::lock_guard<std::mutex> lock(mutex_);
     qp = std::exchange(endpoint.qp, nullptr);
     if (qp == nullptr) return;
-    QueuePair::From(qp)->DetachLink();
+    if (endpoint.ps == RDMA_PS_UDP) {
+      endpoint.qp = qp;
+      EndDatagrams(endpoint);
+      endpoint.qp = nullptr;
+    } else {
+      QueuePair::From(qp)->DetachLink();
+    }
     endpoint.pd = nullptr;
   }
   // Not under the mutex: it may wait for the engine's thread.

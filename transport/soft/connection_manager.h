@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <vector>
 
 #include "transport/base/socket_address.h"
@@ -44,7 +45,9 @@ class ConnectionManager {
   int GetEvent(CmChannel& channel, rdma_cm_event*& event);
   void AckEvent(CmEventRecord* event);
 
-  CmEndpoint* CreateId(CmChannel& channel, void* context);
+  // `port_space` is RDMA_PS_TCP or RDMA_PS_UDP.
+  CmEndpoint* CreateId(CmChannel& channel, void* context,
+                       rdma_port_space port_space);
   // Blocks until every event of `endpoint` that was read is acknowledged; so
   // does MigrateId.
   void DestroyId(CmEndpoint& endpoint);
@@ -65,6 +68,11 @@ class ConnectionManager {
   int Reject(CmEndpoint& endpoint, const void* private_data, uint8_t length);
   int Disconnect(CmEndpoint& endpoint);
 
+  // With `send_only` the queue pair is not attached.
+  int JoinMulticast(CmEndpoint& endpoint, const base::SocketAddress& group,
+                    bool send_only, void* context);
+  int LeaveMulticast(CmEndpoint& endpoint, const base::SocketAddress& group);
+
  private:
   // Descriptors on their way out. Stops watching and closes them when
   // destroyed, which must be after the mutex is released: the engine's thread
@@ -76,10 +84,14 @@ class ConnectionManager {
     Retired& operator=(const Retired&) = delete;
     ~Retired();
     void Add(base::UniqueFd fd);
+    // `fd`, which is to be added, leads to a relay; see Relay::Finish. Not on
+    // the engine's thread.
+    void Finish(int fd) { relayed_.push_back(fd); }
 
    private:
     Engine& engine_;
     std::vector<base::UniqueFd> fds_;
+    std::vector<int> relayed_;
   };
 
   // Everything below REQUIRES mutex_ to be held, except the On... callbacks,
@@ -101,16 +113,19 @@ class ConnectionManager {
   void OnIncoming(CmEndpoint& listener);
   void OnHalfOpenReadable(CmEndpoint& listener, uint64_t key);
   void OnHalfOpenTimeout(CmEndpoint& listener, uint64_t key);
-  void AddHalfOpen(CmEndpoint& listener, base::UniqueFd socket,
+  void AddHalfOpen(CmEndpoint& listener, CmEndpoint::HalfOpen half_open,
                    Retired& retired);
+  // A connection that came to the host's TCP port is for `listener`.
+  void AddRemote(CmEndpoint& listener, base::UniqueFd tcp, Retired& retired);
   // False when the request is not one, and its socket is to be closed.
   bool TakeRequest(CmEndpoint& listener, CmReceived received,
-                   base::UniqueFd& socket);
+                   CmEndpoint::HalfOpen& half_open);
 
   // Connections (connection_manager_connect.cc).
   // Of the local address; 0 when it has gone.
   int GidIndex(const CmEndpoint& endpoint) const;
   void TryConnect(CmEndpoint& endpoint, Retired& retired);
+  int ConnectToHost(CmEndpoint& endpoint);
   void WatchConnection(CmEndpoint& endpoint);
   void StartTimer(CmEndpoint& endpoint, std::chrono::nanoseconds delay);
   void OnTimer(CmEndpoint& endpoint);
@@ -125,6 +140,27 @@ class ConnectionManager {
   void Fail(CmEndpoint& endpoint, rdma_cm_event_type type, int status,
             Retired& retired);
 
+  // Datagrams (connection_manager_datagram.cc).
+  int MoveDatagramToReady(ibv_qp* qp);
+  int ResolveDatagramAddr(CmEndpoint& endpoint, base::SocketAddress source,
+                          base::SocketAddress destination);
+  void WatchDatagrams(CmEndpoint& endpoint);
+  int SendDatagram(const CmEndpoint& endpoint, const CmDatagram& datagram);
+  int ConnectDatagram(CmEndpoint& endpoint, const rdma_conn_param* parameters);
+  void Ask(CmEndpoint& endpoint);
+  int ListenForDatagrams(CmEndpoint& endpoint, int backlog);
+  int Answer(CmEndpoint& endpoint, uint8_t status,
+             const rdma_conn_param* parameters);
+  void OnDatagrams(CmEndpoint& endpoint);
+  void OnQuestion(CmEndpoint& listener, const CmDatagram& question);
+  void OnAnswer(CmEndpoint& endpoint, const CmDatagram& answer);
+  void PostWithData(CmEndpoint& endpoint, std::unique_ptr<CmEventRecord> event,
+                    const CmDatagram& datagram, uint8_t data_bytes);
+  ibv_ah_attr PathTo(const CmEndpoint& endpoint, const ibv_gid& gid,
+                     uint8_t hop_limit) const;
+  // Leaves the groups, and what else holds on to the device.
+  void EndDatagrams(CmEndpoint& endpoint);
+
   SoftDevice& device_;
   Engine& engine_;  // Of the device.
   const transport::VerbsOps verbs_;
@@ -135,6 +171,7 @@ class ConnectionManager {
   ibv_context* context_ =
       nullptr;  // What rdma_cm_id::verbs is; made when used.
   uint64_t next_half_open_ = 1;
+  uint64_t next_question_ = std::random_device()();  // Of the port space UDP.
 };
 
 }  // namespace verbena::soft

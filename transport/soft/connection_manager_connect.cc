@@ -12,7 +12,9 @@
 #include "transport/soft/connection_manager.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
+#include "transport/soft/network.h"
 #include "transport/soft/queue_pair.h"
+#include "transport/soft/tcp_protocol.h"
 
 namespace verbena::soft {
 namespace {
@@ -69,6 +71,7 @@ int ConnectionManager::Connect(CmEndpoint& endpoint,
                                const rdma_conn_param* parameters) {
   Retired retired(engine_);
   std::lock_guard<std::mutex> lock(mutex_);
+  if (endpoint.ps == RDMA_PS_UDP) return ConnectDatagram(endpoint, parameters);
   if (endpoint.state != CmState::kRouteResolved || endpoint.qp == nullptr) {
     return EINVAL;
   }
@@ -91,8 +94,10 @@ int ConnectionManager::GidIndex(const CmEndpoint& endpoint) const {
 }
 
 void ConnectionManager::TryConnect(CmEndpoint& endpoint, Retired& retired) {
+  int error = IsLocalAddress(endpoint.Peer())
+                  ? ConnectSocket(endpoint.socket.get(), endpoint.Peer())
+                  : ConnectToHost(endpoint);
   const int socket = endpoint.socket.get();
-  int error = ConnectSocket(socket, endpoint.Peer());
   const bool may_return = steady_clock::now() < endpoint.deadline -
                                                     kHandshakeTimeout +
                                                     kListenerPause;
@@ -112,6 +117,26 @@ void ConnectionManager::TryConnect(CmEndpoint& endpoint, Retired& retired) {
     WatchConnection(endpoint);
     StartTimer(endpoint, kHandshakeTimeout);
   }
+}
+
+// A relay of this process plays the peer, and is spoken to as one.
+int ConnectionManager::ConnectToHost(CmEndpoint& endpoint) {
+  int sockets[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                   sockets) != 0) {
+    return errno;
+  }
+  endpoint.address_holder =
+      std::exchange(endpoint.socket, base::UniqueFd(sockets[0]));
+  endpoint.relayed = true;
+  TcpPreamble preamble;
+  preamble.purpose = TcpPurpose::kConnectionManager;
+  preamble.source_port = endpoint.Local().port();
+  preamble.destination_port = endpoint.Peer().port();
+  device_.network().Connect(
+      endpoint.Local(), endpoint.Peer(), preamble,
+      {std::nullopt, LinkSide::kSecond, base::UniqueFd(sockets[1])});
+  return 0;
 }
 
 void ConnectionManager::WatchConnection(CmEndpoint& endpoint) {
@@ -147,6 +172,9 @@ void ConnectionManager::OnTimer(CmEndpoint& endpoint) {
 int ConnectionManager::Accept(CmEndpoint& endpoint,
                               const rdma_conn_param* parameters) {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (endpoint.ps == RDMA_PS_UDP) {
+    return Answer(endpoint, kServiceAccepted, parameters);
+  }
   if (endpoint.state != CmState::kRequested || endpoint.qp == nullptr ||
       !endpoint.link.has_value()) {
     return EINVAL;
@@ -192,6 +220,12 @@ int ConnectionManager::Accept(CmEndpoint& endpoint,
 int ConnectionManager::Reject(CmEndpoint& endpoint, const void* private_data,
                               uint8_t length) {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (endpoint.ps == RDMA_PS_UDP) {
+    rdma_conn_param parameters = {};
+    parameters.private_data = private_data;
+    parameters.private_data_len = length;
+    return Answer(endpoint, kServiceRejected, &parameters);
+  }
   if (endpoint.state != CmState::kRequested || length > kRejectDataBytes) {
     return EINVAL;
   }
@@ -209,6 +243,7 @@ int ConnectionManager::Reject(CmEndpoint& endpoint, const void* private_data,
 
 int ConnectionManager::Disconnect(CmEndpoint& endpoint) {
   std::lock_guard<std::mutex> lock(mutex_);
+  if (endpoint.ps == RDMA_PS_UDP) return EINVAL;  // Nothing is connected.
   if (endpoint.state != CmState::kEstablished &&
       endpoint.state != CmState::kAccepting &&
       endpoint.state != CmState::kClosed) {
@@ -286,6 +321,7 @@ bool ConnectionManager::HandleMessage(CmEndpoint& endpoint,
       Post(endpoint, RDMA_CM_EVENT_DISCONNECTED, 0);
       return true;
     case CmMessageType::kConnectRequest:
+    case CmMessageType::kRemoteConnection:
       return false;
   }
   return false;

@@ -8,6 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "transport/soft/connection_manager.h"
+#include "transport/soft/network.h"
+#include "transport/soft/tcp_protocol.h"
+#include "transport/soft/tcp_socket.h"
 
 namespace verbena::soft {
 namespace {
@@ -39,6 +42,7 @@ int ConnectionManager::Listen(CmEndpoint& endpoint, int backlog) {
                            BindPurpose::kListen);
     if (error != 0) return error;
   }
+  if (endpoint.ps == RDMA_PS_UDP) return ListenForDatagrams(endpoint, backlog);
   if (endpoint.state != CmState::kBound) return EINVAL;
   // The engine's thread empties the kernel's queue at once. Ours, which the
   // user empties, is the one that `backlog` limits.
@@ -47,6 +51,9 @@ int ConnectionManager::Listen(CmEndpoint& endpoint, int backlog) {
       backlog > 0 && backlog < kBacklogMax ? backlog : kBacklogMax;
   endpoint.Transition(CmState::kListening);
   WatchListener(endpoint);
+  if (device_.network().enabled() && !endpoint.Local().IsLoopback()) {
+    device_.network().OpenPort();
+  }
   return 0;
 }
 
@@ -65,7 +72,7 @@ void ConnectionManager::OnIncoming(CmEndpoint& listener) {
     base::UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr,
                                     SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (socket.valid()) {
-      AddHalfOpen(listener, std::move(socket), retired);
+      AddHalfOpen(listener, {std::move(socket), {}}, retired);
       continue;
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -82,22 +89,23 @@ void ConnectionManager::OnIncoming(CmEndpoint& listener) {
   }
 }
 
-void ConnectionManager::AddHalfOpen(CmEndpoint& listener, base::UniqueFd socket,
+void ConnectionManager::AddHalfOpen(CmEndpoint& listener,
+                                    CmEndpoint::HalfOpen half_open,
                                     Retired& retired) {
   if (listener.half_open.size() >= kHalfOpenMax) {
     const auto oldest = listener.half_open.begin();
-    retired.Add(std::move(oldest->second));
+    retired.Add(std::move(oldest->second.socket));
     listener.half_open.erase(oldest);
   }
   const uint64_t key = next_half_open_++;
   const std::weak_ptr<CmEndpoint> weak = listener.weak_from_this();
-  engine_.Watch(socket.get(), [this, weak, key] {
+  engine_.Watch(half_open.socket.get(), [this, weak, key] {
     if (auto strong = weak.lock()) OnHalfOpenReadable(*strong, key);
   });
   engine_.StartTimer(kHalfOpenTimeout, [this, weak, key] {
     if (auto strong = weak.lock()) OnHalfOpenTimeout(*strong, key);
   });
-  listener.half_open.emplace(key, std::move(socket));
+  listener.half_open.emplace(key, std::move(half_open));
 }
 
 void ConnectionManager::OnHalfOpenTimeout(CmEndpoint& listener, uint64_t key) {
@@ -105,7 +113,7 @@ void ConnectionManager::OnHalfOpenTimeout(CmEndpoint& listener, uint64_t key) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = listener.half_open.find(key);
   if (found == listener.half_open.end()) return;
-  retired.Add(std::move(found->second));
+  retired.Add(std::move(found->second.socket));
   listener.half_open.erase(found);
 }
 
@@ -114,21 +122,48 @@ void ConnectionManager::OnHalfOpenReadable(CmEndpoint& listener, uint64_t key) {
   std::lock_guard<std::mutex> lock(mutex_);
   const auto found = listener.half_open.find(key);
   if (found == listener.half_open.end()) return;
-  CmReceived received = ReceiveCmMessage(found->second.get());
+  CmReceived received = ReceiveCmMessage(found->second.socket.get());
   if (received.kind == CmReceived::Kind::kNothing) return;
-  base::UniqueFd socket = std::move(found->second);
+  CmEndpoint::HalfOpen half_open = std::move(found->second);
   listener.half_open.erase(found);
   if (received.kind == CmReceived::Kind::kMessage) {
-    TakeRequest(listener, std::move(received), socket);
+    if (received.message.type == CmMessageType::kRemoteConnection) {
+      AddRemote(listener, std::move(received.fd), retired);
+    } else {
+      TakeRequest(listener, std::move(received), half_open);
+    }
   }
-  retired.Add(std::move(socket));
+  retired.Add(std::move(half_open.socket));
+}
+
+// A relay of this process plays the peer from here on: its request comes as
+// that of any other.
+void ConnectionManager::AddRemote(CmEndpoint& listener, base::UniqueFd tcp,
+                                  Retired& retired) {
+  TcpPreamble preamble;
+  int sockets[2];
+  if (!device_.network().enabled() ||
+      !Network::ReadPreamble(tcp.get(), preamble) ||
+      preamble.purpose != TcpPurpose::kConnectionManager ||
+      ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                   sockets) != 0) {
+    return;
+  }
+  base::SocketAddress remote = TcpPeerAddress(tcp.get());
+  remote.set_port(preamble.source_port);
+  AddHalfOpen(listener, {base::UniqueFd(sockets[0]), remote}, retired);
+  device_.network().Accept(
+      std::move(tcp), preamble,
+      {std::nullopt, LinkSide::kFirst, base::UniqueFd(sockets[1])});
 }
 
 bool ConnectionManager::TakeRequest(CmEndpoint& listener, CmReceived received,
-                                    base::UniqueFd& socket) {
+                                    CmEndpoint::HalfOpen& half_open) {
+  base::UniqueFd& socket = half_open.socket;
   const CmMessage& request = received.message;
   const base::SocketAddress local = request.Destination();
-  const base::SocketAddress peer = PeerOf(socket.get());
+  const base::SocketAddress peer =
+      half_open.remote.empty() ? PeerOf(socket.get()) : half_open.remote;
   if (request.type != CmMessageType::kConnectRequest || !received.fd.valid() ||
       request.qp_num > kQueuePairNumberMax ||
       local.port() != listener.Local().port() || peer.empty() ||
@@ -156,6 +191,7 @@ bool ConnectionManager::TakeRequest(CmEndpoint& listener, CmReceived received,
   child->state = CmState::kRequested;
   child->request = request;
   child->link = *std::move(link);
+  child->relayed = !half_open.remote.empty();
   if (child->verbs == nullptr) return false;
   // From one callback to another, on the thread that runs both.
   engine_.Unwatch(socket.get());

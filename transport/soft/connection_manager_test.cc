@@ -250,7 +250,7 @@ TEST_F(ConnectionManagerTest, RefusesAForeignAddress) {
   EXPECT_EQ(id.BindAddr(Address("192.0.2.1:0")).code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(
-      id.ResolveAddr({}, Address("192.0.2.1:5"), absl::Seconds(1)).ok());
+      id.ResolveAddr({}, Address("255.255.255.255:5"), absl::Seconds(1)).ok());
   const CmEvent event = client_.Expect(RDMA_CM_EVENT_ADDR_ERROR);
   EXPECT_EQ(event.status, -EHOSTUNREACH);
 }
@@ -346,7 +346,7 @@ TEST_F(ConnectionManagerTest, TakesTheOptionsOfLibrdmacm) {
 TEST_F(ConnectionManagerTest, OffersNoOtherPortSpace) {
   rdma_cm_id* id = nullptr;
   EXPECT_EQ(TestProvider().cm.create_id(client_.channel().get(), &id, nullptr,
-                                        RDMA_PS_UDP),
+                                        RDMA_PS_IPOIB),
             -1);
   EXPECT_EQ(errno, EPROTONOSUPPORT);
 }

@@ -77,6 +77,14 @@ Context::Context(SoftDevice& soft, std::unique_ptr<EventQueue> async_events)
   context.cmd_fd = -1;
   context.async_fd = async_events_->fd();
   context.num_comp_vectors = 1;
+  soft.port_events().Add(this);
+}
+
+Context::~Context() { device_.port_events().Remove(this); }
+
+void Context::RaisePortEvent(ibv_event_type type, uint8_t port) {
+  async_events_->Raise(
+      {&port_source_, reinterpret_cast<void*>(uintptr_t{port}), type});
 }
 
 }  // namespace verbena::soft

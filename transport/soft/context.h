@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "transport/soft/event_queue.h"
@@ -36,10 +37,14 @@ class Context final : public verbs_context {
                                          offsetof(verbs_context, context)));
   }
 
+  ~Context();
+
   ibv_context* handle() { return &context; }
 
   SoftDevice& soft_device() { return device_; }
   EventQueue& async_events() { return *async_events_; }
+
+  void RaisePortEvent(ibv_event_type type, uint8_t port);
 
   // Objects made in this context.
   std::atomic<int>& children() { return children_; }
@@ -51,6 +56,7 @@ class Context final : public verbs_context {
 
   SoftDevice& device_;
   const std::unique_ptr<EventQueue> async_events_;
+  EventQueue::Source port_source_;  // Nobody waits for it.
   std::atomic<int> children_{0};
   std::atomic<size_t> device_memory_{0};
 };

@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "transport/base/socket_address.h"
+#include "transport/soft/cm_datagram.h"
 #include "transport/soft/datagram_socket.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/udp_socket.h"
@@ -129,6 +130,13 @@ void DatagramNetwork::OnReadable(int socket) {
     const ssize_t length =
         ReceiveUdp(socket, datagram_.data(), datagram_.size(), source, nullptr);
     if (length < 0) return;
+    CmDatagram message;
+    if (ReadCmDatagram(datagram_.data(), static_cast<size_t>(length),
+                       message)) {
+      message.source = GidOf(source);
+      DeliverCmDatagram(message);  // If that fails, the peer asks again.
+      continue;
+    }
     DatagramHeader header;
     if (!ReadDatagramHeader(datagram_.data(), static_cast<size_t>(length),
                             header) ||

@@ -49,6 +49,18 @@ int OpenNamed(const std::string& text, base::UniqueFd& socket) {
   return 0;
 }
 
+int SendToName(int socket, Name name, const iovec* parts, int count) {
+  msghdr message = {};
+  message.msg_name = &name.address;
+  message.msg_namelen = name.length;
+  message.msg_iov = const_cast<iovec*>(parts);
+  message.msg_iovlen = static_cast<size_t>(count);
+  while (::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+    if (errno != EINTR) return errno == ENOBUFS ? EAGAIN : errno;
+  }
+  return 0;
+}
+
 }  // namespace
 
 int OpenDatagramSocket(uint32_t number, base::UniqueFd& socket) {
@@ -61,16 +73,12 @@ int OpenRoleSocket(const std::string& role, base::UniqueFd& socket) {
 
 int SendToQueuePair(int socket, uint32_t number, const iovec* parts,
                     int count) {
-  Name name = NameOf(std::to_string(number));
-  msghdr message = {};
-  message.msg_name = &name.address;
-  message.msg_namelen = name.length;
-  message.msg_iov = const_cast<iovec*>(parts);
-  message.msg_iovlen = static_cast<size_t>(count);
-  while (::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-    if (errno != EINTR) return errno == ENOBUFS ? EAGAIN : errno;
-  }
-  return 0;
+  return SendToName(socket, NameOf(std::to_string(number)), parts, count);
+}
+
+int SendToRole(int socket, const std::string& role, const iovec* parts,
+               int count) {
+  return SendToName(socket, NameOf("role/" + role), parts, count);
 }
 
 ssize_t ReceiveDatagram(int socket, std::byte* bytes, size_t capacity) {

@@ -18,8 +18,8 @@ namespace verbena::soft {
 // EADDRINUSE when a process of this host has it.
 int OpenDatagramSocket(uint32_t number, base::UniqueFd& socket);
 
-// Opens a socket under any other name, which nobody sends to: whoever has it
-// has a role that one process of the host can have.
+// Opens a socket under any other name: whoever has it has a role that one
+// process of the host can have.
 int OpenRoleSocket(const std::string& role, base::UniqueFd& socket);
 
 // Sends `parts` as one datagram to the queue pair of that number. Never blocks.
@@ -27,6 +27,10 @@ int OpenRoleSocket(const std::string& role, base::UniqueFd& socket);
 // unread datagrams as it can have, EFAULT when a part is not readable memory,
 // ECONNREFUSED when there is no such queue pair.
 int SendToQueuePair(int socket, uint32_t number, const iovec* parts, int count);
+
+// The same to whoever has `role`.
+int SendToRole(int socket, const std::string& role, const iovec* parts,
+               int count);
 
 // Receives one datagram. Never blocks. Returns its whole length, which is more
 // than `capacity` when it was cut, or -1 when there is none.

@@ -2,9 +2,11 @@
 
 #include <cerrno>
 #include <optional>
+#include <set>
 
 #include "transport/soft/address_handle.h"
 #include "transport/soft/context.h"
+#include "transport/soft/datagram_queue_pair.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/global_route.h"
 #include "transport/soft/soft_device.h"
@@ -13,6 +15,15 @@ namespace verbena::soft {
 namespace {
 
 constexpr uint8_t kPort = 1;
+
+int Attach(ibv_qp* qp, const ibv_gid& group,
+           const std::set<uint32_t>& interfaces) {
+  if (!DatagramQueuePair::Is(qp)) return EINVAL;
+  SoftDevice& device = Context::From(qp->context)->soft_device();
+  const int error = device.groups().Attach(qp->qp_num, group, interfaces);
+  if (error == 0) ++DatagramQueuePair::From(qp)->groups();
+  return error;
+}
 
 int Refuse(int error) {
   errno = error;
@@ -61,6 +72,29 @@ ibv_ah* CreateAhFromWc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port) {
     return nullptr;
   }
   return CreateAh(pd, &attributes);
+}
+
+int AttachMcast(ibv_qp* qp, const ibv_gid* group, uint16_t /*lid*/) {
+  GidTable& gids = Context::From(qp->context)->soft_device().gids();
+  gids.Refresh();
+  std::set<uint32_t> interfaces;
+  for (int index = 0; index < GidTable::kEntries; ++index) {
+    const std::optional<ibv_gid_entry> entry = gids.At(index);
+    if (entry.has_value()) interfaces.insert(entry->ndev_ifindex);
+  }
+  return Attach(qp, *group, interfaces);
+}
+
+int AttachMcastOn(ibv_qp* qp, const ibv_gid* group, uint32_t interface_index) {
+  return Attach(qp, *group, {interface_index});
+}
+
+int DetachMcast(ibv_qp* qp, const ibv_gid* group, uint16_t /*lid*/) {
+  if (!DatagramQueuePair::Is(qp)) return EINVAL;
+  SoftDevice& device = Context::From(qp->context)->soft_device();
+  const int error = device.groups().Detach(qp->qp_num, *group);
+  if (error == 0) --DatagramQueuePair::From(qp)->groups();
+  return error;
 }
 
 }  // namespace verbena::soft

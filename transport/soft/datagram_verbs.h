@@ -21,6 +21,13 @@ int InitAhFromWc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
                  ibv_ah_attr* attributes);
 ibv_ah* CreateAhFromWc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port);
 
+// On every interface that has a GID. `lid` is of no account.
+int AttachMcast(ibv_qp* qp, const ibv_gid* group, uint16_t lid);
+int DetachMcast(ibv_qp* qp, const ibv_gid* group, uint16_t lid);
+
+// The same on one interface.
+int AttachMcastOn(ibv_qp* qp, const ibv_gid* group, uint32_t interface_index);
+
 }  // namespace verbena::soft
 
 #endif  // VERBENA_TRANSPORT_SOFT_DATAGRAM_VERBS_H_

@@ -87,6 +87,18 @@ void Engine::Watch(int fd, std::function<void()> on_readable) {
       << "cannot watch descriptor " << fd << ", errno " << errno;
 }
 
+void Engine::SetInterest(int fd, bool readable, bool writable) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = keys_by_fd_.find(fd);
+  CHECK(found != keys_by_fd_.end()) << "descriptor " << fd << " is not watched";
+  epoll_event event = {};
+  if (readable) event.events |= EPOLLIN | EPOLLRDHUP;
+  if (writable) event.events |= EPOLLOUT;
+  event.data.u64 = found->second;
+  CHECK_EQ(epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event), 0)
+      << "cannot watch descriptor " << fd << ", errno " << errno;
+}
+
 void Engine::Unwatch(int fd) {
   std::unique_lock<std::mutex> lock(mutex_);
   auto found = keys_by_fd_.find(fd);

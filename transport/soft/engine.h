@@ -63,6 +63,11 @@ class Engine {
   // REQUIRES: `fd` is not watched.
   void Watch(int fd, std::function<void()> on_readable);
 
+  // What the callback of `fd` is called for from now on; Watch begins with
+  // reading alone. Its end and errors always are.
+  // REQUIRES: `fd` is watched.
+  void SetInterest(int fd, bool readable, bool writable);
+
   // After it returns the callback of `fd` is not running and never will again.
   // A callback may unwatch itself and run on to its end; whoever unwatches it
   // then waits for that end. Otherwise does nothing when `fd` is not watched.

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "transport/soft/queue_pair.h"
+#include "transport/soft/relay.h"
 
 namespace verbena::soft {
 
@@ -26,7 +27,9 @@ HandLink::CreatePair() {
 }
 
 HandLink::~HandLink() {
-  if (engine_ != nullptr) engine_->Unwatch(socket_.get());
+  if (engine_ == nullptr) return;
+  engine_->Unwatch(socket_.get());
+  if (relayed_) Relay::Finish(socket_.get());
 }
 
 bool HandLink::HasPeer() const {

@@ -38,6 +38,12 @@ class HandLink {
   int memory_fd() const { return memory_.fd(); }
   int socket_fd() const { return socket_.get(); }
 
+  LinkMemory TakeMemory() { return std::move(memory_); }
+  base::UniqueFd TakeSocket() { return std::move(socket_); }
+
+  // Its other end is a relay of this process.
+  void set_relayed() { relayed_ = true; }
+
   // Whether somebody holds the other end still.
   bool HasPeer() const;
 
@@ -49,7 +55,8 @@ class HandLink {
 
   LinkMemory memory_;
   const LinkSide side_;
-  const base::UniqueFd socket_;
+  base::UniqueFd socket_;
+  bool relayed_ = false;
   Engine* engine_ = nullptr;  // Null until started.
   QueuePair* qp_ = nullptr;   // Likewise.
 };

@@ -104,6 +104,11 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   // their slots of the send queue are free again.
   void OnSendPolled(uint32_t count) { requester_.Free(count); }
 
+  // For the responder: the peer has sent something. REQUIRES its lock.
+  void OnFirstPacket() {
+    if (state_ == IBV_QPS_RTR) RaiseEvent(IBV_EVENT_COMM_EST);
+  }
+
   // Waits until a copy that was under way at the last
   // BiasedLock::FenceAllThreads() is finished.
   void WaitForDataPath() { lock_.WaitForHolder(); }

@@ -12,11 +12,22 @@
 namespace verbena::soft {
 namespace {
 
-// Zero when the address vector names this host, or no address at all.
-ibv_gid ForeignGid(const ibv_ah_attr& path) {
-  if (path.is_global == 0) return ibv_gid{};
-  const base::SocketAddress address = AddressOf(path.grh.dgid);
-  return address.empty() || IsLocalAddress(address) ? ibv_gid{} : path.grh.dgid;
+// Whom the attributes name. A link-local address is on the interface of the
+// address we come from.
+HandPeer PeerOf(const ibv_qp_attr& attributes, GidTable& gids) {
+  HandPeer peer;
+  peer.number = attributes.dest_qp_num;
+  const ibv_ah_attr& path = attributes.ah_attr;
+  if (path.is_global == 0) return peer;
+  gids.Refresh();
+  const ibv_gid_entry own =
+      gids.At(path.grh.sgid_index).value_or(ibv_gid_entry{});
+  const base::SocketAddress host =
+      AddressOf(path.grh.dgid, 0, own.ndev_ifindex);
+  if (host.empty() || IsLocalAddress(host)) return peer;
+  peer.host = host;
+  peer.source = AddressOf(own.gid, 0, own.ndev_ifindex);
+  return peer;
 }
 
 }  // namespace
@@ -24,7 +35,7 @@ ibv_gid ForeignGid(const ibv_ah_attr& path) {
 // A number that nobody has is as legal as on a NIC: what is sent to it ends
 // with its retries exceeded.
 void QueuePair::ConnectByHand(const ibv_qp_attr& attributes) {
-  hand_peer_ = HandPeer{attributes.dest_qp_num, ForeignGid(attributes.ah_attr)};
+  hand_peer_ = PeerOf(attributes, device_.gids());
   hand_link_.reset();
   hand_link_ = device_.queue_pairs().Connect(qp_num, hand_peer_);
   if (hand_link_ == nullptr) {

@@ -4,14 +4,16 @@
 #include <sys/time.h>
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "transport/soft/fd_message.h"
+#include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
 #include "transport/soft/queue_pair.h"
+#include "transport/soft/tcp_socket.h"
 
 namespace verbena::soft {
 namespace {
@@ -27,14 +29,6 @@ constexpr int kHalfLinksMax = 4;
 // Messages taken in one callback, so that others have their turn.
 constexpr int kReadBatch = 64;
 
-// "Here is a link for you." The memory file and the socket come along.
-struct LinkOffer {
-  uint64_t magic;
-  uint32_t from;
-  uint32_t to;
-};
-constexpr uint64_t kOfferMagic = 0x313064616e686276;  // "vbhand01"
-
 bool IsPacketSocket(int fd) {
   int domain = 0;
   int type = 0;
@@ -44,10 +38,19 @@ bool IsPacketSocket(int fd) {
          domain == AF_UNIX && type == SOCK_SEQPACKET;
 }
 
+// Which of two queue pairs on different hosts makes the link: both say the
+// same.
+bool ComesFirst(uint32_t own, const HandPeer& peer) {
+  if (own != peer.number) return own < peer.number;
+  const ibv_gid mine = GidOf(peer.source);
+  const ibv_gid theirs = GidOf(peer.host);
+  return std::memcmp(mine.raw, theirs.raw, sizeof(mine.raw)) < 0;
+}
+
 }  // namespace
 
-QueuePairDirectory::QueuePairDirectory(Engine& engine)
-    : engine_(engine), numbers_([this](int socket) {
+QueuePairDirectory::QueuePairDirectory(Engine& engine, Network& network)
+    : engine_(engine), network_(network), numbers_([this](int socket) {
         engine_.Watch(socket, [this, socket] { OnReadable(socket); });
       }) {}
 
@@ -84,7 +87,7 @@ void QueuePairDirectory::Remove(uint32_t number) {
 
 void QueuePairDirectory::DropLinksOf(uint32_t number) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const HandPeer local{number};
+  const HandPeer local{.number = number};
   std::erase_if(half_links_, [&](const auto& entry) {
     return entry.first == KeyOf(std::get<0>(entry.first), local);
   });
@@ -103,8 +106,9 @@ void QueuePairDirectory::ForEachDatagram(
 
 QueuePairDirectory::Key QueuePairDirectory::KeyOf(uint32_t own,
                                                   const HandPeer& peer) {
+  const ibv_gid gid = GidOf(peer.host);
   std::array<uint8_t, 16> host;
-  std::copy(std::begin(peer.gid.raw), std::end(peer.gid.raw), host.begin());
+  std::copy(std::begin(gid.raw), std::end(gid.raw), host.begin());
   return Key{own, peer.number, host};
 }
 
@@ -129,10 +133,11 @@ std::unique_ptr<HandLink> QueuePairDirectory::Connect(uint32_t own,
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (auto link = TakeLocked(own, peer); link != nullptr) return link;
+    if (!peer.host.empty()) return ConnectToHost(own, peer);
     if (peer.number == own) return nullptr;
     if (queue_pairs_.contains(peer.number)) {
       auto [mine, peers] = HandLink::CreatePair();
-      half_links_[KeyOf(peer.number, HandPeer{own})] =
+      half_links_[KeyOf(peer.number, HandPeer{.number = own})] =
           HalfLink{next_age_++, std::move(peers)};
       return std::move(mine);
     }
@@ -148,7 +153,9 @@ std::unique_ptr<HandLink> QueuePairDirectory::ConnectToProcess(uint32_t own,
   if (!socket.valid()) return nullptr;
   setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kSendTimeout,
              sizeof(kSendTimeout));
-  const LinkOffer offer = {kOfferMagic, own, peer};
+  LinkOffer offer;
+  offer.from = own;
+  offer.to = peer;
   const int error = SendFdMessage(socket.get(), &offer, sizeof(offer),
                                   {peers->memory_fd(), peers->socket_fd()},
                                   NumberBlocks::SocketName(peer));
@@ -160,17 +167,64 @@ void QueuePairDirectory::OnReadable(int socket) {
     LinkOffer offer = {};
     FdMessage message = ReceiveFdMessage(socket, &offer, sizeof(offer));
     if (message.length < 0) return;
-    if (message.length != sizeof(offer) || message.cut ||
-        offer.magic != kOfferMagic || message.fd_count != 2 ||
-        !IsPacketSocket(message.fds[1].get())) {
-      continue;
+    if (message.length == sizeof(offer) && !message.cut) {
+      TakeOffer(offer, std::move(message));
     }
-    absl::StatusOr<LinkMemory> memory = LinkMemory::Map(message.fds[0].get());
-    if (!memory.ok()) continue;
-    Keep(offer.to, HandPeer{offer.from},
-         std::make_unique<HandLink>(*std::move(memory), LinkSide::kSecond,
-                                    std::move(message.fds[1])));
   }
+}
+
+void QueuePairDirectory::TakeOffer(const LinkOffer& offer, FdMessage message) {
+  if (offer.magic != LinkOffer::kMagic) return;
+  if (offer.kind == LinkOfferKind::kTcp && message.fd_count == 1) {
+    TakeTcpOffer(offer, std::move(message.fds[0]));
+  }
+  if (offer.kind != LinkOfferKind::kLink || message.fd_count != 2 ||
+      !IsPacketSocket(message.fds[1].get())) {
+    return;
+  }
+  absl::StatusOr<LinkMemory> memory = LinkMemory::Map(message.fds[0].get());
+  if (!memory.ok()) return;
+  Keep(offer.to, HandPeer{.number = offer.from},
+       std::make_unique<HandLink>(*std::move(memory), LinkSide::kSecond,
+                                  std::move(message.fds[1])));
+}
+
+// The link's other end is a relay of this process.
+void QueuePairDirectory::TakeTcpOffer(const LinkOffer& offer,
+                                      base::UniqueFd tcp) {
+  TcpPreamble preamble;
+  if (!network_.enabled() || !Network::ReadPreamble(tcp.get(), preamble) ||
+      preamble.purpose != TcpPurpose::kByHand || preamble.to != offer.to) {
+    return;
+  }
+  auto [relays, own] = HandLink::CreatePair();
+  if (own == nullptr) return;
+  own->set_relayed();
+  const HandPeer peer = {.number = preamble.from,
+                         .host = TcpPeerAddress(tcp.get())};
+  network_.Accept(
+      std::move(tcp), preamble,
+      {relays->TakeMemory(), LinkSide::kFirst, relays->TakeSocket()});
+  Keep(offer.to, peer, std::move(own));
+}
+
+std::unique_ptr<HandLink> QueuePairDirectory::ConnectToHost(
+    uint32_t own, const HandPeer& peer) {
+  if (!network_.enabled()) return nullptr;
+  if (!ComesFirst(own, peer)) {
+    network_.OpenPort();
+    return nullptr;
+  }
+  auto [mine, relays] = HandLink::CreatePair();
+  if (mine == nullptr) return nullptr;
+  mine->set_relayed();
+  TcpPreamble preamble;
+  preamble.from = own;
+  preamble.to = peer.number;
+  network_.Connect(
+      peer.source, peer.host, preamble,
+      {relays->TakeMemory(), LinkSide::kSecond, relays->TakeSocket()});
+  return std::move(mine);
 }
 
 void QueuePairDirectory::Keep(uint32_t own, const HandPeer& peer,

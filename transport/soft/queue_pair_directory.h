@@ -4,8 +4,6 @@
 #ifndef VERBENA_TRANSPORT_SOFT_QUEUE_PAIR_DIRECTORY_H_
 #define VERBENA_TRANSPORT_SOFT_QUEUE_PAIR_DIRECTORY_H_
 
-#include <infiniband/verbs.h>
-
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -15,8 +13,12 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "transport/base/socket_address.h"
 #include "transport/soft/engine.h"
+#include "transport/soft/fd_message.h"
 #include "transport/soft/hand_link.h"
+#include "transport/soft/link_offer.h"
+#include "transport/soft/network.h"
 #include "transport/soft/number_blocks.h"
 
 namespace verbena::soft {
@@ -27,7 +29,9 @@ class QueuePair;
 // Whom modify_qp names as the peer.
 struct HandPeer {
   uint32_t number = 0;
-  ibv_gid gid = {};  // Of another host; zero for this one.
+  base::SocketAddress host = {};  // Another host; empty for this one.
+  // With `host`: our address, as the peer knows it.
+  base::SocketAddress source = {};
 };
 
 // Two queue pairs that name each other are joined whichever comes first, and in
@@ -35,12 +39,14 @@ struct HandPeer {
 // it. In one process the first makes it. Of two processes it is the one with
 // the lower number; it sends the memory file and a socket to the process that
 // owns the other number, where they wait until that queue pair wants them.
+// Between hosts it is likewise, by TCP; there the same numbers may meet, and
+// the lower address decides.
 //
 // Thread-safe. The sockets of the numbers are read on the engine's thread, and
 // what they say is believed nowhere.
 class QueuePairDirectory {
  public:
-  explicit QueuePairDirectory(Engine& engine);
+  QueuePairDirectory(Engine& engine, Network& network);
   QueuePairDirectory(const QueuePairDirectory&) = delete;
   QueuePairDirectory& operator=(const QueuePairDirectory&) = delete;
 
@@ -77,7 +83,12 @@ class QueuePairDirectory {
   void Keep(uint32_t own, const HandPeer& peer, std::unique_ptr<HandLink> link);
   void DropOldest(uint32_t own);
 
+  std::unique_ptr<HandLink> ConnectToHost(uint32_t own, const HandPeer& peer);
+  void TakeOffer(const LinkOffer& offer, FdMessage message);
+  void TakeTcpOffer(const LinkOffer& offer, base::UniqueFd tcp);
+
   Engine& engine_;
+  Network& network_;
 
   std::mutex mutex_;
   // State below is protected by mutex_.

@@ -189,7 +189,7 @@ TEST(QueuePairAccessTest, TheQueuePairsOwnRightsCountToo) {
   ibv_mr* region = b.verbs.reg_mr(
       b.pd, b.memory, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   ASSERT_EQ(a.Write(1, 0, 8, b.Address(0), region->rkey), 0);
-  EXPECT_EQ(a.Wait(&b).status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(a.Wait(&b).status, IBV_WC_REM_INV_REQ_ERR);
   EXPECT_EQ(b.verbs.dereg_mr(region), 0);
 }
 

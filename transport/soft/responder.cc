@@ -4,6 +4,12 @@
 
 namespace verbena::soft {
 
+void Responder::Meet() {
+  met_ = true;
+  dropping_ = false;
+  environment_.qp->OnFirstPacket();
+}
+
 void Responder::Flush() {
   if (receive_taken_) {
     PushReceive(IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV, nullptr);
@@ -40,7 +46,8 @@ bool Responder::OnInvalidate(const Packet& packet) {
 
 void Responder::Reset() {
   executed_ = 0;
-  dropping_ = nak_due_ = failed_ = in_message_ = receive_taken_ = false;
+  met_ = nak_due_ = failed_ = in_message_ = receive_taken_ = false;
+  dropping_ = true;
   event_ = -1;
   reads_head_ = reads_count_ = 0;
 }

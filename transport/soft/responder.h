@@ -88,6 +88,7 @@ class Responder {
   bool OnRead(const Packet& packet);
   bool OnAtomic(const Packet& packet);
   void Note(const ReadRequest& read);
+  void Meet();
   bool Expects(const Packet& packet);
   bool Place(const Packet& packet);
   std::byte* Find(uint32_t key, uint64_t address, uint64_t length,
@@ -120,7 +121,9 @@ class Responder {
   // Everything is dropped until request executed_ comes from its beginning;
   // after a refusal for good it never does. When unreliable: the rest of
   // request executed_ is dropped.
-  bool dropping_ = false;
+  // Also before the first packet, so that this one costs nothing later.
+  bool dropping_ = true;
+  bool met_ = false;  // The first packet has come.
   bool nak_due_ = false;
   uint32_t nak_number_ = 0;  // The request that is refused.
   NakReason nak_reason_ = NakReason::kReceiverNotReady;

@@ -27,14 +27,12 @@ bool Responder::OnAtomic(const Packet& packet) {
   if (!packet.last() || packet.payload_bytes != sizeof(AtomicOperands)) {
     return false;
   }
-  if (reads_count_ >= reads_max_) {
+  if (reads_count_ >= reads_max_ || (access_ & IBV_ACCESS_REMOTE_ATOMIC) == 0) {
     Drop(packet, NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
     return true;
   }
-  std::byte* const to = (access_ & IBV_ACCESS_REMOTE_ATOMIC) == 0
-                            ? nullptr
-                            : Find(packet.rkey, packet.address, kAtomicBytes,
-                                   IBV_ACCESS_REMOTE_ATOMIC);
+  std::byte* const to =
+      Find(packet.rkey, packet.address, kAtomicBytes, IBV_ACCESS_REMOTE_ATOMIC);
   if (to == nullptr) {
     Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
     return true;

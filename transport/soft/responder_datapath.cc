@@ -7,8 +7,13 @@ namespace verbena::soft {
 
 bool Responder::OnPacket(const Packet& packet) {
   if (dropping_) {
-    if (environment_.unreliable) return SkipRest(packet);
-    if (!Resumes(packet)) return true;
+    if (!met_) {
+      Meet();
+    } else if (environment_.unreliable) {
+      return SkipRest(packet);
+    } else if (!Resumes(packet)) {
+      return true;
+    }
   }
   if (!Expects(packet)) return false;
   switch (packet.kind) {
@@ -108,13 +113,14 @@ bool Responder::OnWrite(const Packet& packet) {
     write_address_ = packet.address;
     write_rkey_ = packet.rkey;
     write_length_ = packet.value;
+    if ((access_ & IBV_ACCESS_REMOTE_WRITE) == 0) {
+      Drop(packet, NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
+      return true;
+    }
     // The whole range is checked before the first byte is written. A WRITE of
     // nothing needs no valid key, as on hardware.
-    const bool allowed =
-        (access_ & IBV_ACCESS_REMOTE_WRITE) != 0 &&
-        (write_length_ == 0 || Allows(write_rkey_, write_address_,
-                                      write_length_, IBV_ACCESS_REMOTE_WRITE));
-    if (!allowed) {
+    if (write_length_ != 0 && !Allows(write_rkey_, write_address_,
+                                      write_length_, IBV_ACCESS_REMOTE_WRITE)) {
       Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
       return true;
     }
@@ -172,15 +178,13 @@ bool Responder::Allows(uint32_t rkey, uint64_t address, uint32_t length,
 
 bool Responder::OnRead(const Packet& packet) {
   if (!packet.last() || packet.payload_bytes != 0) return false;
-  if (reads_count_ >= reads_max_ || packet.value > kMessageBytesMax) {
+  if (reads_count_ >= reads_max_ || packet.value > kMessageBytesMax ||
+      (access_ & IBV_ACCESS_REMOTE_READ) == 0) {
     Drop(packet, NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
     return true;
   }
-  const bool allowed =
-      (access_ & IBV_ACCESS_REMOTE_READ) != 0 &&
-      (packet.value == 0 || Allows(packet.rkey, packet.address, packet.value,
-                                   IBV_ACCESS_REMOTE_READ));
-  if (!allowed) {
+  if (packet.value != 0 && !Allows(packet.rkey, packet.address, packet.value,
+                                   IBV_ACCESS_REMOTE_READ)) {
     Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
     return true;
   }

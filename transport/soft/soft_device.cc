@@ -7,6 +7,7 @@
 #include "transport/soft/datagram_queue_pair.h"
 #include "transport/soft/link_port.h"
 #include "transport/soft/queue_pair.h"
+#include "transport/soft/tcp_socket.h"
 
 namespace verbena::soft {
 
@@ -16,8 +17,10 @@ SoftDevice& SoftDevice::Get() {
 }
 
 SoftDevice::SoftDevice()
-    : datagrams_(engine_, DatagramPortFromEnvironment()),
-      queue_pairs_(engine_) {
+    : network_(TcpPortFromEnvironment()),
+      datagrams_(engine_, DatagramPortFromEnvironment()),
+      groups_(engine_, datagrams_.port()),
+      queue_pairs_(engine_, network_) {
   // Now, because it takes long once the process has several threads, and they
   // would otherwise wait for it with locks held.
   BiasedLock::CanBeOwned();

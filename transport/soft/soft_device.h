@@ -9,7 +9,10 @@
 #include "transport/soft/engine.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/memory_table.h"
+#include "transport/soft/multicast_groups.h"
 #include "transport/soft/memory_windows.h"
+#include "transport/soft/network.h"
+#include "transport/soft/port_events.h"
 #include "transport/soft/queue_pair_directory.h"
 
 namespace verbena::soft {
@@ -40,9 +43,13 @@ class SoftDevice {
 
   // The addresses of the one port.
   GidTable& gids() { return gids_; }
+  PortEvents& port_events() { return port_events_; }
   // What carries datagrams to and from other hosts.
   DatagramNetwork& datagrams() { return datagrams_; }
+  MulticastGroups& groups() { return groups_; }
 
+  // The way to other hosts.
+  Network& network() { return network_; }
   // The queue pairs, and the links of those that are connected by hand.
   QueuePairDirectory& queue_pairs() { return queue_pairs_; }
 
@@ -56,7 +63,10 @@ class SoftDevice {
   MemoryTable memory_;
   MemoryWindows windows_{memory_};
   GidTable gids_;
+  PortEvents port_events_{engine_, gids_};
+  Network network_;
   DatagramNetwork datagrams_;
+  MulticastGroups groups_;
   QueuePairDirectory queue_pairs_;
 };
 

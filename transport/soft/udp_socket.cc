@@ -151,6 +151,23 @@ int LeaveGroup(int socket, const base::SocketAddress& group,
   return ChangeGroup(socket, group, interface_index, false);
 }
 
+base::SocketAddress UdpSourceFor(const base::SocketAddress& destination) {
+  base::UniqueFd socket;
+  sockaddr_in6 name = {};
+  socklen_t length = sizeof(name);
+  if (OpenUdp(destination.family(), socket) != 0 ||
+      // Sends nothing, only looks up the route.
+      ::connect(socket.get(), destination.get(), destination.size()) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&name),
+                    &length) != 0) {
+    return base::SocketAddress();
+  }
+  base::SocketAddress source = base::SocketAddress::FromSockaddr(
+      reinterpret_cast<const sockaddr*>(&name));
+  source.set_port(0);
+  return source;
+}
+
 int SendUdp(int socket, const DatagramRoute& route, uint16_t port,
             const iovec* parts, int count) {
   base::SocketAddress destination = route.destination;

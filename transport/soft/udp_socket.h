@@ -27,6 +27,10 @@ int JoinGroup(int socket, const base::SocketAddress& group,
 int LeaveGroup(int socket, const base::SocketAddress& group,
                uint32_t interface_index);
 
+// The address of this host that packets to `destination` come from, port 0;
+// empty when no way leads there.
+base::SocketAddress UdpSourceFor(const base::SocketAddress& destination);
+
 // Sends `parts` as one packet. Returns 0 or an errno: EAGAIN when the host has
 // no room for it.
 int SendUdp(int socket, const DatagramRoute& route, uint16_t port,

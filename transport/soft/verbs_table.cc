@@ -66,10 +66,22 @@ int QueryGid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
   return 0;
 }
 
+// Events that are about the port, and carry its number.
+bool IsOfPort(ibv_event_type type) {
+  return type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR ||
+         type == IBV_EVENT_GID_CHANGE;
+}
+
 int GetAsyncEvent(ibv_context* context, ibv_async_event* out) {
   EventQueue::Event event;
+  SoftDevice::Get().port_events().OnReader();
   if (!Context::From(context)->async_events().Get(event)) return -1;
   out->event_type = static_cast<ibv_event_type>(event.type);
+  if (IsOfPort(out->event_type)) {
+    out->element.port_num =
+        static_cast<int>(reinterpret_cast<uintptr_t>(event.object));
+    return 0;
+  }
   switch (out->event_type) {
     case IBV_EVENT_CQ_ERR:
       out->element.cq = static_cast<ibv_cq*>(event.object);
@@ -93,6 +105,7 @@ void AckAsyncEvent(ibv_async_event* event) {
                               EventQueue::Source& source) {
     Context::From(context)->async_events().Acknowledge(source, 1);
   };
+  if (IsOfPort(event->event_type)) return;  // Ports are not destroyed.
   switch (event->event_type) {
     case IBV_EVENT_CQ_ERR:
       acknowledge(event->element.cq->context,

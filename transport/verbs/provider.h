@@ -3,9 +3,9 @@
 //
 // There are two: SystemProvider() (libibverbs and librdmacm, in
 // system_provider.h) and SoftProvider() (user space, in transport/soft). A
-// third that wraps either one and fails on a plan has its place here too.
-// Nothing above transport/verbs can tell them apart but by the data in this
-// struct.
+// third, FaultyProvider in transport/faulty, wraps either one and fails on a
+// plan. Nothing above transport/verbs can tell them apart but by the data in
+// this struct.
 
 #ifndef VERBENA_TRANSPORT_VERBS_PROVIDER_H_
 #define VERBENA_TRANSPORT_VERBS_PROVIDER_H_

@@ -19,11 +19,13 @@ absl::StatusOr<SharedReceiveQueue> SharedReceiveQueue::Create(
   return SharedReceiveQueue(pd.ops(), srq);
 }
 
-absl::Status SharedReceiveQueue::PostReceive(ibv_recv_wr* chain) {
-  ibv_recv_wr* bad = nullptr;
+absl::Status SharedReceiveQueue::PostReceive(ibv_recv_wr* chain,
+                                             ibv_recv_wr** refused) {
+  ibv_recv_wr* bad = chain;  // Some devices do not say.
   const int error = ibv_post_srq_recv(get(), chain, &bad);
-  if (error != 0) return ErrnoStatus("post_srq_recv", "", error);
-  return absl::OkStatus();
+  if (error == 0) return absl::OkStatus();
+  if (refused != nullptr) *refused = bad;
+  return ErrnoStatus("post_srq_recv", "", error);
 }
 
 }  // namespace verbena::transport

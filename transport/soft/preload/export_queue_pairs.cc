@@ -1,4 +1,4 @@
-// libibverbs: shared receive queues, queue pairs, address handles, multicast.
+// libibverbs: shared receive queues and queue pairs.
 
 #include <infiniband/verbs.h>
 

@@ -1,0 +1,197 @@
+// Completion queues: what they hold, and when they raise an event.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <thread>
+
+#include "tests/conformance/differences.h"
+#include "tests/conformance/end.h"
+
+namespace verbena::conformance {
+namespace {
+
+EndOptions WithChannel() {
+  EndOptions options;
+  options.with_channel = true;
+  return options;
+}
+
+class CompletionQueuesTest : public testing::Test {
+ protected:
+  CompletionQueuesTest() : a(), b(WithChannel()) { Connect(a, b); }
+
+  // One message of a into a receive of b.
+  void SendOne(unsigned int flags = IBV_SEND_SIGNALED) {
+    ASSERT_EQ(b.Receive(9, 0, 64), 0);
+    ASSERT_EQ(a.Send(1, 0, 8, flags), 0);
+    ASSERT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
+  }
+
+  // Takes the event that is there.
+  void TakeEvent() {
+    ibv_cq* cq = nullptr;
+    void* cq_context = nullptr;
+    ASSERT_TRUE(b.ChannelIsReadable(true));
+    ASSERT_EQ(Verbs().get_cq_event(b.channel, &cq, &cq_context), 0);
+    EXPECT_EQ(cq, b.cq);
+    EXPECT_EQ(cq_context, &b);
+    Verbs().ack_cq_events(cq, 1);
+  }
+
+  void ExpectNoEvent() { EXPECT_FALSE(b.ChannelIsReadable(false)); }
+
+  End a;
+  End b;
+};
+
+TEST_F(CompletionQueuesTest, AQueueHasAtLeastTheDepthThatWasAskedFor) {
+  EXPECT_GE(a.cq->cqe, a.options.completions);
+}
+
+TEST_F(CompletionQueuesTest, AQueueOfNothingOrBeyondTheLimitIsRefused) {
+  ibv_device_attr device = {};
+  ASSERT_EQ(Verbs().query_device(a.context, &device), 0);
+  EXPECT_EQ(Verbs().create_cq(a.context, 0, nullptr, nullptr, 0), nullptr);
+  EXPECT_EQ(
+      Verbs().create_cq(a.context, device.max_cqe + 1, nullptr, nullptr, 0),
+      nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(CompletionQueuesTest, AQueueThatAQueuePairUsesIsBusy) {
+  EXPECT_EQ(Verbs().destroy_cq(a.cq), EBUSY);
+}
+
+TEST_F(CompletionQueuesTest, AChannelThatAQueueUsesIsBusy) {
+  EXPECT_EQ(Verbs().destroy_comp_channel(b.channel), EBUSY);
+}
+
+TEST_F(CompletionQueuesTest, AnArmedQueueRaisesOneEvent) {
+  ASSERT_EQ(ibv_req_notify_cq(b.cq, 0), 0);
+  SendOne();
+  TakeEvent();
+  SendOne();
+  ExpectNoEvent();  // It was armed once.
+}
+
+TEST_F(CompletionQueuesTest, AQueueThatIsNotArmedRaisesNone) {
+  SendOne();
+  ExpectNoEvent();
+}
+
+TEST_F(CompletionQueuesTest, WhatCameBeforeArmingRaisesNoEvent) {
+  SendOne();
+  b.Wait();
+  SendOne();
+  ExpectNoEvent();
+  ASSERT_EQ(ibv_req_notify_cq(b.cq, 0), 0);
+  ExpectNoEvent();
+  EXPECT_EQ(b.Outcome(9), IBV_WC_SUCCESS);  // So the user polls once more.
+}
+
+TEST_F(CompletionQueuesTest, ASolicitedArmIgnoresOtherMessages) {
+  ASSERT_EQ(ibv_req_notify_cq(b.cq, 1), 0);
+  SendOne();
+  ExpectNoEvent();
+  SendOne(IBV_SEND_SIGNALED | IBV_SEND_SOLICITED);
+  TakeEvent();
+}
+
+TEST_F(CompletionQueuesTest, ASolicitedArmTakesAFlush) {
+  ASSERT_EQ(b.Receive(9, 0, 64), 0);
+  ASSERT_EQ(ibv_req_notify_cq(b.cq, 1), 0);
+  ASSERT_EQ(b.To(IBV_QPS_ERR), 0);
+  TakeEvent();
+  EXPECT_EQ(b.Outcome(9), IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(CompletionQueuesTest, AnUnsignalledRequestRaisesNoEventAtItsSender) {
+  ASSERT_EQ(a.Receive(9, 0, 64), 0);
+  ASSERT_EQ(ibv_req_notify_cq(b.cq, 0), 0);
+  ASSERT_EQ(b.Send(1, 0, 8, 0), 0);
+  EXPECT_EQ(a.Outcome(9), IBV_WC_SUCCESS);
+  ExpectNoEvent();
+}
+
+TEST_F(CompletionQueuesTest, ANonblockingChannelSaysThatThereIsNothing) {
+  fcntl(b.channel->fd, F_SETFL, fcntl(b.channel->fd, F_GETFL) | O_NONBLOCK);
+  ibv_cq* cq = nullptr;
+  void* cq_context = nullptr;
+  errno = 0;
+  EXPECT_EQ(Verbs().get_cq_event(b.channel, &cq, &cq_context), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST_F(CompletionQueuesTest, DestroyingWaitsForEventsToBeAcknowledged) {
+  ibv_comp_channel* const channel = Verbs().create_comp_channel(a.context);
+  ibv_cq* cq = Verbs().create_cq(a.context, 8, nullptr, channel, 0);
+  ibv_qp_init_attr attributes = {};
+  attributes.send_cq = attributes.recv_cq = cq;
+  attributes.cap = {4, 4, 1, 1, 0};
+  attributes.qp_type = IBV_QPT_RC;
+  ibv_qp* const own = a.qp;
+  a.qp = Verbs().create_qp(a.pd, &attributes);
+  ASSERT_NE(a.qp, nullptr);
+  a.BringTo(IBV_QPS_INIT);
+  ASSERT_EQ(a.Receive(1, 0, 64), 0);
+  ASSERT_EQ(ibv_req_notify_cq(cq, 0), 0);
+  ASSERT_EQ(a.To(IBV_QPS_ERR), 0);
+  ibv_cq* of_event = nullptr;
+  void* cq_context = nullptr;
+  ASSERT_EQ(Verbs().get_cq_event(channel, &of_event, &cq_context), 0);
+  ASSERT_EQ(Verbs().destroy_qp(a.qp), 0);
+  a.qp = own;
+
+  std::atomic<bool> acknowledged = false;
+  bool destroyed_after = false;
+  std::thread destroyer([&] {
+    EXPECT_EQ(Verbs().destroy_cq(cq), 0);
+    destroyed_after = acknowledged;
+  });
+  EXPECT_TRUE(a.StaysQuiet());  // Time enough for the other thread.
+  acknowledged = true;
+  Verbs().ack_cq_events(of_event, 1);
+  destroyer.join();
+  EXPECT_TRUE(destroyed_after);
+  EXPECT_EQ(Verbs().destroy_comp_channel(channel), 0);
+}
+
+TEST_F(CompletionQueuesTest, SeveralCompletionsComeInOnePollInOrder) {
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(b.Receive(10 + i, 0, 64), 0);
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(a.Send(i, 0, 8), 0);
+  ASSERT_EQ(a.Outcome(0), IBV_WC_SUCCESS);
+  for (int i = 1; i < 4; ++i) ASSERT_EQ(a.Outcome(i), IBV_WC_SUCCESS);
+  ibv_wc completions[8];
+  int count = 0;
+  while (count < 4) {
+    const int more = ibv_poll_cq(b.cq, 8 - count, completions + count);
+    ASSERT_GE(more, 0);
+    count += more;
+  }
+  ASSERT_EQ(count, 4);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(completions[i].wr_id, 10u + static_cast<unsigned int>(i));
+    EXPECT_EQ(completions[i].qp_num, b.qp->qp_num);
+  }
+}
+
+TEST(CompletionQueueOverrunTest, AnOverrunIsAnAsynchronousError) {
+  EndOptions small;
+  small.completions = 1;
+  small.send_depth = small.receive_depth = 64;
+  End a(small);
+  End b;
+  // Some devices round the depth up, so as many as surely do not fit.
+  const int count = a.cq->cqe + 1;
+  ASSERT_LE(count, 64);
+  a.BringTo(IBV_QPS_INIT);
+  for (int i = 0; i < count; ++i) ASSERT_EQ(a.Receive(9, 0, 64), 0);
+  ASSERT_EQ(a.To(IBV_QPS_ERR), 0);
+  EXPECT_EQ(a.NextAsyncEvent(), IBV_EVENT_CQ_ERR);
+}
+
+}  // namespace
+}  // namespace verbena::conformance

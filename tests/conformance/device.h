@@ -1,0 +1,38 @@
+// The device that the suite runs on, and the verbs objects that hang on it.
+
+#ifndef VERBENA_TESTS_CONFORMANCE_DEVICE_H_
+#define VERBENA_TESTS_CONFORMANCE_DEVICE_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <string>
+
+#include "transport/verbs/cm_ops.h"
+#include "transport/verbs/verbs_ops.h"
+
+namespace verbena::conformance {
+
+inline constexpr uint8_t kPort = 1;
+
+const transport::VerbsOps& Verbs();
+const transport::CmOps& Cm();
+
+// The name of the device under test; "soft" for the software device, whatever
+// it calls itself.
+std::string DeviceName();
+
+// A new context of the device under test. Aborts if it cannot be opened.
+ibv_context* OpenDevice();
+
+// A GID of the device and its index: that of the address under test, else the
+// first there is.
+struct Gid {
+  ibv_gid gid = {};
+  uint8_t index = 0;
+};
+Gid FindGid(ibv_context* context);
+
+}  // namespace verbena::conformance
+
+#endif  // VERBENA_TESTS_CONFORMANCE_DEVICE_H_

@@ -1,0 +1,46 @@
+// What a device does otherwise than the suite promises, as data.
+//
+// A test states a promise of the verbs. Where a device is known not to keep it,
+// a row here says so and why, and the test then expects what the row says: a
+// device that changes fails the suite either way. No test is left out.
+
+#ifndef VERBENA_TESTS_CONFORMANCE_DIFFERENCES_H_
+#define VERBENA_TESTS_CONFORMANCE_DIFFERENCES_H_
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace verbena::conformance {
+
+// Sorted.
+enum class Promise {
+  kAQueuePairMayBeItsOwnPeer,
+  kCompletionsVanishWithAReset,
+  kIndexOfAPartitionKeyIsChecked,
+  kLastReceiveOfASharedQueueIsAnEvent,
+  kLocalKeyThatIsNoneIsAProtectionError,
+  kQueryReportsTheCurrentState,
+  kReadsAcceptedAreChecked,
+  kReceiveInErrorIsFlushedAtOnce,
+  kReceiverNamesWhatWasWrongWithItsReceive,
+  kRefusalIsAnAccessEvent,
+  kResetMayGoToError,
+  kUnknownOpcodeIsRefused,
+};
+
+struct Difference {
+  absl::string_view device;  // Its name begins so: "soft", "rxe".
+  Promise promise;
+  absl::string_view instead;  // What it does.
+  absl::string_view why;
+};
+
+absl::Span<const Difference> Differences();
+
+// Whether the device under test keeps `promise`. Says so in the test's output
+// if it does not.
+bool Keeps(Promise promise);
+
+}  // namespace verbena::conformance
+
+#endif  // VERBENA_TESTS_CONFORMANCE_DIFFERENCES_H_

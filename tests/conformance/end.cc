@@ -1,0 +1,275 @@
+#include "tests/conformance/end.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "transport/base/check.h"
+
+namespace verbena::conformance {
+namespace {
+
+// Far longer than anything takes, on an emulated processor too.
+constexpr absl::Duration kPatience = absl::Seconds(5);
+
+// How long a device gets to do what it must not do.
+constexpr absl::Duration kQuiet = absl::Milliseconds(20);
+
+bool IsReadable(int fd, absl::Duration patience) {
+  pollfd wait = {fd, POLLIN, 0};
+  return poll(&wait, 1, static_cast<int>(absl::ToInt64Milliseconds(patience))) >
+         0;
+}
+
+}  // namespace
+
+End::End(const EndOptions& wanted) : options(wanted), context(OpenDevice()) {
+  gid = FindGid(context);
+  pd = Verbs().alloc_pd(context);
+  CHECK(pd != nullptr) << "errno " << errno;
+  if (options.with_channel) channel = Verbs().create_comp_channel(context);
+  cq = Verbs().create_cq(context, options.completions, this, channel, 0);
+  CHECK(cq != nullptr) << "errno " << errno;
+  if (options.shared_receives > 0) {
+    ibv_srq_init_attr attributes = {};
+    attributes.attr.max_wr = options.shared_receives;
+    attributes.attr.max_sge = options.entries;
+    srq = Verbs().create_srq(pd, &attributes);
+    CHECK(srq != nullptr) << "errno " << errno;
+  }
+  CreateQueuePair();
+  void* const mapped =
+      mmap(nullptr, options.memory_bytes, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(mapped != MAP_FAILED) << "errno " << errno;
+  memory = static_cast<std::byte*>(mapped);
+  mr = Verbs().reg_mr(pd, memory, options.memory_bytes, options.access);
+  CHECK(mr != nullptr) << "errno " << errno;
+}
+
+void End::CreateQueuePair() {
+  ibv_qp_init_attr attributes = {};
+  attributes.send_cq = attributes.recv_cq = cq;
+  attributes.srq = srq;
+  attributes.cap = {options.send_depth, options.receive_depth, options.entries,
+                    options.entries, options.inline_bytes};
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.sq_sig_all = options.signal_all ? 1 : 0;
+  qp = Verbs().create_qp(pd, &attributes);
+  CHECK(qp != nullptr) << "errno " << errno;
+}
+
+End::~End() {
+  if (peer != nullptr) peer->peer = nullptr;
+  if (qp != nullptr) CHECK_EQ(Verbs().destroy_qp(qp), 0);
+  if (mr != nullptr) CHECK_EQ(Verbs().dereg_mr(mr), 0);
+  if (srq != nullptr) CHECK_EQ(Verbs().destroy_srq(srq), 0);
+  if (cq != nullptr) CHECK_EQ(Verbs().destroy_cq(cq), 0);
+  if (channel != nullptr) CHECK_EQ(Verbs().destroy_comp_channel(channel), 0);
+  CHECK_EQ(Verbs().dealloc_pd(pd), 0);
+  CHECK_EQ(Verbs().close_device(context), 0);
+  munmap(memory, options.memory_bytes);
+}
+
+ibv_qp_attr End::AttributesFor(ibv_qp_state to) const {
+  const End& other = peer != nullptr ? *peer : *this;
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = to;
+  attributes.port_num = kPort;
+  attributes.qp_access_flags = static_cast<unsigned int>(options.access);
+  attributes.path_mtu = options.mtu;
+  attributes.dest_qp_num = other.qp->qp_num;
+  attributes.max_dest_rd_atomic = options.reads_accepted;
+  attributes.min_rnr_timer = options.min_rnr_timer;
+  attributes.ah_attr.is_global = 1;
+  attributes.ah_attr.port_num = kPort;
+  attributes.ah_attr.grh.dgid = other.gid.gid;
+  attributes.ah_attr.grh.sgid_index = gid.index;
+  attributes.ah_attr.grh.hop_limit = 64;
+  attributes.timeout = options.timeout;
+  attributes.retry_cnt = options.retry_count;
+  attributes.rnr_retry = options.rnr_retry;
+  attributes.max_rd_atomic = options.reads_max;
+  return attributes;
+}
+
+int End::MaskFor(ibv_qp_state to) {
+  switch (to) {
+    case IBV_QPS_INIT:
+      return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+             IBV_QP_ACCESS_FLAGS;
+    case IBV_QPS_RTR:
+      return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    case IBV_QPS_RTS:
+      return IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+             IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+    default:
+      return IBV_QP_STATE;
+  }
+}
+
+int End::To(ibv_qp_state to) {
+  ibv_qp_attr attributes = AttributesFor(to);
+  return Verbs().modify_qp(qp, &attributes, MaskFor(to));
+}
+
+void End::BringTo(ibv_qp_state state) {
+  if (state == IBV_QPS_RESET) return;
+  for (const ibv_qp_state next : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
+    CHECK_EQ(To(next), 0);
+    if (next == state) return;
+  }
+  CHECK_EQ(To(state), 0);
+}
+
+ibv_qp_state End::State() const {
+  ibv_qp_attr attributes = {};
+  ibv_qp_init_attr init_attributes = {};
+  CHECK_EQ(Verbs().query_qp(qp, &attributes, IBV_QP_STATE, &init_attributes),
+           0);
+  return attributes.qp_state;
+}
+
+void Connect(End& a, End& b) {
+  a.peer = &b;
+  b.peer = &a;
+  a.BringTo(IBV_QPS_RTS);
+  b.BringTo(IBV_QPS_RTS);
+}
+
+void End::Fill(size_t offset, absl::string_view text) {
+  std::memcpy(memory + offset, text.data(), text.size());
+}
+
+std::string End::Text(size_t offset, size_t length) const {
+  return std::string(reinterpret_cast<const char*>(memory + offset), length);
+}
+
+uint64_t End::Address(size_t offset) const {
+  return reinterpret_cast<uint64_t>(memory + offset);
+}
+
+ibv_sge End::Entry(size_t offset, size_t length) const {
+  return {Address(offset), static_cast<uint32_t>(length), mr->lkey};
+}
+
+int End::PostReceive(ibv_recv_wr request) {
+  ibv_recv_wr* bad = nullptr;
+  return srq != nullptr ? ibv_post_srq_recv(srq, &request, &bad)
+                        : ibv_post_recv(qp, &request, &bad);
+}
+
+int End::Receive(uint64_t wr_id, size_t offset, size_t length) {
+  ibv_sge entry = Entry(offset, length);
+  ibv_recv_wr request = {};
+  request.wr_id = wr_id;
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  return PostReceive(request);
+}
+
+int End::Post(ibv_send_wr request) {
+  ibv_send_wr* bad = nullptr;
+  return ibv_post_send(qp, &request, &bad);
+}
+
+int End::Send(uint64_t wr_id, size_t offset, size_t length,
+              unsigned int flags) {
+  ibv_sge entry = Entry(offset, length);
+  ibv_send_wr request = {};
+  request.wr_id = wr_id;
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = flags;
+  return Post(request);
+}
+
+int End::Write(uint64_t wr_id, size_t offset, size_t length, uint64_t remote,
+               uint32_t rkey, unsigned int flags) {
+  ibv_sge entry = Entry(offset, length);
+  ibv_send_wr request = {};
+  request.wr_id = wr_id;
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.send_flags = flags;
+  request.wr.rdma = {remote, rkey};
+  return Post(request);
+}
+
+int End::Read(uint64_t wr_id, size_t offset, size_t length, uint64_t remote,
+              uint32_t rkey, unsigned int flags) {
+  ibv_sge entry = Entry(offset, length);
+  ibv_send_wr request = {};
+  request.wr_id = wr_id;
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_RDMA_READ;
+  request.send_flags = flags;
+  request.wr.rdma = {remote, rkey};
+  return Post(request);
+}
+
+bool End::PollOnce(ibv_wc& completion) {
+  const int count = ibv_poll_cq(cq, 1, &completion);
+  CHECK(count >= 0) << "poll_cq: " << count;
+  return count == 1;
+}
+
+void End::RunProtocol() {
+  ibv_wc none;
+  CHECK_EQ(ibv_poll_cq(cq, 0, &none), 0);
+}
+
+ibv_wc End::Wait() {
+  const absl::Time deadline = absl::Now() + kPatience;
+  ibv_wc completion = {};
+  while (!PollOnce(completion)) {
+    if (absl::Now() > deadline) {
+      ADD_FAILURE() << "no completion came";
+      completion.status = IBV_WC_GENERAL_ERR;
+      return completion;
+    }
+    if (peer != nullptr) peer->RunProtocol();
+  }
+  return completion;
+}
+
+ibv_wc_status End::Outcome(uint64_t wr_id) {
+  const ibv_wc completion = Wait();
+  EXPECT_EQ(completion.wr_id, wr_id);
+  return completion.status;
+}
+
+bool End::StaysQuiet() {
+  const absl::Time deadline = absl::Now() + kQuiet;
+  ibv_wc completion = {};
+  while (absl::Now() < deadline) {
+    if (PollOnce(completion)) return false;
+    if (peer != nullptr) peer->RunProtocol();
+  }
+  return true;
+}
+
+int End::NextAsyncEvent() {
+  if (!IsReadable(context->async_fd, kPatience)) return -1;
+  ibv_async_event event = {};
+  CHECK_EQ(Verbs().get_async_event(context, &event), 0);
+  Verbs().ack_async_event(&event);
+  return event.event_type;
+}
+
+bool End::HasNoAsyncEvent() { return !IsReadable(context->async_fd, kQuiet); }
+
+bool End::ChannelIsReadable(bool expected) {
+  return IsReadable(channel->fd, expected ? kPatience : kQuiet);
+}
+
+}  // namespace verbena::conformance

@@ -1,0 +1,118 @@
+// One end of a connection and the verbs in short words, on any device.
+
+#ifndef VERBENA_TESTS_CONFORMANCE_END_H_
+#define VERBENA_TESTS_CONFORMANCE_END_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "tests/conformance/device.h"
+
+namespace verbena::conformance {
+
+inline constexpr int kAllAccess =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+
+struct EndOptions {
+  uint32_t send_depth = 16;
+  uint32_t receive_depth = 16;
+  uint32_t entries = 4;
+  uint32_t inline_bytes = 64;
+  int completions = 64;
+  size_t memory_bytes = 64 * 1024;
+  bool with_channel = false;
+  uint32_t shared_receives = 0;  // More than zero: with a shared receive queue.
+  bool signal_all = false;
+  int access = kAllAccess;  // Of the memory and of the queue pair.
+  ibv_mtu mtu = IBV_MTU_1024;
+  uint8_t rnr_retry = 7;       // Without end.
+  uint8_t min_rnr_timer = 12;  // 0.64 ms.
+  uint8_t timeout = 14;        // 67 ms.
+  uint8_t retry_count = 7;
+  uint8_t reads_max = 4;
+  uint8_t reads_accepted = 4;
+};
+
+// A context and one of everything, with the queue pair in RESET. Aborts when a
+// control verb fails: a test that expects failure calls the verb itself. For
+// one thread.
+class End {
+ public:
+  explicit End(const EndOptions& options = {});
+  End(const End&) = delete;
+  End& operator=(const End&) = delete;
+  ~End();
+
+  const EndOptions options;
+  ibv_context* context = nullptr;
+  ibv_pd* pd = nullptr;
+  ibv_comp_channel* channel = nullptr;
+  ibv_cq* cq = nullptr;
+  ibv_srq* srq = nullptr;
+  ibv_qp* qp = nullptr;
+  std::byte* memory = nullptr;  // memory_bytes, aligned to a page.
+  ibv_mr* mr = nullptr;
+  Gid gid;
+  // Whose protocol Wait() runs as well. Set by Connect().
+  End* peer = nullptr;
+
+  // All that modify_qp needs for a transition, the state included. The number
+  // of the peer is its own unless there is one.
+  ibv_qp_attr AttributesFor(ibv_qp_state to) const;
+  static int MaskFor(ibv_qp_state to);
+  // The transition; returns what modify_qp returns.
+  int To(ibv_qp_state to);
+  // From RESET through INIT, RTR and RTS up to `state`, or to ERR from there.
+  void BringTo(ibv_qp_state state);
+  ibv_qp_state State() const;
+
+  void Fill(size_t offset, absl::string_view text);
+  std::string Text(size_t offset, size_t length) const;
+  uint64_t Address(size_t offset) const;
+  ibv_sge Entry(size_t offset, size_t length) const;
+
+  // Post one request over memory [offset, offset + length).
+  int Receive(uint64_t wr_id, size_t offset, size_t length);
+  int Send(uint64_t wr_id, size_t offset, size_t length,
+           unsigned int flags = IBV_SEND_SIGNALED);
+  int Write(uint64_t wr_id, size_t offset, size_t length, uint64_t remote,
+            uint32_t rkey, unsigned int flags = IBV_SEND_SIGNALED);
+  int Read(uint64_t wr_id, size_t offset, size_t length, uint64_t remote,
+           uint32_t rkey, unsigned int flags = IBV_SEND_SIGNALED);
+  // Any one request.
+  int Post(ibv_send_wr request);
+  int PostReceive(ibv_recv_wr request);
+
+  bool PollOnce(ibv_wc& completion);
+  // The next completion. When none comes the test fails, and the status is
+  // IBV_WC_GENERAL_ERR.
+  ibv_wc Wait();
+  // The next completion, which must be that of `wr_id`.
+  ibv_wc_status Outcome(uint64_t wr_id);
+  // No completion comes for some milliseconds, in which the peer runs too.
+  bool StaysQuiet();
+  // Runs the protocol of the queue pairs without taking completions.
+  void RunProtocol();
+
+  // The next asynchronous event, acknowledged; -1 when none comes.
+  int NextAsyncEvent();
+  // None comes for some milliseconds.
+  bool HasNoAsyncEvent();
+  // Whether the channel becomes readable. It does not within some milliseconds
+  // if there is no event.
+  bool ChannelIsReadable(bool expected);
+
+ private:
+  void CreateQueuePair();
+};
+
+// Connects two ends to each other, by queue pair number and GID.
+void Connect(End& a, End& b);
+
+}  // namespace verbena::conformance
+
+#endif  // VERBENA_TESTS_CONFORMANCE_END_H_

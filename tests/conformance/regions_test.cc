@@ -1,0 +1,152 @@
+// Protection domains and memory regions: what may be registered, what is in
+// use, and what a local key allows.
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "tests/conformance/differences.h"
+#include "tests/conformance/end.h"
+
+namespace verbena::conformance {
+namespace {
+
+class RegionsTest : public testing::Test {
+ protected:
+  RegionsTest() { Connect(a, b); }
+
+  // SEND from `entry` of a; the status of its completion.
+  ibv_wc_status SendFrom(ibv_sge entry) {
+    EXPECT_EQ(b.Receive(9, 0, 4096), 0);
+    ibv_send_wr request = {};
+    request.wr_id = 1;
+    request.sg_list = &entry;
+    request.num_sge = 1;
+    request.opcode = IBV_WR_SEND;
+    request.send_flags = IBV_SEND_SIGNALED;
+    EXPECT_EQ(a.Post(request), 0);
+    return a.Outcome(1);
+  }
+
+  // What a key brings that is none of its queue pair's domain.
+  static ibv_wc_status KeyError() {
+    return Keeps(Promise::kLocalKeyThatIsNoneIsAProtectionError)
+               ? IBV_WC_LOC_PROT_ERR
+               : IBV_WC_LOC_QP_OP_ERR;
+  }
+
+  End a;
+  End b;
+};
+
+TEST_F(RegionsTest, ADomainWithAQueuePairOrARegionIsBusy) {
+  EXPECT_EQ(Verbs().dealloc_pd(a.pd), EBUSY);
+  ibv_pd* const pd = Verbs().alloc_pd(a.context);
+  ibv_mr* const mr = Verbs().reg_mr(pd, a.memory, 4096, IBV_ACCESS_LOCAL_WRITE);
+  ASSERT_NE(mr, nullptr);
+  EXPECT_EQ(Verbs().dealloc_pd(pd), EBUSY);
+  EXPECT_EQ(Verbs().dereg_mr(mr), 0);
+  EXPECT_EQ(Verbs().dealloc_pd(pd), 0);
+}
+
+TEST_F(RegionsTest, ADomainWithASharedReceiveQueueIsBusy) {
+  ibv_pd* const pd = Verbs().alloc_pd(a.context);
+  ibv_srq_init_attr attributes = {};
+  attributes.attr = {.max_wr = 4, .max_sge = 1, .srq_limit = 0};
+  ibv_srq* const srq = Verbs().create_srq(pd, &attributes);
+  ASSERT_NE(srq, nullptr);
+  EXPECT_EQ(Verbs().dealloc_pd(pd), EBUSY);
+  EXPECT_EQ(Verbs().destroy_srq(srq), 0);
+  EXPECT_EQ(Verbs().dealloc_pd(pd), 0);
+}
+
+TEST_F(RegionsTest, RemoteWriteWithoutLocalWriteIsRefused) {
+  errno = 0;
+  EXPECT_EQ(Verbs().reg_mr(a.pd, a.memory, 4096, IBV_ACCESS_REMOTE_WRITE),
+            nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(RegionsTest, MemoryThatIsNotMappedIsRefused) {
+  void* const gone =
+      mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  munmap(gone, 4096);
+  errno = 0;
+  EXPECT_EQ(Verbs().reg_mr(a.pd, gone, 4096, IBV_ACCESS_LOCAL_WRITE), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+}
+
+TEST_F(RegionsTest, TwoRegionsOfOneMemoryHaveTheirOwnKeys) {
+  ibv_mr* const one = Verbs().reg_mr(a.pd, a.memory, 4096, kAllAccess);
+  ibv_mr* const two = Verbs().reg_mr(a.pd, a.memory, 4096, kAllAccess);
+  ASSERT_NE(one, nullptr);
+  ASSERT_NE(two, nullptr);
+  EXPECT_NE(one->lkey, two->lkey);
+  EXPECT_NE(one->rkey, two->rkey);
+  EXPECT_EQ(one->addr, a.memory);
+  EXPECT_EQ(one->length, 4096u);
+  EXPECT_EQ(one->pd, a.pd);
+  EXPECT_EQ(Verbs().dereg_mr(one), 0);
+  EXPECT_EQ(Verbs().dereg_mr(two), 0);
+}
+
+TEST_F(RegionsTest, AReadOnlyRegionMayBeSentFrom) {
+  ibv_mr* const mr = Verbs().reg_mr(a.pd, a.memory, 4096, 0);
+  ASSERT_NE(mr, nullptr);
+  EXPECT_EQ(SendFrom({a.Address(0), 8, mr->lkey}), IBV_WC_SUCCESS);
+  EXPECT_EQ(Verbs().dereg_mr(mr), 0);
+}
+
+TEST_F(RegionsTest, ALocalKeyThatIsNoneIsAProtectionError) {
+  EXPECT_EQ(SendFrom({a.Address(0), 8, a.mr->lkey ^ 0x55}), KeyError());
+  EXPECT_EQ(a.State(), IBV_QPS_ERR);
+}
+
+TEST_F(RegionsTest, AnEntryPastTheEndOfItsRegionIsAProtectionError) {
+  EXPECT_EQ(SendFrom({a.Address(a.options.memory_bytes - 4), 8, a.mr->lkey}),
+            IBV_WC_LOC_PROT_ERR);
+}
+
+TEST_F(RegionsTest, AnEntryBeforeItsRegionIsAProtectionError) {
+  EXPECT_EQ(SendFrom({a.Address(0) - 1, 8, a.mr->lkey}), IBV_WC_LOC_PROT_ERR);
+}
+
+TEST_F(RegionsTest, ARegionOfAnotherDomainIsAProtectionError) {
+  ibv_pd* const other = Verbs().alloc_pd(a.context);
+  ibv_mr* const mr = Verbs().reg_mr(other, a.memory, 4096, kAllAccess);
+  ASSERT_NE(mr, nullptr);
+  EXPECT_EQ(SendFrom({a.Address(0), 8, mr->lkey}), KeyError());
+  EXPECT_EQ(Verbs().dereg_mr(mr), 0);
+  EXPECT_EQ(Verbs().dealloc_pd(other), 0);
+}
+
+TEST_F(RegionsTest, ADeregisteredRegionIsAProtectionError) {
+  ibv_mr* const mr = Verbs().reg_mr(a.pd, a.memory, 4096, kAllAccess);
+  ASSERT_NE(mr, nullptr);
+  const uint32_t lkey = mr->lkey;
+  EXPECT_EQ(Verbs().dereg_mr(mr), 0);
+  EXPECT_EQ(SendFrom({a.Address(0), 8, lkey}), KeyError());
+}
+
+TEST_F(RegionsTest, AReceiveIntoAReadOnlyRegionFailsAtBothEnds) {
+  ibv_mr* const mr = Verbs().reg_mr(b.pd, b.memory, 4096, 0);
+  ASSERT_NE(mr, nullptr);
+  ibv_sge entry = {b.Address(0), 4096, mr->lkey};
+  ibv_recv_wr receive = {};
+  receive.wr_id = 9;
+  receive.sg_list = &entry;
+  receive.num_sge = 1;
+  ASSERT_EQ(b.PostReceive(receive), 0);
+  ASSERT_EQ(a.Send(1, 0, 8), 0);
+  EXPECT_EQ(a.Outcome(1), IBV_WC_REM_OP_ERR);
+  EXPECT_EQ(b.Outcome(9),
+            Keeps(Promise::kReceiverNamesWhatWasWrongWithItsReceive)
+                ? IBV_WC_LOC_PROT_ERR
+                : IBV_WC_LOC_QP_OP_ERR);
+  EXPECT_EQ(Verbs().dereg_mr(mr), 0);
+}
+
+}  // namespace
+}  // namespace verbena::conformance

@@ -1,0 +1,203 @@
+// SEND and RECEIVE: sizes, lists, inline, immediate data, order.
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/conformance/differences.h"
+#include "tests/conformance/end.h"
+
+namespace verbena::conformance {
+namespace {
+
+EndOptions Large() {
+  EndOptions options;
+  options.memory_bytes = 2 << 20;
+  return options;
+}
+
+std::string Pattern(size_t bytes, char first) {
+  std::string text(bytes, '\0');
+  for (size_t i = 0; i < bytes; ++i) {
+    text[i] = static_cast<char>(first + i % 61);
+  }
+  return text;
+}
+
+class SendReceiveTest : public testing::Test {
+ protected:
+  SendReceiveTest() : a(Large()), b(Large()) { Connect(a, b); }
+
+  End a;
+  End b;
+};
+
+TEST_F(SendReceiveTest, EverySizeArrives) {
+  // Around the path's MTU of 1024, around a page, and long.
+  for (const size_t bytes :
+       {size_t{0}, size_t{1}, size_t{1023}, size_t{1024}, size_t{1025},
+        size_t{4096}, size_t{4097}, size_t{1} << 20}) {
+    SCOPED_TRACE(absl::StrCat(bytes, " bytes"));
+    const std::string text = Pattern(bytes, static_cast<char>(bytes % 64));
+    a.Fill(0, text);
+    b.Fill(0, std::string(bytes + 1, '#'));
+    ASSERT_EQ(b.Receive(7, 0, bytes + 1), 0);
+    ASSERT_EQ(a.Send(1, 0, bytes), 0);
+    const ibv_wc received = b.Wait();
+    EXPECT_EQ(received.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(received.opcode, IBV_WC_RECV);
+    EXPECT_EQ(received.wr_id, 7u);
+    EXPECT_EQ(received.byte_len, bytes);
+    EXPECT_EQ(received.qp_num, b.qp->qp_num);
+    EXPECT_EQ(received.wc_flags & IBV_WC_WITH_IMM, 0u);
+    EXPECT_TRUE(b.Text(0, bytes + 1) == text + "#");
+    const ibv_wc sent = a.Wait();
+    EXPECT_EQ(sent.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(sent.opcode, IBV_WC_SEND);
+    EXPECT_EQ(sent.wr_id, 1u);
+    EXPECT_EQ(sent.qp_num, a.qp->qp_num);
+  }
+}
+
+TEST_F(SendReceiveTest, ListsAreGatheredAndScattered) {
+  a.Fill(0, "one");
+  a.Fill(100, "fourfive");
+  a.Fill(200, "s");
+  ibv_sge from[3] = {a.Entry(0, 3), a.Entry(100, 8), a.Entry(200, 1)};
+  ibv_sge to[3] = {b.Entry(0, 5), b.Entry(100, 1), b.Entry(200, 64)};
+  ibv_recv_wr receive = {};
+  receive.sg_list = to;
+  receive.num_sge = 3;
+  ASSERT_EQ(b.PostReceive(receive), 0);
+  ibv_send_wr send = {};
+  send.wr_id = 1;
+  send.sg_list = from;
+  send.num_sge = 3;
+  send.opcode = IBV_WR_SEND;
+  send.send_flags = IBV_SEND_SIGNALED;
+  ASSERT_EQ(a.Post(send), 0);
+  EXPECT_EQ(b.Wait().byte_len, 12u);
+  EXPECT_EQ(b.Text(0, 5) + b.Text(100, 1) + b.Text(200, 6), "onefourfives");
+}
+
+TEST_F(SendReceiveTest, AListOfNothingIsAMessageOfNothing) {
+  ibv_recv_wr receive = {};
+  receive.wr_id = 3;
+  ASSERT_EQ(b.PostReceive(receive), 0);
+  ibv_send_wr send = {};
+  send.wr_id = 1;
+  send.opcode = IBV_WR_SEND;
+  send.send_flags = IBV_SEND_SIGNALED;
+  ASSERT_EQ(a.Post(send), 0);
+  const ibv_wc received = b.Wait();
+  EXPECT_EQ(received.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(received.byte_len, 0u);
+  EXPECT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
+}
+
+TEST_F(SendReceiveTest, InlineMemoryIsFreeWhenThePostReturns) {
+  const uint32_t bytes = a.options.inline_bytes;
+  const std::string text = Pattern(bytes, 'A');
+  a.Fill(0, text);
+  // Nobody can have read it yet: there is no receive.
+  ASSERT_EQ(a.Send(1, 0, bytes, IBV_SEND_SIGNALED | IBV_SEND_INLINE), 0);
+  a.Fill(0, std::string(bytes, '!'));
+  ASSERT_EQ(b.Receive(7, 0, bytes), 0);
+  EXPECT_EQ(b.Outcome(7), IBV_WC_SUCCESS);
+  EXPECT_EQ(b.Text(0, bytes), text);
+}
+
+TEST_F(SendReceiveTest, InlineMemoryNeedsNoKey) {
+  std::string text = "not registered";
+  ibv_sge entry = {reinterpret_cast<uint64_t>(text.data()),
+                   static_cast<uint32_t>(text.size()), 0};
+  ibv_send_wr send = {};
+  send.wr_id = 1;
+  send.sg_list = &entry;
+  send.num_sge = 1;
+  send.opcode = IBV_WR_SEND;
+  send.send_flags = IBV_SEND_SIGNALED | IBV_SEND_INLINE;
+  ASSERT_EQ(b.Receive(7, 0, 64), 0);
+  ASSERT_EQ(a.Post(send), 0);
+  EXPECT_EQ(b.Outcome(7), IBV_WC_SUCCESS);
+  EXPECT_EQ(b.Text(0, text.size()), text);
+}
+
+TEST_F(SendReceiveTest, ImmediateDataComesWithTheCompletion) {
+  ibv_sge entry = a.Entry(0, 5);
+  ibv_send_wr send = {};
+  send.wr_id = 1;
+  send.sg_list = &entry;
+  send.num_sge = 1;
+  send.opcode = IBV_WR_SEND_WITH_IMM;
+  send.imm_data = htonl(0x12345678);
+  send.send_flags = IBV_SEND_SIGNALED;
+  ASSERT_EQ(b.Receive(7, 0, 64), 0);
+  ASSERT_EQ(a.Post(send), 0);
+  const ibv_wc received = b.Wait();
+  EXPECT_EQ(received.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(received.opcode, IBV_WC_RECV);
+  EXPECT_EQ(received.byte_len, 5u);
+  EXPECT_NE(received.wc_flags & IBV_WC_WITH_IMM, 0u);
+  EXPECT_EQ(received.imm_data, htonl(0x12345678));
+  EXPECT_EQ(a.Wait().opcode, IBV_WC_SEND);
+}
+
+TEST_F(SendReceiveTest, MessagesAndReceivesKeepTheirOrder) {
+  for (uint64_t i = 0; i < 12; ++i) {
+    a.Fill(i * 8, absl::StrCat("text ", i));
+    ASSERT_EQ(b.Receive(100 + i, i * 8, 8), 0);
+  }
+  for (uint64_t i = 0; i < 12; ++i) ASSERT_EQ(a.Send(i, i * 8, 7), 0);
+  for (uint64_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(b.Outcome(100 + i), IBV_WC_SUCCESS);
+    EXPECT_EQ(a.Outcome(i), IBV_WC_SUCCESS);
+    EXPECT_EQ(b.Text(i * 8, 6), absl::StrCat("text ", i).substr(0, 6));
+  }
+}
+
+TEST_F(SendReceiveTest, BothEndsMaySendAtOnce) {
+  for (End* end : {&a, &b}) {
+    end->Fill(0, end == &a ? "from a" : "from b");
+    ASSERT_EQ(end->Receive(7, 100, 64), 0);
+  }
+  for (End* end : {&a, &b}) ASSERT_EQ(end->Send(1, 0, 6), 0);
+  for (End* end : {&a, &b}) {
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(end->Wait().status, IBV_WC_SUCCESS);
+  }
+  EXPECT_EQ(a.Text(100, 6), "from b");
+  EXPECT_EQ(b.Text(100, 6), "from a");
+}
+
+TEST_F(SendReceiveTest, AQueuePairMayBeConnectedToItself) {
+  End alone;
+  alone.BringTo(IBV_QPS_RTS);
+  alone.Fill(0, "myself");
+  ASSERT_EQ(alone.Receive(7, 100, 64), 0);
+  ASSERT_EQ(alone.Send(1, 0, 6), 0);
+  if (!Keeps(Promise::kAQueuePairMayBeItsOwnPeer)) {
+    EXPECT_EQ(alone.Outcome(1), IBV_WC_RETRY_EXC_ERR);
+    return;
+  }
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(alone.Wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(alone.Text(100, 6), "myself");
+}
+
+TEST_F(SendReceiveTest, AReceiveThatIsTooShortEndsTheConnection) {
+  ASSERT_EQ(b.Receive(7, 0, 8), 0);
+  ASSERT_EQ(b.Receive(8, 0, 64), 0);
+  ASSERT_EQ(a.Send(1, 0, 9), 0);
+  ASSERT_EQ(a.Send(2, 0, 1), 0);
+  const bool exact = Keeps(Promise::kReceiverNamesWhatWasWrongWithItsReceive);
+  EXPECT_EQ(b.Outcome(7), exact ? IBV_WC_LOC_LEN_ERR : IBV_WC_LOC_QP_OP_ERR);
+  EXPECT_EQ(b.Outcome(8), IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(a.Outcome(1), exact ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_OP_ERR);
+  EXPECT_EQ(a.Outcome(2), IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(a.State(), IBV_QPS_ERR);
+  EXPECT_EQ(b.State(), IBV_QPS_ERR);
+}
+
+}  // namespace
+}  // namespace verbena::conformance

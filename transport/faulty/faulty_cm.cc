@@ -1,0 +1,112 @@
+#include "transport/faulty/faulty_cm.h"
+
+#include <utility>
+
+#include "transport/faulty/faulty_entry.h"
+#include "transport/faulty/faulty_state.h"
+#include "transport/faulty/faulty_verbs.h"
+
+namespace verbena::transport {
+namespace {
+
+FaultyState& State() { return FaultyState::Get(); }
+
+template <EntryName kName, auto kEntry>
+constexpr auto kMay = Entry<kName, kEntry, FailsWith::kMinusOne, true>::Call;
+template <EntryName kName, auto kEntry>
+constexpr auto kEnds =
+    Entry<kName, kEntry, FailsWith::kMinusOne, false, Objects::kEnds>::Call;
+template <EntryName kName, auto kEntry>
+constexpr auto kNever = Entry<kName, kEntry, FailsWith::kMinusOne, false>::Call;
+
+int BindAddr(rdma_cm_id* id, sockaddr* address) {
+  const int result = kMay<"bind_addr", &CmOps::bind_addr>(id, address);
+  PatchDataPath(id->verbs);
+  return result;
+}
+
+int CreateId(rdma_event_channel* channel, rdma_cm_id** id, void* context,
+             rdma_port_space port_space) {
+  const int result =
+      kMay<"create_id", &CmOps::create_id>(channel, id, context, port_space);
+  if (result == 0) State().Own(*id);
+  return result;
+}
+
+void DestroyEventChannel(rdma_event_channel* channel) {
+  State().Disown(channel);
+  State().base().cm.destroy_event_channel(channel);
+}
+
+int CreateQp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attributes) {
+  const int result =
+      kMay<"cm.create_qp", &CmOps::create_qp>(id, pd, attributes);
+  if (result == 0) State().OwnQueuePair(id->qp);
+  return result;
+}
+
+void DestroyQp(rdma_cm_id* id) {
+  State().Disown(id->qp);
+  State().base().cm.destroy_qp(id);
+}
+
+// Nobody will read it. The id of a request would be nobody's.
+void Drop(rdma_cm_event* event) {
+  rdma_cm_id* const id =
+      event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->id : nullptr;
+  State().base().cm.ack_cm_event(event);
+  if (id != nullptr) State().base().cm.destroy_id(id);
+}
+
+void Replace(rdma_cm_event& event,
+             std::pair<rdma_cm_event_type, int> replacement) {
+  event.event = replacement.first;
+  event.status = replacement.second;
+  event.param.conn = {};  // A failure brings none.
+}
+
+int GetCmEvent(rdma_event_channel* channel, rdma_cm_event** event) {
+  while (true) {
+    const int result =
+        kNever<"get_cm_event", &CmOps::get_cm_event>(channel, event);
+    if (result != 0) return result;
+    rdma_cm_event& got = **event;
+    if (got.id != nullptr) PatchDataPath(got.id->verbs);
+    const FaultPlan::Event fault = State().OnEvent(got.event);
+    if (fault.drop) {
+      Drop(&got);
+      continue;
+    }
+    if (fault.replacement.has_value()) Replace(got, *fault.replacement);
+    if (got.event == RDMA_CM_EVENT_CONNECT_REQUEST) State().Own(got.id);
+    return 0;
+  }
+}
+
+}  // namespace
+
+CmOps FaultyCm(const CmOps& base) {
+  CmOps ops = base;
+  ops.accept = kMay<"accept", &CmOps::accept>;
+  ops.bind_addr = BindAddr;
+  ops.connect = kMay<"connect", &CmOps::connect>;
+  ops.create_event_channel =
+      Entry<"create_event_channel", &CmOps::create_event_channel,
+            FailsWith::kMinusOne, true, Objects::kMakes>::Call;
+  ops.create_id = CreateId;
+  ops.destroy_event_channel = DestroyEventChannel;
+  ops.create_qp = CreateQp;
+  ops.destroy_id = kEnds<"destroy_id", &CmOps::destroy_id>;
+  ops.destroy_qp = DestroyQp;
+  ops.disconnect = kMay<"disconnect", &CmOps::disconnect>;
+  ops.get_cm_event = GetCmEvent;
+  ops.listen = kMay<"listen", &CmOps::listen>;
+  ops.migrate_id = kMay<"migrate_id", &CmOps::migrate_id>;
+  ops.reject = kMay<"reject", &CmOps::reject>;
+  ops.resolve_addr = kMay<"resolve_addr", &CmOps::resolve_addr>;
+  ops.resolve_route = kMay<"resolve_route", &CmOps::resolve_route>;
+  ops.set_option = kMay<"set_option", &CmOps::set_option>;
+  return ops;
+}
+
+}  // namespace verbena::transport

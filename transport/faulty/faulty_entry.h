@@ -1,0 +1,87 @@
+// Makes the wrapper of one entry of a provider's tables.
+
+#ifndef VERBENA_TRANSPORT_FAULTY_FAULTY_ENTRY_H_
+#define VERBENA_TRANSPORT_FAULTY_FAULTY_ENTRY_H_
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+
+#include "transport/faulty/faulty_state.h"
+#include "transport/verbs/cm_ops.h"
+#include "transport/verbs/provider.h"
+#include "transport/verbs/verbs_ops.h"
+
+namespace verbena::transport {
+
+// A name as a template argument.
+template <size_t kBytes>
+struct EntryName {
+  constexpr EntryName(const char (&from)[kBytes]) {
+    std::copy_n(from, kBytes, text);
+  }
+  char text[kBytes];
+};
+
+// How an entry says that it has failed: with the errno, or with -1 and errno
+// set. Those that return a pointer return null and set errno.
+enum class FailsWith { kErrno, kMinusOne };
+
+inline const VerbsOps& TableOf(const Provider& provider, const VerbsOps*) {
+  return provider.verbs;
+}
+inline const CmOps& TableOf(const Provider& provider, const CmOps*) {
+  return provider.cm;
+}
+
+// What it does to the count of objects: those that return a pointer make one,
+// those that end one take it first.
+enum class Objects { kUntouched, kMakes, kEnds };
+
+// Entry<"reg_mr", &VerbsOps::reg_mr, ...>::Call is reg_mr of the provider
+// below, but for what the plan says. kMayFail: as in FaultPlan::OnCall.
+template <EntryName kName, auto kEntry, FailsWith kFailsWith, bool kMayFail,
+          Objects kObjects = Objects::kUntouched>
+struct Entry;
+
+template <EntryName kName, typename Table, typename Result,
+          typename... Arguments, Result (*Table::*kEntry)(Arguments...),
+          FailsWith kFailsWith, bool kMayFail, Objects kObjects>
+struct Entry<kName, kEntry, kFailsWith, kMayFail, kObjects> {
+  static Result Call(Arguments... arguments) {
+    FaultyState& state = FaultyState::Get();
+    const int error = state.OnCall(kName.text, kMayFail);
+    const Table& table =
+        TableOf(state.base(), static_cast<const Table*>(nullptr));
+    if constexpr (std::is_integral_v<Result> && std::is_signed_v<Result>) {
+      if (error != 0 && kFailsWith == FailsWith::kErrno) return error;
+      if (error != 0) {
+        errno = error;
+        return -1;
+      }
+    } else if constexpr (std::is_pointer_v<Result>) {
+      if (error != 0) {
+        errno = error;
+        return nullptr;
+      }
+    }
+    if constexpr (kObjects == Objects::kMakes) {
+      const Result made = (table.*kEntry)(arguments...);
+      if (made != nullptr) state.Own(made);
+      return made;
+    } else if constexpr (kObjects == Objects::kEnds) {
+      const void* const object = std::get<0>(std::tuple(arguments...));
+      const Result result = (table.*kEntry)(arguments...);
+      if (result == 0) state.Disown(object);
+      return result;
+    } else {
+      return (table.*kEntry)(arguments...);
+    }
+  }
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_FAULTY_FAULTY_ENTRY_H_

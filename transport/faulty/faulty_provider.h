@@ -1,0 +1,52 @@
+// A provider that wraps another one and fails on a plan, for tests.
+//
+// Control verbs and the connection manager are wrapped by a table of their own.
+// The five functions of the data path are called through ibv_context::ops, and
+// the device below must be given its own context: so the pointers of a context
+// are replaced in place when the wrapper first sees it (open_device, an id that
+// is bound or resolved), for the rest of its life, and the old ones are kept in
+// a side table. Queues that were made through the other provider's own table
+// pass through untouched, though they share the context: one end of a
+// connection may be faulty and the other not. A context should be seen before
+// other threads use it; binding an id does.
+//
+// Destroying and acknowledging fail only when a plan names them.
+
+#ifndef VERBENA_TRANSPORT_FAULTY_FAULTY_PROVIDER_H_
+#define VERBENA_TRANSPORT_FAULTY_FAULTY_PROVIDER_H_
+
+#include <cstddef>
+
+#include "transport/faulty/fault_plan.h"
+#include "transport/verbs/provider.h"
+
+namespace verbena::transport {
+
+// One at a time in a process, because a table of plain functions has no place
+// for a context. `base` and `plan` must outlive it, and what was made through
+// it must be destroyed before. Its functions may be called by any thread.
+class FaultyProvider {
+ public:
+  FaultyProvider(const Provider& base, FaultPlan& plan);
+  FaultyProvider(const FaultyProvider&) = delete;
+  FaultyProvider& operator=(const FaultyProvider&) = delete;
+  ~FaultyProvider();
+
+  // Has the name of the other, and lives as long as this object.
+  const Provider& provider() const { return provider_; }
+
+  // What was made through it and not ended: domains, regions, channels, queues,
+  // queue pairs, ids. More than none after a user has cleaned up is a leak.
+  size_t objects() const;
+
+  // Another plan from now on; counts begin anew with it.
+  void SetPlan(FaultPlan& plan);
+
+ private:
+  Provider provider_;
+  const Provider& base_;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_FAULTY_FAULTY_PROVIDER_H_

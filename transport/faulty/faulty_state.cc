@@ -1,0 +1,136 @@
+#include "transport/faulty/faulty_state.h"
+
+#include "transport/base/check.h"
+
+namespace verbena::transport {
+
+FaultyState& FaultyState::Get() {
+  // Never destroyed: contexts that it has patched live as long as the process.
+  static FaultyState* const state = new FaultyState();
+  return *state;
+}
+
+void FaultyState::Set(const Provider* base, FaultPlan* plan) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (base == nullptr) {
+    CHECK(owned_.empty()) << owned_.size()
+                          << " objects of the faulty provider are left";
+  }
+  base_ = base;
+  plan_ = plan;
+}
+
+const Provider& FaultyState::base() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  CHECK(base_ != nullptr) << "there is no faulty provider any more";
+  return *base_;
+}
+
+int FaultyState::OnCall(absl::string_view function, bool may_fail) {
+  FaultPlan* plan = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    plan = plan_;
+  }
+  return plan == nullptr ? 0 : plan->OnCall(function, may_fail);
+}
+
+FaultPlan::Event FaultyState::OnEvent(rdma_cm_event_type type) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return plan_ == nullptr ? FaultPlan::Event() : plan_->OnEvent(type);
+}
+
+void FaultyState::Patch(ibv_context* context,
+                        const ibv_context_ops& replacement) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!originals_.emplace(context, context->ops).second) return;
+  context->ops.poll_cq = replacement.poll_cq;
+  context->ops.post_recv = replacement.post_recv;
+  context->ops.post_send = replacement.post_send;
+  context->ops.post_srq_recv = replacement.post_srq_recv;
+  context->ops.req_notify_cq = replacement.req_notify_cq;
+}
+
+void FaultyState::Forget(ibv_context* context) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = originals_.find(context);
+  if (found == originals_.end()) return;
+  context->ops = found->second;
+  originals_.erase(found);
+}
+
+ibv_context_ops FaultyState::Original(const ibv_context* context) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = originals_.find(context);
+  CHECK(found != originals_.end()) << "a context that was never patched";
+  return found->second;
+}
+
+void FaultyState::Own(const void* object) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  owned_.insert(object);
+}
+
+void FaultyState::OwnQueuePair(ibv_qp* qp) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  owned_.insert(qp);
+  queue_pairs_[qp->qp_num] = qp;
+}
+
+void FaultyState::Disown(const void* object) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  owned_.erase(object);
+  held_.erase(static_cast<const ibv_cq*>(object));
+  std::erase_if(queue_pairs_,
+                [object](const auto& entry) { return entry.second == object; });
+}
+
+bool FaultyState::Owns(const void* object) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return owned_.contains(object);
+}
+
+size_t FaultyState::owned() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return owned_.size();
+}
+
+int FaultyState::Filter(ibv_cq* cq, int count, const ibv_wc* reported,
+                        int reported_count, ibv_wc* out) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::deque<Held>& held = held_[cq];
+  for (int i = 0; i < reported_count; ++i) {
+    Held next = {reported[i], 0};
+    const FaultPlan::Completion fault =
+        plan_ == nullptr ? FaultPlan::Completion() : plan_->OnCompletion();
+    if (fault.drop) continue;
+    next.polls_left = fault.delay_polls;
+    if (fault.status != IBV_WC_SUCCESS) {
+      next.completion.status = fault.status;
+      Break(next.completion.qp_num);
+    }
+    held.push_back(next);
+  }
+  if (plan_ != nullptr && plan_->completions_are_stalled()) return 0;
+  int handed_out = 0;
+  while (handed_out < count && !held.empty()) {
+    if (held.front().polls_left > 0) {
+      --held.front().polls_left;
+      break;
+    }
+    out[handed_out++] = held.front().completion;
+    held.pop_front();
+  }
+  return handed_out;
+}
+
+// As the device leaves a queue pair that has reported an error.
+void FaultyState::Break(uint32_t qp_num) {
+  const auto found = queue_pairs_.find(qp_num);
+  if (found == queue_pairs_.end() || base_ == nullptr) return;
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = IBV_QPS_ERR;
+  CHECK_EQ(base_->verbs.modify_qp(found->second, &attributes, IBV_QP_STATE), 0);
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,152 @@
+#include "transport/faulty/faulty_verbs.h"
+
+#include <algorithm>
+#include <array>
+
+#include "transport/faulty/faulty_entry.h"
+#include "transport/faulty/faulty_state.h"
+
+namespace verbena::transport {
+namespace {
+
+FaultyState& State() { return FaultyState::Get(); }
+
+constexpr FailsWith kErrno = FailsWith::kErrno;
+
+template <EntryName kName, auto kEntry, FailsWith kFailsWith = kErrno>
+constexpr auto kMay = Entry<kName, kEntry, kFailsWith, true>::Call;
+template <EntryName kName, auto kEntry, FailsWith kFailsWith = kErrno>
+constexpr auto kNever = Entry<kName, kEntry, kFailsWith, false>::Call;
+template <EntryName kName, auto kEntry>
+constexpr auto kMakes =
+    Entry<kName, kEntry, kErrno, true, Objects::kMakes>::Call;
+template <EntryName kName, auto kEntry>
+constexpr auto kEnds =
+    Entry<kName, kEntry, kErrno, false, Objects::kEnds>::Call;
+
+// The data path.
+
+int PollCq(ibv_cq* cq, int count, ibv_wc* out) {
+  const ibv_context_ops original = State().Original(cq->context);
+  if (count <= 0 || !State().Owns(cq)) {
+    return original.poll_cq(cq, count, out);
+  }
+  if (State().OnCall("poll_cq", false) != 0) return -1;
+  std::array<ibv_wc, 16> reported;
+  const int polled = original.poll_cq(
+      cq, std::min(count, static_cast<int>(reported.size())), reported.data());
+  if (polled < 0) return polled;
+  return State().Filter(cq, count, reported.data(), polled, out);
+}
+
+int ReqNotifyCq(ibv_cq* cq, int solicited_only) {
+  if (State().Owns(cq)) {
+    const int error = State().OnCall("req_notify_cq", true);
+    if (error != 0) return error;
+  }
+  return State().Original(cq->context).req_notify_cq(cq, solicited_only);
+}
+
+int PostSend(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad) {
+  if (State().Owns(qp)) {
+    const int error = State().OnCall("post_send", true);
+    if (error != 0) {
+      *bad = request;
+      return error;
+    }
+  }
+  return State().Original(qp->context).post_send(qp, request, bad);
+}
+
+int PostRecv(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad) {
+  if (State().Owns(qp)) {
+    const int error = State().OnCall("post_recv", true);
+    if (error != 0) {
+      *bad = request;
+      return error;
+    }
+  }
+  return State().Original(qp->context).post_recv(qp, request, bad);
+}
+
+int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* request, ibv_recv_wr** bad) {
+  if (State().Owns(srq)) {
+    const int error = State().OnCall("post_srq_recv", true);
+    if (error != 0) {
+      *bad = request;
+      return error;
+    }
+  }
+  return State().Original(srq->context).post_srq_recv(srq, request, bad);
+}
+
+// Control verbs that make or end what the state knows.
+
+ibv_context* OpenDevice(ibv_device* device) {
+  ibv_context* const context =
+      kMay<"open_device", &VerbsOps::open_device>(device);
+  PatchDataPath(context);
+  return context;
+}
+
+int CloseDevice(ibv_context* context) {
+  // Before, so that the device below finds its own pointers.
+  State().Forget(context);
+  const int error = kNever<"close_device", &VerbsOps::close_device>(context);
+  if (error != 0) PatchDataPath(context);
+  return error;
+}
+
+ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
+  ibv_qp* const qp = kMay<"create_qp", &VerbsOps::create_qp>(pd, attributes);
+  if (qp != nullptr) State().OwnQueuePair(qp);
+  return qp;
+}
+
+}  // namespace
+
+void PatchDataPath(ibv_context* context) {
+  if (context == nullptr) return;
+  ibv_context_ops ops = {};
+  ops.poll_cq = PollCq;
+  ops.post_recv = PostRecv;
+  ops.post_send = PostSend;
+  ops.post_srq_recv = PostSrqRecv;
+  ops.req_notify_cq = ReqNotifyCq;
+  State().Patch(context, ops);
+}
+
+VerbsOps FaultyVerbs(const VerbsOps& base) {
+  constexpr FailsWith kMinusOne = FailsWith::kMinusOne;
+  VerbsOps ops = base;
+  ops.alloc_pd = kMakes<"alloc_pd", &VerbsOps::alloc_pd>;
+  ops.close_device = CloseDevice;
+  ops.create_comp_channel =
+      kMakes<"create_comp_channel", &VerbsOps::create_comp_channel>;
+  ops.create_cq = kMakes<"create_cq", &VerbsOps::create_cq>;
+  ops.create_qp = CreateQp;
+  ops.create_srq = kMakes<"create_srq", &VerbsOps::create_srq>;
+  ops.dealloc_pd = kEnds<"dealloc_pd", &VerbsOps::dealloc_pd>;
+  ops.dereg_mr = kEnds<"dereg_mr", &VerbsOps::dereg_mr>;
+  ops.destroy_comp_channel =
+      kEnds<"destroy_comp_channel", &VerbsOps::destroy_comp_channel>;
+  ops.destroy_cq = kEnds<"destroy_cq", &VerbsOps::destroy_cq>;
+  ops.destroy_qp = kEnds<"destroy_qp", &VerbsOps::destroy_qp>;
+  ops.destroy_srq = kEnds<"destroy_srq", &VerbsOps::destroy_srq>;
+  ops.get_async_event =
+      kNever<"get_async_event", &VerbsOps::get_async_event, kMinusOne>;
+  ops.get_cq_event = kNever<"get_cq_event", &VerbsOps::get_cq_event, kMinusOne>;
+  ops.get_device_list = kMay<"get_device_list", &VerbsOps::get_device_list>;
+  ops.modify_qp = kMay<"modify_qp", &VerbsOps::modify_qp>;
+  ops.modify_srq = kMay<"modify_srq", &VerbsOps::modify_srq>;
+  ops.open_device = OpenDevice;
+  ops.query_device = kMay<"query_device", &VerbsOps::query_device>;
+  ops.query_gid = kMay<"query_gid", &VerbsOps::query_gid, kMinusOne>;
+  ops.query_port = kMay<"query_port", &VerbsOps::query_port>;
+  ops.query_qp = kMay<"query_qp", &VerbsOps::query_qp>;
+  ops.query_srq = kMay<"query_srq", &VerbsOps::query_srq>;
+  ops.reg_mr = kMakes<"reg_mr", &VerbsOps::reg_mr>;
+  return ops;
+}
+
+}  // namespace verbena::transport
