@@ -29,13 +29,12 @@ class Line:
     stays: bool = False
     clients: int = 1
     seconds: int = 20
+    attempts: int = 1
     # Why it does not apply, by column.
     reasons: tuple = ()
 
     def reason(self, column):
         return dict(self.reasons).get(column)
-
-
 
 
 def _pingpong(name, options="", reasons=()):
@@ -53,11 +52,14 @@ def _perftest(tool, options, **more):
     all_sizes = "-a" in options.split()
     iterations = 5 if all_sizes else 100
     words = "%s -d {device} -F -n %d %s" % (tool, iterations, options)
+    # With -R the server closes its listener and opens another behind the first
+    # connection. A client that comes in between is rejected, on any device, and
+    # crashes over it.
     by_cm = "-R" in options.split()
     # The last figures, below the head of the table.
     return Line("%s %s" % (tool, options), server=words,
                 client=words + " {address}", ready=CM if by_cm else PORT,
-                seconds=150 if all_sizes else 20,
+                seconds=150 if all_sizes else 20, attempts=4 if by_cm else 1,
                 expect=r"#bytes.*\n( *\d+ +\d+.*\n)+", **more)
 
 
@@ -104,11 +106,11 @@ TOOLS = [
 
 _SEND = [
     _perftest("ib_send_lat", options) for options in (
-        "-c RC", "-c UC", "-c UD", "--use-srq", "-e", "-R", "-R -c UD", "-a")
+        "-c RC", "-c UC", "-c UD", "--use-srq", "-e", "-R", "-R -c UD")
 ] + [
     _perftest("ib_send_bw", options) for options in (
         "-c RC", "-c UC", "-c UD", "--use-srq -q 4", "-e", "-R", "-b",
-        "-b -c UD", "-q 4")
+        "-b -c UD", "-q 4", "-a")
 ]
 _WRITE = [
     _perftest("ib_write_lat", options)
@@ -121,7 +123,7 @@ _READ = [
     _perftest("ib_read_lat", options) for options in ("-c RC", "-e", "-R")
 ] + [
     _perftest("ib_read_bw", options)
-    for options in ("-c RC", "-e", "-R", "-b", "-a", "-q 4")
+    for options in ("-c RC", "-e", "-R", "-b", "-q 4")
 ]
 _ATOMIC = [
     _perftest("ib_atomic_lat", options)

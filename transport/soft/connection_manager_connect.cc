@@ -24,12 +24,10 @@ using std::chrono::steady_clock;
 // How long the other application may take to answer, and to become ready.
 constexpr std::chrono::seconds kHandshakeTimeout(5);
 
-// When to try again to reach a listener whose kernel queue is full.
-constexpr std::chrono::milliseconds kConnectPause(5);
-
-// A program that listens again after each connection is away for a moment,
-// which peers on a network do not notice: their requests take longer.
-constexpr std::chrono::milliseconds kListenerPause(50);
+// When to try again to reach a listener that is away or whose kernel queue is
+// full.
+constexpr std::chrono::milliseconds kConnectPause(kListenerLookMs);
+constexpr std::chrono::milliseconds kListenerPause(kListenerAwayMs);
 
 // Messages taken in one callback, so that others have their turn.
 constexpr int kReadBatch = 64;

@@ -32,6 +32,12 @@ inline constexpr uint32_t kGlobalRouteBytes = 40;
 // What ibv_alloc_dm gives a context in all: as much as adapters have.
 inline constexpr uint64_t kDeviceMemoryBytesMax = 1 << 20;
 
+// A program that listens again after each connection is away for a moment,
+// which peers on a network do not notice: their requests take longer. So long,
+// in milliseconds, a request waits for a listener, and so often it looks.
+inline constexpr int kListenerAwayMs = 100;
+inline constexpr int kListenerLookMs = 5;
+
 }  // namespace verbena::soft
 
 #endif  // VERBENA_TRANSPORT_SOFT_LIMITS_H_

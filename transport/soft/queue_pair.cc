@@ -21,6 +21,10 @@ constexpr std::chrono::milliseconds kLookInterval(1);
 // then on both look, and neither has to be woken again.
 constexpr std::chrono::milliseconds kServeFor(1);
 
+// How long an unreliable queue pair keeps what was sent for a link that the
+// peer is to make: a connection to another host, tried again a few times.
+constexpr std::chrono::milliseconds kLinkAwaitedFor(1000);
+
 // How long a queue pair among many is polled for nothing before it is parked.
 // Its next message then costs a doorbell, some 50 us: so little that it may
 // happen this often, so much that it must not happen to one in use.
@@ -181,6 +185,11 @@ void QueuePair::OnPeerGone() {
 // outstanding.
 void QueuePair::GiveUp() {
   Drain();
+  give_up_at_ = TimePoint::max();
+  if (requester_.unreliable()) {
+    requester_.DropUnsent();
+    return;
+  }
   requester_.FailOldest(IBV_WC_RETRY_EXC_ERR);
   SettleFailures();
 }
@@ -281,10 +290,19 @@ void QueuePair::NotePeerState() {
 }
 
 // What cannot arrive any more has been sent all the same. A peer that is not
-// ready yet finds in the ring what has room there.
+// ready yet finds in the ring what has room there. A link that is on its way is
+// waited for, though not long: the two sides may have told each other that they
+// are ready while it was.
 void QueuePair::NotePeerOfUnreliable() {
+  const bool awaits = !port_.attached() && awaits_link_;
   const bool gone = !port_.attached() || port_.peer_state() == kLinkClosed;
-  if (gone && state_ == IBV_QPS_RTS) requester_.DropUnsent();
+  if (!awaits || !requester_.has_unsent()) give_up_at_ = TimePoint::max();
+  if (state_ != IBV_QPS_RTS) return;
+  if (!awaits) {
+    if (gone) requester_.DropUnsent();
+  } else if (requester_.has_unsent() && give_up_at_ == TimePoint::max()) {
+    give_up_at_ = std::chrono::steady_clock::now() + kLinkAwaitedFor;
+  }
 }
 
 EngineMember::TimePoint QueuePair::OnTick(TimePoint now) {

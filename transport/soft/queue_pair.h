@@ -183,7 +183,7 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   // Takes the link that is awaited, if it has come. On the engine's thread.
   void TakeAwaitedLink();
   bool DropUnansweredLink();
-  bool DropQuietLink();
+  bool DropLostLink();
 
   SoftDevice& device_;
   EventQueue::Source async_source_;

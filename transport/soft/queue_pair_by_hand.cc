@@ -65,12 +65,14 @@ void QueuePair::TakeAwaitedLink() {
 }
 
 void QueuePair::OnHandLinkEnd() {
-  if (!DropUnansweredLink() && !DropQuietLink()) OnPeerGone();
+  if (!DropUnansweredLink() && !DropLostLink()) OnPeerGone();
 }
 
-// A NIC does not notice that its peer is gone until it sends: what was posted
-// to receive stays posted. True when nothing that was sent is waiting.
-bool QueuePair::DropQuietLink() {
+// A NIC does not notice that its peer is gone: what was posted to receive stays
+// posted, and what was sent ends when its retries are exceeded. So it does
+// here, even though we know: other queue pairs may have news from the same peer
+// that is still under way, and must not come behind that.
+bool QueuePair::DropLostLink() {
   std::optional<LinkMemory> memory;  // Until no poll can look at it.
   {
     BiasedLock::Guard polls(recv_cq_.polling_lock());
@@ -79,11 +81,12 @@ bool QueuePair::DropQuietLink() {
       return false;
     }
     Drain();
-    if (state_ == IBV_QPS_ERR || requester_.has_unfinished()) return false;
+    if (state_ == IBV_QPS_ERR) return false;
     memory = Detach();
     NotePeerState();
     TellEngine();
   }
+  device_.engine().Kick(this);  // For what waits until its time is over.
   WaitForPolls();
   return true;
 }

@@ -13,6 +13,7 @@
 #include "transport/soft/cm_address.h"
 #include "transport/soft/cm_message.h"
 #include "transport/soft/fd_message.h"
+#include "transport/soft/limits.h"
 #include "transport/soft/link_offer.h"
 #include "transport/soft/number_blocks.h"
 #include "transport/soft/tcp_protocol.h"
@@ -190,10 +191,26 @@ void TcpSwitch::OnVisitor(uint64_t key) {
     RemoveVisitor(key);  // This process's handle of it.
     return;
   }
+  if (AskAgain(key, visitor)) return;
   const int any = 1;
   ::setsockopt(socket, SOL_SOCKET, SO_RCVLOWAT, &any, sizeof(any));
   SendReject(socket);
   visitor.refused = true;
+}
+
+bool TcpSwitch::AskAgain(uint64_t key, Visitor& visitor) {
+  const auto now = std::chrono::steady_clock::now();
+  if (visitor.refuse_at == std::chrono::steady_clock::time_point::max()) {
+    visitor.refuse_at = now + milliseconds(kListenerAwayMs);
+  }
+  if (now >= visitor.refuse_at) return false;
+  engine_.Unwatch(visitor.socket.get());
+  engine_.StartTimer(milliseconds(kListenerLookMs), [this, key] {
+    const auto found = visitors_.find(key);
+    if (found == visitors_.end()) return;
+    engine_.Watch(found->second.socket.get(), [this, key] { OnVisitor(key); });
+  });
+  return true;
 }
 
 TcpSwitch::Passed TcpSwitch::Pass(int socket) {

@@ -37,6 +37,9 @@ class TcpSwitch {
   struct Visitor {
     base::UniqueFd socket;
     bool refused = false;  // Has been told so; its end is awaited.
+    // Until when a listener that is away is waited for; not set yet: max().
+    std::chrono::steady_clock::time_point refuse_at =
+        std::chrono::steady_clock::time_point::max();
   };
 
   void Compete();
@@ -46,6 +49,8 @@ class TcpSwitch {
   void OnIncoming();
   void AddVisitor(base::UniqueFd socket);
   void OnVisitor(uint64_t key);
+  // False when it has waited for its listener long enough.
+  bool AskAgain(uint64_t key, Visitor& visitor);
   void RemoveVisitor(uint64_t key);
   // Whether the connection has been passed on; if not, whether it is to be told
   // so.
