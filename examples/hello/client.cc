@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
       helloworld::Greeter::NewStub(channel);
 
   verbena::ClientContext context;
-  context.set_timeout(absl::Seconds(5));
+  context.set_timeout(absl::Seconds(10));
   helloworld::HelloRequest request;
   request.set_name(absl::GetFlag(FLAGS_name));
   helloworld::HelloReply reply;
