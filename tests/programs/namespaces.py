@@ -23,7 +23,8 @@ class Namespaces:
         try:
             for name in self.names:
                 _ip("netns", "add", name)
-            _ip("link", "add", "net0", "netns", self.names[0], "type", "veth",
+            # Made inside: this host may have an interface of that name itself.
+            _ip("-n", self.names[0], "link", "add", "net0", "type", "veth",
                 "peer", "name", "net0", "netns", self.names[1])
             for name, address in zip(self.names, self.ADDRESSES):
                 _ip("-n", name, "addr", "add", address + "/24", "dev", "net0")

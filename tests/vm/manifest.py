@@ -82,6 +82,10 @@ ONE_GUEST = [
             "--size=64 --duration=500ms --device=rxe0 --events "
             "--verbs-op=echo", seconds=120, no_rnr=True, shown=True),
     Programs("programs", seconds=900),
+    # The software device, on lines that only this kernel can make.
+    Command("bad_lines", "modprobe sch_netem && {repository}/tests/programs/"
+            "run_cable --bad-lines --library="
+            "{bin}/transport/soft/preload/libverbena-soft.so", seconds=240),
     Command("ib_send_lat", "perftest ib_send_lat -s 64 -n 2000", shown=True),
     Command("ib_send_bw", "perftest ib_send_bw -s 65536 -n 500", shown=True),
     Command("ib_write_bw", "perftest ib_write_bw -s 65536 -n 500", shown=True),
