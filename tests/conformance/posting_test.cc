@@ -134,7 +134,7 @@ TEST_F(PostingTest, MoreInlineThanAskedForIsRefused) {
 TEST_F(PostingTest, AnOpcodeOfAnotherTransportIsRefused) {
   Connect(a, b);
   ibv_send_wr request = {};
-  request.opcode = static_cast<ibv_wr_opcode>(99);
+  request.opcode = static_cast<ibv_wr_opcode>(15);
   EXPECT_EQ(a.Post(request) != 0, Keeps(Promise::kUnknownOpcodeIsRefused));
 }
 

@@ -28,6 +28,8 @@ class CmLibrary {
   explicit CmLibrary(const transport::Provider& provider);
   CmLibrary(const CmLibrary&) = delete;
   CmLibrary& operator=(const CmLibrary&) = delete;
+  // REQUIRES: all identifiers are destroyed.
+  ~CmLibrary();
 
   // Identifiers. Without a channel an identifier is synchronous: it has a
   // channel of its own, and every call waits for its outcome, which is

@@ -15,6 +15,10 @@ int Fail(int error) {
 
 }  // namespace
 
+CmLibrary::~CmLibrary() {
+  for (const auto& [context, pd] : pds_) verbs_.dealloc_pd(pd);
+}
+
 void CmLibrary::FillPd(rdma_cm_id* id) {
   if (id->verbs == nullptr || id->pd != nullptr) return;
   std::lock_guard<std::mutex> lock(mutex_);
