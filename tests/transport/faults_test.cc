@@ -35,23 +35,20 @@ using testing_support::TestOptions;
 using testing_support::TestProvider;
 using testing_support::TestServer;
 
-// What may fail. Which of them a side calls, a run shows.
-constexpr const char* kFunctions[] = {"accept",        "alloc_pd",
-                                      "bind_addr",     "cm.create_qp",
-                                      "connect",       "create_comp_channel",
-                                      "create_cq",     "create_event_channel",
-                                      "create_id",     "create_srq",
-                                      "disconnect",    "get_cm_event",
-                                      "get_cq_event",  "listen",
-                                      "migrate_id",    "modify_qp",
-                                      "modify_srq",    "poll_cq",
-                                      "post_recv",     "post_send",
-                                      "post_srq_recv", "query_device",
-                                      "query_port",    "query_qp",
-                                      "query_srq",     "reg_mr",
-                                      "reject",        "req_notify_cq",
-                                      "resolve_addr",  "resolve_route",
-                                      "set_option"};
+// What each side calls of the device and of the connection manager.
+constexpr const char* kClientFunctions[] = {
+    "alloc_pd",      "cm.create_qp", "connect",      "create_comp_channel",
+    "create_cq",     "create_id",    "create_srq",   "create_event_channel",
+    "disconnect",    "get_cm_event", "modify_qp",    "poll_cq",
+    "post_send",     "query_device", "reg_mr",       "post_srq_recv",
+    "req_notify_cq", "resolve_addr", "resolve_route"};
+constexpr const char* kServerFunctions[] = {
+    "accept",       "alloc_pd",     "bind_addr",    "cm.create_qp",
+    "create_cq",    "create_id",    "create_srq",   "create_comp_channel",
+    "disconnect",   "get_cm_event", "get_cq_event", "create_event_channel",
+    "listen",       "migrate_id",   "modify_qp",    "poll_cq",
+    "post_send",    "query_device", "reg_mr",       "post_srq_recv",
+    "req_notify_cq"};
 
 // Those that are called again and again, as often as the clock wants, fail at
 // their first calls only.
@@ -122,7 +119,7 @@ class FaultsTest : public testing::Test {
 
 TEST_F(FaultsTest, AClientWhoseDeviceFailsSaysSoAndLeavesNothing) {
   TestServer server(TestOptions());
-  for (const char* const function : kFunctions) {
+  for (const char* const function : kClientFunctions) {
     bool untouched = false;
     for (uint64_t n = 1; n <= kCallsMax && !untouched; ++n) {
       SCOPED_TRACE(absl::StrCat(function, " call ", n));
@@ -134,6 +131,7 @@ TEST_F(FaultsTest, AClientWhoseDeviceFailsSaysSoAndLeavesNothing) {
       EXPECT_LT(absl::Now() - start, kAtOnce);
       untouched = plan.faults().empty();
       if (untouched) {
+        EXPECT_GT(n, 1u) << "it is not called";
         EXPECT_TRUE(status.ok()) << status;
       }
       ExpectClear(status);
@@ -173,24 +171,64 @@ class FaultyServer {
 };
 
 TEST_F(FaultsTest, AServerWhoseDeviceFailsOnceLosesOneClientAtMost) {
-  for (const char* const function : kFunctions) {
+  for (const char* const function : kServerFunctions) {
     bool untouched = false;
     for (uint64_t n = 1; n <= kCallsMax && !untouched; ++n) {
       SCOPED_TRACE(absl::StrCat(function, " call ", n));
       FaultPlan plan;
       plan.FailCall(function, n, EIO);
       faulty_.SetPlan(plan);
+      bool started = false;
+      int failed = 0;
       {
         FaultyServer server(faulty_);
         ExpectClear(server.status());
-        if (server.status().ok()) {
-          EXPECT_LE(FailedClients(server.address()), 1);
-        }
+        started = server.status().ok();
+        if (started) failed = FailedClients(server.address());
       }
+      EXPECT_LE(failed, 1);
       untouched = plan.faults().empty();
+      if (untouched) {
+        EXPECT_GT(n, 1u) << "it is not called";
+        EXPECT_TRUE(started);
+        EXPECT_EQ(failed, 0);
+      }
       EXPECT_EQ(faulty_.objects(), 0u);
       faulty_.SetPlan(no_faults_);
     }
+  }
+}
+
+// It has nothing to accept with, and cannot even say so.
+TEST_F(FaultsTest, AServerThatCannotRejectLosesThatClientOnly) {
+  FaultPlan plan;
+  plan.FailCall("alloc_pd", 1, ENOMEM);
+  plan.FailCall("reject", 1, EIO);
+  faulty_.SetPlan(plan);
+  {
+    FaultyServer server(faulty_);
+    ASSERT_TRUE(server.status().ok()) << server.status();
+    EXPECT_EQ(FailedClients(server.address()), 1);
+  }
+  EXPECT_EQ(plan.faults().size(), 2u);
+  EXPECT_EQ(faulty_.objects(), 0u);
+  faulty_.SetPlan(no_faults_);
+}
+
+// A device that takes no receives from some moment on ends its connections.
+TEST_F(FaultsTest, AServerWithoutReceivesFailsItsClientsAndEnds) {
+  for (uint64_t n = 1; n <= kCallsMax; ++n) {
+    SCOPED_TRACE(absl::StrCat("from call ", n));
+    FaultPlan plan;
+    plan.FailCall("post_srq_recv", n, EIO, UINT64_MAX);
+    faulty_.SetPlan(plan);
+    {
+      FaultyServer server(faulty_);
+      ExpectClear(server.status());
+      if (server.status().ok()) FailedClients(server.address());
+    }
+    EXPECT_EQ(faulty_.objects(), 0u);
+    faulty_.SetPlan(no_faults_);
   }
 }
 

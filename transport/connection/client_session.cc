@@ -7,7 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
+#include "transport/base/limits.h"
 #include "transport/base/status_macros.h"
+#include "transport/connection/receive_slots.h"
 #include "transport/wire/frame_codec.h"
 #include "transport/wire/hello.h"
 
@@ -17,6 +19,11 @@ namespace {
 // How soon memory that was short is looked for again: the application gives
 // Buffers back without telling.
 constexpr absl::Duration kMemoryRetry = absl::Milliseconds(1);
+
+// Polls that find everything there is of a connection that has the device to
+// itself: what can be under way both ways, and some more.
+constexpr int kPollsAtEnd =
+    (kCredits + kSendQueueDepth) / ReceiveSlots::kPollBatch + 2;
 
 constexpr char kUserAgent[] = "verbena-cpp/0.1";
 
@@ -39,6 +46,16 @@ ClientSession::~ClientSession() {
   DestroyQueuePair();
   CHECK_EQ(open_calls(), 0u);
   for (Slot& slot : slots_) FreeMemory(&slot);
+}
+
+// The connection manager may be faster than the completion queue, in which the
+// answers stand that the server sent before: those calls did not fail.
+void ClientSession::OnDisconnected(const absl::Status& reason) {
+  for (int i = 0; i < kPollsAtEnd && state() <= ConnectionState::kOpen &&
+                  device().Poll() > 0;
+       ++i) {
+  }
+  Connection::OnDisconnected(reason);
 }
 
 absl::Status ClientSession::Begin(const ConnectReply& reply) {

@@ -62,6 +62,7 @@ class ClientSession final : public Connection {
     }
   };
 
+  void OnDisconnected(const absl::Status& reason) override;
   void HandleFrame(FrameType type, absl::Span<const uint8_t> frame) override;
   void Pump() override;
   void OnBulkDone(void* /*tag*/) override {}

@@ -6,8 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
-#include "transport/base/limits.h"
-#include "transport/connection/receive_slots.h"
 #include "transport/verbs/error.h"
 #include "transport/verbs/work_completion.h"
 #include "transport/wire/frame_codec.h"
@@ -24,11 +22,6 @@ constexpr absl::Duration kCreditsIdle = absl::Seconds(1);
 // A device that does not flush in this time is broken: destroying the queue
 // pair ends its access to memory all the same.
 constexpr absl::Duration kDrainTimeout = absl::Seconds(2);
-
-// Polls that find everything of a connection that has the device to itself, as
-// a client's has: what can be under way both ways, and some more.
-constexpr int kPollsAtEnd =
-    (kCredits + kSendQueueDepth) / ReceiveSlots::kPollBatch + 2;
 
 // 0.64 ms, the nearest the specification has to what a receive needs to be
 // posted again. RDMA CM leaves 0, which means 655 ms.
@@ -104,10 +97,6 @@ void Connection::SendGoAway() {
 void Connection::OnEstablished() { last_heard_ = absl::Now(); }
 
 void Connection::OnDisconnected(const absl::Status& reason) {
-  // The connection manager may be faster than the completion queue, in which
-  // the answers stand that the peer sent before: those calls did not fail.
-  for (int i = 0; i < kPollsAtEnd && device_.Poll() > 0; ++i) {
-  }
   BeginClose(reason, /*tell_peer=*/false);
 }
 

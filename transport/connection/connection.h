@@ -74,7 +74,7 @@ class Connection : public CompletionHandler, private RoundTask {
 
   // What the connection manager reports about this connection's id.
   void OnEstablished();
-  void OnDisconnected(const absl::Status& reason);
+  virtual void OnDisconnected(const absl::Status& reason);
 
   // CompletionHandler.
   void OnReceive(absl::Span<const uint8_t> frame) final;

@@ -136,13 +136,15 @@ void Connection::PumpControl() {
 
 void Connection::SendGrant() {
   if (!send_credits_.has_value() || !send_.HasFramePlace()) return;
-  uint8_t* const out = BeginAnyFrame(sizeof(FrameHeader));
-  if (out == nullptr) return;
   // A peer that calls while nothing is sent to it would need one GRANT a call.
   if (std::exchange(served_, false) &&
       receive_credits_.window() == kIdleCredits) {
     GrowWindow();
+    // A device that refuses receives has ended all its connections.
+    if (state_ > ConnectionState::kOpen) return;
   }
+  uint8_t* const out = BeginAnyFrame(sizeof(FrameHeader));
+  if (out == nullptr) return;
   const FrameHeader header = PlainHeader(FrameType::kGrant, 0);
   std::memcpy(out, &header, sizeof(header));
   grants_.Sent();

@@ -135,7 +135,8 @@ class Poller {
   bool in_round() const { return in_round_; }
 
   // Runs `task` before this round ends. REQUIRES: in_round(), or a descriptor
-  // is being handled, which a round follows at once.
+  // is being handled; then a tick comes before the next round, and must not
+  // destroy the task.
   void AtRoundEnd(RoundTask* task) {
     if (task->at_round_end_) return;
     task->at_round_end_ = true;

@@ -210,6 +210,13 @@ void ServerPoller::Reap() {
 }
 
 absl::Time ServerPoller::NextTick() const {
+  // One that closed after this poller's own tick waits to be reaped.
+  if (std::any_of(sessions_.begin(), sessions_.end(),
+                  [](const std::unique_ptr<ServerSession>& session) {
+                    return session->closed();
+                  })) {
+    return poller_->now();
+  }
   return stopping_ ? poller_->now() + kStopInterval : absl::InfiniteFuture();
 }
 

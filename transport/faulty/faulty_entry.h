@@ -72,9 +72,17 @@ struct Entry<kName, kEntry, kFailsWith, kMayFail, kObjects> {
       if (made != nullptr) state.Own(made);
       return made;
     } else if constexpr (kObjects == Objects::kEnds) {
-      const void* const object = std::get<0>(std::tuple(arguments...));
+      // Before it is gone: its address may be another's at once.
+      auto* const object = std::get<0>(std::tuple(arguments...));
+      const bool owned = state.Disown(object);
       const Result result = (table.*kEntry)(arguments...);
-      if (result == 0) state.Disown(object);
+      if (result != 0 && owned) {
+        if constexpr (std::is_same_v<decltype(object), ibv_qp* const>) {
+          state.OwnQueuePair(object);
+        } else {
+          state.Own(object);
+        }
+      }
       return result;
     } else {
       return (table.*kEntry)(arguments...);

@@ -77,12 +77,13 @@ void FaultyState::OwnQueuePair(ibv_qp* qp) {
   queue_pairs_[qp->qp_num] = qp;
 }
 
-void FaultyState::Disown(const void* object) {
+bool FaultyState::Disown(const void* object) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  owned_.erase(object);
+  const bool owned = owned_.erase(object) > 0;
   held_.erase(static_cast<const ibv_cq*>(object));
   std::erase_if(queue_pairs_,
                 [object](const auto& entry) { return entry.second == object; });
+  return owned;
 }
 
 bool FaultyState::Owns(const void* object) {

@@ -43,7 +43,7 @@ class FaultyState {
   // What was made through the faulty table and not ended.
   void Own(const void* object);
   void OwnQueuePair(ibv_qp* qp);
-  void Disown(const void* object);
+  bool Disown(const void* object);
   bool Owns(const void* object);
   size_t owned();
 
