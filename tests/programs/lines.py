@@ -29,6 +29,11 @@ class Line:
     stays: bool = False
     clients: int = 1
     seconds: int = 20
+    # What the server must not print: a regular expression.
+    refuse: str = ""
+    # Failures that are the program's own and may be tried again: a regular
+    # expression in what is said of one.
+    again_if: str = ""
     attempts: int = 1
     # Why it does not apply, by column.
     reasons: tuple = ()
@@ -42,7 +47,8 @@ def _pingpong(name, options="", reasons=()):
         name, options and " " + options)
     return Line(" ".join(["ibv_%s_pingpong" % name, options]).strip(),
                 server=words, client=words + " {address}",
-                expect=r"200 iters in", reasons=reasons)
+                expect=r"200 iters in", refuse=r"invalid data",
+                reasons=reasons)
 
 
 def _perftest(tool, options, **more):
@@ -60,6 +66,7 @@ def _perftest(tool, options, **more):
     return Line("%s %s" % (tool, options), server=words,
                 client=words + " {address}", ready=CM if by_cm else PORT,
                 seconds=150 if all_sizes else 20, attempts=4 if by_cm else 1,
+                again_if="RDMA_CM_EVENT_REJECTED",
                 expect=r"#bytes.*\n( *\d+ +\d+.*\n)+", **more)
 
 
@@ -101,7 +108,7 @@ TOOLS = [
          expect=r"rdma_xclient: end 0", reasons=_NEEDED_FOR_ALL),
     Line("rstream", server="rstream -C 10 -S 4096",
          client="rstream -s {address} -C 10 -S 4096", ready=CM, port=7471,
-         expect=r"4k_lat|4k"),
+         expect=r"(?m)^\S+ +4k "),
 ]
 
 _SEND = [

@@ -4,11 +4,13 @@ import os
 import subprocess
 
 
-class Namespaces:
-    """Makes them when entered, and removes them at the end.
+class Unavailable(Exception):
+    """Namespaces cannot be had: it takes root and ip(8)."""
 
-    Raises OSError where they cannot be had: it takes root and ip(8).
-    """
+
+class Namespaces:
+    """Makes them when entered, or raises Unavailable, and removes them at the
+    end."""
 
     ADDRESSES = ("10.78.0.1", "10.78.0.2")
 
@@ -30,9 +32,9 @@ class Namespaces:
                 _ip("-n", name, "addr", "add", address + "/24", "dev", "net0")
                 _ip("-n", name, "link", "set", "net0", "up")
                 _ip("-n", name, "link", "set", "lo", "up")
-        except OSError:
+        except OSError as error:
             self._remove()
-            raise
+            raise Unavailable(str(error)) from error
         return self
 
     def __exit__(self, *_):
@@ -41,7 +43,8 @@ class Namespaces:
     def _remove(self):
         for name in self.names:
             if os.path.exists("/run/netns/" + name):
-                _ip("netns", "delete", name)
+                # What it tells of an end that went well, it does not decide.
+                subprocess.run(["ip", "netns", "delete", name], check=False)
 
 
 def _ip(*words):

@@ -104,7 +104,7 @@ def _run(line, server_side, client_side, start, deadline):
     server = None
     if line.server is not None:
         server = start(server_side, line.server)
-        _await_ready(line, server, deadline)
+        await_ready(line, server.process, deadline)
     for _ in range(line.clients):
         client = start(client_side, line.client)
         problem = client.wait(deadline - time.monotonic())
@@ -122,13 +122,16 @@ def _run(line, server_side, client_side, start, deadline):
     problem = server.wait(END_S)
     if problem is not None:
         raise Failure("the server " + problem)
+    if line.refuse and re.search(line.refuse, server.output()):
+        raise Failure("the server printed " + line.refuse)
 
 
-def _await_ready(line, server, deadline):
-    while not _is_ready(line, server.process.pid):
-        if server.process.poll() is not None:
+def await_ready(line, process, deadline):
+    """Until the server `process` is ready, as `line` says. Or a Failure."""
+    while not _is_ready(line, process.pid):
+        if process.poll() is not None:
             raise Failure("the server ended with status %d before it listened" %
-                          server.process.returncode)
+                          process.returncode)
         if time.monotonic() > deadline:
             raise Failure("the server did not listen")
         time.sleep(POLL_S)
@@ -164,6 +167,14 @@ def _names_in(pid, table, pattern):
 
 def _listens_on_tcp(pid, port):
     pattern = r"^ *\d+: [0-9A-F]+:%04X [0-9A-F]+:0000 0A " % port
+    return any(_names_in(pid, table, pattern) for table in ("tcp", "tcp6"))
+
+
+def has_tcp_connection(pid, port):
+    """Whether one with that port at either end is established, in the network
+    namespace of the process."""
+    pattern = (r"^ *\d+: ([0-9A-F]+:%04X [0-9A-F]+:[0-9A-F]{4}|"
+               r"[0-9A-F]+:[0-9A-F]{4} [0-9A-F]+:%04X) 01 " % (port, port))
     return any(_names_in(pid, table, pattern) for table in ("tcp", "tcp6"))
 
 

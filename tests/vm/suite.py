@@ -94,6 +94,8 @@ class Step:
         results = os.path.join(share, self.name + ".results")
         if os.path.exists(results):
             tally.add(Tally.read(results))
+        if problem is None and tally.passed == 0:
+            problem = "it ran no program"
         if problem is not None and tally.failed == 0:
             tally.add_failure(self.title, problem)
 

@@ -8,6 +8,7 @@ import unittest
 import kernel
 import manifest
 import suite
+from test_results import Tally
 
 PASSING = ('<testsuites><testsuite><testcase name="One" classname="S"/>'
            '</testsuite></testsuites>')
@@ -83,6 +84,24 @@ class Judging(unittest.TestCase):
     def test_counters_that_are_missing_fail(self):
         self.assertIn("no RNR counters",
                       self.judge_test(0, PASSING, no_rnr=True).failures[0])
+
+
+    def judge_programs(self, status, passed, failures):
+        self.leave("x.status", "%d\n" % status)
+        tally = Tally()
+        for _ in range(passed):
+            tally.add_pass()
+        for title in failures:
+            tally.add_failure(title, "why")
+        tally.write(os.path.join(self.share, "x.results"))
+        return self.judge(manifest.Programs("x", seconds=1)).summary()
+
+    def test_programs_are_counted_one_by_one(self):
+        self.assertEqual(self.judge_programs(0, 3, []), "3 passed, 0 failed")
+        self.assertEqual(self.judge_programs(1, 3, ["a"]), "3 passed, 1 failed")
+
+    def test_programs_of_which_none_ran_fail(self):
+        self.assertEqual(self.judge_programs(0, 0, []), "0 passed, 1 failed")
 
 
 class Plans(unittest.TestCase):

@@ -14,8 +14,7 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 FOLDERS = [os.path.join(ROOT, *folder.split("/"))
-           for folder in ("tools/style", "tools/dev", "tests/vm",
-                                "tests/programs")]
+           for folder in ("tools/style", "tools/dev", "tests/vm")]
 sys.path[:0] = FOLDERS
 
 from test_results import Tally  # noqa: E402

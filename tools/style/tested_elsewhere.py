@@ -88,6 +88,7 @@ TESTED_ELSEWHERE = {
     "transport/soft/memory_window_verbs.cc":
         "transport/soft/memory_window_test.cc",
     "transport/soft/queue_pair.cc": _SOFT_ERRORS,
+    "transport/soft/verbs_handle.cc": "transport/soft/verbs_table_test.cc",
     "transport/soft/queue_pair_attributes.cc": _SOFT_ERRORS,
     # What a relay does, and the sockets it does it with.
     "transport/soft/network.cc": "tests/programs/run_lines",
@@ -129,11 +130,11 @@ TESTED_ELSEWHERE = {
         "transport/soft/preload/cm_library_test.cc",
     "transport/soft/preload/export_cm.cc": _PRELOAD,
     "transport/soft/preload/export_cm_queries.cc": _PRELOAD,
-    "transport/soft/preload/export_datagrams.cc":
-        "transport/soft/multicast_test.cc",
+    "transport/soft/preload/export_datagrams.cc": "tests/programs/run_lines",
     "transport/soft/preload/export_devices.cc": _PRELOAD,
     "transport/soft/preload/export_objects.cc": _PRELOAD,
-    "transport/soft/preload/export_queue_pairs.cc": _PRELOAD,
+    "transport/soft/preload/export_queue_pairs.cc":
+        "tests/programs/run_lines",
     "transport/soft/preload/next_definition.cc": _PRELOAD,
     "transport/soft/preload/next_provider.cc": _PRELOAD,
     "transport/soft/preload/soft_objects.cc": _PRELOAD,

@@ -1,6 +1,7 @@
 #include "transport/soft/preload/cm_library.h"
 
 #include <cerrno>
+#include <cstdlib>
 #include <utility>
 
 namespace verbena::soft {
@@ -107,8 +108,9 @@ int CmLibrary::Complete(rdma_cm_id* id) {
   AcknowledgeEvent(id);
   if (GetCmEvent(id->channel, &id->event) != 0) return -1;
   if (id->event->status == 0) return 0;
-  return Fail(id->event->event == RDMA_CM_EVENT_REJECTED ? ECONNREFUSED
-                                                         : -id->event->status);
+  return Fail(id->event->event == RDMA_CM_EVENT_REJECTED
+                  ? ECONNREFUSED
+                  : std::abs(id->event->status));
 }
 
 int CmLibrary::BindAddr(rdma_cm_id* id, sockaddr* address) {
@@ -196,7 +198,7 @@ int CmLibrary::GetRequest(rdma_cm_id* listener, rdma_cm_id** id) {
   if (GetCmEvent(listener->channel, &event) != 0) return -1;
   int error = 0;
   if (event->status != 0) {
-    error = event->status < 0 ? -event->status : event->status;
+    error = std::abs(event->status);
   } else if (event->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
     error = EINVAL;
   } else if (const Record& record = RecordOf(listener);

@@ -88,7 +88,7 @@ int ibv_close_device(ibv_context* context) {
   const int error = VerbsOf(context).close_device(context);
   // libibverbs closes a device whatever is left of it, and programs rely on
   // that. What is left goes with the process.
-  return IsSoft(context) && error == EBUSY ? 0 : error;
+  return error == EBUSY && IsSoft(context) ? 0 : error;
 }
 
 int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {

@@ -7,6 +7,8 @@
 #include "transport/soft/memory_region.h"
 #include "transport/soft/preload/next_definition.h"
 #include "transport/soft/preload/soft_objects.h"
+#include "transport/soft/rereg_mr.h"
+#include "transport/soft/resize_cq.h"
 
 // The functions behind the macros.
 #undef ibv_reg_mr
@@ -64,8 +66,7 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length,
 int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length,
                  int access) {
   if (IsSoft(mr->context)) {
-    errno = EOPNOTSUPP;
-    return IBV_REREG_MR_ERR_INPUT;
+    return ReregMr(mr, flags, pd, addr, length, access);
   }
   static const decltype(&ibv_rereg_mr) next = NextDefinition("ibv_rereg_mr");
   return next(mr, flags, pd, addr, length, access);
@@ -106,7 +107,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context,
 }
 
 int ibv_resize_cq(ibv_cq* cq, int cqe) {
-  if (IsSoft(cq->context)) return EOPNOTSUPP;
+  if (IsSoft(cq->context)) return ResizeCq(cq, cqe);
   static const decltype(&ibv_resize_cq) next = NextDefinition("ibv_resize_cq");
   return next(cq, cqe);
 }
