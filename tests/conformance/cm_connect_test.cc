@@ -9,7 +9,6 @@
 
 #include "tests/conformance/cm_end.h"
 #include "tests/conformance/device.h"
-#include "tests/conformance/differences.h"
 
 namespace verbena::conformance {
 namespace {

@@ -2,7 +2,6 @@
 // becomes of it.
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 
@@ -13,7 +12,6 @@
 
 #include "tests/conformance/cm_end.h"
 #include "tests/conformance/device.h"
-#include "tests/conformance/differences.h"
 
 namespace verbena::conformance {
 namespace {

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <thread>
 
-#include "tests/conformance/differences.h"
 #include "tests/conformance/end.h"
 
 namespace verbena::conformance {
@@ -159,22 +158,14 @@ TEST_F(CompletionQueuesTest, DestroyingWaitsForEventsToBeAcknowledged) {
   EXPECT_EQ(Verbs().destroy_comp_channel(channel), 0);
 }
 
-TEST_F(CompletionQueuesTest, SeveralCompletionsComeInOnePollInOrder) {
+TEST_F(CompletionQueuesTest, SeveralCompletionsComeInOrder) {
   for (int i = 0; i < 4; ++i) ASSERT_EQ(b.Receive(10 + i, 0, 64), 0);
   for (int i = 0; i < 4; ++i) ASSERT_EQ(a.Send(i, 0, 8), 0);
-  ASSERT_EQ(a.Outcome(0), IBV_WC_SUCCESS);
-  for (int i = 1; i < 4; ++i) ASSERT_EQ(a.Outcome(i), IBV_WC_SUCCESS);
-  ibv_wc completions[8];
-  int count = 0;
-  while (count < 4) {
-    const int more = ibv_poll_cq(b.cq, 8 - count, completions + count);
-    ASSERT_GE(more, 0);
-    count += more;
-  }
-  ASSERT_EQ(count, 4);
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(completions[i].wr_id, 10u + static_cast<unsigned int>(i));
-    EXPECT_EQ(completions[i].qp_num, b.qp->qp_num);
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(a.Outcome(i), IBV_WC_SUCCESS);
+  for (unsigned int i = 0; i < 4; ++i) {
+    const ibv_wc completion = b.Wait();
+    EXPECT_EQ(completion.wr_id, 10 + i);
+    EXPECT_EQ(completion.qp_num, b.qp->qp_num);
   }
 }
 

@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -141,91 +140,6 @@ void Connect(End& a, End& b) {
   b.peer = &a;
   a.BringTo(IBV_QPS_RTS);
   b.BringTo(IBV_QPS_RTS);
-}
-
-void End::Fill(size_t offset, absl::string_view text) {
-  std::memcpy(memory + offset, text.data(), text.size());
-}
-
-std::string End::Text(size_t offset, size_t length) const {
-  return std::string(reinterpret_cast<const char*>(memory + offset), length);
-}
-
-uint64_t End::Address(size_t offset) const {
-  return reinterpret_cast<uint64_t>(memory + offset);
-}
-
-ibv_sge End::Entry(size_t offset, size_t length) const {
-  return {Address(offset), static_cast<uint32_t>(length), mr->lkey};
-}
-
-int End::PostReceive(ibv_recv_wr request) {
-  ibv_recv_wr* bad = nullptr;
-  return srq != nullptr ? ibv_post_srq_recv(srq, &request, &bad)
-                        : ibv_post_recv(qp, &request, &bad);
-}
-
-int End::Receive(uint64_t wr_id, size_t offset, size_t length) {
-  ibv_sge entry = Entry(offset, length);
-  ibv_recv_wr request = {};
-  request.wr_id = wr_id;
-  request.sg_list = &entry;
-  request.num_sge = 1;
-  return PostReceive(request);
-}
-
-int End::Post(ibv_send_wr request) {
-  ibv_send_wr* bad = nullptr;
-  return ibv_post_send(qp, &request, &bad);
-}
-
-int End::Send(uint64_t wr_id, size_t offset, size_t length,
-              unsigned int flags) {
-  ibv_sge entry = Entry(offset, length);
-  ibv_send_wr request = {};
-  request.wr_id = wr_id;
-  request.sg_list = &entry;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_SEND;
-  request.send_flags = flags;
-  return Post(request);
-}
-
-int End::Write(uint64_t wr_id, size_t offset, size_t length, uint64_t remote,
-               uint32_t rkey, unsigned int flags) {
-  ibv_sge entry = Entry(offset, length);
-  ibv_send_wr request = {};
-  request.wr_id = wr_id;
-  request.sg_list = &entry;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_RDMA_WRITE;
-  request.send_flags = flags;
-  request.wr.rdma = {remote, rkey};
-  return Post(request);
-}
-
-int End::Read(uint64_t wr_id, size_t offset, size_t length, uint64_t remote,
-              uint32_t rkey, unsigned int flags) {
-  ibv_sge entry = Entry(offset, length);
-  ibv_send_wr request = {};
-  request.wr_id = wr_id;
-  request.sg_list = &entry;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_RDMA_READ;
-  request.send_flags = flags;
-  request.wr.rdma = {remote, rkey};
-  return Post(request);
-}
-
-bool End::PollOnce(ibv_wc& completion) {
-  const int count = ibv_poll_cq(cq, 1, &completion);
-  CHECK(count >= 0) << "poll_cq: " << count;
-  return count == 1;
-}
-
-void End::RunProtocol() {
-  ibv_wc none;
-  CHECK_EQ(ibv_poll_cq(cq, 0, &none), 0);
 }
 
 ibv_wc End::Wait() {

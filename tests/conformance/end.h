@@ -7,10 +7,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
-#include "absl/strings/string_view.h"
 #include "tests/conformance/device.h"
+#include "transport/verbs/test_queue_pair.h"
 
 namespace verbena::conformance {
 
@@ -40,22 +39,15 @@ struct EndOptions {
 // A context and one of everything, with the queue pair in RESET. Aborts when a
 // control verb fails: a test that expects failure calls the verb itself. For
 // one thread.
-class End {
+class End : public transport::TestQueuePair {
  public:
   explicit End(const EndOptions& options = {});
-  End(const End&) = delete;
-  End& operator=(const End&) = delete;
   ~End();
 
   const EndOptions options;
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
   ibv_comp_channel* channel = nullptr;
-  ibv_cq* cq = nullptr;
-  ibv_srq* srq = nullptr;
-  ibv_qp* qp = nullptr;
-  std::byte* memory = nullptr;  // memory_bytes, aligned to a page.
-  ibv_mr* mr = nullptr;
   Gid gid;
   // Whose protocol Wait() runs as well. Set by Connect().
   End* peer = nullptr;
@@ -70,24 +62,6 @@ class End {
   void BringTo(ibv_qp_state state);
   ibv_qp_state State() const;
 
-  void Fill(size_t offset, absl::string_view text);
-  std::string Text(size_t offset, size_t length) const;
-  uint64_t Address(size_t offset) const;
-  ibv_sge Entry(size_t offset, size_t length) const;
-
-  // Post one request over memory [offset, offset + length).
-  int Receive(uint64_t wr_id, size_t offset, size_t length);
-  int Send(uint64_t wr_id, size_t offset, size_t length,
-           unsigned int flags = IBV_SEND_SIGNALED);
-  int Write(uint64_t wr_id, size_t offset, size_t length, uint64_t remote,
-            uint32_t rkey, unsigned int flags = IBV_SEND_SIGNALED);
-  int Read(uint64_t wr_id, size_t offset, size_t length, uint64_t remote,
-           uint32_t rkey, unsigned int flags = IBV_SEND_SIGNALED);
-  // Any one request.
-  int Post(ibv_send_wr request);
-  int PostReceive(ibv_recv_wr request);
-
-  bool PollOnce(ibv_wc& completion);
   // The next completion. When none comes the test fails, and the status is
   // IBV_WC_GENERAL_ERR.
   ibv_wc Wait();
@@ -95,8 +69,6 @@ class End {
   ibv_wc_status Outcome(uint64_t wr_id);
   // No completion comes for some milliseconds, in which the peer runs too.
   bool StaysQuiet();
-  // Runs the protocol of the queue pairs without taking completions.
-  void RunProtocol();
 
   // The next asynchronous event, acknowledged; -1 when none comes.
   int NextAsyncEvent();

@@ -106,6 +106,7 @@ TEST(ReceiverNotReadyTest, NobodyThereExceedsTheRetries) {
   End a(options);
   End b;
   a.peer = &b;  // b stays in RESET.
+  b.peer = &a;
   a.BringTo(IBV_QPS_RTS);
   ASSERT_EQ(a.Send(1, 0, 8), 0);
   ASSERT_EQ(a.Send(2, 0, 8), 0);

@@ -77,6 +77,7 @@ TEST_F(SharedReceiveQueuesTest, QueuePairsTakeFromItInOrder) {
     EXPECT_EQ(sender.Outcome(1), IBV_WC_SUCCESS);
   }
   b.qp = first;
+  c.peer = nullptr;  // b has one peer, and that is a.
   EXPECT_EQ(Verbs().destroy_qp(second), 0);
 }
 

@@ -102,7 +102,9 @@ void ConnectionManager::Destroy(CmEndpoint& endpoint, Retired& retired) {
        CmChannel::From(endpoint.channel)->Remove(endpoint)) {
     if (event->child != nullptr) Destroy(*event->child, retired);
   }
-  if (endpoint.relayed) retired.Finish(endpoint.socket.get());
+  if (endpoint.relayed && endpoint.socket.valid()) {
+    retired.Finish(endpoint.socket.get());
+  }
   retired.Add(std::move(endpoint.socket));
   for (auto& [key, half_open] : endpoint.half_open) {
     retired.Add(std::move(half_open.socket));

@@ -11,7 +11,7 @@
 #include "transport/soft/datagram_verbs.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/global_route.h"
-#include "transport/soft/udp_socket.h"
+#include "transport/soft/tcp_socket.h"
 
 namespace verbena::soft {
 namespace {
@@ -72,7 +72,7 @@ int ConnectionManager::ResolveDatagramAddr(CmEndpoint& endpoint,
     const uint16_t port = source.empty() ? 0 : source.port();
     source = endpoint.state == CmState::kBound && !endpoint.Local().IsAny()
                  ? endpoint.Local()
-                 : UdpSourceFor(destination);
+                 : RouteSource(destination);
     if (source.empty()) {
       Post(endpoint, RDMA_CM_EVENT_ADDR_ERROR, -ENETUNREACH);
       return 0;

@@ -4,11 +4,9 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 
-#include "absl/strings/numbers.h"
 #include "transport/base/socket_address.h"
 #include "transport/soft/cm_datagram.h"
 #include "transport/soft/datagram_socket.h"
@@ -17,8 +15,6 @@
 
 namespace verbena::soft {
 namespace {
-
-constexpr uint16_t kRocePort = 4791;  // As IANA has it.
 
 constexpr int kFamilies[] = {AF_INET, AF_INET6};
 
@@ -35,15 +31,6 @@ constexpr std::chrono::milliseconds kReceiverPatience(100);
 constexpr int kReadBatch = 64;
 
 }  // namespace
-
-uint16_t DatagramPortFromEnvironment() {
-  const char* const text = std::getenv("VERBENA_SOFT_TCP_PORT");
-  if (text == nullptr) return kRocePort;
-  uint32_t port = 0;
-  return absl::SimpleAtoi(text, &port) && port <= UINT16_MAX
-             ? static_cast<uint16_t>(port)
-             : 0;
-}
 
 DatagramNetwork::DatagramNetwork(Engine& engine, uint16_t port)
     : engine_(engine), port_(port) {}
@@ -126,14 +113,16 @@ void DatagramNetwork::StartTimer(std::chrono::nanoseconds delay) {
 
 void DatagramNetwork::OnReadable(int socket) {
   for (int i = 0; i < kReadBatch && length_ == 0; ++i) {
-    base::SocketAddress source;
+    UdpArrival arrival;
     const ssize_t length =
-        ReceiveUdp(socket, datagram_.data(), datagram_.size(), source, nullptr);
+        ReceiveUdp(socket, datagram_.data(), datagram_.size(), arrival);
     if (length < 0) return;
     CmDatagram message;
     if (ReadCmDatagram(datagram_.data(), static_cast<size_t>(length),
                        message)) {
-      message.source = GidOf(source);
+      // Not what it says: a service is asked at the address that it has.
+      message.source = GidOf(arrival.source);
+      message.destination = GidOf(arrival.destination);
       DeliverCmDatagram(message);  // If that fails, the peer asks again.
       continue;
     }
@@ -143,7 +132,7 @@ void DatagramNetwork::OnReadable(int socket) {
         header.destination_qp == kMulticastQueuePair) {
       continue;
     }
-    header.source = GidOf(source);
+    header.source = GidOf(arrival.source);
     const DatagramHeader wire = ToWire(header);
     std::memcpy(datagram_.data(), &wire, sizeof(wire));
     length_ = static_cast<size_t>(length);

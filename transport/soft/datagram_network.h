@@ -22,10 +22,6 @@
 
 namespace verbena::soft {
 
-// The port, which the environment variable VERBENA_SOFT_TCP_PORT names for TCP
-// and UDP alike: 4791 without it, 0 when it is "off" or no port.
-uint16_t DatagramPortFromEnvironment();
-
 // The UDP sockets of this process.
 //
 // Thread-safe. What comes is handled on the engine's thread, and believed only

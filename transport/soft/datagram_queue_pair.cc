@@ -20,31 +20,13 @@ constexpr std::chrono::milliseconds kLookInterval(1);
 // than this: then the engine goes on watching the socket.
 constexpr uint32_t kPollsToWakeUp = 64;
 
-bool WithinLimits(const ibv_qp_init_attr& wanted) {
-  const ibv_qp_cap& cap = wanted.cap;
-  return cap.max_send_wr <= kQueueDepthMax &&
-         cap.max_recv_wr <= kQueueDepthMax &&
-         cap.max_send_sge <= kGatherEntriesMax &&
-         cap.max_recv_sge <= kGatherEntriesMax &&
-         cap.max_inline_data <= kInlineBytesMax;
-}
-
-bool SameContext(const ProtectionDomain& pd, const ibv_qp_init_attr& wanted) {
-  return wanted.send_cq != nullptr && wanted.send_cq->context == pd.context &&
-         wanted.recv_cq != nullptr && wanted.recv_cq->context == pd.context &&
-         (wanted.srq == nullptr || wanted.srq->context == pd.context);
-}
-
 }  // namespace
 
 std::unique_ptr<DatagramQueuePair> DatagramQueuePair::Create(
     SoftDevice& device, ProtectionDomain& pd, ibv_qp_init_attr& attributes) {
-  if (!WithinLimits(attributes) || !SameContext(pd, attributes)) {
-    errno = EINVAL;
+  if (const int error = CheckInitAttributes(pd, attributes); error != 0) {
+    errno = error;
     return nullptr;
-  }
-  if (attributes.srq != nullptr) {
-    attributes.cap.max_recv_wr = attributes.cap.max_recv_sge = 0;
   }
   std::unique_ptr<DatagramQueuePair> qp(
       new DatagramQueuePair(device, pd, attributes));
@@ -58,24 +40,15 @@ std::unique_ptr<DatagramQueuePair> DatagramQueuePair::Create(
 DatagramQueuePair::DatagramQueuePair(SoftDevice& device,
                                      ProtectionDomain& domain,
                                      const ibv_qp_init_attr& attributes)
-    : device_(device),
+    : QueuePairHandle(domain, attributes),
+      device_(device),
       init_attributes_(attributes),
       send_cq_(*CompletionQueue::From(attributes.send_cq)),
       recv_cq_(*CompletionQueue::From(attributes.recv_cq)),
       receive_queue_(attributes.cap.max_recv_wr, attributes.cap.max_recv_sge),
       sends_({this, &send_cq_, &device.memory(), &domain.original()},
              attributes) {
-  context = domain.context;
-  qp_context = attributes.qp_context;
-  pd = &domain;
-  send_cq = attributes.send_cq;
-  recv_cq = attributes.recv_cq;
-  srq = attributes.srq;
-  qp_type = IBV_QPT_UD;
-  ibv_qp::state = IBV_QPS_RESET;
   qp_num = device_.queue_pairs().Add(this);
-  ++domain.children();
-  if (srq != nullptr) ++SharedReceiveQueue::From(srq)->children();
   send_cq_.Attach(this);
   recv_cq_.Attach(this);
 }
@@ -91,8 +64,6 @@ DatagramQueuePair::~DatagramQueuePair() {
   send_cq_.Detach(this);
   recv_cq_.Detach(this);
   Context::From(context)->async_events().Forget(async_source_);
-  if (srq != nullptr) --SharedReceiveQueue::From(srq)->children();
-  --ProtectionDomain::From(pd)->children();
 }
 
 int DatagramQueuePair::OpenSocket() {

@@ -3,7 +3,7 @@
 #include <cerrno>
 
 #include "transport/soft/datagram_queue_pair.h"
-#include "transport/soft/datagram_queue_pair_state.h"
+#include "transport/soft/queue_pair_state.h"
 #include "transport/soft/soft_device.h"
 
 namespace verbena::soft {
@@ -22,7 +22,7 @@ int DatagramQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
     std::lock_guard<std::mutex> lock(lock_);
     const ibv_qp_state from = state_;
     to = (mask & IBV_QP_STATE) != 0 ? attributes.qp_state : from;
-    if (!IsLegalDatagramTransition(from, to, mask) ||
+    if (!IsLegalTransition(IBV_QPT_UD, from, to, mask) ||
         !ValuesAreLegal(attributes, mask)) {
       return EINVAL;
     }

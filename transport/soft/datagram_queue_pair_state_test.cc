@@ -1,6 +1,6 @@
-#include "transport/soft/datagram_queue_pair_state.h"
-
 #include <gtest/gtest.h>
+
+#include "transport/soft/queue_pair_state.h"
 
 namespace verbena::soft {
 namespace {
@@ -13,10 +13,10 @@ void ExpectMasks(ibv_qp_state from, ibv_qp_state to, int required,
                  int optional) {
   for (int bit = IBV_QP_CUR_STATE; bit <= kEveryBit; bit <<= 1) {
     const bool allowed = ((required | optional) & bit) != 0;
-    EXPECT_EQ(IsLegalDatagramTransition(from, to, required | bit), allowed)
+    EXPECT_EQ(IsLegalTransition(IBV_QPT_UD, from, to, required | bit), allowed)
         << from << " to " << to << ", bit " << bit;
     if ((required & bit) != 0) {
-      EXPECT_FALSE(IsLegalDatagramTransition(from, to, required & ~bit))
+      EXPECT_FALSE(IsLegalTransition(IBV_QPT_UD, from, to, required & ~bit))
           << from << " to " << to << ", without bit " << bit;
     }
   }
@@ -35,20 +35,20 @@ TEST(DatagramQueuePairStateTest, EachStepHasItsAttributesAndNoOthers) {
 }
 
 TEST(DatagramQueuePairStateTest, NoStepIsSkipped) {
-  EXPECT_FALSE(IsLegalDatagramTransition(IBV_QPS_RESET, IBV_QPS_RTR, 0));
+  EXPECT_FALSE(IsLegalTransition(IBV_QPT_UD, IBV_QPS_RESET, IBV_QPS_RTR, 0));
   EXPECT_FALSE(
-      IsLegalDatagramTransition(IBV_QPS_INIT, IBV_QPS_RTS, IBV_QP_SQ_PSN));
-  EXPECT_FALSE(IsLegalDatagramTransition(IBV_QPS_RTS, IBV_QPS_RTR, 0));
-  EXPECT_FALSE(IsLegalDatagramTransition(IBV_QPS_RTS, IBV_QPS_SQE, 0));
-  EXPECT_FALSE(IsLegalDatagramTransition(IBV_QPS_ERR, IBV_QPS_INIT, kInit));
+      IsLegalTransition(IBV_QPT_UD, IBV_QPS_INIT, IBV_QPS_RTS, IBV_QP_SQ_PSN));
+  EXPECT_FALSE(IsLegalTransition(IBV_QPT_UD, IBV_QPS_RTS, IBV_QPS_RTR, 0));
+  EXPECT_FALSE(IsLegalTransition(IBV_QPT_UD, IBV_QPS_RTS, IBV_QPS_SQE, 0));
+  EXPECT_FALSE(IsLegalTransition(IBV_QPT_UD, IBV_QPS_ERR, IBV_QPS_INIT, kInit));
 }
 
 TEST(DatagramQueuePairStateTest, EveryStateMayFailAndStartAgain) {
   for (int from = IBV_QPS_RESET; from <= IBV_QPS_ERR; ++from) {
     const auto state = static_cast<ibv_qp_state>(from);
     for (const ibv_qp_state to : {IBV_QPS_RESET, IBV_QPS_ERR}) {
-      EXPECT_TRUE(IsLegalDatagramTransition(state, to, IBV_QP_STATE));
-      EXPECT_FALSE(IsLegalDatagramTransition(state, to, IBV_QP_QKEY));
+      EXPECT_TRUE(IsLegalTransition(IBV_QPT_UD, state, to, IBV_QP_STATE));
+      EXPECT_FALSE(IsLegalTransition(IBV_QPT_UD, state, to, IBV_QP_QKEY));
     }
   }
 }

@@ -19,12 +19,13 @@ constexpr uint32_t kAttributes = IBV_QP_INIT_ATTR_PD |
 constexpr uint64_t kDatagramOperations =
     IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 constexpr uint64_t kUnreliableOperations =
-    kDatagramOperations | IBV_QP_EX_WITH_SEND_WITH_INV |
-    IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-    IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+    kDatagramOperations | IBV_QP_EX_WITH_RDMA_WRITE |
+    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_LOCAL_INV |
+    IBV_QP_EX_WITH_BIND_MW;
 constexpr uint64_t kReliableOperations =
-    kUnreliableOperations | IBV_QP_EX_WITH_RDMA_READ |
-    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+    kUnreliableOperations | IBV_QP_EX_WITH_SEND_WITH_INV |
+    IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 
 uint64_t OperationsOf(ibv_qp_type type) {
   switch (type) {

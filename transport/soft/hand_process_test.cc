@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -13,6 +15,7 @@
 
 #include "transport/base/unique_fd.h"
 #include "transport/soft/fd_message.h"
+#include "transport/soft/link_offer.h"
 #include "transport/soft/number_blocks.h"
 #include "transport/soft/test_end.h"
 #include "transport/soft/test_process_link.h"
@@ -22,9 +25,8 @@ namespace {
 
 constexpr int kRounds = 20;
 
-// For the children that it takes until each side had the lower number once: one
-// in 2^64 runs needs more.
-constexpr int kChildrenMax = 64;
+// Children that are tried for a number on the other side of our own.
+constexpr int kChildrenMax = 8;
 
 TestEndOptions Options() {
   TestEndOptions options;
@@ -65,16 +67,33 @@ int EchoRounds(TestEnd& end) {
   return 0;
 }
 
-int EchoChild(TestProcessLink& link, bool first) {
+int EchoChild(TestProcessLink& link) {
   TestEnd end(Options());
   const TestGreeting parent = link.Exchange(end);
-  if (!first) link.Exchange(end);  // The parent is ready to send.
   ToReadyToReceive(end, parent.qp_num);
   if (end.ToReadyToSend() != 0) return 2;
-  if (first) link.Exchange(end);
+  link.Exchange(end);
   const int result = EchoRounds(end);
   link.Exchange(end);
   return result;
+}
+
+// As often as there are orders in which the two can be ready, with the numbers
+// that they have: the one with the lower makes the link.
+int BothOrdersChild(TestProcessLink& link) {
+  TestEnd end(Options());
+  const TestGreeting parent = link.Exchange(end);
+  for (const bool first : {true, false}) {
+    if (!first) link.Exchange(end);  // The parent is ready to send.
+    ToReadyToReceive(end, parent.qp_num);
+    if (end.ToReadyToSend() != 0) return 2;
+    if (first) link.Exchange(end);
+    if (EchoRounds(end) != 0) return 1;
+    link.Exchange(end);
+    if (end.ToReset() != 0) return 3;
+    link.Exchange(end);
+  }
+  return 0;
 }
 
 // Goes to the error state once the parent has seen it alive, and comes back.
@@ -103,32 +122,21 @@ int SilentChild(TestProcessLink& link, bool ready) {
   return 0;
 }
 
-void EchoUntilBothOrdersOfNumbers(bool child_first) {
-  bool lower = false;
-  bool higher = false;
-  for (int i = 0; i < kChildrenMax && !(lower && higher); ++i) {
-    TestEnd end(Options());
-    TestProcessLink child = TestProcessLink::Start(
-        child_first ? "echo, ready first" : "echo, ready last");
-    const TestGreeting peer = child.Exchange(end);
-    (end.qp->qp_num < peer.qp_num ? lower : higher) = true;
+TEST(HandProcessTest, WhoeverIsReadyFirstIsFoundByTheOther) {
+  TestEnd end(Options());
+  TestProcessLink child = TestProcessLink::Start("echo, both orders");
+  const TestGreeting peer = child.Exchange(end);
+  for (const bool child_first : {true, false}) {
     if (child_first) child.Exchange(end);
     ToReadyToReceive(end, peer.qp_num);
     ASSERT_EQ(end.ToReadyToSend(), 0);
     if (!child_first) child.Exchange(end);
     ExpectEcho(end);
     child.Exchange(end);
-    EXPECT_EQ(child.WaitExit(), 0);
+    child.Exchange(end);  // It is in RESET.
+    ASSERT_EQ(end.ToReset(), 0);
   }
-  EXPECT_TRUE(lower && higher);
-}
-
-TEST(HandProcessTest, TheOneThatIsReadyLastFindsTheOther) {
-  EchoUntilBothOrdersOfNumbers(true);
-}
-
-TEST(HandProcessTest, TheOneThatIsReadyFirstIsFound) {
-  EchoUntilBothOrdersOfNumbers(false);
+  EXPECT_EQ(child.WaitExit(), 0);
 }
 
 TEST(HandProcessTest, ConnectsAgainAfterReset) {
@@ -196,19 +204,28 @@ TEST(HostileOfferTest, GarbageOnASocketOfNumbersDoesNoHarm) {
   TestEnd end(Options());
   const base::UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM, 0));
   const base::UniqueFd no_socket(::eventfd(0, 0));
+  const base::UniqueFd packets(::socket(AF_UNIX, SOCK_SEQPACKET, 0));
+  const base::UniqueFd no_link(::memfd_create("no link", 0));
   const std::string name = NumberBlocks::SocketName(end.qp->qp_num);
-  const char magic[] = "vbhand01";
-  for (size_t length = 0; length < 40; ++length) {
-    char bytes[40] = {};
-    std::memcpy(bytes, magic, 8);
-    std::memcpy(bytes + 12, &end.qp->qp_num, 4);
-    for (const FdsToPass fds : {kNoFds, FdsToPass{no_socket.get(), -1},
-                                FdsToPass{no_socket.get(), socket.get()},
-                                FdsToPass{socket.get(), no_socket.get()}}) {
-      ASSERT_EQ(SendFdMessage(socket.get(), bytes, length, fds, name), 0);
+  for (const uint32_t kind : {0, 1, 2, 9}) {
+    LinkOffer offer;
+    offer.kind = static_cast<LinkOfferKind>(kind);
+    offer.from = 1;
+    offer.to = end.qp->qp_num;
+    std::array<char, sizeof(offer) + 1> bytes = {};
+    std::memcpy(bytes.data(), &offer, sizeof(offer));
+    for (const FdsToPass fds :
+         {kNoFds, FdsToPass{no_socket.get(), -1}, FdsToPass{socket.get(), -1},
+          FdsToPass{no_socket.get(), socket.get()},
+          FdsToPass{socket.get(), no_socket.get()},
+          FdsToPass{no_link.get(), packets.get()}}) {
+      for (size_t length = 0; length <= bytes.size(); ++length) {
+        ASSERT_EQ(SendFdMessage(socket.get(), bytes.data(), length, fds, name),
+                  0);
+      }
     }
   }
-  TestProcessLink child = TestProcessLink::Start("echo, ready first");
+  TestProcessLink child = TestProcessLink::Start("echo");
   const TestGreeting peer = child.Exchange(end);
   child.Exchange(end);
   ToReadyToReceive(end, peer.qp_num);
@@ -223,24 +240,18 @@ TEST(HostileOfferTest, GarbageOnASocketOfNumbersDoesNoHarm) {
 
 int main(int argc, char** argv) {
   using verbena::soft::TestProcessLink;
-  TestProcessLink::RunIfChild(argc, argv,
-                              {{"echo, ready first",
-                                [](TestProcessLink& link) {
-                                  return verbena::soft::EchoChild(link, true);
-                                }},
-                               {"echo, ready last",
-                                [](TestProcessLink& link) {
-                                  return verbena::soft::EchoChild(link, false);
-                                }},
-                               {"resetting", verbena::soft::ResettingChild},
-                               {"silent",
-                                [](TestProcessLink& link) {
-                                  return verbena::soft::SilentChild(link, true);
-                                }},
-                               {"never ready", [](TestProcessLink& link) {
-                                  return verbena::soft::SilentChild(link,
-                                                                    false);
-                                }}});
+  TestProcessLink::RunIfChild(
+      argc, argv,
+      {{"echo", verbena::soft::EchoChild},
+       {"echo, both orders", verbena::soft::BothOrdersChild},
+       {"resetting", verbena::soft::ResettingChild},
+       {"silent",
+        [](TestProcessLink& link) {
+          return verbena::soft::SilentChild(link, true);
+        }},
+       {"never ready", [](TestProcessLink& link) {
+          return verbena::soft::SilentChild(link, false);
+        }}});
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -4,7 +4,6 @@
 
 #include "transport/soft/context.h"
 #include "transport/soft/memory_windows.h"
-#include "transport/soft/queue_pair.h"
 #include "transport/soft/soft_device.h"
 
 namespace verbena::soft {
@@ -43,7 +42,7 @@ int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   request.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
   request.bind_mw.bind_info = bind->bind_info;
   ibv_send_wr* bad = nullptr;
-  const int error = QueuePair::From(qp)->PostSend(&request, &bad);
+  const int error = ibv_post_send(qp, &request, &bad);
   if (error == 0) mw->rkey = request.bind_mw.rkey;
   return error;
 }

@@ -44,18 +44,35 @@ int MulticastGroups::Attach(uint32_t number, const ibv_gid& gid,
   if (!IsMulticastGid(gid)) return EINVAL;
   if (port_ == 0) return EOPNOTSUPP;
   const Key key = KeyOf(gid);
-  std::lock_guard<std::mutex> lock(mutex_);
-  Group& group = groups_[key];
-  int error = group.socket.valid() ? 0 : Open(key, group);
-  if (error == 0) error = Join(key, group, interfaces);
-  if (error == 0) {
-    Member& member = group.members[number];
-    ++member.attached;
-    member.interfaces.insert(interfaces.begin(), interfaces.end());
-  } else if (!group.socket.valid()) {
-    groups_.erase(key);
+  base::UniqueFd unused;
+  int error = 0;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    Group& group = groups_[key];
+    if (!group.socket.valid()) error = Open(key, group);
+    if (error == 0) error = Join(key, group, interfaces);
+    if (error == 0) {
+      Member& member = group.members[number];
+      ++member.attached;
+      member.interfaces.insert(interfaces.begin(), interfaces.end());
+    } else if (group.members.empty()) {
+      unused = Close(key);
+    }
   }
+  Unwatch(unused);
   return error;
+}
+
+base::UniqueFd MulticastGroups::Close(const Key& key) {
+  const auto found = groups_.find(key);
+  base::UniqueFd socket = std::move(found->second.socket);
+  groups_.erase(found);
+  return socket;
+}
+
+// Not under the mutex, which a callback of it may be waiting for.
+void MulticastGroups::Unwatch(const base::UniqueFd& socket) {
+  if (socket.valid()) engine_.Unwatch(socket.get());
 }
 
 int MulticastGroups::Open(const Key& key, Group& group) {
@@ -107,11 +124,9 @@ int MulticastGroups::Detach(uint32_t number, const ibv_gid& gid) {
     // An interface that only this one wanted stays joined until the last one
     // has left: what comes by it finds no member.
     if (!group.members.empty()) return 0;
-    socket = std::move(group.socket);
-    groups_.erase(found);
+    socket = Close(key);
   }
-  // Not under the mutex, which a callback of it may be waiting for.
-  engine_.Unwatch(socket.get());
+  Unwatch(socket);
   return 0;
 }
 
@@ -120,10 +135,9 @@ void MulticastGroups::OnReadable(const Key& key) {
   if (found == groups_.end()) return;
   const Group& group = found->second;
   for (int i = 0; i < kReadBatch; ++i) {
-    base::SocketAddress source;
-    uint32_t interface = 0;
+    UdpArrival arrival;
     const ssize_t length = ReceiveUdp(group.socket.get(), datagram_.data(),
-                                      datagram_.size(), source, &interface);
+                                      datagram_.size(), arrival);
     if (length < 0) return;
     DatagramHeader header;
     if (!ReadDatagramHeader(datagram_.data(), static_cast<size_t>(length),
@@ -132,11 +146,11 @@ void MulticastGroups::OnReadable(const Key& key) {
       continue;
     }
     // Where it came from and was sent to, whatever it says.
-    header.source = GidOf(source);
+    header.source = GidOf(arrival.source);
     header.destination = GidOfKey(key);
     const DatagramHeader wire = ToWire(header);
     std::memcpy(datagram_.data(), &wire, sizeof(wire));
-    Deliver(group, interface, static_cast<size_t>(length));
+    Deliver(group, arrival.interface_index, static_cast<size_t>(length));
   }
 }
 

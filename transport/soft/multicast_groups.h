@@ -57,8 +57,12 @@ class MulticastGroups {
   // These REQUIRE mutex_ to be held.
   int Open(const Key& key, Group& group);
   int Join(const Key& key, Group& group, const std::set<uint32_t>& interfaces);
+  // Forgets a group without members; its socket is for Unwatch().
+  base::UniqueFd Close(const Key& key);
   void OnReadable(const Key& key);
   void Deliver(const Group& group, uint32_t interface_index, size_t length);
+
+  void Unwatch(const base::UniqueFd& socket);  // Without mutex_.
 
   Engine& engine_;
   const uint16_t port_;

@@ -27,6 +27,7 @@ class Network {
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
+  uint16_t port() const { return port_; }
   bool enabled() const { return port_ != 0; }
 
   // Other hosts are to reach this process from now on.

@@ -52,10 +52,10 @@ void PortEvents::OnReader() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (read_) return;
   read_ = true;
+  socket_ = OpenHostSocket();  // First: no change may come in between.
+  if (socket_.get() < 0) return;
   gids_.Refresh();
   gids_seen_ = Gids();
-  socket_ = OpenHostSocket();
-  if (socket_.get() < 0) return;
   engine_.Watch(socket_.get(), [this] { OnHostChanged(); });
 }
 

@@ -33,21 +33,6 @@ constexpr std::chrono::milliseconds kParkAfter(100);
 // Passes in a row of one call on the engine's thread.
 constexpr int kDrainPassesMax = 64;
 
-bool WithinLimits(const ibv_qp_init_attr& wanted) {
-  const ibv_qp_cap& cap = wanted.cap;
-  return cap.max_send_wr <= kQueueDepthMax &&
-         cap.max_recv_wr <= kQueueDepthMax &&
-         cap.max_send_sge <= kGatherEntriesMax &&
-         cap.max_recv_sge <= kGatherEntriesMax &&
-         cap.max_inline_data <= kInlineBytesMax;
-}
-
-bool SameContext(const ProtectionDomain& pd, const ibv_qp_init_attr& wanted) {
-  return wanted.send_cq != nullptr && wanted.send_cq->context == pd.context &&
-         wanted.recv_cq != nullptr && wanted.recv_cq->context == pd.context &&
-         (wanted.srq == nullptr || wanted.srq->context == pd.context);
-}
-
 }  // namespace
 
 std::unique_ptr<QueuePair> QueuePair::Create(SoftDevice& device,
@@ -57,12 +42,9 @@ std::unique_ptr<QueuePair> QueuePair::Create(SoftDevice& device,
     errno = EOPNOTSUPP;
     return nullptr;
   }
-  if (!WithinLimits(attributes) || !SameContext(pd, attributes)) {
-    errno = EINVAL;
+  if (const int error = CheckInitAttributes(pd, attributes); error != 0) {
+    errno = error;
     return nullptr;
-  }
-  if (attributes.srq != nullptr) {
-    attributes.cap.max_recv_wr = attributes.cap.max_recv_sge = 0;
   }
   std::unique_ptr<QueuePair> qp(new QueuePair(device, pd, attributes));
   if (qp->qp_num == 0) {
@@ -74,7 +56,8 @@ std::unique_ptr<QueuePair> QueuePair::Create(SoftDevice& device,
 
 QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
                      const ibv_qp_init_attr& attributes)
-    : device_(device),
+    : QueuePairHandle(domain, attributes),
+      device_(device),
       init_attributes_(attributes),
       send_cq_(*CompletionQueue::From(attributes.send_cq)),
       recv_cq_(*CompletionQueue::From(attributes.recv_cq)),
@@ -88,18 +71,8 @@ QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
                       ? nullptr
                       : SharedReceiveQueue::From(attributes.srq),
                   &receive_queue_, attributes.qp_type == IBV_QPT_UC}) {
-  context = domain.context;
-  qp_context = attributes.qp_context;
-  pd = &domain;
-  send_cq = attributes.send_cq;
-  recv_cq = attributes.recv_cq;
-  srq = attributes.srq;
-  qp_type = attributes.qp_type;
   watched_ = requester_.unreliable();
-  ibv_qp::state = IBV_QPS_RESET;
   qp_num = device_.queue_pairs().Add(this);
-  ++domain.children();
-  if (srq != nullptr) ++SharedReceiveQueue::From(srq)->children();
   send_cq_.Attach(this);
   recv_cq_.Attach(this);
 }
@@ -119,8 +92,6 @@ QueuePair::~QueuePair() {
   send_cq_.Detach(this);
   recv_cq_.Detach(this);
   Context::From(context)->async_events().Forget(async_source_);
-  if (srq != nullptr) --SharedReceiveQueue::From(srq)->children();
-  --ProtectionDomain::From(pd)->children();
 }
 
 void QueuePair::AttachLink(LinkMemory memory, LinkSide side, int socket_fd) {
@@ -166,17 +137,9 @@ void QueuePair::OnDoorbell() {
 }
 
 void QueuePair::OnPeerGone() {
-  std::optional<LinkMemory> memory;  // Until the locks are released.
   BiasedLock::Guard polls(recv_cq_.polling_lock());
   BiasedLock::Guard lock(lock_);
   if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR) return;
-  if (requester_.unreliable()) {
-    // It does not notice: what it sends from now on is lost.
-    if (Connected()) Drain();
-    memory = Detach();
-    NotePeerState();
-    return;
-  }
   GiveUp();
   EnterError(-1);
 }
@@ -296,7 +259,9 @@ void QueuePair::NotePeerState() {
 void QueuePair::NotePeerOfUnreliable() {
   const bool awaits = !port_.attached() && awaits_link_;
   const bool gone = !port_.attached() || port_.peer_state() == kLinkClosed;
-  if (!awaits || !requester_.has_unsent()) give_up_at_ = TimePoint::max();
+  if (!awaits || !requester_.has_unsent() || state_ != IBV_QPS_RTS) {
+    give_up_at_ = TimePoint::max();
+  }
   if (state_ != IBV_QPS_RTS) return;
   if (!awaits) {
     if (gone) requester_.DropUnsent();

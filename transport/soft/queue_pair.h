@@ -76,8 +76,8 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   // what is outstanding with IBV_WC_RETRY_EXC_ERR and enters ERR.
   void OnPeerGone();
 
-  // For links that were made by hand: as OnPeerGone(), but if the peer never
-  // was there the queue pair goes on without a link.
+  // The same for a link that was made by hand: the queue pair goes on without
+  // one.
   void OnHandLinkEnd();
 
   // Verbs. Each has the behaviour and the result of the verb of its name.
@@ -182,8 +182,6 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
 
   // Takes the link that is awaited, if it has come. On the engine's thread.
   void TakeAwaitedLink();
-  bool DropUnansweredLink();
-  bool DropLostLink();
 
   SoftDevice& device_;
   EventQueue::Source async_source_;

@@ -123,6 +123,12 @@ void QueuePair::SetDraining(bool draining) {
   if (draining) {
     requester_.Hold();
     watched_ = true;
+    if (Connected() && asleep_ && port_.sleep() != kAwake) {
+      // What nobody waited for until now must ring, or has come already.
+      port_.SetSleep(WantedSleep());
+      LinkPort::FenceAfterSleep();
+      if (!ReadPeerWords()) EnterError(IBV_EVENT_QP_FATAL);
+    }
     AfterTransmit();  // Nothing may be under way.
     return;
   }

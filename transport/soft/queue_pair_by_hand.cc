@@ -64,46 +64,22 @@ void QueuePair::TakeAwaitedLink() {
   if (receiving_) OpenLink();
 }
 
-void QueuePair::OnHandLinkEnd() {
-  if (!DropUnansweredLink() && !DropLostLink()) OnPeerGone();
-}
-
 // A NIC does not notice that its peer is gone: what was posted to receive stays
 // posted, and what was sent ends when its retries are exceeded. So it does
 // here, even though we know: other queue pairs may have news from the same peer
 // that is still under way, and must not come behind that.
-bool QueuePair::DropLostLink() {
-  std::optional<LinkMemory> memory;  // Until no poll can look at it.
+void QueuePair::OnHandLinkEnd() {
+  std::optional<LinkMemory> memory;  // Until the locks are released.
   {
     BiasedLock::Guard polls(recv_cq_.polling_lock());
     BiasedLock::Guard lock(lock_);
-    if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR || !Connected()) {
-      return false;
-    }
-    Drain();
-    if (state_ == IBV_QPS_ERR) return false;
+    if (Connected()) Drain();  // What the peer had sent.
+    if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR) return;
     memory = Detach();
     NotePeerState();
     TellEngine();
   }
   device_.engine().Kick(this);  // For what waits until its time is over.
-  WaitForPolls();
-  return true;
-}
-
-// A link whose peer never was there; false when it was.
-bool QueuePair::DropUnansweredLink() {
-  std::optional<LinkMemory> memory;  // Until no poll can look at it.
-  {
-    BiasedLock::Guard lock(lock_);
-    if (!port_.attached() || port_.peer_state() != kLinkNotReady) return false;
-    memory = Detach();
-    // What was sent into it will never be acknowledged.
-    NotePeerState();
-    TellEngine();
-  }
-  WaitForPolls();
-  return true;
 }
 
 }  // namespace verbena::soft

@@ -135,8 +135,11 @@ std::unique_ptr<HandLink> QueuePairDirectory::Connect(uint32_t own,
     if (auto link = TakeLocked(own, peer); link != nullptr) return link;
     if (!peer.host.empty()) return ConnectToHost(own, peer);
     if (peer.number == own) return nullptr;
-    if (queue_pairs_.contains(peer.number)) {
+    if (const auto other = queue_pairs_.find(peer.number);
+        other != queue_pairs_.end()) {
       auto [mine, peers] = HandLink::CreatePair();
+      if (mine == nullptr) return nullptr;
+      engine_.Kick(other->second);  // It may wait for this.
       half_links_[KeyOf(peer.number, HandPeer{.number = own})] =
           HalfLink{next_age_++, std::move(peers)};
       return std::move(mine);

@@ -14,7 +14,7 @@ struct Transition {
 
 constexpr int kNothing = 0;
 
-// Of both types.
+// Of both connected types.
 constexpr int kInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 constexpr int kRequiredForRtr =
     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
@@ -60,16 +60,39 @@ constexpr Transition kUnreliable[] = {
     {IBV_QPS_SQD, IBV_QPS_RTS, kNothing, kOptionalForRts},
 };
 
+// A datagram queue pair has a key, and no peer. A failed send takes it to SQE.
+constexpr int kDatagramInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+constexpr int kDatagramForRts = IBV_QP_CUR_STATE | IBV_QP_QKEY;
+constexpr Transition kDatagram[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, kDatagramInit, kNothing},
+    {IBV_QPS_INIT, IBV_QPS_INIT, kNothing, kDatagramInit},
+    {IBV_QPS_INIT, IBV_QPS_RTR, kNothing, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, kDatagramForRts},
+    {IBV_QPS_RTS, IBV_QPS_RTS, kNothing, kDatagramForRts},
+    {IBV_QPS_RTS, IBV_QPS_SQD, kNothing, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_SQD, kNothing, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {IBV_QPS_SQD, IBV_QPS_RTS, kNothing, kDatagramForRts},
+    {IBV_QPS_SQE, IBV_QPS_RTS, kNothing, kDatagramForRts},
+};
+
+std::span<const Transition> TransitionsOf(ibv_qp_type type) {
+  switch (type) {
+    case IBV_QPT_UD:
+      return kDatagram;
+    case IBV_QPT_UC:
+      return kUnreliable;
+    default:
+      return kReliable;
+  }
+}
+
 }  // namespace
 
 bool IsLegalTransition(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to,
                        int mask) {
   const int attributes = mask & ~IBV_QP_STATE;
   if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return attributes == 0;
-  const std::span<const Transition> transitions =
-      type == IBV_QPT_UC ? std::span<const Transition>(kUnreliable)
-                         : std::span<const Transition>(kReliable);
-  for (const Transition& transition : transitions) {
+  for (const Transition& transition : TransitionsOf(type)) {
     if (transition.from != from || transition.to != to) continue;
     return (attributes & transition.required) == transition.required &&
            (attributes & ~(transition.required | transition.optional)) == 0;

@@ -1,4 +1,4 @@
-// The states of a connected queue pair and how it moves between them.
+// The states of a queue pair and how it moves between them.
 
 #ifndef VERBENA_TRANSPORT_SOFT_QUEUE_PAIR_STATE_H_
 #define VERBENA_TRANSPORT_SOFT_QUEUE_PAIR_STATE_H_
@@ -7,13 +7,13 @@
 
 namespace verbena::soft {
 
-// Whether modify_qp may take a queue pair of `type` (RC or UC) from `from` to
-// `to` with the attributes of `mask` (IBV_QP_*): the transition is legal, every
-// attribute it requires is there and none that it does not allow.
+// Whether modify_qp may take a queue pair of `type` (RC, UC or UD) from `from`
+// to `to` with the attributes of `mask` (IBV_QP_*): the transition is legal,
+// every attribute it requires is there and none that it does not allow.
 //
 // The tables are those of the InfiniBand specification (modifiers of "Modify
-// Queue Pair"), as the Linux kernel checks them for every device, without the
-// state SQE, which this device does not enter.
+// Queue Pair"), as the Linux kernel checks them for every device. Only datagram
+// queue pairs have the state SQE: others go to ERR.
 bool IsLegalTransition(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to,
                        int mask);
 

@@ -96,6 +96,8 @@ Relay::Parsed Relay::TakePacket(const TcpFrame& frame,
   if (!port_.attached() || (frame.mark & 0xffff0000) != 0) {
     return Parsed::kGarbage;
   }
+  // Nobody is left to make room for it, and what stands behind it matters.
+  if (port_.peer_state() == kLinkClosed) return Parsed::kFrame;
   std::byte* const to = port_.Reserve(frame.length);
   if (to == nullptr) return Parsed::kNoRoom;
   CopyBytes(to, payload, frame.length);

@@ -55,7 +55,8 @@ bool Relay::SendRest() {
                                 MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
-      if (errno != EAGAIN) tcp_ended_ = true;
+      // What the peer sent before it broke the connection can still be read.
+      if (errno != EAGAIN) unsent_.clear();
       return false;
     }
     unsent_.erase(unsent_.begin(), unsent_.begin() + sent);
@@ -96,7 +97,7 @@ bool Relay::Send() {
     if (sent >= 0) {
       done += static_cast<size_t>(sent);
     } else if (errno != EINTR) {
-      if (errno != EAGAIN) tcp_ended_ = true;
+      if (errno != EAGAIN) done = length;  // As in SendRest().
       break;
     }
   }

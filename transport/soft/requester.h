@@ -77,7 +77,6 @@ class Requester {
   // begun are finished. Release() ends it.
   void Hold();
   void Release();
-  bool held() const { return held_; }
   // Whether everything that had begun has ended.
   bool drained() const { return completed_ == hold_at_; }
 
@@ -106,7 +105,8 @@ class Requester {
   bool has_unsent() const { return sending_ != posted_; }
   // Whether an acknowledgement, or room in the ring, is worth a doorbell.
   bool wants_progress() const {
-    return signalled_unfinished_ != 0 || sending_ != posted_;
+    return signalled_unfinished_ != 0 || sending_ != posted_ ||
+           (held_ && !drained());
   }
   // When it will send again after the receiver was not ready, or a far time
   // while it is held; max() when it is not waiting.

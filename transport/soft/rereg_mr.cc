@@ -37,13 +37,15 @@ int ReregMr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length,
        (pd == nullptr || pd->context != mr->context))) {
     return Refuse(EINVAL);
   }
+  if (static_cast<MemoryRegion*>(mr)->user != nullptr ||
+      (region->access & IBV_ACCESS_ON_DEMAND) != 0 ||
+      (changes(IBV_REREG_MR_CHANGE_ACCESS) &&
+       (access & IBV_ACCESS_ON_DEMAND) != 0)) {
+    return Refuse(EOPNOTSUPP);
+  }
   const bool translation = changes(IBV_REREG_MR_CHANGE_TRANSLATION);
   if (changes(IBV_REREG_MR_CHANGE_ACCESS)) {
     region->access = static_cast<unsigned int>(access);
-  }
-  if (static_cast<MemoryRegion*>(mr)->user != nullptr ||
-      (region->access & IBV_ACCESS_ON_DEMAND) != 0) {
-    return Refuse(EOPNOTSUPP);
   }
   if (translation) {
     region->address = reinterpret_cast<uintptr_t>(addr);

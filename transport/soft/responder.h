@@ -98,7 +98,6 @@ class Responder {
   bool OnInvalidate(const Packet& packet);
   bool Allows(uint32_t rkey, uint64_t address, uint32_t length,
               unsigned int access) const;
-  void FinishReceive(const Packet& packet, ibv_wc_opcode opcode);
   bool TakeReceive();
   void PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
                    const Packet* last);

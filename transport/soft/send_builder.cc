@@ -91,9 +91,6 @@ void SetInlineList(ibv_qp_ex* qp, size_t count, const ibv_data_buf* buffers) {
 
 }  // namespace
 
-QueuePairHandle::QueuePairHandle() : ibv_qp() {}
-QueuePairHandle::~QueuePairHandle() = default;
-
 void SendBuilder::Install(QueuePairHandle& handle, uint64_t operations,
                           uint32_t inline_bytes_max, PostAll post_all) {
   handle.builder = std::make_unique<SendBuilder>(inline_bytes_max, post_all);

@@ -18,7 +18,7 @@ SoftDevice& SoftDevice::Get() {
 
 SoftDevice::SoftDevice()
     : network_(TcpPortFromEnvironment()),
-      datagrams_(engine_, DatagramPortFromEnvironment()),
+      datagrams_(engine_, network_.port()),
       groups_(engine_, datagrams_.port()),
       queue_pairs_(engine_, network_) {
   // Now, because it takes long once the process has several threads, and they

@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 
 #include "transport/base/check.h"
 #include "transport/soft/verbs_table.h"
@@ -126,114 +125,6 @@ void ConnectByHand(TestEnd& a, TestEnd& b) {
   b.Connect(a.qp->qp_num);
 }
 
-void TestEnd::Fill(size_t offset, std::string_view text) {
-  std::memcpy(memory + offset, text.data(), text.size());
-}
-
-std::string TestEnd::Text(size_t offset, size_t length) const {
-  return std::string(reinterpret_cast<const char*>(memory + offset), length);
-}
-
-uint64_t& TestEnd::Word(size_t offset) {
-  return *reinterpret_cast<uint64_t*>(memory + offset);
-}
-
-uint64_t TestEnd::Address(size_t offset) const {
-  return reinterpret_cast<uint64_t>(memory + offset);
-}
-
-ibv_sge TestEnd::Entry(size_t offset, size_t length) const {
-  return {Address(offset), static_cast<uint32_t>(length), mr->lkey};
-}
-
-int TestEnd::Receive(uint64_t wr_id, size_t offset, size_t length) {
-  ibv_sge entry = Entry(offset, length);
-  ibv_recv_wr request = {};
-  request.wr_id = wr_id;
-  request.sg_list = &entry;
-  request.num_sge = 1;
-  ibv_recv_wr* bad = nullptr;
-  return srq != nullptr ? ibv_post_srq_recv(srq, &request, &bad)
-                        : ibv_post_recv(qp, &request, &bad);
-}
-
-int TestEnd::Post(ibv_send_wr request) {
-  ibv_send_wr* bad = nullptr;
-  const int error = ibv_post_send(qp, &request, &bad);
-  CHECK((error != 0) == (bad == &request)) << "bad_wr does not fit the result";
-  return error;
-}
-
-int TestEnd::Send(uint64_t wr_id, size_t offset, size_t length,
-                  unsigned int flags) {
-  ibv_sge entry = Entry(offset, length);
-  ibv_send_wr request = {};
-  request.wr_id = wr_id;
-  request.sg_list = &entry;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_SEND;
-  request.send_flags = flags;
-  return Post(request);
-}
-
-int TestEnd::Write(uint64_t wr_id, size_t offset, size_t length,
-                   uint64_t remote, uint32_t rkey, unsigned int flags) {
-  ibv_sge entry = Entry(offset, length);
-  ibv_send_wr request = {};
-  request.wr_id = wr_id;
-  request.sg_list = &entry;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_RDMA_WRITE;
-  request.send_flags = flags;
-  request.wr.rdma = {remote, rkey};
-  return Post(request);
-}
-
-int TestEnd::Read(uint64_t wr_id, size_t offset, size_t length, uint64_t remote,
-                  uint32_t rkey, unsigned int flags) {
-  ibv_sge entry = Entry(offset, length);
-  ibv_send_wr request = {};
-  request.wr_id = wr_id;
-  request.sg_list = &entry;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_RDMA_READ;
-  request.send_flags = flags;
-  request.wr.rdma = {remote, rkey};
-  return Post(request);
-}
-
-int TestEnd::CompareSwap(uint64_t wr_id, size_t offset, uint64_t remote,
-                         uint32_t rkey, uint64_t compare, uint64_t swap) {
-  ibv_sge entry = Entry(offset, sizeof(uint64_t));
-  ibv_send_wr request = {};
-  request.wr_id = wr_id;
-  request.sg_list = &entry;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
-  request.send_flags = IBV_SEND_SIGNALED;
-  request.wr.atomic = {remote, compare, swap, rkey};
-  return Post(request);
-}
-
-int TestEnd::FetchAdd(uint64_t wr_id, size_t offset, uint64_t remote,
-                      uint32_t rkey, uint64_t add, unsigned int flags) {
-  ibv_sge entry = Entry(offset, sizeof(uint64_t));
-  ibv_send_wr request = {};
-  request.wr_id = wr_id;
-  request.sg_list = &entry;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
-  request.send_flags = flags;
-  request.wr.atomic = {remote, add, 0, rkey};
-  return Post(request);
-}
-
-bool TestEnd::PollOnce(ibv_wc& completion) {
-  const int count = ibv_poll_cq(cq, 1, &completion);
-  CHECK(count >= 0) << "poll_cq: " << count;
-  return count == 1;
-}
-
 ibv_wc TestEnd::Wait(TestEnd* other) {
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -245,8 +136,6 @@ ibv_wc TestEnd::Wait(TestEnd* other) {
   }
   return completion;
 }
-
-void TestEnd::RunProtocol() { CHECK_EQ(ibv_poll_cq(cq, 0, nullptr), 0); }
 
 int TestEnd::NextAsyncEvent() {
   pollfd wait = {context->async_fd, POLLIN, 0};

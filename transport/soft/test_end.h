@@ -8,10 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
 
+#include "transport/verbs/test_queue_pair.h"
 #include "transport/verbs/verbs_ops.h"
 
 namespace verbena::soft {
@@ -41,11 +39,9 @@ struct TestEndOptions {
 // control verb fails: a test that expects failure calls the verb itself.
 //
 // One thread, except where the verbs allow more.
-class TestEnd {
+class TestEnd : public transport::TestQueuePair {
  public:
   explicit TestEnd(const TestEndOptions& options = {});
-  TestEnd(const TestEnd&) = delete;
-  TestEnd& operator=(const TestEnd&) = delete;
   ~TestEnd();
 
   const transport::VerbsOps verbs;
@@ -53,11 +49,6 @@ class TestEnd {
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
   ibv_comp_channel* channel = nullptr;
-  ibv_cq* cq = nullptr;
-  ibv_srq* srq = nullptr;
-  ibv_qp* qp = nullptr;
-  std::byte* memory = nullptr;  // memory_bytes, aligned to a page.
-  ibv_mr* mr = nullptr;
 
   // The transitions, one by one. Each returns what modify_qp returns.
   int ToInit();
@@ -69,37 +60,9 @@ class TestEnd {
   // All three, or the two that are left when it is in INIT.
   void Connect(uint32_t peer_number);
 
-  // Writes into, and reads from, `memory`.
-  void Fill(size_t offset, std::string_view text);
-  std::string Text(size_t offset, size_t length) const;
-  // The eight bytes at `offset`.
-  uint64_t& Word(size_t offset);
-  ibv_sge Entry(size_t offset, size_t length) const;
-
-  // Post one request over memory [offset, offset + length).
-  int Receive(uint64_t wr_id, size_t offset, size_t length);
-  int Send(uint64_t wr_id, size_t offset, size_t length,
-           unsigned int flags = IBV_SEND_SIGNALED);
-  int Write(uint64_t wr_id, size_t offset, size_t length, uint64_t remote,
-            uint32_t rkey, unsigned int flags = IBV_SEND_SIGNALED);
-  int Read(uint64_t wr_id, size_t offset, size_t length, uint64_t remote,
-           uint32_t rkey, unsigned int flags = IBV_SEND_SIGNALED);
-  // An atomic on eight bytes; what was there before comes to `offset`.
-  int CompareSwap(uint64_t wr_id, size_t offset, uint64_t remote, uint32_t rkey,
-                  uint64_t compare, uint64_t swap);
-  int FetchAdd(uint64_t wr_id, size_t offset, uint64_t remote, uint32_t rkey,
-               uint64_t add, unsigned int flags = IBV_SEND_SIGNALED);
-  int Post(ibv_send_wr request);
-  uint64_t Address(size_t offset) const;
-
-  // Polls once; false when there is no completion.
-  bool PollOnce(ibv_wc& completion);
   // Polls until there is a completion, also `other`, which may have to make
   // progress meanwhile. Aborts after ten seconds.
   ibv_wc Wait(TestEnd* other = nullptr);
-
-  // Runs the queue pair's protocol without taking completions.
-  void RunProtocol();
 
   // The asynchronous event that waits, acknowledged; -1 if there is none.
   int NextAsyncEvent();

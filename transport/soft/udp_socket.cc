@@ -80,34 +80,30 @@ void FillControl(const DatagramRoute& route, Control& control) {
   control.Add(IPPROTO_IPV6, IPV6_TCLASS, int{route.traffic_class});
 }
 
-uint32_t InterfaceOf(msghdr& message) {
+void NoteControl(msghdr& message, UdpArrival& arrival) {
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level == IPPROTO_IP && header->cmsg_type == IP_PKTINFO) {
       in_pktinfo info;
       std::memcpy(&info, CMSG_DATA(header), sizeof(info));
-      return static_cast<uint32_t>(info.ipi_ifindex);
-    }
-    if (header->cmsg_level == IPPROTO_IPV6 &&
-        header->cmsg_type == IPV6_PKTINFO) {
+      arrival.interface_index = static_cast<uint32_t>(info.ipi_ifindex);
+      sockaddr_in name = {};
+      name.sin_family = AF_INET;
+      name.sin_addr = info.ipi_addr;
+      arrival.destination = base::SocketAddress::FromSockaddr(
+          reinterpret_cast<const sockaddr*>(&name));
+    } else if (header->cmsg_level == IPPROTO_IPV6 &&
+               header->cmsg_type == IPV6_PKTINFO) {
       in6_pktinfo info;
       std::memcpy(&info, CMSG_DATA(header), sizeof(info));
-      return info.ipi6_ifindex;
+      arrival.interface_index = info.ipi6_ifindex;
+      sockaddr_in6 name = {};
+      name.sin6_family = AF_INET6;
+      name.sin6_addr = info.ipi6_addr;
+      arrival.destination = base::SocketAddress::FromSockaddr(
+          reinterpret_cast<const sockaddr*>(&name));
     }
   }
-  return 0;
-}
-
-int ChangeGroup(int socket, const base::SocketAddress& group,
-                uint32_t interface_index, bool join) {
-  group_req request = {};
-  request.gr_interface = interface_index;
-  std::memcpy(&request.gr_group, group.get(), group.size());
-  const int level = group.family() == AF_INET ? IPPROTO_IP : IPPROTO_IPV6;
-  const int option = join ? MCAST_JOIN_GROUP : MCAST_LEAVE_GROUP;
-  return ::setsockopt(socket, level, option, &request, sizeof(request)) == 0
-             ? 0
-             : errno;
 }
 
 }  // namespace
@@ -143,29 +139,14 @@ int OpenUdpReceiver(const base::SocketAddress& address,
 
 int JoinGroup(int socket, const base::SocketAddress& group,
               uint32_t interface_index) {
-  return ChangeGroup(socket, group, interface_index, true);
-}
-
-int LeaveGroup(int socket, const base::SocketAddress& group,
-               uint32_t interface_index) {
-  return ChangeGroup(socket, group, interface_index, false);
-}
-
-base::SocketAddress UdpSourceFor(const base::SocketAddress& destination) {
-  base::UniqueFd socket;
-  sockaddr_in6 name = {};
-  socklen_t length = sizeof(name);
-  if (OpenUdp(destination.family(), socket) != 0 ||
-      // Sends nothing, only looks up the route.
-      ::connect(socket.get(), destination.get(), destination.size()) != 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&name),
-                    &length) != 0) {
-    return base::SocketAddress();
-  }
-  base::SocketAddress source = base::SocketAddress::FromSockaddr(
-      reinterpret_cast<const sockaddr*>(&name));
-  source.set_port(0);
-  return source;
+  group_req request = {};
+  request.gr_interface = interface_index;
+  std::memcpy(&request.gr_group, group.get(), group.size());
+  const int level = group.family() == AF_INET ? IPPROTO_IP : IPPROTO_IPV6;
+  return ::setsockopt(socket, level, MCAST_JOIN_GROUP, &request,
+                      sizeof(request)) == 0
+             ? 0
+             : errno;
 }
 
 int SendUdp(int socket, const DatagramRoute& route, uint16_t port,
@@ -187,7 +168,7 @@ int SendUdp(int socket, const DatagramRoute& route, uint16_t port,
 }
 
 ssize_t ReceiveUdp(int socket, std::byte* bytes, size_t capacity,
-                   base::SocketAddress& source, uint32_t* interface_index) {
+                   UdpArrival& arrival) {
   sockaddr_in6 name = {};
   iovec part = {bytes, capacity};
   alignas(cmsghdr) unsigned char control[CMSG_SPACE(sizeof(in6_pktinfo))];
@@ -205,10 +186,10 @@ ssize_t ReceiveUdp(int socket, std::byte* bytes, size_t capacity,
     // A packet with a wrong checksum, or news of one that was not delivered.
   } while (length < 0 && (errno == EINTR || errno == ECONNREFUSED));
   if (length < 0) return -1;
-  source = base::SocketAddress::FromSockaddr(
+  arrival.source = base::SocketAddress::FromSockaddr(
       reinterpret_cast<const sockaddr*>(&name));
-  source.set_port(0);
-  if (interface_index != nullptr) *interface_index = InterfaceOf(message);
+  arrival.source.set_port(0);
+  NoteControl(message, arrival);
   return length;
 }
 

@@ -21,26 +21,26 @@ int OpenUdpSender(int family, base::UniqueFd& socket);
 // receives nothing of groups that it has not joined itself.
 int OpenUdpReceiver(const base::SocketAddress& address, base::UniqueFd& socket);
 
-// Join or leave `group` on the interface of that index.
+// Joins `group` on the interface of that index.
 int JoinGroup(int socket, const base::SocketAddress& group,
               uint32_t interface_index);
-int LeaveGroup(int socket, const base::SocketAddress& group,
-               uint32_t interface_index);
-
-// The address of this host that packets to `destination` come from, port 0;
-// empty when no way leads there.
-base::SocketAddress UdpSourceFor(const base::SocketAddress& destination);
 
 // Sends `parts` as one packet. Returns 0 or an errno: EAGAIN when the host has
 // no room for it.
 int SendUdp(int socket, const DatagramRoute& route, uint16_t port,
             const iovec* parts, int count);
 
+// How a packet came, by what the kernel says. Ports are 0.
+struct UdpArrival {
+  base::SocketAddress source;
+  base::SocketAddress destination;  // Of this host, or a group.
+  uint32_t interface_index = 0;
+};
+
 // Receives one packet. Returns its length, more than `capacity` when it was
-// cut, or -1 when there is none. `interface_index`, unless null, is set to the
-// interface that it came in by.
+// cut, or -1 when there is none.
 ssize_t ReceiveUdp(int socket, std::byte* bytes, size_t capacity,
-                   base::SocketAddress& source, uint32_t* interface_index);
+                   UdpArrival& arrival);
 
 }  // namespace verbena::soft
 

@@ -11,7 +11,13 @@
 
 namespace verbena::soft {
 
+class ProtectionDomain;
 class SendBuilder;
+
+// 0 when a queue pair of these attributes can be made in `domain`, else the
+// errno. Nothing is granted for receives of its own beside a shared queue.
+int CheckInitAttributes(const ProtectionDomain& domain,
+                        ibv_qp_init_attr& attributes);
 
 // An ibv_cq that can be used as an ibv_cq_ex: that begins with the same fields,
 // and users turn the one into the other by a cast.
@@ -27,9 +33,12 @@ struct CompletionQueueHandle : ibv_cq {
 };
 static_assert(offsetof(ibv_cq_ex, comp_mask) == sizeof(ibv_cq));
 
-// Likewise an ibv_qp that can be used as an ibv_qp_ex.
+// Likewise an ibv_qp that can be used as an ibv_qp_ex. In RESET and without a
+// number; its domain and its shared receive queue count it until it is gone.
 struct QueuePairHandle : ibv_qp {
-  QueuePairHandle();
+  QueuePairHandle(ProtectionDomain& domain, const ibv_qp_init_attr& attributes);
+  QueuePairHandle(const QueuePairHandle&) = delete;
+  QueuePairHandle& operator=(const QueuePairHandle&) = delete;
   ~QueuePairHandle();
 
   ibv_qp_ex* extended() {

@@ -1,0 +1,118 @@
+#include "transport/verbs/test_queue_pair.h"
+
+#include <cstring>
+
+#include "transport/base/check.h"
+
+namespace verbena::transport {
+
+void TestQueuePair::Fill(size_t offset, absl::string_view text) {
+  std::memcpy(memory + offset, text.data(), text.size());
+}
+
+std::string TestQueuePair::Text(size_t offset, size_t length) const {
+  return std::string(reinterpret_cast<const char*>(memory + offset), length);
+}
+
+uint64_t& TestQueuePair::Word(size_t offset) {
+  return *reinterpret_cast<uint64_t*>(memory + offset);
+}
+
+uint64_t TestQueuePair::Address(size_t offset) const {
+  return reinterpret_cast<uint64_t>(memory + offset);
+}
+
+ibv_sge TestQueuePair::Entry(size_t offset, size_t length) const {
+  return {Address(offset), static_cast<uint32_t>(length), mr->lkey};
+}
+
+int TestQueuePair::PostReceive(ibv_recv_wr request) {
+  ibv_recv_wr* bad = nullptr;
+  return srq != nullptr ? ibv_post_srq_recv(srq, &request, &bad)
+                        : ibv_post_recv(qp, &request, &bad);
+}
+
+int TestQueuePair::Receive(uint64_t wr_id, size_t offset, size_t length) {
+  ibv_sge entry = Entry(offset, length);
+  ibv_recv_wr request = {};
+  request.wr_id = wr_id;
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  return PostReceive(request);
+}
+
+int TestQueuePair::Post(ibv_send_wr request) {
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(qp, &request, &bad);
+  CHECK((error != 0) == (bad == &request)) << "bad_wr does not fit the result";
+  return error;
+}
+
+int TestQueuePair::PostOver(size_t offset, size_t length, ibv_send_wr request) {
+  ibv_sge entry = Entry(offset, length);
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  return Post(request);
+}
+
+int TestQueuePair::Send(uint64_t wr_id, size_t offset, size_t length,
+                        unsigned int flags) {
+  ibv_send_wr request = {};
+  request.wr_id = wr_id;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = flags;
+  return PostOver(offset, length, request);
+}
+
+int TestQueuePair::Write(uint64_t wr_id, size_t offset, size_t length,
+                         uint64_t remote, uint32_t rkey, unsigned int flags) {
+  ibv_send_wr request = {};
+  request.wr_id = wr_id;
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.send_flags = flags;
+  request.wr.rdma = {remote, rkey};
+  return PostOver(offset, length, request);
+}
+
+int TestQueuePair::Read(uint64_t wr_id, size_t offset, size_t length,
+                        uint64_t remote, uint32_t rkey, unsigned int flags) {
+  ibv_send_wr request = {};
+  request.wr_id = wr_id;
+  request.opcode = IBV_WR_RDMA_READ;
+  request.send_flags = flags;
+  request.wr.rdma = {remote, rkey};
+  return PostOver(offset, length, request);
+}
+
+int TestQueuePair::CompareSwap(uint64_t wr_id, size_t offset, uint64_t remote,
+                               uint32_t rkey, uint64_t compare, uint64_t swap) {
+  ibv_send_wr request = {};
+  request.wr_id = wr_id;
+  request.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.wr.atomic = {remote, compare, swap, rkey};
+  return PostOver(offset, sizeof(uint64_t), request);
+}
+
+int TestQueuePair::FetchAdd(uint64_t wr_id, size_t offset, uint64_t remote,
+                            uint32_t rkey, uint64_t add, unsigned int flags) {
+  ibv_send_wr request = {};
+  request.wr_id = wr_id;
+  request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+  request.send_flags = flags;
+  request.wr.atomic = {remote, add, 0, rkey};
+  return PostOver(offset, sizeof(uint64_t), request);
+}
+
+bool TestQueuePair::PollOnce(ibv_wc& completion) {
+  const int count = ibv_poll_cq(cq, 1, &completion);
+  CHECK(count >= 0) << "poll_cq: " << count;
+  return count == 1;
+}
+
+void TestQueuePair::RunProtocol() {
+  ibv_wc none;
+  CHECK_EQ(ibv_poll_cq(cq, 0, &none), 0);
+}
+
+}  // namespace verbena::transport

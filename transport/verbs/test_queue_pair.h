@@ -1,0 +1,72 @@
+// The requests that tests post over one queue pair.
+
+#ifndef VERBENA_TRANSPORT_VERBS_TEST_QUEUE_PAIR_H_
+#define VERBENA_TRANSPORT_VERBS_TEST_QUEUE_PAIR_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace verbena::transport {
+
+// A queue pair, the memory its requests are over and the queue its completions
+// come to, of any device. Owns nothing: who derives from it makes and destroys
+// what is here. For one thread, except where the verbs allow more.
+class TestQueuePair {
+ public:
+  TestQueuePair(const TestQueuePair&) = delete;
+  TestQueuePair& operator=(const TestQueuePair&) = delete;
+
+  ibv_cq* cq = nullptr;
+  ibv_srq* srq = nullptr;  // Null when the queue pair has receives of its own.
+  ibv_qp* qp = nullptr;
+  std::byte* memory = nullptr;
+  ibv_mr* mr = nullptr;  // Of all of it.
+
+  // Writes into, and reads from, `memory`.
+  void Fill(size_t offset, absl::string_view text);
+  std::string Text(size_t offset, size_t length) const;
+  // The eight bytes at `offset`.
+  uint64_t& Word(size_t offset);
+  uint64_t Address(size_t offset) const;
+  ibv_sge Entry(size_t offset, size_t length) const;
+
+  // Post one request over memory [offset, offset + length). Each returns what
+  // the verb returns.
+  int Receive(uint64_t wr_id, size_t offset, size_t length);
+  int Send(uint64_t wr_id, size_t offset, size_t length,
+           unsigned int flags = IBV_SEND_SIGNALED);
+  int Write(uint64_t wr_id, size_t offset, size_t length, uint64_t remote,
+            uint32_t rkey, unsigned int flags = IBV_SEND_SIGNALED);
+  int Read(uint64_t wr_id, size_t offset, size_t length, uint64_t remote,
+           uint32_t rkey, unsigned int flags = IBV_SEND_SIGNALED);
+  // An atomic on eight bytes; what was there before comes to `offset`.
+  int CompareSwap(uint64_t wr_id, size_t offset, uint64_t remote, uint32_t rkey,
+                  uint64_t compare, uint64_t swap);
+  int FetchAdd(uint64_t wr_id, size_t offset, uint64_t remote, uint32_t rkey,
+               uint64_t add, unsigned int flags = IBV_SEND_SIGNALED);
+  // Any one request. Aborts when bad_wr does not fit the result.
+  int Post(ibv_send_wr request);
+  int PostReceive(ibv_recv_wr request);
+
+  // Polls once; false when there is no completion.
+  bool PollOnce(ibv_wc& completion);
+  // Runs the protocol of a software device without taking completions.
+  void RunProtocol();
+
+ protected:
+  TestQueuePair() = default;
+  ~TestQueuePair() = default;
+
+ private:
+  // `request`, over that memory.
+  int PostOver(size_t offset, size_t length, ibv_send_wr request);
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_VERBS_TEST_QUEUE_PAIR_H_
