@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <future>
 #include <utility>
 
 #include "transport/base/check.h"
@@ -161,6 +162,32 @@ void Engine::RemoveMember(EngineMember* member) {
     WaitUntilNotRunning(lock, key);
     return;
   }
+}
+
+void Engine::Settle(std::function<void()> task,
+                    std::chrono::nanoseconds longest) {
+  size_t rounds;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!thread_.joinable()) return;
+    // A round calls for kEventsMax descriptors, and those first that have
+    // waited longest.
+    rounds = descriptors_.size() / kEventsMax + 1;
+  }
+  Post(std::move(task));
+  const auto settled = std::make_shared<std::promise<void>>();
+  PostAfterRounds(rounds, [settled] { settled->set_value(); });
+  settled->get_future().wait_for(longest);
+}
+
+void Engine::PostAfterRounds(size_t rounds, std::function<void()> task) {
+  Post([this, rounds, task = std::move(task)]() mutable {
+    if (rounds == 0) {
+      task();
+    } else {
+      PostAfterRounds(rounds - 1, std::move(task));
+    }
+  });
 }
 
 void Engine::WaitUntilNotRunning(std::unique_lock<std::mutex>& lock,

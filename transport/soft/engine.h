@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -89,6 +90,12 @@ class Engine {
   void AddMember(EngineMember* member);
   void RemoveMember(EngineMember* member);
 
+  // Runs `task` on the engine's thread, and then waits, no longer than
+  // `longest`, until what was ready by then has been called too: descriptors,
+  // tasks, kicked members. Does nothing when the thread has never been needed.
+  // Not from a callback.
+  void Settle(std::function<void()> task, std::chrono::nanoseconds longest);
+
   // Has `member` ticked soon, or every member. Callable with any lock held; a
   // system call, but only when none is under way already.
   void Kick(EngineMember* member);
@@ -105,6 +112,7 @@ class Engine {
            thread_id_.load(std::memory_order_relaxed);
   }
   void StartLocked();
+  void PostAfterRounds(size_t rounds, std::function<void()> task);
   void Wake();
   void WakeForKick();
   void Run();

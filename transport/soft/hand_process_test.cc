@@ -10,6 +10,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -112,6 +113,16 @@ int ResettingChild(TestProcessLink& link) {
   return 0;
 }
 
+// Exits with what it has received, and destroys nothing.
+int LeavingChild(TestProcessLink& link) {
+  TestEnd end(Options());
+  const TestGreeting parent = link.Exchange(end);
+  ToReadyToReceive(end, parent.qp_num);
+  if (end.ToReadyToSend() != 0) return 2;
+  link.Exchange(end);
+  std::exit(end.Wait().status == IBV_WC_SUCCESS ? 0 : 1);
+}
+
 // Never becomes ready, or is killed in the middle.
 int SilentChild(TestProcessLink& link, bool ready) {
   TestEnd end(Options());
@@ -153,6 +164,18 @@ TEST(HandProcessTest, ConnectsAgainAfterReset) {
     ASSERT_EQ(end.ToReset(), 0);
   }
   EXPECT_EQ(child.WaitExit(), 0);
+}
+
+TEST(HandProcessTest, WhatAPeerHasReceivedIsAcknowledgedThoughItExits) {
+  TestEnd end(Options());
+  TestProcessLink child = TestProcessLink::Start("leaving");
+  const TestGreeting peer = child.Exchange(end);
+  ToReadyToReceive(end, peer.qp_num);
+  ASSERT_EQ(end.ToReadyToSend(), 0);
+  child.Exchange(end);
+  ASSERT_EQ(end.Send(2, 0, 4), 0);
+  EXPECT_EQ(child.WaitExit(), 0);
+  EXPECT_EQ(end.Wait().status, IBV_WC_SUCCESS);
 }
 
 class SilentPeerTest : public testing::Test {
@@ -244,6 +267,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {{"echo", verbena::soft::EchoChild},
        {"echo, both orders", verbena::soft::BothOrdersChild},
+       {"leaving", verbena::soft::LeavingChild},
        {"resetting", verbena::soft::ResettingChild},
        {"silent",
         [](TestProcessLink& link) {

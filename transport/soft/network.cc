@@ -9,8 +9,10 @@
 namespace verbena::soft {
 
 Network::Running& Network::Run() {
-  std::call_once(once_,
-                 [this] { running_ = std::make_unique<Running>(port_); });
+  std::call_once(once_, [this] {
+    running_ = std::make_unique<Running>(port_);
+    runs_.store(true, std::memory_order_release);
+  });
   return *running_;
 }
 
@@ -35,6 +37,11 @@ bool Network::ReadPreamble(int tcp, TcpPreamble& preamble) {
 void Network::Accept(base::UniqueFd tcp, const TcpPreamble& preamble,
                      RelayLink link) {
   Relay::Accept(Run().engine, std::move(tcp), preamble, std::move(link));
+}
+
+void Network::Settle(std::chrono::nanoseconds longest) {
+  if (!runs_.load(std::memory_order_acquire)) return;
+  running_->engine.Settle([] {}, longest);
 }
 
 }  // namespace verbena::soft

@@ -3,6 +3,8 @@
 #ifndef VERBENA_TRANSPORT_SOFT_NETWORK_H_
 #define VERBENA_TRANSPORT_SOFT_NETWORK_H_
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -44,6 +46,10 @@ class Network {
   static bool ReadPreamble(int tcp, TcpPreamble& preamble);
   void Accept(base::UniqueFd tcp, const TcpPreamble& preamble, RelayLink link);
 
+  // Waits, no longer than `longest`, until what queue pairs have told their
+  // relays is in the kernel's hands. Allowed when not enabled.
+  void Settle(std::chrono::nanoseconds longest);
+
  private:
   struct Running {
     explicit Running(uint16_t port) : port_switch(engine, port) {}
@@ -55,6 +61,7 @@ class Network {
   const uint16_t port_;
   std::once_flag once_;
   std::unique_ptr<Running> running_;  // Written once.
+  std::atomic<bool> runs_{false};     // Once running_ has been written.
 };
 
 }  // namespace verbena::soft

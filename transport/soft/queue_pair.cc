@@ -144,6 +144,13 @@ void QueuePair::OnPeerGone() {
   EnterError(-1);
 }
 
+void QueuePair::Acknowledge() {
+  BiasedLock::Guard lock(lock_);
+  if (!Connected()) return;
+  port_.TellProgress();
+  port_.RingIfNeeded();
+}
+
 // Delivers what the peer had sent before it went, then fails what is
 // outstanding.
 void QueuePair::GiveUp() {

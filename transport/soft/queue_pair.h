@@ -80,6 +80,9 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   // one.
   void OnHandLinkEnd();
 
+  // Tells the peer what has been executed, which polls leave for later.
+  void Acknowledge();
+
   // Verbs. Each has the behaviour and the result of the verb of its name.
 
   int Modify(const ibv_qp_attr& attributes, int mask);

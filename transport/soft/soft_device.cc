@@ -1,5 +1,7 @@
 #include "transport/soft/soft_device.h"
 
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 
 #include "transport/soft/biased_lock.h"
@@ -10,9 +12,19 @@
 #include "transport/soft/tcp_socket.h"
 
 namespace verbena::soft {
+namespace {
+
+// For what a thread does in microseconds, unless it cannot: the process may
+// have been stopped by a signal in the middle of a verb.
+constexpr std::chrono::seconds kAcknowledgeMax(1);
+
+}  // namespace
 
 SoftDevice& SoftDevice::Get() {
-  static SoftDevice& device = *new SoftDevice;
+  static SoftDevice& device = *[] {
+    std::atexit([] { Get().AcknowledgeAll(); });
+    return new SoftDevice;
+  }();
   return device;
 }
 
@@ -41,6 +53,14 @@ void SoftDevice::WaitForDataPath() {
   queue_pairs_.ForEach([](QueuePair& qp) { qp.WaitForDataPath(); });
   queue_pairs_.ForEachDatagram(
       [](DatagramQueuePair& qp) { qp.WaitForDataPath(); });
+}
+
+void SoftDevice::AcknowledgeAll() {
+  if (::getpid() != process_) return;  // A fork has none of the threads.
+  engine_.Settle(
+      [this] { queue_pairs_.ForEach([](QueuePair& qp) { qp.Acknowledge(); }); },
+      kAcknowledgeMax);
+  network_.Settle(kAcknowledgeMax);
 }
 
 }  // namespace verbena::soft

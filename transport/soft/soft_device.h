@@ -4,13 +4,15 @@
 #define VERBENA_TRANSPORT_SOFT_SOFT_DEVICE_H_
 
 #include <infiniband/verbs.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include "transport/soft/datagram_network.h"
 #include "transport/soft/engine.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/memory_table.h"
-#include "transport/soft/multicast_groups.h"
 #include "transport/soft/memory_windows.h"
+#include "transport/soft/multicast_groups.h"
 #include "transport/soft/network.h"
 #include "transport/soft/port_events.h"
 #include "transport/soft/queue_pair_directory.h"
@@ -57,7 +59,12 @@ class SoftDevice {
   // touches a region that was removed before.
   void WaitForDataPath();
 
+  // What a NIC does without its process: acknowledges what has arrived. Called
+  // when the process exits, whose queue pairs may never be destroyed; bounded.
+  void AcknowledgeAll();
+
  private:
+  const pid_t process_ = ::getpid();
   ibv_device device_ = {};
   Engine engine_;
   MemoryTable memory_;
