@@ -16,6 +16,9 @@ constexpr Difference kDifferences[] = {
     {kSoft, Promise::kAQueuePairMayBeItsOwnPeer,
      "what it sends to itself exceeds its retries",
      "a link has two ends, and a queue pair is one of them"},
+    {kRxe, Promise::kAlternatePathsAreTaken, "EINVAL",
+     "the kernel takes alternate paths on InfiniBand alone, whatever the "
+     "capabilities of a RoCE device say"},
     {kRxe, Promise::kCompletionsVanishWithAReset,
      "they stay in the completion queue",
      "the queue is memory of the process, which the kernel does not search"},
@@ -25,6 +28,8 @@ constexpr Difference kDifferences[] = {
      "rxe raises LAST_WQE_REACHED only when a peer's request fails"},
     {kRxe, Promise::kLocalKeyThatIsNoneIsAProtectionError, "LOC_QP_OP_ERR",
      "rxe tells only bounds from what else is wrong with an entry"},
+    {kRxe, Promise::kMigrationStateIsChecked, "it is accepted",
+     "rxe does not look at path_mig_state"},
     {kRxe, Promise::kQueryReportsTheCurrentState, "cur_qp_state is 0",
      "rxe keeps cur_qp_state only when modify_qp is given it"},
     {kRxe, Promise::kReadsAcceptedAreChecked, "it is accepted, with less",

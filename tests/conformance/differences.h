@@ -15,10 +15,12 @@ namespace verbena::conformance {
 // Sorted.
 enum class Promise {
   kAQueuePairMayBeItsOwnPeer,
+  kAlternatePathsAreTaken,
   kCompletionsVanishWithAReset,
   kIndexOfAPartitionKeyIsChecked,
   kLastReceiveOfASharedQueueIsAnEvent,
   kLocalKeyThatIsNoneIsAProtectionError,
+  kMigrationStateIsChecked,
   kQueryReportsTheCurrentState,
   kReadsAcceptedAreChecked,
   kReceiveInErrorIsFlushedAtOnce,

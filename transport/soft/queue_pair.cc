@@ -261,8 +261,8 @@ void QueuePair::NotePeerState() {
   }
 }
 
-// What cannot arrive has been sent all the same. A peer that is not
-// ready yet finds in the ring what has room there. A link that is on its way is
+// What cannot arrive has been sent all the same. A peer that is not ready yet
+// finds in the ring what has room there. A link that is on its way is
 // waited for, though not long: the two sides may have told each other that they
 // are ready while it was.
 void QueuePair::NotePeerOfUnreliable() {

@@ -65,17 +65,19 @@ int QueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   std::lock_guard<std::mutex> modifying(modify_mutex_);
   ibv_qp_state from;
   bool attached;
+  bool path_is_legal;
   {
     BiasedLock::Guard lock(lock_);
     from = state_;
     attached = port_.attached();
+    path_is_legal = StateOfPathIsLegal(attributes, mask);
   }
   const ibv_qp_state to =
       (mask & IBV_QP_STATE) != 0 ? attributes.qp_state : from;
   if ((mask & IBV_QP_CUR_STATE) != 0 && attributes.cur_qp_state != from) {
     return EINVAL;
   }
-  if (!IsLegalTransition(qp_type, from, to, mask) ||
+  if (!IsLegalTransition(qp_type, from, to, mask) || !path_is_legal ||
       !ValuesAreLegal(attributes, mask) ||
       ((mask & IBV_QP_ALT_PATH) != 0 &&
        !AlternateIsLegal(attributes, device_.gids()))) {
@@ -94,7 +96,6 @@ int QueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
     // It may have failed meanwhile; then only ERR and RESET are left.
     if (state_ != from && !IsLegalTransition(qp_type, state_, to, mask))
       return EINVAL;
-    if (!StateOfPathIsLegal(attributes, mask)) return EINVAL;
     ApplyAttributes(attributes, mask);
     memory = EnterState(to);
   }

@@ -181,6 +181,26 @@ TEST_F(QueuePairPathTest, WhatCannotBeAPathIsRefused) {
   EXPECT_EQ(a.SetMigrationState(IBV_MIG_MIGRATED), EINVAL) << "not armed yet";
 }
 
+TEST_F(QueuePairPathTest, ARefusedPathConnectsNobody) {
+  PathTestEnd a(1);
+  PathTestEnd b(2);
+  ASSERT_EQ(a.ToInit(), 0);
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = IBV_QPS_RTR;
+  attributes.path_mtu = IBV_MTU_1024;
+  attributes.dest_qp_num = a.qp->qp_num + 1000;
+  attributes.ah_attr.port_num = 2;
+  EXPECT_EQ(
+      a.verbs.modify_qp(a.qp, &attributes,
+                        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+                            IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+      EINVAL)
+      << "the queue pair goes by port 1";
+  Connect(a, b);
+  ExpectArrives(a, b);
+}
+
 TEST_F(QueuePairPathTest, TheUserMigratesAndThePeerFollows) {
   PathTestEnd a(1);
   PathTestEnd b(2);
