@@ -207,6 +207,11 @@ void CompletionQueue::Fail() {
   context_.soft_device().engine().KickAll();
 }
 
+void CompletionQueue::Exhaust() {
+  BiasedLock::Guard lock(queue_lock_);
+  Fail();
+}
+
 void CompletionQueue::RaiseEvent() {
   channel_->events().Raise({&channel_source_, static_cast<ibv_cq*>(this), 0});
 }

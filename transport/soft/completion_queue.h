@@ -113,6 +113,9 @@ class CompletionQueue final : public CompletionQueueHandle {
   int PollOne(ibv_wc& completion, CompletionTime& time);
   std::unique_ptr<ExtendedPoll>& extended_poll() { return extended_poll_; }
 
+  // A fault for tests: fails now, as if a completion had found it full.
+  void Exhaust();
+
   // For queue pairs.
 
   void Push(const Completion& completion);

@@ -111,6 +111,7 @@ void QueuePair::DetachLink() {
 
 std::optional<LinkMemory> QueuePair::Detach() {
   Unsettle();
+  if (link_aside_.attached()) port_ = std::exchange(link_aside_, LinkPort());
   if (!port_.attached()) return std::nullopt;
   asleep_ = false;  // There is nobody left to ring, and nothing to wake up.
   return port_.Detach();
@@ -247,6 +248,7 @@ std::chrono::nanoseconds QueuePair::TransportTimeout() const {
 // Starts the clock when requests wait for a peer that is not there, and stops
 // it when there is no reason any more.
 void QueuePair::NotePeerState() {
+  if (hold_ == LinkHold::kStalled || hold_ == LinkHold::kSlow) return;
   if (requester_.unreliable()) {
     NotePeerOfUnreliable();
     return;
@@ -280,6 +282,7 @@ void QueuePair::NotePeerOfUnreliable() {
 
 EngineMember::TimePoint QueuePair::OnTick(TimePoint now) {
   if (awaits_link_.load(std::memory_order_relaxed)) TakeAwaitedLink();
+  if (held_.load(std::memory_order_relaxed)) return TickHeld(now);
   const uint32_t polls = polls_.load(std::memory_order_relaxed);
   const bool polled = polls != polls_seen_;
   polls_seen_ = polls;

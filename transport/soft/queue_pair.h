@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,6 +30,9 @@ namespace verbena::soft {
 class ProtectionDomain;
 class SharedReceiveQueue;
 class SoftDevice;
+
+// A fault for tests; see soft_faults.h.
+enum class LinkHold { kNone, kStalled, kCut, kSlow };
 
 // A queue pair: its attributes and state, a requester and a responder, and the
 // link that joins it to its peer.
@@ -82,6 +86,12 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
 
   // Tells the peer what has been executed, which polls leave for later.
   void Acknowledge();
+
+  // Faults for tests; see soft_faults.h. A hold takes the place of another.
+  void HoldLink(LinkHold hold,
+                std::function<std::chrono::nanoseconds()> next_pause = {});
+  void ReleaseLink();
+  void ForceReceiverNotReady(uint32_t times);
 
   // Verbs. Each has the behaviour and the result of the verb of its name.
 
@@ -178,6 +188,12 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   bool AnyQueueArmed() const { return send_cq_.armed() || recv_cq_.armed(); }
   TimePoint NextTick(TimePoint now);
 
+  // A link that is held (queue_pair_faults.cc).
+  void PutLinkAside();
+  void MoveHeldLink(TimePoint now);
+  void NotePeerOfHeld();
+  TimePoint TickHeld(TimePoint now);
+
   void WaitForPolls();  // Not with lock_ held.
 
   // REQUIRES: modify_mutex_ is held, and lock_ is not.
@@ -228,6 +244,8 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
 
   Parking parking_;
 
+  std::atomic<bool> held_{false};  // hold_ is not kNone. Written under lock_.
+
   BiasedLock lock_;
   // State below is protected by lock_.
   ibv_qp_attr attributes_ = {};
@@ -244,6 +262,11 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   bool kick_wanted_ = false;   // The engine is to look at our deadlines.
   // When to give up on a peer that is not open; max() while it is.
   TimePoint give_up_at_ = TimePoint::max();
+  // A fault for tests, and the port of a link that is held, in place of port_.
+  LinkHold hold_ = LinkHold::kNone;
+  LinkPort link_aside_;
+  std::function<std::chrono::nanoseconds()> next_pause_;
+  TimePoint next_move_ = TimePoint::max();
   // Until when the engine serves a transfer without sleeping; see Serve().
   TimePoint serve_until_ = TimePoint::min();
 };

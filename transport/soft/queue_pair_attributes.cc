@@ -157,6 +157,7 @@ void QueuePair::OpenLink() {
   port_.SetState(kLinkOpen);
   Sleep();  // Until somebody polls.
   recv_cq_.Return(this);
+  if (hold_ != LinkHold::kNone) PutLinkAside();
 }
 
 void QueuePair::ApplyAttributes(const ibv_qp_attr& from, int mask) {

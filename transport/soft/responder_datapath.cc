@@ -70,7 +70,7 @@ bool Responder::SkipRest(const Packet& packet) {
 bool Responder::OnSend(const Packet& packet) {
   if (packet.first()) {
     if (!TakeReceive()) {
-      Drop(packet, NakReason::kReceiverNotReady, -1);
+      OnNoReceive(packet);
       return true;
     }
     in_message_ = true;
@@ -135,7 +135,7 @@ bool Responder::OnWrite(const Packet& packet) {
   if (message_offset_ != write_length_) return false;
   if ((packet.flags & kPacketImmediate) != 0) {
     if (!TakeReceive()) {
-      Drop(packet, NakReason::kReceiverNotReady, -1);
+      OnNoReceive(packet);
       return true;
     }
     PushReceive(IBV_WC_SUCCESS, IBV_WC_RECV_RDMA_WITH_IMM, &packet);
@@ -201,9 +201,8 @@ void Responder::Note(const ReadRequest& read) {
 
 bool Responder::TakeReceive() {
   if (receive_taken_) return true;
-  receive_taken_ = environment_.shared_receives != nullptr
-                       ? environment_.shared_receives->Take(receive_)
-                       : environment_.own_receives->Take(receive_);
+  receive_taken_ = shared_source_ != nullptr ? shared_source_->Take(receive_)
+                                             : own_source_->Take(receive_);
   if (receive_taken_) receive_capacity_ = ReceiveList().TotalBytes();
   return receive_taken_;
 }
