@@ -3,7 +3,8 @@
 //
 //   random_faults_test                  some seconds of seeds from 1 on
 //   random_faults_test --seeds=10000    so many, however long it takes
-//   random_faults_test --seed=17        that one again; with --seeds=9 nine from it on
+//   random_faults_test --seed=17        that one again
+//   random_faults_test --seed=17 --seeds=9   nine from it on
 
 #include <gtest/gtest.h>
 

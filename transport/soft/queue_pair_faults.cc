@@ -37,8 +37,10 @@ void QueuePair::ReleaseLink() {
     held_.store(false, std::memory_order_relaxed);
     if (link_aside_.attached()) {
       port_ = std::exchange(link_aside_, LinkPort());
-      if (receiving_) {
+      if (MayReceive()) {
         OpenLink();
+        port_.RingAlways();
+        NotePath();
       } else if (state_ == IBV_QPS_ERR) {
         port_.SetState(kLinkClosed);
       }
@@ -52,14 +54,17 @@ void QueuePair::ReleaseLink() {
 
 // One that is not open yet is put aside when it opens.
 void QueuePair::PutLinkAside() {
-  if (!receiving_) return;
-  if (port_.attached()) {
-    Unsettle();
-    asleep_ = false;  // The engine looks after it.
-    link_aside_ = std::exchange(port_, LinkPort());
-  }
+  if (!MayReceive()) return;
+  if (port_.attached()) TakePortAway();
   // Its peer is to count its retries, or not.
-  link_aside_.SetState(hold_ == LinkHold::kCut ? kLinkNotReady : kLinkOpen);
+  link_aside_.SetState(hold_ == LinkHold::kCut ? kLinkStalled : kLinkOpen);
+  link_aside_.RingAlways();
+}
+
+void QueuePair::TakePortAway() {
+  Unsettle();
+  asleep_ = false;  // The engine looks after it.
+  link_aside_ = std::exchange(port_, LinkPort());
 }
 
 // One step of a slow link.
@@ -67,11 +72,12 @@ void QueuePair::MoveHeldLink(TimePoint now) {
   next_move_ = now + next_pause_();
   if (!link_aside_.attached()) return;
   port_ = std::exchange(link_aside_, LinkPort());
+  NotePath();
   Progress();
   port_.TellProgress();
   port_.RingIfNeeded();
   NotePeerOfHeld();
-  if (receiving_) link_aside_ = std::exchange(port_, LinkPort());
+  if (MayReceive()) TakePortAway();
 }
 
 // A slow link knows whether its peer is there only while it moves.
@@ -84,13 +90,13 @@ void QueuePair::NotePeerOfHeld() {
 EngineMember::TimePoint QueuePair::TickHeld(TimePoint now) {
   BiasedLock::Guard polling(recv_cq_.polling_lock());
   BiasedLock::Guard lock(lock_);
-  if (!receiving_) return TimePoint::max();
+  if (!MayReceive()) return TimePoint::max();
   if (now >= next_move_) MoveHeldLink(now);
   SettleFailures();
   NotePeerState();
-  if (now >= give_up_at_) GiveUp();
+  if (now >= give_up_at_ && !LeavePath()) GiveUp();
   TellEngine();
-  return receiving_ ? std::min(next_move_, give_up_at_) : TimePoint::max();
+  return MayReceive() ? std::min(next_move_, give_up_at_) : TimePoint::max();
 }
 
 void QueuePair::ForceReceiverNotReady(uint32_t times) {

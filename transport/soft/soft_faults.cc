@@ -5,6 +5,7 @@
 #include "transport/base/check.h"
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/datagram_queue_pair.h"
+#include "transport/soft/port_states.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/soft_device.h"
 
@@ -42,6 +43,16 @@ void CutAllLinks() {
 void ReleaseAllLinks() {
   SoftDevice::Get().queue_pairs().ForEach(
       [](QueuePair& qp) { qp.ReleaseLink(); });
+}
+
+void TakePortDown(uint8_t port) {
+  CHECK(IsPort(port)) << "there is no port " << int{port};
+  SoftDevice::Get().SetPortState(port, PortState::kDown);
+}
+
+void BringPortUp(uint8_t port) {
+  CHECK(IsPort(port)) << "there is no port " << int{port};
+  SoftDevice::Get().SetPortState(port, PortState::kActive);
 }
 
 void ForceReceiverNotReady(ibv_qp* qp, uint32_t times) {

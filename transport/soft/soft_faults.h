@@ -31,8 +31,7 @@ void StallLink(ibv_qp* qp);
 
 // The cable is cut. Requests of both sides that are not acknowledged end with
 // IBV_WC_RETRY_EXC_ERR when `timeout` and `retry_cnt` of their queue pair are
-// over (timeout 0: never). Released before that, the link has lost nothing. A
-// peer on another host is not told, and waits.
+// over (timeout 0: never). Released before that, the link has lost nothing.
 void CutLink(ibv_qp* qp);
 
 // The link moves in steps: a few packets each way, and then nothing for the
@@ -47,6 +46,12 @@ void ReleaseLink(ibv_qp* qp);
 void StallAllLinks();
 void CutAllLinks();
 void ReleaseAllLinks();
+
+// A port of the process's device: IBV_EVENT_PORT_ERR or PORT_ACTIVE, and while
+// it is down what CutLink says for all links whose path leads through it, or
+// else they migrate. REQUIRES: the device has that port.
+void TakePortDown(uint8_t port);
+void BringPortUp(uint8_t port);
 
 // The receiver is not ready: the next `times` messages that want a receive find
 // none, whatever is posted. The sender tries again after `min_rnr_timer`,

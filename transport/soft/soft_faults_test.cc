@@ -188,6 +188,32 @@ TEST_F(SoftFaultsTest, AllLinksOfTheProcessAreHeldAtOnce) {
   EXPECT_EQ(Await(a_), IBV_WC_RETRY_EXC_ERR);
 }
 
+TEST_F(SoftFaultsTest, APortThatIsDownIsACableThatIsCut) {
+  ASSERT_EQ(b_.Receive(1, 0, 64), 0);
+  TakePortDown(1);
+  ASSERT_EQ(a_.Send(2, 0, 64), 0);
+  EXPECT_EQ(Await(a_, kRetries / 2), -1);
+  BringPortUp(1);
+  EXPECT_EQ(Await(b_), IBV_WC_SUCCESS);
+  EXPECT_EQ(Await(a_), IBV_WC_SUCCESS);
+  TakePortDown(1);
+  ASSERT_EQ(a_.Send(2, 0, 64), 0);
+  EXPECT_EQ(Await(a_), IBV_WC_RETRY_EXC_ERR);
+  BringPortUp(1);
+}
+
+TEST_F(SoftFaultsTest, AHeldLinkSurvivesItsPort) {
+  ASSERT_EQ(b_.Receive(1, 0, 64), 0);
+  StallLink(b_.qp);
+  TakePortDown(1);
+  BringPortUp(1);
+  ASSERT_EQ(a_.Send(2, 0, 64), 0);
+  EXPECT_EQ(Await(a_, minutes(1)), -1);
+  ReleaseLink(b_.qp);
+  EXPECT_EQ(Await(b_), IBV_WC_SUCCESS);
+  EXPECT_EQ(Await(a_), IBV_WC_SUCCESS);
+}
+
 TEST_F(SoftFaultsTest, AReceiverIsNotReadyAsOftenAsTheTestSays) {
   ASSERT_EQ(b_.Receive(1, 0, 64), 0);
   ForceReceiverNotReady(b_.qp, 2);
