@@ -9,11 +9,14 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <future>
+#include <optional>
 #include <random>
-#include <string>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
@@ -28,6 +31,7 @@
 #include "tests/transport/faulty_fixture.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/faulty/fault_plan.h"
+#include "transport/soft/soft_faults.h"
 
 namespace verbena::transport {
 
@@ -133,6 +137,41 @@ class RandomFaults {
   std::mt19937_64 random_;
 };
 
+// On the software device, all links of the process are cut, or stall, some time
+// after a run has begun, for a while.
+class LinkFault {
+ public:
+  explicit LinkFault(RandomFaults& random)
+      : cut_(random.Below(2) == 0),
+        begin_(random.Below(5000)),
+        length_(random.Below(300'000)),
+        thread_([this] { Run(); }) {}
+  // Ends it now.
+  ~LinkFault() {
+    end_.set_value();
+    thread_.join();
+  }
+
+ private:
+  void Run() {
+    ended_.wait_for(begin_);
+    if (cut_) {
+      soft::CutAllLinks();
+    } else {
+      soft::StallAllLinks();
+    }
+    ended_.wait_for(length_);
+    soft::ReleaseAllLinks();
+  }
+
+  const bool cut_;
+  const std::chrono::microseconds begin_;
+  const std::chrono::microseconds length_;
+  std::promise<void> end_;
+  std::future<void> ended_ = end_.get_future();
+  std::thread thread_;
+};
+
 EndpointOptions Options() {
   EndpointOptions options = TestOptions();
   options.connect_timeout = kPatience;
@@ -166,25 +205,29 @@ class RandomFaultsTest : public FaultyFixture {
     RandomFaults random(seed);
     random.AddTo(plan);
     const bool client_fails = random.Below(2) == 0;
+    std::optional<LinkFault> link;
+    if (random.Below(3) == 0) link.emplace(random);
     faulty_.SetPlan(plan);
     const absl::Time start = absl::Now();
     if (client_fails) {
-      RunClient();
+      RunClient(link);
     } else {
       RunServer();
     }
+    link.reset();
     EXPECT_LT(absl::Now() - start, 2 * kAtOnce);
     EXPECT_EQ(faulty_.objects(), 0u);
     faulty_.SetPlan(no_faults_);
   }
 
   // The next client of the same server is not harmed.
-  void RunClient() {
+  void RunClient(std::optional<LinkFault>& link) {
     TestServer server(TestOptions());
     for (int i = 0; i < 2; ++i) {
       ExpectClear(
           Use(faulty_.provider(), server.address(), Options(), kPatience));
     }
+    link.reset();
     const absl::Status after =
         Use(TestProvider(), server.address(), TestOptions(), kAtOnce);
     EXPECT_TRUE(after.ok()) << after;
