@@ -42,18 +42,6 @@ ibv_ah* DatagramEnd::Handle(const ibv_gid& to) {
   return ah;
 }
 
-int DatagramEnd::SendDatagram(const Datagram& datagram) {
-  ibv_sge entry = Entry(datagram.offset, datagram.length);
-  ibv_send_wr request = {};
-  request.wr_id = datagram.wr_id;
-  request.sg_list = &entry;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_SEND;
-  request.send_flags = datagram.flags;
-  request.wr.ud = {datagram.ah, datagram.number, datagram.qkey};
-  return Post(request);
-}
-
 int DatagramEnd::SendTo(const DatagramEnd& to, uint64_t wr_id, size_t offset,
                         size_t length) {
   return SendDatagram({.ah = Handle(to.gid.gid),

@@ -27,17 +27,7 @@ class DatagramEnd : public End {
   ibv_ah_attr Path(const ibv_gid& to) const;
   ibv_ah* Handle(const ibv_gid& to);
 
-  // A request to send memory [offset, offset + length) to `number`.
-  struct Datagram {
-    ibv_ah* ah = nullptr;
-    uint32_t number = 0;
-    uint64_t wr_id = 0;
-    size_t offset = 0;
-    size_t length = 0;
-    uint32_t qkey = kQkey;
-    unsigned int flags = IBV_SEND_SIGNALED;
-  };
-  int SendDatagram(const Datagram& datagram);
+  // A datagram to `to`.
   int SendTo(const DatagramEnd& to, uint64_t wr_id, size_t offset,
              size_t length);
 

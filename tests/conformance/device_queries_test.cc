@@ -115,7 +115,7 @@ TEST_F(DeviceQueriesTest, ADatagramQueuePairSaysItsQkey) {
             0);
   EXPECT_EQ(init.qp_type, IBV_QPT_UD);
   EXPECT_EQ(attributes.qp_state, IBV_QPS_RTS);
-  EXPECT_EQ(attributes.qkey, kQkey);
+  EXPECT_EQ(attributes.qkey, kTestQkey);
 }
 
 TEST_F(DeviceQueriesTest, ASharedQueueSaysItsSize) {

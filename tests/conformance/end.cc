@@ -33,6 +33,12 @@ EndOptions WithAtomics() {
   return options;
 }
 
+EndOptions Large() {
+  EndOptions options;
+  options.memory_bytes = 2 << 20;
+  return options;
+}
+
 End::End(const EndOptions& wanted) : options(wanted), context(OpenDevice()) {
   gid = FindGid(context);
   pd = Verbs().alloc_pd(context);
@@ -127,7 +133,7 @@ ibv_qp_attr End::AttributesFor(ibv_qp_state to) const {
   attributes.retry_cnt = options.retry_count;
   attributes.rnr_retry = options.rnr_retry;
   attributes.max_rd_atomic = options.reads_max;
-  attributes.qkey = kQkey;
+  attributes.qkey = kTestQkey;
   return attributes;
 }
 
@@ -174,6 +180,13 @@ ibv_qp_state End::State() const {
   CHECK_EQ(Verbs().query_qp(qp, &attributes, IBV_QP_STATE, &init_attributes),
            0);
   return attributes.qp_state;
+}
+
+ibv_qp_cap End::Granted() const {
+  ibv_qp_attr attributes = {};
+  ibv_qp_init_attr init_attributes = {};
+  CHECK_EQ(Verbs().query_qp(qp, &attributes, IBV_QP_CAP, &init_attributes), 0);
+  return init_attributes.cap;
 }
 
 void Connect(End& a, End& b) {

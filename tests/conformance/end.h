@@ -16,7 +16,7 @@ namespace verbena::conformance {
 inline constexpr int kAllAccess =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
-inline constexpr uint32_t kQkey = 0x11111111;  // Of datagram queue pairs.
+using transport::kTestQkey;
 
 struct EndOptions {
   ibv_qp_type type = IBV_QPT_RC;  // Or UC, or UD.
@@ -46,6 +46,8 @@ struct EndOptions {
 
 // With a region and a queue pair that allow atomics too.
 EndOptions WithAtomics();
+// With memory for the longest messages of the suite.
+EndOptions Large();
 
 // A context and one of everything, with the queue pair in RESET. Aborts when a
 // control verb fails: a test that expects failure calls the verb itself. For
@@ -74,6 +76,8 @@ class End : public transport::TestQueuePair {
   // From RESET through INIT, RTR and RTS up to `state`, or to ERR from there.
   void BringTo(ibv_qp_state state);
   ibv_qp_state State() const;
+  // What the queue pair may hold, which is no less than was asked for.
+  ibv_qp_cap Granted() const;
 
   // The next completion. When none comes the test fails, and the status is
   // IBV_WC_GENERAL_ERR.

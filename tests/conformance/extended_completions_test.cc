@@ -67,7 +67,6 @@ TEST_F(ExtendedCompletionsTest, ACompletionIsReadFieldByField) {
   EXPECT_EQ(ibv_wc_read_slid(cq), 0u);
   EXPECT_EQ(ibv_wc_read_sl(cq), 0);
   EXPECT_EQ(ibv_wc_read_dlid_path_bits(cq), 0);
-  EXPECT_EQ(ibv_next_poll(cq), ENOENT);
   ibv_end_poll(cq);
 }
 
@@ -84,12 +83,13 @@ TEST_F(ExtendedCompletionsTest, SeveralAreTakenOneByOne) {
     ASSERT_EQ(b.Receive(0, 0, 64), 0);
     ASSERT_EQ(a.Send(i, 0, 8), 0);
   }
+  const bool to_the_end = Keeps(Promise::kPollingToTheEndTakesWhatWasThere);
   uint64_t expected = 0;
   while (expected < 3) {
     ASSERT_EQ(Start(), 0);
     do {
       EXPECT_EQ(a.extended_cq->wr_id, expected++);
-    } while (ibv_next_poll(a.extended_cq) == 0);
+    } while (to_the_end && ibv_next_poll(a.extended_cq) == 0);
     ibv_end_poll(a.extended_cq);
   }
   EXPECT_TRUE(a.StaysQuiet());

@@ -159,12 +159,10 @@ TEST_F(ExtendedPostingTest, AnAbortedBatchLeavesNoTrace) {
 }
 
 TEST_F(ExtendedPostingTest, ABatchThatDoesNotFitIsNotPostedInPart) {
-  ibv_qp_attr attributes = {};
-  ibv_qp_init_attr init = {};
-  ASSERT_EQ(Verbs().query_qp(a.qp, &attributes, IBV_QP_CAP, &init), 0);
+  const ibv_qp_cap granted = a.Granted();
   Receives(1);
   ibv_wr_start(qp);
-  for (uint32_t i = 0; i <= init.cap.max_send_wr; ++i) {
+  for (uint32_t i = 0; i <= granted.max_send_wr; ++i) {
     ibv_wr_send(qp);
     SetData(0, 8);
   }
@@ -173,11 +171,9 @@ TEST_F(ExtendedPostingTest, ABatchThatDoesNotFitIsNotPostedInPart) {
 }
 
 TEST_F(ExtendedPostingTest, MoreInlineThanAskedForSpoilsTheBatch) {
-  ibv_qp_attr attributes = {};
-  ibv_qp_init_attr init = {};
-  ASSERT_EQ(Verbs().query_qp(a.qp, &attributes, IBV_QP_CAP, &init), 0);
+  const ibv_qp_cap granted = a.Granted();
   Receives(2);
-  std::string text(init.cap.max_inline_data + 1, 'x');
+  std::string text(granted.max_inline_data + 1, 'x');
   ibv_wr_start(qp);
   ibv_wr_send(qp);
   SetData(0, 8);
@@ -240,7 +236,7 @@ TEST(ExtendedDatagramsTest, AMessageGoesToTheAddressThatWasSet) {
   qp->wr_id = 1;
   qp->wr_flags = IBV_SEND_SIGNALED;
   ibv_wr_send_imm(qp, htonl(3));
-  ibv_wr_set_ud_addr(qp, a.Handle(b.gid.gid), b.qp->qp_num, kQkey);
+  ibv_wr_set_ud_addr(qp, a.Handle(b.gid.gid), b.qp->qp_num, kTestQkey);
   ibv_wr_set_sge(qp, a.mr->lkey, a.Address(0), 5);
   ASSERT_EQ(ibv_wr_complete(qp), 0);
   EXPECT_EQ(a.Outcome(1), IBV_WC_SUCCESS);

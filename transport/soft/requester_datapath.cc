@@ -6,6 +6,7 @@
 #include "transport/soft/limits.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/requester.h"
+#include "transport/soft/send_chain.h"
 
 namespace verbena::soft {
 namespace {
@@ -32,14 +33,6 @@ uint8_t CompletionOpcode(uint8_t opcode) {
 
 bool IsWrite(uint8_t opcode) {
   return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-}
-
-void CopyInline(const ibv_send_wr& wr, std::byte* to) {
-  for (int i = 0; i < wr.num_sge; ++i) {
-    CopyBytes(to, reinterpret_cast<const void*>(wr.sg_list[i].addr),
-              wr.sg_list[i].length);
-    to += wr.sg_list[i].length;
-  }
 }
 
 }  // namespace
