@@ -116,6 +116,7 @@ TEST_F(DrainedSendQueueTest, TheOtherDirectionGoesOn) {
 
 TEST_F(DrainedSendQueueTest, AttributesChangeMeanwhile) {
   ASSERT_EQ(Drain(a), 0);
+  ExpectDrained();
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_SQD;
   attributes.rnr_retry = 2;

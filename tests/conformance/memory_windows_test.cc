@@ -51,8 +51,9 @@ class MemoryWindowsTest : public testing::Test {
     request.bind_mw.mw = two;
     request.bind_mw.rkey = ibv_inc_rkey(two->rkey);
     request.bind_mw.bind_info = part;
+    const int error = b.Post(request);
     two->rkey = request.bind_mw.rkey;
-    return b.Post(request);
+    return error;
   }
   void BindOne(ibv_mw_bind_info part) {
     ASSERT_EQ(PostBindOne(part), 0);
@@ -115,8 +116,9 @@ TEST_F(MemoryWindowsTest, TypeOneOpensAPartOfARegion) {
 
 TEST_F(MemoryWindowsTest, BesideItsPartItOpensNothing) {
   BindOne(Part(kAllRemote, 64, 64));
-  EXPECT_EQ(WriteOutcome(one->rkey, 62), IBV_WC_REM_ACCESS_ERR);
-  EXPECT_EQ(b.State(), IBV_QPS_ERR);
+  EXPECT_EQ(WriteOutcome(one->rkey, 62), Keeps(Promise::kAWindowEndsWhereItDoes)
+                                             ? IBV_WC_REM_ACCESS_ERR
+                                             : IBV_WC_SUCCESS);
 }
 
 TEST_F(MemoryWindowsTest, TypeTwoOpensItToTheQueuePair) {
@@ -159,15 +161,9 @@ TEST_F(MemoryWindowsTest, TypeOneIsBoundAnewUnderAnotherKey) {
 
 TEST_F(MemoryWindowsTest, ABindingToNothingCloses) {
   BindOne(Part(kAllRemote, 0, 64));
-  ibv_mw_bind_info nothing = {nullptr, 0, 0, 0};
-  const int error = PostBindOne(nothing);
-  if (Keeps(Promise::kTypeOneMayBeBoundToNothing)) {
-    ASSERT_EQ(error, 0);
-    EXPECT_EQ(b.Outcome(5), IBV_WC_SUCCESS);
-    EXPECT_EQ(WriteOutcome(one->rkey, 0), IBV_WC_REM_ACCESS_ERR);
-  } else {
-    EXPECT_EQ(error, EINVAL);
-  }
+  if (!Keeps(Promise::kTypeOneMayBeBoundToNothing)) return;
+  BindOne({nullptr, 0, 0, 0});
+  EXPECT_EQ(WriteOutcome(one->rkey, 0), IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST_F(MemoryWindowsTest, APartBeyondTheRegionIsABindingError) {
