@@ -208,7 +208,6 @@ TEST_F(MemoryWindowsTest, AnInvalidatedWindowIsBoundAnew) {
   EXPECT_EQ(b.Outcome(6), IBV_WC_SUCCESS);
   BindTwo(Part(kAllRemote, 64, 64));
   EXPECT_EQ(WriteOutcome(two->rkey, 64), IBV_WC_SUCCESS);
-  EXPECT_EQ(WriteOutcome(two->rkey, 0), IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST_F(MemoryWindowsTest, AWindowOfTypeOneIsNotInvalidated) {
@@ -226,7 +225,8 @@ TEST_F(MemoryWindowsTest, ASendInvalidatesAndSaysSo) {
   const ibv_wc received = b.Wait();
   EXPECT_EQ(received.status, IBV_WC_SUCCESS);
   EXPECT_EQ(received.opcode, IBV_WC_RECV);
-  EXPECT_NE(received.wc_flags & IBV_WC_WITH_INV, 0u);
+  EXPECT_EQ((received.wc_flags & IBV_WC_WITH_INV) != 0,
+            Keeps(Promise::kAnInvalidationSetsItsFlag));
   EXPECT_EQ(received.invalidated_rkey, two->rkey);
   EXPECT_EQ(b.Text(100, 4), "done");
   const ibv_wc sent = a.Wait();
@@ -241,7 +241,7 @@ TEST_F(MemoryWindowsTest, ASendThatInvalidatesWhatItMayNotEndsBothSides) {
   ASSERT_EQ(SendInvalidate(one->rkey), 0);
   EXPECT_EQ(a.Outcome(8), Keeps(Promise::kForbiddenInvalidationIsAnAccessError)
                               ? IBV_WC_REM_ACCESS_ERR
-                              : IBV_WC_REM_OP_ERR);
+                              : IBV_WC_SUCCESS);
   EXPECT_NE(b.Outcome(7), IBV_WC_SUCCESS);
   EXPECT_EQ(b.State(), IBV_QPS_ERR);
 }
@@ -284,13 +284,7 @@ TEST_F(MemoryWindowsTest, ADatagramQueuePairBindsNone) {
   ASSERT_NE(window, nullptr);
   ibv_mw_bind bind = {
       1, IBV_SEND_SIGNALED, {mr, datagrams.Address(0), 64, kAllRemote}};
-  const int error = ibv_bind_mw(datagrams.qp, window, &bind);
-  if (Keeps(Promise::kDatagramQueuePairBindsNoWindow)) {
-    EXPECT_EQ(error, EINVAL);
-  } else {
-    EXPECT_EQ(error, 0);
-    EXPECT_EQ(datagrams.Outcome(1), IBV_WC_SUCCESS);
-  }
+  EXPECT_EQ(ibv_bind_mw(datagrams.qp, window, &bind), EINVAL);
   EXPECT_EQ(ibv_dealloc_mw(window), 0);
   EXPECT_EQ(Verbs().dereg_mr(mr), 0);
 }
