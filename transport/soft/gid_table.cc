@@ -13,8 +13,6 @@
 namespace verbena::soft {
 namespace {
 
-constexpr uint8_t kPort = 1;
-
 bool IsEmpty(const ibv_gid& gid) { return SameGid(gid, ibv_gid{}); }
 
 bool IsLinkLocal(const ibv_gid& gid) {
@@ -139,7 +137,6 @@ std::optional<ibv_gid_entry> GidTable::At(int index) const {
   ibv_gid_entry entry = {};
   entry.gid = entries_[index].gid;
   entry.gid_index = static_cast<uint32_t>(index);
-  entry.port_num = kPort;
   entry.gid_type = IBV_GID_TYPE_ROCE_V2;
   entry.ndev_ifindex = entries_[index].interface_index;
   return entry;
