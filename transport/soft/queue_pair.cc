@@ -62,10 +62,10 @@ QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
       send_cq_(*CompletionQueue::From(attributes.send_cq)),
       recv_cq_(*CompletionQueue::From(attributes.recv_cq)),
       receive_queue_(attributes.cap.max_recv_wr, attributes.cap.max_recv_sge),
-      requester_({this, &send_cq_, &device.memory(), &device.windows(),
+      requester_({this, this, &send_cq_, &device.memory(), &device.windows(),
                   &domain.original()},
                  attributes),
-      responder_({this, &recv_cq_, &device.memory(), &device.windows(),
+      responder_({this, this, &recv_cq_, &device.memory(), &device.windows(),
                   &domain.original(),
                   attributes.srq == nullptr
                       ? nullptr
