@@ -36,6 +36,8 @@ constexpr Difference kDifferences[] = {
      "rxe calls every failure to copy into a receive malformed"},
     {kRxe, Promise::kRefusalIsAnAccessEvent, "no event",
      "rxe answers with a NAK and tells its user nothing"},
+    {kRxe, Promise::kRequestInTheWrongStateIsNamed, "bad_wr is null",
+     "the library looks at the state before it looks at a request"},
     {kRxe, Promise::kResetMayGoToError, "EINVAL",
      "the kernel's table of transitions has no way from RESET to ERR"},
     {kRxe, Promise::kUnknownOpcodeIsRefused, "it is accepted",

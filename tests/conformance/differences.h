@@ -24,6 +24,7 @@ enum class Promise {
   kReceiveInErrorIsFlushedAtOnce,
   kReceiverNamesWhatWasWrongWithItsReceive,
   kRefusalIsAnAccessEvent,
+  kRequestInTheWrongStateIsNamed,
   kResetMayGoToError,
   kUnknownOpcodeIsRefused,
 };

@@ -25,6 +25,13 @@ TEST_F(PostingTest, ASendNeedsReadyToSend) {
   EXPECT_EQ(a.Send(1, 0, 8), EINVAL);
 }
 
+TEST_F(PostingTest, ARequestThatIsRefusedIsNamed) {
+  ibv_send_wr request = {};
+  ibv_send_wr* bad = nullptr;
+  EXPECT_EQ(ibv_post_send(a.qp, &request, &bad), EINVAL);
+  EXPECT_EQ(bad == &request, Keeps(Promise::kRequestInTheWrongStateIsNamed));
+}
+
 TEST_F(PostingTest, AReceiveInResetIsRefused) {
   EXPECT_EQ(a.Receive(1, 0, 8), EINVAL);
 }

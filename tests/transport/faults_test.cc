@@ -5,32 +5,20 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/testing/test_device.h"
 #include "tests/testing/transport_client.h"
-#include "transport/base/socket_address.h"
-#include "transport/connection/client_connection.h"
+#include "tests/transport/faulty_fixture.h"
 #include "transport/faulty/fault_plan.h"
-#include "transport/faulty/faulty_provider.h"
-#include "transport/server_endpoint.h"
-#include "transport/verbs/cm_id.h"
-#include "transport/verbs/event_channel.h"
 
 namespace verbena::transport {
 namespace {
 
-using testing_support::EchoHandler;
-using testing_support::TestCall;
-using testing_support::TestClient;
-using testing_support::TestListenAddress;
 using testing_support::TestOptions;
 using testing_support::TestProvider;
 using testing_support::TestServer;
@@ -54,67 +42,21 @@ constexpr const char* kServerFunctions[] = {
 // their first calls only.
 constexpr uint64_t kCallsMax = 12;
 
-// Far below the timeouts whose end would mean that somebody was never told.
-constexpr absl::Duration kAtOnce = absl::Seconds(5);
-
 EndpointOptions Options() {
   EndpointOptions options = TestOptions();
   options.connect_timeout = absl::Seconds(2);
   return options;
 }
 
-// A status that says what went wrong, not that something did.
-void ExpectClear(const absl::Status& status) {
-  if (status.ok()) return;
-  EXPECT_FALSE(status.message().empty()) << status;
-  EXPECT_NE(status.code(), absl::StatusCode::kUnknown) << status;
-  EXPECT_NE(status.code(), absl::StatusCode::kInternal) << status;
-}
-
-class FaultsTest : public testing::Test {
+class FaultsTest : public FaultyFixture {
  protected:
-  // The data path of the context is changed before other threads run on it.
-  FaultsTest() : faulty_(TestProvider(), no_faults_) {
-    absl::StatusOr<EventChannel> channel =
-        EventChannel::Create(faulty_.provider());
-    absl::StatusOr<CmId> id = CmId::Create(faulty_.provider(), *channel);
-    const absl::Status bound =
-        id->BindAddr(*base::SocketAddress::ParseNumeric(TestListenAddress()));
-    EXPECT_TRUE(bound.ok()) << bound;
-  }
-
-  // Connects, calls, and closes.
   static absl::Status Use(const Provider& provider,
                           const std::string& address) {
-    absl::StatusOr<std::unique_ptr<ClientConnection>> connection =
-        ClientConnection::Connect(
-            provider, *base::SocketAddress::ParseNumeric(address), Options());
-    if (!connection.ok()) return connection.status();
-    TestClient client(*std::move(connection));
-    for (const size_t bytes : {10, 300 * 1024}) {
-      TestCall::Options options;
-      options.deadline = absl::Now() + kAtOnce / 2;
-      const absl::Status echo = client.Echo(bytes, options);
-      if (!echo.ok()) return echo;
-    }
-    return absl::OkStatus();
+    return FaultyFixture::Use(provider, address, Options(), kAtOnce / 2);
   }
-
-  // Of three that come one after the other, with a device that does not fail.
   static int FailedClients(const std::string& address) {
-    int failed = 0;
-    for (int i = 0; i < 3; ++i) {
-      const absl::Time start = absl::Now();
-      const absl::Status status = Use(TestProvider(), address);
-      EXPECT_LT(absl::Now() - start, kAtOnce) << status;
-      ExpectClear(status);
-      if (!status.ok()) ++failed;
-    }
-    return failed;
+    return FaultyFixture::FailedClients(address, Options(), kAtOnce / 2);
   }
-
-  FaultPlan no_faults_;
-  FaultyProvider faulty_;
 };
 
 TEST_F(FaultsTest, AClientWhoseDeviceFailsSaysSoAndLeavesNothing) {
@@ -143,33 +85,6 @@ TEST_F(FaultsTest, AClientWhoseDeviceFailsSaysSoAndLeavesNothing) {
   EXPECT_TRUE(after.ok()) << after;
 }
 
-// A server that is started, called and stopped while `plan` holds.
-class FaultyServer {
- public:
-  FaultyServer(const FaultyProvider& faulty) {
-    ServerEndpoint::Options options;
-    options.endpoint = Options();
-    options.addresses = {TestListenAddress()};
-    options.provider = &faulty.provider();
-    absl::StatusOr<std::unique_ptr<ServerEndpoint>> endpoint =
-        ServerEndpoint::Start(options, handler_);
-    status_ = endpoint.status();
-    if (endpoint.ok()) endpoint_ = *std::move(endpoint);
-  }
-  ~FaultyServer() {
-    handler_.Release();
-    endpoint_.reset();
-  }
-
-  const absl::Status& status() const { return status_; }
-  std::string address() const { return endpoint_->listening().front().address; }
-
- private:
-  EchoHandler handler_;
-  absl::Status status_;
-  std::unique_ptr<ServerEndpoint> endpoint_;
-};
-
 TEST_F(FaultsTest, AServerWhoseDeviceFailsOnceLosesOneClientAtMost) {
   for (const char* const function : kServerFunctions) {
     bool untouched = false;
@@ -181,7 +96,7 @@ TEST_F(FaultsTest, AServerWhoseDeviceFailsOnceLosesOneClientAtMost) {
       bool started = false;
       int failed = 0;
       {
-        FaultyServer server(faulty_);
+        FaultyServer server(faulty_, Options());
         ExpectClear(server.status());
         started = server.status().ok();
         if (started) failed = FailedClients(server.address());
@@ -206,7 +121,7 @@ TEST_F(FaultsTest, AServerThatCannotRejectLosesThatClientOnly) {
   plan.FailCall("reject", 1, EIO);
   faulty_.SetPlan(plan);
   {
-    FaultyServer server(faulty_);
+    FaultyServer server(faulty_, Options());
     ASSERT_TRUE(server.status().ok()) << server.status();
     EXPECT_EQ(FailedClients(server.address()), 1);
   }
@@ -223,7 +138,7 @@ TEST_F(FaultsTest, AServerWithoutReceivesFailsItsClientsAndEnds) {
     plan.FailCall("post_srq_recv", n, EIO, UINT64_MAX);
     faulty_.SetPlan(plan);
     {
-      FaultyServer server(faulty_);
+      FaultyServer server(faulty_, Options());
       ExpectClear(server.status());
       if (server.status().ok()) FailedClients(server.address());
     }

@@ -65,6 +65,7 @@ void FaultPlan::DropEvent(rdma_cm_event_type type, uint64_t nth) {
 
 void FaultPlan::ReplaceEvent(rdma_cm_event_type type, uint64_t nth,
                              rdma_cm_event_type with, int status) {
+  CHECK(type != RDMA_CM_EVENT_CONNECT_REQUEST) << "drop it instead";
   const std::lock_guard<std::mutex> lock(mutex_);
   event_faults_[{type, nth}].replacement = {with, status};
 }
@@ -78,6 +79,11 @@ uint64_t FaultPlan::calls(absl::string_view function) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = calls_.find(function);
   return found == calls_.end() ? 0 : found->second;
+}
+
+uint64_t FaultPlan::completions() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return completions_;
 }
 
 int FaultPlan::OnCall(absl::string_view function, bool may_fail) {

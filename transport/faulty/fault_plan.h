@@ -53,8 +53,9 @@ class FaultPlan {
 
   // The `nth` completion is never seen.
   void DropCompletion(uint64_t nth);
-  // It, and what is behind it in its queue, are seen `polls` polls later. For a
-  // user who polls: one who sleeps is woken when it comes, not when it is seen.
+  // It, and what is behind it in its queue, are seen `polls` polls later, or
+  // when the queue is armed: whoever arms it and polls once more, as one must
+  // before one sleeps, finds it.
   void DelayCompletion(uint64_t nth, uint32_t polls);
   // It says `status`, and its queue pair is in the error state.
   void FailCompletion(uint64_t nth, ibv_wc_status status);
@@ -65,13 +66,15 @@ class FaultPlan {
   // The `nth` event of that type is never seen. With a CONNECT_REQUEST its new
   // id is gone, which rejects the peer.
   void DropEvent(rdma_cm_event_type type, uint64_t nth);
-  // It is seen as another one, REJECTED or UNREACHABLE for instance.
+  // It is seen as another one, REJECTED or UNREACHABLE for instance. Not a
+  // CONNECT_REQUEST, whose new id would be nobody's.
   void ReplaceEvent(rdma_cm_event_type type, uint64_t nth,
                     rdma_cm_event_type with, int status);
 
   // What was done so far: "create_cq call 1: errno 12".
   std::vector<std::string> faults() const;
   uint64_t calls(absl::string_view function) const;
+  uint64_t completions() const;
 
   // For the provider. The errno with which this call fails, 0 if it does not;
   // takes the time that a delayed call takes. `may_fail` is false for functions

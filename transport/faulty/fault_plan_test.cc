@@ -67,6 +67,7 @@ TEST(FaultPlanTest, CompletionsAndEventsAreCountedFromOne) {
   EXPECT_FALSE(plan.OnCompletion().drop);
   EXPECT_TRUE(plan.OnCompletion().drop);
   EXPECT_EQ(plan.OnCompletion().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(plan.completions(), 3u);
   plan.DropEvent(RDMA_CM_EVENT_ESTABLISHED, 2);
   EXPECT_FALSE(plan.OnEvent(RDMA_CM_EVENT_ESTABLISHED).drop);
   EXPECT_FALSE(plan.OnEvent(RDMA_CM_EVENT_DISCONNECTED).drop);

@@ -150,6 +150,14 @@ TEST_F(FaultyProviderTest, ADelayedCompletionHoldsUpItsQueue) {
   EXPECT_EQ(PollOnce(), Ids({2, 3}));
 }
 
+TEST_F(FaultyProviderTest, ADelayedCompletionIsFoundByWhoeverArmsTheQueue) {
+  plan_.DelayCompletion(1, 1000);
+  Flush(2);
+  EXPECT_EQ(PollOnce(), Ids());
+  ASSERT_EQ(ibv_req_notify_cq(cq_, 0), 0);
+  EXPECT_EQ(PollOnce(), Ids({1, 2}));
+}
+
 TEST_F(FaultyProviderTest, AFailedCompletionSaysSoAndItsQueuePairIsInError) {
   plan_.FailCompletion(1, IBV_WC_RETRY_EXC_ERR);
   Flush(1);

@@ -125,6 +125,13 @@ int FaultyState::Filter(ibv_cq* cq, int count, const ibv_wc* reported,
   return handed_out;
 }
 
+void FaultyState::EndDelays(const ibv_cq* cq) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = held_.find(cq);
+  if (found == held_.end()) return;
+  for (Held& held : found->second) held.polls_left = 0;
+}
+
 // As the device leaves a queue pair that has reported an error.
 void FaultyState::Break(uint32_t qp_num) {
   const auto found = queue_pairs_.find(qp_num);

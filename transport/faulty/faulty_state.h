@@ -51,6 +51,8 @@ class FaultyState {
   // `count` of what is due.
   int Filter(ibv_cq* cq, int count, const ibv_wc* reported, int reported_count,
              ibv_wc* out);
+  // The next poll of `cq` hands out what is late.
+  void EndDelays(const ibv_cq* cq);
 
  private:
   struct Held {

@@ -43,6 +43,7 @@ int ReqNotifyCq(ibv_cq* cq, int solicited_only) {
   if (State().Owns(cq)) {
     const int error = State().OnCall("req_notify_cq", true);
     if (error != 0) return error;
+    State().EndDelays(cq);
   }
   return State().Original(cq->context).req_notify_cq(cq, solicited_only);
 }

@@ -108,7 +108,7 @@ DatagramQueuePair::Sending DatagramQueuePair::SendOldest() {
 DatagramQueuePair::Sending DatagramQueuePair::WaitForReceiver() {
   const uint32_t number = sends_.destination_qp();
   if (number == slow_receiver_) return Sending::kDone;  // It is lost.
-  const TimePoint now = std::chrono::steady_clock::now();
+  const TimePoint now = device_.engine().clock().Now();
   if (waiting_since_ == TimePoint::max()) waiting_since_ = now;
   if (now - waiting_since_ < kReceiverPatience) return Sending::kWait;
   slow_receiver_ = number;

@@ -61,9 +61,10 @@ QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
       init_attributes_(attributes),
       send_cq_(*CompletionQueue::From(attributes.send_cq)),
       recv_cq_(*CompletionQueue::From(attributes.recv_cq)),
+      silent_since_(device.engine().clock().Now()),
       receive_queue_(attributes.cap.max_recv_wr, attributes.cap.max_recv_sge),
       requester_({this, this, &send_cq_, &device.memory(), &device.windows(),
-                  &domain.original()},
+                  &domain.original(), &device.engine().clock()},
                  attributes),
       responder_({this, this, &recv_cq_, &device.memory(), &device.windows(),
                   &domain.original(),
@@ -128,7 +129,7 @@ void QueuePair::OnDoorbell() {
   if (parking_.parked) recv_cq_.Return(this);
   if (asleep_) Sleep();  // Otherwise somebody polls, and has seen it already.
   if (asleep_ && TransferUnderWay()) {
-    serve_until_ = std::chrono::steady_clock::now() + kServeFor;
+    serve_until_ = device_.engine().clock().Now() + kServeFor;
     device_.engine().Kick(this);
   }
   NotePeerState();
@@ -255,7 +256,7 @@ void QueuePair::NotePeerState() {
       (state_ != IBV_QPS_RTS && state_ != IBV_QPS_SQD)) {
     give_up_at_ = TimePoint::max();
   } else if (attributes_.timeout != 0 && give_up_at_ == TimePoint::max()) {
-    give_up_at_ = std::chrono::steady_clock::now() + TransportTimeout();
+    give_up_at_ = device_.engine().clock().Now() + TransportTimeout();
   }
 }
 
@@ -273,7 +274,7 @@ void QueuePair::NotePeerOfUnreliable() {
   if (!awaits) {
     if (gone) requester_.DropUnsent();
   } else if (requester_.has_unsent() && give_up_at_ == TimePoint::max()) {
-    give_up_at_ = std::chrono::steady_clock::now() + kLinkAwaitedFor;
+    give_up_at_ = device_.engine().clock().Now() + kLinkAwaitedFor;
   }
 }
 

@@ -225,7 +225,7 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   uint32_t polls_seen_ = 0;
   uint64_t requests_ended_seen_ = kNothingUnfinished;
   uint32_t activity_seen_ = 0;
-  TimePoint silent_since_ = std::chrono::steady_clock::now();
+  TimePoint silent_since_;
 
   Parking parking_;
 

@@ -98,7 +98,7 @@ bool Requester::OnReceiverNotReady(uint32_t number, uint8_t timer) {
     --rnr_retries_left_;
   }
   GoBackTo(number);
-  resume_at_ = std::chrono::steady_clock::now() +
+  resume_at_ = environment_.clock->Now() +
                std::chrono::microseconds(10) * kRnrTimer[timer];
   return true;
 }

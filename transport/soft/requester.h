@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "transport/soft/clock.h"
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/limits.h"
 #include "transport/soft/link_port.h"
@@ -35,7 +36,7 @@ namespace verbena::soft {
 // only when created.
 class Requester {
  public:
-  using TimePoint = std::chrono::steady_clock::time_point;
+  using TimePoint = Clock::TimePoint;
 
   struct Environment {
     QueuePair* qp;
@@ -44,6 +45,7 @@ class Requester {
     const MemoryTable* memory;
     MemoryWindows* windows;
     const ProtectionDomain* pd;
+    const Clock* clock;
   };
 
   Requester(const Environment& environment,

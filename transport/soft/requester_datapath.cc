@@ -224,7 +224,7 @@ ScatterGatherList Requester::List(uint32_t number) {
 bool Requester::TransmitOne(LinkPort& port) {
   if (sending_ == posted_ || failing_) return false;
   if (resume_at_ != TimePoint::max()) {
-    if (std::chrono::steady_clock::now() < resume_at_) return false;
+    if (environment_.clock->Now() < resume_at_) return false;
     resume_at_ = TimePoint::max();
   }
   Slot& request = slot(sending_);

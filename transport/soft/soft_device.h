@@ -7,6 +7,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "transport/soft/clock.h"
 #include "transport/soft/datagram_network.h"
 #include "transport/soft/engine.h"
 #include "transport/soft/gid_table.h"
@@ -30,7 +31,11 @@ class SoftDevice {
   // users hold, and the engine's thread, refer to it until the process ends.
   static SoftDevice& Get();
 
-  SoftDevice();
+  // The same, but its engine has a manual clock and no thread. Aborts when the
+  // device exists already and is not such a one.
+  static SoftDevice& GetSimulated();
+
+  explicit SoftDevice(Clock::Kind clock);
   SoftDevice(const SoftDevice&) = delete;
   SoftDevice& operator=(const SoftDevice&) = delete;
 
@@ -64,6 +69,8 @@ class SoftDevice {
   void AcknowledgeAll();
 
  private:
+  static SoftDevice& TheOne(Clock::Kind clock);
+
   const pid_t process_ = ::getpid();
   ibv_device device_ = {};
   Engine engine_;
