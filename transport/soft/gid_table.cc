@@ -11,7 +11,6 @@
 namespace verbena::soft {
 namespace {
 
-constexpr uint8_t kPort = 1;
 constexpr uint8_t kMappedPrefix[12] = {0, 0, 0, 0, 0,    0,
                                        0, 0, 0, 0, 0xff, 0xff};
 
@@ -142,7 +141,6 @@ std::optional<ibv_gid_entry> GidTable::At(int index) const {
   ibv_gid_entry entry = {};
   entry.gid = entries_[index].gid;
   entry.gid_index = static_cast<uint32_t>(index);
-  entry.port_num = kPort;
   entry.gid_type = IBV_GID_TYPE_ROCE_V2;
   entry.ndev_ifindex = entries_[index].interface_index;
   return entry;

@@ -7,6 +7,9 @@
 
 namespace verbena::soft {
 
+// Two ways to the same addresses: as many as path migration needs.
+inline constexpr uint8_t kPorts = 2;
+
 inline constexpr int kQueuePairsMax = 1 << 16;
 inline constexpr int kQueueDepthMax = 1 << 16;  // Of an SQ, an RQ or an SRQ.
 

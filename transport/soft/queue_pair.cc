@@ -125,6 +125,7 @@ void QueuePair::WaitForPolls() {
 void QueuePair::OnDoorbell() {
   BiasedLock::Guard polls(recv_cq_.polling_lock());
   BiasedLock::Guard lock(lock_);
+  NotePath();
   if (!Connected()) return;
   if (parking_.parked) recv_cq_.Return(this);
   if (asleep_) Sleep();  // Otherwise somebody polls, and has seen it already.
@@ -251,7 +252,7 @@ void QueuePair::NotePeerState() {
     NotePeerOfUnreliable();
     return;
   }
-  const bool alone = !port_.attached() || port_.peer_state() != kLinkOpen;
+  const bool alone = !Connected() || port_.peer_state() != kLinkOpen;
   if (!alone || !requester_.has_unfinished() ||
       (state_ != IBV_QPS_RTS && state_ != IBV_QPS_SQD)) {
     give_up_at_ = TimePoint::max();
@@ -260,13 +261,13 @@ void QueuePair::NotePeerState() {
   }
 }
 
-// What cannot arrive any more has been sent all the same. A peer that is not
+// What cannot arrive has been sent all the same. A peer that is not
 // ready yet finds in the ring what has room there. A link that is on its way is
 // waited for, though not long: the two sides may have told each other that they
 // are ready while it was.
 void QueuePair::NotePeerOfUnreliable() {
   const bool awaits = !port_.attached() && awaits_link_;
-  const bool gone = !port_.attached() || port_.peer_state() == kLinkClosed;
+  const bool gone = !Connected() || port_.peer_state() == kLinkClosed;
   if (!awaits || !requester_.has_unsent() || state_ != IBV_QPS_RTS) {
     give_up_at_ = TimePoint::max();
   }
@@ -326,11 +327,11 @@ void QueuePair::TryPark() {
 }
 
 EngineMember::TimePoint QueuePair::LookAfter(TimePoint now, bool polled) {
-  if (!receiving_) return TimePoint::max();
+  if (!MayReceive()) return TimePoint::max();
   const bool moving = Connected() && (asleep_ || !polled) && Serve(now);
   SettleFailures();
   NotePeerState();
-  if (now >= give_up_at_) GiveUp();
+  if (now >= give_up_at_ && !LeavePath()) GiveUp();
   TellEngine();
   return moving ? now : NextTick(now);
 }
@@ -375,10 +376,11 @@ bool QueuePair::Serve(TimePoint now) {
 }
 
 EngineMember::TimePoint QueuePair::NextTick(TimePoint now) {
-  if (!receiving_) return TimePoint::max();
+  if (!MayReceive()) return TimePoint::max();
+  if (!Connected()) return give_up_at_;
   TimePoint next = std::min(give_up_at_, requester_.resume_at());
   // While somebody polls: to see whether they still do.
-  if (Connected() && !asleep_) next = std::min(next, now + kLookInterval);
+  if (!asleep_) next = std::min(next, now + kLookInterval);
   return next;
 }
 
@@ -412,6 +414,8 @@ std::optional<LinkMemory> QueuePair::Reset() {
   watched_ = requester_.unreliable();
   drained_event_wanted_ = false;
   give_up_at_ = TimePoint::max();
+  migration_ = PathMigration();
+  migration_refused_ = false;
   return memory;
 }
 

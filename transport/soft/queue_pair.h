@@ -18,6 +18,7 @@
 #include "transport/soft/hand_link.h"
 #include "transport/soft/link.h"
 #include "transport/soft/link_port.h"
+#include "transport/soft/path_migration.h"
 #include "transport/soft/queue_pair_directory.h"
 #include "transport/soft/receive_queue.h"
 #include "transport/soft/requester.h"
@@ -83,6 +84,11 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   // Tells the peer what has been executed, which polls leave for later.
   void Acknowledge();
 
+  // A port of the device has gone down or come up, or the peer may have said
+  // something about its path. While a path is down, nothing is sent or taken,
+  // and requests run out of retries.
+  void LookAtPath();
+
   // Verbs. Each has the behaviour and the result of the verb of its name.
 
   int Modify(const ibv_qp_attr& attributes, int mask);
@@ -136,11 +142,15 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
 
   // Everything below until the fields REQUIRES lock_ to be held.
   int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr);
-  int CheckAttributes(const ibv_qp_attr& attributes, int mask) const;
   void ApplyAttributes(const ibv_qp_attr& attributes, int mask);
   // What it returns is to be dropped after WaitForPolls().
   std::optional<LinkMemory> EnterState(ibv_qp_state state);
+  bool MayReceive() const {
+    return state_ == IBV_QPS_RTR || state_ == IBV_QPS_RTS ||
+           state_ == IBV_QPS_SQD;
+  }
   void OpenLink();
+  void ServeLink();
   void EnterError(int event);
   void RaiseEvent(int type);
   std::optional<LinkMemory> Reset();
@@ -165,6 +175,20 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   void PostWithoutPeer();
   void NotePeerState();
   void NotePeerOfUnreliable();
+
+  // The path (queue_pair_path.cc).
+
+  // Of what modify_qp is given, what depends on what it was given before.
+  bool StateOfPathIsLegal(const ibv_qp_attr& attributes, int mask) const;
+  void SetMigrationState(ibv_mig_state to);
+  void TellPeerOfMigration();
+  void Migrate();
+  bool TryMigrate();
+  // Does as the peer and the ports demand. Takes packets: with the polling lock
+  // held.
+  void NotePath();
+  void SetPathUp(bool up);
+  bool LeavePath();
   void GiveUp();
   std::chrono::nanoseconds TransportTimeout() const;
   bool Connected() const { return receiving_ && port_.attached(); }
@@ -233,11 +257,15 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   // State below is protected by lock_.
   ibv_qp_attr attributes_ = {};
   ibv_qp_state state_ = IBV_QPS_RESET;
-  bool receiving_ = false;  // state_ is RTR, RTS or SQD.
-  bool watched_ = false;    // AfterTransmit() has something to do.
+  // MayReceive(), and the path is up at both sides.
+  bool receiving_ = false;
+  bool watched_ = false;  // AfterTransmit() has something to do.
   bool drained_event_wanted_ = false;
   LinkPort port_;
-  ReceiveQueue receive_queue_;  // Unused with a shared receive queue.
+  PathMigration migration_;
+  bool migration_refused_ = false;  // There was an event about it.
+  bool path_up_ = true;             // At this side, as the peer knows.
+  ReceiveQueue receive_queue_;      // Unused with a shared receive queue.
   Requester requester_;
   Responder responder_;
   bool asleep_ = false;        // The peer has been asked to ring.

@@ -106,6 +106,7 @@ class Responder {
                    const Packet* last);
   void Drop(const Packet& packet, NakReason reason, int event);
   void Refuse(uint32_t number, NakReason reason, int event);
+  bool FollowsLoss(const Packet& packet);
   bool Resumes(const Packet& packet);
   void Skip(const Packet& packet);
   bool SkipRest(const Packet& packet);

@@ -40,12 +40,12 @@ bool Responder::OnAnyPacket(const Packet& packet) {
     if (!met_) {
       Meet();
     } else if (environment_.unreliable) {
-      return SkipRest(packet);
+      if (!FollowsLoss(packet)) return SkipRest(packet);
     } else if (!Resumes(packet)) {
       return true;
     }
   }
-  if (!Expects(packet)) return false;
+  if (!Expects(packet) && !FollowsLoss(packet)) return false;
   switch (packet.kind) {
     case PacketKind::kSend:
       return OnSend(packet);
@@ -70,6 +70,18 @@ bool Responder::OnAnyPacket(const Packet& packet) {
 bool Responder::Expects(const Packet& packet) {
   return packet.number == executed_ && packet.first() == !in_message_ &&
          (packet.first() || packet.kind == message_kind_);
+}
+
+// Whether it is the first of a later request, though the link keeps order: an
+// unreliable peer whose path was down has sent into the void until now.
+bool Responder::FollowsLoss(const Packet& packet) {
+  if (!environment_.unreliable || failed_ || !packet.first() ||
+      packet.number == executed_) {
+    return false;
+  }
+  executed_ = packet.number;
+  in_message_ = dropping_ = false;
+  return true;
 }
 
 // After a NAK everything is dropped until the refused request comes again.

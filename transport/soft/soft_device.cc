@@ -60,6 +60,15 @@ ibv_context* SoftDevice::OpenContext() {
   return context == nullptr ? nullptr : context.release()->handle();
 }
 
+void SoftDevice::SetPortState(uint8_t port, PortState state) {
+  std::lock_guard<std::mutex> lock(set_port_mutex_);
+  if (!port_states_.Set(port, state)) return;
+  port_events_.Raise(
+      state == PortState::kActive ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
+      port);
+  queue_pairs_.ForEach([](QueuePair& qp) { qp.LookAtPath(); });
+}
+
 void SoftDevice::WaitForDataPath() {
   BiasedLock::FenceAllThreads();
   queue_pairs_.ForEach([](QueuePair& qp) { qp.WaitForDataPath(); });

@@ -14,6 +14,7 @@
 #include "transport/soft/limits.h"
 #include "transport/soft/memory_region.h"
 #include "transport/soft/parent_domain.h"
+#include "transport/soft/port_states.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/receive_queue.h"
 #include "transport/soft/soft_device.h"
@@ -21,7 +22,6 @@
 namespace verbena::soft {
 namespace {
 
-constexpr uint8_t kPort = 1;
 template <typename T>
 T* Refuse(int error) {
   errno = error;
@@ -55,7 +55,7 @@ int CloseDevice(ibv_context* context) {
 }
 
 int QueryGid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
-  if (port != kPort || index < 0 || index >= GidTable::kEntries) {
+  if (!IsPort(port) || index < 0 || index >= GidTable::kEntries) {
     errno = EINVAL;
     return -1;
   }
