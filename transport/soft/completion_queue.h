@@ -173,6 +173,9 @@ class CompletionQueue final : public CompletionQueueHandle {
   // REQUIRES: queue_lock_ is held, here and below.
   int PopLocked(int count, ibv_wc* completions);
   bool LoseOldest();
+  // A completion has come while the queue was armed, or notes times; whether it
+  // raises an event.
+  bool NoteArrival(uint32_t index);
   void NoteTime(uint32_t index);
   void Fail();
   void RaiseEvent();

@@ -63,10 +63,10 @@ QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
       recv_cq_(*CompletionQueue::From(attributes.recv_cq)),
       silent_since_(device.engine().clock().Now()),
       receive_queue_(attributes.cap.max_recv_wr, attributes.cap.max_recv_sge),
-      requester_({this, &send_cq_, &device.memory(), &device.windows(),
+      requester_({this, this, &send_cq_, &device.memory(), &device.windows(),
                   &domain.original(), &device.engine().clock()},
                  attributes),
-      responder_({this, &recv_cq_, &device.memory(), &device.windows(),
+      responder_({this, this, &recv_cq_, &device.memory(), &device.windows(),
                   &domain.original(),
                   attributes.srq == nullptr
                       ? nullptr

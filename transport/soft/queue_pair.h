@@ -180,6 +180,7 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   void TryPark();
   void Settle();
   void Unsettle() { settled_.store(false, std::memory_order_relaxed); }
+  bool MustSettle() const;
   void SettleFailures();
   void PostWithoutPeer();
   void NotePeerState();

@@ -28,6 +28,7 @@ class Responder {
  public:
   struct Environment {
     QueuePair* qp;
+    ibv_qp* handle;  // The same.
     CompletionQueue* cq;
     const MemoryTable* memory;
     MemoryWindows* windows;
@@ -91,6 +92,8 @@ class Responder {
     uint64_t result;  // Of an atomic.
   };
 
+  bool OnWholeSend(const Packet& packet);
+  bool OnAnyPacket(const Packet& packet);
   bool OnSend(const Packet& packet);
   bool OnWrite(const Packet& packet);
   bool OnRead(const Packet& packet);

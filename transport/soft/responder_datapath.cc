@@ -6,6 +6,36 @@
 namespace verbena::soft {
 
 bool Responder::OnPacket(const Packet& packet) {
+  return OnWholeSend(packet) || OnAnyPacket(packet);
+}
+
+// The usual message, a SEND of one packet that goes into the one entry of the
+// next receive: all that OnAnyPacket() would do for it. False when it is any
+// other, or the receive will not do; that has been taken then, and is the next.
+inline bool Responder::OnWholeSend(const Packet& packet) {
+  constexpr uint8_t kWhole = kPacketFirst | kPacketLast;
+  if (packet.kind != PacketKind::kSend ||
+      (packet.flags & ~kPacketSolicited) != kWhole ||
+      packet.number != executed_ || dropping_ || in_message_ ||
+      !TakeReceive() || receive_.entry_count != 1 ||
+      packet.payload_bytes > receive_capacity_ ||
+      !ReceiveList().Scatter(0, packet.payload_bytes, packet.payload)) {
+    return false;
+  }
+  receive_taken_ = false;
+  Completion completion = {};
+  completion.wr_id = receive_.wr_id;
+  completion.qp = environment_.handle;
+  completion.byte_len = packet.payload_bytes;
+  completion.status = IBV_WC_SUCCESS;
+  completion.opcode = IBV_WC_RECV;
+  completion.solicited = (packet.flags & kPacketSolicited) != 0;
+  environment_.cq->Push(completion);
+  ++executed_;
+  return true;
+}
+
+bool Responder::OnAnyPacket(const Packet& packet) {
   if (dropping_) {
     if (!met_) {
       Meet();
@@ -233,7 +263,7 @@ void Responder::PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
   receive_taken_ = false;
   Completion completion = {};
   completion.wr_id = receive_.wr_id;
-  completion.qp = environment_.qp;
+  completion.qp = environment_.handle;
   completion.status = static_cast<uint8_t>(status);
   completion.opcode = static_cast<uint8_t>(opcode);
   if (last != nullptr) {
