@@ -5,6 +5,7 @@
 
 #include "transport/soft/gid_table.h"
 #include "transport/soft/global_route.h"
+#include "transport/soft/mapped_gid.h"
 #include "transport/soft/port_states.h"
 #include "transport/soft/soft_device.h"
 

@@ -30,10 +30,6 @@ constexpr std::chrono::milliseconds kListenerPause(kListenerAwayMs);
 // Messages taken in one callback, so that others have their turn.
 constexpr int kReadBatch = 64;
 
-// Reasons as InfiniBand numbers them.
-constexpr uint16_t kInvalidServiceId = 8;
-constexpr uint16_t kConsumerReject = 28;
-
 // Fills in what both connect and accept say. Null parameters ask for the most,
 // as do the two special values; false when they are beyond the device.
 bool FillParameters(const rdma_conn_param* parameters, uint8_t data_bytes_max,

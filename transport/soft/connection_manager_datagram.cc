@@ -11,6 +11,7 @@
 #include "transport/soft/datagram_verbs.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/global_route.h"
+#include "transport/soft/limits.h"
 #include "transport/soft/tcp_socket.h"
 
 namespace verbena::soft {

@@ -98,6 +98,17 @@ int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attributes) {
   return 0;
 }
 
+int QueryPkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
+  ibv_port_attr attributes;
+  if (QueryPort(context, port, &attributes) != 0 || index < 0 ||
+      index >= attributes.pkey_tbl_len) {
+    errno = EINVAL;
+    return -1;
+  }
+  *pkey = 0xffff;  // The default partition, as its full member.
+  return 0;
+}
+
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
                   ibv_device_attr_ex* attributes, size_t bytes) {
   if (input != nullptr && input->comp_mask != 0) return EINVAL;

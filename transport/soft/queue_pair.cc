@@ -63,10 +63,10 @@ QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
       recv_cq_(*CompletionQueue::From(attributes.recv_cq)),
       silent_since_(device.engine().clock().Now()),
       receive_queue_(attributes.cap.max_recv_wr, attributes.cap.max_recv_sge),
-      requester_({this, &send_cq_, &device.memory(), &device.windows(),
+      requester_({this, this, &send_cq_, &device.memory(), &device.windows(),
                   &domain.original(), &device.engine().clock()},
                  attributes),
-      responder_({this, &recv_cq_, &device.memory(), &device.windows(),
+      responder_({this, this, &recv_cq_, &device.memory(), &device.windows(),
                   &domain.original(),
                   attributes.srq == nullptr
                       ? nullptr
@@ -111,6 +111,7 @@ void QueuePair::DetachLink() {
 
 std::optional<LinkMemory> QueuePair::Detach() {
   Unsettle();
+  if (link_aside_.attached()) port_ = std::exchange(link_aside_, LinkPort());
   if (!port_.attached()) return std::nullopt;
   asleep_ = false;  // There is nobody left to ring, and nothing to wake up.
   return port_.Detach();
@@ -248,6 +249,7 @@ std::chrono::nanoseconds QueuePair::TransportTimeout() const {
 // Starts the clock when requests wait for a peer that is not there, and stops
 // it when there is no reason any more.
 void QueuePair::NotePeerState() {
+  if (hold_ == LinkHold::kStalled || hold_ == LinkHold::kSlow) return;
   if (requester_.unreliable()) {
     NotePeerOfUnreliable();
     return;
@@ -281,6 +283,7 @@ void QueuePair::NotePeerOfUnreliable() {
 
 EngineMember::TimePoint QueuePair::OnTick(TimePoint now) {
   if (awaits_link_.load(std::memory_order_relaxed)) TakeAwaitedLink();
+  if (held_.load(std::memory_order_relaxed)) return TickHeld(now);
   const uint32_t polls = polls_.load(std::memory_order_relaxed);
   const bool polled = polls != polls_seen_;
   polls_seen_ = polls;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -30,6 +31,9 @@ namespace verbena::soft {
 class ProtectionDomain;
 class SharedReceiveQueue;
 class SoftDevice;
+
+// A fault for tests; see soft_faults.h.
+enum class LinkHold { kNone, kStalled, kCut, kSlow };
 
 // A queue pair: its attributes and state, a requester and a responder, and the
 // link that joins it to its peer.
@@ -83,6 +87,12 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
 
   // Tells the peer what has been executed, which polls leave for later.
   void Acknowledge();
+
+  // Faults for tests; see soft_faults.h. A hold takes the place of another.
+  void HoldLink(LinkHold hold,
+                std::function<std::chrono::nanoseconds()> next_pause = {});
+  void ReleaseLink();
+  void ForceReceiverNotReady(uint32_t times);
 
   // A port of the device has gone down or come up, or the peer may have said
   // something about its path. While a path is down, nothing is sent or taken,
@@ -170,6 +180,7 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   void TryPark();
   void Settle();
   void Unsettle() { settled_.store(false, std::memory_order_relaxed); }
+  bool MustSettle() const;
   void SettleFailures();
   void PostWithoutPeer();
   void NotePeerState();
@@ -201,6 +212,13 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   void WakeUp();
   bool AnyQueueArmed() const { return send_cq_.armed() || recv_cq_.armed(); }
   TimePoint NextTick(TimePoint now);
+
+  // A link that is held (queue_pair_faults.cc).
+  void PutLinkAside();
+  void TakePortAway();
+  void MoveHeldLink(TimePoint now);
+  void NotePeerOfHeld();
+  TimePoint TickHeld(TimePoint now);
 
   void WaitForPolls();  // Not with lock_ held.
 
@@ -252,6 +270,8 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
 
   Parking parking_;
 
+  std::atomic<bool> held_{false};  // hold_ is not kNone. Written under lock_.
+
   BiasedLock lock_;
   // State below is protected by lock_.
   ibv_qp_attr attributes_ = {};
@@ -272,6 +292,11 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   bool kick_wanted_ = false;   // The engine is to look at our deadlines.
   // When to give up on a peer that is not open; max() while it is.
   TimePoint give_up_at_ = TimePoint::max();
+  // A fault for tests, and the port of a link that is held, in place of port_.
+  LinkHold hold_ = LinkHold::kNone;
+  LinkPort link_aside_;
+  std::function<std::chrono::nanoseconds()> next_pause_;
+  TimePoint next_move_ = TimePoint::max();
   // Until when the engine serves a transfer without sleeping; see Serve().
   TimePoint serve_until_ = TimePoint::min();
 };

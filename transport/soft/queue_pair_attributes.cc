@@ -15,7 +15,6 @@
 namespace verbena::soft {
 namespace {
 
-constexpr uint32_t kNumberMax = (1u << 24) - 1;  // Of a queue pair.
 constexpr unsigned int kAccessFlags =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
     IBV_ACCESS_REMOTE_ATOMIC;
@@ -44,7 +43,8 @@ bool ValuesAreLegal(const ibv_qp_attr& attributes, int mask) {
                                attributes.path_mtu > IBV_MTU_4096)) {
     return false;
   }
-  if (has(IBV_QP_DEST_QPN) && attributes.dest_qp_num > kNumberMax) return false;
+  if (has(IBV_QP_DEST_QPN) && attributes.dest_qp_num > kQueuePairNumberMax)
+    return false;
   if (has(IBV_QP_MAX_DEST_RD_ATOMIC) &&
       attributes.max_dest_rd_atomic > kReadsMax) {
     return false;
@@ -176,6 +176,7 @@ void QueuePair::OpenLink() {
   port_.SetPath(migration_.word());
   port_.SetState(path_up_ ? kLinkOpen : kLinkStalled);
   ServeLink();
+  if (hold_ != LinkHold::kNone) PutLinkAside();
 }
 
 void QueuePair::ServeLink() {

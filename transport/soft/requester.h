@@ -40,6 +40,7 @@ class Requester {
 
   struct Environment {
     QueuePair* qp;
+    ibv_qp* handle;  // The same.
     CompletionQueue* cq;
     const MemoryTable* memory;
     MemoryWindows* windows;
@@ -150,6 +151,7 @@ class Requester {
   }
   ScatterGatherList List(uint32_t number);
 
+  bool PostSmall(const ibv_send_wr& wr, LinkPort& port);
   int Check(const ibv_send_wr& wr, uint64_t& length) const;
   void Store(const ibv_send_wr& wr, uint32_t length);
   void StoreUnusual(const ibv_send_wr& wr);

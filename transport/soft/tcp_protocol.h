@@ -22,6 +22,7 @@
 #include <cstdint>
 
 #include "transport/soft/cm_message.h"
+#include "transport/soft/limits.h"
 #include "transport/soft/link.h"
 #include "transport/soft/packet.h"
 
