@@ -72,7 +72,7 @@ TEST(PathMigrationTest, ThePathIsOfTheQueuePairsPort) {
   end.BringTo(IBV_QPS_INIT);
   ibv_qp_attr attributes = end.AttributesFor(IBV_QPS_RTR);
   attributes.ah_attr.port_num = kNoPort;
-  EXPECT_EQ(Verbs().modify_qp(end.qp, &attributes, End::MaskFor(IBV_QPS_RTR)),
+  EXPECT_EQ(Verbs().modify_qp(end.qp, &attributes, end.MaskFor(IBV_QPS_RTR)),
             EINVAL);
   EXPECT_EQ(end.State(), IBV_QPS_INIT);
 }
