@@ -172,12 +172,13 @@ bool ChannelImpl::WaitForTurn(UnaryCall* call) {
           state, UnaryCall::Waiter::State::kListed)) {
     // The role may have become free before anybody could know that we wait: let
     // the caller try once more.
+    if (!waiter->ever_listed) waiter->changed.emplace();
     waiter->listed = waiter->ever_listed = true;
     waiters_.PushBack(waiter);
     waiter_count_.fetch_add(1, std::memory_order_seq_cst);
     return false;
   }
-  while (waiter->listed && !waiter->woken) waiter->changed.wait(lock);
+  while (waiter->listed && !waiter->woken) waiter->changed->wait(lock);
   waiter->woken = false;
   return !waiter->listed;
 }
@@ -193,7 +194,7 @@ void ChannelImpl::FinishWaiter(UnaryCall* call) {
   if (before != UnaryCall::Waiter::State::kListed) return;
   std::lock_guard<std::mutex> lock(mutex_);
   RemoveWaiter(waiter);
-  waiter->changed.notify_one();  // It is gone when the mutex is free.
+  waiter->changed->notify_one();  // It is gone when the mutex is free.
 }
 
 void ChannelImpl::LeaveWaiters(UnaryCall* call) {
@@ -219,7 +220,7 @@ void ChannelImpl::WakeWaiter() {
   while (waiter != nullptr && waiter->woken) waiter = waiter->next;
   if (waiter == nullptr) return;
   waiter->woken = true;
-  waiter->changed.notify_one();
+  waiter->changed->notify_one();
 }
 
 }  // namespace verbena::internal

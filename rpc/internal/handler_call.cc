@@ -32,7 +32,11 @@ void HandlerCall::Begin(transport::ServerCall* call) {
   call_ = call;
   is_large_ = false;
   parsed_ = false;
-  reply_ = {};
+  // Finish() has moved the rest of the last reply away.
+  reply_.status = absl::OkStatus();
+  reply_.metadata_bytes = 0;
+  reply_.message_bytes = 0;
+  reply_.writer = nullptr;
   context_.Reset(call->deadline());
   if (ABSL_PREDICT_FALSE(!call->attachment().empty())) {
     context_.set_request_attachment(call->TakeAttachment());

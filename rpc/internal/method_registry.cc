@@ -20,7 +20,11 @@ absl::Status MethodRegistry::AddMethod(uint64_t id, const UnaryMethod* method,
                                        HandlerMode mode) {
   const auto [place, inserted] =
       methods_.try_emplace(id, Method{method, mode, size()});
-  if (inserted) return absl::OkStatus();
+  if (inserted) {
+    Direct& direct = direct_[id % kDirect];
+    if (direct.method.method == nullptr) direct = {id, place->second};
+    return absl::OkStatus();
+  }
   const std::string& other = place->second.method->full_name();
   if (other == method->full_name()) {
     return absl::AlreadyExistsError(

@@ -3,6 +3,8 @@
 #ifndef VERBENA_RPC_INTERNAL_METHOD_REGISTRY_H_
 #define VERBENA_RPC_INTERNAL_METHOD_REGISTRY_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/container/flat_hash_map.h"
@@ -31,6 +33,10 @@ class MethodRegistry {
 
   // Null if there is none. Valid as long as nothing is added.
   const Method* Find(uint64_t id) const {
+    const Direct& direct = direct_[id % kDirect];
+    if (direct.id == id && direct.method.method != nullptr) {
+      return &direct.method;
+    }
     const auto found = methods_.find(id);
     return found == methods_.end() ? nullptr : &found->second;
   }
@@ -38,6 +44,14 @@ class MethodRegistry {
   int size() const { return static_cast<int>(methods_.size()); }
 
  private:
+  // Most methods are found here with one look.
+  struct Direct {
+    uint64_t id = 0;
+    Method method;
+  };
+  static constexpr size_t kDirect = 64;
+
+  std::array<Direct, kDirect> direct_;  // By the low bits of the number.
   absl::flat_hash_map<uint64_t, Method> methods_;  // By MethodHash().
 };
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
@@ -143,7 +144,8 @@ class UnaryCall final : public transport::ClientCall,
     // Under the channel's mutex.
     bool woken = false;   // Told to try the role.
     bool listed = false;  // In the list; the waiter stays until it is not.
-    std::condition_variable changed;
+    // Made when it is first listed: most never are.
+    std::optional<std::condition_variable> changed;
     Waiter* next = nullptr;
     Waiter* previous = nullptr;
   };

@@ -27,13 +27,24 @@ bool IsReadable(int fd, absl::Duration patience) {
 
 }  // namespace
 
+EndOptions WithAtomics() {
+  EndOptions options;
+  options.access |= IBV_ACCESS_REMOTE_ATOMIC;
+  return options;
+}
+
+EndOptions Large() {
+  EndOptions options;
+  options.memory_bytes = 2 << 20;
+  return options;
+}
+
 End::End(const EndOptions& wanted) : options(wanted), context(OpenDevice()) {
   gid = FindGid(context);
   pd = Verbs().alloc_pd(context);
   CHECK(pd != nullptr) << "errno " << errno;
   if (options.with_channel) channel = Verbs().create_comp_channel(context);
-  cq = Verbs().create_cq(context, options.completions, this, channel, 0);
-  CHECK(cq != nullptr) << "errno " << errno;
+  CreateCompletionQueue();
   if (options.shared_receives > 0) {
     ibv_srq_init_attr attributes = {};
     attributes.attr.max_wr = options.shared_receives;
@@ -51,16 +62,44 @@ End::End(const EndOptions& wanted) : options(wanted), context(OpenDevice()) {
   CHECK(mr != nullptr) << "errno " << errno;
 }
 
+void End::CreateCompletionQueue() {
+  if (options.extended_completions) {
+    ibv_cq_init_attr_ex attributes = {};
+    attributes.cqe = static_cast<uint32_t>(options.completions);
+    attributes.cq_context = this;
+    attributes.channel = channel;
+    attributes.wc_flags = options.fields;
+    extended_cq = ibv_create_cq_ex(context, &attributes);
+    CHECK(extended_cq != nullptr) << "errno " << errno;
+    cq = ibv_cq_ex_to_cq(extended_cq);
+    return;
+  }
+  cq = Verbs().create_cq(context, options.completions, this, channel, 0);
+  CHECK(cq != nullptr) << "errno " << errno;
+}
+
 void End::CreateQueuePair() {
-  ibv_qp_init_attr attributes = {};
+  ibv_qp_init_attr_ex attributes = {};
   attributes.send_cq = attributes.recv_cq = cq;
   attributes.srq = srq;
   attributes.cap = {options.send_depth, options.receive_depth, options.entries,
                     options.entries, options.inline_bytes};
-  attributes.qp_type = IBV_QPT_RC;
+  attributes.qp_type = options.type;
   attributes.sq_sig_all = options.signal_all ? 1 : 0;
-  qp = Verbs().create_qp(pd, &attributes);
+  if (options.operations == 0) {
+    // The extended attributes begin as the others do.
+    qp =
+        Verbs().create_qp(pd, reinterpret_cast<ibv_qp_init_attr*>(&attributes));
+    CHECK(qp != nullptr) << "errno " << errno;
+    return;
+  }
+  attributes.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  attributes.pd = pd;
+  attributes.send_ops_flags = options.operations;
+  qp = ibv_create_qp_ex(context, &attributes);
   CHECK(qp != nullptr) << "errno " << errno;
+  extended_qp = Verbs().qp_to_qp_ex(qp);
+  CHECK(extended_qp != nullptr);
 }
 
 End::~End() {
@@ -94,20 +133,28 @@ ibv_qp_attr End::AttributesFor(ibv_qp_state to) const {
   attributes.retry_cnt = options.retry_count;
   attributes.rnr_retry = options.rnr_retry;
   attributes.max_rd_atomic = options.reads_max;
+  attributes.qkey = kTestQkey;
   return attributes;
 }
 
-int End::MaskFor(ibv_qp_state to) {
+int End::MaskFor(ibv_qp_state to) const {
+  const bool connected = options.type != IBV_QPT_UD;
+  const bool reliable = options.type == IBV_QPT_RC;
   switch (to) {
     case IBV_QPS_INIT:
       return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-             IBV_QP_ACCESS_FLAGS;
+             (connected ? IBV_QP_ACCESS_FLAGS : IBV_QP_QKEY);
     case IBV_QPS_RTR:
-      return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-             IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+      return IBV_QP_STATE |
+             (connected ? IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                              IBV_QP_RQ_PSN
+                        : 0) |
+             (reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
     case IBV_QPS_RTS:
-      return IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-             IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+      return IBV_QP_STATE | IBV_QP_SQ_PSN |
+             (reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                             IBV_QP_MAX_QP_RD_ATOMIC
+                       : 0);
     default:
       return IBV_QP_STATE;
   }
@@ -133,6 +180,13 @@ ibv_qp_state End::State() const {
   CHECK_EQ(Verbs().query_qp(qp, &attributes, IBV_QP_STATE, &init_attributes),
            0);
   return attributes.qp_state;
+}
+
+ibv_qp_cap End::Granted() const {
+  ibv_qp_attr attributes = {};
+  ibv_qp_init_attr init_attributes = {};
+  CHECK_EQ(Verbs().query_qp(qp, &attributes, IBV_QP_CAP, &init_attributes), 0);
+  return init_attributes.cap;
 }
 
 void Connect(End& a, End& b) {

@@ -16,7 +16,10 @@ namespace verbena::conformance {
 inline constexpr int kAllAccess =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
+using transport::kTestQkey;
+
 struct EndOptions {
+  ibv_qp_type type = IBV_QPT_RC;  // Or UC, or UD.
   uint32_t send_depth = 16;
   uint32_t receive_depth = 16;
   uint32_t entries = 4;
@@ -34,7 +37,17 @@ struct EndOptions {
   uint8_t retry_count = 7;
   uint8_t reads_max = 4;
   uint8_t reads_accepted = 4;
+  // With an extended completion queue of these fields, and an extended queue
+  // pair of these operations.
+  bool extended_completions = false;
+  uint64_t fields = 0;
+  uint64_t operations = 0;
 };
+
+// With a region and a queue pair that allow atomics too.
+EndOptions WithAtomics();
+// With memory for the longest messages of the suite.
+EndOptions Large();
 
 // A context and one of everything, with the queue pair in RESET. Aborts when a
 // control verb fails: a test that expects failure calls the verb itself. For
@@ -48,6 +61,8 @@ class End : public transport::TestQueuePair {
   ibv_context* context = nullptr;
   ibv_pd* pd = nullptr;
   ibv_comp_channel* channel = nullptr;
+  ibv_cq_ex* extended_cq = nullptr;  // The same as cq and qp; null unless asked
+  ibv_qp_ex* extended_qp = nullptr;  // for.
   Gid gid;
   // Whose protocol Wait() runs as well. Set by Connect().
   End* peer = nullptr;
@@ -55,12 +70,14 @@ class End : public transport::TestQueuePair {
   // All that modify_qp needs for a transition, the state included. The number
   // of the peer is its own unless there is one.
   ibv_qp_attr AttributesFor(ibv_qp_state to) const;
-  static int MaskFor(ibv_qp_state to);
+  int MaskFor(ibv_qp_state to) const;
   // The transition; returns what modify_qp returns.
   int To(ibv_qp_state to);
   // From RESET through INIT, RTR and RTS up to `state`, or to ERR from there.
   void BringTo(ibv_qp_state state);
   ibv_qp_state State() const;
+  // What the queue pair may hold, which is no less than was asked for.
+  ibv_qp_cap Granted() const;
 
   // The next completion. When none comes the test fails, and the status is
   // IBV_WC_GENERAL_ERR.
@@ -79,6 +96,7 @@ class End : public transport::TestQueuePair {
   bool ChannelIsReadable(bool expected);
 
  private:
+  void CreateCompletionQueue();
   void CreateQueuePair();
 };
 

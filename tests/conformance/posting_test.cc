@@ -82,10 +82,8 @@ TEST_F(PostingTest, AFlushKeepsTheOrderOfEachQueue) {
 
 TEST_F(PostingTest, AFullReceiveQueueIsOutOfMemory) {
   ASSERT_EQ(a.To(IBV_QPS_INIT), 0);
-  ibv_qp_attr attributes = {};
-  ibv_qp_init_attr init = {};
-  ASSERT_EQ(Verbs().query_qp(a.qp, &attributes, IBV_QP_CAP, &init), 0);
-  for (uint32_t i = 0; i < init.cap.max_recv_wr; ++i) {
+  const ibv_qp_cap granted = a.Granted();
+  for (uint32_t i = 0; i < granted.max_recv_wr; ++i) {
     ASSERT_EQ(a.Receive(i, 0, 64), 0);
   }
   EXPECT_EQ(a.Receive(99, 0, 64), ENOMEM);
@@ -93,10 +91,8 @@ TEST_F(PostingTest, AFullReceiveQueueIsOutOfMemory) {
 
 TEST_F(PostingTest, AFullSendQueueIsOutOfMemoryAndNamesTheFirstThatWasNot) {
   Connect(a, b);  // b has no receive, so nothing completes.
-  ibv_qp_attr attributes = {};
-  ibv_qp_init_attr init = {};
-  ASSERT_EQ(Verbs().query_qp(a.qp, &attributes, IBV_QP_CAP, &init), 0);
-  const uint32_t depth = init.cap.max_send_wr;
+  const ibv_qp_cap granted = a.Granted();
+  const uint32_t depth = granted.max_send_wr;
   ibv_sge entry = a.Entry(0, 8);
   std::vector<ibv_send_wr> chain(depth + 2);
   for (size_t i = 0; i < chain.size(); ++i) {
@@ -117,10 +113,8 @@ TEST_F(PostingTest, AFullSendQueueIsOutOfMemoryAndNamesTheFirstThatWasNot) {
 
 TEST_F(PostingTest, TooManyEntriesAreRefused) {
   Connect(a, b);
-  ibv_qp_attr attributes = {};
-  ibv_qp_init_attr init = {};
-  ASSERT_EQ(Verbs().query_qp(a.qp, &attributes, IBV_QP_CAP, &init), 0);
-  std::vector<ibv_sge> entries(init.cap.max_send_sge + 1, a.Entry(0, 1));
+  const ibv_qp_cap granted = a.Granted();
+  std::vector<ibv_sge> entries(granted.max_send_sge + 1, a.Entry(0, 1));
   ibv_send_wr request = {};
   request.sg_list = entries.data();
   request.num_sge = static_cast<int>(entries.size());
@@ -130,10 +124,8 @@ TEST_F(PostingTest, TooManyEntriesAreRefused) {
 
 TEST_F(PostingTest, MoreInlineThanAskedForIsRefused) {
   Connect(a, b);
-  ibv_qp_attr attributes = {};
-  ibv_qp_init_attr init = {};
-  ASSERT_EQ(Verbs().query_qp(a.qp, &attributes, IBV_QP_CAP, &init), 0);
-  EXPECT_NE(a.Send(1, 0, init.cap.max_inline_data + 1,
+  const ibv_qp_cap granted = a.Granted();
+  EXPECT_NE(a.Send(1, 0, granted.max_inline_data + 1,
                    IBV_SEND_SIGNALED | IBV_SEND_INLINE),
             0);
 }

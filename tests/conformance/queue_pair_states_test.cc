@@ -48,7 +48,7 @@ TEST(QueuePairStatesTest, EveryRequiredAttributeIsRequired) {
   for (const ibv_qp_state to : kSteps) {
     End end;
     end.BringTo(Before(to));
-    const int all = End::MaskFor(to) & ~IBV_QP_STATE;
+    const int all = end.MaskFor(to) & ~IBV_QP_STATE;
     for (int bit = 1; bit <= all; bit <<= 1) {
       if ((all & bit) == 0) continue;
       SCOPED_TRACE(absl::StrCat("to ", to, " without ", absl::Hex(bit)));
@@ -68,7 +68,7 @@ TEST(QueuePairStatesTest, AnAttributeOfAnotherTransitionIsRefused) {
     for (const int bit : {int{IBV_QP_QKEY}, IBV_QP_DEST_QPN | IBV_QP_TIMEOUT}) {
       SCOPED_TRACE(absl::StrCat("to ", to, " with ", absl::Hex(bit)));
       ibv_qp_attr attributes = end.AttributesFor(to);
-      EXPECT_EQ(Verbs().modify_qp(end.qp, &attributes, End::MaskFor(to) | bit),
+      EXPECT_EQ(Verbs().modify_qp(end.qp, &attributes, end.MaskFor(to) | bit),
                 EINVAL);
       EXPECT_EQ(end.State(), Before(to));
     }
@@ -93,7 +93,7 @@ int StepWith(End& end, ibv_qp_state to,
   end.BringTo(Before(to));
   ibv_qp_attr attributes = end.AttributesFor(to);
   change(attributes);
-  return Verbs().modify_qp(end.qp, &attributes, End::MaskFor(to));
+  return Verbs().modify_qp(end.qp, &attributes, end.MaskFor(to));
 }
 
 TEST(QueuePairStatesTest, APortThatTheDeviceHasNotIsRefused) {
@@ -132,7 +132,7 @@ TEST(QueuePairStatesTest, AStateThatItIsNotInIsRefused) {
   End end;
   end.BringTo(IBV_QPS_RTR);
   ibv_qp_attr attributes = end.AttributesFor(IBV_QPS_RTS);
-  const int mask = End::MaskFor(IBV_QPS_RTS) | IBV_QP_CUR_STATE;
+  const int mask = end.MaskFor(IBV_QPS_RTS) | IBV_QP_CUR_STATE;
   attributes.cur_qp_state = IBV_QPS_INIT;
   EXPECT_EQ(Verbs().modify_qp(end.qp, &attributes, mask), EINVAL);
   attributes.cur_qp_state = IBV_QPS_RTR;

@@ -12,12 +12,6 @@
 namespace verbena::conformance {
 namespace {
 
-EndOptions Large() {
-  EndOptions options;
-  options.memory_bytes = 2 << 20;
-  return options;
-}
-
 std::string Pattern(size_t bytes, char first) {
   std::string text(bytes, '\0');
   for (size_t i = 0; i < bytes; ++i) {

@@ -12,12 +12,6 @@
 namespace verbena::conformance {
 namespace {
 
-EndOptions Large() {
-  EndOptions options;
-  options.memory_bytes = 2 << 20;
-  return options;
-}
-
 class WriteReadTest : public testing::Test {
  protected:
   WriteReadTest() : a(Large()), b(Large()) { Connect(a, b); }

@@ -45,6 +45,8 @@ constexpr uint64_t kCallsMax = 12;
 EndpointOptions Options() {
   EndpointOptions options = TestOptions();
   options.connect_timeout = absl::Seconds(2);
+  // So that a server sleeps between two clients, and is woken, in every run.
+  options.spin_budget = absl::ZeroDuration();
   return options;
 }
 

@@ -67,6 +67,9 @@ TESTS = [
     Test("//tests/transport:hostile_client_memory_test", seconds=150),
     Test("//tests/transport:hostile_server_hello_test", seconds=150),
     Test("//tests/transport:hostile_server_frames_test", seconds=150),
+    # All but the longest: each call of a server in turn.
+    Test("//tests/transport:faults_test", seconds=120,
+         arguments=("--gtest_filter=-*AServerWhoseDeviceFailsOnce*",)),
     Test("//tests/transport:killed_peer_test", seconds=150),
     # Fewer than natively: connecting takes long on an emulated processor.
     Test("//tests/transport:many_connections_test", seconds=200, no_rnr=True,

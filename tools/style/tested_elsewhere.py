@@ -98,6 +98,8 @@ TESTED_ELSEWHERE = {
     "transport/soft/queue_pair_by_hand.cc": _SOFT_BY_HAND,
     "transport/soft/queue_pair_directory.cc": _SOFT_BY_HAND,
     "transport/soft/queue_pair_datapath.cc": _SOFT_TRANSFER,
+    "transport/soft/queue_pair_faults.cc":
+        "transport/soft/soft_faults_test.cc",
     "transport/soft/requester.cc": _SOFT_TRANSFER,
     "transport/soft/requester_datapath.cc": _SOFT_TRANSFER,
     "transport/soft/requester_local.cc":

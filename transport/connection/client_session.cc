@@ -110,8 +110,7 @@ absl::Status ClientSession::TooLargeReply(uint64_t bytes) const {
                   options().max_receive_message_bytes);
 }
 
-void ClientSession::Start(ClientCall* call) {
-  call->slot_ = ClientCall::kIdle;
+absl::Status ClientSession::Refusal(const ClientCall::Request& request) const {
   absl::Status refusal = failure();
   if (refusal.ok() && !usable()) {
     refusal = absl::UnavailableError("the connection is not ready");
@@ -120,9 +119,21 @@ void ClientSession::Start(ClientCall* call) {
     refusal = absl::UnavailableError(
         absl::StrCat("the server ", peer(), " is shutting down"));
   }
-  if (refusal.ok()) refusal = CheckRequest(call->request());
-  if (!refusal.ok()) {
-    call->OnFailed(refusal);
+  return refusal.ok() ? CheckRequest(request) : refusal;
+}
+
+bool ClientSession::Takes(const ClientCall::Request& request) const {
+  const uint64_t bytes = request.message_bytes + request.attachment.size();
+  return usable() && !draining_ &&
+         request.metadata_bytes <= kMaxMetadataBytes &&
+         bytes <= options().max_send_message_bytes &&
+         bytes <= peer_limits().max_receive_message_bytes;
+}
+
+void ClientSession::Start(ClientCall* call) {
+  call->slot_ = ClientCall::kIdle;
+  if (__builtin_expect(!Takes(call->request()), 0)) {
+    call->OnFailed(Refusal(call->request()));
     return;
   }
   ClientCallQueue& queue =

@@ -72,6 +72,9 @@ class ClientSession final : public Connection {
   bool ExpectsTraffic() const override { return live_ > 0; }
   void OnGoAway() override { draining_ = true; }
 
+  // Whether a call may start now; if not, why.
+  bool Takes(const ClientCall::Request& request) const;
+  absl::Status Refusal(const ClientCall::Request& request) const;
   // OK if the call can be sent to this server, else why it never can.
   absl::Status CheckRequest(const ClientCall::Request& request) const;
   absl::Status TooLargeReply(uint64_t bytes) const;
@@ -107,6 +110,9 @@ class ClientSession final : public Connection {
   void HandleWelcome(absl::Span<const uint8_t> frame);
   // `whole`, if not null, is the memory of a frame that was continued.
   void HandleResponse(absl::Span<const uint8_t> frame, const Buffer* whole);
+  // Ends the call of the slot, if there still is one, with a reply that has so
+  // many bytes.
+  void EndCall(Slot* slot, const CallResponse& response, uint64_t bytes);
   void HandlePart(absl::Span<const uint8_t> frame);
   // Finds the parts of a reply. Null, or what is wrong with them.
   const char* TakeReply(absl::Span<const uint8_t> frame, const Buffer* whole,

@@ -12,6 +12,15 @@ namespace {
 // Replies up to this length come back in the RESPONSE itself.
 constexpr uint64_t kFrameReplyBytes = kSlotBytes - sizeof(ResponseHeader);
 
+// Whether it is a good reply that is a message and nothing else, and all here.
+bool IsMessageAlone(const ResponseHeader& header) {
+  constexpr uint8_t kElsewhere =
+      kFlagMessageInArena | kFlagAttachmentInArena | kFlagContinued;
+  return ((header.frame.flags & kElsewhere) | header.code |
+          header.status_message_bytes | header.metadata_bytes |
+          header.attachment_bytes) == 0;
+}
+
 uint64_t RemainingUs(absl::Time deadline, absl::Time now) {
   const int64_t us = absl::ToInt64Microseconds(deadline - now);
   return us <= 0 ? 0 : static_cast<uint64_t>(us);
@@ -58,13 +67,16 @@ bool ClientSession::TrySend(ClientCall* call) {
   const uint32_t bytes = RequestFrameBytes(call->request(), place);
   const uint32_t index = free_slots_.back();
   Slot& slot = slots_[index];
-  absl::Status failed;
-  if (!AllocateArenaMemory(call->request(), place, &slot, &failed)) {
-    FreeMemory(&slot);
-    if (failed.ok()) return false;
-    call->slot_ = ClientCall::kIdle;
-    call->OnFailed(failed);
-    return true;
+  if (!place.all_inline() ||
+      call->request().reply_hint_bytes > kFrameReplyBytes) {
+    absl::Status failed;
+    if (!AllocateArenaMemory(call->request(), place, &slot, &failed)) {
+      FreeMemory(&slot);
+      if (failed.ok()) return false;
+      call->slot_ = ClientCall::kIdle;
+      call->OnFailed(failed);
+      return true;
+    }
   }
   uint8_t* out = nullptr;
   // The announcements may take credits.
@@ -374,6 +386,14 @@ void ClientSession::HandleResponse(absl::Span<const uint8_t> frame,
   const FrameHeader header = LoadHeader<FrameHeader>(frame);
   Slot* const slot = FindSlot(header.call_id);
   if (slot == nullptr) return;
+  const ResponseHeader full = LoadHeader<ResponseHeader>(frame);
+  if (IsMessageAlone(full)) {
+    CallResponse response;
+    response.message = frame.subspan(sizeof(full));
+    response.hint_bytes = full.message_bytes;
+    EndCall(slot, response, full.message_bytes);
+    return;
+  }
   constexpr uint8_t kInLease = kFlagMessageInArena | kFlagAttachmentInArena;
   CallResponse response;
   Buffer lease;
@@ -387,14 +407,18 @@ void ClientSession::HandleResponse(absl::Span<const uint8_t> frame,
     ProtocolError(error);
     return;
   }
-  // The slot is free before the call hears of it: its end may start another.
   // The memory of the reply stays until the call has read it.
+  EndCall(slot, response, response.message.size() + attachment.size());
+}
+
+void ClientSession::EndCall(Slot* slot, const CallResponse& response,
+                            uint64_t bytes) {
+  // The slot is free before the call hears of it: its end may start another.
   ClientCall* const call = std::exchange(slot->call, nullptr);
   FreeSlot(SlotIndex(slot));
   if (call == nullptr) return;
   --live_;
   call->slot_ = ClientCall::kIdle;
-  const uint64_t bytes = response.message.size() + attachment.size();
   if (bytes > options().max_receive_message_bytes) {
     call->OnFailed(TooLargeReply(bytes));
   } else {

@@ -111,7 +111,7 @@ void Poller::Remove(Pollable* pollable) {
 int Poller::PollOnce() {
   if (--polls_until_clock_ <= 0 || tick_due_.load(std::memory_order_relaxed)) {
     polls_until_clock_ = kPollsPerClock;
-    now_ = absl::Now();
+    RefreshNow();
     if (tick_due_.load(std::memory_order_relaxed)) {
       tick_due_.store(false, std::memory_order_relaxed);
       HandleReadable();

@@ -62,6 +62,8 @@ class ServerSession final : public Connection {
   // `whole`, if not null, is the memory of a frame that was continued.
   void HandleRequest(absl::Span<const uint8_t> frame, Buffer* whole);
   void HandlePart(absl::Span<const uint8_t> frame);
+  // What all requests have in common.
+  void BeginCall(const RequestHeader& header, ServerCall* call);
   // Whether the ranges that a request names lie in the client's arenas.
   bool FindRanges(const RequestHeader& header, ServerCall* call);
   void HandleArena(absl::Span<const uint8_t> frame);
@@ -94,7 +96,7 @@ class ServerSession final : public Connection {
   // Copies a message that will be needed longer than its frame.
   void HoldMessage(ServerCall* call, absl::Span<const uint8_t> message);
   void Dispatch(ServerCall* call);
-  void Finish(ServerCall* call, ServerCall::Reply reply);
+  void Finish(ServerCall* call, ServerCall::Reply&& reply);
   void SendReply(ServerCall* call);
   // Of a large reply for which there is a lease.
   void AwaitReplyMemory(ServerCall* call);

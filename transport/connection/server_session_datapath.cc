@@ -7,6 +7,16 @@
 #include "transport/wire/frame_codec.h"
 
 namespace verbena::transport {
+namespace {
+
+// Whether it is a message and nothing else, all of it in one frame, and asks
+// for no lease.
+bool IsMessageAlone(const RequestHeader& header) {
+  return ((header.frame.flags & kKnownFlags) | header.metadata_bytes |
+          header.attachment_bytes) == 0;
+}
+
+}  // namespace
 
 void ServerSession::HandleFrame(FrameType type,
                                 absl::Span<const uint8_t> frame) {
@@ -72,20 +82,20 @@ void ServerSession::HandleRequest(absl::Span<const uint8_t> frame,
     ProtocolError("it began a call in a slot that is in use");
     return;
   }
+  if (whole == nullptr && IsMessageAlone(header) &&
+      header.message_bytes <= options().max_receive_message_bytes) {
+    BeginCall(header, call);
+    call->lease_bytes_ = 0;
+    call->metadata_.clear();
+    call->message_ = frame.subspan(sizeof(header));
+    Dispatch(call);
+    return;
+  }
   if (!FindRanges(header, call)) return;
   const RequestBody body = SplitRequest(frame);
-  ++open_calls_;
-  call->call_id_ = header.frame.call_id;
-  call->method_id_ = header.method_id;
-  call->deadline_ =
-      header.timeout_us == kNoTimeout
-          ? absl::InfiniteFuture()
-          : poller().now() + absl::Microseconds(header.timeout_us);
-  call->cancelled_.store(false, std::memory_order_relaxed);
+  BeginCall(header, call);
   call->metadata_.assign(reinterpret_cast<const char*>(body.metadata.data()),
                          body.metadata.size());
-  call->reply_written_ = false;
-  call->reply_attachment_bytes_ = 0;
   const bool message_in_arena = header.frame.flags & kFlagMessageInArena;
   const bool attachment_in_arena = header.frame.flags & kFlagAttachmentInArena;
   const uint64_t bytes =
@@ -116,6 +126,19 @@ void ServerSession::HandleRequest(absl::Span<const uint8_t> frame,
   } else {
     AwaitRequest(call);
   }
+}
+
+void ServerSession::BeginCall(const RequestHeader& header, ServerCall* call) {
+  ++open_calls_;
+  call->call_id_ = header.frame.call_id;
+  call->method_id_ = header.method_id;
+  call->deadline_ =
+      header.timeout_us == kNoTimeout
+          ? absl::InfiniteFuture()
+          : poller().now() + absl::Microseconds(header.timeout_us);
+  call->cancelled_.store(false, std::memory_order_relaxed);
+  call->reply_written_ = false;
+  call->reply_attachment_bytes_ = 0;
 }
 
 void ServerSession::TakeInlineAttachment(ServerCall* call,
@@ -169,7 +192,7 @@ void ServerSession::Dispatch(ServerCall* call) {
   handler_.OnCall(call);
 }
 
-void ServerSession::Finish(ServerCall* call, ServerCall::Reply reply) {
+void ServerSession::Finish(ServerCall* call, ServerCall::Reply&& reply) {
   CHECK(call->state_ == State::kHandling);
   --handling_;
   call->ReleaseMessage();
@@ -259,6 +282,7 @@ bool ServerSession::SendQueued(ServerCall* call) {
 
 absl::string_view ServerSession::StatusText(
     const ServerCall::Reply& reply) const {
+  if (reply.status.ok()) return {};
   return reply.status.message().substr(
       0, std::min<uint64_t>(kMaxStatusMessageBytes, RoomForReply()));
 }

@@ -5,12 +5,13 @@
 
 #include "transport/soft/gid_table.h"
 #include "transport/soft/global_route.h"
+#include "transport/soft/mapped_gid.h"
+#include "transport/soft/port_states.h"
 #include "transport/soft/soft_device.h"
 
 namespace verbena::soft {
 namespace {
 
-constexpr uint8_t kPort = 1;
 constexpr uint8_t kServiceLevelMax = 15;  // Four bits.
 constexpr uint32_t kFlowLabelMax = 0xfffff;
 
@@ -18,7 +19,7 @@ constexpr uint32_t kFlowLabelMax = 0xfffff;
 
 bool PathIsLegal(const ibv_ah_attr& attributes, GidTable& gids) {
   const ibv_global_route& route = attributes.grh;
-  if (attributes.port_num != kPort || attributes.is_global == 0 ||
+  if (!IsPort(attributes.port_num) || attributes.is_global == 0 ||
       attributes.sl > kServiceLevelMax || route.flow_label > kFlowLabelMax) {
     return false;
   }

@@ -15,9 +15,9 @@ namespace verbena::soft {
 
 class GidTable;
 
-// Whether the path that `attributes` describe can start at this device: port 1,
-// a global route, a source GID that `gids` has, a destination of the same
-// family.
+// Whether the path that `attributes` describe can start at this device: a port
+// of it, a global route, a source GID that `gids` has, a destination of the
+// same family.
 bool PathIsLegal(const ibv_ah_attr& attributes, GidTable& gids);
 
 // Where datagrams go: a GID, with the source address that they show. The

@@ -28,11 +28,12 @@ int CreateError(DatagramTestEnd& end,
   return 0;
 }
 
-TEST(AddressHandleTest, APathNeedsAGlobalRouteThroughThePort) {
+TEST(AddressHandleTest, APathNeedsAGlobalRouteThroughAPort) {
   DatagramTestEnd end;
   EXPECT_EQ(CreateError(end, [](ibv_ah_attr&) {}), 0);
   EXPECT_EQ(CreateError(end, [](auto& path) { path.is_global = 0; }), EINVAL);
-  EXPECT_EQ(CreateError(end, [](auto& path) { path.port_num = 2; }), EINVAL);
+  EXPECT_EQ(CreateError(end, [](auto& path) { path.port_num = 2; }), 0);
+  EXPECT_EQ(CreateError(end, [](auto& path) { path.port_num = 3; }), EINVAL);
   EXPECT_EQ(CreateError(end, [](auto& path) { path.sl = 15; }), 0);
   EXPECT_EQ(CreateError(end, [](auto& path) { path.sl = 16; }), EINVAL);
 }

@@ -37,39 +37,6 @@ class AtomicTest : public testing::Test {
   TestEnd b{WithAtomics()};
 };
 
-TEST_F(AtomicTest, FetchAndAddAddsAndReturnsWhatWasThere) {
-  b.Word(64) = kBig;
-  ASSERT_EQ(a.FetchAdd(7, 8, b.Address(64), b.mr->rkey, 100), 0);
-  const ibv_wc done = a.Wait(&b);
-  EXPECT_EQ(done.wr_id, 7u);
-  EXPECT_EQ(done.status, IBV_WC_SUCCESS);
-  EXPECT_EQ(done.opcode, IBV_WC_FETCH_ADD);
-  EXPECT_EQ(done.byte_len, 8u);
-  EXPECT_EQ(a.Word(8), kBig);
-  EXPECT_EQ(b.Word(64), kBig + 100);
-}
-
-TEST_F(AtomicTest, AdditionWrapsAround) {
-  b.Word(0) = UINT64_MAX;
-  ASSERT_EQ(a.FetchAdd(1, 8, b.Address(0), b.mr->rkey, 2), 0);
-  EXPECT_EQ(Outcome(1), IBV_WC_SUCCESS);
-  EXPECT_EQ(b.Word(0), 1u);
-}
-
-TEST_F(AtomicTest, CompareAndSwapSwapsOnlyWhatIsEqual) {
-  b.Word(64) = kBig;
-  ASSERT_EQ(a.CompareSwap(1, 0, b.Address(64), b.mr->rkey, kBig, 5), 0);
-  const ibv_wc done = a.Wait(&b);
-  EXPECT_EQ(done.status, IBV_WC_SUCCESS);
-  EXPECT_EQ(done.opcode, IBV_WC_COMP_SWAP);
-  EXPECT_EQ(a.Word(0), kBig);
-  EXPECT_EQ(b.Word(64), 5u);
-  ASSERT_EQ(a.CompareSwap(2, 0, b.Address(64), b.mr->rkey, kBig, 9), 0);
-  EXPECT_EQ(Outcome(2), IBV_WC_SUCCESS);
-  EXPECT_EQ(a.Word(0), 5u) << "the value that made it fail";
-  EXPECT_EQ(b.Word(64), 5u);
-}
-
 TEST_F(AtomicTest, TheResultMayBeScatteredAndMoreRoomThanEightBytesIsKept) {
   b.Word(0) = kBig;
   a.Fill(0, std::string(64, 'x'));
@@ -104,17 +71,6 @@ TEST_F(AtomicTest, AWrongKeyOrPlaceIsARemoteAccessError) {
       c.CompareSwap(2, 0, d.Address(d.options.memory_bytes), d.mr->rkey, 0, 1),
       0);
   EXPECT_EQ(c.Wait(&d).status, IBV_WC_REM_ACCESS_ERR);
-}
-
-TEST_F(AtomicTest, TheRegionMustAllowAtomics) {
-  ibv_mr* region =
-      b.verbs.reg_mr(b.pd, b.memory, 4096,
-                     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                         IBV_ACCESS_REMOTE_READ);
-  ASSERT_EQ(a.FetchAdd(1, 0, b.Address(0), region->rkey, 1), 0);
-  EXPECT_EQ(Outcome(1), IBV_WC_REM_ACCESS_ERR);
-  EXPECT_EQ(b.Word(0), 0u);
-  EXPECT_EQ(b.verbs.dereg_mr(region), 0);
 }
 
 TEST(AtomicRightsTest, TheQueuePairMustAllowAtomics) {
@@ -205,16 +161,6 @@ TEST(AtomicLimitTest, ThoseThatExceedTheLimitWaitTheirTurn) {
     EXPECT_EQ(a.Wait(&b).status, IBV_WC_SUCCESS);
     EXPECT_EQ(a.Word(8 * i), i);
   }
-}
-
-TEST_F(AtomicTest, AFencedRequestWaitsForTheResult) {
-  b.Word(0) = kBig;
-  ASSERT_EQ(b.Receive(1, 64, 64), 0);
-  ASSERT_EQ(a.FetchAdd(1, 8, b.Address(0), b.mr->rkey, 1, 0), 0);
-  ASSERT_EQ(a.Send(2, 8, 8, IBV_SEND_SIGNALED | IBV_SEND_FENCE), 0);
-  EXPECT_EQ(Outcome(2), IBV_WC_SUCCESS);
-  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
-  EXPECT_EQ(b.Word(64), kBig);
 }
 
 TEST_F(AtomicTest, EachIsExecutedOnceThoughTheReceiverWasNotReady) {

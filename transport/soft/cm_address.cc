@@ -1,13 +1,11 @@
 #include "transport/soft/cm_address.h"
 
 #include <ifaddrs.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <cerrno>
 #include <cstddef>
-#include <cstring>
 #include <fstream>
 #include <utility>
 #include <vector>
@@ -17,6 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "transport/soft/ephemeral_port.h"
+#include "transport/soft/unix_name.h"
 
 namespace verbena::soft {
 namespace {
@@ -27,31 +27,6 @@ constexpr absl::string_view kPrefix = "verbena-soft/";
 
 // A wildcard IPv6 listener without this also serves IPv4.
 constexpr absl::string_view kIpv6OnlySuffix = "/v6only";
-
-// Linux's default range of ephemeral ports.
-constexpr uint16_t kEphemeralFirst = 32768;
-constexpr uint16_t kEphemeralLast = 60999;
-constexpr int kEphemeralTries = 1000;
-
-struct UnixName {
-  sockaddr_un address = {};
-  socklen_t length = 0;
-
-  const sockaddr* get() const {
-    return reinterpret_cast<const sockaddr*>(&address);
-  }
-};
-
-UnixName ToUnixName(absl::string_view abstract_name) {
-  UnixName name;
-  name.address.sun_family = AF_UNIX;
-  // The longest IPv6 address and port are well within sun_path.
-  std::memcpy(name.address.sun_path, abstract_name.data(),
-              abstract_name.size());
-  name.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) +
-                                       abstract_name.size());
-  return name;
-}
 
 // The inverse of AbstractName, without the leading byte; the suffix is dropped.
 // Anybody may have chosen it, so no part of it may reach a name server.
@@ -99,21 +74,12 @@ bool OthersOverlap(const SocketAddress& address, bool ipv6_only,
   return false;
 }
 
-uint16_t RandomPort() {
-  uint32_t random = 0;
-  // Fails only before the kernel's pool is filled, right after boot; then the
-  // tries begin at the first port.
-  (void)!::getrandom(&random, sizeof(random), GRND_NONBLOCK);
-  return static_cast<uint16_t>(kEphemeralFirst +
-                               random % (kEphemeralLast - kEphemeralFirst + 1));
-}
-
 int BindSocket(const SocketAddress& address, BindPurpose purpose, int socket) {
   const bool ipv6_only = purpose == BindPurpose::kListenIpv6Only;
   std::string name = AbstractName(address);
   if (ipv6_only && address.IsAny()) absl::StrAppend(&name, kIpv6OnlySuffix);
-  const UnixName unix_name = ToUnixName(name);
-  if (::bind(socket, unix_name.get(), unix_name.length) != 0) return errno;
+  const UnixName unix_name(name);
+  if (::bind(socket, unix_name.get(), unix_name.length()) != 0) return errno;
   if (purpose != BindPurpose::kConnect &&
       OthersOverlap(address, ipv6_only, absl::string_view(name).substr(1))) {
     return EADDRINUSE;
@@ -128,8 +94,8 @@ int OpenSocket(base::UniqueFd& socket) {
 }
 
 int ConnectToName(int socket, const std::string& name) {
-  const UnixName unix_name = ToUnixName(name);
-  while (::connect(socket, unix_name.get(), unix_name.length) != 0) {
+  const UnixName unix_name(name);
+  while (::connect(socket, unix_name.get(), unix_name.length()) != 0) {
     if (errno != EINTR) return errno;
   }
   return 0;
@@ -165,7 +131,7 @@ int OpenBoundSocket(SocketAddress& address, BindPurpose purpose,
                     base::UniqueFd& socket) {
   const bool choose = address.port() == 0;
   SocketAddress candidate = address;
-  uint16_t port = choose ? RandomPort() : address.port();
+  uint16_t port = choose ? RandomEphemeralPort() : address.port();
   for (int i = 0; i < (choose ? kEphemeralTries : 1); ++i) {
     candidate.set_port(port);
     // A bound socket cannot be bound again, so each try needs a new one.
@@ -178,7 +144,7 @@ int OpenBoundSocket(SocketAddress& address, BindPurpose purpose,
       return 0;
     }
     if (error != EADDRINUSE) return error;
-    port = port < kEphemeralLast ? port + 1 : kEphemeralFirst;
+    port = NextEphemeralPort(port);
   }
   return EADDRINUSE;
 }

@@ -1,10 +1,10 @@
 // Internet addresses as the names of Unix sockets.
 //
-// The software device has no network. An address and port is a name in the
+// Within a host no network is needed. An address and port is a name in the
 // abstract namespace of Unix sockets: it is seen by every process of the same
 // network namespace, of any user, as a TCP port is; no file stands for it, and
 // it is gone with the process. Its ports are independent of the kernel's TCP
-// ports.
+// ports. How other hosts reach a listener is in tcp_switch.h.
 
 #ifndef VERBENA_TRANSPORT_SOFT_CM_ADDRESS_H_
 #define VERBENA_TRANSPORT_SOFT_CM_ADDRESS_H_

@@ -3,14 +3,13 @@
 #include <gtest/gtest.h>
 #include <ifaddrs.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cerrno>
-#include <cstddef>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "transport/soft/unix_name.h"
 
 namespace verbena::soft {
 namespace {
@@ -149,12 +148,8 @@ TEST_F(CmAddressTest, BelievesNoForeignName) {
     const base::UniqueFd client(
         ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (!name.empty()) {
-      sockaddr_un address = {};
-      address.sun_family = AF_UNIX;
-      std::memcpy(address.sun_path, name.data(), name.size());
-      ASSERT_EQ(::bind(client.get(), reinterpret_cast<sockaddr*>(&address),
-                       offsetof(sockaddr_un, sun_path) + name.size()),
-                0);
+      const UnixName bound(name);
+      ASSERT_EQ(::bind(client.get(), bound.get(), bound.length()), 0);
     }
     ASSERT_EQ(
         ConnectSocket(client.get(), SocketAddress::Loopback(AF_INET, port_)),

@@ -1,7 +1,6 @@
 #include "transport/soft/cm_datagram.h"
 
 #include <netinet/in.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -9,26 +8,14 @@
 #include <string>
 
 #include "transport/soft/datagram_socket.h"
+#include "transport/soft/ephemeral_port.h"
 #include "transport/soft/gid_table.h"
 
 namespace verbena::soft {
 namespace {
 
-// Linux's default range of ephemeral ports.
-constexpr uint16_t kEphemeralFirst = 32768;
-constexpr uint16_t kEphemeralLast = 60999;
-constexpr int kEphemeralTries = 1000;
-
 std::string RoleOf(const base::SocketAddress& address) {
   return "cm/" + address.ToString();
-}
-
-uint16_t RandomPort() {
-  uint32_t random = 0;
-  // Fails only right after boot; then the tries begin at the first port.
-  (void)!::getrandom(&random, sizeof(random), GRND_NONBLOCK);
-  return static_cast<uint16_t>(kEphemeralFirst +
-                               random % (kEphemeralLast - kEphemeralFirst + 1));
 }
 
 }  // namespace
@@ -53,7 +40,7 @@ int OpenCmDatagramSocket(base::SocketAddress& address, base::UniqueFd& socket) {
   if (address.port() != 0) return OpenRoleSocket(RoleOf(address), socket);
   base::SocketAddress candidate = address;
   for (int i = 0; i < kEphemeralTries; ++i) {
-    candidate.set_port(RandomPort());
+    candidate.set_port(RandomEphemeralPort());
     const int error = OpenRoleSocket(RoleOf(candidate), socket);
     if (error == 0) address = candidate;
     if (error != EADDRINUSE) return error;

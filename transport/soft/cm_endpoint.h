@@ -18,6 +18,7 @@
 
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
+#include "transport/soft/clock.h"
 #include "transport/soft/cm_datagram.h"
 #include "transport/soft/cm_message.h"
 #include "transport/soft/cm_state.h"
@@ -109,7 +110,7 @@ struct CmEndpoint final : rdma_cm_id,
   std::vector<Group> groups;
 
   // When to give up: in kConnecting and kAccepting.
-  std::chrono::steady_clock::time_point deadline;
+  Clock::TimePoint deadline;
 };
 
 // One event, from the moment it is raised until it is acknowledged.

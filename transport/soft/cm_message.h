@@ -43,11 +43,13 @@ inline constexpr uint8_t kRequestDataBytes = 56;
 inline constexpr uint8_t kReplyDataBytes = 196;
 inline constexpr uint8_t kRejectDataBytes = 148;
 
-// Queue pair numbers have 24 bits.
-inline constexpr uint32_t kQueuePairNumberMax = (1 << 24) - 1;
+// Reasons of a rejection, as InfiniBand numbers them.
+inline constexpr uint16_t kInvalidServiceId = 8;  // Nobody listens.
+inline constexpr uint16_t kConsumerReject = 28;  // Also when a backlog is full.
 
-// Every message, in the byte order and layout of the host: it never leaves it.
-// Fields that a type does not use are zero.
+// Every message. TCP carries its image to other hosts (tcp_protocol.h), so the
+// layout is part of the protocol: a change of it takes another kCmVersion. In
+// the byte order of x86. Fields that a type does not use are zero.
 struct CmMessage {
   CmMessageType type = CmMessageType::kDisconnect;
   uint8_t version = kCmVersion;

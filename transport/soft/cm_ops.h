@@ -9,8 +9,8 @@
 
 namespace verbena::soft {
 
-// The whole table: every entry is filled. RDMA_PS_TCP only, and between
-// processes of one network namespace only: see cm_address.h.
+// The whole table: every entry is filled. For the port spaces TCP and UDP, and
+// to processes of this host (cm_address.h) and of others (network.h).
 transport::CmOps SoftCmOps();
 
 // Not in that table, because only identifiers of datagrams have them. Each has

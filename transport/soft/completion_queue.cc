@@ -196,6 +196,21 @@ void CompletionQueue::NoteTime(uint32_t index) {
 bool CompletionQueue::LoseOldest() {
   if (!ignores_overruns_ || failed()) return false;
   if (++head_ == capacity_) head_ = 0;
+  size_.store(capacity_ - 1, std::memory_order_relaxed);
+  return true;
+}
+
+bool CompletionQueue::NoteArrival(uint32_t index) {
+  if (times_ != nullptr) NoteTime(index);
+  const Armed armed = armed_.load(std::memory_order_relaxed);
+  if (armed == Armed::kNoButTimed) return false;
+  const Completion& completion = ring_[index];
+  if (armed == Armed::kSolicited && !completion.solicited &&
+      completion.status == IBV_WC_SUCCESS) {
+    return false;
+  }
+  armed_.store(times_ == nullptr ? Armed::kNo : Armed::kNoButTimed,
+               std::memory_order_relaxed);
   return true;
 }
 
@@ -205,6 +220,11 @@ void CompletionQueue::Fail() {
   context_.async_events().Raise(
       {&async_source_, static_cast<ibv_cq*>(this), IBV_EVENT_CQ_ERR});
   context_.soft_device().engine().KickAll();
+}
+
+void CompletionQueue::Exhaust() {
+  BiasedLock::Guard lock(queue_lock_);
+  Fail();
 }
 
 void CompletionQueue::RaiseEvent() {

@@ -113,6 +113,9 @@ class CompletionQueue final : public CompletionQueueHandle {
   int PollOne(ibv_wc& completion, CompletionTime& time);
   std::unique_ptr<ExtendedPoll>& extended_poll() { return extended_poll_; }
 
+  // A fault for tests: fails now, as if a completion had found it full.
+  void Exhaust();
+
   // For queue pairs.
 
   void Push(const Completion& completion);
@@ -170,6 +173,9 @@ class CompletionQueue final : public CompletionQueueHandle {
   // REQUIRES: queue_lock_ is held, here and below.
   int PopLocked(int count, ibv_wc* completions);
   bool LoseOldest();
+  // A completion has come while the queue was armed, or notes times; whether it
+  // raises an event.
+  bool NoteArrival(uint32_t index);
   void NoteTime(uint32_t index);
   void Fail();
   void RaiseEvent();

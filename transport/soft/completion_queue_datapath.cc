@@ -102,27 +102,17 @@ void CompletionQueue::Push(const Completion& completion) {
   bool raise = false;
   {
     BiasedLock::Guard lock(queue_lock_);
-    uint32_t size = size_.load(std::memory_order_relaxed);
-    if (size == capacity_ || failed()) {
-      if (!LoseOldest()) {
-        Fail();
-        return;
-      }
-      --size;
+    if (size_.load(std::memory_order_relaxed) == capacity_ || failed())
+        [[unlikely]] {
+      if (!LoseOldest()) return Fail();
     }
+    const uint32_t size = size_.load(std::memory_order_relaxed);
     uint32_t tail = head_ + size;
     if (tail >= capacity_) tail -= capacity_;
     ring_[tail] = completion;
     size_.store(size + 1, std::memory_order_release);
-    const Armed armed = armed_.load(std::memory_order_relaxed);
-    if (armed == Armed::kNo) return;
-    if (times_ != nullptr) NoteTime(tail);
-    if (armed == Armed::kNoButTimed) return;
-    raise = armed == Armed::kAny || completion.solicited ||
-            completion.status != IBV_WC_SUCCESS;
-    if (raise) {
-      armed_.store(times_ == nullptr ? Armed::kNo : Armed::kNoButTimed,
-                   std::memory_order_relaxed);
+    if (armed_.load(std::memory_order_relaxed) != Armed::kNo) [[unlikely]] {
+      raise = NoteArrival(tail);
     }
   }
   if (raise) RaiseEvent();

@@ -91,7 +91,8 @@ void ConnectionManager::Destroy(CmEndpoint& endpoint, Retired& retired) {
     Answer(endpoint, kServiceRejected, nullptr);
   } else if (endpoint.state == CmState::kRequested) {
     // Nobody will answer the peer any more. It sees what a NIC's would see.
-    CmMessage reject = {.type = CmMessageType::kReject, .reject_reason = 28};
+    CmMessage reject = {.type = CmMessageType::kReject,
+                        .reject_reason = kConsumerReject};
     SendCmMessage(endpoint.socket.get(), reject);
   }
   // The user should have destroyed it. It must not ring a closed socket.
@@ -137,7 +138,7 @@ int ConnectionManager::SetOption(CmEndpoint& endpoint, int level, int option,
   int number = 0;
   std::memcpy(&number, value, length);  // Little-endian hosts only.
   switch (option) {
-    case RDMA_OPTION_ID_TOS:        // There is no network to mark packets for.
+    case RDMA_OPTION_ID_TOS:        // A hint; TCP is not told.
     case RDMA_OPTION_ID_REUSEADDR:  // Old connections hold no address here.
       return 0;
     case RDMA_OPTION_ID_AFONLY:

@@ -19,8 +19,6 @@
 namespace verbena::soft {
 namespace {
 
-using std::chrono::steady_clock;
-
 // How long the other application may take to answer, and to become ready.
 constexpr std::chrono::seconds kHandshakeTimeout(5);
 
@@ -31,10 +29,6 @@ constexpr std::chrono::milliseconds kListenerPause(kListenerAwayMs);
 
 // Messages taken in one callback, so that others have their turn.
 constexpr int kReadBatch = 64;
-
-// Reasons as InfiniBand numbers them.
-constexpr uint16_t kInvalidServiceId = 8;
-constexpr uint16_t kConsumerReject = 28;
 
 // Fills in what both connect and accept say. Null parameters ask for the most,
 // as do the two special values; false when they are beyond the device.
@@ -81,7 +75,7 @@ int ConnectionManager::Connect(CmEndpoint& endpoint,
   if (!link.ok()) return ENOMEM;
   endpoint.link = *std::move(link);
   endpoint.request = request;
-  endpoint.deadline = steady_clock::now() + kHandshakeTimeout;
+  endpoint.deadline = engine_.clock().Now() + kHandshakeTimeout;
   endpoint.Transition(CmState::kConnecting);
   TryConnect(endpoint, retired);
   return 0;
@@ -96,9 +90,9 @@ void ConnectionManager::TryConnect(CmEndpoint& endpoint, Retired& retired) {
                   ? ConnectSocket(endpoint.socket.get(), endpoint.Peer())
                   : ConnectToHost(endpoint);
   const int socket = endpoint.socket.get();
-  const bool may_return = steady_clock::now() < endpoint.deadline -
-                                                    kHandshakeTimeout +
-                                                    kListenerPause;
+  const bool may_return = engine_.clock().Now() < endpoint.deadline -
+                                                      kHandshakeTimeout +
+                                                      kListenerPause;
   if (error == EAGAIN || (error == ECONNREFUSED && may_return)) {
     StartTimer(endpoint, kConnectPause);
     return;
@@ -160,7 +154,7 @@ void ConnectionManager::OnTimer(CmEndpoint& endpoint) {
       (!connecting && endpoint.state != CmState::kAccepting)) {
     return;
   }
-  if (steady_clock::now() >= endpoint.deadline) {
+  if (engine_.clock().Now() >= endpoint.deadline) {
     Fail(endpoint, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, retired);
   } else if (connecting && !endpoint.request_sent) {
     TryConnect(endpoint, retired);
@@ -202,7 +196,7 @@ int ConnectionManager::Accept(CmEndpoint& endpoint,
                     .rnr_retry_count = request.rnr_retry_count,
                     .ack_timeout = endpoint.ack_timeout});
   if (error != 0) return error;
-  endpoint.deadline = steady_clock::now() + kHandshakeTimeout;
+  endpoint.deadline = engine_.clock().Now() + kHandshakeTimeout;
   endpoint.Transition(CmState::kAccepting);
   if (endpoint.peer_gone || SendCmMessage(endpoint.socket.get(), reply) != 0) {
     // As on a network, where the reply is lost and the peer never heard of.

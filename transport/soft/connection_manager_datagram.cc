@@ -11,12 +11,11 @@
 #include "transport/soft/datagram_verbs.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/global_route.h"
+#include "transport/soft/limits.h"
 #include "transport/soft/tcp_socket.h"
 
 namespace verbena::soft {
 namespace {
-
-using std::chrono::steady_clock;
 
 // How long the other application may take to answer, and how often it is asked.
 constexpr std::chrono::seconds kAnswerTimeout(5);
@@ -120,7 +119,7 @@ int ConnectionManager::ConnectDatagram(CmEndpoint& endpoint,
   request.SetEnds(endpoint.Local(), endpoint.Peer());
   request.id = next_question_++;
   endpoint.datagram = request;
-  endpoint.deadline = steady_clock::now() + kAnswerTimeout;
+  endpoint.deadline = engine_.clock().Now() + kAnswerTimeout;
   endpoint.Transition(CmState::kConnecting);
   WatchDatagrams(endpoint);
   if (!IsLocalAddress(endpoint.Peer()) && !endpoint.reachable) {
@@ -134,8 +133,8 @@ int ConnectionManager::ConnectDatagram(CmEndpoint& endpoint,
 
 void ConnectionManager::Ask(CmEndpoint& endpoint) {
   const int error = SendDatagram(endpoint, endpoint.datagram);
-  const bool may_come =
-      steady_clock::now() < endpoint.deadline - kAnswerTimeout + kListenerPause;
+  const bool may_come = engine_.clock().Now() <
+                        endpoint.deadline - kAnswerTimeout + kListenerPause;
   if (error == ECONNREFUSED && !may_come) {
     endpoint.Transition(CmState::kClosed);
     Post(endpoint, RDMA_CM_EVENT_UNREACHABLE, kServiceUnknown);
@@ -148,7 +147,7 @@ void ConnectionManager::Ask(CmEndpoint& endpoint) {
     if (strong->state != CmState::kConnecting || !strong->socket.valid()) {
       return;
     }
-    if (steady_clock::now() < strong->deadline) {
+    if (engine_.clock().Now() < strong->deadline) {
       Ask(*strong);
       return;
     }

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "transport/soft/connection_manager.h"
+#include "transport/soft/limits.h"
 #include "transport/soft/network.h"
 #include "transport/soft/tcp_protocol.h"
 #include "transport/soft/tcp_socket.h"
@@ -28,10 +29,6 @@ constexpr std::chrono::milliseconds kAcceptPause(100);
 
 // Connections taken in one callback, so that others have their turn.
 constexpr int kAcceptBatch = 64;
-
-// InfiniBand's number for "rejected by the consumer", which is also what a full
-// backlog shows as.
-constexpr uint16_t kConsumerReject = 28;
 
 }  // namespace
 

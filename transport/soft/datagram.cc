@@ -4,12 +4,10 @@
 
 #include <cstring>
 
+#include "transport/soft/limits.h"
+
 namespace verbena::soft {
-namespace {
-
-constexpr uint32_t kNumberMax = 0xffffff;  // Of a queue pair.
-
-}  // namespace
+namespace {}  // namespace
 
 bool ReadDatagramHeader(const std::byte* bytes, size_t length,
                         DatagramHeader& header) {
@@ -22,7 +20,8 @@ bool ReadDatagramHeader(const std::byte* bytes, size_t length,
   header.source_qp = ntohl(header.source_qp);
   header.qkey = ntohl(header.qkey);
   header.flow_label = ntohl(header.flow_label);
-  return header.destination_qp <= kNumberMax && header.source_qp <= kNumberMax;
+  return header.destination_qp <= kQueuePairNumberMax &&
+         header.source_qp <= kQueuePairNumberMax;
 }
 
 DatagramHeader ToWire(const DatagramHeader& header) {

@@ -145,7 +145,7 @@ bool DatagramNetwork::Forward() {
   const iovec part = {datagram_.data(), length_};
   const int error = SendToQueuePair(role_.get(), destination_qp_, &part, 1);
   if (error == EAGAIN && destination_qp_ != slow_receiver_) {
-    const TimePoint now = std::chrono::steady_clock::now();
+    const TimePoint now = engine_.clock().Now();
     if (waiting_since_ == TimePoint::max()) waiting_since_ = now;
     if (now - waiting_since_ < kReceiverPatience) return false;
     slow_receiver_ = destination_qp_;

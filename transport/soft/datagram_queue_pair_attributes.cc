@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "transport/soft/datagram_queue_pair.h"
+#include "transport/soft/port_states.h"
 #include "transport/soft/queue_pair_state.h"
 #include "transport/soft/soft_device.h"
 
@@ -12,7 +13,7 @@ bool DatagramQueuePair::ValuesAreLegal(const ibv_qp_attr& attributes,
                                        int mask) const {
   const auto has = [mask](int bit) { return (mask & bit) != 0; };
   if (has(IBV_QP_CUR_STATE) && attributes.cur_qp_state != state_) return false;
-  if (has(IBV_QP_PORT) && attributes.port_num != 1) return false;
+  if (has(IBV_QP_PORT) && !IsPort(attributes.port_num)) return false;
   return !has(IBV_QP_PKEY_INDEX) || attributes.pkey_index == 0;
 }
 

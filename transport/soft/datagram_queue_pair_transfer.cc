@@ -83,6 +83,9 @@ void DatagramQueuePair::Transmit() {
 DatagramQueuePair::Sending DatagramQueuePair::SendOldest() {
   // The specification wants neither a packet nor an error (C10-93.1.1).
   if (sends_.length() > kDatagramPayloadMax) return Sending::kDone;
+  if (!device_.port_states().IsActive(attributes_.port_num)) {
+    return Sending::kDone;  // It leaves by no port.
+  }
   DatagramSendQueue::Parts parts;
   if (!sends_.Gather(attributes_.qkey, parts)) return Sending::kBadMemory;
   const DatagramRoute& route = sends_.route();
@@ -108,7 +111,7 @@ DatagramQueuePair::Sending DatagramQueuePair::SendOldest() {
 DatagramQueuePair::Sending DatagramQueuePair::WaitForReceiver() {
   const uint32_t number = sends_.destination_qp();
   if (number == slow_receiver_) return Sending::kDone;  // It is lost.
-  const TimePoint now = std::chrono::steady_clock::now();
+  const TimePoint now = device_.engine().clock().Now();
   if (waiting_since_ == TimePoint::max()) waiting_since_ = now;
   if (now - waiting_since_ < kReceiverPatience) return Sending::kWait;
   slow_receiver_ = number;
@@ -130,7 +133,8 @@ void DatagramQueuePair::OnDatagram(size_t length) {
   if (!ReadDatagramHeader(received_.data(), length, header) ||
       header.qkey != attributes_.qkey ||
       (header.destination_qp != qp_num &&
-       (header.destination_qp != kMulticastQueuePair || groups_ == 0))) {
+       (header.destination_qp != kMulticastQueuePair || groups_ == 0)) ||
+      !device_.port_states().IsActive(attributes_.port_num)) {
     return;
   }
   ReceiveRequest request;

@@ -7,12 +7,12 @@
 
 #include "transport/soft/address_handle.h"
 #include "transport/soft/context.h"
+#include "transport/soft/limits.h"
 #include "transport/soft/on_demand_memory.h"
+#include "transport/soft/send_chain.h"
 
 namespace verbena::soft {
 namespace {
-
-constexpr uint32_t kNumberMax = 0xffffff;  // Of a queue pair.
 
 // A key with this bit means: that of the sending queue pair.
 constexpr uint32_t kOwnQkey = 1u << 31;
@@ -46,14 +46,12 @@ int DatagramSendQueue::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 }
 
 int DatagramSendQueue::CheckAll(const ibv_send_wr* chain) const {
-  uint32_t room =
+  const uint32_t room =
       requests_max_ - (posted_ - freed_.load(std::memory_order_acquire));
-  for (; chain != nullptr; chain = chain->next, --room) {
+  return CheckChain(chain, room, [this](const ibv_send_wr& wr) {
     uint64_t length = 0;
-    if (room == 0) return ENOMEM;
-    if (const int error = Check(*chain, length); error != 0) return error;
-  }
-  return 0;
+    return Check(wr, length);
+  });
 }
 
 int DatagramSendQueue::Check(const ibv_send_wr& wr, uint64_t& length) const {
@@ -66,7 +64,7 @@ int DatagramSendQueue::Check(const ibv_send_wr& wr, uint64_t& length) const {
   if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > entries_max_ ||
       wr.wr.ud.ah == nullptr ||
       &ProtectionDomain::From(wr.wr.ud.ah->pd)->original() != environment_.pd ||
-      wr.wr.ud.remote_qpn > kNumberMax) {
+      wr.wr.ud.remote_qpn > kQueuePairNumberMax) {
     return EINVAL;
   }
   for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
@@ -98,12 +96,7 @@ void DatagramSendQueue::Store(const ibv_send_wr& wr, uint32_t length) {
   if ((wr.send_flags & IBV_SEND_INLINE) == 0) {
     std::copy_n(wr.sg_list, wr.num_sge, entries(posted_));
   } else {
-    std::byte* to = inline_data(posted_);
-    for (int i = 0; i < wr.num_sge; ++i) {
-      std::memcpy(to, reinterpret_cast<const void*>(wr.sg_list[i].addr),
-                  wr.sg_list[i].length);
-      to += wr.sg_list[i].length;
-    }
+    CopyInline(wr, inline_data(posted_));
   }
   ++posted_;
 }

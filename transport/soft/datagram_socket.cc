@@ -1,11 +1,12 @@
 #include "transport/soft/datagram_socket.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+
+#include "transport/soft/unix_name.h"
 
 namespace verbena::soft {
 namespace {
@@ -17,31 +18,16 @@ constexpr char kPrefix[] = "verbena-soft-datagram/";
 // lowers it to net.core.wmem_max.
 constexpr int kSendBufferBytes = 4 << 20;
 
-struct Name {
-  sockaddr_un address = {};
-  socklen_t length = 0;
-};
-
-Name NameOf(const std::string& text) {
-  Name name;
-  name.address.sun_family = AF_UNIX;
-  const std::string abstract = kPrefix + text;
-  // The first byte of sun_path stays zero: an abstract name.
-  std::memcpy(name.address.sun_path + 1, abstract.data(), abstract.size());
-  name.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
-                                       abstract.size());
-  return name;
+UnixName NameOf(const std::string& text) {
+  return UnixName(std::string(1, '\0') + kPrefix + text);
 }
 
 int OpenNamed(const std::string& text, base::UniqueFd& socket) {
   base::UniqueFd opened(
       ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!opened.valid()) return errno;
-  const Name name = NameOf(text);
-  if (::bind(opened.get(), reinterpret_cast<const sockaddr*>(&name.address),
-             name.length) != 0) {
-    return errno;
-  }
+  const UnixName name = NameOf(text);
+  if (::bind(opened.get(), name.get(), name.length()) != 0) return errno;
   // Only less room if it fails.
   ::setsockopt(opened.get(), SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes,
                sizeof(kSendBufferBytes));
@@ -49,10 +35,11 @@ int OpenNamed(const std::string& text, base::UniqueFd& socket) {
   return 0;
 }
 
-int SendToName(int socket, Name name, const iovec* parts, int count) {
+int SendToName(int socket, const UnixName& name, const iovec* parts,
+               int count) {
   msghdr message = {};
-  message.msg_name = &name.address;
-  message.msg_namelen = name.length;
+  message.msg_name = const_cast<sockaddr*>(name.get());
+  message.msg_namelen = name.length();
   message.msg_iov = const_cast<iovec*>(parts);
   message.msg_iovlen = static_cast<size_t>(count);
   while (::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {

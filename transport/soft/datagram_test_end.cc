@@ -77,18 +77,6 @@ ibv_ah* DatagramTestEnd::To(const ibv_gid& gid) {
   return ah;
 }
 
-int DatagramTestEnd::SendDatagram(const Datagram& datagram) {
-  ibv_sge entry = Entry(datagram.offset, datagram.length);
-  ibv_send_wr request = {};
-  request.wr_id = datagram.wr_id;
-  request.sg_list = &entry;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_SEND;
-  request.send_flags = datagram.flags;
-  request.wr.ud = {datagram.ah, datagram.number, datagram.qkey};
-  return Post(request);
-}
-
 int DatagramTestEnd::SendTo(const DatagramTestEnd& peer, uint64_t wr_id,
                             size_t offset, size_t length, unsigned int flags) {
   return SendDatagram({.ah = To(peer.Gid()),

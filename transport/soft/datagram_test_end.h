@@ -13,7 +13,7 @@
 
 namespace verbena::soft {
 
-inline constexpr uint32_t kTestQkey = 0x11111111;
+using transport::kTestQkey;
 
 // A TestEnd whose queue pair is one of datagrams. Aborts when a control verb
 // fails: a test that expects failure calls the verb itself.
@@ -36,17 +36,6 @@ class DatagramTestEnd : public TestEnd {
   // An address handle of that path, which lives as long as this end.
   ibv_ah* To(const ibv_gid& gid);
 
-  // A request to send memory [offset, offset + length) to `number`.
-  struct Datagram {
-    ibv_ah* ah = nullptr;
-    uint32_t number = 0;
-    uint64_t wr_id = 0;
-    size_t offset = 0;
-    size_t length = 0;
-    uint32_t qkey = kTestQkey;
-    unsigned int flags = IBV_SEND_SIGNALED;
-  };
-  int SendDatagram(const Datagram& datagram);
   // To `peer`, which may be of this process or another end with this GID.
   int SendTo(const DatagramTestEnd& peer, uint64_t wr_id, size_t offset,
              size_t length, unsigned int flags = IBV_SEND_SIGNALED);

@@ -9,12 +9,11 @@
 #include "transport/soft/datagram_queue_pair.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/global_route.h"
+#include "transport/soft/port_states.h"
 #include "transport/soft/soft_device.h"
 
 namespace verbena::soft {
 namespace {
-
-constexpr uint8_t kPort = 1;
 
 int Attach(ibv_qp* qp, const ibv_gid& group,
            const std::set<uint32_t>& interfaces) {
@@ -45,7 +44,7 @@ int DestroyAh(ibv_ah* ah) {
 int InitAhFromWc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
                  ibv_ah_attr* attributes) {
   *attributes = {};
-  if (port != kPort || (wc->wc_flags & IBV_WC_GRH) == 0) return Refuse(EINVAL);
+  if (!IsPort(port) || (wc->wc_flags & IBV_WC_GRH) == 0) return Refuse(EINVAL);
   const std::optional<GlobalRoute> route = ReadGlobalRoute(*grh);
   if (!route.has_value()) return Refuse(EPROTONOSUPPORT);
   GidTable& gids = Context::From(context)->soft_device().gids();

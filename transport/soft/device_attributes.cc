@@ -5,17 +5,22 @@
 #include <cstring>
 #include <ctime>
 
+#include "transport/soft/context.h"
 #include "transport/soft/gid_table.h"
 #include "transport/soft/limits.h"
 #include "transport/soft/memory_table.h"
 #include "transport/soft/on_demand_memory.h"
+#include "transport/soft/port_states.h"
 #include "transport/soft/soft_device.h"
 
 namespace verbena::soft {
 namespace {
 
-constexpr uint8_t kPort = 1;
 constexpr char kGuid[9] = "\x02\0\0\0soft";  // Locally administered.
+
+// Of ibv_port_attr::phys_state.
+constexpr uint8_t kDisabled = 3;
+constexpr uint8_t kLinkUp = 5;
 
 // Of ClockNow(), in kHz as query_device_ex has it.
 constexpr uint64_t kClockKilohertz = 1'000'000;
@@ -51,7 +56,8 @@ int QueryDevice(ibv_context* /*context*/, ibv_device_attr* attributes) {
   attributes->device_cap_flags =
       IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SYS_IMAGE_GUID |
       IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-      IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_SRQ_RESIZE;
+      IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_SRQ_RESIZE |
+      IBV_DEVICE_AUTO_PATH_MIG;
   attributes->max_mw = MemoryTable::kRegionsMax;  // With the regions.
   attributes->max_sge = kGatherEntriesMax;
   attributes->max_sge_rd = kGatherEntriesMax;
@@ -67,15 +73,16 @@ int QueryDevice(ibv_context* /*context*/, ibv_device_attr* attributes) {
   attributes->max_srq_wr = kQueueDepthMax;
   attributes->max_srq_sge = kGatherEntriesMax;
   attributes->max_pkeys = 1;
-  attributes->phys_port_cnt = 1;
+  attributes->phys_port_cnt = kPorts;
   return 0;
 }
 
-int QueryPort(ibv_context* /*context*/, uint8_t port,
-              ibv_port_attr* attributes) {
-  if (port != kPort) return EINVAL;
+int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attributes) {
+  if (!IsPort(port)) return EINVAL;
+  const bool active =
+      Context::From(context)->soft_device().port_states().IsActive(port);
   *attributes = {};
-  attributes->state = IBV_PORT_ACTIVE;
+  attributes->state = active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   attributes->max_mtu = IBV_MTU_4096;
   attributes->active_mtu = IBV_MTU_4096;
   attributes->gid_tbl_len = GidTable::kEntries;
@@ -85,9 +92,20 @@ int QueryPort(ibv_context* /*context*/, uint8_t port,
   attributes->max_vl_num = 1;
   attributes->active_width = 2;   // 4x.
   attributes->active_speed = 32;  // EDR: of the order of a memory copy.
-  attributes->phys_state = 5;     // Link up.
+  attributes->phys_state = active ? kLinkUp : kDisabled;
   attributes->link_layer = IBV_LINK_LAYER_ETHERNET;
   attributes->flags = IBV_QPF_GRH_REQUIRED;  // There are no LIDs.
+  return 0;
+}
+
+int QueryPkey(ibv_context* context, uint8_t port, int index, __be16* pkey) {
+  ibv_port_attr attributes;
+  if (QueryPort(context, port, &attributes) != 0 || index < 0 ||
+      index >= attributes.pkey_tbl_len) {
+    errno = EINVAL;
+    return -1;
+  }
+  *pkey = 0xffff;  // The default partition, as its full member.
   return 0;
 }
 

@@ -17,6 +17,9 @@ int QueryDevice(ibv_context* context, ibv_device_attr* attributes);
 // EINVAL for a port that is not there.
 int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attributes);
 
+// The one key there is, which every port has at index 0.
+int QueryPkey(ibv_context* context, uint8_t port, int index, __be16* pkey);
+
 // As verbs_context has them: `bytes` is the size of the caller's structure,
 // which may be of another version of libibverbs.
 

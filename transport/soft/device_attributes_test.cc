@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/soft/limits.h"
 #include "transport/soft/test_end.h"
 
 namespace verbena::soft {
@@ -62,6 +63,7 @@ TEST(DeviceAttributesTest, ExtendedAttributesBeginWithTheOrdinaryOnes) {
   EXPECT_EQ(std::memcmp(&extended.orig_attr, &ordinary, sizeof(ordinary)), 0);
   EXPECT_EQ(extended.comp_mask, 0u);
   EXPECT_EQ(extended.phys_port_cnt_ex, ordinary.phys_port_cnt);
+  EXPECT_EQ(ordinary.phys_port_cnt, kPorts);
   EXPECT_EQ(extended.device_cap_flags_ex, ordinary.device_cap_flags);
   // What Ethernet adapters have and this device has not.
   EXPECT_EQ(extended.tso_caps.max_tso, 0u);
@@ -95,6 +97,8 @@ TEST(DeviceAttributesTest, ThePortLooksLikeOneOfRoce) {
   EXPECT_EQ(port.port_cap_flags2, 0);
   EXPECT_GE(port.gid_tbl_len, 1);
   EXPECT_EQ(port.pkey_tbl_len, 1);
+  EXPECT_EQ(QueryPortOf(end, kPorts, port), 0);
+  EXPECT_EQ(QueryPortOf(end, kPorts + 1, port), EINVAL);
   EXPECT_EQ(QueryPortOf(end, 0, port), EINVAL);
 }
 

@@ -49,6 +49,17 @@ TEST_F(DrainTest, TheEventComesOnlyIfItIsWanted) {
   EXPECT_EQ(a.NextAsyncEvent(), -1);
 }
 
+TEST_F(DrainTest, UnsignalledRequestsAreWaitedForToo) {
+  ASSERT_EQ(a.Write(1, 0, 8, b.Address(0), b.mr->rkey, 0), 0);
+  ASSERT_EQ(a.Write(2, 0, 8, b.Address(8), b.mr->rkey, 0), 0);
+  ASSERT_EQ(Drain(), 0);
+  EXPECT_TRUE(Draining()) << "b has not looked";
+  EXPECT_EQ(a.NextAsyncEvent(), -1);
+  EXPECT_TRUE(a.StaysQuiet(&b));
+  EXPECT_FALSE(Draining());
+  EXPECT_EQ(a.NextAsyncEvent(), IBV_EVENT_SQ_DRAINED);
+}
+
 TEST_F(DrainTest, WhatIsPostedWaitsUntilItGoesOn) {
   ASSERT_EQ(Drain(), 0);
   ASSERT_EQ(b.Receive(1, 0, 64), 0);

@@ -19,8 +19,9 @@ constexpr int kEventsMax = 64;
 
 }  // namespace
 
-Engine::Engine()
-    : epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
+Engine::Engine(Clock::Kind clock)
+    : clock_(clock),
+      epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
       wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   CHECK(epoll_fd_ >= 0) << "epoll_create1 failed, errno " << errno;
   CHECK(wake_fd_ >= 0) << "eventfd failed, errno " << errno;
@@ -42,7 +43,7 @@ Engine::~Engine() {
 }
 
 void Engine::StartLocked() {
-  if (thread_.joinable()) return;
+  if (thread_.joinable() || clock_.manual()) return;
   thread_ = std::thread([this] {
     thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
     Run();
@@ -130,8 +131,7 @@ Engine::TimerId Engine::StartTimer(std::chrono::nanoseconds delay,
     std::lock_guard<std::mutex> lock(mutex_);
     StartLocked();
     id = next_key_++;
-    timers_.emplace(std::chrono::steady_clock::now() + delay,
-                    Timer{id, std::move(task)});
+    timers_.emplace(clock_.Now() + delay, Timer{id, std::move(task)});
   }
   Wake();
   return id;
@@ -169,7 +169,7 @@ void Engine::Settle(std::function<void()> task,
   size_t rounds;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!thread_.joinable()) return;
+    if (!thread_.joinable() && !clock_.manual()) return;
     // A round calls for kEventsMax descriptors, and those first that have
     // waited longest.
     rounds = descriptors_.size() / kEventsMax + 1;
@@ -177,6 +177,9 @@ void Engine::Settle(std::function<void()> task,
   Post(std::move(task));
   const auto settled = std::make_shared<std::promise<void>>();
   PostAfterRounds(rounds, [settled] { settled->set_value(); });
+  if (clock_.manual()) {
+    for (size_t i = 0; i <= rounds + 1; ++i) RunOnce();
+  }
   settled->get_future().wait_for(longest);
 }
 
@@ -208,24 +211,39 @@ void Engine::RunCallback(std::unique_lock<std::mutex>& lock, uint64_t key,
 }
 
 void Engine::Run() {
-  epoll_event events[kEventsMax];
   for (;;) {
-    const int timeout_ms = TimeoutMs(std::chrono::steady_clock::now());
+    const int timeout_ms = TimeoutMs(clock_.Now());
     if (timeout_ms == kStopped) return;
-    const int count = epoll_wait(epoll_fd_, events, kEventsMax, timeout_ms);
-    CHECK(count >= 0 || errno == EINTR) << "epoll_wait failed, errno " << errno;
-    for (int i = 0; i < count; ++i) {
-      if (events[i].data.u64 != kWakeKey) {
-        RunDescriptor(events[i].data.u64);
-        continue;
-      }
-      uint64_t wakes;
-      static_cast<void>(!read(wake_fd_, &wakes, sizeof(wakes)));
-    }
-    RunPosted();
-    RunTimers(std::chrono::steady_clock::now());
-    RunMembers(std::chrono::steady_clock::now());
+    RunRound(timeout_ms);
   }
+}
+
+bool Engine::RunOnce() {
+  CHECK(clock_.manual() && !OnOwnThread());
+  thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  const bool due = NextDue() <= clock_.Now();
+  const bool ready = RunRound(0);
+  thread_id_.store(std::thread::id(), std::memory_order_relaxed);
+  return due || ready;
+}
+
+// Whether a descriptor was ready.
+bool Engine::RunRound(int timeout_ms) {
+  epoll_event events[kEventsMax];
+  const int count = epoll_wait(epoll_fd_, events, kEventsMax, timeout_ms);
+  CHECK(count >= 0 || errno == EINTR) << "epoll_wait failed, errno " << errno;
+  for (int i = 0; i < count; ++i) {
+    if (events[i].data.u64 != kWakeKey) {
+      RunDescriptor(events[i].data.u64);
+      continue;
+    }
+    uint64_t wakes;
+    static_cast<void>(!read(wake_fd_, &wakes, sizeof(wakes)));
+  }
+  RunPosted();
+  RunTimers(clock_.Now());
+  RunMembers(clock_.Now());
+  return count > 0;
 }
 
 void Engine::RunDescriptor(uint64_t key) {
@@ -280,15 +298,25 @@ void Engine::RunMembers(TimePoint now) {
   }
 }
 
-// How long epoll_wait may block: -1 for ever.
-int Engine::TimeoutMs(TimePoint now) {
+Engine::TimePoint Engine::NextDue() {
   std::lock_guard<std::mutex> lock(mutex_);
-  if (stopping_) return kStopped;
-  if (!posted_.empty() || kicked_.load(std::memory_order_acquire)) return 0;
+  if (!posted_.empty() || kicked_.load(std::memory_order_acquire)) {
+    return TimePoint::min();
+  }
   TimePoint next = timers_.empty() ? TimePoint::max() : timers_.begin()->first;
   for (const auto& [key, entry] : members_) {
     next = std::min(next, entry.next_tick);
   }
+  return next;
+}
+
+// How long epoll_wait may block: -1 for ever.
+int Engine::TimeoutMs(TimePoint now) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (stopping_) return kStopped;
+  }
+  const TimePoint next = NextDue();
   if (next == TimePoint::max()) return -1;
   if (next <= now) return 0;
   constexpr std::chrono::milliseconds kLongest(60 * 1000);

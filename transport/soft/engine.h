@@ -21,13 +21,15 @@
 #include <unordered_map>
 #include <vector>
 
+#include "transport/soft/clock.h"
+
 namespace verbena::soft {
 
 // Something that the engine looks after when nobody polls it: a linked queue
 // pair.
 class EngineMember {
  public:
-  using TimePoint = std::chrono::steady_clock::time_point;
+  using TimePoint = Clock::TimePoint;
 
   virtual ~EngineMember() = default;
 
@@ -42,7 +44,9 @@ class EngineMember {
 };
 
 // One thread with an epoll instance; it starts with the first call that needs
-// it.
+// it. With a manual clock there is no thread: whoever calls RunOnce() stands in
+// for it, and nothing happens behind the back of a test. Then all calls are to
+// come from one thread.
 //
 // Thread-safe. Callbacks run on the engine's thread, one at a time, with no
 // lock of the engine held: they may call any method. They must not block. Lives
@@ -50,14 +54,24 @@ class EngineMember {
 // it. Aborts when the kernel refuses an epoll instance, an eventfd or a thread.
 class Engine {
  public:
-  using TimePoint = std::chrono::steady_clock::time_point;
+  using TimePoint = Clock::TimePoint;
   using TimerId = uint64_t;  // Never zero, never reused.
 
-  Engine();
+  explicit Engine(Clock::Kind clock = Clock::Kind::kSteady);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
   // Stops and joins the thread. Not from a callback.
   ~Engine();
+
+  Clock& clock() { return clock_; }
+
+  // What the thread does in one round, but for waiting: calls what is ready
+  // now. Whether there was something. Not from a callback.
+  // REQUIRES: the clock is manual.
+  bool RunOnce();
+  // When RunOnce() will have something to do if nothing happens before;
+  // TimePoint::max() for never. In the past: now.
+  TimePoint NextDue();
 
   // Calls `on_readable` whenever `fd` is readable, at end of file or in error
   // (level triggered). `fd` is borrowed until Unwatch(fd).
@@ -116,6 +130,7 @@ class Engine {
   void Wake();
   void WakeForKick();
   void Run();
+  bool RunRound(int timeout_ms);
   void RunDescriptor(uint64_t registration);
   void RunPosted();
   void RunTimers(TimePoint now);
@@ -128,6 +143,7 @@ class Engine {
                    const std::function<void()>& call);
   void WaitUntilNotRunning(std::unique_lock<std::mutex>& lock, uint64_t key);
 
+  Clock clock_;
   // Constant after construction.
   int epoll_fd_ = -1;
   int wake_fd_ = -1;  // An eventfd: new work, or stop.

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <thread>
 
@@ -77,94 +76,6 @@ class SendOperationsTest : public testing::Test {
 TEST_F(SendOperationsTest, ItIsTheSameQueuePair) {
   EXPECT_EQ(&qp_->qp_base, end_.qp);
   EXPECT_EQ(ToExtendedQueuePair(peer_.qp), nullptr);
-}
-
-TEST_F(SendOperationsTest, ABatchIsPostedInOrder) {
-  Receives(3);
-  end_.Fill(0, "one,two");
-  ibv_wr_start(qp_);
-  qp_->wr_id = 1;
-  ibv_wr_send(qp_);
-  SetData(0, 4);
-  qp_->wr_id = 2;
-  qp_->wr_flags = IBV_SEND_SIGNALED;
-  ibv_wr_send_imm(qp_, 99);
-  SetData(4, 3);
-  qp_->wr_id = 3;
-  ibv_wr_send(qp_);  // Of nothing.
-  ASSERT_EQ(ibv_wr_complete(qp_), 0);
-  EXPECT_EQ(peer_.Wait().byte_len, 4u);
-  const ibv_wc second = peer_.Wait();
-  EXPECT_EQ(second.byte_len, 3u);
-  EXPECT_EQ(second.imm_data, 99u);
-  EXPECT_EQ(peer_.Wait().byte_len, 0u);
-  EXPECT_EQ(peer_.Text(0, 3), "two");
-  for (uint64_t i = 1; i <= 3; ++i) ExpectDone(i, IBV_WC_SEND);
-}
-
-TEST_F(SendOperationsTest, InlineDataMayBeReusedAtOnce) {
-  Receives(2);
-  std::string text = "first";
-  char tail[] = "+tail";
-  ibv_wr_start(qp_);
-  ibv_wr_send(qp_);
-  ibv_wr_set_inline_data(qp_, text.data(), text.size());
-  ibv_wr_send(qp_);
-  const ibv_data_buf parts[] = {{text.data(), 2}, {tail, 5}};
-  ibv_wr_set_inline_data_list(qp_, 2, parts);
-  text.assign(text.size(), '?');
-  std::memset(tail, '?', 5);
-  ASSERT_EQ(ibv_wr_complete(qp_), 0);
-  ASSERT_EQ(peer_.Wait().byte_len, 5u);
-  EXPECT_EQ(peer_.Wait().byte_len, 7u);
-  EXPECT_EQ(peer_.Text(0, 7), "fi+tail");
-}
-
-TEST_F(SendOperationsTest, WritesAndReadsReachTheOtherSide) {
-  Receives(1);
-  end_.Fill(0, "written");
-  ibv_wr_start(qp_);
-  qp_->wr_id = 1;
-  ibv_wr_rdma_write(qp_, peer_.mr->rkey, peer_.Address(100));
-  const ibv_sge parts[] = {end_.Entry(0, 3), end_.Entry(3, 4)};
-  ibv_wr_set_sge_list(qp_, 2, parts);
-  qp_->wr_id = 2;
-  ibv_wr_rdma_read(qp_, peer_.mr->rkey, peer_.Address(100));
-  SetData(200, 7);
-  qp_->wr_id = 3;
-  ibv_wr_rdma_write_imm(qp_, peer_.mr->rkey, peer_.Address(300), 5);
-  SetData(0, 7);
-  ASSERT_EQ(ibv_wr_complete(qp_), 0);
-  const ibv_wc told = peer_.Wait(&end_);
-  EXPECT_EQ(told.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
-  EXPECT_EQ(told.imm_data, 5u);
-  EXPECT_EQ(peer_.Text(100, 7), "written");
-  EXPECT_EQ(peer_.Text(300, 7), "written");
-  ExpectDone(1, IBV_WC_RDMA_WRITE);
-  ExpectDone(2, IBV_WC_RDMA_READ);
-  ExpectDone(3, IBV_WC_RDMA_WRITE);
-  EXPECT_EQ(end_.Text(200, 7), "written");
-}
-
-TEST_F(SendOperationsTest, AtomicsAnswerWhatWasThere) {
-  uint64_t value = 5;
-  std::memcpy(peer_.memory, &value, 8);
-  ibv_wr_start(qp_);
-  qp_->wr_id = 1;
-  ibv_wr_atomic_fetch_add(qp_, peer_.mr->rkey, peer_.Address(0), 2);
-  SetData(0, 8);
-  qp_->wr_id = 2;
-  ibv_wr_atomic_cmp_swp(qp_, peer_.mr->rkey, peer_.Address(0), 7, 100);
-  SetData(8, 8);
-  ASSERT_EQ(ibv_wr_complete(qp_), 0);
-  ExpectDone(1, IBV_WC_FETCH_ADD);
-  ExpectDone(2, IBV_WC_COMP_SWAP);
-  uint64_t seen[2];
-  std::memcpy(seen, end_.memory, sizeof(seen));
-  EXPECT_EQ(seen[0], 5u);
-  EXPECT_EQ(seen[1], 7u);
-  std::memcpy(&value, peer_.memory, 8);
-  EXPECT_EQ(value, 100u);
 }
 
 TEST_F(SendOperationsTest, AnAbortedBatchLeavesNoTrace) {

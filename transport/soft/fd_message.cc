@@ -2,11 +2,12 @@
 
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "transport/soft/unix_name.h"
 
 namespace verbena::soft {
 namespace {
@@ -45,13 +46,10 @@ int SendFdMessage(int socket, const void* bytes, size_t length, FdsToPass fds,
   msghdr header = {};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  sockaddr_un name = {};
+  const UnixName name(to);
   if (!to.empty()) {
-    name.sun_family = AF_UNIX;
-    std::memcpy(name.sun_path, to.data(), to.size());
-    header.msg_name = &name;
-    header.msg_namelen =
-        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + to.size());
+    header.msg_name = const_cast<sockaddr*>(name.get());
+    header.msg_namelen = name.length();
   }
   ControlBuffer control = {};
   size_t count = 0;

@@ -8,12 +8,10 @@
 #include <cstring>
 #include <tuple>
 
+#include "transport/soft/mapped_gid.h"
+
 namespace verbena::soft {
 namespace {
-
-constexpr uint8_t kPort = 1;
-constexpr uint8_t kMappedPrefix[12] = {0, 0, 0, 0, 0,    0,
-                                       0, 0, 0, 0, 0xff, 0xff};
 
 bool IsEmpty(const ibv_gid& gid) { return SameGid(gid, ibv_gid{}); }
 
@@ -51,9 +49,7 @@ ibv_gid GidOf(const base::SocketAddress& address) {
   ibv_gid gid = {};
   if (address.family() == AF_INET) {
     const auto* v4 = reinterpret_cast<const sockaddr_in*>(address.get());
-    std::memcpy(gid.raw, kMappedPrefix, sizeof(kMappedPrefix));
-    std::memcpy(gid.raw + sizeof(kMappedPrefix), &v4->sin_addr,
-                sizeof(v4->sin_addr));
+    gid = MappedGid(v4->sin_addr.s_addr);
   } else if (address.family() == AF_INET6) {
     const auto* v6 = reinterpret_cast<const sockaddr_in6*>(address.get());
     std::memcpy(gid.raw, &v6->sin6_addr, sizeof(gid.raw));
@@ -64,12 +60,11 @@ ibv_gid GidOf(const base::SocketAddress& address) {
 base::SocketAddress AddressOf(const ibv_gid& gid, uint16_t port,
                               uint32_t interface_index) {
   if (IsEmpty(gid)) return base::SocketAddress();
-  if (std::memcmp(gid.raw, kMappedPrefix, sizeof(kMappedPrefix)) == 0) {
+  if (IsIpv4Gid(gid)) {
     sockaddr_in v4 = {};
     v4.sin_family = AF_INET;
     v4.sin_port = htons(port);
-    std::memcpy(&v4.sin_addr, gid.raw + sizeof(kMappedPrefix),
-                sizeof(v4.sin_addr));
+    v4.sin_addr.s_addr = Ipv4Of(gid);
     return base::SocketAddress::FromSockaddr(
         reinterpret_cast<const sockaddr*>(&v4));
   }
@@ -142,7 +137,6 @@ std::optional<ibv_gid_entry> GidTable::At(int index) const {
   ibv_gid_entry entry = {};
   entry.gid = entries_[index].gid;
   entry.gid_index = static_cast<uint32_t>(index);
-  entry.port_num = kPort;
   entry.gid_type = IBV_GID_TYPE_ROCE_V2;
   entry.ndev_ifindex = entries_[index].interface_index;
   return entry;

@@ -1,4 +1,4 @@
-// The GIDs of the device's port: the addresses of this host, in the form of
+// The GIDs of the device's ports: the addresses of this host, in the form of
 // RoCE v2, so that a GID shows the IP address it stands for.
 
 #ifndef VERBENA_TRANSPORT_SOFT_GID_TABLE_H_
@@ -61,7 +61,8 @@ class GidTable {
   void Update(const std::vector<HostAddress>& addresses);
   void Refresh() { Update(ReadHostAddresses()); }
 
-  // Entry `index` of port 1; nothing when there is none, or when it is empty.
+  // Entry `index` of every port, so it names none; nothing when there is none,
+  // or when it is empty.
   std::optional<ibv_gid_entry> At(int index) const;
   // The index of `gid`; nothing when this host has no such address.
   std::optional<int> Find(const ibv_gid& gid) const;

@@ -5,13 +5,12 @@
 
 #include <cstring>
 
+#include "transport/soft/mapped_gid.h"
+
 namespace verbena::soft {
 namespace {
 
 constexpr size_t kIpv4Offset = sizeof(ibv_grh) - sizeof(iphdr);
-constexpr size_t kMappedPrefixBytes = 12;
-constexpr uint8_t kMappedPrefix[kMappedPrefixBytes] = {0, 0, 0, 0, 0,    0,
-                                                       0, 0, 0, 0, 0xff, 0xff};
 constexpr uint32_t kFlowLabelMask = 0xfffff;
 
 // What RoCE v2 puts around the payload: UDP, the base and the datagram headers
@@ -25,19 +24,6 @@ uint16_t Ipv4Checksum(const iphdr& header) {
   for (const uint16_t word : words) sum += word;
   sum = (sum & 0xffff) + (sum >> 16);
   return static_cast<uint16_t>(~(sum + (sum >> 16)));
-}
-
-uint32_t Ipv4Of(const ibv_gid& gid) {
-  uint32_t address;
-  std::memcpy(&address, gid.raw + kMappedPrefixBytes, sizeof(address));
-  return address;
-}
-
-ibv_gid MappedGid(uint32_t address) {
-  ibv_gid gid;
-  std::memcpy(gid.raw, kMappedPrefix, kMappedPrefixBytes);
-  std::memcpy(gid.raw + kMappedPrefixBytes, &address, sizeof(address));
-  return gid;
 }
 
 iphdr Ipv4Header(const DatagramHeader& header, uint32_t payload_bytes) {
@@ -70,10 +56,6 @@ ibv_grh Ipv6Header(const DatagramHeader& header, uint32_t payload_bytes) {
 }
 
 }  // namespace
-
-bool IsIpv4Gid(const ibv_gid& gid) {
-  return std::memcmp(gid.raw, kMappedPrefix, kMappedPrefixBytes) == 0;
-}
 
 bool IsMulticastGid(const ibv_gid& gid) {
   return IsIpv4Gid(gid) ? IN_MULTICAST(ntohl(Ipv4Of(gid))) : gid.raw[0] == 0xff;

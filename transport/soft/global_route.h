@@ -42,8 +42,6 @@ std::optional<GlobalRoute> ReadGlobalRoute(const ibv_grh& header);
 // Whether `gid` stands for a group: an IPv6 multicast address, or an IPv4 one
 // in mapped form.
 bool IsMulticastGid(const ibv_gid& gid);
-// Whether it is an IPv4 address in mapped form.
-bool IsIpv4Gid(const ibv_gid& gid);
 
 }  // namespace verbena::soft
 

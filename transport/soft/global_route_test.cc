@@ -5,6 +5,8 @@
 
 #include <cstring>
 
+#include "transport/soft/mapped_gid.h"
+
 namespace verbena::soft {
 namespace {
 

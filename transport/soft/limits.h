@@ -7,7 +7,14 @@
 
 namespace verbena::soft {
 
+// Two ways to the same addresses: as many as path migration needs.
+inline constexpr uint8_t kPorts = 2;
+
 inline constexpr int kQueuePairsMax = 1 << 16;
+
+// They have 24 bits on the wire.
+inline constexpr uint32_t kQueuePairNumberMax = (1 << 24) - 1;
+
 inline constexpr int kQueueDepthMax = 1 << 16;  // Of an SQ, an RQ or an SRQ.
 
 // Entries of one work request. A request is copied with all its entries when it

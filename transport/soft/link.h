@@ -38,7 +38,8 @@ inline constexpr unsigned char kDoorbell = 0xdb;
 enum LinkState : uint32_t {
   kLinkNotReady = 0,  // Its queue pair has not reached ready-to-receive.
   kLinkOpen = 1,
-  kLinkClosed = 2,  // It has left for good: error, reset or destroyed.
+  kLinkClosed = 2,   // It has left for good: error, reset or destroyed.
+  kLinkStalled = 3,  // Its path is down: nothing reaches it until it is up.
 };
 
 // What a side wants to be woken for.
@@ -59,6 +60,8 @@ struct SideWords {
   // LinkPort::FenceAfterSleep. Beside `sleep` because they are read together.
   std::atomic<uint32_t> fences;
   alignas(64) std::atomic<uint32_t> state;  // LinkState.
+  // PathMigration::word(). Beside `state` because both change rarely.
+  std::atomic<uint32_t> path;
 };
 
 // Owns one mapping of a link's memory, and the descriptor to pass on.

@@ -59,9 +59,7 @@ void LinkPort::SetState(LinkState state) {
 
 LinkState LinkPort::peer_state() const {
   const uint32_t state = peer_->state.load(std::memory_order_acquire);
-  return state == kLinkOpen || state == kLinkNotReady
-             ? static_cast<LinkState>(state)
-             : kLinkClosed;
+  return state <= kLinkStalled ? static_cast<LinkState>(state) : kLinkClosed;
 }
 
 void LinkPort::SetSleep(LinkSleep wanted) {
@@ -87,6 +85,11 @@ void LinkPort::RingSlow() {
   if (peer_->sleep.exchange(kAwake, std::memory_order_acq_rel) == kAwake) {
     return;  // Somebody has rung already.
   }
+  RingAlways();
+}
+
+void LinkPort::RingAlways() {
+  if (!attached()) return;
   // A full socket means that the peer has bells enough to answer. A broken one
   // shows as the end of the socket, to which its watcher listens.
   static_cast<void>(send(socket_fd_, &kDoorbell, sizeof(kDoorbell),

@@ -76,6 +76,14 @@ class LinkPort {
   void SetState(LinkState state);
   LinkState peer_state() const;
 
+  // What the peer is to know of the migration of paths; see PathMigration.
+  void SetPath(uint32_t word) {
+    own_->path.store(word, std::memory_order_release);
+  }
+  uint32_t peer_path() const {
+    return peer_->path.load(std::memory_order_acquire);
+  }
+
   // Asks the peer to ring for `wanted`. Look for work once more after
   // FenceAfterSleep(): what came before the peer knew rings no bell.
   void SetSleep(LinkSleep wanted);
@@ -87,6 +95,9 @@ class LinkPort {
 
   // Rings the peer's doorbell if it sleeps and something for it was published.
   void RingIfNeeded();
+  // Rings it though the peer polls: it is to look at what no packet says. Does
+  // nothing without a link.
+  void RingAlways();
 
  private:
   struct Progress {

@@ -1,15 +1,13 @@
 #include "transport/soft/number_blocks.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cerrno>
-#include <cstddef>
-#include <cstring>
 #include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "transport/soft/unix_name.h"
 
 namespace verbena::soft {
 namespace {
@@ -63,14 +61,8 @@ bool NumberBlocks::AddBlock() {
     const uint32_t block =
         kBlockFirst + random() % (kBlockLast - kBlockFirst + 1);
     const uint32_t first = block << kBlockBits;
-    const std::string name = SocketName(first);
-    sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, name.data(), name.size());
-    const auto length =
-        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address),
-               length) == 0) {
+    const UnixName name(SocketName(first));
+    if (::bind(socket.get(), name.get(), name.length()) == 0) {
       on_block_(socket.get());
       blocks_.push_back(Block{first, std::move(socket), {}, 0});
       // Not the same numbers in every process: mistakes show sooner.

@@ -10,11 +10,10 @@
 #include <utility>
 
 #include "transport/soft/context.h"
+#include "transport/soft/limits.h"
 
 namespace verbena::soft {
 namespace {
-
-constexpr uint8_t kPort = 1;
 
 // A socket that is readable when an address or an interface has changed.
 base::UniqueFd OpenHostSocket() {
@@ -80,7 +79,9 @@ void PortEvents::CompareGids() {
     if (Same(now, gids_seen_)) return;
     gids_seen_ = std::move(now);
   }
-  Raise(IBV_EVENT_GID_CHANGE, kPort);
+  for (uint8_t port = 1; port <= kPorts; ++port) {
+    Raise(IBV_EVENT_GID_CHANGE, port);
+  }
 }
 
 std::vector<ibv_gid> PortEvents::Gids() const {

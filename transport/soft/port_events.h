@@ -1,4 +1,4 @@
-// Asynchronous events about the port, for every open context.
+// Asynchronous events about the ports, for every open context.
 
 #ifndef VERBENA_TRANSPORT_SOFT_PORT_EVENTS_H_
 #define VERBENA_TRANSPORT_SOFT_PORT_EVENTS_H_

@@ -61,11 +61,12 @@ QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
       init_attributes_(attributes),
       send_cq_(*CompletionQueue::From(attributes.send_cq)),
       recv_cq_(*CompletionQueue::From(attributes.recv_cq)),
+      silent_since_(device.engine().clock().Now()),
       receive_queue_(attributes.cap.max_recv_wr, attributes.cap.max_recv_sge),
-      requester_({this, &send_cq_, &device.memory(), &device.windows(),
-                  &domain.original()},
+      requester_({this, this, &send_cq_, &device.memory(), &device.windows(),
+                  &domain.original(), &device.engine().clock()},
                  attributes),
-      responder_({this, &recv_cq_, &device.memory(), &device.windows(),
+      responder_({this, this, &recv_cq_, &device.memory(), &device.windows(),
                   &domain.original(),
                   attributes.srq == nullptr
                       ? nullptr
@@ -110,6 +111,7 @@ void QueuePair::DetachLink() {
 
 std::optional<LinkMemory> QueuePair::Detach() {
   Unsettle();
+  if (link_aside_.attached()) port_ = std::exchange(link_aside_, LinkPort());
   if (!port_.attached()) return std::nullopt;
   asleep_ = false;  // There is nobody left to ring, and nothing to wake up.
   return port_.Detach();
@@ -124,11 +126,12 @@ void QueuePair::WaitForPolls() {
 void QueuePair::OnDoorbell() {
   BiasedLock::Guard polls(recv_cq_.polling_lock());
   BiasedLock::Guard lock(lock_);
+  NotePath();
   if (!Connected()) return;
   if (parking_.parked) recv_cq_.Return(this);
   if (asleep_) Sleep();  // Otherwise somebody polls, and has seen it already.
   if (asleep_ && TransferUnderWay()) {
-    serve_until_ = std::chrono::steady_clock::now() + kServeFor;
+    serve_until_ = device_.engine().clock().Now() + kServeFor;
     device_.engine().Kick(this);
   }
   NotePeerState();
@@ -246,26 +249,27 @@ std::chrono::nanoseconds QueuePair::TransportTimeout() const {
 // Starts the clock when requests wait for a peer that is not there, and stops
 // it when there is no reason any more.
 void QueuePair::NotePeerState() {
+  if (hold_ == LinkHold::kStalled || hold_ == LinkHold::kSlow) return;
   if (requester_.unreliable()) {
     NotePeerOfUnreliable();
     return;
   }
-  const bool alone = !port_.attached() || port_.peer_state() != kLinkOpen;
+  const bool alone = !Connected() || port_.peer_state() != kLinkOpen;
   if (!alone || !requester_.has_unfinished() ||
       (state_ != IBV_QPS_RTS && state_ != IBV_QPS_SQD)) {
     give_up_at_ = TimePoint::max();
   } else if (attributes_.timeout != 0 && give_up_at_ == TimePoint::max()) {
-    give_up_at_ = std::chrono::steady_clock::now() + TransportTimeout();
+    give_up_at_ = device_.engine().clock().Now() + TransportTimeout();
   }
 }
 
-// What cannot arrive any more has been sent all the same. A peer that is not
+// What cannot arrive has been sent all the same. A peer that is not
 // ready yet finds in the ring what has room there. A link that is on its way is
 // waited for, though not long: the two sides may have told each other that they
 // are ready while it was.
 void QueuePair::NotePeerOfUnreliable() {
   const bool awaits = !port_.attached() && awaits_link_;
-  const bool gone = !port_.attached() || port_.peer_state() == kLinkClosed;
+  const bool gone = !Connected() || port_.peer_state() == kLinkClosed;
   if (!awaits || !requester_.has_unsent() || state_ != IBV_QPS_RTS) {
     give_up_at_ = TimePoint::max();
   }
@@ -273,12 +277,13 @@ void QueuePair::NotePeerOfUnreliable() {
   if (!awaits) {
     if (gone) requester_.DropUnsent();
   } else if (requester_.has_unsent() && give_up_at_ == TimePoint::max()) {
-    give_up_at_ = std::chrono::steady_clock::now() + kLinkAwaitedFor;
+    give_up_at_ = device_.engine().clock().Now() + kLinkAwaitedFor;
   }
 }
 
 EngineMember::TimePoint QueuePair::OnTick(TimePoint now) {
   if (awaits_link_.load(std::memory_order_relaxed)) TakeAwaitedLink();
+  if (held_.load(std::memory_order_relaxed)) return TickHeld(now);
   const uint32_t polls = polls_.load(std::memory_order_relaxed);
   const bool polled = polls != polls_seen_;
   polls_seen_ = polls;
@@ -325,11 +330,11 @@ void QueuePair::TryPark() {
 }
 
 EngineMember::TimePoint QueuePair::LookAfter(TimePoint now, bool polled) {
-  if (!receiving_) return TimePoint::max();
+  if (!MayReceive()) return TimePoint::max();
   const bool moving = Connected() && (asleep_ || !polled) && Serve(now);
   SettleFailures();
   NotePeerState();
-  if (now >= give_up_at_) GiveUp();
+  if (now >= give_up_at_ && !LeavePath()) GiveUp();
   TellEngine();
   return moving ? now : NextTick(now);
 }
@@ -374,10 +379,11 @@ bool QueuePair::Serve(TimePoint now) {
 }
 
 EngineMember::TimePoint QueuePair::NextTick(TimePoint now) {
-  if (!receiving_) return TimePoint::max();
+  if (!MayReceive()) return TimePoint::max();
+  if (!Connected()) return give_up_at_;
   TimePoint next = std::min(give_up_at_, requester_.resume_at());
   // While somebody polls: to see whether they still do.
-  if (Connected() && !asleep_) next = std::min(next, now + kLookInterval);
+  if (!asleep_) next = std::min(next, now + kLookInterval);
   return next;
 }
 
@@ -411,6 +417,8 @@ std::optional<LinkMemory> QueuePair::Reset() {
   watched_ = requester_.unreliable();
   drained_event_wanted_ = false;
   give_up_at_ = TimePoint::max();
+  migration_ = PathMigration();
+  migration_refused_ = false;
   return memory;
 }
 

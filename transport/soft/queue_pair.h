@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "transport/soft/hand_link.h"
 #include "transport/soft/link.h"
 #include "transport/soft/link_port.h"
+#include "transport/soft/path_migration.h"
 #include "transport/soft/queue_pair_directory.h"
 #include "transport/soft/receive_queue.h"
 #include "transport/soft/requester.h"
@@ -29,6 +31,9 @@ namespace verbena::soft {
 class ProtectionDomain;
 class SharedReceiveQueue;
 class SoftDevice;
+
+// A fault for tests; see soft_faults.h.
+enum class LinkHold { kNone, kStalled, kCut, kSlow };
 
 // A queue pair: its attributes and state, a requester and a responder, and the
 // link that joins it to its peer.
@@ -83,6 +88,17 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   // Tells the peer what has been executed, which polls leave for later.
   void Acknowledge();
 
+  // Faults for tests; see soft_faults.h. A hold takes the place of another.
+  void HoldLink(LinkHold hold,
+                std::function<std::chrono::nanoseconds()> next_pause = {});
+  void ReleaseLink();
+  void ForceReceiverNotReady(uint32_t times);
+
+  // A port of the device has gone down or come up, or the peer may have said
+  // something about its path. While a path is down, nothing is sent or taken,
+  // and requests run out of retries.
+  void LookAtPath();
+
   // Verbs. Each has the behaviour and the result of the verb of its name.
 
   int Modify(const ibv_qp_attr& attributes, int mask);
@@ -136,11 +152,15 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
 
   // Everything below until the fields REQUIRES lock_ to be held.
   int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr);
-  int CheckAttributes(const ibv_qp_attr& attributes, int mask) const;
   void ApplyAttributes(const ibv_qp_attr& attributes, int mask);
   // What it returns is to be dropped after WaitForPolls().
   std::optional<LinkMemory> EnterState(ibv_qp_state state);
+  bool MayReceive() const {
+    return state_ == IBV_QPS_RTR || state_ == IBV_QPS_RTS ||
+           state_ == IBV_QPS_SQD;
+  }
   void OpenLink();
+  void ServeLink();
   void EnterError(int event);
   void RaiseEvent(int type);
   std::optional<LinkMemory> Reset();
@@ -160,10 +180,25 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   void TryPark();
   void Settle();
   void Unsettle() { settled_.store(false, std::memory_order_relaxed); }
+  bool MustSettle() const;
   void SettleFailures();
   void PostWithoutPeer();
   void NotePeerState();
   void NotePeerOfUnreliable();
+
+  // The path (queue_pair_path.cc).
+
+  // Of what modify_qp is given, what depends on what it was given before.
+  bool StateOfPathIsLegal(const ibv_qp_attr& attributes, int mask) const;
+  void SetMigrationState(ibv_mig_state to);
+  void TellPeerOfMigration();
+  void Migrate();
+  bool TryMigrate();
+  // Does as the peer and the ports demand. Takes packets: with the polling lock
+  // held.
+  void NotePath();
+  void SetPathUp(bool up);
+  bool LeavePath();
   void GiveUp();
   std::chrono::nanoseconds TransportTimeout() const;
   bool Connected() const { return receiving_ && port_.attached(); }
@@ -177,6 +212,13 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   void WakeUp();
   bool AnyQueueArmed() const { return send_cq_.armed() || recv_cq_.armed(); }
   TimePoint NextTick(TimePoint now);
+
+  // A link that is held (queue_pair_faults.cc).
+  void PutLinkAside();
+  void TakePortAway();
+  void MoveHeldLink(TimePoint now);
+  void NotePeerOfHeld();
+  TimePoint TickHeld(TimePoint now);
 
   void WaitForPolls();  // Not with lock_ held.
 
@@ -224,19 +266,25 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   uint32_t polls_seen_ = 0;
   uint64_t requests_ended_seen_ = kNothingUnfinished;
   uint32_t activity_seen_ = 0;
-  TimePoint silent_since_ = std::chrono::steady_clock::now();
+  TimePoint silent_since_;
 
   Parking parking_;
+
+  std::atomic<bool> held_{false};  // hold_ is not kNone. Written under lock_.
 
   BiasedLock lock_;
   // State below is protected by lock_.
   ibv_qp_attr attributes_ = {};
   ibv_qp_state state_ = IBV_QPS_RESET;
-  bool receiving_ = false;  // state_ is RTR, RTS or SQD.
-  bool watched_ = false;    // AfterTransmit() has something to do.
+  // MayReceive(), and the path is up at both sides.
+  bool receiving_ = false;
+  bool watched_ = false;  // AfterTransmit() has something to do.
   bool drained_event_wanted_ = false;
   LinkPort port_;
-  ReceiveQueue receive_queue_;  // Unused with a shared receive queue.
+  PathMigration migration_;
+  bool migration_refused_ = false;  // There was an event about it.
+  bool path_up_ = true;             // At this side, as the peer knows.
+  ReceiveQueue receive_queue_;      // Unused with a shared receive queue.
   Requester requester_;
   Responder responder_;
   bool asleep_ = false;        // The peer has been asked to ring.
@@ -244,6 +292,11 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   bool kick_wanted_ = false;   // The engine is to look at our deadlines.
   // When to give up on a peer that is not open; max() while it is.
   TimePoint give_up_at_ = TimePoint::max();
+  // A fault for tests, and the port of a link that is held, in place of port_.
+  LinkHold hold_ = LinkHold::kNone;
+  LinkPort link_aside_;
+  std::function<std::chrono::nanoseconds()> next_pause_;
+  TimePoint next_move_ = TimePoint::max();
   // Until when the engine serves a transfer without sleeping; see Serve().
   TimePoint serve_until_ = TimePoint::min();
 };

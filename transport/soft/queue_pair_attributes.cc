@@ -5,7 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "transport/soft/address_handle.h"
 #include "transport/soft/limits.h"
+#include "transport/soft/port_states.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/queue_pair_state.h"
 #include "transport/soft/soft_device.h"
@@ -13,15 +15,25 @@
 namespace verbena::soft {
 namespace {
 
-constexpr uint32_t kNumberMax = (1u << 24) - 1;  // Of a queue pair.
 constexpr unsigned int kAccessFlags =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
     IBV_ACCESS_REMOTE_ATOMIC;
 
+// What may change the path, or whether it is up.
+constexpr int kPathAttributes =
+    IBV_QP_PORT | IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE;
+
+bool AlternateIsLegal(const ibv_qp_attr& attributes, GidTable& gids) {
+  gids.Refresh();
+  return attributes.alt_port_num == attributes.alt_ah_attr.port_num &&
+         attributes.alt_pkey_index == 0 && attributes.alt_timeout <= 31 &&
+         PathIsLegal(attributes.alt_ah_attr, gids);
+}
+
 // Whether the attributes of `mask` have values that the device can take.
 bool ValuesAreLegal(const ibv_qp_attr& attributes, int mask) {
   const auto has = [mask](int bit) { return (mask & bit) != 0; };
-  if (has(IBV_QP_PORT) && attributes.port_num != 1) return false;
+  if (has(IBV_QP_PORT) && !IsPort(attributes.port_num)) return false;
   if (has(IBV_QP_PKEY_INDEX) && attributes.pkey_index != 0) return false;
   if (has(IBV_QP_ACCESS_FLAGS) &&
       (attributes.qp_access_flags & ~kAccessFlags) != 0) {
@@ -31,7 +43,8 @@ bool ValuesAreLegal(const ibv_qp_attr& attributes, int mask) {
                                attributes.path_mtu > IBV_MTU_4096)) {
     return false;
   }
-  if (has(IBV_QP_DEST_QPN) && attributes.dest_qp_num > kNumberMax) return false;
+  if (has(IBV_QP_DEST_QPN) && attributes.dest_qp_num > kQueuePairNumberMax)
+    return false;
   if (has(IBV_QP_MAX_DEST_RD_ATOMIC) &&
       attributes.max_dest_rd_atomic > kReadsMax) {
     return false;
@@ -43,7 +56,7 @@ bool ValuesAreLegal(const ibv_qp_attr& attributes, int mask) {
   if (has(IBV_QP_TIMEOUT) && attributes.timeout > 31) return false;
   if (has(IBV_QP_RETRY_CNT) && attributes.retry_cnt > 7) return false;
   if (has(IBV_QP_RNR_RETRY) && attributes.rnr_retry > 7) return false;
-  return !has(IBV_QP_ALT_PATH);  // There is one port and no second path.
+  return true;
 }
 
 }  // namespace
@@ -63,7 +76,9 @@ int QueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
     return EINVAL;
   }
   if (!IsLegalTransition(qp_type, from, to, mask) ||
-      !ValuesAreLegal(attributes, mask)) {
+      !ValuesAreLegal(attributes, mask) ||
+      ((mask & IBV_QP_ALT_PATH) != 0 &&
+       !AlternateIsLegal(attributes, device_.gids()))) {
     return EINVAL;
   }
   if (to == IBV_QPS_RTR && !attached) {
@@ -79,9 +94,11 @@ int QueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
     // It may have failed meanwhile; then only ERR and RESET are left.
     if (state_ != from && !IsLegalTransition(qp_type, state_, to, mask))
       return EINVAL;
+    if (!StateOfPathIsLegal(attributes, mask)) return EINVAL;
     ApplyAttributes(attributes, mask);
     memory = EnterState(to);
   }
+  if ((mask & kPathAttributes) != 0) LookAtPath();
   if (to == IBV_QPS_RESET) {
     WaitForPolls();
     awaits_link_ = false;
@@ -102,7 +119,8 @@ std::optional<LinkMemory> QueuePair::EnterState(ibv_qp_state to) {
       return std::nullopt;
     case IBV_QPS_RTR:
       state_ = to;
-      receiving_ = true;
+      path_up_ = device_.port_states().IsActive(attributes_.port_num);
+      receiving_ = path_up_;
       OpenLink();
       return std::nullopt;
     case IBV_QPS_RTS:
@@ -154,7 +172,14 @@ void QueuePair::AfterTransmit() {
 
 void QueuePair::OpenLink() {
   if (!port_.attached()) return;
-  port_.SetState(kLinkOpen);
+  port_.SetPath(migration_.word());
+  port_.SetState(path_up_ ? kLinkOpen : kLinkStalled);
+  ServeLink();
+  if (hold_ != LinkHold::kNone) PutLinkAside();
+}
+
+void QueuePair::ServeLink() {
+  if (!Connected()) return;
   Sleep();  // Until somebody polls.
   recv_cq_.Return(this);
 }
@@ -169,6 +194,12 @@ void QueuePair::ApplyAttributes(const ibv_qp_attr& from, int mask) {
     responder_.SetAccess(from.qp_access_flags);
   }
   if (has(IBV_QP_AV)) to.ah_attr = from.ah_attr;
+  if (has(IBV_QP_ALT_PATH)) {
+    to.alt_ah_attr = from.alt_ah_attr;
+    to.alt_pkey_index = from.alt_pkey_index;
+    to.alt_port_num = from.alt_port_num;
+    to.alt_timeout = from.alt_timeout;
+  }
   if (has(IBV_QP_PATH_MTU)) to.path_mtu = from.path_mtu;
   if (has(IBV_QP_DEST_QPN)) to.dest_qp_num = from.dest_qp_num;
   if (has(IBV_QP_RQ_PSN)) to.rq_psn = from.rq_psn;
@@ -194,16 +225,24 @@ void QueuePair::ApplyAttributes(const ibv_qp_attr& from, int mask) {
   if (has(IBV_QP_EN_SQD_ASYNC_NOTIFY)) {
     drained_event_wanted_ = from.en_sqd_async_notify != 0;
   }
+  if (has(IBV_QP_PATH_MIG_STATE)) SetMigrationState(from.path_mig_state);
 }
 
 void QueuePair::Query(ibv_qp_attr& attributes,
                       ibv_qp_init_attr& init_attributes) {
+  bool may_migrate;
+  {
+    BiasedLock::Guard lock(lock_);
+    may_migrate = migration_.state() != IBV_MIG_MIGRATED;
+  }
+  // What the peer has said may not have been noticed yet.
+  if (may_migrate) LookAtPath();
   BiasedLock::Guard lock(lock_);
   attributes = attributes_;
   attributes.qp_state = attributes.cur_qp_state = state_;
   attributes.sq_draining =
       state_ == IBV_QPS_SQD && !requester_.drained() ? 1 : 0;
-  attributes.path_mig_state = IBV_MIG_MIGRATED;
+  attributes.path_mig_state = migration_.state();
   attributes.cap = init_attributes_.cap;
   init_attributes = init_attributes_;
 }

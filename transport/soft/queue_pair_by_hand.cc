@@ -61,7 +61,9 @@ void QueuePair::TakeAwaitedLink() {
   hand_link_->Start(*this, device_.engine());
   BiasedLock::Guard polls(recv_cq_.polling_lock());
   BiasedLock::Guard lock(lock_);
-  if (receiving_) OpenLink();
+  if (!MayReceive()) return;
+  OpenLink();
+  NotePath();
 }
 
 // A NIC does not notice that its peer is gone: what was posted to receive stays

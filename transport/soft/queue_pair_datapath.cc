@@ -48,11 +48,18 @@ inline int QueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     port_.SetSleep(WantedSleep());
   }
   Transmit();
-  SettleFailures();
+  if (MustSettle()) [[unlikely]]
+    SettleFailures();
   if (requester_.has_unsent()) Unsettle();
   if (!Connected() || port_.peer_state() != kLinkOpen) PostWithoutPeer();
   TellEngine();
   return error;
+}
+
+// Whether SettleFailures() has something to do.
+inline bool QueuePair::MustSettle() const {
+  return requester_.failed() || responder_.failed() || send_cq_.failed() ||
+         recv_cq_.failed() || kick_wanted_;
 }
 
 int QueuePair::PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
@@ -132,7 +139,8 @@ bool QueuePair::Progress() {
     port_.TellProgress();
   }
   Transmit();
-  SettleFailures();
+  if (MustSettle()) [[unlikely]]
+    SettleFailures();
   return arrived;
 }
 
@@ -142,7 +150,8 @@ bool QueuePair::HandleIncoming() {
   for (int i = 0; i < kPacketsPerPass && bytes < kBytesPerPass; ++i) {
     const LinkPort::Incoming incoming = port_.Peek(packet);
     if (incoming == LinkPort::Incoming::kNothing) return i != 0;
-    if (incoming == LinkPort::Incoming::kBroken || !HandlePacket(packet)) {
+    if (incoming == LinkPort::Incoming::kBroken || !HandlePacket(packet))
+        [[unlikely]] {
       EnterError(IBV_EVENT_QP_FATAL);
       return true;
     }
@@ -156,7 +165,7 @@ bool QueuePair::HandleIncoming() {
 }
 
 // False when a correct peer cannot have sent it.
-bool QueuePair::HandlePacket(const Packet& packet) {
+inline bool QueuePair::HandlePacket(const Packet& packet) {
   switch (packet.kind) {
     case PacketKind::kReadResponse:
       return requester_.OnReadResponse(packet) &&

@@ -121,6 +121,20 @@ TEST_F(QueuePairErrorTest, ASendThatIsTooLongFailsAtBothEnds) {
   ExpectBothInError();
 }
 
+// The first message of all goes another way than those after it.
+TEST_F(QueuePairErrorTest, ALaterSendThatIsTooLongFailsAtBothEnds) {
+  ASSERT_EQ(b.Receive(8, 0, 8), 0);
+  ASSERT_EQ(b.Receive(9, 0, 7), 0);
+  ASSERT_EQ(a.Send(1, 0, 8), 0);
+  EXPECT_EQ(Outcome(1), IBV_WC_SUCCESS);
+  EXPECT_EQ(b.Wait(&a).wr_id, 8u);
+  ASSERT_EQ(a.Send(2, 0, 8), 0);
+  EXPECT_EQ(Outcome(2), IBV_WC_REM_INV_REQ_ERR);
+  const ibv_wc received = b.Wait(&a);
+  EXPECT_EQ(received.wr_id, 9u);
+  EXPECT_EQ(received.status, IBV_WC_LOC_LEN_ERR);
+}
+
 TEST_F(QueuePairErrorTest, AReceiveIntoMemoryThatIsNotOursFailsAtBothEnds) {
   ibv_sge entry = {b.Address(0), 64, b.mr->lkey + 1};
   ibv_recv_wr receive = {};

@@ -147,7 +147,7 @@ TEST(QueuePairStateTest, ValuesBeyondTheDeviceAreRefused) {
   TestEnd end;
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_INIT;
-  attributes.port_num = 2;
+  attributes.port_num = 3;
   EXPECT_EQ(end.verbs.modify_qp(end.qp, &attributes, IBV_QP_STATE | kInit),
             EINVAL);
   ASSERT_EQ(end.ToInit(), 0);

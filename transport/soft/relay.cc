@@ -218,8 +218,9 @@ void Relay::HandleEnds() {
 }
 
 void Relay::OnTcpLost() {
-  const bool may_try_again =
-      by_hand() && active_ && peer_state_ == kLinkNotReady && !socket_ended_;
+  const bool may_try_again = by_hand() && active_ &&
+                             peer_news_.state == kLinkNotReady &&
+                             !socket_ended_;
   if (!may_try_again) {
     End();
     return;
@@ -228,7 +229,7 @@ void Relay::OnTcpLost() {
   // could not be sent again.
   tcp_ended_ = preamble_sent_ = no_room_ = false;
   sent_frames_ = received_frames_ = executed_told_ = 0;
-  state_told_ = kLinkNotReady;
+  news_told_ = LinkNews();
   unsent_.clear();
   unparsed_.clear();
   OnConnectFailed(ECONNREFUSED);

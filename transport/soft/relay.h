@@ -98,7 +98,8 @@ class Relay : public std::enable_shared_from_this<Relay> {
   bool Send();
   bool SendRest();
   size_t AppendPackets(std::byte* to, size_t room);
-  size_t AppendNews(std::byte* to, LinkState state, bool drained);
+  LinkNews OwnNews() const;
+  size_t AppendNews(std::byte* to, const LinkNews& news, bool drained);
   size_t AppendFrame(std::byte* to, TcpFrame frame, const void* payload);
   bool NoteOwnProgress();
 
@@ -134,13 +135,13 @@ class Relay : public std::enable_shared_from_this<Relay> {
   uint32_t sent_frames_ = 0;
   uint32_t executed_ = 0;       // By our queue pair: the newest we know.
   uint32_t executed_told_ = 0;  // What the peer knows.
-  LinkState state_told_ = kLinkNotReady;
+  LinkNews news_told_;
   std::optional<CmMessage> message_;  // To be sent after what is in the ring.
   std::vector<std::byte> unsent_;     // What the socket did not take.
 
   // Incoming.
   uint32_t received_frames_ = 0;
-  LinkState peer_state_ = kLinkNotReady;
+  LinkNews peer_news_;
   bool no_room_ = false;             // In the ring, for the frame that is next.
   std::vector<std::byte> unparsed_;  // Less than kTcpBatchBytes.
 

@@ -114,12 +114,18 @@ Relay::Parsed Relay::TakePacket(const TcpFrame& frame,
 }
 
 Relay::Parsed Relay::TakeState(const TcpFrame& frame) {
-  if (!port_.attached() || frame.mark <= peer_state_ ||
-      frame.mark > kLinkClosed) {
+  const uint32_t state = static_cast<uint32_t>(frame.mark);
+  if (!port_.attached() || state == kLinkNotReady || state > kLinkStalled ||
+      peer_news_.state == kLinkClosed || frame.mark == peer_news_.word()) {
     return Parsed::kGarbage;
   }
-  peer_state_ = static_cast<LinkState>(frame.mark);
-  port_.SetState(peer_state_);
+  const LinkNews before = peer_news_;
+  peer_news_ = LinkNews{static_cast<LinkState>(state),
+                        static_cast<uint32_t>(frame.mark >> 32)};
+  port_.SetPath(peer_news_.path);
+  port_.SetState(peer_news_.state);
+  // It need not be polling for packets to want to know.
+  if (before.state != kLinkNotReady) port_.RingAlways();
   return Parsed::kFrame;
 }
 

@@ -78,16 +78,16 @@ bool Relay::Send() {
     length = sizeof(preamble_);
   }
   // Before the packets: all that came before it are in the ring already.
-  const LinkState state = port_.attached() ? port_.peer_state() : kLinkNotReady;
+  const LinkNews news = OwnNews();
   if (!NoteOwnProgress()) return false;
   const size_t room = kTcpBatchBytes - kNewsBytes - length;
   // By hand, the peer's queue pair may not be there yet: nothing that was sent
   // before it has said so could be sent again.
-  if (port_.attached() && (!by_hand() || peer_state_ != kLinkNotReady)) {
+  if (port_.attached() && (!by_hand() || peer_news_.state != kLinkNotReady)) {
     length += AppendPackets(bytes + length, room);
   }
   const bool drained = length + kTcpFrameBytesMax <= room;
-  length += AppendNews(bytes + length, state, drained);
+  length += AppendNews(bytes + length, news, drained);
   if (ended_ || length == 0) return false;
   unsent_.clear();
   size_t done = 0;
@@ -148,14 +148,19 @@ size_t Relay::AppendPackets(std::byte* to, size_t room) {
   return length;
 }
 
+LinkNews Relay::OwnNews() const {
+  if (!port_.attached()) return LinkNews();
+  return LinkNews{port_.peer_state(), port_.peer_path()};
+}
+
 // What belongs behind the packets.
-size_t Relay::AppendNews(std::byte* to, LinkState state, bool drained) {
+size_t Relay::AppendNews(std::byte* to, const LinkNews& news, bool drained) {
   size_t length = 0;
-  if (drained && state != state_told_) {
+  if (drained && news != news_told_ && news.state != kLinkNotReady) {
     TcpFrame frame;
     frame.kind = TcpFrameKind::kState;
-    frame.mark = state;
-    state_told_ = state;
+    frame.mark = news.word();
+    news_told_ = news;
     length += AppendFrame(to + length, frame, nullptr);
   }
   if (drained && message_.has_value()) {

@@ -10,10 +10,11 @@
 #include "gtest/gtest.h"
 #include "transport/base/check.h"
 #include "transport/soft/hand_link.h"
+#include "transport/soft/path_test_end.h"
+#include "transport/soft/port_states.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/soft_device.h"
 #include "transport/soft/tcp_socket.h"
-#include "transport/soft/test_end.h"
 
 namespace verbena::soft {
 namespace {
@@ -58,8 +59,13 @@ class RelayTest : public testing::Test {
     b.Connect(a.qp->qp_num);
   }
 
-  static TestEndOptions Options() {
+  void TearDown() override {
+    SoftDevice::Get().SetPortState(2, PortState::kActive);
+  }
+
+  static TestEndOptions Options(uint8_t port) {
     TestEndOptions options;
+    options.port = port;
     options.timeout = 20;
     options.memory_bytes = 4 << 20;
     return options;
@@ -67,8 +73,8 @@ class RelayTest : public testing::Test {
 
   // Only once the queue pairs are gone, which use their engine.
   Engine& engine_ = *new Engine;
-  TestEnd a_{Options()};
-  TestEnd b_{Options()};
+  PathTestEnd a_{Options(1)};
+  PathTestEnd b_{Options(2)};
   std::vector<std::unique_ptr<HandLink>> links_;  // Destroyed first.
 };
 
@@ -115,6 +121,40 @@ TEST_F(RelayTest, RequestIsDoneWhenThePeerHasExecutedIt) {
   EXPECT_EQ(a_.Wait(&b_).status, IBV_WC_SUCCESS);
 }
 
+TEST_F(RelayTest, ADeadPortOfTheOtherHostHoldsTheRequest) {
+  Connect(a_, b_);
+  ASSERT_EQ(b_.Receive(1, 0, 64), 0);
+  SoftDevice::Get().SetPortState(2, PortState::kDown);
+  ASSERT_EQ(a_.Send(2, 0, 5), 0);
+  EXPECT_TRUE(b_.StaysQuiet(&a_));
+  SoftDevice::Get().SetPortState(2, PortState::kActive);
+  EXPECT_EQ(a_.Wait(&b_).status, IBV_WC_SUCCESS);
+}
+
+TEST_F(RelayTest, RequestsForADeadPortOfTheOtherHostRunOutOfRetries) {
+  PathTestEnd hasty(1);
+  Connect(hasty, b_);
+  SoftDevice::Get().SetPortState(2, PortState::kDown);
+  EXPECT_EQ(hasty.Send(2, 0, 5), 0);
+  EXPECT_EQ(hasty.Wait(&b_).status, IBV_WC_RETRY_EXC_ERR);
+  links_.clear();  // They borrow the queue pair.
+}
+
+TEST_F(RelayTest, TheOtherHostFollowsAMigration) {
+  Connect(a_, b_);
+  ASSERT_EQ(a_.Rearm(2), 0);
+  ASSERT_EQ(b_.Rearm(1), 0);
+  while (!(a_.MigrationState() == IBV_MIG_ARMED &&
+           b_.MigrationState() == IBV_MIG_ARMED)) {
+    a_.RunProtocol();
+  }
+  ASSERT_EQ(a_.SetMigrationState(IBV_MIG_MIGRATED), 0);
+  for (PathTestEnd* end : {&a_, &b_}) {
+    EXPECT_EQ(end->WaitForEvent().event_type, IBV_EVENT_PATH_MIG);
+  }
+  EXPECT_EQ(b_.Query().port_num, 1);
+}
+
 TEST_F(RelayTest, EndOfTheConnectionEndsWhatIsOutstanding) {
   TcpPair tcp;
   Lead(a_, std::move(tcp.b));
@@ -156,6 +196,32 @@ TcpFrame Frame(TcpFrameKind kind, uint32_t length, uint64_t mark = 0,
   frame.mark = mark;
   frame.position = position;
   return frame;
+}
+
+// Of frames that are legal in themselves.
+TEST_F(RelayTest, AMigrationThatCannotBeFailsTheQueuePair) {
+  TcpPair tcp;
+  Lead(a_, std::move(tcp.b));
+  a_.Connect(b_.qp->qp_num);
+  const TcpFrame frame =
+      Frame(TcpFrameKind::kState, 0, LinkNews{kLinkOpen, 2}.word());
+  ASSERT_EQ(::send(tcp.a.get(), &frame, sizeof(frame), 0),
+            static_cast<ssize_t>(sizeof(frame)));
+  EXPECT_EQ(a_.WaitForEvent().event_type, IBV_EVENT_QP_FATAL);
+  EXPECT_EQ(a_.State(), IBV_QPS_ERR);
+}
+
+TEST_F(RelayTest, NobodyComesBackWhoHasLeft) {
+  TcpPair tcp;
+  Lead(a_, std::move(tcp.b));
+  a_.Connect(b_.qp->qp_num);
+  const TcpFrame frames[] = {Frame(TcpFrameKind::kState, 0, kLinkClosed),
+                             Frame(TcpFrameKind::kState, 0, kLinkOpen, 1)};
+  ASSERT_EQ(::send(tcp.a.get(), frames, sizeof(frames), 0),
+            static_cast<ssize_t>(sizeof(frames)));
+  char bytes[4096];
+  while (::recv(tcp.a.get(), bytes, sizeof(bytes), 0) > 0) {
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "transport/soft/limits.h"
+#include "transport/soft/send_chain.h"
 
 namespace verbena::soft {
 namespace {
@@ -48,14 +49,12 @@ Requester::Requester(const Environment& environment,
       details_(std::make_unique_for_overwrite<Details[]>(size_t{mask_} + 1)) {}
 
 int Requester::CheckAll(const ibv_send_wr* chain) const {
-  uint32_t room =
+  const uint32_t room =
       requests_max_ - (posted_ - freed_.load(std::memory_order_acquire));
-  for (; chain != nullptr; chain = chain->next, --room) {
+  return CheckChain(chain, room, [this](const ibv_send_wr& wr) {
     uint64_t length = 0;
-    if (room == 0) return ENOMEM;
-    if (const int error = Check(*chain, length); error != 0) return error;
-  }
-  return 0;
+    return Check(wr, length);
+  });
 }
 
 bool Requester::OnNak(const Packet& packet) {
@@ -98,7 +97,7 @@ bool Requester::OnReceiverNotReady(uint32_t number, uint8_t timer) {
     --rnr_retries_left_;
   }
   GoBackTo(number);
-  resume_at_ = std::chrono::steady_clock::now() +
+  resume_at_ = environment_.clock->Now() +
                std::chrono::microseconds(10) * kRnrTimer[timer];
   return true;
 }

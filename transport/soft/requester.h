@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "transport/soft/clock.h"
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/limits.h"
 #include "transport/soft/link_port.h"
@@ -35,14 +36,16 @@ namespace verbena::soft {
 // only when created.
 class Requester {
  public:
-  using TimePoint = std::chrono::steady_clock::time_point;
+  using TimePoint = Clock::TimePoint;
 
   struct Environment {
     QueuePair* qp;
+    ibv_qp* handle;  // The same.
     CompletionQueue* cq;
     const MemoryTable* memory;
     MemoryWindows* windows;
     const ProtectionDomain* pd;
+    const Clock* clock;
   };
 
   Requester(const Environment& environment,
@@ -148,6 +151,7 @@ class Requester {
   }
   ScatterGatherList List(uint32_t number);
 
+  bool PostSmall(const ibv_send_wr& wr, LinkPort& port);
   int Check(const ibv_send_wr& wr, uint64_t& length) const;
   void Store(const ibv_send_wr& wr, uint32_t length);
   void StoreUnusual(const ibv_send_wr& wr);

@@ -6,6 +6,7 @@
 #include "transport/soft/limits.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/requester.h"
+#include "transport/soft/send_chain.h"
 
 namespace verbena::soft {
 namespace {
@@ -34,18 +35,11 @@ bool IsWrite(uint8_t opcode) {
   return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
-void CopyInline(const ibv_send_wr& wr, std::byte* to) {
-  for (int i = 0; i < wr.num_sge; ++i) {
-    CopyBytes(to, reinterpret_cast<const void*>(wr.sg_list[i].addr),
-              wr.sg_list[i].length);
-    to += wr.sg_list[i].length;
-  }
-}
-
 }  // namespace
 
 int Requester::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkPort* port) {
   for (; wr != nullptr; wr = wr->next) {
+    if (port != nullptr && PostSmall(*wr, *port)) continue;
     uint64_t length = 0;
     if (const int error = Check(*wr, length); error != 0) {
       *bad_wr = wr;
@@ -57,6 +51,47 @@ int Requester::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkPort* port) {
       SendAtOnce(*wr, request, *port);
   }
   return 0;
+}
+
+// The usual small message, a SEND of one piece of inline data that nothing
+// holds up: all that Check(), Store() and SendAtOnce() would do for it. False,
+// with nothing done, when it is any other.
+inline bool Requester::PostSmall(const ibv_send_wr& wr, LinkPort& port) {
+  constexpr unsigned int kAsked = IBV_SEND_INLINE | IBV_SEND_FENCE;
+  static_assert(kInlineBytesMax <= kFirstSegmentBytes);
+  if (wr.opcode != IBV_WR_SEND || wr.num_sge != 1 ||
+      (wr.send_flags & kAsked) != IBV_SEND_INLINE || sending_ != posted_ ||
+      failing_ || resume_at_ != TimePoint::max()) {
+    return false;
+  }
+  const uint32_t length = wr.sg_list->length;
+  if (length > inline_max_ ||
+      posted_ - freed_.load(std::memory_order_acquire) >= requests_max_) {
+    return false;
+  }
+  std::byte* const payload = port.Reserve(length);
+  if (payload == nullptr) return false;
+  Packet packet;
+  packet.kind = PacketKind::kSend;
+  packet.flags = kPacketFirst | kPacketLast;
+  packet.payload_bytes = length;
+  packet.number = posted_;
+  Slot& request = slot(posted_);
+  request.wr_id = wr.wr_id;
+  request.length = length;
+  request.entry_count = 1;
+  request.opcode = IBV_WR_SEND;
+  request.flags = static_cast<uint8_t>(wr.send_flags | flags_of_all_);
+  request.response_due = false;
+  if (request.solicited()) packet.flags |= kPacketSolicited;
+  if (request.signalled()) ++signalled_unfinished_;
+  const void* const data = reinterpret_cast<const void*>(wr.sg_list->addr);
+  CopyBytes(payload, data, length);
+  port.Publish(packet);
+  // Kept for the case that the peer has no receive for it.
+  CopyBytes(inline_data(posted_), data, length);
+  sending_ = ++posted_;
+  return true;
 }
 
 int Requester::Check(const ibv_send_wr& wr, uint64_t& length) const {
@@ -182,7 +217,7 @@ ScatterGatherList Requester::List(uint32_t number) {
 bool Requester::TransmitOne(LinkPort& port) {
   if (sending_ == posted_ || failing_) return false;
   if (resume_at_ != TimePoint::max()) {
-    if (std::chrono::steady_clock::now() < resume_at_) return false;
+    if (environment_.clock->Now() < resume_at_) return false;
     resume_at_ = TimePoint::max();
   }
   Slot& request = slot(sending_);
@@ -369,7 +404,7 @@ void Requester::PushCompletion(uint32_t number, ibv_wc_status status) {
   if (request.signalled()) --signalled_unfinished_;
   Completion completion = {};
   completion.wr_id = request.wr_id;
-  completion.qp = environment_.qp;
+  completion.qp = environment_.handle;
   completion.byte_len = request.length;
   completion.sent_up_to = number + 1;
   completion.status = static_cast<uint8_t>(status);

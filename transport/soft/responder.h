@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/limits.h"
@@ -21,11 +22,13 @@ namespace verbena::soft {
 // Executes requests in order: checks them, copies, completes receives, answers
 // READs and atomics when the ring has room, and says no with a NAK.
 //
-// Not thread-safe: protected by the queue pair's lock. Never allocates.
+// Not thread-safe: protected by the queue pair's lock. Never allocates,
+// but for faults.
 class Responder {
  public:
   struct Environment {
     QueuePair* qp;
+    ibv_qp* handle;  // The same.
     CompletionQueue* cq;
     const MemoryTable* memory;
     MemoryWindows* windows;
@@ -37,7 +40,9 @@ class Responder {
   };
 
   explicit Responder(const Environment& environment)
-      : environment_(environment) {}
+      : environment_(environment),
+        shared_source_(environment.shared_receives),
+        own_source_(environment.own_receives) {}
 
   // How modify_qp configures it.
   void SetAccess(unsigned int access) { access_ = access; }
@@ -59,6 +64,10 @@ class Responder {
   // ERR. With `event` to raise first, or -1.
   bool failed() const { return failed_; }
   int event() const { return event_; }
+
+  // A fault for tests: as if nothing were posted to receive, for the next
+  // `times` messages that want some, UINT32_MAX for all; 0 ends it. Allocates.
+  void ForceNotReady(uint32_t times);
 
   // Whether a message has come in part.
   bool in_message() const { return in_message_; }
@@ -83,6 +92,8 @@ class Responder {
     uint64_t result;  // Of an atomic.
   };
 
+  bool OnWholeSend(const Packet& packet);
+  bool OnAnyPacket(const Packet& packet);
   bool OnSend(const Packet& packet);
   bool OnWrite(const Packet& packet);
   bool OnRead(const Packet& packet);
@@ -101,8 +112,10 @@ class Responder {
   bool TakeReceive();
   void PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
                    const Packet* last);
+  void OnNoReceive(const Packet& packet);
   void Drop(const Packet& packet, NakReason reason, int event);
   void Refuse(uint32_t number, NakReason reason, int event);
+  bool FollowsLoss(const Packet& packet);
   bool Resumes(const Packet& packet);
   void Skip(const Packet& packet);
   bool SkipRest(const Packet& packet);
@@ -112,6 +125,12 @@ class Responder {
   ScatterGatherList ReceiveList() const;
 
   const Environment environment_;
+  // Where the next receive comes from: environment_'s, or no_receives_ while
+  // times_not_ready_ is not 0.
+  SharedReceiveQueue* shared_source_;
+  ReceiveQueue* own_source_;
+  std::unique_ptr<ReceiveQueue> no_receives_;
+  uint32_t times_not_ready_ = 0;
   unsigned int access_ = 0;  // IBV_ACCESS_REMOTE_*
   uint8_t reads_max_ = 0;
   uint8_t rnr_timer_ = 0;

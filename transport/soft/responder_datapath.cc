@@ -6,16 +6,46 @@
 namespace verbena::soft {
 
 bool Responder::OnPacket(const Packet& packet) {
+  return OnWholeSend(packet) || OnAnyPacket(packet);
+}
+
+// The usual message, a SEND of one packet that goes into the one entry of the
+// next receive: all that OnAnyPacket() would do for it. False when it is any
+// other, or the receive will not do; that has been taken then, and is the next.
+inline bool Responder::OnWholeSend(const Packet& packet) {
+  constexpr uint8_t kWhole = kPacketFirst | kPacketLast;
+  if (packet.kind != PacketKind::kSend ||
+      (packet.flags & ~kPacketSolicited) != kWhole ||
+      packet.number != executed_ || dropping_ || in_message_ ||
+      !TakeReceive() || receive_.entry_count != 1 ||
+      packet.payload_bytes > receive_capacity_ ||
+      !ReceiveList().Scatter(0, packet.payload_bytes, packet.payload)) {
+    return false;
+  }
+  receive_taken_ = false;
+  Completion completion = {};
+  completion.wr_id = receive_.wr_id;
+  completion.qp = environment_.handle;
+  completion.byte_len = packet.payload_bytes;
+  completion.status = IBV_WC_SUCCESS;
+  completion.opcode = IBV_WC_RECV;
+  completion.solicited = (packet.flags & kPacketSolicited) != 0;
+  environment_.cq->Push(completion);
+  ++executed_;
+  return true;
+}
+
+bool Responder::OnAnyPacket(const Packet& packet) {
   if (dropping_) {
     if (!met_) {
       Meet();
     } else if (environment_.unreliable) {
-      return SkipRest(packet);
+      if (!FollowsLoss(packet)) return SkipRest(packet);
     } else if (!Resumes(packet)) {
       return true;
     }
   }
-  if (!Expects(packet)) return false;
+  if (!Expects(packet) && !FollowsLoss(packet)) return false;
   switch (packet.kind) {
     case PacketKind::kSend:
       return OnSend(packet);
@@ -40,6 +70,18 @@ bool Responder::OnPacket(const Packet& packet) {
 bool Responder::Expects(const Packet& packet) {
   return packet.number == executed_ && packet.first() == !in_message_ &&
          (packet.first() || packet.kind == message_kind_);
+}
+
+// Whether it is the first of a later request, though the link keeps order: an
+// unreliable peer whose path was down has sent into the void until now.
+bool Responder::FollowsLoss(const Packet& packet) {
+  if (!environment_.unreliable || failed_ || !packet.first() ||
+      packet.number == executed_) {
+    return false;
+  }
+  executed_ = packet.number;
+  in_message_ = dropping_ = false;
+  return true;
 }
 
 // After a NAK everything is dropped until the refused request comes again.
@@ -70,7 +112,7 @@ bool Responder::SkipRest(const Packet& packet) {
 bool Responder::OnSend(const Packet& packet) {
   if (packet.first()) {
     if (!TakeReceive()) {
-      Drop(packet, NakReason::kReceiverNotReady, -1);
+      OnNoReceive(packet);
       return true;
     }
     in_message_ = true;
@@ -135,7 +177,7 @@ bool Responder::OnWrite(const Packet& packet) {
   if (message_offset_ != write_length_) return false;
   if ((packet.flags & kPacketImmediate) != 0) {
     if (!TakeReceive()) {
-      Drop(packet, NakReason::kReceiverNotReady, -1);
+      OnNoReceive(packet);
       return true;
     }
     PushReceive(IBV_WC_SUCCESS, IBV_WC_RECV_RDMA_WITH_IMM, &packet);
@@ -201,9 +243,8 @@ void Responder::Note(const ReadRequest& read) {
 
 bool Responder::TakeReceive() {
   if (receive_taken_) return true;
-  receive_taken_ = environment_.shared_receives != nullptr
-                       ? environment_.shared_receives->Take(receive_)
-                       : environment_.own_receives->Take(receive_);
+  receive_taken_ = shared_source_ != nullptr ? shared_source_->Take(receive_)
+                                             : own_source_->Take(receive_);
   if (receive_taken_) receive_capacity_ = ReceiveList().TotalBytes();
   return receive_taken_;
 }
@@ -222,7 +263,7 @@ void Responder::PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
   receive_taken_ = false;
   Completion completion = {};
   completion.wr_id = receive_.wr_id;
-  completion.qp = environment_.qp;
+  completion.qp = environment_.handle;
   completion.status = static_cast<uint8_t>(status);
   completion.opcode = static_cast<uint8_t>(opcode);
   if (last != nullptr) {

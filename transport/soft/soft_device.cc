@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "transport/base/check.h"
 #include "transport/soft/biased_lock.h"
 #include "transport/soft/context.h"
 #include "transport/soft/datagram_queue_pair.h"
@@ -20,16 +21,27 @@ constexpr std::chrono::seconds kAcknowledgeMax(1);
 
 }  // namespace
 
-SoftDevice& SoftDevice::Get() {
-  static SoftDevice& device = *[] {
+// `clock` is that of the first call.
+SoftDevice& SoftDevice::TheOne(Clock::Kind clock) {
+  static SoftDevice& device = *[clock] {
     std::atexit([] { Get().AcknowledgeAll(); });
-    return new SoftDevice;
+    return new SoftDevice(clock);
   }();
   return device;
 }
 
-SoftDevice::SoftDevice()
-    : network_(TcpPortFromEnvironment()),
+SoftDevice& SoftDevice::Get() { return TheOne(Clock::Kind::kSteady); }
+
+SoftDevice& SoftDevice::GetSimulated() {
+  SoftDevice& device = TheOne(Clock::Kind::kManual);
+  CHECK(device.engine().clock().manual())
+      << "the device was used before it was to be simulated";
+  return device;
+}
+
+SoftDevice::SoftDevice(Clock::Kind clock)
+    : engine_(clock),
+      network_(TcpPortFromEnvironment()),
       datagrams_(engine_, network_.port()),
       groups_(engine_, datagrams_.port()),
       queue_pairs_(engine_, network_) {
@@ -46,6 +58,15 @@ SoftDevice::SoftDevice()
 ibv_context* SoftDevice::OpenContext() {
   std::unique_ptr<Context> context = Context::Create(*this);
   return context == nullptr ? nullptr : context.release()->handle();
+}
+
+void SoftDevice::SetPortState(uint8_t port, PortState state) {
+  std::lock_guard<std::mutex> lock(set_port_mutex_);
+  if (!port_states_.Set(port, state)) return;
+  port_events_.Raise(
+      state == PortState::kActive ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
+      port);
+  queue_pairs_.ForEach([](QueuePair& qp) { qp.LookAtPath(); });
 }
 
 void SoftDevice::WaitForDataPath() {

@@ -1,4 +1,5 @@
-// The software RDMA device of this process: one port, any number of contexts.
+// The software RDMA device of this process: its ports, and any number of
+// contexts.
 
 #ifndef VERBENA_TRANSPORT_SOFT_SOFT_DEVICE_H_
 #define VERBENA_TRANSPORT_SOFT_SOFT_DEVICE_H_
@@ -7,6 +8,9 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <mutex>
+
+#include "transport/soft/clock.h"
 #include "transport/soft/datagram_network.h"
 #include "transport/soft/engine.h"
 #include "transport/soft/gid_table.h"
@@ -15,6 +19,7 @@
 #include "transport/soft/multicast_groups.h"
 #include "transport/soft/network.h"
 #include "transport/soft/port_events.h"
+#include "transport/soft/port_states.h"
 #include "transport/soft/queue_pair_directory.h"
 
 namespace verbena::soft {
@@ -30,7 +35,11 @@ class SoftDevice {
   // users hold, and the engine's thread, refer to it until the process ends.
   static SoftDevice& Get();
 
-  SoftDevice();
+  // The same, but its engine has a manual clock and no thread. Aborts when the
+  // device exists already and is not such a one.
+  static SoftDevice& GetSimulated();
+
+  explicit SoftDevice(Clock::Kind clock);
   SoftDevice(const SoftDevice&) = delete;
   SoftDevice& operator=(const SoftDevice&) = delete;
 
@@ -43,9 +52,13 @@ class SoftDevice {
   // close_device; null and errno when out of descriptors.
   ibv_context* OpenContext();
 
-  // The addresses of the one port.
+  // The addresses of the host, which every port has.
   GidTable& gids() { return gids_; }
   PortEvents& port_events() { return port_events_; }
+  const PortStates& port_states() const { return port_states_; }
+  // Takes a port down or up, with its event, and what follows for queue pairs.
+  // Each process has ports of its own. REQUIRES: IsPort(port).
+  void SetPortState(uint8_t port, PortState state);
   // What carries datagrams to and from other hosts.
   DatagramNetwork& datagrams() { return datagrams_; }
   MulticastGroups& groups() { return groups_; }
@@ -64,12 +77,16 @@ class SoftDevice {
   void AcknowledgeAll();
 
  private:
+  static SoftDevice& TheOne(Clock::Kind clock);
+
   const pid_t process_ = ::getpid();
   ibv_device device_ = {};
   Engine engine_;
   MemoryTable memory_;
   MemoryWindows windows_{memory_};
   GidTable gids_;
+  std::mutex set_port_mutex_;  // Events come in the order of the changes.
+  PortStates port_states_;
   PortEvents port_events_{engine_, gids_};
   Network network_;
   DatagramNetwork datagrams_;

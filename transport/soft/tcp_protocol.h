@@ -22,6 +22,8 @@
 #include <cstdint>
 
 #include "transport/soft/cm_message.h"
+#include "transport/soft/limits.h"
+#include "transport/soft/link.h"
 #include "transport/soft/packet.h"
 
 namespace verbena::soft {
@@ -52,8 +54,17 @@ static_assert(sizeof(TcpPreamble) == 32);
 enum class TcpFrameKind : uint32_t {
   kPacket = 1,     // With the payload.
   kExecuted = 2,   // Nothing but what every frame says.
-  kState = 3,      // `mark` is a LinkState.
+  kState = 3,      // `mark` is LinkNews::word().
   kCmMessage = 4,  // With a CmMessage. Not between those connected by hand.
+};
+
+// What one side says of itself besides its packets.
+struct LinkNews {
+  LinkState state = kLinkNotReady;
+  uint32_t path = 0;  // PathMigration::word().
+
+  bool operator==(const LinkNews&) const = default;
+  uint64_t word() const { return uint64_t{path} << 32 | state; }
 };
 
 struct TcpFrame {

@@ -1,10 +1,8 @@
 #include "transport/soft/tcp_switch.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -18,6 +16,7 @@
 #include "transport/soft/number_blocks.h"
 #include "transport/soft/tcp_protocol.h"
 #include "transport/soft/tcp_socket.h"
+#include "transport/soft/unix_name.h"
 
 namespace verbena::soft {
 namespace {
@@ -38,26 +37,9 @@ constexpr milliseconds kAcceptPause(100);
 constexpr int kAcceptBatch = 64;
 constexpr int kBacklog = 1024;
 
-// InfiniBand's number for "nobody has that service".
-constexpr uint16_t kInvalidServiceId = 8;
-
-struct UnixName {
-  sockaddr_un address = {};
-  socklen_t length = 0;
-  const sockaddr* get() const {
-    return reinterpret_cast<const sockaddr*>(&address);
-  }
-};
-
 UnixName LockName(uint16_t port) {
-  const std::string name =
-      absl::StrCat(absl::string_view("\0verbena-soft-port/", 19), port);
-  UnixName result;
-  result.address.sun_family = AF_UNIX;
-  std::memcpy(result.address.sun_path, name.data(), name.size());
-  result.length =
-      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-  return result;
+  return UnixName(
+      absl::StrCat(absl::string_view("\0verbena-soft-port/", 19), port));
 }
 
 base::UniqueFd UnixSocket(int type) {
@@ -103,14 +85,14 @@ void TcpSwitch::Compete() {
     Retry(kPortPause);
     return;
   }
-  if (::bind(socket.get(), name.get(), name.length) == 0 &&
+  if (::bind(socket.get(), name.get(), name.length()) == 0 &&
       ::listen(socket.get(), kBacklog) == 0) {
     lock_ = std::move(socket);
     OpenPort();
     return;
   }
   base::UniqueFd owner = UnixSocket(SOCK_SEQPACKET);
-  if (owner.valid() && ::connect(owner.get(), name.get(), name.length) == 0) {
+  if (owner.valid() && ::connect(owner.get(), name.get(), name.length()) == 0) {
     WaitForOwner(std::move(owner));
   } else {
     Retry(errno == ECONNREFUSED ? kLockPause : kPortPause);

@@ -58,7 +58,7 @@ TestEnd::~TestEnd() {
 int TestEnd::ToInit() {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_INIT;
-  attributes.port_num = 1;
+  attributes.port_num = options.port;
   attributes.qp_access_flags = options.access;
   return verbs.modify_qp(
       qp, &attributes,
@@ -68,6 +68,7 @@ int TestEnd::ToInit() {
 int TestEnd::ToReadyToReceive(uint32_t peer_number) {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_RTR;
+  attributes.ah_attr.port_num = options.port;
   attributes.path_mtu = IBV_MTU_4096;
   attributes.dest_qp_num = peer_number;
   attributes.max_dest_rd_atomic = options.reads_accepted;

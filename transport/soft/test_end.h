@@ -33,6 +33,7 @@ struct TestEndOptions {
   uint8_t retry_count = 0;
   uint8_t reads_max = 16;       // That it has outstanding.
   uint8_t reads_accepted = 16;  // That it lets the peer have outstanding.
+  uint8_t port = 1;
 };
 
 // Creates everything and, with Connect, brings it up to RTS. Aborts when a

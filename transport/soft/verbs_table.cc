@@ -7,6 +7,7 @@
 #include "transport/soft/completion_queue.h"
 #include "transport/soft/context.h"
 #include "transport/soft/datagram_queue_pair.h"
+#include "transport/soft/datagram_verbs.h"
 #include "transport/soft/device_attributes.h"
 #include "transport/soft/extended_completion_queue.h"
 #include "transport/soft/extended_queue_pair.h"
@@ -14,14 +15,16 @@
 #include "transport/soft/limits.h"
 #include "transport/soft/memory_region.h"
 #include "transport/soft/parent_domain.h"
+#include "transport/soft/port_states.h"
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/receive_queue.h"
+#include "transport/soft/rereg_mr.h"
+#include "transport/soft/resize_cq.h"
 #include "transport/soft/soft_device.h"
 
 namespace verbena::soft {
 namespace {
 
-constexpr uint8_t kPort = 1;
 template <typename T>
 T* Refuse(int error) {
   errno = error;
@@ -55,7 +58,7 @@ int CloseDevice(ibv_context* context) {
 }
 
 int QueryGid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
-  if (port != kPort || index < 0 || index >= GidTable::kEntries) {
+  if (!IsPort(port) || index < 0 || index >= GidTable::kEntries) {
     errno = EINVAL;
     return -1;
   }
@@ -224,31 +227,42 @@ transport::VerbsOps SoftVerbsOps() {
       .ack_async_event = AckAsyncEvent,
       .ack_cq_events = AckCqEvents,
       .alloc_pd = AllocPd,
+      .attach_mcast = AttachMcast,
       .close_device = CloseDevice,
+      .create_ah = CreateAh,
+      .create_ah_from_wc = CreateAhFromWc,
       .create_comp_channel = CreateCompChannel,
       .create_cq = CreateCq,
       .create_qp = CreateQp,
       .create_srq = CreateSrq,
       .dealloc_pd = DeallocPd,
       .dereg_mr = DeregMr,
+      .destroy_ah = DestroyAh,
       .destroy_comp_channel = DestroyCompChannel,
       .destroy_cq = DestroyCq,
       .destroy_qp = DestroyQp,
       .destroy_srq = DestroySrq,
+      .detach_mcast = DetachMcast,
       .free_device_list = FreeDeviceList,
       .get_async_event = GetAsyncEvent,
       .get_cq_event = GetCqEvent,
       .get_device_list = GetDeviceList,
       .get_device_name = GetDeviceName,
+      .init_ah_from_wc = InitAhFromWc,
       .modify_qp = ModifyQp,
       .modify_srq = ModifySrq,
       .open_device = OpenDevice,
+      .qp_to_qp_ex = ToExtendedQueuePair,
       .query_device = QueryDevice,
       .query_gid = QueryGid,
+      .query_pkey = QueryPkey,
       .query_port = QueryPort,
       .query_qp = QueryQp,
       .query_srq = QuerySrq,
       .reg_mr = RegMr,
+      .reg_mr_iova = RegMrAt,
+      .rereg_mr = ReregMr,
+      .resize_cq = ResizeCq,
   };
 }
 

@@ -36,20 +36,26 @@ TEST(VerbsTableTest, TheDeviceIsCalledSoft) {
   ops.free_device_list(devices);
 }
 
-TEST(VerbsTableTest, ThePortIsUpAndHasOneAddress) {
+TEST(VerbsTableTest, EveryPortIsUpAndHasTheSameAddresses) {
   TestEnd end;
   ibv_port_attr port;
-  ASSERT_EQ(end.verbs.query_port(end.context, 1, &port), 0);
-  EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
-  EXPECT_EQ(port.gid_tbl_len, GidTable::kEntries);
   ibv_gid gid;
-  EXPECT_EQ(end.verbs.query_gid(end.context, 1, 0, &gid), 0);
-  EXPECT_FALSE(SameGid(gid, ibv_gid{}));
+  ibv_gid first;
+  ASSERT_EQ(end.verbs.query_gid(end.context, 1, 0, &first), 0);
+  EXPECT_FALSE(SameGid(first, ibv_gid{}));
+  for (uint8_t number = 1; number <= kPorts; ++number) {
+    ASSERT_EQ(end.verbs.query_port(end.context, number, &port), 0);
+    EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+    EXPECT_EQ(port.gid_tbl_len, GidTable::kEntries);
+    EXPECT_EQ(end.verbs.query_gid(end.context, number, 0, &gid), 0);
+    EXPECT_TRUE(SameGid(gid, first));
+  }
   EXPECT_EQ(end.verbs.query_gid(end.context, 1, GidTable::kEntries - 1, &gid),
             0);
   EXPECT_TRUE(SameGid(gid, ibv_gid{}));
   EXPECT_NE(end.verbs.query_gid(end.context, 1, GidTable::kEntries, &gid), 0);
-  EXPECT_NE(end.verbs.query_port(end.context, 2, &port), 0);
+  EXPECT_NE(end.verbs.query_port(end.context, kPorts + 1, &port), 0);
+  EXPECT_NE(end.verbs.query_gid(end.context, kPorts + 1, 0, &gid), 0);
 }
 
 TEST(VerbsTableTest, KeysDifferFromRegionToRegion) {

@@ -8,7 +8,7 @@
 namespace verbena::transport {
 namespace {
 
-// These three are macros in <infiniband/verbs.h>, and the exported functions of
+// These four are macros in <infiniband/verbs.h>, and the exported functions of
 // the same names are not what the macros call.
 
 ibv_device** GetDeviceList(int* num_devices) {
@@ -23,6 +23,11 @@ ibv_mr* RegMr(ibv_pd* pd, void* addr, size_t length, int access) {
   return ibv_reg_mr(pd, addr, length, access);
 }
 
+ibv_mr* RegMrIova(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
+                  int access) {
+  return ibv_reg_mr_iova(pd, addr, length, iova, access);
+}
+
 // Declared with other types than the table (__be16).
 
 uint16_t GetSrcPort(rdma_cm_id* id) { return rdma_get_src_port(id); }
@@ -34,31 +39,42 @@ constexpr Provider kSystemProvider = {
             .ack_async_event = ibv_ack_async_event,
             .ack_cq_events = ibv_ack_cq_events,
             .alloc_pd = ibv_alloc_pd,
+            .attach_mcast = ibv_attach_mcast,
             .close_device = ibv_close_device,
+            .create_ah = ibv_create_ah,
+            .create_ah_from_wc = ibv_create_ah_from_wc,
             .create_comp_channel = ibv_create_comp_channel,
             .create_cq = ibv_create_cq,
             .create_qp = ibv_create_qp,
             .create_srq = ibv_create_srq,
             .dealloc_pd = ibv_dealloc_pd,
             .dereg_mr = ibv_dereg_mr,
+            .destroy_ah = ibv_destroy_ah,
             .destroy_comp_channel = ibv_destroy_comp_channel,
             .destroy_cq = ibv_destroy_cq,
             .destroy_qp = ibv_destroy_qp,
             .destroy_srq = ibv_destroy_srq,
+            .detach_mcast = ibv_detach_mcast,
             .free_device_list = ibv_free_device_list,
             .get_async_event = ibv_get_async_event,
             .get_cq_event = ibv_get_cq_event,
             .get_device_list = GetDeviceList,
             .get_device_name = ibv_get_device_name,
+            .init_ah_from_wc = ibv_init_ah_from_wc,
             .modify_qp = ibv_modify_qp,
             .modify_srq = ibv_modify_srq,
             .open_device = ibv_open_device,
+            .qp_to_qp_ex = ibv_qp_to_qp_ex,
             .query_device = ibv_query_device,
             .query_gid = ibv_query_gid,
+            .query_pkey = ibv_query_pkey,
             .query_port = QueryPort,
             .query_qp = ibv_query_qp,
             .query_srq = ibv_query_srq,
             .reg_mr = RegMr,
+            .reg_mr_iova = RegMrIova,
+            .rereg_mr = ibv_rereg_mr,
+            .resize_cq = ibv_resize_cq,
         },
     .cm =
         {

@@ -106,6 +106,15 @@ int TestQueuePair::FetchAdd(uint64_t wr_id, size_t offset, uint64_t remote,
   return PostOver(offset, sizeof(uint64_t), request);
 }
 
+int TestQueuePair::SendDatagram(const Datagram& datagram) {
+  ibv_send_wr request = {};
+  request.wr_id = datagram.wr_id;
+  request.opcode = IBV_WR_SEND;
+  request.send_flags = datagram.flags;
+  request.wr.ud = {datagram.ah, datagram.number, datagram.qkey};
+  return PostOver(datagram.offset, datagram.length, request);
+}
+
 bool TestQueuePair::PollOnce(ibv_wc& completion) {
   const int count = ibv_poll_cq(cq, 1, &completion);
   CHECK(count >= 0) << "poll_cq: " << count;

@@ -13,6 +13,9 @@
 
 namespace verbena::transport {
 
+// Of the queue pairs of datagrams in tests.
+inline constexpr uint32_t kTestQkey = 0x11111111;
+
 // A queue pair, the memory its requests are over and the queue its completions
 // come to, of any device. Owns nothing: who derives from it makes and destroys
 // what is here. For one thread, except where the verbs allow more.
@@ -49,6 +52,17 @@ class TestQueuePair {
                   uint64_t compare, uint64_t swap);
   int FetchAdd(uint64_t wr_id, size_t offset, uint64_t remote, uint32_t rkey,
                uint64_t add, unsigned int flags = IBV_SEND_SIGNALED);
+  // Of an unreliable datagram: memory [offset, offset + length) to `number`.
+  struct Datagram {
+    ibv_ah* ah = nullptr;
+    uint32_t number = 0;
+    uint64_t wr_id = 0;
+    size_t offset = 0;
+    size_t length = 0;
+    uint32_t qkey = kTestQkey;
+    unsigned int flags = IBV_SEND_SIGNALED;
+  };
+  int SendDatagram(const Datagram& datagram);
   // Any one request. Aborts when bad_wr does not fit the result.
   int Post(ibv_send_wr request);
   int PostReceive(ibv_recv_wr request);

@@ -172,19 +172,7 @@ int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index,
 
 int ibv_query_pkey(ibv_context* context, uint8_t port, int index,
                    __be16* pkey) {
-  if (!IsSoft(context)) {
-    static const decltype(&ibv_query_pkey) next =
-        NextDefinition("ibv_query_pkey");
-    return next(context, port, index, pkey);
-  }
-  ibv_port_attr attributes;
-  if (Soft().verbs.query_port(context, port, &attributes) != 0 || index < 0 ||
-      index >= attributes.pkey_tbl_len) {
-    errno = EINVAL;
-    return -1;
-  }
-  *pkey = 0xffff;  // The default partition, as its full member.
-  return 0;
+  return VerbsOf(context).query_pkey(context, port, index, pkey);
 }
 
 int ibv_get_pkey_index(ibv_context* context, uint8_t port, __be16 pkey) {

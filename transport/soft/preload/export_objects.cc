@@ -4,11 +4,8 @@
 
 #include <cerrno>
 
-#include "transport/soft/memory_region.h"
 #include "transport/soft/preload/next_definition.h"
 #include "transport/soft/preload/soft_objects.h"
-#include "transport/soft/rereg_mr.h"
-#include "transport/soft/resize_cq.h"
 
 // The functions behind the macros.
 #undef ibv_reg_mr
@@ -39,16 +36,14 @@ ibv_mr* ibv_reg_mr(ibv_pd* pd, void* addr, size_t length, int access) {
 
 ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
                         int access) {
-  if (IsSoft(pd->context)) return RegMrAt(pd, addr, length, iova, access);
-  static const decltype(&ibv_reg_mr_iova) next =
-      NextDefinition("ibv_reg_mr_iova");
-  return next(pd, addr, length, iova, access);
+  return VerbsOf(pd->context).reg_mr_iova(pd, addr, length, iova, access);
 }
 
 ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
                          unsigned int access) {
   if (IsSoft(pd->context)) {
-    return RegMrAt(pd, addr, length, iova, static_cast<int>(access));
+    return Soft().verbs.reg_mr_iova(pd, addr, length, iova,
+                                    static_cast<int>(access));
   }
   static const decltype(&ibv_reg_mr_iova2) next =
       NextDefinition("ibv_reg_mr_iova2");
@@ -65,11 +60,7 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length,
 
 int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length,
                  int access) {
-  if (IsSoft(mr->context)) {
-    return ReregMr(mr, flags, pd, addr, length, access);
-  }
-  static const decltype(&ibv_rereg_mr) next = NextDefinition("ibv_rereg_mr");
-  return next(mr, flags, pd, addr, length, access);
+  return VerbsOf(mr->context).rereg_mr(mr, flags, pd, addr, length, access);
 }
 
 int ibv_dereg_mr(ibv_mr* mr) { return VerbsOf(mr->context).dereg_mr(mr); }
@@ -107,9 +98,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context,
 }
 
 int ibv_resize_cq(ibv_cq* cq, int cqe) {
-  if (IsSoft(cq->context)) return ResizeCq(cq, cqe);
-  static const decltype(&ibv_resize_cq) next = NextDefinition("ibv_resize_cq");
-  return next(cq, cqe);
+  return VerbsOf(cq->context).resize_cq(cq, cqe);
 }
 
 int ibv_destroy_cq(ibv_cq* cq) { return VerbsOf(cq->context).destroy_cq(cq); }

@@ -2,7 +2,6 @@
 
 #include <infiniband/verbs.h>
 
-#include "transport/soft/extended_queue_pair.h"
 #include "transport/soft/preload/next_definition.h"
 #include "transport/soft/preload/soft_objects.h"
 
@@ -31,10 +30,7 @@ ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
 }
 
 ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
-  if (IsSoft(qp->context)) return ToExtendedQueuePair(qp);
-  static const decltype(&ibv_qp_to_qp_ex) next =
-      NextDefinition("ibv_qp_to_qp_ex");
-  return next(qp);
+  return VerbsOf(qp->context).qp_to_qp_ex(qp);
 }
 
 int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {

@@ -1,0 +1,89 @@
+// Timeouts of seconds, in no time; and the same in every run.
+
+#include "transport/soft/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+
+#include "transport/soft/test_end.h"
+
+namespace verbena::soft {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+class SimulationTest : public testing::Test {
+ protected:
+  // The status of the next completion at `end`, and when it came; or nothing.
+  struct Seen {
+    bool came = false;
+    ibv_wc completion = {};
+    nanoseconds after = {};
+  };
+  Seen Await(TestEnd& end, nanoseconds longest) {
+    Seen seen;
+    const Simulation::TimePoint start = simulation_.Now();
+    seen.came = simulation_.RunUntil(
+        [&] { return end.PollOnce(seen.completion); }, longest);
+    seen.after = simulation_.Now() - start;
+    return seen;
+  }
+
+  Simulation& simulation_ = Simulation::Begin();
+};
+
+TEST_F(SimulationTest, TimePassesWhenItIsToldTo) {
+  const Simulation::TimePoint start = simulation_.Now();
+  simulation_.RunFor(seconds(100));
+  EXPECT_EQ(simulation_.Now(), start + seconds(100));
+}
+
+TEST_F(SimulationTest, WhatIsSentArrives) {
+  TestEnd a;
+  TestEnd b;
+  ConnectByHand(a, b);
+  ASSERT_EQ(b.Receive(1, 0, 64), 0);
+  ASSERT_EQ(a.Send(2, 0, 64), 0);
+  EXPECT_EQ(Await(b, seconds(1)).completion.wr_id, 1u);
+  EXPECT_EQ(Await(a, seconds(1)).completion.wr_id, 2u);
+}
+
+TEST_F(SimulationTest, APeerThatIsNotThereIsGivenUpWhenTheUserSaid) {
+  TestEndOptions options;
+  options.timeout = 18;  // 4.096 us * 2^18 = 1.07 s, four times.
+  options.retry_count = 3;
+  TestEnd a(options);
+  TestEnd b;
+  ConnectByHand(a, b);
+  ASSERT_EQ(b.ToReset(), 0);
+  const auto started = std::chrono::steady_clock::now();
+  ASSERT_EQ(a.Send(1, 0, 8), 0);
+  const Seen seen = Await(a, seconds(10));
+  ASSERT_TRUE(seen.came);
+  EXPECT_EQ(seen.completion.status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_GE(seen.after, nanoseconds(4 * (int64_t{4096} << 18)));
+  EXPECT_LT(seen.after,
+            nanoseconds(4 * (int64_t{4096} << 18)) + milliseconds(2));
+  EXPECT_LT(std::chrono::steady_clock::now() - started, seconds(2));
+}
+
+TEST_F(SimulationTest, AReceiverThatIsNotReadyIsAskedAgainWhenItSaid) {
+  TestEndOptions options;
+  options.rnr_retry = 2;
+  options.min_rnr_timer = 31;  // 491.52 ms.
+  TestEnd a(options);
+  TestEnd b(options);
+  ConnectByHand(a, b);
+  ASSERT_EQ(a.Send(1, 0, 8), 0);
+  EXPECT_FALSE(Await(a, milliseconds(2 * 491)).came);
+  const Seen seen = Await(a, milliseconds(10));
+  ASSERT_TRUE(seen.came);
+  EXPECT_EQ(seen.completion.status, IBV_WC_RNR_RETRY_EXC_ERR);
+}
+
+}  // namespace
+}  // namespace verbena::soft
