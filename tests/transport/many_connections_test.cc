@@ -26,6 +26,7 @@
 #include "tests/testing/test_device.h"
 #include "tests/testing/transport_client.h"
 #include "transport/base/check.h"
+#include "transport/base/endpoint_options.h"
 #include "transport/base/limits.h"
 #include "transport/connection/receive_slots.h"
 #include "transport/connection/send_slots.h"
@@ -63,6 +64,14 @@ uint64_t ResidentBytes() {
   return resident * 4096;
 }
 
+// A client answers no PING before all of them are connected, which may take
+// longer than a server waits for one.
+EndpointOptions Options() {
+  EndpointOptions options = TestOptions();
+  options.keepalive_time = absl::Hours(1);
+  return options;
+}
+
 // Every connection has descriptors in both processes.
 void RaiseDescriptorLimit() {
   rlimit limit = {};
@@ -79,7 +88,7 @@ int BeServer() {
   // In every thread.
   CHECK_EQ(pthread_sigmask(SIG_BLOCK, &asked, nullptr), 0);
   RaiseDescriptorLimit();
-  TestServer server;
+  TestServer server(Options());
   std::printf("listening on %s\n", server.address().c_str());
   while (true) {
     std::fflush(stdout);
@@ -140,7 +149,7 @@ class ManyConnectionsTest : public testing::Test {
   void Connect(uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {
       absl::StatusOr<std::unique_ptr<ClientConnection>> connection =
-          TestClient::Connect(address_, TestOptions());
+          TestClient::Connect(address_, Options());
       ASSERT_TRUE(connection.ok()) << i << ": " << connection.status();
       clients_.push_back(std::make_unique<TestClient>(*std::move(connection)));
     }

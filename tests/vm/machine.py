@@ -113,19 +113,20 @@ def end_cleanly_when_told():
 
 
 def run_guests(share, plans, timeout_s, progress=lambda: None, memory_mb=3072,
-               interactive=False):
-    """Runs one guest a plan, all on one wire, until every plan has ended.
+               interactive=False, joined=True):
+    """Runs one guest a plan until every plan has ended.
 
     `share` is a folder that host and guests see at the same path; `plans` are
-    texts of bash scripts, at most two. `progress` is called a few times a
-    second. Raises MachineError or KernelError.
+    texts of bash scripts, at most two. Two guests are on one wire if they are
+    to be `joined`. `progress` is called a few times a second. Raises
+    MachineError or KernelError.
     """
     kernel = find_kernel()
     image = readable_image(kernel, share)
     initramfs = os.path.join(share, "initramfs")
     write_initramfs(kernel, os.path.join(HERE, "guest", "init"), initramfs)
-    wires = [None]
-    if len(plans) == 2:
+    wires = [None] * len(plans)
+    if joined and len(plans) == 2:
         wires = socket.socketpair()
     machines = []
     for node, plan in enumerate(plans, start=1):

@@ -11,7 +11,11 @@ sys.path.insert(0, os.path.join(REPOSITORY, "tools", "dev"))
 from manifest import Pair, Programs, Test  # noqa: E402
 from test_results import Tally  # noqa: E402
 
-FIRST_ADDRESS = "10.77.0.1"
+
+def address_of(node):
+    """See guest/init."""
+    return "10.77.0.%d" % node
+
 
 # As timeout(1) and the shell report a program that was stopped.
 _STATUS_WORDS = {"124": "it ran past its bound",
@@ -22,13 +26,14 @@ _STATUS_WORDS = {"124": "it ran past its bound",
 
 class Step:
     """One entry of the manifest, in one guest. `suffix` tells apart the same
-    test run in another set of guests."""
+    test run in another set of guests; `server` is the guest whose rxe has the
+    address to connect to."""
 
-    def __init__(self, entry, bin_dir, suffix=""):
+    def __init__(self, entry, bin_dir, suffix="", server=1):
         self.entry = entry
         self.is_test = isinstance(entry, Test)
         self._words = {"bin": bin_dir, "repository": REPOSITORY,
-                       "address": FIRST_ADDRESS}
+                       "address": address_of(server)}
         if self.is_test:
             self.title = entry.label + suffix
             self.name = (entry.label.strip("/").replace("/", ".")
@@ -53,7 +58,7 @@ class Step:
                      "--address=%s --results=$VM_SHARE/%s.results "
                      "--column=$VM_SHARE/%s.column" % (
                          self.name, entry.seconds, shlex.quote(REPOSITORY),
-                         FIRST_ADDRESS, self.name, self.name)]
+                         self._words["address"], self.name, self.name)]
         else:
             text = entry.text.format(**self._words)
             lines = ["%s %s %d bash -c %s" % (verb, self.name, entry.seconds,
@@ -139,17 +144,21 @@ def _plan(lines):
     return "\n".join(head + lines + [""])
 
 
-def one_guest(entries, bin_dir):
-    """The steps of a run in one guest, and its plan."""
-    steps = [Step(entry, bin_dir) for entry in entries]
-    lines = ["counters boot"]
-    for step in steps:
-        lines += step.plan()
-    return steps, [_plan(lines + ["counters end"])]
+def apart(guests, bin_dir, only=""):
+    """The steps whose names contain `only`, of guests that know nothing of each
+    other, and the plan of each guest."""
+    steps, plans = [], []
+    for node, entries in enumerate(guests, start=1):
+        own = [step for step in (Step(entry, bin_dir, server=node)
+                                 for entry in entries) if only in step.name]
+        lines = [line for step in own for line in step.plan()]
+        plans.append(_plan(lines + ["counters end%d" % node]))
+        steps += own
+    return steps, plans
 
 
-def two_guests(pairs, bin_dir):
-    """The steps of a run in two guests, and the plan of each guest."""
+def joined(pairs, bin_dir):
+    """The steps of two guests on one wire, and the plan of each."""
     steps = []
     plans = [[], []]
     for pair in pairs:

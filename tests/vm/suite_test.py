@@ -110,16 +110,16 @@ class Plans(unittest.TestCase):
         subprocess.run(["bash", "-n"], input=plan, text=True, check=True)
 
     def test_plans_are_bash(self):
-        steps, plans = suite.one_guest(manifest.ONE_GUEST, "/b i n")
-        self.assertEqual(len(steps), len(manifest.ONE_GUEST))
-        more_steps, more_plans = suite.two_guests(manifest.TWO_GUESTS, "/bin")
-        self.assertEqual(len(more_steps), 2 * len(manifest.TWO_GUESTS))
+        steps, plans = suite.apart(manifest.APART, "/b i n")
+        self.assertEqual(len(steps), sum(map(len, manifest.APART)))
+        more_steps, more_plans = suite.joined(manifest.JOINED, "/bin")
+        self.assertEqual(len(more_steps), 2 * len(manifest.JOINED))
         for plan in plans + more_plans:
             self.assert_bash(plan)
 
     def test_names_of_steps_differ(self):
-        steps = (suite.one_guest(manifest.ONE_GUEST, "/bin")[0] +
-                 suite.two_guests(manifest.TWO_GUESTS, "/bin")[0])
+        steps = (suite.apart(manifest.APART, "/bin")[0] +
+                 suite.joined(manifest.JOINED, "/bin")[0])
         names = [step.name for step in steps]
         self.assertEqual(len(names), len(set(names)), names)
 
