@@ -138,9 +138,9 @@ ibv_wc TestEnd::Wait(TestEnd* other) {
   return completion;
 }
 
-int TestEnd::NextAsyncEvent() {
+int TestEnd::NextAsyncEvent(int wait_ms) {
   pollfd wait = {context->async_fd, POLLIN, 0};
-  if (poll(&wait, 1, 0) != 1) return -1;
+  if (poll(&wait, 1, wait_ms) != 1) return -1;
   ibv_async_event event;
   CHECK_EQ(verbs.get_async_event(context, &event), 0);
   verbs.ack_async_event(&event);

@@ -65,8 +65,9 @@ class TestEnd : public transport::TestQueuePair {
   // progress meanwhile. Aborts after ten seconds.
   ibv_wc Wait(TestEnd* other = nullptr);
 
-  // The asynchronous event that waits, acknowledged; -1 if there is none.
-  int NextAsyncEvent();
+  // The asynchronous event that waits, or comes within `wait_ms`, acknowledged;
+  // -1 if there is none.
+  int NextAsyncEvent(int wait_ms = 0);
 
   ibv_qp_state State() const;
   // Polls both ends `passes` times; true if there was no completion at this
