@@ -61,6 +61,12 @@ std::vector<std::unique_ptr<CmEventRecord>> CmChannel::Remove(
   return removed;
 }
 
+std::deque<std::unique_ptr<CmEventRecord>> CmChannel::Close() {
+  event_fd_.Reset();
+  fd = -1;
+  return std::exchange(events_, {});
+}
+
 void CmChannel::SetReadable(bool readable) {
   // The counter goes from 0 to 1 and back, so neither call ever blocks.
   eventfd_t value = 1;

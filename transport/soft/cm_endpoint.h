@@ -141,6 +141,11 @@ class CmChannel final : public rdma_event_channel {
   // Takes the events of `owner` out, in order.
   std::vector<std::unique_ptr<CmEventRecord>> Remove(const CmEndpoint& owner);
 
+  // The user has destroyed it. What is left is for threads that still ask; what
+  // nobody has read is returned.
+  std::deque<std::unique_ptr<CmEventRecord>> Close();
+  bool closed() const { return !event_fd_.valid(); }
+
  private:
   CmChannel() : rdma_event_channel{} {}
   void SetReadable(bool readable);

@@ -1,6 +1,7 @@
 #include "transport/soft/cm_ops.h"
 
 #include <cerrno>
+#include <memory>
 
 #include "transport/soft/cm_endpoint.h"
 #include "transport/soft/connection_manager.h"
@@ -56,7 +57,8 @@ int CreateQp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attributes) {
 }
 
 void DestroyEventChannel(rdma_event_channel* channel) {
-  delete CmChannel::From(channel);
+  Manager().DestroyChannel(
+      std::unique_ptr<CmChannel>(CmChannel::From(channel)));
 }
 
 int DestroyId(rdma_cm_id* id) {

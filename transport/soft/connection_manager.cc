@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,6 +17,12 @@
 #include "transport/soft/verbs_table.h"
 
 namespace verbena::soft {
+namespace {
+
+// More than a program destroys in the moment in which a thread of its is late.
+constexpr size_t kDestroyedChannelsMax = 16;
+
+}  // namespace
 
 ConnectionManager& ConnectionManager::Get() {
   static auto* manager = new ConnectionManager(SoftDevice::Get());
@@ -38,6 +45,7 @@ int ConnectionManager::GetEvent(CmChannel& channel, rdma_cm_event*& event) {
   while (true) {
     {
       std::lock_guard<std::mutex> lock(mutex_);
+      if (channel.closed()) break;
       if (std::unique_ptr<CmEventRecord> record = channel.Pop()) {
         ++record->owner->events_unacked;
         if (record->child != nullptr) {
@@ -54,6 +62,20 @@ int ConnectionManager::GetEvent(CmChannel& channel, rdma_cm_event*& event) {
     if ((flags & O_NONBLOCK) != 0) return EAGAIN;
     pollfd descriptor = {.fd = channel.fd, .events = POLLIN, .revents = 0};
     if (::poll(&descriptor, 1, -1) < 0) return errno;
+  }
+  for (;;) ::pause();
+}
+
+void ConnectionManager::DestroyChannel(std::unique_ptr<CmChannel> channel) {
+  const int flags = ::fcntl(channel->fd, F_GETFL);
+  // Nobody can be waiting for one that does not block.
+  if (flags < 0 || (flags & O_NONBLOCK) != 0) return;
+  std::deque<std::unique_ptr<CmEventRecord>> unread;
+  std::lock_guard<std::mutex> lock(mutex_);
+  unread = channel->Close();
+  destroyed_channels_.push_back(std::move(channel));
+  if (destroyed_channels_.size() > kDestroyedChannelsMax) {
+    destroyed_channels_.pop_front();
   }
 }
 

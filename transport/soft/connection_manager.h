@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -41,8 +42,12 @@ class ConnectionManager {
   ConnectionManager(const ConnectionManager&) = delete;
   ConnectionManager& operator=(const ConnectionManager&) = delete;
 
-  // Blocks unless the channel's descriptor is non-blocking.
+  // Blocks unless the channel's descriptor is non-blocking; for ever, as with
+  // the kernel, when the channel is destroyed meanwhile. So does a thread that
+  // comes a moment too late: there are programs that destroy the channel while
+  // a thread of theirs goes from one event to the next, and then end.
   int GetEvent(CmChannel& channel, rdma_cm_event*& event);
+  void DestroyChannel(std::unique_ptr<CmChannel> channel);
   void AckEvent(CmEventRecord* event);
 
   // `port_space` is RDMA_PS_TCP or RDMA_PS_UDP.
@@ -168,6 +173,7 @@ class ConnectionManager {
   std::mutex mutex_;
   std::condition_variable acked_;  // Some endpoint's events_unacked is 0.
   // State below is protected by mutex_.
+  std::deque<std::unique_ptr<CmChannel>> destroyed_channels_;  // The last few.
   ibv_context* context_ =
       nullptr;  // What rdma_cm_id::verbs is; made when used.
   uint64_t next_half_open_ = 1;

@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -397,6 +399,22 @@ TEST_F(ConnectionManagerTest, BlocksAReaderOfABlockingChannel) {
   resolver.join();
   EXPECT_EQ(cm.destroy_id(id), 0);
   cm.destroy_event_channel(channel);
+}
+
+TEST_F(ConnectionManagerTest, WhoAsksADestroyedChannelWaitsForEver) {
+  const transport::CmOps& cm = TestProvider().cm;
+  rdma_event_channel* const channel = cm.create_event_channel();
+  ASSERT_NE(channel, nullptr);
+  cm.destroy_event_channel(channel);
+  // It never returns, so it has no end to wait for.
+  auto answered = std::make_shared<std::promise<void>>();
+  std::thread([channel, answered, &cm] {
+    rdma_cm_event* event = nullptr;
+    cm.get_cm_event(channel, &event);
+    answered->set_value();
+  }).detach();
+  EXPECT_EQ(answered->get_future().wait_for(std::chrono::milliseconds(100)),
+            std::future_status::timeout);
 }
 
 TEST_F(ConnectionManagerTest, MigratesAnIdWithItsEvents) {
