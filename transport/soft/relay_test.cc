@@ -137,7 +137,8 @@ TEST_F(RelayTest, RequestsForADeadPortOfTheOtherHostRunOutOfRetries) {
   SoftDevice::Get().SetPortState(2, PortState::kDown);
   EXPECT_EQ(hasty.Send(2, 0, 5), 0);
   EXPECT_EQ(hasty.Wait(&b_).status, IBV_WC_RETRY_EXC_ERR);
-  links_.clear();  // They borrow the queue pair.
+  ASSERT_EQ(hasty.ToReset(), 0);
+  links_.clear();  // They borrow the queue pair, which borrowed their sockets.
 }
 
 TEST_F(RelayTest, TheOtherHostFollowsAMigration) {
