@@ -51,7 +51,7 @@ END_TO_END = "//tests/integration:rpc_end_to_end_test"
 
 # Guests that know nothing of each other, for they are booted together: one
 # keeps little more than a processor busy.
-TESTS = [
+FIRST_GUEST = [
     Test("//transport/verbs:system_provider_test"),
     Test("//tests/conformance:conformance_test", seconds=120),
     Test("//tests/transport:transport_test", seconds=300, no_rnr=True),
@@ -62,36 +62,12 @@ TESTS = [
     Test("//tests/transport:transport_cancel_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_limits_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_shutdown_test", seconds=300, no_rnr=True),
-    Test("//tests/transport:hostile_client_hello_test", seconds=150),
-    Test("//tests/transport:hostile_client_frames_test", seconds=150),
-    Test("//tests/transport:hostile_client_memory_test", seconds=150),
-    Test("//tests/transport:hostile_server_hello_test", seconds=150),
-    Test("//tests/transport:hostile_server_frames_test", seconds=150),
-    # All but the longest: each call of a server in turn.
-    Test("//tests/transport:faults_test", seconds=120,
-         arguments=("--gtest_filter=-*AServerWhoseDeviceFailsOnce*",)),
-    Test("//tests/transport:killed_peer_test", seconds=150),
-    # Fewer than natively: connecting takes long on an emulated processor.
-    Test("//tests/transport:many_connections_test", seconds=200, no_rnr=True,
-         arguments=("--connections=200",)),
     Test(END_TO_END, seconds=400, no_rnr=True),
     Test(HELLO_TEST, arguments=(HELLO_SERVER, HELLO_CLIENT)),
     Command("hello", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +
             " --listen={address}:0 -- " + HELLO_CLIENT +
             " --target={{address}}", no_rnr=True, shown=True),
-]
-
-# What measures comes last, when the other guest has little left to do.
-PROGRAMS = [
-    Programs("programs", seconds=900),
-    # The software device, on lines that only this kernel can make.
-    Command("bad_lines", "{repository}/tests/programs/run_cable --bad-lines "
-            "--library=" + PRELOAD, seconds=240),
-    # The preloaded library lets the kernel's device alone.
-    Command("beside_rxe", "export LD_PRELOAD=" + PRELOAD + "; ibv_devices | "
-            "grep -q soft0 && {repository}/tests/programs/run_lines "
-            "--device=rxe0 --address={address} --only='ib_send_lat -R'",
-            seconds=120),
+    # What measures comes last, when the other guest has ended.
     Command("rpc_bench", BENCH + " --layer=rpc --duration=500ms "
             "--device=rxe0", seconds=120, shown=True),
     Command("rpc_bench_layers", BENCH + " --layer=verbs,transport,rpc "
@@ -105,7 +81,31 @@ PROGRAMS = [
     Command("ib_write_bw", "perftest ib_write_bw -s 65536 -n 500", shown=True),
 ]
 
-APART = [TESTS, PROGRAMS]
+SECOND_GUEST = [
+    Programs("programs", seconds=900),
+    # The software device, on lines that only this kernel can make.
+    Command("bad_lines", "{repository}/tests/programs/run_cable --bad-lines "
+            "--library=" + PRELOAD, seconds=240),
+    # The preloaded library lets the kernel's device alone.
+    Command("beside_rxe", "export LD_PRELOAD=" + PRELOAD + "; ibv_devices | "
+            "grep -q soft0 && {repository}/tests/programs/run_lines "
+            "--device=rxe0 --address={address} --only='ib_send_lat -R'",
+            seconds=120),
+    Test("//tests/transport:hostile_client_hello_test", seconds=150),
+    Test("//tests/transport:hostile_client_frames_test", seconds=150),
+    Test("//tests/transport:hostile_client_memory_test", seconds=150),
+    Test("//tests/transport:hostile_server_hello_test", seconds=150),
+    Test("//tests/transport:hostile_server_frames_test", seconds=150),
+    # All but the longest: each call of a server in turn.
+    Test("//tests/transport:faults_test", seconds=120,
+         arguments=("--gtest_filter=-*AServerWhoseDeviceFailsOnce*",)),
+    Test("//tests/transport:killed_peer_test", seconds=150),
+    # Fewer than natively: connecting takes long on an emulated processor.
+    Test("//tests/transport:many_connections_test", seconds=200, no_rnr=True,
+         arguments=("--connections=200",)),
+]
+
+APART = [FIRST_GUEST, SECOND_GUEST]
 
 # Two guests on one wire.
 JOINED = [

@@ -99,9 +99,7 @@ class BlockStack {
   }
 
  private:
-  static uint64_t Successor(uint64_t head) {
-    return ((head >> 32) + 1) << 32;
-  }
+  static uint64_t Successor(uint64_t head) { return ((head >> 32) + 1) << 32; }
 
   // The number of changes, and that of the first block plus one (0: empty).
   std::atomic<uint64_t> head_{0};

@@ -26,9 +26,9 @@ constexpr SizeClass SizeClassFor(uint64_t bytes) {
   const int width = std::bit_width(last_page);
   const int shift = width > 3 ? width - 3 : 0;
   const uint64_t steps = last_page >> shift;
-  return {.index = static_cast<uint32_t>(4 * shift) +
-                   static_cast<uint32_t>(steps),
-          .block_bytes = ((steps + 1) << shift) * kMinBlockBytes};
+  return {
+      .index = static_cast<uint32_t>(4 * shift) + static_cast<uint32_t>(steps),
+      .block_bytes = ((steps + 1) << shift) * kMinBlockBytes};
 }
 
 // Classes of blocks of up to 2^32 bytes.

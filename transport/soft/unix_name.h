@@ -7,9 +7,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <string_view>
 
 namespace verbena::soft {
@@ -19,9 +17,8 @@ class UnixName {
   // `name` begins with the zero byte of abstract names. Ours are far shorter
   // than sun_path; what does not fit is left out.
   explicit UnixName(std::string_view name) {
-    const size_t bytes = std::min(name.size(), sizeof(address_.sun_path));
     address_.sun_family = AF_UNIX;
-    std::memcpy(address_.sun_path, name.data(), bytes);
+    const size_t bytes = name.copy(address_.sun_path, sizeof(address_.sun_path));
     length_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + bytes);
   }
 
