@@ -18,7 +18,8 @@ class UnixName {
   // than sun_path; what does not fit is left out.
   explicit UnixName(std::string_view name) {
     address_.sun_family = AF_UNIX;
-    const size_t bytes = name.copy(address_.sun_path, sizeof(address_.sun_path));
+    const size_t bytes =
+        name.copy(address_.sun_path, sizeof(address_.sun_path));
     length_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + bytes);
   }
 
