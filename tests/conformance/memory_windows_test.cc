@@ -63,26 +63,9 @@ class MemoryWindowsTest : public testing::Test {
     ASSERT_EQ(PostBindTwo(part), 0);
     EXPECT_EQ(b.Outcome(5), IBV_WC_SUCCESS);
   }
-  int Invalidate(uint32_t key) {
-    ibv_send_wr request = {};
-    request.wr_id = 6;
-    request.opcode = IBV_WR_LOCAL_INV;
-    request.send_flags = IBV_SEND_SIGNALED;
-    request.invalidate_rkey = key;
-    return b.Post(request);
-  }
+  int Invalidate(uint32_t key) { return b.Invalidate(6, key); }
   // a sends four bytes and invalidates a key of b.
-  int SendInvalidate(uint32_t key) {
-    ibv_sge entry = a.Entry(0, 4);
-    ibv_send_wr request = {};
-    request.wr_id = 8;
-    request.sg_list = &entry;
-    request.num_sge = 1;
-    request.opcode = IBV_WR_SEND_WITH_INV;
-    request.send_flags = IBV_SEND_SIGNALED;
-    request.invalidate_rkey = key;
-    return a.Post(request);
-  }
+  int SendInvalidate(uint32_t key) { return a.SendInvalidate(8, 0, 4, key); }
   ibv_wc_status WriteOutcome(uint32_t key, size_t offset) {
     EXPECT_EQ(a.Write(1, 0, 4, b.Address(offset), key), 0);
     return a.Outcome(1);

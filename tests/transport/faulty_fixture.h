@@ -38,6 +38,16 @@ inline void ExpectClear(const absl::Status& status) {
   EXPECT_NE(status.code(), absl::StatusCode::kInternal) << status;
 }
 
+// Gives up soon, because what is lost costs that time.
+inline EndpointOptions ImpatientOptions(absl::Duration connect,
+                                        absl::Duration keepalive) {
+  EndpointOptions options = testing_support::TestOptions();
+  options.connect_timeout = connect;
+  options.keepalive_time = keepalive;
+  options.keepalive_timeout = keepalive;
+  return options;
+}
+
 // A server that is started, called and stopped while the plan of `faulty`
 // holds.
 class FaultyServer {

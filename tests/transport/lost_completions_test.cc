@@ -20,7 +20,6 @@
 namespace verbena::transport {
 namespace {
 
-using testing_support::TestOptions;
 using testing_support::TestProvider;
 using testing_support::TestServer;
 
@@ -33,13 +32,7 @@ constexpr uint32_t kPollsLate = 5;
 // The second finds out what is left of the server after the first.
 constexpr int kClients = 2;
 
-EndpointOptions Options() {
-  EndpointOptions options = TestOptions();
-  options.connect_timeout = kPatience;
-  options.keepalive_time = kPatience / 2;
-  options.keepalive_timeout = kPatience / 2;
-  return options;
-}
+EndpointOptions Options() { return ImpatientOptions(kPatience, kPatience / 2); }
 
 class LostCompletionsTest : public FaultyFixture {
  protected:

@@ -37,13 +37,7 @@ using testing_support::TestServer;
 // What is lost costs the time until somebody gives up.
 constexpr absl::Duration kPatience = absl::Seconds(1);
 
-EndpointOptions Options() {
-  EndpointOptions options = TestOptions();
-  options.connect_timeout = kPatience;
-  options.keepalive_time = kPatience / 3;
-  options.keepalive_timeout = kPatience / 3;
-  return options;
-}
+EndpointOptions Options() { return ImpatientOptions(kPatience, kPatience / 3); }
 
 // An event, and what is seen in its place; nothing if it is lost.
 struct EventFault {

@@ -172,13 +172,7 @@ class LinkFault {
   std::thread thread_;
 };
 
-EndpointOptions Options() {
-  EndpointOptions options = TestOptions();
-  options.connect_timeout = kPatience;
-  options.keepalive_time = kPatience / 2;
-  options.keepalive_timeout = kPatience / 2;
-  return options;
-}
+EndpointOptions Options() { return ImpatientOptions(kPatience, kPatience / 2); }
 
 class RandomFaultsTest : public FaultyFixture {
  public:

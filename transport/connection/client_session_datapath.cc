@@ -383,21 +383,20 @@ void ClientSession::HandlePart(absl::Span<const uint8_t> frame) {
 
 void ClientSession::HandleResponse(absl::Span<const uint8_t> frame,
                                    const Buffer* whole) {
-  const FrameHeader header = LoadHeader<FrameHeader>(frame);
-  Slot* const slot = FindSlot(header.call_id);
+  const ResponseHeader header = LoadHeader<ResponseHeader>(frame);
+  Slot* const slot = FindSlot(header.frame.call_id);
   if (slot == nullptr) return;
-  const ResponseHeader full = LoadHeader<ResponseHeader>(frame);
-  if (IsMessageAlone(full)) {
+  if (IsMessageAlone(header)) {
     CallResponse response;
-    response.message = frame.subspan(sizeof(full));
-    response.hint_bytes = full.message_bytes;
-    EndCall(slot, response, full.message_bytes);
+    response.message = frame.subspan(sizeof(header));
+    response.hint_bytes = header.message_bytes;
+    EndCall(slot, response, header.message_bytes);
     return;
   }
   constexpr uint8_t kInLease = kFlagMessageInArena | kFlagAttachmentInArena;
   CallResponse response;
   Buffer lease;
-  if ((header.flags & kInLease) != 0 && !slot->lease_wanted) {
+  if ((header.frame.flags & kInLease) != 0 && !slot->lease_wanted) {
     lease = std::move(slot->reply);
   }
   Buffer attachment;

@@ -43,6 +43,7 @@ void ConnectionManager::Retired::Add(base::UniqueFd fd) {
 
 int ConnectionManager::GetEvent(CmChannel& channel, rdma_cm_event*& event) {
   while (true) {
+    pollfd descriptor = {.fd = -1, .events = POLLIN, .revents = 0};
     {
       std::lock_guard<std::mutex> lock(mutex_);
       if (channel.closed()) break;
@@ -56,11 +57,11 @@ int ConnectionManager::GetEvent(CmChannel& channel, rdma_cm_event*& event) {
         event = record.release();
         return 0;
       }
+      const int flags = ::fcntl(channel.fd, F_GETFL);
+      if (flags < 0) return errno;
+      if ((flags & O_NONBLOCK) != 0) return EAGAIN;
+      descriptor.fd = channel.fd;
     }
-    const int flags = ::fcntl(channel.fd, F_GETFL);
-    if (flags < 0) return errno;
-    if ((flags & O_NONBLOCK) != 0) return EAGAIN;
-    pollfd descriptor = {.fd = channel.fd, .events = POLLIN, .revents = 0};
     if (::poll(&descriptor, 1, -1) < 0) return errno;
   }
   for (;;) ::pause();

@@ -7,7 +7,6 @@
 #include "transport/soft/limits.h"
 
 namespace verbena::soft {
-namespace {}  // namespace
 
 bool ReadDatagramHeader(const std::byte* bytes, size_t length,
                         DatagramHeader& header) {

@@ -56,24 +56,8 @@ class MemoryWindowTest : public testing::Test {
     two->rkey = request.bind_mw.rkey;
     return b.Post(request);
   }
-  int Invalidate(TestEnd& end, uint32_t key) {
-    ibv_send_wr request = {};
-    request.wr_id = 70;
-    request.opcode = IBV_WR_LOCAL_INV;
-    request.send_flags = IBV_SEND_SIGNALED;
-    request.invalidate_rkey = key;
-    return end.Post(request);
-  }
   int SendInvalidate(uint32_t key, size_t length = 4) {
-    ibv_sge entry = a.Entry(0, length);
-    ibv_send_wr request = {};
-    request.wr_id = 80;
-    request.sg_list = &entry;
-    request.num_sge = 1;
-    request.opcode = IBV_WR_SEND_WITH_INV;
-    request.send_flags = IBV_SEND_SIGNALED;
-    request.invalidate_rkey = key;
-    return a.Post(request);
+    return a.SendInvalidate(80, 0, length, key);
   }
   ibv_wc_status WriteOutcome(uint32_t key, size_t offset) {
     EXPECT_EQ(a.Write(1, 0, 4, b.Address(offset), key), 0);
@@ -100,7 +84,7 @@ TEST_F(MemoryWindowTest, AWindowIsNoLocalKey) {
 }
 
 TEST_F(MemoryWindowTest, ALocalInvalidationOfWhatIsNotBoundIsAnError) {
-  ASSERT_EQ(Invalidate(b, b.mr->rkey), 0);
+  ASSERT_EQ(b.Invalidate(70, b.mr->rkey), 0);
   EXPECT_EQ(b.Wait(&a).status, IBV_WC_LOC_QP_OP_ERR);
 }
 
@@ -138,7 +122,7 @@ TEST_F(MemoryWindowTest, ARegionWithABoundWindowIsBusy) {
   EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
   EXPECT_EQ(b.verbs.dereg_mr(region), EBUSY);
   EXPECT_EQ(b.verbs.dealloc_pd(b.pd), EBUSY);
-  ASSERT_EQ(Invalidate(b, two->rkey), 0);
+  ASSERT_EQ(b.Invalidate(70, two->rkey), 0);
   EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
 }
 

@@ -246,10 +246,15 @@ std::chrono::nanoseconds QueuePair::TransportTimeout() const {
          (attributes_.retry_cnt + 1);
 }
 
+void QueuePair::NotePeerState() {
+  // A slow link knows whether its peer is there only while it moves.
+  if (hold_ == LinkHold::kStalled || hold_ == LinkHold::kSlow) return;
+  NotePeerNow();
+}
+
 // Starts the clock when requests wait for a peer that is not there, and stops
 // it when there is no reason any more.
-void QueuePair::NotePeerState() {
-  if (hold_ == LinkHold::kStalled || hold_ == LinkHold::kSlow) return;
+void QueuePair::NotePeerNow() {
   if (requester_.unreliable()) {
     NotePeerOfUnreliable();
     return;
@@ -283,7 +288,7 @@ void QueuePair::NotePeerOfUnreliable() {
 
 EngineMember::TimePoint QueuePair::OnTick(TimePoint now) {
   if (awaits_link_.load(std::memory_order_relaxed)) TakeAwaitedLink();
-  if (held_.load(std::memory_order_relaxed)) return TickHeld(now);
+  if (hold_ != LinkHold::kNone) return TickHeld(now);
   const uint32_t polls = polls_.load(std::memory_order_relaxed);
   const bool polled = polls != polls_seen_;
   polls_seen_ = polls;

@@ -184,6 +184,7 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   void SettleFailures();
   void PostWithoutPeer();
   void NotePeerState();
+  void NotePeerNow();
   void NotePeerOfUnreliable();
 
   // The path (queue_pair_path.cc).
@@ -217,7 +218,6 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   void PutLinkAside();
   void TakePortAway();
   void MoveHeldLink(TimePoint now);
-  void NotePeerOfHeld();
   TimePoint TickHeld(TimePoint now);
 
   void WaitForPolls();  // Not with lock_ held.
@@ -270,7 +270,8 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
 
   Parking parking_;
 
-  std::atomic<bool> held_{false};  // hold_ is not kNone. Written under lock_.
+  // A fault for tests. Written under lock_.
+  std::atomic<LinkHold> hold_{LinkHold::kNone};
 
   BiasedLock lock_;
   // State below is protected by lock_.
@@ -292,9 +293,7 @@ class QueuePair final : public QueuePairHandle, public EngineMember {
   bool kick_wanted_ = false;   // The engine is to look at our deadlines.
   // When to give up on a peer that is not open; max() while it is.
   TimePoint give_up_at_ = TimePoint::max();
-  // A fault for tests, and the port of a link that is held, in place of port_.
-  LinkHold hold_ = LinkHold::kNone;
-  LinkPort link_aside_;
+  LinkPort link_aside_;  // The port of a link that is held, in place of port_.
   std::function<std::chrono::nanoseconds()> next_pause_;
   TimePoint next_move_ = TimePoint::max();
   // Until when the engine serves a transfer without sleeping; see Serve().

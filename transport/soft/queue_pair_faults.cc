@@ -20,7 +20,6 @@ void QueuePair::HoldLink(LinkHold hold,
     next_pause_ = std::move(next_pause);
     next_move_ = hold == LinkHold::kSlow ? TimePoint::min() : TimePoint::max();
     if (hold != LinkHold::kCut) give_up_at_ = TimePoint::max();
-    held_.store(true, std::memory_order_relaxed);
     PutLinkAside();
     NotePeerState();
     TellEngine();
@@ -34,7 +33,6 @@ void QueuePair::ReleaseLink() {
     BiasedLock::Guard lock(lock_);
     if (hold_ == LinkHold::kNone) return;
     hold_ = LinkHold::kNone;
-    held_.store(false, std::memory_order_relaxed);
     if (link_aside_.attached()) {
       port_ = std::exchange(link_aside_, LinkPort());
       if (MayReceive()) {
@@ -76,15 +74,8 @@ void QueuePair::MoveHeldLink(TimePoint now) {
   Progress();
   port_.TellProgress();
   port_.RingIfNeeded();
-  NotePeerOfHeld();
+  NotePeerNow();
   if (MayReceive()) TakePortAway();
-}
-
-// A slow link knows whether its peer is there only while it moves.
-void QueuePair::NotePeerOfHeld() {
-  const LinkHold hold = std::exchange(hold_, LinkHold::kNone);
-  NotePeerState();
-  hold_ = hold;
 }
 
 EngineMember::TimePoint QueuePair::TickHeld(TimePoint now) {

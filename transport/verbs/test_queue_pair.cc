@@ -66,24 +66,48 @@ int TestQueuePair::Send(uint64_t wr_id, size_t offset, size_t length,
   return PostOver(offset, length, request);
 }
 
-int TestQueuePair::Write(uint64_t wr_id, size_t offset, size_t length,
-                         uint64_t remote, uint32_t rkey, unsigned int flags) {
+int TestQueuePair::PostRdma(ibv_wr_opcode opcode, uint64_t wr_id, ibv_sge entry,
+                            uint64_t remote, uint32_t rkey,
+                            unsigned int flags) {
   ibv_send_wr request = {};
   request.wr_id = wr_id;
-  request.opcode = IBV_WR_RDMA_WRITE;
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  request.opcode = opcode;
   request.send_flags = flags;
   request.wr.rdma = {remote, rkey};
-  return PostOver(offset, length, request);
+  return Post(request);
+}
+
+int TestQueuePair::Write(uint64_t wr_id, size_t offset, size_t length,
+                         uint64_t remote, uint32_t rkey, unsigned int flags) {
+  return PostRdma(IBV_WR_RDMA_WRITE, wr_id, Entry(offset, length), remote, rkey,
+                  flags);
 }
 
 int TestQueuePair::Read(uint64_t wr_id, size_t offset, size_t length,
                         uint64_t remote, uint32_t rkey, unsigned int flags) {
+  return PostRdma(IBV_WR_RDMA_READ, wr_id, Entry(offset, length), remote, rkey,
+                  flags);
+}
+
+int TestQueuePair::SendInvalidate(uint64_t wr_id, size_t offset, size_t length,
+                                  uint32_t rkey) {
   ibv_send_wr request = {};
   request.wr_id = wr_id;
-  request.opcode = IBV_WR_RDMA_READ;
-  request.send_flags = flags;
-  request.wr.rdma = {remote, rkey};
+  request.opcode = IBV_WR_SEND_WITH_INV;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.invalidate_rkey = rkey;
   return PostOver(offset, length, request);
+}
+
+int TestQueuePair::Invalidate(uint64_t wr_id, uint32_t rkey) {
+  ibv_send_wr request = {};
+  request.wr_id = wr_id;
+  request.opcode = IBV_WR_LOCAL_INV;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.invalidate_rkey = rkey;
+  return Post(request);
 }
 
 int TestQueuePair::CompareSwap(uint64_t wr_id, size_t offset, uint64_t remote,

@@ -52,6 +52,11 @@ class TestQueuePair {
                   uint64_t compare, uint64_t swap);
   int FetchAdd(uint64_t wr_id, size_t offset, uint64_t remote, uint32_t rkey,
                uint64_t add, unsigned int flags = IBV_SEND_SIGNALED);
+  // SEND with invalidate of a key of the peer's, and local invalidate, over no
+  // memory. Both signalled.
+  int SendInvalidate(uint64_t wr_id, size_t offset, size_t length,
+                     uint32_t rkey);
+  int Invalidate(uint64_t wr_id, uint32_t rkey);
   // Of an unreliable datagram: memory [offset, offset + length) to `number`.
   struct Datagram {
     ibv_ah* ah = nullptr;
@@ -79,6 +84,8 @@ class TestQueuePair {
  private:
   // `request`, over that memory.
   int PostOver(size_t offset, size_t length, ibv_send_wr request);
+  int PostRdma(ibv_wr_opcode opcode, uint64_t wr_id, ibv_sge entry,
+               uint64_t remote, uint32_t rkey, unsigned int flags);
 };
 
 }  // namespace verbena::transport
