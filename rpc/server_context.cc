@@ -2,14 +2,7 @@
 
 #include <cstring>
 
-#include "absl/time/clock.h"
-
 namespace verbena {
-
-bool ServerContext::IsCancelled() const {
-  return call_->cancelled() ||
-         (deadline_ != absl::InfiniteFuture() && deadline_ <= absl::Now());
-}
 
 void ServerContext::set_response_attachment(
     absl::Span<const uint8_t> attachment) {

@@ -21,7 +21,7 @@ namespace internal {
 // The call behind a context. Any thread while the handler runs.
 class ServerCallInfo {
  public:
-  virtual bool cancelled() const = 0;
+  virtual bool IsCancelled() const = 0;
   virtual std::string peer() const = 0;
   virtual std::string device() const = 0;
   virtual Buffer AllocateBuffer(size_t bytes) const = 0;
@@ -48,8 +48,9 @@ class ServerContext {
   // Whether nobody waits for the reply any more: the client cancelled, its
   // deadline passed, the connection is lost, or the server shuts down and ran
   // out of patience. A handler that takes long should look now and then, and
-  // return.
-  bool IsCancelled() const;
+  // return. Once told that the deadline has passed, it can't succeed: whatever
+  // it returns, the call ends with DEADLINE_EXCEEDED.
+  bool IsCancelled() const { return call_->IsCancelled(); }
 
   // The client's address, "10.0.0.9:41234".
   std::string peer() const { return call_->peer(); }

@@ -4,11 +4,12 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "rpc/internal/metadata_codec.h"
 #include "rpc/internal/protobuf_codec.h"
 #include "rpc/internal/status_text.h"
-#include "transport/base/check.h"
-#include "transport/base/status_macros.h"
+#include "transport/connection/poller.h"
 
 namespace verbena::internal {
 namespace {
@@ -32,6 +33,7 @@ void HandlerCall::Begin(transport::ServerCall* call) {
   call_ = call;
   is_large_ = false;
   parsed_ = false;
+  told_expired_.store(false, std::memory_order_relaxed);
   // Finish() has moved the rest of the last reply away.
   reply_.status = absl::OkStatus();
   reply_.metadata_bytes = 0;
@@ -62,10 +64,20 @@ void HandlerCall::Begin(transport::ServerCall* call) {
   }
 }
 
+bool HandlerCall::IsCancelled() const {
+  if (call_->cancelled()) return true;
+  if (call_->deadline() == absl::InfiniteFuture()) return false;
+  // Never before the client's own clock says so: the deadline came from one
+  // that may be that late.
+  const absl::Time expiry = call_->deadline() + transport::Poller::kNowAgeMax;
+  if (absl::Now() < expiry) return false;
+  told_expired_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
 void HandlerCall::RunOnWorker() {
-  if (context_.IsCancelled()) {
-    // Nobody hears this: the call has ended at the client.
-    reply_.status = absl::CancelledError("cancelled before the handler ran");
+  if (IsCancelled()) {
+    reply_.status = CancelledStatus();
   } else {
     if (!parsed_) reply_.status = Parse();
     if (reply_.status.ok()) reply_.status = Handle();
@@ -89,7 +101,11 @@ absl::Status HandlerCall::Parse() {
 
 absl::Status HandlerCall::Handle() {
   messages_->response()->Clear();
-  RETURN_IF_ERROR(method_->Run(&context_, messages_.get()));
+  const absl::Status status = method_->Run(&context_, messages_.get());
+  if (ABSL_PREDICT_FALSE(told_expired_.load(std::memory_order_relaxed))) {
+    return CancelledStatus();
+  }
+  if (ABSL_PREDICT_FALSE(!status.ok())) return status;
   absl::StatusOr<uint64_t> bytes =
       MeasureMessage(*messages_->response(), max_reply_bytes_);
   if (ABSL_PREDICT_FALSE(!bytes.ok())) {
@@ -105,6 +121,15 @@ absl::Status HandlerCall::Handle() {
   reply_.attachment = context_.TakeResponseAttachment();
   is_large_ = is_large_ || *bytes > kLargeBytes;
   return absl::OkStatus();
+}
+
+absl::Status HandlerCall::CancelledStatus() const {
+  if (told_expired_.load(std::memory_order_relaxed)) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        method_->full_name(), ": the deadline of the call has passed"));
+  }
+  // Nobody hears this: the call has ended at the client.
+  return absl::CancelledError("cancelled before the handler ran");
 }
 
 void HandlerCall::WriteAhead() {

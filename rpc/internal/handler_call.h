@@ -3,6 +3,7 @@
 #ifndef VERBENA_RPC_INTERNAL_HANDLER_CALL_H_
 #define VERBENA_RPC_INTERNAL_HANDLER_CALL_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -60,7 +61,7 @@ class HandlerCall final : public ServerCallInfo,
   bool is_large() const { return is_large_; }
 
   // As the context's call.
-  bool cancelled() const override { return call_->cancelled(); }
+  bool IsCancelled() const override;
   std::string peer() const override { return call_->peer(); }
   std::string device() const override { return call_->device_name(); }
   Buffer AllocateBuffer(size_t bytes) const override {
@@ -83,6 +84,8 @@ class HandlerCall final : public ServerCallInfo,
   absl::Status Parse();
   // Calls the handler, and measures what it made.
   absl::Status Handle();
+  // How a call ends that has been cancelled.
+  absl::Status CancelledStatus() const;
   // Serialises a large reply now, if there is memory.
   void WriteAhead();
   void Finish();
@@ -99,6 +102,10 @@ class HandlerCall final : public ServerCallInfo,
   transport::ServerCall* call_ = nullptr;
   bool parsed_ = false;
   bool is_large_ = false;
+  // The handler was told that the deadline has passed. One that returns for
+  // that may do so before the client has looked at its clock: what it returns
+  // is not an answer.
+  mutable std::atomic<bool> told_expired_{false};
   transport::ServerCall::Reply reply_;
 };
 

@@ -156,6 +156,8 @@ class Poller {
   // A clock that costs nothing: at most tens of microseconds old while somebody
   // polls, else as of the last RefreshNow().
   absl::Time now() const { return now_; }
+  // How old now() is at most after RefreshNow().
+  static constexpr absl::Duration kNowAgeMax = absl::Microseconds(40);
   // For who has just taken the role and has not polled yet. The clock costs
   // more than a small call can spare, the processor's counter a third of that:
   // what was read a moment ago is left as it is.
@@ -170,7 +172,7 @@ class Poller {
   // What idling may cost at most because a peer is silent.
   static constexpr absl::Duration kTransferTimeMax = absl::Milliseconds(5);
 
-  // Some ten microseconds.
+  // Some ten microseconds; less than kNowAgeMax on a processor of 1 GHz.
   static constexpr uint64_t kFreshCycles = 1 << 15;
 
   Poller(int epoll_fd, int wake_fd);

@@ -132,10 +132,11 @@ void ServerSession::BeginCall(const RequestHeader& header, ServerCall* call) {
   ++open_calls_;
   call->call_id_ = header.frame.call_id;
   call->method_id_ = header.method_id;
-  call->deadline_ =
-      header.timeout_us == kNoTimeout
-          ? absl::InfiniteFuture()
-          : poller().now() + absl::Microseconds(header.timeout_us);
+  call->deadline_ = absl::InfiniteFuture();
+  if (header.timeout_us != kNoTimeout) {
+    poller().RefreshNow();
+    call->deadline_ = poller().now() + absl::Microseconds(header.timeout_us);
+  }
   call->cancelled_.store(false, std::memory_order_relaxed);
   call->reply_written_ = false;
   call->reply_attachment_bytes_ = 0;
