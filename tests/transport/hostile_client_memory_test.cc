@@ -256,13 +256,14 @@ TEST_F(HostileClientMemoryTest, LosesItsConnectionWhenItNeverReads) {
   options.keepalive_time = absl::Milliseconds(500);
   options.keepalive_timeout = absl::Milliseconds(500);
   TestServer server(options);
-  TestClient good(server.address());
   RawPeer::Options no_receives;
   no_receives.receives = 0;
   absl::StatusOr<std::unique_ptr<RawPeer>> raw =
       RawPeer::Create(server.address(), no_receives);
   ASSERT_TRUE(raw.ok()) << raw.status();
   ASSERT_TRUE((*raw)->Connect(EncodeConnectRequest((*raw)->Request())).ok());
+  // It answers PINGs from its first breath on.
+  TestClient good(server.address());
   const auto connections = [&server](uint32_t count) {
     return server.endpoint().connection_count() == count;
   };

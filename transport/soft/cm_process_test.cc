@@ -22,8 +22,9 @@
 namespace verbena::soft {
 namespace {
 
-// What the issue of a dead peer may take at most.
-constexpr absl::Duration kDeathNoticed = absl::Seconds(2);
+// What it may take at most to notice that a peer is dead. The kernel tells of
+// it at once, to a process that gets a processor.
+constexpr absl::Duration kDeathNoticed = absl::Seconds(10);
 
 base::SocketAddress Address(absl::string_view text) {
   return *base::SocketAddress::ParseNumeric(text);
@@ -108,7 +109,13 @@ class Process {
     return text;
   }
 
-  void Stop() { ::kill(pid_, SIGSTOP); }
+  // On another processor it runs on for a moment.
+  void Stop() {
+    ::kill(pid_, SIGSTOP);
+    int status = 0;
+    CHECK_EQ(::waitpid(pid_, &status, WUNTRACED), pid_);
+    CHECK(WIFSTOPPED(status));
+  }
 
   void Kill() {
     ::kill(pid_, SIGKILL);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -20,8 +21,10 @@
 namespace verbena::soft {
 namespace {
 
-constexpr uint16_t kPort = 14791;
-constexpr uint32_t kNumber = 0xfffffe;  // Of a queue pair that nobody has.
+// Of this process, so that it may run beside itself: a port below those that
+// the kernel gives away, and two queue pairs that nobody has.
+const auto kPort = static_cast<uint16_t>(20000 + getpid() % 10000);
+const uint32_t kNumber = 0xfe0001 + 2 * (getpid() % 0x8000);
 
 DatagramRoute RouteTo(const base::SocketAddress& address) {
   DatagramRoute route;
