@@ -29,6 +29,7 @@
 namespace verbena::transport {
 namespace {
 
+using testing_support::kTestTimeout;
 using testing_support::TestClient;
 using testing_support::TestOptions;
 using testing_support::TestProvider;
@@ -118,6 +119,23 @@ TEST_F(LostEventsTest, AClientThatLosesAStepOfConnectingSaysWhich) {
   const absl::Status after =
       Use(TestProvider(), server.address(), Options(), kPatience);
   EXPECT_TRUE(after.ok()) << after;
+}
+
+TEST_F(LostEventsTest, AClientAsksAgainForAnAddressThatNobodyAnsweredFor) {
+  TestServer server(TestOptions());
+  FaultPlan plan;
+  for (uint64_t n = 1; n <= 2; ++n) {
+    plan.ReplaceEvent(RDMA_CM_EVENT_ADDR_RESOLVED, n, RDMA_CM_EVENT_ADDR_ERROR,
+                      -ETIMEDOUT);
+  }
+  faulty_.SetPlan(plan);
+  const absl::Status status =
+      Use(faulty_.provider(), server.address(), TestOptions(), kTestTimeout);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(plan.faults().size(), 2u);
+  EXPECT_EQ(plan.calls("resolve_addr"), 3u);
+  EXPECT_EQ(faulty_.objects(), 0u);
+  faulty_.SetPlan(no_faults_);
 }
 
 TEST_F(LostEventsTest, AServerThatLosesAnEventLosesOneClientAtMost) {

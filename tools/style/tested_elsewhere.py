@@ -11,7 +11,6 @@ _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
 _VERBS_LAYER = "tools/rpc_bench/verbs_layer_test.cc"
 _SOFT_TRANSFER = "transport/soft/transfer_test.cc"
 _SOFT_DATAGRAMS = "transport/soft/datagram_queue_pair_test.cc"
-_SOFT_BY_HAND = "transport/soft/hand_process_test.cc"
 _PRELOAD = "transport/soft/preload/preload_test.cc"
 _SOFT_ERRORS = "transport/soft/queue_pair_error_test.cc"
 
@@ -95,8 +94,8 @@ TESTED_ELSEWHERE = {
     "transport/soft/relay_receive.cc": "transport/soft/relay_test.cc",
     "transport/soft/relay_send.cc": "transport/soft/relay_test.cc",
     "transport/soft/tcp_socket.cc": "transport/soft/tcp_switch_test.cc",
-    "transport/soft/queue_pair_by_hand.cc": _SOFT_BY_HAND,
-    "transport/soft/queue_pair_directory.cc": _SOFT_BY_HAND,
+    "transport/soft/queue_pair_directory.cc":
+        "transport/soft/hand_process_test.cc",
     "transport/soft/queue_pair_datapath.cc": _SOFT_TRANSFER,
     "transport/soft/queue_pair_faults.cc":
         "transport/soft/soft_faults_test.cc",

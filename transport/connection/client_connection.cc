@@ -1,6 +1,7 @@
 #include "transport/connection/client_connection.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <utility>
 
@@ -14,8 +15,13 @@
 namespace verbena::transport {
 namespace {
 
-// Waits for the event that ends a step of connecting, of `id` alone.
-absl::StatusOr<CmEvent> AwaitStep(CmWatcher& watcher, const CmId& id,
+// The kernel asks for a neighbour three times, a second apart, and then waits
+// in silence until the time is over. Who asks again has it begin anew.
+constexpr absl::Duration kResolveAttempt = absl::Seconds(1);
+
+// The next event of `id` alone; `expected` is what the message names when none
+// comes in time.
+absl::StatusOr<CmEvent> NextEvent(CmWatcher& watcher, const CmId& id,
                                   rdma_cm_event_type expected,
                                   const std::string& peer,
                                   absl::Time deadline) {
@@ -29,18 +35,49 @@ absl::StatusOr<CmEvent> AwaitStep(CmWatcher& watcher, const CmId& id,
           absl::StrCat("connecting to ", peer, " timed out while waiting for ",
                        CmEventName(expected)));
     }
-    if (event->id != id.get()) continue;
-    if (event->type == expected) return *event;
-    if (event->type == RDMA_CM_EVENT_REJECTED &&
-        event->status == kRejectByApplication) {
-      const absl::Span<const uint8_t> data = event->private_data();
+    if (event->id == id.get()) return *std::move(event);
+  }
+}
+
+// An id that knows the way to `address`.
+absl::StatusOr<CmId> ResolveAddress(const Provider& provider,
+                                    CmWatcher& watcher,
+                                    const base::SocketAddress& address,
+                                    const std::string& peer,
+                                    absl::Time deadline) {
+  while (true) {
+    ASSIGN_OR_RETURN(CmId id, CmId::Create(provider, watcher.channel()));
+    RETURN_IF_ERROR(id.ResolveAddr({}, address, kResolveAttempt));
+    ASSIGN_OR_RETURN(
+        const CmEvent event,
+        NextEvent(watcher, id, RDMA_CM_EVENT_ADDR_RESOLVED, peer, deadline));
+    if (event.type == RDMA_CM_EVENT_ADDR_RESOLVED) return id;
+    const bool in_vain =
+        event.type == RDMA_CM_EVENT_ADDR_ERROR && event.status == -ETIMEDOUT;
+    if (in_vain && absl::Now() < deadline) continue;
+    RETURN_IF_ERROR(CmEventStatus(event, peer));
+  }
+}
+
+// Waits for the event that ends a step of connecting.
+absl::StatusOr<CmEvent> AwaitStep(CmWatcher& watcher, const CmId& id,
+                                  rdma_cm_event_type expected,
+                                  const std::string& peer,
+                                  absl::Time deadline) {
+  while (true) {
+    ASSIGN_OR_RETURN(const CmEvent event,
+                     NextEvent(watcher, id, expected, peer, deadline));
+    if (event.type == expected) return event;
+    if (event.type == RDMA_CM_EVENT_REJECTED &&
+        event.status == kRejectByApplication) {
+      const absl::Span<const uint8_t> data = event.private_data();
       const absl::StatusOr<Reject> reject = DecodeReject(data);
       if (reject.ok()) return RejectStatus(*reject);
       // The connection manager answers so for a server that fails meanwhile,
       // and InfiniBand pads what it does not say.
       if (std::all_of(data.begin(), data.end(),
                       [](uint8_t byte) { return byte == 0; })) {
-        return CmEventStatus(*event, peer);
+        return CmEventStatus(event, peer);
       }
       return absl::FailedPreconditionError(
           absl::StrCat(peer,
@@ -48,7 +85,7 @@ absl::StatusOr<CmEvent> AwaitStep(CmWatcher& watcher, const CmId& id,
                        "server does: ",
                        reject.status().message()));
     }
-    RETURN_IF_ERROR(CmEventStatus(*event, peer));
+    RETURN_IF_ERROR(CmEventStatus(event, peer));
   }
 }
 
@@ -125,11 +162,8 @@ absl::Status ClientConnection::Establish(const Provider& provider,
                                          const EndpointOptions& options) {
   const absl::Time deadline = absl::Now() + options.connect_timeout;
   const std::string peer = address.ToString();
-  ASSIGN_OR_RETURN(CmId id, CmId::Create(provider, watcher_.channel()));
-  RETURN_IF_ERROR(id.ResolveAddr({}, address, options.connect_timeout));
-  RETURN_IF_ERROR(
-      AwaitStep(watcher_, id, RDMA_CM_EVENT_ADDR_RESOLVED, peer, deadline)
-          .status());
+  ASSIGN_OR_RETURN(CmId id,
+                   ResolveAddress(provider, watcher_, address, peer, deadline));
   RETURN_IF_ERROR(
       CheckDevice(options.device,
                   provider.verbs.get_device_name(id.context()->device), peer));

@@ -80,6 +80,11 @@ QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
 
 QueuePair::~QueuePair() {
   if (qp_num != 0) device_.queue_pairs().Remove(qp_num);
+  {
+    // Or the engine takes a link that has just come, for one that is going.
+    std::lock_guard<std::mutex> modifying(modify_mutex_);
+    awaits_link_ = false;
+  }
   std::optional<LinkMemory> memory;  // Until no poll can look at it.
   {
     BiasedLock::Guard lock(lock_);
