@@ -14,6 +14,7 @@
 #include "transport/soft/queue_pair.h"
 #include "transport/soft/relay.h"
 #include "transport/soft/tcp_socket.h"
+#include "transport/soft/verbs_handle.h"
 #include "transport/soft/verbs_table.h"
 
 namespace verbena::soft {
@@ -292,6 +293,14 @@ int ConnectionManager::CreateQp(CmEndpoint& endpoint, ibv_pd* pd,
   }
   endpoint.qp = qp;
   endpoint.pd = pd;
+  // There are programs that destroy it as one of their own.
+  static_cast<QueuePairHandle*>(qp)->before_destroy =
+      [this, qp, weak = endpoint.weak_from_this()] {
+        const std::shared_ptr<CmEndpoint> owner = weak.lock();
+        if (owner == nullptr) return;
+        std::lock_guard<std::mutex> owner_lock(mutex_);
+        if (owner->qp == qp) LetGoOfQp(*owner);
+      };
   return 0;
 }
 
@@ -299,20 +308,23 @@ void ConnectionManager::DestroyQp(CmEndpoint& endpoint) {
   ibv_qp* qp = nullptr;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    qp = std::exchange(endpoint.qp, nullptr);
+    qp = endpoint.qp;
     if (qp == nullptr) return;
-    if (endpoint.ps == RDMA_PS_UDP) {
-      endpoint.qp = qp;
-      EndDatagrams(endpoint);
-      endpoint.qp = nullptr;
-    } else {
-      QueuePair::From(qp)->DetachLink();
-    }
-    endpoint.pd = nullptr;
+    LetGoOfQp(endpoint);
   }
   // Not under the mutex: it may wait for the engine's thread.
   const int error = verbs_.destroy_qp(qp);
   CHECK_EQ(error, 0) << "destroy_qp: " << std::strerror(error);
+}
+
+void ConnectionManager::LetGoOfQp(CmEndpoint& endpoint) {
+  if (endpoint.ps == RDMA_PS_UDP) {
+    EndDatagrams(endpoint);
+  } else {
+    QueuePair::From(endpoint.qp)->DetachLink();
+  }
+  endpoint.qp = nullptr;
+  endpoint.pd = nullptr;
 }
 
 void ConnectionManager::Post(CmEndpoint& endpoint, rdma_cm_event_type type,

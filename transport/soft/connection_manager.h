@@ -126,6 +126,9 @@ class ConnectionManager {
   bool TakeRequest(CmEndpoint& listener, CmReceived received,
                    CmEndpoint::HalfOpen& half_open);
 
+  // Before its queue pair goes.
+  void LetGoOfQp(CmEndpoint& endpoint);
+
   // Connections (connection_manager_connect.cc).
   // Of the local address; 0 when it has gone.
   int GidIndex(const CmEndpoint& endpoint) const;

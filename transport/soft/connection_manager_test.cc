@@ -113,6 +113,18 @@ TEST_F(ConnectionManagerTest, ConnectsOverIpv6) {
   EXPECT_EQ(server_.id().PeerAddress().HostString(), "::1");
 }
 
+// By ibv_destroy_qp, as perftest does it. What the peer rings for then finds
+// nobody.
+TEST_F(ConnectionManagerTest, AQueuePairMayBeDestroyedWithoutItsId) {
+  Connect(server_.Listen("127.0.0.1:0"));
+  EXPECT_EQ(TestProvider().verbs.destroy_qp(client_.id().qp()), 0);
+  EXPECT_EQ(client_.id().qp(), nullptr);
+  server_.Send("late");
+  EXPECT_EQ(server_.Complete(), IBV_WC_RETRY_EXC_ERR);
+  EXPECT_TRUE(client_.id().Disconnect().ok());
+  server_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+}
+
 TEST_F(ConnectionManagerTest, TurnsReadResourcesRound) {
   client_.Dial(server_.Listen("127.0.0.1:0"));
   const CmEvent request = server_.TakeRequest();

@@ -7,6 +7,7 @@
 #include <infiniband/verbs.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 namespace verbena::soft {
@@ -52,6 +53,9 @@ struct QueuePairHandle : ibv_qp {
   // What the functions of the ibv_qp_ex work on; null when it was not made by
   // create_qp_ex with operations to send.
   std::unique_ptr<SendBuilder> builder;
+  // What destroy_qp does first: whoever made the queue pair for a user, who may
+  // destroy it without him, lets go of it.
+  std::function<void()> before_destroy;
 };
 static_assert(offsetof(ibv_qp_ex, comp_mask) == sizeof(ibv_qp));
 

@@ -21,6 +21,7 @@
 #include "transport/soft/rereg_mr.h"
 #include "transport/soft/resize_cq.h"
 #include "transport/soft/soft_device.h"
+#include "transport/soft/verbs_handle.h"
 
 namespace verbena::soft {
 namespace {
@@ -195,12 +196,15 @@ int QuerySrq(ibv_srq* srq, ibv_srq_attr* attributes) {
 }
 
 int DestroyQp(ibv_qp* qp) {
-  if (DatagramQueuePair::Is(qp)) {
-    if (DatagramQueuePair::From(qp)->groups() != 0) return EBUSY;
+  const bool datagrams = DatagramQueuePair::Is(qp);
+  if (datagrams && DatagramQueuePair::From(qp)->groups() != 0) return EBUSY;
+  auto* const handle = static_cast<QueuePairHandle*>(qp);
+  if (handle->before_destroy) handle->before_destroy();
+  if (datagrams) {
     delete DatagramQueuePair::From(qp);
-    return 0;
+  } else {
+    delete QueuePair::From(qp);
   }
-  delete QueuePair::From(qp);
   return 0;
 }
 
