@@ -134,6 +134,7 @@ void ServerSession::BeginCall(const RequestHeader& header, ServerCall* call) {
   call->method_id_ = header.method_id;
   call->deadline_ = absl::InfiniteFuture();
   if (header.timeout_us != kNoTimeout) {
+    // So that it is at most kNowAgeMax before the client's own.
     poller().RefreshNow();
     call->deadline_ = poller().now() + absl::Microseconds(header.timeout_us);
   }

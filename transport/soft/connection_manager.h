@@ -126,7 +126,7 @@ class ConnectionManager {
   bool TakeRequest(CmEndpoint& listener, CmReceived received,
                    CmEndpoint::HalfOpen& half_open);
 
-  // Before its queue pair goes.
+  // Before its queue pair goes. REQUIRES: it has one, and mutex_ is held.
   void LetGoOfQp(CmEndpoint& endpoint);
 
   // Connections (connection_manager_connect.cc).

@@ -113,8 +113,8 @@ TEST_F(ConnectionManagerTest, ConnectsOverIpv6) {
   EXPECT_EQ(server_.id().PeerAddress().HostString(), "::1");
 }
 
-// By ibv_destroy_qp, as perftest does it. What the peer rings for then finds
-// nobody.
+// By ibv_destroy_qp, as perftest does it. The id has lost it then, and so has
+// the peer.
 TEST_F(ConnectionManagerTest, AQueuePairMayBeDestroyedWithoutItsId) {
   Connect(server_.Listen("127.0.0.1:0"));
   EXPECT_EQ(TestProvider().verbs.destroy_qp(client_.id().qp()), 0);
