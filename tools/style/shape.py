@@ -120,11 +120,8 @@ def _needs_test(source):
             and source.under("transport", "rpc", "proto", "tools"))
 
 
-_HEADERS = re.compile(r"\bhdrs\s*=\s*\[(.*?)\]", re.DOTALL)
-
-
 def check_build_files(tree):
-    """BUILD files name their files, one header a library, and name them all."""
+    """BUILD files name their files, and name them all."""
     for source in tree:
         if source.name != "BUILD.bazel":
             continue
@@ -132,22 +129,7 @@ def check_build_files(tree):
             if re.search(r"\bglob\s*\(", line.partition("#")[0]):
                 yield Problem(source.path, number, "glob: name each file, so "
                               "that the graph can be read")
-        for found in _HEADERS.finditer(source.text):
-            headers = re.findall(r'"([^"]+\.h)"', found.group(1))
-            if len(headers) > 1 and not _explained(source, found.start()):
-                yield Problem(source.path,
-                              source.text.count("\n", 0, found.start()) + 1,
-                              "one cc_library a header, or say above it why "
-                              "they are \"one library\"; here are " +
-                              ", ".join(headers))
         yield from _unnamed_files(tree, source)
-
-
-def _explained(build, position):
-    """Whether the rule at `position` has a comment that says why it is one."""
-    blocks = build.text[:position].rsplit("\n\n", 2)
-    return any(re.search(r"#.*\bone library\b", block)
-               for block in blocks[1:])
 
 
 def _unnamed_files(tree, build):
@@ -156,7 +138,9 @@ def _unnamed_files(tree, build):
             continue
         name = (source.path[len(build.folder) + 1:] if build.folder
                 else source.path)
-        if '"%s"' % name not in build.text:
+        # unit_tests() takes the names of tests without their ending.
+        names = [name] + ([name[:-len(".cc")]] if source.is_test() else [])
+        if not any('"%s"' % each in build.text for each in names):
             yield Problem(source.path, 1, "%s does not name it, so nothing "
                           "compiles it" % build.path)
 

@@ -227,19 +227,18 @@ class Shapes(StyleCase):
         self.assert_finds(shape.check_build_files, "rpc/BUILD.bazel",
                           'srcs = glob(["*.cc"])', "name each file")
 
-    def test_build_files_have_one_header_a_library(self):
-        self.assert_finds(shape.check_build_files, "rpc/BUILD.bazel",
-                          'hdrs = [\n"a.h",\n"b.h",\n]', "here are a.h, b.h")
-        self.assert_accepts(shape.check_build_files, "rpc/BUILD.bazel",
-                            'cc_library()\n\n# They know each other, so '
-                            'they are one library.\ncc_library(\n'
-                            'hdrs = ["a.h", "b.h"])')
-
     def test_build_files_name_every_source(self):
         build = {"rpc/BUILD.bazel": 'srcs = ["internal/a.cc"]'}
         self.assert_accepts(shape.check_build_files, "rpc/internal/a.cc", "",
                             build)
         self.assert_finds(shape.check_build_files, "rpc/internal/b.cc", "",
+                          "does not name it", build)
+
+    def test_build_files_may_name_a_test_without_its_ending(self):
+        build = {"rpc/BUILD.bazel": 'unit_tests(names = ["a_test", "b"])'}
+        self.assert_accepts(shape.check_build_files, "rpc/a_test.cc", "",
+                            build)
+        self.assert_finds(shape.check_build_files, "rpc/b.cc", "",
                           "does not name it", build)
 
     def test_preprocessor_stays_out_of_functions(self):
