@@ -26,11 +26,8 @@ load("@rules_cc//cc:defs.bzl", "cc_library")
 
 # What the generated code includes.
 _RUNTIME = [
-    Label("//rpc:channel"),
-    Label("//rpc:client_context"),
-    Label("//rpc:server_context"),
-    Label("//rpc:service"),
-    Label("//rpc/generated:stub_support"),
+    Label("//rpc"),
+    Label("//rpc/generated"),
     Label("@com_google_absl//:status"),
 ]
 

@@ -47,7 +47,7 @@ class Layers(StyleCase):
 
     def test_connection_never_sees_soft(self):
         self.assert_finds(layers.check_layers, "transport/connection/a.cc",
-                          '#include "transport/soft/engine.h"\n',
+                          '#include "transport/soft/base/engine.h"\n',
                           "may not include transport/soft")
 
     def test_public_headers_do_not_show_internals_but_their_cc_may(self):
@@ -64,7 +64,7 @@ class Layers(StyleCase):
     def test_a_test_may_reach_down_but_not_up(self):
         path = "transport/connection/a_test.cc"
         self.assert_accepts(layers.check_layers, path,
-                            '#include "transport/soft/engine.h"\n')
+                            '#include "transport/soft/base/engine.h"\n')
         self.assert_finds(layers.check_layers, path,
                           '#include "rpc/channel.h"\n', "may not include rpc")
 
@@ -80,7 +80,7 @@ class SideLaws(StyleCase):
         include = '#include "transport/soft/soft_provider.h"\n'
         self.assert_finds(check, "transport/endpoint.cc", include,
                           "only transport/device.cc")
-        for path in ("transport/device.cc", "transport/soft/engine.cc",
+        for path in ("transport/device.cc", "transport/soft/base/engine.cc",
                      "transport/endpoint_test.cc"):
             self.assert_accepts(check, path, include)
 

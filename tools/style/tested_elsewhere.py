@@ -9,10 +9,10 @@ _TRANSPORT_SHUTDOWN = "tests/transport/transport_shutdown_test.cc"
 _END_TO_END = "tests/integration/lifecycle_test.cc"
 _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
 _VERBS_LAYER = "tools/rpc_bench/verbs_layer_test.cc"
-_SOFT_TRANSFER = "transport/soft/transfer_test.cc"
-_SOFT_DATAGRAMS = "transport/soft/datagram_queue_pair_test.cc"
+_SOFT_TRANSFER = "transport/soft/connected/transfer_test.cc"
+_SOFT_DATAGRAMS = "transport/soft/datagram/datagram_queue_pair_test.cc"
 _PRELOAD = "transport/soft/preload/preload_test.cc"
-_SOFT_ERRORS = "transport/soft/queue_pair_error_test.cc"
+_SOFT_ERRORS = "transport/soft/connected/queue_pair_error_test.cc"
 
 TESTED_ELSEWHERE = {
     # Golden files show what both writers write.
@@ -76,57 +76,67 @@ TESTED_ELSEWHERE = {
     "transport/memory/pool_core_datapath.cc":
         "transport/memory/buffer_pool_test.cc",
     # A software queue pair is tested as one device, through its verbs.
-    "transport/soft/memory_region.cc":
-        "transport/soft/verbs_table_test.cc",
-    "transport/soft/port_events.cc": "transport/soft/async_event_test.cc",
-    "transport/soft/send_builder.cc":
-        "transport/soft/extended_queue_pair_test.cc",
-    "transport/soft/context.cc": _SOFT_TRANSFER,
-    "transport/soft/hand_link.cc": _SOFT_TRANSFER,
-    "transport/soft/resize_cq.cc": "transport/soft/resize_test.cc",
-    "transport/soft/memory_window_verbs.cc":
-        "transport/soft/memory_window_test.cc",
-    "transport/soft/queue_pair.cc": _SOFT_ERRORS,
-    "transport/soft/verbs_handle.cc": "transport/soft/verbs_table_test.cc",
-    "transport/soft/queue_pair_attributes.cc": _SOFT_ERRORS,
+    "transport/soft/verbs/memory_region.cc":
+        "transport/soft/verbs/verbs_table_test.cc",
+    "transport/soft/device/port_events.cc":
+        "transport/soft/verbs/async_event_test.cc",
+    "transport/soft/queues/send_builder.cc":
+        "transport/soft/verbs/extended_queue_pair_test.cc",
+    "transport/soft/device/context.cc": _SOFT_TRANSFER,
+    "transport/soft/device/hand_link.cc": _SOFT_TRANSFER,
+    "transport/soft/verbs/resize_cq.cc": "transport/soft/verbs/resize_test.cc",
+    "transport/soft/verbs/memory_window_verbs.cc":
+        "transport/soft/verbs/memory_window_test.cc",
+    "transport/soft/connected/queue_pair.cc": _SOFT_ERRORS,
+    "transport/soft/queues/verbs_handle.cc":
+        "transport/soft/verbs/verbs_table_test.cc",
+    "transport/soft/connected/queue_pair_attributes.cc": _SOFT_ERRORS,
     # What a relay does, and the sockets it does it with.
-    "transport/soft/network.cc": "tests/programs/run_lines",
-    "transport/soft/relay_receive.cc": "transport/soft/relay_test.cc",
-    "transport/soft/relay_send.cc": "transport/soft/relay_test.cc",
-    "transport/soft/tcp_socket.cc": "transport/soft/tcp_switch_test.cc",
-    "transport/soft/queue_pair_directory.cc":
-        "transport/soft/hand_process_test.cc",
-    "transport/soft/queue_pair_datapath.cc": _SOFT_TRANSFER,
-    "transport/soft/queue_pair_faults.cc":
+    "transport/soft/remote/network.cc": "tests/programs/run_lines",
+    "transport/soft/remote/relay_receive.cc":
+        "transport/soft/remote/relay_test.cc",
+    "transport/soft/remote/relay_send.cc":
+        "transport/soft/remote/relay_test.cc",
+    "transport/soft/remote/tcp_socket.cc":
+        "transport/soft/remote/tcp_switch_test.cc",
+    "transport/soft/device/queue_pair_directory.cc":
+        "transport/soft/connected/hand_process_test.cc",
+    "transport/soft/connected/queue_pair_datapath.cc": _SOFT_TRANSFER,
+    "transport/soft/connected/queue_pair_faults.cc":
         "transport/soft/soft_faults_test.cc",
-    "transport/soft/requester.cc": _SOFT_TRANSFER,
-    "transport/soft/requester_datapath.cc": _SOFT_TRANSFER,
-    "transport/soft/requester_local.cc":
-        "transport/soft/memory_window_test.cc",
-    "transport/soft/responder.cc": _SOFT_ERRORS,
-    "transport/soft/responder_atomic_datapath.cc":
-        "transport/soft/atomic_test.cc",
-    "transport/soft/responder_datapath.cc": _SOFT_TRANSFER,
-    "transport/soft/soft_device.cc": _SOFT_TRANSFER,
-    "transport/soft/datagram_queue_pair_attributes.cc": _SOFT_DATAGRAMS,
-    "transport/soft/datagram_queue_pair_transfer.cc": _SOFT_DATAGRAMS,
-    "transport/soft/datagram_send_queue.cc": _SOFT_DATAGRAMS,
-    "transport/soft/datagram_socket.cc": _SOFT_DATAGRAMS,
-    "transport/soft/datagram_verbs.cc": _SOFT_DATAGRAMS,
-    "transport/soft/cm_datagram.cc":
-        "transport/soft/connection_manager_datagram_test.cc",
-    "transport/soft/multicast_groups.cc": "transport/soft/multicast_test.cc",
-    "transport/soft/udp_socket.cc": "transport/soft/datagram_network_test.cc",
-    "transport/soft/event_queue.cc": "transport/soft/completion_queue_test.cc",
-    "transport/soft/link_port.cc": "transport/soft/link_test.cc",
-    "transport/soft/link_port_datapath.cc": "transport/soft/link_test.cc",
-    "transport/soft/soft_provider.cc": "transport/soft/cm_ops_test.cc",
-    "transport/soft/cm_queue_pair.cc":
-        "transport/soft/connection_manager_test.cc",
-    "transport/soft/connection_manager_connect.cc":
-        "transport/soft/connection_manager_test.cc",
-    "transport/soft/connection_manager_listen.cc":
-        "transport/soft/connection_manager_test.cc",
+    "transport/soft/connected/requester.cc": _SOFT_TRANSFER,
+    "transport/soft/connected/requester_datapath.cc": _SOFT_TRANSFER,
+    "transport/soft/connected/requester_local.cc":
+        "transport/soft/verbs/memory_window_test.cc",
+    "transport/soft/connected/responder.cc": _SOFT_ERRORS,
+    "transport/soft/connected/responder_atomic_datapath.cc":
+        "transport/soft/connected/atomic_test.cc",
+    "transport/soft/connected/responder_datapath.cc": _SOFT_TRANSFER,
+    "transport/soft/device/soft_device.cc": _SOFT_TRANSFER,
+    "transport/soft/datagram/datagram_queue_pair_attributes.cc":
+        _SOFT_DATAGRAMS,
+    "transport/soft/datagram/datagram_queue_pair_transfer.cc": _SOFT_DATAGRAMS,
+    "transport/soft/datagram/datagram_send_queue.cc": _SOFT_DATAGRAMS,
+    "transport/soft/base/datagram_socket.cc": _SOFT_DATAGRAMS,
+    "transport/soft/verbs/datagram_verbs.cc": _SOFT_DATAGRAMS,
+    "transport/soft/cm/cm_datagram.cc":
+        "transport/soft/cm/connection_manager_datagram_test.cc",
+    "transport/soft/remote/multicast_groups.cc":
+        "transport/soft/cm/multicast_test.cc",
+    "transport/soft/remote/udp_socket.cc":
+        "transport/soft/remote/datagram_network_test.cc",
+    "transport/soft/base/event_queue.cc":
+        "transport/soft/queues/completion_queue_test.cc",
+    "transport/soft/link/link_port.cc": "transport/soft/link/link_test.cc",
+    "transport/soft/link/link_port_datapath.cc":
+        "transport/soft/link/link_test.cc",
+    "transport/soft/soft_provider.cc": "transport/soft/cm/cm_ops_test.cc",
+    "transport/soft/cm/cm_queue_pair.cc":
+        "transport/soft/cm/connection_manager_test.cc",
+    "transport/soft/cm/connection_manager_connect.cc":
+        "transport/soft/cm/connection_manager_test.cc",
+    "transport/soft/cm/connection_manager_listen.cc":
+        "transport/soft/cm/connection_manager_test.cc",
     "transport/soft/preload/cm_library_queues.cc":
         "transport/soft/preload/cm_library_test.cc",
     "transport/soft/preload/export_cm.cc": _PRELOAD,

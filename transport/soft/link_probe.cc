@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "transport/base/check.h"
+#include "transport/soft/connected/test_process_link.h"
 #include "transport/soft/test_end.h"
-#include "transport/soft/test_process_link.h"
 
 namespace verbena::soft {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "transport/soft/soft_device.h"
+#include "transport/soft/device/soft_device.h"
 
 namespace verbena::soft {
 namespace {

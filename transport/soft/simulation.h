@@ -22,7 +22,7 @@
 #include <chrono>
 #include <functional>
 
-#include "transport/soft/clock.h"
+#include "transport/soft/base/clock.h"
 
 namespace verbena::soft {
 

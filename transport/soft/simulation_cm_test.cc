@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "transport/base/socket_address.h"
-#include "transport/soft/cm_test_end.h"
+#include "transport/soft/cm/cm_test_end.h"
 #include "transport/soft/simulation.h"
 
 namespace verbena::soft {

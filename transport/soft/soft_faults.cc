@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "transport/base/check.h"
-#include "transport/soft/completion_queue.h"
-#include "transport/soft/datagram_queue_pair.h"
-#include "transport/soft/port_states.h"
-#include "transport/soft/queue_pair.h"
-#include "transport/soft/soft_device.h"
+#include "transport/soft/address/port_states.h"
+#include "transport/soft/connected/queue_pair.h"
+#include "transport/soft/datagram/datagram_queue_pair.h"
+#include "transport/soft/device/soft_device.h"
+#include "transport/soft/queues/completion_queue.h"
 
 namespace verbena::soft {
 namespace {

@@ -1,7 +1,7 @@
 #include "transport/soft/soft_provider.h"
 
-#include "transport/soft/cm_ops.h"
-#include "transport/soft/verbs_table.h"
+#include "transport/soft/cm/cm_ops.h"
+#include "transport/soft/verbs/verbs_table.h"
 
 namespace verbena::soft {
 

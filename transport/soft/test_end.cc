@@ -7,7 +7,7 @@
 #include <chrono>
 
 #include "transport/base/check.h"
-#include "transport/soft/verbs_table.h"
+#include "transport/soft/verbs/verbs_table.h"
 
 namespace verbena::soft {
 

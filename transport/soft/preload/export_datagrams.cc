@@ -3,7 +3,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#include "transport/soft/cm_ops.h"
+#include "transport/soft/cm/cm_ops.h"
 #include "transport/soft/preload/next_definition.h"
 #include "transport/soft/preload/soft_objects.h"
 

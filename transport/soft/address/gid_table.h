@@ -1,0 +1,82 @@
+// The GIDs of the device's ports: the addresses of this host, in the form of
+// RoCE v2, so that a GID shows the IP address it stands for.
+
+#ifndef VERBENA_TRANSPORT_SOFT_ADDRESS_GID_TABLE_H_
+#define VERBENA_TRANSPORT_SOFT_ADDRESS_GID_TABLE_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "transport/base/socket_address.h"
+
+namespace verbena::soft {
+
+// ::ffff:a.b.c.d for an IPv4 address; an IPv6 address is a GID as it is. The
+// port is of no account.
+ibv_gid GidOf(const base::SocketAddress& address);
+
+// The inverse, with `port`; empty for a GID of zeros. A link-local address says
+// nothing without the interface it is on, which a GID does not name:
+// `interface_index` does, and is of no account for others.
+base::SocketAddress AddressOf(const ibv_gid& gid, uint16_t port = 0,
+                              uint32_t interface_index = 0);
+
+bool SameGid(const ibv_gid& a, const ibv_gid& b);
+
+// One address of this host.
+struct HostAddress {
+  base::SocketAddress address;  // Port 0.
+  uint32_t interface_index = 0;
+  bool running = true;  // Its interface has a carrier.
+};
+
+// The addresses of all interfaces that are up, in no order; empty when the
+// kernel does not tell.
+std::vector<HostAddress> ReadHostAddresses();
+
+// The table. A new one is in this order, so that index 0 is the address that
+// other hosts are most likely to reach: IPv4, then IPv6, then link-local IPv6;
+// then the same of interfaces without a carrier; then loopback addresses, so
+// that a machine with nothing else has them from index 0 on. Among equals the
+// older interface comes first.
+//
+// An address keeps its index as long as it is there. One that has gone leaves
+// an empty entry, which the next new one takes, as on a NIC.
+//
+// Thread-safe.
+class GidTable {
+ public:
+  // How many entries the port reports. Addresses beyond it are left out.
+  static constexpr int kEntries = 256;
+
+  GidTable() = default;
+  GidTable(const GidTable&) = delete;
+  GidTable& operator=(const GidTable&) = delete;
+
+  // Brings the table up to date.
+  void Update(const std::vector<HostAddress>& addresses);
+  void Refresh() { Update(ReadHostAddresses()); }
+
+  // Entry `index` of every port, so it names none; nothing when there is none,
+  // or when it is empty.
+  std::optional<ibv_gid_entry> At(int index) const;
+  // The index of `gid`; nothing when this host has no such address.
+  std::optional<int> Find(const ibv_gid& gid) const;
+
+ private:
+  struct Entry {
+    ibv_gid gid = {};  // All zero when empty.
+    uint32_t interface_index = 0;
+  };
+
+  mutable std::mutex mutex_;
+  std::vector<Entry> entries_;  // Protected by mutex_. Up to kEntries.
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_ADDRESS_GID_TABLE_H_

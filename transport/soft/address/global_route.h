@@ -1,0 +1,48 @@
+// The 40 bytes in front of every received datagram: the global route header.
+//
+// RoCE v2 has no such header on the wire. A device puts the IP header of the
+// packet there: that of IPv6 has 40 bytes; that of IPv4 has 20, which are the
+// last 20 of the 40.
+
+#ifndef VERBENA_TRANSPORT_SOFT_ADDRESS_GLOBAL_ROUTE_H_
+#define VERBENA_TRANSPORT_SOFT_ADDRESS_GLOBAL_ROUTE_H_
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "transport/soft/address/datagram.h"
+#include "transport/soft/base/limits.h"
+
+namespace verbena::soft {
+
+using GlobalRouteBytes = std::array<std::byte, kGlobalRouteBytes>;
+static_assert(sizeof(ibv_grh) == sizeof(GlobalRouteBytes));
+
+// What the device writes for a datagram of `payload_bytes`.
+GlobalRouteBytes WriteGlobalRoute(const DatagramHeader& header,
+                                  uint32_t payload_bytes);
+
+// What it says, in the receiver's terms.
+struct GlobalRoute {
+  ibv_gid source;       // Of the sender.
+  ibv_gid destination;  // Of the receiver, or of a group.
+  uint32_t flow_label = 0;
+  uint8_t hop_limit = 0;
+  uint8_t traffic_class = 0;
+};
+
+// Nothing when the bytes are the header of neither version. A header that could
+// be either is taken for IPv4 if its checksum is right.
+std::optional<GlobalRoute> ReadGlobalRoute(const ibv_grh& header);
+
+// Whether `gid` stands for a group: an IPv6 multicast address, or an IPv4 one
+// in mapped form.
+bool IsMulticastGid(const ibv_gid& gid);
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_ADDRESS_GLOBAL_ROUTE_H_

@@ -1,0 +1,152 @@
+#include "transport/soft/base/biased_lock.h"
+
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "transport/base/check.h"
+
+namespace verbena::soft {
+namespace {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kThreadSanitizer = true;
+#else
+constexpr bool kThreadSanitizer = false;
+#endif
+
+long Membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
+
+// A section lasts a microsecond or less. Whoever looked this often for nothing
+// lets go of the processor, which the holder may be waiting for.
+constexpr uint32_t kLooksBeforeYield = 32;
+
+template <typename Done>
+void SpinUntil(Done done) {
+  for (uint32_t i = 0; !done(); ++i) {
+    if (i < kLooksBeforeYield) {
+      __builtin_ia32_pause();
+    } else {
+      sched_yield();
+    }
+  }
+}
+
+}  // namespace
+
+bool BiasedLock::CanBeOwned() {
+  static const bool can =
+      !kThreadSanitizer &&
+      Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+  return can;
+}
+
+void BiasedLock::FenceAllThreads() {
+  if (CanBeOwned()) {
+    CHECK_EQ(Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED), 0);
+  } else {
+    __sync_synchronize();
+  }
+}
+
+// Never waits with ordinary_ held: whom it waits for, if the two share a
+// processor, would find the lock taken until its time is up.
+void BiasedLock::LockSlow() {
+  if (TryEnter()) return;
+  waiters_.fetch_add(1, std::memory_order_relaxed);
+  SpinUntil([this] { return TryEnter(); });
+  waiters_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// One who tries again and again, such as a poller, is almost always inside, and
+// would almost always be interrupted inside: a waiter on the same processor
+// would never find the lock free. So it lets waiters go first. And a holder
+// that waits for this very processor has to get it.
+bool BiasedLock::TryLockSlow() {
+  if (waiters_.load(std::memory_order_relaxed) != 0) {
+    sched_yield();
+    return false;
+  }
+  if (TryEnter()) {
+    failures_.store(0, std::memory_order_relaxed);
+    return true;
+  }
+  const uint32_t failures = failures_.load(std::memory_order_relaxed) + 1;
+  failures_.store(failures, std::memory_order_relaxed);
+  if (failures % kLooksBeforeYield == 0) sched_yield();
+  return false;
+}
+
+bool BiasedLock::TryEnter() {
+  if (!ordinary_.try_lock()) return false;
+  Revoke();
+  if (!OwnerHasLeft()) {
+    ordinary_.unlock();
+    return false;
+  }
+  NoteUse();
+  return true;
+}
+
+void BiasedLock::WaitForHolder() {
+  SpinUntil([this] {
+    if (!ordinary_.try_lock()) return false;
+    Flag* const owner = owner_.load(std::memory_order_relaxed);
+    const bool free =
+        OwnerHasLeft() && !owner->holds.load(std::memory_order_acquire);
+    ordinary_.unlock();
+    return free;
+  });
+}
+
+// Afterwards nobody becomes the holder but by ordinary_; see the class comment.
+void BiasedLock::Revoke() {
+  Flag* const owner = owner_.load(std::memory_order_relaxed);
+  if (owner == &nobody_) return;
+  owner_.store(&nobody_, std::memory_order_relaxed);
+  FenceAllThreads();
+  leaving_ = owner;
+  last_user_ = 0;
+}
+
+bool BiasedLock::OwnerHasLeft() {
+  if (leaving_ == nullptr) return true;
+  if (leaving_->holds.load(std::memory_order_acquire)) return false;
+  leaving_ = nullptr;
+  return true;
+}
+
+// The calling thread has just taken the lock by ordinary_.
+void BiasedLock::NoteUse() {
+  held_by_ = nullptr;
+  const uintptr_t thread = ThisThread();
+  if (thread != last_user_) {
+    last_user_ = thread;
+    uses_in_a_row_ = 0;
+    // It is here, so it no longer believes to be the owner.
+    for (Flag& flag : flags_) {
+      if (flag.user.load(std::memory_order_relaxed) == thread) {
+        flag.in_use = false;
+      }
+    }
+  }
+  if (++uses_in_a_row_ == kUsesToOwn && CanBeOwned()) BecomeOwner(thread);
+}
+
+void BiasedLock::BecomeOwner(uintptr_t thread) {
+  Flag* chosen = nullptr;
+  for (Flag& flag : flags_) {
+    if (flag.user.load(std::memory_order_relaxed) == thread) {
+      chosen = &flag;
+      break;
+    }
+    if (!flag.in_use && chosen == nullptr) chosen = &flag;
+  }
+  if (chosen == nullptr) return;
+  chosen->in_use = true;
+  chosen->user.store(thread, std::memory_order_relaxed);
+  owner_.store(chosen, std::memory_order_release);
+}
+
+}  // namespace verbena::soft

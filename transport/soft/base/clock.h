@@ -1,0 +1,45 @@
+// What time it is for the device.
+
+#ifndef VERBENA_TRANSPORT_SOFT_BASE_CLOCK_H_
+#define VERBENA_TRANSPORT_SOFT_BASE_CLOCK_H_
+
+#include <atomic>
+#include <chrono>
+
+#include "transport/base/check.h"
+
+namespace verbena::soft {
+
+// The machine's steady clock, or one that stands still until it is moved: then
+// timeouts of seconds take no time, and are the same in every run. Thread-safe.
+class Clock {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  enum class Kind { kSteady, kManual };
+
+  explicit Clock(Kind kind) : kind_(kind) {}
+  Clock(const Clock&) = delete;
+  Clock& operator=(const Clock&) = delete;
+
+  bool manual() const { return kind_ == Kind::kManual; }
+
+  TimePoint Now() const {
+    return manual() ? manual_now_.load(std::memory_order_relaxed)
+                    : std::chrono::steady_clock::now();
+  }
+
+  // Does nothing when it is as late as that already. REQUIRES: manual().
+  void MoveTo(TimePoint time) {
+    CHECK(manual());
+    if (time > Now()) manual_now_.store(time, std::memory_order_relaxed);
+  }
+
+ private:
+  const Kind kind_;
+  // Not zero, so that what is subtracted from it is a time too.
+  std::atomic<TimePoint> manual_now_{TimePoint(std::chrono::hours(1))};
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_BASE_CLOCK_H_

@@ -1,0 +1,79 @@
+#include "transport/soft/base/datagram_socket.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include "transport/soft/base/unix_name.h"
+
+namespace verbena::soft {
+namespace {
+
+constexpr char kPrefix[] = "verbena-soft-datagram/";
+
+// What one socket may have under way to slow receivers. Each can hold back some
+// ten datagrams, and must not thereby stop what goes to others. The kernel
+// lowers it to net.core.wmem_max.
+constexpr int kSendBufferBytes = 4 << 20;
+
+UnixName NameOf(const std::string& text) {
+  return UnixName(std::string(1, '\0') + kPrefix + text);
+}
+
+int OpenNamed(const std::string& text, base::UniqueFd& socket) {
+  base::UniqueFd opened(
+      ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!opened.valid()) return errno;
+  const UnixName name = NameOf(text);
+  if (::bind(opened.get(), name.get(), name.length()) != 0) return errno;
+  // Only less room if it fails.
+  ::setsockopt(opened.get(), SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes,
+               sizeof(kSendBufferBytes));
+  socket = std::move(opened);
+  return 0;
+}
+
+int SendToName(int socket, const UnixName& name, const iovec* parts,
+               int count) {
+  msghdr message = {};
+  message.msg_name = const_cast<sockaddr*>(name.get());
+  message.msg_namelen = name.length();
+  message.msg_iov = const_cast<iovec*>(parts);
+  message.msg_iovlen = static_cast<size_t>(count);
+  while (::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+    if (errno != EINTR) return errno == ENOBUFS ? EAGAIN : errno;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int OpenDatagramSocket(uint32_t number, base::UniqueFd& socket) {
+  return OpenNamed(std::to_string(number), socket);
+}
+
+int OpenRoleSocket(const std::string& role, base::UniqueFd& socket) {
+  return OpenNamed("role/" + role, socket);
+}
+
+int SendToQueuePair(int socket, uint32_t number, const iovec* parts,
+                    int count) {
+  return SendToName(socket, NameOf(std::to_string(number)), parts, count);
+}
+
+int SendToRole(int socket, const std::string& role, const iovec* parts,
+               int count) {
+  return SendToName(socket, NameOf("role/" + role), parts, count);
+}
+
+ssize_t ReceiveDatagram(int socket, std::byte* bytes, size_t capacity) {
+  for (;;) {
+    const ssize_t length =
+        ::recv(socket, bytes, capacity, MSG_DONTWAIT | MSG_TRUNC);
+    if (length >= 0 || errno != EINTR) return length;
+  }
+}
+
+}  // namespace verbena::soft

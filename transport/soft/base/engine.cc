@@ -1,0 +1,330 @@
+#include "transport/soft/base/engine.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <future>
+#include <utility>
+
+#include "transport/base/check.h"
+
+namespace verbena::soft {
+namespace {
+
+constexpr uint64_t kWakeKey = 0;  // Names the eventfd in epoll.
+constexpr int kEventsMax = 64;
+
+}  // namespace
+
+Engine::Engine(Clock::Kind clock)
+    : clock_(clock),
+      epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
+      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  CHECK(epoll_fd_ >= 0) << "epoll_create1 failed, errno " << errno;
+  CHECK(wake_fd_ >= 0) << "eventfd failed, errno " << errno;
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = kWakeKey;
+  CHECK_EQ(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, &event), 0);
+}
+
+Engine::~Engine() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+  }
+  Wake();
+  if (thread_.joinable()) thread_.join();
+  close(wake_fd_);
+  close(epoll_fd_);
+}
+
+void Engine::StartLocked() {
+  if (thread_.joinable() || clock_.manual()) return;
+  thread_ = std::thread([this] {
+    thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    Run();
+  });
+}
+
+void Engine::Wake() {
+  const uint64_t one = 1;
+  // It fails only when the counter is full: then the thread is woken anyway.
+  static_cast<void>(!write(wake_fd_, &one, sizeof(one)));
+}
+
+void Engine::Kick(EngineMember* member) {
+  member->kicked_.store(true, std::memory_order_relaxed);
+  WakeForKick();
+}
+
+void Engine::KickAll() {
+  all_kicked_.store(true, std::memory_order_relaxed);
+  WakeForKick();
+}
+
+void Engine::WakeForKick() {
+  // The engine's own thread looks before it blocks.
+  if (!kicked_.exchange(true, std::memory_order_acq_rel) && !OnOwnThread()) {
+    Wake();
+  }
+}
+
+void Engine::Watch(int fd, std::function<void()> on_readable) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  StartLocked();
+  CHECK(!keys_by_fd_.contains(fd))
+      << "descriptor " << fd << " is watched twice";
+  const uint64_t key = next_key_++;
+  keys_by_fd_[fd] = key;
+  descriptors_[key] = Descriptor{
+      fd, std::make_shared<std::function<void()>>(std::move(on_readable))};
+  epoll_event event = {};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  event.data.u64 = key;
+  CHECK_EQ(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event), 0)
+      << "cannot watch descriptor " << fd << ", errno " << errno;
+}
+
+void Engine::SetInterest(int fd, bool readable, bool writable) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = keys_by_fd_.find(fd);
+  CHECK(found != keys_by_fd_.end()) << "descriptor " << fd << " is not watched";
+  epoll_event event = {};
+  if (readable) event.events |= EPOLLIN | EPOLLRDHUP;
+  if (writable) event.events |= EPOLLOUT;
+  event.data.u64 = found->second;
+  CHECK_EQ(epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event), 0)
+      << "cannot watch descriptor " << fd << ", errno " << errno;
+}
+
+void Engine::Unwatch(int fd) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  auto found = keys_by_fd_.find(fd);
+  if (found != keys_by_fd_.end()) {
+    descriptors_.erase(found->second);
+    keys_by_fd_.erase(found);
+    // A descriptor that its owner has closed has left the epoll set by itself.
+    epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+  }
+  // Also when a callback has unwatched itself: it may run on.
+  if (OnOwnThread()) return;
+  callback_done_.wait(lock, [&] { return running_fd_ != fd; });
+}
+
+void Engine::Post(std::function<void()> task) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    StartLocked();
+    posted_.push_back(std::move(task));
+  }
+  Wake();
+}
+
+Engine::TimerId Engine::StartTimer(std::chrono::nanoseconds delay,
+                                   std::function<void()> task) {
+  TimerId id;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    StartLocked();
+    id = next_key_++;
+    timers_.emplace(clock_.Now() + delay, Timer{id, std::move(task)});
+  }
+  Wake();
+  return id;
+}
+
+void Engine::CancelTimer(TimerId id) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  std::erase_if(timers_,
+                [id](const auto& entry) { return entry.second.id == id; });
+  WaitUntilNotRunning(lock, id);
+}
+
+void Engine::AddMember(EngineMember* member) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    StartLocked();
+    members_[next_key_++] = Member{member, TimePoint::min()};
+  }
+  Wake();
+}
+
+void Engine::RemoveMember(EngineMember* member) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (auto entry = members_.begin(); entry != members_.end(); ++entry) {
+    if (entry->second.member != member) continue;
+    const uint64_t key = entry->first;
+    members_.erase(entry);
+    WaitUntilNotRunning(lock, key);
+    return;
+  }
+}
+
+void Engine::Settle(std::function<void()> task,
+                    std::chrono::nanoseconds longest) {
+  size_t rounds;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (!thread_.joinable() && !clock_.manual()) return;
+    // A round calls for kEventsMax descriptors, and those first that have
+    // waited longest.
+    rounds = descriptors_.size() / kEventsMax + 1;
+  }
+  Post(std::move(task));
+  const auto settled = std::make_shared<std::promise<void>>();
+  PostAfterRounds(rounds, [settled] { settled->set_value(); });
+  if (clock_.manual()) {
+    for (size_t i = 0; i <= rounds + 1; ++i) RunOnce();
+  }
+  settled->get_future().wait_for(longest);
+}
+
+void Engine::PostAfterRounds(size_t rounds, std::function<void()> task) {
+  Post([this, rounds, task = std::move(task)]() mutable {
+    if (rounds == 0) {
+      task();
+    } else {
+      PostAfterRounds(rounds - 1, std::move(task));
+    }
+  });
+}
+
+void Engine::WaitUntilNotRunning(std::unique_lock<std::mutex>& lock,
+                                 uint64_t key) {
+  if (OnOwnThread()) return;  // From a callback.
+  callback_done_.wait(lock, [&] { return running_key_ != key; });
+}
+
+void Engine::RunCallback(std::unique_lock<std::mutex>& lock, uint64_t key,
+                         const std::function<void()>& call) {
+  running_key_ = key;
+  lock.unlock();
+  call();
+  lock.lock();
+  running_key_ = 0;
+  running_fd_ = -1;
+  callback_done_.notify_all();
+}
+
+void Engine::Run() {
+  for (;;) {
+    const int timeout_ms = TimeoutMs(clock_.Now());
+    if (timeout_ms == kStopped) return;
+    RunRound(timeout_ms);
+  }
+}
+
+bool Engine::RunOnce() {
+  CHECK(clock_.manual() && !OnOwnThread());
+  thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+  const bool due = NextDue() <= clock_.Now();
+  const bool ready = RunRound(0);
+  thread_id_.store(std::thread::id(), std::memory_order_relaxed);
+  return due || ready;
+}
+
+// Whether a descriptor was ready.
+bool Engine::RunRound(int timeout_ms) {
+  epoll_event events[kEventsMax];
+  const int count = epoll_wait(epoll_fd_, events, kEventsMax, timeout_ms);
+  CHECK(count >= 0 || errno == EINTR) << "epoll_wait failed, errno " << errno;
+  for (int i = 0; i < count; ++i) {
+    if (events[i].data.u64 != kWakeKey) {
+      RunDescriptor(events[i].data.u64);
+      continue;
+    }
+    uint64_t wakes;
+    static_cast<void>(!read(wake_fd_, &wakes, sizeof(wakes)));
+  }
+  RunPosted();
+  RunTimers(clock_.Now());
+  RunMembers(clock_.Now());
+  return count > 0;
+}
+
+void Engine::RunDescriptor(uint64_t key) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  auto found = descriptors_.find(key);
+  if (found == descriptors_.end()) return;  // Unwatched since epoll_wait.
+  std::shared_ptr<std::function<void()>> call = found->second.on_readable;
+  running_fd_ = found->second.fd;
+  RunCallback(lock, key, *call);
+}
+
+void Engine::RunPosted() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  std::vector<std::function<void()>> tasks = std::move(posted_);
+  posted_.clear();
+  for (const std::function<void()>& task : tasks) {
+    RunCallback(lock, kWakeKey, task);
+  }
+}
+
+void Engine::RunTimers(TimePoint now) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!timers_.empty() && timers_.begin()->first <= now) {
+    Timer timer = std::move(timers_.begin()->second);
+    timers_.erase(timers_.begin());
+    RunCallback(lock, timer.id, timer.task);
+  }
+}
+
+void Engine::RunMembers(TimePoint now) {
+  const bool some = kicked_.exchange(false, std::memory_order_acq_rel);
+  const bool all =
+      some && all_kicked_.exchange(false, std::memory_order_relaxed);
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (auto entry = members_.begin(); entry != members_.end();) {
+    EngineMember* const member = entry->second.member;
+    const bool kicked = some && member->kicked_.load(std::memory_order_relaxed);
+    if (!all && !kicked && entry->second.next_tick > now) {
+      ++entry;
+      continue;
+    }
+    member->kicked_.store(false, std::memory_order_relaxed);
+    const uint64_t key = entry->first;
+    TimePoint next;
+    RunCallback(lock, key, [&] { next = member->OnTick(now); });
+    // Any member may have been removed while the lock was released.
+    entry = members_.lower_bound(key);
+    if (entry != members_.end() && entry->first == key) {
+      entry->second.next_tick = next;
+      ++entry;
+    }
+  }
+}
+
+Engine::TimePoint Engine::NextDue() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!posted_.empty() || kicked_.load(std::memory_order_acquire)) {
+    return TimePoint::min();
+  }
+  TimePoint next = timers_.empty() ? TimePoint::max() : timers_.begin()->first;
+  for (const auto& [key, entry] : members_) {
+    next = std::min(next, entry.next_tick);
+  }
+  return next;
+}
+
+// How long epoll_wait may block: -1 for ever.
+int Engine::TimeoutMs(TimePoint now) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (stopping_) return kStopped;
+  }
+  const TimePoint next = NextDue();
+  if (next == TimePoint::max()) return -1;
+  if (next <= now) return 0;
+  constexpr std::chrono::milliseconds kLongest(60 * 1000);
+  // Rounded up: to wake too early would be to spin.
+  return static_cast<int>(
+      std::chrono::ceil<std::chrono::milliseconds>(
+          std::min<TimePoint::duration>(next - now, kLongest))
+          .count());
+}
+
+}  // namespace verbena::soft

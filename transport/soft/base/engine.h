@@ -1,0 +1,180 @@
+// The background thread of the software device.
+//
+// It exists for what no user thread does: it watches descriptors (doorbells,
+// the connection manager's sockets), runs timers, and looks after queue pairs
+// that nobody polls. While users poll it only looks in once a millisecond; when
+// they do not, it blocks until a peer rings. Idle costs no CPU.
+
+#ifndef VERBENA_TRANSPORT_SOFT_BASE_ENGINE_H_
+#define VERBENA_TRANSPORT_SOFT_BASE_ENGINE_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "transport/soft/base/clock.h"
+
+namespace verbena::soft {
+
+// Something that the engine looks after when nobody polls it: a linked queue
+// pair.
+class EngineMember {
+ public:
+  using TimePoint = Clock::TimePoint;
+
+  virtual ~EngineMember() = default;
+
+  // Called on the engine's thread after a kick of the engine and whenever the
+  // time that the last call returned has come. Returns when to call again;
+  // TimePoint::max() for "only when kicked". Must not block.
+  virtual TimePoint OnTick(TimePoint now) = 0;
+
+ private:
+  friend class Engine;
+  std::atomic<bool> kicked_{false};  // To be ticked soon.
+};
+
+// One thread with an epoll instance; it starts with the first call that needs
+// it. With a manual clock there is no thread: whoever calls RunOnce() stands in
+// for it, and nothing happens behind the back of a test. Then all calls are to
+// come from one thread.
+//
+// Thread-safe. Callbacks run on the engine's thread, one at a time, with no
+// lock of the engine held: they may call any method. They must not block. Lives
+// as long as the process (see SoftDevice::Get), so that nothing has to outlive
+// it. Aborts when the kernel refuses an epoll instance, an eventfd or a thread.
+class Engine {
+ public:
+  using TimePoint = Clock::TimePoint;
+  using TimerId = uint64_t;  // Never zero, never reused.
+
+  explicit Engine(Clock::Kind clock = Clock::Kind::kSteady);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+  // Stops and joins the thread. Not from a callback.
+  ~Engine();
+
+  Clock& clock() { return clock_; }
+
+  // What the thread does in one round, but for waiting: calls what is ready
+  // now. Whether there was something. Not from a callback.
+  // REQUIRES: the clock is manual.
+  bool RunOnce();
+  // When RunOnce() will have something to do if nothing happens before;
+  // TimePoint::max() for never. In the past: now.
+  TimePoint NextDue();
+
+  // Calls `on_readable` whenever `fd` is readable, at end of file or in error
+  // (level triggered). `fd` is borrowed until Unwatch(fd).
+  // REQUIRES: `fd` is not watched.
+  void Watch(int fd, std::function<void()> on_readable);
+
+  // What the callback of `fd` is called for from now on; Watch begins with
+  // reading alone. Its end and errors always are.
+  // REQUIRES: `fd` is watched.
+  void SetInterest(int fd, bool readable, bool writable);
+
+  // After it returns the callback of `fd` is not running and never will again.
+  // A callback may unwatch itself and run on to its end; whoever unwatches it
+  // then waits for that end. Otherwise does nothing when `fd` is not watched.
+  void Unwatch(int fd);
+
+  // Runs `task` once on the engine's thread, soon. Tasks run in order.
+  void Post(std::function<void()> task);
+
+  // Runs `task` once on the engine's thread, no sooner than `delay` from now.
+  TimerId StartTimer(std::chrono::nanoseconds delay,
+                     std::function<void()> task);
+
+  // As Unwatch: afterwards the task is not running and never will. Does nothing
+  // when it has run already.
+  void CancelTimer(TimerId id);
+
+  // `member` is borrowed until RemoveMember, which is synchronous as Unwatch
+  // is.
+  void AddMember(EngineMember* member);
+  void RemoveMember(EngineMember* member);
+
+  // Runs `task` on the engine's thread, and then waits, no longer than
+  // `longest`, until what was ready by then has been called too: descriptors,
+  // tasks, kicked members. Does nothing when the thread has never been needed.
+  // Not from a callback.
+  void Settle(std::function<void()> task, std::chrono::nanoseconds longest);
+
+  // Has `member` ticked soon, or every member. Callable with any lock held; a
+  // system call, but only when none is under way already.
+  void Kick(EngineMember* member);
+  void KickAll();
+
+ private:
+  struct Timer {
+    TimerId id;
+    std::function<void()> task;
+  };
+
+  bool OnOwnThread() const {
+    return std::this_thread::get_id() ==
+           thread_id_.load(std::memory_order_relaxed);
+  }
+  void StartLocked();
+  void PostAfterRounds(size_t rounds, std::function<void()> task);
+  void Wake();
+  void WakeForKick();
+  void Run();
+  bool RunRound(int timeout_ms);
+  void RunDescriptor(uint64_t registration);
+  void RunPosted();
+  void RunTimers(TimePoint now);
+  void RunMembers(TimePoint now);
+  static constexpr int kStopped = -2;  // From TimeoutMs().
+  int TimeoutMs(TimePoint now);
+  // Calls `call` as the one running callback, which `key` names to those who
+  // wait for it to end. `lock` is held on entry and on return.
+  void RunCallback(std::unique_lock<std::mutex>& lock, uint64_t key,
+                   const std::function<void()>& call);
+  void WaitUntilNotRunning(std::unique_lock<std::mutex>& lock, uint64_t key);
+
+  Clock clock_;
+  // Constant after construction.
+  int epoll_fd_ = -1;
+  int wake_fd_ = -1;  // An eventfd: new work, or stop.
+
+  std::atomic<bool> kicked_{false};           // Some member is to be ticked.
+  std::atomic<bool> all_kicked_{false};       // All are.
+  std::atomic<std::thread::id> thread_id_{};  // Of thread_, once it runs.
+
+  // State below is protected by mutex_.
+  std::mutex mutex_;
+  std::condition_variable callback_done_;
+  std::thread thread_;
+  bool stopping_ = false;
+  uint64_t next_key_ = 1;     // Names registrations, timers and members.
+  uint64_t running_key_ = 0;  // Of the callback that runs now; 0 for none.
+  int running_fd_ = -1;       // Likewise, of a descriptor's callback.
+  struct Descriptor {
+    int fd;
+    std::shared_ptr<std::function<void()>> on_readable;
+  };
+  std::unordered_map<uint64_t, Descriptor> descriptors_;  // By key.
+  std::unordered_map<int, uint64_t> keys_by_fd_;
+  std::multimap<TimePoint, Timer> timers_;
+  std::vector<std::function<void()>> posted_;
+  struct Member {
+    EngineMember* member;
+    TimePoint next_tick;
+  };
+  std::map<uint64_t, Member> members_;  // By key.
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_BASE_ENGINE_H_

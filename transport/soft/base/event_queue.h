@@ -1,0 +1,75 @@
+// Events that a user reads from a file descriptor: completion channels and the
+// asynchronous events of a context are both made of these.
+
+#ifndef VERBENA_TRANSPORT_SOFT_BASE_EVENT_QUEUE_H_
+#define VERBENA_TRANSPORT_SOFT_BASE_EVENT_QUEUE_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+namespace verbena::soft {
+
+// A first-in first-out queue of events with a descriptor that is readable while
+// it holds one.
+//
+// Each event has a source, the verbs object that it is about. Get() hands an
+// event out, the user acknowledges it, and Forget() waits for the
+// acknowledgements, so that no source dies while an event about it is in a
+// user's hands.
+//
+// Thread-safe. Sources must call Forget() before they die.
+class EventQueue {
+ public:
+  // What an object that raises events carries.
+  class Source {
+    friend class EventQueue;
+    // Protected by the queue's mutex.
+    uint64_t handed_out = 0;
+    uint64_t acknowledged = 0;
+  };
+
+  struct Event {
+    Source* source = nullptr;
+    void* object = nullptr;  // The CQ, QP or SRQ.
+    int type = 0;            // ibv_event_type; unused by completion channels.
+  };
+
+  // Null, with errno, when the process is out of descriptors.
+  static std::unique_ptr<EventQueue> Create();
+
+  EventQueue(const EventQueue&) = delete;
+  EventQueue& operator=(const EventQueue&) = delete;
+  ~EventQueue();
+
+  // Belongs to the queue. The user may set O_NONBLOCK on it and poll it.
+  int fd() const { return fd_; }
+
+  void Raise(const Event& event);
+
+  // Takes the oldest event. Without one it waits, or, when fd() is
+  // non-blocking, returns false with errno EAGAIN.
+  bool Get(Event& event);
+
+  void Acknowledge(Source& source, uint64_t count);
+
+  // Drops the events of `source` that nobody has taken, and waits until those
+  // that were taken are acknowledged.
+  void Forget(Source& source);
+
+ private:
+  explicit EventQueue(int fd) : fd_(fd) {}
+
+  const int fd_;  // A counting eventfd: at least one count per event.
+
+  // State below is protected by mutex_.
+  std::mutex mutex_;
+  std::condition_variable acknowledged_;
+  std::deque<Event> events_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_BASE_EVENT_QUEUE_H_

@@ -1,0 +1,54 @@
+// Internet addresses as the names of Unix sockets.
+//
+// Within a host no network is needed. An address and port is a name in the
+// abstract namespace of Unix sockets: it is seen by every process of the same
+// network namespace, of any user, as a TCP port is; no file stands for it, and
+// it is gone with the process. Its ports are independent of the kernel's TCP
+// ports. How other hosts reach a listener is in tcp_switch.h.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CM_CM_ADDRESS_H_
+#define VERBENA_TRANSPORT_SOFT_CM_CM_ADDRESS_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "transport/base/socket_address.h"
+#include "transport/base/unique_fd.h"
+
+namespace verbena::soft {
+
+// Whether this host owns `address`: a loopback address, or one of an interface.
+bool IsLocalAddress(const base::SocketAddress& address);
+
+// The address that a connection to `destination`, of this host, comes from.
+// Port 0.
+base::SocketAddress SourceFor(const base::SocketAddress& destination);
+
+// Who may share a port with a socket that is bound.
+enum class BindPurpose {
+  kConnect,         // No other socket of the same name.
+  kListen,          // Nor a wildcard that overlaps with it.
+  kListenIpv6Only,  // The same; of a wildcard, only IPv6 counts.
+};
+
+// Opens a non-blocking socket with the name of `address`, and chooses a port if
+// that is 0: then `address` is changed. Returns 0 or an errno: EADDRINUSE.
+int OpenBoundSocket(base::SocketAddress& address, BindPurpose purpose,
+                    base::UniqueFd& socket);
+
+// Connects `socket` to whoever listens at `destination`: at that very address,
+// or else at a wildcard. Never blocks. Returns 0 or an errno: ECONNREFUSED when
+// nobody listens, EAGAIN when the listener has too many waiting.
+int ConnectSocket(int socket, const base::SocketAddress& destination);
+
+// The address in whose name the other end of `socket` was bound; empty when its
+// name is not one of ours.
+base::SocketAddress PeerOf(int socket);
+
+// Not for users; for tests that pretend to be a bad one. The name of `address`,
+// with its leading zero byte.
+std::string AbstractName(const base::SocketAddress& address);
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CM_CM_ADDRESS_H_

@@ -1,0 +1,286 @@
+// Peers that are not ours: anybody on the host may open the sockets.
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "transport/base/socket_address.h"
+#include "transport/base/unique_fd.h"
+#include "transport/soft/cm/cm_address.h"
+#include "transport/soft/cm/cm_message.h"
+#include "transport/soft/cm/cm_test_end.h"
+#include "transport/soft/link/link.h"
+
+namespace verbena::soft {
+namespace {
+
+using base::SocketAddress;
+
+class CmHostileTest : public testing::Test {
+ protected:
+  // A socket connected to `address`, with no name.
+  static base::UniqueFd Intrude(const SocketAddress& address) {
+    base::UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(ConnectSocket(socket.get(), address), 0);
+    return socket;
+  }
+
+  // The same, but with the name that a correct client would have.
+  static base::UniqueFd IntrudeNamed(const SocketAddress& address) {
+    SocketAddress from = SocketAddress::Loopback(AF_INET, 0);
+    base::UniqueFd socket;
+    EXPECT_EQ(OpenBoundSocket(from, BindPurpose::kConnect, socket), 0);
+    EXPECT_EQ(ConnectSocket(socket.get(), address), 0);
+    return socket;
+  }
+
+  // Waits until there is room.
+  static void SendBytes(const base::UniqueFd& socket, absl::string_view bytes) {
+    pollfd descriptor = {.fd = socket.get(), .events = POLLOUT, .revents = 0};
+    EXPECT_EQ(::poll(&descriptor, 1, 10000), 1);
+    ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+
+  static CmMessage CorrectRequest(const SocketAddress& address) {
+    CmMessage request = {.type = CmMessageType::kConnectRequest,
+                         .retry_count = 7,
+                         .rnr_retry_count = 7,
+                         .qp_num = 77};
+    request.SetDestination(address);
+    return request;
+  }
+
+  // What the other side says within ten seconds, doorbells aside.
+  static CmReceived Hear(const base::UniqueFd& socket) {
+    pollfd descriptor = {.fd = socket.get(), .events = POLLIN, .revents = 0};
+    while (::poll(&descriptor, 1, 10000) == 1) {
+      CmReceived received = ReceiveCmMessage(socket.get());
+      if (received.kind != CmReceived::Kind::kDoorbell) return received;
+    }
+    return CmReceived();
+  }
+
+  static bool IsClosed(const base::UniqueFd& socket) {
+    return Hear(socket).kind == CmReceived::Kind::kEnd;
+  }
+
+  // The server serves a correct client as if nothing had happened.
+  void ExpectStillServing() {
+    CmTestEnd client;
+    client.Dial(address_, "still there?");
+    EXPECT_EQ(CmTestEnd::Data(server_.TakeRequest()), "still there?");
+    EXPECT_TRUE(server_.Accept("yes").ok());
+    EXPECT_EQ(CmTestEnd::Data(client.Expect(RDMA_CM_EVENT_ESTABLISHED)), "yes");
+    server_.Expect(RDMA_CM_EVENT_ESTABLISHED);
+    client.Hangup();
+    server_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+    server_.Hangup();
+    server_.ExpectNothing();
+  }
+
+  // What a listener that is not ours does: accepts whoever comes.
+  static base::UniqueFd BadServer(SocketAddress& address) {
+    address = SocketAddress::Loopback(AF_INET, 0);
+    base::UniqueFd socket;
+    EXPECT_EQ(OpenBoundSocket(address, BindPurpose::kListen, socket), 0);
+    EXPECT_EQ(::listen(socket.get(), 1), 0);
+    return socket;
+  }
+
+  static base::UniqueFd AcceptFrom(const base::UniqueFd& listener) {
+    pollfd descriptor = {.fd = listener.get(), .events = POLLIN, .revents = 0};
+    EXPECT_EQ(::poll(&descriptor, 1, 10000), 1);
+    return base::UniqueFd(
+        ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  }
+
+  CmTestEnd server_;
+  SocketAddress address_ = server_.Listen("127.0.0.1:0");
+};
+
+TEST_F(CmHostileTest, GarbageToAListenerClosesOnlyItsOwnSocket) {
+  for (const std::string& bytes :
+       {std::string("x"), std::string(sizeof(CmMessage), 'x'),
+        std::string(100000, 'x'), std::string(1, static_cast<char>(kDoorbell)),
+        std::string(sizeof(CmMessage), '\0')}) {
+    const base::UniqueFd intruder = IntrudeNamed(address_);
+    SendBytes(intruder, bytes);
+    EXPECT_TRUE(IsClosed(intruder)) << bytes.size();
+  }
+  ExpectStillServing();
+}
+
+TEST_F(CmHostileTest, ARequestWithoutANameIsNotTaken) {
+  const base::UniqueFd intruder = Intrude(address_);
+  const LinkMemory memory = *LinkMemory::Create();
+  SendCmMessage(intruder.get(), CorrectRequest(address_), memory.fd());
+  EXPECT_TRUE(IsClosed(intruder));
+  ExpectStillServing();
+}
+
+TEST_F(CmHostileTest, ARequestWithoutProperMemoryIsNotTaken) {
+  const base::UniqueFd event(::eventfd(0, EFD_CLOEXEC));
+  const base::UniqueFd unsealed(::memfd_create("unsealed", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(unsealed.get(), 1 << 20), 0);
+  for (const int fd : {-1, event.get(), unsealed.get()}) {
+    const base::UniqueFd intruder = IntrudeNamed(address_);
+    SendCmMessage(intruder.get(), CorrectRequest(address_), fd);
+    EXPECT_TRUE(IsClosed(intruder));
+  }
+  ExpectStillServing();
+}
+
+TEST_F(CmHostileTest, ARequestThatMakesNoSenseIsNotTaken) {
+  const LinkMemory memory = *LinkMemory::Create();
+  CmMessage other_port = CorrectRequest(address_);
+  ++other_port.destination_port;
+  CmMessage other_family = CorrectRequest(address_);
+  other_family.destination_family = AF_INET6;
+  CmMessage no_family = CorrectRequest(address_);
+  no_family.destination_family = 12345;
+  CmMessage no_request = CorrectRequest(address_);
+  no_request.type = CmMessageType::kReadyToUse;
+  CmMessage no_queue_pair = CorrectRequest(address_);
+  no_queue_pair.qp_num = 1 << 24;
+  for (const CmMessage& request :
+       {other_port, other_family, no_family, no_request, no_queue_pair}) {
+    const base::UniqueFd intruder = IntrudeNamed(address_);
+    SendCmMessage(intruder.get(), request, memory.fd());
+    EXPECT_TRUE(IsClosed(intruder));
+  }
+  ExpectStillServing();
+}
+
+TEST_F(CmHostileTest, ManyWhoSaySilentDoNotKeepOthersOut) {
+  std::vector<base::UniqueFd> intruders(200);
+  for (base::UniqueFd& intruder : intruders) intruder = Intrude(address_);
+  ExpectStillServing();
+  // The first ones have had to make room, long before their time was over.
+  EXPECT_TRUE(IsClosed(intruders.front()));
+}
+
+TEST_F(CmHostileTest, NumbersBeyondTheDeviceAreCutToIt) {
+  const base::UniqueFd intruder = IntrudeNamed(address_);
+  const LinkMemory memory = *LinkMemory::Create();
+  CmMessage request = CorrectRequest(address_);
+  request.responder_resources = 255;
+  request.initiator_depth = 255;
+  request.retry_count = 255;
+  request.rnr_retry_count = 255;
+  SendCmMessage(intruder.get(), request, memory.fd());
+  const transport::CmEvent event = server_.TakeRequest();
+  EXPECT_EQ(event.responder_resources, 255);
+  rdma_conn_param* defaults = nullptr;
+  EXPECT_EQ(TestProvider().cm.accept(server_.id().get(), defaults), 0);
+  EXPECT_EQ(server_.QpState(), IBV_QPS_RTS);
+  const CmReceived reply = Hear(intruder);
+  EXPECT_EQ(reply.message.type, CmMessageType::kConnectReply);
+  EXPECT_LE(reply.message.responder_resources, 16);
+  SendCmMessage(intruder.get(), {.type = CmMessageType::kReadyToUse});
+  server_.Expect(RDMA_CM_EVENT_ESTABLISHED);
+}
+
+TEST_F(CmHostileTest, GarbageOnAnEstablishedConnectionEndsIt) {
+  for (const std::string& bytes :
+       {std::string("x"), std::string(sizeof(CmMessage), 'x'),
+        std::string(100000, 'x')}) {
+    const base::UniqueFd intruder = IntrudeNamed(address_);
+    const LinkMemory memory = *LinkMemory::Create();
+    SendCmMessage(intruder.get(), CorrectRequest(address_), memory.fd());
+    server_.TakeRequest();
+    server_.PostReceive();
+    EXPECT_TRUE(server_.Accept("").ok());
+    SendCmMessage(intruder.get(), {.type = CmMessageType::kReadyToUse});
+    server_.Expect(RDMA_CM_EVENT_ESTABLISHED);
+    SendBytes(intruder, bytes);
+    server_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+    EXPECT_EQ(server_.Complete(), IBV_WC_WR_FLUSH_ERR);
+    EXPECT_EQ(Hear(intruder).kind, CmReceived::Kind::kMessage);  // The reply.
+    EXPECT_TRUE(IsClosed(intruder));
+  }
+  ExpectStillServing();
+}
+
+TEST_F(CmHostileTest, MessagesOutOfOrderEndTheConnection) {
+  for (const CmMessageType type :
+       {CmMessageType::kConnectRequest, CmMessageType::kConnectReply,
+        CmMessageType::kDisconnect}) {
+    const base::UniqueFd intruder = IntrudeNamed(address_);
+    const LinkMemory memory = *LinkMemory::Create();
+    SendCmMessage(intruder.get(), CorrectRequest(address_), memory.fd());
+    server_.TakeRequest();
+    EXPECT_TRUE(server_.Accept("").ok());
+    SendCmMessage(intruder.get(), {.type = type});
+    server_.Expect(RDMA_CM_EVENT_UNREACHABLE);
+  }
+  ExpectStillServing();
+}
+
+TEST_F(CmHostileTest, AFloodOfDoorbellsIsOnlyNoise) {
+  const base::UniqueFd intruder = IntrudeNamed(address_);
+  const LinkMemory memory = *LinkMemory::Create();
+  SendCmMessage(intruder.get(), CorrectRequest(address_), memory.fd());
+  server_.TakeRequest();
+  EXPECT_TRUE(server_.Accept("").ok());
+  SendCmMessage(intruder.get(), {.type = CmMessageType::kReadyToUse});
+  server_.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  const std::string doorbell(1, static_cast<char>(kDoorbell));
+  for (int i = 0; i < 20000; ++i) SendBytes(intruder, doorbell);
+  const CmMessage disconnect = {.type = CmMessageType::kDisconnect};
+  SendBytes(intruder,
+            absl::string_view(reinterpret_cast<const char*>(&disconnect),
+                              sizeof(disconnect)));
+  server_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+}
+
+TEST_F(CmHostileTest, AServerThatIsSlowToAcceptIsTriedAgain) {
+  SocketAddress address;
+  const base::UniqueFd listener = BadServer(address);
+  std::array<CmTestEnd, 4> clients;
+  for (CmTestEnd& client : clients) client.Dial(address);
+  // More than its queue holds; the others come as soon as there is room.
+  std::vector<base::UniqueFd> sockets;
+  for (size_t i = 0; i < clients.size(); ++i) {
+    sockets.push_back(AcceptFrom(listener));
+    EXPECT_EQ(Hear(sockets.back()).message.type,
+              CmMessageType::kConnectRequest);
+  }
+}
+
+TEST_F(CmHostileTest, AServerThatAnswersGarbageRejects) {
+  SocketAddress address;
+  const base::UniqueFd listener = BadServer(address);
+  CmTestEnd client;
+  client.Dial(address);
+  const base::UniqueFd socket = AcceptFrom(listener);
+  SendBytes(socket, "HTTP/1.1 400 Bad Request");
+  client.Expect(RDMA_CM_EVENT_REJECTED);
+  EXPECT_EQ(client.QpState(), IBV_QPS_ERR);
+}
+
+TEST_F(CmHostileTest, AServerThatAnswersBoldNumbersGetsAConnectionToNobody) {
+  SocketAddress address;
+  const base::UniqueFd listener = BadServer(address);
+  CmTestEnd client;
+  client.Dial(address);
+  const base::UniqueFd socket = AcceptFrom(listener);
+  CmMessage reply = {.type = CmMessageType::kConnectReply,
+                     .responder_resources = 255,
+                     .initiator_depth = 255,
+                     .rnr_retry_count = 255,
+                     .qp_num = 77};
+  SendCmMessage(socket.get(), reply);
+  client.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  SendCmMessage(socket.get(), reply);
+  client.Expect(RDMA_CM_EVENT_DISCONNECTED);
+}
+
+}  // namespace
+}  // namespace verbena::soft

@@ -1,0 +1,104 @@
+// What two connection managers say to each other, and how they say it.
+//
+// Both ends of a connection hold one end of a SOCK_SEQPACKET Unix socket as
+// long as it lives. On it travel these messages, and single bytes kDoorbell of
+// the queue pairs (link.h). The active side speaks first:
+//
+//   active                              passive
+//   kConnectRequest + memory file   ->
+//                                   <-  kConnectReply, or kReject
+//   kReadyToUse, or kReject         ->
+//   kDisconnect                    <->  kDisconnect
+//
+// The end of the socket means that the other process let go or died.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CM_CM_MESSAGE_H_
+#define VERBENA_TRANSPORT_SOFT_CM_CM_MESSAGE_H_
+
+#include <array>
+#include <cstdint>
+
+#include "transport/base/socket_address.h"
+#include "transport/base/unique_fd.h"
+
+namespace verbena::soft {
+
+enum class CmMessageType : uint8_t {
+  kConnectRequest = 1,
+  kConnectReply = 2,
+  kReadyToUse = 3,
+  kReject = 4,
+  kDisconnect = 5,
+  // To a listener, from whoever holds the port for other hosts: the TCP
+  // connection that comes along is for it (tcp_protocol.h).
+  kRemoteConnection = 6,
+};
+
+inline constexpr uint8_t kCmVersion = 1;
+
+// Private data that fits each message: what InfiniBand's connection manager
+// leaves to the user of librdmacm. Receivers always see all of it, padded with
+// zeros, as they do there.
+inline constexpr uint8_t kRequestDataBytes = 56;
+inline constexpr uint8_t kReplyDataBytes = 196;
+inline constexpr uint8_t kRejectDataBytes = 148;
+
+// Reasons of a rejection, as InfiniBand numbers them.
+inline constexpr uint16_t kInvalidServiceId = 8;  // Nobody listens.
+inline constexpr uint16_t kConsumerReject = 28;  // Also when a backlog is full.
+
+// Every message. TCP carries its image to other hosts (tcp_protocol.h), so the
+// layout is part of the protocol: a change of it takes another kCmVersion. In
+// the byte order of x86. Fields that a type does not use are zero.
+struct CmMessage {
+  CmMessageType type = CmMessageType::kDisconnect;
+  uint8_t version = kCmVersion;
+
+  // Requests and replies: what rdma_conn_param says, in the sender's terms.
+  uint8_t responder_resources = 0;
+  uint8_t initiator_depth = 0;
+  uint8_t retry_count = 0;      // Requests only: for both sides.
+  uint8_t rnr_retry_count = 0;  // For the receiver of the message.
+  uint16_t reject_reason = 0;   // As InfiniBand numbers it.
+  uint32_t qp_num = 0;
+
+  // Requests only: the address that was dialled, which a wildcard listener
+  // cannot know.
+  uint32_t destination_scope = 0;
+  uint16_t destination_family = 0;
+  uint16_t destination_port = 0;
+  std::array<uint8_t, 16> destination_host = {};
+
+  std::array<uint8_t, kReplyDataBytes> private_data = {};
+
+  void SetDestination(const base::SocketAddress& address);
+  // Empty when the sender has written nonsense.
+  base::SocketAddress Destination() const;
+};
+static_assert(sizeof(CmMessage) == 232);
+
+// Sends `message`, with the descriptor `fd_to_pass` unless it is negative.
+// Never blocks. Returns 0 or an errno: EAGAIN when the peer does not read.
+int SendCmMessage(int socket, const CmMessage& message, int fd_to_pass = -1);
+
+// One message read from a peer that may be anybody: only its length, its
+// version and the range of its type have been checked.
+struct CmReceived {
+  enum class Kind {
+    kNothing,  // None is there now.
+    kDoorbell,
+    kMessage,
+    kGarbage,  // What no correct peer sends; nothing of it is kept.
+    kEnd,      // And nothing will ever come.
+  };
+  Kind kind = Kind::kNothing;
+  CmMessage message;
+  base::UniqueFd fd;  // With kMessage: the one that came along, if any.
+};
+
+// Never blocks.
+CmReceived ReceiveCmMessage(int socket);
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CM_CM_MESSAGE_H_

@@ -1,0 +1,243 @@
+// Connections between two processes, one of which may be killed.
+//
+// This binary is both: run with the word "serve" or "call" as its first
+// argument it is the other process.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "transport/base/check.h"
+#include "transport/base/socket_address.h"
+#include "transport/soft/cm/cm_test_end.h"
+
+namespace verbena::soft {
+namespace {
+
+// What it may take at most to notice that a peer is dead. The kernel tells of
+// it at once, to a process that gets a processor.
+constexpr absl::Duration kDeathNoticed = absl::Seconds(10);
+
+base::SocketAddress Address(absl::string_view text) {
+  return *base::SocketAddress::ParseNumeric(text);
+}
+
+// Tells the parent process something.
+void Say(const std::string& text) {
+  std::printf("%s\n", text.c_str());
+  std::fflush(stdout);
+}
+
+// Waits for the connection to end, or to be killed.
+void WaitForTheEnd(CmTestEnd& end) {
+  while (true) {
+    const auto event = end.channel().WaitEvent(absl::Seconds(60));
+    CHECK(event.ok() && event->has_value());
+    if ((*event)->type == RDMA_CM_EVENT_DISCONNECTED) return;
+  }
+}
+
+// Listens at `address`, says where, answers one request with what came with it,
+// and one message with the same message.
+int Serve(absl::string_view address, bool accept) {
+  CmTestEnd end;
+  Say(end.Listen(address).ToString());
+  const transport::CmEvent request = end.TakeRequest();
+  Say("requested");
+  if (!accept) {
+    ::pause();
+    return 1;
+  }
+  end.PostReceive();
+  end.ExpectOk(end.Accept(absl::StrCat("echo ", CmTestEnd::Data(request))));
+  end.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  if (end.Complete() == IBV_WC_SUCCESS) end.Send(end.Received());
+  WaitForTheEnd(end);
+  return testing::Test::HasFailure() ? 1 : 0;
+}
+
+int Call(absl::string_view address) {
+  CmTestEnd end;
+  end.Dial(Address(address), "hello");
+  end.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  Say("established");
+  WaitForTheEnd(end);
+  return testing::Test::HasFailure() ? 1 : 0;
+}
+
+// Another process of this binary.
+class Process {
+ public:
+  explicit Process(std::vector<std::string> arguments) {
+    int ends[2];
+    CHECK_EQ(::pipe(ends), 0);
+    output_ = ::fdopen(ends[0], "r");
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    ::posix_spawn_file_actions_addclose(&actions, ends[0]);
+    std::vector<char*> argv = {const_cast<char*>("peer")};
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    CHECK_EQ(::posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr,
+                           argv.data(), environ),
+             0);
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::close(ends[1]);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  ~Process() {
+    if (pid_ != 0) Kill();
+    std::fclose(output_);
+  }
+
+  // What it says next; empty when it has ended.
+  std::string Hear() {
+    char line[256];
+    if (std::fgets(line, sizeof(line), output_) == nullptr) return "";
+    std::string text = line;
+    text.pop_back();
+    return text;
+  }
+
+  // On another processor it runs on for a moment.
+  void Stop() {
+    ::kill(pid_, SIGSTOP);
+    int status = 0;
+    CHECK_EQ(::waitpid(pid_, &status, WUNTRACED), pid_);
+    CHECK(WIFSTOPPED(status));
+  }
+
+  void Kill() {
+    ::kill(pid_, SIGKILL);
+    Wait();
+  }
+
+  // Its exit status, when it has ended by itself.
+  int Wait() {
+    int status = 0;
+    CHECK_EQ(::waitpid(pid_, &status, 0), pid_);
+    pid_ = 0;
+    return status;
+  }
+
+ private:
+  pid_t pid_ = 0;
+  FILE* output_ = nullptr;
+};
+
+TEST(CmProcessTest, ConnectsAndCarriesMessages) {
+  for (const std::string address : {"127.0.0.1:0", "[::1]:0"}) {
+    Process server({"serve", address});
+    CmTestEnd client;
+    client.Dial(Address(server.Hear()), "hello");
+    EXPECT_EQ(CmTestEnd::Data(client.Expect(RDMA_CM_EVENT_ESTABLISHED)),
+              "echo hello");
+    client.PostReceive();
+    client.Send("across");
+    EXPECT_EQ(client.Complete(), IBV_WC_SUCCESS);
+    EXPECT_EQ(client.Complete(), IBV_WC_SUCCESS);
+    EXPECT_EQ(client.Received(), "across");
+    EXPECT_TRUE(client.id().Disconnect().ok());
+    EXPECT_EQ(server.Wait(), 0);
+  }
+}
+
+TEST(CmProcessTest, NoticesThatTheServerWasKilled) {
+  Process server({"serve", "127.0.0.1:0"});
+  CmTestEnd client;
+  client.Dial(Address(server.Hear()));
+  client.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  client.PostReceive();
+  const absl::Time killed = absl::Now();
+  server.Kill();
+  client.Expect(RDMA_CM_EVENT_DISCONNECTED);
+  EXPECT_EQ(client.Complete(), IBV_WC_WR_FLUSH_ERR);
+  EXPECT_LT(absl::Now() - killed, kDeathNoticed);
+  EXPECT_EQ(client.QpState(), IBV_QPS_ERR);
+}
+
+TEST(CmProcessTest, NoticesThatTheClientWasKilled) {
+  CmTestEnd server;
+  Process client({"call", server.Listen("127.0.0.1:0").ToString()});
+  server.TakeRequest();
+  server.PostReceive();
+  EXPECT_TRUE(server.Accept("").ok());
+  server.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_EQ(client.Hear(), "established");
+  const absl::Time killed = absl::Now();
+  client.Kill();
+  server.Expect(RDMA_CM_EVENT_DISCONNECTED);
+  EXPECT_EQ(server.Complete(), IBV_WC_WR_FLUSH_ERR);
+  EXPECT_LT(absl::Now() - killed, kDeathNoticed);
+}
+
+TEST(CmProcessTest, FailsSendsUnderWayToAProcessThatWasKilled) {
+  Process server({"serve", "127.0.0.1:0"});
+  CmTestEnd client;
+  client.Dial(Address(server.Hear()));
+  client.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  server.Stop();
+  const absl::Time stopped = absl::Now();
+  client.Send("lost");
+  server.Kill();
+  EXPECT_EQ(client.Complete(), IBV_WC_RETRY_EXC_ERR);
+  client.Expect(RDMA_CM_EVENT_DISCONNECTED);
+  EXPECT_LT(absl::Now() - stopped, kDeathNoticed);
+}
+
+TEST(CmProcessTest, IsRejectedByAServerThatIsKilledBeforeItAnswers) {
+  Process server({"serve", "127.0.0.1:0", "silently"});
+  CmTestEnd client;
+  client.Dial(Address(server.Hear()));
+  EXPECT_EQ(server.Hear(), "requested");
+  server.Kill();
+  const transport::CmEvent event = client.Expect(RDMA_CM_EVENT_REJECTED);
+  EXPECT_EQ(event.status, transport::kRejectNobodyListens);
+}
+
+TEST(CmProcessTest, GivesUpOnAServerThatIsStopped) {
+  Process server({"serve", "127.0.0.1:0"});
+  const base::SocketAddress address = Address(server.Hear());
+  server.Stop();
+  CmTestEnd client;
+  client.Dial(address);
+  client.Expect(RDMA_CM_EVENT_UNREACHABLE);
+}
+
+TEST(CmProcessTest, FreesTheAddressOfAProcessThatWasKilled) {
+  Process server({"serve", "127.0.0.1:0"});
+  const base::SocketAddress address = Address(server.Hear());
+  CmTestEnd other;
+  transport::CmId id =
+      *transport::CmId::Create(TestProvider(), other.channel());
+  EXPECT_EQ(id.BindAddr(address).code(), absl::StatusCode::kAlreadyExists);
+  server.Kill();
+  EXPECT_TRUE(id.BindAddr(address).ok());
+}
+
+}  // namespace
+
+int RunPeer(int argc, char** argv) {
+  const std::string role = argc > 2 ? argv[1] : "";
+  if (role == "serve") return Serve(argv[2], /*accept=*/argc == 3);
+  if (role == "call") return Call(argv[2]);
+  return 2;
+}
+
+}  // namespace verbena::soft
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (argc > 1) return verbena::soft::RunPeer(argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,38 @@
+// The transitions that the connection manager makes with a queue pair.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CM_CM_QUEUE_PAIR_H_
+#define VERBENA_TRANSPORT_SOFT_CM_CM_QUEUE_PAIR_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+namespace verbena::soft {
+
+// What the handshake has settled for one side.
+struct CmQueuePairNumbers {
+  uint32_t peer_qp_num = 0;
+  ibv_gid peer_gid = {};
+  int gid_index = 0;                // Of this side's address.
+  uint8_t responder_resources = 0;  // READs of the peer at a time.
+  uint8_t initiator_depth = 0;      // Our READs at a time.
+  uint8_t retry_count = 0;
+  uint8_t rnr_retry_count = 0;
+  uint8_t ack_timeout = 0;
+};
+
+// Each returns 0 or the errno of the modify_qp that failed. The attributes are
+// those that librdmacm gives a queue pair, surprises included: the peer may
+// write, and may read if it has read resources; the receiver-not-ready timer is
+// 0, which means 655 ms.
+
+// From RESET to INIT: receives can be posted.
+int MoveToInit(ibv_qp* qp);
+// From INIT to RTS by way of RTR.
+// REQUIRES: the link is attached.
+int MoveToReadyToSend(ibv_qp* qp, const CmQueuePairNumbers& numbers);
+int MoveToError(ibv_qp* qp);
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CM_CM_QUEUE_PAIR_H_

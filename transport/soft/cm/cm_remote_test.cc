@@ -1,0 +1,121 @@
+// The connection manager to another host: over TCP, in one process.
+//
+// The test has a network of its own, in which the loopback device has an
+// address with a whole subnet. The kernel takes what is sent to any address of
+// that, but only the one is an address of this host, so the device reaches the
+// others as it reaches other hosts.
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string>
+
+#include "transport/base/check.h"
+#include "transport/base/socket_address.h"
+#include "transport/base/unique_fd.h"
+#include "transport/soft/cm/cm_test_end.h"
+
+namespace verbena::soft {
+namespace {
+
+constexpr char kOwnAddress[] = "10.78.0.1";
+constexpr char kOtherHost[] = "10.78.0.2";
+
+// Far less than the second that an identifier waits for what its relay has to
+// send.
+constexpr std::chrono::milliseconds kAtOnce(500);
+
+base::SocketAddress OtherHost(uint16_t port) {
+  base::SocketAddress address =
+      *base::SocketAddress::ParseNumeric(std::string(kOtherHost) + ":1");
+  address.set_port(port);
+  return address;
+}
+
+class CmRemoteTest : public testing::Test {
+ protected:
+  CmRemoteTest() : port(server.Listen("0.0.0.0:0").port()) {}
+
+  std::chrono::nanoseconds TimeToHangUp(CmTestEnd& end) {
+    const auto begin = std::chrono::steady_clock::now();
+    end.Hangup();
+    return std::chrono::steady_clock::now() - begin;
+  }
+
+  CmTestEnd server;
+  CmTestEnd client;
+  const uint16_t port;
+};
+
+TEST_F(CmRemoteTest, MessagesGoBothWays) {
+  client.Dial(OtherHost(port), "from afar");
+  EXPECT_EQ(CmTestEnd::Data(server.TakeRequest()), "from afar");
+  server.ExpectOk(server.Accept("welcome"));
+  EXPECT_EQ(CmTestEnd::Data(client.Expect(RDMA_CM_EVENT_ESTABLISHED)),
+            "welcome");
+  server.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  server.PostReceive();
+  client.Send("there");
+  EXPECT_EQ(client.Complete(), IBV_WC_SUCCESS);
+  EXPECT_EQ(server.Complete(), IBV_WC_SUCCESS);
+  EXPECT_EQ(server.Received(), "there");
+}
+
+TEST_F(CmRemoteTest, AnIdThatWasRejectedIsDestroyedAtOnce) {
+  client.Dial(OtherHost(port));
+  server.TakeRequest();
+  server.Hangup();  // Which rejects it.
+  client.Expect(RDMA_CM_EVENT_REJECTED);
+  EXPECT_LT(TimeToHangUp(client), kAtOnce);
+}
+
+TEST_F(CmRemoteTest, AnIdForWhichNobodyListensIsDestroyedAtOnce) {
+  server.StopListening();
+  client.Dial(OtherHost(port));
+  EXPECT_EQ(client.Expect(RDMA_CM_EVENT_REJECTED).status, 8);
+  EXPECT_LT(TimeToHangUp(client), kAtOnce);
+}
+
+void SetOfLoopback(unsigned long what, ifreq request, const char* name) {
+  const base::UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  std::strncpy(request.ifr_name, name, IFNAMSIZ - 1);
+  CHECK_EQ(::ioctl(socket.get(), what, &request), 0) << "errno " << errno;
+}
+
+ifreq WithAddress(const char* text) {
+  ifreq request = {};
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  CHECK_EQ(inet_pton(AF_INET, text, &address.sin_addr), 1);
+  std::memcpy(&request.ifr_addr, &address, sizeof(address));
+  return request;
+}
+
+void EnterNetworkOfOurOwn() {
+  // Without privilege it takes a user name space, too.
+  if (::unshare(CLONE_NEWNET) != 0) {
+    CHECK_EQ(::unshare(CLONE_NEWUSER | CLONE_NEWNET), 0)
+        << "no network name space can be had: errno " << errno;
+  }
+  ifreq up = {};
+  up.ifr_flags = IFF_UP;
+  SetOfLoopback(SIOCSIFFLAGS, up, "lo");
+  SetOfLoopback(SIOCSIFADDR, WithAddress(kOwnAddress), "lo:1");
+  SetOfLoopback(SIOCSIFNETMASK, WithAddress("255.255.255.0"), "lo:1");
+}
+
+}  // namespace
+}  // namespace verbena::soft
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  verbena::soft::EnterNetworkOfOurOwn();
+  return RUN_ALL_TESTS();
+}

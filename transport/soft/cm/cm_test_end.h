@@ -1,0 +1,93 @@
+// One end of a connection on the software device, for tests.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CM_CM_TEST_END_H_
+#define VERBENA_TRANSPORT_SOFT_CM_CM_TEST_END_H_
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "transport/base/socket_address.h"
+#include "transport/verbs/cm_event.h"
+#include "transport/verbs/cm_id.h"
+#include "transport/verbs/event_channel.h"
+#include "transport/verbs/provider.h"
+
+namespace verbena::soft {
+
+// The tables of the software device.
+const transport::Provider& TestProvider();
+
+// An event channel, a listener if it wants one, and one connection at a time
+// with its queue pair. Everything that goes wrong fails the running test, but
+// for the methods that return a Status.
+//
+// Not thread-safe.
+class CmTestEnd {
+ public:
+  CmTestEnd();
+  CmTestEnd(const CmTestEnd&) = delete;
+  CmTestEnd& operator=(const CmTestEnd&) = delete;
+  ~CmTestEnd();
+
+  // Listens at `address` and returns it with the port that it got.
+  base::SocketAddress Listen(absl::string_view address, int backlog = 0);
+  void StopListening() { listener_.reset(); }
+
+  // The next event, which must be of this type and come within ten seconds.
+  transport::CmEvent Expect(rdma_cm_event_type type);
+  // Nothing has happened.
+  void ExpectNothing();
+
+  // Active: makes an id, resolves, and gives it a queue pair.
+  void Resolve(const base::SocketAddress& peer);
+  absl::Status Connect(absl::string_view private_data);
+  // Both.
+  void Dial(const base::SocketAddress& peer, absl::string_view data = "") {
+    Resolve(peer);
+    ExpectOk(Connect(data));
+  }
+
+  // Passive: waits for a request, takes over its id and gives it a queue pair.
+  transport::CmEvent TakeRequest();
+  absl::Status Accept(absl::string_view private_data);
+  void ExpectOk(const absl::Status& status);
+
+  // What an event brought, without the zeros at its end.
+  static std::string Data(const transport::CmEvent& event);
+
+  // Posts a receive for Received().
+  void PostReceive();
+  void Send(absl::string_view text);
+  // Waits for a completion and returns its status.
+  ibv_wc_status Complete();
+  // What the last receive has brought.
+  std::string Received() const { return receive_buffer_.data(); }
+
+  ibv_qp_state QpState();
+
+  transport::CmId& id() { return *id_; }
+  transport::CmId& listener() { return *listener_; }
+  transport::EventChannel& channel() { return channel_; }
+  void Hangup() { id_.reset(); }
+
+ private:
+  void CreateQp();
+
+  transport::EventChannel channel_;
+  ibv_pd* pd_ = nullptr;
+  ibv_cq* cq_ = nullptr;
+  ibv_mr* mr_ = nullptr;  // Of receive_buffer_.
+  std::array<char, 256> receive_buffer_ = {};
+  std::optional<transport::CmId> listener_;
+  std::optional<transport::CmId> id_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CM_CM_TEST_END_H_

@@ -1,0 +1,492 @@
+#include "transport/soft/cm/connection_manager.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "transport/soft/cm/cm_test_end.h"
+
+namespace verbena::soft {
+namespace {
+
+using ::testing::HasSubstr;
+using transport::CmEvent;
+using transport::CmId;
+
+base::SocketAddress Address(absl::string_view text) {
+  return *base::SocketAddress::ParseNumeric(text);
+}
+
+int OpenDescriptors() {
+  int count = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/self/fd")) {
+    (void)entry;
+    ++count;
+  }
+  return count;
+}
+
+class ConnectionManagerTest : public testing::Test {
+ protected:
+  // Brings up a connection from `client_` to `server_`, which listens.
+  void Connect(const base::SocketAddress& address) {
+    client_.Dial(address);
+    server_.TakeRequest();
+    EXPECT_TRUE(server_.Accept("").ok());
+    client_.Expect(RDMA_CM_EVENT_ESTABLISHED);
+    server_.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  }
+
+  CmTestEnd server_;
+  CmTestEnd client_;
+};
+
+TEST_F(ConnectionManagerTest, CarriesPrivateDataBothWays) {
+  client_.Dial(server_.Listen("127.0.0.1:0"), "from the client");
+  const CmEvent request = server_.TakeRequest();
+  EXPECT_EQ(CmTestEnd::Data(request), "from the client");
+  EXPECT_TRUE(server_.Accept("from the server").ok());
+  const CmEvent established = client_.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_EQ(CmTestEnd::Data(established), "from the server");
+  server_.Expect(RDMA_CM_EVENT_ESTABLISHED);
+}
+
+TEST_F(ConnectionManagerTest, PadsPrivateDataAsInfinibandDoes) {
+  client_.Dial(server_.Listen("127.0.0.1:0"), "x");
+  const CmEvent request = server_.TakeRequest();
+  EXPECT_EQ(request.private_data().size(), 56u);
+  EXPECT_TRUE(server_.Accept("y").ok());
+  EXPECT_EQ(client_.Expect(RDMA_CM_EVENT_ESTABLISHED).private_data().size(),
+            196u);
+  EXPECT_EQ(server_.Expect(RDMA_CM_EVENT_ESTABLISHED).private_data().size(),
+            0u);
+}
+
+TEST_F(ConnectionManagerTest, RefusesPrivateDataThatDoesNotFit) {
+  client_.Resolve(server_.Listen("127.0.0.1:0"));
+  const std::string data(255, 'x');
+  rdma_conn_param parameters = {};
+  parameters.private_data = data.data();
+  parameters.private_data_len = 57;
+  EXPECT_EQ(TestProvider().cm.connect(client_.id().get(), &parameters), -1);
+  EXPECT_EQ(errno, EINVAL);
+  parameters.private_data_len = 56;
+  EXPECT_EQ(TestProvider().cm.connect(client_.id().get(), &parameters), 0);
+  EXPECT_EQ(CmTestEnd::Data(server_.TakeRequest()), data.substr(0, 56));
+  parameters.private_data_len = 197;
+  EXPECT_EQ(TestProvider().cm.accept(server_.id().get(), &parameters), -1);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(TestProvider().cm.reject(server_.id().get(), data.data(), 149), -1);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST_F(ConnectionManagerTest, TellsBothSidesTheirAddresses) {
+  const base::SocketAddress address = server_.Listen("0.0.0.0:0");
+  EXPECT_TRUE(address.IsAny());
+  EXPECT_NE(address.port(), 0);
+  base::SocketAddress dialled = Address("127.0.0.2:0");
+  dialled.set_port(address.port());
+  Connect(dialled);
+  EXPECT_EQ(server_.id().LocalAddress(), dialled);
+  EXPECT_EQ(client_.id().PeerAddress(), dialled);
+  EXPECT_EQ(server_.id().PeerAddress(), client_.id().LocalAddress());
+  EXPECT_EQ(client_.id().LocalAddress().HostString(), "127.0.0.1");
+  EXPECT_NE(client_.id().SrcPort(), 0);
+  EXPECT_NE(server_.id().context(), nullptr);
+  EXPECT_EQ(server_.id().context(), client_.id().context());
+  EXPECT_EQ(server_.id().port_num(), 1);
+}
+
+TEST_F(ConnectionManagerTest, ConnectsOverIpv6) {
+  Connect(server_.Listen("[::1]:0"));
+  EXPECT_EQ(server_.id().PeerAddress().HostString(), "::1");
+}
+
+// By ibv_destroy_qp, as perftest does it. The id has lost it then, and so has
+// the peer.
+TEST_F(ConnectionManagerTest, AQueuePairMayBeDestroyedWithoutItsId) {
+  Connect(server_.Listen("127.0.0.1:0"));
+  EXPECT_EQ(TestProvider().verbs.destroy_qp(client_.id().qp()), 0);
+  EXPECT_EQ(client_.id().qp(), nullptr);
+  server_.Send("late");
+  EXPECT_EQ(server_.Complete(), IBV_WC_RETRY_EXC_ERR);
+  EXPECT_TRUE(client_.id().Disconnect().ok());
+  server_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+}
+
+TEST_F(ConnectionManagerTest, TurnsReadResourcesRound) {
+  client_.Dial(server_.Listen("127.0.0.1:0"));
+  const CmEvent request = server_.TakeRequest();
+  EXPECT_EQ(request.responder_resources, 2);
+  EXPECT_EQ(request.initiator_depth, 4);
+  EXPECT_TRUE(server_.id()
+                  .Accept({.responder_resources = 1, .initiator_depth = 3})
+                  .ok());
+  const CmEvent established = client_.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_EQ(established.responder_resources, 3);
+  EXPECT_EQ(established.initiator_depth, 1);
+  ibv_qp_attr attributes = {};
+  ibv_qp_init_attr init_attributes = {};
+  TestProvider().verbs.query_qp(client_.id().qp(), &attributes, IBV_QP_STATE,
+                                &init_attributes);
+  EXPECT_EQ(attributes.qp_state, IBV_QPS_RTS);
+  EXPECT_EQ(attributes.max_dest_rd_atomic, 3);
+  EXPECT_EQ(attributes.max_rd_atomic, 1);
+}
+
+TEST_F(ConnectionManagerTest, GivesQueuePairsTheAccessThatLibrdmacmGives) {
+  Connect(server_.Listen("127.0.0.1:0"));
+  ibv_qp_attr attributes = {};
+  ibv_qp_init_attr init_attributes = {};
+  TestProvider().verbs.query_qp(server_.id().qp(), &attributes,
+                                IBV_QP_ACCESS_FLAGS, &init_attributes);
+  EXPECT_NE(attributes.qp_access_flags & IBV_ACCESS_REMOTE_WRITE, 0u);
+  EXPECT_NE(attributes.qp_access_flags & IBV_ACCESS_REMOTE_READ, 0u);
+  EXPECT_EQ(attributes.min_rnr_timer, 0);
+}
+
+TEST_F(ConnectionManagerTest, CarriesMessagesOnceEstablished) {
+  client_.Dial(server_.Listen("127.0.0.1:0"));
+  server_.TakeRequest();
+  server_.PostReceive();
+  client_.PostReceive();
+  EXPECT_TRUE(server_.Accept("").ok());
+  client_.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  server_.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  client_.Send("ping");
+  EXPECT_EQ(server_.Complete(), IBV_WC_SUCCESS);
+  EXPECT_EQ(server_.Received(), "ping");
+  EXPECT_EQ(client_.Complete(), IBV_WC_SUCCESS);
+  server_.Send("pong");
+  EXPECT_EQ(client_.Complete(), IBV_WC_SUCCESS);
+  EXPECT_EQ(client_.Received(), "pong");
+  EXPECT_EQ(server_.Complete(), IBV_WC_SUCCESS);
+}
+
+TEST_F(ConnectionManagerTest, RejectsWithAReason) {
+  client_.Dial(server_.Listen("127.0.0.1:0"));
+  server_.TakeRequest();
+  const std::string reason = "go away";
+  EXPECT_EQ(TestProvider().cm.reject(server_.id().get(), reason.data(),
+                                     static_cast<uint8_t>(reason.size())),
+            0);
+  const CmEvent rejected = client_.Expect(RDMA_CM_EVENT_REJECTED);
+  EXPECT_EQ(rejected.status, 28);
+  EXPECT_EQ(rejected.private_data().size(), 148u);
+  EXPECT_EQ(CmTestEnd::Data(rejected), reason);
+  EXPECT_EQ(client_.QpState(), IBV_QPS_ERR);
+}
+
+TEST_F(ConnectionManagerTest, IsRefusedWhereNobodyListens) {
+  const base::SocketAddress address = server_.Listen("127.0.0.1:0");
+  server_.StopListening();
+  client_.Dial(address);
+  const CmEvent rejected = client_.Expect(RDMA_CM_EVENT_REJECTED);
+  EXPECT_EQ(rejected.status, 8);
+  EXPECT_THAT(CmEventStatus(rejected, address.ToString()).ToString(),
+              HasSubstr("nobody listens"));
+}
+
+TEST_F(ConnectionManagerTest, IsRefusedWhereSomebodyIsBoundButDoesNotListen) {
+  CmId bound = *CmId::Create(TestProvider(), server_.channel());
+  EXPECT_TRUE(bound.BindAddr(Address("127.0.0.1:0")).ok());
+  client_.Dial(bound.LocalAddress());
+  EXPECT_EQ(client_.Expect(RDMA_CM_EVENT_REJECTED).status, 8);
+}
+
+TEST_F(ConnectionManagerTest, TellsBothSidesWhenTheClientDisconnects) {
+  Connect(server_.Listen("127.0.0.1:0"));
+  EXPECT_TRUE(client_.id().Disconnect().ok());
+  client_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+  server_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+  EXPECT_EQ(client_.QpState(), IBV_QPS_ERR);
+  EXPECT_TRUE(server_.id().Disconnect().ok());
+  EXPECT_EQ(server_.QpState(), IBV_QPS_ERR);
+  client_.ExpectNothing();
+  server_.ExpectNothing();
+}
+
+TEST_F(ConnectionManagerTest, TellsBothSidesWhenTheServerDisconnects) {
+  Connect(server_.Listen("127.0.0.1:0"));
+  EXPECT_TRUE(server_.id().Disconnect().ok());
+  server_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+  client_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+}
+
+TEST_F(ConnectionManagerTest, TellsOnceWhenBothSidesDisconnect) {
+  Connect(server_.Listen("127.0.0.1:0"));
+  EXPECT_TRUE(server_.id().Disconnect().ok());
+  EXPECT_TRUE(client_.id().Disconnect().ok());
+  server_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+  client_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+  server_.ExpectNothing();
+  client_.ExpectNothing();
+}
+
+TEST_F(ConnectionManagerTest, FlushesReceivesWhenDisconnected) {
+  Connect(server_.Listen("127.0.0.1:0"));
+  server_.PostReceive();
+  EXPECT_TRUE(server_.id().Disconnect().ok());
+  EXPECT_EQ(server_.Complete(), IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(ConnectionManagerTest, TellsThePeerWhenAnIdIsDestroyed) {
+  Connect(server_.Listen("127.0.0.1:0"));
+  server_.PostReceive();
+  client_.Hangup();
+  server_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+  EXPECT_EQ(server_.Complete(), IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(server_.QpState(), IBV_QPS_ERR);
+}
+
+TEST_F(ConnectionManagerTest, RefusesAnAddressInUse) {
+  const base::SocketAddress address = server_.Listen("127.0.0.1:0");
+  CmId other = *CmId::Create(TestProvider(), client_.channel());
+  const absl::Status status = other.BindAddr(address);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists) << status;
+  server_.StopListening();
+  EXPECT_TRUE(other.BindAddr(address).ok());
+}
+
+TEST_F(ConnectionManagerTest, RefusesAForeignAddress) {
+  CmId id = *CmId::Create(TestProvider(), client_.channel());
+  EXPECT_EQ(id.BindAddr(Address("192.0.2.1:0")).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(
+      id.ResolveAddr({}, Address("255.255.255.255:5"), absl::Seconds(1)).ok());
+  const CmEvent event = client_.Expect(RDMA_CM_EVENT_ADDR_ERROR);
+  EXPECT_EQ(event.status, -EHOSTUNREACH);
+}
+
+TEST_F(ConnectionManagerTest, ConnectsFromTheAddressItWasBoundTo) {
+  const base::SocketAddress address = server_.Listen("127.0.0.1:0");
+  CmId id = *CmId::Create(TestProvider(), client_.channel());
+  EXPECT_TRUE(id.BindAddr(Address("0.0.0.0:0")).ok());
+  const uint16_t port = id.SrcPort();
+  EXPECT_TRUE(id.ResolveAddr({}, address, absl::Seconds(1)).ok());
+  client_.Expect(RDMA_CM_EVENT_ADDR_RESOLVED);
+  EXPECT_EQ(id.LocalAddress().HostString(), "127.0.0.1");
+  EXPECT_EQ(id.SrcPort(), port);
+}
+
+TEST_F(ConnectionManagerTest, RejectsRequestsThatNobodyReads) {
+  const base::SocketAddress address = server_.Listen("127.0.0.1:0");
+  client_.Dial(address);
+  CmTestEnd second;
+  second.Dial(address);
+  server_.StopListening();
+  // By the listener if it had them already, else by the end of its socket.
+  client_.Expect(RDMA_CM_EVENT_REJECTED);
+  second.Expect(RDMA_CM_EVENT_REJECTED);
+  server_.ExpectNothing();
+}
+
+TEST_F(ConnectionManagerTest, RejectsARequestWhoseIdIsDestroyed) {
+  client_.Dial(server_.Listen("127.0.0.1:0"));
+  server_.TakeRequest();
+  server_.Hangup();
+  EXPECT_EQ(client_.Expect(RDMA_CM_EVENT_REJECTED).status, 28);
+}
+
+TEST_F(ConnectionManagerTest, RejectsWhatTheBacklogDoesNotHold) {
+  const base::SocketAddress address = server_.Listen("127.0.0.1:0", 2);
+  std::vector<std::unique_ptr<CmTestEnd>> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.push_back(std::make_unique<CmTestEnd>());
+    clients.back()->Dial(address);
+  }
+  EXPECT_EQ(clients[2]->Expect(RDMA_CM_EVENT_REJECTED).status, 28);
+  clients[0]->ExpectNothing();
+  server_.TakeRequest();
+  // There is room again.
+  clients[2]->Dial(address);
+  server_.TakeRequest();
+  clients[2]->ExpectNothing();
+}
+
+TEST_F(ConnectionManagerTest, GivesUpOnAServerThatNeverAnswers) {
+  client_.Dial(server_.Listen("127.0.0.1:0"));
+  server_.TakeRequest();
+  const CmEvent event = client_.Expect(RDMA_CM_EVENT_UNREACHABLE);
+  EXPECT_EQ(event.status, -ETIMEDOUT);
+  EXPECT_EQ(client_.QpState(), IBV_QPS_ERR);
+  // The server learns of it when it answers at last.
+  EXPECT_TRUE(server_.Accept("").ok());
+  server_.Expect(RDMA_CM_EVENT_UNREACHABLE);
+}
+
+TEST_F(ConnectionManagerTest, KeepsOrderBetweenVerbs) {
+  const auto invalid = [](const absl::Status& status) {
+    return status.code() == absl::StatusCode::kInvalidArgument;
+  };
+  CmId id = *CmId::Create(TestProvider(), client_.channel());
+  EXPECT_TRUE(invalid(id.ResolveRoute(absl::Seconds(1))));
+  EXPECT_TRUE(invalid(id.Connect({})));
+  EXPECT_TRUE(invalid(id.Accept({})));
+  EXPECT_TRUE(invalid(id.Reject({})));
+  EXPECT_TRUE(invalid(id.Disconnect()));
+  ibv_qp_init_attr attributes = {};
+  EXPECT_TRUE(invalid(id.CreateQp(nullptr, &attributes)));
+  EXPECT_TRUE(id.Listen(0).ok());
+  EXPECT_TRUE(invalid(id.Listen(0)));
+  EXPECT_TRUE(invalid(id.BindAddr(Address("127.0.0.1:0"))));
+}
+
+TEST_F(ConnectionManagerTest, TakesTheOptionsOfLibrdmacm) {
+  CmId id = *CmId::Create(TestProvider(), client_.channel());
+  EXPECT_TRUE(id.SetAckTimeout(18).ok());
+  EXPECT_FALSE(id.SetAckTimeout(0).ok());
+  EXPECT_FALSE(id.SetAckTimeout(32).ok());
+  EXPECT_TRUE(id.SetIpv6Only(true).ok());
+  EXPECT_TRUE(id.SetReuseAddress(true).ok());
+  uint8_t byte = 0;
+  EXPECT_FALSE(id.SetOption(RDMA_OPTION_IB, 1, &byte, 1).ok());
+  EXPECT_FALSE(id.SetOption(RDMA_OPTION_ID, 99, &byte, 1).ok());
+  EXPECT_FALSE(
+      id.SetOption(RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &byte, 1).ok());
+}
+
+TEST_F(ConnectionManagerTest, OffersNoOtherPortSpace) {
+  rdma_cm_id* id = nullptr;
+  EXPECT_EQ(TestProvider().cm.create_id(client_.channel().get(), &id, nullptr,
+                                        RDMA_PS_IPOIB),
+            -1);
+  EXPECT_EQ(errno, EPROTONOSUPPORT);
+}
+
+TEST_F(ConnectionManagerTest, BlocksDestructionUntilEventsAreAcknowledged) {
+  const transport::CmOps& cm = TestProvider().cm;
+  rdma_cm_id* id = nullptr;
+  ASSERT_EQ(cm.create_id(client_.channel().get(), &id, nullptr, RDMA_PS_TCP),
+            0);
+  base::SocketAddress to = Address("127.0.0.1:5");
+  ASSERT_EQ(cm.resolve_addr(id, nullptr, to.mutable_get(), 1000), 0);
+  rdma_cm_event* event = nullptr;
+  ASSERT_EQ(cm.get_cm_event(client_.channel().get(), &event), 0);
+  std::atomic<bool> destroyed = false;
+  std::thread destroyer([&] {
+    cm.destroy_id(id);
+    destroyed = true;
+  });
+  EXPECT_FALSE(destroyed);
+  EXPECT_EQ(event->id, id);  // Still there to be read.
+  EXPECT_EQ(cm.ack_cm_event(event), 0);
+  destroyer.join();
+}
+
+TEST_F(ConnectionManagerTest, DropsTheEventsOfAnIdThatIsDestroyed) {
+  {
+    CmId id = *CmId::Create(TestProvider(), client_.channel());
+    EXPECT_TRUE(
+        id.ResolveAddr({}, Address("127.0.0.1:5"), absl::Seconds(1)).ok());
+  }
+  client_.ExpectNothing();
+}
+
+TEST_F(ConnectionManagerTest, BlocksAReaderOfABlockingChannel) {
+  const transport::CmOps& cm = TestProvider().cm;
+  rdma_event_channel* channel = cm.create_event_channel();
+  ASSERT_NE(channel, nullptr);
+  rdma_cm_id* id = nullptr;
+  ASSERT_EQ(cm.create_id(channel, &id, nullptr, RDMA_PS_TCP), 0);
+  std::thread resolver([&] {
+    base::SocketAddress to = Address("127.0.0.1:5");
+    EXPECT_EQ(cm.resolve_addr(id, nullptr, to.mutable_get(), 1000), 0);
+  });
+  rdma_cm_event* event = nullptr;
+  EXPECT_EQ(cm.get_cm_event(channel, &event), 0);
+  EXPECT_EQ(event->event, RDMA_CM_EVENT_ADDR_RESOLVED);
+  EXPECT_EQ(cm.ack_cm_event(event), 0);
+  resolver.join();
+  EXPECT_EQ(cm.destroy_id(id), 0);
+  cm.destroy_event_channel(channel);
+}
+
+TEST_F(ConnectionManagerTest, WhoAsksADestroyedChannelWaitsForEver) {
+  const transport::CmOps& cm = TestProvider().cm;
+  rdma_event_channel* const channel = cm.create_event_channel();
+  ASSERT_NE(channel, nullptr);
+  cm.destroy_event_channel(channel);
+  // It never returns, so it has no end to wait for.
+  auto answered = std::make_shared<std::promise<void>>();
+  std::thread([channel, answered, &cm] {
+    rdma_cm_event* event = nullptr;
+    cm.get_cm_event(channel, &event);
+    answered->set_value();
+  }).detach();
+  EXPECT_EQ(answered->get_future().wait_for(std::chrono::milliseconds(100)),
+            std::future_status::timeout);
+}
+
+TEST_F(ConnectionManagerTest, MigratesAnIdWithItsEvents) {
+  client_.Dial(server_.Listen("127.0.0.1:0"));
+  server_.TakeRequest();
+  EXPECT_TRUE(server_.Accept("").ok());
+  CmTestEnd other;
+  client_.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  // Whether ESTABLISHED has come by now or comes later, it comes there.
+  EXPECT_TRUE(server_.id().MigrateTo(other.channel()).ok());
+  other.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  EXPECT_TRUE(client_.id().Disconnect().ok());
+  other.Expect(RDMA_CM_EVENT_DISCONNECTED);
+  server_.ExpectNothing();
+  server_.Hangup();
+}
+
+TEST(ConnectionManagerThreadsTest, ServesManyThreadsAtOnce) {
+  std::vector<std::thread> threads(4);
+  for (std::thread& thread : threads) {
+    thread = std::thread([] {
+      CmTestEnd server;
+      const base::SocketAddress address = server.Listen("127.0.0.1:0");
+      for (int j = 0; j < 20; ++j) {
+        CmTestEnd client;
+        client.Dial(address);
+        server.TakeRequest();
+        server.PostReceive();
+        EXPECT_TRUE(server.Accept("").ok());
+        client.Expect(RDMA_CM_EVENT_ESTABLISHED);
+        server.Expect(RDMA_CM_EVENT_ESTABLISHED);
+        client.Send("ping");
+        EXPECT_EQ(server.Complete(), IBV_WC_SUCCESS);
+        client.Hangup();
+        server.Expect(RDMA_CM_EVENT_DISCONNECTED);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(ConnectionManagerTest, LeaksNoDescriptors) {
+  const base::SocketAddress address = server_.Listen("127.0.0.1:0");
+  Connect(address);
+  client_.Hangup();
+  server_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+  server_.Hangup();
+  const int before = OpenDescriptors();
+  for (int i = 0; i < 100; ++i) {
+    Connect(address);
+    if (i % 2 == 0) {
+      EXPECT_TRUE(client_.id().Disconnect().ok());
+      client_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+    }
+    client_.Hangup();
+    server_.Expect(RDMA_CM_EVENT_DISCONNECTED);
+    server_.Hangup();
+  }
+  EXPECT_EQ(OpenDescriptors(), before);
+}
+
+}  // namespace
+}  // namespace verbena::soft

@@ -1,0 +1,113 @@
+// Multicast between queue pairs of one process, over the host's interfaces.
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <set>
+#include <string>
+
+#include "transport/base/socket_address.h"
+#include "transport/soft/address/datagram.h"
+#include "transport/soft/address/gid_table.h"
+#include "transport/soft/base/limits.h"
+#include "transport/soft/datagram/datagram_test_end.h"
+#include "transport/soft/verbs/datagram_verbs.h"
+
+namespace verbena::soft {
+namespace {
+
+ibv_gid GroupGid(const char* text) {
+  return GidOf(*base::SocketAddress::ParseNumeric(text));
+}
+
+int SendToGroup(DatagramTestEnd& end, const ibv_gid& group, size_t length) {
+  return end.SendDatagram(
+      {.ah = end.To(group), .number = kMulticastQueuePair, .length = length});
+}
+
+// A message to `group` reaches a member, and says where it came from and went.
+void ExpectDelivery(const char* text) {
+  ibv_gid group = GroupGid(text);
+  DatagramTestEnd sender;
+  DatagramTestEnd member;
+  sender.Start();
+  member.Start();
+  ASSERT_EQ(AttachMcast(member.qp, &group, 0), 0);
+  ASSERT_EQ(member.Receive(1, 0, 100), 0);
+  sender.Fill(0, "to all");
+  ASSERT_EQ(SendToGroup(sender, group, 6), 0);
+  const ibv_wc received = member.Wait(&sender);
+  EXPECT_EQ(received.byte_len, kGlobalRouteBytes + 6);
+  EXPECT_EQ(received.src_qp, sender.qp->qp_num);
+  EXPECT_EQ(member.Text(kGlobalRouteBytes, 6), "to all");
+  EXPECT_TRUE(member.StaysQuiet(&sender));  // Once.
+  EXPECT_EQ(DetachMcast(member.qp, &group, 0), 0);
+}
+
+TEST(MulticastTest, AMemberHearsWhatIsSentToAnIpv4Group) {
+  ExpectDelivery("239.77.1.1:0");
+}
+
+TEST(MulticastTest, AMemberHearsWhatIsSentToAnIpv6Group) {
+  ExpectDelivery("[ff15::77:1]:0");
+}
+
+TEST(MulticastTest, AllMembersHearItTheSenderToo) {
+  ibv_gid group = GroupGid("239.77.1.2:0");
+  DatagramTestEnd a;
+  DatagramTestEnd b;
+  DatagramTestEnd outside;
+  for (DatagramTestEnd* end : {&a, &b, &outside}) {
+    end->Start();
+    ASSERT_EQ(end->Receive(9, 100, 100), 0);
+  }
+  ASSERT_EQ(AttachMcast(a.qp, &group, 0), 0);
+  ASSERT_EQ(AttachMcast(b.qp, &group, 0), 0);
+  ASSERT_EQ(SendToGroup(a, group, 4), 0);
+  EXPECT_EQ(a.Wait().opcode, IBV_WC_SEND);
+  EXPECT_EQ(a.Wait().wr_id, 9u);
+  EXPECT_EQ(b.Wait().wr_id, 9u);
+  EXPECT_TRUE(outside.StaysQuiet(nullptr));
+  EXPECT_EQ(DetachMcast(a.qp, &group, 0), 0);
+  EXPECT_EQ(DetachMcast(b.qp, &group, 0), 0);
+}
+
+TEST(MulticastTest, AMemberThatHasLeftHearsNothing) {
+  ibv_gid group = GroupGid("239.77.1.3:0");
+  DatagramTestEnd a;
+  DatagramTestEnd b;
+  a.Start();
+  b.Start();
+  ASSERT_EQ(AttachMcast(a.qp, &group, 0), 0);
+  ASSERT_EQ(AttachMcast(b.qp, &group, 0), 0);
+  ASSERT_EQ(DetachMcast(b.qp, &group, 0), 0);
+  ASSERT_EQ(a.Receive(1, 100, 100), 0);
+  ASSERT_EQ(b.Receive(1, 100, 100), 0);
+  ASSERT_EQ(SendToGroup(a, group, 4), 0);
+  a.Wait();
+  a.Wait();  // It has come.
+  EXPECT_TRUE(b.StaysQuiet(&a));
+  EXPECT_EQ(DetachMcast(a.qp, &group, 0), 0);
+}
+
+TEST(MulticastTest, WhatIsAttachedIsBusy) {
+  ibv_gid group = GroupGid("239.77.1.4:0");
+  DatagramTestEnd end;
+  ASSERT_EQ(AttachMcast(end.qp, &group, 0), 0);
+  EXPECT_EQ(end.verbs.destroy_qp(end.qp), EBUSY);
+  EXPECT_EQ(DetachMcast(end.qp, &group, 0), 0);
+  EXPECT_EQ(DetachMcast(end.qp, &group, 0), EINVAL);
+}
+
+TEST(MulticastTest, OnlyDatagramsHaveGroupsAndOnlyGroupsMembers) {
+  ibv_gid group = GroupGid("239.77.1.5:0");
+  ibv_gid host = GroupGid("10.1.2.3:0");
+  TestEnd connected;
+  DatagramTestEnd end;
+  EXPECT_EQ(AttachMcast(connected.qp, &group, 0), EINVAL);
+  EXPECT_EQ(DetachMcast(connected.qp, &group, 0), EINVAL);
+  EXPECT_EQ(AttachMcast(end.qp, &host, 0), EINVAL);
+}
+
+}  // namespace
+}  // namespace verbena::soft

@@ -1,0 +1,64 @@
+// Which of its two paths a queue pair uses, and when it changes to the other.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CONNECTED_PATH_MIGRATION_H_
+#define VERBENA_TRANSPORT_SOFT_CONNECTED_PATH_MIGRATION_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+namespace verbena::soft {
+
+// The state machine of path migration (InfiniBand specification, 17.2.8):
+//
+//   MIGRATED ── the user ──▶ REARM ── the peer has re-armed too ──▶ ARMED
+//      ▲                                                              │
+//      └───────── the user, a path that is down, or the peer ─────────┘
+//
+// On the wire each packet says whether its sender is in MIGRATED. Here each
+// side tells the other a word, whenever that changes: the same, and how often
+// it has migrated. So two sides that migrate at once do not take it for two
+// migrations.
+//
+// Not thread-safe: protected by the queue pair's lock.
+class PathMigration {
+ public:
+  // What the peer's word means.
+  enum class Peer {
+    kNothing,
+    kHasMigrated,  // We are to do the same.
+    kGarbage,      // A correct peer cannot have said it.
+  };
+
+  ibv_mig_state state() const { return state_; }
+  bool armed() const { return state_ == IBV_MIG_ARMED; }
+
+  // What the peer is to know. 0 as long as nothing has happened.
+  uint32_t word() const { return Word(migrations_, state_); }
+
+  // Whether the user may ask for `state`. ARMED is not for the user to say, and
+  // a queue pair that waits for its peer cannot be called back.
+  bool MayEnter(ibv_mig_state state) const {
+    return state == IBV_MIG_REARM ||
+           (state == IBV_MIG_MIGRATED && state_ != IBV_MIG_REARM);
+  }
+
+  void Rearm() { state_ = IBV_MIG_REARM; }
+  // The alternate path is the primary one from now on.
+  void Migrate();
+
+  // Takes note of what the peer says.
+  Peer OnPeer(uint32_t word);
+
+ private:
+  static uint32_t Word(uint32_t migrations, ibv_mig_state state) {
+    return migrations << 1 | (state == IBV_MIG_MIGRATED ? 0 : 1);
+  }
+
+  ibv_mig_state state_ = IBV_MIG_MIGRATED;
+  uint32_t migrations_ = 0;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CONNECTED_PATH_MIGRATION_H_

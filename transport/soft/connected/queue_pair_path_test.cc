@@ -1,0 +1,400 @@
+// The ways that a queue pair has: ports that go down and come up, and migration
+// to an alternate path.
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <atomic>
+#include <cerrno>
+#include <string>
+#include <thread>
+
+#include "transport/soft/address/port_states.h"
+#include "transport/soft/base/limits.h"
+#include "transport/soft/connected/path_test_end.h"
+#include "transport/soft/datagram/datagram_test_end.h"
+#include "transport/soft/device/soft_device.h"
+
+namespace verbena::soft {
+namespace {
+
+constexpr uint8_t kForEver = 0;  // A timeout.
+
+// Two queue pairs: a goes by port 1, b by port 2, so that each can be cut off.
+class QueuePairPathTest : public testing::Test {
+ protected:
+  void TearDown() override {
+    for (uint8_t port = 1; port <= kPorts; ++port) Raise(port);
+  }
+
+  void Connect(PathTestEnd& a, PathTestEnd& b) { ConnectByHand(a, b); }
+  // Afterwards a may migrate to port 2 and b to port 1, or `b_to`.
+  void Arm(PathTestEnd& a, PathTestEnd& b, uint8_t b_to = 1) {
+    ASSERT_EQ(a.Rearm(2), 0);
+    ASSERT_EQ(b.Rearm(b_to), 0);
+    ASSERT_EQ(a.MigrationState(), IBV_MIG_ARMED);
+    ASSERT_EQ(b.MigrationState(), IBV_MIG_ARMED);
+  }
+  static void Cut(uint8_t port) {
+    SoftDevice::Get().SetPortState(port, PortState::kDown);
+  }
+  static void Raise(uint8_t port) {
+    SoftDevice::Get().SetPortState(port, PortState::kActive);
+  }
+
+  static void ExpectArrives(PathTestEnd& from, PathTestEnd& to) {
+    ASSERT_EQ(to.Receive(1, 64, 64), 0);
+    from.Fill(0, "hello");
+    ASSERT_EQ(from.Send(2, 0, 5), 0);
+    EXPECT_EQ(from.Wait(&to).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(to.Wait(&from).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(to.Text(64, 5), "hello");
+  }
+};
+
+TEST_F(QueuePairPathTest, APortThatIsDownSaysSo) {
+  PathTestEnd a(1);
+  PathTestEnd b(2);
+  Cut(2);
+  ibv_port_attr port = {};
+  ASSERT_EQ(a.verbs.query_port(a.context, 2, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_DOWN);
+  ASSERT_EQ(a.verbs.query_port(a.context, 1, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
+  Cut(2);
+  Raise(2);
+  for (PathTestEnd* end : {&a, &b}) {
+    EXPECT_EQ(end->WaitForEvent().event_type, IBV_EVENT_PORT_ERR);
+    const ibv_async_event up = end->WaitForEvent();
+    EXPECT_EQ(up.event_type, IBV_EVENT_PORT_ACTIVE) << "and no second error";
+    EXPECT_EQ(up.element.port_num, 2);
+  }
+}
+
+TEST_F(QueuePairPathTest, WhatIsSentByADeadPortExceedsItsRetries) {
+  PathTestEnd a(1);
+  PathTestEnd b(2);
+  Connect(a, b);
+  ASSERT_EQ(b.Receive(1, 0, 64), 0);
+  Cut(1);
+  ASSERT_EQ(a.Send(1, 0, 5), 0);
+  EXPECT_EQ(a.Wait(&b).status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(a.State(), IBV_QPS_ERR);
+  EXPECT_TRUE(b.StaysQuiet(&a, 10));
+  EXPECT_EQ(b.State(), IBV_QPS_RTS) << "a NIC does not notice";
+}
+
+TEST_F(QueuePairPathTest, WhatIsSentToADeadPortExceedsItsRetriesToo) {
+  PathTestEnd a(1);
+  PathTestEnd b(2);
+  Connect(a, b);
+  ASSERT_EQ(b.Receive(1, 0, 64), 0);
+  Cut(2);
+  ASSERT_EQ(a.Send(1, 0, 5), 0);
+  EXPECT_EQ(a.Wait(&b).status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(a.State(), IBV_QPS_ERR);
+}
+
+TEST_F(QueuePairPathTest, NothingIsLostIfThePortComesBackInTime) {
+  for (const uint8_t port : {1, 2}) {
+    PathTestEnd a(1, kForEver);
+    PathTestEnd b(2, kForEver);
+    Connect(a, b);
+    Cut(port);
+    ASSERT_EQ(b.Receive(1, 64, 64), 0);
+    a.Fill(0, "hello");
+    ASSERT_EQ(a.Send(2, 0, 5), 0);
+    ASSERT_EQ(a.Read(3, 128, 64, b.Address(64), b.mr->rkey), 0);
+    EXPECT_TRUE(a.StaysQuiet(&b));
+    EXPECT_TRUE(b.StaysQuiet(&a));
+    Raise(port);
+    EXPECT_EQ(a.Wait(&b).wr_id, 2u);
+    EXPECT_EQ(a.Wait(&b).wr_id, 3u);
+    EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(a.Text(128, 5), "hello");
+    ExpectArrives(b, a);
+  }
+}
+
+TEST_F(QueuePairPathTest, ASleeperWakesWhenThePortIsBack) {
+  PathTestEnd a(1, kForEver);
+  PathTestEnd b(2, kForEver, IBV_QPT_RC, true);
+  Connect(a, b);
+  ASSERT_EQ(b.Receive(1, 64, 64), 0);
+  ASSERT_EQ(ibv_req_notify_cq(b.cq, 0), 0);
+  Cut(2);
+  ASSERT_EQ(a.Send(2, 0, 5), 0);
+  pollfd wait = {b.channel->fd, POLLIN, 0};
+  EXPECT_EQ(poll(&wait, 1, 20), 0);
+  Raise(2);
+  EXPECT_EQ(poll(&wait, 1, 10000), 1);
+}
+
+TEST_F(QueuePairPathTest, AConnectionMadeByADeadPortWaitsForIt) {
+  PathTestEnd a(1, kForEver);
+  PathTestEnd b(2, kForEver);
+  Cut(1);
+  Connect(a, b);
+  ASSERT_EQ(b.Receive(1, 64, 64), 0);
+  ASSERT_EQ(a.Send(2, 0, 5), 0);
+  EXPECT_TRUE(b.StaysQuiet(&a));
+  Raise(1);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+}
+
+TEST_F(QueuePairPathTest, AnAlternatePathIsReportedAsItWasLoaded) {
+  PathTestEnd a(1);
+  PathTestEnd b(2);
+  Connect(a, b);
+  EXPECT_EQ(a.MigrationState(), IBV_MIG_MIGRATED);
+  ASSERT_EQ(a.Rearm(2), 0);
+  const ibv_qp_attr got = a.Query();
+  EXPECT_EQ(got.path_mig_state, IBV_MIG_REARM) << "the peer is not ready";
+  EXPECT_EQ(got.port_num, 1);
+  EXPECT_EQ(got.alt_port_num, 2);
+  EXPECT_EQ(got.alt_timeout, PathTestEnd::kAlternateTimeout);
+  EXPECT_EQ(got.alt_ah_attr.port_num, 2);
+  EXPECT_EQ(got.alt_ah_attr.is_global, 1);
+}
+
+TEST_F(QueuePairPathTest, WhatCannotBeAPathIsRefused) {
+  PathTestEnd a(1);
+  PathTestEnd b(2);
+  Connect(a, b);
+  EXPECT_EQ(a.SetMigrationState(IBV_MIG_REARM), EINVAL) << "nothing is loaded";
+  EXPECT_EQ(a.SetMigrationState(IBV_MIG_ARMED), EINVAL);
+  EXPECT_EQ(a.SetMigrationState(IBV_MIG_MIGRATED), 0) << "as it is";
+  const auto load = [&](auto change) {
+    ibv_qp_attr attributes = a.Alternate(2);
+    change(attributes);
+    return a.verbs.modify_qp(a.qp, &attributes, IBV_QP_ALT_PATH);
+  };
+  EXPECT_EQ(load([](ibv_qp_attr& path) { path.alt_port_num = 3; }), EINVAL);
+  EXPECT_EQ(load([](ibv_qp_attr& path) { path.alt_port_num = 1; }), EINVAL)
+      << "not what its address says";
+  EXPECT_EQ(load([](ibv_qp_attr& path) { path.alt_pkey_index = 1; }), EINVAL);
+  EXPECT_EQ(load([](ibv_qp_attr& path) { path.alt_timeout = 32; }), EINVAL);
+  EXPECT_EQ(load([](ibv_qp_attr& path) { path.alt_ah_attr.is_global = 0; }),
+            EINVAL);
+  EXPECT_EQ(load([](ibv_qp_attr&) {}), 0);
+  EXPECT_EQ(a.SetMigrationState(IBV_MIG_REARM), 0);
+  EXPECT_EQ(a.SetMigrationState(IBV_MIG_MIGRATED), EINVAL) << "not armed yet";
+}
+
+TEST_F(QueuePairPathTest, ARefusedPathConnectsNobody) {
+  PathTestEnd a(1);
+  PathTestEnd b(2);
+  ASSERT_EQ(a.ToInit(), 0);
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = IBV_QPS_RTR;
+  attributes.path_mtu = IBV_MTU_1024;
+  attributes.dest_qp_num = a.qp->qp_num + 1000;
+  attributes.ah_attr.port_num = 2;
+  EXPECT_EQ(
+      a.verbs.modify_qp(a.qp, &attributes,
+                        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+                            IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+      EINVAL)
+      << "the queue pair goes by port 1";
+  Connect(a, b);
+  ExpectArrives(a, b);
+}
+
+TEST_F(QueuePairPathTest, TheUserMigratesAndThePeerFollows) {
+  PathTestEnd a(1);
+  PathTestEnd b(2);
+  Connect(a, b);
+  Arm(a, b);
+  ASSERT_EQ(a.SetMigrationState(IBV_MIG_MIGRATED), 0);
+  for (PathTestEnd* end : {&a, &b}) {
+    const ibv_async_event event = end->WaitForEvent();
+    EXPECT_EQ(event.event_type, IBV_EVENT_PATH_MIG);
+    EXPECT_EQ(event.element.qp, end->qp);
+    EXPECT_EQ(end->MigrationState(), IBV_MIG_MIGRATED);
+  }
+  const ibv_qp_attr now = a.Query();
+  EXPECT_EQ(now.port_num, 2);
+  EXPECT_EQ(now.ah_attr.port_num, 2);
+  EXPECT_EQ(now.timeout, PathTestEnd::kAlternateTimeout);
+  EXPECT_EQ(b.Query().port_num, 1);
+  ExpectArrives(a, b);
+  ExpectArrives(b, a);
+}
+
+TEST_F(QueuePairPathTest, AnArmedQueuePairLeavesADeadPort) {
+  for (const uint8_t port : {1, 2}) {
+    PathTestEnd a(1, kForEver);
+    PathTestEnd b(1, kForEver);
+    Connect(a, b);
+    Arm(a, b, 2);
+    ASSERT_EQ(b.Receive(1, 64, 64), 0);
+    ASSERT_EQ(a.Send(2, 0, 5), 0);
+    Cut(port);  // Port 2 is of no account.
+    EXPECT_EQ(a.Wait(&b).status, IBV_WC_SUCCESS);
+    EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+    for (PathTestEnd* end : {&a, &b}) {
+      EXPECT_EQ(end->MigrationState(),
+                port == 1 ? IBV_MIG_MIGRATED : IBV_MIG_ARMED);
+      EXPECT_EQ(end->WaitForEvent().event_type, IBV_EVENT_PORT_ERR);
+      EXPECT_EQ(end->NextAsyncEvent(), port == 1 ? IBV_EVENT_PATH_MIG : -1);
+    }
+    Raise(port);
+  }
+}
+
+TEST_F(QueuePairPathTest, MigratesThereAndBackAgain) {
+  PathTestEnd a(1, kForEver);
+  PathTestEnd b(1, kForEver);
+  Connect(a, b);
+  for (uint8_t port = 1; const uint8_t other : {2, 1, 2, 1}) {
+    ASSERT_EQ(a.Rearm(other), 0);
+    ASSERT_EQ(b.Rearm(other), 0);
+    ASSERT_EQ(a.MigrationState(), IBV_MIG_ARMED);
+    Cut(port);
+    ExpectArrives(a, b);
+    EXPECT_EQ(b.Query().port_num, other);
+    Raise(port);
+    port = other;
+  }
+}
+
+TEST_F(QueuePairPathTest, WithoutALivingAlternateItStaysAndSaysSo) {
+  PathTestEnd a(1, kForEver);
+  PathTestEnd b(2, kForEver);
+  Connect(a, b);
+  Arm(a, b, 2);
+  Cut(2);
+  Cut(1);
+  for (const ibv_event_type type :
+       {IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ERR, IBV_EVENT_PATH_MIG_ERR}) {
+    EXPECT_EQ(a.WaitForEvent().event_type, type);
+  }
+  EXPECT_EQ(a.MigrationState(), IBV_MIG_ARMED);
+  ASSERT_EQ(b.Receive(1, 64, 64), 0);
+  ASSERT_EQ(a.Send(2, 0, 5), 0);
+  EXPECT_TRUE(a.StaysQuiet(&b));
+  Raise(2);  // For both: a's alternate path, and b's only one.
+  EXPECT_EQ(a.Wait(&b).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(a.MigrationState(), IBV_MIG_MIGRATED);
+}
+
+TEST_F(QueuePairPathTest, APeerThatCannotFollowSaysSoAndStalls) {
+  PathTestEnd a(1);
+  PathTestEnd b(1, kForEver);
+  Connect(a, b);
+  ASSERT_EQ(a.Rearm(1), 0);  // The same port: another address would do.
+  ASSERT_EQ(b.Rearm(2), 0);
+  ASSERT_EQ(a.MigrationState(), IBV_MIG_ARMED);
+  Cut(2);
+  EXPECT_EQ(b.WaitForEvent().event_type, IBV_EVENT_PORT_ERR);
+  ASSERT_EQ(a.SetMigrationState(IBV_MIG_MIGRATED), 0);
+  EXPECT_EQ(b.WaitForEvent().event_type, IBV_EVENT_PATH_MIG_ERR);
+  ASSERT_EQ(a.Send(2, 0, 5), 0);
+  EXPECT_EQ(a.Wait(&b).status, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(QueuePairPathTest, RetriesThatAreExceededTryTheOtherPathFirst) {
+  PathTestEnd a(1);
+  PathTestEnd b(2, kForEver);
+  Connect(a, b);
+  Arm(a, b, 2);
+  Cut(2);  // b has no way left.
+  EXPECT_EQ(a.WaitForEvent().event_type, IBV_EVENT_PORT_ERR);
+  ASSERT_EQ(a.Rearm(1), 0);
+  ASSERT_EQ(a.MigrationState(), IBV_MIG_ARMED);
+  ASSERT_EQ(a.Send(1, 0, 5), 0);
+  EXPECT_EQ(a.WaitForEvent().event_type, IBV_EVENT_PATH_MIG);
+  EXPECT_EQ(a.Wait(&b).status, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(QueuePairPathTest, AQueuePairThatWasResetHasNoAlternatePath) {
+  PathTestEnd a(1);
+  PathTestEnd b(2);
+  Connect(a, b);
+  Arm(a, b);
+  ASSERT_EQ(a.SetMigrationState(IBV_MIG_MIGRATED), 0);
+  EXPECT_EQ(b.WaitForEvent().event_type, IBV_EVENT_PATH_MIG);
+  for (PathTestEnd* end : {&a, &b}) ASSERT_EQ(end->ToReset(), 0);
+  Connect(a, b);
+  EXPECT_EQ(a.Query().port_num, 1);
+  EXPECT_EQ(a.SetMigrationState(IBV_MIG_REARM), EINVAL);
+  Arm(a, b);
+  ExpectArrives(a, b);
+}
+
+TEST_F(QueuePairPathTest, NothingIsLostWhileThePathsChange) {
+  constexpr size_t kLength = 40'000;
+  PathTestEnd a(1, kForEver);
+  PathTestEnd b(2, kForEver);
+  Connect(a, b);
+  std::atomic<bool> done = false;
+  std::thread saboteur([&done] {
+    for (int i = 0; i < 2000 && !done; ++i) {
+      const uint8_t port = i % kPorts + 1;
+      Cut(port);
+      std::this_thread::yield();
+      Raise(port);
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    a.Fill(0, std::string(kLength, static_cast<char>(i)));
+    ASSERT_EQ(b.Receive(1, 0, kLength), 0);
+    ASSERT_EQ(a.Send(2, 0, kLength), 0);
+    ASSERT_EQ(a.Wait(&b).status, IBV_WC_SUCCESS);
+    ASSERT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+    ASSERT_EQ(b.Text(0, kLength), a.Text(0, kLength));
+    for (PathTestEnd* end : {&a, &b}) {
+      ASSERT_EQ(end->Rearm(end->Query().port_num == 1 ? 2 : 1, kForEver), 0);
+    }
+  }
+  done = true;
+  saboteur.join();
+}
+
+TEST_F(QueuePairPathTest, UnreliableConnectionsMigrateToo) {
+  PathTestEnd a(1, kForEver, IBV_QPT_UC);
+  PathTestEnd b(1, kForEver, IBV_QPT_UC);
+  Connect(a, b);
+  Arm(a, b, 2);
+  Cut(1);
+  ExpectArrives(a, b);
+  EXPECT_EQ(b.Query().port_num, 2);
+}
+
+TEST_F(QueuePairPathTest, WhatAnUnreliableOneSendsMeanwhileIsLost) {
+  for (const uint8_t port : {1, 2}) {
+    PathTestEnd a(1, kForEver, IBV_QPT_UC);
+    PathTestEnd b(2, kForEver, IBV_QPT_UC);
+    Connect(a, b);
+    Cut(port);
+    a.Query();  // Looks whether the peer has said that it is cut off.
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_EQ(a.Send(i, 0, 5), 0);
+      EXPECT_EQ(a.Wait(&b).status, IBV_WC_SUCCESS) << "it has been sent";
+    }
+    Raise(port);
+    ExpectArrives(a, b);
+    EXPECT_TRUE(b.StaysQuiet(&a, 10));
+    EXPECT_EQ(b.State(), IBV_QPS_RTS);
+  }
+}
+
+TEST_F(QueuePairPathTest, DatagramsAreLostAtADeadPort) {
+  DatagramTestEnd a;
+  DatagramTestEnd b;
+  a.Start();
+  b.Start();
+  ASSERT_EQ(b.Receive(1, 0, 200), 0);
+  Cut(1);
+  ASSERT_EQ(a.SendTo(b, 2, 0, 5), 0);
+  EXPECT_EQ(a.Wait().status, IBV_WC_SUCCESS) << "it has been sent";
+  EXPECT_TRUE(b.StaysQuiet(&a));
+  Raise(1);
+  EXPECT_TRUE(b.StaysQuiet(&a));
+  ASSERT_EQ(a.SendTo(b, 3, 0, 6), 0);
+  EXPECT_EQ(b.Wait(&a).byte_len, 40u + 6u);
+}
+
+}  // namespace
+}  // namespace verbena::soft

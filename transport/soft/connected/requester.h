@@ -1,0 +1,222 @@
+// The sending half of a queue pair: its send queue, and what the peer has said
+// about it.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CONNECTED_REQUESTER_H_
+#define VERBENA_TRANSPORT_SOFT_CONNECTED_REQUESTER_H_
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "transport/soft/base/clock.h"
+#include "transport/soft/base/limits.h"
+#include "transport/soft/link/link_port.h"
+#include "transport/soft/link/packet.h"
+#include "transport/soft/memory/memory_table.h"
+#include "transport/soft/memory/memory_windows.h"
+#include "transport/soft/memory/scatter_gather.h"
+#include "transport/soft/queues/completion_queue.h"
+
+namespace verbena::soft {
+
+// Turns send requests into packets and the peer's answers into completions.
+//
+// Requests are numbered by a free-running counter, which is also their number
+// on the wire. Each passes these marks in order:
+//
+//   freed_ <= completed_ <= acknowledged_ <= sending_ <= posted_
+//
+// A request stays in its slot until a completion that covers it has been
+// polled, as on hardware: a queue of unsignalled requests alone stays full.
+//
+// Not thread-safe: protected by the queue pair's lock, except Free(). Allocates
+// only when created.
+class Requester {
+ public:
+  using TimePoint = Clock::TimePoint;
+
+  struct Environment {
+    QueuePair* qp;
+    ibv_qp* handle;  // The same.
+    CompletionQueue* cq;
+    const MemoryTable* memory;
+    MemoryWindows* windows;
+    const ProtectionDomain* pd;
+    const Clock* clock;
+  };
+
+  Requester(const Environment& environment,
+            const ibv_qp_init_attr& init_attributes);
+
+  // How modify_qp configures it.
+  void SetReadsMax(uint8_t reads_max) { reads_max_ = reads_max; }
+  void SetRnrRetry(uint8_t rnr_retry) {
+    rnr_retry_ = rnr_retries_left_ = rnr_retry;
+  }
+
+  // Copies the chain into the send queue. Returns 0, or ENOMEM (full) or EINVAL
+  // with `*bad_wr` at the first request that was refused. What can go at once
+  // goes by `port`, unless that is null.
+  int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkPort* port);
+  // 0 when Post() would take the whole chain; else how it would refuse.
+  int CheckAll(const ibv_send_wr* chain) const;
+
+  // Sends the next packet; false when there is none to send, or no room, or it
+  // is not yet time.
+  bool TransmitOne(LinkPort& port);
+
+  // Each takes one thing that the peer said; false when the peer cannot have
+  // said it in good faith.
+  bool OnExecuted(uint32_t count) {
+    return count == acknowledged_ || OnNewExecuted(count);
+  }
+  bool OnReadResponse(const Packet& packet);
+  bool OnNak(const Packet& packet);
+
+  // Draining: from now on no request begins to be sent, but those that have
+  // begun are finished. Release() ends it.
+  void Hold();
+  void Release();
+  // Whether everything that had begun has ended.
+  bool drained() const { return completed_ == hold_at_; }
+
+  // Of an unreliable connection, which expects no answer. A request has ended
+  // when it has been sent; when the peer is gone, so has every one.
+  bool unreliable() const { return unreliable_; }
+  void CompleteSent();
+  void DropUnsent();
+
+  // Ends the oldest unfinished request, if any, with `status`.
+  void FailOldest(ibv_wc_status status);
+  // Ends all unfinished requests with IBV_WC_WR_FLUSH_ERR.
+  void Flush();
+  // Forgets everything, without completions.
+  void Reset();
+
+  // A completion that covers the requests before `count` has been polled. From
+  // any thread.
+  void Free(uint32_t count) { freed_.store(count, std::memory_order_release); }
+
+  // A request has ended with an error: the queue pair must enter ERR.
+  bool failed() const { return failed_; }
+  uint32_t ended() const { return completed_; }
+  bool has_unfinished() const { return completed_ != posted_; }
+  bool reads_under_way() const { return reads_under_way_ != 0; }
+  bool has_unsent() const { return sending_ != posted_; }
+  // Whether an acknowledgement, or room in the ring, is worth a doorbell.
+  bool wants_progress() const {
+    return signalled_unfinished_ != 0 || sending_ != posted_ ||
+           (held_ && !drained());
+  }
+  // When it will send again after the receiver was not ready, or a far time
+  // while it is held; max() when it is not waiting.
+  TimePoint resume_at() const { return resume_at_; }
+
+ private:
+  struct Slot {
+    uint64_t wr_id;
+    uint64_t remote_address;
+    uint32_t rkey;
+    uint32_t length;
+    uint32_t immediate;
+    uint16_t entry_count;
+    uint8_t opcode;     // ibv_wr_opcode.
+    uint8_t flags;      // ibv_send_flags.
+    bool done;          // Of one for the own device: it is only to be counted.
+    bool response_due;  // Of a READ or an atomic: its data has yet to come.
+
+    bool is(ibv_wr_opcode what) const { return opcode == what; }
+    bool local() const { return is(IBV_WR_LOCAL_INV) || is(IBV_WR_BIND_MW); }
+    bool is_inline() const { return (flags & IBV_SEND_INLINE) != 0; }
+    bool signalled() const { return (flags & IBV_SEND_SIGNALED) != 0; }
+    bool fenced() const { return (flags & IBV_SEND_FENCE) != 0; }
+    bool solicited() const { return (flags & IBV_SEND_SOLICITED) != 0; }
+  };
+  // What only atomics, or bindings, have besides.
+  union Details {
+    AtomicOperands operands;
+    MemoryWindows::Binding binding;
+  };
+  static_assert(kGatherEntriesMax <= UINT16_MAX);
+
+  Slot& slot(uint32_t number) { return slots_[number & mask_]; }
+  ibv_sge* entries(uint32_t number) {
+    return entries_.get() + size_t{number & mask_} * entries_max_;
+  }
+  std::byte* inline_data(uint32_t number) {
+    return inline_data_.get() + size_t{number & mask_} * inline_max_;
+  }
+  ScatterGatherList List(uint32_t number);
+
+  bool PostSmall(const ibv_send_wr& wr, LinkPort& port);
+  int Check(const ibv_send_wr& wr, uint64_t& length) const;
+  void Store(const ibv_send_wr& wr, uint32_t length);
+  void StoreUnusual(const ibv_send_wr& wr);
+  void StoreBinding(const ibv_send_wr& wr);
+  bool MayGoAtOnce(const Slot& request) const;
+  void SendAtOnce(const ibv_send_wr& wr, const Slot& request, LinkPort& port);
+  bool MayStart(const Slot& request);
+  bool OnNewExecuted(uint32_t count);
+  bool TransmitRead(LinkPort& port, const Slot& request);
+  bool TransmitAtomic(LinkPort& port, const Slot& request);
+  bool TransmitLocal(LinkPort& port, Slot& request);
+  void NoteRead();
+  bool TransmitSegment(LinkPort& port, const Slot& request);
+  void Advance();
+  void OnHoldReached();
+  void Complete();
+  void PushCompletion(uint32_t number, ibv_wc_status status);
+  void Fail(uint32_t number, ibv_wc_status status);
+  bool OnReceiverNotReady(uint32_t number, uint8_t timer);
+  void GoBackTo(uint32_t number);
+  void FindNextRead(uint32_t from);
+
+  const Environment environment_;
+  const bool unreliable_;
+  const uint8_t flags_of_all_;  // As Slot::flags.
+  const uint32_t requests_max_;
+  const uint32_t entries_max_;
+  const uint32_t inline_max_;
+  const uint32_t mask_;
+  // Not cleared when made: what was never used costs no memory.
+  const std::unique_ptr<Slot[]> slots_;
+  const std::unique_ptr<ibv_sge[]> entries_;  // entries_max_ for each slot.
+  const std::unique_ptr<std::byte[]>
+      inline_data_;  // inline_max_ for each slot.
+  // One for each slot.
+  const std::unique_ptr<Details[]> details_;
+
+  uint8_t reads_max_ = 0;
+  uint8_t rnr_retry_ = 0;  // 7: without end.
+
+  std::atomic<uint32_t> freed_{0};
+  uint32_t completed_ = 0;     // Requests that have ended.
+  uint32_t acknowledged_ = 0;  // Requests that the peer has executed.
+  uint32_t sending_ = 0;       // The request that is sent next, or in part.
+  uint32_t posted_ = 0;
+
+  bool started_ = false;  // A packet of request sending_ has been sent.
+  uint32_t offset_ = 0;   // Bytes of request sending_ already sent.
+  uint32_t reads_under_way_ = 0;
+  uint32_t reading_ = 0;      // The oldest of those.
+  uint32_t read_offset_ = 0;  // Bytes of it already received.
+  uint32_t signalled_unfinished_ = 0;
+
+  uint8_t rnr_retries_left_ = 0;
+  TimePoint resume_at_ = TimePoint::max();
+
+  bool held_ = false;
+  uint32_t hold_at_ = 0;  // While held: the first request that may not begin.
+
+  bool failing_ = false;  // Request failing_number_ will end with an error.
+  bool failed_ = false;   // It has.
+  uint32_t failing_number_ = 0;
+  ibv_wc_status failing_status_ = IBV_WC_SUCCESS;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CONNECTED_REQUESTER_H_

@@ -1,0 +1,415 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/soft/base/copy_bytes.h"
+#include "transport/soft/base/limits.h"
+#include "transport/soft/connected/queue_pair.h"
+#include "transport/soft/connected/requester.h"
+#include "transport/soft/queues/send_chain.h"
+
+namespace verbena::soft {
+namespace {
+
+uint8_t CompletionOpcode(uint8_t opcode) {
+  switch (opcode) {
+    case IBV_WR_RDMA_READ:
+      return IBV_WC_RDMA_READ;
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return IBV_WC_RDMA_WRITE;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      return IBV_WC_COMP_SWAP;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      return IBV_WC_FETCH_ADD;
+    case IBV_WR_LOCAL_INV:
+      return IBV_WC_LOCAL_INV;
+    case IBV_WR_BIND_MW:
+      return IBV_WC_BIND_MW;
+    default:
+      return IBV_WC_SEND;
+  }
+}
+
+bool IsWrite(uint8_t opcode) {
+  return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+}  // namespace
+
+int Requester::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkPort* port) {
+  for (; wr != nullptr; wr = wr->next) {
+    if (port != nullptr && PostSmall(*wr, *port)) continue;
+    uint64_t length = 0;
+    if (const int error = Check(*wr, length); error != 0) {
+      *bad_wr = wr;
+      return error;
+    }
+    Store(*wr, static_cast<uint32_t>(length));
+    const Slot& request = slot(posted_ - 1);
+    if (port != nullptr && MayGoAtOnce(request))
+      SendAtOnce(*wr, request, *port);
+  }
+  return 0;
+}
+
+// The usual small message, a SEND of one piece of inline data that nothing
+// holds up: all that Check(), Store() and SendAtOnce() would do for it. False,
+// with nothing done, when it is any other.
+inline bool Requester::PostSmall(const ibv_send_wr& wr, LinkPort& port) {
+  constexpr unsigned int kAsked = IBV_SEND_INLINE | IBV_SEND_FENCE;
+  static_assert(kInlineBytesMax <= kFirstSegmentBytes);
+  if (wr.opcode != IBV_WR_SEND || wr.num_sge != 1 ||
+      (wr.send_flags & kAsked) != IBV_SEND_INLINE || sending_ != posted_ ||
+      failing_ || resume_at_ != TimePoint::max()) {
+    return false;
+  }
+  const uint32_t length = wr.sg_list->length;
+  if (length > inline_max_ ||
+      posted_ - freed_.load(std::memory_order_acquire) >= requests_max_) {
+    return false;
+  }
+  std::byte* const payload = port.Reserve(length);
+  if (payload == nullptr) return false;
+  Packet packet;
+  packet.kind = PacketKind::kSend;
+  packet.flags = kPacketFirst | kPacketLast;
+  packet.payload_bytes = length;
+  packet.number = posted_;
+  Slot& request = slot(posted_);
+  request.wr_id = wr.wr_id;
+  request.length = length;
+  request.entry_count = 1;
+  request.opcode = IBV_WR_SEND;
+  request.flags = static_cast<uint8_t>(wr.send_flags | flags_of_all_);
+  request.response_due = false;
+  if (request.solicited()) packet.flags |= kPacketSolicited;
+  if (request.signalled()) ++signalled_unfinished_;
+  const void* const data = reinterpret_cast<const void*>(wr.sg_list->addr);
+  CopyBytes(payload, data, length);
+  port.Publish(packet);
+  // Kept for the case that the peer has no receive for it.
+  CopyBytes(inline_data(posted_), data, length);
+  sending_ = ++posted_;
+  return true;
+}
+
+int Requester::Check(const ibv_send_wr& wr, uint64_t& length) const {
+  if (posted_ - freed_.load(std::memory_order_acquire) >= requests_max_) {
+    return ENOMEM;
+  }
+  if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > entries_max_) {
+    return EINVAL;
+  }
+  for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
+  if (length > kMessageBytesMax) return EINVAL;
+  const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  switch (wr.opcode) {
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return is_inline && length > inline_max_ ? EINVAL : 0;
+    case IBV_WR_SEND_WITH_INV:
+      return unreliable_ || (is_inline && length > inline_max_) ? EINVAL : 0;
+    case IBV_WR_LOCAL_INV:
+      return wr.num_sge != 0 || is_inline ? EINVAL : 0;
+    case IBV_WR_BIND_MW:
+      return wr.num_sge != 0 || is_inline || wr.bind_mw.mw == nullptr ? EINVAL
+                                                                      : 0;
+    case IBV_WR_RDMA_READ:
+      return is_inline || unreliable_ ? EINVAL : 0;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      if (is_inline || unreliable_ || length < kAtomicBytes) return EINVAL;
+      length = kAtomicBytes;
+      return 0;
+    default:
+      return EINVAL;
+  }
+}
+
+void Requester::Store(const ibv_send_wr& wr, uint32_t length) {
+  Slot& request = slot(posted_);
+  request.wr_id = wr.wr_id;
+  request.remote_address = wr.wr.rdma.remote_addr;
+  request.rkey = wr.wr.rdma.rkey;
+  request.length = length;
+  request.immediate = wr.imm_data;
+  request.entry_count = static_cast<uint16_t>(wr.num_sge);
+  request.opcode = static_cast<uint8_t>(wr.opcode);
+  request.flags = static_cast<uint8_t>(wr.send_flags | flags_of_all_);
+  request.response_due = false;
+  if (wr.opcode >= IBV_WR_RDMA_READ) StoreUnusual(wr);
+  if (request.is_inline()) {
+    CopyInline(wr, inline_data(posted_));
+  } else if (wr.num_sge == 1) {
+    *entries(posted_) = *wr.sg_list;
+  } else {
+    std::copy_n(wr.sg_list, wr.num_sge, entries(posted_));
+  }
+  if (request.signalled()) ++signalled_unfinished_;
+  ++posted_;
+}
+
+// What SENDs and WRITEs do not have.
+void Requester::StoreUnusual(const ibv_send_wr& wr) {
+  Slot& request = slot(posted_);
+  request.done = false;
+  switch (wr.opcode) {
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      request.rkey = wr.wr.atomic.rkey;
+      details_[posted_ & mask_].operands = {wr.wr.atomic.compare_add,
+                                            wr.wr.atomic.swap};
+      [[fallthrough]];
+    case IBV_WR_RDMA_READ:
+      request.response_due = true;
+      return;
+    case IBV_WR_BIND_MW:
+      StoreBinding(wr);
+      return;
+    default:
+      return;
+  }
+}
+
+// Whether it is a SEND of one packet that nothing holds up.
+bool Requester::MayGoAtOnce(const Slot& request) const {
+  return sending_ + 1 == posted_ && request.length <= kFirstSegmentBytes &&
+         (request.is(IBV_WR_SEND) || request.is(IBV_WR_SEND_WITH_IMM)) &&
+         !failing_ && resume_at_ == TimePoint::max() &&
+         (!request.fenced() || reads_under_way_ == 0);
+}
+
+// The short way of the usual case; TransmitOne() does the same, later, for
+// whatever could not go. Inline data is copied from where the user has it: the
+// copy in the send queue has only just been written.
+void Requester::SendAtOnce(const ibv_send_wr& wr, const Slot& request,
+                           LinkPort& port) {
+  std::byte* const payload = port.Reserve(request.length);
+  if (payload == nullptr) return;
+  if (request.is_inline()) {
+    CopyInline(wr, payload);
+  } else if (!List(sending_).Gather(0, request.length, payload)) {
+    Fail(sending_, IBV_WC_LOC_PROT_ERR);
+    return;
+  }
+  Packet packet;
+  packet.kind = PacketKind::kSend;
+  packet.flags = kPacketFirst | kPacketLast;
+  packet.payload_bytes = request.length;
+  packet.number = sending_;
+  if (request.solicited()) packet.flags |= kPacketSolicited;
+  if (request.is(IBV_WR_SEND_WITH_IMM)) {
+    packet.flags |= kPacketImmediate;
+    packet.value = request.immediate;
+  }
+  port.Publish(packet);
+  ++sending_;
+}
+
+ScatterGatherList Requester::List(uint32_t number) {
+  return ScatterGatherList{environment_.memory, environment_.pd,
+                           entries(number), slot(number).entry_count};
+}
+
+bool Requester::TransmitOne(LinkPort& port) {
+  if (sending_ == posted_ || failing_) return false;
+  if (resume_at_ != TimePoint::max()) {
+    if (environment_.clock->Now() < resume_at_) return false;
+    resume_at_ = TimePoint::max();
+  }
+  Slot& request = slot(sending_);
+  if (!started_ && !MayStart(request)) return false;
+  if (!request.response_due) {
+    return request.local() ? TransmitLocal(port, request)
+                           : TransmitSegment(port, request);
+  }
+  return request.is(IBV_WR_RDMA_READ) ? TransmitRead(port, request)
+                                      : TransmitAtomic(port, request);
+}
+
+// Whether the first packet of request sending_ may go: what it waits for, and
+// the local errors that end it before anything is sent. A request of one packet
+// is checked when it is gathered.
+bool Requester::MayStart(const Slot& request) {
+  const bool is_read = request.response_due;  // Or an atomic.
+  if (is_read && reads_max_ == 0) {
+    Fail(sending_, IBV_WC_LOC_QP_OP_ERR);
+    return false;
+  }
+  if (is_read && reads_under_way_ == reads_max_) return false;
+  if (request.fenced() && reads_under_way_ != 0) return false;
+  if (is_read ||
+      (!request.is_inline() && request.length > kFirstSegmentBytes)) {
+    if (!List(sending_).Allows(is_read ? IBV_ACCESS_LOCAL_WRITE : 0)) {
+      Fail(sending_, IBV_WC_LOC_PROT_ERR);
+      return false;
+    }
+  }
+  return true;
+}
+
+bool Requester::TransmitRead(LinkPort& port, const Slot& request) {
+  if (port.Reserve(0) == nullptr) return false;
+  Packet packet;
+  packet.kind = PacketKind::kRead;
+  packet.flags = kPacketFirst | kPacketLast;
+  packet.number = sending_;
+  packet.address = request.remote_address;
+  packet.rkey = request.rkey;
+  packet.value = request.length;
+  port.Publish(packet);
+  NoteRead();
+  return true;
+}
+
+// To the requester an atomic is a READ of eight bytes.
+bool Requester::TransmitAtomic(LinkPort& port, const Slot& request) {
+  std::byte* const payload = port.Reserve(sizeof(AtomicOperands));
+  if (payload == nullptr) return false;
+  std::memcpy(payload, &details_[sending_ & mask_].operands,
+              sizeof(AtomicOperands));
+  Packet packet;
+  packet.kind = request.is(IBV_WR_ATOMIC_CMP_AND_SWP) ? PacketKind::kCompareSwap
+                                                      : PacketKind::kFetchAdd;
+  packet.flags = kPacketFirst | kPacketLast;
+  packet.payload_bytes = sizeof(AtomicOperands);
+  packet.number = sending_;
+  packet.address = request.remote_address;
+  packet.rkey = request.rkey;
+  port.Publish(packet);
+  NoteRead();
+  return true;
+}
+
+// Request sending_ has been sent and will be answered.
+void Requester::NoteRead() {
+  if (reads_under_way_++ == 0) reading_ = sending_;
+  Advance();
+}
+
+bool Requester::TransmitSegment(LinkPort& port, const Slot& request) {
+  const uint32_t left = request.length - offset_;
+  const uint32_t bytes = SegmentBytes(offset_, left);
+  std::byte* payload = port.Reserve(bytes);
+  if (payload == nullptr) return false;
+  if (request.is_inline()) {
+    std::memcpy(payload, inline_data(sending_) + offset_, bytes);
+  } else if (!List(sending_).Gather(offset_, bytes, payload)) {
+    Fail(sending_, IBV_WC_LOC_PROT_ERR);
+    return false;
+  }
+  Packet packet;
+  packet.payload_bytes = bytes;
+  packet.number = sending_;
+  if (!started_) packet.flags |= kPacketFirst;
+  bool last = bytes == left;
+  bool immediate = request.is(IBV_WR_SEND_WITH_IMM);
+  if (IsWrite(request.opcode)) {
+    packet.kind = PacketKind::kWrite;
+    if (!started_) {
+      packet.address = request.remote_address;
+      packet.rkey = request.rkey;
+      packet.value = request.length;
+    }
+    // Immediate data follows in a packet of its own: see PacketHeader.
+    if (request.is(IBV_WR_RDMA_WRITE_WITH_IMM)) {
+      immediate = last = started_ && left == 0;
+    }
+  } else {
+    packet.kind = PacketKind::kSend;
+  }
+  if (last) {
+    packet.flags |= kPacketLast;
+    if (request.solicited()) packet.flags |= kPacketSolicited;
+    if (immediate) {
+      packet.flags |= kPacketImmediate;
+      packet.value = request.immediate;
+    } else if (request.is(IBV_WR_SEND_WITH_INV)) {
+      packet.flags |= kPacketInvalidate;
+      packet.value = request.immediate;
+    }
+  }
+  port.Publish(packet);
+  started_ = true;
+  offset_ += bytes;
+  if (last) Advance();
+  return true;
+}
+
+void Requester::Advance() {
+  ++sending_;
+  started_ = false;
+  offset_ = 0;
+  if (held_) OnHoldReached();
+}
+
+bool Requester::OnNewExecuted(uint32_t count) {
+  const int32_t news = static_cast<int32_t>(count - acknowledged_);
+  if (news <= 0) return true;  // Older than what we know: not a lie.
+  if (static_cast<uint32_t>(news) > sending_ - acknowledged_) return false;
+  acknowledged_ = count;
+  rnr_retries_left_ = rnr_retry_;
+  Complete();
+  return true;
+}
+
+bool Requester::OnReadResponse(const Packet& packet) {
+  if (reads_under_way_ == 0 || packet.number != reading_) return false;
+  Slot& request = slot(reading_);
+  const uint32_t left = request.length - read_offset_;
+  if (packet.payload_bytes > left ||
+      packet.last() != (packet.payload_bytes == left) ||
+      (packet.payload_bytes == 0 && !packet.last())) {
+    return false;
+  }
+  if (!List(reading_).Scatter(read_offset_, packet.payload_bytes,
+                              packet.payload)) {
+    Fail(reading_, IBV_WC_LOC_PROT_ERR);
+    return true;
+  }
+  read_offset_ += packet.payload_bytes;
+  if (!packet.last()) return true;
+  request.response_due = false;
+  read_offset_ = 0;
+  if (--reads_under_way_ != 0) FindNextRead(reading_ + 1);
+  Complete();
+  return true;
+}
+
+// REQUIRES: a READ or an atomic at or after `from` is under way.
+void Requester::FindNextRead(uint32_t from) {
+  while (!slot(from).response_due) ++from;
+  reading_ = from;
+}
+
+// Ends, in order, the requests of which nothing more is to come.
+void Requester::Complete() {
+  if (failed_) return;
+  const uint32_t end = failing_ ? failing_number_ : acknowledged_;
+  for (; completed_ != acknowledged_ && completed_ != end; ++completed_) {
+    const Slot& request = slot(completed_);
+    if (request.response_due) return;
+    if (request.signalled()) PushCompletion(completed_, IBV_WC_SUCCESS);
+  }
+  if (!failing_ || completed_ != failing_number_) return;
+  failed_ = true;
+  PushCompletion(completed_++, failing_status_);
+}
+
+void Requester::PushCompletion(uint32_t number, ibv_wc_status status) {
+  const Slot& request = slot(number);
+  if (request.signalled()) --signalled_unfinished_;
+  Completion completion = {};
+  completion.wr_id = request.wr_id;
+  completion.qp = environment_.handle;
+  completion.byte_len = request.length;
+  completion.sent_up_to = number + 1;
+  completion.status = static_cast<uint8_t>(status);
+  completion.opcode = CompletionOpcode(request.opcode);
+  environment_.cq->Push(completion);
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,46 @@
+// Requests that concern the requester's own device: binding a memory window and
+// invalidating one. Not the data path: they take a lock of the device.
+
+#include "transport/soft/connected/requester.h"
+#include "transport/soft/memory/memory_windows.h"
+
+namespace verbena::soft {
+
+void Requester::StoreBinding(const ibv_send_wr& wr) {
+  const ibv_mw_bind_info& info = wr.bind_mw.bind_info;
+  details_[posted_ & mask_].binding = {
+      .window = wr.bind_mw.mw->rkey,
+      .key = wr.bind_mw.rkey,
+      .region = info.mr == nullptr ? 0 : info.mr->rkey,
+      .access = info.mw_access_flags,
+      .address = info.addr,
+      .length = info.length,
+  };
+}
+
+// They are done in their turn, once, though they may be counted again after a
+// receiver was not ready.
+bool Requester::TransmitLocal(LinkPort& port, Slot& request) {
+  if (port.Reserve(0) == nullptr) return false;
+  if (!request.done) {
+    const bool bind = request.is(IBV_WR_BIND_MW);
+    request.done =
+        bind ? environment_.windows->Bind(details_[sending_ & mask_].binding,
+                                          environment_.pd, environment_.qp)
+             : environment_.windows->Invalidate(request.immediate,
+                                                environment_.qp);
+    if (!request.done) {
+      Fail(sending_, bind ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_QP_OP_ERR);
+      return false;
+    }
+  }
+  Packet packet;
+  packet.kind = PacketKind::kCount;
+  packet.flags = kPacketFirst | kPacketLast;
+  packet.number = sending_;
+  port.Publish(packet);
+  Advance();
+  return true;
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,80 @@
+#include "transport/soft/connected/responder.h"
+
+#include "transport/soft/connected/queue_pair.h"
+
+namespace verbena::soft {
+
+void Responder::Meet() {
+  met_ = true;
+  dropping_ = false;
+  environment_.qp->OnFirstPacket();
+}
+
+void Responder::ForceNotReady(uint32_t times) {
+  times_not_ready_ = times;
+  if (times == 0) {
+    shared_source_ = environment_.shared_receives;
+    own_source_ = environment_.own_receives;
+    return;
+  }
+  if (no_receives_ == nullptr) {
+    no_receives_ = std::make_unique<ReceiveQueue>(1, 1);
+  }
+  shared_source_ = nullptr;
+  own_source_ = no_receives_.get();
+}
+
+void Responder::OnNoReceive(const Packet& packet) {
+  if (times_not_ready_ == 1) {
+    ForceNotReady(0);
+  } else if (times_not_ready_ > 1 && times_not_ready_ != UINT32_MAX) {
+    --times_not_ready_;
+  }
+  Drop(packet, NakReason::kReceiverNotReady, -1);
+}
+
+void Responder::Flush() {
+  ForceNotReady(0);
+  if (receive_taken_) {
+    PushReceive(IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV, nullptr);
+  }
+  in_message_ = false;
+  dropping_ = true;
+  nak_due_ = false;
+  reads_count_ = 0;
+  if (environment_.shared_receives != nullptr) return;
+  while (TakeReceive()) {
+    PushReceive(IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV, nullptr);
+  }
+}
+
+std::byte* Responder::FindInWindow(uint32_t key, uint64_t address,
+                                   uint64_t length, unsigned int access) const {
+  std::byte* const found = environment_.memory->Translate(
+      key, MemoryWindows::Owner(environment_.pd), address, length, access);
+  return found != nullptr ? found
+                          : environment_.memory->Translate(
+                                key, environment_.qp, address, length, access);
+}
+
+// The end of a SEND with a key that it invalidates. False when that is not
+// allowed; then the request has been refused.
+bool Responder::OnInvalidate(const Packet& packet) {
+  if (environment_.windows->Invalidate(packet.value, environment_.qp)) {
+    return true;
+  }
+  PushReceive(IBV_WC_REM_INV_REQ_ERR, IBV_WC_RECV, nullptr);
+  Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
+  return false;
+}
+
+void Responder::Reset() {
+  executed_ = 0;
+  met_ = nak_due_ = failed_ = in_message_ = receive_taken_ = false;
+  dropping_ = true;
+  event_ = -1;
+  reads_head_ = reads_count_ = 0;
+  ForceNotReady(0);
+}
+
+}  // namespace verbena::soft

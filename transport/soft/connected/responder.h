@@ -1,0 +1,172 @@
+// The receiving half of a queue pair: executes what the peer asks.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CONNECTED_RESPONDER_H_
+#define VERBENA_TRANSPORT_SOFT_CONNECTED_RESPONDER_H_
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "transport/soft/base/limits.h"
+#include "transport/soft/link/link_port.h"
+#include "transport/soft/memory/memory_table.h"
+#include "transport/soft/memory/memory_windows.h"
+#include "transport/soft/memory/scatter_gather.h"
+#include "transport/soft/queues/completion_queue.h"
+#include "transport/soft/queues/receive_queue.h"
+
+namespace verbena::soft {
+
+// Executes requests in order: checks them, copies, completes receives, answers
+// READs and atomics when the ring has room, and says no with a NAK.
+//
+// Not thread-safe: protected by the queue pair's lock. Never allocates,
+// but for faults.
+class Responder {
+ public:
+  struct Environment {
+    QueuePair* qp;
+    ibv_qp* handle;  // The same.
+    CompletionQueue* cq;
+    const MemoryTable* memory;
+    MemoryWindows* windows;
+    const ProtectionDomain* pd;
+    // Where receives come from: the shared queue, or the queue pair's own.
+    SharedReceiveQueue* shared_receives;  // Null without one.
+    ReceiveQueue* own_receives;
+    bool unreliable;  // Of a queue pair of type UC.
+  };
+
+  explicit Responder(const Environment& environment)
+      : environment_(environment),
+        shared_source_(environment.shared_receives),
+        own_source_(environment.own_receives) {}
+
+  // How modify_qp configures it.
+  void SetAccess(unsigned int access) { access_ = access; }
+  void SetReadsMax(uint8_t reads_max) { reads_max_ = reads_max; }
+  void SetRnrTimer(uint8_t timer) { rnr_timer_ = timer; }
+
+  // Executes one packet of a request; false when a correct peer cannot have
+  // sent it.
+  bool OnPacket(const Packet& packet);
+
+  // Sends the next packet of a READ response, or a NAK that is due; false when
+  // there is none, or no room.
+  bool TransmitOne(LinkPort& port);
+
+  // Requests executed so far: what the peer is told.
+  uint32_t executed() const { return executed_; }
+
+  // It has refused a request for good, and said so: the queue pair must enter
+  // ERR. With `event` to raise first, or -1.
+  bool failed() const { return failed_; }
+  int event() const { return event_; }
+
+  // A fault for tests: as if nothing were posted to receive, for the next
+  // `times` messages that want some, UINT32_MAX for all; 0 ends it. Allocates.
+  void ForceNotReady(uint32_t times);
+
+  // Whether a message has come in part.
+  bool in_message() const { return in_message_; }
+  // Whether responses wait for room in the ring, which is worth a doorbell.
+  bool wants_progress() const { return reads_count_ != 0 || nak_due_; }
+
+  // Ends a receive that is being filled, and then all receives of the queue
+  // pair's own queue, with IBV_WC_WR_FLUSH_ERR.
+  void Flush();
+  // Forgets everything, without completions.
+  void Reset();
+
+ private:
+  // A READ, or with key 0, which opens nothing, an atomic: that has been
+  // executed, and what is left to do is to send what was there before.
+  struct ReadRequest {
+    uint32_t number;
+    uint32_t rkey;
+    uint64_t address;
+    uint32_t length;
+    uint32_t offset;  // Bytes already sent.
+    uint64_t result;  // Of an atomic.
+  };
+
+  bool OnWholeSend(const Packet& packet);
+  bool OnAnyPacket(const Packet& packet);
+  bool OnSend(const Packet& packet);
+  bool OnWrite(const Packet& packet);
+  bool OnRead(const Packet& packet);
+  bool OnAtomic(const Packet& packet);
+  void Note(const ReadRequest& read);
+  void Meet();
+  bool Expects(const Packet& packet);
+  bool Place(const Packet& packet);
+  std::byte* Find(uint32_t key, uint64_t address, uint64_t length,
+                  unsigned int access) const;
+  std::byte* FindInWindow(uint32_t key, uint64_t address, uint64_t length,
+                          unsigned int access) const;
+  bool OnInvalidate(const Packet& packet);
+  bool Allows(uint32_t rkey, uint64_t address, uint32_t length,
+              unsigned int access) const;
+  bool TakeReceive();
+  void PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
+                   const Packet* last);
+  void OnNoReceive(const Packet& packet);
+  void Drop(const Packet& packet, NakReason reason, int event);
+  void Refuse(uint32_t number, NakReason reason, int event);
+  bool FollowsLoss(const Packet& packet);
+  bool Resumes(const Packet& packet);
+  void Skip(const Packet& packet);
+  bool SkipRest(const Packet& packet);
+  bool TransmitReadResponse(LinkPort& port);
+  bool RefuseRead(LinkPort& port, uint32_t number);
+  bool TransmitNak(LinkPort& port);
+  ScatterGatherList ReceiveList() const;
+
+  const Environment environment_;
+  // Where the next receive comes from: environment_'s, or no_receives_ while
+  // times_not_ready_ is not 0.
+  SharedReceiveQueue* shared_source_;
+  ReceiveQueue* own_source_;
+  std::unique_ptr<ReceiveQueue> no_receives_;
+  uint32_t times_not_ready_ = 0;
+  unsigned int access_ = 0;  // IBV_ACCESS_REMOTE_*
+  uint8_t reads_max_ = 0;
+  uint8_t rnr_timer_ = 0;
+
+  uint32_t executed_ = 0;  // Also the number of the request that comes next.
+  // Everything is dropped until request executed_ comes from its beginning;
+  // after a refusal for good it never does. When unreliable: the rest of
+  // request executed_ is dropped.
+  // Also before the first packet, so that this one costs nothing later.
+  bool dropping_ = true;
+  bool met_ = false;  // The first packet has come.
+  bool nak_due_ = false;
+  uint32_t nak_number_ = 0;  // The request that is refused.
+  NakReason nak_reason_ = NakReason::kReceiverNotReady;
+  bool failed_ = false;
+  int event_ = -1;
+
+  // The request that has come in part.
+  bool in_message_ = false;
+  PacketKind message_kind_ = PacketKind::kNone;
+  uint32_t message_offset_ = 0;  // Bytes of it placed so far.
+  uint32_t write_length_ = 0;
+  uint32_t write_rkey_ = 0;
+  uint64_t write_address_ = 0;
+
+  // receive_ is being filled; when unreliable, or waits for the next message.
+  bool receive_taken_ = false;
+  ReceiveRequest receive_;
+  uint64_t receive_capacity_ = 0;
+
+  // READs and atomics to be answered, oldest first.
+  std::array<ReadRequest, kReadsMax> reads_;
+  uint32_t reads_head_ = 0;
+  uint32_t reads_count_ = 0;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CONNECTED_RESPONDER_H_

@@ -1,0 +1,359 @@
+#include "transport/soft/base/copy_bytes.h"
+#include "transport/soft/connected/queue_pair.h"
+#include "transport/soft/connected/responder.h"
+#include "transport/soft/memory/on_demand_memory.h"
+
+namespace verbena::soft {
+
+bool Responder::OnPacket(const Packet& packet) {
+  return OnWholeSend(packet) || OnAnyPacket(packet);
+}
+
+// The usual message, a SEND of one packet that goes into the one entry of the
+// next receive: all that OnAnyPacket() would do for it. False when it is any
+// other, or the receive will not do; that has been taken then, and is the next.
+inline bool Responder::OnWholeSend(const Packet& packet) {
+  constexpr uint8_t kWhole = kPacketFirst | kPacketLast;
+  if (packet.kind != PacketKind::kSend ||
+      (packet.flags & ~kPacketSolicited) != kWhole ||
+      packet.number != executed_ || dropping_ || in_message_ ||
+      !TakeReceive() || receive_.entry_count != 1 ||
+      packet.payload_bytes > receive_capacity_ ||
+      !ReceiveList().Scatter(0, packet.payload_bytes, packet.payload)) {
+    return false;
+  }
+  receive_taken_ = false;
+  Completion completion = {};
+  completion.wr_id = receive_.wr_id;
+  completion.qp = environment_.handle;
+  completion.byte_len = packet.payload_bytes;
+  completion.status = IBV_WC_SUCCESS;
+  completion.opcode = IBV_WC_RECV;
+  completion.solicited = (packet.flags & kPacketSolicited) != 0;
+  environment_.cq->Push(completion);
+  ++executed_;
+  return true;
+}
+
+bool Responder::OnAnyPacket(const Packet& packet) {
+  if (dropping_) {
+    if (!met_) {
+      Meet();
+    } else if (environment_.unreliable) {
+      if (!FollowsLoss(packet)) return SkipRest(packet);
+    } else if (!Resumes(packet)) {
+      return true;
+    }
+  }
+  if (!Expects(packet) && !FollowsLoss(packet)) return false;
+  switch (packet.kind) {
+    case PacketKind::kSend:
+      return OnSend(packet);
+    case PacketKind::kWrite:
+      return OnWrite(packet);
+    case PacketKind::kRead:
+      return OnRead(packet);
+    case PacketKind::kCompareSwap:
+    case PacketKind::kFetchAdd:
+      return OnAtomic(packet);
+    case PacketKind::kCount:
+      if (!packet.last() || packet.payload_bytes != 0) return false;
+      ++executed_;
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Whether `packet` is the next of the request under way, or the first of the
+// next one. The link keeps order, so anything else is wrong.
+bool Responder::Expects(const Packet& packet) {
+  return packet.number == executed_ && packet.first() == !in_message_ &&
+         (packet.first() || packet.kind == message_kind_);
+}
+
+// Whether it is the first of a later request, though the link keeps order: an
+// unreliable peer whose path was down has sent into the void until now.
+bool Responder::FollowsLoss(const Packet& packet) {
+  if (!environment_.unreliable || failed_ || !packet.first() ||
+      packet.number == executed_) {
+    return false;
+  }
+  executed_ = packet.number;
+  in_message_ = dropping_ = false;
+  return true;
+}
+
+// After a NAK everything is dropped until the refused request comes again.
+bool Responder::Resumes(const Packet& packet) {
+  if (failed_ || nak_due_ || packet.number != executed_ || !packet.first()) {
+    return false;
+  }
+  dropping_ = false;
+  in_message_ = false;
+  return true;
+}
+
+// Drops `packet` of request executed_, which nobody will repeat.
+void Responder::Skip(const Packet& packet) {
+  dropping_ = !packet.last();
+  if (dropping_) return;
+  in_message_ = false;
+  ++executed_;
+}
+
+bool Responder::SkipRest(const Packet& packet) {
+  if (failed_) return true;
+  if (packet.number != executed_ || packet.first()) return false;
+  Skip(packet);
+  return true;
+}
+
+bool Responder::OnSend(const Packet& packet) {
+  if (packet.first()) {
+    if (!TakeReceive()) {
+      OnNoReceive(packet);
+      return true;
+    }
+    in_message_ = true;
+    message_kind_ = PacketKind::kSend;
+    message_offset_ = 0;
+  }
+  if (packet.payload_bytes > kMessageBytesMax - message_offset_) return false;
+  if (packet.payload_bytes > receive_capacity_ - message_offset_) {
+    // When unreliable, the next message may fit.
+    if (!environment_.unreliable) {
+      PushReceive(IBV_WC_LOC_LEN_ERR, IBV_WC_RECV, nullptr);
+    }
+    Drop(packet, NakReason::kInvalidRequest, -1);
+    return true;
+  }
+  if (!ReceiveList().Scatter(message_offset_, packet.payload_bytes,
+                             packet.payload)) {
+    PushReceive(IBV_WC_LOC_PROT_ERR, IBV_WC_RECV, nullptr);
+    Drop(packet, NakReason::kRemoteOperation, -1);
+    failed_ |= environment_.unreliable;  // It is our own error.
+    return true;
+  }
+  message_offset_ += packet.payload_bytes;
+  if (packet.last()) {
+    if ((packet.flags & kPacketInvalidate) != 0 && !OnInvalidate(packet)) {
+      return true;
+    }
+    PushReceive(IBV_WC_SUCCESS, IBV_WC_RECV, &packet);
+    in_message_ = false;
+    ++executed_;
+  }
+  return true;
+}
+
+bool Responder::OnWrite(const Packet& packet) {
+  if (packet.first()) {
+    in_message_ = true;
+    message_kind_ = PacketKind::kWrite;
+    message_offset_ = 0;
+    write_address_ = packet.address;
+    write_rkey_ = packet.rkey;
+    write_length_ = packet.value;
+    if ((access_ & IBV_ACCESS_REMOTE_WRITE) == 0) {
+      Drop(packet, NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
+      return true;
+    }
+    // The whole range is checked before the first byte is written. A WRITE of
+    // nothing needs no valid key, as on hardware.
+    if (write_length_ != 0 && !Allows(write_rkey_, write_address_,
+                                      write_length_, IBV_ACCESS_REMOTE_WRITE)) {
+      Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
+      return true;
+    }
+  }
+  if (packet.payload_bytes > write_length_ - message_offset_) return false;
+  if (packet.payload_bytes > 0 && !Place(packet)) {
+    Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
+    return true;
+  }
+  message_offset_ += packet.payload_bytes;
+  if (!packet.last()) return true;
+  if (message_offset_ != write_length_) return false;
+  if ((packet.flags & kPacketImmediate) != 0) {
+    if (!TakeReceive()) {
+      OnNoReceive(packet);
+      return true;
+    }
+    PushReceive(IBV_WC_SUCCESS, IBV_WC_RECV_RDMA_WITH_IMM, &packet);
+  }
+  in_message_ = false;
+  ++executed_;
+  return true;
+}
+
+// What a peer names: mostly a region.
+std::byte* Responder::Find(uint32_t key, uint64_t address, uint64_t length,
+                           unsigned int access) const {
+  std::byte* const found = environment_.memory->Translate(
+      key, environment_.pd, address, length, access);
+  return found != nullptr ? found : FindInWindow(key, address, length, access);
+}
+
+// Copies one segment of a WRITE to where it belongs. The region is looked up
+// again for each: it may have been deregistered meanwhile.
+bool Responder::Place(const Packet& packet) {
+  std::byte* to = Find(write_rkey_, write_address_ + message_offset_,
+                       packet.payload_bytes, IBV_ACCESS_REMOTE_WRITE);
+  if (to == nullptr) {
+    return WriteOnDemand(*environment_.memory, write_rkey_, environment_.pd,
+                         write_address_ + message_offset_, packet.payload_bytes,
+                         IBV_ACCESS_REMOTE_WRITE, packet.payload);
+  }
+  CopyBytes(to, packet.payload, packet.payload_bytes);
+  return true;
+}
+
+// Whether the peer may do `access` to the range. Pages of memory on demand may
+// still turn out to be missing.
+bool Responder::Allows(uint32_t rkey, uint64_t address, uint32_t length,
+                       unsigned int access) const {
+  return Find(rkey, address, length, access) != nullptr ||
+         AllowsOnDemand(*environment_.memory, rkey, environment_.pd, address,
+                        length, access);
+}
+
+bool Responder::OnRead(const Packet& packet) {
+  if (!packet.last() || packet.payload_bytes != 0) return false;
+  if (reads_count_ >= reads_max_ || packet.value > kMessageBytesMax ||
+      (access_ & IBV_ACCESS_REMOTE_READ) == 0) {
+    Drop(packet, NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
+    return true;
+  }
+  if (packet.value != 0 && !Allows(packet.rkey, packet.address, packet.value,
+                                   IBV_ACCESS_REMOTE_READ)) {
+    Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
+    return true;
+  }
+  Note({packet.number, packet.rkey, packet.address, packet.value, 0, 0});
+  return true;
+}
+
+// Request executed_ is to be answered.
+void Responder::Note(const ReadRequest& read) {
+  reads_[(reads_head_ + reads_count_) % kReadsMax] = read;
+  ++reads_count_;
+  ++executed_;
+}
+
+bool Responder::TakeReceive() {
+  if (receive_taken_) return true;
+  receive_taken_ = shared_source_ != nullptr ? shared_source_->Take(receive_)
+                                             : own_source_->Take(receive_);
+  if (receive_taken_) receive_capacity_ = ReceiveList().TotalBytes();
+  return receive_taken_;
+}
+
+ScatterGatherList Responder::ReceiveList() const {
+  const ProtectionDomain* pd = environment_.shared_receives != nullptr
+                                   ? environment_.shared_receives->domain()
+                                   : environment_.pd;
+  return ScatterGatherList{environment_.memory, pd, receive_.entries.data(),
+                           receive_.entry_count};
+}
+
+// `last` is the packet that ended the message, null when it did not end well.
+void Responder::PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
+                            const Packet* last) {
+  receive_taken_ = false;
+  Completion completion = {};
+  completion.wr_id = receive_.wr_id;
+  completion.qp = environment_.handle;
+  completion.status = static_cast<uint8_t>(status);
+  completion.opcode = static_cast<uint8_t>(opcode);
+  if (last != nullptr) {
+    completion.byte_len = message_offset_;
+    if ((last->flags & kPacketImmediate) != 0) {
+      completion.immediate = last->value;
+      completion.flags = IBV_WC_WITH_IMM;
+    } else if ((last->flags & kPacketInvalidate) != 0) {
+      completion.immediate = last->value;
+      completion.flags = IBV_WC_WITH_INV;
+    }
+    completion.solicited = (last->flags & kPacketSolicited) != 0;
+  }
+  environment_.cq->Push(completion);
+}
+
+// Does not execute request executed_, of which `packet` is a part.
+void Responder::Drop(const Packet& packet, NakReason reason, int event) {
+  if (environment_.unreliable) {
+    Skip(packet);
+  } else {
+    Refuse(executed_, reason, event);
+  }
+}
+
+void Responder::Refuse(uint32_t number, NakReason reason, int event) {
+  dropping_ = true;
+  nak_due_ = true;
+  nak_reason_ = reason;
+  nak_number_ = number;
+  event_ = event;
+}
+
+bool Responder::TransmitOne(LinkPort& port) {
+  if (reads_count_ != 0) return TransmitReadResponse(port);
+  // After the responses, which belong to requests before it.
+  return nak_due_ && TransmitNak(port);
+}
+
+bool Responder::TransmitReadResponse(LinkPort& port) {
+  ReadRequest& read = reads_[reads_head_];
+  const uint32_t bytes = SegmentBytes(read.offset, read.length - read.offset);
+  std::byte* payload = port.Reserve(bytes);
+  if (payload == nullptr) return false;
+  if (bytes > 0) {
+    const std::byte* from = Find(read.rkey, read.address + read.offset, bytes,
+                                 IBV_ACCESS_REMOTE_READ);
+    if (from != nullptr) {
+      CopyBytes(payload, from, bytes);
+    } else if (read.rkey == 0) {
+      CopyBytes(payload, &read.result, bytes);
+    } else if (!ReadOnDemand(*environment_.memory, read.rkey, environment_.pd,
+                             read.address + read.offset, bytes,
+                             IBV_ACCESS_REMOTE_READ, payload)) {
+      return RefuseRead(port, read.number);
+    }
+  }
+  Packet packet;
+  packet.kind = PacketKind::kReadResponse;
+  packet.payload_bytes = bytes;
+  packet.number = read.number;
+  if (read.offset == 0) packet.flags |= kPacketFirst;
+  read.offset += bytes;
+  if (read.offset == read.length) {
+    packet.flags |= kPacketLast;
+    reads_head_ = (reads_head_ + 1) % kReadsMax;
+    --reads_count_;
+  }
+  port.Publish(packet);
+  return true;
+}
+
+// Its region was deregistered since it was accepted: refuses it after all.
+bool Responder::RefuseRead(LinkPort& port, uint32_t number) {
+  reads_count_ = 0;
+  Refuse(number, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
+  return TransmitNak(port);
+}
+
+bool Responder::TransmitNak(LinkPort& port) {
+  if (port.Reserve(0) == nullptr) return false;
+  Packet packet;
+  packet.kind = PacketKind::kNak;
+  packet.flags = kPacketFirst | kPacketLast;
+  packet.number = nak_number_;
+  packet.value = static_cast<uint32_t>(nak_reason_) | uint32_t{rnr_timer_} << 8;
+  port.Publish(packet);
+  nak_due_ = false;
+  if (nak_reason_ != NakReason::kReceiverNotReady) failed_ = true;
+  return true;
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,156 @@
+#include "transport/soft/datagram/datagram_send_queue.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "transport/soft/base/limits.h"
+#include "transport/soft/device/context.h"
+#include "transport/soft/memory/on_demand_memory.h"
+#include "transport/soft/queues/address_handle.h"
+#include "transport/soft/queues/send_chain.h"
+
+namespace verbena::soft {
+namespace {
+
+// A key with this bit means: that of the sending queue pair.
+constexpr uint32_t kOwnQkey = 1u << 31;
+
+}  // namespace
+
+DatagramSendQueue::DatagramSendQueue(const Environment& environment,
+                                     const ibv_qp_init_attr& attributes)
+    : environment_(environment),
+      flags_of_all_(attributes.sq_sig_all != 0 ? IBV_SEND_SIGNALED : 0),
+      requests_max_(attributes.cap.max_send_wr),
+      entries_max_(attributes.cap.max_send_sge),
+      inline_max_(attributes.cap.max_inline_data),
+      mask_(std::bit_ceil(std::max(requests_max_, 1u)) - 1),
+      slots_(std::make_unique<Slot[]>(size_t{mask_} + 1)),
+      entries_(std::make_unique_for_overwrite<ibv_sge[]>((size_t{mask_} + 1) *
+                                                         entries_max_)),
+      inline_data_(std::make_unique_for_overwrite<std::byte[]>(
+          (size_t{mask_} + 1) * inline_max_)) {}
+
+int DatagramSendQueue::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  for (; wr != nullptr; wr = wr->next) {
+    uint64_t length = 0;
+    if (const int error = Check(*wr, length); error != 0) {
+      *bad_wr = wr;
+      return error;
+    }
+    Store(*wr, static_cast<uint32_t>(length));
+  }
+  return 0;
+}
+
+int DatagramSendQueue::CheckAll(const ibv_send_wr* chain) const {
+  const uint32_t room =
+      requests_max_ - (posted_ - freed_.load(std::memory_order_acquire));
+  return CheckChain(chain, room, [this](const ibv_send_wr& wr) {
+    uint64_t length = 0;
+    return Check(wr, length);
+  });
+}
+
+int DatagramSendQueue::Check(const ibv_send_wr& wr, uint64_t& length) const {
+  if (posted_ - freed_.load(std::memory_order_acquire) >= requests_max_) {
+    return ENOMEM;
+  }
+  if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM) {
+    return EINVAL;
+  }
+  if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > entries_max_ ||
+      wr.wr.ud.ah == nullptr ||
+      &ProtectionDomain::From(wr.wr.ud.ah->pd)->original() != environment_.pd ||
+      wr.wr.ud.remote_qpn > kQueuePairNumberMax) {
+    return EINVAL;
+  }
+  for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
+  if (length > kMessageBytesMax) return EINVAL;
+  const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
+  return is_inline && length > inline_max_ ? EINVAL : 0;
+}
+
+void DatagramSendQueue::Store(const ibv_send_wr& wr, uint32_t length) {
+  const AddressHandle& ah = *AddressHandle::From(wr.wr.ud.ah);
+  Slot& request = slot(posted_);
+  request.wr_id = wr.wr_id;
+  request.length = length;
+  request.entry_count = static_cast<uint16_t>(wr.num_sge);
+  request.flags = static_cast<uint8_t>(wr.send_flags) | flags_of_all_;
+  request.route = ah.route();
+  DatagramHeader& header = request.header;
+  header = ah.header();
+  header.destination_qp = wr.wr.ud.remote_qpn;
+  header.source_qp = environment_.qp->qp_num;
+  header.qkey = wr.wr.ud.remote_qkey;
+  if (wr.opcode == IBV_WR_SEND_WITH_IMM) {
+    header.flags |= kDatagramImmediate;
+    header.immediate = wr.imm_data;
+  }
+  if ((wr.send_flags & IBV_SEND_SOLICITED) != 0) {
+    header.flags |= kDatagramSolicited;
+  }
+  if ((wr.send_flags & IBV_SEND_INLINE) == 0) {
+    std::copy_n(wr.sg_list, wr.num_sge, entries(posted_));
+  } else {
+    CopyInline(wr, inline_data(posted_));
+  }
+  ++posted_;
+}
+
+bool DatagramSendQueue::Gather(uint32_t own_qkey, Parts& parts) {
+  const Slot& request = slot(ended_);
+  DatagramHeader header = request.header;
+  if ((header.qkey & kOwnQkey) != 0) header.qkey = own_qkey;
+  parts.header = ToWire(header);
+  parts.parts[0] = {&parts.header, sizeof(parts.header)};
+  parts.count = 1;
+  if ((request.flags & IBV_SEND_INLINE) != 0) {
+    parts.parts[parts.count++] = {inline_data(ended_), request.length};
+    return true;
+  }
+  for (int i = 0; i < request.entry_count; ++i) {
+    const ibv_sge& entry = entries(ended_)[i];
+    if (entry.length == 0) continue;
+    std::byte* from = environment_.memory->Translate(
+        entry.lkey, environment_.pd, entry.addr, entry.length, 0);
+    // The kernel gathers, so it may be memory whose pages are missing.
+    if (from == nullptr) {
+      from = environment_.memory->Translate(entry.lkey,
+                                            OnDemandOwner(environment_.pd),
+                                            entry.addr, entry.length, 0);
+    }
+    if (from == nullptr) return false;
+    parts.parts[parts.count++] = {from, entry.length};
+  }
+  return true;
+}
+
+void DatagramSendQueue::End(ibv_wc_status status) {
+  const Slot& request = slot(ended_++);
+  if (status == IBV_WC_SUCCESS && (request.flags & IBV_SEND_SIGNALED) == 0) {
+    return;
+  }
+  Completion completion = {};
+  completion.wr_id = request.wr_id;
+  completion.qp = environment_.qp;
+  completion.byte_len = request.length;
+  completion.sent_up_to = ended_;
+  completion.status = static_cast<uint8_t>(status);
+  completion.opcode = IBV_WC_SEND;
+  environment_.cq->Push(completion);
+}
+
+void DatagramSendQueue::Flush() {
+  while (!empty()) End(IBV_WC_WR_FLUSH_ERR);
+}
+
+void DatagramSendQueue::Reset() {
+  freed_.store(0, std::memory_order_relaxed);
+  ended_ = posted_ = 0;
+}
+
+}  // namespace verbena::soft

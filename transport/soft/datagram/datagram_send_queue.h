@@ -1,0 +1,114 @@
+// The send queue of a datagram queue pair.
+
+#ifndef VERBENA_TRANSPORT_SOFT_DATAGRAM_DATAGRAM_SEND_QUEUE_H_
+#define VERBENA_TRANSPORT_SOFT_DATAGRAM_DATAGRAM_SEND_QUEUE_H_
+
+#include <infiniband/verbs.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "transport/soft/address/datagram.h"
+#include "transport/soft/address/datagram_route.h"
+#include "transport/soft/base/limits.h"
+#include "transport/soft/memory/memory_table.h"
+#include "transport/soft/queues/completion_queue.h"
+
+namespace verbena::soft {
+
+// Requests pass these marks in order: freed_ <= ended_ <= posted_. A request
+// stays in its slot until a completion that covers it has been polled, as on
+// hardware: a queue of unsignalled requests alone stays full.
+//
+// Not thread-safe: protected by the queue pair's lock, except Free(). Allocates
+// only when created.
+class DatagramSendQueue {
+ public:
+  struct Environment {
+    ibv_qp* qp;
+    CompletionQueue* cq;
+    const MemoryTable* memory;
+    const ProtectionDomain* pd;
+  };
+
+  // A datagram of up to kGatherEntriesMax parts, with its header in front.
+  struct Parts {
+    DatagramHeader header;  // As it travels.
+    std::array<iovec, kGatherEntriesMax + 1> parts;
+    int count = 0;
+  };
+
+  DatagramSendQueue(const Environment& environment,
+                    const ibv_qp_init_attr& attributes);
+
+  // Copies the chain. Returns 0, or ENOMEM (full) or EINVAL with `*bad_wr` at
+  // the first request that was refused.
+  int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr);
+  // 0 when Post() would take the whole chain; else how it would refuse.
+  int CheckAll(const ibv_send_wr* chain) const;
+
+  bool empty() const { return ended_ == posted_; }
+
+  // About the oldest request that has not ended. REQUIRES: !empty().
+  const DatagramRoute& route() { return slot(ended_).route; }
+  uint32_t destination_qp() { return slot(ended_).header.destination_qp; }
+  uint32_t length() { return slot(ended_).length; }
+  // Its parts, from queue pair `source`; `own_qkey` stands in for a key of the
+  // request that says so. False when some memory of it is not registered.
+  bool Gather(uint32_t own_qkey, Parts& parts);
+  // Ends it. A completion is pushed if it is signalled or has failed.
+  void End(ibv_wc_status status);
+
+  // Ends all with IBV_WC_WR_FLUSH_ERR.
+  void Flush();
+  // Forgets everything, without completions.
+  void Reset();
+
+  // A completion that covers the requests before `count` has been polled. From
+  // any thread.
+  void Free(uint32_t count) { freed_.store(count, std::memory_order_release); }
+
+ private:
+  struct Slot {
+    uint64_t wr_id;
+    uint32_t length;
+    uint16_t entry_count;
+    uint8_t flags;  // ibv_send_flags.
+    DatagramHeader header;
+    DatagramRoute route;
+  };
+
+  Slot& slot(uint32_t number) { return slots_[number & mask_]; }
+  ibv_sge* entries(uint32_t number) {
+    return entries_.get() + size_t{number & mask_} * entries_max_;
+  }
+  std::byte* inline_data(uint32_t number) {
+    return inline_data_.get() + size_t{number & mask_} * inline_max_;
+  }
+  int Check(const ibv_send_wr& wr, uint64_t& length) const;
+  void Store(const ibv_send_wr& wr, uint32_t length);
+
+  const Environment environment_;
+  const uint8_t flags_of_all_;  // As Slot::flags.
+  const uint32_t requests_max_;
+  const uint32_t entries_max_;
+  const uint32_t inline_max_;
+  const uint32_t mask_;
+  const std::unique_ptr<Slot[]> slots_;
+  // Not cleared when made: what was never used costs no memory.
+  const std::unique_ptr<ibv_sge[]> entries_;  // entries_max_ for each slot.
+  const std::unique_ptr<std::byte[]>
+      inline_data_;  // inline_max_ for each slot.
+
+  std::atomic<uint32_t> freed_{0};
+  uint32_t ended_ = 0;
+  uint32_t posted_ = 0;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_DATAGRAM_DATAGRAM_SEND_QUEUE_H_

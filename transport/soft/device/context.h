@@ -1,0 +1,100 @@
+// An opened device, and its protection domains.
+
+#ifndef VERBENA_TRANSPORT_SOFT_DEVICE_CONTEXT_H_
+#define VERBENA_TRANSPORT_SOFT_DEVICE_CONTEXT_H_
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "transport/soft/base/event_queue.h"
+
+namespace verbena::soft {
+
+class SoftDevice;
+
+// A context of the software device: the verbs that libibverbs calls through it,
+// and the queue of asynchronous events.
+//
+// Users hold its last part, verbs_context::context. What lies before that are
+// the extended verbs, which the inline functions of <infiniband/verbs.h> look
+// for there; those that are null they answer with EOPNOTSUPP themselves.
+//
+// The objects made in it must be destroyed first (close_device answers EBUSY).
+// Thread-safe.
+class Context final : public verbs_context {
+ public:
+  // Null, with errno, when the process is out of descriptors.
+  static std::unique_ptr<Context> Create(SoftDevice& device);
+
+  // The context behind a handle of this device.
+  static Context* From(ibv_context* handle) {
+    return static_cast<Context*>(
+        reinterpret_cast<verbs_context*>(reinterpret_cast<std::byte*>(handle) -
+                                         offsetof(verbs_context, context)));
+  }
+
+  ~Context();
+
+  ibv_context* handle() { return &context; }
+
+  SoftDevice& soft_device() { return device_; }
+  EventQueue& async_events() { return *async_events_; }
+
+  void RaisePortEvent(ibv_event_type type, uint8_t port);
+
+  // Objects made in this context.
+  std::atomic<int>& children() { return children_; }
+  // Bytes of device memory that are allocated.
+  std::atomic<size_t>& device_memory() { return device_memory_; }
+
+ private:
+  Context(SoftDevice& device, std::unique_ptr<EventQueue> async_events);
+
+  SoftDevice& device_;
+  const std::unique_ptr<EventQueue> async_events_;
+  EventQueue::Source port_source_;  // Nobody waits for it.
+  std::atomic<int> children_{0};
+  std::atomic<size_t> device_memory_{0};
+};
+
+// A protection domain, or a parent domain, which stands for the one it was made
+// of. The context outlives it. Thread-safe.
+class ProtectionDomain final : public ibv_pd {
+ public:
+  explicit ProtectionDomain(Context& owner) : ibv_pd() {
+    context = owner.handle();
+  }
+  // The parent domain of `original` and, unless it is null, of `td`.
+  ProtectionDomain(ProtectionDomain& original, ibv_td* td)
+      : ibv_pd(), parent_of_(&original), thread_domain_(td) {
+    context = original.context;
+  }
+
+  static ProtectionDomain* From(ibv_pd* pd) {
+    return static_cast<ProtectionDomain*>(pd);
+  }
+
+  Context& owner() const { return *Context::From(context); }
+
+  bool is_parent() const { return parent_of_ != nullptr; }
+  // What decides whether memory may be used: itself, unless it is a parent.
+  ProtectionDomain& original() { return is_parent() ? *parent_of_ : *this; }
+  ibv_td* thread_domain() const { return thread_domain_; }
+
+  // Parent domains, regions, queue pairs and shared receive queues made in this
+  // domain.
+  std::atomic<int>& children() { return children_; }
+
+ private:
+  ProtectionDomain* const parent_of_ = nullptr;
+  ibv_td* const thread_domain_ = nullptr;
+  std::atomic<int> children_{0};
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_DEVICE_CONTEXT_H_

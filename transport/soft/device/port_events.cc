@@ -1,0 +1,95 @@
+#include "transport/soft/device/port_events.h"
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "transport/soft/base/limits.h"
+#include "transport/soft/device/context.h"
+
+namespace verbena::soft {
+namespace {
+
+// A socket that is readable when an address or an interface has changed.
+base::UniqueFd OpenHostSocket() {
+  base::UniqueFd socket(::socket(
+      AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE));
+  sockaddr_nl address = {};
+  address.nl_family = AF_NETLINK;
+  address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+  if (socket.get() < 0 ||
+      bind(socket.get(), reinterpret_cast<sockaddr*>(&address),
+           sizeof(address)) != 0) {
+    return base::UniqueFd();
+  }
+  return socket;
+}
+
+bool Same(const std::vector<ibv_gid>& a, const std::vector<ibv_gid>& b) {
+  return a.size() == b.size() &&
+         std::memcmp(a.data(), b.data(), a.size() * sizeof(ibv_gid)) == 0;
+}
+
+}  // namespace
+
+void PortEvents::Add(Context* context) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  contexts_.insert(context);
+}
+
+void PortEvents::Remove(Context* context) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  contexts_.erase(context);
+}
+
+void PortEvents::OnReader() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (read_) return;
+  read_ = true;
+  socket_ = OpenHostSocket();  // First: no change may come in between.
+  if (socket_.get() < 0) return;
+  gids_.Refresh();
+  gids_seen_ = Gids();
+  engine_.Watch(socket_.get(), [this] { OnHostChanged(); });
+}
+
+void PortEvents::Raise(ibv_event_type type, uint8_t port) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (Context* context : contexts_) context->RaisePortEvent(type, port);
+}
+
+// What has changed is not read from the messages: the table knows.
+void PortEvents::OnHostChanged() {
+  std::array<std::byte, 8192> messages;
+  while (recv(socket_.get(), messages.data(), messages.size(), 0) > 0) {
+  }
+  gids_.Refresh();
+  CompareGids();
+}
+
+void PortEvents::CompareGids() {
+  std::vector<ibv_gid> now = Gids();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (Same(now, gids_seen_)) return;
+    gids_seen_ = std::move(now);
+  }
+  for (uint8_t port = 1; port <= kPorts; ++port) {
+    Raise(IBV_EVENT_GID_CHANGE, port);
+  }
+}
+
+std::vector<ibv_gid> PortEvents::Gids() const {
+  std::vector<ibv_gid> gids;
+  for (int index = 0; index < GidTable::kEntries; ++index) {
+    gids.push_back(gids_.At(index).value_or(ibv_gid_entry{}).gid);
+  }
+  return gids;
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,65 @@
+// Asynchronous events about the ports, for every open context.
+
+#ifndef VERBENA_TRANSPORT_SOFT_DEVICE_PORT_EVENTS_H_
+#define VERBENA_TRANSPORT_SOFT_DEVICE_PORT_EVENTS_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "transport/base/unique_fd.h"
+#include "transport/soft/address/gid_table.h"
+#include "transport/soft/base/engine.h"
+
+namespace verbena::soft {
+
+class Context;
+
+// Knows the open contexts of the device, and tells them when the addresses of
+// the host have changed (IBV_EVENT_GID_CHANGE). It asks the kernel for that
+// only from the first reader of events on, so a process without one has no
+// thread and no socket for it.
+//
+// Thread-safe. The engine and the table outlive it; it lives as long as the
+// process.
+class PortEvents {
+ public:
+  PortEvents(Engine& engine, GidTable& gids) : engine_(engine), gids_(gids) {}
+  PortEvents(const PortEvents&) = delete;
+  PortEvents& operator=(const PortEvents&) = delete;
+
+  void Add(Context* context);
+  void Remove(Context* context);
+
+  // Somebody reads events: from now on addresses are watched. Where the kernel
+  // has no netlink socket for us, they are not.
+  void OnReader();
+
+  // Tells every context of an event of `port`.
+  void Raise(ibv_event_type type, uint8_t port);
+
+  // Raises IBV_EVENT_GID_CHANGE if the table is not what it was when this was
+  // last called, or when watching began.
+  void CompareGids();
+
+ private:
+  void OnHostChanged();
+  std::vector<ibv_gid> Gids() const;
+
+  Engine& engine_;
+  GidTable& gids_;
+
+  std::mutex mutex_;
+  // State below is protected by mutex_.
+  std::set<Context*> contexts_;
+  bool read_ = false;
+  base::UniqueFd socket_;
+  std::vector<ibv_gid> gids_seen_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_DEVICE_PORT_EVENTS_H_

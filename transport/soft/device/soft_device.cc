@@ -1,0 +1,87 @@
+#include "transport/soft/device/soft_device.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include "transport/base/check.h"
+#include "transport/soft/base/biased_lock.h"
+#include "transport/soft/connected/queue_pair.h"
+#include "transport/soft/datagram/datagram_queue_pair.h"
+#include "transport/soft/device/context.h"
+#include "transport/soft/link/link_port.h"
+#include "transport/soft/remote/tcp_socket.h"
+
+namespace verbena::soft {
+namespace {
+
+// For what a thread does in microseconds, unless it cannot: the process may
+// have been stopped by a signal in the middle of a verb.
+constexpr std::chrono::seconds kAcknowledgeMax(1);
+
+}  // namespace
+
+// `clock` is that of the first call.
+SoftDevice& SoftDevice::TheOne(Clock::Kind clock) {
+  static SoftDevice& device = *[clock] {
+    std::atexit([] { Get().AcknowledgeAll(); });
+    return new SoftDevice(clock);
+  }();
+  return device;
+}
+
+SoftDevice& SoftDevice::Get() { return TheOne(Clock::Kind::kSteady); }
+
+SoftDevice& SoftDevice::GetSimulated() {
+  SoftDevice& device = TheOne(Clock::Kind::kManual);
+  CHECK(device.engine().clock().manual())
+      << "the device was used before it was to be simulated";
+  return device;
+}
+
+SoftDevice::SoftDevice(Clock::Kind clock)
+    : engine_(clock),
+      network_(TcpPortFromEnvironment()),
+      datagrams_(engine_, network_.port()),
+      groups_(engine_, datagrams_.port()),
+      queue_pairs_(engine_, network_) {
+  // Now, because it takes long once the process has several threads, and they
+  // would otherwise wait for it with locks held.
+  BiasedLock::CanBeOwned();
+  LinkPort::CanBeFenced();
+  device_.node_type = IBV_NODE_CA;
+  device_.transport_type = IBV_TRANSPORT_IB;
+  std::strcpy(device_.name, "soft");
+  gids_.Refresh();
+}
+
+ibv_context* SoftDevice::OpenContext() {
+  std::unique_ptr<Context> context = Context::Create(*this);
+  return context == nullptr ? nullptr : context.release()->handle();
+}
+
+void SoftDevice::SetPortState(uint8_t port, PortState state) {
+  std::lock_guard<std::mutex> lock(set_port_mutex_);
+  if (!port_states_.Set(port, state)) return;
+  port_events_.Raise(
+      state == PortState::kActive ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
+      port);
+  queue_pairs_.ForEach([](QueuePair& qp) { qp.LookAtPath(); });
+}
+
+void SoftDevice::WaitForDataPath() {
+  BiasedLock::FenceAllThreads();
+  queue_pairs_.ForEach([](QueuePair& qp) { qp.WaitForDataPath(); });
+  queue_pairs_.ForEachDatagram(
+      [](DatagramQueuePair& qp) { qp.WaitForDataPath(); });
+}
+
+void SoftDevice::AcknowledgeAll() {
+  if (::getpid() != process_) return;  // A fork has none of the threads.
+  engine_.Settle(
+      [this] { queue_pairs_.ForEach([](QueuePair& qp) { qp.Acknowledge(); }); },
+      kAcknowledgeMax);
+  network_.Settle(kAcknowledgeMax);
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,99 @@
+// The software RDMA device of this process: its ports, and any number of
+// contexts.
+
+#ifndef VERBENA_TRANSPORT_SOFT_DEVICE_SOFT_DEVICE_H_
+#define VERBENA_TRANSPORT_SOFT_DEVICE_SOFT_DEVICE_H_
+
+#include <infiniband/verbs.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <mutex>
+
+#include "transport/soft/address/gid_table.h"
+#include "transport/soft/address/port_states.h"
+#include "transport/soft/base/clock.h"
+#include "transport/soft/base/engine.h"
+#include "transport/soft/device/port_events.h"
+#include "transport/soft/device/queue_pair_directory.h"
+#include "transport/soft/memory/memory_table.h"
+#include "transport/soft/memory/memory_windows.h"
+#include "transport/soft/remote/datagram_network.h"
+#include "transport/soft/remote/multicast_groups.h"
+#include "transport/soft/remote/network.h"
+
+namespace verbena::soft {
+
+// The device, with what all its contexts share: memory keys, queue pair
+// numbers, the engine.
+//
+// Thread-safe.
+class SoftDevice {
+ public:
+  // The device of this process. It is made by the first call and never
+  // destroyed, as the devices of libibverbs and librdmacm are not: handles that
+  // users hold, and the engine's thread, refer to it until the process ends.
+  static SoftDevice& Get();
+
+  // The same, but its engine has a manual clock and no thread. Aborts when the
+  // device exists already and is not such a one.
+  static SoftDevice& GetSimulated();
+
+  explicit SoftDevice(Clock::Kind clock);
+  SoftDevice(const SoftDevice&) = delete;
+  SoftDevice& operator=(const SoftDevice&) = delete;
+
+  ibv_device* verbs_device() { return &device_; }
+  Engine& engine() { return engine_; }
+  MemoryTable& memory() { return memory_; }
+  MemoryWindows& windows() { return windows_; }
+
+  // A new context, owned by the caller, who closes it with the verb
+  // close_device; null and errno when out of descriptors.
+  ibv_context* OpenContext();
+
+  // The addresses of the host, which every port has.
+  GidTable& gids() { return gids_; }
+  PortEvents& port_events() { return port_events_; }
+  const PortStates& port_states() const { return port_states_; }
+  // Takes a port down or up, with its event, and what follows for queue pairs.
+  // Each process has ports of its own. REQUIRES: IsPort(port).
+  void SetPortState(uint8_t port, PortState state);
+  // What carries datagrams to and from other hosts.
+  DatagramNetwork& datagrams() { return datagrams_; }
+  MulticastGroups& groups() { return groups_; }
+
+  // The way to other hosts.
+  Network& network() { return network_; }
+  // The queue pairs, and the links of those that are connected by hand.
+  QueuePairDirectory& queue_pairs() { return queue_pairs_; }
+
+  // Waits until every copy that was under way is finished: afterwards nobody
+  // touches a region that was removed before.
+  void WaitForDataPath();
+
+  // What a NIC does without its process: acknowledges what has arrived. Called
+  // when the process exits, whose queue pairs may never be destroyed; bounded.
+  void AcknowledgeAll();
+
+ private:
+  static SoftDevice& TheOne(Clock::Kind clock);
+
+  const pid_t process_ = ::getpid();
+  ibv_device device_ = {};
+  Engine engine_;
+  MemoryTable memory_;
+  MemoryWindows windows_{memory_};
+  GidTable gids_;
+  std::mutex set_port_mutex_;  // Events come in the order of the changes.
+  PortStates port_states_;
+  PortEvents port_events_{engine_, gids_};
+  Network network_;
+  DatagramNetwork datagrams_;
+  MulticastGroups groups_;
+  QueuePairDirectory queue_pairs_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_DEVICE_SOFT_DEVICE_H_

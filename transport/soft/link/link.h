@@ -1,0 +1,109 @@
+// The shared memory between two queue pairs: a ring of packets each way, and a
+// few words each side tells the other.
+//
+// It is an anonymous memory file (memfd) whose descriptor travels over a Unix
+// socket. It has no name, so no third process can open it and nothing is left
+// behind after a crash.
+//
+// Everything in it may be written by the other process at any time: read each
+// word once, and check it before use.
+
+#ifndef VERBENA_TRANSPORT_SOFT_LINK_LINK_H_
+#define VERBENA_TRANSPORT_SOFT_LINK_LINK_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+namespace verbena::soft {
+
+// Bytes of one ring. Half of a small L2 cache: copies in and out stay in cache.
+inline constexpr size_t kLinkRingBytes = 256 * 1024;
+
+// The side that created the memory is kFirst.
+enum class LinkSide { kFirst = 0, kSecond = 1 };
+
+inline LinkSide OtherSide(LinkSide side) {
+  return side == LinkSide::kFirst ? LinkSide::kSecond : LinkSide::kFirst;
+}
+
+// First byte of a message on the link's socket that means "look at the ring".
+// All other first bytes belong to the connection manager.
+inline constexpr unsigned char kDoorbell = 0xdb;
+
+// Whether a side takes part in the link.
+enum LinkState : uint32_t {
+  kLinkNotReady = 0,  // Its queue pair has not reached ready-to-receive.
+  kLinkOpen = 1,
+  kLinkClosed = 2,   // It has left for good: error, reset or destroyed.
+  kLinkStalled = 3,  // Its path is down: nothing reaches it until it is up.
+};
+
+// What a side wants to be woken for.
+enum LinkSleep : uint32_t {
+  kAwake = 0,  // It polls: never ring.
+  kSleepForPackets = 1,
+  kSleepForAcks = 2,  // For packets, acknowledgements and freed space.
+};
+
+// What one side tells the other outside its packets. Each word has a line of
+// its own because the two sides write them at different rates.
+struct SideWords {
+  // Bits 63..32: requests of the peer that this side has executed. Bits 31..0:
+  // position in 64-byte units up to which it has consumed the peer's ring.
+  alignas(64) std::atomic<uint64_t> progress;
+  alignas(64) std::atomic<uint32_t> sleep;  // LinkSleep.
+  // 1 when this side fences for both before it sleeps, and can be fenced; see
+  // LinkPort::FenceAfterSleep. Beside `sleep` because they are read together.
+  std::atomic<uint32_t> fences;
+  alignas(64) std::atomic<uint32_t> state;  // LinkState.
+  // PathMigration::word(). Beside `state` because both change rarely.
+  std::atomic<uint32_t> path;
+};
+
+// Owns one mapping of a link's memory, and the descriptor to pass on.
+//
+// Movable, not copyable. Any thread may hold it. Two LinkMemory objects of one
+// process that came from the same memory file share one mapping.
+class LinkMemory {
+ public:
+  // Makes the memory. Fails when the process is out of descriptors or memory.
+  static absl::StatusOr<LinkMemory> Create();
+
+  // Maps the memory behind `fd`, which a peer sent; duplicates `fd`, which
+  // stays the caller's. Refuses anything but a memory file of the exact size
+  // that can neither shrink nor grow.
+  static absl::StatusOr<LinkMemory> Map(int fd);
+
+  LinkMemory(LinkMemory&&) noexcept = default;
+  LinkMemory& operator=(LinkMemory&&) noexcept = default;
+  ~LinkMemory() = default;
+
+  // The memory file, to be passed by SCM_RIGHTS. Borrowed.
+  int fd() const;
+
+  // The ring that `producer` writes: kLinkRingBytes that are mapped twice in a
+  // row, so that a packet at the end needs no split.
+  std::byte* ring(LinkSide producer) const;
+
+  // A random number that only the two sides know; see PacketHeader::stamp.
+  uint64_t secret() const;
+
+  // The words that `writer` writes.
+  SideWords& words(LinkSide writer) const;
+
+ private:
+  class Mapping;
+  explicit LinkMemory(std::shared_ptr<Mapping> mapping)
+      : mapping_(std::move(mapping)) {}
+  static absl::StatusOr<LinkMemory> MapOwned(int owned_fd);
+
+  std::shared_ptr<Mapping> mapping_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_LINK_LINK_H_

@@ -1,0 +1,99 @@
+#include "transport/soft/link/link_port.h"
+
+#include <linux/membarrier.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "transport/base/check.h"
+
+namespace verbena::soft {
+namespace {
+
+long Membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
+
+}  // namespace
+
+bool LinkPort::CanBeFenced() {
+  static const bool registered =
+      Membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
+  return registered;
+}
+
+void LinkPort::Attach(LinkMemory memory, LinkSide side, int socket_fd) {
+  CHECK(!attached()) << "a link is attached already";
+  *this = LinkPort();
+  memory_ = std::move(memory);
+  socket_fd_ = socket_fd;
+  own_ = &memory_->words(side);
+  peer_ = &memory_->words(OtherSide(side));
+  out_ = memory_->ring(side);
+  in_ = memory_->ring(OtherSide(side));
+  secret_ = memory_->secret();
+  can_be_fenced_ = CanBeFenced();
+  own_->fences.store(can_be_fenced_ ? 1 : 0, std::memory_order_seq_cst);
+}
+
+std::optional<LinkMemory> LinkPort::Detach() {
+  SetState(kLinkClosed);
+  std::optional<LinkMemory> memory = std::move(memory_);
+  *this = LinkPort();
+  return memory;
+}
+
+LinkPort::Watch LinkPort::watch() const {
+  return Watch{&HeaderAt(in_, own_progress_.consumed).stamp, &peer_->progress,
+               secret_ + own_progress_.consumed, progress_seen_};
+}
+
+void LinkPort::SetState(LinkState state) {
+  if (!attached()) return;
+  TellProgress();  // What was executed is acknowledged before the end.
+  own_->state.store(state, std::memory_order_release);
+  // A peer that sleeps wants to know, whatever else it sleeps for.
+  published_packet_ = true;
+  RingIfNeeded();
+}
+
+LinkState LinkPort::peer_state() const {
+  const uint32_t state = peer_->state.load(std::memory_order_acquire);
+  return state <= kLinkStalled ? static_cast<LinkState>(state) : kLinkClosed;
+}
+
+void LinkPort::SetSleep(LinkSleep wanted) {
+  own_->sleep.store(wanted, std::memory_order_seq_cst);
+}
+
+LinkSleep LinkPort::sleep() const {
+  const uint32_t sleep = own_->sleep.load(std::memory_order_relaxed);
+  return sleep == kAwake ? kAwake : static_cast<LinkSleep>(sleep);
+}
+
+// Makes every running thread of every process with a soft device pass a full
+// fence: a packet that one of them published without seeing our sleep word is
+// visible to us afterwards. So the publisher, who is in a hurry, needs none.
+void LinkPort::FenceAfterSleep() {
+  FullFence();
+  if (CanBeFenced()) {
+    CHECK_EQ(Membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED), 0);
+  }
+}
+
+void LinkPort::RingSlow() {
+  if (peer_->sleep.exchange(kAwake, std::memory_order_acq_rel) == kAwake) {
+    return;  // Somebody has rung already.
+  }
+  RingAlways();
+}
+
+void LinkPort::RingAlways() {
+  if (!attached()) return;
+  // A full socket means that the peer has bells enough to answer. A broken one
+  // shows as the end of the socket, to which its watcher listens.
+  static_cast<void>(send(socket_fd_, &kDoorbell, sizeof(kDoorbell),
+                         MSG_DONTWAIT | MSG_NOSIGNAL));
+}
+
+}  // namespace verbena::soft

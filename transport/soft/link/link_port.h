@@ -1,0 +1,251 @@
+// One side's end of a link: writes packets into one ring, reads the other.
+
+#ifndef VERBENA_TRANSPORT_SOFT_LINK_LINK_PORT_H_
+#define VERBENA_TRANSPORT_SOFT_LINK_LINK_PORT_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "transport/soft/link/link.h"
+#include "transport/soft/link/packet.h"
+
+namespace verbena::soft {
+
+// The link as its queue pair uses it.
+//
+// Not thread-safe: protected by the queue pair's lock. A peer that writes
+// nonsense shows as kBroken; the port never reads or writes outside the link's
+// memory whatever the peer does.
+class LinkPort {
+ public:
+  enum class Incoming { kNothing, kPacket, kBroken };
+
+  bool attached() const { return memory_.has_value(); }
+  void Attach(LinkMemory memory, LinkSide side, int socket_fd);
+  // Closes this side. The caller drops the memory when nobody watches it any
+  // more; see watch().
+  std::optional<LinkMemory> Detach();
+
+  // The two words of the peer that change when there is something to do: the
+  // stamp of the next packet, and its progress. For those who look without the
+  // lock that protects everything else.
+  struct Watch {
+    const std::atomic<uint64_t>* stamp;
+    const std::atomic<uint64_t>* progress;
+    uint64_t stamp_awaited;
+    uint64_t progress_seen;
+  };
+  Watch watch() const;
+
+  // Sending.
+
+  // Where to put the payload of the next packet; null when the ring has no
+  // room.
+  std::byte* Reserve(uint32_t payload_bytes);
+  // Sends the packet that was reserved. Its payload is in place already.
+  void Publish(const Packet& packet);
+
+  // Receiving. The packet stays in the ring until Consume().
+
+  Incoming Peek(Packet& packet);
+  void Consume(const Packet& packet);
+
+  // Progress.
+
+  // Requests of the peer executed so far; told to it with the next packet.
+  void set_executed(uint32_t count) { own_progress_.executed = count; }
+  // Tells the peer by SideWords what no packet has told it yet.
+  void TellProgress();
+  // Whether so much of the ring has been consumed that the peer should know
+  // now.
+  bool ShouldTellProgress() const {
+    return own_progress_.consumed - told_progress_.consumed >= kTellUnits;
+  }
+  // Takes note of the peer's SideWords::progress; false when it is impossible.
+  // `executed` is what the peer says it has executed.
+  bool ReadPeerProgress(uint32_t& executed);
+
+  // Changes whenever a packet is sent or taken.
+  uint32_t position() const { return produced_ + own_progress_.consumed; }
+
+  // State and sleep.
+
+  void SetState(LinkState state);
+  LinkState peer_state() const;
+
+  // What the peer is to know of the migration of paths; see PathMigration.
+  void SetPath(uint32_t word) {
+    own_->path.store(word, std::memory_order_release);
+  }
+  uint32_t peer_path() const {
+    return peer_->path.load(std::memory_order_acquire);
+  }
+
+  // Asks the peer to ring for `wanted`. Look for work once more after
+  // FenceAfterSleep(): what came before the peer knew rings no bell.
+  void SetSleep(LinkSleep wanted);
+  LinkSleep sleep() const;
+  static void FenceAfterSleep();
+  // Whether other processes' expedited barriers reach this one. The first call
+  // arranges for it.
+  static bool CanBeFenced();
+
+  // Rings the peer's doorbell if it sleeps and something for it was published.
+  void RingIfNeeded();
+  // Rings it though the peer polls: it is to look at what no packet says. Does
+  // nothing without a link.
+  void RingAlways();
+
+ private:
+  struct Progress {
+    uint32_t executed = 0;
+    uint32_t consumed = 0;  // In units of 64 bytes, modulo 2^32.
+    bool operator==(const Progress&) const = default;
+    uint64_t word() const { return uint64_t{executed} << 32 | consumed; }
+  };
+  static constexpr uint32_t kRingUnits = kLinkRingBytes / 64;
+  static constexpr uint32_t kLinesAhead = 16;
+  static constexpr uint32_t kTellUnits = kRingUnits / 4;
+  static_assert((kRingUnits & (kRingUnits - 1)) == 0);
+  static_assert(PacketBytes(kSegmentBytes) <= kLinkRingBytes);
+
+  // __builtin_prefetch fetches for reading unless the compiler may assume a
+  // newer processor than it does by default.
+  static void PrefetchForWrite(const std::byte* at) {
+    __asm__ volatile("prefetchw %0" : : "m"(*at));
+  }
+  // Of packets up to this size. The gain for larger ones is less than the cost.
+  static constexpr uint32_t kLinesDemoted = 16;
+  // `cldemote`: moves a line from our cache to the one that all share, where
+  // the peer finds it sooner. Older processors take it for a no-op.
+  static void Demote(const std::byte* at) {
+    __asm__ volatile(".byte 0x0f, 0x1c, 0x07" : : "D"(at) : "memory");
+  }
+  static PacketHeader& HeaderAt(std::byte* ring, uint32_t unit) {
+    return *reinterpret_cast<PacketHeader*>(
+        ring + size_t{unit & (kRingUnits - 1)} * 64);
+  }
+  static constexpr uint32_t High(uint64_t word) {
+    return static_cast<uint32_t>(word >> 32);
+  }
+  static constexpr uint32_t Low(uint64_t word) {
+    return static_cast<uint32_t>(word);
+  }
+
+  bool HasRoom(uint32_t units) const {
+    return produced_ - peer_consumed_ + units <= kRingUnits;
+  }
+  static void FullFence() { __sync_synchronize(); }
+  bool NotePeerConsumed(uint32_t consumed);
+  void RingSlow();
+
+  std::optional<LinkMemory> memory_;
+  int socket_fd_ = -1;
+  SideWords* own_ = nullptr;
+  SideWords* peer_ = nullptr;
+  std::byte* out_ = nullptr;    // The ring we write.
+  std::byte* in_ = nullptr;     // The ring we read.
+  uint64_t secret_ = 0;         // See PacketHeader::stamp.
+  bool can_be_fenced_ = false;  // By the peer; see FenceAfterSleep.
+
+  // In units of 64 bytes, modulo 2^32. At most a ring apart.
+  uint32_t produced_ = 0;  // End of the last packet we published.
+  uint32_t fetched_ = 0;
+  uint32_t peer_consumed_ = 0;  // Up to where the peer has made room.
+  uint64_t progress_seen_ = 0;  // The peer's word, when last read.
+
+  Progress own_progress_;
+  Progress told_progress_;           // As the peer was last told.
+  bool published_packet_ = false;    // Since the last RingIfNeeded().
+  bool published_progress_ = false;  // Likewise.
+};
+
+inline std::byte* LinkPort::Reserve(uint32_t payload_bytes) {
+  const uint32_t needed = PacketBytes(payload_bytes) / 64;
+  if (!HasRoom(needed)) {
+    NotePeerConsumed(Low(peer_->progress.load(std::memory_order_acquire)));
+    if (!HasRoom(needed)) return nullptr;
+  }
+  return reinterpret_cast<std::byte*>(&HeaderAt(out_, produced_)) +
+         PayloadOffset(payload_bytes);
+}
+
+inline void LinkPort::Publish(const Packet& packet) {
+  PacketHeader& header = HeaderAt(out_, produced_);
+  header.kind_and_number.store(
+      uint64_t{packet.number} << 32 | uint64_t{packet.payload_bytes} << 16 |
+          uint64_t{packet.flags} << 8 | static_cast<uint64_t>(packet.kind),
+      std::memory_order_relaxed);
+  header.progress.store(own_progress_.word(), std::memory_order_relaxed);
+  header.address.store(packet.address, std::memory_order_relaxed);
+  header.key_and_value.store(uint64_t{packet.rkey} << 32 | packet.value,
+                             std::memory_order_relaxed);
+  header.stamp.store(secret_ + produced_, std::memory_order_release);
+  const uint32_t units = PacketBytes(packet.payload_bytes) / 64;
+  if (units <= kLinesDemoted) {
+    for (uint32_t i = 0; i < units; ++i) {
+      Demote(reinterpret_cast<const std::byte*>(&header) + size_t{i} * 64);
+    }
+  }
+  produced_ += units;
+  told_progress_ = own_progress_;
+  published_packet_ = true;
+  // Lines that are in the peer's cache since the last time round: a store to
+  // them would wait in the store buffer, and every later one with it.
+  if (static_cast<int32_t>(fetched_ - produced_) < 0) fetched_ = produced_;
+  for (; fetched_ - produced_ < kLinesAhead; ++fetched_) {
+    PrefetchForWrite(
+        reinterpret_cast<const std::byte*>(&HeaderAt(out_, fetched_)));
+  }
+}
+
+inline LinkPort::Incoming LinkPort::Peek(Packet& packet) {
+  PacketHeader& header = HeaderAt(in_, own_progress_.consumed);
+  if (header.stamp.load(std::memory_order_acquire) !=
+      secret_ + own_progress_.consumed) {
+    return Incoming::kNothing;
+  }
+  const uint64_t mark = header.kind_and_number.load(std::memory_order_relaxed);
+  packet.kind = static_cast<PacketKind>(mark & 0xff);
+  packet.flags = static_cast<uint8_t>(mark >> 8);
+  packet.payload_bytes = static_cast<uint32_t>(mark >> 16) & 0xffff;
+  packet.number = High(mark);
+  const uint32_t units = PacketBytes(packet.payload_bytes) / 64;
+  for (uint32_t i = 1; i < std::min(units, kLinesAhead); ++i) {
+    __builtin_prefetch(reinterpret_cast<std::byte*>(&header) + size_t{i} * 64);
+  }
+  // This bound keeps every read of the payload inside the doubled mapping.
+  if (packet.payload_bytes > kSegmentBytes) return Incoming::kBroken;
+  packet.payload = reinterpret_cast<const std::byte*>(&header) +
+                   PayloadOffset(packet.payload_bytes);
+  packet.address = header.address.load(std::memory_order_relaxed);
+  const uint64_t key_and_value =
+      header.key_and_value.load(std::memory_order_relaxed);
+  packet.rkey = High(key_and_value);
+  packet.value = Low(key_and_value);
+  const uint64_t progress = header.progress.load(std::memory_order_relaxed);
+  packet.executed = High(progress);
+  return NotePeerConsumed(Low(progress)) ? Incoming::kPacket
+                                         : Incoming::kBroken;
+}
+
+inline void LinkPort::Consume(const Packet& packet) {
+  own_progress_.consumed += PacketBytes(packet.payload_bytes) / 64;
+}
+
+// The words may be older than the last packet, or the other way round: what is
+// not news is not a lie.
+inline bool LinkPort::NotePeerConsumed(uint32_t consumed) {
+  const int32_t news = static_cast<int32_t>(consumed - peer_consumed_);
+  if (news <= 0) return true;
+  if (static_cast<uint32_t>(news) > produced_ - peer_consumed_) return false;
+  peer_consumed_ = consumed;
+  return true;
+}
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_LINK_LINK_PORT_H_

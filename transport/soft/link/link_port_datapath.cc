@@ -1,0 +1,36 @@
+#include "transport/soft/link/link_port.h"
+
+namespace verbena::soft {
+
+void LinkPort::TellProgress() {
+  if (told_progress_ == own_progress_) return;
+  own_->progress.store(own_progress_.word(), std::memory_order_release);
+  told_progress_ = own_progress_;
+  published_progress_ = true;
+}
+
+bool LinkPort::ReadPeerProgress(uint32_t& executed) {
+  progress_seen_ = peer_->progress.load(std::memory_order_acquire);
+  executed = High(progress_seen_);
+  return NotePeerConsumed(Low(progress_seen_));
+}
+
+void LinkPort::RingIfNeeded() {
+  if (!published_packet_ && !published_progress_) return;
+  // Between what was published and the look at the peer's sleep word there must
+  // be a full fence, or both sides can miss each other. It is the sleeper that
+  // pays for it where the system allows; see FenceAfterSleep.
+  if (can_be_fenced_ && peer_->fences.load(std::memory_order_relaxed) == 1) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  } else {
+    FullFence();
+  }
+  const uint32_t sleep = peer_->sleep.load(std::memory_order_relaxed);
+  if (sleep != kAwake && (published_packet_ || sleep == kSleepForAcks)) {
+    RingSlow();
+  }
+  published_packet_ = false;
+  published_progress_ = false;
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,77 @@
+#include "transport/soft/link/number_blocks.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/soft/base/unix_name.h"
+
+namespace verbena::soft {
+namespace {
+
+// Numbers 0 and 1 are the management queue pairs of every port, 0xffffff stands
+// for multicast: the first and the last block are left out.
+constexpr uint32_t kBlockFirst = 1;
+constexpr uint32_t kBlockLast = 0xfffe;
+
+// Random tries before the host is taken to be full. With half of all numbers in
+// use, so many fail once in 2^64.
+constexpr int kTries = 64;
+
+}  // namespace
+
+std::string NumberBlocks::SocketName(uint32_t number) {
+  return absl::StrCat(absl::string_view("\0verbena-soft-qp/", 17),
+                      absl::Hex(number >> kBlockBits, absl::kZeroPad4));
+}
+
+uint32_t NumberBlocks::Take() {
+  for (Block& block : blocks_) {
+    if (const uint32_t number = TakeFrom(block); number != 0) return number;
+  }
+  return AddBlock() ? TakeFrom(blocks_.back()) : 0;
+}
+
+uint32_t NumberBlocks::TakeFrom(Block& block) {
+  if (block.taken.all()) return 0;
+  while (block.taken[block.next]) block.next = (block.next + 1) % kBlockNumbers;
+  const uint32_t chosen = block.next;
+  block.taken.set(chosen);
+  block.next = (chosen + 1) % kBlockNumbers;
+  return block.first + chosen;
+}
+
+void NumberBlocks::Return(uint32_t number) {
+  for (Block& block : blocks_) {
+    if (number - block.first < kBlockNumbers) {
+      block.taken.reset(number - block.first);
+    }
+  }
+}
+
+bool NumberBlocks::AddBlock() {
+  base::UniqueFd socket(
+      ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.valid()) return false;
+  std::random_device random;
+  for (int i = 0; i < kTries; ++i) {
+    const uint32_t block =
+        kBlockFirst + random() % (kBlockLast - kBlockFirst + 1);
+    const uint32_t first = block << kBlockBits;
+    const UnixName name(SocketName(first));
+    if (::bind(socket.get(), name.get(), name.length()) == 0) {
+      on_block_(socket.get());
+      blocks_.push_back(Block{first, std::move(socket), {}, 0});
+      // Not the same numbers in every process: mistakes show sooner.
+      blocks_.back().next = random() % kBlockNumbers;
+      return true;
+    }
+    if (errno != EADDRINUSE) return false;
+  }
+  return false;
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,63 @@
+// Queue pair numbers that are unique on the host.
+//
+// The 24 bits are divided into blocks of 256. A process owns a block by holding
+// a datagram socket of that name in the abstract namespace of Unix sockets,
+// which the network namespace has only once: the kernel keeps the register, and
+// frees the block when the process dies. The socket is also where others find
+// the process that owns a number.
+
+#ifndef VERBENA_TRANSPORT_SOFT_LINK_NUMBER_BLOCKS_H_
+#define VERBENA_TRANSPORT_SOFT_LINK_NUMBER_BLOCKS_H_
+
+#include <bitset>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "transport/base/unique_fd.h"
+
+namespace verbena::soft {
+
+// The blocks of this process. They are kept until it is destroyed.
+//
+// Not thread-safe.
+class NumberBlocks {
+ public:
+  // Calls `on_block` with the socket of each new block, borrowed.
+  explicit NumberBlocks(std::function<void(int socket)> on_block)
+      : on_block_(std::move(on_block)) {}
+  NumberBlocks(const NumberBlocks&) = delete;
+  NumberBlocks& operator=(const NumberBlocks&) = delete;
+
+  // A number that nobody on this host has; 0 when there is none or the process
+  // is out of descriptors. What was returned is taken again as late as
+  // possible: a peer may still think of it as what it was.
+  uint32_t Take();
+  void Return(uint32_t number);
+
+  // The name, with its leading zero byte, of the socket of the process that
+  // owns `number`.
+  static std::string SocketName(uint32_t number);
+
+ private:
+  static constexpr uint32_t kBlockBits = 8;
+  static constexpr uint32_t kBlockNumbers = 1u << kBlockBits;
+
+  struct Block {
+    uint32_t first;
+    base::UniqueFd socket;
+    std::bitset<kBlockNumbers> taken;
+    uint32_t next = 0;  // Where to look for a free one.
+  };
+
+  bool AddBlock();
+  static uint32_t TakeFrom(Block& block);
+
+  const std::function<void(int socket)> on_block_;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_LINK_NUMBER_BLOCKS_H_

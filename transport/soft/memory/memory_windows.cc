@@ -1,0 +1,134 @@
+#include "transport/soft/memory/memory_windows.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "transport/base/check.h"
+
+namespace verbena::soft {
+namespace {
+
+constexpr uint32_t kRights =
+    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+constexpr uint32_t kWritingRights =
+    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+}  // namespace
+
+uint32_t MemoryWindows::Allocate(const void* pd, ibv_mw_type type) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const uint32_t key = memory_.Reserve();
+  if (key != 0) windows_[PlaceOf(key)] = Window{type, pd, key, 0, nullptr};
+  return key;
+}
+
+void MemoryWindows::Free(uint32_t key) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = windows_.find(PlaceOf(key));
+  CHECK(found != windows_.end()) << "a window was freed twice";
+  Unbind(found->second);
+  memory_.Release(found->second.key);
+  windows_.erase(found);
+}
+
+bool MemoryWindows::Bind(const Binding& binding, const void* pd,
+                         const void* qp) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = windows_.find(PlaceOf(binding.window));
+  if (found == windows_.end() || PlaceOf(binding.key) != found->first) {
+    return false;
+  }
+  Window& window = found->second;
+  if (window.pd != pd) return false;
+  if (binding.length == 0 && window.type == IBV_MW_TYPE_1) {
+    Unbind(window);
+    window.key = binding.key;
+    return true;
+  }
+  const std::optional<MemoryTable::Region> region =
+      memory_.Find(binding.region);
+  if (!region.has_value() || region->owner != pd ||
+      !Allows(window, binding, *region)) {
+    return false;
+  }
+  Unbind(window);
+  window.key = binding.key;
+  window.region = binding.region;
+  window.owner = window.type == IBV_MW_TYPE_1 ? Owner(pd) : qp;
+  const bool zero_based = (binding.access & IBV_ACCESS_ZERO_BASED) != 0;
+  memory_.Open(binding.key,
+               {.owner = window.owner,
+                .address = zero_based ? 0 : binding.address,
+                .length = binding.length,
+                .access = binding.access & kRights,
+                .shift = region->shift + (zero_based ? binding.address : 0)});
+  return true;
+}
+
+// The rules of the specification for "Bind Memory Window".
+bool MemoryWindows::Allows(const Window& window, const Binding& binding,
+                           const MemoryTable::Region& region) const {
+  const bool zero_based = (binding.access & IBV_ACCESS_ZERO_BASED) != 0;
+  const bool bound = window.region != 0;
+  if (window.type == IBV_MW_TYPE_1 ? zero_based : bound) return false;
+  if (binding.length == 0 ||
+      (binding.access & ~(kRights | IBV_ACCESS_ZERO_BASED)) != 0) {
+    return false;
+  }
+  if ((region.access & IBV_ACCESS_MW_BIND) == 0 ||
+      ((binding.access & kWritingRights) != 0 &&
+       (region.access & IBV_ACCESS_LOCAL_WRITE) == 0)) {
+    return false;
+  }
+  return binding.address >= region.address && binding.length <= region.length &&
+         binding.address - region.address <= region.length - binding.length;
+}
+
+void MemoryWindows::Unbind(Window& window) {
+  if (window.region == 0) return;
+  memory_.Close(window.key);
+  window.region = 0;
+  window.owner = nullptr;
+}
+
+bool MemoryWindows::Invalidate(uint32_t key, const void* qp) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = windows_.find(PlaceOf(key));
+  if (found == windows_.end()) return false;
+  Window& window = found->second;
+  if (window.type != IBV_MW_TYPE_2 || window.region == 0 || window.key != key ||
+      window.owner != qp) {
+    return false;
+  }
+  Unbind(window);
+  return true;
+}
+
+void MemoryWindows::ForgetQueuePair(const void* qp) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& [place, window] : windows_) {
+    if (window.owner == qp) Unbind(window);
+  }
+}
+
+bool MemoryWindows::IsBound(uint32_t region) const {
+  return std::any_of(
+      windows_.begin(), windows_.end(),
+      [region](const auto& entry) { return entry.second.region == region; });
+}
+
+bool MemoryWindows::CloseRegion(uint32_t region) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (IsBound(region)) return false;
+  memory_.Close(region);
+  return true;
+}
+
+bool MemoryWindows::RemoveRegion(uint32_t region) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (IsBound(region)) return false;
+  memory_.Remove(region);
+  return true;
+}
+
+}  // namespace verbena::soft

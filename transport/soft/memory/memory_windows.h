@@ -1,0 +1,92 @@
+// Memory windows: keys that open a part of a region, for as long as they are
+// bound to it.
+
+#ifndef VERBENA_TRANSPORT_SOFT_MEMORY_MEMORY_WINDOWS_H_
+#define VERBENA_TRANSPORT_SOFT_MEMORY_MEMORY_WINDOWS_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+
+#include "transport/soft/memory/memory_table.h"
+
+namespace verbena::soft {
+
+// The windows of the device, which have their keys from `memory`, and the
+// regions that they keep from being removed.
+//
+// A bound window of type 1 opens its part of the region for every queue pair of
+// the protection domain; one of type 2 for the queue pair that bound it (2B of
+// the specification). In the table of regions it has an owner that no local key
+// is looked up with, so a window is for peers only.
+//
+// Thread-safe. Its lock is taken after any queue pair's. What was bound may
+// still be copied from, or to, for a moment after it was invalidated.
+class MemoryWindows {
+ public:
+  explicit MemoryWindows(MemoryTable& memory) : memory_(memory) {}
+
+  // The owner, in the table, of the type 1 windows of a protection domain. It
+  // is none of memory on demand; see OnDemandOwner().
+  static const void* Owner(const void* pd) {
+    return static_cast<const char*>(pd) + 2;
+  }
+
+  // The key of a new window, which opens nothing; 0 when the table is full. The
+  // low eight bits of a window's key may be any wherever it is named below.
+  uint32_t Allocate(const void* pd, ibv_mw_type type);
+  // Also when it is bound.
+  void Free(uint32_t window);
+
+  struct Binding {
+    uint32_t window;
+    uint32_t key;     // From now on: the window's, with any low eight bits.
+    uint32_t region;  // 0: none.
+    uint32_t access;  // IBV_ACCESS_REMOTE_*, and IBV_ACCESS_ZERO_BASED.
+    uint64_t address;
+    uint64_t length;
+  };
+  // Binds by the request of `qp`, of the protection domain `pd`. A window of
+  // type 1 that is bound already is bound anew, or to nothing when the length
+  // is zero. False when the binding is not allowed; then nothing has changed.
+  bool Bind(const Binding& binding, const void* pd, const void* qp);
+
+  // Unbinds the window of type 2 that is open to `qp` under this very key;
+  // false when there is none.
+  bool Invalidate(uint32_t key, const void* qp);
+
+  // `qp` is about to be destroyed: what is bound for it is invalid.
+  void ForgetQueuePair(const void* qp);
+
+  // Removes a region from the table, or closes its place there; false when a
+  // window is bound to it.
+  bool RemoveRegion(uint32_t region);
+  bool CloseRegion(uint32_t region);
+
+ private:
+  struct Window {
+    ibv_mw_type type;
+    const void* pd;
+    uint32_t key;
+    uint32_t region;    // 0: not bound.
+    const void* owner;  // In the table, while bound.
+  };
+  static uint32_t PlaceOf(uint32_t key) { return key >> 8; }
+
+  bool Allows(const Window& window, const Binding& binding,
+              const MemoryTable::Region& region) const;
+  void Unbind(Window& window);
+  bool IsBound(uint32_t region) const;
+
+  MemoryTable& memory_;
+
+  std::mutex mutex_;
+  // State below is protected by mutex_.
+  std::unordered_map<uint32_t, Window> windows_;  // By PlaceOf() their keys.
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_MEMORY_MEMORY_WINDOWS_H_

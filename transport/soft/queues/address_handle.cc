@@ -1,0 +1,78 @@
+#include "transport/soft/queues/address_handle.h"
+
+#include <cerrno>
+#include <optional>
+
+#include "transport/soft/address/gid_table.h"
+#include "transport/soft/address/global_route.h"
+#include "transport/soft/address/mapped_gid.h"
+#include "transport/soft/address/port_states.h"
+#include "transport/soft/device/soft_device.h"
+
+namespace verbena::soft {
+namespace {
+
+constexpr uint8_t kServiceLevelMax = 15;  // Four bits.
+constexpr uint32_t kFlowLabelMax = 0xfffff;
+
+}  // namespace
+
+bool PathIsLegal(const ibv_ah_attr& attributes, GidTable& gids) {
+  const ibv_global_route& route = attributes.grh;
+  if (!IsPort(attributes.port_num) || attributes.is_global == 0 ||
+      attributes.sl > kServiceLevelMax || route.flow_label > kFlowLabelMax) {
+    return false;
+  }
+  const std::optional<ibv_gid_entry> source = gids.At(route.sgid_index);
+  if (!source.has_value() || AddressOf(route.dgid).empty() ||
+      AddressOf(route.dgid).IsAny()) {
+    return false;
+  }
+  // A group is its own family; datagrams to it leave by the source's interface.
+  return IsMulticastGid(route.dgid) ||
+         IsIpv4Gid(route.dgid) == IsIpv4Gid(source->gid);
+}
+
+std::unique_ptr<AddressHandle> AddressHandle::Create(
+    ProtectionDomain& pd, const ibv_ah_attr& attributes) {
+  GidTable& gids = pd.owner().soft_device().gids();
+  gids.Refresh();
+  const std::optional<ibv_gid_entry> source =
+      gids.At(attributes.grh.sgid_index);
+  if (!source.has_value() || !PathIsLegal(attributes, gids)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  return std::unique_ptr<AddressHandle>(
+      new AddressHandle(pd, attributes, gids, *source));
+}
+
+AddressHandle::AddressHandle(ProtectionDomain& domain,
+                             const ibv_ah_attr& attributes, GidTable& gids,
+                             const ibv_gid_entry& source)
+    : ibv_ah() {
+  context = domain.context;
+  pd = &domain;
+  const ibv_global_route& path = attributes.grh;
+  header_.source = source.gid;
+  header_.destination = path.dgid;
+  header_.hop_limit = path.hop_limit;
+  header_.traffic_class = path.traffic_class;
+  header_.flow_label = path.flow_label;
+  header_.service_level = attributes.sl;
+  route_.multicast = IsMulticastGid(path.dgid);
+  const base::SocketAddress destination =
+      AddressOf(path.dgid, 0, source.ndev_ifindex);
+  if (!gids.Find(path.dgid).has_value() && !destination.IsLoopback()) {
+    route_.destination = destination;
+  }
+  route_.source = AddressOf(source.gid, 0, source.ndev_ifindex);
+  route_.interface_index = source.ndev_ifindex;
+  route_.hop_limit = path.hop_limit;
+  route_.traffic_class = path.traffic_class;
+  ++domain.children();
+}
+
+AddressHandle::~AddressHandle() { --ProtectionDomain::From(pd)->children(); }
+
+}  // namespace verbena::soft

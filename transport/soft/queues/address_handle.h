@@ -1,0 +1,54 @@
+// Address handles: what ibv_create_ah makes.
+
+#ifndef VERBENA_TRANSPORT_SOFT_QUEUES_ADDRESS_HANDLE_H_
+#define VERBENA_TRANSPORT_SOFT_QUEUES_ADDRESS_HANDLE_H_
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+
+#include "transport/soft/address/datagram.h"
+#include "transport/soft/address/datagram_route.h"
+#include "transport/soft/device/context.h"
+
+namespace verbena::soft {
+
+class GidTable;
+
+// Whether the path that `attributes` describe can start at this device: a port
+// of it, a global route, a source GID that `gids` has, a destination of the
+// same family.
+bool PathIsLegal(const ibv_ah_attr& attributes, GidTable& gids);
+
+// Where datagrams go: a GID, with the source address that they show. The
+// protection domain outlives it. A value but for that: sends copy what they
+// need when they are posted, so it may be destroyed while they are under way.
+class AddressHandle final : public ibv_ah {
+ public:
+  // Null and EINVAL when PathIsLegal() is false.
+  static std::unique_ptr<AddressHandle> Create(ProtectionDomain& pd,
+                                               const ibv_ah_attr& attributes);
+
+  AddressHandle(const AddressHandle&) = delete;
+  AddressHandle& operator=(const AddressHandle&) = delete;
+  ~AddressHandle();
+
+  static AddressHandle* From(ibv_ah* ah) {
+    return static_cast<AddressHandle*>(ah);
+  }
+
+  // With everything that the path says; the rest is the message's.
+  const DatagramHeader& header() const { return header_; }
+  const DatagramRoute& route() const { return route_; }
+
+ private:
+  AddressHandle(ProtectionDomain& domain, const ibv_ah_attr& attributes,
+                GidTable& gids, const ibv_gid_entry& source);
+
+  DatagramHeader header_;
+  DatagramRoute route_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_QUEUES_ADDRESS_HANDLE_H_

@@ -1,0 +1,79 @@
+// Work requests to send that are put together by the ibv_wr_... functions.
+
+#ifndef VERBENA_TRANSPORT_SOFT_QUEUES_SEND_BUILDER_H_
+#define VERBENA_TRANSPORT_SOFT_QUEUES_SEND_BUILDER_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace verbena::soft {
+
+struct QueuePairHandle;
+
+// The batch between wr_start and wr_complete of one queue pair. It is collected
+// here and then posted as one chain, all of it or nothing.
+//
+// A thread that starts a batch waits until that of another thread is over.
+// Memory grows to the largest batch there ever was.
+class SendBuilder {
+ public:
+  // Posts the chain, or nothing of it: 0 or an errno.
+  using PostAll = int (*)(ibv_qp* qp, ibv_send_wr* chain);
+
+  // Fills the functions of `handle`, of which the user may call those for
+  // `operations` (IBV_QP_EX_WITH_...). The others are null. It holds inline
+  // data of up to `inline_bytes_max` a request.
+  static void Install(QueuePairHandle& handle, uint64_t operations,
+                      uint32_t inline_bytes_max, PostAll post_all);
+
+  SendBuilder(uint32_t inline_bytes_max, PostAll post_all)
+      : inline_bytes_max_(inline_bytes_max), post_all_(post_all) {}
+  SendBuilder(const SendBuilder&) = delete;
+  SendBuilder& operator=(const SendBuilder&) = delete;
+
+  void Start();
+  int Complete(ibv_qp* qp);
+  void Abort();
+
+  // The rest REQUIRES Start(). What is wrong is told by Complete().
+
+  // Begins a request, to which all that follows belongs.
+  ibv_send_wr& Add(const ibv_qp_ex& qp, ibv_wr_opcode opcode);
+  // The request begun last. Without one, one that is never posted.
+  ibv_send_wr& Last();
+  void SetEntries(const ibv_sge* entries, size_t count);
+  void SetInline(const ibv_data_buf* buffers, size_t count);
+
+ private:
+  // What a request has of the vectors below.
+  struct Parts {
+    size_t first_entry = 0;
+    size_t first_byte = 0;
+    bool is_inline = false;
+  };
+
+  void Refuse(int error) {
+    if (error_ == 0) error_ = error;
+  }
+  void Link();
+
+  const uint32_t inline_bytes_max_;
+  const PostAll post_all_;
+
+  std::mutex mutex_;  // Held from Start() to Complete() or Abort().
+  // State below is protected by mutex_.
+  int error_ = 0;  // The first that was noticed.
+  std::vector<ibv_send_wr> requests_;
+  std::vector<Parts> parts_;  // Of each request.
+  std::vector<ibv_sge> entries_;
+  std::vector<std::byte> bytes_;  // Inline data.
+  ibv_send_wr nowhere_ = {};
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_QUEUES_SEND_BUILDER_H_

@@ -1,0 +1,39 @@
+// What posting to the send queues of all types has in common.
+
+#ifndef VERBENA_TRANSPORT_SOFT_QUEUES_SEND_CHAIN_H_
+#define VERBENA_TRANSPORT_SOFT_QUEUES_SEND_CHAIN_H_
+
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/soft/base/copy_bytes.h"
+
+namespace verbena::soft {
+
+// Whether a queue with that much room would take the whole chain: 0, or the
+// errno of the first request that `check` (an errno of a request) or the room
+// refuses.
+template <typename Check>
+int CheckChain(const ibv_send_wr* chain, uint32_t room, Check check) {
+  for (; chain != nullptr; chain = chain->next, --room) {
+    if (room == 0) return ENOMEM;
+    if (const int error = check(*chain); error != 0) return error;
+  }
+  return 0;
+}
+
+// Gathers the data of an inline request at `to`, where there is room for it.
+inline void CopyInline(const ibv_send_wr& wr, std::byte* to) {
+  for (int i = 0; i < wr.num_sge; ++i) {
+    CopyBytes(to, reinterpret_cast<const void*>(wr.sg_list[i].addr),
+              wr.sg_list[i].length);
+    to += wr.sg_list[i].length;
+  }
+}
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_QUEUES_SEND_CHAIN_H_

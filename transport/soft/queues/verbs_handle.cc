@@ -1,0 +1,60 @@
+#include "transport/soft/queues/verbs_handle.h"
+
+#include <cerrno>
+
+#include "transport/soft/base/limits.h"
+#include "transport/soft/device/context.h"
+#include "transport/soft/queues/receive_queue.h"
+#include "transport/soft/queues/send_builder.h"
+
+namespace verbena::soft {
+namespace {
+
+bool WithinLimits(const ibv_qp_cap& cap) {
+  return cap.max_send_wr <= kQueueDepthMax &&
+         cap.max_recv_wr <= kQueueDepthMax &&
+         cap.max_send_sge <= kGatherEntriesMax &&
+         cap.max_recv_sge <= kGatherEntriesMax &&
+         cap.max_inline_data <= kInlineBytesMax;
+}
+
+bool SameContext(const ProtectionDomain& pd, const ibv_qp_init_attr& wanted) {
+  return wanted.send_cq != nullptr && wanted.send_cq->context == pd.context &&
+         wanted.recv_cq != nullptr && wanted.recv_cq->context == pd.context &&
+         (wanted.srq == nullptr || wanted.srq->context == pd.context);
+}
+
+}  // namespace
+
+int CheckInitAttributes(const ProtectionDomain& domain,
+                        ibv_qp_init_attr& attributes) {
+  if (!WithinLimits(attributes.cap) || !SameContext(domain, attributes)) {
+    return EINVAL;
+  }
+  if (attributes.srq != nullptr) {
+    attributes.cap.max_recv_wr = attributes.cap.max_recv_sge = 0;
+  }
+  return 0;
+}
+
+QueuePairHandle::QueuePairHandle(ProtectionDomain& domain,
+                                 const ibv_qp_init_attr& attributes)
+    : ibv_qp() {
+  context = domain.context;
+  qp_context = attributes.qp_context;
+  pd = &domain;
+  send_cq = attributes.send_cq;
+  recv_cq = attributes.recv_cq;
+  srq = attributes.srq;
+  qp_type = attributes.qp_type;
+  ibv_qp::state = IBV_QPS_RESET;
+  ++domain.children();
+  if (srq != nullptr) ++SharedReceiveQueue::From(srq)->children();
+}
+
+QueuePairHandle::~QueuePairHandle() {
+  if (srq != nullptr) --SharedReceiveQueue::From(srq)->children();
+  --ProtectionDomain::From(pd)->children();
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,64 @@
+// The handles of completion queues and queue pairs, with room for what
+// libibverbs calls their extended form.
+
+#ifndef VERBENA_TRANSPORT_SOFT_QUEUES_VERBS_HANDLE_H_
+#define VERBENA_TRANSPORT_SOFT_QUEUES_VERBS_HANDLE_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+namespace verbena::soft {
+
+class ProtectionDomain;
+class SendBuilder;
+
+// 0 when a queue pair of these attributes can be made in `domain`, else the
+// errno. Nothing is granted for receives of its own beside a shared queue.
+int CheckInitAttributes(const ProtectionDomain& domain,
+                        ibv_qp_init_attr& attributes);
+
+// An ibv_cq that can be used as an ibv_cq_ex: that begins with the same fields,
+// and users turn the one into the other by a cast.
+struct CompletionQueueHandle : ibv_cq {
+  CompletionQueueHandle() : ibv_cq() {}
+
+  ibv_cq_ex* extended() {
+    return reinterpret_cast<ibv_cq_ex*>(static_cast<ibv_cq*>(this));
+  }
+
+ private:
+  alignas(ibv_cq_ex) std::byte rest_[sizeof(ibv_cq_ex) - sizeof(ibv_cq)] = {};
+};
+static_assert(offsetof(ibv_cq_ex, comp_mask) == sizeof(ibv_cq));
+
+// Likewise an ibv_qp that can be used as an ibv_qp_ex. In RESET and without a
+// number; its domain and its shared receive queue count it until it is gone.
+struct QueuePairHandle : ibv_qp {
+  QueuePairHandle(ProtectionDomain& domain, const ibv_qp_init_attr& attributes);
+  QueuePairHandle(const QueuePairHandle&) = delete;
+  QueuePairHandle& operator=(const QueuePairHandle&) = delete;
+  ~QueuePairHandle();
+
+  ibv_qp_ex* extended() {
+    return reinterpret_cast<ibv_qp_ex*>(static_cast<ibv_qp*>(this));
+  }
+
+ private:
+  alignas(ibv_qp_ex) std::byte rest_[sizeof(ibv_qp_ex) - sizeof(ibv_qp)] = {};
+
+ public:
+  // What the functions of the ibv_qp_ex work on; null when it was not made by
+  // create_qp_ex with operations to send.
+  std::unique_ptr<SendBuilder> builder;
+  // What destroy_qp does first: whoever made the queue pair for a user, who may
+  // destroy it without him, lets go of it.
+  std::function<void()> before_destroy;
+};
+static_assert(offsetof(ibv_qp_ex, comp_mask) == sizeof(ibv_qp));
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_QUEUES_VERBS_HANDLE_H_

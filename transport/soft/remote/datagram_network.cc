@@ -1,0 +1,195 @@
+#include "transport/soft/remote/datagram_network.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "transport/base/socket_address.h"
+#include "transport/soft/address/gid_table.h"
+#include "transport/soft/base/datagram_socket.h"
+#include "transport/soft/cm/cm_datagram.h"
+#include "transport/soft/remote/udp_socket.h"
+
+namespace verbena::soft {
+namespace {
+
+constexpr int kFamilies[] = {AF_INET, AF_INET6};
+
+// How often a process that does not hold the port tries to: the time without
+// one when the holder dies.
+constexpr std::chrono::milliseconds kHoldInterval(200);
+
+// When to look again whether a receiver has made room, and for how long; see
+// DatagramQueuePair.
+constexpr std::chrono::milliseconds kRoomInterval(1);
+constexpr std::chrono::milliseconds kReceiverPatience(100);
+
+// Datagrams taken in one callback, so that others have their turn.
+constexpr int kReadBatch = 64;
+
+}  // namespace
+
+DatagramNetwork::DatagramNetwork(Engine& engine, uint16_t port)
+    : engine_(engine), port_(port) {}
+
+DatagramNetwork::~DatagramNetwork() {
+  Engine::TimerId timer;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ending_ = true;
+    timer = timer_;
+  }
+  if (timer != 0) engine_.CancelTimer(timer);
+  for (const base::UniqueFd& socket : receivers_) {
+    if (socket.valid()) engine_.Unwatch(socket.get());
+  }
+}
+
+void DatagramNetwork::AddReceiver() {
+  if (port_ == 0) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (++receiving_queue_pairs_ == 1) TryToHold();
+}
+
+// The port stays held: another queue pair of this process may begin, and nobody
+// else needs it before we die.
+void DatagramNetwork::RemoveReceiver() {
+  if (port_ == 0) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  --receiving_queue_pairs_;
+}
+
+bool DatagramNetwork::holds() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return role_.valid();
+}
+
+void DatagramNetwork::TryToHold() {
+  if (role_.valid() || receiving_queue_pairs_ == 0) return;
+  base::UniqueFd role;
+  int error = OpenRoleSocket("udp/" + std::to_string(port_), role);
+  for (int i = 0; i < 2 && error == 0; ++i) {
+    error = OpenUdpReceiver(base::SocketAddress::Any(kFamilies[i], port_),
+                            receivers_[i]);
+    // A host without IPv6 has no such address.
+    if (kFamilies[i] == AF_INET6 && error == EAFNOSUPPORT) error = 0;
+  }
+  if (error != 0) {
+    for (base::UniqueFd& socket : receivers_) socket.Reset();
+    StartTimer(kHoldInterval);
+    return;
+  }
+  role_ = std::move(role);
+  Watch();
+}
+
+void DatagramNetwork::Watch() {
+  for (const base::UniqueFd& socket : receivers_) {
+    if (!socket.valid()) continue;
+    const int fd = socket.get();
+    engine_.Watch(fd, [this, fd] {
+      std::lock_guard<std::mutex> lock(mutex_);
+      OnReadable(fd);
+    });
+  }
+}
+
+void DatagramNetwork::StartTimer(std::chrono::nanoseconds delay) {
+  if (timer_runs_ || ending_) return;
+  timer_runs_ = true;
+  timer_ = engine_.StartTimer(delay, [this] {
+    std::lock_guard<std::mutex> lock(mutex_);
+    timer_runs_ = false;
+    if (role_.valid()) {
+      OnReceiverTimer();
+    } else {
+      TryToHold();
+    }
+  });
+}
+
+void DatagramNetwork::OnReadable(int socket) {
+  for (int i = 0; i < kReadBatch && length_ == 0; ++i) {
+    UdpArrival arrival;
+    const ssize_t length =
+        ReceiveUdp(socket, datagram_.data(), datagram_.size(), arrival);
+    if (length < 0) return;
+    CmDatagram message;
+    if (ReadCmDatagram(datagram_.data(), static_cast<size_t>(length),
+                       message)) {
+      // Not what it says: a service is asked at the address that it has.
+      message.source = GidOf(arrival.source);
+      message.destination = GidOf(arrival.destination);
+      DeliverCmDatagram(message);  // If that fails, the peer asks again.
+      continue;
+    }
+    DatagramHeader header;
+    if (!ReadDatagramHeader(datagram_.data(), static_cast<size_t>(length),
+                            header) ||
+        header.destination_qp == kMulticastQueuePair) {
+      continue;
+    }
+    header.source = GidOf(arrival.source);
+    const DatagramHeader wire = ToWire(header);
+    std::memcpy(datagram_.data(), &wire, sizeof(wire));
+    length_ = static_cast<size_t>(length);
+    destination_qp_ = header.destination_qp;
+    if (!Forward()) WaitForReceiver();
+  }
+}
+
+bool DatagramNetwork::Forward() {
+  const iovec part = {datagram_.data(), length_};
+  const int error = SendToQueuePair(role_.get(), destination_qp_, &part, 1);
+  if (error == EAGAIN && destination_qp_ != slow_receiver_) {
+    const TimePoint now = engine_.clock().Now();
+    if (waiting_since_ == TimePoint::max()) waiting_since_ = now;
+    if (now - waiting_since_ < kReceiverPatience) return false;
+    slow_receiver_ = destination_qp_;
+  } else if (error == 0 && destination_qp_ == slow_receiver_) {
+    slow_receiver_ = 0;
+  }
+  waiting_since_ = TimePoint::max();
+  length_ = 0;
+  return true;
+}
+
+// What comes meanwhile waits in the kernel, which drops it when that is full.
+void DatagramNetwork::WaitForReceiver() {
+  for (const base::UniqueFd& socket : receivers_) {
+    if (socket.valid()) engine_.Unwatch(socket.get());
+  }
+  StartTimer(kRoomInterval);
+}
+
+void DatagramNetwork::OnReceiverTimer() {
+  if (length_ == 0) return;
+  if (Forward()) {
+    Watch();
+  } else {
+    StartTimer(kRoomInterval);
+  }
+}
+
+int DatagramNetwork::Send(const DatagramRoute& route, const iovec* parts,
+                          int count) {
+  if (port_ == 0) return ENETUNREACH;
+  const int family = route.destination.family();
+  int socket = -1;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    base::UniqueFd& sender = senders_[family == AF_INET ? 0 : 1];
+    if (!sender.valid()) {
+      if (const int error = OpenUdpSender(family, sender); error != 0) {
+        return error;
+      }
+    }
+    socket = sender.get();  // It is never closed while we live.
+  }
+  return SendUdp(socket, route, port_, parts, count);
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,250 @@
+#include "transport/soft/remote/relay.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "transport/soft/remote/tcp_socket.h"
+
+namespace verbena::soft {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How often to try again, at first and at last, to reach a host where nobody
+// has the port yet.
+constexpr milliseconds kRetryFirst(20);
+constexpr milliseconds kRetryLast(1000);
+
+// Refusals in a row that mean that nobody listens, and not that the port is
+// about to change hands: together 300 ms.
+constexpr int kRefusalsMax = 5;
+
+// How long to wait for the peer's end after ours.
+constexpr std::chrono::seconds kFinishMax(5);
+
+// Turns of one relay before others have theirs.
+constexpr int kTurns = 16;
+
+}  // namespace
+
+void Relay::Connect(Engine& engine, const base::SocketAddress& source,
+                    const base::SocketAddress& destination,
+                    const TcpPreamble& preamble, RelayLink link) {
+  std::shared_ptr<Relay> relay(new Relay(engine, preamble, std::move(link)));
+  relay->active_ = true;
+  relay->source_ = source;
+  relay->destination_ = destination;
+  engine.Post([relay] { relay->Start(); });
+}
+
+void Relay::Accept(Engine& engine, base::UniqueFd tcp,
+                   const TcpPreamble& preamble, RelayLink link) {
+  std::shared_ptr<Relay> relay(new Relay(engine, preamble, std::move(link)));
+  relay->tcp_ = std::move(tcp);
+  engine.Post([relay] { relay->Start(); });
+}
+
+void Relay::Finish(int socket) {
+  ::shutdown(socket, SHUT_WR);
+  // Nothing is asked for but the end, which poll always tells.
+  pollfd poll_for = {.fd = socket, .events = 0, .revents = 0};
+  static_cast<void>(
+      ::poll(&poll_for, 1, static_cast<int>(kRelayFlushMax.count())));
+}
+
+Relay::Relay(Engine& engine, const TcpPreamble& preamble, RelayLink link)
+    : engine_(engine),
+      preamble_(preamble),
+      socket_(std::move(link.socket)),
+      side_(link.side) {
+  if (link.memory.has_value()) {
+    port_.Attach(*std::move(link.memory), side_, socket_.get());
+  }
+}
+
+void Relay::Start() {
+  engine_.Watch(socket_.get(),
+                [self = shared_from_this()] { self->OnSocketReady(); });
+  if (active_) {
+    TryConnect();
+  } else {
+    WatchTcp();
+    Pump();
+  }
+}
+
+void Relay::WatchTcp() {
+  if (tcp_watched_) return;
+  tcp_watched_ = true;
+  engine_.Watch(tcp_.get(),
+                [self = shared_from_this()] { self->OnTcpReady(); });
+}
+
+void Relay::UnwatchTcp() {
+  if (tcp_watched_) engine_.Unwatch(tcp_.get());
+  tcp_watched_ = false;
+}
+
+void Relay::TryConnect() {
+  if (ended_) return;
+  if (socket_ended_ ||
+      (port_.attached() && port_.peer_state() == kLinkClosed)) {
+    End();
+    return;
+  }
+  const int error = StartTcpConnect(source_, destination_, tcp_);
+  if (error != 0) {
+    OnConnectFailed(error);
+    return;
+  }
+  connecting_ = true;
+  WatchTcp();
+  engine_.SetInterest(tcp_.get(), false, true);
+}
+
+void Relay::OnConnectFailed(int error) {
+  UnwatchTcp();
+  tcp_.Reset();
+  connecting_ = false;
+  if (socket_ended_) {
+    End();
+    return;
+  }
+  if (!by_hand()) {
+    if (error != ECONNREFUSED) return;  // Nobody answers: see Connect().
+    if (failures_ + 1 >= kRefusalsMax) {
+      End();
+      return;
+    }
+  }
+  const milliseconds delay =
+      std::min(kRetryFirst * (1 << std::min(failures_, 10)), kRetryLast);
+  ++failures_;
+  engine_.StartTimer(delay, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->TryConnect();
+  });
+}
+
+void Relay::OnTcpReady() {
+  if (connecting_) {
+    const int error = TcpConnectResult(tcp_.get());
+    if (error != 0) {
+      OnConnectFailed(error);
+      return;
+    }
+    if (TcpPeerAddress(tcp_.get()).empty()) return;  // Not yet.
+    connecting_ = false;
+  }
+  Pump();
+}
+
+void Relay::OnSocketReady() {
+  if (message_.has_value()) {
+    // No more is read while one waits: this can only be the end.
+    pollfd poll_for = {.fd = socket_.get(), .events = 0, .revents = 0};
+    if (::poll(&poll_for, 1, 0) == 1) {
+      socket_ended_ = true;
+      engine_.Unwatch(socket_.get());
+    }
+  }
+  Pump();
+}
+
+void Relay::Pump() {
+  if (ended_) return;
+  if (port_.attached()) port_.SetSleep(kAwake);
+  for (int i = 0; i < kTurns; ++i) {
+    ReadSocket();
+    bool moved = Send();
+    if (!ended_ && Receive()) moved = true;
+    if (ended_) return;
+    if (!moved && !SleepUnlessMoving()) {
+      if (!ended_) HandleEnds();
+      if (!ended_) UpdateInterest();
+      return;
+    }
+  }
+  engine_.Post([self = shared_from_this()] { self->Pump(); });
+}
+
+// The queue pair rings from now on; what came before it knew is found here.
+bool Relay::SleepUnlessMoving() {
+  if (!port_.attached()) return false;
+  port_.SetSleep(kSleepForAcks);
+  LinkPort::FenceAfterSleep();
+  if (Send()) return true;
+  return !ended_ && no_room_ && Receive();
+}
+
+void Relay::UpdateInterest() {
+  if (!socket_ended_) {
+    engine_.SetInterest(socket_.get(), !message_.has_value(), false);
+  }
+  if (!tcp_.valid() || connecting_) return;
+  // With nothing to wait for it must not be watched at all: a connection that
+  // is broken would call again and again.
+  if (no_room_ && unsent_.empty()) {
+    UnwatchTcp();
+    return;
+  }
+  WatchTcp();
+  engine_.SetInterest(tcp_.get(), !no_room_, !unsent_.empty());
+}
+
+// After a pass in which nothing moved.
+void Relay::HandleEnds() {
+  if (tcp_ended_) {
+    if (socket_ended_ || !no_room_) OnTcpLost();
+    return;
+  }
+  if (!socket_ended_ || finishing_) return;
+  if (!tcp_.valid() || connecting_) {
+    End();
+    return;
+  }
+  if (!unsent_.empty()) return;
+  finishing_ = true;
+  no_room_ = false;
+  port_ = LinkPort();
+  socket_.Reset();  // For Finish().
+  ::shutdown(tcp_.get(), SHUT_WR);
+  engine_.StartTimer(kFinishMax, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->End();
+  });
+}
+
+void Relay::OnTcpLost() {
+  const bool may_try_again = by_hand() && active_ &&
+                             peer_news_.state == kLinkNotReady &&
+                             !socket_ended_;
+  if (!may_try_again) {
+    End();
+    return;
+  }
+  // The other host has nobody of that number yet. Nothing has been sent that
+  // could not be sent again.
+  tcp_ended_ = preamble_sent_ = no_room_ = false;
+  sent_frames_ = received_frames_ = executed_told_ = 0;
+  news_told_ = LinkNews();
+  unsent_.clear();
+  unparsed_.clear();
+  OnConnectFailed(ECONNREFUSED);
+}
+
+void Relay::End() {
+  if (ended_) return;
+  ended_ = true;
+  const std::shared_ptr<Relay> self = shared_from_this();
+  UnwatchTcp();
+  if (!socket_ended_) engine_.Unwatch(socket_.get());
+  // The socket may be full of what nobody reads; it need not be flushed.
+  tcp_.Reset();
+  port_ = LinkPort();
+  socket_.Reset();
+}
+
+}  // namespace verbena::soft

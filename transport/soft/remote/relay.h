@@ -1,0 +1,156 @@
+// Carries a link to another host.
+
+#ifndef VERBENA_TRANSPORT_SOFT_REMOTE_RELAY_H_
+#define VERBENA_TRANSPORT_SOFT_REMOTE_RELAY_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "transport/base/socket_address.h"
+#include "transport/base/unique_fd.h"
+#include "transport/soft/base/engine.h"
+#include "transport/soft/cm/cm_message.h"
+#include "transport/soft/link/link.h"
+#include "transport/soft/link/link_port.h"
+#include "transport/soft/remote/tcp_protocol.h"
+
+namespace verbena::soft {
+
+// Longer than it takes when the peer reads, and short enough for a peer that
+// does not.
+inline constexpr std::chrono::milliseconds kRelayFlushMax(1000);
+
+// This process's side of a link: its memory, the side that the relay plays, and
+// the relay's end of the socket of doorbells and of the connection manager.
+struct RelayLink {
+  std::optional<LinkMemory> memory;  // None yet: with the CONNECT_REQUEST.
+  LinkSide side = LinkSide::kSecond;
+  base::UniqueFd socket;
+};
+
+// Plays the peer to a queue pair of this process, over an ordinary link, and
+// moves what happens there over a TCP connection to another relay, which plays
+// this queue pair to its peer. So queue pairs know nothing of TCP.
+//
+// It holds no more than one frame's worth of bytes beyond the link's ring and
+// the socket's buffers: when the ring is full it stops reading, and when the
+// socket is full it leaves packets in the ring. What comes from the other host
+// is checked before anything of it is stored; a peer that breaks the framing
+// loses the connection.
+//
+// It belongs to itself, on the thread of `engine`, and ends when either side
+// does: then the other learns of it by the end of its socket. What was sent
+// before the end arrives before it.
+class Relay : public std::enable_shared_from_this<Relay> {
+ public:
+  // Connects to `destination`, from `source` unless that is empty, and says
+  // `preamble`. By hand it tries until the other end of the link's socket
+  // is closed. For the connection manager it tries as long as a host that has
+  // lost the owner of its port needs to find another; then it closes the
+  // socket, which means that nobody listens. A host that does not answer leaves
+  // it open: the connection manager has a deadline of its own.
+  static void Connect(Engine& engine, const base::SocketAddress& source,
+                      const base::SocketAddress& destination,
+                      const TcpPreamble& preamble, RelayLink link);
+
+  // Goes on with `tcp`, whose preamble has been read. From here on the memory
+  // of the link is made by the relay if there is none in `link`.
+  static void Accept(Engine& engine, base::UniqueFd tcp,
+                     const TcpPreamble& preamble, RelayLink link);
+
+  // For whoever has closed its side of the link, and holds the other end of the
+  // link's socket: waits, no longer than kRelayFlushMax, until the relay has
+  // handed to the kernel all that came before. A process that has waited may
+  // exit and its peer still sees what was acknowledged.
+  static void Finish(int socket);
+
+  Relay(const Relay&) = delete;
+  Relay& operator=(const Relay&) = delete;
+
+ private:
+  enum class Parsed { kFrame, kIncomplete, kNoRoom, kGarbage };
+
+  Relay(Engine& engine, const TcpPreamble& preamble, RelayLink link);
+
+  bool by_hand() const { return preamble_.purpose == TcpPurpose::kByHand; }
+
+  // The life of the connection (relay.cc).
+  void Start();
+  void TryConnect();
+  void OnConnectFailed(int error);
+  void OnTcpReady();
+  void OnSocketReady();
+  void WatchTcp();
+  void UnwatchTcp();
+  void Pump();
+  bool SleepUnlessMoving();
+  void UpdateInterest();
+  void HandleEnds();
+  void OnTcpLost();
+  void End();
+
+  // What goes out (relay_send.cc). Each tells whether anything moved.
+  void ReadSocket();
+  bool Send();
+  bool SendRest();
+  size_t AppendPackets(std::byte* to, size_t room);
+  LinkNews OwnNews() const;
+  size_t AppendNews(std::byte* to, const LinkNews& news, bool drained);
+  size_t AppendFrame(std::byte* to, TcpFrame frame, const void* payload);
+  bool NoteOwnProgress();
+
+  // What comes in (relay_receive.cc).
+  bool Receive();
+  Parsed ParseFrame(const std::byte* bytes, size_t length, size_t& used);
+  Parsed TakeFrame(const TcpFrame& frame, const std::byte* payload);
+  Parsed TakePacket(const TcpFrame& frame, const std::byte* payload);
+  Parsed TakeState(const TcpFrame& frame);
+  Parsed TakeCmMessage(const std::byte* payload);
+  bool CompleteRequest(CmMessage& request);
+
+  Engine& engine_;
+  const TcpPreamble preamble_;
+  bool active_ = false;
+  base::SocketAddress source_;       // Active ones.
+  base::SocketAddress destination_;  // Likewise.
+
+  // The two sides, each until it has ended.
+  base::UniqueFd tcp_;
+  bool tcp_watched_ = false;
+  bool connecting_ = false;
+  bool tcp_ended_ = false;
+  bool finishing_ = false;  // We have sent our end, and wait for the peer's.
+  base::UniqueFd socket_;
+  bool socket_ended_ = false;
+  LinkSide side_;
+  LinkPort port_;
+  bool ended_ = false;
+
+  // Outgoing.
+  bool preamble_sent_ = false;
+  uint32_t sent_frames_ = 0;
+  uint32_t executed_ = 0;       // By our queue pair: the newest we know.
+  uint32_t executed_told_ = 0;  // What the peer knows.
+  LinkNews news_told_;
+  std::optional<CmMessage> message_;  // To be sent after what is in the ring.
+  std::vector<std::byte> unsent_;     // What the socket did not take.
+
+  // Incoming.
+  uint32_t received_frames_ = 0;
+  LinkNews peer_news_;
+  bool no_room_ = false;             // In the ring, for the frame that is next.
+  std::vector<std::byte> unparsed_;  // Less than kTcpBatchBytes.
+
+  int request_memory_fd_ = -1;  // To be passed with the request.
+
+  // Connecting.
+  int failures_ = 0;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_REMOTE_RELAY_H_

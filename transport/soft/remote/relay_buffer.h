@@ -1,0 +1,32 @@
+// Where a relay puts bytes together that it sends or has received.
+
+#ifndef VERBENA_TRANSPORT_SOFT_REMOTE_RELAY_BUFFER_H_
+#define VERBENA_TRANSPORT_SOFT_REMOTE_RELAY_BUFFER_H_
+
+#include <cstddef>
+#include <memory>
+
+#include "transport/soft/remote/tcp_protocol.h"
+
+namespace verbena::soft {
+
+// Bytes sent with one system call, and bytes received with one: enough that the
+// call costs little, and few enough to stay in the cache.
+inline constexpr size_t kTcpBatchBytes = 64 * 1024;
+static_assert(kTcpBatchBytes >= 2 * kTcpFrameBytesMax);
+
+// kTcpBatchBytes of memory, not cleared, which is there only while a relay is
+// at work: a thousand idle relays need none.
+class RelayBuffer {
+ public:
+  RelayBuffer()
+      : bytes_(std::make_unique_for_overwrite<std::byte[]>(kTcpBatchBytes)) {}
+  std::byte* data() { return bytes_.get(); }
+
+ private:
+  const std::unique_ptr<std::byte[]> bytes_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_REMOTE_RELAY_BUFFER_H_

@@ -1,0 +1,165 @@
+// From the other host to the link.
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "transport/soft/base/copy_bytes.h"
+#include "transport/soft/remote/relay.h"
+#include "transport/soft/remote/relay_buffer.h"
+#include "transport/soft/remote/tcp_socket.h"
+
+namespace verbena::soft {
+
+// Reads once, and takes all frames that are whole.
+bool Relay::Receive() {
+  if (connecting_ || !tcp_.valid() || (tcp_ended_ && !no_room_)) return false;
+  if (!NoteOwnProgress()) return false;
+  RelayBuffer buffer;
+  std::byte* const bytes = buffer.data();
+  size_t length = unparsed_.size();
+  if (length != 0) std::memcpy(bytes, unparsed_.data(), length);
+  bool moved = false;
+  if (!no_room_) {
+    const ssize_t got = ::recv(tcp_.get(), bytes + length,
+                               kTcpBatchBytes - length, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (got <= 0) {
+      tcp_ended_ = true;
+      return false;
+    }
+    length += static_cast<size_t>(got);
+    moved = true;
+  }
+  size_t at = 0;
+  Parsed result = Parsed::kIncomplete;
+  while (at < length) {
+    size_t used = 0;
+    result = ParseFrame(bytes + at, length - at, used);
+    if (result != Parsed::kFrame) break;
+    at += used;
+    moved = true;
+  }
+  if (result == Parsed::kGarbage) {
+    End();
+    return false;
+  }
+  no_room_ = result == Parsed::kNoRoom;
+  unparsed_.assign(bytes + at, bytes + length);
+  if (port_.attached()) {
+    port_.TellProgress();
+    port_.RingIfNeeded();
+  }
+  return moved;
+}
+
+Relay::Parsed Relay::ParseFrame(const std::byte* bytes, size_t length,
+                                size_t& used) {
+  TcpFrame frame;
+  if (length < sizeof(frame)) return Parsed::kIncomplete;
+  std::memcpy(&frame, bytes, sizeof(frame));
+  if (!frame.IsLegal() || frame.position != received_frames_) {
+    return Parsed::kGarbage;
+  }
+  used = sizeof(frame) + frame.length;
+  if (length < used) return Parsed::kIncomplete;
+  const Parsed result = socket_ended_
+                            ? Parsed::kFrame  // Nobody is left to have it.
+                            : TakeFrame(frame, bytes + sizeof(frame));
+  if (result == Parsed::kFrame) ++received_frames_;
+  return result;
+}
+
+Relay::Parsed Relay::TakeFrame(const TcpFrame& frame,
+                               const std::byte* payload) {
+  // A number that the queue pair cannot accept is its own to refuse.
+  if (port_.attached()) port_.set_executed(frame.executed);
+  switch (frame.kind) {
+    case TcpFrameKind::kPacket:
+      return TakePacket(frame, payload);
+    case TcpFrameKind::kExecuted:
+      return port_.attached() ? Parsed::kFrame : Parsed::kGarbage;
+    case TcpFrameKind::kState:
+      return TakeState(frame);
+    case TcpFrameKind::kCmMessage:
+      return TakeCmMessage(payload);
+  }
+  return Parsed::kGarbage;
+}
+
+Relay::Parsed Relay::TakePacket(const TcpFrame& frame,
+                                const std::byte* payload) {
+  // What stands between number and flags is the length, which the frame has.
+  if (!port_.attached() || (frame.mark & 0xffff0000) != 0) {
+    return Parsed::kGarbage;
+  }
+  // Nobody is left to make room for it, and what stands behind it matters.
+  if (port_.peer_state() == kLinkClosed) return Parsed::kFrame;
+  std::byte* const to = port_.Reserve(frame.length);
+  if (to == nullptr) return Parsed::kNoRoom;
+  CopyBytes(to, payload, frame.length);
+  Packet packet;
+  packet.kind = static_cast<PacketKind>(frame.mark & 0xff);
+  packet.flags = static_cast<uint8_t>(frame.mark >> 8);
+  packet.number = static_cast<uint32_t>(frame.mark >> 32);
+  packet.payload_bytes = frame.length;
+  packet.address = frame.address;
+  packet.rkey = static_cast<uint32_t>(frame.key_and_value >> 32);
+  packet.value = static_cast<uint32_t>(frame.key_and_value);
+  port_.Publish(packet);
+  return Parsed::kFrame;
+}
+
+Relay::Parsed Relay::TakeState(const TcpFrame& frame) {
+  const uint32_t state = static_cast<uint32_t>(frame.mark);
+  if (!port_.attached() || state == kLinkNotReady || state > kLinkStalled ||
+      peer_news_.state == kLinkClosed || frame.mark == peer_news_.word()) {
+    return Parsed::kGarbage;
+  }
+  const LinkNews before = peer_news_;
+  peer_news_ = LinkNews{static_cast<LinkState>(state),
+                        static_cast<uint32_t>(frame.mark >> 32)};
+  port_.SetPath(peer_news_.path);
+  port_.SetState(peer_news_.state);
+  // It need not be polling for packets to want to know.
+  if (before.state != kLinkNotReady) port_.RingAlways();
+  return Parsed::kFrame;
+}
+
+Relay::Parsed Relay::TakeCmMessage(const std::byte* payload) {
+  CmMessage message;
+  std::memcpy(&message, payload, sizeof(message));
+  if (by_hand()) return Parsed::kGarbage;
+  int fd = -1;
+  if (!port_.attached()) {
+    if (active_ || message.type != CmMessageType::kConnectRequest ||
+        !CompleteRequest(message)) {
+      return Parsed::kGarbage;
+    }
+    fd = request_memory_fd_;
+  } else if (message.type == CmMessageType::kConnectRequest ||
+             message.type == CmMessageType::kRemoteConnection) {
+    return Parsed::kGarbage;
+  }
+  // There are few of them, and the connection manager reads them at once.
+  return SendCmMessage(socket_.get(), message, fd) == 0 ? Parsed::kFrame
+                                                        : Parsed::kGarbage;
+}
+
+// The first message at the passive side: the link is made here, and the address
+// that was dialled is the one the connection came to.
+bool Relay::CompleteRequest(CmMessage& request) {
+  base::SocketAddress local = TcpLocalAddress(tcp_.get());
+  absl::StatusOr<LinkMemory> memory = LinkMemory::Create();
+  if (local.empty() || !memory.ok()) return false;
+  local.set_port(preamble_.destination_port);
+  request.SetDestination(local);
+  request_memory_fd_ = memory->fd();  // The port keeps it.
+  port_.Attach(*std::move(memory), side_, socket_.get());
+  return true;
+}
+
+}  // namespace verbena::soft

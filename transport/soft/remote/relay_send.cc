@@ -1,0 +1,190 @@
+// From the link to the other host.
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "transport/soft/remote/relay.h"
+#include "transport/soft/remote/relay_buffer.h"
+
+namespace verbena::soft {
+namespace {
+
+// Messages taken in one go, so that others have their turn.
+constexpr int kReadBatch = 64;
+
+// Room for the frames that may follow the packets of a batch.
+constexpr size_t kNewsBytes = 3 * sizeof(TcpFrame) + sizeof(CmMessage);
+
+}  // namespace
+
+// Doorbells, the connection manager's messages, or the end.
+void Relay::ReadSocket() {
+  for (int i = 0; i < kReadBatch && !socket_ended_ && !message_; ++i) {
+    CmReceived received = ReceiveCmMessage(socket_.get());
+    switch (received.kind) {
+      case CmReceived::Kind::kNothing:
+        return;
+      case CmReceived::Kind::kDoorbell:
+        break;
+      case CmReceived::Kind::kMessage:
+        if (received.fd.valid() && !port_.attached()) {
+          absl::StatusOr<LinkMemory> memory =
+              LinkMemory::Map(received.fd.get());
+          if (memory.ok())
+            port_.Attach(*std::move(memory), side_, socket_.get());
+        }
+        message_ = received.message;
+        break;
+      case CmReceived::Kind::kGarbage:
+      case CmReceived::Kind::kEnd:
+        socket_ended_ = true;
+        engine_.Unwatch(socket_.get());
+        break;
+    }
+  }
+}
+
+bool Relay::SendRest() {
+  while (!unsent_.empty()) {
+    const ssize_t sent = ::send(tcp_.get(), unsent_.data(), unsent_.size(),
+                                MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      // What the peer sent before it broke the connection can still be read.
+      if (errno != EAGAIN) unsent_.clear();
+      return false;
+    }
+    unsent_.erase(unsent_.begin(), unsent_.begin() + sent);
+  }
+  return true;
+}
+
+// One batch. Nothing stays behind but what the socket did not take of it.
+bool Relay::Send() {
+  if (connecting_ || !tcp_.valid() || tcp_ended_ || finishing_ || !SendRest()) {
+    return false;
+  }
+  RelayBuffer buffer;
+  std::byte* const bytes = buffer.data();
+  size_t length = 0;
+  if (active_ && !preamble_sent_) {
+    preamble_sent_ = true;
+    std::memcpy(bytes, &preamble_, sizeof(preamble_));
+    length = sizeof(preamble_);
+  }
+  // Before the packets: all that came before it are in the ring already.
+  const LinkNews news = OwnNews();
+  if (!NoteOwnProgress()) return false;
+  const size_t room = kTcpBatchBytes - kNewsBytes - length;
+  // By hand, the peer's queue pair may not be there yet: nothing that was sent
+  // before it has said so could be sent again.
+  if (port_.attached() && (!by_hand() || peer_news_.state != kLinkNotReady)) {
+    length += AppendPackets(bytes + length, room);
+  }
+  const bool drained = length + kTcpFrameBytesMax <= room;
+  length += AppendNews(bytes + length, news, drained);
+  if (ended_ || length == 0) return false;
+  unsent_.clear();
+  size_t done = 0;
+  while (done < length) {
+    const ssize_t sent = ::send(tcp_.get(), bytes + done, length - done,
+                                MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0) {
+      done += static_cast<size_t>(sent);
+    } else if (errno != EINTR) {
+      if (errno != EAGAIN) done = length;  // As in SendRest().
+      break;
+    }
+  }
+  unsent_.assign(bytes + done, bytes + length);
+  if (port_.attached()) {
+    port_.TellProgress();
+    port_.RingIfNeeded();
+  }
+  return true;
+}
+
+// The queue pair is of this process: nonsense in the ring is the work of
+// whoever shares its memory file.
+bool Relay::NoteOwnProgress() {
+  if (!port_.attached()) return true;
+  uint32_t executed = 0;
+  if (!port_.ReadPeerProgress(executed)) {
+    End();
+    return false;
+  }
+  if (static_cast<int32_t>(executed - executed_) > 0) executed_ = executed;
+  return true;
+}
+
+size_t Relay::AppendPackets(std::byte* to, size_t room) {
+  size_t length = 0;
+  Packet packet;
+  while (length + kTcpFrameBytesMax <= room) {
+    const LinkPort::Incoming incoming = port_.Peek(packet);
+    if (incoming == LinkPort::Incoming::kNothing) break;
+    if (incoming == LinkPort::Incoming::kBroken) {
+      End();
+      break;
+    }
+    if (static_cast<int32_t>(packet.executed - executed_) > 0) {
+      executed_ = packet.executed;
+    }
+    TcpFrame frame;
+    frame.kind = TcpFrameKind::kPacket;
+    frame.length = packet.payload_bytes;
+    frame.mark = uint64_t{packet.number} << 32 | uint64_t{packet.flags} << 8 |
+                 static_cast<uint64_t>(packet.kind);
+    frame.address = packet.address;
+    frame.key_and_value = uint64_t{packet.rkey} << 32 | packet.value;
+    length += AppendFrame(to + length, frame, packet.payload);
+    port_.Consume(packet);
+  }
+  return length;
+}
+
+LinkNews Relay::OwnNews() const {
+  if (!port_.attached()) return LinkNews();
+  return LinkNews{port_.peer_state(), port_.peer_path()};
+}
+
+// What belongs behind the packets.
+size_t Relay::AppendNews(std::byte* to, const LinkNews& news, bool drained) {
+  size_t length = 0;
+  if (drained && news != news_told_ && news.state != kLinkNotReady) {
+    TcpFrame frame;
+    frame.kind = TcpFrameKind::kState;
+    frame.mark = news.word();
+    news_told_ = news;
+    length += AppendFrame(to + length, frame, nullptr);
+  }
+  if (drained && message_.has_value()) {
+    TcpFrame frame;
+    frame.kind = TcpFrameKind::kCmMessage;
+    frame.length = sizeof(CmMessage);
+    length += AppendFrame(to + length, frame, &*message_);
+    message_.reset();
+  }
+  if (executed_ != executed_told_) {
+    length += AppendFrame(to + length, TcpFrame{}, nullptr);
+  }
+  return length;
+}
+
+size_t Relay::AppendFrame(std::byte* to, TcpFrame frame, const void* payload) {
+  frame.position = sent_frames_++;
+  frame.executed = executed_;
+  executed_told_ = executed_;
+  std::memcpy(to, &frame, sizeof(frame));
+  if (frame.length != 0) {
+    std::memcpy(to + sizeof(frame), payload, frame.length);
+  }
+  return sizeof(frame) + frame.length;
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,243 @@
+#include "transport/soft/remote/relay.h"
+
+#include <sys/socket.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "transport/base/check.h"
+#include "transport/soft/address/port_states.h"
+#include "transport/soft/connected/path_test_end.h"
+#include "transport/soft/connected/queue_pair.h"
+#include "transport/soft/device/hand_link.h"
+#include "transport/soft/device/soft_device.h"
+#include "transport/soft/remote/tcp_socket.h"
+
+namespace verbena::soft {
+namespace {
+
+// A TCP connection within this host.
+struct TcpPair {
+  TcpPair() {
+    base::UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    base::SocketAddress address = base::SocketAddress::Loopback(AF_INET, 0);
+    CHECK_EQ(::bind(listener.get(), address.get(), address.size()), 0);
+    CHECK_EQ(::listen(listener.get(), 1), 0);
+    address = TcpLocalAddress(listener.get());
+    a = base::UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    CHECK_EQ(::connect(a.get(), address.get(), address.size()), 0);
+    b = base::UniqueFd(
+        ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    CHECK(AdoptTcpSocket(b.get()));
+  }
+  base::UniqueFd a;
+  base::UniqueFd b;
+};
+
+// Queue pairs whose links lead over TCP, as if they were on two hosts.
+class RelayTest : public testing::Test {
+ protected:
+  // Puts a relay behind `end`, at its end `tcp` of a connection.
+  void Lead(TestEnd& end, base::UniqueFd tcp) {
+    auto [mine, relays] = HandLink::CreatePair();
+    ASSERT_NE(mine, nullptr);
+    mine->Start(*QueuePair::From(end.qp), SoftDevice::Get().engine());
+    Relay::Accept(
+        engine_, std::move(tcp), TcpPreamble(),
+        {relays->TakeMemory(), LinkSide::kSecond, relays->TakeSocket()});
+    links_.push_back(std::move(mine));
+  }
+  void Connect(TestEnd& a, TestEnd& b) {
+    TcpPair tcp;
+    CHECK(AdoptTcpSocket(tcp.a.get()));
+    Lead(a, std::move(tcp.a));
+    Lead(b, std::move(tcp.b));
+    a.Connect(b.qp->qp_num);
+    b.Connect(a.qp->qp_num);
+  }
+
+  void TearDown() override {
+    SoftDevice::Get().SetPortState(2, PortState::kActive);
+  }
+
+  static TestEndOptions Options(uint8_t port) {
+    TestEndOptions options;
+    options.port = port;
+    options.timeout = 20;
+    options.memory_bytes = 4 << 20;
+    return options;
+  }
+
+  // Only once the queue pairs are gone, which use their engine.
+  Engine& engine_ = *new Engine;
+  PathTestEnd a_{Options(1)};
+  PathTestEnd b_{Options(2)};
+  std::vector<std::unique_ptr<HandLink>> links_;  // Destroyed first.
+};
+
+TEST_F(RelayTest, CarriesMessagesBothWays) {
+  Connect(a_, b_);
+  for (int i = 0; i < 20; ++i) {
+    a_.Fill(0, "there");
+    ASSERT_EQ(b_.Receive(1, 0, 64), 0);
+    ASSERT_EQ(a_.Send(2, 0, 5), 0);
+    EXPECT_EQ(b_.Wait(&a_).opcode, IBV_WC_RECV);
+    EXPECT_EQ(b_.Text(0, 5), "there");
+    EXPECT_EQ(a_.Wait(&b_).status, IBV_WC_SUCCESS);
+    b_.Fill(64, "back");
+    ASSERT_EQ(a_.Receive(3, 64, 64), 0);
+    ASSERT_EQ(b_.Send(4, 64, 4), 0);
+    EXPECT_EQ(a_.Wait(&b_).opcode, IBV_WC_RECV);
+    EXPECT_EQ(a_.Text(64, 4), "back");
+    EXPECT_EQ(b_.Wait(&a_).status, IBV_WC_SUCCESS);
+  }
+}
+
+// More than the ring and the sockets hold.
+TEST_F(RelayTest, CarriesWhatIsLongerThanAllBuffers) {
+  Connect(a_, b_);
+  constexpr size_t kLength = 3 << 20;
+  std::string text(kLength, 'x');
+  for (size_t i = 0; i < kLength; i += 11) text[i] = static_cast<char>(i >> 4);
+  a_.Fill(0, text);
+  ASSERT_EQ(a_.Write(1, 0, kLength, b_.Address(0), b_.mr->rkey), 0);
+  EXPECT_EQ(a_.Wait(&b_).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(b_.Text(0, kLength), text);
+  a_.Fill(0, std::string(kLength, 'y'));
+  ASSERT_EQ(a_.Read(2, 0, kLength, b_.Address(0), b_.mr->rkey), 0);
+  EXPECT_EQ(a_.Wait(&b_).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(a_.Text(0, kLength), text);
+}
+
+TEST_F(RelayTest, RequestIsDoneWhenThePeerHasExecutedIt) {
+  Connect(a_, b_);
+  ASSERT_EQ(a_.Send(1, 0, 5), 0);
+  EXPECT_TRUE(a_.StaysQuiet(&b_));  // No receive is posted.
+  ASSERT_EQ(b_.Receive(2, 0, 64), 0);
+  EXPECT_EQ(b_.Wait(&a_).status, IBV_WC_SUCCESS);
+  EXPECT_EQ(a_.Wait(&b_).status, IBV_WC_SUCCESS);
+}
+
+TEST_F(RelayTest, ADeadPortOfTheOtherHostHoldsTheRequest) {
+  Connect(a_, b_);
+  ASSERT_EQ(b_.Receive(1, 0, 64), 0);
+  SoftDevice::Get().SetPortState(2, PortState::kDown);
+  ASSERT_EQ(a_.Send(2, 0, 5), 0);
+  EXPECT_TRUE(b_.StaysQuiet(&a_));
+  SoftDevice::Get().SetPortState(2, PortState::kActive);
+  EXPECT_EQ(a_.Wait(&b_).status, IBV_WC_SUCCESS);
+}
+
+TEST_F(RelayTest, RequestsForADeadPortOfTheOtherHostRunOutOfRetries) {
+  PathTestEnd hasty(1);
+  Connect(hasty, b_);
+  SoftDevice::Get().SetPortState(2, PortState::kDown);
+  EXPECT_EQ(hasty.Send(2, 0, 5), 0);
+  EXPECT_EQ(hasty.Wait(&b_).status, IBV_WC_RETRY_EXC_ERR);
+  ASSERT_EQ(hasty.ToReset(), 0);
+  links_.clear();  // They borrow the queue pair, which borrowed their sockets.
+}
+
+TEST_F(RelayTest, TheOtherHostFollowsAMigration) {
+  Connect(a_, b_);
+  ASSERT_EQ(a_.Rearm(2), 0);
+  ASSERT_EQ(b_.Rearm(1), 0);
+  while (!(a_.MigrationState() == IBV_MIG_ARMED &&
+           b_.MigrationState() == IBV_MIG_ARMED)) {
+    a_.RunProtocol();
+  }
+  ASSERT_EQ(a_.SetMigrationState(IBV_MIG_MIGRATED), 0);
+  for (PathTestEnd* end : {&a_, &b_}) {
+    EXPECT_EQ(end->WaitForEvent().event_type, IBV_EVENT_PATH_MIG);
+  }
+  EXPECT_EQ(b_.Query().port_num, 1);
+}
+
+TEST_F(RelayTest, EndOfTheConnectionEndsWhatIsOutstanding) {
+  TcpPair tcp;
+  Lead(a_, std::move(tcp.b));
+  a_.Connect(b_.qp->qp_num);
+  TcpFrame open;
+  open.kind = TcpFrameKind::kState;
+  open.mark = kLinkOpen;
+  ASSERT_EQ(::send(tcp.a.get(), &open, sizeof(open), 0),
+            static_cast<ssize_t>(sizeof(open)));
+  ASSERT_EQ(a_.Send(1, 0, 5), 0);
+  tcp.a.Reset();
+  EXPECT_EQ(a_.Wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(a_.State(), IBV_QPS_ERR);
+}
+
+// What a peer may send instead of a frame: each ends its connection alone.
+class HostileHostTest : public RelayTest,
+                        public testing::WithParamInterface<TcpFrame> {};
+
+TEST_P(HostileHostTest, IllegalFrameEndsTheConnection) {
+  TcpPair tcp;
+  Lead(a_, std::move(tcp.b));
+  a_.Connect(b_.qp->qp_num);
+  ASSERT_EQ(::send(tcp.a.get(), &GetParam(), sizeof(TcpFrame), 0),
+            static_cast<ssize_t>(sizeof(TcpFrame)));
+  char bytes[4096];
+  ssize_t got;
+  do {
+    got = ::recv(tcp.a.get(), bytes, sizeof(bytes), 0);
+  } while (got > 0);
+  EXPECT_LE(got, 0);
+}
+
+TcpFrame Frame(TcpFrameKind kind, uint32_t length, uint64_t mark = 0,
+               uint32_t position = 0) {
+  TcpFrame frame;
+  frame.kind = kind;
+  frame.length = length;
+  frame.mark = mark;
+  frame.position = position;
+  return frame;
+}
+
+// Of frames that are legal in themselves.
+TEST_F(RelayTest, AMigrationThatCannotBeFailsTheQueuePair) {
+  TcpPair tcp;
+  Lead(a_, std::move(tcp.b));
+  a_.Connect(b_.qp->qp_num);
+  const TcpFrame frame =
+      Frame(TcpFrameKind::kState, 0, LinkNews{kLinkOpen, 2}.word());
+  ASSERT_EQ(::send(tcp.a.get(), &frame, sizeof(frame), 0),
+            static_cast<ssize_t>(sizeof(frame)));
+  EXPECT_EQ(a_.WaitForEvent().event_type, IBV_EVENT_QP_FATAL);
+  EXPECT_EQ(a_.State(), IBV_QPS_ERR);
+}
+
+TEST_F(RelayTest, NobodyComesBackWhoHasLeft) {
+  TcpPair tcp;
+  Lead(a_, std::move(tcp.b));
+  a_.Connect(b_.qp->qp_num);
+  const TcpFrame frames[] = {Frame(TcpFrameKind::kState, 0, kLinkClosed),
+                             Frame(TcpFrameKind::kState, 0, kLinkOpen, 1)};
+  ASSERT_EQ(::send(tcp.a.get(), frames, sizeof(frames), 0),
+            static_cast<ssize_t>(sizeof(frames)));
+  char bytes[4096];
+  while (::recv(tcp.a.get(), bytes, sizeof(bytes), 0) > 0) {
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Frames, HostileHostTest,
+    testing::Values(Frame(static_cast<TcpFrameKind>(0), 0),
+                    Frame(static_cast<TcpFrameKind>(9), 0),
+                    Frame(TcpFrameKind::kPacket, kSegmentBytes + 1),
+                    Frame(TcpFrameKind::kPacket, 0, 0x10000),
+                    Frame(TcpFrameKind::kPacket, 0xffffffff),
+                    Frame(TcpFrameKind::kExecuted, 8),
+                    Frame(TcpFrameKind::kExecuted, 0, 1),
+                    Frame(TcpFrameKind::kState, 0, kLinkNotReady),
+                    Frame(TcpFrameKind::kState, 0, 7),
+                    Frame(TcpFrameKind::kState, 0, kLinkOpen, 1),
+                    Frame(TcpFrameKind::kCmMessage, 3)));
+
+}  // namespace
+}  // namespace verbena::soft

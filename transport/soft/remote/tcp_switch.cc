@@ -1,0 +1,231 @@
+#include "transport/soft/remote/tcp_switch.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/soft/base/fd_message.h"
+#include "transport/soft/base/limits.h"
+#include "transport/soft/base/unix_name.h"
+#include "transport/soft/cm/cm_address.h"
+#include "transport/soft/cm/cm_message.h"
+#include "transport/soft/link/link_offer.h"
+#include "transport/soft/link/number_blocks.h"
+#include "transport/soft/remote/tcp_protocol.h"
+#include "transport/soft/remote/tcp_socket.h"
+
+namespace verbena::soft {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A correct peer sends its preamble as soon as it is connected, so this many
+// without one, or one for so long, are not correct peers.
+constexpr size_t kVisitorsMax = 128;
+constexpr std::chrono::seconds kVisitorTimeout(5);
+
+// Until the next look: at a lock that changes hands right now; at a port that
+// another program has, or when out of descriptors.
+constexpr milliseconds kLockPause(10);
+constexpr milliseconds kPortPause(1000);
+constexpr milliseconds kAcceptPause(100);
+
+constexpr int kAcceptBatch = 64;
+constexpr int kBacklog = 1024;
+
+UnixName LockName(uint16_t port) {
+  return UnixName(
+      absl::StrCat(absl::string_view("\0verbena-soft-port/", 19), port));
+}
+
+base::UniqueFd UnixSocket(int type) {
+  return base::UniqueFd(
+      ::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+// Tells a connection manager that nobody listens.
+void SendReject(int socket) {
+  const CmMessage message = {.type = CmMessageType::kReject,
+                             .reject_reason = kInvalidServiceId};
+  TcpFrame frame;
+  frame.kind = TcpFrameKind::kCmMessage;
+  frame.length = sizeof(message);
+  std::byte bytes[sizeof(frame) + sizeof(message)];
+  std::memcpy(bytes, &frame, sizeof(frame));
+  std::memcpy(bytes + sizeof(frame), &message, sizeof(message));
+  // The socket is new: there is room.
+  static_cast<void>(
+      ::send(socket, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL));
+  ::shutdown(socket, SHUT_WR);
+}
+
+}  // namespace
+
+void TcpSwitch::Start() {
+  engine_.Post([this] {
+    if (!started_) Compete();
+    started_ = true;
+  });
+}
+
+void TcpSwitch::Retry(milliseconds delay) {
+  engine_.StartTimer(delay, [this] { Compete(); });
+}
+
+// For the lock, which is a name: only one process can have it, and the kernel
+// tells the others when it dies.
+void TcpSwitch::Compete() {
+  const UnixName name = LockName(port_);
+  base::UniqueFd socket = UnixSocket(SOCK_SEQPACKET);
+  if (!socket.valid()) {
+    Retry(kPortPause);
+    return;
+  }
+  if (::bind(socket.get(), name.get(), name.length()) == 0 &&
+      ::listen(socket.get(), kBacklog) == 0) {
+    lock_ = std::move(socket);
+    OpenPort();
+    return;
+  }
+  base::UniqueFd owner = UnixSocket(SOCK_SEQPACKET);
+  if (owner.valid() && ::connect(owner.get(), name.get(), name.length()) == 0) {
+    WaitForOwner(std::move(owner));
+  } else {
+    Retry(errno == ECONNREFUSED ? kLockPause : kPortPause);
+  }
+}
+
+void TcpSwitch::WaitForOwner(base::UniqueFd owner) {
+  owner_ = std::move(owner);
+  // It never sends anything.
+  engine_.Watch(owner_.get(), [this] {
+    engine_.Unwatch(owner_.get());
+    owner_.Reset();
+    Compete();
+  });
+}
+
+void TcpSwitch::OpenPort() {
+  if (OpenTcpListener(port_, listener_) != 0) {
+    // Some other program has it. This host is reached when that is gone.
+    engine_.StartTimer(kPortPause, [this] { OpenPort(); });
+    return;
+  }
+  engine_.Watch(listener_.get(), [this] { OnIncoming(); });
+}
+
+void TcpSwitch::OnIncoming() {
+  for (int i = 0; i < kAcceptBatch; ++i) {
+    base::UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr,
+                                    SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.valid()) {
+      AddVisitor(std::move(socket));
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EAGAIN) return;
+    // Out of descriptors or memory: the connection stays in the queue and would
+    // bring us back here at once.
+    engine_.SetInterest(listener_.get(), false, false);
+    engine_.StartTimer(kAcceptPause, [this] {
+      engine_.SetInterest(listener_.get(), true, false);
+    });
+    return;
+  }
+}
+
+void TcpSwitch::AddVisitor(base::UniqueFd socket) {
+  if (visitors_.size() >= kVisitorsMax) {
+    RemoveVisitor(visitors_.begin()->first);
+  }
+  // The preamble comes whole, or the connection's end comes before it.
+  const int enough = sizeof(TcpPreamble);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVLOWAT, &enough, sizeof(enough));
+  const uint64_t key = next_visitor_++;
+  engine_.Watch(socket.get(), [this, key] { OnVisitor(key); });
+  engine_.StartTimer(kVisitorTimeout, [this, key] { RemoveVisitor(key); });
+  visitors_.emplace(key, Visitor{std::move(socket)});
+}
+
+void TcpSwitch::RemoveVisitor(uint64_t key) {
+  const auto found = visitors_.find(key);
+  if (found == visitors_.end()) return;
+  engine_.Unwatch(found->second.socket.get());
+  visitors_.erase(found);
+}
+
+void TcpSwitch::OnVisitor(uint64_t key) {
+  Visitor& visitor = visitors_.at(key);
+  const int socket = visitor.socket.get();
+  if (visitor.refused) {
+    // What it still sends is of no interest. To close while something is unread
+    // would be to take the refusal back.
+    char bytes[4096];
+    const ssize_t got = ::recv(socket, bytes, sizeof(bytes), MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN)) RemoveVisitor(key);
+    return;
+  }
+  if (Pass(socket) != Passed::kRefused) {
+    RemoveVisitor(key);  // This process's handle of it.
+    return;
+  }
+  if (AskAgain(key, visitor)) return;
+  const int any = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVLOWAT, &any, sizeof(any));
+  SendReject(socket);
+  visitor.refused = true;
+}
+
+bool TcpSwitch::AskAgain(uint64_t key, Visitor& visitor) {
+  const auto now = std::chrono::steady_clock::now();
+  if (visitor.refuse_at == std::chrono::steady_clock::time_point::max()) {
+    visitor.refuse_at = now + milliseconds(kListenerAwayMs);
+  }
+  if (now >= visitor.refuse_at) return false;
+  engine_.Unwatch(visitor.socket.get());
+  engine_.StartTimer(milliseconds(kListenerLookMs), [this, key] {
+    const auto found = visitors_.find(key);
+    if (found == visitors_.end()) return;
+    engine_.Watch(found->second.socket.get(), [this, key] { OnVisitor(key); });
+  });
+  return true;
+}
+
+TcpSwitch::Passed TcpSwitch::Pass(int socket) {
+  TcpPreamble preamble;
+  if (::recv(socket, &preamble, sizeof(preamble), MSG_DONTWAIT | MSG_PEEK) !=
+          sizeof(preamble) ||
+      !preamble.IsLegal()) {
+    return Passed::kNo;
+  }
+  if (preamble.purpose == TcpPurpose::kByHand) {
+    LinkOffer offer;
+    offer.kind = LinkOfferKind::kTcp;
+    offer.from = preamble.from;
+    offer.to = preamble.to;
+    const base::UniqueFd sender = UnixSocket(SOCK_DGRAM);
+    const bool passed =
+        sender.valid() &&
+        SendFdMessage(sender.get(), &offer, sizeof(offer), {socket, -1},
+                      NumberBlocks::SocketName(preamble.to)) == 0;
+    return passed ? Passed::kYes : Passed::kNo;
+  }
+  base::SocketAddress local = TcpLocalAddress(socket);
+  const base::UniqueFd sender = UnixSocket(SOCK_SEQPACKET);
+  if (local.empty() || !sender.valid()) return Passed::kNo;
+  local.set_port(preamble.destination_port);
+  const int error = ConnectSocket(sender.get(), local);
+  if (error == ECONNREFUSED) return Passed::kRefused;
+  if (error != 0 ||
+      SendCmMessage(sender.get(), {.type = CmMessageType::kRemoteConnection},
+                    socket) != 0) {
+    return Passed::kNo;
+  }
+  return Passed::kYes;
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,72 @@
+// The port at which other hosts reach the processes of this one.
+
+#ifndef VERBENA_TRANSPORT_SOFT_REMOTE_TCP_SWITCH_H_
+#define VERBENA_TRANSPORT_SOFT_REMOTE_TCP_SWITCH_H_
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+
+#include "transport/base/unique_fd.h"
+#include "transport/soft/base/engine.h"
+
+namespace verbena::soft {
+
+// All processes of a host share one TCP port. One of them has it, and passes
+// each connection to the process it is for, as the preamble says: to the owner
+// of a queue pair number, or to a listener of the connection manager. From then
+// on the connection is between the two processes alone. The others wait for the
+// end of the one that has the port, and then one of them takes it; connections
+// that exist do not notice.
+//
+// Anybody can connect to the port. A connection that does not send a correct
+// preamble in time is closed, and so is the oldest when there are too many.
+//
+// On the thread of its engine, except where it says otherwise. Never destroyed.
+class TcpSwitch {
+ public:
+  TcpSwitch(Engine& engine, uint16_t port) : engine_(engine), port_(port) {}
+  TcpSwitch(const TcpSwitch&) = delete;
+  TcpSwitch& operator=(const TcpSwitch&) = delete;
+
+  // From now on this process wants to be reached: the port is opened, by this
+  // process or another. From any thread.
+  void Start();
+
+ private:
+  struct Visitor {
+    base::UniqueFd socket;
+    bool refused = false;  // Has been told so; its end is awaited.
+    // Until when a listener that is away is waited for; not set yet: max().
+    std::chrono::steady_clock::time_point refuse_at =
+        std::chrono::steady_clock::time_point::max();
+  };
+
+  void Compete();
+  void Retry(std::chrono::milliseconds delay);
+  void WaitForOwner(base::UniqueFd owner);
+  void OpenPort();
+  void OnIncoming();
+  void AddVisitor(base::UniqueFd socket);
+  void OnVisitor(uint64_t key);
+  // False when it has waited for its listener long enough.
+  bool AskAgain(uint64_t key, Visitor& visitor);
+  void RemoveVisitor(uint64_t key);
+  // Whether the connection has been passed on; if not, whether it is to be told
+  // so.
+  enum class Passed { kYes, kNo, kRefused };
+  Passed Pass(int socket);
+
+  Engine& engine_;
+  const uint16_t port_;
+  bool started_ = false;
+  base::UniqueFd lock_;      // Held by the owner of the port.
+  base::UniqueFd owner_;     // Leads to the owner, when it is another process.
+  base::UniqueFd listener_;  // The port.
+  uint64_t next_visitor_ = 1;
+  std::map<uint64_t, Visitor> visitors_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_REMOTE_TCP_SWITCH_H_

@@ -1,0 +1,101 @@
+// Asynchronous events that are not errors.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "transport/base/socket_address.h"
+#include "transport/soft/base/limits.h"
+#include "transport/soft/device/context.h"
+#include "transport/soft/device/port_events.h"
+#include "transport/soft/device/soft_device.h"
+#include "transport/soft/test_end.h"
+
+namespace verbena::soft {
+namespace {
+
+// The next event, which must be there; acknowledged.
+ibv_async_event Next(TestEnd& end) {
+  ibv_async_event event = {};
+  EXPECT_EQ(fcntl(end.context->async_fd, F_SETFL, O_NONBLOCK), 0);
+  EXPECT_EQ(end.verbs.get_async_event(end.context, &event), 0);
+  end.verbs.ack_async_event(&event);
+  return event;
+}
+
+// One for each port.
+void ExpectGidChange(TestEnd& end) {
+  for (int port = 1; port <= kPorts; ++port) {
+    const ibv_async_event event = Next(end);
+    EXPECT_EQ(event.event_type, IBV_EVENT_GID_CHANGE);
+    EXPECT_EQ(event.element.port_num, port);
+  }
+}
+
+bool HasNone(TestEnd& end) {
+  EXPECT_EQ(fcntl(end.context->async_fd, F_SETFL, O_NONBLOCK), 0);
+  ibv_async_event event;
+  return end.verbs.get_async_event(end.context, &event) == -1;
+}
+
+TEST(AsyncEventTest, AMessageBeforeReadyToSendEstablishesTheConnection) {
+  TestEnd a;
+  TestEnd b;
+  a.Connect(b.qp->qp_num);
+  ASSERT_EQ(b.ToInit(), 0);
+  ASSERT_EQ(b.Receive(1, 0, 64), 0);
+  ASSERT_EQ(b.Receive(2, 0, 64), 0);
+  ASSERT_EQ(b.ToReadyToReceive(a.qp->qp_num), 0);
+  ASSERT_EQ(a.Send(1, 0, 8), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  const ibv_async_event event = Next(b);
+  EXPECT_EQ(event.event_type, IBV_EVENT_COMM_EST);
+  EXPECT_EQ(event.element.qp, b.qp);
+  ASSERT_EQ(a.Send(2, 0, 8), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  EXPECT_TRUE(HasNone(b)) << "once is enough";
+}
+
+TEST(AsyncEventTest, AQueuePairThatIsReadyToSendKnowsItAlready) {
+  TestEnd a;
+  TestEnd b;
+  ConnectByHand(a, b);
+  ASSERT_EQ(b.Receive(1, 0, 64), 0);
+  ASSERT_EQ(a.Send(1, 0, 8), 0);
+  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
+  EXPECT_TRUE(HasNone(b));
+}
+
+TEST(AsyncEventTest, AnEventOfThePortReachesEveryContext) {
+  TestEnd a;
+  TestEnd b;
+  SoftDevice::Get().port_events().Raise(IBV_EVENT_PORT_ERR, 1);
+  for (TestEnd* end : {&a, &b}) {
+    const ibv_async_event event = Next(*end);
+    EXPECT_EQ(event.event_type, IBV_EVENT_PORT_ERR);
+    EXPECT_EQ(event.element.port_num, 1);
+  }
+}
+
+TEST(AsyncEventTest, AnAddressThatComesOrGoesIsAGidChange) {
+  TestEnd end;
+  Engine engine;
+  GidTable gids;
+  PortEvents events(engine, gids);
+  Context* const context = Context::From(end.context);
+  events.Add(context);
+  const HostAddress address = {base::SocketAddress::Loopback(AF_INET, 0), 1,
+                               true};
+  gids.Update({address});
+  events.CompareGids();
+  ExpectGidChange(end);
+  gids.Update({address});
+  events.CompareGids();
+  EXPECT_TRUE(HasNone(end)) << "nothing has changed";
+  gids.Update({});
+  events.CompareGids();
+  ExpectGidChange(end);
+  events.Remove(context);
+}
+
+}  // namespace
+}  // namespace verbena::soft

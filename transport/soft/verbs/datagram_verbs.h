@@ -1,0 +1,33 @@
+// The control verbs that only datagrams need, beside those of VerbsOps.
+//
+// Each has the behaviour of the libibverbs function of its name, whose man page
+// is its documentation.
+
+#ifndef VERBENA_TRANSPORT_SOFT_VERBS_DATAGRAM_VERBS_H_
+#define VERBENA_TRANSPORT_SOFT_VERBS_DATAGRAM_VERBS_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+
+namespace verbena::soft {
+
+ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attributes);
+int DestroyAh(ibv_ah* ah);
+
+// From the completion of a received datagram and the first 40 bytes of its
+// buffer, the way back to its sender.
+int InitAhFromWc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
+                 ibv_ah_attr* attributes);
+ibv_ah* CreateAhFromWc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port);
+
+// On every interface that has a GID. `lid` is of no account.
+int AttachMcast(ibv_qp* qp, const ibv_gid* group, uint16_t lid);
+int DetachMcast(ibv_qp* qp, const ibv_gid* group, uint16_t lid);
+
+// The same on one interface.
+int AttachMcastOn(ibv_qp* qp, const ibv_gid* group, uint32_t interface_index);
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_VERBS_DATAGRAM_VERBS_H_

@@ -1,0 +1,41 @@
+// What the device and its ports say about themselves.
+
+#ifndef VERBENA_TRANSPORT_SOFT_VERBS_DEVICE_ATTRIBUTES_H_
+#define VERBENA_TRANSPORT_SOFT_VERBS_DEVICE_ATTRIBUTES_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace verbena::soft {
+
+// The verbs of these names. Thread-safe.
+
+int QueryDevice(ibv_context* context, ibv_device_attr* attributes);
+
+// EINVAL for a port that is not there.
+int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attributes);
+
+// The one key there is, which every port has at index 0.
+int QueryPkey(ibv_context* context, uint8_t port, int index, __be16* pkey);
+
+// As verbs_context has them: `bytes` is the size of the caller's structure,
+// which may be of another version of libibverbs.
+
+int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
+                  ibv_device_attr_ex* attributes, size_t bytes);
+int QueryPortEx(ibv_context* context, uint8_t port, ibv_port_attr* attributes,
+                size_t bytes);
+
+// The raw clock: a count of ClockNow() in tv_nsec, as other providers have it.
+int QueryRtValues(ibv_context* context, ibv_values_ex* values);
+
+// The clock of completion timestamps: nanoseconds, never set back.
+uint64_t ClockNow();
+// Nanoseconds since 1970, as the host counts them.
+uint64_t WallclockNow();
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_VERBS_DEVICE_ATTRIBUTES_H_

@@ -1,0 +1,53 @@
+// Memory of the device (ibv_alloc_dm).
+
+#ifndef VERBENA_TRANSPORT_SOFT_VERBS_DEVICE_MEMORY_H_
+#define VERBENA_TRANSPORT_SOFT_VERBS_DEVICE_MEMORY_H_
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace verbena::soft {
+
+class Context;
+
+// A piece of it: ordinary memory of the process, zero at first, that users
+// reach by the two copying functions and by regions. A context has
+// kDeviceMemoryBytesMax of it. The context outlives it, and it outlives its
+// regions. Thread-safe, as far as bytes are that two write at once.
+class DeviceMemory final : public ibv_dm {
+ public:
+  // `alignment` is a power of two. Null when there is not so much.
+  static std::unique_ptr<DeviceMemory> Create(Context& context, size_t size,
+                                              size_t alignment);
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~DeviceMemory();
+
+  static DeviceMemory* From(ibv_dm* dm) {
+    return static_cast<DeviceMemory*>(dm);
+  }
+
+  std::byte* data() { return data_; }
+  size_t size() const { return size_; }
+  std::atomic<int>& regions() { return regions_; }
+
+ private:
+  DeviceMemory(Context& context, std::byte* data, size_t size);
+
+  Context& context_;
+  std::byte* const data_;
+  const size_t size_;
+  std::atomic<int> regions_{0};
+};
+
+// The verbs of these names.
+ibv_dm* AllocDm(ibv_context* context, ibv_alloc_dm_attr* attributes);
+int FreeDm(ibv_dm* dm);
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_VERBS_DEVICE_MEMORY_H_

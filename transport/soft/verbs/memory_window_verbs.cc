@@ -1,0 +1,50 @@
+#include "transport/soft/verbs/memory_window_verbs.h"
+
+#include <cerrno>
+
+#include "transport/soft/device/context.h"
+#include "transport/soft/device/soft_device.h"
+#include "transport/soft/memory/memory_windows.h"
+
+namespace verbena::soft {
+
+ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
+  if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  ProtectionDomain* const domain = ProtectionDomain::From(pd);
+  const uint32_t key =
+      SoftDevice::Get().windows().Allocate(&domain->original(), type);
+  if (key == 0) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  ++domain->children();
+  return new ibv_mw{pd->context, pd, key, 0, type};
+}
+
+int DeallocMw(ibv_mw* mw) {
+  SoftDevice::Get().windows().Free(mw->rkey);
+  SoftDevice::Get().WaitForDataPath();
+  --ProtectionDomain::From(mw->pd)->children();
+  delete mw;
+  return 0;
+}
+
+// Of a window of type 1: libibverbs has checked that.
+int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
+  ibv_send_wr request = {};
+  request.wr_id = bind->wr_id;
+  request.opcode = IBV_WR_BIND_MW;
+  request.send_flags = bind->send_flags;
+  request.bind_mw.mw = mw;
+  request.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+  request.bind_mw.bind_info = bind->bind_info;
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(qp, &request, &bad);
+  if (error == 0) mw->rkey = request.bind_mw.rkey;
+  return error;
+}
+
+}  // namespace verbena::soft

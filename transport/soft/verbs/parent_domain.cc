@@ -1,0 +1,75 @@
+#include "transport/soft/verbs/parent_domain.h"
+
+#include <atomic>
+#include <cerrno>
+
+#include "transport/soft/device/context.h"
+
+namespace verbena::soft {
+namespace {
+
+struct ThreadDomain final : ibv_td {
+  static ThreadDomain* From(ibv_td* td) {
+    return static_cast<ThreadDomain*>(td);
+  }
+
+  std::atomic<int> children{0};  // Parent domains.
+};
+
+}  // namespace
+
+ibv_td* AllocTd(ibv_context* context, ibv_td_init_attr* attributes) {
+  if (attributes->comp_mask != 0) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  auto* const domain = new ThreadDomain;
+  domain->context = context;
+  ++Context::From(context)->children();
+  return domain;
+}
+
+int DeallocTd(ibv_td* td) {
+  if (ThreadDomain::From(td)->children != 0) return EBUSY;
+  --Context::From(td->context)->children();
+  delete ThreadDomain::From(td);
+  return 0;
+}
+
+ibv_pd* AllocParentDomain(ibv_context* context,
+                          ibv_parent_domain_init_attr* attributes) {
+  const auto refuse = [](int error) {
+    errno = error;
+    return nullptr;
+  };
+  // The user's context is for allocators alone.
+  if ((attributes->comp_mask & ~IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) != 0) {
+    return refuse(EOPNOTSUPP);
+  }
+  ibv_pd* const pd = attributes->pd;
+  ibv_td* const td = attributes->td;
+  if (pd == nullptr || pd->context != context ||
+      ProtectionDomain::From(pd)->is_parent() ||
+      (td != nullptr && td->context != context)) {
+    return refuse(EINVAL);
+  }
+  if (td != nullptr) ++ThreadDomain::From(td)->children;
+  ++ProtectionDomain::From(pd)->children();
+  ++Context::From(context)->children();
+  return new ProtectionDomain(*ProtectionDomain::From(pd), td);
+}
+
+int DeallocPd(ibv_pd* pd) {
+  ProtectionDomain* const domain = ProtectionDomain::From(pd);
+  if (domain->children() != 0) return EBUSY;
+  if (domain->is_parent()) {
+    --domain->original().children();
+    ibv_td* const td = domain->thread_domain();
+    if (td != nullptr) --ThreadDomain::From(td)->children;
+  }
+  --Context::From(pd->context)->children();
+  delete domain;
+  return 0;
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,77 @@
+#include "transport/soft/verbs/rereg_mr.h"
+
+#include <cerrno>
+#include <optional>
+
+#include "transport/soft/device/context.h"
+#include "transport/soft/device/soft_device.h"
+#include "transport/soft/memory/memory_table.h"
+#include "transport/soft/memory/memory_windows.h"
+#include "transport/soft/verbs/memory_region.h"
+
+namespace verbena::soft {
+namespace {
+
+int Refuse(int error) {
+  errno = error;
+  return IBV_REREG_MR_ERR_INPUT;
+}
+
+// What registering it so would fail with; 0 if it would not.
+int ErrorOf(ibv_pd* pd, void* addr, size_t length, int access) {
+  ibv_mr* const trial = RegMr(pd, addr, length, access);
+  if (trial == nullptr) return errno;
+  return DeregMr(trial);
+}
+
+}  // namespace
+
+int ReregMr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length,
+            int access) {
+  const auto changes = [flags](int what) { return (flags & what) != 0; };
+  SoftDevice& device = SoftDevice::Get();
+  std::optional<MemoryTable::Region> region = device.memory().Find(mr->rkey);
+  if (!region.has_value() || flags == 0 ||
+      (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 ||
+      (changes(IBV_REREG_MR_CHANGE_PD) &&
+       (pd == nullptr || pd->context != mr->context))) {
+    return Refuse(EINVAL);
+  }
+  if (static_cast<MemoryRegion*>(mr)->user != nullptr ||
+      (region->access & IBV_ACCESS_ON_DEMAND) != 0 ||
+      (changes(IBV_REREG_MR_CHANGE_ACCESS) &&
+       (access & IBV_ACCESS_ON_DEMAND) != 0)) {
+    return Refuse(EOPNOTSUPP);
+  }
+  const bool translation = changes(IBV_REREG_MR_CHANGE_TRANSLATION);
+  if (changes(IBV_REREG_MR_CHANGE_ACCESS)) {
+    region->access = static_cast<unsigned int>(access);
+  }
+  if (translation) {
+    region->address = reinterpret_cast<uintptr_t>(addr);
+    region->length = length;
+    region->shift = 0;
+  }
+  const int error = ErrorOf(mr->pd, translation ? addr : mr->addr,
+                            translation ? length : mr->length,
+                            static_cast<int>(region->access));
+  if (error != 0) return Refuse(error);
+  if (changes(IBV_REREG_MR_CHANGE_PD)) {
+    region->owner = &ProtectionDomain::From(pd)->original();
+  }
+  if (!device.windows().CloseRegion(mr->rkey)) return Refuse(EBUSY);
+  device.WaitForDataPath();
+  device.memory().Open(mr->rkey, *region);
+  if (changes(IBV_REREG_MR_CHANGE_PD)) {
+    --ProtectionDomain::From(mr->pd)->children();
+    ++ProtectionDomain::From(pd)->children();
+    mr->pd = pd;
+  }
+  if (translation) {
+    mr->addr = addr;
+    mr->length = length;
+  }
+  return 0;
+}
+
+}  // namespace verbena::soft

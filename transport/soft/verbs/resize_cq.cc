@@ -1,0 +1,16 @@
+#include "transport/soft/verbs/resize_cq.h"
+
+#include <cerrno>
+
+#include "transport/soft/base/limits.h"
+#include "transport/soft/queues/completion_queue.h"
+
+namespace verbena::soft {
+
+int ResizeCq(ibv_cq* cq, int cqe) {
+  if (cqe < 1 || cqe > kCompletionsMax) return EINVAL;
+  return CompletionQueue::From(cq)->Resize(static_cast<uint32_t>(cqe)) ? 0
+                                                                       : EINVAL;
+}
+
+}  // namespace verbena::soft

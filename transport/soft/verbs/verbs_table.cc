@@ -1,0 +1,273 @@
+#include "transport/soft/verbs/verbs_table.h"
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "transport/soft/address/gid_table.h"
+#include "transport/soft/address/port_states.h"
+#include "transport/soft/base/limits.h"
+#include "transport/soft/connected/queue_pair.h"
+#include "transport/soft/datagram/datagram_queue_pair.h"
+#include "transport/soft/device/context.h"
+#include "transport/soft/device/soft_device.h"
+#include "transport/soft/queues/completion_queue.h"
+#include "transport/soft/queues/receive_queue.h"
+#include "transport/soft/queues/verbs_handle.h"
+#include "transport/soft/verbs/datagram_verbs.h"
+#include "transport/soft/verbs/device_attributes.h"
+#include "transport/soft/verbs/extended_completion_queue.h"
+#include "transport/soft/verbs/extended_queue_pair.h"
+#include "transport/soft/verbs/memory_region.h"
+#include "transport/soft/verbs/parent_domain.h"
+#include "transport/soft/verbs/rereg_mr.h"
+#include "transport/soft/verbs/resize_cq.h"
+
+namespace verbena::soft {
+namespace {
+
+template <typename T>
+T* Refuse(int error) {
+  errno = error;
+  return nullptr;
+}
+
+// Devices and contexts.
+
+ibv_device** GetDeviceList(int* count) {
+  auto** list =
+      new ibv_device* [2] { SoftDevice::Get().verbs_device(), nullptr };
+  if (count != nullptr) *count = 1;
+  return list;
+}
+
+void FreeDeviceList(ibv_device** list) { delete[] list; }
+
+const char* GetDeviceName(ibv_device* device) { return device->name; }
+
+ibv_context* OpenDevice(ibv_device* device) {
+  if (device != SoftDevice::Get().verbs_device()) {
+    return Refuse<ibv_context>(ENODEV);
+  }
+  return SoftDevice::Get().OpenContext();
+}
+
+int CloseDevice(ibv_context* context) {
+  if (Context::From(context)->children() != 0) return EBUSY;
+  delete Context::From(context);
+  return 0;
+}
+
+int QueryGid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
+  if (!IsPort(port) || index < 0 || index >= GidTable::kEntries) {
+    errno = EINVAL;
+    return -1;
+  }
+  // Addresses come and go. An entry without one reads as zero, as on a NIC.
+  GidTable& gids = SoftDevice::Get().gids();
+  gids.Refresh();
+  *gid = gids.At(index).value_or(ibv_gid_entry{}).gid;
+  return 0;
+}
+
+// Events that are about the port, and carry its number.
+bool IsOfPort(ibv_event_type type) {
+  return type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR ||
+         type == IBV_EVENT_GID_CHANGE;
+}
+
+int GetAsyncEvent(ibv_context* context, ibv_async_event* out) {
+  EventQueue::Event event;
+  SoftDevice::Get().port_events().OnReader();
+  if (!Context::From(context)->async_events().Get(event)) return -1;
+  out->event_type = static_cast<ibv_event_type>(event.type);
+  if (IsOfPort(out->event_type)) {
+    out->element.port_num =
+        static_cast<int>(reinterpret_cast<uintptr_t>(event.object));
+    return 0;
+  }
+  switch (out->event_type) {
+    case IBV_EVENT_CQ_ERR:
+      out->element.cq = static_cast<ibv_cq*>(event.object);
+      break;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      out->element.srq = static_cast<ibv_srq*>(event.object);
+      break;
+    default:
+      out->element.qp = static_cast<ibv_qp*>(event.object);
+  }
+  return 0;
+}
+
+EventQueue::Source& AsyncSource(ibv_qp* qp) {
+  return DatagramQueuePair::Is(qp) ? DatagramQueuePair::From(qp)->async_source()
+                                   : QueuePair::From(qp)->async_source();
+}
+
+void AckAsyncEvent(ibv_async_event* event) {
+  const auto acknowledge = [](ibv_context* context,
+                              EventQueue::Source& source) {
+    Context::From(context)->async_events().Acknowledge(source, 1);
+  };
+  if (IsOfPort(event->event_type)) return;  // Ports are not destroyed.
+  switch (event->event_type) {
+    case IBV_EVENT_CQ_ERR:
+      acknowledge(event->element.cq->context,
+                  CompletionQueue::From(event->element.cq)->async_source());
+      return;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      acknowledge(event->element.srq->context,
+                  SharedReceiveQueue::From(event->element.srq)->async_source());
+      return;
+    default:
+      acknowledge(event->element.qp->context, AsyncSource(event->element.qp));
+  }
+}
+
+// Protection domains.
+
+ibv_pd* AllocPd(ibv_context* context) {
+  ++Context::From(context)->children();
+  return new ProtectionDomain(*Context::From(context));
+}
+
+// Completion channels and queues.
+
+ibv_comp_channel* CreateCompChannel(ibv_context* context) {
+  std::unique_ptr<CompletionChannel> channel =
+      CompletionChannel::Create(*Context::From(context));
+  if (channel != nullptr) ++Context::From(context)->children();
+  return channel.release();
+}
+
+int DestroyCompChannel(ibv_comp_channel* channel) {
+  if (CompletionChannel::From(channel)->children() != 0) return EBUSY;
+  --Context::From(channel->context)->children();
+  delete CompletionChannel::From(channel);
+  return 0;
+}
+
+int DestroyCq(ibv_cq* cq) {
+  if (CompletionQueue::From(cq)->has_queue_pairs()) return EBUSY;
+  ibv_context* context = cq->context;
+  ibv_comp_channel* channel = cq->channel;
+  delete CompletionQueue::From(cq);
+  if (channel != nullptr) --CompletionChannel::From(channel)->children();
+  --Context::From(context)->children();
+  return 0;
+}
+
+int GetCqEvent(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
+  EventQueue::Event event;
+  if (!CompletionChannel::From(channel)->events().Get(event)) return -1;
+  *cq = static_cast<ibv_cq*>(event.object);
+  *cq_context = (*cq)->cq_context;
+  return 0;
+}
+
+void AckCqEvents(ibv_cq* cq, unsigned int count) {
+  CompletionQueue::From(cq)->AcknowledgeCompletionEvents(count);
+}
+
+// Shared receive queues and queue pairs.
+
+ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
+  if (attributes->attr.max_wr == 0 ||
+      attributes->attr.max_wr > kQueueDepthMax ||
+      attributes->attr.max_sge > kGatherEntriesMax) {
+    return Refuse<ibv_srq>(EINVAL);
+  }
+  return new SharedReceiveQueue(*ProtectionDomain::From(pd), *attributes);
+}
+
+int DestroySrq(ibv_srq* srq) {
+  if (SharedReceiveQueue::From(srq)->children() != 0) return EBUSY;
+  delete SharedReceiveQueue::From(srq);
+  return 0;
+}
+
+int ModifySrq(ibv_srq* srq, ibv_srq_attr* attributes, int mask) {
+  return SharedReceiveQueue::From(srq)->Modify(*attributes, mask);
+}
+
+int QuerySrq(ibv_srq* srq, ibv_srq_attr* attributes) {
+  SharedReceiveQueue::From(srq)->Query(*attributes);
+  return 0;
+}
+
+int DestroyQp(ibv_qp* qp) {
+  const bool datagrams = DatagramQueuePair::Is(qp);
+  if (datagrams && DatagramQueuePair::From(qp)->groups() != 0) return EBUSY;
+  auto* const handle = static_cast<QueuePairHandle*>(qp);
+  if (handle->before_destroy) handle->before_destroy();
+  if (datagrams) {
+    delete DatagramQueuePair::From(qp);
+  } else {
+    delete QueuePair::From(qp);
+  }
+  return 0;
+}
+
+int ModifyQp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
+  return DatagramQueuePair::Is(qp)
+             ? DatagramQueuePair::From(qp)->Modify(*attributes, mask)
+             : QueuePair::From(qp)->Modify(*attributes, mask);
+}
+
+int QueryQp(ibv_qp* qp, ibv_qp_attr* attributes, int mask,
+            ibv_qp_init_attr* init_attributes) {
+  if (DatagramQueuePair::Is(qp)) {
+    DatagramQueuePair::From(qp)->Query(*attributes, *init_attributes);
+  } else {
+    QueuePair::From(qp)->Query(*attributes, *init_attributes);
+  }
+  return 0;
+}
+
+}  // namespace
+
+transport::VerbsOps SoftVerbsOps() {
+  return transport::VerbsOps{
+      .ack_async_event = AckAsyncEvent,
+      .ack_cq_events = AckCqEvents,
+      .alloc_pd = AllocPd,
+      .attach_mcast = AttachMcast,
+      .close_device = CloseDevice,
+      .create_ah = CreateAh,
+      .create_ah_from_wc = CreateAhFromWc,
+      .create_comp_channel = CreateCompChannel,
+      .create_cq = CreateCq,
+      .create_qp = CreateQp,
+      .create_srq = CreateSrq,
+      .dealloc_pd = DeallocPd,
+      .dereg_mr = DeregMr,
+      .destroy_ah = DestroyAh,
+      .destroy_comp_channel = DestroyCompChannel,
+      .destroy_cq = DestroyCq,
+      .destroy_qp = DestroyQp,
+      .destroy_srq = DestroySrq,
+      .detach_mcast = DetachMcast,
+      .free_device_list = FreeDeviceList,
+      .get_async_event = GetAsyncEvent,
+      .get_cq_event = GetCqEvent,
+      .get_device_list = GetDeviceList,
+      .get_device_name = GetDeviceName,
+      .init_ah_from_wc = InitAhFromWc,
+      .modify_qp = ModifyQp,
+      .modify_srq = ModifySrq,
+      .open_device = OpenDevice,
+      .qp_to_qp_ex = ToExtendedQueuePair,
+      .query_device = QueryDevice,
+      .query_gid = QueryGid,
+      .query_pkey = QueryPkey,
+      .query_port = QueryPort,
+      .query_qp = QueryQp,
+      .query_srq = QuerySrq,
+      .reg_mr = RegMr,
+      .reg_mr_iova = RegMrAt,
+      .rereg_mr = ReregMr,
+      .resize_cq = ResizeCq,
+  };
+}
+
+}  // namespace verbena::soft
