@@ -77,8 +77,8 @@ EVERYWHERE = [
     Ban(r"(?<![\w.>])(std::)?s?rand\s*\(", anywhere,
         "use absl::BitGen, or in tests a std::mt19937 with a printed seed"),
     Ban(r"absl::(Mutex|CondVar|Notification|BlockingCounter)", anywhere,
-        "use std::mutex and std::condition_variable: the system's abseil is "
-        "not built for ThreadSanitizer, which would report false races"),
+        "use Mutex and CondVar of transport/base/mutex.h: the system's abseil "
+        "is not built for ThreadSanitizer, which would report false races"),
     Ban(r"GTEST_SKIP|DISABLED_", anywhere,
         "run the test; choose in the manifest or in BUILD where"),
     Ban(r"FRIEND_TEST|friend class \w*Test\b", anywhere,
@@ -114,6 +114,7 @@ ON_THE_DATA_PATH = [
     Ban(r"\bnew\b(?!\s*\()|\b(m|c|re)alloc\s*\(|\bstd::make_(unique|shared)\b",
         on_the_data_path, _DATA_PATH % "allocate"),
     Ban(r"\bstd::(mutex|shared_mutex|condition_variable)\b|"
+        r"\b(Mutex|CondVar|MutexLock)\b|"
         r"\bstd::(lock_guard|unique_lock|scoped_lock)\b(?!<SpinLock>)",
         on_the_data_path, _DATA_PATH % "lock"),
     Ban(r"\bf?printf\s*\(|std::(cerr|clog|cout)|\bLOG\s*\(", on_the_data_path,

@@ -120,6 +120,7 @@ class DataPath(StyleCase):
         for code, message in (("auto* x = new int;", "allocate"),
                               ("std::make_unique<int>();", "allocate"),
                               ("std::lock_guard lock(mutex_);", "lock"),
+                              ("base::MutexLock lock(mutex_);", "lock"),
                               ("std::cerr << 1;", "log"),
                               ("std::string name;", "build strings"),
                               ("absl::StrCat(1);", "build strings")):
@@ -133,6 +134,7 @@ class DataPath(StyleCase):
         self.assert_accepts(bans.check_data_path, "rpc/a_datapath.cc",
                             "std::string_view v; int newest; renew();\n"
                             "new (memory) Call;\n"
+                            "ScopedLock<SpinLock> held(lock_);\n"
                             "std::lock_guard<SpinLock> lock(lock_);\n")
 
     def test_what_is_slow_goes_into_a_function_that_says_so(self):

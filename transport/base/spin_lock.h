@@ -7,25 +7,29 @@
 
 #include <atomic>
 
+#include "absl/base/thread_annotations.h"
+
 namespace verbena::base {
 
 // A mutual exclusion lock for sections of a microsecond or less. Yields the
 // processor when it has to wait for long, because its holder may be waiting for
-// this very processor. Works with std::lock_guard and std::unique_lock.
+// this very processor. ScopedLock in mutex.h holds it for a scope.
 //
 // Thread-safe; not recursive, not fair.
-class SpinLock {
+class ABSL_LOCKABLE SpinLock {
  public:
-  bool try_lock() {
+  bool try_lock() ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) {
     return !locked_.load(std::memory_order_relaxed) &&
            !locked_.exchange(true, std::memory_order_acquire);
   }
 
-  void lock() {
+  void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
     while (!try_lock()) WaitSlow();
   }
 
-  void unlock() { locked_.store(false, std::memory_order_release); }
+  void unlock() ABSL_UNLOCK_FUNCTION() {
+    locked_.store(false, std::memory_order_release);
+  }
 
  private:
   void WaitSlow() {
