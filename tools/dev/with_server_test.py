@@ -7,7 +7,7 @@ from os import path
 
 TOOL = path.join(path.dirname(path.abspath(__file__)), "with_server.py")
 
-GOOD = "echo listening on 1.2.3.4:5 via x; trap 'exit 0' TERM; %s" % (
+GOOD = "trap 'exit 0' TERM; echo listening on 1.2.3.4:5 via x; %s" % (
     "while :; do read -t 1 <> <(:) || :; done")
 
 

@@ -7,6 +7,7 @@ from tested_elsewhere import TESTED_ELSEWHERE
 
 FILE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
+BUILD_LINES_MAX = 2700
 CODE_COLUMNS_MAX = 80
 PROSE_COLUMNS_MAX = 130
 
@@ -132,6 +133,17 @@ def check_build_files(tree):
         yield from _unnamed_files(tree, source)
 
 
+def check_build_lines(tree):
+    """The BUILD files can be read: a library a folder, a line a test."""
+    builds = [each for each in tree if each.name == "BUILD.bazel"]
+    lines = sum(len(each.lines) for each in builds)
+    if lines > BUILD_LINES_MAX:
+        longest = max(builds, key=lambda each: len(each.lines))
+        yield Problem(longest.path, 1, "the BUILD files have %d lines, at most "
+                      "%d; this one has %d" %
+                      (lines, BUILD_LINES_MAX, len(longest.lines)))
+
+
 def _unnamed_files(tree, build):
     for source in tree.cpp():
         if "testdata" in source.path or _build_file_of(tree, source) != build:
@@ -166,6 +178,23 @@ def check_preprocessor_in_functions(tree):
                               "make it a file chosen in BUILD, or a value")
 
 
+_VERSION_FILE = "rpc/version.h"
+_CHANGES_FILE = "CHANGELOG.md"
+
+
+def check_version(tree):
+    """The newest version in CHANGELOG.md is the one that this is."""
+    header, changes = tree.get(_VERSION_FILE), tree.get(_CHANGES_FILE)
+    if header is None or changes is None:
+        yield Problem(_VERSION_FILE, 1, "it must stand beside " + _CHANGES_FILE)
+        return
+    stated = re.search(r'kVersion = "(\d+\.\d+\.\d+)"', header.text)
+    newest = re.search(r"^## \[(\d\S*)\]", changes.text, re.MULTILINE)
+    if not (stated and newest and stated.group(1) == newest.group(1)):
+        yield Problem(_VERSION_FILE, 1, "kVersion must be MAJOR.MINOR.PATCH, "
+                      "and that of the newest [version] in " + _CHANGES_FILE)
+
+
 CHECKS = [check_file_length, check_function_length, check_columns,
           check_header_guards, check_tests_beside, check_build_files,
-          check_preprocessor_in_functions]
+          check_build_lines, check_version, check_preprocessor_in_functions]

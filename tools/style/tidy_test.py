@@ -43,6 +43,9 @@ class Repository(StyleCase):
     def test_build_files(self):
         self.assert_clean(shape.check_build_files)
 
+    def test_build_lines(self):
+        self.assert_clean(shape.check_build_lines)
+
     def test_preprocessor_in_functions(self):
         self.assert_clean(shape.check_preprocessor_in_functions)
 
@@ -242,6 +245,26 @@ class Shapes(StyleCase):
                             build)
         self.assert_finds(shape.check_build_files, "rpc/b.cc", "",
                           "does not name it", build)
+
+    def test_build_files_are_short_together(self):
+        half = "\n" * (shape.BUILD_LINES_MAX // 2)
+        check = shape.check_build_lines
+        self.assert_accepts(check, "a/BUILD.bazel", half,
+                            {"b/BUILD.bazel": half})
+        self.assert_finds(check, "a/BUILD.bazel", half, 
+                          "%d lines" % (shape.BUILD_LINES_MAX + 1),
+                          {"b/BUILD.bazel": half + "\n"})
+
+    def test_the_version_is_that_of_the_newest_changes(self):
+        check = shape.check_version
+        header = 'constexpr string_view kVersion = "1.2.3";'
+        changes = "## [Unreleased]\n\n## [1.2.3] - 2026\n\n## [1.2.2]\n"
+        self.assert_accepts(check, "rpc/version.h", header,
+                            {"CHANGELOG.md": changes})
+        self.assert_finds(check, "rpc/version.h", header, "kVersion must be",
+                          {"CHANGELOG.md": "## [1.2.4]\n" + changes})
+        self.assert_finds(check, "rpc/version.h", 'kVersion = "1.2";',
+                          "MAJOR.MINOR.PATCH", {"CHANGELOG.md": "## [1.2]\n"})
 
     def test_preprocessor_stays_out_of_functions(self):
         check = shape.check_preprocessor_in_functions

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# usage: run_clang_tidy.sh REPORT CONFIG SOURCE OPTION...
+# Prints what clang-tidy finds in SOURCE. REPORT is written if that is nothing.
+set -euo pipefail
+report=$1 config=$2 source=$3
+shift 3
+# The paths in its findings are those of the repository, not of Bazel's folder.
+if ! findings=$(clang-tidy --quiet --config-file="$config" "$source" -- \
+  "$@" 2>&1); then
+  printf '%s\n' "$findings" | sed "s,$PWD/,,; /^[0-9]* warnings\?/d" >&2
+  exit 1
+fi
+: >"$report"

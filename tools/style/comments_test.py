@@ -1,0 +1,76 @@
+"""Mangled comments in this repository, and that each check can fail."""
+
+import unittest
+
+import comments
+from style_case import StyleCase
+
+_FULL = "// " + "word " * 15  # 78 columns.
+
+
+# What is being rewritten, and not mended before.
+_LATER = ("rpc/internal/channel_impl.h", "transport/connection/connection.h",
+          "transport/soft/cm/connection_manager.h", "rpc/rpc.h",
+          "rpc/service.h", "transport/base/socket_address.cc")
+
+
+class Repository(StyleCase):
+
+    def assert_clean(self, check):
+        found = [each for each in check(self.repository())
+                 if each.path not in _LATER]
+        self.assertEqual(found, [], "\n".join(map(str, found)))
+
+    def test_no_orphans(self):
+        self.assert_clean(comments.check_orphans)
+
+    def test_no_moved_values(self):
+        self.assert_clean(comments.check_moved_values)
+
+
+class Orphans(StyleCase):
+
+    def refuses(self, text):
+        self.assert_finds(comments.check_orphans, "rpc/a.h", text,
+                          "did not fit the line before")
+
+    def accepts(self, text):
+        self.assert_accepts(comments.check_orphans, "rpc/a.h", text)
+
+    def test_one_word_in_the_middle_of_a_paragraph(self):
+        self.refuses(_FULL + "\n// occupy\n// a worker meanwhile.\n")
+        self.refuses("  " + _FULL + "\n  // occupy\n  // a worker.\n")
+
+    def test_the_end_of_a_rule(self):
+        self.refuses("  // --- Connecting " + "-" * 58 + "\n  // ---\n")
+        self.accepts("// --- Connecting ---\n")
+
+    def test_one_word_under_a_comment_behind_code(self):
+        self.refuses("int a = 1;  // The first of all\n"
+                     "            // numbers.\n")
+        self.accepts("int a = 1;  // The first of all\n"
+                     "            // natural numbers.\n"
+                     "// Letters:\nint b;\n")
+
+    def test_words_that_stand_alone_for_a_reason(self):
+        self.accepts(_FULL + "\n// null.\n// REQUIRES: more.\n")
+        self.accepts(_FULL + "\n// last\n")
+        self.accepts(_FULL + "\n//   item\n// and more\n")
+        self.accepts("// Short.\n// one\n// two\n")
+
+
+class MovedValues(StyleCase):
+
+    def test_a_value_moved_by_its_comment(self):
+        check = comments.check_moved_values
+        comment = "// What it is that the server was asked for and sent.\n"
+        self.assert_finds(check, "rpc/a.h", "  bool served_ =\n      false;  " +
+                          comment, "put the comment above it")
+        self.assert_accepts(check, "rpc/a.h",
+                            "  " + comment + "  bool served_ = false;\n")
+        self.assert_accepts(check, "rpc/a.h", "int " + "x" * 73 +
+                            " =\n    false;  " + comment)
+
+
+if __name__ == "__main__":
+    unittest.main()
