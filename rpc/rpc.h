@@ -84,5 +84,6 @@
 #include "rpc/server_builder.h"   // IWYU pragma: export
 #include "rpc/server_context.h"   // IWYU pragma: export
 #include "rpc/service.h"          // IWYU pragma: export
+#include "rpc/version.h"          // IWYU pragma: export
 
 #endif  // VERBENA_RPC_RPC_H_

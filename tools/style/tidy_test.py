@@ -46,6 +46,9 @@ class Repository(StyleCase):
     def test_build_lines(self):
         self.assert_clean(shape.check_build_lines)
 
+    def test_version(self):
+        self.assert_clean(shape.check_version)
+
     def test_preprocessor_in_functions(self):
         self.assert_clean(shape.check_preprocessor_in_functions)
 

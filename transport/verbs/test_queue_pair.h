@@ -13,12 +13,13 @@
 
 namespace verbena::transport {
 
-// Of the queue pairs of datagrams in tests.
+// The queue key of all datagram queue pairs in tests.
 inline constexpr uint32_t kTestQkey = 0x11111111;
 
-// A queue pair, the memory its requests are over and the queue its completions
-// come to, of any device. Owns nothing: who derives from it makes and destroys
-// what is here. For one thread, except where the verbs allow more.
+// A queue pair of any device, with the memory that its requests are over and
+// the queue that its completions come to. Owns nothing: the class that derives
+// from it makes and destroys what is here. Confined to one thread, except where
+// the verbs allow more.
 class TestQueuePair {
  public:
   TestQueuePair(const TestQueuePair&) = delete;
@@ -28,7 +29,7 @@ class TestQueuePair {
   ibv_srq* srq = nullptr;  // Null when the queue pair has receives of its own.
   ibv_qp* qp = nullptr;
   std::byte* memory = nullptr;
-  ibv_mr* mr = nullptr;  // Of all of it.
+  ibv_mr* mr = nullptr;  // Covers all of `memory`.
 
   // Writes into, and reads from, `memory`.
   void Fill(size_t offset, absl::string_view text);
@@ -52,12 +53,13 @@ class TestQueuePair {
                   uint64_t compare, uint64_t swap);
   int FetchAdd(uint64_t wr_id, size_t offset, uint64_t remote, uint32_t rkey,
                uint64_t add, unsigned int flags = IBV_SEND_SIGNALED);
-  // SEND with invalidate of a key of the peer's, and local invalidate, over no
-  // memory. Both signalled.
+  // A SEND that invalidates a key of the peer's, and a local invalidate, which
+  // is over no memory. Both are signalled.
   int SendInvalidate(uint64_t wr_id, size_t offset, size_t length,
                      uint32_t rkey);
   int Invalidate(uint64_t wr_id, uint32_t rkey);
-  // Of an unreliable datagram: memory [offset, offset + length) to `number`.
+  // An unreliable datagram: memory [offset, offset + length), to the queue pair
+  // `number` at `ah`.
   struct Datagram {
     ibv_ah* ah = nullptr;
     uint32_t number = 0;
@@ -68,7 +70,7 @@ class TestQueuePair {
     unsigned int flags = IBV_SEND_SIGNALED;
   };
   int SendDatagram(const Datagram& datagram);
-  // Any one request. Aborts when bad_wr does not fit the result.
+  // Posts any one request. Aborts when bad_wr contradicts the result.
   int Post(ibv_send_wr request);
   int PostReceive(ibv_recv_wr request);
 
@@ -82,7 +84,7 @@ class TestQueuePair {
   ~TestQueuePair() = default;
 
  private:
-  // `request`, over that memory.
+  // Posts `request` over memory [offset, offset + length).
   int PostOver(size_t offset, size_t length, ibv_send_wr request);
   int PostRdma(ibv_wr_opcode opcode, uint64_t wr_id, ibv_sge entry,
                uint64_t remote, uint32_t rkey, unsigned int flags);
