@@ -122,10 +122,13 @@ def _needs_test(source):
 
 
 def check_build_files(tree):
-    """BUILD files name their files, and name them all."""
+    """BUILD files say what the folder is, and name all its files."""
     for source in tree:
         if source.name != "BUILD.bazel":
             continue
+        head = source.text.partition("\ncc_")[0]
+        if not re.search(r"^# \w", head, re.MULTILINE):
+            yield Problem(source.path, 1, "begin with what this folder is")
         for number, line in enumerate(source.lines, start=1):
             if re.search(r"\bglob\s*\(", line.partition("#")[0]):
                 yield Problem(source.path, number, "glob: name each file, so "

@@ -233,17 +233,20 @@ class Shapes(StyleCase):
 
     def test_build_files_do_not_glob(self):
         self.assert_finds(shape.check_build_files, "rpc/BUILD.bazel",
-                          'srcs = glob(["*.cc"])', "name each file")
+                          '# It.\nsrcs = glob(["*.cc"])', "name each file")
+        self.assert_finds(shape.check_build_files, "rpc/BUILD.bazel",
+                          "cc_library()", "begin with what this folder is")
 
     def test_build_files_name_every_source(self):
-        build = {"rpc/BUILD.bazel": 'srcs = ["internal/a.cc"]'}
+        build = {"rpc/BUILD.bazel": '# It.\nsrcs = ["internal/a.cc"]'}
         self.assert_accepts(shape.check_build_files, "rpc/internal/a.cc", "",
                             build)
         self.assert_finds(shape.check_build_files, "rpc/internal/b.cc", "",
                           "does not name it", build)
 
     def test_build_files_may_name_a_test_without_its_ending(self):
-        build = {"rpc/BUILD.bazel": 'unit_tests(names = ["a_test", "b"])'}
+        build = {"rpc/BUILD.bazel":
+                 '# It.\nunit_tests(names = ["a_test", "b"])'}
         self.assert_accepts(shape.check_build_files, "rpc/a_test.cc", "",
                             build)
         self.assert_finds(shape.check_build_files, "rpc/b.cc", "",
