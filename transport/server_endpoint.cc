@@ -122,7 +122,7 @@ ServerPoller& ServerEndpoint::NextPoller() {
 }
 
 void ServerEndpoint::Shutdown(absl::Time deadline) {
-  const std::lock_guard<std::mutex> lock(shutdown_mutex_);
+  const base::MutexLock lock(shutdown_mutex_);
   if (std::exchange(shut_down_, true)) return;
   for (const auto& poller : pollers_) poller->Stop(deadline);
   for (const auto& poller : pollers_) poller->Join();

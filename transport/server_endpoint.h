@@ -6,14 +6,15 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "transport/base/endpoint_options.h"
+#include "transport/base/mutex.h"
 #include "transport/connection/listener.h"
 #include "transport/connection/server_call.h"
 #include "transport/connection/server_poller.h"
@@ -85,8 +86,8 @@ class ServerEndpoint {
   bool accepting_ = false;  // The listeners are in the first poller's hands.
   std::atomic<uint32_t> next_poller_{0};
 
-  std::mutex shutdown_mutex_;
-  bool shut_down_ = false;  // Guarded by shutdown_mutex_.
+  base::Mutex shutdown_mutex_;  // Held as long as Shutdown() runs.
+  bool shut_down_ ABSL_GUARDED_BY(shutdown_mutex_) = false;
 };
 
 }  // namespace verbena::transport

@@ -1,26 +1,28 @@
 #include "tests/integration/end_to_end_fixture.h"
 
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/testing/child_process.h"
 
 namespace verbena::end_to_end {
 
 void Countdown::Done() {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (--count_ == 0) changed_.notify_all();
+  const base::MutexLock lock(mutex_);
+  if (--count_ == 0) changed_.NotifyAll();
 }
 
 void Countdown::Wait() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  EXPECT_TRUE(changed_.wait_for(lock, std::chrono::minutes(5),
-                                [this] { return count_ <= 0; }))
-      << count_ << " callbacks are missing";
+  const absl::Time deadline = absl::Now() + absl::Minutes(5);
+  const base::MutexLock lock(mutex_);
+  while (count_ > 0 && changed_.WaitUntil(mutex_, deadline)) {
+  }
+  EXPECT_LE(count_, 0) << "callbacks are missing";
 }
 
 std::string EndToEndTest::Address(int port) {

@@ -3,17 +3,17 @@
 #ifndef VERBENA_TESTS_INTEGRATION_END_TO_END_FIXTURE_H_
 #define VERBENA_TESTS_INTEGRATION_END_TO_END_FIXTURE_H_
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "gtest/gtest.h"
 #include "rpc/rpc.h"
 #include "tests/integration/test_service.h"
+#include "transport/base/mutex.h"
 
 namespace verbena::end_to_end {
 
@@ -27,9 +27,9 @@ class Countdown {
   void Wait();
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int count_;  // Protected by mutex_.
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  int count_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The calls go to a server in this process, at VERBENA_TEST_ADDRESS

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/hot_path_counters.h"
 #include "tests/integration/test_service.verbena.h"
+#include "transport/base/mutex.h"
 
 namespace verbena::end_to_end {
 namespace {
@@ -147,8 +147,8 @@ class HotPathTest : public EndToEndTest {
 TEST_F(HotPathTest, TheCountersCount) {
   CountThisThread();
   const HotPathCounts before = CountedSoFar();
-  std::mutex mutex;
-  { const std::lock_guard<std::mutex> lock(mutex); }
+  base::Mutex mutex;
+  { const base::MutexLock lock(mutex); }
   const auto memory = std::make_unique<std::string>(1000, 'x');
   const HotPathCounts after = CountedSoFar();
   EXPECT_EQ(after.locks - before.locks, 1u);

@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <chrono>
-
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -74,46 +72,46 @@ absl::Status EndToEndService::Fail(ServerContext* context,
 
 absl::Status EndToEndService::Block(ServerContext* context, const Key* request,
                                     Nothing* /*reply*/) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   Blocker& blocker = blockers_[request->key()];
   blocker.blocked = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
   while (!blocker.released && !context->IsCancelled()) {
     // Nothing announces a cancellation to a handler.
-    changed_.wait_for(lock, std::chrono::milliseconds(2));
+    changed_.WaitUntil(mutex_, absl::Now() + absl::Milliseconds(2));
   }
   blocker.outcome = blocker.released ? "released" : "cancelled";
-  changed_.notify_all();
+  changed_.NotifyAll();
   return absl::OkStatus();
 }
 
 void EndToEndService::AwaitBlocked(const std::string& key) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   Blocker& blocker = blockers_[key];
-  changed_.wait(lock, [&blocker] { return blocker.blocked; });
+  while (!blocker.blocked) changed_.Wait(mutex_);
 }
 
 void EndToEndService::Release(const std::string& key) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   blockers_[key].released = true;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 std::string EndToEndService::AwaitOutcome(const std::string& key) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   Blocker& blocker = blockers_[key];
-  changed_.wait(lock, [&blocker] { return !blocker.outcome.empty(); });
+  while (blocker.outcome.empty()) changed_.Wait(mutex_);
   return blocker.outcome;
 }
 
 void EndToEndService::WaitUntil(
     ServerContext* context, const std::string& key,
     const std::function<bool(const Blocker&)>& condition) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   Blocker& blocker = blockers_[key];
   while (!condition(blocker) && !context->IsCancelled()) {
     // Nothing announces a cancellation to a handler.
-    changed_.wait_for(lock, std::chrono::milliseconds(2));
+    changed_.WaitUntil(mutex_, absl::Now() + absl::Milliseconds(2));
   }
 }
 

@@ -3,17 +3,17 @@
 #ifndef VERBENA_TESTS_INTEGRATION_TEST_SERVICE_H_
 #define VERBENA_TESTS_INTEGRATION_TEST_SERVICE_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "rpc/server_context.h"
 #include "tests/integration/test_service.pb.h"
 #include "tests/integration/test_service.verbena.h"
+#include "transport/base/mutex.h"
 
 namespace verbena::end_to_end {
 
@@ -56,9 +56,9 @@ class EndToEndService final : public EndToEnd::Service {
   void WaitUntil(ServerContext* context, const std::string& key,
                  const std::function<bool(const Blocker&)>& condition);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::string, Blocker> blockers_;  // Protected by mutex_.
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::map<std::string, Blocker> blockers_ ABSL_GUARDED_BY(mutex_);
 };
 
 class InlineService final : public Inline::Service {

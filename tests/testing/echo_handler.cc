@@ -8,6 +8,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "tests/testing/test_device.h"
 #include "transport/connection/posted_function.h"
 
@@ -121,16 +123,16 @@ EchoHandler::EchoHandler() : worker_([this] { Work(); }) {}
 
 EchoHandler::~EchoHandler() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   worker_.join();
 }
 
 void EchoHandler::OnCall(ServerCall* call) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     ++calls_;
   }
   switch (static_cast<TestMethod>(call->method_id())) {
@@ -139,9 +141,9 @@ void EchoHandler::OnCall(ServerCall* call) {
     case TestMethod::kEchoWorker: {
       // The bytes of a small message are there only now.
       Job job = {call, EchoOf(*call)};
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const base::MutexLock lock(mutex_);
       jobs_.push_back(std::move(job));
-      changed_.notify_all();
+      changed_.NotifyAll();
       return;
     }
     case TestMethod::kEchoBuffer:
@@ -169,12 +171,12 @@ void EchoHandler::OnCall(ServerCall* call) {
 void EchoHandler::OnCancelled(ServerCall* call) {
   bool held = false;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     ++cancelled_;
     const auto found = std::find(holding_.begin(), holding_.end(), call);
     held = found != holding_.end();
     if (held) holding_.erase(found);
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   if (held) FinishEmpty(call);
 }
@@ -182,11 +184,11 @@ void EchoHandler::OnCancelled(ServerCall* call) {
 void EchoHandler::Hold(ServerCall* call, bool stubborn) {
   bool released = false;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     ++held_;
     released = released_;
     if (!released) (stubborn ? stubborn_ : holding_).push_back(call);
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   if (released) FinishEmpty(call);
 }
@@ -194,14 +196,14 @@ void EchoHandler::Hold(ServerCall* call, bool stubborn) {
 void EchoHandler::Release() {
   std::vector<ServerCall*> calls;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     released_ = true;
     calls = std::exchange(stubborn_, {});
     // The others may be cancelled, and so end, until the poller has them.
     for (ServerCall* call : holding_) {
       PostFunction(call->poller(), [this, call] {
         {
-          const std::lock_guard<std::mutex> inner(mutex_);
+          const base::MutexLock inner(mutex_);
           const auto found = std::find(holding_.begin(), holding_.end(), call);
           if (found == holding_.end()) return;
           holding_.erase(found);
@@ -216,40 +218,47 @@ void EchoHandler::Release() {
 }
 
 void EchoHandler::Work() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  base::MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+    while (!stop_ && jobs_.empty()) changed_.Wait(mutex_);
     if (jobs_.empty()) return;
     Job job = std::move(jobs_.front());
     jobs_.pop_front();
-    lock.unlock();
+    lock.Unlock();
     PostFunction(job.first->poller(),
                  [call = job.first, bytes = std::move(job.second)]() mutable {
                    FinishWith(call, std::move(bytes));
                  });
-    lock.lock();
+    lock.Lock();
   }
 }
 
-bool EchoHandler::Await(const int& number, int count) {
-  std::unique_lock<std::mutex> lock(mutex_);
-  return changed_.wait_for(lock, absl::ToChronoSeconds(kTestTimeout),
-                           [&] { return number >= count; });
+bool EchoHandler::Await(int EchoHandler::*number, int count) {
+  const absl::Time deadline = absl::Now() + kTestTimeout;
+  const base::MutexLock lock(mutex_);
+  while (this->*number < count) {
+    if (!changed_.WaitUntil(mutex_, deadline)) return this->*number >= count;
+  }
+  return true;
 }
 
-bool EchoHandler::AwaitHeld(int count) { return Await(held_, count); }
-bool EchoHandler::AwaitCancelled(int count) { return Await(cancelled_, count); }
+bool EchoHandler::AwaitHeld(int count) {
+  return Await(&EchoHandler::held_, count);
+}
+bool EchoHandler::AwaitCancelled(int count) {
+  return Await(&EchoHandler::cancelled_, count);
+}
 
 int EchoHandler::held() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return held_;
 }
 int EchoHandler::calls() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return calls_;
 }
 int EchoHandler::cancelled() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return cancelled_;
 }
 

@@ -3,15 +3,14 @@
 #ifndef VERBENA_TESTS_TESTING_ECHO_HANDLER_H_
 #define VERBENA_TESTS_TESTING_ECHO_HANDLER_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/time/time.h"
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 #include "transport/connection/server_call.h"
 
 namespace verbena::testing_support {
@@ -62,19 +61,18 @@ class EchoHandler final : public transport::ServerHandler {
   void FinishOn(transport::ServerCall* call, std::string reply);
   void Hold(transport::ServerCall* call, bool stubborn);
   void Work();
-  bool Await(const int& number, int count);
+  bool Await(int EchoHandler::*number, int count);
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  // Guarded by mutex_.
-  std::deque<Job> jobs_;
-  std::vector<transport::ServerCall*> stubborn_;
-  std::vector<transport::ServerCall*> holding_;
-  int calls_ = 0;
-  int held_ = 0;
-  int cancelled_ = 0;
-  bool released_ = false;
-  bool stop_ = false;
+  mutable base::Mutex mutex_;
+  base::CondVar changed_;
+  std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
+  std::vector<transport::ServerCall*> stubborn_ ABSL_GUARDED_BY(mutex_);
+  std::vector<transport::ServerCall*> holding_ ABSL_GUARDED_BY(mutex_);
+  int calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  int held_ ABSL_GUARDED_BY(mutex_) = 0;
+  int cancelled_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool released_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::thread worker_;
 };

@@ -4,10 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -15,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/transport/transport_fixture.h"
+#include "transport/base/mutex.h"
 
 namespace verbena::transport {
 namespace {
@@ -161,10 +159,12 @@ TEST_F(TransportShutdownTest, UsesNoProcessorWhileItIsIdle) {
            absl::DurationFromTimeval(usage.ru_stime);
   };
   const absl::Duration before = used();
-  std::mutex mutex;
-  std::condition_variable never;
-  std::unique_lock<std::mutex> lock(mutex);
-  never.wait_for(lock, std::chrono::milliseconds(1000), [] { return false; });
+  const absl::Time end = absl::Now() + absl::Seconds(1);
+  base::Mutex mutex;
+  base::CondVar never;
+  const base::MutexLock lock(mutex);
+  while (never.WaitUntil(mutex, end)) {
+  }
   EXPECT_LT(used() - before, absl::Milliseconds(200));
 }
 

@@ -101,8 +101,8 @@ absl::StatusOr<std::vector<SocketAddress>> SocketAddress::Resolve(
   addrinfo hints = {};
   hints.ai_family = AF_UNSPEC;
   hints.ai_flags = resolver_flags;
-  hints.ai_socktype =
-      SOCK_STREAM;  // One result an address, not one a protocol.
+  // Without it there is a result for each protocol that an address serves.
+  hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   const int error = ::getaddrinfo(parts.host.c_str(), nullptr, &hints, &list);
   if (error != 0) return ResolverError(parts.host, error);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "transport/base/check.h"
 #include "transport/verbs/cm_event.h"
 
@@ -17,7 +18,7 @@ FaultPlan::FaultPlan(uint64_t seed, uint32_t calls_per_fault)
 void FaultPlan::FailCall(absl::string_view function, uint64_t nth, int error,
                          uint64_t count) {
   CHECK(nth > 0 && count > 0 && error > 0);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const uint64_t last = count > std::numeric_limits<uint64_t>::max() - nth
                             ? std::numeric_limits<uint64_t>::max()
                             : nth + count - 1;
@@ -28,66 +29,66 @@ void FaultPlan::FailCall(absl::string_view function, uint64_t nth, int error,
 void FaultPlan::DelayCall(absl::string_view function, uint64_t nth,
                           absl::Duration time) {
   CHECK(nth > 0);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   call_faults_.push_back({std::string(function), nth, nth, 0, time});
 }
 
 void FaultPlan::DropCompletion(uint64_t nth) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   completion_faults_[nth].drop = true;
 }
 
 void FaultPlan::DelayCompletion(uint64_t nth, uint32_t polls) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   completion_faults_[nth].delay_polls = polls;
 }
 
 void FaultPlan::FailCompletion(uint64_t nth, ibv_wc_status status) {
   CHECK(status != IBV_WC_SUCCESS);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   completion_faults_[nth].status = status;
 }
 
 void FaultPlan::StallCompletions() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   stalled_ = true;
 }
 
 void FaultPlan::ReleaseCompletions() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   stalled_ = false;
 }
 
 void FaultPlan::DropEvent(rdma_cm_event_type type, uint64_t nth) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   event_faults_[{type, nth}].drop = true;
 }
 
 void FaultPlan::ReplaceEvent(rdma_cm_event_type type, uint64_t nth,
                              rdma_cm_event_type with, int status) {
   CHECK(type != RDMA_CM_EVENT_CONNECT_REQUEST) << "drop it instead";
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   event_faults_[{type, nth}].replacement = {with, status};
 }
 
 std::vector<std::string> FaultPlan::faults() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return faults_;
 }
 
 uint64_t FaultPlan::calls(absl::string_view function) const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto found = calls_.find(function);
   return found == calls_.end() ? 0 : found->second;
 }
 
 uint64_t FaultPlan::completions() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return completions_;
 }
 
 int FaultPlan::OnCall(absl::string_view function, bool may_fail) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const uint64_t number = ++calls_[std::string(function)];
   absl::Duration delay = absl::ZeroDuration();
   int error = 0;
@@ -110,20 +111,21 @@ int FaultPlan::OnCall(absl::string_view function, bool may_fail) {
     Note(absl::StrCat(function, " call ", number, ": late by ",
                       absl::FormatDuration(delay)));
     const uint64_t releases = releases_;
-    released_.wait_for(lock, absl::ToChronoNanoseconds(delay),
-                       [&] { return releases_ != releases; });
+    const absl::Time until = absl::Now() + delay;
+    while (releases_ == releases && released_.WaitUntil(mutex_, until)) {
+    }
   }
   return error;
 }
 
 void FaultPlan::ReleaseCalls() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   ++releases_;
-  released_.notify_all();
+  released_.NotifyAll();
 }
 
 FaultPlan::Completion FaultPlan::OnCompletion() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto found = completion_faults_.find(++completions_);
   if (found == completion_faults_.end()) return {};
   const Completion& fault = found->second;
@@ -133,12 +135,12 @@ FaultPlan::Completion FaultPlan::OnCompletion() {
 }
 
 bool FaultPlan::completions_are_stalled() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return stalled_;
 }
 
 FaultPlan::Event FaultPlan::OnEvent(rdma_cm_event_type type) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const uint64_t number = ++events_[type];
   const auto found = event_faults_.find({type, number});
   if (found == event_faults_.end()) return {};

@@ -16,28 +16,29 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "transport/base/mutex.h"
 
 namespace verbena::transport {
 
-// Any thread.
+// Thread-safe.
 class FaultPlan {
  public:
   // Fails nothing until it is told to.
   FaultPlan() = default;
-  // Besides, fails about one in `calls_per_fault` calls that may fail, of
-  // whatever function, with ENOMEM. The same seed fails the same calls.
+  // Fails, beside what it is told to, about one call in `calls_per_fault` with
+  // ENOMEM, whatever the function, if it may fail. The same seed fails the same
+  // calls.
   FaultPlan(uint64_t seed, uint32_t calls_per_fault);
   FaultPlan(const FaultPlan&) = delete;
   FaultPlan& operator=(const FaultPlan&) = delete;
@@ -46,28 +47,30 @@ class FaultPlan {
   // provider below does not see them. A queue that is full: ENOMEM.
   void FailCall(absl::string_view function, uint64_t nth, int error,
                 uint64_t count = 1);
-  // The `nth` call takes so much longer, or until calls are released. Of
-  // get_cm_event: the event is late.
+  // The `nth` call of `function` returns later by `time`, or as soon as calls
+  // are released. A delayed get_cm_event makes an event late.
   void DelayCall(absl::string_view function, uint64_t nth, absl::Duration time);
   void ReleaseCalls();
 
   // The `nth` completion is never seen.
   void DropCompletion(uint64_t nth);
-  // It, and what is behind it in its queue, are seen `polls` polls later, or
-  // when the queue is armed: whoever arms it and polls once more, as one must
-  // before one sleeps, finds it.
+  // The `nth` completion, and what is behind it in its queue, is seen `polls`
+  // polls later, or when the queue is armed: a thread that arms the queue and
+  // polls once more, as it must before it sleeps, finds the completion.
   void DelayCompletion(uint64_t nth, uint32_t polls);
-  // It says `status`, and its queue pair is in the error state.
+  // The `nth` completion reports `status`, and its queue pair is then in the
+  // error state.
   void FailCompletion(uint64_t nth, ibv_wc_status status);
-  // No queue hands out anything until they are released.
+  // No queue hands out any completion until they are released.
   void StallCompletions();
   void ReleaseCompletions();
 
   // The `nth` event of that type is never seen. With a CONNECT_REQUEST its new
   // id is gone, which rejects the peer.
   void DropEvent(rdma_cm_event_type type, uint64_t nth);
-  // It is seen as another one, REJECTED or UNREACHABLE for instance. Not a
-  // CONNECT_REQUEST, whose new id would be nobody's.
+  // The `nth` event of `type` is seen as one of type `with`, REJECTED or
+  // UNREACHABLE for instance. A CONNECT_REQUEST cannot be replaced, because
+  // nobody would own its new id.
   void ReplaceEvent(rdma_cm_event_type type, uint64_t nth,
                     rdma_cm_event_type with, int status);
 
@@ -76,14 +79,17 @@ class FaultPlan {
   uint64_t calls(absl::string_view function) const;
   uint64_t completions() const;
 
-  // For the provider. The errno with which this call fails, 0 if it does not;
-  // takes the time that a delayed call takes. `may_fail` is false for functions
-  // that random faults leave alone, because nobody can go on without them.
+  // The rest is for the provider that follows the plan.
+
+  // Counts a call. Returns the errno with which it fails, or 0, after the time
+  // by which it is delayed. `may_fail` is false for functions that random
+  // faults leave alone, because nobody can go on without them.
   int OnCall(absl::string_view function, bool may_fail);
   struct Completion {
     bool drop = false;
     uint32_t delay_polls = 0;
-    ibv_wc_status status = IBV_WC_SUCCESS;  // Else what it is to say.
+    // What it reports, unless the device reports a failure of its own.
+    ibv_wc_status status = IBV_WC_SUCCESS;
   };
   Completion OnCompletion();
   bool completions_are_stalled() const;
@@ -103,21 +109,25 @@ class FaultPlan {
   };
   using EventNumber = std::pair<rdma_cm_event_type, uint64_t>;
 
-  void Note(std::string fault);
+  void Note(std::string fault) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  mutable std::mutex mutex_;  // Guards all that follows.
-  std::vector<CallFault> call_faults_;
-  std::map<uint64_t, Completion> completion_faults_;
-  std::map<EventNumber, Event> event_faults_;
-  std::map<std::string, uint64_t, std::less<>> calls_;
-  uint64_t completions_ = 0;
-  std::map<rdma_cm_event_type, uint64_t> events_;
-  bool stalled_ = false;
-  uint64_t releases_ = 0;
-  std::condition_variable released_;  // releases_ has changed.
-  std::vector<std::string> faults_;
-  std::mt19937_64 random_;
-  uint32_t calls_per_fault_ = 0;  // 0: no random faults.
+  mutable base::Mutex mutex_;
+  base::CondVar released_;  // releases_ has changed.
+
+  // What is to happen.
+  std::vector<CallFault> call_faults_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, Completion> completion_faults_ ABSL_GUARDED_BY(mutex_);
+  std::map<EventNumber, Event> event_faults_ ABSL_GUARDED_BY(mutex_);
+  bool stalled_ ABSL_GUARDED_BY(mutex_) = false;
+  std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
+  const uint32_t calls_per_fault_ = 0;  // 0: no random faults.
+
+  // What has happened.
+  std::map<std::string, uint64_t, std::less<>> calls_ ABSL_GUARDED_BY(mutex_);
+  uint64_t completions_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<rdma_cm_event_type, uint64_t> events_ ABSL_GUARDED_BY(mutex_);
+  uint64_t releases_ ABSL_GUARDED_BY(mutex_) = 0;  // Calls of ReleaseCalls().
+  std::vector<std::string> faults_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::transport

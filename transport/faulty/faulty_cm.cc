@@ -50,7 +50,8 @@ void DestroyQp(rdma_cm_id* id) {
   State().base().cm.destroy_qp(id);
 }
 
-// Nobody will read it. The id of a request would be nobody's.
+// Acknowledges an event that nobody will read, and destroys the new id of a
+// connection request, which nobody would own.
 void Drop(rdma_cm_event* event) {
   rdma_cm_id* const id =
       event->event == RDMA_CM_EVENT_CONNECT_REQUEST ? event->id : nullptr;

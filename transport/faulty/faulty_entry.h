@@ -36,8 +36,9 @@ inline const CmOps& TableOf(const Provider& provider, const CmOps*) {
   return provider.cm;
 }
 
-// What it does to the count of objects: those that return a pointer make one,
-// those that end one take it first.
+// What an entry does to the objects that FaultyState counts. An entry that
+// makes one returns a pointer to it; one that ends one takes it as its first
+// argument.
 enum class Objects { kUntouched, kMakes, kEnds };
 
 // Entry<"reg_mr", &VerbsOps::reg_mr, ...>::Call is reg_mr of the provider
@@ -72,7 +73,7 @@ struct Entry<kName, kEntry, kFailsWith, kMayFail, kObjects> {
       if (made != nullptr) state.Own(made);
       return made;
     } else if constexpr (kObjects == Objects::kEnds) {
-      // Before it is gone: its address may be another's at once.
+      // Disowned before it ends: its address may be another object's at once.
       auto* const object = std::get<0>(std::tuple(arguments...));
       const bool owned = state.Disown(object);
       const Result result = (table.*kEntry)(arguments...);

@@ -22,9 +22,9 @@
 
 namespace verbena::transport {
 
-// One at a time in a process, because a table of plain functions has no place
-// for a context. `base` and `plan` must outlive it, and what was made through
-// it must be destroyed before. Its functions may be called by any thread.
+// There can be one at a time in a process, because a table of plain functions
+// cannot carry a context. `base` and `plan` must outlive it, and what was made
+// through it must be destroyed before. Thread-safe.
 class FaultyProvider {
  public:
   FaultyProvider(const Provider& base, FaultPlan& plan);
@@ -32,14 +32,15 @@ class FaultyProvider {
   FaultyProvider& operator=(const FaultyProvider&) = delete;
   ~FaultyProvider();
 
-  // Has the name of the other, and lives as long as this object.
+  // The wrapped provider, named as `base` is. Lives as long as this object.
   const Provider& provider() const { return provider_; }
 
-  // What was made through it and not ended: domains, regions, channels, queues,
-  // queue pairs, ids. More than none after a user has cleaned up is a leak.
+  // How many domains, regions, channels, queues, queue pairs and ids were made
+  // through it and not ended. Any that are left after a user has cleaned up
+  // have leaked.
   size_t objects() const;
 
-  // Another plan from now on; counts begin anew with it.
+  // Follows `plan` from now on, counting anew.
   void SetPlan(FaultPlan& plan);
 
  private:

@@ -6,12 +6,12 @@ namespace verbena::transport {
 
 FaultyState& FaultyState::Get() {
   // Never destroyed: contexts that it has patched live as long as the process.
-  static FaultyState* const state = new FaultyState();
-  return *state;
+  static FaultyState& state = *new FaultyState();
+  return state;
 }
 
 void FaultyState::Set(const Provider* base, FaultPlan* plan) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (base == nullptr) {
     CHECK(owned_.empty()) << owned_.size()
                           << " objects of the faulty provider are left";
@@ -21,7 +21,7 @@ void FaultyState::Set(const Provider* base, FaultPlan* plan) {
 }
 
 const Provider& FaultyState::base() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   CHECK(base_ != nullptr) << "there is no faulty provider any more";
   return *base_;
 }
@@ -29,20 +29,20 @@ const Provider& FaultyState::base() {
 int FaultyState::OnCall(absl::string_view function, bool may_fail) {
   FaultPlan* plan = nullptr;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     plan = plan_;
   }
   return plan == nullptr ? 0 : plan->OnCall(function, may_fail);
 }
 
 FaultPlan::Event FaultyState::OnEvent(rdma_cm_event_type type) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return plan_ == nullptr ? FaultPlan::Event() : plan_->OnEvent(type);
 }
 
 void FaultyState::Patch(ibv_context* context,
                         const ibv_context_ops& replacement) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (!originals_.emplace(context, context->ops).second) return;
   context->ops.poll_cq = replacement.poll_cq;
   context->ops.post_recv = replacement.post_recv;
@@ -52,7 +52,7 @@ void FaultyState::Patch(ibv_context* context,
 }
 
 void FaultyState::Forget(ibv_context* context) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto found = originals_.find(context);
   if (found == originals_.end()) return;
   context->ops = found->second;
@@ -60,25 +60,25 @@ void FaultyState::Forget(ibv_context* context) {
 }
 
 ibv_context_ops FaultyState::Original(const ibv_context* context) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto found = originals_.find(context);
   CHECK(found != originals_.end()) << "a context that was never patched";
   return found->second;
 }
 
 void FaultyState::Own(const void* object) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   owned_.insert(object);
 }
 
 void FaultyState::OwnQueuePair(ibv_qp* qp) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   owned_.insert(qp);
   queue_pairs_[qp->qp_num] = qp;
 }
 
 bool FaultyState::Disown(const void* object) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const bool owned = owned_.erase(object) > 0;
   held_.erase(static_cast<const ibv_cq*>(object));
   std::erase_if(queue_pairs_,
@@ -87,18 +87,18 @@ bool FaultyState::Disown(const void* object) {
 }
 
 bool FaultyState::Owns(const void* object) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return owned_.contains(object);
 }
 
 size_t FaultyState::owned() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return owned_.size();
 }
 
 int FaultyState::Filter(ibv_cq* cq, int count, const ibv_wc* reported,
                         int reported_count, ibv_wc* out) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::deque<Held>& held = held_[cq];
   for (int i = 0; i < reported_count; ++i) {
     Held next = {reported[i], 0};
@@ -126,13 +126,12 @@ int FaultyState::Filter(ibv_cq* cq, int count, const ibv_wc* reported,
 }
 
 void FaultyState::EndDelays(const ibv_cq* cq) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto found = held_.find(cq);
   if (found == held_.end()) return;
   for (Held& held : found->second) held.polls_left = 0;
 }
 
-// As the device leaves a queue pair that has reported an error.
 void FaultyState::Break(uint32_t qp_num) {
   const auto found = queue_pairs_.find(qp_num);
   if (found == queue_pairs_.end() || base_ == nullptr) return;

@@ -10,37 +10,39 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <set>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
+#include "transport/base/mutex.h"
 #include "transport/faulty/fault_plan.h"
 #include "transport/verbs/provider.h"
 
 namespace verbena::transport {
 
-// Any thread.
+// Thread-safe.
 class FaultyState {
  public:
-  // The one there is: a table of plain functions has no place for a context.
+  // The only one: a table of plain functions cannot carry a context.
   static FaultyState& Get();
 
   // Null when there is no faulty provider.
   void Set(const Provider* base, FaultPlan* plan);
   const Provider& base();
 
-  // As FaultPlan::OnCall.
+  // Asks the plan, if there is one: see FaultPlan.
   int OnCall(absl::string_view function, bool may_fail);
   FaultPlan::Event OnEvent(rdma_cm_event_type type);
 
-  // The context's data path leads through `replacement` from now on.
+  // Leads the data path of `context` through `replacement` from now on.
   void Patch(ibv_context* context, const ibv_context_ops& replacement);
-  // It is closed.
+  // Gives `context`, which is about to be closed, its own data path back.
   void Forget(ibv_context* context);
-  // What was there before. REQUIRES: it was patched.
+  // The data path that `context` had before. REQUIRES: it was patched.
   ibv_context_ops Original(const ibv_context* context);
 
-  // What was made through the faulty table and not ended.
+  // The objects made through the faulty table and not ended. Disown() returns
+  // whether `object` was one.
   void Own(const void* object);
   void OwnQueuePair(ibv_qp* qp);
   bool Disown(const void* object);
@@ -51,7 +53,7 @@ class FaultyState {
   // `count` of what is due.
   int Filter(ibv_cq* cq, int count, const ibv_wc* reported, int reported_count,
              ibv_wc* out);
-  // The next poll of `cq` hands out what is late.
+  // Makes the next poll of `cq` hand out what is late.
   void EndDelays(const ibv_cq* cq);
 
  private:
@@ -60,15 +62,25 @@ class FaultyState {
     uint32_t polls_left;
   };
 
-  void Break(uint32_t qp_num);
+  // Puts a queue pair into the error state, where a device leaves it when it
+  // has reported an error.
+  void Break(uint32_t qp_num) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  std::mutex mutex_;  // Guards all that follows.
-  const Provider* base_ = nullptr;
-  FaultPlan* plan_ = nullptr;
-  std::map<const ibv_context*, ibv_context_ops> originals_;
-  std::set<const void*> owned_;
-  std::map<uint32_t, ibv_qp*> queue_pairs_;
-  std::map<const ibv_cq*, std::deque<Held>> held_;
+  base::Mutex mutex_;
+  const Provider* base_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  FaultPlan* plan_ ABSL_GUARDED_BY(mutex_) = nullptr;
+
+  // The data paths that were patched, as they were before.
+  std::map<const ibv_context*, ibv_context_ops> originals_
+      ABSL_GUARDED_BY(mutex_);
+
+  // Every object made through the faulty table, and the queue pairs again by
+  // their numbers, which is all that a completion names.
+  std::set<const void*> owned_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint32_t, ibv_qp*> queue_pairs_ ABSL_GUARDED_BY(mutex_);
+
+  // Completions that the device has reported and nobody has seen yet.
+  std::map<const ibv_cq*, std::deque<Held>> held_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::transport

@@ -91,7 +91,7 @@ ibv_context* OpenDevice(ibv_device* device) {
 }
 
 int CloseDevice(ibv_context* context) {
-  // Before, so that the device below finds its own pointers.
+  // First, so that the device below finds its own pointers when it closes.
   State().Forget(context);
   const int error = kNever<"close_device", &VerbsOps::close_device>(context);
   if (error != 0) PatchDataPath(context);

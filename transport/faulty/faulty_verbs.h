@@ -12,8 +12,8 @@ namespace verbena::transport {
 // `base` with every entry that a plan can name wrapped.
 VerbsOps FaultyVerbs(const VerbsOps& base);
 
-// Leads the data path of `context` through the plan. Nothing if it does so
-// already, or if there is none.
+// Leads the data path of `context` through the plan. Does nothing if it does so
+// already, or if `context` is null.
 void PatchDataPath(ibv_context* context);
 
 }  // namespace verbena::transport

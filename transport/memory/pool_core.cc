@@ -15,7 +15,7 @@ PoolCore::PoolCore(const ProtectionDomain& pd, const Options& options)
     : pd_(pd), options_(options) {}
 
 absl::Status PoolCore::AddFirstRegion() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   // Where there is no room for another region of that size, the first one has
   // it.
   const uint64_t promised = std::bit_ceil(options_.largest_bytes);
@@ -27,7 +27,7 @@ absl::Status PoolCore::AddFirstRegion() {
 }
 
 void PoolCore::Close() {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   closed_ = true;
   DrainLists();
   for (const std::unique_ptr<RegionState>& region : regions_) {
@@ -46,7 +46,7 @@ absl::StatusOr<Buffer> PoolCore::AllocateSlow(size_t bytes) {
                      kRegionBytesMax));
   }
   const SizeClass size = SizeClassFor(bytes);
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (closed_) return absl::UnavailableError("the pool is closed");
   PoolBlock* block = TakeFromRegions(size);
   if (block == nullptr && DrainLists()) block = TakeFromRegions(size);
@@ -149,7 +149,7 @@ absl::Status PoolCore::AddRegion(uint64_t bytes) {
 }
 
 PoolCore::Region PoolCore::region(uint32_t index) const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   CHECK_LT(index, regions_.size());
   const RegisteredMemory& memory = regions_[index]->memory;
   return {.address = reinterpret_cast<uint64_t>(memory.data()),
@@ -158,12 +158,12 @@ PoolCore::Region PoolCore::region(uint32_t index) const {
 }
 
 uint64_t PoolCore::registered_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return registered_bytes_;
 }
 
 uint64_t PoolCore::allocated_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return AllocatedBytes();
 }
 

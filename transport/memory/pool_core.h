@@ -8,13 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "transport/base/buffer.h"
+#include "transport/base/mutex.h"
 #include "transport/memory/block_table.h"
 #include "transport/memory/buddy_allocator.h"
 #include "transport/memory/registered_memory.h"
@@ -105,19 +106,21 @@ class PoolCore final : public BufferOwner {
   absl::StatusOr<Buffer> AllocateSlow(size_t bytes);
   Buffer Lease(PoolBlock* block, size_t bytes);
 
-  // REQUIRES of what follows: mutex_ held.
   // Null if no region has room.
-  PoolBlock* TakeFromRegions(SizeClass size);
-  PoolBlock* TakeFromRegion(size_t index, SizeClass size);
+  PoolBlock* TakeFromRegions(SizeClass size)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  PoolBlock* TakeFromRegion(size_t index, SizeClass size)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Gives every block that nobody uses back to its region; whether there was
   // any.
-  bool DrainLists();
-  uint64_t AllocatedBytes() const;
+  bool DrainLists() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t AllocatedBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds a region that has room for `bytes`.
-  absl::Status Grow(uint64_t bytes);
+  absl::Status Grow(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // How large a region to add for a range of `needed` bytes.
-  uint64_t GrowthFor(uint64_t needed, uint64_t largest) const;
-  absl::Status AddRegion(uint64_t bytes);
+  uint64_t GrowthFor(uint64_t needed, uint64_t largest) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status AddRegion(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const ProtectionDomain& pd_;  // Only until Close().
   const Options options_;
@@ -128,12 +131,13 @@ class PoolCore final : public BufferOwner {
   std::atomic<uint32_t> region_count_{0};      // Of regions_.
   std::atomic<uint64_t> shortages_{0};
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_.
-  bool closed_ = false;
-  std::vector<PoolBlock*> unused_;  // Descriptors of no block.
-  std::vector<std::unique_ptr<RegionState>> regions_;
-  uint64_t registered_bytes_ = 0;
+  mutable base::Mutex mutex_;
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  // Descriptors of no block.
+  std::vector<PoolBlock*> unused_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<RegionState>> regions_ ABSL_GUARDED_BY(mutex_);
+  // The sum over regions_.
+  uint64_t registered_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace verbena::transport
