@@ -10,23 +10,25 @@ namespace verbena::transport {
 
 // --- Messages --------------------------------------------------------------
 
-// Bytes of one eager slot: the largest SEND, header included. 8 KiB holds the
-// common 4 KiB page with its message around it.
+// Bytes of one receive buffer or send buffer: the largest SEND, header
+// included. 8 KiB holds the common 4 KiB page with its message around it.
 inline constexpr uint32_t kSlotBytes = 8192;
 
 // A frame at most this long is posted inline where the device allows it, so
-// that it needs no registered slot to be read from later.
+// that it needs no registered send buffer for the device to read it from later.
 inline constexpr uint32_t kInlineBytesWanted = 220;
 
-// Largest message either side accepts unless its options say otherwise. The
-// wire could carry 4 GiB; this bounds what one call may make a peer allocate.
+// Largest message that the transport accepts unless its options say otherwise;
+// channels and servers always say, by default a little more (ChannelOptions).
+// The wire could carry 4 GiB; this bounds what one call may make a peer
+// allocate.
 inline constexpr uint64_t kDefaultMaxMessageBytes = uint64_t{64} << 20;
 
 // Largest value that the limit above can be set to: lengths on the wire have 32
 // bits, and half of that keeps every sum of two lengths in range.
 inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 31;
 
-// Metadata of one call, in bytes. They travel in the frame itself, and must
+// Most bytes of metadata of one call. They travel in the frame itself, and must
 // leave room for a status message beside them.
 inline constexpr uint32_t kMaxMetadataBytes = 2048;
 
@@ -38,37 +40,39 @@ inline constexpr uint32_t kMaxStatusMessageBytes = 2048;
 // and what stands around it. Every side can take one at a time.
 inline constexpr uint32_t kContinuedBytesMax = (64 + 4) * 1024;
 
-// Up to what length it is worth it by default: it saves the round trip of a
-// READ, and costs two copies. On the software device the gain, 6 to 12 % of a
-// call of 9 to 12 KiB, is gone at 24 KiB, and with many calls outstanding the
-// copies cost more than that from 16 KiB on.
+// Longest message that is continued in further SENDs by default. Continuing
+// saves the round trip of a READ, and costs two copies. On the software device
+// the gain, 6 to 12 % of a call of 9 to 12 KiB, is gone at 24 KiB, and with
+// many calls outstanding the copies cost more than that from 16 KiB on.
 inline constexpr uint32_t kDefaultContinuedBytesMax = 16 * 1024;
 
 // --- Credits ---------------------------------------------------------------
 
-// Most frames that one side lets the other send before it hears more.
+// Most credits that one side gives the other: frames that the other may send
+// before it hears more.
 inline constexpr uint32_t kCredits = 64;
 
-// What it begins with, and keeps while nothing goes on. One is enough for calls
-// one after the other.
+// The credits of a new connection, and of one on which nothing happens. One is
+// enough for calls one after the other.
 inline constexpr uint32_t kIdleCredits = 1;
 
-// The receive for a GRANT, the only frame that needs no credit. At most one is
-// unread.
+// Receives for GRANTs, the only frames that need no credit. At most one GRANT
+// is unread at any time.
 inline constexpr uint32_t kGrantReceives = 1;
 
-// Receives of a connection without traffic. So many slots of memory it costs.
+// Receives of a connection without traffic, each with a receive buffer.
 inline constexpr uint32_t kIdleReceives = kIdleCredits + kGrantReceives;
 
 // Credits that new requests leave alone, so that a CANCEL, a LEASE or an ARENA
-// frame finds one: one in kReservedShare of those there are, but at most so
-// many. Few credits come back soon; then such frames only go first.
+// frame finds one: one in kReservedShare of a connection's credits, but at most
+// kReservedCredits. A connection with fewer than kReservedShare reserves none:
+// its credits come back soon, and such frames only go first.
 inline constexpr uint32_t kReservedCredits = 4;
 inline constexpr uint32_t kReservedShare = 8;
 
 // Receives that the connections of one poller may have on one device beyond
-// what all of them have when idle: 64 MiB, or 128 busy connections at full
-// speed. Others do with fewer.
+// what all of them have when idle: 64 MiB, enough for 128 busy connections at
+// full speed. When they are spent, further connections do with fewer.
 inline constexpr uint32_t kMaxGrownReceives = 8192;
 
 // --- Calls -----------------------------------------------------------------
@@ -78,8 +82,8 @@ inline constexpr uint32_t kMaxGrownReceives = 8192;
 inline constexpr uint32_t kMaxOpenCalls = 256;
 
 // Connections that one poller serves on one device. Bounds its queues, which a
-// device allocates when they are made; all that belongs to so many fits a
-// completion queue of 32767, rdma_rxe's.
+// device allocates when they are made: the completions of 1024 connections fit
+// a completion queue of 32767, the longest that rdma_rxe makes.
 inline constexpr uint32_t kMaxConnectionsPerPoller = 1024;
 
 // --- Arenas and bulk transfers ---------------------------------------------
@@ -91,7 +95,7 @@ inline constexpr uint32_t kMaxArenas = 16;
 // The arena whose address travels in the CM private data.
 inline constexpr uint64_t kFirstArenaBytes = uint64_t{1} << 20;
 
-// What a server registers for bulk transfers to begin with.
+// Memory that a server registers for bulk transfers when it begins.
 inline constexpr uint64_t kFirstBulkRegionBytes = uint64_t{1} << 20;
 
 // Bytes of one RDMA READ or WRITE. Small enough for every device's max_msg_sz
@@ -101,15 +105,15 @@ inline constexpr uint32_t kBulkChunkBytes = uint32_t{1} << 20;
 // READs and WRITEs that one connection keeps posted.
 inline constexpr uint32_t kBulkDepth = 16;
 
-// Bytes of them that it keeps posted. What is posted behind them, a small
-// RESPONSE or a GRANT, waits for so many at most. More than a fast wire has
-// under way: at 400 Gbit/s they last 40 us.
+// Bytes of READs and WRITEs that one connection keeps posted, which is how many
+// a small RESPONSE or a GRANT posted behind them waits for at most. It is more
+// than a fast wire has under way: at 400 Gbit/s they last 40 us.
 inline constexpr uint32_t kBulkWindowBytes = 2 * kBulkChunkBytes;
 
-// Requests of at least so many bytes are large: of those one connection READs
-// only a few at a time, the others wait for their turn without memory. More at
-// once would be no faster, but push each other out of the caches and take bulk
-// memory that other connections need.
+// Requests of kLargeReadBytes and more are large. One connection READs only
+// kLargeReadsMax of them at a time; the others wait for their turn without
+// memory. More at once would be no faster, but push each other out of the
+// caches and take bulk memory that other connections need.
 inline constexpr uint32_t kLargeReadBytes = uint32_t{256} << 10;
 inline constexpr uint32_t kLargeReadsMax = 2;
 
@@ -123,8 +127,8 @@ inline constexpr uint8_t kRnrRetries = 3;
 
 // --- Queues ----------------------------------------------------------------
 
-// One frame in so many is signalled. Unsignalled sends complete silently, so an
-// idle connection may seem to have one fewer under way.
+// One frame in kSignalInterval is signalled. Unsignalled sends complete
+// silently, so a connection learns late that they have.
 inline constexpr uint32_t kSignalInterval = 16;
 
 // Frames posted and not known to be complete: credits may come back before the
@@ -132,9 +136,10 @@ inline constexpr uint32_t kSignalInterval = 16;
 inline constexpr uint32_t kFrameDepth =
     kCredits + kGrantReceives + kSignalInterval;
 
-// Work requests that every connection may have under way. Any more it takes
-// from what the connections of a device share. So many contain a signalled one,
-// whose completion makes room: nobody waits for ever.
+// Work requests that every connection may have under way by its own right. Any
+// more it takes from what the connections of a device share. Among kOwnSends
+// work requests one is signalled, whose completion makes room: no connection
+// waits for ever.
 inline constexpr uint32_t kOwnSends = kSignalInterval;
 
 // What the connections of one poller share on one device: with one completion
@@ -142,12 +147,14 @@ inline constexpr uint32_t kOwnSends = kSignalInterval;
 // completion queue cannot overrun, even when all of them fail at once.
 inline constexpr uint32_t kMaxSharedSends = 4096;
 
-// Slots for frames that are too long to be sent inline, that the connections of
-// one poller hold at once on one device. Bounds what it registers to 8 MiB; a
-// connection that finds none waits for another's completion.
+// Send buffers, for frames that are too long to be sent inline, that the
+// connections of one poller hold at once on one device. Bounds what it
+// registers to 8 MiB; a connection that finds none waits for another's
+// completion.
 inline constexpr uint32_t kMaxSendSlots = 1024;
 
-// Of one queue pair; the last one is the marker that ends it.
+// Depth of the send queue of one queue pair. The last work request of all is
+// the marker that is posted when the connection ends.
 inline constexpr uint32_t kSendQueueDepth = kFrameDepth + kBulkDepth + 1;
 
 }  // namespace verbena::transport
