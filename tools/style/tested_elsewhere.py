@@ -119,7 +119,7 @@ TESTED_ELSEWHERE = {
     "transport/soft/datagram/datagram_send_queue.cc": _SOFT_DATAGRAMS,
     "transport/soft/base/datagram_socket.cc": _SOFT_DATAGRAMS,
     "transport/soft/verbs/datagram_verbs.cc": _SOFT_DATAGRAMS,
-    "transport/soft/cm/cm_datagram.cc":
+    "transport/soft/address/cm_datagram.cc":
         "transport/soft/cm/connection_manager_datagram_test.cc",
     "transport/soft/remote/multicast_groups.cc":
         "transport/soft/cm/multicast_test.cc",

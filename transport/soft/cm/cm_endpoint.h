@@ -19,8 +19,8 @@
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/base/clock.h"
-#include "transport/soft/cm/cm_datagram.h"
-#include "transport/soft/cm/cm_message.h"
+#include "transport/soft/address/cm_datagram.h"
+#include "transport/soft/link/cm_message.h"
 #include "transport/soft/cm/cm_state.h"
 #include "transport/soft/link/link.h"
 

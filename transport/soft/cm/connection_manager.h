@@ -19,9 +19,9 @@
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/base/engine.h"
-#include "transport/soft/cm/cm_address.h"
+#include "transport/soft/address/cm_address.h"
 #include "transport/soft/cm/cm_endpoint.h"
-#include "transport/soft/cm/cm_message.h"
+#include "transport/soft/link/cm_message.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/verbs/verbs_ops.h"
 

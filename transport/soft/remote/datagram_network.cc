@@ -10,7 +10,7 @@
 #include "transport/base/socket_address.h"
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/base/datagram_socket.h"
-#include "transport/soft/cm/cm_datagram.h"
+#include "transport/soft/address/cm_datagram.h"
 #include "transport/soft/remote/udp_socket.h"
 
 namespace verbena::soft {

@@ -13,7 +13,7 @@
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/base/engine.h"
-#include "transport/soft/cm/cm_message.h"
+#include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
 #include "transport/soft/link/link_port.h"
 #include "transport/soft/remote/tcp_protocol.h"

@@ -22,7 +22,7 @@
 #include <cstdint>
 
 #include "transport/soft/base/limits.h"
-#include "transport/soft/cm/cm_message.h"
+#include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
 #include "transport/soft/link/packet.h"
 

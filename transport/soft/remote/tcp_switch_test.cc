@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "transport/base/socket_address.h"
-#include "transport/soft/cm/cm_message.h"
+#include "transport/soft/link/cm_message.h"
 #include "transport/soft/remote/tcp_protocol.h"
 
 namespace verbena::soft {

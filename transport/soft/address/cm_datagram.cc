@@ -1,4 +1,4 @@
-#include "transport/soft/cm/cm_datagram.h"
+#include "transport/soft/address/cm_datagram.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>

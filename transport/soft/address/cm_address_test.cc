@@ -1,4 +1,4 @@
-#include "transport/soft/cm/cm_address.h"
+#include "transport/soft/address/cm_address.h"
 
 #include <gtest/gtest.h>
 #include <ifaddrs.h>

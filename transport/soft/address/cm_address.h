@@ -6,8 +6,8 @@
 // it is gone with the process. Its ports are independent of the kernel's TCP
 // ports. How other hosts reach a listener is in tcp_switch.h.
 
-#ifndef VERBENA_TRANSPORT_SOFT_CM_CM_ADDRESS_H_
-#define VERBENA_TRANSPORT_SOFT_CM_CM_ADDRESS_H_
+#ifndef VERBENA_TRANSPORT_SOFT_ADDRESS_CM_ADDRESS_H_
+#define VERBENA_TRANSPORT_SOFT_ADDRESS_CM_ADDRESS_H_
 
 #include <string>
 
@@ -51,4 +51,4 @@ std::string AbstractName(const base::SocketAddress& address);
 
 }  // namespace verbena::soft
 
-#endif  // VERBENA_TRANSPORT_SOFT_CM_CM_ADDRESS_H_
+#endif  // VERBENA_TRANSPORT_SOFT_ADDRESS_CM_ADDRESS_H_

@@ -5,8 +5,8 @@
 // address and port of the identifier that it is for, to other hosts the UDP
 // port. Numbers are in network byte order.
 
-#ifndef VERBENA_TRANSPORT_SOFT_CM_CM_DATAGRAM_H_
-#define VERBENA_TRANSPORT_SOFT_CM_CM_DATAGRAM_H_
+#ifndef VERBENA_TRANSPORT_SOFT_ADDRESS_CM_DATAGRAM_H_
+#define VERBENA_TRANSPORT_SOFT_ADDRESS_CM_DATAGRAM_H_
 
 #include <infiniband/verbs.h>
 
@@ -71,4 +71,4 @@ bool ReadCmDatagram(const std::byte* bytes, size_t length,
 
 }  // namespace verbena::soft
 
-#endif  // VERBENA_TRANSPORT_SOFT_CM_CM_DATAGRAM_H_
+#endif  // VERBENA_TRANSPORT_SOFT_ADDRESS_CM_DATAGRAM_H_

@@ -12,8 +12,8 @@
 //
 // The end of the socket means that the other process let go or died.
 
-#ifndef VERBENA_TRANSPORT_SOFT_CM_CM_MESSAGE_H_
-#define VERBENA_TRANSPORT_SOFT_CM_CM_MESSAGE_H_
+#ifndef VERBENA_TRANSPORT_SOFT_LINK_CM_MESSAGE_H_
+#define VERBENA_TRANSPORT_SOFT_LINK_CM_MESSAGE_H_
 
 #include <array>
 #include <cstdint>
@@ -101,4 +101,4 @@ CmReceived ReceiveCmMessage(int socket);
 
 }  // namespace verbena::soft
 
-#endif  // VERBENA_TRANSPORT_SOFT_CM_CM_MESSAGE_H_
+#endif  // VERBENA_TRANSPORT_SOFT_LINK_CM_MESSAGE_H_

@@ -1,4 +1,4 @@
-#include "transport/soft/cm/cm_address.h"
+#include "transport/soft/address/cm_address.h"
 
 #include <ifaddrs.h>
 #include <sys/socket.h>

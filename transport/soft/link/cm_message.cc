@@ -1,4 +1,4 @@
-#include "transport/soft/cm/cm_message.h"
+#include "transport/soft/link/cm_message.h"
 
 #include <sys/socket.h>
 
