@@ -13,6 +13,7 @@ _SOFT_TRANSFER = "transport/soft/connected/transfer_test.cc"
 _SOFT_DATAGRAMS = "transport/soft/datagram/datagram_queue_pair_test.cc"
 _PRELOAD = "transport/soft/preload/preload_test.cc"
 _SOFT_ERRORS = "transport/soft/connected/queue_pair_error_test.cc"
+_SOFT_CM = "transport/soft/cm/connection_manager_test.cc"
 
 TESTED_ELSEWHERE = {
     # Golden files show what both writers write.
@@ -120,9 +121,9 @@ TESTED_ELSEWHERE = {
     "transport/soft/base/datagram_socket.cc": _SOFT_DATAGRAMS,
     "transport/soft/verbs/datagram_verbs.cc": _SOFT_DATAGRAMS,
     "transport/soft/address/cm_datagram.cc":
-        "transport/soft/cm/connection_manager_datagram_test.cc",
+        "transport/soft/cm/datagram_service_test.cc",
     "transport/soft/remote/multicast_groups.cc":
-        "transport/soft/cm/multicast_test.cc",
+        "transport/soft/datagram/multicast_test.cc",
     "transport/soft/remote/udp_socket.cc":
         "transport/soft/remote/datagram_network_test.cc",
     "transport/soft/base/event_queue.cc":
@@ -131,12 +132,15 @@ TESTED_ELSEWHERE = {
     "transport/soft/link/link_port_datapath.cc":
         "transport/soft/link/link_test.cc",
     "transport/soft/soft_provider.cc": "transport/soft/cm/cm_ops_test.cc",
-    "transport/soft/cm/cm_queue_pair.cc":
-        "transport/soft/cm/connection_manager_test.cc",
-    "transport/soft/cm/connection_manager_connect.cc":
-        "transport/soft/cm/connection_manager_test.cc",
-    "transport/soft/cm/connection_manager_listen.cc":
-        "transport/soft/cm/connection_manager_test.cc",
+    "transport/soft/cm/cm_channel.cc": "transport/soft/cm/cm_events_test.cc",
+    "transport/soft/cm/cm_queue_pair.cc": _SOFT_CM,
+    "transport/soft/cm/connection_handshake.cc": _SOFT_CM,
+    "transport/soft/cm/connection_listener.cc": _SOFT_CM,
+    "transport/soft/cm/connection_requester.cc": _SOFT_CM,
+    "transport/soft/cm/endpoint_addresses.cc": _SOFT_CM,
+    "transport/soft/cm/endpoint_callbacks.cc": _SOFT_CM,
+    "transport/soft/cm/group_membership.cc":
+        "transport/soft/cm/datagram_service_test.cc",
     "transport/soft/preload/cm_library_queues.cc":
         "transport/soft/preload/cm_library_test.cc",
     "transport/soft/preload/export_cm.cc": _PRELOAD,

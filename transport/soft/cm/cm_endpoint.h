@@ -1,4 +1,4 @@
-// The objects behind rdma_cm_id, rdma_event_channel and rdma_cm_event.
+// What is behind an rdma_cm_id.
 
 #ifndef VERBENA_TRANSPORT_SOFT_CM_CM_ENDPOINT_H_
 #define VERBENA_TRANSPORT_SOFT_CM_CM_ENDPOINT_H_
@@ -6,9 +6,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <array>
-#include <chrono>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,19 +14,19 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
-#include "transport/soft/base/clock.h"
 #include "transport/soft/address/cm_datagram.h"
-#include "transport/soft/link/cm_message.h"
+#include "transport/soft/base/clock.h"
+#include "transport/soft/cm/cm_locks.h"
 #include "transport/soft/cm/cm_state.h"
+#include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
 
 namespace verbena::soft {
 
-// Everything in this file is protected by the mutex of the ConnectionManager,
-// but for the fields that users read in rdma_cm_id, which change only before
-// the event that tells of the change.
+struct CmEndpoint;
 
 // What librdmacm's rsockets find behind an rdma_cm_id when the rest of
 // librdmacm is replaced by ours. They read there two things besides what is
@@ -46,8 +44,67 @@ struct RsocketView {
   std::array<uint16_t, 128> queue_depth;
 };
 
+// A connection that a listener has accepted from its socket and that has not
+// sent its request yet.
+struct HalfOpenConnection {
+  base::UniqueFd socket;
+  // The peer's address if it is on another host; empty if it is on this one,
+  // where its socket tells.
+  base::SocketAddress remote;
+};
+
+// The most CONNECT_REQUEST events that a listener may have unread, and what
+// listen(id, 0) means: as in the kernel's manager.
+inline constexpr int kBacklogMax = 1024;
+
+// What a listener of either port space remembers.
+struct ListenerRecord {
+  // How many CONNECT_REQUEST events may be unread.
+  int backlog = kBacklogMax;
+  // Port space TCP. The keys count upwards, so the first is the oldest.
+  std::map<uint64_t, HalfOpenConnection> half_open;
+  uint64_t next_half_open = 1;
+  // Port space UDP. The endpoints born of questions, by the asker's address and
+  // its name for the question: a question that is asked again gives birth to
+  // no other.
+  std::map<std::pair<std::string, uint64_t>, std::weak_ptr<CmEndpoint>>
+      questions;
+};
+
+// What one side of a connection (port space TCP) remembers.
+struct ConnectionRecord {
+  // The request that this side has sent or received.
+  CmMessage request;
+  // The memory of the link, until the queue pair takes it over.
+  std::optional<LinkMemory> link;
+  // The socket has ended.
+  bool peer_gone = false;
+  // `socket` leads to a relay of this process, which carries the connection to
+  // another host.
+  bool relayed = false;
+  // Keeps the local address while `socket` leads to a relay.
+  base::UniqueFd address_holder;
+};
+
+// What one side of a question for a service (port space UDP) remembers.
+struct ServiceRecord {
+  // The question that was asked or received; later the answer that was given.
+  CmDatagram datagram;
+  // This endpoint counts as a receiver of the DatagramNetwork.
+  bool reachable = false;
+};
+
+// A multicast group that an endpoint is a member of.
+struct GroupRecord {
+  ibv_gid gid;
+  bool attached;  // The queue pair receives what is sent to the group.
+};
+
 // What an rdma_cm_id is. Shared by the user, from create_id (or the
 // CONNECT_REQUEST) to destroy_id, and by the engine's callbacks under way.
+//
+// The fields that users read in rdma_cm_id have no lock. They change only
+// before the event that tells of the change is in the channel.
 struct CmEndpoint final : rdma_cm_id,
                           RsocketView,
                           std::enable_shared_from_this<CmEndpoint> {
@@ -66,92 +123,35 @@ struct CmEndpoint final : rdma_cm_id,
   void SetPeer(const base::SocketAddress& address);
 
   // REQUIRES: CanTransition(state, to).
-  void Transition(CmState to);
+  void Transition(CmState to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
-  CmState state = CmState::kIdle;
-  std::shared_ptr<CmEndpoint> user_reference;  // Null after destroy_id.
-  int events_unacked = 0;  // Events read by the user and not acknowledged yet.
+  CmState state ABSL_GUARDED_BY(kEndpoints) = CmState::kIdle;
 
-  // Bound to the local address. Listens, or leads to the peer's socket.
-  base::UniqueFd socket;
-  // Holds the local address while `socket` leads to a relay.
-  base::UniqueFd address_holder;
-  bool relayed = false;  // `socket` leads to a relay.
+  // Bound to the local address. It listens, or leads to the peer's socket; in
+  // the port space UDP it takes the messages for that address. Not valid before
+  // the endpoint is bound, nor after it was destroyed or has failed.
+  base::UniqueFd socket ABSL_GUARDED_BY(kEndpoints);
 
-  // Options.
-  bool ipv6_only = false;
-  uint8_t ack_timeout = 14;  // 4.096 us * 2^14 = 67 ms.
+  // RDMA_OPTION_ID_AFONLY: a wildcard of IPv6 does not stand for IPv4 too.
+  bool ipv6_only ABSL_GUARDED_BY(kEndpoints) = false;
+  // RDMA_OPTION_ID_ACK_TIMEOUT: 4.096 us * 2^14 = 67 ms.
+  uint8_t ack_timeout ABSL_GUARDED_BY(kEndpoints) = 14;
 
-  // Of a listener. A half-open connection has been accepted from the socket but
-  // has not sent its request yet; its key is never reused.
-  int backlog = 0;
-  int requests_unread = 0;  // CONNECT_REQUEST events in the channel.
-  struct HalfOpen {
-    base::UniqueFd socket;
-    base::SocketAddress remote;  // The peer, when it is on another host.
-  };
-  std::map<uint64_t, HalfOpen> half_open;
+  // When to give up, in kConnecting and kAccepting.
+  Clock::TimePoint deadline ABSL_GUARDED_BY(kEndpoints);
 
-  // Of a connection.
-  CmMessage request;               // That was sent, or received.
-  std::optional<LinkMemory> link;  // Until the queue pair has it.
-  bool request_sent = false;
-  bool peer_gone = false;  // The socket has ended.
-  // Of the port space UDP.
-  CmDatagram datagram;     // The question, or the answer that was given.
-  bool reachable = false;  // It counts as a receiver of the DatagramNetwork.
-  // Of a listener: by the asker's address and name for it.
-  std::map<std::pair<std::string, uint64_t>, std::weak_ptr<CmEndpoint>>
-      questions;
-  struct Group {
-    ibv_gid gid;
-    bool attached;  // The queue pair is.
-  };
-  std::vector<Group> groups;
+  ListenerRecord listening ABSL_GUARDED_BY(kEndpoints);
+  ConnectionRecord connection ABSL_GUARDED_BY(kEndpoints);
+  ServiceRecord service ABSL_GUARDED_BY(kEndpoints);
+  std::vector<GroupRecord> groups ABSL_GUARDED_BY(kEndpoints);
 
-  // When to give up: in kConnecting and kAccepting.
-  Clock::TimePoint deadline;
-};
-
-// One event, from the moment it is raised until it is acknowledged.
-struct CmEventRecord final : rdma_cm_event {
-  CmEventRecord() : rdma_cm_event{} {}
-  static CmEventRecord* From(rdma_cm_event* event) {
-    return static_cast<CmEventRecord*>(event);
-  }
-
-  std::shared_ptr<CmEndpoint> owner;  // Whose destroy_id waits for it.
-  std::shared_ptr<CmEndpoint> child;  // With CONNECT_REQUEST, the new id.
-  std::array<uint8_t, kReplyDataBytes> private_data = {};
-};
-
-// What an rdma_event_channel is: a queue whose descriptor is readable while
-// there is anything in it.
-class CmChannel final : public rdma_event_channel {
- public:
-  // Null and errno when out of descriptors.
-  static std::unique_ptr<CmChannel> Create();
-  static CmChannel* From(rdma_event_channel* channel) {
-    return static_cast<CmChannel*>(channel);
-  }
-
-  void Push(std::unique_ptr<CmEventRecord> event);
-  // Null when empty.
-  std::unique_ptr<CmEventRecord> Pop();
-  // Takes the events of `owner` out, in order.
-  std::vector<std::unique_ptr<CmEventRecord>> Remove(const CmEndpoint& owner);
-
-  // The user has destroyed it. What is left is for threads that still ask; what
-  // nobody has read is returned.
-  std::deque<std::unique_ptr<CmEventRecord>> Close();
-  bool closed() const { return !event_fd_.valid(); }
-
- private:
-  CmChannel() : rdma_event_channel{} {}
-  void SetReadable(bool readable);
-
-  base::UniqueFd event_fd_;  // The same as rdma_event_channel::fd.
-  std::deque<std::unique_ptr<CmEventRecord>> events_;
+  // What CmEvents counts. The user's share of the endpoint: null before the
+  // user knows it and after destroy_id.
+  std::shared_ptr<CmEndpoint> user_reference ABSL_GUARDED_BY(kEvents);
+  // Events that the user has read and not acknowledged yet.
+  int events_unacked ABSL_GUARDED_BY(kEvents) = 0;
+  // CONNECT_REQUEST events of this listener that the user has not read yet.
+  int requests_unread ABSL_GUARDED_BY(kEvents) = 0;
 };
 
 }  // namespace verbena::soft

@@ -14,8 +14,8 @@
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/address/cm_address.h"
-#include "transport/soft/link/cm_message.h"
 #include "transport/soft/cm/cm_test_end.h"
+#include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
 
 namespace verbena::soft {

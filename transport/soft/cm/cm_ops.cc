@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "transport/soft/cm/cm_channel.h"
 #include "transport/soft/cm/cm_endpoint.h"
 #include "transport/soft/cm/connection_manager.h"
 
@@ -24,7 +25,7 @@ int Accept(rdma_cm_id* id, rdma_conn_param* parameters) {
 
 int AckCmEvent(rdma_cm_event* event) {
   if (event == nullptr) return Result(EINVAL);
-  Manager().AckEvent(CmEventRecord::From(event));
+  Manager().events().Ack(CmEventRecord::From(event));
   return 0;
 }
 
@@ -57,7 +58,7 @@ int CreateQp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attributes) {
 }
 
 void DestroyEventChannel(rdma_event_channel* channel) {
-  Manager().DestroyChannel(
+  Manager().events().DestroyChannel(
       std::unique_ptr<CmChannel>(CmChannel::From(channel)));
 }
 
@@ -73,7 +74,7 @@ int Disconnect(rdma_cm_id* id) {
 }
 
 int GetCmEvent(rdma_event_channel* channel, rdma_cm_event** event) {
-  return Result(Manager().GetEvent(*CmChannel::From(channel), *event));
+  return Result(Manager().events().Get(*CmChannel::From(channel), *event));
 }
 
 uint16_t GetSrcPort(rdma_cm_id* id) {
@@ -86,7 +87,7 @@ int Listen(rdma_cm_id* id, int backlog) {
 
 int MigrateId(rdma_cm_id* id, rdma_event_channel* channel) {
   if (channel == nullptr) return Result(EINVAL);
-  Manager().MigrateId(*CmEndpoint::From(id), *CmChannel::From(channel));
+  Manager().events().Migrate(*CmEndpoint::From(id), *CmChannel::From(channel));
   return 0;
 }
 

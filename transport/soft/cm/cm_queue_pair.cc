@@ -1,5 +1,7 @@
 #include "transport/soft/cm/cm_queue_pair.h"
 
+#include <rdma/rdma_cma.h>
+
 #include <algorithm>
 
 #include "transport/soft/base/limits.h"
@@ -23,54 +25,69 @@ int Init(ibv_qp* qp, unsigned int access) {
                 IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-int ReadyToReceive(ibv_qp* qp, const CmQueuePairNumbers& numbers) {
+int ReadyToReceive(ibv_qp* qp, const CmQueuePairTerms& terms) {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_RTR;
-  attributes.ah_attr.is_global = 1;
-  attributes.ah_attr.grh.dgid = numbers.peer_gid;
-  attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(numbers.gid_index);
-  attributes.ah_attr.grh.hop_limit = 1;
-  attributes.ah_attr.port_num = kPort;
+  attributes.ah_attr = terms.path;
   attributes.path_mtu = IBV_MTU_4096;
-  attributes.dest_qp_num = numbers.peer_qp_num;
-  // The peer chose one side of this number.
+  attributes.dest_qp_num = terms.peer_qp_num;
+  // The peer has chosen this number, which may be anything.
   attributes.max_dest_rd_atomic =
-      std::min<int>(numbers.responder_resources, kReadsMax);
+      std::min<int>(terms.responder_resources, kReadsMax);
   return Modify(qp, attributes,
                 IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
-int ReadyToSend(ibv_qp* qp, const CmQueuePairNumbers& numbers) {
+int ReadyToSend(ibv_qp* qp, const CmQueuePairTerms& terms) {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_RTS;
-  attributes.timeout = numbers.ack_timeout;
-  attributes.retry_cnt = std::min<int>(numbers.retry_count, 7);
-  attributes.rnr_retry = std::min<int>(numbers.rnr_retry_count, 7);
-  attributes.max_rd_atomic = std::min<int>(numbers.initiator_depth, kReadsMax);
+  attributes.timeout = terms.ack_timeout;
+  attributes.retry_cnt = std::min<int>(terms.retry_count, 7);
+  attributes.rnr_retry = std::min<int>(terms.rnr_retry_count, 7);
+  attributes.max_rd_atomic = std::min<int>(terms.initiator_depth, kReadsMax);
   return Modify(qp, attributes,
                 IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+int ModifyDatagrams(ibv_qp* qp, const transport::VerbsOps& verbs,
+                    ibv_qp_state state, int mask) {
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = state;
+  attributes.port_num = kPort;
+  attributes.qkey = RDMA_UDP_QKEY;
+  return verbs.modify_qp(qp, &attributes, IBV_QP_STATE | mask);
 }
 
 }  // namespace
 
 int MoveToInit(ibv_qp* qp) { return Init(qp, 0); }
 
-int MoveToReadyToSend(ibv_qp* qp, const CmQueuePairNumbers& numbers) {
+int MoveToReadyToSend(ibv_qp* qp, const CmQueuePairTerms& terms) {
   unsigned int access = IBV_ACCESS_REMOTE_WRITE;
-  if (numbers.responder_resources != 0) {
+  if (terms.responder_resources != 0) {
     access |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
   }
   if (const int error = Init(qp, access); error != 0) return error;
-  if (const int error = ReadyToReceive(qp, numbers); error != 0) return error;
-  return ReadyToSend(qp, numbers);
+  if (const int error = ReadyToReceive(qp, terms); error != 0) return error;
+  return ReadyToSend(qp, terms);
 }
 
 int MoveToError(ibv_qp* qp) {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_ERR;
   return Modify(qp, attributes, 0);
+}
+
+int MoveDatagramsToReadyToSend(ibv_qp* qp, const transport::VerbsOps& verbs) {
+  int error = ModifyDatagrams(qp, verbs, IBV_QPS_INIT,
+                              IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+  if (error == 0) error = ModifyDatagrams(qp, verbs, IBV_QPS_RTR, 0);
+  if (error == 0) {
+    error = ModifyDatagrams(qp, verbs, IBV_QPS_RTS, IBV_QP_SQ_PSN);
+  }
+  return error;
 }
 
 }  // namespace verbena::soft

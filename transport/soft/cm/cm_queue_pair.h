@@ -7,13 +7,14 @@
 
 #include <cstdint>
 
+#include "transport/verbs/verbs_ops.h"
+
 namespace verbena::soft {
 
-// What the handshake has settled for one side.
-struct CmQueuePairNumbers {
+// What the two sides of a connection have agreed on, as one of them sees it.
+struct CmQueuePairTerms {
   uint32_t peer_qp_num = 0;
-  ibv_gid peer_gid = {};
-  int gid_index = 0;                // Of this side's address.
+  ibv_ah_attr path = {};            // From this side's address to the peer's.
   uint8_t responder_resources = 0;  // READs of the peer at a time.
   uint8_t initiator_depth = 0;      // Our READs at a time.
   uint8_t retry_count = 0;
@@ -21,17 +22,20 @@ struct CmQueuePairNumbers {
   uint8_t ack_timeout = 0;
 };
 
-// Each returns 0 or the errno of the modify_qp that failed. The attributes are
-// those that librdmacm gives a queue pair, surprises included: the peer may
-// write, and may read if it has read resources; the receiver-not-ready timer is
-// 0, which means 655 ms.
+// Each function returns 0 or the errno of the modify_qp that failed. The
+// attributes are those that librdmacm gives a queue pair, surprises included:
+// the peer may write, and may read if it has read resources; the
+// receiver-not-ready timer is 0, which means 655 ms.
 
 // From RESET to INIT: receives can be posted.
 int MoveToInit(ibv_qp* qp);
 // From INIT to RTS by way of RTR.
 // REQUIRES: the link is attached.
-int MoveToReadyToSend(ibv_qp* qp, const CmQueuePairNumbers& numbers);
+int MoveToReadyToSend(ibv_qp* qp, const CmQueuePairTerms& terms);
 int MoveToError(ibv_qp* qp);
+
+// Of datagrams: from RESET to RTS, with the key that all identifiers have.
+int MoveDatagramsToReadyToSend(ibv_qp* qp, const transport::VerbsOps& verbs);
 
 }  // namespace verbena::soft
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "transport/soft/address/gid_table.h"
 #include "transport/soft/address/cm_address.h"
+#include "transport/soft/address/gid_table.h"
 #include "transport/soft/connected/queue_pair.h"
 #include "transport/soft/device/soft_device.h"
 

@@ -18,7 +18,7 @@ CmLibrary::CmLibrary(const transport::Provider& provider)
     : verbs_(provider.verbs), cm_(provider.cm) {}
 
 CmLibrary::Record& CmLibrary::RecordOf(rdma_cm_id* id) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::unique_ptr<Record>& record = records_[id];
   if (record == nullptr) record = std::make_unique<Record>();
   return *record;
@@ -52,7 +52,7 @@ int CmLibrary::DestroyId(rdma_cm_id* id) {
   rdma_event_channel* own = IsSynchronous(id) ? id->channel : nullptr;
   {
     // First, because the address may be another's as soon as it is destroyed.
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     records_.erase(id);
   }
   const int result = cm_.destroy_id(id);

@@ -9,10 +9,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 #include "transport/verbs/provider.h"
 
 namespace verbena::soft {
@@ -88,11 +89,13 @@ class CmLibrary {
   const transport::VerbsOps& verbs_;
   const transport::CmOps& cm_;
 
-  std::mutex mutex_;
-  // State below is protected by mutex_. A record is stable until its identifier
-  // is destroyed.
-  std::unordered_map<rdma_cm_id*, std::unique_ptr<Record>> records_;
-  std::unordered_map<ibv_context*, ibv_pd*> pds_;
+  base::Mutex mutex_;
+  // A record is stable until its identifier is destroyed, and is used by the
+  // one thread that uses the identifier.
+  std::unordered_map<rdma_cm_id*, std::unique_ptr<Record>> records_
+      ABSL_GUARDED_BY(mutex_);
+  // The protection domain of each device, for users who bring none.
+  std::unordered_map<ibv_context*, ibv_pd*> pds_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::soft

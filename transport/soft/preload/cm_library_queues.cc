@@ -21,7 +21,7 @@ CmLibrary::~CmLibrary() {
 
 void CmLibrary::FillPd(rdma_cm_id* id) {
   if (id->verbs == nullptr || id->pd != nullptr) return;
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   ibv_pd*& pd = pds_[id->verbs];
   if (pd == nullptr) pd = verbs_.alloc_pd(id->verbs);
   id->pd = pd;

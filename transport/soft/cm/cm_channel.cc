@@ -1,0 +1,89 @@
+#include "transport/soft/cm/cm_channel.h"
+
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "transport/base/check.h"
+
+namespace verbena::soft {
+
+void CmEventRecord::SetConnection(const CmMessage& message,
+                                  uint8_t data_bytes) {
+  rdma_conn_param& parameters = param.conn;
+  // Turned round: what the peer can start is what this side must answer.
+  parameters.responder_resources = message.initiator_depth;
+  parameters.initiator_depth = message.responder_resources;
+  parameters.retry_count = message.retry_count;
+  parameters.rnr_retry_count = message.rnr_retry_count;
+  parameters.qp_num = message.qp_num;
+  if (data_bytes != 0) {
+    private_data = message.private_data;
+    parameters.private_data = private_data.data();
+    parameters.private_data_len = data_bytes;
+  }
+}
+
+void CmEventRecord::SetServiceData(const CmDatagram& datagram,
+                                   uint8_t data_bytes) {
+  std::memcpy(private_data.data(), datagram.private_data.data(), data_bytes);
+  param.ud.private_data = private_data.data();
+  param.ud.private_data_len = data_bytes;
+}
+
+std::unique_ptr<CmChannel> CmChannel::Create() {
+  base::UniqueFd event_fd(::eventfd(0, EFD_CLOEXEC));
+  if (!event_fd.valid()) return nullptr;
+  return std::unique_ptr<CmChannel>(new CmChannel(std::move(event_fd)));
+}
+
+CmChannel::CmChannel(base::UniqueFd event_fd)
+    : rdma_event_channel{.fd = event_fd.get()},
+      event_fd_(std::move(event_fd)) {}
+
+void CmChannel::Push(std::unique_ptr<CmEventRecord> event) {
+  if (events_.empty()) SetReadable(true);
+  events_.push_back(std::move(event));
+}
+
+std::unique_ptr<CmEventRecord> CmChannel::Pop() {
+  if (events_.empty()) return nullptr;
+  std::unique_ptr<CmEventRecord> event = std::move(events_.front());
+  events_.pop_front();
+  if (events_.empty()) SetReadable(false);
+  return event;
+}
+
+std::vector<std::unique_ptr<CmEventRecord>> CmChannel::Remove(
+    const CmEndpoint& owner) {
+  std::vector<std::unique_ptr<CmEventRecord>> removed;
+  std::deque<std::unique_ptr<CmEventRecord>> kept;
+  for (std::unique_ptr<CmEventRecord>& event : events_) {
+    if (event->owner.get() == &owner) {
+      removed.push_back(std::move(event));
+    } else {
+      kept.push_back(std::move(event));
+    }
+  }
+  events_ = std::move(kept);
+  if (!removed.empty() && events_.empty()) SetReadable(false);
+  return removed;
+}
+
+std::deque<std::unique_ptr<CmEventRecord>> CmChannel::Close() {
+  event_fd_.Reset();
+  fd = -1;
+  return std::exchange(events_, {});
+}
+
+void CmChannel::SetReadable(bool readable) {
+  // The counter goes from 0 to 1 and back, so neither call ever blocks.
+  eventfd_t value = 1;
+  const int result =
+      readable ? ::eventfd_write(fd, value) : ::eventfd_read(fd, &value);
+  CHECK_EQ(result, 0) << std::strerror(errno);
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,85 @@
+// What is behind an rdma_cm_event and an rdma_event_channel.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CM_CM_CHANNEL_H_
+#define VERBENA_TRANSPORT_SOFT_CM_CM_CHANNEL_H_
+
+#include <rdma/rdma_cma.h>
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "transport/base/unique_fd.h"
+#include "transport/soft/address/cm_datagram.h"
+#include "transport/soft/cm/cm_endpoint.h"
+#include "transport/soft/cm/cm_locks.h"
+#include "transport/soft/link/cm_message.h"
+
+namespace verbena::soft {
+
+// One event, from the moment it is raised until it is acknowledged.
+struct CmEventRecord final : rdma_cm_event {
+  explicit CmEventRecord(rdma_cm_event_type type, int event_status = 0)
+      : rdma_cm_event{} {
+    event = type;
+    status = event_status;
+  }
+  static CmEventRecord* From(rdma_cm_event* event) {
+    return static_cast<CmEventRecord*>(event);
+  }
+
+  // Tells the user what `message` says of a connection, with `data_bytes` of
+  // its private data.
+  void SetConnection(const CmMessage& message, uint8_t data_bytes);
+  // Tells the user the first `data_bytes` of the private data of `datagram`.
+  void SetServiceData(const CmDatagram& datagram, uint8_t data_bytes);
+
+  // Whose destroy_id waits for the event to be acknowledged.
+  std::shared_ptr<CmEndpoint> owner;
+  // With CONNECT_REQUEST, the new identifier.
+  std::shared_ptr<CmEndpoint> child;
+  // What param.conn.private_data or param.ud.private_data points to.
+  std::array<uint8_t, kReplyDataBytes> private_data = {};
+};
+
+// What an rdma_event_channel is: a queue whose descriptor is readable while
+// there is anything in it.
+class CmChannel final : public rdma_event_channel {
+ public:
+  // Null and errno when out of descriptors.
+  static std::unique_ptr<CmChannel> Create();
+  static CmChannel* From(rdma_event_channel* channel) {
+    return static_cast<CmChannel*>(channel);
+  }
+
+  void Push(std::unique_ptr<CmEventRecord> event)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEvents);
+  // Null when empty.
+  std::unique_ptr<CmEventRecord> Pop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEvents);
+  // Takes the events of `owner` out, in order.
+  std::vector<std::unique_ptr<CmEventRecord>> Remove(const CmEndpoint& owner)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEvents);
+
+  // The user has destroyed the channel. The object stays for threads that still
+  // ask for events; what nobody has read is returned.
+  std::deque<std::unique_ptr<CmEventRecord>> Close()
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEvents);
+  bool closed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEvents) {
+    return !event_fd_.valid();
+  }
+
+ private:
+  explicit CmChannel(base::UniqueFd event_fd);
+  void SetReadable(bool readable);
+
+  // The same descriptor as rdma_event_channel::fd.
+  base::UniqueFd event_fd_ ABSL_GUARDED_BY(kEvents);
+  std::deque<std::unique_ptr<CmEventRecord>> events_ ABSL_GUARDED_BY(kEvents);
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CM_CM_CHANNEL_H_

@@ -1,0 +1,130 @@
+#include "transport/soft/cm/cm_events.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <utility>
+
+namespace verbena::soft {
+namespace {
+
+// More channels than a program destroys in the moment in which a thread of it
+// is late.
+constexpr size_t kDestroyedChannelsMax = 16;
+
+}  // namespace
+
+int CmEvents::Get(CmChannel& channel, rdma_cm_event*& event) {
+  while (true) {
+    pollfd descriptor = {.fd = -1, .events = POLLIN, .revents = 0};
+    {
+      const EventsLock lock(mutex_);
+      if (channel.closed()) break;
+      if (std::unique_ptr<CmEventRecord> record = channel.Pop()) {
+        ++record->owner->events_unacked;
+        if (record->child != nullptr) {
+          --record->owner->requests_unread;
+          // From here on it is the user's.
+          record->child->user_reference = record->child;
+        }
+        event = record.release();
+        return 0;
+      }
+      const int flags = ::fcntl(channel.fd, F_GETFL);
+      if (flags < 0) return errno;
+      if ((flags & O_NONBLOCK) != 0) return EAGAIN;
+      descriptor.fd = channel.fd;
+    }
+    if (::poll(&descriptor, 1, -1) < 0) return errno;
+  }
+  for (;;) ::pause();
+}
+
+void CmEvents::Ack(CmEventRecord* event) {
+  // Destroyed after the lock is released: it may hold the last reference.
+  const std::unique_ptr<CmEventRecord> record(event);
+  const EventsLock lock(mutex_);
+  if (--record->owner->events_unacked == 0) acked_.NotifyAll();
+}
+
+void CmEvents::DestroyChannel(std::unique_ptr<CmChannel> channel) {
+  const int flags = ::fcntl(channel->fd, F_GETFL);
+  // Nobody can be waiting for one that does not block.
+  if (flags < 0 || (flags & O_NONBLOCK) != 0) return;
+  std::deque<std::unique_ptr<CmEventRecord>> unread;
+  const EventsLock lock(mutex_);
+  unread = channel->Close();
+  destroyed_channels_.push_back(std::move(channel));
+  if (destroyed_channels_.size() > kDestroyedChannelsMax) {
+    destroyed_channels_.pop_front();
+  }
+}
+
+void CmEvents::Add(CmEndpoint& endpoint, CmChannel& channel) {
+  const EventsLock lock(mutex_);
+  endpoint.channel = &channel;
+  endpoint.user_reference = endpoint.shared_from_this();
+}
+
+void CmEvents::Migrate(CmEndpoint& endpoint, CmChannel& channel) {
+  const EventsLock lock(mutex_);
+  // An event that was read and is not acknowledged is still the old channel's.
+  while (endpoint.events_unacked != 0) lock.Wait(acked_);
+  for (std::unique_ptr<CmEventRecord>& event :
+       CmChannel::From(endpoint.channel)->Remove(endpoint)) {
+    if (event->child != nullptr) event->child->channel = &channel;
+    channel.Push(std::move(event));
+  }
+  endpoint.channel = &channel;
+}
+
+void CmEvents::Post(CmEndpoint& endpoint,
+                    std::unique_ptr<CmEventRecord> event) {
+  event->id = &endpoint;
+  event->owner = endpoint.shared_from_this();
+  const EventsLock lock(mutex_);
+  CmChannel::From(endpoint.channel)->Push(std::move(event));
+}
+
+void CmEvents::PostRequest(CmEndpoint& listener,
+                           std::shared_ptr<CmEndpoint> child,
+                           std::unique_ptr<CmEventRecord> event) {
+  event->id = child.get();
+  event->listen_id = &listener;
+  event->owner = listener.shared_from_this();
+  const EventsLock lock(mutex_);
+  child->channel = listener.channel;
+  event->child = std::move(child);
+  ++listener.requests_unread;
+  CmChannel::From(listener.channel)->Push(std::move(event));
+}
+
+int CmEvents::UnreadRequests(const CmEndpoint& listener) {
+  const EventsLock lock(mutex_);
+  return listener.requests_unread;
+}
+
+std::vector<std::shared_ptr<CmEndpoint>> CmEvents::Remove(
+    CmEndpoint& endpoint) {
+  std::vector<std::unique_ptr<CmEventRecord>> unread;
+  {
+    const EventsLock lock(mutex_);
+    unread = CmChannel::From(endpoint.channel)->Remove(endpoint);
+    endpoint.user_reference = nullptr;
+  }
+  std::vector<std::shared_ptr<CmEndpoint>> children;
+  for (const std::unique_ptr<CmEventRecord>& event : unread) {
+    if (event->child != nullptr) children.push_back(std::move(event->child));
+  }
+  return children;
+}
+
+void CmEvents::AwaitAcks(const CmEndpoint& endpoint) {
+  const EventsLock lock(mutex_);
+  while (endpoint.events_unacked != 0) lock.Wait(acked_);
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,62 @@
+// The two locks of a connection manager, as the thread annotations name them.
+//
+// What they protect are fields of identifiers and event channels. These have no
+// name for the mutexes of their manager, so the annotations name each lock by a
+// constant. One constant serves all managers, because the identifiers of two
+// never meet.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CM_CM_LOCKS_H_
+#define VERBENA_TRANSPORT_SOFT_CM_CM_LOCKS_H_
+
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
+
+namespace verbena::soft {
+
+class ABSL_LOCKABLE LockName {};
+
+// Protects what an identifier is and does: its state, sockets and memberships.
+// One lock serves all identifiers of the process, because connecting is rare.
+inline constexpr LockName kEndpoints;
+
+// Protects what is in event channels, and what is counted of an identifier's
+// events. Nothing else is locked while it is held.
+inline constexpr LockName kEvents ABSL_ACQUIRED_AFTER(kEndpoints);
+
+// Holds a mutex as long as it lives, unseen by the analysis.
+class UnnamedLock {
+ public:
+  explicit UnnamedLock(base::Mutex& mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS
+      : mutex_(mutex) {
+    mutex_.lock();
+  }
+  UnnamedLock(const UnnamedLock&) = delete;
+  UnnamedLock& operator=(const UnnamedLock&) = delete;
+  ~UnnamedLock() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.unlock(); }
+
+  // Releases the mutex while it sleeps, and may return for no reason.
+  void Wait(base::CondVar& changed) const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    changed.Wait(mutex_);
+  }
+
+ private:
+  base::Mutex& mutex_;
+};
+
+// Holds the manager's mutex of that name. Confined to the thread that made it.
+struct ABSL_SCOPED_LOCKABLE EndpointsLock final : UnnamedLock {
+  explicit EndpointsLock(base::Mutex& mutex)
+      ABSL_EXCLUSIVE_LOCK_FUNCTION(kEndpoints)
+      : UnnamedLock(mutex) {}
+  ~EndpointsLock() ABSL_UNLOCK_FUNCTION() = default;
+};
+
+struct ABSL_SCOPED_LOCKABLE EventsLock final : UnnamedLock {
+  explicit EventsLock(base::Mutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(kEvents)
+      : UnnamedLock(mutex) {}
+  ~EventsLock() ABSL_UNLOCK_FUNCTION() = default;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CM_CM_LOCKS_H_

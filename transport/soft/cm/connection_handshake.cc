@@ -1,0 +1,325 @@
+#include "transport/soft/cm/connection_handshake.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "transport/soft/address/gid_table.h"
+#include "transport/soft/base/limits.h"
+#include "transport/soft/connected/queue_pair.h"
+
+namespace verbena::soft {
+namespace {
+
+// Messages taken in one callback, so that others have their turn.
+constexpr int kReadBatch = 64;
+
+constexpr uint8_t kHopLimit = 1;
+
+std::unique_ptr<CmEventRecord> MessageEvent(rdma_cm_event_type type, int status,
+                                            const CmMessage& message,
+                                            uint8_t data_bytes) {
+  auto event = std::make_unique<CmEventRecord>(type, status);
+  event->SetConnection(message, data_bytes);
+  return event;
+}
+
+}  // namespace
+
+bool SetParameters(const rdma_conn_param* parameters, uint8_t data_bytes_max,
+                   CmMessage& message) {
+  message.responder_resources = kReadsMax;
+  message.initiator_depth = kReadsMax;
+  message.retry_count = 7;
+  message.rnr_retry_count = 7;
+  if (parameters == nullptr) return true;
+  if (parameters->responder_resources != RDMA_MAX_RESP_RES) {
+    message.responder_resources = parameters->responder_resources;
+  }
+  if (parameters->initiator_depth != RDMA_MAX_INIT_DEPTH) {
+    message.initiator_depth = parameters->initiator_depth;
+  }
+  message.retry_count = parameters->retry_count;
+  message.rnr_retry_count = parameters->rnr_retry_count;
+  if (parameters->private_data != nullptr) {
+    if (parameters->private_data_len > data_bytes_max) return false;
+    std::memcpy(message.private_data.data(), parameters->private_data,
+                parameters->private_data_len);
+  }
+  return message.responder_resources <= kReadsMax &&
+         message.initiator_depth <= kReadsMax && message.retry_count <= 7 &&
+         message.rnr_retry_count <= 7;
+}
+
+void ConnectionHandshake::Watch(CmEndpoint& endpoint) {
+  callbacks_.Watch(endpoint.socket.get(), endpoint,
+                   [this](CmEndpoint& watched, ClosingSockets& closing)
+                       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+                         OnReadable(watched, closing);
+                       });
+}
+
+void ConnectionHandshake::StartTimer(CmEndpoint& endpoint) {
+  callbacks_.StartTimer(
+      kHandshakeTimeout, endpoint,
+      [this](CmEndpoint& late, ClosingSockets& closing)
+          ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+            const bool waits = late.state == CmState::kConnecting ||
+                               late.state == CmState::kAccepting;
+            if (!waits || callbacks_.Now() < late.deadline) return;
+            Fail(late, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, closing);
+          });
+}
+
+int ConnectionHandshake::Accept(CmEndpoint& endpoint,
+                                const rdma_conn_param* parameters) {
+  if (endpoint.state != CmState::kRequested || endpoint.qp == nullptr ||
+      !endpoint.connection.link.has_value()) {
+    return EINVAL;
+  }
+  CmMessage reply = {.type = CmMessageType::kConnectReply};
+  if (!SetParameters(parameters, kReplyDataBytes, reply)) return EINVAL;
+  const CmMessage& request = endpoint.connection.request;
+  if (parameters == nullptr) {
+    // No more than the peer can use.
+    reply.responder_resources =
+        std::min(reply.responder_resources, request.initiator_depth);
+    reply.initiator_depth =
+        std::min(reply.initiator_depth, request.responder_resources);
+  }
+  reply.qp_num = endpoint.qp->qp_num;
+  // This side is ready before it replies: the peer may send as soon as it has
+  // the reply, before its kReadyToUse is here.
+  const int error =
+      ConnectQueuePair(endpoint, LinkSide::kSecond,
+                       {.peer_qp_num = request.qp_num,
+                        .responder_resources = reply.responder_resources,
+                        .initiator_depth = reply.initiator_depth,
+                        .retry_count = request.retry_count,
+                        .rnr_retry_count = request.rnr_retry_count});
+  if (error != 0) return error;
+  endpoint.deadline = callbacks_.Now() + kHandshakeTimeout;
+  endpoint.Transition(CmState::kAccepting);
+  if (endpoint.connection.peer_gone ||
+      SendCmMessage(endpoint.socket.get(), reply) != 0) {
+    // As on a network, where the reply is lost and no more is heard of the
+    // peer.
+    endpoint.Transition(CmState::kClosed);
+    QueuePair::From(endpoint.qp)->OnPeerGone();
+    events_.Post(endpoint, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+    return 0;
+  }
+  StartTimer(endpoint);
+  return 0;
+}
+
+int ConnectionHandshake::Reject(CmEndpoint& endpoint, const void* private_data,
+                                uint8_t length) {
+  if (endpoint.state != CmState::kRequested || length > kRejectDataBytes) {
+    return EINVAL;
+  }
+  CmMessage reject = {.type = CmMessageType::kReject,
+                      .reject_reason = kConsumerReject};
+  if (private_data != nullptr) {
+    std::memcpy(reject.private_data.data(), private_data, length);
+  }
+  endpoint.Transition(CmState::kClosed);
+  endpoint.connection.link.reset();
+  // To a peer that has gone meanwhile it makes no difference.
+  SendCmMessage(endpoint.socket.get(), reject);
+  return 0;
+}
+
+int ConnectionHandshake::Disconnect(CmEndpoint& endpoint) {
+  if (endpoint.state != CmState::kEstablished &&
+      endpoint.state != CmState::kAccepting &&
+      endpoint.state != CmState::kClosed) {
+    return EINVAL;
+  }
+  if (endpoint.qp != nullptr) {
+    if (const int error = MoveToError(endpoint.qp); error != 0) return error;
+  }
+  // The peer was first, and knows.
+  if (endpoint.state == CmState::kClosed) return 0;
+  endpoint.Transition(CmState::kClosed);
+  if (SendCmMessage(endpoint.socket.get(),
+                    {.type = CmMessageType::kDisconnect}) != 0) {
+    // The peer does not read. The end of the socket says the same.
+    ::shutdown(endpoint.socket.get(), SHUT_RDWR);
+  }
+  events_.Post(endpoint, RDMA_CM_EVENT_DISCONNECTED);
+  return 0;
+}
+
+void ConnectionHandshake::OnReadable(CmEndpoint& endpoint,
+                                     ClosingSockets& closing) {
+  for (int i = 0; i < kReadBatch && endpoint.socket.valid(); ++i) {
+    const CmReceived received = ReceiveCmMessage(endpoint.socket.get());
+    switch (received.kind) {
+      case CmReceived::Kind::kNothing:
+        return;
+      case CmReceived::Kind::kDoorbell:
+        if (endpoint.qp != nullptr) QueuePair::From(endpoint.qp)->OnDoorbell();
+        break;
+      case CmReceived::Kind::kMessage:
+        if (HandleMessage(endpoint, received.message, closing)) break;
+        [[fallthrough]];
+      case CmReceived::Kind::kGarbage:
+        // Not a peer to go on with.
+        ::shutdown(endpoint.socket.get(), SHUT_RDWR);
+        [[fallthrough]];
+      case CmReceived::Kind::kEnd:
+        HandleEnd(endpoint, closing);
+        return;
+    }
+  }
+}
+
+bool ConnectionHandshake::HandleMessage(CmEndpoint& endpoint,
+                                        const CmMessage& message,
+                                        ClosingSockets& closing) {
+  const CmState state = endpoint.state;
+  // What the peer sent before it knew that this side has closed.
+  if (state == CmState::kClosed) return true;
+  switch (message.type) {
+    case CmMessageType::kConnectReply:
+      if (state != CmState::kConnecting ||
+          message.qp_num > kQueuePairNumberMax) {
+        return false;
+      }
+      HandleReply(endpoint, message, closing);
+      return true;
+    case CmMessageType::kReadyToUse:
+      if (state != CmState::kAccepting) return false;
+      endpoint.Transition(CmState::kEstablished);
+      events_.Post(endpoint, RDMA_CM_EVENT_ESTABLISHED);
+      return true;
+    case CmMessageType::kReject:
+      // Also instead of kReadyToUse, from a peer that could not use the reply.
+      if (state != CmState::kConnecting && state != CmState::kAccepting) {
+        return false;
+      }
+      HandleReject(endpoint, message);
+      return true;
+    case CmMessageType::kDisconnect:
+      if (state != CmState::kEstablished) return false;
+      // The queue pair stays as it is until the user disconnects too.
+      endpoint.Transition(CmState::kClosed);
+      events_.Post(endpoint, RDMA_CM_EVENT_DISCONNECTED);
+      return true;
+    case CmMessageType::kConnectRequest:
+    case CmMessageType::kRemoteConnection:
+      // Only listeners are sent these.
+      return false;
+  }
+  return false;
+}
+
+void ConnectionHandshake::HandleReply(CmEndpoint& endpoint,
+                                      const CmMessage& reply,
+                                      ClosingSockets& closing) {
+  int error = EINVAL;  // The user has destroyed the queue pair meanwhile.
+  if (endpoint.qp != nullptr) {
+    // Turned round: what the peer can start is what this side must answer.
+    error = ConnectQueuePair(
+        endpoint, LinkSide::kFirst,
+        {.peer_qp_num = reply.qp_num,
+         .responder_resources = reply.initiator_depth,
+         .initiator_depth = reply.responder_resources,
+         .retry_count = endpoint.connection.request.retry_count,
+         .rnr_retry_count = reply.rnr_retry_count});
+  }
+  if (error != 0) {
+    SendCmMessage(endpoint.socket.get(), {.type = CmMessageType::kReject,
+                                          .reject_reason = kConsumerReject});
+    Fail(endpoint, RDMA_CM_EVENT_CONNECT_ERROR, -error, closing);
+    return;
+  }
+  endpoint.Transition(CmState::kEstablished);
+  events_.Post(endpoint, MessageEvent(RDMA_CM_EVENT_ESTABLISHED, 0, reply,
+                                      kReplyDataBytes));
+  // If it cannot be sent, the peer is gone and the socket's end will say so.
+  SendCmMessage(endpoint.socket.get(), {.type = CmMessageType::kReadyToUse});
+}
+
+void ConnectionHandshake::HandleReject(CmEndpoint& endpoint,
+                                       const CmMessage& reject) {
+  endpoint.Transition(CmState::kClosed);
+  if (endpoint.qp != nullptr) MoveToError(endpoint.qp);
+  events_.Post(endpoint,
+               MessageEvent(RDMA_CM_EVENT_REJECTED, reject.reject_reason,
+                            reject, kRejectDataBytes));
+}
+
+void ConnectionHandshake::HandleEnd(CmEndpoint& endpoint,
+                                    ClosingSockets& closing) {
+  // The queue pair may still borrow the socket, so it is not closed here.
+  callbacks_.Unwatch(endpoint.socket.get());
+  endpoint.connection.peer_gone = true;
+  const CmState state = endpoint.state;
+  if (state == CmState::kConnecting) {
+    // The listener or its process has gone: what a network's next try would
+    // find.
+    Fail(endpoint, RDMA_CM_EVENT_REJECTED, kInvalidServiceId, closing);
+    return;
+  }
+  if (state == CmState::kRequested) return;  // Accept will tell.
+  if (endpoint.qp != nullptr) QueuePair::From(endpoint.qp)->OnPeerGone();
+  if (state == CmState::kClosed) return;
+  endpoint.Transition(CmState::kClosed);
+  if (state == CmState::kEstablished) {
+    events_.Post(endpoint, RDMA_CM_EVENT_DISCONNECTED);
+  } else {
+    events_.Post(endpoint, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+  }
+}
+
+int ConnectionHandshake::ConnectQueuePair(CmEndpoint& endpoint, LinkSide side,
+                                          CmQueuePairTerms terms) {
+  QueuePair::From(endpoint.qp)
+      ->AttachLink(*std::move(endpoint.connection.link), side,
+                   endpoint.socket.get());
+  endpoint.connection.link.reset();
+  terms.path = addresses_.PathTo(endpoint, GidOf(endpoint.Peer()), kHopLimit);
+  terms.ack_timeout = endpoint.ack_timeout;
+  return MoveToReadyToSend(endpoint.qp, terms);
+}
+
+void ConnectionHandshake::Fail(CmEndpoint& endpoint, rdma_cm_event_type type,
+                               int status, ClosingSockets& closing) {
+  endpoint.Transition(CmState::kClosed);
+  endpoint.connection.link.reset();
+  if (endpoint.qp != nullptr) {
+    // It must let go of the socket before that is closed.
+    QueuePair::From(endpoint.qp)->DetachLink();
+    MoveToError(endpoint.qp);
+  }
+  closing.Add(std::move(endpoint.socket));
+  // A rejection always has private data: here zeros.
+  const bool rejected = type == RDMA_CM_EVENT_REJECTED;
+  events_.Post(endpoint, MessageEvent(type, status, CmMessage(),
+                                      rejected ? kRejectDataBytes : 0));
+}
+
+void ConnectionHandshake::End(CmEndpoint& endpoint, ClosingSockets& closing) {
+  if (endpoint.state == CmState::kRequested) {
+    // Nobody will answer the peer any more. It sees what a NIC's would see.
+    SendCmMessage(endpoint.socket.get(), {.type = CmMessageType::kReject,
+                                          .reject_reason = kConsumerReject});
+  }
+  // The user should have destroyed it. It must not ring a closed socket.
+  if (endpoint.qp != nullptr) QueuePair::From(endpoint.qp)->DetachLink();
+  if (endpoint.connection.relayed) {
+    closing.AddRelayed(std::move(endpoint.socket));
+  } else {
+    closing.Add(std::move(endpoint.socket));
+  }
+  endpoint.connection.address_holder.Reset();
+  endpoint.connection.link.reset();
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,96 @@
+// A connection between two queue pairs, from the request to the end.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CM_CONNECTION_HANDSHAKE_H_
+#define VERBENA_TRANSPORT_SOFT_CM_CONNECTION_HANDSHAKE_H_
+
+#include <rdma/rdma_cma.h>
+
+#include <chrono>
+#include <cstdint>
+
+#include "absl/base/thread_annotations.h"
+#include "transport/soft/cm/cm_endpoint.h"
+#include "transport/soft/cm/cm_events.h"
+#include "transport/soft/cm/cm_locks.h"
+#include "transport/soft/cm/cm_queue_pair.h"
+#include "transport/soft/cm/endpoint_addresses.h"
+#include "transport/soft/cm/endpoint_callbacks.h"
+#include "transport/soft/link/cm_message.h"
+#include "transport/soft/link/link.h"
+
+namespace verbena::soft {
+
+// How long the other application may take to answer, and to become ready.
+inline constexpr std::chrono::seconds kHandshakeTimeout(5);
+
+// Fills in what both connect and accept say of a connection. Null parameters
+// ask for the most, as do the two special values of librdmacm. False when they
+// are beyond the device, or bring more than `data_bytes_max` of private data.
+bool SetParameters(const rdma_conn_param* parameters, uint8_t data_bytes_max,
+                   CmMessage& message);
+
+// Both sides of a connection once the request is under way: the messages of
+// cm_message.h, and what the user says to them.
+//
+// What a peer sends is validated before it is used: each message must be one
+// that may come in the state of the endpoint, or the connection ends.
+//
+// Thread-safe: its methods are called with kEndpoints held. The methods of the
+// user's verbs return 0 or an errno.
+class ConnectionHandshake {
+ public:
+  ConnectionHandshake(EndpointCallbacks& callbacks,
+                      EndpointAddresses& addresses, CmEvents& events)
+      : callbacks_(callbacks), addresses_(addresses), events_(events) {}
+  ConnectionHandshake(const ConnectionHandshake&) = delete;
+  ConnectionHandshake& operator=(const ConnectionHandshake&) = delete;
+
+  // Handles what comes from the peer on the socket of `endpoint`, from now on.
+  void Watch(CmEndpoint& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  // Closes the connection if it has not come up at the endpoint's deadline.
+  void StartTimer(CmEndpoint& endpoint)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+
+  int Accept(CmEndpoint& endpoint, const rdma_conn_param* parameters)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  int Reject(CmEndpoint& endpoint, const void* private_data, uint8_t length)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  int Disconnect(CmEndpoint& endpoint)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+
+  // Closes a connection that has not come up, and tells the user why.
+  void Fail(CmEndpoint& endpoint, rdma_cm_event_type type, int status,
+            ClosingSockets& closing) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+
+  // The user destroys `endpoint`.
+  void End(CmEndpoint& endpoint, ClosingSockets& closing)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+
+ private:
+  void OnReadable(CmEndpoint& endpoint, ClosingSockets& closing)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  // False when `message` may not come in this state.
+  bool HandleMessage(CmEndpoint& endpoint, const CmMessage& message,
+                     ClosingSockets& closing)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  void HandleReply(CmEndpoint& endpoint, const CmMessage& reply,
+                   ClosingSockets& closing)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  void HandleReject(CmEndpoint& endpoint, const CmMessage& reject)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  void HandleEnd(CmEndpoint& endpoint, ClosingSockets& closing)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  // Gives the queue pair the link and makes it ready to send. `terms` are what
+  // the two sides have agreed on. Returns 0 or an errno.
+  int ConnectQueuePair(CmEndpoint& endpoint, LinkSide side,
+                       CmQueuePairTerms terms)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+
+  EndpointCallbacks& callbacks_;
+  EndpointAddresses& addresses_;
+  CmEvents& events_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CM_CONNECTION_HANDSHAKE_H_

@@ -1,0 +1,187 @@
+#include "transport/soft/cm/connection_listener.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "transport/soft/address/cm_address.h"
+#include "transport/soft/base/limits.h"
+#include "transport/soft/link/link.h"
+#include "transport/soft/remote/tcp_protocol.h"
+#include "transport/soft/remote/tcp_socket.h"
+
+namespace verbena::soft {
+namespace {
+
+// A correct peer sends its request with its first system call after connecting,
+// so this many without one, or one for so long, are not correct peers.
+constexpr size_t kHalfOpenMax = 128;
+constexpr std::chrono::seconds kHalfOpenTimeout(5);
+
+// Out of descriptors or memory: when to look again.
+constexpr std::chrono::milliseconds kAcceptPause(100);
+
+// Connections taken in one callback, so that others have their turn.
+constexpr int kAcceptBatch = 64;
+
+}  // namespace
+
+int ConnectionListener::Start(CmEndpoint& listener) {
+  // The engine's thread empties the kernel's queue at once. Ours, which the
+  // user empties, is the one that the user's backlog limits.
+  if (::listen(listener.socket.get(), kBacklogMax) != 0) return errno;
+  Watch(listener);
+  if (network_.enabled() && !listener.Local().IsLoopback()) {
+    network_.OpenPort();
+  }
+  return 0;
+}
+
+void ConnectionListener::Watch(CmEndpoint& listener) {
+  callbacks_.Watch(listener.socket.get(), listener,
+                   [this](CmEndpoint& watched, ClosingSockets& closing)
+                       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+                         OnIncoming(watched, closing);
+                       });
+}
+
+void ConnectionListener::OnIncoming(CmEndpoint& listener,
+                                    ClosingSockets& closing) {
+  for (int i = 0; i < kAcceptBatch; ++i) {
+    base::UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr,
+                                    SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket.valid()) {
+      AddHalfOpen(listener, {std::move(socket), {}}, closing);
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EAGAIN) return;
+    // The connection stays in the queue and would bring us back here at once.
+    callbacks_.Unwatch(listener.socket.get());
+    callbacks_.StartTimer(
+        kAcceptPause, listener,
+        [this](CmEndpoint& paused, ClosingSockets& /*closing*/)
+            ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) { Watch(paused); });
+    return;
+  }
+}
+
+void ConnectionListener::AddHalfOpen(CmEndpoint& listener,
+                                     HalfOpenConnection half_open,
+                                     ClosingSockets& closing) {
+  auto& half_opens = listener.listening.half_open;
+  if (half_opens.size() >= kHalfOpenMax) {
+    RemoveHalfOpen(listener, half_opens.begin()->first, closing);
+  }
+  const uint64_t key = listener.listening.next_half_open++;
+  callbacks_.Watch(half_open.socket.get(), listener,
+                   [this, key](CmEndpoint& watched, ClosingSockets& sockets)
+                       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+                         OnHalfOpenReadable(watched, key, sockets);
+                       });
+  callbacks_.StartTimer(
+      kHalfOpenTimeout, listener,
+      [this, key](CmEndpoint& waiting, ClosingSockets& sockets)
+          ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+            RemoveHalfOpen(waiting, key, sockets);
+          });
+  half_opens.emplace(key, std::move(half_open));
+}
+
+void ConnectionListener::RemoveHalfOpen(CmEndpoint& listener, uint64_t key,
+                                        ClosingSockets& closing) {
+  auto& half_opens = listener.listening.half_open;
+  const auto found = half_opens.find(key);
+  if (found == half_opens.end()) return;
+  closing.Add(std::move(found->second.socket));
+  half_opens.erase(found);
+}
+
+void ConnectionListener::OnHalfOpenReadable(CmEndpoint& listener, uint64_t key,
+                                            ClosingSockets& closing) {
+  const auto found = listener.listening.half_open.find(key);
+  if (found == listener.listening.half_open.end()) return;
+  CmReceived received = ReceiveCmMessage(found->second.socket.get());
+  if (received.kind == CmReceived::Kind::kNothing) return;
+  HalfOpenConnection half_open = std::move(found->second);
+  listener.listening.half_open.erase(found);
+  if (received.kind == CmReceived::Kind::kMessage) {
+    if (received.message.type == CmMessageType::kRemoteConnection) {
+      AddRemote(listener, std::move(received.fd), closing);
+    } else {
+      TakeRequest(listener, received, half_open);
+    }
+  }
+  closing.Add(std::move(half_open.socket));
+}
+
+// A relay of this process plays the peer from here on: its request comes as
+// that of any other.
+void ConnectionListener::AddRemote(CmEndpoint& listener, base::UniqueFd tcp,
+                                   ClosingSockets& closing) {
+  TcpPreamble preamble;
+  int sockets[2];
+  if (!network_.enabled() || !Network::ReadPreamble(tcp.get(), preamble) ||
+      preamble.purpose != TcpPurpose::kConnectionManager ||
+      ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                   sockets) != 0) {
+    return;
+  }
+  base::SocketAddress remote = TcpPeerAddress(tcp.get());
+  remote.set_port(preamble.source_port);
+  AddHalfOpen(listener, {base::UniqueFd(sockets[0]), remote}, closing);
+  network_.Accept(std::move(tcp), preamble,
+                  {std::nullopt, LinkSide::kFirst, base::UniqueFd(sockets[1])});
+}
+
+void ConnectionListener::TakeRequest(CmEndpoint& listener,
+                                     const CmReceived& received,
+                                     HalfOpenConnection& half_open) {
+  base::UniqueFd& socket = half_open.socket;
+  const CmMessage& request = received.message;
+  const base::SocketAddress local = request.Destination();
+  const bool relayed = !half_open.remote.empty();
+  const base::SocketAddress peer =
+      relayed ? half_open.remote : PeerOf(socket.get());
+  if (request.type != CmMessageType::kConnectRequest || !received.fd.valid() ||
+      request.qp_num > kQueuePairNumberMax ||
+      local.port() != listener.Local().port() || peer.empty() ||
+      peer.family() != local.family()) {
+    return;
+  }
+  if (events_.UnreadRequests(listener) >= listener.listening.backlog) {
+    SendCmMessage(socket.get(), {.type = CmMessageType::kReject,
+                                 .reject_reason = kConsumerReject});
+    return;
+  }
+  absl::StatusOr<LinkMemory> link = LinkMemory::Map(received.fd.get());
+  if (!link.ok()) return;
+  const std::shared_ptr<CmEndpoint> child =
+      addresses_.MakeRequested(listener, local, peer);
+  if (child == nullptr) return;
+  child->connection.request = request;
+  child->connection.link = *std::move(link);
+  child->connection.relayed = relayed;
+  // From the callback of the half-open connection to that of the endpoint, on
+  // the thread that runs both.
+  callbacks_.Unwatch(socket.get());
+  child->socket = std::move(socket);
+  handshake_.Watch(*child);
+  auto event = std::make_unique<CmEventRecord>(RDMA_CM_EVENT_CONNECT_REQUEST);
+  event->SetConnection(request, kRequestDataBytes);
+  events_.PostRequest(listener, child, std::move(event));
+}
+
+void ConnectionListener::End(CmEndpoint& listener, ClosingSockets& closing) {
+  for (auto& [key, half_open] : listener.listening.half_open) {
+    closing.Add(std::move(half_open.socket));
+  }
+  listener.listening.half_open.clear();
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,109 @@
+#include "transport/soft/cm/connection_requester.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "transport/soft/address/cm_address.h"
+#include "transport/soft/base/limits.h"
+#include "transport/soft/link/cm_message.h"
+#include "transport/soft/link/link.h"
+#include "transport/soft/remote/tcp_protocol.h"
+
+namespace verbena::soft {
+namespace {
+
+// When to try again to reach a listener that is away or whose kernel queue is
+// full, and how long one may be away.
+constexpr std::chrono::milliseconds kConnectPause(kListenerLookMs);
+constexpr std::chrono::milliseconds kListenerPause(kListenerAwayMs);
+
+}  // namespace
+
+int ConnectionRequester::Connect(CmEndpoint& endpoint,
+                                 const rdma_conn_param* parameters,
+                                 ClosingSockets& closing) {
+  if (endpoint.state != CmState::kRouteResolved || endpoint.qp == nullptr) {
+    return EINVAL;
+  }
+  CmMessage request = {.type = CmMessageType::kConnectRequest};
+  if (!SetParameters(parameters, kRequestDataBytes, request)) return EINVAL;
+  request.qp_num = endpoint.qp->qp_num;
+  request.SetDestination(endpoint.Peer());
+  absl::StatusOr<LinkMemory> link = LinkMemory::Create();
+  if (!link.ok()) return ENOMEM;
+  endpoint.connection.link = *std::move(link);
+  endpoint.connection.request = request;
+  endpoint.deadline = callbacks_.Now() + kHandshakeTimeout;
+  endpoint.Transition(CmState::kConnecting);
+  Try(endpoint, closing);
+  return 0;
+}
+
+void ConnectionRequester::Try(CmEndpoint& endpoint, ClosingSockets& closing) {
+  int error = IsLocalAddress(endpoint.Peer())
+                  ? ConnectSocket(endpoint.socket.get(), endpoint.Peer())
+                  : ConnectToHost(endpoint);
+  const bool may_return =
+      callbacks_.Now() < endpoint.deadline - kHandshakeTimeout + kListenerPause;
+  if (error == EAGAIN || (error == ECONNREFUSED && may_return)) {
+    TryAgainSoon(endpoint);
+    return;
+  }
+  ConnectionRecord& connection = endpoint.connection;
+  if (error == 0) {
+    // With it goes the memory of the link, which both queue pairs will use.
+    error = SendCmMessage(endpoint.socket.get(), connection.request,
+                          connection.link->fd());
+  }
+  if (error == ECONNREFUSED || error == ECONNRESET || error == EPIPE) {
+    handshake_.Fail(endpoint, RDMA_CM_EVENT_REJECTED, kInvalidServiceId,
+                    closing);
+  } else if (error != 0) {
+    handshake_.Fail(endpoint, RDMA_CM_EVENT_CONNECT_ERROR, -error, closing);
+  } else {
+    handshake_.Watch(endpoint);
+    handshake_.StartTimer(endpoint);
+  }
+}
+
+void ConnectionRequester::TryAgainSoon(CmEndpoint& endpoint) {
+  callbacks_.StartTimer(kConnectPause, endpoint,
+                        [this](CmEndpoint& waiting, ClosingSockets& closing)
+                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+                              if (waiting.state != CmState::kConnecting) return;
+                              if (callbacks_.Now() < waiting.deadline) {
+                                Try(waiting, closing);
+                              } else {
+                                handshake_.Fail(waiting,
+                                                RDMA_CM_EVENT_UNREACHABLE,
+                                                -ETIMEDOUT, closing);
+                              }
+                            });
+}
+
+// A relay of this process plays the peer, and is spoken to as one.
+int ConnectionRequester::ConnectToHost(CmEndpoint& endpoint) {
+  int sockets[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                   sockets) != 0) {
+    return errno;
+  }
+  endpoint.connection.address_holder =
+      std::exchange(endpoint.socket, base::UniqueFd(sockets[0]));
+  endpoint.connection.relayed = true;
+  TcpPreamble preamble;
+  preamble.purpose = TcpPurpose::kConnectionManager;
+  preamble.source_port = endpoint.Local().port();
+  preamble.destination_port = endpoint.Peer().port();
+  network_.Connect(
+      endpoint.Local(), endpoint.Peer(), preamble,
+      {std::nullopt, LinkSide::kSecond, base::UniqueFd(sockets[1])});
+  return 0;
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,49 @@
+// The active side of a connection, up to the request.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CM_CONNECTION_REQUESTER_H_
+#define VERBENA_TRANSPORT_SOFT_CM_CONNECTION_REQUESTER_H_
+
+#include <rdma/rdma_cma.h>
+
+#include "absl/base/thread_annotations.h"
+#include "transport/soft/cm/cm_endpoint.h"
+#include "transport/soft/cm/cm_locks.h"
+#include "transport/soft/cm/connection_handshake.h"
+#include "transport/soft/cm/endpoint_callbacks.h"
+#include "transport/soft/remote/network.h"
+
+namespace verbena::soft {
+
+// Finds the listener, sends it the request, and leaves the rest to the
+// handshake.
+//
+// Thread-safe: its methods are called with kEndpoints held.
+class ConnectionRequester {
+ public:
+  ConnectionRequester(Network& network, EndpointCallbacks& callbacks,
+                      ConnectionHandshake& handshake)
+      : network_(network), callbacks_(callbacks), handshake_(handshake) {}
+  ConnectionRequester(const ConnectionRequester&) = delete;
+  ConnectionRequester& operator=(const ConnectionRequester&) = delete;
+
+  // rdma_connect: returns 0 or an errno.
+  int Connect(CmEndpoint& endpoint, const rdma_conn_param* parameters,
+              ClosingSockets& closing)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+
+ private:
+  void Try(CmEndpoint& endpoint, ClosingSockets& closing)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  void TryAgainSoon(CmEndpoint& endpoint)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  int ConnectToHost(CmEndpoint& endpoint)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+
+  Network& network_;
+  EndpointCallbacks& callbacks_;
+  ConnectionHandshake& handshake_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CM_CONNECTION_REQUESTER_H_

@@ -1,0 +1,152 @@
+#include "transport/soft/cm/endpoint_addresses.h"
+
+#include <cerrno>
+#include <utility>
+
+#include "transport/base/unique_fd.h"
+#include "transport/soft/address/cm_datagram.h"
+#include "transport/soft/address/gid_table.h"
+#include "transport/soft/remote/tcp_socket.h"
+
+namespace verbena::soft {
+namespace {
+
+// Every identifier is on the first port of the device, which has all addresses
+// of the host.
+constexpr uint8_t kPort = 1;
+
+}  // namespace
+
+int EndpointAddresses::Bind(CmEndpoint& endpoint, base::SocketAddress address,
+                            BindPurpose purpose) {
+  if (endpoint.state != CmState::kIdle) return EINVAL;
+  if (address.empty()) return EAFNOSUPPORT;
+  if (!address.IsAny() && !IsLocalAddress(address)) return EADDRNOTAVAIL;
+  if (const int error =
+          endpoint.ps == RDMA_PS_UDP
+              ? OpenCmDatagramSocket(address, endpoint.socket)
+              : OpenBoundSocket(address, purpose, endpoint.socket);
+      error != 0) {
+    return error;
+  }
+  endpoint.SetLocal(address);
+  // A wildcard belongs to no device: connections tell which one they are on.
+  if (!address.IsAny()) {
+    endpoint.verbs = Context();
+    endpoint.port_num = kPort;
+  }
+  endpoint.Transition(CmState::kBound);
+  return 0;
+}
+
+int EndpointAddresses::ResolveAddr(CmEndpoint& endpoint,
+                                   base::SocketAddress source,
+                                   base::SocketAddress destination,
+                                   ClosingSockets& closing) {
+  const bool idle = endpoint.state == CmState::kIdle;
+  if (!idle && endpoint.state != CmState::kBound) return EINVAL;
+  if (destination.empty()) return EAFNOSUPPORT;
+  if (destination.IsAny()) {
+    destination =
+        base::SocketAddress::Loopback(destination.family(), destination.port());
+  }
+  endpoint.SetPeer(destination);
+
+  const bool is_datagram = endpoint.ps == RDMA_PS_UDP;
+  const bool source_given = !source.empty() && !source.IsAny();
+  const bool wildcard = !idle && endpoint.Local().IsAny();
+  // A connection fails here if there is no way to its peer. Datagrams get lost
+  // later; a way is looked for only if they have no source address yet.
+  if (!is_datagram || (!source_given && (idle || wildcard))) {
+    base::SocketAddress own = RouteTo(endpoint, destination);
+    if (own.empty()) {
+      events_.Post(endpoint, RDMA_CM_EVENT_ADDR_ERROR,
+                   is_datagram ? -ENETUNREACH : -EHOSTUNREACH);
+      return 0;
+    }
+    own.set_port(source.port());
+    if (!source_given) source = own;
+  }
+  int error = 0;
+  if (idle) error = Bind(endpoint, source, BindPurpose::kConnect);
+  if (wildcard) error = LeaveWildcard(endpoint, source, closing);
+  if (error != 0) return error;
+
+  endpoint.verbs = Context();
+  if (endpoint.verbs == nullptr) return errno;
+  endpoint.port_num = kPort;
+  endpoint.Transition(CmState::kAddressResolved);
+  events_.Post(endpoint, RDMA_CM_EVENT_ADDR_RESOLVED);
+  return 0;
+}
+
+base::SocketAddress EndpointAddresses::RouteTo(
+    const CmEndpoint& endpoint, const base::SocketAddress& destination) const {
+  if (endpoint.ps == RDMA_PS_UDP) return RouteSource(destination);
+  if (IsLocalAddress(destination)) return SourceFor(destination);
+  if (!device_.network().enabled()) return base::SocketAddress();
+  return RouteSource(destination);
+}
+
+int EndpointAddresses::LeaveWildcard(CmEndpoint& endpoint,
+                                     base::SocketAddress source,
+                                     ClosingSockets& closing) {
+  source.set_port(endpoint.Local().port());
+  // The peer of a connection sees the name of the socket, which must be an
+  // address. A datagram names its source itself.
+  if (endpoint.ps != RDMA_PS_UDP) {
+    base::UniqueFd socket;
+    const int error = OpenBoundSocket(source, BindPurpose::kConnect, socket);
+    if (error != 0) return error;
+    closing.Add(std::exchange(endpoint.socket, std::move(socket)));
+  }
+  endpoint.SetLocal(source);
+  return 0;
+}
+
+int EndpointAddresses::ResolveRoute(CmEndpoint& endpoint) {
+  // The device knows nothing of routes: the kernel finds one for each message.
+  if (endpoint.state != CmState::kAddressResolved) return EINVAL;
+  endpoint.Transition(CmState::kRouteResolved);
+  events_.Post(endpoint, RDMA_CM_EVENT_ROUTE_RESOLVED);
+  return 0;
+}
+
+std::shared_ptr<CmEndpoint> EndpointAddresses::MakeRequested(
+    const CmEndpoint& listener, const base::SocketAddress& local,
+    const base::SocketAddress& peer) {
+  ibv_context* context = Context();
+  if (context == nullptr) return nullptr;
+  auto child = std::make_shared<CmEndpoint>();
+  child->context = listener.context;
+  child->ps = listener.ps;
+  child->qp_type = listener.qp_type;
+  child->verbs = context;
+  child->port_num = kPort;
+  child->ack_timeout = listener.ack_timeout;
+  child->SetLocal(local);
+  child->SetPeer(peer);
+  child->state = CmState::kRequested;
+  return child;
+}
+
+ibv_ah_attr EndpointAddresses::PathTo(const CmEndpoint& endpoint,
+                                      const ibv_gid& gid,
+                                      uint8_t hop_limit) const {
+  const int index = device_.gids().Find(GidOf(endpoint.Local())).value_or(0);
+  ibv_ah_attr path = {};
+  path.is_global = 1;
+  path.port_num = kPort;
+  path.grh.dgid = gid;
+  path.grh.sgid_index = static_cast<uint8_t>(index);
+  path.grh.hop_limit = hop_limit;
+  return path;
+}
+
+ibv_context* EndpointAddresses::Context() {
+  // librdmacm, too, opens each device once and for good.
+  if (context_ == nullptr) context_ = device_.OpenContext();
+  return context_;
+}
+
+}  // namespace verbena::soft

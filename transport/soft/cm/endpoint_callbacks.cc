@@ -1,0 +1,46 @@
+#include "transport/soft/cm/endpoint_callbacks.h"
+
+#include <memory>
+#include <utility>
+
+#include "transport/soft/remote/relay.h"
+
+namespace verbena::soft {
+
+ClosingSockets::~ClosingSockets() {
+  for (const base::UniqueFd& socket : sockets_) engine_.Unwatch(socket.get());
+  for (const int socket : relayed_) Relay::Finish(socket);
+}
+
+void ClosingSockets::Add(base::UniqueFd socket) {
+  if (socket.valid()) sockets_.push_back(std::move(socket));
+}
+
+void ClosingSockets::AddRelayed(base::UniqueFd socket) {
+  if (socket.valid()) relayed_.push_back(socket.get());
+  Add(std::move(socket));
+}
+
+void EndpointCallbacks::Watch(int socket, CmEndpoint& endpoint,
+                              Callback callback) {
+  engine_.Watch(socket, WithLock(endpoint, std::move(callback)));
+}
+
+void EndpointCallbacks::StartTimer(std::chrono::nanoseconds delay,
+                                   CmEndpoint& endpoint, Callback callback) {
+  engine_.StartTimer(delay, WithLock(endpoint, std::move(callback)));
+}
+
+std::function<void()> EndpointCallbacks::WithLock(CmEndpoint& endpoint,
+                                                  Callback callback) {
+  return
+      [this, weak = endpoint.weak_from_this(), callback = std::move(callback)] {
+        const std::shared_ptr<CmEndpoint> strong = weak.lock();
+        if (strong == nullptr) return;
+        ClosingSockets closing(engine_);
+        const EndpointsLock lock(mutex_);
+        if (strong->socket.valid()) callback(*strong, closing);
+      };
+}
+
+}  // namespace verbena::soft

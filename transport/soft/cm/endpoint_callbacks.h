@@ -1,0 +1,81 @@
+// What the engine's thread does for identifiers, and how sockets that it
+// watches are closed.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CM_ENDPOINT_CALLBACKS_H_
+#define VERBENA_TRANSPORT_SOFT_CM_ENDPOINT_CALLBACKS_H_
+
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
+#include "transport/base/unique_fd.h"
+#include "transport/soft/base/clock.h"
+#include "transport/soft/base/engine.h"
+#include "transport/soft/cm/cm_endpoint.h"
+#include "transport/soft/cm/cm_locks.h"
+
+namespace verbena::soft {
+
+// Sockets on their way out. Stops watching and closes them when it is
+// destroyed, which must be after kEndpoints is released: the engine's thread
+// may be waiting for that lock in a callback of one of them.
+//
+// Confined to the thread that created it.
+class ClosingSockets {
+ public:
+  explicit ClosingSockets(Engine& engine) : engine_(engine) {}
+  ClosingSockets(const ClosingSockets&) = delete;
+  ClosingSockets& operator=(const ClosingSockets&) = delete;
+  ~ClosingSockets();
+
+  void Add(base::UniqueFd socket);
+  // `socket` leads to a relay, which is given time to send what came before:
+  // see Relay::Finish. Not on the engine's thread.
+  void AddRelayed(base::UniqueFd socket);
+
+ private:
+  Engine& engine_;
+  std::vector<base::UniqueFd> sockets_;
+  std::vector<int> relayed_;  // Those of `sockets_` that lead to relays.
+};
+
+// Callbacks of endpoints on the engine's thread. Each runs with kEndpoints
+// held, and only while its endpoint exists and has its socket: so nobody has to
+// cancel a timer.
+//
+// Thread-safe.
+class EndpointCallbacks {
+ public:
+  // REQUIRES of each: it can be called with kEndpoints held.
+  using Callback = std::function<void(CmEndpoint&, ClosingSockets&)>;
+
+  // `mutex` is kEndpoints.
+  EndpointCallbacks(Engine& engine, base::Mutex& mutex)
+      : engine_(engine), mutex_(mutex) {}
+  EndpointCallbacks(const EndpointCallbacks&) = delete;
+  EndpointCallbacks& operator=(const EndpointCallbacks&) = delete;
+
+  Clock::TimePoint Now() const { return engine_.clock().Now(); }
+
+  // Calls `callback` whenever `socket` is readable, until Unwatch or
+  // ClosingSockets.
+  void Watch(int socket, CmEndpoint& endpoint, Callback callback);
+  // On the engine's thread; from any other, with the lock held, it could wait
+  // for a callback that waits for the lock.
+  void Unwatch(int socket) { engine_.Unwatch(socket); }
+
+  void StartTimer(std::chrono::nanoseconds delay, CmEndpoint& endpoint,
+                  Callback callback);
+
+ private:
+  std::function<void()> WithLock(CmEndpoint& endpoint, Callback callback);
+
+  Engine& engine_;
+  base::Mutex& mutex_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CM_ENDPOINT_CALLBACKS_H_
