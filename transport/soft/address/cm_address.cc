@@ -25,11 +25,12 @@ using base::SocketAddress;
 
 constexpr absl::string_view kPrefix = "verbena-soft/";
 
-// A wildcard IPv6 listener without this also serves IPv4.
+// Ends the name of a wildcard IPv6 listener that does not also serve IPv4.
 constexpr absl::string_view kIpv6OnlySuffix = "/v6only";
 
-// The inverse of AbstractName, without the leading byte; the suffix is dropped.
-// Anybody may have chosen it, so no part of it may reach a name server.
+// The inverse of AbstractName, for a name without its leading zero byte and
+// with or without kIpv6OnlySuffix. Anybody may have chosen the name, so no part
+// of it may reach a name server: only an address in digits is accepted.
 SocketAddress FromAbstractName(absl::string_view name) {
   if (!absl::ConsumePrefix(&name, kPrefix)) return SocketAddress();
   absl::ConsumeSuffix(&name, kIpv6OnlySuffix);

@@ -17,18 +17,24 @@
 
 namespace verbena::soft {
 
-// Whether this host owns `address`: a loopback address, or one of an interface.
+// Whether `address` is one of this host: a loopback address or that of an
+// interface. The port does not matter.
 bool IsLocalAddress(const base::SocketAddress& address);
 
-// The address that a connection to `destination`, of this host, comes from.
-// Port 0.
+// The address, with port 0, from which this host connects to `destination`,
+// which is an address of its own.
 base::SocketAddress SourceFor(const base::SocketAddress& destination);
 
 // Who may share a port with a socket that is bound.
 enum class BindPurpose {
-  kConnect,         // No other socket of the same name.
-  kListen,          // Nor a wildcard that overlaps with it.
-  kListenIpv6Only,  // The same; of a wildcard, only IPv6 counts.
+  // A socket that connects: any socket that has not the same name.
+  kConnect,
+  // A socket that listens: any that has neither the same name nor one that
+  // overlaps with it. A wildcard overlaps with all addresses of its port, that
+  // of IPv6 with those of IPv4 too.
+  kListen,
+  // The same, but a wildcard of IPv6 does not overlap with IPv4.
+  kListenIpv6Only,
 };
 
 // Opens a non-blocking socket with the name of `address`, and chooses a port if
@@ -45,8 +51,8 @@ int ConnectSocket(int socket, const base::SocketAddress& destination);
 // name is not one of ours.
 base::SocketAddress PeerOf(int socket);
 
-// Not for users; for tests that pretend to be a bad one. The name of `address`,
-// with its leading zero byte.
+// The name of the socket at `address`, with its leading zero byte. Only for
+// tests, which use it to pretend to be a bad peer.
 std::string AbstractName(const base::SocketAddress& address);
 
 }  // namespace verbena::soft

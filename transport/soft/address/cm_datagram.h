@@ -1,9 +1,9 @@
-// What two connection managers say about datagrams: a question and an answer,
-// each one datagram, asked again until it is answered.
+// What two connection managers say about datagrams: a question and an answer.
+// Each is one datagram, and the question is asked again until it is answered.
 //
-// They take the ways of datagrams: within a host a Unix socket, named by the
-// address and port of the identifier that it is for, to other hosts the UDP
-// port. Numbers are in network byte order.
+// Within a host they go to a Unix socket that is named by the address and port
+// of the identifier that they are for. To another host they go to the UDP port
+// of the device (datagram_network.h). Numbers are in network byte order.
 
 #ifndef VERBENA_TRANSPORT_SOFT_ADDRESS_CM_DATAGRAM_H_
 #define VERBENA_TRANSPORT_SOFT_ADDRESS_CM_DATAGRAM_H_
@@ -24,11 +24,12 @@ enum class CmDatagramType : uint8_t { kRequest = 1, kReply = 2 };
 inline constexpr std::array<uint8_t, 4> kCmDatagramMagic = {'V', 'b', 'C', 'M'};
 inline constexpr uint8_t kCmDatagramVersion = 1;
 
-// What InfiniBand's connection manager leaves to the user of librdmacm.
+// How much private data fits a question and an answer: what InfiniBand's
+// connection manager leaves to the user of librdmacm.
 inline constexpr uint8_t kDatagramRequestDataBytes = 180;
 inline constexpr uint8_t kDatagramReplyDataBytes = 136;
 
-// As InfiniBand numbers them.
+// The outcomes of a question, as InfiniBand numbers them.
 inline constexpr uint8_t kServiceAccepted = 0;
 inline constexpr uint8_t kServiceUnknown = 1;
 inline constexpr uint8_t kServiceRejected = 2;
@@ -37,14 +38,16 @@ struct CmDatagram {
   std::array<uint8_t, 4> magic = kCmDatagramMagic;
   uint8_t version = kCmDatagramVersion;
   CmDatagramType type = CmDatagramType::kRequest;
-  uint8_t status = kServiceAccepted;  // Replies only.
+  uint8_t status = kServiceAccepted;  // Only replies have one.
   uint8_t reserved = 0;
   uint16_t source_port = 0;
   uint16_t destination_port = 0;
-  uint32_t qp_num = 0;  // Replies only, and the key.
+  // Only in replies: the queue pair of the service and its key.
+  uint32_t qp_num = 0;
   uint32_t qkey = 0;
   uint32_t reserved_too = 0;
-  uint64_t id = 0;  // The asker's name for the question.
+  // The asker's number for the question, which the answer repeats.
+  uint64_t id = 0;
   ibv_gid source = {};
   ibv_gid destination = {};
   std::array<uint8_t, kDatagramRequestDataBytes> private_data = {};
@@ -56,8 +59,9 @@ struct CmDatagram {
 };
 static_assert(sizeof(CmDatagram) == 248);
 
-// Opens the non-blocking socket of `address`; chooses a port if that is 0: then
-// `address` is changed. Returns 0 or an errno: EADDRINUSE.
+// Opens the non-blocking socket of `address`. Chooses a port if that of
+// `address` is 0, and then changes `address`. Returns 0 or an errno: EADDRINUSE
+// when another socket has the address.
 int OpenCmDatagramSocket(base::SocketAddress& address, base::UniqueFd& socket);
 
 // Hands `datagram` to whoever has its destination on this host: at that very
@@ -65,7 +69,7 @@ int OpenCmDatagramSocket(base::SocketAddress& address, base::UniqueFd& socket);
 // ECONNREFUSED when nobody has it.
 int DeliverCmDatagram(const CmDatagram& datagram);
 
-// Reads what anybody may have sent. False when it is no such datagram.
+// Reads bytes that anybody may have sent. False when they are no such datagram.
 bool ReadCmDatagram(const std::byte* bytes, size_t length,
                     CmDatagram& datagram);
 

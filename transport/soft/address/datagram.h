@@ -30,11 +30,11 @@ inline constexpr uint32_t kMulticastQueuePair = 0xffffff;
 struct DatagramHeader {
   std::array<uint8_t, 4> magic = kDatagramMagic;
   uint8_t version = kDatagramVersion;
-  uint8_t flags = 0;  // kDatagram...
+  uint8_t flags = 0;  // kDatagramImmediate and kDatagramSolicited.
   uint8_t traffic_class = 0;
   uint8_t hop_limit = 0;
   uint8_t service_level = 0;
-  std::array<uint8_t, 3> reserved = {};  // Zero, and not looked at.
+  std::array<uint8_t, 3> reserved = {};  // Sent as zero, ignored by receivers.
   uint32_t destination_qp = 0;
   uint32_t source_qp = 0;
   uint32_t qkey = 0;
@@ -48,14 +48,15 @@ static_assert(sizeof(DatagramHeader) == 64);
 inline constexpr size_t kDatagramBytesMax =
     sizeof(DatagramHeader) + kDatagramPayloadMax;
 
-// Takes the header off the front of `length` bytes that anybody may have sent.
-// False when they are no datagram of this version: too short, too long, or not
-// ours. Numbers are in the byte order of the host afterwards, but for the
-// immediate data; those of queue pairs have 24 bits.
+// Copies the header from the front of `length` bytes that anybody may have
+// sent. False when they are no datagram of this version: too short, too long,
+// without the magic, or with a queue pair number of more than 24 bits. The
+// numbers in `header` are in the byte order of the host, but for the immediate
+// data.
 bool ReadDatagramHeader(const std::byte* bytes, size_t length,
                         DatagramHeader& header);
 
-// Turns the numbers of `header` into what travels.
+// The same header with its numbers in network byte order.
 DatagramHeader ToWire(const DatagramHeader& header);
 
 }  // namespace verbena::soft

@@ -1,4 +1,4 @@
-// Where a datagram goes.
+// Where a datagram goes, and how.
 
 #ifndef VERBENA_TRANSPORT_SOFT_ADDRESS_DATAGRAM_ROUTE_H_
 #define VERBENA_TRANSPORT_SOFT_ADDRESS_DATAGRAM_ROUTE_H_
@@ -10,12 +10,14 @@
 namespace verbena::soft {
 
 struct DatagramRoute {
-  // Of another host, or of a group, with port 0; empty for this host.
+  // The address, with port 0, of another host or of a group; empty when the
+  // datagram stays on this host.
   base::SocketAddress destination;
-  // Of this host, port 0: where it comes from, and on which interface it goes.
+  // The address of this host, with port 0, that the receiver sees.
   base::SocketAddress source;
+  // The interface that has `source`. Datagrams to a group leave by it.
   uint32_t interface_index = 0;
-  bool multicast = false;
+  bool multicast = false;  // `destination` is a group.
   uint8_t hop_limit = 0;
   uint8_t traffic_class = 0;
 

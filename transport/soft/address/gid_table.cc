@@ -19,7 +19,8 @@ bool IsLinkLocal(const ibv_gid& gid) {
   return gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
 }
 
-// How unlikely it is that other hosts reach this address.
+// How unlikely it is that other hosts reach this address, as a rank: 0 is the
+// most likely.
 int Remoteness(const HostAddress& host) {
   if (host.address.IsLoopback()) {
     return host.address.family() == AF_INET ? 6 : 7;
@@ -101,7 +102,7 @@ std::vector<HostAddress> ReadHostAddresses() {
 void GidTable::Update(const std::vector<HostAddress>& addresses) {
   std::vector<HostAddress> wanted = addresses;
   std::sort(wanted.begin(), wanted.end(), ComesBefore);
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto is = [](const Entry& entry, const HostAddress& host) {
     return entry.interface_index == host.interface_index &&
            SameGid(entry.gid, GidOf(host.address));
@@ -129,7 +130,7 @@ void GidTable::Update(const std::vector<HostAddress>& addresses) {
 }
 
 std::optional<ibv_gid_entry> GidTable::At(int index) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (index < 0 || static_cast<size_t>(index) >= entries_.size() ||
       IsEmpty(entries_[index].gid)) {
     return std::nullopt;
@@ -143,7 +144,7 @@ std::optional<ibv_gid_entry> GidTable::At(int index) const {
 }
 
 std::optional<int> GidTable::Find(const ibv_gid& gid) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (IsEmpty(gid)) return std::nullopt;
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (SameGid(entries_[i].gid, gid)) return static_cast<int>(i);

@@ -7,21 +7,22 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 #include "transport/base/socket_address.h"
 
 namespace verbena::soft {
 
-// ::ffff:a.b.c.d for an IPv4 address; an IPv6 address is a GID as it is. The
-// port is of no account.
+// The GID of an address: ::ffff:a.b.c.d for IPv4; an IPv6 address is a GID as
+// it is. The port does not matter.
 ibv_gid GidOf(const base::SocketAddress& address);
 
-// The inverse, with `port`; empty for a GID of zeros. A link-local address says
-// nothing without the interface it is on, which a GID does not name:
-// `interface_index` does, and is of no account for others.
+// The address of a GID, with `port`; empty for a GID of zeros. A link-local
+// address means nothing without the interface it is on, which a GID does not
+// name: `interface_index` does. It is ignored for other addresses.
 base::SocketAddress AddressOf(const ibv_gid& gid, uint16_t port = 0,
                               uint32_t interface_index = 0);
 
@@ -61,8 +62,8 @@ class GidTable {
   void Update(const std::vector<HostAddress>& addresses);
   void Refresh() { Update(ReadHostAddresses()); }
 
-  // Entry `index` of every port, so it names none; nothing when there is none,
-  // or when it is empty.
+  // Entry `index`, or nothing when there is none or it is empty. The table is
+  // the same for every port, so port_num is left 0.
   std::optional<ibv_gid_entry> At(int index) const;
   // The index of `gid`; nothing when this host has no such address.
   std::optional<int> Find(const ibv_gid& gid) const;
@@ -73,8 +74,8 @@ class GidTable {
     uint32_t interface_index = 0;
   };
 
-  mutable std::mutex mutex_;
-  std::vector<Entry> entries_;  // Protected by mutex_. Up to kEntries.
+  mutable base::Mutex mutex_;
+  std::vector<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // Up to kEntries.
 };
 
 }  // namespace verbena::soft

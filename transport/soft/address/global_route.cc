@@ -10,6 +10,7 @@
 namespace verbena::soft {
 namespace {
 
+// Where the IPv4 header stands in the 40 bytes: at their end.
 constexpr size_t kIpv4Offset = sizeof(ibv_grh) - sizeof(iphdr);
 constexpr uint32_t kFlowLabelMask = 0xfffff;
 

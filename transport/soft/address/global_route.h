@@ -26,17 +26,18 @@ static_assert(sizeof(ibv_grh) == sizeof(GlobalRouteBytes));
 GlobalRouteBytes WriteGlobalRoute(const DatagramHeader& header,
                                   uint32_t payload_bytes);
 
-// What it says, in the receiver's terms.
+// What a global route header says.
 struct GlobalRoute {
-  ibv_gid source;       // Of the sender.
-  ibv_gid destination;  // Of the receiver, or of a group.
+  ibv_gid source;       // The sender.
+  ibv_gid destination;  // The receiver, or a group.
   uint32_t flow_label = 0;
   uint8_t hop_limit = 0;
   uint8_t traffic_class = 0;
 };
 
-// Nothing when the bytes are the header of neither version. A header that could
-// be either is taken for IPv4 if its checksum is right.
+// Reads a header that WriteGlobalRoute or any other device has written. Nothing
+// when it is that of neither IP version. A header that could be either is taken
+// for IPv4 if its checksum is right.
 std::optional<GlobalRoute> ReadGlobalRoute(const ibv_grh& header);
 
 // Whether `gid` stands for a group: an IPv6 multicast address, or an IPv4 one

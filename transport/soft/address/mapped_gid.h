@@ -1,4 +1,5 @@
-// GIDs that stand for addresses of IPv4: the IPv6 addresses they are mapped to.
+// GIDs that stand for IPv4 addresses: IPv4-mapped IPv6 addresses,
+// ::ffff:a.b.c.d.
 
 #ifndef VERBENA_TRANSPORT_SOFT_ADDRESS_MAPPED_GID_H_
 #define VERBENA_TRANSPORT_SOFT_ADDRESS_MAPPED_GID_H_
@@ -17,14 +18,15 @@ inline bool IsIpv4Gid(const ibv_gid& gid) {
   return std::memcmp(gid.raw, kMappedPrefix, sizeof(kMappedPrefix)) == 0;
 }
 
-// Between such a GID and its address, in network byte order.
-
+// The address that `gid` stands for, in network byte order.
+// REQUIRES: IsIpv4Gid(gid).
 inline uint32_t Ipv4Of(const ibv_gid& gid) {
   uint32_t address;
   std::memcpy(&address, gid.raw + sizeof(kMappedPrefix), sizeof(address));
   return address;
 }
 
+// The GID of `address`, which is in network byte order.
 inline ibv_gid MappedGid(uint32_t address) {
   ibv_gid gid;
   std::memcpy(gid.raw, kMappedPrefix, sizeof(kMappedPrefix));

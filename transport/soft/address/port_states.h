@@ -18,11 +18,12 @@ inline bool IsPort(uint8_t port) { return port >= 1 && port <= kPorts; }
 // The ports, all active at first. Thread-safe.
 class PortStates {
  public:
-  // False also for a port that the device has not.
+  // False also for a port that the device does not have.
   bool IsActive(uint8_t port) const {
     return IsPort(port) && !down_[port - 1].load(std::memory_order_acquire);
   }
-  // Whether that changes anything. REQUIRES: IsPort(port).
+  // Returns whether the port was in the other state before.
+  // REQUIRES: IsPort(port).
   bool Set(uint8_t port, PortState state) {
     const bool down = state == PortState::kDown;
     return down_[port - 1].exchange(down, std::memory_order_acq_rel) != down;

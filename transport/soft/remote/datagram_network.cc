@@ -8,9 +8,9 @@
 #include <string>
 
 #include "transport/base/socket_address.h"
+#include "transport/soft/address/cm_datagram.h"
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/base/datagram_socket.h"
-#include "transport/soft/address/cm_datagram.h"
 #include "transport/soft/remote/udp_socket.h"
 
 namespace verbena::soft {
@@ -18,12 +18,12 @@ namespace {
 
 constexpr int kFamilies[] = {AF_INET, AF_INET6};
 
-// How often a process that does not hold the port tries to: the time without
-// one when the holder dies.
+// How often a process that does not hold the port tries to: for so long nobody
+// holds it when the holder dies.
 constexpr std::chrono::milliseconds kHoldInterval(200);
 
-// When to look again whether a receiver has made room, and for how long; see
-// DatagramQueuePair.
+// How often to look whether a receiver has made room, and for how long it may
+// hold up the datagrams of others.
 constexpr std::chrono::milliseconds kRoomInterval(1);
 constexpr std::chrono::milliseconds kReceiverPatience(100);
 
@@ -38,7 +38,7 @@ DatagramNetwork::DatagramNetwork(Engine& engine, uint16_t port)
 DatagramNetwork::~DatagramNetwork() {
   Engine::TimerId timer;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     ending_ = true;
     timer = timer_;
   }
@@ -50,25 +50,25 @@ DatagramNetwork::~DatagramNetwork() {
 
 void DatagramNetwork::AddReceiver() {
   if (port_ == 0) return;
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (++receiving_queue_pairs_ == 1) TryToHold();
+  const base::MutexLock lock(mutex_);
+  if (++receivers_count_ == 1) TryToHold();
 }
 
-// The port stays held: another queue pair of this process may begin, and nobody
-// else needs it before we die.
+// The port stays held: another receiver of this process may begin, and nobody
+// else needs the port before this process ends.
 void DatagramNetwork::RemoveReceiver() {
   if (port_ == 0) return;
-  std::lock_guard<std::mutex> lock(mutex_);
-  --receiving_queue_pairs_;
+  const base::MutexLock lock(mutex_);
+  --receivers_count_;
 }
 
 bool DatagramNetwork::holds() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return role_.valid();
 }
 
 void DatagramNetwork::TryToHold() {
-  if (role_.valid() || receiving_queue_pairs_ == 0) return;
+  if (role_.valid() || receivers_count_ == 0) return;
   base::UniqueFd role;
   int error = OpenRoleSocket("udp/" + std::to_string(port_), role);
   for (int i = 0; i < 2 && error == 0; ++i) {
@@ -91,7 +91,7 @@ void DatagramNetwork::Watch() {
     if (!socket.valid()) continue;
     const int fd = socket.get();
     engine_.Watch(fd, [this, fd] {
-      std::lock_guard<std::mutex> lock(mutex_);
+      const base::MutexLock lock(mutex_);
       OnReadable(fd);
     });
   }
@@ -101,7 +101,7 @@ void DatagramNetwork::StartTimer(std::chrono::nanoseconds delay) {
   if (timer_runs_ || ending_) return;
   timer_runs_ = true;
   timer_ = engine_.StartTimer(delay, [this] {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     timer_runs_ = false;
     if (role_.valid()) {
       OnReceiverTimer();
@@ -120,7 +120,7 @@ void DatagramNetwork::OnReadable(int socket) {
     CmDatagram message;
     if (ReadCmDatagram(datagram_.data(), static_cast<size_t>(length),
                        message)) {
-      // Not what it says: a service is asked at the address that it has.
+      // The addresses of the packet replace those that the sender wrote.
       message.source = GidOf(arrival.source);
       message.destination = GidOf(arrival.destination);
       DeliverCmDatagram(message);  // If that fails, the peer asks again.
@@ -157,7 +157,8 @@ bool DatagramNetwork::Forward() {
   return true;
 }
 
-// What comes meanwhile waits in the kernel, which drops it when that is full.
+// Datagrams that come meanwhile wait in the kernel's queue, which drops them
+// when it is full.
 void DatagramNetwork::WaitForReceiver() {
   for (const base::UniqueFd& socket : receivers_) {
     if (socket.valid()) engine_.Unwatch(socket.get());
@@ -180,7 +181,7 @@ int DatagramNetwork::Send(const DatagramRoute& route, const iovec* parts,
   const int family = route.destination.family();
   int socket = -1;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     base::UniqueFd& sender = senders_[family == AF_INET ? 0 : 1];
     if (!sender.valid()) {
       if (const int error = OpenUdpSender(family, sender); error != 0) {

@@ -13,8 +13,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/address/datagram.h"
 #include "transport/soft/address/datagram_route.h"
@@ -24,23 +25,23 @@ namespace verbena::soft {
 
 // The UDP sockets of this process.
 //
-// Thread-safe. What comes is handled on the engine's thread, and believed only
-// in that the source address of a datagram is where the packet came from. What
-// does not arrive is lost, and reported nowhere.
+// Thread-safe. What comes is handled on the engine's thread. It is validated
+// before it is used, and its source is taken from the packet instead of from
+// what the sender wrote. Datagrams that are lost on the way are not reported.
 class DatagramNetwork {
  public:
-  // `engine` outlives it. `port` 0: no other host is reached.
+  // `engine` outlives it. With port 0 no other host is reached.
   DatagramNetwork(Engine& engine, uint16_t port);
   DatagramNetwork(const DatagramNetwork&) = delete;
   DatagramNetwork& operator=(const DatagramNetwork&) = delete;
   ~DatagramNetwork();
 
   uint16_t port() const { return port_; }
-  // Whether this process holds it.
+  // Whether this process holds the port.
   bool holds();
 
-  // A queue pair begins to receive, or ends. While one of this process does, it
-  // tries to hold the port.
+  // A receiver begins or ends: a queue pair, or an identifier that other hosts
+  // ask or answer. While this process has one, it tries to hold the port.
   void AddReceiver();
   void RemoveReceiver();
 
@@ -52,34 +53,44 @@ class DatagramNetwork {
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // All below REQUIRE mutex_ to be held.
-  void TryToHold();
-  void Watch();
-  void OnReadable(int socket);
-  // False when its receiver has no room yet.
-  bool Forward();
-  void WaitForReceiver();
-  void OnReceiverTimer();
-  void StartTimer(std::chrono::nanoseconds delay);
+  void TryToHold() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Watch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnReadable(int socket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Hands on the datagram that is under way. False when its receiver has no
+  // room yet.
+  bool Forward() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WaitForReceiver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnReceiverTimer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StartTimer(std::chrono::nanoseconds delay)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Engine& engine_;
   const uint16_t port_;
 
-  std::mutex mutex_;
-  // State below is protected by mutex_.
-  base::UniqueFd senders_[2];    // Of IPv4 and IPv6.
-  base::UniqueFd receivers_[2];  // Likewise, bound to the port.
-  base::UniqueFd role_;          // Whoever has it holds the port.
-  int receiving_queue_pairs_ = 0;
-  bool ending_ = false;  // No timer is started any more.
-  bool timer_runs_ = false;
-  Engine::TimerId timer_ = 0;  // The last one; 0: none yet.
-  // The datagram that is on its way to a queue pair.
-  std::array<std::byte, kDatagramBytesMax + 1> datagram_;
-  size_t length_ = 0;  // 0: there is none.
-  uint32_t destination_qp_ = 0;
-  TimePoint waiting_since_ = TimePoint::max();
-  uint32_t slow_receiver_ = 0;  // As in DatagramQueuePair.
+  base::Mutex mutex_;
+  // The sockets for IPv4 and for IPv6: those that send, and those that are
+  // bound to the port while this process holds it.
+  base::UniqueFd senders_[2] ABSL_GUARDED_BY(mutex_);
+  base::UniqueFd receivers_[2] ABSL_GUARDED_BY(mutex_);
+  // The process that has this name among Unix sockets holds the port.
+  base::UniqueFd role_ ABSL_GUARDED_BY(mutex_);
+  int receivers_count_ ABSL_GUARDED_BY(mutex_) = 0;
+  // This object is being destroyed: no timer is started any more.
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  bool timer_runs_ ABSL_GUARDED_BY(mutex_) = false;
+  // The last timer that was started; 0 before the first.
+  Engine::TimerId timer_ ABSL_GUARDED_BY(mutex_) = 0;
+  // The datagram that is on its way to a queue pair, and its length, which is 0
+  // while there is none.
+  std::array<std::byte, kDatagramBytesMax + 1> datagram_
+      ABSL_GUARDED_BY(mutex_);
+  size_t length_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t destination_qp_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Since when the datagram waits for room; max() while none waits.
+  TimePoint waiting_since_ ABSL_GUARDED_BY(mutex_) = TimePoint::max();
+  // A queue pair that made others wait for too long: its datagrams are dropped
+  // until it has room again. 0 for none.
+  uint32_t slow_receiver_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace verbena::soft

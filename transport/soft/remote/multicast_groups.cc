@@ -47,7 +47,7 @@ int MulticastGroups::Attach(uint32_t number, const ibv_gid& gid,
   base::UniqueFd unused;
   int error = 0;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     Group& group = groups_[key];
     if (!group.socket.valid()) error = Open(key, group);
     if (error == 0) error = Join(key, group, interfaces);
@@ -70,7 +70,6 @@ base::UniqueFd MulticastGroups::Close(const Key& key) {
   return socket;
 }
 
-// Not under the mutex, which a callback of it may be waiting for.
 void MulticastGroups::Unwatch(const base::UniqueFd& socket) {
   if (socket.valid()) engine_.Unwatch(socket.get());
 }
@@ -86,7 +85,7 @@ int MulticastGroups::Open(const Key& key, Group& group) {
     return error;
   }
   engine_.Watch(group.socket.get(), [this, key] {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     OnReadable(key);
   });
   return 0;
@@ -94,7 +93,7 @@ int MulticastGroups::Open(const Key& key, Group& group) {
 
 int MulticastGroups::Join(const Key& key, Group& group,
                           const std::set<uint32_t>& interfaces) {
-  int error = EADDRNOTAVAIL;  // If there is none.
+  int error = EADDRNOTAVAIL;  // If `interfaces` is empty.
   bool joined = false;
   for (const uint32_t interface : interfaces) {
     if (group.interfaces.contains(interface)) {
@@ -113,7 +112,7 @@ int MulticastGroups::Detach(uint32_t number, const ibv_gid& gid) {
   const Key key = KeyOf(gid);
   base::UniqueFd socket;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     const auto found = groups_.find(key);
     if (found == groups_.end()) return EINVAL;
     Group& group = found->second;
@@ -121,8 +120,8 @@ int MulticastGroups::Detach(uint32_t number, const ibv_gid& gid) {
     if (member == group.members.end()) return EINVAL;
     if (--member->second.attached > 0) return 0;
     group.members.erase(member);
-    // An interface that only this one wanted stays joined until the last one
-    // has left: what comes by it finds no member.
+    // An interface that only this member wanted stays joined until the last
+    // member has left: what comes by it finds no member.
     if (!group.members.empty()) return 0;
     socket = Close(key);
   }
@@ -145,7 +144,7 @@ void MulticastGroups::OnReadable(const Key& key) {
         header.destination_qp != kMulticastQueuePair) {
       continue;
     }
-    // Where it came from and was sent to, whatever it says.
+    // The addresses of the packet replace those that the sender wrote.
     header.source = GidOf(arrival.source);
     header.destination = GidOfKey(key);
     const DatagramHeader wire = ToWire(header);
@@ -154,7 +153,8 @@ void MulticastGroups::OnReadable(const Key& key) {
   }
 }
 
-// Nobody waits for a member that has no room.
+// A member without room misses the datagram, so that it does not hold up
+// others.
 void MulticastGroups::Deliver(const Group& group, uint32_t interface_index,
                               size_t length) {
   const iovec part = {datagram_.data(), length};

@@ -14,9 +14,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <set>
 
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/address/datagram.h"
 #include "transport/soft/base/engine.h"
@@ -26,7 +27,7 @@ namespace verbena::soft {
 // Thread-safe. What comes is handled on the engine's thread.
 class MulticastGroups {
  public:
-  // `engine` outlives it. `port` 0: there are no groups.
+  // `engine` outlives it. With port 0 there are no groups.
   MulticastGroups(Engine& engine, uint16_t port)
       : engine_(engine), port_(port) {}
   MulticastGroups(const MulticastGroups&) = delete;
@@ -39,39 +40,44 @@ class MulticastGroups {
   // why none of the interfaces can join.
   int Attach(uint32_t number, const ibv_gid& group,
              const std::set<uint32_t>& interfaces);
-  // EINVAL when it is not attached.
+  // Undoes one Attach(). Returns 0, or EINVAL when the queue pair is not
+  // attached.
   int Detach(uint32_t number, const ibv_gid& group);
 
  private:
   using Key = std::array<uint8_t, 16>;  // A GID.
   struct Member {
-    int attached = 0;  // How often.
-    std::set<uint32_t> interfaces;
+    int attached = 0;               // Calls of Attach() that were not undone.
+    std::set<uint32_t> interfaces;  // On which it is a member.
   };
   struct Group {
     base::UniqueFd socket;
-    std::map<uint32_t, Member> members;  // By number.
-    std::set<uint32_t> interfaces;       // Where it is joined.
+    std::map<uint32_t, Member> members;  // By queue pair number.
+    std::set<uint32_t> interfaces;  // On which the socket has joined the group.
   };
 
-  // These REQUIRE mutex_ to be held.
-  int Open(const Key& key, Group& group);
-  int Join(const Key& key, Group& group, const std::set<uint32_t>& interfaces);
-  // Forgets a group without members; its socket is for Unwatch().
-  base::UniqueFd Close(const Key& key);
-  void OnReadable(const Key& key);
-  void Deliver(const Group& group, uint32_t interface_index, size_t length);
+  int Open(const Key& key, Group& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int Join(const Key& key, Group& group, const std::set<uint32_t>& interfaces)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Forgets a group without members, and returns its socket for Unwatch().
+  base::UniqueFd Close(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnReadable(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Deliver(const Group& group, uint32_t interface_index, size_t length)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  void Unwatch(const base::UniqueFd& socket);  // Without mutex_.
+  // Waits for a callback of `socket`, which may be waiting for the mutex.
+  void Unwatch(const base::UniqueFd& socket) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Engine& engine_;
   const uint16_t port_;
 
-  std::mutex mutex_;
-  // State below is protected by mutex_.
-  base::UniqueFd sender_;  // To queue pairs.
-  std::map<Key, Group> groups_;
-  std::array<std::byte, kDatagramBytesMax + 1> datagram_;
+  base::Mutex mutex_;
+  // Hands datagrams on to the sockets of queue pairs.
+  base::UniqueFd sender_ ABSL_GUARDED_BY(mutex_);
+  std::map<Key, Group> groups_ ABSL_GUARDED_BY(mutex_);
+  // The datagram that was received last.
+  std::array<std::byte, kDatagramBytesMax + 1> datagram_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::soft

@@ -1,4 +1,5 @@
-// The way to other hosts: a thread for what goes over TCP, and the port.
+// The way to other hosts: the thread of the relays, and the TCP port at which
+// other hosts reach this process.
 
 #ifndef VERBENA_TRANSPORT_SOFT_REMOTE_NETWORK_H_
 #define VERBENA_TRANSPORT_SOFT_REMOTE_NETWORK_H_
@@ -18,13 +19,13 @@
 
 namespace verbena::soft {
 
-// Nothing of it exists until it is used: a process that stays on its host opens
-// no port and has no thread for it.
+// Makes the thread and opens the port when they are first used: a process that
+// talks only to its own host has neither.
 //
 // Thread-safe. Never destroyed once used, as the device is not.
 class Network {
  public:
-  // 0 for no way to other hosts at all.
+  // With port 0 there is no way to other hosts.
   explicit Network(uint16_t port) : port_(port) {}
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
@@ -32,8 +33,9 @@ class Network {
   uint16_t port() const { return port_; }
   bool enabled() const { return port_ != 0; }
 
-  // Other hosts are to reach this process from now on.
-  // REQUIRES of this and all below: enabled().
+  // From now on other hosts can reach this process.
+  //
+  // This method, Connect and Accept REQUIRE enabled().
   void OpenPort();
 
   // Carries `link` to `host`, at whatever port `host` says, from `source`
@@ -42,8 +44,9 @@ class Network {
                const TcpPreamble& preamble, RelayLink link);
 
   // Reads the preamble of a connection that somebody has passed to this
-  // process. False when there is none.
+  // process. False when it has none, or is no connection.
   static bool ReadPreamble(int tcp, TcpPreamble& preamble);
+  // Carries `link` over such a connection. See Relay::Accept.
   void Accept(base::UniqueFd tcp, const TcpPreamble& preamble, RelayLink link);
 
   // Waits, no longer than `longest`, until what queue pairs have told their
@@ -60,8 +63,9 @@ class Network {
 
   const uint16_t port_;
   std::once_flag once_;
-  std::unique_ptr<Running> running_;  // Written once.
-  std::atomic<bool> runs_{false};     // Once running_ has been written.
+  // Written once, by whoever comes first through once_.
+  std::unique_ptr<Running> running_;
+  std::atomic<bool> runs_{false};  // running_ has been written.
 };
 
 }  // namespace verbena::soft

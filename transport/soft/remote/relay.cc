@@ -195,7 +195,7 @@ void Relay::UpdateInterest() {
   engine_.SetInterest(tcp_.get(), !no_room_, !unsent_.empty());
 }
 
-// After a pass in which nothing moved.
+// After a turn in which nothing moved: acts on the ends of the two sides.
 void Relay::HandleEnds() {
   if (tcp_ended_) {
     if (socket_ended_ || !no_room_) OnTcpLost();
@@ -241,7 +241,8 @@ void Relay::End() {
   const std::shared_ptr<Relay> self = shared_from_this();
   UnwatchTcp();
   if (!socket_ended_) engine_.Unwatch(socket_.get());
-  // The socket may be full of what nobody reads; it need not be flushed.
+  // The socket may be full of messages that nobody reads: they are not waited
+  // for.
   tcp_.Reset();
   port_ = LinkPort();
   socket_.Reset();

@@ -48,11 +48,12 @@ struct RelayLink {
 class Relay : public std::enable_shared_from_this<Relay> {
  public:
   // Connects to `destination`, from `source` unless that is empty, and says
-  // `preamble`. By hand it tries until the other end of the link's socket
-  // is closed. For the connection manager it tries as long as a host that has
-  // lost the owner of its port needs to find another; then it closes the
-  // socket, which means that nobody listens. A host that does not answer leaves
-  // it open: the connection manager has a deadline of its own.
+  // `preamble`. For queue pairs that are connected manually it tries until the
+  // other end of the link's socket is closed. For the connection manager it
+  // tries as long as a host that has lost the owner of its port needs to find
+  // another; then it closes the socket, which means that nobody listens. If the
+  // host does not answer, the socket stays open: the connection manager has a
+  // deadline of its own.
   static void Connect(Engine& engine, const base::SocketAddress& source,
                       const base::SocketAddress& destination,
                       const TcpPreamble& preamble, RelayLink link);
@@ -115,10 +116,11 @@ class Relay : public std::enable_shared_from_this<Relay> {
   Engine& engine_;
   const TcpPreamble preamble_;
   bool active_ = false;
-  base::SocketAddress source_;       // Active ones.
-  base::SocketAddress destination_;  // Likewise.
+  // Where an active relay connects from and to.
+  base::SocketAddress source_;
+  base::SocketAddress destination_;
 
-  // The two sides, each until it has ended.
+  // The TCP connection and the link's socket, each until it has ended.
   base::UniqueFd tcp_;
   bool tcp_watched_ = false;
   bool connecting_ = false;
@@ -133,8 +135,10 @@ class Relay : public std::enable_shared_from_this<Relay> {
   // Outgoing.
   bool preamble_sent_ = false;
   uint32_t sent_frames_ = 0;
-  uint32_t executed_ = 0;       // By our queue pair: the newest we know.
-  uint32_t executed_told_ = 0;  // What the peer knows.
+  // Requests that the queue pair of this process has executed, and how many of
+  // them the peer was told of.
+  uint32_t executed_ = 0;
+  uint32_t executed_told_ = 0;
   LinkNews news_told_;
   std::optional<CmMessage> message_;  // To be sent after what is in the ring.
   std::vector<std::byte> unsent_;     // What the socket did not take.
@@ -142,13 +146,12 @@ class Relay : public std::enable_shared_from_this<Relay> {
   // Incoming.
   uint32_t received_frames_ = 0;
   LinkNews peer_news_;
-  bool no_room_ = false;             // In the ring, for the frame that is next.
+  bool no_room_ = false;             // The ring has none for the next frame.
   std::vector<std::byte> unparsed_;  // Less than kTcpBatchBytes.
 
   int request_memory_fd_ = -1;  // To be passed with the request.
 
-  // Connecting.
-  int failures_ = 0;
+  int failures_ = 0;  // Attempts to connect that have failed in a row.
 };
 
 }  // namespace verbena::soft

@@ -10,13 +10,13 @@
 
 namespace verbena::soft {
 
-// Bytes sent with one system call, and bytes received with one: enough that the
-// call costs little, and few enough to stay in the cache.
+// How many bytes are sent or received by one system call: enough that the call
+// costs little, and few enough to stay in the cache.
 inline constexpr size_t kTcpBatchBytes = 64 * 1024;
 static_assert(kTcpBatchBytes >= 2 * kTcpFrameBytesMax);
 
-// kTcpBatchBytes of memory, not cleared, which is there only while a relay is
-// at work: a thousand idle relays need none.
+// kTcpBatchBytes of memory that is not cleared. It exists only while a relay is
+// at work, so that a thousand idle relays need none.
 class RelayBuffer {
  public:
   RelayBuffer()

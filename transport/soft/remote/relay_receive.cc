@@ -14,7 +14,8 @@
 
 namespace verbena::soft {
 
-// Reads once, and takes all frames that are whole.
+// Reads from the socket once, and takes all frames that have come whole. The
+// rest waits in unparsed_.
 bool Relay::Receive() {
   if (connecting_ || !tcp_.valid() || (tcp_ended_ && !no_room_)) return false;
   if (!NoteOwnProgress()) return false;
@@ -66,9 +67,9 @@ Relay::Parsed Relay::ParseFrame(const std::byte* bytes, size_t length,
   }
   used = sizeof(frame) + frame.length;
   if (length < used) return Parsed::kIncomplete;
-  const Parsed result = socket_ended_
-                            ? Parsed::kFrame  // Nobody is left to have it.
-                            : TakeFrame(frame, bytes + sizeof(frame));
+  const Parsed result =
+      socket_ended_ ? Parsed::kFrame  // Dropped: nobody is left to have it.
+                    : TakeFrame(frame, bytes + sizeof(frame));
   if (result == Parsed::kFrame) ++received_frames_;
   return result;
 }
@@ -92,11 +93,13 @@ Relay::Parsed Relay::TakeFrame(const TcpFrame& frame,
 
 Relay::Parsed Relay::TakePacket(const TcpFrame& frame,
                                 const std::byte* payload) {
-  // What stands between number and flags is the length, which the frame has.
+  // In a PacketHeader the payload's length stands between number and flags. The
+  // frame has a field of its own for it.
   if (!port_.attached() || (frame.mark & 0xffff0000) != 0) {
     return Parsed::kGarbage;
   }
-  // Nobody is left to make room for it, and what stands behind it matters.
+  // The queue pair has left and would never make room for the packet. It is
+  // dropped, so that the frames behind it are still read.
   if (port_.peer_state() == kLinkClosed) return Parsed::kFrame;
   std::byte* const to = port_.Reserve(frame.length);
   if (to == nullptr) return Parsed::kNoRoom;
@@ -124,7 +127,7 @@ Relay::Parsed Relay::TakeState(const TcpFrame& frame) {
                         static_cast<uint32_t>(frame.mark >> 32)};
   port_.SetPath(peer_news_.path);
   port_.SetState(peer_news_.state);
-  // It need not be polling for packets to want to know.
+  // A queue pair that does not wait for packets wants to know this too.
   if (before.state != kLinkNotReady) port_.RingAlways();
   return Parsed::kFrame;
 }
@@ -144,20 +147,22 @@ Relay::Parsed Relay::TakeCmMessage(const std::byte* payload) {
              message.type == CmMessageType::kRemoteConnection) {
     return Parsed::kGarbage;
   }
-  // There are few of them, and the connection manager reads them at once.
+  // The socket has room: messages are few, and the connection manager reads
+  // them at once.
   return SendCmMessage(socket_.get(), message, fd) == 0 ? Parsed::kFrame
                                                         : Parsed::kGarbage;
 }
 
-// The first message at the passive side: the link is made here, and the address
-// that was dialled is the one the connection came to.
+// Adds to the request, the first message at the passive side, what only this
+// host knows: the memory of the link, which is made here, and the address that
+// was dialled, which is the one that the connection came to.
 bool Relay::CompleteRequest(CmMessage& request) {
   base::SocketAddress local = TcpLocalAddress(tcp_.get());
   absl::StatusOr<LinkMemory> memory = LinkMemory::Create();
   if (local.empty() || !memory.ok()) return false;
   local.set_port(preamble_.destination_port);
   request.SetDestination(local);
-  request_memory_fd_ = memory->fd();  // The port keeps it.
+  request_memory_fd_ = memory->fd();  // Open as long as the link is attached.
   port_.Attach(*std::move(memory), side_, socket_.get());
   return true;
 }

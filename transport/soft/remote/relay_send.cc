@@ -14,7 +14,7 @@
 namespace verbena::soft {
 namespace {
 
-// Messages taken in one go, so that others have their turn.
+// Messages read from the socket in one turn, so that others have theirs.
 constexpr int kReadBatch = 64;
 
 // Room for the frames that may follow the packets of a batch.
@@ -22,7 +22,9 @@ constexpr size_t kNewsBytes = 3 * sizeof(TcpFrame) + sizeof(CmMessage);
 
 }  // namespace
 
-// Doorbells, the connection manager's messages, or the end.
+// Reads what the queue pair and the connection manager of this process say:
+// doorbells, messages, or the end. A doorbell has done its work by waking the
+// relay. No more is read while a message waits to be sent.
 void Relay::ReadSocket() {
   for (int i = 0; i < kReadBatch && !socket_ended_ && !message_; ++i) {
     CmReceived received = ReceiveCmMessage(socket_.get());
@@ -55,7 +57,8 @@ bool Relay::SendRest() {
                                 MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
-      // What the peer sent before it broke the connection can still be read.
+      // The connection is broken. It is left to Receive() to find its end: what
+      // the peer sent before can still be read.
       if (errno != EAGAIN) unsent_.clear();
       return false;
     }
@@ -64,7 +67,8 @@ bool Relay::SendRest() {
   return true;
 }
 
-// One batch. Nothing stays behind but what the socket did not take of it.
+// Sends one batch: the preamble if it was not sent yet, packets, and the news
+// that belong behind them. What the socket does not take waits in unsent_.
 bool Relay::Send() {
   if (connecting_ || !tcp_.valid() || tcp_ended_ || finishing_ || !SendRest()) {
     return false;
@@ -77,7 +81,8 @@ bool Relay::Send() {
     std::memcpy(bytes, &preamble_, sizeof(preamble_));
     length = sizeof(preamble_);
   }
-  // Before the packets: all that came before it are in the ring already.
+  // Read before the packets: those that the queue pair sent before this news
+  // are in the ring already, and so go before it.
   const LinkNews news = OwnNews();
   if (!NoteOwnProgress()) return false;
   const size_t room = kTcpBatchBytes - kNewsBytes - length;
@@ -109,8 +114,9 @@ bool Relay::Send() {
   return true;
 }
 
-// The queue pair is of this process: nonsense in the ring is the work of
-// whoever shares its memory file.
+// Notes how many requests the queue pair of this process has executed. False,
+// with the relay at its end, when the ring holds nonsense: the queue pair would
+// not write it, but others may share the memory file.
 bool Relay::NoteOwnProgress() {
   if (!port_.attached()) return true;
   uint32_t executed = 0;
@@ -153,7 +159,8 @@ LinkNews Relay::OwnNews() const {
   return LinkNews{port_.peer_state(), port_.peer_path()};
 }
 
-// What belongs behind the packets.
+// Appends the frames that belong behind the packets. A change of state and a
+// message must not overtake packets, so they wait until the ring is drained.
 size_t Relay::AppendNews(std::byte* to, const LinkNews& news, bool drained) {
   size_t length = 0;
   if (drained && news != news_told_ && news.state != kLinkNotReady) {

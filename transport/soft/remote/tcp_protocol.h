@@ -43,7 +43,7 @@ struct TcpPreamble {
   TcpPurpose purpose = TcpPurpose::kByHand;
   uint32_t from = 0;  // kByHand: the numbers of the two queue pairs.
   uint32_t to = 0;
-  uint16_t source_port = 0;  // kConnectionManager.
+  uint16_t source_port = 0;  // kConnectionManager: the ports of the two sides.
   uint16_t destination_port = 0;
   uint64_t zero = 0;
 
@@ -55,7 +55,7 @@ enum class TcpFrameKind : uint32_t {
   kPacket = 1,     // With the payload.
   kExecuted = 2,   // Nothing but what every frame says.
   kState = 3,      // `mark` is LinkNews::word().
-  kCmMessage = 4,  // With a CmMessage. Not between those connected by hand.
+  kCmMessage = 4,  // With a CmMessage, but not if connected manually.
 };
 
 // What one side says of itself besides its packets.

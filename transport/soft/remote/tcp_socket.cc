@@ -107,7 +107,7 @@ int TcpConnectResult(int socket) {
 
 int OpenTcpListener(uint16_t port, base::UniqueFd& socket) {
   const int error = OpenListenerOf(AF_INET6, port, socket);
-  // A kernel without IPv6.
+  // The host has no IPv6.
   if (error == EAFNOSUPPORT || error == EADDRNOTAVAIL) {
     return OpenListenerOf(AF_INET, port, socket);
   }

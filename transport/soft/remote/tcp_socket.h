@@ -31,7 +31,7 @@ int StartTcpConnect(const base::SocketAddress& source,
                     const base::SocketAddress& destination,
                     base::UniqueFd& socket);
 
-// What became of it: 0 or an errno.
+// The outcome of StartTcpConnect once `socket` is writable: 0 or an errno.
 int TcpConnectResult(int socket);
 
 // Listens at `port` of every address, IPv4 and IPv6. Returns 0 or an errno:
@@ -42,8 +42,8 @@ int OpenTcpListener(uint16_t port, base::UniqueFd& socket);
 // once, and to notice a dead peer. False when it is no TCP socket.
 bool AdoptTcpSocket(int socket);
 
-// An IPv4 address that is written as an IPv6 one becomes what it is. Empty when
-// the socket is not connected.
+// The two ends of a connection; empty when the socket is not connected. An IPv4
+// address that the kernel writes as an IPv4-mapped IPv6 one becomes IPv4 again.
 base::SocketAddress TcpLocalAddress(int socket);
 base::SocketAddress TcpPeerAddress(int socket);
 

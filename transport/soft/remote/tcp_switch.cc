@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "transport/soft/address/cm_address.h"
 #include "transport/soft/base/fd_message.h"
 #include "transport/soft/base/limits.h"
 #include "transport/soft/base/unix_name.h"
-#include "transport/soft/address/cm_address.h"
 #include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link_offer.h"
 #include "transport/soft/link/number_blocks.h"

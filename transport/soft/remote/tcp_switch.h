@@ -36,8 +36,10 @@ class TcpSwitch {
  private:
   struct Visitor {
     base::UniqueFd socket;
-    bool refused = false;  // Has been told so; its end is awaited.
-    // Until when a listener that is away is waited for; not set yet: max().
+    // It was told that nobody listens, and its end is awaited.
+    bool refused = false;
+    // Until when its listener, which is away, is waited for; max() before the
+    // first look.
     std::chrono::steady_clock::time_point refuse_at =
         std::chrono::steady_clock::time_point::max();
   };
@@ -52,17 +54,19 @@ class TcpSwitch {
   // False when it has waited for its listener long enough.
   bool AskAgain(uint64_t key, Visitor& visitor);
   void RemoveVisitor(uint64_t key);
-  // Whether the connection has been passed on; if not, whether it is to be told
-  // so.
-  enum class Passed { kYes, kNo, kRefused };
+  enum class Passed {
+    kYes,      // To the process it is for.
+    kNo,       // It has no correct preamble, or could not be passed.
+    kRefused,  // Nobody listens at its port, which it is to be told.
+  };
   Passed Pass(int socket);
 
   Engine& engine_;
   const uint16_t port_;
   bool started_ = false;
-  base::UniqueFd lock_;      // Held by the owner of the port.
-  base::UniqueFd owner_;     // Leads to the owner, when it is another process.
-  base::UniqueFd listener_;  // The port.
+  base::UniqueFd lock_;   // A name among Unix sockets: its owner has the port.
+  base::UniqueFd owner_;  // Leads to the owner, when it is another process.
+  base::UniqueFd listener_;  // Listens at the port.
   uint64_t next_visitor_ = 1;
   std::map<uint64_t, Visitor> visitors_;
 };

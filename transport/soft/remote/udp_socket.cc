@@ -51,7 +51,8 @@ class Control {
 };
 
 void FillControl(const DatagramRoute& route, Control& control) {
-  // A route leads to one host; a group is on the interface that one means.
+  // The kernel's routes tell the interface to a host. A group is on every
+  // interface, so the sender names one.
   const uint32_t interface = route.multicast ? route.interface_index : 0;
   if (route.destination.family() == AF_INET) {
     in_pktinfo info = {};

@@ -15,10 +15,11 @@
 
 namespace verbena::soft {
 
-// Each opens a non-blocking socket and returns 0 or an errno.
+// Opens a non-blocking socket to send from. Returns 0 or an errno.
 int OpenUdpSender(int family, base::UniqueFd& socket);
-// Bound to `address`, a wildcard or a group, beside others of the same port. It
-// receives nothing of groups that it has not joined itself.
+// Opens a non-blocking socket that is bound to `address`, a wildcard or a
+// group, beside others of the same port. It receives nothing that is sent to
+// groups that it has not joined itself. Returns 0 or an errno.
 int OpenUdpReceiver(const base::SocketAddress& address, base::UniqueFd& socket);
 
 // Joins `group` on the interface of that index.
@@ -30,10 +31,10 @@ int JoinGroup(int socket, const base::SocketAddress& group,
 int SendUdp(int socket, const DatagramRoute& route, uint16_t port,
             const iovec* parts, int count);
 
-// How a packet came, by what the kernel says. Ports are 0.
+// What the kernel says of a packet that has come. Ports are 0.
 struct UdpArrival {
   base::SocketAddress source;
-  base::SocketAddress destination;  // Of this host, or a group.
+  base::SocketAddress destination;  // An address of this host, or a group.
   uint32_t interface_index = 0;
 };
 
