@@ -4,7 +4,7 @@
 #include <thread>
 #include <utility>
 
-#include "rpc/internal/channel_impl.h"
+#include "rpc/internal/client/channel_impl.h"
 
 namespace verbena {
 

@@ -1,8 +1,8 @@
 // Everything a user of Verbena includes, beside the generated code.
 //
 // Verbena calls services over RDMA, and over a software device of its own where
-// there is none. Who knows gRPC C++ knows it: the nouns are the same,
-// grpc::Status is absl::Status.
+// there is none. If you know gRPC C++, you know Verbena: the nouns are the
+// same, and grpc::Status is absl::Status.
 //
 // 1. Describe the service, greeter.proto:
 //
@@ -12,8 +12,8 @@
 //      message HelloReply { string message = 1; }
 //      service Greeter { rpc SayHello(HelloRequest) returns (HelloReply); }
 //
-//    A `verbena_library` in Bazel (see rpc/verbena_library.bzl), or protoc with
-//    protoc-gen-verbena, makes greeter.verbena.h of it.
+//    A `cc_verbena_library` in Bazel (see rpc/verbena_library.bzl), or protoc
+//    with protoc-gen-verbena, makes greeter.verbena.h of it.
 //
 // 2. Serve it:
 //
@@ -58,23 +58,25 @@
 //
 // How a call can end, beside what the handler returns:
 //
-//   DEADLINE_EXCEEDED   the context's deadline passed
-//   CANCELLED           ClientContext::TryCancel(), or the channel is gone
-//   UNAVAILABLE         no connection, or it was lost; the message names the
-//   peer UNIMPLEMENTED       the server has no such service or method
-//   RESOURCE_EXHAUSTED  a message is longer than either side allows, too much
-//                       metadata, or the server's workers have too much to do
-//   INVALID_ARGUMENT    the target or an option makes no sense, or the request
-//                       lacks a required field
-//   INTERNAL            a message could not be parsed
-//   FAILED_PRECONDITION a blocking call from inside a callback of its channel,
-//   or
-//                       a context that another call is using
+//   DEADLINE_EXCEEDED    The context's deadline passed.
+//   CANCELLED            ClientContext::TryCancel() was called, or the channel
+//                        is gone.
+//   UNAVAILABLE          There is no connection, or it was lost. The message
+//                        names the server.
+//   UNIMPLEMENTED        The server has no such service or method.
+//   RESOURCE_EXHAUSTED   A message is longer than either side allows, there is
+//                        too much metadata, or the server's workers have too
+//                        much to do.
+//   INVALID_ARGUMENT     The target or an option makes no sense, or the request
+//                        lacks a required field.
+//   INTERNAL             A message could not be parsed.
+//   FAILED_PRECONDITION  The call is a blocking one from inside a callback of
+//                        its channel, or its context is in use by another call.
 
 #ifndef VERBENA_RPC_RPC_H_
 #define VERBENA_RPC_RPC_H_
 
-#include "rpc/buffer.h"
+#include "rpc/buffer.h"           // IWYU pragma: export
 #include "rpc/channel.h"          // IWYU pragma: export
 #include "rpc/channel_options.h"  // IWYU pragma: export
 #include "rpc/channel_state.h"    // IWYU pragma: export

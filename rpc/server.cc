@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "rpc/internal/server_impl.h"
+#include "rpc/internal/server/server_impl.h"
 
 namespace verbena {
 

@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "rpc/internal/endpoint_limits.h"
-#include "rpc/internal/server_impl.h"
+#include "rpc/internal/codec/protobuf_codec.h"
+#include "rpc/internal/server/server_impl.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena {

@@ -2,7 +2,19 @@
 
 #include <cstring>
 
+#include "rpc/internal/server/handler_call.h"
+
 namespace verbena {
+
+bool ServerContext::IsCancelled() const { return call_->IsCancelled(); }
+
+const std::string& ServerContext::peer() const { return call_->peer(); }
+
+const std::string& ServerContext::device() const { return call_->device(); }
+
+Buffer ServerContext::AllocateBuffer(size_t bytes) const {
+  return call_->AllocateBuffer(bytes);
+}
 
 void ServerContext::set_response_attachment(
     absl::Span<const uint8_t> attachment) {
@@ -10,12 +22,6 @@ void ServerContext::set_response_attachment(
   if (attachment.empty()) return;
   std::memcpy(response_attachment_.data(), attachment.data(),
               attachment.size());
-}
-
-void ServerContext::Reset(absl::Time deadline) {
-  deadline_ = deadline;
-  if (!client_metadata_.empty()) client_metadata_.clear();
-  if (!trailing_metadata_.empty()) trailing_metadata_.clear();
 }
 
 }  // namespace verbena

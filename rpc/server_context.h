@@ -18,18 +18,7 @@ namespace verbena {
 
 namespace internal {
 
-// The call behind a context. Any thread while the handler runs.
-class ServerCallInfo {
- public:
-  virtual bool IsCancelled() const = 0;
-  virtual std::string peer() const = 0;
-  virtual std::string device() const = 0;
-  virtual Buffer AllocateBuffer(size_t bytes) const = 0;
-
- protected:
-  ~ServerCallInfo() = default;
-};
-
+class HandlerCall;
 }  // namespace internal
 
 // Lives from before the handler is entered until it has returned. IsCancelled()
@@ -37,7 +26,7 @@ class ServerCallInfo {
 class ServerContext {
  public:
   // For the library.
-  explicit ServerContext(const internal::ServerCallInfo* call) : call_(call) {}
+  explicit ServerContext(const internal::HandlerCall* call) : call_(call) {}
   ServerContext(const ServerContext&) = delete;
   ServerContext& operator=(const ServerContext&) = delete;
 
@@ -50,13 +39,13 @@ class ServerContext {
   // out of patience. A handler that takes long should look now and then, and
   // return. Once told that the deadline has passed, it can't succeed: whatever
   // it returns, the call ends with DEADLINE_EXCEEDED.
-  bool IsCancelled() const { return call_->IsCancelled(); }
+  bool IsCancelled() const;
 
   // The client's address, "10.0.0.9:41234".
-  std::string peer() const { return call_->peer(); }
+  const std::string& peer() const;
 
   // The device that carries the call: "soft", "rxe0".
-  std::string device() const { return call_->device(); }
+  const std::string& device() const;
 
   // What the client added to its context.
   const Metadata& client_metadata() const { return client_metadata_; }
@@ -77,9 +66,7 @@ class ServerContext {
 
   // Memory to fill and send back: the device's, or plain memory if there is
   // none of that just now.
-  Buffer AllocateBuffer(size_t bytes) const {
-    return call_->AllocateBuffer(bytes);
-  }
+  Buffer AllocateBuffer(size_t bytes) const;
 
   // Sends bytes beside the response, if the handler returns OK. A Buffer of
   // AllocateBuffer() or TakeRequestAttachment() goes without a copy if it is
@@ -91,7 +78,11 @@ class ServerContext {
   void set_response_attachment(absl::Span<const uint8_t> attachment);
 
   // For the library: makes the context ready for another call.
-  void Reset(absl::Time deadline);
+  void Reset(absl::Time deadline) {
+    deadline_ = deadline;
+    if (!client_metadata_.empty()) client_metadata_.clear();
+    if (!trailing_metadata_.empty()) trailing_metadata_.clear();
+  }
   void set_request_attachment(Buffer attachment) {
     request_attachment_ = std::move(attachment);
   }
@@ -105,7 +96,7 @@ class ServerContext {
   const Metadata& trailing_metadata() const { return trailing_metadata_; }
 
  private:
-  const internal::ServerCallInfo* const call_;
+  const internal::HandlerCall* const call_;  // The call behind the context.
   absl::Time deadline_ = absl::InfiniteFuture();
   Metadata client_metadata_;
   Metadata trailing_metadata_;

@@ -79,8 +79,7 @@ class TypedUnaryMethod final : public UnaryMethod {
 // Which threads run the handlers of a service.
 enum class HandlerMode {
   // The server's bounded pool of worker threads. Handlers may block; they
-  // occupy
-  // a worker meanwhile, and calls beyond the pool and its queue end with
+  // occupy a worker meanwhile, and calls beyond the pool and its queue end with
   // RESOURCE_EXHAUSTED.
   kWorkerPool,
   // The thread that polls the network, which saves two hand-overs between

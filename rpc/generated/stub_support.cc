@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "rpc/internal/channel_impl.h"
-#include "rpc/internal/status_text.h"
-#include "rpc/internal/unary_call.h"
+#include "rpc/internal/client/channel_impl.h"
+#include "rpc/internal/client/unary_call.h"
+#include "rpc/internal/codec/status_text.h"
 
 namespace verbena {
 
@@ -24,8 +24,8 @@ absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
             "for itself; use the asynchronous stub"),
         method.full_name());
   }
-  UnaryCall call(&impl, method.full_name(), method.id(), context, &request,
-                 response);
+  UnaryCall call(impl.calls(), method.full_name(), method.id(), context,
+                 &request, response);
   call.ReserveContext();
   absl::Status status = call.Prepare(impl.max_send_message_bytes());
   if (status.ok()) status = impl.Call(&call);
@@ -37,8 +37,9 @@ void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
                     ClientContext* context, const MessageLite* request,
                     MessageLite* response, UnaryCallback&& on_done) {
   ChannelImpl& impl = channel.impl();
-  UnaryCall* const call = UnaryCall::New(&impl, method.full_name(), method.id(),
-                                         context, request, response);
+  UnaryCall* const call =
+      UnaryCall::New(impl.calls(), method.full_name(), method.id(), context,
+                     request, response);
   call->on_done = std::move(on_done);
   if (absl::Status status = call->Prepare(impl.max_send_message_bytes());
       !status.ok()) {

@@ -1,6 +1,6 @@
 // A message with one field of bytes, written to memory and read from it.
 
-#include "rpc/internal/protobuf_codec.h"
+#include "rpc/internal/codec/protobuf_codec.h"
 
 #include <cstdint>
 #include <string>

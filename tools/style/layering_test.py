@@ -51,9 +51,9 @@ class Layers(StyleCase):
                           "may not include transport/soft")
 
     def test_public_headers_do_not_show_internals_but_their_cc_may(self):
-        include = '#include "rpc/internal/channel_impl.h"\n'
+        include = '#include "rpc/internal/client/channel_impl.h"\n'
         self.assert_finds(layers.check_layers, "rpc/channel.h", include,
-                          "rpc may not include rpc/internal")
+                          "rpc may not include rpc/internal/client")
         self.assert_accepts(layers.check_layers, "rpc/channel.cc", include)
 
     def test_accepts_what_stands_below(self):

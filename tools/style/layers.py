@@ -24,9 +24,12 @@ LAYERS = {
                   "transport/connection"],
     "rpc": ["proto", "transport/base", "transport", "rpc/generated"],
     "rpc/generated": ["proto", "transport/base", "transport", "rpc"],
-    "rpc/internal": ["proto", "transport/base", "transport/verbs",
-                     "transport/memory", "transport/connection", "transport",
-                     "rpc", "rpc/generated"],
+    "rpc/internal/codec": ["transport/base", "rpc"],
+    "rpc/internal/client": ["transport/base", "transport/verbs",
+                            "transport/memory", "transport/connection",
+                            "transport", "rpc", "rpc/internal/codec"],
+    "rpc/internal/server": ["proto", "transport/base", "transport/connection",
+                            "transport", "rpc", "rpc/internal/codec"],
     "examples": ["rpc"],
     # It measures the transport by itself, and the verbs below it.
     "tools/rpc_bench": ["proto", "transport/base", "transport/verbs",
@@ -35,7 +38,8 @@ LAYERS = {
     "tools": ["proto", "transport/base", "transport/verbs", "transport",
               "rpc"],
     "tests": ["examples", "tools", "proto", "rpc", "rpc/generated",
-              "rpc/internal", "transport", "transport/base",
+              "rpc/internal/codec", "rpc/internal/client",
+              "rpc/internal/server", "transport", "transport/base",
               "transport/verbs", "transport/soft", "transport/faulty",
               "transport/memory", "transport/wire", "transport/connection"],
 }
@@ -43,8 +47,9 @@ LAYERS = {
 # What the .cc files of a folder may include besides: those of the face join the
 # users' view to what is behind it.
 EXTRA_IN_CC = {
-    "rpc": ["rpc/internal"],
-    "rpc/generated": ["rpc/internal"],
+    "rpc": ["rpc/internal/codec", "rpc/internal/client",
+            "rpc/internal/server"],
+    "rpc/generated": ["rpc/internal/codec", "rpc/internal/client"],
 }
 
 _VERBS_HEADERS = ("infiniband/", "rdma/")

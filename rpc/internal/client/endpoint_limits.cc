@@ -1,0 +1,75 @@
+#include "rpc/internal/client/endpoint_limits.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "rpc/internal/codec/protobuf_codec.h"
+#include "transport/base/limits.h"
+#include "transport/base/status_macros.h"
+
+namespace verbena::internal {
+namespace {
+
+static_assert(kLongestMessageBytes <= transport::kMaxMessageBytes);
+
+absl::Status Invalid(absl::string_view field, absl::string_view value,
+                     absl::string_view wanted) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "ChannelOptions::", field, " is ", value, ", must be ", wanted));
+}
+
+absl::Status CheckBytes(absl::string_view field, uint64_t bytes) {
+  if (bytes <= kLongestMessageBytes) return absl::OkStatus();
+  return Invalid(field, absl::StrCat(bytes),
+                 absl::StrCat("at most ", kLongestMessageBytes));
+}
+
+absl::Status CheckPositive(absl::string_view field, absl::Duration value) {
+  if (value > absl::ZeroDuration()) return absl::OkStatus();
+  return Invalid(field, absl::FormatDuration(value), "positive");
+}
+
+absl::Status Check(const ChannelOptions& options) {
+  RETURN_IF_ERROR(
+      CheckBytes("max_send_message_bytes", options.max_send_message_bytes));
+  RETURN_IF_ERROR(CheckBytes("max_receive_message_bytes",
+                             options.max_receive_message_bytes));
+  const uint64_t both =
+      options.max_send_message_bytes + options.max_receive_message_bytes;
+  if (options.max_arena_bytes < both) {
+    return Invalid(
+        "max_arena_bytes", absl::StrCat(options.max_arena_bytes),
+        absl::StrCat("at least the sum of the message limits, ", both));
+  }
+  if (options.spin_budget < absl::ZeroDuration()) {
+    return Invalid("spin_budget", absl::FormatDuration(options.spin_budget),
+                   "0 or more");
+  }
+  RETURN_IF_ERROR(CheckPositive("connect_timeout", options.connect_timeout));
+  RETURN_IF_ERROR(CheckPositive("initial_backoff", options.initial_backoff));
+  if (options.max_backoff < options.initial_backoff) {
+    return Invalid("max_backoff", absl::FormatDuration(options.max_backoff),
+                   "at least initial_backoff");
+  }
+  RETURN_IF_ERROR(CheckPositive("keepalive_time", options.keepalive_time));
+  return CheckPositive("keepalive_timeout", options.keepalive_timeout);
+}
+
+}  // namespace
+
+absl::StatusOr<transport::EndpointOptions> ToEndpointOptions(
+    const ChannelOptions& options) {
+  RETURN_IF_ERROR(Check(options));
+  transport::EndpointOptions endpoint;
+  endpoint.device = options.device;
+  endpoint.max_receive_message_bytes = options.max_receive_message_bytes;
+  endpoint.max_send_message_bytes = options.max_send_message_bytes;
+  endpoint.max_arena_bytes = options.max_arena_bytes;
+  endpoint.spin_budget = options.spin_budget;
+  endpoint.connect_timeout = options.connect_timeout;
+  endpoint.keepalive_time = options.keepalive_time;
+  endpoint.keepalive_timeout = options.keepalive_timeout;
+  return endpoint;
+}
+
+}  // namespace verbena::internal

@@ -1,0 +1,83 @@
+#include "rpc/internal/client/endpoint_limits.h"
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "rpc/channel_options.h"
+
+namespace verbena::internal {
+namespace {
+
+using testing::HasSubstr;
+
+// What the defaults become after `change`.
+absl::Status StatusAfter(const std::function<void(ChannelOptions&)>& change) {
+  ChannelOptions options;
+  change(options);
+  return ToEndpointOptions(options).status();
+}
+
+void ExpectRefused(const absl::Status& status, const std::string& field) {
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(field));
+}
+
+TEST(EndpointLimitsTest, TheDefaultsAreGood) {
+  EXPECT_EQ(StatusAfter([](ChannelOptions&) {}), absl::OkStatus());
+}
+
+TEST(EndpointLimitsTest, WhatIsSetArrives) {
+  ChannelOptions options;
+  options.device = "soft";
+  options.max_receive_message_bytes = 1;
+  options.max_send_message_bytes = 2;
+  options.max_arena_bytes = 3;
+  options.spin_budget = absl::Microseconds(4);
+  const transport::EndpointOptions endpoint =
+      ToEndpointOptions(options).value();
+  EXPECT_EQ(endpoint.device, "soft");
+  EXPECT_EQ(endpoint.max_receive_message_bytes, 1u);
+  EXPECT_EQ(endpoint.max_send_message_bytes, 2u);
+  EXPECT_EQ(endpoint.max_arena_bytes, 3u);
+  EXPECT_EQ(endpoint.spin_budget, absl::Microseconds(4));
+}
+
+TEST(EndpointLimitsTest, MessagesBeyondProtobufsReachAreRefused) {
+  ExpectRefused(StatusAfter([](ChannelOptions& options) {
+                  options.max_send_message_bytes = uint64_t{1} << 31;
+                }),
+                "max_send_message_bytes");
+  ExpectRefused(StatusAfter([](ChannelOptions& options) {
+                  options.max_receive_message_bytes = UINT64_MAX;
+                }),
+                "max_receive_message_bytes");
+}
+
+TEST(EndpointLimitsTest, ArenasThatCannotHoldTheLargestCallAreRefused) {
+  ExpectRefused(StatusAfter([](ChannelOptions& options) {
+                  options.max_arena_bytes = options.max_send_message_bytes;
+                }),
+                "max_arena_bytes");
+}
+
+TEST(EndpointLimitsTest, DurationsThatMakeNoSenseAreRefused) {
+  ExpectRefused(StatusAfter([](ChannelOptions& options) {
+                  options.spin_budget = -absl::Nanoseconds(1);
+                }),
+                "spin_budget");
+  ExpectRefused(StatusAfter([](ChannelOptions& options) {
+                  options.connect_timeout = absl::ZeroDuration();
+                }),
+                "connect_timeout");
+  ExpectRefused(StatusAfter([](ChannelOptions& options) {
+                  options.max_backoff = options.initial_backoff / 2;
+                }),
+                "max_backoff");
+}
+
+}  // namespace
+}  // namespace verbena::internal

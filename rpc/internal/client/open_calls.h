@@ -1,0 +1,99 @@
+// Which calls are open: those that wait for a connection, and how calls end.
+
+#ifndef VERBENA_RPC_INTERNAL_CLIENT_OPEN_CALLS_H_
+#define VERBENA_RPC_INTERNAL_CLIENT_OPEN_CALLS_H_
+
+#include <cstdint>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "rpc/internal/client/intrusive_list.h"
+#include "rpc/internal/client/polling_role.h"
+#include "rpc/internal/client/reply_sizes.h"
+#include "rpc/internal/client/shared_poller.h"
+#include "rpc/internal/client/subchannel.h"
+#include "rpc/internal/client/unary_call.h"
+#include "transport/connection/poller_task.h"
+
+namespace verbena::internal {
+
+// Takes each call of a channel from its start to its report: puts it on a
+// connection, or has it wait for one, and tells the waiting thread or calls the
+// callback when it has ended.
+//
+// What knows which connection a call takes is here alone: Start() asks the
+// subchannel, and with several of them would ask a balancer.
+//
+// Everything with the polling role held, but for PostFromOutside().
+class OpenCalls {
+ public:
+  // Both must outlive this.
+  OpenCalls(SharedPoller* poller, Subchannel* subchannel)
+      : poller_(*poller), role_(poller->role()), subchannel_(*subchannel) {}
+  OpenCalls(const OpenCalls&) = delete;
+  OpenCalls& operator=(const OpenCalls&) = delete;
+
+  // Starts a prepared call. May end it from inside.
+  void Start(UnaryCall* call);
+  // For a call that was posted: starts it, or reports it if it has failed
+  // before it could be started, or could not be reported earlier.
+  void RunPosted(UnaryCall* call);
+  // The user wants `call` to end: sees to it that it does.
+  void Cancel(UnaryCall* call);
+  // `call` has its status: reports it, now or as soon as callbacks may be
+  // called.
+  void Complete(UnaryCall* call);
+
+  // Whether calls wait for a connection.
+  bool AnyWaiting() const {
+    role_.AssertHeld();
+    return !waiting_.empty();
+  }
+  // There is a connection: starts the calls that wait for one.
+  void StartWaiting();
+  // There will be none soon: ends the calls that wait, patient ones too if
+  // `also_patient`.
+  void FailWaiting(const absl::Status& status, bool also_patient);
+  // Ends those whose deadline has passed, and asks for a timer for the others.
+  void ExpireWaiting(absl::Time now);
+
+  // Ends the calls that wait. From now on calls end with `status` where the
+  // transport ends them.
+  void Shut(const absl::Status& status);
+
+  // As a call sees it.
+  void LearnReplySize(uint64_t method_id, uint64_t bytes) {
+    role_.AssertHeld();
+    reply_sizes_.Learn(method_id, bytes);
+  }
+  // Why a call ends that the transport ends with `status`.
+  const absl::Status& Explain(const absl::Status& status) const {
+    role_.AssertHeld();
+    return shut_.ok() ? status : shut_;
+  }
+  // Has `task` run with the role held, soon, but never inside this function.
+  // Any thread.
+  void PostFromOutside(transport::PollerTask* task) {
+    poller_.PostFromOutside(task);
+  }
+
+ private:
+  void Launch(UnaryCall* call, transport::ClientConnection* connection)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  void StartUnconnected(UnaryCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  void CallBack(UnaryCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+
+  SharedPoller& poller_;
+  PollingRole& role_;  // The poller's.
+  Subchannel& subchannel_;
+
+  // Calls that wait for a connection, in the order in which they came.
+  IntrusiveList<UnaryCall> waiting_ ABSL_GUARDED_BY(role_);
+  ReplySizes reply_sizes_ ABSL_GUARDED_BY(role_);
+  absl::Status shut_ ABSL_GUARDED_BY(role_);  // Not OK after Shut().
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_CLIENT_OPEN_CALLS_H_

@@ -1,0 +1,115 @@
+#include "rpc/internal/client/shared_poller.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "transport/base/check.h"
+
+namespace verbena::internal {
+
+SharedPoller::~SharedPoller() {
+  CHECK(!role_.Held());
+  CHECK(posted_.empty());
+  CHECK(callbacks_.empty());
+}
+
+void SharedPoller::PostFromOutside(transport::PollerTask* task) {
+  posted_.Push(task);
+  sleep_.WakeHolder();
+  // If nobody holds the role, it is for the background thread to take it.
+  background_.Notify();
+}
+
+void SharedPoller::Drive(transport::ClientConnection* connection) {
+  role_.AssertHeld();
+  CHECK(!in_transport_);
+  CHECK((connection_ == nullptr) != (connection == nullptr));
+  // The transport's own role follows ours for as long as we poll.
+  if (connection == nullptr) {
+    connection_->poller().ReleaseRole();
+  } else {
+    CHECK(connection->poller().TryAcquireRole());
+  }
+  connection_ = connection;
+}
+
+void SharedPoller::LowerTimer(absl::Time time) {
+  role_.AssertHeld();
+  if (time >= timer_) return;
+  timer_ = time;
+  background_.Notify();
+}
+
+void SharedPoller::RunTimer(absl::Time now) {
+  if (now < timer_) return;
+  timer_ = absl::InfiniteFuture();
+  user_->OnTimer(now);
+}
+
+absl::Time SharedPoller::Now() {
+  role_.AssertHeld();
+  if (connection_ == nullptr) return absl::Now();
+  if (!in_transport_) connection_->poller().RefreshNow();
+  return connection_->poller().now();
+}
+
+bool SharedPoller::LookAtClock(absl::Time idle_since) {
+  // The state changes by the clock, too: a peer may be silent for too long.
+  CheckConnection();
+  if (connection_ == nullptr) return false;
+  const transport::Poller& poller = connection_->poller();
+  const absl::Time now = poller.now();
+  RunTimer(now);
+  if (connection_ == nullptr) return false;
+  return now - idle_since >= spin_budget_ + poller.TransferTime();
+}
+
+void SharedPoller::OnIdle(const Waiter& waiter, absl::Time* idle_since) {
+  if (LookAtClock(*idle_since)) {
+    SleepAsHolder(waiter);
+    if (connection_ != nullptr) *idle_since = connection_->poller().now();
+  } else {
+    // With fewer cores than pollers, whoever we wait for may need this one.
+    std::this_thread::yield();
+  }
+}
+
+void SharedPoller::SleepAsHolder(const Waiter& waiter) {
+  transport::Poller& poller = connection_->poller();
+  sleep_.EnterAsHolder(&poller);
+  const bool armed = posted_.empty() && PrepareSleep();
+  if (armed && connection_ != nullptr && !waiter.finished()) {
+    poller.WaitForEvent(timer_);
+  }
+  sleep_.LeaveAsHolder();
+}
+
+bool SharedPoller::PrepareSleep() {
+  may_call_back_ = true;
+  in_transport_ = true;
+  const bool armed = connection_->poller().PrepareSleep();
+  in_transport_ = false;
+  may_call_back_ = false;
+  CheckConnection();
+  return armed;
+}
+
+int SharedPoller::RunCallbacks() {
+  int count = 0;
+  callbacks_.TakeAll([&count](transport::PollerTask* task) {
+    ++count;
+    task->Run();
+  });
+  return count;
+}
+
+void SharedPoller::RunAll() {
+  role_.AssertHeld();
+  may_call_back_ = true;
+  while (RunPosted() + RunCallbacks() > 0) {
+  }
+  may_call_back_ = false;
+}
+
+}  // namespace verbena::internal

@@ -1,0 +1,87 @@
+#include "rpc/internal/client/waiters.h"
+
+#include <thread>
+
+#include "absl/time/clock.h"
+
+namespace verbena::internal {
+namespace {
+
+// Looks at the waiter between two looks at the clock.
+constexpr uint32_t kLooksPerClock = 64;
+
+}  // namespace
+
+Waiters::Spin Waiters::SpinForTurn(const Waiter& waiter) const {
+  const absl::Time until = absl::Now() + spin_budget_;
+  for (uint32_t looks = 1;; ++looks) {
+    if (waiter.finished()) return Spin::kFinished;
+    if (!role_.Held()) return Spin::kTryRole;
+    if (looks % kLooksPerClock != 0) continue;
+    if (absl::Now() >= until) return Spin::kSleep;
+    std::this_thread::yield();
+  }
+}
+
+bool Waiters::WaitForTurn(Waiter* waiter) {
+  if (waiter->may_spin_ && waiter->state_.load(std::memory_order_relaxed) !=
+                               Waiter::State::kListed) {
+    const Spin spin = SpinForTurn(*waiter);
+    if (spin == Spin::kTryRole) return false;
+    // If it was ever listed, it may still be so: see Finish().
+    if (spin == Spin::kFinished && !waiter->ever_listed_) return true;
+  }
+  const base::MutexLock lock(mutex_);
+  auto state = Waiter::State::kOpen;
+  if (waiter->state_.compare_exchange_strong(state, Waiter::State::kListed)) {
+    // The role may have become free before anybody could know that we wait: let
+    // the caller try once more.
+    if (!waiter->ever_listed_) waiter->changed_.emplace();
+    waiter->listed_ = waiter->ever_listed_ = true;
+    list_.PushBack(waiter);
+    count_.fetch_add(1, std::memory_order_seq_cst);
+    return false;
+  }
+  while (waiter->listed_ && !waiter->woken_) waiter->changed_->Wait(mutex_);
+  waiter->woken_ = false;
+  return !waiter->listed_;
+}
+
+void Waiters::Leave(Waiter* waiter, bool polls) {
+  waiter->may_spin_ = polls;
+  // It stays in the list, and so gets the next WakeOne(), if it can do nothing.
+  if (!polls) return;
+  // Its thread holds the role, so nobody finishes the call meanwhile.
+  if (waiter->state_.load(std::memory_order_relaxed) !=
+      Waiter::State::kListed) {
+    return;
+  }
+  const base::MutexLock lock(mutex_);
+  waiter->state_.store(Waiter::State::kOpen, std::memory_order_relaxed);
+  Remove(waiter);
+}
+
+void Waiters::Finish(Waiter* waiter) {
+  const auto before = waiter->state_.exchange(Waiter::State::kFinished);
+  if (before != Waiter::State::kListed) return;
+  const base::MutexLock lock(mutex_);
+  Remove(waiter);
+  waiter->changed_->NotifyOne();  // It is gone when the mutex is free.
+}
+
+void Waiters::Remove(Waiter* waiter) {
+  waiter->listed_ = false;
+  list_.Remove(waiter);
+  count_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+void Waiters::WakeOne() {
+  const base::MutexLock lock(mutex_);
+  Waiter* waiter = list_.first();
+  while (waiter != nullptr && waiter->woken_) waiter = waiter->next;
+  if (waiter == nullptr) return;
+  waiter->woken_ = true;
+  waiter->changed_->NotifyOne();
+}
+
+}  // namespace verbena::internal

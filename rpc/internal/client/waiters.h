@@ -1,0 +1,113 @@
+// The threads in blocking calls that do not poll, because another thread does.
+
+#ifndef VERBENA_RPC_INTERNAL_CLIENT_WAITERS_H_
+#define VERBENA_RPC_INTERNAL_CLIENT_WAITERS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "rpc/internal/client/intrusive_list.h"
+#include "rpc/internal/client/polling_role.h"
+#include "transport/base/mutex.h"
+
+namespace verbena::internal {
+
+// How the thread of a blocking call hears that the call has ended. Lives on the
+// stack of that thread. Only finished() is for others than Waiters.
+class Waiter {
+ public:
+  Waiter() = default;
+  Waiter(const Waiter&) = delete;
+  Waiter& operator=(const Waiter&) = delete;
+
+  bool finished() const {
+    return state_.load(std::memory_order_acquire) == State::kFinished;
+  }
+
+ private:
+  friend class Waiters;
+  friend class IntrusiveList<Waiter>;
+
+  enum class State : uint8_t {
+    kOpen,      // The thread polls, or looks here again and again.
+    kListed,    // It is in the list of waiters, and may sleep.
+    kFinished,  // The call has ended.
+  };
+
+  // Becomes and ceases to be kListed under the mutex of Waiters. Whoever sets
+  // kFinished touches the waiter no more, unless it was kListed before.
+  std::atomic<State> state_{State::kOpen};
+
+  // The next two are for the waiting thread alone.
+  bool ever_listed_ = false;
+  bool may_spin_ = true;  // There was somebody to poll when it looked last.
+
+  // The mutex of Waiters protects the rest, which is of use once the waiter was
+  // listed.
+  bool woken_ = false;   // The thread was told to try the role.
+  bool listed_ = false;  // The list holds it: its thread stays until it ceases.
+  // Made when the waiter is first listed: most never are.
+  std::optional<base::CondVar> changed_;
+  Waiter* next = nullptr;  // These two are the list's.
+  Waiter* previous = nullptr;
+};
+
+// A thread that finds the polling role taken waits here: for a while it looks
+// whether its call has ended or the role is free, then it sleeps until the one
+// or the other. What wakes it is the holder of the role, which calls Finish()
+// for a call that has ended, and WakeOne() after it has released the role.
+//
+// Thread-safe, but for what is marked.
+class Waiters {
+ public:
+  // A waiting thread spins for `spin_budget` before it sleeps. `role` must
+  // outlive this.
+  Waiters(const PollingRole& role, absl::Duration spin_budget)
+      : role_(role), spin_budget_(spin_budget) {}
+  Waiters(const Waiters&) = delete;
+  Waiters& operator=(const Waiters&) = delete;
+
+  // Waits until the call is finished (returns true) or it is worth trying the
+  // role (false). By the waiting thread, without the role.
+  bool WaitForTurn(Waiter* waiter);
+
+  // The waiting thread has the role now, and does not wait here any more.
+  // `polls` says whether there is something to poll; if there is nothing, it
+  // will soon be back, and then there is nothing to spin for.
+  void Leave(Waiter* waiter, bool polls);
+
+  // The call of `waiter` has ended: its thread may go, and destroy it. By the
+  // holder of the role, when that is not the waiting thread.
+  void Finish(Waiter* waiter);
+  // The same by the waiting thread itself, while it holds the role: nobody else
+  // looks at the waiter then.
+  static void FinishOwn(Waiter* waiter) {
+    waiter->state_.store(Waiter::State::kFinished, std::memory_order_relaxed);
+  }
+
+  // Whether anybody sleeps here, or is about to. Sequentially consistent, so
+  // that of a thread that releases the role and looks here, and one that comes
+  // here and then tries the role once more, one sees the other.
+  bool any() const { return count_.load(std::memory_order_seq_cst) > 0; }
+  // Has one thread that was not woken yet try the role.
+  void WakeOne();
+
+ private:
+  enum class Spin { kFinished, kTryRole, kSleep };
+  Spin SpinForTurn(const Waiter& waiter) const;
+  void Remove(Waiter* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const PollingRole& role_;
+  const absl::Duration spin_budget_;
+
+  std::atomic<int> count_{0};  // Elements of list_.
+  base::Mutex mutex_;
+  IntrusiveList<Waiter> list_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_CLIENT_WAITERS_H_

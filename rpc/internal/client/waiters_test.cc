@@ -1,0 +1,91 @@
+#include "rpc/internal/client/waiters.h"
+
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+
+namespace verbena::internal {
+namespace {
+
+// Takes the role, which is free.
+void Acquire(PollingRole& role) ABSL_EXCLUSIVE_LOCK_FUNCTION(role) {
+  while (!role.TryAcquire()) ADD_FAILURE();
+}
+
+constexpr absl::Duration kLongSpin = absl::Hours(1);
+
+TEST(WaitersTest, AThreadThatSpinsSeesItsEnd) {
+  PollingRole role;
+  Acquire(role);  // Somebody polls.
+  Waiters waiters(role, kLongSpin);
+  Waiter waiter;
+  std::thread thread([&] { EXPECT_TRUE(waiters.WaitForTurn(&waiter)); });
+  waiters.Finish(&waiter);
+  thread.join();
+  EXPECT_TRUE(waiter.finished());
+  EXPECT_FALSE(waiters.any());
+  role.Release();
+}
+
+TEST(WaitersTest, AThreadThatSpinsSeesThatTheRoleIsFree) {
+  PollingRole role;
+  Waiters waiters(role, kLongSpin);
+  Waiter waiter;
+  EXPECT_FALSE(waiters.WaitForTurn(&waiter));
+  EXPECT_FALSE(waiters.any());
+}
+
+TEST(WaitersTest, AThreadIsListedBeforeItSleeps) {
+  PollingRole role;
+  Acquire(role);
+  Waiters waiters(role, absl::ZeroDuration());
+  Waiter waiter;
+  // It is to try the role once more, now that it can be woken.
+  EXPECT_FALSE(waiters.WaitForTurn(&waiter));
+  EXPECT_TRUE(waiters.any());
+  std::thread thread([&] { EXPECT_TRUE(waiters.WaitForTurn(&waiter)); });
+  waiters.Finish(&waiter);
+  thread.join();
+  EXPECT_FALSE(waiters.any());
+  role.Release();
+}
+
+TEST(WaitersTest, OneThreadAtATimeIsWokenToTryTheRole) {
+  PollingRole role;
+  Acquire(role);
+  Waiters waiters(role, absl::ZeroDuration());
+  Waiter first;
+  Waiter second;
+  EXPECT_FALSE(waiters.WaitForTurn(&first));
+  EXPECT_FALSE(waiters.WaitForTurn(&second));
+  waiters.WakeOne();
+  EXPECT_FALSE(waiters.WaitForTurn(&first));  // Does not sleep: it was woken.
+  waiters.WakeOne();
+  waiters.WakeOne();
+  EXPECT_FALSE(waiters.WaitForTurn(&first));
+  EXPECT_FALSE(waiters.WaitForTurn(&second));
+  waiters.Finish(&first);
+  waiters.Finish(&second);
+  EXPECT_FALSE(waiters.any());
+  role.Release();
+}
+
+TEST(WaitersTest, AThreadThatPollsWaitsNoMore) {
+  PollingRole role;
+  Acquire(role);
+  Waiters waiters(role, absl::ZeroDuration());
+  Waiter waiter;
+  EXPECT_FALSE(waiters.WaitForTurn(&waiter));
+  waiters.Leave(&waiter, /*polls=*/false);
+  EXPECT_TRUE(waiters.any()) << "with nothing to poll it will be back";
+  waiters.Leave(&waiter, /*polls=*/true);
+  EXPECT_FALSE(waiters.any());
+  Waiters::FinishOwn(&waiter);
+  EXPECT_TRUE(waiter.finished());
+  role.Release();
+}
+
+}  // namespace
+}  // namespace verbena::internal

@@ -1,0 +1,84 @@
+#include "rpc/internal/codec/metadata_codec.h"
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "transport/base/limits.h"
+
+namespace verbena::internal {
+namespace {
+
+static_assert(kMaxCallMetadataBytes == transport::kMaxMetadataBytes);
+static_assert(kMaxCallMetadataBytes <= UINT16_MAX, "lengths have 16 bits");
+
+constexpr size_t kPairHeaderBytes = 4;
+
+uint8_t* WriteLength(size_t length, uint8_t* out) {
+  out[0] = static_cast<uint8_t>(length);
+  out[1] = static_cast<uint8_t>(length >> 8);
+  return out + 2;
+}
+
+size_t ReadLength(const uint8_t* in) {
+  return static_cast<size_t>(in[0]) | static_cast<size_t>(in[1]) << 8;
+}
+
+uint8_t* WriteBytes(const std::string& bytes, uint8_t* out) {
+  std::memcpy(out, bytes.data(), bytes.size());
+  return out + bytes.size();
+}
+
+std::string ReadBytes(absl::Span<const uint8_t> bytes) {
+  return std::string(bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+absl::StatusOr<uint32_t> MeasureMetadata(const Metadata& metadata) {
+  size_t total = 0;
+  for (const auto& [key, value] : metadata) {
+    total += kPairHeaderBytes + key.size() + value.size();
+  }
+  if (total > kMaxCallMetadataBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("metadata of ", total, " bytes; a call carries at most ",
+                     kMaxCallMetadataBytes));
+  }
+  return static_cast<uint32_t>(total);
+}
+
+uint8_t* WriteMetadata(const Metadata& metadata, uint8_t* out) {
+  for (const auto& [key, value] : metadata) {
+    out = WriteLength(key.size(), out);
+    out = WriteLength(value.size(), out);
+    out = WriteBytes(key, out);
+    out = WriteBytes(value, out);
+  }
+  return out;
+}
+
+absl::Status ParseMetadata(absl::Span<const uint8_t> bytes,
+                           Metadata* metadata) {
+  while (!bytes.empty()) {
+    if (bytes.size() < kPairHeaderBytes) {
+      return absl::InternalError(absl::StrCat(
+          "metadata end with ", bytes.size(), " bytes that are no pair"));
+    }
+    const size_t key_bytes = ReadLength(bytes.data());
+    const size_t value_bytes = ReadLength(bytes.data() + 2);
+    bytes.remove_prefix(kPairHeaderBytes);
+    if (bytes.size() < key_bytes + value_bytes) {
+      return absl::InternalError(
+          absl::StrCat("a metadata pair of ", key_bytes, " + ", value_bytes,
+                       " bytes where only ", bytes.size(), " bytes are left"));
+    }
+    metadata->emplace(ReadBytes(bytes.subspan(0, key_bytes)),
+                      ReadBytes(bytes.subspan(key_bytes, value_bytes)));
+    bytes.remove_prefix(key_bytes + value_bytes);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace verbena::internal

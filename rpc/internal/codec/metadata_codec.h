@@ -1,0 +1,30 @@
+// Metadata as bytes: for each pair two lengths of 16 bits, little-endian, then
+// the key and the value. Pairs stand in the map's order; nothing follows the
+// last.
+
+#ifndef VERBENA_RPC_INTERNAL_CODEC_METADATA_CODEC_H_
+#define VERBENA_RPC_INTERNAL_CODEC_METADATA_CODEC_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "rpc/metadata.h"
+
+namespace verbena::internal {
+
+// How many bytes WriteMetadata() will write: 0 for no metadata.
+// RESOURCE_EXHAUSTED if that is more than kMaxCallMetadataBytes.
+absl::StatusOr<uint32_t> MeasureMetadata(const Metadata& metadata);
+
+// Writes exactly MeasureMetadata(metadata) bytes; returns the end of them.
+uint8_t* WriteMetadata(const Metadata& metadata, uint8_t* out);
+
+// Adds the pairs in `bytes` to `*metadata`. INTERNAL if `bytes` is not what
+// WriteMetadata() writes; `*metadata` then holds the pairs before the fault.
+absl::Status ParseMetadata(absl::Span<const uint8_t> bytes, Metadata* metadata);
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_CODEC_METADATA_CODEC_H_

@@ -1,0 +1,51 @@
+#include "rpc/internal/codec/protobuf_codec.h"
+
+#include <climits>
+
+#include "absl/base/optimization.h"
+#include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
+
+namespace verbena::internal {
+
+using google::protobuf::MessageLite;
+
+absl::StatusOr<uint64_t> MeasureMessage(const MessageLite& message,
+                                        uint64_t limit) {
+  if (ABSL_PREDICT_FALSE(!message.IsInitialized())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        message.GetTypeName(),
+        " lacks required fields: ", message.InitializationErrorString()));
+  }
+  const uint64_t bytes = message.ByteSizeLong();
+  if (ABSL_PREDICT_FALSE(bytes > limit)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(message.GetTypeName(), " of ", bytes,
+                     " bytes is longer than the limit of ", limit));
+  }
+  return bytes;
+}
+
+void WriteMessage(const MessageLite& message, uint64_t bytes, uint8_t* out) {
+  const uint8_t* end = message.SerializeWithCachedSizesToArray(out);
+  CHECK_EQ(static_cast<uint64_t>(end - out), bytes)
+      << message.GetTypeName() << " was changed while its call was open";
+}
+
+absl::Status ParseMessage(absl::Span<const uint8_t> bytes,
+                          MessageLite* message) {
+  if (ABSL_PREDICT_FALSE(bytes.size() > INT_MAX ||
+                         !message->ParsePartialFromArray(
+                             bytes.data(), static_cast<int>(bytes.size())))) {
+    return absl::InternalError(absl::StrCat(
+        "can't parse ", bytes.size(), " bytes as ", message->GetTypeName()));
+  }
+  if (ABSL_PREDICT_FALSE(!message->IsInitialized())) {
+    return absl::InternalError(absl::StrCat(
+        message->GetTypeName(),
+        " lacks required fields: ", message->InitializationErrorString()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace verbena::internal

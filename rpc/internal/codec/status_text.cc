@@ -1,0 +1,25 @@
+#include "rpc/internal/codec/status_text.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace verbena::internal {
+
+std::string UnknownMethodText(uint64_t method_id) {
+  return absl::StrCat("no method with the hash 0x",
+                      absl::Hex(method_id, absl::kZeroPad16));
+}
+
+absl::Status Annotate(const absl::Status& status, absl::string_view prefix) {
+  return absl::Status(status.code(),
+                      absl::StrCat(prefix, ": ", status.message()));
+}
+
+absl::StatusCode KnownCode(absl::StatusCode code) {
+  const int number = static_cast<int>(code);
+  const bool known =
+      number >= 0 &&
+      number <= static_cast<int>(absl::StatusCode::kUnauthenticated);
+  return known ? code : absl::StatusCode::kUnknown;
+}
+
+}  // namespace verbena::internal

@@ -1,0 +1,184 @@
+#include "rpc/internal/server/handler_call.h"
+
+#include <utility>
+
+#include "absl/base/optimization.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "rpc/internal/codec/metadata_codec.h"
+#include "rpc/internal/codec/protobuf_codec.h"
+#include "rpc/internal/codec/status_text.h"
+#include "rpc/internal/server/handler_call_pool.h"
+#include "transport/connection/poller.h"
+
+namespace verbena::internal {
+namespace {
+
+// Messages keep what they once allocated; more than this is given back.
+constexpr uint64_t kLargeBytes = 64 << 10;
+
+}  // namespace
+
+HandlerCall::HandlerCall(HandlerCallPool* pool, const UnaryMethod* method,
+                         int method_index, ThreadPool* threads,
+                         uint64_t max_reply_bytes)
+    : pool_(pool),
+      method_(method),
+      method_index_(method_index),
+      threads_(threads),
+      max_reply_bytes_(max_reply_bytes),
+      messages_(method->NewMessages()),
+      request_(messages_->request()),
+      response_(messages_->response()) {}
+
+void HandlerCall::Begin(transport::ServerCall* call) {
+  call_ = call;
+  is_large_ = false;
+  parsed_ = false;
+  told_expired_.store(false, std::memory_order_relaxed);
+  // Finish() has moved the rest of the last reply away.
+  reply_.status = absl::OkStatus();
+  reply_.metadata_bytes = 0;
+  reply_.message_bytes = 0;
+  reply_.writer = nullptr;
+  context_.Reset(call->deadline());
+  if (ABSL_PREDICT_FALSE(!call->attachment().empty())) {
+    context_.set_request_attachment(call->TakeAttachment());
+  }
+  if (ABSL_PREDICT_FALSE(!call->metadata().empty())) {
+    reply_.status =
+        ParseMetadata(call->metadata(), context_.mutable_client_metadata());
+    if (!reply_.status.ok()) return Finish();
+  }
+  if (threads_ == nullptr || !call->owns_message()) {
+    reply_.status = Parse();
+    if (ABSL_PREDICT_FALSE(!reply_.status.ok())) return Finish();
+  }
+  if (threads_ == nullptr) {
+    reply_.status = Handle();
+    return Finish();
+  }
+  if (ABSL_PREDICT_FALSE(!threads_->Submit(this))) {
+    reply_.status = absl::ResourceExhaustedError(absl::StrCat(
+        method_->full_name(),
+        ": the server's queue of calls that wait for a worker is full"));
+    Finish();
+  }
+}
+
+bool HandlerCall::IsCancelled() const {
+  if (call_->cancelled()) return true;
+  if (call_->deadline() == absl::InfiniteFuture()) return false;
+  // Never before the client's own clock says so: the deadline came from one
+  // that may be that late.
+  const absl::Time expiry = call_->deadline() + transport::Poller::kNowAgeMax;
+  if (absl::Now() < expiry) return false;
+  told_expired_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+void HandlerCall::RunOnWorker() {
+  if (IsCancelled()) {
+    reply_.status = CancelledStatus();
+  } else {
+    if (!parsed_) reply_.status = Parse();
+    if (reply_.status.ok()) reply_.status = Handle();
+    if (reply_.status.ok()) WriteAhead();
+  }
+  call_->poller().Post(this);
+}
+
+absl::Status HandlerCall::Parse() {
+  parsed_ = true;
+  is_large_ = call_->message().size() > kLargeBytes;
+  const absl::Status status = ParseMessage(call_->message(), request_);
+  if (ABSL_PREDICT_FALSE(!status.ok())) {
+    return Annotate(status,
+                    absl::StrCat(method_->full_name(), " (at the server)"));
+  }
+  if (call_->owns_message()) call_->ReleaseMessage();
+  return status;
+}
+
+absl::Status HandlerCall::Handle() {
+  response_->Clear();
+  const absl::Status status = method_->Run(&context_, messages_.get());
+  if (ABSL_PREDICT_FALSE(told_expired_.load(std::memory_order_relaxed))) {
+    return CancelledStatus();
+  }
+  if (ABSL_PREDICT_FALSE(!status.ok())) return status;
+  absl::StatusOr<uint64_t> bytes = MeasureMessage(*response_, max_reply_bytes_);
+  if (ABSL_PREDICT_FALSE(!bytes.ok())) {
+    // A reply without its required fields is the server's fault, not the
+    // caller's.
+    const absl::StatusCode code = absl::IsInvalidArgument(bytes.status())
+                                      ? absl::StatusCode::kInternal
+                                      : bytes.status().code();
+    return absl::Status(code, absl::StrCat(method_->full_name(), ": reply ",
+                                           bytes.status().message()));
+  }
+  reply_.message_bytes = *bytes;
+  reply_.attachment = context_.TakeResponseAttachment();
+  is_large_ = is_large_ || *bytes > kLargeBytes;
+  return absl::OkStatus();
+}
+
+absl::Status HandlerCall::CancelledStatus() const {
+  if (told_expired_.load(std::memory_order_relaxed)) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        method_->full_name(), ": the deadline of the call has passed"));
+  }
+  // Nobody hears this: the call has ended at the client.
+  return absl::CancelledError("cancelled before the handler ran");
+}
+
+void HandlerCall::WriteAhead() {
+  // With trailing metadata the sum is not known yet; such replies are rare, and
+  // large ones with them rarer: the poller writes them.
+  if (!context_.trailing_metadata().empty()) return;
+  if (!reply_.attachment.empty()) return;  // See AllocateReply().
+  if (reply_.message_bytes <= transport::ServerCall::kFrameReplyBytes) return;
+  auto buffer = call_->AllocateReply(reply_.message_bytes);
+  if (!buffer.ok())
+    return;  // Finish() waits for memory, or says what is wrong.
+  WriteMessage(*response_, reply_.message_bytes, buffer->data());
+  reply_.buffer = *std::move(buffer);
+}
+
+void HandlerCall::Finish() {
+  if (ABSL_PREDICT_FALSE(!context_.trailing_metadata().empty())) {
+    absl::StatusOr<uint32_t> bytes =
+        MeasureMetadata(context_.trailing_metadata());
+    if (bytes.ok()) {
+      reply_.metadata_bytes = *bytes;
+    } else {
+      reply_.status = Annotate(bytes.status(), method_->full_name());
+    }
+  }
+  if (!reply_.status.ok()) {
+    reply_.message_bytes = 0;
+    reply_.attachment.Reset();
+  }
+  context_.DropAttachments();
+  const bool written = !reply_.buffer.empty();
+  const bool to_write =
+      !written && reply_.metadata_bytes + reply_.message_bytes > 0;
+  if (to_write) reply_.writer = this;  // OnReplyDone() recycles.
+  transport::ServerCall* call = std::exchange(call_, nullptr);
+  call->Finish(std::move(reply_));
+  if (!to_write) pool_->Recycle(this);
+}
+
+void HandlerCall::OnReplyDone() { pool_->Recycle(this); }
+
+void HandlerCall::WriteReply(uint8_t* out) {
+  if (ABSL_PREDICT_FALSE(reply_.metadata_bytes > 0)) {
+    out = WriteMetadata(context_.trailing_metadata(), out);
+  }
+  if (reply_.message_bytes > 0) {
+    WriteMessage(*response_, reply_.message_bytes, out);
+  }
+}
+
+}  // namespace verbena::internal

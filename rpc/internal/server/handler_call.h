@@ -1,0 +1,105 @@
+// One call of a server, from the transport to the user's handler and back.
+
+#ifndef VERBENA_RPC_INTERNAL_SERVER_HANDLER_CALL_H_
+#define VERBENA_RPC_INTERNAL_SERVER_HANDLER_CALL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "google/protobuf/message_lite.h"
+#include "rpc/internal/server/thread_pool.h"
+#include "rpc/server_context.h"
+#include "rpc/service.h"
+#include "transport/connection/poller_task.h"
+#include "transport/connection/server_call.h"
+
+namespace verbena::internal {
+
+class HandlerCallPool;
+
+// Serves one call of one method at a time, and is then used again for the next:
+// the messages keep their memory. Begins on the poller of its connection, runs
+// the handler there or on a worker, and ends on the poller.
+//
+// A small request is parsed on the poller, because it lies in a receive slot; a
+// large one on the worker. A large reply is serialised by the worker into
+// registered memory if there is some, else by the poller when there is.
+//
+// The pool that it comes from, the method and the threads must outlive it.
+class HandlerCall final : public WorkerTask,
+                          public transport::PollerTask,
+                          public transport::ReplyWriter {
+ public:
+  // Null `threads` mean that handlers run on the poller.
+  HandlerCall(HandlerCallPool* pool, const UnaryMethod* method,
+              int method_index, ThreadPool* threads, uint64_t max_reply_bytes);
+  HandlerCall(const HandlerCall&) = delete;
+  HandlerCall& operator=(const HandlerCall&) = delete;
+
+  // Serves `call`. REQUIRES: new, or recycled. On the poller; may end the call.
+  void Begin(transport::ServerCall* call);
+
+  // The method's number in the registry.
+  int method_index() const { return method_index_; }
+  // Whether the last call was so large that the messages are better given back.
+  bool is_large() const { return is_large_; }
+
+  // For the context: see there. Any thread while the handler runs.
+  bool IsCancelled() const;
+  const std::string& peer() const { return call_->peer(); }
+  const std::string& device() const { return call_->device_name(); }
+  Buffer AllocateBuffer(size_t bytes) const {
+    return call_->AllocateAttachment(bytes);
+  }
+
+  // As WorkerTask: parses if that was not done, runs the handler, posts the
+  // rest.
+  void RunOnWorker() override;
+
+  // As PollerTask: gives the reply to the transport.
+  void Run() override { Finish(); }
+
+  // As ReplyWriter.
+  void WriteReply(uint8_t* out) override;
+  void OnReplyDone() override;
+
+ private:
+  // Parses the message, and gives its memory back.
+  absl::Status Parse();
+  // Calls the handler, and measures what it made.
+  absl::Status Handle();
+  // How a call ends that has been cancelled.
+  absl::Status CancelledStatus() const;
+  // Serialises a large reply now, if there is memory.
+  void WriteAhead();
+  void Finish();
+
+  HandlerCallPool* const pool_;
+  const UnaryMethod* const method_;
+  const int method_index_;
+  ThreadPool* const threads_;
+  const uint64_t max_reply_bytes_;
+  const std::unique_ptr<CallMessages> messages_;
+  google::protobuf::MessageLite* const request_;  // These two are messages_'.
+  google::protobuf::MessageLite* const response_;
+  ServerContext context_{this};
+
+  // The rest is about the current call.
+
+  transport::ServerCall* call_ = nullptr;  // Null between calls.
+  bool parsed_ = false;
+  bool is_large_ = false;
+  // The handler was told that the deadline has passed. One that returns for
+  // that may do so before the client has looked at its clock: what it returns
+  // is not an answer.
+  mutable std::atomic<bool> told_expired_{false};
+  // What is to be sent, as far as it is known.
+  transport::ServerCall::Reply reply_;
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_SERVER_HANDLER_CALL_H_

@@ -1,0 +1,34 @@
+#include "rpc/internal/server/handler_call_pool.h"
+
+#include <utility>
+
+namespace verbena::internal {
+
+HandlerCallPool::HandlerCallPool(const MethodRegistry& registry,
+                                 ThreadPool* threads, uint64_t max_reply_bytes)
+    : threads_(threads),
+      max_reply_bytes_(max_reply_bytes),
+      free_(registry.size()) {}
+
+HandlerCall* HandlerCallPool::Take(const MethodRegistry::Method& method) {
+  auto& free = free_[method.index];
+  if (free.empty()) {
+    ThreadPool* const threads =
+        method.mode == HandlerMode::kInline ? nullptr : threads_;
+    return new HandlerCall(this, method.method, method.index, threads,
+                           max_reply_bytes_);
+  }
+  HandlerCall* const call = free.back().release();
+  free.pop_back();
+  return call;
+}
+
+void HandlerCallPool::Recycle(HandlerCall* call) {
+  std::unique_ptr<HandlerCall> owned(call);
+  auto& free = free_[call->method_index()];
+  if (!call->is_large() && free.size() < kKept) {
+    free.push_back(std::move(owned));
+  }
+}
+
+}  // namespace verbena::internal

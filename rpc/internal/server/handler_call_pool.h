@@ -1,0 +1,47 @@
+// The HandlerCalls of one poller.
+
+#ifndef VERBENA_RPC_INTERNAL_SERVER_HANDLER_CALL_POOL_H_
+#define VERBENA_RPC_INTERNAL_SERVER_HANDLER_CALL_POOL_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "rpc/internal/server/handler_call.h"
+#include "rpc/internal/server/method_registry.h"
+#include "rpc/internal/server/thread_pool.h"
+
+namespace verbena::internal {
+
+// Makes calls as they are needed and keeps them for later ones of the same
+// method, so that a server that is warm allocates nothing.
+//
+// Confined to its poller. The registry (complete) and the threads must
+// outlive it, and every call must be back when it is destroyed.
+class HandlerCallPool {
+ public:
+  HandlerCallPool(const MethodRegistry& registry, ThreadPool* threads,
+                  uint64_t max_reply_bytes);
+  HandlerCallPool(const HandlerCallPool&) = delete;
+  HandlerCallPool& operator=(const HandlerCallPool&) = delete;
+  ~HandlerCallPool() = default;
+
+  // Ready for Begin(). Comes back by itself when the call is over.
+  HandlerCall* Take(const MethodRegistry::Method& method);
+
+  // `call` is over and may serve another one.
+  void Recycle(HandlerCall* call);
+
+ private:
+  // Calls kept of one method.
+  static constexpr size_t kKept = 256;
+
+  ThreadPool* const threads_;
+  const uint64_t max_reply_bytes_;
+  // By the method's index in the registry.
+  std::vector<std::vector<std::unique_ptr<HandlerCall>>> free_;
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_SERVER_HANDLER_CALL_POOL_H_

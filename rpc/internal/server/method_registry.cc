@@ -1,0 +1,40 @@
+#include "rpc/internal/server/method_registry.h"
+
+#include "absl/strings/str_cat.h"
+#include "proto/method_hash.h"
+#include "transport/base/status_macros.h"
+
+namespace verbena::internal {
+
+absl::Status MethodRegistry::AddService(const Service& service,
+                                        HandlerMode default_mode) {
+  const HandlerMode mode = service.handler_mode().value_or(default_mode);
+  for (const auto& method : service.methods()) {
+    RETURN_IF_ERROR(
+        AddMethod(MethodHash(method->full_name()), method.get(), mode));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MethodRegistry::AddMethod(uint64_t id, const UnaryMethod* method,
+                                       HandlerMode mode) {
+  const auto [place, inserted] =
+      methods_.try_emplace(id, Method{method, mode, size()});
+  if (inserted) {
+    Direct& direct = direct_[id % kDirect];
+    if (direct.method.method == nullptr) direct = {id, place->second};
+    return absl::OkStatus();
+  }
+  const std::string& other = place->second.method->full_name();
+  if (other == method->full_name()) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("method ", other, " is registered twice"));
+  }
+  return absl::AlreadyExistsError(
+      absl::StrCat("methods ", other, " and ", method->full_name(),
+                   " have the same hash, so calls can't tell them apart: "
+                   "rename one, or serve "
+                   "them by two servers"));
+}
+
+}  // namespace verbena::internal

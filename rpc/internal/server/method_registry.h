@@ -1,0 +1,60 @@
+// From the number of a method on the wire to what answers it.
+
+#ifndef VERBENA_RPC_INTERNAL_SERVER_METHOD_REGISTRY_H_
+#define VERBENA_RPC_INTERNAL_SERVER_METHOD_REGISTRY_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "rpc/service.h"
+
+namespace verbena::internal {
+
+// The methods of a server. Filled before the server starts, by one thread; then
+// any number of threads may look up. The services must outlive it.
+class MethodRegistry {
+ public:
+  struct Method {
+    const UnaryMethod* method = nullptr;
+    HandlerMode mode = HandlerMode::kWorkerPool;
+    int index = 0;  // 0 for the first one added, and so on.
+  };
+
+  // Adds every method of `service`. ALREADY_EXISTS if one of them is there
+  // already, or has the number of another: the registry is of no use then.
+  absl::Status AddService(const Service& service, HandlerMode default_mode);
+
+  // Adds one method under a number of the caller's choice.
+  absl::Status AddMethod(uint64_t id, const UnaryMethod* method,
+                         HandlerMode mode);
+
+  // Null if there is none. Valid as long as nothing is added.
+  const Method* Find(uint64_t id) const {
+    const Direct& direct = direct_[id % kDirect];
+    if (direct.id == id && direct.method.method != nullptr) {
+      return &direct.method;
+    }
+    const auto found = methods_.find(id);
+    return found == methods_.end() ? nullptr : &found->second;
+  }
+
+  int size() const { return static_cast<int>(methods_.size()); }
+
+ private:
+  // Most methods are found here with one look.
+  struct Direct {
+    uint64_t id = 0;
+    Method method;
+  };
+  static constexpr size_t kDirect = 64;
+
+  std::array<Direct, kDirect> direct_;  // By the low bits of the number.
+  absl::flat_hash_map<uint64_t, Method> methods_;  // By MethodHash().
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_SERVER_METHOD_REGISTRY_H_

@@ -1,0 +1,86 @@
+#include "rpc/internal/server/method_registry.h"
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/empty.pb.h"
+#include "gtest/gtest.h"
+#include "proto/method_hash.h"
+
+namespace verbena::internal {
+namespace {
+
+using google::protobuf::Empty;
+using testing::HasSubstr;
+
+class TwoMethods : public Service {
+ public:
+  TwoMethods() : Service("test.Two") {
+    AddUnaryMethod<Empty, Empty>("test.Two/First", Handle);
+    AddUnaryMethod<Empty, Empty>("test.Two/Second", Handle);
+  }
+
+ private:
+  static absl::Status Handle(ServerContext*, const Empty*, Empty*) {
+    return absl::OkStatus();
+  }
+};
+
+TEST(MethodRegistryTest, FindsMethodsByTheHashOfTheirName) {
+  TwoMethods service;
+  MethodRegistry registry;
+  ASSERT_EQ(registry.AddService(service, HandlerMode::kWorkerPool),
+            absl::OkStatus());
+  const auto* second = registry.Find(MethodHash("test.Two/Second"));
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(second->method->full_name(), "test.Two/Second");
+  EXPECT_EQ(second->index, 1);
+  EXPECT_EQ(registry.Find(MethodHash("test.Two/Third")), nullptr);
+}
+
+TEST(MethodRegistryTest, AServiceOverridesTheServersMode) {
+  TwoMethods service;
+  service.set_handler_mode(HandlerMode::kInline);
+  MethodRegistry registry;
+  ASSERT_EQ(registry.AddService(service, HandlerMode::kWorkerPool),
+            absl::OkStatus());
+  EXPECT_EQ(registry.Find(MethodHash("test.Two/First"))->mode,
+            HandlerMode::kInline);
+}
+
+TEST(MethodRegistryTest, TheServersModeHoldsForServicesThatDoNotSay) {
+  TwoMethods service;
+  MethodRegistry registry;
+  ASSERT_EQ(registry.AddService(service, HandlerMode::kInline),
+            absl::OkStatus());
+  EXPECT_EQ(registry.Find(MethodHash("test.Two/First"))->mode,
+            HandlerMode::kInline);
+}
+
+TEST(MethodRegistryTest, RefusesAServiceTwice) {
+  TwoMethods service;
+  MethodRegistry registry;
+  ASSERT_EQ(registry.AddService(service, HandlerMode::kWorkerPool),
+            absl::OkStatus());
+  const absl::Status status =
+      registry.AddService(service, HandlerMode::kWorkerPool);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("test.Two/First"));
+}
+
+TEST(MethodRegistryTest, RefusesTwoMethodsOfOneHashAndNamesBoth) {
+  TwoMethods service;
+  MethodRegistry registry;
+  ASSERT_EQ(registry.AddMethod(7, service.methods()[0].get(),
+                               HandlerMode::kWorkerPool),
+            absl::OkStatus());
+  const absl::Status status = registry.AddMethod(7, service.methods()[1].get(),
+                                                 HandlerMode::kWorkerPool);
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("test.Two/First"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("test.Two/Second"));
+}
+
+}  // namespace
+}  // namespace verbena::internal

@@ -1,0 +1,86 @@
+#include "rpc/internal/server/server_impl.h"
+
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "rpc/internal/codec/status_text.h"
+#include "transport/base/check.h"
+#include "transport/base/status_macros.h"
+
+namespace verbena::internal {
+
+absl::StatusOr<std::unique_ptr<ServerImpl>> ServerImpl::Start(
+    const Options& options) {
+  auto server = absl::WrapUnique(new ServerImpl(options.endpoint.pollers));
+  RETURN_IF_ERROR(server->Register(options));
+  for (PollerSlot& slot : server->slots_) {
+    slot.calls = std::make_unique<HandlerCallPool>(
+        server->registry_, server->threads_.get(),
+        options.endpoint.endpoint.max_send_message_bytes);
+  }
+  ASSIGN_OR_RETURN(server->endpoint_,
+                   transport::ServerEndpoint::Start(options.endpoint, *server));
+  return server;
+}
+
+absl::Status ServerImpl::Register(const Options& options) {
+  bool workers = false;
+  for (const Service* service : options.services) {
+    RETURN_IF_ERROR(registry_.AddService(*service, options.handler_mode));
+    workers = workers || service->handler_mode().value_or(
+                             options.handler_mode) == HandlerMode::kWorkerPool;
+  }
+  if (workers) {
+    threads_ = std::make_unique<ThreadPool>(options.worker_threads,
+                                            options.worker_queue_limit);
+  }
+  return absl::OkStatus();
+}
+
+ServerImpl::~ServerImpl() {
+  if (endpoint_ == nullptr) return;
+  Shutdown(absl::InfinitePast());
+  // A worker may still be on its way out of Poller::Post().
+  threads_.reset();
+  endpoint_.reset();
+}
+
+void ServerImpl::Wait() {
+  const base::MutexLock lock(mutex_);
+  while (!shut_down_) shut_down_changed_.Wait(mutex_);
+}
+
+void ServerImpl::Shutdown(absl::Time deadline) {
+  endpoint_->Shutdown(deadline);
+  const base::MutexLock lock(mutex_);
+  shut_down_ = true;
+  shut_down_changed_.NotifyAll();
+}
+
+void ServerImpl::OnCall(transport::ServerCall* call) {
+  const MethodRegistry::Method* method = registry_.Find(call->method_id());
+  if (method == nullptr) {
+    transport::ServerCall::Reply reply;
+    reply.status =
+        absl::UnimplementedError(UnknownMethodText(call->method_id()));
+    return call->Finish(std::move(reply));
+  }
+  CallsOf(call->poller()).Take(*method)->Begin(call);
+}
+
+HandlerCallPool& ServerImpl::CallsOf(transport::Poller& poller) {
+  for (PollerSlot& slot : slots_) {
+    transport::Poller* owner = slot.poller.load(std::memory_order_relaxed);
+    if (owner == &poller) return *slot.calls;
+    // A poller can't be in two places: slots fill from the first one on, and
+    // only the poller itself writes its address.
+    if (owner == nullptr && slot.poller.compare_exchange_strong(
+                                owner, &poller, std::memory_order_relaxed)) {
+      return *slot.calls;
+    }
+  }
+  CHECK(false) << "more pollers than the endpoint was told to start";
+  return *slots_.front().calls;
+}
+
+}  // namespace verbena::internal

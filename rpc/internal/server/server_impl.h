@@ -1,0 +1,77 @@
+// A server from inside.
+
+#ifndef VERBENA_RPC_INTERNAL_SERVER_SERVER_IMPL_H_
+#define VERBENA_RPC_INTERNAL_SERVER_SERVER_IMPL_H_
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "rpc/internal/server/handler_call_pool.h"
+#include "rpc/internal/server/method_registry.h"
+#include "rpc/internal/server/thread_pool.h"
+#include "rpc/service.h"
+#include "transport/base/mutex.h"
+#include "transport/connection/poller.h"
+#include "transport/connection/server_call.h"
+#include "transport/server_endpoint.h"
+
+namespace verbena::internal {
+
+// Finds the method of each call that the transport brings, and the HandlerCall
+// to serve it. See Server for its contract.
+class ServerImpl final : public transport::ServerHandler {
+ public:
+  struct Options {
+    transport::ServerEndpoint::Options endpoint;
+    std::vector<Service*> services;  // Must outlive the server.
+    HandlerMode handler_mode = HandlerMode::kWorkerPool;
+    int worker_threads = 4;
+    int worker_queue_limit = 4096;
+  };
+
+  static absl::StatusOr<std::unique_ptr<ServerImpl>> Start(
+      const Options& options);
+  ServerImpl(const ServerImpl&) = delete;
+  ServerImpl& operator=(const ServerImpl&) = delete;
+  ~ServerImpl();
+
+  const std::vector<transport::ServerEndpoint::Listening>& listening() const {
+    return endpoint_->listening();
+  }
+  void Wait();
+  void Shutdown(absl::Time deadline);
+
+  // As the transport's handler, on pollers.
+  void OnCall(transport::ServerCall* call) override;
+  void OnCancelled(transport::ServerCall* call) override {}
+
+ private:
+  // The calls of one poller. Pollers make themselves known with their first
+  // call.
+  struct PollerSlot {
+    std::atomic<transport::Poller*> poller{nullptr};  // Null: not in use.
+    std::unique_ptr<HandlerCallPool> calls;  // Only the poller touches it.
+  };
+
+  explicit ServerImpl(int pollers) : slots_(pollers) {}
+  absl::Status Register(const Options& options);
+  HandlerCallPool& CallsOf(transport::Poller& poller);
+
+  MethodRegistry registry_;  // Constant once started.
+  std::vector<PollerSlot> slots_;
+  std::unique_ptr<transport::ServerEndpoint> endpoint_;
+  std::unique_ptr<ThreadPool> threads_;  // Null if all handlers run inline.
+
+  base::Mutex mutex_;
+  base::CondVar shut_down_changed_;
+  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;  // Shutdown() has ended.
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_SERVER_SERVER_IMPL_H_
