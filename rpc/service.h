@@ -3,7 +3,6 @@
 #ifndef VERBENA_RPC_SERVICE_H_
 #define VERBENA_RPC_SERVICE_H_
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,12 +43,11 @@ class UnaryMethod {
   const std::string full_name_;  // "package.Service/Method".
 };
 
-template <typename Request, typename Response>
+// `Handler` is called with (ServerContext*, const Request*, Response*) and
+// returns an absl::Status.
+template <typename Request, typename Response, typename Handler>
 class TypedUnaryMethod final : public UnaryMethod {
  public:
-  using Handler =
-      std::function<absl::Status(ServerContext*, const Request*, Response*)>;
-
   TypedUnaryMethod(const char* full_name, Handler handler)
       : UnaryMethod(full_name), handler_(std::move(handler)) {}
 
@@ -119,15 +117,13 @@ class Service {
   // `full_name` is "package.Service".
   explicit Service(const char* full_name) : full_name_(full_name) {}
 
-  // `full_method_name` is "package.Service/Method".
-  template <typename Request, typename Response>
-  void AddUnaryMethod(
-      const char* full_method_name,
-      std::function<absl::Status(ServerContext*, const Request*, Response*)>
-          handler) {
-    methods_.push_back(
-        std::make_unique<internal::TypedUnaryMethod<Request, Response>>(
-            full_method_name, std::move(handler)));
+  // `full_method_name` is "package.Service/Method". For `handler` see
+  // TypedUnaryMethod.
+  template <typename Request, typename Response, typename Handler>
+  void AddUnaryMethod(const char* full_method_name, Handler handler) {
+    methods_.push_back(std::make_unique<
+                       internal::TypedUnaryMethod<Request, Response, Handler>>(
+        full_method_name, std::move(handler)));
   }
 
  private:

@@ -27,10 +27,9 @@ absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
   UnaryCall call(impl.calls(), method.full_name(), method.id(), context,
                  &request, response);
   call.ReserveContext();
-  absl::Status status = call.Prepare(impl.max_send_message_bytes());
-  if (status.ok()) status = impl.Call(&call);
+  if (call.Prepare(impl.max_send_message_bytes())) impl.Call(&call);
   call.ReleaseContext();
-  return status;
+  return call.TakeStatus();
 }
 
 void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
@@ -40,12 +39,12 @@ void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
   UnaryCall* const call =
       UnaryCall::New(impl.calls(), method.full_name(), method.id(), context,
                      request, response);
-  call->on_done = std::move(on_done);
-  if (absl::Status status = call->Prepare(impl.max_send_message_bytes());
-      !status.ok()) {
-    return impl.FailAsync(call, std::move(status));
+  call->on_done.emplace(std::move(on_done));
+  if (call->Prepare(impl.max_send_message_bytes())) {
+    impl.CallAsync(call);
+  } else {
+    impl.ReportAsync(call);
   }
-  impl.CallAsync(call);
 }
 
 }  // namespace verbena

@@ -129,7 +129,9 @@ bool BackgroundThread::PrepareToWait() {
   poller.role_.AssertHeld();
   poller.sleep_.EnterAsWatcher(&poller.connection_->poller());
   // Who notifies after this look wakes the watcher.
-  return !Notified() && poller.PrepareSleep() && poller.connection_ != nullptr;
+  const bool armed = !Notified() && poller.PrepareSleep();
+  poller.CheckConnection();
+  return armed && poller.connection_ != nullptr;
 }
 
 }  // namespace verbena::internal

@@ -3,6 +3,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "rpc/internal/client/endpoint_limits.h"
 #include "rpc/internal/codec/protobuf_codec.h"
 #include "transport/base/check.h"
@@ -27,7 +28,7 @@ ChannelImpl::~ChannelImpl() {
   poller_.Stop();
 }
 
-absl::Status ChannelImpl::Call(UnaryCall* call) {
+void ChannelImpl::Call(UnaryCall* call) {
   Waiter waiter;
   call->waiter = &waiter;
   bool finished = false;
@@ -43,7 +44,6 @@ absl::Status ChannelImpl::Call(UnaryCall* call) {
       finished = poller_.PollAndRelease(&waiter);
     }
   }
-  return call->TakeStatus();
 }
 
 void ChannelImpl::CallAsync(UnaryCall* call) {
@@ -61,8 +61,7 @@ void ChannelImpl::CallAsync(UnaryCall* call) {
   }
 }
 
-void ChannelImpl::FailAsync(UnaryCall* call, absl::Status status) {
-  call->Refuse(std::move(status));
+void ChannelImpl::ReportAsync(UnaryCall* call) {
   if (poller_.Post(call)) poller_.Release();
 }
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "rpc/buffer.h"
@@ -55,13 +54,14 @@ class ChannelImpl final : private PollerUser {
   // What the calls of this channel are made with.
   OpenCalls* calls() { return &calls_; }
 
-  // Makes a prepared call and waits for its end. REQUIRES: !InCallback().
-  absl::Status Call(UnaryCall* call);
+  // Makes a prepared call, and returns when it has its status.
+  // REQUIRES: !InCallback().
+  void Call(UnaryCall* call);
   // Starts a prepared call with an on_done, which UnaryCall::New() made; takes
   // it over.
   void CallAsync(UnaryCall* call);
   // Has the on_done of such a call that could not be prepared called.
-  void FailAsync(UnaryCall* call, absl::Status status);
+  void ReportAsync(UnaryCall* call);
 
  private:
   // Runs when an attempt to connect has ended.

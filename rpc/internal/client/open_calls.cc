@@ -91,7 +91,7 @@ void OpenCalls::Complete(UnaryCall* call) {
 }
 
 void OpenCalls::CallBack(UnaryCall* call) {
-  absl::AnyInvocable<void(absl::Status)> on_done = std::move(call->on_done);
+  absl::AnyInvocable<void(absl::Status)> on_done = *std::move(call->on_done);
   absl::Status status = call->TakeStatus();
   // The callback may use the context for another call.
   call->Destroy();

@@ -78,11 +78,13 @@ void SharedPoller::OnIdle(const Waiter& waiter, absl::Time* idle_since) {
 void SharedPoller::SleepAsHolder(const Waiter& waiter) {
   transport::Poller& poller = connection_->poller();
   sleep_.EnterAsHolder(&poller);
-  const bool armed = posted_.empty() && PrepareSleep();
-  if (armed && connection_ != nullptr && !waiter.finished()) {
+  const bool armed = posted_.empty() && callbacks_.empty() && PrepareSleep();
+  if (armed && !waiter.finished() && !IsOver(*connection_)) {
     poller.WaitForEvent(timer_);
   }
+  // Others may wake us until here, so the connection must not go before.
   sleep_.LeaveAsHolder();
+  CheckConnection();
 }
 
 bool SharedPoller::PrepareSleep() {
@@ -91,7 +93,6 @@ bool SharedPoller::PrepareSleep() {
   const bool armed = connection_->poller().PrepareSleep();
   in_transport_ = false;
   may_call_back_ = false;
-  CheckConnection();
   return armed;
 }
 

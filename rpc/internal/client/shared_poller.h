@@ -90,6 +90,13 @@ class SharedPoller {
   // before, or there is to be none, and !in_transport().
   void Drive(transport::ClientConnection* connection);
 
+  // Whether `connection` is of no use any more: it is lost, or its server has
+  // taken leave and the last call has ended.
+  static bool IsOver(const transport::ClientConnection& connection) {
+    return connection.failed() ||
+           (connection.draining() && connection.open_calls() == 0);
+  }
+
   // PollerUser::OnTimer() is called at `time` or earlier, and not again unless
   // somebody asks for it again.
   void LowerTimer(absl::Time time);

@@ -123,9 +123,7 @@ void Subchannel::OnFailed(const absl::Status& status) {
 bool Subchannel::DropUnusable() {
   role_.AssertHeld();
   if (connection_ == nullptr || poller_.in_transport()) return false;
-  const bool drained =
-      connection_->draining() && connection_->open_calls() == 0;
-  if (!connection_->failed() && !drained) return false;
+  if (!SharedPoller::IsOver(*connection_)) return false;
   poller_.Drive(nullptr);
   buffers_.Set(transport::BufferSource());
   {

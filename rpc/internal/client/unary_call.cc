@@ -40,12 +40,7 @@ void UnaryCall::Destroy() {
   }
 }
 
-absl::Status UnaryCall::ContextInUse() const {
-  return Explain(absl::FailedPreconditionError(
-      "the ClientContext is in use by another call"));
-}
-
-absl::Status UnaryCall::Prepare(uint64_t max_message_bytes) {
+bool UnaryCall::Prepare(uint64_t max_message_bytes) {
   if (__builtin_expect(!has_context_, 0)) return ContextInUse();
   const absl::StatusOr<uint64_t> bytes =
       MeasureMessage(*message_, max_message_bytes);
@@ -61,17 +56,21 @@ absl::Status UnaryCall::Prepare(uint64_t max_message_bytes) {
   request_.attachment = context_->request_attachment();
   request_.attachment_buffer = context_->request_attachment_buffer();
   context_->Open(this);
-  return absl::OkStatus();
+  return true;
 }
 
-absl::Status UnaryCall::NotOpened(const absl::Status& status) {
-  context_->CloseUnopened();
-  return Explain(status);
-}
-
-void UnaryCall::Refuse(absl::Status status) {
-  status_ = std::move(status);
+bool UnaryCall::ContextInUse() {
+  status_ = Explain(absl::FailedPreconditionError(
+      "the ClientContext is in use by another call"));
   stage = Stage::kRefused;
+  return false;
+}
+
+bool UnaryCall::NotOpened(const absl::Status& status) {
+  context_->CloseUnopened();
+  status_ = Explain(status);
+  stage = Stage::kRefused;
+  return false;
 }
 
 void UnaryCall::Run() { calls_->RunPosted(this); }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
@@ -64,14 +65,10 @@ class UnaryCall final : public transport::ClientCall,
     if (has_context_) context_->Release();
   }
 
-  // Measures the message and opens the context. When it fails (also because
-  // another call has the context), the call is over: report the error, and
-  // destroy it.
-  absl::Status Prepare(uint64_t max_message_bytes);
-
-  // Gives a call whose Prepare() failed its status; it may be posted then, to
-  // be reported.
-  void Refuse(absl::Status status);
+  // Measures the message and opens the context. Returns whether that worked. If
+  // it did not (also because another call has the context), the call is over
+  // and has its status.
+  bool Prepare(uint64_t max_message_bytes);
 
   // Says how long a reply the channel expects, unless the user said so.
   void SetReplyHint(uint64_t bytes) {
@@ -114,8 +111,8 @@ class UnaryCall final : public transport::ClientCall,
 
   // How the thread of a blocking call hears of its end; else null.
   Waiter* waiter = nullptr;
-  // Told of the end of an asynchronous call.
-  absl::AnyInvocable<void(absl::Status)> on_done;
+  // Told of the end of an asynchronous call; a blocking one has none.
+  std::optional<absl::AnyInvocable<void(absl::Status)>> on_done;
 
   // In the list of calls that wait for a connection.
   UnaryCall* next = nullptr;
@@ -132,9 +129,9 @@ class UnaryCall final : public transport::ClientCall,
     UnaryCall* const call_;
   };
 
-  // How Prepare() ends when it fails.
-  absl::Status ContextInUse() const;
-  absl::Status NotOpened(const absl::Status& status);
+  // How Prepare() ends when it fails. Both return false.
+  bool ContextInUse();
+  bool NotOpened(const absl::Status& status);
   void RunCancel();
   // The error that a response carries.
   absl::Status ReadError(const transport::CallResponse& response) const;

@@ -51,14 +51,11 @@ void HandlerCall::Begin(transport::ServerCall* call) {
         ParseMetadata(call->metadata(), context_.mutable_client_metadata());
     if (!reply_.status.ok()) return Finish();
   }
-  if (threads_ == nullptr || !call->owns_message()) {
-    reply_.status = Parse();
-    if (ABSL_PREDICT_FALSE(!reply_.status.ok())) return Finish();
-  }
   if (threads_ == nullptr) {
-    reply_.status = Handle();
+    if (Parse()) Handle();
     return Finish();
   }
+  if (!call->owns_message() && !Parse()) return Finish();
   if (ABSL_PREDICT_FALSE(!threads_->Submit(this))) {
     reply_.status = absl::ResourceExhaustedError(absl::StrCat(
         method_->full_name(),
@@ -82,32 +79,34 @@ void HandlerCall::RunOnWorker() {
   if (IsCancelled()) {
     reply_.status = CancelledStatus();
   } else {
-    if (!parsed_) reply_.status = Parse();
-    if (reply_.status.ok()) reply_.status = Handle();
-    if (reply_.status.ok()) WriteAhead();
+    if ((parsed_ || Parse()) && Handle()) WriteAhead();
   }
   call_->poller().Post(this);
 }
 
-absl::Status HandlerCall::Parse() {
+bool HandlerCall::Parse() {
   parsed_ = true;
   is_large_ = call_->message().size() > kLargeBytes;
   const absl::Status status = ParseMessage(call_->message(), request_);
   if (ABSL_PREDICT_FALSE(!status.ok())) {
-    return Annotate(status,
-                    absl::StrCat(method_->full_name(), " (at the server)"));
+    reply_.status = Annotate(
+        status, absl::StrCat(method_->full_name(), " (at the server)"));
+    return false;
   }
   if (call_->owns_message()) call_->ReleaseMessage();
-  return status;
+  return true;
 }
 
-absl::Status HandlerCall::Handle() {
+bool HandlerCall::Handle() {
   response_->Clear();
-  const absl::Status status = method_->Run(&context_, messages_.get());
+  absl::Status status = method_->Run(&context_, messages_.get());
   if (ABSL_PREDICT_FALSE(told_expired_.load(std::memory_order_relaxed))) {
-    return CancelledStatus();
+    status = CancelledStatus();
   }
-  if (ABSL_PREDICT_FALSE(!status.ok())) return status;
+  if (ABSL_PREDICT_FALSE(!status.ok())) {
+    reply_.status = std::move(status);
+    return false;
+  }
   absl::StatusOr<uint64_t> bytes = MeasureMessage(*response_, max_reply_bytes_);
   if (ABSL_PREDICT_FALSE(!bytes.ok())) {
     // A reply without its required fields is the server's fault, not the
@@ -115,13 +114,15 @@ absl::Status HandlerCall::Handle() {
     const absl::StatusCode code = absl::IsInvalidArgument(bytes.status())
                                       ? absl::StatusCode::kInternal
                                       : bytes.status().code();
-    return absl::Status(code, absl::StrCat(method_->full_name(), ": reply ",
-                                           bytes.status().message()));
+    reply_.status =
+        absl::Status(code, absl::StrCat(method_->full_name(), ": reply ",
+                                        bytes.status().message()));
+    return false;
   }
   reply_.message_bytes = *bytes;
   reply_.attachment = context_.TakeResponseAttachment();
   is_large_ = is_large_ || *bytes > kLargeBytes;
-  return absl::OkStatus();
+  return true;
 }
 
 absl::Status HandlerCall::CancelledStatus() const {

@@ -67,10 +67,12 @@ class HandlerCall final : public WorkerTask,
   void OnReplyDone() override;
 
  private:
-  // Parses the message, and gives its memory back.
-  absl::Status Parse();
-  // Calls the handler, and measures what it made.
-  absl::Status Handle();
+  // Parses the message, and gives its memory back. Returns false if it could
+  // not; reply_ says why.
+  bool Parse();
+  // Calls the handler, and measures what it made. Returns false if the call
+  // ends with an error, which is in reply_.
+  bool Handle();
   // How a call ends that has been cancelled.
   absl::Status CancelledStatus() const;
   // Serialises a large reply now, if there is memory.
@@ -96,7 +98,8 @@ class HandlerCall final : public WorkerTask,
   // that may do so before the client has looked at its clock: what it returns
   // is not an answer.
   mutable std::atomic<bool> told_expired_{false};
-  // What is to be sent, as far as it is known.
+  // What is to be sent, as far as it is known. The lengths stay until the next
+  // call: WriteReply() needs them.
   transport::ServerCall::Reply reply_;
 };
 
