@@ -41,10 +41,12 @@ class ReceiveSlots {
 
   // Slots beyond the reserved ones, so many of which may be read, or have been
   // read and wait for their doorbell, while they count as posted. Of few
-  // reserved ones fewer can be.
-  static constexpr uint32_t kLeastExtra = 8;
+  // reserved ones few can be read, and kLeastBatch wait at least: ringing
+  // costs a NIC more than the memory is worth.
+  static constexpr uint32_t kLeastBatch = 8;
   static constexpr uint32_t Extra(uint32_t reserved) {
-    return std::clamp(2 * reserved, kLeastExtra, kPollBatch + kBatch);
+    return std::min(std::max(2 * reserved, reserved + kLeastBatch),
+                    kPollBatch + kBatch);
   }
 
   // Receives that the queue holds when so many are reserved.

@@ -60,6 +60,17 @@ TEST_F(ReceiveSlotsTest, PostWhatIsReservedAndAFewMore) {
   EXPECT_EQ(slots_.room(), 0u);
 }
 
+TEST_F(ReceiveSlotsTest, PostEightAtLeastWithADoorbell) {
+  for (uint32_t reserved = 2; reserved <= kMost; reserved += 2) {
+    Reserve(2);
+    const size_t before = posted();
+    RepostOldest(ReceiveSlots::kLeastBatch - 1);
+    ASSERT_EQ(posted(), before) << reserved;
+    while (posted() == before) RepostOldest(1);
+    ASSERT_GE(posted() - before, ReceiveSlots::kLeastBatch) << reserved;
+  }
+}
+
 TEST_F(ReceiveSlotsTest, RegisterNoMoreThanASlabBeyondWhatIsPosted) {
   Reserve(2);
   EXPECT_LE(slots_.registered_bytes(),
