@@ -73,6 +73,9 @@ FIRST_GUEST = [
     Command("rpc_bench_layers", BENCH + " --layer=verbs,transport,rpc "
             "--size=64 --duration=500ms --device=rxe0", seconds=120,
             no_rnr=True, shown=True),
+    Command("rpc_bench_verbs", BENCH + " --layer=verbs,transport,rpc "
+            "--size=64,64KiB --duration=300ms --device=rxe0 --verbs-op=echo "
+            "--verbs-count", seconds=120, no_rnr=True, shown=True),
     Command("rpc_bench_events", BENCH + " --layer=verbs,transport,rpc "
             "--size=64 --duration=500ms --device=rxe0 --events "
             "--verbs-op=echo", seconds=120, no_rnr=True, shown=True),

@@ -13,6 +13,7 @@ VM_PACKAGES=(
   qemu-system-x86 busybox-static kmod zstd
   iproute2 ibverbs-utils rdmacm-utils perftest
 )
+BENCH_PACKAGES=(gnuplot-nox)
 FORMAT_PACKAGES=(clang-format git)
 LINT_PACKAGES=(clang-tidy)
 

@@ -15,11 +15,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "tools/rpc_bench/hw_counters.h"
+#include "tools/rpc_bench/host.h"
 #include "tools/rpc_bench/local_device.h"
-#include "tools/rpc_bench/process.h"
+#include "tools/rpc_bench/report.h"
 #include "tools/rpc_bench/transport_layer.h"
+#include "tools/rpc_bench/verbs_count.h"
 #include "tools/rpc_bench/verbs_layer.h"
+#include "transport/base/endpoint_options.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/status_macros.h"
 
@@ -69,12 +71,17 @@ Case CommonOf(const Options& options) {
   return common;
 }
 
+bool Wants(const Options& options, Op op) {
+  return std::find(options.verbs_ops.begin(), options.verbs_ops.end(), op) !=
+         options.verbs_ops.end();
+}
+
 std::vector<Case> EchoCases(const Options& options) {
   std::vector<Case> cases =
       Cases(options.sizes_bytes, options.outstanding, CommonOf(options));
   for (Case& measured : cases) {
-    measured.attachment = options.payload == PayloadPlace::kAttachment ||
-                          (options.payload == PayloadPlace::kBySize &&
+    measured.attachment = options.payload == "attachment" ||
+                          (options.payload.empty() &&
                            measured.size_bytes >= kAttachmentFromBytes);
   }
   return cases;
@@ -82,33 +89,17 @@ std::vector<Case> EchoCases(const Options& options) {
 
 // The streams of the verbs layer, with the most outstanding.
 std::vector<Case> StreamCases(const Options& options) {
-  std::vector<Case> cases;
+  std::vector<Case> streams;
   // A stream is a closed loop.
-  if (options.rate_per_s > 0) return cases;
-  const int depth =
-      *std::max_element(options.outstanding.begin(), options.outstanding.end());
-  for (uint64_t size : options.sizes_bytes) {
+  if (options.rate_per_s > 0) return streams;
+  for (Case measured : Cases(options.sizes_bytes, {options.outstanding.back()},
+                             CommonOf(options))) {
     for (Op op : options.verbs_ops) {
-      if (op == Op::kEcho) continue;
-      cases.push_back(CommonOf(options));
-      cases.back().op = op;
-      cases.back().size_bytes = size;
-      cases.back().outstanding = depth;
+      measured.op = op;
+      if (op != Op::kEcho) streams.push_back(measured);
     }
   }
-  return cases;
-}
-
-// `layers` without the verbs layer if that is not to echo.
-std::vector<Layer*> EchoLayers(const Options& options,
-                               std::vector<Layer*> layers) {
-  const std::vector<Op>& ops = options.verbs_ops;
-  if (std::find(ops.begin(), ops.end(), Op::kEcho) != ops.end()) return layers;
-  layers.erase(std::remove_if(
-                   layers.begin(), layers.end(),
-                   [](const Layer* layer) { return layer->name() == "verbs"; }),
-               layers.end());
-  return layers;
+  return streams;
 }
 
 transport::EndpointOptions TransportOptionsOf(const Options& options,
@@ -121,20 +112,12 @@ transport::EndpointOptions TransportOptionsOf(const Options& options,
   return endpoint;
 }
 
-VerbsOptions VerbsOptionsOf(const Options& options, const std::string& device) {
-  VerbsOptions verbs;
-  verbs.device = device;
-  verbs.events = options.events;
-  verbs.bulk_threshold_bytes = options.bulk_threshold_bytes;
-  verbs.receive_depth = options.receive_depth;
-  if (options.inline_bytes.has_value()) {
-    verbs.inline_bytes = *options.inline_bytes;
-    verbs.inline_required = true;
-  }
-  verbs.ib_port = options.ib_port;
-  verbs.gid_index = options.gid_index;
-  verbs.mtu_bytes = options.mtu_bytes;
-  return verbs;
+// The server was started otherwise than this client.
+absl::Status NotAlike(const Options& options, absl::string_view flag,
+                      bool server) {
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the server at ", options.target, " was started ",
+      server ? "with" : "without", " ", flag, "; so must be the client"));
 }
 
 }  // namespace
@@ -144,30 +127,28 @@ Bench::Bench(Options options) : options_(std::move(options)) {}
 Bench::~Bench() = default;
 
 absl::StatusOr<std::unique_ptr<Bench>> Bench::Start(Options options) {
+  std::sort(options.outstanding.begin(), options.outstanding.end());
   std::unique_ptr<Bench> bench =
       absl::WrapUnique(new Bench(std::move(options)));
-  std::sort(bench->options_.outstanding.begin(),
-            bench->options_.outstanding.end());
   if (bench->options_.target.empty()) RETURN_IF_ERROR(bench->StartServer());
   RETURN_IF_ERROR(bench->Connect());
   return bench;
 }
 
-// On the device that the options want; narrows them to that and to the server.
 absl::Status Bench::StartServer() {
   ASSIGN_OR_RETURN(const LocalDevice device,
                    ChooseLocalDevice(options_.device));
   std::vector<std::string> command = {
       "/proc/self/exe", absl::StrCat("--server=", device.address, ":0"),
-      absl::StrCat("--device=", device.name)};
+      absl::StrCat("--device=", device.name),
+      absl::StrCat("--continued-max=", options_.continued_max_bytes)};
   if (options_.events) command.push_back("--events");
-  command.push_back(
-      absl::StrCat("--continued-max=", options_.continued_max_bytes));
+  if (options_.verbs_count) command.push_back("--verbs-count");
   const std::vector<int> processors = AllowedProcessors();
-  if (options_.pin &&
-      (options_.pin_server.has_value() || processors.size() > 1)) {
-    command.push_back(absl::StrCat(
-        "--pin=", options_.pin_server.value_or(processors.back())));
+  const int pinned = options_.pinning.server;
+  if (options_.pinning.on && (pinned >= 0 || processors.size() > 1)) {
+    command.push_back(
+        absl::StrCat("--pin=", pinned >= 0 ? pinned : processors.back()));
   }
   ASSIGN_OR_RETURN(server_, ServerProcess::Start(command, kStartTimeout));
   options_.device = device.name;
@@ -177,21 +158,27 @@ absl::Status Bench::StartServer() {
 
 absl::Status Bench::Connect() {
   const std::vector<int> processors = AllowedProcessors();
-  if (options_.pin && (options_.pin_client.has_value() ||
-                       (server_ != nullptr && processors.size() > 1))) {
-    client_processor_ = options_.pin_client.value_or(processors.front());
+  const int pinned = options_.pinning.client;
+  if (options_.pinning.on &&
+      (pinned >= 0 || (server_ != nullptr && processors.size() > 1))) {
+    client_processor_ = pinned >= 0 ? pinned : processors.front();
     RETURN_IF_ERROR(PinTo(client_processor_));
   }
+  if (options_.verbs_count) CountVerbsOfDevices(options_.device);
   ASSIGN_OR_RETURN(rpc_, RpcLayer::Connect(options_.target, options_.device,
                                            options_.events, kStartTimeout));
   ASSIGN_OR_RETURN(const DescribeReply server, rpc_->Describe());
   server_processor_ = server.pinned_to();
   if (server.events() != options_.events) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the server at ", options_.target, " was started ",
-                     server.events() ? "with" : "without",
-                     " --events; so must be the client"));
+    return NotAlike(options_, "--events", server.events());
   }
+  if (options_.verbs_count && !server.has_verbs()) {
+    return NotAlike(options_, "--verbs-count", server.has_verbs());
+  }
+  return AddLayers(server);
+}
+
+absl::Status Bench::AddLayers(const DescribeReply& server) {
   ASSIGN_OR_RETURN(base::SocketAddress address,
                    base::SocketAddress::Parse(options_.target));
   for (const std::string& layer : options_.layers) {
@@ -205,9 +192,9 @@ absl::Status Bench::Connect() {
           address, TransportOptionsOf(options_, rpc_->device())));
     } else {
       address.set_port(static_cast<uint16_t>(server.verbs_port()));
+      options_.verbs.device = rpc_->device();
       ASSIGN_OR_RETURN(others_.emplace_back(),
-                       VerbsLayer::Create(
-                           address, VerbsOptionsOf(options_, rpc_->device())));
+                       VerbsLayer::Create(address, options_.verbs));
     }
     layers_.push_back(others_.back().get());
   }
@@ -221,38 +208,60 @@ absl::StatusOr<absl::Duration> Bench::ServerCpuUsed() {
   return absl::Nanoseconds(server.cpu_ns());
 }
 
-absl::StatusOr<Report> Bench::Measure() {
-  Report report;
-  report.device = rpc_->device();
-  report.events = options_.events;
-  report.client_processor = client_processor_;
-  report.server_processor = server_processor_;
-  const std::vector<Layer*> echo_layers = EchoLayers(options_, layers_);
-  const std::vector<Case> echoes = EchoCases(options_);
+absl::StatusOr<Usage> Bench::CurrentUsage() {
+  Usage usage;
+  ASSIGN_OR_RETURN(const absl::Duration server, ServerCpuUsed());
+  usage.cpu = server + CpuUsed();
+  if (!options_.verbs_count) return usage;
+  // Only the server knows what it counts. This call is counted too, but there
+  // are thousands of others.
+  ASSIGN_OR_RETURN(const DescribeReply description, rpc_->Describe());
+  usage.server_verbs = description.verbs();
+  usage.client_verbs = VerbsCounted();
+  usage.verbs_are_counted = true;
+  return usage;
+}
+
+absl::StatusOr<Measurements> Bench::Measure() {
+  std::vector<Layer*> echo_layers;
   std::vector<Layer*> stream_layers;
   for (Layer* layer : layers_) {
-    if (layer->name() == "verbs") stream_layers.push_back(layer);
+    const bool is_verbs = layer->name() == "verbs";
+    if (is_verbs) stream_layers.push_back(layer);
+    if (!is_verbs || Wants(options_, Op::kEcho)) echo_layers.push_back(layer);
   }
+  const std::vector<Case> echoes = EchoCases(options_);
   const std::vector<Case> streams = StreamCases(options_);
 
-  const auto before = HardwareCounters(report.device);
+  const auto before = HardwareCounters(rpc_->device());
   Progress progress(echoes.size() * echo_layers.size() +
                     streams.size() * stream_layers.size());
   const auto on_start = [&progress](const Layer& layer, const Case& measured) {
     progress.Start(layer, measured);
   };
-  const auto cpu_used = [this]() -> absl::StatusOr<absl::Duration> {
-    ASSIGN_OR_RETURN(const absl::Duration server, ServerCpuUsed());
-    return server + CpuUsed();
-  };
-  report.results =
-      RunCases(echo_layers, echoes, options_.duration, on_start, cpu_used);
-  for (Result& result : RunCases(stream_layers, streams, options_.duration,
-                                 on_start, cpu_used)) {
-    report.results.push_back(std::move(result));
+  const auto usage = [this] { return CurrentUsage(); };
+  Measurements measured;
+  measured.outcomes =
+      RunCases(echo_layers, echoes, options_.duration, on_start, usage);
+  for (Outcome& outcome :
+       RunCases(stream_layers, streams, options_.duration, on_start, usage)) {
+    measured.outcomes.push_back(std::move(outcome));
   }
-  report.counters = CounterGrowth(before, HardwareCounters(report.device));
-  return report;
+
+  Report& report = measured.report;
+  report.set_device(rpc_->device());
+  if (client_processor_ >= 0) report.set_client_processor(client_processor_);
+  if (server_processor_ >= 0) report.set_server_processor(server_processor_);
+  for (Outcome& outcome : measured.outcomes) {
+    outcome.result.set_mode(options_.events ? "events" : "polled");
+    *report.add_results() = outcome.result;
+  }
+  AddRatios(report);
+  for (const auto& [name, grown] :
+       CounterGrowth(before, HardwareCounters(report.device()))) {
+    (*report.mutable_counters())[name] = static_cast<double>(grown);
+  }
+  return measured;
 }
 
 absl::StatusOr<std::string> Bench::MeasureIdle() {

@@ -3,19 +3,51 @@
 #ifndef VERBENA_TOOLS_RPC_BENCH_BENCH_H_
 #define VERBENA_TOOLS_RPC_BENCH_BENCH_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tools/rpc_bench/options.h"
-#include "tools/rpc_bench/report.h"
+#include "absl/time/time.h"
+#include "tools/rpc_bench/flag_values.h"
+#include "tools/rpc_bench/report.pb.h"
 #include "tools/rpc_bench/rpc_layer.h"
 #include "tools/rpc_bench/server_process.h"
+#include "tools/rpc_bench/verbs_layer.h"
 #include "tools/rpc_bench/workload.h"
 
 namespace verbena::bench {
+
+// Payloads of so many bytes nobody who cares would put into a message.
+inline constexpr uint64_t kAttachmentFromBytes = 64 << 10;
+
+// The flags of main.cc, which say what each is and what it may be.
+struct Options {
+  std::string target;
+  std::string device;
+  std::vector<std::string> layers;
+  std::vector<uint64_t> sizes_bytes;
+  std::vector<int> outstanding;
+  std::string payload;  // "field", "attachment", or empty: by size.
+  absl::Duration duration;
+  uint64_t iterations = 0;  // Not 0: so many calls instead.
+  double rate_per_s = 0;    // Not 0: an open loop.
+  bool validate = false;
+  bool events = false;
+  bool verbs_count = false;
+  Pinning pinning;
+  uint64_t continued_max_bytes = 0;
+  std::vector<Op> verbs_ops;
+  VerbsOptions verbs;
+};
+
+// All that one run has found.
+struct Measurements {
+  Report report;
+  std::vector<Outcome> outcomes;  // The report's results, with all latencies.
+};
 
 // A server, ours or another's, and the layers that reach it.
 class Bench {
@@ -25,7 +57,7 @@ class Bench {
   ~Bench();
 
   // Measures every case at every layer.
-  absl::StatusOr<Report> Measure();
+  absl::StatusOr<Measurements> Measure();
 
   // Measures what the idle connections take of processors; a line of text.
   absl::StatusOr<std::string> MeasureIdle();
@@ -33,15 +65,20 @@ class Bench {
  private:
   explicit Bench(Options options);
 
+  // On the device that the options want; narrows them to that and to the
+  // server.
   absl::Status StartServer();
   absl::Status Connect();
+  // Adds those that the options want, which `server` has ports for.
+  absl::Status AddLayers(const DescribeReply& server);
+  absl::StatusOr<Usage> CurrentUsage();
   absl::StatusOr<absl::Duration> ServerCpuUsed();
 
   Options options_;
-  int client_processor_ = -1;
+  int client_processor_ = -1;  // -1: not pinned.
   int server_processor_ = -1;
   // In the order of dependence.
-  std::unique_ptr<ServerProcess> server_;  // If it is ours.
+  std::unique_ptr<ServerProcess> server_;  // Null if it is another's.
   std::unique_ptr<RpcLayer> rpc_;          // Also to ask the server.
   std::vector<std::unique_ptr<Layer>> others_;
   std::vector<Layer*> layers_;  // Those wanted.

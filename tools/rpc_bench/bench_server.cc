@@ -17,9 +17,11 @@
 #include "rpc/server_context.h"
 #include "rpc/service.h"
 #include "tools/rpc_bench/echo.verbena.h"
-#include "tools/rpc_bench/process.h"
+#include "tools/rpc_bench/host.h"
+#include "tools/rpc_bench/local_device.h"
 #include "tools/rpc_bench/server_process.h"
-#include "tools/rpc_bench/transport_server.h"
+#include "tools/rpc_bench/transport_layer.h"
+#include "tools/rpc_bench/verbs_count.h"
 #include "tools/rpc_bench/verbs_server.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/socket_address.h"
@@ -32,8 +34,8 @@ namespace {
 class EchoService final : public Echo::Service {
  public:
   // What is measured is the call, not a hand-over to another thread.
-  explicit EchoService(DescribeReply description)
-      : description_(std::move(description)) {
+  EchoService(DescribeReply description, bool counts)
+      : description_(std::move(description)), counts_(counts) {
     set_handler_mode(HandlerMode::kInline);
   }
 
@@ -49,11 +51,13 @@ class EchoService final : public Echo::Service {
                         DescribeReply* reply) override {
     *reply = description_;
     reply->set_cpu_ns(absl::ToInt64Nanoseconds(CpuUsed()));
+    if (counts_) *reply->mutable_verbs() = VerbsCounted();
     return absl::OkStatus();
   }
 
  private:
   const DescribeReply description_;
+  const bool counts_;  // It tells what it asks of devices, too.
 };
 
 // One for each provider that the device allows, at the same port.
@@ -83,6 +87,7 @@ absl::Status Serve(const BenchServerOptions& options) {
   sigaddset(&stop_signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
 
+  if (options.verbs_count) CountVerbsOfDevices(options.device);
   const std::string host =
       options.address.substr(0, options.address.rfind(':'));
   transport::EndpointOptions endpoint;
@@ -99,7 +104,7 @@ absl::Status Serve(const BenchServerOptions& options) {
   description.set_verbs_port(verbs.front()->port());
   description.set_pinned_to(options.pinned_to);
   description.set_events(options.events);
-  EchoService service(std::move(description));
+  EchoService service(std::move(description), options.verbs_count);
   ServerBuilder builder;
   builder.AddListeningPort(options.address)
       .SetSpinBudget(endpoint.spin_budget)

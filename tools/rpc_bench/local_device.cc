@@ -1,148 +1,117 @@
 #include "tools/rpc_bench/local_device.h"
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
-#include <unistd.h>
+#include <netdb.h>
+#include <sys/socket.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <system_error>
-#include <vector>
+#include <map>
+#include <utility>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
+#include "tools/rpc_bench/verbs_count.h"
+#include "transport/base/socket_address.h"
+#include "transport/device.h"
+#include "transport/verbs/cm_id.h"
+#include "transport/verbs/event_channel.h"
 
 namespace verbena::bench {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr char kLoopback[] = "127.0.0.1";
 
-constexpr char kSoft[] = "soft";
-
-// The names in `directory`, sorted; none if it can't be read.
-std::vector<std::string> Names(const fs::path& directory) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const fs::directory_entry& entry :
-       fs::directory_iterator(directory, error)) {
-    names.push_back(entry.path().filename());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
+bool IsSoft(const transport::Provider& provider) {
+  return provider.name == transport::kSoftDevice;
 }
 
-// The first line of `file`; empty if it can't be read, as those files of the
-// kernel that describe an unused entry can't.
-std::string FirstLine(const fs::path& file) {
-  std::string line;
-  std::ifstream stream(file);
-  std::getline(stream, line);
-  return line;
-}
-
-// The network interfaces of the active ports of `device`: those of its GIDs
-// (RoCE, iWARP) and its own (IP over InfiniBand).
-std::vector<std::string> Interfaces(const fs::path& device) {
-  std::vector<std::string> interfaces;
-  for (const std::string& port : Names(device / "ports")) {
-    const fs::path directory = device / "ports" / port;
-    if (!absl::StrContains(FirstLine(directory / "state"), "ACTIVE")) continue;
-    for (const std::string& gid : Names(directory / "gid_attrs" / "ndevs")) {
-      interfaces.push_back(FirstLine(directory / "gid_attrs" / "ndevs" / gid));
+// The addresses of the network interfaces that are up, IPv4 first; the loopback
+// interface and link-local addresses belong to no device.
+std::vector<std::string> HostAddresses() {
+  std::vector<std::string> found;
+  ifaddrs* addresses = nullptr;
+  if (getifaddrs(&addresses) != 0) return found;
+  for (const int family : {AF_INET, AF_INET6}) {
+    for (const ifaddrs* each = addresses; each; each = each->ifa_next) {
+      if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family ||
+          (each->ifa_flags & IFF_UP) == 0 ||
+          (each->ifa_flags & IFF_LOOPBACK) != 0) {
+        continue;
+      }
+      char text[NI_MAXHOST];
+      const socklen_t length =
+          family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+      if (getnameinfo(each->ifa_addr, length, text, sizeof(text), nullptr, 0,
+                      NI_NUMERICHOST) == 0 &&
+          !absl::StrContains(text, '%')) {
+        found.push_back(family == AF_INET ? text
+                                          : absl::StrCat("[", text, "]"));
+      }
     }
   }
-  for (const std::string& name : Names(device / "device" / "net")) {
-    interfaces.push_back(name);
-  }
-  return interfaces;
+  freeifaddrs(addresses);
+  return found;
 }
 
-// An address that is reached through the device; empty if there is none.
-std::string AddressOf(const std::string& name, const Host& host) {
-  for (const std::string& interface :
-       Interfaces(fs::path(host.devices) / name)) {
-    if (interface.empty()) continue;
-    std::string address = host.interface_address(interface);
-    if (!address.empty()) return address;
-  }
-  return "";
-}
-
-std::string TextOf(const sockaddr& address) {
-  char text[INET6_ADDRSTRLEN];
-  if (address.sa_family == AF_INET) {
-    const auto& ipv4 = reinterpret_cast<const sockaddr_in&>(address);
-    return inet_ntop(AF_INET, &ipv4.sin_addr, text, sizeof(text));
-  }
-  const auto& ipv6 = reinterpret_cast<const sockaddr_in6&>(address);
-  return absl::StrCat(
-      "[", inet_ntop(AF_INET6, &ipv6.sin6_addr, text, sizeof(text)), "]");
-}
-
-bool IsGlobalIpv6(const sockaddr& address) {
-  return address.sa_family == AF_INET6 &&
-         !IN6_IS_ADDR_LINKLOCAL(
-             &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
+// What `address` is bound to; null if to no device of `provider`.
+ibv_context* Bind(const transport::Provider& provider,
+                  const std::string& address) {
+  absl::StatusOr<transport::EventChannel> channel =
+      transport::EventChannel::Create(provider);
+  if (!channel.ok()) return nullptr;
+  absl::StatusOr<transport::CmId> id =
+      transport::CmId::Create(provider, *channel);
+  const absl::StatusOr<base::SocketAddress> parsed =
+      base::SocketAddress::ParseNumeric(absl::StrCat(address, ":0"));
+  if (!id.ok() || !parsed.ok() || !id->BindAddr(*parsed).ok()) return nullptr;
+  return id->context();
 }
 
 }  // namespace
 
-std::string InterfaceAddress(const std::string& name) {
-  ifaddrs* addresses = nullptr;
-  if (getifaddrs(&addresses) != 0) return "";
-  std::string best;
-  for (const ifaddrs* entry = addresses; entry != nullptr;
-       entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || entry->ifa_name != name ||
-        (entry->ifa_flags & IFF_UP) == 0) {
-      continue;
-    }
-    if (entry->ifa_addr->sa_family == AF_INET) {
-      best = TextOf(*entry->ifa_addr);
-      break;
-    }
-    if (best.empty() && IsGlobalIpv6(*entry->ifa_addr)) {
-      best = TextOf(*entry->ifa_addr);
-    }
+std::vector<LocalDevice> LocalDevices(const transport::Provider& provider) {
+  std::map<std::string, LocalDevice> devices;
+  const std::vector<std::string> addresses =
+      IsSoft(provider) ? std::vector<std::string>{kLoopback} : HostAddresses();
+  for (const std::string& address : addresses) {
+    ibv_context* const context = Bind(provider, address);
+    if (context == nullptr) continue;
+    const std::string name = provider.verbs.get_device_name(context->device);
+    devices.emplace(name, LocalDevice{name, address, context});
   }
-  freeifaddrs(addresses);
-  return best;
+  std::vector<LocalDevice> sorted;
+  for (auto& [name, device] : devices) sorted.push_back(std::move(device));
+  return sorted;
 }
 
-absl::StatusOr<LocalDevice> ChooseLocalDevice(absl::string_view wanted,
-                                              const Host& host) {
-  const LocalDevice soft = {.name = kSoft, .address = "127.0.0.1"};
-  if (wanted == kSoft) return soft;
-  const std::vector<std::string> names = Names(host.devices);
-  if (!wanted.empty()) {
-    if (std::find(names.begin(), names.end(), wanted) == names.end()) {
-      return absl::NotFoundError(absl::StrCat(
-          "no device \"", wanted, "\" on this host; there are: ",
-          absl::StrJoin(names, ", "), names.empty() ? "" : ", ", kSoft));
+absl::StatusOr<LocalDevice> ChooseLocalDevice(absl::string_view wanted) {
+  std::string names;
+  for (const transport::Provider* provider :
+       transport::ListenProviders(wanted)) {
+    // The software device is not touched yet: it has a thread, which shall run
+    // where this one is pinned to.
+    if (IsSoft(*provider)) {
+      return LocalDevice{std::string(transport::kSoftDevice), kLoopback};
     }
-    const std::string address = AddressOf(std::string(wanted), host);
-    if (!address.empty()) {
-      return LocalDevice{.name = std::string(wanted), .address = address};
+    for (const LocalDevice& device : LocalDevices(*provider)) {
+      if (wanted.empty() || wanted == device.name) return device;
+      absl::StrAppend(&names, device.name, ", ");
     }
-    return absl::NotFoundError(absl::StrCat(
-        "device \"", wanted,
-        "\" has no active port whose network interface is up and has an "
-        "address; see `rdma link` and `ip address`"));
   }
-  if (access(host.connection_manager.c_str(), R_OK | W_OK) != 0) return soft;
-  for (const std::string& name : names) {
-    std::string address = AddressOf(name, host);
-    if (!address.empty()) return LocalDevice{.name = name, .address = address};
+  return absl::NotFoundError(absl::StrCat(
+      "no device \"", wanted,
+      "\" on this host that has an address; there are: ", names,
+      transport::kSoftDevice, "; see `rdma link` and `ip address`"));
+}
+
+void CountVerbsOfDevices(absl::string_view wanted) {
+  for (const transport::Provider* provider :
+       transport::ListenProviders(wanted)) {
+    for (const LocalDevice& device : LocalDevices(*provider)) {
+      CountVerbs(device.context);
+    }
   }
-  return soft;
 }
 
 }  // namespace verbena::bench

@@ -1,13 +1,14 @@
-// The device that rpc_bench takes when it runs both ends itself.
+// The devices of this host, and addresses that are reached through them.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_LOCAL_DEVICE_H_
 #define VERBENA_TOOLS_RPC_BENCH_LOCAL_DEVICE_H_
 
-#include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "transport/verbs/provider.h"
 
 namespace verbena::bench {
 
@@ -15,30 +16,23 @@ namespace verbena::bench {
 struct LocalDevice {
   std::string name;     // "soft", "rxe0".
   std::string address;  // "127.0.0.1", "[fd00::7]": ready for a port after it.
+  // The one that every connection of this process over the device has: the
+  // connection manager opens a device once and for good.
+  ibv_context* context = nullptr;
 };
 
-// An address of the network interface `name`, in the form of
-// LocalDevice::address: IPv4 if it has one. Empty when it has none, or is down.
-std::string InterfaceAddress(const std::string& name);
-
-// What there is on a host; the defaults are this one. For tests.
-struct Host {
-  // Holds a directory for each RDMA device, laid out as the kernel does.
-  std::string devices = "/sys/class/infiniband";
-
-  // What a process must be able to open before it can use an RDMA device.
-  std::string connection_manager = "/dev/infiniband/rdma_cm";
-
-  std::function<std::string(const std::string& name)> interface_address =
-      InterfaceAddress;
-};
+// The devices of `provider` that have an address this process can bind, by
+// name; none if it may not use them.
+std::vector<LocalDevice> LocalDevices(const transport::Provider& provider);
 
 // Returns the device called `wanted`, or if that is empty the best: the first
-// RDMA device (by name) with an active port and an address that this process
-// may use, else the software device. Fails with NOT_FOUND for a device that is
-// not there or has no address.
-absl::StatusOr<LocalDevice> ChooseLocalDevice(absl::string_view wanted,
-                                              const Host& host = Host());
+// RDMA device (by name) with an address, else the software device. Fails with
+// NOT_FOUND for a device that is not there or has no address.
+absl::StatusOr<LocalDevice> ChooseLocalDevice(absl::string_view wanted);
+
+// Has CountVerbs() count at the device called `wanted`, or if that is empty at
+// all. To be called before there are connections.
+void CountVerbsOfDevices(absl::string_view wanted);
 
 }  // namespace verbena::bench
 

@@ -1,15 +1,18 @@
 #include "tools/rpc_bench/plot.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tools/rpc_bench/chart.h"
-#include "tools/rpc_bench/options.h"
+#include "absl/strings/str_replace.h"
 
 namespace verbena::bench {
 namespace {
@@ -26,148 +29,163 @@ constexpr Percentile kPercentiles[] = {
     {1000, "99.9"}, {10000, "99.99"}, {100000, "99.999"},
 };
 
-// The curve called `name`; made if there is none. In the order of their first
-// points.
-Curve& CurveOf(const std::string& name, std::vector<Curve>& curves) {
-  for (Curve& curve : curves) {
-    if (curve.name == name) return curve;
-  }
-  curves.push_back({.name = name, .points = {}});
-  return curves.back();
-}
-
-std::string NameOf(const Result& result) {
-  return result.measured.op == Op::kEcho
-             ? result.layer
-             : absl::StrCat(result.layer, " ", OpName(result.measured.op));
-}
-
-// Over all results of echoes.
-struct Extremes {
-  explicit Extremes(const Report& report) {
-    for (const Result& result : report.results) {
-      if (result.measured.op != Op::kEcho) continue;
-      sizes.insert(result.measured.size_bytes);
-      depths.insert(result.measured.outstanding);
-    }
-  }
-  std::set<uint64_t> sizes;
-  std::set<int> depths;
+struct Chart {
+  std::string title;
+  std::string x_label;
+  std::string y_label;
+  std::map<double, std::string> x_ticks;
+  std::vector<Threshold> lines;
+  // By name; the points have values above zero.
+  std::map<std::string, std::vector<std::pair<double, double>>> curves;
 };
 
-Chart PercentileChart(const Report& report, const Extremes& extremes) {
-  const uint64_t size = *extremes.sizes.begin();
-  const int depth = *extremes.depths.begin();
-  Chart chart;
-  chart.title = absl::StrFormat(
-      "Latency by percentile: echo of %s, %d "
-      "outstanding",
-      SizeName(size), depth);
-  chart.x_label = "percentile";
-  chart.y_label = "latency, us";
-  for (const Percentile& percentile : kPercentiles) {
-    chart.x_ticks.push_back({percentile.one_in, percentile.name});
-  }
-  for (const Result& result : report.results) {
-    if (result.measured.op != Op::kEcho || result.successes == 0 ||
-        result.measured.size_bytes != size ||
-        result.measured.outstanding != depth) {
-      continue;
-    }
-    Curve& curve = CurveOf(result.layer, chart.curves);
-    for (const Percentile& percentile : kPercentiles) {
-      // Fewer calls do not say.
-      if (result.successes < percentile.one_in) continue;
-      const uint64_t nanoseconds =
-          result.latencies.Quantile(1 - 1 / percentile.one_in);
-      curve.points.push_back(
-          {percentile.one_in, std::max<double>(nanoseconds, 1) / 1e3});
-    }
-  }
-  return chart;
+// Gnuplot knows no escapes between single quotes but a second quote.
+std::string Quote(absl::string_view text) {
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "''"}}), "'");
 }
 
-// What every chart by size has. Nothing has no logarithm.
-Chart SizeChart(const Extremes& extremes,
+std::string CurveName(const Report::Result& result) {
+  return result.op() == "echo" ? result.layer()
+                               : absl::StrCat(result.layer(), " ", result.op());
+}
+
+// What all charts by size have. Nothing has no logarithm.
+Chart SizeChart(const std::set<uint32_t>& sizes,
                 absl::Span<const Threshold> thresholds) {
   Chart chart;
   chart.x_label = "payload";
-  for (uint64_t size : extremes.sizes) {
-    if (size > 0) {
-      chart.x_ticks.push_back({static_cast<double>(size), SizeName(size)});
-    }
+  for (uint32_t size : sizes) {
+    if (size > 0) chart.x_ticks[size] = SizeName(size);
   }
-  for (const Threshold& threshold : thresholds) {
-    chart.lines.push_back(
-        {static_cast<double>(threshold.bytes), threshold.name});
+  for (const Threshold& line : thresholds) {
+    if (!sizes.empty() && line.bytes >= *sizes.begin() &&
+        line.bytes <= *sizes.rbegin()) {
+      chart.lines.push_back(line);
+    }
   }
   return chart;
 }
 
-Chart LatencyChart(const Report& report, const Extremes& extremes,
-                   absl::Span<const Threshold> thresholds) {
-  const int depth = *extremes.depths.begin();
-  Chart chart = SizeChart(extremes, thresholds);
+Chart PercentileChart(absl::Span<const Outcome> outcomes, uint32_t size,
+                      uint32_t depth) {
+  Chart chart;
   chart.title =
-      absl::StrFormat("Median latency by size: echo, %d outstanding", depth);
-  chart.y_label = "p50, us";
-  for (const Result& result : report.results) {
-    if (result.measured.op != Op::kEcho || result.successes == 0 ||
-        result.measured.size_bytes == 0 ||
-        result.measured.outstanding != depth) {
+      absl::StrFormat("Latency by percentile: echo of %s, %d outstanding",
+                      SizeName(size), depth);
+  chart.x_label = "percentile";
+  chart.y_label = "latency, us";
+  for (const Percentile& percentile : kPercentiles) {
+    chart.x_ticks[percentile.one_in] = percentile.name;
+  }
+  for (const auto& [result, latencies] : outcomes) {
+    if (result.op() != "echo" || result.size_bytes() != size ||
+        result.outstanding() != depth) {
       continue;
     }
-    CurveOf(NameOf(result), chart.curves)
-        .points.push_back({static_cast<double>(result.measured.size_bytes),
-                           std::max(result.p50_us, 1e-3)});
+    for (const Percentile& percentile : kPercentiles) {
+      // Fewer calls do not say.
+      if (latencies.count() < percentile.one_in) continue;
+      const uint64_t nanoseconds =
+          latencies.Quantile(1 - 1 / percentile.one_in);
+      chart.curves[result.layer()].emplace_back(
+          percentile.one_in, std::max<double>(nanoseconds, 1) / 1e3);
+    }
   }
   return chart;
 }
 
-Chart BandwidthChart(const Report& report, const Extremes& extremes,
-                     absl::Span<const Threshold> thresholds) {
-  const int depth = *extremes.depths.rbegin();
-  Chart chart = SizeChart(extremes, thresholds);
-  chart.title = absl::StrFormat(
-      "Bandwidth by size: %d outstanding; echoes move it twice", depth);
-  chart.y_label = "MB/s of payload";
-  for (const Result& result : report.results) {
-    if (result.bytes_per_s <= 0 || result.measured.outstanding != depth) {
-      continue;
-    }
-    CurveOf(NameOf(result), chart.curves)
-        .points.push_back({static_cast<double>(result.measured.size_bytes),
-                           result.bytes_per_s / 1e6});
+void AppendChart(const Chart& chart, std::string& script) {
+  if (chart.curves.empty()) return;
+  absl::StrAppend(&script, "set title ", Quote(chart.title), "\nset xlabel ",
+                  Quote(chart.x_label), "\nset ylabel ", Quote(chart.y_label),
+                  "\nunset arrow\nunset label\nset xtics (");
+  const char* separator = "";
+  for (const auto& [x, name] : chart.x_ticks) {
+    absl::StrAppend(&script, separator, Quote(name), " ", x);
+    separator = ", ";
   }
-  return chart;
+  absl::StrAppend(&script, ")\n");
+  for (const Threshold& line : chart.lines) {
+    absl::StrAppendFormat(
+        &script,
+        "set arrow from first %1$d, graph 0 to first %1$d, graph 1 nohead dt "
+        "2\nset label %2$s at first %1$d, graph 0.95 offset 1\n",
+        line.bytes, Quote(line.name));
+  }
+  std::string plots;
+  std::string points;
+  for (const auto& [name, curve] : chart.curves) {
+    absl::StrAppend(&plots, plots.empty() ? "plot" : ",",
+                    " '-' with linespoints title ", Quote(name));
+    for (const auto& [x, y] : curve) absl::StrAppend(&points, x, " ", y, "\n");
+    absl::StrAppend(&points, "e\n");
+  }
+  absl::StrAppend(&script, plots, "\n", points);
 }
 
 }  // namespace
 
-std::string Plot(const Report& report, absl::Span<const Threshold> thresholds) {
-  const Extremes extremes(report);
-  std::vector<Chart> charts;
-  if (!extremes.sizes.empty()) {
-    charts.push_back(PercentileChart(report, extremes));
-    charts.push_back(LatencyChart(report, extremes, thresholds));
-    charts.push_back(BandwidthChart(report, extremes, thresholds));
+std::string PlotScript(absl::Span<const Outcome> outcomes, const Report& report,
+                       absl::Span<const Threshold> thresholds,
+                       const std::string& output) {
+  std::set<uint32_t> sizes;
+  std::set<uint32_t> depths;
+  for (const Outcome& outcome : outcomes) {
+    sizes.insert(outcome.result.size_bytes());
+    depths.insert(outcome.result.outstanding());
   }
-  constexpr int kHeading = 34;
-  const int height =
-      kHeading + kChartHeight * static_cast<int>(charts.size()) + 10;
-  std::string svg = absl::StrFormat(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-      "viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" fill=\"#222\">\n"
-      "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n"
-      "<text x=\"20\" y=\"24\" font-size=\"17\">rpc_bench on %s, both sides "
-      "%s</text>\n",
-      kChartWidth, height, kChartWidth, height, report.device,
-      report.events ? "sleep between messages" : "poll");
-  for (size_t i = 0; i < charts.size(); ++i) {
-    absl::StrAppend(
-        &svg, Draw(charts[i], kHeading + kChartHeight * static_cast<int>(i)));
+  const std::string title = absl::StrCat(
+      "rpc_bench on ", report.device(), ", both sides ",
+      report.results_size() > 0 && report.results(0).mode() == "events"
+          ? "sleep between messages"
+          : "poll");
+  std::string script = absl::StrCat(
+      "set terminal svg size 760,1300 background 'white'\nset output ",
+      Quote(output), "\nset multiplot layout 3,1 title ", Quote(title),
+      "\nset logscale xy\nset grid\nset key outside\n");
+  if (outcomes.empty()) return script;
+  AppendChart(PercentileChart(outcomes, *sizes.begin(), *depths.begin()),
+              script);
+  Chart latency = SizeChart(sizes, thresholds);
+  latency.title = absl::StrFormat(
+      "Median latency by size: echo, %d outstanding", *depths.begin());
+  latency.y_label = "p50, us";
+  Chart bandwidth = SizeChart(sizes, thresholds);
+  bandwidth.title =
+      absl::StrFormat("Bandwidth by size: %d outstanding; echoes move it twice",
+                      *depths.rbegin());
+  bandwidth.y_label = "MB/s of payload";
+  for (const auto& [result, latencies] : outcomes) {
+    if (result.size_bytes() == 0 || latencies.count() == 0) continue;
+    if (result.op() == "echo" && result.outstanding() == *depths.begin()) {
+      latency.curves[CurveName(result)].emplace_back(
+          result.size_bytes(), std::max(result.p50_us(), 1e-3));
+    }
+    if (result.bytes_per_s() > 0 && result.outstanding() == *depths.rbegin()) {
+      bandwidth.curves[CurveName(result)].emplace_back(
+          result.size_bytes(), result.bytes_per_s() / 1e6);
+    }
   }
-  return absl::StrCat(svg, "</svg>\n");
+  AppendChart(latency, script);
+  AppendChart(bandwidth, script);
+  return script;
+}
+
+absl::Status CheckGnuplot() {
+  if (std::system("command -v gnuplot >/dev/null") == 0) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      "--plot draws with gnuplot, which is missing; to install it: "
+      "apt-get install gnuplot-nox");
+}
+
+absl::Status RunGnuplot(const std::string& script) {
+  std::FILE* const gnuplot = popen("gnuplot", "we");
+  if (gnuplot == nullptr) return absl::ErrnoToStatus(errno, "popen");
+  std::fputs(script.c_str(), gnuplot);
+  if (pclose(gnuplot) == 0) return absl::OkStatus();
+  return absl::InternalError("gnuplot failed; its own message is above");
 }
 
 }  // namespace verbena::bench

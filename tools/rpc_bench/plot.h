@@ -1,14 +1,14 @@
-// Draws what one run has found, as SVG.
+// Draws what one run has found, by gnuplot.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_PLOT_H_
 #define VERBENA_TOOLS_RPC_BENCH_PLOT_H_
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "tools/rpc_bench/report.h"
+#include "tools/rpc_bench/workload.h"
 
 namespace verbena::bench {
 
@@ -18,11 +18,20 @@ struct Threshold {
   std::string name;  // "rendezvous".
 };
 
-// Three charts, on logarithmic scales, with a curve for each layer: latency by
-// percentile, of the smallest size with the fewest outstanding; median latency
-// by size, with the fewest; bandwidth by size, with the most. The last two have
-// the thresholds marked.
-std::string Plot(const Report& report, absl::Span<const Threshold> thresholds);
+// What gnuplot reads to draw up to three charts into the SVG file `output`, on
+// logarithmic scales, with a curve for each layer: latency by percentile, of
+// the smallest size with the fewest outstanding; median latency by size, with
+// the fewest; bandwidth by size, with the most. The last two have the
+// thresholds marked. A chart without a point is left out.
+std::string PlotScript(absl::Span<const Outcome> outcomes, const Report& report,
+                       absl::Span<const Threshold> thresholds,
+                       const std::string& output);
+
+// FAILED_PRECONDITION with how to install gnuplot, if it is missing.
+absl::Status CheckGnuplot();
+
+// Has gnuplot draw `script`; what it complains about goes to standard error.
+absl::Status RunGnuplot(const std::string& script);
 
 }  // namespace verbena::bench
 

@@ -1,251 +1,152 @@
 #include "tools/rpc_bench/report.h"
 
-#include <algorithm>
-#include <set>
+#include <cmath>
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
-#include "tools/rpc_bench/options.h"
+#include "absl/strings/str_replace.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
+#include "google/protobuf/util/json_util.h"
+#include "transport/base/check.h"
 
 namespace verbena::bench {
 namespace {
 
-// A number, or "-" for one that does not exist.
-std::string Cell(double value, int digits) {
-  return value < 0 ? "-" : absl::StrFormat("%.*f", digits, value);
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+double Rounded(double value) { return std::round(value * 1e3) / 1e3; }
+
+// `json`, an object, with one more field.
+void AppendField(absl::string_view name, absl::string_view value,
+                 std::string& json) {
+  json.pop_back();
+  absl::StrAppend(&json, json.size() > 1 ? "," : "", "\"", name, "\":", value,
+                  "}");
 }
 
-std::string Microseconds(const Result* result, double Result::*percentile) {
-  return result == nullptr || result->successes == 0
-             ? "-"
-             : absl::StrFormat("%.2f", result->*percentile);
-}
-
-std::string Place(absl::string_view who, int processor) {
-  return processor < 0 ? absl::StrCat(who, " not pinned")
-                       : absl::StrCat(who, " on processor ", processor);
-}
-
-std::string Title(const Result& result) {
-  return absl::StrCat(result.layer, " ", OpName(result.measured.op), ", ",
-                      SizeName(result.measured.size_bytes), ", ",
-                      result.measured.outstanding, " outstanding");
-}
-
-// What is different among the results of one op, in the order measured.
-struct Axes {
-  Axes(const Report& report, bool echo) {
-    for (const Result& result : report.results) {
-      if ((result.measured.op == Op::kEcho) != echo) continue;
-      Add(result.measured.size_bytes, sizes);
-      Add(result.layer, layers);
-      depths.insert(result.measured.outstanding);
+// Protobuf's JSON, and null for what it leaves out.
+std::string JsonOf(const Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  const auto status =
+      google::protobuf::util::MessageToJsonString(message, &json, options);
+  CHECK(status.ok()) << status.ToString();
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor* const field = message.GetDescriptor()->field(i);
+    if (field->has_presence() &&
+        !message.GetReflection()->HasField(message, field)) {
+      AppendField(field->name(), "null", json);
     }
   }
-
-  template <typename T>
-  static void Add(const T& value, std::vector<T>& values) {
-    if (std::find(values.begin(), values.end(), value) == values.end()) {
-      values.push_back(value);
-    }
-  }
-
-  std::vector<uint64_t> sizes;
-  std::vector<std::string> layers;
-  std::set<int> depths;
-};
-
-void AppendEchoLine(const Report& report, const std::string& size,
-                    const Result* latency, const Result* rate,
-                    std::string& table) {
-  const Result& any = latency != nullptr ? *latency : *rate;
-  uint64_t errors = 0;
-  for (const Result& result : report.results) {
-    if (result.layer == any.layer && result.measured.op == Op::kEcho &&
-        result.measured.size_bytes == any.measured.size_bytes) {
-      errors += result.errors;
-    }
-  }
-  absl::StrAppendFormat(
-      &table, "%8s %-9s %9s %8s %8s %8s %9s %6s %11s %9s %6s %8s %7d\n", size,
-      any.layer, Microseconds(latency, &Result::p50_us),
-      Microseconds(latency, &Result::p90_us),
-      Microseconds(latency, &Result::p99_us),
-      Microseconds(latency, &Result::p999_us),
-      Microseconds(latency, &Result::max_us),
-      latency == nullptr ? "-" : Cell(LatencyRatio(report, *latency), 2),
-      rate == nullptr ? "-" : Cell(rate->calls_per_s, 0),
-      rate == nullptr ? "-" : Cell(rate->bytes_per_s / 1e6, 1),
-      rate == nullptr ? "-" : Cell(RateRatio(report, *rate), 2),
-      rate == nullptr ? "-" : Cell(rate->cpu_us_per_call, 2), errors);
+  return json;
 }
 
-void AppendEchoes(const Report& report, std::string& table) {
-  const Axes axes(report, /*echo=*/true);
-  if (axes.sizes.empty()) return;
-  const int fewest = *axes.depths.begin();
-  const int most = *axes.depths.rbegin();
-  absl::StrAppendFormat(
-      &table,
-      "\n%-18s %-53s %s\n%8s %-9s %9s %8s %8s %8s %9s %6s %11s %9s %6s "
-      "%8s %7s\n",
-      "", absl::StrCat(fewest, " outstanding, us"),
-      absl::StrCat(most, " outstanding"), "payload", "layer", "p50", "p90",
-      "p99", "p99.9", "max", "ratio", "calls/s", "MB/s", "ratio", "cpu us",
-      "errors");
-  for (uint64_t size : axes.sizes) {
-    std::string name = SizeName(size);
-    for (const std::string& layer : axes.layers) {
-      const Result* const latency =
-          FindResult(report, layer, Op::kEcho, size, fewest);
-      const Result* const rate =
-          FindResult(report, layer, Op::kEcho, size, most);
-      if (latency == nullptr && rate == nullptr) continue;
-      AppendEchoLine(report, name, latency, rate, table);
-      name.clear();
+// One column for each number or text in `message`, those in messages inside it
+// included: its name, or its value in `result`, empty if that is absent.
+void AppendColumns(const Message& message, bool names, absl::string_view prefix,
+                   bool present, std::vector<std::string>& columns) {
+  const google::protobuf::Reflection& of = *message.GetReflection();
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor* const field = message.GetDescriptor()->field(i);
+    const bool here =
+        present && (!field->has_presence() || of.HasField(message, field));
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      AppendColumns(of.GetMessage(message, field), names,
+                    absl::StrCat(field->name(), "."), here, columns);
+    } else if (names) {
+      columns.push_back(absl::StrCat(prefix, field->name()));
+    } else if (!here) {
+      columns.emplace_back();
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+      columns.push_back(absl::StrCat(
+          "\"",
+          absl::StrReplaceAll(of.GetString(message, field), {{"\"", "\"\""}}),
+          "\""));
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_UINT32) {
+      columns.push_back(absl::StrCat(of.GetUInt32(message, field)));
+    } else {
+      columns.push_back(absl::StrFormat("%.15g", of.GetDouble(message, field)));
     }
   }
 }
 
-std::string StreamCell(const Report& report, Op op, uint64_t size, int depth) {
-  const Result* const stream = FindResult(report, "verbs", op, size, depth);
-  return stream == nullptr ? "-" : Cell(stream->bytes_per_s / 1e6, 1);
-}
-
-void AppendStreams(const Report& report, std::string& table) {
-  const Axes axes(report, /*echo=*/false);
-  if (axes.sizes.empty()) return;
-  const int depth = *axes.depths.rbegin();
-  const std::vector<std::string> layers = Axes(report, /*echo=*/true).layers;
-  absl::StrAppendFormat(
-      &table, "\n%8s %-31s %s\n%8s %10s %10s %10s", "",
-      absl::StrFormat("raw streams, %d outstanding, MB/s", depth),
-      layers.empty() ? "" : "  echo's share of READ and WRITE", "payload",
-      "WRITE", "READ", "SEND");
-  for (const std::string& layer : layers) {
-    absl::StrAppendFormat(&table, " %10s", layer);
-  }
-  absl::StrAppend(&table, "\n");
-  for (uint64_t size : axes.sizes) {
-    absl::StrAppendFormat(&table, "%8s %10s %10s %10s", SizeName(size),
-                          StreamCell(report, Op::kWrite, size, depth),
-                          StreamCell(report, Op::kRead, size, depth),
-                          StreamCell(report, Op::kSend, size, depth));
-    for (const std::string& layer : layers) {
-      const Result* const echo =
-          FindResult(report, layer, Op::kEcho, size, depth);
-      absl::StrAppendFormat(
-          &table, " %10s",
-          echo == nullptr ? "-" : Cell(ShareOfRaw(report, *echo), 2));
-    }
-    absl::StrAppend(&table, "\n");
-  }
-}
-
-// "64 KiB, 1 MiB": the sizes of payloads that went beside the message.
-std::string AttachedSizes(const Report& report) {
-  std::set<uint64_t> sizes;
-  for (const Result& result : report.results) {
-    if (result.layer == "rpc" && result.measured.attachment) {
-      sizes.insert(result.measured.size_bytes);
-    }
-  }
-  return absl::StrJoin(sizes, ", ", [](std::string* out, uint64_t size) {
-    out->append(SizeName(size));
-  });
-}
-
-std::string Notes(const Report& report) {
-  std::string notes;
-  for (const Result& result : report.results) {
-    if (result.errors > 0) {
-      absl::StrAppendFormat(&notes, "%s: %d errors, the first: %s\n",
-                            Title(result), result.errors,
-                            result.first_error.ToString());
-    }
-    if (result.unstarted > 0) {
-      absl::StrAppendFormat(
-          &notes,
-          "%s: %d calls were never started: the rate is more than it does\n",
-          Title(result), result.unstarted);
-    }
-  }
-  for (const auto& [name, grown] : report.counters) {
-    if (grown == 0 && !absl::StrContains(name, "rnr")) continue;
-    absl::StrAppendFormat(&notes, "counter %s: %+d\n", name, grown);
-  }
-  return notes;
+std::string CsvLine(const Report::Result& result, bool names) {
+  std::vector<std::string> columns;
+  AppendColumns(result, names, "", /*present=*/true, columns);
+  return absl::StrCat(absl::StrJoin(columns, ","), "\n");
 }
 
 }  // namespace
 
-const Result* FindResult(const Report& report, const std::string& layer, Op op,
-                         uint64_t size_bytes, int outstanding) {
-  for (const Result& result : report.results) {
-    if (result.layer == layer && result.measured.op == op &&
-        result.measured.size_bytes == size_bytes &&
-        result.measured.outstanding == outstanding) {
+const Report::Result* FindResult(const Report& report, absl::string_view layer,
+                                 absl::string_view op,
+                                 const Report::Result& like) {
+  for (const Report::Result& result : report.results()) {
+    if (result.layer() == layer && result.op() == op &&
+        result.size_bytes() == like.size_bytes() &&
+        result.outstanding() == like.outstanding()) {
       return &result;
     }
   }
   return nullptr;
 }
 
-double LatencyRatio(const Report& report, const Result& result) {
-  const Result* const verbs =
-      FindResult(report, "verbs", result.measured.op,
-                 result.measured.size_bytes, result.measured.outstanding);
-  if (verbs == nullptr || verbs->p50_us == 0 || result.successes == 0) {
-    return -1;
+void AddRatios(Report& report) {
+  const auto rate = [](const Report::Result* result) {
+    return result == nullptr ? 0 : result->calls_per_s();
+  };
+  for (Report::Result& result : *report.mutable_results()) {
+    // No call succeeded: nothing to compare.
+    if (!result.has_p50_us()) continue;
+    const Report::Result* const verbs =
+        FindResult(report, "verbs", result.op(), result);
+    if (verbs != nullptr && verbs->p50_us() > 0) {
+      result.set_p50_ratio_to_verbs(Rounded(result.p50_us() / verbs->p50_us()));
+    }
+    if (rate(verbs) > 0) {
+      result.set_rate_ratio_to_verbs(
+          Rounded(result.calls_per_s() / rate(verbs)));
+    }
+    const double write = rate(FindResult(report, "verbs", "write", result));
+    const double read = rate(FindResult(report, "verbs", "read", result));
+    if (result.op() == "echo" && write > 0 && read > 0) {
+      result.set_share_of_raw_bandwidth(
+          Rounded(result.calls_per_s() * (1 / write + 1 / read)));
+    }
   }
-  return result.p50_us / verbs->p50_us;
 }
 
-double RateRatio(const Report& report, const Result& result) {
-  const Result* const verbs =
-      FindResult(report, "verbs", result.measured.op,
-                 result.measured.size_bytes, result.measured.outstanding);
-  if (verbs == nullptr || verbs->calls_per_s == 0 || result.successes == 0) {
-    return -1;
-  }
-  return result.calls_per_s / verbs->calls_per_s;
+std::string Json(const Report& report) {
+  Report rest = report;
+  rest.clear_results();
+  std::string json = JsonOf(rest);
+  // The results one by one, for JsonOf() looks at one message only.
+  json = absl::StrReplaceAll(
+      json, {{"\"results\":[]",
+              absl::StrCat("\"results\":[",
+                           absl::StrJoin(report.results(), ",",
+                                         [](std::string* out,
+                                            const Report::Result& result) {
+                                           out->append(JsonOf(result));
+                                         }),
+                           "]")}});
+  return absl::StrCat(json, "\n");
 }
 
-double ShareOfRaw(const Report& report, const Result& echo) {
-  const Result* const write =
-      FindResult(report, "verbs", Op::kWrite, echo.measured.size_bytes,
-                 echo.measured.outstanding);
-  const Result* const read =
-      FindResult(report, "verbs", Op::kRead, echo.measured.size_bytes,
-                 echo.measured.outstanding);
-  if (write == nullptr || read == nullptr || write->calls_per_s == 0 ||
-      read->calls_per_s == 0 || echo.successes == 0) {
-    return -1;
+std::string Csv(const Report& report) {
+  std::string csv;
+  for (const Report::Result& result : report.results()) {
+    if (csv.empty()) csv = CsvLine(result, /*names=*/true);
+    csv += CsvLine(result, /*names=*/false);
   }
-  return echo.calls_per_s * (1 / write->calls_per_s + 1 / read->calls_per_s);
-}
-
-std::string Table(const Report& report) {
-  std::string table =
-      absl::StrFormat("device: %s; both sides %s; %s, %s\n", report.device,
-                      report.events ? "sleep between messages" : "poll",
-                      Place("client", report.client_processor),
-                      Place("server", report.server_processor));
-  AppendEchoes(report, table);
-  AppendStreams(report, table);
-  const std::string attached = AttachedSizes(report);
-  if (!attached.empty()) {
-    absl::StrAppend(
-        &table, "\nrpc payloads that travel as attachments: ", attached, "\n");
-  }
-  const std::string notes = Notes(report);
-  if (!notes.empty()) absl::StrAppend(&table, "\n", notes);
-  return table;
+  return csv;
 }
 
 }  // namespace verbena::bench

@@ -1,46 +1,36 @@
-// What rpc_bench prints of its results for people.
+// What rpc_bench prints of its results: a table for people, JSON and CSV for
+// programs.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_REPORT_H_
 #define VERBENA_TOOLS_RPC_BENCH_REPORT_H_
 
-#include <cstdint>
-#include <map>
 #include <string>
-#include <vector>
 
-#include "tools/rpc_bench/workload.h"
+#include "absl/strings/string_view.h"
+#include "tools/rpc_bench/report.pb.h"
 
 namespace verbena::bench {
 
-// All that one run has found.
-struct Report {
-  std::string device;
-  bool events = false;        // Else both sides poll.
-  int client_processor = -1;  // Negative: not pinned.
-  int server_processor = -1;
-  std::vector<Result> results;
-  // How much each of the device's hardware counters grew meanwhile; empty when
-  // it has none.
-  std::map<std::string, int64_t> counters;
-};
+// The result at `layer` of a case like `like`, but of `op`; or null.
+const Report::Result* FindResult(const Report& report, absl::string_view layer,
+                                 absl::string_view op,
+                                 const Report::Result& like);
 
-// The result at `layer` of a case like `like`, or null.
-const Result* FindResult(const Report& report, const std::string& layer, Op op,
-                         uint64_t size_bytes, int outstanding);
-
-// What a result is relative to the same case at the verbs layer. Negative when
-// that was not measured.
-double LatencyRatio(const Report& report, const Result& result);
-double RateRatio(const Report& report, const Result& result);
-
-// Of an echo: how much faster the bare streams of RDMA READ and WRITE would
-// move the same bytes there and back, one after the other: 1 is as fast, less
-// is slower. Negative when they were not measured.
-double ShareOfRaw(const Report& report, const Result& echo);
+// Fills in what the results are relative to those of the verbs layer, as far as
+// that was measured.
+void AddRatios(Report& report);
 
 // Tables: a line for each size and layer, latencies with the fewest outstanding
-// and rates with the most; then the streams, what failed, and the counters.
+// and rates with the most; then the streams, what the calls cost in verbs, what
+// failed, and the counters.
 std::string Table(const Report& report);
+
+// One JSON object on a line, with its newline. What is absent is null, so that
+// every field is there.
+std::string Json(const Report& report);
+
+// A line of names, then a line for each result, with the fields of the JSON.
+std::string Csv(const Report& report);
 
 }  // namespace verbena::bench
 

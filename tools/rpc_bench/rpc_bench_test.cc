@@ -18,7 +18,7 @@
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
 #include "tests/testing/child_process.h"
-#include "tools/rpc_bench/json_report.pb.h"
+#include "tools/rpc_bench/report.pb.h"
 
 namespace verbena::bench {
 namespace {
@@ -39,8 +39,8 @@ Ran RunBench(std::vector<std::string> arguments) {
 
 // Parses all of `output`, so that nothing but one object may be there, without
 // fields that are not in the schema.
-JsonReport ParseReport(const std::string& output) {
-  JsonReport report;
+Report ParseReport(const std::string& output) {
+  Report report;
   const auto status =
       google::protobuf::util::JsonStringToMessage(output, &report);
   EXPECT_TRUE(status.ok()) << status.ToString() << "\n" << output;
@@ -83,11 +83,11 @@ TEST(RpcBenchTest, JsonIsOneObjectWithEveryLayerSizeAndDepth) {
   const Ran ran = RunBench({"--size=64,16KiB", "--outstanding=1,8",
                             "--verbs-op=echo", "--duration=20ms", "--json"});
   ASSERT_EQ(ran.exit_code, 0) << ran.errors << ran.output;
-  const JsonReport report = ParseReport(ran.output);
+  const Report report = ParseReport(ran.output);
   EXPECT_NE(report.device(), "");
   ASSERT_EQ(report.results_size(), 12);
   for (int i = 0; i < 12; ++i) {
-    const JsonReport::Result& result = report.results(i);
+    const Report::Result& result = report.results(i);
     EXPECT_EQ(result.layer(), i % 3 == 0   ? "verbs"
                               : i % 3 == 1 ? "transport"
                                            : "rpc");
@@ -113,9 +113,9 @@ TEST(RpcBenchTest, SleepsInsteadOfPollingWhenAsked) {
   const Ran ran = RunBench({"--size=64,16KiB", "--outstanding=1,8", "--events",
                             "--duration=20ms", "--json", "--validate"});
   ASSERT_EQ(ran.exit_code, 0) << ran.errors << ran.output;
-  const JsonReport report = ParseReport(ran.output);
+  const Report report = ParseReport(ran.output);
   ASSERT_EQ(report.results_size(), 18);
-  for (const JsonReport::Result& result : report.results()) {
+  for (const Report::Result& result : report.results()) {
     EXPECT_EQ(result.mode(), "events");
     EXPECT_EQ(result.errors(), 0u);
   }
@@ -126,9 +126,9 @@ TEST(RpcBenchTest, KeepsARateAtEveryLayer) {
   const Ran ran = RunBench({"--size=64", "--outstanding=1,8", "--rate=1000",
                             "--duration=700ms", "--json"});
   ASSERT_EQ(ran.exit_code, 0) << ran.errors << ran.output;
-  const JsonReport report = ParseReport(ran.output);
+  const Report report = ParseReport(ran.output);
   ASSERT_EQ(report.results_size(), 6);
-  for (const JsonReport::Result& result : report.results()) {
+  for (const Report::Result& result : report.results()) {
     EXPECT_EQ(result.rate_per_s(), 1000);
     EXPECT_GT(result.calls_per_s(), 0);
     // A processor that was away lets calls start late, but none too many.
@@ -153,22 +153,69 @@ TEST(RpcBenchTest, RefusesAPathThatTheConnectionManagerDidNotChoose) {
               HasSubstr("--ib-port=200: the connection manager has chosen "));
 }
 
+// What a small call may cost on a NIC, where these are the things that count.
+TEST(RpcBenchTest, ASmallCallCostsFewVerbs) {
+  const Ran ran =
+      RunBench({"--layer=transport,rpc", "--size=64", "--outstanding=1,32",
+                "--iterations=20000", "--verbs-count", "--json"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.errors << ran.output;
+  const Report report = ParseReport(ran.output);
+  ASSERT_EQ(report.results_size(), 4);
+  for (const Report::Result& result : report.results()) {
+    for (const VerbsCost& cost :
+         {result.client_verbs(), result.server_verbs()}) {
+      SCOPED_TRACE(result.ShortDebugString());
+      // A hundredth for what a connection says beside its calls, and for asking
+      // the server what it has counted.
+      EXPECT_NEAR(cost.sends(), 1, 0.01);
+      EXPECT_EQ(cost.reads(), 0);
+      EXPECT_EQ(cost.writes(), 0);
+      EXPECT_LE(cost.post_recvs(), 1.0 / 8 + 0.001);
+      EXPECT_LE(cost.signalled(), 1.0 / 16 + 0.001);
+      EXPECT_GT(cost.polls_found(), 0);
+      EXPECT_GE(cost.bytes(), 64);
+      if (result.outstanding() > 1) {
+        EXPECT_LT(cost.post_sends(), 1);
+      }
+    }
+  }
+}
+
+TEST(RpcBenchTest, CountsTheVerbsOfEveryLayer) {
+  const Ran ran =
+      RunBench({"--size=64,64KiB", "--outstanding=4", "--iterations=2000",
+                "--verbs-op=echo,write", "--verbs-count"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.errors << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("cost in verbs, a call and side"));
+  EXPECT_THAT(ran.output, Not(HasSubstr("the first:")));
+}
+
 TEST(RpcBenchTest, WritesFilesBesideTheTable) {
   const std::string base = testing::TempDir() + "/rpc_bench_test";
-  const Ran ran =
-      RunBench({"--layer=rpc", "--size=64", "--outstanding=1",
-                "--duration=20ms", "--json=" + base + ".json",
-                "--csv=" + base + ".csv", "--plot=" + base + ".svg"});
+  const Ran ran = RunBench({"--layer=rpc", "--size=64", "--outstanding=1",
+                            "--duration=20ms", "--json=" + base + ".json",
+                            "--csv=" + base + ".csv"});
   EXPECT_EQ(ran.exit_code, 0) << ran.errors << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("calls/s"));
   EXPECT_EQ(ParseReport(ReadFile(base + ".json")).results_size(), 1);
   EXPECT_THAT(ReadFile(base + ".csv"), HasSubstr("\"rpc\",\"echo\","));
-  EXPECT_THAT(ReadFile(base + ".svg"), HasSubstr("</svg>"));
   const Ran refused =
       RunBench({"--layer=rpc", "--size=64", "--outstanding=1",
                 "--duration=20ms", "--json=/nonesuch/report.json"});
   EXPECT_EQ(refused.exit_code, 1);
   EXPECT_THAT(refused.errors, HasSubstr("cannot write /nonesuch/report.json"));
+}
+
+TEST(RpcBenchTest, DrawsChartsOrSaysWhatIsMissing) {
+  const std::string file = testing::TempDir() + "/rpc_bench_test.svg";
+  const Ran ran = RunBench({"--layer=rpc", "--size=64", "--outstanding=1",
+                            "--duration=20ms", "--plot=" + file});
+  if (ran.exit_code == 0) {
+    EXPECT_THAT(ReadFile(file), HasSubstr("</svg>"));
+  } else {
+    EXPECT_EQ(ran.output, "");
+    EXPECT_THAT(ran.errors, HasSubstr("apt-get install gnuplot-nox"));
+  }
 }
 
 TEST(RpcBenchTest, MeasuresIdleConnections) {
@@ -227,8 +274,28 @@ TEST(RpcBenchTest, RefusesBadFlagsWithExitCode2) {
   EXPECT_EQ(unknown.output, "");
   EXPECT_EQ(unknown.errors,
             "rpc_bench: unknown flag --speed; --help lists those there are\n");
-  EXPECT_EQ(RunBench({"--outstanding=0"}).exit_code, 2);
-  EXPECT_EQ(RunBench({"--size=1GiB"}).exit_code, 2);
+  const auto refusal = [](const std::vector<std::string>& arguments) {
+    const Ran ran = RunBench(arguments);
+    EXPECT_EQ(ran.exit_code, 2);
+    return ran.errors;
+  };
+  EXPECT_THAT(refusal({"--outstanding=0"}),
+              HasSubstr("--outstanding=0: want a number from 1"));
+  EXPECT_THAT(refusal({"--iterations=x"}),
+              HasSubstr("Illegal value 'x' specified for flag 'iterations'"));
+  EXPECT_THAT(refusal({"--layer", "tcp"}),
+              HasSubstr("--layer=tcp: want some of verbs,transport,rpc"));
+  EXPECT_EQ(refusal({"-h"}),
+            "rpc_bench: unexpected argument -h; flags begin with --\n");
+  EXPECT_EQ(refusal({"--json", "--json"}),
+            "rpc_bench: --json is given twice\n");
+  EXPECT_EQ(refusal({"--target", "--json"}),
+            "rpc_bench: --target is followed by no value\n");
+  EXPECT_EQ(refusal({"--server", "--json"}),
+            "rpc_bench: --server and --json exclude one another: a server "
+            "measures nothing\n");
+  EXPECT_THAT(refusal({"--iterations=5", "--duration=1s"}),
+              HasSubstr("each says how long"));
 }
 
 TEST(RpcBenchTest, SaysThatADeviceIsNotThere) {
@@ -240,9 +307,11 @@ TEST(RpcBenchTest, SaysThatADeviceIsNotThere) {
 TEST(RpcBenchTest, HelpListsTheFlags) {
   const Ran ran = RunBench({"--help"});
   EXPECT_EQ(ran.exit_code, 0);
-  for (const char* flag : {"--server", "--target", "--size", "--outstanding",
-                           "--duration", "--device", "--json"}) {
-    EXPECT_THAT(ran.output, HasSubstr(flag));
+  for (const char* text :
+       {"--server\n", "--size (64,4KiB,64KiB,1MiB)\n", "--duration (1s)\n",
+        "--continued-max (16KiB)\n", "--layer (verbs,transport,rpc)\n",
+        "--inline\n", "--json\n      one JSON object"}) {
+    EXPECT_THAT(ran.output, HasSubstr(text));
   }
 }
 

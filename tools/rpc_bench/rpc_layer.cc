@@ -21,7 +21,6 @@
 #include "rpc/client_context.h"
 #include "tools/rpc_bench/echo.verbena.h"
 #include "tools/rpc_bench/meter.h"
-#include "tools/rpc_bench/payload.h"
 #include "tools/rpc_bench/workload.h"
 #include "transport/base/status_macros.h"
 

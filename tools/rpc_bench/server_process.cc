@@ -19,10 +19,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "transport/base/status_macros.h"
 
@@ -33,19 +31,12 @@ constexpr absl::string_view kPrefix = "listening on ";
 constexpr absl::string_view kInfix = " via ";
 constexpr absl::Duration kPatience = absl::Seconds(2);
 
-// Waits until `fd` can be read, or `deadline`. Returns whether it can.
-bool WaitReadable(int fd, absl::Time deadline) {
+// Waits until `fd` can be read. Returns whether it can.
+bool WaitReadable(int fd, absl::Duration timeout) {
   pollfd polled = {.fd = fd, .events = POLLIN, .revents = 0};
-  for (;;) {
-    const absl::Duration left = deadline - absl::Now();
-    // Rounded up, so that a wait that ends is really over; poll() takes an int.
-    const auto left_ms = absl::ToInt64Milliseconds(std::clamp(
-        left + absl::Milliseconds(1), absl::ZeroDuration(), absl::Hours(1)));
-    const int ready = poll(&polled, 1, static_cast<int>(left_ms));
-    if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) return false;
-    if (ready == 0 && left <= absl::Hours(1)) return false;
-  }
+  const auto timeout_ms = static_cast<int>(
+      absl::ToInt64Milliseconds(std::min(timeout, absl::Hours(1))));
+  return TEMP_FAILURE_RETRY(poll(&polled, 1, timeout_ms)) > 0;
 }
 
 // In the child, after fork(): becomes the program, or exits with code 127.
@@ -99,42 +90,33 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(
     return absl::ErrnoToStatus(fork_errno, "fork of the server");
   }
   std::unique_ptr<ServerProcess> process(new ServerProcess(child, ends[0]));
-  ASSIGN_OR_RETURN(const std::string line,
-                   process->ReadLine(absl::Now() + timeout));
-  ASSIGN_OR_RETURN(process->address_, AddressInListeningLine(line));
-  return process;
-}
-
-absl::StatusOr<std::string> ServerProcess::ReadLine(absl::Time deadline) const {
+  // It prints the line at once.
+  if (!WaitReadable(ends[0], timeout)) {
+    return absl::DeadlineExceededError(
+        "the server process has not said in time that it listens");
+  }
   std::string line;
-  for (;;) {
-    if (!WaitReadable(output_, deadline)) {
-      return absl::DeadlineExceededError(
-          "the server process has not said in time that it listens");
+  char character = 0;
+  while (TEMP_FAILURE_RETRY(read(ends[0], &character, 1)) == 1) {
+    if (character == '\n') {
+      ASSIGN_OR_RETURN(process->address_, AddressInListeningLine(line));
+      return process;
     }
-    char character = 0;
-    const ssize_t length = read(output_, &character, 1);
-    if (length < 0 && errno == EINTR) continue;
-    if (length <= 0) {
-      return absl::UnavailableError(
-          "the server process ended before it listened; its own message is "
-          "above");
-    }
-    if (character == '\n') return line;
     line.push_back(character);
   }
+  return absl::UnavailableError(
+      "the server process ended before it listened; its own message is above");
 }
 
 ServerProcess::~ServerProcess() {
   kill(pid_, SIGTERM);
   // A pid descriptor becomes readable when the process ends.
   const int pid_fd = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
-  if (pid_fd < 0 || !WaitReadable(pid_fd, absl::Now() + kPatience)) {
+  if (pid_fd < 0 || !WaitReadable(pid_fd, kPatience)) {
     kill(pid_, SIGKILL);
   }
   if (pid_fd >= 0) close(pid_fd);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  TEMP_FAILURE_RETRY(waitpid(pid_, nullptr, 0));
   close(output_);
 }
 

@@ -47,9 +47,6 @@ class ServerProcess {
  private:
   ServerProcess(pid_t pid, int output) : pid_(pid), output_(output) {}
 
-  // Reads its first line; see Start().
-  absl::StatusOr<std::string> ReadLine(absl::Time deadline) const;
-
   const pid_t pid_;
   const int output_;  // The end of a pipe from its standard output.
   std::string address_;

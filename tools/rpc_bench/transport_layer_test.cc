@@ -12,7 +12,6 @@
 #include "gtest/gtest.h"
 #include "tests/testing/child_process.h"
 #include "tests/testing/test_device.h"
-#include "tools/rpc_bench/transport_server.h"
 #include "tools/rpc_bench/workload.h"
 #include "transport/base/socket_address.h"
 

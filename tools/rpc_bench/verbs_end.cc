@@ -29,6 +29,23 @@ using transport::ProtectionDomain;
 using transport::Provider;
 using transport::RegisteredMemory;
 
+absl::StatusOr<VerbsLimits> VerbsLimits::Of(const Provider& provider,
+                                            const CmId& id) {
+  ibv_device_attr device = {};
+  int error = provider.verbs.query_device(id.context(), &device);
+  if (error != 0) return ErrnoStatus("query_device", "", error);
+  ibv_port_attr port = {};
+  error = provider.verbs.query_port(id.context(), id.port_num(), &port);
+  if (error != 0) return ErrnoStatus("query_port", "", error);
+  return VerbsLimits{
+      .work_requests = static_cast<uint32_t>(device.max_qp_wr),
+      .message_bytes = port.max_msg_sz,
+      .reads = static_cast<uint8_t>(std::clamp(
+          std::min(device.max_qp_rd_atom, device.max_qp_init_rd_atom), 0,
+          UINT8_MAX - 1)),
+  };
+}
+
 absl::StatusOr<std::unique_ptr<VerbsEnd>> VerbsEnd::Create(
     const Provider& provider, CmId id, const Options& options) {
   std::unique_ptr<VerbsEnd> end =
@@ -55,14 +72,12 @@ VerbsEnd::VerbsEnd(const Provider& provider, CmId id, const Options& options)
 
 absl::Status VerbsEnd::Open() {
   ibv_context* const context = id_.context();
-  ibv_device_attr device = {};
-  const int error = provider_.verbs.query_device(context, &device);
-  if (error != 0) return ErrnoStatus("query_device", "", error);
+  ASSIGN_OR_RETURN(const VerbsLimits limits, VerbsLimits::Of(provider_, id_));
   const uint32_t deepest =
       std::max(options_.send_depth, options_.receive_depth);
-  if (deepest > static_cast<uint32_t>(device.max_qp_wr)) {
+  if (deepest > limits.work_requests) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the device allows ", device.max_qp_wr,
+        absl::StrCat("the device allows ", limits.work_requests,
                      " work requests in a queue; this needs ", deepest,
                      ": ask for fewer outstanding"));
   }
@@ -122,6 +137,7 @@ void VerbsEnd::Queue(const Request& request) {
       request.opcode != IBV_WR_RDMA_READ) {
     work.send_flags |= IBV_SEND_INLINE;
   }
+  work.imm_data = request.immediate;
   work.wr.rdma.remote_addr = request.remote_address;
   work.wr.rdma.rkey = request.rkey;
   work.next = nullptr;
@@ -137,7 +153,7 @@ void VerbsEnd::QueueReceive(uint64_t tag, size_t offset, uint32_t length) {
   element.lkey = memory_.lkey();
   ibv_recv_wr& work = receives_[receives_in_chain_];
   work.wr_id = tag;
-  work.num_sge = 1;
+  work.num_sge = length > 0 ? 1 : 0;
   work.next = nullptr;
   if (receives_in_chain_ > 0) receives_[receives_in_chain_ - 1].next = &work;
   ++receives_in_chain_;

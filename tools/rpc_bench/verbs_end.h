@@ -4,6 +4,7 @@
 #ifndef VERBENA_TOOLS_RPC_BENCH_VERBS_END_H_
 #define VERBENA_TOOLS_RPC_BENCH_VERBS_END_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -21,6 +22,41 @@
 #include "transport/verbs/provider.h"
 
 namespace verbena::bench {
+
+// A queue of slots that never allocates: first in, first out. Holds at most as
+// many as it was made for; not checked.
+class SlotQueue {
+ public:
+  explicit SlotQueue(size_t capacity)
+      : slots_(std::bit_ceil(capacity)), mask_(slots_.size() - 1) {}
+
+  bool empty() const { return head_ == tail_; }
+  size_t size() const { return tail_ - head_; }
+
+  // REQUIRES: !empty().
+  int front() const { return slots_[head_ & mask_]; }
+
+  void Push(int slot) { slots_[tail_++ & mask_] = slot; }
+
+  // REQUIRES: !empty().
+  int Pop() { return slots_[head_++ & mask_]; }
+
+ private:
+  std::vector<int> slots_;
+  const size_t mask_;
+  uint64_t head_ = 0;
+  uint64_t tail_ = 0;
+};
+
+// What the device and the port that an id is bound to let a connection do.
+struct VerbsLimits {
+  uint32_t work_requests = 0;  // In one queue.
+  uint64_t message_bytes = 0;  // Of one work request.
+  uint8_t reads = 0;           // RDMA READs under way, either direction.
+
+  static absl::StatusOr<VerbsLimits> Of(const transport::Provider& provider,
+                                        const transport::CmId& id);
+};
 
 // Owns the queue pair of `id` and everything it needs. What is queued goes out
 // with Flush(), one doorbell for all sends and one for all receives. One
@@ -49,6 +85,7 @@ class VerbsEnd {
     uint32_t length = 0;
     uint64_t remote_address = 0;
     uint32_t rkey = 0;
+    uint32_t immediate = 0;  // Of IBV_WR_SEND_WITH_IMM.
     bool signalled = false;  // One in sixteen is anyhow.
   };
 
@@ -81,7 +118,8 @@ class VerbsEnd {
   // REQUIRES: send_room() > 0.
   void Queue(const Request& request);
 
-  // `tag` comes back as the wr_id of the completion.
+  // `tag` comes back as the wr_id of the completion. A `length` of 0 is for
+  // messages that are an immediate number and nothing else.
   void QueueReceive(uint64_t tag, size_t offset, uint32_t length);
   uint32_t queued_receives() const { return receives_in_chain_; }
 

@@ -1,50 +1,59 @@
-// What the two ends of the verbs layer tell each other when they connect.
+// What the two ends of the verbs layer tell each other when they connect, and
+// what both derive from it.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_VERBS_HELLO_H_
 #define VERBENA_TOOLS_RPC_BENCH_VERBS_HELLO_H_
 
+#include <algorithm>
 #include <cstdint>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tools/rpc_bench/workload.h"
 
 namespace verbena::bench {
 
-// How echoes go over the wire.
+// How the bytes of a case move.
 enum class VerbsPlan : uint8_t {
   kSmallEcho = 1,  // A SEND each way.
   // The client SENDs the number of a slot; the server READs the slot's bytes,
   // WRITEs them back and SENDs the number.
   kBulkEcho = 2,
-  // The client streams SENDs; the server SENDs nothing back but how far it is.
+  // The client streams SENDs; the server SENDs nothing but how many receives it
+  // has posted again.
   kSendStream = 3,
   kMemoryStream = 4,  // The client WRITEs or READs; the server does nothing.
 };
 
-// The client's private data. A connection serves one case.
+// The client's private data, in the bytes that go over the wire: little-endian,
+// as all that this runs on. A connection serves one case.
 struct VerbsHello {
+  uint32_t magic = 0x324e4256;  // "VBN2".
   VerbsPlan plan = VerbsPlan::kSmallEcho;
-  bool events = false;  // Sleep on completion channels between messages.
+  uint8_t events = 0;  // Not 0: sleep on completion channels between messages.
+  uint16_t inline_bytes = 0;
   uint32_t outstanding = 1;
+  // Receives that each end keeps posted; 0: as many as the rest needs.
+  uint32_t receive_depth = 0;
   uint64_t size_bytes = 0;
-  uint32_t receive_depth = 0;  // 0: what suits the rest.
-  uint32_t inline_bytes = 0;
-  // The memory of a bulk echo: a slot for each call that the server reads, then
-  // one for each that it writes.
+  // The client's memory, for a bulk echo: a slot for each call that the server
+  // reads, then one for each that it writes.
   uint64_t address = 0;
   uint32_t rkey = 0;
+  uint32_t zero = 0;
 };
+static_assert(sizeof(VerbsHello) <= 56);  // What InfiniBand lets it carry.
 
-// The server's private data: the memory of a kMemoryStream.
+// The server's private data: its memory, for a kMemoryStream.
 struct VerbsWelcome {
-  uint64_t address = 0;
+  uint32_t magic = 0x334e4256;  // "VBN3".
   uint32_t rkey = 0;
+  uint64_t address = 0;
 };
 
-std::string EncodeHello(const VerbsHello& hello);
-std::string EncodeWelcome(const VerbsWelcome& welcome);
+template <typename Message>
+absl::Span<const uint8_t> BytesOf(const Message& message) {
+  return {reinterpret_cast<const uint8_t*>(&message), sizeof(message)};
+}
 
 // `data` may be padded. Fail with INVALID_ARGUMENT when it is of another
 // program, or asks for more than this server gives anybody.
@@ -53,6 +62,31 @@ absl::StatusOr<VerbsWelcome> DecodeWelcome(absl::Span<const uint8_t> data);
 
 // Most memory, in bytes, that either end of a case takes.
 inline constexpr uint64_t kMaxVerbsMemoryBytes = uint64_t{2} << 30;
+
+// Slots begin on cache lines, so that copies are aligned.
+inline uint64_t StrideOf(const VerbsHello& hello) {
+  return std::max<uint64_t>(64, (hello.size_bytes + 63) / 64 * 64);
+}
+
+// Receives are posted again so many at a time: a queue that is one deep gains
+// nothing from more, and its slots stay in the cache.
+inline uint32_t ReceiveBatch(const VerbsHello& hello) {
+  return std::clamp<uint32_t>(hello.outstanding / 2, 1, 16);
+}
+
+// Receives that each end has for the other's SENDs. While a poll's answers
+// leave, a batch and as many as that poll found are not posted, and all that
+// may be outstanding must find one.
+inline uint32_t ReceiveDepth(const VerbsHello& hello) {
+  return std::max(hello.receive_depth,
+                  2 * hello.outstanding + ReceiveBatch(hello));
+}
+
+// Requests stay in a send queue until a completion that covers them is polled,
+// and the last of them may be one in sixteen.
+inline uint32_t SendDepth(const VerbsHello& hello) {
+  return 2 * hello.outstanding + 32;
+}
 
 }  // namespace verbena::bench
 

@@ -10,12 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tools/rpc_bench/echo_loop.h"
-#include "tools/rpc_bench/verbs_device.h"
-#include "tools/rpc_bench/verbs_layout.h"
 #include "transport/base/status_macros.h"
 #include "transport/device.h"
-#include "transport/verbs/cm_event.h"
-#include "transport/verbs/cm_id.h"
+#include "transport/verbs/error.h"
 
 namespace verbena::bench {
 namespace {
@@ -25,15 +22,6 @@ using transport::CmId;
 using transport::EventChannel;
 
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
-
-absl::Status CheckChoice(absl::string_view flag, int wanted, int chosen,
-                         const std::string& peer) {
-  if (wanted == chosen) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      flag, "=", wanted, ": the connection manager has chosen ", chosen,
-      " by the route to ", peer,
-      ", and takes no wishes; name an address that is reached as you want"));
-}
 
 }  // namespace
 
@@ -72,11 +60,11 @@ VerbsHello VerbsLayer::HelloFor(const Case& measured) const {
       hello.plan = VerbsPlan::kMemoryStream;
       break;
   }
-  hello.events = options_.events;
+  hello.events = options_.events ? 1 : 0;
   hello.outstanding = static_cast<uint32_t>(measured.outstanding);
   hello.size_bytes = measured.size_bytes;
   hello.receive_depth = options_.receive_depth;
-  hello.inline_bytes = options_.inline_bytes;
+  hello.inline_bytes = static_cast<uint16_t>(options_.inline_bytes);
   return hello;
 }
 
@@ -106,15 +94,14 @@ absl::Status VerbsLayer::CheckCase(const VerbsHello& hello,
   return absl::OkStatus();
 }
 
-absl::Status VerbsLayer::AwaitStep(const rdma_cm_id* id,
-                                   rdma_cm_event_type wanted,
-                                   VerbsWelcome* welcome) {
+absl::StatusOr<CmEvent> VerbsLayer::AwaitStep(const rdma_cm_id* id,
+                                              rdma_cm_event_type wanted) {
   const absl::Time deadline = absl::Now() + kConnectTimeout;
   const std::string peer = server_.ToString();
   while (absl::Now() < deadline) {
-    ASSIGN_OR_RETURN(const std::optional<CmEvent> event,
+    ASSIGN_OR_RETURN(std::optional<CmEvent> event,
                      channel_.WaitEvent(deadline - absl::Now()));
-    // Of a connection of before, it may be late.
+    // An event of an earlier connection may come late.
     if (!event.has_value() || event->id != id) continue;
     if (event->type == RDMA_CM_EVENT_REJECTED &&
         event->status == transport::kRejectByApplication) {
@@ -125,10 +112,7 @@ absl::Status VerbsLayer::AwaitStep(const rdma_cm_id* id,
                       std::find(reason.begin(), reason.end(), 0))));
     }
     RETURN_IF_ERROR(CmEventStatus(*event, peer));
-    if (event->type != wanted) continue;
-    if (welcome == nullptr) return absl::OkStatus();
-    ASSIGN_OR_RETURN(*welcome, DecodeWelcome(event->private_data()));
-    return absl::OkStatus();
+    if (event->type == wanted) return *std::move(event);
   }
   return absl::UnavailableError(absl::StrCat("connecting to ", peer,
                                              " timed out while waiting for ",
@@ -138,7 +122,7 @@ absl::Status VerbsLayer::AwaitStep(const rdma_cm_id* id,
 absl::StatusOr<CmId> VerbsLayer::Resolve() {
   ASSIGN_OR_RETURN(CmId id, CmId::Create(provider_, channel_));
   RETURN_IF_ERROR(id.ResolveAddr({}, server_, kConnectTimeout));
-  RETURN_IF_ERROR(AwaitStep(id.get(), RDMA_CM_EVENT_ADDR_RESOLVED));
+  RETURN_IF_ERROR(AwaitStep(id.get(), RDMA_CM_EVENT_ADDR_RESOLVED).status());
   const std::string device =
       provider_.verbs.get_device_name(id.context()->device);
   if (!options_.device.empty() && options_.device != device) {
@@ -147,58 +131,60 @@ absl::StatusOr<CmId> VerbsLayer::Resolve() {
         device, ", not through ", options_.device, " as was asked for"));
   }
   RETURN_IF_ERROR(id.ResolveRoute(kConnectTimeout));
-  RETURN_IF_ERROR(AwaitStep(id.get(), RDMA_CM_EVENT_ROUTE_RESOLVED));
+  RETURN_IF_ERROR(AwaitStep(id.get(), RDMA_CM_EVENT_ROUTE_RESOLVED).status());
   return id;
 }
 
 absl::Status VerbsLayer::Prepare(const Case& measured) {
   ASSIGN_OR_RETURN(CmId id, Resolve());
   VerbsHello hello = HelloFor(measured);
-  ASSIGN_OR_RETURN(const VerbsDevice device, VerbsDevice::Of(provider_, id));
-  RETURN_IF_ERROR(CheckCase(hello, device.max_message_bytes));
-  const VerbsEnd::Options end_options = VerbsPipe::EndOptions(hello);
-  ASSIGN_OR_RETURN(end_,
-                   VerbsEnd::Create(provider_, std::move(id), end_options));
+  ASSIGN_OR_RETURN(const VerbsLimits device, VerbsLimits::Of(provider_, id));
+  RETURN_IF_ERROR(CheckCase(hello, device.message_bytes));
+  ASSIGN_OR_RETURN(end_, VerbsEnd::Create(provider_, std::move(id),
+                                          VerbsPipe::EndOptions(hello)));
   if (options_.inline_required && end_->inline_bytes() < hello.inline_bytes) {
     return absl::FailedPreconditionError(
         absl::StrCat("--inline=", hello.inline_bytes, ": the device takes ",
                      end_->inline_bytes(), " bytes"));
   }
-  pipe_ = VerbsPipe::Create(*end_, hello, measured);
+  pipe_ = std::make_unique<VerbsPipe>(*end_, hello, measured);
   RETURN_IF_ERROR(end_->status());
 
   hello.address = end_->address();
   hello.rkey = end_->rkey();
-  const std::string data = EncodeHello(hello);
   transport::ConnectionParameters parameters;
-  parameters.private_data = absl::MakeConstSpan(
-      reinterpret_cast<const uint8_t*>(data.data()), data.size());
-  parameters.responder_resources = device.max_reads;
-  parameters.initiator_depth = device.max_reads;
+  parameters.private_data = BytesOf(hello);
+  parameters.responder_resources = parameters.initiator_depth = device.reads;
   RETURN_IF_ERROR(end_->id().Connect(parameters));
-  VerbsWelcome welcome;
-  RETURN_IF_ERROR(
-      AwaitStep(end_->id().get(), RDMA_CM_EVENT_ESTABLISHED, &welcome));
+  ASSIGN_OR_RETURN(const CmEvent event,
+                   AwaitStep(end_->id().get(), RDMA_CM_EVENT_ESTABLISHED));
+  ASSIGN_OR_RETURN(const VerbsWelcome welcome,
+                   DecodeWelcome(event.private_data()));
   pipe_->set_welcome(welcome);
   return CheckPath();
 }
 
 absl::Status VerbsLayer::CheckPath() const {
-  ASSIGN_OR_RETURN(const VerbsPath path, VerbsPath::Of(provider_, end_->id()));
-  const std::string peer = server_.ToString();
-  if (options_.ib_port != 0) {
-    RETURN_IF_ERROR(
-        CheckChoice("--ib-port", options_.ib_port, path.port, peer));
-  }
-  if (options_.gid_index >= 0) {
-    RETURN_IF_ERROR(
-        CheckChoice("--gid-index", options_.gid_index, path.gid_index, peer));
-  }
-  if (options_.mtu_bytes != 0) {
-    RETURN_IF_ERROR(
-        CheckChoice("--mtu", options_.mtu_bytes, path.mtu_bytes, peer));
-  }
-  return absl::OkStatus();
+  ibv_qp_attr path = {};
+  ibv_qp_init_attr init = {};
+  const int error = provider_.verbs.query_qp(
+      end_->id().qp(), &path, IBV_QP_PATH_MTU | IBV_QP_AV | IBV_QP_PORT, &init);
+  if (error != 0) return transport::ErrnoStatus("query_qp", "", error);
+  // IBV_MTU_256 is 1, and each that follows twice as much.
+  const int mtu_bytes = path.path_mtu > 0 ? 128 << path.path_mtu : 0;
+  const auto check = [this](absl::string_view flag, bool asked, int wanted,
+                            int chosen) {
+    if (!asked || wanted == chosen) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat(
+        flag, "=", wanted, ": the connection manager has chosen ", chosen,
+        " by the route to ", server_.ToString(),
+        ", and takes no wishes; name an address that is reached as you want"));
+  };
+  RETURN_IF_ERROR(check("--ib-port", options_.ib_port != 0, options_.ib_port,
+                        path.port_num));
+  RETURN_IF_ERROR(check("--gid-index", options_.gid_index >= 0,
+                        options_.gid_index, path.ah_attr.grh.sgid_index));
+  return check("--mtu", options_.mtu_bytes != 0, options_.mtu_bytes, mtu_bytes);
 }
 
 Sample VerbsLayer::Run(const Case& measured, absl::Duration duration) {

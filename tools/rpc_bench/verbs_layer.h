@@ -16,6 +16,8 @@
 #include "tools/rpc_bench/verbs_pipe.h"
 #include "tools/rpc_bench/workload.h"
 #include "transport/base/socket_address.h"
+#include "transport/verbs/cm_event.h"
+#include "transport/verbs/cm_id.h"
 #include "transport/verbs/event_channel.h"
 #include "transport/verbs/provider.h"
 
@@ -61,9 +63,11 @@ class VerbsLayer final : public Layer {
   VerbsHello HelloFor(const Case& measured) const;
   absl::Status CheckCase(const VerbsHello& hello,
                          uint64_t max_message_bytes) const;
+  // Fails when the connection manager has chosen what the options do not want.
   absl::Status CheckPath() const;
-  absl::Status AwaitStep(const rdma_cm_id* id, rdma_cm_event_type wanted,
-                         VerbsWelcome* welcome = nullptr);
+  // Waits for the event `wanted` of `id`.
+  absl::StatusOr<transport::CmEvent> AwaitStep(const rdma_cm_id* id,
+                                               rdma_cm_event_type wanted);
   absl::StatusOr<transport::CmId> Resolve();
 
   const transport::Provider& provider_;

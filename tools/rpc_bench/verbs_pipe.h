@@ -1,14 +1,15 @@
-// The client's side of each plan of the verbs layer.
+// The client's side of the verbs layer, once connected.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_VERBS_PIPE_H_
 #define VERBENA_TOOLS_RPC_BENCH_VERBS_PIPE_H_
 
-#include <memory>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "tools/rpc_bench/echo_loop.h"
 #include "tools/rpc_bench/verbs_end.h"
 #include "tools/rpc_bench/verbs_hello.h"
@@ -16,53 +17,54 @@
 
 namespace verbena::bench {
 
-// Calls that are chained into as few doorbells as there are polls. What a plan
-// has of its own is below.
-class VerbsPipe : public EchoPipe {
+// Calls of one case, chained into as few doorbells as there are polls.
+//
+// The end's memory: a slot for each call with what it sends, for a bulk echo
+// another for what comes back, and for a small echo the receives.
+class VerbsPipe final : public EchoPipe {
  public:
   // What the client needs for `hello`.
   static VerbsEnd::Options EndOptions(const VerbsHello& hello);
 
   // Posts the receives; to be made before the connection is. `end` must outlive
   // the pipe.
-  static std::unique_ptr<VerbsPipe> Create(VerbsEnd& end,
-                                           const VerbsHello& hello,
-                                           const Case& measured);
+  VerbsPipe(VerbsEnd& end, const VerbsHello& hello, const Case& measured);
 
   // The server's memory. Once, when connected.
   void set_welcome(const VerbsWelcome& welcome) { welcome_ = welcome; }
 
-  absl::Status Poll(Sink& sink, absl::Time until) final;
+  void Start(int slot) override;
+  absl::Status Poll(Sink& sink, absl::Time until) override;
 
- protected:
-  // `receive_base`: where the receive slots begin in the end's memory.
-  VerbsPipe(VerbsEnd& end, const VerbsHello& hello, const Case& measured,
-            size_t receive_base, uint64_t receive_bytes);
+ private:
+  // Returns how much has come.
+  int PollOnce(Sink& sink);
+  void Send(int slot);
+  void OnReceive(Sink& sink, const ibv_wc& completion);
+  // Ends the calls of a stream whose requests are complete.
+  void EndSent(Sink& sink);
+  // Compares `bytes`, the echo of `slot`, with what was sent.
+  void EndEcho(Sink& sink, int slot, absl::Span<const uint8_t> bytes);
+  void PostAgain(uint64_t receive);
 
-  // A SEND has arrived at `bytes`, whose receive is posted again after this.
-  virtual void OnReceive(Sink& sink, absl::Span<const uint8_t> bytes) = 0;
-  // More requests than before are complete.
-  virtual void OnSendsComplete(Sink& /*sink*/) {}
-
-  // Whether what comes back in a slot has to be compared.
-  bool MustCompare() { return case_.validate || !compared_; }
+  // Slots count from the start of the memory: those of the calls, then others.
+  size_t Offset(uint64_t slot) const { return stride_ * slot; }
+  absl::Span<uint8_t> Slot(uint64_t slot) const {
+    return {end_.memory() + Offset(slot), hello_.size_bytes};
+  }
 
   VerbsEnd& end_;
   const VerbsHello hello_;
   const Case case_;
-  const std::string payload_;
   const uint64_t stride_;
   VerbsWelcome welcome_;
-  bool compared_ = false;  // The contents of an echo were found right.
-  uint64_t calls_ = 0;     // For stamps.
-
- private:
-  int PollOnce(Sink& sink);
-  void PostAgain(uint64_t slot);
-
-  const size_t receive_base_;
-  const uint64_t receive_stride_;
-  const uint32_t receive_batch_;
+  bool compared_ = false;               // An echo's contents were found right.
+  uint64_t calls_ = 0;                  // For stamps.
+  SlotQueue waiting_;                   // For the server's receives.
+  SlotQueue under_way_;                 // In the order of their requests.
+  std::vector<uint64_t> last_request_;  // Of the call in each slot.
+  uint64_t granted_;  // SENDs of a stream that the server has receives for.
+  uint64_t sent_ = 0;
   std::vector<ibv_wc> completions_;
 };
 

@@ -1,49 +1,55 @@
-// The server's side of each plan of the verbs layer.
+// The server's side of the verbs layer, once connected.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_VERBS_RESPONDER_H_
 #define VERBENA_TOOLS_RPC_BENCH_VERBS_RESPONDER_H_
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
-#include "absl/types/span.h"
 #include "tools/rpc_bench/verbs_end.h"
 #include "tools/rpc_bench/verbs_hello.h"
 
 namespace verbena::bench {
 
 // Answers one client. One thread.
+//
+// A small echo goes back from the slot that it arrived in; there are more slots
+// than receives, so that others are posted while the answers leave. A bulk echo
+// has a slot for each call, a stream of SENDs one for each receive.
 class VerbsResponder {
  public:
   // What the server needs for `hello`. `chunk_bytes`: the longest request that
-  // the device takes.
+  // the device takes; what is longer goes in several.
   static VerbsEnd::Options EndOptions(const VerbsHello& hello,
                                       uint64_t chunk_bytes);
 
   // Posts the receives; to be made before the client is accepted. `end` must
   // outlive the responder.
-  static std::unique_ptr<VerbsResponder> Create(VerbsEnd& end,
-                                                const VerbsHello& hello,
-                                                uint64_t chunk_bytes);
-
-  virtual ~VerbsResponder() = default;
+  VerbsResponder(VerbsEnd& end, const VerbsHello& hello, uint64_t chunk_bytes);
 
   // Takes what has come and answers it. Returns how much that was. Errors are
   // in the end's status.
   int Poll();
 
- protected:
-  explicit VerbsResponder(VerbsEnd& end);
-
-  virtual void OnReceive(const ibv_wc& completion) = 0;
-  virtual void OnReadComplete() {}
-  // After everything of one poll.
-  virtual void OnPolled() {}
+ private:
+  void OnReceive(const ibv_wc& completion);
+  void Echo(const ibv_wc& completion);
+  void Fetch(uint32_t slot);
+  void OnReadComplete();
+  // READs say that they are complete; nobody waits for WRITEs.
+  void Move(uint32_t slot, ibv_wr_opcode opcode, uint64_t remote_slot);
+  void PostReceives();
 
   VerbsEnd& end_;
-
- private:
+  const VerbsHello hello_;
+  const uint64_t chunk_bytes_;
+  const uint64_t stride_;
+  const uint32_t batch_;   // Receives that are posted again together.
+  uint32_t unposted_;      // Receives that are to be posted.
+  std::vector<int> free_;  // Slots for them.
+  SlotQueue leaving_;      // Slots whose bytes may still be needed.
+  SlotQueue reading_;      // Slots in the order of their READs.
+  std::vector<uint64_t> last_request_;  // Of the answer in each slot.
   std::vector<ibv_wc> completions_;
 };
 

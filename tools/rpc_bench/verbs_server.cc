@@ -13,7 +13,6 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "tools/rpc_bench/verbs_device.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::bench {
@@ -29,7 +28,7 @@ constexpr int kBacklog = 16;
 // cost a system call.
 constexpr int kPollsPerLook = 4096;
 
-absl::Span<const uint8_t> BytesOf(const std::string& text) {
+absl::Span<const uint8_t> BytesIn(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
@@ -67,19 +66,17 @@ VerbsServer::~VerbsServer() {
 void VerbsServer::Run() {
   while (GoOn(nullptr)) {
     if (requests_.empty()) {
-      WaitForEvents();
+      pollfd polled[] = {{.fd = channel_.fd(), .events = POLLIN, .revents = 0},
+                         {.fd = stop_.get(), .events = POLLIN, .revents = 0}};
+      poll(polled, std::size(polled), -1);
       continue;
     }
     Request request = std::move(requests_.front());
     requests_.pop_front();
-    Serve(std::move(request));
+    const absl::Status status = Serve(std::move(request));
+    if (status.ok()) continue;
+    std::cerr << "rpc_bench: verbs layer: " << status << std::endl;
   }
-}
-
-void VerbsServer::WaitForEvents() {
-  pollfd polled[] = {{.fd = channel_.fd(), .events = POLLIN, .revents = 0},
-                     {.fd = stop_.get(), .events = POLLIN, .revents = 0}};
-  poll(polled, std::size(polled), -1);
 }
 
 bool VerbsServer::GoOn(const rdma_cm_id* serving) {
@@ -100,42 +97,31 @@ bool VerbsServer::GoOn(const rdma_cm_id* serving) {
   return false;
 }
 
-void VerbsServer::Serve(Request request) {
-  const absl::Status status = TryServe(std::move(request));
-  if (!status.ok()) {
-    std::cerr << "rpc_bench: verbs layer: " << status << std::endl;
-  }
-}
-
-absl::Status VerbsServer::TryServe(Request request) {
+absl::Status VerbsServer::Serve(Request request) {
   const absl::StatusOr<VerbsHello> hello =
-      DecodeHello(BytesOf(request.private_data));
-  const absl::StatusOr<VerbsDevice> device =
-      VerbsDevice::Of(provider_, request.id);
-  absl::Status status = hello.ok() ? device.status() : hello.status();
-  std::unique_ptr<VerbsEnd> end;
-  if (status.ok()) {
-    absl::StatusOr<std::unique_ptr<VerbsEnd>> made = VerbsEnd::Create(
-        provider_, std::move(request.id),
-        VerbsResponder::EndOptions(*hello, device->max_message_bytes));
-    if (!made.ok()) return made.status();
-    end = *std::move(made);
-  } else {
-    RETURN_IF_ERROR(request.id.Reject(BytesOf(std::string(status.message()))));
-    return status;
+      DecodeHello(BytesIn(request.private_data));
+  if (!hello.ok()) {
+    const std::string reason(hello.status().message());
+    RETURN_IF_ERROR(request.id.Reject(BytesIn(reason)));
+    return hello.status();
   }
-  const std::unique_ptr<VerbsResponder> responder =
-      VerbsResponder::Create(*end, *hello, device->max_message_bytes);
+  ASSIGN_OR_RETURN(const VerbsLimits device,
+                   VerbsLimits::Of(provider_, request.id));
+  ASSIGN_OR_RETURN(const std::unique_ptr<VerbsEnd> end,
+                   VerbsEnd::Create(provider_, std::move(request.id),
+                                    VerbsResponder::EndOptions(
+                                        *hello, device.message_bytes)));
+  VerbsResponder responder(*end, *hello, device.message_bytes);
   RETURN_IF_ERROR(end->status());
-  const std::string welcome =
-      EncodeWelcome({.address = end->address(), .rkey = end->rkey()});
+  VerbsWelcome welcome;
+  welcome.address = end->address();
+  welcome.rkey = end->rkey();
   transport::ConnectionParameters parameters;
   parameters.private_data = BytesOf(welcome);
-  parameters.responder_resources = device->max_reads;
-  parameters.initiator_depth =
-      std::min(device->max_reads, request.initiator_depth);
+  parameters.responder_resources = device.reads;
+  parameters.initiator_depth = std::min(device.reads, request.initiator_depth);
   RETURN_IF_ERROR(end->id().Accept(parameters));
-  Answer(*end, *responder, hello->events);
+  Answer(*end, responder, hello->events != 0);
   return absl::OkStatus();
 }
 

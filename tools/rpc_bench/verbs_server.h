@@ -48,20 +48,18 @@ class VerbsServer {
               transport::EventChannel channel, base::UniqueFd stop);
 
   void Run();
-  void Serve(Request request);
-  absl::Status TryServe(Request request);
+  absl::Status Serve(Request request);
   void Answer(VerbsEnd& end, VerbsResponder& responder, bool events);
   // Takes the events there are. False when `serving` is disconnected, or the
   // server stops.
   bool GoOn(const rdma_cm_id* serving);
-  void WaitForEvents();
 
   const transport::Provider& provider_;
   const base::UniqueFd stop_;  // An eventfd, readable when it is to stop.
   std::atomic<bool> stopping_{false};
   uint16_t port_ = 0;
 
-  // Of the thread.
+  // The thread's alone, once it runs.
   transport::EventChannel channel_;
   std::optional<transport::CmId> listener_;
   std::deque<Request> requests_;

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tools/rpc_bench/latency_histogram.h"
+#include "tools/rpc_bench/report.pb.h"
 
 namespace verbena::bench {
 
@@ -28,6 +29,9 @@ enum class Op {
 
 // "echo", "send", "write", "read".
 absl::string_view OpName(Op op);
+
+// "64 B", "4 KiB", "1 MiB": in the largest unit that `bytes` is a multiple of.
+std::string SizeName(uint64_t bytes);
 
 // One measurement to make.
 struct Case {
@@ -63,25 +67,31 @@ struct Sample {
   uint64_t unstarted = 0;
 };
 
-// One result of a case, in the units of the reports.
-struct Result {
-  std::string layer;
-  Case measured;
-  uint64_t successes = 0;
-  double p50_us = 0;  // The percentiles are 0 if there was no success.
-  double p90_us = 0;
-  double p99_us = 0;
-  double p999_us = 0;
-  double max_us = 0;
-  double calls_per_s = 0;
-  double bytes_per_s = 0;
-  // Of client and server together; negative when not known.
-  double cpu_us_per_call = -1;
-  uint64_t errors = 0;
-  absl::Status first_error;
-  uint64_t unstarted = 0;
+// What came of one case, for the report, and all its latencies.
+struct Outcome {
+  Report::Result result;
   LatencyHistogram latencies;
 };
+
+// What client and server have used so far.
+struct Usage {
+  absl::Duration cpu;  // Of both together.
+  VerbsCost client_verbs;
+  VerbsCost server_verbs;
+  bool verbs_are_counted = false;
+};
+
+// A payload in which no two 256-byte blocks that are near are alike.
+std::string Payload(uint64_t size_bytes);
+
+// Makes the payload of call `number` differ from that of other calls, in its
+// first eight bytes as far as there are so many.
+void Stamp(uint64_t number, absl::Span<uint8_t> payload);
+
+// OK, or DATA_LOSS when an echo is not what was sent: in length, and if
+// `contents`, in any byte.
+absl::Status CheckEcho(absl::Span<const uint8_t> got,
+                       absl::Span<const uint8_t> want, bool contents);
 
 // A way to send bytes to a server and get them back. For one thread.
 class Layer {
@@ -112,21 +122,20 @@ std::vector<Case> Cases(absl::Span<const uint64_t> sizes_bytes,
                         const Case& common = {});
 
 // Turns counts into the rates and percentiles of a report.
-Result Summarize(absl::string_view layer, const Case& measured,
-                 const Sample& sample);
+Outcome Summarize(absl::string_view layer, const Case& measured,
+                  const Sample& sample);
 
 // A sample of one failure, of what could not even begin.
 Sample FailedSample(const absl::Status& error);
 
 // Runs each case at each layer before the next case: what is compared was
 // measured at nearly the same time. `on_start` is told of each measurement
-// before it runs. `cpu_used` says how much time of a processor
-// client and server have used so far, or fails if that can't be known.
-std::vector<Result> RunCases(
+// before it runs. `usage` fails if that can't be known.
+std::vector<Outcome> RunCases(
     absl::Span<Layer* const> layers, absl::Span<const Case> cases,
     absl::Duration duration,
     absl::FunctionRef<void(const Layer&, const Case&)> on_start,
-    absl::FunctionRef<absl::StatusOr<absl::Duration>()> cpu_used);
+    absl::FunctionRef<absl::StatusOr<Usage>()> usage);
 
 }  // namespace verbena::bench
 

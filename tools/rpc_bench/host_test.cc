@@ -1,9 +1,15 @@
-#include "tools/rpc_bench/hw_counters.h"
+#include "tools/rpc_bench/host.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -13,6 +19,39 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Pair;
+
+TEST(ProcessTest, TimeOfAProcessorGrowsWithWork) {
+  const absl::Duration before = CpuUsed();
+  while (CpuUsed() - before < absl::Milliseconds(2)) {
+  }
+  const absl::StatusOr<absl::Duration> outside = CpuUsedBy(getpid());
+  ASSERT_TRUE(outside.ok()) << outside.status();
+  EXPECT_GE(*outside, before + absl::Milliseconds(2));
+}
+
+TEST(ProcessTest, AProcessThatIsGoneHasNoTime) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_FALSE(CpuUsedBy(child).ok());
+}
+
+TEST(ProcessTest, PinsAThreadToOneProcessor) {
+  std::thread([] {
+    const int last = AllowedProcessors().back();
+    EXPECT_EQ(PinTo(last), absl::OkStatus());
+    EXPECT_THAT(AllowedProcessors(), ElementsAre(last));
+    // Those started from it stay there too.
+    std::thread([last] {
+      EXPECT_THAT(AllowedProcessors(), ElementsAre(last));
+    }).join();
+  }).join();
+}
+
+TEST(ProcessTest, RefusesAProcessorThatIsNotThere) {
+  EXPECT_FALSE(PinTo(1023).ok());
+  EXPECT_FALSE(PinTo(-1).ok());
+}
 
 class HwCountersTest : public testing::Test {
  protected:

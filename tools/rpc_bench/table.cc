@@ -1,0 +1,247 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "tools/rpc_bench/report.h"
+#include "tools/rpc_bench/workload.h"
+
+namespace verbena::bench {
+namespace {
+
+using Result = Report::Result;
+
+// A number, or "-" for one that does not exist.
+std::string Cell(bool exists, double value, int digits) {
+  return exists ? absl::StrFormat("%.*f", digits, value) : "-";
+}
+
+std::string Place(absl::string_view who, bool pinned, int processor) {
+  return pinned ? absl::StrCat(who, " on processor ", processor)
+                : absl::StrCat(who, " not pinned");
+}
+
+std::string Title(const Result& result) {
+  return absl::StrCat(result.layer(), " ", result.op(), ", ",
+                      SizeName(result.size_bytes()), ", ", result.outstanding(),
+                      " outstanding");
+}
+
+// What is different among the results of one kind, in the order measured.
+struct Axes {
+  Axes(const Report& report, bool echo) {
+    for (const Result& result : report.results()) {
+      if ((result.op() == "echo") != echo) continue;
+      Add(result.size_bytes(), sizes);
+      Add(result.layer(), layers);
+      depths.insert(result.outstanding());
+    }
+  }
+
+  template <typename T>
+  static void Add(const T& value, std::vector<T>& values) {
+    if (std::find(values.begin(), values.end(), value) == values.end()) {
+      values.push_back(value);
+    }
+  }
+
+  std::vector<uint32_t> sizes;
+  std::vector<std::string> layers;
+  std::set<uint32_t> depths;
+};
+
+Result Like(uint32_t size_bytes, uint32_t outstanding) {
+  Result like;
+  like.set_size_bytes(size_bytes);
+  like.set_outstanding(outstanding);
+  return like;
+}
+
+void AppendEchoLine(const Report& report, const std::string& size,
+                    const Result& latency, const Result& rate,
+                    std::string& table) {
+  const bool measured = latency.has_p50_us();
+  double errors = 0;
+  for (const Result& result : report.results()) {
+    if (result.layer() == latency.layer() && result.op() == "echo" &&
+        result.size_bytes() == latency.size_bytes()) {
+      errors += result.errors();
+    }
+  }
+  absl::StrAppendFormat(
+      &table, "%8s %-9s %9s %8s %8s %8s %9s %6s %11.0f %9.1f %6s %8s %7.0f\n",
+      size, latency.layer(), Cell(measured, latency.p50_us(), 2),
+      Cell(measured, latency.p90_us(), 2), Cell(measured, latency.p99_us(), 2),
+      Cell(measured, latency.p999_us(), 2), Cell(measured, latency.max_us(), 2),
+      Cell(latency.has_p50_ratio_to_verbs(), latency.p50_ratio_to_verbs(), 2),
+      rate.calls_per_s(), rate.bytes_per_s() / 1e6,
+      Cell(rate.has_rate_ratio_to_verbs(), rate.rate_ratio_to_verbs(), 2),
+      Cell(rate.has_cpu_us_per_call(), rate.cpu_us_per_call(), 2), errors);
+}
+
+void AppendEchoes(const Report& report, std::string& table) {
+  const Axes axes(report, /*echo=*/true);
+  if (axes.sizes.empty()) return;
+  const uint32_t fewest = *axes.depths.begin();
+  const uint32_t most = *axes.depths.rbegin();
+  absl::StrAppendFormat(
+      &table,
+      "\n%-18s %-53s %s\n%8s %-9s %9s %8s %8s %8s %9s %6s %11s %9s %6s "
+      "%8s %7s\n",
+      "", absl::StrCat(fewest, " outstanding, us"),
+      absl::StrCat(most, " outstanding"), "payload", "layer", "p50", "p90",
+      "p99", "p99.9", "max", "ratio", "calls/s", "MB/s", "ratio", "cpu us",
+      "errors");
+  for (uint32_t size : axes.sizes) {
+    std::string name = SizeName(size);
+    for (const std::string& layer : axes.layers) {
+      const Result* const latency =
+          FindResult(report, layer, "echo", Like(size, fewest));
+      const Result* const rate =
+          FindResult(report, layer, "echo", Like(size, most));
+      if (latency == nullptr || rate == nullptr) continue;
+      AppendEchoLine(report, name, *latency, *rate, table);
+      name.clear();
+    }
+  }
+}
+
+void AppendStreams(const Report& report, std::string& table) {
+  const Axes axes(report, /*echo=*/false);
+  if (axes.sizes.empty()) return;
+  const uint32_t depth = *axes.depths.rbegin();
+  const std::vector<std::string> layers = Axes(report, /*echo=*/true).layers;
+  absl::StrAppendFormat(
+      &table, "\n%8s %-31s %s\n%8s %10s %10s %10s", "",
+      absl::StrFormat("raw streams, %d outstanding, MB/s", depth),
+      layers.empty() ? "" : "  echo's share of READ and WRITE", "payload",
+      "WRITE", "READ", "SEND");
+  for (const std::string& layer : layers) {
+    absl::StrAppendFormat(&table, " %10s", layer);
+  }
+  absl::StrAppend(&table, "\n");
+  for (uint32_t size : axes.sizes) {
+    const Result like = Like(size, depth);
+    absl::StrAppendFormat(&table, "%8s", SizeName(size));
+    for (const char* op : {"write", "read", "send"}) {
+      const Result* const stream = FindResult(report, "verbs", op, like);
+      absl::StrAppendFormat(
+          &table, " %10s",
+          stream == nullptr ? "-" : Cell(true, stream->bytes_per_s() / 1e6, 1));
+    }
+    for (const std::string& layer : layers) {
+      const Result* const echo = FindResult(report, layer, "echo", like);
+      absl::StrAppendFormat(
+          &table, " %10s",
+          Cell(echo != nullptr && echo->has_share_of_raw_bandwidth(),
+               echo == nullptr ? 0 : echo->share_of_raw_bandwidth(), 2));
+    }
+    absl::StrAppend(&table, "\n");
+  }
+}
+
+// A line for a side, with the fields of VerbsCost as columns.
+void AppendVerbsLine(absl::string_view side, const VerbsCost& cost,
+                     std::string& table) {
+  absl::StrAppendFormat(&table, " %-7s", side);
+  for (int i = 0; i < VerbsCost::descriptor()->field_count(); ++i) {
+    absl::StrAppendFormat(&table, " %11.3f",
+                          VerbsCost::GetReflection()->GetDouble(
+                              cost, VerbsCost::descriptor()->field(i)));
+  }
+  absl::StrAppend(&table, "\n");
+}
+
+void AppendVerbs(const Report& report, std::string& table) {
+  constexpr char kSecondLine[] = "%35s";
+  bool any = false;
+  for (const Result& result : report.results()) {
+    if (!result.has_client_verbs()) continue;
+    if (!any) {
+      absl::StrAppendFormat(&table, "\n%8s cost in verbs, a call and side\n",
+                            "");
+      absl::StrAppendFormat(&table, "%8s %-9s %-5s %11s %-7s", "payload",
+                            "layer", "op", "outstanding", "side");
+      for (int i = 0; i < VerbsCost::descriptor()->field_count(); ++i) {
+        absl::StrAppendFormat(&table, " %11s",
+                              VerbsCost::descriptor()->field(i)->name());
+      }
+      absl::StrAppend(&table, "\n");
+    }
+    any = true;
+    absl::StrAppendFormat(&table, "%8s %-9s %-5s %11d",
+                          SizeName(result.size_bytes()), result.layer(),
+                          result.op(), result.outstanding());
+    AppendVerbsLine("client", result.client_verbs(), table);
+    absl::StrAppendFormat(&table, kSecondLine, "");
+    AppendVerbsLine("server", result.server_verbs(), table);
+  }
+}
+
+// "64 KiB, 1 MiB": the sizes of payloads that went beside the message.
+std::string AttachedSizes(const Report& report) {
+  std::set<uint32_t> sizes;
+  for (const Result& result : report.results()) {
+    if (result.payload() == "attachment") sizes.insert(result.size_bytes());
+  }
+  return absl::StrJoin(sizes, ", ", [](std::string* out, uint32_t size) {
+    out->append(SizeName(size));
+  });
+}
+
+std::string Notes(const Report& report) {
+  std::string notes;
+  for (const Result& result : report.results()) {
+    if (result.errors() > 0) {
+      absl::StrAppendFormat(&notes, "%s: %.0f errors, the first: %s\n",
+                            Title(result), result.errors(),
+                            result.first_error());
+    }
+    if (result.unstarted() > 0) {
+      absl::StrAppendFormat(
+          &notes,
+          "%s: %.0f calls were never started: the rate is more than it does\n",
+          Title(result), result.unstarted());
+    }
+  }
+  const std::map<std::string, double> sorted(report.counters().begin(),
+                                             report.counters().end());
+  for (const auto& [name, grown] : sorted) {
+    // Receivers that were not ready are a fault: none is worth telling, too.
+    if (grown == 0 && !absl::StrContains(name, "rnr")) continue;
+    absl::StrAppendFormat(&notes, "counter %s: %+.0f\n", name, grown);
+  }
+  return notes;
+}
+
+}  // namespace
+
+std::string Table(const Report& report) {
+  const bool events =
+      report.results_size() > 0 && report.results(0).mode() == "events";
+  std::string table = absl::StrFormat(
+      "device: %s; both sides %s; %s, %s\n", report.device(),
+      events ? "sleep between messages" : "poll",
+      Place("client", report.has_client_processor(), report.client_processor()),
+      Place("server", report.has_server_processor(),
+            report.server_processor()));
+  AppendEchoes(report, table);
+  AppendStreams(report, table);
+  AppendVerbs(report, table);
+  const std::string attached = AttachedSizes(report);
+  if (!attached.empty()) {
+    absl::StrAppend(
+        &table, "\nrpc payloads that travel as attachments: ", attached, "\n");
+  }
+  const std::string notes = Notes(report);
+  if (!notes.empty()) absl::StrAppend(&table, "\n", notes);
+  return table;
+}
+
+}  // namespace verbena::bench

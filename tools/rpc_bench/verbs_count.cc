@@ -1,0 +1,142 @@
+#include "tools/rpc_bench/verbs_count.h"
+
+#include <sys/resource.h>
+
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace verbena::bench {
+namespace {
+
+// What is counted here, in the order of the fields of VerbsCost.
+enum Counter : size_t {
+  kSends,
+  kReads,
+  kWrites,
+  kPostSends,
+  kPostRecvs,
+  kSignalled,
+  kPollsFound,
+  kPollsEmpty,
+  kArms,
+  kBytes,
+  kCounters
+};
+
+struct State {
+  std::array<std::atomic<uint64_t>, kCounters> counts{};
+  // The verbs that were there before, by context. Written by CountVerbs() only.
+  std::vector<std::pair<const ibv_context*, ibv_context_ops>> originals;
+};
+
+// Verbs are functions without an argument of ours. Never destroyed: the
+// contexts live as long as the process.
+State& TheState() {
+  static State* const state = new State();
+  return *state;
+}
+
+void Count(Counter counter, uint64_t more = 1) {
+  TheState().counts[counter].fetch_add(more, std::memory_order_relaxed);
+}
+
+const ibv_context_ops& Original(const ibv_context* context) {
+  const auto& originals = TheState().originals;
+  size_t i = 0;
+  while (originals[i].first != context) ++i;
+  return originals[i].second;
+}
+
+int PostSend(ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** bad) {
+  Count(kPostSends);
+  for (const ibv_send_wr* work = chain; work != nullptr; work = work->next) {
+    const bool is_write = work->opcode == IBV_WR_RDMA_WRITE ||
+                          work->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    Count(work->opcode == IBV_WR_RDMA_READ ? kReads
+          : is_write                       ? kWrites
+                                           : kSends);
+    for (int i = 0; i < work->num_sge; ++i) {
+      Count(kBytes, work->sg_list[i].length);
+    }
+  }
+  return Original(qp->context).post_send(qp, chain, bad);
+}
+
+int PostRecv(ibv_qp* qp, ibv_recv_wr* chain, ibv_recv_wr** bad) {
+  Count(kPostRecvs);
+  return Original(qp->context).post_recv(qp, chain, bad);
+}
+
+int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* chain, ibv_recv_wr** bad) {
+  Count(kPostRecvs);
+  return Original(srq->context).post_srq_recv(srq, chain, bad);
+}
+
+int PollCq(ibv_cq* cq, int room, ibv_wc* completions) {
+  const int count = Original(cq->context).poll_cq(cq, room, completions);
+  Count(count > 0 ? kPollsFound : kPollsEmpty);
+  for (int i = 0; i < count; ++i) {
+    // The opcode of a failed request means nothing.
+    if (completions[i].status == IBV_WC_SUCCESS &&
+        (completions[i].opcode & IBV_WC_RECV) == 0) {
+      Count(kSignalled);
+    }
+  }
+  return count;
+}
+
+int ReqNotifyCq(ibv_cq* cq, int solicited_only) {
+  Count(kArms);
+  return Original(cq->context).req_notify_cq(cq, solicited_only);
+}
+
+}  // namespace
+
+void CountVerbs(ibv_context* context) {
+  auto& originals = TheState().originals;
+  for (const auto& [known, ops] : originals) {
+    if (known == context) return;
+  }
+  originals.emplace_back(context, context->ops);
+  context->ops.post_send = PostSend;
+  context->ops.post_recv = PostRecv;
+  context->ops.post_srq_recv = PostSrqRecv;
+  context->ops.poll_cq = PollCq;
+  context->ops.req_notify_cq = ReqNotifyCq;
+}
+
+VerbsCost VerbsCounted() {
+  VerbsCost cost;
+  for (size_t i = 0; i < kCounters; ++i) {
+    VerbsCost::GetReflection()->SetDouble(
+        &cost, VerbsCost::descriptor()->field(static_cast<int>(i)),
+        static_cast<double>(
+            TheState().counts[i].load(std::memory_order_relaxed)));
+  }
+  rusage used = {};
+  getrusage(RUSAGE_SELF, &used);
+  cost.set_sleeps(static_cast<double>(used.ru_nvcsw));
+  return cost;
+}
+
+VerbsCost VerbsPerCall(const VerbsCost& before, const VerbsCost& after,
+                       uint64_t calls) {
+  VerbsCost cost;
+  const google::protobuf::Reflection& of = *VerbsCost::GetReflection();
+  for (int i = 0; i < VerbsCost::descriptor()->field_count(); ++i) {
+    const google::protobuf::FieldDescriptor* const field =
+        VerbsCost::descriptor()->field(i);
+    const double grown =
+        of.GetDouble(after, field) - of.GetDouble(before, field);
+    // Three digits say as much as a run can.
+    of.SetDouble(&cost, field,
+                 std::round(1e3 * grown / static_cast<double>(calls)) / 1e3);
+  }
+  return cost;
+}
+
+}  // namespace verbena::bench
