@@ -5,7 +5,7 @@ and "### At the server", in the order in which the code runs. Each item begins
 with where it is, a file and the functions of it that the call goes through,
 and says what happens there:
 
-    3. `rpc/internal/a.cc` `Class::Function`, `Class::Other`: takes a slot.
+    3. `rpc/channel.cc` `Channel::Function`, `Channel::Other`: takes a slot.
 
 An item may name several files. A function of a class is named with its class,
 wherever it is defined. What follows the colon is prose.

@@ -1,4 +1,4 @@
-"""Comments that a formatter has broken where nobody would have."""
+"""Comments that a formatter has broken, and that name what is gone."""
 
 import re
 
@@ -7,6 +7,10 @@ from source_tree import Problem
 _COLUMNS = 80
 _COMMENT_LINE = re.compile(r"^(\s*)//+ (\s*)(.*\S)\s*$")
 _TRAILING = re.compile(r"^\s*\S.*?  (// .*)$")
+_NAMED_FILE = re.compile(
+    r"(?<![\w./-])((?:docs|examples|proto|rpc|tests|tools|transport)/"
+    r"[\w/.-]*\w\.(?:bzl|cc|h|md|proto|py|sh))\b")
+_GENERATED = (".pb.h", ".verbena.h")
 _MOVED_VALUE = re.compile(r"^\s+(\S+;)  // ")
 
 
@@ -36,6 +40,20 @@ def check_moved_values(tree):
                               "comment above it")
 
 
+def check_named_files(tree):
+    """What documents and comments call a file of this repository is one."""
+    for source in tree:
+        # The samples of the style tests name files that are none.
+        if source.under("tools/style") or "testdata" in source.path:
+            continue
+        for number, line in enumerate(source.lines, start=1):
+            prose = line.partition("//")[2] if source.is_cpp() else line
+            for path in _NAMED_FILE.findall(prose):
+                if tree.get(path) is None and not path.endswith(_GENERATED):
+                    yield Problem(source.path, number,
+                                  "%s is gone: name what took its place" % path)
+
+
 def _is_orphan_of_a_paragraph(before, line, following):
     """A rule's end, or one word though more of the paragraph comes."""
     here, above, below = map(_COMMENT_LINE.match, (line, before, following))
@@ -63,4 +81,4 @@ def _is_orphan_of_a_trailing_comment(before, line):
     return same_column and len(here.group(1)) > 0
 
 
-CHECKS = [check_orphans, check_moved_values]
+CHECKS = [check_orphans, check_moved_values, check_named_files]

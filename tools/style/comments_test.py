@@ -1,4 +1,4 @@
-"""Mangled comments in this repository, and that each check can fail."""
+"""Comments in this repository, and that each check can fail."""
 
 import unittest
 
@@ -26,6 +26,9 @@ class Repository(StyleCase):
 
     def test_no_moved_values(self):
         self.assert_clean(comments.check_moved_values)
+
+    def test_named_files(self):
+        self.assert_clean(comments.check_named_files)
 
 
 class Orphans(StyleCase):
@@ -70,6 +73,18 @@ class MovedValues(StyleCase):
                             "  " + comment + "  bool served_ = false;\n")
         self.assert_accepts(check, "rpc/a.h", "int " + "x" * 73 +
                             " =\n    false;  " + comment)
+
+
+class NamedFiles(StyleCase):
+
+    def test_a_file_that_is_gone(self):
+        check = comments.check_named_files
+        for path, text in (("rpc/a.h", "int b;  // See rpc/b.h for more.\n"),
+                           ("README.md", "As `rpc/b.h` says.\n")):
+            self.assert_finds(check, path, text, "rpc/b.h is gone")
+            self.assert_accepts(check, path, text, {"rpc/b.h": ""})
+        self.assert_accepts(check, "rpc/a.cc",
+                            '#include "rpc/c.pb.h"\n// As rpc/c.pb.h.\n')
 
 
 if __name__ == "__main__":
