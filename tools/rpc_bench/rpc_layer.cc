@@ -1,15 +1,14 @@
 #include "tools/rpc_bench/rpc_layer.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
@@ -22,6 +21,7 @@
 #include "tools/rpc_bench/echo.verbena.h"
 #include "tools/rpc_bench/meter.h"
 #include "tools/rpc_bench/workload.h"
+#include "transport/base/mutex.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::bench {
@@ -149,8 +149,8 @@ class ClosedLoop {
   Sample Run() {
     for (const std::unique_ptr<Link>& link : links_) Call(*link, Clock::now());
     {
-      std::unique_lock<std::mutex> lock(mutex_);
-      all_ended_.wait(lock, [this] { return running_ == 0; });
+      const base::MutexLock lock(mutex_);
+      while (running_ > 0) all_ended_.Wait(mutex_);
     }
     Sample sample;
     for (const std::unique_ptr<Link>& link : links_) {
@@ -183,17 +183,18 @@ class ClosedLoop {
 
   void End() {
     // Notified under the lock: this object may be gone right after it.
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (--running_ == 0) all_ended_.notify_one();
+    const base::MutexLock lock(mutex_);
+    if (--running_ == 0) all_ended_.NotifyOne();
   }
 
   Echo::Stub& stub_;
   Schedule own_;
   std::vector<std::unique_ptr<Link>> links_;
 
-  std::mutex mutex_;
-  std::condition_variable all_ended_;
-  int running_;  // Links that have not ended. Guarded by mutex_.
+  base::Mutex mutex_;
+  base::CondVar all_ended_;
+  // Links that have not ended.
+  int running_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Calls that this thread starts by the clock, and callbacks that only count.
@@ -212,18 +213,18 @@ class OpenLoop {
   Sample Run() {
     while (true) {
       const Clock::time_point now = Clock::now();
-      std::unique_lock<std::mutex> lock(mutex_);
+      base::MutexLock lock(mutex_);
       if (meter_.Over(now)) {
         if (free_.size() == chains_.size()) return meter_.Finish();
       } else if (meter_.Due(now) && !free_.empty()) {
         Chain* const chain = free_.back();
         free_.pop_back();
         const EchoRequest& request = chain->Next(meter_.Start(now));
-        lock.unlock();
+        lock.Unlock();
         Call(*chain, request);
         continue;
       }
-      lock.unlock();
+      lock.Unlock();
       // The callbacks may need this processor.
       std::this_thread::yield();
     }
@@ -235,7 +236,7 @@ class OpenLoop {
                         [this, &chain](const absl::Status& status) {
                           const Clock::time_point ended = Clock::now();
                           const absl::Status verdict = chain.Verdict(status);
-                          std::lock_guard<std::mutex> lock(mutex_);
+                          const base::MutexLock lock(mutex_);
                           meter_.End(chain.due(), ended, verdict);
                           free_.push_back(&chain);
                         });
@@ -244,10 +245,10 @@ class OpenLoop {
   Echo::Stub& stub_;
   std::vector<std::unique_ptr<Chain>> chains_;
 
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  Meter meter_;
-  std::vector<Chain*> free_;  // Chains without a call.
+  base::Mutex mutex_;
+  Meter meter_ ABSL_GUARDED_BY(mutex_);
+  // Chains without a call.
+  std::vector<Chain*> free_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -1,14 +1,14 @@
 #include "rpc/internal/server/thread_pool.h"
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "gtest/gtest.h"
+#include "transport/base/mutex.h"
 
 namespace verbena::internal {
 namespace {
@@ -17,19 +17,19 @@ namespace {
 class Gate {
  public:
   void Open() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     open_ = true;
-    opened_.notify_all();
+    opened_.NotifyAll();
   }
   void Wait() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    opened_.wait(lock, [this] { return open_; });
+    const base::MutexLock lock(mutex_);
+    while (!open_) opened_.Wait(mutex_);
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable opened_;
-  bool open_ = false;
+  base::Mutex mutex_;
+  base::CondVar opened_;
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 class CountTask final : public WorkerTask {
