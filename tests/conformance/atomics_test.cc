@@ -60,6 +60,23 @@ TEST_F(AtomicsTest, CompareAndSwapSwapsOnlyWhatIsEqual) {
   EXPECT_EQ(b.Word(64), 5u);
 }
 
+TEST_F(AtomicsTest, TheResultIsScatteredAndMoreRoomThanAWordIsKept) {
+  b.Word(0) = kBig;
+  a.Fill(0, std::string(64, 'x'));
+  ibv_sge entries[] = {a.Entry(3, 5), a.Entry(20, 10)};
+  ibv_send_wr request = {};
+  request.sg_list = entries;
+  request.num_sge = 2;
+  request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.wr.atomic = {b.Address(0), 1, 0, b.mr->rkey};
+  ASSERT_EQ(a.Post(request), 0);
+  EXPECT_EQ(a.Wait().status, IBV_WC_SUCCESS);
+  const std::string word(reinterpret_cast<const char*>(&kBig), 8);
+  EXPECT_EQ(a.Text(3, 5) + a.Text(20, 3), word);
+  EXPECT_EQ(a.Text(23, 7), "xxxxxxx");
+}
+
 TEST_F(AtomicsTest, AnAddressThatIsNotAlignedIsAnInvalidRequest) {
   const int error = a.FetchAdd(1, 0, b.Address(4), b.mr->rkey, 1);
   if (Keeps(Promise::kResponderChecksAlignment)) {
@@ -131,6 +148,7 @@ TEST_F(AtomicsTest, AResultForWhichThereIsNoMemoryIsALocalError) {
   request.wr.atomic = {b.Address(0), 1, 0, b.mr->rkey};
   ASSERT_EQ(a.Post(request), 0);
   EXPECT_EQ(a.Outcome(1), IBV_WC_LOC_PROT_ERR);
+  EXPECT_EQ(b.Word(0), Keeps(Promise::kAnAtomicWithoutRoomIsNotDone) ? 0 : 1);
   EXPECT_EQ(Verbs().dereg_mr(region), 0);
 }
 

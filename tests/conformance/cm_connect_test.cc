@@ -40,6 +40,7 @@ TEST_F(CmConnectTest, MorePrivateDataIsRefused) {
   EXPECT_EQ(client.Connect(std::string(57, 'c')), EINVAL);
   EXPECT_EQ(client.Connect(""), 0);
   server.TakeRequest();
+  EXPECT_EQ(server.Reject(std::string(149, 's')), EINVAL);
   EXPECT_EQ(server.Accept(std::string(197, 's')), EINVAL);
 }
 
@@ -80,6 +81,7 @@ TEST_F(CmConnectTest, ARejectionCarriesData) {
   const CmReport rejected = client.Expect(RDMA_CM_EVENT_REJECTED);
   EXPECT_EQ(rejected.status, 28);  // By the consumer.
   EXPECT_EQ(rejected.data, "go away");
+  EXPECT_EQ(client.State(), IBV_QPS_ERR);
 }
 
 TEST_F(CmConnectTest, NobodyListeningIsARejection) {
@@ -108,6 +110,16 @@ TEST_F(CmConnectTest, DisconnectingTellsBothSides) {
   EXPECT_EQ(server.State(), IBV_QPS_ERR);
 }
 
+TEST_F(CmConnectTest, DisconnectingAtOnceTellsEachSideOnce) {
+  Connect(client, server);
+  EXPECT_EQ(server.Disconnect(), 0);
+  EXPECT_EQ(client.Disconnect(), 0);
+  server.Expect(RDMA_CM_EVENT_DISCONNECTED);
+  client.Expect(RDMA_CM_EVENT_DISCONNECTED);
+  server.ExpectNothing();
+  client.ExpectNothing();
+}
+
 TEST_F(CmConnectTest, DisconnectingFlushesReceives) {
   Connect(client, server);
   client.PostReceive();
@@ -117,8 +129,11 @@ TEST_F(CmConnectTest, DisconnectingFlushesReceives) {
 
 TEST_F(CmConnectTest, DestroyingAConnectedIdTellsThePeer) {
   Connect(client, server);
+  server.PostReceive();
   client.DestroyId();
   server.Expect(RDMA_CM_EVENT_DISCONNECTED);
+  EXPECT_EQ(server.Disconnect(), 0);
+  EXPECT_EQ(server.Wait().status, IBV_WC_WR_FLUSH_ERR);
 }
 
 TEST_F(CmConnectTest, AListenerServesOneClientAfterAnother) {
@@ -140,10 +155,13 @@ TEST_F(CmConnectTest, APortMayNotBeListenedAtTwice) {
   sockaddr_in address = {};
   std::memcpy(&address, &server.listener->route.addr.src_addr, sizeof(address));
   EXPECT_EQ(ntohs(address.sin_port), port);
-  const int bound =
-      Cm().bind_addr(client.id, reinterpret_cast<sockaddr*>(&address));
-  EXPECT_NE(bound, 0);
+  const auto bind = [&] {
+    return Cm().bind_addr(client.id, reinterpret_cast<sockaddr*>(&address));
+  };
+  EXPECT_NE(bind(), 0);
   EXPECT_EQ(errno, EADDRINUSE);
+  server.StopListening();
+  EXPECT_EQ(bind(), 0);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <thread>
+#include <vector>
 
 #include "tests/conformance/end.h"
 
@@ -29,17 +30,6 @@ class CompletionQueuesTest : public testing::Test {
     ASSERT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
   }
 
-  // Takes the event that is there.
-  void TakeEvent() {
-    ibv_cq* cq = nullptr;
-    void* cq_context = nullptr;
-    ASSERT_TRUE(b.ChannelIsReadable(true));
-    ASSERT_EQ(Verbs().get_cq_event(b.channel, &cq, &cq_context), 0);
-    EXPECT_EQ(cq, b.cq);
-    EXPECT_EQ(cq_context, &b);
-    Verbs().ack_cq_events(cq, 1);
-  }
-
   void ExpectNoEvent() { EXPECT_FALSE(b.ChannelIsReadable(false)); }
 
   End a;
@@ -58,6 +48,32 @@ TEST_F(CompletionQueuesTest, AQueueOfNothingOrBeyondTheLimitIsRefused) {
       Verbs().create_cq(a.context, device.max_cqe + 1, nullptr, nullptr, 0),
       nullptr);
   EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(Verbs().create_cq(a.context, 1, nullptr, nullptr,
+                              a.context->num_comp_vectors),
+            nullptr);
+}
+
+TEST(CompletionQueueDepthTest, AsManyFitAsItSays) {
+  EndOptions options;
+  options.completions = 1;
+  options.send_depth = 64;
+  End small(options);
+  End peer;
+  Connect(small, peer);
+  const int depth = small.cq->cqe;
+  ASSERT_LE(depth, 64);
+  for (int i = 0; i < depth; ++i) {
+    ASSERT_EQ(small.Write(i, 0, 8, peer.Address(0), peer.mr->rkey), 0);
+  }
+  for (int i = 0; i < depth; ++i) {
+    EXPECT_EQ(small.Outcome(i), IBV_WC_SUCCESS);
+  }
+  EXPECT_TRUE(small.HasNoAsyncEvent());
+}
+
+TEST_F(CompletionQueuesTest, AProgramWithoutAChannelMayAcknowledgeNoEvents) {
+  EXPECT_EQ(a.cq->channel, nullptr);
+  Verbs().ack_cq_events(a.cq, 0);
 }
 
 TEST_F(CompletionQueuesTest, AQueueThatAQueuePairUsesIsBusy) {
@@ -71,7 +87,7 @@ TEST_F(CompletionQueuesTest, AChannelThatAQueueUsesIsBusy) {
 TEST_F(CompletionQueuesTest, AnArmedQueueRaisesOneEvent) {
   ASSERT_EQ(ibv_req_notify_cq(b.cq, 0), 0);
   SendOne();
-  TakeEvent();
+  b.TakeCompletionEvent();
   SendOne();
   ExpectNoEvent();  // It was armed once.
 }
@@ -96,15 +112,49 @@ TEST_F(CompletionQueuesTest, ASolicitedArmIgnoresOtherMessages) {
   SendOne();
   ExpectNoEvent();
   SendOne(IBV_SEND_SIGNALED | IBV_SEND_SOLICITED);
-  TakeEvent();
+  b.TakeCompletionEvent();
 }
 
 TEST_F(CompletionQueuesTest, ASolicitedArmTakesAFlush) {
   ASSERT_EQ(b.Receive(9, 0, 64), 0);
   ASSERT_EQ(ibv_req_notify_cq(b.cq, 1), 0);
   ASSERT_EQ(b.To(IBV_QPS_ERR), 0);
-  TakeEvent();
+  b.TakeCompletionEvent();
   EXPECT_EQ(b.Outcome(9), IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(CompletionQueuesTest, ManyRoundsOfArmingAndSleepingLoseNothing) {
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_EQ(ibv_req_notify_cq(b.cq, 0), 0);
+    ASSERT_EQ(b.Receive(9, 0, 64), 0);
+    ASSERT_EQ(a.Send(1, 0, 8), 0);
+    b.TakeCompletionEvent();
+    ASSERT_EQ(b.Outcome(9), IBV_WC_SUCCESS);
+    ASSERT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
+  }
+}
+
+TEST_F(CompletionQueuesTest, ArmingHoldsWhateverIsPolledMeanwhile) {
+  EXPECT_TRUE(b.StaysQuiet());
+  ASSERT_EQ(ibv_req_notify_cq(b.cq, 0), 0);
+  EXPECT_TRUE(b.StaysQuiet());
+  SendOne();
+  b.TakeCompletionEvent();
+}
+
+TEST_F(CompletionQueuesTest, WhatIsSentRaisesAnEventAtItsSenderToo) {
+  ASSERT_EQ(a.Receive(9, 0, 64), 0);
+  ASSERT_EQ(ibv_req_notify_cq(b.cq, 0), 0);
+  ASSERT_EQ(b.Send(1, 0, 8), 0);
+  b.TakeCompletionEvent();
+  EXPECT_EQ(b.Wait().opcode, IBV_WC_SEND);
+}
+
+TEST_F(CompletionQueuesTest, AnEventThatNobodyTakesGoesWithItsQueue) {
+  ASSERT_EQ(b.Receive(9, 0, 64), 0);
+  ASSERT_EQ(ibv_req_notify_cq(b.cq, 0), 0);
+  ASSERT_EQ(b.To(IBV_QPS_ERR), 0);
+  EXPECT_TRUE(b.ChannelIsReadable(true));
 }
 
 TEST_F(CompletionQueuesTest, AnUnsignalledRequestRaisesNoEventAtItsSender) {
@@ -167,6 +217,49 @@ TEST_F(CompletionQueuesTest, SeveralCompletionsComeInOrder) {
     EXPECT_EQ(completion.wr_id, 10 + i);
     EXPECT_EQ(completion.qp_num, b.qp->qp_num);
   }
+}
+
+TEST(CompletionQueueThreadsTest, SeveralPollAndPostAtOnce) {
+  constexpr int kMessages = 10'000;
+  constexpr int kDepth = 64;
+  EndOptions options;
+  options.send_depth = options.receive_depth = kDepth;
+  options.completions = 2 * kDepth;
+  End a(options);
+  End b(options);
+  Connect(a, b);
+  for (int i = 0; i < kDepth; ++i) ASSERT_EQ(b.Receive(i, 0, 8), 0);
+  std::atomic<int> sent{0};
+  std::atomic<int> received{0};
+  const auto poll = [](End& end, std::atomic<int>& count, bool repost) {
+    ibv_wc completion;
+    while (count < kMessages) {
+      if (!end.PollOnce(completion)) {
+        std::this_thread::yield();
+        continue;
+      }
+      EXPECT_EQ(completion.status, IBV_WC_SUCCESS);
+      if (repost) {
+        EXPECT_EQ(end.Receive(completion.wr_id, 0, 8), 0);
+      }
+      ++count;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] { poll(a, sent, false); });
+    threads.emplace_back([&] { poll(b, received, true); });
+  }
+  for (int posted = 0; posted < kMessages;) {
+    if (posted - sent < kDepth && a.Send(posted, 0, 8) == 0) {
+      ++posted;
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(sent, kMessages);
+  EXPECT_EQ(received, kMessages);
 }
 
 TEST(CompletionQueueOverrunTest, AnOverrunIsAnAsynchronousError) {

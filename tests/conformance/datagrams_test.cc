@@ -115,6 +115,20 @@ TEST_F(DatagramsTest, ImmediateDataArrives) {
   EXPECT_EQ(received.byte_len, kGrhBytes);
 }
 
+TEST_F(DatagramsTest, TheServiceLevelArrives) {
+  ASSERT_EQ(b.Receive(1, 0, 100), 0);
+  ibv_ah_attr path = a.Path(b.gid.gid);
+  path.sl = 5;
+  ibv_ah* const ah = Verbs().create_ah(a.pd, &path);
+  ASSERT_NE(ah, nullptr);
+  ASSERT_EQ(a.SendDatagram(
+                {.ah = ah, .number = b.qp->qp_num, .wr_id = 2, .length = 1}),
+            0);
+  EXPECT_EQ(a.Outcome(2), IBV_WC_SUCCESS);
+  EXPECT_EQ(b.Wait().sl, Keeps(Promise::kServiceLevelsArrive) ? 5 : 0);
+  EXPECT_EQ(Verbs().destroy_ah(ah), 0);
+}
+
 TEST_F(DatagramsTest, InlineDataMayChangeAtOnce) {
   ASSERT_EQ(b.Receive(1, 0, 100), 0);
   a.Fill(0, "first");
@@ -165,6 +179,14 @@ TEST_F(DatagramsTest, TheTopBitOfAQkeyMeansTheSendersOwn) {
   }
 }
 
+TEST_F(DatagramsTest, AWrongKeyOfTheSendersOwnIsNotHeard) {
+  ASSERT_EQ(b.Receive(1, 0, 100), 0);
+  ibv_qp_attr attributes = {};
+  attributes.qkey = kTestQkey + 1;
+  ASSERT_EQ(Verbs().modify_qp(a.qp, &attributes, IBV_QP_QKEY), 0);
+  ExpectUnheard(0x80000000 | kTestQkey);
+}
+
 TEST_F(DatagramsTest, WithoutAReceiveItIsLost) {
   ExpectUnheard(kTestQkey);
   ASSERT_EQ(b.Receive(1, 0, 100), 0);
@@ -186,12 +208,104 @@ TEST_F(DatagramsTest, NobodyNeedBeThere) {
 
 TEST_F(DatagramsTest, AMessageTooLongForItsReceiveEndsTheReceiver) {
   ASSERT_EQ(b.Receive(1, 0, kGrhBytes + 9), 0);
+  ASSERT_EQ(b.Receive(2, 0, 100), 0);
   ASSERT_EQ(a.SendTo(b, 1, 0, 10), 0);
   EXPECT_EQ(b.Outcome(1),
             Keeps(Promise::kReceiverNamesWhatWasWrongWithItsReceive)
                 ? IBV_WC_LOC_LEN_ERR
                 : IBV_WC_LOC_QP_OP_ERR);
   EXPECT_EQ(b.State(), IBV_QPS_ERR);
+  EXPECT_EQ(b.Outcome(2), IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(DatagramsTest, AKeyThatIsNoneStopsTheSendQueueOnly) {
+  ibv_sge entry = {a.Address(0), 8, a.mr->lkey ^ 0x55};
+  ibv_send_wr request = {};
+  request.wr_id = 1;
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  request.wr.ud = {a.Handle(b.gid.gid), b.qp->qp_num, kTestQkey};
+  ASSERT_EQ(a.Post(request), 0);
+  EXPECT_EQ(a.Outcome(1), Keeps(Promise::kLocalKeyThatIsNoneIsAProtectionError)
+                              ? IBV_WC_LOC_PROT_ERR
+                              : IBV_WC_LOC_QP_OP_ERR);
+  if (!Keeps(Promise::kADatagramErrorStopsTheSendQueueOnly)) {
+    EXPECT_EQ(a.State(), IBV_QPS_ERR);
+    return;
+  }
+  EXPECT_EQ(a.State(), IBV_QPS_SQE);
+  ASSERT_EQ(a.SendTo(b, 2, 0, 8), 0);
+  EXPECT_EQ(a.Outcome(2), IBV_WC_WR_FLUSH_ERR);
+  ASSERT_EQ(a.Receive(5, 0, 100), 0);
+  ASSERT_EQ(b.SendTo(a, 3, 0, 8), 0);
+  EXPECT_EQ(a.Outcome(5), IBV_WC_SUCCESS);
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = IBV_QPS_RTS;
+  ASSERT_EQ(Verbs().modify_qp(a.qp, &attributes, IBV_QP_STATE), 0);
+  ASSERT_EQ(a.SendTo(b, 4, 0, 8), 0);
+  EXPECT_EQ(a.Outcome(4), IBV_WC_SUCCESS);
+}
+
+TEST_F(DatagramsTest, PostingFollowsTheState) {
+  ASSERT_EQ(a.To(IBV_QPS_RESET), 0);
+  EXPECT_EQ(a.Receive(1, 0, 100), EINVAL);
+  EXPECT_EQ(a.SendTo(b, 1, 0, 1), EINVAL);
+  ASSERT_EQ(a.To(IBV_QPS_INIT), 0);
+  EXPECT_EQ(a.Receive(1, 0, 100), 0);
+  ASSERT_EQ(a.To(IBV_QPS_RTR), 0);
+  EXPECT_EQ(a.SendTo(b, 1, 0, 1), EINVAL);
+  ASSERT_EQ(a.To(IBV_QPS_RTS), 0);
+  ASSERT_EQ(b.SendTo(a, 2, 0, 1), 0);
+  EXPECT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
+}
+
+TEST_F(DatagramsTest, WhatIsPostedInErrorIsFlushed) {
+  ASSERT_EQ(a.To(IBV_QPS_ERR), 0);
+  ASSERT_EQ(a.SendTo(b, 3, 0, 1), 0);
+  EXPECT_EQ(a.Outcome(3), IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(DatagramsTest, ItStartsAgainAfterReset) {
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ(a.Receive(1, 0, 100), 0);
+    ASSERT_EQ(b.SendTo(a, 2, 0, 4), 0);
+    EXPECT_EQ(b.Outcome(2), IBV_WC_SUCCESS);
+    EXPECT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
+    ASSERT_EQ(a.To(IBV_QPS_RESET), 0);
+    a.BringTo(IBV_QPS_RTS);
+  }
+}
+
+TEST_F(DatagramsTest, AnArmedQueueRaisesAnEventThoughNobodyPolls) {
+  EndOptions options;
+  options.with_channel = true;
+  DatagramEnd sleeper(options);
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ(sleeper.Receive(1, 0, 100), 0);
+    ASSERT_EQ(ibv_req_notify_cq(sleeper.cq, 0), 0);
+    ASSERT_EQ(a.SendTo(sleeper, 2, 0, 8), 0);
+    sleeper.TakeCompletionEvent();
+    EXPECT_EQ(sleeper.Outcome(1), IBV_WC_SUCCESS);
+    EXPECT_EQ(a.Outcome(2), IBV_WC_SUCCESS);
+  }
+}
+
+TEST_F(DatagramsTest, OnlySolicitedMessagesWakeThoseWhoAskForThem) {
+  EndOptions options;
+  options.with_channel = true;
+  DatagramEnd sleeper(options);
+  for (int i = 1; i <= 2; ++i) ASSERT_EQ(sleeper.Receive(i, 0, 100), 0);
+  ASSERT_EQ(ibv_req_notify_cq(sleeper.cq, 1), 0);
+  ASSERT_EQ(a.SendTo(sleeper, 1, 0, 8), 0);
+  EXPECT_EQ(sleeper.Outcome(1), IBV_WC_SUCCESS);
+  EXPECT_FALSE(sleeper.ChannelIsReadable(false));
+  ASSERT_EQ(a.SendDatagram({.ah = a.Handle(sleeper.gid.gid),
+                            .number = sleeper.qp->qp_num,
+                            .length = 8,
+                            .flags = IBV_SEND_SOLICITED}),
+            0);
+  sleeper.TakeCompletionEvent();
 }
 
 TEST_F(DatagramsTest, ARequestOfAConnectionIsNotDone) {

@@ -42,6 +42,8 @@ TEST_F(DeviceQueriesTest, TheDeviceGrantsWhatTheSuiteNeeds) {
   EXPECT_NE(device.atomic_cap, IBV_ATOMIC_NONE);
   EXPECT_NE(device.device_cap_flags & IBV_DEVICE_MEM_WINDOW, 0u);
   EXPECT_NE(device.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B, 0u);
+  EXPECT_EQ(device.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2A, 0u);
+  EXPECT_GT(device.max_mw, 0);
   EXPECT_NE(device.device_cap_flags & IBV_DEVICE_SRQ_RESIZE, 0u);
 }
 

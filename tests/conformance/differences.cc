@@ -13,6 +13,9 @@ constexpr absl::string_view kRxe = "rxe";
 constexpr absl::string_view kSoft = "soft";
 
 constexpr Difference kDifferences[] = {
+    {kRxe, Promise::kADestroyedQueuePairTakesItsBindings,
+     "the window stays bound and keeps its region",
+     "rxe unbinds a window only when that is asked of it"},
     {kRxe, Promise::kADrainedQueueFinishesWhatHasBegun,
      "it is drained while a message waits for its receiver",
      "rxe asks only whether it is sending, and retries no more"},
@@ -27,6 +30,9 @@ constexpr Difference kDifferences[] = {
     {kRxe, Promise::kAListIsAsLongAsItsEntries,
      "the first length counts for all entries",
      "the library adds it as often as there are entries"},
+    {kRxe, Promise::kALocalRequestMayFollowAMessageThatWaits,
+     "neither of them ends",
+     "rxe stands still when it has to try again what is before a binding"},
     {kSoft, Promise::kAQueuePairMayBeItsOwnPeer,
      "what it sends to itself exceeds its retries",
      "a link has two ends, and a queue pair is one of them"},
@@ -106,6 +112,23 @@ constexpr Difference kDifferences[] = {
      "the library does not look at the mask"},
     {kRxe, Promise::kUnknownOpcodeIsRefused, "it is accepted",
      "the library writes any opcode into the queue that the kernel reads"},
+    {kRxe, Promise::kADatagramErrorStopsTheSendQueueOnly,
+     "the queue pair fails", "rxe knows no state SQE"},
+    {kRxe, Promise::kAnAtomicWithoutRoomIsNotDone,
+     "it is done and its result is lost",
+     "only the answer finds that there is no memory for it"},
+    {kRxe, Promise::kNumberOfAQueuePairIsChecked, "it is accepted",
+     "the kernel does not look at it"},
+    {kRxe, Promise::kOnlyWhatIsSentIsInline,
+     "the request is accepted and brings nothing",
+     "the library does not look at the opcode"},
+    {kRxe, Promise::kReadsThatCannotBeAreRefused, "they wait for ever",
+     "rxe waits until one more may be outstanding"},
+    {kRxe, Promise::kRoomIsKeptUntilACompletionIsPolled,
+     "it is free when the request has ended",
+     "the kernel frees it and not the library"},
+    {kRxe, Promise::kServiceLevelsArrive, "it is zero",
+     "rxe does not report it"},
 };
 
 }  // namespace

@@ -121,16 +121,21 @@ TEST_F(DrainedSendQueueTest, AttributesChangeMeanwhile) {
   attributes.qp_state = IBV_QPS_SQD;
   attributes.rnr_retry = 2;
   attributes.timeout = 9;
+  attributes.max_rd_atomic = 2;
   ASSERT_EQ(Verbs().modify_qp(a.qp, &attributes,
-                              IBV_QP_STATE | IBV_QP_RNR_RETRY | IBV_QP_TIMEOUT),
+                              IBV_QP_STATE | IBV_QP_RNR_RETRY | IBV_QP_TIMEOUT |
+                                  IBV_QP_MAX_QP_RD_ATOMIC),
             0);
   ASSERT_EQ(Resume(a), 0);
   ibv_qp_init_attr init = {};
-  ASSERT_EQ(Verbs().query_qp(a.qp, &attributes,
-                             IBV_QP_RNR_RETRY | IBV_QP_TIMEOUT, &init),
-            0);
+  ASSERT_EQ(
+      Verbs().query_qp(
+          a.qp, &attributes,
+          IBV_QP_RNR_RETRY | IBV_QP_TIMEOUT | IBV_QP_MAX_QP_RD_ATOMIC, &init),
+      0);
   EXPECT_EQ(attributes.rnr_retry, 2);
   EXPECT_EQ(attributes.timeout, 9);
+  EXPECT_EQ(attributes.max_rd_atomic, 2);
 }
 
 TEST_F(DrainedSendQueueTest, AnErrorFlushesWhatWaits) {
@@ -138,6 +143,12 @@ TEST_F(DrainedSendQueueTest, AnErrorFlushesWhatWaits) {
   ASSERT_EQ(a.Send(1, 0, 8), 0);
   ASSERT_EQ(a.To(IBV_QPS_ERR), 0);
   EXPECT_EQ(a.Outcome(1), IBV_WC_WR_FLUSH_ERR);
+  for (End* end : {&a, &b}) ASSERT_EQ(end->To(IBV_QPS_RESET), 0);
+  Connect(a, b);
+  ASSERT_EQ(b.Receive(2, 0, 8), 0);
+  ASSERT_EQ(a.Send(3, 0, 8), 0);
+  EXPECT_EQ(a.Outcome(3), IBV_WC_SUCCESS)
+      << "the next connection drains nothing";
 }
 
 TEST(DrainedDatagramsTest, TheyWaitUntilItGoesOn) {

@@ -121,7 +121,7 @@ ibv_qp_attr End::AttributesFor(ibv_qp_state to) const {
   attributes.port_num = kPort;
   attributes.qp_access_flags = static_cast<unsigned int>(options.access);
   attributes.path_mtu = options.mtu;
-  attributes.dest_qp_num = other.qp->qp_num;
+  attributes.dest_qp_num = peer_number != 0 ? peer_number : other.qp->qp_num;
   attributes.max_dest_rd_atomic = options.reads_accepted;
   attributes.min_rnr_timer = options.min_rnr_timer;
   attributes.ah_attr.is_global = 1;
@@ -238,6 +238,16 @@ bool End::HasNoAsyncEvent() { return !IsReadable(context->async_fd, kQuiet); }
 
 bool End::ChannelIsReadable(bool expected) {
   return IsReadable(channel->fd, expected ? kPatience : kQuiet);
+}
+
+void End::TakeCompletionEvent() {
+  ASSERT_TRUE(ChannelIsReadable(true));
+  ibv_cq* of_event = nullptr;
+  void* cq_context = nullptr;
+  ASSERT_EQ(Verbs().get_cq_event(channel, &of_event, &cq_context), 0);
+  EXPECT_EQ(of_event, cq);
+  EXPECT_EQ(cq_context, this);
+  Verbs().ack_cq_events(of_event, 1);
 }
 
 }  // namespace verbena::conformance

@@ -66,6 +66,8 @@ class End : public transport::TestQueuePair {
   Gid gid;
   // Whose protocol Wait() runs as well. Set by Connect().
   End* peer = nullptr;
+  // The number of a peer that is not in `peer`; 0 if there is none.
+  uint32_t peer_number = 0;
 
   // All that modify_qp needs for a transition, the state included. The number
   // of the peer is its own unless there is one.
@@ -94,6 +96,9 @@ class End : public transport::TestQueuePair {
   // Whether the channel becomes readable. It does not within some milliseconds
   // if there is no event.
   bool ChannelIsReadable(bool expected);
+  // The next event of the channel, which must be of the queue and is awaited;
+  // acknowledged.
+  void TakeCompletionEvent();
 
  private:
   void CreateCompletionQueue();

@@ -3,9 +3,11 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "tests/conformance/datagram_end.h"
 #include "tests/conformance/differences.h"
@@ -186,6 +188,35 @@ TEST_F(ExtendedPostingTest, ABatchThatDoesNotFitIsNotPostedInPart) {
   EXPECT_EQ(ibv_wr_complete(qp),
             Keeps(Promise::kAFullQueueIsOutOfMemoryToABatch) ? ENOMEM : ENOSPC);
   EXPECT_TRUE(b.StaysQuiet());
+  ibv_wr_start(qp);
+  for (uint32_t i = 0; i < granted.max_send_wr; ++i) {
+    ibv_wr_send(qp);
+    SetData(0, 8);
+  }
+  EXPECT_EQ(ibv_wr_complete(qp), 0) << "what does fit";
+  ExpectDone(0, IBV_WC_SEND);
+}
+
+TEST_F(ExtendedPostingTest, ABatchOfAnotherThreadWaits) {
+  Receives(2);
+  ibv_wr_start(qp);
+  qp->wr_id = 1;
+  ibv_wr_send(qp);
+  SetData(0, 8);
+  std::atomic<bool> started = false;
+  std::thread other([&] {
+    started = true;
+    ibv_wr_start(qp);
+    qp->wr_id = 2;
+    ibv_wr_send(qp);
+    SetData(0, 8);
+    EXPECT_EQ(ibv_wr_complete(qp), 0);
+  });
+  while (!started) std::this_thread::yield();
+  EXPECT_EQ(ibv_wr_complete(qp), 0);
+  other.join();
+  ExpectDone(1, IBV_WC_SEND);
+  ExpectDone(2, IBV_WC_SEND);
 }
 
 TEST_F(ExtendedPostingTest, MoreInlineThanAskedForSpoilsTheBatch) {

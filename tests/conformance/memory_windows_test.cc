@@ -65,7 +65,9 @@ class MemoryWindowsTest : public testing::Test {
   }
   int Invalidate(uint32_t key) { return b.Invalidate(6, key); }
   // a sends four bytes and invalidates a key of b.
-  int SendInvalidate(uint32_t key) { return a.SendInvalidate(8, 0, 4, key); }
+  int SendInvalidate(uint32_t key, size_t bytes = 4) {
+    return a.SendInvalidate(8, 0, bytes, key);
+  }
   ibv_wc_status WriteOutcome(uint32_t key, size_t offset) {
     EXPECT_EQ(a.Write(1, 0, 4, b.Address(offset), key), 0);
     return a.Outcome(1);
@@ -134,6 +136,20 @@ TEST_F(MemoryWindowsTest, ItsRightsAreItsOwn) {
   EXPECT_EQ(WriteOutcome(two->rkey, 64), IBV_WC_REM_ACCESS_ERR);
 }
 
+TEST_F(MemoryWindowsTest, AWindowIsNoLocalKey) {
+  BindOne(Part(kAllRemote, 0, 64));
+  ibv_sge entry = {b.Address(0), 4, one->rkey};
+  ibv_send_wr request = {};
+  request.wr_id = 9;
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  ASSERT_EQ(b.Post(request), 0);
+  EXPECT_EQ(b.Outcome(9), Keeps(Promise::kLocalKeyThatIsNoneIsAProtectionError)
+                              ? IBV_WC_LOC_PROT_ERR
+                              : IBV_WC_LOC_QP_OP_ERR);
+}
+
 TEST_F(MemoryWindowsTest, TypeOneIsBoundAnewUnderAnotherKey) {
   BindOne(Part(kAllRemote, 0, 64));
   const uint32_t before = one->rkey;
@@ -200,6 +216,33 @@ TEST_F(MemoryWindowsTest, AWindowOfTypeOneIsNotInvalidated) {
   EXPECT_EQ(b.State(), IBV_QPS_ERR);
 }
 
+TEST_F(MemoryWindowsTest, ALocalInvalidationOfARegionIsAnError) {
+  ASSERT_EQ(Invalidate(b.mr->rkey), 0);
+  EXPECT_EQ(b.Outcome(6), IBV_WC_LOC_QP_OP_ERR);
+}
+
+TEST_F(MemoryWindowsTest, ItIsBoundOnceThoughAMessageBeforeItFoundNoReceive) {
+  ASSERT_EQ(b.Send(1, 0, 4), 0);
+  ASSERT_EQ(PostBindTwo(Part(kAllRemote, 0, 64)), 0);
+  EXPECT_TRUE(b.StaysQuiet());
+  ASSERT_EQ(a.Receive(2, 100, 64), 0);
+  if (!Keeps(Promise::kALocalRequestMayFollowAMessageThatWaits)) {
+    EXPECT_TRUE(b.StaysQuiet());
+    return;
+  }
+  EXPECT_EQ(b.Outcome(1), IBV_WC_SUCCESS);
+  EXPECT_EQ(b.Outcome(5), IBV_WC_SUCCESS);
+  EXPECT_EQ(a.Outcome(2), IBV_WC_SUCCESS);
+  EXPECT_EQ(WriteOutcome(two->rkey, 0), IBV_WC_SUCCESS);
+}
+
+TEST_F(MemoryWindowsTest, ALongSendInvalidatesAtItsEnd) {
+  BindTwo(Part(kAllRemote, 0, 64));
+  ASSERT_EQ(b.Receive(7, 4096, 50'000), 0);
+  ASSERT_EQ(SendInvalidate(two->rkey, 50'000), 0);
+  EXPECT_EQ(b.Wait().invalidated_rkey, two->rkey);
+}
+
 TEST_F(MemoryWindowsTest, ASendInvalidatesAndSaysSo) {
   BindTwo(Part(kAllRemote, 0, 64));
   ASSERT_EQ(b.Receive(7, 100, 64), 0);
@@ -237,6 +280,23 @@ TEST_F(MemoryWindowsTest, ARegionWithABoundWindowIsBusy) {
   EXPECT_EQ(b.Outcome(6), IBV_WC_SUCCESS);
 }
 
+TEST_F(MemoryWindowsTest, ADestroyedQueuePairTakesItsBindingsAlong) {
+  BindTwo(Part(kAllRemote, 0, 64));
+  EXPECT_EQ(Verbs().destroy_qp(b.qp), 0);
+  b.qp = nullptr;
+  ibv_mr* const bound = region;
+  region = Verbs().reg_mr(b.pd, b.memory, 4096, 0);
+  const int error = Verbs().dereg_mr(bound);
+  if (Keeps(Promise::kADestroyedQueuePairTakesItsBindings)) {
+    EXPECT_EQ(error, 0);
+    return;
+  }
+  EXPECT_EQ(error, EINVAL);
+  EXPECT_EQ(ibv_dealloc_mw(two), 0);
+  two = nullptr;
+  EXPECT_EQ(Verbs().dereg_mr(bound), 0);
+}
+
 TEST_F(MemoryWindowsTest, ABoundWindowMayBeDeallocated) {
   BindTwo(Part(kAllRemote, 0, 64));
   const uint32_t key = two->rkey;
@@ -267,7 +327,9 @@ TEST_F(MemoryWindowsTest, ADatagramQueuePairBindsNone) {
   ASSERT_NE(window, nullptr);
   ibv_mw_bind bind = {
       1, IBV_SEND_SIGNALED, {mr, datagrams.Address(0), 64, kAllRemote}};
+  const uint32_t key = window->rkey;
   EXPECT_EQ(ibv_bind_mw(datagrams.qp, window, &bind), EINVAL);
+  EXPECT_EQ(window->rkey, key);
   EXPECT_EQ(ibv_dealloc_mw(window), 0);
   EXPECT_EQ(Verbs().dereg_mr(mr), 0);
 }

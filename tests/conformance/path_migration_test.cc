@@ -75,6 +75,10 @@ TEST(PathMigrationTest, ThePathIsOfTheQueuePairsPort) {
   EXPECT_EQ(Verbs().modify_qp(end.qp, &attributes, end.MaskFor(IBV_QPS_RTR)),
             EINVAL);
   EXPECT_EQ(end.State(), IBV_QPS_INIT);
+  End peer;
+  ASSERT_EQ(end.To(IBV_QPS_RESET), 0);
+  Connect(end, peer);
+  ExpectArrives(end, peer);
 }
 
 TEST(PathMigrationTest, AnAlternatePathIsReported) {
@@ -109,6 +113,8 @@ TEST(PathMigrationTest, AnAlternatePathHasALegalTimeoutAndAddress) {
   end.BringTo(IBV_QPS_RTS);
   EXPECT_EQ(Load(end, [](ibv_qp_attr& path) { path.alt_timeout = 32; }),
             EINVAL);
+  EXPECT_EQ(Load(end, [](ibv_qp_attr& path) { path.alt_pkey_index = 1; }),
+            EINVAL);
   EXPECT_EQ(
       Load(end, [](ibv_qp_attr& path) { path.alt_ah_attr.is_global = 0; }),
       EINVAL)
@@ -122,6 +128,10 @@ TEST(PathMigrationTest, OnlyWhatTheSpecificationAllowsCanBeAskedFor) {
   EXPECT_EQ(SetState(end, IBV_MIG_ARMED), refused);
   EXPECT_EQ(SetState(end, IBV_MIG_REARM), refused) << "nothing is loaded";
   EXPECT_EQ(SetState(end, IBV_MIG_MIGRATED), 0);
+  if (!Keeps(Promise::kAlternatePathsAreTaken)) return;
+  EXPECT_EQ(Rearm(end), 0);
+  EXPECT_EQ(Query(end).path_mig_state, IBV_MIG_REARM) << "the peer has not";
+  EXPECT_EQ(SetState(end, IBV_MIG_MIGRATED), EINVAL) << "it is not armed yet";
 }
 
 TEST(PathMigrationTest, TheDeviceSaysThatPathsMigrate) {

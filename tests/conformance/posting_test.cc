@@ -130,6 +130,14 @@ TEST_F(PostingTest, MoreInlineThanAskedForIsRefused) {
             0);
 }
 
+TEST_F(PostingTest, WhatBringsDataIsNotInline) {
+  Connect(a, b);
+  if (!Keeps(Promise::kOnlyWhatIsSentIsInline)) return;
+  EXPECT_EQ(a.Read(1, 0, 8, b.Address(0), b.mr->rkey, IBV_SEND_INLINE), EINVAL);
+  EXPECT_EQ(a.FetchAdd(1, 0, b.Address(0), b.mr->rkey, 1, IBV_SEND_INLINE),
+            EINVAL);
+}
+
 TEST_F(PostingTest, AnOpcodeOfAnotherTransportIsRefused) {
   Connect(a, b);
   ibv_send_wr request = {};
@@ -155,6 +163,26 @@ TEST_F(PostingTest, AnUnsignalledRequestIsCoveredByTheNextCompletion) {
   ASSERT_EQ(a.Send(3, 0, 8), 0);
   EXPECT_EQ(a.Outcome(3), IBV_WC_SUCCESS);
   EXPECT_TRUE(a.StaysQuiet());
+}
+
+TEST_F(PostingTest, RoomIsFreeWhenACompletionBehindItHasBeenPolled) {
+  EndOptions options;
+  options.send_depth = 4;
+  End small(options);
+  Connect(small, b);
+  const uint32_t depth = small.Granted().max_send_wr;
+  const auto write = [&](unsigned int flags) {
+    return small.Write(7, 0, 8, b.Address(0), b.mr->rkey, flags);
+  };
+  for (int round = 0; round < 20; ++round) {
+    for (uint32_t i = 1; i < depth; ++i) ASSERT_EQ(write(0), 0);
+    ASSERT_EQ(write(IBV_SEND_SIGNALED), 0);
+    EXPECT_EQ(small.Outcome(7), IBV_WC_SUCCESS);
+  }
+  for (uint32_t i = 0; i < depth; ++i) ASSERT_EQ(write(0), 0);
+  EXPECT_TRUE(small.StaysQuiet());
+  EXPECT_EQ(write(0),
+            Keeps(Promise::kRoomIsKeptUntilACompletionIsPolled) ? ENOMEM : 0);
 }
 
 TEST_F(PostingTest, AnUnsignalledRequestThatFailsCompletes) {

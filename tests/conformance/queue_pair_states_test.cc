@@ -173,14 +173,39 @@ TEST(QueuePairStatesTest, AQueuePairMayBeResetAndUsedAgain) {
   End a;
   End b;
   Connect(a, b);
-  ASSERT_EQ(a.Receive(1, 0, 64), 0);
-  for (End* end : {&a, &b}) ASSERT_EQ(end->To(IBV_QPS_RESET), 0);
-  EXPECT_TRUE(a.StaysQuiet());  // What was posted is gone without a completion.
-  Connect(a, b);
-  ASSERT_EQ(b.Receive(2, 0, 64), 0);
-  ASSERT_EQ(a.Send(3, 0, 8), 0);
-  EXPECT_EQ(a.Outcome(3), IBV_WC_SUCCESS);
-  EXPECT_EQ(b.Outcome(2), IBV_WC_SUCCESS);
+  for (const bool after_an_error : {false, true}) {
+    if (after_an_error) {
+      ASSERT_EQ(a.Write(1, 0, 8, b.Address(0), b.mr->rkey ^ 0x55), 0);
+      EXPECT_EQ(a.Outcome(1), IBV_WC_REM_ACCESS_ERR);
+    } else {
+      ASSERT_EQ(a.Receive(1, 0, 64), 0);
+    }
+    for (End* end : {&a, &b}) ASSERT_EQ(end->To(IBV_QPS_RESET), 0);
+    EXPECT_TRUE(a.StaysQuiet());  // What was posted is gone unannounced.
+    Connect(a, b);
+    ASSERT_EQ(b.Receive(2, 0, 64), 0);
+    ASSERT_EQ(a.Send(3, 0, 8), 0);
+    EXPECT_EQ(a.Outcome(3), IBV_WC_SUCCESS);
+    EXPECT_EQ(b.Outcome(2), IBV_WC_SUCCESS);
+  }
+}
+
+TEST(QueuePairStatesTest, AConnectedQueuePairMayGoAtAnyTime) {
+  for (int i = 0; i < 20; ++i) {
+    End a;
+    End b;
+    Connect(a, b);
+    ASSERT_EQ(b.Receive(1, 0, 64), 0);
+    ASSERT_EQ(a.Send(1, 0, 64), 0);
+    if (i % 2 == 0) a.RunProtocol();
+  }
+}
+
+TEST(QueuePairStatesTest, ANumberHasTwentyFourBits) {
+  End end;
+  EXPECT_EQ(StepWith(end, IBV_QPS_RTR,
+                     [](ibv_qp_attr& rtr) { rtr.dest_qp_num = 1 << 24; }),
+            Keeps(Promise::kNumberOfAQueuePairIsChecked) ? EINVAL : 0);
 }
 
 TEST(QueuePairStatesTest, ResettingTakesItsCompletionsOutOfTheQueue) {
@@ -207,8 +232,15 @@ TEST(QueuePairStatesTest, AQueuePairBeyondTheLimitsIsRefused) {
     attributes.cap = cap;
     return Verbs().create_qp(end.pd, &attributes);
   };
+  const auto granted = [&](ibv_qp_cap cap) {
+    ibv_qp* const qp = create(cap);
+    return qp != nullptr && Verbs().destroy_qp(qp) == 0;
+  };
   const uint32_t depth = static_cast<uint32_t>(device.max_qp_wr);
   const uint32_t entries = static_cast<uint32_t>(device.max_sge);
+  EXPECT_TRUE(granted({depth, depth, 1, 1, 0}));
+  EXPECT_TRUE(granted({1, 1, entries, entries, 0}));
+  EXPECT_TRUE(granted({0, 0, 0, 0, 0}));
   EXPECT_EQ(create({depth + 1, 1, 1, 1, 0}), nullptr);
   EXPECT_EQ(create({1, depth + 1, 1, 1, 0}), nullptr);
   EXPECT_EQ(create({1, 1, entries + 1, 1, 0}), nullptr);

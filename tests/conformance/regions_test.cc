@@ -19,7 +19,7 @@ class RegionsTest : public testing::Test {
 
   // SEND from `entry` of a; the status of its completion.
   ibv_wc_status SendFrom(ibv_sge entry) {
-    EXPECT_EQ(b.Receive(9, 0, 4096), 0);
+    EXPECT_EQ(b.Receive(9, 0, b.options.memory_bytes), 0);
     ibv_send_wr request = {};
     request.wr_id = 1;
     request.sg_list = &entry;
@@ -28,6 +28,22 @@ class RegionsTest : public testing::Test {
     request.send_flags = IBV_SEND_SIGNALED;
     EXPECT_EQ(a.Post(request), 0);
     return a.Outcome(1);
+  }
+
+  // Receives into b's memory by `lkey`, which must fail at both ends.
+  void ExpectReceiveFails(uint32_t lkey) {
+    ibv_sge entry = {b.Address(0), 4096, lkey};
+    ibv_recv_wr receive = {};
+    receive.wr_id = 9;
+    receive.sg_list = &entry;
+    receive.num_sge = 1;
+    ASSERT_EQ(b.PostReceive(receive), 0);
+    ASSERT_EQ(a.Send(1, 0, 8), 0);
+    EXPECT_EQ(a.Outcome(1), IBV_WC_REM_OP_ERR);
+    EXPECT_EQ(b.Outcome(9),
+              Keeps(Promise::kReceiverNamesWhatWasWrongWithItsReceive)
+                  ? IBV_WC_LOC_PROT_ERR
+                  : IBV_WC_LOC_QP_OP_ERR);
   }
 
   // What a key brings that is none of its queue pair's domain.
@@ -67,15 +83,26 @@ TEST_F(RegionsTest, RemoteWriteWithoutLocalWriteIsRefused) {
   EXPECT_EQ(Verbs().reg_mr(a.pd, a.memory, 4096, IBV_ACCESS_REMOTE_WRITE),
             nullptr);
   EXPECT_EQ(errno, EINVAL);
+  errno = 0;
+  EXPECT_EQ(Verbs().reg_mr(a.pd, a.memory, 4096, IBV_ACCESS_REMOTE_ATOMIC),
+            nullptr);
+  EXPECT_EQ(errno, EINVAL);
 }
 
 TEST_F(RegionsTest, MemoryThatIsNotMappedIsRefused) {
-  void* const gone =
-      mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  munmap(gone, 4096);
-  errno = 0;
-  EXPECT_EQ(Verbs().reg_mr(a.pd, gone, 4096, IBV_ACCESS_LOCAL_WRITE), nullptr);
-  EXPECT_EQ(errno, EFAULT);
+  constexpr size_t kPage = 4096;
+  auto* const pages =
+      static_cast<std::byte*>(mmap(nullptr, 16 * kPage, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  munmap(pages + 15 * kPage, kPage);
+  for (std::byte* const begin : {pages, pages + 15 * kPage}) {
+    errno = 0;
+    EXPECT_EQ(Verbs().reg_mr(a.pd, begin, pages + 16 * kPage - begin,
+                             IBV_ACCESS_LOCAL_WRITE),
+              nullptr);
+    EXPECT_EQ(errno, EFAULT);
+  }
+  munmap(pages, 15 * kPage);
 }
 
 TEST_F(RegionsTest, TwoRegionsOfOneMemoryHaveTheirOwnKeys) {
@@ -102,6 +129,25 @@ TEST_F(RegionsTest, AReadOnlyRegionMayBeSentFrom) {
 TEST_F(RegionsTest, ALocalKeyThatIsNoneIsAProtectionError) {
   EXPECT_EQ(SendFrom({a.Address(0), 8, a.mr->lkey ^ 0x55}), KeyError());
   EXPECT_EQ(a.State(), IBV_QPS_ERR);
+}
+
+TEST_F(RegionsTest, SoItIsForALongMessage) {
+  EXPECT_EQ(SendFrom({a.Address(0), 40'000, a.mr->lkey ^ 0x55}), KeyError());
+}
+
+TEST_F(RegionsTest, AReadIntoAReadOnlyRegionIsAProtectionError) {
+  ibv_mr* const mr = Verbs().reg_mr(a.pd, a.memory, 4096, 0);
+  ASSERT_NE(mr, nullptr);
+  ibv_sge entry = {a.Address(0), 8, mr->lkey};
+  ibv_send_wr request = {};
+  request.wr_id = 1;
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_RDMA_READ;
+  request.wr.rdma = {b.Address(0), b.mr->rkey};
+  ASSERT_EQ(a.Post(request), 0);
+  EXPECT_EQ(a.Outcome(1), IBV_WC_LOC_PROT_ERR);
+  EXPECT_EQ(Verbs().dereg_mr(mr), 0);
 }
 
 TEST_F(RegionsTest, AnEntryPastTheEndOfItsRegionIsAProtectionError) {
@@ -133,19 +179,12 @@ TEST_F(RegionsTest, ADeregisteredRegionIsAProtectionError) {
 TEST_F(RegionsTest, AReceiveIntoAReadOnlyRegionFailsAtBothEnds) {
   ibv_mr* const mr = Verbs().reg_mr(b.pd, b.memory, 4096, 0);
   ASSERT_NE(mr, nullptr);
-  ibv_sge entry = {b.Address(0), 4096, mr->lkey};
-  ibv_recv_wr receive = {};
-  receive.wr_id = 9;
-  receive.sg_list = &entry;
-  receive.num_sge = 1;
-  ASSERT_EQ(b.PostReceive(receive), 0);
-  ASSERT_EQ(a.Send(1, 0, 8), 0);
-  EXPECT_EQ(a.Outcome(1), IBV_WC_REM_OP_ERR);
-  EXPECT_EQ(b.Outcome(9),
-            Keeps(Promise::kReceiverNamesWhatWasWrongWithItsReceive)
-                ? IBV_WC_LOC_PROT_ERR
-                : IBV_WC_LOC_QP_OP_ERR);
+  ExpectReceiveFails(mr->lkey);
   EXPECT_EQ(Verbs().dereg_mr(mr), 0);
+}
+
+TEST_F(RegionsTest, AReceiveByAKeyThatIsNoneFailsAtBothEnds) {
+  ExpectReceiveFails(b.mr->lkey ^ 0x55);
 }
 
 }  // namespace

@@ -122,6 +122,15 @@ TEST_F(RemoteAccessTest, RequestsBeforeItSucceedAndLaterOnesAreFlushed) {
   EXPECT_EQ(b.Text(100, 8), std::string(8, '\0'));
 }
 
+TEST_F(RemoteAccessTest, AReadBeforeItIsAnswered) {
+  b.Fill(0, "good");
+  ASSERT_EQ(a.Read(1, 100, 4, b.Address(0), b.mr->rkey), 0);
+  ASSERT_EQ(a.Read(2, 100, 4, b.Address(0), b.mr->rkey ^ 0x55), 0);
+  EXPECT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
+  EXPECT_EQ(a.Outcome(2), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(a.Text(100, 4), "good");
+}
+
 TEST_F(RemoteAccessTest, TheReceivesOfTheResponderAreFlushed) {
   ASSERT_EQ(b.Receive(7, 0, 64), 0);
   ExpectWriteRefused(b.Address(0), b.mr->rkey ^ 0x55);

@@ -50,10 +50,13 @@ class CompletionQueueSizeTest : public testing::Test {
 
 TEST_F(CompletionQueueSizeTest, ALargerOneKeepsWhatWaitsAndItsOrder) {
   Write(0, 3);
+  EXPECT_EQ(a.Wait().wr_id, 0u);
+  EXPECT_EQ(a.Wait().wr_id, 1u);
+  Write(3, 6);  // Round the end of a queue of four.
   ASSERT_EQ(Verbs().resize_cq(a.cq, 12), 0);
   EXPECT_GE(a.cq->cqe, 12);
-  Write(3, 12);
-  for (uint64_t i = 0; i < 12; ++i) EXPECT_EQ(a.Wait().wr_id, i);
+  Write(6, 14);
+  for (uint64_t i = 2; i < 14; ++i) EXPECT_EQ(a.Wait().wr_id, i);
   EXPECT_TRUE(a.HasNoAsyncEvent());
 }
 
@@ -64,10 +67,23 @@ TEST_F(CompletionQueueSizeTest, ASmallerOneKeepsWhatWaits) {
   for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(a.Wait().wr_id, i);
 }
 
+TEST_F(CompletionQueueSizeTest, ASmallerOneTakesNoMoreThanItSays) {
+  ASSERT_EQ(Verbs().resize_cq(a.cq, 40), 0);
+  ASSERT_EQ(Verbs().resize_cq(a.cq, 2), 0);
+  const int depth = a.cq->cqe;
+  ASSERT_LT(depth, static_cast<int>(a.Granted().max_send_wr));
+  for (int i = 0; i <= depth; ++i) {
+    ASSERT_EQ(a.Write(i, 0, 8, b.Address(0), b.mr->rkey), 0);
+  }
+  EXPECT_EQ(a.NextAsyncEvent(), IBV_EVENT_CQ_ERR);
+}
+
 TEST_F(CompletionQueueSizeTest, WhatWaitsMustFit) {
   ASSERT_EQ(Verbs().resize_cq(a.cq, 40), 0);
+  const int before = a.cq->cqe;
   Write(0, 10);
   EXPECT_EQ(Verbs().resize_cq(a.cq, 2), EINVAL);
+  EXPECT_EQ(a.cq->cqe, before);
   for (uint64_t i = 0; i < 10; ++i) EXPECT_EQ(a.Wait().wr_id, i);
 }
 
@@ -117,6 +133,10 @@ TEST_F(SharedQueueSizeTest, WhatIsPostedMustFitASmallerOne) {
   for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(b.Receive(i, 0, 8), 0);
   EXPECT_EQ(Resize(1), EINVAL);
   EXPECT_EQ(Resize(3), 0);
+  const uint32_t now = Attributes().max_wr;
+  EXPECT_GE(now, 3u);
+  for (uint64_t i = 3; i < now; ++i) ASSERT_EQ(b.Receive(i, 0, 8), 0);
+  EXPECT_EQ(b.Receive(99, 0, 8), ENOMEM);
   for (uint64_t i = 0; i < 3; ++i) {
     ASSERT_EQ(a.Send(i, 0, 4), 0);
     EXPECT_EQ(b.Outcome(i), IBV_WC_SUCCESS);
@@ -133,7 +153,10 @@ TEST_F(SharedQueueSizeTest, NothingAndMoreThanTheDeviceHasAreRefused) {
 TEST_F(SharedQueueSizeTest, ALimitIsHeldAgainstTheNewSize) {
   EXPECT_EQ(Resize(8, 9), EINVAL);
   ASSERT_EQ(Resize(8, 6), 0);
-  EXPECT_EQ(Attributes().srq_limit, 6u);
+  const ibv_srq_attr now = Attributes();
+  EXPECT_EQ(now.srq_limit, 6u);
+  EXPECT_EQ(Resize(now.max_wr + 8, now.max_wr + 9), EINVAL);
+  EXPECT_EQ(Attributes().max_wr, now.max_wr) << "all or nothing";
 }
 
 // Regions.
@@ -206,12 +229,56 @@ TEST_F(ChangedRegionTest, ItsDomainChanges) {
   EXPECT_EQ(WriteOutcome(0), IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST_F(ChangedRegionTest, AChangeThatMakesNoSenseLeavesItAsItWas) {
-  EXPECT_NE(Verbs().rereg_mr(region, 1 << 10, nullptr, nullptr, 0, 0), 0);
-  EXPECT_NE(Verbs().rereg_mr(region, IBV_REREG_MR_CHANGE_ACCESS, nullptr,
-                             nullptr, 0, IBV_ACCESS_REMOTE_WRITE),
-            0);
+TEST_F(ChangedRegionTest, AllThreeChangeAtOnce) {
+  ASSERT_EQ(Verbs().dereg_mr(region), 0);
+  region = Verbs().reg_mr(other, b.memory, 64, 0);
+  ASSERT_NE(region, nullptr);
+  const int result = Verbs().rereg_mr(region, IBV_REREG_MR_FLAGS_SUPPORTED,
+                                      b.pd, b.memory + 512, 64, kAllAccess);
+  EXPECT_EQ(result == 0, Keeps(Promise::kRegionsMayChange));
+  EXPECT_EQ(WriteOutcome(512),
+            result == 0 ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST_F(ChangedRegionTest, AChangeThatIsRefusedLeavesItAsItWas) {
+  const auto refused = [&](int flags, void* addr, size_t length, int access) {
+    errno = 0;
+    const int result =
+        Verbs().rereg_mr(region, flags, nullptr, addr, length, access);
+    EXPECT_NE(result, 0);
+    if (!Keeps(Promise::kRegionsMayChange)) return 0;
+    EXPECT_EQ(result, IBV_REREG_MR_ERR_INPUT);
+    return errno;
+  };
+  const int error = Keeps(Promise::kRegionsMayChange) ? EINVAL : 0;
+  EXPECT_EQ(refused(0, nullptr, 0, 0), error);
+  EXPECT_EQ(refused(1 << 3, nullptr, 0, 0), error);
+  EXPECT_EQ(refused(IBV_REREG_MR_CHANGE_PD, nullptr, 0, 0), error);
+  EXPECT_EQ(
+      refused(IBV_REREG_MR_CHANGE_ACCESS, nullptr, 0, IBV_ACCESS_REMOTE_WRITE),
+      error);
+  EXPECT_EQ(refused(IBV_REREG_MR_CHANGE_TRANSLATION, b.memory, 0, 0), error);
+  EXPECT_EQ(refused(IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, 64, 0),
+            error != 0 ? EFAULT : 0);
   EXPECT_EQ(WriteOutcome(0), IBV_WC_SUCCESS);
+}
+
+TEST_F(ChangedRegionTest, WithABoundWindowItDoesNotChange) {
+  ibv_mr* const bindable = Verbs().reg_mr(
+      b.pd, b.memory, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+  ibv_mw* const window = ibv_alloc_mw(b.pd, IBV_MW_TYPE_1);
+  ASSERT_NE(window, nullptr);
+  ibv_mw_bind bind = {1,
+                      IBV_SEND_SIGNALED,
+                      {bindable, b.Address(0), 64, IBV_ACCESS_REMOTE_READ}};
+  ASSERT_EQ(ibv_bind_mw(b.qp, window, &bind), 0);
+  EXPECT_EQ(b.Outcome(1), IBV_WC_SUCCESS);
+  EXPECT_NE(Verbs().rereg_mr(bindable, IBV_REREG_MR_CHANGE_ACCESS, nullptr,
+                             nullptr, 0, kAllAccess),
+            0);
+  EXPECT_EQ(errno, Keeps(Promise::kRegionsMayChange) ? EBUSY : EOPNOTSUPP);
+  EXPECT_EQ(ibv_dealloc_mw(window), 0);
+  EXPECT_EQ(Verbs().dereg_mr(bindable), 0);
 }
 
 TEST_F(ChangedRegionTest, ARegionMayBeginAtAnyAddress) {

@@ -12,10 +12,12 @@
 namespace verbena::conformance {
 namespace {
 
-std::string Pattern(size_t bytes, char first) {
+// Bytes that do not repeat within a message, so that a misplaced part shows.
+std::string Pattern(size_t bytes, uint32_t seed) {
   std::string text(bytes, '\0');
-  for (size_t i = 0; i < bytes; ++i) {
-    text[i] = static_cast<char>(first + i % 61);
+  for (char& byte : text) {
+    seed = seed * 1664525 + 1013904223;
+    byte = static_cast<char>(seed >> 24);
   }
   return text;
 }
@@ -29,16 +31,19 @@ class SendReceiveTest : public testing::Test {
 };
 
 TEST_F(SendReceiveTest, EverySizeArrives) {
-  // Around the path's MTU of 1024, around a page, and long.
+  // Around the path's MTU of 1024 and a page, long, and around where devices
+  // begin to treat a message otherwise: a cache line, the longest inline
+  // message, a segment, the ring of a link of the software device.
   for (const size_t bytes :
-       {size_t{0}, size_t{1}, size_t{1023}, size_t{1024}, size_t{1025},
-        size_t{4096}, size_t{4097}, size_t{1} << 20}) {
+       {0,     1,     31,    32,     33,     63,     64,     65,   479,
+        480,   481,   1023,  1024,   1025,   4095,   4096,   4097, 16383,
+        16384, 16385, 65536, 262143, 262144, 262145, 1 << 20}) {
     SCOPED_TRACE(absl::StrCat(bytes, " bytes"));
-    const std::string text = Pattern(bytes, static_cast<char>(bytes % 64));
-    a.Fill(0, text);
+    const std::string text = Pattern(bytes, static_cast<uint32_t>(bytes));
+    a.Fill(3, text);  // Not aligned.
     b.Fill(0, std::string(bytes + 1, '#'));
     ASSERT_EQ(b.Receive(7, 0, bytes + 1), 0);
-    ASSERT_EQ(a.Send(1, 0, bytes), 0);
+    ASSERT_EQ(a.Send(1, 3, bytes), 0);
     const ibv_wc received = b.Wait();
     EXPECT_EQ(received.status, IBV_WC_SUCCESS);
     EXPECT_EQ(received.opcode, IBV_WC_RECV);
@@ -59,21 +64,26 @@ TEST_F(SendReceiveTest, ListsAreGatheredAndScattered) {
   a.Fill(0, "one");
   a.Fill(100, "fourfive");
   a.Fill(200, "s");
-  ibv_sge from[3] = {a.Entry(0, 3), a.Entry(100, 8), a.Entry(200, 1)};
+  ibv_sge from[4] = {a.Entry(0, 3), a.Entry(100, 8), a.Entry(9, 0),
+                     a.Entry(200, 1)};
   ibv_sge to[3] = {b.Entry(0, 5), b.Entry(100, 1), b.Entry(200, 64)};
   ibv_recv_wr receive = {};
   receive.sg_list = to;
   receive.num_sge = 3;
-  ASSERT_EQ(b.PostReceive(receive), 0);
   ibv_send_wr send = {};
   send.wr_id = 1;
   send.sg_list = from;
-  send.num_sge = 3;
+  send.num_sge = 4;
   send.opcode = IBV_WR_SEND;
   send.send_flags = IBV_SEND_SIGNALED;
-  ASSERT_EQ(a.Post(send), 0);
-  EXPECT_EQ(b.Wait().byte_len, 12u);
-  EXPECT_EQ(b.Text(0, 5) + b.Text(100, 1) + b.Text(200, 6), "onefourfives");
+  // A device may treat the first message of all otherwise than the second.
+  for (int message = 0; message < 2; ++message) {
+    ASSERT_EQ(b.PostReceive(receive), 0);
+    ASSERT_EQ(a.Post(send), 0);
+    EXPECT_EQ(b.Wait().byte_len, 12u);
+    EXPECT_EQ(b.Text(0, 5) + b.Text(100, 1) + b.Text(200, 6), "onefourfives");
+    b.Fill(0, std::string(300, '#'));
+  }
 }
 
 TEST_F(SendReceiveTest, AListOfNothingIsAMessageOfNothing) {
@@ -93,7 +103,7 @@ TEST_F(SendReceiveTest, AListOfNothingIsAMessageOfNothing) {
 
 TEST_F(SendReceiveTest, InlineMemoryIsFreeWhenThePostReturns) {
   const uint32_t bytes = a.options.inline_bytes;
-  const std::string text = Pattern(bytes, 'A');
+  const std::string text = Pattern(bytes, 1);
   a.Fill(0, text);
   // Nobody can have read it yet: there is no receive.
   ASSERT_EQ(a.Send(1, 0, bytes, IBV_SEND_SIGNALED | IBV_SEND_INLINE), 0);
@@ -177,6 +187,42 @@ TEST_F(SendReceiveTest, AQueuePairMayBeConnectedToItself) {
   }
   for (int i = 0; i < 2; ++i) EXPECT_EQ(alone.Wait().status, IBV_WC_SUCCESS);
   EXPECT_EQ(alone.Text(100, 6), "myself");
+}
+
+TEST_F(SendReceiveTest, ManyMessagesMakeNoneOfTheOtherSideWait) {
+  // Each side's long messages are under way while it receives the other's.
+  constexpr size_t kBytes = 700'000;
+  constexpr size_t kTarget = 1 << 20;
+  const std::string to_b = Pattern(kBytes, 6);
+  const std::string to_a = Pattern(kBytes, 7);
+  a.Fill(0, to_b);
+  b.Fill(0, to_a);
+  for (End* end : {&a, &b}) {
+    End& other = end == &a ? b : a;
+    ASSERT_EQ(end->Write(1, 0, kBytes, other.Address(kTarget), other.mr->rkey),
+              0);
+    ASSERT_EQ(end->Read(2, kTarget, kBytes, other.Address(0), other.mr->rkey),
+              0);
+  }
+  for (End* end : {&a, &b}) {
+    EXPECT_EQ(end->Outcome(1), IBV_WC_SUCCESS);
+    EXPECT_EQ(end->Outcome(2), IBV_WC_SUCCESS);
+  }
+  EXPECT_TRUE(a.Text(kTarget, kBytes) == to_a);
+  EXPECT_TRUE(b.Text(kTarget, kBytes) == to_b);
+}
+
+// Whether it is the first message of all or a later one.
+TEST_F(SendReceiveTest, AReceiveThatIsTooShortForALaterMessageEndsItToo) {
+  ASSERT_EQ(b.Receive(6, 0, 8), 0);
+  ASSERT_EQ(b.Receive(7, 0, 7), 0);
+  ASSERT_EQ(a.Send(1, 0, 8), 0);
+  EXPECT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
+  EXPECT_EQ(b.Outcome(6), IBV_WC_SUCCESS);
+  ASSERT_EQ(a.Send(2, 0, 8), 0);
+  const bool exact = Keeps(Promise::kReceiverNamesWhatWasWrongWithItsReceive);
+  EXPECT_EQ(b.Outcome(7), exact ? IBV_WC_LOC_LEN_ERR : IBV_WC_LOC_QP_OP_ERR);
+  EXPECT_EQ(a.Outcome(2), exact ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_OP_ERR);
 }
 
 TEST_F(SendReceiveTest, AReceiveThatIsTooShortEndsTheConnection) {

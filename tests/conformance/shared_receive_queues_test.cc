@@ -98,6 +98,9 @@ TEST_F(SharedReceiveQueuesTest, FallingBelowTheLimitIsOneEvent) {
   for (int i = 0; i < 3; ++i) {
     ASSERT_EQ(a.Send(1, 0, 8), 0);
     ASSERT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
+    if (i == 0) {
+      EXPECT_EQ(Limit(), 3u);  // Three are left, which is not below.
+    }
   }
   EXPECT_EQ(b.NextAsyncEvent(), IBV_EVENT_SRQ_LIMIT_REACHED);
   EXPECT_EQ(Limit(), 0u);  // Armed once.

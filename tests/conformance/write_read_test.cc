@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tests/conformance/differences.h"
 #include "tests/conformance/end.h"
 
 namespace verbena::conformance {
@@ -75,29 +76,33 @@ TEST_F(WriteReadTest, AReadIsScattered) {
 }
 
 TEST_F(WriteReadTest, AWriteWithImmediateTakesAReceiveAndSaysItsLength) {
-  a.Fill(0, "written");
-  b.Fill(200, "untouched");
-  ibv_sge entry = a.Entry(0, 7);
-  ibv_send_wr write = {};
-  write.wr_id = 1;
-  write.sg_list = &entry;
-  write.num_sge = 1;
-  write.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  write.imm_data = htonl(77);
-  write.send_flags = IBV_SEND_SIGNALED;
-  write.wr.rdma = {b.Address(100), b.mr->rkey};
-  ASSERT_EQ(b.Receive(7, 200, 64), 0);
-  ASSERT_EQ(a.Post(write), 0);
-  const ibv_wc received = b.Wait();
-  EXPECT_EQ(received.status, IBV_WC_SUCCESS);
-  EXPECT_EQ(received.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
-  EXPECT_EQ(received.wr_id, 7u);
-  EXPECT_EQ(received.byte_len, 7u);
-  EXPECT_NE(received.wc_flags & IBV_WC_WITH_IMM, 0u);
-  EXPECT_EQ(received.imm_data, htonl(77));
-  EXPECT_EQ(b.Text(100, 7), "written");
-  EXPECT_EQ(b.Text(200, 9), "untouched");
-  EXPECT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
+  for (const size_t bytes : {size_t{0}, size_t{9}, size_t{100'000}}) {
+    SCOPED_TRACE(absl::StrCat(bytes, " bytes"));
+    const std::string text(bytes, 'w');
+    a.Fill(0, text);
+    b.Fill(0, "untouched");
+    ibv_sge entry = a.Entry(0, bytes);
+    ibv_send_wr write = {};
+    write.wr_id = 1;
+    write.sg_list = &entry;
+    write.num_sge = 1;
+    write.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    write.imm_data = htonl(77);
+    write.send_flags = IBV_SEND_SIGNALED;
+    write.wr.rdma = {b.Address(4096), b.mr->rkey};
+    ASSERT_EQ(b.Receive(7, 0, 64), 0);
+    ASSERT_EQ(a.Post(write), 0);
+    const ibv_wc received = b.Wait();
+    EXPECT_EQ(received.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(received.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+    EXPECT_EQ(received.wr_id, 7u);
+    EXPECT_EQ(received.byte_len, bytes);
+    EXPECT_NE(received.wc_flags & IBV_WC_WITH_IMM, 0u);
+    EXPECT_EQ(received.imm_data, htonl(77));
+    EXPECT_TRUE(b.Text(4096, bytes) == text);
+    EXPECT_EQ(b.Text(0, 9), "untouched");
+    EXPECT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
+  }
 }
 
 TEST_F(WriteReadTest, AMessageBehindAWriteFindsItDone) {
@@ -110,6 +115,28 @@ TEST_F(WriteReadTest, AMessageBehindAWriteFindsItDone) {
     ASSERT_EQ(b.Outcome(7), IBV_WC_SUCCESS);
     EXPECT_EQ(b.Text(0, text.size()), text);
     ASSERT_EQ(a.Outcome(2), IBV_WC_SUCCESS);
+  }
+}
+
+TEST_F(WriteReadTest, AMessageBehindALongWriteFindsAllOfItDone) {
+  constexpr size_t kBytes = (1 << 20) + 12'345;
+  const std::string text(kBytes, 'w');
+  a.Fill(64, text);
+  ASSERT_EQ(b.Receive(7, 0, 8), 0);
+  ASSERT_EQ(a.Write(1, 64, kBytes, b.Address(1000), b.mr->rkey, 0), 0);
+  ASSERT_EQ(a.Send(2, 0, 8), 0);
+  EXPECT_EQ(b.Outcome(7), IBV_WC_SUCCESS);
+  EXPECT_TRUE(b.Text(1000, kBytes) == text);
+}
+
+TEST_F(WriteReadTest, CompletionsComeInTheOrderOfTheSendQueue) {
+  ASSERT_EQ(b.Receive(1, 0, 64), 0);
+  ASSERT_EQ(a.Read(10, 0, 1 << 20, b.Address(0), b.mr->rkey), 0);
+  ASSERT_EQ(a.Send(11, 0, 4), 0);
+  ASSERT_EQ(a.Read(12, 0, 8, b.Address(0), b.mr->rkey), 0);
+  ASSERT_EQ(a.Write(13, 0, 8, b.Address(0), b.mr->rkey), 0);
+  for (const uint64_t wr_id : {10, 11, 12, 13}) {
+    EXPECT_EQ(a.Outcome(wr_id), IBV_WC_SUCCESS);
   }
 }
 
@@ -144,6 +171,43 @@ TEST_F(WriteReadTest, MoreReadsThanMayBeOutstandingWaitTheirTurn) {
   for (uint64_t i = 0; i < count; ++i) {
     EXPECT_EQ(a.Outcome(i), IBV_WC_SUCCESS);
     EXPECT_EQ(a.Text(i * 8, 6), absl::StrCat("read ", i % 10));
+  }
+}
+
+// Of both kinds of requests that keep the responder busy.
+TEST(ReadResourcesTest, MoreThanTheResponderAcceptsAreAnInvalidRequest) {
+  for (const bool atomic : {false, true}) {
+    EndOptions none = WithAtomics();
+    none.reads_accepted = 0;
+    End a;
+    End b(none);
+    Connect(a, b);
+    ASSERT_EQ(atomic ? a.FetchAdd(1, 0, b.Address(0), b.mr->rkey, 1)
+                     : a.Read(1, 0, 8, b.Address(0), b.mr->rkey),
+              0);
+    EXPECT_EQ(a.Outcome(1), IBV_WC_REM_INV_REQ_ERR);
+    EXPECT_EQ(b.Word(0), 0u);
+    if (Keeps(Promise::kInvalidRequestIsAnEvent)) {
+      EXPECT_EQ(b.NextAsyncEvent(), IBV_EVENT_QP_REQ_ERR);
+    }
+  }
+}
+
+TEST(ReadResourcesTest, ARequesterWithoutAnyMakesALocalError) {
+  for (const bool atomic : {false, true}) {
+    EndOptions none;
+    none.reads_max = 0;
+    End a(none);
+    End b(WithAtomics());
+    Connect(a, b);
+    ASSERT_EQ(atomic ? a.FetchAdd(1, 0, b.Address(0), b.mr->rkey, 1)
+                     : a.Read(1, 0, 8, b.Address(0), b.mr->rkey),
+              0);
+    if (Keeps(Promise::kReadsThatCannotBeAreRefused)) {
+      EXPECT_EQ(a.Outcome(1), IBV_WC_LOC_QP_OP_ERR);
+    } else {
+      EXPECT_TRUE(a.StaysQuiet());
+    }
   }
 }
 

@@ -9,10 +9,10 @@ _TRANSPORT_SHUTDOWN = "tests/transport/transport_shutdown_test.cc"
 _END_TO_END = "tests/integration/lifecycle_test.cc"
 _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
 _VERBS_LAYER = "tools/rpc_bench/verbs_layer_test.cc"
-_SOFT_TRANSFER = "transport/soft/connected/transfer_test.cc"
+_MESSAGES = "tests/conformance/send_receive_test.cc"
 _SOFT_DATAGRAMS = "transport/soft/datagram/datagram_queue_pair_test.cc"
 _PRELOAD = "transport/soft/preload/preload_test.cc"
-_SOFT_ERRORS = "transport/soft/connected/queue_pair_error_test.cc"
+_REFUSALS = "tests/conformance/remote_access_test.cc"
 _SOFT_CM = "transport/soft/cm/connection_manager_test.cc"
 
 TESTED_ELSEWHERE = {
@@ -85,15 +85,16 @@ TESTED_ELSEWHERE = {
         "transport/soft/verbs/async_event_test.cc",
     "transport/soft/queues/send_builder.cc":
         "transport/soft/verbs/extended_queue_pair_test.cc",
-    "transport/soft/device/context.cc": _SOFT_TRANSFER,
-    "transport/soft/device/hand_link.cc": _SOFT_TRANSFER,
-    "transport/soft/verbs/resize_cq.cc": "transport/soft/verbs/resize_test.cc",
+    "transport/soft/device/context.cc": _MESSAGES,
+    "transport/soft/device/hand_link.cc": _MESSAGES,
+    "transport/soft/verbs/resize_cq.cc": "tests/conformance/resizing_test.cc",
+    "transport/soft/verbs/rereg_mr.cc": "tests/conformance/resizing_test.cc",
     "transport/soft/verbs/memory_window_verbs.cc":
-        "transport/soft/verbs/memory_window_test.cc",
-    "transport/soft/connected/queue_pair.cc": _SOFT_ERRORS,
+        "tests/conformance/memory_windows_test.cc",
+    "transport/soft/connected/queue_pair.cc": _REFUSALS,
     "transport/soft/queues/verbs_handle.cc":
         "transport/soft/verbs/verbs_table_test.cc",
-    "transport/soft/connected/queue_pair_attributes.cc": _SOFT_ERRORS,
+    "transport/soft/connected/queue_pair_attributes.cc": _REFUSALS,
     # What a relay does, and the sockets it does it with.
     "transport/soft/remote/network.cc": "tests/programs/run_lines",
     "transport/soft/remote/relay_receive.cc":
@@ -104,18 +105,18 @@ TESTED_ELSEWHERE = {
         "transport/soft/remote/tcp_switch_test.cc",
     "transport/soft/device/queue_pair_directory.cc":
         "transport/soft/connected/hand_process_test.cc",
-    "transport/soft/connected/queue_pair_datapath.cc": _SOFT_TRANSFER,
+    "transport/soft/connected/queue_pair_datapath.cc": _MESSAGES,
     "transport/soft/connected/queue_pair_faults.cc":
         "transport/soft/soft_faults_test.cc",
-    "transport/soft/connected/requester.cc": _SOFT_TRANSFER,
-    "transport/soft/connected/requester_datapath.cc": _SOFT_TRANSFER,
+    "transport/soft/connected/requester.cc": _MESSAGES,
+    "transport/soft/connected/requester_datapath.cc": _MESSAGES,
     "transport/soft/connected/requester_local.cc":
-        "transport/soft/verbs/memory_window_test.cc",
-    "transport/soft/connected/responder.cc": _SOFT_ERRORS,
+        "tests/conformance/memory_windows_test.cc",
+    "transport/soft/connected/responder.cc": _REFUSALS,
     "transport/soft/connected/responder_atomic_datapath.cc":
-        "transport/soft/connected/atomic_test.cc",
-    "transport/soft/connected/responder_datapath.cc": _SOFT_TRANSFER,
-    "transport/soft/device/soft_device.cc": _SOFT_TRANSFER,
+        "tests/conformance/atomics_test.cc",
+    "transport/soft/connected/responder_datapath.cc": _MESSAGES,
+    "transport/soft/device/soft_device.cc": _MESSAGES,
     "transport/soft/datagram/datagram_queue_pair_attributes.cc":
         _SOFT_DATAGRAMS,
     "transport/soft/datagram/datagram_queue_pair_transfer.cc": _SOFT_DATAGRAMS,

@@ -32,5 +32,20 @@ TEST(QueuePairByHandTest, MayBeDestroyedWhileItsPeerComes) {
   }
 }
 
+// The link keeps it, where a network would lose it.
+TEST(QueuePairByHandTest, WhatIsSentUnreliablyWaitsForAPeerToBeReady) {
+  TestEndOptions unreliable;
+  unreliable.type = IBV_QPT_UC;
+  TestEnd a(unreliable);
+  TestEnd b(unreliable);
+  a.Connect(b.qp->qp_num);
+  ASSERT_EQ(a.Send(1, 0, 8), 0);
+  EXPECT_EQ(a.Wait().status, IBV_WC_SUCCESS);
+  ASSERT_EQ(b.ToInit(), 0);
+  ASSERT_EQ(b.Receive(2, 0, 8), 0);
+  ASSERT_EQ(b.ToReadyToReceive(a.qp->qp_num), 0);
+  EXPECT_EQ(b.Wait(&a).wr_id, 2u);
+}
+
 }  // namespace
 }  // namespace verbena::soft

@@ -1,4 +1,5 @@
-// Asynchronous events that are not errors.
+// Asynchronous events of the ports. Those of queue pairs are in
+// tests/conformance.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -35,34 +36,6 @@ bool HasNone(TestEnd& end) {
   EXPECT_EQ(fcntl(end.context->async_fd, F_SETFL, O_NONBLOCK), 0);
   ibv_async_event event;
   return end.verbs.get_async_event(end.context, &event) == -1;
-}
-
-TEST(AsyncEventTest, AMessageBeforeReadyToSendEstablishesTheConnection) {
-  TestEnd a;
-  TestEnd b;
-  a.Connect(b.qp->qp_num);
-  ASSERT_EQ(b.ToInit(), 0);
-  ASSERT_EQ(b.Receive(1, 0, 64), 0);
-  ASSERT_EQ(b.Receive(2, 0, 64), 0);
-  ASSERT_EQ(b.ToReadyToReceive(a.qp->qp_num), 0);
-  ASSERT_EQ(a.Send(1, 0, 8), 0);
-  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
-  const ibv_async_event event = Next(b);
-  EXPECT_EQ(event.event_type, IBV_EVENT_COMM_EST);
-  EXPECT_EQ(event.element.qp, b.qp);
-  ASSERT_EQ(a.Send(2, 0, 8), 0);
-  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
-  EXPECT_TRUE(HasNone(b)) << "once is enough";
-}
-
-TEST(AsyncEventTest, AQueuePairThatIsReadyToSendKnowsItAlready) {
-  TestEnd a;
-  TestEnd b;
-  ConnectByHand(a, b);
-  ASSERT_EQ(b.Receive(1, 0, 64), 0);
-  ASSERT_EQ(a.Send(1, 0, 8), 0);
-  EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
-  EXPECT_TRUE(HasNone(b));
 }
 
 TEST(AsyncEventTest, AnEventOfThePortReachesEveryContext) {
