@@ -7,8 +7,8 @@
 #include <cstring>
 #include <string>
 
-#include "tests/conformance/datagram_end.h"
 #include "tests/conformance/differences.h"
+#include "tests/conformance/end.h"
 
 namespace verbena::conformance {
 namespace {

@@ -54,12 +54,12 @@ ibv_context* OpenDevice() {
   return context;
 }
 
-Gid FindGid(ibv_context* context) {
+transport::TestGid FindGid(ibv_context* context) {
   ibv_port_attr port = {};
   CHECK_EQ(Verbs().query_port(context, kPort, &port), 0);
-  Gid first;
+  transport::TestGid first;
   for (int i = 0; i < port.gid_tbl_len; ++i) {
-    Gid found;
+    transport::TestGid found;
     found.index = static_cast<uint8_t>(i);
     if (Verbs().query_gid(context, kPort, i, &found.gid) != 0) continue;
     if (IsMapped(found.gid, testing_support::TestAddress())) return found;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "transport/verbs/cm_ops.h"
+#include "transport/verbs/test_end.h"
 #include "transport/verbs/verbs_ops.h"
 
 namespace verbena::conformance {
@@ -25,13 +26,8 @@ std::string DeviceName();
 // A new context of the device under test. Aborts if it cannot be opened.
 ibv_context* OpenDevice();
 
-// A GID of the device and its index: that of the address under test, else the
-// first there is.
-struct Gid {
-  ibv_gid gid = {};
-  uint8_t index = 0;
-};
-Gid FindGid(ibv_context* context);
+// The GID of the device that is the address under test, else its first.
+transport::TestGid FindGid(ibv_context* context);
 
 }  // namespace verbena::conformance
 

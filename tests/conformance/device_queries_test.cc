@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "tests/conformance/datagram_end.h"
 #include "tests/conformance/differences.h"
 #include "tests/conformance/end.h"
 

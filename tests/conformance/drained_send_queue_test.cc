@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "tests/conformance/datagram_end.h"
 #include "tests/conformance/differences.h"
 #include "tests/conformance/end.h"
 

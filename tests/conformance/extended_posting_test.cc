@@ -9,7 +9,6 @@
 #include <string>
 #include <thread>
 
-#include "tests/conformance/datagram_end.h"
 #include "tests/conformance/differences.h"
 #include "tests/conformance/end.h"
 

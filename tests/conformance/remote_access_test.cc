@@ -150,7 +150,7 @@ TEST_F(RemoteAccessTest, TheResponderIsToldByAnEvent) {
 class QueuePairRightsTest : public testing::Test {
  protected:
   void Connect(int access) {
-    conformance::Connect(a, b);
+    transport::Connect(a, b);
     ibv_qp_attr attributes = {};
     attributes.qp_access_flags = static_cast<unsigned int>(access);
     ASSERT_EQ(Verbs().modify_qp(b.qp, &attributes, IBV_QP_ACCESS_FLAGS), 0);

@@ -21,18 +21,20 @@ namespace {
 // Longer than anything here takes under a sanitizer in an emulated machine.
 constexpr int kPatienceMs = 120'000;
 
-[[noreturn]] void Become(const std::vector<std::string>& command, int output,
-                         int errors) {
+// In the child, which allocates nothing: other threads of the parent may have
+// held locks when it forked.
+[[noreturn]] void Become(
+    char* const* arguments,
+    std::initializer_list<std::pair<int, int>> descriptors) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  dup2(output, STDOUT_FILENO);
-  dup2(errors, STDERR_FILENO);
-  std::vector<char*> arguments;
-  arguments.reserve(command.size() + 1);
-  for (const std::string& argument : command) {
-    arguments.push_back(const_cast<char*>(argument.c_str()));
+  for (const auto& [from, to] : descriptors) {
+    if (from == to) {
+      fcntl(to, F_SETFD, 0);  // dup2() would leave it to be closed.
+    } else {
+      dup2(from, to);
+    }
   }
-  arguments.push_back(nullptr);
-  execv(arguments[0], arguments.data());
+  execv(arguments[0], arguments);
   _exit(127);
 }
 
@@ -50,14 +52,26 @@ void ReadOnce(int& fd, std::string& text) {
 
 }  // namespace
 
+pid_t Spawn(const std::vector<std::string>& command,
+            std::initializer_list<std::pair<int, int>> descriptors) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : command) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
+  arguments.push_back(nullptr);
+  const pid_t pid = fork();
+  if (pid == 0) Become(arguments.data(), descriptors);
+  EXPECT_GT(pid, 0) << "errno " << errno;
+  return pid;
+}
+
 ChildProcess::ChildProcess(const std::vector<std::string>& command) {
   int output[2];
   int errors[2];
   EXPECT_EQ(pipe2(output, O_CLOEXEC), 0);
   EXPECT_EQ(pipe2(errors, O_CLOEXEC), 0);
-  pid_ = fork();
-  if (pid_ == 0) Become(command, output[1], errors[1]);
-  EXPECT_GT(pid_, 0);
+  pid_ =
+      Spawn(command, {{output[1], STDOUT_FILENO}, {errors[1], STDERR_FILENO}});
   close(output[1]);
   close(errors[1]);
   output_fd_ = output[0];
@@ -65,15 +79,26 @@ ChildProcess::ChildProcess(const std::vector<std::string>& command) {
 }
 
 ChildProcess::~ChildProcess() {
-  if (pid_ > 0) {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
+  if (pid_ > 0) Kill();
   if (output_fd_ >= 0) close(output_fd_);
   if (errors_fd_ >= 0) close(errors_fd_);
 }
 
 void ChildProcess::Signal(int signal) { EXPECT_EQ(kill(pid_, signal), 0); }
+
+void ChildProcess::Stop() {
+  Signal(SIGSTOP);
+  // On another processor it runs on for a moment.
+  int status = 0;
+  EXPECT_EQ(waitpid(pid_, &status, WUNTRACED), pid_);
+  EXPECT_TRUE(WIFSTOPPED(status));
+}
+
+void ChildProcess::Kill() {
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
 
 bool ChildProcess::ReadSome() {
   if (output_fd_ < 0 && errors_fd_ < 0) return false;

@@ -5,18 +5,25 @@
 
 #include <sys/types.h>
 
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace verbena::testing_support {
+
+// Starts `command`, whose first element is the path of the program, as a
+// process that is killed when the thread that started it ends. It inherits the
+// first descriptor of each pair under the number of the second, and no other
+// that is to be closed. A failure to start shows as exit code 127.
+pid_t Spawn(const std::vector<std::string>& command,
+            std::initializer_list<std::pair<int, int>> descriptors);
 
 // A running program whose output the test reads. Killed by the destructor if it
 // still runs. Every wait has a bound, after which the process is killed and the
 // test fails. For one thread.
 class ChildProcess {
  public:
-  // Starts `command`, whose first element is the path of the program. A failure
-  // to start shows as exit code 127.
   explicit ChildProcess(const std::vector<std::string>& command);
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
@@ -27,6 +34,10 @@ class ChildProcess {
   std::string ReadLine();
 
   void Signal(int signal);
+  // Stops it, and returns when it has stopped.
+  void Stop();
+  // Kills it, and returns when it has ended.
+  void Kill();
 
   pid_t pid() const { return pid_; }
 

@@ -53,7 +53,7 @@ END_TO_END = "//tests/integration:rpc_end_to_end_test"
 # keeps little more than a processor busy.
 FIRST_GUEST = [
     Test("//transport/verbs:system_provider_test"),
-    Test("//tests/conformance:conformance_test", seconds=120),
+    Test("//tests/conformance:conformance_test", seconds=300),
     Test("//tests/transport:transport_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_attachment_test", seconds=300,
          no_rnr=True),

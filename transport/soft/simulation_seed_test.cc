@@ -110,8 +110,8 @@ class World {
                           int{completion.opcode}, " status ",
                           int{completion.status}));
       }
-      for (int event = ends_[i]->NextAsyncEvent(); event >= 0;
-           event = ends_[i]->NextAsyncEvent()) {
+      for (int event = ends_[i]->NextAsyncEvent(0); event >= 0;
+           event = ends_[i]->NextAsyncEvent(0)) {
         Note(absl::StrCat("end ", i, ": event ", event));
       }
     }

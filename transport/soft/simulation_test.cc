@@ -59,7 +59,7 @@ TEST_F(SimulationTest, APeerThatIsNotThereIsGivenUpWhenTheUserSaid) {
   TestEnd a(options);
   TestEnd b;
   ConnectByHand(a, b);
-  ASSERT_EQ(b.ToReset(), 0);
+  ASSERT_EQ(b.To(IBV_QPS_RESET), 0);
   const auto started = std::chrono::steady_clock::now();
   ASSERT_EQ(a.Send(1, 0, 8), 0);
   const Seen seen = Await(a, seconds(10));

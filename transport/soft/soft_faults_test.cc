@@ -168,7 +168,7 @@ TEST_F(SoftFaultsTest, AHoldMayComeBeforeTheLink) {
 TEST_F(SoftFaultsTest, AHeldQueuePairMayBeResetAndDestroyed) {
   StallLink(a_.qp);
   ASSERT_EQ(a_.Send(2, 0, 64), 0);
-  EXPECT_EQ(a_.ToReset(), 0);
+  EXPECT_EQ(a_.To(IBV_QPS_RESET), 0);
   TestEnd c(Options());
   TestEnd d(Options());
   ConnectByHand(c, d);
@@ -230,7 +230,7 @@ TEST_F(SoftFaultsTest, AReceiverThatIsNeverReadyEndsTheSender) {
   EXPECT_EQ(Await(a_), IBV_WC_RNR_RETRY_EXC_ERR);
   // Its receive is still there, and comes back when it is flushed.
   EXPECT_EQ(Await(b_, seconds(1)), -1);
-  EXPECT_EQ(b_.ToError(), 0);
+  EXPECT_EQ(b_.To(IBV_QPS_ERR), 0);
   EXPECT_EQ(Await(b_), IBV_WC_WR_FLUSH_ERR);
 }
 
@@ -245,7 +245,7 @@ TEST_F(SoftFaultsTest, AReceiverIsReadyAgainWhenItIsReleased) {
 
 TEST_F(SoftFaultsTest, AnExhaustedQueueTakesItsQueuePairsWithIt) {
   ExhaustQueue(b_.cq);
-  EXPECT_EQ(b_.NextAsyncEvent(), IBV_EVENT_CQ_ERR);
+  EXPECT_EQ(b_.NextAsyncEvent(0), IBV_EVENT_CQ_ERR);
   simulation_.RunFor(milliseconds(10));
   EXPECT_EQ(b_.State(), IBV_QPS_ERR);
   ibv_wc completion = {};

@@ -4,9 +4,6 @@
 // argument it is the other process.
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "tests/testing/child_process.h"
 #include "transport/base/check.h"
 #include "transport/base/socket_address.h"
 #include "transport/soft/cm/cm_test_end.h"
@@ -73,73 +71,19 @@ int Call(absl::string_view address) {
   return testing::Test::HasFailure() ? 1 : 0;
 }
 
-// Another process of this binary.
-class Process {
- public:
-  explicit Process(std::vector<std::string> arguments) {
-    int ends[2];
-    CHECK_EQ(::pipe(ends), 0);
-    output_ = ::fdopen(ends[0], "r");
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    ::posix_spawn_file_actions_addclose(&actions, ends[0]);
-    std::vector<char*> argv = {const_cast<char*>("peer")};
-    for (std::string& argument : arguments) argv.push_back(argument.data());
-    argv.push_back(nullptr);
-    CHECK_EQ(::posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr,
-                           argv.data(), environ),
-             0);
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::close(ends[1]);
-  }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-  ~Process() {
-    if (pid_ != 0) Kill();
-    std::fclose(output_);
-  }
+using testing_support::ChildProcess;
 
-  // What it says next; empty when it has ended.
-  std::string Hear() {
-    char line[256];
-    if (std::fgets(line, sizeof(line), output_) == nullptr) return "";
-    std::string text = line;
-    text.pop_back();
-    return text;
-  }
-
-  // On another processor it runs on for a moment.
-  void Stop() {
-    ::kill(pid_, SIGSTOP);
-    int status = 0;
-    CHECK_EQ(::waitpid(pid_, &status, WUNTRACED), pid_);
-    CHECK(WIFSTOPPED(status));
-  }
-
-  void Kill() {
-    ::kill(pid_, SIGKILL);
-    Wait();
-  }
-
-  // Its exit status, when it has ended by itself.
-  int Wait() {
-    int status = 0;
-    CHECK_EQ(::waitpid(pid_, &status, 0), pid_);
-    pid_ = 0;
-    return status;
-  }
-
- private:
-  pid_t pid_ = 0;
-  FILE* output_ = nullptr;
-};
+// What another process of this binary is started with.
+std::vector<std::string> Peer(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "/proc/self/exe");
+  return arguments;
+}
 
 TEST(CmProcessTest, ConnectsAndCarriesMessages) {
   for (const std::string address : {"127.0.0.1:0", "[::1]:0"}) {
-    Process server({"serve", address});
+    ChildProcess server(Peer({"serve", address}));
     CmTestEnd client;
-    client.Dial(Address(server.Hear()), "hello");
+    client.Dial(Address(server.ReadLine()), "hello");
     EXPECT_EQ(CmTestEnd::Data(client.Expect(RDMA_CM_EVENT_ESTABLISHED)),
               "echo hello");
     client.PostReceive();
@@ -153,9 +97,9 @@ TEST(CmProcessTest, ConnectsAndCarriesMessages) {
 }
 
 TEST(CmProcessTest, NoticesThatTheServerWasKilled) {
-  Process server({"serve", "127.0.0.1:0"});
+  ChildProcess server(Peer({"serve", "127.0.0.1:0"}));
   CmTestEnd client;
-  client.Dial(Address(server.Hear()));
+  client.Dial(Address(server.ReadLine()));
   client.Expect(RDMA_CM_EVENT_ESTABLISHED);
   client.PostReceive();
   const absl::Time killed = absl::Now();
@@ -168,12 +112,12 @@ TEST(CmProcessTest, NoticesThatTheServerWasKilled) {
 
 TEST(CmProcessTest, NoticesThatTheClientWasKilled) {
   CmTestEnd server;
-  Process client({"call", server.Listen("127.0.0.1:0").ToString()});
+  ChildProcess client(Peer({"call", server.Listen("127.0.0.1:0").ToString()}));
   server.TakeRequest();
   server.PostReceive();
   EXPECT_TRUE(server.Accept("").ok());
   server.Expect(RDMA_CM_EVENT_ESTABLISHED);
-  EXPECT_EQ(client.Hear(), "established");
+  EXPECT_EQ(client.ReadLine(), "established");
   const absl::Time killed = absl::Now();
   client.Kill();
   server.Expect(RDMA_CM_EVENT_DISCONNECTED);
@@ -182,9 +126,9 @@ TEST(CmProcessTest, NoticesThatTheClientWasKilled) {
 }
 
 TEST(CmProcessTest, FailsSendsUnderWayToAProcessThatWasKilled) {
-  Process server({"serve", "127.0.0.1:0"});
+  ChildProcess server(Peer({"serve", "127.0.0.1:0"}));
   CmTestEnd client;
-  client.Dial(Address(server.Hear()));
+  client.Dial(Address(server.ReadLine()));
   client.Expect(RDMA_CM_EVENT_ESTABLISHED);
   server.Stop();
   const absl::Time stopped = absl::Now();
@@ -196,18 +140,18 @@ TEST(CmProcessTest, FailsSendsUnderWayToAProcessThatWasKilled) {
 }
 
 TEST(CmProcessTest, IsRejectedByAServerThatIsKilledBeforeItAnswers) {
-  Process server({"serve", "127.0.0.1:0", "silently"});
+  ChildProcess server(Peer({"serve", "127.0.0.1:0", "silently"}));
   CmTestEnd client;
-  client.Dial(Address(server.Hear()));
-  EXPECT_EQ(server.Hear(), "requested");
+  client.Dial(Address(server.ReadLine()));
+  EXPECT_EQ(server.ReadLine(), "requested");
   server.Kill();
   const transport::CmEvent event = client.Expect(RDMA_CM_EVENT_REJECTED);
   EXPECT_EQ(event.status, transport::kRejectNobodyListens);
 }
 
 TEST(CmProcessTest, GivesUpOnAServerThatIsStopped) {
-  Process server({"serve", "127.0.0.1:0"});
-  const base::SocketAddress address = Address(server.Hear());
+  ChildProcess server(Peer({"serve", "127.0.0.1:0"}));
+  const base::SocketAddress address = Address(server.ReadLine());
   server.Stop();
   CmTestEnd client;
   client.Dial(address);
@@ -215,8 +159,8 @@ TEST(CmProcessTest, GivesUpOnAServerThatIsStopped) {
 }
 
 TEST(CmProcessTest, FreesTheAddressOfAProcessThatWasKilled) {
-  Process server({"serve", "127.0.0.1:0"});
-  const base::SocketAddress address = Address(server.Hear());
+  ChildProcess server(Peer({"serve", "127.0.0.1:0"}));
+  const base::SocketAddress address = Address(server.ReadLine());
   CmTestEnd other;
   transport::CmId id =
       *transport::CmId::Create(TestProvider(), other.channel());

@@ -36,7 +36,7 @@ TestEndOptions Options() {
 }
 
 void ToReadyToReceive(TestEnd& end, uint32_t peer) {
-  ASSERT_EQ(end.ToInit(), 0);
+  ASSERT_EQ(end.To(IBV_QPS_INIT), 0);
   ASSERT_EQ(end.Receive(1, 0, 64), 0);
   ASSERT_EQ(end.ToReadyToReceive(peer), 0);
 }
@@ -72,7 +72,7 @@ int EchoChild(TestProcessLink& link) {
   TestEnd end(Options());
   const TestGreeting parent = link.Exchange(end);
   ToReadyToReceive(end, parent.qp_num);
-  if (end.ToReadyToSend() != 0) return 2;
+  if (end.To(IBV_QPS_RTS) != 0) return 2;
   link.Exchange(end);
   const int result = EchoRounds(end);
   link.Exchange(end);
@@ -87,11 +87,11 @@ int BothOrdersChild(TestProcessLink& link) {
   for (const bool first : {true, false}) {
     if (!first) link.Exchange(end);  // The parent is ready to send.
     ToReadyToReceive(end, parent.qp_num);
-    if (end.ToReadyToSend() != 0) return 2;
+    if (end.To(IBV_QPS_RTS) != 0) return 2;
     if (first) link.Exchange(end);
     if (EchoRounds(end) != 0) return 1;
     link.Exchange(end);
-    if (end.ToReset() != 0) return 3;
+    if (end.To(IBV_QPS_RESET) != 0) return 3;
     link.Exchange(end);
   }
   return 0;
@@ -103,11 +103,11 @@ int ResettingChild(TestProcessLink& link) {
   const TestGreeting parent = link.Exchange(end);
   for (int i = 0; i < 2; ++i) {
     ToReadyToReceive(end, parent.qp_num);
-    if (end.ToReadyToSend() != 0) return 2;
+    if (end.To(IBV_QPS_RTS) != 0) return 2;
     link.Exchange(end);
     if (EchoRounds(end) != 0) return 1;
     link.Exchange(end);
-    if (end.ToReset() != 0) return 3;
+    if (end.To(IBV_QPS_RESET) != 0) return 3;
     link.Exchange(end);
   }
   return 0;
@@ -118,7 +118,7 @@ int LeavingChild(TestProcessLink& link) {
   TestEnd end(Options());
   const TestGreeting parent = link.Exchange(end);
   ToReadyToReceive(end, parent.qp_num);
-  if (end.ToReadyToSend() != 0) return 2;
+  if (end.To(IBV_QPS_RTS) != 0) return 2;
   link.Exchange(end);
   std::exit(end.Wait().status == IBV_WC_SUCCESS ? 0 : 1);
 }
@@ -140,12 +140,12 @@ TEST(HandProcessTest, WhoeverIsReadyFirstIsFoundByTheOther) {
   for (const bool child_first : {true, false}) {
     if (child_first) child.Exchange(end);
     ToReadyToReceive(end, peer.qp_num);
-    ASSERT_EQ(end.ToReadyToSend(), 0);
+    ASSERT_EQ(end.To(IBV_QPS_RTS), 0);
     if (!child_first) child.Exchange(end);
     ExpectEcho(end);
     child.Exchange(end);
     child.Exchange(end);  // It is in RESET.
-    ASSERT_EQ(end.ToReset(), 0);
+    ASSERT_EQ(end.To(IBV_QPS_RESET), 0);
   }
   EXPECT_EQ(child.WaitExit(), 0);
 }
@@ -156,12 +156,12 @@ TEST(HandProcessTest, ConnectsAgainAfterReset) {
   const TestGreeting peer = child.Exchange(end);
   for (int i = 0; i < 2; ++i) {
     ToReadyToReceive(end, peer.qp_num);
-    ASSERT_EQ(end.ToReadyToSend(), 0);
+    ASSERT_EQ(end.To(IBV_QPS_RTS), 0);
     child.Exchange(end);
     ExpectEcho(end);
     child.Exchange(end);
     child.Exchange(end);  // It is in RESET.
-    ASSERT_EQ(end.ToReset(), 0);
+    ASSERT_EQ(end.To(IBV_QPS_RESET), 0);
   }
   EXPECT_EQ(child.WaitExit(), 0);
 }
@@ -171,7 +171,7 @@ TEST(HandProcessTest, WhatAPeerHasReceivedIsAcknowledgedThoughItExits) {
   TestProcessLink child = TestProcessLink::Start("leaving");
   const TestGreeting peer = child.Exchange(end);
   ToReadyToReceive(end, peer.qp_num);
-  ASSERT_EQ(end.ToReadyToSend(), 0);
+  ASSERT_EQ(end.To(IBV_QPS_RTS), 0);
   child.Exchange(end);
   ASSERT_EQ(end.Send(2, 0, 4), 0);
   EXPECT_EQ(child.WaitExit(), 0);
@@ -195,7 +195,9 @@ TEST_F(SilentPeerTest, SendToOneThatIsNeverReadyEnds) {
   bool lower = false;
   bool higher = false;
   for (int i = 0; i < kChildrenMax && !(lower && higher); ++i) {
-    TestEnd end({.timeout = 14});
+    TestEndOptions patient;
+    patient.timeout = 14;
+    TestEnd end(patient);
     TestProcessLink child = TestProcessLink::Start("never ready");
     const TestGreeting peer = child.Exchange(end);
     (end.qp->qp_num < peer.qp_num ? lower : higher) = true;
@@ -252,7 +254,7 @@ TEST(HostileOfferTest, GarbageOnASocketOfNumbersDoesNoHarm) {
   const TestGreeting peer = child.Exchange(end);
   child.Exchange(end);
   ToReadyToReceive(end, peer.qp_num);
-  ASSERT_EQ(end.ToReadyToSend(), 0);
+  ASSERT_EQ(end.To(IBV_QPS_RTS), 0);
   ExpectEcho(end);
   child.Exchange(end);
   EXPECT_EQ(child.WaitExit(), 0);

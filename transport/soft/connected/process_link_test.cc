@@ -260,7 +260,7 @@ int SendAndDie(TestProcessLink& link) {
 TEST(ProcessLinkTest, TheLastWordsOfAPeerAreDelivered) {
   TestEnd end(Options());
   TestProcessLink link = TestProcessLink::Start("send and die");
-  ASSERT_EQ(end.ToInit(), 0);
+  ASSERT_EQ(end.To(IBV_QPS_INIT), 0);
   ASSERT_EQ(end.Receive(1, 0, 64), 0);
   link.Connect(end);
   EXPECT_EQ(end.Wait().status, IBV_WC_SUCCESS);

@@ -17,8 +17,8 @@ TEST(QueuePairByHandTest, MayBeDestroyedWhileItsPeerComes) {
   for (int round = 0; round < 200; ++round) {
     std::optional<TestEnd> waits(std::in_place);
     TestEnd comes;
-    ASSERT_EQ(waits->ToInit(), 0);
-    ASSERT_EQ(comes.ToInit(), 0);
+    ASSERT_EQ(waits->To(IBV_QPS_INIT), 0);
+    ASSERT_EQ(comes.To(IBV_QPS_INIT), 0);
     ASSERT_EQ(waits->ToReadyToReceive(comes.qp->qp_num), 0);
     std::latch together(2);
     std::thread peer([&comes, &together, number = waits->qp->qp_num] {
@@ -41,7 +41,7 @@ TEST(QueuePairByHandTest, WhatIsSentUnreliablyWaitsForAPeerToBeReady) {
   a.Connect(b.qp->qp_num);
   ASSERT_EQ(a.Send(1, 0, 8), 0);
   EXPECT_EQ(a.Wait().status, IBV_WC_SUCCESS);
-  ASSERT_EQ(b.ToInit(), 0);
+  ASSERT_EQ(b.To(IBV_QPS_INIT), 0);
   ASSERT_EQ(b.Receive(2, 0, 8), 0);
   ASSERT_EQ(b.ToReadyToReceive(a.qp->qp_num), 0);
   EXPECT_EQ(b.Wait(&a).wr_id, 2u);

@@ -11,14 +11,24 @@
 
 #include "transport/soft/address/port_states.h"
 #include "transport/soft/base/limits.h"
-#include "transport/soft/connected/path_test_end.h"
-#include "transport/soft/datagram/datagram_test_end.h"
 #include "transport/soft/device/soft_device.h"
+#include "transport/soft/test_end.h"
 
 namespace verbena::soft {
 namespace {
 
 constexpr uint8_t kForEver = 0;  // A timeout.
+
+// Options of an end whose first path goes by `port`, with this timeout as
+// modify_qp has it.
+TestEndOptions On(uint8_t port, uint8_t timeout = 8,
+                  ibv_qp_type type = IBV_QPT_RC) {
+  TestEndOptions options;
+  options.port = port;
+  options.timeout = timeout;
+  options.type = type;
+  return options;
+}
 
 // Two queue pairs: a goes by port 1, b by port 2, so that each can be cut off.
 class QueuePairPathTest : public testing::Test {
@@ -27,9 +37,9 @@ class QueuePairPathTest : public testing::Test {
     for (uint8_t port = 1; port <= kPorts; ++port) Raise(port);
   }
 
-  void Connect(PathTestEnd& a, PathTestEnd& b) { ConnectByHand(a, b); }
+  void Connect(TestEnd& a, TestEnd& b) { ConnectByHand(a, b); }
   // Afterwards a may migrate to port 2 and b to port 1, or `b_to`.
-  void Arm(PathTestEnd& a, PathTestEnd& b, uint8_t b_to = 1) {
+  void Arm(TestEnd& a, TestEnd& b, uint8_t b_to = 1) {
     ASSERT_EQ(a.Rearm(2), 0);
     ASSERT_EQ(b.Rearm(b_to), 0);
     ASSERT_EQ(a.MigrationState(), IBV_MIG_ARMED);
@@ -42,7 +52,7 @@ class QueuePairPathTest : public testing::Test {
     SoftDevice::Get().SetPortState(port, PortState::kActive);
   }
 
-  static void ExpectArrives(PathTestEnd& from, PathTestEnd& to) {
+  static void ExpectArrives(TestEnd& from, TestEnd& to) {
     ASSERT_EQ(to.Receive(1, 64, 64), 0);
     from.Fill(0, "hello");
     ASSERT_EQ(from.Send(2, 0, 5), 0);
@@ -53,8 +63,8 @@ class QueuePairPathTest : public testing::Test {
 };
 
 TEST_F(QueuePairPathTest, APortThatIsDownSaysSo) {
-  PathTestEnd a(1);
-  PathTestEnd b(2);
+  TestEnd a(On(1));
+  TestEnd b(On(2));
   Cut(2);
   ibv_port_attr port = {};
   ASSERT_EQ(a.verbs.query_port(a.context, 2, &port), 0);
@@ -63,17 +73,16 @@ TEST_F(QueuePairPathTest, APortThatIsDownSaysSo) {
   EXPECT_EQ(port.state, IBV_PORT_ACTIVE);
   Cut(2);
   Raise(2);
-  for (PathTestEnd* end : {&a, &b}) {
-    EXPECT_EQ(end->WaitForEvent().event_type, IBV_EVENT_PORT_ERR);
-    const ibv_async_event up = end->WaitForEvent();
-    EXPECT_EQ(up.event_type, IBV_EVENT_PORT_ACTIVE) << "and no second error";
-    EXPECT_EQ(up.element.port_num, 2);
+  for (TestEnd* end : {&a, &b}) {
+    EXPECT_EQ(end->NextAsyncEvent(), IBV_EVENT_PORT_ERR);
+    EXPECT_EQ(end->NextAsyncEvent(), IBV_EVENT_PORT_ACTIVE)
+        << "and no second error";
   }
 }
 
 TEST_F(QueuePairPathTest, WhatIsSentByADeadPortExceedsItsRetries) {
-  PathTestEnd a(1);
-  PathTestEnd b(2);
+  TestEnd a(On(1));
+  TestEnd b(On(2));
   Connect(a, b);
   ASSERT_EQ(b.Receive(1, 0, 64), 0);
   Cut(1);
@@ -85,8 +94,8 @@ TEST_F(QueuePairPathTest, WhatIsSentByADeadPortExceedsItsRetries) {
 }
 
 TEST_F(QueuePairPathTest, WhatIsSentToADeadPortExceedsItsRetriesToo) {
-  PathTestEnd a(1);
-  PathTestEnd b(2);
+  TestEnd a(On(1));
+  TestEnd b(On(2));
   Connect(a, b);
   ASSERT_EQ(b.Receive(1, 0, 64), 0);
   Cut(2);
@@ -97,8 +106,8 @@ TEST_F(QueuePairPathTest, WhatIsSentToADeadPortExceedsItsRetriesToo) {
 
 TEST_F(QueuePairPathTest, NothingIsLostIfThePortComesBackInTime) {
   for (const uint8_t port : {1, 2}) {
-    PathTestEnd a(1, kForEver);
-    PathTestEnd b(2, kForEver);
+    TestEnd a(On(1, kForEver));
+    TestEnd b(On(2, kForEver));
     Connect(a, b);
     Cut(port);
     ASSERT_EQ(b.Receive(1, 64, 64), 0);
@@ -117,8 +126,10 @@ TEST_F(QueuePairPathTest, NothingIsLostIfThePortComesBackInTime) {
 }
 
 TEST_F(QueuePairPathTest, ASleeperWakesWhenThePortIsBack) {
-  PathTestEnd a(1, kForEver);
-  PathTestEnd b(2, kForEver, IBV_QPT_RC, true);
+  TestEnd a(On(1, kForEver));
+  TestEndOptions sleeper = On(2, kForEver);
+  sleeper.with_channel = true;
+  TestEnd b(sleeper);
   Connect(a, b);
   ASSERT_EQ(b.Receive(1, 64, 64), 0);
   ASSERT_EQ(ibv_req_notify_cq(b.cq, 0), 0);
@@ -131,8 +142,8 @@ TEST_F(QueuePairPathTest, ASleeperWakesWhenThePortIsBack) {
 }
 
 TEST_F(QueuePairPathTest, AConnectionMadeByADeadPortWaitsForIt) {
-  PathTestEnd a(1, kForEver);
-  PathTestEnd b(2, kForEver);
+  TestEnd a(On(1, kForEver));
+  TestEnd b(On(2, kForEver));
   Cut(1);
   Connect(a, b);
   ASSERT_EQ(b.Receive(1, 64, 64), 0);
@@ -144,8 +155,8 @@ TEST_F(QueuePairPathTest, AConnectionMadeByADeadPortWaitsForIt) {
 
 TEST_F(QueuePairPathTest, AnArmedQueuePairLeavesADeadPort) {
   for (const uint8_t port : {1, 2}) {
-    PathTestEnd a(1, kForEver);
-    PathTestEnd b(1, kForEver);
+    TestEnd a(On(1, kForEver));
+    TestEnd b(On(1, kForEver));
     Connect(a, b);
     Arm(a, b, 2);
     ASSERT_EQ(b.Receive(1, 64, 64), 0);
@@ -153,19 +164,19 @@ TEST_F(QueuePairPathTest, AnArmedQueuePairLeavesADeadPort) {
     Cut(port);  // Port 2 is of no account.
     EXPECT_EQ(a.Wait(&b).status, IBV_WC_SUCCESS);
     EXPECT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
-    for (PathTestEnd* end : {&a, &b}) {
+    for (TestEnd* end : {&a, &b}) {
       EXPECT_EQ(end->MigrationState(),
                 port == 1 ? IBV_MIG_MIGRATED : IBV_MIG_ARMED);
-      EXPECT_EQ(end->WaitForEvent().event_type, IBV_EVENT_PORT_ERR);
-      EXPECT_EQ(end->NextAsyncEvent(), port == 1 ? IBV_EVENT_PATH_MIG : -1);
+      EXPECT_EQ(end->NextAsyncEvent(), IBV_EVENT_PORT_ERR);
+      EXPECT_EQ(end->NextAsyncEvent(0), port == 1 ? IBV_EVENT_PATH_MIG : -1);
     }
     Raise(port);
   }
 }
 
 TEST_F(QueuePairPathTest, MigratesThereAndBackAgain) {
-  PathTestEnd a(1, kForEver);
-  PathTestEnd b(1, kForEver);
+  TestEnd a(On(1, kForEver));
+  TestEnd b(On(1, kForEver));
   Connect(a, b);
   for (uint8_t port = 1; const uint8_t other : {2, 1, 2, 1}) {
     ASSERT_EQ(a.Rearm(other), 0);
@@ -173,22 +184,22 @@ TEST_F(QueuePairPathTest, MigratesThereAndBackAgain) {
     ASSERT_EQ(a.MigrationState(), IBV_MIG_ARMED);
     Cut(port);
     ExpectArrives(a, b);
-    EXPECT_EQ(b.Query().port_num, other);
+    EXPECT_EQ(b.QueryPaths().port_num, other);
     Raise(port);
     port = other;
   }
 }
 
 TEST_F(QueuePairPathTest, WithoutALivingAlternateItStaysAndSaysSo) {
-  PathTestEnd a(1, kForEver);
-  PathTestEnd b(2, kForEver);
+  TestEnd a(On(1, kForEver));
+  TestEnd b(On(2, kForEver));
   Connect(a, b);
   Arm(a, b, 2);
   Cut(2);
   Cut(1);
   for (const ibv_event_type type :
        {IBV_EVENT_PORT_ERR, IBV_EVENT_PORT_ERR, IBV_EVENT_PATH_MIG_ERR}) {
-    EXPECT_EQ(a.WaitForEvent().event_type, type);
+    EXPECT_EQ(a.NextAsyncEvent(), type);
   }
   EXPECT_EQ(a.MigrationState(), IBV_MIG_ARMED);
   ASSERT_EQ(b.Receive(1, 64, 64), 0);
@@ -200,44 +211,44 @@ TEST_F(QueuePairPathTest, WithoutALivingAlternateItStaysAndSaysSo) {
 }
 
 TEST_F(QueuePairPathTest, APeerThatCannotFollowSaysSoAndStalls) {
-  PathTestEnd a(1);
-  PathTestEnd b(1, kForEver);
+  TestEnd a(On(1));
+  TestEnd b(On(1, kForEver));
   Connect(a, b);
   ASSERT_EQ(a.Rearm(1), 0);  // The same port: another address would do.
   ASSERT_EQ(b.Rearm(2), 0);
   ASSERT_EQ(a.MigrationState(), IBV_MIG_ARMED);
   Cut(2);
-  EXPECT_EQ(b.WaitForEvent().event_type, IBV_EVENT_PORT_ERR);
+  EXPECT_EQ(b.NextAsyncEvent(), IBV_EVENT_PORT_ERR);
   ASSERT_EQ(a.SetMigrationState(IBV_MIG_MIGRATED), 0);
-  EXPECT_EQ(b.WaitForEvent().event_type, IBV_EVENT_PATH_MIG_ERR);
+  EXPECT_EQ(b.NextAsyncEvent(), IBV_EVENT_PATH_MIG_ERR);
   ASSERT_EQ(a.Send(2, 0, 5), 0);
   EXPECT_EQ(a.Wait(&b).status, IBV_WC_RETRY_EXC_ERR);
 }
 
 TEST_F(QueuePairPathTest, RetriesThatAreExceededTryTheOtherPathFirst) {
-  PathTestEnd a(1);
-  PathTestEnd b(2, kForEver);
+  TestEnd a(On(1));
+  TestEnd b(On(2, kForEver));
   Connect(a, b);
   Arm(a, b, 2);
   Cut(2);  // b has no way left.
-  EXPECT_EQ(a.WaitForEvent().event_type, IBV_EVENT_PORT_ERR);
+  EXPECT_EQ(a.NextAsyncEvent(), IBV_EVENT_PORT_ERR);
   ASSERT_EQ(a.Rearm(1), 0);
   ASSERT_EQ(a.MigrationState(), IBV_MIG_ARMED);
   ASSERT_EQ(a.Send(1, 0, 5), 0);
-  EXPECT_EQ(a.WaitForEvent().event_type, IBV_EVENT_PATH_MIG);
+  EXPECT_EQ(a.NextAsyncEvent(), IBV_EVENT_PATH_MIG);
   EXPECT_EQ(a.Wait(&b).status, IBV_WC_RETRY_EXC_ERR);
 }
 
 TEST_F(QueuePairPathTest, AQueuePairThatWasResetHasNoAlternatePath) {
-  PathTestEnd a(1);
-  PathTestEnd b(2);
+  TestEnd a(On(1));
+  TestEnd b(On(2));
   Connect(a, b);
   Arm(a, b);
   ASSERT_EQ(a.SetMigrationState(IBV_MIG_MIGRATED), 0);
-  EXPECT_EQ(b.WaitForEvent().event_type, IBV_EVENT_PATH_MIG);
-  for (PathTestEnd* end : {&a, &b}) ASSERT_EQ(end->ToReset(), 0);
+  EXPECT_EQ(b.NextAsyncEvent(), IBV_EVENT_PATH_MIG);
+  for (TestEnd* end : {&a, &b}) ASSERT_EQ(end->To(IBV_QPS_RESET), 0);
   Connect(a, b);
-  EXPECT_EQ(a.Query().port_num, 1);
+  EXPECT_EQ(a.QueryPaths().port_num, 1);
   EXPECT_EQ(a.SetMigrationState(IBV_MIG_REARM), EINVAL);
   Arm(a, b);
   ExpectArrives(a, b);
@@ -245,8 +256,8 @@ TEST_F(QueuePairPathTest, AQueuePairThatWasResetHasNoAlternatePath) {
 
 TEST_F(QueuePairPathTest, NothingIsLostWhileThePathsChange) {
   constexpr size_t kLength = 40'000;
-  PathTestEnd a(1, kForEver);
-  PathTestEnd b(2, kForEver);
+  TestEnd a(On(1, kForEver));
+  TestEnd b(On(2, kForEver));
   Connect(a, b);
   std::atomic<bool> done = false;
   std::thread saboteur([&done] {
@@ -264,8 +275,9 @@ TEST_F(QueuePairPathTest, NothingIsLostWhileThePathsChange) {
     ASSERT_EQ(a.Wait(&b).status, IBV_WC_SUCCESS);
     ASSERT_EQ(b.Wait(&a).status, IBV_WC_SUCCESS);
     ASSERT_EQ(b.Text(0, kLength), a.Text(0, kLength));
-    for (PathTestEnd* end : {&a, &b}) {
-      ASSERT_EQ(end->Rearm(end->Query().port_num == 1 ? 2 : 1, kForEver), 0);
+    for (TestEnd* end : {&a, &b}) {
+      ASSERT_EQ(end->Rearm(end->QueryPaths().port_num == 1 ? 2 : 1, kForEver),
+                0);
     }
   }
   done = true;
@@ -273,22 +285,22 @@ TEST_F(QueuePairPathTest, NothingIsLostWhileThePathsChange) {
 }
 
 TEST_F(QueuePairPathTest, UnreliableConnectionsMigrateToo) {
-  PathTestEnd a(1, kForEver, IBV_QPT_UC);
-  PathTestEnd b(1, kForEver, IBV_QPT_UC);
+  TestEnd a(On(1, kForEver, IBV_QPT_UC));
+  TestEnd b(On(1, kForEver, IBV_QPT_UC));
   Connect(a, b);
   Arm(a, b, 2);
   Cut(1);
   ExpectArrives(a, b);
-  EXPECT_EQ(b.Query().port_num, 2);
+  EXPECT_EQ(b.QueryPaths().port_num, 2);
 }
 
 TEST_F(QueuePairPathTest, WhatAnUnreliableOneSendsMeanwhileIsLost) {
   for (const uint8_t port : {1, 2}) {
-    PathTestEnd a(1, kForEver, IBV_QPT_UC);
-    PathTestEnd b(2, kForEver, IBV_QPT_UC);
+    TestEnd a(On(1, kForEver, IBV_QPT_UC));
+    TestEnd b(On(2, kForEver, IBV_QPT_UC));
     Connect(a, b);
     Cut(port);
-    a.Query();  // Looks whether the peer has said that it is cut off.
+    a.QueryPaths();  // Looks whether the peer has said that it is cut off.
     for (int i = 0; i < 3; ++i) {
       ASSERT_EQ(a.Send(i, 0, 5), 0);
       EXPECT_EQ(a.Wait(&b).status, IBV_WC_SUCCESS) << "it has been sent";
@@ -303,8 +315,6 @@ TEST_F(QueuePairPathTest, WhatAnUnreliableOneSendsMeanwhileIsLost) {
 TEST_F(QueuePairPathTest, DatagramsAreLostAtADeadPort) {
   DatagramTestEnd a;
   DatagramTestEnd b;
-  a.Start();
-  b.Start();
   ASSERT_EQ(b.Receive(1, 0, 200), 0);
   Cut(1);
   ASSERT_EQ(a.SendTo(b, 2, 0, 5), 0);

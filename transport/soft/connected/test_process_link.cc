@@ -1,8 +1,6 @@
 #include "transport/soft/connected/test_process_link.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +12,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "tests/testing/child_process.h"
 #include "transport/base/check.h"
 #include "transport/soft/connected/queue_pair.h"
 #include "transport/soft/device/soft_device.h"
@@ -23,6 +22,8 @@ namespace verbena::soft {
 namespace {
 
 constexpr char kChildMark[] = "--child";
+// The number of its socket in the child.
+constexpr int kChildSocket = 3;
 
 // Sends `greeting`, with `fd` beside it unless it is negative.
 void SendGreeting(int socket_fd, const TestGreeting& greeting, int fd) {
@@ -78,17 +79,9 @@ void TestProcessLink::RunIfChild(int argc, char** argv,
 TestProcessLink TestProcessLink::Start(const std::string& child) {
   int sockets[2];
   CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
-  const std::string fd = std::to_string(sockets[1]);
-  const char* const arguments[] = {"child", kChildMark, child.c_str(),
-                                   fd.c_str(), nullptr};
-  const pid_t pid = fork();
-  CHECK(pid >= 0) << "fork, errno " << errno;
-  if (pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    fcntl(sockets[1], F_SETFD, 0);
-    execv("/proc/self/exe", const_cast<char* const*>(arguments));
-    _exit(127);
-  }
+  const pid_t pid = testing_support::Spawn(
+      {"/proc/self/exe", kChildMark, child, std::to_string(kChildSocket)},
+      {{sockets[1], kChildSocket}});
   close(sockets[1]);
   return TestProcessLink(sockets[0], pid);
 }

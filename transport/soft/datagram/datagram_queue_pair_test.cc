@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "transport/soft/datagram/datagram_test_end.h"
+#include "transport/soft/test_end.h"
 
 namespace verbena::soft {
 namespace {
@@ -18,9 +18,7 @@ TEST(DatagramQueuePairTest, ABurstIsHeldUpRatherThanLost) {
   options.completions = 512;
   DatagramTestEnd a(options);
   DatagramTestEnd b(options);
-  a.Start();
-  b.Start();
-  ibv_ah* ah = a.To(b.Gid());
+  ibv_ah* ah = a.Handle(b.gid.gid);
   for (uint64_t i = 0; i < 256; ++i) ASSERT_EQ(b.Receive(i, 0, 4200), 0);
   for (uint64_t i = 0; i < 256; ++i) {
     ASSERT_EQ(
@@ -36,8 +34,6 @@ TEST(DatagramQueuePairTest, TheSendQueueIsFullUntilCompletionsArePolled) {
   options.send_depth = 2;
   DatagramTestEnd a(options);
   DatagramTestEnd b;
-  a.Start();
-  b.Start();
   ASSERT_EQ(a.SendTo(b, 1, 0, 1, 0), 0);
   ASSERT_EQ(a.SendTo(b, 2, 0, 1), 0);
   EXPECT_EQ(a.SendTo(b, 3, 0, 1), ENOMEM);
@@ -47,11 +43,10 @@ TEST(DatagramQueuePairTest, TheSendQueueIsFullUntilCompletionsArePolled) {
 
 TEST(DatagramQueuePairTest, RequestsThatAreNoDatagramsAreRefused) {
   DatagramTestEnd a;
-  a.Start();
   ibv_send_wr request = {};
   request.opcode = IBV_WR_SEND;
   EXPECT_EQ(a.Post(request), EINVAL);  // To nobody.
-  request.wr.ud = {a.To(a.Gid()), 1u << 24, kTestQkey};
+  request.wr.ud = {a.Handle(a.gid.gid), 1u << 24, transport::kTestQkey};
   EXPECT_EQ(a.Post(request), EINVAL);
   request.wr.ud.remote_qpn = 5;
   request.opcode = IBV_WR_RDMA_WRITE;

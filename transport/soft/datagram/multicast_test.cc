@@ -10,7 +10,7 @@
 #include "transport/soft/address/datagram.h"
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/base/limits.h"
-#include "transport/soft/datagram/datagram_test_end.h"
+#include "transport/soft/test_end.h"
 #include "transport/soft/verbs/datagram_verbs.h"
 
 namespace verbena::soft {
@@ -21,8 +21,9 @@ ibv_gid GroupGid(const char* text) {
 }
 
 int SendToGroup(DatagramTestEnd& end, const ibv_gid& group, size_t length) {
-  return end.SendDatagram(
-      {.ah = end.To(group), .number = kMulticastQueuePair, .length = length});
+  return end.SendDatagram({.ah = end.Handle(group),
+                           .number = kMulticastQueuePair,
+                           .length = length});
 }
 
 // A message to `group` reaches a member, and says where it came from and went.
@@ -30,8 +31,6 @@ void ExpectDelivery(const char* text) {
   ibv_gid group = GroupGid(text);
   DatagramTestEnd sender;
   DatagramTestEnd member;
-  sender.Start();
-  member.Start();
   ASSERT_EQ(AttachMcast(member.qp, &group, 0), 0);
   ASSERT_EQ(member.Receive(1, 0, 100), 0);
   sender.Fill(0, "to all");
@@ -58,7 +57,6 @@ TEST(MulticastTest, AllMembersHearItTheSenderToo) {
   DatagramTestEnd b;
   DatagramTestEnd outside;
   for (DatagramTestEnd* end : {&a, &b, &outside}) {
-    end->Start();
     ASSERT_EQ(end->Receive(9, 100, 100), 0);
   }
   ASSERT_EQ(AttachMcast(a.qp, &group, 0), 0);
@@ -76,8 +74,6 @@ TEST(MulticastTest, AMemberThatHasLeftHearsNothing) {
   ibv_gid group = GroupGid("239.77.1.3:0");
   DatagramTestEnd a;
   DatagramTestEnd b;
-  a.Start();
-  b.Start();
   ASSERT_EQ(AttachMcast(a.qp, &group, 0), 0);
   ASSERT_EQ(AttachMcast(b.qp, &group, 0), 0);
   ASSERT_EQ(DetachMcast(b.qp, &group, 0), 0);

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "transport/soft/address/gid_table.h"
-#include "transport/soft/datagram/datagram_test_end.h"
+#include "transport/soft/test_end.h"
 #include "transport/soft/verbs/datagram_verbs.h"
 
 namespace verbena::soft {
@@ -19,7 +19,7 @@ ibv_gid Gid(const char* text) {
 // create_ah with a good path that `change` has changed; errno, or 0.
 int CreateError(DatagramTestEnd& end,
                 const std::function<void(ibv_ah_attr&)>& change) {
-  ibv_ah_attr path = DatagramTestEnd::Path(end.Gid());
+  ibv_ah_attr path = end.Path(end.gid.gid);
   change(path);
   errno = 0;
   ibv_ah* ah = CreateAh(end.pd, &path);
@@ -60,7 +60,7 @@ TEST(AddressHandleTest, TheDestinationIsAnAddressOfTheSameFamily) {
 TEST(AddressHandleTest, ItHoldsItsProtectionDomain) {
   DatagramTestEnd end;
   ibv_pd* pd = end.verbs.alloc_pd(end.context);
-  ibv_ah_attr path = DatagramTestEnd::Path(end.Gid());
+  ibv_ah_attr path = end.Path(end.gid.gid);
   ibv_ah* ah = CreateAh(pd, &path);
   ASSERT_NE(ah, nullptr);
   EXPECT_EQ(end.verbs.dealloc_pd(pd), EBUSY);
@@ -70,9 +70,11 @@ TEST(AddressHandleTest, ItHoldsItsProtectionDomain) {
 
 TEST(AddressHandleTest, OwnAddressesAndLoopbackStayOnTheHost) {
   DatagramTestEnd end;
-  EXPECT_TRUE(AddressHandle::From(end.To(end.Gid()))->route().local());
-  EXPECT_TRUE(AddressHandle::From(end.To(Gid("127.9.9.9:0")))->route().local());
-  EXPECT_FALSE(AddressHandle::From(end.To(Gid("10.1.2.3:0")))->route().local());
+  EXPECT_TRUE(AddressHandle::From(end.Handle(end.gid.gid))->route().local());
+  EXPECT_TRUE(
+      AddressHandle::From(end.Handle(Gid("127.9.9.9:0")))->route().local());
+  EXPECT_FALSE(
+      AddressHandle::From(end.Handle(Gid("10.1.2.3:0")))->route().local());
 }
 
 }  // namespace

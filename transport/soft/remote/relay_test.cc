@@ -10,11 +10,11 @@
 #include "gtest/gtest.h"
 #include "transport/base/check.h"
 #include "transport/soft/address/port_states.h"
-#include "transport/soft/connected/path_test_end.h"
 #include "transport/soft/connected/queue_pair.h"
 #include "transport/soft/device/hand_link.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/soft/remote/tcp_socket.h"
+#include "transport/soft/test_end.h"
 
 namespace verbena::soft {
 namespace {
@@ -73,8 +73,8 @@ class RelayTest : public testing::Test {
 
   // Only once the queue pairs are gone, which use their engine.
   Engine& engine_ = *new Engine;
-  PathTestEnd a_{Options(1)};
-  PathTestEnd b_{Options(2)};
+  TestEnd a_{Options(1)};
+  TestEnd b_{Options(2)};
   std::vector<std::unique_ptr<HandLink>> links_;  // Destroyed first.
 };
 
@@ -132,12 +132,12 @@ TEST_F(RelayTest, ADeadPortOfTheOtherHostHoldsTheRequest) {
 }
 
 TEST_F(RelayTest, RequestsForADeadPortOfTheOtherHostRunOutOfRetries) {
-  PathTestEnd hasty(1);
+  TestEnd hasty;
   Connect(hasty, b_);
   SoftDevice::Get().SetPortState(2, PortState::kDown);
   EXPECT_EQ(hasty.Send(2, 0, 5), 0);
   EXPECT_EQ(hasty.Wait(&b_).status, IBV_WC_RETRY_EXC_ERR);
-  ASSERT_EQ(hasty.ToReset(), 0);
+  ASSERT_EQ(hasty.To(IBV_QPS_RESET), 0);
   links_.clear();  // They borrow the queue pair, which borrowed their sockets.
 }
 
@@ -150,10 +150,10 @@ TEST_F(RelayTest, TheOtherHostFollowsAMigration) {
     a_.RunProtocol();
   }
   ASSERT_EQ(a_.SetMigrationState(IBV_MIG_MIGRATED), 0);
-  for (PathTestEnd* end : {&a_, &b_}) {
-    EXPECT_EQ(end->WaitForEvent().event_type, IBV_EVENT_PATH_MIG);
+  for (TestEnd* end : {&a_, &b_}) {
+    EXPECT_EQ(end->NextAsyncEvent(), IBV_EVENT_PATH_MIG);
   }
-  EXPECT_EQ(b_.Query().port_num, 1);
+  EXPECT_EQ(b_.QueryPaths().port_num, 1);
 }
 
 TEST_F(RelayTest, EndOfTheConnectionEndsWhatIsOutstanding) {
@@ -208,7 +208,7 @@ TEST_F(RelayTest, AMigrationThatCannotBeFailsTheQueuePair) {
       Frame(TcpFrameKind::kState, 0, LinkNews{kLinkOpen, 2}.word());
   ASSERT_EQ(::send(tcp.a.get(), &frame, sizeof(frame), 0),
             static_cast<ssize_t>(sizeof(frame)));
-  EXPECT_EQ(a_.WaitForEvent().event_type, IBV_EVENT_QP_FATAL);
+  EXPECT_EQ(a_.NextAsyncEvent(), IBV_EVENT_QP_FATAL);
   EXPECT_EQ(a_.State(), IBV_QPS_ERR);
 }
 

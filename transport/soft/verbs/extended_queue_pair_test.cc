@@ -90,7 +90,7 @@ TEST_F(SendOperationsTest, OneBadRequestSpoilsTheBatch) {
 }
 
 TEST_F(SendOperationsTest, AQueuePairThatIsNotReadyRefuses) {
-  ASSERT_EQ(end_.ToReset(), 0);
+  ASSERT_EQ(end_.To(IBV_QPS_RESET), 0);
   ibv_wr_start(qp_);
   ibv_wr_send(qp_);
   EXPECT_EQ(ibv_wr_complete(qp_), EINVAL);
