@@ -127,20 +127,20 @@ void ServerEndpoint::Shutdown(absl::Time deadline) {
   for (const auto& poller : pollers_) poller->Stop(deadline);
   for (const auto& poller : pollers_) poller->Join();
   if (pollers_.empty()) return;
-  // The first poller refused newcomers to the end; nobody holds its role now.
+  // The first poller refused newcomers to the end; nobody uses it now.
   Poller& first = pollers_.front()->poller();
-  CHECK(first.TryAcquireRole());
+  first.Enter();
   first.PollOnce();  // What was posted after its thread ended.
   if (accepting_) {
     for (const auto& [provider, listener] : listeners_) {
       first.Remove(listener.get());
     }
   }
-  first.ReleaseRole();
+  first.Leave();
   for (const auto& poller : pollers_) {
-    CHECK(poller->poller().TryAcquireRole());
+    poller->poller().Enter();
     poller->poller().PollOnce();
-    poller->poller().ReleaseRole();
+    poller->poller().Leave();
   }
   listeners_.clear();
 }

@@ -39,6 +39,15 @@ class OwnedReply final : public transport::ReplyWriter {
 
 // `bytes` are the metadata of the request and then the message.
 void FinishWith(ServerCall* call, std::string bytes) {
+  // Both ways to end a call are used: messages of even length take the short
+  // one when they can.
+  if (bytes.size() % 2 == 0 && call->metadata().empty() &&
+      call->attachment().empty()) {
+    if (uint8_t* const out = call->BeginReply(bytes.size())) {
+      std::memcpy(out, bytes.data(), bytes.size());
+      return call->SendReply();
+    }
+  }
   ServerCall::Reply reply;
   reply.metadata_bytes = static_cast<uint32_t>(call->metadata().size());
   reply.message_bytes = bytes.size() - reply.metadata_bytes;

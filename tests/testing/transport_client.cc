@@ -73,15 +73,15 @@ TestClient::TestClient(const std::string& address,
       Connect(address, options);
   CHECK(connection.ok()) << connection.status().ToString();
   connection_ = *std::move(connection);
-  CHECK(connection_->poller().TryAcquireRole());
+  connection_->poller().Enter();
 }
 
 TestClient::TestClient(std::unique_ptr<ClientConnection> connection)
     : connection_(std::move(connection)) {
-  CHECK(connection_->poller().TryAcquireRole());
+  connection_->poller().Enter();
 }
 
-TestClient::~TestClient() { connection_->poller().ReleaseRole(); }
+TestClient::~TestClient() { connection_->poller().Leave(); }
 
 bool TestClient::RunUntil(absl::FunctionRef<bool()> done) {
   const absl::Time deadline = absl::Now() + kTestTimeout;

@@ -28,8 +28,8 @@
 #include "transport/base/check.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/limits.h"
-#include "transport/connection/receive_slots.h"
-#include "transport/connection/send_slots.h"
+#include "transport/connection/receive_buffers.h"
+#include "transport/connection/send_buffers.h"
 
 namespace verbena::transport {
 namespace {
@@ -49,8 +49,8 @@ constexpr char kConnectionsFlag[] = "--connections=";
 // frames: receives that are being read, send slots, and the rest of two slabs.
 constexpr uint64_t kConstantBytes =
     uint64_t{kSlotBytes} *
-    (ReceiveSlots::Extra(UINT16_MAX) + ReceiveSlots::kSlabSlots +
-     2 * SendSlots::kSlabSlots);
+    (ReceiveBuffers::Extra(UINT16_MAX) + ReceiveBuffers::kSlabBuffers +
+     2 * SendBuffers::kSlabBuffers);
 
 // --- The server's process ----------------------------------------------------
 

@@ -11,14 +11,21 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "tests/testing/test_device.h"
 #include "tests/testing/transport_client.h"
 #include "transport/base/limits.h"
+#include "transport/base/socket_address.h"
+#include "transport/connection/client_call.h"
+#include "transport/connection/client_connection.h"
+#include "transport/connection/poller.h"
 #include "transport/connection/server_call.h"
 #include "transport/wire/frame.h"
 
 namespace verbena::transport {
 namespace {
 
+using testing_support::kTestTimeout;
 using testing_support::TestBytes;
 using testing_support::TestCall;
 using testing_support::TestClient;
@@ -206,6 +213,56 @@ TEST_F(TransportTest, SpreadsConnectionsOverPollers) {
   for (const auto& client : clients) {
     EXPECT_TRUE(client->Echo(50000, With(TestMethod::kEchoWorker)).ok());
   }
+}
+
+// Starts another call on another connection when it ends.
+class ChainedCall final : public ClientCall {
+ public:
+  ChainedCall(ClientConnection& connection, TestCall& next)
+      : connection_(connection), next_(next) {
+    request_.method_id = static_cast<uint64_t>(TestMethod::kEcho);
+  }
+  void WriteRequest(uint8_t* /*out*/) override {}
+  void OnResponse(const CallResponse& /*response*/) override {
+    connection_.Start(&next_);
+  }
+  void OnFailed(const absl::Status& status) override {
+    ADD_FAILURE() << status.ToString();
+  }
+
+ private:
+  ClientConnection& connection_;
+  TestCall& next_;
+};
+
+TEST_F(TransportTest, DrivesSeveralConnectionsWithOnePoller) {
+  const std::unique_ptr<Poller> poller = *Poller::Create();
+  poller->Enter();
+  const auto connect = [&] {
+    return *ClientConnection::ConnectOn(
+        *poller, testing_support::TestProvider(),
+        *base::SocketAddress::ParseNumeric(server_.address()), TestOptions());
+  };
+  std::unique_ptr<ClientConnection> first = connect();
+  std::unique_ptr<ClientConnection> second = connect();
+  // Whichever is polled first, the other gets something to send after it.
+  TestCall last("last");
+  ChainedCall middle(*first, last);
+  TestCall there("there");
+  ChainedCall back(*second, there);
+  first->Start(&back);
+  second->Start(&middle);
+  poller->PollUntil([&] { return last.done() && there.done(); },
+                    absl::Now() + kTestTimeout);
+  EXPECT_EQ(last.reply(), "last");
+  EXPECT_EQ(there.reply(), "there");
+  first.reset();
+  TestCall after("after");
+  second->Start(&after);
+  poller->PollUntil([&] { return after.done(); }, absl::Now() + kTestTimeout);
+  EXPECT_EQ(after.reply(), "after");
+  second.reset();
+  poller->Leave();
 }
 
 TEST_F(TransportTest, PassesOnTheStatusOfAHandler) {

@@ -142,14 +142,14 @@ absl::Status TransportLayer::Prepare(const Case& /*measured*/) {
 void TransportLayer::Release() { connection_.reset(); }
 
 Sample TransportLayer::Run(const Case& measured, absl::Duration duration) {
-  CHECK(connection_->poller().TryAcquireRole());
+  connection_->poller().Enter();
   Sample sample;
   {
     TransportPipe pipe(*connection_, measured,
                        options_.spin_budget == absl::ZeroDuration());
     sample = RunEchoes(pipe, measured, duration);
   }
-  connection_->poller().ReleaseRole();
+  connection_->poller().Leave();
   return sample;
 }
 
@@ -158,6 +158,10 @@ class TransportServer::Handler final : public transport::ServerHandler {
  public:
   void OnCall(ServerCall* call) override {
     const absl::Span<const uint8_t> message = call->message();
+    if (uint8_t* const out = call->BeginReply(message.size())) {
+      std::memcpy(out, message.data(), message.size());
+      return call->SendReply();
+    }
     ServerCall::Reply reply;
     reply.message_bytes = message.size();
     if (message.size() > ServerCall::kFrameReplyBytes) {

@@ -48,8 +48,10 @@ TESTED_ELSEWHERE = {
     "rpc/internal/client/unary_call.cc": "tests/integration/status_test.cc",
     "rpc/server_context.cc": "tests/integration/status_test.cc",
     # Both ends of a connection.
-    "transport/connection/client_session.cc": _TRANSPORT,
-    "transport/connection/client_session_datapath.cc": _TRANSPORT,
+    "transport/connection/client_arenas_datapath.cc": _TRANSPORT,
+    "transport/connection/client_calls.cc": _TRANSPORT,
+    "transport/connection/client_calls_datapath.cc": _TRANSPORT,
+    "transport/connection/client_calls_waiting_datapath.cc": _TRANSPORT,
     "transport/connection/connection.cc": _TRANSPORT,
     "transport/connection/connection_continued_datapath.cc":
         "tests/transport/transport_continued_test.cc",
@@ -57,11 +59,16 @@ TESTED_ELSEWHERE = {
     "transport/connection/frame_assembly_datapath.cc":
         "tests/transport/transport_continued_test.cc",
     "transport/connection/server_poller.cc": _TRANSPORT,
-    "transport/connection/server_session.cc": _TRANSPORT,
-    "transport/connection/server_session_bulk_datapath.cc": _TRANSPORT,
-    "transport/connection/server_session_datapath.cc": _TRANSPORT,
-    "transport/connection/slot_slabs.cc":
-        "transport/connection/send_slots_test.cc",
+    "transport/connection/server_calls.cc": _TRANSPORT,
+    "transport/connection/server_calls_bulk_datapath.cc": _TRANSPORT,
+    "transport/connection/server_calls_datapath.cc": _TRANSPORT,
+    "transport/connection/server_calls_reply_datapath.cc": _TRANSPORT,
+    "transport/connection/server_calls_request_datapath.cc": _TRANSPORT,
+    "transport/connection/server_calls_waiting_datapath.cc": _TRANSPORT,
+    "transport/connection/buffer_slabs.cc":
+        "transport/connection/send_buffers_test.cc",
+    "transport/connection/request_writer_datapath.cc": _TRANSPORT,
+    "transport/connection/response_reader_datapath.cc": _TRANSPORT,
     "transport/device.cc": _TRANSPORT,
     # Only through the tables that they fill.
     "transport/faulty/faulty_cm.cc":

@@ -36,8 +36,7 @@ BulkTransfer* BulkTransfers::TakeFront() {
   return transfer;
 }
 
-absl::Status BulkTransfers::PostChunk(SendQueue& queue,
-                                      BulkTransfer* transfer) {
+int BulkTransfers::PostChunk(SendQueue& queue, BulkTransfer* transfer) {
   BulkChunk chunk;
   chunk.local = transfer->local + transfer->posted_bytes;
   chunk.lkey = transfer->lkey;

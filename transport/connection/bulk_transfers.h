@@ -10,7 +10,6 @@
 #include <memory>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "transport/base/limits.h"
 #include "transport/connection/send_queue.h"
 #include "transport/memory/buffer_pool.h"
@@ -38,7 +37,7 @@ struct BulkTransfer {
 // frame that is posted behind it. Transfers are recycled: nothing is allocated
 // once there have been as many at once as there ever will be.
 //
-// Not thread-safe: confined to the poller's role. Destroyed after the queue
+// Not thread-safe: confined to the poller's thread. Destroyed after the queue
 // pair.
 class BulkTransfers {
  public:
@@ -46,15 +45,18 @@ class BulkTransfers {
   BulkTransfer* Acquire();
   void Start(BulkTransfer* transfer);
 
+  // Whether a transfer has chunks that are not posted.
+  bool waiting() const { return front_ != nullptr; }
+
   // Posts what fits. Calls `posted(transfer)` for each whose last chunk is out.
-  // Returns the error of the device, after which the connection is lost.
+  // Returns 0, or the errno of the device, after which the connection is lost.
   template <typename Posted>
-  absl::Status Pump(SendQueue& queue, Posted posted) {
-    while (front_ != nullptr && queue.HasBulkSlot() &&
+  int PostChunks(SendQueue& queue, Posted posted) {
+    while (front_ != nullptr && queue.HasBulkRoom() &&
            bytes_in_flight_ + NextBytes(*front_) <= kBulkWindowBytes) {
       BulkTransfer* const transfer = TakeFront();
-      if (absl::Status status = PostChunk(queue, transfer); !status.ok()) {
-        return status;
+      if (const int error = PostChunk(queue, transfer); error != 0) {
+        return error;
       }
       if (transfer->posted_bytes < transfer->bytes) {
         Append(transfer);
@@ -62,7 +64,7 @@ class BulkTransfers {
         posted(transfer);
       }
     }
-    return absl::OkStatus();
+    return 0;
   }
 
   // A chunk of `transfer`, the tag of its completion, is done. Returns whether
@@ -73,7 +75,7 @@ class BulkTransfers {
  private:
   BulkTransfer* TakeFront();
   void Append(BulkTransfer* transfer);
-  absl::Status PostChunk(SendQueue& queue, BulkTransfer* transfer);
+  int PostChunk(SendQueue& queue, BulkTransfer* transfer);
 
   static uint32_t NextBytes(const BulkTransfer& transfer) {
     return std::min(kBulkChunkBytes, transfer.bytes - transfer.posted_bytes);

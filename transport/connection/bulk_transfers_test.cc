@@ -8,11 +8,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "transport/base/limits.h"
 #include "transport/connection/send_batch.h"
+#include "transport/connection/send_buffers.h"
 #include "transport/connection/send_queue.h"
-#include "transport/connection/send_slots.h"
 #include "transport/verbs/fake_verbs.h"
 #include "transport/verbs/protection_domain.h"
 
@@ -38,15 +37,14 @@ class BulkTransfersTest : public testing::Test {
   }
 
   // Returns the transfers whose last chunk was posted.
-  std::vector<BulkTransfer*> Pump() {
+  std::vector<BulkTransfer*> PostChunks() {
     std::vector<BulkTransfer*> posted;
-    EXPECT_TRUE(transfers_
-                    .Pump(queue_,
-                          [&posted](BulkTransfer* transfer) {
-                            posted.push_back(transfer);
-                          })
-                    .ok());
-    EXPECT_TRUE(queue_.Flush().ok());
+    EXPECT_EQ(transfers_.PostChunks(queue_,
+                                    [&posted](BulkTransfer* transfer) {
+                                      posted.push_back(transfer);
+                                    }),
+              0);
+    EXPECT_EQ(queue_.Flush(), 0);
     return posted;
   }
 
@@ -63,17 +61,17 @@ class BulkTransfersTest : public testing::Test {
   FakeVerbs verbs_;
   ProtectionDomain pd_ =
       *ProtectionDomain::Create(verbs_.table(), verbs_.context());
-  SendSlots slots_ = *SendSlots::Create(pd_, /*max_slots=*/1);
+  SendBuffers buffers_ = *SendBuffers::Create(pd_, /*max_buffers=*/1);
   SendBatches batches_;
   SharedSends shared_{kSendQueueDepth};
-  SendQueue queue_{slots_, batches_, shared_};
+  SendQueue queue_{buffers_, batches_, shared_};
   BulkTransfers transfers_;
   uint64_t next_completion_ = 0;
 };
 
 TEST_F(BulkTransfersTest, PostsASmallOneAtOnce) {
   BulkTransfer* const transfer = Start(100);
-  EXPECT_THAT(Pump(), ElementsAre(transfer));
+  EXPECT_THAT(PostChunks(), ElementsAre(transfer));
   ASSERT_EQ(verbs_.sends.size(), 1u);
   EXPECT_EQ(verbs_.sends[0].length, 100u);
   EXPECT_EQ(CompleteOne(), transfer);
@@ -82,9 +80,9 @@ TEST_F(BulkTransfersTest, PostsASmallOneAtOnce) {
 
 TEST_F(BulkTransfersTest, CutsALargeOneIntoChunksThatCoverIt) {
   BulkTransfer* const transfer = Start(2 * kBulkChunkBytes + 1);
-  EXPECT_THAT(Pump(), IsEmpty());
+  EXPECT_THAT(PostChunks(), IsEmpty());
   EXPECT_EQ(CompleteOne(), nullptr);
-  EXPECT_THAT(Pump(), ElementsAre(transfer));
+  EXPECT_THAT(PostChunks(), ElementsAre(transfer));
   ASSERT_EQ(verbs_.sends.size(), 3u);
   uint64_t offset = 0;
   for (const FakeWorkRequest& chunk : verbs_.sends) {
@@ -105,7 +103,7 @@ TEST_F(BulkTransfersTest, KeepsNoMoreThanAWindowUnderWay) {
   BulkTransfer* const transfer = Start(bytes);
   uint32_t most = 0;
   do {
-    Pump();
+    PostChunks();
     most = std::max(most, transfer->posted_bytes - transfer->done_bytes);
   } while (CompleteOne() == nullptr);
   EXPECT_EQ(most, kBulkWindowBytes);
@@ -114,28 +112,28 @@ TEST_F(BulkTransfersTest, KeepsNoMoreThanAWindowUnderWay) {
 
 TEST_F(BulkTransfersTest, KeepsNoMoreThanItsPlacesUnderWay) {
   for (uint32_t i = 0; i <= kBulkDepth; ++i) Start(1);
-  EXPECT_EQ(Pump().size(), kBulkDepth);
+  EXPECT_EQ(PostChunks().size(), kBulkDepth);
   CompleteOne();
-  EXPECT_EQ(Pump().size(), 1u);
+  EXPECT_EQ(PostChunks().size(), 1u);
 }
 
 TEST_F(BulkTransfersTest, PostsAWholeChunkAsOne) {
   BulkTransfer* const transfer = Start(kBulkChunkBytes);
-  EXPECT_THAT(Pump(), ElementsAre(transfer));
+  EXPECT_THAT(PostChunks(), ElementsAre(transfer));
   EXPECT_EQ(verbs_.sends.size(), 1u);
   EXPECT_EQ(CompleteOne(), transfer);
 }
 
 TEST_F(BulkTransfersTest, LetsASmallOnePassALargeOne) {
   BulkTransfer* const large = Start(100 * kBulkChunkBytes, 0x100000000);
-  EXPECT_THAT(Pump(), IsEmpty());
+  EXPECT_THAT(PostChunks(), IsEmpty());
   BulkTransfer* const small = Start(1);
-  EXPECT_THAT(Pump(), IsEmpty());
+  EXPECT_THAT(PostChunks(), IsEmpty());
   // At most one chunk of the large one goes before it.
   CompleteOne();
-  Pump();
+  PostChunks();
   CompleteOne();
-  Pump();
+  PostChunks();
   EXPECT_EQ(small->posted_bytes, 1u);
   EXPECT_LT(large->posted_bytes, large->bytes);
 }
@@ -144,9 +142,9 @@ TEST_F(BulkTransfersTest, TakesTurns) {
   BulkTransfer* const first = Start(3 * kBulkChunkBytes, 0x100000000);
   Start(3 * kBulkChunkBytes, 0x200000000);
   do {
-    Pump();
+    PostChunks();
   } while (CompleteOne() != first);
-  Pump();
+  PostChunks();
   std::vector<uint64_t> turns;
   for (const FakeWorkRequest& chunk : verbs_.sends) {
     turns.push_back(chunk.remote_address >> 32);
@@ -156,16 +154,16 @@ TEST_F(BulkTransfersTest, TakesTurns) {
 
 TEST_F(BulkTransfersTest, IsNotDoneWhileChunksAreUnposted) {
   BulkTransfer* const transfer = Start(kBulkWindowBytes + kBulkChunkBytes);
-  EXPECT_THAT(Pump(), IsEmpty());
+  EXPECT_THAT(PostChunks(), IsEmpty());
   EXPECT_EQ(CompleteOne(), nullptr);
   EXPECT_EQ(CompleteOne(), nullptr);
-  EXPECT_THAT(Pump(), ElementsAre(transfer));
+  EXPECT_THAT(PostChunks(), ElementsAre(transfer));
   EXPECT_EQ(CompleteOne(), transfer);
 }
 
 TEST_F(BulkTransfersTest, RecyclesTransfersWithNothingLeftInThem) {
   BulkTransfer* const first = Start(100);
-  Pump();
+  PostChunks();
   CompleteOne();
   transfers_.Release(first);
   BulkTransfer* const second = transfers_.Acquire();
@@ -180,8 +178,7 @@ TEST_F(BulkTransfersTest, PassesOnThatTheDeviceRefuses) {
   // It shows when a batch is full.
   for (uint32_t i = 0; i < SendBatch::kCapacity; ++i) Start(100);
   verbs_.post_error = EIO;
-  EXPECT_EQ(transfers_.Pump(queue_, [](BulkTransfer*) {}).code(),
-            absl::StatusCode::kUnavailable);
+  EXPECT_EQ(transfers_.PostChunks(queue_, [](BulkTransfer*) {}), EIO);
 }
 
 }  // namespace

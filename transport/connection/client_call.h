@@ -10,8 +10,14 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "transport/base/buffer.h"
+#include "transport/base/limits.h"
+#include "transport/wire/frame.h"
 
 namespace verbena::transport {
+
+// Replies up to this length come back in the RESPONSE itself.
+inline constexpr uint64_t kFrameReplyBytes =
+    kSlotBytes - sizeof(ResponseHeader);
 
 // What the server answered. Views point into memory that is the transport's
 // again when OnResponse() returns.
@@ -29,9 +35,8 @@ struct CallResponse {
 
 // Implemented by the layer above. Owned by it too, and alive from
 // ClientConnection::Start() until OnResponse() or OnFailed() has been entered;
-// exactly one of the two is called, once. All methods are called with the
-// poller's role held; they may start further calls, and may destroy this
-// object.
+// exactly one of the two is called, once. All methods are called on the
+// poller's thread; they may start further calls, and may destroy this object.
 class ClientCall {
  public:
   struct Request {
@@ -42,7 +47,7 @@ class ClientCall {
     uint32_t metadata_bytes = 0;  // At most kMaxMetadataBytes.
     uint64_t message_bytes = 0;   // Serialised size.
     // How long the reply may become with its attachment, if the caller has an
-    // idea: it saves a round trip for replies that do not fit an eager slot.
+    // idea: it saves a round trip for replies beyond kFrameReplyBytes.
     uint64_t reply_hint_bytes = 0;
     // Bytes that go beside the message. They must stay as they are until the
     // call ends; they are copied once, if they are not in `attachment_buffer`.
@@ -75,14 +80,17 @@ class ClientCall {
  private:
   template <typename Call>
   friend class CallQueue;
-  friend class ClientSession;
+  friend class ClientCalls;
 
-  // The call's slot in its session, or one of the two below.
+  // The index of its call slot, or one of the two below.
   static constexpr uint32_t kIdle = UINT32_MAX;
   static constexpr uint32_t kQueued = UINT32_MAX - 1;
   uint32_t slot_ = kIdle;
+  // All of the request fits its frame. Known while it is kQueued.
+  bool fits_frame_ = true;
 
-  ClientCall* next_ = nullptr;  // In the queue of calls that wait for room.
+  // Its neighbours in the queue of calls that wait for room.
+  ClientCall* next_ = nullptr;
   ClientCall* previous_ = nullptr;
 };
 

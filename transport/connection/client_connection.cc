@@ -103,40 +103,55 @@ absl::StatusOr<std::unique_ptr<ClientConnection>> ClientConnection::Connect(
     const Provider& provider, const base::SocketAddress& address,
     const EndpointOptions& options) {
   RETURN_IF_ERROR(CheckOptions(options));
-  ASSIGN_OR_RETURN(std::unique_ptr<Poller> poller, Poller::Create());
+  ASSIGN_OR_RETURN(std::unique_ptr<Poller> own_poller, Poller::Create());
   ASSIGN_OR_RETURN(EventChannel channel, EventChannel::Create(provider));
+  Poller& poller = *own_poller;
   std::unique_ptr<ClientConnection> connection = absl::WrapUnique(
-      new ClientConnection(std::move(poller), std::move(channel)));
-  CHECK(connection->poller_->TryAcquireRole());
+      new ClientConnection(std::move(own_poller), poller, std::move(channel)));
+  poller.Enter();
   const absl::Status status = connection->Establish(provider, address, options);
-  connection->poller_->ReleaseRole();
+  poller.Leave();
   if (!status.ok()) return status;
   return connection;
 }
 
-ClientConnection::ClientConnection(std::unique_ptr<Poller> poller,
-                                   EventChannel channel)
-    : poller_(std::move(poller)), watcher_(std::move(channel)) {
-  poller_->Add(&watcher_);
+absl::StatusOr<std::unique_ptr<ClientConnection>> ClientConnection::ConnectOn(
+    Poller& poller, const Provider& provider,
+    const base::SocketAddress& address, const EndpointOptions& options) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  ASSIGN_OR_RETURN(EventChannel channel, EventChannel::Create(provider));
+  std::unique_ptr<ClientConnection> connection = absl::WrapUnique(
+      new ClientConnection(/*own_poller=*/nullptr, poller, std::move(channel)));
+  RETURN_IF_ERROR(connection->Establish(provider, address, options));
+  return connection;
+}
+
+ClientConnection::ClientConnection(std::unique_ptr<Poller> own_poller,
+                                   Poller& poller, EventChannel channel)
+    : own_poller_(std::move(own_poller)),
+      poller_(poller),
+      watcher_(std::move(channel)) {
+  poller_.Add(&watcher_);
 }
 
 ClientConnection::~ClientConnection() {
-  CHECK(poller_->TryAcquireRole());
-  if (session_ != nullptr) {
-    session_->Close(absl::UnavailableError(
+  if (own_poller_ != nullptr) own_poller_->Enter();
+  if (calls_ != nullptr) {
+    Connection& connection = calls_->connection();
+    connection.Close(absl::UnavailableError(
         absl::StrCat("the connection with ", peer(), " was closed")));
-    // Bounded: a session that is not drained in time counts as closed.
-    poller_->PollUntil([this] { return session_->closed(); },
-                       absl::InfiniteFuture());
-    watcher_.Unwatch(session_.get());
-    session_.reset();
+    // Bounded: a connection that is not drained in time counts as closed.
+    poller_.PollUntil([&connection] { return connection.closed(); },
+                      absl::InfiniteFuture());
+    watcher_.Unwatch(&connection);
+    calls_.reset();
   }
   if (device_ != nullptr) {
-    poller_->Remove(device_.get());
+    poller_.Remove(device_.get());
     device_.reset();
   }
-  poller_->Remove(&watcher_);
-  poller_->ReleaseRole();
+  poller_.Remove(&watcher_);
+  if (own_poller_ != nullptr) own_poller_->Leave();
 }
 
 absl::Status ClientConnection::OpenDevice(const Provider& provider,
@@ -153,7 +168,7 @@ absl::Status ClientConnection::OpenDevice(const Provider& provider,
       options.max_send_message_bytes, options.max_receive_message_bytes);
   ASSIGN_OR_RETURN(
       device_, PollerDevice::Create(provider, id.context(), device_options));
-  poller_->Add(device_.get());
+  poller_.Add(device_.get());
   return absl::OkStatus();
 }
 
@@ -180,10 +195,11 @@ absl::Status ClientConnection::Establish(const Provider& provider,
     device_->Release();
     return status;
   }
-  session_ =
-      std::make_unique<ClientSession>(*poller_, *device_, std::move(id),
-                                      attributes.cap.max_inline_data, options);
-  watcher_.Watch(session_.get());
+  calls_ =
+      std::make_unique<ClientCalls>(poller_, *device_, std::move(id),
+                                    attributes.cap.max_inline_data, options);
+  Connection& connection = calls_->connection();
+  watcher_.Watch(&connection);
 
   const BufferPool::Region arena = device_->pool().region(0);
   const std::string hello =
@@ -194,22 +210,22 @@ absl::Status ClientConnection::Establish(const Provider& provider,
       reinterpret_cast<const uint8_t*>(hello.data()), hello.size());
   parameters.responder_resources = kReadDepth;
   parameters.rnr_retry_count = kRnrRetries;
-  RETURN_IF_ERROR(session_->Connect(parameters));
+  RETURN_IF_ERROR(connection.Connect(parameters));
   ASSIGN_OR_RETURN(const CmEvent established,
-                   AwaitStep(watcher_, session_->id(),
+                   AwaitStep(watcher_, connection.id(),
                              RDMA_CM_EVENT_ESTABLISHED, peer, deadline));
   ASSIGN_OR_RETURN(const ConnectReply reply,
                    DecodeConnectReply(established.private_data()));
-  RETURN_IF_ERROR(session_->Begin(reply));
+  RETURN_IF_ERROR(calls_->Begin(reply));
   return WaitForWelcome(deadline);
 }
 
 absl::Status ClientConnection::WaitForWelcome(absl::Time deadline) {
   const auto answered = [this] {
-    return session_->state() != ConnectionState::kConnecting;
+    return calls_->connection().state() != ConnectionState::kConnecting;
   };
-  poller_->PollUntil(answered, deadline);
-  if (answered()) return session_->failure();
+  poller_.PollUntil(answered, deadline);
+  if (answered()) return calls_->connection().failure();
   return absl::UnavailableError(absl::StrCat(
       peer(), " accepted the connection but did not answer the HELLO"));
 }

@@ -21,7 +21,7 @@ namespace verbena::transport {
 // of ids that nobody watches are dropped.
 //
 // Owns the channel; the ids on it, and the connections it watches, must be gone
-// before it. Confined to the poller's role.
+// before it. Confined to the poller's thread.
 class CmWatcher final : public Pollable {
  public:
   explicit CmWatcher(EventChannel channel) : channel_(std::move(channel)) {}

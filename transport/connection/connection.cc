@@ -31,25 +31,28 @@ constexpr uint8_t kMinRnrTimer = 12;
 
 Connection::Connection(Poller& poller, PollerDevice& device, CmId id,
                        uint32_t inline_bytes, const EndpointOptions& options,
-                       int access)
+                       int access, CallTable& calls)
     : poller_(poller),
       device_(device),
+      calls_(calls),
+      send_(device.send_buffers(), device.send_batches(),
+            device.shared_sends()),
+      id_(std::move(id)),
+      keepalive_(options.keepalive_time, options.keepalive_timeout,
+                 absl::Now()),
       options_(options),
       access_(access),
-      send_(device.send_slots(), device.send_batches(), device.shared_sends()),
-      id_(std::move(id)),
-      peer_(id_.PeerAddress().ToString()),
-      last_heard_(absl::Now()) {
+      peer_(id_.PeerAddress().ToString()) {
   send_.Attach(id_.qp(), inline_bytes);
-  device_.AddHandler(id_.qp()->qp_num, this);
+  device_.AddConnection(id_.qp()->qp_num, this);
 }
 
 Connection::~Connection() { CHECK(!has_queue_pair_); }
 
 void Connection::DestroyQueuePair() {
-  device_.RemoveHandler(id_.qp()->qp_num);
+  device_.RemoveConnection(id_.qp()->qp_num);
   id_.DestroyQp();
-  device_.ShrinkReceives(receive_credits_.window() - kIdleCredits);
+  device_.ShrinkReceives(credits_.window() - kIdleCredits);
   device_.Release();
   has_queue_pair_ = false;
 }
@@ -66,7 +69,7 @@ PeerLimits Connection::OwnLimits(const EndpointOptions& options) {
 
 void Connection::SetPeerLimits(const PeerLimits& limits) {
   peer_limits_ = limits;
-  send_credits_.emplace(limits.credits, kCredits);
+  credits_.Begin(limits.credits);
 }
 
 absl::Status Connection::FixQueuePair() {
@@ -91,13 +94,14 @@ void Connection::Transition(ConnectionState state) {
 void Connection::SendGoAway() {
   if (state_ != ConnectionState::kOpen) return;
   goaway_due_ = going_away_ = true;
-  PumpControl();
+  SendOwedControl();
 }
 
-void Connection::OnEstablished() { last_heard_ = absl::Now(); }
+void Connection::OnEstablished() { keepalive_.Restart(absl::Now()); }
 
 void Connection::OnDisconnected(const absl::Status& reason) {
-  BeginClose(reason, /*tell_peer=*/false);
+  calls_.ReadTheRest();
+  Close(reason);
 }
 
 void Connection::Close(const absl::Status& reason) {
@@ -116,12 +120,14 @@ void Connection::BeginClose(const absl::Status& reason, bool tell_peer) {
   CHECK(!reason.ok());
   failure_ = reason;
   if (tell_peer && SendControl(FrameType::kBye, reason.message())) {
+    // A device that refused to post it has closed the connection already.
+    if (state_ > ConnectionState::kOpen) return;
     Transition(ConnectionState::kSayingBye);
     close_deadline_ = absl::Now() + kByeTimeout;
   } else {
     Disconnect();
   }
-  OnClosing();
+  calls_.OnClosing();
 }
 
 void Connection::Disconnect() {
@@ -132,7 +138,7 @@ void Connection::Disconnect() {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_ERR;
   device_.provider().verbs.modify_qp(id_.qp(), &attributes, IBV_QP_STATE);
-  const bool marked = send_.PostDrainMarker().ok();
+  const bool marked = send_.PostDrainMarker();
   // Without its completion there is nothing to wait for.
   close_deadline_ = absl::Now();
   if (marked) close_deadline_ += kDrainTimeout;
@@ -143,35 +149,29 @@ void Connection::CheckDrained() {
       (send_.idle() || absl::Now() >= close_deadline_)) {
     Disconnect();
   }
-  if (state_ == ConnectionState::kDraining && !InUse() &&
+  if (state_ == ConnectionState::kDraining && !calls_.InUse() &&
       (send_.idle() || absl::Now() >= close_deadline_)) {
     Transition(ConnectionState::kClosed);
   }
 }
 
-void Connection::OnSendError(ibv_wc_status status) {
-  // After the first error everything else is flushed; the first one counts.
-  BeginClose(absl::UnavailableError(
-                 absl::StrCat("the connection with ", peer_,
-                              " failed: ", WorkCompletionText(status))),
-             /*tell_peer=*/false);
-}
-
-void Connection::OnSendSlot() { poller_.AtRoundEnd(this); }
-
 void Connection::OnReceiveError(ibv_wc_status status) {
-  BeginClose(absl::UnavailableError(
-                 absl::StrCat("the connection with ", peer_,
-                              " failed: ", WorkCompletionText(status))),
-             /*tell_peer=*/false);
+  Close(absl::UnavailableError(absl::StrCat(
+      "the connection with ", peer_, " failed: ", WorkCompletionText(status))));
 }
+
+void Connection::FailPostSlow(int error) {
+  Close(ErrnoStatus("post_send", "", error));
+}
+
+void Connection::OnSendBuffer() { JoinRound(); }
 
 void Connection::OnTick(absl::Time now) {
   if (state_ <= ConnectionState::kOpen) {
     KeepAlive(now);
-    TickMore(now);
+    calls_.OnTick(now);
     BalanceCredits(now);
-    PumpControl();
+    SendOwedControl();
     FlushNow();
   }
   CheckDrained();
@@ -181,36 +181,29 @@ absl::Time Connection::NextTick() const {
   if (state_ == ConnectionState::kClosed) return absl::InfiniteFuture();
   if (state_ > ConnectionState::kOpen) {
     // What it is still used for ends with something posted to the poller.
-    return InUse() && send_.idle() ? absl::InfiniteFuture() : close_deadline_;
+    return calls_.InUse() && send_.idle() ? absl::InfiniteFuture()
+                                          : close_deadline_;
   }
-  absl::Time deadline = NextDeadline();
-  if (HoldsIdleCredits()) {
+  absl::Time deadline = calls_.NextTick();
+  if (usable() && credits_.HoldsIdle()) {
     deadline = std::min(deadline, credits_idle_since_ + kCreditsIdle);
   }
-  if (!ExpectsTraffic()) return deadline;
-  if (ping_sent_.has_value()) {
-    return std::min(deadline, *ping_sent_ + options_.keepalive_timeout);
-  }
-  return std::min(deadline, last_heard_ + options_.keepalive_time);
+  return calls_.ExpectsTraffic() ? std::min(deadline, keepalive_.NextTick())
+                                 : deadline;
 }
 
 void Connection::KeepAlive(absl::Time now) {
-  if (std::exchange(heard_, false)) {
-    last_heard_ = now;
-    ping_sent_.reset();
-  }
-  if (state_ != ConnectionState::kOpen || !ExpectsTraffic()) return;
-  if (!ping_sent_.has_value()) {
-    if (now - last_heard_ >= options_.keepalive_time) {
-      ping_sent_ = now;
+  switch (keepalive_.Tick(now, usable() && calls_.ExpectsTraffic())) {
+    case Keepalive::Verdict::kFine:
+      return;
+    case Keepalive::Verdict::kPingDue:
       ping_due_ = true;
-    }
-  } else if (now - *ping_sent_ >= options_.keepalive_timeout) {
-    BeginClose(absl::UnavailableError(
-                   absl::StrCat("the peer ", peer_, " has been silent for ",
-                                absl::FormatDuration(now - last_heard_),
-                                " and did not answer a PING")),
-               /*tell_peer=*/false);
+      return;
+    case Keepalive::Verdict::kDead:
+      Close(absl::UnavailableError(
+          absl::StrCat("the peer ", peer_, " has been silent for ",
+                       absl::FormatDuration(keepalive_.Silence(now)),
+                       " and did not answer a PING")));
   }
 }
 
@@ -221,30 +214,26 @@ void Connection::HandleControl(FrameType type,
       pong_due_ = true;
       return;
     case FrameType::kGoAway:
-      OnGoAway();
+      calls_.OnGoAway();
       return;
     case FrameType::kBye: {
       const absl::string_view reason(
           reinterpret_cast<const char*>(frame.data()) + sizeof(FrameHeader),
           frame.size() - sizeof(FrameHeader));
-      BeginClose(absl::InternalError(absl::StrCat(
-                     "the peer ", peer_, " closed the connection: ", reason)),
-                 /*tell_peer=*/false);
+      Close(absl::InternalError(absl::StrCat(
+          "the peer ", peer_, " closed the connection: ", reason)));
       return;
     }
-    case FrameType::kReturn:
-      if (!HandleReturn(frame)) {
+    default: {
+      CHECK(type == FrameType::kReturn);
+      const uint32_t count = HeaderIn<ReturnHeader>(frame).credits;
+      if (credits_.TakeReturn(count)) {
+        device_.ShrinkReceives(count);
+      } else {
         ProtocolError("it gave back credits that it did not have");
       }
-      return;
-    default:  // kPong says all it has to say in the header.
-      return;
+    }
   }
-}
-
-bool Connection::HasCredit() const {
-  return send_credits_.has_value() && send_credits_->available() > 0 &&
-         send_.HasFramePlace();
 }
 
 bool Connection::SendControl(FrameType type, absl::string_view body) {
@@ -252,65 +241,60 @@ bool Connection::SendControl(FrameType type, absl::string_view body) {
   body = body.substr(0, SendRoom() - sizeof(FrameHeader));
   FrameHeader header = PlainHeader(type, 0);
   header.body_bytes = static_cast<uint32_t>(body.size());
-  uint8_t* const out =
-      BeginAnyFrame(static_cast<uint32_t>(sizeof(header) + body.size()));
+  const uint32_t bytes = static_cast<uint32_t>(sizeof(header) + body.size());
+  uint8_t* const out = BeginAnyFrame(bytes);
   if (out == nullptr) return false;
   std::memcpy(out, &header, sizeof(header));
   if (!body.empty()) {
     std::memcpy(out + sizeof(header), body.data(), body.size());
   }
-  Send(static_cast<uint32_t>(sizeof(header) + body.size()),
-       /*signalled=*/true);
+  SendFrame(bytes, /*signalled=*/true);
   return true;
 }
 
-bool Connection::HoldsIdleCredits() const {
-  return state_ == ConnectionState::kOpen &&
-         (send_credits_->available() > kIdleCredits ||
-          receive_credits_.window() >
-              std::max(receive_credits_.outstanding(), kIdleCredits));
+void Connection::SendGrant() {
+  if (!send_.HasFrameRoom()) return;
+  // A peer that calls while nothing is sent to it would need one GRANT a call.
+  if (std::exchange(served_, false) && credits_.window() == kIdleCredits) {
+    GrowWindow();
+    // A device that refuses receives has ended all its connections.
+    if (state_ > ConnectionState::kOpen) return;
+  }
+  uint8_t* const out = BeginAnyFrame(sizeof(FrameHeader));
+  if (out == nullptr) return;
+  const FrameHeader header = PlainHeader(FrameType::kGrant, 0);
+  std::memcpy(out, &header, sizeof(header));
+  credits_.NoteGrant();
+  SendFrame(sizeof(header), /*signalled=*/false);
+}
+
+void Connection::GrowWindow() {
+  const uint32_t window = credits_.window();
+  credits_.GrowWindow(
+      device_.GrowReceives(std::min(window, kCredits - window)));
 }
 
 void Connection::BalanceCredits(absl::Time now) {
-  if (state_ != ConnectionState::kOpen) return;
-  const uint32_t frames = send_credits_->sent() + receive_credits_.received();
-  if (frames != std::exchange(frames_seen_, frames)) credits_idle_since_ = now;
-  if (now - credits_idle_since_ < kCreditsIdle || !HoldsIdleCredits()) return;
+  if (!usable()) return;
+  if (credits_.TakeActivity()) credits_idle_since_ = now;
+  if (now - credits_idle_since_ < kCreditsIdle || !credits_.HoldsIdle()) return;
   credits_idle_since_ = now;
-  device_.ShrinkReceives(receive_credits_.ShrinkToOutstanding(kIdleCredits));
-  const uint32_t available = send_credits_->available();
-  if (available <= kIdleCredits || !HasCredit()) return;
+  device_.ShrinkReceives(credits_.ShrinkWindow());
+  if (credits_.available() > kIdleCredits) SendReturn();
+}
+
+void Connection::SendReturn() {
+  if (!HasCredit()) return;
   uint8_t* const out = BeginAnyFrame(sizeof(ReturnHeader));
   if (out == nullptr) return;
   ReturnHeader header = {};
   header.frame = PlainHeader(FrameType::kReturn, 0);
   header.frame.header_bytes = sizeof(header);
   // The frame itself takes the last one; the peer owes that one again.
-  header.credits = available - 1;
+  header.credits = credits_.available() - 1;
   std::memcpy(out, &header, sizeof(header));
-  send_credits_->GiveBack(header.credits);
-  Send(sizeof(header), /*signalled=*/true);
-}
-
-bool Connection::HandleReturn(absl::Span<const uint8_t> frame) {
-  const ReturnHeader header = LoadHeader<ReturnHeader>(frame);
-  if (!receive_credits_.Return(header.credits)) return false;
-  device_.ShrinkReceives(header.credits);
-  return true;
-}
-
-void Connection::GrowWindow() {
-  const uint32_t window = receive_credits_.window();
-  receive_credits_.Grow(
-      device_.GrowReceives(std::min(window, kCredits - window)));
-}
-
-FrameHeader Connection::PlainHeader(FrameType type, uint32_t call_id) {
-  FrameHeader header = {};
-  header.type = type;
-  header.header_bytes = sizeof(FrameHeader);
-  header.call_id = call_id;
-  return header;
+  credits_.GiveBack(header.credits);
+  SendFrame(sizeof(header), /*signalled=*/true);
 }
 
 }  // namespace verbena::transport

@@ -7,17 +7,20 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/limits.h"
+#include "transport/connection/call_table.h"
 #include "transport/connection/connection_state.h"
-#include "transport/connection/credit_window.h"
+#include "transport/connection/credit_flow.h"
+#include "transport/connection/keepalive.h"
 #include "transport/connection/poller_device.h"
 #include "transport/connection/send_queue.h"
 #include "transport/verbs/cm_id.h"
@@ -29,23 +32,32 @@ namespace verbena::transport {
 // Sends and receives frames within credits, keeps the connection alive, and
 // tears it down in order: BYE if there is a reason to tell, disconnect, wait
 // until everything posted has been flushed, and only then let go of memory.
+// Frames about calls are for its CallTable, which has the connection.
 //
 // A peer that breaks the protocol costs it its connection, never ours the
 // process. The PollerDevice and the Poller must outlive it. Confined to the
-// poller's role. Never moves: completions find it by address.
-class Connection : public CompletionHandler, private RoundTask {
+// poller's thread. Never moves: completions find it by address.
+class Connection {
  public:
+  // `id` has its queue pair, made with device.QpAttributes(); its receives are
+  // reserved. `access` is what the peer may do to our memory, as IBV_ACCESS_
+  // flags. `calls` may still be under construction.
+  Connection(Poller& poller, PollerDevice& device, CmId id,
+             uint32_t inline_bytes, const EndpointOptions& options, int access,
+             CallTable& calls);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
-  ~Connection() override;
+  // REQUIRES: DestroyQueuePair().
+  ~Connection();
 
   // What this side is able to take, for the private data.
   static PeerLimits OwnLimits(const EndpointOptions& options);
 
   // "10.0.0.7:50051".
   const std::string& peer() const { return peer_; }
-  PollerDevice& device() { return device_; }
+  PollerDevice& device() const { return device_; }
   Poller& poller() const { return poller_; }
+  const EndpointOptions& options() const { return options_; }
   const CmId& id() const { return id_; }
   rdma_cm_id* cm_id() const { return id_.get(); }
 
@@ -58,6 +70,8 @@ class Connection : public CompletionHandler, private RoundTask {
   }
 
   ConnectionState state() const { return state_; }
+  // Whether frames may be sent and calls made.
+  bool usable() const { return state_ == ConnectionState::kOpen; }
   // Why it is closing or closed; OK while it is not.
   const absl::Status& failure() const { return failure_; }
   // Nothing is posted any more and nothing is called back: it may be destroyed.
@@ -72,169 +86,167 @@ class Connection : public CompletionHandler, private RoundTask {
   // Whether the peer's device has everything that was sent.
   bool sends_done() const { return send_.idle(); }
 
-  // What the connection manager reports about this connection's id.
+  // --- What the connection manager reports about this connection's id ---
+
   void OnEstablished();
-  virtual void OnDisconnected(const absl::Status& reason);
+  void OnDisconnected(const absl::Status& reason);
 
-  // CompletionHandler.
-  void OnReceive(absl::Span<const uint8_t> frame) final;
-  void OnSendDone(uint64_t wr_id, ibv_wc_status status) final;
-  void OnReceiveError(ibv_wc_status status) final;
-  void OnSendSlot() final;
-  void OnTick(absl::Time now) final;
-  absl::Time NextTick() const final;
+  // --- What the PollerDevice reports ---
 
- protected:
-  // `id` has its queue pair, made with device.QpAttributes(); its receives are
-  // reserved. `access` is what the peer may do to our memory, as IBV_ACCESS_
-  // flags.
-  Connection(Poller& poller, PollerDevice& device, CmId id,
-             uint32_t inline_bytes, const EndpointOptions& options, int access);
+  // A message came. `frame` is the device's again on return.
+  void OnReceive(absl::Span<const uint8_t> frame);
+  // The work request `wr_id` ended with `status`.
+  void OnSendDone(uint64_t wr_id, ibv_wc_status status);
+  // A receive ended with an error: the queue pair is lost.
+  void OnReceiveError(ibv_wc_status status);
+  // A send buffer that it waited for may be free.
+  void OnSendBuffer();
+  void OnTick(absl::Time now);
+  // When OnTick() must be called although nothing happens.
+  absl::Time NextTick() const;
+  // Sends what the round made possible, with one doorbell.
+  void FinishRound();
 
+  // --- For the CallTable ---
+
+  // Takes the next step of connecting.
+  void Transition(ConnectionState state);
   // Once the peer's limits are known; no frame is sent before.
   void SetPeerLimits(const PeerLimits& limits);
   const PeerLimits& peer_limits() const { return peer_limits_; }
-
-  // Lets go of the queue pair, so that the device touches no memory any more.
-  // To be called first in the destructor of the derived class, whose members
-  // may be such memory.
-  void DestroyQueuePair();
-
   // Sets what RDMA CM leaves at values that we can't have: see the cause there.
   absl::Status FixQueuePair();
+
+  // Lets go of the queue pair, so that the device touches no memory any more.
+  // To be called before memory is freed that belongs to calls.
+  void DestroyQueuePair();
 
   // Whether a credited frame may be sent and leave `spare_credits`. If credits
   // are what is missing, the peer hears of it with the next frame.
   bool CanSend(uint32_t spare_credits) {
-    if (state_ > ConnectionState::kOpen || !send_credits_.has_value()) {
-      return false;
-    }
-    if (send_credits_->available() <= spare_credits) {
-      starved_ = true;
-      return false;
-    }
-    return send_.HasFramePlace();
+    return ABSL_PREDICT_TRUE(state_ <= ConnectionState::kOpen) &&
+           credits_.CanSend(spare_credits) && send_.HasFrameRoom();
   }
   // How many credits a new request leaves to frames that others wait for.
-  uint32_t RequestReserve() const {
-    return std::min(kReservedCredits, send_credits_->Share(kReservedShare));
-  }
+  uint32_t RequestReserve() const { return credits_.RequestReserve(); }
   // Starts a credited frame of at most `bytes`; null unless CanSend() and there
-  // is memory for it. Pump() is called when it is worth trying again. The
+  // is memory for it. What could not be sent waits: see NoteWaiting(). The
   // caller fills in everything but what concerns credits, then calls Send().
-  uint8_t* BeginFrame(uint32_t bytes, uint32_t spare_credits);
-  // REQUIRES: BeginFrame() returned non-null and nothing was sent since.
-  void Send(uint32_t bytes, bool signalled);
+  // The memory begins on a multiple of 64.
+  uint8_t* BeginFrame(uint32_t bytes, uint32_t spare_credits) {
+    return CanSend(spare_credits) ? BeginAnyFrame(bytes) : nullptr;
+  }
+  // Sends the first `bytes` of what BeginFrame() returned last. REQUIRES:
+  // nothing was sent since. The connection may be closing afterwards.
+  void Send(uint32_t bytes) { SendFrame(bytes, /*signalled=*/false); }
 
-  // Calls Pump(): at the end of the poller's round, or at once if there is
-  // none.
-  void PumpSoon();
+  // What fits one SEND to the peer.
+  uint32_t SendRoom() const {
+    return std::min(kSlotBytes, peer_limits_.slot_bytes);
+  }
   // Whether a frame of so many bytes, more than fit one SEND, can go now, all
   // of it, and leave `spare_credits`. If credits are what is missing, the peer
   // hears of it, so that the next one may go.
   bool CanSendContinued(uint64_t frame_bytes, uint32_t spare_credits);
   // Sends it. REQUIRES: CanSendContinued(); its header is that of the whole.
   void SendContinued(absl::Span<uint8_t> frame);
-  // What fits one SEND to the peer.
-  uint32_t SendRoom() const;
+  // Where READs and WRITEs are posted; they go with the next doorbell.
+  SendQueue& send_queue() { return send_; }
+
+  // Something of the table waits for credits, buffers or memory: SendWaiting()
+  // is called at the end of this round and of those that follow, until it says
+  // that nothing waits any more.
+  void NoteWaiting() { calls_wait_ = true; }
+  // Has that happen at the end of the poller's round, or at once if there is
+  // none.
+  void SendWaitingSoon();
 
   // A frame of this type has no body and no further header.
-  static FrameHeader PlainHeader(FrameType type, uint32_t call_id);
+  static FrameHeader PlainHeader(FrameType type, uint32_t call_id) {
+    return {type, 0, sizeof(FrameHeader), 0, call_id, 0};
+  }
 
   // The peer broke the protocol: tells it why, and closes.
   void ProtocolError(absl::string_view what);
-
-  // Whether frames may be sent and calls made.
-  bool usable() const { return state_ == ConnectionState::kOpen; }
-  void Transition(ConnectionState state);
-
-  SendQueue& send_queue() { return send_; }
-  const EndpointOptions& options() const { return options_; }
-
-  // Handles a checked frame of a type that is not handled here.
-  virtual void HandleFrame(FrameType type, absl::Span<const uint8_t> frame) = 0;
-  // Sends what waits for credits, slots or memory. What it posts to
-  // send_queue() goes to the device right after it.
-  virtual void Pump() = 0;
-  // A READ or WRITE that was posted with `tag` has ended; well unless failed().
-  virtual void OnBulkDone(void* tag) = 0;
-  // The connection has begun to close: every call ends with failure().
-  virtual void OnClosing() = 0;
-  // Whether somebody outside still needs this object although nothing is
-  // posted.
-  virtual bool InUse() const { return false; }
-  virtual void TickMore(absl::Time now) = 0;
-  // When TickMore() has something to do at the latest.
-  virtual absl::Time NextDeadline() const = 0;
-  // Whether silence of the peer is suspicious.
-  virtual bool ExpectsTraffic() const { return true; }
-  virtual void OnGoAway() {}
+  // The device refused to post, with that errno: closes.
+  void FailPostSlow(int error);
 
  private:
-  // RoundTask: sends what the round made possible, with one doorbell.
-  void OnRoundEnd() final;
+  friend class PollerDevice;  // Clears in_round_.
+
+  // Has FinishRound() called when this round of the poller ends, once, however
+  // much of the round asks for it.
+  void JoinRound() {
+    if (in_round_) return;
+    in_round_ = true;
+    device_.JoinRound(this);
+  }
+  // Rings the doorbell, at the end of the round if there is one.
+  void FlushSoon() {
+    if (ABSL_PREDICT_TRUE(poller_.in_round())) {
+      JoinRound();
+    } else {
+      FlushNow();
+    }
+  }
   void FlushNow();
-  // In a round of the poller with its end, else at once.
-  void FlushSoon();
-  // Memory for a frame of any type; null if it has to wait for a slot.
-  uint8_t* BeginAnyFrame(uint32_t bytes);
-  void PumpControl();
+  // Memory for a frame of any type; null if it has to wait for a buffer.
+  uint8_t* BeginAnyFrame(uint32_t bytes) {
+    uint8_t* const frame = send_.BeginFrame(bytes);
+    if (ABSL_PREDICT_FALSE(frame == nullptr)) device_.WaitForSendBuffer(this);
+    return frame;
+  }
+  void SendFrame(uint32_t bytes, bool signalled);
+  // Sends the control frames that are owed.
+  void SendOwedControl();
   // Whether a frame that nobody waits for may be sent.
-  bool HasCredit() const;
-  // Of a type that has no fields of its own.
+  bool HasCredit() const {
+    return credits_.has_credit() && send_.HasFrameRoom();
+  }
+  // Sends a frame of a type that has no fields of its own; false if it can't.
   bool SendControl(FrameType type, absl::string_view body = {});
   void SendGrant();
-  // What a header of the peer says of credits, and that of the frame itself.
-  // Returns what is wrong with it, null if nothing is.
-  const char* TakeCredits(const FrameHeader& header);
   // The peer waited for credits: lets it have twice as many.
   void GrowWindow();
-  bool HandleReturn(absl::Span<const uint8_t> frame);
   // Gives back, and takes back, credits that nobody has used for a while.
   void BalanceCredits(absl::Time now);
-  bool HoldsIdleCredits() const;
+  void SendReturn();
   void HandleControl(FrameType type, absl::Span<const uint8_t> frame);
+  void KeepAlive(absl::Time now);
   void BeginClose(const absl::Status& reason, bool tell_peer);
   void Disconnect();
   void CheckDrained();
-  void KeepAlive(absl::Time now);
-  void OnSendError(ibv_wc_status status);
 
   Poller& poller_;
   PollerDevice& device_;
-  const EndpointOptions options_;
-  const int access_;
-  SendQueue send_;  // Before the id: its memory outlives the queue pair.
-  CmId id_;
-  const std::string peer_;
-
+  CallTable& calls_;
   ConnectionState state_ = ConnectionState::kConnecting;
-  absl::Status failure_;
+  bool in_round_ = false;    // It stands in the PollerDevice's list.
+  bool calls_wait_ = false;  // See NoteWaiting().
+  bool going_away_ = false;  // SendGoAway() was called.
+  // The peer sent a REQUEST or a RESPONSE since the last GRANT.
+  bool served_ = false;
 
-  PeerLimits peer_limits_;
-  std::optional<SendCredits> send_credits_;  // Set with peer_limits_.
-  ReceiveCredits receive_credits_{kIdleCredits};
-  GrantTurns grants_;
-  bool starved_ = false;  // A frame waits for a credit, or just did.
-  bool served_ =
-      false;  // The peer sent a frame of a call since the last GRANT.
-  // Frames both ways when they were last looked at, and since when there were
-  // so many.
-  uint32_t frames_seen_ = 0;
-  absl::Time credits_idle_since_ = absl::InfiniteFuture();
-
-  bool has_queue_pair_ = true;
-
-  // Control frames that are owed, sent as soon as there is a slot.
+  // Control frames that are owed, sent as soon as there is a credit.
   bool pong_due_ = false;
   bool ping_due_ = false;
   bool goaway_due_ = false;
-  bool going_away_ = false;  // SendGoAway() was called.
 
-  absl::Time close_deadline_ = absl::InfiniteFuture();  // Of the present step.
-  absl::Time last_heard_;
-  std::optional<absl::Time> ping_sent_;  // Set while a PONG is awaited.
-  bool heard_ = false;                   // Since the last tick.
+  CreditFlow credits_;
+  SendQueue send_;  // Before the id: its memory outlives the queue pair.
+  CmId id_;
+  Keepalive keepalive_;
+  PeerLimits peer_limits_;
+
+  const EndpointOptions options_;
+  const int access_;  // What the peer may do to our memory.
+  const std::string peer_;
+  bool has_queue_pair_ = true;
+  absl::Status failure_;  // Why it closes; OK while it does not.
+  // When the present step of closing is over, whatever the device does.
+  absl::Time close_deadline_ = absl::InfiniteFuture();
+  // Since when no frame has used the credits beyond the idle ones.
+  absl::Time credits_idle_since_ = absl::InfiniteFuture();
 };
 
 }  // namespace verbena::transport

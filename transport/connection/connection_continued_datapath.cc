@@ -7,10 +7,6 @@
 
 namespace verbena::transport {
 
-uint32_t Connection::SendRoom() const {
-  return std::min(kSlotBytes, peer_limits_.slot_bytes);
-}
-
 bool Connection::CanSendContinued(uint64_t frame_bytes,
                                   uint32_t spare_credits) {
   if (frame_bytes >
@@ -20,7 +16,7 @@ bool Connection::CanSendContinued(uint64_t frame_bytes,
   const uint64_t room = SendRoom() - sizeof(FrameHeader);
   const uint32_t sends = static_cast<uint32_t>(
       (frame_bytes - sizeof(FrameHeader) + room - 1) / room);
-  return CanSend(spare_credits + sends - 1) && send_.HasPlacesFor(sends);
+  return CanSend(spare_credits + sends - 1) && send_.HasRoomFor(sends);
 }
 
 void Connection::SendContinued(absl::Span<uint8_t> frame) {
@@ -32,7 +28,7 @@ void Connection::SendContinued(absl::Span<uint8_t> frame) {
   uint8_t* out = BeginFrame(static_cast<uint32_t>(first), /*spare_credits=*/0);
   if (out == nullptr) return;
   std::memcpy(out, frame.data(), first);
-  Send(static_cast<uint32_t>(first), /*signalled=*/false);
+  Send(static_cast<uint32_t>(first));
   frame.remove_prefix(first);
   while (!frame.empty()) {
     const size_t bytes =
@@ -45,7 +41,7 @@ void Connection::SendContinued(absl::Span<uint8_t> frame) {
     next.body_bytes = static_cast<uint32_t>(bytes);
     std::memcpy(out, &next, sizeof(next));
     std::memcpy(out + sizeof(next), frame.data(), bytes);
-    Send(static_cast<uint32_t>(sizeof(next) + bytes), /*signalled=*/false);
+    Send(static_cast<uint32_t>(sizeof(next) + bytes));
     frame.remove_prefix(bytes);
   }
 }

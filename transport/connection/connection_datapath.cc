@@ -1,154 +1,97 @@
-#include <cstring>
-#include <utility>
-
-#include "transport/base/check.h"
+#include "absl/base/optimization.h"
 #include "transport/connection/connection.h"
 #include "transport/wire/frame_codec.h"
 
 namespace verbena::transport {
 
 void Connection::OnReceive(absl::Span<const uint8_t> frame) {
-  if (__builtin_expect(state_ > ConnectionState::kOpen, 0)) return;
-  heard_ = true;
-  if (const char* error = FrameError(frame); error != nullptr) {
+  if (ABSL_PREDICT_FALSE(state_ > ConnectionState::kOpen)) return;
+  keepalive_.NoteFrame();
+  // The whole header is checked here, once: whoever reads it below believes it.
+  const bool plain = IsPlainCall(frame);
+  const char* error = ABSL_PREDICT_TRUE(plain) ? nullptr : FrameError(frame);
+  const auto& header = HeaderIn<FrameHeader>(frame);
+  if (ABSL_PREDICT_TRUE(error == nullptr)) error = credits_.Receive(header);
+  if (ABSL_PREDICT_FALSE(error != nullptr)) {
     ProtocolError(error);
     return;
   }
-  const FrameHeader header = LoadHeader<FrameHeader>(frame);
-  if (const char* error = TakeCredits(header); error != nullptr) {
-    ProtocolError(error);
+  if (ABSL_PREDICT_FALSE((header.flags & kFlagCreditsWanted) != 0)) {
+    GrowWindow();
+  }
+  JoinRound();
+  if (ABSL_PREDICT_TRUE(plain)) {
+    served_ = true;
+    calls_.OnFrame(frame, /*plain=*/true);
     return;
   }
   switch (header.type) {
-    case FrameType::kGrant:
-      break;
-    case FrameType::kRequest:
-    case FrameType::kResponse:
-      served_ = true;
-      HandleFrame(header.type, frame);
-      break;
-    case FrameType::kPing:
+    case FrameType::kGrant:  // All it says is in the header.
     case FrameType::kPong:
+      return;
+    case FrameType::kPing:
     case FrameType::kGoAway:
     case FrameType::kBye:
     case FrameType::kReturn:
       HandleControl(header.type, frame);
-      break;
+      return;
+    case FrameType::kRequest:
+    case FrameType::kResponse:
+      served_ = true;
+      [[fallthrough]];
     default:
-      HandleFrame(header.type, frame);
+      calls_.OnFrame(frame, /*plain=*/false);
   }
-  poller_.AtRoundEnd(this);
-}
-
-const char* Connection::TakeCredits(const FrameHeader& header) {
-  if (!send_credits_.has_value()) return "it sent something too early";
-  if (header.type == FrameType::kGrant &&
-      (!send_credits_->IsNews(header.credit_limit) || !grants_.Receive())) {
-    return "it sent a GRANT out of turn";
-  }
-  if (!send_credits_->Update(header.credit_limit)) {
-    return "its credit limit went back or beyond its window";
-  }
-  if (!grants_.Acknowledge((header.flags & kFlagGrantRead) != 0)) {
-    return "it read a GRANT that was not sent";
-  }
-  if (header.type != FrameType::kGrant && !receive_credits_.Receive()) {
-    return "it sent more messages than it had credits for";
-  }
-  if ((header.flags & kFlagCreditsWanted) != 0) GrowWindow();
-  return nullptr;
 }
 
 void Connection::OnSendDone(uint64_t wr_id, ibv_wc_status status) {
-  if (__builtin_expect(status != IBV_WC_SUCCESS, 0)) {
-    OnSendError(status);
-  }
-  send_.Complete(wr_id, [this](void* tag) { OnBulkDone(tag); });
-  poller_.AtRoundEnd(this);
+  // After the first error everything else is flushed; the first one counts.
+  if (ABSL_PREDICT_FALSE(status != IBV_WC_SUCCESS)) OnReceiveError(status);
+  send_.Complete(wr_id, [this](void* tag) { calls_.OnTransferDone(tag); });
+  JoinRound();
 }
 
-void Connection::OnRoundEnd() {
-  if (state_ <= ConnectionState::kOpen) {
-    Pump();
-    PumpControl();
+void Connection::FinishRound() {
+  if (ABSL_PREDICT_TRUE(state_ <= ConnectionState::kOpen)) {
+    if (calls_wait_) calls_wait_ = calls_.SendWaiting();
+    SendOwedControl();
   }
   FlushNow();
-  CheckDrained();
+  if (ABSL_PREDICT_FALSE(state_ > ConnectionState::kOpen)) CheckDrained();
 }
 
 void Connection::FlushNow() {
-  const absl::Status status = send_.Flush();
-  if (__builtin_expect(!status.ok(), 0)) Close(status);
+  const int error = send_.Flush();
+  if (ABSL_PREDICT_FALSE(error != 0)) FailPostSlow(error);
 }
 
-void Connection::FlushSoon() {
-  if (poller_.in_round()) {
-    poller_.AtRoundEnd(this);
-  } else {
-    FlushNow();
-  }
-}
-
-void Connection::PumpSoon() {
-  if (poller_.in_round()) {
-    poller_.AtRoundEnd(this);
+void Connection::SendWaitingSoon() {
+  if (ABSL_PREDICT_TRUE(poller_.in_round())) {
+    JoinRound();
   } else if (state_ <= ConnectionState::kOpen) {
-    Pump();
+    if (calls_wait_) calls_wait_ = calls_.SendWaiting();
     FlushNow();
   }
 }
 
-uint8_t* Connection::BeginFrame(uint32_t bytes, uint32_t spare_credits) {
-  return CanSend(spare_credits) ? BeginAnyFrame(bytes) : nullptr;
-}
-
-uint8_t* Connection::BeginAnyFrame(uint32_t bytes) {
-  uint8_t* const frame = send_.BeginFrame(bytes);
-  if (__builtin_expect(frame == nullptr, 0)) device_.WaitForSendSlot(this);
-  return frame;
-}
-
-void Connection::Send(uint32_t bytes, bool signalled) {
-  uint8_t* const frame = send_.frame();
-  FrameHeader header;
-  std::memcpy(&header, frame, sizeof(header));
-  header.credit_limit = receive_credits_.Advertise();
-  if (grants_.Say()) header.flags |= kFlagGrantRead;
-  if (starved_) header.flags |= kFlagCreditsWanted;
-  std::memcpy(frame, &header, sizeof(header));
-  starved_ = false;
-  if (NeedsCredit(header.type)) send_credits_->Take();
-  const absl::Status status = send_.PostFrame(bytes, signalled || going_away_);
-  if (__builtin_expect(!status.ok(), 0)) {
-    Close(status);
+void Connection::SendFrame(uint32_t bytes, bool signalled) {
+  credits_.Stamp(send_.frame());
+  const int error = send_.PostFrame(bytes, signalled || going_away_);
+  if (ABSL_PREDICT_FALSE(error != 0)) {
+    FailPostSlow(error);
   } else {
     FlushSoon();
   }
 }
 
-void Connection::PumpControl() {
-  if (pong_due_ && SendControl(FrameType::kPong)) pong_due_ = false;
-  if (ping_due_ && SendControl(FrameType::kPing)) ping_due_ = false;
-  if (goaway_due_ && SendControl(FrameType::kGoAway)) goaway_due_ = false;
-  // Any of the above carried the limit too.
-  if (receive_credits_.GrantDue() && grants_.may_send()) SendGrant();
-}
-
-void Connection::SendGrant() {
-  if (!send_credits_.has_value() || !send_.HasFramePlace()) return;
-  // A peer that calls while nothing is sent to it would need one GRANT a call.
-  if (std::exchange(served_, false) &&
-      receive_credits_.window() == kIdleCredits) {
-    GrowWindow();
-    // A device that refuses receives has ended all its connections.
-    if (state_ > ConnectionState::kOpen) return;
+void Connection::SendOwedControl() {
+  if (ABSL_PREDICT_FALSE(pong_due_ || ping_due_ || goaway_due_)) {
+    if (pong_due_ && SendControl(FrameType::kPong)) pong_due_ = false;
+    if (ping_due_ && SendControl(FrameType::kPing)) ping_due_ = false;
+    if (goaway_due_ && SendControl(FrameType::kGoAway)) goaway_due_ = false;
   }
-  uint8_t* const out = BeginAnyFrame(sizeof(FrameHeader));
-  if (out == nullptr) return;
-  const FrameHeader header = PlainHeader(FrameType::kGrant, 0);
-  std::memcpy(out, &header, sizeof(header));
-  grants_.Sent();
-  Send(sizeof(header), /*signalled=*/false);
+  // Any of the above carried the limit too.
+  if (ABSL_PREDICT_FALSE(credits_.GrantDue())) SendGrant();
 }
 
 }  // namespace verbena::transport

@@ -35,7 +35,7 @@ class SendCredits {
   // Whether Update(limit) would bring anything new.
   bool IsNews(uint32_t limit) const { return limit != limit_; }
 
-  // One of so many that there were at once.
+  // The peak of available(), divided by `divisor`.
   uint32_t Share(uint32_t divisor) const { return peak_ / divisor; }
 
   // Gives `count` back to the peer, for ever. REQUIRES: there are so many.
@@ -45,10 +45,10 @@ class SendCredits {
   }
 
  private:
-  const uint32_t largest_;
+  uint32_t largest_;   // Most frames that the peer ever allows at once.
   uint32_t limit_;     // Frames that we may have sent in all.
   uint32_t sent_ = 0;  // Never beyond limit_. Those given back count.
-  uint32_t peak_;      // Most that were available since some were given back.
+  uint32_t peak_;  // The most that were available since the last GiveBack().
 };
 
 // Counts the credited frames of the peer and what it was told it may send.

@@ -15,7 +15,7 @@
 namespace verbena::transport {
 
 // Puts the one together that a connection receives at present. Holds at most
-// kContinuedBytesMax and a header. Confined to the poller's role.
+// kContinuedBytesMax and a header. Confined to the poller's thread.
 class FrameAssembly {
  public:
   // Whether a received frame is a part, or comes amid the parts of another.

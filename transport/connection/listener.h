@@ -25,7 +25,7 @@ namespace verbena::transport {
 // others.
 //
 // The Provider must outlive it. Driven by a poller once it has been added to
-// one, and confined to that poller's role from then on.
+// one, and confined to that poller's thread from then on.
 class Listener final : public Pollable {
  public:
   using Accept = std::function<void(IncomingConnection)>;

@@ -14,12 +14,8 @@
 namespace verbena::transport {
 namespace {
 
-// Polls between two looks at the clock, and the time between two ticks. A tick
-// enters the kernel to look at the descriptors, so it must stay rare. What is
-// handled may take much longer than a poll that finds nothing, and counts as so
-// many of them.
-constexpr int kPollsPerClock = 64;
-constexpr int kPollsPerHandled = 16;
+// The time between two ticks. A tick enters the kernel to look at the
+// descriptors, so it must stay rare.
 constexpr absl::Duration kTickInterval = absl::Milliseconds(1);
 
 // epoll_wait() counts in milliseconds, and an int of them; longer sleeps are
@@ -65,12 +61,14 @@ absl::StatusOr<std::unique_ptr<Poller>> Poller::Create() {
 }
 
 Poller::Poller(int epoll_fd, int wake_fd)
-    : epoll_fd_(epoll_fd), wake_fd_(wake_fd), now_(absl::Now()) {}
+    : epoll_fd_(epoll_fd), wake_fd_(wake_fd) {
+  ReadClock(__builtin_ia32_rdtsc());
+}
 
 Poller::~Poller() {
   CHECK(pollables_.empty());
   CHECK(posted_.empty());
-  CHECK(!has_role_holder());
+  CHECK(!entered_.load(std::memory_order_relaxed));
   close(wake_fd_);
   close(epoll_fd_);
 }
@@ -108,47 +106,19 @@ void Poller::Remove(Pollable* pollable) {
   }
 }
 
-int Poller::PollOnce() {
-  if (--polls_until_clock_ <= 0 || tick_due_.load(std::memory_order_relaxed)) {
-    polls_until_clock_ = kPollsPerClock;
-    RefreshNow();
-    if (tick_due_.load(std::memory_order_relaxed)) {
-      tick_due_.store(false, std::memory_order_relaxed);
-      HandleReadable();
-      TickAll();
-    } else if (now_ >= next_tick_) {
-      // A wake-up is for a sleep: it stays there.
-      WaitForDescriptors(/*wait_ms=*/0);
-      HandleReadable();
-      TickAll();
-    }
+void Poller::TickIfDue() {
+  polls_until_clock_ = kPollsPerClock;
+  RefreshNow();
+  if (tick_due_.load(std::memory_order_relaxed)) {
+    tick_due_.store(false, std::memory_order_relaxed);
+  } else if (now_ >= next_tick_) {
+    // A wake-up is for a sleep: it stays there.
+    WaitForDescriptors(/*wait_ms=*/0);
+  } else {
+    return;
   }
-  const int handled = PollAll();
-  polls_until_clock_ -= std::min(handled, kPollsPerClock) * kPollsPerHandled;
-  return handled;
-}
-
-int Poller::PollAll() {
-  int handled = 0;
-  in_round_ = true;
-  if (!posted_.empty()) {
-    posted_.TakeAll([&handled](PollerTask* task) {
-      ++handled;
-      task->Run();
-    });
-  }
-  // By index: handling something may add a Pollable.
-  for (size_t i = 0; i < polled_.size(); ++i) handled += polled_[i]->Poll();
-  // By index, too: the end of one may give another something to do. A task
-  // stays in the list until it has run, so it is never there twice.
-  for (size_t i = 0; i < round_tasks_.size(); ++i) {
-    RoundTask* const task = round_tasks_[i];
-    task->OnRoundEnd();
-    task->at_round_end_ = false;
-  }
-  round_tasks_.clear();
-  in_round_ = false;
-  return handled;
+  HandleReadable();
+  TickAll();
 }
 
 void Poller::TickAll() {
@@ -170,7 +140,7 @@ void Poller::HandleReadable() {
 
 bool Poller::PrepareSleep() {
   sleeping_.store(true, std::memory_order_seq_cst);
-  now_ = absl::Now();
+  ReadClock(__builtin_ia32_rdtsc());
   HandleReadable();
   TickAll();
   absl::Time until = absl::InfiniteFuture();

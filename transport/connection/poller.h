@@ -14,20 +14,26 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "transport/base/check.h"
 #include "transport/base/mpsc_queue.h"
 #include "transport/connection/poller_task.h"
 
 namespace verbena::transport {
 
 // Something that a poller drives: the connections of one device, or the events
-// of one connection manager. All methods are called with the role held.
+// of one connection manager. All methods are called on the poller's thread.
 class Pollable {
  public:
   virtual ~Pollable() = default;
 
-  // Handles what is there without blocking or entering the kernel; returns how
-  // many things it handled.
+  // Handles what is there without blocking or entering the kernel, and finishes
+  // its round; returns how many things it handled.
   virtual int Poll() = 0;
+
+  // Sends what was asked for since its last round ended; returns whether there
+  // was anything. Called when others were polled after it, which may have
+  // given it something to send.
+  virtual bool FinishRound() { return false; }
 
   // Whether Poll() ever finds anything. Nobody is asked in vain on every round.
   virtual bool polls() const { return true; }
@@ -52,46 +58,29 @@ class Pollable {
   virtual absl::Time NextTick() const = 0;
 };
 
-// Something that is to be done at the end of a round of polling, once, however
-// much of the round asks for it: what a connection has to send then goes out
-// with one doorbell.
-class RoundTask {
- public:
-  virtual void OnRoundEnd() = 0;
-
- protected:
-  ~RoundTask() = default;
-
- private:
-  friend class Poller;
-  bool at_round_end_ = false;  // It stands in the poller's list.
-};
-
-// The thread that uses a Poller is the one that holds its *role*: one at a
-// time. Post(), Wake(), TryAcquireRole() and has_role_holder() may be called
-// from any thread, everything else only with the role held. Everything that
-// belongs to a poller (connections, calls) is confined to the holder of its
-// role.
+// Confined to one thread at a time, together with everything that belongs to it
+// (connections, calls): only Post() and Wake() may be called from any thread.
+// Whoever hands it from thread to thread sees to it that one is done before the
+// other begins; Enter() and Leave() assert that.
 class Poller {
  public:
   static absl::StatusOr<std::unique_ptr<Poller>> Create();
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
-  // REQUIRES: nobody holds the role, nothing is posted, no Pollable is left.
+  // REQUIRES: nobody has entered, nothing is posted, no Pollable is left.
   ~Poller();
 
-  // Takes the role if it is free. Never blocks. What the previous holder did
-  // happens before what this one does.
-  bool TryAcquireRole() {
-    return !held_.load(std::memory_order_relaxed) &&
-           !held_.exchange(true, std::memory_order_acquire);
+  // Asserts that nobody else uses the poller until Leave(). What was done
+  // before the last Leave() happens before what is done after Enter(). Whoever
+  // leaves calls open must see to it that somebody polls.
+  void Enter() {
+    CHECK(!entered_.exchange(true, std::memory_order_acquire))
+        << "two use a poller at the same time";
   }
-  // A holder that leaves calls open must see to it that somebody polls.
-  void ReleaseRole() { held_.store(false, std::memory_order_release); }
-  bool has_role_holder() const { return held_.load(std::memory_order_relaxed); }
+  void Leave() { entered_.store(false, std::memory_order_release); }
 
-  // Runs `task` on the holder of the role, soon, in the order posted. Wakes the
-  // holder if it sleeps. If nobody holds the role, the task waits for the next
+  // Runs `task` on the poller's thread, soon, in the order posted. Wakes the
+  // thread if it sleeps. If nobody polls, the task waits for the next
   // PollOnce().
   void Post(PollerTask* task);
 
@@ -122,26 +111,17 @@ class Poller {
     }
   }
 
-  // The two halves of Sleep(), for a thread that gives the role up while it
-  // waits, so that others can poll. PrepareSleep() needs the role; it returns
-  // false if there was something to do instead. WaitForEvent() does not need
-  // the role; it may wake for nothing. One thread at a time sleeps: two would
-  // take each other's wake-ups.
+  // The two halves of Sleep(), for a thread that lets others poll while it
+  // waits. PrepareSleep() returns false if there was something to do instead.
+  // WaitForEvent() may be called beside the thread that polls; it may wake for
+  // nothing. One thread at a time sleeps: two would take each other's wake-ups.
   bool PrepareSleep();
   void WaitForEvent(absl::Time until);
 
-  // Whether completions or posted tasks are being handled, so that
-  // AtRoundEnd() is soon. Outside of a round nothing may wait for the next one.
+  // Whether completions or posted tasks are being handled, so that every
+  // Pollable finishes its round soon. Outside of a round nothing may wait for
+  // the next one.
   bool in_round() const { return in_round_; }
-
-  // Runs `task` before this round ends. REQUIRES: in_round(), or a descriptor
-  // is being handled; then a tick comes before the next round, and must not
-  // destroy the task.
-  void AtRoundEnd(RoundTask* task) {
-    if (task->at_round_end_) return;
-    task->at_round_end_ = true;
-    round_tasks_.push_back(task);
-  }
 
   // Notes that so many more bytes (fewer, if negative) may be read or written
   // by a device while nothing completes.
@@ -154,13 +134,15 @@ class Poller {
   }
 
   // A clock that costs nothing: at most tens of microseconds old while somebody
-  // polls, else as of the last RefreshNow().
+  // polls, else as of the last RefreshNow(). The second is the same in
+  // nanoseconds since 1970, in which a small call reckons.
   absl::Time now() const { return now_; }
+  int64_t now_ns() const { return now_ns_; }
   // How old now() is at most after RefreshNow().
   static constexpr absl::Duration kNowAgeMax = absl::Microseconds(40);
-  // For who has just taken the role and has not polled yet. The clock costs
-  // more than a small call can spare, the processor's counter a third of that:
-  // what was read a moment ago is left as it is.
+  // For a thread that begins to use the poller and has not polled yet. The
+  // clock costs more than a small call can spare, the processor's counter a
+  // third of that: what was read a moment ago is left as it is.
   void RefreshNow() {
     const uint64_t cycles = __builtin_ia32_rdtsc();
     if (cycles - read_at_ > kFreshCycles) ReadClock(cycles);
@@ -172,15 +154,25 @@ class Poller {
   // What idling may cost at most because a peer is silent.
   static constexpr absl::Duration kTransferTimeMax = absl::Milliseconds(5);
 
+  // Polls between two looks at the clock. What is handled may take much longer
+  // than a poll that finds nothing, and counts as so many of them.
+  static constexpr int kPollsPerClock = 64;
+  static constexpr int kPollsPerHandled = 16;
+
   // Some ten microseconds; less than kNowAgeMax on a processor of 1 GHz.
   static constexpr uint64_t kFreshCycles = 1 << 15;
 
   Poller(int epoll_fd, int wake_fd);
   void ReadClock(uint64_t cycles) {
-    now_ = absl::Now();
+    now_ns_ = absl::GetCurrentTimeNanos();
+    now_ = absl::FromUnixNanos(now_ns_);
     read_at_ = cycles;
   }
   int PollAll();
+  // Has all finish their rounds until none has anything left.
+  void FinishRounds();
+  // Reads the clock, and ticks if a tick is due.
+  void TickIfDue();
   void TickAll();
   // Notes which descriptors are readable, after at most `wait_ms`. Returns
   // whether Wake() was called and nobody has taken that since.
@@ -190,18 +182,18 @@ class Poller {
   const int epoll_fd_;  // Holds wake_fd_ and every Pollable's descriptor.
   const int wake_fd_;   // An eventfd.
 
-  std::atomic<bool> held_{false};
+  std::atomic<bool> entered_{false};  // See Enter().
   base::MpscQueue<PollerTask> posted_;
   // Whether Post() and Wake() must write to wake_fd_. Set before the last poll
   // that precedes a sleep, so a task is either seen by that poll or wakes.
   std::atomic<bool> sleeping_{false};
   std::atomic<bool> tick_due_{true};  // Set after a sleep.
-  // By Entry::bit: whose descriptors were readable. Noted without the role,
-  // handled with it.
+  // By Entry::bit: whose descriptors were readable. Noted by a thread that
+  // sleeps, handled by the one that polls.
   std::atomic<uint64_t> readable_{0};
   std::atomic<int64_t> sleep_until_ns_{0};  // From PrepareSleep().
 
-  // Only the holder of the role touches what follows.
+  // Only the thread that polls touches what follows.
   struct Entry {
     Pollable* pollable;
     // That of its descriptor in readable_. Two may share one: then both look.
@@ -211,8 +203,8 @@ class Poller {
   std::vector<Pollable*> polled_;  // Those of them that have polls().
   uint32_t bits_used_ = 0;
   bool in_round_ = false;
-  std::vector<RoundTask*> round_tasks_;
   absl::Time now_;
+  int64_t now_ns_ = 0;
   uint64_t read_at_ = 0;  // The processor's counter when now_ was read.
   absl::Time next_tick_ = absl::InfinitePast();
   int64_t transfer_bytes_ = 0;

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 #include "transport/base/status_macros.h"
-#include "transport/connection/send_queue.h"
+#include "transport/connection/connection.h"
 #include "transport/verbs/error.h"
 
 namespace verbena::transport {
@@ -52,10 +52,10 @@ absl::StatusOr<std::unique_ptr<PollerDevice>> PollerDevice::Create(
   std::unique_ptr<PollerDevice> device =
       absl::WrapUnique(new PollerDevice(provider, context, plan, std::move(pd),
                                         std::move(channel), std::move(cq)));
-  ASSIGN_OR_RETURN(device->slots_,
-                   ReceiveSlots::Create(device->pd_, plan.Receives()));
-  ASSIGN_OR_RETURN(device->send_slots_,
-                   SendSlots::Create(device->pd_, kMaxSendSlots));
+  ASSIGN_OR_RETURN(device->receives_,
+                   ReceiveBuffers::Create(device->pd_, plan.Receives()));
+  ASSIGN_OR_RETURN(device->send_buffers_,
+                   SendBuffers::Create(device->pd_, kMaxSendSlots));
   ASSIGN_OR_RETURN(device->pool_,
                    BufferPool::Create(device->pd_, options.pool));
   return device;
@@ -73,13 +73,13 @@ PollerDevice::PollerDevice(const Provider& provider, ibv_context* context,
       cq_(std::move(cq)),
       shared_sends_(plan.shared_sends) {}
 
-PollerDevice::~PollerDevice() { CHECK(handlers_.empty()); }
+PollerDevice::~PollerDevice() { CHECK(connections_.empty()); }
 
 ibv_qp_init_attr PollerDevice::QpAttributes() const {
   ibv_qp_init_attr attributes = {};
   attributes.send_cq = cq_.get();
   attributes.recv_cq = cq_.get();
-  attributes.srq = slots_.srq();
+  attributes.srq = receives_.srq();
   attributes.cap.max_send_wr = kSendQueueDepth;
   attributes.cap.max_send_sge = 1;
   attributes.cap.max_inline_data = kInlineBytesWanted;
@@ -98,15 +98,15 @@ absl::Status PollerDevice::Reserve() {
 }
 
 absl::Status PollerDevice::ReserveReceives(uint32_t count) {
-  absl::Status status = slots_.Reserve(count);
+  absl::Status status = receives_.Reserve(count);
   // Better no connection than one whose messages find no receive.
-  if (!slots_.complete()) FailAll();
+  if (!receives_.complete()) FailAll();
   return status;
 }
 
 void PollerDevice::Release() {
   --reserved_connections_;
-  if (!slots_.Unreserve(kIdleReceives).ok()) FailAll();
+  if (!receives_.Unreserve(kIdleReceives).ok()) FailAll();
 }
 
 uint32_t PollerDevice::GrowReceives(uint32_t wanted) {
@@ -121,35 +121,36 @@ uint32_t PollerDevice::GrowReceives(uint32_t wanted) {
 
 void PollerDevice::ShrinkReceives(uint32_t count) {
   grown_receives_ -= count;
-  if (!slots_.Unreserve(count).ok()) FailAll();
+  if (!receives_.Unreserve(count).ok()) FailAll();
 }
 
-void PollerDevice::AddHandler(uint32_t qp_num, CompletionHandler* handler) {
-  CHECK(handlers_.emplace(qp_num, handler).second);
-  tick_order_.push_back(handler);
+void PollerDevice::AddConnection(uint32_t qp_num, Connection* connection) {
+  CHECK(connections_.emplace(qp_num, connection).second);
+  tick_order_.push_back(connection);
 }
 
-void PollerDevice::RemoveHandler(uint32_t qp_num) {
-  const auto found = handlers_.find(qp_num);
-  CHECK(found != handlers_.end());
-  std::erase(slot_waiters_, found->second);
+void PollerDevice::RemoveConnection(uint32_t qp_num) {
+  const auto found = connections_.find(qp_num);
+  CHECK(found != connections_.end());
+  std::erase(buffer_waiters_, found->second);
   std::erase(tick_order_, found->second);
-  handlers_.erase(found);
-  cached_handlers_[qp_num % kCachedHandlers] = {};
+  std::erase(round_, found->second);
+  connections_.erase(found);
+  cached_connections_[qp_num % kCachedConnections] = {};
 }
 
-void PollerDevice::WaitForSendSlot(CompletionHandler* handler) {
+void PollerDevice::WaitForSendBuffer(Connection* connection) {
   const auto found =
-      std::find(slot_waiters_.begin(), slot_waiters_.end(), handler);
-  if (found == slot_waiters_.end()) slot_waiters_.push_back(handler);
+      std::find(buffer_waiters_.begin(), buffer_waiters_.end(), connection);
+  if (found == buffer_waiters_.end()) buffer_waiters_.push_back(connection);
 }
 
-int PollerDevice::WakeSlotWaiters() {
-  if (!send_slots_.available()) return 0;
+int PollerDevice::WakeBufferWaiters() {
+  if (!send_buffers_.available()) return 0;
   // Whoever does not use its turn leaves it to the next, in the next round.
-  CompletionHandler* const handler = slot_waiters_.front();
-  slot_waiters_.erase(slot_waiters_.begin());
-  handler->OnSendSlot();
+  Connection* const connection = buffer_waiters_.front();
+  buffer_waiters_.erase(buffer_waiters_.begin());
+  connection->OnSendBuffer();
   return 1;
 }
 
@@ -160,20 +161,20 @@ void PollerDevice::OnReadable() {
 }
 
 void PollerDevice::Tick(absl::Time now) {
-  // By index: a handler may remove itself.
+  // By index: a connection may remove itself.
   for (size_t i = 0; i < tick_order_.size(); ++i) tick_order_[i]->OnTick(now);
 }
 
 void PollerDevice::FailAll() {
-  for (const auto& [qp_num, handler] : handlers_) {
-    handler->OnReceiveError(IBV_WC_FATAL_ERR);
+  for (const auto& [qp_num, connection] : connections_) {
+    connection->OnReceiveError(IBV_WC_FATAL_ERR);
   }
 }
 
 absl::Time PollerDevice::NextTick() const {
   absl::Time next = absl::InfiniteFuture();
-  for (const CompletionHandler* handler : tick_order_) {
-    next = std::min(next, handler->NextTick());
+  for (const Connection* connection : tick_order_) {
+    next = std::min(next, connection->NextTick());
   }
   return next;
 }

@@ -19,10 +19,10 @@
 #include "absl/types/span.h"
 #include "transport/connection/poller.h"
 #include "transport/connection/queue_plan.h"
-#include "transport/connection/receive_slots.h"
+#include "transport/connection/receive_buffers.h"
 #include "transport/connection/send_batch.h"
+#include "transport/connection/send_buffers.h"
 #include "transport/connection/send_queue.h"
-#include "transport/connection/send_slots.h"
 #include "transport/memory/buffer_pool.h"
 #include "transport/verbs/completion_channel.h"
 #include "transport/verbs/completion_queue.h"
@@ -31,35 +31,14 @@
 
 namespace verbena::transport {
 
-// What a PollerDevice drives: in practice a Connection. Called with the role.
-class CompletionHandler {
- public:
-  virtual ~CompletionHandler() = default;
-
-  // A message arrived. `frame` is the transport's again on return.
-  virtual void OnReceive(absl::Span<const uint8_t> frame) = 0;
-
-  // The work request `wr_id` ended with `status`.
-  virtual void OnSendDone(uint64_t wr_id, ibv_wc_status status) = 0;
-
-  // A receive ended with an error: the queue pair is lost.
-  virtual void OnReceiveError(ibv_wc_status status) = 0;
-
-  // A send slot that it waited for may be free: see WaitForSendSlot().
-  virtual void OnSendSlot() = 0;
-
-  virtual void OnTick(absl::Time now) = 0;
-
-  // When OnTick() must be called although nothing happens.
-  virtual absl::Time NextTick() const = 0;
-};
+class Connection;
 
 // The protection domain, the completion queue, the shared receive queue and the
 // bulk memory through which one poller uses one device, and the connections on
 // it by queue pair number.
 //
-// The Provider, the context and the Poller must outlive it; its handlers and
-// Buffers must be gone before it. Confined to the poller's role, but for
+// The Provider, the context and the Poller must outlive it; its connections and
+// Buffers must be gone before it. Confined to the poller's thread, but for
 // pool(), which is thread-safe.
 class PollerDevice final : public Pollable {
  public:
@@ -97,25 +76,31 @@ class PollerDevice final : public Pollable {
   // What is registered for frames: it grows with the traffic, and with the
   // number of connections.
   size_t frame_bytes() const {
-    return slots_.registered_bytes() + send_slots_.registered_bytes();
+    return receives_.registered_bytes() + send_buffers_.registered_bytes();
   }
 
   // What the connections on the device send from.
-  SendSlots& send_slots() { return send_slots_; }
+  SendBuffers& send_buffers() { return send_buffers_; }
   SendBatches& send_batches() { return send_batches_; }
   SharedSends& shared_sends() { return shared_sends_; }
 
-  // `handler`, which found no send slot, hears when there may be one; once, and
-  // after all that waited before it.
-  void WaitForSendSlot(CompletionHandler* handler);
+  // `connection`, which found no send buffer, hears when there may be one;
+  // once, and after all that waited before it.
+  void WaitForSendBuffer(Connection* connection);
 
-  // `handler` gets what concerns queue pair `qp_num`. Handlers come and go
-  // while completions are handled, but a handler is destroyed only from Tick()
-  // or from outside the poller.
-  void AddHandler(uint32_t qp_num, CompletionHandler* handler);
-  void RemoveHandler(uint32_t qp_num);
+  // `connection` gets what concerns queue pair `qp_num`. Connections come and
+  // go while completions are handled, but one is destroyed only from Tick() or
+  // from outside the poller.
+  void AddConnection(uint32_t qp_num, Connection* connection);
+  void RemoveConnection(uint32_t qp_num);
+
+  // Has connection->FinishRound() called at the end of this round of the
+  // poller. REQUIRES: it is not waiting for that; a round is going on, or the
+  // next one is certain to come.
+  void JoinRound(Connection* connection) { round_.push_back(connection); }
 
   int Poll() override;
+  bool FinishRound() override;
   void Tick(absl::Time now) override;
   void OnReadable() override;
   absl::Status Arm() override { return cq_.RequestNotify(); }
@@ -123,14 +108,14 @@ class PollerDevice final : public Pollable {
   absl::Time NextTick() const override;
 
  private:
-  // Of slots_, with what its failing means for the connections there are.
+  // receives_.Reserve(); if the device fails, fails every connection too.
   absl::Status ReserveReceives(uint32_t count);
   PollerDevice(const Provider& provider, ibv_context* context,
                const QueuePlan& plan, ProtectionDomain pd,
                CompletionChannel channel, CompletionQueue cq);
   void Handle(const ibv_wc& completion);
-  CompletionHandler* FindHandler(uint32_t qp_num);
-  int WakeSlotWaiters();
+  Connection* FindConnection(uint32_t qp_num);
+  int WakeBufferWaiters();
   // The device takes no receives any more: no connection on it can go on.
   void FailAll();
 
@@ -141,24 +126,26 @@ class PollerDevice final : public Pollable {
   ProtectionDomain pd_;
   CompletionChannel channel_;
   CompletionQueue cq_;
-  ReceiveSlots slots_;
-  uint32_t reserved_connections_ = 0;
-  uint32_t grown_receives_ = 0;
-  SendSlots send_slots_;
+  ReceiveBuffers receives_;
+  uint32_t reserved_connections_ = 0;  // Reserve() without Release().
+  uint32_t grown_receives_ = 0;        // What GrowReceives() has given.
+  SendBuffers send_buffers_;
   SendBatches send_batches_;
   SharedSends shared_sends_;
   std::unique_ptr<BufferPool> pool_;
-  absl::flat_hash_map<uint32_t, CompletionHandler*> handlers_;
-  std::vector<CompletionHandler*> tick_order_;  // All of them.
-  // Those of handlers_ that were used lately, by the low bits of the number.
+  absl::flat_hash_map<uint32_t, Connection*> connections_;  // By qp_num.
+  std::vector<Connection*> tick_order_;                     // All of them.
+  // Those that were used lately, by the low bits of the number.
   struct Cached {
     uint32_t qp_num = 0;
-    CompletionHandler* handler = nullptr;
+    Connection* connection = nullptr;
   };
-  static constexpr uint32_t kCachedHandlers = 64;
-  std::array<Cached, kCachedHandlers> cached_handlers_;
+  static constexpr uint32_t kCachedConnections = 64;
+  std::array<Cached, kCachedConnections> cached_connections_;
 
-  std::vector<CompletionHandler*> slot_waiters_;  // The first one came first.
+  // Those that called JoinRound() since the last FinishRound().
+  std::vector<Connection*> round_;
+  std::vector<Connection*> buffer_waiters_;  // The first one came first.
 };
 
 }  // namespace verbena::transport

@@ -1,44 +1,61 @@
 #include <algorithm>
-#include <array>
 
+#include "absl/base/optimization.h"
+#include "transport/connection/connection.h"
 #include "transport/connection/poller_device.h"
 
 namespace verbena::transport {
 
 int PollerDevice::Poll() {
-  std::array<ibv_wc, ReceiveSlots::kPollBatch> completions;
-  const int count = cq_.Poll(absl::MakeSpan(completions));
+  ibv_wc completions[ReceiveBuffers::kPollBatch];
+  int count = cq_.Poll(absl::MakeSpan(completions));
   // A failed queue never completes anything again; keepalive and the
   // connection manager end its connections.
   for (int i = 0; i < count; ++i) Handle(completions[i]);
-  const int woken = slot_waiters_.empty() ? 0 : WakeSlotWaiters();
-  return std::max(count, 0) + woken;
+  if (ABSL_PREDICT_FALSE(!buffer_waiters_.empty())) {
+    count = std::max(count, 0) + WakeBufferWaiters();
+  }
+  FinishRound();
+  return std::max(count, 0);
 }
 
-CompletionHandler* PollerDevice::FindHandler(uint32_t qp_num) {
-  Cached& cached = cached_handlers_[qp_num % kCachedHandlers];
-  if (__builtin_expect(cached.qp_num == qp_num, 1)) return cached.handler;
-  const auto found = handlers_.find(qp_num);
-  if (found == handlers_.end()) return nullptr;
+bool PollerDevice::FinishRound() {
+  if (round_.empty()) return false;
+  // By index: the end of one may give another something to do. One stays in the
+  // list until it has run, so it is never there twice.
+  for (size_t i = 0; i < round_.size(); ++i) {
+    Connection* const connection = round_[i];
+    connection->FinishRound();
+    connection->in_round_ = false;
+  }
+  round_.clear();
+  return true;
+}
+
+Connection* PollerDevice::FindConnection(uint32_t qp_num) {
+  Cached& cached = cached_connections_[qp_num % kCachedConnections];
+  if (ABSL_PREDICT_TRUE(cached.qp_num == qp_num)) return cached.connection;
+  const auto found = connections_.find(qp_num);
+  if (found == connections_.end()) return nullptr;
   cached = {qp_num, found->second};
-  return cached.handler;
+  return cached.connection;
 }
 
-void PollerDevice::Handle(const ibv_wc& completion) {
-  const bool receive = (completion.wr_id & ReceiveSlots::kReceiveTag) != 0;
-  const uint32_t slot = static_cast<uint32_t>(completion.wr_id);
-  CompletionHandler* const handler = FindHandler(completion.qp_num);
-  if (handler != nullptr) {
+inline void PollerDevice::Handle(const ibv_wc& completion) {
+  const bool receive = (completion.wr_id & ReceiveBuffers::kReceiveTag) != 0;
+  const uint32_t index = static_cast<uint32_t>(completion.wr_id);
+  Connection* const connection = FindConnection(completion.qp_num);
+  if (ABSL_PREDICT_TRUE(connection != nullptr)) {
     if (!receive) {
-      handler->OnSendDone(completion.wr_id, completion.status);
-    } else if (completion.status == IBV_WC_SUCCESS) {
-      handler->OnReceive({slots_.Slot(slot), completion.byte_len});
+      connection->OnSendDone(completion.wr_id, completion.status);
+    } else if (ABSL_PREDICT_TRUE(completion.status == IBV_WC_SUCCESS)) {
+      connection->OnReceive({receives_.At(index), completion.byte_len});
     } else {
-      handler->OnReceiveError(completion.status);
+      connection->OnReceiveError(completion.status);
     }
   }
-  // A handler that is gone left its receives: they serve the others.
-  if (receive && !slots_.Repost(slot).ok()) FailAll();
+  // A connection that is gone left its receives: they serve the others.
+  if (receive && ABSL_PREDICT_FALSE(!receives_.Repost(index))) FailAll();
 }
 
 }  // namespace verbena::transport

@@ -6,15 +6,22 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "transport/base/endpoint_options.h"
 #include "transport/base/limits.h"
+#include "transport/connection/call_table.h"
+#include "transport/connection/connection.h"
+#include "transport/connection/poller.h"
+#include "transport/verbs/cm_id.h"
 #include "transport/verbs/fake_verbs.h"
 #include "transport/verbs/provider.h"
+#include "transport/wire/frame.h"
 
 namespace verbena::transport {
 namespace {
@@ -23,24 +30,66 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Writes down what it hears.
-class FakeHandler final : public CompletionHandler {
+// A connection on the fake device that writes down what it hears.
+class FakeEnd final : private CallTable {
  public:
-  void OnReceive(absl::Span<const uint8_t> frame) override {
+  FakeEnd(const Provider& provider, FakeVerbs& verbs, Poller& poller,
+          PollerDevice& device, uint32_t qp_num)
+      : qp_(MakeQp(verbs, qp_num)),
+        id_(MakeId(&qp_)),
+        connection(poller, device, CmId::Adopt(provider, &id_), kInline,
+                   EndpointOptions(), /*access=*/0, *this) {
+    connection.SetPeerLimits({.slot_bytes = kSlotBytes, .credits = kCredits});
+  }
+  ~FakeEnd() { connection.DestroyQueuePair(); }
+
+  void Send() {
+    const FrameHeader header = Connection::PlainHeader(FrameType::kPong, 0);
+    uint8_t* const out = connection.BeginFrame(sizeof(header), 0);
+    ASSERT_NE(out, nullptr);
+    std::memcpy(out, &header, sizeof(header));
+    connection.Send(sizeof(header));
+  }
+  // Asks for a send buffer when there is none.
+  void WaitForBuffer() {
+    EXPECT_EQ(connection.BeginFrame(kInline + 1, 0), nullptr);
+    connection.NoteWaiting();
+  }
+
+ private:
+  static constexpr uint32_t kInline = 100;
+
+  static ibv_qp MakeQp(FakeVerbs& verbs, uint32_t qp_num) {
+    ibv_qp qp = *verbs.qp();
+    qp.qp_num = qp_num;
+    return qp;
+  }
+  static rdma_cm_id MakeId(ibv_qp* qp) {
+    rdma_cm_id id = {};
+    id.qp = qp;
+    return id;
+  }
+
+  void OnFrame(absl::Span<const uint8_t> frame, bool /*plain*/) override {
     received.push_back(frame.size());
   }
-  void OnSendDone(uint64_t wr_id, ibv_wc_status /*status*/) override {
-    sent.push_back(wr_id);
+  bool SendWaiting() override {
+    ++tries;
+    return true;
   }
-  void OnReceiveError(ibv_wc_status /*status*/) override { ++errors; }
-  void OnSendSlot() override { ++slots; }
+  void OnTransferDone(void* /*tag*/) override {}
+  void OnClosing() override {}
   void OnTick(absl::Time /*now*/) override { ++ticks; }
   absl::Time NextTick() const override { return next_tick; }
+  bool ExpectsTraffic() const override { return false; }
 
+  ibv_qp qp_;
+  rdma_cm_id id_;
+
+ public:
+  Connection connection;
   std::vector<size_t> received;
-  std::vector<uint64_t> sent;
-  int errors = 0;
-  int slots = 0;
+  int tries = 0;  // Times that it was told to send what waits.
   int ticks = 0;
   absl::Time next_tick = absl::InfiniteFuture();
 };
@@ -62,6 +111,11 @@ class PollerDeviceTest : public testing::Test {
 
   static Provider MakeProvider(const VerbsOps& table) {
     Provider provider = {"fake", table, {}};
+    provider.verbs.modify_qp = [](ibv_qp* /*qp*/, ibv_qp_attr* /*attributes*/,
+                                  int /*mask*/) { return 0; };
+    provider.cm.destroy_qp = [](rdma_cm_id* id) { id->qp = nullptr; };
+    provider.cm.destroy_id = [](rdma_cm_id* /*id*/) { return 0; };
+    provider.cm.disconnect = [](rdma_cm_id* /*id*/) { return 0; };
     provider.verbs.query_device = [](ibv_context* /*context*/,
                                      ibv_device_attr* attributes) {
       attributes->max_srq_wr = 1000;
@@ -71,12 +125,23 @@ class PollerDeviceTest : public testing::Test {
     return provider;
   }
 
-  // The receive that was posted as number `index`, with a message.
-  void PushReceive(uint32_t qp_num, size_t index, uint32_t bytes) {
+  // A connection, for which receives are reserved.
+  std::unique_ptr<FakeEnd> Connect(uint32_t qp_num) {
+    EXPECT_TRUE(device_->Reserve().ok());
+    return std::make_unique<FakeEnd>(provider_, verbs_, *poller_, *device_,
+                                     qp_num);
+  }
+
+  // The receive that was posted as number `index`, with a HELLO.
+  void PushReceive(uint32_t qp_num, size_t index) {
+    FrameHeader header = Connection::PlainHeader(FrameType::kHello, 0);
+    header.credit_limit = kCredits;
+    std::memcpy(reinterpret_cast<void*>(verbs_.receives[index].address),
+                &header, sizeof(header));
     ibv_wc completion = {};
     completion.wr_id = verbs_.receives[index].wr_id;
     completion.qp_num = qp_num;
-    completion.byte_len = bytes;
+    completion.byte_len = sizeof(header);
     verbs_.completions.push_back(completion);
   }
   void PushSend(uint32_t qp_num, uint64_t wr_id) {
@@ -88,55 +153,50 @@ class PollerDeviceTest : public testing::Test {
 
   FakeVerbs verbs_;
   const Provider provider_ = MakeProvider(verbs_.table());
+  std::unique_ptr<Poller> poller_ = *Poller::Create();
   std::unique_ptr<PollerDevice> device_;
-  FakeHandler a_;
-  FakeHandler b_;
 };
 
 TEST_F(PollerDeviceTest, TellsEveryConnectionWhatConcernsIt) {
-  ASSERT_TRUE(device_->Reserve().ok());
-  device_->AddHandler(7, &a_);
-  // In the same place of the cache.
-  device_->AddHandler(7 + 64, &b_);
-  PushReceive(7, 0, 100);
-  PushSend(7 + 64, 5);
-  PushSend(7, 6);
-  PushReceive(7 + 64, 1, 200);
-  EXPECT_EQ(device_->Poll(), 4);
-  EXPECT_THAT(a_.received, ElementsAre(100));
-  EXPECT_THAT(a_.sent, ElementsAre(6));
-  EXPECT_THAT(b_.received, ElementsAre(200));
-  EXPECT_THAT(b_.sent, ElementsAre(5));
-  device_->RemoveHandler(7);
-  device_->RemoveHandler(7 + 64);
-  device_->Release();
+  const auto a = Connect(7);
+  const auto b = Connect(7 + 64);  // In the same place of the cache.
+  a->Send();
+  b->Send();
+  PushReceive(7, 0);
+  PushSend(7 + 64, 0);
+  EXPECT_EQ(device_->Poll(), 2);
+  EXPECT_THAT(a->received, ElementsAre(sizeof(FrameHeader)));
+  EXPECT_FALSE(a->connection.sends_done());
+  EXPECT_THAT(b->received, IsEmpty());
+  EXPECT_TRUE(b->connection.sends_done());
+  PushSend(7, 1);  // A GRANT that answered the HELLO.
+  PushReceive(7 + 64, 1);
+  EXPECT_EQ(device_->Poll(), 2);
+  EXPECT_TRUE(a->connection.sends_done());
+  EXPECT_THAT(b->received, ElementsAre(sizeof(FrameHeader)));
 }
 
 TEST_F(PollerDeviceTest, TellsNobodyWhatConcernsOneThatIsGone) {
-  ASSERT_TRUE(device_->Reserve().ok());
-  device_->AddHandler(7, &a_);
-  PushSend(7, 1);
+  auto a = Connect(7);
+  a->Send();
+  PushSend(7, 0);
   EXPECT_EQ(device_->Poll(), 1);
-  device_->RemoveHandler(7);
-  PushSend(7, 2);
-  PushReceive(7, 0, 100);
+  a.reset();
+  PushSend(7, 1);
+  PushReceive(7, 0);
   EXPECT_EQ(device_->Poll(), 2);
-  EXPECT_THAT(a_.sent, ElementsAre(1));
-  EXPECT_THAT(a_.received, IsEmpty());
-  device_->Release();
 }
 
 TEST_F(PollerDeviceTest, TicksEveryConnection) {
-  device_->AddHandler(1, &a_);
-  device_->AddHandler(2, &b_);
-  b_.next_tick = absl::UnixEpoch();
+  const auto a = Connect(1);
+  auto b = Connect(2);
+  b->next_tick = absl::UnixEpoch();
   EXPECT_EQ(device_->NextTick(), absl::UnixEpoch());
   device_->Tick(absl::UnixEpoch());
-  EXPECT_EQ(a_.ticks, 1);
-  EXPECT_EQ(b_.ticks, 1);
-  device_->RemoveHandler(2);
+  EXPECT_EQ(a->ticks, 1);
+  EXPECT_EQ(b->ticks, 1);
+  b.reset();
   EXPECT_EQ(device_->NextTick(), absl::InfiniteFuture());
-  device_->RemoveHandler(1);
 }
 
 TEST_F(PollerDeviceTest, ReservesForAsManyConnectionsAsItWasMadeFor) {
@@ -165,53 +225,50 @@ TEST_F(PollerDeviceTest, KeepsRoomForIdleConnectionsWhileOthersGrow) {
   for (uint32_t i = 0; i < kConnections; ++i) device_->Release();
 }
 
-TEST_F(PollerDeviceTest, TellsThoseThatWaitForASendSlotInTurn) {
-  device_->AddHandler(1, &a_);
-  device_->AddHandler(2, &b_);
+TEST_F(PollerDeviceTest, TellsThoseThatWaitForASendBufferInTurn) {
+  const auto a = Connect(1);
+  const auto b = Connect(2);
   std::vector<uint32_t> held;
-  while (device_->send_slots().available()) {
-    held.push_back(device_->send_slots().Acquire());
+  while (device_->send_buffers().available()) {
+    held.push_back(device_->send_buffers().Acquire());
   }
   EXPECT_EQ(held.size(), kMaxSendSlots);
-  device_->WaitForSendSlot(&a_);
-  device_->WaitForSendSlot(&b_);
-  device_->WaitForSendSlot(&a_);
+  a->WaitForBuffer();
+  b->WaitForBuffer();
+  a->WaitForBuffer();
   EXPECT_EQ(device_->Poll(), 0);
-  device_->send_slots().Release(held[0]);
+  device_->send_buffers().Release(held[0]);
   EXPECT_EQ(device_->Poll(), 1);
-  EXPECT_EQ(a_.slots, 1);
-  EXPECT_EQ(b_.slots, 0);
+  EXPECT_EQ(a->tries, 1);
+  EXPECT_EQ(b->tries, 0);
   // The first one did not take it.
   EXPECT_EQ(device_->Poll(), 1);
-  EXPECT_EQ(a_.slots, 1);
-  EXPECT_EQ(b_.slots, 1);
+  EXPECT_EQ(a->tries, 1);
+  EXPECT_EQ(b->tries, 1);
   EXPECT_EQ(device_->Poll(), 0);
-  device_->RemoveHandler(1);
-  device_->RemoveHandler(2);
 }
 
-TEST_F(PollerDeviceTest, ForgetsAConnectionThatWaitedForASendSlot) {
-  device_->AddHandler(1, &a_);
-  device_->WaitForSendSlot(&a_);
-  device_->RemoveHandler(1);
+TEST_F(PollerDeviceTest, ForgetsAConnectionThatWaitedForASendBuffer) {
+  auto a = Connect(1);
+  while (device_->send_buffers().available()) {
+    device_->send_buffers().Acquire();
+  }
+  a->WaitForBuffer();
+  a.reset();
+  device_->send_buffers().Release(0);
   EXPECT_EQ(device_->Poll(), 0);
-  EXPECT_EQ(a_.slots, 0);
 }
 
 TEST_F(PollerDeviceTest, EndsEveryConnectionWhenNoReceiveCanBePosted) {
-  ASSERT_TRUE(device_->Reserve().ok());
-  device_->AddHandler(1, &a_);
-  device_->AddHandler(2, &b_);
-  for (size_t i = 0; i < verbs_.receives.size(); ++i) PushReceive(1, i, 10);
+  const auto a = Connect(1);
+  const auto b = Connect(2);
+  for (size_t i = 0; i < verbs_.receives.size(); ++i) PushReceive(1, i);
   verbs_.post_error = EIO;
   while (device_->Poll() > 0) {
   }
-  EXPECT_GT(a_.errors, 0);
-  EXPECT_GT(b_.errors, 0);
+  EXPECT_FALSE(a->connection.failure().ok());
+  EXPECT_FALSE(b->connection.failure().ok());
   verbs_.post_error = 0;
-  device_->RemoveHandler(1);
-  device_->RemoveHandler(2);
-  device_->Release();
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 constexpr absl::Duration kLong = absl::Seconds(20);
 
 // A pollable whose every answer the test chooses.
-class FakePollable final : public Pollable {
+class FakePollable : public Pollable {
  public:
   int Poll() override {
     ++polls_made;
@@ -71,10 +71,10 @@ class FakePollable final : public Pollable {
 
 class PollerTest : public testing::Test {
  protected:
-  PollerTest() { EXPECT_TRUE(poller_->TryAcquireRole()); }
+  PollerTest() { poller_->Enter(); }
   ~PollerTest() override {
     if (added_) poller_->Remove(&pollable_);
-    poller_->ReleaseRole();
+    poller_->Leave();
   }
 
   void Add() {
@@ -94,34 +94,18 @@ class PollerTest : public testing::Test {
   bool added_ = false;
 };
 
-TEST_F(PollerTest, GivesItsRoleToOneAtATime) {
-  EXPECT_TRUE(poller_->has_role_holder());
-  EXPECT_FALSE(poller_->TryAcquireRole());
-  poller_->ReleaseRole();
-  EXPECT_FALSE(poller_->has_role_holder());
-  EXPECT_TRUE(poller_->TryAcquireRole());
-}
-
-TEST_F(PollerTest, HandsWhatOneHolderDidToTheNext) {
-  poller_->ReleaseRole();
-  int shared = 0;  // Guarded by the role.
-  std::vector<std::thread> threads;
+TEST_F(PollerTest, HandsWhatOneThreadDidToTheNext) {
+  poller_->Leave();
+  int shared = 0;  // Whoever has entered changes it.
   for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([this, &shared] {
-      for (int done = 0; done < 1000;) {
-        if (!poller_->TryAcquireRole()) {
-          std::this_thread::yield();
-          continue;
-        }
-        ++shared;
-        ++done;
-        poller_->ReleaseRole();
-      }
-    });
+    std::thread([this, &shared] {
+      poller_->Enter();
+      ++shared;
+      poller_->Leave();
+    }).join();
   }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_TRUE(poller_->TryAcquireRole());
-  EXPECT_EQ(shared, 4000);
+  poller_->Enter();
+  EXPECT_EQ(shared, 4);
 }
 
 TEST_F(PollerTest, RunsWhatIsPostedInOrder) {
@@ -270,7 +254,7 @@ TEST_F(PollerTest, LooksAtNoDescriptorButTheReadableOne) {
   poller_->Remove(&other);
 }
 
-// A wake-up is for a thread that is about to sleep without the role.
+// A wake-up is for a thread that is about to sleep while others poll.
 TEST_F(PollerTest, TakesNoWakeUpWhileItPolls) {
   Add();
   poller_->Wake();
@@ -378,13 +362,13 @@ TEST_F(PollerTest, TakesTasksFromManyThreads) {
 
 TEST_F(PollerTest, LetsOthersPollWhileOneWaitsWithoutTheRole) {
   ASSERT_TRUE(poller_->PrepareSleep());
-  poller_->ReleaseRole();
+  poller_->Leave();
   std::atomic<bool> woke{false};
   std::thread waiter([this, &woke] {
     poller_->WaitForEvent(absl::InfiniteFuture());
     woke.store(true);
   });
-  ASSERT_TRUE(poller_->TryAcquireRole());
+  poller_->Enter();
   bool ran = false;
   PostFunction(*poller_, [&ran] { ran = true; });
   poller_->PollOnce();
@@ -394,68 +378,56 @@ TEST_F(PollerTest, LetsOthersPollWhileOneWaitsWithoutTheRole) {
   EXPECT_TRUE(woke.load());
 }
 
-// Writes down when it runs.
-class FakeRoundTask final : public RoundTask {
+// Has something to finish when it is told so.
+class FinishingPollable final : public FakePollable {
  public:
-  FakeRoundTask(Poller& poller, std::vector<const FakeRoundTask*>& order)
-      : poller_(poller), order_(order) {}
-  void OnRoundEnd() override {
-    EXPECT_TRUE(poller_.in_round());
-    order_.push_back(this);
-    if (next != nullptr) poller_.AtRoundEnd(next);
+  bool FinishRound() override {
+    if (!std::exchange(unfinished, false)) return false;
+    ++finished;
+    if (next != nullptr) next->unfinished = true;
+    return true;
   }
 
-  FakeRoundTask* next = nullptr;  // Asked for when this one runs.
-
- private:
-  Poller& poller_;
-  std::vector<const FakeRoundTask*>& order_;
+  bool unfinished = false;
+  int finished = 0;
+  FinishingPollable* next = nullptr;  // It gives that one something to finish.
 };
 
-TEST_F(PollerTest, EndsARoundWithWhatWasAskedForOnceEach) {
-  std::vector<const FakeRoundTask*> order;
-  FakeRoundTask a(*poller_, order);
-  FakeRoundTask b(*poller_, order);
-  for (int i = 0; i < 2; ++i) {
-    PostFunction(*poller_, [this, &a, &b, &order] {
-      poller_->AtRoundEnd(&b);
-      poller_->AtRoundEnd(&a);
-      EXPECT_THAT(order, IsEmpty());
-    });
-  }
-  EXPECT_EQ(poller_->PollOnce(), 2);
-  EXPECT_THAT(order, ElementsAre(&b, &a));
+TEST_F(PollerTest, FinishesWhatOnePollableGivesAnother) {
+  FinishingPollable a;
+  FinishingPollable b;
+  poller_->Add(&a);
+  poller_->Add(&b);
+  b.unfinished = true;
+  b.next = &a;
+  poller_->PollOnce();
+  EXPECT_EQ(b.finished, 1);
+  EXPECT_EQ(a.finished, 1);
   EXPECT_FALSE(poller_->in_round());
   poller_->PollOnce();
-  EXPECT_EQ(order.size(), 2u);
+  EXPECT_EQ(a.finished, 1);
+  poller_->Remove(&a);
+  poller_->Remove(&b);
 }
 
-TEST_F(PollerTest, LetsTheEndOfARoundAskForMore) {
-  std::vector<const FakeRoundTask*> order;
-  FakeRoundTask a(*poller_, order);
-  FakeRoundTask b(*poller_, order);
-  a.next = &b;
-  b.next = nullptr;
-  PostFunction(*poller_, [this, &a, &b] {
-    poller_->AtRoundEnd(&b);
-    poller_->AtRoundEnd(&a);
-  });
+TEST_F(PollerTest, IsInARoundWhileItRunsTasks) {
+  bool in_round = false;
+  PostFunction(*poller_, [&] { in_round = poller_->in_round(); });
   poller_->PollOnce();
-  EXPECT_THAT(order, ElementsAre(&b, &a, &b));
-}
-
-TEST_F(PollerTest, EndsTheRoundBeforeItSleeps) {
-  std::vector<const FakeRoundTask*> order;
-  FakeRoundTask task(*poller_, order);
-  PostFunction(*poller_, [this, &task] { poller_->AtRoundEnd(&task); });
-  EXPECT_FALSE(poller_->PrepareSleep());
-  EXPECT_THAT(order, ElementsAre(&task));
+  EXPECT_TRUE(in_round);
+  EXPECT_FALSE(poller_->in_round());
 }
 
 TEST_F(PollerTest, MayGetMoreToDriveWhileItPolls) {
   PostFunction(*poller_, [this] { Add(); });
   EXPECT_EQ(poller_->PollOnce(), 1);
   EXPECT_EQ(pollable_.polls_made, 1);
+}
+
+using PollerDeathTest = PollerTest;
+
+TEST_F(PollerDeathTest, AbortsWhenTwoUseIt) {
+  EXPECT_DEATH(poller_->Enter(), "two use a poller");
 }
 
 }  // namespace

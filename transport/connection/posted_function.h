@@ -10,7 +10,7 @@
 
 namespace verbena::transport {
 
-// Runs `function` once on the holder of the poller's role. Allocates; what is
+// Runs `function` once on the poller's thread. Allocates; what is
 // posted for every call derives from PollerTask instead.
 template <typename Function>
 void PostFunction(Poller& poller, Function function) {

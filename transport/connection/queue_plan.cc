@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "transport/base/limits.h"
-#include "transport/connection/receive_slots.h"
+#include "transport/connection/receive_buffers.h"
 
 namespace verbena::transport {
 namespace {
@@ -24,7 +24,7 @@ uint32_t QueuePlan::Receives() const {
 }
 
 uint32_t QueuePlan::SharedReceiveDepth() const {
-  return ReceiveSlots::QueueDepth(Receives());
+  return ReceiveBuffers::QueueDepth(Receives());
 }
 
 uint32_t QueuePlan::CompletionDepth() const {

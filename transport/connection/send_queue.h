@@ -8,11 +8,12 @@
 #include <array>
 #include <cstdint>
 
+#include "absl/base/optimization.h"
 #include "absl/functional/function_ref.h"
-#include "absl/status/status.h"
+#include "transport/base/check.h"
 #include "transport/base/limits.h"
 #include "transport/connection/send_batch.h"
-#include "transport/connection/send_slots.h"
+#include "transport/connection/send_buffers.h"
 
 namespace verbena::transport {
 
@@ -48,14 +49,14 @@ class SharedSends {
 // What is posted goes to the device in the order posted, but only with the next
 // Flush(): one doorbell for many.
 //
-// Places are counted by completions, never by guesses: nothing is posted that
-// the queue pair has no room for. Not thread-safe: confined to the poller's
-// role.
+// Room is counted by completions, never by guesses: nothing is posted that the
+// queue pair has no room for. Not thread-safe: confined to the poller's
+// thread.
 class SendQueue {
  public:
   // All are the device's, shared with its other queues; they outlive it.
-  SendQueue(SendSlots& slots, SendBatches& batches, SharedSends& shared)
-      : slots_(slots), batches_(batches), shared_(shared) {}
+  SendQueue(SendBuffers& buffers, SendBatches& batches, SharedSends& shared)
+      : buffers_(buffers), batches_(batches), shared_(shared) {}
   SendQueue(const SendQueue&) = delete;
   SendQueue& operator=(const SendQueue&) = delete;
   // REQUIRES: the queue pair is gone.
@@ -67,30 +68,32 @@ class SendQueue {
 
   // Whether there is room for a frame, in the queue pair and in the completion
   // queue. If not, there will be after the next completion.
-  bool HasFramePlace() const {
-    return frames_posted_ - frames_done_ < kFrameDepth && HasPlace();
+  bool HasFrameRoom() const {
+    return frames_posted_ - frames_done_ < kFrameDepth && HasRoom();
   }
 
-  // Whether so many frames can be posted now, each of which takes a slot.
-  bool HasPlacesFor(uint32_t frames) {
+  // Whether so many frames can be posted now, each of which takes a buffer.
+  bool HasRoomFor(uint32_t frames) {
     const bool own = posted_ - done_ + frames <= kOwnSends;
     return frames_posted_ - frames_done_ + frames <= kFrameDepth &&
-           (own || shared_.available(frames)) && slots_.Prepare(frames);
+           (own || shared_.available(frames)) && buffers_.Prepare(frames);
   }
 
   // Memory for the next frame, of at most `bytes` (themselves at most
-  // kSlotBytes), until it is posted. Null if it takes a slot and all are held.
-  // REQUIRES: HasFramePlace().
+  // kSlotBytes), until it is posted; on a multiple of 64. Null if it takes a
+  // buffer and all are held. REQUIRES: HasFrameRoom().
   uint8_t* BeginFrame(uint32_t bytes) {
     if (batch_ == nullptr) batch_ = batches_.Acquire();
-    if (bytes <= inline_bytes_) {
+    if (ABSL_PREDICT_TRUE(bytes <= inline_bytes_)) {
       frame_ = batch_->scratch();
-      frame_slot_ = SendSlots::kNone;
+      frame_buffer_ = SendBuffers::kNone;
     } else {
-      if (spare_slot_ == SendSlots::kNone) spare_slot_ = slots_.Acquire();
-      if (spare_slot_ == SendSlots::kNone) return nullptr;
-      frame_slot_ = spare_slot_;
-      frame_ = slots_.Slot(frame_slot_);
+      if (spare_buffer_ == SendBuffers::kNone) {
+        spare_buffer_ = buffers_.Acquire();
+      }
+      if (spare_buffer_ == SendBuffers::kNone) return nullptr;
+      frame_buffer_ = spare_buffer_;
+      frame_ = buffers_.At(frame_buffer_);
     }
     return frame_;
   }
@@ -99,27 +102,28 @@ class SendQueue {
   uint8_t* frame() const { return frame_; }
 
   // Sends the first `bytes` of frame(). `signalled`: its completion is wanted
-  // soon. Fails only when the device refuses, and then the connection is lost.
-  // REQUIRES: BeginFrame() returned non-null since the last frame was posted.
-  absl::Status PostFrame(uint32_t bytes, bool signalled);
+  // soon. Returns 0, or the errno of a device that refuses: then the connection
+  // is lost. REQUIRES: BeginFrame() returned non-null since the last frame was
+  // posted.
+  int PostFrame(uint32_t bytes, bool signalled);
 
-  // The same for a READ or WRITE.
-  bool HasBulkSlot() const {
-    return bulk_posted_ - bulk_done_ < kBulkDepth && HasPlace();
+  // Whether there is room for a READ or WRITE.
+  bool HasBulkRoom() const {
+    return bulk_posted_ - bulk_done_ < kBulkDepth && HasRoom();
   }
 
-  // Posts a READ or a WRITE; `tag` comes back when it is done. REQUIRES:
-  // HasBulkSlot(); the memory stays until then.
-  absl::Status PostBulk(ibv_wr_opcode opcode, const BulkChunk& chunk,
-                        void* tag);
+  // Posts a READ or a WRITE; `tag` comes back when it is done. Returns what
+  // PostFrame() does. REQUIRES: HasBulkRoom(); the memory stays until then.
+  int PostBulk(ibv_wr_opcode opcode, const BulkChunk& chunk, void* tag);
 
-  // Hands what was posted to the device. Fails as PostFrame() does.
-  absl::Status Flush();
+  // Hands what was posted to the device. Returns what PostFrame() does.
+  int Flush();
 
   // After the queue pair was put into the error state: posts something whose
-  // flush ends everything before it, the silent successes included. Fails when
-  // the device refuses it: then nothing may ever come of what was posted.
-  absl::Status PostDrainMarker();
+  // flush ends everything before it, the silent successes included. Returns
+  // false if the device refuses it: then nothing may ever come of what was
+  // posted.
+  bool PostDrainMarker();
 
   // Handles the completion of `wr_id`, whatever its status, and calls
   // `bulk_done` with the tag of every READ and WRITE that it finishes.
@@ -135,32 +139,39 @@ class SendQueue {
 
   enum class Kind : uint8_t { kFrame, kBulk, kMarker };
   struct Record {
-    void* tag;      // Of a bulk transfer.
-    uint32_t slot;  // That a frame holds.
+    void* tag;        // What PostBulk() was given.
+    uint32_t buffer;  // The send buffer that a frame holds, or kNone.
     Kind kind;
   };
 
-  bool HasPlace() const {
+  bool HasRoom() const {
     return posted_ - done_ < kOwnSends || shared_.available();
   }
-  // Adds a work request for `bytes` at `local` to the batch. Of its record the
-  // caller fills in what its kind needs.
-  ibv_send_wr* Add(Kind kind, ibv_wr_opcode opcode, const void* local,
-                   uint32_t bytes, uint32_t lkey);
-  Record& last_record() { return records_[(posted_ - 1) % kRecords]; }
-  void TakeShared();
-  absl::Status FlushIfFull();
+  // Adds a work request for `bytes` at `local` to the batch, as number posted_.
+  // The caller fills in what its kind needs, and its record.
+  ibv_send_wr* Add(const void* local, uint32_t bytes, uint32_t lkey);
+  // Takes room of the device's for one more work request than kOwnSends.
+  void TakeShared() {
+    CHECK(shared_.available());
+    shared_.Take();
+    ++shared_held_;
+  }
+  // Makes the request that was added count, and rings the doorbell if the batch
+  // is full.
+  int Count(unsigned int flags);
 
-  SendSlots& slots_;
+  SendBuffers& buffers_;
   SendBatches& batches_;
   SharedSends& shared_;
   ibv_qp* qp_ = nullptr;
-  uint32_t inline_bytes_ = 0;
+  uint32_t inline_bytes_ = 0;  // The longest frame that is posted inline.
 
   SendBatch* batch_ = nullptr;  // Null when there is nothing to flush.
-  uint8_t* frame_ = nullptr;    // From BeginFrame().
-  uint32_t frame_slot_ = SendSlots::kNone;  // Where that is; kNone: scratch.
-  uint32_t spare_slot_ = SendSlots::kNone;  // Begun, not posted.
+  uint8_t* frame_ = nullptr;    // What BeginFrame() returned last.
+  // The buffer that frame_ is; kNone if it is scratch memory of the batch.
+  uint32_t frame_buffer_ = SendBuffers::kNone;
+  // A buffer in which a frame was begun and that none holds that was posted.
+  uint32_t spare_buffer_ = SendBuffers::kNone;
 
   std::array<Record, kRecords> records_;  // By sequence number.
   uint64_t posted_ = 0;  // Work requests so far; the wr_id of the next.
@@ -169,8 +180,8 @@ class SendQueue {
   uint64_t frames_done_ = 0;
   uint64_t bulk_posted_ = 0;
   uint64_t bulk_done_ = 0;
-  uint32_t shared_held_ = 0;  // Of shared_.
-  uint32_t unsignalled_ = 0;  // Since the last signalled one.
+  uint32_t shared_held_ = 0;  // Work requests under way beyond kOwnSends.
+  uint32_t unsignalled_ = 0;  // Frames since the last signalled request.
 };
 
 }  // namespace verbena::transport

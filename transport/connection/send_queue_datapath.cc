@@ -1,73 +1,88 @@
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "transport/base/check.h"
 #include "transport/connection/send_queue.h"
-#include "transport/verbs/error.h"
 
 namespace verbena::transport {
 
-ibv_send_wr* SendQueue::Add(Kind kind, ibv_wr_opcode opcode, const void* local,
-                            uint32_t bytes, uint32_t lkey) {
+inline ibv_send_wr* SendQueue::Add(const void* local, uint32_t bytes,
+                                   uint32_t lkey) {
   CHECK_LT(posted_ - done_, kRecords);
-  // The marker has a place of its own.
-  if (posted_ - done_ >= kOwnSends && kind != Kind::kMarker) TakeShared();
-  if (batch_ == nullptr) batch_ = batches_.Acquire();
   ibv_send_wr* const wr = batch_->Add();
   wr->wr_id = posted_;
-  wr->num_sge = 1;
-  wr->opcode = opcode;
   wr->sg_list->addr = reinterpret_cast<uintptr_t>(local);
   wr->sg_list->length = bytes;
   wr->sg_list->lkey = lkey;
-  records_[posted_ % kRecords].kind = kind;
-  ++posted_;
   return wr;
 }
 
-absl::Status SendQueue::PostFrame(uint32_t bytes, bool signalled) {
-  CHECK(frame_ != nullptr);
-  const bool held = frame_slot_ != SendSlots::kNone;
-  ibv_send_wr* const wr = Add(Kind::kFrame, IBV_WR_SEND, frame_, bytes,
-                              held ? slots_.lkey(frame_slot_) : 0);
-  last_record().slot = frame_slot_;
-  wr->send_flags = bytes <= inline_bytes_ ? IBV_SEND_INLINE : 0;
-  // One that holds a slot gives it back soon, whatever follows.
-  if (signalled || held || ++unsignalled_ >= kSignalInterval) {
-    wr->send_flags |= IBV_SEND_SIGNALED;
-    unsignalled_ = 0;
-  }
-  if (held) spare_slot_ = SendSlots::kNone;
-  frame_ = nullptr;
-  ++frames_posted_;
-  return FlushIfFull();
+inline int SendQueue::Count(unsigned int flags) {
+  unsignalled_ = (flags & IBV_SEND_SIGNALED) != 0 ? 0 : unsignalled_ + 1;
+  ++posted_;
+  return ABSL_PREDICT_FALSE(batch_->full()) ? Flush() : 0;
 }
 
-absl::Status SendQueue::PostBulk(ibv_wr_opcode opcode, const BulkChunk& chunk,
-                                 void* tag) {
+int SendQueue::PostFrame(uint32_t bytes, bool signalled) {
+  CHECK(frame_ != nullptr);
+  if (posted_ - done_ >= kOwnSends) TakeShared();
+  const bool held = frame_buffer_ != SendBuffers::kNone;
   ibv_send_wr* const wr =
-      Add(Kind::kBulk, opcode, chunk.local, chunk.bytes, chunk.lkey);
-  last_record().tag = tag;
+      Add(frame_, bytes, held ? buffers_.lkey(frame_buffer_) : 0);
+  Record& record = records_[posted_ % kRecords];
+  record.kind = Kind::kFrame;
+  record.buffer = frame_buffer_;
+  unsigned int flags = bytes <= inline_bytes_ ? IBV_SEND_INLINE : 0;
+  // A frame that holds a buffer gives it back soon, whatever follows.
+  if (signalled || held || unsignalled_ + 1 >= kSignalInterval) {
+    flags |= IBV_SEND_SIGNALED;
+  }
+  wr->num_sge = 1;
+  wr->opcode = IBV_WR_SEND;
+  wr->send_flags = flags;
+  if (held) spare_buffer_ = SendBuffers::kNone;
+  frame_ = nullptr;
+  ++frames_posted_;
+  return Count(flags);
+}
+
+int SendQueue::PostBulk(ibv_wr_opcode opcode, const BulkChunk& chunk,
+                        void* tag) {
+  if (posted_ - done_ >= kOwnSends) TakeShared();
+  if (batch_ == nullptr) batch_ = batches_.Acquire();
+  ibv_send_wr* const wr = Add(chunk.local, chunk.bytes, chunk.lkey);
+  Record& record = records_[posted_ % kRecords];
+  record.kind = Kind::kBulk;
+  record.tag = tag;
+  wr->num_sge = 1;
+  wr->opcode = opcode;
   wr->send_flags = IBV_SEND_SIGNALED;
   wr->wr.rdma.remote_addr = chunk.remote;
   wr->wr.rdma.rkey = chunk.rkey;
-  unsignalled_ = 0;
   ++bulk_posted_;
-  return FlushIfFull();
+  return Count(IBV_SEND_SIGNALED);
 }
 
-absl::Status SendQueue::FlushIfFull() {
-  return batch_->full() ? Flush() : absl::OkStatus();
+bool SendQueue::PostDrainMarker() {
+  if (batch_ == nullptr) batch_ = batches_.Acquire();
+  // It has room of its own, beyond what is shared.
+  ibv_send_wr* const wr = Add(nullptr, 0, 0);
+  records_[posted_ % kRecords].kind = Kind::kMarker;
+  wr->num_sge = 0;
+  wr->opcode = IBV_WR_SEND;
+  wr->send_flags = IBV_SEND_SIGNALED;
+  return Count(IBV_SEND_SIGNALED) == 0 && Flush() == 0;
 }
 
-absl::Status SendQueue::Flush() {
-  if (batch_ == nullptr) return absl::OkStatus();
+int SendQueue::Flush() {
+  if (batch_ == nullptr) return 0;
   SendBatch* const batch = std::exchange(batch_, nullptr);
   frame_ = nullptr;  // It may stand in the batch.
+  // After an error the records stay: the connection is lost, and the drain
+  // marker ends them.
   const int error = batch->empty() ? 0 : batch->Post(qp_);
   batches_.Release(batch);
-  if (__builtin_expect(error == 0, 1)) return absl::OkStatus();
-  // The records stay: the connection is lost, and the drain marker ends them.
-  return ErrnoStatus("post_send", "", error);
+  return error;
 }
 
 void SendQueue::Complete(uint64_t wr_id,
@@ -81,9 +96,9 @@ void SendQueue::Complete(uint64_t wr_id,
       shared_.Release();
       --shared_held_;
     }
-    if (record.kind == Kind::kFrame) {
+    if (ABSL_PREDICT_TRUE(record.kind == Kind::kFrame)) {
       ++frames_done_;
-      if (record.slot != SendSlots::kNone) slots_.Release(record.slot);
+      if (record.buffer != SendBuffers::kNone) buffers_.Release(record.buffer);
     } else if (record.kind == Kind::kBulk) {
       ++bulk_done_;
       bulk_done(record.tag);

@@ -23,10 +23,10 @@
 namespace verbena::transport {
 
 class ServerCall;
-class ServerSession;
+class ServerCalls;
 
-// Receives the calls of a server. All methods are called on the poller that the
-// call's connection belongs to, with its role held.
+// Receives the calls of a server. All methods are called on the thread of the
+// poller that the call's connection belongs to.
 class ServerHandler {
  public:
   // A call has come. Finish() is owed, from inside or later. Must not block.
@@ -55,7 +55,8 @@ class ReplyWriter {
 };
 
 // A call that a client has made, from ServerHandler::OnCall() until Finish().
-// Owned by its session, which outlives it even if the client is gone.
+// Owned by its connection's table, which outlives it even if the client is
+// gone.
 //
 // Methods may be called from any thread, one at a time, unless they say
 // otherwise.
@@ -121,12 +122,21 @@ class ServerCall {
     Buffer attachment;  // Any; see IsRegistered().
   };
 
-  // Ends the call; exactly once, with the poller's role held. The call is the
-  // session's again at once: only `reply.writer` hears of the rest.
+  // Ends the call; exactly once, on the poller's thread. The call is the
+  // transport's again at once: only `reply.writer` hears of the rest.
   void Finish(Reply reply);
 
+  // The short way to end it, on the poller's thread too, with a good reply that
+  // is a message of `message_bytes` and nothing else: returns the memory of the
+  // frame to write the message to, if it can be sent at once; then call
+  // SendReply(). Else returns null, and Finish() is owed.
+  uint8_t* BeginReply(uint64_t message_bytes);
+  // Sends what BeginReply() made room for; the call is the transport's again.
+  // REQUIRES: nothing else was done with the call's poller in between.
+  void SendReply();
+
  private:
-  friend class ServerSession;
+  friend class ServerCalls;
   template <typename Call>
   friend class CallQueue;
 
@@ -143,10 +153,10 @@ class ServerCall {
     kReplyQueued,        // Its RESPONSE, when there is a credit.
   };
 
-  explicit ServerCall(ServerSession& session) : session_(session) {}
+  explicit ServerCall(ServerCalls& calls) : calls_(calls) {}
 
-  ServerSession& session_;
-  ServerCall* next_ = nullptr;  // In the queue that it waits in, if it does.
+  ServerCalls& calls_;
+  ServerCall* next_ = nullptr;  // Its neighbours in the queue it waits in.
   ServerCall* previous_ = nullptr;
   State state_ = State::kFree;
   uint32_t call_id_ = 0;
@@ -170,7 +180,8 @@ class ServerCall {
   RemoteArenas::RemoteRange lease_;  // Where the reply may be written.
   uint32_t lease_bytes_ = 0;
 
-  Reply reply_;  // From Finish() on.
+  uint32_t plain_reply_bytes_ = 0;  // What BeginReply() was told.
+  Reply reply_;                     // From Finish() on.
   uint32_t reply_attachment_bytes_ = 0;
   Placement reply_place_;
   bool reply_written_ = false;  // What goes to the lease; the RESPONSE says so.

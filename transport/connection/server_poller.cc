@@ -56,12 +56,12 @@ void ServerPoller::Stop(absl::Time deadline) {
 }
 
 void ServerPoller::Run() {
-  CHECK(poller_->TryAcquireRole());
+  poller_->Enter();
   poller_->Add(this);
   const bool spins = options_.spin_budget > absl::ZeroDuration();
   uint32_t idle_polls = 0;
   absl::Time idle_since;
-  while (!(closing_ && sessions_.empty())) {
+  while (!(closing_ && connections_.empty())) {
     if (poller_->PollOnce() > 0) {
       idle_polls = 0;
       continue;
@@ -84,7 +84,7 @@ void ServerPoller::Run() {
   poller_->Remove(this);
   // Connections that were handed over too late are refused.
   poller_->PollOnce();
-  poller_->ReleaseRole();
+  poller_->Leave();
 }
 
 void ServerPoller::AcceptHere(IncomingConnection incoming) {
@@ -113,10 +113,11 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
     device->Release();
     return status;
   }
-  auto session = std::make_unique<ServerSession>(
+  auto calls = std::make_unique<ServerCalls>(
       *poller_, *device, std::move(incoming.id), attributes.cap.max_inline_data,
       options_, incoming.request, handler_);
-  watcher->Watch(session.get());
+  Connection& connection = calls->connection();
+  watcher->Watch(&connection);
 
   const std::string reply =
       EncodeConnectReply({Connection::OwnLimits(options_)});
@@ -124,12 +125,12 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   parameters.private_data = Bytes(reply);
   parameters.initiator_depth = std::min(incoming.initiator_depth, kReadDepth);
   parameters.rnr_retry_count = kRnrRetries;
-  absl::Status status = session->Accept(parameters);
-  if (status.ok()) status = session->Begin();
+  absl::Status status = connection.Accept(parameters);
+  if (status.ok()) status = calls->Begin();
   // The client sees the connection end; there is no id left to reject.
-  if (!status.ok()) session->Close(status);
-  sessions_.push_back(std::move(session));
-  connection_count_.store(static_cast<uint32_t>(sessions_.size()),
+  if (!status.ok()) connection.Close(status);
+  connections_.push_back(std::move(calls));
+  connection_count_.store(static_cast<uint32_t>(connections_.size()),
                           std::memory_order_relaxed);
   return absl::OkStatus();
 }
@@ -170,25 +171,25 @@ absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
 void ServerPoller::StopHere(absl::Time deadline) {
   stopping_ = true;
   stop_deadline_ = deadline;
-  for (const auto& session : sessions_) session->SendGoAway();
+  for (const auto& calls : connections_) calls->connection().SendGoAway();
 }
 
 // A queue pair that is closed drops what its device has not sent: the last
 // RESPONSEs must have arrived.
 bool ServerPoller::Drained() const {
-  return std::all_of(sessions_.begin(), sessions_.end(),
-                     [](const std::unique_ptr<ServerSession>& session) {
-                       return session->open_calls() == 0 &&
-                              (session->state() != ConnectionState::kOpen ||
-                               session->sends_done());
+  return std::all_of(connections_.begin(), connections_.end(),
+                     [](const std::unique_ptr<ServerCalls>& calls) {
+                       return calls->open_calls() == 0 &&
+                              (!calls->connection().usable() ||
+                               calls->connection().sends_done());
                      });
 }
 
 void ServerPoller::Tick(absl::Time now) {
   if (stopping_ && !closing_ && (Drained() || now >= stop_deadline_)) {
     closing_ = true;
-    for (const auto& session : sessions_) {
-      session->Close(absl::UnavailableError("the server shut down"));
+    for (const auto& calls : connections_) {
+      calls->connection().Close(absl::UnavailableError("the server shut down"));
     }
   }
   Reap();
@@ -198,22 +199,25 @@ void ServerPoller::Tick(absl::Time now) {
 }
 
 void ServerPoller::Reap() {
-  const auto closed = [this](const std::unique_ptr<ServerSession>& session) {
-    if (!session->closed()) return false;
-    for (auto& [provider, watcher] : watchers_) watcher->Unwatch(session.get());
+  const auto closed = [this](const std::unique_ptr<ServerCalls>& calls) {
+    if (!calls->connection().closed()) return false;
+    for (auto& [provider, watcher] : watchers_) {
+      watcher->Unwatch(&calls->connection());
+    }
     return true;
   };
-  sessions_.erase(std::remove_if(sessions_.begin(), sessions_.end(), closed),
-                  sessions_.end());
-  connection_count_.store(static_cast<uint32_t>(sessions_.size()),
+  connections_.erase(
+      std::remove_if(connections_.begin(), connections_.end(), closed),
+      connections_.end());
+  connection_count_.store(static_cast<uint32_t>(connections_.size()),
                           std::memory_order_relaxed);
 }
 
 absl::Time ServerPoller::NextTick() const {
   // One that closed after this poller's own tick waits to be reaped.
-  if (std::any_of(sessions_.begin(), sessions_.end(),
-                  [](const std::unique_ptr<ServerSession>& session) {
-                    return session->closed();
+  if (std::any_of(connections_.begin(), connections_.end(),
+                  [](const std::unique_ptr<ServerCalls>& calls) {
+                    return calls->connection().closed();
                   })) {
     return poller_->now();
   }

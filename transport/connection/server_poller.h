@@ -18,7 +18,7 @@
 #include "transport/connection/poller.h"
 #include "transport/connection/poller_device.h"
 #include "transport/connection/server_call.h"
-#include "transport/connection/server_session.h"
+#include "transport/connection/server_calls.h"
 #include "transport/verbs/cm_id.h"
 #include "transport/verbs/provider.h"
 #include "transport/wire/hello.h"
@@ -33,8 +33,8 @@ struct IncomingConnection {
   uint8_t initiator_depth = 0;  // READs that the client's side allows.
 };
 
-// Owns a thread that holds the role of its poller for life, and the queues and
-// sessions of every device on which a connection came to it.
+// Owns a poller and its only thread, and the queues and
+// connections of every device on which a connection came to it.
 //
 // `handler` and the Providers must outlive it. Methods may be called from any
 // thread.
@@ -104,9 +104,9 @@ class ServerPoller final : private Pollable {
   // Only the thread touches what follows. In the order of dependence.
   absl::flat_hash_map<const Provider*, std::unique_ptr<CmWatcher>> watchers_;
   absl::flat_hash_map<ibv_context*, std::unique_ptr<PollerDevice>> devices_;
-  std::vector<std::unique_ptr<ServerSession>> sessions_;
+  std::vector<std::unique_ptr<ServerCalls>> connections_;
   bool stopping_ = false;
-  bool closing_ = false;  // Every session has been told to close.
+  bool closing_ = false;  // Every connection has been told to close.
   absl::Time stop_deadline_ = absl::InfiniteFuture();
 };
 

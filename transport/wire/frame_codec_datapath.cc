@@ -147,37 +147,6 @@ const char* ReturnError(const ReturnHeader& header) {
   return header.zero != 0 ? "unused field is not zero" : nullptr;
 }
 
-// Whether it is all of a REQUEST that is a message and nothing else, as most
-// are: what the checks above come to for such a frame.
-bool IsPlainRequest(absl::Span<const uint8_t> frame) {
-  if (frame.size() < sizeof(RequestHeader)) return false;
-  const auto request = LoadHeader<RequestHeader>(frame);
-  const uint32_t elsewhere =
-      request.message_offset | request.attachment_bytes |
-      request.attachment_offset | request.reply_offset | request.reply_bytes |
-      request.metadata_bytes | request.message_arena |
-      request.attachment_arena | request.reply_arena |
-      (request.frame.flags & static_cast<uint8_t>(~kFlowFlags));
-  return request.frame.header_bytes == sizeof(RequestHeader) &&
-         elsewhere == 0 && request.message_bytes == request.frame.body_bytes &&
-         frame.size() ==
-             sizeof(RequestHeader) + uint64_t{request.message_bytes};
-}
-
-// The same of a RESPONSE.
-bool IsPlainResponse(absl::Span<const uint8_t> frame) {
-  if (frame.size() < sizeof(ResponseHeader)) return false;
-  const auto response = LoadHeader<ResponseHeader>(frame);
-  const uint32_t besides =
-      response.code | response.status_message_bytes | response.metadata_bytes |
-      response.attachment_bytes |
-      (response.frame.flags & static_cast<uint8_t>(~kFlowFlags));
-  return response.frame.header_bytes == sizeof(ResponseHeader) &&
-         besides == 0 && response.message_bytes == response.frame.body_bytes &&
-         frame.size() ==
-             sizeof(ResponseHeader) + uint64_t{response.message_bytes};
-}
-
 // The next `bytes` of a body.
 absl::Span<const uint8_t> TakePart(uint32_t bytes,
                                    absl::Span<const uint8_t>* body) {
@@ -197,12 +166,6 @@ uint16_t HeaderBytes(FrameType type) {
 const char* FrameError(absl::Span<const uint8_t> frame) {
   if (frame.size() < sizeof(FrameHeader)) return "shorter than a header";
   const auto header = LoadHeader<FrameHeader>(frame);
-  if (header.type == FrameType::kRequest && IsPlainRequest(frame)) {
-    return nullptr;
-  }
-  if (header.type == FrameType::kResponse && IsPlainResponse(frame)) {
-    return nullptr;
-  }
   const uint8_t number = static_cast<uint8_t>(header.type);
   if (number < kFirstFrameType || number > kLastFrameType) {
     return "unknown frame type";

@@ -22,9 +22,9 @@ class PollerSleepTest : public ::testing::Test {
 
   // Sleeps until somebody wakes the poller.
   void Sleep() {
-    ASSERT_TRUE(poller_->TryAcquireRole());
+    poller_->Enter();
     const bool armed = poller_->PrepareSleep();
-    poller_->ReleaseRole();
+    poller_->Leave();
     ASSERT_TRUE(armed);
     poller_->WaitForEvent(absl::InfiniteFuture());
   }

@@ -25,11 +25,12 @@ void SharedPoller::Drive(transport::ClientConnection* connection) {
   role_.AssertHeld();
   CHECK(!in_transport_);
   CHECK((connection_ == nullptr) != (connection == nullptr));
-  // The transport's own role follows ours for as long as we poll.
+  // The transport's poller is ours for as long as we have the connection; the
+  // polling role says which thread uses it.
   if (connection == nullptr) {
-    connection_->poller().ReleaseRole();
+    connection_->poller().Leave();
   } else {
-    CHECK(connection->poller().TryAcquireRole());
+    connection->poller().Enter();
   }
   connection_ = connection;
 }

@@ -147,7 +147,22 @@ void HandlerCall::WriteAhead() {
   reply_.buffer = *std::move(buffer);
 }
 
+bool HandlerCall::SendPlainReply() {
+  if (!reply_.status.ok() || !reply_.attachment.empty() ||
+      !reply_.buffer.empty() || !context_.trailing_metadata().empty()) {
+    return false;
+  }
+  uint8_t* const out = call_->BeginReply(reply_.message_bytes);
+  if (out == nullptr) return false;
+  WriteMessage(*response_, reply_.message_bytes, out);
+  context_.DropAttachments();
+  std::exchange(call_, nullptr)->SendReply();
+  pool_->Recycle(this);
+  return true;
+}
+
 void HandlerCall::Finish() {
+  if (ABSL_PREDICT_TRUE(SendPlainReply())) return;
   if (ABSL_PREDICT_FALSE(!context_.trailing_metadata().empty())) {
     absl::StatusOr<uint32_t> bytes =
         MeasureMetadata(context_.trailing_metadata());

@@ -77,6 +77,9 @@ class HandlerCall final : public WorkerTask,
   absl::Status CancelledStatus() const;
   // Serialises a large reply now, if there is memory.
   void WriteAhead();
+  // Ends the call the transport's short way, if it is a good reply that is a
+  // message and nothing else and can be sent at once. Returns whether it was.
+  bool SendPlainReply();
   void Finish();
 
   HandlerCallPool* const pool_;

@@ -1,14 +1,15 @@
-#include "transport/connection/receive_slots.h"
+#include "absl/base/optimization.h"
+#include "transport/connection/receive_buffers.h"
 
 namespace verbena::transport {
 
-absl::Status ReceiveSlots::Flush() {
+absl::Status ReceiveBuffers::Flush() {
   if (pending_count_ == 0) return absl::OkStatus();
   std::array<ibv_recv_wr, kBatch> wrs;
   std::array<ibv_sge, kBatch> sges;
   for (uint32_t i = 0; i < pending_count_; ++i) {
     const uint32_t index = pending_[i];
-    sges[i].addr = reinterpret_cast<uintptr_t>(Slot(index));
+    sges[i].addr = reinterpret_cast<uintptr_t>(At(index));
     sges[i].length = kSlotBytes;
     sges[i].lkey = slabs_.lkey(index);
     wrs[i].wr_id = kReceiveTag | index;
@@ -18,7 +19,7 @@ absl::Status ReceiveSlots::Flush() {
   }
   ibv_recv_wr* refused = nullptr;
   absl::Status status = queue_.PostReceive(wrs.data(), &refused);
-  if (__builtin_expect(!status.ok(), 0)) TakeBackSlow(refused - wrs.data());
+  if (ABSL_PREDICT_FALSE(!status.ok())) TakeBackSlow(refused - wrs.data());
   pending_count_ = 0;
   return status;
 }

@@ -1,35 +1,38 @@
-// ServerSession: large parts of requests and replies.
+// ServerCalls: large parts of requests and replies.
 
 #include <cstring>
 #include <utility>
 
 #include "transport/base/check.h"
 #include "transport/base/status_macros.h"
-#include "transport/connection/server_session.h"
+#include "transport/connection/server_calls.h"
 
 namespace verbena::transport {
 
-void ServerSession::AwaitRequest(ServerCall* call) {
+void ServerCalls::AwaitRequest(ServerCall* call) {
   if (IsLargeRead(*call)) ++large_reads_;
   if (!memory_waiters_.empty() || !StartReads(call)) {
     memory_waiters_.PushBack(call);
   }
+  connection_.NoteWaiting();
 }
 
 // All of it or nothing: calls that each held a part could wait for each other.
-absl::Status ServerSession::AllocateParts(uint64_t message_bytes,
-                                          uint64_t attachment_bytes,
-                                          Buffer* message, Buffer* attachment) {
+absl::Status ServerCalls::AllocateParts(uint64_t message_bytes,
+                                        uint64_t attachment_bytes,
+                                        Buffer* message, Buffer* attachment) {
   if (message_bytes > 0) {
-    ASSIGN_OR_RETURN(*message, device().pool().Allocate(message_bytes));
+    ASSIGN_OR_RETURN(*message,
+                     connection_.device().pool().Allocate(message_bytes));
   }
   if (attachment_bytes > 0) {
-    ASSIGN_OR_RETURN(*attachment, device().pool().Allocate(attachment_bytes));
+    ASSIGN_OR_RETURN(*attachment,
+                     connection_.device().pool().Allocate(attachment_bytes));
   }
   return absl::OkStatus();
 }
 
-bool ServerSession::StartReads(ServerCall* call) {
+bool ServerCalls::StartReads(ServerCall* call) {
   Buffer message;
   Buffer attachment;
   const absl::Status status = AllocateParts(
@@ -54,8 +57,8 @@ bool ServerSession::StartReads(ServerCall* call) {
   return true;
 }
 
-void ServerSession::StartRead(ServerCall* call, const Buffer& sink,
-                              const RemoteArenas::RemoteRange& source) {
+void ServerCalls::StartRead(ServerCall* call, const Buffer& sink,
+                            const RemoteArenas::RemoteRange& source) {
   ++call->transfers_left_;
   BulkTransfer* const transfer = transfers_.Acquire();
   transfer->opcode = IBV_WR_RDMA_READ;
@@ -66,9 +69,10 @@ void ServerSession::StartRead(ServerCall* call, const Buffer& sink,
   NoteTransfer(transfer->bytes);
   transfer->owner = call;
   transfers_.Start(transfer);
+  connection_.NoteWaiting();
 }
 
-void ServerSession::OnBulkDone(void* tag) {
+void ServerCalls::OnTransferDone(void* tag) {
   BulkTransfer* const transfer = static_cast<BulkTransfer*>(tag);
   if (!transfers_.ChunkDone(transfer)) return;
   ServerCall* const call = static_cast<ServerCall*>(transfer->owner);
@@ -77,7 +81,7 @@ void ServerSession::OnBulkDone(void* tag) {
   transfers_.Release(transfer);
   if (!read || --call->transfers_left_ > 0) return;
   if (IsLargeRead(*call)) --large_reads_;
-  if (!usable()) {
+  if (!connection_.usable()) {
     FreeCall(call);
   } else if (call->cancelled()) {
     Refuse(call, absl::CancelledError("the client cancelled the call"));
@@ -89,11 +93,11 @@ void ServerSession::OnBulkDone(void* tag) {
     } else {
       call->message_ = call->request_.span();
     }
-    Dispatch(call);
+    HandOver(call);
   }
 }
 
-uint32_t ServerSession::LeaseNeeded(const ServerCall& call) {
+uint32_t ServerCalls::LeaseNeeded(const ServerCall& call) {
   const Placement& place = call.reply_place_;
   const ServerCall::Reply& reply = call.reply_;
   return static_cast<uint32_t>(
@@ -101,18 +105,19 @@ uint32_t ServerSession::LeaseNeeded(const ServerCall& call) {
                  place.attachment_inline ? 0 : call.reply_attachment_bytes_));
 }
 
-void ServerSession::AwaitReplyMemory(ServerCall* call) {
+void ServerCalls::AwaitReplyMemory(ServerCall* call) {
   call->state_ = State::kAwaitsReplyMemory;
   if (!memory_waiters_.empty() || !PlaceReply(call)) {
     memory_waiters_.PushBack(call);
   }
+  connection_.NoteWaiting();
 }
 
-bool ServerSession::PlaceReply(ServerCall* call) {
+bool ServerCalls::PlaceReply(ServerCall* call) {
   ServerCall::Reply& reply = call->reply_;
   const Placement place = call->reply_place_;
-  const bool copy =
-      !place.attachment_inline && !device().pool().Owns(reply.attachment);
+  const bool copy = !place.attachment_inline &&
+                    !connection_.device().pool().Owns(reply.attachment);
   const bool write = !place.message_inline && reply.buffer.empty();
   Buffer message;
   Buffer attachment;
@@ -137,7 +142,7 @@ bool ServerSession::PlaceReply(ServerCall* call) {
   return true;
 }
 
-void ServerSession::StartWrites(ServerCall* call) {
+void ServerCalls::StartWrites(ServerCall* call) {
   ServerCall::Reply& reply = call->reply_;
   const Placement place = call->reply_place_;
   call->state_ = State::kWriting;
@@ -160,8 +165,8 @@ void ServerSession::StartWrites(ServerCall* call) {
   }
 }
 
-void ServerSession::StartWrite(ServerCall* call, Buffer source,
-                               uint64_t lease_offset) {
+void ServerCalls::StartWrite(ServerCall* call, Buffer source,
+                             uint64_t lease_offset) {
   ++call->transfers_left_;
   BulkTransfer* const transfer = transfers_.Acquire();
   transfer->opcode = IBV_WR_RDMA_WRITE;
@@ -174,6 +179,7 @@ void ServerSession::StartWrite(ServerCall* call, Buffer source,
   transfer->owner = call;
   transfer->hold = std::move(source);
   transfers_.Start(transfer);
+  connection_.NoteWaiting();
 }
 
 }  // namespace verbena::transport

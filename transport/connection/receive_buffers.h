@@ -1,7 +1,7 @@
 // The memory behind a shared receive queue.
 
-#ifndef VERBENA_TRANSPORT_CONNECTION_RECEIVE_SLOTS_H_
-#define VERBENA_TRANSPORT_CONNECTION_RECEIVE_SLOTS_H_
+#ifndef VERBENA_TRANSPORT_CONNECTION_RECEIVE_BUFFERS_H_
+#define VERBENA_TRANSPORT_CONNECTION_RECEIVE_BUFFERS_H_
 
 #include <infiniband/verbs.h>
 
@@ -10,9 +10,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "transport/connection/slot_slabs.h"
+#include "transport/connection/buffer_slabs.h"
 #include "transport/verbs/protection_domain.h"
 #include "transport/verbs/shared_receive_queue.h"
 
@@ -20,29 +21,29 @@ namespace verbena::transport {
 
 // Keeps a shared receive queue filled. Connections reserve as many receives as
 // they may have messages under way towards us, so the queue never runs dry; a
-// few more stay posted so that a slot may be announced as free while it is
+// few more stay posted so that a buffer may be announced as free while it is
 // still being read.
 //
 // Memory grows, in slabs, with the most that was ever reserved at once, and is
 // kept: what one connection leaves serves another. Not thread-safe: confined to
-// the poller's role. The protection domain must outlive it.
-class ReceiveSlots {
+// the poller's thread. The protection domain must outlive it.
+class ReceiveBuffers {
  public:
-  // Set in the wr_id of every receive, beside the index of its slot. Senders
+  // Set in the wr_id of every receive, beside the index of its buffer. Senders
   // count their work requests and never come that far.
   static constexpr uint64_t kReceiveTag = uint64_t{1} << 63;
 
-  // Slots that are registered together.
-  static constexpr uint32_t kSlabSlots = SlotSlabs::kSlabSlots;
-  // Slots that are posted again with one doorbell.
+  // Buffers that are registered together.
+  static constexpr uint32_t kSlabBuffers = BufferSlabs::kSlabBuffers;
+  // Buffers that are posted again with one doorbell.
   static constexpr uint32_t kBatch = 16;
-  // Completions that may be polled before any of their slots is given back.
+  // Completions that may be polled before any of their buffers is given back.
   static constexpr uint32_t kPollBatch = 32;
 
-  // Slots beyond the reserved ones, so many of which may be read, or have been
-  // read and wait for their doorbell, while they count as posted. Of few
-  // reserved ones few can be read, and kLeastBatch wait at least: ringing
-  // costs a NIC more than the memory is worth.
+  // Buffers beyond the reserved ones: so many may be read, or have been read
+  // and wait for their doorbell, while they count as posted. Where few are
+  // reserved, few can be read, and kLeastBatch wait at least: ringing costs a
+  // NIC more than the memory is worth.
   static constexpr uint32_t kLeastBatch = 8;
   static constexpr uint32_t Extra(uint32_t reserved) {
     return std::min(std::max(2 * reserved, reserved + kLeastBatch),
@@ -55,11 +56,11 @@ class ReceiveSlots {
   }
 
   // Holds nothing; for assignment.
-  ReceiveSlots() = default;
+  ReceiveBuffers() = default;
 
   // For at most `max_reserved` at once.
-  static absl::StatusOr<ReceiveSlots> Create(const ProtectionDomain& pd,
-                                             uint32_t max_reserved);
+  static absl::StatusOr<ReceiveBuffers> Create(const ProtectionDomain& pd,
+                                               uint32_t max_reserved);
 
   // How many more may be reserved.
   uint32_t room() const { return max_reserved_ - reserved_; }
@@ -77,20 +78,22 @@ class ReceiveSlots {
   // device, until as many could be posted again.
   bool complete() const { return posted_ >= wanted_; }
 
-  // The memory of slot `index`, which a completion named.
-  const uint8_t* Slot(uint32_t index) const { return slabs_.Slot(index); }
+  // The memory of buffer `index`, which a completion named. It begins on a
+  // multiple of 64.
+  const uint8_t* At(uint32_t index) const { return slabs_.At(index); }
 
-  // The slot has been read. It is posted again at once, or with those that
+  // The buffer has been read. It is posted again at once, or with those that
   // follow it, or kept if there are enough. After an error of the device those
   // that it refused are posted when the next are reserved.
-  absl::Status Repost(uint32_t index) {
-    if (posted_ > wanted_) {
+  // Returns whether the device took them.
+  bool Repost(uint32_t index) {
+    if (ABSL_PREDICT_FALSE(posted_ > wanted_)) {
       --posted_;
       slabs_.Return(index);
-      return absl::OkStatus();
+      return true;
     }
     pending_[pending_count_++] = index;
-    return pending_count_ < batch_ ? absl::OkStatus() : Flush();
+    return pending_count_ < batch_ || Flush().ok();
   }
 
   uint32_t reserved() const { return reserved_; }
@@ -98,27 +101,27 @@ class ReceiveSlots {
   ibv_srq* srq() const { return queue_.get(); }
 
  private:
-  ReceiveSlots(const ProtectionDomain& pd, SharedReceiveQueue queue,
-               uint32_t max_reserved);
+  ReceiveBuffers(const ProtectionDomain& pd, SharedReceiveQueue queue,
+                 uint32_t max_reserved);
   void SetReserved(uint32_t reserved);
-  // Posts free slots until there are as many as are wanted.
+  // Posts free buffers until there are as many as are wanted.
   absl::Status Fill();
   absl::Status Flush();
   // The device has refused the pending ones from `first` on.
   void TakeBackSlow(ptrdiff_t first);
 
   uint32_t max_reserved_ = 0;
-  SlotSlabs slabs_;  // Before the queue, whose receives point into them.
+  BufferSlabs slabs_;  // Before the queue, whose receives point into them.
   SharedReceiveQueue queue_;
   uint32_t reserved_ = 0;
   uint32_t wanted_ = 0;  // QueueDepth(reserved_).
-  uint32_t posted_ = 0;  // Those included that are read or pending.
-  uint32_t batch_ = 1;   // Pending ones that are posted together.
+  uint32_t posted_ = 0;  // Those included that are being read or pending.
+  uint32_t batch_ = 1;   // How many pending ones are posted together.
 
-  std::array<uint32_t, kBatch> pending_ = {};  // Slots to post again.
+  std::array<uint32_t, kBatch> pending_ = {};  // Buffers to post again.
   uint32_t pending_count_ = 0;
 };
 
 }  // namespace verbena::transport
 
-#endif  // VERBENA_TRANSPORT_CONNECTION_RECEIVE_SLOTS_H_
+#endif  // VERBENA_TRANSPORT_CONNECTION_RECEIVE_BUFFERS_H_

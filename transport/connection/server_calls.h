@@ -1,7 +1,7 @@
 // The server's end of a connection: the calls of one client.
 
-#ifndef VERBENA_TRANSPORT_CONNECTION_SERVER_SESSION_H_
-#define VERBENA_TRANSPORT_CONNECTION_SERVER_SESSION_H_
+#ifndef VERBENA_TRANSPORT_CONNECTION_SERVER_CALLS_H_
+#define VERBENA_TRANSPORT_CONNECTION_SERVER_CALLS_H_
 
 #include <array>
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "transport/connection/bulk_transfers.h"
 #include "transport/connection/call_queue.h"
+#include "transport/connection/call_table.h"
 #include "transport/connection/connection.h"
 #include "transport/connection/frame_assembly.h"
 #include "transport/connection/server_call.h"
@@ -27,16 +28,19 @@ namespace verbena::transport {
 //
 // Memory that the client can reach is none: the queue pair allows no remote
 // access. Every range that the client names is checked against its arenas.
-// `handler` must outlive it. Confined to the poller's role.
-class ServerSession final : public Connection {
+// `handler` must outlive it. Confined to the poller's thread.
+class ServerCalls final : private CallTable {
  public:
-  ServerSession(Poller& poller, PollerDevice& device, CmId id,
-                uint32_t inline_bytes, const EndpointOptions& options,
-                const ConnectRequest& request, ServerHandler& handler);
-  ~ServerSession() override;
+  ServerCalls(Poller& poller, PollerDevice& device, CmId id,
+              uint32_t inline_bytes, const EndpointOptions& options,
+              const ConnectRequest& request, ServerHandler& handler);
+  ~ServerCalls();
+
+  Connection& connection() { return connection_; }
+  const Connection& connection() const { return connection_; }
 
   // To be called right after Accept().
-  absl::Status Begin() { return FixQueuePair(); }
+  absl::Status Begin() { return connection_.FixQueuePair(); }
 
   // Calls whose RESPONSE has not been sent.
   uint32_t open_calls() const { return open_calls_; }
@@ -46,24 +50,31 @@ class ServerSession final : public Connection {
 
   using State = ServerCall::State;
 
-  void HandleFrame(FrameType type, absl::Span<const uint8_t> frame) override;
-  void Pump() override;
-  void OnBulkDone(void* tag) override;
+  // As the connection's table.
+  void OnFrame(absl::Span<const uint8_t> frame, bool plain) override;
+  bool SendWaiting() override;
+  void OnTransferDone(void* tag) override;
   void OnClosing() override;
   bool InUse() const override { return handling_ > 0; }
-  void TickMore(absl::Time now) override;
-  absl::Time NextDeadline() const override;
+  void OnTick(absl::Time now) override;
+  absl::Time NextTick() const override;
   // The client watches over its own calls; a silent one costs nothing but its
   // reservation, and is noticed all the same.
   bool ExpectsTraffic() const override { return true; }
 
   void HandleHello(absl::Span<const uint8_t> frame);
   void SendWelcome();
-  // `whole`, if not null, is the memory of a frame that was continued.
+  // A REQUEST that is a message and nothing else.
+  void HandlePlainRequest(absl::Span<const uint8_t> frame);
+  // Any. `whole`, if not null, is the memory of a frame that was continued.
   void HandleRequest(absl::Span<const uint8_t> frame, Buffer* whole);
   void HandlePart(absl::Span<const uint8_t> frame);
+  // The call of a free slot that the client may begin one in; null, after a
+  // ProtocolError(), if it may not.
+  ServerCall* FindFreeCall(uint32_t call_id);
   // What all requests have in common.
   void BeginCall(const RequestHeader& header, ServerCall* call);
+  absl::Time DeadlineAfter(uint64_t timeout_us) const;
   // Whether the ranges that a request names lie in the client's arenas.
   bool FindRanges(const RequestHeader& header, ServerCall* call);
   void HandleArena(absl::Span<const uint8_t> frame);
@@ -88,17 +99,20 @@ class ServerSession final : public Connection {
   // Tells the poller what is on its way.
   void NoteTransfer(int64_t bytes) {
     transfer_bytes_ += bytes;
-    poller().NoteTransfer(bytes);
+    connection_.poller().NoteTransfer(bytes);
   }
   static void TakeInlineAttachment(ServerCall* call,
                                    absl::Span<const uint8_t> attachment,
                                    const Buffer* whole);
   // Copies a message that will be needed longer than its frame.
   void HoldMessage(ServerCall* call, absl::Span<const uint8_t> message);
-  void Dispatch(ServerCall* call);
+  // Hands a request that is all here to the handler.
+  void HandOver(ServerCall* call);
   void Finish(ServerCall* call, ServerCall::Reply&& reply);
+  uint8_t* BeginPlainReply(ServerCall* call, uint64_t message_bytes);
+  void SendPlainReply(ServerCall* call);
   void SendReply(ServerCall* call);
-  // Of a large reply for which there is a lease.
+  // WRITEs a large reply for which there is a lease, when there is memory.
   void AwaitReplyMemory(ServerCall* call);
   // Gets it into registered memory and on its way; false if it has to wait for
   // memory.
@@ -125,13 +139,17 @@ class ServerSession final : public Connection {
   absl::Status CheckReply(const ServerCall::Reply& reply) const;
   // Ends the call with an error of the transport's own.
   void Refuse(ServerCall* call, absl::Status status);
+  // Sends the call's next frame, now or when there is a credit.
   void QueueFrame(ServerCall* call, State state);
   bool SendQueued(ServerCall* call);
+  // SendWaiting(): the frames, and what waits for memory or its turn.
+  void SendFrames();
+  void StartTransfers();
   void SendPending(ServerCall* call, uint8_t* out);
   void SendResponse(ServerCall* call, uint8_t* out);
   // The status message as far as it is sent.
   absl::string_view StatusText(const ServerCall::Reply& reply) const;
-  // Of the RESPONSE, with what of the reply is in it.
+  // How long the RESPONSE is with what of the reply is in it.
   uint32_t ResponseFrameBytes(const ServerCall* call) const;
   // Sends a RESPONSE that does not fit one SEND as several; false if it can't.
   bool SendContinuedResponse(ServerCall* call);
@@ -146,23 +164,29 @@ class ServerSession final : public Connection {
   void FreeCall(ServerCall* call);
 
   ServerHandler& handler_;
+  uint32_t open_calls_ = 0;  // Calls whose RESPONSE has not been sent.
+  uint32_t handling_ = 0;    // Calls of which somebody outside has the pointer.
+  // The longest message of a reply that goes the short way.
+  uint64_t plain_reply_max_ = 0;
   const absl::Time hello_deadline_;  // A client must have said HELLO by then.
-  RemoteArenas arenas_;
-  std::array<std::unique_ptr<ServerCall>, kMaxOpenCalls> calls_;  // By slot.
   bool welcome_due_ = false;  // It answers a HELLO at the end of the round.
-  uint32_t open_calls_ = 0;
-  uint32_t handling_ = 0;  // Calls of which somebody outside has the pointer.
+  RemoteArenas arenas_;
+  // By slot; made when a client first uses the slot.
+  std::array<std::unique_ptr<ServerCall>, kMaxOpenCalls> calls_;
 
   CallQueue<ServerCall> memory_waiters_;  // First come, first served.
-  CallQueue<ServerCall> turn_waiters_;    // Large ones, before all that.
-  uint32_t large_reads_ = 0;              // At most kLargeReadsMax.
-  CallQueue<ServerCall> frame_waiters_;   // Their frame needs a credit.
+  // Large ones that are not even in that line yet: at most kLargeReadsMax of
+  // them, large_reads_ at present, are.
+  CallQueue<ServerCall> turn_waiters_;
+  uint32_t large_reads_ = 0;
+  CallQueue<ServerCall> frame_waiters_;  // Their frame needs a credit.
   FrameAssembly assembly_;
   BulkTransfers transfers_;
-  int64_t transfer_bytes_ = 0;   // Of all that have not ended.
-  uint64_t seen_shortages_ = 0;  // Of the pool, at the last FreeHeldMemory().
+  int64_t transfer_bytes_ = 0;   // Of all transfers that have not ended.
+  uint64_t seen_shortages_ = 0;  // The pool's, at the last FreeHeldMemory().
+  Connection connection_;
 };
 
 }  // namespace verbena::transport
 
-#endif  // VERBENA_TRANSPORT_CONNECTION_SERVER_SESSION_H_
+#endif  // VERBENA_TRANSPORT_CONNECTION_SERVER_CALLS_H_

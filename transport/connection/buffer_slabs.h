@@ -1,7 +1,7 @@
-// Registered memory in slots, which send and receive slots are made of.
+// Registered memory in pieces of one length: send and receive buffers.
 
-#ifndef VERBENA_TRANSPORT_CONNECTION_SLOT_SLABS_H_
-#define VERBENA_TRANSPORT_CONNECTION_SLOT_SLABS_H_
+#ifndef VERBENA_TRANSPORT_CONNECTION_BUFFER_SLABS_H_
+#define VERBENA_TRANSPORT_CONNECTION_BUFFER_SLABS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -14,25 +14,25 @@
 
 namespace verbena::transport {
 
-// Slots of kSlotBytes by index, registered in slabs and never given back, and
+// Buffers of kSlotBytes by index, registered in slabs and never given back, and
 // the list of those that are free. Not thread-safe. The protection domain must
 // outlive it.
-class SlotSlabs {
+class BufferSlabs {
  public:
-  // Slots that are registered together.
-  static constexpr uint32_t kSlabSlots = 16;
+  // Buffers that are registered together.
+  static constexpr uint32_t kSlabBuffers = 16;
 
   // Holds nothing; for assignment.
-  SlotSlabs() = default;
-  explicit SlotSlabs(const ProtectionDomain& pd) : pd_(&pd) {}
+  BufferSlabs() = default;
+  explicit BufferSlabs(const ProtectionDomain& pd) : pd_(&pd) {}
 
-  // Registers one more slab, whose slots are free.
+  // Registers one more slab, whose buffers are free.
   absl::Status Grow();
 
   size_t slab_count() const { return slabs_.size(); }
   size_t free_count() const { return free_.size(); }
 
-  // The free slot that was used last. REQUIRES: free_count() > 0.
+  // The free buffer that was used last. REQUIRES: free_count() > 0.
   uint32_t Take() {
     const uint32_t index = free_.back();
     free_.pop_back();
@@ -40,15 +40,15 @@ class SlotSlabs {
   }
   void Return(uint32_t index) { free_.push_back(index); }
 
-  uint8_t* Slot(uint32_t index) const {
-    return slabs_[index / kSlabSlots].data() +
-           size_t{index % kSlabSlots} * kSlotBytes;
+  uint8_t* At(uint32_t index) const {
+    return slabs_[index / kSlabBuffers].data() +
+           size_t{index % kSlabBuffers} * kSlotBytes;
   }
   uint32_t lkey(uint32_t index) const {
-    return slabs_[index / kSlabSlots].lkey();
+    return slabs_[index / kSlabBuffers].lkey();
   }
   size_t registered_bytes() const {
-    return slabs_.size() * kSlabSlots * kSlotBytes;
+    return slabs_.size() * kSlabBuffers * kSlotBytes;
   }
 
  private:
@@ -59,4 +59,4 @@ class SlotSlabs {
 
 }  // namespace verbena::transport
 
-#endif  // VERBENA_TRANSPORT_CONNECTION_SLOT_SLABS_H_
+#endif  // VERBENA_TRANSPORT_CONNECTION_BUFFER_SLABS_H_

@@ -1,4 +1,4 @@
-#include "transport/connection/server_session.h"
+#include "transport/connection/server_calls.h"
 
 #include <algorithm>
 #include <cstring>
@@ -22,58 +22,62 @@ constexpr size_t kHeldBytesKept = 512;
 
 }  // namespace
 
-ServerSession::ServerSession(Poller& poller, PollerDevice& device, CmId id,
-                             uint32_t inline_bytes,
-                             const EndpointOptions& options,
-                             const ConnectRequest& request,
-                             ServerHandler& handler)
-    : Connection(poller, device, std::move(id), inline_bytes, options,
-                 /*access=*/0),
-      handler_(handler),
-      hello_deadline_(absl::Now() + options.connect_timeout) {
-  SetPeerLimits(request.limits);
+ServerCalls::ServerCalls(Poller& poller, PollerDevice& device, CmId id,
+                         uint32_t inline_bytes, const EndpointOptions& options,
+                         const ConnectRequest& request, ServerHandler& handler)
+    : handler_(handler),
+      hello_deadline_(absl::Now() + options.connect_timeout),
+      connection_(poller, device, std::move(id), inline_bytes, options,
+                  /*access=*/0, *this) {
+  connection_.SetPeerLimits(request.limits);
+  // Both limits, and what a frame has room for.
+  plain_reply_max_ = std::min(
+      {options.max_send_message_bytes,
+       uint64_t{request.limits.max_receive_message_bytes}, RoomForReply()});
   // Decoding has checked that it does not wrap around.
   CHECK(arenas_.Add(0, request.arena).ok());
 }
 
-ServerSession::~ServerSession() {
+ServerCalls::~ServerCalls() {
   CHECK_EQ(handling_, 0u);
-  DestroyQueuePair();
+  connection_.DestroyQueuePair();
   NoteTransfer(-transfer_bytes_);  // Those that were never posted.
 }
 
-void ServerSession::HandleHello(absl::Span<const uint8_t> frame) {
-  if (state() != ConnectionState::kConnecting) {
-    ProtocolError("it sent a second HELLO");
+void ServerCalls::HandleHello(absl::Span<const uint8_t> frame) {
+  if (connection_.state() != ConnectionState::kConnecting) {
+    connection_.ProtocolError("it sent a second HELLO");
     return;
   }
   const absl::StatusOr<std::vector<HelloOption>> client_options =
       DecodeOptions(FrameBody(frame));
   if (!client_options.ok()) {
-    ProtocolError(client_options.status().message());
+    connection_.ProtocolError(client_options.status().message());
     return;
   }
-  Transition(ConnectionState::kOpen);
+  connection_.Transition(ConnectionState::kOpen);
   welcome_due_ = true;
+  connection_.NoteWaiting();
 }
 
-void ServerSession::SendWelcome() {
-  const FrameHeader header = PlainHeader(FrameType::kWelcome, 0);
-  uint8_t* const out = BeginFrame(sizeof(header), /*spare_credits=*/0);
+void ServerCalls::SendWelcome() {
+  const FrameHeader header = Connection::PlainHeader(FrameType::kWelcome, 0);
+  uint8_t* const out =
+      connection_.BeginFrame(sizeof(header), /*spare_credits=*/0);
   if (out == nullptr) return;
   welcome_due_ = false;
   std::memcpy(out, &header, sizeof(header));
-  Send(sizeof(header), /*signalled=*/false);
+  connection_.Send(sizeof(header));
 }
 
-void ServerSession::HandleArena(absl::Span<const uint8_t> frame) {
+void ServerCalls::HandleArena(absl::Span<const uint8_t> frame) {
   const ArenaHeader header = LoadHeader<ArenaHeader>(frame);
   const absl::Status status =
       arenas_.Add(header.index, {header.address, header.bytes, header.rkey});
-  if (!status.ok()) ProtocolError(status.message());
+  if (!status.ok()) connection_.ProtocolError(status.message());
 }
 
-void ServerSession::HandleCancel(absl::Span<const uint8_t> frame) {
+void ServerCalls::HandleCancel(absl::Span<const uint8_t> frame) {
   const FrameHeader header = LoadHeader<FrameHeader>(frame);
   ServerCall* const call = FindCall(header.call_id);
   // Its RESPONSE may have crossed the CANCEL.
@@ -99,7 +103,7 @@ void ServerSession::HandleCancel(absl::Span<const uint8_t> frame) {
   }
 }
 
-void ServerSession::StopWaiting(ServerCall* call) {
+void ServerCalls::StopWaiting(ServerCall* call) {
   if (turn_waiters_.Contains(call)) {
     turn_waiters_.Remove(call);
     return;
@@ -110,7 +114,7 @@ void ServerSession::StopWaiting(ServerCall* call) {
   }
 }
 
-void ServerSession::OnClosing() {
+void ServerCalls::OnClosing() {
   turn_waiters_.Clear();
   memory_waiters_.Clear();
   frame_waiters_.Clear();
@@ -126,69 +130,69 @@ void ServerSession::OnClosing() {
   }
 }
 
-void ServerSession::TickMore(absl::Time now) {
-  if (state() == ConnectionState::kConnecting && now >= hello_deadline_) {
-    ProtocolError("it did not say HELLO in time");
-    return;
+void ServerCalls::OnTick(absl::Time now) {
+  if (!connection_.usable() && now >= hello_deadline_) {
+    return connection_.ProtocolError("it did not say HELLO in time");
   }
   FreeHeldMemory();
-  if (!memory_waiters_.empty()) Pump();
+  // Other connections of the device give memory back without telling.
+  if (!memory_waiters_.empty()) SendWaiting();
 }
 
-void ServerSession::FreeHeldMemory() {
-  const uint64_t shortages = device().pool().shortages();
+void ServerCalls::FreeHeldMemory() {
+  const uint64_t shortages = connection_.device().pool().shortages();
   if (shortages == std::exchange(seen_shortages_, shortages)) return;
   for (const std::unique_ptr<ServerCall>& call : calls_) {
     if (call == nullptr || call->state_ != State::kAwaitsLease) continue;
     Buffer& attachment = call->reply_.attachment;
-    if (!device().pool().Owns(attachment)) continue;
+    if (!connection_.device().pool().Owns(attachment)) continue;
     Buffer plain = Buffer::Plain(attachment.size());
     std::memcpy(plain.data(), attachment.data(), attachment.size());
     attachment = std::move(plain);
   }
 }
 
-absl::Time ServerSession::NextDeadline() const {
-  if (state() == ConnectionState::kConnecting) return hello_deadline_;
+absl::Time ServerCalls::NextTick() const {
+  if (!connection_.usable()) return hello_deadline_;
   return memory_waiters_.empty() ? absl::InfiniteFuture()
-                                 : poller().now() + kMemoryRetry;
+                                 : connection_.poller().now() + kMemoryRetry;
 }
 
-void ServerSession::MakeCallSlow(uint32_t slot) {
+void ServerCalls::MakeCallSlow(uint32_t slot) {
   calls_[slot].reset(new ServerCall(*this));
 }
 
-absl::Status ServerSession::TooLargeRequest(uint64_t bytes) const {
+absl::Status ServerCalls::TooLargeRequest(uint64_t bytes) const {
   return absl::ResourceExhaustedError(absl::StrCat(
       "a request of ", bytes, " bytes is larger than the server's limit of ",
-      options().max_receive_message_bytes));
+      connection_.options().max_receive_message_bytes));
 }
 
-absl::Status ServerSession::CheckReply(const ServerCall::Reply& reply) const {
+absl::Status ServerCalls::CheckReply(const ServerCall::Reply& reply) const {
   if (reply.metadata_bytes > kMaxMetadataBytes) {
     return TooLargeMetadata(reply.metadata_bytes);
   }
   // Each apart, so that the sum is in range.
   const uint64_t limit =
-      std::min<uint64_t>(options().max_send_message_bytes,
-                         peer_limits().max_receive_message_bytes);
+      std::min<uint64_t>(connection_.options().max_send_message_bytes,
+                         connection_.peer_limits().max_receive_message_bytes);
   const uint64_t bytes = reply.message_bytes + reply.attachment.size();
   return bytes > limit ? TooLargeReply(bytes, limit) : absl::OkStatus();
 }
 
-absl::Status ServerSession::TooLargeMetadata(uint64_t bytes) {
+absl::Status ServerCalls::TooLargeMetadata(uint64_t bytes) {
   return absl::ResourceExhaustedError(
       absl::StrCat("trailing metadata of ", bytes,
                    " bytes are larger than the limit of ", kMaxMetadataBytes));
 }
 
-absl::Status ServerSession::TooLargeReply(uint64_t bytes, uint64_t limit) {
+absl::Status ServerCalls::TooLargeReply(uint64_t bytes, uint64_t limit) {
   return absl::ResourceExhaustedError(absl::StrCat(
       "a reply of ", bytes, " bytes is larger than ", limit,
       ", the least of what the server sends and the client receives"));
 }
 
-void ServerSession::Refuse(ServerCall* call, absl::Status status) {
+void ServerCalls::Refuse(ServerCall* call, absl::Status status) {
   call->ReleaseMessage();
   call->attachment_.Reset();
   ReleaseReply(call);
@@ -197,7 +201,7 @@ void ServerSession::Refuse(ServerCall* call, absl::Status status) {
   QueueFrame(call, State::kReplyQueued);
 }
 
-void ServerSession::ReleaseReply(ServerCall* call) {
+void ServerCalls::ReleaseReply(ServerCall* call) {
   ReplyWriter* const writer = std::exchange(call->reply_.writer, nullptr);
   call->reply_.buffer.Reset();
   call->reply_.attachment.Reset();
@@ -206,7 +210,7 @@ void ServerSession::ReleaseReply(ServerCall* call) {
   if (writer != nullptr) writer->OnReplyDone();
 }
 
-void ServerSession::FreeCall(ServerCall* call) {
+void ServerCalls::FreeCall(ServerCall* call) {
   call->ReleaseMessage();
   call->attachment_.Reset();
   ReleaseReply(call);
@@ -215,13 +219,15 @@ void ServerSession::FreeCall(ServerCall* call) {
   --open_calls_;
 }
 
-const std::string& ServerCall::peer() const { return session_.peer(); }
-
-const std::string& ServerCall::device_name() const {
-  return session_.device().name();
+const std::string& ServerCall::peer() const {
+  return calls_.connection().peer();
 }
 
-Poller& ServerCall::poller() const { return session_.poller(); }
+const std::string& ServerCall::device_name() const {
+  return calls_.connection().device().name();
+}
+
+Poller& ServerCall::poller() const { return calls_.connection().poller(); }
 
 void ServerCall::ReleaseMessage() {
   message_ = {};
@@ -232,22 +238,26 @@ void ServerCall::ReleaseMessage() {
 }
 
 Buffer ServerCall::AllocateAttachment(size_t bytes) const {
-  return session_.device().pool().AllocateOrPlain(bytes);
+  return calls_.connection().device().pool().AllocateOrPlain(bytes);
 }
 
 bool ServerCall::IsRegistered(const Buffer& buffer) const {
-  return session_.device().pool().Owns(buffer);
+  return calls_.connection().device().pool().Owns(buffer);
 }
 
 absl::StatusOr<Buffer> ServerCall::AllocateReply(size_t bytes) {
   if (bytes > lease_bytes_) {
     return absl::UnavailableError("the client has lent no memory for it yet");
   }
-  return session_.device().pool().Allocate(bytes);
+  return calls_.connection().device().pool().Allocate(bytes);
 }
 
-void ServerCall::Finish(Reply reply) {
-  session_.Finish(this, std::move(reply));
+void ServerCall::Finish(Reply reply) { calls_.Finish(this, std::move(reply)); }
+
+uint8_t* ServerCall::BeginReply(uint64_t message_bytes) {
+  return calls_.BeginPlainReply(this, message_bytes);
 }
+
+void ServerCall::SendReply() { calls_.SendPlainReply(this); }
 
 }  // namespace verbena::transport

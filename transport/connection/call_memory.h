@@ -1,0 +1,48 @@
+// The arena memory that one call of a client holds.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_CALL_MEMORY_H_
+#define VERBENA_TRANSPORT_CONNECTION_CALL_MEMORY_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "transport/base/buffer.h"
+#include "transport/connection/poller.h"
+
+namespace verbena::transport {
+
+// The server may read and write this memory from when the frame is sent that
+// names it until the RESPONSE has come, or the queue pair is gone.
+struct CallMemory {
+  Buffer request;     // What the server READs: metadata and message.
+  Buffer attachment;  // What it READs beside them.
+  Buffer reply;       // The lease: what it may WRITE, all of it.
+  // How many of these bytes the poller was told of.
+  int64_t noted_bytes = 0;
+
+  bool empty() const {
+    return request.empty() && attachment.empty() && reply.empty();
+  }
+  // Whether Free() would do nothing.
+  bool unused() const { return noted_bytes == 0 && empty(); }
+
+  // The server knows of the memory from now on.
+  void Note(Poller& poller) {
+    if (empty()) return;
+    noted_bytes =
+        static_cast<int64_t>(request.size() + attachment.size() + reply.size());
+    poller.NoteTransfer(noted_bytes);
+  }
+
+  // Gives all of it back.
+  void Free(Poller& poller) {
+    poller.NoteTransfer(-std::exchange(noted_bytes, 0));
+    request.Reset();
+    attachment.Reset();
+    reply.Reset();
+  }
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_CALL_MEMORY_H_

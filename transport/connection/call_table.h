@@ -1,0 +1,60 @@
+// What a connection carries.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_CALL_TABLE_H_
+#define VERBENA_TRANSPORT_CONNECTION_CALL_TABLE_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+namespace verbena::transport {
+
+// The open calls of one connection: ClientCalls or ServerCalls. The table has
+// the connection, and the connection tells it what happens. Confined to the
+// poller's thread.
+class CallTable {
+ public:
+  // A frame about calls, or one that opens the connection, has come. It was
+  // checked, and its credits are accounted; it is the transport's again on
+  // return. `plain`: see IsPlainCall() in frame_codec.h.
+  virtual void OnFrame(absl::Span<const uint8_t> frame, bool plain) = 0;
+
+  // Sends what waits for credits, buffers or memory, as far as it can. Returns
+  // whether something still waits. Called at the end of every round of the
+  // poller while something does.
+  virtual bool SendWaiting() = 0;
+
+  // A READ or WRITE that was posted with `tag` has ended: well, unless the
+  // connection is closing.
+  virtual void OnTransferDone(void* tag) = 0;
+
+  // The connection has begun to close: every call ends with its failure().
+  virtual void OnClosing() = 0;
+
+  // Called about once a millisecond while the connection is not closing, and
+  // when NextTick() said so.
+  virtual void OnTick(absl::Time now) = 0;
+  virtual absl::Time NextTick() const = 0;
+
+  // Whether silence of the peer is suspicious.
+  virtual bool ExpectsTraffic() const = 0;
+
+  // Whether somebody outside still has a call of the table, so that it must
+  // stay although the connection has nothing posted.
+  virtual bool InUse() const { return false; }
+
+  // The peer wants no new calls here.
+  virtual void OnGoAway() {}
+
+  // The connection manager says that the peer is gone, and may be faster than
+  // the completion queue: handles the frames that came before that.
+  virtual void ReadTheRest() {}
+
+ protected:
+  ~CallTable() = default;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_CALL_TABLE_H_

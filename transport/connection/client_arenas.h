@@ -1,0 +1,59 @@
+// A client's arenas: the memory that its server may READ and WRITE.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_CLIENT_ARENAS_H_
+#define VERBENA_TRANSPORT_CONNECTION_CLIENT_ARENAS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "transport/connection/call_memory.h"
+#include "transport/connection/client_call.h"
+#include "transport/memory/buffer_pool.h"
+#include "transport/wire/placement.h"
+
+namespace verbena::transport {
+
+class Connection;
+
+// Gives calls memory of the device's pool, which is the arenas of this
+// connection alone, and tells the server of arenas when the pool grows.
+// Confined to the poller's thread.
+class ClientArenas {
+ public:
+  ClientArenas(BufferPool& pool, uint64_t max_reply_bytes)
+      : pool_(pool), max_reply_bytes_(max_reply_bytes) {}
+
+  BufferPool& pool() { return pool_; }
+
+  // Gets what a call needs into `memory`: for those parts of the request that
+  // `placement` does not put into the frame, and a lease for the reply that it
+  // hints at. If it returns false, `memory` may hold a part, and `failure` says
+  // why: OK if a LEASE goes first, UNAVAILABLE if there will be memory when
+  // Buffers come back, else there will never be.
+  bool Allocate(const ClientCall::Request& request, Placement placement,
+                CallMemory* memory, absl::Status* failure);
+
+  // Gets a lease of at least `bytes` into `memory`. If it returns false,
+  // `failure` says why, in the same way.
+  bool AllocateLease(uint64_t bytes, CallMemory* memory, absl::Status* failure);
+
+  // Requests leave what memory there is to a LEASE that waits for some, because
+  // the server has memory and work in that reply.
+  void set_lease_waits(bool waits) { lease_waits_ = waits; }
+  bool lease_waits() const { return lease_waits_; }
+
+  // Tells the server of arenas that it does not know. False if that must wait
+  // for credits.
+  bool Announce(Connection& connection);
+
+ private:
+  BufferPool& pool_;
+  const uint64_t max_reply_bytes_;  // The longest reply that is accepted.
+  uint32_t announced_ = 1;  // Arenas that the server knows: the first one came
+                            // with the private data.
+  bool lease_waits_ = false;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_CLIENT_ARENAS_H_

@@ -1,0 +1,247 @@
+// ClientCalls: how they begin, are refused, cancelled and ended.
+
+#include "transport/connection/client_calls.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
+#include "transport/base/limits.h"
+#include "transport/base/status_macros.h"
+#include "transport/connection/receive_buffers.h"
+#include "transport/wire/frame_codec.h"
+#include "transport/wire/hello.h"
+
+namespace verbena::transport {
+namespace {
+
+// How soon memory that was short is looked for again: the application gives
+// Buffers back without telling.
+constexpr absl::Duration kMemoryRetry = absl::Milliseconds(1);
+
+// Polls that find everything there is of a connection that has the device to
+// itself: what can be under way both ways, and some more.
+constexpr int kPollsAtEnd =
+    (kCredits + kSendQueueDepth) / ReceiveBuffers::kPollBatch + 2;
+
+constexpr char kUserAgent[] = "verbena-cpp/0.1";
+
+absl::Status TooLarge(absl::string_view what, uint64_t bytes,
+                      absl::string_view whose, uint64_t limit) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      what, " of ", bytes, " bytes is larger than ", whose, " of ", limit));
+}
+
+}  // namespace
+
+ClientCalls::ClientCalls(Poller& poller, PollerDevice& device, CmId id,
+                         uint32_t inline_bytes, const EndpointOptions& options)
+    : max_reply_bytes_(options.max_receive_message_bytes),
+      arenas_(device.pool(), options.max_receive_message_bytes),
+      connection_(poller, device, std::move(id), inline_bytes, options,
+                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+                      IBV_ACCESS_REMOTE_WRITE,
+                  *this) {}
+
+ClientCalls::~ClientCalls() {
+  connection_.DestroyQueuePair();
+  CHECK_EQ(open_calls(), 0u);
+  for (Slot& slot : slots_) slot.memory.Free(connection_.poller());
+}
+
+// The connection manager may be faster than the completion queue, in which the
+// answers stand that the server sent before: those calls did not fail.
+void ClientCalls::ReadTheRest() {
+  for (int i = 0;
+       i < kPollsAtEnd && connection_.state() <= ConnectionState::kOpen &&
+       connection_.device().Poll() > 0;
+       ++i) {
+  }
+}
+
+absl::Status ClientCalls::Begin(const ConnectReply& reply) {
+  connection_.SetPeerLimits(reply.limits);
+  const uint32_t calls =
+      std::min<uint32_t>(kMaxOpenCalls, reply.limits.max_open_calls);
+  slots_.Resize(calls);
+  due_.reserve(size_t{2} * calls);
+  RETURN_IF_ERROR(connection_.FixQueuePair());
+  const std::string body = EncodeOptions({{kOptionUserAgent, kUserAgent}});
+  FrameHeader header = Connection::PlainHeader(FrameType::kHello, 0);
+  header.body_bytes = static_cast<uint32_t>(body.size());
+  const uint32_t bytes = static_cast<uint32_t>(sizeof(header) + body.size());
+  uint8_t* const out = connection_.BeginFrame(bytes, /*spare_credits=*/0);
+  if (out == nullptr) {
+    return absl::InternalError(absl::StrCat("the server ", connection_.peer(),
+                                            " grants no credit for a HELLO"));
+  }
+  std::memcpy(out, &header, sizeof(header));
+  std::memcpy(out + sizeof(header), body.data(), body.size());
+  connection_.Send(bytes);
+  return connection_.failure();
+}
+
+void ClientCalls::HandleWelcome(absl::Span<const uint8_t> frame) {
+  const absl::StatusOr<std::vector<HelloOption>> server_options =
+      DecodeOptions(FrameBody(frame));
+  if (!server_options.ok()) {
+    return connection_.ProtocolError(server_options.status().message());
+  }
+  connection_.Transition(ConnectionState::kOpen);
+  // Both limits, and what a frame has room for.
+  small_bytes_max_ =
+      std::min({connection_.options().max_send_message_bytes,
+                uint64_t{connection_.peer_limits().max_receive_message_bytes},
+                uint64_t{connection_.SendRoom() - sizeof(RequestHeader)}});
+  accepts_ = !draining_;
+}
+
+void ClientCalls::OnGoAway() {
+  draining_ = true;
+  accepts_ = false;
+}
+
+void ClientCalls::StartSlow(ClientCall* call) {
+  call->slot_ = ClientCall::kIdle;
+  if (absl::Status refusal = Refusal(call->request()); !refusal.ok()) {
+    return call->OnFailed(refusal);
+  }
+  call->fits_frame_ = Place(call->request()).all_inline();
+  const Queue& queue = call->fits_frame_ ? waiting_small_ : waiting_large_;
+  if (queue.empty() && SendAny(call)) return;
+  // Sending may have lost the connection.
+  if (!connection_.failure().ok()) {
+    return call->OnFailed(connection_.failure());
+  }
+  Wait(call);
+}
+
+absl::Status ClientCalls::Refusal(const ClientCall::Request& request) const {
+  const EndpointOptions& options = connection_.options();
+  if (!connection_.failure().ok()) return connection_.failure();
+  if (!connection_.usable()) {
+    return absl::UnavailableError("the connection is not ready");
+  }
+  if (draining_) {
+    return absl::UnavailableError(
+        absl::StrCat("the server ", connection_.peer(), " is shutting down"));
+  }
+  if (request.metadata_bytes > kMaxMetadataBytes) {
+    return TooLarge("metadata", request.metadata_bytes, "the limit",
+                    kMaxMetadataBytes);
+  }
+  const uint64_t bytes = request.message_bytes + request.attachment.size();
+  if (bytes > options.max_send_message_bytes) {
+    return TooLarge("a request", bytes,
+                    "this client's limit for messages that it sends",
+                    options.max_send_message_bytes);
+  }
+  const uint64_t most = connection_.peer_limits().max_receive_message_bytes;
+  if (bytes > most) {
+    return TooLarge("a request", bytes,
+                    absl::StrCat("the limit of the server ", connection_.peer(),
+                                 " for messages that it receives"),
+                    most);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ClientCalls::TooLargeReply(uint64_t bytes) const {
+  return TooLarge("a reply", bytes,
+                  "this client's limit for messages that it receives",
+                  max_reply_bytes_);
+}
+
+void ClientCalls::Cancel(ClientCall* call, const absl::Status& reason) {
+  CHECK(!reason.ok());
+  if (call->slot_ == ClientCall::kQueued) {
+    (call->fits_frame_ ? waiting_small_ : waiting_large_).Remove(call);
+    call->slot_ = ClientCall::kIdle;
+    call->OnFailed(reason);
+  } else if (call->slot_ != ClientCall::kIdle) {
+    Abandon(&slots_.at(call->slot_), reason);
+    connection_.SendWaitingSoon();
+  }
+}
+
+void ClientCalls::Abandon(Slot* slot, const absl::Status& reason) {
+  ClientCall* const call = std::exchange(slot->call, nullptr);
+  --live_;
+  slot->cancel_due = true;
+  slot->lease_wanted = false;
+  AddDue(*slot);
+  call->slot_ = ClientCall::kIdle;
+  call->OnFailed(reason);
+}
+
+void ClientCalls::OnClosing() {
+  accepts_ = false;
+  const absl::Status& reason = connection_.failure();
+  // What a call's end starts anew is refused with that reason at once.
+  for (Queue* queue : {&waiting_small_, &waiting_large_}) {
+    while (!queue->empty()) Cancel(queue->front(), reason);
+  }
+  for (Slot& slot : slots_) {
+    if (slot.call == nullptr) continue;
+    ClientCall* const call = std::exchange(slot.call, nullptr);
+    --live_;
+    call->slot_ = ClientCall::kIdle;
+    call->OnFailed(reason);
+  }
+}
+
+absl::Status ClientCalls::MemoryWillComeBack() {
+  for (const Slot& slot : slots_) {
+    if (slot.used && !slot.memory.empty()) return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "no memory of the connection with ", connection_.peer(), " is left, of ",
+      arenas_.pool().registered_bytes(),
+      " bytes, and no open call will give any back: the application holds it "
+      "in Buffers, or the parts of the call do not fit together; drop some, or "
+      "raise the limit for arenas"));
+}
+
+absl::Time ClientCalls::NextTick() const {
+  if (waiting_large_.empty() && !arenas_.lease_waits()) return next_deadline_;
+  return std::min(next_deadline_, connection_.poller().now() + kMemoryRetry);
+}
+
+void ClientCalls::OnTick(absl::Time now) {
+  if (now >= next_deadline_) EndExpired(now);
+  // Memory comes back without telling.
+  if (!waiting_large_.empty() || !due_.empty()) SendWaiting();
+}
+
+void ClientCalls::EndExpired(absl::Time now) {
+  next_deadline_ = absl::InfiniteFuture();
+  const absl::Status expired =
+      absl::DeadlineExceededError("the deadline of the call has passed");
+  for (Queue* queue : {&waiting_small_, &waiting_large_}) {
+    ClientCall* call = queue->front();
+    while (call != nullptr) {
+      ClientCall* const next = Queue::Next(call);
+      if (call->request().deadline <= now) {
+        // Its OnFailed() may change the queue: begin again.
+        Cancel(call, expired);
+        call = queue->front();
+        continue;
+      }
+      NoteDeadline(call->request().deadline);
+      call = next;
+    }
+  }
+  for (Slot& slot : slots_) {
+    if (slot.call == nullptr) continue;
+    const absl::Time deadline = slot.call->request().deadline;
+    if (deadline <= now) {
+      Abandon(&slot, expired);
+    } else {
+      NoteDeadline(deadline);
+    }
+  }
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,164 @@
+// The client's end of a connection: its open calls.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_CLIENT_CALLS_H_
+#define VERBENA_TRANSPORT_CONNECTION_CLIENT_CALLS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "transport/connection/call_queue.h"
+#include "transport/connection/call_table.h"
+#include "transport/connection/client_arenas.h"
+#include "transport/connection/client_call.h"
+#include "transport/connection/client_call_slots.h"
+#include "transport/connection/connection.h"
+#include "transport/connection/frame_assembly.h"
+#include "transport/wire/placement.h"
+
+namespace verbena::transport {
+
+// Turns ClientCalls into REQUESTs and RESPONSEs into their ends.
+//
+// A call that was cancelled is over for its caller at once, but its slot and
+// the arena memory that the server knows of stay in quarantine until the
+// server's RESPONSE, or until the queue pair is gone. Confined to the poller's
+// thread.
+class ClientCalls final : private CallTable {
+ public:
+  ClientCalls(Poller& poller, PollerDevice& device, CmId id,
+              uint32_t inline_bytes, const EndpointOptions& options);
+  ~ClientCalls();
+
+  Connection& connection() { return connection_; }
+  const Connection& connection() const { return connection_; }
+
+  // The server accepted: sends HELLO. Calls may start when the WELCOME has
+  // come.
+  absl::Status Begin(const ConnectReply& reply);
+
+  // See ClientConnection.
+  void Start(ClientCall* call) {
+    if (IsSmall(call->request()) && waiting_small_.empty() && SendSmall(call)) {
+      return;
+    }
+    StartSlow(call);
+  }
+  void Cancel(ClientCall* call, const absl::Status& reason);
+
+  // The server said GOAWAY.
+  bool draining() const { return draining_; }
+  uint32_t open_calls() const {
+    return live_ + waiting_small_.size() + waiting_large_.size();
+  }
+
+ private:
+  using Slot = ClientCallSlot;
+  using Queue = CallQueue<ClientCall>;
+
+  // As the connection's table.
+  void OnFrame(absl::Span<const uint8_t> frame, bool plain) override;
+  bool SendWaiting() override;
+  void OnTransferDone(void* /*tag*/) override {}
+  void OnClosing() override;
+  void OnTick(absl::Time now) override;
+  absl::Time NextTick() const override;
+  bool ExpectsTraffic() const override { return live_ > 0; }
+  void OnGoAway() override;
+  void ReadTheRest() override;
+
+  // --- Starting calls ---
+
+  // Whether calls may start, and the request goes the short way: it is all in
+  // the frame and needs no memory of the arenas.
+  bool IsSmall(const ClientCall::Request& request) const {
+    return accepts_ && request.message_bytes <= small_bytes_max_ &&
+           request.metadata_bytes <= kMaxMetadataBytes &&
+           request.metadata_bytes + request.message_bytes <= small_bytes_max_ &&
+           request.attachment.empty() &&
+           request.reply_hint_bytes <= kFrameReplyBytes;
+  }
+  // Sends the REQUEST of a call that IsSmall(); false if it has to wait.
+  bool SendSmall(ClientCall* call);
+  // Sends the REQUEST of any call, or ends the call; false if it has to wait.
+  bool SendAny(ClientCall* call);
+  // Sends, waits or refuses.
+  void StartSlow(ClientCall* call);
+  // The call waits in line until SendWaiting() finds room for it.
+  void Wait(ClientCall* call);
+  // How many credits a new request leaves to others: what is due goes first,
+  // unless it waits for something else.
+  uint32_t Reserve() const {
+    const size_t due = arenas_.lease_waits() ? 0 : due_.size();
+    return std::max(connection_.RequestReserve(), static_cast<uint32_t>(due));
+  }
+  // Which parts of the request go into the frame.
+  Placement Place(const ClientCall::Request& request) const;
+  // Arena memory is short: OK if calls will give some back, else why it is of
+  // no use to wait.
+  absl::Status MemoryWillComeBack();
+  // The call has the next slot from now on, and the server knows of it.
+  uint32_t TakeSlot(ClientCall* call);
+
+  // Why a call may not start now; OK if it may.
+  absl::Status Refusal(const ClientCall::Request& request) const;
+  absl::Status TooLargeReply(uint64_t bytes) const;
+
+  // --- Ending calls ---
+
+  void HandleWelcome(absl::Span<const uint8_t> frame);
+  // A RESPONSE that is a message and nothing else.
+  void HandlePlainResponse(absl::Span<const uint8_t> frame);
+  // Any other. `whole`, if not null, is the memory of a frame that was
+  // continued.
+  void HandleResponse(absl::Span<const uint8_t> frame, const Buffer* whole);
+  void HandlePart(absl::Span<const uint8_t> frame);
+  void HandleResponsePending(absl::Span<const uint8_t> frame);
+  // The slot of `call_id`; null, after a ProtocolError(), if there is none.
+  Slot* FindSlot(uint32_t call_id);
+  // Frees the slot and ends its call, if there still is one, with a reply of so
+  // many bytes.
+  void EndCall(Slot* slot, const CallResponse& response, uint64_t bytes);
+  // Ends the call of an open slot without waiting for the server.
+  void Abandon(Slot* slot, const absl::Status& reason);
+  // Ends the calls whose deadline has passed.
+  void EndExpired(absl::Time now);
+
+  // --- What waits ---
+
+  // A CANCEL or a LEASE is to be sent for the slot.
+  void AddDue(const Slot& slot);
+  void SendDue();
+  // False if what is due for the slot has to wait.
+  bool SendDueOf(Slot* slot);
+  bool SendCancel(Slot* slot);
+  bool SendLease(Slot* slot);
+  void SendQueued(Queue* queue);
+  void NoteDeadline(absl::Time deadline) {
+    next_deadline_ = std::min(next_deadline_, deadline);
+  }
+
+  bool accepts_ = false;  // The connection is open and the server not draining.
+  bool draining_ = false;  // The server said GOAWAY.
+  // The longest metadata and message together that go the short way.
+  uint64_t small_bytes_max_ = 0;
+  uint64_t max_reply_bytes_;  // The longest reply that is accepted.
+  uint32_t live_ = 0;         // Slots whose call is still waited for.
+  // Calls that wait: for a slot or a credit, and for arena memory. Apart, so
+  // that no large call holds up small ones.
+  Queue waiting_small_;
+  Queue waiting_large_;
+  absl::Time next_deadline_ = absl::InfiniteFuture();  // Of all open calls.
+  ClientCallSlots slots_;
+  ClientArenas arenas_;
+  std::vector<uint16_t> due_;  // Slots with a CANCEL or LEASE to send.
+  FrameAssembly assembly_;
+  Connection connection_;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_CLIENT_CALLS_H_

@@ -1,0 +1,179 @@
+// ClientCalls: what every call goes through.
+
+#include <utility>
+
+#include "absl/base/optimization.h"
+#include "transport/connection/client_calls.h"
+#include "transport/connection/request_writer.h"
+#include "transport/connection/response_reader.h"
+#include "transport/wire/frame_codec.h"
+
+namespace verbena::transport {
+
+bool ClientCalls::SendSmall(ClientCall* call) {
+  if (ABSL_PREDICT_FALSE(slots_.full())) return false;
+  const ClientCall::Request& request = call->request();
+  const uint32_t bytes = static_cast<uint32_t>(
+      sizeof(RequestHeader) + request.metadata_bytes + request.message_bytes);
+  uint8_t* const out = connection_.BeginFrame(bytes, Reserve());
+  if (ABSL_PREDICT_FALSE(out == nullptr)) return false;
+  WriteSmallRequest(*call, TakeSlot(call), connection_.poller().now_ns(), out);
+  connection_.Send(bytes);
+  return true;
+}
+
+uint32_t ClientCalls::TakeSlot(ClientCall* call) {
+  const uint32_t call_id = slots_.next().call_id;
+  slots_.Take(call);
+  call->slot_ = ClientCallSlots::IndexOf(call_id);
+  ++live_;
+  NoteDeadline(call->request().deadline);
+  return call_id;
+}
+
+// Requests beyond a frame, with an attachment, or for a long reply.
+bool ClientCalls::SendAny(ClientCall* call) {
+  const ClientCall::Request& request = call->request();
+  if (IsSmall(request)) return SendSmall(call);
+  const uint32_t reserve = Reserve();
+  if (slots_.full() || !connection_.CanSend(reserve)) return false;
+  Placement placement = Place(request);
+  // A little more than a frame goes as several, if it can now: cheaper than a
+  // READ, and it takes no memory of the arenas.
+  const bool continued = !placement.all_inline() &&
+                         connection_.CanSendContinued(
+                             RequestFrameBytes(request, Placement()), reserve);
+  if (continued) placement = Placement();
+  CallMemory& memory = slots_.next().memory;
+  absl::Status failed;
+  if (!arenas_.Allocate(request, placement, &memory, &failed)) {
+    memory.Free(connection_.poller());
+    if (absl::IsUnavailable(failed)) failed = MemoryWillComeBack();
+    if (failed.ok()) return false;
+    call->OnFailed(failed);
+    return true;
+  }
+  // The server must know of an arena before a REQUEST names it. What tells it
+  // may take the credits that there were, so they are looked at once more.
+  const uint32_t bytes = RequestFrameBytes(request, placement);
+  uint8_t* out = nullptr;
+  const bool ready =
+      (memory.empty() || arenas_.Announce(connection_)) &&
+      (continued ? connection_.CanSendContinued(bytes, reserve)
+                 : (out = connection_.BeginFrame(bytes, reserve)) != nullptr);
+  if (!ready) {
+    memory.Free(connection_.poller());
+    return false;
+  }
+  const uint32_t call_id = TakeSlot(call);
+  memory.Note(connection_.poller());
+  const int64_t now_ns = connection_.poller().now_ns();
+  if (continued) {
+    const Buffer frame = arenas_.pool().AllocateOrPlain(bytes);
+    WriteRequest(*call, call_id, now_ns, placement, memory, frame.data());
+    connection_.SendContinued(frame.span());
+  } else {
+    WriteRequest(*call, call_id, now_ns, placement, memory, out);
+    connection_.Send(bytes);
+  }
+  return true;
+}
+
+Placement ClientCalls::Place(const ClientCall::Request& request) const {
+  // Metadata alone always fit.
+  const uint64_t room =
+      connection_.SendRoom() - sizeof(RequestHeader) - request.metadata_bytes;
+  return PlaceParts(room, request.message_bytes, request.attachment.size());
+}
+
+void ClientCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
+  const FrameType type = HeaderIn<FrameHeader>(frame).type;
+  if (ABSL_PREDICT_FALSE(!connection_.usable())) {
+    if (type == FrameType::kWelcome) return HandleWelcome(frame);
+    return connection_.ProtocolError("it sent something before its WELCOME");
+  }
+  if (ABSL_PREDICT_FALSE(assembly_.Concerns(frame))) return HandlePart(frame);
+  switch (type) {
+    case FrameType::kResponse:
+      return ABSL_PREDICT_TRUE(plain)
+                 ? HandlePlainResponse(frame)
+                 : HandleResponse(frame, /*whole=*/nullptr);
+    case FrameType::kResponsePending:
+      return HandleResponsePending(frame);
+    case FrameType::kWelcome:
+      return connection_.ProtocolError("it sent a second WELCOME");
+    default:
+      connection_.ProtocolError("a server sent a frame that only clients send");
+  }
+}
+
+ClientCallSlot* ClientCalls::FindSlot(uint32_t call_id) {
+  Slot* const slot = slots_.Find(call_id);
+  if (ABSL_PREDICT_FALSE(slot == nullptr)) {
+    connection_.ProtocolError("it answered a call that is not open");
+  }
+  return slot;
+}
+
+void ClientCalls::HandlePlainResponse(absl::Span<const uint8_t> frame) {
+  const auto& header = HeaderIn<ResponseHeader>(frame);
+  Slot* const slot = FindSlot(header.frame.call_id);
+  if (ABSL_PREDICT_FALSE(slot == nullptr)) return;
+  CallResponse response;
+  response.message = frame.subspan(sizeof(header));
+  response.hint_bytes = response.message.size();
+  EndCall(slot, response, response.message.size());
+}
+
+void ClientCalls::EndCall(Slot* slot, const CallResponse& response,
+                          uint64_t bytes) {
+  // The slot is free before the call hears of it: its end may start another.
+  ClientCall* const call = std::exchange(slot->call, nullptr);
+  if (ABSL_PREDICT_FALSE(!slot->memory.unused())) {
+    slot->memory.Free(connection_.poller());
+  }
+  slots_.Free(slot);
+  if (ABSL_PREDICT_FALSE(call == nullptr)) return;
+  --live_;
+  call->slot_ = ClientCall::kIdle;
+  if (ABSL_PREDICT_FALSE(bytes > max_reply_bytes_)) {
+    call->OnFailed(TooLargeReply(bytes));
+  } else {
+    call->OnResponse(response);
+  }
+}
+
+void ClientCalls::HandlePart(absl::Span<const uint8_t> frame) {
+  if (const char* error = assembly_.Add(frame, arenas_.pool())) {
+    connection_.ProtocolError(error);
+  } else if (assembly_.complete()) {
+    const Buffer whole = assembly_.Take();
+    if (LoadHeader<FrameHeader>(whole.span()).type == FrameType::kResponse) {
+      HandleResponse(whole.span(), &whole);
+    } else {
+      connection_.ProtocolError("a server sent a frame that only clients send");
+    }
+  }
+}
+
+void ClientCalls::HandleResponse(absl::Span<const uint8_t> frame,
+                                 const Buffer* whole) {
+  const auto header = LoadHeader<FrameHeader>(frame);
+  Slot* const slot = FindSlot(header.call_id);
+  if (slot == nullptr) return;
+  constexpr uint8_t kInLease = kFlagMessageInArena | kFlagAttachmentInArena;
+  // A lease that the server asked for and was not sent is none of its.
+  Buffer lease;
+  if ((header.flags & kInLease) != 0 && !slot->lease_wanted) {
+    lease = std::move(slot->memory.reply);
+  }
+  CallResponse response;
+  Buffer attachment;
+  const char* const error = ReadResponse(
+      frame, whole, lease.Share(), arenas_.pool(), &response, &attachment);
+  if (error != nullptr) return connection_.ProtocolError(error);
+  // The memory of the reply stays until the call has read it.
+  EndCall(slot, response, response.message.size() + attachment.size());
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,45 @@
+#include <algorithm>
+
+#include "absl/base/optimization.h"
+#include "transport/connection/poller.h"
+
+namespace verbena::transport {
+
+int Poller::PollOnce() {
+  if (ABSL_PREDICT_FALSE(--polls_until_clock_ <= 0 ||
+                         tick_due_.load(std::memory_order_relaxed))) {
+    TickIfDue();
+  }
+  const int handled = PollAll();
+  polls_until_clock_ -= std::min(handled, kPollsPerClock) * kPollsPerHandled;
+  return handled;
+}
+
+int Poller::PollAll() {
+  int handled = 0;
+  in_round_ = true;
+  if (ABSL_PREDICT_FALSE(!posted_.empty())) {
+    posted_.TakeAll([&handled](PollerTask* task) {
+      ++handled;
+      task->Run();
+    });
+  }
+  // By index: handling something may add a Pollable.
+  for (size_t i = 0; i < polled_.size(); ++i) handled += polled_[i]->Poll();
+  // The completions of one may have given another something to send.
+  if (ABSL_PREDICT_FALSE(polled_.size() > 1)) FinishRounds();
+  in_round_ = false;
+  return handled;
+}
+
+void Poller::FinishRounds() {
+  bool more = true;
+  while (more) {
+    more = false;
+    for (size_t i = 0; i < polled_.size(); ++i) {
+      more = polled_[i]->FinishRound() || more;
+    }
+  }
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,67 @@
+// Writes a client's REQUEST.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_REQUEST_WRITER_H_
+#define VERBENA_TRANSPORT_CONNECTION_REQUEST_WRITER_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "transport/base/limits.h"
+#include "transport/connection/call_memory.h"
+#include "transport/connection/client_call.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/placement.h"
+
+namespace verbena::transport {
+
+// How long the REQUEST is with those parts in it that `placement` puts there.
+uint32_t RequestFrameBytes(const ClientCall::Request& request,
+                           Placement placement);
+
+// What a header says of the time that a call has left at `now_ns`, in
+// nanoseconds since 1970.
+inline uint64_t TimeoutUs(absl::Time deadline, int64_t now_ns) {
+  if (deadline == absl::InfiniteFuture()) return kNoTimeout;
+  const int64_t deadline_ns = absl::ToUnixNanos(deadline);
+  if (deadline_ns <= now_ns) return 0;
+  return static_cast<uint64_t>(deadline_ns - now_ns) / 1000;
+}
+
+// Writes a REQUEST that is all in its frame and has no attachment and no lease,
+// as most are, to `out`, which begins on a multiple of 8.
+inline void WriteSmallRequest(ClientCall& call, uint32_t call_id,
+                              int64_t now_ns, uint8_t* out) {
+  const ClientCall::Request& request = call.request();
+  const uint32_t message_bytes = static_cast<uint32_t>(request.message_bytes);
+  // In place: nothing is cleared that is written next.
+  *reinterpret_cast<RequestHeader*>(out) = {
+      .frame = {.type = FrameType::kRequest,
+                .flags = 0,
+                .header_bytes = sizeof(RequestHeader),
+                .credit_limit = 0,
+                .call_id = call_id,
+                .body_bytes = request.metadata_bytes + message_bytes},
+      .method_id = request.method_id,
+      .timeout_us = TimeoutUs(request.deadline, now_ns),
+      .message_bytes = message_bytes,
+      .message_offset = 0,
+      .attachment_bytes = 0,
+      .attachment_offset = 0,
+      .reply_offset = 0,
+      .reply_bytes = 0,
+      .metadata_bytes = static_cast<uint16_t>(request.metadata_bytes),
+      .message_arena = 0,
+      .attachment_arena = 0,
+      .reply_arena = 0};
+  call.WriteRequest(out + sizeof(RequestHeader));
+}
+
+// Writes any other REQUEST: to `out` what `placement` puts there, the rest to
+// `memory`. Returns how long the frame is.
+uint32_t WriteRequest(ClientCall& call, uint32_t call_id, int64_t now_ns,
+                      Placement placement, const CallMemory& memory,
+                      uint8_t* out);
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_REQUEST_WRITER_H_

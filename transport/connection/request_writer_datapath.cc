@@ -1,0 +1,82 @@
+#include <cstring>
+
+#include "transport/connection/request_writer.h"
+
+namespace verbena::transport {
+namespace {
+
+// Copies the attachment behind the rest of the body, or to its memory unless it
+// is there already, and says in the header where it is.
+void WriteAttachment(const ClientCall::Request& request, Placement placement,
+                     const CallMemory& memory, RequestHeader* header,
+                     uint8_t* out) {
+  const absl::Span<const uint8_t> attachment = request.attachment;
+  header->attachment_bytes = static_cast<uint32_t>(attachment.size());
+  if (placement.attachment_inline) {
+    std::memcpy(out + sizeof(*header) + header->frame.body_bytes,
+                attachment.data(), attachment.size());
+    header->frame.body_bytes += header->attachment_bytes;
+    return;
+  }
+  if (memory.attachment.data() != attachment.data()) {
+    std::memcpy(memory.attachment.data(), attachment.data(), attachment.size());
+  }
+  header->frame.flags |= kFlagAttachmentInArena;
+  header->attachment_arena = memory.attachment.region();
+  header->attachment_offset = memory.attachment.offset();
+}
+
+}  // namespace
+
+uint32_t RequestFrameBytes(const ClientCall::Request& request,
+                           Placement placement) {
+  uint64_t bytes = sizeof(RequestHeader) + request.metadata_bytes;
+  if (placement.message_inline) bytes += request.message_bytes;
+  if (placement.attachment_inline) bytes += request.attachment.size();
+  return static_cast<uint32_t>(bytes);
+}
+
+uint32_t WriteRequest(ClientCall& call, uint32_t call_id, int64_t now_ns,
+                      Placement placement, const CallMemory& memory,
+                      uint8_t* out) {
+  const ClientCall::Request& request = call.request();
+  RequestHeader header = {};
+  header.frame.type = FrameType::kRequest;
+  header.frame.header_bytes = sizeof(header);
+  header.frame.call_id = call_id;
+  header.frame.body_bytes = request.metadata_bytes;
+  header.method_id = request.method_id;
+  header.timeout_us = TimeoutUs(request.deadline, now_ns);
+  header.metadata_bytes = static_cast<uint16_t>(request.metadata_bytes);
+  header.message_bytes = static_cast<uint32_t>(request.message_bytes);
+  if (!memory.reply.empty()) {
+    header.frame.flags |= kFlagReplyLease;
+    header.reply_arena = memory.reply.region();
+    header.reply_offset = memory.reply.offset();
+    header.reply_bytes = static_cast<uint32_t>(memory.reply.size());
+  }
+  if (placement.message_inline) {
+    header.frame.body_bytes += header.message_bytes;
+    call.WriteRequest(out + sizeof(header));
+  } else {
+    // The call writes both at once, so the metadata stand before the message in
+    // the arena, which begins on a multiple of kPartAlignment; the frame gets a
+    // copy of them.
+    const uint32_t start =
+        static_cast<uint32_t>(AlignPart(request.metadata_bytes));
+    uint8_t* const metadata =
+        memory.request.data() + start - request.metadata_bytes;
+    call.WriteRequest(metadata);
+    std::memcpy(out + sizeof(header), metadata, request.metadata_bytes);
+    header.frame.flags |= kFlagMessageInArena;
+    header.message_arena = memory.request.region();
+    header.message_offset = memory.request.offset() + start;
+  }
+  if (!request.attachment.empty()) {
+    WriteAttachment(request, placement, memory, &header, out);
+  }
+  std::memcpy(out, &header, sizeof(header));
+  return header.frame.header_bytes + header.frame.body_bytes;
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,27 @@
+// Reads a server's RESPONSE.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_RESPONSE_READER_H_
+#define VERBENA_TRANSPORT_CONNECTION_RESPONSE_READER_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "transport/base/buffer.h"
+#include "transport/connection/client_call.h"
+#include "transport/memory/buffer_pool.h"
+
+namespace verbena::transport {
+
+// Finds the parts of the reply in the RESPONSE `frame` and in the lease that it
+// was lent, if it was. `whole`, if not null, is the memory of a frame that was
+// continued. An attachment goes to `attachment`: the lease itself, a part of
+// `whole`, or a copy in memory of `pool`. Returns what is wrong with the
+// frame, or null; then `response` points into the frame, the lease and
+// `attachment`.
+const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
+                         Buffer lease, BufferPool& pool, CallResponse* response,
+                         Buffer* attachment);
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_RESPONSE_READER_H_
