@@ -20,7 +20,7 @@
 
 namespace verbena::bench {
 
-// Payloads of so many bytes nobody who cares would put into a message.
+// From this size on nobody who cares puts a payload into a message.
 inline constexpr uint64_t kAttachmentFromBytes = 64 << 10;
 
 // The flags of main.cc, which say what each is and what it may be.
@@ -32,7 +32,7 @@ struct Options {
   std::vector<int> outstanding;
   std::string payload;  // "field", "attachment", or empty: by size.
   absl::Duration duration;
-  uint64_t iterations = 0;  // Not 0: so many calls instead.
+  uint64_t iterations = 0;  // If not 0, how many calls to measure instead.
   double rate_per_s = 0;    // Not 0: an open loop.
   bool validate = false;
   bool events = false;

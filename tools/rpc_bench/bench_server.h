@@ -12,10 +12,10 @@ namespace verbena::bench {
 
 struct BenchServerOptions {
   std::string address;  // "host:port" of the Echo service.
-  std::string device;   // As in ServerBuilder::SetDevice(); empty: its default.
+  std::string device;   // See ServerBuilder::SetDevice(); empty: its default.
   bool events = false;  // Sleep as soon as there is nothing to do.
   bool verbs_count = false;          // Count what is asked of the devices.
-  uint32_t continued_max_bytes = 0;  // As in EndpointOptions.
+  uint32_t continued_max_bytes = 0;  // See EndpointOptions.
   int pinned_to = -1;                // What Describe() says of it.
 };
 

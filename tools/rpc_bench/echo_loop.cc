@@ -12,7 +12,8 @@ namespace {
 // How many polls that find nothing pass between two looks at the clock.
 constexpr int kPollsPerClock = 1024;
 
-// And before others may have the processor: a device's own thread may need it.
+// How many pass before others may have the processor: a device's own thread may
+// need it.
 constexpr int kPollsPerYield = 16384;
 
 class EchoLoop final : private EchoPipe::Sink {
@@ -82,7 +83,7 @@ class EchoLoop final : private EchoPipe::Sink {
   EchoPipe& pipe_;
   const Schedule schedule_;
   Meter meter_;
-  std::vector<Clock::time_point> due_;  // Of the call in each slot.
+  std::vector<Clock::time_point> due_;  // When the call in each slot was due.
   std::vector<int> free_;               // Slots without a call.
   const bool open_loop_;
   Clock::time_point now_;

@@ -19,7 +19,7 @@ namespace verbena::bench {
 
 // Time that all threads of this process have spent on processors.
 absl::Duration CpuUsed();
-// The same of another process of this host.
+// Time that another process of this host has spent on processors.
 absl::StatusOr<absl::Duration> CpuUsedBy(pid_t process);
 
 // The processors that this thread may run on, in ascending order.

@@ -25,10 +25,10 @@ struct Schedule {
   Clock::time_point warm_at_most;
   uint64_t warm_up_calls;
 
-  Clock::duration length;    // Of what counts.
+  Clock::duration length;    // How long calls count.
   Clock::duration interval;  // Between starts in an open loop; else zero.
   uint64_t iterations;       // UINT64_MAX: as many as there is time for.
-  absl::Time deadline;       // Of every call.
+  absl::Time deadline;       // When every call has to have ended.
 };
 
 // The calls of one thread of one measurement.
@@ -101,7 +101,7 @@ class Meter {
   Clock::time_point next_due_;   // In an open loop.
   Clock::time_point begin_;      // The warm-up ended; never, before.
   Clock::time_point end_;        // No call starts any more.
-  Clock::time_point last_end_;   // Of the last call that counted.
+  Clock::time_point last_end_;   // When the last call that counted did.
   uint64_t counted_starts_ = 0;  // Since the warm-up.
   // While warming up: the last start, and how many there were at that time.
   Clock::time_point last_start_;

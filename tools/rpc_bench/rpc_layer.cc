@@ -91,13 +91,14 @@ class Chain {
   const bool attachment_;
   EchoRequest own_request_;     // If each is to differ, or to be empty.
   const EchoRequest* request_;  // That, or one that all chains send.
-  // Of this chain's own: the attachment, or what is in own_request_.
+  // The bytes that are this chain's alone: the attachment, or the payload in
+  // own_request_.
   absl::Span<uint8_t> payload_;
   ClientContext context_;
   EchoReply reply_;
   Clock::time_point due_;
   bool compared_ = false;  // The contents of a reply were found right.
-  uint64_t number_ = 0;    // Of calls, for stamps.
+  uint64_t number_ = 0;    // The last call's, for stamps.
 };
 
 // Adds the sample `part` to `total`.

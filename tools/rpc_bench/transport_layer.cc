@@ -118,9 +118,9 @@ class TransportPipe final : public EchoPipe {
   const std::string payload_;
   std::vector<std::unique_ptr<Call>> calls_;
   Sink* sink_ = nullptr;   // While polling, which is when responses come.
-  absl::Status failure_;   // Of a call that the transport ended.
+  absl::Status failure_;   // Why the transport ended a call.
   bool compared_ = false;  // The contents of an echo were found right.
-  uint64_t number_ = 0;    // Of calls, for stamps.
+  uint64_t number_ = 0;    // The last call's, for stamps.
 };
 
 }  // namespace

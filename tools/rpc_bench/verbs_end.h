@@ -51,7 +51,7 @@ class SlotQueue {
 // What the device and the port that an id is bound to let a connection do.
 struct VerbsLimits {
   uint32_t work_requests = 0;  // In one queue.
-  uint64_t message_bytes = 0;  // Of one work request.
+  uint64_t message_bytes = 0;  // What one work request moves at most.
   uint8_t reads = 0;           // RDMA READs under way, either direction.
 
   static absl::StatusOr<VerbsLimits> Of(const transport::Provider& provider,
@@ -71,7 +71,7 @@ class VerbsEnd {
     uint32_t receive_depth = 0;
     uint32_t inline_bytes = 0;
     size_t memory_bytes = 0;
-    bool remote_access = false;  // Of the peer, to all the memory.
+    bool remote_access = false;  // The peer may read and write all the memory.
     bool events = false;         // Makes Arm() and Wait() possible.
     // The last request of each chain is signalled, so that its end is heard of
     // although nothing follows.
@@ -85,7 +85,7 @@ class VerbsEnd {
     uint32_t length = 0;
     uint64_t remote_address = 0;
     uint32_t rkey = 0;
-    uint32_t immediate = 0;  // Of IBV_WR_SEND_WITH_IMM.
+    uint32_t immediate = 0;  // What IBV_WR_SEND_WITH_IMM carries.
     bool signalled = false;  // One in sixteen is anyhow.
   };
 
@@ -143,7 +143,7 @@ class VerbsEnd {
  private:
   // Work requests that one doorbell posts at most.
   static constexpr size_t kChain = 64;
-  // One request in so many is signalled at least.
+  // At least one request in this number is signalled.
   static constexpr uint64_t kSignalInterval = 16;
 
   VerbsEnd(const transport::Provider& provider, transport::CmId id,

@@ -68,7 +68,7 @@ inline uint64_t StrideOf(const VerbsHello& hello) {
   return std::max<uint64_t>(64, (hello.size_bytes + 63) / 64 * 64);
 }
 
-// Receives are posted again so many at a time: a queue that is one deep gains
+// How many receives are posted again at a time: a queue that is one deep gains
 // nothing from more, and its slots stay in the cache.
 inline uint32_t ReceiveBatch(const VerbsHello& hello) {
   return std::clamp<uint32_t>(hello.outstanding / 2, 1, 16);

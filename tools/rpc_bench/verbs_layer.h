@@ -24,7 +24,7 @@
 namespace verbena::bench {
 
 struct VerbsOptions {
-  std::string device;   // As in ChannelOptions.
+  std::string device;   // See ChannelOptions.
   bool events = false;  // Both sides sleep on completion channels.
 
   // Echoes of more bytes move as large calls do: the server READs what the
@@ -74,7 +74,7 @@ class VerbsLayer final : public Layer {
   const base::SocketAddress server_;
   const VerbsOptions options_;
   transport::EventChannel channel_;
-  // Of a case; null between Release() and Prepare().
+  // The connection of a case; null between Release() and Prepare().
   std::unique_ptr<VerbsEnd> end_;
   std::unique_ptr<VerbsPipe> pipe_;
 };

@@ -62,7 +62,7 @@ class VerbsPipe final : public EchoPipe {
   uint64_t calls_ = 0;                  // For stamps.
   SlotQueue waiting_;                   // For the server's receives.
   SlotQueue under_way_;                 // In the order of their requests.
-  std::vector<uint64_t> last_request_;  // Of the call in each slot.
+  std::vector<uint64_t> last_request_;  // Each slot's latest.
   uint64_t granted_;  // SENDs of a stream that the server has receives for.
   uint64_t sent_ = 0;
   std::vector<ibv_wc> completions_;

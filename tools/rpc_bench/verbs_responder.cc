@@ -118,7 +118,7 @@ void VerbsResponder::OnReceive(const ibv_wc& completion) {
 void VerbsResponder::Echo(const ibv_wc& completion) {
   const int slot = static_cast<int>(completion.wr_id);
   if (end_.send_room() == 0) {
-    // No correct client has so many messages under way.
+    // A correct client has fewer messages under way.
     free_.push_back(slot);
     return;
   }

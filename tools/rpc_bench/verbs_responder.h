@@ -49,7 +49,7 @@ class VerbsResponder {
   std::vector<int> free_;  // Slots for them.
   SlotQueue leaving_;      // Slots whose bytes may still be needed.
   SlotQueue reading_;      // Slots in the order of their READs.
-  std::vector<uint64_t> last_request_;  // Of the answer in each slot.
+  std::vector<uint64_t> last_request_;  // Each slot's latest.
   std::vector<ibv_wc> completions_;
 };
 

@@ -50,16 +50,17 @@ struct Case {
   // when the one before it has ended.
   double rate_per_s = 0;
 
-  // Measure so many calls, however long they take. 0: for the duration.
+  // How many calls to measure, however long they take. 0: as many as the
+  // duration allows.
   uint64_t iterations = 0;
 };
 
 // What happened in the measured time of one case.
 struct Sample {
-  LatencyHistogram latencies;  // Of what succeeded.
+  LatencyHistogram latencies;  // Only of calls that succeeded.
   uint64_t errors = 0;
   absl::Status first_error;  // OK while `errors` is 0.
-  double calls_per_s = 0;    // Of those that succeeded.
+  double calls_per_s = 0;    // Only those that succeeded.
   // Everything that ended, the warm-up included.
   uint64_t ended = 0;
   // Open loop: calls whose time had come and that were never started, because
@@ -75,7 +76,7 @@ struct Outcome {
 
 // What client and server have used so far.
 struct Usage {
-  absl::Duration cpu;  // Of both together.
+  absl::Duration cpu;  // The time that both spent.
   VerbsCost client_verbs;
   VerbsCost server_verbs;
   bool verbs_are_counted = false;
@@ -85,7 +86,7 @@ struct Usage {
 std::string Payload(uint64_t size_bytes);
 
 // Makes the payload of call `number` differ from that of other calls, in its
-// first eight bytes as far as there are so many.
+// first eight bytes, or in all if it is shorter.
 void Stamp(uint64_t number, absl::Span<uint8_t> payload);
 
 // OK, or DATA_LOSS when an echo is not what was sent: in length, and if
@@ -98,7 +99,7 @@ class Layer {
  public:
   virtual ~Layer() = default;
 
-  // As in the reports: "rpc".
+  // Its name in the reports: "rpc".
   virtual absl::string_view name() const = 0;
 
   // Makes ready what Run() of the same case needs and is not to be measured.
