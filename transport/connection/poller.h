@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
@@ -169,8 +170,11 @@ class Poller {
     read_at_ = cycles;
   }
   int PollAll();
+  // These two stand apart from PollAll(): the registers that they need would
+  // make every idle poll dearer.
+  ABSL_ATTRIBUTE_NOINLINE int RunPosted();
   // Has all finish their rounds until none has anything left.
-  void FinishRounds();
+  ABSL_ATTRIBUTE_NOINLINE void FinishRounds();
   // Reads the clock, and ticks if a tick is due.
   void TickIfDue();
   void TickAll();

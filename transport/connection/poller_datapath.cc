@@ -16,20 +16,23 @@ int Poller::PollOnce() {
 }
 
 int Poller::PollAll() {
-  int handled = 0;
   in_round_ = true;
-  if (ABSL_PREDICT_FALSE(!posted_.empty())) {
-    posted_.TakeAll([&handled](PollerTask* task) {
-      ++handled;
-      task->Run();
-    });
-  }
+  int handled = ABSL_PREDICT_TRUE(posted_.empty()) ? 0 : RunPosted();
   // By index: handling something may add a Pollable.
   for (size_t i = 0; i < polled_.size(); ++i) handled += polled_[i]->Poll();
   // The completions of one may have given another something to send.
   if (ABSL_PREDICT_FALSE(polled_.size() > 1)) FinishRounds();
   in_round_ = false;
   return handled;
+}
+
+int Poller::RunPosted() {
+  int count = 0;
+  posted_.TakeAll([&count](PollerTask* task) {
+    ++count;
+    task->Run();
+  });
+  return count;
 }
 
 void Poller::FinishRounds() {

@@ -8,15 +8,20 @@ namespace verbena::transport {
 
 int PollerDevice::Poll() {
   ibv_wc completions[ReceiveBuffers::kPollBatch];
-  int count = cq_.Poll(absl::MakeSpan(completions));
+  const int count = cq_.Poll(absl::MakeSpan(completions));
+  if (ABSL_PREDICT_FALSE(count > 0)) HandleAll({completions, size_t(count)});
   // A failed queue never completes anything again; keepalive and the
   // connection manager end its connections.
-  for (int i = 0; i < count; ++i) Handle(completions[i]);
+  int handled = std::max(count, 0);
   if (ABSL_PREDICT_FALSE(!buffer_waiters_.empty())) {
-    count = std::max(count, 0) + WakeBufferWaiters();
+    handled += WakeBufferWaiters();
   }
-  FinishRound();
-  return std::max(count, 0);
+  if (!round_.empty()) FinishRound();
+  return handled;
+}
+
+void PollerDevice::HandleAll(absl::Span<const ibv_wc> completions) {
+  for (const ibv_wc& completion : completions) Handle(completion);
 }
 
 bool PollerDevice::FinishRound() {
