@@ -54,7 +54,7 @@ TEST(ProtobufCodecTest, GarbageIsRefusedByTheNameOfTheType) {
               HasSubstr("google.protobuf.BytesValue"));
 }
 
-// Of the types that come with Protobuf this one has required fields.
+// This one of the types that come with Protobuf has required fields.
 TEST(ProtobufCodecTest, AMissingRequiredFieldIsNamed) {
   UninterpretedOption message;
   message.add_name();

@@ -24,7 +24,7 @@ class HandlerCallPool;
 // the messages keep their memory. Begins on the poller of its connection, runs
 // the handler there or on a worker, and ends on the poller.
 //
-// A small request is parsed on the poller, because it lies in a receive slot; a
+// A small request is parsed on the poller, because it is in a receive buffer; a
 // large one on the worker. A large reply is serialised by the worker into
 // registered memory if there is some, else by the poller when there is.
 //

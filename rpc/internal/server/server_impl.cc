@@ -13,8 +13,8 @@ absl::StatusOr<std::unique_ptr<ServerImpl>> ServerImpl::Start(
     const Options& options) {
   auto server = absl::WrapUnique(new ServerImpl(options.endpoint.pollers));
   RETURN_IF_ERROR(server->Register(options));
-  for (PollerSlot& slot : server->slots_) {
-    slot.calls = std::make_unique<HandlerCallPool>(
+  for (PollerCalls& each : server->pollers_) {
+    each.calls = std::make_unique<HandlerCallPool>(
         server->registry_, server->threads_.get(),
         options.endpoint.endpoint.max_send_message_bytes);
   }
@@ -69,18 +69,18 @@ void ServerImpl::OnCall(transport::ServerCall* call) {
 }
 
 HandlerCallPool& ServerImpl::CallsOf(transport::Poller& poller) {
-  for (PollerSlot& slot : slots_) {
-    transport::Poller* owner = slot.poller.load(std::memory_order_relaxed);
-    if (owner == &poller) return *slot.calls;
-    // A poller can't be in two places: slots fill from the first one on, and
+  for (PollerCalls& each : pollers_) {
+    transport::Poller* owner = each.poller.load(std::memory_order_relaxed);
+    if (owner == &poller) return *each.calls;
+    // A poller can't be in two places: entries fill from the first one on, and
     // only the poller itself writes its address.
-    if (owner == nullptr && slot.poller.compare_exchange_strong(
+    if (owner == nullptr && each.poller.compare_exchange_strong(
                                 owner, &poller, std::memory_order_relaxed)) {
-      return *slot.calls;
+      return *each.calls;
     }
   }
   CHECK(false) << "more pollers than the endpoint was told to start";
-  return *slots_.front().calls;
+  return *pollers_.front().calls;
 }
 
 }  // namespace verbena::internal

@@ -53,17 +53,17 @@ class ServerImpl final : public transport::ServerHandler {
  private:
   // The calls of one poller. Pollers make themselves known with their first
   // call.
-  struct PollerSlot {
+  struct PollerCalls {
     std::atomic<transport::Poller*> poller{nullptr};  // Null: not in use.
     std::unique_ptr<HandlerCallPool> calls;  // Only the poller touches it.
   };
 
-  explicit ServerImpl(int pollers) : slots_(pollers) {}
+  explicit ServerImpl(int pollers) : pollers_(pollers) {}
   absl::Status Register(const Options& options);
   HandlerCallPool& CallsOf(transport::Poller& poller);
 
-  MethodRegistry registry_;  // Constant once started.
-  std::vector<PollerSlot> slots_;
+  MethodRegistry registry_;           // Constant once started.
+  std::vector<PollerCalls> pollers_;  // One each for the endpoint's pollers.
   std::unique_ptr<transport::ServerEndpoint> endpoint_;
   std::unique_ptr<ThreadPool> threads_;  // Null if all handlers run inline.
 
