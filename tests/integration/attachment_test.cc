@@ -87,8 +87,8 @@ TEST_F(AttachmentTest, EchoedAtEverySize) {
 TEST_F(AttachmentTest, EchoedAroundTheSlot) {
   for (const size_t header : {64, 32, 0}) {
     for (size_t less = 0; less < 16; less += 3) {
-      ExpectEchoes(*stub_, 0, transport::kSlotBytes - header - less + 2);
-      ExpectEchoes(*stub_, 100, transport::kSlotBytes - header - less - 100);
+      ExpectEchoes(*stub_, 0, transport::kBufferBytes - header - less + 2);
+      ExpectEchoes(*stub_, 100, transport::kBufferBytes - header - less - 100);
     }
   }
 }

@@ -58,7 +58,7 @@ TEST_F(PayloadTest, SmallOnes) {
 TEST_F(PayloadTest, AroundTheSlot) {
   const auto stub = EndToEnd::NewStub(NewChannel());
   for (size_t header : {64, 32, 0}) {
-    for (size_t bytes : Around(transport::kSlotBytes - header)) {
+    for (size_t bytes : Around(transport::kBufferBytes - header)) {
       EXPECT_EQ(EchoProblem(*stub, bytes, bytes), "") << bytes;
     }
   }

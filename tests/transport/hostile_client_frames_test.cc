@@ -114,7 +114,7 @@ TEST_F(HostileClientFramesTest, MustNotLieAboutLengths) {
 
 TEST_F(HostileClientFramesTest, MustNotSendFramesLargerThanASlot) {
   RawPeer& raw = Opened();
-  const uint32_t bytes = kSlotBytes - sizeof(RequestHeader) + 1;
+  const uint32_t bytes = kBufferBytes - sizeof(RequestHeader) + 1;
   ASSERT_TRUE(
       raw.Send(FrameText(raw.InlineRequest(0, kEcho, bytes), TestBytes(bytes)))
           .ok());

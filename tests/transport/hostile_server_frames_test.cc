@@ -152,7 +152,7 @@ TEST_F(HostileServerFramesTest, EndsCallsForAFrameLargerThanASlot) {
   RawPeer& raw = Opened();
   TestCall call("x");
   const RequestHeader request = StartAndReceive(call);
-  const uint32_t bytes = kSlotBytes;
+  const uint32_t bytes = kBufferBytes;
   ASSERT_TRUE(
       raw.Send(FrameText(Response(request, bytes), TestBytes(bytes))).ok());
   ASSERT_TRUE(client_->RunUntilDone(call));

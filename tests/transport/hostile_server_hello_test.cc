@@ -138,7 +138,7 @@ TEST_F(HostileServerHelloTest, IsHeldToTheLimitsThatItGave) {
   PeerLimits limits = raw.Limits();
   limits.max_open_calls = 1;
   limits.credits = kMinCredits;
-  limits.slot_bytes = kMinSlotBytes;
+  limits.buffer_bytes = kMinBufferBytes;
   limits.max_receive_message_bytes = 6000;
   ASSERT_TRUE(raw.Accept(EncodeConnectReply({limits})).ok());
   ASSERT_TRUE(raw.Receive(FrameType::kHello).ok());

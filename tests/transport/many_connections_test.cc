@@ -48,7 +48,7 @@ constexpr char kConnectionsFlag[] = "--connections=";
 // Beside the receives of its connections, what a server has registered for
 // frames: receives that are being read, send slots, and the rest of two slabs.
 constexpr uint64_t kConstantBytes =
-    uint64_t{kSlotBytes} *
+    uint64_t{kBufferBytes} *
     (ReceiveBuffers::Extra(UINT16_MAX) + ReceiveBuffers::kSlabBuffers +
      2 * SendBuffers::kSlabBuffers);
 
@@ -183,7 +183,7 @@ TEST_F(ManyConnectionsTest, CostLittleAndAllWork) {
       "resident for each\n",
       count, idle.frame_bytes / count, (idle.resident - none.resident) / count);
   EXPECT_LE(idle.frame_bytes,
-            count * kIdleReceives * kSlotBytes + kConstantBytes);
+            count * kIdleReceives * kBufferBytes + kConstantBytes);
 
   // A few that are busy cost what they use, and nothing for the others.
   const uint64_t busy = std::min<uint64_t>(count, 4);
@@ -194,7 +194,7 @@ TEST_F(ManyConnectionsTest, CostLittleAndAllWork) {
   EXPECT_GT(grown.frame_bytes, idle.frame_bytes);
   EXPECT_LE(
       grown.frame_bytes,
-      idle.frame_bytes + busy * 2 * kCredits * kSlotBytes + kConstantBytes);
+      idle.frame_bytes + busy * 2 * kCredits * kBufferBytes + kConstantBytes);
 
   for (const auto& client : clients_) {
     const absl::Status status = client->Echo(64);

@@ -74,11 +74,11 @@ absl::Status RawPeer::SetUp(CmId id) {
   ASSIGN_OR_RETURN(arena_, RegisteredMemory::Create(pd_, options_.arena_bytes,
                                                     options_.arena_access));
   ASSIGN_OR_RETURN(send_memory_,
-                   RegisteredMemory::Create(pd_, kSends * kBufferBytes,
+                   RegisteredMemory::Create(pd_, kSends * kPeerBufferBytes,
                                             IBV_ACCESS_LOCAL_WRITE));
   ASSIGN_OR_RETURN(
       receive_memory_,
-      RegisteredMemory::Create(pd_, (options_.receives + 1) * kBufferBytes,
+      RegisteredMemory::Create(pd_, (options_.receives + 1) * kPeerBufferBytes,
                                IBV_ACCESS_LOCAL_WRITE));
   ibv_qp_init_attr attributes = {};
   attributes.send_cq = cq_.get();
@@ -98,8 +98,8 @@ absl::Status RawPeer::SetUp(CmId id) {
 absl::Status RawPeer::PostReceive(uint64_t index) {
   ibv_sge element = {};
   element.addr = reinterpret_cast<uintptr_t>(receive_memory_.data()) +
-                 index * kBufferBytes;
-  element.length = kBufferBytes;
+                 index * kPeerBufferBytes;
+  element.length = kPeerBufferBytes;
   element.lkey = receive_memory_.lkey();
   ibv_recv_wr receive = {};
   receive.wr_id = kReceiveTag | index;
@@ -112,7 +112,7 @@ absl::Status RawPeer::PostReceive(uint64_t index) {
 
 PeerLimits RawPeer::Limits() const {
   PeerLimits limits;
-  limits.slot_bytes = kSlotBytes;
+  limits.buffer_bytes = kBufferBytes;
   limits.credits = options_.credits;
   limits.max_open_calls = kMaxOpenCalls;
   limits.max_receive_message_bytes = kDefaultMaxMessageBytes;
@@ -226,12 +226,12 @@ absl::Status RawPeer::SpendCredit(std::string* frame) {
 
 absl::Status RawPeer::Send(const std::string& text) {
   std::string frame = text;
-  CHECK_LE(frame.size(), kBufferBytes);
+  CHECK_LE(frame.size(), kPeerBufferBytes);
   if (options_.keeps_to_credits) RETURN_IF_ERROR(SpendCredit(&frame));
   RETURN_IF_ERROR(PollUntil([this] { return sent_ - sent_done_ < kSends; }));
   RETURN_IF_ERROR(send_error_);
   uint8_t* const out =
-      send_memory_.data() + (sent_ % kSends) * uint64_t{kBufferBytes};
+      send_memory_.data() + (sent_ % kSends) * uint64_t{kPeerBufferBytes};
   std::memcpy(out, frame.data(), frame.size());
   ibv_sge element = {};
   element.addr = reinterpret_cast<uintptr_t>(out);
@@ -272,7 +272,7 @@ absl::Status RawPeer::PollOnce() {
       const uint64_t index = completion.wr_id & ~kReceiveTag;
       received_.emplace_back(
           reinterpret_cast<const char*>(receive_memory_.data()) +
-              index * kBufferBytes,
+              index * kPeerBufferBytes,
           completion.byte_len);
       CountCredits(received_.back());
       if (!ended_ && options_.keep_receives) PostReceive(index).IgnoreError();

@@ -67,7 +67,7 @@ class RawPeer {
                        IBV_ACCESS_REMOTE_WRITE;
   };
   // Larger than any frame may be.
-  static constexpr uint32_t kBufferBytes = 4 * kSlotBytes;
+  static constexpr uint32_t kPeerBufferBytes = 4 * kBufferBytes;
 
   // A client that knows the way to `address` and has not connected.
   static absl::StatusOr<std::unique_ptr<RawPeer>> Create(
@@ -101,8 +101,8 @@ class RawPeer {
   RequestHeader ArenaRequest(uint32_t call_id, uint64_t method, uint32_t offset,
                              uint32_t bytes) const;
 
-  // Sends any bytes, at most kBufferBytes; waits for a credit first. Fails once
-  // an earlier SEND has.
+  // Sends any bytes, at most kPeerBufferBytes; waits for a credit first. Fails
+  // once an earlier SEND has.
   absl::Status Send(const std::string& text);
   // Waits until everything that was sent has arrived; the first failure.
   absl::Status Flush();

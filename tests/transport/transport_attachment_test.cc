@@ -20,7 +20,7 @@
 namespace verbena::transport {
 namespace {
 
-constexpr uint32_t kFrameRoom = kSlotBytes - sizeof(RequestHeader);
+constexpr uint32_t kFrameRoom = kBufferBytes - sizeof(RequestHeader);
 
 class TransportAttachmentTest : public TransportFixture {
  protected:

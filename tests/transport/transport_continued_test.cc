@@ -45,7 +45,7 @@ TEST_F(TransportContinuedTest, ComesBackAtEverySize) {
   TestServer server(Continuing(kContinuedBytesMax));
   TestClient client(server.address(), Continuing(kContinuedBytesMax));
   // Around what one, two and three SENDs hold, and the end of it all.
-  const uint32_t room = kSlotBytes - sizeof(FrameHeader);
+  const uint32_t room = kBufferBytes - sizeof(FrameHeader);
   for (const uint32_t full :
        {1 * room, 2 * room, 3 * room, kContinuedBytesMax}) {
     for (uint32_t less = 0; less < 120; ++less) {

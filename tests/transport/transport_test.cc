@@ -33,14 +33,14 @@ using testing_support::TestMethod;
 using testing_support::TestOptions;
 using testing_support::TestServer;
 
-constexpr uint64_t kLargestFrameRequest = kSlotBytes - sizeof(RequestHeader);
+constexpr uint64_t kLargestFrameRequest = kBufferBytes - sizeof(RequestHeader);
 constexpr uint64_t kLargestFrameReply = ServerCall::kFrameReplyBytes;
 
 // Around every length at which something else begins.
 std::vector<uint64_t> InterestingSizes() {
   std::vector<uint64_t> sizes = {0, 1, 64, 65536};
   for (const uint64_t edge :
-       {kLargestFrameRequest, kLargestFrameReply, uint64_t{kSlotBytes},
+       {kLargestFrameRequest, kLargestFrameReply, uint64_t{kBufferBytes},
         kFirstArenaBytes, kFirstBulkRegionBytes, uint64_t{kBulkChunkBytes},
         2 * uint64_t{kBulkChunkBytes}}) {
     for (const uint64_t size : {edge - 1, edge, edge + 1}) {

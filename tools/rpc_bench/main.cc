@@ -302,7 +302,7 @@ absl::Status Print(const Options& options, const Measurements& measured) {
   if (plot.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(WriteFile(plot, ""));
   return RunGnuplot(PlotScript(measured.outcomes, measured.report,
-                               {{transport::kSlotBytes, "continued"},
+                               {{transport::kBufferBytes, "continued"},
                                 {options.continued_max_bytes, "rendezvous"}},
                                plot));
 }

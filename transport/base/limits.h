@@ -12,7 +12,7 @@ namespace verbena::transport {
 
 // Bytes of one receive buffer or send buffer: the largest SEND, header
 // included. 8 KiB holds the common 4 KiB page with its message around it.
-inline constexpr uint32_t kSlotBytes = 8192;
+inline constexpr uint32_t kBufferBytes = 8192;
 
 // A frame at most this long is posted inline where the device allows it, so
 // that it needs no registered send buffer for the device to read it from later.
@@ -151,7 +151,7 @@ inline constexpr uint32_t kMaxSharedSends = 4096;
 // connections of one poller hold at once on one device. Bounds what it
 // registers to 8 MiB; a connection that finds none waits for another's
 // completion.
-inline constexpr uint32_t kMaxSendSlots = 1024;
+inline constexpr uint32_t kMaxSendBuffers = 1024;
 
 // Depth of the send queue of one queue pair. The last work request of all is
 // the marker that is posted when the connection ends.

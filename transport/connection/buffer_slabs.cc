@@ -11,7 +11,7 @@ namespace verbena::transport {
 absl::Status BufferSlabs::Grow() {
   ASSIGN_OR_RETURN(
       RegisteredMemory memory,
-      RegisteredMemory::Create(*pd_, size_t{kSlabBuffers} * kSlotBytes,
+      RegisteredMemory::Create(*pd_, size_t{kSlabBuffers} * kBufferBytes,
                                IBV_ACCESS_LOCAL_WRITE));
   const uint32_t first = static_cast<uint32_t>(slabs_.size()) * kSlabBuffers;
   slabs_.push_back(std::move(memory));

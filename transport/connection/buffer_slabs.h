@@ -14,9 +14,9 @@
 
 namespace verbena::transport {
 
-// Buffers of kSlotBytes by index, registered in slabs and never given back, and
-// the list of those that are free. Not thread-safe. The protection domain must
-// outlive it.
+// Buffers of kBufferBytes by index, registered in slabs and never given back,
+// and the list of those that are free. Not thread-safe. The protection domain
+// must outlive it.
 class BufferSlabs {
  public:
   // Buffers that are registered together.
@@ -42,13 +42,13 @@ class BufferSlabs {
 
   uint8_t* At(uint32_t index) const {
     return slabs_[index / kSlabBuffers].data() +
-           size_t{index % kSlabBuffers} * kSlotBytes;
+           size_t{index % kSlabBuffers} * kBufferBytes;
   }
   uint32_t lkey(uint32_t index) const {
     return slabs_[index / kSlabBuffers].lkey();
   }
   size_t registered_bytes() const {
-    return slabs_.size() * kSlabBuffers * kSlotBytes;
+    return slabs_.size() * kSlabBuffers * kBufferBytes;
   }
 
  private:

@@ -59,7 +59,7 @@ void Connection::DestroyQueuePair() {
 
 PeerLimits Connection::OwnLimits(const EndpointOptions& options) {
   PeerLimits limits;
-  limits.slot_bytes = kSlotBytes;
+  limits.buffer_bytes = kBufferBytes;
   limits.credits = kIdleCredits;
   limits.max_open_calls = kMaxOpenCalls;
   limits.max_receive_message_bytes =

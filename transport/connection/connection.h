@@ -142,7 +142,7 @@ class Connection {
 
   // What fits one SEND to the peer.
   uint32_t SendRoom() const {
-    return std::min(kSlotBytes, peer_limits_.slot_bytes);
+    return std::min(kBufferBytes, peer_limits_.buffer_bytes);
   }
   // Whether a frame of so many bytes, more than fit one SEND, can go now, all
   // of it, and leave `spare_credits`. If credits are what is missing, the peer

@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<PollerDevice>> PollerDevice::Create(
   ASSIGN_OR_RETURN(device->receives_,
                    ReceiveBuffers::Create(device->pd_, plan.Receives()));
   ASSIGN_OR_RETURN(device->send_buffers_,
-                   SendBuffers::Create(device->pd_, kMaxSendSlots));
+                   SendBuffers::Create(device->pd_, kMaxSendBuffers));
   ASSIGN_OR_RETURN(device->pool_,
                    BufferPool::Create(device->pd_, options.pool));
   return device;

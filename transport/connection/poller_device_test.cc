@@ -39,7 +39,8 @@ class FakeEnd final : private CallTable {
         id_(MakeId(&qp_)),
         connection(poller, device, CmId::Adopt(provider, &id_), kInline,
                    EndpointOptions(), /*access=*/0, *this) {
-    connection.SetPeerLimits({.slot_bytes = kSlotBytes, .credits = kCredits});
+    connection.SetPeerLimits(
+        {.buffer_bytes = kBufferBytes, .credits = kCredits});
   }
   ~FakeEnd() { connection.DestroyQueuePair(); }
 
@@ -232,7 +233,7 @@ TEST_F(PollerDeviceTest, TellsThoseThatWaitForASendBufferInTurn) {
   while (device_->send_buffers().available()) {
     held.push_back(device_->send_buffers().Acquire());
   }
-  EXPECT_EQ(held.size(), kMaxSendSlots);
+  EXPECT_EQ(held.size(), kMaxSendBuffers);
   a->WaitForBuffer();
   b->WaitForBuffer();
   a->WaitForBuffer();

@@ -10,7 +10,7 @@ absl::Status ReceiveBuffers::Flush() {
   for (uint32_t i = 0; i < pending_count_; ++i) {
     const uint32_t index = pending_[i];
     sges[i].addr = reinterpret_cast<uintptr_t>(At(index));
-    sges[i].length = kSlotBytes;
+    sges[i].length = kBufferBytes;
     sges[i].lkey = slabs_.lkey(index);
     wrs[i].wr_id = kReceiveTag | index;
     wrs[i].next = i + 1 < pending_count_ ? &wrs[i + 1] : nullptr;

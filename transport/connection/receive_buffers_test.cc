@@ -74,10 +74,10 @@ TEST_F(ReceiveBuffersTest, PostEightAtLeastWithADoorbell) {
 TEST_F(ReceiveBuffersTest, RegisterNoMoreThanASlabBeyondWhatIsPosted) {
   Reserve(2);
   EXPECT_LE(buffers_.registered_bytes(),
-            (posted() + ReceiveBuffers::kSlabBuffers) * kSlotBytes);
+            (posted() + ReceiveBuffers::kSlabBuffers) * kBufferBytes);
   Reserve(100);
   EXPECT_LE(buffers_.registered_bytes(),
-            (posted() + ReceiveBuffers::kSlabBuffers) * kSlotBytes);
+            (posted() + ReceiveBuffers::kSlabBuffers) * kBufferBytes);
 }
 
 TEST_F(ReceiveBuffersTest, GiveEveryReceiveMemoryOfItsOwn) {
@@ -87,14 +87,14 @@ TEST_F(ReceiveBuffersTest, GiveEveryReceiveMemoryOfItsOwn) {
   for (const FakeWorkRequest& receive : verbs_.receives) {
     const uint32_t index = IndexOf(receive);
     EXPECT_EQ(receive.address, reinterpret_cast<uint64_t>(buffers_.At(index)));
-    EXPECT_EQ(receive.length, kSlotBytes);
+    EXPECT_EQ(receive.length, kBufferBytes);
     indices.insert(index);
     addresses.insert(receive.address);
   }
   EXPECT_EQ(indices.size(), posted());
   uint64_t last = 0;
   for (const uint64_t address : addresses) {
-    EXPECT_GE(address - last, kSlotBytes);
+    EXPECT_GE(address - last, kBufferBytes);
     last = address;
   }
 }

@@ -13,8 +13,8 @@
 
 namespace verbena::transport {
 
-// Buffers of kSlotBytes that all connections of a poller's device share. One is
-// held from the moment a frame is begun until its completion, so an idle
+// Buffers of kBufferBytes that all connections of a poller's device share. One
+// is held from the moment a frame is begun until its completion, so an idle
 // connection holds none. Memory grows with the largest number that was held at
 // once, up to a bound; beyond it connections wait for one another.
 //

@@ -36,7 +36,7 @@ class SendBuffersTest : public testing::Test {
 };
 
 TEST_F(SendBuffersTest, BeginWithOneSlab) {
-  EXPECT_EQ(buffers_.registered_bytes(), size_t{kSlab} * kSlotBytes);
+  EXPECT_EQ(buffers_.registered_bytes(), size_t{kSlab} * kBufferBytes);
   EXPECT_TRUE(buffers_.available());
 }
 
@@ -45,7 +45,7 @@ TEST_F(SendBuffersTest, GrowToTheirBoundAndNoFurther) {
   EXPECT_EQ(taken.size(), 3 * kSlab);
   EXPECT_EQ(std::set<uint32_t>(taken.begin(), taken.end()).size(),
             taken.size());
-  EXPECT_EQ(buffers_.registered_bytes(), size_t{3} * kSlab * kSlotBytes);
+  EXPECT_EQ(buffers_.registered_bytes(), size_t{3} * kSlab * kBufferBytes);
   EXPECT_FALSE(buffers_.available());
 }
 
@@ -67,7 +67,7 @@ TEST_F(SendBuffersTest, HaveMemoryOfTheirOwn) {
   uint8_t* last = nullptr;
   for (uint8_t* const address : addresses) {
     if (last != nullptr) {
-      EXPECT_GE(address, last + kSlotBytes);
+      EXPECT_GE(address, last + kBufferBytes);
     }
     last = address;
   }

@@ -80,7 +80,7 @@ class SendQueue {
   }
 
   // Memory for the next frame, of at most `bytes` (themselves at most
-  // kSlotBytes), until it is posted; on a multiple of 64. Null if it takes a
+  // kBufferBytes), until it is posted; on a multiple of 64. Null if it takes a
   // buffer and all are held. REQUIRES: HasFrameRoom().
   uint8_t* BeginFrame(uint32_t bytes) {
     if (batch_ == nullptr) batch_ = batches_.Acquire();

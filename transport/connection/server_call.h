@@ -96,7 +96,7 @@ class ServerCall {
   // Replies of at most this many bytes, metadata included, travel in the
   // RESPONSE itself and need no memory of AllocateReply().
   static constexpr size_t kFrameReplyBytes =
-      kSlotBytes - sizeof(ResponseHeader);
+      kBufferBytes - sizeof(ResponseHeader);
 
   // Registered memory for a larger reply. UNAVAILABLE when there is none just
   // now, here or at the client: then pass a writer to Finish(), which waits for

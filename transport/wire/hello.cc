@@ -25,7 +25,7 @@ struct PrivateHeader {
 static_assert(sizeof(PrivateHeader) == 8);
 
 struct PrivateLimits {
-  uint32_t slot_bytes;
+  uint32_t buffer_bytes;
   uint16_t credits;
   uint16_t max_open_calls;
   uint32_t max_receive_message_bytes;
@@ -76,7 +76,7 @@ void AppendHeader(PrivateKind kind, size_t bytes, std::string* out) {
 }
 
 void AppendLimits(const PeerLimits& limits, std::string* out) {
-  Append(PrivateLimits{.slot_bytes = limits.slot_bytes,
+  Append(PrivateLimits{.buffer_bytes = limits.buffer_bytes,
                        .credits = limits.credits,
                        .max_open_calls = limits.max_open_calls,
                        .max_receive_message_bytes =
@@ -137,8 +137,8 @@ absl::Status CheckRange(const char* name, uint64_t value, uint64_t least,
 
 absl::StatusOr<PeerLimits> DecodeLimits(absl::Span<const uint8_t> data) {
   const auto limits = Load<PrivateLimits>(data, sizeof(PrivateHeader));
-  RETURN_IF_ERROR(
-      CheckRange("slot_bytes", limits.slot_bytes, kMinSlotBytes, UINT32_MAX));
+  RETURN_IF_ERROR(CheckRange("buffer_bytes", limits.buffer_bytes,
+                             kMinBufferBytes, UINT32_MAX));
   RETURN_IF_ERROR(
       CheckRange("credits", limits.credits, kMinCredits, UINT16_MAX));
   RETURN_IF_ERROR(
@@ -148,7 +148,7 @@ absl::StatusOr<PeerLimits> DecodeLimits(absl::Span<const uint8_t> data) {
                              kMaxMessageBytes));
   RETURN_IF_ERROR(CheckRange("unused field", limits.zero, 0, 0));
   return PeerLimits{
-      .slot_bytes = limits.slot_bytes,
+      .buffer_bytes = limits.buffer_bytes,
       .credits = limits.credits,
       .max_open_calls = limits.max_open_calls,
       .max_receive_message_bytes = limits.max_receive_message_bytes};

@@ -8,7 +8,7 @@
 //             5  kind, 8 bits: 1 connect request, 2 connect reply, 3 reject
 //             6  length, 16 bits: of all this. Receivers may see padding behind
 //                it (InfiniBand sends a fixed number of bytes), and ignore it.
-//   request   8  slot_bytes, 32 bits
+//   request   8  buffer_bytes, 32 bits
 //   and reply 12 credits, 16 bits
 //             14 max_open_calls, 16 bits
 //             16 max_receive_message_bytes, 32 bits
@@ -51,16 +51,16 @@ inline constexpr size_t kAcceptPrivateBytesMax = 196;
 inline constexpr size_t kRejectPrivateBytesMax = 148;
 
 // What every slot must hold: the parts of a RESPONSE that have no other place.
-inline constexpr uint32_t kMinSlotBytes =
+inline constexpr uint32_t kMinBufferBytes =
     sizeof(ResponseHeader) + kMaxStatusMessageBytes + kMaxMetadataBytes;
-static_assert(kMinSlotBytes >= sizeof(RequestHeader) + kMaxMetadataBytes);
-static_assert(kMinSlotBytes <= kSlotBytes);
+static_assert(kMinBufferBytes >= sizeof(RequestHeader) + kMaxMetadataBytes);
+static_assert(kMinBufferBytes <= kBufferBytes);
 
 inline constexpr uint16_t kMinCredits = 1;
 
 // What a side is able to take.
 struct PeerLimits {
-  uint32_t slot_bytes = 0;  // Its largest frame, at least kMinSlotBytes.
+  uint32_t buffer_bytes = 0;  // Its largest frame, at least kMinBufferBytes.
   // Frames that it takes at first, at least kMinCredits.
   uint16_t credits = 0;
   uint16_t max_open_calls = 0;             // On this connection, at least 1.

@@ -49,7 +49,7 @@ absl::StatusOr<std::vector<HelloOption>> Options(absl::string_view bytes) {
 }
 
 ConnectRequest SomeRequest() {
-  return {.limits = {.slot_bytes = 0x13121110,
+  return {.limits = {.buffer_bytes = 0x13121110,
                      .credits = 0x2120,
                      .max_open_calls = 0x3130,
                      .max_receive_message_bytes = 0x43424140},
@@ -108,7 +108,7 @@ TEST(HelloTest, FitsWhatTheConnectionManagerCarries) {
 TEST(HelloTest, ReadsWhatItWrote) {
   const auto request = Request(EncodeConnectRequest(SomeRequest()));
   ASSERT_TRUE(request.ok()) << request.status();
-  EXPECT_EQ(request->limits.slot_bytes, 0x13121110u);
+  EXPECT_EQ(request->limits.buffer_bytes, 0x13121110u);
   EXPECT_EQ(request->limits.credits, 0x2120);
   EXPECT_EQ(request->limits.max_open_calls, 0x3130);
   EXPECT_EQ(request->limits.max_receive_message_bytes, 0x43424140u);
@@ -198,14 +198,14 @@ TEST(HelloTest, RefusesLimitsOutOfRange) {
     return std::string(
         Reply(EncodeConnectReply({.limits = limits})).status().message());
   };
-  const PeerLimits kLeast = {.slot_bytes = kMinSlotBytes,
+  const PeerLimits kLeast = {.buffer_bytes = kMinBufferBytes,
                              .credits = kMinCredits,
                              .max_open_calls = 1,
                              .max_receive_message_bytes = 1};
   EXPECT_EQ(verdict(kLeast), "");
   PeerLimits limits = kLeast;
-  --limits.slot_bytes;
-  EXPECT_THAT(verdict(limits), HasSubstr("slot_bytes is 4127"));
+  --limits.buffer_bytes;
+  EXPECT_THAT(verdict(limits), HasSubstr("buffer_bytes is 4127"));
   limits = kLeast;
   --limits.credits;
   EXPECT_THAT(verdict(limits), HasSubstr("credits is 0"));
