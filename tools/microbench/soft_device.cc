@@ -38,7 +38,7 @@ void SendAndReceive(benchmark::State& state) {
   const auto bytes = static_cast<size_t>(state.range(0));
   TestEnd from(Options());
   TestEnd to(Options());
-  ConnectByHand(from, to);
+  ConnectManually(from, to);
   uint64_t sent = 0;
   for (auto _ : state) {
     to.Receive(0, kLargest, kLargest);
@@ -56,7 +56,7 @@ BENCHMARK(SendAndReceive)->Arg(0)->Arg(64)->Arg(4096)->Arg(kLargest);
 void PollNothing(benchmark::State& state) {
   TestEnd from(Options());
   TestEnd to(Options());
-  ConnectByHand(from, to);
+  ConnectManually(from, to);
   ibv_wc completion;
   for (auto _ : state) benchmark::DoNotOptimize(to.PollOnce(completion));
 }

@@ -50,6 +50,19 @@ class Layers(StyleCase):
                           '#include "transport/soft/base/engine.h"\n',
                           "may not include transport/soft")
 
+    def test_a_room_of_the_software_device_includes_only_those_before_it(self):
+        up = '#include "transport/soft/verbs/verbs_table.h"\n'
+        self.assert_finds(layers.check_layers, "transport/soft/queues/a.cc", up,
+                          "transport/soft/queues may not include "
+                          "transport/soft/verbs")
+        self.assert_accepts(layers.check_layers,
+                            "transport/soft/queues/a_test.cc", up)
+        self.assert_finds(layers.check_layers, "transport/soft/datagram/a.cc",
+                          '#include "transport/soft/connected/requester.h"\n',
+                          "may not include transport/soft/connected")
+        self.assert_accepts(layers.check_layers, "transport/soft/queues/a.cc",
+                            '#include "transport/soft/link/link.h"\n')
+
     def test_public_headers_do_not_show_internals_but_their_cc_may(self):
         include = '#include "rpc/internal/client/channel_impl.h"\n'
         self.assert_finds(layers.check_layers, "rpc/channel.h", include,

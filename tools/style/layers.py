@@ -4,6 +4,22 @@ import os
 
 from source_tree import Problem
 
+# The folders of transport/soft, lowest first.
+SOFT_ROOMS = ["base", "address", "memory", "link", "remote", "device", "queues",
+              "connected", "datagram", "verbs", "cm"]
+
+# Neither kind of queue pair knows of the other.
+_SOFT_NEIGHBOURS = [("datagram", "connected")]
+
+
+def _soft_below(room):
+    """What a room, or with None what stands above all of them, may include."""
+    below = SOFT_ROOMS[:SOFT_ROOMS.index(room)] if room else SOFT_ROOMS
+    return ["transport/base", "transport/verbs"] + [
+        "transport/soft/" + other for other in below
+        if (room, other) not in _SOFT_NEIGHBOURS]
+
+
 # Lowest first. What a folder may include of ours: itself, and what it lists.
 # The longest matching folder counts; "transport" and "rpc" alone are their
 # public faces.
@@ -11,9 +27,11 @@ LAYERS = {
     "proto": [],
     "transport/base": [],
     "transport/verbs": ["transport/base"],
-    "transport/soft": ["transport/base", "transport/verbs"],
-    "transport/soft/preload": ["transport/base", "transport/verbs",
-                               "transport/soft"],
+    # The rooms of the software device, in order. A room may include all that
+    # stand before it.
+    **{"transport/soft/" + room: _soft_below(room) for room in SOFT_ROOMS},
+    "transport/soft": _soft_below(None),
+    "transport/soft/preload": _soft_below(None) + ["transport/soft"],
     "transport/faulty": ["transport/base", "transport/verbs"],
     "transport/memory": ["transport/base", "transport/verbs"],
     "transport/wire": ["transport/base"],
@@ -79,6 +97,10 @@ def check_layers(tree):
             # what the plugin generates.
             allowed = list(LAYERS) if own == "proto" else allowed + _below(own)
             allowed = allowed + ["tests"]
+            if source.under("transport/soft"):
+                # It tests its room in the whole device.
+                allowed += [layer for layer in LAYERS
+                            if layer.startswith("transport/soft")]
         for line, quote, included in source.includes():
             layer = layer_of(included)
             if quote == '"' and layer is not None and layer not in allowed:

@@ -93,15 +93,25 @@ TESTED_ELSEWHERE = {
     "transport/soft/queues/send_builder.cc":
         "transport/soft/verbs/extended_queue_pair_test.cc",
     "transport/soft/device/context.cc": _MESSAGES,
-    "transport/soft/device/hand_link.cc": _MESSAGES,
+    "transport/soft/device/manual_link.cc": _MESSAGES,
+    "transport/soft/queues/queue_pair.cc": _MESSAGES,
+    "transport/soft/queues/completion_channel.cc":
+        "transport/soft/queues/completion_queue_test.cc",
+    "transport/soft/queues/completion_ring.cc":
+        "tests/conformance/resizing_test.cc",
+    "transport/soft/queues/polled_queue_pairs.cc":
+        "transport/soft/connected/parking_test.cc",
+    "transport/soft/queues/polled_queue_pairs_datapath.cc":
+        "transport/soft/connected/parking_test.cc",
+    "transport/soft/verbs/context_verbs.cc": _MESSAGES,
     "transport/soft/verbs/resize_cq.cc": "tests/conformance/resizing_test.cc",
     "transport/soft/verbs/rereg_mr.cc": "tests/conformance/resizing_test.cc",
     "transport/soft/verbs/memory_window_verbs.cc":
         "tests/conformance/memory_windows_test.cc",
-    "transport/soft/connected/queue_pair.cc": _REFUSALS,
+    "transport/soft/connected/connected_queue_pair.cc": _REFUSALS,
     "transport/soft/queues/verbs_handle.cc":
         "transport/soft/verbs/verbs_table_test.cc",
-    "transport/soft/connected/queue_pair_attributes.cc": _REFUSALS,
+    "transport/soft/connected/connected_queue_pair_attributes.cc": _REFUSALS,
     # What a relay does, and the sockets it does it with.
     "transport/soft/remote/network.cc": "tests/programs/run_lines",
     "transport/soft/remote/relay_receive.cc":
@@ -111,10 +121,14 @@ TESTED_ELSEWHERE = {
     "transport/soft/remote/tcp_socket.cc":
         "transport/soft/remote/tcp_switch_test.cc",
     "transport/soft/device/queue_pair_directory.cc":
-        "transport/soft/connected/hand_process_test.cc",
-    "transport/soft/connected/queue_pair_datapath.cc": _MESSAGES,
-    "transport/soft/connected/queue_pair_faults.cc":
+        "transport/soft/connected/manual_process_test.cc",
+    "transport/soft/connected/connected_queue_pair_datapath.cc": _MESSAGES,
+    "transport/soft/connected/held_link.cc":
         "transport/soft/soft_faults_test.cc",
+    "transport/soft/connected/connected_queue_pair_engine.cc":
+        "transport/soft/connected/parking_test.cc",
+    "transport/soft/connected/packet_exchange_datapath.cc": _MESSAGES,
+    "transport/soft/connected/queue_pair_attributes.cc": _REFUSALS,
     "transport/soft/connected/requester.cc": _MESSAGES,
     "transport/soft/connected/requester_datapath.cc": _MESSAGES,
     "transport/soft/connected/requester_local.cc":
@@ -138,8 +152,8 @@ TESTED_ELSEWHERE = {
         "transport/soft/remote/datagram_network_test.cc",
     "transport/soft/base/event_queue.cc":
         "transport/soft/queues/completion_queue_test.cc",
-    "transport/soft/link/link_port.cc": "transport/soft/link/link_test.cc",
-    "transport/soft/link/link_port_datapath.cc":
+    "transport/soft/link/link_end.cc": "transport/soft/link/link_test.cc",
+    "transport/soft/link/link_end_datapath.cc":
         "transport/soft/link/link_test.cc",
     "transport/soft/soft_provider.cc": "transport/soft/cm/cm_ops_test.cc",
     "transport/soft/cm/cm_channel.cc": "transport/soft/cm/cm_events_test.cc",

@@ -78,7 +78,7 @@ void Run() {
     qps.push_back(hub.qp = AddQueuePair(hub));
     qps.push_back(spoke.qp = AddQueuePair(spoke));
     CHECK(hub.qp != nullptr && spoke.qp != nullptr);
-    ConnectByHand(hub, spoke);
+    ConnectManually(hub, spoke);
   }
   std::printf("%d connections: %.1f KiB resident for each (both ends)\n",
               kConnections, (ResidentKib() - before) / kConnections);

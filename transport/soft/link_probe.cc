@@ -210,7 +210,7 @@ void MeasureChains(TestEnd& end, size_t size) {
 void MeasureAlone(size_t size) {
   TestEnd near(Options());
   TestEnd far(Options());
-  ConnectByHand(near, far);
+  ConnectManually(near, far);
   PostReceives(near);
   PostReceives(far);
   Chains there(far);

@@ -41,7 +41,7 @@ class World {
       Slow(*end);
     }
     for (size_t i = 0; i < ends_.size(); i += 2) {
-      ConnectByHand(*ends_[i], *ends_[i + 1]);
+      ConnectManually(*ends_[i], *ends_[i + 1]);
     }
   }
 

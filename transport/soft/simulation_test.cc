@@ -45,7 +45,7 @@ TEST_F(SimulationTest, TimePassesWhenItIsToldTo) {
 TEST_F(SimulationTest, WhatIsSentArrives) {
   TestEnd a;
   TestEnd b;
-  ConnectByHand(a, b);
+  ConnectManually(a, b);
   ASSERT_EQ(b.Receive(1, 0, 64), 0);
   ASSERT_EQ(a.Send(2, 0, 64), 0);
   EXPECT_EQ(Await(b, seconds(1)).completion.wr_id, 1u);
@@ -58,7 +58,7 @@ TEST_F(SimulationTest, APeerThatIsNotThereIsGivenUpWhenTheUserSaid) {
   options.retry_count = 3;
   TestEnd a(options);
   TestEnd b;
-  ConnectByHand(a, b);
+  ConnectManually(a, b);
   ASSERT_EQ(b.To(IBV_QPS_RESET), 0);
   const auto started = std::chrono::steady_clock::now();
   ASSERT_EQ(a.Send(1, 0, 8), 0);
@@ -77,7 +77,7 @@ TEST_F(SimulationTest, AReceiverThatIsNotReadyIsAskedAgainWhenItSaid) {
   options.min_rnr_timer = 31;  // 491.52 ms.
   TestEnd a(options);
   TestEnd b(options);
-  ConnectByHand(a, b);
+  ConnectManually(a, b);
   ASSERT_EQ(a.Send(1, 0, 8), 0);
   EXPECT_FALSE(Await(a, milliseconds(2 * 491)).came);
   const Seen seen = Await(a, milliseconds(10));

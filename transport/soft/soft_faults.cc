@@ -4,45 +4,55 @@
 
 #include "transport/base/check.h"
 #include "transport/soft/address/port_states.h"
-#include "transport/soft/connected/queue_pair.h"
-#include "transport/soft/datagram/datagram_queue_pair.h"
+#include "transport/soft/connected/connected_queue_pair.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/soft/queues/completion_queue.h"
 
 namespace verbena::soft {
 namespace {
 
-QueuePair& Connected(ibv_qp* qp) {
-  CHECK(!DatagramQueuePair::Is(qp)) << "a datagram queue pair has no link";
-  return *QueuePair::From(qp);
+ConnectedQueuePair& Connected(ibv_qp* qp) {
+  CHECK(qp->qp_type != IBV_QPT_UD) << "a datagram queue pair has no link";
+  return *ConnectedQueuePair::From(qp);
+}
+
+void ForEachConnected(const std::function<void(ConnectedQueuePair&)>& call) {
+  SoftDevice::Get().queue_pairs().ForEach([&call](DeviceQueuePair& qp) {
+    if (qp.handle()->qp_type != IBV_QPT_UD) call(Connected(qp.handle()));
+  });
 }
 
 }  // namespace
 
-void StallLink(ibv_qp* qp) { Connected(qp).HoldLink(LinkHold::kStalled); }
+void StallLink(ibv_qp* qp) {
+  Connected(qp).held_link().Begin(HeldLink::Hold::kStalled);
+}
 
-void CutLink(ibv_qp* qp) { Connected(qp).HoldLink(LinkHold::kCut); }
+void CutLink(ibv_qp* qp) {
+  Connected(qp).held_link().Begin(HeldLink::Hold::kCut);
+}
 
 void SlowLink(ibv_qp* qp,
               std::function<std::chrono::nanoseconds()> next_pause) {
-  Connected(qp).HoldLink(LinkHold::kSlow, std::move(next_pause));
+  Connected(qp).held_link().Begin(HeldLink::Hold::kSlow, std::move(next_pause));
 }
 
-void ReleaseLink(ibv_qp* qp) { Connected(qp).ReleaseLink(); }
+void ReleaseLink(ibv_qp* qp) { Connected(qp).held_link().Release(); }
 
 void StallAllLinks() {
-  SoftDevice::Get().queue_pairs().ForEach(
-      [](QueuePair& qp) { qp.HoldLink(LinkHold::kStalled); });
+  ForEachConnected([](ConnectedQueuePair& qp) {
+    qp.held_link().Begin(HeldLink::Hold::kStalled);
+  });
 }
 
 void CutAllLinks() {
-  SoftDevice::Get().queue_pairs().ForEach(
-      [](QueuePair& qp) { qp.HoldLink(LinkHold::kCut); });
+  ForEachConnected([](ConnectedQueuePair& qp) {
+    qp.held_link().Begin(HeldLink::Hold::kCut);
+  });
 }
 
 void ReleaseAllLinks() {
-  SoftDevice::Get().queue_pairs().ForEach(
-      [](QueuePair& qp) { qp.ReleaseLink(); });
+  ForEachConnected([](ConnectedQueuePair& qp) { qp.held_link().Release(); });
 }
 
 void TakePortDown(uint8_t port) {

@@ -34,7 +34,7 @@ class SoftFaultsTest : public testing::Test {
     return options;
   }
 
-  SoftFaultsTest() { ConnectByHand(a_, b_); }
+  SoftFaultsTest() { ConnectManually(a_, b_); }
 
   // The status of the next completion at `end`, -1 if there is none so long.
   int Await(TestEnd& end, nanoseconds longest = seconds(10)) {
@@ -153,7 +153,7 @@ TEST_F(SoftFaultsTest, AHoldMayComeBeforeTheLink) {
   TestEnd c(Options());
   TestEnd d(Options());
   StallLink(c.qp);
-  ConnectByHand(c, d);
+  ConnectManually(c, d);
   ASSERT_EQ(c.Receive(1, 0, 64), 0);
   ASSERT_EQ(d.Send(2, 0, 64), 0);
   simulation_.RunFor(minutes(1));
@@ -171,7 +171,7 @@ TEST_F(SoftFaultsTest, AHeldQueuePairMayBeResetAndDestroyed) {
   EXPECT_EQ(a_.To(IBV_QPS_RESET), 0);
   TestEnd c(Options());
   TestEnd d(Options());
-  ConnectByHand(c, d);
+  ConnectManually(c, d);
   CutLink(c.qp);
   ASSERT_EQ(d.Send(2, 0, 64), 0);
 }

@@ -88,7 +88,7 @@ DatagramTestEnd::DatagramTestEnd(TestEndOptions wanted)
   BringTo(IBV_QPS_RTS);
 }
 
-void ConnectByHand(TestEnd& a, TestEnd& b) {
+void ConnectManually(TestEnd& a, TestEnd& b) {
   a.Connect(b.qp->qp_num);
   b.Connect(a.qp->qp_num);
 }

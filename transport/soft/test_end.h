@@ -45,7 +45,7 @@ class DatagramTestEnd : public TestEnd {
 
 // Connects two ends of this process to each other by queue pair number. Neither
 // becomes the `peer` of the other, so that a test says whose protocol runs.
-void ConnectByHand(TestEnd& a, TestEnd& b);
+void ConnectManually(TestEnd& a, TestEnd& b);
 
 }  // namespace verbena::soft
 

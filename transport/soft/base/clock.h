@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <ctime>
 
 #include "transport/base/check.h"
 
@@ -39,6 +41,18 @@ class Clock {
   // Not zero, so that what is subtracted from it is a time too.
   std::atomic<TimePoint> manual_now_{TimePoint(std::chrono::hours(1))};
 };
+
+inline uint64_t ReadHostClock(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<uint64_t>(now.tv_nsec);
+}
+
+// The clock of completion timestamps: nanoseconds, never set back.
+inline uint64_t ClockNow() { return ReadHostClock(CLOCK_MONOTONIC); }
+// Nanoseconds since 1970, as the host counts them.
+inline uint64_t WallclockNow() { return ReadHostClock(CLOCK_REALTIME); }
 
 }  // namespace verbena::soft
 

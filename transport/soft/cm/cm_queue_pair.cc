@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "transport/soft/base/limits.h"
-#include "transport/soft/connected/queue_pair.h"
+#include "transport/soft/queues/queue_pair.h"
 
 namespace verbena::soft {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/base/limits.h"
-#include "transport/soft/connected/queue_pair.h"
+#include "transport/soft/connected/connected_queue_pair.h"
 
 namespace verbena::soft {
 namespace {
@@ -109,7 +109,7 @@ int ConnectionHandshake::Accept(CmEndpoint& endpoint,
     // As on a network, where the reply is lost and no more is heard of the
     // peer.
     endpoint.Transition(CmState::kClosed);
-    QueuePair::From(endpoint.qp)->OnPeerGone();
+    ConnectedQueuePair::From(endpoint.qp)->OnPeerGone();
     events_.Post(endpoint, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
     return 0;
   }
@@ -163,7 +163,8 @@ void ConnectionHandshake::OnReadable(CmEndpoint& endpoint,
       case CmReceived::Kind::kNothing:
         return;
       case CmReceived::Kind::kDoorbell:
-        if (endpoint.qp != nullptr) QueuePair::From(endpoint.qp)->OnDoorbell();
+        if (endpoint.qp != nullptr)
+          ConnectedQueuePair::From(endpoint.qp)->OnDoorbell();
         break;
       case CmReceived::Kind::kMessage:
         if (HandleMessage(endpoint, received.message, closing)) break;
@@ -268,7 +269,8 @@ void ConnectionHandshake::HandleEnd(CmEndpoint& endpoint,
     return;
   }
   if (state == CmState::kRequested) return;  // Accept will tell.
-  if (endpoint.qp != nullptr) QueuePair::From(endpoint.qp)->OnPeerGone();
+  if (endpoint.qp != nullptr)
+    ConnectedQueuePair::From(endpoint.qp)->OnPeerGone();
   if (state == CmState::kClosed) return;
   endpoint.Transition(CmState::kClosed);
   if (state == CmState::kEstablished) {
@@ -280,7 +282,7 @@ void ConnectionHandshake::HandleEnd(CmEndpoint& endpoint,
 
 int ConnectionHandshake::ConnectQueuePair(CmEndpoint& endpoint, LinkSide side,
                                           CmQueuePairTerms terms) {
-  QueuePair::From(endpoint.qp)
+  ConnectedQueuePair::From(endpoint.qp)
       ->AttachLink(*std::move(endpoint.connection.link), side,
                    endpoint.socket.get());
   endpoint.connection.link.reset();
@@ -295,7 +297,7 @@ void ConnectionHandshake::Fail(CmEndpoint& endpoint, rdma_cm_event_type type,
   endpoint.connection.link.reset();
   if (endpoint.qp != nullptr) {
     // It must let go of the socket before that is closed.
-    QueuePair::From(endpoint.qp)->DetachLink();
+    ConnectedQueuePair::From(endpoint.qp)->DetachLink();
     MoveToError(endpoint.qp);
   }
   closing.Add(std::move(endpoint.socket));
@@ -312,7 +314,8 @@ void ConnectionHandshake::End(CmEndpoint& endpoint, ClosingSockets& closing) {
                                           .reject_reason = kConsumerReject});
   }
   // The user should have destroyed it. It must not ring a closed socket.
-  if (endpoint.qp != nullptr) QueuePair::From(endpoint.qp)->DetachLink();
+  if (endpoint.qp != nullptr)
+    ConnectedQueuePair::From(endpoint.qp)->DetachLink();
   if (endpoint.connection.relayed) {
     closing.AddRelayed(std::move(endpoint.socket));
   } else {

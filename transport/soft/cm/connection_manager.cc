@@ -6,7 +6,7 @@
 
 #include "transport/base/check.h"
 #include "transport/soft/cm/cm_queue_pair.h"
-#include "transport/soft/connected/queue_pair.h"
+#include "transport/soft/connected/connected_queue_pair.h"
 #include "transport/soft/queues/verbs_handle.h"
 #include "transport/soft/verbs/verbs_table.h"
 
@@ -164,7 +164,7 @@ void ConnectionManager::LetGoOfQp(CmEndpoint& endpoint) {
     groups_.DetachQueuePair(endpoint);
     datagrams_.StopReceiving(endpoint);
   } else {
-    QueuePair::From(endpoint.qp)->DetachLink();
+    ConnectedQueuePair::From(endpoint.qp)->DetachLink();
   }
   endpoint.qp = nullptr;
   endpoint.pd = nullptr;

@@ -7,6 +7,7 @@
 #include "transport/soft/address/cm_datagram.h"
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/remote/tcp_socket.h"
+#include "transport/soft/verbs/context_verbs.h"
 
 namespace verbena::soft {
 namespace {
@@ -145,7 +146,7 @@ ibv_ah_attr EndpointAddresses::PathTo(const CmEndpoint& endpoint,
 
 ibv_context* EndpointAddresses::Context() {
   // librdmacm, too, opens each device once and for good.
-  if (context_ == nullptr) context_ = device_.OpenContext();
+  if (context_ == nullptr) context_ = OpenContext(device_);
   return context_;
 }
 

@@ -25,7 +25,7 @@ TEST(AtomicRaceTest, NoAdditionOfAnyQueuePairOrOfTheProcessorIsLost) {
   const auto add_by_queue_pair = [] {
     TestEnd near(WithAtomics());
     TestEnd far(WithAtomics());
-    ConnectByHand(near, far);
+    ConnectManually(near, far);
     ibv_mr* region =
         far.verbs.reg_mr(far.pd, counter, sizeof(counter), far.options.access);
     for (uint64_t i = 0; i < kEach; ++i) {

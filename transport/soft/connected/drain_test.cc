@@ -18,7 +18,7 @@ TestEndOptions Large() {
 
 class DrainTest : public testing::Test {
  protected:
-  DrainTest() { ConnectByHand(a, b); }
+  DrainTest() { ConnectManually(a, b); }
 
   int Drain() {
     ibv_qp_attr attributes = {};

@@ -9,9 +9,9 @@
 #include <cstring>
 #include <random>
 
-#include "transport/soft/connected/queue_pair.h"
+#include "transport/soft/connected/connected_queue_pair.h"
 #include "transport/soft/link/link.h"
-#include "transport/soft/link/link_port.h"
+#include "transport/soft/link/link_end.h"
 #include "transport/soft/test_end.h"
 
 namespace verbena::soft {
@@ -26,14 +26,14 @@ class HostilePeerTest : public testing::Test {
     EXPECT_TRUE(theirs.ok());
     peer.Attach(*std::move(theirs), LinkSide::kSecond, sockets[1]);
     absl::StatusOr<LinkMemory> mine = LinkMemory::Map(ours.fd());
-    QueuePair::From(end.qp)->AttachLink(*std::move(mine), LinkSide::kFirst,
-                                        sockets[0]);
+    ConnectedQueuePair::From(end.qp)->AttachLink(*std::move(mine),
+                                                 LinkSide::kFirst, sockets[0]);
     peer.SetState(kLinkOpen);
     end.Connect(4711);
     for (int i = 0; i < 4; ++i) EXPECT_EQ(end.Receive(i, 0, 64), 0);
   }
   ~HostilePeerTest() override {
-    QueuePair::From(end.qp)->DetachLink();
+    ConnectedQueuePair::From(end.qp)->DetachLink();
     close(sockets[0]);
     close(sockets[1]);
   }
@@ -83,7 +83,7 @@ class HostilePeerTest : public testing::Test {
   LinkMemory ours = *LinkMemory::Create();
   int sockets[2];
   TestEnd end;
-  LinkPort peer;
+  LinkEnd peer;
 };
 
 TEST_F(HostilePeerTest, ACorrectPeerIsServed) {
@@ -250,8 +250,8 @@ TEST_F(HostilePeerTest, RandomContentsNeverDoMoreThanFail) {
     TestEndOptions options;
     options.memory_bytes = 4096;
     TestEnd victim(options);
-    QueuePair::From(victim.qp)->AttachLink(*LinkMemory::Map(memory.fd()),
-                                           LinkSide::kFirst, pair[0]);
+    ConnectedQueuePair::From(victim.qp)->AttachLink(
+        *LinkMemory::Map(memory.fd()), LinkSide::kFirst, pair[0]);
     victim.Connect(1);
     ASSERT_EQ(victim.Receive(1, 0, 4096), 0);
     ASSERT_EQ(victim.Send(1, 0, 64), 0);
@@ -269,7 +269,7 @@ TEST_F(HostilePeerTest, RandomContentsNeverDoMoreThanFail) {
       victim.RunProtocol();
     }
     for (int i = 0; i < 20; ++i) victim.RunProtocol();
-    QueuePair::From(victim.qp)->DetachLink();
+    ConnectedQueuePair::From(victim.qp)->DetachLink();
     close(pair[0]);
     close(pair[1]);
   }

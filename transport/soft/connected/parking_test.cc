@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "transport/soft/connected/queue_pair.h"
+#include "transport/soft/connected/connected_queue_pair.h"
 #include "transport/soft/test_end.h"
 
 namespace verbena::soft {
@@ -41,7 +41,7 @@ class ParkingTest : public testing::Test {
       attributes.cap.max_inline_data = 64;
       hub_.qp = hub_.verbs.create_qp(hub_.pd, &attributes);
       qps_.push_back(hub_.qp);
-      ConnectByHand(hub_, *spokes_.back());
+      ConnectManually(hub_, *spokes_.back());
     }
     for (int i = 0; i < 512; ++i) EXPECT_EQ(hub_.Receive(i, 0, 64), 0);
   }

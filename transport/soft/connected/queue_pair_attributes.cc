@@ -1,15 +1,7 @@
-// modify_qp and query_qp.
-
-#include <algorithm>
-#include <cerrno>
-#include <optional>
-#include <utility>
+#include "transport/soft/connected/queue_pair_attributes.h"
 
 #include "transport/soft/address/port_states.h"
 #include "transport/soft/base/limits.h"
-#include "transport/soft/connected/queue_pair.h"
-#include "transport/soft/connected/queue_pair_state.h"
-#include "transport/soft/device/soft_device.h"
 #include "transport/soft/queues/address_handle.h"
 
 namespace verbena::soft {
@@ -19,10 +11,6 @@ constexpr unsigned int kAccessFlags =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
     IBV_ACCESS_REMOTE_ATOMIC;
 
-// What may change the path, or whether it is up.
-constexpr int kPathAttributes =
-    IBV_QP_PORT | IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE;
-
 bool AlternateIsLegal(const ibv_qp_attr& attributes, GidTable& gids) {
   gids.Refresh();
   return attributes.alt_port_num == attributes.alt_ah_attr.port_num &&
@@ -30,8 +18,10 @@ bool AlternateIsLegal(const ibv_qp_attr& attributes, GidTable& gids) {
          PathIsLegal(attributes.alt_ah_attr, gids);
 }
 
-// Whether the attributes of `mask` have values that the device can take.
-bool ValuesAreLegal(const ibv_qp_attr& attributes, int mask) {
+}  // namespace
+
+bool QueuePairAttributes::ValuesAreLegal(const ibv_qp_attr& attributes,
+                                         int mask, GidTable& gids) {
   const auto has = [mask](int bit) { return (mask & bit) != 0; };
   if (has(IBV_QP_PORT) && !IsPort(attributes.port_num)) return false;
   if (has(IBV_QP_PKEY_INDEX) && attributes.pkey_index != 0) return false;
@@ -56,144 +46,28 @@ bool ValuesAreLegal(const ibv_qp_attr& attributes, int mask) {
   if (has(IBV_QP_TIMEOUT) && attributes.timeout > 31) return false;
   if (has(IBV_QP_RETRY_CNT) && attributes.retry_cnt > 7) return false;
   if (has(IBV_QP_RNR_RETRY) && attributes.rnr_retry > 7) return false;
-  return true;
+  return !has(IBV_QP_ALT_PATH) || AlternateIsLegal(attributes, gids);
 }
 
-}  // namespace
-
-int QueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
-  std::lock_guard<std::mutex> modifying(modify_mutex_);
-  ibv_qp_state from;
-  bool attached;
-  bool path_is_legal;
-  {
-    BiasedLock::Guard lock(lock_);
-    from = state_;
-    attached = port_.attached();
-    path_is_legal = StateOfPathIsLegal(attributes, mask);
-  }
-  const ibv_qp_state to =
-      (mask & IBV_QP_STATE) != 0 ? attributes.qp_state : from;
-  if ((mask & IBV_QP_CUR_STATE) != 0 && attributes.cur_qp_state != from) {
-    return EINVAL;
-  }
-  if (!IsLegalTransition(qp_type, from, to, mask) || !path_is_legal ||
-      !ValuesAreLegal(attributes, mask) ||
-      ((mask & IBV_QP_ALT_PATH) != 0 &&
-       !AlternateIsLegal(attributes, device_.gids()))) {
-    return EINVAL;
-  }
-  if (to == IBV_QPS_RTR && !attached) {
-    ConnectByHand(attributes);
-  }
-  if (to == IBV_QPS_RTR && !is_engine_member_) {
-    device_.engine().AddMember(this);
-    is_engine_member_ = true;
-  }
-  std::optional<LinkMemory> memory;  // Of a link that is no more.
-  {
-    BiasedLock::Guard lock(lock_);
-    // It may have failed meanwhile; then only ERR and RESET are left.
-    if (state_ != from && !IsLegalTransition(qp_type, state_, to, mask))
-      return EINVAL;
-    ApplyAttributes(attributes, mask);
-    memory = EnterState(to);
-  }
-  if ((mask & kPathAttributes) != 0) LookAtPath();
-  if (to == IBV_QPS_RESET) {
-    WaitForPolls();
-    awaits_link_ = false;
-    hand_link_.reset();
-    device_.queue_pairs().DropLinksOf(qp_num);
-  }
-  return 0;
+bool QueuePairAttributes::PathIsLegal(const ibv_qp_attr& attributes, int mask,
+                                      const PathMigration& migration) const {
+  const auto has = [mask](int bit) { return (mask & bit) != 0; };
+  const uint8_t port =
+      has(IBV_QP_PORT) ? attributes.port_num : values_.port_num;
+  if (has(IBV_QP_AV) && attributes.ah_attr.port_num != port) return false;
+  if (!has(IBV_QP_PATH_MIG_STATE)) return true;
+  // Without an alternate path there is nothing to be armed for.
+  const bool loaded = has(IBV_QP_ALT_PATH) || values_.alt_port_num != 0;
+  return migration.MayEnter(attributes.path_mig_state) &&
+         (loaded || attributes.path_mig_state == IBV_MIG_MIGRATED);
 }
 
-std::optional<LinkMemory> QueuePair::EnterState(ibv_qp_state to) {
-  ibv_qp::state = to;
-  if (to == state_) return std::nullopt;
-  switch (to) {
-    case IBV_QPS_RESET:
-      return Reset();
-    case IBV_QPS_ERR:
-      EnterError(-1);
-      return std::nullopt;
-    case IBV_QPS_RTR:
-      state_ = to;
-      path_up_ = device_.port_states().IsActive(attributes_.port_num);
-      receiving_ = path_up_;
-      OpenLink();
-      return std::nullopt;
-    case IBV_QPS_RTS:
-    case IBV_QPS_SQD: {
-      const bool draining = to == IBV_QPS_SQD;
-      const bool changes = draining || state_ == IBV_QPS_SQD;
-      state_ = to;
-      if (changes) SetDraining(draining);
-      return std::nullopt;
-    }
-    default:
-      state_ = to;
-      return std::nullopt;
-  }
-}
-
-void QueuePair::SetDraining(bool draining) {
-  if (draining) {
-    requester_.Hold();
-    watched_ = true;
-    if (Connected() && asleep_ && port_.sleep() != kAwake) {
-      // What nobody waited for until now must ring, or has come already.
-      port_.SetSleep(WantedSleep());
-      LinkPort::FenceAfterSleep();
-      if (!ReadPeerWords()) EnterError(IBV_EVENT_QP_FATAL);
-    }
-    AfterTransmit();  // Nothing may be under way.
-    return;
-  }
-  requester_.Release();
-  drained_event_wanted_ = false;
-  watched_ = requester_.unreliable();
-  Unsettle();
-  Transmit();
-  SettleFailures();
-  NotePeerState();
-  TellEngine();
-  device_.engine().Kick(this);
-}
-
-// What few queue pairs need to look at whenever something was sent or taken.
-void QueuePair::AfterTransmit() {
-  if (requester_.unreliable()) requester_.CompleteSent();
-  if (drained_event_wanted_ && state_ == IBV_QPS_SQD && requester_.drained()) {
-    drained_event_wanted_ = false;
-    RaiseEvent(IBV_EVENT_SQ_DRAINED);
-  }
-}
-
-void QueuePair::OpenLink() {
-  if (!port_.attached()) return;
-  port_.SetPath(migration_.word());
-  port_.SetState(path_up_ ? kLinkOpen : kLinkStalled);
-  ServeLink();
-  if (hold_ != LinkHold::kNone) PutLinkAside();
-}
-
-void QueuePair::ServeLink() {
-  if (!Connected()) return;
-  Sleep();  // Until somebody polls.
-  recv_cq_.Return(this);
-}
-
-void QueuePair::ApplyAttributes(const ibv_qp_attr& from, int mask) {
-  ibv_qp_attr& to = attributes_;
+void QueuePairAttributes::Apply(const ibv_qp_attr& from, int mask) {
+  ibv_qp_attr& to = values_;
   const auto has = [mask](int bit) { return (mask & bit) != 0; };
   if (has(IBV_QP_PKEY_INDEX)) to.pkey_index = from.pkey_index;
   if (has(IBV_QP_PORT)) to.port_num = from.port_num;
-  if (has(IBV_QP_ACCESS_FLAGS)) {
-    to.qp_access_flags = from.qp_access_flags;
-    responder_.SetAccess(from.qp_access_flags);
-  }
+  if (has(IBV_QP_ACCESS_FLAGS)) to.qp_access_flags = from.qp_access_flags;
   if (has(IBV_QP_AV)) to.ah_attr = from.ah_attr;
   if (has(IBV_QP_ALT_PATH)) {
     to.alt_ah_attr = from.alt_ah_attr;
@@ -207,45 +81,24 @@ void QueuePair::ApplyAttributes(const ibv_qp_attr& from, int mask) {
   if (has(IBV_QP_SQ_PSN)) to.sq_psn = from.sq_psn;
   if (has(IBV_QP_MAX_DEST_RD_ATOMIC)) {
     to.max_dest_rd_atomic = from.max_dest_rd_atomic;
-    responder_.SetReadsMax(from.max_dest_rd_atomic);
   }
-  if (has(IBV_QP_MIN_RNR_TIMER)) {
-    to.min_rnr_timer = from.min_rnr_timer;
-    responder_.SetRnrTimer(from.min_rnr_timer);
-  }
+  if (has(IBV_QP_MIN_RNR_TIMER)) to.min_rnr_timer = from.min_rnr_timer;
   if (has(IBV_QP_TIMEOUT)) to.timeout = from.timeout;
   if (has(IBV_QP_RETRY_CNT)) to.retry_cnt = from.retry_cnt;
-  if (has(IBV_QP_RNR_RETRY)) {
-    to.rnr_retry = from.rnr_retry;
-    requester_.SetRnrRetry(from.rnr_retry);
-  }
-  if (has(IBV_QP_MAX_QP_RD_ATOMIC)) {
-    to.max_rd_atomic = from.max_rd_atomic;
-    requester_.SetReadsMax(from.max_rd_atomic);
-  }
-  if (has(IBV_QP_EN_SQD_ASYNC_NOTIFY)) {
-    drained_event_wanted_ = from.en_sqd_async_notify != 0;
-  }
-  if (has(IBV_QP_PATH_MIG_STATE)) SetMigrationState(from.path_mig_state);
+  if (has(IBV_QP_RNR_RETRY)) to.rnr_retry = from.rnr_retry;
+  if (has(IBV_QP_MAX_QP_RD_ATOMIC)) to.max_rd_atomic = from.max_rd_atomic;
 }
 
-void QueuePair::Query(ibv_qp_attr& attributes,
-                      ibv_qp_init_attr& init_attributes) {
-  bool may_migrate;
-  {
-    BiasedLock::Guard lock(lock_);
-    may_migrate = migration_.state() != IBV_MIG_MIGRATED;
-  }
-  // What the peer has said may not have been noticed yet.
-  if (may_migrate) LookAtPath();
-  BiasedLock::Guard lock(lock_);
-  attributes = attributes_;
-  attributes.qp_state = attributes.cur_qp_state = state_;
-  attributes.sq_draining =
-      state_ == IBV_QPS_SQD && !requester_.drained() ? 1 : 0;
-  attributes.path_mig_state = migration_.state();
-  attributes.cap = init_attributes_.cap;
-  init_attributes = init_attributes_;
+void QueuePairAttributes::UseAlternatePath() {
+  values_.ah_attr = values_.alt_ah_attr;
+  values_.port_num = values_.alt_port_num;
+  values_.pkey_index = values_.alt_pkey_index;
+  values_.timeout = values_.alt_timeout;
+}
+
+std::chrono::nanoseconds QueuePairAttributes::TransportTimeout() const {
+  return std::chrono::nanoseconds(int64_t{4096} << values_.timeout) *
+         (values_.retry_cnt + 1);
 }
 
 }  // namespace verbena::soft

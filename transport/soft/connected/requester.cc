@@ -1,7 +1,6 @@
 #include "transport/soft/connected/requester.h"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -37,21 +36,12 @@ Requester::Requester(const Environment& environment,
     : environment_(environment),
       unreliable_(init_attributes.qp_type == IBV_QPT_UC),
       flags_of_all_(init_attributes.sq_sig_all != 0 ? IBV_SEND_SIGNALED : 0),
-      requests_max_(init_attributes.cap.max_send_wr),
-      entries_max_(init_attributes.cap.max_send_sge),
-      inline_max_(init_attributes.cap.max_inline_data),
-      mask_(std::bit_ceil(std::max(requests_max_, 1u)) - 1),
-      slots_(std::make_unique_for_overwrite<Slot[]>(size_t{mask_} + 1)),
-      entries_(std::make_unique_for_overwrite<ibv_sge[]>((size_t{mask_} + 1) *
-                                                         entries_max_)),
-      inline_data_(std::make_unique_for_overwrite<std::byte[]>(
-          (size_t{mask_} + 1) * inline_max_)),
-      details_(std::make_unique_for_overwrite<Details[]>(size_t{mask_} + 1)) {}
+      ring_(init_attributes),
+      details_(std::make_unique_for_overwrite<Details[]>(ring_.slots_count())) {
+}
 
 int Requester::CheckAll(const ibv_send_wr* chain) const {
-  const uint32_t room =
-      requests_max_ - (posted_ - freed_.load(std::memory_order_acquire));
-  return CheckChain(chain, room, [this](const ibv_send_wr& wr) {
+  return CheckChain(chain, ring_.Room(posted_), [this](const ibv_send_wr& wr) {
     uint64_t length = 0;
     return Check(wr, length);
   });
@@ -88,7 +78,7 @@ bool Requester::OnNak(const Packet& packet) {
 }
 
 bool Requester::OnReceiverNotReady(uint32_t number, uint8_t timer) {
-  if (!TakesReceive(slot(number).opcode)) return false;
+  if (!TakesReceive(ring_.slot(number).opcode)) return false;
   if (rnr_retry_ != kRetryWithoutEnd) {
     if (rnr_retries_left_ == 0) {
       Fail(number, IBV_WC_RNR_RETRY_EXC_ERR);
@@ -109,7 +99,7 @@ void Requester::GoBackTo(uint32_t number) {
   offset_ = 0;
   reads_under_way_ = 0;
   for (uint32_t i = completed_; i != sending_; ++i) {
-    if (slot(i).response_due) ++reads_under_way_;
+    if (ring_.slot(i).response_due) ++reads_under_way_;
   }
   if (reads_under_way_ == 0) read_offset_ = 0;
 }
@@ -169,7 +159,7 @@ void Requester::Flush() {
 }
 
 void Requester::Reset() {
-  freed_.store(0, std::memory_order_relaxed);
+  ring_.Reset();
   completed_ = acknowledged_ = sending_ = posted_ = 0;
   started_ = held_ = false;
   offset_ = 0;

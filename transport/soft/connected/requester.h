@@ -6,19 +6,19 @@
 
 #include <infiniband/verbs.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 
 #include "transport/soft/base/clock.h"
 #include "transport/soft/base/limits.h"
-#include "transport/soft/link/link_port.h"
+#include "transport/soft/link/link_end.h"
 #include "transport/soft/link/packet.h"
 #include "transport/soft/memory/memory_table.h"
 #include "transport/soft/memory/memory_windows.h"
 #include "transport/soft/memory/scatter_gather.h"
 #include "transport/soft/queues/completion_queue.h"
+#include "transport/soft/queues/send_ring.h"
 
 namespace verbena::soft {
 
@@ -27,10 +27,9 @@ namespace verbena::soft {
 // Requests are numbered by a free-running counter, which is also their number
 // on the wire. Each passes these marks in order:
 //
-//   freed_ <= completed_ <= acknowledged_ <= sending_ <= posted_
+//   freed <= completed_ <= acknowledged_ <= sending_ <= posted_
 //
-// A request stays in its slot until a completion that covers it has been
-// polled, as on hardware: a queue of unsignalled requests alone stays full.
+// The first is SendRing's.
 //
 // Not thread-safe: protected by the queue pair's lock, except Free(). Allocates
 // only when created.
@@ -40,7 +39,6 @@ class Requester {
 
   struct Environment {
     QueuePair* qp;
-    ibv_qp* handle;  // The same.
     CompletionQueue* cq;
     const MemoryTable* memory;
     MemoryWindows* windows;
@@ -59,14 +57,14 @@ class Requester {
 
   // Copies the chain into the send queue. Returns 0, or ENOMEM (full) or EINVAL
   // with `*bad_wr` at the first request that was refused. What can go at once
-  // goes by `port`, unless that is null.
-  int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkPort* port);
+  // goes by `link`, unless that is null.
+  int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkEnd* link);
   // 0 when Post() would take the whole chain; else how it would refuse.
   int CheckAll(const ibv_send_wr* chain) const;
 
   // Sends the next packet; false when there is none to send, or no room, or it
   // is not yet time.
-  bool TransmitOne(LinkPort& port);
+  bool TransmitOne(LinkEnd& link);
 
   // Each takes one thing that the peer said; false when the peer cannot have
   // said it in good faith.
@@ -83,8 +81,8 @@ class Requester {
   // Whether everything that had begun has ended.
   bool drained() const { return completed_ == hold_at_; }
 
-  // Of an unreliable connection, which expects no answer. A request has ended
-  // when it has been sent; when the peer is gone, so has every one.
+  // An unreliable connection expects no answer: a request has ended when it has
+  // been sent, and when the peer is gone, every one has.
   bool unreliable() const { return unreliable_; }
   void CompleteSent();
   void DropUnsent();
@@ -98,7 +96,7 @@ class Requester {
 
   // A completion that covers the requests before `count` has been polled. From
   // any thread.
-  void Free(uint32_t count) { freed_.store(count, std::memory_order_release); }
+  void Free(uint32_t count) { ring_.Free(count); }
 
   // A request has ended with an error: the queue pair must enter ERR.
   bool failed() const { return failed_; }
@@ -123,10 +121,13 @@ class Requester {
     uint32_t length;
     uint32_t immediate;
     uint16_t entry_count;
-    uint8_t opcode;     // ibv_wr_opcode.
-    uint8_t flags;      // ibv_send_flags.
-    bool done;          // Of one for the own device: it is only to be counted.
-    bool response_due;  // Of a READ or an atomic: its data has yet to come.
+    uint8_t opcode;  // ibv_wr_opcode.
+    uint8_t flags;   // ibv_send_flags.
+    // A local request (invalidate, bind) that has already executed and waits
+    // to be counted as complete.
+    bool done;
+    // A READ or an atomic whose data has yet to come.
+    bool response_due;
 
     bool is(ibv_wr_opcode what) const { return opcode == what; }
     bool local() const { return is(IBV_WR_LOCAL_INV) || is(IBV_WR_BIND_MW); }
@@ -135,36 +136,29 @@ class Requester {
     bool fenced() const { return (flags & IBV_SEND_FENCE) != 0; }
     bool solicited() const { return (flags & IBV_SEND_SOLICITED) != 0; }
   };
-  // What only atomics, or bindings, have besides.
+  // What a request to compare, add or bind has beside its slot.
   union Details {
     AtomicOperands operands;
     MemoryWindows::Binding binding;
   };
   static_assert(kGatherEntriesMax <= UINT16_MAX);
 
-  Slot& slot(uint32_t number) { return slots_[number & mask_]; }
-  ibv_sge* entries(uint32_t number) {
-    return entries_.get() + size_t{number & mask_} * entries_max_;
-  }
-  std::byte* inline_data(uint32_t number) {
-    return inline_data_.get() + size_t{number & mask_} * inline_max_;
-  }
   ScatterGatherList List(uint32_t number);
 
-  bool PostSmall(const ibv_send_wr& wr, LinkPort& port);
+  bool PostSmall(const ibv_send_wr& wr, LinkEnd& link);
   int Check(const ibv_send_wr& wr, uint64_t& length) const;
   void Store(const ibv_send_wr& wr, uint32_t length);
   void StoreUnusual(const ibv_send_wr& wr);
   void StoreBinding(const ibv_send_wr& wr);
   bool MayGoAtOnce(const Slot& request) const;
-  void SendAtOnce(const ibv_send_wr& wr, const Slot& request, LinkPort& port);
+  void SendAtOnce(const ibv_send_wr& wr, const Slot& request, LinkEnd& link);
   bool MayStart(const Slot& request);
   bool OnNewExecuted(uint32_t count);
-  bool TransmitRead(LinkPort& port, const Slot& request);
-  bool TransmitAtomic(LinkPort& port, const Slot& request);
-  bool TransmitLocal(LinkPort& port, Slot& request);
+  bool TransmitRead(LinkEnd& link, const Slot& request);
+  bool TransmitAtomic(LinkEnd& link, const Slot& request);
+  bool TransmitLocal(LinkEnd& link, Slot& request);
   void NoteRead();
-  bool TransmitSegment(LinkPort& port, const Slot& request);
+  bool TransmitSegment(LinkEnd& link, const Slot& request);
   void Advance();
   void OnHoldReached();
   void Complete();
@@ -177,22 +171,13 @@ class Requester {
   const Environment environment_;
   const bool unreliable_;
   const uint8_t flags_of_all_;  // As Slot::flags.
-  const uint32_t requests_max_;
-  const uint32_t entries_max_;
-  const uint32_t inline_max_;
-  const uint32_t mask_;
-  // Not cleared when made: what was never used costs no memory.
-  const std::unique_ptr<Slot[]> slots_;
-  const std::unique_ptr<ibv_sge[]> entries_;  // entries_max_ for each slot.
-  const std::unique_ptr<std::byte[]>
-      inline_data_;  // inline_max_ for each slot.
+  SendRing<Slot> ring_;
   // One for each slot.
   const std::unique_ptr<Details[]> details_;
 
   uint8_t reads_max_ = 0;
   uint8_t rnr_retry_ = 0;  // 7: without end.
 
-  std::atomic<uint32_t> freed_{0};
   uint32_t completed_ = 0;     // Requests that have ended.
   uint32_t acknowledged_ = 0;  // Requests that the peer has executed.
   uint32_t sending_ = 0;       // The request that is sent next, or in part.

@@ -4,8 +4,8 @@
 
 #include "transport/soft/base/copy_bytes.h"
 #include "transport/soft/base/limits.h"
-#include "transport/soft/connected/queue_pair.h"
 #include "transport/soft/connected/requester.h"
+#include "transport/soft/queues/queue_pair.h"
 #include "transport/soft/queues/send_chain.h"
 
 namespace verbena::soft {
@@ -37,18 +37,18 @@ bool IsWrite(uint8_t opcode) {
 
 }  // namespace
 
-int Requester::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkPort* port) {
+int Requester::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkEnd* link) {
   for (; wr != nullptr; wr = wr->next) {
-    if (port != nullptr && PostSmall(*wr, *port)) continue;
+    if (link != nullptr && PostSmall(*wr, *link)) continue;
     uint64_t length = 0;
     if (const int error = Check(*wr, length); error != 0) {
       *bad_wr = wr;
       return error;
     }
     Store(*wr, static_cast<uint32_t>(length));
-    const Slot& request = slot(posted_ - 1);
-    if (port != nullptr && MayGoAtOnce(request))
-      SendAtOnce(*wr, request, *port);
+    const Slot& request = ring_.slot(posted_ - 1);
+    if (link != nullptr && MayGoAtOnce(request))
+      SendAtOnce(*wr, request, *link);
   }
   return 0;
 }
@@ -56,7 +56,7 @@ int Requester::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkPort* port) {
 // The usual small message, a SEND of one piece of inline data that nothing
 // holds up: all that Check(), Store() and SendAtOnce() would do for it. False,
 // with nothing done, when it is any other.
-inline bool Requester::PostSmall(const ibv_send_wr& wr, LinkPort& port) {
+inline bool Requester::PostSmall(const ibv_send_wr& wr, LinkEnd& link) {
   constexpr unsigned int kAsked = IBV_SEND_INLINE | IBV_SEND_FENCE;
   static_assert(kInlineBytesMax <= kFirstSegmentBytes);
   if (wr.opcode != IBV_WR_SEND || wr.num_sge != 1 ||
@@ -65,18 +65,17 @@ inline bool Requester::PostSmall(const ibv_send_wr& wr, LinkPort& port) {
     return false;
   }
   const uint32_t length = wr.sg_list->length;
-  if (length > inline_max_ ||
-      posted_ - freed_.load(std::memory_order_acquire) >= requests_max_) {
+  if (length > ring_.inline_max() || ring_.Room(posted_) == 0) {
     return false;
   }
-  std::byte* const payload = port.Reserve(length);
+  std::byte* const payload = link.Reserve(length);
   if (payload == nullptr) return false;
   Packet packet;
   packet.kind = PacketKind::kSend;
   packet.flags = kPacketFirst | kPacketLast;
   packet.payload_bytes = length;
   packet.number = posted_;
-  Slot& request = slot(posted_);
+  Slot& request = ring_.slot(posted_);
   request.wr_id = wr.wr_id;
   request.length = length;
   request.entry_count = 1;
@@ -87,18 +86,19 @@ inline bool Requester::PostSmall(const ibv_send_wr& wr, LinkPort& port) {
   if (request.signalled()) ++signalled_unfinished_;
   const void* const data = reinterpret_cast<const void*>(wr.sg_list->addr);
   CopyBytes(payload, data, length);
-  port.Publish(packet);
+  link.Publish(packet);
   // Kept for the case that the peer has no receive for it.
-  CopyBytes(inline_data(posted_), data, length);
+  CopyBytes(ring_.inline_data(posted_), data, length);
   sending_ = ++posted_;
   return true;
 }
 
 int Requester::Check(const ibv_send_wr& wr, uint64_t& length) const {
-  if (posted_ - freed_.load(std::memory_order_acquire) >= requests_max_) {
+  if (ring_.Room(posted_) == 0) {
     return ENOMEM;
   }
-  if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > entries_max_) {
+  if (wr.num_sge < 0 ||
+      static_cast<uint32_t>(wr.num_sge) > ring_.entries_max()) {
     return EINVAL;
   }
   for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
@@ -109,9 +109,10 @@ int Requester::Check(const ibv_send_wr& wr, uint64_t& length) const {
     case IBV_WR_SEND_WITH_IMM:
     case IBV_WR_RDMA_WRITE:
     case IBV_WR_RDMA_WRITE_WITH_IMM:
-      return is_inline && length > inline_max_ ? EINVAL : 0;
+      return is_inline && length > ring_.inline_max() ? EINVAL : 0;
     case IBV_WR_SEND_WITH_INV:
-      return unreliable_ || (is_inline && length > inline_max_) ? EINVAL : 0;
+      return unreliable_ || (is_inline && length > ring_.inline_max()) ? EINVAL
+                                                                       : 0;
     case IBV_WR_LOCAL_INV:
       return wr.num_sge != 0 || is_inline ? EINVAL : 0;
     case IBV_WR_BIND_MW:
@@ -130,7 +131,7 @@ int Requester::Check(const ibv_send_wr& wr, uint64_t& length) const {
 }
 
 void Requester::Store(const ibv_send_wr& wr, uint32_t length) {
-  Slot& request = slot(posted_);
+  Slot& request = ring_.slot(posted_);
   request.wr_id = wr.wr_id;
   request.remote_address = wr.wr.rdma.remote_addr;
   request.rkey = wr.wr.rdma.rkey;
@@ -142,11 +143,11 @@ void Requester::Store(const ibv_send_wr& wr, uint32_t length) {
   request.response_due = false;
   if (wr.opcode >= IBV_WR_RDMA_READ) StoreUnusual(wr);
   if (request.is_inline()) {
-    CopyInline(wr, inline_data(posted_));
+    CopyInline(wr, ring_.inline_data(posted_));
   } else if (wr.num_sge == 1) {
-    *entries(posted_) = *wr.sg_list;
+    *ring_.entries(posted_) = *wr.sg_list;
   } else {
-    std::copy_n(wr.sg_list, wr.num_sge, entries(posted_));
+    std::copy_n(wr.sg_list, wr.num_sge, ring_.entries(posted_));
   }
   if (request.signalled()) ++signalled_unfinished_;
   ++posted_;
@@ -154,14 +155,14 @@ void Requester::Store(const ibv_send_wr& wr, uint32_t length) {
 
 // What SENDs and WRITEs do not have.
 void Requester::StoreUnusual(const ibv_send_wr& wr) {
-  Slot& request = slot(posted_);
+  Slot& request = ring_.slot(posted_);
   request.done = false;
   switch (wr.opcode) {
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       request.rkey = wr.wr.atomic.rkey;
-      details_[posted_ & mask_].operands = {wr.wr.atomic.compare_add,
-                                            wr.wr.atomic.swap};
+      details_[ring_.index(posted_)].operands = {wr.wr.atomic.compare_add,
+                                                 wr.wr.atomic.swap};
       [[fallthrough]];
     case IBV_WR_RDMA_READ:
       request.response_due = true;
@@ -186,8 +187,8 @@ bool Requester::MayGoAtOnce(const Slot& request) const {
 // whatever could not go. Inline data is copied from where the user has it: the
 // copy in the send queue has only just been written.
 void Requester::SendAtOnce(const ibv_send_wr& wr, const Slot& request,
-                           LinkPort& port) {
-  std::byte* const payload = port.Reserve(request.length);
+                           LinkEnd& link) {
+  std::byte* const payload = link.Reserve(request.length);
   if (payload == nullptr) return;
   if (request.is_inline()) {
     CopyInline(wr, payload);
@@ -205,29 +206,30 @@ void Requester::SendAtOnce(const ibv_send_wr& wr, const Slot& request,
     packet.flags |= kPacketImmediate;
     packet.value = request.immediate;
   }
-  port.Publish(packet);
+  link.Publish(packet);
   ++sending_;
 }
 
 ScatterGatherList Requester::List(uint32_t number) {
   return ScatterGatherList{environment_.memory, environment_.pd,
-                           entries(number), slot(number).entry_count};
+                           ring_.entries(number),
+                           ring_.slot(number).entry_count};
 }
 
-bool Requester::TransmitOne(LinkPort& port) {
+bool Requester::TransmitOne(LinkEnd& link) {
   if (sending_ == posted_ || failing_) return false;
   if (resume_at_ != TimePoint::max()) {
     if (environment_.clock->Now() < resume_at_) return false;
     resume_at_ = TimePoint::max();
   }
-  Slot& request = slot(sending_);
+  Slot& request = ring_.slot(sending_);
   if (!started_ && !MayStart(request)) return false;
   if (!request.response_due) {
-    return request.local() ? TransmitLocal(port, request)
-                           : TransmitSegment(port, request);
+    return request.local() ? TransmitLocal(link, request)
+                           : TransmitSegment(link, request);
   }
-  return request.is(IBV_WR_RDMA_READ) ? TransmitRead(port, request)
-                                      : TransmitAtomic(port, request);
+  return request.is(IBV_WR_RDMA_READ) ? TransmitRead(link, request)
+                                      : TransmitAtomic(link, request);
 }
 
 // Whether the first packet of request sending_ may go: what it waits for, and
@@ -251,8 +253,8 @@ bool Requester::MayStart(const Slot& request) {
   return true;
 }
 
-bool Requester::TransmitRead(LinkPort& port, const Slot& request) {
-  if (port.Reserve(0) == nullptr) return false;
+bool Requester::TransmitRead(LinkEnd& link, const Slot& request) {
+  if (link.Reserve(0) == nullptr) return false;
   Packet packet;
   packet.kind = PacketKind::kRead;
   packet.flags = kPacketFirst | kPacketLast;
@@ -260,16 +262,16 @@ bool Requester::TransmitRead(LinkPort& port, const Slot& request) {
   packet.address = request.remote_address;
   packet.rkey = request.rkey;
   packet.value = request.length;
-  port.Publish(packet);
+  link.Publish(packet);
   NoteRead();
   return true;
 }
 
 // To the requester an atomic is a READ of eight bytes.
-bool Requester::TransmitAtomic(LinkPort& port, const Slot& request) {
-  std::byte* const payload = port.Reserve(sizeof(AtomicOperands));
+bool Requester::TransmitAtomic(LinkEnd& link, const Slot& request) {
+  std::byte* const payload = link.Reserve(sizeof(AtomicOperands));
   if (payload == nullptr) return false;
-  std::memcpy(payload, &details_[sending_ & mask_].operands,
+  std::memcpy(payload, &details_[ring_.index(sending_)].operands,
               sizeof(AtomicOperands));
   Packet packet;
   packet.kind = request.is(IBV_WR_ATOMIC_CMP_AND_SWP) ? PacketKind::kCompareSwap
@@ -279,7 +281,7 @@ bool Requester::TransmitAtomic(LinkPort& port, const Slot& request) {
   packet.number = sending_;
   packet.address = request.remote_address;
   packet.rkey = request.rkey;
-  port.Publish(packet);
+  link.Publish(packet);
   NoteRead();
   return true;
 }
@@ -290,13 +292,13 @@ void Requester::NoteRead() {
   Advance();
 }
 
-bool Requester::TransmitSegment(LinkPort& port, const Slot& request) {
+bool Requester::TransmitSegment(LinkEnd& link, const Slot& request) {
   const uint32_t left = request.length - offset_;
   const uint32_t bytes = SegmentBytes(offset_, left);
-  std::byte* payload = port.Reserve(bytes);
+  std::byte* payload = link.Reserve(bytes);
   if (payload == nullptr) return false;
   if (request.is_inline()) {
-    std::memcpy(payload, inline_data(sending_) + offset_, bytes);
+    std::memcpy(payload, ring_.inline_data(sending_) + offset_, bytes);
   } else if (!List(sending_).Gather(offset_, bytes, payload)) {
     Fail(sending_, IBV_WC_LOC_PROT_ERR);
     return false;
@@ -332,7 +334,7 @@ bool Requester::TransmitSegment(LinkPort& port, const Slot& request) {
       packet.value = request.immediate;
     }
   }
-  port.Publish(packet);
+  link.Publish(packet);
   started_ = true;
   offset_ += bytes;
   if (last) Advance();
@@ -358,7 +360,7 @@ bool Requester::OnNewExecuted(uint32_t count) {
 
 bool Requester::OnReadResponse(const Packet& packet) {
   if (reads_under_way_ == 0 || packet.number != reading_) return false;
-  Slot& request = slot(reading_);
+  Slot& request = ring_.slot(reading_);
   const uint32_t left = request.length - read_offset_;
   if (packet.payload_bytes > left ||
       packet.last() != (packet.payload_bytes == left) ||
@@ -381,7 +383,7 @@ bool Requester::OnReadResponse(const Packet& packet) {
 
 // REQUIRES: a READ or an atomic at or after `from` is under way.
 void Requester::FindNextRead(uint32_t from) {
-  while (!slot(from).response_due) ++from;
+  while (!ring_.slot(from).response_due) ++from;
   reading_ = from;
 }
 
@@ -390,7 +392,7 @@ void Requester::Complete() {
   if (failed_) return;
   const uint32_t end = failing_ ? failing_number_ : acknowledged_;
   for (; completed_ != acknowledged_ && completed_ != end; ++completed_) {
-    const Slot& request = slot(completed_);
+    const Slot& request = ring_.slot(completed_);
     if (request.response_due) return;
     if (request.signalled()) PushCompletion(completed_, IBV_WC_SUCCESS);
   }
@@ -400,11 +402,11 @@ void Requester::Complete() {
 }
 
 void Requester::PushCompletion(uint32_t number, ibv_wc_status status) {
-  const Slot& request = slot(number);
+  const Slot& request = ring_.slot(number);
   if (request.signalled()) --signalled_unfinished_;
   Completion completion = {};
   completion.wr_id = request.wr_id;
-  completion.qp = environment_.handle;
+  completion.qp = environment_.qp;
   completion.byte_len = request.length;
   completion.sent_up_to = number + 1;
   completion.status = static_cast<uint8_t>(status);

@@ -8,7 +8,7 @@ namespace verbena::soft {
 
 void Requester::StoreBinding(const ibv_send_wr& wr) {
   const ibv_mw_bind_info& info = wr.bind_mw.bind_info;
-  details_[posted_ & mask_].binding = {
+  details_[ring_.index(posted_)].binding = {
       .window = wr.bind_mw.mw->rkey,
       .key = wr.bind_mw.rkey,
       .region = info.mr == nullptr ? 0 : info.mr->rkey,
@@ -20,15 +20,15 @@ void Requester::StoreBinding(const ibv_send_wr& wr) {
 
 // They are done in their turn, once, though they may be counted again after a
 // receiver was not ready.
-bool Requester::TransmitLocal(LinkPort& port, Slot& request) {
-  if (port.Reserve(0) == nullptr) return false;
+bool Requester::TransmitLocal(LinkEnd& link, Slot& request) {
+  if (link.Reserve(0) == nullptr) return false;
   if (!request.done) {
     const bool bind = request.is(IBV_WR_BIND_MW);
-    request.done =
-        bind ? environment_.windows->Bind(details_[sending_ & mask_].binding,
-                                          environment_.pd, environment_.qp)
-             : environment_.windows->Invalidate(request.immediate,
-                                                environment_.qp);
+    request.done = bind ? environment_.windows->Bind(
+                              details_[ring_.index(sending_)].binding,
+                              environment_.pd, environment_.qp)
+                        : environment_.windows->Invalidate(request.immediate,
+                                                           environment_.qp);
     if (!request.done) {
       Fail(sending_, bind ? IBV_WC_MW_BIND_ERR : IBV_WC_LOC_QP_OP_ERR);
       return false;
@@ -38,7 +38,7 @@ bool Requester::TransmitLocal(LinkPort& port, Slot& request) {
   packet.kind = PacketKind::kCount;
   packet.flags = kPacketFirst | kPacketLast;
   packet.number = sending_;
-  port.Publish(packet);
+  link.Publish(packet);
   Advance();
   return true;
 }

@@ -1,13 +1,15 @@
 #include "transport/soft/connected/responder.h"
 
-#include "transport/soft/connected/queue_pair.h"
+#include "transport/soft/queues/queue_pair.h"
 
 namespace verbena::soft {
 
 void Responder::Meet() {
   met_ = true;
   dropping_ = false;
-  environment_.qp->OnFirstPacket();
+  if (environment_.qp->state == IBV_QPS_RTR) {
+    environment_.qp->RaiseEvent(IBV_EVENT_COMM_EST);
+  }
 }
 
 void Responder::ForceNotReady(uint32_t times) {
@@ -30,7 +32,7 @@ void Responder::OnNoReceive(const Packet& packet) {
   } else if (times_not_ready_ > 1 && times_not_ready_ != UINT32_MAX) {
     --times_not_ready_;
   }
-  Drop(packet, NakReason::kReceiverNotReady, -1);
+  Drop(packet, NakReason::kReceiverNotReady, std::nullopt);
 }
 
 void Responder::Flush() {
@@ -72,7 +74,7 @@ void Responder::Reset() {
   executed_ = 0;
   met_ = nak_due_ = failed_ = in_message_ = receive_taken_ = false;
   dropping_ = true;
-  event_ = -1;
+  event_ = std::nullopt;
   reads_head_ = reads_count_ = 0;
   ForceNotReady(0);
 }

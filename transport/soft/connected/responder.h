@@ -8,9 +8,10 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "transport/soft/base/limits.h"
-#include "transport/soft/link/link_port.h"
+#include "transport/soft/link/link_end.h"
 #include "transport/soft/memory/memory_table.h"
 #include "transport/soft/memory/memory_windows.h"
 #include "transport/soft/memory/scatter_gather.h"
@@ -28,7 +29,6 @@ class Responder {
  public:
   struct Environment {
     QueuePair* qp;
-    ibv_qp* handle;  // The same.
     CompletionQueue* cq;
     const MemoryTable* memory;
     MemoryWindows* windows;
@@ -36,7 +36,7 @@ class Responder {
     // Where receives come from: the shared queue, or the queue pair's own.
     SharedReceiveQueue* shared_receives;  // Null without one.
     ReceiveQueue* own_receives;
-    bool unreliable;  // Of a queue pair of type UC.
+    bool unreliable;  // The queue pair is of type UC.
   };
 
   explicit Responder(const Environment& environment)
@@ -55,15 +55,15 @@ class Responder {
 
   // Sends the next packet of a READ response, or a NAK that is due; false when
   // there is none, or no room.
-  bool TransmitOne(LinkPort& port);
+  bool TransmitOne(LinkEnd& link);
 
   // Requests executed so far: what the peer is told.
   uint32_t executed() const { return executed_; }
 
   // It has refused a request for good, and said so: the queue pair must enter
-  // ERR. With `event` to raise first, or -1.
+  // ERR. With `event` to raise first, if any.
   bool failed() const { return failed_; }
-  int event() const { return event_; }
+  std::optional<ibv_event_type> event() const { return event_; }
 
   // A fault for tests: as if nothing were posted to receive, for the next
   // `times` messages that want some, UINT32_MAX for all; 0 ends it. Allocates.
@@ -81,15 +81,16 @@ class Responder {
   void Reset();
 
  private:
-  // A READ, or with key 0, which opens nothing, an atomic: that has been
-  // executed, and what is left to do is to send what was there before.
+  // A READ that is to be answered, or an atomic: that has key 0, which opens
+  // nothing, and has been executed, so that only what was there before is left
+  // to be sent.
   struct ReadRequest {
     uint32_t number;
     uint32_t rkey;
     uint64_t address;
     uint32_t length;
     uint32_t offset;  // Bytes already sent.
-    uint64_t result;  // Of an atomic.
+    uint64_t result;  // What an atomic has found.
   };
 
   bool OnWholeSend(const Packet& packet);
@@ -113,15 +114,17 @@ class Responder {
   void PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
                    const Packet* last);
   void OnNoReceive(const Packet& packet);
-  void Drop(const Packet& packet, NakReason reason, int event);
-  void Refuse(uint32_t number, NakReason reason, int event);
+  void Drop(const Packet& packet, NakReason reason,
+            std::optional<ibv_event_type> event);
+  void Refuse(uint32_t number, NakReason reason,
+              std::optional<ibv_event_type> event);
   bool FollowsLoss(const Packet& packet);
   bool Resumes(const Packet& packet);
   void Skip(const Packet& packet);
   bool SkipRest(const Packet& packet);
-  bool TransmitReadResponse(LinkPort& port);
-  bool RefuseRead(LinkPort& port, uint32_t number);
-  bool TransmitNak(LinkPort& port);
+  bool TransmitReadResponse(LinkEnd& link);
+  bool RefuseRead(LinkEnd& link, uint32_t number);
+  bool TransmitNak(LinkEnd& link);
   ScatterGatherList ReceiveList() const;
 
   const Environment environment_;
@@ -136,17 +139,17 @@ class Responder {
   uint8_t rnr_timer_ = 0;
 
   uint32_t executed_ = 0;  // Also the number of the request that comes next.
-  // Everything is dropped until request executed_ comes from its beginning;
-  // after a refusal for good it never does. When unreliable: the rest of
-  // request executed_ is dropped.
-  // Also before the first packet, so that this one costs nothing later.
+  // Everything is dropped until request executed_ comes from its beginning,
+  // which after a refusal for good never happens. An unreliable connection
+  // drops the rest of request executed_ instead. It is also true before the
+  // first packet, so that looking for that one costs nothing later.
   bool dropping_ = true;
   bool met_ = false;  // The first packet has come.
   bool nak_due_ = false;
   uint32_t nak_number_ = 0;  // The request that is refused.
   NakReason nak_reason_ = NakReason::kReceiverNotReady;
   bool failed_ = false;
-  int event_ = -1;
+  std::optional<ibv_event_type> event_;
 
   // The request that has come in part.
   bool in_message_ = false;
@@ -156,7 +159,8 @@ class Responder {
   uint32_t write_rkey_ = 0;
   uint64_t write_address_ = 0;
 
-  // receive_ is being filled; when unreliable, or waits for the next message.
+  // receive_ is being filled. On an unreliable connection it may also wait for
+  // the next message.
   bool receive_taken_ = false;
   ReceiveRequest receive_;
   uint64_t receive_capacity_ = 0;

@@ -1,9 +1,9 @@
 #include <atomic>
 #include <cstring>
 
-#include "transport/soft/connected/queue_pair.h"
 #include "transport/soft/connected/responder.h"
 #include "transport/soft/link/packet.h"
+#include "transport/soft/queues/queue_pair.h"
 
 namespace verbena::soft {
 namespace {

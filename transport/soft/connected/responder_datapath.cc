@@ -1,7 +1,7 @@
 #include "transport/soft/base/copy_bytes.h"
-#include "transport/soft/connected/queue_pair.h"
 #include "transport/soft/connected/responder.h"
 #include "transport/soft/memory/on_demand_memory.h"
+#include "transport/soft/queues/queue_pair.h"
 
 namespace verbena::soft {
 
@@ -25,7 +25,7 @@ inline bool Responder::OnWholeSend(const Packet& packet) {
   receive_taken_ = false;
   Completion completion = {};
   completion.wr_id = receive_.wr_id;
-  completion.qp = environment_.handle;
+  completion.qp = environment_.qp;
   completion.byte_len = packet.payload_bytes;
   completion.status = IBV_WC_SUCCESS;
   completion.opcode = IBV_WC_RECV;
@@ -125,13 +125,13 @@ bool Responder::OnSend(const Packet& packet) {
     if (!environment_.unreliable) {
       PushReceive(IBV_WC_LOC_LEN_ERR, IBV_WC_RECV, nullptr);
     }
-    Drop(packet, NakReason::kInvalidRequest, -1);
+    Drop(packet, NakReason::kInvalidRequest, std::nullopt);
     return true;
   }
   if (!ReceiveList().Scatter(message_offset_, packet.payload_bytes,
                              packet.payload)) {
     PushReceive(IBV_WC_LOC_PROT_ERR, IBV_WC_RECV, nullptr);
-    Drop(packet, NakReason::kRemoteOperation, -1);
+    Drop(packet, NakReason::kRemoteOperation, std::nullopt);
     failed_ |= environment_.unreliable;  // It is our own error.
     return true;
   }
@@ -263,7 +263,7 @@ void Responder::PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
   receive_taken_ = false;
   Completion completion = {};
   completion.wr_id = receive_.wr_id;
-  completion.qp = environment_.handle;
+  completion.qp = environment_.qp;
   completion.status = static_cast<uint8_t>(status);
   completion.opcode = static_cast<uint8_t>(opcode);
   if (last != nullptr) {
@@ -281,7 +281,8 @@ void Responder::PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
 }
 
 // Does not execute request executed_, of which `packet` is a part.
-void Responder::Drop(const Packet& packet, NakReason reason, int event) {
+void Responder::Drop(const Packet& packet, NakReason reason,
+                     std::optional<ibv_event_type> event) {
   if (environment_.unreliable) {
     Skip(packet);
   } else {
@@ -289,7 +290,8 @@ void Responder::Drop(const Packet& packet, NakReason reason, int event) {
   }
 }
 
-void Responder::Refuse(uint32_t number, NakReason reason, int event) {
+void Responder::Refuse(uint32_t number, NakReason reason,
+                       std::optional<ibv_event_type> event) {
   dropping_ = true;
   nak_due_ = true;
   nak_reason_ = reason;
@@ -297,16 +299,16 @@ void Responder::Refuse(uint32_t number, NakReason reason, int event) {
   event_ = event;
 }
 
-bool Responder::TransmitOne(LinkPort& port) {
-  if (reads_count_ != 0) return TransmitReadResponse(port);
+bool Responder::TransmitOne(LinkEnd& link) {
+  if (reads_count_ != 0) return TransmitReadResponse(link);
   // After the responses, which belong to requests before it.
-  return nak_due_ && TransmitNak(port);
+  return nak_due_ && TransmitNak(link);
 }
 
-bool Responder::TransmitReadResponse(LinkPort& port) {
+bool Responder::TransmitReadResponse(LinkEnd& link) {
   ReadRequest& read = reads_[reads_head_];
   const uint32_t bytes = SegmentBytes(read.offset, read.length - read.offset);
-  std::byte* payload = port.Reserve(bytes);
+  std::byte* payload = link.Reserve(bytes);
   if (payload == nullptr) return false;
   if (bytes > 0) {
     const std::byte* from = Find(read.rkey, read.address + read.offset, bytes,
@@ -318,7 +320,7 @@ bool Responder::TransmitReadResponse(LinkPort& port) {
     } else if (!ReadOnDemand(*environment_.memory, read.rkey, environment_.pd,
                              read.address + read.offset, bytes,
                              IBV_ACCESS_REMOTE_READ, payload)) {
-      return RefuseRead(port, read.number);
+      return RefuseRead(link, read.number);
     }
   }
   Packet packet;
@@ -332,25 +334,25 @@ bool Responder::TransmitReadResponse(LinkPort& port) {
     reads_head_ = (reads_head_ + 1) % kReadsMax;
     --reads_count_;
   }
-  port.Publish(packet);
+  link.Publish(packet);
   return true;
 }
 
 // Its region was deregistered since it was accepted: refuses it after all.
-bool Responder::RefuseRead(LinkPort& port, uint32_t number) {
+bool Responder::RefuseRead(LinkEnd& link, uint32_t number) {
   reads_count_ = 0;
   Refuse(number, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
-  return TransmitNak(port);
+  return TransmitNak(link);
 }
 
-bool Responder::TransmitNak(LinkPort& port) {
-  if (port.Reserve(0) == nullptr) return false;
+bool Responder::TransmitNak(LinkEnd& link) {
+  if (link.Reserve(0) == nullptr) return false;
   Packet packet;
   packet.kind = PacketKind::kNak;
   packet.flags = kPacketFirst | kPacketLast;
   packet.number = nak_number_;
   packet.value = static_cast<uint32_t>(nak_reason_) | uint32_t{rnr_timer_} << 8;
-  port.Publish(packet);
+  link.Publish(packet);
   nak_due_ = false;
   if (nak_reason_ != NakReason::kReceiverNotReady) failed_ = true;
   return true;

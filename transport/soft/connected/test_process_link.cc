@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "tests/testing/child_process.h"
 #include "transport/base/check.h"
-#include "transport/soft/connected/queue_pair.h"
+#include "transport/soft/connected/connected_queue_pair.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/soft/link/link.h"
 
@@ -102,14 +102,14 @@ TestProcessLink::~TestProcessLink() {
 void TestProcessLink::Disconnect() {
   if (end_ == nullptr) return;
   SoftDevice::Get().engine().Unwatch(socket_fd_);
-  QueuePair::From(end_->qp)->DetachLink();
+  ConnectedQueuePair::From(end_->qp)->DetachLink();
   end_ = nullptr;
 }
 
 TestGreeting TestProcessLink::Connect(TestEnd& end) {
   TestGreeting own = {end.qp->qp_num, end.mr->rkey, end.Address(0)};
   TestGreeting peer;
-  QueuePair& qp = *QueuePair::From(end.qp);
+  ConnectedQueuePair& qp = *ConnectedQueuePair::From(end.qp);
   if (child_ != 0) {
     absl::StatusOr<LinkMemory> memory = LinkMemory::Create();
     CHECK(memory.ok()) << memory.status();
@@ -141,10 +141,10 @@ void TestProcessLink::OnReadable() {
   unsigned char message;
   const ssize_t got = recv(socket_fd_, &message, sizeof(message), MSG_DONTWAIT);
   if (got > 0) {
-    QueuePair::From(end_->qp)->OnDoorbell();
+    ConnectedQueuePair::From(end_->qp)->OnDoorbell();
   } else if (got == 0 || errno != EAGAIN) {
     SoftDevice::Get().engine().Unwatch(socket_fd_);
-    QueuePair::From(end_->qp)->OnPeerGone();
+    ConnectedQueuePair::From(end_->qp)->OnPeerGone();
   }
 }
 

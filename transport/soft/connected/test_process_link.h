@@ -48,7 +48,8 @@ class TestProcessLink {
   void Disconnect();
 
   // Tells the other side, and learns what it tells, without a link: for ends
-  // that are connected by hand. Also a meeting point, both wait for each other.
+  // that are connected manually. Also a meeting point, both wait for each
+  // other.
   TestGreeting Exchange(const TestEnd& end);
 
   // In the parent.

@@ -1,6 +1,5 @@
 #include "transport/soft/datagram/datagram_queue_pair.h"
 
-#include <cerrno>
 #include <chrono>
 #include <utility>
 
@@ -22,48 +21,23 @@ constexpr uint32_t kPollsToWakeUp = 64;
 
 }  // namespace
 
-std::unique_ptr<DatagramQueuePair> DatagramQueuePair::Create(
-    SoftDevice& device, ProtectionDomain& pd, ibv_qp_init_attr& attributes) {
-  if (const int error = CheckInitAttributes(pd, attributes); error != 0) {
-    errno = error;
-    return nullptr;
-  }
-  std::unique_ptr<DatagramQueuePair> qp(
-      new DatagramQueuePair(device, pd, attributes));
-  if (qp->qp_num == 0) {
-    errno = ENOMEM;
-    return nullptr;
-  }
-  return qp;
-}
-
 DatagramQueuePair::DatagramQueuePair(SoftDevice& device,
                                      ProtectionDomain& domain,
                                      const ibv_qp_init_attr& attributes)
-    : QueuePairHandle(domain, attributes),
-      device_(device),
-      init_attributes_(attributes),
-      send_cq_(*CompletionQueue::From(attributes.send_cq)),
-      recv_cq_(*CompletionQueue::From(attributes.recv_cq)),
-      receive_queue_(attributes.cap.max_recv_wr, attributes.cap.max_recv_sge),
+    : QueuePair(device, domain, attributes),
       sends_({this, &send_cq_, &device.memory(), &domain.original()},
              attributes) {
-  qp_num = device_.queue_pairs().Add(this);
-  send_cq_.Attach(this);
-  recv_cq_.Attach(this);
+  Register();
 }
 
 DatagramQueuePair::~DatagramQueuePair() {
-  if (qp_num != 0) device_.queue_pairs().Remove(qp_num);
+  Unregister();
   {
     std::lock_guard<std::mutex> lock(lock_);
     SetState(IBV_QPS_RESET);
   }
   CloseSocket();
-  if (is_engine_member_) device_.engine().RemoveMember(this);
-  send_cq_.Detach(this);
-  recv_cq_.Detach(this);
-  Context::From(context)->async_events().Forget(async_source_);
+  DetachFromQueues();
 }
 
 int DatagramQueuePair::OpenSocket() {
@@ -71,8 +45,7 @@ int DatagramQueuePair::OpenSocket() {
     return error;
   }
   retired_ = false;
-  if (!is_engine_member_) device_.engine().AddMember(this);
-  is_engine_member_ = true;
+  JoinEngine();
   device_.datagrams().AddReceiver();
   Watch();  // Until somebody polls.
   return 0;
@@ -97,25 +70,23 @@ void DatagramQueuePair::Watch() {
   device_.engine().Watch(socket_.get(), [this] {
     std::lock_guard<std::mutex> lock(lock_);
     Receive();
-    SettleFailures();
+    EnterErrorIfQueueFailed();
   });
 }
 
-void DatagramQueuePair::OnArmed() {
+bool DatagramQueuePair::PrepareToSleep() {
   std::lock_guard<std::mutex> lock(lock_);
   polls_watched_ = 0;
   Watch();
+  return false;  // A socket that is watched forgets nothing.
 }
 
-void DatagramQueuePair::Poll() {
-  // Several threads may poll; a lost count does no harm.
-  polls_.store(polls_.load(std::memory_order_relaxed) + 1,
-               std::memory_order_relaxed);
+void DatagramQueuePair::Run() {
   const std::unique_lock<std::mutex> lock(lock_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   Receive();
   Transmit();
-  SettleFailures();
+  EnterErrorIfQueueFailed();
   if (watched_ && !AnyQueueArmed() && ++polls_watched_ == kPollsToWakeUp) {
     device_.engine().Kick(this);
   }
@@ -123,11 +94,9 @@ void DatagramQueuePair::Poll() {
 
 // On the engine's thread, so what it stops watching is not being called.
 EngineMember::TimePoint DatagramQueuePair::OnTick(TimePoint now) {
-  const uint32_t polls = polls_.load(std::memory_order_relaxed);
-  const bool polled = polls != polls_seen_;
-  polls_seen_ = polls;
+  const bool polled = PolledSinceLastLook();
   std::lock_guard<std::mutex> lock(lock_);
-  SettleFailures();
+  EnterErrorIfQueueFailed();
   const bool awake = polls_watched_ >= kPollsToWakeUp && !AnyQueueArmed();
   if (watched_ && (retired_ || (polled && awake))) {
     device_.engine().Unwatch(socket_.get());
@@ -146,13 +115,8 @@ EngineMember::TimePoint DatagramQueuePair::OnTick(TimePoint now) {
   return watched_ && sends_.empty() ? TimePoint::max() : now + kLookInterval;
 }
 
-void DatagramQueuePair::SettleFailures() {
-  if (send_cq_.failed() || recv_cq_.failed()) EnterError(IBV_EVENT_QP_FATAL);
-}
-
-void DatagramQueuePair::RaiseEvent(int type) {
-  Context::From(context)->async_events().Raise(
-      {&async_source_, static_cast<ibv_qp*>(this), type});
+void DatagramQueuePair::EnterErrorIfQueueFailed() {
+  if (AnyQueueFailed()) EnterError(IBV_EVENT_QP_FATAL);
 }
 
 bool DatagramQueuePair::MayReceive() const {
@@ -165,7 +129,7 @@ void DatagramQueuePair::SetState(ibv_qp_state to) {
   ibv_qp::state = to;
 }
 
-void DatagramQueuePair::EnterError(int event) {
+void DatagramQueuePair::EnterError(std::optional<ibv_event_type> event) {
   if (state_ == IBV_QPS_ERR || state_ == IBV_QPS_RESET) return;
   SetState(IBV_QPS_ERR);
   sends_.Flush();
@@ -174,7 +138,7 @@ void DatagramQueuePair::EnterError(int event) {
     retired_ = true;
     device_.engine().Kick(this);
   }
-  if (event >= 0) RaiseEvent(event);
+  if (event.has_value()) RaiseEvent(*event);
   if (srq != nullptr) RaiseEvent(IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 

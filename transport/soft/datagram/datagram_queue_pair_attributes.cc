@@ -3,9 +3,9 @@
 #include <cerrno>
 
 #include "transport/soft/address/port_states.h"
-#include "transport/soft/connected/queue_pair_state.h"
 #include "transport/soft/datagram/datagram_queue_pair.h"
 #include "transport/soft/device/soft_device.h"
+#include "transport/soft/queues/queue_pair_state.h"
 
 namespace verbena::soft {
 
@@ -31,7 +31,7 @@ int DatagramQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
       if (const int error = OpenSocket(); error != 0) return error;
     }
     ApplyAttributes(attributes, mask);
-    if (to == IBV_QPS_ERR) EnterError(-1);
+    if (to == IBV_QPS_ERR) EnterError();
     if (to == IBV_QPS_RESET) Reset();
     SetState(to);
     if (to == IBV_QPS_SQD && from == IBV_QPS_RTS &&

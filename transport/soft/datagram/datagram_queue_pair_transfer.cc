@@ -45,7 +45,7 @@ int DatagramQueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   const int error = sends_.Post(wr, bad_wr);
   if (state_ == IBV_QPS_ERR || state_ == IBV_QPS_SQE) sends_.Flush();
   Transmit();
-  SettleFailures();
+  EnterErrorIfQueueFailed();
   // If nobody polls, the engine tries again.
   if (!sends_.empty()) device_.engine().Kick(this);
   return error;
@@ -133,7 +133,7 @@ void DatagramQueuePair::OnDatagram(size_t length) {
   if (!ReadDatagramHeader(received_.data(), length, header) ||
       header.qkey != attributes_.qkey ||
       (header.destination_qp != qp_num &&
-       (header.destination_qp != kMulticastQueuePair || groups_ == 0)) ||
+       (header.destination_qp != kMulticastQueuePair || children() == 0)) ||
       !device_.port_states().IsActive(attributes_.port_num)) {
     return;
   }
@@ -143,7 +143,7 @@ void DatagramQueuePair::OnDatagram(size_t length) {
       static_cast<uint32_t>(length - sizeof(DatagramHeader));
   const ibv_wc_status status = Place(request, header, payload_bytes);
   PushReceive(request, status, header, payload_bytes);
-  if (status != IBV_WC_SUCCESS) EnterError(-1);
+  if (status != IBV_WC_SUCCESS) EnterError();
 }
 
 bool DatagramQueuePair::TakeReceive(ReceiveRequest& request) {

@@ -1,7 +1,6 @@
 #include "transport/soft/datagram/datagram_send_queue.h"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -9,6 +8,7 @@
 #include "transport/soft/device/context.h"
 #include "transport/soft/memory/on_demand_memory.h"
 #include "transport/soft/queues/address_handle.h"
+#include "transport/soft/queues/queue_pair.h"
 #include "transport/soft/queues/send_chain.h"
 
 namespace verbena::soft {
@@ -23,15 +23,7 @@ DatagramSendQueue::DatagramSendQueue(const Environment& environment,
                                      const ibv_qp_init_attr& attributes)
     : environment_(environment),
       flags_of_all_(attributes.sq_sig_all != 0 ? IBV_SEND_SIGNALED : 0),
-      requests_max_(attributes.cap.max_send_wr),
-      entries_max_(attributes.cap.max_send_sge),
-      inline_max_(attributes.cap.max_inline_data),
-      mask_(std::bit_ceil(std::max(requests_max_, 1u)) - 1),
-      slots_(std::make_unique<Slot[]>(size_t{mask_} + 1)),
-      entries_(std::make_unique_for_overwrite<ibv_sge[]>((size_t{mask_} + 1) *
-                                                         entries_max_)),
-      inline_data_(std::make_unique_for_overwrite<std::byte[]>(
-          (size_t{mask_} + 1) * inline_max_)) {}
+      ring_(attributes) {}
 
 int DatagramSendQueue::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   for (; wr != nullptr; wr = wr->next) {
@@ -46,22 +38,21 @@ int DatagramSendQueue::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 }
 
 int DatagramSendQueue::CheckAll(const ibv_send_wr* chain) const {
-  const uint32_t room =
-      requests_max_ - (posted_ - freed_.load(std::memory_order_acquire));
-  return CheckChain(chain, room, [this](const ibv_send_wr& wr) {
+  return CheckChain(chain, ring_.Room(posted_), [this](const ibv_send_wr& wr) {
     uint64_t length = 0;
     return Check(wr, length);
   });
 }
 
 int DatagramSendQueue::Check(const ibv_send_wr& wr, uint64_t& length) const {
-  if (posted_ - freed_.load(std::memory_order_acquire) >= requests_max_) {
+  if (ring_.Room(posted_) == 0) {
     return ENOMEM;
   }
   if (wr.opcode != IBV_WR_SEND && wr.opcode != IBV_WR_SEND_WITH_IMM) {
     return EINVAL;
   }
-  if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > entries_max_ ||
+  if (wr.num_sge < 0 ||
+      static_cast<uint32_t>(wr.num_sge) > ring_.entries_max() ||
       wr.wr.ud.ah == nullptr ||
       &ProtectionDomain::From(wr.wr.ud.ah->pd)->original() != environment_.pd ||
       wr.wr.ud.remote_qpn > kQueuePairNumberMax) {
@@ -70,12 +61,12 @@ int DatagramSendQueue::Check(const ibv_send_wr& wr, uint64_t& length) const {
   for (int i = 0; i < wr.num_sge; ++i) length += wr.sg_list[i].length;
   if (length > kMessageBytesMax) return EINVAL;
   const bool is_inline = (wr.send_flags & IBV_SEND_INLINE) != 0;
-  return is_inline && length > inline_max_ ? EINVAL : 0;
+  return is_inline && length > ring_.inline_max() ? EINVAL : 0;
 }
 
 void DatagramSendQueue::Store(const ibv_send_wr& wr, uint32_t length) {
   const AddressHandle& ah = *AddressHandle::From(wr.wr.ud.ah);
-  Slot& request = slot(posted_);
+  Slot& request = ring_.slot(posted_);
   request.wr_id = wr.wr_id;
   request.length = length;
   request.entry_count = static_cast<uint16_t>(wr.num_sge);
@@ -94,26 +85,26 @@ void DatagramSendQueue::Store(const ibv_send_wr& wr, uint32_t length) {
     header.flags |= kDatagramSolicited;
   }
   if ((wr.send_flags & IBV_SEND_INLINE) == 0) {
-    std::copy_n(wr.sg_list, wr.num_sge, entries(posted_));
+    std::copy_n(wr.sg_list, wr.num_sge, ring_.entries(posted_));
   } else {
-    CopyInline(wr, inline_data(posted_));
+    CopyInline(wr, ring_.inline_data(posted_));
   }
   ++posted_;
 }
 
 bool DatagramSendQueue::Gather(uint32_t own_qkey, Parts& parts) {
-  const Slot& request = slot(ended_);
+  const Slot& request = ring_.slot(ended_);
   DatagramHeader header = request.header;
   if ((header.qkey & kOwnQkey) != 0) header.qkey = own_qkey;
   parts.header = ToWire(header);
   parts.parts[0] = {&parts.header, sizeof(parts.header)};
   parts.count = 1;
   if ((request.flags & IBV_SEND_INLINE) != 0) {
-    parts.parts[parts.count++] = {inline_data(ended_), request.length};
+    parts.parts[parts.count++] = {ring_.inline_data(ended_), request.length};
     return true;
   }
   for (int i = 0; i < request.entry_count; ++i) {
-    const ibv_sge& entry = entries(ended_)[i];
+    const ibv_sge& entry = ring_.entries(ended_)[i];
     if (entry.length == 0) continue;
     std::byte* from = environment_.memory->Translate(
         entry.lkey, environment_.pd, entry.addr, entry.length, 0);
@@ -130,7 +121,7 @@ bool DatagramSendQueue::Gather(uint32_t own_qkey, Parts& parts) {
 }
 
 void DatagramSendQueue::End(ibv_wc_status status) {
-  const Slot& request = slot(ended_++);
+  const Slot& request = ring_.slot(ended_++);
   if (status == IBV_WC_SUCCESS && (request.flags & IBV_SEND_SIGNALED) == 0) {
     return;
   }
@@ -149,7 +140,7 @@ void DatagramSendQueue::Flush() {
 }
 
 void DatagramSendQueue::Reset() {
-  freed_.store(0, std::memory_order_relaxed);
+  ring_.Reset();
   ended_ = posted_ = 0;
 }
 

@@ -7,7 +7,6 @@
 #include <sys/uio.h>
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,19 +16,20 @@
 #include "transport/soft/base/limits.h"
 #include "transport/soft/memory/memory_table.h"
 #include "transport/soft/queues/completion_queue.h"
+#include "transport/soft/queues/send_ring.h"
 
 namespace verbena::soft {
 
-// Requests pass these marks in order: freed_ <= ended_ <= posted_. A request
-// stays in its slot until a completion that covers it has been polled, as on
-// hardware: a queue of unsignalled requests alone stays full.
+class QueuePair;
+
+// Requests pass these marks in order: freed (by SendRing) <= ended_ <= posted_.
 //
 // Not thread-safe: protected by the queue pair's lock, except Free(). Allocates
 // only when created.
 class DatagramSendQueue {
  public:
   struct Environment {
-    ibv_qp* qp;
+    QueuePair* qp;
     CompletionQueue* cq;
     const MemoryTable* memory;
     const ProtectionDomain* pd;
@@ -54,9 +54,9 @@ class DatagramSendQueue {
   bool empty() const { return ended_ == posted_; }
 
   // About the oldest request that has not ended. REQUIRES: !empty().
-  const DatagramRoute& route() { return slot(ended_).route; }
-  uint32_t destination_qp() { return slot(ended_).header.destination_qp; }
-  uint32_t length() { return slot(ended_).length; }
+  const DatagramRoute& route() { return ring_.slot(ended_).route; }
+  uint32_t destination_qp() { return ring_.slot(ended_).header.destination_qp; }
+  uint32_t length() { return ring_.slot(ended_).length; }
   // Its parts, from queue pair `source`; `own_qkey` stands in for a key of the
   // request that says so. False when some memory of it is not registered.
   bool Gather(uint32_t own_qkey, Parts& parts);
@@ -70,7 +70,7 @@ class DatagramSendQueue {
 
   // A completion that covers the requests before `count` has been polled. From
   // any thread.
-  void Free(uint32_t count) { freed_.store(count, std::memory_order_release); }
+  void Free(uint32_t count) { ring_.Free(count); }
 
  private:
   struct Slot {
@@ -82,29 +82,12 @@ class DatagramSendQueue {
     DatagramRoute route;
   };
 
-  Slot& slot(uint32_t number) { return slots_[number & mask_]; }
-  ibv_sge* entries(uint32_t number) {
-    return entries_.get() + size_t{number & mask_} * entries_max_;
-  }
-  std::byte* inline_data(uint32_t number) {
-    return inline_data_.get() + size_t{number & mask_} * inline_max_;
-  }
   int Check(const ibv_send_wr& wr, uint64_t& length) const;
   void Store(const ibv_send_wr& wr, uint32_t length);
 
   const Environment environment_;
   const uint8_t flags_of_all_;  // As Slot::flags.
-  const uint32_t requests_max_;
-  const uint32_t entries_max_;
-  const uint32_t inline_max_;
-  const uint32_t mask_;
-  const std::unique_ptr<Slot[]> slots_;
-  // Not cleared when made: what was never used costs no memory.
-  const std::unique_ptr<ibv_sge[]> entries_;  // entries_max_ for each slot.
-  const std::unique_ptr<std::byte[]>
-      inline_data_;  // inline_max_ for each slot.
-
-  std::atomic<uint32_t> freed_{0};
+  SendRing<Slot> ring_;
   uint32_t ended_ = 0;
   uint32_t posted_ = 0;
 };

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 
 #include "transport/soft/base/event_queue.h"
@@ -16,8 +15,9 @@ namespace verbena::soft {
 
 class SoftDevice;
 
-// A context of the software device: the verbs that libibverbs calls through it,
-// and the queue of asynchronous events.
+// A context of the software device: the queue of asynchronous events, and the
+// verbs that libibverbs calls through it. Whoever makes it fills those in,
+// since they stand above it; see verbs/context_verbs.h.
 //
 // Users hold its last part, verbs_context::context. What lies before that are
 // the extended verbs, which the inline functions of <infiniband/verbs.h> look
@@ -44,8 +44,6 @@ class Context final : public verbs_context {
   SoftDevice& soft_device() { return device_; }
   EventQueue& async_events() { return *async_events_; }
 
-  void RaisePortEvent(ibv_event_type type, uint8_t port);
-
   // Objects made in this context.
   std::atomic<int>& children() { return children_; }
   // Bytes of device memory that are allocated.
@@ -56,7 +54,6 @@ class Context final : public verbs_context {
 
   SoftDevice& device_;
   const std::unique_ptr<EventQueue> async_events_;
-  EventQueue::Source port_source_;  // Nobody waits for it.
   std::atomic<int> children_{0};
   std::atomic<size_t> device_memory_{0};
 };

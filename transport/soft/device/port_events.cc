@@ -37,14 +37,14 @@ bool Same(const std::vector<ibv_gid>& a, const std::vector<ibv_gid>& b) {
 
 }  // namespace
 
-void PortEvents::Add(Context* context) {
+void PortEvents::Add(EventQueue* context_events) {
   std::lock_guard<std::mutex> lock(mutex_);
-  contexts_.insert(context);
+  contexts_.try_emplace(context_events);
 }
 
-void PortEvents::Remove(Context* context) {
+void PortEvents::Remove(EventQueue* context_events) {
   std::lock_guard<std::mutex> lock(mutex_);
-  contexts_.erase(context);
+  contexts_.erase(context_events);
 }
 
 void PortEvents::OnReader() {
@@ -60,7 +60,9 @@ void PortEvents::OnReader() {
 
 void PortEvents::Raise(ibv_event_type type, uint8_t port) {
   std::lock_guard<std::mutex> lock(mutex_);
-  for (Context* context : contexts_) context->RaisePortEvent(type, port);
+  for (auto& [events, source] : contexts_) {
+    events->Raise({&source, reinterpret_cast<void*>(uintptr_t{port}), type});
+  }
 }
 
 // What has changed is not read from the messages: the table knows.

@@ -6,22 +6,21 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
+#include <map>
 #include <mutex>
-#include <set>
 #include <vector>
 
 #include "transport/base/unique_fd.h"
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/base/engine.h"
+#include "transport/soft/base/event_queue.h"
 
 namespace verbena::soft {
 
-class Context;
-
-// Knows the open contexts of the device, and tells them when the addresses of
-// the host have changed (IBV_EVENT_GID_CHANGE). It asks the kernel for that
-// only from the first reader of events on, so a process without one has no
-// thread and no socket for it.
+// Knows the event queues of the open contexts of the device, and tells them
+// when the addresses of the host have changed (IBV_EVENT_GID_CHANGE). It asks
+// the kernel for that only from the first reader of events on, so a process
+// without one has no thread and no socket for it.
 //
 // Thread-safe. The engine and the table outlive it; it lives as long as the
 // process.
@@ -31,8 +30,9 @@ class PortEvents {
   PortEvents(const PortEvents&) = delete;
   PortEvents& operator=(const PortEvents&) = delete;
 
-  void Add(Context* context);
-  void Remove(Context* context);
+  // `context_events` is borrowed until Remove().
+  void Add(EventQueue* context_events);
+  void Remove(EventQueue* context_events);
 
   // Somebody reads events: from now on addresses are watched. Where the kernel
   // has no netlink socket for us, they are not.
@@ -54,7 +54,9 @@ class PortEvents {
 
   std::mutex mutex_;
   // State below is protected by mutex_.
-  std::set<Context*> contexts_;
+  // The queue of each context, and what its port events are counted in: nobody
+  // waits for that, because ports are not destroyed.
+  std::map<EventQueue*, EventQueue::Source> contexts_;
   bool read_ = false;
   base::UniqueFd socket_;
   std::vector<ibv_gid> gids_seen_;

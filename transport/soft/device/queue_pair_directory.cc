@@ -12,7 +12,6 @@
 #include "absl/status/statusor.h"
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/base/limits.h"
-#include "transport/soft/connected/queue_pair.h"
 #include "transport/soft/remote/tcp_socket.h"
 
 namespace verbena::soft {
@@ -40,7 +39,7 @@ bool IsPacketSocket(int fd) {
 
 // Which of two queue pairs on different hosts makes the link: both say the
 // same.
-bool ComesFirst(uint32_t own, const HandPeer& peer) {
+bool ComesFirst(uint32_t own, const ManualPeer& peer) {
   if (own != peer.number) return own < peer.number;
   const ibv_gid mine = GidOf(peer.source);
   const ibv_gid theirs = GidOf(peer.host);
@@ -54,7 +53,7 @@ QueuePairDirectory::QueuePairDirectory(Engine& engine, Network& network)
         engine_.Watch(socket, [this, socket] { OnReadable(socket); });
       }) {}
 
-uint32_t QueuePairDirectory::Add(QueuePair* qp) {
+uint32_t QueuePairDirectory::Add(DeviceQueuePair* qp) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (queue_pairs_.size() >= kQueuePairsMax) return 0;
   const uint32_t number = numbers_.Take();
@@ -62,17 +61,9 @@ uint32_t QueuePairDirectory::Add(QueuePair* qp) {
   return number;
 }
 
-uint32_t QueuePairDirectory::Add(DatagramQueuePair* qp) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (datagram_queue_pairs_.size() >= kQueuePairsMax) return 0;
-  const uint32_t number = numbers_.Take();
-  if (number != 0) datagram_queue_pairs_[number] = qp;
-  return number;
-}
-
 void QueuePairDirectory::Remove(uint32_t number) {
   DropLinksOf(number);
-  std::vector<std::unique_ptr<HandLink>> dropped;  // After the lock.
+  std::vector<std::unique_ptr<ManualLink>> dropped;  // After the lock.
   std::lock_guard<std::mutex> lock(mutex_);
   const auto first = half_links_.lower_bound(Key{number, 0, {}});
   const auto last = half_links_.lower_bound(Key{number + 1, 0, {}});
@@ -81,66 +72,67 @@ void QueuePairDirectory::Remove(uint32_t number) {
   }
   half_links_.erase(first, last);
   queue_pairs_.erase(number);
-  datagram_queue_pairs_.erase(number);
   numbers_.Return(number);
 }
 
 void QueuePairDirectory::DropLinksOf(uint32_t number) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const HandPeer local{.number = number};
+  const ManualPeer local{.number = number};
   std::erase_if(half_links_, [&](const auto& entry) {
     return entry.first == KeyOf(std::get<0>(entry.first), local);
   });
 }
 
-void QueuePairDirectory::ForEach(const std::function<void(QueuePair&)>& call) {
+void QueuePairDirectory::ForEach(
+    const std::function<void(DeviceQueuePair&)>& call) {
   std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [number, qp] : queue_pairs_) call(*qp);
 }
 
-void QueuePairDirectory::ForEachDatagram(
-    const std::function<void(DatagramQueuePair&)>& call) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  for (const auto& [number, qp] : datagram_queue_pairs_) call(*qp);
+DeviceQueuePair* QueuePairDirectory::FindConnected(uint32_t number) {
+  const auto found = queue_pairs_.find(number);
+  return found == queue_pairs_.end() ||
+                 found->second->handle()->qp_type == IBV_QPT_UD
+             ? nullptr
+             : found->second;
 }
 
 QueuePairDirectory::Key QueuePairDirectory::KeyOf(uint32_t own,
-                                                  const HandPeer& peer) {
+                                                  const ManualPeer& peer) {
   const ibv_gid gid = GidOf(peer.host);
   std::array<uint8_t, 16> host;
   std::copy(std::begin(gid.raw), std::end(gid.raw), host.begin());
   return Key{own, peer.number, host};
 }
 
-std::unique_ptr<HandLink> QueuePairDirectory::Take(uint32_t own,
-                                                   const HandPeer& peer) {
+std::unique_ptr<ManualLink> QueuePairDirectory::Take(uint32_t own,
+                                                     const ManualPeer& peer) {
   std::lock_guard<std::mutex> lock(mutex_);
   return TakeLocked(own, peer);
 }
 
-std::unique_ptr<HandLink> QueuePairDirectory::TakeLocked(uint32_t own,
-                                                         const HandPeer& peer) {
+std::unique_ptr<ManualLink> QueuePairDirectory::TakeLocked(
+    uint32_t own, const ManualPeer& peer) {
   const auto found = half_links_.find(KeyOf(own, peer));
   if (found == half_links_.end()) return nullptr;
-  std::unique_ptr<HandLink> link = std::move(found->second.link);
+  std::unique_ptr<ManualLink> link = std::move(found->second.link);
   half_links_.erase(found);
   // Its maker may have died, or thought better of it.
   return link->HasPeer() ? std::move(link) : nullptr;
 }
 
-std::unique_ptr<HandLink> QueuePairDirectory::Connect(uint32_t own,
-                                                      const HandPeer& peer) {
+std::unique_ptr<ManualLink> QueuePairDirectory::Connect(
+    uint32_t own, const ManualPeer& peer) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (auto link = TakeLocked(own, peer); link != nullptr) return link;
     if (!peer.host.empty()) return ConnectToHost(own, peer);
     if (peer.number == own) return nullptr;
-    if (const auto other = queue_pairs_.find(peer.number);
-        other != queue_pairs_.end()) {
-      auto [mine, peers] = HandLink::CreatePair();
+    if (DeviceQueuePair* const other = FindConnected(peer.number)) {
+      auto [mine, peers] = ManualLink::CreatePair();
       if (mine == nullptr) return nullptr;
-      engine_.Kick(other->second);  // It may wait for this.
-      half_links_[KeyOf(peer.number, HandPeer{.number = own})] =
+      engine_.Kick(other);  // It may wait for this.
+      half_links_[KeyOf(peer.number, ManualPeer{.number = own})] =
           HalfLink{next_age_++, std::move(peers)};
       return std::move(mine);
     }
@@ -148,9 +140,9 @@ std::unique_ptr<HandLink> QueuePairDirectory::Connect(uint32_t own,
   return own < peer.number ? ConnectToProcess(own, peer.number) : nullptr;
 }
 
-std::unique_ptr<HandLink> QueuePairDirectory::ConnectToProcess(uint32_t own,
-                                                               uint32_t peer) {
-  auto [mine, peers] = HandLink::CreatePair();
+std::unique_ptr<ManualLink> QueuePairDirectory::ConnectToProcess(
+    uint32_t own, uint32_t peer) {
+  auto [mine, peers] = ManualLink::CreatePair();
   if (mine == nullptr) return nullptr;
   const base::UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket.valid()) return nullptr;
@@ -187,9 +179,9 @@ void QueuePairDirectory::TakeOffer(const LinkOffer& offer, FdMessage message) {
   }
   absl::StatusOr<LinkMemory> memory = LinkMemory::Map(message.fds[0].get());
   if (!memory.ok()) return;
-  Keep(offer.to, HandPeer{.number = offer.from},
-       std::make_unique<HandLink>(*std::move(memory), LinkSide::kSecond,
-                                  std::move(message.fds[1])));
+  Keep(offer.to, ManualPeer{.number = offer.from},
+       std::make_unique<ManualLink>(*std::move(memory), LinkSide::kSecond,
+                                    std::move(message.fds[1])));
 }
 
 // The link's other end is a relay of this process.
@@ -197,28 +189,28 @@ void QueuePairDirectory::TakeTcpOffer(const LinkOffer& offer,
                                       base::UniqueFd tcp) {
   TcpPreamble preamble;
   if (!network_.enabled() || !Network::ReadPreamble(tcp.get(), preamble) ||
-      preamble.purpose != TcpPurpose::kByHand || preamble.to != offer.to) {
+      preamble.purpose != TcpPurpose::kManual || preamble.to != offer.to) {
     return;
   }
-  auto [relays, own] = HandLink::CreatePair();
+  auto [relays, own] = ManualLink::CreatePair();
   if (own == nullptr) return;
   own->set_relayed();
-  const HandPeer peer = {.number = preamble.from,
-                         .host = TcpPeerAddress(tcp.get())};
+  const ManualPeer peer = {.number = preamble.from,
+                           .host = TcpPeerAddress(tcp.get())};
   network_.Accept(
       std::move(tcp), preamble,
       {relays->TakeMemory(), LinkSide::kFirst, relays->TakeSocket()});
   Keep(offer.to, peer, std::move(own));
 }
 
-std::unique_ptr<HandLink> QueuePairDirectory::ConnectToHost(
-    uint32_t own, const HandPeer& peer) {
+std::unique_ptr<ManualLink> QueuePairDirectory::ConnectToHost(
+    uint32_t own, const ManualPeer& peer) {
   if (!network_.enabled()) return nullptr;
   if (!ComesFirst(own, peer)) {
     network_.OpenPort();
     return nullptr;
   }
-  auto [mine, relays] = HandLink::CreatePair();
+  auto [mine, relays] = ManualLink::CreatePair();
   if (mine == nullptr) return nullptr;
   mine->set_relayed();
   TcpPreamble preamble;
@@ -230,14 +222,14 @@ std::unique_ptr<HandLink> QueuePairDirectory::ConnectToHost(
   return std::move(mine);
 }
 
-void QueuePairDirectory::Keep(uint32_t own, const HandPeer& peer,
-                              std::unique_ptr<HandLink> link) {
+void QueuePairDirectory::Keep(uint32_t own, const ManualPeer& peer,
+                              std::unique_ptr<ManualLink> link) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const auto found = queue_pairs_.find(own);
-  if (found == queue_pairs_.end()) return;
+  DeviceQueuePair* const qp = FindConnected(own);
+  if (qp == nullptr) return;
   half_links_[KeyOf(own, peer)] = HalfLink{next_age_++, std::move(link)};
   DropOldest(own);
-  engine_.Kick(found->second);
+  engine_.Kick(qp);
 }
 
 // When there are too many for `own`.

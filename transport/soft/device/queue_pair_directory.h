@@ -1,5 +1,5 @@
 // The queue pairs of this process by number, and how those that are connected
-// by hand find each other.
+// manually find each other.
 
 #ifndef VERBENA_TRANSPORT_SOFT_DEVICE_QUEUE_PAIR_DIRECTORY_H_
 #define VERBENA_TRANSPORT_SOFT_DEVICE_QUEUE_PAIR_DIRECTORY_H_
@@ -16,21 +16,19 @@
 #include "transport/base/socket_address.h"
 #include "transport/soft/base/engine.h"
 #include "transport/soft/base/fd_message.h"
-#include "transport/soft/device/hand_link.h"
+#include "transport/soft/device/device_queue_pair.h"
+#include "transport/soft/device/manual_link.h"
 #include "transport/soft/link/link_offer.h"
 #include "transport/soft/link/number_blocks.h"
 #include "transport/soft/remote/network.h"
 
 namespace verbena::soft {
 
-class DatagramQueuePair;
-class QueuePair;
-
 // Whom modify_qp names as the peer.
-struct HandPeer {
+struct ManualPeer {
   uint32_t number = 0;
   base::SocketAddress host = {};  // Another host; empty for this one.
-  // With `host`: our address, as the peer knows it.
+  // Our address, as the peer knows it, if it is on another host.
   base::SocketAddress source = {};
 };
 
@@ -43,7 +41,7 @@ struct HandPeer {
 // the lower address decides.
 //
 // Thread-safe. The sockets of the numbers are read on the engine's thread, and
-// what they say is believed nowhere.
+// what they say is validated before it is used.
 class QueuePairDirectory {
  public:
   QueuePairDirectory(Engine& engine, Network& network);
@@ -51,39 +49,41 @@ class QueuePairDirectory {
   QueuePairDirectory& operator=(const QueuePairDirectory&) = delete;
 
   // Gives `qp` a number that is unique on the host; 0 when there are too many.
-  uint32_t Add(QueuePair* qp);
-  uint32_t Add(DatagramQueuePair* qp);
+  uint32_t Add(DeviceQueuePair* qp);
   void Remove(uint32_t number);
 
   // Makes or finds the link from `own` to `peer`. Null when there is nobody of
   // that number on this host, or when it is for the peer to make the link: then
   // the engine ticks `own` when it has come, to call Take().
-  std::unique_ptr<HandLink> Connect(uint32_t own, const HandPeer& peer);
+  std::unique_ptr<ManualLink> Connect(uint32_t own, const ManualPeer& peer);
   // The link that the peer has made for `own`; null until then.
-  std::unique_ptr<HandLink> Take(uint32_t own, const HandPeer& peer);
+  std::unique_ptr<ManualLink> Take(uint32_t own, const ManualPeer& peer);
   // Closes the links that `number` has made for others in this process.
   void DropLinksOf(uint32_t number);
 
-  void ForEach(const std::function<void(QueuePair&)>& call);
-  void ForEachDatagram(const std::function<void(DatagramQueuePair&)>& call);
+  void ForEach(const std::function<void(DeviceQueuePair&)>& call);
 
  private:
   // For whom, from whom, and from which host.
   using Key = std::tuple<uint32_t, uint32_t, std::array<uint8_t, 16>>;
   struct HalfLink {
     uint64_t age;
-    std::unique_ptr<HandLink> link;
+    std::unique_ptr<ManualLink> link;
   };
 
-  static Key KeyOf(uint32_t own, const HandPeer& peer);
-  std::unique_ptr<HandLink> TakeLocked(uint32_t own, const HandPeer& peer);
-  std::unique_ptr<HandLink> ConnectToProcess(uint32_t own, uint32_t peer);
+  static Key KeyOf(uint32_t own, const ManualPeer& peer);
+  std::unique_ptr<ManualLink> TakeLocked(uint32_t own, const ManualPeer& peer);
+  std::unique_ptr<ManualLink> ConnectToProcess(uint32_t own, uint32_t peer);
   void OnReadable(int socket);
   // What a peer has made for us, unless nobody here has that number.
-  void Keep(uint32_t own, const HandPeer& peer, std::unique_ptr<HandLink> link);
+  void Keep(uint32_t own, const ManualPeer& peer,
+            std::unique_ptr<ManualLink> link);
   void DropOldest(uint32_t own);
+  // The queue pair of that number, unless it is one without links; or null.
+  DeviceQueuePair* FindConnected(uint32_t number);
 
-  std::unique_ptr<HandLink> ConnectToHost(uint32_t own, const HandPeer& peer);
+  std::unique_ptr<ManualLink> ConnectToHost(uint32_t own,
+                                            const ManualPeer& peer);
   void TakeOffer(const LinkOffer& offer, FdMessage message);
   void TakeTcpOffer(const LinkOffer& offer, base::UniqueFd tcp);
 
@@ -93,8 +93,7 @@ class QueuePairDirectory {
   std::mutex mutex_;
   // State below is protected by mutex_.
   NumberBlocks numbers_;
-  std::unordered_map<uint32_t, QueuePair*> queue_pairs_;  // By number.
-  std::unordered_map<uint32_t, DatagramQueuePair*> datagram_queue_pairs_;
+  std::unordered_map<uint32_t, DeviceQueuePair*> queue_pairs_;  // By number.
   uint64_t next_age_ = 0;
   std::map<Key, HalfLink> half_links_;
 };

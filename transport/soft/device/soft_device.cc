@@ -6,10 +6,7 @@
 
 #include "transport/base/check.h"
 #include "transport/soft/base/biased_lock.h"
-#include "transport/soft/connected/queue_pair.h"
-#include "transport/soft/datagram/datagram_queue_pair.h"
-#include "transport/soft/device/context.h"
-#include "transport/soft/link/link_port.h"
+#include "transport/soft/link/link_end.h"
 #include "transport/soft/remote/tcp_socket.h"
 
 namespace verbena::soft {
@@ -48,16 +45,11 @@ SoftDevice::SoftDevice(Clock::Kind clock)
   // Now, because it takes long once the process has several threads, and they
   // would otherwise wait for it with locks held.
   BiasedLock::CanBeOwned();
-  LinkPort::CanBeFenced();
+  LinkEnd::CanBeFenced();
   device_.node_type = IBV_NODE_CA;
   device_.transport_type = IBV_TRANSPORT_IB;
   std::strcpy(device_.name, "soft");
   gids_.Refresh();
-}
-
-ibv_context* SoftDevice::OpenContext() {
-  std::unique_ptr<Context> context = Context::Create(*this);
-  return context == nullptr ? nullptr : context.release()->handle();
 }
 
 void SoftDevice::SetPortState(uint8_t port, PortState state) {
@@ -66,20 +58,20 @@ void SoftDevice::SetPortState(uint8_t port, PortState state) {
   port_events_.Raise(
       state == PortState::kActive ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
       port);
-  queue_pairs_.ForEach([](QueuePair& qp) { qp.LookAtPath(); });
+  queue_pairs_.ForEach([](DeviceQueuePair& qp) { qp.LookAtPath(); });
 }
 
 void SoftDevice::WaitForDataPath() {
   BiasedLock::FenceAllThreads();
-  queue_pairs_.ForEach([](QueuePair& qp) { qp.WaitForDataPath(); });
-  queue_pairs_.ForEachDatagram(
-      [](DatagramQueuePair& qp) { qp.WaitForDataPath(); });
+  queue_pairs_.ForEach([](DeviceQueuePair& qp) { qp.WaitForDataPath(); });
 }
 
 void SoftDevice::AcknowledgeAll() {
   if (::getpid() != process_) return;  // A fork has none of the threads.
   engine_.Settle(
-      [this] { queue_pairs_.ForEach([](QueuePair& qp) { qp.Acknowledge(); }); },
+      [this] {
+        queue_pairs_.ForEach([](DeviceQueuePair& qp) { qp.Acknowledge(); });
+      },
       kAcknowledgeMax);
   network_.Settle(kAcknowledgeMax);
 }

@@ -48,10 +48,6 @@ class SoftDevice {
   MemoryTable& memory() { return memory_; }
   MemoryWindows& windows() { return windows_; }
 
-  // A new context, owned by the caller, who closes it with the verb
-  // close_device; null and errno when out of descriptors.
-  ibv_context* OpenContext();
-
   // The addresses of the host, which every port has.
   GidTable& gids() { return gids_; }
   PortEvents& port_events() { return port_events_; }
@@ -65,7 +61,7 @@ class SoftDevice {
 
   // The way to other hosts.
   Network& network() { return network_; }
-  // The queue pairs, and the links of those that are connected by hand.
+  // The queue pairs, and the links of those that are connected manually.
   QueuePairDirectory& queue_pairs() { return queue_pairs_; }
 
   // Waits until every copy that was under way is finished: afterwards nobody

@@ -57,7 +57,7 @@ struct SideWords {
   alignas(64) std::atomic<uint64_t> progress;
   alignas(64) std::atomic<uint32_t> sleep;  // LinkSleep.
   // 1 when this side fences for both before it sleeps, and can be fenced; see
-  // LinkPort::FenceAfterSleep. Beside `sleep` because they are read together.
+  // LinkEnd::FenceAfterSleep. Beside `sleep` because they are read together.
   std::atomic<uint32_t> fences;
   alignas(64) std::atomic<uint32_t> state;  // LinkState.
   // PathMigration::word(). Beside `state` because both change rarely.

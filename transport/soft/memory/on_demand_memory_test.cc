@@ -22,7 +22,7 @@ constexpr int kRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 class OnDemandTest : public testing::Test {
  protected:
   OnDemandTest() {
-    ConnectByHand(end_, peer_);
+    ConnectManually(end_, peer_);
     pages_ =
         static_cast<char*>(mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -189,7 +189,7 @@ TEST_F(OnDemandTest, AdviceBringsPagesIn) {
 TEST(RegisterAtTest, ARegionMayHaveOtherAddressesThanItsMemory) {
   TestEnd end;
   TestEnd peer;
-  ConnectByHand(end, peer);
+  ConnectManually(end, peer);
   ibv_mr* mr = RegMrAt(peer.pd, peer.memory + 100, 50, 0x10000,
                        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
   ASSERT_NE(mr, nullptr);

@@ -13,7 +13,7 @@ TEST(CompletionQueueTest, AnOverrunFailsTheQueueAndItsQueuePairs) {
   tiny.completions = 2;
   TestEnd a;
   TestEnd b(tiny);
-  ConnectByHand(a, b);
+  ConnectManually(a, b);
   for (int i = 0; i < 4; ++i) {
     ASSERT_EQ(b.Receive(i, 0, 8), 0);
     ASSERT_EQ(a.Send(i, 0, 8), 0);
@@ -41,9 +41,9 @@ TEST(CompletionQueueTest, AnOverrunFailsAQueuePairThatIsOnlyPolled) {
   attributes.send_cq = attributes.recv_cq = b.cq;
   attributes.qp_type = IBV_QPT_RC;
   ibv_qp* const polled = b.qp = b.verbs.create_qp(b.pd, &attributes);
-  ConnectByHand(silent, b);
+  ConnectManually(silent, b);
   b.qp = busy;
-  ConnectByHand(a, b);
+  ConnectManually(a, b);
   for (int i = 0; i < 4; ++i) {
     ASSERT_EQ(b.Receive(i, 0, 8), 0);
     ASSERT_EQ(a.Send(i, 0, 8), 0);

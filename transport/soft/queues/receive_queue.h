@@ -35,7 +35,7 @@ class ReceiveQueue {
   // Takes the oldest request; false when there is none.
   bool Take(ReceiveRequest& request);
 
-  // Of another depth from now on; false when more than that are posted.
+  // Changes the depth; false when more requests than that are posted.
   // Allocates.
   bool Resize(uint32_t requests_max);
 

@@ -68,7 +68,7 @@ class SendBuilder {
   // State below is protected by mutex_.
   int error_ = 0;  // The first that was noticed.
   std::vector<ibv_send_wr> requests_;
-  std::vector<Parts> parts_;  // Of each request.
+  std::vector<Parts> parts_;  // One for each request.
   std::vector<ibv_sge> entries_;
   std::vector<std::byte> bytes_;  // Inline data.
   ibv_send_wr nowhere_ = {};

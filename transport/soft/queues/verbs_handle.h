@@ -34,8 +34,9 @@ struct CompletionQueueHandle : ibv_cq {
 };
 static_assert(offsetof(ibv_cq_ex, comp_mask) == sizeof(ibv_cq));
 
-// Likewise an ibv_qp that can be used as an ibv_qp_ex. In RESET and without a
-// number; its domain and its shared receive queue count it until it is gone.
+// An ibv_qp that can be used as an ibv_qp_ex in the same way. It begins in
+// RESET and without a number; its domain and its shared receive queue count it
+// until it is gone.
 struct QueuePairHandle : ibv_qp {
   QueuePairHandle(ProtectionDomain& domain, const ibv_qp_init_attr& attributes);
   QueuePairHandle(const QueuePairHandle&) = delete;
@@ -53,8 +54,8 @@ struct QueuePairHandle : ibv_qp {
   // What the functions of the ibv_qp_ex work on; null when it was not made by
   // create_qp_ex with operations to send.
   std::unique_ptr<SendBuilder> builder;
-  // What destroy_qp does first: whoever made the queue pair for a user, who may
-  // destroy it without him, lets go of it.
+  // What destroy_qp does first. The connection manager makes queue pairs for
+  // users, who may destroy them without it: then it must let go of them.
   std::function<void()> before_destroy;
 };
 static_assert(offsetof(ibv_qp_ex, comp_mask) == sizeof(ibv_qp));

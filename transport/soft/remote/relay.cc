@@ -114,7 +114,7 @@ void Relay::OnConnectFailed(int error) {
     End();
     return;
   }
-  if (!by_hand()) {
+  if (!manual()) {
     if (error != ECONNREFUSED) return;  // Nobody answers: see Connect().
     if (failures_ + 1 >= kRefusalsMax) {
       End();
@@ -175,7 +175,7 @@ void Relay::Pump() {
 bool Relay::SleepUnlessMoving() {
   if (!port_.attached()) return false;
   port_.SetSleep(kSleepForAcks);
-  LinkPort::FenceAfterSleep();
+  LinkEnd::FenceAfterSleep();
   if (Send()) return true;
   return !ended_ && no_room_ && Receive();
 }
@@ -209,7 +209,7 @@ void Relay::HandleEnds() {
   if (!unsent_.empty()) return;
   finishing_ = true;
   no_room_ = false;
-  port_ = LinkPort();
+  port_ = LinkEnd();
   socket_.Reset();  // For Finish().
   ::shutdown(tcp_.get(), SHUT_WR);
   engine_.StartTimer(kFinishMax, [weak = weak_from_this()] {
@@ -218,7 +218,7 @@ void Relay::HandleEnds() {
 }
 
 void Relay::OnTcpLost() {
-  const bool may_try_again = by_hand() && active_ &&
+  const bool may_try_again = manual() && active_ &&
                              peer_news_.state == kLinkNotReady &&
                              !socket_ended_;
   if (!may_try_again) {
@@ -244,7 +244,7 @@ void Relay::End() {
   // The socket may be full of messages that nobody reads: they are not waited
   // for.
   tcp_.Reset();
-  port_ = LinkPort();
+  port_ = LinkEnd();
   socket_.Reset();
 }
 

@@ -15,7 +15,7 @@
 #include "transport/soft/base/engine.h"
 #include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
-#include "transport/soft/link/link_port.h"
+#include "transport/soft/link/link_end.h"
 #include "transport/soft/remote/tcp_protocol.h"
 
 namespace verbena::soft {
@@ -77,7 +77,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
 
   Relay(Engine& engine, const TcpPreamble& preamble, RelayLink link);
 
-  bool by_hand() const { return preamble_.purpose == TcpPurpose::kByHand; }
+  bool manual() const { return preamble_.purpose == TcpPurpose::kManual; }
 
   // The life of the connection (relay.cc).
   void Start();
@@ -129,7 +129,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   base::UniqueFd socket_;
   bool socket_ended_ = false;
   LinkSide side_;
-  LinkPort port_;
+  LinkEnd port_;
   bool ended_ = false;
 
   // Outgoing.

@@ -135,7 +135,7 @@ Relay::Parsed Relay::TakeState(const TcpFrame& frame) {
 Relay::Parsed Relay::TakeCmMessage(const std::byte* payload) {
   CmMessage message;
   std::memcpy(&message, payload, sizeof(message));
-  if (by_hand()) return Parsed::kGarbage;
+  if (manual()) return Parsed::kGarbage;
   int fd = -1;
   if (!port_.attached()) {
     if (active_ || message.type != CmMessageType::kConnectRequest ||

@@ -88,7 +88,7 @@ bool Relay::Send() {
   const size_t room = kTcpBatchBytes - kNewsBytes - length;
   // By hand, the peer's queue pair may not be there yet: nothing that was sent
   // before it has said so could be sent again.
-  if (port_.attached() && (!by_hand() || peer_news_.state != kLinkNotReady)) {
+  if (port_.attached() && (!manual() || peer_news_.state != kLinkNotReady)) {
     length += AppendPackets(bytes + length, room);
   }
   const bool drained = length + kTcpFrameBytesMax <= room;
@@ -132,9 +132,9 @@ size_t Relay::AppendPackets(std::byte* to, size_t room) {
   size_t length = 0;
   Packet packet;
   while (length + kTcpFrameBytesMax <= room) {
-    const LinkPort::Incoming incoming = port_.Peek(packet);
-    if (incoming == LinkPort::Incoming::kNothing) break;
-    if (incoming == LinkPort::Incoming::kBroken) {
+    const LinkEnd::Incoming incoming = port_.Peek(packet);
+    if (incoming == LinkEnd::Incoming::kNothing) break;
+    if (incoming == LinkEnd::Incoming::kBroken) {
       End();
       break;
     }

@@ -10,8 +10,8 @@
 #include "gtest/gtest.h"
 #include "transport/base/check.h"
 #include "transport/soft/address/port_states.h"
-#include "transport/soft/connected/queue_pair.h"
-#include "transport/soft/device/hand_link.h"
+#include "transport/soft/connected/connected_queue_pair.h"
+#include "transport/soft/device/manual_link.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/soft/remote/tcp_socket.h"
 #include "transport/soft/test_end.h"
@@ -42,9 +42,9 @@ class RelayTest : public testing::Test {
  protected:
   // Puts a relay behind `end`, at its end `tcp` of a connection.
   void Lead(TestEnd& end, base::UniqueFd tcp) {
-    auto [mine, relays] = HandLink::CreatePair();
+    auto [mine, relays] = ManualLink::CreatePair();
     ASSERT_NE(mine, nullptr);
-    mine->Start(*QueuePair::From(end.qp), SoftDevice::Get().engine());
+    ConnectedQueuePair::From(end.qp)->StartManualLink(*mine);
     Relay::Accept(
         engine_, std::move(tcp), TcpPreamble(),
         {relays->TakeMemory(), LinkSide::kSecond, relays->TakeSocket()});
@@ -75,7 +75,7 @@ class RelayTest : public testing::Test {
   Engine& engine_ = *new Engine;
   TestEnd a_{Options(1)};
   TestEnd b_{Options(2)};
-  std::vector<std::unique_ptr<HandLink>> links_;  // Destroyed first.
+  std::vector<std::unique_ptr<ManualLink>> links_;  // Destroyed first.
 };
 
 TEST_F(RelayTest, CarriesMessagesBothWays) {

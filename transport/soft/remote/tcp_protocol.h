@@ -34,14 +34,14 @@ inline constexpr uint16_t kTcpPortDefault = 4791;
 inline constexpr uint64_t kTcpMagic = 0x3130666f73627276;  // "vrbsof01"
 
 enum class TcpPurpose : uint32_t {
-  kByHand = 1,             // For queue pair `to`.
+  kManual = 1,             // For queue pair `to`.
   kConnectionManager = 2,  // For the listener of `destination_port`.
 };
 
 struct TcpPreamble {
   uint64_t magic = kTcpMagic;
-  TcpPurpose purpose = TcpPurpose::kByHand;
-  uint32_t from = 0;  // kByHand: the numbers of the two queue pairs.
+  TcpPurpose purpose = TcpPurpose::kManual;
+  uint32_t from = 0;  // kManual: the numbers of the two queue pairs.
   uint32_t to = 0;
   uint16_t source_port = 0;  // kConnectionManager: the ports of the two sides.
   uint16_t destination_port = 0;
@@ -91,7 +91,7 @@ static_assert(sizeof(CmMessage) <= kSegmentBytes);
 inline bool TcpPreamble::IsLegal() const {
   if (magic != kTcpMagic || zero != 0) return false;
   switch (purpose) {
-    case TcpPurpose::kByHand:
+    case TcpPurpose::kManual:
       return from <= kQueuePairNumberMax && to <= kQueuePairNumberMax &&
              source_port == 0 && destination_port == 0;
     case TcpPurpose::kConnectionManager:

@@ -202,7 +202,7 @@ TcpSwitch::Passed TcpSwitch::Pass(int socket) {
       !preamble.IsLegal()) {
     return Passed::kNo;
   }
-  if (preamble.purpose == TcpPurpose::kByHand) {
+  if (preamble.purpose == TcpPurpose::kManual) {
     LinkOffer offer;
     offer.kind = LinkOfferKind::kTcp;
     offer.from = preamble.from;

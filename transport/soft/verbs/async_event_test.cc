@@ -54,8 +54,9 @@ TEST(AsyncEventTest, AnAddressThatComesOrGoesIsAGidChange) {
   Engine engine;
   GidTable gids;
   PortEvents events(engine, gids);
-  Context* const context = Context::From(end.context);
-  events.Add(context);
+  EventQueue* const context_events =
+      &Context::From(end.context)->async_events();
+  events.Add(context_events);
   const HostAddress address = {base::SocketAddress::Loopback(AF_INET, 0), 1,
                                true};
   gids.Update({address});
@@ -67,7 +68,7 @@ TEST(AsyncEventTest, AnAddressThatComesOrGoesIsAGidChange) {
   gids.Update({});
   events.CompareGids();
   ExpectGidChange(end);
-  events.Remove(context);
+  events.Remove(context_events);
 }
 
 }  // namespace

@@ -7,26 +7,21 @@
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/address/global_route.h"
 #include "transport/soft/address/port_states.h"
-#include "transport/soft/datagram/datagram_queue_pair.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/soft/queues/address_handle.h"
+#include "transport/soft/queues/queue_pair.h"
 
 namespace verbena::soft {
 namespace {
 
 int Attach(ibv_qp* qp, const ibv_gid& group,
            const std::set<uint32_t>& interfaces) {
-  if (!DatagramQueuePair::Is(qp)) return EINVAL;
+  if (qp->qp_type != IBV_QPT_UD) return EINVAL;
   SoftDevice& device = Context::From(qp->context)->soft_device();
   const int error = device.groups().Attach(qp->qp_num, group, interfaces);
-  if (error == 0) ++DatagramQueuePair::From(qp)->groups();
+  if (error == 0) ++QueuePair::From(qp)->children();
   return error;
-}
-
-int Refuse(int error) {
-  errno = error;
-  return -1;
 }
 
 }  // namespace
@@ -44,14 +39,18 @@ int DestroyAh(ibv_ah* ah) {
 int InitAhFromWc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
                  ibv_ah_attr* attributes) {
   *attributes = {};
-  if (!IsPort(port) || (wc->wc_flags & IBV_WC_GRH) == 0) return Refuse(EINVAL);
+  const auto refuse = [](int error) {
+    errno = error;
+    return -1;
+  };
+  if (!IsPort(port) || (wc->wc_flags & IBV_WC_GRH) == 0) return refuse(EINVAL);
   const std::optional<GlobalRoute> route = ReadGlobalRoute(*grh);
-  if (!route.has_value()) return Refuse(EPROTONOSUPPORT);
+  if (!route.has_value()) return refuse(EPROTONOSUPPORT);
   GidTable& gids = Context::From(context)->soft_device().gids();
   gids.Refresh();
   // The address of a group is not one of ours to answer from.
   const std::optional<int> index = gids.Find(route->destination);
-  if (!index.has_value()) return Refuse(EINVAL);
+  if (!index.has_value()) return refuse(EINVAL);
   attributes->is_global = 1;
   attributes->dlid = wc->slid;
   attributes->sl = wc->sl;
@@ -89,10 +88,10 @@ int AttachMcastOn(ibv_qp* qp, const ibv_gid* group, uint32_t interface_index) {
 }
 
 int DetachMcast(ibv_qp* qp, const ibv_gid* group, uint16_t /*lid*/) {
-  if (!DatagramQueuePair::Is(qp)) return EINVAL;
+  if (qp->qp_type != IBV_QPT_UD) return EINVAL;
   SoftDevice& device = Context::From(qp->context)->soft_device();
   const int error = device.groups().Detach(qp->qp_num, *group);
-  if (error == 0) --DatagramQueuePair::From(qp)->groups();
+  if (error == 0) --QueuePair::From(qp)->children();
   return error;
 }
 

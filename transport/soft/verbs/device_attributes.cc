@@ -18,19 +18,12 @@ namespace {
 
 constexpr char kGuid[9] = "\x02\0\0\0soft";  // Locally administered.
 
-// Of ibv_port_attr::phys_state.
+// Values of ibv_port_attr::phys_state.
 constexpr uint8_t kDisabled = 3;
 constexpr uint8_t kLinkUp = 5;
 
-// Of ClockNow(), in kHz as query_device_ex has it.
+// The frequency of ClockNow(), in kHz as query_device_ex has it.
 constexpr uint64_t kClockKilohertz = 1'000'000;
-
-uint64_t ReadClock(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 +
-         static_cast<uint64_t>(now.tv_nsec);
-}
 
 // All but atomics: they need the memory itself, and not a copy.
 ibv_odp_caps OnDemandCapabilities() {
@@ -145,8 +138,5 @@ int QueryRtValues(ibv_context* /*context*/, ibv_values_ex* values) {
   }
   return 0;
 }
-
-uint64_t ClockNow() { return ReadClock(CLOCK_MONOTONIC); }
-uint64_t WallclockNow() { return ReadClock(CLOCK_REALTIME); }
 
 }  // namespace verbena::soft

@@ -31,11 +31,6 @@ int QueryPortEx(ibv_context* context, uint8_t port, ibv_port_attr* attributes,
 // The raw clock: a count of ClockNow() in tv_nsec, as other providers have it.
 int QueryRtValues(ibv_context* context, ibv_values_ex* values);
 
-// The clock of completion timestamps: nanoseconds, never set back.
-uint64_t ClockNow();
-// Nanoseconds since 1970, as the host counts them.
-uint64_t WallclockNow();
-
 }  // namespace verbena::soft
 
 #endif  // VERBENA_TRANSPORT_SOFT_VERBS_DEVICE_ATTRIBUTES_H_

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/soft/base/clock.h"
 #include "transport/soft/base/limits.h"
 #include "transport/soft/test_end.h"
 

@@ -7,6 +7,7 @@
 
 #include "transport/soft/base/limits.h"
 #include "transport/soft/device/context.h"
+#include "transport/soft/verbs/refuse.h"
 
 namespace verbena::soft {
 namespace {
@@ -70,12 +71,10 @@ DeviceMemory::~DeviceMemory() {
 ibv_dm* AllocDm(ibv_context* context, ibv_alloc_dm_attr* attributes) {
   if (attributes->comp_mask != 0 || attributes->length == 0 ||
       attributes->log_align_req > kLogAlignmentMax) {
-    errno = EINVAL;
-    return nullptr;
+    return Refuse<ibv_dm>(EINVAL);
   }
   if (attributes->length > kDeviceMemoryBytesMax) {
-    errno = ENOMEM;
-    return nullptr;
+    return Refuse<ibv_dm>(ENOMEM);
   }
   const size_t alignment =
       std::max(kAlignment, size_t{1} << attributes->log_align_req);

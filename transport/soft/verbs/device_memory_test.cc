@@ -43,7 +43,7 @@ TEST(DeviceMemoryTest, ItIsCopiedToAndFrom) {
 TEST(DeviceMemoryTest, APeerWritesAndReadsItFromAddressZero) {
   TestEnd end;
   TestEnd peer;
-  ConnectByHand(end, peer);
+  ConnectManually(end, peer);
   ibv_dm* dm = Allocate(peer, 4096);
   ibv_mr* mr = ibv_reg_dm_mr(peer.pd, dm, 1000, 100, kRights);
   ASSERT_NE(mr, nullptr) << "errno " << errno;
@@ -66,7 +66,7 @@ TEST(DeviceMemoryTest, MessagesComeFromItAndGoThere) {
   ibv_dm* dm = Allocate(end, 64);
   ibv_mr* mr = ibv_reg_dm_mr(end.pd, dm, 0, 64, kRights);
   TestEnd peer;
-  ConnectByHand(end, peer);
+  ConnectManually(end, peer);
   ASSERT_EQ(peer.Receive(1, 0, 64), 0);
   EXPECT_EQ(ibv_memcpy_to_dm(dm, 8, "inside", 6), 0);
   ibv_sge entry = {8, 6, mr->lkey};

@@ -5,6 +5,8 @@
 
 #include "transport/soft/base/limits.h"
 #include "transport/soft/device/context.h"
+#include "transport/soft/queues/completion_queue.h"
+#include "transport/soft/verbs/refuse.h"
 
 namespace verbena::soft {
 namespace {
@@ -107,8 +109,7 @@ ibv_cq* CreateCq(ibv_context* context, int cqe, void* cq_context,
                  ibv_comp_channel* channel, int comp_vector) {
   if (cqe < 1 || cqe > kCompletionsMax || comp_vector != 0 ||
       (channel != nullptr && channel->context != context)) {
-    errno = EINVAL;
-    return nullptr;
+    return Refuse<ibv_cq>(EINVAL);
   }
   ++Context::From(context)->children();
   if (channel != nullptr) ++CompletionChannel::From(channel)->children();
@@ -119,8 +120,7 @@ ibv_cq* CreateCq(ibv_context* context, int cqe, void* cq_context,
 
 ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
   if (const int error = RefuseExtended(context, *attributes); error != 0) {
-    errno = error;
-    return nullptr;
+    return Refuse<ibv_cq_ex>(error);
   }
   ibv_cq* const created = CreateCq(context, static_cast<int>(attributes->cqe),
                                    attributes->cq_context, attributes->channel,

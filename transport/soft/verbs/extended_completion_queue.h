@@ -6,21 +6,7 @@
 
 #include <infiniband/verbs.h>
 
-#include <mutex>
-
-#include "transport/soft/queues/completion_queue.h"
-
 namespace verbena::soft {
-
-// The completion that start_poll or next_poll has taken.
-struct ExtendedPoll {
-  std::mutex mutex;  // Held from start_poll to end_poll.
-  // Without it; the user promises to be one thread.
-  bool single_threaded = false;
-  // Protected by mutex. What poll_cq does not fill stays zero.
-  ibv_wc completion = {};
-  CompletionTime time = {};
-};
 
 // The verb create_cq, and the same with extended attributes. Of the fields of a
 // completion only those are refused, with EOPNOTSUPP, that belong to Ethernet

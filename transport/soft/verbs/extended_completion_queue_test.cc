@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "transport/soft/connected/queue_pair.h"
+#include "transport/soft/connected/connected_queue_pair.h"
 #include "transport/soft/test_end.h"
 
 namespace verbena::soft {

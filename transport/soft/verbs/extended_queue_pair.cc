@@ -1,13 +1,15 @@
 #include "transport/soft/verbs/extended_queue_pair.h"
 
 #include <cerrno>
+#include <memory>
 
-#include "transport/soft/connected/queue_pair.h"
+#include "transport/soft/connected/connected_queue_pair.h"
 #include "transport/soft/datagram/datagram_queue_pair.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/device/soft_device.h"
+#include "transport/soft/queues/queue_pair.h"
 #include "transport/soft/queues/send_builder.h"
-#include "transport/soft/queues/verbs_handle.h"
+#include "transport/soft/verbs/refuse.h"
 
 namespace verbena::soft {
 namespace {
@@ -61,31 +63,34 @@ int RefuseExtended(const ibv_context* context,
 }
 
 int PostAll(ibv_qp* qp, ibv_send_wr* chain) {
-  if (DatagramQueuePair::Is(qp)) {
-    return DatagramQueuePair::From(qp)->PostAll(chain);
-  }
   return QueuePair::From(qp)->PostAll(chain);
 }
 
-QueuePairHandle* HandleOf(ibv_qp* qp) {
-  return static_cast<QueuePairHandle*>(qp);
+std::unique_ptr<QueuePair> Make(ProtectionDomain& domain,
+                                const ibv_qp_init_attr& attributes) {
+  SoftDevice& device = SoftDevice::Get();
+  if (attributes.qp_type == IBV_QPT_UD) {
+    return std::make_unique<DatagramQueuePair>(device, domain, attributes);
+  }
+  return std::make_unique<ConnectedQueuePair>(device, domain, attributes);
 }
 
 }  // namespace
 
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
-  SoftDevice& device = SoftDevice::Get();
+  if (OperationsOf(attributes->qp_type) == 0) return Refuse<ibv_qp>(EOPNOTSUPP);
   ProtectionDomain& domain = *ProtectionDomain::From(pd);
-  if (attributes->qp_type == IBV_QPT_UD) {
-    return DatagramQueuePair::Create(device, domain, *attributes).release();
+  if (const int error = CheckInitAttributes(domain, *attributes); error != 0) {
+    return Refuse<ibv_qp>(error);
   }
-  return QueuePair::Create(device, domain, *attributes).release();
+  std::unique_ptr<QueuePair> qp = Make(domain, *attributes);
+  if (qp->qp_num == 0) return Refuse<ibv_qp>(ENOMEM);
+  return qp.release();
 }
 
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
   if (const int error = RefuseExtended(context, *attributes); error != 0) {
-    errno = error;
-    return nullptr;
+    return Refuse<ibv_qp>(error);
   }
   ibv_qp_init_attr ordinary = {
       attributes->qp_context, attributes->send_cq, attributes->recv_cq,
@@ -96,15 +101,15 @@ ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
   if (qp == nullptr) return nullptr;
   attributes->cap = ordinary.cap;
   if ((attributes->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0) {
-    SendBuilder::Install(*HandleOf(qp), attributes->send_ops_flags,
+    SendBuilder::Install(*QueuePair::From(qp), attributes->send_ops_flags,
                          ordinary.cap.max_inline_data, PostAll);
   }
   return qp;
 }
 
 ibv_qp_ex* ToExtendedQueuePair(ibv_qp* qp) {
-  QueuePairHandle* const handle = HandleOf(qp);
-  return handle->builder == nullptr ? nullptr : handle->extended();
+  QueuePair* const queue_pair = QueuePair::From(qp);
+  return queue_pair->builder == nullptr ? nullptr : queue_pair->extended();
 }
 
 }  // namespace verbena::soft

@@ -41,7 +41,7 @@ class SendOperationsTest : public testing::Test {
     EXPECT_NE(end_.qp, nullptr) << "errno " << errno;
     qp_ = ToExtendedQueuePair(end_.qp);
     EXPECT_NE(qp_, nullptr);
-    ConnectByHand(end_, peer_);
+    ConnectManually(end_, peer_);
     qp_->wr_flags = IBV_SEND_SIGNALED;
   }
 

@@ -13,6 +13,7 @@
 #include "transport/soft/memory/memory_windows.h"
 #include "transport/soft/memory/on_demand_memory.h"
 #include "transport/soft/verbs/device_memory.h"
+#include "transport/soft/verbs/refuse.h"
 
 namespace verbena::soft {
 namespace {
@@ -49,11 +50,6 @@ bool RightsAreLegal(unsigned int access) {
          (access & IBV_ACCESS_LOCAL_WRITE) != 0;
 }
 
-ibv_mr* Refuse(int error) {
-  errno = error;
-  return nullptr;
-}
-
 // Enters a region whose memory begins at `start` and that users address from
 // `iova` on.
 ibv_mr* Enter(ibv_pd* pd, void* start, size_t length, uint64_t iova,
@@ -63,7 +59,7 @@ ibv_mr* Enter(ibv_pd* pd, void* start, size_t length, uint64_t iova,
   if ((access & IBV_ACCESS_ON_DEMAND) != 0) owner = OnDemandOwner(owner);
   const uint32_t key = SoftDevice::Get().memory().Add(
       owner, iova, length, access, reinterpret_cast<uintptr_t>(start) - iova);
-  if (key == 0) return Refuse(ENOMEM);
+  if (key == 0) return Refuse<ibv_mr>(ENOMEM);
   ++domain->children();
   if (user != nullptr) ++*user;
   return new MemoryRegion({pd->context, pd, start, length, 0, key, key}, user);
@@ -90,12 +86,12 @@ ibv_mr* RegMrAt(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
   if ((rights & ~kAccessFlags) != 0 || length == 0 ||
       start + length - 1 < start || iova + length - 1 < iova ||
       !RightsAreLegal(rights)) {
-    return Refuse(EINVAL);
+    return Refuse<ibv_mr>(EINVAL);
   }
   if ((rights & IBV_ACCESS_ON_DEMAND) != 0) {
-    if (!CanAccessOnDemand()) return Refuse(EOPNOTSUPP);
+    if (!CanAccessOnDemand()) return Refuse<ibv_mr>(EOPNOTSUPP);
   } else if (!IsMapped(start, length)) {
-    return Refuse(EFAULT);
+    return Refuse<ibv_mr>(EFAULT);
   }
   return Enter(pd, addr, length, iova, rights, nullptr);
 }
@@ -153,7 +149,7 @@ ibv_mr* RegDmMr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length,
   if ((access & ~kRights) != 0 || (access & IBV_ACCESS_ZERO_BASED) == 0 ||
       !RightsAreLegal(access) || pd->context != dm->context || length == 0 ||
       offset > memory->size() || length > memory->size() - offset) {
-    return Refuse(EINVAL);
+    return Refuse<ibv_mr>(EINVAL);
   }
   return Enter(pd, memory->data() + offset, length, 0, access,
                &memory->regions());

@@ -5,21 +5,18 @@
 #include "transport/soft/device/context.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/soft/memory/memory_windows.h"
+#include "transport/soft/verbs/refuse.h"
 
 namespace verbena::soft {
 
 ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
-    errno = EINVAL;
-    return nullptr;
+    return Refuse<ibv_mw>(EINVAL);
   }
   ProtectionDomain* const domain = ProtectionDomain::From(pd);
   const uint32_t key =
       SoftDevice::Get().windows().Allocate(&domain->original(), type);
-  if (key == 0) {
-    errno = ENOMEM;
-    return nullptr;
-  }
+  if (key == 0) return Refuse<ibv_mw>(ENOMEM);
   ++domain->children();
   return new ibv_mw{pd->context, pd, key, 0, type};
 }
@@ -32,7 +29,7 @@ int DeallocMw(ibv_mw* mw) {
   return 0;
 }
 
-// Of a window of type 1: libibverbs has checked that.
+// The window is of type 1: libibverbs has checked that.
 int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   ibv_send_wr request = {};
   request.wr_id = bind->wr_id;

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "transport/soft/device/context.h"
+#include "transport/soft/verbs/refuse.h"
 
 namespace verbena::soft {
 namespace {
@@ -20,8 +21,7 @@ struct ThreadDomain final : ibv_td {
 
 ibv_td* AllocTd(ibv_context* context, ibv_td_init_attr* attributes) {
   if (attributes->comp_mask != 0) {
-    errno = EINVAL;
-    return nullptr;
+    return Refuse<ibv_td>(EINVAL);
   }
   auto* const domain = new ThreadDomain;
   domain->context = context;
@@ -38,20 +38,16 @@ int DeallocTd(ibv_td* td) {
 
 ibv_pd* AllocParentDomain(ibv_context* context,
                           ibv_parent_domain_init_attr* attributes) {
-  const auto refuse = [](int error) {
-    errno = error;
-    return nullptr;
-  };
   // The user's context is for allocators alone.
   if ((attributes->comp_mask & ~IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) != 0) {
-    return refuse(EOPNOTSUPP);
+    return Refuse<ibv_pd>(EOPNOTSUPP);
   }
   ibv_pd* const pd = attributes->pd;
   ibv_td* const td = attributes->td;
   if (pd == nullptr || pd->context != context ||
       ProtectionDomain::From(pd)->is_parent() ||
       (td != nullptr && td->context != context)) {
-    return refuse(EINVAL);
+    return Refuse<ibv_pd>(EINVAL);
   }
   if (td != nullptr) ++ThreadDomain::From(td)->children;
   ++ProtectionDomain::From(pd)->children();

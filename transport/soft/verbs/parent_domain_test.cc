@@ -33,7 +33,7 @@ TEST(ParentDomainTest, WhatIsMadeInEitherDomainWorksWithTheOther) {
   end.qp = end.verbs.create_qp(parent, &attributes);
   ASSERT_NE(end.qp, nullptr);
   EXPECT_EQ(end.qp->pd, parent);
-  ConnectByHand(end, peer);
+  ConnectManually(end, peer);
   ASSERT_EQ(end.Receive(1, 0, 64), 0);
   ASSERT_EQ(peer.Send(1, 0, 8), 0);
   EXPECT_EQ(end.Wait(&peer).status, IBV_WC_SUCCESS);

@@ -12,7 +12,7 @@
 namespace verbena::soft {
 namespace {
 
-int Refuse(int error) {
+int RefuseInput(int error) {
   errno = error;
   return IBV_REREG_MR_ERR_INPUT;
 }
@@ -35,13 +35,13 @@ int ReregMr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length,
       (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 ||
       (changes(IBV_REREG_MR_CHANGE_PD) &&
        (pd == nullptr || pd->context != mr->context))) {
-    return Refuse(EINVAL);
+    return RefuseInput(EINVAL);
   }
   if (static_cast<MemoryRegion*>(mr)->user != nullptr ||
       (region->access & IBV_ACCESS_ON_DEMAND) != 0 ||
       (changes(IBV_REREG_MR_CHANGE_ACCESS) &&
        (access & IBV_ACCESS_ON_DEMAND) != 0)) {
-    return Refuse(EOPNOTSUPP);
+    return RefuseInput(EOPNOTSUPP);
   }
   const bool translation = changes(IBV_REREG_MR_CHANGE_TRANSLATION);
   if (changes(IBV_REREG_MR_CHANGE_ACCESS)) {
@@ -55,11 +55,11 @@ int ReregMr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length,
   const int error = ErrorOf(mr->pd, translation ? addr : mr->addr,
                             translation ? length : mr->length,
                             static_cast<int>(region->access));
-  if (error != 0) return Refuse(error);
+  if (error != 0) return RefuseInput(error);
   if (changes(IBV_REREG_MR_CHANGE_PD)) {
     region->owner = &ProtectionDomain::From(pd)->original();
   }
-  if (!device.windows().CloseRegion(mr->rkey)) return Refuse(EBUSY);
+  if (!device.windows().CloseRegion(mr->rkey)) return RefuseInput(EBUSY);
   device.WaitForDataPath();
   device.memory().Open(mr->rkey, *region);
   if (changes(IBV_REREG_MR_CHANGE_PD)) {

@@ -7,30 +7,25 @@
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/address/port_states.h"
 #include "transport/soft/base/limits.h"
-#include "transport/soft/connected/queue_pair.h"
-#include "transport/soft/datagram/datagram_queue_pair.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/soft/queues/completion_queue.h"
+#include "transport/soft/queues/queue_pair.h"
 #include "transport/soft/queues/receive_queue.h"
 #include "transport/soft/queues/verbs_handle.h"
+#include "transport/soft/verbs/context_verbs.h"
 #include "transport/soft/verbs/datagram_verbs.h"
 #include "transport/soft/verbs/device_attributes.h"
 #include "transport/soft/verbs/extended_completion_queue.h"
 #include "transport/soft/verbs/extended_queue_pair.h"
 #include "transport/soft/verbs/memory_region.h"
 #include "transport/soft/verbs/parent_domain.h"
+#include "transport/soft/verbs/refuse.h"
 #include "transport/soft/verbs/rereg_mr.h"
 #include "transport/soft/verbs/resize_cq.h"
 
 namespace verbena::soft {
 namespace {
-
-template <typename T>
-T* Refuse(int error) {
-  errno = error;
-  return nullptr;
-}
 
 // Devices and contexts.
 
@@ -49,7 +44,7 @@ ibv_context* OpenDevice(ibv_device* device) {
   if (device != SoftDevice::Get().verbs_device()) {
     return Refuse<ibv_context>(ENODEV);
   }
-  return SoftDevice::Get().OpenContext();
+  return OpenContext(SoftDevice::Get());
 }
 
 int CloseDevice(ibv_context* context) {
@@ -99,11 +94,6 @@ int GetAsyncEvent(ibv_context* context, ibv_async_event* out) {
   return 0;
 }
 
-EventQueue::Source& AsyncSource(ibv_qp* qp) {
-  return DatagramQueuePair::Is(qp) ? DatagramQueuePair::From(qp)->async_source()
-                                   : QueuePair::From(qp)->async_source();
-}
-
 void AckAsyncEvent(ibv_async_event* event) {
   const auto acknowledge = [](ibv_context* context,
                               EventQueue::Source& source) {
@@ -120,7 +110,8 @@ void AckAsyncEvent(ibv_async_event* event) {
                   SharedReceiveQueue::From(event->element.srq)->async_source());
       return;
     default:
-      acknowledge(event->element.qp->context, AsyncSource(event->element.qp));
+      acknowledge(event->element.qp->context,
+                  QueuePair::From(event->element.qp)->async_source());
   }
 }
 
@@ -148,7 +139,7 @@ int DestroyCompChannel(ibv_comp_channel* channel) {
 }
 
 int DestroyCq(ibv_cq* cq) {
-  if (CompletionQueue::From(cq)->has_queue_pairs()) return EBUSY;
+  if (!CompletionQueue::From(cq)->queue_pairs().empty()) return EBUSY;
   ibv_context* context = cq->context;
   ibv_comp_channel* channel = cq->channel;
   delete CompletionQueue::From(cq);
@@ -196,31 +187,20 @@ int QuerySrq(ibv_srq* srq, ibv_srq_attr* attributes) {
 }
 
 int DestroyQp(ibv_qp* qp) {
-  const bool datagrams = DatagramQueuePair::Is(qp);
-  if (datagrams && DatagramQueuePair::From(qp)->groups() != 0) return EBUSY;
-  auto* const handle = static_cast<QueuePairHandle*>(qp);
-  if (handle->before_destroy) handle->before_destroy();
-  if (datagrams) {
-    delete DatagramQueuePair::From(qp);
-  } else {
-    delete QueuePair::From(qp);
-  }
+  QueuePair* const queue_pair = QueuePair::From(qp);
+  if (queue_pair->children() != 0) return EBUSY;
+  if (queue_pair->before_destroy) queue_pair->before_destroy();
+  delete queue_pair;
   return 0;
 }
 
 int ModifyQp(ibv_qp* qp, ibv_qp_attr* attributes, int mask) {
-  return DatagramQueuePair::Is(qp)
-             ? DatagramQueuePair::From(qp)->Modify(*attributes, mask)
-             : QueuePair::From(qp)->Modify(*attributes, mask);
+  return QueuePair::From(qp)->Modify(*attributes, mask);
 }
 
 int QueryQp(ibv_qp* qp, ibv_qp_attr* attributes, int mask,
             ibv_qp_init_attr* init_attributes) {
-  if (DatagramQueuePair::Is(qp)) {
-    DatagramQueuePair::From(qp)->Query(*attributes, *init_attributes);
-  } else {
-    QueuePair::From(qp)->Query(*attributes, *init_attributes);
-  }
+  QueuePair::From(qp)->Query(*attributes, *init_attributes);
   return 0;
 }
 

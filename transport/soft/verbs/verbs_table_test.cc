@@ -99,7 +99,7 @@ TEST(CreateQueuePairTest, ObjectsOfAnotherContextAreRefused) {
 TEST(PostTest, ARequestOfAWindowThatLacksSomethingIsRefused) {
   TestEnd a;
   TestEnd b;
-  ConnectByHand(a, b);
+  ConnectManually(a, b);
   ibv_send_wr request = {};
   request.opcode = IBV_WR_BIND_MW;  // Of no window.
   EXPECT_EQ(a.Post(request), EINVAL);

@@ -1,4 +1,4 @@
-// Queue pairs of one process that are connected by hand.
+// Queue pairs of one process that are connected manually.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 // The engine takes the link of the one that waits for it while that is
 // destroyed. Sanitizers see what a run of luck does not.
-TEST(QueuePairByHandTest, MayBeDestroyedWhileItsPeerComes) {
+TEST(ManualConnectionTest, MayBeDestroyedWhileItsPeerComes) {
   for (int round = 0; round < 200; ++round) {
     std::optional<TestEnd> waits(std::in_place);
     TestEnd comes;
@@ -33,7 +33,7 @@ TEST(QueuePairByHandTest, MayBeDestroyedWhileItsPeerComes) {
 }
 
 // The link keeps it, where a network would lose it.
-TEST(QueuePairByHandTest, WhatIsSentUnreliablyWaitsForAPeerToBeReady) {
+TEST(ManualConnectionTest, WhatIsSentUnreliablyWaitsForAPeerToBeReady) {
   TestEndOptions unreliable;
   unreliable.type = IBV_QPT_UC;
   TestEnd a(unreliable);

@@ -1,21 +1,21 @@
-#include "transport/soft/link/link_port.h"
+#include "transport/soft/link/link_end.h"
 
 namespace verbena::soft {
 
-void LinkPort::TellProgress() {
+void LinkEnd::TellProgress() {
   if (told_progress_ == own_progress_) return;
   own_->progress.store(own_progress_.word(), std::memory_order_release);
   told_progress_ = own_progress_;
   published_progress_ = true;
 }
 
-bool LinkPort::ReadPeerProgress(uint32_t& executed) {
+bool LinkEnd::ReadPeerProgress(uint32_t& executed) {
   progress_seen_ = peer_->progress.load(std::memory_order_acquire);
   executed = High(progress_seen_);
   return NotePeerConsumed(Low(progress_seen_));
 }
 
-void LinkPort::RingIfNeeded() {
+void LinkEnd::RingIfNeeded() {
   if (!published_packet_ && !published_progress_) return;
   // Between what was published and the look at the peer's sleep word there must
   // be a full fence, or both sides can miss each other. It is the sleeper that

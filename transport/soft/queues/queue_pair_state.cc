@@ -1,4 +1,4 @@
-#include "transport/soft/connected/queue_pair_state.h"
+#include "transport/soft/queues/queue_pair_state.h"
 
 #include <span>
 
@@ -14,7 +14,7 @@ struct Transition {
 
 constexpr int kNothing = 0;
 
-// Of both connected types.
+// What both connected types have.
 constexpr int kInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 constexpr int kRequiredForRtr =
     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;

@@ -37,7 +37,7 @@ class QueuePairPathTest : public testing::Test {
     for (uint8_t port = 1; port <= kPorts; ++port) Raise(port);
   }
 
-  void Connect(TestEnd& a, TestEnd& b) { ConnectByHand(a, b); }
+  void Connect(TestEnd& a, TestEnd& b) { ConnectManually(a, b); }
   // Afterwards a may migrate to port 2 and b to port 1, or `b_to`.
   void Arm(TestEnd& a, TestEnd& b, uint8_t b_to = 1) {
     ASSERT_EQ(a.Rearm(2), 0);

@@ -1,4 +1,4 @@
-// Queue pairs of two processes that are connected by hand, as ibv_rc_pingpong
+// Queue pairs of two processes that are connected manually, as ibv_rc_pingpong
 // does it: by numbers that the two have told each other.
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "transport/soft/connected/queue_pair_state.h"
+#include "transport/soft/queues/queue_pair_state.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "transport/soft/link/link_port.h"
+#include "transport/soft/link/link_end.h"
 
 #include <linux/membarrier.h>
 #include <sys/socket.h>
@@ -16,15 +16,15 @@ long Membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
 
 }  // namespace
 
-bool LinkPort::CanBeFenced() {
+bool LinkEnd::CanBeFenced() {
   static const bool registered =
       Membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0;
   return registered;
 }
 
-void LinkPort::Attach(LinkMemory memory, LinkSide side, int socket_fd) {
+void LinkEnd::Attach(LinkMemory memory, LinkSide side, int socket_fd) {
   CHECK(!attached()) << "a link is attached already";
-  *this = LinkPort();
+  *this = LinkEnd();
   memory_ = std::move(memory);
   socket_fd_ = socket_fd;
   own_ = &memory_->words(side);
@@ -36,19 +36,19 @@ void LinkPort::Attach(LinkMemory memory, LinkSide side, int socket_fd) {
   own_->fences.store(can_be_fenced_ ? 1 : 0, std::memory_order_seq_cst);
 }
 
-std::optional<LinkMemory> LinkPort::Detach() {
+std::optional<LinkMemory> LinkEnd::Detach() {
   SetState(kLinkClosed);
   std::optional<LinkMemory> memory = std::move(memory_);
-  *this = LinkPort();
+  *this = LinkEnd();
   return memory;
 }
 
-LinkPort::Watch LinkPort::watch() const {
+LinkEnd::Watch LinkEnd::watch() const {
   return Watch{&HeaderAt(in_, own_progress_.consumed).stamp, &peer_->progress,
                secret_ + own_progress_.consumed, progress_seen_};
 }
 
-void LinkPort::SetState(LinkState state) {
+void LinkEnd::SetState(LinkState state) {
   if (!attached()) return;
   TellProgress();  // What was executed is acknowledged before the end.
   own_->state.store(state, std::memory_order_release);
@@ -57,16 +57,16 @@ void LinkPort::SetState(LinkState state) {
   RingIfNeeded();
 }
 
-LinkState LinkPort::peer_state() const {
+LinkState LinkEnd::peer_state() const {
   const uint32_t state = peer_->state.load(std::memory_order_acquire);
   return state <= kLinkStalled ? static_cast<LinkState>(state) : kLinkClosed;
 }
 
-void LinkPort::SetSleep(LinkSleep wanted) {
+void LinkEnd::SetSleep(LinkSleep wanted) {
   own_->sleep.store(wanted, std::memory_order_seq_cst);
 }
 
-LinkSleep LinkPort::sleep() const {
+LinkSleep LinkEnd::sleep() const {
   const uint32_t sleep = own_->sleep.load(std::memory_order_relaxed);
   return sleep == kAwake ? kAwake : static_cast<LinkSleep>(sleep);
 }
@@ -74,21 +74,21 @@ LinkSleep LinkPort::sleep() const {
 // Makes every running thread of every process with a soft device pass a full
 // fence: a packet that one of them published without seeing our sleep word is
 // visible to us afterwards. So the publisher, who is in a hurry, needs none.
-void LinkPort::FenceAfterSleep() {
+void LinkEnd::FenceAfterSleep() {
   FullFence();
   if (CanBeFenced()) {
     CHECK_EQ(Membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED), 0);
   }
 }
 
-void LinkPort::RingSlow() {
+void LinkEnd::RingSlow() {
   if (peer_->sleep.exchange(kAwake, std::memory_order_acq_rel) == kAwake) {
     return;  // Somebody has rung already.
   }
   RingAlways();
 }
 
-void LinkPort::RingAlways() {
+void LinkEnd::RingAlways() {
   if (!attached()) return;
   // A full socket means that the peer has bells enough to answer. A broken one
   // shows as the end of the socket, to which its watcher listens.

@@ -1,7 +1,7 @@
 // One side's end of a link: writes packets into one ring, reads the other.
 
-#ifndef VERBENA_TRANSPORT_SOFT_LINK_LINK_PORT_H_
-#define VERBENA_TRANSPORT_SOFT_LINK_LINK_PORT_H_
+#ifndef VERBENA_TRANSPORT_SOFT_LINK_LINK_END_H_
+#define VERBENA_TRANSPORT_SOFT_LINK_LINK_END_H_
 
 #include <algorithm>
 #include <atomic>
@@ -19,7 +19,7 @@ namespace verbena::soft {
 // Not thread-safe: protected by the queue pair's lock. A peer that writes
 // nonsense shows as kBroken; the port never reads or writes outside the link's
 // memory whatever the peer does.
-class LinkPort {
+class LinkEnd {
  public:
   enum class Incoming { kNothing, kPacket, kBroken };
 
@@ -163,7 +163,7 @@ class LinkPort {
   bool published_progress_ = false;  // Likewise.
 };
 
-inline std::byte* LinkPort::Reserve(uint32_t payload_bytes) {
+inline std::byte* LinkEnd::Reserve(uint32_t payload_bytes) {
   const uint32_t needed = PacketBytes(payload_bytes) / 64;
   if (!HasRoom(needed)) {
     NotePeerConsumed(Low(peer_->progress.load(std::memory_order_acquire)));
@@ -173,7 +173,7 @@ inline std::byte* LinkPort::Reserve(uint32_t payload_bytes) {
          PayloadOffset(payload_bytes);
 }
 
-inline void LinkPort::Publish(const Packet& packet) {
+inline void LinkEnd::Publish(const Packet& packet) {
   PacketHeader& header = HeaderAt(out_, produced_);
   header.kind_and_number.store(
       uint64_t{packet.number} << 32 | uint64_t{packet.payload_bytes} << 16 |
@@ -202,7 +202,7 @@ inline void LinkPort::Publish(const Packet& packet) {
   }
 }
 
-inline LinkPort::Incoming LinkPort::Peek(Packet& packet) {
+inline LinkEnd::Incoming LinkEnd::Peek(Packet& packet) {
   PacketHeader& header = HeaderAt(in_, own_progress_.consumed);
   if (header.stamp.load(std::memory_order_acquire) !=
       secret_ + own_progress_.consumed) {
@@ -232,13 +232,13 @@ inline LinkPort::Incoming LinkPort::Peek(Packet& packet) {
                                          : Incoming::kBroken;
 }
 
-inline void LinkPort::Consume(const Packet& packet) {
+inline void LinkEnd::Consume(const Packet& packet) {
   own_progress_.consumed += PacketBytes(packet.payload_bytes) / 64;
 }
 
 // The words may be older than the last packet, or the other way round: what is
 // not news is not a lie.
-inline bool LinkPort::NotePeerConsumed(uint32_t consumed) {
+inline bool LinkEnd::NotePeerConsumed(uint32_t consumed) {
   const int32_t news = static_cast<int32_t>(consumed - peer_consumed_);
   if (news <= 0) return true;
   if (static_cast<uint32_t>(news) > produced_ - peer_consumed_) return false;
@@ -248,4 +248,4 @@ inline bool LinkPort::NotePeerConsumed(uint32_t consumed) {
 
 }  // namespace verbena::soft
 
-#endif  // VERBENA_TRANSPORT_SOFT_LINK_LINK_PORT_H_
+#endif  // VERBENA_TRANSPORT_SOFT_LINK_LINK_END_H_

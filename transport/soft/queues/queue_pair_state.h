@@ -1,7 +1,7 @@
 // The states of a queue pair and how it moves between them.
 
-#ifndef VERBENA_TRANSPORT_SOFT_CONNECTED_QUEUE_PAIR_STATE_H_
-#define VERBENA_TRANSPORT_SOFT_CONNECTED_QUEUE_PAIR_STATE_H_
+#ifndef VERBENA_TRANSPORT_SOFT_QUEUES_QUEUE_PAIR_STATE_H_
+#define VERBENA_TRANSPORT_SOFT_QUEUES_QUEUE_PAIR_STATE_H_
 
 #include <infiniband/verbs.h>
 
@@ -19,4 +19,4 @@ bool IsLegalTransition(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to,
 
 }  // namespace verbena::soft
 
-#endif  // VERBENA_TRANSPORT_SOFT_CONNECTED_QUEUE_PAIR_STATE_H_
+#endif  // VERBENA_TRANSPORT_SOFT_QUEUES_QUEUE_PAIR_STATE_H_

@@ -1,0 +1,171 @@
+#include "transport/soft/connected/connected_queue_pair.h"
+
+#include <utility>
+
+namespace verbena::soft {
+
+ConnectedQueuePair::ConnectedQueuePair(SoftDevice& device,
+                                       ProtectionDomain& domain,
+                                       const ibv_qp_init_attr& attributes)
+    : QueuePair(device, domain, attributes),
+      manual_(device),
+      notes_(device.engine().clock().Now()),
+      exchange_(
+          {this, &send_cq_, &device.memory(), &device.windows(),
+           &domain.original(), &device.engine().clock()},
+          {this, &recv_cq_, &device.memory(), &device.windows(),
+           &domain.original(),
+           attributes.srq == nullptr ? nullptr
+                                     : SharedReceiveQueue::From(attributes.srq),
+           &receive_queue_, attributes.qp_type == IBV_QPT_UC},
+          attributes) {
+  checks_after_transmit_ = requester().unreliable();
+  Register();
+}
+
+ConnectedQueuePair::~ConnectedQueuePair() {
+  Unregister();
+  {
+    // Or the engine takes a link that has just come, for one that is going.
+    std::lock_guard<std::mutex> modifying(modify_mutex_);
+    manual_.StopWaiting();
+  }
+  std::optional<LinkMemory> memory;  // Until no poll can look at it.
+  {
+    BiasedLock::Guard lock(lock_);
+    receiving_ = false;
+    memory = Detach();
+  }
+  device_.windows().ForgetQueuePair(this);
+  // Nobody rings any more, so its socket may be closed.
+  manual_.DropLink();
+  DetachFromQueues();
+}
+
+void ConnectedQueuePair::AttachLink(LinkMemory memory, LinkSide side,
+                                    int socket_fd) {
+  BiasedLock::Guard lock(lock_);
+  link().Attach(std::move(memory), side, socket_fd);
+}
+
+void ConnectedQueuePair::DetachLink() {
+  std::optional<LinkMemory> memory;
+  {
+    BiasedLock::Guard lock(lock_);
+    memory = Detach();
+  }
+  WaitForPolls();
+}
+
+std::optional<LinkMemory> ConnectedQueuePair::Detach() {
+  idle_watch_.End();
+  held_link_.GiveBack();
+  if (!link().attached()) return std::nullopt;
+  asleep_ = false;  // There is nobody left to ring, and nothing to wake up.
+  return link().Detach();
+}
+
+// Afterwards no poll looks at the words of a link that was detached before; see
+// idle_watch_.
+void ConnectedQueuePair::WaitForPolls() {
+  BiasedLock::Guard polls(polling_lock());
+}
+
+void ConnectedQueuePair::HandleFailureOrNak() {
+  if (requester().failed()) {
+    EnterError();
+  } else if (responder().failed()) {
+    EnterError(responder().event());
+  } else if (AnyQueueFailed()) {
+    EnterError(IBV_EVENT_QP_FATAL);
+  }
+  // A NAK has set a time at which a request is to be sent again.
+  if (exchange_.TakeNakReceived() && asleep_) device_.engine().Kick(this);
+}
+
+void ConnectedQueuePair::EnterError(std::optional<ibv_event_type> event) {
+  if (state_ == IBV_QPS_ERR) return;
+  state_ = IBV_QPS_ERR;
+  receiving_ = false;
+  idle_watch_.End();
+  requester().Flush();
+  responder().Flush();
+  link().SetState(kLinkClosed);
+  if (event.has_value()) RaiseEvent(*event);
+  if (srq != nullptr) RaiseEvent(IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+std::optional<LinkMemory> ConnectedQueuePair::Reset() {
+  state_ = IBV_QPS_RESET;
+  receiving_ = asleep_ = false;
+  std::optional<LinkMemory> memory = Detach();
+  receive_queue_.Clear();
+  requester().Reset();
+  responder().Reset();
+  send_cq_.Purge(this);
+  recv_cq_.Purge(this);
+  attributes_ = QueuePairAttributes();
+  checks_after_transmit_ = requester().unreliable();
+  drained_event_wanted_ = false;
+  give_up_at_ = TimePoint::max();
+  migration_ = PathMigration();
+  migration_refused_ = false;
+  return memory;
+}
+
+void ConnectedQueuePair::OnPeerGone() {
+  BiasedLock::Guard polls(polling_lock());
+  BiasedLock::Guard lock(lock_);
+  if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR) return;
+  GiveUp();
+  EnterError();
+}
+
+void ConnectedQueuePair::StartManualLink(ManualLink& link) {
+  AttachLink(link.TakeMemory(), link.side(), link.socket_fd());
+  link.Start(
+      device_.engine(), [this] { OnDoorbell(); },
+      [this] { OnManualLinkEnd(); });
+}
+
+// On the engine's thread.
+void ConnectedQueuePair::TakeAwaitedLink() {
+  const std::unique_lock<std::mutex> modifying(modify_mutex_, std::try_to_lock);
+  if (!modifying.owns_lock()) {
+    device_.engine().Kick(this);  // Modify() does not take long.
+    return;
+  }
+  ManualLink* const manual_link = manual_.TakeAwaited(qp_num);
+  if (manual_link == nullptr) return;
+  StartManualLink(*manual_link);
+  BiasedLock::Guard polls(polling_lock());
+  BiasedLock::Guard lock(lock_);
+  if (!MayReceive()) return;
+  OpenLink();
+  NotePath();
+}
+
+// A NIC does not notice that its peer is gone: what was posted to receive stays
+// posted, and what was sent ends when its retries are exceeded. So it does
+// here, even though we know: other queue pairs may have news from the same peer
+// that is still under way, and must not come behind that.
+void ConnectedQueuePair::OnManualLinkEnd() {
+  std::optional<LinkMemory> memory;  // Until the locks are released.
+  {
+    BiasedLock::Guard polls(recv_cq_.queue_pairs().polling_lock());
+    BiasedLock::Guard lock(lock_);
+    if (Connected()) Drain();  // What the peer had sent.
+    if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR) return;
+    memory = Detach();
+    NotePeerState();
+    TellEngine();
+  }
+  device_.engine().Kick(this);  // For what waits until its time is over.
+}
+
+void ConnectedQueuePair::ForceReceiverNotReady(uint32_t times) {
+  BiasedLock::Guard lock(lock_);
+  responder().ForceNotReady(times);
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,173 @@
+// modify_qp and query_qp, and what the states mean.
+
+#include <cerrno>
+#include <optional>
+
+#include "transport/soft/connected/connected_queue_pair.h"
+#include "transport/soft/queues/queue_pair_state.h"
+
+namespace verbena::soft {
+namespace {
+
+// What may change the path, or whether it is up.
+constexpr int kPathAttributes =
+    IBV_QP_PORT | IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE;
+
+}  // namespace
+
+int ConnectedQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
+  std::lock_guard<std::mutex> modifying(modify_mutex_);
+  ibv_qp_state from;
+  bool attached;
+  bool path_is_legal;
+  {
+    BiasedLock::Guard lock(lock_);
+    from = state_;
+    attached = link().attached();
+    path_is_legal = attributes_.PathIsLegal(attributes, mask, migration_);
+  }
+  const ibv_qp_state to =
+      (mask & IBV_QP_STATE) != 0 ? attributes.qp_state : from;
+  if ((mask & IBV_QP_CUR_STATE) != 0 && attributes.cur_qp_state != from) {
+    return EINVAL;
+  }
+  if (!IsLegalTransition(qp_type, from, to, mask) || !path_is_legal ||
+      !QueuePairAttributes::ValuesAreLegal(attributes, mask, device_.gids())) {
+    return EINVAL;
+  }
+  if (to == IBV_QPS_RTR && !attached) {
+    ManualLink* const manual_link = manual_.Connect(qp_num, attributes);
+    if (manual_link != nullptr) StartManualLink(*manual_link);
+  }
+  if (to == IBV_QPS_RTR) JoinEngine();
+  std::optional<LinkMemory> memory;  // What is left of a link.
+  {
+    BiasedLock::Guard lock(lock_);
+    // It may have failed meanwhile; then only ERR and RESET are left.
+    if (state_ != from && !IsLegalTransition(qp_type, state_, to, mask))
+      return EINVAL;
+    ApplyAttributes(attributes, mask);
+    memory = EnterState(to);
+  }
+  if ((mask & kPathAttributes) != 0) LookAtPath();
+  if (to == IBV_QPS_RESET) {
+    WaitForPolls();
+    manual_.StopWaiting();
+    manual_.DropLink();
+    device_.queue_pairs().DropLinksOf(qp_num);
+  }
+  return 0;
+}
+
+void ConnectedQueuePair::ApplyAttributes(const ibv_qp_attr& from, int mask) {
+  const auto has = [mask](int bit) { return (mask & bit) != 0; };
+  attributes_.Apply(from, mask);
+  if (has(IBV_QP_ACCESS_FLAGS)) responder().SetAccess(from.qp_access_flags);
+  if (has(IBV_QP_MAX_DEST_RD_ATOMIC)) {
+    responder().SetReadsMax(from.max_dest_rd_atomic);
+  }
+  if (has(IBV_QP_MIN_RNR_TIMER)) responder().SetRnrTimer(from.min_rnr_timer);
+  if (has(IBV_QP_RNR_RETRY)) requester().SetRnrRetry(from.rnr_retry);
+  if (has(IBV_QP_MAX_QP_RD_ATOMIC)) requester().SetReadsMax(from.max_rd_atomic);
+  if (has(IBV_QP_EN_SQD_ASYNC_NOTIFY)) {
+    drained_event_wanted_ = from.en_sqd_async_notify != 0;
+  }
+  if (has(IBV_QP_PATH_MIG_STATE)) SetMigrationState(from.path_mig_state);
+}
+
+void ConnectedQueuePair::Query(ibv_qp_attr& attributes,
+                               ibv_qp_init_attr& init_attributes) {
+  bool may_migrate;
+  {
+    BiasedLock::Guard lock(lock_);
+    may_migrate = migration_.state() != IBV_MIG_MIGRATED;
+  }
+  // What the peer has said may not have been noticed yet.
+  if (may_migrate) LookAtPath();
+  BiasedLock::Guard lock(lock_);
+  attributes = attributes_.values();
+  attributes.qp_state = attributes.cur_qp_state = state_;
+  attributes.sq_draining =
+      state_ == IBV_QPS_SQD && !requester().drained() ? 1 : 0;
+  attributes.path_mig_state = migration_.state();
+  attributes.cap = init_attributes_.cap;
+  init_attributes = init_attributes_;
+}
+
+std::optional<LinkMemory> ConnectedQueuePair::EnterState(ibv_qp_state to) {
+  ibv_qp::state = to;
+  if (to == state_) return std::nullopt;
+  switch (to) {
+    case IBV_QPS_RESET:
+      return Reset();
+    case IBV_QPS_ERR:
+      EnterError();
+      return std::nullopt;
+    case IBV_QPS_RTR:
+      state_ = to;
+      path_up_ = device_.port_states().IsActive(attributes_.values().port_num);
+      receiving_ = path_up_;
+      OpenLink();
+      return std::nullopt;
+    case IBV_QPS_RTS:
+    case IBV_QPS_SQD: {
+      const bool draining = to == IBV_QPS_SQD;
+      const bool changes = draining || state_ == IBV_QPS_SQD;
+      state_ = to;
+      if (changes) SetDraining(draining);
+      return std::nullopt;
+    }
+    default:
+      state_ = to;
+      return std::nullopt;
+  }
+}
+
+void ConnectedQueuePair::SetDraining(bool draining) {
+  if (draining) {
+    requester().Hold();
+    checks_after_transmit_ = true;
+    if (Connected() && asleep_ && link().sleep() != kAwake) {
+      // What nobody waited for until now must ring, or has come already.
+      link().SetSleep(exchange_.WantedSleep());
+      LinkEnd::FenceAfterSleep();
+      if (!exchange_.ReadPeerWords()) EnterError(IBV_EVENT_QP_FATAL);
+    }
+    AfterTransmit();  // Nothing may be under way.
+    return;
+  }
+  requester().Release();
+  drained_event_wanted_ = false;
+  checks_after_transmit_ = requester().unreliable();
+  idle_watch_.End();
+  Transmit();
+  HandleFailureOrNak();
+  NotePeerState();
+  TellEngine();
+  device_.engine().Kick(this);
+}
+
+// What few queue pairs need to look at whenever something was sent or taken.
+void ConnectedQueuePair::AfterTransmit() {
+  if (requester().unreliable()) requester().CompleteSent();
+  if (drained_event_wanted_ && state_ == IBV_QPS_SQD && requester().drained()) {
+    drained_event_wanted_ = false;
+    RaiseEvent(IBV_EVENT_SQ_DRAINED);
+  }
+}
+
+void ConnectedQueuePair::OpenLink() {
+  if (!link().attached()) return;
+  link().SetPath(migration_.word());
+  link().SetState(path_up_ ? kLinkOpen : kLinkStalled);
+  ServeLink();
+  held_link_.Take();
+}
+
+void ConnectedQueuePair::ServeLink() {
+  if (!Connected()) return;
+  Sleep();  // Until somebody polls.
+  recv_cq_.queue_pairs().Return(this);
+}
+
+}  // namespace verbena::soft

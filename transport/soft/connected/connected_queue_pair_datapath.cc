@@ -1,0 +1,126 @@
+#include <cerrno>
+
+#include "transport/soft/connected/connected_queue_pair.h"
+#include "transport/soft/device/soft_device.h"
+
+namespace verbena::soft {
+namespace {
+
+// A user who wakes up, takes a few completions and arms again polls less often
+// than this: then the peer goes on ringing. One who spins is awake for good.
+constexpr uint32_t kPollsToWakeUp = 64;
+
+}  // namespace
+
+int ConnectedQueuePair::PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  BiasedLock::Guard lock(lock_);
+  return Post(wr, bad_wr);
+}
+
+int ConnectedQueuePair::PostAll(ibv_send_wr* chain) {
+  BiasedLock::Guard lock(lock_);
+  if (const int error = requester().CheckAll(chain); error != 0) return error;
+  ibv_send_wr* bad_wr;
+  return Post(chain, &bad_wr);
+}
+
+inline int ConnectedQueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  if (state_ != IBV_QPS_RTS && state_ != IBV_QPS_ERR && state_ != IBV_QPS_SQD) {
+    *bad_wr = wr;
+    return EINVAL;
+  }
+  LinkEnd* const open_link = Connected() && !asleep_ ? &link() : nullptr;
+  const int error = requester().Post(wr, bad_wr, open_link);
+  if (state_ == IBV_QPS_ERR) {
+    requester().Flush();
+    return error;
+  }
+  if (parking().parked.load(std::memory_order_relaxed))
+    recv_cq_.queue_pairs().Return(this);
+  if (asleep_ && link().sleep() == kSleepForPackets) {
+    // Before the packet is sent, so that its acknowledgement rings.
+    link().SetSleep(exchange_.WantedSleep());
+  }
+  Transmit();
+  if (HasFailureOrNak()) [[unlikely]]
+    HandleFailureOrNak();
+  if (requester().has_unsent()) idle_watch_.End();
+  if (!Connected() || link().peer_state() != kLinkOpen) PostWithoutPeer();
+  TellEngine();
+  return error;
+}
+
+// Whether HandleFailureOrNak() has something to do.
+inline bool ConnectedQueuePair::HasFailureOrNak() const {
+  return exchange_.failed() || AnyQueueFailed() || exchange_.nak_received();
+}
+
+int ConnectedQueuePair::PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  BiasedLock::Guard lock(lock_);
+  if (state_ == IBV_QPS_RESET || srq != nullptr) {
+    *bad_wr = wr;
+    return EINVAL;
+  }
+  const int error = receive_queue_.Post(wr, bad_wr);
+  if (state_ == IBV_QPS_ERR) responder().Flush();
+  return error;
+}
+
+void ConnectedQueuePair::Run() {
+  if (!lock_.try_lock()) return;
+  if (asleep_ && !AnyQueueArmed() && ++polls_asleep_ >= kPollsToWakeUp) {
+    WakeUp();
+  }
+  if (Progress()) {
+    idle_watch_.End();  // What it watches is behind us.
+  } else {
+    WatchIfIdle();
+  }
+  TellEngine();
+  lock_.unlock();
+}
+
+// Lets polls return without taking the lock until the peer has something new,
+// unless there is something to do besides.
+void ConnectedQueuePair::WatchIfIdle() {
+  if (!Connected() || asleep_ || exchange_.has_unsent() ||
+      &send_cq_ != &recv_cq_) {
+    idle_watch_.End();
+    return;
+  }
+  idle_watch_.Begin(link().watch());
+}
+
+bool ConnectedQueuePair::Progress() {
+  if (!Connected()) return false;
+  const PacketExchange::Taken taken = exchange_.TakePackets();
+  if (taken == PacketExchange::Taken::kBroken) [[unlikely]] {
+    EnterError(IBV_EVENT_QP_FATAL);
+    return true;
+  }
+  const bool arrived = taken == PacketExchange::Taken::kPackets;
+  if (!arrived) {
+    if (!exchange_.ReadPeerWords()) {
+      EnterError(IBV_EVENT_QP_FATAL);
+      return false;
+    }
+    link().TellProgress();
+  }
+  Transmit();
+  if (HasFailureOrNak()) [[unlikely]]
+    HandleFailureOrNak();
+  return arrived;
+}
+
+// Sends what there is to send.
+void ConnectedQueuePair::Transmit() {
+  if (!Connected()) return;
+  const bool more = exchange_.Transmit();
+  if (checks_after_transmit_) AfterTransmit();
+  if (asleep_ && exchange_.has_unsent()) AskForRoomSlow();
+  link().RingIfNeeded();
+  // Whoever polls goes on with the next pass; when nobody does, the engine.
+  if (more && asleep_) device_.engine().Kick(this);
+}
+
+}  // namespace verbena::soft

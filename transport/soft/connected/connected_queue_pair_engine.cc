@@ -1,0 +1,258 @@
+// What the engine does for a queue pair that nobody polls, and how it goes to
+// sleep and wakes up.
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "transport/soft/connected/connected_queue_pair.h"
+
+namespace verbena::soft {
+namespace {
+
+// How often the engine looks whether a queue pair is still being polled.
+constexpr std::chrono::milliseconds kLookInterval(1);
+
+// How long the engine looks at a transfer that does not move before it goes to
+// sleep over it. Longer than it takes to wake the peer on a busy machine: from
+// then on both look, and neither has to be woken again.
+constexpr std::chrono::milliseconds kServeFor(1);
+
+// How long an unreliable queue pair keeps what was sent for a link that the
+// peer is to make: a connection to another host, tried again a few times.
+constexpr std::chrono::milliseconds kLinkAwaitedFor(1000);
+
+// How long a queue pair among many is polled for nothing before it is parked.
+// Its next message then costs a doorbell, some 50 us: so little that it may
+// happen this often, so much that it must not happen to one in use.
+constexpr std::chrono::milliseconds kParkAfter(100);
+
+// Passes in a row of one call on the engine's thread.
+constexpr int kDrainPassesMax = 64;
+
+}  // namespace
+
+void ConnectedQueuePair::OnDoorbell() {
+  BiasedLock::Guard polls(polling_lock());
+  BiasedLock::Guard lock(lock_);
+  NotePath();
+  if (!Connected()) return;
+  if (parking().parked) recv_cq_.queue_pairs().Return(this);
+  if (asleep_) Sleep();  // Otherwise somebody polls, and has seen it already.
+  if (asleep_ && exchange_.TransferUnderWay()) {
+    serve_until_ = device_.engine().clock().Now() + kServeFor;
+    device_.engine().Kick(this);
+  }
+  NotePeerState();
+  if (NextTick(TimePoint::min()) != TimePoint::max())
+    device_.engine().Kick(this);
+}
+
+void ConnectedQueuePair::Acknowledge() {
+  BiasedLock::Guard lock(lock_);
+  if (!Connected()) return;
+  link().TellProgress();
+  link().RingIfNeeded();
+}
+
+bool ConnectedQueuePair::PrepareToSleep() {
+  BiasedLock::Guard lock(lock_);
+  if (!Connected()) return false;
+  polls_asleep_ = 0;
+  if (asleep_ && link().sleep() >= exchange_.WantedSleep()) return false;
+  asleep_ = true;
+  idle_watch_.End();
+  link().SetSleep(exchange_.WantedSleep());
+  return true;
+}
+
+void ConnectedQueuePair::LookAgain() {
+  BiasedLock::Guard lock(lock_);
+  if (Connected()) Drain();
+}
+
+void ConnectedQueuePair::Sleep() {
+  asleep_ = true;
+  polls_asleep_ = 0;
+  idle_watch_.End();
+  link().SetSleep(exchange_.WantedSleep());
+  LinkEnd::FenceAfterSleep();
+  Drain();
+}
+
+// Something waits for room in the ring, or for the peer's answer, and nobody
+// polls: makes the peer ring for that too, and looks once more.
+void ConnectedQueuePair::AskForRoomSlow() {
+  if (link().sleep() == kAwake) return;  // It has rung: the engine comes.
+  link().SetSleep(kSleepForAcks);
+  LinkEnd::FenceAfterSleep();
+  exchange_.Transmit();
+}
+
+void ConnectedQueuePair::WakeUp() {
+  asleep_ = false;
+  link().SetSleep(kAwake);
+  device_.engine().Kick(this);  // It looks after us while we are awake.
+}
+
+// Runs the protocol until nothing more arrives.
+void ConnectedQueuePair::Drain() {
+  idle_watch_.End();
+  for (int i = 0; i < kDrainPassesMax; ++i) {
+    if (!Progress()) return;
+  }
+  device_.engine().Kick(this);
+}
+
+EngineMember::TimePoint ConnectedQueuePair::OnTick(TimePoint now) {
+  if (manual_.awaits()) TakeAwaitedLink();
+  if (held_link_.active()) return held_link_.OnTick(now);
+  const bool polled = PolledSinceLastLook();
+  const EngineNotes::Look look = notes_.LookNow();
+  const bool may_park = MayPark(now, polled && look.nothing_unfinished);
+  // The usual case: somebody polls, and the peer answers or has nothing to.
+  if (polled && look.alive && !may_park && !AnyQueueFailed()) {
+    return now + kLookInterval;
+  }
+  BiasedLock::Guard polling(polling_lock());
+  BiasedLock::Guard lock(lock_);
+  if (may_park) TryPark();
+  return LookAfter(now, polled);
+}
+
+// Whether it has been polled for long without a packet either way, together
+// with many others. `idle` is whether that holds since the last tick but for
+// packets.
+bool ConnectedQueuePair::MayPark(TimePoint now, bool idle) {
+  const bool could =
+      idle && recv_cq_.queue_pairs().crowded() && &send_cq_ == &recv_cq_;
+  return notes_.SilentFor(now, could) >= kParkAfter;
+}
+
+// With the polling lock held. It sleeps, so whatever comes from now on rings;
+// what came before is found by Sleep()'s second look.
+void ConnectedQueuePair::TryPark() {
+  if (!Connected() || asleep_ || requester().has_unfinished() ||
+      exchange_.TransferUnderWay()) {
+    return;
+  }
+  const uint32_t before = link().position();
+  Sleep();
+  if (Connected() && link().position() == before)
+    recv_cq_.queue_pairs().Park(this);
+}
+
+EngineMember::TimePoint ConnectedQueuePair::LookAfter(TimePoint now,
+                                                      bool polled) {
+  if (!MayReceive()) return TimePoint::max();
+  const bool moving = Connected() && (asleep_ || !polled) && Serve(now);
+  HandleFailureOrNak();
+  NotePeerState();
+  if (now >= give_up_at_ && !LeavePath()) GiveUp();
+  TellEngine();
+  return moving ? now : NextTick(now);
+}
+
+// For a queue pair that nobody polls. Sleeps, except in the middle of a
+// transfer that moves: to be rung for every piece of it would cost far more
+// than to look. Whether to be called again at once.
+bool ConnectedQueuePair::Serve(TimePoint now) {
+  const bool sound_asleep = asleep_ && link().sleep() != kAwake;
+  if (sound_asleep && !exchange_.TransferUnderWay() &&
+      now < requester().resume_at()) {
+    return false;
+  }
+  const uint32_t before = link().position();
+  if (exchange_.TransferUnderWay() && now < serve_until_) {
+    asleep_ = true;
+    idle_watch_.End();
+    link().SetSleep(kAwake);
+    Progress();
+    if (Connected() && exchange_.TransferUnderWay()) {
+      if (link().position() != before) {
+        serve_until_ = now + kServeFor;
+      } else {
+        sched_yield();  // The peer may be waiting for this very processor.
+      }
+      return true;
+    }
+  }
+  if (Connected()) Sleep();
+  if (!Connected() || !exchange_.TransferUnderWay() ||
+      link().position() == before) {
+    return false;
+  }
+  serve_until_ = now + kServeFor;
+  return true;
+}
+
+EngineMember::TimePoint ConnectedQueuePair::NextTick(TimePoint now) {
+  if (!MayReceive()) return TimePoint::max();
+  if (!Connected()) return give_up_at_;
+  TimePoint next = std::min(give_up_at_, requester().resume_at());
+  // While somebody polls: to see whether they still do.
+  if (!asleep_) next = std::min(next, now + kLookInterval);
+  return next;
+}
+
+// Delivers what the peer had sent before it went, then fails what is
+// outstanding.
+void ConnectedQueuePair::GiveUp() {
+  Drain();
+  give_up_at_ = TimePoint::max();
+  if (requester().unreliable()) {
+    requester().DropUnsent();
+    return;
+  }
+  requester().FailOldest(IBV_WC_RETRY_EXC_ERR);
+  HandleFailureOrNak();
+}
+
+// Nobody acknowledges what was just posted: starts the clock.
+void ConnectedQueuePair::PostWithoutPeer() {
+  NotePeerState();
+  device_.engine().Kick(this);
+}
+
+void ConnectedQueuePair::NotePeerState() {
+  if (!held_link_.HidesPeer()) NotePeerNow();
+}
+
+// Starts the clock when requests wait for a peer that is not there, and stops
+// it when there is no reason any more.
+void ConnectedQueuePair::NotePeerNow() {
+  if (requester().unreliable()) {
+    NotePeerOfUnreliable();
+    return;
+  }
+  const bool alone = !Connected() || link().peer_state() != kLinkOpen;
+  if (!alone || !requester().has_unfinished() ||
+      (state_ != IBV_QPS_RTS && state_ != IBV_QPS_SQD)) {
+    give_up_at_ = TimePoint::max();
+  } else if (attributes_.values().timeout != 0 &&
+             give_up_at_ == TimePoint::max()) {
+    give_up_at_ =
+        device_.engine().clock().Now() + attributes_.TransportTimeout();
+  }
+}
+
+// What cannot arrive has been sent all the same. A peer that is not ready yet
+// finds in the ring what has room there. A link that is on its way is
+// waited for, though not long: the two sides may have told each other that they
+// are ready while it was.
+void ConnectedQueuePair::NotePeerOfUnreliable() {
+  const bool awaits = !link().attached() && manual_.awaits();
+  const bool gone = !Connected() || link().peer_state() == kLinkClosed;
+  if (!awaits || !requester().has_unsent() || state_ != IBV_QPS_RTS) {
+    give_up_at_ = TimePoint::max();
+  }
+  if (state_ != IBV_QPS_RTS) return;
+  if (!awaits) {
+    if (gone) requester().DropUnsent();
+  } else if (requester().has_unsent() && give_up_at_ == TimePoint::max()) {
+    give_up_at_ = device_.engine().clock().Now() + kLinkAwaitedFor;
+  }
+}
+
+}  // namespace verbena::soft

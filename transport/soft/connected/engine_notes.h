@@ -1,0 +1,83 @@
+// What the engine has to know of a queue pair that somebody polls.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CONNECTED_ENGINE_NOTES_H_
+#define VERBENA_TRANSPORT_SOFT_CONNECTED_ENGINE_NOTES_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "transport/soft/base/clock.h"
+#include "transport/soft/connected/packet_exchange.h"
+
+namespace verbena::soft {
+
+// Written after each pass of the protocol, and read by the engine once a
+// millisecond, so that it need not take the lock of a queue pair that is being
+// polled.
+class EngineNotes {
+ public:
+  using TimePoint = Clock::TimePoint;
+
+  // What the engine reads.
+  struct Look {
+    // Nothing waits for the peer, or the peer has answered something since the
+    // last look, and there is no deadline to watch.
+    bool alive;
+    bool nothing_unfinished;
+  };
+
+  explicit EngineNotes(TimePoint now) : silent_since_(now) {}
+
+  // With the queue pair's lock held. `deadline` is whether a time has been set
+  // at which something must happen.
+  void Update(const PacketExchange& exchange, bool deadline) {
+    const Requester& requester = exchange.requester();
+    uint64_t ended = requester.ended();
+    if (deadline || requester.resume_at() != TimePoint::max()) {
+      ended = kDeadlineSet;
+    } else if (!requester.has_unfinished()) {
+      ended = kNothingUnfinished;
+    }
+    requests_ended_.store(ended, std::memory_order_relaxed);
+    activity_.store(exchange.link().position(), std::memory_order_relaxed);
+  }
+
+  // The rest is for the engine's thread.
+
+  Look LookNow() {
+    const uint64_t ended = requests_ended_.load(std::memory_order_relaxed);
+    const bool nothing_unfinished = ended == kNothingUnfinished;
+    const bool alive = nothing_unfinished ||
+                       (ended != kDeadlineSet && ended != requests_ended_seen_);
+    requests_ended_seen_ = ended;
+    return {alive, nothing_unfinished};
+  }
+
+  // For how long no packet has gone either way, and `idle` has been true.
+  std::chrono::nanoseconds SilentFor(TimePoint now, bool idle) {
+    const uint32_t activity = activity_.load(std::memory_order_relaxed);
+    if (!idle || activity != activity_seen_) {
+      activity_seen_ = activity;
+      silent_since_ = now;
+    }
+    return now - silent_since_;
+  }
+
+ private:
+  static constexpr uint64_t kNothingUnfinished = ~uint64_t{0};
+  static constexpr uint64_t kDeadlineSet = kNothingUnfinished - 1;
+
+  // How many requests have ended, or one of the two values above.
+  std::atomic<uint64_t> requests_ended_{kNothingUnfinished};
+  std::atomic<uint32_t> activity_{0};  // Changes with every packet.
+
+  // What the engine's thread saw when it last looked.
+  uint64_t requests_ended_seen_ = kNothingUnfinished;
+  uint32_t activity_seen_ = 0;
+  TimePoint silent_since_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CONNECTED_ENGINE_NOTES_H_

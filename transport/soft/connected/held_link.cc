@@ -1,0 +1,94 @@
+#include "transport/soft/connected/held_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/soft/connected/connected_queue_pair.h"
+
+namespace verbena::soft {
+
+void HeldLink::Begin(Hold hold,
+                     std::function<std::chrono::nanoseconds()> next_pause) {
+  {
+    BiasedLock::Guard polls(qp_.polling_lock());
+    BiasedLock::Guard lock(qp_.lock_);
+    hold_ = hold;
+    next_pause_ = std::move(next_pause);
+    next_move_ = hold == Hold::kSlow ? TimePoint::min() : TimePoint::max();
+    if (hold != Hold::kCut) qp_.give_up_at_ = TimePoint::max();
+    Take();
+    qp_.NotePeerState();
+    qp_.TellEngine();
+  }
+  qp_.device_.engine().Kick(&qp_);
+}
+
+void HeldLink::Release() {
+  {
+    BiasedLock::Guard polls(qp_.polling_lock());
+    BiasedLock::Guard lock(qp_.lock_);
+    if (hold_ == Hold::kNone) return;
+    hold_ = Hold::kNone;
+    if (end_.attached()) {
+      GiveBack();
+      if (qp_.MayReceive()) {
+        qp_.OpenLink();
+        qp_.link().RingAlways();
+        qp_.NotePath();
+      } else if (qp_.state_ == IBV_QPS_ERR) {
+        qp_.link().SetState(kLinkClosed);
+      }
+    }
+    qp_.HandleFailureOrNak();
+    qp_.NotePeerState();
+    qp_.TellEngine();
+  }
+  qp_.device_.engine().Kick(&qp_);
+}
+
+// One that is not open yet is taken when it opens.
+void HeldLink::Take() {
+  if (hold_ == Hold::kNone || !qp_.MayReceive()) return;
+  if (qp_.link().attached()) TakeEnd();
+  // Its peer is to count its retries, or not.
+  end_.SetState(hold_ == Hold::kCut ? kLinkStalled : kLinkOpen);
+  end_.RingAlways();
+}
+
+void HeldLink::TakeEnd() {
+  qp_.idle_watch_.End();
+  qp_.asleep_ = false;  // The engine looks after it.
+  end_ = std::exchange(qp_.link(), LinkEnd());
+}
+
+void HeldLink::GiveBack() {
+  if (end_.attached()) qp_.link() = std::exchange(end_, LinkEnd());
+}
+
+// One step of a slow link.
+void HeldLink::MoveOn(TimePoint now) {
+  next_move_ = now + next_pause_();
+  if (!end_.attached()) return;
+  GiveBack();
+  qp_.NotePath();
+  qp_.Progress();
+  qp_.link().TellProgress();
+  qp_.link().RingIfNeeded();
+  qp_.NotePeerNow();
+  if (qp_.MayReceive()) TakeEnd();
+}
+
+HeldLink::TimePoint HeldLink::OnTick(TimePoint now) {
+  BiasedLock::Guard polling(qp_.polling_lock());
+  BiasedLock::Guard lock(qp_.lock_);
+  if (!qp_.MayReceive()) return TimePoint::max();
+  if (now >= next_move_) MoveOn(now);
+  qp_.HandleFailureOrNak();
+  qp_.NotePeerState();
+  if (now >= qp_.give_up_at_ && !qp_.LeavePath()) qp_.GiveUp();
+  qp_.TellEngine();
+  return qp_.MayReceive() ? std::min(next_move_, qp_.give_up_at_)
+                          : TimePoint::max();
+}
+
+}  // namespace verbena::soft

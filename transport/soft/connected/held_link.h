@@ -1,0 +1,66 @@
+// Faults for tests: a link that is held.
+
+#ifndef VERBENA_TRANSPORT_SOFT_CONNECTED_HELD_LINK_H_
+#define VERBENA_TRANSPORT_SOFT_CONNECTED_HELD_LINK_H_
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+
+#include "transport/soft/base/clock.h"
+#include "transport/soft/link/link_end.h"
+
+namespace verbena::soft {
+
+class ConnectedQueuePair;
+
+// What soft_faults.h does to the link of a queue pair. It takes the end of the
+// link away from the queue pair and keeps it, so that the data path finds a
+// queue pair without a link, and pays nothing for the possibility.
+class HeldLink {
+ public:
+  using TimePoint = Clock::TimePoint;
+  enum class Hold { kNone, kStalled, kCut, kSlow };
+
+  explicit HeldLink(ConnectedQueuePair& qp) : qp_(qp) {}
+  HeldLink(const HeldLink&) = delete;
+  HeldLink& operator=(const HeldLink&) = delete;
+
+  // From any thread, without a lock of the queue pair.
+
+  // Takes the place of the hold before. `next_pause` is for kSlow.
+  void Begin(Hold hold,
+             std::function<std::chrono::nanoseconds()> next_pause = {});
+  void Release();
+  bool active() const { return hold_ != Hold::kNone; }
+  // Called instead of ConnectedQueuePair::OnTick() while it is active.
+  TimePoint OnTick(TimePoint now);
+
+  // With the lock of the queue pair held.
+
+  // Whether nobody gives up on the peer: such a link knows whether the peer is
+  // there only while it moves.
+  bool HidesPeer() const {
+    return hold_ == Hold::kStalled || hold_ == Hold::kSlow;
+  }
+  // The queue pair has opened its link, or has entered RTR without one. Takes
+  // the link if there is one.
+  void Take();
+  // The queue pair gives its link up.
+  void GiveBack();
+
+ private:
+  void TakeEnd();
+  void MoveOn(TimePoint now);
+
+  ConnectedQueuePair& qp_;
+  std::atomic<Hold> hold_{Hold::kNone};  // Written under the lock.
+  // The rest is protected by the lock of the queue pair.
+  LinkEnd end_;  // Attached while it is kept from the queue pair.
+  std::function<std::chrono::nanoseconds()> next_pause_;
+  TimePoint next_move_ = TimePoint::max();  // When a slow link moves on.
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_CONNECTED_HELD_LINK_H_

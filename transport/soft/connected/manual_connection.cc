@@ -1,0 +1,47 @@
+#include "transport/soft/connected/manual_connection.h"
+
+#include "transport/soft/address/cm_address.h"
+#include "transport/soft/address/gid_table.h"
+
+namespace verbena::soft {
+namespace {
+
+// Whom the attributes name. A link-local address is on the interface of the
+// address we come from.
+ManualPeer PeerOf(const ibv_qp_attr& attributes, GidTable& gids) {
+  ManualPeer peer;
+  peer.number = attributes.dest_qp_num;
+  const ibv_ah_attr& path = attributes.ah_attr;
+  if (path.is_global == 0) return peer;
+  gids.Refresh();
+  const ibv_gid_entry own =
+      gids.At(path.grh.sgid_index).value_or(ibv_gid_entry{});
+  const base::SocketAddress host =
+      AddressOf(path.grh.dgid, 0, own.ndev_ifindex);
+  if (host.empty() || IsLocalAddress(host)) return peer;
+  peer.host = host;
+  peer.source = AddressOf(own.gid, 0, own.ndev_ifindex);
+  return peer;
+}
+
+}  // namespace
+
+ManualLink* ManualConnection::Connect(uint32_t own,
+                                      const ibv_qp_attr& attributes) {
+  peer_ = PeerOf(attributes, device_.gids());
+  link_.reset();
+  link_ = device_.queue_pairs().Connect(own, peer_);
+  if (link_ != nullptr) return link_.get();
+  awaits_ = true;
+  // One that came before this found nobody waiting.
+  return TakeAwaited(own);
+}
+
+ManualLink* ManualConnection::TakeAwaited(uint32_t own) {
+  if (!awaits_) return nullptr;
+  link_ = device_.queue_pairs().Take(own, peer_);
+  if (link_ != nullptr) awaits_ = false;
+  return link_.get();
+}
+
+}  // namespace verbena::soft

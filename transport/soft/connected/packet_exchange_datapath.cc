@@ -1,0 +1,73 @@
+#include <cstdint>
+
+#include "transport/soft/connected/packet_exchange.h"
+
+namespace verbena::soft {
+namespace {
+
+// Bounds of one pass, so that no queue pair of a completion queue starves. Few
+// packets, so that the user answers the first while the peer still sends the
+// last: two sides that take all there is take turns instead.
+constexpr int kPacketsPerPass = 8;
+constexpr uint32_t kBytesPerPass = 4 * kSegmentBytes;
+constexpr int kTransmitsPerPass = 64;
+
+}  // namespace
+
+PacketExchange::Taken PacketExchange::TakePackets() {
+  Packet packet;
+  uint32_t bytes = 0;
+  for (int i = 0; i < kPacketsPerPass && bytes < kBytesPerPass; ++i) {
+    const LinkEnd::Incoming incoming = link_.Peek(packet);
+    if (incoming == LinkEnd::Incoming::kNothing) {
+      return i == 0 ? Taken::kNothing : Taken::kPackets;
+    }
+    if (incoming == LinkEnd::Incoming::kBroken || !HandlePacket(packet))
+        [[unlikely]] {
+      return Taken::kBroken;
+    }
+    bytes += packet.payload_bytes;
+    link_.Consume(packet);
+    link_.set_executed(responder_.executed());
+    if (link_.ShouldTellProgress()) link_.TellProgress();
+  }
+  return Taken::kPackets;
+}
+
+// False when a correct peer cannot have sent it.
+inline bool PacketExchange::HandlePacket(const Packet& packet) {
+  switch (packet.kind) {
+    case PacketKind::kReadResponse:
+      return requester_.OnReadResponse(packet) &&
+             requester_.OnExecuted(packet.executed);
+    case PacketKind::kNak:
+      nak_received_ = true;
+      return requester_.OnNak(packet);
+    default:
+      return requester_.OnExecuted(packet.executed) &&
+             responder_.OnPacket(packet);
+  }
+}
+
+bool PacketExchange::ReadPeerWords() {
+  uint32_t executed = 0;
+  return link_.ReadPeerProgress(executed) && requester_.OnExecuted(executed);
+}
+
+bool PacketExchange::Transmit() {
+  int sent = 0;
+  for (bool more = true; more && sent < kTransmitsPerPass; ++sent) {
+    more = responder_.wants_progress() && responder_.TransmitOne(link_);
+    if (requester_.has_unsent()) more |= requester_.TransmitOne(link_);
+  }
+  return sent == kTransmitsPerPass;
+}
+
+bool PacketExchange::TransferUnderWay() const {
+  return responder_.wants_progress() || responder_.in_message() ||
+         requester_.reads_under_way() ||
+         (requester_.has_unsent() &&
+          requester_.resume_at() == Requester::TimePoint::max());
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,74 @@
+#include "transport/soft/queues/polled_queue_pairs.h"
+
+#include <algorithm>
+
+#include "transport/soft/link/link_end.h"
+#include "transport/soft/queues/queue_pair.h"
+
+namespace verbena::soft {
+
+void PolledQueuePairs::Add(QueuePair* qp) {
+  BiasedLock::Guard lock(polling_lock_);
+  if (std::find(members_.begin(), members_.end(), qp) != members_.end()) return;
+  members_.push_back(qp);
+  polled_.push_back(qp);
+  count_.store(static_cast<uint32_t>(members_.size()),
+               std::memory_order_relaxed);
+}
+
+void PolledQueuePairs::Remove(QueuePair* qp) {
+  BiasedLock::Guard lock(polling_lock_);
+  TakeBack();  // It may be among those on their way.
+  std::erase(members_, qp);
+  std::erase(polled_, qp);
+  count_.store(static_cast<uint32_t>(members_.size()),
+               std::memory_order_relaxed);
+}
+
+bool PolledQueuePairs::empty() {
+  BiasedLock::Guard lock(polling_lock_);
+  return members_.empty();
+}
+
+void PolledQueuePairs::PrepareToSleep() {
+  BiasedLock::Guard lock(polling_lock_);
+  TakeBack();
+  bool fence = false;
+  // Those that are parked sleep already.
+  for (QueuePair* qp : polled_) fence |= qp->PrepareToSleep();
+  // One fence for all: it costs a system call that interrupts every processor.
+  if (fence) LinkEnd::FenceAfterSleep();
+  for (QueuePair* qp : polled_) qp->LookAgain();
+}
+
+void PolledQueuePairs::Park(QueuePair* qp) {
+  qp->parking().parked.store(true, std::memory_order_relaxed);
+  std::erase(polled_, qp);
+}
+
+void PolledQueuePairs::Return(QueuePair* qp) {
+  Parking& parking = qp->parking();
+  if (parking.returning.exchange(true, std::memory_order_acq_rel)) return;
+  QueuePair* first = returning_.load(std::memory_order_relaxed);
+  do {
+    parking.next = first;
+  } while (!returning_.compare_exchange_weak(
+      first, qp, std::memory_order_release, std::memory_order_relaxed));
+}
+
+void PolledQueuePairs::TakeBack() {
+  QueuePair* qp = returning_.exchange(nullptr, std::memory_order_acquire);
+  while (qp != nullptr) {
+    Parking& parking = qp->parking();
+    QueuePair* const next = parking.next;
+    // From now on it may return once more, which does no harm.
+    parking.returning.store(false, std::memory_order_release);
+    if (parking.parked.load(std::memory_order_relaxed)) {
+      parking.parked.store(false, std::memory_order_relaxed);
+      polled_.push_back(qp);
+    }
+    qp = next;
+  }
+}
+
+}  // namespace verbena::soft

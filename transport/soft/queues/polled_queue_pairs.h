@@ -1,0 +1,78 @@
+// The queue pairs that a poll of one completion queue runs.
+
+#ifndef VERBENA_TRANSPORT_SOFT_QUEUES_POLLED_QUEUE_PAIRS_H_
+#define VERBENA_TRANSPORT_SOFT_QUEUES_POLLED_QUEUE_PAIRS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "transport/soft/base/biased_lock.h"
+
+namespace verbena::soft {
+
+class QueuePair;
+
+// All queue pairs of a completion queue, and which of them a poll need not look
+// at, because they are parked: asleep, as if nobody polled, until their peer
+// rings or their user posts. So a poll of many connections costs what the busy
+// ones cost. A look at a silent one costs some 10 ns, so a thousand of them
+// would cost each poll 10 us; the first message to one that is parked costs a
+// doorbell, some 50 us.
+//
+// Thread-safe.
+class PolledQueuePairs {
+ public:
+  // What each of them holds for this class.
+  struct Parking {
+    // Written with the polling lock held.
+    std::atomic<bool> parked{false};
+    // It is in the list of those that are to be polled again.
+    std::atomic<bool> returning{false};
+    QueuePair* next = nullptr;  // In that list.
+  };
+
+  // A queue pair that is there already is not added again.
+  void Add(QueuePair* qp);
+  // Afterwards no poll runs `qp`.
+  void Remove(QueuePair* qp);
+  bool empty();
+
+  // Runs all that are not parked, unless another thread is at it, which does so
+  // for both. In *_datapath.cc.
+  void Run();
+
+  // Has all notice from now on, though nobody polls, what there is to do.
+  void PrepareToSleep();
+
+  // Whether there are so many that silent ones are worth parking.
+  bool crowded() const {
+    return count_.load(std::memory_order_relaxed) > kPolledAlways;
+  }
+  // Polls do not run `qp` until it returns. REQUIRES: polling_lock() is held,
+  // and the lock of `qp`; it has gone to sleep and looked once more.
+  void Park(QueuePair* qp);
+  // The next poll runs `qp` again, if it was parked. From any thread, with any
+  // lock held.
+  void Return(QueuePair* qp);
+
+  // Held while queue pairs are polled. Taken before any queue pair's lock.
+  BiasedLock& polling_lock() { return polling_lock_; }
+
+ private:
+  static constexpr uint32_t kPolledAlways = 8;
+
+  void TakeBack();  // REQUIRES: polling_lock_ is held.
+
+  BiasedLock polling_lock_;
+  // Protected by polling_lock_: all queue pairs, and those not parked.
+  std::vector<QueuePair*> members_;
+  std::vector<QueuePair*> polled_;
+  std::atomic<uint32_t> count_{0};  // How many are in members_.
+  // The head of a list of those that are to be polled again.
+  std::atomic<QueuePair*> returning_{nullptr};
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_QUEUES_POLLED_QUEUE_PAIRS_H_

@@ -1,0 +1,13 @@
+#include "transport/soft/queues/polled_queue_pairs.h"
+#include "transport/soft/queues/queue_pair.h"
+
+namespace verbena::soft {
+
+void PolledQueuePairs::Run() {
+  if (!polling_lock_.try_lock()) return;
+  if (returning_.load(std::memory_order_relaxed) != nullptr) TakeBack();
+  for (QueuePair* qp : polled_) qp->Poll();
+  polling_lock_.unlock();
+}
+
+}  // namespace verbena::soft

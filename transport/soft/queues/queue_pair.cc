@@ -1,0 +1,53 @@
+#include "transport/soft/queues/queue_pair.h"
+
+#include "transport/soft/device/context.h"
+
+namespace verbena::soft {
+
+QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
+                     const ibv_qp_init_attr& attributes)
+    : QueuePairHandle(domain, attributes),
+      device_(device),
+      init_attributes_(attributes),
+      send_cq_(*CompletionQueue::From(attributes.send_cq)),
+      recv_cq_(*CompletionQueue::From(attributes.recv_cq)),
+      receive_queue_(attributes.cap.max_recv_wr, attributes.cap.max_recv_sge) {}
+
+QueuePair::~QueuePair() = default;
+
+void QueuePair::Register() {
+  qp_num = device_.queue_pairs().Add(this);
+  send_cq_.Attach(this);
+  recv_cq_.Attach(this);
+}
+
+void QueuePair::Unregister() {
+  if (qp_num != 0) device_.queue_pairs().Remove(qp_num);
+}
+
+void QueuePair::DetachFromQueues() {
+  if (is_engine_member_) device_.engine().RemoveMember(this);
+  send_cq_.Detach(this);
+  recv_cq_.Detach(this);
+  Context::From(context)->async_events().Forget(async_source_);
+}
+
+void QueuePair::RaiseEvent(ibv_event_type type) {
+  Context::From(context)->async_events().Raise(
+      {&async_source_, handle(), type});
+}
+
+bool QueuePair::PolledSinceLastLook() {
+  const uint32_t polls = polls_.load(std::memory_order_relaxed);
+  const bool polled = polls != polls_seen_;
+  polls_seen_ = polls;
+  return polled;
+}
+
+void QueuePair::JoinEngine() {
+  if (is_engine_member_) return;
+  device_.engine().AddMember(this);
+  is_engine_member_ = true;
+}
+
+}  // namespace verbena::soft

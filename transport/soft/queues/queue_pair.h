@@ -1,0 +1,127 @@
+// What a queue pair of any type is to verbs and to completion queues.
+
+#ifndef VERBENA_TRANSPORT_SOFT_QUEUES_QUEUE_PAIR_H_
+#define VERBENA_TRANSPORT_SOFT_QUEUES_QUEUE_PAIR_H_
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "transport/soft/base/event_queue.h"
+#include "transport/soft/device/device_queue_pair.h"
+#include "transport/soft/device/soft_device.h"
+#include "transport/soft/link/idle_watch.h"
+#include "transport/soft/queues/completion_queue.h"
+#include "transport/soft/queues/polled_queue_pairs.h"
+#include "transport/soft/queues/receive_queue.h"
+#include "transport/soft/queues/verbs_handle.h"
+
+namespace verbena::soft {
+
+// The base of ConnectedQueuePair (RC and UC) and DatagramQueuePair (UD): the
+// handle that users hold, its queues, and what completion queues ask of it.
+//
+// Its protection domain, completion queues and shared receive queue outlive it
+// (their destroy verbs answer EBUSY until it is gone). Thread-safe, except that
+// no other call may be running when it is destroyed.
+class QueuePair : public QueuePairHandle, public DeviceQueuePair {
+ public:
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
+  ~QueuePair() override;
+
+  // The queue pair behind a handle of this device.
+  static QueuePair* From(ibv_qp* qp) { return static_cast<QueuePair*>(qp); }
+
+  // Verbs. Each has the behaviour and the result of the verb of its name.
+
+  virtual int Modify(const ibv_qp_attr& attributes, int mask) = 0;
+  virtual void Query(ibv_qp_attr& attributes,
+                     ibv_qp_init_attr& init_attributes) = 0;
+  virtual int PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr) = 0;
+  virtual int PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) = 0;
+  // As PostSend, but posts all of the chain or nothing.
+  virtual int PostAll(ibv_send_wr* chain) = 0;
+
+  // For completion queues.
+
+  // Sends and receives once, unless another thread is doing so or there is
+  // nothing to do.
+  void Poll() {
+    // Several threads may poll; a lost count does no harm.
+    polls_.store(polls_.load(std::memory_order_relaxed) + 1,
+                 std::memory_order_relaxed);
+    if (!idle_watch_.NothingNew()) Run();
+  }
+
+  // A completion queue has been armed: from now on it is noticed, though nobody
+  // polls, when there is something to do. The result says whether a fence is
+  // needed before LookAgain() looks for what came before.
+  virtual bool PrepareToSleep() = 0;
+  virtual void LookAgain() = 0;
+
+  // A send completion that covers the requests before `count` has been polled:
+  // their slots of the send queue are free again.
+  virtual void OnSendPolled(uint32_t count) = 0;
+
+  PolledQueuePairs::Parking& parking() { return parking_; }
+
+  // Raises an asynchronous event about this queue pair.
+  void RaiseEvent(ibv_event_type type);
+  EventQueue::Source& async_source() { return async_source_; }
+
+  // What keeps it from being destroyed: the multicast groups that it is in.
+  std::atomic<int>& children() { return children_; }
+
+  // DeviceQueuePair:
+  ibv_qp* handle() final { return this; }
+
+ protected:
+  QueuePair(SoftDevice& device, ProtectionDomain& pd,
+            const ibv_qp_init_attr& attributes);
+
+  // The last thing that the constructor of an heir does, since polls run it
+  // from now on: takes a number, which is 0 if there is none left, and attaches
+  // it to its completion queues.
+  void Register();
+  // The first thing that the destructor of an heir does: gives the number back,
+  // so that nobody finds the queue pair any more.
+  void Unregister();
+  // The last thing that it does: the engine, polls and events leave it alone
+  // from then on.
+  void DetachFromQueues();
+
+  // Sends and receives once, unless another thread is doing so.
+  virtual void Run() = 0;
+
+  // For the engine's thread: whether anybody has polled since the last call.
+  bool PolledSinceLastLook();
+
+  // The engine calls OnTick() from now on.
+  void JoinEngine();
+
+  bool AnyQueueArmed() const { return send_cq_.armed() || recv_cq_.armed(); }
+  bool AnyQueueFailed() const { return send_cq_.failed() || recv_cq_.failed(); }
+
+  SoftDevice& device_;
+  const ibv_qp_init_attr init_attributes_;  // With the capacities granted.
+  CompletionQueue& send_cq_;
+  CompletionQueue& recv_cq_;
+  // Unused with a shared receive queue. Protected by the lock of the heir.
+  ReceiveQueue receive_queue_;
+  // Never begins for a queue pair that is to look at every poll.
+  IdleWatch idle_watch_;
+
+ private:
+  std::atomic<uint32_t> polls_{0};  // So far.
+  uint32_t polls_seen_ = 0;  // At the last look; of the engine's thread only.
+  PolledQueuePairs::Parking parking_;
+  EventQueue::Source async_source_;
+  std::atomic<int> children_{0};
+  bool is_engine_member_ = false;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_QUEUES_QUEUE_PAIR_H_

@@ -1,0 +1,77 @@
+#include "transport/soft/verbs/context_verbs.h"
+
+#include <memory>
+
+#include "transport/soft/device/context.h"
+#include "transport/soft/device/soft_device.h"
+#include "transport/soft/queues/completion_queue.h"
+#include "transport/soft/queues/queue_pair.h"
+#include "transport/soft/queues/receive_queue.h"
+#include "transport/soft/verbs/device_attributes.h"
+#include "transport/soft/verbs/device_memory.h"
+#include "transport/soft/verbs/extended_completion_queue.h"
+#include "transport/soft/verbs/extended_queue_pair.h"
+#include "transport/soft/verbs/memory_region.h"
+#include "transport/soft/verbs/memory_window_verbs.h"
+#include "transport/soft/verbs/parent_domain.h"
+
+namespace verbena::soft {
+namespace {
+
+int PollCq(ibv_cq* cq, int count, ibv_wc* completions) {
+  return CompletionQueue::From(cq)->Poll(count, completions);
+}
+int RequestNotifyCq(ibv_cq* cq, int solicited_only) {
+  return CompletionQueue::From(cq)->Arm(solicited_only != 0);
+}
+int PostSrqReceive(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  return SharedReceiveQueue::From(srq)->Post(wr, bad_wr);
+}
+int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
+  return QueuePair::From(qp)->PostSend(wr, bad_wr);
+}
+int PostReceive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  return QueuePair::From(qp)->PostReceive(wr, bad_wr);
+}
+
+// What the inline functions of <infiniband/verbs.h> look for in front of the
+// ibv_context.
+void FillExtendedVerbs(verbs_context& verbs) {
+  verbs.sz = sizeof(verbs_context);
+  verbs.advise_mr = AdviseMr;
+  verbs.alloc_dm = AllocDm;
+  verbs.alloc_parent_domain = AllocParentDomain;
+  verbs.alloc_td = AllocTd;
+  verbs.create_cq_ex = CreateCqEx;
+  verbs.create_qp_ex = CreateQpEx;
+  verbs.dealloc_td = DeallocTd;
+  verbs.free_dm = FreeDm;
+  verbs.query_device_ex = QueryDeviceEx;
+  verbs.query_port = QueryPortEx;
+  verbs.query_rt_values = QueryRtValues;
+  verbs.reg_dm_mr = RegDmMr;
+  verbs.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+}
+
+void FillInlineVerbs(ibv_context_ops& verbs) {
+  verbs.alloc_mw = AllocMw;
+  verbs.bind_mw = BindMw;
+  verbs.dealloc_mw = DeallocMw;
+  verbs.poll_cq = PollCq;
+  verbs.req_notify_cq = RequestNotifyCq;
+  verbs.post_srq_recv = PostSrqReceive;
+  verbs.post_send = PostSend;
+  verbs.post_recv = PostReceive;
+}
+
+}  // namespace
+
+ibv_context* OpenContext(SoftDevice& device) {
+  std::unique_ptr<Context> context = Context::Create(device);
+  if (context == nullptr) return nullptr;
+  FillExtendedVerbs(*context);
+  FillInlineVerbs(context->handle()->ops);
+  return context.release()->handle();
+}
+
+}  // namespace verbena::soft
