@@ -8,17 +8,7 @@ from style_case import StyleCase
 _FULL = "// " + "word " * 15  # 78 columns.
 
 
-# What is being rewritten, and not mended before.
-_LATER = ("transport/connection/connection.h",
-          "transport/soft/cm/connection_manager.h")
-
-
 class Repository(StyleCase):
-
-    def assert_clean(self, check):
-        found = [each for each in check(self.repository())
-                 if each.path not in _LATER]
-        self.assertEqual(found, [], "\n".join(map(str, found)))
 
     def test_no_orphans(self):
         self.assert_clean(comments.check_orphans)

@@ -7,7 +7,9 @@ from style_case import StyleCase
 
 
 # Where locks are still to be converted: nothing is added here.
-_LATER = ("transport/soft/",)
+_LATER = tuple("transport/soft/" + each for each in (
+    "base/", "cm/cm_events.h", "cm/connection_manager.h", "connected/",
+    "datagram/", "device/", "link/link.cc", "memory/", "queues/"))
 
 
 class Repository(StyleCase):
