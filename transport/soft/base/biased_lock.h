@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/base/thread_annotations.h"
 #include "transport/base/spin_lock.h"
 
 namespace verbena::soft {
@@ -42,7 +43,7 @@ namespace verbena::soft {
 // owner, nor under the thread sanitizer, which cannot see such synchronisation.
 //
 // Thread-safe; not recursive, not fair.
-class BiasedLock {
+class ABSL_LOCKABLE BiasedLock {
  public:
   // Uses in a row that make a thread the owner.
   static constexpr uint32_t kUsesToOwn = 256;
@@ -51,11 +52,16 @@ class BiasedLock {
   BiasedLock(const BiasedLock&) = delete;
   BiasedLock& operator=(const BiasedLock&) = delete;
 
-  bool try_lock() { return LockAsOwner() || TryLockSlow(); }
-  void lock() {
+  // The owner holds a flag, anybody else the ordinary lock: the analysis cannot
+  // follow that into the bodies, so it believes these declarations.
+  bool try_lock()
+      ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return LockAsOwner() || TryLockSlow();
+  }
+  void lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (!LockAsOwner()) LockSlow();
   }
-  void unlock() {
+  void unlock() ABSL_UNLOCK_FUNCTION() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     Flag* const flag = held_by_;
     if (flag == nullptr) {
       ordinary_.unlock();
@@ -65,12 +71,15 @@ class BiasedLock {
   }
 
   // Holds the lock for as long as it lives.
-  class Guard {
+  class ABSL_SCOPED_LOCKABLE Guard {
    public:
-    explicit Guard(BiasedLock& lock) : lock_(lock) { lock_.lock(); }
+    explicit Guard(BiasedLock& lock) ABSL_EXCLUSIVE_LOCK_FUNCTION(lock)
+        : lock_(lock) {
+      lock_.lock();
+    }
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
-    ~Guard() { lock_.unlock(); }
+    ~Guard() ABSL_UNLOCK_FUNCTION() { lock_.unlock(); }
 
    private:
     BiasedLock& lock_;
@@ -124,7 +133,7 @@ class BiasedLock {
 
   void LockSlow();
   bool TryLockSlow();
-  bool TryEnter();
+  bool TryEnter() ABSL_NO_THREAD_SAFETY_ANALYSIS;
   // The rest REQUIRES ordinary_ to be held.
   void Revoke();
   bool OwnerHasLeft();

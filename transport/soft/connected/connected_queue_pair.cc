@@ -100,10 +100,13 @@ std::optional<LinkMemory> ConnectedQueuePair::Reset() {
   receiving_ = asleep_ = false;
   std::optional<LinkMemory> memory = Detach();
   receive_queue_.Clear();
-  requester().Reset();
-  responder().Reset();
+  // The queues first: a poll that took an old completion after the send ring
+  // was emptied would free room that the next life of this queue pair has not
+  // used.
   send_cq_.Purge(this);
   recv_cq_.Purge(this);
+  requester().Reset();
+  responder().Reset();
   attributes_ = QueuePairAttributes();
   checks_after_transmit_ = requester().unreliable();
   drained_event_wanted_ = false;

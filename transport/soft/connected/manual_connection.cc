@@ -31,8 +31,8 @@ ManualLink* ManualConnection::Connect(uint32_t own,
   peer_ = PeerOf(attributes, device_.gids());
   link_.reset();
   link_ = device_.queue_pairs().Connect(own, peer_);
+  awaits_ = link_ == nullptr;
   if (link_ != nullptr) return link_.get();
-  awaits_ = true;
   // One that came before this found nobody waiting.
   return TakeAwaited(own);
 }

@@ -145,9 +145,10 @@ void DatagramQueuePair::EnterError(std::optional<ibv_event_type> event) {
 void DatagramQueuePair::Reset() {
   SetState(IBV_QPS_RESET);
   receive_queue_.Clear();
-  sends_.Reset();
+  // The queues first, for the reason that ConnectedQueuePair::Reset() gives.
   send_cq_.Purge(this);
   recv_cq_.Purge(this);
+  sends_.Reset();
   attributes_ = {};
   waiting_since_ = TimePoint::max();
   slow_receiver_ = 0;
