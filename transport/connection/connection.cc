@@ -226,6 +226,9 @@ void Connection::HandleControl(FrameType type,
     }
     default: {
       CHECK(type == FrameType::kReturn);
+      // A peer keeps one credit at least. DestroyQueuePair() counts on that
+      // being the idle window, whose receives are given back by themselves.
+      static_assert(kIdleCredits == 1);
       const uint32_t count = HeaderIn<ReturnHeader>(frame).credits;
       if (credits_.TakeReturn(count)) {
         device_.ShrinkReceives(count);

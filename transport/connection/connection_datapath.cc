@@ -18,6 +18,8 @@ void Connection::OnReceive(absl::Span<const uint8_t> frame) {
   }
   if (ABSL_PREDICT_FALSE((header.flags & kFlagCreditsWanted) != 0)) {
     GrowWindow();
+    // A device that refuses receives has ended all its connections.
+    if (state_ > ConnectionState::kOpen) return JoinRound();
   }
   JoinRound();
   if (ABSL_PREDICT_TRUE(plain)) {

@@ -31,6 +31,7 @@ bool ServerCalls::SendWaiting() {
   if (welcome_due_) SendWelcome();
   SendFrames();
   StartTransfers();
+  if (!connection_.usable()) return false;  // Any of these may have lost it.
   const int error = transfers_.PostChunks(
       connection_.send_queue(), [this](BulkTransfer* transfer) {
         if (transfer->opcode != IBV_WR_RDMA_WRITE) return;

@@ -32,7 +32,10 @@ void OpenCalls::Launch(UnaryCall* call,
   call->connection = connection;
   call->context()->set_peer(connection->peer());
   call->SetReplyHint(reply_sizes_.Guess(call->request().method_id));
+  // A call that ends in there may start others; the connection must stay.
+  const bool was_in_transport = poller_.SetInTransport(true);
   connection->Start(call);
+  poller_.SetInTransport(was_in_transport);
 }
 
 void OpenCalls::StartUnconnected(UnaryCall* call) {
@@ -74,8 +77,12 @@ void OpenCalls::Cancel(UnaryCall* call) {
     case UnaryCall::Stage::kWaiting:
       waiting_.Remove(call);
       return call->Fail(status);
-    case UnaryCall::Stage::kLaunched:
-      return call->connection->Cancel(call, status);
+    case UnaryCall::Stage::kLaunched: {
+      const bool was_in_transport = poller_.SetInTransport(true);
+      call->connection->Cancel(call, status);
+      poller_.SetInTransport(was_in_transport);
+      return;
+    }
   }
 }
 

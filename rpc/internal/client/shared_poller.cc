@@ -80,7 +80,9 @@ void SharedPoller::SleepAsHolder(const Waiter& waiter) {
   transport::Poller& poller = connection_->poller();
   sleep_.EnterAsHolder(&poller);
   const bool armed = posted_.empty() && callbacks_.empty() && PrepareSleep();
-  if (armed && !waiter.finished() && !IsOver(*connection_)) {
+  // What was handled last may have made a callback due.
+  if (armed && callbacks_.empty() && !waiter.finished() &&
+      !IsOver(*connection_)) {
     poller.WaitForEvent(timer_);
   }
   // Others may wake us until here, so the connection must not go before.

@@ -135,6 +135,12 @@ class SharedPoller {
     role_.AssertHeld();
     return in_transport_;
   }
+  // Returns it, and sets it to `in`, around what enters the connection from
+  // outside the polling loop.
+  bool SetInTransport(bool in) {
+    role_.AssertHeld();
+    return std::exchange(in_transport_, in);
+  }
 
   // The time: reads the clock only where the transport has not done so just
   // now.
