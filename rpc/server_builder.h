@@ -55,8 +55,8 @@ class ServerBuilder {
   // device and the software device.
   ServerBuilder& SetDevice(absl::string_view device);
 
-  // How long a poller that finds nothing spins before it sleeps. See
-  // ChannelOptions::spin_budget.
+  // For how long a poller that finds nothing spins at most before it sleeps. See
+  // ChannelOptions::spin_budget, whose default is the same.
   ServerBuilder& SetSpinBudget(absl::Duration budget);
 
   // Registered memory, in bytes a poller and device, for requests and replies
@@ -88,7 +88,7 @@ class ServerBuilder {
   int worker_queue_limit_ = 4096;
   int pollers_ = 1;
   std::string device_;
-  absl::Duration spin_budget_ = absl::Microseconds(200);
+  absl::Duration spin_budget_ = absl::Microseconds(50);
 };
 
 }  // namespace verbena

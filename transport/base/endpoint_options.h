@@ -44,7 +44,7 @@ struct EndpointOptions {
   // queues and sleeps. It has to be longer than what waking a peer and being
   // woken in turn takes (some 100 us): two sides that give up sooner send each
   // other to sleep in every call, for ever.
-  absl::Duration spin_budget = absl::Microseconds(200);
+  absl::Duration spin_budget = absl::Microseconds(50);
 
   // How long setting up a connection may take. A server gives a client that
   // was accepted so much time for its HELLO.

@@ -9,6 +9,7 @@
 #include "transport/base/limits.h"
 #include "transport/base/status_macros.h"
 #include "transport/connection/posted_function.h"
+#include "transport/connection/spin_policy.h"
 
 namespace verbena::transport {
 namespace {
@@ -17,9 +18,8 @@ namespace {
 // calls without telling.
 constexpr absl::Duration kStopInterval = absl::Milliseconds(1);
 
-// Polls without a find between two looks at the clock, after each of which the
-// thread offers its core to others. They take a few microseconds, about as long
-// as a peer that polls too takes to answer.
+// Polls without a find between two looks at the clock. They take a few
+// microseconds, about as long as a peer that polls too takes to answer.
 constexpr uint32_t kIdlePolls = 64;
 
 absl::Span<const uint8_t> Bytes(const std::string& text) {
@@ -58,24 +58,20 @@ void ServerPoller::Stop(absl::Time deadline) {
 void ServerPoller::Run() {
   poller_->Enter();
   poller_->Add(this);
-  const bool spins = options_.spin_budget > absl::ZeroDuration();
+  SpinPolicy spin(options_.spin_budget);
+  SpinPolicy::Wait wait(&spin);
   uint32_t idle_polls = 0;
-  absl::Time idle_since;
   while (!(closing_ && connections_.empty())) {
     if (poller_->PollOnce() > 0) {
+      wait.Found();
       idle_polls = 0;
       continue;
     }
-    if (++idle_polls % kIdlePolls != 0 && spins) continue;
-    const absl::Time now = absl::Now();
-    if (idle_polls <= kIdlePolls) idle_since = now;
-    if (now - idle_since >= options_.spin_budget + poller_->TransferTime()) {
-      poller_->Sleep(absl::InfiniteFuture());
-      idle_polls = 0;
-    } else {
-      // With fewer cores than pollers, whoever we wait for may need this one.
-      std::this_thread::yield();
-    }
+    if (++idle_polls % kIdlePolls != 0 && spin.spins()) continue;
+    if (wait.Look(absl::Now(), poller_->TransferTime())) continue;
+    poller_->Sleep(absl::InfiniteFuture());
+    wait.Woke(absl::Now());
+    idle_polls = 0;
   }
   for (auto& [context, device] : devices_) poller_->Remove(device.get());
   devices_.clear();

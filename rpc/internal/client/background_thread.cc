@@ -101,6 +101,7 @@ absl::Time BackgroundThread::Serve() {
   const absl::Time until = poller.timer_;
   poller.ReleaseUnless(/*watched=*/waits);
   if (waits) waits_at.WaitForEvent(until);
+  wait_.Woke(absl::Now());
   poller.sleep_.LeaveAsWatcher();
   return absl::InfinitePast();
 }
@@ -108,18 +109,15 @@ absl::Time BackgroundThread::Serve() {
 void BackgroundThread::PollForCallbacks() {
   SharedPoller& poller = *poller_;
   poller.role_.AssertHeld();
-  absl::Time idle_since = absl::Now();
   for (uint32_t polls = 1;
        poller.connection_ != nullptr && poller.owed_callbacks_ > 0 && !stop_;
        ++polls) {
     if (poller.Poll() > 0) {
       polls = 0;
-      if (poller.connection_ != nullptr) {
-        idle_since = poller.connection_->poller().now();
-      }
-    } else if (polls % kPollsPerClock == 0 && poller.connection_ != nullptr) {
-      if (poller.LookAtClock(idle_since)) return;
-      std::this_thread::yield();
+      wait_.Found();
+    } else if (polls % kPollsPerClock == 0 && poller.connection_ != nullptr &&
+               !poller.KeepPolling(&wait_)) {
+      return;
     }
   }
 }

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "rpc/internal/client/poller_user.h"
 #include "transport/base/mutex.h"
+#include "transport/connection/spin_policy.h"
 
 namespace verbena::internal {
 
@@ -23,9 +24,10 @@ class SharedPoller;
 // Notify() is for any thread.
 class BackgroundThread {
  public:
-  // Both must outlive it.
-  BackgroundThread(SharedPoller* poller, PollerUser* user)
-      : poller_(poller), user_(user) {}
+  // All must outlive it.
+  BackgroundThread(SharedPoller* poller, transport::SpinPolicy* spin,
+                   PollerUser* user)
+      : poller_(poller), user_(user), wait_(spin) {}
   BackgroundThread(const BackgroundThread&) = delete;
   BackgroundThread& operator=(const BackgroundThread&) = delete;
   ~BackgroundThread();
@@ -64,6 +66,7 @@ class BackgroundThread {
   // role held.
   uint64_t seen_calls_ = 0;  // SharedPoller::started_calls_.
   bool saw_connection_ = false;
+  transport::SpinPolicy::Wait wait_;  // For something to do.
 };
 
 }  // namespace verbena::internal

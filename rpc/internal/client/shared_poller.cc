@@ -1,7 +1,6 @@
 #include "rpc/internal/client/shared_poller.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "absl/time/clock.h"
 #include "transport/base/check.h"
@@ -55,25 +54,13 @@ absl::Time SharedPoller::Now() {
   return connection_->poller().now();
 }
 
-bool SharedPoller::LookAtClock(absl::Time idle_since) {
+bool SharedPoller::KeepPolling(transport::SpinPolicy::Wait* wait) {
   // The state changes by the clock, too: a peer may be silent for too long.
   CheckConnection();
-  if (connection_ == nullptr) return false;
-  const transport::Poller& poller = connection_->poller();
-  const absl::Time now = poller.now();
-  RunTimer(now);
-  if (connection_ == nullptr) return false;
-  return now - idle_since >= spin_budget_ + poller.TransferTime();
-}
-
-void SharedPoller::OnIdle(const Waiter& waiter, absl::Time* idle_since) {
-  if (LookAtClock(*idle_since)) {
-    SleepAsHolder(waiter);
-    if (connection_ != nullptr) *idle_since = connection_->poller().now();
-  } else {
-    // With fewer cores than pollers, whoever we wait for may need this one.
-    std::this_thread::yield();
-  }
+  const absl::Time now = absl::Now();
+  if (connection_ != nullptr) RunTimer(now);
+  if (connection_ == nullptr) return true;
+  return wait->Look(now, connection_->poller().TransferTime());
 }
 
 void SharedPoller::SleepAsHolder(const Waiter& waiter) {

@@ -17,6 +17,7 @@
 #include "transport/base/mpsc_queue.h"
 #include "transport/connection/client_connection.h"
 #include "transport/connection/poller_task.h"
+#include "transport/connection/spin_policy.h"
 
 namespace verbena::internal {
 
@@ -40,13 +41,13 @@ namespace verbena::internal {
 // Destroy it after Stop().
 class SharedPoller {
  public:
-  // Polling threads spin for `spin_budget` before they sleep. `user` must
+  // Polling threads spin for up to `spin_budget` before they sleep. `user` must
   // outlive this.
   SharedPoller(absl::Duration spin_budget, PollerUser* user)
       : user_(user),
-        spin_budget_(spin_budget),
+        spin_(spin_budget),
         waiters_(role_, spin_budget),
-        background_(this, user) {}
+        background_(this, &spin_, user) {}
   SharedPoller(const SharedPoller&) = delete;
   SharedPoller& operator=(const SharedPoller&) = delete;
   ~SharedPoller();
@@ -159,14 +160,12 @@ class SharedPoller {
   int PollUnchecked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
   int RunPosted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
   int RunCallbacks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  // What is done once in some polls that find nothing. Returns whether there
-  // was nothing since `idle_since` for so long that the thread should sleep.
-  bool LookAtClock(absl::Time idle_since) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  void RunTimer(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  // For a thread in a blocking call: LookAtClock(), then a pause or a sleep,
-  // after which it counts as idle anew.
-  void OnIdle(const Waiter& waiter, absl::Time* idle_since)
+  // What is done once in some polls that find nothing. Returns whether the
+  // thread is to go on; if not, it should sleep at the connection, which there
+  // is then.
+  bool KeepPolling(transport::SpinPolicy::Wait* wait)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  void RunTimer(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
   void SleepAsHolder(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
   // Arms what wakes a sleeper. Returns false if there was something to do
   // instead.
@@ -181,7 +180,7 @@ class SharedPoller {
   void ReleaseUnless(bool watched) ABSL_UNLOCK_FUNCTION(role_);
 
   PollerUser* const user_;
-  const absl::Duration spin_budget_;
+  transport::SpinPolicy spin_;
 
   PollingRole role_;
   base::MpscQueue<transport::PollerTask> posted_;

@@ -54,15 +54,16 @@ bool SharedPoller::PollAndRelease(Waiter* waiter) {
   waiters_.Leave(waiter, /*polls=*/connection_ != nullptr);
   if (connection_ != nullptr) {
     own_ = waiter;
-    absl::Time idle_since = connection_->poller().now();
+    transport::SpinPolicy::Wait wait(&spin_);
     uint32_t idle_polls = 0;
     while (!waiter->finished() && connection_ != nullptr) {
       if (PollUnchecked() > 0 || waiter->finished()) {
         CheckConnection();
+        wait.Found();
         idle_polls = 0;
-        if (connection_ != nullptr) idle_since = connection_->poller().now();
-      } else if (++idle_polls % kPollsPerClock == 0) {
-        OnIdle(*waiter, &idle_since);
+      } else if (++idle_polls % kPollsPerClock == 0 && !KeepPolling(&wait)) {
+        SleepAsHolder(*waiter);
+        wait.Woke(absl::Now());
       }
     }
     own_ = nullptr;

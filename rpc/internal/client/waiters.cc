@@ -1,7 +1,5 @@
 #include "rpc/internal/client/waiters.h"
 
-#include <thread>
-
 #include "absl/time/clock.h"
 
 namespace verbena::internal {
@@ -12,21 +10,26 @@ constexpr uint32_t kLooksPerClock = 64;
 
 }  // namespace
 
-Waiters::Spin Waiters::SpinForTurn(const Waiter& waiter) const {
-  const absl::Time until = absl::Now() + spin_budget_;
+Waiters::Spin Waiters::SpinForTurn(Waiter* waiter) {
+  transport::SpinPolicy::Wait& wait =
+      waiter->wait_.has_value() ? *waiter->wait_ : waiter->wait_.emplace(&spin_);
   for (uint32_t looks = 1;; ++looks) {
-    if (waiter.finished()) return Spin::kFinished;
-    if (!role_.Held()) return Spin::kTryRole;
-    if (looks % kLooksPerClock != 0) continue;
-    if (absl::Now() >= until) return Spin::kSleep;
-    std::this_thread::yield();
+    const bool finished = waiter->finished();
+    if (finished || !role_.Held()) {
+      wait.Found();
+      return finished ? Spin::kFinished : Spin::kTryRole;
+    }
+    if (looks % kLooksPerClock == 0 && !wait.Look(absl::Now())) {
+      return Spin::kSleep;
+    }
+    __builtin_ia32_pause();
   }
 }
 
 bool Waiters::WaitForTurn(Waiter* waiter) {
   if (waiter->may_spin_ && waiter->state_.load(std::memory_order_relaxed) !=
                                Waiter::State::kListed) {
-    const Spin spin = SpinForTurn(*waiter);
+    const Spin spin = SpinForTurn(waiter);
     if (spin == Spin::kTryRole) return false;
     // If it was ever listed, it may still be so: see Finish().
     if (spin == Spin::kFinished && !waiter->ever_listed_) return true;
@@ -44,6 +47,7 @@ bool Waiters::WaitForTurn(Waiter* waiter) {
   }
   while (waiter->listed_ && !waiter->woken_) waiter->changed_->Wait(mutex_);
   waiter->woken_ = false;
+  if (waiter->wait_.has_value()) waiter->wait_->Woke(absl::Now());
   return !waiter->listed_;
 }
 

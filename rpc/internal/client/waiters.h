@@ -12,6 +12,7 @@
 #include "rpc/internal/client/intrusive_list.h"
 #include "rpc/internal/client/polling_role.h"
 #include "transport/base/mutex.h"
+#include "transport/connection/spin_policy.h"
 
 namespace verbena::internal {
 
@@ -41,9 +42,10 @@ class Waiter {
   // kFinished touches the waiter no more, unless it was kListed before.
   std::atomic<State> state_{State::kOpen};
 
-  // The next two are for the waiting thread alone.
+  // The next three are for the waiting thread alone.
   bool ever_listed_ = false;
   bool may_spin_ = true;  // There was somebody to poll when it looked last.
+  std::optional<transport::SpinPolicy::Wait> wait_;  // Once it has spun.
 
   // The mutex of Waiters protects the rest, which is of use once the waiter was
   // listed.
@@ -63,10 +65,10 @@ class Waiter {
 // Thread-safe, but for what is marked.
 class Waiters {
  public:
-  // A waiting thread spins for `spin_budget` before it sleeps. `role` must
-  // outlive this.
+  // A waiting thread spins for up to `spin_budget` before it sleeps. `role`
+  // must outlive this.
   Waiters(const PollingRole& role, absl::Duration spin_budget)
-      : role_(role), spin_budget_(spin_budget) {}
+      : role_(role), spin_(spin_budget) {}
   Waiters(const Waiters&) = delete;
   Waiters& operator=(const Waiters&) = delete;
 
@@ -97,11 +99,11 @@ class Waiters {
 
  private:
   enum class Spin { kFinished, kTryRole, kSleep };
-  Spin SpinForTurn(const Waiter& waiter) const;
+  Spin SpinForTurn(Waiter* waiter);
   void Remove(Waiter* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const PollingRole& role_;
-  const absl::Duration spin_budget_;
+  transport::SpinPolicy spin_;
 
   std::atomic<int> count_{0};  // Elements of list_.
   base::Mutex mutex_;

@@ -1,0 +1,115 @@
+// Whether a thread that waits for a completion should spin before it sleeps.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_SPIN_POLICY_H_
+#define VERBENA_TRANSPORT_CONNECTION_SPIN_POLICY_H_
+
+#include <algorithm>
+#include <atomic>
+
+#include "absl/time/time.h"
+
+namespace verbena::transport {
+
+// Learns from the waits of a poller whether spinning pays. It pays when what
+// is waited for comes within the budget, so that nobody has to be woken. It
+// does not when waits are longer than the budget, or when the processor is
+// taken away in the middle of a spin: then whoever else wants the processor
+// should have it at once, because a thread that has slept is woken at the cost
+// of a switch, while one that has spun its share away waits for a whole time
+// slice of a neighbour's. For the same reason a thread that spins never yields.
+//
+// The rule: a point for each wait that was short, whether or not it was spun
+// through; two less for each spin in vain, and none left after one in which the
+// processor was taken away. While there are fewer than half of the points that
+// there can be, threads sleep after a few polls. So spinning goes on while at
+// least two waits of three are short, and begins again by itself when waits
+// have become short: nothing is spun only to find out.
+//
+// A wait that ends before its first Look() costs nothing and teaches nothing.
+// Thread-safe; a Wait is for one thread.
+class SpinPolicy {
+ public:
+  // `budget`: for how long to spin at most; zero for never.
+  explicit SpinPolicy(absl::Duration budget)
+      : budget_(budget),
+        points_(budget > absl::ZeroDuration() ? kPointsMax : 0) {}
+  SpinPolicy(const SpinPolicy&) = delete;
+  SpinPolicy& operator=(const SpinPolicy&) = delete;
+
+  // Whether anything is ever spun for.
+  bool spins() const { return budget_ > absl::ZeroDuration(); }
+
+  // Two looks of a spinning thread are some microseconds apart. If it was more
+  // than this, another thread had the processor.
+  static constexpr absl::Duration kTakenAway = absl::Microseconds(100);
+
+  // One wait after another of one thread.
+  class Wait {
+   public:
+    explicit Wait(SpinPolicy* policy) : policy_(*policy) {}
+
+    // Nothing was found until `now`: whether to spin on. If not, the thread is
+    // to sleep and call Woke(). `transfer` is for how long nothing may complete
+    // because data is on its way, which is spun for besides.
+    bool Look(absl::Time now, absl::Duration transfer = absl::ZeroDuration()) {
+      if (!waiting_) {
+        waiting_ = true;
+        began_ = looked_ = now;
+        return policy_.Pays() || (policy_.spins() && transfer > kNone);
+      }
+      const absl::Duration gap = now - looked_;
+      looked_ = now;
+      if (gap > kTakenAway) {
+        policy_.Add(-kPointsMax);
+        return false;
+      }
+      if (now - began_ < policy_.budget_ + transfer) return true;
+      policy_.Add(-2);
+      return false;
+    }
+
+    // The thread has slept since Look(): the next Look() begins a new wait. To
+    // be woken takes about as long as a budget, so a wait of twice that was
+    // short.
+    void Woke(absl::Time now) {
+      if (waiting_ && now - began_ <= 2 * policy_.budget_) policy_.Add(1);
+      waiting_ = false;
+    }
+
+    // What was waited for has come without a sleep.
+    void Found() {
+      if (!waiting_) return;
+      waiting_ = false;
+      policy_.Add(1);
+    }
+
+   private:
+    static constexpr absl::Duration kNone = absl::ZeroDuration();
+
+    SpinPolicy& policy_;
+    bool waiting_ = false;  // There was a Look() since the wait began.
+    absl::Time began_;      // The first Look() of this wait.
+    absl::Time looked_;     // The last one.
+  };
+
+ private:
+  static constexpr int kPointsMax = 8;
+
+  bool Pays() const {
+    return points_.load(std::memory_order_relaxed) >= kPointsMax / 2;
+  }
+  // Several threads may lose each other's points, which does no harm.
+  void Add(int points) {
+    if (!spins()) return;
+    const int before = points_.load(std::memory_order_relaxed);
+    const int after = std::clamp(before + points, 0, kPointsMax);
+    if (after != before) points_.store(after, std::memory_order_relaxed);
+  }
+
+  const absl::Duration budget_;
+  std::atomic<int> points_;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_SPIN_POLICY_H_

@@ -1,0 +1,68 @@
+#include "transport/soft/base/waiter_bell.h"
+
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "transport/soft/base/unix_name.h"
+
+namespace verbena::soft {
+namespace {
+
+// All names begin so: a peer that lies about the name of its bell can have us
+// ring another bell, but send nothing to any other program's socket.
+constexpr char kPrefix[] = "verbena-soft-bell/";
+
+UnixName NameOf(const WaiterBell::Name& name) {
+  return UnixName(absl::StrCat(std::string(1, '\0'), kPrefix,
+                               absl::StrFormat("%016x%016x", name.high,
+                                               name.low)));
+}
+
+// The socket that this process rings all bells with; -1 if it was out of
+// descriptors when it first needed one.
+int RingingSocket() {
+  static const int socket =
+      ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  return socket;
+}
+
+bool SendRing(int socket, const WaiterBell::Name& name,
+              const WaiterBell::Ring& ring) {
+  const UnixName to = NameOf(name);
+  return ::sendto(socket, &ring, sizeof(ring), MSG_DONTWAIT | MSG_NOSIGNAL,
+                  to.get(), to.length()) == sizeof(ring);
+}
+
+}  // namespace
+
+std::unique_ptr<WaiterBell> WaiterBell::Create() {
+  Name name;
+  if (::getrandom(&name, sizeof(name), 0) != sizeof(name)) return nullptr;
+  base::UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket.valid()) return nullptr;
+  const UnixName own = NameOf(name);
+  if (::bind(socket.get(), own.get(), own.length()) != 0) return nullptr;
+  return std::unique_ptr<WaiterBell>(new WaiterBell(std::move(socket), name));
+}
+
+bool WaiterBell::RingByName(const Name& name, const Ring& ring) {
+  return RingingSocket() >= 0 && SendRing(RingingSocket(), name, ring);
+}
+
+bool WaiterBell::RingOwn() const { return SendRing(fd(), name_, Ring()); }
+
+bool WaiterBell::Take(Ring& ring) const {
+  while (true) {
+    const ssize_t got = ::recv(fd(), &ring, sizeof(ring), MSG_TRUNC);
+    if (got == sizeof(ring)) return true;
+    // Anything else than a ring was not sent by one of us.
+    if (got < 0 && errno != EINTR) return false;
+  }
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,63 @@
+// How the very thread that waits for something is woken by whoever brings it,
+// in this process or another.
+
+#ifndef VERBENA_TRANSPORT_SOFT_BASE_WAITER_BELL_H_
+#define VERBENA_TRANSPORT_SOFT_BASE_WAITER_BELL_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "transport/base/unique_fd.h"
+
+namespace verbena::soft {
+
+// A socket whose descriptor is readable while it has been rung and nobody has
+// taken that. It takes a system call to ring it and one to take a ring; no
+// thread stands in between.
+//
+// Any process of the host that knows its name can ring it, so a ring is a hint:
+// whoever takes it looks whether there is something to do. It holds a few rings
+// (net.unix.max_dgram_qlen) and refuses more.
+//
+// Thread-safe.
+class WaiterBell {
+ public:
+  // Random, so that nobody can take a name before its owner does. Zero: none.
+  struct Name {
+    uint64_t high = 0;
+    uint64_t low = 0;
+  };
+  // Which of the things that the waiter waits for has come, and a proof that
+  // whoever rings may know of it. Zero: the waiter's own process rings.
+  struct Ring {
+    uint64_t secret = 0;
+    uint64_t number = 0;
+  };
+
+  // Null, with errno, when the process is out of descriptors.
+  static std::unique_ptr<WaiterBell> Create();
+
+  int fd() const { return socket_.get(); }
+  const Name& name() const { return name_; }
+
+  // Rings the bell of that name. Never blocks. False when that did not work:
+  // nobody has that name, or it holds all the rings that it can.
+  static bool RingByName(const Name& name, const Ring& ring);
+  bool RingOwn() const;
+
+  // Takes the oldest ring. Waits for one if fd() is blocking; else, without
+  // one, returns false with errno EAGAIN. A signal does not end it.
+  bool Take(Ring& ring) const;
+
+ private:
+  WaiterBell(base::UniqueFd socket, const Name& name)
+      : socket_(std::move(socket)), name_(name) {}
+
+  const base::UniqueFd socket_;
+  const Name name_;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_BASE_WAITER_BELL_H_
