@@ -9,37 +9,56 @@
 
 namespace verbena::soft {
 
+namespace {
+
+// The usual one: a counting eventfd.
+class CountedEvents final : public EventQueue {
+ public:
+  explicit CountedEvents(int fd) : EventQueue(fd) {}
+  ~CountedEvents() override { close(fd()); }
+
+ private:
+  void Signal() override {
+    const uint64_t one = 1;
+    CHECK_EQ(write(fd(), &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+  }
+
+  bool TakeSignal() override {
+    uint64_t count;
+    while (read(fd(), &count, sizeof(count)) < 0) {
+      if (errno != EINTR) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
 std::unique_ptr<EventQueue> EventQueue::Create() {
   const int fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
   if (fd < 0) return nullptr;
-  return std::unique_ptr<EventQueue>(new EventQueue(fd));
+  return std::make_unique<CountedEvents>(fd);
 }
-
-EventQueue::~EventQueue() { close(fd_); }
 
 void EventQueue::Raise(const Event& event) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     events_.push_back(event);
   }
-  const uint64_t one = 1;
-  CHECK_EQ(write(fd_, &one, sizeof(one)), static_cast<ssize_t>(sizeof(one)));
+  Signal();
 }
 
 bool EventQueue::Get(Event& event) {
-  for (;;) {
-    uint64_t count;
-    const ssize_t got = read(fd_, &count, sizeof(count));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return false;
+  while (TakeSignal()) {
     std::lock_guard<std::mutex> lock(mutex_);
-    // The event may have been forgotten since it was counted.
+    // The event may have been forgotten since its signal was given.
     if (events_.empty()) continue;
     event = events_.front();
     events_.pop_front();
     ++event.source->handed_out;
     return true;
   }
+  return false;
 }
 
 void EventQueue::Acknowledge(Source& source, uint64_t count) {

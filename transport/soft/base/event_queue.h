@@ -42,9 +42,9 @@ class EventQueue {
 
   EventQueue(const EventQueue&) = delete;
   EventQueue& operator=(const EventQueue&) = delete;
-  ~EventQueue();
+  virtual ~EventQueue() = default;
 
-  // Belongs to the queue. The user may set O_NONBLOCK on it and poll it.
+  // Belongs to the queue, and is readable while it holds an event. The user may set O_NONBLOCK on it and poll it.
   int fd() const { return fd_; }
 
   void Raise(const Event& event);
@@ -59,10 +59,18 @@ class EventQueue {
   // that were taken are acknowledged.
   void Forget(Source& source);
 
- private:
+ protected:
   explicit EventQueue(int fd) : fd_(fd) {}
 
-  const int fd_;  // A counting eventfd: at least one count per event.
+  // Makes fd() readable for one more event.
+  virtual void Signal() = 0;
+  // Waits until fd() is readable and takes one signal back, for which there may
+  // be no event any more. False, with errno, if there is none and fd() is
+  // non-blocking.
+  virtual bool TakeSignal() = 0;
+
+ private:
+  const int fd_;
 
   // State below is protected by mutex_.
   std::mutex mutex_;

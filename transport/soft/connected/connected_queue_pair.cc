@@ -46,6 +46,9 @@ void ConnectedQueuePair::AttachLink(LinkMemory memory, LinkSide side,
                                     int socket_fd) {
   BiasedLock::Guard lock(lock_);
   link().Attach(std::move(memory), side, socket_fd);
+  if (CompletionChannel* const channel = recv_cq_.channel_or_null()) {
+    link().SetBell(channel->bell(), qp_num);
+  }
 }
 
 void ConnectedQueuePair::DetachLink() {

@@ -87,6 +87,7 @@ class ConnectedQueuePair final : public QueuePair {
   int PostAll(ibv_send_wr* chain) override;
   bool PrepareToSleep() override;
   void LookAgain() override;
+  void AnswerBell(const WaiterBell::Ring& ring) override;
   void OnSendPolled(uint32_t count) override { requester().Free(count); }
 
   // DeviceQueuePair:
@@ -151,6 +152,9 @@ class ConnectedQueuePair final : public QueuePair {
 
   // Without a poll (connected_queue_pair_engine.cc).
 
+  // What the peer is to ring for, and how.
+  uint32_t WantedSleep() const;
+  void AnswerRing();
   void Sleep();
   void WakeUp();
   // Takes packets: with the polling lock held, as Progress() and GiveUp().

@@ -8,7 +8,8 @@ namespace {
 
 // A user who wakes up, takes a few completions and arms again polls less often
 // than this: then the peer goes on ringing. One who spins is awake for good.
-constexpr uint32_t kPollsToWakeUp = 64;
+// To be awake costs the engine a look a millisecond, and the wake-up itself.
+constexpr uint32_t kPollsToWakeUp = 2048;
 
 }  // namespace
 
@@ -37,9 +38,10 @@ inline int ConnectedQueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   }
   if (parking().parked.load(std::memory_order_relaxed))
     recv_cq_.queue_pairs().Return(this);
-  if (asleep_ && link().sleep() == kSleepForPackets) {
+  if (asleep_ && (link().sleep() & kSleepMask) == kSleepForPackets &&
+      exchange_.WantedSleep() == kSleepForAcks) {
     // Before the packet is sent, so that its acknowledgement rings.
-    link().SetSleep(exchange_.WantedSleep());
+    link().SetSleep(WantedSleep());
   }
   Transmit();
   if (HasFailureOrNak()) [[unlikely]]

@@ -36,6 +36,24 @@ constexpr int kDrainPassesMax = 64;
 void ConnectedQueuePair::OnDoorbell() {
   BiasedLock::Guard polls(polling_lock());
   BiasedLock::Guard lock(lock_);
+  AnswerRing();
+}
+
+void ConnectedQueuePair::AnswerBell(const WaiterBell::Ring& ring) {
+  BiasedLock::Guard lock(lock_);
+  if (!link().IsFromPeer(ring) || !asleep_) return;
+  Progress();
+  // If a completion has come of it, the program polls next and arms again: the
+  // peer need not be asked to ring before that.
+  if (recv_cq_.armed()) {
+    AnswerRing();
+  } else {
+    TellEngine();
+  }
+}
+
+// With the polling lock held.
+void ConnectedQueuePair::AnswerRing() {
   NotePath();
   if (!Connected()) return;
   if (parking().parked) recv_cq_.queue_pairs().Return(this);
@@ -60,10 +78,11 @@ bool ConnectedQueuePair::PrepareToSleep() {
   BiasedLock::Guard lock(lock_);
   if (!Connected()) return false;
   polls_asleep_ = 0;
-  if (asleep_ && link().sleep() >= exchange_.WantedSleep()) return false;
+  const uint32_t wanted = WantedSleep();
+  if (asleep_ && link().sleep() == wanted) return false;
   asleep_ = true;
   idle_watch_.End();
-  link().SetSleep(exchange_.WantedSleep());
+  link().SetSleep(wanted);
   return true;
 }
 
@@ -72,11 +91,19 @@ void ConnectedQueuePair::LookAgain() {
   if (Connected()) Drain();
 }
 
+// In the middle of a transfer the engine serves: a thread that waits would be
+// woken for every piece.
+uint32_t ConnectedQueuePair::WantedSleep() const {
+  const bool waiter = recv_cq_.IsWaitedFor() && &send_cq_ == &recv_cq_ &&
+                      !exchange_.TransferUnderWay();
+  return exchange_.WantedSleep() | (waiter ? kBellOfWaiter : 0);
+}
+
 void ConnectedQueuePair::Sleep() {
   asleep_ = true;
   polls_asleep_ = 0;
   idle_watch_.End();
-  link().SetSleep(exchange_.WantedSleep());
+  link().SetSleep(WantedSleep());
   LinkEnd::FenceAfterSleep();
   Drain();
 }

@@ -83,7 +83,11 @@ inline bool Requester::PostSmall(const ibv_send_wr& wr, LinkEnd& link) {
   request.flags = static_cast<uint8_t>(wr.send_flags | flags_of_all_);
   request.response_due = false;
   if (request.solicited()) packet.flags |= kPacketSolicited;
-  if (request.signalled()) ++signalled_unfinished_;
+  if (request.signalled()) {
+    ++signalled_unfinished_;
+  } else {
+    packet.flags |= kPacketUnhurried;
+  }
   const void* const data = reinterpret_cast<const void*>(wr.sg_list->addr);
   CopyBytes(payload, data, length);
   link.Publish(packet);
@@ -201,6 +205,7 @@ void Requester::SendAtOnce(const ibv_send_wr& wr, const Slot& request,
   packet.flags = kPacketFirst | kPacketLast;
   packet.payload_bytes = request.length;
   packet.number = sending_;
+  if (!request.signalled()) packet.flags |= kPacketUnhurried;
   if (request.solicited()) packet.flags |= kPacketSolicited;
   if (request.is(IBV_WR_SEND_WITH_IMM)) {
     packet.flags |= kPacketImmediate;

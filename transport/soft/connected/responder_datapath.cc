@@ -15,7 +15,7 @@ bool Responder::OnPacket(const Packet& packet) {
 inline bool Responder::OnWholeSend(const Packet& packet) {
   constexpr uint8_t kWhole = kPacketFirst | kPacketLast;
   if (packet.kind != PacketKind::kSend ||
-      (packet.flags & ~kPacketSolicited) != kWhole ||
+      (packet.flags & ~(kPacketSolicited | kPacketUnhurried)) != kWhole ||
       packet.number != executed_ || dropping_ || in_message_ ||
       !TakeReceive() || receive_.entry_count != 1 ||
       packet.payload_bytes > receive_capacity_ ||
@@ -325,6 +325,7 @@ bool Responder::TransmitReadResponse(LinkEnd& link) {
   }
   Packet packet;
   packet.kind = PacketKind::kReadResponse;
+  packet.flags = kPacketUnhurried;
   packet.payload_bytes = bytes;
   packet.number = read.number;
   if (read.offset == 0) packet.flags |= kPacketFirst;

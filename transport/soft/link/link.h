@@ -48,6 +48,15 @@ enum LinkSleep : uint32_t {
   kSleepForPackets = 1,
   kSleepForAcks = 2,  // For packets, acknowledgements and freed space.
 };
+inline constexpr uint32_t kSleepMask = 3;
+// Beside what a side sleeps for: a thread of its program waits at a completion
+// channel. For what is unhurried the bell of that thread is rung
+// (SideWords::bell), so that no other thread has to be woken; and only once
+// until the side asks again. For all else, which is to be answered though the
+// program may be busy with other things, the doorbell is rung, and the engine
+// answers.
+inline constexpr uint32_t kBellOfWaiter = 4;
+inline constexpr uint32_t kBellRung = 8;
 
 // What one side tells the other outside its packets. Each word has a line of
 // its own because the two sides write them at different rates.
@@ -55,10 +64,14 @@ struct SideWords {
   // Bits 63..32: requests of the peer that this side has executed. Bits 31..0:
   // position in 64-byte units up to which it has consumed the peer's ring.
   alignas(64) std::atomic<uint64_t> progress;
-  alignas(64) std::atomic<uint32_t> sleep;  // LinkSleep.
+  alignas(64) std::atomic<uint32_t> sleep;  // LinkSleep and flags.
   // 1 when this side fences for both before it sleeps, and can be fenced; see
   // LinkEnd::FenceAfterSleep. Beside `sleep` because they are read together.
   std::atomic<uint32_t> fences;
+  // Where a thread of this side waits: WaiterBell::Name, and the number to ring
+  // with.
+  std::atomic<uint64_t> bell[2];
+  std::atomic<uint64_t> bell_number;
   alignas(64) std::atomic<uint32_t> state;  // LinkState.
   // PathMigration::word(). Beside `state` because both change rarely.
   std::atomic<uint32_t> path;

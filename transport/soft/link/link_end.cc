@@ -53,7 +53,7 @@ void LinkEnd::SetState(LinkState state) {
   TellProgress();  // What was executed is acknowledged before the end.
   own_->state.store(state, std::memory_order_release);
   // A peer that sleeps wants to know, whatever else it sleeps for.
-  published_packet_ = true;
+  published_packet_ = published_hurried_ = true;
   RingIfNeeded();
 }
 
@@ -62,13 +62,18 @@ LinkState LinkEnd::peer_state() const {
   return state <= kLinkStalled ? static_cast<LinkState>(state) : kLinkClosed;
 }
 
-void LinkEnd::SetSleep(LinkSleep wanted) {
+void LinkEnd::SetSleep(uint32_t wanted) {
   own_->sleep.store(wanted, std::memory_order_seq_cst);
 }
 
-LinkSleep LinkEnd::sleep() const {
-  const uint32_t sleep = own_->sleep.load(std::memory_order_relaxed);
-  return sleep == kAwake ? kAwake : static_cast<LinkSleep>(sleep);
+uint32_t LinkEnd::sleep() const {
+  return own_->sleep.load(std::memory_order_relaxed);
+}
+
+void LinkEnd::SetBell(const WaiterBell::Name& name, uint64_t number) {
+  own_->bell[0].store(name.high, std::memory_order_relaxed);
+  own_->bell[1].store(name.low, std::memory_order_relaxed);
+  own_->bell_number.store(number, std::memory_order_relaxed);
 }
 
 // Makes every running thread of every process with a soft device pass a full
@@ -81,11 +86,30 @@ void LinkEnd::FenceAfterSleep() {
   }
 }
 
-void LinkEnd::RingSlow() {
+// `sleep` is the peer's word. If it changes meanwhile, the doorbell is rung, at
+// worst in vain.
+void LinkEnd::RingSlow(uint32_t sleep) {
+  if ((sleep & kBellOfWaiter) != 0 && !published_hurried_) {
+    if ((sleep & kBellRung) != 0) return;
+    if (peer_->sleep.compare_exchange_strong(sleep, sleep | kBellRung,
+                                             std::memory_order_acq_rel) &&
+        RingWaiter()) {
+      return;
+    }
+  }
   if (peer_->sleep.exchange(kAwake, std::memory_order_acq_rel) == kAwake) {
     return;  // Somebody has rung already.
   }
   RingAlways();
+}
+
+// False if nobody waits at that bell, or too many ring it.
+bool LinkEnd::RingWaiter() {
+  const WaiterBell::Name name = {
+      peer_->bell[0].load(std::memory_order_relaxed),
+      peer_->bell[1].load(std::memory_order_relaxed)};
+  return WaiterBell::RingByName(
+      name, {secret_, peer_->bell_number.load(std::memory_order_relaxed)});
 }
 
 void LinkEnd::RingAlways() {

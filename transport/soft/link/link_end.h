@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "transport/soft/base/waiter_bell.h"
 #include "transport/soft/link/link.h"
 #include "transport/soft/link/packet.h"
 
@@ -86,14 +87,22 @@ class LinkEnd {
 
   // Asks the peer to ring for `wanted`. Look for work once more after
   // FenceAfterSleep(): what came before the peer knew rings no bell.
-  void SetSleep(LinkSleep wanted);
-  LinkSleep sleep() const;
+  // Both are a LinkSleep, with kBellOfWaiter and kBellRung.
+  void SetSleep(uint32_t wanted);
+  uint32_t sleep() const;
   static void FenceAfterSleep();
   // Whether other processes' expedited barriers reach this one. The first call
   // arranges for it.
   static bool CanBeFenced();
 
-  // Rings the peer's doorbell if it sleeps and something for it was published.
+  // Which bell the peer is to ring for kBellOfWaiter, and with what number.
+  void SetBell(const WaiterBell::Name& name, uint64_t number);
+  // Whether `ring` can come from the peer.
+  bool IsFromPeer(const WaiterBell::Ring& ring) const {
+    return attached() && ring.secret == secret_;
+  }
+
+  // Rings for the peer if it sleeps and something for it was published.
   void RingIfNeeded();
   // Rings it though the peer polls: it is to look at what no packet says. Does
   // nothing without a link.
@@ -140,7 +149,8 @@ class LinkEnd {
   }
   static void FullFence() { __sync_synchronize(); }
   bool NotePeerConsumed(uint32_t consumed);
-  void RingSlow();
+  void RingSlow(uint32_t sleep);
+  bool RingWaiter();
 
   std::optional<LinkMemory> memory_;
   int socket_fd_ = -1;
@@ -160,7 +170,8 @@ class LinkEnd {
   Progress own_progress_;
   Progress told_progress_;           // As the peer was last told.
   bool published_packet_ = false;    // Since the last RingIfNeeded().
-  bool published_progress_ = false;  // Likewise.
+  bool published_hurried_ = false;   // One that is not kPacketUnhurried.
+  bool published_progress_ = false;  // Since the last RingIfNeeded(), too.
 };
 
 inline std::byte* LinkEnd::Reserve(uint32_t payload_bytes) {
@@ -193,6 +204,7 @@ inline void LinkEnd::Publish(const Packet& packet) {
   produced_ += units;
   told_progress_ = own_progress_;
   published_packet_ = true;
+  published_hurried_ |= (packet.flags & kPacketUnhurried) == 0;
   // Lines that are in the peer's cache since the last time round: a store to
   // them would wait in the store buffer, and every later one with it.
   if (static_cast<int32_t>(fetched_ - produced_) < 0) fetched_ = produced_;

@@ -26,10 +26,12 @@ void LinkEnd::RingIfNeeded() {
     FullFence();
   }
   const uint32_t sleep = peer_->sleep.load(std::memory_order_relaxed);
-  if (sleep != kAwake && (published_packet_ || sleep == kSleepForAcks)) {
-    RingSlow();
+  if (sleep != kAwake &&
+      (published_packet_ || (sleep & kSleepMask) == kSleepForAcks)) {
+    RingSlow(sleep);
   }
   published_packet_ = false;
+  published_hurried_ = false;
   published_progress_ = false;
 }
 

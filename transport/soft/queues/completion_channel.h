@@ -7,13 +7,26 @@
 
 #include <atomic>
 #include <memory>
+#include <thread>
+#include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 #include "transport/soft/base/event_queue.h"
+#include "transport/soft/base/waiter_bell.h"
 #include "transport/soft/device/context.h"
 
 namespace verbena::soft {
 
-// Where completion queues that were armed raise their events. Thread-safe.
+class CompletionQueue;
+
+// Where completion queues that were armed raise their events.
+//
+// Its descriptor is a bell (waiter_bell.h), which peers ring as well: the thread
+// that waits for an event is woken by the peer itself, and finds the completion
+// with its own hands. So get_cq_event runs the queue pair that a peer rang for;
+// if no completion comes of that, there is no event, although the descriptor was
+// readable. Thread-safe.
 class CompletionChannel final : public ibv_comp_channel {
  public:
   // Null, with errno, when the process is out of descriptors.
@@ -23,13 +36,49 @@ class CompletionChannel final : public ibv_comp_channel {
     return static_cast<CompletionChannel*>(channel);
   }
 
-  EventQueue& events() { return *events_; }
+  EventQueue& events() { return events_; }
   std::atomic<int>& children() { return children_; }  // Completion queues.
 
- private:
-  CompletionChannel(Context& context, std::unique_ptr<EventQueue> events);
+  // What the peers of queue pairs are to ring.
+  const WaiterBell::Name& bell() const { return events_.bell(); }
 
-  const std::unique_ptr<EventQueue> events_;
+  // For completion queues, in their constructor and destructor. After Remove()
+  // rings do not reach `queue` any more.
+  void Add(CompletionQueue* queue) { events_.Add(queue); }
+  void Remove(CompletionQueue* queue) { events_.Remove(queue); }
+
+ private:
+  class Events final : public EventQueue {
+   public:
+    explicit Events(std::unique_ptr<WaiterBell> bell)
+        : EventQueue(bell->fd()), bell_(std::move(bell)) {}
+
+    const WaiterBell::Name& bell() const { return bell_->name(); }
+    void Add(CompletionQueue* queue) ABSL_LOCKS_EXCLUDED(mutex_);
+    void Remove(CompletionQueue* queue) ABSL_LOCKS_EXCLUDED(mutex_);
+
+   private:
+    void Signal() override;
+    bool TakeSignal() override;
+    bool Answer(const WaiterBell::Ring& ring) ABSL_LOCKS_EXCLUDED(mutex_);
+
+    const std::unique_ptr<WaiterBell> bell_;
+    // Signals that the bell had no room for: given as soon as it has.
+    std::atomic<int> owed_{0};
+    // The thread that answers a ring. What it raises meanwhile is counted, and
+    // costs no signal, because that thread is about to take the event.
+    std::atomic<std::thread::id> answering_{};
+
+    // Held while a ring is answered; taken before any lock of a completion
+    // queue or a queue pair.
+    base::Mutex mutex_;
+    std::vector<CompletionQueue*> queues_ ABSL_GUARDED_BY(mutex_);
+    int raised_ = 0;  // For the answering thread alone.
+  };
+
+  CompletionChannel(Context& context, std::unique_ptr<WaiterBell> bell);
+
+  Events events_;
   std::atomic<int> children_{0};
 };
 

@@ -16,11 +16,15 @@ CompletionQueue::CompletionQueue(Context& owner, int capacity,
   channel = event_channel;
   cq_context = user_context;
   cqe = capacity;
+  if (channel_ != nullptr) channel_->Add(this);
 }
 
 CompletionQueue::~CompletionQueue() {
   CHECK(queue_pairs_.empty()) << "a queue pair still uses the completion queue";
-  if (channel_ != nullptr) channel_->events().Forget(channel_source_);
+  if (channel_ != nullptr) {
+    channel_->Remove(this);
+    channel_->events().Forget(channel_source_);
+  }
   context_.async_events().Forget(async_source_);
 }
 

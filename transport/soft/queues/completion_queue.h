@@ -86,6 +86,12 @@ class CompletionQueue final : public CompletionQueueHandle {
   bool armed() const {
     return armed_.load(std::memory_order_relaxed) > Armed::kNoButTimed;
   }
+  // Whether a thread waits, or is about to, for any completion that comes: then
+  // peers may ring the bell of the channel instead of the engine's.
+  bool IsWaitedFor() const {
+    return armed_.load(std::memory_order_relaxed) == Armed::kAny;
+  }
+  CompletionChannel* channel_or_null() { return channel_; }
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 
   // Acknowledgements by the user of the two kinds of event.

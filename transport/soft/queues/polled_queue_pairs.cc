@@ -41,6 +41,16 @@ void PolledQueuePairs::PrepareToSleep() {
   for (QueuePair* qp : polled_) qp->LookAgain();
 }
 
+bool PolledQueuePairs::AnswerBell(const WaiterBell::Ring& ring) {
+  BiasedLock::Guard lock(polling_lock_);
+  const auto found = std::find_if(
+      members_.begin(), members_.end(),
+      [&ring](const QueuePair* qp) { return qp->qp_num == ring.number; });
+  if (found == members_.end()) return false;
+  (*found)->AnswerBell(ring);
+  return true;
+}
+
 void PolledQueuePairs::Park(QueuePair* qp) {
   qp->parking().parked.store(true, std::memory_order_relaxed);
   std::erase(polled_, qp);

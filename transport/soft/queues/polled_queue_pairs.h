@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "transport/soft/base/biased_lock.h"
+#include "transport/soft/base/waiter_bell.h"
 
 namespace verbena::soft {
 
@@ -44,6 +45,10 @@ class PolledQueuePairs {
 
   // Has all notice from now on, though nobody polls, what there is to do.
   void PrepareToSleep();
+
+  // The bell of the channel was rung: has the queue pair see to it for which it
+  // was. Returns whether it is one of these.
+  bool AnswerBell(const WaiterBell::Ring& ring);
 
   // Whether there are so many that silent ones are worth parking.
   bool crowded() const {

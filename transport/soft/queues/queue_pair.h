@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "transport/soft/base/event_queue.h"
+#include "transport/soft/base/waiter_bell.h"
 #include "transport/soft/device/device_queue_pair.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/soft/link/idle_watch.h"
@@ -60,6 +61,9 @@ class QueuePair : public QueuePairHandle, public DeviceQueuePair {
   // needed before LookAgain() looks for what came before.
   virtual bool PrepareToSleep() = 0;
   virtual void LookAgain() = 0;
+  // A thread that waits at the completion channel was rung: looks what there is
+  // to do. With the polling lock held.
+  virtual void AnswerBell(const WaiterBell::Ring& /*ring*/) {}
 
   // A send completion that covers the requests before `count` has been polled:
   // their slots of the send queue are free again.
