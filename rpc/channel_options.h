@@ -29,11 +29,12 @@ struct ChannelOptions {
   // while all of it is in use. At least the sum of the two limits above.
   uint64_t max_arena_bytes = uint64_t{512} << 20;
 
-  // For how long a thread that waits for a reply polls at most before it sleeps.
-  // Polling saves the tens of microseconds of a wake-up and costs a processor
-  // meanwhile. The channel learns whether it pays: where waits are mostly longer
-  // than this, or others want the processor, threads sleep at once, whatever is
-  // said here. The default is what a wake-up costs. Zero: never poll.
+  // For how long a thread that waits for a reply polls at most before it
+  // sleeps. Polling saves the tens of microseconds of a wake-up and costs a
+  // processor meanwhile. The channel learns whether it pays: where waits are
+  // mostly longer than this, or others want the processor, threads sleep at
+  // once, whatever is said here. The default is what a wake-up costs. Zero:
+  // never poll.
   absl::Duration spin_budget = absl::Microseconds(50);
 
   // How long one attempt to connect may take.

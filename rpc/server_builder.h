@@ -55,8 +55,8 @@ class ServerBuilder {
   // device and the software device.
   ServerBuilder& SetDevice(absl::string_view device);
 
-  // For how long a poller that finds nothing spins at most before it sleeps. See
-  // ChannelOptions::spin_budget, whose default is the same.
+  // For how long a poller that finds nothing spins at most before it sleeps.
+  // See ChannelOptions::spin_budget, whose default is the same.
   ServerBuilder& SetSpinBudget(absl::Duration budget);
 
   // Registered memory, in bytes a poller and device, for requests and replies

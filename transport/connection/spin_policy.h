@@ -18,15 +18,17 @@ namespace verbena::transport {
 // of a switch, while one that has spun its share away waits for a whole time
 // slice of a neighbour's. For the same reason a thread that spins never yields.
 //
-// The rule: a point for each wait that was short, whether or not it was spun
-// through; two less for each spin in vain, and none left after one in which the
-// processor was taken away. While there are fewer than half of the points that
-// there can be, threads sleep after a few polls. So spinning goes on while at
-// least two waits of three are short, and begins again by itself when waits
-// have become short: nothing is spun only to find out.
+// The rule: a point for each wait that was spun through, two less for each spin
+// in vain, none left after one in which the processor was taken away. With less
+// than half of the points that there can be, threads sleep after a few polls:
+// so spinning goes on while two waits of three are short. It is tried again
+// when waits have been short for a while, slept through though they were; for
+// twice as long each time that it was tried in vain. That they are short proves
+// little: where both sides share one processor they are so because each sleeps.
 //
 // A wait that ends before its first Look() costs nothing and teaches nothing.
-// Thread-safe; a Wait is for one thread.
+// Thread-safe, in that threads may lose each other's points, which does no
+// harm; a Wait is for one thread.
 class SpinPolicy {
  public:
   // `budget`: for how long to spin at most; zero for never.
@@ -60,11 +62,11 @@ class SpinPolicy {
       const absl::Duration gap = now - looked_;
       looked_ = now;
       if (gap > kTakenAway) {
-        policy_.Add(-kPointsMax);
+        policy_.SpunInVain(kPointsMax);
         return false;
       }
       if (now - began_ < policy_.budget_ + transfer) return true;
-      policy_.Add(-2);
+      policy_.SpunInVain(2);
       return false;
     }
 
@@ -72,15 +74,14 @@ class SpinPolicy {
     // be woken takes about as long as a budget, so a wait of twice that was
     // short.
     void Woke(absl::Time now) {
-      if (waiting_ && now - began_ <= 2 * policy_.budget_) policy_.Add(1);
+      if (waiting_) policy_.Slept(now - began_ <= 2 * policy_.budget_);
       waiting_ = false;
     }
 
     // What was waited for has come without a sleep.
     void Found() {
-      if (!waiting_) return;
+      if (waiting_) policy_.SpunThrough();
       waiting_ = false;
-      policy_.Add(1);
     }
 
    private:
@@ -94,20 +95,42 @@ class SpinPolicy {
 
  private:
   static constexpr int kPointsMax = 8;
+  static constexpr int kPointsToSpin = kPointsMax / 2;
+  // Short waits in a row after which spinning is tried again: at most two to
+  // the power of this.
+  static constexpr int kBackoffMax = 6;
 
-  bool Pays() const {
-    return points_.load(std::memory_order_relaxed) >= kPointsMax / 2;
+  bool Pays() const { return Get(points_) >= kPointsToSpin; }
+
+  void SpunThrough() {
+    if (Get(points_) == kPointsMax) return;
+    Set(points_, Get(points_) + 1);
+    if (Get(points_) == kPointsMax) Set(backoff_, 0);
   }
-  // Several threads may lose each other's points, which does no harm.
-  void Add(int points) {
-    if (!spins()) return;
-    const int before = points_.load(std::memory_order_relaxed);
-    const int after = std::clamp(before + points, 0, kPointsMax);
-    if (after != before) points_.store(after, std::memory_order_relaxed);
+  void SpunInVain(int points) {
+    const bool paid = Pays();
+    Set(points_, std::max(Get(points_) - points, 0));
+    if (!paid || Pays()) return;
+    Set(backoff_, std::min(Get(backoff_) + 1, kBackoffMax));
+    Set(short_waits_, 0);
+  }
+  void Slept(bool was_short) {
+    if (Pays() || !spins()) return;
+    Set(short_waits_, was_short ? Get(short_waits_) + 1 : 0);
+    if (Get(short_waits_) >= 1 << Get(backoff_)) Set(points_, kPointsToSpin);
+  }
+
+  static int Get(const std::atomic<int>& value) {
+    return value.load(std::memory_order_relaxed);
+  }
+  static void Set(std::atomic<int>& value, int to) {
+    value.store(to, std::memory_order_relaxed);
   }
 
   const absl::Duration budget_;
   std::atomic<int> points_;
+  std::atomic<int> backoff_{0};      // Times that it was tried in vain.
+  std::atomic<int> short_waits_{0};  // Slept through in a row.
 };
 
 }  // namespace verbena::transport

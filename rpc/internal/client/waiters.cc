@@ -11,8 +11,9 @@ constexpr uint32_t kLooksPerClock = 64;
 }  // namespace
 
 Waiters::Spin Waiters::SpinForTurn(Waiter* waiter) {
-  transport::SpinPolicy::Wait& wait =
-      waiter->wait_.has_value() ? *waiter->wait_ : waiter->wait_.emplace(&spin_);
+  transport::SpinPolicy::Wait& wait = waiter->wait_.has_value()
+                                          ? *waiter->wait_
+                                          : waiter->wait_.emplace(&spin_);
   for (uint32_t looks = 1;; ++looks) {
     const bool finished = waiter->finished();
     if (finished || !role_.Held()) {

@@ -44,7 +44,8 @@ class EventQueue {
   EventQueue& operator=(const EventQueue&) = delete;
   virtual ~EventQueue() = default;
 
-  // Belongs to the queue, and is readable while it holds an event. The user may set O_NONBLOCK on it and poll it.
+  // Belongs to the queue, and is readable while it holds an event. The user may
+  // set O_NONBLOCK on it and poll it.
   int fd() const { return fd_; }
 
   void Raise(const Event& event);

@@ -18,9 +18,9 @@ namespace {
 constexpr char kPrefix[] = "verbena-soft-bell/";
 
 UnixName NameOf(const WaiterBell::Name& name) {
-  return UnixName(absl::StrCat(std::string(1, '\0'), kPrefix,
-                               absl::StrFormat("%016x%016x", name.high,
-                                               name.low)));
+  return UnixName(
+      absl::StrCat(std::string(1, '\0'), kPrefix,
+                   absl::StrFormat("%016x%016x", name.high, name.low)));
 }
 
 // The socket that this process rings all bells with; -1 if it was out of

@@ -154,6 +154,7 @@ class ConnectedQueuePair final : public QueuePair {
 
   // What the peer is to ring for, and how.
   uint32_t WantedSleep() const;
+  void RingForAcks();
   void AnswerRing();
   void Sleep();
   void WakeUp();

@@ -38,11 +38,8 @@ inline int ConnectedQueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   }
   if (parking().parked.load(std::memory_order_relaxed))
     recv_cq_.queue_pairs().Return(this);
-  if (asleep_ && (link().sleep() & kSleepMask) == kSleepForPackets &&
-      exchange_.WantedSleep() == kSleepForAcks) {
-    // Before the packet is sent, so that its acknowledgement rings.
-    link().SetSleep(WantedSleep());
-  }
+  // Before the packet is sent, so that its acknowledgement rings.
+  if (asleep_ && requester().awaits_acknowledgement()) RingForAcks();
   Transmit();
   if (HasFailureOrNak()) [[unlikely]]
     HandleFailureOrNak();

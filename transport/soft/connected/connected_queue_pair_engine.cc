@@ -91,12 +91,22 @@ void ConnectedQueuePair::LookAgain() {
   if (Connected()) Drain();
 }
 
-// In the middle of a transfer the engine serves: a thread that waits would be
-// woken for every piece.
+// Where a program waits at a completion channel, what is unhurried rings there,
+// or not at all while nothing is armed: the program will poll or arm before it
+// can miss anything. In the middle of a transfer the engine serves, because a
+// thread that waits would be woken for every piece.
 uint32_t ConnectedQueuePair::WantedSleep() const {
-  const bool waiter = recv_cq_.IsWaitedFor() && &send_cq_ == &recv_cq_ &&
-                      !exchange_.TransferUnderWay();
-  return exchange_.WantedSleep() | (waiter ? kBellOfWaiter : 0);
+  const LinkSleep wanted = exchange_.WantedSleep();
+  if (&send_cq_ != &recv_cq_ || exchange_.TransferUnderWay()) return wanted;
+  switch (recv_cq_.wait()) {
+    case CompletionQueue::Wait::kForAny:
+      return wanted | kBellOfWaiter;
+    case CompletionQueue::Wait::kNotNow:
+      return wanted | kBellOfWaiter | kBellRung;
+    case CompletionQueue::Wait::kOther:
+      break;
+  }
+  return wanted;
 }
 
 void ConnectedQueuePair::Sleep() {
@@ -106,6 +116,13 @@ void ConnectedQueuePair::Sleep() {
   link().SetSleep(WantedSleep());
   LinkEnd::FenceAfterSleep();
   Drain();
+}
+
+// The peer is to ring for acknowledgements besides, at whatever bell it rings.
+void ConnectedQueuePair::RingForAcks() {
+  const uint32_t sleep = link().sleep();
+  if ((sleep & kSleepMask) != kSleepForPackets) return;
+  link().SetSleep((sleep & ~kSleepMask) | kSleepForAcks);
 }
 
 // Something waits for room in the ring, or for the peer's answer, and nobody
@@ -166,6 +183,11 @@ void ConnectedQueuePair::TryPark() {
   }
   const uint32_t before = link().position();
   Sleep();
+  if (!Connected() || link().position() != before) return;
+  // Nobody polls it from now on, so everything must ring.
+  link().SetSleep(exchange_.WantedSleep());
+  LinkEnd::FenceAfterSleep();
+  Drain();
   if (Connected() && link().position() == before)
     recv_cq_.queue_pairs().Park(this);
 }
@@ -175,6 +197,8 @@ EngineMember::TimePoint ConnectedQueuePair::LookAfter(TimePoint now,
   if (!MayReceive()) return TimePoint::max();
   const bool moving = Connected() && (asleep_ || !polled) && Serve(now);
   HandleFailureOrNak();
+  // It has not answered for a millisecond or more: it may not have been rung.
+  if (Connected() && !asleep_ && requester().has_unfinished()) link().Insist();
   NotePeerState();
   if (now >= give_up_at_ && !LeavePath()) GiveUp();
   TellEngine();

@@ -104,10 +104,13 @@ class Requester {
   bool has_unfinished() const { return completed_ != posted_; }
   bool reads_under_way() const { return reads_under_way_ != 0; }
   bool has_unsent() const { return sending_ != posted_; }
+  // Whether something ends, for the user, with an acknowledgement.
+  bool awaits_acknowledgement() const {
+    return signalled_unfinished_ != 0 || (held_ && !drained());
+  }
   // Whether an acknowledgement, or room in the ring, is worth a doorbell.
   bool wants_progress() const {
-    return signalled_unfinished_ != 0 || sending_ != posted_ ||
-           (held_ && !drained());
+    return awaits_acknowledgement() || sending_ != posted_;
   }
   // When it will send again after the receiver was not ready, or a far time
   // while it is held; max() when it is not waiting.

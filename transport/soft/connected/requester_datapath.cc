@@ -330,6 +330,11 @@ bool Requester::TransmitSegment(LinkEnd& link, const Slot& request) {
   }
   if (last) {
     packet.flags |= kPacketLast;
+    // One of several packets is hurried: those behind it may need its room.
+    if (packet.first() && packet.kind == PacketKind::kSend &&
+        !request.signalled()) {
+      packet.flags |= kPacketUnhurried;
+    }
     if (request.solicited()) packet.flags |= kPacketSolicited;
     if (immediate) {
       packet.flags |= kPacketImmediate;

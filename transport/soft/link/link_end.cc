@@ -103,6 +103,13 @@ void LinkEnd::RingSlow(uint32_t sleep) {
   RingAlways();
 }
 
+void LinkEnd::Insist() {
+  published_hurried_ = true;
+  const uint32_t sleep = peer_->sleep.load(std::memory_order_relaxed);
+  if ((sleep & kBellOfWaiter) != 0) RingSlow(sleep);
+  published_hurried_ = false;
+}
+
 // False if nobody waits at that bell, or too many ring it.
 bool LinkEnd::RingWaiter() {
   const WaiterBell::Name name = {

@@ -104,6 +104,9 @@ class LinkEnd {
 
   // Rings for the peer if it sleeps and something for it was published.
   void RingIfNeeded();
+  // Rings the doorbell of a peer that was rung for, or was not, at the bell of
+  // a waiter, whose program does not come to answer.
+  void Insist();
   // Rings it though the peer polls: it is to look at what no packet says. Does
   // nothing without a link.
   void RingAlways();

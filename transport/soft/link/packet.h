@@ -74,8 +74,8 @@ inline constexpr uint8_t kPacketImmediate = 1 << 3;  // Only with kPacketLast.
 // Only with kPacketLast of kSend: the value is a key to be invalidated.
 inline constexpr uint8_t kPacketInvalidate = 1 << 4;
 // Its sender does not wait for what the receiver does with it: a SEND that is
-// not signalled, an answer. A receiver whose program sleeps need not do anything
-// about it before that program does; see kBellOfWaiter.
+// not signalled, an answer. A receiver whose program sleeps need not do
+// anything about it before that program does; see kBellOfWaiter.
 inline constexpr uint8_t kPacketUnhurried = 1 << 5;
 
 // Why a request was not executed; Packet::value of a NAK, low byte.

@@ -22,11 +22,11 @@ class CompletionQueue;
 
 // Where completion queues that were armed raise their events.
 //
-// Its descriptor is a bell (waiter_bell.h), which peers ring as well: the thread
-// that waits for an event is woken by the peer itself, and finds the completion
-// with its own hands. So get_cq_event runs the queue pair that a peer rang for;
-// if no completion comes of that, there is no event, although the descriptor was
-// readable. Thread-safe.
+// Its descriptor is a bell (waiter_bell.h), which peers ring as well: the
+// thread that waits for an event is woken by the peer itself, and finds the
+// completion with its own hands. So get_cq_event runs the queue pair that a
+// peer rang for; if no completion comes of that, there is no event, although
+// the descriptor was readable. Thread-safe.
 class CompletionChannel final : public ibv_comp_channel {
  public:
   // Null, with errno, when the process is out of descriptors.

@@ -86,10 +86,20 @@ class CompletionQueue final : public CompletionQueueHandle {
   bool armed() const {
     return armed_.load(std::memory_order_relaxed) > Armed::kNoButTimed;
   }
-  // Whether a thread waits, or is about to, for any completion that comes: then
-  // peers may ring the bell of the channel instead of the engine's.
-  bool IsWaitedFor() const {
-    return armed_.load(std::memory_order_relaxed) == Armed::kAny;
+  // Whether a thread waits at the channel, or is about to. For any completion
+  // that comes; not now, but it will arm the queue before it does; or
+  // otherwise, so that nobody looks for completions but the engine.
+  enum class Wait { kForAny, kNotNow, kOther };
+  Wait wait() const {
+    if (channel_ == nullptr || notes_times_) return Wait::kOther;
+    switch (armed_.load(std::memory_order_relaxed)) {
+      case Armed::kAny:
+        return Wait::kForAny;
+      case Armed::kNo:
+        return Wait::kNotNow;
+      default:
+        return Wait::kOther;
+    }
   }
   CompletionChannel* channel_or_null() { return channel_; }
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
