@@ -12,7 +12,6 @@
 #include "tools/rpc_bench/echo_loop.h"
 #include "transport/base/status_macros.h"
 #include "transport/device.h"
-#include "transport/verbs/error.h"
 
 namespace verbena::bench {
 namespace {
@@ -23,53 +22,7 @@ using transport::EventChannel;
 
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<VerbsLayer>> VerbsLayer::Create(
-    const base::SocketAddress& server, const VerbsOptions& options) {
-  const transport::Provider& provider =
-      transport::ChooseProvider(server, options.device);
-  ASSIGN_OR_RETURN(EventChannel channel, EventChannel::Create(provider));
-  return absl::WrapUnique(
-      new VerbsLayer(provider, server, options, std::move(channel)));
-}
-
-VerbsLayer::VerbsLayer(const transport::Provider& provider,
-                       const base::SocketAddress& server,
-                       const VerbsOptions& options, EventChannel channel)
-    : provider_(provider),
-      server_(server),
-      options_(options),
-      channel_(std::move(channel)) {}
-
-VerbsLayer::~VerbsLayer() { Release(); }
-
-VerbsHello VerbsLayer::HelloFor(const Case& measured) const {
-  VerbsHello hello;
-  switch (measured.op) {
-    case Op::kEcho:
-      hello.plan = measured.size_bytes > options_.bulk_threshold_bytes
-                       ? VerbsPlan::kBulkEcho
-                       : VerbsPlan::kSmallEcho;
-      break;
-    case Op::kSend:
-      hello.plan = VerbsPlan::kSendStream;
-      break;
-    case Op::kWrite:
-    case Op::kRead:
-      hello.plan = VerbsPlan::kMemoryStream;
-      break;
-  }
-  hello.events = options_.events ? 1 : 0;
-  hello.outstanding = static_cast<uint32_t>(measured.outstanding);
-  hello.size_bytes = measured.size_bytes;
-  hello.receive_depth = options_.receive_depth;
-  hello.inline_bytes = static_cast<uint16_t>(options_.inline_bytes);
-  return hello;
-}
-
-absl::Status VerbsLayer::CheckCase(const VerbsHello& hello,
-                                   uint64_t max_message_bytes) const {
+absl::Status CheckCase(const VerbsHello& hello, uint64_t max_message_bytes) {
   if (VerbsPipe::EndOptions(hello).memory_bytes > kMaxVerbsMemoryBytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat(hello.outstanding, " outstanding of ", hello.size_bytes,
@@ -82,16 +35,43 @@ absl::Status VerbsLayer::CheckCase(const VerbsHello& hello,
         absl::StrCat("the device takes messages of at most ", max_message_bytes,
                      " bytes, not ", hello.size_bytes));
   }
-  if (options_.receive_depth > 0 &&
-      options_.receive_depth < ReceiveDepth(hello)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--rx-depth=", options_.receive_depth,
-                     " is too little for ", hello.outstanding,
-                     " outstanding: so that every message finds a receive "
-                     "it takes ",
-                     ReceiveDepth(hello)));
-  }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<VerbsLayer>> VerbsLayer::Create(
+    const base::SocketAddress& server, const Options& options) {
+  const transport::Provider& provider =
+      transport::ChooseProvider(server, options.device);
+  ASSIGN_OR_RETURN(EventChannel channel, EventChannel::Create(provider));
+  return absl::WrapUnique(
+      new VerbsLayer(provider, server, options, std::move(channel)));
+}
+
+VerbsLayer::VerbsLayer(const transport::Provider& provider,
+                       const base::SocketAddress& server,
+                       const Options& options, EventChannel channel)
+    : provider_(provider),
+      server_(server),
+      options_(options),
+      channel_(std::move(channel)) {}
+
+VerbsLayer::~VerbsLayer() { Release(); }
+
+VerbsHello VerbsLayer::HelloFor(const Case& measured) const {
+  VerbsHello hello;
+  if (measured.op == Op::kSend) {
+    hello.plan = VerbsPlan::kSendStream;
+  } else if (measured.op != Op::kEcho) {
+    hello.plan = VerbsPlan::kMemoryStream;
+  } else if (measured.size_bytes > options_.bulk_threshold_bytes) {
+    hello.plan = VerbsPlan::kBulkEcho;
+  }
+  hello.events = options_.events ? 1 : 0;
+  hello.outstanding = static_cast<uint32_t>(measured.outstanding);
+  hello.size_bytes = measured.size_bytes;
+  return hello;
 }
 
 absl::StatusOr<CmEvent> VerbsLayer::AwaitStep(const rdma_cm_id* id,
@@ -142,49 +122,20 @@ absl::Status VerbsLayer::Prepare(const Case& measured) {
   RETURN_IF_ERROR(CheckCase(hello, device.message_bytes));
   ASSIGN_OR_RETURN(end_, VerbsEnd::Create(provider_, std::move(id),
                                           VerbsPipe::EndOptions(hello)));
-  if (options_.inline_required && end_->inline_bytes() < hello.inline_bytes) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("--inline=", hello.inline_bytes, ": the device takes ",
-                     end_->inline_bytes(), " bytes"));
-  }
   pipe_ = std::make_unique<VerbsPipe>(*end_, hello, measured);
   RETURN_IF_ERROR(end_->status());
 
   hello.address = end_->address();
   hello.rkey = end_->rkey();
   transport::ConnectionParameters parameters;
-  parameters.private_data = BytesOf(hello);
+  parameters.private_data = hello.bytes();
   parameters.responder_resources = parameters.initiator_depth = device.reads;
   RETURN_IF_ERROR(end_->id().Connect(parameters));
   ASSIGN_OR_RETURN(const CmEvent event,
                    AwaitStep(end_->id().get(), RDMA_CM_EVENT_ESTABLISHED));
-  ASSIGN_OR_RETURN(const VerbsWelcome welcome,
-                   DecodeWelcome(event.private_data()));
-  pipe_->set_welcome(welcome);
-  return CheckPath();
-}
-
-absl::Status VerbsLayer::CheckPath() const {
-  ibv_qp_attr path = {};
-  ibv_qp_init_attr init = {};
-  const int error = provider_.verbs.query_qp(
-      end_->id().qp(), &path, IBV_QP_PATH_MTU | IBV_QP_AV | IBV_QP_PORT, &init);
-  if (error != 0) return transport::ErrnoStatus("query_qp", "", error);
-  // IBV_MTU_256 is 1, and each that follows twice as much.
-  const int mtu_bytes = path.path_mtu > 0 ? 128 << path.path_mtu : 0;
-  const auto check = [this](absl::string_view flag, bool asked, int wanted,
-                            int chosen) {
-    if (!asked || wanted == chosen) return absl::OkStatus();
-    return absl::FailedPreconditionError(absl::StrCat(
-        flag, "=", wanted, ": the connection manager has chosen ", chosen,
-        " by the route to ", server_.ToString(),
-        ", and takes no wishes; name an address that is reached as you want"));
-  };
-  RETURN_IF_ERROR(check("--ib-port", options_.ib_port != 0, options_.ib_port,
-                        path.port_num));
-  RETURN_IF_ERROR(check("--gid-index", options_.gid_index >= 0,
-                        options_.gid_index, path.ah_attr.grh.sgid_index));
-  return check("--mtu", options_.mtu_bytes != 0, options_.mtu_bytes, mtu_bytes);
+  ASSIGN_OR_RETURN(const VerbsHello server, DecodeHello(event.private_data()));
+  pipe_->set_server(server);
+  return absl::OkStatus();
 }
 
 Sample VerbsLayer::Run(const Case& measured, absl::Duration duration) {

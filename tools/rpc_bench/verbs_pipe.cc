@@ -8,44 +8,43 @@
 namespace verbena::bench {
 namespace {
 
-// Completions taken in one poll.
-constexpr size_t kPollBatch = 32;
+// Removes the first of a queue that is not empty.
+int Pop(std::deque<int>& queue) {
+  const int first = queue.front();
+  queue.pop_front();
+  return first;
+}
 
 }  // namespace
 
 VerbsEnd::Options VerbsPipe::EndOptions(const VerbsHello& hello) {
   uint64_t slots = hello.outstanding;
-  if (hello.plan == VerbsPlan::kSmallEcho) slots += ReceiveDepth(hello);
+  if (hello.plan == VerbsPlan::kSmallEcho) slots += hello.ReceiveDepth();
   if (hello.plan == VerbsPlan::kBulkEcho) slots += hello.outstanding;
-  VerbsEnd::Options options;
-  options.inline_bytes = hello.inline_bytes;
-  options.events = hello.events != 0;
-  options.receive_depth = ReceiveDepth(hello);
-  options.send_depth = SendDepth(hello);
-  options.memory_bytes = StrideOf(hello) * slots;
-  options.remote_access = hello.plan == VerbsPlan::kBulkEcho;
-  // Nothing but its own completion says that a stream's request has arrived.
-  options.signal_chains = hello.plan == VerbsPlan::kSendStream ||
-                          hello.plan == VerbsPlan::kMemoryStream;
-  return options;
+  return {.send_depth = hello.SendDepth(),
+          .receive_depth = hello.ReceiveDepth(),
+          .memory_bytes = hello.Stride() * slots,
+          .remote_access = hello.plan == VerbsPlan::kBulkEcho,
+          .events = hello.events != 0,
+          // Nothing but its own completion says that a stream's request has
+          // arrived.
+          .signal_chains = hello.plan >= VerbsPlan::kSendStream};
 }
 
 VerbsPipe::VerbsPipe(VerbsEnd& end, const VerbsHello& hello,
                      const Case& measured)
     : end_(end),
       hello_(hello),
-      case_(measured),
-      stride_(StrideOf(hello)),
-      waiting_(hello.outstanding),
-      under_way_(hello.outstanding),
+      op_(measured.op),
+      stride_(hello.Stride()),
+      check_(measured.validate),
       last_request_(hello.outstanding),
-      granted_(ReceiveDepth(hello)),
-      completions_(kPollBatch) {
+      granted_(hello.ReceiveDepth()) {
   const std::string payload = Payload(hello.size_bytes);
   for (uint32_t i = 0; i < hello.outstanding; ++i) {
     std::copy(payload.begin(), payload.end(), Slot(i).begin());
   }
-  for (uint32_t i = 0; i < ReceiveDepth(hello); ++i) PostAgain(i);
+  for (uint32_t i = 0; i < hello.ReceiveDepth(); ++i) PostAgain(i);
   end_.FlushReceives();
 }
 
@@ -57,9 +56,9 @@ void VerbsPipe::PostAgain(uint64_t receive) {
 }
 
 void VerbsPipe::Start(int slot) {
-  if (case_.validate) Stamp(++calls_, Slot(slot));
+  check_.Stamp(Slot(slot));
   if (hello_.plan == VerbsPlan::kSendStream && sent_ == granted_) {
-    waiting_.Push(slot);
+    waiting_.push_back(slot);
   } else {
     Send(slot);
   }
@@ -68,19 +67,18 @@ void VerbsPipe::Start(int slot) {
 void VerbsPipe::Send(int slot) {
   ++sent_;
   if (hello_.plan == VerbsPlan::kBulkEcho) {
-    end_.Queue({.opcode = IBV_WR_SEND_WITH_IMM,
-                .immediate = static_cast<uint32_t>(slot)});
+    end_.Queue(IBV_WR_SEND_WITH_IMM, 0, 0).imm_data =
+        static_cast<uint32_t>(slot);
     return;
   }
-  end_.Queue({.opcode = case_.op == Op::kWrite  ? IBV_WR_RDMA_WRITE
-                        : case_.op == Op::kRead ? IBV_WR_RDMA_READ
-                                                : IBV_WR_SEND,
-              .offset = Offset(slot),
-              .length = static_cast<uint32_t>(hello_.size_bytes),
-              .remote_address = welcome_.address + Offset(slot),
-              .rkey = welcome_.rkey});
+  ibv_send_wr& request =
+      end_.Queue(op_ == Op::kWrite  ? IBV_WR_RDMA_WRITE
+                 : op_ == Op::kRead ? IBV_WR_RDMA_READ
+                                    : IBV_WR_SEND,
+                 Offset(slot), static_cast<uint32_t>(hello_.size_bytes));
+  request.wr.rdma = {server_.address + Offset(slot), server_.rkey};
   last_request_[slot] = end_.queued();
-  under_way_.Push(slot);
+  under_way_.push_back(slot);
 }
 
 absl::Status VerbsPipe::Poll(Sink& sink, absl::Time until) {
@@ -89,62 +87,60 @@ absl::Status VerbsPipe::Poll(Sink& sink, absl::Time until) {
     return end_.status();
   }
   end_.Arm();
-  if (PollOnce(sink) == 0 && end_.status().ok()) end_.Wait({}, until);
+  if (PollOnce(sink) == 0 && end_.status().ok()) end_.Wait({-1, -1}, until);
   return end_.status();
 }
 
-int VerbsPipe::PollOnce(Sink& sink) {
-  const int count = end_.Poll(absl::MakeSpan(completions_));
+size_t VerbsPipe::PollOnce(Sink& sink) {
+  const absl::Span<const ibv_wc> completions = end_.Poll();
   bool sent = false;
-  for (int i = 0; i < count; ++i) {
-    if (completions_[i].opcode != IBV_WC_RECV) {
+  for (const ibv_wc& completion : completions) {
+    if (completion.opcode != IBV_WC_RECV) {
       sent = true;
       continue;
     }
-    OnReceive(sink, completions_[i]);
-    PostAgain(completions_[i].wr_id);
+    OnReceive(sink, completion);
+    PostAgain(completion.wr_id);
   }
   if (sent && hello_.plan >= VerbsPlan::kSendStream) EndSent(sink);
   // What the answers started goes out first: the peer waits for that.
   end_.FlushSends();
-  if (end_.queued_receives() >= ReceiveBatch(hello_)) end_.FlushReceives();
-  return count;
+  if (end_.queued_receives() >= hello_.ReceiveBatch()) end_.FlushReceives();
+  return completions.size();
 }
 
 void VerbsPipe::OnReceive(Sink& sink, const ibv_wc& completion) {
   switch (hello_.plan) {
-    case VerbsPlan::kSmallEcho:
+    case VerbsPlan::kSmallEcho: {
       // Answers come in the order of the questions.
       if (under_way_.empty()) return;
-      EndEcho(sink, under_way_.Pop(),
-              {Slot(hello_.outstanding + completion.wr_id).data(),
-               completion.byte_len});
+      const int slot = Pop(under_way_);
+      const uint8_t* const got =
+          end_.memory() + Offset(hello_.outstanding + completion.wr_id);
+      sink.OnEnded(slot,
+                   check_.Compare({got, completion.byte_len}, Slot(slot)));
       break;
-    case VerbsPlan::kBulkEcho:
-      if (completion.imm_data >= hello_.outstanding) return;
-      EndEcho(sink, static_cast<int>(completion.imm_data),
-              Slot(hello_.outstanding + completion.imm_data));
+    }
+    case VerbsPlan::kBulkEcho: {
+      const uint32_t slot = completion.imm_data;
+      if (slot >= hello_.outstanding) return;
+      sink.OnEnded(static_cast<int>(slot),
+                   check_.Compare(Slot(hello_.outstanding + slot), Slot(slot)));
       break;
+    }
     case VerbsPlan::kSendStream:
       granted_ += completion.imm_data;
-      while (!waiting_.empty() && sent_ < granted_) Send(waiting_.Pop());
+      while (!waiting_.empty() && sent_ < granted_) Send(Pop(waiting_));
       break;
     case VerbsPlan::kMemoryStream:
       break;
   }
 }
 
-void VerbsPipe::EndEcho(Sink& sink, int slot, absl::Span<const uint8_t> bytes) {
-  const bool compare = case_.validate || !compared_;
-  const absl::Status status = CheckEcho(bytes, Slot(slot), compare);
-  if (status.ok()) compared_ = true;
-  sink.OnEnded(slot, status);
-}
-
 void VerbsPipe::EndSent(Sink& sink) {
   while (!under_way_.empty() &&
          last_request_[under_way_.front()] <= end_.completed()) {
-    sink.OnEnded(under_way_.Pop(), absl::OkStatus());
+    sink.OnEnded(Pop(under_way_), absl::OkStatus());
   }
 }
 

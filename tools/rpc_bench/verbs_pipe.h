@@ -4,7 +4,7 @@
 #define VERBENA_TOOLS_RPC_BENCH_VERBS_PIPE_H_
 
 #include <cstdint>
-#include <string>
+#include <deque>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,21 +30,19 @@ class VerbsPipe final : public EchoPipe {
   // the pipe.
   VerbsPipe(VerbsEnd& end, const VerbsHello& hello, const Case& measured);
 
-  // The server's memory. Once, when connected.
-  void set_welcome(const VerbsWelcome& welcome) { welcome_ = welcome; }
+  // What the server has said. Once, when connected.
+  void set_server(const VerbsHello& server) { server_ = server; }
 
   void Start(int slot) override;
   absl::Status Poll(Sink& sink, absl::Time until) override;
 
  private:
   // Returns how much has come.
-  int PollOnce(Sink& sink);
+  size_t PollOnce(Sink& sink);
   void Send(int slot);
   void OnReceive(Sink& sink, const ibv_wc& completion);
   // Ends the calls of a stream whose requests are complete.
   void EndSent(Sink& sink);
-  // Compares `bytes`, the echo of `slot`, with what was sent.
-  void EndEcho(Sink& sink, int slot, absl::Span<const uint8_t> bytes);
   void PostAgain(uint64_t receive);
 
   // Slots count from the start of the memory: those of the calls, then others.
@@ -55,17 +53,15 @@ class VerbsPipe final : public EchoPipe {
 
   VerbsEnd& end_;
   const VerbsHello hello_;
-  const Case case_;
+  const Op op_;
   const uint64_t stride_;
-  VerbsWelcome welcome_;
-  bool compared_ = false;               // An echo's contents were found right.
-  uint64_t calls_ = 0;                  // For stamps.
-  SlotQueue waiting_;                   // For the server's receives.
-  SlotQueue under_way_;                 // In the order of their requests.
+  VerbsHello server_;
+  EchoCheck check_;
+  std::deque<int> waiting_;             // For the server's receives.
+  std::deque<int> under_way_;           // In the order of their requests.
   std::vector<uint64_t> last_request_;  // Each slot's latest.
   uint64_t granted_;  // SENDs of a stream that the server has receives for.
   uint64_t sent_ = 0;
-  std::vector<ibv_wc> completions_;
 };
 
 }  // namespace verbena::bench

@@ -7,8 +7,6 @@
 namespace verbena::bench {
 namespace {
 
-constexpr size_t kPollBatch = 32;
-
 // The READs of a call, its WRITEs and the notice.
 uint64_t RequestsOfCall(const VerbsHello& hello, uint64_t chunk_bytes) {
   const uint64_t chunks =
@@ -19,9 +17,9 @@ uint64_t RequestsOfCall(const VerbsHello& hello, uint64_t chunk_bytes) {
 uint32_t SlotsOf(const VerbsHello& hello) {
   switch (hello.plan) {
     case VerbsPlan::kSmallEcho:
-      return ReceiveDepth(hello) + SendDepth(hello);
+      return hello.ReceiveDepth() + hello.SendDepth();
     case VerbsPlan::kSendStream:
-      return ReceiveDepth(hello);
+      return hello.ReceiveDepth();
     case VerbsPlan::kBulkEcho:
     case VerbsPlan::kMemoryStream:
       break;
@@ -29,28 +27,20 @@ uint32_t SlotsOf(const VerbsHello& hello) {
   return hello.outstanding;
 }
 
-bool HasBytes(const VerbsHello& hello) {
-  return hello.plan == VerbsPlan::kSmallEcho ||
-         hello.plan == VerbsPlan::kSendStream;
-}
-
 }  // namespace
 
 VerbsEnd::Options VerbsResponder::EndOptions(const VerbsHello& hello,
                                              uint64_t chunk_bytes) {
-  VerbsEnd::Options options;
-  options.inline_bytes = hello.inline_bytes;
-  options.events = hello.events != 0;
-  options.receive_depth = ReceiveDepth(hello);
-  options.send_depth = SendDepth(hello);
-  if (hello.plan == VerbsPlan::kBulkEcho) {
-    // Requests that are complete may wait for a later one to say so.
-    options.send_depth = static_cast<uint32_t>(
-        2 * hello.outstanding * RequestsOfCall(hello, chunk_bytes) + 16);
-  }
-  options.memory_bytes = StrideOf(hello) * SlotsOf(hello);
-  options.remote_access = hello.plan == VerbsPlan::kMemoryStream;
-  return options;
+  const bool bulk = hello.plan == VerbsPlan::kBulkEcho;
+  // Requests that are complete may wait for a later one to say so.
+  const uint64_t bulk_depth =
+      2 * hello.outstanding * RequestsOfCall(hello, chunk_bytes) + 16;
+  return {.send_depth =
+              bulk ? static_cast<uint32_t>(bulk_depth) : hello.SendDepth(),
+          .receive_depth = hello.ReceiveDepth(),
+          .memory_bytes = hello.Stride() * SlotsOf(hello),
+          .remote_access = hello.plan == VerbsPlan::kMemoryStream,
+          .events = hello.events != 0};
 }
 
 VerbsResponder::VerbsResponder(VerbsEnd& end, const VerbsHello& hello,
@@ -58,79 +48,70 @@ VerbsResponder::VerbsResponder(VerbsEnd& end, const VerbsHello& hello,
     : end_(end),
       hello_(hello),
       chunk_bytes_(chunk_bytes),
-      stride_(StrideOf(hello)),
+      stride_(hello.Stride()),
       batch_(hello.plan == VerbsPlan::kSendStream
-                 ? std::max(1u, ReceiveDepth(hello) / 4)
-                 : ReceiveBatch(hello)),
-      unposted_(ReceiveDepth(hello)),
-      leaving_(SlotsOf(hello)),
-      reading_(hello.outstanding),
-      last_request_(SlotsOf(hello)),
-      completions_(kPollBatch) {
-  const uint32_t slots = std::max(SlotsOf(hello), ReceiveDepth(hello));
-  for (uint32_t i = slots; i-- > 0;) free_.push_back(static_cast<int>(i));
+                 ? std::max(1u, hello.ReceiveDepth() / 4)
+                 : hello.ReceiveBatch()),
+      unposted_(hello.ReceiveDepth()) {
+  const uint32_t slots = std::max(SlotsOf(hello), hello.ReceiveDepth());
+  for (uint32_t i = slots; i-- > 0;) free_.push_back(i);
   PostReceives();
 }
 
 void VerbsResponder::PostReceives() {
+  const bool bytes = hello_.plan == VerbsPlan::kSmallEcho ||
+                     hello_.plan == VerbsPlan::kSendStream;
   for (; unposted_ > 0 && !free_.empty(); --unposted_) {
-    const int slot = free_.back();
+    end_.QueueReceive(free_.back(), stride_ * free_.back(),
+                      static_cast<uint32_t>(bytes ? stride_ : 0));
     free_.pop_back();
-    end_.QueueReceive(slot, stride_ * slot,
-                      static_cast<uint32_t>(HasBytes(hello_) ? stride_ : 0));
   }
   end_.FlushReceives();
 }
 
-int VerbsResponder::Poll() {
-  const int count = end_.Poll(absl::MakeSpan(completions_));
-  for (int i = 0; i < count; ++i) {
-    if (completions_[i].opcode == IBV_WC_RECV) {
-      OnReceive(completions_[i]);
-    } else if (completions_[i].opcode == IBV_WC_RDMA_READ) {
+bool VerbsResponder::Poll() {
+  const absl::Span<const ibv_wc> completions = end_.Poll();
+  for (const ibv_wc& completion : completions) {
+    if (completion.opcode == IBV_WC_RECV) {
+      OnReceive(completion);
+    } else if (completion.opcode == IBV_WC_RDMA_READ) {
       OnReadComplete();
     }
   }
-  if (count == 0) return 0;
+  if (completions.empty()) return false;
   end_.FlushSends();
-  while (!leaving_.empty() &&
-         last_request_[leaving_.front()] <= end_.completed()) {
-    free_.push_back(leaving_.Pop());
+  while (!leaving_.empty() && leaving_.front().second <= end_.completed()) {
+    free_.push_back(leaving_.front().first);
+    leaving_.pop_front();
   }
-  if (unposted_ < batch_) return count;
+  if (unposted_ < batch_) return true;
   const uint32_t posted = unposted_;
   PostReceives();
   if (hello_.plan == VerbsPlan::kSendStream && end_.send_room() > 0) {
     // Posted before the client may use them.
-    end_.Queue({.opcode = IBV_WR_SEND_WITH_IMM, .immediate = posted});
+    end_.Queue(IBV_WR_SEND_WITH_IMM, 0, 0).imm_data = posted;
     end_.FlushSends();
   }
-  return count;
+  return true;
 }
 
 void VerbsResponder::OnReceive(const ibv_wc& completion) {
   ++unposted_;
   if (hello_.plan == VerbsPlan::kSmallEcho) return Echo(completion);
-  free_.push_back(static_cast<int>(completion.wr_id));
+  free_.push_back(static_cast<uint32_t>(completion.wr_id));
   if (hello_.plan == VerbsPlan::kBulkEcho) Fetch(completion.imm_data);
 }
 
 void VerbsResponder::Echo(const ibv_wc& completion) {
-  const int slot = static_cast<int>(completion.wr_id);
-  if (end_.send_room() == 0) {
-    // A correct client has fewer messages under way.
-    free_.push_back(slot);
-    return;
-  }
-  end_.Queue({.opcode = IBV_WR_SEND,
-              .offset = stride_ * slot,
-              .length = completion.byte_len});
-  if (completion.byte_len <= end_.inline_bytes()) {
+  const auto slot = static_cast<uint32_t>(completion.wr_id);
+  // A correct client has fewer messages under way than there is room for.
+  const bool room = end_.send_room() > 0;
+  if (room) end_.Queue(IBV_WR_SEND, stride_ * slot, completion.byte_len);
+  if (!room || completion.byte_len <= end_.inline_bytes()) {
     // Posting it copies it, and that is before the receive is posted.
     free_.push_back(slot);
   } else {
-    last_request_[slot] = end_.queued();
-    leaving_.Push(slot);
+    leaving_.emplace_back(slot, end_.queued());
   }
 }
 
@@ -140,15 +121,16 @@ void VerbsResponder::Fetch(uint32_t slot) {
       end_.send_room() < RequestsOfCall(hello_, chunk_bytes_)) {
     return;
   }
-  reading_.Push(static_cast<int>(slot));
+  reading_.push_back(slot);
   Move(slot, IBV_WR_RDMA_READ, slot);
 }
 
 void VerbsResponder::OnReadComplete() {
   if (reading_.empty()) return;
-  const auto slot = static_cast<uint32_t>(reading_.Pop());
+  const uint32_t slot = reading_.front();
+  reading_.pop_front();
   Move(slot, IBV_WR_RDMA_WRITE, hello_.outstanding + slot);
-  end_.Queue({.opcode = IBV_WR_SEND_WITH_IMM, .immediate = slot});
+  end_.Queue(IBV_WR_SEND_WITH_IMM, 0, 0).imm_data = slot;
 }
 
 void VerbsResponder::Move(uint32_t slot, ibv_wr_opcode opcode,
@@ -156,14 +138,14 @@ void VerbsResponder::Move(uint32_t slot, ibv_wr_opcode opcode,
   uint64_t done = 0;
   do {
     const uint64_t length = std::min(chunk_bytes_, hello_.size_bytes - done);
-    const bool last = done + length == hello_.size_bytes;
-    end_.Queue({.opcode = opcode,
-                .offset = stride_ * slot + done,
-                .length = static_cast<uint32_t>(length),
-                .remote_address = hello_.address + stride_ * remote_slot + done,
-                .rkey = hello_.rkey,
-                .signalled = last && opcode == IBV_WR_RDMA_READ});
+    ibv_send_wr& request = end_.Queue(opcode, stride_ * slot + done,
+                                      static_cast<uint32_t>(length));
+    request.wr.rdma = {hello_.address + stride_ * remote_slot + done,
+                       hello_.rkey};
     done += length;
+    if (done == hello_.size_bytes && opcode == IBV_WR_RDMA_READ) {
+      request.send_flags |= IBV_SEND_SIGNALED;
+    }
   } while (done < hello_.size_bytes);
 }
 

@@ -4,6 +4,8 @@
 #define VERBENA_TOOLS_RPC_BENCH_VERBS_RESPONDER_H_
 
 #include <cstdint>
+#include <deque>
+#include <utility>
 #include <vector>
 
 #include "tools/rpc_bench/verbs_end.h"
@@ -27,9 +29,9 @@ class VerbsResponder {
   // outlive the responder.
   VerbsResponder(VerbsEnd& end, const VerbsHello& hello, uint64_t chunk_bytes);
 
-  // Takes what has come and answers it. Returns how much that was. Errors are
-  // in the end's status.
-  int Poll();
+  // Takes what has come and answers it. Returns whether that was anything.
+  // Errors are in the end's status.
+  bool Poll();
 
  private:
   void OnReceive(const ibv_wc& completion);
@@ -44,13 +46,12 @@ class VerbsResponder {
   const VerbsHello hello_;
   const uint64_t chunk_bytes_;
   const uint64_t stride_;
-  const uint32_t batch_;   // Receives that are posted again together.
-  uint32_t unposted_;      // Receives that are to be posted.
-  std::vector<int> free_;  // Slots for them.
-  SlotQueue leaving_;      // Slots whose bytes may still be needed.
-  SlotQueue reading_;      // Slots in the order of their READs.
-  std::vector<uint64_t> last_request_;  // Each slot's latest.
-  std::vector<ibv_wc> completions_;
+  const uint32_t batch_;          // Receives that are posted again together.
+  uint32_t unposted_;             // Receives that are to be posted.
+  std::vector<uint32_t> free_;    // Slots for them.
+  std::deque<uint32_t> reading_;  // Slots in the order of their READs.
+  // Slots whose bytes may still be needed, with the last request of each.
+  std::deque<std::pair<uint32_t, uint64_t>> leaving_;
 };
 
 }  // namespace verbena::bench

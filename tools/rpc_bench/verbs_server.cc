@@ -11,8 +11,11 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "tools/rpc_bench/verbs_end.h"
+#include "tools/rpc_bench/verbs_hello.h"
+#include "tools/rpc_bench/verbs_responder.h"
+#include "tools/rpc_bench/workload.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::bench {
@@ -27,10 +30,6 @@ constexpr int kBacklog = 16;
 // Polls that find nothing between two looks at the connection manager, which
 // cost a system call.
 constexpr int kPollsPerLook = 4096;
-
-absl::Span<const uint8_t> BytesIn(const std::string& text) {
-  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-}
 
 }  // namespace
 
@@ -64,84 +63,77 @@ VerbsServer::~VerbsServer() {
 }
 
 void VerbsServer::Run() {
-  while (GoOn(nullptr)) {
-    if (requests_.empty()) {
+  while (!stopping_) {
+    const absl::StatusOr<std::optional<CmEvent>> event = channel_.Poll();
+    absl::Status status = event.status();
+    if (event.ok() && !event->has_value()) {
       pollfd polled[] = {{.fd = channel_.fd(), .events = POLLIN, .revents = 0},
                          {.fd = stop_.get(), .events = POLLIN, .revents = 0}};
       poll(polled, std::size(polled), -1);
-      continue;
+    } else if (event.ok() && (*event)->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+      status = Serve(**event);
     }
-    Request request = std::move(requests_.front());
-    requests_.pop_front();
-    const absl::Status status = Serve(std::move(request));
-    if (status.ok()) continue;
-    std::cerr << "rpc_bench: verbs layer: " << status << std::endl;
+    if (!status.ok()) {
+      std::cerr << "rpc_bench: verbs layer: " << status << std::endl;
+    }
+    if (!event.ok()) return;
   }
 }
 
-bool VerbsServer::GoOn(const rdma_cm_id* serving) {
-  while (!stopping_) {
-    absl::StatusOr<std::optional<CmEvent>> event = channel_.Poll();
-    if (!event.ok()) return false;
-    if (!event->has_value()) return true;
-    if ((*event)->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
-      const absl::Span<const uint8_t> data = (*event)->private_data();
-      requests_.push_back({CmId::Adopt(provider_, (*event)->id),
-                           std::string(data.begin(), data.end()),
-                           (*event)->initiator_depth});
-    } else if (serving != nullptr && (*event)->id == serving &&
-               (*event)->type != RDMA_CM_EVENT_ESTABLISHED) {
-      return false;
-    }
-  }
-  return false;
-}
-
-absl::Status VerbsServer::Serve(Request request) {
-  const absl::StatusOr<VerbsHello> hello =
-      DecodeHello(BytesIn(request.private_data));
+absl::Status VerbsServer::Serve(const CmEvent& request) {
+  // Of its own: others who want to connect wait in the listener's meanwhile.
+  absl::StatusOr<EventChannel> channel = EventChannel::Create(provider_);
+  CmId id = CmId::Adopt(provider_, request.id);
+  absl::StatusOr<VerbsHello> hello = DecodeHello(request.private_data());
   if (!hello.ok()) {
     const std::string reason(hello.status().message());
-    RETURN_IF_ERROR(request.id.Reject(BytesIn(reason)));
+    RETURN_IF_ERROR(id.Reject(BytesOf(reason)));
     return hello.status();
   }
-  ASSIGN_OR_RETURN(const VerbsLimits device,
-                   VerbsLimits::Of(provider_, request.id));
+  RETURN_IF_ERROR(channel.status());
+  RETURN_IF_ERROR(id.MigrateTo(*channel));
+  ASSIGN_OR_RETURN(const VerbsLimits device, VerbsLimits::Of(provider_, id));
   ASSIGN_OR_RETURN(const std::unique_ptr<VerbsEnd> end,
-                   VerbsEnd::Create(provider_, std::move(request.id),
+                   VerbsEnd::Create(provider_, std::move(id),
                                     VerbsResponder::EndOptions(
                                         *hello, device.message_bytes)));
   VerbsResponder responder(*end, *hello, device.message_bytes);
   RETURN_IF_ERROR(end->status());
-  VerbsWelcome welcome;
-  welcome.address = end->address();
-  welcome.rkey = end->rkey();
+  hello->address = end->address();
+  hello->rkey = end->rkey();
   transport::ConnectionParameters parameters;
-  parameters.private_data = BytesOf(welcome);
+  parameters.private_data = hello->bytes();
   parameters.responder_resources = device.reads;
   parameters.initiator_depth = std::min(device.reads, request.initiator_depth);
   RETURN_IF_ERROR(end->id().Accept(parameters));
-  Answer(*end, responder, hello->events != 0);
-  return absl::OkStatus();
-}
 
-void VerbsServer::Answer(VerbsEnd& end, VerbsResponder& responder,
-                         bool events) {
-  const rdma_cm_id* const id = end.id().get();
-  const int fds[] = {channel_.fd(), stop_.get()};
-  for (int idle = 0; end.status().ok();) {
-    if (responder.Poll() > 0) {
+  // Whether nothing has happened that ends the connection.
+  const auto goes_on = [&channel, this] {
+    while (!stopping_) {
+      const absl::StatusOr<std::optional<CmEvent>> event = channel->Poll();
+      if (!event.ok()) return false;
+      if (!event->has_value()) return true;
+      if ((*event)->type != RDMA_CM_EVENT_ESTABLISHED) return false;
+    }
+    return false;
+  };
+  for (int idle = 0; end->status().ok();) {
+    if (responder.Poll()) {
       idle = 0;
-    } else if (events) {
-      end.Arm();
-      if (responder.Poll() > 0) continue;
-      if (end.Wait(fds, absl::InfiniteFuture()) && !GoOn(id)) return;
+    } else if (hello->events != 0) {
+      end->Arm();
+      if (responder.Poll()) continue;
+      if (end->Wait({channel->fd(), stop_.get()}, absl::InfiniteFuture()) &&
+          !goes_on()) {
+        break;
+      }
     } else if (++idle % kPollsPerLook == 0) {
       // Whatever drives the device may need this processor.
       std::this_thread::yield();
-      if (!GoOn(id)) return;
+      if (!goes_on()) break;
     }
   }
+  return absl::OkStatus();
 }
 
 }  // namespace verbena::bench
