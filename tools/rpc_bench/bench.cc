@@ -157,8 +157,7 @@ absl::Status Bench::AddLayers(const DescribeReply& server) {
           address, EndpointOptionsOf(options_)));
     } else {
       address.set_port(static_cast<uint16_t>(server.verbs_port()));
-      ASSIGN_OR_RETURN(others_.emplace_back(),
-                       VerbsLayer::Create(address, options_));
+      others_.push_back(std::make_unique<VerbsLayer>(address, options_));
     }
     layers_.push_back(others_.back().get());
   }

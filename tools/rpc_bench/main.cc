@@ -110,8 +110,6 @@ ABSL_FLAG(std::string, continued_max, "16KiB",
 // The verbs layer.
 ABSL_FLAG(Texts, verbs_op, Texts({"echo", "write", "read", "send"}),
           "echo, and one-way streams of the verbs layer");
-ABSL_FLAG(std::string, bulk_threshold, "8KiB",
-          "larger echoes of the verbs layer move by RDMA READ and WRITE");
 
 // Output.
 ABSL_FLAG(std::string, json, "",
@@ -199,10 +197,6 @@ absl::StatusOr<Options> ReadFlags() {
       options.continued_max_bytes,
       ReadBytes("continued-max", absl::GetFlag(FLAGS_continued_max),
                 transport::kContinuedBytesMax));
-  ASSIGN_OR_RETURN(
-      options.bulk_threshold_bytes,
-      ReadBytes("bulk-threshold", absl::GetFlag(FLAGS_bulk_threshold),
-                kMaxSizeBytes));
   const std::vector<std::string> ops = absl::GetFlag(FLAGS_verbs_op);
   RETURN_IF_ERROR(CheckWords("verbs-op", ops, "echo,send,write,read"));
   for (const std::string& op : ops) {

@@ -37,9 +37,6 @@ struct Options {
   Pinning pinning = {};
   uint64_t continued_max_bytes = 0;
   std::vector<Op> verbs_ops = {};
-  // Echoes of more bytes move at the verbs layer as large calls do: the server
-  // READs what the client has, WRITEs it back, and SENDs only say so.
-  uint64_t bulk_threshold_bytes = 8192;
 };
 
 // What they mean to the transport.

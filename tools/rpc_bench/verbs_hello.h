@@ -65,6 +65,9 @@ struct VerbsHello {
 };
 static_assert(sizeof(VerbsHello) == 32);  // InfiniBand carries 56.
 
+// Echoes of more bytes move as large calls do.
+inline constexpr uint64_t kBulkFromBytes = 8192;
+
 // Most memory, in bytes, that either end of a case takes.
 inline constexpr uint64_t kMaxVerbsMemoryBytes = uint64_t{2} << 30;
 

@@ -34,14 +34,12 @@ class VerbsLayerTest : public testing::Test {
 
   // Runs `measured` on a connection of its own.
   Sample Run(const Case& measured) {
-    absl::StatusOr<std::unique_ptr<VerbsLayer>> layer =
-        VerbsLayer::Create(address_, options_);
+    VerbsLayer layer(address_, options_);
     Sample failed;
     failed.errors = 1;
-    failed.first_error = layer.status();
-    if (layer.ok()) failed.first_error = (*layer)->Prepare(measured);
+    failed.first_error = layer.Prepare(measured);
     if (!failed.first_error.ok()) return failed;
-    return (*layer)->Run(measured, absl::Milliseconds(20));
+    return layer.Run(measured, absl::Milliseconds(20));
   }
 
   base::SocketAddress address_;
@@ -101,13 +99,11 @@ TEST_F(VerbsLayerTest, RefusesMoreMemoryThanItsBound) {
 }
 
 TEST_F(VerbsLayerTest, NoticesAServerThatEnds) {
-  absl::StatusOr<std::unique_ptr<VerbsLayer>> layer =
-      VerbsLayer::Create(address_, options_);
-  ASSERT_TRUE(layer.ok()) << layer.status();
+  VerbsLayer layer(address_, options_);
   const Case measured = {.size_bytes = 64, .outstanding = 4};
-  ASSERT_EQ((*layer)->Prepare(measured), absl::OkStatus());
+  ASSERT_EQ(layer.Prepare(measured), absl::OkStatus());
   server_.reset();
-  EXPECT_EQ((*layer)->Run(measured, absl::Milliseconds(20)).errors, 1u);
+  EXPECT_EQ(layer.Run(measured, absl::Milliseconds(20)).errors, 1u);
 }
 
 TEST_F(VerbsLayerTest, SaysThatNobodyListens) {
