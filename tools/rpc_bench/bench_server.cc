@@ -61,9 +61,7 @@ class EchoService final : public Echo::Service {
 
 // One for each provider that the device allows, at the same port.
 absl::StatusOr<std::vector<std::unique_ptr<VerbsServer>>> StartVerbs(
-    const std::string& any_port, const std::string& device) {
-  ASSIGN_OR_RETURN(base::SocketAddress address,
-                   base::SocketAddress::Parse(any_port));
+    base::SocketAddress address, const std::string& device) {
   std::vector<std::unique_ptr<VerbsServer>> servers;
   for (const transport::Provider* provider :
        transport::ListenProviders(device)) {
@@ -87,14 +85,15 @@ absl::Status Serve(const std::string& address, const Options& options) {
   const int processor = options.pinning.server;
   if (processor >= 0) RETURN_IF_ERROR(PinTo(processor));
   if (options.verbs_count) CountVerbsOfDevices(options.device);
-  const std::string any_port =
-      absl::StrCat(address.substr(0, address.rfind(':')), ":0");
+  ASSIGN_OR_RETURN(base::SocketAddress any_port,
+                   base::SocketAddress::Parse(address));
+  any_port.set_port(0);
   TransportEcho transport_echo;
   ASSIGN_OR_RETURN(
       const std::unique_ptr<transport::ServerEndpoint> transport_server,
-      transport::ServerEndpoint::Start(
-          {.endpoint = EndpointOptionsOf(options), .addresses = {any_port}},
-          transport_echo));
+      transport::ServerEndpoint::Start({.endpoint = EndpointOptionsOf(options),
+                                        .addresses = {any_port.ToString()}},
+                                       transport_echo));
   ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<VerbsServer>> verbs,
                    StartVerbs(any_port, options.device));
 

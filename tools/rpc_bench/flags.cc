@@ -64,7 +64,9 @@ absl::StatusOr<std::set<std::string>> SetFlags(
       return Refuse("--", parts.first, " is followed by no value");
     }
     std::string error;
-    if (!flag->ParseFrom(value, &error)) return Refuse(error);
+    if (!flag->ParseFrom(value, &error)) {
+      return Refuse(error, "; --", parts.first, ": ", flag->Help());
+    }
     if (!given.insert(name).second) {
       return Refuse("--", parts.first, " is given twice");
     }

@@ -287,12 +287,17 @@ TEST(RpcBenchTest, RefusesBadFlagsWithExitCode2) {
             "measures nothing\n");
   EXPECT_THAT(refusal({"--iterations=5", "--duration=1s"}),
               HasSubstr("each says how long"));
+  EXPECT_THAT(refusal({"--duration=soon"}),
+              HasSubstr("'soon' specified for flag 'duration'; --duration: of "
+                        "each measurement, as in 500ms or 2s"));
   EXPECT_THAT(refusal({"--duration=2h"}),
               HasSubstr("--duration=2h: want a time from 1ms to 1h"));
   EXPECT_THAT(refusal({"--rate=0.5"}),
               HasSubstr("--rate=0.5: want calls a second, from 1"));
-  EXPECT_THAT(refusal({"--target=10.0.0.7"}), HasSubstr("10.0.0.7"));
-  EXPECT_THAT(refusal({"--server=10.0.0.7"}), HasSubstr("10.0.0.7"));
+  EXPECT_THAT(refusal({"--target=10.0.0.7"}),
+              HasSubstr("\"10.0.0.7\": the port is missing"));
+  EXPECT_THAT(refusal({"--server=10.0.0.7"}),
+              HasSubstr("\"10.0.0.7\": the port is missing"));
 }
 
 TEST(RpcBenchTest, SaysThatADeviceIsNotThere) {
