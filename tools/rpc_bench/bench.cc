@@ -5,23 +5,18 @@
 
 #include <algorithm>
 #include <iostream>
-#include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "tools/rpc_bench/host.h"
 #include "tools/rpc_bench/local_device.h"
 #include "tools/rpc_bench/report.h"
 #include "tools/rpc_bench/transport_layer.h"
 #include "tools/rpc_bench/verbs_count.h"
 #include "tools/rpc_bench/verbs_layer.h"
-#include "transport/base/endpoint_options.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/status_macros.h"
 
@@ -33,29 +28,13 @@ constexpr absl::Duration kStartTimeout = absl::Seconds(10);
 // Idle time that passes first, so that whatever spins has stopped.
 constexpr absl::Duration kSilence = absl::Seconds(1);
 
-// A line on standard error that says what is measured just now, if somebody is
-// there to see it. Gone when this is destroyed.
-class Progress {
- public:
-  explicit Progress(size_t measurements)
-      : measurements_(measurements), visible_(isatty(STDERR_FILENO) == 1) {}
-  ~Progress() { Show(""); }
+// From this size on nobody who cares puts a payload into a message.
+constexpr uint64_t kAttachmentFromBytes = 64 << 10;
 
-  void Start(const Layer& layer, const Case& measured) {
-    Show(absl::StrFormat("[%d/%d] %s %s, %s, %d outstanding ...", ++started_,
-                         measurements_, layer.name(), OpName(measured.op),
-                         SizeName(measured.size_bytes), measured.outstanding));
-  }
-
- private:
-  void Show(const std::string& text) const {
-    // To the start of the line, erase it, write.
-    if (visible_) std::cerr << "\r\033[K" << text << std::flush;
-  }
-
-  const size_t measurements_;
-  const bool visible_;
-  size_t started_ = 0;
+// A measurement to make.
+struct Step {
+  Layer* layer;
+  Case measured;
 };
 
 // To do nothing for a while is what is measured.
@@ -63,53 +42,41 @@ void PassTime(absl::Duration duration) {
   poll(nullptr, 0, static_cast<int>(absl::ToInt64Milliseconds(duration)));
 }
 
-Case CommonOf(const Options& options) {
-  Case common;
-  common.validate = options.validate;
-  common.rate_per_s = options.rate_per_s;
-  common.iterations = options.iterations;
-  return common;
-}
-
-bool Wants(const Options& options, Op op) {
-  return std::find(options.verbs_ops.begin(), options.verbs_ops.end(), op) !=
-         options.verbs_ops.end();
-}
-
-std::vector<Case> EchoCases(const Options& options) {
-  std::vector<Case> cases =
-      Cases(options.sizes_bytes, options.outstanding, CommonOf(options));
-  for (Case& measured : cases) {
-    measured.attachment = options.payload == "attachment" ||
-                          (options.payload.empty() &&
-                           measured.size_bytes >= kAttachmentFromBytes);
-  }
-  return cases;
-}
-
-// The streams of the verbs layer, with the most outstanding.
-std::vector<Case> StreamCases(const Options& options) {
-  std::vector<Case> streams;
-  // A stream is a closed loop.
-  if (options.rate_per_s > 0) return streams;
-  for (Case measured : Cases(options.sizes_bytes, {options.outstanding.back()},
-                             CommonOf(options))) {
-    for (Op op : options.verbs_ops) {
+// Echoes at every layer, then the streams of the verbs layer, which are closed
+// loops with the most outstanding.
+std::vector<Step> StepsOf(const Options& options,
+                          const std::vector<Layer*>& layers) {
+  std::vector<Step> echoes;
+  std::vector<Step> streams;
+  for (const uint64_t size : options.sizes_bytes) {
+    Case measured = {
+        .size_bytes = size,
+        .attachment = options.payload == "attachment" ||
+                      (options.payload.empty() && size >= kAttachmentFromBytes),
+        .validate = options.validate,
+        .rate_per_s = options.rate_per_s,
+        .iterations = options.iterations};
+    const auto wanted = [&options](Op op) {
+      return std::count(options.verbs_ops.begin(), options.verbs_ops.end(),
+                        op) > 0;
+    };
+    for (const int outstanding : options.outstanding) {
+      measured.outstanding = outstanding;
+      for (Layer* layer : layers) {
+        if (layer->name() == "verbs" && !wanted(Op::kEcho)) continue;
+        echoes.push_back({layer, measured});
+      }
+    }
+    for (const Op op : options.verbs_ops) {
       measured.op = op;
-      if (op != Op::kEcho) streams.push_back(measured);
+      for (Layer* layer : layers) {
+        if (layer->name() != "verbs" || op == Op::kEcho) continue;
+        if (options.rate_per_s == 0) streams.push_back({layer, measured});
+      }
     }
   }
-  return streams;
-}
-
-transport::EndpointOptions TransportOptionsOf(const Options& options,
-                                              const std::string& device) {
-  transport::EndpointOptions endpoint;
-  endpoint.device = device;
-  endpoint.continued_bytes_max =
-      static_cast<uint32_t>(options.continued_max_bytes);
-  if (options.events) endpoint.spin_budget = absl::ZeroDuration();
-  return endpoint;
+  echoes.insert(echoes.end(), streams.begin(), streams.end());
+  return echoes;
 }
 
 // The server was started otherwise than this client.
@@ -139,16 +106,18 @@ absl::Status Bench::StartServer() {
   ASSIGN_OR_RETURN(const LocalDevice device,
                    ChooseLocalDevice(options_.device));
   std::vector<std::string> command = {
-      "/proc/self/exe", absl::StrCat("--server=", device.address, ":0"),
+      "/proc/self/exe", absl::StrCat("--server=", device.address),
       absl::StrCat("--device=", device.name),
       absl::StrCat("--continued-max=", options_.continued_max_bytes)};
   if (options_.events) command.push_back("--events");
   if (options_.verbs_count) command.push_back("--verbs-count");
   const std::vector<int> processors = AllowedProcessors();
-  const int pinned = options_.pinning.server;
-  if (options_.pinning.on && (pinned >= 0 || processors.size() > 1)) {
-    command.push_back(
-        absl::StrCat("--pin=", pinned >= 0 ? pinned : processors.back()));
+  Pinning& pinning = options_.pinning;
+  if (pinning.on && pinning.server < 0 && processors.size() > 1) {
+    pinning = {.client = processors.front(), .server = processors.back()};
+  }
+  if (pinning.server >= 0) {
+    command.push_back(absl::StrCat("--pin=", pinning.server));
   }
   ASSIGN_OR_RETURN(server_, ServerProcess::Start(command, kStartTimeout));
   options_.device = device.name;
@@ -157,13 +126,8 @@ absl::Status Bench::StartServer() {
 }
 
 absl::Status Bench::Connect() {
-  const std::vector<int> processors = AllowedProcessors();
-  const int pinned = options_.pinning.client;
-  if (options_.pinning.on &&
-      (pinned >= 0 || (server_ != nullptr && processors.size() > 1))) {
-    client_processor_ = pinned >= 0 ? pinned : processors.front();
-    RETURN_IF_ERROR(PinTo(client_processor_));
-  }
+  client_processor_ = options_.pinning.client;
+  if (client_processor_ >= 0) RETURN_IF_ERROR(PinTo(client_processor_));
   if (options_.verbs_count) CountVerbsOfDevices(options_.device);
   ASSIGN_OR_RETURN(rpc_, RpcLayer::Connect(options_.target, options_.device,
                                            options_.events, kStartTimeout));
@@ -175,6 +139,7 @@ absl::Status Bench::Connect() {
   if (options_.verbs_count && !server.has_verbs()) {
     return NotAlike(options_, "--verbs-count", server.has_verbs());
   }
+  options_.device = rpc_->device();
   return AddLayers(server);
 }
 
@@ -189,12 +154,10 @@ absl::Status Bench::AddLayers(const DescribeReply& server) {
     if (layer == "transport") {
       address.set_port(static_cast<uint16_t>(server.transport_port()));
       others_.push_back(std::make_unique<TransportLayer>(
-          address, TransportOptionsOf(options_, rpc_->device())));
+          address, EndpointOptionsOf(options_)));
     } else {
       address.set_port(static_cast<uint16_t>(server.verbs_port()));
-      options_.verbs.device = rpc_->device();
-      ASSIGN_OR_RETURN(others_.emplace_back(),
-                       VerbsLayer::Create(address, options_.verbs));
+      others_.push_back(std::make_unique<VerbsLayer>(address, options_));
     }
     layers_.push_back(others_.back().get());
   }
@@ -222,46 +185,36 @@ absl::StatusOr<Usage> Bench::CurrentUsage() {
   return usage;
 }
 
-absl::StatusOr<Measurements> Bench::Measure() {
-  std::vector<Layer*> echo_layers;
-  std::vector<Layer*> stream_layers;
-  for (Layer* layer : layers_) {
-    const bool is_verbs = layer->name() == "verbs";
-    if (is_verbs) stream_layers.push_back(layer);
-    if (!is_verbs || Wants(options_, Op::kEcho)) echo_layers.push_back(layer);
-  }
-  const std::vector<Case> echoes = EchoCases(options_);
-  const std::vector<Case> streams = StreamCases(options_);
-
-  const auto before = HardwareCounters(rpc_->device());
-  Progress progress(echoes.size() * echo_layers.size() +
-                    streams.size() * stream_layers.size());
-  const auto on_start = [&progress](const Layer& layer, const Case& measured) {
-    progress.Start(layer, measured);
-  };
-  const auto usage = [this] { return CurrentUsage(); };
-  Measurements measured;
-  measured.outcomes =
-      RunCases(echo_layers, echoes, options_.duration, on_start, usage);
-  for (Outcome& outcome :
-       RunCases(stream_layers, streams, options_.duration, on_start, usage)) {
-    measured.outcomes.push_back(std::move(outcome));
-  }
-
-  Report& report = measured.report;
+Report Bench::Measure() {
+  Report report;
   report.set_device(rpc_->device());
   if (client_processor_ >= 0) report.set_client_processor(client_processor_);
   if (server_processor_ >= 0) report.set_server_processor(server_processor_);
-  for (Outcome& outcome : measured.outcomes) {
-    outcome.result.set_mode(options_.events ? "events" : "polled");
-    *report.add_results() = outcome.result;
+  const Counters before = HardwareCounters(report.device());
+  const bool watched = isatty(STDERR_FILENO) == 1;
+  const std::vector<Step> steps = StepsOf(options_, layers_);
+  for (const auto& [layer, measured] : steps) {
+    if (watched) {
+      // To the start of the line, erase it, write.
+      std::cerr << absl::StreamFormat(
+                       "\r\033[K[%d/%d] %s %s, %s, %d outstanding ...",
+                       report.results_size() + 1, steps.size(), layer->name(),
+                       OpName(measured.op), SizeName(measured.size_bytes),
+                       measured.outstanding)
+                << std::flush;
+    }
+    Report::Result& result = *report.add_results();
+    result = RunCase(*layer, measured, options_.duration,
+                     [this] { return CurrentUsage(); });
+    result.set_mode(options_.events ? "events" : "polled");
   }
+  if (watched) std::cerr << "\r\033[K" << std::flush;
   AddRatios(report);
   for (const auto& [name, grown] :
        CounterGrowth(before, HardwareCounters(report.device()))) {
     (*report.mutable_counters())[name] = static_cast<double>(grown);
   }
-  return measured;
+  return report;
 }
 
 absl::StatusOr<std::string> Bench::MeasureIdle() {

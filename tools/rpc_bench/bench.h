@@ -3,7 +3,6 @@
 #ifndef VERBENA_TOOLS_RPC_BENCH_BENCH_H_
 #define VERBENA_TOOLS_RPC_BENCH_BENCH_H_
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,43 +10,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tools/rpc_bench/flag_values.h"
+#include "tools/rpc_bench/options.h"
 #include "tools/rpc_bench/report.pb.h"
 #include "tools/rpc_bench/rpc_layer.h"
 #include "tools/rpc_bench/server_process.h"
-#include "tools/rpc_bench/verbs_layer.h"
 #include "tools/rpc_bench/workload.h"
 
 namespace verbena::bench {
-
-// From this size on nobody who cares puts a payload into a message.
-inline constexpr uint64_t kAttachmentFromBytes = 64 << 10;
-
-// The flags of main.cc, which say what each is and what it may be.
-struct Options {
-  std::string target;
-  std::string device;
-  std::vector<std::string> layers;
-  std::vector<uint64_t> sizes_bytes;
-  std::vector<int> outstanding;
-  std::string payload;  // "field", "attachment", or empty: by size.
-  absl::Duration duration;
-  uint64_t iterations = 0;  // If not 0, how many calls to measure instead.
-  double rate_per_s = 0;    // Not 0: an open loop.
-  bool validate = false;
-  bool events = false;
-  bool verbs_count = false;
-  Pinning pinning;
-  uint64_t continued_max_bytes = 0;
-  std::vector<Op> verbs_ops;
-  VerbsOptions verbs;
-};
-
-// All that one run has found.
-struct Measurements {
-  Report report;
-  std::vector<Outcome> outcomes;  // The report's results, with all latencies.
-};
 
 // A server, ours or another's, and the layers that reach it.
 class Bench {
@@ -56,8 +25,9 @@ class Bench {
   static absl::StatusOr<std::unique_ptr<Bench>> Start(Options options);
   ~Bench();
 
-  // Measures every case at every layer.
-  absl::StatusOr<Measurements> Measure();
+  // Measures each case at each layer before the next case: what is compared was
+  // measured at nearly the same time.
+  Report Measure();
 
   // Measures what the idle connections take of processors; a line of text.
   absl::StatusOr<std::string> MeasureIdle();

@@ -11,7 +11,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "rpc/server.h"
 #include "rpc/server_builder.h"
 #include "rpc/server_context.h"
@@ -23,10 +22,10 @@
 #include "tools/rpc_bench/transport_layer.h"
 #include "tools/rpc_bench/verbs_count.h"
 #include "tools/rpc_bench/verbs_server.h"
-#include "transport/base/endpoint_options.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/status_macros.h"
 #include "transport/device.h"
+#include "transport/server_endpoint.h"
 
 namespace verbena::bench {
 namespace {
@@ -62,14 +61,10 @@ class EchoService final : public Echo::Service {
 
 // One for each provider that the device allows, at the same port.
 absl::StatusOr<std::vector<std::unique_ptr<VerbsServer>>> StartVerbs(
-    const std::string& host, const std::string& device) {
-  ASSIGN_OR_RETURN(base::SocketAddress address,
-                   base::SocketAddress::Parse(absl::StrCat(host, ":0")));
-  transport::EndpointOptions wanted;
-  wanted.device = device;
+    base::SocketAddress address, const std::string& device) {
   std::vector<std::unique_ptr<VerbsServer>> servers;
   for (const transport::Provider* provider :
-       transport::ListenProviders(transport::WantedDevice(wanted))) {
+       transport::ListenProviders(device)) {
     ASSIGN_OR_RETURN(std::unique_ptr<VerbsServer> server,
                      VerbsServer::Start(*provider, address));
     address.set_port(server->port());
@@ -80,34 +75,37 @@ absl::StatusOr<std::vector<std::unique_ptr<VerbsServer>>> StartVerbs(
 
 }  // namespace
 
-absl::Status Serve(const BenchServerOptions& options) {
+absl::Status Serve(const std::string& address, const Options& options) {
   sigset_t stop_signals;
   sigemptyset(&stop_signals);
   sigaddset(&stop_signals, SIGINT);
   sigaddset(&stop_signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
 
+  const int processor = options.pinning.server;
+  if (processor >= 0) RETURN_IF_ERROR(PinTo(processor));
   if (options.verbs_count) CountVerbsOfDevices(options.device);
-  const std::string host =
-      options.address.substr(0, options.address.rfind(':'));
-  transport::EndpointOptions endpoint;
-  endpoint.device = options.device;
-  endpoint.continued_bytes_max = options.continued_max_bytes;
-  if (options.events) endpoint.spin_budget = absl::ZeroDuration();
-  ASSIGN_OR_RETURN(const std::unique_ptr<TransportServer> transport_server,
-                   TransportServer::Start(host, endpoint));
+  ASSIGN_OR_RETURN(base::SocketAddress any_port,
+                   base::SocketAddress::Parse(address));
+  any_port.set_port(0);
+  TransportEcho transport_echo;
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<transport::ServerEndpoint> transport_server,
+      transport::ServerEndpoint::Start({.endpoint = EndpointOptionsOf(options),
+                                        .addresses = {any_port.ToString()}},
+                                       transport_echo));
   ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<VerbsServer>> verbs,
-                   StartVerbs(host, options.device));
+                   StartVerbs(any_port, options.device));
 
   DescribeReply description;
-  description.set_transport_port(transport_server->port());
+  description.set_transport_port(transport_server->listening().front().port);
   description.set_verbs_port(verbs.front()->port());
-  description.set_pinned_to(options.pinned_to);
+  description.set_pinned_to(processor);
   description.set_events(options.events);
   EchoService service(std::move(description), options.verbs_count);
   ServerBuilder builder;
-  builder.AddListeningPort(options.address)
-      .SetSpinBudget(endpoint.spin_budget)
+  builder.AddListeningPort(address)
+      .SetSpinBudget(EndpointOptionsOf(options).spin_budget)
       .RegisterService(&service);
   if (!options.device.empty()) builder.SetDevice(options.device);
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,

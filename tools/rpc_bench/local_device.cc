@@ -2,9 +2,9 @@
 
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -20,7 +20,7 @@
 namespace verbena::bench {
 namespace {
 
-constexpr char kLoopback[] = "127.0.0.1";
+using base::SocketAddress;
 
 bool IsSoft(const transport::Provider& provider) {
   return provider.name == transport::kSoftDevice;
@@ -28,43 +28,34 @@ bool IsSoft(const transport::Provider& provider) {
 
 // The addresses of the network interfaces that are up, IPv4 first; the loopback
 // interface and link-local addresses belong to no device.
-std::vector<std::string> HostAddresses() {
-  std::vector<std::string> found;
+std::vector<SocketAddress> HostAddresses() {
+  std::vector<SocketAddress> found;
   ifaddrs* addresses = nullptr;
   if (getifaddrs(&addresses) != 0) return found;
-  for (const int family : {AF_INET, AF_INET6}) {
-    for (const ifaddrs* each = addresses; each; each = each->ifa_next) {
-      if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family ||
-          (each->ifa_flags & IFF_UP) == 0 ||
-          (each->ifa_flags & IFF_LOOPBACK) != 0) {
-        continue;
-      }
-      char text[NI_MAXHOST];
-      const socklen_t length =
-          family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-      if (getnameinfo(each->ifa_addr, length, text, sizeof(text), nullptr, 0,
-                      NI_NUMERICHOST) == 0 &&
-          !absl::StrContains(text, '%')) {
-        found.push_back(family == AF_INET ? text
-                                          : absl::StrCat("[", text, "]"));
-      }
+  for (const ifaddrs* each = addresses; each; each = each->ifa_next) {
+    const SocketAddress address = SocketAddress::FromSockaddr(each->ifa_addr);
+    if ((each->ifa_flags & IFF_UP) != 0 &&
+        (each->ifa_flags & IFF_LOOPBACK) == 0 && !address.empty() &&
+        !absl::StrContains(address.HostString(), '%')) {
+      found.push_back(address);
     }
   }
   freeifaddrs(addresses);
+  std::stable_partition(
+      found.begin(), found.end(),
+      [](const SocketAddress& each) { return each.family() == AF_INET; });
   return found;
 }
 
 // What `address` is bound to; null if to no device of `provider`.
 ibv_context* Bind(const transport::Provider& provider,
-                  const std::string& address) {
+                  const SocketAddress& address) {
   absl::StatusOr<transport::EventChannel> channel =
       transport::EventChannel::Create(provider);
   if (!channel.ok()) return nullptr;
   absl::StatusOr<transport::CmId> id =
       transport::CmId::Create(provider, *channel);
-  const absl::StatusOr<base::SocketAddress> parsed =
-      base::SocketAddress::ParseNumeric(absl::StrCat(address, ":0"));
-  if (!id.ok() || !parsed.ok() || !id->BindAddr(*parsed).ok()) return nullptr;
+  if (!id.ok() || !id->BindAddr(address).ok()) return nullptr;
   return id->context();
 }
 
@@ -72,13 +63,14 @@ ibv_context* Bind(const transport::Provider& provider,
 
 std::vector<LocalDevice> LocalDevices(const transport::Provider& provider) {
   std::map<std::string, LocalDevice> devices;
-  const std::vector<std::string> addresses =
-      IsSoft(provider) ? std::vector<std::string>{kLoopback} : HostAddresses();
-  for (const std::string& address : addresses) {
+  const std::vector<SocketAddress> addresses =
+      IsSoft(provider) ? std::vector{SocketAddress::Loopback(AF_INET, 0)}
+                       : HostAddresses();
+  for (const SocketAddress& address : addresses) {
     ibv_context* const context = Bind(provider, address);
     if (context == nullptr) continue;
     const std::string name = provider.verbs.get_device_name(context->device);
-    devices.emplace(name, LocalDevice{name, address, context});
+    devices.emplace(name, LocalDevice{name, address.ToString(), context});
   }
   std::vector<LocalDevice> sorted;
   for (auto& [name, device] : devices) sorted.push_back(std::move(device));
@@ -92,7 +84,8 @@ absl::StatusOr<LocalDevice> ChooseLocalDevice(absl::string_view wanted) {
     // The software device is not touched yet: it has a thread, which shall run
     // where this one is pinned to.
     if (IsSoft(*provider)) {
-      return LocalDevice{std::string(transport::kSoftDevice), kLoopback};
+      return LocalDevice{std::string(transport::kSoftDevice),
+                         SocketAddress::Loopback(AF_INET, 0).ToString()};
     }
     for (const LocalDevice& device : LocalDevices(*provider)) {
       if (wanted.empty() || wanted == device.name) return device;

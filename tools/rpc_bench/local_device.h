@@ -15,7 +15,7 @@ namespace verbena::bench {
 // A device of this host and an address of this host that is reached through it.
 struct LocalDevice {
   std::string name;     // "soft", "rxe0".
-  std::string address;  // "127.0.0.1", "[fd00::7]": ready for a port after it.
+  std::string address;  // "127.0.0.1:0", "[fd00::7]:0": for any port.
   // The one that every connection of this process over the device has: the
   // connection manager opens a device once and for good.
   ibv_context* context = nullptr;

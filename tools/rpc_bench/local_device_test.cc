@@ -18,7 +18,7 @@ TEST(LocalDevicesTest, HaveTheContextThatConnectionsGet) {
   const std::vector<LocalDevice> devices = LocalDevices(soft);
   ASSERT_EQ(devices.size(), 1u);
   EXPECT_EQ(devices[0].name, "soft");
-  EXPECT_EQ(devices[0].address, "127.0.0.1");
+  EXPECT_EQ(devices[0].address, "127.0.0.1:0");
   ASSERT_NE(devices[0].context, nullptr);
   EXPECT_EQ(LocalDevices(soft)[0].context, devices[0].context);
 }
@@ -27,7 +27,7 @@ TEST(ChooseLocalDeviceTest, IsTheOneThatIsWanted) {
   const absl::StatusOr<LocalDevice> device = ChooseLocalDevice("soft");
   ASSERT_TRUE(device.ok()) << device.status();
   EXPECT_EQ(device->name, "soft");
-  EXPECT_EQ(device->address, "127.0.0.1");
+  EXPECT_EQ(device->address, "127.0.0.1:0");
 }
 
 TEST(ChooseLocalDeviceTest, IsThereWithoutAWish) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <set>
@@ -15,15 +14,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tools/rpc_bench/bench.h"
 #include "tools/rpc_bench/bench_server.h"
-#include "tools/rpc_bench/command_line.h"
-#include "tools/rpc_bench/flag_values.h"
-#include "tools/rpc_bench/host.h"
+#include "tools/rpc_bench/flags.h"
+#include "tools/rpc_bench/options.h"
 #include "tools/rpc_bench/plot.h"
 #include "tools/rpc_bench/report.h"
-#include "tools/rpc_bench/verbs_layer.h"
 #include "tools/rpc_bench/workload.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/limits.h"
@@ -85,8 +83,8 @@ ABSL_FLAG(std::string, payload, "",
 ABSL_FLAG(bool, events, false,
           "both sides sleep whenever there is nothing to do, instead of\n"
           "polling; a server needs the flag too");
-ABSL_FLAG(std::string, duration, "1s",
-          "of each measurement, as in 500ms, 2s or 2");
+ABSL_FLAG(absl::Duration, duration, absl::Seconds(1),
+          "of each measurement, as in 500ms or 2s");
 ABSL_FLAG(uint64_t, iterations, 0,
           "if not 0, measure so many calls, however long they take");
 ABSL_FLAG(double, rate, 0,
@@ -111,16 +109,6 @@ ABSL_FLAG(std::string, continued_max, "16KiB",
 // The verbs layer.
 ABSL_FLAG(Texts, verbs_op, Texts({"echo", "write", "read", "send"}),
           "echo, and one-way streams of the verbs layer");
-ABSL_FLAG(std::string, bulk_threshold, "8KiB",
-          "larger echoes of the verbs layer move by RDMA READ and WRITE");
-ABSL_FLAG(std::string, rx_depth, "", "verbs layer: receives kept posted");
-ABSL_FLAG(std::string, inline, "",
-          "verbs layer: largest message that is posted inline");
-ABSL_FLAG(std::string, ib_port, "",
-          "verbs layer: fail if the connection manager has chosen another,\n"
-          "by the route to the server: it takes no wishes");
-ABSL_FLAG(std::string, gid_index, "", "verbs layer: as --ib-port");
-ABSL_FLAG(std::string, mtu, "", "verbs layer: as --ib-port");
 
 // Output.
 ABSL_FLAG(std::string, json, "",
@@ -141,17 +129,12 @@ constexpr int kMeasured = 0;
 constexpr int kFailed = 1;
 constexpr int kBadFlags = 2;
 
-using Given = std::set<std::string, std::less<>>;
-
 // Those that mean something to a server; the others say how to measure.
-const Given& ServerFlags() {
-  static const Given* const flags =
-      new Given{"continued_max", "device", "events",     "help",
-                "pin",           "server", "verbs_count"};
-  return *flags;
-}
+constexpr absl::string_view kServerFlags[] = {
+    "continued_max", "device", "events",     "help",
+    "pin",           "server", "verbs_count"};
 
-absl::Status CheckTogether(const Given& given) {
+absl::Status CheckTogether(const std::set<std::string>& given) {
   const auto refuse = [](absl::string_view one, absl::string_view other,
                          absl::string_view reason) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -162,71 +145,28 @@ absl::Status CheckTogether(const Given& given) {
   }
   if (!given.contains("server")) return absl::OkStatus();
   for (const std::string& flag : given) {
-    if (!ServerFlags().contains(flag)) {
+    if (std::find(std::begin(kServerFlags), std::end(kServerFlags), flag) ==
+        std::end(kServerFlags)) {
       return refuse("server", flag, "a server measures nothing");
     }
   }
   return absl::OkStatus();
 }
 
-Op OpOf(absl::string_view name) {
-  for (Op op : {Op::kSend, Op::kWrite, Op::kRead}) {
-    if (name == OpName(op)) return op;
-  }
-  return Op::kEcho;
-}
-
-std::string WantedDevice() {
+// What the flags say as they are, and what has bounds of its own apart.
+absl::StatusOr<Options> ReadFlags() {
   transport::EndpointOptions wanted;
   wanted.device = absl::GetFlag(FLAGS_device);
-  return transport::WantedDevice(wanted);
-}
-
-absl::StatusOr<uint64_t> ContinuedMaxBytes() {
-  return ReadBytes("continued-max", absl::GetFlag(FLAGS_continued_max),
-                   transport::kContinuedBytesMax);
-}
-
-// A number from `min` to `max`, or what `number` is already if the flag is not
-// given.
-template <typename T>
-absl::Status ReadIfGiven(absl::string_view name, const std::string& text,
-                         int min, int max, T& number) {
-  if (text.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(number, ReadNumber(name, text, min, max));
-  return absl::OkStatus();
-}
-
-absl::Status ReadVerbsFlags(VerbsOptions& verbs) {
-  verbs.events = absl::GetFlag(FLAGS_events);
-  ASSIGN_OR_RETURN(
-      verbs.bulk_threshold_bytes,
-      ReadBytes("bulk-threshold", absl::GetFlag(FLAGS_bulk_threshold),
-                kMaxSizeBytes));
-  RETURN_IF_ERROR(ReadIfGiven("rx-depth", absl::GetFlag(FLAGS_rx_depth), 2,
-                              16384, verbs.receive_depth));
-  const std::string inline_bytes = absl::GetFlag(FLAGS_inline);
-  verbs.inline_required = !inline_bytes.empty();
-  RETURN_IF_ERROR(
-      ReadIfGiven("inline", inline_bytes, 0, 4096, verbs.inline_bytes));
-  RETURN_IF_ERROR(ReadIfGiven("ib-port", absl::GetFlag(FLAGS_ib_port), 1, 254,
-                              verbs.ib_port));
-  RETURN_IF_ERROR(ReadIfGiven("gid-index", absl::GetFlag(FLAGS_gid_index), 0,
-                              255, verbs.gid_index));
-  const std::string mtu = absl::GetFlag(FLAGS_mtu);
-  if (mtu.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckWords("mtu", {mtu}, "256,512,1024,2048,4096"));
-  return ReadIfGiven("mtu", mtu, 256, 4096, verbs.mtu_bytes);
-}
-
-absl::StatusOr<Options> OptionsFromFlags() {
-  Options options;
-  options.target = absl::GetFlag(FLAGS_target);
-  if (!options.target.empty()) {
-    RETURN_IF_ERROR(CheckAddress("target", options.target, 1));
-  }
-  options.device = WantedDevice();
-  options.layers = absl::GetFlag(FLAGS_layer);
+  Options options = {.target = absl::GetFlag(FLAGS_target),
+                     .device = transport::WantedDevice(wanted),
+                     .layers = absl::GetFlag(FLAGS_layer),
+                     .payload = absl::GetFlag(FLAGS_payload),
+                     .duration = absl::GetFlag(FLAGS_duration),
+                     .iterations = absl::GetFlag(FLAGS_iterations),
+                     .rate_per_s = absl::GetFlag(FLAGS_rate),
+                     .validate = absl::GetFlag(FLAGS_validate),
+                     .events = absl::GetFlag(FLAGS_events),
+                     .verbs_count = absl::GetFlag(FLAGS_verbs_count)};
   RETURN_IF_ERROR(CheckWords("layer", options.layers, "verbs,transport,rpc"));
   for (const std::string& size : absl::GetFlag(FLAGS_size)) {
     ASSIGN_OR_RETURN(options.sizes_bytes.emplace_back(),
@@ -236,72 +176,58 @@ absl::StatusOr<Options> OptionsFromFlags() {
     ASSIGN_OR_RETURN(options.outstanding.emplace_back(),
                      ReadNumber("outstanding", depth, 1, 1024));
   }
-  options.payload = absl::GetFlag(FLAGS_payload);
   if (!options.payload.empty()) {
     RETURN_IF_ERROR(
         CheckWords("payload", {options.payload}, "field,attachment"));
   }
-  ASSIGN_OR_RETURN(options.duration,
-                   ReadTime("duration", absl::GetFlag(FLAGS_duration)));
-  options.iterations = absl::GetFlag(FLAGS_iterations);
-  options.rate_per_s = absl::GetFlag(FLAGS_rate);
+  if (options.duration < absl::Milliseconds(1) ||
+      options.duration > absl::Hours(1)) {
+    return WrongFlag("duration", absl::FormatDuration(options.duration),
+                     "a time from 1ms to 1h");
+  }
   if (options.rate_per_s != 0 &&
       !(options.rate_per_s >= 1 && options.rate_per_s <= 1e9)) {
     return WrongFlag("rate", options.rate_per_s,
                      "calls a second, from 1 to 1e9");
   }
-  options.validate = absl::GetFlag(FLAGS_validate);
-  options.events = absl::GetFlag(FLAGS_events);
-  options.verbs_count = absl::GetFlag(FLAGS_verbs_count);
   ASSIGN_OR_RETURN(options.pinning,
                    ReadPinning("pin", absl::GetFlag(FLAGS_pin)));
-  ASSIGN_OR_RETURN(options.continued_max_bytes, ContinuedMaxBytes());
+  ASSIGN_OR_RETURN(
+      options.continued_max_bytes,
+      ReadBytes("continued-max", absl::GetFlag(FLAGS_continued_max),
+                transport::kContinuedBytesMax));
   const std::vector<std::string> ops = absl::GetFlag(FLAGS_verbs_op);
   RETURN_IF_ERROR(CheckWords("verbs-op", ops, "echo,send,write,read"));
-  for (const std::string& op : ops) options.verbs_ops.push_back(OpOf(op));
-  RETURN_IF_ERROR(ReadVerbsFlags(options.verbs));
-  return options;
-}
-
-absl::StatusOr<Options> ReadFlags(absl::Span<const char* const> arguments) {
-  ASSIGN_OR_RETURN(const Given given,
-                   SetFlags(arguments, {{"csv", kStandardOutput},
-                                        {"json", kStandardOutput},
-                                        {"server", kAnyAddress}}));
-  RETURN_IF_ERROR(CheckTogether(given));
-  if (given.contains("server")) {
-    RETURN_IF_ERROR(CheckAddress("server", absl::GetFlag(FLAGS_server), 0));
+  for (const std::string& op : ops) {
+    options.verbs_ops.push_back(static_cast<Op>(
+        std::find(std::begin(kOpNames), std::end(kOpNames), op) - kOpNames));
   }
-  return OptionsFromFlags();
-}
-
-absl::Status WriteFile(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text << std::flush;
-  if (file.good()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("cannot write ", path));
+  return options;
 }
 
 // Writes `text` to the file `output`, or to standard output, or nowhere.
 absl::Status Write(const std::string& output, const std::string& text) {
   if (output.empty()) return absl::OkStatus();
-  if (output != kStandardOutput) return WriteFile(output, text);
-  std::cout << text << std::flush;
-  return absl::OkStatus();
+  std::ofstream file;
+  if (output != kStandardOutput) file.open(output);
+  std::ostream& out = output == kStandardOutput ? std::cout : file;
+  out << text << std::flush;
+  if (out.good()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot write ", output));
 }
 
-absl::Status Print(const Options& options, const Measurements& measured) {
+absl::Status Print(const Options& options, const Report& report) {
   const std::string json = absl::GetFlag(FLAGS_json);
   const std::string csv = absl::GetFlag(FLAGS_csv);
   if (json != kStandardOutput && csv != kStandardOutput) {
-    std::cout << Table(measured.report) << std::flush;
+    std::cout << Table(report) << std::flush;
   }
-  RETURN_IF_ERROR(Write(json, Json(measured.report)));
-  RETURN_IF_ERROR(Write(csv, Csv(measured.report)));
+  RETURN_IF_ERROR(Write(json, Json(report)));
+  RETURN_IF_ERROR(Write(csv, Csv(report)));
   const std::string plot = absl::GetFlag(FLAGS_plot);
   if (plot.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(WriteFile(plot, ""));
-  return RunGnuplot(PlotScript(measured.outcomes, measured.report,
+  RETURN_IF_ERROR(Write(plot, ""));
+  return RunGnuplot(PlotScript(report,
                                {{transport::kBufferBytes, "continued"},
                                 {options.continued_max_bytes, "rendezvous"}},
                                plot));
@@ -316,46 +242,40 @@ absl::StatusOr<int> Measure(const Options& options) {
     std::cout << line << std::flush;
     return kMeasured;
   }
-  ASSIGN_OR_RETURN(const Measurements measured, bench->Measure());
-  RETURN_IF_ERROR(Print(options, measured));
-  const auto& results = measured.report.results();
+  const Report report = bench->Measure();
+  RETURN_IF_ERROR(Print(options, report));
   const bool all_measured = std::all_of(
-      results.begin(), results.end(),
+      report.results().begin(), report.results().end(),
       [](const Report::Result& result) { return result.has_p50_us(); });
   return all_measured ? kMeasured : kFailed;
 }
 
-absl::StatusOr<int> RunServer(const Options& options) {
-  BenchServerOptions server;
-  server.address = absl::GetFlag(FLAGS_server);
-  server.device = options.device;
-  server.events = options.events;
-  server.verbs_count = options.verbs_count;
-  server.continued_max_bytes =
-      static_cast<uint32_t>(options.continued_max_bytes);
-  server.pinned_to = options.pinning.server;
-  if (server.pinned_to >= 0) RETURN_IF_ERROR(PinTo(server.pinned_to));
-  RETURN_IF_ERROR(Serve(server));
-  return kMeasured;
-}
-
-int Main(absl::Span<const char* const> arguments) {
-  const absl::StatusOr<Options> options = ReadFlags(arguments);
-  if (!options.ok()) {
-    std::cerr << "rpc_bench: " << options.status().message() << std::endl;
-    return kBadFlags;
-  }
+absl::StatusOr<int> Run(absl::Span<const char* const> arguments) {
+  ASSIGN_OR_RETURN(const std::set<std::string> given,
+                   SetFlags(arguments, {{"csv", kStandardOutput},
+                                        {"json", kStandardOutput},
+                                        {"server", kAnyAddress}}));
+  RETURN_IF_ERROR(CheckTogether(given));
+  ASSIGN_OR_RETURN(const Options options, ReadFlags());
   if (absl::GetFlag(FLAGS_help)) {
     std::cout << kAbout << FlagsHelp();
     return kMeasured;
   }
-  const bool serves = !absl::GetFlag(FLAGS_server).empty();
-  const absl::StatusOr<int> exit_code =
-      serves ? RunServer(*options) : Measure(*options);
+  if (!given.contains("server")) return Measure(options);
+  RETURN_IF_ERROR(Serve(absl::GetFlag(FLAGS_server), options));
+  return kMeasured;
+}
+
+int Main(absl::Span<const char* const> arguments) {
+  const absl::StatusOr<int> exit_code = Run(arguments);
   if (exit_code.ok()) return *exit_code;
-  std::cerr << "rpc_bench: " << (serves ? "cannot serve: " : "")
-            << exit_code.status() << std::endl;
-  return kFailed;
+  const absl::Status& status = exit_code.status();
+  // A flag that is wrong, or an address that is none.
+  const bool bad_flags = absl::IsInvalidArgument(status);
+  std::cerr << "rpc_bench: "
+            << (bad_flags ? std::string(status.message()) : status.ToString())
+            << std::endl;
+  return bad_flags ? kBadFlags : kFailed;
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "tools/rpc_bench/workload.h"
+#include "tools/rpc_bench/report.pb.h"
 
 namespace verbena::bench {
 
@@ -23,7 +23,7 @@ struct Threshold {
 // the smallest size with the fewest outstanding; median latency by size, with
 // the fewest; bandwidth by size, with the most. The last two have the
 // thresholds marked. A chart without a point is left out.
-std::string PlotScript(absl::Span<const Outcome> outcomes, const Report& report,
+std::string PlotScript(const Report& report,
                        absl::Span<const Threshold> thresholds,
                        const std::string& output);
 

@@ -86,36 +86,43 @@ std::string CsvLine(const Report::Result& result, bool names) {
 }  // namespace
 
 const Report::Result* FindResult(const Report& report, absl::string_view layer,
-                                 absl::string_view op,
-                                 const Report::Result& like) {
+                                 absl::string_view op, uint32_t size_bytes,
+                                 uint32_t outstanding) {
   for (const Report::Result& result : report.results()) {
     if (result.layer() == layer && result.op() == op &&
-        result.size_bytes() == like.size_bytes() &&
-        result.outstanding() == like.outstanding()) {
+        result.size_bytes() == size_bytes &&
+        result.outstanding() == outstanding) {
       return &result;
     }
   }
   return nullptr;
 }
 
+absl::string_view HowSidesWait(const Report& report) {
+  return report.results_size() > 0 && report.results(0).mode() == "events"
+             ? "sleep between messages"
+             : "poll";
+}
+
 void AddRatios(Report& report) {
-  const auto rate = [](const Report::Result* result) {
-    return result == nullptr ? 0 : result->calls_per_s();
-  };
   for (Report::Result& result : *report.mutable_results()) {
     // No call succeeded: nothing to compare.
     if (!result.has_p50_us()) continue;
-    const Report::Result* const verbs =
-        FindResult(report, "verbs", result.op(), result);
-    if (verbs != nullptr && verbs->p50_us() > 0) {
-      result.set_p50_ratio_to_verbs(Rounded(result.p50_us() / verbs->p50_us()));
+    const auto of_verbs = [&](absl::string_view op) -> Report::Result {
+      const Report::Result* const found = FindResult(
+          report, "verbs", op, result.size_bytes(), result.outstanding());
+      return found == nullptr ? Report::Result() : *found;
+    };
+    const Report::Result verbs = of_verbs(result.op());
+    if (verbs.p50_us() > 0) {
+      result.set_p50_ratio_to_verbs(Rounded(result.p50_us() / verbs.p50_us()));
     }
-    if (rate(verbs) > 0) {
+    if (verbs.calls_per_s() > 0) {
       result.set_rate_ratio_to_verbs(
-          Rounded(result.calls_per_s() / rate(verbs)));
+          Rounded(result.calls_per_s() / verbs.calls_per_s()));
     }
-    const double write = rate(FindResult(report, "verbs", "write", result));
-    const double read = rate(FindResult(report, "verbs", "read", result));
+    const double write = of_verbs("write").calls_per_s();
+    const double read = of_verbs("read").calls_per_s();
     if (result.op() == "echo" && write > 0 && read > 0) {
       result.set_share_of_raw_bandwidth(
           Rounded(result.calls_per_s() * (1 / write + 1 / read)));

@@ -4,6 +4,7 @@
 #ifndef VERBENA_TOOLS_RPC_BENCH_REPORT_H_
 #define VERBENA_TOOLS_RPC_BENCH_REPORT_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -11,10 +12,13 @@
 
 namespace verbena::bench {
 
-// The result at `layer` of a case like `like`, but of `op`; or null.
+// The result of such a case, or null.
 const Report::Result* FindResult(const Report& report, absl::string_view layer,
-                                 absl::string_view op,
-                                 const Report::Result& like);
+                                 absl::string_view op, uint32_t size_bytes,
+                                 uint32_t outstanding);
+
+// "poll" or "sleep between messages".
+absl::string_view HowSidesWait(const Report& report);
 
 // Fills in what the results are relative to those of the verbs layer, as far as
 // that was measured.

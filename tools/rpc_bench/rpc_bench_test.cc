@@ -144,15 +144,6 @@ TEST(RpcBenchTest, MeasuresPayloadsOfNothingAndOfManyMegabytes) {
   EXPECT_THAT(ran.output, Not(HasSubstr("the first:")));
 }
 
-TEST(RpcBenchTest, RefusesAPathThatTheConnectionManagerDidNotChoose) {
-  const Ran ran =
-      RunBench({"--layer=verbs", "--size=64", "--outstanding=1",
-                "--verbs-op=echo", "--ib-port=200", "--duration=20ms"});
-  EXPECT_EQ(ran.exit_code, 1);
-  EXPECT_THAT(ran.output,
-              HasSubstr("--ib-port=200: the connection manager has chosen "));
-}
-
 // What a small call may cost on a NIC, where these are the things that count.
 TEST(RpcBenchTest, ASmallCallCostsFewVerbs) {
   const Ran ran =
@@ -296,6 +287,17 @@ TEST(RpcBenchTest, RefusesBadFlagsWithExitCode2) {
             "measures nothing\n");
   EXPECT_THAT(refusal({"--iterations=5", "--duration=1s"}),
               HasSubstr("each says how long"));
+  EXPECT_THAT(refusal({"--duration=soon"}),
+              HasSubstr("'soon' specified for flag 'duration'; --duration: of "
+                        "each measurement, as in 500ms or 2s"));
+  EXPECT_THAT(refusal({"--duration=2h"}),
+              HasSubstr("--duration=2h: want a time from 1ms to 1h"));
+  EXPECT_THAT(refusal({"--rate=0.5"}),
+              HasSubstr("--rate=0.5: want calls a second, from 1"));
+  EXPECT_THAT(refusal({"--target=10.0.0.7"}),
+              HasSubstr("\"10.0.0.7\": the port is missing"));
+  EXPECT_THAT(refusal({"--server=10.0.0.7"}),
+              HasSubstr("\"10.0.0.7\": the port is missing"));
 }
 
 TEST(RpcBenchTest, SaysThatADeviceIsNotThere) {
@@ -310,7 +312,7 @@ TEST(RpcBenchTest, HelpListsTheFlags) {
   for (const char* text :
        {"--server\n", "--size (64,4KiB,64KiB,1MiB)\n", "--duration (1s)\n",
         "--continued-max (16KiB)\n", "--layer (verbs,transport,rpc)\n",
-        "--inline\n", "--json\n      one JSON object"}) {
+        "--target\n", "--json\n      one JSON object"}) {
     EXPECT_THAT(ran.output, HasSubstr(text));
   }
 }

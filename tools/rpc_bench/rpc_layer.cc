@@ -36,9 +36,9 @@ class Chain {
   // `request` must outlive it.
   Chain(Channel& channel, const Case& measured, const EchoRequest& request,
         absl::Time deadline)
-      : validate_(measured.validate),
-        attachment_(measured.attachment),
-        request_(&request) {
+      : attachment_(measured.attachment),
+        request_(&request),
+        check_(measured.validate) {
     if (attachment_) {
       Buffer buffer = channel.AllocateBuffer(request.payload().size());
       std::copy(request.payload().begin(), request.payload().end(),
@@ -46,11 +46,9 @@ class Chain {
       payload_ = buffer.span();
       context_.set_request_attachment(std::move(buffer));
       request_ = &own_request_;
-    } else if (validate_) {
+    } else if (measured.validate) {
       own_request_ = request;
-      std::string* const payload = own_request_.mutable_payload();
-      payload_ = absl::MakeSpan(reinterpret_cast<uint8_t*>(payload->data()),
-                                payload->size());
+      payload_ = BytesOf(*own_request_.mutable_payload());
       request_ = &own_request_;
     }
     context_.set_deadline(deadline);
@@ -62,7 +60,7 @@ class Chain {
   // The next request, due at `due`.
   const EchoRequest& Next(Clock::time_point due) {
     due_ = due;
-    if (validate_) Stamp(++number_, payload_);
+    check_.Stamp(payload_);
     return *request_;
   }
 
@@ -72,33 +70,23 @@ class Chain {
   // What came of the call: `status`, if it failed or the reply is right.
   absl::Status Verdict(const absl::Status& status) {
     if (!status.ok()) return status;
-    const bool compare = validate_ || !compared_;
-    const absl::Status verdict =
-        attachment_
-            ? CheckEcho(context_.response_attachment(), payload_, compare)
-            : CheckEcho(BytesOf(reply_.payload()), BytesOf(request_->payload()),
-                        compare);
-    if (verdict.ok()) compared_ = true;
-    return verdict;
+    return attachment_
+               ? check_.Compare(context_.response_attachment(), payload_)
+               : check_.Compare(BytesOf(reply_.payload()),
+                                BytesOf(request_->payload()));
   }
 
  private:
-  static absl::Span<const uint8_t> BytesOf(const std::string& text) {
-    return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
-  }
-
-  const bool validate_;
   const bool attachment_;
   EchoRequest own_request_;     // If each is to differ, or to be empty.
   const EchoRequest* request_;  // That, or one that all chains send.
   // The bytes that are this chain's alone: the attachment, or the payload in
   // own_request_.
   absl::Span<uint8_t> payload_;
+  EchoCheck check_;
   ClientContext context_;
   EchoReply reply_;
   Clock::time_point due_;
-  bool compared_ = false;  // The contents of a reply were found right.
-  uint64_t number_ = 0;    // The last call's, for stamps.
 };
 
 // Adds the sample `part` to `total`.

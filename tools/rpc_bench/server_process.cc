@@ -4,24 +4,16 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
-#include <memory>
-#include <string>
-#include <vector>
+#include <utility>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "absl/time/time.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::bench {
@@ -46,7 +38,6 @@ bool WaitReadable(int fd, absl::Duration timeout) {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(127);
   dup2(output, STDOUT_FILENO);
   std::vector<char*> arguments;
-  arguments.reserve(command.size() + 1);
   for (const std::string& argument : command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
   }
@@ -64,14 +55,14 @@ std::string ListeningLine(absl::string_view address,
 
 absl::StatusOr<std::string> AddressInListeningLine(absl::string_view line) {
   absl::string_view rest = line;
-  const size_t infix = line.find(kInfix);
-  if (!absl::ConsumePrefix(&rest, kPrefix) ||
-      infix == absl::string_view::npos || infix <= kPrefix.size()) {
+  const bool begins = absl::ConsumePrefix(&rest, kPrefix);
+  const size_t infix = rest.find(kInfix);
+  if (!begins || infix == 0 || infix == absl::string_view::npos) {
     return absl::InternalError(
         absl::StrCat("the server said \"", line, "\" instead of \"",
                      ListeningLine("ADDRESS", "DEVICES"), "\""));
   }
-  return std::string(line.substr(kPrefix.size(), infix - kPrefix.size()));
+  return std::string(rest.substr(0, infix));
 }
 
 absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(
@@ -80,29 +71,29 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(
   if (pipe2(ends, O_CLOEXEC) != 0) {
     return absl::ErrnoToStatus(errno, "pipe2 for the server's output");
   }
+  base::UniqueFd output(ends[0]);
+  base::UniqueFd input(ends[1]);
   const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child == 0) Become(command, ends[1], parent);
-  const int fork_errno = errno;
-  close(ends[1]);
-  if (child < 0) {
-    close(ends[0]);
-    return absl::ErrnoToStatus(fork_errno, "fork of the server");
-  }
-  std::unique_ptr<ServerProcess> process(new ServerProcess(child, ends[0]));
+  if (child == 0) Become(command, input.get(), parent);
+  if (child < 0) return absl::ErrnoToStatus(errno, "fork of the server");
+  std::unique_ptr<ServerProcess> process(
+      new ServerProcess(child, std::move(output)));
+  // This must read the end when the child is gone.
+  input.Reset();
   // It prints the line at once.
-  if (!WaitReadable(ends[0], timeout)) {
+  if (!WaitReadable(process->output_.get(), timeout)) {
     return absl::DeadlineExceededError(
         "the server process has not said in time that it listens");
   }
   std::string line;
-  char character = 0;
-  while (TEMP_FAILURE_RETRY(read(ends[0], &character, 1)) == 1) {
-    if (character == '\n') {
+  for (char next;
+       TEMP_FAILURE_RETRY(read(process->output_.get(), &next, 1)) == 1;) {
+    if (next == '\n') {
       ASSIGN_OR_RETURN(process->address_, AddressInListeningLine(line));
       return process;
     }
-    line.push_back(character);
+    line.push_back(next);
   }
   return absl::UnavailableError(
       "the server process ended before it listened; its own message is above");
@@ -111,13 +102,12 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(
 ServerProcess::~ServerProcess() {
   kill(pid_, SIGTERM);
   // A pid descriptor becomes readable when the process ends.
-  const int pid_fd = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
-  if (pid_fd < 0 || !WaitReadable(pid_fd, kPatience)) {
+  const base::UniqueFd ended(
+      static_cast<int>(syscall(SYS_pidfd_open, pid_, 0)));
+  if (!ended.valid() || !WaitReadable(ended.get(), kPatience)) {
     kill(pid_, SIGKILL);
   }
-  if (pid_fd >= 0) close(pid_fd);
   TEMP_FAILURE_RETRY(waitpid(pid_, nullptr, 0));
-  close(output_);
 }
 
 }  // namespace verbena::bench

@@ -7,11 +7,13 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "transport/base/unique_fd.h"
 
 namespace verbena::bench {
 
@@ -45,10 +47,11 @@ class ServerProcess {
   pid_t pid() const { return pid_; }
 
  private:
-  ServerProcess(pid_t pid, int output) : pid_(pid), output_(output) {}
+  ServerProcess(pid_t pid, base::UniqueFd output)
+      : pid_(pid), output_(std::move(output)) {}
 
   const pid_t pid_;
-  const int output_;  // The end of a pipe from its standard output.
+  const base::UniqueFd output_;  // A pipe's end, from its standard output.
   std::string address_;
 };
 

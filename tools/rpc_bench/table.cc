@@ -18,19 +18,13 @@ namespace {
 using Result = Report::Result;
 
 // A number, or "-" for one that does not exist.
-std::string Cell(bool exists, double value, int digits) {
+std::string Cell(bool exists, double value, int digits = 2) {
   return exists ? absl::StrFormat("%.*f", digits, value) : "-";
 }
 
 std::string Place(absl::string_view who, bool pinned, int processor) {
   return pinned ? absl::StrCat(who, " on processor ", processor)
                 : absl::StrCat(who, " not pinned");
-}
-
-std::string Title(const Result& result) {
-  return absl::StrCat(result.layer(), " ", result.op(), ", ",
-                      SizeName(result.size_bytes()), ", ", result.outstanding(),
-                      " outstanding");
 }
 
 // What is different among the results of one kind, in the order measured.
@@ -56,13 +50,6 @@ struct Axes {
   std::set<uint32_t> depths;
 };
 
-Result Like(uint32_t size_bytes, uint32_t outstanding) {
-  Result like;
-  like.set_size_bytes(size_bytes);
-  like.set_outstanding(outstanding);
-  return like;
-}
-
 void AppendEchoLine(const Report& report, const std::string& size,
                     const Result& latency, const Result& rate,
                     std::string& table) {
@@ -76,17 +63,16 @@ void AppendEchoLine(const Report& report, const std::string& size,
   }
   absl::StrAppendFormat(
       &table, "%8s %-9s %9s %8s %8s %8s %9s %6s %11.0f %9.1f %6s %8s %7.0f\n",
-      size, latency.layer(), Cell(measured, latency.p50_us(), 2),
-      Cell(measured, latency.p90_us(), 2), Cell(measured, latency.p99_us(), 2),
-      Cell(measured, latency.p999_us(), 2), Cell(measured, latency.max_us(), 2),
-      Cell(latency.has_p50_ratio_to_verbs(), latency.p50_ratio_to_verbs(), 2),
+      size, latency.layer(), Cell(measured, latency.p50_us()),
+      Cell(measured, latency.p90_us()), Cell(measured, latency.p99_us()),
+      Cell(measured, latency.p999_us()), Cell(measured, latency.max_us()),
+      Cell(latency.has_p50_ratio_to_verbs(), latency.p50_ratio_to_verbs()),
       rate.calls_per_s(), rate.bytes_per_s() / 1e6,
-      Cell(rate.has_rate_ratio_to_verbs(), rate.rate_ratio_to_verbs(), 2),
-      Cell(rate.has_cpu_us_per_call(), rate.cpu_us_per_call(), 2), errors);
+      Cell(rate.has_rate_ratio_to_verbs(), rate.rate_ratio_to_verbs()),
+      Cell(rate.has_cpu_us_per_call(), rate.cpu_us_per_call()), errors);
 }
 
-void AppendEchoes(const Report& report, std::string& table) {
-  const Axes axes(report, /*echo=*/true);
+void AppendEchoes(const Report& report, const Axes& axes, std::string& table) {
   if (axes.sizes.empty()) return;
   const uint32_t fewest = *axes.depths.begin();
   const uint32_t most = *axes.depths.rbegin();
@@ -102,9 +88,8 @@ void AppendEchoes(const Report& report, std::string& table) {
     std::string name = SizeName(size);
     for (const std::string& layer : axes.layers) {
       const Result* const latency =
-          FindResult(report, layer, "echo", Like(size, fewest));
-      const Result* const rate =
-          FindResult(report, layer, "echo", Like(size, most));
+          FindResult(report, layer, "echo", size, fewest);
+      const Result* const rate = FindResult(report, layer, "echo", size, most);
       if (latency == nullptr || rate == nullptr) continue;
       AppendEchoLine(report, name, *latency, *rate, table);
       name.clear();
@@ -112,11 +97,11 @@ void AppendEchoes(const Report& report, std::string& table) {
   }
 }
 
-void AppendStreams(const Report& report, std::string& table) {
+void AppendStreams(const Report& report, const std::vector<std::string>& layers,
+                   std::string& table) {
   const Axes axes(report, /*echo=*/false);
   if (axes.sizes.empty()) return;
   const uint32_t depth = *axes.depths.rbegin();
-  const std::vector<std::string> layers = Axes(report, /*echo=*/true).layers;
   absl::StrAppendFormat(
       &table, "\n%8s %-31s %s\n%8s %10s %10s %10s", "",
       absl::StrFormat("raw streams, %d outstanding, MB/s", depth),
@@ -125,89 +110,79 @@ void AppendStreams(const Report& report, std::string& table) {
   for (const std::string& layer : layers) {
     absl::StrAppendFormat(&table, " %10s", layer);
   }
-  absl::StrAppend(&table, "\n");
   for (uint32_t size : axes.sizes) {
-    const Result like = Like(size, depth);
-    absl::StrAppendFormat(&table, "%8s", SizeName(size));
+    absl::StrAppendFormat(&table, "\n%8s", SizeName(size));
     for (const char* op : {"write", "read", "send"}) {
-      const Result* const stream = FindResult(report, "verbs", op, like);
+      const Result* const stream = FindResult(report, "verbs", op, size, depth);
       absl::StrAppendFormat(
           &table, " %10s",
           stream == nullptr ? "-" : Cell(true, stream->bytes_per_s() / 1e6, 1));
     }
     for (const std::string& layer : layers) {
-      const Result* const echo = FindResult(report, layer, "echo", like);
-      absl::StrAppendFormat(
-          &table, " %10s",
-          Cell(echo != nullptr && echo->has_share_of_raw_bandwidth(),
-               echo == nullptr ? 0 : echo->share_of_raw_bandwidth(), 2));
+      const Result* const echo = FindResult(report, layer, "echo", size, depth);
+      absl::StrAppendFormat(&table, " %10s",
+                            echo == nullptr
+                                ? "-"
+                                : Cell(echo->has_share_of_raw_bandwidth(),
+                                       echo->share_of_raw_bandwidth()));
     }
-    absl::StrAppend(&table, "\n");
   }
+  absl::StrAppend(&table, "\n");
 }
 
-// A line for a side, with the fields of VerbsCost as columns.
-void AppendVerbsLine(absl::string_view side, const VerbsCost& cost,
+// A line for a side, with the fields of VerbsCost as columns: what they count,
+// or if there is no `cost` their names.
+void AppendVerbsLine(absl::string_view side, const VerbsCost* cost,
                      std::string& table) {
   absl::StrAppendFormat(&table, " %-7s", side);
   for (int i = 0; i < VerbsCost::descriptor()->field_count(); ++i) {
-    absl::StrAppendFormat(&table, " %11.3f",
-                          VerbsCost::GetReflection()->GetDouble(
-                              cost, VerbsCost::descriptor()->field(i)));
+    const auto* const field = VerbsCost::descriptor()->field(i);
+    absl::StrAppendFormat(
+        &table, " %11s",
+        cost == nullptr
+            ? field->name()
+            : Cell(true, VerbsCost::GetReflection()->GetDouble(*cost, field),
+                   3));
   }
   absl::StrAppend(&table, "\n");
 }
 
 void AppendVerbs(const Report& report, std::string& table) {
-  constexpr char kSecondLine[] = "%35s";
   bool any = false;
   for (const Result& result : report.results()) {
     if (!result.has_client_verbs()) continue;
     if (!any) {
-      absl::StrAppendFormat(&table, "\n%8s cost in verbs, a call and side\n",
-                            "");
-      absl::StrAppendFormat(&table, "%8s %-9s %-5s %11s %-7s", "payload",
-                            "layer", "op", "outstanding", "side");
-      for (int i = 0; i < VerbsCost::descriptor()->field_count(); ++i) {
-        absl::StrAppendFormat(&table, " %11s",
-                              VerbsCost::descriptor()->field(i)->name());
-      }
-      absl::StrAppend(&table, "\n");
+      absl::StrAppendFormat(&table,
+                            "\n%8s cost in verbs, a call and side\n"
+                            "%8s %-9s %-5s %11s",
+                            "", "payload", "layer", "op", "outstanding");
+      AppendVerbsLine("side", nullptr, table);
     }
     any = true;
     absl::StrAppendFormat(&table, "%8s %-9s %-5s %11d",
                           SizeName(result.size_bytes()), result.layer(),
                           result.op(), result.outstanding());
-    AppendVerbsLine("client", result.client_verbs(), table);
-    absl::StrAppendFormat(&table, kSecondLine, "");
-    AppendVerbsLine("server", result.server_verbs(), table);
+    AppendVerbsLine("client", &result.client_verbs(), table);
+    absl::StrAppendFormat(&table, "%36s", "");
+    AppendVerbsLine("server", &result.server_verbs(), table);
   }
-}
-
-// "64 KiB, 1 MiB": the sizes of payloads that went beside the message.
-std::string AttachedSizes(const Report& report) {
-  std::set<uint32_t> sizes;
-  for (const Result& result : report.results()) {
-    if (result.payload() == "attachment") sizes.insert(result.size_bytes());
-  }
-  return absl::StrJoin(sizes, ", ", [](std::string* out, uint32_t size) {
-    out->append(SizeName(size));
-  });
 }
 
 std::string Notes(const Report& report) {
   std::string notes;
   for (const Result& result : report.results()) {
+    const std::string title = absl::StrCat(
+        result.layer(), " ", result.op(), ", ", SizeName(result.size_bytes()),
+        ", ", result.outstanding(), " outstanding");
     if (result.errors() > 0) {
-      absl::StrAppendFormat(&notes, "%s: %.0f errors, the first: %s\n",
-                            Title(result), result.errors(),
-                            result.first_error());
+      absl::StrAppendFormat(&notes, "%s: %.0f errors, the first: %s\n", title,
+                            result.errors(), result.first_error());
     }
     if (result.unstarted() > 0) {
       absl::StrAppendFormat(
           &notes,
           "%s: %.0f calls were never started: the rate is more than it does\n",
-          Title(result), result.unstarted());
+          title, result.unstarted());
     }
   }
   const std::map<std::string, double> sorted(report.counters().begin(),
@@ -223,21 +198,27 @@ std::string Notes(const Report& report) {
 }  // namespace
 
 std::string Table(const Report& report) {
-  const bool events =
-      report.results_size() > 0 && report.results(0).mode() == "events";
   std::string table = absl::StrFormat(
       "device: %s; both sides %s; %s, %s\n", report.device(),
-      events ? "sleep between messages" : "poll",
+      HowSidesWait(report),
       Place("client", report.has_client_processor(), report.client_processor()),
       Place("server", report.has_server_processor(),
             report.server_processor()));
-  AppendEchoes(report, table);
-  AppendStreams(report, table);
+  const Axes echoes(report, /*echo=*/true);
+  AppendEchoes(report, echoes, table);
+  AppendStreams(report, echoes.layers, table);
   AppendVerbs(report, table);
-  const std::string attached = AttachedSizes(report);
+  std::set<uint32_t> attached;
+  for (const Result& result : report.results()) {
+    if (result.payload() == "attachment") attached.insert(result.size_bytes());
+  }
   if (!attached.empty()) {
-    absl::StrAppend(
-        &table, "\nrpc payloads that travel as attachments: ", attached, "\n");
+    absl::StrAppend(&table, "\nrpc payloads that travel as attachments: ",
+                    absl::StrJoin(attached, ", ",
+                                  [](std::string* out, uint32_t size) {
+                                    out->append(SizeName(size));
+                                  }),
+                    "\n");
   }
   const std::string notes = Notes(report);
   if (!notes.empty()) absl::StrAppend(&table, "\n", notes);

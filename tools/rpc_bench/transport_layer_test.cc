@@ -14,6 +14,7 @@
 #include "tests/testing/test_device.h"
 #include "tools/rpc_bench/workload.h"
 #include "transport/base/socket_address.h"
+#include "transport/server_endpoint.h"
 
 namespace verbena::bench {
 namespace {
@@ -24,17 +25,21 @@ class TransportLayerTest : public testing::TestWithParam<bool> {
     transport::EndpointOptions options;
     options.device = testing_support::TestOptions().device;
     if (GetParam()) options.spin_budget = absl::ZeroDuration();
-    absl::StatusOr<std::unique_ptr<TransportServer>> server =
-        TransportServer::Start(testing_support::TestAddress(), options);
+    absl::StatusOr<std::unique_ptr<transport::ServerEndpoint>> server =
+        transport::ServerEndpoint::Start(
+            {.endpoint = options,
+             .addresses = {testing_support::TestAddress() + ":0"}},
+            echo_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     base::SocketAddress address = *base::SocketAddress::ParseNumeric(
         testing_support::TestListenAddress());
-    address.set_port(static_cast<uint16_t>(server_->port()));
+    address.set_port(static_cast<uint16_t>(server_->listening().front().port));
     layer_ = std::make_unique<TransportLayer>(address, options);
   }
 
-  std::unique_ptr<TransportServer> server_;
+  TransportEcho echo_;
+  std::unique_ptr<transport::ServerEndpoint> server_;
   std::unique_ptr<TransportLayer> layer_;  // Goes first.
 };
 

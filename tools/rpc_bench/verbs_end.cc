@@ -3,15 +3,11 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/memory/memory.h"
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "transport/base/check.h"
@@ -20,6 +16,7 @@
 #include "transport/verbs/work_completion.h"
 
 namespace verbena::bench {
+namespace {
 
 using transport::CmId;
 using transport::CompletionChannel;
@@ -28,6 +25,14 @@ using transport::ErrnoStatus;
 using transport::ProtectionDomain;
 using transport::Provider;
 using transport::RegisteredMemory;
+
+// At least one request in this number is signalled.
+constexpr uint64_t kSignalInterval = 16;
+
+// Longest message that is posted inline, if the device takes so much.
+constexpr uint32_t kInlineBytesWanted = 220;
+
+}  // namespace
 
 absl::StatusOr<VerbsLimits> VerbsLimits::Of(const Provider& provider,
                                             const CmId& id) {
@@ -46,6 +51,35 @@ absl::StatusOr<VerbsLimits> VerbsLimits::Of(const Provider& provider,
   };
 }
 
+template <typename Work>
+VerbsEnd::Chain<Work>::Chain() {
+  for (size_t i = 0; i < kChain; ++i) {
+    works[i].sg_list = &elements[i];
+    works[i].next = &works[(i + 1) % kChain];
+  }
+}
+
+template <typename Work>
+Work& VerbsEnd::Chain<Work>::Add(uint64_t tag, const ibv_sge& element) {
+  elements[count] = element;
+  Work& work = works[count++];
+  work.wr_id = tag;
+  work.num_sge = element.length > 0 ? 1 : 0;
+  return work;
+}
+
+template <typename Work>
+template <typename Verb>
+int VerbsEnd::Chain<Work>::Post(const Verb& verb, ibv_qp* qp) {
+  Work& last = works[count - 1];
+  Work* const next = std::exchange(last.next, nullptr);
+  Work* bad = nullptr;
+  const int error = verb(qp, works.data(), &bad);
+  last.next = next;
+  count = 0;
+  return error;
+}
+
 absl::StatusOr<std::unique_ptr<VerbsEnd>> VerbsEnd::Create(
     const Provider& provider, CmId id, const Options& options) {
   std::unique_ptr<VerbsEnd> end =
@@ -55,20 +89,7 @@ absl::StatusOr<std::unique_ptr<VerbsEnd>> VerbsEnd::Create(
 }
 
 VerbsEnd::VerbsEnd(const Provider& provider, CmId id, const Options& options)
-    : provider_(provider),
-      options_(options),
-      id_(std::move(id)),
-      sends_(kChain),
-      send_elements_(kChain),
-      receives_(kChain),
-      receive_elements_(kChain) {
-  for (size_t i = 0; i < kChain; ++i) {
-    sends_[i] = {};
-    sends_[i].sg_list = &send_elements_[i];
-    receives_[i] = {};
-    receives_[i].sg_list = &receive_elements_[i];
-  }
-}
+    : provider_(provider), options_(options), id_(std::move(id)) {}
 
 absl::Status VerbsEnd::Open() {
   ibv_context* const context = id_.context();
@@ -104,11 +125,10 @@ absl::Status VerbsEnd::Open() {
   attributes.cap.max_send_wr = options_.send_depth;
   attributes.cap.max_recv_wr = options_.receive_depth;
   attributes.cap.max_send_sge = attributes.cap.max_recv_sge = 1;
-  attributes.cap.max_inline_data = options_.inline_bytes;
+  attributes.cap.max_inline_data = kInlineBytesWanted;
   attributes.qp_type = IBV_QPT_RC;
   RETURN_IF_ERROR(id_.CreateQp(pd_.get(), &attributes));
-  options_.inline_bytes =
-      std::min(options_.inline_bytes, attributes.cap.max_inline_data);
+  inline_bytes_ = std::min(kInlineBytesWanted, attributes.cap.max_inline_data);
   return absl::OkStatus();
 }
 
@@ -118,107 +138,76 @@ VerbsEnd::~VerbsEnd() {
   id_.DestroyQp();
 }
 
-void VerbsEnd::Queue(const Request& request) {
-  if (sends_in_chain_ == kChain) FlushSends();
-  ++queued_;
-  ibv_sge& element = send_elements_[sends_in_chain_];
-  element.addr = address() + request.offset;
-  element.length = request.length;
-  element.lkey = memory_.lkey();
-  ibv_send_wr& work = sends_[sends_in_chain_];
-  work.wr_id = queued_;
-  work.num_sge = request.length > 0 ? 1 : 0;
-  work.opcode = request.opcode;
+ibv_send_wr& VerbsEnd::Queue(ibv_wr_opcode opcode, size_t offset,
+                             uint32_t length) {
+  if (sends_.full()) FlushSends();
+  ibv_send_wr& work = sends_.Add(++queued_, Element(offset, length));
+  work.opcode = opcode;
   work.send_flags = 0;
-  if (request.signalled || queued_ % kSignalInterval == 0) {
-    work.send_flags |= IBV_SEND_SIGNALED;
-  }
-  if (request.length <= options_.inline_bytes &&
-      request.opcode != IBV_WR_RDMA_READ) {
+  if (queued_ % kSignalInterval == 0) work.send_flags |= IBV_SEND_SIGNALED;
+  if (length <= inline_bytes_ && opcode != IBV_WR_RDMA_READ) {
     work.send_flags |= IBV_SEND_INLINE;
   }
-  work.imm_data = request.immediate;
-  work.wr.rdma.remote_addr = request.remote_address;
-  work.wr.rdma.rkey = request.rkey;
-  work.next = nullptr;
-  if (sends_in_chain_ > 0) sends_[sends_in_chain_ - 1].next = &work;
-  ++sends_in_chain_;
+  return work;
 }
 
 void VerbsEnd::QueueReceive(uint64_t tag, size_t offset, uint32_t length) {
-  if (receives_in_chain_ == kChain) FlushReceives();
-  ibv_sge& element = receive_elements_[receives_in_chain_];
-  element.addr = address() + offset;
-  element.length = length;
-  element.lkey = memory_.lkey();
-  ibv_recv_wr& work = receives_[receives_in_chain_];
-  work.wr_id = tag;
-  work.num_sge = length > 0 ? 1 : 0;
-  work.next = nullptr;
-  if (receives_in_chain_ > 0) receives_[receives_in_chain_ - 1].next = &work;
-  ++receives_in_chain_;
+  if (receives_.full()) FlushReceives();
+  receives_.Add(tag, Element(offset, length));
 }
 
 void VerbsEnd::FlushSends() {
-  if (sends_in_chain_ == 0 || !status_.ok()) return;
+  if (!status_.ok()) sends_.count = 0;
+  if (sends_.count == 0) return;
   if (options_.signal_chains) {
-    sends_[sends_in_chain_ - 1].send_flags |= IBV_SEND_SIGNALED;
+    sends_.works[sends_.count - 1].send_flags |= IBV_SEND_SIGNALED;
   }
-  sends_in_chain_ = 0;
-  ibv_send_wr* bad = nullptr;
-  const int error = ibv_post_send(id_.qp(), sends_.data(), &bad);
+  const int error = sends_.Post(ibv_post_send, id_.qp());
   if (error != 0) status_ = ErrnoStatus("post_send", "", error);
 }
 
 void VerbsEnd::FlushReceives() {
-  if (receives_in_chain_ == 0 || !status_.ok()) return;
-  receives_in_chain_ = 0;
-  ibv_recv_wr* bad = nullptr;
-  const int error = ibv_post_recv(id_.qp(), receives_.data(), &bad);
+  if (!status_.ok()) receives_.count = 0;
+  if (receives_.count == 0) return;
+  const int error = receives_.Post(ibv_post_recv, id_.qp());
   if (error != 0) status_ = ErrnoStatus("post_recv", "", error);
 }
 
-int VerbsEnd::Poll(absl::Span<ibv_wc> completions) {
-  const int count = cq_.Poll(completions);
+absl::Span<const ibv_wc> VerbsEnd::Poll() {
+  const int count = cq_.Poll(absl::MakeSpan(completions_));
   if (count < 0) {
     status_ = absl::InternalError("the completion queue failed");
-    return 0;
+    return {};
   }
   for (int i = 0; i < count; ++i) {
-    const ibv_wc& completion = completions[i];
+    const ibv_wc& completion = completions_[i];
     if (completion.status != IBV_WC_SUCCESS) {
-      if (status_.ok()) {
-        status_ = absl::UnavailableError(
-            transport::WorkCompletionText(completion.status));
-      }
-      return 0;
+      status_.Update(absl::UnavailableError(
+          transport::WorkCompletionText(completion.status)));
+      return {};
     }
     if (completion.opcode != IBV_WC_RECV) completed_ = completion.wr_id;
   }
-  return count;
+  return {completions_.data(), static_cast<size_t>(count)};
 }
 
 void VerbsEnd::Arm() {
   CHECK(options_.events);
-  const absl::Status armed = cq_.RequestNotify();
-  if (status_.ok()) status_ = armed;
+  status_.Update(cq_.RequestNotify());
 }
 
-bool VerbsEnd::Wait(absl::Span<const int> fds, absl::Time until) {
-  CHECK_LE(fds.size(), kWaitFds);
-  std::array<pollfd, kWaitFds + 1> polled;
-  size_t count = 0;
-  polled[count++] = {.fd = channel_.fd(), .events = POLLIN, .revents = 0};
-  for (int fd : fds) {
-    polled[count++] = {.fd = fd, .events = POLLIN, .revents = 0};
-  }
+bool VerbsEnd::Wait(std::array<int, 2> fds, absl::Time until) {
+  pollfd polled[] = {{.fd = channel_.fd(), .events = POLLIN, .revents = 0},
+                     {.fd = fds[0], .events = POLLIN, .revents = 0},
+                     {.fd = fds[1], .events = POLLIN, .revents = 0}};
   const auto left_ms = absl::ToInt64Milliseconds(
       std::clamp(until - absl::Now() + absl::Milliseconds(1),
                  absl::ZeroDuration(), absl::Hours(1)));
-  if (poll(polled.data(), count, static_cast<int>(left_ms)) <= 0) return false;
+  if (poll(polled, std::size(polled), static_cast<int>(left_ms)) <= 0) {
+    return false;
+  }
   if (polled[0].revents != 0) TakeEvent();
-  return std::any_of(polled.begin() + 1, polled.begin() + count,
-                     [](const pollfd& other) { return other.revents != 0; });
+  return polled[1].revents != 0 || polled[2].revents != 0;
 }
 
 void VerbsEnd::TakeEvent() {
@@ -227,8 +216,8 @@ void VerbsEnd::TakeEvent() {
   // One event for each time it was armed, so one read takes them all.
   if (provider_.verbs.get_cq_event(channel_.get(), &cq, &cq_context) == 0) {
     provider_.verbs.ack_cq_events(cq, 1);
-  } else if (errno != EAGAIN && errno != EINTR && status_.ok()) {
-    status_ = ErrnoStatus("get_cq_event", "", errno);
+  } else if (errno != EAGAIN && errno != EINTR) {
+    status_.Update(ErrnoStatus("get_cq_event", "", errno));
   }
 }
 

@@ -4,11 +4,10 @@
 #ifndef VERBENA_TOOLS_RPC_BENCH_VERBS_END_H_
 #define VERBENA_TOOLS_RPC_BENCH_VERBS_END_H_
 
-#include <bit>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -23,31 +22,6 @@
 
 namespace verbena::bench {
 
-// A queue of slots that never allocates: first in, first out. Holds at most as
-// many as it was made for; not checked.
-class SlotQueue {
- public:
-  explicit SlotQueue(size_t capacity)
-      : slots_(std::bit_ceil(capacity)), mask_(slots_.size() - 1) {}
-
-  bool empty() const { return head_ == tail_; }
-  size_t size() const { return tail_ - head_; }
-
-  // REQUIRES: !empty().
-  int front() const { return slots_[head_ & mask_]; }
-
-  void Push(int slot) { slots_[tail_++ & mask_] = slot; }
-
-  // REQUIRES: !empty().
-  int Pop() { return slots_[head_++ & mask_]; }
-
- private:
-  std::vector<int> slots_;
-  const size_t mask_;
-  uint64_t head_ = 0;
-  uint64_t tail_ = 0;
-};
-
 // What the device and the port that an id is bound to let a connection do.
 struct VerbsLimits {
   uint32_t work_requests = 0;  // In one queue.
@@ -59,7 +33,7 @@ struct VerbsLimits {
 };
 
 // Owns the queue pair of `id` and everything it needs. What is queued goes out
-// with Flush(), one doorbell for all sends and one for all receives. One
+// with a flush, one doorbell for all sends and one for all receives. One
 // completion queue serves both.
 //
 // Not thread-safe. The Provider and the id's event channel must outlive it. The
@@ -69,24 +43,12 @@ class VerbsEnd {
   struct Options {
     uint32_t send_depth = 0;
     uint32_t receive_depth = 0;
-    uint32_t inline_bytes = 0;
     size_t memory_bytes = 0;
     bool remote_access = false;  // The peer may read and write all the memory.
     bool events = false;         // Makes Arm() and Wait() possible.
     // The last request of each chain is signalled, so that its end is heard of
     // although nothing follows.
     bool signal_chains = false;
-  };
-
-  // One work request of a send queue.
-  struct Request {
-    ibv_wr_opcode opcode = IBV_WR_SEND;
-    size_t offset = 0;  // In memory().
-    uint32_t length = 0;
-    uint64_t remote_address = 0;
-    uint32_t rkey = 0;
-    uint32_t immediate = 0;  // What IBV_WR_SEND_WITH_IMM carries.
-    bool signalled = false;  // One in sixteen is anyhow.
   };
 
   static absl::StatusOr<std::unique_ptr<VerbsEnd>> Create(
@@ -103,7 +65,7 @@ class VerbsEnd {
   }
   uint32_t rkey() const { return memory_.rkey(); }
   // What is posted inline; the device may take less than was asked for.
-  uint32_t inline_bytes() const { return options_.inline_bytes; }
+  uint32_t inline_bytes() const { return inline_bytes_; }
 
   // Requests that may still be queued.
   uint32_t send_room() const {
@@ -115,44 +77,62 @@ class VerbsEnd {
   // The last request that is known to be complete, and all before it with it.
   uint64_t completed() const { return completed_; }
 
+  // Queues a request that moves `length` bytes at `offset` of memory(), one in
+  // sixteen signalled. The caller adds what else the opcode needs.
   // REQUIRES: send_room() > 0.
-  void Queue(const Request& request);
+  ibv_send_wr& Queue(ibv_wr_opcode opcode, size_t offset, uint32_t length);
 
   // `tag` comes back as the wr_id of the completion. A `length` of 0 is for
   // messages that are an immediate number and nothing else.
   void QueueReceive(uint64_t tag, size_t offset, uint32_t length);
-  uint32_t queued_receives() const { return receives_in_chain_; }
+  uint32_t queued_receives() const { return receives_.count; }
 
   // Posts what is queued of each kind.
   void FlushSends();
   void FlushReceives();
 
-  // Puts what the device is done with into `completions`; a failed request is
-  // in status(). Returns how many came.
-  int Poll(absl::Span<ibv_wc> completions);
+  // What the device is done with, until the next call; a failed request is in
+  // status().
+  absl::Span<const ibv_wc> Poll();
 
   const absl::Status& status() const { return status_; }
 
   // Makes the next completion wake Wait(). Poll once more in between.
   void Arm();
-  // Blocks until there is an event, one of `fds` can be read, or `until`.
-  // Returns whether one of `fds` can. REQUIRES: at most kWaitFds of them.
-  bool Wait(absl::Span<const int> fds, absl::Time until);
-  static constexpr size_t kWaitFds = 3;
+  // Blocks until there is an event, one of `fds` can be read (-1: there is
+  // none), or `until`. Returns whether one of `fds` can.
+  bool Wait(std::array<int, 2> fds, absl::Time until);
 
  private:
   // Work requests that one doorbell posts at most.
   static constexpr size_t kChain = 64;
-  // At least one request in this number is signalled.
-  static constexpr uint64_t kSignalInterval = 16;
+
+  // Linked one after another, each with a scatter element of its own.
+  template <typename Work>
+  struct Chain {
+    Chain();
+    bool full() const { return count == kChain; }
+    Work& Add(uint64_t tag, const ibv_sge& element);
+    // Posts all by `verb`; returns the errno of the device.
+    template <typename Verb>
+    int Post(const Verb& verb, ibv_qp* qp);
+
+    std::array<Work, kChain> works = {};
+    std::array<ibv_sge, kChain> elements = {};
+    uint32_t count = 0;
+  };
 
   VerbsEnd(const transport::Provider& provider, transport::CmId id,
            const Options& options);
   absl::Status Open();
   void TakeEvent();
+  ibv_sge Element(size_t offset, uint32_t length) const {
+    return {address() + offset, length, memory_.lkey()};
+  }
 
   const transport::Provider& provider_;
-  Options options_;
+  const Options options_;
+  uint32_t inline_bytes_ = 0;
   // In the order of dependence; the id's queue pair goes first.
   transport::ProtectionDomain pd_;
   transport::CompletionChannel channel_;
@@ -160,13 +140,9 @@ class VerbsEnd {
   transport::RegisteredMemory memory_;
   transport::CmId id_;
 
-  std::vector<ibv_send_wr> sends_;
-  std::vector<ibv_sge> send_elements_;
-  size_t sends_in_chain_ = 0;
-  std::vector<ibv_recv_wr> receives_;
-  std::vector<ibv_sge> receive_elements_;
-  size_t receives_in_chain_ = 0;
-
+  Chain<ibv_send_wr> sends_;
+  Chain<ibv_recv_wr> receives_;
+  std::array<ibv_wc, 32> completions_;
   uint64_t queued_ = 0;
   uint64_t completed_ = 0;
   absl::Status status_;

@@ -24,69 +24,56 @@ enum class VerbsPlan : uint8_t {
   kMemoryStream = 4,  // The client WRITEs or READs; the server does nothing.
 };
 
-// The client's private data, in the bytes that go over the wire: little-endian,
-// as all that this runs on. A connection serves one case.
+// Both sides' private data, in the bytes that go over the wire: little-endian,
+// as all that this runs on. The client says what the case is, the server the
+// same again; each says where its own memory is. A connection serves one case.
 struct VerbsHello {
-  uint32_t magic = 0x324e4256;  // "VBN2".
+  uint32_t magic = 0x344e4256;  // "VBN4".
   VerbsPlan plan = VerbsPlan::kSmallEcho;
   uint8_t events = 0;  // Not 0: sleep on completion channels between messages.
-  uint16_t inline_bytes = 0;
+  uint16_t zero = 0;
   uint32_t outstanding = 1;
-  // Receives that each end keeps posted; 0: as many as the rest needs.
-  uint32_t receive_depth = 0;
-  uint64_t size_bytes = 0;
   // The client's memory, for a bulk echo: a slot for each call that the server
-  // reads, then one for each that it writes.
-  uint64_t address = 0;
-  uint32_t rkey = 0;
-  uint32_t zero = 0;
-};
-static_assert(sizeof(VerbsHello) <= 56);  // What InfiniBand lets it carry.
-
-// The server's private data: its memory, for a kMemoryStream.
-struct VerbsWelcome {
-  uint32_t magic = 0x334e4256;  // "VBN3".
+  // reads, then one for each that it writes. The server's, for a memory stream.
   uint32_t rkey = 0;
   uint64_t address = 0;
+  uint64_t size_bytes = 0;
+
+  absl::Span<const uint8_t> bytes() const {
+    return {reinterpret_cast<const uint8_t*>(this), sizeof(*this)};
+  }
+
+  // Slots begin on cache lines, so that copies are aligned.
+  uint64_t Stride() const {
+    return std::max<uint64_t>(64, (size_bytes + 63) / 64 * 64);
+  }
+
+  // How many receives are posted again at a time: a queue that is one deep
+  // gains nothing from more, and its slots stay in the cache.
+  uint32_t ReceiveBatch() const {
+    return std::clamp<uint32_t>(outstanding / 2, 1, 16);
+  }
+
+  // Receives that each end has for the other's SENDs. While a poll's answers
+  // leave, a batch and as many as that poll found are not posted, and all that
+  // may be outstanding must find one.
+  uint32_t ReceiveDepth() const { return 2 * outstanding + ReceiveBatch(); }
+
+  // Requests stay in a send queue until a completion that covers them is
+  // polled, and the last of them may be one in sixteen.
+  uint32_t SendDepth() const { return 2 * outstanding + 32; }
 };
+static_assert(sizeof(VerbsHello) == 32);  // InfiniBand carries 56.
 
-template <typename Message>
-absl::Span<const uint8_t> BytesOf(const Message& message) {
-  return {reinterpret_cast<const uint8_t*>(&message), sizeof(message)};
-}
-
-// `data` may be padded. Fail with INVALID_ARGUMENT when it is of another
-// program, or asks for more than this server gives anybody.
-absl::StatusOr<VerbsHello> DecodeHello(absl::Span<const uint8_t> data);
-absl::StatusOr<VerbsWelcome> DecodeWelcome(absl::Span<const uint8_t> data);
+// Echoes of more bytes move as large calls do.
+inline constexpr uint64_t kBulkFromBytes = 8192;
 
 // Most memory, in bytes, that either end of a case takes.
 inline constexpr uint64_t kMaxVerbsMemoryBytes = uint64_t{2} << 30;
 
-// Slots begin on cache lines, so that copies are aligned.
-inline uint64_t StrideOf(const VerbsHello& hello) {
-  return std::max<uint64_t>(64, (hello.size_bytes + 63) / 64 * 64);
-}
-
-// How many receives are posted again at a time: a queue that is one deep gains
-// nothing from more, and its slots stay in the cache.
-inline uint32_t ReceiveBatch(const VerbsHello& hello) {
-  return std::clamp<uint32_t>(hello.outstanding / 2, 1, 16);
-}
-
-// Receives that each end has for the other's SENDs. While a poll's answers
-// leave, a batch and as many as that poll found are not posted, and all that
-// may be outstanding must find one.
-inline uint32_t ReceiveDepth(const VerbsHello& hello) {
-  return std::max(hello.receive_depth,
-                  2 * hello.outstanding + ReceiveBatch(hello));
-}
-
-// Requests stay in a send queue until a completion that covers them is polled,
-// and the last of them may be one in sixteen.
-inline uint32_t SendDepth(const VerbsHello& hello) {
-  return 2 * hello.outstanding + 32;
-}
+// `data` may be padded. Fails with INVALID_ARGUMENT when it is of another
+// program, or asks for more than this server gives anybody.
+absl::StatusOr<VerbsHello> DecodeHello(absl::Span<const uint8_t> data);
 
 }  // namespace verbena::bench
 

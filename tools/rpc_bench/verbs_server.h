@@ -4,17 +4,12 @@
 #define VERBENA_TOOLS_RPC_BENCH_VERBS_SERVER_H_
 
 #include <atomic>
-#include <deque>
 #include <memory>
 #include <optional>
-#include <string>
 #include <thread>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tools/rpc_bench/verbs_end.h"
-#include "tools/rpc_bench/verbs_hello.h"
-#include "tools/rpc_bench/verbs_responder.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
 #include "transport/verbs/cm_event.h"
@@ -38,21 +33,12 @@ class VerbsServer {
   uint16_t port() const { return port_; }
 
  private:
-  struct Request {
-    transport::CmId id;
-    std::string private_data;
-    uint8_t initiator_depth = 0;
-  };
-
   VerbsServer(const transport::Provider& provider,
               transport::EventChannel channel, base::UniqueFd stop);
 
   void Run();
-  absl::Status Serve(Request request);
-  void Answer(VerbsEnd& end, VerbsResponder& responder, bool events);
-  // Takes the events there are. False when `serving` is disconnected, or the
-  // server stops.
-  bool GoOn(const rdma_cm_id* serving);
+  // Until the client of this CONNECT_REQUEST goes, or the server stops.
+  absl::Status Serve(const transport::CmEvent& request);
 
   const transport::Provider& provider_;
   const base::UniqueFd stop_;  // An eventfd, readable when it is to stop.
@@ -62,7 +48,6 @@ class VerbsServer {
   // The thread's alone, once it runs.
   transport::EventChannel channel_;
   std::optional<transport::CmId> listener_;
-  std::deque<Request> requests_;
 
   std::thread thread_;
 };

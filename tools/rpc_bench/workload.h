@@ -3,10 +3,8 @@
 #ifndef VERBENA_TOOLS_RPC_BENCH_WORKLOAD_H_
 #define VERBENA_TOOLS_RPC_BENCH_WORKLOAD_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -27,8 +25,13 @@ enum class Op {
   kRead,   // RDMA READ from it.
 };
 
-// "echo", "send", "write", "read".
-absl::string_view OpName(Op op);
+// In the order of Op.
+inline constexpr absl::string_view kOpNames[] = {"echo", "send", "write",
+                                                 "read"};
+
+inline absl::string_view OpName(Op op) {
+  return kOpNames[static_cast<size_t>(op)];
+}
 
 // "64 B", "4 KiB", "1 MiB": in the largest unit that `bytes` is a multiple of.
 std::string SizeName(uint64_t bytes);
@@ -68,12 +71,6 @@ struct Sample {
   uint64_t unstarted = 0;
 };
 
-// What came of one case, for the report, and all its latencies.
-struct Outcome {
-  Report::Result result;
-  LatencyHistogram latencies;
-};
-
 // What client and server have used so far.
 struct Usage {
   absl::Duration cpu;  // The time that both spent.
@@ -85,14 +82,43 @@ struct Usage {
 // A payload in which no two 256-byte blocks that are near are alike.
 std::string Payload(uint64_t size_bytes);
 
-// Makes the payload of call `number` differ from that of other calls, in its
-// first eight bytes, or in all if it is shorter.
-void Stamp(uint64_t number, absl::Span<uint8_t> payload);
+// Bytes of a string, as the layers move them.
+inline absl::Span<uint8_t> BytesOf(std::string& text) {
+  return {reinterpret_cast<uint8_t*>(text.data()), text.size()};
+}
+inline absl::Span<const uint8_t> BytesOf(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
 
-// OK, or DATA_LOSS when an echo is not what was sent: in length, and if
-// `contents`, in any byte.
-absl::Status CheckEcho(absl::Span<const uint8_t> got,
-                       absl::Span<const uint8_t> want, bool contents);
+// Compares echoes with what was sent: their lengths, and the contents of all or
+// of the first one that is right.
+class EchoCheck {
+ public:
+  explicit EchoCheck(bool every) : every_(every) {}
+
+  // Makes `payload`, which is to be sent, differ from that of other calls in
+  // its first eight bytes, or in all if it is shorter, if all are compared.
+  void Stamp(absl::Span<uint8_t> payload) {
+    if (every_) StampNext(payload);
+  }
+
+  // OK, or DATA_LOSS.
+  absl::Status Compare(absl::Span<const uint8_t> got,
+                       absl::Span<const uint8_t> sent) {
+    const bool contents = every_ || !compared_;
+    if (got.size() == sent.size() && !contents) return absl::OkStatus();
+    return CompareContents(got, sent);
+  }
+
+ private:
+  void StampNext(absl::Span<uint8_t> payload);
+  absl::Status CompareContents(absl::Span<const uint8_t> got,
+                               absl::Span<const uint8_t> sent);
+
+  const bool every_;
+  bool compared_ = false;  // The contents of an echo were found right.
+  uint64_t number_ = 0;    // The last call's.
+};
 
 // A way to send bytes to a server and get them back. For one thread.
 class Layer {
@@ -116,27 +142,15 @@ class Layer {
   virtual void Release() {}
 };
 
-// Every size with every number outstanding, size by size; the rest as in
-// `common`.
-std::vector<Case> Cases(absl::Span<const uint64_t> sizes_bytes,
-                        absl::Span<const int> outstanding,
-                        const Case& common = {});
-
 // Turns counts into the rates and percentiles of a report.
-Outcome Summarize(absl::string_view layer, const Case& measured,
-                  const Sample& sample);
+Report::Result Summarize(absl::string_view layer, const Case& measured,
+                         const Sample& sample);
 
-// A sample of one failure, of what could not even begin.
-Sample FailedSample(const absl::Status& error);
-
-// Runs each case at each layer before the next case: what is compared was
-// measured at nearly the same time. `on_start` is told of each measurement
-// before it runs. `usage` fails if that can't be known.
-std::vector<Outcome> RunCases(
-    absl::Span<Layer* const> layers, absl::Span<const Case> cases,
-    absl::Duration duration,
-    absl::FunctionRef<void(const Layer&, const Case&)> on_start,
-    absl::FunctionRef<absl::StatusOr<Usage>()> usage);
+// Prepares, runs and releases. What cannot even begin is a result of one error.
+// `usage` is asked before and after; it fails if that can't be known.
+Report::Result RunCase(Layer& layer, const Case& measured,
+                       absl::Duration duration,
+                       absl::FunctionRef<absl::StatusOr<Usage>()> usage);
 
 }  // namespace verbena::bench
 

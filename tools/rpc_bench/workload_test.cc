@@ -2,20 +2,15 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace verbena::bench {
 namespace {
-
-using testing::ElementsAre;
 
 // Answers every case with as many successes as the payload has bytes.
 class FakeLayer : public Layer {
@@ -33,15 +28,6 @@ class FakeLayer : public Layer {
   }
 };
 
-TEST(CasesTest, AreEverySizeWithEveryDepth) {
-  const std::vector<Case> cases = Cases({64, 4096}, {1, 32});
-  ASSERT_EQ(cases.size(), 4u);
-  EXPECT_EQ(cases[1].size_bytes, 64u);
-  EXPECT_EQ(cases[1].outstanding, 32);
-  EXPECT_EQ(cases[2].size_bytes, 4096u);
-  EXPECT_EQ(cases[2].outstanding, 1);
-}
-
 TEST(SummarizeTest, GivesRatesAndPercentiles) {
   Sample sample;
   for (int i = 1; i <= 100; ++i) sample.latencies.Record(i);
@@ -49,7 +35,7 @@ TEST(SummarizeTest, GivesRatesAndPercentiles) {
   sample.first_error = absl::UnavailableError("gone");
   sample.calls_per_s = 200;
   const Report::Result result =
-      Summarize("rpc", {.size_bytes = 64, .outstanding = 1}, sample).result;
+      Summarize("rpc", {.size_bytes = 64, .outstanding = 1}, sample);
   EXPECT_EQ(result.layer(), "rpc");
   EXPECT_EQ(result.op(), "echo");
   EXPECT_EQ(result.payload(), "message");
@@ -65,55 +51,40 @@ TEST(SummarizeTest, GivesRatesAndPercentiles) {
 }
 
 TEST(SummarizeTest, NothingMeasuredIsAbsent) {
-  const Report::Result result = Summarize("rpc", Case(), Sample()).result;
+  const Report::Result result = Summarize("rpc", Case(), Sample());
   EXPECT_FALSE(result.has_p50_us());
   EXPECT_FALSE(result.has_first_error());
   EXPECT_EQ(result.calls_per_s(), 0);
 }
 
-void Ignore(const Layer& /*layer*/, const Case& /*measured*/) {}
-
 absl::StatusOr<Usage> NoUsage() { return Usage(); }
 
-TEST(RunCasesTest, RunsEachCaseAtEachLayerBeforeTheNext) {
-  FakeLayer one;
-  FakeLayer other;
-  std::vector<const Layer*> started;
-  const std::vector<Outcome> outcomes = RunCases(
-      {&one, &other}, Cases({10, 20}, {2}), absl::Seconds(2),
-      [&](const Layer& layer, const Case&) { started.push_back(&layer); },
-      NoUsage);
-  EXPECT_THAT(started, ElementsAre(&one, &other, &one, &other));
-  ASSERT_EQ(outcomes.size(), 4u);
-  EXPECT_EQ(outcomes[1].result.calls_per_s(), 5);
-  EXPECT_EQ(outcomes[2].result.calls_per_s(), 10);
-  EXPECT_EQ(outcomes[3].result.p50_us(), 2);
-}
-
-TEST(RunCasesTest, DividesWhatWasUsedByTheCalls) {
+TEST(RunCaseTest, DividesWhatWasUsedByTheCalls) {
   FakeLayer layer;
   Usage used;
-  const std::vector<Outcome> outcomes =
-      RunCases({&layer}, Cases({10}, {1}), absl::Seconds(1), Ignore,
-               [&used]() -> absl::StatusOr<Usage> {
-                 used.cpu += absl::Microseconds(50);
-                 used.client_verbs.set_sends(used.client_verbs.sends() + 20);
-                 used.server_verbs.set_arms(used.server_verbs.arms() + 5);
-                 used.verbs_are_counted = true;
-                 return used;
-               });
-  EXPECT_DOUBLE_EQ(outcomes[0].result.cpu_us_per_call(), 5);
-  EXPECT_EQ(outcomes[0].result.client_verbs().sends(), 2);
-  EXPECT_EQ(outcomes[0].result.server_verbs().arms(), 0.5);
+  const Report::Result result =
+      RunCase(layer, {.size_bytes = 10, .outstanding = 2}, absl::Seconds(2),
+              [&used]() -> absl::StatusOr<Usage> {
+                used.cpu += absl::Microseconds(50);
+                used.client_verbs.set_sends(used.client_verbs.sends() + 20);
+                used.server_verbs.set_arms(used.server_verbs.arms() + 5);
+                used.verbs_are_counted = true;
+                return used;
+              });
+  EXPECT_EQ(result.calls_per_s(), 5);
+  EXPECT_EQ(result.p50_us(), 2);
+  EXPECT_DOUBLE_EQ(result.cpu_us_per_call(), 5);
+  EXPECT_EQ(result.client_verbs().sends(), 2);
+  EXPECT_EQ(result.server_verbs().arms(), 0.5);
 }
 
-TEST(RunCasesTest, DoesWithoutTheUsageOfAServerThatIsGone) {
+TEST(RunCaseTest, DoesWithoutTheUsageOfAServerThatIsGone) {
   FakeLayer layer;
-  const std::vector<Outcome> outcomes = RunCases(
-      {&layer}, Cases({10}, {1}), absl::Seconds(1), Ignore,
+  const Report::Result result = RunCase(
+      layer, {.size_bytes = 10}, absl::Seconds(1),
       []() -> absl::StatusOr<Usage> { return absl::UnavailableError("gone"); });
-  EXPECT_FALSE(outcomes[0].result.has_cpu_us_per_call());
-  EXPECT_FALSE(outcomes[0].result.has_client_verbs());
+  EXPECT_FALSE(result.has_cpu_us_per_call());
+  EXPECT_FALSE(result.has_client_verbs());
 }
 
 class UnreadyLayer : public FakeLayer {
@@ -123,13 +94,13 @@ class UnreadyLayer : public FakeLayer {
   }
 };
 
-TEST(RunCasesTest, ALayerThatCannotBeginIsAnError) {
+TEST(RunCaseTest, ALayerThatCannotBeginIsAnError) {
   UnreadyLayer layer;
-  const std::vector<Outcome> outcomes =
-      RunCases({&layer}, Cases({10}, {1}), absl::Seconds(1), Ignore, NoUsage);
-  EXPECT_FALSE(outcomes[0].result.has_p50_us());
-  EXPECT_EQ(outcomes[0].result.errors(), 1);
-  EXPECT_EQ(outcomes[0].result.first_error(), "UNAVAILABLE: not yet");
+  const Report::Result result =
+      RunCase(layer, {.size_bytes = 10}, absl::Seconds(1), NoUsage);
+  EXPECT_FALSE(result.has_p50_us());
+  EXPECT_EQ(result.errors(), 1);
+  EXPECT_EQ(result.first_error(), "UNAVAILABLE: not yet");
 }
 
 TEST(SizeNameTest, UsesTheLargestUnitThatFits) {
@@ -140,41 +111,47 @@ TEST(SizeNameTest, UsesTheLargestUnitThatFits) {
   EXPECT_EQ(SizeName(1 << 20), "1 MiB");
 }
 
-absl::Span<uint8_t> BytesOf(std::string& text) {
-  return {reinterpret_cast<uint8_t*>(text.data()), text.size()};
-}
-
 TEST(PayloadTest, DiffersFromPlaceToPlace) {
   const std::string payload = Payload(1024);
   EXPECT_EQ(payload.size(), 1024u);
   EXPECT_NE(payload.substr(0, 256), payload.substr(256, 256));
 }
 
-TEST(PayloadTest, AStampChangesIt) {
-  std::string one = Payload(64);
-  std::string other = Payload(64);
-  Stamp(1, BytesOf(one));
-  Stamp(2, BytesOf(other));
-  EXPECT_NE(one, other);
-  EXPECT_EQ(one.substr(8), other.substr(8));
+TEST(EchoCheckTest, StampsEachCallIfAllAreCompared) {
+  std::string payload = Payload(64);
+  EchoCheck first_only(false);
+  first_only.Stamp(BytesOf(payload));
+  EXPECT_EQ(payload, Payload(64));
+  EchoCheck all(true);
+  all.Stamp(BytesOf(payload));
+  const std::string one = payload;
+  all.Stamp(BytesOf(payload));
+  EXPECT_NE(payload, one);
+  EXPECT_EQ(payload.substr(8), Payload(64).substr(8));
 }
 
-TEST(PayloadTest, AStampFitsWhatIsThere) {
+TEST(EchoCheckTest, AStampFitsWhatIsThere) {
   std::string small = "abc";
-  Stamp(~uint64_t{0}, BytesOf(small));
-  EXPECT_EQ(small, "\xff\xff\xff");
-  Stamp(1, {});
+  EchoCheck all(true);
+  all.Stamp({});
+  all.Stamp(BytesOf(small));
+  EXPECT_EQ(small, std::string("\1\0\0", 3));
 }
 
-TEST(CheckEchoTest, ComparesLengthsAndIfAskedBytes) {
-  std::string sent = "abcd";
-  std::string other = "abce";
-  EXPECT_EQ(CheckEcho(BytesOf(sent), BytesOf(sent), true), absl::OkStatus());
-  EXPECT_EQ(CheckEcho(BytesOf(other), BytesOf(sent), false), absl::OkStatus());
-  EXPECT_EQ(CheckEcho(BytesOf(other), BytesOf(sent), true),
-            absl::DataLossError("other bytes came back than were sent"));
-  EXPECT_EQ(CheckEcho(BytesOf(sent).subspan(1), BytesOf(sent), false),
-            absl::DataLossError("3 bytes came back of 4"));
+TEST(EchoCheckTest, ComparesLengthsAndTheContentsOfTheFirstThatIsRight) {
+  const std::string sent = "abcd";
+  const std::string other = "abce";
+  const absl::Status wrong =
+      absl::DataLossError("other bytes came back than were sent");
+  for (const bool every : {false, true}) {
+    EchoCheck check(every);
+    EXPECT_EQ(check.Compare(BytesOf(other), BytesOf(sent)), wrong);
+    EXPECT_EQ(check.Compare(BytesOf(sent), BytesOf(sent)), absl::OkStatus());
+    EXPECT_EQ(check.Compare(BytesOf(other), BytesOf(sent)),
+              every ? wrong : absl::OkStatus());
+    EXPECT_EQ(check.Compare(BytesOf(sent).subspan(1), BytesOf(sent)),
+              absl::DataLossError("3 bytes came back of 4"));
+  }
 }
 
 }  // namespace

@@ -23,11 +23,8 @@ TESTED_ELSEWHERE = {
     # The whole program, client and server.
     "tools/rpc_bench/bench.cc": _RPC_BENCH,
     "tools/rpc_bench/bench_server.cc": _RPC_BENCH,
-    "tools/rpc_bench/command_line.cc": _RPC_BENCH,
     "tools/rpc_bench/table.cc": "tools/rpc_bench/report_test.cc",
     "tools/rpc_bench/verbs_end.cc": _VERBS_LAYER,
-    "tools/rpc_bench/verbs_pipe.cc": _VERBS_LAYER,
-    "tools/rpc_bench/verbs_responder.cc": _VERBS_LAYER,
     "tools/rpc_bench/verbs_server.cc": _VERBS_LAYER,
     # Two processes and a server that goes away, on any device.
     "rpc/channel.cc": _END_TO_END,

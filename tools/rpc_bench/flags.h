@@ -1,10 +1,18 @@
-// Reads the values of flags that absl::flags cannot read by itself. What cannot
-// be read is INVALID_ARGUMENT, with the flag, what was seen and what would do.
+// Sets flags of absl::flags from a command line, and reads the values that it
+// cannot read by itself. What is wrong is INVALID_ARGUMENT, with the flag, what
+// was seen and what would do.
+//
+// absl::ParseCommandLine() would do, but it ends the program with exit code 1
+// whatever it finds, --help included, lets a flag be given twice, and knows no
+// flag with a value that may be left out.
 
-#ifndef VERBENA_TOOLS_RPC_BENCH_FLAG_VALUES_H_
-#define VERBENA_TOOLS_RPC_BENCH_FLAG_VALUES_H_
+#ifndef VERBENA_TOOLS_RPC_BENCH_FLAGS_H_
+#define VERBENA_TOOLS_RPC_BENCH_FLAGS_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,9 +20,21 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "tools/rpc_bench/options.h"
 
 namespace verbena::bench {
+
+// Sets the flags of the program by `arguments`, which follow its name; hyphens
+// in names stand for underscores. `implied` has values of flags that are given
+// without one, by name; a bool is true then. Returns the names of those given,
+// in C++.
+absl::StatusOr<std::set<std::string>> SetFlags(
+    absl::Span<const char* const> arguments,
+    const std::map<std::string, std::string>& implied);
+
+// Every flag of the program with its default and its help, by name.
+std::string FlagsHelp();
 
 // The error of a flag that is not as it should be.
 template <typename Seen>
@@ -32,29 +52,15 @@ absl::StatusOr<uint64_t> ReadBytes(absl::string_view flag,
 absl::StatusOr<int> ReadNumber(absl::string_view flag, absl::string_view text,
                                int min, int max);
 
-// How long to measure: "500ms", "2s"; "2" is in seconds.
-absl::StatusOr<absl::Duration> ReadTime(absl::string_view flag,
-                                        absl::string_view text);
-
-// "host:port" with a port from `min_port` on; what resolves it checks the host.
-absl::Status CheckAddress(absl::string_view flag, absl::string_view text,
-                          int min_port);
-
 // Whether each of `words` is one of `allowed`, which has commas in between.
 absl::Status CheckWords(absl::string_view flag,
                         const std::vector<std::string>& words,
                         absl::string_view allowed);
 
-// Which processors client and server are pinned to: "off", "0,1", or one for
-// both; empty: what suits the machine.
-struct Pinning {
-  bool on = true;
-  int client = -1;  // -1: what suits the machine.
-  int server = -1;
-};
+// "off", "0,1", or one for both; empty: what suits the machine.
 absl::StatusOr<Pinning> ReadPinning(absl::string_view flag,
                                     absl::string_view text);
 
 }  // namespace verbena::bench
 
-#endif  // VERBENA_TOOLS_RPC_BENCH_FLAG_VALUES_H_
+#endif  // VERBENA_TOOLS_RPC_BENCH_FLAGS_H_
