@@ -133,11 +133,11 @@ def run_all(options, half, runs):
 
 
 def show(options, runs):
-    names = [row.name for row in options.rows]
+    names = list(dict.fromkeys(run["row"] for run in runs))
     print("%d processors, Linux %s, echo of %d bytes, rounds: %d of %g s" %
           (len(os.sched_getaffinity(0)), platform.release(), options.size,
            options.rounds, options.duration))
-    if len(names) <= OVERVIEW_ROWS_MAX:
+    if 1 < len(names) <= OVERVIEW_ROWS_MAX:
         print("\n" + summary.p50_table(runs, names, options.systems))
     for name in names:
         print("\n%s\n" % name)

@@ -30,7 +30,7 @@ class SyncService final : public EchoService::Service {
 };
 
 // One call of the server that has completion queues: waits for a request,
-// answers it, and is told when the answer is on its way.
+// answers it, and is told when the answer is on its way. Owned by the queue.
 class QueuedCall {
  public:
   QueuedCall(EchoService::AsyncService* service,
@@ -41,12 +41,11 @@ class QueuedCall {
   }
 
   // Something happened, and it went well if `ok`. Returns whether there is more
-  // to come; if not, the call is done with.
+  // to come; if not, whoever took the call from the queue destroys it.
   bool Proceed(bool ok) {
     if (answered_ || !ok) return false;
     answered_ = true;
-    // Waits for the next request; it is owned as this one is, by the queue.
-    std::make_unique<QueuedCall>(service_, queue_).release();
+    new QueuedCall(service_, queue_);  // For the next request.
     reply_.set_payload(request_.payload());
     responder_.Finish(reply_, grpc::Status::OK, this);
     return true;
@@ -64,12 +63,12 @@ class QueuedCall {
 
 void ServeQueue(EchoService::AsyncService* service,
                 grpc::ServerCompletionQueue* queue) {
-  std::make_unique<QueuedCall>(service, queue).release();
+  new QueuedCall(service, queue);
   void* tag = nullptr;
   bool ok = false;
   while (queue->Next(&tag, &ok)) {
-    std::unique_ptr<QueuedCall> call(static_cast<QueuedCall*>(tag));
-    if (call->Proceed(ok)) call.release();
+    auto* call = static_cast<QueuedCall*>(tag);
+    if (!call->Proceed(ok)) delete call;
   }
 }
 

@@ -35,8 +35,9 @@ struct LoadResult {
   // woken late is not the peer's fault.
   bench::LatencyHistogram latency;
 
-  // Calls that were due while the caller's previous one was still running. Such
-  // a call is begun at once; those that were due before it are left out.
+  // Calls that were due before the caller's previous one had ended, because
+  // that took long or had begun late. Such a call is begun at once; those that
+  // were due before it are left out.
   uint64_t late = 0;
 
   // From the end of the warm-up to the end of the last call.

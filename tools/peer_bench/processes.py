@@ -43,7 +43,7 @@ def busy_loops(count, pinned=False):
         for _ in range(count):
             loops.append(subprocess.Popen(
                 pin(command) if pinned else command,
-                stdin=subprocess.DEVNULL))
+                stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         yield loops
     finally:
         for loop in loops:
