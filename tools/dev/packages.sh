@@ -14,6 +14,8 @@ VM_PACKAGES=(
   iproute2 ibverbs-utils rdmacm-utils perftest
 )
 BENCH_PACKAGES=(gnuplot-nox)
+# What `bench --against-grpc` compares with; nothing else needs it.
+GRPC_PACKAGES=(libgrpc++-dev protobuf-compiler-grpc)
 FORMAT_PACKAGES=(clang-format git)
 LINT_PACKAGES=(clang-tidy)
 

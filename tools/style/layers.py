@@ -53,6 +53,8 @@ LAYERS = {
     "tools/rpc_bench": ["proto", "transport/base", "transport/verbs",
                         "transport/memory", "transport/connection",
                         "transport", "rpc"],
+    # It counts latencies as rpc_bench does.
+    "tools/peer_bench": ["tools/rpc_bench", "transport/base", "rpc"],
     "tools": ["proto", "transport/base", "transport/verbs", "transport",
               "rpc"],
     "tests": ["examples", "tools", "proto", "rpc", "rpc/generated",

@@ -8,6 +8,7 @@ _TRANSPORT = "tests/transport/transport_test.cc"
 _TRANSPORT_SHUTDOWN = "tests/transport/transport_shutdown_test.cc"
 _END_TO_END = "tests/integration/lifecycle_test.cc"
 _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
+_PEERS = "tools/peer_bench/peers_test.cc"
 _VERBS_LAYER = "tools/rpc_bench/verbs_layer_test.cc"
 _MESSAGES = "tests/conformance/send_receive_test.cc"
 _SOFT_DATAGRAMS = "transport/soft/datagram/datagram_queue_pair_test.cc"
@@ -26,6 +27,9 @@ TESTED_ELSEWHERE = {
     "tools/rpc_bench/table.cc": "tools/rpc_bench/report_test.cc",
     "tools/rpc_bench/verbs_end.cc": _VERBS_LAYER,
     "tools/rpc_bench/verbs_server.cc": _VERBS_LAYER,
+    "tools/peer_bench/peer.cc": _PEERS,
+    "tools/peer_bench/server_child.cc": _PEERS,
+    "tools/peer_bench/usage.cc": _PEERS,
     # Two processes and a server that goes away, on any device.
     "rpc/channel.cc": _END_TO_END,
     "rpc/generated/stub_support.cc": _END_TO_END,

@@ -1,0 +1,187 @@
+#include "tools/peer_bench/peer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "tools/peer_bench/load.h"
+#include "tools/peer_bench/server_child.h"
+#include "tools/peer_bench/usage.h"
+#include "transport/base/status_macros.h"
+
+ABSL_FLAG(std::string, server, "",
+          "the kind of server; without it, the first that the program has");
+ABSL_FLAG(std::string, address, "127.0.0.1:0",
+          "where the server listens; port 0 takes any free one");
+ABSL_FLAG(int, callers, 1, "threads that make blocking calls");
+ABSL_FLAG(int, channels, 1, "channels that they are spread over");
+ABSL_FLAG(double, rate, 0,
+          "calls a second that the callers together begin, by the clock; 0: "
+          "back to back");
+ABSL_FLAG(absl::Duration, duration, absl::Seconds(1), "how long to count");
+ABSL_FLAG(absl::Duration, warm_up, absl::Milliseconds(300),
+          "how long to call before that");
+ABSL_FLAG(int, size, 64, "bytes of payload");
+ABSL_FLAG(int, control_fd, -1, "for the server's process only");
+
+namespace verbena::peers {
+namespace {
+
+constexpr int kManyCallers = 1024;
+constexpr double kHighestRate = 1e6;
+
+absl::Status Refuse(const std::string& flag, const std::string& bounds,
+                    const std::string& seen) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, " must be ", bounds, ", not ", seen));
+}
+
+absl::Status CheckNumber(const std::string& flag, double value, double least,
+                         double most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return Refuse(flag, absl::StrCat(least, " to ", most), absl::StrCat(value));
+}
+
+absl::Status CheckFlags(const std::vector<std::string>& servers) {
+  const std::string server = absl::GetFlag(FLAGS_server);
+  if (std::find(servers.begin(), servers.end(), server) == servers.end()) {
+    return Refuse("server", absl::StrJoin(servers, " or "), server);
+  }
+  RETURN_IF_ERROR(
+      CheckNumber("callers", absl::GetFlag(FLAGS_callers), 1, kManyCallers));
+  RETURN_IF_ERROR(CheckNumber("channels", absl::GetFlag(FLAGS_channels), 1,
+                              absl::GetFlag(FLAGS_callers)));
+  RETURN_IF_ERROR(
+      CheckNumber("rate", absl::GetFlag(FLAGS_rate), 0, kHighestRate));
+  RETURN_IF_ERROR(
+      CheckNumber("size", absl::GetFlag(FLAGS_size), 0, kLargestPayload));
+  RETURN_IF_ERROR(CheckNumber(
+      "warm_up", absl::ToDoubleSeconds(absl::GetFlag(FLAGS_warm_up)), 0, 3600));
+  return CheckNumber("duration",
+                     absl::ToDoubleSeconds(absl::GetFlag(FLAGS_duration)), 1e-3,
+                     3600);
+}
+
+// What one side has cost a call.
+std::string UsageJson(const Usage& usage, double calls) {
+  return absl::StrFormat(
+      R"({"cpu_us": %.4f, "voluntary": %.4f, "involuntary": %.4f})",
+      static_cast<double>(usage.cpu_ns) / 1e3 / calls,
+      static_cast<double>(usage.voluntary) / calls,
+      static_cast<double>(usage.involuntary) / calls);
+}
+
+std::string Json(const LoadResult& result, const Usage& client,
+                 const Usage& server) {
+  const auto calls = static_cast<double>(result.latency.count());
+  const auto quantile_us = [&](double quantile) {
+    return static_cast<double>(result.latency.Quantile(quantile)) / 1e3;
+  };
+  return absl::StrFormat(R"({"calls": %.0f, "calls_per_s": %.2f, "late": %d, )"
+                         R"("p50_us": %.3f, "p99_us": %.3f, "max_us": %.3f, )"
+                         R"("client": %s, "server": %s})",
+                         calls, calls / result.seconds, result.late,
+                         quantile_us(0.5), quantile_us(0.99),
+                         static_cast<double>(result.latency.max()) / 1e3,
+                         UsageJson(client, calls), UsageJson(server, calls));
+}
+
+absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<ServerChild> server,
+                   ServerChild::Start(argv, "--control_fd="));
+  const CallersOptions callers_options = {
+      .callers = absl::GetFlag(FLAGS_callers),
+      .channels = absl::GetFlag(FLAGS_channels),
+      .payload =
+          std::string(static_cast<size_t>(absl::GetFlag(FLAGS_size)), 'x')};
+  ASSIGN_OR_RETURN(const std::vector<Echo> callers,
+                   peer.Connect(server->address(), callers_options));
+  for (const Echo& echo : callers) RETURN_IF_ERROR(echo());
+
+  Usage client_before;
+  Usage client_after;
+  absl::StatusOr<Usage> server_before;
+  absl::StatusOr<Usage> server_after;
+  const LoadOptions options = {.rate = absl::GetFlag(FLAGS_rate),
+                               .warm_up = absl::GetFlag(FLAGS_warm_up),
+                               .duration = absl::GetFlag(FLAGS_duration)};
+  ASSIGN_OR_RETURN(const LoadResult result,
+                   RunLoad(
+                       options, callers,
+                       [&] {
+                         client_before = OwnUsage();
+                         server_before = server->usage();
+                       },
+                       [&] {
+                         client_after = OwnUsage();
+                         server_after = server->usage();
+                       }));
+  RETURN_IF_ERROR(server_before.status());
+  RETURN_IF_ERROR(server_after.status());
+  if (result.latency.count() == 0) {
+    return absl::DeadlineExceededError(
+        "not one call began in --duration: make it longer");
+  }
+  return Json(result, client_after - client_before,
+              *server_after - *server_before);
+}
+
+absl::Status Serve(int control, Peer& peer) {
+  ASSIGN_OR_RETURN(
+      const std::string address,
+      peer.Serve(absl::GetFlag(FLAGS_server), absl::GetFlag(FLAGS_address)));
+  AnswerClient(control, address);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunPeer(int argc, char** argv, Peer& peer) {
+  const std::vector<std::string> servers = peer.servers();
+  absl::SetProgramUsageMessage(absl::StrCat(
+      "Measures echoes between two processes; prints one object of JSON, in "
+      "which times and context switches of \"client\" and \"server\" are a "
+      "call's.\n  --server=",
+      absl::StrJoin(servers, "|")));
+  const bool words = absl::ParseCommandLine(argc, argv).size() > 1;
+  if (absl::GetFlag(FLAGS_server).empty()) {
+    absl::SetFlag(&FLAGS_server, servers.front());
+  }
+  const absl::Status flags =
+      words ? absl::InvalidArgumentError("every argument is a flag; see --help")
+            : CheckFlags(servers);
+  if (!flags.ok()) {
+    std::cerr << flags.message() << std::endl;
+    return 2;
+  }
+
+  if (const int control = absl::GetFlag(FLAGS_control_fd); control >= 0) {
+    const absl::Status served = Serve(control, peer);
+    if (!served.ok()) std::cerr << "cannot serve: " << served << std::endl;
+    // Nothing is to be saved, and threads still serve.
+    _exit(served.ok() ? 0 : 1);
+  }
+  const absl::StatusOr<std::string> json = Measure(argv, peer);
+  if (!json.ok()) {
+    std::cerr << "cannot measure: " << json.status() << std::endl;
+    return 1;
+  }
+  std::cout << *json << std::endl;
+  return 0;
+}
+
+}  // namespace verbena::peers

@@ -1,0 +1,50 @@
+// One system among those that are compared: how it serves an echo, and how it
+// calls it. Everything else, options, load and figures, is the same for all.
+
+#ifndef VERBENA_TOOLS_PEER_BENCH_PEER_H_
+#define VERBENA_TOOLS_PEER_BENCH_PEER_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tools/peer_bench/load.h"
+
+namespace verbena::peers {
+
+// In bytes: what one packet of a Unix socket holds.
+constexpr size_t kLargestPayload = size_t{128} << 10;
+
+// Callers 0 to callers - 1; caller i calls on channel i % channels.
+struct CallersOptions {
+  int callers = 1;
+  int channels = 1;
+  std::string payload;
+};
+
+class Peer {
+ public:
+  virtual ~Peer() = default;
+
+  // The names of its kinds of server; the first is the default.
+  virtual std::vector<std::string> servers() const = 0;
+
+  // Serves from now on, until the process ends, by the kind of server that is
+  // called `server`. Returns the address for Connect().
+  virtual absl::StatusOr<std::string> Serve(const std::string& server,
+                                            const std::string& address) = 0;
+
+  // The callers. Each is used by one thread at a time and does not outlive the
+  // peer; its first call may be what connects.
+  virtual absl::StatusOr<std::vector<Echo>> Connect(
+      const std::string& address, const CallersOptions& options) = 0;
+};
+
+// The main() of a peer's program: starts a server in a child, loads it, and
+// prints one object of JSON. Returns the status of the process.
+int RunPeer(int argc, char** argv, Peer& peer);
+
+}  // namespace verbena::peers
+
+#endif  // VERBENA_TOOLS_PEER_BENCH_PEER_H_

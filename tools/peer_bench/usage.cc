@@ -1,0 +1,33 @@
+#include "tools/peer_bench/usage.h"
+
+#include <sys/resource.h>
+#include <sys/time.h>
+
+#include <cstdint>
+
+#include "transport/base/check.h"
+
+namespace verbena::peers {
+namespace {
+
+int64_t Nanoseconds(const timeval& time) {
+  return int64_t{time.tv_sec} * 1'000'000'000 + int64_t{time.tv_usec} * 1'000;
+}
+
+}  // namespace
+
+Usage OwnUsage() {
+  rusage usage = {};
+  CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
+  return {.cpu_ns = Nanoseconds(usage.ru_utime) + Nanoseconds(usage.ru_stime),
+          .voluntary = usage.ru_nvcsw,
+          .involuntary = usage.ru_nivcsw};
+}
+
+Usage operator-(const Usage& later, const Usage& earlier) {
+  return {.cpu_ns = later.cpu_ns - earlier.cpu_ns,
+          .voluntary = later.voluntary - earlier.voluntary,
+          .involuntary = later.involuntary - earlier.involuntary};
+}
+
+}  // namespace verbena::peers
