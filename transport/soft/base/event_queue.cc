@@ -19,7 +19,7 @@ EventQueue::~EventQueue() { close(fd_); }
 
 void EventQueue::Raise(const Event& event) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     events_.push_back(event);
   }
   const uint64_t one = 1;
@@ -32,7 +32,7 @@ bool EventQueue::Get(Event& event) {
     const ssize_t got = read(fd_, &count, sizeof(count));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return false;
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     // The event may have been forgotten since it was counted.
     if (events_.empty()) continue;
     event = events_.front();
@@ -43,17 +43,16 @@ bool EventQueue::Get(Event& event) {
 }
 
 void EventQueue::Acknowledge(Source& source, uint64_t count) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   source.acknowledged += count;
-  acknowledged_.notify_all();
+  acknowledged_.NotifyAll();
 }
 
 void EventQueue::Forget(Source& source) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::erase_if(events_,
                 [&](const Event& event) { return event.source == &source; });
-  acknowledged_.wait(lock,
-                     [&] { return source.acknowledged >= source.handed_out; });
+  while (source.acknowledged < source.handed_out) acknowledged_.Wait(mutex_);
 }
 
 }  // namespace verbena::soft

@@ -53,7 +53,7 @@ SoftDevice::SoftDevice(Clock::Kind clock)
 }
 
 void SoftDevice::SetPortState(uint8_t port, PortState state) {
-  std::lock_guard<std::mutex> lock(set_port_mutex_);
+  const base::MutexLock lock(set_port_mutex_);
   if (!port_states_.Set(port, state)) return;
   port_events_.Raise(
       state == PortState::kActive ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
