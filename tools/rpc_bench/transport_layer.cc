@@ -164,7 +164,7 @@ class TransportServer::Handler final : public transport::ServerHandler {
     }
     ServerCall::Reply reply;
     reply.message_bytes = message.size();
-    if (message.size() > ServerCall::kFrameReplyBytes) {
+    if (message.size() > transport::kFrameReplyBytes) {
       absl::StatusOr<Buffer> buffer = call->AllocateReply(message.size());
       if (buffer.ok()) {
         std::memcpy(buffer->data(), message.data(), message.size());

@@ -164,8 +164,8 @@ void Engine::RemoveMember(EngineMember* member) {
   }
 }
 
-void Engine::Settle(std::function<void()> task,
-                    std::chrono::nanoseconds longest) {
+void Engine::RunAndCatchUp(std::function<void()> task,
+                           std::chrono::nanoseconds longest) {
   size_t rounds;
   {
     const base::MutexLock lock(mutex_);
@@ -175,12 +175,12 @@ void Engine::Settle(std::function<void()> task,
     rounds = descriptors_.size() / kEventsMax + 1;
   }
   Post(std::move(task));
-  const auto settled = std::make_shared<std::promise<void>>();
-  PostAfterRounds(rounds, [settled] { settled->set_value(); });
+  const auto caught_up = std::make_shared<std::promise<void>>();
+  PostAfterRounds(rounds, [caught_up] { caught_up->set_value(); });
   if (clock_.manual()) {
     for (size_t i = 0; i <= rounds + 1; ++i) RunOnce();
   }
-  settled->get_future().wait_for(longest);
+  caught_up->get_future().wait_for(longest);
 }
 
 void Engine::PostAfterRounds(size_t rounds, std::function<void()> task) {

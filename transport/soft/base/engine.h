@@ -108,7 +108,8 @@ class Engine {
   // `longest`, until what was ready by then has been called too: descriptors,
   // tasks, kicked members. Does nothing when the thread has never been needed.
   // Not from a callback.
-  void Settle(std::function<void()> task, std::chrono::nanoseconds longest);
+  void RunAndCatchUp(std::function<void()> task,
+                     std::chrono::nanoseconds longest);
 
   // Has `member` ticked soon, or every member. Callable with any lock held; a
   // system call, but only when none is under way already.

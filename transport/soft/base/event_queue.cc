@@ -37,14 +37,14 @@ bool EventQueue::Get(Event& event) {
     if (events_.empty()) continue;
     event = events_.front();
     events_.pop_front();
-    ++event.source->handed_out;
+    ++event.source->handed_out_;
     return true;
   }
 }
 
 void EventQueue::Acknowledge(Source& source, uint64_t count) {
   const base::MutexLock lock(mutex_);
-  source.acknowledged += count;
+  source.acknowledged_ += count;
   acknowledged_.NotifyAll();
 }
 
@@ -52,7 +52,7 @@ void EventQueue::Forget(Source& source) {
   const base::MutexLock lock(mutex_);
   std::erase_if(events_,
                 [&](const Event& event) { return event.source == &source; });
-  while (source.acknowledged < source.handed_out) acknowledged_.Wait(mutex_);
+  while (source.acknowledged_ < source.handed_out_) acknowledged_.Wait(mutex_);
 }
 
 }  // namespace verbena::soft

@@ -27,8 +27,8 @@ class EventQueue {
   // What an object that raises events carries.
   class Source {
     friend class EventQueue;
-    uint64_t handed_out ABSL_GUARDED_BY(&EventQueue::mutex_) = 0;
-    uint64_t acknowledged ABSL_GUARDED_BY(&EventQueue::mutex_) = 0;
+    uint64_t handed_out_ ABSL_GUARDED_BY(&EventQueue::mutex_) = 0;
+    uint64_t acknowledged_ ABSL_GUARDED_BY(&EventQueue::mutex_) = 0;
   };
 
   struct Event {

@@ -47,7 +47,7 @@ int DatagramQueuePair::OpenSocket() {
   }
   retired_ = false;
   JoinEngine();
-  device_.datagrams().AddReceiver();
+  device_.datagrams().Start();
   Watch();  // Until somebody polls.
   return 0;
 }
@@ -61,7 +61,6 @@ void DatagramQueuePair::CloseSocket() {
   }
   if (!socket.valid()) return;
   device_.engine().Unwatch(socket.get());
-  device_.datagrams().RemoveReceiver();
 }
 
 void DatagramQueuePair::Watch() {
@@ -105,7 +104,6 @@ EngineMember::TimePoint DatagramQueuePair::OnTick(TimePoint now) {
   }
   if (retired_) {
     socket_.Reset();
-    device_.datagrams().RemoveReceiver();
     retired_ = false;
   }
   if (!socket_.valid()) return TimePoint::max();

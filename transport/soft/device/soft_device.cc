@@ -68,12 +68,12 @@ void SoftDevice::WaitForDataPath() {
 
 void SoftDevice::AcknowledgeAll() {
   if (::getpid() != process_) return;  // A fork has none of the threads.
-  engine_.Settle(
+  engine_.RunAndCatchUp(
       [this] {
         queue_pairs_.ForEach([](DeviceQueuePair& qp) { qp.Acknowledge(); });
       },
       kAcknowledgeMax);
-  network_.Settle(kAcknowledgeMax);
+  network_.CatchUp(kAcknowledgeMax);
 }
 
 }  // namespace verbena::soft

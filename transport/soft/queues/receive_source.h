@@ -35,8 +35,9 @@ class ReceiveSource {
         shared != nullptr
             ? shared->Take(request)
             : unshared_.load(std::memory_order_relaxed)->Take(request);
-    if (!taken) [[unlikely]]
+    if (!taken) [[unlikely]] {
       OnNothing();
+    }
     return taken;
   }
 
