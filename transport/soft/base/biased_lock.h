@@ -39,6 +39,9 @@ namespace verbena::soft {
 // another thread only when its former user has been seen on the slow path
 // since. A lock that finds no such flag stays an ordinary one.
 //
+// `link_probe` with 64 bytes, on an EPYC: with ordinary locks alone a round
+// trip takes 15 % longer, and of 32 outstanding echoes 12 % fewer get through.
+//
 // Where the kernel has no private expedited membarrier nobody ever becomes the
 // owner, nor under the thread sanitizer, which cannot see such synchronisation.
 //

@@ -17,9 +17,9 @@ class QueuePair;
 // All queue pairs of a completion queue, and which of them a poll need not look
 // at, because they are parked: asleep, as if nobody polled, until their peer
 // rings or their user posts. So a poll of many connections costs what the busy
-// ones cost. A look at a silent one costs some 10 ns, so a thousand of them
-// would cost each poll 10 us; the first message to one that is parked costs a
-// doorbell, some 50 us.
+// ones cost. With a thousand silent ones an empty poll costs 10 ns, and 8 us if
+// none is parked (medians of `idle_probe`); the first message to one that is
+// parked costs a doorbell, some 50 us.
 //
 // Thread-safe.
 class PolledQueuePairs {
