@@ -65,7 +65,7 @@ std::string EchoOf(const ServerCall& call) {
 
 void FinishWithBuffer(ServerCall* call) {
   std::string bytes = EchoOf(*call);
-  if (bytes.size() <= ServerCall::kFrameReplyBytes ||
+  if (bytes.size() <= transport::kFrameReplyBytes ||
       !call->attachment().empty()) {
     FinishWith(call, std::move(bytes));
     return;

@@ -34,7 +34,7 @@ using testing_support::TestOptions;
 using testing_support::TestServer;
 
 constexpr uint64_t kLargestFrameRequest = kBufferBytes - sizeof(RequestHeader);
-constexpr uint64_t kLargestFrameReply = ServerCall::kFrameReplyBytes;
+constexpr uint64_t kLargestFrameReply = kFrameReplyBytes;
 
 // Around every length at which something else begins.
 std::vector<uint64_t> InterestingSizes() {

@@ -136,7 +136,7 @@ void TransportEcho::OnCall(ServerCall* call) {
   }
   ServerCall::Reply reply;
   reply.message_bytes = message.size();
-  if (message.size() > ServerCall::kFrameReplyBytes) {
+  if (message.size() > transport::kFrameReplyBytes) {
     absl::StatusOr<Buffer> buffer = call->AllocateReply(message.size());
     if (buffer.ok()) {
       std::memcpy(buffer->data(), message.data(), message.size());

@@ -15,10 +15,6 @@
 
 namespace verbena::transport {
 
-// Replies up to this length come back in the RESPONSE itself.
-inline constexpr uint64_t kFrameReplyBytes =
-    kBufferBytes - sizeof(ResponseHeader);
-
 // What the server answered. Views point into memory that is the transport's
 // again when OnResponse() returns.
 struct CallResponse {

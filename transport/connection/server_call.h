@@ -93,15 +93,11 @@ class ServerCall {
   const std::string& device_name() const;
   Poller& poller() const;
 
-  // Replies of at most this many bytes, metadata included, travel in the
-  // RESPONSE itself and need no memory of AllocateReply().
-  static constexpr size_t kFrameReplyBytes =
-      kBufferBytes - sizeof(ResponseHeader);
-
-  // Registered memory for a larger reply. UNAVAILABLE when there is none just
-  // now, here or at the client: then pass a writer to Finish(), which waits for
-  // it. RESOURCE_EXHAUSTED when it is too much for this server. Not for a reply
-  // with an attachment: it would hold memory while it waits for more.
+  // Registered memory for a reply of more than kFrameReplyBytes. UNAVAILABLE
+  // when there is none just now, here or at the client: then pass a writer to
+  // Finish(), which waits for it. RESOURCE_EXHAUSTED when it is too much for
+  // this server. Not for a reply with an attachment: it would hold memory while
+  // it waits for more.
   absl::StatusOr<Buffer> AllocateReply(size_t bytes);
 
   // Memory for the attachment of a reply: registered if there is some just now.

@@ -66,10 +66,10 @@ void BringPortUp(uint8_t port) {
 }
 
 void ForceReceiverNotReady(ibv_qp* qp, uint32_t times) {
-  Connected(qp).ForceReceiverNotReady(times);
+  Connected(qp).receives().Withhold(times);
 }
 
-void ReleaseReceiver(ibv_qp* qp) { Connected(qp).ForceReceiverNotReady(0); }
+void ReleaseReceiver(ibv_qp* qp) { Connected(qp).receives().Withhold(0); }
 
 void ExhaustQueue(ibv_cq* cq) { CompletionQueue::From(cq)->Exhaust(); }
 

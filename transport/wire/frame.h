@@ -63,7 +63,10 @@
 #define VERBENA_TRANSPORT_WIRE_FRAME_H_
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+
+#include "transport/base/limits.h"
 
 namespace verbena::transport {
 
@@ -146,6 +149,11 @@ struct ResponseHeader {
   uint32_t attachment_bytes;  // in the reply lease.
 };
 static_assert(sizeof(ResponseHeader) == 32);
+
+// Replies up to this length, metadata included, come back in the RESPONSE
+// itself.
+inline constexpr size_t kFrameReplyBytes =
+    kBufferBytes - sizeof(ResponseHeader);
 
 struct ResponsePendingHeader {
   FrameHeader frame;

@@ -139,7 +139,7 @@ void HandlerCall::WriteAhead() {
   // large ones with them rarer: the poller writes them.
   if (!context_.trailing_metadata().empty()) return;
   if (!reply_.attachment.empty()) return;  // See AllocateReply().
-  if (reply_.message_bytes <= transport::ServerCall::kFrameReplyBytes) return;
+  if (reply_.message_bytes <= transport::kFrameReplyBytes) return;
   auto buffer = call_->AllocateReply(reply_.message_bytes);
   if (!buffer.ok())
     return;  // Finish() waits for memory, or says what is wrong.

@@ -39,6 +39,9 @@ namespace verbena::soft {
 // another thread only when its former user has been seen on the slow path
 // since. A lock that finds no such flag stays an ordinary one.
 //
+// `link_probe` with 64 bytes, on an EPYC: with ordinary locks alone a round
+// trip takes 15 % longer, and of 32 outstanding echoes 12 % fewer get through.
+//
 // Where the kernel has no private expedited membarrier nobody ever becomes the
 // owner, nor under the thread sanitizer, which cannot see such synchronisation.
 //
@@ -69,6 +72,10 @@ class ABSL_LOCKABLE BiasedLock {
       flag->holds.store(false, std::memory_order_release);
     }
   }
+
+  // Tells the analysis, and checks nothing, that the caller holds the lock
+  // where it cannot see so: behind another name of the lock.
+  void AssertHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK() {}
 
   // Holds the lock for as long as it lives.
   class ABSL_SCOPED_LOCKABLE Guard {
@@ -104,8 +111,8 @@ class ABSL_LOCKABLE BiasedLock {
   struct Flag {
     std::atomic<uintptr_t> user{0};  // 0: never used.
     std::atomic<bool> holds{false};
-    // Protected by ordinary_: `user` is the owner, or may still believe it.
-    bool in_use = false;
+    // `user` is the owner, or may still believe it.
+    bool in_use ABSL_GUARDED_BY(&BiasedLock::ordinary_) = false;
   };
   static constexpr int kFlags = 4;
 
@@ -134,11 +141,10 @@ class ABSL_LOCKABLE BiasedLock {
   void LockSlow();
   bool TryLockSlow();
   bool TryEnter() ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  // The rest REQUIRES ordinary_ to be held.
-  void Revoke();
-  bool OwnerHasLeft();
-  void NoteUse();
-  void BecomeOwner(uintptr_t thread);
+  void Revoke() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ordinary_);
+  bool OwnerHasLeft() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ordinary_);
+  void NoteUse() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ordinary_);
+  void BecomeOwner(uintptr_t thread) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ordinary_);
 
   std::atomic<Flag*> owner_;
   Flag* held_by_ = nullptr;  // Protected by the lock; null: by ordinary_.
@@ -152,10 +158,10 @@ class ABSL_LOCKABLE BiasedLock {
 
   // Held by whoever holds the lock and is not the owner.
   base::SpinLock ordinary_;
-  // State below is protected by ordinary_.
-  Flag* leaving_ = nullptr;  // Of a former owner that may still hold the lock.
-  uintptr_t last_user_ = 0;
-  uint32_t uses_in_a_row_ = 0;
+  // Of a former owner that may still hold the lock.
+  Flag* leaving_ ABSL_GUARDED_BY(ordinary_) = nullptr;
+  uintptr_t last_user_ ABSL_GUARDED_BY(ordinary_) = 0;
+  uint32_t uses_in_a_row_ ABSL_GUARDED_BY(ordinary_) = 0;
 };
 
 }  // namespace verbena::soft

@@ -23,14 +23,10 @@ UnixName NameOf(const std::string& text) {
 }
 
 int OpenNamed(const std::string& text, base::UniqueFd& socket) {
-  base::UniqueFd opened(
-      ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!opened.valid()) return errno;
+  base::UniqueFd opened;
+  if (const int error = OpenDatagramSender(opened); error != 0) return error;
   const UnixName name = NameOf(text);
   if (::bind(opened.get(), name.get(), name.length()) != 0) return errno;
-  // Only less room if it fails.
-  ::setsockopt(opened.get(), SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes,
-               sizeof(kSendBufferBytes));
   socket = std::move(opened);
   return 0;
 }
@@ -49,6 +45,16 @@ int SendToName(int socket, const UnixName& name, const iovec* parts,
 }
 
 }  // namespace
+
+int OpenDatagramSender(base::UniqueFd& socket) {
+  socket = base::UniqueFd(
+      ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.valid()) return errno;
+  // Only less room if it fails.
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes,
+               sizeof(kSendBufferBytes));
+  return 0;
+}
 
 int OpenDatagramSocket(uint32_t number, base::UniqueFd& socket) {
   return OpenNamed(std::to_string(number), socket);

@@ -18,6 +18,9 @@ namespace verbena::soft {
 // EADDRINUSE when a process of this host has it.
 int OpenDatagramSocket(uint32_t number, base::UniqueFd& socket);
 
+// Opens a non-blocking socket that only sends. Returns 0 or an errno.
+int OpenDatagramSender(base::UniqueFd& socket);
+
 // Opens a socket under any other name: whoever has it has a role that one
 // process of the host can have.
 int OpenRoleSocket(const std::string& role, base::UniqueFd& socket);

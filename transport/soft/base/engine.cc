@@ -33,7 +33,7 @@ Engine::Engine(Clock::Kind clock)
 
 Engine::~Engine() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     stopping_ = true;
   }
   Wake();
@@ -74,7 +74,7 @@ void Engine::WakeForKick() {
 }
 
 void Engine::Watch(int fd, std::function<void()> on_readable) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   StartLocked();
   CHECK(!keys_by_fd_.contains(fd))
       << "descriptor " << fd << " is watched twice";
@@ -90,7 +90,7 @@ void Engine::Watch(int fd, std::function<void()> on_readable) {
 }
 
 void Engine::SetInterest(int fd, bool readable, bool writable) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto found = keys_by_fd_.find(fd);
   CHECK(found != keys_by_fd_.end()) << "descriptor " << fd << " is not watched";
   epoll_event event = {};
@@ -102,7 +102,7 @@ void Engine::SetInterest(int fd, bool readable, bool writable) {
 }
 
 void Engine::Unwatch(int fd) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto found = keys_by_fd_.find(fd);
   if (found != keys_by_fd_.end()) {
     descriptors_.erase(found->second);
@@ -112,12 +112,12 @@ void Engine::Unwatch(int fd) {
   }
   // Also when a callback has unwatched itself: it may run on.
   if (OnOwnThread()) return;
-  callback_done_.wait(lock, [&] { return running_fd_ != fd; });
+  while (running_fd_ == fd) callback_done_.Wait(mutex_);
 }
 
 void Engine::Post(std::function<void()> task) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     StartLocked();
     posted_.push_back(std::move(task));
   }
@@ -128,7 +128,7 @@ Engine::TimerId Engine::StartTimer(std::chrono::nanoseconds delay,
                                    std::function<void()> task) {
   TimerId id;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     StartLocked();
     id = next_key_++;
     timers_.emplace(clock_.Now() + delay, Timer{id, std::move(task)});
@@ -138,15 +138,15 @@ Engine::TimerId Engine::StartTimer(std::chrono::nanoseconds delay,
 }
 
 void Engine::CancelTimer(TimerId id) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::erase_if(timers_,
                 [id](const auto& entry) { return entry.second.id == id; });
-  WaitUntilNotRunning(lock, id);
+  WaitUntilNotRunning(id);
 }
 
 void Engine::AddMember(EngineMember* member) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     StartLocked();
     members_[next_key_++] = Member{member, TimePoint::min()};
   }
@@ -154,33 +154,33 @@ void Engine::AddMember(EngineMember* member) {
 }
 
 void Engine::RemoveMember(EngineMember* member) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (auto entry = members_.begin(); entry != members_.end(); ++entry) {
     if (entry->second.member != member) continue;
     const uint64_t key = entry->first;
     members_.erase(entry);
-    WaitUntilNotRunning(lock, key);
+    WaitUntilNotRunning(key);
     return;
   }
 }
 
-void Engine::Settle(std::function<void()> task,
-                    std::chrono::nanoseconds longest) {
+void Engine::RunAndCatchUp(std::function<void()> task,
+                           std::chrono::nanoseconds longest) {
   size_t rounds;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (!thread_.joinable() && !clock_.manual()) return;
     // A round calls for kEventsMax descriptors, and those first that have
     // waited longest.
     rounds = descriptors_.size() / kEventsMax + 1;
   }
   Post(std::move(task));
-  const auto settled = std::make_shared<std::promise<void>>();
-  PostAfterRounds(rounds, [settled] { settled->set_value(); });
+  const auto caught_up = std::make_shared<std::promise<void>>();
+  PostAfterRounds(rounds, [caught_up] { caught_up->set_value(); });
   if (clock_.manual()) {
     for (size_t i = 0; i <= rounds + 1; ++i) RunOnce();
   }
-  settled->get_future().wait_for(longest);
+  caught_up->get_future().wait_for(longest);
 }
 
 void Engine::PostAfterRounds(size_t rounds, std::function<void()> task) {
@@ -193,21 +193,19 @@ void Engine::PostAfterRounds(size_t rounds, std::function<void()> task) {
   });
 }
 
-void Engine::WaitUntilNotRunning(std::unique_lock<std::mutex>& lock,
-                                 uint64_t key) {
+void Engine::WaitUntilNotRunning(uint64_t key) {
   if (OnOwnThread()) return;  // From a callback.
-  callback_done_.wait(lock, [&] { return running_key_ != key; });
+  while (running_key_ == key) callback_done_.Wait(mutex_);
 }
 
-void Engine::RunCallback(std::unique_lock<std::mutex>& lock, uint64_t key,
-                         const std::function<void()>& call) {
+void Engine::RunCallback(uint64_t key, const std::function<void()>& call) {
   running_key_ = key;
-  lock.unlock();
+  mutex_.unlock();
   call();
-  lock.lock();
+  mutex_.lock();
   running_key_ = 0;
   running_fd_ = -1;
-  callback_done_.notify_all();
+  callback_done_.NotifyAll();
 }
 
 void Engine::Run() {
@@ -247,29 +245,29 @@ bool Engine::RunRound(int timeout_ms) {
 }
 
 void Engine::RunDescriptor(uint64_t key) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   auto found = descriptors_.find(key);
   if (found == descriptors_.end()) return;  // Unwatched since epoll_wait.
   std::shared_ptr<std::function<void()>> call = found->second.on_readable;
   running_fd_ = found->second.fd;
-  RunCallback(lock, key, *call);
+  RunCallback(key, *call);
 }
 
 void Engine::RunPosted() {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::vector<std::function<void()>> tasks = std::move(posted_);
   posted_.clear();
   for (const std::function<void()>& task : tasks) {
-    RunCallback(lock, kWakeKey, task);
+    RunCallback(kWakeKey, task);
   }
 }
 
 void Engine::RunTimers(TimePoint now) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   while (!timers_.empty() && timers_.begin()->first <= now) {
     Timer timer = std::move(timers_.begin()->second);
     timers_.erase(timers_.begin());
-    RunCallback(lock, timer.id, timer.task);
+    RunCallback(timer.id, timer.task);
   }
 }
 
@@ -277,7 +275,7 @@ void Engine::RunMembers(TimePoint now) {
   const bool some = kicked_.exchange(false, std::memory_order_acq_rel);
   const bool all =
       some && all_kicked_.exchange(false, std::memory_order_relaxed);
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (auto entry = members_.begin(); entry != members_.end();) {
     EngineMember* const member = entry->second.member;
     const bool kicked = some && member->kicked_.load(std::memory_order_relaxed);
@@ -288,7 +286,7 @@ void Engine::RunMembers(TimePoint now) {
     member->kicked_.store(false, std::memory_order_relaxed);
     const uint64_t key = entry->first;
     TimePoint next;
-    RunCallback(lock, key, [&] { next = member->OnTick(now); });
+    RunCallback(key, [&] { next = member->OnTick(now); });
     // Any member may have been removed while the lock was released.
     entry = members_.lower_bound(key);
     if (entry != members_.end() && entry->first == key) {
@@ -299,7 +297,7 @@ void Engine::RunMembers(TimePoint now) {
 }
 
 Engine::TimePoint Engine::NextDue() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (!posted_.empty() || kicked_.load(std::memory_order_acquire)) {
     return TimePoint::min();
   }
@@ -313,7 +311,7 @@ Engine::TimePoint Engine::NextDue() {
 // How long epoll_wait may block: -1 for ever.
 int Engine::TimeoutMs(TimePoint now) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (stopping_) return kStopped;
   }
   const TimePoint next = NextDue();

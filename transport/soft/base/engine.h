@@ -10,17 +10,17 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 #include "transport/soft/base/clock.h"
 
 namespace verbena::soft {
@@ -108,7 +108,8 @@ class Engine {
   // `longest`, until what was ready by then has been called too: descriptors,
   // tasks, kicked members. Does nothing when the thread has never been needed.
   // Not from a callback.
-  void Settle(std::function<void()> task, std::chrono::nanoseconds longest);
+  void RunAndCatchUp(std::function<void()> task,
+                     std::chrono::nanoseconds longest);
 
   // Has `member` ticked soon, or every member. Callable with any lock held; a
   // system call, but only when none is under way already.
@@ -125,7 +126,7 @@ class Engine {
     return std::this_thread::get_id() ==
            thread_id_.load(std::memory_order_relaxed);
   }
-  void StartLocked();
+  void StartLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PostAfterRounds(size_t rounds, std::function<void()> task);
   void Wake();
   void WakeForKick();
@@ -137,11 +138,11 @@ class Engine {
   void RunMembers(TimePoint now);
   static constexpr int kStopped = -2;  // From TimeoutMs().
   int TimeoutMs(TimePoint now);
-  // Calls `call` as the one running callback, which `key` names to those who
-  // wait for it to end. `lock` is held on entry and on return.
-  void RunCallback(std::unique_lock<std::mutex>& lock, uint64_t key,
-                   const std::function<void()>& call);
-  void WaitUntilNotRunning(std::unique_lock<std::mutex>& lock, uint64_t key);
+  // Calls `call`, without the mutex, as the one running callback, which `key`
+  // names to those who wait for it to end.
+  void RunCallback(uint64_t key, const std::function<void()>& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WaitUntilNotRunning(uint64_t key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Clock clock_;
   // Constant after construction.
@@ -152,27 +153,31 @@ class Engine {
   std::atomic<bool> all_kicked_{false};       // All are.
   std::atomic<std::thread::id> thread_id_{};  // Of thread_, once it runs.
 
-  // State below is protected by mutex_.
-  std::mutex mutex_;
-  std::condition_variable callback_done_;
-  std::thread thread_;
-  bool stopping_ = false;
-  uint64_t next_key_ = 1;     // Names registrations, timers and members.
-  uint64_t running_key_ = 0;  // Of the callback that runs now; 0 for none.
-  int running_fd_ = -1;       // Likewise, of a descriptor's callback.
+  base::Mutex mutex_;
+  base::CondVar callback_done_;
+  std::thread thread_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  // Names registrations, timers and members.
+  uint64_t next_key_ ABSL_GUARDED_BY(mutex_) = 1;
+  // Of the callback that runs now; 0 for none.
+  uint64_t running_key_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Likewise, of a descriptor's callback.
+  int running_fd_ ABSL_GUARDED_BY(mutex_) = -1;
   struct Descriptor {
     int fd;
     std::shared_ptr<std::function<void()>> on_readable;
   };
-  std::unordered_map<uint64_t, Descriptor> descriptors_;  // By key.
-  std::unordered_map<int, uint64_t> keys_by_fd_;
-  std::multimap<TimePoint, Timer> timers_;
-  std::vector<std::function<void()>> posted_;
+  // By key.
+  std::unordered_map<uint64_t, Descriptor> descriptors_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_map<int, uint64_t> keys_by_fd_ ABSL_GUARDED_BY(mutex_);
+  std::multimap<TimePoint, Timer> timers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> posted_ ABSL_GUARDED_BY(mutex_);
   struct Member {
     EngineMember* member;
     TimePoint next_tick;
   };
-  std::map<uint64_t, Member> members_;  // By key.
+  // By key.
+  std::map<uint64_t, Member> members_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::soft

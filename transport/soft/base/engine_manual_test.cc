@@ -67,7 +67,7 @@ TEST_F(EngineManualTest, SettlingRunsWhatIsReady) {
   bool first = false;
   bool second = false;
   engine_.Post([&] { first = true; });
-  engine_.Settle([&] { second = true; }, seconds(10));
+  engine_.RunAndCatchUp([&] { second = true; }, seconds(10));
   EXPECT_TRUE(first);
   EXPECT_TRUE(second);
 }

@@ -42,7 +42,7 @@ std::unique_ptr<EventQueue> EventQueue::Create() {
 
 void EventQueue::Raise(const Event& event) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     events_.push_back(event);
   }
   Signal();
@@ -50,29 +50,28 @@ void EventQueue::Raise(const Event& event) {
 
 bool EventQueue::Get(Event& event) {
   while (TakeSignal()) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     // The event may have been forgotten since its signal was given.
     if (events_.empty()) continue;
     event = events_.front();
     events_.pop_front();
-    ++event.source->handed_out;
+    ++event.source->handed_out_;
     return true;
   }
   return false;
 }
 
 void EventQueue::Acknowledge(Source& source, uint64_t count) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  source.acknowledged += count;
-  acknowledged_.notify_all();
+  const base::MutexLock lock(mutex_);
+  source.acknowledged_ += count;
+  acknowledged_.NotifyAll();
 }
 
 void EventQueue::Forget(Source& source) {
-  std::unique_lock<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   std::erase_if(events_,
                 [&](const Event& event) { return event.source == &source; });
-  acknowledged_.wait(lock,
-                     [&] { return source.acknowledged >= source.handed_out; });
+  while (source.acknowledged_ < source.handed_out_) acknowledged_.Wait(mutex_);
 }
 
 }  // namespace verbena::soft

@@ -4,11 +4,12 @@
 #ifndef VERBENA_TRANSPORT_SOFT_BASE_EVENT_QUEUE_H_
 #define VERBENA_TRANSPORT_SOFT_BASE_EVENT_QUEUE_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
+
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 
 namespace verbena::soft {
 
@@ -26,9 +27,8 @@ class EventQueue {
   // What an object that raises events carries.
   class Source {
     friend class EventQueue;
-    // Protected by the queue's mutex.
-    uint64_t handed_out = 0;
-    uint64_t acknowledged = 0;
+    uint64_t handed_out_ ABSL_GUARDED_BY(&EventQueue::mutex_) = 0;
+    uint64_t acknowledged_ ABSL_GUARDED_BY(&EventQueue::mutex_) = 0;
   };
 
   struct Event {
@@ -73,10 +73,9 @@ class EventQueue {
  private:
   const int fd_;
 
-  // State below is protected by mutex_.
-  std::mutex mutex_;
-  std::condition_variable acknowledged_;
-  std::deque<Event> events_;
+  base::Mutex mutex_;
+  base::CondVar acknowledged_;
+  std::deque<Event> events_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::soft

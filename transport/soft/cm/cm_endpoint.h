@@ -90,8 +90,6 @@ struct ConnectionRecord {
 struct ServiceRecord {
   // The question that was asked or received; later the answer that was given.
   CmDatagram datagram;
-  // This endpoint counts as a receiver of the DatagramNetwork.
-  bool reachable = false;
 };
 
 // A multicast group that an endpoint is a member of.

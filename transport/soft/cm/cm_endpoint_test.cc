@@ -16,7 +16,7 @@ TEST(CmEndpointTest, HoldsItsAddressesWhereUsersReadThem) {
 }
 
 TEST(CmEndpointDeathTest, RefusesStatesOutOfOrder) {
-  base::Mutex mutex;
+  EndpointsMutex mutex;
   const EndpointsLock lock(mutex);
   CmEndpoint endpoint;
   EXPECT_DEATH(endpoint.Transition(CmState::kEstablished),

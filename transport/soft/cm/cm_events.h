@@ -21,7 +21,7 @@ namespace verbena::soft {
 // Knows which channel an identifier raises its events in, and how many of them
 // the user has yet to acknowledge.
 //
-// Thread-safe. Its mutex is kEvents. It calls no other part, so its methods may
+// Thread-safe. It calls no other part, so its methods may
 // be called with kEndpoints held or without, unless they block.
 class CmEvents {
  public:
@@ -65,7 +65,7 @@ class CmEvents {
   void AwaitAcks(const CmEndpoint& endpoint);
 
  private:
-  base::Mutex mutex_;
+  EventsMutex mutex_;
   base::CondVar acked_;  // Some endpoint's events_unacked is 0.
   // The last few channels that were destroyed, for threads that come late.
   std::deque<std::unique_ptr<CmChannel>> destroyed_channels_

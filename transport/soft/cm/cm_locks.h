@@ -23,6 +23,10 @@ inline constexpr LockName kEndpoints;
 // events. Nothing else is locked while it is held.
 inline constexpr LockName kEvents ABSL_ACQUIRED_AFTER(kEndpoints);
 
+// The mutexes themselves, so that neither is taken for the other.
+class EndpointsMutex final : public base::Mutex {};
+class EventsMutex final : public base::Mutex {};
+
 // Holds a mutex as long as it lives, unseen by the analysis.
 class UnnamedLock {
  public:
@@ -45,14 +49,14 @@ class UnnamedLock {
 
 // Holds the manager's mutex of that name. Confined to the thread that made it.
 struct ABSL_SCOPED_LOCKABLE EndpointsLock final : UnnamedLock {
-  explicit EndpointsLock(base::Mutex& mutex)
+  explicit EndpointsLock(EndpointsMutex& mutex)
       ABSL_EXCLUSIVE_LOCK_FUNCTION(kEndpoints)
       : UnnamedLock(mutex) {}
   ~EndpointsLock() ABSL_UNLOCK_FUNCTION() = default;
 };
 
 struct ABSL_SCOPED_LOCKABLE EventsLock final : UnnamedLock {
-  explicit EventsLock(base::Mutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(kEvents)
+  explicit EventsLock(EventsMutex& mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(kEvents)
       : UnnamedLock(mutex) {}
   ~EventsLock() ABSL_UNLOCK_FUNCTION() = default;
 };

@@ -162,7 +162,6 @@ void ConnectionManager::DestroyQp(CmEndpoint& endpoint) {
 void ConnectionManager::LetGoOfQp(CmEndpoint& endpoint) {
   if (IsDatagram(endpoint)) {
     groups_.DetachQueuePair(endpoint);
-    datagrams_.StopReceiving(endpoint);
   } else {
     ConnectedQueuePair::From(endpoint.qp)->DetachLink();
   }

@@ -83,7 +83,7 @@ class ConnectionManager {
   Engine& engine_;  // The device's.
   const transport::VerbsOps verbs_;
 
-  base::Mutex mutex_;  // kEndpoints.
+  EndpointsMutex mutex_;
   CmEvents events_;
   EndpointCallbacks callbacks_;
   EndpointAddresses addresses_;

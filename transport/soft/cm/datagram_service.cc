@@ -54,17 +54,6 @@ void DatagramService::Watch(CmEndpoint& endpoint) {
           ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) { OnReadable(watched); });
 }
 
-void DatagramService::StartReceiving(CmEndpoint& endpoint) {
-  // Messages from other hosts come by the port that all processes share.
-  if (!std::exchange(endpoint.service.reachable, true)) network_.AddReceiver();
-}
-
-void DatagramService::StopReceiving(CmEndpoint& endpoint) {
-  if (std::exchange(endpoint.service.reachable, false)) {
-    network_.RemoveReceiver();
-  }
-}
-
 int DatagramService::Send(const CmEndpoint& endpoint,
                           const CmDatagram& datagram) {
   const base::SocketAddress peer = datagram.Destination();
@@ -87,7 +76,8 @@ int DatagramService::Connect(CmEndpoint& endpoint,
   endpoint.deadline = callbacks_.Now() + kAnswerTimeout;
   endpoint.Transition(CmState::kConnecting);
   Watch(endpoint);
-  if (!IsLocalAddress(endpoint.Peer())) StartReceiving(endpoint);
+  // The answer comes by the port that all processes share.
+  if (!IsLocalAddress(endpoint.Peer())) network_.Start();
   Ask(endpoint);
   return 0;
 }
@@ -119,7 +109,7 @@ void DatagramService::AskAgain(CmEndpoint& endpoint) {
 
 void DatagramService::Start(CmEndpoint& listener) {
   Watch(listener);
-  StartReceiving(listener);
+  network_.Start();
 }
 
 int DatagramService::Accept(CmEndpoint& endpoint,
@@ -242,7 +232,6 @@ void DatagramService::OnAnswer(CmEndpoint& endpoint, const CmDatagram& answer) {
 }
 
 void DatagramService::End(CmEndpoint& endpoint, ClosingSockets& closing) {
-  StopReceiving(endpoint);
   // Whoever asked need not wait for an answer that nobody will give.
   if (endpoint.state == CmState::kRequested) Reject(endpoint, nullptr, 0);
   closing.Add(std::move(endpoint.socket));

@@ -51,17 +51,12 @@ class DatagramService {
   int Reject(CmEndpoint& endpoint, const void* private_data, uint8_t length)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
-  // Other hosts need not reach `endpoint` any more.
-  void StopReceiving(CmEndpoint& endpoint)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   // The user destroys `endpoint`.
   void End(CmEndpoint& endpoint, ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
  private:
   void Watch(CmEndpoint& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
-  void StartReceiving(CmEndpoint& endpoint)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   int Send(const CmEndpoint& endpoint, const CmDatagram& datagram);
   void Ask(CmEndpoint& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   void AskAgain(CmEndpoint& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);

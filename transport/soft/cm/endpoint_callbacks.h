@@ -52,7 +52,7 @@ class EndpointCallbacks {
   using Callback = std::function<void(CmEndpoint&, ClosingSockets&)>;
 
   // `mutex` is kEndpoints.
-  EndpointCallbacks(Engine& engine, base::Mutex& mutex)
+  EndpointCallbacks(Engine& engine, EndpointsMutex& mutex)
       : engine_(engine), mutex_(mutex) {}
   EndpointCallbacks(const EndpointCallbacks&) = delete;
   EndpointCallbacks& operator=(const EndpointCallbacks&) = delete;
@@ -73,7 +73,7 @@ class EndpointCallbacks {
   std::function<void()> WithLock(CmEndpoint& endpoint, Callback callback);
 
   Engine& engine_;
-  base::Mutex& mutex_;
+  EndpointsMutex& mutex_;
 };
 
 }  // namespace verbena::soft

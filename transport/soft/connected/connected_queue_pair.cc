@@ -10,14 +10,12 @@ ConnectedQueuePair::ConnectedQueuePair(SoftDevice& device,
     : QueuePair(device, domain, attributes),
       manual_(device),
       notes_(device.engine().clock().Now()),
+      receives_(domain, attributes),
       exchange_(
           {this, &send_cq_, &device.memory(), &device.windows(),
            &domain.original(), &device.engine().clock()},
           {this, &recv_cq_, &device.memory(), &device.windows(),
-           &domain.original(),
-           attributes.srq == nullptr ? nullptr
-                                     : SharedReceiveQueue::From(attributes.srq),
-           &receive_queue_, attributes.qp_type == IBV_QPT_UC},
+           &domain.original(), &receives_, attributes.qp_type == IBV_QPT_UC},
           attributes) {
   checks_after_transmit_ = requester().unreliable();
   Register();
@@ -27,7 +25,7 @@ ConnectedQueuePair::~ConnectedQueuePair() {
   Unregister();
   {
     // Or the engine takes a link that has just come, for one that is going.
-    std::lock_guard<std::mutex> modifying(modify_mutex_);
+    const base::MutexLock modifying(modify_mutex_);
     manual_.StopWaiting();
   }
   std::optional<LinkMemory> memory;  // Until no poll can look at it.
@@ -102,7 +100,7 @@ std::optional<LinkMemory> ConnectedQueuePair::Reset() {
   state_ = IBV_QPS_RESET;
   receiving_ = asleep_ = false;
   std::optional<LinkMemory> memory = Detach();
-  receive_queue_.Clear();
+  receives_.own().Clear();
   // The queues first: a poll that took an old completion after the send ring
   // was emptied would free room that the next life of this queue pair has not
   // used.
@@ -136,11 +134,15 @@ void ConnectedQueuePair::StartManualLink(ManualLink& link) {
 
 // On the engine's thread.
 void ConnectedQueuePair::TakeAwaitedLink() {
-  const std::unique_lock<std::mutex> modifying(modify_mutex_, std::try_to_lock);
-  if (!modifying.owns_lock()) {
+  if (!modify_mutex_.try_lock()) {
     device_.engine().Kick(this);  // Modify() does not take long.
     return;
   }
+  UseAwaitedLink();
+  modify_mutex_.unlock();
+}
+
+void ConnectedQueuePair::UseAwaitedLink() {
   ManualLink* const manual_link = manual_.TakeAwaited(qp_num);
   if (manual_link == nullptr) return;
   StartManualLink(*manual_link);
@@ -158,7 +160,7 @@ void ConnectedQueuePair::TakeAwaitedLink() {
 void ConnectedQueuePair::OnManualLinkEnd() {
   std::optional<LinkMemory> memory;  // Until the locks are released.
   {
-    BiasedLock::Guard polls(recv_cq_.queue_pairs().polling_lock());
+    BiasedLock::Guard polls(polling_lock());
     BiasedLock::Guard lock(lock_);
     if (Connected()) Drain();  // What the peer had sent.
     if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR) return;
@@ -167,11 +169,6 @@ void ConnectedQueuePair::OnManualLinkEnd() {
     TellEngine();
   }
   device_.engine().Kick(this);  // For what waits until its time is over.
-}
-
-void ConnectedQueuePair::ForceReceiverNotReady(uint32_t times) {
-  BiasedLock::Guard lock(lock_);
-  responder().ForceNotReady(times);
 }
 
 }  // namespace verbena::soft

@@ -6,9 +6,10 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 #include "transport/soft/base/biased_lock.h"
 #include "transport/soft/connected/engine_notes.h"
 #include "transport/soft/connected/held_link.h"
@@ -20,6 +21,7 @@
 #include "transport/soft/link/link.h"
 #include "transport/soft/link/link_end.h"
 #include "transport/soft/queues/queue_pair.h"
+#include "transport/soft/queues/receive_source.h"
 
 namespace verbena::soft {
 
@@ -74,9 +76,9 @@ class ConnectedQueuePair final : public QueuePair {
   // the queue pair does.
   void StartManualLink(ManualLink& link);
 
-  // Faults for tests; see soft_faults.h.
+  // What soft_faults.h acts on.
   HeldLink& held_link() { return held_link_; }
-  void ForceReceiverNotReady(uint32_t times);
+  ReceiveSource& receives() { return receives_; }
 
   // QueuePair:
   int Modify(const ibv_qp_attr& attributes, int mask) override;
@@ -88,7 +90,9 @@ class ConnectedQueuePair final : public QueuePair {
   bool PrepareToSleep() override;
   void LookAgain() override;
   void AnswerBell(const WaiterBell::Ring& ring) override;
-  void OnSendPolled(uint32_t count) override { requester().Free(count); }
+  void OnSendPolled(uint32_t count) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    requester().Free(count);  // From any thread, without the lock.
+  }
 
   // DeviceQueuePair:
   // Also when the peer may have said something about its path. While a path is
@@ -106,101 +110,126 @@ class ConnectedQueuePair final : public QueuePair {
   // Runs the protocol once.
   void Run() override;
 
-  LinkEnd& link() { return exchange_.link(); }
-  Requester& requester() { return exchange_.requester(); }
-  Responder& responder() { return exchange_.responder(); }
-  BiasedLock& polling_lock() { return recv_cq_.queue_pairs().polling_lock(); }
+  BiasedLock& polling_lock()
+      ABSL_LOCK_RETURNED(recv_cq_.queue_pairs().polling_lock()) {
+    return recv_cq_.queue_pairs().polling_lock();
+  }
 
-  // Everything below until the fields REQUIRES lock_ to be held.
-  int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr);
-  void ApplyAttributes(const ibv_qp_attr& attributes, int mask);
+  LinkEnd& link() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
+    return exchange_.link();
+  }
+  Requester& requester() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
+    return exchange_.requester();
+  }
+  Responder& responder() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
+    return exchange_.responder();
+  }
+
+  int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void ApplyAttributes(const ibv_qp_attr& attributes, int mask)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   // What it returns is to be dropped after WaitForPolls().
-  std::optional<LinkMemory> EnterState(ibv_qp_state state);
-  bool MayReceive() const {
+  std::optional<LinkMemory> EnterState(ibv_qp_state state)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  bool MayReceive() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
     return state_ == IBV_QPS_RTR || state_ == IBV_QPS_RTS ||
            state_ == IBV_QPS_SQD;
   }
-  bool Connected() const { return receiving_ && exchange_.link().attached(); }
-  void OpenLink();
-  void ServeLink();
-  void EnterError(std::optional<ibv_event_type> event = std::nullopt);
-  std::optional<LinkMemory> Reset();
-  std::optional<LinkMemory> Detach();
+  bool Connected() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
+    return receiving_ && exchange_.link().attached();
+  }
+  void OpenLink() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void ServeLink() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void EnterError(std::optional<ibv_event_type> event = std::nullopt)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  std::optional<LinkMemory> Reset() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  std::optional<LinkMemory> Detach() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   // Runs the protocol once; whether anything arrived.
-  bool Progress();
-  void Transmit();
-  void AfterTransmit();
-  void SetDraining(bool draining);
-  void TellEngine() {
+  bool Progress() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void Transmit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void AfterTransmit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void SetDraining(bool draining) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void TellEngine() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
     notes_.Update(exchange_, give_up_at_ != TimePoint::max());
   }
-  void WatchIfIdle();
-  bool HasFailureOrNak() const;
-  void HandleFailureOrNak();
+  void WatchIfIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  bool HasFailureOrNak() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void HandleFailureOrNak() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
   // The path (connected_queue_pair_path.cc).
 
-  void SetMigrationState(ibv_mig_state to);
-  void TellPeerOfMigration();
-  void Migrate();
-  bool TryMigrate();
+  void SetMigrationState(ibv_mig_state to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void TellPeerOfMigration() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void Migrate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  bool TryMigrate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   // Does as the peer and the ports demand. Takes packets: with the polling lock
   // held.
-  void NotePath();
-  void SetPathUp(bool up);
-  bool LeavePath();
+  void NotePath() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void SetPathUp(bool up) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  bool LeavePath() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
   // Without a poll (connected_queue_pair_engine.cc).
 
   // What the peer is to ring for, and how.
-  uint32_t WantedSleep() const;
-  void RingForAcks();
-  void AnswerRing();
-  void Sleep();
-  void WakeUp();
+  uint32_t WantedSleep() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void RingForAcks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void AnswerRing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void Sleep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void WakeUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   // Takes packets: with the polling lock held, as Progress() and GiveUp().
-  void Drain();
-  void AskForRoomSlow();
+  void Drain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void AskForRoomSlow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   bool MayPark(TimePoint now, bool idle);
-  void TryPark();
-  bool Serve(TimePoint now);
-  TimePoint LookAfter(TimePoint now, bool polled);
-  TimePoint NextTick(TimePoint now);
-  void PostWithoutPeer();
-  void NotePeerState();
-  void NotePeerNow();
-  void NotePeerOfUnreliable();
-  void GiveUp();
+  void TryPark() ABSL_EXCLUSIVE_LOCKS_REQUIRED(polling_lock(), lock_);
+  bool Serve(TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  TimePoint LookAfter(TimePoint now, bool polled)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  TimePoint NextTick(TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void PostWithoutPeer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void NotePeerState() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void NotePeerNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void NotePeerOfUnreliable() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void GiveUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
-  void WaitForPolls();  // Not with lock_ held.
+  void WaitForPolls() ABSL_LOCKS_EXCLUDED(lock_);
 
   // Takes the link that is awaited, if it has come. On the engine's thread.
-  void TakeAwaitedLink();
+  void TakeAwaitedLink() ABSL_LOCKS_EXCLUDED(modify_mutex_);
+  void UseAwaitedLink() ABSL_EXCLUSIVE_LOCKS_REQUIRED(modify_mutex_)
+      ABSL_LOCKS_EXCLUDED(lock_);
+  bool AwaitsLink() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return manual_.awaits();  // From any thread, without the mutex.
+  }
 
-  std::mutex modify_mutex_;  // One Modify() at a time; taken before lock_.
-  ManualConnection manual_;  // Protected by modify_mutex_, but for awaits().
+  base::Mutex modify_mutex_;  // One Modify() at a time; taken before lock_.
+  ManualConnection manual_ ABSL_GUARDED_BY(modify_mutex_);
   EngineNotes notes_;
-  HeldLink held_link_{*this};
+  HeldLink held_link_{*this, lock_};
 
   BiasedLock lock_;
-  // State below is protected by lock_.
-  QueuePairAttributes attributes_;
-  ibv_qp_state state_ = IBV_QPS_RESET;
+  QueuePairAttributes attributes_ ABSL_GUARDED_BY(lock_);
+  ibv_qp_state state_ ABSL_GUARDED_BY(lock_) = IBV_QPS_RESET;
   // MayReceive(), and the path is up at both sides.
-  bool receiving_ = false;
+  bool receiving_ ABSL_GUARDED_BY(lock_) = false;
   // AfterTransmit() has something to do: few queue pairs need it.
-  bool checks_after_transmit_ = false;
-  bool drained_event_wanted_ = false;
-  PathMigration migration_;
-  bool migration_refused_ = false;  // There was an event about it.
-  bool path_up_ = true;             // At this side, as the peer knows.
-  PacketExchange exchange_;
-  bool asleep_ = false;        // The peer has been asked to ring.
-  uint32_t polls_asleep_ = 0;  // Since then, with no queue armed.
+  bool checks_after_transmit_ ABSL_GUARDED_BY(lock_) = false;
+  bool drained_event_wanted_ ABSL_GUARDED_BY(lock_) = false;
+  PathMigration migration_ ABSL_GUARDED_BY(lock_);
+  // There was an event about it.
+  bool migration_refused_ ABSL_GUARDED_BY(lock_) = false;
+  // At this side, as the peer knows.
+  bool path_up_ ABSL_GUARDED_BY(lock_) = true;
+  ReceiveSource receives_ ABSL_GUARDED_BY(lock_);
+  PacketExchange exchange_ ABSL_GUARDED_BY(lock_);
+  // The peer has been asked to ring.
+  bool asleep_ ABSL_GUARDED_BY(lock_) = false;
+  // Since then, with no queue armed.
+  uint32_t polls_asleep_ ABSL_GUARDED_BY(lock_) = 0;
   // When to give up on a peer that is not open; max() while it is.
-  TimePoint give_up_at_ = TimePoint::max();
+  TimePoint give_up_at_ ABSL_GUARDED_BY(lock_) = TimePoint::max();
   // Until when the engine serves a transfer without sleeping; see Serve().
-  TimePoint serve_until_ = TimePoint::min();
+  TimePoint serve_until_ ABSL_GUARDED_BY(lock_) = TimePoint::min();
 };
 
 }  // namespace verbena::soft

@@ -16,7 +16,7 @@ constexpr int kPathAttributes =
 }  // namespace
 
 int ConnectedQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
-  std::lock_guard<std::mutex> modifying(modify_mutex_);
+  const base::MutexLock modifying(modify_mutex_);
   ibv_qp_state from;
   bool attached;
   bool path_is_legal;

@@ -60,7 +60,7 @@ int ConnectedQueuePair::PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     *bad_wr = wr;
     return EINVAL;
   }
-  const int error = receive_queue_.Post(wr, bad_wr);
+  const int error = receives_.own().Post(wr, bad_wr);
   if (state_ == IBV_QPS_ERR) responder().Flush();
   return error;
 }

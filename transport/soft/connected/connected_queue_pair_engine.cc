@@ -150,7 +150,7 @@ void ConnectedQueuePair::Drain() {
 }
 
 EngineMember::TimePoint ConnectedQueuePair::OnTick(TimePoint now) {
-  if (manual_.awaits()) TakeAwaitedLink();
+  if (AwaitsLink()) TakeAwaitedLink();
   if (held_link_.active()) return held_link_.OnTick(now);
   const bool polled = PolledSinceLastLook();
   const EngineNotes::Look look = notes_.LookNow();
@@ -293,7 +293,7 @@ void ConnectedQueuePair::NotePeerNow() {
 // waited for, though not long: the two sides may have told each other that they
 // are ready while it was.
 void ConnectedQueuePair::NotePeerOfUnreliable() {
-  const bool awaits = !link().attached() && manual_.awaits();
+  const bool awaits = !link().attached() && AwaitsLink();
   const bool gone = !Connected() || link().peer_state() == kLinkClosed;
   if (!awaits || !requester().has_unsent() || state_ != IBV_QPS_RTS) {
     give_up_at_ = TimePoint::max();

@@ -61,6 +61,7 @@ void ConnectedQueuePair::NotePath() {
     }
   }
   const auto port_is_up = [this] {
+    lock_.AssertHeld();
     return device_.port_states().IsActive(attributes_.values().port_num);
   };
   const bool stays = !migration_.armed() || port_is_up() || TryMigrate();

@@ -12,6 +12,7 @@ void HeldLink::Begin(Hold hold,
   {
     BiasedLock::Guard polls(qp_.polling_lock());
     BiasedLock::Guard lock(qp_.lock_);
+    lock_.AssertHeld();
     hold_ = hold;
     next_pause_ = std::move(next_pause);
     next_move_ = hold == Hold::kSlow ? TimePoint::min() : TimePoint::max();
@@ -27,6 +28,7 @@ void HeldLink::Release() {
   {
     BiasedLock::Guard polls(qp_.polling_lock());
     BiasedLock::Guard lock(qp_.lock_);
+    lock_.AssertHeld();
     if (hold_ == Hold::kNone) return;
     hold_ = Hold::kNone;
     if (end_.attached()) {
@@ -48,6 +50,8 @@ void HeldLink::Release() {
 
 // One that is not open yet is taken when it opens.
 void HeldLink::Take() {
+  lock_.AssertHeld();
+  qp_.lock_.AssertHeld();
   if (hold_ == Hold::kNone || !qp_.MayReceive()) return;
   if (qp_.link().attached()) TakeEnd();
   // Its peer is to count its retries, or not.
@@ -56,17 +60,21 @@ void HeldLink::Take() {
 }
 
 void HeldLink::TakeEnd() {
+  qp_.lock_.AssertHeld();
   qp_.idle_watch_.End();
   qp_.asleep_ = false;  // The engine looks after it.
   end_ = std::exchange(qp_.link(), LinkEnd());
 }
 
 void HeldLink::GiveBack() {
+  lock_.AssertHeld();
+  qp_.lock_.AssertHeld();
   if (end_.attached()) qp_.link() = std::exchange(end_, LinkEnd());
 }
 
 // One step of a slow link.
 void HeldLink::MoveOn(TimePoint now) {
+  qp_.lock_.AssertHeld();
   next_move_ = now + next_pause_();
   if (!end_.attached()) return;
   GiveBack();
@@ -81,6 +89,7 @@ void HeldLink::MoveOn(TimePoint now) {
 HeldLink::TimePoint HeldLink::OnTick(TimePoint now) {
   BiasedLock::Guard polling(qp_.polling_lock());
   BiasedLock::Guard lock(qp_.lock_);
+  lock_.AssertHeld();
   if (!qp_.MayReceive()) return TimePoint::max();
   if (now >= next_move_) MoveOn(now);
   qp_.HandleFailureOrNak();

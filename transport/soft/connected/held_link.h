@@ -7,6 +7,8 @@
 #include <chrono>
 #include <functional>
 
+#include "absl/base/thread_annotations.h"
+#include "transport/soft/base/biased_lock.h"
 #include "transport/soft/base/clock.h"
 #include "transport/soft/link/link_end.h"
 
@@ -22,7 +24,8 @@ class HeldLink {
   using TimePoint = Clock::TimePoint;
   enum class Hold { kNone, kStalled, kCut, kSlow };
 
-  explicit HeldLink(ConnectedQueuePair& qp) : qp_(qp) {}
+  // `lock` is that of `qp`.
+  HeldLink(ConnectedQueuePair& qp, BiasedLock& lock) : qp_(qp), lock_(lock) {}
   HeldLink(const HeldLink&) = delete;
   HeldLink& operator=(const HeldLink&) = delete;
 
@@ -50,15 +53,17 @@ class HeldLink {
   void GiveBack();
 
  private:
-  void TakeEnd();
-  void MoveOn(TimePoint now);
+  void TakeEnd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void MoveOn(TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
   ConnectedQueuePair& qp_;
+  BiasedLock& lock_;                     // The queue pair's.
   std::atomic<Hold> hold_{Hold::kNone};  // Written under the lock.
-  // The rest is protected by the lock of the queue pair.
-  LinkEnd end_;  // Attached while it is kept from the queue pair.
-  std::function<std::chrono::nanoseconds()> next_pause_;
-  TimePoint next_move_ = TimePoint::max();  // When a slow link moves on.
+  // Attached while it is kept from the queue pair.
+  LinkEnd end_ ABSL_GUARDED_BY(lock_);
+  std::function<std::chrono::nanoseconds()> next_pause_ ABSL_GUARDED_BY(lock_);
+  // When a slow link moves on.
+  TimePoint next_move_ ABSL_GUARDED_BY(lock_) = TimePoint::max();
 };
 
 }  // namespace verbena::soft

@@ -12,31 +12,7 @@ void Responder::Meet() {
   }
 }
 
-void Responder::ForceNotReady(uint32_t times) {
-  times_not_ready_ = times;
-  if (times == 0) {
-    shared_source_ = environment_.shared_receives;
-    own_source_ = environment_.own_receives;
-    return;
-  }
-  if (no_receives_ == nullptr) {
-    no_receives_ = std::make_unique<ReceiveQueue>(1, 1);
-  }
-  shared_source_ = nullptr;
-  own_source_ = no_receives_.get();
-}
-
-void Responder::OnNoReceive(const Packet& packet) {
-  if (times_not_ready_ == 1) {
-    ForceNotReady(0);
-  } else if (times_not_ready_ > 1 && times_not_ready_ != UINT32_MAX) {
-    --times_not_ready_;
-  }
-  Drop(packet, NakReason::kReceiverNotReady, std::nullopt);
-}
-
 void Responder::Flush() {
-  ForceNotReady(0);
   if (receive_taken_) {
     PushReceive(IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV, nullptr);
   }
@@ -44,8 +20,7 @@ void Responder::Flush() {
   dropping_ = true;
   nak_due_ = false;
   reads_count_ = 0;
-  if (environment_.shared_receives != nullptr) return;
-  while (TakeReceive()) {
+  while (environment_.receives->own().Take(receive_)) {
     PushReceive(IBV_WC_WR_FLUSH_ERR, IBV_WC_RECV, nullptr);
   }
 }
@@ -76,7 +51,6 @@ void Responder::Reset() {
   dropping_ = true;
   event_ = std::nullopt;
   reads_head_ = reads_count_ = 0;
-  ForceNotReady(0);
 }
 
 }  // namespace verbena::soft

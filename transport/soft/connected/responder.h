@@ -7,7 +7,6 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <optional>
 
 #include "transport/soft/base/limits.h"
@@ -16,15 +15,14 @@
 #include "transport/soft/memory/memory_windows.h"
 #include "transport/soft/memory/scatter_gather.h"
 #include "transport/soft/queues/completion_queue.h"
-#include "transport/soft/queues/receive_queue.h"
+#include "transport/soft/queues/receive_source.h"
 
 namespace verbena::soft {
 
 // Executes requests in order: checks them, copies, completes receives, answers
 // READs and atomics when the ring has room, and says no with a NAK.
 //
-// Not thread-safe: protected by the queue pair's lock. Never allocates,
-// but for faults.
+// Not thread-safe: protected by the queue pair's lock. Never allocates.
 class Responder {
  public:
   struct Environment {
@@ -33,16 +31,12 @@ class Responder {
     const MemoryTable* memory;
     MemoryWindows* windows;
     const ProtectionDomain* pd;
-    // Where receives come from: the shared queue, or the queue pair's own.
-    SharedReceiveQueue* shared_receives;  // Null without one.
-    ReceiveQueue* own_receives;
+    ReceiveSource* receives;
     bool unreliable;  // The queue pair is of type UC.
   };
 
   explicit Responder(const Environment& environment)
-      : environment_(environment),
-        shared_source_(environment.shared_receives),
-        own_source_(environment.own_receives) {}
+      : environment_(environment) {}
 
   // How modify_qp configures it.
   void SetAccess(unsigned int access) { access_ = access; }
@@ -64,10 +58,6 @@ class Responder {
   // ERR. With `event` to raise first, if any.
   bool failed() const { return failed_; }
   std::optional<ibv_event_type> event() const { return event_; }
-
-  // A fault for tests: as if nothing were posted to receive, for the next
-  // `times` messages that want some, UINT32_MAX for all; 0 ends it. Allocates.
-  void ForceNotReady(uint32_t times);
 
   // Whether a message has come in part.
   bool in_message() const { return in_message_; }
@@ -113,7 +103,6 @@ class Responder {
   bool TakeReceive();
   void PushReceive(ibv_wc_status status, ibv_wc_opcode opcode,
                    const Packet* last);
-  void OnNoReceive(const Packet& packet);
   void Drop(const Packet& packet, NakReason reason,
             std::optional<ibv_event_type> event);
   void Refuse(uint32_t number, NakReason reason,
@@ -128,12 +117,6 @@ class Responder {
   ScatterGatherList ReceiveList() const;
 
   const Environment environment_;
-  // Where the next receive comes from: environment_'s, or no_receives_ while
-  // times_not_ready_ is not 0.
-  SharedReceiveQueue* shared_source_;
-  ReceiveQueue* own_source_;
-  std::unique_ptr<ReceiveQueue> no_receives_;
-  uint32_t times_not_ready_ = 0;
   unsigned int access_ = 0;  // IBV_ACCESS_REMOTE_*
   uint8_t reads_max_ = 0;
   uint8_t rnr_timer_ = 0;

@@ -16,9 +16,14 @@ inline bool Responder::OnWholeSend(const Packet& packet) {
   constexpr uint8_t kWhole = kPacketFirst | kPacketLast;
   if (packet.kind != PacketKind::kSend ||
       (packet.flags & ~(kPacketSolicited | kPacketUnhurried)) != kWhole ||
-      packet.number != executed_ || dropping_ || in_message_ ||
-      !TakeReceive() || receive_.entry_count != 1 ||
-      packet.payload_bytes > receive_capacity_ ||
+      packet.number != executed_ || dropping_ || in_message_) {
+    return false;
+  }
+  if (!TakeReceive()) [[unlikely]] {
+    Drop(packet, NakReason::kReceiverNotReady, std::nullopt);
+    return true;
+  }
+  if (receive_.entry_count != 1 || packet.payload_bytes > receive_capacity_ ||
       !ReceiveList().Scatter(0, packet.payload_bytes, packet.payload)) {
     return false;
   }
@@ -112,7 +117,7 @@ bool Responder::SkipRest(const Packet& packet) {
 bool Responder::OnSend(const Packet& packet) {
   if (packet.first()) {
     if (!TakeReceive()) {
-      OnNoReceive(packet);
+      Drop(packet, NakReason::kReceiverNotReady, std::nullopt);
       return true;
     }
     in_message_ = true;
@@ -177,7 +182,7 @@ bool Responder::OnWrite(const Packet& packet) {
   if (message_offset_ != write_length_) return false;
   if ((packet.flags & kPacketImmediate) != 0) {
     if (!TakeReceive()) {
-      OnNoReceive(packet);
+      Drop(packet, NakReason::kReceiverNotReady, std::nullopt);
       return true;
     }
     PushReceive(IBV_WC_SUCCESS, IBV_WC_RECV_RDMA_WITH_IMM, &packet);
@@ -243,18 +248,14 @@ void Responder::Note(const ReadRequest& read) {
 
 bool Responder::TakeReceive() {
   if (receive_taken_) return true;
-  receive_taken_ = shared_source_ != nullptr ? shared_source_->Take(receive_)
-                                             : own_source_->Take(receive_);
+  receive_taken_ = environment_.receives->Take(receive_);
   if (receive_taken_) receive_capacity_ = ReceiveList().TotalBytes();
   return receive_taken_;
 }
 
 ScatterGatherList Responder::ReceiveList() const {
-  const ProtectionDomain* pd = environment_.shared_receives != nullptr
-                                   ? environment_.shared_receives->domain()
-                                   : environment_.pd;
-  return ScatterGatherList{environment_.memory, pd, receive_.entries.data(),
-                           receive_.entry_count};
+  return ScatterGatherList{environment_.memory, environment_.receives->domain(),
+                           receive_.entries.data(), receive_.entry_count};
 }
 
 // `last` is the packet that ended the message, null when it did not end well.

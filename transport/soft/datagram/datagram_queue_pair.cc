@@ -25,6 +25,7 @@ DatagramQueuePair::DatagramQueuePair(SoftDevice& device,
                                      ProtectionDomain& domain,
                                      const ibv_qp_init_attr& attributes)
     : QueuePair(device, domain, attributes),
+      receives_(domain, attributes),
       sends_({this, &send_cq_, &device.memory(), &domain.original()},
              attributes) {
   Register();
@@ -33,7 +34,7 @@ DatagramQueuePair::DatagramQueuePair(SoftDevice& device,
 DatagramQueuePair::~DatagramQueuePair() {
   Unregister();
   {
-    std::lock_guard<std::mutex> lock(lock_);
+    const base::MutexLock lock(lock_);
     SetState(IBV_QPS_RESET);
   }
   CloseSocket();
@@ -46,7 +47,7 @@ int DatagramQueuePair::OpenSocket() {
   }
   retired_ = false;
   JoinEngine();
-  device_.datagrams().AddReceiver();
+  device_.datagrams().Start();
   Watch();  // Until somebody polls.
   return 0;
 }
@@ -54,13 +55,12 @@ int DatagramQueuePair::OpenSocket() {
 void DatagramQueuePair::CloseSocket() {
   base::UniqueFd socket;
   {
-    std::lock_guard<std::mutex> lock(lock_);
+    const base::MutexLock lock(lock_);
     socket = std::move(socket_);
     watched_ = retired_ = false;
   }
   if (!socket.valid()) return;
   device_.engine().Unwatch(socket.get());
-  device_.datagrams().RemoveReceiver();
 }
 
 void DatagramQueuePair::Watch() {
@@ -68,34 +68,34 @@ void DatagramQueuePair::Watch() {
   watched_ = true;
   polls_watched_ = 0;
   device_.engine().Watch(socket_.get(), [this] {
-    std::lock_guard<std::mutex> lock(lock_);
+    const base::MutexLock lock(lock_);
     Receive();
     EnterErrorIfQueueFailed();
   });
 }
 
 bool DatagramQueuePair::PrepareToSleep() {
-  std::lock_guard<std::mutex> lock(lock_);
+  const base::MutexLock lock(lock_);
   polls_watched_ = 0;
   Watch();
   return false;  // A socket that is watched forgets nothing.
 }
 
 void DatagramQueuePair::Run() {
-  const std::unique_lock<std::mutex> lock(lock_, std::try_to_lock);
-  if (!lock.owns_lock()) return;
+  if (!lock_.try_lock()) return;
   Receive();
   Transmit();
   EnterErrorIfQueueFailed();
   if (watched_ && !AnyQueueArmed() && ++polls_watched_ == kPollsToWakeUp) {
     device_.engine().Kick(this);
   }
+  lock_.unlock();
 }
 
 // On the engine's thread, so what it stops watching is not being called.
 EngineMember::TimePoint DatagramQueuePair::OnTick(TimePoint now) {
   const bool polled = PolledSinceLastLook();
-  std::lock_guard<std::mutex> lock(lock_);
+  const base::MutexLock lock(lock_);
   EnterErrorIfQueueFailed();
   const bool awake = polls_watched_ >= kPollsToWakeUp && !AnyQueueArmed();
   if (watched_ && (retired_ || (polled && awake))) {
@@ -104,7 +104,6 @@ EngineMember::TimePoint DatagramQueuePair::OnTick(TimePoint now) {
   }
   if (retired_) {
     socket_.Reset();
-    device_.datagrams().RemoveReceiver();
     retired_ = false;
   }
   if (!socket_.valid()) return TimePoint::max();
@@ -144,7 +143,7 @@ void DatagramQueuePair::EnterError(std::optional<ibv_event_type> event) {
 
 void DatagramQueuePair::Reset() {
   SetState(IBV_QPS_RESET);
-  receive_queue_.Clear();
+  receives_.own().Clear();
   // The queues first, for the reason that ConnectedQueuePair::Reset() gives.
   send_cq_.Purge(this);
   recv_cq_.Purge(this);

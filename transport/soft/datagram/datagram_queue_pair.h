@@ -8,14 +8,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/address/datagram.h"
 #include "transport/soft/datagram/datagram_send_queue.h"
 #include "transport/soft/queues/queue_pair.h"
-#include "transport/soft/queues/receive_queue.h"
+#include "transport/soft/queues/receive_source.h"
 
 namespace verbena::soft {
 
@@ -44,12 +45,14 @@ class DatagramQueuePair final : public QueuePair {
   int PostAll(ibv_send_wr* chain) override;
   bool PrepareToSleep() override;
   void LookAgain() override {}  // The engine sees what is in the socket.
-  void OnSendPolled(uint32_t count) override { sends_.Free(count); }
+  void OnSendPolled(uint32_t count) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    sends_.Free(count);  // From any thread, without the lock.
+  }
 
   // DeviceQueuePair. Its path is looked at for each datagram, and nothing is
   // acknowledged.
   void LookAtPath() override {}
-  void WaitForDataPath() override { std::lock_guard<std::mutex> lock(lock_); }
+  void WaitForDataPath() override { const base::MutexLock lock(lock_); }
   void Acknowledge() override {}
 
   // EngineMember:
@@ -59,49 +62,58 @@ class DatagramQueuePair final : public QueuePair {
   enum class Sending { kDone, kWait, kBadMemory };
 
   void Run() override;
-  void CloseSocket();  // Not with lock_ held.
+  void CloseSocket() ABSL_LOCKS_EXCLUDED(lock_);
 
-  // Everything below until the fields REQUIRES lock_ to be held.
-  bool ValuesAreLegal(const ibv_qp_attr& attributes, int mask) const;
-  void ApplyAttributes(const ibv_qp_attr& attributes, int mask);
-  int OpenSocket();
-  void SetState(ibv_qp_state to);
-  void EnterError(std::optional<ibv_event_type> event = std::nullopt);
-  void Reset();
-  bool MayReceive() const;
-  void EnterErrorIfQueueFailed();
-  void Watch();
+  bool ValuesAreLegal(const ibv_qp_attr& attributes, int mask) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void ApplyAttributes(const ibv_qp_attr& attributes, int mask)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  int OpenSocket() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void SetState(ibv_qp_state to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void EnterError(std::optional<ibv_event_type> event = std::nullopt)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void Reset() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  bool MayReceive() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void EnterErrorIfQueueFailed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void Watch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
-  int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr);
-  void Transmit();
-  Sending SendOldest();
-  Sending WaitForReceiver();
-  void Receive();
-  void OnDatagram(size_t length);
-  bool TakeReceive(ReceiveRequest& request);
+  int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void Transmit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  Sending SendOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  Sending WaitForReceiver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void Receive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void OnDatagram(size_t length) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   ibv_wc_status Place(const ReceiveRequest& request,
-                      const DatagramHeader& header, uint32_t payload_bytes);
+                      const DatagramHeader& header, uint32_t payload_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void PushReceive(const ReceiveRequest& request, ibv_wc_status status,
-                   const DatagramHeader& header, uint32_t payload_bytes);
-  void FlushReceives();
+                   const DatagramHeader& header, uint32_t payload_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  void FlushReceives() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
   // Taken after a completion queue's polling lock and before all its others. No
   // biased lock: whoever holds this one makes system calls.
-  std::mutex lock_;
-  // State below is protected by lock_.
-  ibv_qp_attr attributes_ = {};
-  ibv_qp_state state_ = IBV_QPS_RESET;
-  base::UniqueFd socket_;       // From RTR until RESET or ERR.
-  bool watched_ = false;        // By the engine.
-  bool retired_ = false;        // The engine is to close it.
-  uint32_t polls_watched_ = 0;  // Since then, with no queue armed.
-  DatagramSendQueue sends_;
+  base::Mutex lock_;
+  ibv_qp_attr attributes_ ABSL_GUARDED_BY(lock_) = {};
+  ibv_qp_state state_ ABSL_GUARDED_BY(lock_) = IBV_QPS_RESET;
+  // From RTR until RESET or ERR.
+  base::UniqueFd socket_ ABSL_GUARDED_BY(lock_);
+  // By the engine.
+  bool watched_ ABSL_GUARDED_BY(lock_) = false;
+  // The engine is to close it.
+  bool retired_ ABSL_GUARDED_BY(lock_) = false;
+  // Since then, with no queue armed.
+  uint32_t polls_watched_ ABSL_GUARDED_BY(lock_) = 0;
+  ReceiveSource receives_ ABSL_GUARDED_BY(lock_);
+  DatagramSendQueue sends_ ABSL_GUARDED_BY(lock_);
   // Since when the oldest request waits for its receiver; max() when it does
   // not. One that made us wait for too long is not waited for again until
   // something has reached it.
-  TimePoint waiting_since_ = TimePoint::max();
-  uint32_t slow_receiver_ = 0;  // Its number; 0 for none.
-  std::array<std::byte, kDatagramBytesMax + 1> received_;
+  TimePoint waiting_since_ ABSL_GUARDED_BY(lock_) = TimePoint::max();
+  // Its number; 0 for none.
+  uint32_t slow_receiver_ ABSL_GUARDED_BY(lock_) = 0;
+  std::array<std::byte, kDatagramBytesMax + 1> received_ ABSL_GUARDED_BY(lock_);
 };
 
 }  // namespace verbena::soft

@@ -20,7 +20,7 @@ bool DatagramQueuePair::ValuesAreLegal(const ibv_qp_attr& attributes,
 int DatagramQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   ibv_qp_state to;
   {
-    std::lock_guard<std::mutex> lock(lock_);
+    const base::MutexLock lock(lock_);
     const ibv_qp_state from = state_;
     to = (mask & IBV_QP_STATE) != 0 ? attributes.qp_state : from;
     if (!IsLegalTransition(IBV_QPT_UD, from, to, mask) ||
@@ -56,7 +56,7 @@ void DatagramQueuePair::ApplyAttributes(const ibv_qp_attr& from, int mask) {
 
 void DatagramQueuePair::Query(ibv_qp_attr& attributes,
                               ibv_qp_init_attr& init_attributes) {
-  std::lock_guard<std::mutex> lock(lock_);
+  const base::MutexLock lock(lock_);
   attributes = attributes_;
   attributes.qp_state = attributes.cur_qp_state = state_;
   attributes.path_mtu = IBV_MTU_4096;

@@ -25,12 +25,12 @@ constexpr std::chrono::milliseconds kReceiverPatience(100);
 }  // namespace
 
 int DatagramQueuePair::PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
-  std::lock_guard<std::mutex> lock(lock_);
+  const base::MutexLock lock(lock_);
   return Post(wr, bad_wr);
 }
 
 int DatagramQueuePair::PostAll(ibv_send_wr* chain) {
-  std::lock_guard<std::mutex> lock(lock_);
+  const base::MutexLock lock(lock_);
   if (const int error = sends_.CheckAll(chain); error != 0) return error;
   ibv_send_wr* bad_wr;
   return Post(chain, &bad_wr);
@@ -52,12 +52,12 @@ int DatagramQueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
 }
 
 int DatagramQueuePair::PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-  std::lock_guard<std::mutex> lock(lock_);
+  const base::MutexLock lock(lock_);
   if (state_ == IBV_QPS_RESET || srq != nullptr) {
     *bad_wr = wr;
     return EINVAL;
   }
-  const int error = receive_queue_.Post(wr, bad_wr);
+  const int error = receives_.own().Post(wr, bad_wr);
   if (state_ == IBV_QPS_ERR) FlushReceives();
   return error;
 }
@@ -138,7 +138,7 @@ void DatagramQueuePair::OnDatagram(size_t length) {
     return;
   }
   ReceiveRequest request;
-  if (!TakeReceive(request)) return;
+  if (!receives_.Take(request)) return;
   const uint32_t payload_bytes =
       static_cast<uint32_t>(length - sizeof(DatagramHeader));
   const ibv_wc_status status = Place(request, header, payload_bytes);
@@ -146,18 +146,10 @@ void DatagramQueuePair::OnDatagram(size_t length) {
   if (status != IBV_WC_SUCCESS) EnterError();
 }
 
-bool DatagramQueuePair::TakeReceive(ReceiveRequest& request) {
-  return srq != nullptr ? SharedReceiveQueue::From(srq)->Take(request)
-                        : receive_queue_.Take(request);
-}
-
 ibv_wc_status DatagramQueuePair::Place(const ReceiveRequest& request,
                                        const DatagramHeader& header,
                                        uint32_t payload_bytes) {
-  const ProtectionDomain* const owner =
-      srq != nullptr ? SharedReceiveQueue::From(srq)->domain()
-                     : &ProtectionDomain::From(pd)->original();
-  const ScatterGatherList list = {&device_.memory(), owner,
+  const ScatterGatherList list = {&device_.memory(), receives_.domain(),
                                   request.entries.data(), request.entry_count};
   if (kGlobalRouteBytes + payload_bytes > list.TotalBytes()) {
     return IBV_WC_LOC_LEN_ERR;
@@ -193,9 +185,8 @@ void DatagramQueuePair::PushReceive(const ReceiveRequest& request,
 }
 
 void DatagramQueuePair::FlushReceives() {
-  if (srq != nullptr) return;
   ReceiveRequest request;
-  while (receive_queue_.Take(request)) {
+  while (receives_.own().Take(request)) {
     PushReceive(request, IBV_WC_WR_FLUSH_ERR, DatagramHeader(), 0);
   }
 }

@@ -38,17 +38,17 @@ bool Same(const std::vector<ibv_gid>& a, const std::vector<ibv_gid>& b) {
 }  // namespace
 
 void PortEvents::Add(EventQueue* context_events) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   contexts_.try_emplace(context_events);
 }
 
 void PortEvents::Remove(EventQueue* context_events) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   contexts_.erase(context_events);
 }
 
 void PortEvents::OnReader() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (read_) return;
   read_ = true;
   socket_ = OpenHostSocket();  // First: no change may come in between.
@@ -59,7 +59,7 @@ void PortEvents::OnReader() {
 }
 
 void PortEvents::Raise(ibv_event_type type, uint8_t port) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (auto& [events, source] : contexts_) {
     events->Raise({&source, reinterpret_cast<void*>(uintptr_t{port}), type});
   }
@@ -77,7 +77,7 @@ void PortEvents::OnHostChanged() {
 void PortEvents::CompareGids() {
   std::vector<ibv_gid> now = Gids();
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (Same(now, gids_seen_)) return;
     gids_seen_ = std::move(now);
   }

@@ -7,9 +7,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/base/engine.h"
@@ -52,14 +53,13 @@ class PortEvents {
   Engine& engine_;
   GidTable& gids_;
 
-  std::mutex mutex_;
-  // State below is protected by mutex_.
+  base::Mutex mutex_;
   // The queue of each context, and what its port events are counted in: nobody
   // waits for that, because ports are not destroyed.
-  std::map<EventQueue*, EventQueue::Source> contexts_;
-  bool read_ = false;
-  base::UniqueFd socket_;
-  std::vector<ibv_gid> gids_seen_;
+  std::map<EventQueue*, EventQueue::Source> contexts_ ABSL_GUARDED_BY(mutex_);
+  bool read_ ABSL_GUARDED_BY(mutex_) = false;
+  base::UniqueFd socket_;  // Constant from the first reader on.
+  std::vector<ibv_gid> gids_seen_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::soft

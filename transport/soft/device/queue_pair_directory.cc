@@ -54,7 +54,7 @@ QueuePairDirectory::QueuePairDirectory(Engine& engine, Network& network)
       }) {}
 
 uint32_t QueuePairDirectory::Add(DeviceQueuePair* qp) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (queue_pairs_.size() >= kQueuePairsMax) return 0;
   const uint32_t number = numbers_.Take();
   if (number != 0) queue_pairs_[number] = qp;
@@ -64,7 +64,7 @@ uint32_t QueuePairDirectory::Add(DeviceQueuePair* qp) {
 void QueuePairDirectory::Remove(uint32_t number) {
   DropLinksOf(number);
   std::vector<std::unique_ptr<ManualLink>> dropped;  // After the lock.
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto first = half_links_.lower_bound(Key{number, 0, {}});
   const auto last = half_links_.lower_bound(Key{number + 1, 0, {}});
   for (auto entry = first; entry != last; ++entry) {
@@ -76,7 +76,7 @@ void QueuePairDirectory::Remove(uint32_t number) {
 }
 
 void QueuePairDirectory::DropLinksOf(uint32_t number) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const ManualPeer local{.number = number};
   std::erase_if(half_links_, [&](const auto& entry) {
     return entry.first == KeyOf(std::get<0>(entry.first), local);
@@ -85,7 +85,7 @@ void QueuePairDirectory::DropLinksOf(uint32_t number) {
 
 void QueuePairDirectory::ForEach(
     const std::function<void(DeviceQueuePair&)>& call) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (const auto& [number, qp] : queue_pairs_) call(*qp);
 }
 
@@ -107,7 +107,7 @@ QueuePairDirectory::Key QueuePairDirectory::KeyOf(uint32_t own,
 
 std::unique_ptr<ManualLink> QueuePairDirectory::Take(uint32_t own,
                                                      const ManualPeer& peer) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   return TakeLocked(own, peer);
 }
 
@@ -124,7 +124,7 @@ std::unique_ptr<ManualLink> QueuePairDirectory::TakeLocked(
 std::unique_ptr<ManualLink> QueuePairDirectory::Connect(
     uint32_t own, const ManualPeer& peer) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (auto link = TakeLocked(own, peer); link != nullptr) return link;
     if (!peer.host.empty()) return ConnectToHost(own, peer);
     if (peer.number == own) return nullptr;
@@ -224,7 +224,7 @@ std::unique_ptr<ManualLink> QueuePairDirectory::ConnectToHost(
 
 void QueuePairDirectory::Keep(uint32_t own, const ManualPeer& peer,
                               std::unique_ptr<ManualLink> link) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   DeviceQueuePair* const qp = FindConnected(own);
   if (qp == nullptr) return;
   half_links_[KeyOf(own, peer)] = HalfLink{next_age_++, std::move(link)};

@@ -9,10 +9,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <tuple>
 #include <unordered_map>
 
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 #include "transport/base/socket_address.h"
 #include "transport/soft/base/engine.h"
 #include "transport/soft/base/fd_message.h"
@@ -72,15 +73,17 @@ class QueuePairDirectory {
   };
 
   static Key KeyOf(uint32_t own, const ManualPeer& peer);
-  std::unique_ptr<ManualLink> TakeLocked(uint32_t own, const ManualPeer& peer);
+  std::unique_ptr<ManualLink> TakeLocked(uint32_t own, const ManualPeer& peer)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::unique_ptr<ManualLink> ConnectToProcess(uint32_t own, uint32_t peer);
   void OnReadable(int socket);
   // What a peer has made for us, unless nobody here has that number.
   void Keep(uint32_t own, const ManualPeer& peer,
             std::unique_ptr<ManualLink> link);
-  void DropOldest(uint32_t own);
+  void DropOldest(uint32_t own) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The queue pair of that number, unless it is one without links; or null.
-  DeviceQueuePair* FindConnected(uint32_t number);
+  DeviceQueuePair* FindConnected(uint32_t number)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::unique_ptr<ManualLink> ConnectToHost(uint32_t own,
                                             const ManualPeer& peer);
@@ -90,12 +93,13 @@ class QueuePairDirectory {
   Engine& engine_;
   Network& network_;
 
-  std::mutex mutex_;
-  // State below is protected by mutex_.
-  NumberBlocks numbers_;
-  std::unordered_map<uint32_t, DeviceQueuePair*> queue_pairs_;  // By number.
-  uint64_t next_age_ = 0;
-  std::map<Key, HalfLink> half_links_;
+  base::Mutex mutex_;
+  NumberBlocks numbers_ ABSL_GUARDED_BY(mutex_);
+  // By number.
+  std::unordered_map<uint32_t, DeviceQueuePair*> queue_pairs_
+      ABSL_GUARDED_BY(mutex_);
+  uint64_t next_age_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<Key, HalfLink> half_links_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::soft

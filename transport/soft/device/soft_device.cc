@@ -53,7 +53,7 @@ SoftDevice::SoftDevice(Clock::Kind clock)
 }
 
 void SoftDevice::SetPortState(uint8_t port, PortState state) {
-  std::lock_guard<std::mutex> lock(set_port_mutex_);
+  const base::MutexLock lock(set_port_mutex_);
   if (!port_states_.Set(port, state)) return;
   port_events_.Raise(
       state == PortState::kActive ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR,
@@ -68,12 +68,12 @@ void SoftDevice::WaitForDataPath() {
 
 void SoftDevice::AcknowledgeAll() {
   if (::getpid() != process_) return;  // A fork has none of the threads.
-  engine_.Settle(
+  engine_.RunAndCatchUp(
       [this] {
         queue_pairs_.ForEach([](DeviceQueuePair& qp) { qp.Acknowledge(); });
       },
       kAcknowledgeMax);
-  network_.Settle(kAcknowledgeMax);
+  network_.CatchUp(kAcknowledgeMax);
 }
 
 }  // namespace verbena::soft

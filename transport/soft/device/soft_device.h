@@ -8,8 +8,8 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <mutex>
-
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/address/port_states.h"
 #include "transport/soft/base/clock.h"
@@ -53,8 +53,10 @@ class SoftDevice {
   PortEvents& port_events() { return port_events_; }
   const PortStates& port_states() const { return port_states_; }
   // Takes a port down or up, with its event, and what follows for queue pairs.
-  // Each process has ports of its own. REQUIRES: IsPort(port).
-  void SetPortState(uint8_t port, PortState state);
+  // Each process has ports of its own. Events come in the order of the changes.
+  // REQUIRES: IsPort(port).
+  void SetPortState(uint8_t port, PortState state)
+      ABSL_LOCKS_EXCLUDED(set_port_mutex_);
   // What carries datagrams to and from other hosts.
   DatagramNetwork& datagrams() { return datagrams_; }
   MulticastGroups& groups() { return groups_; }
@@ -81,7 +83,7 @@ class SoftDevice {
   MemoryTable memory_;
   MemoryWindows windows_{memory_};
   GidTable gids_;
-  std::mutex set_port_mutex_;  // Events come in the order of the changes.
+  base::Mutex set_port_mutex_;  // One SetPortState() at a time.
   PortStates port_states_;
   PortEvents port_events_{engine_, gids_};
   Network network_;

@@ -7,12 +7,13 @@
 
 #include <cerrno>
 #include <map>
-#include <mutex>
 #include <random>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "transport/base/mutex.h"
 
 namespace verbena::soft {
 namespace {
@@ -78,7 +79,7 @@ class LinkMemory::Mapping {
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping() {
     {
-      std::lock_guard<std::mutex> lock(Registry().mutex);
+      const base::MutexLock lock(Registry().mutex);
       auto found = Registry().mappings.find(id_);
       if (found != Registry().mappings.end() && found->second.expired()) {
         Registry().mappings.erase(found);
@@ -97,8 +98,8 @@ class LinkMemory::Mapping {
   // sanitizer sees how the two ends synchronise. Never destroyed, because a
   // link may outlive static destruction.
   struct MappingRegistry {
-    std::mutex mutex;
-    std::map<FileId, std::weak_ptr<Mapping>> mappings;
+    base::Mutex mutex;
+    std::map<FileId, std::weak_ptr<Mapping>> mappings ABSL_GUARDED_BY(mutex);
   };
   static MappingRegistry& Registry() {
     static MappingRegistry& registry = *new MappingRegistry;
@@ -119,7 +120,7 @@ absl::StatusOr<LinkMemory> LinkMemory::MapOwned(int owned_fd) {
     return status;
   }
   const Mapping::FileId id{info.st_dev, info.st_ino};
-  std::lock_guard<std::mutex> lock(Mapping::Registry().mutex);
+  const base::MutexLock lock(Mapping::Registry().mutex);
   std::weak_ptr<Mapping>& known = Mapping::Registry().mappings[id];
   if (std::shared_ptr<Mapping> mapping = known.lock()) {
     close(owned_fd);

@@ -21,7 +21,7 @@
 namespace verbena::soft {
 
 // Bytes of one ring. Half of a small L2 cache: copies in and out stay in cache.
-inline constexpr size_t kLinkRingBytes = 256 * 1024;
+inline constexpr size_t kLinkRingBytes = size_t{256} * 1024;
 
 // The side that created the memory is kFirst.
 enum class LinkSide { kFirst = 0, kSecond = 1 };

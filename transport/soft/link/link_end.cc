@@ -78,7 +78,8 @@ void LinkEnd::SetBell(const WaiterBell::Name& name, uint64_t number) {
 
 // Makes every running thread of every process with a soft device pass a full
 // fence: a packet that one of them published without seeing our sleep word is
-// visible to us afterwards. So the publisher, who is in a hurry, needs none.
+// visible to us afterwards. So the publisher, who is in a hurry, needs none:
+// `link_probe echo` gets 6 % fewer messages of 64 bytes through if it fences.
 void LinkEnd::FenceAfterSleep() {
   FullFence();
   if (CanBeFenced()) {

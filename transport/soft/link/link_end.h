@@ -119,23 +119,12 @@ class LinkEnd {
     uint64_t word() const { return uint64_t{executed} << 32 | consumed; }
   };
   static constexpr uint32_t kRingUnits = kLinkRingBytes / 64;
+  // Of a packet that has come, fetched before they are copied.
   static constexpr uint32_t kLinesAhead = 16;
   static constexpr uint32_t kTellUnits = kRingUnits / 4;
   static_assert((kRingUnits & (kRingUnits - 1)) == 0);
   static_assert(PacketBytes(kSegmentBytes) <= kLinkRingBytes);
 
-  // __builtin_prefetch fetches for reading unless the compiler may assume a
-  // newer processor than it does by default.
-  static void PrefetchForWrite(const std::byte* at) {
-    __asm__ volatile("prefetchw %0" : : "m"(*at));
-  }
-  // Of packets up to this size. The gain for larger ones is less than the cost.
-  static constexpr uint32_t kLinesDemoted = 16;
-  // `cldemote`: moves a line from our cache to the one that all share, where
-  // the peer finds it sooner. Older processors take it for a no-op.
-  static void Demote(const std::byte* at) {
-    __asm__ volatile(".byte 0x0f, 0x1c, 0x07" : : "D"(at) : "memory");
-  }
   static PacketHeader& HeaderAt(std::byte* ring, uint32_t unit) {
     return *reinterpret_cast<PacketHeader*>(
         ring + size_t{unit & (kRingUnits - 1)} * 64);
@@ -166,7 +155,6 @@ class LinkEnd {
 
   // In units of 64 bytes, modulo 2^32. At most a ring apart.
   uint32_t produced_ = 0;  // End of the last packet we published.
-  uint32_t fetched_ = 0;
   uint32_t peer_consumed_ = 0;  // Up to where the peer has made room.
   uint64_t progress_seen_ = 0;  // The peer's word, when last read.
 
@@ -199,22 +187,10 @@ inline void LinkEnd::Publish(const Packet& packet) {
                              std::memory_order_relaxed);
   header.stamp.store(secret_ + produced_, std::memory_order_release);
   const uint32_t units = PacketBytes(packet.payload_bytes) / 64;
-  if (units <= kLinesDemoted) {
-    for (uint32_t i = 0; i < units; ++i) {
-      Demote(reinterpret_cast<const std::byte*>(&header) + size_t{i} * 64);
-    }
-  }
   produced_ += units;
   told_progress_ = own_progress_;
   published_packet_ = true;
   published_hurried_ |= (packet.flags & kPacketUnhurried) == 0;
-  // Lines that are in the peer's cache since the last time round: a store to
-  // them would wait in the store buffer, and every later one with it.
-  if (static_cast<int32_t>(fetched_ - produced_) < 0) fetched_ = produced_;
-  for (; fetched_ - produced_ < kLinesAhead; ++fetched_) {
-    PrefetchForWrite(
-        reinterpret_cast<const std::byte*>(&HeaderAt(out_, fetched_)));
-  }
 }
 
 inline LinkEnd::Incoming LinkEnd::Peek(Packet& packet) {

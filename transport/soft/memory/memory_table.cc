@@ -34,7 +34,7 @@ void MemoryTable::Remove(uint32_t key) {
 }
 
 uint32_t MemoryTable::Reserve() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (regions_ == kRegionsMax) return 0;
   for (;;) {
     const uint32_t key = random_();
@@ -47,7 +47,7 @@ uint32_t MemoryTable::Reserve() {
 }
 
 void MemoryTable::Release(uint32_t key) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   Slot& slot = slots_[PlaceOf(key)];
   CHECK(slot.taken && slot.key.load(std::memory_order_relaxed) == 0)
       << "a place was released twice, or while it was open";
@@ -56,7 +56,7 @@ void MemoryTable::Release(uint32_t key) {
 }
 
 void MemoryTable::Open(uint32_t key, const Region& region) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   Slot& slot = slots_[PlaceOf(key)];
   CHECK(slot.taken && slot.key.load(std::memory_order_relaxed) == 0)
       << "a place was opened twice, or without being reserved";
@@ -69,7 +69,7 @@ void MemoryTable::Open(uint32_t key, const Region& region) {
 }
 
 void MemoryTable::Close(uint32_t key) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   Slot& slot = slots_[PlaceOf(key)];
   CHECK_EQ(slot.key.load(std::memory_order_relaxed), key)
       << "a region was removed twice";
@@ -77,7 +77,7 @@ void MemoryTable::Close(uint32_t key) {
 }
 
 std::optional<MemoryTable::Region> MemoryTable::Find(uint32_t key) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const Slot& slot = slots_[PlaceOf(key)];
   if (key == 0 || slot.key != key) return std::nullopt;
   return Region{slot.owner, slot.address, slot.length, slot.access, slot.shift};

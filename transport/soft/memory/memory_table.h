@@ -7,9 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
+
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 
 namespace verbena::soft {
 
@@ -76,7 +78,7 @@ class MemoryTable {
     std::atomic<uint64_t> length;
     std::atomic<uint64_t> shift;
     std::atomic<const void*> owner;
-    bool taken;  // Protected by mutex_.
+    bool taken ABSL_GUARDED_BY(&MemoryTable::mutex_);
   };
   struct Unmap {
     void operator()(Slot* slots) const;
@@ -85,10 +87,9 @@ class MemoryTable {
   // Never freed before the table; untouched pages cost nothing.
   std::unique_ptr<Slot[], Unmap> slots_;
 
-  // State below is protected by mutex_.
-  std::mutex mutex_;
-  std::random_device random_;
-  uint32_t regions_ = 0;
+  base::Mutex mutex_;
+  std::random_device random_ ABSL_GUARDED_BY(mutex_);
+  uint32_t regions_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 inline std::byte* MemoryTable::Translate(uint32_t key, const void* owner,

@@ -16,14 +16,14 @@ constexpr uint32_t kWritingRights =
 }  // namespace
 
 uint32_t MemoryWindows::Allocate(const void* pd, ibv_mw_type type) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const uint32_t key = memory_.Reserve();
   if (key != 0) windows_[PlaceOf(key)] = Window{type, pd, key, 0, nullptr};
   return key;
 }
 
 void MemoryWindows::Free(uint32_t key) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto found = windows_.find(PlaceOf(key));
   CHECK(found != windows_.end()) << "a window was freed twice";
   Unbind(found->second);
@@ -33,7 +33,7 @@ void MemoryWindows::Free(uint32_t key) {
 
 bool MemoryWindows::Bind(const Binding& binding, const void* pd,
                          const void* qp) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto found = windows_.find(PlaceOf(binding.window));
   if (found == windows_.end() || PlaceOf(binding.key) != found->first) {
     return false;
@@ -92,7 +92,7 @@ void MemoryWindows::Unbind(Window& window) {
 }
 
 bool MemoryWindows::Invalidate(uint32_t key, const void* qp) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   const auto found = windows_.find(PlaceOf(key));
   if (found == windows_.end()) return false;
   Window& window = found->second;
@@ -105,7 +105,7 @@ bool MemoryWindows::Invalidate(uint32_t key, const void* qp) {
 }
 
 void MemoryWindows::ForgetQueuePair(const void* qp) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   for (auto& [place, window] : windows_) {
     if (window.owner == qp) Unbind(window);
   }
@@ -118,14 +118,14 @@ bool MemoryWindows::IsBound(uint32_t region) const {
 }
 
 bool MemoryWindows::CloseRegion(uint32_t region) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (IsBound(region)) return false;
   memory_.Close(region);
   return true;
 }
 
 bool MemoryWindows::RemoveRegion(uint32_t region) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const base::MutexLock lock(mutex_);
   if (IsBound(region)) return false;
   memory_.Remove(region);
   return true;

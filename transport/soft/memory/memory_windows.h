@@ -7,9 +7,10 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
-#include <mutex>
 #include <unordered_map>
 
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 #include "transport/soft/memory/memory_table.h"
 
 namespace verbena::soft {
@@ -78,13 +79,13 @@ class MemoryWindows {
   bool Allows(const Window& window, const Binding& binding,
               const MemoryTable::Region& region) const;
   void Unbind(Window& window);
-  bool IsBound(uint32_t region) const;
+  bool IsBound(uint32_t region) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   MemoryTable& memory_;
 
-  std::mutex mutex_;
-  // State below is protected by mutex_.
-  std::unordered_map<uint32_t, Window> windows_;  // By PlaceOf() their keys.
+  base::Mutex mutex_;
+  // By PlaceOf() their keys.
+  std::unordered_map<uint32_t, Window> windows_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::soft

@@ -5,14 +5,6 @@
 #include <utility>
 
 namespace verbena::soft {
-namespace {
-
-int Fail(int error) {
-  errno = error;
-  return -1;
-}
-
-}  // namespace
 
 CmLibrary::CmLibrary(const transport::Provider& provider)
     : verbs_(provider.verbs), cm_(provider.cm) {}

@@ -7,6 +7,7 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -71,6 +72,12 @@ class CmLibrary {
     ibv_pd* pd = nullptr;
     std::optional<ibv_qp_init_attr> qp_attributes;
   };
+
+  // How every call fails: -1, with errno.
+  static int Fail(int error) {
+    errno = error;
+    return -1;
+  }
 
   Record& RecordOf(rdma_cm_id* id);
   bool IsSynchronous(rdma_cm_id* id);

@@ -6,14 +6,6 @@
 #include "transport/soft/preload/cm_library.h"
 
 namespace verbena::soft {
-namespace {
-
-int Fail(int error) {
-  errno = error;
-  return -1;
-}
-
-}  // namespace
 
 CmLibrary::~CmLibrary() {
   for (const auto& [context, pd] : pds_) verbs_.dealloc_pd(pd);

@@ -66,6 +66,7 @@ void CompletionQueue::AcknowledgeCompletionEvents(unsigned int count) {
 }
 
 void CompletionQueue::NoteTimes() {
+  BiasedLock::Guard lock(queue_lock_);
   notes_times_ = true;
   ring_.KeepTimes();
   armed_.store(Armed::kNoButTimed, std::memory_order_relaxed);

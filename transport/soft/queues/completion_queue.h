@@ -8,8 +8,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 #include "transport/soft/base/biased_lock.h"
 #include "transport/soft/base/event_queue.h"
 #include "transport/soft/device/context.h"
@@ -23,12 +24,12 @@ namespace verbena::soft {
 
 // For an extended queue: the completion that start_poll or next_poll has taken.
 struct ExtendedPoll {
-  std::mutex mutex;  // Held from start_poll to end_poll.
+  base::Mutex mutex;  // Held from start_poll to end_poll.
   // It is not taken; the user promises to be one thread.
   bool single_threaded = false;
-  // Protected by mutex. What poll_cq does not fill stays zero.
-  ibv_wc completion = {};
-  CompletionTime time = {};
+  // What poll_cq does not fill stays zero.
+  ibv_wc completion ABSL_GUARDED_BY(mutex) = {};
+  CompletionTime time ABSL_GUARDED_BY(mutex) = {};
 };
 
 // A completion queue. Polling it runs the queue pairs attached to it.
@@ -114,13 +115,18 @@ class CompletionQueue final : public CompletionQueueHandle {
   enum class Armed : uint8_t { kNo, kNoButTimed, kSolicited, kAny };
 
   bool LongBacklog();
-  // REQUIRES: queue_lock_ is held, here and below.
-  int PopLocked(int count, ibv_wc* completions);
-  bool MakeRoom();
+  // How many completions wait, as it is seen without the lock.
+  uint32_t waiting() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return ring_.size();
+  }
+  int PopLocked(int count, ibv_wc* completions)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_lock_);
+  bool MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_lock_);
   // A completion has come while the queue was armed, or notes times; whether it
   // raises an event.
-  bool NoteArrival(uint32_t index, const Completion& completion);
-  void Fail();
+  bool NoteArrival(uint32_t index, const Completion& completion)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_lock_);
+  void Fail() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_lock_);
   void RaiseEvent();
 
   Context& context_;
@@ -139,7 +145,7 @@ class CompletionQueue final : public CompletionQueueHandle {
 
   // Taken after any queue pair's lock.
   BiasedLock queue_lock_;
-  CompletionRing ring_;       // Protected by queue_lock_, but for its size.
+  CompletionRing ring_ ABSL_GUARDED_BY(queue_lock_);
   bool notes_times_ = false;  // Constant after the first use.
 };
 

@@ -41,10 +41,10 @@ int CompletionQueue::Poll(int count, ibv_wc* completions) {
     queue_pairs_.Run();
     return 0;
   }
-  if (ring_.size() < static_cast<uint32_t>(count) || LongBacklog()) {
+  if (waiting() < static_cast<uint32_t>(count) || LongBacklog()) {
     queue_pairs_.Run();
   }
-  if (ring_.size() == 0) return failed() ? -EIO : 0;
+  if (waiting() == 0) return failed() ? -EIO : 0;
   BiasedLock::Guard lock(queue_lock_);
   return PopLocked(count, completions);
 }
@@ -56,8 +56,8 @@ bool CompletionQueue::LongBacklog() {
 }
 
 int CompletionQueue::PollOne(ibv_wc& completion, CompletionTime& time) {
-  if (ring_.size() == 0 || LongBacklog()) queue_pairs_.Run();
-  if (ring_.size() == 0) return failed() ? -EIO : 0;
+  if (waiting() == 0 || LongBacklog()) queue_pairs_.Run();
+  if (waiting() == 0) return failed() ? -EIO : 0;
   BiasedLock::Guard lock(queue_lock_);
   if (notes_times_) time = ring_.oldest_time();
   return PopLocked(1, &completion);

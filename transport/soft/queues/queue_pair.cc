@@ -10,8 +10,7 @@ QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
       device_(device),
       init_attributes_(attributes),
       send_cq_(*CompletionQueue::From(attributes.send_cq)),
-      recv_cq_(*CompletionQueue::From(attributes.recv_cq)),
-      receive_queue_(attributes.cap.max_recv_wr, attributes.cap.max_recv_sge) {}
+      recv_cq_(*CompletionQueue::From(attributes.recv_cq)) {}
 
 QueuePair::~QueuePair() = default;
 

@@ -15,7 +15,6 @@
 #include "transport/soft/link/idle_watch.h"
 #include "transport/soft/queues/completion_queue.h"
 #include "transport/soft/queues/polled_queue_pairs.h"
-#include "transport/soft/queues/receive_queue.h"
 #include "transport/soft/queues/verbs_handle.h"
 
 namespace verbena::soft {
@@ -112,8 +111,6 @@ class QueuePair : public QueuePairHandle, public DeviceQueuePair {
   const ibv_qp_init_attr init_attributes_;  // With the capacities granted.
   CompletionQueue& send_cq_;
   CompletionQueue& recv_cq_;
-  // Unused with a shared receive queue. Protected by the lock of the heir.
-  ReceiveQueue receive_queue_;
   // Never begins for a queue pair that is to look at every poll.
   IdleWatch idle_watch_;
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/base/thread_annotations.h"
 #include "transport/soft/base/biased_lock.h"
 #include "transport/soft/base/limits.h"
 #include "transport/soft/device/context.h"
@@ -98,9 +99,9 @@ class SharedReceiveQueue final : public ibv_srq {
 
   // Taken after any queue pair's lock.
   BiasedLock lock_;
-  // State below is protected by lock_.
-  ReceiveQueue queue_;
-  uint32_t limit_ = 0;  // 0: no event wanted.
+  ReceiveQueue queue_ ABSL_GUARDED_BY(lock_);
+  // 0: no event wanted.
+  uint32_t limit_ ABSL_GUARDED_BY(lock_) = 0;
 };
 
 }  // namespace verbena::soft

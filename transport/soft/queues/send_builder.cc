@@ -146,6 +146,7 @@ int SendBuilder::Complete(ibv_qp* qp) {
 }
 
 ibv_send_wr& SendBuilder::Add(const ibv_qp_ex& qp, ibv_wr_opcode opcode) {
+  mutex_.AssertHeld();
   ibv_send_wr& request = requests_.emplace_back();
   request.wr_id = qp.wr_id;
   request.send_flags = qp.wr_flags & ~unsigned{IBV_SEND_INLINE};
@@ -155,12 +156,14 @@ ibv_send_wr& SendBuilder::Add(const ibv_qp_ex& qp, ibv_wr_opcode opcode) {
 }
 
 ibv_send_wr& SendBuilder::Last() {
+  mutex_.AssertHeld();
   if (!requests_.empty()) return requests_.back();
   Refuse(EINVAL);
   return nowhere_;
 }
 
 void SendBuilder::SetEntries(const ibv_sge* entries, size_t count) {
+  mutex_.AssertHeld();
   if (requests_.empty() || requests_.back().num_sge != 0) {
     Refuse(EINVAL);  // There is one setter of data to a request.
     return;
@@ -170,6 +173,7 @@ void SendBuilder::SetEntries(const ibv_sge* entries, size_t count) {
 }
 
 void SendBuilder::SetInline(const ibv_data_buf* buffers, size_t count) {
+  mutex_.AssertHeld();
   const size_t first_byte = bytes_.size();
   for (size_t i = 0; i < count; ++i) {
     if (buffers[i].length > inline_bytes_max_ ||

@@ -5,8 +5,9 @@
 
 #include <cerrno>
 #include <cstring>
-#include <string>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "transport/base/socket_address.h"
 #include "transport/soft/address/cm_datagram.h"
 #include "transport/soft/address/gid_table.h"
@@ -18,9 +19,9 @@ namespace {
 
 constexpr int kFamilies[] = {AF_INET, AF_INET6};
 
-// How often a process that does not hold the port tries to: for so long nobody
-// holds it when the holder dies.
-constexpr std::chrono::milliseconds kHoldInterval(200);
+// How often the process whose turn it is tries to open the port while another
+// program has it.
+constexpr std::chrono::milliseconds kPortInterval(200);
 
 // How often to look whether a receiver has made room, and for how long it may
 // hold up the datagrams of others.
@@ -33,7 +34,12 @@ constexpr int kReadBatch = 64;
 }  // namespace
 
 DatagramNetwork::DatagramNetwork(Engine& engine, uint16_t port)
-    : engine_(engine), port_(port) {}
+    : engine_(engine),
+      port_(port),
+      role_(engine, absl::StrCat("udp/", port), [this] {
+        const base::MutexLock lock(mutex_);
+        TryToHold();
+      }) {}
 
 DatagramNetwork::~DatagramNetwork() {
   Engine::TimerId timer;
@@ -43,34 +49,29 @@ DatagramNetwork::~DatagramNetwork() {
     timer = timer_;
   }
   if (timer != 0) engine_.CancelTimer(timer);
+  role_.StopWaiting();
   for (const base::UniqueFd& socket : receivers_) {
     if (socket.valid()) engine_.Unwatch(socket.get());
   }
 }
 
-void DatagramNetwork::AddReceiver() {
+void DatagramNetwork::Start() {
   if (port_ == 0) return;
   const base::MutexLock lock(mutex_);
-  if (++receivers_count_ == 1) TryToHold();
-}
-
-// The port stays held: another receiver of this process may begin, and nobody
-// else needs the port before this process ends.
-void DatagramNetwork::RemoveReceiver() {
-  if (port_ == 0) return;
-  const base::MutexLock lock(mutex_);
-  --receivers_count_;
+  if (!std::exchange(started_, true)) TryToHold();
 }
 
 bool DatagramNetwork::holds() {
   const base::MutexLock lock(mutex_);
-  return role_.valid();
+  return receivers_[0].valid();
 }
 
 void DatagramNetwork::TryToHold() {
-  if (role_.valid() || receivers_count_ == 0) return;
-  base::UniqueFd role;
-  int error = OpenRoleSocket("udp/" + std::to_string(port_), role);
+  if (!ending_ && role_.Take()) OpenPort();
+}
+
+void DatagramNetwork::OpenPort() {
+  int error = OpenDatagramSender(forwarder_);
   for (int i = 0; i < 2 && error == 0; ++i) {
     error = OpenUdpReceiver(base::SocketAddress::Any(kFamilies[i], port_),
                             receivers_[i]);
@@ -79,10 +80,9 @@ void DatagramNetwork::TryToHold() {
   }
   if (error != 0) {
     for (base::UniqueFd& socket : receivers_) socket.Reset();
-    StartTimer(kHoldInterval);
+    StartTimer(kPortInterval);
     return;
   }
-  role_ = std::move(role);
   Watch();
 }
 
@@ -103,10 +103,10 @@ void DatagramNetwork::StartTimer(std::chrono::nanoseconds delay) {
   timer_ = engine_.StartTimer(delay, [this] {
     const base::MutexLock lock(mutex_);
     timer_runs_ = false;
-    if (role_.valid()) {
+    if (receivers_[0].valid()) {
       OnReceiverTimer();
-    } else {
-      TryToHold();
+    } else if (!ending_) {
+      OpenPort();
     }
   });
 }
@@ -143,7 +143,8 @@ void DatagramNetwork::OnReadable(int socket) {
 
 bool DatagramNetwork::Forward() {
   const iovec part = {datagram_.data(), length_};
-  const int error = SendToQueuePair(role_.get(), destination_qp_, &part, 1);
+  const int error =
+      SendToQueuePair(forwarder_.get(), destination_qp_, &part, 1);
   if (error == EAGAIN && destination_qp_ != slow_receiver_) {
     const TimePoint now = engine_.clock().Now();
     if (waiting_since_ == TimePoint::max()) waiting_since_ = now;

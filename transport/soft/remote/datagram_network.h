@@ -20,6 +20,7 @@
 #include "transport/soft/address/datagram.h"
 #include "transport/soft/address/datagram_route.h"
 #include "transport/soft/base/engine.h"
+#include "transport/soft/remote/port_role.h"
 
 namespace verbena::soft {
 
@@ -40,10 +41,9 @@ class DatagramNetwork {
   // Whether this process holds the port.
   bool holds();
 
-  // A receiver begins or ends: a queue pair, or an identifier that other hosts
-  // ask or answer. While this process has one, it tries to hold the port.
-  void AddReceiver();
-  void RemoveReceiver();
+  // There is a receiver: a queue pair, or an identifier that other hosts ask or
+  // answer. From now on this process tries to hold the port.
+  void Start();
 
   // Sends `parts` as one datagram to another host or to a group. Never blocks.
   // Returns 0 or an errno: EAGAIN when the host's own queue is full, EFAULT
@@ -54,6 +54,7 @@ class DatagramNetwork {
   using TimePoint = std::chrono::steady_clock::time_point;
 
   void TryToHold() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OpenPort() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Watch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnReadable(int socket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Hands on the datagram that is under way. False when its receiver has no
@@ -68,13 +69,14 @@ class DatagramNetwork {
   const uint16_t port_;
 
   base::Mutex mutex_;
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;
+  PortRole role_ ABSL_GUARDED_BY(mutex_);
+  // Sends to queue pairs of this host.
+  base::UniqueFd forwarder_ ABSL_GUARDED_BY(mutex_);
   // The sockets for IPv4 and for IPv6: those that send, and those that are
   // bound to the port while this process holds it.
   base::UniqueFd senders_[2] ABSL_GUARDED_BY(mutex_);
   base::UniqueFd receivers_[2] ABSL_GUARDED_BY(mutex_);
-  // The process that has this name among Unix sockets holds the port.
-  base::UniqueFd role_ ABSL_GUARDED_BY(mutex_);
-  int receivers_count_ ABSL_GUARDED_BY(mutex_) = 0;
   // This object is being destroyed: no timer is started any more.
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   bool timer_runs_ ABSL_GUARDED_BY(mutex_) = false;

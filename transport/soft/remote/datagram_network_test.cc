@@ -73,7 +73,7 @@ TEST(DatagramNetworkTest, WhatComesIsHandedToTheQueuePair) {
   Receiver receiver;
   Engine engine;
   DatagramNetwork network(engine, kPort);
-  network.AddReceiver();
+  network.Start();
   EXPECT_EQ(Send(network, Ipv4(), "four"), 0);
   DatagramHeader header;
   EXPECT_EQ(receiver.Next(&header), "four");
@@ -92,9 +92,9 @@ TEST(DatagramNetworkTest, AnotherTakesOverWhenTheHolderEnds) {
   Receiver receiver;
   Engine engine;
   auto holder = std::make_optional<DatagramNetwork>(engine, kPort);
-  holder->AddReceiver();
+  holder->Start();
   DatagramNetwork next(engine, kPort);
-  next.AddReceiver();
+  next.Start();
   ASSERT_EQ(Send(next, Ipv4(), "to the first"), 0);
   EXPECT_EQ(receiver.Next(), "to the first");
   holder.reset();
@@ -117,7 +117,7 @@ TEST(DatagramNetworkTest, GarbageIsDropped) {
   Receiver receiver;
   Engine engine;
   DatagramNetwork network(engine, kPort);
-  network.AddReceiver();
+  network.Start();
   for (const size_t length : {0, 1, 63, 64, 1000, 4161, 9000}) {
     std::string garbage(length, '\xee');
     const iovec part = {garbage.data(), garbage.size()};
@@ -135,7 +135,7 @@ TEST(DatagramNetworkTest, GarbageIsDropped) {
 TEST(DatagramNetworkTest, AReceiverThatDoesNotReadHoldsUpOthersOnlyForAMoment) {
   Engine engine;
   DatagramNetwork network(engine, kPort);
-  network.AddReceiver();
+  network.Start();
   base::UniqueFd slow;
   ASSERT_EQ(OpenDatagramSocket(kNumber - 1, slow), 0);
   Receiver receiver;
@@ -150,7 +150,7 @@ TEST(DatagramNetworkTest, AReceiverThatDoesNotReadHoldsUpOthersOnlyForAMoment) {
 TEST(DatagramNetworkTest, WithoutAPortNothingIsSent) {
   Engine engine;
   DatagramNetwork network(engine, 0);
-  network.AddReceiver();
+  network.Start();
   EXPECT_EQ(Send(network, Ipv4(), "nowhere"), ENETUNREACH);
   EXPECT_FALSE(network.holds());
 }

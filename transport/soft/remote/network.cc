@@ -39,9 +39,9 @@ void Network::Accept(base::UniqueFd tcp, const TcpPreamble& preamble,
   Relay::Accept(Run().engine, std::move(tcp), preamble, std::move(link));
 }
 
-void Network::Settle(std::chrono::nanoseconds longest) {
+void Network::CatchUp(std::chrono::nanoseconds longest) {
   if (!runs_.load(std::memory_order_acquire)) return;
-  running_->engine.Settle([] {}, longest);
+  running_->engine.RunAndCatchUp([] {}, longest);
 }
 
 }  // namespace verbena::soft

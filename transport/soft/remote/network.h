@@ -51,7 +51,7 @@ class Network {
 
   // Waits, no longer than `longest`, until what queue pairs have told their
   // relays is in the kernel's hands. Allowed when not enabled.
-  void Settle(std::chrono::nanoseconds longest);
+  void CatchUp(std::chrono::nanoseconds longest);
 
  private:
   struct Running {

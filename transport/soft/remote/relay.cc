@@ -62,7 +62,7 @@ Relay::Relay(Engine& engine, const TcpPreamble& preamble, RelayLink link)
       socket_(std::move(link.socket)),
       side_(link.side) {
   if (link.memory.has_value()) {
-    port_.Attach(*std::move(link.memory), side_, socket_.get());
+    link_.Attach(*std::move(link.memory), side_, socket_.get());
   }
 }
 
@@ -92,7 +92,7 @@ void Relay::UnwatchTcp() {
 void Relay::TryConnect() {
   if (ended_) return;
   if (socket_ended_ ||
-      (port_.attached() && port_.peer_state() == kLinkClosed)) {
+      (link_.attached() && link_.peer_state() == kLinkClosed)) {
     End();
     return;
   }
@@ -156,7 +156,7 @@ void Relay::OnSocketReady() {
 
 void Relay::Pump() {
   if (ended_) return;
-  if (port_.attached()) port_.SetSleep(kAwake);
+  if (link_.attached()) link_.SetSleep(kAwake);
   for (int i = 0; i < kTurns; ++i) {
     ReadSocket();
     bool moved = Send();
@@ -173,8 +173,8 @@ void Relay::Pump() {
 
 // The queue pair rings from now on; what came before it knew is found here.
 bool Relay::SleepUnlessMoving() {
-  if (!port_.attached()) return false;
-  port_.SetSleep(kSleepForAcks);
+  if (!link_.attached()) return false;
+  link_.SetSleep(kSleepForAcks);
   LinkEnd::FenceAfterSleep();
   if (Send()) return true;
   return !ended_ && no_room_ && Receive();
@@ -209,7 +209,7 @@ void Relay::HandleEnds() {
   if (!unsent_.empty()) return;
   finishing_ = true;
   no_room_ = false;
-  port_ = LinkEnd();
+  link_ = LinkEnd();
   socket_.Reset();  // For Finish().
   ::shutdown(tcp_.get(), SHUT_WR);
   engine_.StartTimer(kFinishMax, [weak = weak_from_this()] {
@@ -244,7 +244,7 @@ void Relay::End() {
   // The socket may be full of messages that nobody reads: they are not waited
   // for.
   tcp_.Reset();
-  port_ = LinkEnd();
+  link_ = LinkEnd();
   socket_.Reset();
 }
 

@@ -129,7 +129,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   base::UniqueFd socket_;
   bool socket_ended_ = false;
   LinkSide side_;
-  LinkEnd port_;
+  LinkEnd link_;
   bool ended_ = false;
 
   // Outgoing.

@@ -50,9 +50,9 @@ bool Relay::Receive() {
   }
   no_room_ = result == Parsed::kNoRoom;
   unparsed_.assign(bytes + at, bytes + length);
-  if (port_.attached()) {
-    port_.TellProgress();
-    port_.RingIfNeeded();
+  if (link_.attached()) {
+    link_.TellProgress();
+    link_.RingIfNeeded();
   }
   return moved;
 }
@@ -77,12 +77,12 @@ Relay::Parsed Relay::ParseFrame(const std::byte* bytes, size_t length,
 Relay::Parsed Relay::TakeFrame(const TcpFrame& frame,
                                const std::byte* payload) {
   // A number that the queue pair cannot accept is its own to refuse.
-  if (port_.attached()) port_.set_executed(frame.executed);
+  if (link_.attached()) link_.set_executed(frame.executed);
   switch (frame.kind) {
     case TcpFrameKind::kPacket:
       return TakePacket(frame, payload);
     case TcpFrameKind::kExecuted:
-      return port_.attached() ? Parsed::kFrame : Parsed::kGarbage;
+      return link_.attached() ? Parsed::kFrame : Parsed::kGarbage;
     case TcpFrameKind::kState:
       return TakeState(frame);
     case TcpFrameKind::kCmMessage:
@@ -95,13 +95,13 @@ Relay::Parsed Relay::TakePacket(const TcpFrame& frame,
                                 const std::byte* payload) {
   // In a PacketHeader the payload's length stands between number and flags. The
   // frame has a field of its own for it.
-  if (!port_.attached() || (frame.mark & 0xffff0000) != 0) {
+  if (!link_.attached() || (frame.mark & 0xffff0000) != 0) {
     return Parsed::kGarbage;
   }
   // The queue pair has left and would never make room for the packet. It is
   // dropped, so that the frames behind it are still read.
-  if (port_.peer_state() == kLinkClosed) return Parsed::kFrame;
-  std::byte* const to = port_.Reserve(frame.length);
+  if (link_.peer_state() == kLinkClosed) return Parsed::kFrame;
+  std::byte* const to = link_.Reserve(frame.length);
   if (to == nullptr) return Parsed::kNoRoom;
   CopyBytes(to, payload, frame.length);
   Packet packet;
@@ -112,23 +112,23 @@ Relay::Parsed Relay::TakePacket(const TcpFrame& frame,
   packet.address = frame.address;
   packet.rkey = static_cast<uint32_t>(frame.key_and_value >> 32);
   packet.value = static_cast<uint32_t>(frame.key_and_value);
-  port_.Publish(packet);
+  link_.Publish(packet);
   return Parsed::kFrame;
 }
 
 Relay::Parsed Relay::TakeState(const TcpFrame& frame) {
   const uint32_t state = static_cast<uint32_t>(frame.mark);
-  if (!port_.attached() || state == kLinkNotReady || state > kLinkStalled ||
+  if (!link_.attached() || state == kLinkNotReady || state > kLinkStalled ||
       peer_news_.state == kLinkClosed || frame.mark == peer_news_.word()) {
     return Parsed::kGarbage;
   }
   const LinkNews before = peer_news_;
   peer_news_ = LinkNews{static_cast<LinkState>(state),
                         static_cast<uint32_t>(frame.mark >> 32)};
-  port_.SetPath(peer_news_.path);
-  port_.SetState(peer_news_.state);
+  link_.SetPath(peer_news_.path);
+  link_.SetState(peer_news_.state);
   // A queue pair that does not wait for packets wants to know this too.
-  if (before.state != kLinkNotReady) port_.RingAlways();
+  if (before.state != kLinkNotReady) link_.RingAlways();
   return Parsed::kFrame;
 }
 
@@ -137,7 +137,7 @@ Relay::Parsed Relay::TakeCmMessage(const std::byte* payload) {
   std::memcpy(&message, payload, sizeof(message));
   if (manual()) return Parsed::kGarbage;
   int fd = -1;
-  if (!port_.attached()) {
+  if (!link_.attached()) {
     if (active_ || message.type != CmMessageType::kConnectRequest ||
         !CompleteRequest(message)) {
       return Parsed::kGarbage;
@@ -163,7 +163,7 @@ bool Relay::CompleteRequest(CmMessage& request) {
   local.set_port(preamble_.destination_port);
   request.SetDestination(local);
   request_memory_fd_ = memory->fd();  // Open as long as the link is attached.
-  port_.Attach(*std::move(memory), side_, socket_.get());
+  link_.Attach(*std::move(memory), side_, socket_.get());
   return true;
 }
 

@@ -34,11 +34,11 @@ void Relay::ReadSocket() {
       case CmReceived::Kind::kDoorbell:
         break;
       case CmReceived::Kind::kMessage:
-        if (received.fd.valid() && !port_.attached()) {
+        if (received.fd.valid() && !link_.attached()) {
           absl::StatusOr<LinkMemory> memory =
               LinkMemory::Map(received.fd.get());
           if (memory.ok())
-            port_.Attach(*std::move(memory), side_, socket_.get());
+            link_.Attach(*std::move(memory), side_, socket_.get());
         }
         message_ = received.message;
         break;
@@ -88,7 +88,7 @@ bool Relay::Send() {
   const size_t room = kTcpBatchBytes - kNewsBytes - length;
   // By hand, the peer's queue pair may not be there yet: nothing that was sent
   // before it has said so could be sent again.
-  if (port_.attached() && (!manual() || peer_news_.state != kLinkNotReady)) {
+  if (link_.attached() && (!manual() || peer_news_.state != kLinkNotReady)) {
     length += AppendPackets(bytes + length, room);
   }
   const bool drained = length + kTcpFrameBytesMax <= room;
@@ -107,9 +107,9 @@ bool Relay::Send() {
     }
   }
   unsent_.assign(bytes + done, bytes + length);
-  if (port_.attached()) {
-    port_.TellProgress();
-    port_.RingIfNeeded();
+  if (link_.attached()) {
+    link_.TellProgress();
+    link_.RingIfNeeded();
   }
   return true;
 }
@@ -118,9 +118,9 @@ bool Relay::Send() {
 // with the relay at its end, when the ring holds nonsense: the queue pair would
 // not write it, but others may share the memory file.
 bool Relay::NoteOwnProgress() {
-  if (!port_.attached()) return true;
+  if (!link_.attached()) return true;
   uint32_t executed = 0;
-  if (!port_.ReadPeerProgress(executed)) {
+  if (!link_.ReadPeerProgress(executed)) {
     End();
     return false;
   }
@@ -132,7 +132,7 @@ size_t Relay::AppendPackets(std::byte* to, size_t room) {
   size_t length = 0;
   Packet packet;
   while (length + kTcpFrameBytesMax <= room) {
-    const LinkEnd::Incoming incoming = port_.Peek(packet);
+    const LinkEnd::Incoming incoming = link_.Peek(packet);
     if (incoming == LinkEnd::Incoming::kNothing) break;
     if (incoming == LinkEnd::Incoming::kBroken) {
       End();
@@ -149,14 +149,14 @@ size_t Relay::AppendPackets(std::byte* to, size_t room) {
     frame.address = packet.address;
     frame.key_and_value = uint64_t{packet.rkey} << 32 | packet.value;
     length += AppendFrame(to + length, frame, packet.payload);
-    port_.Consume(packet);
+    link_.Consume(packet);
   }
   return length;
 }
 
 LinkNews Relay::OwnNews() const {
-  if (!port_.attached()) return LinkNews();
-  return LinkNews{port_.peer_state(), port_.peer_path()};
+  if (!link_.attached()) return LinkNews();
+  return LinkNews{link_.peer_state(), link_.peer_path()};
 }
 
 // Appends the frames that belong behind the packets. A change of state and a

@@ -4,14 +4,12 @@
 
 #include <cerrno>
 #include <cstring>
-#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "transport/soft/address/cm_address.h"
 #include "transport/soft/base/fd_message.h"
 #include "transport/soft/base/limits.h"
-#include "transport/soft/base/unix_name.h"
 #include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link_offer.h"
 #include "transport/soft/link/number_blocks.h"
@@ -28,19 +26,12 @@ using std::chrono::milliseconds;
 constexpr size_t kVisitorsMax = 128;
 constexpr std::chrono::seconds kVisitorTimeout(5);
 
-// Until the next look: at a lock that changes hands right now; at a port that
-// another program has, or when out of descriptors.
-constexpr milliseconds kLockPause(10);
+// Until the next look: at a port that another program has; when out of
+// descriptors.
 constexpr milliseconds kPortPause(1000);
 constexpr milliseconds kAcceptPause(100);
 
 constexpr int kAcceptBatch = 64;
-constexpr int kBacklog = 1024;
-
-UnixName LockName(uint16_t port) {
-  return UnixName(
-      absl::StrCat(absl::string_view("\0verbena-soft-port/", 19), port));
-}
 
 base::UniqueFd UnixSocket(int type) {
   return base::UniqueFd(
@@ -65,6 +56,11 @@ void SendReject(int socket) {
 
 }  // namespace
 
+TcpSwitch::TcpSwitch(Engine& engine, uint16_t port)
+    : engine_(engine),
+      port_(port),
+      role_(engine, absl::StrCat("tcp/", port), [this] { Compete(); }) {}
+
 void TcpSwitch::Start() {
   engine_.Post([this] {
     if (!started_) Compete();
@@ -72,41 +68,8 @@ void TcpSwitch::Start() {
   });
 }
 
-void TcpSwitch::Retry(milliseconds delay) {
-  engine_.StartTimer(delay, [this] { Compete(); });
-}
-
-// For the lock, which is a name: only one process can have it, and the kernel
-// tells the others when it dies.
 void TcpSwitch::Compete() {
-  const UnixName name = LockName(port_);
-  base::UniqueFd socket = UnixSocket(SOCK_SEQPACKET);
-  if (!socket.valid()) {
-    Retry(kPortPause);
-    return;
-  }
-  if (::bind(socket.get(), name.get(), name.length()) == 0 &&
-      ::listen(socket.get(), kBacklog) == 0) {
-    lock_ = std::move(socket);
-    OpenPort();
-    return;
-  }
-  base::UniqueFd owner = UnixSocket(SOCK_SEQPACKET);
-  if (owner.valid() && ::connect(owner.get(), name.get(), name.length()) == 0) {
-    WaitForOwner(std::move(owner));
-  } else {
-    Retry(errno == ECONNREFUSED ? kLockPause : kPortPause);
-  }
-}
-
-void TcpSwitch::WaitForOwner(base::UniqueFd owner) {
-  owner_ = std::move(owner);
-  // It never sends anything.
-  engine_.Watch(owner_.get(), [this] {
-    engine_.Unwatch(owner_.get());
-    owner_.Reset();
-    Compete();
-  });
+  if (role_.Take()) OpenPort();
 }
 
 void TcpSwitch::OpenPort() {

@@ -9,6 +9,7 @@
 
 #include "transport/base/unique_fd.h"
 #include "transport/soft/base/engine.h"
+#include "transport/soft/remote/port_role.h"
 
 namespace verbena::soft {
 
@@ -25,7 +26,7 @@ namespace verbena::soft {
 // On the thread of its engine, except where it says otherwise. Never destroyed.
 class TcpSwitch {
  public:
-  TcpSwitch(Engine& engine, uint16_t port) : engine_(engine), port_(port) {}
+  TcpSwitch(Engine& engine, uint16_t port);
   TcpSwitch(const TcpSwitch&) = delete;
   TcpSwitch& operator=(const TcpSwitch&) = delete;
 
@@ -45,8 +46,6 @@ class TcpSwitch {
   };
 
   void Compete();
-  void Retry(std::chrono::milliseconds delay);
-  void WaitForOwner(base::UniqueFd owner);
   void OpenPort();
   void OnIncoming();
   void AddVisitor(base::UniqueFd socket);
@@ -64,8 +63,7 @@ class TcpSwitch {
   Engine& engine_;
   const uint16_t port_;
   bool started_ = false;
-  base::UniqueFd lock_;   // A name among Unix sockets: its owner has the port.
-  base::UniqueFd owner_;  // Leads to the owner, when it is another process.
+  PortRole role_;
   base::UniqueFd listener_;  // Listens at the port.
   uint64_t next_visitor_ = 1;
   std::map<uint64_t, Visitor> visitors_;

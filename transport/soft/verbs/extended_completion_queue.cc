@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "absl/base/thread_annotations.h"
 #include "transport/soft/base/limits.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/queues/completion_queue.h"
@@ -24,11 +25,14 @@ CompletionQueue& QueueOf(ibv_cq_ex* cq) {
 }
 ExtendedPoll& PollOf(ibv_cq_ex* cq) { return *QueueOf(cq).extended_poll(); }
 const ibv_wc& Current(ibv_cq_ex* cq) { return PollOf(cq).completion; }
+const CompletionTime& TimeOf(ibv_cq_ex* cq) { return PollOf(cq).time; }
 
-// Taking completions.
+// Taking completions. The mutex is held from one call of the user to another,
+// or not at all, which the analysis cannot follow.
 
 int Next(ibv_cq_ex* cq) {
   ExtendedPoll& poll = PollOf(cq);
+  poll.mutex.AssertHeld();  // Or the user is one thread.
   const int taken = QueueOf(cq).PollOne(poll.completion, poll.time);
   if (taken == 0) return ENOENT;
   if (taken < 0) return -taken;
@@ -37,12 +41,13 @@ int Next(ibv_cq_ex* cq) {
   return 0;
 }
 
-void End(ibv_cq_ex* cq) {
+void End(ibv_cq_ex* cq) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   ExtendedPoll& poll = PollOf(cq);
   if (!poll.single_threaded) poll.mutex.unlock();
 }
 
-int Start(ibv_cq_ex* cq, ibv_poll_cq_attr* attributes) {
+int Start(ibv_cq_ex* cq,
+          ibv_poll_cq_attr* attributes) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (attributes->comp_mask != 0) return EINVAL;
   ExtendedPoll& poll = PollOf(cq);
   if (!poll.single_threaded) poll.mutex.lock();
@@ -63,8 +68,8 @@ unsigned int Flags(ibv_cq_ex* cq) { return Current(cq).wc_flags; }
 uint32_t SourceLid(ibv_cq_ex* cq) { return Current(cq).slid; }
 uint8_t ServiceLevel(ibv_cq_ex* cq) { return Current(cq).sl; }
 uint8_t PathBits(ibv_cq_ex* cq) { return Current(cq).dlid_path_bits; }
-uint64_t Time(ibv_cq_ex* cq) { return PollOf(cq).time.clock; }
-uint64_t WallclockTime(ibv_cq_ex* cq) { return PollOf(cq).time.wallclock_ns; }
+uint64_t Time(ibv_cq_ex* cq) { return TimeOf(cq).clock; }
+uint64_t WallclockTime(ibv_cq_ex* cq) { return TimeOf(cq).wallclock_ns; }
 
 void FillFunctions(ibv_cq_ex& cq) {
   cq.start_poll = Start;

@@ -1,0 +1,69 @@
+#include "transport/soft/remote/port_role.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "transport/soft/base/unix_name.h"
+
+namespace verbena::soft {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Until the next look: at a role that changes hands right now; when out of
+// descriptors.
+constexpr milliseconds kRolePause(10);
+constexpr milliseconds kLongPause(1000);
+
+// As many processes can wait for one.
+constexpr int kBacklog = 1024;
+
+base::UniqueFd RoleSocket() {
+  return base::UniqueFd(
+      ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+}  // namespace
+
+bool PortRole::Take() {
+  owner_.Reset();
+  const UnixName name(
+      absl::StrCat(absl::string_view("\0verbena-soft-port/", 19), port_));
+  base::UniqueFd role = RoleSocket();
+  if (!role.valid()) {
+    Retry(kLongPause);
+    return false;
+  }
+  if (::bind(role.get(), name.get(), name.length()) == 0 &&
+      ::listen(role.get(), kBacklog) == 0) {
+    role_ = std::move(role);
+    return true;
+  }
+  base::UniqueFd owner = RoleSocket();
+  if (!owner.valid() ||
+      ::connect(owner.get(), name.get(), name.length()) != 0) {
+    Retry(errno == ECONNREFUSED ? kRolePause : kLongPause);
+    return false;
+  }
+  owner_ = std::move(owner);
+  // It never sends anything: what can be read is its end.
+  engine_.Watch(owner_.get(), [this, fd = owner_.get()] {
+    engine_.Unwatch(fd);
+    on_free_();
+  });
+  return false;
+}
+
+void PortRole::Retry(milliseconds delay) {
+  timer_ = engine_.StartTimer(delay, on_free_);
+}
+
+void PortRole::StopWaiting() {
+  if (owner_.valid()) engine_.Unwatch(owner_.get());
+  if (timer_ != 0) engine_.CancelTimer(timer_);
+}
+
+}  // namespace verbena::soft

@@ -1,0 +1,53 @@
+// Which process of the host has a port that all of them share.
+
+#ifndef VERBENA_TRANSPORT_SOFT_REMOTE_PORT_ROLE_H_
+#define VERBENA_TRANSPORT_SOFT_REMOTE_PORT_ROLE_H_
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "transport/base/unique_fd.h"
+#include "transport/soft/base/engine.h"
+
+namespace verbena::soft {
+
+// A role that one process of the host has, until it ends. The others sleep
+// until the kernel tells them of that, and then one of them takes over.
+//
+// The role is a name among Unix sockets: only one process can bind it. Whoever
+// has it listens there, and the connections of the others, which nobody
+// accepts, end when it does.
+//
+// Not thread-safe; its destructor is allowed after the engine's.
+class PortRole {
+ public:
+  // Calls `on_free` on the engine's thread when Take() is worth another try.
+  PortRole(Engine& engine, std::string port, std::function<void()> on_free)
+      : engine_(engine), port_(std::move(port)), on_free_(std::move(on_free)) {}
+  PortRole(const PortRole&) = delete;
+  PortRole& operator=(const PortRole&) = delete;
+
+  // Whether this process has the role from now on. If not, `on_free` is called
+  // once. REQUIRES: no such call is due.
+  bool Take();
+
+  // Afterwards `on_free` is not running and will not be called.
+  // REQUIRES: Take() is not called any more.
+  void StopWaiting();
+
+ private:
+  void Retry(std::chrono::milliseconds delay);
+
+  Engine& engine_;
+  const std::string port_;
+  const std::function<void()> on_free_;
+  base::UniqueFd role_;   // Listens, while this process has the role.
+  base::UniqueFd owner_;  // Leads to the process that has it.
+  Engine::TimerId timer_ = 0;
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_REMOTE_PORT_ROLE_H_
