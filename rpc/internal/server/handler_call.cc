@@ -22,11 +22,12 @@ constexpr uint64_t kLargeBytes = 64 << 10;
 
 HandlerCall::HandlerCall(HandlerCallPool* pool, const UnaryMethod* method,
                          int method_index, ThreadPool* threads,
-                         uint64_t max_reply_bytes)
+                         BlockingMethod* blocking, uint64_t max_reply_bytes)
     : pool_(pool),
       method_(method),
       method_index_(method_index),
       threads_(threads),
+      blocking_(blocking),
       max_reply_bytes_(max_reply_bytes),
       messages_(method->NewMessages()),
       request_(messages_->request()),
@@ -56,12 +57,19 @@ void HandlerCall::Begin(transport::ServerCall* call) {
     return Finish();
   }
   if (!call->owns_message() && !Parse()) return Finish();
-  if (ABSL_PREDICT_FALSE(!threads_->Submit(this))) {
-    reply_.status = absl::ResourceExhaustedError(absl::StrCat(
-        method_->full_name(),
-        ": the server's queue of calls that wait for a worker is full"));
-    Finish();
-  }
+  if (IsShort() && call->AddInterlude(this)) return;
+  SubmitToWorkers();
+}
+
+bool HandlerCall::IsShort() const {
+  return blocking_->pace.is_short() && call_->message().size() <= kLargeBytes;
+}
+
+void HandlerCall::SubmitToWorkers() {
+  const absl::Status refusal = threads_->Submit(this, &blocking_->lane);
+  if (ABSL_PREDICT_TRUE(refusal.ok())) return;
+  reply_.status = Annotate(refusal, method_->full_name());
+  Finish();
 }
 
 bool HandlerCall::IsCancelled() const {
@@ -76,12 +84,30 @@ bool HandlerCall::IsCancelled() const {
 }
 
 void HandlerCall::RunOnWorker() {
+  // It may have waited for long.
   if (IsCancelled()) {
     reply_.status = CancelledStatus();
+    call_->poller().Post(this);
   } else {
-    if ((parsed_ || Parse()) && Handle()) WriteAhead();
+    Serve();
   }
+}
+
+uint64_t HandlerCall::RunInterlude() { return Serve(); }
+
+uint64_t HandlerCall::Serve() {
+  const uint64_t start = __builtin_ia32_rdtsc();
+  if ((parsed_ || Parse()) && Handle()) WriteAhead();
+  const uint64_t now = __builtin_ia32_rdtsc();
+  const uint64_t cycles = now - start;
+  blocking_->pace.NoteTime(cycles, now);
+  // The call may be over before this returns.
   call_->poller().Post(this);
+  return cycles;
+}
+
+void HandlerCall::OnBlocked() {
+  blocking_->pace.NoteBlocked(__builtin_ia32_rdtsc());
 }
 
 bool HandlerCall::Parse() {
