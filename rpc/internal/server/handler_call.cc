@@ -1,5 +1,7 @@
 #include "rpc/internal/server/handler_call.h"
 
+#include <sys/resource.h>
+
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -17,6 +19,18 @@ namespace {
 
 // Messages keep what they once allocated; more than this is given back.
 constexpr uint64_t kLargeBytes = 64 << 10;
+
+rusage UseOfThisThread() {
+  rusage use = {};
+  getrusage(RUSAGE_THREAD, &use);
+  return use;
+}
+
+// Whether this thread has lost its processor since then, and never slept.
+bool WasOnlyInterrupted(const rusage& before) {
+  const rusage now = UseOfThisThread();
+  return now.ru_nivcsw != before.ru_nivcsw && now.ru_nvcsw == before.ru_nvcsw;
+}
 
 }  // namespace
 
@@ -87,23 +101,29 @@ void HandlerCall::RunOnWorker() {
   // It may have waited for long.
   if (IsCancelled()) {
     reply_.status = CancelledStatus();
-    call_->poller().Post(this);
   } else {
+    const rusage before = UseOfThisThread();
+    const uint64_t start = __builtin_ia32_rdtsc();
     Serve();
+    const uint64_t now = __builtin_ia32_rdtsc();
+    // A busy machine takes processors from many workers: that says nothing.
+    if (!WasOnlyInterrupted(before)) blocking_->pace.NoteTime(now - start, now);
   }
+  call_->poller().Post(this);
 }
 
-uint64_t HandlerCall::RunInterlude() { return Serve(); }
-
-uint64_t HandlerCall::Serve() {
+uint64_t HandlerCall::RunInterlude() {
   const uint64_t start = __builtin_ia32_rdtsc();
-  if ((parsed_ || Parse()) && Handle()) WriteAhead();
+  Serve();
   const uint64_t now = __builtin_ia32_rdtsc();
-  const uint64_t cycles = now - start;
-  blocking_->pace.NoteTime(cycles, now);
+  blocking_->pace.NoteTime(now - start, now);
   // The call may be over before this returns.
   call_->poller().Post(this);
-  return cycles;
+  return now - start;
+}
+
+void HandlerCall::Serve() {
+  if ((parsed_ || Parse()) && Handle()) WriteAhead();
 }
 
 void HandlerCall::OnBlocked() {

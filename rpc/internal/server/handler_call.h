@@ -89,8 +89,8 @@ class HandlerCall final : public WorkerTask,
   // Whether the handler may run between two rounds.
   bool IsShort() const;
   void SubmitToWorkers();
-  // What RunInterlude() does.
-  uint64_t Serve();
+  // Makes the reply.
+  void Serve();
   // Parses the message, and gives its memory back. Returns false if it could
   // not; reply_ says why.
   bool Parse();
