@@ -7,14 +7,6 @@
 #include "transport/base/check.h"
 
 namespace verbena::base {
-namespace {
-
-void JoinAll(std::list<std::thread>& threads) {
-  for (std::thread& thread : threads) thread.join();
-  threads.clear();
-}
-
-}  // namespace
 
 ThreadGroup::~ThreadGroup() {
   const MutexLock lock(mutex_);
@@ -23,32 +15,39 @@ ThreadGroup::~ThreadGroup() {
 
 absl::Status ThreadGroup::Start(std::function<void()> body) {
   const MutexLock lock(mutex_);
-  JoinAll(ended_);
-  const auto self = running_.emplace(running_.end());
-  try {
-    *self =
-        std::thread([this, self, body = std::move(body)] { Run(self, body); });
-  } catch (const std::system_error& error) {
-    running_.erase(self);
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the system starts no further thread: ", error.what()));
-  }
-  return absl::OkStatus();
+  JoinEnded();
+  const auto self = running_.insert(running_.end(), Thread());
+  *self = {this, std::move(body), pthread_t(), self};
+  const int error = pthread_create(&self->id, nullptr, Run, &*self);
+  if (error == 0) return absl::OkStatus();
+  running_.erase(self);
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the system starts no further thread: ",
+                   std::generic_category().message(error)));
 }
 
-void ThreadGroup::Run(Threads::iterator self,
-                      const std::function<void()>& body) {
-  body();
-  const MutexLock lock(mutex_);
-  JoinAll(ended_);
-  ended_.splice(ended_.end(), running_, self);
-  if (running_.empty()) all_ended_.NotifyAll();
+void* ThreadGroup::Run(void* thread) {
+  Thread& self = *static_cast<Thread*>(thread);
+  self.body();
+  ThreadGroup& group = *self.group;
+  const MutexLock lock(group.mutex_);
+  group.JoinEnded();
+  group.ended_.splice(group.ended_.end(), group.running_, self.self);
+  if (group.running_.empty()) group.all_ended_.NotifyAll();
+  return nullptr;
+}
+
+void ThreadGroup::JoinEnded() {
+  for (const Thread& thread : ended_) {
+    CHECK_EQ(pthread_join(thread.id, nullptr), 0);
+  }
+  ended_.clear();
 }
 
 void ThreadGroup::Join() {
   const MutexLock lock(mutex_);
   while (!running_.empty()) all_ended_.Wait(mutex_);
-  JoinAll(ended_);
+  JoinEnded();
 }
 
 }  // namespace verbena::base

@@ -3,9 +3,10 @@
 #ifndef VERBENA_TRANSPORT_BASE_THREAD_GROUP_H_
 #define VERBENA_TRANSPORT_BASE_THREAD_GROUP_H_
 
+#include <pthread.h>
+
 #include <functional>
 #include <list>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -33,15 +34,22 @@ class ThreadGroup {
   void Join();
 
  private:
-  using Threads = std::list<std::thread>;
+  // Not std::thread, which throws where there is none.
+  struct Thread {
+    ThreadGroup* group;
+    std::function<void()> body;
+    pthread_t id;
+    std::list<Thread>::iterator self;
+  };
 
-  void Run(Threads::iterator self, const std::function<void()>& body);
+  static void* Run(void* thread);
+  void JoinEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;
   CondVar all_ended_;  // running_ is empty.
-  Threads running_ ABSL_GUARDED_BY(mutex_);
+  std::list<Thread> running_ ABSL_GUARDED_BY(mutex_);
   // They have released the lock for the last time, or are about to.
-  Threads ended_ ABSL_GUARDED_BY(mutex_);
+  std::list<Thread> ended_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::base
