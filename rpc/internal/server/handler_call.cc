@@ -187,8 +187,8 @@ void HandlerCall::WriteAhead() {
   if (!reply_.attachment.empty()) return;  // See AllocateReply().
   if (reply_.message_bytes <= transport::ServerCall::kFrameReplyBytes) return;
   auto buffer = call_->AllocateReply(reply_.message_bytes);
-  if (!buffer.ok())
-    return;  // Finish() waits for memory, or says what is wrong.
+  // Without it Finish() waits for memory, or says what is wrong.
+  if (!buffer.ok()) return;
   WriteMessage(*response_, reply_.message_bytes, buffer->data());
   reply_.buffer = *std::move(buffer);
 }
