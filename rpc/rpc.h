@@ -35,9 +35,8 @@
 //      if (!server.ok()) { ... }
 //      (*server)->Wait();
 //
-//    Handlers run on a pool of worker threads. A service whose handlers never
-//    block is faster with
-//    service.set_handler_mode(verbena::HandlerMode::kInline).
+//    Handlers may block. Those that turn out to be short run where the server
+//    polls the network, the others on a pool of worker threads.
 //
 // 3. Call it:
 //
@@ -65,8 +64,8 @@
 //                        names the server.
 //   UNIMPLEMENTED        The server has no such service or method.
 //   RESOURCE_EXHAUSTED   A message is longer than either side allows, there is
-//                        too much metadata, or the server's workers have too
-//                        much to do.
+//                        too much metadata, or too many calls wait for the
+//                        server's workers.
 //   INVALID_ARGUMENT     The target or an option makes no sense, or the request
 //                        lacks a required field.
 //   INTERNAL             A message could not be parsed.

@@ -15,6 +15,7 @@ namespace {
 
 // More is a mistake in a unit, not a wish.
 constexpr int kMaxThreads = 1024;
+constexpr int kDefaultMaxWorkerThreads = 256;
 constexpr int kMaxQueue = 1 << 24;
 
 constexpr int64_t kLongestMessage = internal::kLongestMessageBytes;
@@ -61,6 +62,11 @@ ServerBuilder& ServerBuilder::SetHandlerMode(HandlerMode mode) {
 
 ServerBuilder& ServerBuilder::SetWorkerThreads(int threads) {
   worker_threads_ = threads;
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetMaxWorkerThreads(int threads) {
+  max_worker_threads_ = threads;
   return *this;
 }
 
@@ -111,6 +117,11 @@ absl::Status ServerBuilder::Validate() const {
     RETURN_IF_ERROR(CheckRange("the number of worker threads", *worker_threads_,
                                1, kMaxThreads));
   }
+  if (max_worker_threads_.has_value()) {
+    RETURN_IF_ERROR(CheckRange("the largest number of worker threads",
+                               *max_worker_threads_,
+                               worker_threads_.value_or(1), kMaxThreads));
+  }
   RETURN_IF_ERROR(CheckRange("the limit of the workers' queue",
                              worker_queue_limit_, 1, kMaxQueue));
   RETURN_IF_ERROR(
@@ -138,8 +149,13 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
   }
   options.services = services_;
   options.handler_mode = handler_mode_;
-  options.worker_threads = worker_threads_.value_or(DefaultWorkerThreads());
-  options.worker_queue_limit = worker_queue_limit_;
+  const int most =
+      std::max(max_worker_threads_.value_or(kDefaultMaxWorkerThreads),
+               worker_threads_.value_or(1));
+  options.workers.most = most;
+  options.workers.kept =
+      std::min(worker_threads_.value_or(DefaultWorkerThreads()), most);
+  options.workers.queue_limit = worker_queue_limit_;
   ASSIGN_OR_RETURN(std::unique_ptr<internal::ServerImpl> impl,
                    internal::ServerImpl::Start(options));
   for (const auto& listening : impl->listening()) {

@@ -41,9 +41,15 @@ class ServerBuilder {
   // kWorkerPool.
   ServerBuilder& SetHandlerMode(HandlerMode mode);
 
-  // Worker threads, and how many calls may wait for one. Defaults: twice the
-  // processors, but at least 4; 4096.
+  // Worker threads: they are started when calls need them, and end after some
+  // seconds without work, but for SetWorkerThreads() of them. While handlers
+  // block there may be SetMaxWorkerThreads(), of which the calls of one method
+  // occupy seven in eight at the most. Further calls wait for one, up to
+  // SetWorkerQueueLimit(); beyond that they end with RESOURCE_EXHAUSTED.
+  // Defaults: twice the processors, but at least 4; 256, or SetWorkerThreads()
+  // if that is more; 4096.
   ServerBuilder& SetWorkerThreads(int threads);
+  ServerBuilder& SetMaxWorkerThreads(int threads);
   ServerBuilder& SetWorkerQueueLimit(int calls);
 
   // Threads that poll the network. Connections are spread over them.
@@ -85,6 +91,7 @@ class ServerBuilder {
   int64_t max_bulk_bytes_ = int64_t{512} << 20;
   HandlerMode handler_mode_ = HandlerMode::kWorkerPool;
   std::optional<int> worker_threads_;
+  std::optional<int> max_worker_threads_;
   int worker_queue_limit_ = 4096;
   int pollers_ = 1;
   std::string device_;

@@ -54,6 +54,21 @@ TEST_F(ServerBuilderTest, NegativeThreadsAreRefused) {
   ExpectRefused(absl::StatusCode::kInvalidArgument, "worker threads");
 }
 
+TEST_F(ServerBuilderTest, FewerWorkersAtMostThanAreKeptAreRefused) {
+  builder_.SetWorkerThreads(8).SetMaxWorkerThreads(7);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "is 7, must be from 8");
+}
+
+TEST_F(ServerBuilderTest, MoreWorkersThanMakeSenseAreRefused) {
+  builder_.SetMaxWorkerThreads(1025);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "to 1024");
+}
+
+TEST_F(ServerBuilderTest, OneWorkerIsEnough) {
+  builder_.SetDevice("soft").SetMaxWorkerThreads(1);
+  EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+}
+
 TEST_F(ServerBuilderTest, NoPollersAreRefused) {
   builder_.SetPollers(0);
   ExpectRefused(absl::StatusCode::kInvalidArgument, "pollers");

@@ -72,7 +72,9 @@ TEST_F(DeadlineTest, AHandlerThatReturnsBecauseOfItHasNotSucceeded) {
 }
 
 TEST_F(DeadlineTest, ItEndsACallThatStillWaitsForAWorker) {
-  StartServer([](ServerBuilder& builder) { builder.SetWorkerThreads(1); });
+  StartServer([](ServerBuilder& builder) {
+    builder.SetWorkerThreads(1).SetMaxWorkerThreads(1);
+  });
   Connect();
   SendBlock(1, "first", transport::kNoTimeout);
   service().AwaitBlocked("first");

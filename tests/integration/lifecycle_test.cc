@@ -252,7 +252,7 @@ TEST_F(LifecycleTest, ShutdownEndsCallsAtItsDeadline) {
 
 TEST_F(LifecycleTest, ABusyServerRefusesWhatItsQueueDoesNotHold) {
   StartServer([](ServerBuilder& builder) {
-    builder.SetWorkerThreads(1).SetWorkerQueueLimit(1);
+    builder.SetWorkerThreads(1).SetMaxWorkerThreads(1).SetWorkerQueueLimit(1);
   });
   const auto channel = NewChannel();
   const auto stub = EndToEnd::NewStub(channel);

@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "transport/base/buffer.h"
 #include "transport/base/limits.h"
+#include "transport/connection/interludes.h"
 #include "transport/connection/poller.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/placement.h"
@@ -92,6 +93,10 @@ class ServerCall {
   const std::string& peer() const;
   const std::string& device_name() const;
   Poller& poller() const;
+
+  // Has `task` run soon by the thread that polls, outside of the poller: see
+  // Interludes::Add(). On the poller's thread.
+  [[nodiscard]] bool AddInterlude(InterludeTask* task);
 
   // Registered memory for a reply of more than kFrameReplyBytes. UNAVAILABLE
   // when there is none just now, here or at the client: then pass a writer to

@@ -22,10 +22,12 @@ constexpr size_t kHeldBytesKept = 512;
 
 }  // namespace
 
-ServerCalls::ServerCalls(Poller& poller, PollerDevice& device, CmId id,
-                         uint32_t inline_bytes, const EndpointOptions& options,
+ServerCalls::ServerCalls(Poller& poller, Interludes& interludes,
+                         PollerDevice& device, CmId id, uint32_t inline_bytes,
+                         const EndpointOptions& options,
                          const ConnectRequest& request, ServerHandler& handler)
     : handler_(handler),
+      interludes_(interludes),
       hello_deadline_(absl::Now() + options.connect_timeout),
       connection_(poller, device, std::move(id), inline_bytes, options,
                   /*access=*/0, *this) {
@@ -225,6 +227,10 @@ const std::string& ServerCall::peer() const {
 
 const std::string& ServerCall::device_name() const {
   return calls_.connection().device().name();
+}
+
+bool ServerCall::AddInterlude(InterludeTask* task) {
+  return calls_.interludes_.Add(task);
 }
 
 Poller& ServerCall::poller() const { return calls_.connection().poller(); }

@@ -16,6 +16,7 @@
 #include "transport/connection/call_table.h"
 #include "transport/connection/connection.h"
 #include "transport/connection/frame_assembly.h"
+#include "transport/connection/interludes.h"
 #include "transport/connection/server_call.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/hello.h"
@@ -31,8 +32,8 @@ namespace verbena::transport {
 // `handler` must outlive it. Confined to the poller's thread.
 class ServerCalls final : private CallTable {
  public:
-  ServerCalls(Poller& poller, PollerDevice& device, CmId id,
-              uint32_t inline_bytes, const EndpointOptions& options,
+  ServerCalls(Poller& poller, Interludes& interludes, PollerDevice& device,
+              CmId id, uint32_t inline_bytes, const EndpointOptions& options,
               const ConnectRequest& request, ServerHandler& handler);
   ~ServerCalls();
 
@@ -164,6 +165,7 @@ class ServerCalls final : private CallTable {
   void FreeCall(ServerCall* call);
 
   ServerHandler& handler_;
+  Interludes& interludes_;
   uint32_t open_calls_ = 0;  // Calls whose RESPONSE has not been sent.
   uint32_t handling_ = 0;    // Calls of which somebody outside has the pointer.
   // The longest message of a reply that goes the short way.

@@ -4,12 +4,13 @@
 #include <string>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/memory/memory.h"
+#include "absl/time/clock.h"
 #include "transport/base/check.h"
 #include "transport/base/limits.h"
 #include "transport/base/status_macros.h"
 #include "transport/connection/posted_function.h"
-#include "transport/connection/spin_policy.h"
 
 namespace verbena::transport {
 namespace {
@@ -34,16 +35,33 @@ absl::StatusOr<std::unique_ptr<ServerPoller>> ServerPoller::Start(
   ASSIGN_OR_RETURN(std::unique_ptr<Poller> poller, Poller::Create());
   std::unique_ptr<ServerPoller> server =
       absl::WrapUnique(new ServerPoller(options, handler, std::move(poller)));
-  server->thread_ = std::thread([raw = server.get()] { raw->Run(); });
+  RETURN_IF_ERROR(server->threads_.Start([raw = server.get()] {
+    raw->poller_->Enter();
+    raw->poller_->Add(raw);
+    raw->interludes_.NoteDriver();
+    raw->Drive();
+    raw->StandIn();
+  }));
   return server;
 }
 
 ServerPoller::ServerPoller(const EndpointOptions& options,
                            ServerHandler& handler,
                            std::unique_ptr<Poller> poller)
-    : options_(options), handler_(handler), poller_(std::move(poller)) {}
+    : options_(options),
+      handler_(handler),
+      poller_(std::move(poller)),
+      interludes_(*poller_,
+                  [this] {
+                    return threads_.Start([this] {
+                      if (!interludes_.Await()) return;
+                      Drive();
+                      StandIn();
+                    });
+                  }),
+      spin_(options.spin_budget) {}
 
-ServerPoller::~ServerPoller() { CHECK(!thread_.joinable()); }
+ServerPoller::~ServerPoller() = default;
 
 void ServerPoller::Accept(IncomingConnection incoming) {
   PostFunction(*poller_, [this, incoming = std::move(incoming)]() mutable {
@@ -55,24 +73,39 @@ void ServerPoller::Stop(absl::Time deadline) {
   PostFunction(*poller_, [this, deadline] { StopHere(deadline); });
 }
 
-void ServerPoller::Run() {
-  poller_->Enter();
-  poller_->Add(this);
-  SpinPolicy spin(options_.spin_budget);
-  SpinPolicy::Wait wait(&spin);
+void ServerPoller::StandIn() {
+  while (interludes_.BecomeStandIn() && interludes_.Await()) Drive();
+}
+
+void ServerPoller::Drive() {
+  SpinPolicy::Wait wait(&spin_);
   uint32_t idle_polls = 0;
   while (!(closing_ && connections_.empty())) {
-    if (poller_->PollOnce() > 0) {
+    int handled = poller_->PollOnce();
+    if (ABSL_PREDICT_FALSE(!interludes_.empty())) {
+      if (!interludes_.Run()) return;
+      ++handled;
+    }
+    if (handled > 0) {
       wait.Found();
       idle_polls = 0;
       continue;
     }
-    if (++idle_polls % kIdlePolls != 0 && spin.spins()) continue;
+    if (++idle_polls % kIdlePolls != 0 && spin_.spins()) continue;
     if (wait.Look(absl::Now(), poller_->TransferTime())) continue;
-    poller_->Sleep(absl::InfiniteFuture());
+    interludes_.NoteSleep();
+    if (poller_->PrepareSleep()) {
+      // What was there before the sleep may have been work for an interlude.
+      poller_->WaitForEvent(interludes_.empty() ? absl::InfiniteFuture()
+                                                : absl::InfinitePast());
+    }
     wait.Woke(absl::Now());
     idle_polls = 0;
   }
+  End();
+}
+
+void ServerPoller::End() {
   for (auto& [context, device] : devices_) poller_->Remove(device.get());
   devices_.clear();
   for (auto& [provider, watcher] : watchers_) poller_->Remove(watcher.get());
@@ -80,6 +113,7 @@ void ServerPoller::Run() {
   poller_->Remove(this);
   // Connections that were handed over too late are refused.
   poller_->PollOnce();
+  interludes_.End();
   poller_->Leave();
 }
 
@@ -110,8 +144,8 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
     return status;
   }
   auto calls = std::make_unique<ServerCalls>(
-      *poller_, *device, std::move(incoming.id), attributes.cap.max_inline_data,
-      options_, incoming.request, handler_);
+      *poller_, interludes_, *device, std::move(incoming.id),
+      attributes.cap.max_inline_data, options_, incoming.request, handler_);
   Connection& connection = calls->connection();
   watcher->Watch(&connection);
 

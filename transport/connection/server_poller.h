@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -14,11 +13,14 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "transport/base/endpoint_options.h"
+#include "transport/base/thread_group.h"
 #include "transport/connection/cm_watcher.h"
+#include "transport/connection/interludes.h"
 #include "transport/connection/poller.h"
 #include "transport/connection/poller_device.h"
 #include "transport/connection/server_call.h"
 #include "transport/connection/server_calls.h"
+#include "transport/connection/spin_policy.h"
 #include "transport/verbs/cm_id.h"
 #include "transport/verbs/provider.h"
 #include "transport/wire/hello.h"
@@ -33,8 +35,9 @@ struct IncomingConnection {
   uint8_t initiator_depth = 0;  // READs that the client's side allows.
 };
 
-// Owns a poller and its only thread, and the queues and
-// connections of every device on which a connection came to it.
+// Owns a poller and its threads, and the queues and connections of every device
+// on which a connection came to it. One thread at a time, the driver, polls;
+// another stands in for it when it is held up: see Interludes.
 //
 // `handler` and the Providers must outlive it. Methods may be called from any
 // thread.
@@ -53,12 +56,12 @@ class ServerPoller final : private Pollable {
   void Accept(IncomingConnection incoming);
 
   // Begins to end: says GOAWAY to every client, lets open calls finish until
-  // `deadline`, then closes every connection. The thread ends when no handler
+  // `deadline`, then closes every connection. The threads end when no handler
   // has a call any more.
   void Stop(absl::Time deadline);
 
-  // Waits for the thread to end. Once.
-  void Join() { thread_.join(); }
+  // Waits for the threads to end. Once.
+  void Join() { threads_.Join(); }
 
   // How many connections there are. May be a moment old.
   uint32_t connection_count() const {
@@ -74,8 +77,12 @@ class ServerPoller final : private Pollable {
   ServerPoller(const EndpointOptions& options, ServerHandler& handler,
                std::unique_ptr<Poller> poller);
 
-  void Run();
-  // On the thread.
+  // The life of a thread that stands in, from then on.
+  void StandIn();
+  // Polls until all is closed, or another thread has taken the poller over.
+  void Drive();
+  // On the driver.
+  void End();
   void AcceptHere(IncomingConnection incoming);
   absl::Status TryAccept(IncomingConnection& incoming);
   absl::StatusOr<CmWatcher*> WatcherFor(const Provider& provider);
@@ -97,11 +104,13 @@ class ServerPoller final : private Pollable {
   const EndpointOptions options_;
   ServerHandler& handler_;
   const std::unique_ptr<Poller> poller_;
-  std::thread thread_;
+  Interludes interludes_;
+  SpinPolicy spin_;  // Of whoever drives.
+  base::ThreadGroup threads_;
   std::atomic<uint32_t> connection_count_{0};
   std::atomic<uint64_t> frame_bytes_{0};
 
-  // Only the thread touches what follows. In the order of dependence.
+  // Only the driver touches what follows. In the order of dependence.
   absl::flat_hash_map<const Provider*, std::unique_ptr<CmWatcher>> watchers_;
   absl::flat_hash_map<ibv_context*, std::unique_ptr<PollerDevice>> devices_;
   std::vector<std::unique_ptr<ServerCalls>> connections_;

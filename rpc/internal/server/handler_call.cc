@@ -1,5 +1,7 @@
 #include "rpc/internal/server/handler_call.h"
 
+#include <sys/resource.h>
+
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -18,15 +20,28 @@ namespace {
 // Messages keep what they once allocated; more than this is given back.
 constexpr uint64_t kLargeBytes = 64 << 10;
 
+rusage UseOfThisThread() {
+  rusage use = {};
+  getrusage(RUSAGE_THREAD, &use);
+  return use;
+}
+
+// Whether this thread has lost its processor since then, and never slept.
+bool WasOnlyInterrupted(const rusage& before) {
+  const rusage now = UseOfThisThread();
+  return now.ru_nivcsw != before.ru_nivcsw && now.ru_nvcsw == before.ru_nvcsw;
+}
+
 }  // namespace
 
 HandlerCall::HandlerCall(HandlerCallPool* pool, const UnaryMethod* method,
                          int method_index, ThreadPool* threads,
-                         uint64_t max_reply_bytes)
+                         BlockingMethod* blocking, uint64_t max_reply_bytes)
     : pool_(pool),
       method_(method),
       method_index_(method_index),
       threads_(threads),
+      blocking_(blocking),
       max_reply_bytes_(max_reply_bytes),
       messages_(method->NewMessages()),
       request_(messages_->request()),
@@ -56,12 +71,19 @@ void HandlerCall::Begin(transport::ServerCall* call) {
     return Finish();
   }
   if (!call->owns_message() && !Parse()) return Finish();
-  if (ABSL_PREDICT_FALSE(!threads_->Submit(this))) {
-    reply_.status = absl::ResourceExhaustedError(absl::StrCat(
-        method_->full_name(),
-        ": the server's queue of calls that wait for a worker is full"));
-    Finish();
-  }
+  if (IsShort() && call->AddInterlude(this)) return;
+  SubmitToWorkers();
+}
+
+bool HandlerCall::IsShort() const {
+  return blocking_->pace.is_short() && call_->message().size() <= kLargeBytes;
+}
+
+void HandlerCall::SubmitToWorkers() {
+  const absl::Status refusal = threads_->Submit(this, &blocking_->lane);
+  if (ABSL_PREDICT_TRUE(refusal.ok())) return;
+  reply_.status = Annotate(refusal, method_->full_name());
+  Finish();
 }
 
 bool HandlerCall::IsCancelled() const {
@@ -76,12 +98,36 @@ bool HandlerCall::IsCancelled() const {
 }
 
 void HandlerCall::RunOnWorker() {
+  // It may have waited for long.
   if (IsCancelled()) {
     reply_.status = CancelledStatus();
   } else {
-    if ((parsed_ || Parse()) && Handle()) WriteAhead();
+    const rusage before = UseOfThisThread();
+    const uint64_t start = __builtin_ia32_rdtsc();
+    Serve();
+    const uint64_t now = __builtin_ia32_rdtsc();
+    // A busy machine takes processors from many workers: that says nothing.
+    if (!WasOnlyInterrupted(before)) blocking_->pace.NoteTime(now - start, now);
   }
   call_->poller().Post(this);
+}
+
+uint64_t HandlerCall::RunInterlude() {
+  const uint64_t start = __builtin_ia32_rdtsc();
+  Serve();
+  const uint64_t now = __builtin_ia32_rdtsc();
+  blocking_->pace.NoteTime(now - start, now);
+  // The call may be over before this returns.
+  call_->poller().Post(this);
+  return now - start;
+}
+
+void HandlerCall::Serve() {
+  if ((parsed_ || Parse()) && Handle()) WriteAhead();
+}
+
+void HandlerCall::OnBlocked() {
+  blocking_->pace.NoteBlocked(__builtin_ia32_rdtsc());
 }
 
 bool HandlerCall::Parse() {
@@ -141,8 +187,8 @@ void HandlerCall::WriteAhead() {
   if (!reply_.attachment.empty()) return;  // See AllocateReply().
   if (reply_.message_bytes <= transport::kFrameReplyBytes) return;
   auto buffer = call_->AllocateReply(reply_.message_bytes);
-  if (!buffer.ok())
-    return;  // Finish() waits for memory, or says what is wrong.
+  // Without it Finish() waits for memory, or says what is wrong.
+  if (!buffer.ok()) return;
   WriteMessage(*response_, reply_.message_bytes, buffer->data());
   reply_.buffer = *std::move(buffer);
 }

@@ -10,9 +10,11 @@
 
 #include "absl/status/status.h"
 #include "google/protobuf/message_lite.h"
+#include "rpc/internal/server/handler_pace.h"
 #include "rpc/internal/server/thread_pool.h"
 #include "rpc/server_context.h"
 #include "rpc/service.h"
+#include "transport/connection/interludes.h"
 #include "transport/connection/poller_task.h"
 #include "transport/connection/server_call.h"
 
@@ -20,22 +22,34 @@ namespace verbena::internal {
 
 class HandlerCallPool;
 
+// What the calls of one method that may block have in common.
+struct BlockingMethod {
+  HandlerPace pace;
+  ThreadPool::Lane lane;
+};
+
 // Serves one call of one method at a time, and is then used again for the next:
-// the messages keep their memory. Begins on the poller of its connection, runs
-// the handler there or on a worker, and ends on the poller.
+// the messages keep their memory. Begins on the poller of its connection, and
+// ends there. The handler runs
+// * on the poller, in the round, if it is said never to block;
+// * on the thread that polls, between two rounds, if the method's handlers have
+//   turned out to be short: another thread polls if this one blocks after all;
+// * else on a worker.
 //
 // A small request is parsed on the poller, because it is in a receive buffer; a
-// large one on the worker. A large reply is serialised by the worker into
-// registered memory if there is some, else by the poller when there is.
+// large one with the handler. A large reply is serialised after the handler
+// into registered memory if there is some, else by the poller when there is.
 //
 // The pool that it comes from, the method and the threads must outlive it.
 class HandlerCall final : public WorkerTask,
+                          public transport::InterludeTask,
                           public transport::PollerTask,
                           public transport::ReplyWriter {
  public:
-  // Null `threads` mean that handlers run on the poller.
+  // Null `threads` and `blocking` mean that handlers run on the poller.
   HandlerCall(HandlerCallPool* pool, const UnaryMethod* method,
-              int method_index, ThreadPool* threads, uint64_t max_reply_bytes);
+              int method_index, ThreadPool* threads, BlockingMethod* blocking,
+              uint64_t max_reply_bytes);
   HandlerCall(const HandlerCall&) = delete;
   HandlerCall& operator=(const HandlerCall&) = delete;
 
@@ -55,9 +69,14 @@ class HandlerCall final : public WorkerTask,
     return call_->AllocateAttachment(bytes);
   }
 
-  // As WorkerTask: parses if that was not done, runs the handler, posts the
-  // rest.
+  // As WorkerTask and as InterludeTask: parses if that was not done, runs the
+  // handler, posts the rest.
   void RunOnWorker() override;
+  uint64_t RunInterlude() override;
+
+  // As InterludeTask.
+  void OnBlocked() override;
+  void MoveElsewhere() override { SubmitToWorkers(); }
 
   // As PollerTask: gives the reply to the transport.
   void Run() override { Finish(); }
@@ -67,6 +86,11 @@ class HandlerCall final : public WorkerTask,
   void OnReplyDone() override;
 
  private:
+  // Whether the handler may run between two rounds.
+  bool IsShort() const;
+  void SubmitToWorkers();
+  // Makes the reply.
+  void Serve();
   // Parses the message, and gives its memory back. Returns false if it could
   // not; reply_ says why.
   bool Parse();
@@ -86,6 +110,7 @@ class HandlerCall final : public WorkerTask,
   const UnaryMethod* const method_;
   const int method_index_;
   ThreadPool* const threads_;
+  BlockingMethod* const blocking_;
   const uint64_t max_reply_bytes_;
   const std::unique_ptr<CallMessages> messages_;
   google::protobuf::MessageLite* const request_;  // These two are messages_'.

@@ -5,18 +5,21 @@
 namespace verbena::internal {
 
 HandlerCallPool::HandlerCallPool(const MethodRegistry& registry,
-                                 ThreadPool* threads, uint64_t max_reply_bytes)
+                                 ThreadPool* threads,
+                                 std::vector<BlockingMethod>& blocking,
+                                 uint64_t max_reply_bytes)
     : threads_(threads),
+      blocking_(blocking),
       max_reply_bytes_(max_reply_bytes),
       free_(registry.size()) {}
 
 HandlerCall* HandlerCallPool::Take(const MethodRegistry::Method& method) {
   auto& free = free_[method.index];
   if (free.empty()) {
-    ThreadPool* const threads =
-        method.mode == HandlerMode::kInline ? nullptr : threads_;
-    return new HandlerCall(this, method.method, method.index, threads,
-                           max_reply_bytes_);
+    const bool is_inline = method.mode == HandlerMode::kInline;
+    return new HandlerCall(
+        this, method.method, method.index, is_inline ? nullptr : threads_,
+        is_inline ? nullptr : &blocking_[method.index], max_reply_bytes_);
   }
   HandlerCall* const call = free.back().release();
   free.pop_back();

@@ -15,7 +15,7 @@ absl::StatusOr<std::unique_ptr<ServerImpl>> ServerImpl::Start(
   RETURN_IF_ERROR(server->Register(options));
   for (PollerCalls& each : server->pollers_) {
     each.calls = std::make_unique<HandlerCallPool>(
-        server->registry_, server->threads_.get(),
+        server->registry_, server->threads_.get(), server->blocking_methods_,
         options.endpoint.endpoint.max_send_message_bytes);
   }
   ASSIGN_OR_RETURN(server->endpoint_,
@@ -30,10 +30,8 @@ absl::Status ServerImpl::Register(const Options& options) {
     workers = workers || service->handler_mode().value_or(
                              options.handler_mode) == HandlerMode::kWorkerPool;
   }
-  if (workers) {
-    threads_ = std::make_unique<ThreadPool>(options.worker_threads,
-                                            options.worker_queue_limit);
-  }
+  blocking_methods_ = std::vector<BlockingMethod>(registry_.size());
+  if (workers) threads_ = std::make_unique<ThreadPool>(options.workers);
   return absl::OkStatus();
 }
 

@@ -30,8 +30,7 @@ class ServerImpl final : public transport::ServerHandler {
     transport::ServerEndpoint::Options endpoint;
     std::vector<Service*> services;  // Must outlive the server.
     HandlerMode handler_mode = HandlerMode::kWorkerPool;
-    int worker_threads = 4;
-    int worker_queue_limit = 4096;
+    ThreadPool::Options workers;
   };
 
   static absl::StatusOr<std::unique_ptr<ServerImpl>> Start(
@@ -62,7 +61,8 @@ class ServerImpl final : public transport::ServerHandler {
   absl::Status Register(const Options& options);
   HandlerCallPool& CallsOf(transport::Poller& poller);
 
-  MethodRegistry registry_;           // Constant once started.
+  MethodRegistry registry_;                       // Constant once started.
+  std::vector<BlockingMethod> blocking_methods_;  // By the method's index.
   std::vector<PollerCalls> pollers_;  // One each for the endpoint's pollers.
   std::unique_ptr<transport::ServerEndpoint> endpoint_;
   std::unique_ptr<ThreadPool> threads_;  // Null if all handlers run inline.

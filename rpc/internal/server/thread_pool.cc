@@ -1,59 +1,170 @@
 #include "rpc/internal/server/thread_pool.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "transport/base/check.h"
 
 namespace verbena::internal {
+namespace {
 
-ThreadPool::ThreadPool(int threads, int queue_limit)
-    : queue_limit_(queue_limit) {
-  CHECK_GT(threads, 0);
-  CHECK_GT(queue_limit, 0);
-  threads_.reserve(threads);
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+// One in so many threads, but at least one of several, is kept from the tasks
+// of one lane.
+constexpr int kReservedShare = 8;
+
+// How soon to try again when the system starts no thread.
+constexpr absl::Duration kStartAgain = absl::Milliseconds(100);
+
+}  // namespace
+
+ThreadPool::ThreadPool(const Options& options)
+    : options_(options),
+      lane_limit_(std::max(
+          1, options.most - std::max(1, options.most / kReservedShare))) {
+  CHECK_GT(options.kept, 0);
+  CHECK_LE(options.kept, options.most);
+  CHECK_GT(options.queue_limit, 0);
 }
 
 ThreadPool::~ThreadPool() {
   {
     const base::MutexLock lock(mutex_);
     stop_ = true;
+    for (Idle* idle = idle_; idle != nullptr; idle = idle->next) {
+      idle->wake.NotifyOne();
+    }
   }
-  work_or_stop_.NotifyAll();
-  for (std::thread& thread : threads_) thread.join();
+  group_.Join();
   const base::MutexLock lock(mutex_);
-  CHECK_EQ(queued_, 0);
+  CHECK_EQ(waiting_, 0);
 }
 
-bool ThreadPool::Submit(WorkerTask* task) {
-  bool wake;
-  {
-    const base::MutexLock lock(mutex_);
-    if (queued_ == queue_limit_) return false;
-    task->next_ = nullptr;
-    (first_ == nullptr ? first_ : last_->next_) = task;
-    last_ = task;
-    ++queued_;
-    wake = idle_ > 0;
+int ThreadPool::threads() const {
+  const base::MutexLock lock(mutex_);
+  return threads_;
+}
+
+absl::Status ThreadPool::Submit(WorkerTask* task, Lane* lane) {
+  const base::MutexLock lock(mutex_);
+  if (idle_ != nullptr && lane->running_ < lane_limit_) {
+    Idle* const idle = idle_;
+    idle_ = idle->next;
+    idle->task = task;
+    idle->lane = lane;
+    ++lane->running_;
+    // With the lock held: the thread's part of the pool may be gone after it.
+    idle->wake.NotifyOne();
+    return absl::OkStatus();
   }
-  if (wake) work_or_stop_.NotifyOne();
-  return true;
+  if (waiting_ == options_.queue_limit) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the queue of calls that wait for a worker is full: ", waiting_,
+        " wait, which is its limit (ServerBuilder::SetWorkerQueueLimit), for ",
+        threads_, " workers, of at most ", options_.most,
+        " (ServerBuilder::SetMaxWorkerThreads)"));
+  }
+  task->next_ = nullptr;
+  (lane->first_ == nullptr ? lane->first_ : lane->last_->next_) = task;
+  lane->last_ = task;
+  ++waiting_;
+  ListIfReady(lane);
+  GrowIfNeeded();
+  if (threads_ > 0) return absl::OkStatus();
+  // Nobody else waits: whoever came before was refused, too.
+  lane->first_ = lane->last_ = nullptr;
+  first_ = last_ = nullptr;
+  lane->ready_ = false;
+  --waiting_;
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no worker could be started: ", refusal_.message()));
+}
+
+void ThreadPool::ListIfReady(Lane* lane) {
+  if (lane->ready_ || lane->first_ == nullptr ||
+      lane->running_ >= lane_limit_) {
+    return;
+  }
+  lane->ready_ = true;
+  lane->next_ = nullptr;
+  (first_ == nullptr ? first_ : last_->next_) = lane;
+  last_ = lane;
+}
+
+void ThreadPool::GrowIfNeeded() {
+  if (first_ == nullptr || idle_ != nullptr || starting_ ||
+      threads_ == options_.most) {
+    return;
+  }
+  if (!refusal_.ok() && absl::Now() < start_again_) return;
+  refusal_ = group_.Start([this] { Work(); });
+  if (refusal_.ok()) {
+    ++threads_;
+    starting_ = true;
+  } else {
+    start_again_ = absl::Now() + kStartAgain;
+  }
 }
 
 void ThreadPool::Work() {
   base::MutexLock lock(mutex_);
-  while (true) {
-    while (first_ == nullptr && !stop_) {
-      ++idle_;
-      work_or_stop_.Wait(mutex_);
-      --idle_;
-    }
-    if (first_ == nullptr) return;
-    WorkerTask* task = first_;
-    first_ = task->next_;
-    --queued_;
+  starting_ = false;
+  Lane* lane = nullptr;
+  while (WorkerTask* const task = Next(&lane)) {
     lock.Unlock();
     task->RunOnWorker();
     lock.Lock();
+    --lane->running_;
+    ListIfReady(lane);
   }
+  --threads_;
+}
+
+WorkerTask* ThreadPool::Next(Lane** lane) {
+  bool needed = true;
+  while (first_ == nullptr) {
+    if (stop_ || !needed) return nullptr;
+    WorkerTask* const task = WaitIdle(lane, &needed);
+    if (task != nullptr) return task;
+  }
+  *lane = first_;
+  first_ = (*lane)->next_;
+  (*lane)->ready_ = false;
+  WorkerTask* const task = (*lane)->first_;
+  (*lane)->first_ = task->next_;
+  --waiting_;
+  ++(*lane)->running_;
+  ListIfReady(*lane);
+  GrowIfNeeded();
+  return task;
+}
+
+WorkerTask* ThreadPool::WaitIdle(Lane** lane, bool* needed) {
+  Idle idle;
+  idle.next = std::exchange(idle_, &idle);
+  const bool limited = threads_ > options_.kept;
+  const absl::Time until = absl::Now() + options_.idle_time;
+  bool in_time = true;
+  while (idle.task == nullptr && in_time && !stop_) {
+    if (limited) {
+      in_time = idle.wake.WaitUntil(mutex_, until);
+    } else {
+      idle.wake.Wait(mutex_);
+    }
+  }
+  *lane = idle.lane;
+  if (idle.task == nullptr) {
+    Remove(&idle);
+    *needed = threads_ <= options_.kept;
+  }
+  return idle.task;
+}
+
+void ThreadPool::Remove(Idle* idle) {
+  Idle** place = &idle_;
+  while (*place != idle) place = &(*place)->next;
+  *place = idle->next;
 }
 
 }  // namespace verbena::internal

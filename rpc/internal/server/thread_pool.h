@@ -3,11 +3,11 @@
 #ifndef VERBENA_RPC_INTERNAL_SERVER_THREAD_POOL_H_
 #define VERBENA_RPC_INTERNAL_SERVER_THREAD_POOL_H_
 
-#include <thread>
-#include <vector>
-
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "transport/base/mutex.h"
+#include "transport/base/thread_group.h"
 
 namespace verbena::internal {
 
@@ -23,39 +23,107 @@ class WorkerTask {
  private:
   friend class ThreadPool;
 
-  WorkerTask* next_ = nullptr;  // In the queue.
+  WorkerTask* next_ = nullptr;  // In its lane.
 };
 
-// A fixed number of threads and a bounded queue. Submit() from any thread.
+// Threads that run tasks, as many as there are tasks that block: they grow
+// while tasks wait, up to a bound, and shrink again after a time without work.
+//
+// Tasks come in *lanes*, one for each method. Lanes take turns, and the tasks
+// of one lane never have all the threads, so that calls of one method that all
+// block do not hold another method's up.
+//
+// While tasks wait one thread at a time is started, and it starts the next one
+// if tasks still wait when it runs. A burst of short tasks is over before that
+// has led to many.
+//
+// Submit() from any thread.
 class ThreadPool {
  public:
-  // REQUIRES: threads > 0, queue_limit > 0.
-  ThreadPool(int threads, int queue_limit);
+  struct Options {
+    int kept = 4;            // Threads that are kept, once they were needed.
+    int most = 256;          // Threads at most; at least `kept`.
+    int queue_limit = 4096;  // Tasks that may wait.
+    // After how much time without a task a thread beyond `kept` ends.
+    absl::Duration idle_time = absl::Seconds(5);
+  };
+
+  // The tasks of one kind that wait, and how many run. Belongs to whoever has
+  // it, but for its contents, which are one pool's. Must outlive that pool.
+  class Lane {
+   public:
+    Lane() = default;
+    Lane(const Lane&) = delete;
+    Lane& operator=(const Lane&) = delete;
+
+   private:
+    friend class ThreadPool;
+
+    WorkerTask* first_ = nullptr;  // Those that wait; both null if none does.
+    WorkerTask* last_ = nullptr;
+    int running_ = 0;
+    bool ready_ = false;    // It stands in the pool's list of lanes.
+    Lane* next_ = nullptr;  // There.
+  };
+
+  // REQUIRES: 0 < kept <= most, queue_limit > 0.
+  explicit ThreadPool(const Options& options);
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
   // Runs what is queued, waits for all of it, and joins the threads.
   // REQUIRES: nobody is in Submit(), or will be.
   ~ThreadPool();
 
-  // Has a worker run `task`, in the order submitted. Returns false, and takes
-  // nothing, when `queue_limit` tasks wait already.
-  [[nodiscard]] bool Submit(WorkerTask* task);
+  // Has a worker run `task`; tasks of one lane are begun in the order
+  // submitted. RESOURCE_EXHAUSTED, saying which limit was met, if it takes
+  // nothing.
+  absl::Status Submit(WorkerTask* task, Lane* lane);
+
+  // How many threads there are.
+  int threads() const;
 
  private:
+  // A thread that waits for a task; on its stack.
+  struct Idle {
+    base::CondVar wake;
+    WorkerTask* task = nullptr;  // What it was given.
+    Lane* lane = nullptr;
+    Idle* next = nullptr;
+  };
+
   void Work();
+  // Waits for a task, and counts it as running. Null: the thread is to end.
+  WorkerTask* Next(Lane** lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits among idle_ for one. Null: there may be one among the lanes, or
+  // the thread is not needed any more, which *needed tells.
+  WorkerTask* WaitIdle(Lane** lane, bool* needed)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Remove(Idle* idle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts a lane whose next task may run into the list, unless it is there.
+  void ListIfReady(Lane* lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Starts a thread, if one is missing and none is being started.
+  void GrowIfNeeded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const int queue_limit_;  // Most tasks that may wait.
+  const Options options_;
+  const int lane_limit_;  // Tasks of one lane that may run at the same time.
 
-  base::Mutex mutex_;
-  base::CondVar work_or_stop_;
-  // The queue of tasks that wait, oldest first; both null when it is empty.
-  WorkerTask* first_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  WorkerTask* last_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  int queued_ ABSL_GUARDED_BY(mutex_) = 0;  // Tasks in the queue.
-  int idle_ ABSL_GUARDED_BY(mutex_) = 0;    // Threads that wait for one.
+  mutable base::Mutex mutex_;
+  // Lanes of which a task waits and may run, in the order of their turns; both
+  // null if there is none.
+  Lane* first_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Lane* last_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  // Threads without work, the last one to become idle first: the others may
+  // sleep for long, and end.
+  Idle* idle_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;        // Tasks in all lanes.
+  int threads_ ABSL_GUARDED_BY(mutex_) = 0;        // Started and not ended.
+  bool starting_ ABSL_GUARDED_BY(mutex_) = false;  // One has yet to run.
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  // Why the last thread could not be started, and when to try again.
+  absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
+  absl::Time start_again_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 
-  std::vector<std::thread> threads_;  // Last: they use all of the above.
+  base::ThreadGroup group_;
 };
 
 }  // namespace verbena::internal

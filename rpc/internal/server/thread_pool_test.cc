@@ -1,12 +1,21 @@
 #include "rpc/internal/server/thread_pool.h"
 
+#include <pthread.h>
+
 #include <atomic>
+#include <cstddef>
 #include <deque>
-#include <memory>
+#include <functional>
 #include <optional>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "transport/base/mutex.h"
 
@@ -41,17 +50,6 @@ class CountTask final : public WorkerTask {
   std::atomic<int>* count_;
 };
 
-// Says that it runs, and goes on when it may.
-class BlockingTask final : public WorkerTask {
- public:
-  void RunOnWorker() override {
-    running.Open();
-    release.Wait();
-    done.Open();
-  }
-  Gate running, release, done;
-};
-
 class OrderTask final : public WorkerTask {
  public:
   OrderTask(int number, std::vector<int>* order)
@@ -63,54 +61,235 @@ class OrderTask final : public WorkerTask {
   std::vector<int>* order_;
 };
 
-TEST(ThreadPoolTest, RunsEverythingBeforeItIsDestroyed) {
-  std::atomic<int> count = 0;
-  std::deque<CountTask> tasks;
-  {
-    ThreadPool thread_pool(3, 1000);
-    for (int i = 0; i < 1000; ++i) {
-      ASSERT_TRUE(thread_pool.Submit(&tasks.emplace_back(&count)));
+// Says that it runs, and goes on when all may.
+class HeldTask final : public WorkerTask {
+ public:
+  HeldTask(std::atomic<int>* running, Gate* release)
+      : running_(running), release_(release) {}
+  void RunOnWorker() override {
+    ++*running_;
+    release_->Wait();
+  }
+
+ private:
+  std::atomic<int>* const running_;
+  Gate* const release_;
+};
+
+// Submits a task of its own kind and waits for it, so many times over.
+class NestedTask final : public WorkerTask {
+ public:
+  NestedTask(ThreadPool* pool, ThreadPool::Lane* lane, int depth)
+      : pool_(pool), lane_(lane), depth_(depth) {}
+  void RunOnWorker() override {
+    if (depth_ > 0) {
+      NestedTask inner(pool_, lane_, depth_ - 1);
+      EXPECT_EQ(pool_->Submit(&inner, lane_), absl::OkStatus());
+      inner.done.Wait();
+    }
+    done.Open();
+  }
+  Gate done;
+
+ private:
+  ThreadPool* const pool_;
+  ThreadPool::Lane* const lane_;
+  const int depth_;
+};
+
+void AwaitValue(const std::function<int()>& value, int wanted) {
+  const absl::Time deadline = absl::Now() + absl::Minutes(2);
+  while (value() != wanted && absl::Now() < deadline) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(value(), wanted);
+}
+
+class ThreadPoolTest : public testing::Test {
+ protected:
+  // A new pool; the last one runs what it has and ends.
+  void Make(int kept, int most, int queue_limit,
+            absl::Duration idle_time = absl::Hours(1)) {
+    pool_.reset();
+    pool_.emplace(ThreadPool::Options{kept, most, queue_limit, idle_time});
+  }
+  absl::Status Submit(WorkerTask* task) { return pool_->Submit(task, &lane_); }
+  // Tasks of `lane` that run until release_ opens.
+  void Hold(int count, ThreadPool::Lane* lane) {
+    for (int i = 0; i < count; ++i) {
+      ASSERT_EQ(pool_->Submit(&held_.emplace_back(&running_, &release_), lane),
+                absl::OkStatus());
     }
   }
+  void AwaitRunning(int count) {
+    AwaitValue([this] { return running_.load(); }, count);
+  }
+
+  std::atomic<int> running_ = 0;
+  Gate release_;
+  std::deque<HeldTask> held_;
+  ThreadPool::Lane lane_, other_lane_;
+  std::optional<ThreadPool> pool_;
+};
+
+TEST_F(ThreadPoolTest, RunsEverythingBeforeItIsDestroyed) {
+  std::atomic<int> count = 0;
+  std::deque<CountTask> tasks;
+  Make(3, 3, 1000);
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_EQ(Submit(&tasks.emplace_back(&count)), absl::OkStatus());
+  }
+  pool_.reset();
   EXPECT_EQ(count, 1000);
 }
 
-TEST(ThreadPoolTest, OneThreadKeepsTheOrder) {
+TEST_F(ThreadPoolTest, OneThreadKeepsTheOrder) {
   std::vector<int> order;
   std::deque<OrderTask> tasks;
-  {
-    ThreadPool thread_pool(1, 10);
-    for (int i = 0; i < 10; ++i) {
-      ASSERT_TRUE(thread_pool.Submit(&tasks.emplace_back(i, &order)));
-    }
+  Make(1, 1, 10);
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_EQ(Submit(&tasks.emplace_back(i, &order)), absl::OkStatus());
   }
+  pool_.reset();
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
-TEST(ThreadPoolTest, RefusesATaskBeyondTheQueueAndGoesOnAfterwards) {
+TEST_F(ThreadPoolTest, RefusesATaskBeyondTheQueueAndGoesOnAfterwards) {
   std::atomic<int> count = 0;
-  BlockingTask blocker;
   CountTask first(&count), second(&count), third(&count);
-  std::optional<ThreadPool> thread_pool(std::in_place, 1, 2);
-  ASSERT_TRUE(thread_pool->Submit(&blocker));
-  blocker.running.Wait();
-  EXPECT_TRUE(thread_pool->Submit(&first));
-  EXPECT_TRUE(thread_pool->Submit(&second));
-  EXPECT_FALSE(thread_pool->Submit(&third));
-  blocker.release.Open();
-  thread_pool.reset();
+  Make(1, 1, 2);
+  Hold(1, &lane_);
+  AwaitRunning(1);
+  EXPECT_EQ(Submit(&first), absl::OkStatus());
+  EXPECT_EQ(Submit(&second), absl::OkStatus());
+  const absl::Status refused = Submit(&third);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  for (const char* word :
+       {"2 wait", "SetWorkerQueueLimit", "1 workers", "SetMaxWorkerThreads"}) {
+    EXPECT_THAT(std::string(refused.message()), testing::HasSubstr(word));
+  }
+  release_.Open();
+  pool_.reset();
   EXPECT_EQ(count, 2);
 }
 
-TEST(ThreadPoolTest, ABlockedTaskLeavesTheOtherThreadsFree) {
-  BlockingTask blocker, other;
-  ThreadPool thread_pool(2, 10);
-  ASSERT_TRUE(thread_pool.Submit(&blocker));
-  blocker.running.Wait();
-  other.release.Open();
-  ASSERT_TRUE(thread_pool.Submit(&other));
-  other.done.Wait();
-  blocker.release.Open();
+TEST_F(ThreadPoolTest, GrowsWhileTasksBlockAndNoFurtherThanItsBound) {
+  Make(2, 50, 1000);
+  Hold(20, &lane_);
+  AwaitRunning(20);
+  EXPECT_EQ(pool_->threads(), 20);
+  Hold(100, &lane_);
+  Hold(100, &other_lane_);
+  AwaitRunning(50);
+  EXPECT_EQ(pool_->threads(), 50);
+  release_.Open();
+  pool_.reset();
+  EXPECT_EQ(running_, 220);
+}
+
+TEST_F(ThreadPoolTest, TasksThatWaitForEachOtherAreAllRun) {
+  Make(1, 50, 1000);
+  NestedTask outer(&*pool_, &lane_, 30);
+  ASSERT_EQ(Submit(&outer), absl::OkStatus());
+  outer.done.Wait();
+}
+
+TEST_F(ThreadPoolTest, OneLaneNeverHasAllTheThreads) {
+  Make(1, 8, 1000);
+  Hold(500, &lane_);
+  AwaitRunning(7);
+  std::atomic<int> count = 0;
+  CountTask other(&count);
+  ASSERT_EQ(pool_->Submit(&other, &other_lane_), absl::OkStatus());
+  AwaitValue([&count] { return count.load(); }, 1);
+  EXPECT_EQ(running_, 7);
+  release_.Open();
+}
+
+TEST_F(ThreadPoolTest, LanesTakeTurns) {
+  std::vector<int> order;
+  std::deque<OrderTask> tasks;
+  Make(1, 1, 1000);
+  Hold(1, &lane_);
+  AwaitRunning(1);
+  for (int i : {1, 2, 3}) {
+    ASSERT_EQ(Submit(&tasks.emplace_back(i, &order)), absl::OkStatus());
+  }
+  OrderTask other(100, &order);
+  ASSERT_EQ(pool_->Submit(&other, &other_lane_), absl::OkStatus());
+  release_.Open();
+  pool_.reset();
+  EXPECT_EQ(order, (std::vector<int>{100, 1, 2, 3}));
+}
+
+TEST_F(ThreadPoolTest, ShrinksToWhatItKeeps) {
+  Make(3, 50, 1000, absl::Milliseconds(20));
+  Hold(40, &lane_);
+  AwaitRunning(40);
+  release_.Open();
+  AwaitValue([this] { return pool_->threads(); }, 3);
+  // And grows again.
+  std::atomic<int> count = 0;
+  std::deque<CountTask> tasks;
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_EQ(Submit(&tasks.emplace_back(&count)), absl::OkStatus());
+  }
+  pool_.reset();
+  EXPECT_EQ(count, 100);
+}
+
+// While it lives the system starts no thread: no process has room for such a
+// stack.
+class NoThreads {
+ public:
+  NoThreads() {
+    pthread_attr_t absurd;
+    EXPECT_EQ(pthread_getattr_default_np(&usual_), 0);
+    EXPECT_EQ(pthread_attr_init(&absurd), 0);
+    EXPECT_EQ(pthread_attr_setstacksize(&absurd, size_t{1} << 50), 0);
+    EXPECT_EQ(pthread_setattr_default_np(&absurd), 0);
+    pthread_attr_destroy(&absurd);
+  }
+  ~NoThreads() {
+    EXPECT_EQ(pthread_setattr_default_np(&usual_), 0);
+    pthread_attr_destroy(&usual_);
+  }
+
+ private:
+  pthread_attr_t usual_;
+};
+
+TEST_F(ThreadPoolTest, StaysAsItIsWhenNoThreadCanBeStarted) {
+  std::atomic<int> count = 0;
+  std::deque<CountTask> tasks;
+  Make(1, 50, 1000);
+  Hold(1, &lane_);
+  AwaitRunning(1);
+  {
+    const NoThreads none;
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_EQ(Submit(&tasks.emplace_back(&count)), absl::OkStatus());
+    }
+    EXPECT_EQ(pool_->threads(), 1);
+    release_.Open();
+    AwaitValue([&count] { return count.load(); }, 10);
+  }
+}
+
+TEST_F(ThreadPoolTest, RefusesTasksWhileThereIsNoThreadAtAll) {
+  std::atomic<int> count = 0;
+  CountTask first(&count), second(&count);
+  Make(1, 50, 1000);
+  {
+    const NoThreads none;
+    const absl::Status refused = Submit(&first);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("thread"));
+  }
+  // It does not try again at once.
+  while (!Submit(&second).ok()) std::this_thread::yield();
+  pool_.reset();
+  EXPECT_EQ(count, 1);
 }
 
 }  // namespace

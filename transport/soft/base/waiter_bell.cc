@@ -3,11 +3,11 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <string>
+#include <cstddef>
+#include <string_view>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "transport/soft/base/unix_name.h"
 
 namespace verbena::soft {
@@ -17,10 +17,17 @@ namespace {
 // ring another bell, but send nothing to any other program's socket.
 constexpr char kPrefix[] = "verbena-soft-bell/";
 
+// Without an allocation: a call that wakes its server makes one of these.
 UnixName NameOf(const WaiterBell::Name& name) {
-  return UnixName(
-      absl::StrCat(std::string(1, '\0'), kPrefix,
-                   absl::StrFormat("%016x%016x", name.high, name.low)));
+  constexpr size_t kDigits = 16;
+  char text[sizeof(kPrefix) + 2 * kDigits] = {};  // Begins with a zero byte.
+  char* end = std::copy_n(kPrefix, sizeof(kPrefix) - 1, text + 1);
+  for (const uint64_t half : {name.high, name.low}) {
+    for (size_t i = 0; i < kDigits; ++i) {
+      *end++ = "0123456789abcdef"[(half >> (60 - 4 * i)) & 0xf];
+    }
+  }
+  return UnixName(std::string_view(text, sizeof(text)));
 }
 
 // The socket that this process rings all bells with; -1 if it was out of

@@ -1,0 +1,71 @@
+// Whether the handlers of a method are short enough to hold a poller up.
+
+#ifndef VERBENA_RPC_INTERNAL_SERVER_HANDLER_PACE_H_
+#define VERBENA_RPC_INTERNAL_SERVER_HANDLER_PACE_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/base/optimization.h"
+
+namespace verbena::internal {
+
+// What is known of one method, from how long its handlers took. It is *short*
+// when some calls in a row were quick, and until one of them is found asleep,
+// or two slow ones come close together: a single slow one may have lost its
+// processor, which is no fault of the handler. Then it must prove itself again,
+// by more calls each time, unless it was short for long.
+//
+// Times are in cycles of the processor's counter. Any thread; one that comes at
+// the same time as another may go uncounted.
+class HandlerPace {
+ public:
+  // A quick call takes no longer: some twenty microseconds, which is what a
+  // hand-over to a worker and back costs when both must be woken.
+  static constexpr uint64_t kQuickCycles = 1 << 16;
+
+  // Quick calls in a row that prove a method to be short: of a new one, and the
+  // most that are ever asked for.
+  static constexpr int kFirstProof = 16;
+  static constexpr int kLongestProof = 1 << 16;
+  // How much longer the proof is each time.
+  static constexpr int kProofGrowth = 4;
+  // A slow call of a short method is forgotten after so many quick ones.
+  static constexpr int kForgiven = 64;
+  // A method that was short for so long begins anew: some ten seconds.
+  static constexpr uint64_t kLongCycles = uint64_t{1} << 35;
+
+  bool is_short() const {
+    return to_prove_.load(std::memory_order_relaxed) == 0;
+  }
+
+  // A handler took `cycles`, until `now`. Writes nothing for a quick call of a
+  // short method: any number of threads may share this.
+  void NoteTime(uint64_t cycles, uint64_t now) {
+    if (ABSL_PREDICT_FALSE(cycles > kQuickCycles)) return NoteSlow(now);
+    std::atomic<int>& count = is_short() ? suspicion_ : to_prove_;
+    if (ABSL_PREDICT_FALSE(count.load(std::memory_order_relaxed) > 0)) {
+      CountDown(count);
+    }
+  }
+
+  // A handler was found asleep.
+  void NoteBlocked(uint64_t now) {
+    if (is_short()) Lose(now);
+  }
+
+ private:
+  void NoteSlow(uint64_t now);
+  void Lose(uint64_t now);
+  // Never below 0, whatever other threads do.
+  static void CountDown(std::atomic<int>& count);
+
+  std::atomic<int> to_prove_{kFirstProof};  // Quick calls that are missing.
+  std::atomic<int> proof_{kFirstProof};     // Of so many in all.
+  std::atomic<int> suspicion_{0};  // Quick calls until a slow one is forgotten.
+  std::atomic<uint64_t> lost_at_{0};  // When it last ceased to be short, or 0.
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_SERVER_HANDLER_PACE_H_

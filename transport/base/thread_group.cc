@@ -1,0 +1,53 @@
+#include "transport/base/thread_group.h"
+
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
+
+namespace verbena::base {
+
+ThreadGroup::~ThreadGroup() {
+  const MutexLock lock(mutex_);
+  CHECK(running_.empty() && ended_.empty()) << "Join() was not called";
+}
+
+absl::Status ThreadGroup::Start(std::function<void()> body) {
+  const MutexLock lock(mutex_);
+  JoinEnded();
+  const auto self = running_.insert(running_.end(), Thread());
+  *self = {this, std::move(body), pthread_t(), self};
+  const int error = pthread_create(&self->id, nullptr, Run, &*self);
+  if (error == 0) return absl::OkStatus();
+  running_.erase(self);
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the system starts no further thread: ",
+                   std::generic_category().message(error)));
+}
+
+void* ThreadGroup::Run(void* thread) {
+  Thread& self = *static_cast<Thread*>(thread);
+  self.body();
+  ThreadGroup& group = *self.group;
+  const MutexLock lock(group.mutex_);
+  group.JoinEnded();
+  group.ended_.splice(group.ended_.end(), group.running_, self.self);
+  if (group.running_.empty()) group.all_ended_.NotifyAll();
+  return nullptr;
+}
+
+void ThreadGroup::JoinEnded() {
+  for (const Thread& thread : ended_) {
+    CHECK_EQ(pthread_join(thread.id, nullptr), 0);
+  }
+  ended_.clear();
+}
+
+void ThreadGroup::Join() {
+  const MutexLock lock(mutex_);
+  while (!running_.empty()) all_ended_.Wait(mutex_);
+  JoinEnded();
+}
+
+}  // namespace verbena::base

@@ -1,0 +1,57 @@
+// Threads that come and go, and are joined together in the end.
+
+#ifndef VERBENA_TRANSPORT_BASE_THREAD_GROUP_H_
+#define VERBENA_TRANSPORT_BASE_THREAD_GROUP_H_
+
+#include <pthread.h>
+
+#include <functional>
+#include <list>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "transport/base/mutex.h"
+
+namespace verbena::base {
+
+// Owns threads whose number changes. One that has ended is joined when the next
+// one starts or ends: of one at a time the stack is kept.
+//
+// Thread-safe. Destroy it after Join().
+class ThreadGroup {
+ public:
+  ThreadGroup() = default;
+  ThreadGroup(const ThreadGroup&) = delete;
+  ThreadGroup& operator=(const ThreadGroup&) = delete;
+  ~ThreadGroup();
+
+  // Runs `body` on a new thread. RESOURCE_EXHAUSTED, with the system's words,
+  // if it gives us no thread: `body` is never called then.
+  absl::Status Start(std::function<void()> body);
+
+  // Waits until every thread has ended, those included that the last ones start
+  // meanwhile. Not on a thread of the group.
+  void Join();
+
+ private:
+  // Not std::thread, which throws where there is none.
+  struct Thread {
+    ThreadGroup* group;
+    std::function<void()> body;
+    pthread_t id;
+    std::list<Thread>::iterator self;
+  };
+
+  static void* Run(void* thread);
+  void JoinEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Mutex mutex_;
+  CondVar all_ended_;  // running_ is empty.
+  std::list<Thread> running_ ABSL_GUARDED_BY(mutex_);
+  // They have released the lock for the last time, or are about to.
+  std::list<Thread> ended_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace verbena::base
+
+#endif  // VERBENA_TRANSPORT_BASE_THREAD_GROUP_H_

@@ -1,0 +1,62 @@
+#include "transport/base/thread_group.h"
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+
+#include "gtest/gtest.h"
+
+namespace verbena::base {
+namespace {
+
+TEST(ThreadGroupTest, JoinWaitsForThreadsThatThreadsStart) {
+  std::atomic<int> ran = 0;
+  ThreadGroup group;
+  ASSERT_TRUE(group
+                  .Start([&] {
+                    ASSERT_TRUE(group
+                                    .Start([&] {
+                                      ASSERT_TRUE(
+                                          group.Start([&] { ++ran; }).ok());
+                                      ++ran;
+                                    })
+                                    .ok());
+                    ++ran;
+                  })
+                  .ok());
+  group.Join();
+  EXPECT_EQ(ran, 3);
+}
+
+TEST(ThreadGroupTest, AThousandThreadsComeAndGo) {
+  std::atomic<int> ran = 0;
+  ThreadGroup group;
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(group.Start([&] { ++ran; }).ok());
+  }
+  group.Join();
+  EXPECT_EQ(ran, 1000);
+}
+
+// No process has room for a stack of this size.
+TEST(ThreadGroupTest, AThreadThatTheSystemRefusesIsAnError) {
+  pthread_attr_t usual, absurd;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_attr_init(&absurd), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&absurd, size_t{1} << 50), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&absurd), 0);
+  std::atomic<int> ran = 0;
+  ThreadGroup group;
+  const absl::Status refused = group.Start([&] { ++ran; });
+  ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_TRUE(group.Start([&] { ++ran; }).ok());
+  group.Join();
+  EXPECT_EQ(ran, 1);
+  pthread_attr_destroy(&absurd);
+  pthread_attr_destroy(&usual);
+}
+
+}  // namespace
+}  // namespace verbena::base
