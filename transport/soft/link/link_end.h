@@ -154,7 +154,7 @@ class LinkEnd {
   bool can_be_fenced_ = false;  // By the peer; see FenceAfterSleep.
 
   // In units of 64 bytes, modulo 2^32. At most a ring apart.
-  uint32_t produced_ = 0;  // End of the last packet we published.
+  uint32_t produced_ = 0;       // End of the last packet we published.
   uint32_t peer_consumed_ = 0;  // Up to where the peer has made room.
   uint64_t progress_seen_ = 0;  // The peer's word, when last read.
 
