@@ -154,7 +154,7 @@ void CmEnd::Dial(uint16_t port, absl::string_view data) {
 }
 
 CmReport CmEnd::TakeRequest() {
-  const CmReport request = Expect(RDMA_CM_EVENT_CONNECT_REQUEST);
+  CmReport request = Expect(RDMA_CM_EVENT_CONNECT_REQUEST);
   if (request.type != RDMA_CM_EVENT_CONNECT_REQUEST) return request;
   EXPECT_EQ(request.listen_id, listener);
   EXPECT_EQ(request.id->context, this);  // The listener's.

@@ -24,8 +24,7 @@ EndOptions Large() {
   return options;
 }
 
-DatagramEnd::DatagramEnd(EndOptions options)
-    : End(ForDatagrams(std::move(options))) {
+DatagramEnd::DatagramEnd(EndOptions options) : End(ForDatagrams(options)) {
   BringTo(IBV_QPS_RTS);
 }
 

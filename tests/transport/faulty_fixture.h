@@ -105,7 +105,7 @@ class FaultyFixture : public testing::Test {
     for (const size_t bytes : {10, 300 * 1024}) {
       testing_support::TestCall::Options call;
       call.deadline = absl::Now() + call_time;
-      const absl::Status echo = client.Echo(bytes, call);
+      absl::Status echo = client.Echo(bytes, call);
       if (!echo.ok()) return echo;
       // Arms the queues, which on a busy machine no call may have had to do.
       client.connection().poller().Sleep(absl::InfinitePast());

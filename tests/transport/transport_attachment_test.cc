@@ -141,9 +141,9 @@ TEST_F(TransportAttachmentTest, ManyAtOnceComeBackEachToItsCall) {
   std::vector<std::string> sent;
   for (uint32_t i = 0; i < 64; ++i) {
     TestCall::Options options = With(TestMethod::kEcho);
-    sent.push_back(TestBytes(i * i * 100, i));
+    sent.push_back(TestBytes(size_t{i} * i * 100, i));
     options.attachment = sent.back();
-    calls.Start(client_, 1, i * 200, std::move(options));
+    calls.Start(client_, 1, uint64_t{i} * 200, options);
   }
   ASSERT_TRUE(calls.Run(client_));
   calls.ExpectEchoed();
@@ -181,7 +181,7 @@ TEST_F(TransportAttachmentTest, TakeTurnsAndMayBeCancelledBeforeTheirs) {
     for (int i = 0; i < 12; ++i) {
       TestCall::Options options = With(TestMethod::kEcho);
       options.attachment = TestBytes(kLarge);
-      large.Start(client_, 1, 10, std::move(options));
+      large.Start(client_, 1, 10, options);
     }
     for (size_t i = 0; i < large.size(); i += 2) {
       client_.connection().Cancel(&large[i], GivenUp());
@@ -257,7 +257,7 @@ TEST_F(TransportAttachmentTest, DoNotDeadlockWhenMemoryIsShortOnBothSides) {
     for (int i = 0; i < 40; ++i) {
       TestCall::Options echo = With(TestMethod::kEcho);
       echo.attachment = TestBytes(kLarge / 4);
-      calls.Start(client, 1, 20, std::move(echo));
+      calls.Start(client, 1, 20, echo);
     }
     ASSERT_TRUE(calls.Run(client));
     calls.ExpectEchoed();
@@ -271,6 +271,7 @@ TEST_F(TransportAttachmentTest, FailWhenTheApplicationHoldsAllMemory) {
   const EndpointOptions options = SmallMemory(kLarge);
   TestClient client(server_.address(), options);
   std::vector<Buffer> held;
+  held.reserve(4);
   const BufferSource source = client.connection().buffer_source();
   for (int i = 0; i < 4; ++i) held.push_back(source.Allocate(kLarge / 4));
   TestCall::Options echo = With(TestMethod::kEcho);

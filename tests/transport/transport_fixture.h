@@ -67,7 +67,7 @@ class Calls {
   }
 
   void Start(TestClient& client, int count, uint64_t bytes,
-             TestCall::Options options) {
+             const TestCall::Options& options) {
     for (int i = 0; i < count; ++i) {
       calls_.push_back(std::make_unique<TestCall>(
           TestBytes(bytes, static_cast<uint32_t>(calls_.size())), options));

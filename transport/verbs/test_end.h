@@ -28,7 +28,7 @@ struct TestEndOptions {
   uint32_t entries = 4;
   uint32_t inline_bytes = 64;
   int completions = 64;
-  size_t memory_bytes = 64 * 1024;
+  size_t memory_bytes = size_t{64} * 1024;
   bool with_channel = false;
   uint32_t shared_receives = 0;  // More than zero: with a shared receive queue.
   bool signal_all = false;

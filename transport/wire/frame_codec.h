@@ -38,7 +38,8 @@ inline bool IsPlainCall(absl::Span<const uint8_t> frame) {
   // for its length, and for the flags that say where its parts are.
   constexpr size_t kRequestRest = offsetof(RequestHeader, message_offset);
   constexpr size_t kResponseRest = offsetof(ResponseHeader, code);
-  static_assert(sizeof(RequestHeader) == kRequestRest + 4 + 3 * 8);
+  static_assert(sizeof(RequestHeader) ==
+                kRequestRest + 4 + 3 * sizeof(uint64_t));
   static_assert(offsetof(RequestHeader, message_bytes) == kRequestRest - 4);
   static_assert(offsetof(ResponseHeader, message_bytes) == kResponseRest + 8);
   uint32_t message_bytes = 0;

@@ -103,6 +103,7 @@ TEST(GidTableTest, FindsByGid) {
 
 TEST(GidTableTest, HoldsNoMoreThanItReports) {
   std::vector<HostAddress> hosts;
+  hosts.reserve(GidTable::kEntries + 10);
   for (int i = 0; i < GidTable::kEntries + 10; ++i) {
     hosts.push_back(Host("10.0." + std::to_string(i / 250) + "." +
                              std::to_string(i % 250 + 1) + ":0",

@@ -163,8 +163,9 @@ void ConnectionHandshake::OnReadable(CmEndpoint& endpoint,
       case CmReceived::Kind::kNothing:
         return;
       case CmReceived::Kind::kDoorbell:
-        if (endpoint.qp != nullptr)
+        if (endpoint.qp != nullptr) {
           ConnectedQueuePair::From(endpoint.qp)->OnDoorbell();
+        }
         break;
       case CmReceived::Kind::kMessage:
         if (HandleMessage(endpoint, received.message, closing)) break;
@@ -269,8 +270,9 @@ void ConnectionHandshake::HandleEnd(CmEndpoint& endpoint,
     return;
   }
   if (state == CmState::kRequested) return;  // Accept will tell.
-  if (endpoint.qp != nullptr)
+  if (endpoint.qp != nullptr) {
     ConnectedQueuePair::From(endpoint.qp)->OnPeerGone();
+  }
   if (state == CmState::kClosed) return;
   endpoint.Transition(CmState::kClosed);
   if (state == CmState::kEstablished) {
@@ -314,8 +316,9 @@ void ConnectionHandshake::End(CmEndpoint& endpoint, ClosingSockets& closing) {
                                           .reject_reason = kConsumerReject});
   }
   // The user should have destroyed it. It must not ring a closed socket.
-  if (endpoint.qp != nullptr)
+  if (endpoint.qp != nullptr) {
     ConnectedQueuePair::From(endpoint.qp)->DetachLink();
+  }
   if (endpoint.connection.relayed) {
     closing.AddRelayed(std::move(endpoint.socket));
   } else {

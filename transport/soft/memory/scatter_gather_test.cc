@@ -14,10 +14,11 @@ const auto* const kDomain = reinterpret_cast<const ProtectionDomain*>(0x1000);
 class ScatterGatherTest : public testing::Test {
  protected:
   ibv_sge Entry(size_t offset, uint32_t length) {
-    return {reinterpret_cast<uint64_t>(memory.data() + offset), length, key};
+    return {reinterpret_cast<uint64_t>(memory_.data() + offset), length, key_};
   }
   ScatterGatherList List() {
-    return {&table, kDomain, entries.data(), static_cast<int>(entries.size())};
+    return {&table_, kDomain, entries_.data(),
+            static_cast<int>(entries_.size())};
   }
   std::string Gathered(uint64_t offset, uint32_t length) {
     std::string out(length, '?');
@@ -26,12 +27,13 @@ class ScatterGatherTest : public testing::Test {
     return out;
   }
 
-  std::string memory = "abcdefghijklmnopqrstuvwxyz";
-  MemoryTable table;
-  uint32_t key = table.Add(kDomain, reinterpret_cast<uint64_t>(memory.data()),
-                           memory.size(), IBV_ACCESS_LOCAL_WRITE);
-  std::vector<ibv_sge> entries = {Entry(0, 3), Entry(10, 0), Entry(20, 4),
-                                  Entry(5, 1)};
+  std::string memory_ = "abcdefghijklmnopqrstuvwxyz";
+  MemoryTable table_;
+  uint32_t key_ =
+      table_.Add(kDomain, reinterpret_cast<uint64_t>(memory_.data()),
+                 memory_.size(), IBV_ACCESS_LOCAL_WRITE);
+  std::vector<ibv_sge> entries_ = {Entry(0, 3), Entry(10, 0), Entry(20, 4),
+                                   Entry(5, 1)};
 };
 
 TEST_F(ScatterGatherTest, AnyPartOfTheListIsGathered) {
@@ -47,12 +49,12 @@ TEST_F(ScatterGatherTest, AnyPartOfTheListIsScattered) {
   const std::string text = "12345";
   EXPECT_TRUE(
       List().Scatter(2, 5, reinterpret_cast<const std::byte*>(text.data())));
-  EXPECT_EQ(memory.substr(0, 4), "ab1d");
-  EXPECT_EQ(memory.substr(20, 4), "2345");
+  EXPECT_EQ(memory_.substr(0, 4), "ab1d");
+  EXPECT_EQ(memory_.substr(20, 4), "2345");
 }
 
 TEST_F(ScatterGatherTest, AForeignEntryIsRefused) {
-  entries[2].lkey ^= 1;
+  entries_[2].lkey ^= 1;
   std::byte out[8];
   EXPECT_TRUE(List().Gather(0, 3, out));
   EXPECT_FALSE(List().Gather(0, 4, out));
@@ -61,7 +63,7 @@ TEST_F(ScatterGatherTest, AForeignEntryIsRefused) {
 }
 
 TEST_F(ScatterGatherTest, AnEmptyEntryNeedsNoKey) {
-  entries[1].lkey = 0;
+  entries_[1].lkey = 0;
   EXPECT_TRUE(List().Allows(IBV_ACCESS_LOCAL_WRITE));
 }
 
