@@ -1,5 +1,6 @@
 #include "transport/base/thread_group.h"
 
+#include <cerrno>
 #include <system_error>
 #include <utility>
 
@@ -15,7 +16,7 @@ ThreadGroup::~ThreadGroup() {
 
 absl::Status ThreadGroup::Start(std::function<void()> body) {
   const MutexLock lock(mutex_);
-  JoinEnded();
+  JoinThoseGone();
   const auto self = running_.insert(running_.end(), Thread());
   *self = {this, std::move(body), pthread_t(), self};
   const int error = pthread_create(&self->id, nullptr, Run, &*self);
@@ -31,23 +32,34 @@ void* ThreadGroup::Run(void* thread) {
   self.body();
   ThreadGroup& group = *self.group;
   const MutexLock lock(group.mutex_);
-  group.JoinEnded();
+  group.JoinThoseGone();
   group.ended_.splice(group.ended_.end(), group.running_, self.self);
   if (group.running_.empty()) group.all_ended_.NotifyAll();
   return nullptr;
 }
 
-void ThreadGroup::JoinEnded() {
-  for (const Thread& thread : ended_) {
-    CHECK_EQ(pthread_join(thread.id, nullptr), 0);
-  }
-  ended_.clear();
+void ThreadGroup::JoinThoseGone() {
+  ended_.remove_if([](const Thread& thread) {
+    const int error = pthread_tryjoin_np(thread.id, nullptr);
+    CHECK(error == 0 || error == EBUSY) << "pthread_tryjoin_np: " << error;
+    return error == 0;
+  });
 }
 
 void ThreadGroup::Join() {
-  const MutexLock lock(mutex_);
-  while (!running_.empty()) all_ended_.Wait(mutex_);
-  JoinEnded();
+  while (true) {
+    std::list<Thread> ended;
+    {
+      const MutexLock lock(mutex_);
+      while (!running_.empty()) all_ended_.Wait(mutex_);
+      ended.swap(ended_);
+    }
+    if (ended.empty()) return;
+    // Without the lock: a destructor may start another thread.
+    for (const Thread& thread : ended) {
+      CHECK_EQ(pthread_join(thread.id, nullptr), 0);
+    }
+  }
 }
 
 }  // namespace verbena::base

@@ -14,8 +14,9 @@
 
 namespace verbena::base {
 
-// Owns threads whose number changes. One that has ended is joined when the next
-// one starts or ends: of one at a time the stack is kept.
+// Owns threads whose number changes. One that has ended is joined when a later
+// one starts or ends; nobody but Join() waits for a thread that is still in the
+// destructors of its thread_local objects, which may be anybody's code.
 //
 // Thread-safe. Destroy it after Join().
 class ThreadGroup {
@@ -43,7 +44,7 @@ class ThreadGroup {
   };
 
   static void* Run(void* thread);
-  void JoinEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void JoinThoseGone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;
   CondVar all_ended_;  // running_ is empty.

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <thread>
 
 #include "gtest/gtest.h"
 
@@ -37,6 +38,32 @@ TEST(ThreadGroupTest, AThousandThreadsComeAndGo) {
   }
   group.Join();
   EXPECT_EQ(ran, 1000);
+}
+
+TEST(ThreadGroupTest, NobodyWaitsForTheDestructorsOfAThreadThatHasEnded) {
+  struct SlowToGo {
+    ~SlowToGo() {
+      if (started == nullptr) return;
+      ended->store(true);
+      started->wait(false);
+    }
+    std::atomic<bool>* ended = nullptr;
+    std::atomic<bool>* started = nullptr;
+  };
+  std::atomic<bool> ended = false, started = false;
+  ThreadGroup group;
+  ASSERT_TRUE(group
+                  .Start([&] {
+                    static thread_local SlowToGo slow;
+                    slow.ended = &ended;
+                    slow.started = &started;
+                  })
+                  .ok());
+  while (!ended) std::this_thread::yield();
+  ASSERT_TRUE(group.Start([] {}).ok());  // Hangs if it waits.
+  started = true;
+  started.notify_all();
+  group.Join();
 }
 
 // No process has room for a stack of this size.
