@@ -31,8 +31,8 @@ constexpr absl::string_view kMethodNeighbours[] = {
     "Service", "Stub", "StubInterface", "async", "async_interface",
 };
 
-template <size_t size>
-bool Contains(const absl::string_view (&names)[size], absl::string_view name) {
+template <size_t kSize>
+bool Contains(const absl::string_view (&names)[kSize], absl::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 

@@ -100,7 +100,7 @@ VerbsEnd::Options VerbsResponder::EndOptions(const VerbsHello& hello,
   const bool bulk = hello.plan == VerbsPlan::kBulkEcho;
   // Requests that are complete may wait for a later one to say so.
   const uint64_t bulk_depth =
-      2 * hello.outstanding * RequestsOfCall(hello, chunk_bytes) + 16;
+      uint64_t{2} * hello.outstanding * RequestsOfCall(hello, chunk_bytes) + 16;
   return {.send_depth =
               bulk ? static_cast<uint32_t>(bulk_depth) : hello.SendDepth(),
           .receive_depth = hello.ReceiveDepth(),

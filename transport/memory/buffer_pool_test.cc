@@ -259,11 +259,12 @@ TEST_F(BufferPoolTest, NeverLeasesTheSameBytesTwice) {
     std::vector<Buffer> held;
     for (int i = 0; i < 1000; ++i) {
       absl::StatusOr<Buffer> buffer = pool->Allocate(random() % 20000 + 1);
-      if (buffer.ok()) {
+      const bool full = !buffer.ok();
+      if (!full) {
         std::fill_n(buffer->data(), buffer->size(), uint8_t(number));
         held.push_back(*std::move(buffer));
       }
-      if (held.empty() || (buffer.ok() && random() % 2 == 0)) continue;
+      if (held.empty() || (!full && random() % 2 == 0)) continue;
       std::swap(held[random() % held.size()], held.back());
       const auto span = held.back().span();
       EXPECT_EQ(size_t(std::count(span.begin(), span.end(), uint8_t(number))),
