@@ -34,7 +34,7 @@ struct ChannelOptions {
   // processor meanwhile. The channel learns whether it pays: where waits are
   // mostly longer than this, or others want the processor, threads sleep at
   // once, whatever is said here. The default is what a wake-up costs. Zero:
-  // never poll.
+  // sleep after a few polls, always.
   absl::Duration spin_budget = absl::Microseconds(50);
 
   // How long one attempt to connect may take.

@@ -64,8 +64,8 @@
 //                        names the server.
 //   UNIMPLEMENTED        The server has no such service or method.
 //   RESOURCE_EXHAUSTED   A message is longer than either side allows, there is
-//                        too much metadata, or too many calls wait for the
-//                        server's workers.
+//                        too much metadata, too many calls wait for the
+//                        server's workers, or the system gave it no thread.
 //   INVALID_ARGUMENT     The target or an option makes no sense, or the request
 //                        lacks a required field.
 //   INTERNAL             A message could not be parsed.

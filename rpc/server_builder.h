@@ -43,17 +43,22 @@ class ServerBuilder {
 
   // Worker threads: they are started when calls need them, and end after some
   // seconds without work, but for SetWorkerThreads() of them. While handlers
-  // block there may be SetMaxWorkerThreads(), of which the calls of one method
-  // occupy seven in eight at the most. Further calls wait for one, up to
-  // SetWorkerQueueLimit(); beyond that they end with RESOURCE_EXHAUSTED.
-  // Defaults: twice the processors, but at least 4; 256, or SetWorkerThreads()
-  // if that is more; 4096.
+  // block there may be SetMaxWorkerThreads(). One in eight of those, and at
+  // least one if there are two, is out of reach for the calls of any one
+  // method. Further calls wait, up to SetWorkerQueueLimit() of them, counting
+  // those whose thread is just being started; beyond that a call for which no
+  // thread can be started ends with RESOURCE_EXHAUSTED.
+  // Defaults: twice the processors, but at least 4, and no more than
+  // SetMaxWorkerThreads() if that was set; 256, or SetWorkerThreads() if that
+  // is more; 4096.
   ServerBuilder& SetWorkerThreads(int threads);
   ServerBuilder& SetMaxWorkerThreads(int threads);
   ServerBuilder& SetWorkerQueueLimit(int calls);
 
-  // Threads that poll the network. Connections are spread over them.
-  // Default: 1.
+  // Pollers of the network. Connections are spread over them. Each is driven by
+  // one thread at a time; another stands in for it while short handlers run on
+  // it (HandlerMode::kWorkerPool), and one more for each that blocks after all,
+  // up to 64. Default: 1.
   ServerBuilder& SetPollers(int threads);
 
   // The device to listen on: "soft", or the name of an RDMA device. Default:
@@ -61,8 +66,9 @@ class ServerBuilder {
   // device and the software device.
   ServerBuilder& SetDevice(absl::string_view device);
 
-  // For how long a poller that finds nothing spins at most before it sleeps.
-  // See ChannelOptions::spin_budget, whose default is the same.
+  // For how long a poller that finds nothing spins at most before it sleeps;
+  // while large parts of messages are on their way, up to 5 ms longer. See
+  // ChannelOptions::spin_budget, whose default is the same.
   ServerBuilder& SetSpinBudget(absl::Duration budget);
 
   // Registered memory, in bytes a poller and device, for requests and replies

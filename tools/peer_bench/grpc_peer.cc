@@ -87,10 +87,7 @@ struct Caller {
       return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
                           status.error_message());
     }
-    if (reply.payload().size() == request.payload().size()) {
-      return absl::OkStatus();
-    }
-    return absl::DataLossError("the reply is not as long as the request");
+    return CheckEcho(request, reply);
   }
 
   std::unique_ptr<EchoService::Stub> stub;

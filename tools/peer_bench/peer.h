@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tools/peer_bench/load.h"
 
@@ -22,6 +23,16 @@ struct CallersOptions {
   int channels = 1;
   std::string payload;
 };
+
+// What a caller thinks of the reply to its request. Both are EchoMessages, a
+// class of each program's own.
+template <typename Message>
+absl::Status CheckEcho(const Message& request, const Message& reply) {
+  if (reply.payload().size() == request.payload().size()) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError("the reply is not as long as the request");
+}
 
 class Peer {
  public:

@@ -32,10 +32,7 @@ struct Caller {
   absl::Status Call() {
     ClientContext context;
     RETURN_IF_ERROR(stub->Echo(&context, request, &reply));
-    if (reply.payload().size() == request.payload().size()) {
-      return absl::OkStatus();
-    }
-    return absl::DataLossError("the reply is not as long as the request");
+    return CheckEcho(request, reply);
   }
 
   std::unique_ptr<EchoService::Stub> stub;

@@ -40,10 +40,11 @@ struct EndpointOptions {
   // above. More than kContinuedBytesMax counts as that; 0: never.
   uint32_t continued_bytes_max = kDefaultContinuedBytesMax;
 
-  // How long a poller that finds nothing spins before it arms its completion
-  // queues and sleeps. It has to be longer than what waking a peer and being
-  // woken in turn takes (some 100 us): two sides that give up sooner send each
-  // other to sleep in every call, for ever.
+  // How long a poller that finds nothing spins at most before it arms its
+  // completion queues and sleeps. The default is about what a wake-up costs:
+  // who spins so long in vain has lost as much again. SpinPolicy says when it
+  // spins at all; two sides that both sleep stay in step, because each counts
+  // a sleep of twice the budget as a short one.
   absl::Duration spin_budget = absl::Microseconds(50);
 
   // How long setting up a connection may take. A server gives a client that

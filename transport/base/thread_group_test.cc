@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <thread>
 
 #include "gtest/gtest.h"
 
@@ -45,6 +44,7 @@ TEST(ThreadGroupTest, NobodyWaitsForTheDestructorsOfAThreadThatHasEnded) {
     ~SlowToGo() {
       if (started == nullptr) return;
       ended->store(true);
+      ended->notify_all();
       started->wait(false);
     }
     std::atomic<bool>* ended = nullptr;
@@ -59,7 +59,7 @@ TEST(ThreadGroupTest, NobodyWaitsForTheDestructorsOfAThreadThatHasEnded) {
                     slow.started = &started;
                   })
                   .ok());
-  while (!ended) std::this_thread::yield();
+  ended.wait(false);
   ASSERT_TRUE(group.Start([] {}).ok());  // Hangs if it waits.
   started = true;
   started.notify_all();

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/time/time.h"
+
 namespace verbena::transport {
 
 // One thread has the seat, the *driver*, and with it everything that is
@@ -33,13 +35,36 @@ class DriverSeat {
 
   // For any other thread. When two looks see the same moment with the driver
   // away, it has been away all the time between them.
-  Moment Look() const { return moment_.load(std::memory_order_relaxed); }
+  // What the driver did before that moment happens before what follows.
+  Moment Look() const { return moment_.load(std::memory_order_acquire); }
   static bool IsAway(Moment moment) { return moment % 2 == 1; }
   // Makes this thread the driver if the errand of that moment goes on.
   [[nodiscard]] bool Take(Moment away) { return SitDown(away); }
 
  private:
   std::atomic<Moment> moment_{0};
+};
+
+// What a thread that looks at the seat now and then knows of one errand. Looks
+// come when they come: after a late one the next may follow at once.
+class Absence {
+ public:
+  // No errand is long that was not seen for so much time.
+  static constexpr absl::Duration kLong = absl::Microseconds(500);
+
+  // Whether the driver has been away for long at `now`, when the seat was found
+  // at `moment`.
+  bool IsLong(DriverSeat::Moment moment, absl::Time now) {
+    if (moment != moment_ || now < since_) {
+      moment_ = moment;
+      since_ = now;
+    }
+    return DriverSeat::IsAway(moment) && now - since_ >= kLong;
+  }
+
+ private:
+  DriverSeat::Moment moment_ = 0;
+  absl::Time since_ = absl::InfinitePast();  // When that was first seen.
 };
 
 }  // namespace verbena::transport

@@ -8,13 +8,14 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "transport/base/check.h"
 
 namespace verbena::transport {
 namespace {
 
 // How often the stand-in looks. A task that blocks holds the poller up for once
-// to twice as long.
+// to twice as long, and longer if the stand-in gets no processor.
 constexpr int64_t kLookIntervalNs = 1'000'000;
 
 // The replies of tasks that run one after the other go out together, so a batch
@@ -115,28 +116,31 @@ bool Interludes::BecomeStandIn() {
 }
 
 bool Interludes::Await() {
-  DriverSeat::Moment before = 0;
+  Absence absence;
   while (true) {
     uint64_t looks = 0;
     // Interrupted or not: a look more does no harm.
     (void)!read(timer_.get(), &looks, sizeof(looks));
     if (ended_.load(std::memory_order_relaxed)) return false;
     const DriverSeat::Moment now = seat_.Look();
-    if (DriverSeat::IsAway(now) && now == before && seat_.Take(now)) break;
-    before = now;
+    if (!absence.IsLong(now, absl::Now())) continue;
+    // Before the seat is taken: a thread that comes back to find it taken may
+    // sleep too. A thread that lost its processor is no fault of its task.
+    const bool asleep = IsAsleep(driver_);
+    if (!seat_.Take(now)) continue;
+    TakeOver(asleep);
+    return true;
   }
-  TakeOver();
-  return true;
 }
 
-void Interludes::TakeOver() {
+void Interludes::TakeOver(bool task_sleeps) {
   {
     const base::MutexLock lock(mutex_);
     has_stand_in_.store(false, std::memory_order_relaxed);
   }
   // What the task has posted, if anything, waits for this thread to poll, so
-  // the task is there. A thread that lost its processor is no fault of it.
-  if (IsAsleep(driver_)) running_->OnBlocked();
+  // the task is there.
+  if (task_sleeps) running_->OnBlocked();
   NoteDriver();
   while (!empty()) {
     InterludeTask* const task = first_;

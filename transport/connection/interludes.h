@@ -31,8 +31,8 @@ class InterludeTask {
   // as the processor's counter counts.
   virtual uint64_t RunInterlude() = 0;
 
-  // On the poller: RunInterlude() sleeps, or has slept, for a millisecond, and
-  // the poller was taken from its thread.
+  // On the poller: RunInterlude() was found asleep when it had taken about a
+  // millisecond, and the poller was taken from its thread.
   virtual void OnBlocked() = 0;
 
   // On the poller, instead of RunInterlude(): what came before this task held
@@ -50,9 +50,10 @@ class InterludeTask {
 
 // A list of tasks that the *driver*, the thread that polls, runs between two
 // rounds, one at a time, and out of its seat: see DriverSeat. A *stand-in*, a
-// second thread, takes the seat of a driver that one task keeps for more than a
-// millisecond, so a task that blocks, on whatever, holds the connections up for
-// no longer. No task is taken on unless there is a stand-in.
+// second thread, takes the seat of a driver that one task keeps for half a
+// millisecond to two, so a task that blocks, on whatever, holds the connections
+// up for no longer, if the stand-in is given a processor. No task is taken on
+// unless there is a stand-in.
 //
 // While tasks are run, the stand-in looks once a millisecond whether the same
 // task still runs, woken by a timer that the driver has to neither set nor
@@ -123,8 +124,9 @@ class Interludes {
   bool StartStandIn();
   void StartWatch();
   void StopWatch();
-  // What remains to be done by a thread that has just taken the seat.
-  void TakeOver();
+  // What remains to be done by a thread that has just taken the seat from a
+  // task, which sleeps or does not.
+  void TakeOver(bool task_sleeps);
 
   const Poller& poller_;
   const std::function<absl::Status()> start_stand_in_;

@@ -7,34 +7,17 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
-#include "transport/base/mutex.h"
+#include "transport/base/gate.h"
 #include "transport/base/thread_group.h"
 #include "transport/connection/poller.h"
 
 namespace verbena::transport {
 namespace {
 
-// Opens once.
-class Gate {
- public:
-  void Open() {
-    const base::MutexLock lock(mutex_);
-    open_ = true;
-    opened_.NotifyAll();
-  }
-  void Wait() {
-    const base::MutexLock lock(mutex_);
-    while (!open_) opened_.Wait(mutex_);
-  }
-
- private:
-  base::Mutex mutex_;
-  base::CondVar opened_;
-  bool open_ ABSL_GUARDED_BY(mutex_) = false;
-};
+using base::Gate;
 
 // Does what it is told, and notes what becomes of it.
 class Task final : public InterludeTask {
@@ -58,6 +41,31 @@ class Task final : public InterludeTask {
   const std::function<void()> body_;
   const uint64_t cycles_;
 };
+
+TEST(AbsenceTest, TwoLooksInARowAreNoLongTime) {
+  const absl::Time start = absl::FromUnixSeconds(1000);
+  Absence absence;
+  EXPECT_FALSE(absence.IsLong(1, start));
+  EXPECT_FALSE(absence.IsLong(1, start + absl::Microseconds(1)));
+  EXPECT_TRUE(absence.IsLong(1, start + Absence::kLong));
+}
+
+TEST(AbsenceTest, EachErrandCountsForItself) {
+  const absl::Time start = absl::FromUnixSeconds(1000);
+  Absence absence;
+  EXPECT_FALSE(absence.IsLong(1, start));
+  EXPECT_FALSE(absence.IsLong(3, start + absl::Seconds(1)));
+  EXPECT_FALSE(absence.IsLong(4, start + absl::Seconds(2)));
+  EXPECT_FALSE(absence.IsLong(4, start + absl::Seconds(3)));
+}
+
+TEST(AbsenceTest, AClockThatIsSetBackOnlyDelays) {
+  const absl::Time start = absl::FromUnixSeconds(1000);
+  Absence absence;
+  EXPECT_FALSE(absence.IsLong(1, start));
+  EXPECT_FALSE(absence.IsLong(1, start - absl::Hours(1)));
+  EXPECT_TRUE(absence.IsLong(1, start - absl::Hours(1) + Absence::kLong));
+}
 
 class InterludesTest : public testing::Test {
  protected:

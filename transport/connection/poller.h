@@ -135,8 +135,10 @@ class Poller {
   }
 
   // A clock that costs nothing: at most tens of microseconds old while somebody
-  // polls, else as of the last RefreshNow(). The second is the same in
-  // nanoseconds since 1970, in which a small call reckons.
+  // polls without a break, else as of the last RefreshNow(). It stands while
+  // the thread runs an interlude, at a server, for up to two milliseconds. The
+  // second is the same in nanoseconds since 1970, in which a small call
+  // reckons.
   absl::Time now() const { return now_; }
   int64_t now_ns() const { return now_ns_; }
   // How old now() is at most after RefreshNow().

@@ -26,7 +26,7 @@ namespace verbena::transport {
 class ServerCall;
 class ServerCalls;
 
-// Receives the calls of a server. All methods are called on the thread of the
+// Receives the calls of a server. The methods are called on the thread of the
 // poller that the call's connection belongs to.
 class ServerHandler {
  public:
@@ -35,6 +35,11 @@ class ServerHandler {
 
   // The caller has lost interest, or is gone; Finish() is owed all the same.
   virtual void OnCancelled(ServerCall* call) = 0;
+
+  // By each poller, about once a millisecond while it runs and before it
+  // sleeps: for what could not be done when it was due. Returns when to call
+  // again, at the latest. Must not block.
+  virtual absl::Time OnTick() { return absl::InfiniteFuture(); }
 
  protected:
   ~ServerHandler() = default;

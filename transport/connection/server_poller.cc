@@ -78,6 +78,7 @@ void ServerPoller::StandIn() {
 }
 
 void ServerPoller::Drive() {
+  poller_->RefreshNow();
   SpinPolicy::Wait wait(&spin_);
   uint32_t idle_polls = 0;
   while (!(closing_ && connections_.empty())) {
@@ -223,6 +224,7 @@ void ServerPoller::Tick(absl::Time now) {
     }
   }
   Reap();
+  handler_tick_ = handler_.OnTick();
   uint64_t bytes = 0;
   for (const auto& [context, device] : devices_) bytes += device->frame_bytes();
   frame_bytes_.store(bytes, std::memory_order_relaxed);
@@ -251,7 +253,7 @@ absl::Time ServerPoller::NextTick() const {
                   })) {
     return poller_->now();
   }
-  return stopping_ ? poller_->now() + kStopInterval : absl::InfiniteFuture();
+  return stopping_ ? poller_->now() + kStopInterval : handler_tick_;
 }
 
 }  // namespace verbena::transport

@@ -117,6 +117,7 @@ class ServerPoller final : private Pollable {
   bool stopping_ = false;
   bool closing_ = false;  // Every connection has been told to close.
   absl::Time stop_deadline_ = absl::InfiniteFuture();
+  absl::Time handler_tick_ = absl::InfiniteFuture();  // When it is due at last.
 };
 
 }  // namespace verbena::transport

@@ -14,7 +14,7 @@ namespace verbena::internal {
 // when some calls in a row were quick, and until one of them is found asleep,
 // or two slow ones come close together: a single slow one may have lost its
 // processor, which is no fault of the handler. Then it must prove itself again,
-// by more calls each time, unless it was short for long.
+// by more calls each time, unless the time before was long ago.
 //
 // Times are in cycles of the processor's counter. Any thread; one that comes at
 // the same time as another may go uncounted.
@@ -32,7 +32,8 @@ class HandlerPace {
   static constexpr int kProofGrowth = 4;
   // A slow call of a short method is forgotten after so many quick ones.
   static constexpr int kForgiven = 64;
-  // A method that was short for so long begins anew: some ten seconds.
+  // A method that ceases to be short so long after the time before does so as
+  // if for the first time: some ten seconds.
   static constexpr uint64_t kLongCycles = uint64_t{1} << 35;
 
   bool is_short() const {

@@ -48,6 +48,9 @@ class ServerImpl final : public transport::ServerHandler {
   // As the transport's handler, on pollers.
   void OnCall(transport::ServerCall* call) override;
   void OnCancelled(transport::ServerCall* call) override {}
+  absl::Time OnTick() override {
+    return threads_ == nullptr ? absl::InfiniteFuture() : threads_->Tick();
+  }
 
  private:
   // The calls of one poller. Pollers make themselves known with their first

@@ -58,7 +58,10 @@ absl::Status ThreadPool::Submit(WorkerTask* task, Lane* lane) {
     idle->wake.NotifyOne();
     return absl::OkStatus();
   }
-  if (waiting_ == options_.queue_limit) {
+  // Who will have a thread as soon as one has started does not wait for others.
+  const bool waits = lane->running_ >= lane_limit_ || lane->first_ != nullptr ||
+                     threads_ == options_.most;
+  if (waits && waiting_ >= options_.queue_limit) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the queue of calls that wait for a worker is full: ", waiting_,
         " wait, which is its limit (ServerBuilder::SetWorkerQueueLimit), for ",
@@ -81,6 +84,12 @@ absl::Status ThreadPool::Submit(WorkerTask* task, Lane* lane) {
       absl::StrCat("no worker could be started: ", refusal_.message()));
 }
 
+absl::Time ThreadPool::Tick() {
+  const base::MutexLock lock(mutex_);
+  GrowIfNeeded();
+  return LacksThread() ? absl::Now() + kStartAgain : absl::InfiniteFuture();
+}
+
 void ThreadPool::ListIfReady(Lane* lane) {
   if (lane->ready_ || lane->first_ == nullptr ||
       lane->running_ >= lane_limit_) {
@@ -92,11 +101,12 @@ void ThreadPool::ListIfReady(Lane* lane) {
   last_ = lane;
 }
 
+bool ThreadPool::LacksThread() const {
+  return first_ != nullptr && idle_ == nullptr && threads_ < options_.most;
+}
+
 void ThreadPool::GrowIfNeeded() {
-  if (first_ == nullptr || idle_ != nullptr || starting_ ||
-      threads_ == options_.most) {
-    return;
-  }
+  if (starting_ || !LacksThread()) return;
   if (!refusal_.ok() && absl::Now() < start_again_) return;
   refusal_ = group_.Start([this] { Work(); });
   if (refusal_.ok()) {

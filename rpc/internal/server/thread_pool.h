@@ -37,13 +37,15 @@ class WorkerTask {
 // if tasks still wait when it runs. A burst of short tasks is over before that
 // has led to many.
 //
-// Submit() from any thread.
+// Submit() and Tick() from any thread.
 class ThreadPool {
  public:
   struct Options {
-    int kept = 4;            // Threads that are kept, once they were needed.
-    int most = 256;          // Threads at most; at least `kept`.
-    int queue_limit = 4096;  // Tasks that may wait.
+    int kept = 4;    // Threads that are kept, once they were needed.
+    int most = 256;  // Threads at most; at least `kept`.
+    // Tasks that may wait. One for which a thread can be started is not
+    // refused, and counts until that runs.
+    int queue_limit = 4096;
     // After how much time without a task a thread beyond `kept` ends.
     absl::Duration idle_time = absl::Seconds(5);
   };
@@ -79,6 +81,10 @@ class ThreadPool {
   // nothing.
   absl::Status Submit(WorkerTask* task, Lane* lane);
 
+  // Starts the thread that is missing, if the system refused it when it was
+  // needed. Returns when to call again, at the latest.
+  absl::Time Tick();
+
   // How many threads there are.
   int threads() const;
 
@@ -101,6 +107,8 @@ class ThreadPool {
   void Remove(Idle* idle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts a lane whose next task may run into the list, unless it is there.
   void ListIfReady(Lane* lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether a task waits that one thread more could run.
+  bool LacksThread() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Starts a thread, if one is missing and none is being started.
   void GrowIfNeeded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

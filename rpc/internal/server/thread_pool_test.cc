@@ -11,35 +11,17 @@
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "transport/base/mutex.h"
+#include "transport/base/gate.h"
 
 namespace verbena::internal {
 namespace {
 
-// Opens once; Wait() blocks until then.
-class Gate {
- public:
-  void Open() {
-    const base::MutexLock lock(mutex_);
-    open_ = true;
-    opened_.NotifyAll();
-  }
-  void Wait() {
-    const base::MutexLock lock(mutex_);
-    while (!open_) opened_.Wait(mutex_);
-  }
-
- private:
-  base::Mutex mutex_;
-  base::CondVar opened_;
-  bool open_ ABSL_GUARDED_BY(mutex_) = false;
-};
+using base::Gate;
 
 class CountTask final : public WorkerTask {
  public:
@@ -74,6 +56,15 @@ class HeldTask final : public WorkerTask {
  private:
   std::atomic<int>* const running_;
   Gate* const release_;
+};
+
+class OpeningTask final : public WorkerTask {
+ public:
+  explicit OpeningTask(Gate* gate) : gate_(gate) {}
+  void RunOnWorker() override { gate_->Open(); }
+
+ private:
+  Gate* const gate_;
 };
 
 // Submits a task of its own kind and waits for it, so many times over.
@@ -206,6 +197,24 @@ TEST_F(ThreadPoolTest, OneLaneNeverHasAllTheThreads) {
   release_.Open();
 }
 
+// Whatever fills the queue, a task for which there is room does not stand in
+// it.
+TEST_F(ThreadPoolTest, AFullQueueOfOneLaneDoesNotStopAnother) {
+  Make(1, 8, /*queue_limit=*/1);
+  for (int i = 1; i <= 7; ++i) {
+    Hold(1, &lane_);
+    AwaitRunning(i);
+  }
+  Hold(1, &lane_);  // It waits.
+  std::atomic<int> count = 0;
+  CountTask refused(&count), other(&count);
+  EXPECT_EQ(Submit(&refused).code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_EQ(pool_->Submit(&other, &other_lane_), absl::OkStatus());
+  AwaitValue([&count] { return count.load(); }, 1);
+  EXPECT_EQ(running_, 7);
+  release_.Open();
+}
+
 TEST_F(ThreadPoolTest, LanesTakeTurns) {
   std::vector<int> order;
   std::deque<OrderTask> tasks;
@@ -274,6 +283,22 @@ TEST_F(ThreadPoolTest, StaysAsItIsWhenNoThreadCanBeStarted) {
     release_.Open();
     AwaitValue([&count] { return count.load(); }, 10);
   }
+}
+
+// The one thread is held up for ever by what waits for another.
+TEST_F(ThreadPoolTest, ATickStartsTheThreadThatTheSystemRefused) {
+  OpeningTask opening(&release_);
+  Make(1, 50, 1000);
+  Hold(1, &lane_);
+  AwaitRunning(1);
+  EXPECT_EQ(pool_->Tick(), absl::InfiniteFuture());
+  {
+    const NoThreads none;
+    ASSERT_EQ(Submit(&opening), absl::OkStatus());
+    EXPECT_LT(pool_->Tick(), absl::InfiniteFuture());
+  }
+  while (pool_->Tick() < absl::InfiniteFuture()) std::this_thread::yield();
+  release_.Wait();
 }
 
 TEST_F(ThreadPoolTest, RefusesTasksWhileThereIsNoThreadAtAll) {
