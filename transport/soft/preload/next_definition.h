@@ -17,6 +17,7 @@ class NextDefinition {
   explicit NextDefinition(const char* name);
 
   template <typename Function>
+  // NOLINTNEXTLINE(google-explicit-constructor): what it is for, see above.
   operator Function*() const {
     return reinterpret_cast<Function*>(symbol_);
   }

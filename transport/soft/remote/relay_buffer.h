@@ -12,7 +12,7 @@ namespace verbena::soft {
 
 // How many bytes are sent or received by one system call: enough that the call
 // costs little, and few enough to stay in the cache.
-inline constexpr size_t kTcpBatchBytes = 64 * 1024;
+inline constexpr size_t kTcpBatchBytes = size_t{64} * 1024;
 static_assert(kTcpBatchBytes >= 2 * kTcpFrameBytesMax);
 
 // kTcpBatchBytes of memory that is not cleared. It exists only while a relay is

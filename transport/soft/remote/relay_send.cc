@@ -37,8 +37,9 @@ void Relay::ReadSocket() {
         if (received.fd.valid() && !link_.attached()) {
           absl::StatusOr<LinkMemory> memory =
               LinkMemory::Map(received.fd.get());
-          if (memory.ok())
+          if (memory.ok()) {
             link_.Attach(*std::move(memory), side_, socket_.get());
+          }
         }
         message_ = received.message;
         break;
