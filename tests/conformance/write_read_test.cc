@@ -149,7 +149,7 @@ TEST_F(WriteReadTest, AReadBehindAWriteReadsWhatWasWritten) {
 }
 
 TEST_F(WriteReadTest, AFencedMessageCarriesWhatTheReadBroughtBefore) {
-  const size_t bytes = 256 * 1024;
+  const size_t bytes = size_t{256} * 1024;
   const std::string text(bytes, 'r');
   b.Fill(0, text);
   ASSERT_EQ(b.Receive(7, 1 << 20, bytes), 0);

@@ -41,8 +41,9 @@ class PayloadTest : public EndToEndTest {
 // sizes around a threshold go from well below to just above.
 std::vector<size_t> Around(size_t threshold) {
   std::vector<size_t> sizes;
-  for (size_t below = 12; below > 0; --below)
+  for (size_t below = 12; below > 0; --below) {
     sizes.push_back(threshold - below);
+  }
   for (size_t above = 0; above < 3; ++above) sizes.push_back(threshold + above);
   return sizes;
 }

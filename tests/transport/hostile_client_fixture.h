@@ -85,7 +85,7 @@ class HostileClientFixture : public testing::Test {
     for (const std::string& frame : frames) {
       EXPECT_TRUE(raw.Send(frame).ok());
     }
-    const std::string bye = raw.AwaitBye();
+    std::string bye = raw.AwaitBye();
     EXPECT_TRUE(raw.AwaitEnd().ok());
     return bye;
   }

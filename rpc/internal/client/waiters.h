@@ -28,9 +28,11 @@ class Waiter {
     return state_.load(std::memory_order_acquire) == State::kFinished;
   }
 
+  Waiter* next = nullptr;  // These two are the list's, under its mutex.
+  Waiter* previous = nullptr;
+
  private:
   friend class Waiters;
-  friend class IntrusiveList<Waiter>;
 
   enum class State : uint8_t {
     kOpen,      // The thread polls, or looks here again and again.
@@ -53,8 +55,6 @@ class Waiter {
   bool listed_ = false;  // The list holds it: its thread stays until it ceases.
   // Made when the waiter is first listed: most never are.
   std::optional<base::CondVar> changed_;
-  Waiter* next = nullptr;  // These two are the list's.
-  Waiter* previous = nullptr;
 };
 
 // A thread that finds the polling role taken waits here: for a while it looks

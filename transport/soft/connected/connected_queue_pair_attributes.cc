@@ -44,8 +44,9 @@ int ConnectedQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   {
     BiasedLock::Guard lock(lock_);
     // It may have failed meanwhile; then only ERR and RESET are left.
-    if (state_ != from && !IsLegalTransition(qp_type, state_, to, mask))
+    if (state_ != from && !IsLegalTransition(qp_type, state_, to, mask)) {
       return EINVAL;
+    }
     ApplyAttributes(attributes, mask);
     memory = EnterState(to);
   }

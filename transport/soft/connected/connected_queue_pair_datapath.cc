@@ -36,13 +36,15 @@ inline int ConnectedQueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     requester().Flush();
     return error;
   }
-  if (parking().parked.load(std::memory_order_relaxed))
+  if (parking().parked.load(std::memory_order_relaxed)) {
     recv_cq_.queue_pairs().Return(this);
+  }
   // Before the packet is sent, so that its acknowledgement rings.
   if (asleep_ && requester().awaits_acknowledgement()) RingForAcks();
   Transmit();
-  if (HasFailureOrNak()) [[unlikely]]
+  if (HasFailureOrNak()) [[unlikely]] {
     HandleFailureOrNak();
+  }
   if (requester().has_unsent()) idle_watch_.End();
   if (!Connected() || link().peer_state() != kLinkOpen) PostWithoutPeer();
   TellEngine();
@@ -106,8 +108,9 @@ bool ConnectedQueuePair::Progress() {
     link().TellProgress();
   }
   Transmit();
-  if (HasFailureOrNak()) [[unlikely]]
+  if (HasFailureOrNak()) [[unlikely]] {
     HandleFailureOrNak();
+  }
   return arrived;
 }
 

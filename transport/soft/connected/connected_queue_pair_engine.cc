@@ -63,8 +63,9 @@ void ConnectedQueuePair::AnswerRing() {
     device_.engine().Kick(this);
   }
   NotePeerState();
-  if (NextTick(TimePoint::min()) != TimePoint::max())
+  if (NextTick(TimePoint::min()) != TimePoint::max()) {
     device_.engine().Kick(this);
+  }
 }
 
 void ConnectedQueuePair::Acknowledge() {
@@ -188,8 +189,9 @@ void ConnectedQueuePair::TryPark() {
   link().SetSleep(exchange_.WantedSleep());
   LinkEnd::FenceAfterSleep();
   Drain();
-  if (Connected() && link().position() == before)
+  if (Connected() && link().position() == before) {
     recv_cq_.queue_pairs().Park(this);
+  }
 }
 
 EngineMember::TimePoint ConnectedQueuePair::LookAfter(TimePoint now,

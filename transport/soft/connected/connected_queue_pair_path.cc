@@ -33,8 +33,9 @@ void ConnectedQueuePair::Migrate() {
 }
 
 bool ConnectedQueuePair::TryMigrate() {
-  if (!device_.port_states().IsActive(attributes_.values().alt_port_num))
+  if (!device_.port_states().IsActive(attributes_.values().alt_port_num)) {
     return false;
+  }
   Migrate();
   return true;
 }

@@ -33,8 +33,9 @@ bool QueuePairAttributes::ValuesAreLegal(const ibv_qp_attr& attributes,
                                attributes.path_mtu > IBV_MTU_4096)) {
     return false;
   }
-  if (has(IBV_QP_DEST_QPN) && attributes.dest_qp_num > kQueuePairNumberMax)
+  if (has(IBV_QP_DEST_QPN) && attributes.dest_qp_num > kQueuePairNumberMax) {
     return false;
+  }
   if (has(IBV_QP_MAX_DEST_RD_ATOMIC) &&
       attributes.max_dest_rd_atomic > kReadsMax) {
     return false;

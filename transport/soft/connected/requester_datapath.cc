@@ -47,8 +47,9 @@ int Requester::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkEnd* link) {
     }
     Store(*wr, static_cast<uint32_t>(length));
     const Slot& request = ring_.slot(posted_ - 1);
-    if (link != nullptr && MayGoAtOnce(request))
+    if (link != nullptr && MayGoAtOnce(request)) {
       SendAtOnce(*wr, request, *link);
+    }
   }
   return 0;
 }
