@@ -162,7 +162,7 @@ TEST_F(WriteReadTest, AFencedMessageCarriesWhatTheReadBroughtBefore) {
 }
 
 TEST_F(WriteReadTest, MoreReadsThanMayBeOutstandingWaitTheirTurn) {
-  const uint64_t count = 3 * a.options.reads_max;
+  const uint64_t count = uint64_t{3} * a.options.reads_max;
   ASSERT_LE(count, a.options.send_depth);
   for (uint64_t i = 0; i < count; ++i) {
     b.Fill(i * 8, absl::StrCat("read ", i % 10));

@@ -128,7 +128,7 @@ class BlockingHandlersTest : public EndToEndTest {
     EchoReply reply;
     request.set_payload(payload);
     request.set_reply_bytes(depth);
-    const absl::Status status = stub_->Echo(&context, request, &reply);
+    absl::Status status = stub_->Echo(&context, request, &reply);
     EXPECT_TRUE(!status.ok() || depth > 0 || reply.payload() == payload);
     return status;
   }

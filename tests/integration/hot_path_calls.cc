@@ -41,7 +41,7 @@ absl::Status MakeCalls(int calls, absl::Duration spin_budget) {
   for (int i = 0; i < calls; ++i) {
     ClientContext context;
     EchoReply reply;
-    const absl::Status status = stub->Echo(&context, request, &reply);
+    absl::Status status = stub->Echo(&context, request, &reply);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

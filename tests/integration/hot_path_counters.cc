@@ -32,9 +32,11 @@ HotPathCounts CountedSoFar() {
 // operator new ends in malloc().
 extern "C" {
 
+// NOLINTBEGIN(readability-identifier-naming): the names are glibc's.
 void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t count, size_t bytes);
 void* __libc_realloc(void* memory, size_t bytes);
+// NOLINTEND(readability-identifier-naming)
 
 void* malloc(size_t bytes) {
   verbena::end_to_end::Count(verbena::end_to_end::allocations);

@@ -316,7 +316,7 @@ TEST_F(LifecycleTest, ACallbackMayDropTheChannel) {
   EndToEnd::Stub* raw = stub.get();
   raw->async()->Echo(
       &context, &request, &reply,
-      [&countdown, stub = std::move(stub)](absl::Status) mutable {
+      [&countdown, stub = std::move(stub)](const absl::Status&) mutable {
         stub.reset();
         countdown.Done();
       });

@@ -77,7 +77,7 @@ class StatusTest : public EndToEndTest {
       EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
       EXPECT_THAT(std::string(status.message()), HasSubstr("EndToEnd/Block"));
       EXPECT_GE(absl::Now(), context.deadline());
-      const std::string outcome = AwaitOutcome(key, 10 * timeout);
+      std::string outcome = AwaitOutcome(key, 10 * timeout);
       if (!outcome.empty() || HasFailure()) return outcome;
     }
   }
@@ -270,7 +270,7 @@ TEST_F(StatusTest, CancellingBeforeTheCallEndsItAtOnce) {
 
 TEST_F(StatusTest, CancellingAtAnyMomentIsSafe) {
   Connect();
-  for (int i = 0; i < 200; ++i) {
+  for (size_t i = 0; i < 200; ++i) {
     ClientContext context;
     std::thread canceller([&context] { context.TryCancel(); });
     EchoReply reply;
@@ -358,11 +358,12 @@ TEST_F(StatusTest, ABlockingCallInsideACallbackIsRefused) {
   EchoReply reply;
   absl::Status inner;
   Countdown countdown(1);
-  stub_->async()->Echo(&context, &request, &reply, [&](absl::Status status) {
-    EXPECT_EQ(status, absl::OkStatus());
-    inner = Echo(1);
-    countdown.Done();
-  });
+  stub_->async()->Echo(&context, &request, &reply,
+                       [&](const absl::Status& status) {
+                         EXPECT_EQ(status, absl::OkStatus());
+                         inner = Echo(1);
+                         countdown.Done();
+                       });
   countdown.Wait();
   ExpectStatus(inner, absl::StatusCode::kFailedPrecondition, "callback");
 }

@@ -101,7 +101,7 @@ absl::Status TestClient::Run(TestCall& call) {
   Start(call);
   if (RunUntilDone(call)) return call.status();
   // The call must not be left in the connection.
-  const absl::Status late = absl::InternalError("the call does not end");
+  absl::Status late = absl::InternalError("the call does not end");
   connection_->Cancel(&call, late);
   return late;
 }

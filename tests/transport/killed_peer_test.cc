@@ -99,7 +99,7 @@ class KilledPeerTest : public testing::Test {
 TEST_F(KilledPeerTest, AClientWhileItsLargeRequestsAreRead) {
   EndpointOptions options = TestOptions();
   options.max_receive_message_bytes = kLargeBytes;
-  options.max_bulk_bytes = 4 * kLargeBytes;
+  options.max_bulk_bytes = uint64_t{4} * kLargeBytes;
   TestServer server(options);
   TestClient good(server.address());
   EXPECT_TRUE(good.Echo(1000).ok());

@@ -73,13 +73,13 @@ absl::Status RawPeer::SetUp(CmId id) {
                                            static_cast<int>(depth), nullptr));
   ASSIGN_OR_RETURN(arena_, RegisteredMemory::Create(pd_, options_.arena_bytes,
                                                     options_.arena_access));
-  ASSIGN_OR_RETURN(send_memory_,
-                   RegisteredMemory::Create(pd_, kSends * kPeerBufferBytes,
-                                            IBV_ACCESS_LOCAL_WRITE));
-  ASSIGN_OR_RETURN(
-      receive_memory_,
-      RegisteredMemory::Create(pd_, (options_.receives + 1) * kPeerBufferBytes,
-                               IBV_ACCESS_LOCAL_WRITE));
+  ASSIGN_OR_RETURN(send_memory_, RegisteredMemory::Create(
+                                     pd_, size_t{kSends} * kPeerBufferBytes,
+                                     IBV_ACCESS_LOCAL_WRITE));
+  ASSIGN_OR_RETURN(receive_memory_,
+                   RegisteredMemory::Create(
+                       pd_, (options_.receives + size_t{1}) * kPeerBufferBytes,
+                       IBV_ACCESS_LOCAL_WRITE));
   ibv_qp_init_attr attributes = {};
   attributes.send_cq = cq_.get();
   attributes.recv_cq = cq_.get();
@@ -130,7 +130,7 @@ absl::StatusOr<CmEvent> RawPeer::AwaitEvent(rdma_cm_event_type type) {
                      channel_.WaitEvent(deadline - absl::Now()));
     if (!event.has_value()) continue;
     if (event->type == type || event->type == RDMA_CM_EVENT_REJECTED) {
-      return *std::move(event);
+      return *event;
     }
     RETURN_IF_ERROR(CmEventStatus(*event, "the peer"));
   }
@@ -359,7 +359,7 @@ absl::StatusOr<std::unique_ptr<RawPeer>> RawListener::Next(
     RETURN_IF_ERROR(id.MigrateTo(channel));
     std::unique_ptr<RawPeer> peer =
         absl::WrapUnique(new RawPeer(options, std::move(channel)));
-    peer->connect_event_ = *std::move(event);
+    peer->connect_event_ = *event;
     RETURN_IF_ERROR(peer->SetUp(std::move(id)));
     return peer;
   }

@@ -35,7 +35,7 @@ absl::StatusOr<CmEvent> NextEvent(CmWatcher& watcher, const CmId& id,
           absl::StrCat("connecting to ", peer, " timed out while waiting for ",
                        CmEventName(expected)));
     }
-    if (event->id == id.get()) return *std::move(event);
+    if (event->id == id.get()) return *event;
   }
 }
 

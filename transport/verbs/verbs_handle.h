@@ -12,13 +12,13 @@
 namespace verbena::transport {
 
 // A move-only owner of one verbs object of type T, destroyed by the table entry
-// `Destroy`. The table must outlive it. What the object was made from must
+// `kDestroy`. The table must outlive it. What the object was made from must
 // outlive it too, and what was made from it must be gone first: a destroy verb
 // that fails aborts, because the device might still write to memory that is
 // about to be freed.
 //
 // Not thread-safe.
-template <typename T, int (*VerbsOps::*Destroy)(T*)>
+template <typename T, int (*VerbsOps::*kDestroy)(T*)>
 class VerbsHandle {
  public:
   VerbsHandle() = default;
@@ -42,7 +42,7 @@ class VerbsHandle {
  private:
   void Reset() {
     if (object_ == nullptr) return;
-    const int error = (ops_->*Destroy)(object_);
+    const int error = (ops_->*kDestroy)(object_);
     CHECK(error == 0) << "a verbs object was destroyed while in use: "
                       << std::strerror(error);
     object_ = nullptr;

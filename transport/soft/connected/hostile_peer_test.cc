@@ -258,7 +258,7 @@ TEST_F(HostilePeerTest, RandomContentsNeverDoMoreThanFail) {
     ASSERT_EQ(victim.Read(1, 0, 64, 0, 0), 0);
     auto* ring = reinterpret_cast<std::atomic<uint64_t>*>(
         memory.ring(LinkSide::kSecond));
-    for (int i = 0; i < 64; ++i) {
+    for (size_t i = 0; i < 64; ++i) {
       // Small numbers are likelier to be taken seriously, and without a stamp
       // nothing is.
       const uint64_t word = (uint64_t{random() % 4} << 32) |
