@@ -96,8 +96,6 @@ TESTED_ELSEWHERE = {
     "transport/soft/device/context.cc": _MESSAGES,
     "transport/soft/device/manual_link.cc": _MESSAGES,
     "transport/soft/queues/queue_pair.cc": _MESSAGES,
-    "transport/soft/queues/completion_channel.cc":
-        "transport/soft/queues/completion_queue_test.cc",
     "transport/soft/queues/completion_ring.cc":
         "tests/conformance/resizing_test.cc",
     "transport/soft/queues/polled_queue_pairs.cc":

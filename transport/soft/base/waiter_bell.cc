@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "transport/soft/base/datagram_socket.h"
 #include "transport/soft/base/unix_name.h"
 
 namespace verbena::soft {
@@ -31,10 +32,14 @@ UnixName NameOf(const WaiterBell::Name& name) {
 }
 
 // The socket that this process rings all bells with; -1 if it was out of
-// descriptors when it first needed one.
+// descriptors when it first needed one. It has room for many rings: each counts
+// until it is taken, and a program that is stopped takes none.
 int RingingSocket() {
-  static const int socket =
-      ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  static const int socket = [] {
+    base::UniqueFd opened;
+    OpenDatagramSender(opened);
+    return opened.Release();
+  }();
   return socket;
 }
 
@@ -66,9 +71,9 @@ bool WaiterBell::RingOwn() const { return SendRing(fd(), name_, Ring()); }
 bool WaiterBell::Take(Ring& ring) const {
   while (true) {
     const ssize_t got = ::recv(fd(), &ring, sizeof(ring), MSG_TRUNC);
-    if (got == sizeof(ring)) return true;
-    // Anything else than a ring was not sent by one of us.
-    if (got < 0 && errno != EINTR) return false;
+    if (got < 0 && errno == EINTR) continue;
+    if (got != sizeof(ring)) ring = {0, kNobody};
+    return got >= 0;
   }
 }
 

@@ -47,7 +47,9 @@ class WaiterBell {
   bool RingOwn() const;
 
   // Takes the oldest ring. Waits for one if fd() is blocking; else, without
-  // one, returns false with errno EAGAIN. A signal does not end it.
+  // one, returns false with errno EAGAIN. A signal does not end it. What none
+  // of us sent counts as a ring with kNobody: it took room as well.
+  static constexpr uint64_t kNobody = ~uint64_t{0};
   bool Take(Ring& ring) const;
 
  private:

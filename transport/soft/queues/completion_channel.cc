@@ -35,19 +35,26 @@ void CompletionChannel::Events::Signal() {
   if (answering_.load(std::memory_order_relaxed) ==
       std::this_thread::get_id()) {
     ++raised_;
-  } else if (!bell_->RingOwn()) {
-    owed_.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    Ring(1);
   }
+}
+
+// What the bell has no room for is owed from before the second attempt on. Does
+// that fail too, there was a datagram in the bell, and whoever takes it sees
+// the debt; does it not, there is a ring too many, which does no harm.
+void CompletionChannel::Events::Ring(int count) {
+  while (count > 0 && bell_->RingOwn()) --count;
+  if (count == 0) return;
+  owed_.fetch_add(count, std::memory_order_seq_cst);
+  bell_->RingOwn();
 }
 
 bool CompletionChannel::Events::TakeSignal() {
   WaiterBell::Ring ring;
   while (bell_->Take(ring)) {
-    // There is room for one now, unless somebody was quicker: then whoever
-    // takes that gives the signal.
-    if (owed_.load(std::memory_order_relaxed) > 0 && bell_->RingOwn()) {
-      owed_.fetch_sub(1, std::memory_order_relaxed);
-    }
+    // Whatever it was that was taken, there is room now.
+    Ring(owed_.exchange(0, std::memory_order_seq_cst));
     if (ring.number == 0 || Answer(ring)) return true;
   }
   return false;

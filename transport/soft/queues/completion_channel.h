@@ -59,11 +59,12 @@ class CompletionChannel final : public ibv_comp_channel {
 
    private:
     void Signal() override;
+    void Ring(int count);
     bool TakeSignal() override;
     bool Answer(const WaiterBell::Ring& ring) ABSL_LOCKS_EXCLUDED(mutex_);
 
     const std::unique_ptr<WaiterBell> bell_;
-    // Signals that the bell had no room for: given as soon as it has.
+    // Signals that the bell had no room for: given by whoever makes some.
     std::atomic<int> owed_{0};
     // The thread that answers a ring. What it raises meanwhile is counted, and
     // costs no signal, because that thread is about to take the event.
