@@ -42,6 +42,7 @@ int ConnectedQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   if (to == IBV_QPS_RTR) JoinEngine();
   std::optional<LinkMemory> memory;  // What is left of a link.
   {
+    BiasedLock::Guard polls(polling_lock());  // A link that opens is drained.
     BiasedLock::Guard lock(lock_);
     // It may have failed meanwhile; then only ERR and RESET are left.
     if (state_ != from && !IsLegalTransition(qp_type, state_, to, mask)) {
@@ -134,6 +135,8 @@ void ConnectedQueuePair::SetDraining(bool draining) {
       LinkEnd::FenceAfterSleep();
       if (!exchange_.ReadPeerWords()) EnterError(IBV_EVENT_QP_FATAL);
     }
+    // What is under way may be unhurried, and have rung nobody.
+    if (Connected() && !requester().drained()) link().Insist();
     AfterTransmit();  // Nothing may be under way.
     return;
   }

@@ -133,6 +133,8 @@ void ConnectedQueuePair::AskForRoomSlow() {
   link().SetSleep(kSleepForAcks);
   LinkEnd::FenceAfterSleep();
   exchange_.Transmit();
+  // What fills the ring may be unhurried, and have rung nobody who comes.
+  if (exchange_.has_unsent()) link().Insist();
 }
 
 void ConnectedQueuePair::WakeUp() {

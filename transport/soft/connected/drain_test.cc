@@ -16,17 +16,19 @@ TestEndOptions Large() {
   return options;
 }
 
+int DrainAndTell(TestEnd& end) {
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = IBV_QPS_SQD;
+  attributes.en_sqd_async_notify = 1;
+  return end.verbs.modify_qp(end.qp, &attributes,
+                             IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY);
+}
+
 class DrainTest : public testing::Test {
  protected:
   DrainTest() { ConnectManually(a, b); }
 
-  int Drain() {
-    ibv_qp_attr attributes = {};
-    attributes.qp_state = IBV_QPS_SQD;
-    attributes.en_sqd_async_notify = 1;
-    return a.verbs.modify_qp(a.qp, &attributes,
-                             IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY);
-  }
+  int Drain() { return DrainAndTell(a); }
   int Resume() {
     ibv_qp_attr attributes = {};
     attributes.qp_state = IBV_QPS_RTS;
@@ -75,6 +77,20 @@ TEST_F(DrainTest, AReadUnderWayIsWaitedFor) {
   EXPECT_EQ(a.Wait(&b).wr_id, 1u);
   EXPECT_EQ(a.Text(100, 4), "data");
   EXPECT_EQ(DrainedEvent(), IBV_EVENT_SQ_DRAINED);
+}
+
+// The peer's program may sleep at its channel, or be busy with other things,
+// and was not rung for an unhurried message.
+TEST(DrainOfUnhurriedTest, NeedsNobodyToPollAtTheOtherEnd) {
+  TestEnd a;
+  TestEndOptions with_channel;
+  with_channel.with_channel = true;
+  TestEnd b(with_channel);
+  ConnectManually(a, b);
+  ASSERT_EQ(b.Receive(1, 0, 64), 0);
+  ASSERT_EQ(a.Send(2, 0, 8, 0), 0);
+  ASSERT_EQ(DrainAndTell(a), 0);
+  EXPECT_EQ(a.NextAsyncEvent(), IBV_EVENT_SQ_DRAINED);
 }
 
 }  // namespace

@@ -98,17 +98,18 @@ void LinkEnd::RingSlow(uint32_t sleep) {
       return;
     }
   }
-  if (peer_->sleep.exchange(kAwake, std::memory_order_acq_rel) == kAwake) {
-    return;  // Somebody has rung already.
-  }
-  RingAlways();
+  RingDoorbell();
+}
+
+// Unless somebody has rung already.
+void LinkEnd::RingDoorbell() {
+  if (peer_->sleep.exchange(kAwake, std::memory_order_acq_rel) != kAwake)
+    RingAlways();
 }
 
 void LinkEnd::Insist() {
-  published_hurried_ = true;
-  const uint32_t sleep = peer_->sleep.load(std::memory_order_relaxed);
-  if ((sleep & kBellOfWaiter) != 0) RingSlow(sleep);
-  published_hurried_ = false;
+  if ((peer_->sleep.load(std::memory_order_relaxed) & kBellOfWaiter) != 0)
+    RingDoorbell();
 }
 
 // False if nobody waits at that bell, or too many ring it.

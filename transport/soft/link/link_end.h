@@ -104,8 +104,9 @@ class LinkEnd {
 
   // Rings for the peer if it sleeps and something for it was published.
   void RingIfNeeded();
-  // Rings the doorbell of a peer that was rung for, or was not, at the bell of
-  // a waiter, whose program does not come to answer.
+  // Rings the doorbell of a peer whose program was to answer, but has not come,
+  // or was not even rung for: its engine answers. A peer that would have heard
+  // the doorbell anyway has heard it, and hears nothing more.
   void Insist();
   // Rings it though the peer polls: it is to look at what no packet says. Does
   // nothing without a link.
@@ -142,6 +143,7 @@ class LinkEnd {
   static void FullFence() { __sync_synchronize(); }
   bool NotePeerConsumed(uint32_t consumed);
   void RingSlow(uint32_t sleep);
+  void RingDoorbell();
   bool RingWaiter();
 
   std::optional<LinkMemory> memory_;
