@@ -53,7 +53,8 @@ struct EndpointOptions {
 
   // A side that has heard nothing for `keepalive_time` sends a PING; when
   // nothing comes for `keepalive_timeout` after that, the peer is dead and
-  // every call ends with UNAVAILABLE.
+  // every call ends with UNAVAILABLE. A server sends one as well to a client
+  // without calls, after twice as long each time, up to 64 times as long.
   absl::Duration keepalive_time = absl::Seconds(10);
   absl::Duration keepalive_timeout = absl::Seconds(10);
 };

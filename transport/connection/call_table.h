@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "transport/connection/keepalive.h"
 
 namespace verbena::transport {
 
@@ -37,8 +38,8 @@ class CallTable {
   virtual void OnTick(absl::Time now) = 0;
   virtual absl::Time NextTick() const = 0;
 
-  // Whether silence of the peer is suspicious.
-  virtual bool ExpectsTraffic() const = 0;
+  // What it means at present that the peer is silent.
+  virtual Keepalive::Silence silence() const = 0;
 
   // Whether somebody outside still has a call of the table, so that it must
   // stay although the connection has nothing posted.

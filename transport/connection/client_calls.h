@@ -66,7 +66,10 @@ class ClientCalls final : private CallTable {
   void OnClosing() override;
   void OnTick(absl::Time now) override;
   absl::Time NextTick() const override;
-  bool ExpectsTraffic() const override { return live_ > 0; }
+  Keepalive::Silence silence() const override {
+    return live_ > 0 ? Keepalive::Silence::kSuspicious
+                     : Keepalive::Silence::kFine;
+  }
   void OnGoAway() override;
   void ReadTheRest() override;
 

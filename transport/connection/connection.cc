@@ -188,12 +188,14 @@ absl::Time Connection::NextTick() const {
   if (usable() && credits_.HoldsIdle()) {
     deadline = std::min(deadline, credits_idle_since_ + kCreditsIdle);
   }
-  return calls_.ExpectsTraffic() ? std::min(deadline, keepalive_.NextTick())
-                                 : deadline;
+  return calls_.silence() != Keepalive::Silence::kFine
+             ? std::min(deadline, keepalive_.NextTick())
+             : deadline;
 }
 
 void Connection::KeepAlive(absl::Time now) {
-  switch (keepalive_.Tick(now, usable() && calls_.ExpectsTraffic())) {
+  switch (keepalive_.Tick(
+      now, usable() ? calls_.silence() : Keepalive::Silence::kFine)) {
     case Keepalive::Verdict::kFine:
       return;
     case Keepalive::Verdict::kPingDue:
@@ -202,7 +204,7 @@ void Connection::KeepAlive(absl::Time now) {
     case Keepalive::Verdict::kDead:
       Close(absl::UnavailableError(
           absl::StrCat("the peer ", peer_, " has been silent for ",
-                       absl::FormatDuration(keepalive_.Silence(now)),
+                       absl::FormatDuration(keepalive_.SilentFor(now)),
                        " and did not answer a PING")));
   }
 }

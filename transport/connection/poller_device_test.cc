@@ -82,7 +82,9 @@ class FakeEnd final : private CallTable {
   void OnClosing() override {}
   void OnTick(absl::Time /*now*/) override { ++ticks; }
   absl::Time NextTick() const override { return next_tick; }
-  bool ExpectsTraffic() const override { return false; }
+  Keepalive::Silence silence() const override {
+    return Keepalive::Silence::kFine;
+  }
 
   ibv_qp qp_;
   rdma_cm_id id_;

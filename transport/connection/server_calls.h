@@ -61,7 +61,10 @@ class ServerCalls final : private CallTable {
   absl::Time NextTick() const override;
   // The client watches over its own calls; a silent one costs nothing but its
   // reservation, and is noticed all the same.
-  bool ExpectsTraffic() const override { return true; }
+  Keepalive::Silence silence() const override {
+    return open_calls_ > 0 ? Keepalive::Silence::kSuspicious
+                           : Keepalive::Silence::kIdle;
+  }
 
   void HandleHello(absl::Span<const uint8_t> frame);
   void SendWelcome();
