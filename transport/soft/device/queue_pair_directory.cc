@@ -152,7 +152,7 @@ std::unique_ptr<ManualLink> QueuePairDirectory::ConnectToProcess(
   offer.from = own;
   offer.to = peer;
   const int error = SendFdMessage(socket.get(), &offer, sizeof(offer),
-                                  {peers->memory_fd(), peers->socket_fd()},
+                                  {mine->memory_fd(), peers->socket_fd()},
                                   NumberBlocks::SocketName(peer));
   return error == 0 ? std::move(mine) : nullptr;
 }

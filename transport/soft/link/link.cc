@@ -48,7 +48,7 @@ bool MapPart(std::byte* at, size_t length, int fd, size_t offset) {
 }
 
 // Maps the whole file as described above; null and errno when it cannot.
-std::byte* MapFile(int fd) {
+std::byte* MapParts(int fd) {
   void* reserved = mmap(nullptr, kMappingBytes, PROT_NONE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) return nullptr;
@@ -69,12 +69,12 @@ std::byte* MapFile(int fd) {
 
 }  // namespace
 
-// One mapping of one memory file, and its descriptor.
+// One mapping of one memory file.
 class LinkMemory::Mapping {
  public:
   using FileId = std::pair<dev_t, ino_t>;
 
-  Mapping(int fd, std::byte* base, FileId id) : fd_(fd), base_(base), id_(id) {}
+  Mapping(std::byte* base, FileId id) : base_(base), id_(id) {}
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
   ~Mapping() {
@@ -86,10 +86,8 @@ class LinkMemory::Mapping {
       }
     }
     munmap(base_, kMappingBytes);
-    close(fd_);
   }
 
-  int fd() const { return fd_; }
   std::byte* base() const { return base_; }
   LinkHeader& header() const { return *reinterpret_cast<LinkHeader*>(base_); }
 
@@ -107,49 +105,41 @@ class LinkMemory::Mapping {
   }
 
  private:
-  const int fd_;
   std::byte* const base_;
   const FileId id_;
 };
 
-absl::StatusOr<LinkMemory> LinkMemory::MapOwned(int owned_fd) {
+absl::StatusOr<LinkMemory> LinkMemory::MapFile(int fd) {
   struct stat info;
-  if (fstat(owned_fd, &info) != 0) {
-    absl::Status status = ErrnoStatus("fstat");
-    close(owned_fd);
-    return status;
-  }
+  if (fstat(fd, &info) != 0) return ErrnoStatus("fstat");
   const Mapping::FileId id{info.st_dev, info.st_ino};
   const base::MutexLock lock(Mapping::Registry().mutex);
   std::weak_ptr<Mapping>& known = Mapping::Registry().mappings[id];
   if (std::shared_ptr<Mapping> mapping = known.lock()) {
-    close(owned_fd);
     return LinkMemory(std::move(mapping));
   }
-  std::byte* base = MapFile(owned_fd);
+  std::byte* base = MapParts(fd);
   if (base == nullptr) {
     absl::Status status = ErrnoStatus("mmap");
     Mapping::Registry().mappings.erase(id);
-    close(owned_fd);
     return status;
   }
-  auto mapping = std::make_shared<Mapping>(owned_fd, base, id);
+  auto mapping = std::make_shared<Mapping>(base, id);
   known = mapping;
   return LinkMemory(std::move(mapping));
 }
 
 absl::StatusOr<LinkMemory> LinkMemory::Create() {
-  const int fd =
-      memfd_create("verbena_soft_link", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (fd < 0) return ErrnoStatus("memfd_create");
-  if (ftruncate(fd, kFileBytes) != 0 ||
-      fcntl(fd, F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) {
-    absl::Status status = ErrnoStatus("sizing and sealing the memory file");
-    close(fd);
-    return status;
+  base::UniqueFd fd(
+      memfd_create("verbena_soft_link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.valid()) return ErrnoStatus("memfd_create");
+  if (ftruncate(fd.get(), kFileBytes) != 0 ||
+      fcntl(fd.get(), F_ADD_SEALS, kSeals | F_SEAL_SEAL) != 0) {
+    return ErrnoStatus("sizing and sealing the memory file");
   }
-  absl::StatusOr<LinkMemory> memory = MapOwned(fd);
+  absl::StatusOr<LinkMemory> memory = MapFile(fd.get());
   if (!memory.ok()) return memory;
+  memory->fd_ = std::move(fd);
   LinkHeader& header = memory->mapping_->header();
   header.magic = kLinkMagic;
   header.ring_bytes = kLinkRingBytes;
@@ -171,9 +161,7 @@ absl::StatusOr<LinkMemory> LinkMemory::Map(int fd) {
         " and seals ", seals, "; wanted size ", kFileBytes, " and seals ",
         kSeals, " (does the peer run the same version?)"));
   }
-  const int own_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (own_fd < 0) return ErrnoStatus("duplicating the peer's descriptor");
-  absl::StatusOr<LinkMemory> memory = MapOwned(own_fd);
+  absl::StatusOr<LinkMemory> memory = MapFile(fd);
   if (!memory.ok()) return memory;
   const LinkHeader& header = memory->mapping_->header();
   if (header.magic != kLinkMagic || header.ring_bytes != kLinkRingBytes) {
@@ -183,8 +171,6 @@ absl::StatusOr<LinkMemory> LinkMemory::Map(int fd) {
   }
   return memory;
 }
-
-int LinkMemory::fd() const { return mapping_->fd(); }
 
 std::byte* LinkMemory::ring(LinkSide producer) const {
   return mapping_->base() + kHeaderBytes +

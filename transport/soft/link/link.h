@@ -15,8 +15,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "transport/base/unique_fd.h"
 
 namespace verbena::soft {
 
@@ -77,7 +79,9 @@ struct SideWords {
   std::atomic<uint32_t> path;
 };
 
-// Owns one mapping of a link's memory, and the descriptor to pass on.
+// Owns one mapping of a link's memory, and at the side that made it, until it
+// is attached, the descriptor to pass on: mapped memory needs none, and a
+// process may have many links.
 //
 // Movable, not copyable. Any thread may hold it. Two LinkMemory objects of one
 // process that came from the same memory file share one mapping.
@@ -86,8 +90,8 @@ class LinkMemory {
   // Makes the memory. Fails when the process is out of descriptors or memory.
   static absl::StatusOr<LinkMemory> Create();
 
-  // Maps the memory behind `fd`, which a peer sent; duplicates `fd`, which
-  // stays the caller's. Refuses anything but a memory file of the exact size
+  // Maps the memory behind `fd`, which a peer sent, and which stays the
+  // caller's. Refuses anything but a memory file of the exact size
   // that can neither shrink nor grow.
   static absl::StatusOr<LinkMemory> Map(int fd);
 
@@ -95,8 +99,10 @@ class LinkMemory {
   LinkMemory& operator=(LinkMemory&&) noexcept = default;
   ~LinkMemory() = default;
 
-  // The memory file, to be passed by SCM_RIGHTS. Borrowed.
-  int fd() const;
+  // The memory file, to be passed by SCM_RIGHTS; borrowed. -1 at the side that
+  // did not make it, and after TakeDescriptor().
+  int fd() const { return fd_.get(); }
+  base::UniqueFd TakeDescriptor() { return std::move(fd_); }
 
   // The ring that `producer` writes: kLinkRingBytes that are mapped twice in a
   // row, so that a packet at the end needs no split.
@@ -112,9 +118,10 @@ class LinkMemory {
   class Mapping;
   explicit LinkMemory(std::shared_ptr<Mapping> mapping)
       : mapping_(std::move(mapping)) {}
-  static absl::StatusOr<LinkMemory> MapOwned(int owned_fd);
+  static absl::StatusOr<LinkMemory> MapFile(int fd);
 
   std::shared_ptr<Mapping> mapping_;
+  base::UniqueFd fd_;
 };
 
 }  // namespace verbena::soft

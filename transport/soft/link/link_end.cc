@@ -26,6 +26,7 @@ void LinkEnd::Attach(LinkMemory memory, LinkSide side, int socket_fd) {
   CHECK(!attached()) << "a link is attached already";
   *this = LinkEnd();
   memory_ = std::move(memory);
+  memory_->TakeDescriptor();  // And close it: the peer has it by now.
   socket_fd_ = socket_fd;
   own_ = &memory_->words(side);
   peer_ = &memory_->words(OtherSide(side));

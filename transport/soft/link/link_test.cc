@@ -62,6 +62,20 @@ TEST(LinkMemoryTest, ItIsGoneWithItsLastOwner) {
   EXPECT_EQ(descriptors(), before);
 }
 
+// A process has as many descriptors as it may, and perhaps many links.
+TEST(LinkMemoryTest, TheSideThatMapsItKeepsNoDescriptor) {
+  absl::StatusOr<LinkMemory> one = LinkMemory::Create();
+  ASSERT_TRUE(one.ok());
+  absl::StatusOr<LinkMemory> two = LinkMemory::Map(one->fd());
+  ASSERT_TRUE(two.ok());
+  EXPECT_EQ(two->fd(), -1);
+  const base::UniqueFd passed_on = one->TakeDescriptor();
+  EXPECT_EQ(one->fd(), -1);
+  absl::StatusOr<LinkMemory> three = LinkMemory::Map(passed_on.get());
+  ASSERT_TRUE(three.ok()) << three.status();
+  EXPECT_EQ(one->ring(LinkSide::kFirst), three->ring(LinkSide::kFirst));
+}
+
 // A descriptor that a peer might send instead of a link.
 class ForeignFile {
  public:

@@ -111,7 +111,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   Parsed TakePacket(const TcpFrame& frame, const std::byte* payload);
   Parsed TakeState(const TcpFrame& frame);
   Parsed TakeCmMessage(const std::byte* payload);
-  bool CompleteRequest(CmMessage& request);
+  bool CompleteRequest(CmMessage& request, base::UniqueFd& memory_fd);
 
   Engine& engine_;
   const TcpPreamble preamble_;
@@ -148,8 +148,6 @@ class Relay : public std::enable_shared_from_this<Relay> {
   LinkNews peer_news_;
   bool no_room_ = false;             // The ring has none for the next frame.
   std::vector<std::byte> unparsed_;  // Less than kTcpBatchBytes.
-
-  int request_memory_fd_ = -1;  // To be passed with the request.
 
   int failures_ = 0;  // Attempts to connect that have failed in a row.
 };

@@ -136,33 +136,33 @@ Relay::Parsed Relay::TakeCmMessage(const std::byte* payload) {
   CmMessage message;
   std::memcpy(&message, payload, sizeof(message));
   if (manual()) return Parsed::kGarbage;
-  int fd = -1;
+  base::UniqueFd memory_fd;  // Goes with the request.
   if (!link_.attached()) {
     if (active_ || message.type != CmMessageType::kConnectRequest ||
-        !CompleteRequest(message)) {
+        !CompleteRequest(message, memory_fd)) {
       return Parsed::kGarbage;
     }
-    fd = request_memory_fd_;
   } else if (message.type == CmMessageType::kConnectRequest ||
              message.type == CmMessageType::kRemoteConnection) {
     return Parsed::kGarbage;
   }
   // The socket has room: messages are few, and the connection manager reads
   // them at once.
-  return SendCmMessage(socket_.get(), message, fd) == 0 ? Parsed::kFrame
-                                                        : Parsed::kGarbage;
+  return SendCmMessage(socket_.get(), message, memory_fd.get()) == 0
+             ? Parsed::kFrame
+             : Parsed::kGarbage;
 }
 
 // Adds to the request, the first message at the passive side, what only this
 // host knows: the memory of the link, which is made here, and the address that
 // was dialled, which is the one that the connection came to.
-bool Relay::CompleteRequest(CmMessage& request) {
+bool Relay::CompleteRequest(CmMessage& request, base::UniqueFd& memory_fd) {
   base::SocketAddress local = TcpLocalAddress(tcp_.get());
   absl::StatusOr<LinkMemory> memory = LinkMemory::Create();
   if (local.empty() || !memory.ok()) return false;
   local.set_port(preamble_.destination_port);
   request.SetDestination(local);
-  request_memory_fd_ = memory->fd();  // Open as long as the link is attached.
+  memory_fd = memory->TakeDescriptor();
   link_.Attach(*std::move(memory), side_, socket_.get());
   return true;
 }
