@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -94,9 +95,12 @@ int BeServer() {
     std::fflush(stdout);
     int signal = 0;
     CHECK_EQ(sigwait(&asked, &signal), 0);
-    std::printf("stats connections %u frame_bytes %lu resident %lu\n",
-                server.endpoint().connection_count(),
-                server.endpoint().frame_bytes(), ResidentBytes());
+    rusage used = {};
+    CHECK_EQ(getrusage(RUSAGE_SELF, &used), 0);
+    std::printf(
+        "stats connections %u frame_bytes %lu resident %lu wake_ups %ld\n",
+        server.endpoint().connection_count(), server.endpoint().frame_bytes(),
+        ResidentBytes(), used.ru_nvcsw);
   }
 }
 
@@ -108,6 +112,7 @@ struct Stats {
   uint64_t connections = 0;
   uint64_t frame_bytes = 0;
   uint64_t resident = 0;
+  uint64_t wake_ups = 0;
 };
 
 class ManyConnectionsTest : public testing::Test {
@@ -132,6 +137,8 @@ class ManyConnectionsTest : public testing::Test {
         absl::SimpleAtoi(WordAfter("frame_bytes ", line), &stats.frame_bytes));
     EXPECT_TRUE(
         absl::SimpleAtoi(WordAfter("resident ", line), &stats.resident));
+    EXPECT_TRUE(
+        absl::SimpleAtoi(WordAfter("wake_ups ", line), &stats.wake_ups));
     return stats;
   }
 
@@ -209,6 +216,21 @@ TEST_F(ManyConnectionsTest, CostLittleAndAllWork) {
   ASSERT_NO_FATAL_FAILURE(Connect(10));
   EXPECT_TRUE(clients_.back()->Echo(100).ok());
   EXPECT_LE(Ask().frame_bytes, used.frame_bytes + kConstantBytes);
+}
+
+// Nothing ticks for a connection that nobody uses, but for the PINGs, which are
+// far apart.
+TEST_F(ManyConnectionsTest, NobodyIsWokenForIdleOnes) {
+  ASSERT_NO_FATAL_FAILURE(Connect(std::min(connections_wanted, 200u)));
+  for (const auto& client : clients_) ASSERT_TRUE(client->Echo(64).ok());
+  // What follows traffic: windows shrink after a second without any.
+  uint64_t woken = UINT64_MAX;
+  for (int second = 0; second < 10 && woken > 20; ++second) {
+    const Stats before = Ask();
+    poll(nullptr, 0, 1000);  // In which nothing is to happen.
+    woken = Ask().wake_ups - before.wake_ups;
+  }
+  EXPECT_LE(woken, 20u) << "in every one of ten seconds";
 }
 
 }  // namespace

@@ -149,6 +149,7 @@ void Engine::AddMember(EngineMember* member) {
     const base::MutexLock lock(mutex_);
     StartLocked();
     members_[next_key_++] = Member{member, TimePoint::min()};
+    earliest_tick_ = TimePoint::min();
   }
   Wake();
 }
@@ -276,10 +277,13 @@ void Engine::RunMembers(TimePoint now) {
   const bool all =
       some && all_kicked_.exchange(false, std::memory_order_relaxed);
   const base::MutexLock lock(mutex_);
+  if (!some && now < earliest_tick_) return;
+  earliest_tick_ = TimePoint::max();
   for (auto entry = members_.begin(); entry != members_.end();) {
     EngineMember* const member = entry->second.member;
     const bool kicked = some && member->kicked_.load(std::memory_order_relaxed);
     if (!all && !kicked && entry->second.next_tick > now) {
+      earliest_tick_ = std::min(earliest_tick_, entry->second.next_tick);
       ++entry;
       continue;
     }
@@ -291,6 +295,7 @@ void Engine::RunMembers(TimePoint now) {
     entry = members_.lower_bound(key);
     if (entry != members_.end() && entry->first == key) {
       entry->second.next_tick = next;
+      earliest_tick_ = std::min(earliest_tick_, next);
       ++entry;
     }
   }
@@ -301,11 +306,8 @@ Engine::TimePoint Engine::NextDue() {
   if (!posted_.empty() || kicked_.load(std::memory_order_acquire)) {
     return TimePoint::min();
   }
-  TimePoint next = timers_.empty() ? TimePoint::max() : timers_.begin()->first;
-  for (const auto& [key, entry] : members_) {
-    next = std::min(next, entry.next_tick);
-  }
-  return next;
+  return timers_.empty() ? earliest_tick_
+                         : std::min(earliest_tick_, timers_.begin()->first);
 }
 
 // How long epoll_wait may block: -1 for ever.

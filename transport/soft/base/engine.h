@@ -69,7 +69,8 @@ class Engine {
   // now. Whether there was something. Not from a callback.
   // REQUIRES: the clock is manual.
   bool RunOnce();
-  // When RunOnce() will have something to do if nothing happens before;
+  // When RunOnce() will have something to do if nothing happens before (or
+  // would have, for a member that is gone);
   // TimePoint::max() for never. In the past: now.
   TimePoint NextDue();
 
@@ -178,6 +179,9 @@ class Engine {
   };
   // By key.
   std::map<uint64_t, Member> members_ ABSL_GUARDED_BY(mutex_);
+  // The earliest of their next_tick, or before: thousands of members that sleep
+  // are not looked at for each doorbell.
+  TimePoint earliest_tick_ ABSL_GUARDED_BY(mutex_) = TimePoint::max();
 };
 
 }  // namespace verbena::soft

@@ -88,7 +88,7 @@ class ConnectedQueuePair final : public QueuePair {
   int PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) override;
   int PostAll(ibv_send_wr* chain) override;
   bool PrepareToSleep() override;
-  void LookAgain() override;
+  bool LookAgain() override;
   void AnswerBell(const WaiterBell::Ring& ring) override;
   void OnSendPolled(uint32_t count) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
     requester().Free(count);  // From any thread, without the lock.
@@ -175,6 +175,7 @@ class ConnectedQueuePair final : public QueuePair {
   uint32_t WantedSleep() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void RingForAcks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void AnswerRing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  bool ShouldSleepParked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void Sleep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void WakeUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   // Takes packets: with the polling lock held, as Progress() and GiveUp().
@@ -226,6 +227,11 @@ class ConnectedQueuePair final : public QueuePair {
   bool asleep_ ABSL_GUARDED_BY(lock_) = false;
   // Since then, with no queue armed.
   uint32_t polls_asleep_ ABSL_GUARDED_BY(lock_) = 0;
+  // The position of the link when a queue was last armed, and since when it has
+  // been there, if there are many queue pairs; whether to be parked.
+  uint32_t armed_position_ ABSL_GUARDED_BY(lock_) = 0;
+  TimePoint armed_there_since_ ABSL_GUARDED_BY(lock_) = TimePoint::min();
+  bool parks_ ABSL_GUARDED_BY(lock_) = false;
   // When to give up on a peer that is not open; max() while it is.
   TimePoint give_up_at_ ABSL_GUARDED_BY(lock_) = TimePoint::max();
   // Until when the engine serves a transfer without sleeping; see Serve().

@@ -79,7 +79,9 @@ bool ConnectedQueuePair::PrepareToSleep() {
   BiasedLock::Guard lock(lock_);
   if (!Connected()) return false;
   polls_asleep_ = 0;
-  const uint32_t wanted = WantedSleep();
+  parks_ = ShouldSleepParked();
+  // Nobody polls one that is parked, so everything must ring for the engine.
+  const uint32_t wanted = parks_ ? exchange_.WantedSleep() : WantedSleep();
   if (asleep_ && link().sleep() == wanted) return false;
   asleep_ = true;
   idle_watch_.End();
@@ -87,9 +89,30 @@ bool ConnectedQueuePair::PrepareToSleep() {
   return true;
 }
 
-void ConnectedQueuePair::LookAgain() {
+bool ConnectedQueuePair::LookAgain() {
   BiasedLock::Guard lock(lock_);
-  if (Connected()) Drain();
+  if (!Connected()) return false;
+  const uint32_t before = link().position();
+  Drain();
+  if (!parks_ || !Connected() || link().position() != before) return false;
+  parking().parked.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+// Whether it has been silent for long, among many. A program that sleeps polls
+// a few times whenever it is woken, and each time all that are not parked.
+bool ConnectedQueuePair::ShouldSleepParked() {
+  if (!recv_cq_.queue_pairs().crowded() || &send_cq_ != &recv_cq_ ||
+      requester().has_unfinished() || exchange_.TransferUnderWay()) {
+    return false;
+  }
+  const TimePoint now = device_.engine().clock().Now();
+  if (armed_there_since_ == TimePoint::min() ||
+      armed_position_ != link().position()) {
+    armed_position_ = link().position();
+    armed_there_since_ = now;
+  }
+  return now - armed_there_since_ >= kParkAfter;
 }
 
 // Where a program waits at a completion channel, what is unhurried rings there,

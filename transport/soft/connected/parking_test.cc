@@ -21,14 +21,16 @@ constexpr int kSpokes = 20;
 // One end, whose completion queue serves many queue pairs, and their peers.
 class ParkingTest : public testing::Test {
  protected:
-  static TestEndOptions HubOptions() {
+  static TestEndOptions HubOptions(bool with_channel) {
     TestEndOptions options;
     options.shared_receives = 512;
     options.completions = 1024;
+    options.with_channel = with_channel;
     return options;
   }
 
-  ParkingTest() {
+  explicit ParkingTest(bool with_channel = false)
+      : hub_(HubOptions(with_channel)) {
     own_ = hub_.qp;
     for (int i = 0; i < kSpokes; ++i) {
       spokes_.push_back(std::make_unique<TestEnd>());
@@ -77,7 +79,7 @@ class ParkingTest : public testing::Test {
     PollUntil([this] { return AllParked(); });
   }
 
-  TestEnd hub_{HubOptions()};
+  TestEnd hub_;
   ibv_qp* own_ = nullptr;
   std::vector<ibv_qp*> qps_;
   std::vector<std::unique_ptr<TestEnd>> spokes_;
@@ -145,6 +147,32 @@ TEST_F(ParkingTest, NoMessageIsLostWhileQueuePairsComeAndGo) {
     round.store(i + 1);
   }
   senders.join();
+}
+
+class SleepingHubTest : public ParkingTest {
+ protected:
+  SleepingHubTest() : ParkingTest(/*with_channel=*/true) {}
+
+  // Arms until all are parked.
+  void SleepUntilParked() {
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (!AllParked() && std::chrono::steady_clock::now() < deadline) {
+      ASSERT_EQ(ibv_req_notify_cq(hub_.cq, 0), 0);
+    }
+    ASSERT_TRUE(AllParked());
+  }
+};
+
+TEST_F(SleepingHubTest, ASleeperIsWokenForAParkedQueuePair) {
+  for (const unsigned int flags : {0u, unsigned{IBV_SEND_SIGNALED}}) {
+    SleepUntilParked();
+    EXPECT_EQ(spokes_[3]->Send(1, 0, 8, flags), 0);
+    hub_.TakeCompletionEvent();
+    EXPECT_EQ(hub_.Wait().qp_num, qps_[3]->qp_num);
+    PollUntil([this] { return !IsParked(qps_[3]); });
+    EXPECT_TRUE(IsParked(qps_[4]));
+  }
 }
 
 }  // namespace

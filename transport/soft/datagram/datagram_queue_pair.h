@@ -44,7 +44,8 @@ class DatagramQueuePair final : public QueuePair {
   int PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) override;
   int PostAll(ibv_send_wr* chain) override;
   bool PrepareToSleep() override;
-  void LookAgain() override {}  // The engine sees what is in the socket.
+  // The engine sees what is in the socket.
+  bool LookAgain() override { return false; }
   void OnSendPolled(uint32_t count) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
     sends_.Free(count);  // From any thread, without the lock.
   }

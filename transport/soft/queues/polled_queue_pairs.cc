@@ -38,7 +38,7 @@ void PolledQueuePairs::PrepareToSleep() {
   for (QueuePair* qp : polled_) fence |= qp->PrepareToSleep();
   // One fence for all: it costs a system call that interrupts every processor.
   if (fence) LinkEnd::FenceAfterSleep();
-  for (QueuePair* qp : polled_) qp->LookAgain();
+  std::erase_if(polled_, [](QueuePair* qp) { return qp->LookAgain(); });
 }
 
 bool PolledQueuePairs::AnswerBell(const WaiterBell::Ring& ring) {

@@ -57,9 +57,10 @@ class QueuePair : public QueuePairHandle, public DeviceQueuePair {
 
   // A completion queue has been armed: from now on it is noticed, though nobody
   // polls, when there is something to do. The result says whether a fence is
-  // needed before LookAgain() looks for what came before.
+  // needed before LookAgain() looks for what came before. The latter says
+  // whether the queue pair has parked itself; both with the polling lock held.
   virtual bool PrepareToSleep() = 0;
-  virtual void LookAgain() = 0;
+  virtual bool LookAgain() = 0;
   // A thread that waits at the completion channel was rung: looks what there is
   // to do. With the polling lock held.
   virtual void AnswerBell(const WaiterBell::Ring& /*ring*/) {}
