@@ -96,7 +96,7 @@ enum class HandlerMode {
 // thread-safe. The request, the response and the context belong to the handler
 // until it returns. The Status that it returns reaches the client, code and
 // message (cut after 2048 bytes); the response only if it is OK. An exception
-// that leaves a handler ends the process.
+// that leaves a handler ends the call with UNKNOWN, as with gRPC, and is lost.
 class Service {
  public:
   Service(const Service&) = delete;

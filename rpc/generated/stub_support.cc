@@ -35,6 +35,7 @@ absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
 void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
                     ClientContext* context, const MessageLite* request,
                     MessageLite* response, UnaryCallback&& on_done) {
+  if (on_done == nullptr) return;
   ChannelImpl& impl = channel.impl();
   UnaryCall* const call =
       UnaryCall::New(impl.calls(), method.full_name(), method.id(), context,

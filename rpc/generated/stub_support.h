@@ -45,7 +45,8 @@ absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
 
 // Starts a call and returns; `on_done` is called once, never from inside this
 // function. `context`, `request` and `response` must stay alive, and the
-// request unchanged, until then.
+// request unchanged, until then. With a null `on_done` nothing is called:
+// nobody could tell when they are free again.
 void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
                     ClientContext* context,
                     const google::protobuf::MessageLite* request,

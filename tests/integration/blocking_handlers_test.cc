@@ -3,6 +3,7 @@
 #include <atomic>
 #include <deque>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,6 +30,7 @@ class Obedient final : public EndToEnd::Service {
                     EchoReply* reply) override {
     if (request->payload() == "wait") Wait(context);
     if (request->payload() == "open") Open();
+    if (request->payload() == "throw") throw std::runtime_error("secret");
     if (request->payload() == "recurse" && request->reply_bytes() > 0) {
       EchoRequest inner = *request;
       inner.set_reply_bytes(request->reply_bytes() - 1);
@@ -94,8 +96,9 @@ class Obedient final : public EndToEnd::Service {
 class PollerTeller final : public Inline::Service {
  public:
   PollerTeller() { set_handler_mode(HandlerMode::kInline); }
-  absl::Status Echo(ServerContext* /*context*/, const EchoRequest* /*request*/,
+  absl::Status Echo(ServerContext* /*context*/, const EchoRequest* request,
                     EchoReply* /*reply*/) override {
+    if (request->payload() == "throw") throw 17;
     thread_ = std::this_thread::get_id();
     return absl::OkStatus();
   }
@@ -246,6 +249,22 @@ TEST_F(BlockingHandlersTest, ManyThatBlockLeaveRoomForOtherMethods) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(Echo("hello"), absl::OkStatus());
   service_.Open();
   ended.Wait();
+}
+
+TEST_F(BlockingHandlersTest, OneThatThrowsEndsItsCallAlone) {
+  const auto expect_unknown = [](const absl::Status& status) {
+    EXPECT_TRUE(absl::IsUnknown(status)) << status;
+    EXPECT_EQ(status.ToString().find("secret"), std::string::npos) << status;
+  };
+  expect_unknown(Echo("throw"));  // On a worker.
+  ProveEcho();
+  expect_unknown(Echo("throw"));  // On the thread that polls.
+  ClientContext context;
+  EchoRequest request;
+  EchoReply reply;
+  request.set_payload("throw");
+  expect_unknown(inline_stub_->Echo(&context, request, &reply));
+  EXPECT_EQ(Echo("hello"), absl::OkStatus());
 }
 
 TEST_F(BlockingHandlersTest, ShutdownWaitsForOneThatBlocks) {

@@ -368,6 +368,17 @@ TEST_F(StatusTest, ABlockingCallInsideACallbackIsRefused) {
   ExpectStatus(inner, absl::StatusCode::kFailedPrecondition, "callback");
 }
 
+TEST_F(StatusTest, ACallWithoutACallbackIsNotMade) {
+  Connect();
+  ClientContext context;
+  EchoRequest request;
+  EchoReply reply;
+  request.set_payload("unheard");
+  stub_->async()->Echo(&context, &request, &reply, nullptr);
+  // The context is free.
+  EXPECT_EQ(stub_->Echo(&context, request, &reply), absl::OkStatus());
+}
+
 TEST_F(StatusTest, OneContextServesOneCallAtATime) {
   Connect();
   const std::string key = NewKey();

@@ -143,9 +143,19 @@ bool HandlerCall::Parse() {
   return true;
 }
 
+absl::Status HandlerCall::RunHandler() {
+  try {
+    return method_->Run(&context_, messages_.get());
+  } catch (...) {
+    // What it says is for the server's own eyes.
+    return absl::UnknownError(
+        absl::StrCat(method_->full_name(), ": the handler threw an exception"));
+  }
+}
+
 bool HandlerCall::Handle() {
   response_->Clear();
-  absl::Status status = method_->Run(&context_, messages_.get());
+  absl::Status status = RunHandler();
   if (ABSL_PREDICT_FALSE(told_expired_.load(std::memory_order_relaxed))) {
     status = CancelledStatus();
   }

@@ -97,6 +97,8 @@ class HandlerCall final : public WorkerTask,
   // Calls the handler, and measures what it made. Returns false if the call
   // ends with an error, which is in reply_.
   bool Handle();
+  // What the handler returns; UNKNOWN if it throws an exception.
+  absl::Status RunHandler();
   // How a call ends that has been cancelled.
   absl::Status CancelledStatus() const;
   // Serialises a large reply now, if there is memory.
