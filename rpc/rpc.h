@@ -69,6 +69,7 @@
 //   INVALID_ARGUMENT     The target or an option makes no sense, or the request
 //                        lacks a required field.
 //   INTERNAL             A message could not be parsed.
+//   UNKNOWN              The handler threw an exception.
 //   FAILED_PRECONDITION  The call is a blocking one from inside a callback of
 //                        its channel, or its context is in use by another call.
 

@@ -24,7 +24,8 @@ absl::Status ThreadGroup::Start(std::function<void()> body) {
   running_.erase(self);
   return absl::ResourceExhaustedError(
       absl::StrCat("the system starts no further thread: ",
-                   std::generic_category().message(error)));
+                   std::generic_category().message(error),
+                   " (see `ulimit -u`, and pids.max of the control group)"));
 }
 
 void* ThreadGroup::Run(void* thread) {

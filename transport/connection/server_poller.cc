@@ -6,6 +6,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "transport/base/check.h"
 #include "transport/base/limits.h"
@@ -123,6 +124,9 @@ void ServerPoller::AcceptHere(IncomingConnection incoming) {
       stopping_ ? absl::UnavailableError("the server is shutting down")
                 : TryAccept(incoming);
   if (status.ok()) return;
+  if (absl::IsResourceExhausted(status)) {
+    refusal_.Say(absl::StrCat("a client was refused: ", status.message()));
+  }
   const Reject reject = {
       stopping_ ? RejectReason::kShuttingDown : RejectReason::kFull,
       std::string(status.message())};

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "transport/base/endpoint_options.h"
+#include "transport/base/rare_warning.h"
 #include "transport/base/thread_group.h"
 #include "transport/connection/cm_watcher.h"
 #include "transport/connection/interludes.h"
@@ -114,6 +115,7 @@ class ServerPoller final : private Pollable {
   absl::flat_hash_map<const Provider*, std::unique_ptr<CmWatcher>> watchers_;
   absl::flat_hash_map<ibv_context*, std::unique_ptr<PollerDevice>> devices_;
   std::vector<std::unique_ptr<ServerCalls>> connections_;
+  base::RareWarning refusal_;  // That a client was refused.
   bool stopping_ = false;
   bool closing_ = false;  // Every connection has been told to close.
   absl::Time stop_deadline_ = absl::InfiniteFuture();

@@ -24,6 +24,12 @@ absl::Status Rejected(int reason, absl::string_view peer) {
     return absl::UnavailableError(
         absl::StrCat("connect ", peer, ": refused, nobody listens there"));
   }
+  if (reason == kRejectNoResources) {
+    return absl::UnavailableError(absl::StrCat(
+        "connect ", peer,
+        ": refused, the server is out of file descriptors or memory (see "
+        "`ulimit -n` there)"));
+  }
   if (reason == kRejectByApplication) {
     return absl::UnavailableError(
         absl::StrCat("connect ", peer, ": rejected by the peer"));

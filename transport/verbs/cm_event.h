@@ -49,6 +49,7 @@ struct CmEvent {
 };
 
 // With REJECTED, the reasons that matter.
+inline constexpr int kRejectNoResources = 3;
 inline constexpr int kRejectNobodyListens = 8;   // Invalid service ID.
 inline constexpr int kRejectByApplication = 28;  // Consumer defined.
 

@@ -77,7 +77,8 @@ TEST(CmEventStatusTest, NamesThePeerAndTheCause) {
               HasSubstr("nobody listens"));
   EXPECT_THAT(status(RDMA_CM_EVENT_REJECTED, 28),
               HasSubstr("rejected by the peer"));
-  EXPECT_THAT(status(RDMA_CM_EVENT_REJECTED, 3), HasSubstr("reason 3"));
+  EXPECT_THAT(status(RDMA_CM_EVENT_REJECTED, 3), HasSubstr("`ulimit -n`"));
+  EXPECT_THAT(status(RDMA_CM_EVENT_REJECTED, 4), HasSubstr("reason 4"));
   EXPECT_THAT(status(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT),
               HasSubstr("no answer"));
   EXPECT_THAT(status(RDMA_CM_EVENT_DISCONNECTED, 0), HasSubstr("disconnected"));

@@ -20,6 +20,7 @@ absl::StatusCode CodeOf(int error) {
     case ENOBUFS:
     case EMFILE:
     case ENFILE:
+    case EUSERS:
       return absl::StatusCode::kResourceExhausted;
     case EACCES:
     case EPERM:
@@ -91,6 +92,9 @@ absl::string_view RemedyOf(absl::string_view verb, int error) {
     case EMFILE:
     case ENFILE:
       return "too many open files: see `ulimit -n`";
+    case EUSERS:  // Of the software device.
+      return "no further thread can be started: see `ulimit -u`, and pids.max "
+             "of the control group";
     case EADDRINUSE:
       return "another process listens there";
     case EADDRNOTAVAIL:

@@ -41,6 +41,15 @@ TEST(ErrnoStatusTest, ChoosesACodeThatTheCallerCanActOn) {
   EXPECT_EQ(code(EUCLEAN), absl::StatusCode::kUnknown);
 }
 
+TEST(ErrnoStatusTest, NamesTheLimitThatWasMet) {
+  for (const char* verb : {"create_qp", "create_event_channel", "listen"}) {
+    EXPECT_THAT(Message(verb, EMFILE), HasSubstr("`ulimit -n`"));
+    EXPECT_THAT(Message(verb, EMFILE), Not(HasSubstr("ulimit -l")));
+    EXPECT_THAT(Message(verb, EUSERS), HasSubstr("`ulimit -u`"));
+    EXPECT_TRUE(absl::IsResourceExhausted(ErrnoStatus(verb, "", EUSERS)));
+  }
+}
+
 TEST(ErrnoStatusTest, TakesTheNumberWithEitherSign) {
   EXPECT_EQ(ErrnoStatus("accept", "", -ETIMEDOUT),
             ErrnoStatus("accept", "", ETIMEDOUT));

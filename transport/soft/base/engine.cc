@@ -19,17 +19,7 @@ constexpr int kEventsMax = 64;
 
 }  // namespace
 
-Engine::Engine(Clock::Kind clock)
-    : clock_(clock),
-      epoll_fd_(epoll_create1(EPOLL_CLOEXEC)),
-      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  CHECK(epoll_fd_ >= 0) << "epoll_create1 failed, errno " << errno;
-  CHECK(wake_fd_ >= 0) << "eventfd failed, errno " << errno;
-  epoll_event event = {};
-  event.events = EPOLLIN;
-  event.data.u64 = kWakeKey;
-  CHECK_EQ(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, wake_fd_, &event), 0);
-}
+Engine::Engine(Clock::Kind clock) : clock_(clock) {}
 
 Engine::~Engine() {
   {
@@ -37,23 +27,55 @@ Engine::~Engine() {
     stopping_ = true;
   }
   Wake();
-  if (thread_.joinable()) thread_.join();
-  close(wake_fd_);
-  close(epoll_fd_);
+  threads_.Join();
 }
 
-void Engine::StartLocked() {
-  if (thread_.joinable() || clock_.manual()) return;
-  thread_ = std::thread([this] {
-    thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
-    Run();
-  });
+int Engine::Start() {
+  const base::MutexLock lock(mutex_);
+  return StartLocked();
+}
+
+int Engine::StartLocked() {
+  if (started_) return 0;
+  if (!epoll_fd_.valid()) {
+    if (const int error = OpenDescriptors(); error != 0) return error;
+  }
+  if (!clock_.manual()) {
+    const absl::Status status = threads_.Start([this] {
+      thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+      Run();
+    });
+    if (!status.ok()) return EUSERS;
+  }
+  started_ = true;
+  return 0;
+}
+
+int Engine::OpenDescriptors() {
+  base::UniqueFd epoll_fd(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_fd.valid()) return errno;
+  base::UniqueFd wake_fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake_fd.valid()) return errno;
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = kWakeKey;
+  if (epoll_ctl(epoll_fd.get(), EPOLL_CTL_ADD, wake_fd.get(), &event) != 0) {
+    return errno;
+  }
+  epoll_fd_ = std::move(epoll_fd);
+  wake_fd_ = std::move(wake_fd);
+  return 0;
+}
+
+void Engine::CheckStarted() {
+  const int error = StartLocked();
+  CHECK_EQ(error, 0) << "nobody called Start() before";
 }
 
 void Engine::Wake() {
   const uint64_t one = 1;
   // It fails only when the counter is full: then the thread is woken anyway.
-  static_cast<void>(!write(wake_fd_, &one, sizeof(one)));
+  static_cast<void>(!write(wake_fd_.get(), &one, sizeof(one)));
 }
 
 void Engine::Kick(EngineMember* member) {
@@ -75,7 +97,7 @@ void Engine::WakeForKick() {
 
 void Engine::Watch(int fd, std::function<void()> on_readable) {
   const base::MutexLock lock(mutex_);
-  StartLocked();
+  CheckStarted();
   CHECK(!keys_by_fd_.contains(fd))
       << "descriptor " << fd << " is watched twice";
   const uint64_t key = next_key_++;
@@ -85,7 +107,7 @@ void Engine::Watch(int fd, std::function<void()> on_readable) {
   epoll_event event = {};
   event.events = EPOLLIN | EPOLLRDHUP;
   event.data.u64 = key;
-  CHECK_EQ(epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, fd, &event), 0)
+  CHECK_EQ(epoll_ctl(epoll_fd_.get(), EPOLL_CTL_ADD, fd, &event), 0)
       << "cannot watch descriptor " << fd << ", errno " << errno;
 }
 
@@ -97,7 +119,7 @@ void Engine::SetInterest(int fd, bool readable, bool writable) {
   if (readable) event.events |= EPOLLIN | EPOLLRDHUP;
   if (writable) event.events |= EPOLLOUT;
   event.data.u64 = found->second;
-  CHECK_EQ(epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, fd, &event), 0)
+  CHECK_EQ(epoll_ctl(epoll_fd_.get(), EPOLL_CTL_MOD, fd, &event), 0)
       << "cannot watch descriptor " << fd << ", errno " << errno;
 }
 
@@ -108,7 +130,7 @@ void Engine::Unwatch(int fd) {
     descriptors_.erase(found->second);
     keys_by_fd_.erase(found);
     // A descriptor that its owner has closed has left the epoll set by itself.
-    epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+    epoll_ctl(epoll_fd_.get(), EPOLL_CTL_DEL, fd, nullptr);
   }
   // Also when a callback has unwatched itself: it may run on.
   if (OnOwnThread()) return;
@@ -118,7 +140,7 @@ void Engine::Unwatch(int fd) {
 void Engine::Post(std::function<void()> task) {
   {
     const base::MutexLock lock(mutex_);
-    StartLocked();
+    CheckStarted();
     posted_.push_back(std::move(task));
   }
   Wake();
@@ -129,7 +151,7 @@ Engine::TimerId Engine::StartTimer(std::chrono::nanoseconds delay,
   TimerId id;
   {
     const base::MutexLock lock(mutex_);
-    StartLocked();
+    CheckStarted();
     id = next_key_++;
     timers_.emplace(clock_.Now() + delay, Timer{id, std::move(task)});
   }
@@ -147,7 +169,7 @@ void Engine::CancelTimer(TimerId id) {
 void Engine::AddMember(EngineMember* member) {
   {
     const base::MutexLock lock(mutex_);
-    StartLocked();
+    CheckStarted();
     members_[next_key_++] = Member{member, TimePoint::min()};
     earliest_tick_ = TimePoint::min();
   }
@@ -170,7 +192,7 @@ void Engine::RunAndCatchUp(std::function<void()> task,
   size_t rounds;
   {
     const base::MutexLock lock(mutex_);
-    if (!thread_.joinable() && !clock_.manual()) return;
+    if (!started_) return;
     // A round calls for kEventsMax descriptors, and those first that have
     // waited longest.
     rounds = descriptors_.size() / kEventsMax + 1;
@@ -219,6 +241,10 @@ void Engine::Run() {
 
 bool Engine::RunOnce() {
   CHECK(clock_.manual() && !OnOwnThread());
+  {
+    const base::MutexLock lock(mutex_);
+    CheckStarted();
+  }
   thread_id_.store(std::this_thread::get_id(), std::memory_order_relaxed);
   const bool due = NextDue() <= clock_.Now();
   const bool ready = RunRound(0);
@@ -229,7 +255,7 @@ bool Engine::RunOnce() {
 // Whether a descriptor was ready.
 bool Engine::RunRound(int timeout_ms) {
   epoll_event events[kEventsMax];
-  const int count = epoll_wait(epoll_fd_, events, kEventsMax, timeout_ms);
+  const int count = epoll_wait(epoll_fd_.get(), events, kEventsMax, timeout_ms);
   CHECK(count >= 0 || errno == EINTR) << "epoll_wait failed, errno " << errno;
   for (int i = 0; i < count; ++i) {
     if (events[i].data.u64 != kWakeKey) {
@@ -237,7 +263,7 @@ bool Engine::RunRound(int timeout_ms) {
       continue;
     }
     uint64_t wakes;
-    static_cast<void>(!read(wake_fd_, &wakes, sizeof(wakes)));
+    static_cast<void>(!read(wake_fd_.get(), &wakes, sizeof(wakes)));
   }
   RunPosted();
   RunTimers(clock_.Now());

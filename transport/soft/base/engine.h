@@ -21,6 +21,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "transport/base/mutex.h"
+#include "transport/base/thread_group.h"
+#include "transport/base/unique_fd.h"
 #include "transport/soft/base/clock.h"
 
 namespace verbena::soft {
@@ -43,15 +45,15 @@ class EngineMember {
   std::atomic<bool> kicked_{false};  // To be ticked soon.
 };
 
-// One thread with an epoll instance; it starts with the first call that needs
-// it. With a manual clock there is no thread: whoever calls RunOnce() stands in
-// for it, and nothing happens behind the back of a test. Then all calls are to
-// come from one thread.
+// One thread with an epoll instance, which Start() makes, or else the first
+// call that needs them. With a manual clock there is no thread: whoever calls
+// RunOnce() stands in for it, and nothing happens behind the back of a test.
+// Then all calls are to come from one thread.
 //
 // Thread-safe. Callbacks run on the engine's thread, one at a time, with no
 // lock of the engine held: they may call any method. They must not block. Lives
 // as long as the process (see SoftDevice::Get), so that nothing has to outlive
-// it. Aborts when the kernel refuses an epoll instance, an eventfd or a thread.
+// it.
 class Engine {
  public:
   using TimePoint = Clock::TimePoint;
@@ -64,6 +66,12 @@ class Engine {
   ~Engine();
 
   Clock& clock() { return clock_; }
+
+  // Starts the thread, if it does not run yet. Returns 0, or the errno with
+  // which the kernel refuses descriptors (EMFILE, ENFILE, ENOMEM) or a thread
+  // (EUSERS): it may be called again. Whoever cannot go on without comes here
+  // first: the methods that need the thread abort without it.
+  int Start();
 
   // What the thread does in one round, but for waiting: calls what is ready
   // now. Whether there was something. Not from a callback.
@@ -127,7 +135,9 @@ class Engine {
     return std::this_thread::get_id() ==
            thread_id_.load(std::memory_order_relaxed);
   }
-  void StartLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int StartLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int OpenDescriptors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckStarted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PostAfterRounds(size_t rounds, std::function<void()> task);
   void Wake();
   void WakeForKick();
@@ -146,17 +156,17 @@ class Engine {
   void WaitUntilNotRunning(uint64_t key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Clock clock_;
-  // Constant after construction.
-  int epoll_fd_ = -1;
-  int wake_fd_ = -1;  // An eventfd: new work, or stop.
+  // Made by the first Start(), constant afterwards.
+  base::UniqueFd epoll_fd_;
+  base::UniqueFd wake_fd_;  // An eventfd: new work, or stop.
 
   std::atomic<bool> kicked_{false};           // Some member is to be ticked.
   std::atomic<bool> all_kicked_{false};       // All are.
-  std::atomic<std::thread::id> thread_id_{};  // Of thread_, once it runs.
+  std::atomic<std::thread::id> thread_id_{};  // Of the thread, once it runs.
 
   base::Mutex mutex_;
   base::CondVar callback_done_;
-  std::thread thread_ ABSL_GUARDED_BY(mutex_);
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;  // As far as Start() goes.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // Names registrations, timers and members.
   uint64_t next_key_ ABSL_GUARDED_BY(mutex_) = 1;
@@ -182,6 +192,8 @@ class Engine {
   // The earliest of their next_tick, or before: thousands of members that sleep
   // are not looked at for each doorbell.
   TimePoint earliest_tick_ ABSL_GUARDED_BY(mutex_) = TimePoint::max();
+
+  base::ThreadGroup threads_;  // The one.
 };
 
 }  // namespace verbena::soft

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <future>
 #include <thread>
@@ -207,6 +208,34 @@ TEST(EngineTest, AnIdleEngineUsesNoProcessor) {
   EXPECT_LE(switches() - before, 10);
   engine.Unwatch(event.fd());
   engine.RemoveMember(&member);
+}
+
+// While it lives this process can open no descriptor.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &usual_), 0);
+    rlimit none = usual_;
+    none.rlim_cur = 0;
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  }
+  ~NoDescriptors() { EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &usual_), 0); }
+
+ private:
+  rlimit usual_ = {};
+};
+
+TEST(EngineTest, StartsWhenThereAreDescriptors) {
+  Engine engine;
+  {
+    const NoDescriptors none;
+    EXPECT_EQ(engine.Start(), EMFILE);
+    EXPECT_EQ(engine.Start(), EMFILE);
+  }
+  EXPECT_EQ(engine.Start(), 0);
+  std::promise<void> ran;
+  engine.Post([&ran] { ran.set_value(); });
+  ran.get_future().wait();
 }
 
 }  // namespace

@@ -59,6 +59,8 @@ inline constexpr int kBacklogMax = 1024;
 
 // What a listener of either port space remembers.
 struct ListenerRecord {
+  // Given up when the process has no other, so that a client can be refused.
+  base::UniqueFd spare;
   // How many CONNECT_REQUEST events may be unread.
   int backlog = kBacklogMax;
   // Port space TCP. The keys count upwards, so the first is the oldest.

@@ -1,5 +1,6 @@
 #include "transport/soft/cm/connection_listener.h"
 
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -32,14 +33,22 @@ constexpr int kAcceptBatch = 64;
 }  // namespace
 
 int ConnectionListener::Start(CmEndpoint& listener) {
+  const bool remote = network_.enabled() && !listener.Local().IsLoopback();
+  if (remote) {
+    if (const int error = network_.Start(); error != 0) return error;
+  }
+  KeepSpare(listener);
   // The engine's thread empties the kernel's queue at once. Ours, which the
   // user empties, is the one that the user's backlog limits.
   if (::listen(listener.socket.get(), kBacklogMax) != 0) return errno;
   Watch(listener);
-  if (network_.enabled() && !listener.Local().IsLoopback()) {
-    network_.OpenPort();
-  }
+  if (remote) network_.OpenPort();
   return 0;
+}
+
+void ConnectionListener::KeepSpare(CmEndpoint& listener) {
+  base::UniqueFd& spare = listener.listening.spare;
+  if (!spare.valid()) spare = base::UniqueFd(::eventfd(0, EFD_CLOEXEC));
 }
 
 void ConnectionListener::Watch(CmEndpoint& listener) {
@@ -52,6 +61,8 @@ void ConnectionListener::Watch(CmEndpoint& listener) {
 
 void ConnectionListener::OnIncoming(CmEndpoint& listener,
                                     ClosingSockets& closing) {
+  KeepSpare(listener);
+  base::UniqueFd& spare = listener.listening.spare;
   for (int i = 0; i < kAcceptBatch; ++i) {
     base::UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr,
                                     SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -61,6 +72,12 @@ void ConnectionListener::OnIncoming(CmEndpoint& listener,
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
     if (errno == EAGAIN) return;
+    if ((errno == EMFILE || errno == ENFILE) && spare.valid()) {
+      // In its place one client hears why it is refused: the descriptor that
+      // its request brings has no room either.
+      spare.Reset();
+      continue;
+    }
     // The connection stays in the queue and would bring us back here at once.
     callbacks_.Unwatch(listener.socket.get());
     callbacks_.StartTimer(
@@ -116,6 +133,8 @@ void ConnectionListener::OnHalfOpenReadable(CmEndpoint& listener, uint64_t key,
     } else {
       TakeRequest(listener, received, half_open);
     }
+  } else if (received.lost_fd) {
+    Refuse(half_open.socket.get());
   }
   closing.Add(std::move(half_open.socket));
 }
@@ -126,7 +145,8 @@ void ConnectionListener::AddRemote(CmEndpoint& listener, base::UniqueFd tcp,
                                    ClosingSockets& closing) {
   TcpPreamble preamble;
   int sockets[2];
-  if (!network_.enabled() || !Network::ReadPreamble(tcp.get(), preamble) ||
+  if (!network_.enabled() || network_.Start() != 0 ||
+      !Network::ReadPreamble(tcp.get(), preamble) ||
       preamble.purpose != TcpPurpose::kConnectionManager ||
       ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
                    sockets) != 0) {
@@ -137,6 +157,14 @@ void ConnectionListener::AddRemote(CmEndpoint& listener, base::UniqueFd tcp,
   AddHalfOpen(listener, {base::UniqueFd(sockets[0]), remote}, closing);
   network_.Accept(std::move(tcp), preamble,
                   {std::nullopt, LinkSide::kFirst, base::UniqueFd(sockets[1])});
+}
+
+void ConnectionListener::Refuse(int socket) {
+  SendCmMessage(
+      socket, {.type = CmMessageType::kReject, .reject_reason = kNoResources});
+  warning_.Say(
+      "the software device refuses clients: this process is out of file "
+      "descriptors or memory (see `ulimit -n`)");
 }
 
 void ConnectionListener::TakeRequest(CmEndpoint& listener,
@@ -160,10 +188,11 @@ void ConnectionListener::TakeRequest(CmEndpoint& listener,
     return;
   }
   absl::StatusOr<LinkMemory> link = LinkMemory::Map(received.fd.get());
+  if (absl::IsResourceExhausted(link.status())) Refuse(socket.get());
   if (!link.ok()) return;
   const std::shared_ptr<CmEndpoint> child =
       addresses_.MakeRequested(listener, local, peer);
-  if (child == nullptr) return;
+  if (child == nullptr) return Refuse(socket.get());
   child->connection.request = request;
   child->connection.link = *std::move(link);
   child->connection.relayed = relayed;

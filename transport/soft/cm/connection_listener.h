@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
+#include "transport/base/rare_warning.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/cm/cm_endpoint.h"
 #include "transport/soft/cm/cm_events.h"
@@ -45,6 +46,9 @@ class ConnectionListener {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
  private:
+  // Keeps a descriptor for when there is no other.
+  static void KeepSpare(CmEndpoint& listener)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   void Watch(CmEndpoint& listener) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   void OnIncoming(CmEndpoint& listener, ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
@@ -61,6 +65,8 @@ class ConnectionListener {
   void AddRemote(CmEndpoint& listener, base::UniqueFd tcp,
                  ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  // Tells a client that this process lacks what its connection takes.
+  void Refuse(int socket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   // Takes the socket of `half_open` unless `received` is no request, or is
   // refused.
   void TakeRequest(CmEndpoint& listener, const CmReceived& received,
@@ -72,6 +78,7 @@ class ConnectionListener {
   EndpointAddresses& addresses_;
   CmEvents& events_;
   ConnectionHandshake& handshake_;
+  base::RareWarning warning_;
 };
 
 }  // namespace verbena::soft

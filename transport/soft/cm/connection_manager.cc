@@ -170,6 +170,7 @@ void ConnectionManager::LetGoOfQp(CmEndpoint& endpoint) {
 }
 
 int ConnectionManager::Listen(CmEndpoint& endpoint, int backlog) {
+  if (const int error = engine_.Start(); error != 0) return error;
   const EndpointsLock lock(mutex_);
   if (endpoint.state == CmState::kIdle) {
     const int error = addresses_.Bind(
@@ -191,6 +192,7 @@ int ConnectionManager::Listen(CmEndpoint& endpoint, int backlog) {
 
 int ConnectionManager::Connect(CmEndpoint& endpoint,
                                const rdma_conn_param* parameters) {
+  if (const int error = engine_.Start(); error != 0) return error;
   ClosingSockets closing(engine_);
   const EndpointsLock lock(mutex_);
   return IsDatagram(endpoint)

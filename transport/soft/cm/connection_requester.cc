@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "transport/soft/address/cm_address.h"
+#include "transport/soft/base/descriptor_error.h"
 #include "transport/soft/base/limits.h"
 #include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
@@ -34,8 +35,9 @@ int ConnectionRequester::Connect(CmEndpoint& endpoint,
   if (!SetParameters(parameters, kRequestDataBytes, request)) return EINVAL;
   request.qp_num = endpoint.qp->qp_num;
   request.SetDestination(endpoint.Peer());
+  errno = 0;
   absl::StatusOr<LinkMemory> link = LinkMemory::Create();
-  if (!link.ok()) return ENOMEM;
+  if (!link.ok()) return DescriptorErrorOr(ENOMEM);
   endpoint.connection.link = *std::move(link);
   endpoint.connection.request = request;
   endpoint.deadline = callbacks_.Now() + kHandshakeTimeout;
@@ -88,6 +90,7 @@ void ConnectionRequester::TryAgainSoon(CmEndpoint& endpoint) {
 
 // A relay of this process plays the peer, and is spoken to as one.
 int ConnectionRequester::ConnectToHost(CmEndpoint& endpoint) {
+  if (const int error = network_.Start(); error != 0) return error;
   int sockets[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
                    sockets) != 0) {

@@ -6,6 +6,7 @@
 #include "transport/base/unique_fd.h"
 #include "transport/soft/address/cm_datagram.h"
 #include "transport/soft/address/gid_table.h"
+#include "transport/soft/base/descriptor_error.h"
 #include "transport/soft/remote/tcp_socket.h"
 #include "transport/soft/verbs/context_verbs.h"
 
@@ -22,7 +23,10 @@ int EndpointAddresses::Bind(CmEndpoint& endpoint, base::SocketAddress address,
                             BindPurpose purpose) {
   if (endpoint.state != CmState::kIdle) return EINVAL;
   if (address.empty()) return EAFNOSUPPORT;
-  if (!address.IsAny() && !IsLocalAddress(address)) return EADDRNOTAVAIL;
+  errno = 0;
+  if (!address.IsAny() && !IsLocalAddress(address)) {
+    return DescriptorErrorOr(EADDRNOTAVAIL);
+  }
   if (const int error =
           endpoint.ps == RDMA_PS_UDP
               ? OpenCmDatagramSocket(address, endpoint.socket)
@@ -59,8 +63,11 @@ int EndpointAddresses::ResolveAddr(CmEndpoint& endpoint,
   // A connection fails here if there is no way to its peer. Datagrams get lost
   // later; a way is looked for only if they have no source address yet.
   if (!is_datagram || (!source_given && (idle || wildcard))) {
+    errno = 0;
     base::SocketAddress own = RouteTo(endpoint, destination);
     if (own.empty()) {
+      // There may be a way that cannot be looked for.
+      if (const int error = DescriptorErrorOr(0); error != 0) return error;
       events_.Post(endpoint, RDMA_CM_EVENT_ADDR_ERROR,
                    is_datagram ? -ENETUNREACH : -EHOSTUNREACH);
       return 0;

@@ -49,7 +49,7 @@ void PortEvents::Remove(EventQueue* context_events) {
 
 void PortEvents::OnReader() {
   const base::MutexLock lock(mutex_);
-  if (read_) return;
+  if (read_ || engine_.Start() != 0) return;
   read_ = true;
   socket_ = OpenHostSocket();  // First: no change may come in between.
   if (socket_.get() < 0) return;

@@ -36,7 +36,8 @@ class PortEvents {
   void Remove(EventQueue* context_events);
 
   // Somebody reads events: from now on addresses are watched. Where the kernel
-  // has no netlink socket for us, they are not.
+  // has no netlink socket for us, they are not; without the engine's thread,
+  // not yet.
   void OnReader();
 
   // Tells every context of an event of `port`.

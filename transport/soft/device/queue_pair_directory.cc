@@ -188,7 +188,8 @@ void QueuePairDirectory::TakeOffer(const LinkOffer& offer, FdMessage message) {
 void QueuePairDirectory::TakeTcpOffer(const LinkOffer& offer,
                                       base::UniqueFd tcp) {
   TcpPreamble preamble;
-  if (!network_.enabled() || !Network::ReadPreamble(tcp.get(), preamble) ||
+  if (!network_.enabled() || network_.Start() != 0 ||
+      !Network::ReadPreamble(tcp.get(), preamble) ||
       preamble.purpose != TcpPurpose::kManual || preamble.to != offer.to) {
     return;
   }
@@ -205,7 +206,7 @@ void QueuePairDirectory::TakeTcpOffer(const LinkOffer& offer,
 
 std::unique_ptr<ManualLink> QueuePairDirectory::ConnectToHost(
     uint32_t own, const ManualPeer& peer) {
-  if (!network_.enabled()) return nullptr;
+  if (!network_.enabled() || network_.Start() != 0) return nullptr;
   if (!ComesFirst(own, peer)) {
     network_.OpenPort();
     return nullptr;

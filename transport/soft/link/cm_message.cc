@@ -81,6 +81,8 @@ CmReceived ReceiveCmMessage(int socket) {
     return result;
   }
   result.kind = CmReceived::Kind::kGarbage;
+  result.lost_fd = received.cut && received.fd_count == 0 &&
+                   received.length == sizeof(CmMessage);
   if (received.length == sizeof(CmMessage) && received.fd_count <= 1 &&
       !received.cut) {
     std::memcpy(&result.message, bytes, sizeof(CmMessage));

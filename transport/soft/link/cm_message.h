@@ -44,6 +44,7 @@ inline constexpr uint8_t kReplyDataBytes = 196;
 inline constexpr uint8_t kRejectDataBytes = 148;
 
 // Reasons of a rejection, as InfiniBand numbers them.
+inline constexpr uint16_t kNoResources = 3;       // Descriptors, memory.
 inline constexpr uint16_t kInvalidServiceId = 8;  // Nobody listens.
 inline constexpr uint16_t kConsumerReject = 28;  // Also when a backlog is full.
 
@@ -94,6 +95,9 @@ struct CmReceived {
   Kind kind = Kind::kNothing;
   CmMessage message;
   base::UniqueFd fd;  // With kMessage: the one that came along, if any.
+  // With kGarbage: a descriptor came along, and this process had no room for
+  // it.
+  bool lost_fd = false;
 };
 
 // Never blocks.

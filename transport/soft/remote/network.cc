@@ -4,19 +4,28 @@
 
 #include <utility>
 
+#include "transport/base/check.h"
 #include "transport/soft/remote/tcp_socket.h"
 
 namespace verbena::soft {
 
-Network::Running& Network::Run() {
-  std::call_once(once_, [this] {
-    running_ = std::make_unique<Running>(port_);
-    runs_.store(true, std::memory_order_release);
-  });
-  return *running_;
+int Network::Start() {
+  CHECK(enabled());
+  if (running_.load(std::memory_order_acquire) != nullptr) return 0;
+  const base::MutexLock lock(mutex_);
+  if (owned_ == nullptr) owned_ = std::make_unique<Running>(port_);
+  if (const int error = owned_->engine.Start(); error != 0) return error;
+  running_.store(owned_.get(), std::memory_order_release);
+  return 0;
 }
 
-void Network::OpenPort() { Run().port_switch.Start(); }
+Network::Running& Network::running() const {
+  Running* const running = running_.load(std::memory_order_acquire);
+  CHECK(running != nullptr);
+  return *running;
+}
+
+void Network::OpenPort() { running().port_switch.Start(); }
 
 void Network::Connect(const base::SocketAddress& source,
                       base::SocketAddress host, const TcpPreamble& preamble,
@@ -24,7 +33,7 @@ void Network::Connect(const base::SocketAddress& source,
   base::SocketAddress from = source;
   if (!from.empty()) from.set_port(0);
   host.set_port(port_);
-  Relay::Connect(Run().engine, from, host, preamble, std::move(link));
+  Relay::Connect(running().engine, from, host, preamble, std::move(link));
 }
 
 bool Network::ReadPreamble(int tcp, TcpPreamble& preamble) {
@@ -36,12 +45,12 @@ bool Network::ReadPreamble(int tcp, TcpPreamble& preamble) {
 
 void Network::Accept(base::UniqueFd tcp, const TcpPreamble& preamble,
                      RelayLink link) {
-  Relay::Accept(Run().engine, std::move(tcp), preamble, std::move(link));
+  Relay::Accept(running().engine, std::move(tcp), preamble, std::move(link));
 }
 
 void Network::CatchUp(std::chrono::nanoseconds longest) {
-  if (!runs_.load(std::memory_order_acquire)) return;
-  running_->engine.RunAndCatchUp([] {}, longest);
+  Running* const running = running_.load(std::memory_order_acquire);
+  if (running != nullptr) running->engine.RunAndCatchUp([] {}, longest);
 }
 
 }  // namespace verbena::soft

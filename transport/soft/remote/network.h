@@ -8,8 +8,9 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/base/engine.h"
@@ -33,9 +34,14 @@ class Network {
   uint16_t port() const { return port_; }
   bool enabled() const { return port_ != 0; }
 
-  // From now on other hosts can reach this process.
+  // Makes what the methods below need. Returns 0, or the errno with which the
+  // kernel refuses it; then it may be called again.
   //
-  // This method, Connect and Accept REQUIRE enabled().
+  // This method REQUIRES enabled(); OpenPort, Connect and Accept, that it has
+  // returned 0.
+  int Start();
+
+  // From now on other hosts can reach this process.
   void OpenPort();
 
   // Carries `link` to `host`, at whatever port `host` says, from `source`
@@ -59,13 +65,12 @@ class Network {
     Engine engine;
     TcpSwitch port_switch;
   };
-  Running& Run();
+  Running& running() const;
 
   const uint16_t port_;
-  std::once_flag once_;
-  // Written once, by whoever comes first through once_.
-  std::unique_ptr<Running> running_;
-  std::atomic<bool> runs_{false};  // running_ has been written.
+  base::Mutex mutex_;
+  std::unique_ptr<Running> owned_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<Running*> running_{nullptr};  // The same, once it runs.
 };
 
 }  // namespace verbena::soft

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "transport/soft/base/descriptor_error.h"
 #include "transport/soft/connected/connected_queue_pair.h"
 #include "transport/soft/datagram/datagram_queue_pair.h"
 #include "transport/soft/device/context.h"
@@ -83,8 +84,13 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   if (const int error = CheckInitAttributes(domain, *attributes); error != 0) {
     return Refuse<ibv_qp>(error);
   }
+  // It looks after all queue pairs.
+  if (const int error = SoftDevice::Get().engine().Start(); error != 0) {
+    return Refuse<ibv_qp>(error);
+  }
+  errno = 0;
   std::unique_ptr<QueuePair> qp = Make(domain, *attributes);
-  if (qp->qp_num == 0) return Refuse<ibv_qp>(ENOMEM);
+  if (qp->qp_num == 0) return Refuse<ibv_qp>(DescriptorErrorOr(ENOMEM));
   return qp.release();
 }
 

@@ -1,0 +1,18 @@
+// What a verb answers when it fails because the process is out of descriptors.
+
+#ifndef VERBENA_TRANSPORT_SOFT_BASE_DESCRIPTOR_ERROR_H_
+#define VERBENA_TRANSPORT_SOFT_BASE_DESCRIPTOR_ERROR_H_
+
+#include <cerrno>
+
+namespace verbena::soft {
+
+// errno if it says that a descriptor was missing, else `other`: whoever calls
+// it has set errno to 0 before what failed.
+inline int DescriptorErrorOr(int other) {
+  return errno == EMFILE || errno == ENFILE ? errno : other;
+}
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_BASE_DESCRIPTOR_ERROR_H_
