@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "transport/base/buffer.h"
 #include "transport/memory/pool_core.h"
 #include "transport/verbs/protection_domain.h"
@@ -48,8 +50,9 @@ class BufferSource {
 };
 
 // Hands out Buffers from a few large registered regions. It begins with one
-// region and registers further ones as they are needed, up to a bound; regions
-// stay until the pool is destroyed, because a peer may know of them.
+// region and registers further ones as they are needed, up to a bound. Those of
+// which nothing was used for a while its owner may take out again, when no peer
+// may use them any more; the first one stays.
 //
 // Thread-safe, and without a lock or a system call for sizes that came back
 // before. The protection domain must outlive the pool. Buffers need not be gone
@@ -58,6 +61,7 @@ class BufferPool {
  public:
   using Options = PoolCore::Options;
   using Region = PoolCore::Region;
+  using TakenRegion = PoolCore::TakenRegion;
   static constexpr uint64_t kGrowthBytesMax = PoolCore::kGrowthBytesMax;
 
   static absl::StatusOr<std::unique_ptr<BufferPool>> Create(
@@ -83,7 +87,24 @@ class BufferPool {
   // Whether the device may use the Buffer as it is.
   bool Owns(const Buffer& buffer) const { return buffer.owner() == core_; }
 
+  // Whether there is a region to give back: more than Options::floor_bytes are
+  // registered, and in that region nothing is allocated, nor was at any time
+  // for Options::idle_time; at most twice that time may pass before it is
+  // found. Costs nothing in between, but a mutex and the emptying of the lists
+  // once in that time if more than the floor is registered. This and the two
+  // below are for one thread at a time.
+  bool FindIdle(absl::Time now) { return core_->FindIdle(now); }
+  // Takes out of the pool what FindIdle() has found, one region at a time. None
+  // if it is in use again. Nobody has a Buffer in what it returns, and the
+  // caller deregisters it by destroying it, which may take milliseconds.
+  std::optional<TakenRegion> TakeIdle() { return core_->TakeIdle(); }
+  // When FindIdle() wants to be called again. May be in the past.
+  absl::Time NextLook() const { return core_->NextLook(); }
+
   uint32_t region_count() const { return core_->region_count(); }
+  // How many there ever were.
+  uint64_t regions_added() const { return core_->regions_added(); }
+  // An index is below Options::max_regions.
   Region region(uint32_t index) const { return core_->region(index); }
   uint64_t registered_bytes() const { return core_->registered_bytes(); }
   // What the Buffers out there occupy.

@@ -5,6 +5,7 @@
 
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +17,8 @@
 namespace verbena::transport {
 
 // Owns one protection domain. Fails registrations on demand, and refuses to
-// deregister memory that is not mapped any more. Not thread-safe.
+// deregister memory that is not mapped any more. Registers for one thread at a
+// time.
 class FakeRegistrar {
  public:
   FakeRegistrar() : pd_(*ProtectionDomain::Create(ops_, &device_)) {}
@@ -32,7 +34,7 @@ class FakeRegistrar {
   struct Device : ibv_context {
     Device() : ibv_context() {}
     size_t bytes_max = SIZE_MAX;
-    int live = 0;
+    std::atomic<int> live{0};
     int last_access = 0;
     uint32_t next_key = 0x100;
   };

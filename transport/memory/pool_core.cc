@@ -23,7 +23,8 @@ absl::Status PoolCore::AddFirstRegion() {
       options_.max_regions > 1 &&
       options_.max_bytes - options_.first_region_bytes >= promised;
   return AddRegion(later ? options_.first_region_bytes
-                         : std::max(options_.first_region_bytes, promised));
+                         : std::max(options_.first_region_bytes, promised))
+      .status();
 }
 
 void PoolCore::Close() {
@@ -31,11 +32,10 @@ void PoolCore::Close() {
   closed_ = true;
   DrainLists();
   for (const std::unique_ptr<RegionState>& region : regions_) {
+    if (region == nullptr) continue;
     region->memory.Deregister();
     // Nobody has a Buffer in it, and nobody gets one any more.
-    const bool unused =
-        region->allocator.largest_free_block() == region->allocator.capacity();
-    if (unused) region->memory = RegisteredMemory();
+    if (region->unused()) region->memory = RegisteredMemory();
   }
 }
 
@@ -51,8 +51,8 @@ absl::StatusOr<Buffer> PoolCore::AllocateSlow(size_t bytes) {
   PoolBlock* block = TakeFromRegions(size);
   if (block == nullptr && DrainLists()) block = TakeFromRegions(size);
   if (block == nullptr) {
-    RETURN_IF_ERROR(Grow(bytes));
-    block = TakeFromRegion(regions_.size() - 1, size);
+    ASSIGN_OR_RETURN(const uint32_t added, Grow(bytes));
+    block = TakeFromRegion(added, size);
     CHECK(block != nullptr) << "no room in a new region for " << bytes;
   }
   return Lease(block, bytes);
@@ -60,6 +60,7 @@ absl::StatusOr<Buffer> PoolCore::AllocateSlow(size_t bytes) {
 
 PoolBlock* PoolCore::TakeFromRegions(SizeClass size) {
   for (size_t i = 0; i < regions_.size(); ++i) {
+    if (regions_[i] == nullptr) continue;
     PoolBlock* const block = TakeFromRegion(i, size);
     if (block != nullptr) return block;
   }
@@ -71,6 +72,7 @@ PoolBlock* PoolCore::TakeFromRegion(size_t index, SizeClass size) {
   const std::optional<uint64_t> offset =
       region.allocator.Allocate(size.block_bytes);
   if (!offset.has_value()) return nullptr;
+  region.idle_looks = 0;
   PoolBlock* block = nullptr;
   if (unused_.empty()) {
     block = blocks_.Add();
@@ -102,17 +104,18 @@ bool PoolCore::DrainLists() {
   return any;
 }
 
-absl::Status PoolCore::Grow(uint64_t bytes) {
+absl::StatusOr<uint32_t> PoolCore::Grow(uint64_t bytes) {
   const uint64_t needed = std::bit_ceil(BuddyAllocator::BlockBytes(bytes));
   uint64_t largest = 0;
   for (const auto& region : regions_) {
+    if (region == nullptr) continue;
     largest = std::max(largest, region->allocator.capacity());
   }
-  const uint64_t room = options_.max_bytes - registered_bytes_;
-  if (regions_.size() == options_.max_regions || room < needed) {
+  const uint64_t room = options_.max_bytes - registered_bytes();
+  if (region_count_ == options_.max_regions || room < needed) {
     const std::string message = absl::StrCat(
         bytes, " bytes of registered memory: ", AllocatedBytes(), " of ",
-        registered_bytes_, " are in use, in ", regions_.size(),
+        registered_bytes(), " are in use, in ", region_count_,
         " regions; at most ", options_.max_bytes, " in ", options_.max_regions);
     if (largest < needed) return absl::ResourceExhaustedError(message);
     shortages_.fetch_add(1, std::memory_order_relaxed);
@@ -122,8 +125,8 @@ absl::Status PoolCore::Grow(uint64_t bytes) {
 }
 
 uint64_t PoolCore::GrowthFor(uint64_t needed, uint64_t largest) const {
-  const uint64_t room = options_.max_bytes - registered_bytes_;
-  const uint64_t regions_left = options_.max_regions - regions_.size();
+  const uint64_t room = options_.max_bytes - registered_bytes();
+  const uint64_t regions_left = options_.max_regions - region_count_;
   uint64_t ahead = std::min(2 * largest, kRegionBytesMax);
   if (regions_left * kGrowthBytesMax >= room) {
     ahead = std::min(ahead, kGrowthBytesMax);
@@ -137,29 +140,83 @@ uint64_t PoolCore::GrowthFor(uint64_t needed, uint64_t largest) const {
   return possible ? wanted : promised;
 }
 
-absl::Status PoolCore::AddRegion(uint64_t bytes) {
+absl::StatusOr<uint32_t> PoolCore::AddRegion(uint64_t bytes) {
   ASSIGN_OR_RETURN(RegisteredMemory memory,
                    RegisteredMemory::Create(pd_, bytes, options_.access));
-  regions_.push_back(std::unique_ptr<RegionState>(
-      new RegionState{std::move(memory), BuddyAllocator(bytes)}));
-  registered_bytes_ += bytes;
-  region_count_.store(static_cast<uint32_t>(regions_.size()),
-                      std::memory_order_release);
-  return absl::OkStatus();
+  const uint64_t number = regions_added() + 1;
+  auto place = std::find(regions_.begin(), regions_.end(), nullptr);
+  if (place == regions_.end()) place = regions_.emplace(place);
+  *place = std::unique_ptr<RegionState>(
+      new RegionState{std::move(memory), BuddyAllocator(bytes), number});
+  ++region_count_;
+  registered_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  regions_added_.store(number, std::memory_order_release);
+  return static_cast<uint32_t>(place - regions_.begin());
+}
+
+bool PoolCore::FindIdle(absl::Time now) {
+  if (registered_bytes() <= options_.floor_bytes) {
+    any_idle_ = false;
+  } else if (now >= next_look_) {
+    next_look_ = now + options_.idle_time;
+    any_idle_ = LookForIdle();
+  }
+  return any_idle_;
+}
+
+// Once the lists are empty, nobody gets at what is unused but through
+// TakeFromRegion(), with the mutex. So allocating from the lists, which takes
+// none, need not note that a region is in use.
+bool PoolCore::LookForIdle() {
+  const base::MutexLock lock(mutex_);
+  DrainLists();
+  bool any = false;
+  for (size_t i = 1; i < regions_.size(); ++i) {
+    if (regions_[i] == nullptr) continue;
+    int& looks = regions_[i]->idle_looks;
+    looks = regions_[i]->unused() ? std::min(looks + 1, kIdleLooks) : 0;
+    any = any || looks == kIdleLooks;
+  }
+  return any;
+}
+
+std::optional<PoolCore::TakenRegion> PoolCore::TakeIdle() {
+  const base::MutexLock lock(mutex_);
+  // The last ones first: they are used only when those before have no room.
+  for (size_t i = regions_.size(); --i > 0;) {
+    if (regions_[i] == nullptr || regions_[i]->idle_looks < kIdleLooks) {
+      continue;
+    }
+    if (registered_bytes() <= options_.floor_bytes) break;
+    const std::unique_ptr<RegionState> region = std::move(regions_[i]);
+    --region_count_;
+    registered_bytes_.fetch_sub(region->memory.size(),
+                                std::memory_order_relaxed);
+    return TakenRegion{static_cast<uint32_t>(i), region->number,
+                       std::move(region->memory)};
+  }
+  any_idle_ = false;
+  return std::nullopt;
+}
+
+absl::Time PoolCore::NextLook() const {
+  if (registered_bytes() <= options_.floor_bytes) return absl::InfiniteFuture();
+  return any_idle_ ? absl::InfinitePast() : next_look_;
+}
+
+uint32_t PoolCore::region_count() const {
+  const base::MutexLock lock(mutex_);
+  return region_count_;
 }
 
 PoolCore::Region PoolCore::region(uint32_t index) const {
   const base::MutexLock lock(mutex_);
-  CHECK_LT(index, regions_.size());
+  if (index >= regions_.size() || regions_[index] == nullptr) return {};
   const RegisteredMemory& memory = regions_[index]->memory;
   return {.address = reinterpret_cast<uint64_t>(memory.data()),
           .bytes = memory.size(),
-          .rkey = memory.rkey()};
-}
-
-uint64_t PoolCore::registered_bytes() const {
-  const base::MutexLock lock(mutex_);
-  return registered_bytes_;
+          .rkey = memory.rkey(),
+          .number = regions_[index]->number};
 }
 
 uint64_t PoolCore::allocated_bytes() const {

@@ -8,12 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "transport/base/buffer.h"
 #include "transport/base/mutex.h"
 #include "transport/memory/block_table.h"
@@ -43,12 +45,25 @@ class PoolCore final : public BufferOwner {
     // allocated, there is, or can be, a region that holds it. Rounded up to a
     // power of two it is at most max_bytes.
     uint64_t largest_bytes = 0;
+    // What TakeIdle() leaves, if nothing is in use, and how long a region must
+    // not have been used before that. By default nothing is ever given back.
+    uint64_t floor_bytes = UINT64_MAX;
+    absl::Duration idle_time = absl::InfiniteDuration();
   };
-  // How a peer that was told of a region sees it.
+  // How a peer that was told of a region sees it. All zero if there is none.
   struct Region {
-    uint64_t address;
-    uint64_t bytes;
-    uint32_t rkey;
+    uint64_t address = 0;
+    uint64_t bytes = 0;
+    uint32_t rkey = 0;
+    // Counts all regions that there ever were, from 1: an index is used again
+    // when its region was given back, a number is not.
+    uint64_t number = 0;
+  };
+  // A region that is no part of the pool any more.
+  struct TakenRegion {
+    uint32_t index = 0;
+    uint64_t number = 0;
+    RegisteredMemory memory;
   };
 
   // Offsets in a region have 32 bits.
@@ -89,18 +104,35 @@ class PoolCore final : public BufferOwner {
   // As BufferOwner.
   void Recycle(BufferBlock* block) override;
 
-  uint32_t region_count() const {
-    return region_count_.load(std::memory_order_acquire);
+  // As BufferPool's.
+  bool FindIdle(absl::Time now);
+  std::optional<TakenRegion> TakeIdle();
+  absl::Time NextLook() const;
+
+  uint64_t regions_added() const {
+    return regions_added_.load(std::memory_order_acquire);
   }
+  uint32_t region_count() const;
   Region region(uint32_t index) const;
-  uint64_t registered_bytes() const;
+  uint64_t registered_bytes() const {
+    return registered_bytes_.load(std::memory_order_relaxed);
+  }
   uint64_t allocated_bytes() const;
 
  private:
   struct RegionState {
+    bool unused() const {
+      return allocator.largest_free_block() == allocator.capacity();
+    }
+
     RegisteredMemory memory;
     BuddyAllocator allocator;
+    uint64_t number = 0;
+    // How many looks in a row have found it unused, kIdleLooks at the most.
+    int idle_looks = 0;
   };
+  // Nothing was in use at two looks, nor between them.
+  static constexpr int kIdleLooks = 2;
 
   ~PoolCore() = default;
   absl::StatusOr<Buffer> AllocateSlow(size_t bytes);
@@ -115,12 +147,17 @@ class PoolCore final : public BufferOwner {
   // any.
   bool DrainLists() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t AllocatedBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Adds a region that has room for `bytes`.
-  absl::Status Grow(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Adds a region that has room for `bytes`; returns its index.
+  absl::StatusOr<uint32_t> Grow(uint64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // How large a region to add for a range of `needed` bytes.
   uint64_t GrowthFor(uint64_t needed, uint64_t largest) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status AddRegion(uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns its index.
+  absl::StatusOr<uint32_t> AddRegion(uint64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Notes which regions are unused; whether TakeIdle() would find any.
+  bool LookForIdle();
 
   const ProtectionDomain& pd_;  // Only until Close().
   const Options options_;
@@ -128,16 +165,21 @@ class PoolCore final : public BufferOwner {
   std::atomic<uint64_t> users_{1};
   std::array<BlockStack, kSizeClasses> free_;  // By size class.
   BlockTable blocks_;                          // Add() with mutex_ held.
-  std::atomic<uint32_t> region_count_{0};      // Of regions_.
+  std::atomic<uint64_t> regions_added_{0};
+  std::atomic<uint64_t> registered_bytes_{0};  // The sum over regions_.
   std::atomic<uint64_t> shortages_{0};
+
+  // For the thread that calls FindIdle() and TakeIdle().
+  bool any_idle_ = false;
+  absl::Time next_look_ = absl::InfinitePast();
 
   mutable base::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   // Descriptors of no block.
   std::vector<PoolBlock*> unused_ ABSL_GUARDED_BY(mutex_);
+  // By index; null where one was given back. The first one stays.
   std::vector<std::unique_ptr<RegionState>> regions_ ABSL_GUARDED_BY(mutex_);
-  // The sum over regions_.
-  uint64_t registered_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint32_t region_count_ ABSL_GUARDED_BY(mutex_) = 0;  // That are not null.
 };
 
 }  // namespace verbena::transport
