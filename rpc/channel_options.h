@@ -29,6 +29,14 @@ struct ChannelOptions {
   // while all of it is in use. At least the sum of the two limits above.
   uint64_t max_arena_bytes = uint64_t{512} << 20;
 
+  // What an idle connection keeps of that memory: regions beyond it are given
+  // back once nothing was in them for `memory_idle_time`, and twice that time
+  // has passed at the latest. The first region, 1 MiB, always stays. Larger
+  // values of either are for large calls that come now and then: each time that
+  // memory is wanted anew costs it a fraction of a millisecond a MiB.
+  uint64_t memory_floor_bytes = uint64_t{1} << 20;
+  absl::Duration memory_idle_time = absl::Seconds(5);
+
   // For how long a thread that waits for a reply polls at most before it
   // sleeps. Polling saves the tens of microseconds of a wake-up and costs a
   // processor meanwhile. The channel learns whether it pays: where waits are

@@ -95,6 +95,16 @@ ServerBuilder& ServerBuilder::SetMaxBulkBytes(int64_t bytes) {
   return *this;
 }
 
+ServerBuilder& ServerBuilder::SetMemoryFloorBytes(int64_t bytes) {
+  memory_floor_bytes_ = bytes;
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetMemoryIdleTime(absl::Duration time) {
+  memory_idle_time_ = time;
+  return *this;
+}
+
 absl::Status ServerBuilder::Validate() const {
   if (ports_.empty()) {
     return absl::InvalidArgumentError(
@@ -113,6 +123,13 @@ absl::Status ServerBuilder::Validate() const {
       CheckRange("the limit of bulk memory", max_bulk_bytes_,
                  std::max(max_receive_message_bytes_, max_send_message_bytes_),
                  INT64_MAX));
+  RETURN_IF_ERROR(CheckRange("the floor of idle memory", memory_floor_bytes_, 0,
+                             INT64_MAX));
+  if (memory_idle_time_ <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ServerBuilder: the time after which memory is idle is ",
+        absl::FormatDuration(memory_idle_time_), ", must be positive"));
+  }
   if (worker_threads_.has_value()) {
     RETURN_IF_ERROR(CheckRange("the number of worker threads", *worker_threads_,
                                1, kMaxThreads));
@@ -142,6 +159,9 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
       max_receive_message_bytes_;
   options.endpoint.endpoint.max_send_message_bytes = max_send_message_bytes_;
   options.endpoint.endpoint.max_bulk_bytes = max_bulk_bytes_;
+  options.endpoint.endpoint.memory_floor_bytes =
+      static_cast<uint64_t>(memory_floor_bytes_);
+  options.endpoint.endpoint.memory_idle_time = memory_idle_time_;
   options.endpoint.endpoint.spin_budget = spin_budget_;
   options.endpoint.pollers = pollers_;
   for (const Port& port : ports_) {

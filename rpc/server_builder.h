@@ -76,6 +76,13 @@ class ServerBuilder {
   // MiB.
   ServerBuilder& SetMaxBulkBytes(int64_t bytes);
 
+  // What an idle server keeps of that memory, a poller and device, and for how
+  // long nothing must have been in a region beyond it before that is given
+  // back. See ChannelOptions::memory_floor_bytes, whose default is the same: 1
+  // MiB, and 5 seconds.
+  ServerBuilder& SetMemoryFloorBytes(int64_t bytes);
+  ServerBuilder& SetMemoryIdleTime(absl::Duration time);
+
   // Listens and starts to serve. Fails with INVALID_ARGUMENT for an option out
   // of range, no address, or an address that can't be read; ALREADY_EXISTS for
   // two methods of one name; or as the devices say.
@@ -95,6 +102,8 @@ class ServerBuilder {
   int64_t max_receive_message_bytes_ = int64_t{65} << 20;
   int64_t max_send_message_bytes_ = int64_t{65} << 20;
   int64_t max_bulk_bytes_ = int64_t{512} << 20;
+  int64_t memory_floor_bytes_ = int64_t{1} << 20;
+  absl::Duration memory_idle_time_ = absl::Seconds(5);
   HandlerMode handler_mode_ = HandlerMode::kWorkerPool;
   std::optional<int> worker_threads_;
   std::optional<int> max_worker_threads_;

@@ -89,6 +89,25 @@ TEST_F(ServerBuilderTest, ANegativeSpinBudgetIsRefused) {
   ExpectRefused(absl::StatusCode::kInvalidArgument, "spin budget");
 }
 
+TEST_F(ServerBuilderTest, ANegativeFloorOfMemoryIsRefused) {
+  builder_.SetMemoryFloorBytes(-1);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "idle memory");
+}
+
+TEST_F(ServerBuilderTest, MemoryThatIsIdleAtOnceIsRefused) {
+  builder_.SetMemoryIdleTime(absl::ZeroDuration());
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "memory is idle");
+}
+
+TEST_F(ServerBuilderTest, MemoryMayBeKeptForEverOrNotAtAll) {
+  builder_.SetDevice("soft").SetMemoryFloorBytes(0).SetMemoryIdleTime(
+      absl::Nanoseconds(1));
+  EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+  builder_.SetMemoryFloorBytes(INT64_MAX).SetMemoryIdleTime(
+      absl::InfiniteDuration());
+  EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+}
+
 TEST_F(ServerBuilderTest, ANullServiceIsRefused) {
   builder_.RegisterService(nullptr);
   ExpectRefused(absl::StatusCode::kInvalidArgument, "null");

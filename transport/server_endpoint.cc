@@ -151,6 +151,12 @@ uint64_t ServerEndpoint::frame_bytes() const {
   return bytes;
 }
 
+uint64_t ServerEndpoint::bulk_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& poller : pollers_) bytes += poller->bulk_bytes();
+  return bytes;
+}
+
 uint32_t ServerEndpoint::connection_count() const {
   uint32_t count = 0;
   for (const auto& poller : pollers_) count += poller->connection_count();

@@ -68,6 +68,9 @@ class ServerEndpoint {
   // Memory that is registered for frames: it grows with the connections and
   // their traffic, and is kept. May be a moment old.
   uint64_t frame_bytes() const;
+  // Memory that is registered for large requests and replies: it grows with
+  // them, and is given back. May be a moment old.
+  uint64_t bulk_bytes() const;
 
  private:
   ServerEndpoint() = default;

@@ -118,14 +118,14 @@ TEST_F(HostileClientMemoryTest, MustNotLendWhatNobodyAskedFor) {
               HasSubstr("not asked for"));
 }
 
-TEST_F(HostileClientMemoryTest, MustOfferArenasInOrderAndWithinBounds) {
+TEST_F(HostileClientMemoryTest, MustOfferArenasOnceAndWithinBounds) {
   ArenaHeader arena = {};
   arena.frame = Plain(FrameType::kArena);
   arena.address = 0x10000;
   arena.bytes = 0x10000;
   arena.index = 1;
   ArenaHeader wrong = arena;
-  wrong.index = 2;
+  wrong.index = kMaxArenas;
   EXPECT_THAT(ByeTo({FrameText(wrong)}), HasSubstr("arena"));
   wrong.index = 0;
   EXPECT_THAT(ByeTo({FrameText(wrong)}), HasSubstr("arena"));
@@ -141,6 +141,69 @@ TEST_F(HostileClientMemoryTest, MustOfferArenasInOrderAndWithinBounds) {
     many.push_back(FrameText(arena));
   }
   EXPECT_THAT(ByeTo(many), HasSubstr("arena"));
+}
+
+TEST_F(HostileClientMemoryTest, MustNotWithdrawWhatItHasNotOffered) {
+  ArenaHeader offer = {};
+  offer.frame = Plain(FrameType::kArena);
+  offer.address = 0x10000;
+  offer.bytes = 0x10000;
+  offer.index = 2;
+  ArenaHeader withdrawal = {};
+  withdrawal.frame = Plain(FrameType::kArena);
+  for (const uint32_t index : {0u, 1u, kMaxArenas, uint32_t{UINT16_MAX}}) {
+    withdrawal.index = static_cast<uint16_t>(index);
+    EXPECT_THAT(ByeTo({FrameText(offer), FrameText(withdrawal)}),
+                HasSubstr("withdraws arena"))
+        << index;
+  }
+  withdrawal.index = 2;
+  EXPECT_THAT(
+      ByeTo({FrameText(offer), FrameText(withdrawal), FrameText(withdrawal)}),
+      HasSubstr("withdraws arena 2"));
+}
+
+TEST_F(HostileClientMemoryTest, MustNotNameWhatItHasWithdrawn) {
+  ArenaHeader arena = {};
+  arena.frame = Plain(FrameType::kArena);
+  arena.address = 0x10000;
+  arena.bytes = 0x10000;
+  arena.index = 1;
+  ArenaHeader withdrawal = {};
+  withdrawal.frame = arena.frame;
+  withdrawal.index = 1;
+  RequestHeader request = Request(0, 10000);
+  request.frame.flags = kFlagMessageInArena;
+  request.message_arena = 1;
+  EXPECT_THAT(
+      ByeTo({FrameText(arena), FrameText(withdrawal), FrameText(request)}),
+      HasSubstr("request outside its arenas"));
+}
+
+// The server has looked the range up before, and does what it was asked for.
+TEST_F(HostileClientMemoryTest, MayWithdrawWhatTheServerUses) {
+  RawPeer& raw = Opened();
+  ArenaHeader arena = {};
+  arena.frame = raw.Header(FrameType::kArena);
+  arena.address = raw.arena_address();
+  arena.bytes = raw.arena_bytes();
+  arena.rkey = raw.arena_rkey();
+  arena.index = 1;
+  RequestHeader request = raw.ArenaRequest(0, kDiscard, 0, 500000);
+  request.message_arena = 1;
+  ArenaHeader withdrawal = {};
+  withdrawal.frame = arena.frame;
+  withdrawal.index = 1;
+  for (uint32_t i = 0; i < 3; ++i) {
+    request.frame.call_id = i << 16;
+    ASSERT_TRUE(raw.Send(FrameText(arena)).ok());
+    ASSERT_TRUE(raw.Send(FrameText(request)).ok());
+    ASSERT_TRUE(raw.Send(FrameText(withdrawal)).ok());
+    const absl::StatusOr<std::string> response =
+        raw.Receive(FrameType::kResponse);
+    ASSERT_TRUE(response.ok()) << response.status();
+    EXPECT_EQ(HeaderOf<ResponseHeader>(*response).code, 0u);
+  }
 }
 
 TEST_F(HostileClientMemoryTest, LosesItsConnectionForAWrongKey) {

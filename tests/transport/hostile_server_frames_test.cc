@@ -333,5 +333,57 @@ TEST_F(HostileServerFramesTest, DrainsAConnectionWithAGoAway) {
   EXPECT_EQ(client_->Run(late).code(), absl::StatusCode::kUnavailable);
 }
 
+// --- Arenas that come and go ------------------------------------------------
+
+TEST_F(HostileServerFramesTest, HearsOfArenasBeforeTheyAreNamedAndWhenTheyGo) {
+  EndpointOptions options = TestOptions();
+  options.memory_idle_time = absl::Milliseconds(1);
+  RawPeer& raw = Opened(options);
+  for (int i = 0; i < 3; ++i) {
+    TestCall call(TestBytes(2 << 20));
+    client_->Start(call);
+    const auto offer = raw.Receive(FrameType::kArena);
+    ASSERT_TRUE(offer.ok()) << offer.status();
+    const auto arena = HeaderOf<ArenaHeader>(*offer);
+    EXPECT_EQ(arena.index, 1);
+    EXPECT_GE(arena.bytes, uint64_t{2} << 20);
+    const auto request = raw.Receive(FrameType::kRequest);
+    ASSERT_TRUE(request.ok()) << request.status();
+    const auto header = HeaderOf<RequestHeader>(*request);
+    EXPECT_EQ(header.message_arena, 1);
+    ASSERT_TRUE(raw.Send(FrameText(Response(header))).ok());
+    ASSERT_TRUE(client_->RunUntilDone(call));
+    const auto withdrawal = PollForFrame(FrameType::kArena);
+    ASSERT_TRUE(withdrawal.ok()) << withdrawal.status();
+    EXPECT_EQ(HeaderOf<ArenaHeader>(*withdrawal).index, 1);
+    EXPECT_EQ(HeaderOf<ArenaHeader>(*withdrawal).bytes, 0u);
+    EXPECT_EQ(client_->connection().arena_bytes(), kFirstArenaBytes);
+  }
+}
+
+// The server may read it until it has answered, although the call is over.
+TEST_F(HostileServerFramesTest, KeepsTheArenaOfACancelledCall) {
+  EndpointOptions options = TestOptions();
+  options.memory_idle_time = absl::Milliseconds(1);
+  RawPeer& raw = Opened(options);
+  TestCall cancelled(TestBytes(2 << 20));
+  TestCall other(TestBytes(4 << 20));
+  const RequestHeader first = StartAndReceive(cancelled);
+  const RequestHeader second = StartAndReceive(other);
+  ASSERT_EQ(first.message_arena, 1);
+  ASSERT_EQ(second.message_arena, 2);
+  client_->connection().Cancel(&cancelled, absl::CancelledError("enough"));
+  ASSERT_TRUE(raw.Send(FrameText(Response(second))).ok());
+  ASSERT_TRUE(client_->RunUntilDone(other));
+  for (const RequestHeader& request : {second, first}) {
+    const auto withdrawal = PollForFrame(FrameType::kArena);
+    ASSERT_TRUE(withdrawal.ok()) << withdrawal.status();
+    EXPECT_EQ(HeaderOf<ArenaHeader>(*withdrawal).bytes, 0u);
+    EXPECT_EQ(HeaderOf<ArenaHeader>(*withdrawal).index, request.message_arena);
+    if (request.message_arena == 1) break;
+    ASSERT_TRUE(SendWhilePolling(FrameText(Response(first))).ok());
+  }
+}
+
 }  // namespace
 }  // namespace verbena::transport

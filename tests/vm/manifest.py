@@ -61,6 +61,7 @@ FIRST_GUEST = [
          no_rnr=True),
     Test("//tests/transport:transport_cancel_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_limits_test", seconds=300, no_rnr=True),
+    Test("//tests/transport:transport_memory_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_shutdown_test", seconds=300, no_rnr=True),
     Test(END_TO_END, seconds=400, no_rnr=True),
     Test(HELLO_TEST, arguments=(HELLO_SERVER, HELLO_CLIENT)),

@@ -49,6 +49,8 @@ TESTED_ELSEWHERE = {
     "rpc/internal/client/unary_call.cc": "tests/integration/status_test.cc",
     "rpc/server_context.cc": "tests/integration/status_test.cc",
     # Both ends of a connection.
+    "transport/connection/client_arenas.cc":
+        "tests/transport/transport_memory_test.cc",
     "transport/connection/client_arenas_datapath.cc": _TRANSPORT,
     "transport/connection/client_calls.cc": _TRANSPORT,
     "transport/connection/client_calls_datapath.cc": _TRANSPORT,

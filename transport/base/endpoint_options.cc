@@ -45,6 +45,7 @@ absl::Status CheckOptions(const EndpointOptions& options) {
                     "max_arena_bytes"),
         CheckMemory(options.max_bulk_bytes, options.max_receive_message_bytes,
                     "max_bulk_bytes"),
+        CheckPositive(options.memory_idle_time, "memory_idle_time"),
         CheckPositive(options.connect_timeout, "connect_timeout"),
         CheckPositive(options.keepalive_time, "keepalive_time"),
         CheckPositive(options.keepalive_timeout, "keepalive_timeout")}) {

@@ -35,6 +35,14 @@ struct EndpointOptions {
   // for large requests and replies. Calls wait while they are all in use.
   uint64_t max_bulk_bytes = uint64_t{512} << 20;
 
+  // What was registered of these two, and nothing has used for
+  // `memory_idle_time` (found after twice that at the latest), is given back
+  // until no more than `memory_floor_bytes` are registered. It goes in the
+  // regions in which it came, of which the first one, 1 MiB, stays. More of
+  // either saves calls that come now and then the registration.
+  uint64_t memory_floor_bytes = kDefaultMemoryFloorBytes;
+  absl::Duration memory_idle_time = absl::Seconds(kDefaultMemoryIdleSeconds);
+
   // Requests, and replies for which there is no lease, go as several SENDs in a
   // row up to this length, if there are credits for that, and by READ and WRITE
   // above. More than kContinuedBytesMax counts as that; 0: never.

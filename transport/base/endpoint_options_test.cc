@@ -53,10 +53,23 @@ TEST(EndpointOptionsTest, MemoryMustHoldTheFirstArenaHoweverSmallTheMessages) {
   EXPECT_TRUE(CheckOptions(options).ok());
 }
 
+TEST(EndpointOptionsTest, MemoryMayBeKeptForEverOrNotAtAll) {
+  EndpointOptions options;
+  options.memory_floor_bytes = 0;
+  options.memory_idle_time = absl::Nanoseconds(1);
+  EXPECT_TRUE(CheckOptions(options).ok());
+  options.memory_floor_bytes = UINT64_MAX;
+  options.memory_idle_time = absl::InfiniteDuration();
+  EXPECT_TRUE(CheckOptions(options).ok());
+}
+
 TEST(EndpointOptionsTest, TimesMustBePositive) {
   EndpointOptions options;
   options.connect_timeout = absl::ZeroDuration();
   EXPECT_EQ(Refusal(options), "connect_timeout must be positive, not 0");
+  options = EndpointOptions();
+  options.memory_idle_time = absl::ZeroDuration();
+  EXPECT_EQ(Refusal(options), "memory_idle_time must be positive, not 0");
   options = EndpointOptions();
   options.spin_budget = absl::Seconds(-1);
   EXPECT_EQ(Refusal(options), "spin_budget must not be negative");

@@ -98,6 +98,19 @@ inline constexpr uint64_t kFirstArenaBytes = uint64_t{1} << 20;
 // Memory that a server registers for bulk transfers when it begins.
 inline constexpr uint64_t kFirstBulkRegionBytes = uint64_t{1} << 20;
 
+// What an idle pool of registered memory keeps unless its options say
+// otherwise: no more than it began with, and that for a connection or a poller
+// and device.
+inline constexpr uint64_t kDefaultMemoryFloorBytes =
+    kFirstArenaBytes > kFirstBulkRegionBytes ? kFirstArenaBytes
+                                             : kFirstBulkRegionBytes;
+
+// For how many seconds further memory must not have been used before it is
+// given back. To get 64 MiB anew, untouched and registered, takes tens of
+// milliseconds: so who comes back sooner than this pays less than one in a
+// hundred for it.
+inline constexpr int kDefaultMemoryIdleSeconds = 5;
+
 // Bytes of one RDMA READ or WRITE. Small enough for every device's max_msg_sz
 // (rxe: 8 MiB) and for large calls to take turns, large enough to cost nothing.
 inline constexpr uint32_t kBulkChunkBytes = uint32_t{1} << 20;

@@ -3,9 +3,12 @@
 #ifndef VERBENA_TRANSPORT_CONNECTION_CLIENT_ARENAS_H_
 #define VERBENA_TRANSPORT_CONNECTION_CLIENT_ARENAS_H_
 
+#include <array>
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "transport/base/limits.h"
 #include "transport/connection/call_memory.h"
 #include "transport/connection/client_call.h"
 #include "transport/memory/buffer_pool.h"
@@ -16,8 +19,8 @@ namespace verbena::transport {
 class Connection;
 
 // Gives calls memory of the device's pool, which is the arenas of this
-// connection alone, and tells the server of arenas when the pool grows.
-// Confined to the poller's thread.
+// connection alone, and tells the server of arenas when the pool grows and when
+// it shrinks. Confined to the poller's thread.
 class ClientArenas {
  public:
   ClientArenas(BufferPool& pool, uint64_t max_reply_bytes)
@@ -44,13 +47,29 @@ class ClientArenas {
 
   // Tells the server of arenas that it does not know. False if that must wait
   // for credits.
-  bool Announce(Connection& connection);
+  bool Announce(Connection& connection) {
+    return pool_.regions_added() == told_of_ || AnnounceSlow(connection);
+  }
+
+  // Gives back arenas that were not used for a while, as far as there are
+  // credits to tell the server.
+  void GiveBackIdle(Connection& connection, absl::Time now);
+  // When that is to be called again.
+  absl::Time NextLook() const { return pool_.NextLook(); }
 
  private:
+  bool AnnounceSlow(Connection& connection);
+  // Says in a frame that was begun at `out` what the arena `index` is from now
+  // on.
+  static void SendArena(Connection& connection, uint8_t* out, uint32_t index,
+                        const BufferPool::Region& region);
+
   BufferPool& pool_;
   const uint64_t max_reply_bytes_;  // The longest reply that is accepted.
-  uint32_t announced_ = 1;  // Arenas that the server knows: the first one came
-                            // with the private data.
+  // The number of the arena that the server knows by this index; 0 if none. The
+  // first one came with the private data.
+  std::array<uint64_t, kMaxArenas> known_ = {1};
+  uint64_t told_of_ = 1;  // All arenas up to this number.
   bool lease_waits_ = false;
 };
 

@@ -1,9 +1,7 @@
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "transport/connection/client_arenas.h"
-#include "transport/connection/connection.h"
 #include "transport/wire/frame.h"
 
 namespace verbena::transport {
@@ -53,26 +51,6 @@ bool ClientArenas::AllocateLease(uint64_t bytes, CallMemory* memory,
   }
   memory->reply = *std::move(lease);
   memory->reply.Extend();  // What is there anyway may be lent.
-  return true;
-}
-
-bool ClientArenas::Announce(Connection& connection) {
-  while (announced_ < pool_.region_count()) {
-    uint8_t* const out =
-        connection.BeginFrame(sizeof(ArenaHeader), /*spare_credits=*/0);
-    if (out == nullptr) return false;
-    const BufferPool::Region region = pool_.region(announced_);
-    ArenaHeader header = {};
-    header.frame = Connection::PlainHeader(FrameType::kArena, 0);
-    header.frame.header_bytes = sizeof(header);
-    header.address = region.address;
-    header.bytes = region.bytes;
-    header.rkey = region.rkey;
-    header.index = static_cast<uint16_t>(announced_);
-    std::memcpy(out, &header, sizeof(header));
-    ++announced_;
-    connection.Send(sizeof(header));
-  }
   return true;
 }
 

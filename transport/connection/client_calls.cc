@@ -205,14 +205,18 @@ absl::Status ClientCalls::MemoryWillComeBack() {
 }
 
 absl::Time ClientCalls::NextTick() const {
-  if (waiting_large_.empty() && !arenas_.lease_waits()) return next_deadline_;
-  return std::min(next_deadline_, connection_.poller().now() + kMemoryRetry);
+  const bool short_of_memory = !waiting_large_.empty() || arenas_.lease_waits();
+  const absl::Time look =
+      short_of_memory ? absl::InfinitePast() : arenas_.NextLook();
+  return std::min(next_deadline_,
+                  std::max(look, connection_.poller().now() + kMemoryRetry));
 }
 
 void ClientCalls::OnTick(absl::Time now) {
   if (now >= next_deadline_) EndExpired(now);
   // Memory comes back without telling.
   if (!waiting_large_.empty() || !due_.empty()) SendWaiting();
+  arenas_.GiveBackIdle(connection_, now);
 }
 
 void ClientCalls::EndExpired(absl::Time now) {

@@ -166,6 +166,8 @@ absl::Status ClientConnection::OpenDevice(const Provider& provider,
   device_options.pool.max_regions = kMaxArenas;
   device_options.pool.largest_bytes = std::max(
       options.max_send_message_bytes, options.max_receive_message_bytes);
+  device_options.pool.floor_bytes = options.memory_floor_bytes;
+  device_options.pool.idle_time = options.memory_idle_time;
   ASSIGN_OR_RETURN(
       device_, PollerDevice::Create(provider, id.context(), device_options));
   poller_.Add(device_.get());

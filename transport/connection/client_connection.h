@@ -80,7 +80,8 @@ class ClientConnection {
   // Registered memory, for attachments that go without a copy.
   BufferSource buffer_source() const { return device_->pool().source(); }
 
-  // Any thread.
+  // Any thread. All of that memory, used or not.
+  uint64_t arena_bytes() const { return device_->pool().registered_bytes(); }
   const std::string& device_name() const { return device_->name(); }
   const std::string& peer() const { return calls_->connection().peer(); }
 

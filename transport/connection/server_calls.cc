@@ -75,7 +75,10 @@ void ServerCalls::SendWelcome() {
 void ServerCalls::HandleArena(absl::Span<const uint8_t> frame) {
   const ArenaHeader header = LoadHeader<ArenaHeader>(frame);
   const absl::Status status =
-      arenas_.Add(header.index, {header.address, header.bytes, header.rkey});
+      header.bytes == 0
+          ? arenas_.Remove(header.index)
+          : arenas_.Add(header.index,
+                        {header.address, header.bytes, header.rkey});
   if (!status.ok()) connection_.ProtocolError(status.message());
 }
 

@@ -195,6 +195,8 @@ absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
   options.pool.max_bytes = options_.max_bulk_bytes;
   options.pool.max_regions = UINT16_MAX;
   options.pool.largest_bytes = options_.max_receive_message_bytes;
+  options.pool.floor_bytes = options_.memory_floor_bytes;
+  options.pool.idle_time = options_.memory_idle_time;
   ASSIGN_OR_RETURN(std::unique_ptr<PollerDevice> device,
                    PollerDevice::Create(provider, context, options));
   PollerDevice* const raw = device.get();
@@ -229,9 +231,17 @@ void ServerPoller::Tick(absl::Time now) {
   }
   Reap();
   handler_tick_ = handler_.OnTick();
-  uint64_t bytes = 0;
-  for (const auto& [context, device] : devices_) bytes += device->frame_bytes();
-  frame_bytes_.store(bytes, std::memory_order_relaxed);
+  uint64_t frame_bytes = 0;
+  uint64_t bulk_bytes = 0;
+  for (const auto& [context, device] : devices_) {
+    BufferPool& pool = device->pool();
+    // One region a tick: calls wait meanwhile. Nobody else knows of it.
+    if (pool.FindIdle(now)) pool.TakeIdle();
+    frame_bytes += device->frame_bytes();
+    bulk_bytes += pool.registered_bytes();
+  }
+  frame_bytes_.store(frame_bytes, std::memory_order_relaxed);
+  bulk_bytes_.store(bulk_bytes, std::memory_order_relaxed);
 }
 
 void ServerPoller::Reap() {
@@ -257,7 +267,13 @@ absl::Time ServerPoller::NextTick() const {
                   })) {
     return poller_->now();
   }
-  return stopping_ ? poller_->now() + kStopInterval : handler_tick_;
+  const absl::Time soon = poller_->now() + kStopInterval;
+  if (stopping_) return soon;
+  absl::Time next = handler_tick_;
+  for (const auto& [context, device] : devices_) {
+    next = std::min(next, std::max(device->pool().NextLook(), soon));
+  }
+  return next;
 }
 
 }  // namespace verbena::transport

@@ -73,6 +73,10 @@ class ServerPoller final : private Pollable {
   uint64_t frame_bytes() const {
     return frame_bytes_.load(std::memory_order_relaxed);
   }
+  // What is registered for large requests and replies. Likewise.
+  uint64_t bulk_bytes() const {
+    return bulk_bytes_.load(std::memory_order_relaxed);
+  }
 
  private:
   ServerPoller(const EndpointOptions& options, ServerHandler& handler,
@@ -94,7 +98,8 @@ class ServerPoller final : private Pollable {
   // No call is open, and every client has what was sent to it.
   bool Drained() const;
 
-  // Pollable: reaps what has closed and watches over the stop.
+  // Pollable: reaps what has closed, gives idle memory back and watches over
+  // the stop.
   int Poll() override { return 0; }
   bool polls() const override { return false; }
   void Tick(absl::Time now) override;
@@ -110,6 +115,7 @@ class ServerPoller final : private Pollable {
   base::ThreadGroup threads_;
   std::atomic<uint32_t> connection_count_{0};
   std::atomic<uint64_t> frame_bytes_{0};
+  std::atomic<uint64_t> bulk_bytes_{0};
 
   // Only the driver touches what follows. In the order of dependence.
   absl::flat_hash_map<const Provider*, std::unique_ptr<CmWatcher>> watchers_;

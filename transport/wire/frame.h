@@ -36,6 +36,16 @@
 // until the RESPONSE_PENDING, if there is one. A CANCEL does not change that:
 // the RESPONSE is still owed.
 //
+// Arenas. The client offers the first one in its private data, for as long as
+// the connection lasts, and others with ARENA. An ARENA of no bytes withdraws
+// one, which then has no memory that is reserved as above. So the server has
+// nothing under way there: its READs had ended, and its WRITEs had been
+// executed, before it sent the frame that ended the reservation, and later ones
+// must name memory that was offered since. The client lets go of the memory as
+// soon as it has posted the frame, and may offer the index again. If it
+// withdraws what is reserved, its own device refuses what the server does
+// there, and the connection is lost.
+//
 // Credits. A credit is the right to send one frame; behind it stands a receive
 // that is posted. Each side says in every header how many frames the other may
 // have sent since the connection began (a running total modulo 2^32, so a
@@ -81,7 +91,7 @@ enum class FrameType : uint8_t {
   kResponsePending = 5,  // Server.
   kLease = 6,            // Client: answers kResponsePending.
   kCancel = 7,           // Client: the RESPONSE may come early. Header only.
-  kArena = 8,            // Client: offers one more arena.
+  kArena = 8,            // Client: offers an arena, or withdraws it.
   kGrant = 9,            // Header only, for its credit_limit. Uncredited.
   kPing = 10,            // Header only; answered by kPong.
   kPong = 11,            // Header only.
@@ -174,9 +184,10 @@ static_assert(sizeof(LeaseHeader) == 32);
 struct ArenaHeader {
   FrameHeader frame;
   uint64_t address;
-  uint64_t bytes;
+  uint64_t bytes;  // 0: withdraws the arena; address and rkey are 0 too.
   uint32_t rkey;
-  uint16_t index;  // One more than that of the arena before; 0 is in hello.h.
+  uint16_t
+      index;  // Below kMaxArenas, of none that is offered; 0 is in hello.h.
   uint16_t zero;
 };
 static_assert(sizeof(ArenaHeader) == 40);

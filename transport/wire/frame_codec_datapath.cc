@@ -139,6 +139,9 @@ const char* LeaseError(const LeaseHeader& lease) {
 
 const char* ArenaError(const ArenaHeader& arena) {
   // Index and range are RemoteArenas' to judge, which knows those before.
+  if (arena.bytes == 0 && (arena.address != 0 || arena.rkey != 0)) {
+    return "withdrawn arena with a place";
+  }
   return arena.zero != 0 ? "unused field is not zero" : nullptr;
 }
 

@@ -35,6 +35,7 @@ TEST(FrameErrorTest, AcceptsEveryTypeOfFrame) {
   EXPECT_EQ(Verdict(Pending()), "fine");
   EXPECT_EQ(Verdict(Lease()), "fine");
   EXPECT_EQ(Verdict(Arena()), "fine");
+  EXPECT_EQ(Verdict(WithdrawnArena()), "fine");
   EXPECT_EQ(Verdict(Return()), "fine");
   for (const FrameType type :
        {FrameType::kHello, FrameType::kWelcome, FrameType::kCancel,
@@ -338,9 +339,16 @@ TEST(FrameErrorTest, RefusesUnusedFieldsThatAreNotZero) {
     lease.zero[i] = 1;
     EXPECT_EQ(Verdict(lease), "unused field is not zero");
   }
-  ArenaHeader arena = Arena();
-  arena.zero = 1;
-  EXPECT_EQ(Verdict(arena), "unused field is not zero");
+  for (ArenaHeader arena : {Arena(), WithdrawnArena()}) {
+    arena.zero = 1;
+    EXPECT_EQ(Verdict(arena), "unused field is not zero");
+  }
+  for (const uint64_t address : {0, 1}) {
+    ArenaHeader arena = WithdrawnArena();
+    arena.address = address;
+    arena.rkey = address == 0 ? 1 : 0;
+    EXPECT_EQ(Verdict(arena), "withdrawn arena with a place");
+  }
 }
 
 }  // namespace

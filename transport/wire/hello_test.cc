@@ -66,10 +66,10 @@ std::string With(std::string bytes, size_t offset, absl::string_view value) {
   return bytes.replace(offset, value.size(), value.data(), value.size());
 }
 
-// The bytes of version 2. A change here is a change of the protocol.
+// The bytes of version 3. A change here is a change of the protocol.
 TEST(HelloTest, KeepsTheBytesOfTheConnectRequest) {
   EXPECT_EQ(absl::BytesToHexString(EncodeConnectRequest(SomeRequest())),
-            "5652424e02013000"
+            "5652424e03013000"
             "10111213202130314041424300000000"
             "505152535455565760616263646566677071727300000000");
 }
@@ -77,13 +77,13 @@ TEST(HelloTest, KeepsTheBytesOfTheConnectRequest) {
 TEST(HelloTest, KeepsTheBytesOfTheConnectReply) {
   EXPECT_EQ(absl::BytesToHexString(
                 EncodeConnectReply({.limits = SomeRequest().limits})),
-            "5652424e02021800"
+            "5652424e03021800"
             "10111213202130314041424300000000");
 }
 
 TEST(HelloTest, KeepsTheBytesOfARejection) {
   EXPECT_EQ(absl::BytesToHexString(SomeReject()),
-            "5652424e02030e00"
+            "5652424e03030e00"
             "030066756c6c");
 }
 
@@ -175,13 +175,13 @@ TEST(HelloTest, RefusesWhatIsNotVerbena) {
 
 TEST(HelloTest, NamesBothVersionsWhenTheyDiffer) {
   const std::string request = EncodeConnectRequest(SomeRequest());
-  const absl::Status status = Request(With(request, 4, "\x03")).status();
+  const absl::Status status = Request(With(request, 4, "\x04")).status();
   EXPECT_EQ(status.code(), kPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("speaks version 3"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("only version 2"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("speaks version 4"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("only version 3"));
   // What follows may mean anything in another version.
   EXPECT_EQ(
-      Rejection(With(SomeReject(), 4, "\x03\x09\xff\xff")).status().code(),
+      Rejection(With(SomeReject(), 4, "\x04\x09\xff\xff")).status().code(),
       kPrecondition);
 }
 

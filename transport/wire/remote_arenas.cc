@@ -6,23 +6,32 @@
 namespace verbena::transport {
 
 absl::Status RemoteArenas::Add(uint16_t index, const ArenaDescriptor& arena) {
-  if (arenas_.size() == kMaxArenas) {
+  if (index >= kMaxArenas) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "the peer offers arena ", index, ", but has ", kMaxArenas, " already"));
+        "the peer offers arena ", index, ", but may have only ", kMaxArenas));
   }
-  if (index != arenas_.size()) {
+  if (arenas_[index].bytes != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the peer offers arena ", index, " when number ",
-                     arenas_.size(), " is the next"));
+        absl::StrCat("the peer offers arena ", index, " twice"));
   }
   RETURN_IF_ERROR(CheckArena(arena));
-  arenas_.push_back(arena);
+  arenas_[index] = arena;
+  return absl::OkStatus();
+}
+
+absl::Status RemoteArenas::Remove(uint16_t index) {
+  if (index == 0 || index >= kMaxArenas || arenas_[index].bytes == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the peer withdraws arena ", index,
+        index == 0 ? ", the first" : ", which it has not offered"));
+  }
+  arenas_[index] = {};
   return absl::OkStatus();
 }
 
 bool RemoteArenas::Find(uint16_t arena, uint32_t offset, uint64_t bytes,
                         RemoteRange* range) const {
-  if (arena >= arenas_.size() || bytes == 0) return false;
+  if (arena >= kMaxArenas || bytes == 0) return false;
   const ArenaDescriptor& found = arenas_[arena];
   if (offset > found.bytes || bytes > found.bytes - offset) return false;
   range->address = found.address + offset;

@@ -3,9 +3,9 @@
 #ifndef VERBENA_TRANSPORT_WIRE_REMOTE_ARENAS_H_
 #define VERBENA_TRANSPORT_WIRE_REMOTE_ARENAS_H_
 
+#include <array>
 #include <cstdint>
 
-#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "transport/base/limits.h"
 #include "transport/wire/hello.h"
@@ -24,10 +24,14 @@ class RemoteArenas {
     uint32_t rkey = 0;
   };
 
-  // Adds arena `index`. INVALID_ARGUMENT, with what was seen, if the index is
-  // not the next one, there are too many, or the range is empty or wraps
+  // Adds arena `index`. INVALID_ARGUMENT, with what was seen, if there is one
+  // of that index, the index is too large, or the range is empty or wraps
   // around.
   absl::Status Add(uint16_t index, const ArenaDescriptor& arena);
+
+  // Forgets arena `index`. INVALID_ARGUMENT if there is none, or for the first
+  // one, which stays.
+  absl::Status Remove(uint16_t index);
 
   // Finds `bytes` at `offset` of arena `arena`. Returns false, and leaves
   // `range` alone, unless all of it lies in an arena that was offered. An empty
@@ -35,10 +39,8 @@ class RemoteArenas {
   bool Find(uint16_t arena, uint32_t offset, uint64_t bytes,
             RemoteRange* range) const;
 
-  uint32_t count() const { return static_cast<uint32_t>(arenas_.size()); }
-
  private:
-  absl::InlinedVector<ArenaDescriptor, kMaxArenas> arenas_;
+  std::array<ArenaDescriptor, kMaxArenas> arenas_;  // Of no bytes: none.
 };
 
 }  // namespace verbena::transport

@@ -97,6 +97,13 @@ inline ArenaHeader Arena() {
           .zero = 0};
 }
 
+inline ArenaHeader WithdrawnArena() {
+  ArenaHeader arena = {};
+  arena.frame = PlainHeader(FrameType::kArena);
+  arena.index = 1;
+  return arena;
+}
+
 inline ReturnHeader Return() {
   return {.frame = PlainHeader(FrameType::kReturn), .credits = 1, .zero = 0};
 }

@@ -45,6 +45,7 @@ absl::Status Check(const ChannelOptions& options) {
     return Invalid("spin_budget", absl::FormatDuration(options.spin_budget),
                    "0 or more");
   }
+  RETURN_IF_ERROR(CheckPositive("memory_idle_time", options.memory_idle_time));
   RETURN_IF_ERROR(CheckPositive("connect_timeout", options.connect_timeout));
   RETURN_IF_ERROR(CheckPositive("initial_backoff", options.initial_backoff));
   if (options.max_backoff < options.initial_backoff) {
@@ -65,6 +66,8 @@ absl::StatusOr<transport::EndpointOptions> ToEndpointOptions(
   endpoint.max_receive_message_bytes = options.max_receive_message_bytes;
   endpoint.max_send_message_bytes = options.max_send_message_bytes;
   endpoint.max_arena_bytes = options.max_arena_bytes;
+  endpoint.memory_floor_bytes = options.memory_floor_bytes;
+  endpoint.memory_idle_time = options.memory_idle_time;
   endpoint.spin_budget = options.spin_budget;
   endpoint.connect_timeout = options.connect_timeout;
   endpoint.keepalive_time = options.keepalive_time;

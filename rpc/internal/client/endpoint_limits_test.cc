@@ -37,6 +37,8 @@ TEST(EndpointLimitsTest, WhatIsSetArrives) {
   options.max_send_message_bytes = 2;
   options.max_arena_bytes = 3;
   options.spin_budget = absl::Microseconds(4);
+  options.memory_floor_bytes = 5;
+  options.memory_idle_time = absl::Seconds(6);
   const transport::EndpointOptions endpoint =
       ToEndpointOptions(options).value();
   EXPECT_EQ(endpoint.device, "soft");
@@ -44,6 +46,8 @@ TEST(EndpointLimitsTest, WhatIsSetArrives) {
   EXPECT_EQ(endpoint.max_send_message_bytes, 2u);
   EXPECT_EQ(endpoint.max_arena_bytes, 3u);
   EXPECT_EQ(endpoint.spin_budget, absl::Microseconds(4));
+  EXPECT_EQ(endpoint.memory_floor_bytes, 5u);
+  EXPECT_EQ(endpoint.memory_idle_time, absl::Seconds(6));
 }
 
 TEST(EndpointLimitsTest, MessagesBeyondProtobufsReachAreRefused) {
@@ -73,6 +77,10 @@ TEST(EndpointLimitsTest, DurationsThatMakeNoSenseAreRefused) {
                   options.connect_timeout = absl::ZeroDuration();
                 }),
                 "connect_timeout");
+  ExpectRefused(StatusAfter([](ChannelOptions& options) {
+                  options.memory_idle_time = absl::ZeroDuration();
+                }),
+                "memory_idle_time");
   ExpectRefused(StatusAfter([](ChannelOptions& options) {
                   options.max_backoff = options.initial_backoff / 2;
                 }),

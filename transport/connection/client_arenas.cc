@@ -1,0 +1,58 @@
+// ClientArenas: what the server is told.
+
+#include "transport/connection/client_arenas.h"
+
+#include <cstring>
+#include <optional>
+
+#include "transport/connection/connection.h"
+#include "transport/wire/frame.h"
+
+namespace verbena::transport {
+
+bool ClientArenas::AnnounceSlow(Connection& connection) {
+  // Others may add to the pool meanwhile: those are for the next time.
+  const uint64_t added = pool_.regions_added();
+  for (uint32_t index = 1; index < kMaxArenas; ++index) {
+    const BufferPool::Region region = pool_.region(index);
+    if (region.number == 0 || region.number == known_[index]) continue;
+    uint8_t* const out =
+        connection.BeginFrame(sizeof(ArenaHeader), /*spare_credits=*/0);
+    if (out == nullptr) return false;
+    known_[index] = region.number;
+    SendArena(connection, out, index, region);
+  }
+  told_of_ = added;
+  return true;
+}
+
+void ClientArenas::GiveBackIdle(Connection& connection, absl::Time now) {
+  while (pool_.FindIdle(now)) {
+    // Nobody waits for this, so it leaves the last credits to others.
+    uint8_t* const out =
+        connection.BeginFrame(sizeof(ArenaHeader), connection.RequestReserve());
+    if (out == nullptr) return;
+    // What is taken goes when this iteration ends, right behind the frame: see
+    // frame.h for why the server has nothing under way there.
+    const std::optional<BufferPool::TakenRegion> taken = pool_.TakeIdle();
+    if (!taken.has_value()) continue;
+    if (known_[taken->index] != taken->number) continue;
+    known_[taken->index] = 0;
+    SendArena(connection, out, taken->index, BufferPool::Region());
+  }
+}
+
+void ClientArenas::SendArena(Connection& connection, uint8_t* out,
+                             uint32_t index, const BufferPool::Region& region) {
+  ArenaHeader header = {};
+  header.frame = Connection::PlainHeader(FrameType::kArena, 0);
+  header.frame.header_bytes = sizeof(header);
+  header.address = region.address;
+  header.bytes = region.bytes;
+  header.rkey = region.rkey;
+  header.index = static_cast<uint16_t>(index);
+  std::memcpy(out, &header, sizeof(header));
+  connection.Send(sizeof(header));
+}
+
+}  // namespace verbena::transport
