@@ -129,6 +129,9 @@ constexpr Difference kDifferences[] = {
      "the kernel frees it and not the library"},
     {kRxe, Promise::kServiceLevelsArrive, "it is zero",
      "rxe does not report it"},
+    {kRxe, Promise::kSharedReceivesMayBeOfAnotherDomain,
+     "LOC_QP_OP_ERR there, REM_OP_ERR at the sender",
+     "rxe looks for their memory in the domain of the queue pair"},
 };
 
 }  // namespace

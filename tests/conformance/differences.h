@@ -59,6 +59,7 @@ enum class Promise {
   kResponderChecksAlignment,
   kRoomIsKeptUntilACompletionIsPolled,
   kServiceLevelsArrive,
+  kSharedReceivesMayBeOfAnotherDomain,
   kTheDeviceHasMemory,
   kTooLongAnUnreliableMessageIsLost,
   kTopBitOfAQkeyMeansTheSendersOwn,

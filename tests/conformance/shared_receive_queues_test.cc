@@ -81,6 +81,38 @@ TEST_F(SharedReceiveQueuesTest, QueuePairsTakeFromItInOrder) {
   EXPECT_EQ(Verbs().destroy_qp(second), 0);
 }
 
+// Its receives are over memory of the queue's domain.
+TEST_F(SharedReceiveQueuesTest, AQueuePairOfAnotherDomainTakesFromIt) {
+  ibv_pd* const other = Verbs().alloc_pd(b.context);
+  ibv_qp_init_attr attributes = {};
+  attributes.send_cq = attributes.recv_cq = b.cq;
+  attributes.srq = b.srq;
+  attributes.cap = {4, 0, 1, 0, 0};
+  attributes.qp_type = IBV_QPT_RC;
+  ibv_qp* const own = b.qp;
+  b.qp = Verbs().create_qp(other, &attributes);
+  ASSERT_NE(b.qp, nullptr);
+  End c;
+  Connect(c, b);
+
+  ASSERT_EQ(b.Receive(7, 0, 64), 0);
+  c.Fill(0, "from c");
+  ASSERT_EQ(c.Send(1, 0, 6), 0);
+  if (Keeps(Promise::kSharedReceivesMayBeOfAnotherDomain)) {
+    EXPECT_EQ(b.Outcome(7), IBV_WC_SUCCESS);
+    EXPECT_EQ(b.Text(0, 6), "from c");
+    EXPECT_EQ(c.Outcome(1), IBV_WC_SUCCESS);
+  } else {
+    EXPECT_EQ(b.Outcome(7), IBV_WC_LOC_QP_OP_ERR);
+    EXPECT_EQ(c.Outcome(1), IBV_WC_REM_OP_ERR);
+  }
+  EXPECT_EQ(Verbs().destroy_qp(b.qp), 0);
+  EXPECT_EQ(Verbs().dealloc_pd(other), 0);
+  b.qp = own;
+  b.peer = &a;
+  c.peer = nullptr;
+}
+
 TEST_F(SharedReceiveQueuesTest, AFullQueueIsOutOfMemory) {
   ibv_srq_attr attributes = {};
   ASSERT_EQ(Verbs().query_srq(b.srq, &attributes), 0);
