@@ -180,7 +180,7 @@ EngineMember::TimePoint ConnectedQueuePair::OnTick(TimePoint now) {
   if (held_link_.active()) return held_link_.OnTick(now);
   const bool polled = PolledSinceLastLook();
   const EngineNotes::Look look = notes_.LookNow();
-  const bool may_park = MayPark(now, polled && look.nothing_unfinished);
+  const bool may_park = MayPark(now, look.nothing_unfinished) && polled;
   // The usual case: somebody polls, and the peer answers or has nothing to.
   if (polled && look.alive && !may_park && !AnyQueueFailed()) {
     return now + kLookInterval;
@@ -191,9 +191,10 @@ EngineMember::TimePoint ConnectedQueuePair::OnTick(TimePoint now) {
   return LookAfter(now, polled);
 }
 
-// Whether it has been polled for long without a packet either way, together
-// with many others. `idle` is whether that holds since the last tick but for
-// packets.
+// Whether no packet has gone either way for long, and it is one of many.
+// `idle` is whether nothing is unfinished. Who polls may have lost its
+// processor for some ticks: on a busy one that is the rule, and no reason to
+// poll for ever.
 bool ConnectedQueuePair::MayPark(TimePoint now, bool idle) {
   const bool could =
       idle && recv_cq_.queue_pairs().crowded() && &send_cq_ == &recv_cq_;
