@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,6 +19,7 @@
 #include "transport/base/socket_address.h"
 #include "transport/connection/client_call.h"
 #include "transport/connection/client_connection.h"
+#include "transport/connection/client_poller.h"
 #include "transport/connection/poller.h"
 #include "transport/connection/server_call.h"
 #include "transport/wire/frame.h"
@@ -236,15 +238,19 @@ class ChainedCall final : public ClientCall {
 };
 
 TEST_F(TransportTest, DrivesSeveralConnectionsWithOnePoller) {
-  const std::unique_ptr<Poller> poller = *Poller::Create();
-  poller->Enter();
+  const std::unique_ptr<ClientPoller> clients = *ClientPoller::Create();
+  Poller& poller = clients->poller();
+  poller.Enter();
   const auto connect = [&] {
-    return *ClientConnection::ConnectOn(
-        *poller, testing_support::TestProvider(),
-        *base::SocketAddress::ParseNumeric(server_.address()), TestOptions());
+    return clients->Connect(
+        testing_support::TestProvider(),
+        *base::SocketAddress::ParseNumeric(server_.address()), TestOptions(),
+        /*observer=*/nullptr);
   };
   std::unique_ptr<ClientConnection> first = connect();
   std::unique_ptr<ClientConnection> second = connect();
+  poller.PollUntil([&] { return first->usable() && second->usable(); },
+                   absl::Now() + kTestTimeout);
   // Whichever is polled first, the other gets something to send after it.
   TestCall last("last");
   ChainedCall middle(*first, last);
@@ -252,17 +258,17 @@ TEST_F(TransportTest, DrivesSeveralConnectionsWithOnePoller) {
   ChainedCall back(*second, there);
   first->Start(&back);
   second->Start(&middle);
-  poller->PollUntil([&] { return last.done() && there.done(); },
-                    absl::Now() + kTestTimeout);
+  poller.PollUntil([&] { return last.done() && there.done(); },
+                   absl::Now() + kTestTimeout);
   EXPECT_EQ(last.reply(), "last");
   EXPECT_EQ(there.reply(), "there");
-  first.reset();
+  clients->Close(std::move(first));
   TestCall after("after");
   second->Start(&after);
-  poller->PollUntil([&] { return after.done(); }, absl::Now() + kTestTimeout);
+  poller.PollUntil([&] { return after.done(); }, absl::Now() + kTestTimeout);
   EXPECT_EQ(after.reply(), "after");
-  second.reset();
-  poller->Leave();
+  clients->Close(std::move(second));
+  poller.Leave();
 }
 
 TEST_F(TransportTest, PassesOnTheStatusOfAHandler) {

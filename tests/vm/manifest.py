@@ -55,6 +55,7 @@ FIRST_GUEST = [
     Test("//transport/verbs:system_provider_test"),
     Test("//tests/conformance:conformance_test", seconds=300),
     Test("//tests/transport:transport_test", seconds=300, no_rnr=True),
+    Test("//tests/transport:client_poller_test", seconds=300),
     Test("//tests/transport:transport_attachment_test", seconds=300,
          no_rnr=True),
     Test("//tests/transport:transport_continued_test", seconds=300,

@@ -5,6 +5,7 @@ shows only when both ends are there.
 """
 
 _TRANSPORT = "tests/transport/transport_test.cc"
+_CLIENT_POLLER = "tests/transport/client_poller_test.cc"
 _TRANSPORT_SHUTDOWN = "tests/transport/transport_shutdown_test.cc"
 _END_TO_END = "tests/integration/lifecycle_test.cc"
 _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
@@ -81,7 +82,11 @@ TESTED_ELSEWHERE = {
     "transport/faulty/faulty_verbs.cc":
         "transport/faulty/faulty_provider_test.cc",
     "transport/server_endpoint.cc": _TRANSPORT,
-    "transport/connection/client_connection.cc": _TRANSPORT_SHUTDOWN,
+    "transport/connection/client_connection.cc": _CLIENT_POLLER,
+    "transport/connection/client_connection_steps.cc": _CLIENT_POLLER,
+    "transport/connection/client_poller.cc": _CLIENT_POLLER,
+    "transport/connection/memory_domain.cc":
+        "transport/connection/poller_device_test.cc",
     "transport/connection/cm_watcher.cc": _TRANSPORT_SHUTDOWN,
     "transport/connection/listener.cc": _TRANSPORT_SHUTDOWN,
     # The inside of the pool.

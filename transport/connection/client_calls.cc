@@ -10,7 +10,6 @@
 #include "transport/base/check.h"
 #include "transport/base/limits.h"
 #include "transport/base/status_macros.h"
-#include "transport/connection/receive_buffers.h"
 #include "transport/wire/frame_codec.h"
 #include "transport/wire/hello.h"
 
@@ -20,11 +19,6 @@ namespace {
 // How soon memory that was short is looked for again: the application gives
 // Buffers back without telling.
 constexpr absl::Duration kMemoryRetry = absl::Milliseconds(1);
-
-// Polls that find everything there is of a connection that has the device to
-// itself: what can be under way both ways, and some more.
-constexpr int kPollsAtEnd =
-    (kCredits + kSendQueueDepth) / ReceiveBuffers::kPollBatch + 2;
 
 constexpr char kUserAgent[] = "verbena-cpp/0.1";
 
@@ -36,11 +30,14 @@ absl::Status TooLarge(absl::string_view what, uint64_t bytes,
 
 }  // namespace
 
-ClientCalls::ClientCalls(Poller& poller, PollerDevice& device, CmId id,
-                         uint32_t inline_bytes, const EndpointOptions& options)
-    : max_reply_bytes_(options.max_receive_message_bytes),
-      arenas_(device.pool(), options.max_receive_message_bytes),
-      connection_(poller, device, std::move(id), inline_bytes, options,
+ClientCalls::ClientCalls(Poller& poller, PollerDevice& device,
+                         MemoryDomain& memory, CmId id, uint32_t inline_bytes,
+                         const EndpointOptions& options,
+                         std::function<void()> on_change)
+    : on_change_(std::move(on_change)),
+      max_reply_bytes_(options.max_receive_message_bytes),
+      arenas_(memory.pool(), options.max_receive_message_bytes),
+      connection_(poller, device, memory, std::move(id), inline_bytes, options,
                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
                       IBV_ACCESS_REMOTE_WRITE,
                   *this) {}
@@ -54,10 +51,11 @@ ClientCalls::~ClientCalls() {
 // The connection manager may be faster than the completion queue, in which the
 // answers stand that the server sent before: those calls did not fail.
 void ClientCalls::ReadTheRest() {
-  for (int i = 0;
-       i < kPollsAtEnd && connection_.state() <= ConnectionState::kOpen &&
-       connection_.device().Poll() > 0;
-       ++i) {
+  PollerDevice& device = connection_.device();
+  uint32_t polls_left = device.PollsToEmpty();
+  while (connection_.state() <= ConnectionState::kOpen && polls_left > 0 &&
+         device.Poll() > 0) {
+    --polls_left;
   }
 }
 
@@ -96,11 +94,13 @@ void ClientCalls::HandleWelcome(absl::Span<const uint8_t> frame) {
                 uint64_t{connection_.peer_limits().max_receive_message_bytes},
                 uint64_t{connection_.SendRoom() - sizeof(RequestHeader)}});
   accepts_ = !draining_;
+  on_change_();
 }
 
 void ClientCalls::OnGoAway() {
   draining_ = true;
   accepts_ = false;
+  on_change_();
 }
 
 void ClientCalls::StartSlow(ClientCall* call) {
@@ -178,6 +178,7 @@ void ClientCalls::Abandon(Slot* slot, const absl::Status& reason) {
 
 void ClientCalls::OnClosing() {
   accepts_ = false;
+  on_change_();
   const absl::Status& reason = connection_.failure();
   // What a call's end starts anew is refused with that reason at once.
   for (Queue* queue : {&waiting_small_, &waiting_large_}) {

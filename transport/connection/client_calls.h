@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -29,8 +30,12 @@ namespace verbena::transport {
 // thread.
 class ClientCalls final : private CallTable {
  public:
-  ClientCalls(Poller& poller, PollerDevice& device, CmId id,
-              uint32_t inline_bytes, const EndpointOptions& options);
+  // `on_change` is called when calls may be started, when the server says
+  // GOAWAY, and when the connection begins to close: in the middle of things,
+  // so it must not enter the connection.
+  ClientCalls(Poller& poller, PollerDevice& device, MemoryDomain& memory,
+              CmId id, uint32_t inline_bytes, const EndpointOptions& options,
+              std::function<void()> on_change);
   ~ClientCalls();
 
   Connection& connection() { return connection_; }
@@ -144,6 +149,7 @@ class ClientCalls final : private CallTable {
     next_deadline_ = std::min(next_deadline_, deadline);
   }
 
+  const std::function<void()> on_change_;
   bool accepts_ = false;  // The connection is open and the server not draining.
   bool draining_ = false;  // The server said GOAWAY.
   // The longest metadata and message together that go the short way.

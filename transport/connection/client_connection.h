@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -16,91 +18,199 @@
 #include "transport/connection/client_calls.h"
 #include "transport/connection/cm_watcher.h"
 #include "transport/connection/connection_state.h"
+#include "transport/connection/memory_domain.h"
 #include "transport/connection/poller.h"
 #include "transport/connection/poller_device.h"
+#include "transport/connection/poller_task.h"
 #include "transport/memory/buffer_pool.h"
+#include "transport/verbs/cm_event.h"
+#include "transport/verbs/cm_id.h"
 #include "transport/verbs/provider.h"
 
 namespace verbena::transport {
 
-// Owns everything that a connected client needs: the poller, the connection
-// manager's events, the device's queues and the arenas, and the
-// connection with its calls.
+class ClientPoller;
+
+// Owns the memory of one connection, its arenas among it, and its calls. It
+// begins to connect when ClientPoller::Connect() makes it; events of the
+// connection manager and the poller's ticks take it from step to step. It
+// connects once: one that has failed stays so.
 //
 // Deadlines of calls are kept by the connection as long as somebody polls.
 // Confined to the poller's thread, unless a method says otherwise.
-class ClientConnection {
+class ClientConnection final : private CmEventHandler {
  public:
-  // Connects to `address` through `provider`. Blocks, for at most
-  // options.connect_timeout. Fails with UNAVAILABLE when nobody listens or
-  // nothing answers, with what the server gave as its reason when it refuses,
-  // and with FAILED_PRECONDITION when options.device is not the device that
-  // routes to the address. Any thread.
+  // Hears what becomes of a connection. Its methods run as a task of their own
+  // on the poller's thread, never inside a call into the connection or another
+  // callback of it. They may call anything, also ClientPoller::Close() for this
+  // connection, after which nothing more is heard of it.
+  class Observer {
+   public:
+    // Calls may be started. At most once.
+    virtual void OnConnected() = 0;
+    // It could not connect, or was lost, as failure() says, or the server is
+    // draining it. Once for each: twice if it is lost while it drains. That the
+    // last call of one that drains has ended is not told.
+    virtual void OnUnusable() = 0;
+
+   protected:
+    ~Observer() = default;
+  };
+
+  // Connects to `address` through `provider`, on a poller of its own. Blocks,
+  // for at most options.connect_timeout. Fails with UNAVAILABLE when nobody
+  // listens or nothing answers, with what the server gave as its reason when it
+  // refuses, and with FAILED_PRECONDITION when options.device is not the device
+  // that routes to the address. Any thread.
   static absl::StatusOr<std::unique_ptr<ClientConnection>> Connect(
       const Provider& provider, const base::SocketAddress& address,
       const EndpointOptions& options);
-  // The same on a poller that this thread has entered, and that drives other
-  // connections too: they go on while this one connects. The poller must
-  // outlive the connection, which is used and destroyed on its thread.
-  static absl::StatusOr<std::unique_ptr<ClientConnection>> ConnectOn(
-      Poller& poller, const Provider& provider,
-      const base::SocketAddress& address, const EndpointOptions& options);
   ClientConnection(const ClientConnection&) = delete;
   ClientConnection& operator=(const ClientConnection&) = delete;
-  // Ends open calls with UNAVAILABLE and disconnects. REQUIRES: nobody has
-  // entered its own poller, nothing is posted to that.
+  // Of one with a poller of its own: ends open calls with UNAVAILABLE,
+  // disconnects, and waits for that. REQUIRES: nobody has entered the poller.
+  // Others are given to ClientPoller::Close() instead.
   ~ClientConnection();
 
   // Any thread.
   Poller& poller() { return poller_; }
 
   // Starts a call. Never blocks: a call that finds no credit, slot or memory
-  // waits. May end the call from inside.
-  void Start(ClientCall* call) { calls_->Start(call); }
+  // waits. May end the call from inside, and does so while it connects.
+  void Start(ClientCall* call) {
+    if (ABSL_PREDICT_FALSE(calls_ == nullptr)) return RefuseSlow(call);
+    calls_->Start(call);
+  }
 
   // Ends a call that was started and has not ended with `reason`, which is not
   // OK; the server hears of it. Otherwise nothing.
   void Cancel(ClientCall* call, const absl::Status& reason) {
-    calls_->Cancel(call, reason);
+    if (ABSL_PREDICT_TRUE(calls_ != nullptr)) calls_->Cancel(call, reason);
   }
 
-  // The connection is lost and all its calls have ended: make another one.
-  bool failed() const { return !calls_->connection().failure().ok(); }
-  const absl::Status& failure() const { return calls_->connection().failure(); }
+  // It does not know yet whether it will be usable().
+  bool connecting() const {
+    return !failed() && (calls_ == nullptr || calls_->connection().state() ==
+                                                  ConnectionState::kConnecting);
+  }
+
+  // It could not connect, or is lost and all its calls have ended: make another
+  // one.
+  bool failed() const { return !failure().ok(); }
+  const absl::Status& failure() const {
+    return calls_ == nullptr ? failure_ : calls_->connection().failure();
+  }
 
   // The server takes no new calls here; open ones go on.
-  bool draining() const { return calls_->draining(); }
+  bool draining() const { return calls_ != nullptr && calls_->draining(); }
 
-  // Neither: calls may be started.
-  bool usable() const { return calls_->connection().usable() && !draining(); }
+  // None of these: calls may be started.
+  bool usable() const {
+    return calls_ != nullptr && calls_->connection().usable() && !draining();
+  }
 
   // Calls that were started and have not ended.
-  uint32_t open_calls() const { return calls_->open_calls(); }
+  uint32_t open_calls() const {
+    return calls_ == nullptr ? 0 : calls_->open_calls();
+  }
 
-  // Registered memory, for attachments that go without a copy.
-  BufferSource buffer_source() const { return device_->pool().source(); }
+  // Registered memory, for attachments that go without a copy; plain memory
+  // until it is connected.
+  BufferSource buffer_source() const {
+    return memory_ == nullptr ? BufferSource() : memory_->pool().source();
+  }
 
-  // Any thread. All of that memory, used or not.
-  uint64_t arena_bytes() const { return device_->pool().registered_bytes(); }
-  const std::string& device_name() const { return device_->name(); }
-  const std::string& peer() const { return calls_->connection().peer(); }
+  // All of that memory, used or not.
+  uint64_t arena_bytes() const {
+    return memory_ == nullptr ? 0 : memory_->pool().registered_bytes();
+  }
+
+  // Empty until it is connected; then for any thread.
+  std::string device_name() const {
+    return device_ == nullptr ? "" : device_->name();
+  }
+  // Any thread.
+  const std::string& peer() const { return peer_; }
 
  private:
-  // `own_poller` is null, or `poller`.
-  ClientConnection(std::unique_ptr<Poller> own_poller, Poller& poller,
-                   EventChannel channel);
-  absl::Status Establish(const Provider& provider,
-                         const base::SocketAddress& address,
-                         const EndpointOptions& options);
-  absl::Status OpenDevice(const Provider& provider, const CmId& id,
-                          const EndpointOptions& options);
-  absl::Status WaitForWelcome(absl::Time deadline);
+  friend class ClientPoller;
+
+  // What it waits for.
+  enum class Step { kAddress, kRoute, kAccept, kWelcome, kNothing };
+
+  // Tells the observer what has changed.
+  class Notice final : public PollerTask {
+   public:
+    explicit Notice(ClientConnection& connection) : connection_(connection) {}
+    void Run() override { connection_.Notify(); }
+
+   private:
+    ClientConnection& connection_;
+  };
+
+  // `observer` may be null.
+  ClientConnection(ClientPoller& client_poller, const Provider& provider,
+                   const base::SocketAddress& address,
+                   const EndpointOptions& options, Observer* observer);
+
+  // --- Connecting: see client_connection_steps.cc ---
+
+  void Begin();
+  absl::Status ResolveAddress();
+  void OnCmEvent(const CmEvent& event) override;
+  // Takes the next step after `event`.
+  absl::Status Advance(const CmEvent& event);
+  absl::Status OnAddress(const CmEvent& event);
+  absl::Status OnRoute();
+  absl::Status OnAnswer(const CmEvent& event);
+  absl::Status MakeConnection();
+  absl::Status Failure(const CmEvent& event) const;
+  // Gives up if it has taken too long. Called once a millisecond, and at
+  // deadline(), while step() is not kNothing.
+  void CheckDeadline(absl::Time now);
+
+  // --- Afterwards ---
+
+  // Ends it and its calls; nothing if it has failed. To be polled until
+  // closed().
+  void Fail(const absl::Status& reason);
+  // The same for good: the observer hears no more.
+  void Close();
+  // Nothing is posted any more and nothing is called back.
+  bool closed() const {
+    return !notice_posted_ &&
+           (calls_ == nullptr ? failed() : calls_->connection().closed());
+  }
+  // Posts the notice.
+  void NoteChange();
+  void Notify();
+  void RefuseSlow(ClientCall* call) const;
 
   // In the order of dependence.
-  const std::unique_ptr<Poller> own_poller_;  // Null if it came from outside.
-  Poller& poller_;
-  CmWatcher watcher_;
-  std::unique_ptr<PollerDevice> device_;
+  std::unique_ptr<ClientPoller> own_poller_;  // Null if it came from outside.
+  ClientPoller& client_poller_;
+  Poller& poller_;  // Of the client_poller_.
+  const Provider& provider_;
+  const base::SocketAddress address_;
+  const EndpointOptions options_;
+  const std::string peer_;
+  const absl::Time deadline_;  // To be connected by then.
+
+  Observer* observer_;
+  Notice notice_{*this};
+  bool notice_posted_ = false;
+  bool was_connected_ = false;
+  // What the observer knows.
+  bool told_connected_ = false;
+  bool told_failed_ = false;
+  bool told_draining_ = false;
+
+  Step step_ = Step::kAddress;
+  absl::Status failure_;            // While there are no calls_.
+  CmWatcher* watcher_ = nullptr;    // Null before the first step.
+  std::optional<CmId> id_;          // Until the calls_ have it.
+  PollerDevice* device_ = nullptr;  // From the time that it has memory.
+  std::unique_ptr<MemoryDomain> memory_;
   std::unique_ptr<ClientCalls> calls_;
 };
 

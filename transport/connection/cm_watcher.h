@@ -1,4 +1,4 @@
-// Takes the connection manager's events to the connections they are about.
+// Takes the connection manager's events to those they are about.
 
 #ifndef VERBENA_TRANSPORT_CONNECTION_CM_WATCHER_H_
 #define VERBENA_TRANSPORT_CONNECTION_CM_WATCHER_H_
@@ -10,30 +10,41 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "transport/connection/connection.h"
 #include "transport/connection/poller.h"
+#include "transport/verbs/cm_event.h"
+#include "transport/verbs/cm_id.h"
 #include "transport/verbs/event_channel.h"
 
 namespace verbena::transport {
+
+// Whoever has an id. Called on the poller's thread.
+class CmEventHandler {
+ public:
+  // The event is about an id that is watched for this. It may stop to watch and
+  // destroy the id.
+  virtual void OnCmEvent(const CmEvent& event) = 0;
+
+ protected:
+  ~CmEventHandler() = default;
+};
 
 // Reads one event channel as part of a poller's ticks, so at most about a
 // millisecond late while the poller spins, and at once when it sleeps. Events
 // of ids that nobody watches are dropped.
 //
-// Owns the channel; the ids on it, and the connections it watches, must be gone
-// before it. Confined to the poller's thread.
+// Owns the channel; the ids on it must be gone before it. Confined to the
+// poller's thread.
 class CmWatcher final : public Pollable {
  public:
   explicit CmWatcher(EventChannel channel) : channel_(std::move(channel)) {}
 
   EventChannel& channel() { return channel_; }
 
-  void Watch(Connection* connection) {
-    connections_[connection->cm_id()] = connection;
+  void Watch(const CmId& id, CmEventHandler* handler) {
+    handlers_[id.get()] = handler;
   }
-  void Unwatch(Connection* connection) {
-    connections_.erase(connection->cm_id());
-  }
+  // Nothing if it is not watched.
+  void Unwatch(const CmId& id) { handlers_.erase(id.get()); }
 
   int Poll() override { return 0; }
   bool polls() const override { return false; }
@@ -44,10 +55,8 @@ class CmWatcher final : public Pollable {
   absl::Time NextTick() const override { return absl::InfiniteFuture(); }
 
  private:
-  void Handle(const CmEvent& event);
-
   EventChannel channel_;
-  absl::flat_hash_map<rdma_cm_id*, Connection*> connections_;
+  absl::flat_hash_map<rdma_cm_id*, CmEventHandler*> handlers_;
 };
 
 }  // namespace verbena::transport

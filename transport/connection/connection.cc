@@ -29,13 +29,15 @@ constexpr uint8_t kMinRnrTimer = 12;
 
 }  // namespace
 
-Connection::Connection(Poller& poller, PollerDevice& device, CmId id,
-                       uint32_t inline_bytes, const EndpointOptions& options,
-                       int access, CallTable& calls)
+Connection::Connection(Poller& poller, PollerDevice& device,
+                       MemoryDomain& memory, CmId id, uint32_t inline_bytes,
+                       const EndpointOptions& options, int access,
+                       CallTable& calls)
     : poller_(poller),
       device_(device),
+      memory_(memory),
       calls_(calls),
-      send_(device.send_buffers(), device.send_batches(),
+      send_(memory.send_buffers(), device.send_batches(),
             device.shared_sends()),
       id_(std::move(id)),
       keepalive_(options.keepalive_time, options.keepalive_timeout,
@@ -52,8 +54,8 @@ Connection::~Connection() { CHECK(!has_queue_pair_); }
 void Connection::DestroyQueuePair() {
   device_.RemoveConnection(id_.qp()->qp_num);
   id_.DestroyQp();
-  device_.ShrinkReceives(credits_.window() - kIdleCredits);
-  device_.Release();
+  device_.ShrinkReceives(memory_, credits_.window() - kIdleCredits);
+  device_.Release(memory_);
   has_queue_pair_ = false;
 }
 
@@ -97,7 +99,28 @@ void Connection::SendGoAway() {
   SendOwedControl();
 }
 
-void Connection::OnEstablished() { keepalive_.Restart(absl::Now()); }
+void Connection::OnCmEvent(const CmEvent& event) {
+  switch (event.type) {
+    case RDMA_CM_EVENT_ESTABLISHED:
+      keepalive_.Restart(absl::Now());
+      return;
+    case RDMA_CM_EVENT_DISCONNECTED:
+      OnDisconnected(absl::UnavailableError(
+          absl::StrCat("the peer ", peer_, " closed the connection")));
+      return;
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      OnDisconnected(absl::UnavailableError(absl::StrCat(
+          "the device of the connection with ", peer_, " was removed")));
+      return;
+    case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+      return;
+    default: {
+      const absl::Status status = CmEventStatus(event, peer_);
+      if (!status.ok()) OnDisconnected(status);
+      return;
+    }
+  }
+}
 
 void Connection::OnDisconnected(const absl::Status& reason) {
   calls_.ReadTheRest();
@@ -233,7 +256,7 @@ void Connection::HandleControl(FrameType type,
       static_assert(kIdleCredits == 1);
       const uint32_t count = HeaderIn<ReturnHeader>(frame).credits;
       if (credits_.TakeReturn(count)) {
-        device_.ShrinkReceives(count);
+        device_.ShrinkReceives(memory_, count);
       } else {
         ProtocolError("it gave back credits that it did not have");
       }
@@ -276,7 +299,7 @@ void Connection::SendGrant() {
 void Connection::GrowWindow() {
   const uint32_t window = credits_.window();
   credits_.GrowWindow(
-      device_.GrowReceives(std::min(window, kCredits - window)));
+      device_.GrowReceives(memory_, std::min(window, kCredits - window)));
 }
 
 void Connection::BalanceCredits(absl::Time now) {
@@ -284,7 +307,7 @@ void Connection::BalanceCredits(absl::Time now) {
   if (credits_.TakeActivity()) credits_idle_since_ = now;
   if (now - credits_idle_since_ < kCreditsIdle || !credits_.HoldsIdle()) return;
   credits_idle_since_ = now;
-  device_.ShrinkReceives(credits_.ShrinkWindow());
+  device_.ShrinkReceives(memory_, credits_.ShrinkWindow());
   if (credits_.available() > kIdleCredits) SendReturn();
 }
 

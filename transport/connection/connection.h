@@ -18,9 +18,11 @@
 #include "transport/base/endpoint_options.h"
 #include "transport/base/limits.h"
 #include "transport/connection/call_table.h"
+#include "transport/connection/cm_watcher.h"
 #include "transport/connection/connection_state.h"
 #include "transport/connection/credit_flow.h"
 #include "transport/connection/keepalive.h"
+#include "transport/connection/memory_domain.h"
 #include "transport/connection/poller_device.h"
 #include "transport/connection/send_queue.h"
 #include "transport/verbs/cm_id.h"
@@ -35,16 +37,16 @@ namespace verbena::transport {
 // Frames about calls are for its CallTable, which has the connection.
 //
 // A peer that breaks the protocol costs it its connection, never ours the
-// process. The PollerDevice and the Poller must outlive it. Confined to the
-// poller's thread. Never moves: completions find it by address.
-class Connection {
+// process. The PollerDevice, the memory and the Poller must outlive it.
+// Confined to the poller's thread. Never moves: completions find it by address.
+class Connection final : public CmEventHandler {
  public:
-  // `id` has its queue pair, made with device.QpAttributes(); its receives are
-  // reserved. `access` is what the peer may do to our memory, as IBV_ACCESS_
-  // flags. `calls` may still be under construction.
-  Connection(Poller& poller, PollerDevice& device, CmId id,
-             uint32_t inline_bytes, const EndpointOptions& options, int access,
-             CallTable& calls);
+  // `id` has its queue pair, made with device.QpAttributes(memory); its
+  // receives are reserved. `access` is what the peer may do to our memory, as
+  // IBV_ACCESS_ flags. `calls` may still be under construction.
+  Connection(Poller& poller, PollerDevice& device, MemoryDomain& memory,
+             CmId id, uint32_t inline_bytes, const EndpointOptions& options,
+             int access, CallTable& calls);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   // REQUIRES: DestroyQueuePair().
@@ -56,10 +58,11 @@ class Connection {
   // "10.0.0.7:50051".
   const std::string& peer() const { return peer_; }
   PollerDevice& device() const { return device_; }
+  MemoryDomain& memory() const { return memory_; }
+  BufferPool& pool() const { return memory_.pool(); }
   Poller& poller() const { return poller_; }
   const EndpointOptions& options() const { return options_; }
   const CmId& id() const { return id_; }
-  rdma_cm_id* cm_id() const { return id_.get(); }
 
   // Takes the connection manager's next step, of a client or of a server.
   absl::Status Connect(const ConnectionParameters& parameters) {
@@ -86,10 +89,8 @@ class Connection {
   // Whether the peer's device has everything that was sent.
   bool sends_done() const { return send_.idle(); }
 
-  // --- What the connection manager reports about this connection's id ---
-
-  void OnEstablished();
-  void OnDisconnected(const absl::Status& reason);
+  // What the connection manager reports about this connection's id.
+  void OnCmEvent(const CmEvent& event) override;
 
   // --- What the PollerDevice reports ---
 
@@ -212,6 +213,7 @@ class Connection {
   void BalanceCredits(absl::Time now);
   void SendReturn();
   void HandleControl(FrameType type, absl::Span<const uint8_t> frame);
+  void OnDisconnected(const absl::Status& reason);
   void KeepAlive(absl::Time now);
   void BeginClose(const absl::Status& reason, bool tell_peer);
   void Disconnect();
@@ -219,6 +221,7 @@ class Connection {
 
   Poller& poller_;
   PollerDevice& device_;
+  MemoryDomain& memory_;
   CallTable& calls_;
   ConnectionState state_ = ConnectionState::kConnecting;
   bool in_round_ = false;    // It stands in the PollerDevice's list.

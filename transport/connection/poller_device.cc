@@ -18,13 +18,14 @@ namespace {
 // What the device has room for.
 absl::StatusOr<QueuePlan> MakePlan(const Provider& provider,
                                    ibv_context* context,
-                                   uint32_t max_connections) {
+                                   uint32_t max_connections,
+                                   ReceiveQueues receive_queues) {
   ibv_device_attr attributes = {};
   const int error = provider.verbs.query_device(context, &attributes);
   if (error != 0) return ErrnoStatus("query_device", "", error);
   const QueuePlan plan =
       PlanQueues(max_connections, static_cast<uint32_t>(attributes.max_srq_wr),
-                 static_cast<uint32_t>(attributes.max_cqe));
+                 static_cast<uint32_t>(attributes.max_cqe), receive_queues);
   if (plan.connections == 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("device ", provider.verbs.get_device_name(context->device),
@@ -39,47 +40,53 @@ absl::StatusOr<QueuePlan> MakePlan(const Provider& provider,
 
 absl::StatusOr<std::unique_ptr<PollerDevice>> PollerDevice::Create(
     const Provider& provider, ibv_context* context, const Options& options) {
-  ASSIGN_OR_RETURN(const QueuePlan plan,
-                   MakePlan(provider, context, options.max_connections));
-  ASSIGN_OR_RETURN(ProtectionDomain pd,
-                   ProtectionDomain::Create(provider.verbs, context));
+  ASSIGN_OR_RETURN(
+      const QueuePlan plan,
+      MakePlan(provider, context, options.max_connections,
+               options.shared_pool.has_value() ? ReceiveQueues::kOneForAll
+                                               : ReceiveQueues::kOneEach));
   ASSIGN_OR_RETURN(CompletionChannel channel,
                    CompletionChannel::Create(provider.verbs, context));
   ASSIGN_OR_RETURN(CompletionQueue cq,
                    CompletionQueue::Create(
                        provider.verbs, context,
                        static_cast<int>(plan.CompletionDepth()), &channel));
-  std::unique_ptr<PollerDevice> device =
-      absl::WrapUnique(new PollerDevice(provider, context, plan, std::move(pd),
-                                        std::move(channel), std::move(cq)));
-  ASSIGN_OR_RETURN(device->receives_,
-                   ReceiveBuffers::Create(device->pd_, plan.Receives()));
-  ASSIGN_OR_RETURN(device->send_buffers_,
-                   SendBuffers::Create(device->pd_, kMaxSendBuffers));
-  ASSIGN_OR_RETURN(device->pool_,
-                   BufferPool::Create(device->pd_, options.pool));
+  std::unique_ptr<PollerDevice> device = absl::WrapUnique(new PollerDevice(
+      provider, context, plan, std::move(channel), std::move(cq)));
+  if (options.shared_pool.has_value()) {
+    ASSIGN_OR_RETURN(
+        device->shared_memory_,
+        MemoryDomain::Create(provider.verbs, context, plan.Receives(),
+                             kMaxSendBuffers, *options.shared_pool));
+  }
   return device;
 }
 
 PollerDevice::PollerDevice(const Provider& provider, ibv_context* context,
-                           const QueuePlan& plan, ProtectionDomain pd,
-                           CompletionChannel channel, CompletionQueue cq)
+                           const QueuePlan& plan, CompletionChannel channel,
+                           CompletionQueue cq)
     : provider_(provider),
       context_(context),
       name_(provider.verbs.get_device_name(context->device)),
       plan_(plan),
-      pd_(std::move(pd)),
       channel_(std::move(channel)),
       cq_(std::move(cq)),
       shared_sends_(plan.shared_sends) {}
 
 PollerDevice::~PollerDevice() { CHECK(connections_.empty()); }
 
-ibv_qp_init_attr PollerDevice::QpAttributes() const {
+absl::StatusOr<std::unique_ptr<MemoryDomain>> PollerDevice::MakeMemory(
+    const BufferPool::Options& pool) const {
+  // A frame may be begun while all that can be posted are.
+  return MemoryDomain::Create(provider_.verbs, context_, plan_.Receives(),
+                              kFrameDepth + 1, pool);
+}
+
+ibv_qp_init_attr PollerDevice::QpAttributes(MemoryDomain& memory) const {
   ibv_qp_init_attr attributes = {};
   attributes.send_cq = cq_.get();
   attributes.recv_cq = cq_.get();
-  attributes.srq = receives_.srq();
+  attributes.srq = memory.receives().srq();
   attributes.cap.max_send_wr = kSendQueueDepth;
   attributes.cap.max_send_sge = 1;
   attributes.cap.max_inline_data = kInlineBytesWanted;
@@ -87,41 +94,46 @@ ibv_qp_init_attr PollerDevice::QpAttributes() const {
   return attributes;
 }
 
-absl::Status PollerDevice::Reserve() {
-  if (reserved_connections_ == plan_.connections) {
+absl::Status PollerDevice::Reserve(MemoryDomain& memory) {
+  if (!has_room()) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "all ", plan_.connections, " connections of this poller are in use"));
   }
-  RETURN_IF_ERROR(ReserveReceives(kIdleReceives));
+  RETURN_IF_ERROR(ReserveReceives(memory, kIdleReceives));
   ++reserved_connections_;
   return absl::OkStatus();
 }
 
-absl::Status PollerDevice::ReserveReceives(uint32_t count) {
-  absl::Status status = receives_.Reserve(count);
+absl::Status PollerDevice::ReserveReceives(MemoryDomain& memory,
+                                           uint32_t count) {
+  absl::Status status = memory.receives().Reserve(count);
   // Better no connection than one whose messages find no receive.
-  if (!receives_.complete()) FailAll();
+  if (!memory.receives().complete()) FailAll(memory);
   return status;
 }
 
-void PollerDevice::Release() {
+void PollerDevice::Release(MemoryDomain& memory) {
   --reserved_connections_;
-  if (!receives_.Unreserve(kIdleReceives).ok()) FailAll();
+  if (!memory.receives().Unreserve(kIdleReceives).ok()) FailAll(memory);
 }
 
-uint32_t PollerDevice::GrowReceives(uint32_t wanted) {
+uint32_t PollerDevice::GrowReceives(MemoryDomain& memory, uint32_t wanted) {
   const uint32_t count =
       std::min(wanted, plan_.grown_receives - grown_receives_);
   if (count == 0) return 0;
   // Without memory that can be registered the connection stays as it is.
-  if (!ReserveReceives(count).ok()) return 0;
+  if (!ReserveReceives(memory, count).ok()) return 0;
   grown_receives_ += count;
   return count;
 }
 
-void PollerDevice::ShrinkReceives(uint32_t count) {
+void PollerDevice::ShrinkReceives(MemoryDomain& memory, uint32_t count) {
   grown_receives_ -= count;
-  if (!receives_.Unreserve(count).ok()) FailAll();
+  if (!memory.receives().Unreserve(count).ok()) FailAll(memory);
+}
+
+uint32_t PollerDevice::PollsToEmpty() const {
+  return plan_.CompletionDepth() / ReceiveBuffers::kPollBatch + 1;
 }
 
 void PollerDevice::AddConnection(uint32_t qp_num, Connection* connection) {
@@ -146,10 +158,15 @@ void PollerDevice::WaitForSendBuffer(Connection* connection) {
 }
 
 int PollerDevice::WakeBufferWaiters() {
-  if (!send_buffers_.available()) return 0;
+  const auto found =
+      std::find_if(buffer_waiters_.begin(), buffer_waiters_.end(),
+                   [](const Connection* connection) {
+                     return connection->memory().send_buffers().available();
+                   });
+  if (found == buffer_waiters_.end()) return 0;
   // Whoever does not use its turn leaves it to the next, in the next round.
-  Connection* const connection = buffer_waiters_.front();
-  buffer_waiters_.erase(buffer_waiters_.begin());
+  Connection* const connection = *found;
+  buffer_waiters_.erase(found);
   connection->OnSendBuffer();
   return 1;
 }
@@ -165,8 +182,9 @@ void PollerDevice::Tick(absl::Time now) {
   for (size_t i = 0; i < tick_order_.size(); ++i) tick_order_[i]->OnTick(now);
 }
 
-void PollerDevice::FailAll() {
+void PollerDevice::FailAll(const MemoryDomain& memory) {
   for (const auto& [qp_num, connection] : connections_) {
+    if (&connection->memory() != &memory) continue;
     connection->OnReceiveError(IBV_WC_FATAL_ERR);
   }
 }

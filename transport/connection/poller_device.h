@@ -6,9 +6,9 @@
 #include <infiniband/verbs.h>
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,34 +18,33 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "transport/connection/memory_domain.h"
 #include "transport/connection/poller.h"
 #include "transport/connection/queue_plan.h"
-#include "transport/connection/receive_buffers.h"
 #include "transport/connection/send_batch.h"
-#include "transport/connection/send_buffers.h"
 #include "transport/connection/send_queue.h"
 #include "transport/memory/buffer_pool.h"
 #include "transport/verbs/completion_channel.h"
 #include "transport/verbs/completion_queue.h"
-#include "transport/verbs/protection_domain.h"
 #include "transport/verbs/provider.h"
 
 namespace verbena::transport {
 
 class Connection;
 
-// The protection domain, the completion queue, the shared receive queue and the
-// bulk memory through which one poller uses one device, and the connections on
-// it by queue pair number.
+// The completion queue through which one poller uses one device, the
+// connections on it by queue pair number, and the memory that they share, if
+// they do.
 //
-// The Provider, the context and the Poller must outlive it; its connections and
-// Buffers must be gone before it. Confined to the poller's thread, but for
-// pool(), which is thread-safe.
+// The Provider, the context and the Poller must outlive it; its connections
+// must be gone before it. Confined to the poller's thread.
 class PollerDevice final : public Pollable {
  public:
   struct Options {
     uint32_t max_connections = 1;
-    BufferPool::Options pool;
+    // Of the memory that all connections share. Without it each connection
+    // brings a domain of its own: see MakeMemory().
+    std::optional<BufferPool::Options> shared_pool;
   };
 
   static absl::StatusOr<std::unique_ptr<PollerDevice>> Create(
@@ -57,31 +56,30 @@ class PollerDevice final : public Pollable {
   const Provider& provider() const { return provider_; }
   ibv_context* context() const { return context_; }
   const std::string& name() const { return name_; }
-  const ProtectionDomain& pd() const { return pd_; }
-  BufferPool& pool() { return *pool_; }
 
-  // What a connection's queue pair is to be made with.
-  ibv_qp_init_attr QpAttributes() const;
+  // The memory of all connections. REQUIRES: they share it.
+  MemoryDomain& shared_memory() { return *shared_memory_; }
+  // Memory for one connection alone. REQUIRES: they do not share it.
+  absl::StatusOr<std::unique_ptr<MemoryDomain>> MakeMemory(
+      const BufferPool::Options& pool) const;
 
+  // What the queue pair of a connection with this memory is to be made with.
+  ibv_qp_init_attr QpAttributes(MemoryDomain& memory) const;
+
+  // Whether there is room for one more connection.
+  bool has_room() const { return reserved_connections_ < plan_.connections; }
   // Reserves the receives of one connection without traffic; to be paired with
   // Release(). RESOURCE_EXHAUSTED if there are as many as may be; the error of
   // the registration.
-  absl::Status Reserve();
-  void Release();
+  absl::Status Reserve(MemoryDomain& memory);
+  void Release(MemoryDomain& memory);
 
   // Reserves up to `wanted` more, for a connection with traffic; returns how
   // many. To be given back with ShrinkReceives().
-  uint32_t GrowReceives(uint32_t wanted);
-  void ShrinkReceives(uint32_t count);
+  uint32_t GrowReceives(MemoryDomain& memory, uint32_t wanted);
+  void ShrinkReceives(MemoryDomain& memory, uint32_t count);
 
-  // What is registered for frames: it grows with the traffic, and with the
-  // number of connections.
-  size_t frame_bytes() const {
-    return receives_.registered_bytes() + send_buffers_.registered_bytes();
-  }
-
-  // What the connections on the device send from.
-  SendBuffers& send_buffers() { return send_buffers_; }
+  // What the connections on the device share for sending.
   SendBatches& send_batches() { return send_batches_; }
   SharedSends& shared_sends() { return shared_sends_; }
 
@@ -100,6 +98,9 @@ class PollerDevice final : public Pollable {
   // next one is certain to come.
   void JoinRound(Connection* connection) { round_.push_back(connection); }
 
+  // So many polls find everything that is complete now, whomever it concerns.
+  uint32_t PollsToEmpty() const;
+
   int Poll() override;
   bool FinishRound() override;
   void Tick(absl::Time now) override;
@@ -109,34 +110,33 @@ class PollerDevice final : public Pollable {
   absl::Time NextTick() const override;
 
  private:
-  // receives_.Reserve(); if the device fails, fails every connection too.
-  absl::Status ReserveReceives(uint32_t count);
+  // Its receives().Reserve(); if the device fails, fails every connection with
+  // that memory too.
+  absl::Status ReserveReceives(MemoryDomain& memory, uint32_t count);
   PollerDevice(const Provider& provider, ibv_context* context,
-               const QueuePlan& plan, ProtectionDomain pd,
-               CompletionChannel channel, CompletionQueue cq);
+               const QueuePlan& plan, CompletionChannel channel,
+               CompletionQueue cq);
   // Apart from Poll(): the registers that it needs would make every idle poll
   // dearer.
   ABSL_ATTRIBUTE_NOINLINE void HandleAll(absl::Span<const ibv_wc> completions);
   void Handle(const ibv_wc& completion);
   Connection* FindConnection(uint32_t qp_num);
   int WakeBufferWaiters();
-  // The device takes no receives any more: no connection on it can go on.
-  void FailAll();
+  // The device takes no receives into `memory` any more: no connection with it
+  // can go on.
+  void FailAll(const MemoryDomain& memory);
 
   const Provider& provider_;
   ibv_context* const context_;
   const std::string name_;
   const QueuePlan plan_;
-  ProtectionDomain pd_;
   CompletionChannel channel_;
   CompletionQueue cq_;
-  ReceiveBuffers receives_;
-  uint32_t reserved_connections_ = 0;  // Reserve() without Release().
-  uint32_t grown_receives_ = 0;        // What GrowReceives() has given.
-  SendBuffers send_buffers_;
+  std::unique_ptr<MemoryDomain> shared_memory_;  // Null if there is none.
+  uint32_t reserved_connections_ = 0;            // Reserve() without Release().
+  uint32_t grown_receives_ = 0;  // What GrowReceives() has given.
   SendBatches send_batches_;
   SharedSends shared_sends_;
-  std::unique_ptr<BufferPool> pool_;
   absl::flat_hash_map<uint32_t, Connection*> connections_;  // By qp_num.
   std::vector<Connection*> tick_order_;                     // All of them.
   // Those that were used lately, by the low bits of the number.

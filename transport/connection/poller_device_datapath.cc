@@ -50,17 +50,23 @@ inline void PollerDevice::Handle(const ibv_wc& completion) {
   const bool receive = (completion.wr_id & ReceiveBuffers::kReceiveTag) != 0;
   const uint32_t index = static_cast<uint32_t>(completion.wr_id);
   Connection* const connection = FindConnection(completion.qp_num);
+  MemoryDomain* memory = shared_memory_.get();
   if (ABSL_PREDICT_TRUE(connection != nullptr)) {
+    memory = &connection->memory();
     if (!receive) {
       connection->OnSendDone(completion.wr_id, completion.status);
     } else if (ABSL_PREDICT_TRUE(completion.status == IBV_WC_SUCCESS)) {
-      connection->OnReceive({receives_.At(index), completion.byte_len});
+      connection->OnReceive(
+          {memory->receives().At(index), completion.byte_len});
     } else {
       connection->OnReceiveError(completion.status);
     }
   }
-  // A connection that is gone left its receives: they serve the others.
-  if (receive && ABSL_PREDICT_FALSE(!receives_.Repost(index))) FailAll();
+  // A connection that is gone left its receives to those it shared them with.
+  if (receive && ABSL_PREDICT_TRUE(memory != nullptr) &&
+      ABSL_PREDICT_FALSE(!memory->receives().Repost(index))) {
+    FailAll(*memory);
+  }
 }
 
 }  // namespace verbena::transport

@@ -37,8 +37,9 @@ class FakeEnd final : private CallTable {
           PollerDevice& device, uint32_t qp_num)
       : qp_(MakeQp(verbs, qp_num)),
         id_(MakeId(&qp_)),
-        connection(poller, device, CmId::Adopt(provider, &id_), kInline,
-                   EndpointOptions(), /*access=*/0, *this) {
+        connection(poller, device, device.shared_memory(),
+                   CmId::Adopt(provider, &id_), kInline, EndpointOptions(),
+                   /*access=*/0, *this) {
     connection.SetPeerLimits(
         {.buffer_bytes = kBufferBytes, .credits = kCredits});
   }
@@ -104,11 +105,12 @@ class PollerDeviceTest : public testing::Test {
   PollerDeviceTest() {
     PollerDevice::Options options;
     options.max_connections = kConnections;
-    options.pool.access = IBV_ACCESS_LOCAL_WRITE;
-    options.pool.first_region_bytes = 1 << 20;
-    options.pool.max_bytes = 1 << 20;
-    options.pool.max_regions = 1;
-    options.pool.largest_bytes = 1 << 20;
+    BufferPool::Options& pool = options.shared_pool.emplace();
+    pool.access = IBV_ACCESS_LOCAL_WRITE;
+    pool.first_region_bytes = 1 << 20;
+    pool.max_bytes = 1 << 20;
+    pool.max_regions = 1;
+    pool.largest_bytes = 1 << 20;
     device_ = *PollerDevice::Create(provider_, verbs_.context(), options);
   }
 
@@ -128,9 +130,11 @@ class PollerDeviceTest : public testing::Test {
     return provider;
   }
 
+  MemoryDomain& memory() { return device_->shared_memory(); }
+
   // A connection, for which receives are reserved.
   std::unique_ptr<FakeEnd> Connect(uint32_t qp_num) {
-    EXPECT_TRUE(device_->Reserve().ok());
+    EXPECT_TRUE(device_->Reserve(memory()).ok());
     return std::make_unique<FakeEnd>(provider_, verbs_, *poller_, *device_,
                                      qp_num);
   }
@@ -204,43 +208,44 @@ TEST_F(PollerDeviceTest, TicksEveryConnection) {
 
 TEST_F(PollerDeviceTest, ReservesForAsManyConnectionsAsItWasMadeFor) {
   for (uint32_t i = 0; i < kConnections; ++i) {
-    ASSERT_TRUE(device_->Reserve().ok());
+    ASSERT_TRUE(device_->Reserve(memory()).ok());
   }
-  const absl::Status full = device_->Reserve();
+  const absl::Status full = device_->Reserve(memory());
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(full.message(), HasSubstr("all 3 connections"));
-  device_->Release();
-  EXPECT_TRUE(device_->Reserve().ok());
-  for (uint32_t i = 0; i < kConnections; ++i) device_->Release();
+  device_->Release(memory());
+  EXPECT_TRUE(device_->Reserve(memory()).ok());
+  for (uint32_t i = 0; i < kConnections; ++i) device_->Release(memory());
 }
 
 TEST_F(PollerDeviceTest, KeepsRoomForIdleConnectionsWhileOthersGrow) {
-  ASSERT_TRUE(device_->Reserve().ok());
+  ASSERT_TRUE(device_->Reserve(memory()).ok());
   uint32_t grown = 0;
-  while (const uint32_t more = device_->GrowReceives(kCredits)) grown += more;
+  while (const uint32_t more = device_->GrowReceives(memory(), kCredits))
+    grown += more;
   EXPECT_EQ(grown, kConnections * (kCredits - kIdleCredits));
   for (uint32_t i = 1; i < kConnections; ++i) {
-    EXPECT_TRUE(device_->Reserve().ok());
+    EXPECT_TRUE(device_->Reserve(memory()).ok());
   }
-  device_->ShrinkReceives(10);
-  EXPECT_EQ(device_->GrowReceives(kCredits), 10u);
-  device_->ShrinkReceives(grown);
-  for (uint32_t i = 0; i < kConnections; ++i) device_->Release();
+  device_->ShrinkReceives(memory(), 10);
+  EXPECT_EQ(device_->GrowReceives(memory(), kCredits), 10u);
+  device_->ShrinkReceives(memory(), grown);
+  for (uint32_t i = 0; i < kConnections; ++i) device_->Release(memory());
 }
 
 TEST_F(PollerDeviceTest, TellsThoseThatWaitForASendBufferInTurn) {
   const auto a = Connect(1);
   const auto b = Connect(2);
   std::vector<uint32_t> held;
-  while (device_->send_buffers().available()) {
-    held.push_back(device_->send_buffers().Acquire());
+  while (memory().send_buffers().available()) {
+    held.push_back(memory().send_buffers().Acquire());
   }
   EXPECT_EQ(held.size(), kMaxSendBuffers);
   a->WaitForBuffer();
   b->WaitForBuffer();
   a->WaitForBuffer();
   EXPECT_EQ(device_->Poll(), 0);
-  device_->send_buffers().Release(held[0]);
+  memory().send_buffers().Release(held[0]);
   EXPECT_EQ(device_->Poll(), 1);
   EXPECT_EQ(a->tries, 1);
   EXPECT_EQ(b->tries, 0);
@@ -253,12 +258,12 @@ TEST_F(PollerDeviceTest, TellsThoseThatWaitForASendBufferInTurn) {
 
 TEST_F(PollerDeviceTest, ForgetsAConnectionThatWaitedForASendBuffer) {
   auto a = Connect(1);
-  while (device_->send_buffers().available()) {
-    device_->send_buffers().Acquire();
+  while (memory().send_buffers().available()) {
+    memory().send_buffers().Acquire();
   }
   a->WaitForBuffer();
   a.reset();
-  device_->send_buffers().Release(0);
+  memory().send_buffers().Release(0);
   EXPECT_EQ(device_->Poll(), 0);
 }
 

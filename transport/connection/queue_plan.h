@@ -7,15 +7,21 @@
 
 namespace verbena::transport {
 
+// Whether connections take their receives from one queue, or each from a queue
+// of its own.
+enum class ReceiveQueues { kOneForAll, kOneEach };
+
 // What one poller's connections on one device may use of its queues, and the
 // depths that follow from it.
 struct QueuePlan {
+  ReceiveQueues receive_queues = ReceiveQueues::kOneForAll;
   uint32_t connections = 0;
   uint32_t grown_receives = 0;  // That windows may have beyond the idle ones.
   uint32_t shared_sends = 0;    // See SharedSends.
 
-  uint32_t Receives() const;  // That may be reserved at once.
-  uint32_t SharedReceiveDepth() const;
+  // Of each receive queue: what may be reserved at once, and its depth.
+  uint32_t Receives() const;
+  uint32_t ReceiveDepth() const;
   // One completion for everything that can be posted.
   uint32_t CompletionDepth() const;
 };
@@ -23,8 +29,9 @@ struct QueuePlan {
 // The plan for `connections` on a device with queues of at most so many
 // receives and completions: what is shared shrinks first, then the number of
 // connections. That is 0 if there is not even room for one.
-QueuePlan PlanQueues(uint32_t connections, uint32_t max_shared_receives,
-                     uint32_t max_completions);
+QueuePlan PlanQueues(uint32_t connections, uint32_t max_receives,
+                     uint32_t max_completions,
+                     ReceiveQueues receive_queues = ReceiveQueues::kOneForAll);
 
 }  // namespace verbena::transport
 

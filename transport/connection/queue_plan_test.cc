@@ -30,10 +30,9 @@ TEST(QueuePlanTest, HasRoomForEveryConnectionOnRxe) {
 
 TEST(QueuePlanTest, CountsEverythingThatCanCompleteAtOnce) {
   const QueuePlan plan = PlanQueues(100, kPlenty, kPlenty);
-  EXPECT_EQ(
-      plan.CompletionDepth(),
-      plan.SharedReceiveDepth() + 100 * (kOwnSends + 1) + plan.shared_sends);
-  EXPECT_GT(plan.SharedReceiveDepth(), plan.Receives());
+  EXPECT_EQ(plan.CompletionDepth(),
+            plan.ReceiveDepth() + 100 * (kOwnSends + 1) + plan.shared_sends);
+  EXPECT_GT(plan.ReceiveDepth(), plan.Receives());
 }
 
 TEST(QueuePlanTest, SharesLessOnASmallDeviceBeforeItServesFewer) {
@@ -50,9 +49,23 @@ TEST(QueuePlanTest, ServesFewerOnAVerySmallDevice) {
     EXPECT_LT(plan.connections, 1000u);
     EXPECT_LE(plan.CompletionDepth(), completions);
   }
-  const QueuePlan plan = PlanQueues(1000, /*max_shared_receives=*/500, kPlenty);
-  EXPECT_LE(plan.SharedReceiveDepth(), 500u);
+  const QueuePlan plan = PlanQueues(1000, /*max_receives=*/500, kPlenty);
+  EXPECT_LE(plan.ReceiveDepth(), 500u);
   EXPECT_GT(plan.connections, 100u);
+}
+
+TEST(QueuePlanTest, CountsAQueueForEachConnectionThatHasOne) {
+  for (const uint32_t completions : {kPlenty, kRxeCompletions, 1000u}) {
+    const QueuePlan plan =
+        PlanQueues(256, kPlenty, completions, ReceiveQueues::kOneEach);
+    EXPECT_EQ(plan.Receives(), kCredits + kGrantReceives);
+    EXPECT_EQ(plan.CompletionDepth(),
+              plan.connections * (plan.ReceiveDepth() + kOwnSends + 1) +
+                  plan.shared_sends);
+    EXPECT_LE(plan.CompletionDepth(), completions);
+    EXPECT_GT(plan.connections,
+              completions / 200 < 256 ? completions / 200 : 255);
+  }
 }
 
 TEST(QueuePlanTest, HasNoRoomOnATinyDevice) {

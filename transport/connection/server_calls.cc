@@ -29,8 +29,8 @@ ServerCalls::ServerCalls(Poller& poller, Interludes& interludes,
     : handler_(handler),
       interludes_(interludes),
       hello_deadline_(absl::Now() + options.connect_timeout),
-      connection_(poller, device, std::move(id), inline_bytes, options,
-                  /*access=*/0, *this) {
+      connection_(poller, device, device.shared_memory(), std::move(id),
+                  inline_bytes, options, /*access=*/0, *this) {
   connection_.SetPeerLimits(request.limits);
   // Both limits, and what a frame has room for.
   plain_reply_max_ = std::min(
@@ -145,12 +145,12 @@ void ServerCalls::OnTick(absl::Time now) {
 }
 
 void ServerCalls::FreeHeldMemory() {
-  const uint64_t shortages = connection_.device().pool().shortages();
+  const uint64_t shortages = connection_.pool().shortages();
   if (shortages == std::exchange(seen_shortages_, shortages)) return;
   for (const std::unique_ptr<ServerCall>& call : calls_) {
     if (call == nullptr || call->state_ != State::kAwaitsLease) continue;
     Buffer& attachment = call->reply_.attachment;
-    if (!connection_.device().pool().Owns(attachment)) continue;
+    if (!connection_.pool().Owns(attachment)) continue;
     Buffer plain = Buffer::Plain(attachment.size());
     std::memcpy(plain.data(), attachment.data(), attachment.size());
     attachment = std::move(plain);
@@ -247,18 +247,18 @@ void ServerCall::ReleaseMessage() {
 }
 
 Buffer ServerCall::AllocateAttachment(size_t bytes) const {
-  return calls_.connection().device().pool().AllocateOrPlain(bytes);
+  return calls_.connection().pool().AllocateOrPlain(bytes);
 }
 
 bool ServerCall::IsRegistered(const Buffer& buffer) const {
-  return calls_.connection().device().pool().Owns(buffer);
+  return calls_.connection().pool().Owns(buffer);
 }
 
 absl::StatusOr<Buffer> ServerCall::AllocateReply(size_t bytes) {
   if (bytes > lease_bytes_) {
     return absl::UnavailableError("the client has lent no memory for it yet");
   }
-  return calls_.connection().device().pool().Allocate(bytes);
+  return calls_.connection().pool().Allocate(bytes);
 }
 
 void ServerCall::Finish(Reply reply) { calls_.Finish(this, std::move(reply)); }

@@ -22,12 +22,11 @@ absl::Status ServerCalls::AllocateParts(uint64_t message_bytes,
                                         uint64_t attachment_bytes,
                                         Buffer* message, Buffer* attachment) {
   if (message_bytes > 0) {
-    ASSIGN_OR_RETURN(*message,
-                     connection_.device().pool().Allocate(message_bytes));
+    ASSIGN_OR_RETURN(*message, connection_.pool().Allocate(message_bytes));
   }
   if (attachment_bytes > 0) {
     ASSIGN_OR_RETURN(*attachment,
-                     connection_.device().pool().Allocate(attachment_bytes));
+                     connection_.pool().Allocate(attachment_bytes));
   }
   return absl::OkStatus();
 }
@@ -116,8 +115,8 @@ void ServerCalls::AwaitReplyMemory(ServerCall* call) {
 bool ServerCalls::PlaceReply(ServerCall* call) {
   ServerCall::Reply& reply = call->reply_;
   const Placement place = call->reply_place_;
-  const bool copy = !place.attachment_inline &&
-                    !connection_.device().pool().Owns(reply.attachment);
+  const bool copy =
+      !place.attachment_inline && !connection_.pool().Owns(reply.attachment);
   const bool write = !place.message_inline && reply.buffer.empty();
   Buffer message;
   Buffer attachment;

@@ -130,7 +130,7 @@ bool ServerCalls::SendContinuedResponse(ServerCall* call) {
   const uint32_t bytes = ResponseFrameBytes(call);  // With all of the reply.
   if (!connection_.CanSendContinued(bytes, /*spare_credits=*/0)) return false;
   call->reply_place_ = Placement();
-  const Buffer frame = connection_.device().pool().AllocateOrPlain(bytes);
+  const Buffer frame = connection_.pool().AllocateOrPlain(bytes);
   WriteResponse(call, frame.data());
   ReplyWriter* const writer = EndCall(call);
   connection_.SendContinued(frame.span());

@@ -140,19 +140,20 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   RETURN_IF_ERROR(incoming.id.MigrateTo(watcher->channel()));
   ASSIGN_OR_RETURN(PollerDevice * device,
                    DeviceFor(provider, incoming.id.context()));
-  RETURN_IF_ERROR(device->Reserve());
-  ibv_qp_init_attr attributes = device->QpAttributes();
+  MemoryDomain& memory = device->shared_memory();
+  RETURN_IF_ERROR(device->Reserve(memory));
+  ibv_qp_init_attr attributes = device->QpAttributes(memory);
   if (absl::Status status =
-          incoming.id.CreateQp(device->pd().get(), &attributes);
+          incoming.id.CreateQp(memory.pd().get(), &attributes);
       !status.ok()) {
-    device->Release();
+    device->Release(memory);
     return status;
   }
   auto calls = std::make_unique<ServerCalls>(
       *poller_, interludes_, *device, std::move(incoming.id),
       attributes.cap.max_inline_data, options_, incoming.request, handler_);
   Connection& connection = calls->connection();
-  watcher->Watch(&connection);
+  watcher->Watch(connection.id(), &connection);
 
   const std::string reply =
       EncodeConnectReply({Connection::OwnLimits(options_)});
@@ -190,13 +191,14 @@ absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
   if (found != devices_.end()) return found->second.get();
   PollerDevice::Options options;
   options.max_connections = kMaxConnectionsPerPoller;
-  options.pool.access = IBV_ACCESS_LOCAL_WRITE;
-  options.pool.first_region_bytes = kFirstBulkRegionBytes;
-  options.pool.max_bytes = options_.max_bulk_bytes;
-  options.pool.max_regions = UINT16_MAX;
-  options.pool.largest_bytes = options_.max_receive_message_bytes;
-  options.pool.floor_bytes = options_.memory_floor_bytes;
-  options.pool.idle_time = options_.memory_idle_time;
+  BufferPool::Options& pool = options.shared_pool.emplace();
+  pool.access = IBV_ACCESS_LOCAL_WRITE;
+  pool.first_region_bytes = kFirstBulkRegionBytes;
+  pool.max_bytes = options_.max_bulk_bytes;
+  pool.max_regions = UINT16_MAX;
+  pool.largest_bytes = options_.max_receive_message_bytes;
+  pool.floor_bytes = options_.memory_floor_bytes;
+  pool.idle_time = options_.memory_idle_time;
   ASSIGN_OR_RETURN(std::unique_ptr<PollerDevice> device,
                    PollerDevice::Create(provider, context, options));
   PollerDevice* const raw = device.get();
@@ -234,10 +236,11 @@ void ServerPoller::Tick(absl::Time now) {
   uint64_t frame_bytes = 0;
   uint64_t bulk_bytes = 0;
   for (const auto& [context, device] : devices_) {
-    BufferPool& pool = device->pool();
+    MemoryDomain& memory = device->shared_memory();
+    BufferPool& pool = memory.pool();
     // One region a tick: calls wait meanwhile. Nobody else knows of it.
     if (pool.FindIdle(now)) pool.TakeIdle();
-    frame_bytes += device->frame_bytes();
+    frame_bytes += memory.frame_bytes();
     bulk_bytes += pool.registered_bytes();
   }
   frame_bytes_.store(frame_bytes, std::memory_order_relaxed);
@@ -248,7 +251,7 @@ void ServerPoller::Reap() {
   const auto closed = [this](const std::unique_ptr<ServerCalls>& calls) {
     if (!calls->connection().closed()) return false;
     for (auto& [provider, watcher] : watchers_) {
-      watcher->Unwatch(&calls->connection());
+      watcher->Unwatch(calls->connection().id());
     }
     return true;
   };
@@ -271,7 +274,8 @@ absl::Time ServerPoller::NextTick() const {
   if (stopping_) return soon;
   absl::Time next = handler_tick_;
   for (const auto& [context, device] : devices_) {
-    next = std::min(next, std::max(device->pool().NextLook(), soon));
+    next = std::min(next,
+                    std::max(device->shared_memory().pool().NextLook(), soon));
   }
   return next;
 }

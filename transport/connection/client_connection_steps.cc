@@ -1,0 +1,175 @@
+// ClientConnection: from an address to a connection that takes calls.
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "transport/base/limits.h"
+#include "transport/base/status_macros.h"
+#include "transport/connection/client_connection.h"
+#include "transport/connection/client_poller.h"
+#include "transport/wire/hello.h"
+
+namespace verbena::transport {
+namespace {
+
+// The kernel asks for a neighbour three times, a second apart, and then waits
+// in silence until the time is over. Who asks again has it begin anew.
+constexpr absl::Duration kResolveAttempt = absl::Seconds(1);
+
+absl::Status CheckDevice(const std::string& wanted, const std::string& found,
+                         const std::string& peer) {
+  if (wanted.empty() || wanted == found) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the route to ", peer, " goes through the device ", found,
+                   ", not through ", wanted, " as was asked for"));
+}
+
+BufferPool::Options ArenaOptions(const EndpointOptions& options) {
+  BufferPool::Options pool;
+  pool.access =
+      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  pool.first_region_bytes = kFirstArenaBytes;
+  pool.max_bytes = options.max_arena_bytes;
+  pool.max_regions = kMaxArenas;
+  pool.largest_bytes = std::max(options.max_send_message_bytes,
+                                options.max_receive_message_bytes);
+  pool.floor_bytes = options.memory_floor_bytes;
+  pool.idle_time = options.memory_idle_time;
+  return pool;
+}
+
+}  // namespace
+
+void ClientConnection::Begin() {
+  absl::Status status = CheckOptions(options_);
+  if (status.ok()) status = ResolveAddress();
+  if (!status.ok()) return Fail(status);
+  // A thread that sleeps looks anew until when.
+  NoteChange();
+}
+
+absl::Status ClientConnection::ResolveAddress() {
+  ASSIGN_OR_RETURN(watcher_, client_poller_.WatcherFor(provider_));
+  if (id_.has_value()) watcher_->Unwatch(*id_);
+  ASSIGN_OR_RETURN(id_, CmId::Create(provider_, watcher_->channel()));
+  watcher_->Watch(*id_, this);
+  return id_->ResolveAddr({}, address_,
+                          std::min(kResolveAttempt, deadline_ - absl::Now()));
+}
+
+void ClientConnection::OnCmEvent(const CmEvent& event) {
+  // What comes too late does not count, such as that the server has given up
+  // too.
+  if (step_ != Step::kNothing) CheckDeadline(absl::Now());
+  if (step_ == Step::kWelcome || step_ == Step::kNothing) {
+    if (calls_ != nullptr) calls_->connection().OnCmEvent(event);
+    return;
+  }
+  if (absl::Status status = Advance(event); !status.ok()) Fail(status);
+}
+
+absl::Status ClientConnection::Advance(const CmEvent& event) {
+  if (step_ == Step::kAddress) return OnAddress(event);
+  const rdma_cm_event_type awaited = step_ == Step::kRoute
+                                         ? RDMA_CM_EVENT_ROUTE_RESOLVED
+                                         : RDMA_CM_EVENT_ESTABLISHED;
+  // What is neither that nor a failure does not matter.
+  if (event.type != awaited) return Failure(event);
+  return step_ == Step::kRoute ? OnRoute() : OnAnswer(event);
+}
+
+absl::Status ClientConnection::OnAddress(const CmEvent& event) {
+  if (event.type != RDMA_CM_EVENT_ADDR_RESOLVED) {
+    const bool in_vain =
+        event.type == RDMA_CM_EVENT_ADDR_ERROR && event.status == -ETIMEDOUT;
+    return in_vain && absl::Now() < deadline_ ? ResolveAddress()
+                                              : Failure(event);
+  }
+  RETURN_IF_ERROR(CheckDevice(
+      options_.device, provider_.verbs.get_device_name(id_->context()->device),
+      peer_));
+  step_ = Step::kRoute;
+  return id_->ResolveRoute(deadline_ - absl::Now());
+}
+
+absl::Status ClientConnection::OnRoute() {
+  RETURN_IF_ERROR(MakeConnection());
+  step_ = Step::kAccept;
+  const BufferPool::Region arena = memory_->pool().region(0);
+  const std::string hello =
+      EncodeConnectRequest({Connection::OwnLimits(options_),
+                            {arena.address, arena.bytes, arena.rkey}});
+  ConnectionParameters parameters;
+  parameters.private_data = absl::MakeConstSpan(
+      reinterpret_cast<const uint8_t*>(hello.data()), hello.size());
+  parameters.responder_resources = kReadDepth;
+  parameters.rnr_retry_count = kRnrRetries;
+  return calls_->connection().Connect(parameters);
+}
+
+absl::Status ClientConnection::MakeConnection() {
+  ASSIGN_OR_RETURN(PollerDevice * device,
+                   client_poller_.DeviceFor(provider_, id_->context()));
+  ASSIGN_OR_RETURN(memory_, device->MakeMemory(ArenaOptions(options_)));
+  RETURN_IF_ERROR(device->Reserve(*memory_));
+  ibv_qp_init_attr attributes = device->QpAttributes(*memory_);
+  if (absl::Status status = id_->CreateQp(memory_->pd().get(), &attributes);
+      !status.ok()) {
+    device->Release(*memory_);
+    return status;
+  }
+  device_ = device;
+  calls_ = std::make_unique<ClientCalls>(
+      poller_, *device, *memory_, *std::exchange(id_, std::nullopt),
+      attributes.cap.max_inline_data, options_, [this] { NoteChange(); });
+  return absl::OkStatus();
+}
+
+absl::Status ClientConnection::OnAnswer(const CmEvent& event) {
+  ASSIGN_OR_RETURN(const ConnectReply reply,
+                   DecodeConnectReply(event.private_data()));
+  step_ = Step::kWelcome;
+  calls_->connection().OnCmEvent(event);
+  return calls_->Begin(reply);
+}
+
+absl::Status ClientConnection::Failure(const CmEvent& event) const {
+  if (event.type != RDMA_CM_EVENT_REJECTED ||
+      event.status != kRejectByApplication) {
+    return CmEventStatus(event, peer_);
+  }
+  const absl::Span<const uint8_t> data = event.private_data();
+  const absl::StatusOr<Reject> reject = DecodeReject(data);
+  if (reject.ok()) return RejectStatus(*reject);
+  // The connection manager answers so for a server that fails meanwhile, and
+  // InfiniBand pads what it does not say.
+  if (std::all_of(data.begin(), data.end(),
+                  [](uint8_t byte) { return byte == 0; })) {
+    return CmEventStatus(event, peer_);
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(peer_,
+                   " refused the connection, but not as a Verbena server "
+                   "does: ",
+                   reject.status().message()));
+}
+
+void ClientConnection::CheckDeadline(absl::Time now) {
+  if (now < deadline_) return;
+  if (step_ == Step::kWelcome) {
+    return Fail(absl::UnavailableError(absl::StrCat(
+        peer_, " accepted the connection but did not answer the HELLO")));
+  }
+  const rdma_cm_event_type awaited =
+      step_ == Step::kAddress ? RDMA_CM_EVENT_ADDR_RESOLVED
+      : step_ == Step::kRoute ? RDMA_CM_EVENT_ROUTE_RESOLVED
+                              : RDMA_CM_EVENT_ESTABLISHED;
+  Fail(absl::UnavailableError(absl::StrCat("connecting to ", peer_,
+                                           " timed out while waiting for ",
+                                           CmEventName(awaited))));
+}
+
+}  // namespace verbena::transport

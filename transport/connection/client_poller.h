@@ -1,0 +1,97 @@
+// A poller and the client's connections that it drives.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_CLIENT_POLLER_H_
+#define VERBENA_TRANSPORT_CONNECTION_CLIENT_POLLER_H_
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "transport/base/endpoint_options.h"
+#include "transport/base/socket_address.h"
+#include "transport/connection/client_connection.h"
+#include "transport/connection/cm_watcher.h"
+#include "transport/connection/poller.h"
+#include "transport/connection/poller_device.h"
+#include "transport/verbs/provider.h"
+
+namespace verbena::transport {
+
+// Owns a poller and what its connections share: an event channel of each
+// provider, and completion queues of each device. Any number of connections
+// begins and ends here without that anybody waits for one of them.
+//
+// It has no thread: whoever uses it enters its poller and polls. The Providers
+// must outlive it. Confined to the poller's thread.
+class ClientPoller final : private Pollable {
+ public:
+  // Any thread.
+  static absl::StatusOr<std::unique_ptr<ClientPoller>> Create();
+  ClientPoller(const ClientPoller&) = delete;
+  ClientPoller& operator=(const ClientPoller&) = delete;
+  // Waits for the connections that are closing, for at most some seconds.
+  // REQUIRES: nobody has entered the poller, nothing of others is posted to it,
+  // and every connection was given to Close().
+  ~ClientPoller() override;
+
+  // Any thread.
+  Poller& poller() { return *poller_; }
+
+  // Begins to connect to `address` through `provider`, and returns at once.
+  // `observer`, which may be null, hears later how that ended, also if it has
+  // failed already; it must outlive the connection or its Close(). After
+  // options.connect_timeout the connection has failed. For errors see
+  // ClientConnection::Connect().
+  std::unique_ptr<ClientConnection> Connect(
+      const Provider& provider, const base::SocketAddress& address,
+      const EndpointOptions& options, ClientConnection::Observer* observer);
+
+  // Ends the connection's calls now, with UNAVAILABLE, and disconnects; it is
+  // destroyed when its device has let go of its memory. Its observer hears no
+  // more.
+  void Close(std::unique_ptr<ClientConnection> connection);
+
+ private:
+  friend class ClientConnection;
+
+  struct Device {
+    ibv_context* context;
+    std::unique_ptr<PollerDevice> device;
+  };
+
+  explicit ClientPoller(std::unique_ptr<Poller> poller);
+
+  // For connections that connect.
+  absl::StatusOr<CmWatcher*> WatcherFor(const Provider& provider);
+  // One with room for a connection.
+  absl::StatusOr<PollerDevice*> DeviceFor(const Provider& provider,
+                                          ibv_context* context);
+  // It does not connect any more.
+  void Settle(ClientConnection* connection);
+  // Destroys those that have closed.
+  void Reap();
+
+  // Pollable: watches over those that connect, and reaps.
+  int Poll() override { return 0; }
+  bool polls() const override { return false; }
+  void Tick(absl::Time now) override;
+  absl::Status Arm() override { return absl::OkStatus(); }
+  int fd() const override { return -1; }
+  absl::Time NextTick() const override;
+
+  // In the order of dependence.
+  const std::unique_ptr<Poller> poller_;
+  absl::flat_hash_map<const Provider*, std::unique_ptr<CmWatcher>> watchers_;
+  std::vector<Device> devices_;
+  std::vector<ClientConnection*> connecting_;
+  std::vector<std::unique_ptr<ClientConnection>> closing_;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_CLIENT_POLLER_H_
