@@ -127,6 +127,10 @@ class ConnectedQueuePair final : public QueuePair {
 
   int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  // The last step of Modify(); false if the transition is not legal any more.
+  bool Change(ibv_qp_state from, ibv_qp_state to, const ibv_qp_attr& attributes,
+              int mask, std::optional<LinkMemory>& memory)
+      ABSL_LOCKS_EXCLUDED(lock_);
   void ApplyAttributes(const ibv_qp_attr& attributes, int mask)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   // What it returns is to be dropped after WaitForPolls().

@@ -41,15 +41,11 @@ int ConnectedQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   }
   if (to == IBV_QPS_RTR) JoinEngine();
   std::optional<LinkMemory> memory;  // What is left of a link.
-  {
+  if (to == IBV_QPS_RTR) {
     BiasedLock::Guard polls(polling_lock());  // A link that opens is drained.
-    BiasedLock::Guard lock(lock_);
-    // It may have failed meanwhile; then only ERR and RESET are left.
-    if (state_ != from && !IsLegalTransition(qp_type, state_, to, mask)) {
-      return EINVAL;
-    }
-    ApplyAttributes(attributes, mask);
-    memory = EnterState(to);
+    if (!Change(from, to, attributes, mask, memory)) return EINVAL;
+  } else if (!Change(from, to, attributes, mask, memory)) {
+    return EINVAL;
   }
   if ((mask & kPathAttributes) != 0) LookAtPath();
   if (to == IBV_QPS_RESET) {
@@ -59,6 +55,19 @@ int ConnectedQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
     device_.queue_pairs().DropLinksOf(qp_num);
   }
   return 0;
+}
+
+bool ConnectedQueuePair::Change(ibv_qp_state from, ibv_qp_state to,
+                                const ibv_qp_attr& attributes, int mask,
+                                std::optional<LinkMemory>& memory) {
+  BiasedLock::Guard lock(lock_);
+  // It may have failed meanwhile; then only ERR and RESET are left.
+  if (state_ != from && !IsLegalTransition(qp_type, state_, to, mask)) {
+    return false;
+  }
+  ApplyAttributes(attributes, mask);
+  memory = EnterState(to);
+  return true;
 }
 
 void ConnectedQueuePair::ApplyAttributes(const ibv_qp_attr& from, int mask) {

@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "transport/soft/connected/connected_queue_pair.h"
+#include "transport/soft/connected/held_link.h"
 #include "transport/soft/test_end.h"
 
 namespace verbena::soft {
@@ -41,6 +43,13 @@ class DrainTest : public testing::Test {
     return attributes.sq_draining != 0;
   }
 
+  // Or the device's thread could be done before the test looks.
+  void Stall() { HeldLinkOfB().Begin(HeldLink::Hold::kStalled); }
+  void GoOn() { HeldLinkOfB().Release(); }
+  HeldLink& HeldLinkOfB() {
+    return ConnectedQueuePair::From(b.qp)->held_link();
+  }
+
   // The device's thread may have taken the last answer: then its completion is
   // seen first.
   int DrainedEvent() { return a.NextAsyncEvent(); }
@@ -54,11 +63,13 @@ TEST_F(DrainTest, WhatHasBegunIsFinishedAndNothingElse) {
   a.Fill(0, text);
   ASSERT_EQ(b.Receive(1, 0, text.size()), 0);
   ASSERT_EQ(b.Receive(2, 0, 64), 0);
+  Stall();
   ASSERT_EQ(a.Send(3, 0, text.size()), 0);  // More than the ring takes.
   ASSERT_EQ(a.Send(4, 0, 8), 0);
   ASSERT_EQ(Drain(), 0);
   EXPECT_TRUE(Draining());
   EXPECT_EQ(a.NextAsyncEvent(0), -1);
+  GoOn();
   EXPECT_EQ(b.Wait(&a).byte_len, text.size());
   EXPECT_EQ(a.Wait(&b).wr_id, 3u);
   EXPECT_FALSE(Draining());
@@ -71,9 +82,11 @@ TEST_F(DrainTest, WhatHasBegunIsFinishedAndNothingElse) {
 
 TEST_F(DrainTest, AReadUnderWayIsWaitedFor) {
   b.Fill(0, "data");
+  Stall();
   ASSERT_EQ(a.Read(1, 100, 4, b.Address(0), b.mr->rkey), 0);
   ASSERT_EQ(Drain(), 0);
   EXPECT_TRUE(Draining());
+  GoOn();
   EXPECT_EQ(a.Wait(&b).wr_id, 1u);
   EXPECT_EQ(a.Text(100, 4), "data");
   EXPECT_EQ(DrainedEvent(), IBV_EVENT_SQ_DRAINED);
