@@ -14,7 +14,6 @@
 #include "transport/soft/base/limits.h"
 #include "transport/soft/link/link.h"
 #include "transport/soft/remote/tcp_protocol.h"
-#include "transport/soft/remote/tcp_socket.h"
 
 namespace verbena::soft {
 namespace {
@@ -143,19 +142,18 @@ void ConnectionListener::OnHalfOpenReadable(CmEndpoint& listener, uint64_t key,
 // that of any other.
 void ConnectionListener::AddRemote(CmEndpoint& listener, base::UniqueFd tcp,
                                    ClosingSockets& closing) {
-  TcpPreamble preamble;
+  if (!network_.enabled() || network_.Start() != 0) return;
+  std::optional<TcpCaller> caller = Network::ReadPreamble(tcp.get());
   int sockets[2];
-  if (!network_.enabled() || network_.Start() != 0 ||
-      !Network::ReadPreamble(tcp.get(), preamble) ||
-      preamble.purpose != TcpPurpose::kConnectionManager ||
+  if (!caller.has_value() ||
+      caller->preamble.purpose != TcpPurpose::kConnectionManager ||
       ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
                    sockets) != 0) {
     return;
   }
-  base::SocketAddress remote = TcpPeerAddress(tcp.get());
-  remote.set_port(preamble.source_port);
-  AddHalfOpen(listener, {base::UniqueFd(sockets[0]), remote}, closing);
-  network_.Accept(std::move(tcp), preamble,
+  caller->address.set_port(caller->preamble.source_port);
+  AddHalfOpen(listener, {base::UniqueFd(sockets[0]), caller->address}, closing);
+  network_.Accept(std::move(tcp), caller->preamble,
                   {std::nullopt, LinkSide::kFirst, base::UniqueFd(sockets[1])});
 }
 

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/base/limits.h"
-#include "transport/soft/remote/tcp_socket.h"
 
 namespace verbena::soft {
 namespace {
@@ -187,19 +187,19 @@ void QueuePairDirectory::TakeOffer(const LinkOffer& offer, FdMessage message) {
 // The link's other end is a relay of this process.
 void QueuePairDirectory::TakeTcpOffer(const LinkOffer& offer,
                                       base::UniqueFd tcp) {
-  TcpPreamble preamble;
-  if (!network_.enabled() || network_.Start() != 0 ||
-      !Network::ReadPreamble(tcp.get(), preamble) ||
-      preamble.purpose != TcpPurpose::kManual || preamble.to != offer.to) {
+  if (!network_.enabled() || network_.Start() != 0) return;
+  const std::optional<TcpCaller> caller = Network::ReadPreamble(tcp.get());
+  if (!caller.has_value() || caller->preamble.purpose != TcpPurpose::kManual ||
+      caller->preamble.to != offer.to) {
     return;
   }
   auto [relays, own] = ManualLink::CreatePair();
   if (own == nullptr) return;
   own->set_relayed();
-  const ManualPeer peer = {.number = preamble.from,
-                           .host = TcpPeerAddress(tcp.get())};
+  const ManualPeer peer = {.number = caller->preamble.from,
+                           .host = caller->address};
   network_.Accept(
-      std::move(tcp), preamble,
+      std::move(tcp), caller->preamble,
       {relays->TakeMemory(), LinkSide::kFirst, relays->TakeSocket()});
   Keep(offer.to, peer, std::move(own));
 }

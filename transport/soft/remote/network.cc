@@ -36,11 +36,17 @@ void Network::Connect(const base::SocketAddress& source,
   Relay::Connect(running().engine, from, host, preamble, std::move(link));
 }
 
-bool Network::ReadPreamble(int tcp, TcpPreamble& preamble) {
-  return AdoptTcpSocket(tcp) &&
-         ::recv(tcp, &preamble, sizeof(preamble), MSG_DONTWAIT) ==
-             sizeof(preamble) &&
-         preamble.IsLegal();
+std::optional<TcpCaller> Network::ReadPreamble(int tcp) {
+  TcpCaller caller;
+  if (!AdoptTcpSocket(tcp)) return std::nullopt;
+  caller.address = TcpPeerAddress(tcp);
+  if (caller.address.empty() ||
+      ::recv(tcp, &caller.preamble, sizeof(caller.preamble), MSG_DONTWAIT) !=
+          sizeof(caller.preamble) ||
+      !caller.preamble.IsLegal()) {
+    return std::nullopt;
+  }
+  return caller;
 }
 
 void Network::Accept(base::UniqueFd tcp, const TcpPreamble& preamble,

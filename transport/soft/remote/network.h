@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "transport/base/mutex.h"
@@ -19,6 +20,14 @@
 #include "transport/soft/remote/tcp_switch.h"
 
 namespace verbena::soft {
+
+// Who has connected to the port.
+struct TcpCaller {
+  TcpPreamble preamble;
+  // Not empty. Read once: a connection may end at any time, or be ended by a
+  // process that has kept the socket, and then has no address any more.
+  base::SocketAddress address;
+};
 
 // Makes the thread and opens the port when they are first used: a process that
 // talks only to its own host has neither.
@@ -50,8 +59,8 @@ class Network {
                const TcpPreamble& preamble, RelayLink link);
 
   // Reads the preamble of a connection that somebody has passed to this
-  // process. False when it has none, or is no connection.
-  static bool ReadPreamble(int tcp, TcpPreamble& preamble);
+  // process. None when it has no preamble, or is no connection.
+  static std::optional<TcpCaller> ReadPreamble(int tcp);
   // Carries `link` over such a connection. See Relay::Accept.
   void Accept(base::UniqueFd tcp, const TcpPreamble& preamble, RelayLink link);
 

@@ -189,7 +189,7 @@ ssize_t ReceiveUdp(int socket, std::byte* bytes, size_t capacity,
   if (length < 0) return -1;
   arrival.source = base::SocketAddress::FromSockaddr(
       reinterpret_cast<const sockaddr*>(&name));
-  arrival.source.set_port(0);
+  if (!arrival.source.empty()) arrival.source.set_port(0);
   NoteControl(message, arrival);
   return length;
 }
