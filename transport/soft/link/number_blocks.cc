@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <random>
 #include <utility>
@@ -17,7 +18,7 @@ namespace {
 constexpr uint32_t kBlockFirst = 1;
 constexpr uint32_t kBlockLast = 0xfffe;
 
-// Random tries before the host is taken to be full. With half of all numbers in
+// Random tries before all names are taken to be in use. With half of them in
 // use, so many fail once in 2^64.
 constexpr int kTries = 64;
 
@@ -52,24 +53,41 @@ void NumberBlocks::Return(uint32_t number) {
   }
 }
 
+bool NumberBlocks::Has(uint32_t first) const {
+  return std::any_of(blocks_.begin(), blocks_.end(),
+                     [=](const Block& block) { return block.first == first; });
+}
+
+// Not the same numbers in every process: mistakes show sooner.
+void NumberBlocks::Keep(uint32_t first, base::UniqueFd socket, uint32_t next) {
+  blocks_.push_back(Block{first, std::move(socket), {}, next % kBlockNumbers});
+}
+
 bool NumberBlocks::AddBlock() {
   base::UniqueFd socket(
       ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return false;
+  // Each message says whose it is.
+  const int yes = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
   std::random_device random;
   for (int i = 0; i < kTries; ++i) {
-    const uint32_t block =
-        kBlockFirst + random() % (kBlockLast - kBlockFirst + 1);
-    const uint32_t first = block << kBlockBits;
+    const uint32_t first = (kBlockFirst + random() % named_) << kBlockBits;
     const UnixName name(SocketName(first));
     if (::bind(socket.get(), name.get(), name.length()) == 0) {
       on_block_(socket.get());
-      blocks_.push_back(Block{first, std::move(socket), {}, 0});
-      // Not the same numbers in every process: mistakes show sooner.
-      blocks_.back().next = random() % kBlockNumbers;
+      Keep(first, std::move(socket), random());
       return true;
     }
     if (errno != EADDRINUSE) return false;
+  }
+  constexpr uint32_t kNameless = kBlockLast - (kBlockFirst + kNamedBlocks) + 1;
+  for (int i = 0; i < kTries; ++i) {
+    const uint32_t first = (kBlockFirst + kNamedBlocks + random() % kNameless)
+                           << kBlockBits;
+    if (Has(first)) continue;
+    Keep(first, base::UniqueFd(), random());
+    return true;
   }
   return false;
 }

@@ -5,6 +5,10 @@
 // which the network namespace has only once: the kernel keeps the register, and
 // frees the block when the process dies. The socket is also where others find
 // the process that owns a number.
+//
+// Anybody may take all those names. So a part of the blocks has none: a process
+// that finds no other uses numbers of these, which other processes may have
+// too. They do for the connection manager, where nobody is found by a number.
 
 #ifndef VERBENA_TRANSPORT_SOFT_LINK_NUMBER_BLOCKS_H_
 #define VERBENA_TRANSPORT_SOFT_LINK_NUMBER_BLOCKS_H_
@@ -24,15 +28,21 @@ namespace verbena::soft {
 // Not thread-safe.
 class NumberBlocks {
  public:
-  // Calls `on_block` with the socket of each new block, borrowed.
-  explicit NumberBlocks(std::function<void(int socket)> on_block)
-      : on_block_(std::move(on_block)) {}
+  // Of 65534, so many have names.
+  static constexpr uint32_t kNamedBlocks = 0xf000;
+
+  // Calls `on_block` with the socket of each new block that has a name,
+  // borrowed. `named` is for tests.
+  explicit NumberBlocks(std::function<void(int socket)> on_block,
+                        uint32_t named = kNamedBlocks)
+      : on_block_(std::move(on_block)), named_(named) {}
   NumberBlocks(const NumberBlocks&) = delete;
   NumberBlocks& operator=(const NumberBlocks&) = delete;
 
-  // A number that nobody on this host has; 0 when there is none or the process
-  // is out of descriptors. What was returned is taken again as late as
-  // possible: a peer may still think of it as what it was.
+  // A number that no other process is found by, nor is another queue pair of
+  // this one; 0 when there is none or the process is out of descriptors. What
+  // was returned is taken again as late as possible: a peer may still think of
+  // it as what it was.
   uint32_t Take();
   void Return(uint32_t number);
 
@@ -46,15 +56,18 @@ class NumberBlocks {
 
   struct Block {
     uint32_t first;
-    base::UniqueFd socket;
+    base::UniqueFd socket;  // None if the block has no name.
     std::bitset<kBlockNumbers> taken;
     uint32_t next = 0;  // Where to look for a free one.
   };
 
   bool AddBlock();
+  bool Has(uint32_t first) const;
+  void Keep(uint32_t first, base::UniqueFd socket, uint32_t next);
   static uint32_t TakeFrom(Block& block);
 
   const std::function<void(int socket)> on_block_;
+  const uint32_t named_;
   std::vector<Block> blocks_;
 };
 

@@ -48,5 +48,22 @@ TEST_F(NumberBlocksTest, ReturnedNumberIsTakenAgainLast) {
   EXPECT_EQ(blocks.Take(), first);
 }
 
+TEST_F(NumberBlocksTest, WhoeverTakesAllNamesKeepsNobodyFromNumbers) {
+  constexpr uint32_t kNamed = 2;
+  const auto count = [this](int) { ++blocks_; };
+  NumberBlocks greedy(count, kNamed);
+  std::set<uint32_t> numbers;
+  for (int i = 0; i < 2 * 256; ++i) numbers.insert(greedy.Take());
+  const int named = blocks_;
+  NumberBlocks other(count, kNamed);
+  for (int i = 0; i < 2 * 256; ++i) {
+    const uint32_t number = other.Take();
+    EXPECT_GT(number, 1u);
+    EXPECT_LT(number, 0xffff00u);
+    EXPECT_TRUE(numbers.insert(number).second);
+  }
+  EXPECT_EQ(blocks_, named);
+}
+
 }  // namespace
 }  // namespace verbena::soft
