@@ -262,6 +262,16 @@ TEST_F(HostileServerFramesTest, EndsCallsWithTheReasonInItsBye) {
   EXPECT_THAT(call.status().message(), HasSubstr("bye!"));
 }
 
+TEST_F(HostileServerFramesTest, WritesNothingOfAByeThatIsNoText) {
+  RawPeer& raw = Opened();
+  TestCall call("x");
+  StartAndReceive(call);
+  ASSERT_TRUE(
+      raw.Send(FrameText(raw.Header(FrameType::kBye), "\x1b[2J\nOK")).ok());
+  ASSERT_TRUE(client_->RunUntilDone(call));
+  EXPECT_THAT(call.status().message(), HasSubstr("\\x1b[2J\\nOK"));
+}
+
 // The client looks only when both have come, and hears of the end first.
 TEST_F(HostileServerFramesTest, HasAnsweredWhatItAnsweredBeforeItDisconnects) {
   RawPeer& raw = Opened();

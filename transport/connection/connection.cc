@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 #include "transport/verbs/error.h"
@@ -246,7 +247,8 @@ void Connection::HandleControl(FrameType type,
           reinterpret_cast<const char*>(frame.data()) + sizeof(FrameHeader),
           frame.size() - sizeof(FrameHeader));
       Close(absl::InternalError(absl::StrCat(
-          "the peer ", peer_, " closed the connection: ", reason)));
+          "the peer ", peer_,
+          " closed the connection: ", absl::Utf8SafeCHexEscape(reason))));
       return;
     }
     default: {
