@@ -3,10 +3,17 @@
 #include "transport/soft/simulation.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <cstdint>
 
+#include "transport/base/unique_fd.h"
+#include "transport/soft/base/fd_message.h"
+#include "transport/soft/link/link.h"
+#include "transport/soft/link/link_offer.h"
+#include "transport/soft/link/number_blocks.h"
 #include "transport/soft/test_end.h"
 
 namespace verbena::soft {
@@ -83,6 +90,30 @@ TEST_F(SimulationTest, AReceiverThatIsNotReadyIsAskedAgainWhenItSaid) {
   const Seen seen = Await(a, milliseconds(10));
   ASSERT_TRUE(seen.came);
   EXPECT_EQ(seen.completion.status, IBV_WC_RNR_RETRY_EXC_ERR);
+}
+
+TEST_F(SimulationTest, AnOfferThatNobodyTakesIsDroppedAfterAWhile) {
+  TestEnd end;
+  int sockets[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets),
+            0);
+  const base::UniqueFd own(sockets[0]);
+  base::UniqueFd theirs(sockets[1]);
+  const LinkMemory memory = *LinkMemory::Create();
+  const base::UniqueFd sender(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  LinkOffer offer;
+  offer.from = 1;
+  offer.to = end.qp->qp_num;
+  ASSERT_EQ(SendFdMessage(sender.get(), &offer, sizeof(offer),
+                          {memory.fd(), theirs.get()},
+                          NumberBlocks::SocketName(end.qp->qp_num)),
+            0);
+  theirs.Reset();
+  pollfd descriptor = {.fd = own.get(), .events = 0, .revents = 0};
+  simulation_.RunFor(std::chrono::minutes(9));
+  EXPECT_EQ(::poll(&descriptor, 1, 0), 0);
+  simulation_.RunFor(std::chrono::minutes(2));
+  EXPECT_EQ(::poll(&descriptor, 1, 0), 1);
 }
 
 }  // namespace

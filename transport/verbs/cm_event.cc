@@ -34,6 +34,18 @@ absl::Status Rejected(int reason, absl::string_view peer) {
     return absl::UnavailableError(
         absl::StrCat("connect ", peer, ": rejected by the peer"));
   }
+  if (reason == kRejectOtherUser) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "connect ", peer,
+        ": refused, a process of another user listens there, or has the port "
+        "for other hosts (VERBENA_SOFT_PEERS names users to be allowed)"));
+  }
+  if (reason == kRejectForeignPort) {
+    return absl::UnavailableError(absl::StrCat(
+        "connect ", peer,
+        ": what answers at that host's port for the software device is some "
+        "other program (VERBENA_SOFT_TCP_PORT names another port)"));
+  }
   return absl::UnavailableError(
       absl::StrCat("connect ", peer, ": rejected, reason ", reason));
 }

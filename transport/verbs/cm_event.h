@@ -52,6 +52,9 @@ struct CmEvent {
 inline constexpr int kRejectNoResources = 3;
 inline constexpr int kRejectNobodyListens = 8;   // Invalid service ID.
 inline constexpr int kRejectByApplication = 28;  // Consumer defined.
+// Of the software device alone; see cm_message.h there.
+inline constexpr int kRejectOtherUser = 0x5601;
+inline constexpr int kRejectForeignPort = 0x5602;
 
 // "CONNECT_REQUEST" and the like. Never null.
 const char* CmEventName(rdma_cm_event_type type);

@@ -79,6 +79,10 @@ TEST(CmEventStatusTest, NamesThePeerAndTheCause) {
               HasSubstr("rejected by the peer"));
   EXPECT_THAT(status(RDMA_CM_EVENT_REJECTED, 3), HasSubstr("`ulimit -n`"));
   EXPECT_THAT(status(RDMA_CM_EVENT_REJECTED, 4), HasSubstr("reason 4"));
+  EXPECT_THAT(status(RDMA_CM_EVENT_REJECTED, kRejectOtherUser),
+              HasSubstr("another user"));
+  EXPECT_THAT(status(RDMA_CM_EVENT_REJECTED, kRejectForeignPort),
+              HasSubstr("some other program"));
   EXPECT_THAT(status(RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT),
               HasSubstr("no answer"));
   EXPECT_THAT(status(RDMA_CM_EVENT_DISCONNECTED, 0), HasSubstr("disconnected"));

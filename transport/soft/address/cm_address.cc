@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "transport/soft/base/ephemeral_port.h"
+#include "transport/soft/base/foreign_fd.h"
 #include "transport/soft/base/unix_name.h"
 
 namespace verbena::soft {
@@ -102,6 +103,24 @@ int ConnectToName(int socket, const std::string& name) {
   return 0;
 }
 
+// Another socket in the place of one that was connected to the wrong listener.
+int OpenAgain(base::UniqueFd& socket) {
+  sockaddr_un name = {};
+  socklen_t length = sizeof(name);
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&name),
+                    &length) != 0) {
+    return errno;
+  }
+  // Its name has to be free, and what the listener has sent is not wanted.
+  CloseEmptied(std::move(socket));
+  if (const int error = OpenSocket(socket); error != 0) return error;
+  const bool named = length > offsetof(sockaddr_un, sun_path);
+  return !named || ::bind(socket.get(),
+                          reinterpret_cast<const sockaddr*>(&name), length) == 0
+             ? 0
+             : errno;
+}
+
 }  // namespace
 
 bool IsLocalAddress(const SocketAddress& address) {
@@ -150,7 +169,8 @@ int OpenBoundSocket(SocketAddress& address, BindPurpose purpose,
   return EADDRINUSE;
 }
 
-int ConnectSocket(int socket, const SocketAddress& destination) {
+int ConnectSocket(const SocketAddress& destination, const PeerUsers& users,
+                  base::UniqueFd& socket) {
   const std::string ipv6_wildcard =
       AbstractName(SocketAddress::Any(AF_INET6, destination.port()));
   std::vector<std::string> names = {AbstractName(destination)};
@@ -162,11 +182,20 @@ int ConnectSocket(int socket, const SocketAddress& destination) {
     names.push_back(ipv6_wildcard);
     names.push_back(absl::StrCat(ipv6_wildcard, kIpv6OnlySuffix));
   }
+  int result = ECONNREFUSED;
   for (const std::string& name : names) {
-    const int error = ConnectToName(socket, name);
-    if (error != ECONNREFUSED) return error;
+    int error = ConnectToName(socket.get(), name);
+    if (error == 0 && users.AllowsPeerOf(socket.get())) return 0;
+    if (error == 0) {
+      result = EACCES;
+      error = OpenAgain(socket);
+      if (error == 0) continue;
+    }
+    // One that takes no more may be one of the others, too.
+    if (error == EAGAIN) result = EAGAIN;
+    if (error != ECONNREFUSED && error != EAGAIN) return error;
   }
-  return ECONNREFUSED;
+  return result;
 }
 
 SocketAddress PeerOf(int socket) {

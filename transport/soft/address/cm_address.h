@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
+#include "transport/soft/base/peer_users.h"
 
 namespace verbena::soft {
 
@@ -43,9 +44,13 @@ int OpenBoundSocket(base::SocketAddress& address, BindPurpose purpose,
                     base::UniqueFd& socket);
 
 // Connects `socket` to whoever listens at `destination`: at that very address,
-// or else at a wildcard. Never blocks. Returns 0 or an errno: ECONNREFUSED when
-// nobody listens, EAGAIN when the listener has too many waiting.
-int ConnectSocket(int socket, const base::SocketAddress& destination);
+// or else at a wildcard. Anybody can have taken those names: who is not of
+// `users` is passed over, and then `socket` is another, of the same name if it
+// had one. Never blocks. Returns 0 or an errno: ECONNREFUSED when nobody
+// listens, EACCES when only others do, EAGAIN when the listener has too many
+// waiting.
+int ConnectSocket(const base::SocketAddress& destination,
+                  const PeerUsers& users, base::UniqueFd& socket);
 
 // The address in whose name the other end of `socket` was bound; empty when its
 // name is not one of ours.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "transport/soft/base/other_user.h"
 #include "transport/soft/base/unix_name.h"
 
 namespace verbena::soft {
@@ -43,7 +44,7 @@ class CmAddressTest : public testing::Test {
     SocketAddress from = SocketAddress::Loopback(to.family(), 0);
     base::UniqueFd socket;
     EXPECT_EQ(OpenBoundSocket(from, BindPurpose::kConnect, socket), 0);
-    return ConnectSocket(socket.get(), to);
+    return ConnectSocket(to, PeerUsers(), socket);
   }
 
   // A port that nobody uses on any address.
@@ -132,11 +133,41 @@ TEST_F(CmAddressTest, KnowsTheAddressOfThePeer) {
   base::UniqueFd client;
   ASSERT_EQ(OpenBoundSocket(from, BindPurpose::kConnect, client), 0);
   SocketAddress to = SocketAddress::Loopback(AF_INET, port_);
-  ASSERT_EQ(ConnectSocket(client.get(), to), 0);
+  ASSERT_EQ(ConnectSocket(to, PeerUsers(), client), 0);
   const base::UniqueFd server(
       ::accept4(listeners_[0].get(), nullptr, nullptr, SOCK_CLOEXEC));
   EXPECT_EQ(PeerOf(server.get()), from);
   EXPECT_EQ(PeerOf(client.get()), to);
+}
+
+// Anybody can bind the name that is tried first.
+TEST_F(CmAddressTest, WhoListensForAnotherUserIsPassedOver) {
+  if (!CanBeOtherUser()) GTEST_SKIP() << "only root can be another user";
+  const SocketAddress to = SocketAddress::Loopback(AF_INET, port_);
+  SocketAddress at = to;
+  base::UniqueFd others;
+  ASSERT_EQ(OpenBoundSocket(at, BindPurpose::kConnect, others), 0);
+  {
+    const OtherUser other_user;
+    ASSERT_EQ(::listen(others.get(), 16), 0);
+  }
+  SocketAddress from = SocketAddress::Loopback(AF_INET, 0);
+  base::UniqueFd client;
+  ASSERT_EQ(OpenBoundSocket(from, BindPurpose::kConnect, client), 0);
+  EXPECT_EQ(ConnectSocket(to, PeerUsers(), client), EACCES);
+  SocketAddress any = SocketAddress::Any(AF_INET, port_);
+  base::UniqueFd ours;
+  ASSERT_EQ(OpenBoundSocket(any, BindPurpose::kConnect, ours), 0);
+  ASSERT_EQ(::listen(ours.get(), 16), 0);
+  ASSERT_EQ(ConnectSocket(to, PeerUsers(), client), 0);
+  const base::UniqueFd server(
+      ::accept4(ours.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  ASSERT_TRUE(server.valid());
+  EXPECT_EQ(PeerOf(server.get()), from);
+  // Unless that user is allowed.
+  base::UniqueFd trusting(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(ConnectSocket(to, PeerUsers("54321"), trusting), 0);
+  EXPECT_EQ(PeerOf(trusting.get()), to);
 }
 
 TEST_F(CmAddressTest, BelievesNoForeignName) {
@@ -145,15 +176,14 @@ TEST_F(CmAddressTest, BelievesNoForeignName) {
        {std::string(), std::string("\0other/127.0.0.1:1", 18),
         std::string("\0verbena-soft/localhost:1", 25),
         std::string("\0verbena-soft/", 14)}) {
-    const base::UniqueFd client(
-        ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    base::UniqueFd client(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     if (!name.empty()) {
       const UnixName bound(name);
       ASSERT_EQ(::bind(client.get(), bound.get(), bound.length()), 0);
     }
-    ASSERT_EQ(
-        ConnectSocket(client.get(), SocketAddress::Loopback(AF_INET, port_)),
-        0);
+    ASSERT_EQ(ConnectSocket(SocketAddress::Loopback(AF_INET, port_),
+                            PeerUsers(), client),
+              0);
     const base::UniqueFd server(
         ::accept4(listeners_[0].get(), nullptr, nullptr, SOCK_CLOEXEC));
     EXPECT_TRUE(PeerOf(server.get()).empty()) << name;

@@ -18,6 +18,11 @@ constexpr char kPrefix[] = "verbena-soft-datagram/";
 // lowers it to net.core.wmem_max.
 constexpr int kSendBufferBytes = 4 << 20;
 
+// SO_PASSRIGHTS, which headers before Linux 6.16 lack: whether a message may
+// bring descriptors. Nobody asks for any here, and to receive one would be to
+// close it, which can take long (foreign_fd.h). An older kernel cannot be told.
+constexpr int kPassRights = 83;
+
 UnixName NameOf(const std::string& text) {
   return UnixName(std::string(1, '\0') + kPrefix + text);
 }
@@ -53,6 +58,8 @@ int OpenDatagramSender(base::UniqueFd& socket) {
   // Only less room if it fails.
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes,
                sizeof(kSendBufferBytes));
+  const int no = 0;
+  ::setsockopt(socket.get(), SOL_SOCKET, kPassRights, &no, sizeof(no));
   return 0;
 }
 

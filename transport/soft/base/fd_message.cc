@@ -12,30 +12,64 @@
 namespace verbena::soft {
 namespace {
 
-// The kernel closes descriptors that do not fit, and says so.
+// Room to send some, and room for all that a message can bring: what does not
+// fit the kernel closes, on the thread that receives.
+constexpr size_t kRightsMax = 253;
+template <size_t bytes>
 union ControlBuffer {
   cmsghdr header;  // For the alignment.
-  char bytes[CMSG_SPACE(sizeof(int) * kFdsMax)];
+  char space[bytes];
 };
+using SentControl = ControlBuffer<CMSG_SPACE(sizeof(int) * kFdsMax)>;
+using ReceivedControl = ControlBuffer<CMSG_SPACE(sizeof(int) * kRightsMax) +
+                                      CMSG_SPACE(sizeof(ucred))>;
 
-void TakeDescriptors(msghdr& header, FdMessage& message) {
-  for (cmsghdr* control = CMSG_FIRSTHDR(&header); control != nullptr;
-       control = CMSG_NXTHDR(&header, control)) {
-    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS) {
-      continue;
-    }
-    const size_t bytes = control->cmsg_len - CMSG_LEN(0);
-    for (size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
-      int number;
-      std::memcpy(&number, CMSG_DATA(control) + at, sizeof(number));
-      base::UniqueFd fd(number);
-      if (message.fd_count < kFdsMax) {
-        message.fds[message.fd_count++] = std::move(fd);
-      } else {
-        message.cut = true;
-      }
+void TakeDescriptors(const cmsghdr* control, FdMessage& message) {
+  const size_t bytes = control->cmsg_len - CMSG_LEN(0);
+  for (size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
+    int number;
+    std::memcpy(&number, CMSG_DATA(control) + at, sizeof(number));
+    ForeignFd fd{base::UniqueFd(number)};
+    if (message.fd_count < kFdsMax) {
+      message.fds[message.fd_count++] = std::move(fd);
+    } else {
+      message.cut = true;
     }
   }
+}
+
+void TakeControl(msghdr& header, FdMessage& message) {
+  for (cmsghdr* control = CMSG_FIRSTHDR(&header); control != nullptr;
+       control = CMSG_NXTHDR(&header, control)) {
+    if (control->cmsg_level != SOL_SOCKET) continue;
+    if (control->cmsg_type == SCM_RIGHTS) TakeDescriptors(control, message);
+    if (control->cmsg_type == SCM_CREDENTIALS) {
+      ucred sender;
+      std::memcpy(&sender, CMSG_DATA(control), sizeof(sender));
+      message.sender = sender.uid;
+    }
+  }
+}
+
+ssize_t Receive(int socket, msghdr& header, int flags) {
+  ssize_t length;
+  do {
+    length = ::recvmsg(socket, &header, flags | MSG_DONTWAIT);
+    // A reset is told once, and before the messages that came ahead of it.
+  } while (length < 0 && (errno == EINTR || errno == ECONNRESET));
+  return length;
+}
+
+// Takes what the next message brings besides bytes. Returns 0 or an errno.
+int PeekControl(int socket, FdMessage& message) {
+  if (!ForeignFd::HasRoom()) return ENOBUFS;
+  ReceivedControl control;
+  msghdr header = {};
+  header.msg_control = control.space;
+  header.msg_controllen = sizeof(control.space);
+  if (Receive(socket, header, MSG_PEEK | MSG_CMSG_CLOEXEC) < 0) return errno;
+  TakeControl(header, message);
+  return (header.msg_flags & MSG_CTRUNC) != 0 ? EMFILE : 0;
 }
 
 }  // namespace
@@ -51,11 +85,11 @@ int SendFdMessage(int socket, const void* bytes, size_t length, FdsToPass fds,
     header.msg_name = const_cast<sockaddr*>(name.get());
     header.msg_namelen = name.length();
   }
-  ControlBuffer control = {};
+  SentControl control = {};
   size_t count = 0;
   while (count < kFdsMax && fds[count] >= 0) ++count;
   if (count != 0) {
-    header.msg_control = control.bytes;
+    header.msg_control = control.space;
     header.msg_controllen = CMSG_SPACE(sizeof(int) * count);
     cmsghdr* rights = CMSG_FIRSTHDR(&header);
     rights->cmsg_level = SOL_SOCKET;
@@ -70,27 +104,33 @@ int SendFdMessage(int socket, const void* bytes, size_t length, FdsToPass fds,
   return 0;
 }
 
+// In up to three steps, because a descriptor is closed with the message that
+// brought it unless somebody holds another by then.
 FdMessage ReceiveFdMessage(int socket, void* bytes, size_t length) {
   iovec part = {.iov_base = bytes, .iov_len = length};
+  msghdr header = {};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
   FdMessage message;
-  msghdr header;
-  ControlBuffer control;
-  do {
-    header = {};
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    header.msg_control = control.bytes;
-    header.msg_controllen = sizeof(control.bytes);
-    message.length =
-        ::recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    // A reset is told once, and before the messages that came ahead of it.
-  } while (message.length < 0 && (errno == EINTR || errno == ECONNRESET));
+  message.length = Receive(socket, header, MSG_PEEK);
   if (message.length < 0) {
     message.error = errno;
     return message;
   }
-  TakeDescriptors(header, message);
-  if ((header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) message.cut = true;
+  message.cut = (header.msg_flags & MSG_TRUNC) != 0;
+  const bool brings_more = (header.msg_flags & MSG_CTRUNC) != 0;
+  message.end = message.length == 0 && !brings_more;
+  if (message.end) return message;
+  if (brings_more) {
+    if (const int error = PeekControl(socket, message); error != 0) {
+      FdMessage later;
+      later.length = -1;
+      later.error = error;
+      return later;
+    }
+  }
+  msghdr nothing = {};
+  static_cast<void>(Receive(socket, nothing, 0));
   return message;
 }
 

@@ -7,9 +7,10 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <string_view>
 
-#include "transport/base/unique_fd.h"
+#include "transport/soft/base/foreign_fd.h"
 
 namespace verbena::soft {
 
@@ -30,16 +31,22 @@ int SendFdMessage(int socket, const void* bytes, size_t length, FdsToPass fds,
 
 // One message, received from anybody.
 struct FdMessage {
-  // Bytes received, no more than there was room for; 0 at the end of the
-  // socket, negative with an errno.
+  // Bytes received, no more than there was room for; negative with an errno.
   ssize_t length = 0;
   int error = 0;
+  // There is no message, and never will be; length is 0. Without SO_PASSCRED
+  // also an empty message that brings nothing.
+  bool end = false;
   bool cut = false;  // Bytes or descriptors did not fit.
   size_t fd_count = 0;
-  std::array<base::UniqueFd, kFdsMax> fds;
+  std::array<ForeignFd, kFdsMax> fds;
+  // Whose process has sent it; known only on a socket with SO_PASSCRED.
+  std::optional<uid_t> sender;
 };
 
-// Never blocks. No descriptor leaks whatever was sent.
+// Never blocks, nor closes a descriptor itself, whatever was sent. If a message
+// brings descriptors, and too many wait to be closed (ENOBUFS) or the process
+// can have no more (EMFILE), it stays where it is.
 FdMessage ReceiveFdMessage(int socket, void* bytes, size_t length);
 
 }  // namespace verbena::soft

@@ -81,9 +81,6 @@ struct ConnectionRecord {
   std::optional<LinkMemory> link;
   // The socket has ended.
   bool peer_gone = false;
-  // `socket` leads to a relay of this process, which carries the connection to
-  // another host.
-  bool relayed = false;
   // Keeps the local address while `socket` leads to a relay.
   base::UniqueFd address_holder;
 };

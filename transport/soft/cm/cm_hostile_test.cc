@@ -8,13 +8,18 @@
 #include <unistd.h>
 
 #include <array>
+#include <future>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/address/cm_address.h"
+#include "transport/soft/base/other_user.h"
 #include "transport/soft/cm/cm_test_end.h"
+#include "transport/soft/device/soft_device.h"
 #include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
 #include "transport/soft/remote/tcp_protocol.h"
@@ -25,12 +30,33 @@ namespace {
 
 using base::SocketAddress;
 
+// Holds up the device's thread as long as it lives: what is sent meanwhile is
+// the receiver's alone when it is read, if the sender closes its own handle.
+class HeldUpDevice {
+ public:
+  HeldUpDevice() {
+    const auto holds = std::make_shared<std::promise<void>>();
+    SoftDevice::Get().engine().Post(
+        [holds, released = released_.get_future().share()] {
+          holds->set_value();
+          released.wait();
+        });
+    holds->get_future().wait();
+  }
+  HeldUpDevice(const HeldUpDevice&) = delete;
+  HeldUpDevice& operator=(const HeldUpDevice&) = delete;
+  ~HeldUpDevice() { released_.set_value(); }
+
+ private:
+  std::promise<void> released_;
+};
+
 class CmHostileTest : public testing::Test {
  protected:
   // A socket connected to `address`, with no name.
   static base::UniqueFd Intrude(const SocketAddress& address) {
     base::UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(ConnectSocket(socket.get(), address), 0);
+    EXPECT_EQ(ConnectSocket(address, PeerUsers(), socket), 0);
     return socket;
   }
 
@@ -39,8 +65,29 @@ class CmHostileTest : public testing::Test {
     SocketAddress from = SocketAddress::Loopback(AF_INET, 0);
     base::UniqueFd socket;
     EXPECT_EQ(OpenBoundSocket(from, BindPurpose::kConnect, socket), 0);
-    EXPECT_EQ(ConnectSocket(socket.get(), address), 0);
+    EXPECT_EQ(ConnectSocket(address, PeerUsers(), socket), 0);
     return socket;
+  }
+
+  // A descriptor that is slow to close: a socket with more to send than its
+  // peer takes, which is to be waited for. The peer comes with it.
+  static std::array<base::UniqueFd, 2> SlowToClose() {
+    const base::UniqueFd tcp(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    SocketAddress at = SocketAddress::Loopback(AF_INET, 0);
+    EXPECT_EQ(::bind(tcp.get(), at.get(), at.size()), 0);
+    EXPECT_EQ(::listen(tcp.get(), 1), 0);
+    at = TcpLocalAddress(tcp.get());
+    base::UniqueFd full(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(full.get(), at.get(), at.size()), 0);
+    const std::string bytes(1 << 16, 'x');
+    while (::send(full.get(), bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) {
+    }
+    constexpr linger kLong = {.l_onoff = 1, .l_linger = 3600};
+    EXPECT_EQ(
+        ::setsockopt(full.get(), SOL_SOCKET, SO_LINGER, &kLong, sizeof(kLong)),
+        0);
+    return {std::move(full),
+            base::UniqueFd(::accept(tcp.get(), nullptr, nullptr))};
   }
 
   // Waits until there is room.
@@ -157,6 +204,85 @@ TEST_F(CmHostileTest, ARequestThatMakesNoSenseIsNotTaken) {
     SendCmMessage(intruder.get(), request, memory.fd());
     EXPECT_TRUE(IsClosed(intruder));
   }
+  ExpectStillServing();
+}
+
+TEST_F(CmHostileTest, WhoeverTakesANameThatIsNotOfThisHostIsNotTaken) {
+  SocketAddress elsewhere = *SocketAddress::ParseNumeric("203.0.113.9:4444");
+  base::UniqueFd intruder;
+  ASSERT_EQ(OpenBoundSocket(elsewhere, BindPurpose::kConnect, intruder), 0);
+  ASSERT_EQ(ConnectSocket(address_, PeerUsers(), intruder), 0);
+  const LinkMemory memory = *LinkMemory::Create();
+  SendCmMessage(intruder.get(), CorrectRequest(address_), memory.fd());
+  EXPECT_TRUE(IsClosed(intruder));
+  ExpectStillServing();
+}
+
+TEST_F(CmHostileTest, AnotherUserIsToldThatHeIsRefused) {
+  if (!CanBeOtherUser()) GTEST_SKIP() << "only root can be another user";
+  base::UniqueFd intruder;
+  {
+    const OtherUser other_user;
+    intruder = IntrudeNamed(address_);
+  }
+  const CmReceived refusal = Hear(intruder);
+  EXPECT_EQ(refusal.message.type, CmMessageType::kReject);
+  EXPECT_EQ(refusal.message.reject_reason, kOtherUser);
+  EXPECT_TRUE(IsClosed(intruder));
+  ExpectStillServing();
+}
+
+TEST_F(CmHostileTest, AServerOfAnotherUserIsNotBelieved) {
+  if (!CanBeOtherUser()) GTEST_SKIP() << "only root can be another user";
+  SocketAddress address = SocketAddress::Loopback(AF_INET, 0);
+  base::UniqueFd listener;
+  ASSERT_EQ(OpenBoundSocket(address, BindPurpose::kListen, listener), 0);
+  {
+    const OtherUser other_user;
+    ASSERT_EQ(::listen(listener.get(), 1), 0);
+  }
+  CmTestEnd client;
+  client.Dial(address);
+  EXPECT_EQ(client.Expect(RDMA_CM_EVENT_REJECTED).status, kOtherUser);
+}
+
+// By whoever sends one that nobody has asked for, to a listener.
+TEST_F(CmHostileTest, ADescriptorThatIsSlowToCloseHoldsUpNobody) {
+  for (const CmMessageType type :
+       {CmMessageType::kConnectRequest, CmMessageType::kRemoteConnection,
+        CmMessageType::kDisconnect}) {
+    auto [slow, peer] = SlowToClose();
+    const base::UniqueFd intruder = IntrudeNamed(address_);
+    {
+      const HeldUpDevice held_up;
+      SendCmMessage(intruder.get(), {.type = type}, slow.get());
+      slow.Reset();
+    }
+    EXPECT_TRUE(IsClosed(intruder));
+  }
+  ExpectStillServing();
+}
+
+// Where it cannot be told that it is slow: in a socket that is passed. And in
+// one that is closed with what is in it unread.
+TEST_F(CmHostileTest, ADescriptorWithinADescriptorHoldsUpNobody) {
+  const base::UniqueFd intruder = IntrudeNamed(address_);
+  std::vector<base::UniqueFd> peers;
+  {
+    const HeldUpDevice held_up;
+    for (const CmMessageType type :
+         {CmMessageType::kConnectRequest, CmMessageType::kReadyToUse}) {
+      auto [slow, peer] = SlowToClose();
+      peers.push_back(std::move(peer));
+      int sockets[2];
+      ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
+      const base::UniqueFd outer(sockets[0]);
+      const base::UniqueFd inner(sockets[1]);
+      SendCmMessage(inner.get(), CmMessage(), slow.get());
+      SendCmMessage(intruder.get(), {.type = type}, outer.get());
+    }
+  }
+  EXPECT_TRUE(IsClosed(intruder));
   ExpectStillServing();
 }
 

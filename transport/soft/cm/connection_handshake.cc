@@ -170,6 +170,7 @@ void ConnectionHandshake::OnReadable(CmEndpoint& endpoint,
       case CmReceived::Kind::kMessage:
         if (HandleMessage(endpoint, received.message, closing)) break;
         [[fallthrough]];
+      case CmReceived::Kind::kLater:  // No descriptors come here.
       case CmReceived::Kind::kGarbage:
         // Not a peer to go on with.
         ::shutdown(endpoint.socket.get(), SHUT_RDWR);
@@ -319,11 +320,7 @@ void ConnectionHandshake::End(CmEndpoint& endpoint, ClosingSockets& closing) {
   if (endpoint.qp != nullptr) {
     ConnectedQueuePair::From(endpoint.qp)->DetachLink();
   }
-  if (endpoint.connection.relayed) {
-    closing.AddRelayed(std::move(endpoint.socket));
-  } else {
-    closing.Add(std::move(endpoint.socket));
-  }
+  closing.Add(std::move(endpoint.socket));
   endpoint.connection.address_holder.Reset();
   endpoint.connection.link.reset();
 }

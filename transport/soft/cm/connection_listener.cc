@@ -23,7 +23,8 @@ namespace {
 constexpr size_t kHalfOpenMax = 128;
 constexpr std::chrono::seconds kHalfOpenTimeout(5);
 
-// Out of descriptors or memory: when to look again.
+// Out of descriptors or memory, or with too many descriptors of others still to
+// be closed: when to look again.
 constexpr std::chrono::milliseconds kAcceptPause(100);
 
 // Connections taken in one callback, so that others have their turn.
@@ -62,11 +63,17 @@ void ConnectionListener::OnIncoming(CmEndpoint& listener,
                                     ClosingSockets& closing) {
   KeepSpare(listener);
   base::UniqueFd& spare = listener.listening.spare;
-  for (int i = 0; i < kAcceptBatch; ++i) {
+  for (int i = 0; i < kAcceptBatch && ForeignFd::HasRoom(); ++i) {
     base::UniqueFd socket(::accept4(listener.socket.get(), nullptr, nullptr,
                                     SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (socket.valid()) {
+    if (socket.valid() && users_.AllowsPeerOf(socket.get())) {
       AddHalfOpen(listener, {std::move(socket), {}}, closing);
+      continue;
+    }
+    if (socket.valid()) {
+      SendCmMessage(socket.get(), {.type = CmMessageType::kReject,
+                                   .reject_reason = kOtherUser});
+      closing.Add(std::move(socket));
       continue;
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
@@ -77,14 +84,19 @@ void ConnectionListener::OnIncoming(CmEndpoint& listener,
       spare.Reset();
       continue;
     }
-    // The connection stays in the queue and would bring us back here at once.
-    callbacks_.Unwatch(listener.socket.get());
-    callbacks_.StartTimer(
-        kAcceptPause, listener,
-        [this](CmEndpoint& paused, ClosingSockets& /*closing*/)
-            ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) { Watch(paused); });
+    Pause(listener);
     return;
   }
+  if (!ForeignFd::HasRoom()) Pause(listener);
+}
+
+// The connection stays in the queue and would bring us back here at once.
+void ConnectionListener::Pause(CmEndpoint& listener) {
+  callbacks_.Unwatch(listener.socket.get());
+  callbacks_.StartTimer(
+      kAcceptPause, listener,
+      [this](CmEndpoint& paused, ClosingSockets& /*closing*/)
+          ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) { Watch(paused); });
 }
 
 void ConnectionListener::AddHalfOpen(CmEndpoint& listener,
@@ -95,11 +107,7 @@ void ConnectionListener::AddHalfOpen(CmEndpoint& listener,
     RemoveHalfOpen(listener, half_opens.begin()->first, closing);
   }
   const uint64_t key = listener.listening.next_half_open++;
-  callbacks_.Watch(half_open.socket.get(), listener,
-                   [this, key](CmEndpoint& watched, ClosingSockets& sockets)
-                       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
-                         OnHalfOpenReadable(watched, key, sockets);
-                       });
+  WatchHalfOpen(listener, key, half_open.socket.get());
   callbacks_.StartTimer(
       kHalfOpenTimeout, listener,
       [this, key](CmEndpoint& waiting, ClosingSockets& sockets)
@@ -107,6 +115,28 @@ void ConnectionListener::AddHalfOpen(CmEndpoint& listener,
             RemoveHalfOpen(waiting, key, sockets);
           });
   half_opens.emplace(key, std::move(half_open));
+}
+
+void ConnectionListener::WatchHalfOpen(CmEndpoint& listener, uint64_t key,
+                                       int socket) {
+  callbacks_.Watch(socket, listener,
+                   [this, key](CmEndpoint& watched, ClosingSockets& sockets)
+                       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+                         OnHalfOpenReadable(watched, key, sockets);
+                       });
+}
+
+void ConnectionListener::PauseHalfOpen(CmEndpoint& listener, uint64_t key,
+                                       int socket) {
+  callbacks_.Unwatch(socket);
+  callbacks_.StartTimer(
+      kAcceptPause, listener,
+      [this, key](CmEndpoint& paused, ClosingSockets& /*sockets*/)
+          ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+            const auto found = paused.listening.half_open.find(key);
+            if (found == paused.listening.half_open.end()) return;
+            WatchHalfOpen(paused, key, found->second.socket.get());
+          });
 }
 
 void ConnectionListener::RemoveHalfOpen(CmEndpoint& listener, uint64_t key,
@@ -124,6 +154,10 @@ void ConnectionListener::OnHalfOpenReadable(CmEndpoint& listener, uint64_t key,
   if (found == listener.listening.half_open.end()) return;
   CmReceived received = ReceiveCmMessage(found->second.socket.get());
   if (received.kind == CmReceived::Kind::kNothing) return;
+  if (received.kind == CmReceived::Kind::kLater) {
+    PauseHalfOpen(listener, key, found->second.socket.get());
+    return;
+  }
   HalfOpenConnection half_open = std::move(found->second);
   listener.listening.half_open.erase(found);
   if (received.kind == CmReceived::Kind::kMessage) {
@@ -140,7 +174,7 @@ void ConnectionListener::OnHalfOpenReadable(CmEndpoint& listener, uint64_t key,
 
 // A relay of this process plays the peer from here on: its request comes as
 // that of any other.
-void ConnectionListener::AddRemote(CmEndpoint& listener, base::UniqueFd tcp,
+void ConnectionListener::AddRemote(CmEndpoint& listener, ForeignFd tcp,
                                    ClosingSockets& closing) {
   if (!network_.enabled() || network_.Start() != 0) return;
   std::optional<TcpCaller> caller = Network::ReadPreamble(tcp.get());
@@ -165,8 +199,7 @@ void ConnectionListener::Refuse(int socket) {
       "descriptors or memory (see `ulimit -n`)");
 }
 
-void ConnectionListener::TakeRequest(CmEndpoint& listener,
-                                     const CmReceived& received,
+void ConnectionListener::TakeRequest(CmEndpoint& listener, CmReceived& received,
                                      HalfOpenConnection& half_open) {
   base::UniqueFd& socket = half_open.socket;
   const CmMessage& request = received.message;
@@ -174,9 +207,11 @@ void ConnectionListener::TakeRequest(CmEndpoint& listener,
   const bool relayed = !half_open.remote.empty();
   const base::SocketAddress peer =
       relayed ? half_open.remote : PeerOf(socket.get());
+  // A process can take any name, but is on this host.
+  const bool lies = !relayed && !IsLocalAddress(peer);
   if (request.type != CmMessageType::kConnectRequest || !received.fd.valid() ||
       request.qp_num > kQueuePairNumberMax ||
-      local.port() != listener.Local().port() || peer.empty() ||
+      local.port() != listener.Local().port() || peer.empty() || lies ||
       peer.family() != local.family()) {
     return;
   }
@@ -188,12 +223,12 @@ void ConnectionListener::TakeRequest(CmEndpoint& listener,
   absl::StatusOr<LinkMemory> link = LinkMemory::Map(received.fd.get());
   if (absl::IsResourceExhausted(link.status())) Refuse(socket.get());
   if (!link.ok()) return;
+  received.fd.Release().Reset();  // It is a memory file.
   const std::shared_ptr<CmEndpoint> child =
       addresses_.MakeRequested(listener, local, peer);
   if (child == nullptr) return Refuse(socket.get());
   child->connection.request = request;
   child->connection.link = *std::move(link);
-  child->connection.relayed = relayed;
   // From the callback of the half-open connection to that of the endpoint, on
   // the thread that runs both.
   callbacks_.Unwatch(socket.get());

@@ -7,7 +7,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "transport/base/rare_warning.h"
-#include "transport/base/unique_fd.h"
+#include "transport/soft/base/foreign_fd.h"
+#include "transport/soft/base/peer_users.h"
 #include "transport/soft/cm/cm_endpoint.h"
 #include "transport/soft/cm/cm_events.h"
 #include "transport/soft/cm/cm_locks.h"
@@ -22,16 +23,18 @@ namespace verbena::soft {
 // Accepts connections for listeners, reads a request from each, and makes it an
 // endpoint, which it leaves to the handshake.
 //
-// Anybody can connect: a connection without a correct request is closed after a
-// time, and so is the oldest when there are too many.
+// Anybody can connect. Who is of another user is told so, and nothing is read
+// from him. A connection without a correct request is closed after a time, and
+// so is the oldest when there are too many.
 //
 // Thread-safe: its methods are called with kEndpoints held.
 class ConnectionListener {
  public:
-  ConnectionListener(Network& network, EndpointCallbacks& callbacks,
-                     EndpointAddresses& addresses, CmEvents& events,
-                     ConnectionHandshake& handshake)
-      : network_(network),
+  ConnectionListener(const PeerUsers& users, Network& network,
+                     EndpointCallbacks& callbacks, EndpointAddresses& addresses,
+                     CmEvents& events, ConnectionHandshake& handshake)
+      : users_(users),
+        network_(network),
         callbacks_(callbacks),
         addresses_(addresses),
         events_(events),
@@ -52,8 +55,13 @@ class ConnectionListener {
   void Watch(CmEndpoint& listener) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   void OnIncoming(CmEndpoint& listener, ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  void Pause(CmEndpoint& listener) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   void AddHalfOpen(CmEndpoint& listener, HalfOpenConnection half_open,
                    ClosingSockets& closing)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  void WatchHalfOpen(CmEndpoint& listener, uint64_t key, int socket)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  void PauseHalfOpen(CmEndpoint& listener, uint64_t key, int socket)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   void RemoveHalfOpen(CmEndpoint& listener, uint64_t key,
                       ClosingSockets& closing)
@@ -62,17 +70,17 @@ class ConnectionListener {
                           ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   // A connection that came to the host's TCP port is for `listener`.
-  void AddRemote(CmEndpoint& listener, base::UniqueFd tcp,
-                 ClosingSockets& closing)
+  void AddRemote(CmEndpoint& listener, ForeignFd tcp, ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   // Tells a client that this process lacks what its connection takes.
   void Refuse(int socket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   // Takes the socket of `half_open` unless `received` is no request, or is
   // refused.
-  void TakeRequest(CmEndpoint& listener, const CmReceived& received,
+  void TakeRequest(CmEndpoint& listener, CmReceived& received,
                    HalfOpenConnection& half_open)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
+  const PeerUsers& users_;
   Network& network_;
   EndpointCallbacks& callbacks_;
   EndpointAddresses& addresses_;

@@ -30,8 +30,9 @@ ConnectionManager::ConnectionManager(SoftDevice& device)
       callbacks_(engine_, mutex_),
       addresses_(device, events_),
       handshake_(callbacks_, addresses_, events_),
-      requester_(device.network(), callbacks_, handshake_),
-      listener_(device.network(), callbacks_, addresses_, events_, handshake_),
+      requester_(device.peer_users(), device.network(), callbacks_, handshake_),
+      listener_(device.peer_users(), device.network(), callbacks_, addresses_,
+                events_, handshake_),
       datagrams_(device.datagrams(), callbacks_, addresses_, events_),
       groups_(device.gids(), addresses_, events_) {}
 

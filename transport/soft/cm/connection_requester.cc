@@ -48,10 +48,11 @@ int ConnectionRequester::Connect(CmEndpoint& endpoint,
 
 void ConnectionRequester::Try(CmEndpoint& endpoint, ClosingSockets& closing) {
   int error = IsLocalAddress(endpoint.Peer())
-                  ? ConnectSocket(endpoint.socket.get(), endpoint.Peer())
+                  ? ConnectSocket(endpoint.Peer(), users_, endpoint.socket)
                   : ConnectToHost(endpoint);
   const bool may_return =
       callbacks_.Now() < endpoint.deadline - kHandshakeTimeout + kListenerPause;
+  const bool nobody = error == ECONNREFUSED || error == EACCES;
   if (error == EAGAIN || (error == ECONNREFUSED && may_return)) {
     TryAgainSoon(endpoint);
     return;
@@ -61,10 +62,12 @@ void ConnectionRequester::Try(CmEndpoint& endpoint, ClosingSockets& closing) {
     // With it goes the memory of the link, which both queue pairs will use.
     error = SendCmMessage(endpoint.socket.get(), connection.request,
                           connection.link->fd());
+    // Who has closed the socket already may have said why.
+    if (error == ECONNRESET || error == EPIPE) error = 0;
   }
-  if (error == ECONNREFUSED || error == ECONNRESET || error == EPIPE) {
-    handshake_.Fail(endpoint, RDMA_CM_EVENT_REJECTED, kInvalidServiceId,
-                    closing);
+  if (nobody) {
+    handshake_.Fail(endpoint, RDMA_CM_EVENT_REJECTED,
+                    error == EACCES ? kOtherUser : kInvalidServiceId, closing);
   } else if (error != 0) {
     handshake_.Fail(endpoint, RDMA_CM_EVENT_CONNECT_ERROR, -error, closing);
   } else {
@@ -98,7 +101,6 @@ int ConnectionRequester::ConnectToHost(CmEndpoint& endpoint) {
   }
   endpoint.connection.address_holder =
       std::exchange(endpoint.socket, base::UniqueFd(sockets[0]));
-  endpoint.connection.relayed = true;
   TcpPreamble preamble;
   preamble.purpose = TcpPurpose::kConnectionManager;
   preamble.source_port = endpoint.Local().port();

@@ -6,6 +6,7 @@
 #include <rdma/rdma_cma.h>
 
 #include "absl/base/thread_annotations.h"
+#include "transport/soft/base/peer_users.h"
 #include "transport/soft/cm/cm_endpoint.h"
 #include "transport/soft/cm/cm_locks.h"
 #include "transport/soft/cm/connection_handshake.h"
@@ -20,9 +21,13 @@ namespace verbena::soft {
 // Thread-safe: its methods are called with kEndpoints held.
 class ConnectionRequester {
  public:
-  ConnectionRequester(Network& network, EndpointCallbacks& callbacks,
+  ConnectionRequester(const PeerUsers& users, Network& network,
+                      EndpointCallbacks& callbacks,
                       ConnectionHandshake& handshake)
-      : network_(network), callbacks_(callbacks), handshake_(handshake) {}
+      : users_(users),
+        network_(network),
+        callbacks_(callbacks),
+        handshake_(handshake) {}
   ConnectionRequester(const ConnectionRequester&) = delete;
   ConnectionRequester& operator=(const ConnectionRequester&) = delete;
 
@@ -39,6 +44,7 @@ class ConnectionRequester {
   int ConnectToHost(CmEndpoint& endpoint)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
+  const PeerUsers& users_;
   Network& network_;
   EndpointCallbacks& callbacks_;
   ConnectionHandshake& handshake_;

@@ -3,22 +3,19 @@
 #include <memory>
 #include <utility>
 
-#include "transport/soft/remote/relay.h"
+#include "transport/soft/base/foreign_fd.h"
 
 namespace verbena::soft {
 
 ClosingSockets::~ClosingSockets() {
-  for (const base::UniqueFd& socket : sockets_) engine_.Unwatch(socket.get());
-  for (const int socket : relayed_) Relay::Finish(socket);
+  for (base::UniqueFd& socket : sockets_) {
+    engine_.Unwatch(socket.get());
+    CloseEmptied(std::move(socket));
+  }
 }
 
 void ClosingSockets::Add(base::UniqueFd socket) {
   if (socket.valid()) sockets_.push_back(std::move(socket));
-}
-
-void ClosingSockets::AddRelayed(base::UniqueFd socket) {
-  if (socket.valid()) relayed_.push_back(socket.get());
-  Add(std::move(socket));
 }
 
 void EndpointCallbacks::Watch(int socket, CmEndpoint& endpoint,

@@ -31,14 +31,10 @@ class ClosingSockets {
   ~ClosingSockets();
 
   void Add(base::UniqueFd socket);
-  // `socket` leads to a relay, which is given time to send what came before:
-  // see Relay::Finish. Not on the engine's thread.
-  void AddRelayed(base::UniqueFd socket);
 
  private:
   Engine& engine_;
   std::vector<base::UniqueFd> sockets_;
-  std::vector<int> relayed_;  // Those of `sockets_` that lead to relays.
 };
 
 // Callbacks of endpoints on the engine's thread. Each runs with kEndpoints

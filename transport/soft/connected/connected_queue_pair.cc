@@ -42,6 +42,12 @@ ConnectedQueuePair::~ConnectedQueuePair() {
 
 void ConnectedQueuePair::AttachLink(LinkMemory memory, LinkSide side,
                                     int socket_fd) {
+  device_.queue_pairs().RefuseOffers(qp_num);
+  UseLink(std::move(memory), side, socket_fd);
+}
+
+void ConnectedQueuePair::UseLink(LinkMemory memory, LinkSide side,
+                                 int socket_fd) {
   BiasedLock::Guard lock(lock_);
   link().Attach(std::move(memory), side, socket_fd);
   if (CompletionChannel* const channel = recv_cq_.channel_or_null()) {
@@ -126,7 +132,7 @@ void ConnectedQueuePair::OnPeerGone() {
 }
 
 void ConnectedQueuePair::StartManualLink(ManualLink& link) {
-  AttachLink(link.TakeMemory(), link.side(), link.socket_fd());
+  UseLink(link.TakeMemory(), link.side(), link.socket_fd());
   link.Start(
       device_.engine(), [this] { OnDoorbell(); },
       [this] { OnManualLinkEnd(); });

@@ -52,8 +52,8 @@ class ConnectedQueuePair final : public QueuePair {
   // Joins this queue pair to the peer behind `memory`, as `side`. To wake the
   // peer it sends the byte kDoorbell on `socket_fd`, a connected SOCK_SEQPACKET
   // socket, borrowed until DetachLink(). Call it before the transition to RTR:
-  // packets of the peer wait in the ring until then.
-  // REQUIRES: no link is attached.
+  // packets of the peer wait in the ring until then. Peers that would connect
+  // it manually are refused until it is reset. REQUIRES: no link is attached.
   void AttachLink(LinkMemory memory, LinkSide side, int socket_fd);
 
   // Closes this side of the link and lets go of the socket. The peer, if it
@@ -198,6 +198,8 @@ class ConnectedQueuePair final : public QueuePair {
   void GiveUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
   void WaitForPolls() ABSL_LOCKS_EXCLUDED(lock_);
+  void UseLink(LinkMemory memory, LinkSide side, int socket_fd)
+      ABSL_LOCKS_EXCLUDED(lock_);
 
   // Takes the link that is awaited, if it has come. On the engine's thread.
   void TakeAwaitedLink() ABSL_LOCKS_EXCLUDED(modify_mutex_);

@@ -2,6 +2,7 @@
 // does it: by numbers that the two have told each other.
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -13,10 +14,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "transport/base/unique_fd.h"
 #include "transport/soft/base/fd_message.h"
+#include "transport/soft/base/other_user.h"
+#include "transport/soft/connected/connected_queue_pair.h"
 #include "transport/soft/connected/test_process_link.h"
+#include "transport/soft/link/link.h"
 #include "transport/soft/link/link_offer.h"
 #include "transport/soft/link/number_blocks.h"
 #include "transport/soft/test_end.h"
@@ -258,6 +263,70 @@ TEST(HostileOfferTest, GarbageOnASocketOfNumbersDoesNoHarm) {
   ExpectEcho(end);
   child.Exchange(end);
   EXPECT_EQ(child.WaitExit(), 0);
+}
+
+// Whether `socket`, whose other end was passed, has ended; waits for that.
+bool HasEnded(const base::UniqueFd& socket, int timeout_ms) {
+  pollfd descriptor = {.fd = socket.get(), .events = 0, .revents = 0};
+  return poll(&descriptor, 1, timeout_ms) == 1;
+}
+
+// Of `from` to `end`: the end of the socket that we keep.
+base::UniqueFd Offer(const TestEnd& end, uint32_t from) {
+  int sockets[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets),
+            0);
+  const base::UniqueFd theirs(sockets[1]);
+  const LinkMemory memory = *LinkMemory::Create();
+  const base::UniqueFd sender(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  LinkOffer offer;
+  offer.from = from;
+  offer.to = end.qp->qp_num;
+  EXPECT_EQ(SendFdMessage(sender.get(), &offer, sizeof(offer),
+                          {memory.fd(), theirs.get()},
+                          NumberBlocks::SocketName(end.qp->qp_num)),
+            0);
+  return base::UniqueFd(sockets[0]);
+}
+
+TEST(HostileOfferTest, AnotherUsersOfferIsNotKept) {
+  if (!CanBeOtherUser()) GTEST_SKIP() << "only root can be another user";
+  TestEnd end(Options());
+  const base::UniqueFd own = Offer(end, 1);
+  base::UniqueFd others;
+  {
+    const OtherUser other_user;
+    others = Offer(end, 2);
+  }
+  EXPECT_TRUE(HasEnded(others, 10000));
+  EXPECT_FALSE(HasEnded(own, 0));
+}
+
+TEST(HostileOfferTest, OffersThatNobodyTakesAreFew) {
+  TestEnd end(Options());
+  std::vector<base::UniqueFd> offers;
+  for (uint32_t from = 1; from <= 5; ++from) {
+    offers.push_back(Offer(end, from));
+  }
+  EXPECT_TRUE(HasEnded(offers[0], 10000));
+  for (size_t i = 1; i < offers.size(); ++i) {
+    EXPECT_FALSE(HasEnded(offers[i], 0));
+  }
+}
+
+TEST(HostileOfferTest, WhoeverIsConnectedOtherwiseKeepsNone) {
+  TestEnd end(Options());
+  const base::UniqueFd before = Offer(end, 1);
+  int sockets[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets),
+            0);
+  const base::UniqueFd own(sockets[0]);
+  const base::UniqueFd peers(sockets[1]);
+  ConnectedQueuePair* const qp = ConnectedQueuePair::From(end.qp);
+  qp->AttachLink(*LinkMemory::Create(), LinkSide::kFirst, own.get());
+  EXPECT_TRUE(HasEnded(before, 10000));
+  EXPECT_TRUE(HasEnded(Offer(end, 1), 10000));
+  qp->DetachLink();
 }
 
 }  // namespace

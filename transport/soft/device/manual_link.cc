@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "transport/soft/remote/relay.h"
+#include "transport/soft/base/fd_message.h"
+#include "transport/soft/base/foreign_fd.h"
 
 namespace verbena::soft {
 
@@ -27,9 +28,9 @@ ManualLink::CreatePair() {
 }
 
 ManualLink::~ManualLink() {
-  if (engine_ == nullptr) return;
-  engine_->Unwatch(socket_.get());
-  if (relayed_) Relay::Finish(socket_.get());
+  if (engine_ != nullptr) engine_->Unwatch(socket_.get());
+  // One that was made to be passed on is shared with whoever has got it.
+  if (engine_ != nullptr || received_) CloseEmptied(std::move(socket_));
 }
 
 bool ManualLink::HasPeer() const {
@@ -48,12 +49,12 @@ void ManualLink::Start(Engine& engine, std::function<void()> on_doorbell,
 }
 
 void ManualLink::OnReadable() {
-  unsigned char message;
-  const ssize_t got =
-      recv(socket_.get(), &message, sizeof(message), MSG_DONTWAIT | MSG_TRUNC);
-  if (got > 0) {
+  unsigned char byte;
+  const FdMessage message =
+      ReceiveFdMessage(socket_.get(), &byte, sizeof(byte));
+  if (message.length > 0) {
     on_doorbell_();
-  } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+  } else if (message.length == 0 || message.error != EAGAIN) {
     engine_->Unwatch(socket_.get());
     on_end_();
   }

@@ -40,8 +40,8 @@ class ManualLink {
   LinkMemory TakeMemory() { return std::move(memory_); }
   base::UniqueFd TakeSocket() { return std::move(socket_); }
 
-  // Its other end is a relay of this process.
-  void set_relayed() { relayed_ = true; }
+  // It came from another process, which may have put anything into the socket.
+  void set_received() { received_ = true; }
 
   // Whether somebody holds the other end still.
   bool HasPeer() const;
@@ -59,7 +59,7 @@ class ManualLink {
   LinkMemory memory_;
   const LinkSide side_;
   base::UniqueFd socket_;
-  bool relayed_ = false;
+  bool received_ = false;
   Engine* engine_ = nullptr;  // Null until started.
   std::function<void()> on_doorbell_;
   std::function<void()> on_end_;

@@ -2,8 +2,11 @@
 
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <iterator>
 #include <optional>
@@ -25,14 +28,28 @@ constexpr timeval kSendTimeout = {.tv_sec = 1, .tv_usec = 0};
 // comes from those who did so earlier, and are gone.
 constexpr int kHalfLinksMax = 4;
 
+// How long one that another process has made waits, with its descriptors. The
+// user of a queue pair may be slow to connect it, but not for ever.
+constexpr std::chrono::minutes kOfferWait(10);
+
+// When to look again at a message that brings descriptors, for which there was
+// no room.
+constexpr std::chrono::milliseconds kRoomPause(100);
+
 // Messages taken in one callback, so that others have their turn.
 constexpr int kReadBatch = 64;
 
+// Of two sockets that are connected: one that listens would hold what others
+// put into it.
 bool IsPacketSocket(int fd) {
   int domain = 0;
   int type = 0;
   socklen_t length = sizeof(domain);
-  return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 &&
+  sockaddr_un peer;
+  socklen_t peer_length = sizeof(peer);
+  return getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &peer_length) ==
+             0 &&
+         getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length) == 0 &&
          getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 &&
          domain == AF_UNIX && type == SOCK_SEQPACKET;
 }
@@ -48,8 +65,12 @@ bool ComesFirst(uint32_t own, const ManualPeer& peer) {
 
 }  // namespace
 
-QueuePairDirectory::QueuePairDirectory(Engine& engine, Network& network)
-    : engine_(engine), network_(network), numbers_([this](int socket) {
+QueuePairDirectory::QueuePairDirectory(Engine& engine, Network& network,
+                                       const PeerUsers& users)
+    : engine_(engine),
+      network_(network),
+      users_(users),
+      numbers_([this](int socket) {
         engine_.Watch(socket, [this, socket] { OnReadable(socket); });
       }) {}
 
@@ -63,20 +84,23 @@ uint32_t QueuePairDirectory::Add(DeviceQueuePair* qp) {
 
 void QueuePairDirectory::Remove(uint32_t number) {
   DropLinksOf(number);
-  std::vector<std::unique_ptr<ManualLink>> dropped;  // After the lock.
+  Dropped dropped;
   const base::MutexLock lock(mutex_);
-  const auto first = half_links_.lower_bound(Key{number, 0, {}});
-  const auto last = half_links_.lower_bound(Key{number + 1, 0, {}});
-  for (auto entry = first; entry != last; ++entry) {
-    dropped.push_back(std::move(entry->second.link));
-  }
-  half_links_.erase(first, last);
+  dropped = TakeAll(number);
   queue_pairs_.erase(number);
   numbers_.Return(number);
 }
 
+void QueuePairDirectory::RefuseOffers(uint32_t number) {
+  Dropped dropped;
+  const base::MutexLock lock(mutex_);
+  refusing_.insert(number);
+  dropped = TakeAll(number);
+}
+
 void QueuePairDirectory::DropLinksOf(uint32_t number) {
   const base::MutexLock lock(mutex_);
+  refusing_.erase(number);
   const ManualPeer local{.number = number};
   std::erase_if(half_links_, [&](const auto& entry) {
     return entry.first == KeyOf(std::get<0>(entry.first), local);
@@ -161,8 +185,15 @@ void QueuePairDirectory::OnReadable(int socket) {
   for (int i = 0; i < kReadBatch; ++i) {
     LinkOffer offer = {};
     FdMessage message = ReceiveFdMessage(socket, &offer, sizeof(offer));
+    if (message.error == ENOBUFS || message.error == EMFILE) {
+      engine_.SetInterest(socket, false, false);
+      engine_.StartTimer(kRoomPause, [this, socket] {
+        engine_.SetInterest(socket, true, false);
+      });
+    }
     if (message.length < 0) return;
-    if (message.length == sizeof(offer) && !message.cut) {
+    if (message.length == sizeof(offer) && !message.cut &&
+        message.sender.has_value() && users_.Allows(*message.sender)) {
       TakeOffer(offer, std::move(message));
     }
   }
@@ -179,14 +210,15 @@ void QueuePairDirectory::TakeOffer(const LinkOffer& offer, FdMessage message) {
   }
   absl::StatusOr<LinkMemory> memory = LinkMemory::Map(message.fds[0].get());
   if (!memory.ok()) return;
-  Keep(offer.to, ManualPeer{.number = offer.from},
-       std::make_unique<ManualLink>(*std::move(memory), LinkSide::kSecond,
-                                    std::move(message.fds[1])));
+  message.fds[0].Release().Reset();  // It is a memory file.
+  auto link = std::make_unique<ManualLink>(
+      *std::move(memory), LinkSide::kSecond, message.fds[1].Release());
+  link->set_received();
+  Keep(offer.to, ManualPeer{.number = offer.from}, std::move(link));
 }
 
 // The link's other end is a relay of this process.
-void QueuePairDirectory::TakeTcpOffer(const LinkOffer& offer,
-                                      base::UniqueFd tcp) {
+void QueuePairDirectory::TakeTcpOffer(const LinkOffer& offer, ForeignFd tcp) {
   if (!network_.enabled() || network_.Start() != 0) return;
   const std::optional<TcpCaller> caller = Network::ReadPreamble(tcp.get());
   if (!caller.has_value() || caller->preamble.purpose != TcpPurpose::kManual ||
@@ -195,7 +227,6 @@ void QueuePairDirectory::TakeTcpOffer(const LinkOffer& offer,
   }
   auto [relays, own] = ManualLink::CreatePair();
   if (own == nullptr) return;
-  own->set_relayed();
   const ManualPeer peer = {.number = caller->preamble.from,
                            .host = caller->address};
   network_.Accept(
@@ -213,7 +244,6 @@ std::unique_ptr<ManualLink> QueuePairDirectory::ConnectToHost(
   }
   auto [mine, relays] = ManualLink::CreatePair();
   if (mine == nullptr) return nullptr;
-  mine->set_relayed();
   TcpPreamble preamble;
   preamble.from = own;
   preamble.to = peer.number;
@@ -225,23 +255,64 @@ std::unique_ptr<ManualLink> QueuePairDirectory::ConnectToHost(
 
 void QueuePairDirectory::Keep(uint32_t own, const ManualPeer& peer,
                               std::unique_ptr<ManualLink> link) {
+  Dropped dropped;
   const base::MutexLock lock(mutex_);
   DeviceQueuePair* const qp = FindConnected(own);
-  if (qp == nullptr) return;
-  half_links_[KeyOf(own, peer)] = HalfLink{next_age_++, std::move(link)};
-  DropOldest(own);
+  if (qp == nullptr || refusing_.contains(own)) return;
+  HalfLink& kept = half_links_[KeyOf(own, peer)];
+  std::swap(kept.link, link);
+  kept.age = next_age_++;
+  kept.expires = engine_.clock().Now() + kOfferWait;
+  dropped = TakeSurplus(own);
+  StartExpiry();
   engine_.Kick(qp);
 }
 
-// When there are too many for `own`.
-void QueuePairDirectory::DropOldest(uint32_t own) {
+QueuePairDirectory::Dropped QueuePairDirectory::TakeAll(uint32_t own) {
+  Dropped dropped;
   const auto first = half_links_.lower_bound(Key{own, 0, {}});
   const auto last = half_links_.lower_bound(Key{own + 1, 0, {}});
-  if (std::distance(first, last) <= kHalfLinksMax) return;
-  half_links_.erase(
-      std::min_element(first, last, [](const auto& a, const auto& b) {
-        return a.second.age < b.second.age;
-      }));
+  for (auto entry = first; entry != last; ++entry) {
+    dropped.push_back(std::move(entry->second.link));
+  }
+  half_links_.erase(first, last);
+  return dropped;
+}
+
+QueuePairDirectory::Dropped QueuePairDirectory::TakeSurplus(uint32_t own) {
+  Dropped dropped;
+  const auto first = half_links_.lower_bound(Key{own, 0, {}});
+  const auto last = half_links_.lower_bound(Key{own + 1, 0, {}});
+  if (std::distance(first, last) <= kHalfLinksMax) return dropped;
+  const auto oldest = std::min_element(
+      first, last,
+      [](const auto& a, const auto& b) { return a.second.age < b.second.age; });
+  dropped.push_back(std::move(oldest->second.link));
+  half_links_.erase(oldest);
+  return dropped;
+}
+
+QueuePairDirectory::Dropped QueuePairDirectory::TakeExpired() {
+  Dropped dropped;
+  const Clock::TimePoint now = engine_.clock().Now();
+  for (auto& [key, half] : half_links_) {
+    if (half.expires <= now) dropped.push_back(std::move(half.link));
+  }
+  std::erase_if(half_links_,
+                [](const auto& entry) { return entry.second.link == nullptr; });
+  return dropped;
+}
+
+// One timer for all: no peer makes this process keep more.
+void QueuePairDirectory::StartExpiry() {
+  if (std::exchange(expiry_runs_, true)) return;
+  engine_.StartTimer(kOfferWait, [this] {
+    Dropped dropped;
+    const base::MutexLock lock(mutex_);
+    expiry_runs_ = false;
+    dropped = TakeExpired();
+    if (!half_links_.empty()) StartExpiry();
+  });
 }
 
 }  // namespace verbena::soft

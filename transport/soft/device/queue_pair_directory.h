@@ -11,12 +11,15 @@
 #include <memory>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "transport/base/mutex.h"
 #include "transport/base/socket_address.h"
 #include "transport/soft/base/engine.h"
 #include "transport/soft/base/fd_message.h"
+#include "transport/soft/base/peer_users.h"
 #include "transport/soft/device/device_queue_pair.h"
 #include "transport/soft/device/manual_link.h"
 #include "transport/soft/link/link_offer.h"
@@ -45,7 +48,7 @@ struct ManualPeer {
 // what they say is validated before it is used.
 class QueuePairDirectory {
  public:
-  QueuePairDirectory(Engine& engine, Network& network);
+  QueuePairDirectory(Engine& engine, Network& network, const PeerUsers& users);
   QueuePairDirectory(const QueuePairDirectory&) = delete;
   QueuePairDirectory& operator=(const QueuePairDirectory&) = delete;
 
@@ -59,7 +62,11 @@ class QueuePairDirectory {
   std::unique_ptr<ManualLink> Connect(uint32_t own, const ManualPeer& peer);
   // The link that the peer has made for `own`; null until then.
   std::unique_ptr<ManualLink> Take(uint32_t own, const ManualPeer& peer);
-  // Closes the links that `number` has made for others in this process.
+  // `number` is not connected manually: from now on no peer's link is kept for
+  // it.
+  void RefuseOffers(uint32_t number);
+  // `number` starts anew: closes the links that it has made for others in this
+  // process, and peers may make links for it.
   void DropLinksOf(uint32_t number);
 
   void ForEach(const std::function<void(DeviceQueuePair&)>& call);
@@ -70,6 +77,9 @@ class QueuePairDirectory {
   struct HalfLink {
     uint64_t age;
     std::unique_ptr<ManualLink> link;
+    // When another process's offer has waited long enough; max() for what this
+    // process made itself.
+    Clock::TimePoint expires = Clock::TimePoint::max();
   };
 
   static Key KeyOf(uint32_t own, const ManualPeer& peer);
@@ -80,7 +90,13 @@ class QueuePairDirectory {
   // What a peer has made for us, unless nobody here has that number.
   void Keep(uint32_t own, const ManualPeer& peer,
             std::unique_ptr<ManualLink> link);
-  void DropOldest(uint32_t own) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is taken out is destroyed without the mutex.
+  using Dropped = std::vector<std::unique_ptr<ManualLink>>;
+  Dropped TakeAll(uint32_t own) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is too much for `own`.
+  Dropped TakeSurplus(uint32_t own) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Dropped TakeExpired() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StartExpiry() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The queue pair of that number, unless it is one without links; or null.
   DeviceQueuePair* FindConnected(uint32_t number)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -88,10 +104,11 @@ class QueuePairDirectory {
   std::unique_ptr<ManualLink> ConnectToHost(uint32_t own,
                                             const ManualPeer& peer);
   void TakeOffer(const LinkOffer& offer, FdMessage message);
-  void TakeTcpOffer(const LinkOffer& offer, base::UniqueFd tcp);
+  void TakeTcpOffer(const LinkOffer& offer, ForeignFd tcp);
 
   Engine& engine_;
   Network& network_;
+  const PeerUsers& users_;
 
   base::Mutex mutex_;
   NumberBlocks numbers_ ABSL_GUARDED_BY(mutex_);
@@ -100,6 +117,8 @@ class QueuePairDirectory {
       ABSL_GUARDED_BY(mutex_);
   uint64_t next_age_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<Key, HalfLink> half_links_ ABSL_GUARDED_BY(mutex_);
+  std::unordered_set<uint32_t> refusing_ ABSL_GUARDED_BY(mutex_);
+  bool expiry_runs_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace verbena::soft

@@ -14,6 +14,7 @@
 #include "transport/soft/address/port_states.h"
 #include "transport/soft/base/clock.h"
 #include "transport/soft/base/engine.h"
+#include "transport/soft/base/peer_users.h"
 #include "transport/soft/device/port_events.h"
 #include "transport/soft/device/queue_pair_directory.h"
 #include "transport/soft/memory/memory_table.h"
@@ -61,6 +62,8 @@ class SoftDevice {
   DatagramNetwork& datagrams() { return datagrams_; }
   MulticastGroups& groups() { return groups_; }
 
+  // The users whose processes it talks to on this host.
+  const PeerUsers& peer_users() const { return peer_users_; }
   // The way to other hosts.
   Network& network() { return network_; }
   // The queue pairs, and the links of those that are connected manually.
@@ -86,6 +89,7 @@ class SoftDevice {
   base::Mutex set_port_mutex_;  // One SetPortState() at a time.
   PortStates port_states_;
   PortEvents port_events_{engine_, gids_};
+  const PeerUsers peer_users_ = PeerUsers::FromEnvironment();
   Network network_;
   DatagramNetwork datagrams_;
   MulticastGroups groups_;

@@ -68,11 +68,14 @@ CmReceived ReceiveCmMessage(int socket) {
   FdMessage received = ReceiveFdMessage(socket, bytes, sizeof(bytes));
   CmReceived result;
   if (received.length < 0) {
-    result.kind = received.error == EAGAIN ? CmReceived::Kind::kNothing
-                                           : CmReceived::Kind::kEnd;
+    result.lost_fd = received.error == EMFILE;
+    result.kind = received.error == EAGAIN    ? CmReceived::Kind::kNothing
+                  : received.error == ENOBUFS ? CmReceived::Kind::kLater
+                  : result.lost_fd            ? CmReceived::Kind::kGarbage
+                                              : CmReceived::Kind::kEnd;
     return result;
   }
-  if (received.length == 0 && received.fd_count == 0) {
+  if (received.end) {
     result.kind = CmReceived::Kind::kEnd;
     return result;
   }
@@ -81,8 +84,6 @@ CmReceived ReceiveCmMessage(int socket) {
     return result;
   }
   result.kind = CmReceived::Kind::kGarbage;
-  result.lost_fd = received.cut && received.fd_count == 0 &&
-                   received.length == sizeof(CmMessage);
   if (received.length == sizeof(CmMessage) && received.fd_count <= 1 &&
       !received.cut) {
     std::memcpy(&result.message, bytes, sizeof(CmMessage));

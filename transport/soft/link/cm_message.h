@@ -19,7 +19,7 @@
 #include <cstdint>
 
 #include "transport/base/socket_address.h"
-#include "transport/base/unique_fd.h"
+#include "transport/soft/base/foreign_fd.h"
 
 namespace verbena::soft {
 
@@ -47,6 +47,11 @@ inline constexpr uint8_t kRejectDataBytes = 148;
 inline constexpr uint16_t kNoResources = 3;       // Descriptors, memory.
 inline constexpr uint16_t kInvalidServiceId = 8;  // Nobody listens.
 inline constexpr uint16_t kConsumerReject = 28;  // Also when a backlog is full.
+// Ours, which InfiniBand does not know; transport/verbs/cm_event.h has words.
+// The other end is a process of a user that this one has nothing to do with.
+inline constexpr uint16_t kOtherUser = 0x5601;
+// Some other program has the port for other hosts.
+inline constexpr uint16_t kForeignPort = 0x5602;
 
 // Every message. TCP carries its image to other hosts (tcp_protocol.h), so the
 // layout is part of the protocol: a change of it takes another kCmVersion. In
@@ -91,10 +96,11 @@ struct CmReceived {
     kMessage,
     kGarbage,  // What no correct peer sends; nothing of it is kept.
     kEnd,      // And nothing will ever come.
+    kLater,    // It brings descriptors, for which there is no room now.
   };
   Kind kind = Kind::kNothing;
   CmMessage message;
-  base::UniqueFd fd;  // With kMessage: the one that came along, if any.
+  ForeignFd fd;  // With kMessage: the one that came along, if any.
   // With kGarbage: a descriptor came along, and this process had no room for
   // it.
   bool lost_fd = false;

@@ -13,7 +13,7 @@ int Network::Start() {
   CHECK(enabled());
   if (running_.load(std::memory_order_acquire) != nullptr) return 0;
   const base::MutexLock lock(mutex_);
-  if (owned_ == nullptr) owned_ = std::make_unique<Running>(port_);
+  if (owned_ == nullptr) owned_ = std::make_unique<Running>(port_, users_);
   if (const int error = owned_->engine.Start(); error != 0) return error;
   running_.store(owned_.get(), std::memory_order_release);
   return 0;
@@ -33,7 +33,9 @@ void Network::Connect(const base::SocketAddress& source,
   base::SocketAddress from = source;
   if (!from.empty()) from.set_port(0);
   host.set_port(port_);
-  Relay::Connect(running().engine, from, host, preamble, std::move(link));
+  Running& way = running();
+  Relay::Connect(way.engine, way.lingering, from, host, preamble,
+                 std::move(link));
 }
 
 std::optional<TcpCaller> Network::ReadPreamble(int tcp) {
@@ -49,14 +51,21 @@ std::optional<TcpCaller> Network::ReadPreamble(int tcp) {
   return caller;
 }
 
-void Network::Accept(base::UniqueFd tcp, const TcpPreamble& preamble,
+void Network::Accept(ForeignFd tcp, const TcpPreamble& preamble,
                      RelayLink link) {
-  Relay::Accept(running().engine, std::move(tcp), preamble, std::move(link));
+  Running& way = running();
+  Relay::Accept(way.engine, way.lingering, std::move(tcp), preamble,
+                std::move(link));
 }
 
 void Network::CatchUp(std::chrono::nanoseconds longest) {
   Running* const running = running_.load(std::memory_order_acquire);
-  if (running != nullptr) running->engine.RunAndCatchUp([] {}, longest);
+  if (running == nullptr) return;
+  const auto begin = std::chrono::steady_clock::now();
+  // Afterwards each relay knows whether its own side has left.
+  running->engine.RunAndCatchUp([] {}, longest);
+  running->lingering.AwaitSent(longest -
+                               (std::chrono::steady_clock::now() - begin));
 }
 
 }  // namespace verbena::soft

@@ -13,8 +13,10 @@
 #include "absl/base/thread_annotations.h"
 #include "transport/base/mutex.h"
 #include "transport/base/socket_address.h"
-#include "transport/base/unique_fd.h"
 #include "transport/soft/base/engine.h"
+#include "transport/soft/base/foreign_fd.h"
+#include "transport/soft/base/peer_users.h"
+#include "transport/soft/remote/lingering_relays.h"
 #include "transport/soft/remote/relay.h"
 #include "transport/soft/remote/tcp_protocol.h"
 #include "transport/soft/remote/tcp_switch.h"
@@ -36,7 +38,8 @@ struct TcpCaller {
 class Network {
  public:
   // With port 0 there is no way to other hosts.
-  explicit Network(uint16_t port) : port_(port) {}
+  // `users` outlives it.
+  Network(uint16_t port, const PeerUsers& users) : port_(port), users_(users) {}
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
 
@@ -62,21 +65,25 @@ class Network {
   // process. None when it has no preamble, or is no connection.
   static std::optional<TcpCaller> ReadPreamble(int tcp);
   // Carries `link` over such a connection. See Relay::Accept.
-  void Accept(base::UniqueFd tcp, const TcpPreamble& preamble, RelayLink link);
+  void Accept(ForeignFd tcp, const TcpPreamble& preamble, RelayLink link);
 
-  // Waits, no longer than `longest`, until what queue pairs have told their
-  // relays is in the kernel's hands. Allowed when not enabled.
+  // Waits, no longer than `longest` for all relays together, until what queue
+  // pairs and identifiers have told them is in the kernel's hands. Allowed when
+  // not enabled.
   void CatchUp(std::chrono::nanoseconds longest);
 
  private:
   struct Running {
-    explicit Running(uint16_t port) : port_switch(engine, port) {}
+    Running(uint16_t port, const PeerUsers& users)
+        : port_switch(engine, port, users) {}
     Engine engine;
+    LingeringRelays lingering;
     TcpSwitch port_switch;
   };
   Running& running() const;
 
   const uint16_t port_;
+  const PeerUsers& users_;
   base::Mutex mutex_;
   std::unique_ptr<Running> owned_ ABSL_GUARDED_BY(mutex_);
   std::atomic<Running*> running_{nullptr};  // The same, once it runs.

@@ -10,6 +10,7 @@
 
 #include "transport/base/unique_fd.h"
 #include "transport/soft/base/engine.h"
+#include "transport/soft/base/peer_users.h"
 
 namespace verbena::soft {
 
@@ -32,6 +33,12 @@ class PortRole {
   // Whether this process has the role from now on. If not, `on_free` is called
   // once. REQUIRES: no such call is due.
   bool Take();
+
+  // After Take() has said no: whether the role is that of a process of other
+  // users than `users`.
+  bool IsOfOthers(const PeerUsers& users) const {
+    return owner_.valid() && !users.AllowsPeerOf(owner_.get());
+  }
 
   // Afterwards `on_free` is not running and will not be called.
   // REQUIRES: Take() is not called any more.

@@ -23,41 +23,35 @@ constexpr milliseconds kRetryLast(1000);
 // about to change hands: together 300 ms.
 constexpr int kRefusalsMax = 5;
 
-// How long to wait for the peer's end after ours.
-constexpr std::chrono::seconds kFinishMax(5);
-
 // Turns of one relay before others have theirs.
 constexpr int kTurns = 16;
 
 }  // namespace
 
-void Relay::Connect(Engine& engine, const base::SocketAddress& source,
+void Relay::Connect(Engine& engine, LingeringRelays& lingering,
+                    const base::SocketAddress& source,
                     const base::SocketAddress& destination,
                     const TcpPreamble& preamble, RelayLink link) {
-  std::shared_ptr<Relay> relay(new Relay(engine, preamble, std::move(link)));
+  std::shared_ptr<Relay> relay(
+      new Relay(engine, lingering, preamble, std::move(link)));
   relay->active_ = true;
   relay->source_ = source;
   relay->destination_ = destination;
   engine.Post([relay] { relay->Start(); });
 }
 
-void Relay::Accept(Engine& engine, base::UniqueFd tcp,
+void Relay::Accept(Engine& engine, LingeringRelays& lingering, ForeignFd tcp,
                    const TcpPreamble& preamble, RelayLink link) {
-  std::shared_ptr<Relay> relay(new Relay(engine, preamble, std::move(link)));
+  std::shared_ptr<Relay> relay(
+      new Relay(engine, lingering, preamble, std::move(link)));
   relay->tcp_ = std::move(tcp);
   engine.Post([relay] { relay->Start(); });
 }
 
-void Relay::Finish(int socket) {
-  ::shutdown(socket, SHUT_WR);
-  // Nothing is asked for but the end, which poll always tells.
-  pollfd poll_for = {.fd = socket, .events = 0, .revents = 0};
-  static_cast<void>(
-      ::poll(&poll_for, 1, static_cast<int>(kRelayFlushMax.count())));
-}
-
-Relay::Relay(Engine& engine, const TcpPreamble& preamble, RelayLink link)
+Relay::Relay(Engine& engine, LingeringRelays& lingering,
+             const TcpPreamble& preamble, RelayLink link)
     : engine_(engine),
+      lingering_(lingering),
       preamble_(preamble),
       socket_(std::move(link.socket)),
       side_(link.side) {
@@ -96,11 +90,13 @@ void Relay::TryConnect() {
     End();
     return;
   }
-  const int error = StartTcpConnect(source_, destination_, tcp_);
+  base::UniqueFd tcp;
+  const int error = StartTcpConnect(source_, destination_, tcp);
   if (error != 0) {
     OnConnectFailed(error);
     return;
   }
+  tcp_ = ForeignFd(std::move(tcp));
   connecting_ = true;
   WatchTcp();
   engine_.SetInterest(tcp_.get(), false, true);
@@ -146,10 +142,7 @@ void Relay::OnSocketReady() {
   if (message_.has_value()) {
     // No more is read while one waits: this can only be the end.
     pollfd poll_for = {.fd = socket_.get(), .events = 0, .revents = 0};
-    if (::poll(&poll_for, 1, 0) == 1) {
-      socket_ended_ = true;
-      engine_.Unwatch(socket_.get());
-    }
+    if (::poll(&poll_for, 1, 0) == 1) OnSocketEnded();
   }
   Pump();
 }
@@ -195,6 +188,18 @@ void Relay::UpdateInterest() {
   engine_.SetInterest(tcp_.get(), !no_room_, !unsent_.empty());
 }
 
+// The own side has left. What it left behind is still to be sent.
+void Relay::OnSocketEnded() {
+  if (socket_ended_) return;
+  socket_ended_ = true;
+  engine_.Unwatch(socket_.get());
+  const auto end = [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->End();
+  };
+  lingering_name_ = lingering_.Add(end);
+  engine_.StartTimer(kRelayLingerMax, end);
+}
+
 // After a turn in which nothing moved: acts on the ends of the two sides.
 void Relay::HandleEnds() {
   if (tcp_ended_) {
@@ -210,11 +215,9 @@ void Relay::HandleEnds() {
   finishing_ = true;
   no_room_ = false;
   link_ = LinkEnd();
-  socket_.Reset();  // For Finish().
+  socket_.Reset();
   ::shutdown(tcp_.get(), SHUT_WR);
-  engine_.StartTimer(kFinishMax, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->End();
-  });
+  lingering_.NoteSent(lingering_name_);
 }
 
 void Relay::OnTcpLost() {
@@ -246,6 +249,7 @@ void Relay::End() {
   tcp_.Reset();
   link_ = LinkEnd();
   socket_.Reset();
+  lingering_.Remove(lingering_name_);
 }
 
 }  // namespace verbena::soft

@@ -13,16 +13,18 @@
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/base/engine.h"
+#include "transport/soft/base/foreign_fd.h"
 #include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
 #include "transport/soft/link/link_end.h"
+#include "transport/soft/remote/lingering_relays.h"
 #include "transport/soft/remote/tcp_protocol.h"
 
 namespace verbena::soft {
 
-// Longer than it takes when the peer reads, and short enough for a peer that
-// does not.
-inline constexpr std::chrono::milliseconds kRelayFlushMax(1000);
+// How long a relay lives on when its own side has left: as long as a host may
+// be silent. A peer that reads needs far less.
+inline constexpr std::chrono::seconds kRelayLingerMax(10);
 
 // This process's side of a link: its memory, the side that the relay plays, and
 // the relay's end of the socket of doorbells and of the connection manager.
@@ -44,7 +46,8 @@ struct RelayLink {
 //
 // It belongs to itself, on the thread of `engine`, and ends when either side
 // does: then the other learns of it by the end of its socket. What was sent
-// before the end arrives before it.
+// before the end arrives before it, for which the relay lingers when its own
+// side has closed the link and the socket, with nobody waiting for it.
 class Relay : public std::enable_shared_from_this<Relay> {
  public:
   // Connects to `destination`, from `source` unless that is empty, and says
@@ -54,20 +57,15 @@ class Relay : public std::enable_shared_from_this<Relay> {
   // another; then it closes the socket, which means that nobody listens. If the
   // host does not answer, the socket stays open: the connection manager has a
   // deadline of its own.
-  static void Connect(Engine& engine, const base::SocketAddress& source,
+  static void Connect(Engine& engine, LingeringRelays& lingering,
+                      const base::SocketAddress& source,
                       const base::SocketAddress& destination,
                       const TcpPreamble& preamble, RelayLink link);
 
   // Goes on with `tcp`, whose preamble has been read. From here on the memory
   // of the link is made by the relay if there is none in `link`.
-  static void Accept(Engine& engine, base::UniqueFd tcp,
+  static void Accept(Engine& engine, LingeringRelays& lingering, ForeignFd tcp,
                      const TcpPreamble& preamble, RelayLink link);
-
-  // For whoever has closed its side of the link, and holds the other end of the
-  // link's socket: waits, no longer than kRelayFlushMax, until the relay has
-  // handed to the kernel all that came before. A process that has waited may
-  // exit and its peer still sees what was acknowledged.
-  static void Finish(int socket);
 
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -75,7 +73,8 @@ class Relay : public std::enable_shared_from_this<Relay> {
  private:
   enum class Parsed { kFrame, kIncomplete, kNoRoom, kGarbage };
 
-  Relay(Engine& engine, const TcpPreamble& preamble, RelayLink link);
+  Relay(Engine& engine, LingeringRelays& lingering, const TcpPreamble& preamble,
+        RelayLink link);
 
   bool manual() const { return preamble_.purpose == TcpPurpose::kManual; }
 
@@ -90,6 +89,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   void Pump();
   bool SleepUnlessMoving();
   void UpdateInterest();
+  void OnSocketEnded();
   void HandleEnds();
   void OnTcpLost();
   void End();
@@ -112,8 +112,11 @@ class Relay : public std::enable_shared_from_this<Relay> {
   Parsed TakeState(const TcpFrame& frame);
   Parsed TakeCmMessage(const std::byte* payload);
   bool CompleteRequest(CmMessage& request, base::UniqueFd& memory_fd);
+  void OnGarbage();
 
   Engine& engine_;
+  LingeringRelays& lingering_;
+  uint64_t lingering_name_ = 0;  // There; 0 before it lingers.
   const TcpPreamble preamble_;
   bool active_ = false;
   // Where an active relay connects from and to.
@@ -121,7 +124,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   base::SocketAddress destination_;
 
   // The TCP connection and the link's socket, each until it has ended.
-  base::UniqueFd tcp_;
+  ForeignFd tcp_;
   bool tcp_watched_ = false;
   bool connecting_ = false;
   bool tcp_ended_ = false;

@@ -45,7 +45,7 @@ bool Relay::Receive() {
     moved = true;
   }
   if (result == Parsed::kGarbage) {
-    End();
+    OnGarbage();
     return false;
   }
   no_room_ = result == Parsed::kNoRoom;
@@ -147,10 +147,18 @@ Relay::Parsed Relay::TakeCmMessage(const std::byte* payload) {
     return Parsed::kGarbage;
   }
   // The socket has room: messages are few, and the connection manager reads
-  // them at once.
-  return SendCmMessage(socket_.get(), message, memory_fd.get()) == 0
-             ? Parsed::kFrame
-             : Parsed::kGarbage;
+  // them at once, unless it has closed its end just now.
+  const int error = SendCmMessage(socket_.get(), message, memory_fd.get());
+  return error == 0 || error == EPIPE ? Parsed::kFrame : Parsed::kGarbage;
+}
+
+// Whose first words are no frame is no device.
+void Relay::OnGarbage() {
+  if (active_ && !manual() && received_frames_ == 0 && !socket_ended_) {
+    SendCmMessage(socket_.get(), {.type = CmMessageType::kReject,
+                                  .reject_reason = kForeignPort});
+  }
+  End();
 }
 
 // Adds to the request, the first message at the passive side, what only this

@@ -39,14 +39,15 @@ void Relay::ReadSocket() {
               LinkMemory::Map(received.fd.get());
           if (memory.ok()) {
             link_.Attach(*std::move(memory), side_, socket_.get());
+            received.fd.Release().Reset();  // It is a memory file.
           }
         }
         message_ = received.message;
         break;
+      case CmReceived::Kind::kLater:
       case CmReceived::Kind::kGarbage:
       case CmReceived::Kind::kEnd:
-        socket_ended_ = true;
-        engine_.Unwatch(socket_.get());
+        OnSocketEnded();
         break;
     }
   }

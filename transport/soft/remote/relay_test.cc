@@ -1,5 +1,6 @@
 #include "transport/soft/remote/relay.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cstring>
@@ -37,6 +38,16 @@ struct TcpPair {
   base::UniqueFd b;
 };
 
+TcpFrame Frame(TcpFrameKind kind, uint32_t length, uint64_t mark = 0,
+               uint32_t position = 0) {
+  TcpFrame frame;
+  frame.kind = kind;
+  frame.length = length;
+  frame.mark = mark;
+  frame.position = position;
+  return frame;
+}
+
 // Queue pairs whose links lead over TCP, as if they were on two hosts.
 class RelayTest : public testing::Test {
  protected:
@@ -46,7 +57,7 @@ class RelayTest : public testing::Test {
     ASSERT_NE(mine, nullptr);
     ConnectedQueuePair::From(end.qp)->StartManualLink(*mine);
     Relay::Accept(
-        engine_, std::move(tcp), TcpPreamble(),
+        engine_, lingering_, ForeignFd(std::move(tcp)), TcpPreamble(),
         {relays->TakeMemory(), LinkSide::kSecond, relays->TakeSocket()});
     links_.push_back(std::move(mine));
   }
@@ -73,6 +84,7 @@ class RelayTest : public testing::Test {
 
   // Only once the queue pairs are gone, which use their engine.
   Engine& engine_ = *new Engine;
+  LingeringRelays& lingering_ = *new LingeringRelays;
   TestEnd a_{Options(1)};
   TestEnd b_{Options(2)};
   std::vector<std::unique_ptr<ManualLink>> links_;  // Destroyed first.
@@ -171,6 +183,59 @@ TEST_F(RelayTest, EndOfTheConnectionEndsWhatIsOutstanding) {
   EXPECT_EQ(a_.State(), IBV_QPS_ERR);
 }
 
+// Each would take its time, if somebody waited for the peers to read.
+TEST_F(RelayTest, NobodyWaitsForPeersThatDoNotRead) {
+  constexpr int kPeers = 100;
+  std::vector<base::UniqueFd> peers;
+  for (int i = 0; i < kPeers; ++i) {
+    TcpPair tcp;
+    constexpr int kFew = 4096;
+    ::setsockopt(tcp.b.get(), SOL_SOCKET, SO_SNDBUF, &kFew, sizeof(kFew));
+    ::setsockopt(tcp.a.get(), SOL_SOCKET, SO_RCVBUF, &kFew, sizeof(kFew));
+    TestEnd end(Options(1));
+    Lead(end, std::move(tcp.b));
+    const TcpFrame open = Frame(TcpFrameKind::kState, 0, kLinkOpen);
+    ASSERT_EQ(::send(tcp.a.get(), &open, sizeof(open), 0),
+              static_cast<ssize_t>(sizeof(open)));
+    end.Connect(b_.qp->qp_num);
+    ASSERT_EQ(end.Write(1, 0, 1 << 20, 0, 0), 0);
+    // Its first packet is there, and more than what the sockets hold behind it.
+    TcpFrame first;
+    while (::recv(tcp.a.get(), &first, sizeof(first), MSG_DONTWAIT) <= 0) {
+      end.RunProtocol();
+    }
+    ASSERT_EQ(end.To(IBV_QPS_RESET), 0);
+    links_.clear();
+    peers.push_back(std::move(tcp.a));
+  }
+}
+
+// What the first words at another host's port may be, if some other program has
+// it there.
+TEST_F(RelayTest, AProgramThatIsNoDeviceIsToldFromOneThatRefuses) {
+  base::UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  base::SocketAddress at = base::SocketAddress::Loopback(AF_INET, 0);
+  ASSERT_EQ(::bind(listener.get(), at.get(), at.size()), 0);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  int sockets[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, sockets),
+            0);
+  const base::UniqueFd own(sockets[0]);
+  TcpPreamble preamble;
+  preamble.purpose = TcpPurpose::kConnectionManager;
+  Relay::Connect(engine_, lingering_, {}, TcpLocalAddress(listener.get()),
+                 preamble,
+                 {std::nullopt, LinkSide::kSecond, base::UniqueFd(sockets[1])});
+  const base::UniqueFd server(::accept(listener.get(), nullptr, nullptr));
+  const std::string answer =
+      "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n";
+  ASSERT_EQ(::send(server.get(), answer.data(), answer.size(), 0),
+            static_cast<ssize_t>(answer.size()));
+  pollfd readable = {.fd = own.get(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(::poll(&readable, 1, 10000), 1);
+  EXPECT_EQ(ReceiveCmMessage(own.get()).message.reject_reason, kForeignPort);
+}
+
 // What a peer may send instead of a frame: each ends its connection alone.
 class HostileHostTest : public RelayTest,
                         public testing::WithParamInterface<TcpFrame> {};
@@ -187,16 +252,6 @@ TEST_P(HostileHostTest, IllegalFrameEndsTheConnection) {
     got = ::recv(tcp.a.get(), bytes, sizeof(bytes), 0);
   } while (got > 0);
   EXPECT_LE(got, 0);
-}
-
-TcpFrame Frame(TcpFrameKind kind, uint32_t length, uint64_t mark = 0,
-               uint32_t position = 0) {
-  TcpFrame frame;
-  frame.kind = kind;
-  frame.length = length;
-  frame.mark = mark;
-  frame.position = position;
-  return frame;
 }
 
 // Of frames that are legal in themselves.

@@ -38,10 +38,10 @@ base::UniqueFd UnixSocket(int type) {
       ::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-// Tells a connection manager that nobody listens.
-void SendReject(int socket) {
+// Tells a connection manager that nobody listens for it.
+void SendReject(int socket, uint16_t reason) {
   const CmMessage message = {.type = CmMessageType::kReject,
-                             .reject_reason = kInvalidServiceId};
+                             .reject_reason = reason};
   TcpFrame frame;
   frame.kind = TcpFrameKind::kCmMessage;
   frame.length = sizeof(message);
@@ -56,9 +56,10 @@ void SendReject(int socket) {
 
 }  // namespace
 
-TcpSwitch::TcpSwitch(Engine& engine, uint16_t port)
+TcpSwitch::TcpSwitch(Engine& engine, uint16_t port, const PeerUsers& users)
     : engine_(engine),
       port_(port),
+      users_(users),
       role_(engine, absl::StrCat("tcp/", port), [this] { Compete(); }) {}
 
 void TcpSwitch::Start() {
@@ -69,12 +70,29 @@ void TcpSwitch::Start() {
 }
 
 void TcpSwitch::Compete() {
-  if (role_.Take()) OpenPort();
+  if (role_.Take()) {
+    OpenPort();
+  } else if (role_.IsOfOthers(users_)) {
+    Warn("is held by a process of another user");
+  }
+}
+
+// Whoever listens here hears nothing of those who cannot reach it.
+void TcpSwitch::Warn(absl::string_view problem) {
+  if (std::exchange(warned_, true)) return;
+  warning_.Say(absl::StrCat(
+      "TCP port ", port_, ", at which other hosts reach the software device, ",
+      problem,
+      ": until that has gone, only processes of this host reach this one "
+      "(VERBENA_SOFT_TCP_PORT names another port, the same on all hosts)"));
 }
 
 void TcpSwitch::OpenPort() {
-  if (OpenTcpListener(port_, listener_) != 0) {
+  const int error = OpenTcpListener(port_, listener_);
+  if (error != 0) {
     // Some other program has it. This host is reached when that is gone.
+    Warn(error == EADDRINUSE ? "is taken by another program"
+                             : absl::StrCat("cannot be opened, errno ", error));
     engine_.StartTimer(kPortPause, [this] { OpenPort(); });
     return;
   }
@@ -132,14 +150,16 @@ void TcpSwitch::OnVisitor(uint64_t key) {
     if (got == 0 || (got < 0 && errno != EAGAIN)) RemoveVisitor(key);
     return;
   }
-  if (Pass(socket) != Passed::kRefused) {
+  const Passed passed = Pass(socket);
+  if (passed == Passed::kYes || passed == Passed::kNo) {
     RemoveVisitor(key);  // This process's handle of it.
     return;
   }
-  if (AskAgain(key, visitor)) return;
+  if (passed == Passed::kRefused && AskAgain(key, visitor)) return;
   const int any = 1;
   ::setsockopt(socket, SOL_SOCKET, SO_RCVLOWAT, &any, sizeof(any));
-  SendReject(socket);
+  SendReject(socket,
+             passed == Passed::kOthers ? kOtherUser : kInvalidServiceId);
   visitor.refused = true;
 }
 
@@ -178,11 +198,12 @@ TcpSwitch::Passed TcpSwitch::Pass(int socket) {
     return passed ? Passed::kYes : Passed::kNo;
   }
   base::SocketAddress local = TcpLocalAddress(socket);
-  const base::UniqueFd sender = UnixSocket(SOCK_SEQPACKET);
+  base::UniqueFd sender = UnixSocket(SOCK_SEQPACKET);
   if (local.empty() || !sender.valid()) return Passed::kNo;
   local.set_port(preamble.destination_port);
-  const int error = ConnectSocket(sender.get(), local);
+  const int error = ConnectSocket(local, users_, sender);
   if (error == ECONNREFUSED) return Passed::kRefused;
+  if (error == EACCES) return Passed::kOthers;
   if (error != 0 ||
       SendCmMessage(sender.get(), {.type = CmMessageType::kRemoteConnection},
                     socket) != 0) {

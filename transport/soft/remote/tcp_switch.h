@@ -7,8 +7,11 @@
 #include <cstdint>
 #include <map>
 
+#include "absl/strings/string_view.h"
+#include "transport/base/rare_warning.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/base/engine.h"
+#include "transport/soft/base/peer_users.h"
 #include "transport/soft/remote/port_role.h"
 
 namespace verbena::soft {
@@ -20,13 +23,16 @@ namespace verbena::soft {
 // end of the one that has the port, and then one of them takes it; connections
 // that exist do not notice.
 //
+// Who has the port passes connections only to processes of users that it
+// allows, and those take them only from users that they allow.
+//
 // Anybody can connect to the port. A connection that does not send a correct
 // preamble in time is closed, and so is the oldest when there are too many.
 //
 // On the thread of its engine, except where it says otherwise. Never destroyed.
 class TcpSwitch {
  public:
-  TcpSwitch(Engine& engine, uint16_t port);
+  TcpSwitch(Engine& engine, uint16_t port, const PeerUsers& users);
   TcpSwitch(const TcpSwitch&) = delete;
   TcpSwitch& operator=(const TcpSwitch&) = delete;
 
@@ -57,11 +63,16 @@ class TcpSwitch {
     kYes,      // To the process it is for.
     kNo,       // It has no correct preamble, or could not be passed.
     kRefused,  // Nobody listens at its port, which it is to be told.
+    kOthers,   // Nobody but others, likewise.
   };
   Passed Pass(int socket);
+  void Warn(absl::string_view problem);
 
   Engine& engine_;
   const uint16_t port_;
+  const PeerUsers& users_;
+  base::RareWarning warning_;
+  bool warned_ = false;
   bool started_ = false;
   PortRole role_;
   base::UniqueFd listener_;  // Listens at the port.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "transport/base/socket_address.h"
 #include "transport/soft/link/cm_message.h"
@@ -20,12 +21,17 @@ class Owner {
  public:
   explicit Owner(uint16_t port)
       : engine_(std::make_unique<Engine>()),
-        port_switch_(std::make_unique<TcpSwitch>(*engine_, port)) {
+        port_switch_(std::make_unique<TcpSwitch>(*engine_, port, users_)) {
     port_switch_->Start();
   }
   ~Owner() { engine_.reset(); }  // The thread first.
 
+  void AwaitStart() {
+    engine_->RunAndCatchUp([] {}, std::chrono::seconds(10));
+  }
+
  private:
+  const PeerUsers users_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<TcpSwitch> port_switch_;
 };
@@ -111,6 +117,20 @@ TEST_F(TcpSwitchTest, AnotherTakesThePortWhenItsOwnerIsGone) {
   ::send(socket.get(), &preamble, sizeof(preamble), 0);
   Refusal refusal;
   EXPECT_EQ(ReadAll(socket.get(), &refusal, sizeof(refusal)), sizeof(refusal));
+}
+
+TEST_F(TcpSwitchTest, SaysThatAnotherProgramHasThePort) {
+  const base::UniqueFd other(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  // Connections of other tests have not let go of the port yet.
+  const int yes = 1;
+  ::setsockopt(other.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  const auto any = base::SocketAddress::Any(AF_INET6, port_);
+  ASSERT_EQ(::bind(other.get(), any.get(), any.size()), 0);
+  ASSERT_EQ(::listen(other.get(), 1), 0);
+  testing::internal::CaptureStderr();
+  Owner(port_).AwaitStart();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("is taken by another program"));
 }
 
 }  // namespace

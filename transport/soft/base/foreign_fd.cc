@@ -1,0 +1,103 @@
+#include "transport/soft/base/foreign_fd.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <deque>
+#include <system_error>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
+#include "transport/soft/base/fd_message.h"
+
+namespace verbena::soft {
+namespace {
+
+// The thread of a process that closes what may take long. It is there from the
+// first such descriptor on, until the process ends, which does not wait for it.
+//
+// Thread-safe.
+class ClosingThread {
+ public:
+  // Never destroyed, as the thread never ends.
+  static ClosingThread& Get() {
+    static ClosingThread& thread = *new ClosingThread;
+    return thread;
+  }
+
+  void Add(base::UniqueFd fd) {
+    const base::MutexLock lock(mutex_);
+    waiting_.push_back(std::move(fd));
+    if (!runs_) Start();
+    changed_.NotifyAll();
+  }
+
+  bool HasRoom() {
+    const base::MutexLock lock(mutex_);
+    return waiting_.size() < ForeignFd::kClosingMax;
+  }
+
+ private:
+  // Without a thread they wait for the next, which starts one.
+  void Start() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    try {
+      std::thread([this] { Run(); }).detach();
+      runs_ = true;
+    } catch (const std::system_error&) {
+      runs_ = false;
+    }
+  }
+
+  void Run() {
+    for (;;) {
+      base::UniqueFd fd;
+      {
+        const base::MutexLock lock(mutex_);
+        while (waiting_.empty()) changed_.Wait(mutex_);
+        fd = std::move(waiting_.front());
+        waiting_.pop_front();
+      }
+      // Whoever sent it may set it again, and then holds up this thread.
+      constexpr linger kAtOnce = {.l_onoff = 0, .l_linger = 0};
+      ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &kAtOnce, sizeof(kAtOnce));
+    }
+  }
+
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  bool runs_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<base::UniqueFd> waiting_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+void ForeignFd::Reset() {
+  if (fd_.valid()) ClosingThread::Get().Add(std::move(fd_));
+}
+
+bool ForeignFd::HasRoom() { return ClosingThread::Get().HasRoom(); }
+
+void CloseEmptied(base::UniqueFd socket) {
+  if (!socket.valid()) return;
+  ::shutdown(socket.get(), SHUT_RDWR);
+  for (;;) {
+    base::UniqueFd visitor(
+        ::accept4(socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (!visitor.valid()) break;
+    CloseEmptied(std::move(visitor));
+  }
+  // With this an empty message can be told from the end.
+  const int yes = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
+  FdMessage message;
+  do {
+    char byte;
+    message = ReceiveFdMessage(socket.get(), &byte, sizeof(byte));
+  } while (message.length >= 0 && !message.end);
+  if (message.error == ENOBUFS || message.error == EMFILE) {
+    const ForeignFd later(std::move(socket));
+  }
+}
+
+}  // namespace verbena::soft

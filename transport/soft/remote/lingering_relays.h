@@ -1,0 +1,59 @@
+// The relays of a process whose own side has left.
+
+#ifndef VERBENA_TRANSPORT_SOFT_REMOTE_LINGERING_RELAYS_H_
+#define VERBENA_TRANSPORT_SOFT_REMOTE_LINGERING_RELAYS_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+
+#include "absl/base/thread_annotations.h"
+#include "transport/base/mutex.h"
+
+namespace verbena::soft {
+
+// A relay whose queue pair or identifier is gone still has to send what came
+// before, and to hear that its peer has it. Nobody but the exit of the process
+// waits for that. A peer that does not read keeps no more than
+// kMax of them, each with a descriptor, and none for longer than
+// kRelayLingerMax (relay.h).
+//
+// Thread-safe.
+class LingeringRelays {
+ public:
+  static constexpr size_t kMax = 256;
+
+  LingeringRelays() = default;
+  LingeringRelays(const LingeringRelays&) = delete;
+  LingeringRelays& operator=(const LingeringRelays&) = delete;
+
+  // Names a relay that begins to linger. When there are too many, calls
+  // `end` of the oldest, which then calls Remove().
+  uint64_t Add(std::function<void()> end);
+  // All that it had to send is in the kernel's hands.
+  void NoteSent(uint64_t name);
+  void Remove(uint64_t name);
+
+  // Waits, no longer than `longest`, until that is so of all.
+  void AwaitSent(std::chrono::nanoseconds longest);
+
+ private:
+  struct Lingering {
+    std::function<void()> end;
+    bool sent = false;
+  };
+
+  bool AllSent() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  uint64_t next_ ABSL_GUARDED_BY(mutex_) = 1;
+  // By name, which is their age.
+  std::map<uint64_t, Lingering> relays_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace verbena::soft
+
+#endif  // VERBENA_TRANSPORT_SOFT_REMOTE_LINGERING_RELAYS_H_
