@@ -9,6 +9,13 @@
 #include "transport/wire/frame.h"
 
 namespace verbena::transport {
+namespace {
+
+// After how long without a credit to look for one again. It comes with any
+// frame of the server, and a server that has stopped sends none.
+constexpr absl::Duration kCreditsAwayRetry = absl::Seconds(1);
+
+}  // namespace
 
 bool ClientArenas::AnnounceSlow(Connection& connection) {
   // Others may add to the pool meanwhile: those are for the next time.
@@ -27,19 +34,24 @@ bool ClientArenas::AnnounceSlow(Connection& connection) {
 }
 
 void ClientArenas::GiveBackIdle(Connection& connection, absl::Time now) {
-  while (pool_.FindIdle(now)) {
-    // Nobody waits for this, so it leaves the last credits to others.
-    uint8_t* const out =
-        connection.BeginFrame(sizeof(ArenaHeader), connection.RequestReserve());
-    if (out == nullptr) return;
-    // What is taken goes when this iteration ends, right behind the frame: see
-    // frame.h for why the server has nothing under way there.
-    const std::optional<BufferPool::TakenRegion> taken = pool_.TakeIdle();
-    if (!taken.has_value()) continue;
-    if (known_[taken->index] != taken->number) continue;
-    known_[taken->index] = 0;
-    SendArena(connection, out, taken->index, BufferPool::Region());
+  if (now < look_again_ || !pool_.FindIdle(now)) return;
+  // Nobody waits for this, so it leaves the last credits to others, and asks
+  // the server for none.
+  uint8_t* const out =
+      connection.CanSendIdly()
+          ? connection.BeginFrame(sizeof(ArenaHeader), /*spare_credits=*/0)
+          : nullptr;
+  if (out == nullptr) {
+    look_again_ = now + kCreditsAwayRetry;
+    return;
   }
+  // One a tick, because calls wait meanwhile. It goes when this function ends,
+  // right behind the frame: see frame.h for why the server has nothing under
+  // way there.
+  const std::optional<BufferPool::TakenRegion> taken = pool_.TakeIdle();
+  if (!taken.has_value() || known_[taken->index] != taken->number) return;
+  known_[taken->index] = 0;
+  SendArena(connection, out, taken->index, BufferPool::Region());
 }
 
 void ClientArenas::SendArena(Connection& connection, uint8_t* out,

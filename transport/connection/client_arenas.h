@@ -3,6 +3,7 @@
 #ifndef VERBENA_TRANSPORT_CONNECTION_CLIENT_ARENAS_H_
 #define VERBENA_TRANSPORT_CONNECTION_CLIENT_ARENAS_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -18,7 +19,7 @@ namespace verbena::transport {
 
 class Connection;
 
-// Gives calls memory of the device's pool, which is the arenas of this
+// Gives calls memory of a pool, which is the arenas of this
 // connection alone, and tells the server of arenas when the pool grows and when
 // it shrinks. Confined to the poller's thread.
 class ClientArenas {
@@ -51,11 +52,13 @@ class ClientArenas {
     return pool_.regions_added() == told_of_ || AnnounceSlow(connection);
   }
 
-  // Gives back arenas that were not used for a while, as far as there are
-  // credits to tell the server.
+  // Gives back an arena that was not used for a while, if there is a credit to
+  // tell the server.
   void GiveBackIdle(Connection& connection, absl::Time now);
   // When that is to be called again.
-  absl::Time NextLook() const { return pool_.NextLook(); }
+  absl::Time NextLook() const {
+    return std::max(pool_.NextLook(), look_again_);
+  }
 
  private:
   bool AnnounceSlow(Connection& connection);
@@ -70,6 +73,8 @@ class ClientArenas {
   // first one came with the private data.
   std::array<uint64_t, kMaxArenas> known_ = {1};
   uint64_t told_of_ = 1;  // All arenas up to this number.
+  // When to look for idle arenas at the earliest.
+  absl::Time look_again_ = absl::InfinitePast();
   bool lease_waits_ = false;
 };
 

@@ -77,7 +77,6 @@ void ClientConnection::Fail(const absl::Status& reason) {
 }
 
 void ClientConnection::NoteChange() {
-  if (calls_ != nullptr && calls_->connection().usable()) was_connected_ = true;
   if (!connecting() && step_ != Step::kNothing) {
     step_ = Step::kNothing;
     client_poller_.Settle(this);
@@ -88,7 +87,7 @@ void ClientConnection::NoteChange() {
 
 void ClientConnection::Notify() {
   notice_posted_ = false;
-  if (observer_ != nullptr && was_connected_ && !told_connected_) {
+  if (observer_ != nullptr && usable() && !told_connected_) {
     told_connected_ = true;
     observer_->OnConnected();
   }

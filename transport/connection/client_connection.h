@@ -46,11 +46,12 @@ class ClientConnection final : private CmEventHandler {
   // connection, after which nothing more is heard of it.
   class Observer {
    public:
-    // Calls may be started. At most once.
+    // Calls may be started. At most once, and not if it was lost before this
+    // could be told.
     virtual void OnConnected() = 0;
     // It could not connect, or was lost, as failure() says, or the server is
-    // draining it. Once for each: twice if it is lost while it drains. That the
-    // last call of one that drains has ended is not told.
+    // draining it. Twice if it is lost after it was told of as draining. That
+    // the last call of one that drains has ended is not told.
     virtual void OnUnusable() = 0;
 
    protected:
@@ -115,7 +116,7 @@ class ClientConnection final : private CmEventHandler {
   }
 
   // Registered memory, for attachments that go without a copy; plain memory
-  // until it is connected.
+  // before there is any.
   BufferSource buffer_source() const {
     return memory_ == nullptr ? BufferSource() : memory_->pool().source();
   }
@@ -125,7 +126,7 @@ class ClientConnection final : private CmEventHandler {
     return memory_ == nullptr ? 0 : memory_->pool().registered_bytes();
   }
 
-  // Empty until it is connected; then for any thread.
+  // Empty before it is known. Any thread once it is connected.
   std::string device_name() const {
     return device_ == nullptr ? "" : device_->name();
   }
@@ -199,7 +200,6 @@ class ClientConnection final : private CmEventHandler {
   Observer* observer_;
   Notice notice_{*this};
   bool notice_posted_ = false;
-  bool was_connected_ = false;
   // What the observer knows.
   bool told_connected_ = false;
   bool told_failed_ = false;

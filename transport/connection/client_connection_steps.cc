@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -113,15 +114,17 @@ absl::Status ClientConnection::OnRoute() {
 absl::Status ClientConnection::MakeConnection() {
   ASSIGN_OR_RETURN(PollerDevice * device,
                    client_poller_.DeviceFor(provider_, id_->context()));
-  ASSIGN_OR_RETURN(memory_, device->MakeMemory(ArenaOptions(options_)));
-  RETURN_IF_ERROR(device->Reserve(*memory_));
-  ibv_qp_init_attr attributes = device->QpAttributes(*memory_);
-  if (absl::Status status = id_->CreateQp(memory_->pd().get(), &attributes);
+  ASSIGN_OR_RETURN(std::unique_ptr<MemoryDomain> memory,
+                   device->MakeMemory(ArenaOptions(options_)));
+  RETURN_IF_ERROR(device->Reserve(*memory));
+  ibv_qp_init_attr attributes = device->QpAttributes(*memory);
+  if (absl::Status status = id_->CreateQp(memory->pd().get(), &attributes);
       !status.ok()) {
-    device->Release(*memory_);
+    device->Release(*memory);
     return status;
   }
   device_ = device;
+  memory_ = std::move(memory);
   calls_ = std::make_unique<ClientCalls>(
       poller_, *device, *memory_, *std::exchange(id_, std::nullopt),
       attributes.cap.max_inline_data, options_, [this] { NoteChange(); });

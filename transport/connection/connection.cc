@@ -195,7 +195,8 @@ void Connection::OnTick(absl::Time now) {
     KeepAlive(now);
     calls_.OnTick(now);
     BalanceCredits(now);
-    SendOwedControl();
+    // Nothing goes behind the marker of a connection that has just closed.
+    if (state_ <= ConnectionState::kOpen) SendOwedControl();
     FlushNow();
   }
   CheckDrained();

@@ -130,6 +130,12 @@ class Connection final : public CmEventHandler {
   }
   // How many credits a new request leaves to frames that others wait for.
   uint32_t RequestReserve() const { return credits_.RequestReserve(); }
+  // CanSend() for a frame that nobody waits for: the peer hears nothing of it
+  // when it can't.
+  bool CanSendIdly() const {
+    return state_ <= ConnectionState::kOpen &&
+           credits_.available() > RequestReserve() && send_.HasFrameRoom();
+  }
   // Starts a credited frame of at most `bytes`; null unless CanSend() and there
   // is memory for it. What could not be sent waits: see NoteWaiting(). The
   // caller fills in everything but what concerns credits, then calls Send().

@@ -16,9 +16,10 @@ namespace verbena::transport {
 // heard at the next Tick().
 //
 // Nobody waits for a peer on an idle connection, and there may be thousands of
-// those. So there each PING that is answered, and followed by nothing else, is
-// followed by twice as long a silence, up to kLongestSilence times the first
-// one; and those that are due almost at the same time are sent together.
+// those. So there each PING that is answered, and followed by no call that is
+// open at a tick, is followed by twice as long a silence, up to kLongestSilence
+// times the first one; and those that are due almost at the same time are sent
+// together.
 class Keepalive {
  public:
   enum class Verdict { kFine, kPingDue, kDead };

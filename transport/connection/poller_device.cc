@@ -95,6 +95,9 @@ ibv_qp_init_attr PollerDevice::QpAttributes(MemoryDomain& memory) const {
 }
 
 absl::Status PollerDevice::Reserve(MemoryDomain& memory) {
+  if (broken_) {
+    return absl::UnavailableError("the device's completion queue has failed");
+  }
   if (!has_room()) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "all ", plan_.connections, " connections of this poller are in use"));
@@ -180,6 +183,21 @@ void PollerDevice::OnReadable() {
 void PollerDevice::Tick(absl::Time now) {
   // By index: a connection may remove itself.
   for (size_t i = 0; i < tick_order_.size(); ++i) tick_order_[i]->OnTick(now);
+}
+
+absl::Status PollerDevice::Arm() {
+  // It would fail for ever, and the poller would never sleep.
+  if (broken_) return absl::OkStatus();
+  absl::Status status = cq_.RequestNotify();
+  if (!status.ok()) Break();
+  return status;
+}
+
+void PollerDevice::Break() {
+  if (std::exchange(broken_, true)) return;
+  for (const auto& [qp_num, connection] : connections_) {
+    connection->OnReceiveError(IBV_WC_FATAL_ERR);
+  }
 }
 
 void PollerDevice::FailAll(const MemoryDomain& memory) {

@@ -66,8 +66,13 @@ class PollerDevice final : public Pollable {
   // What the queue pair of a connection with this memory is to be made with.
   ibv_qp_init_attr QpAttributes(MemoryDomain& memory) const;
 
+  // Its completion queue has failed: it has ended its connections, and takes no
+  // more.
+  bool broken() const { return broken_; }
   // Whether there is room for one more connection.
-  bool has_room() const { return reserved_connections_ < plan_.connections; }
+  bool has_room() const {
+    return !broken_ && reserved_connections_ < plan_.connections;
+  }
   // Reserves the receives of one connection without traffic; to be paired with
   // Release(). RESOURCE_EXHAUSTED if there are as many as may be; the error of
   // the registration.
@@ -105,11 +110,12 @@ class PollerDevice final : public Pollable {
   bool FinishRound() override;
   void Tick(absl::Time now) override;
   void OnReadable() override;
-  absl::Status Arm() override { return cq_.RequestNotify(); }
+  absl::Status Arm() override;
   int fd() const override { return channel_.fd(); }
   absl::Time NextTick() const override;
 
  private:
+  void Break();
   // Its receives().Reserve(); if the device fails, fails every connection with
   // that memory too.
   absl::Status ReserveReceives(MemoryDomain& memory, uint32_t count);
@@ -133,6 +139,7 @@ class PollerDevice final : public Pollable {
   CompletionChannel channel_;
   CompletionQueue cq_;
   std::unique_ptr<MemoryDomain> shared_memory_;  // Null if there is none.
+  bool broken_ = false;                          // See Break().
   uint32_t reserved_connections_ = 0;            // Reserve() without Release().
   uint32_t grown_receives_ = 0;  // What GrowReceives() has given.
   SendBatches send_batches_;

@@ -10,8 +10,7 @@ int PollerDevice::Poll() {
   ibv_wc completions[ReceiveBuffers::kPollBatch];
   const int count = cq_.Poll(absl::MakeSpan(completions));
   if (ABSL_PREDICT_FALSE(count > 0)) HandleAll({completions, size_t(count)});
-  // A failed queue never completes anything again; keepalive and the
-  // connection manager end its connections.
+  if (ABSL_PREDICT_FALSE(count < 0)) Break();
   int handled = std::max(count, 0);
   if (ABSL_PREDICT_FALSE(!buffer_waiters_.empty())) {
     handled += WakeBufferWaiters();

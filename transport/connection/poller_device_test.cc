@@ -279,5 +279,27 @@ TEST_F(PollerDeviceTest, EndsEveryConnectionWhenNoReceiveCanBePosted) {
   verbs_.post_error = 0;
 }
 
+TEST_F(PollerDeviceTest, EndsEveryConnectionWhenTheCompletionQueueFails) {
+  const auto a = Connect(1);
+  const auto b = Connect(2);
+  verbs_.context()->ops.poll_cq = [](ibv_cq* /*cq*/, int /*count*/,
+                                     ibv_wc* /*completions*/) { return -1; };
+  EXPECT_EQ(device_->Poll(), 0);
+  EXPECT_FALSE(a->connection.failure().ok());
+  EXPECT_FALSE(b->connection.failure().ok());
+  EXPECT_FALSE(device_->has_room());
+  EXPECT_EQ(device_->Reserve(memory()).code(), absl::StatusCode::kUnavailable);
+}
+
+// A poller that could not arm it would never sleep again.
+TEST_F(PollerDeviceTest, AsksForNoEventsOfACompletionQueueThatHasFailed) {
+  const auto a = Connect(1);
+  verbs_.context()->ops.req_notify_cq =
+      [](ibv_cq* /*cq*/, int /*solicited_only*/) { return EIO; };
+  EXPECT_FALSE(device_->Arm().ok());
+  EXPECT_FALSE(a->connection.failure().ok());
+  EXPECT_TRUE(device_->Arm().ok());
+}
+
 }  // namespace
 }  // namespace verbena::transport

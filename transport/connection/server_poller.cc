@@ -108,7 +108,7 @@ void ServerPoller::Drive() {
 }
 
 void ServerPoller::End() {
-  for (auto& [context, device] : devices_) poller_->Remove(device.get());
+  for (const auto& device : devices_) poller_->Remove(device.get());
   devices_.clear();
   for (auto& [provider, watcher] : watchers_) poller_->Remove(watcher.get());
   watchers_.clear();
@@ -187,8 +187,10 @@ absl::StatusOr<CmWatcher*> ServerPoller::WatcherFor(const Provider& provider) {
 
 absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
                                                       ibv_context* context) {
-  const auto found = devices_.find(context);
-  if (found != devices_.end()) return found->second.get();
+  // One that has failed stays for what is still on it.
+  for (const auto& device : devices_) {
+    if (device->context() == context && !device->broken()) return device.get();
+  }
   PollerDevice::Options options;
   options.max_connections = kMaxConnectionsPerPoller;
   BufferPool::Options& pool = options.shared_pool.emplace();
@@ -203,7 +205,7 @@ absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
                    PollerDevice::Create(provider, context, options));
   PollerDevice* const raw = device.get();
   poller_->Add(raw);
-  devices_[context] = std::move(device);
+  devices_.push_back(std::move(device));
   return raw;
 }
 
@@ -235,7 +237,7 @@ void ServerPoller::Tick(absl::Time now) {
   handler_tick_ = handler_.OnTick();
   uint64_t frame_bytes = 0;
   uint64_t bulk_bytes = 0;
-  for (const auto& [context, device] : devices_) {
+  for (const auto& device : devices_) {
     MemoryDomain& memory = device->shared_memory();
     BufferPool& pool = memory.pool();
     // One region a tick: calls wait meanwhile. Nobody else knows of it.
@@ -273,7 +275,7 @@ absl::Time ServerPoller::NextTick() const {
   const absl::Time soon = poller_->now() + kStopInterval;
   if (stopping_) return soon;
   absl::Time next = handler_tick_;
-  for (const auto& [context, device] : devices_) {
+  for (const auto& device : devices_) {
     next = std::min(next,
                     std::max(device->shared_memory().pool().NextLook(), soon));
   }

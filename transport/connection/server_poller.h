@@ -119,7 +119,7 @@ class ServerPoller final : private Pollable {
 
   // Only the driver touches what follows. In the order of dependence.
   absl::flat_hash_map<const Provider*, std::unique_ptr<CmWatcher>> watchers_;
-  absl::flat_hash_map<ibv_context*, std::unique_ptr<PollerDevice>> devices_;
+  std::vector<std::unique_ptr<PollerDevice>> devices_;
   std::vector<std::unique_ptr<ServerCalls>> connections_;
   base::RareWarning refusal_;  // That a client was refused.
   bool stopping_ = false;

@@ -45,7 +45,8 @@ class PoolCore final : public BufferOwner {
     // allocated, there is, or can be, a region that holds it. Rounded up to a
     // power of two it is at most max_bytes.
     uint64_t largest_bytes = 0;
-    // What TakeIdle() leaves, if nothing is in use, and how long a region must
+    // TakeIdle() takes regions while there is more than this, so it may leave
+    // less, but never less than the first region; and how long a region must
     // not have been used before that. By default nothing is ever given back.
     uint64_t floor_bytes = UINT64_MAX;
     absl::Duration idle_time = absl::InfiniteDuration();

@@ -94,7 +94,11 @@ bool ConnectedQueuePair::LookAgain() {
   if (!Connected()) return false;
   const uint32_t before = link().position();
   Drain();
-  if (!parks_ || !Connected() || link().position() != before) return false;
+  // Somebody may have posted since PrepareToSleep().
+  if (!parks_ || !Connected() || link().position() != before ||
+      requester().has_unfinished()) {
+    return false;
+  }
   parking().parked.store(true, std::memory_order_relaxed);
   return true;
 }
