@@ -141,10 +141,11 @@ class HotPathTest : public EndToEndTest {
     const int64_t elapsed_ms = absl::ToInt64Milliseconds(absl::Now() - start);
     const HotPathCounts after = CountedSoFar();
     const int64_t switches = Switches() - switches_before;
-    // A handful each tick and each time that a thread sleeps, as threads do on
-    // a machine that others use; and one call in a thousand for good measure.
+    // A handful each tick; more each time that a thread sleeps, as threads do
+    // on a machine that others use, and others wake it; and one call in a
+    // thousand for good measure.
     const uint64_t allowed =
-        kCalls / 1000 + 10 * (elapsed_ms + 1) + 10 * switches;
+        kCalls / 1000 + 10 * (elapsed_ms + 1) + 30 * switches;
     RecordProperty("allocations", after.allocations - before.allocations);
     RecordProperty("locks", after.locks - before.locks);
     EXPECT_LE(after.allocations - before.allocations, allowed)

@@ -149,6 +149,8 @@ TESTED_ELSEWHERE = {
     "transport/soft/datagram/datagram_queue_pair_transfer.cc": _SOFT_DATAGRAMS,
     "transport/soft/datagram/datagram_send_queue.cc": _SOFT_DATAGRAMS,
     "transport/soft/base/datagram_socket.cc": _SOFT_DATAGRAMS,
+    "transport/soft/base/foreign_fd.cc":
+        "transport/soft/cm/cm_hostile_test.cc",
     "transport/soft/verbs/datagram_verbs.cc": _SOFT_DATAGRAMS,
     "transport/soft/address/cm_datagram.cc":
         "transport/soft/cm/datagram_service_test.cc",

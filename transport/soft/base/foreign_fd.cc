@@ -4,11 +4,10 @@
 
 #include <cerrno>
 #include <deque>
-#include <system_error>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "transport/base/mutex.h"
+#include "transport/base/thread_group.h"
 #include "transport/soft/base/fd_message.h"
 
 namespace verbena::soft {
@@ -41,12 +40,7 @@ class ClosingThread {
  private:
   // Without a thread they wait for the next, which starts one.
   void Start() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    try {
-      std::thread([this] { Run(); }).detach();
-      runs_ = true;
-    } catch (const std::system_error&) {
-      runs_ = false;
-    }
+    runs_ = threads_.Start([this] { Run(); }).ok();
   }
 
   void Run() {
@@ -68,6 +62,7 @@ class ClosingThread {
   base::CondVar changed_;
   bool runs_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<base::UniqueFd> waiting_ ABSL_GUARDED_BY(mutex_);
+  base::ThreadGroup threads_;  // The one.
 };
 
 }  // namespace
