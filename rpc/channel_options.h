@@ -41,8 +41,9 @@ struct ChannelOptions {
   // sleeps. Polling saves the tens of microseconds of a wake-up and costs a
   // processor meanwhile. The channel learns whether it pays: where waits are
   // mostly longer than this, or others want the processor, threads sleep at
-  // once, whatever is said here. The default is what a wake-up costs. Zero:
-  // sleep after a few polls, always.
+  // once, whatever is said here, and now and then try for a few waits, four
+  // times as long, whether it would pay again. The default is what a wake-up
+  // costs. Zero: sleep after a few polls, always.
   absl::Duration spin_budget = absl::Microseconds(50);
 
   // How long one attempt to connect may take.

@@ -51,8 +51,7 @@ struct EndpointOptions {
   // How long a poller that finds nothing spins at most before it arms its
   // completion queues and sleeps. The default is about what a wake-up costs:
   // who spins so long in vain has lost as much again. SpinPolicy says when it
-  // spins at all; two sides that both sleep stay in step, because each counts
-  // a sleep of twice the budget as a short one.
+  // spins at all, and when it tries four times as long.
   absl::Duration spin_budget = absl::Microseconds(50);
 
   // How long setting up a connection may take. A server gives a client that

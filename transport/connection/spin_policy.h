@@ -21,10 +21,17 @@ namespace verbena::transport {
 // The rule: a point for each wait that was spun through, two less for each spin
 // in vain, none left after one in which the processor was taken away. With less
 // than half of the points that there can be, threads sleep after a few polls:
-// so spinning goes on while two waits of three are short. It is tried again
-// when waits have been short for a while, slept through though they were; for
-// twice as long each time that it was tried in vain. That they are short proves
-// little: where both sides share one processor they are so because each sleeps.
+// so spinning goes on while two waits of three are short.
+//
+// It is tried again when waits have been short for a while, slept through
+// though they were; after twice as many each time that it was tried in vain.
+// That they are short proves little: where both sides share one processor they
+// are so because each sleeps. That they are long proves little, too: two peers
+// that both sleep wait for each other's wake-ups, the longer the busier the
+// machine, and neither would ever know that spinning pays if the other did it
+// as well. So waits of some wake-ups' length count, if less; and a trial has a
+// few waits in which threads spin for that long, until the other side tries it,
+// too.
 //
 // A wait that ends before its first Look() costs nothing and teaches nothing.
 // Thread-safe, in that threads may lose each other's points, which does no
@@ -65,22 +72,20 @@ class SpinPolicy {
         policy_.SpunInVain(kPointsMax);
         return false;
       }
-      if (now - began_ < policy_.budget_ + transfer) return true;
+      if (now - began_ < policy_.Budget() + transfer) return true;
       policy_.SpunInVain(2);
       return false;
     }
 
-    // The thread has slept since Look(): the next Look() begins a new wait. To
-    // be woken takes about as long as a budget, so a wait of twice that was
-    // short.
+    // The thread has slept since Look(): the next Look() begins a new wait.
     void Woke(absl::Time now) {
-      if (waiting_) policy_.Slept(now - began_ <= 2 * policy_.budget_);
+      if (waiting_) policy_.Slept(now - began_);
       waiting_ = false;
     }
 
     // What was waited for has come without a sleep.
     void Found() {
-      if (waiting_) policy_.SpunThrough();
+      if (waiting_) policy_.SpunThrough(looked_ - began_);
       waiting_ = false;
     }
 
@@ -96,16 +101,36 @@ class SpinPolicy {
  private:
   static constexpr int kPointsMax = 8;
   static constexpr int kPointsToSpin = kPointsMax / 2;
-  // Short waits in a row after which spinning is tried again: at most two to
-  // the power of this.
-  static constexpr int kBackoffMax = 6;
+  // To be woken takes about as long as a budget, on a busy machine some times
+  // that. A wait that was slept through is short if it took less than two, and
+  // counts a quarter of that if it took less than ten.
+  static constexpr int kShortBudgets = 2;
+  static constexpr int kMiddlingBudgets = 10;
+  static constexpr int kQuarters = 4;
+  // How long threads spin, and for how many waits, when spinning is tried
+  // again.
+  static constexpr int kTrialBudgets = 4;
+  static constexpr int kTrialWaits = 16;
+  // Short waits in a row after which it is: at most two to the power of this,
+  // so that trials in vain cost some hundredths of a processor.
+  static constexpr int kBackoffMax = 10;
 
   bool Pays() const { return Get(points_) >= kPointsToSpin; }
+  absl::Duration Budget() const {
+    return Get(trial_waits_) > 0 ? kTrialBudgets * budget_ : budget_;
+  }
 
-  void SpunThrough() {
+  void SpunThrough(absl::Duration length) {
     if (Get(points_) == kPointsMax) return;
+    if (Get(trial_waits_) > 0) {
+      Set(trial_waits_, Get(trial_waits_) - 1);
+      if (Get(trial_waits_) == 0) return SpunInVain(kPointsMax);
+      if (length > budget_) return;
+    }
     Set(points_, Get(points_) + 1);
-    if (Get(points_) == kPointsMax) Set(backoff_, 0);
+    if (Get(points_) < kPointsMax) return;
+    Set(backoff_, 0);
+    Set(trial_waits_, 0);
   }
   void SpunInVain(int points) {
     const bool paid = Pays();
@@ -113,11 +138,20 @@ class SpinPolicy {
     if (!paid || Pays()) return;
     Set(backoff_, std::min(Get(backoff_) + 1, kBackoffMax));
     Set(short_waits_, 0);
+    Set(trial_waits_, 0);
   }
-  void Slept(bool was_short) {
+  void Slept(absl::Duration length) {
     if (Pays() || !spins()) return;
-    Set(short_waits_, was_short ? Get(short_waits_) + 1 : 0);
-    if (Get(short_waits_) >= 1 << Get(backoff_)) Set(points_, kPointsToSpin);
+    if (length <= kShortBudgets * budget_) {
+      Set(short_waits_, Get(short_waits_) + kQuarters);
+    } else if (length <= kMiddlingBudgets * budget_) {
+      Set(short_waits_, Get(short_waits_) + 1);
+    } else {
+      Set(short_waits_, 0);
+    }
+    if (Get(short_waits_) < kQuarters << Get(backoff_)) return;
+    Set(points_, kPointsToSpin);
+    Set(trial_waits_, kTrialWaits);
   }
 
   static int Get(const std::atomic<int>& value) {
@@ -130,7 +164,8 @@ class SpinPolicy {
   const absl::Duration budget_;
   std::atomic<int> points_;
   std::atomic<int> backoff_{0};      // Times that it was tried in vain.
-  std::atomic<int> short_waits_{0};  // Slept through in a row.
+  std::atomic<int> short_waits_{0};  // Slept through in a row, in quarters.
+  std::atomic<int> trial_waits_{0};  // That the trial has left.
 };
 
 }  // namespace verbena::transport
