@@ -12,7 +12,6 @@
 #include "gtest/gtest.h"
 #include "transport/base/gate.h"
 #include "transport/base/thread_group.h"
-#include "transport/connection/poller.h"
 
 namespace verbena::transport {
 namespace {
@@ -69,9 +68,7 @@ TEST(AbsenceTest, AClockThatIsSetBackOnlyDelays) {
 
 class InterludesTest : public testing::Test {
  protected:
-  InterludesTest()
-      : poller_(*Poller::Create()),
-        interludes_(*poller_, [this] { return StartStandIn(); }) {
+  InterludesTest() : interludes_([this] { return StartStandIn(); }) {
     interludes_.NoteDriver();
   }
 
@@ -87,7 +84,6 @@ class InterludesTest : public testing::Test {
     });
   }
 
-  const std::unique_ptr<Poller> poller_;
   int started_ = 0;
   Gate taken_over_, may_end_;
   Interludes interludes_;
@@ -177,9 +173,8 @@ TEST_F(InterludesTest, OneStandInIsEnough) {
 }
 
 TEST(InterludesWithoutThreadsTest, TakeNoTask) {
-  const std::unique_ptr<Poller> poller = *Poller::Create();
   int tried = 0;
-  Interludes interludes(*poller, [&tried] {
+  Interludes interludes([&tried] {
     ++tried;
     return absl::ResourceExhaustedError("no thread");
   });

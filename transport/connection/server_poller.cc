@@ -52,14 +52,13 @@ ServerPoller::ServerPoller(const EndpointOptions& options,
     : options_(options),
       handler_(handler),
       poller_(std::move(poller)),
-      interludes_(*poller_,
-                  [this] {
-                    return threads_.Start([this] {
-                      if (!interludes_.Await()) return;
-                      Drive();
-                      StandIn();
-                    });
-                  }),
+      interludes_([this] {
+        return threads_.Start([this] {
+          if (!interludes_.Await()) return;
+          Drive();
+          StandIn();
+        });
+      }),
       spin_(options.spin_budget) {}
 
 ServerPoller::~ServerPoller() = default;

@@ -1,0 +1,118 @@
+#include "transport/connection/stand_ins.h"
+
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "transport/base/check.h"
+
+namespace verbena::transport {
+namespace {
+
+// How often the stand-in looks. An errand that blocks holds the driver up for
+// once to twice as long, and longer if the stand-in gets no processor.
+constexpr int64_t kLookIntervalNs = 1'000'000;
+
+// Threads of one group, almost all of which errands hold up then. Nobody
+// further stands in until one of them comes back.
+constexpr int kMostThreads = 64;
+
+// How soon to try again when no thread can be started.
+constexpr absl::Duration kStartAgain = absl::Milliseconds(100);
+
+void SetTimer(int fd, int64_t first_ns, int64_t interval_ns) {
+  itimerspec timer = {};
+  timer.it_value.tv_nsec = first_ns;
+  timer.it_interval.tv_nsec = interval_ns;
+  CHECK_EQ(timerfd_settime(fd, 0, &timer, nullptr), 0);
+}
+
+// Whether that thread of ours waits for something, and not for a processor.
+// The line reads "1234 (its name) S 1 ...". If nobody can tell, it does.
+bool IsAsleep(pid_t thread) {
+  std::ifstream file(absl::StrCat("/proc/self/task/", thread, "/stat"));
+  std::string line;
+  std::getline(file, line);
+  const size_t name_end = line.rfind(')');
+  return name_end == std::string::npos || line.size() < name_end + 3 ||
+         line[name_end + 2] != 'R';
+}
+
+}  // namespace
+
+void StandIns::NoteDriver() { driver_ = gettid(); }
+
+void StandIns::StartWatch() {
+  if (!timer_.valid()) return;  // Nobody ever stood in.
+  watched_ = true;
+  SetTimer(timer_.get(), kLookIntervalNs, kLookIntervalNs);
+}
+
+void StandIns::StopWatch() {
+  watched_ = false;
+  SetTimer(timer_.get(), 0, 0);
+}
+
+bool StandIns::StartOne() {
+  const base::MutexLock lock(mutex_);
+  if (has_one_.load(std::memory_order_relaxed)) return true;
+  const absl::Time now = absl::Now();
+  if (threads_ == kMostThreads || now < start_again_) return false;
+  start_again_ = now + kStartAgain;
+  if (!timer_.valid()) {
+    timer_ = base::UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
+    if (!timer_.valid()) return false;
+  }
+  if (!start_().ok()) return false;
+  start_again_ = absl::InfinitePast();
+  ++threads_;
+  has_one_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+void StandIns::End() {
+  const base::MutexLock lock(mutex_);
+  ended_.store(true, std::memory_order_relaxed);
+  // Wakes the stand-in.
+  if (timer_.valid()) SetTimer(timer_.get(), /*first_ns=*/1, 0);
+}
+
+bool StandIns::BecomeStandIn() {
+  const base::MutexLock lock(mutex_);
+  if (ended_.load(std::memory_order_relaxed) ||
+      has_one_.load(std::memory_order_relaxed)) {
+    --threads_;
+    return false;
+  }
+  has_one_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+bool StandIns::Await(bool* asleep) {
+  Absence absence;
+  while (true) {
+    uint64_t looks = 0;
+    // Interrupted or not: a look more does no harm.
+    (void)!read(timer_.get(), &looks, sizeof(looks));
+    if (ended_.load(std::memory_order_relaxed)) return false;
+    const DriverSeat::Moment now = seat_.Look();
+    if (!absence.IsLong(now, absl::Now())) continue;
+    // Before the seat is taken: a thread that comes back to find it taken may
+    // sleep too. A thread that lost its processor is no fault of its errand.
+    *asleep = IsAsleep(driver_);
+    if (!seat_.Take(now)) continue;
+    {
+      const base::MutexLock lock(mutex_);
+      has_one_.store(false, std::memory_order_relaxed);
+    }
+    NoteDriver();
+    return true;
+  }
+}
+
+}  // namespace verbena::transport
