@@ -1,38 +1,47 @@
 #include "rpc/channel.h"
 
-#include <string>
-#include <thread>
-#include <utility>
-
 #include "rpc/internal/client/channel_impl.h"
 
 namespace verbena {
 
-Channel::Channel(std::string target, const ChannelOptions& options)
-    : impl_(std::make_unique<internal::ChannelImpl>(std::move(target),
-                                                    options)) {}
+using internal::ChannelImpl;
 
 Channel::~Channel() {
-  if (!impl_->InCallback()) return;
-  // The thread that polls the channel is below us on the stack, so it can't be
-  // waited for here.
-  std::thread([impl = std::move(impl_)] {}).detach();
+  if (ChannelImpl* const made = impl(); made != nullptr) made->Retire();
 }
 
-const std::string& Channel::target() const { return impl_->target(); }
+absl::StatusOr<ChannelImpl*> Channel::MakeImpl() {
+  ChannelImpl* made = impl();
+  if (made != nullptr) return made;
+  const absl::StatusOr<ChannelImpl*> mine =
+      ChannelImpl::Create(target_, options_);
+  if (!mine.ok()) return mine;
+  if (impl_.compare_exchange_strong(made, *mine, std::memory_order_acq_rel)) {
+    return mine;
+  }
+  // Another thread was faster.
+  (*mine)->Retire();
+  return made;
+}
 
 ChannelState Channel::state(bool try_to_connect) {
-  return impl_->state(try_to_connect);
+  if (try_to_connect) MakeImpl().IgnoreError();
+  return impl() == nullptr ? ChannelState::kIdle
+                           : impl()->state(try_to_connect);
 }
 
 bool Channel::WaitForConnected(absl::Time deadline) {
-  return impl_->WaitForConnected(deadline);
+  const absl::StatusOr<ChannelImpl*> made = MakeImpl();
+  return made.ok() && (*made)->WaitForConnected(deadline);
 }
 
-std::string Channel::device() const { return impl_->device(); }
+std::string Channel::device() const {
+  return impl() == nullptr ? "" : impl()->device();
+}
 
 Buffer Channel::AllocateBuffer(size_t bytes) const {
-  return impl_->AllocateBuffer(bytes);
+  return impl() == nullptr ? transport::BufferSource().Allocate(bytes)
+                           : impl()->AllocateBuffer(bytes);
 }
 
 std::shared_ptr<Channel> CreateChannel(absl::string_view target,

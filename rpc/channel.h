@@ -3,10 +3,13 @@
 #ifndef VERBENA_RPC_CHANNEL_H_
 #define VERBENA_RPC_CHANNEL_H_
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "rpc/buffer.h"
@@ -25,31 +28,34 @@ class ChannelImpl;
 // know whether the server ran it.
 //
 // All methods may be called from any thread, and any number of threads may make
-// calls at the same time. A thread in a blocking call serves the whole channel
-// while it waits: it may run the callbacks of other threads' calls, so it must
-// hold no lock that such a callback takes.
+// calls at the same time. A thread in a blocking call polls for others, too,
+// while it waits, but runs no code of the application. Callbacks run on threads
+// that the channels of a process share.
+//
+// Channels of a process share pollers, one a processor, each with two threads:
+// thousands of channels cost little more than their connections.
 //
 // Dropping the last reference ends calls that are still open with CANCELLED,
-// and waits for an attempt to connect that is under way (see connect_timeout),
-// unless that happens inside a callback: then a thread of the channel's own
-// waits.
+// and waits until their callbacks have returned; inside a callback it does not
+// wait. It never waits for an attempt to connect.
 class Channel {
  public:
   // Use CreateChannel().
-  Channel(std::string target, const ChannelOptions& options);
+  Channel(std::string target, const ChannelOptions& options)
+      : target_(std::move(target)), options_(options) {}
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
   ~Channel();
 
   // What CreateChannel() was given.
-  const std::string& target() const;
+  const std::string& target() const { return target_; }
 
   // `try_to_connect` makes an idle channel connect without a call.
   ChannelState state(bool try_to_connect = false);
 
   // Connects, again and again if it must. Returns false if that did not succeed
   // before `deadline`, or can't because the target or the options are not
-  // valid.
+  // valid, or the process has no descriptors or threads left.
   bool WaitForConnected(absl::Time deadline);
 
   // The device in use: "soft", "rxe0". Empty while there is no connection.
@@ -60,11 +66,19 @@ class Channel {
   // connection or it has none left. Empty for zero bytes.
   Buffer AllocateBuffer(size_t bytes) const;
 
-  // For generated code.
-  internal::ChannelImpl& impl() { return *impl_; }
+  // For generated code. Null before the first use, and where MakeImpl() has
+  // failed.
+  internal::ChannelImpl* impl() const {
+    return impl_.load(std::memory_order_acquire);
+  }
+  // Makes it, unless there is one. RESOURCE_EXHAUSTED if the process has no
+  // descriptors or threads left; may be tried again.
+  absl::StatusOr<internal::ChannelImpl*> MakeImpl();
 
  private:
-  std::unique_ptr<internal::ChannelImpl> impl_;  // Never null.
+  const std::string target_;
+  const ChannelOptions options_;
+  std::atomic<internal::ChannelImpl*> impl_{nullptr};  // Owned; set once.
 };
 
 // `target` is "host:port" or "[ipv6]:port". Never fails and never blocks: what

@@ -65,13 +65,13 @@
 //   UNIMPLEMENTED        The server has no such service or method.
 //   RESOURCE_EXHAUSTED   A message is longer than either side allows, there is
 //                        too much metadata, too many calls wait for the
-//                        server's workers, or the system gave it no thread.
+//                        server's workers, or the system gave the server or
+//                        the client no thread or descriptor.
 //   INVALID_ARGUMENT     The target or an option makes no sense, or the request
 //                        lacks a required field.
 //   INTERNAL             A message could not be parsed.
 //   UNKNOWN              The handler threw an exception.
-//   FAILED_PRECONDITION  The call is a blocking one from inside a callback of
-//                        its channel, or its context is in use by another call.
+//   FAILED_PRECONDITION  The call's context is in use by another call.
 
 #ifndef VERBENA_RPC_RPC_H_
 #define VERBENA_RPC_RPC_H_

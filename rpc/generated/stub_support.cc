@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/base/optimization.h"
+#include "absl/status/statusor.h"
 #include "rpc/internal/client/channel_impl.h"
 #include "rpc/internal/client/unary_call.h"
 #include "rpc/internal/codec/status_text.h"
@@ -16,18 +18,18 @@ absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
                                ClientContext* context,
                                const MessageLite& request,
                                MessageLite* response) {
-  ChannelImpl& impl = channel.impl();
-  if (impl.InCallback()) {
-    return internal::Annotate(
-        absl::FailedPreconditionError(
-            "a blocking call inside a callback of the same channel would wait "
-            "for itself; use the asynchronous stub"),
-        method.full_name());
+  ChannelImpl* impl = channel.impl();
+  if (ABSL_PREDICT_FALSE(impl == nullptr)) {
+    const absl::StatusOr<ChannelImpl*> made = channel.MakeImpl();
+    if (!made.ok()) {
+      return internal::Annotate(made.status(), method.full_name());
+    }
+    impl = *made;
   }
-  UnaryCall call(impl.calls(), method.full_name(), method.id(), context,
+  UnaryCall call(impl->calls(), method.full_name(), method.id(), context,
                  &request, response);
   call.ReserveContext();
-  if (call.Prepare(impl.max_send_message_bytes())) impl.Call(&call);
+  if (call.Prepare(impl->max_send_message_bytes())) impl->Call(&call);
   call.ReleaseContext();
   return call.TakeStatus();
 }
@@ -36,15 +38,19 @@ void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
                     ClientContext* context, const MessageLite* request,
                     MessageLite* response, UnaryCallback&& on_done) {
   if (on_done == nullptr) return;
-  ChannelImpl& impl = channel.impl();
+  const absl::StatusOr<ChannelImpl*> impl = channel.MakeImpl();
+  if (ABSL_PREDICT_FALSE(!impl.ok())) {
+    return std::move(on_done)(
+        internal::Annotate(impl.status(), method.full_name()));
+  }
   UnaryCall* const call =
-      UnaryCall::New(impl.calls(), method.full_name(), method.id(), context,
+      UnaryCall::New((*impl)->calls(), method.full_name(), method.id(), context,
                      request, response);
   call->on_done.emplace(std::move(on_done));
-  if (call->Prepare(impl.max_send_message_bytes())) {
-    impl.CallAsync(call);
+  if (call->Prepare((*impl)->max_send_message_bytes())) {
+    (*impl)->CallAsync(call);
   } else {
-    impl.ReportAsync(call);
+    (*impl)->ReportAsync(call);
   }
 }
 

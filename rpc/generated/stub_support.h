@@ -15,9 +15,12 @@
 
 namespace verbena {
 
-// Told once how a call ended, on a thread of the channel or on one that is in a
-// blocking call there. It may start calls. It must not block, and a blocking
-// call on the same channel fails with FAILED_PRECONDITION.
+// Told once how a call ended, on a thread that the channels of a process share.
+// It may make calls, also blocking ones, and should take microseconds. One that
+// takes longer than a millisecond or two, because it blocks or computes, has a
+// thread of its own meanwhile and holds up no other, as long as there are less
+// than some sixty of them and the system has threads to give. What it starts
+// goes out when it returns, or then. It must not throw.
 using UnaryCallback = absl::AnyInvocable<void(absl::Status)>;
 
 // The full name of a method, "package.Service/Method", and what stands for it
@@ -43,10 +46,11 @@ absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
                                const google::protobuf::MessageLite& request,
                                google::protobuf::MessageLite* response);
 
-// Starts a call and returns; `on_done` is called once, never from inside this
-// function. `context`, `request` and `response` must stay alive, and the
-// request unchanged, until then. With a null `on_done` nothing is called:
-// nobody could tell when they are free again.
+// Starts a call and returns; `on_done` is called once, and not from inside this
+// function, unless the process has not even a thread left on which to call it.
+// `context`, `request` and `response` must stay alive, and the request
+// unchanged, until then. With a null `on_done` nothing is called: nobody could
+// tell when they are free again.
 void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
                     ClientContext* context,
                     const google::protobuf::MessageLite* request,

@@ -169,6 +169,20 @@ void CallWithoutDescriptors() {
   ADD_FAILURE() << "never connected";
 }
 
+void CallWithoutThreads() {
+  ChildProcess server(ServerWith(1000));
+  const std::string target = WordAfter("listening on ", server.ReadLine());
+  const std::shared_ptr<Channel> channel = ChannelTo(target);
+  {
+    const NoThreads none;
+    EXPECT_FALSE(channel->WaitForConnected(absl::Now() + absl::Minutes(1)));
+    const absl::Status status = Echo(*channel);
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    EXPECT_THAT(status.ToString(), testing::HasSubstr("`ulimit -u`"));
+  }
+  EXPECT_EQ(Echo(*channel), absl::OkStatus());
+}
+
 // Clients come until the server has no descriptor for the next.
 void CallAServerWithoutDescriptors() {
   ChildProcess server(ServerWith(64));
@@ -228,6 +242,10 @@ TEST(ExhaustionTest, AServerWithoutThreadsDoesNotStart) {
 
 TEST(ExhaustionTest, ACallWithoutDescriptorsSaysSo) {
   ExpectPassesInItsOwnProcess(CallWithoutDescriptors);
+}
+
+TEST(ExhaustionTest, ACallWithoutThreadsSaysSo) {
+  ExpectPassesInItsOwnProcess(CallWithoutThreads);
 }
 
 TEST(ExhaustionTest, AServerAtItsLimitTellsItsClientsAndItsOwner) {

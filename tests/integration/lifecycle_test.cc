@@ -287,42 +287,6 @@ TEST_F(LifecycleTest, ABusyServerRefusesWhatItsQueueDoesNotHold) {
   EXPECT_EQ(running->status, absl::OkStatus());
 }
 
-TEST_F(LifecycleTest, DroppingTheChannelCancelsItsOpenCalls) {
-  StartServer();
-  auto channel = NewChannel();
-  ClientContext context;
-  Key request;
-  request.set_key("key");
-  Nothing reply;
-  absl::Status status;
-  {
-    auto stub = EndToEnd::NewStub(std::move(channel));
-    stub->async()->Block(
-        &context, &request, &reply,
-        [&status](absl::Status ended) { status = std::move(ended); });
-    service().AwaitBlocked("key");
-  }
-  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
-  EXPECT_EQ(service().AwaitOutcome("key"), "cancelled");
-}
-
-TEST_F(LifecycleTest, ACallbackMayDropTheChannel) {
-  StartServer();
-  std::shared_ptr<EndToEnd::Stub> stub = EndToEnd::NewStub(NewChannel());
-  ClientContext context;
-  EchoRequest request;
-  EchoReply reply;
-  Countdown countdown(1);
-  EndToEnd::Stub* raw = stub.get();
-  raw->async()->Echo(
-      &context, &request, &reply,
-      [&countdown, stub = std::move(stub)](const absl::Status&) mutable {
-        stub.reset();
-        countdown.Done();
-      });
-  countdown.Wait();
-}
-
 TEST_F(LifecycleTest, AServerSpreadsConnectionsOverItsPollers) {
   StartServer([](ServerBuilder& builder) { builder.SetPollers(3); });
   for (int i = 0; i < 6; ++i) {

@@ -351,23 +351,6 @@ TEST_F(StatusTest, TooMuchMetadataIsRefused) {
                absl::StatusCode::kResourceExhausted, "metadata");
 }
 
-TEST_F(StatusTest, ABlockingCallInsideACallbackIsRefused) {
-  Connect();
-  ClientContext context;
-  EchoRequest request;
-  EchoReply reply;
-  absl::Status inner;
-  Countdown countdown(1);
-  stub_->async()->Echo(&context, &request, &reply,
-                       [&](const absl::Status& status) {
-                         EXPECT_EQ(status, absl::OkStatus());
-                         inner = Echo(1);
-                         countdown.Done();
-                       });
-  countdown.Wait();
-  ExpectStatus(inner, absl::StatusCode::kFailedPrecondition, "callback");
-}
-
 TEST_F(StatusTest, ACallWithoutACallbackIsNotMade) {
   Connect();
   ClientContext context;

@@ -36,8 +36,10 @@ TESTED_ELSEWHERE = {
     "rpc/generated/stub_support.cc": _END_TO_END,
     "rpc/internal/client/background_thread.cc": _END_TO_END,
     "rpc/internal/client/channel_impl.cc": _END_TO_END,
-    "rpc/internal/client/connector.cc": _END_TO_END,
     "rpc/internal/client/open_calls.cc": _END_TO_END,
+    "rpc/internal/client/resolution.cc": "tests/integration/lifecycle_test.cc",
+    "rpc/internal/client/shared_pollers.cc": (
+        "tests/integration/channels_test.cc"),
     "rpc/internal/client/shared_poller.cc": _END_TO_END,
     "rpc/internal/client/shared_poller_datapath.cc": _END_TO_END,
     "rpc/internal/client/subchannel.cc": _END_TO_END,
@@ -63,6 +65,8 @@ TESTED_ELSEWHERE = {
     "transport/connection/frame_assembly_datapath.cc":
         "tests/transport/transport_continued_test.cc",
     "transport/connection/server_poller.cc": _TRANSPORT,
+    "transport/connection/stand_ins.cc": (
+        "transport/connection/interludes_test.cc"),
     "transport/connection/server_calls.cc": _TRANSPORT,
     "transport/connection/server_calls_bulk_datapath.cc": _TRANSPORT,
     "transport/connection/server_calls_datapath.cc": _TRANSPORT,

@@ -60,9 +60,9 @@ class Pollable {
 };
 
 // Confined to one thread at a time, together with everything that belongs to it
-// (connections, calls): only Post() and Wake() may be called from any thread.
-// Whoever hands it from thread to thread sees to it that one is done before the
-// other begins; Enter() and Leave() assert that.
+// (connections, calls): only Post(), Wake() and any_posted() may be called from
+// any thread. Whoever hands it from thread to thread sees to it that one is
+// done before the other begins; Enter() and Leave() assert that.
 class Poller {
  public:
   static absl::StatusOr<std::unique_ptr<Poller>> Create();
@@ -87,6 +87,15 @@ class Poller {
 
   // Ends the current or the next Sleep() early.
   void Wake();
+
+  // Whether posted tasks wait. Any thread. Sequentially consistent, like
+  // Post(): of a thread that leaves and looks here, and one that posts and then
+  // looks whether it has left, one sees the other.
+  bool any_posted() const { return !posted_.empty(); }
+
+  // Runs what is posted, outside of a round. PollOnce() does, too. Returns how
+  // many tasks there were.
+  ABSL_ATTRIBUTE_NOINLINE int RunPosted();
 
   void Add(Pollable* pollable);
   void Remove(Pollable* pollable);  // Not from inside a Pollable's own methods.
@@ -172,10 +181,9 @@ class Poller {
     read_at_ = cycles;
   }
   int PollAll();
-  // These two stand apart from PollAll(): the registers that they need would
-  // make every idle poll dearer.
-  ABSL_ATTRIBUTE_NOINLINE int RunPosted();
-  // Has all finish their rounds until none has anything left.
+  // This and RunPosted() stand apart from PollAll(): the registers that they
+  // need would make every idle poll dearer. Has all finish their rounds until
+  // none has anything left.
   ABSL_ATTRIBUTE_NOINLINE void FinishRounds();
   // Reads the clock, and ticks if a tick is due.
   void TickIfDue();

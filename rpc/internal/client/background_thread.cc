@@ -5,70 +5,112 @@
 
 #include "absl/time/clock.h"
 #include "rpc/internal/client/shared_poller.h"
-#include "transport/base/check.h"
 
 namespace verbena::internal {
 namespace {
 
-// After how much time without blocking calls the thread begins to watch the
-// connection. While it watches, every reply raises an event for it, so it must
-// not watch a connection that others poll.
+// After how much time without blocking calls the thread begins to watch. While
+// it watches, every reply raises an event for it, so it must not watch what
+// others poll.
 constexpr absl::Duration kDoze = absl::Milliseconds(50);
-
-// How soon to try the role again when a timer is due.
-constexpr absl::Duration kTimerRetry = absl::Milliseconds(1);
 
 constexpr uint32_t kPollsPerClock = 64;
 
+// Errands run, at most, between two rounds of polling: the calls that callbacks
+// make go out while others are still to be called.
+constexpr int kErrandsATurn = 8;
+
+// Whose errand this thread runs.
+thread_local const BackgroundThread* runs_errand_of = nullptr;
+
 }  // namespace
 
-BackgroundThread::~BackgroundThread() {
-  const base::MutexLock lock(mutex_);
-  CHECK(!thread_.joinable());
+BackgroundThread::BackgroundThread(SharedPoller* poller,
+                                   transport::SpinPolicy* spin)
+    : poller_(poller), wait_(spin), stand_ins_([this] {
+        return threads_.Start([this] {
+          bool asleep;
+          if (!stand_ins_.Await(&asleep)) return;
+          Drive();
+          StandIn();
+        });
+      }) {}
+
+absl::Status BackgroundThread::Start() {
+  return threads_.Start([this] {
+    stand_ins_.NoteDriver();
+    Drive();
+    StandIn();
+  });
 }
 
+void BackgroundThread::StandIn() {
+  bool asleep;
+  while (stand_ins_.BecomeStandIn() && stand_ins_.Await(&asleep)) Drive();
+}
+
+bool BackgroundThread::RunsErrand() const { return runs_errand_of == this; }
+
+bool BackgroundThread::RunsAnyErrand() { return runs_errand_of != nullptr; }
+
 void BackgroundThread::Notify() {
+  if (notified_.load(std::memory_order_seq_cst)) return;  // Not yet cleared.
+  if (notified_.exchange(true, std::memory_order_seq_cst)) return;
   const base::MutexLock lock(mutex_);
-  if (notified_ || stop_) return;
-  notified_ = true;
-  if (!thread_.joinable()) {
-    thread_ = std::thread([this] { Run(); });
-  } else if (!poller_->sleep_.WakeWatcher()) {
+  if (watches_) {
+    poller_->transport().Wake();
+  } else {
     wake_.NotifyOne();
   }
 }
 
 void BackgroundThread::Stop() {
-  std::thread thread;
-  {
-    const base::MutexLock lock(mutex_);
-    stop_ = true;
-    thread = std::move(thread_);
-  }
-  poller_->sleep_.WakeWatcher();
-  wake_.NotifyAll();
-  if (thread.joinable()) thread.join();
+  stop_.store(true, std::memory_order_seq_cst);
+  Notify();
+  threads_.Join();
 }
 
-bool BackgroundThread::Notified() {
-  const base::MutexLock lock(mutex_);
-  return notified_ || stop_;
-}
-
-void BackgroundThread::Run() {
-  while (!stop_) {
-    {
-      const base::MutexLock lock(mutex_);
-      notified_ = false;
-    }
-    user_->RunBlocking();
+void BackgroundThread::Drive() {
+  while (!stop_.load(std::memory_order_relaxed)) {
+    notified_.exchange(false, std::memory_order_seq_cst);
+    if (!RunErrands()) return;
     const absl::Time until = Serve();
+    if (first_ != nullptr || notified_.load(std::memory_order_relaxed) ||
+        until < absl::Now()) {
+      continue;
+    }
+    stand_ins_.NoteSleep();
     const base::MutexLock lock(mutex_);
-    while (!notified_ && !stop_ && absl::Now() < until) {
+    while (!notified_.load(std::memory_order_relaxed) && absl::Now() < until) {
       wake_.WaitUntil(mutex_, until);
     }
   }
-  user_->OnStop();
+  stand_ins_.End();
+}
+
+bool BackgroundThread::RunErrands() {
+  errands_.TakeAll([this](Errand* errand) {
+    errand->mpsc_next = nullptr;
+    if (first_ == nullptr) {
+      first_ = errand;
+    } else {
+      last_->mpsc_next = errand;
+    }
+    last_ = errand;
+  });
+  for (int i = 0; i < kErrandsATurn && first_ != nullptr; ++i) {
+    Errand* const errand =
+        std::exchange(first_, static_cast<Errand*>(first_->mpsc_next));
+    // If nobody can stand in, what waits behind an errand that blocks waits as
+    // long; threads in blocking calls poll all the same.
+    stand_ins_.HasOne();
+    const transport::DriverSeat::Moment away = stand_ins_.GetUp();
+    runs_errand_of = this;
+    errand->RunErrand();
+    runs_errand_of = nullptr;
+    if (!stand_ins_.SitDown(away)) return false;
+  }
+  return true;
 }
 
 absl::Time BackgroundThread::Serve() {
@@ -76,60 +118,70 @@ absl::Time BackgroundThread::Serve() {
   if (!poller.role_.TryAcquire()) {
     // Who holds it serves all calls, and notifies us if there is something left
     // to do for us afterwards.
-    return absl::Now() + (saw_connection_ ? kDoze : kTimerRetry);
+    return absl::Now() + kDoze;
   }
-  poller.Poll();
-  user_->OnNotified();
-  poller.RunTimer(absl::Now());
-  if (poller.owed_callbacks_ > 0) PollForCallbacks();
-  const absl::Time timer = poller.timer_;
-  saw_connection_ = poller.connection_ != nullptr;
-  if (!saw_connection_) {
-    poller.Release();
-    return timer;
-  }
+  poller.transport().PollOnce();
+  poller.RunTimers(absl::Now());
+  PollForPending();
   const bool others_called = poller.started_calls_ != seen_calls_;
   seen_calls_ = poller.started_calls_;
-  if (others_called && poller.owed_callbacks_ == 0) {
+  if (AnyErrands()) {
+    poller.Release();
+    return absl::InfinitePast();
+  }
+  if (others_called && poller.pending_ == 0) {
+    const absl::Time timer = poller.NextTimer();
     poller.Release();
     return std::min(timer, absl::Now() + kDoze);
   }
-  // A connection that the channel lets go of meanwhile is destroyed by this
-  // thread, later: its poller stays valid.
-  transport::Poller& waits_at = poller.connection_->poller();
-  const bool waits = PrepareToWait();
-  const absl::Time until = poller.timer_;
-  poller.ReleaseUnless(/*watched=*/waits);
-  if (waits) waits_at.WaitForEvent(until);
+  stand_ins_.NoteSleep();
+  const bool sleeps = BeginWatch();
+  const absl::Time until = poller.NextTimer();
+  poller.ReleaseUnless(/*watched=*/sleeps);
+  if (sleeps) poller.transport().WaitForEvent(until);
   wait_.Woke(absl::Now());
-  poller.sleep_.LeaveAsWatcher();
+  LeaveWatch();
   return absl::InfinitePast();
 }
 
-void BackgroundThread::PollForCallbacks() {
+void BackgroundThread::PollForPending() {
   SharedPoller& poller = *poller_;
   poller.role_.AssertHeld();
-  for (uint32_t polls = 1;
-       poller.connection_ != nullptr && poller.owed_callbacks_ > 0 && !stop_;
-       ++polls) {
-    if (poller.Poll() > 0) {
-      polls = 0;
+  uint32_t idle_polls = 0;
+  while (poller.pending_ > 0 && !AnyErrands() &&
+         !stop_.load(std::memory_order_relaxed)) {
+    if (poller.transport().PollOnce() > 0) {
       wait_.Found();
-    } else if (polls % kPollsPerClock == 0 && poller.connection_ != nullptr &&
+      idle_polls = 0;
+    } else if (++idle_polls % kPollsPerClock == 0 &&
                !poller.KeepPolling(&wait_)) {
       return;
     }
   }
 }
 
-bool BackgroundThread::PrepareToWait() {
-  SharedPoller& poller = *poller_;
-  poller.role_.AssertHeld();
-  poller.sleep_.EnterAsWatcher(&poller.connection_->poller());
+bool BackgroundThread::BeginWatch() {
+  {
+    const base::MutexLock lock(mutex_);
+    watches_ = true;
+  }
   // Who notifies after this look wakes the watcher.
-  const bool armed = !Notified() && poller.PrepareSleep();
-  poller.CheckConnection();
-  return armed && poller.connection_ != nullptr;
+  return !notified_.load(std::memory_order_seq_cst) &&
+         poller_->transport().PrepareSleep();
+}
+
+void BackgroundThread::LeaveWatch() {
+  const base::MutexLock lock(mutex_);
+  watches_ = false;
+  watched_.NotifyAll();
+}
+
+void BackgroundThread::EndWatch() {
+  const base::MutexLock lock(mutex_);
+  while (watches_) {
+    poller_->transport().Wake();
+    watched_.Wait(mutex_);
+  }
 }
 
 }  // namespace verbena::internal

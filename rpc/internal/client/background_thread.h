@@ -1,72 +1,106 @@
-// The thread that polls when nobody else does.
+// The thread that polls when nobody else does, and does what may block.
 
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_BACKGROUND_THREAD_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_BACKGROUND_THREAD_H_
 
 #include <atomic>
 #include <cstdint>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "rpc/internal/client/poller_user.h"
+#include "rpc/internal/client/errand.h"
+#include "transport/base/mpsc_queue.h"
 #include "transport/base/mutex.h"
+#include "transport/base/thread_group.h"
 #include "transport/connection/spin_policy.h"
+#include "transport/connection/stand_ins.h"
 
 namespace verbena::internal {
 
 class SharedPoller;
 
-// Polls for callbacks while no thread is in a blocking call; does what may
-// block; and while nothing is open, sleeps without the role until the
-// connection has something to say, so that the next caller need not wake it.
+// Runs errands, without the polling role. Polls while something is pending and
+// no thread is in a blocking call. And while nothing is, *watches*: sleeps at
+// the transport's poller, without the role, so that the next caller need not
+// wake it.
 //
-// Notify() is for any thread.
+// An errand that blocks holds up no other: then another thread stands in, which
+// is from then on the one that is meant here by "the thread". See StandIns.
+//
+// Functions are for any thread. Destroy it after Stop().
 class BackgroundThread {
  public:
-  // All must outlive it.
-  BackgroundThread(SharedPoller* poller, transport::SpinPolicy* spin,
-                   PollerUser* user)
-      : poller_(poller), user_(user), wait_(spin) {}
+  // Both must outlive it.
+  BackgroundThread(SharedPoller* poller, transport::SpinPolicy* spin);
   BackgroundThread(const BackgroundThread&) = delete;
   BackgroundThread& operator=(const BackgroundThread&) = delete;
-  ~BackgroundThread();
+  ~BackgroundThread() = default;
 
-  // Has the thread look whether there is something to do. The first time, it
-  // starts the thread.
+  // Starts the thread. RESOURCE_EXHAUSTED if the system gives us none.
+  absl::Status Start();
+
+  // Has the thread look whether there is something to do.
   void Notify();
 
-  // Has the thread call PollerUser::OnStop(), and joins it. Nothing if it was
-  // never started.
+  // Has `errand` run, after those that were added before have begun.
+  void Add(Errand* errand) {
+    errands_.Push(errand);
+    Notify();
+  }
+
+  // Returns when the thread does not watch. By the holder of the role, so that
+  // it does not begin to before the holder has released that.
+  void EndWatch();
+
+  // Ends the thread, and joins it. REQUIRES: Start() was called, if in vain,
+  // and no errand waits or runs.
   void Stop();
 
+  // Whether the calling thread is in an errand of this.
+  bool RunsErrand() const;
+  // The same, of whichever SharedPoller.
+  static bool RunsAnyErrand();
+
  private:
-  void Run();
-  // Does what there is to do; returns when to look again, unless notified.
+  // The life of a thread that stands in, from then on.
+  void StandIn();
+  // What the thread does until Stop(), or until another one stands in for it.
+  void Drive();
+  bool AnyErrands() const { return first_ != nullptr || !errands_.empty(); }
+  // Runs some of what was added. Returns false if another thread stands in for
+  // us.
+  [[nodiscard]] bool RunErrands();
+  // Does what there is to do with the role; returns when to look again, unless
+  // notified.
   absl::Time Serve();
-  // The next two with the role held.
-  void PollForCallbacks();
-  // Enters where the thread sleeps until something happens at the connection.
-  // Returns whether it is worth sleeping.
-  bool PrepareToWait();
-  // Whether there is something to do.
-  bool Notified();
+  // With the role held: polls for what is pending.
+  void PollForPending();
+  // With the role held: begins to watch. Returns whether it is worth sleeping.
+  bool BeginWatch();
+  void LeaveWatch();
 
   SharedPoller* const poller_;
-  PollerUser* const user_;
+  base::MpscQueue<Errand> errands_;
 
-  base::Mutex mutex_;
-  base::CondVar wake_;
-  bool notified_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_ ABSL_GUARDED_BY(mutex_);  // Started by Notify().
-  // Written under the mutex, also read without it.
+  // The thread has to look. Sequentially consistent: it is cleared before the
+  // thread looks, and set after there is something to be seen.
+  std::atomic<bool> notified_{false};
   std::atomic<bool> stop_{false};
 
-  // The rest is confined to the thread, and is as of its last look with the
-  // role held.
-  uint64_t seen_calls_ = 0;  // SharedPoller::started_calls_.
-  bool saw_connection_ = false;
+  base::Mutex mutex_;
+  base::CondVar wake_;     // notified_ or stop_ was set.
+  base::CondVar watched_;  // It watches no longer.
+  bool watches_ ABSL_GUARDED_BY(mutex_) = false;
+
+  // The rest is confined to the thread.
+  Errand* first_ = nullptr;  // Errands taken from the queue, oldest first.
+  Errand* last_ = nullptr;
+  uint64_t seen_calls_ = 0;  // SharedPoller::started_calls_ of its last look.
   transport::SpinPolicy::Wait wait_;  // For something to do.
+
+  transport::StandIns stand_ins_;
+  base::ThreadGroup threads_;
 };
 
 }  // namespace verbena::internal

@@ -1,59 +1,54 @@
 #include "rpc/internal/client/channel_impl.h"
 
-#include <thread>
 #include <utility>
 
-#include "absl/status/status.h"
+#include "rpc/internal/client/background_thread.h"
 #include "rpc/internal/client/endpoint_limits.h"
+#include "rpc/internal/client/shared_pollers.h"
 #include "rpc/internal/codec/protobuf_codec.h"
-#include "transport/base/check.h"
+#include "transport/base/status_macros.h"
 
 namespace verbena::internal {
 
-ChannelImpl::ChannelImpl(std::string target, const ChannelOptions& options)
-    : ChannelImpl(std::move(target), options, ToEndpointOptions(options)) {}
+absl::StatusOr<ChannelImpl*> ChannelImpl::Create(
+    const std::string& target, const ChannelOptions& options) {
+  ASSIGN_OR_RETURN(SharedPoller * poller,
+                   SharedPollers::OfProcess().Join(options.spin_budget));
+  return new ChannelImpl(poller, target, options, ToEndpointOptions(options));
+}
 
 ChannelImpl::ChannelImpl(
-    std::string target, const ChannelOptions& options,
+    SharedPoller* poller, const std::string& target,
+    const ChannelOptions& options,
     const absl::StatusOr<transport::EndpointOptions>& endpoint)
-    : max_send_message_bytes_(endpoint.ok() ? endpoint->max_send_message_bytes
+    : poller_(*poller),
+      max_send_message_bytes_(endpoint.ok() ? endpoint->max_send_message_bytes
                                             : kLongestMessageBytes),
-      poller_(options.spin_budget, this),
-      subchannel_(std::move(target), options, endpoint, &poller_,
-                  &attempt_ended_),
-      calls_(&poller_, &subchannel_) {}
+      subchannel_(
+          target, options, endpoint, poller, &timer_,
+          [this](const absl::Status& status) { OnAttemptEnded(status); }),
+      calls_(poller, &subchannel_, &timer_, [this] { OnReported(); }) {}
 
-ChannelImpl::~ChannelImpl() {
-  CHECK(!InCallback());
-  poller_.Stop();
-}
+ChannelImpl::~ChannelImpl() { SharedPollers::OfProcess().Leave(&poller_); }
 
 void ChannelImpl::Call(UnaryCall* call) {
   Waiter waiter;
   call->waiter = &waiter;
-  bool finished = false;
   if (poller_.role().TryAcquire()) {
     calls_.Start(call);
-    finished = poller_.PollAndRelease(&waiter);
-  } else if (poller_.Post(call)) {
-    finished = poller_.PollAndRelease(&waiter);
+    return poller_.PollAndRelease(&waiter);
   }
-  while (!finished) {
-    if (poller_.WaitForTurn(&waiter)) break;
-    if (poller_.role().TryAcquire()) {
-      finished = poller_.PollAndRelease(&waiter);
-    }
+  if (poller_.Post(call)) return poller_.PollAndRelease(&waiter);
+  while (!poller_.WaitForTurn(&waiter)) {
+    if (poller_.role().TryAcquire()) return poller_.PollAndRelease(&waiter);
   }
 }
 
 void ChannelImpl::CallAsync(UnaryCall* call) {
-  if (InCallback()) {
-    // Not into a callback from inside the function that starts the call.
-    poller_.role().AssertHeld();
-    const bool may_call_back = poller_.SetMayCallBack(false);
-    calls_.Start(call);
-    poller_.SetMayCallBack(may_call_back);
-  } else if (poller_.role().TryAcquire()) {
+  // Callbacks that run one after another often make a call each: these go out
+  // together.
+  if (poller_.RunsErrand()) return poller_.PostFromOutside(call);
+  if (poller_.role().TryAcquire()) {
     calls_.Start(call);
     poller_.Release();
   } else if (poller_.Post(call)) {
@@ -65,18 +60,9 @@ void ChannelImpl::ReportAsync(UnaryCall* call) {
   if (poller_.Post(call)) poller_.Release();
 }
 
-void ChannelImpl::OnAttemptEnded() {
-  const absl::Status status = subchannel_.TakeResult();
-  if (!status.ok()) {
-    return calls_.FailWaiting(status,
-                              /*also_patient=*/!absl::IsUnavailable(status));
-  }
-  calls_.StartWaiting();
-  poller_.NotifyBackground();  // To watch the connection.
-}
-
-void ChannelImpl::OnConnectionUnusable() {
-  if (subchannel_.DropUnusable() && calls_.AnyWaiting()) subchannel_.Connect();
+void ChannelImpl::OnAttemptEnded(const absl::Status& status) {
+  if (status.ok()) return calls_.StartWaiting();
+  calls_.FailWaiting(status, /*also_patient=*/!absl::IsUnavailable(status));
 }
 
 void ChannelImpl::OnTimer(absl::Time now) {
@@ -84,21 +70,42 @@ void ChannelImpl::OnTimer(absl::Time now) {
   if (calls_.AnyWaiting() || subchannel_.IsWaitedFor()) subchannel_.Connect();
 }
 
-void ChannelImpl::OnStop() {
-  PollingRole& role = poller_.role();
-  while (!role.TryAcquire()) std::this_thread::yield();
+void ChannelImpl::Retirement::Run() {
+  ChannelImpl& channel = *channel_;
+  if (std::exchange(calls_ended_, true)) return channel.calls_.ReportLast();
   const absl::Status destroyed =
       absl::CancelledError("the channel was destroyed");
-  subchannel_.Refuse(destroyed);
-  calls_.Shut(destroyed);
-  role.Release();
-  // The attempt's thread may need the role to run what it posts.
-  subchannel_.FinishAttempt();
-  while (!role.TryAcquire()) std::this_thread::yield();
-  poller_.RunAll();
-  subchannel_.CloseConnection();
-  poller_.RunAll();  // Callbacks may start calls, which fail.
-  role.Release();
+  channel.calls_.Shut(destroyed);
+  channel.subchannel_.Shut(destroyed);
+  channel.poller_.CancelTimer(&channel.timer_);
+  // Behind what the calls have posted that were cancelled before.
+  channel.poller_.PostFromOutside(this);
+}
+
+void ChannelImpl::Retire() {
+  if (BackgroundThread::RunsAnyErrand()) {
+    return poller_.PostFromOutside(&retirement_);
+  }
+  {
+    const base::MutexLock lock(mutex_);
+    awaited_ = true;
+  }
+  if (poller_.Post(&retirement_)) poller_.Release();
+  {
+    const base::MutexLock lock(mutex_);
+    while (!reported_) reported_changed_.Wait(mutex_);
+  }
+  delete this;
+}
+
+void ChannelImpl::OnReported() {
+  {
+    const base::MutexLock lock(mutex_);
+    reported_ = true;
+    reported_changed_.NotifyAll();
+    if (awaited_) return;  // It is gone when the mutex is free.
+  }
+  delete this;
 }
 
 }  // namespace verbena::internal

@@ -7,17 +7,20 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "rpc/buffer.h"
 #include "rpc/channel_options.h"
 #include "rpc/channel_state.h"
 #include "rpc/internal/client/open_calls.h"
-#include "rpc/internal/client/poller_user.h"
+#include "rpc/internal/client/poller_timer.h"
 #include "rpc/internal/client/shared_poller.h"
 #include "rpc/internal/client/subchannel.h"
 #include "rpc/internal/client/unary_call.h"
 #include "transport/base/endpoint_options.h"
+#include "transport/base/mutex.h"
 #include "transport/connection/poller_task.h"
 
 namespace verbena::internal {
@@ -25,17 +28,22 @@ namespace verbena::internal {
 // Puts together who polls (SharedPoller), what is connected (Subchannel) and
 // which calls are open (OpenCalls), and tells each what happens to the others.
 //
-// Public functions may be called from any thread. Destroy it after all blocking
-// calls have returned; asynchronous ones end with CANCELLED.
-class ChannelImpl final : private PollerUser {
+// Functions may be called from any thread.
+class ChannelImpl {
  public:
-  ChannelImpl(std::string target, const ChannelOptions& options);
+  // Owned by the caller, which calls Retire(). Fails with RESOURCE_EXHAUSTED
+  // where the process has neither a poller nor what to make one of; what is
+  // wrong with the target or the options is the status of calls.
+  static absl::StatusOr<ChannelImpl*> Create(const std::string& target,
+                                             const ChannelOptions& options);
   ChannelImpl(const ChannelImpl&) = delete;
   ChannelImpl& operator=(const ChannelImpl&) = delete;
-  // REQUIRES: !InCallback().
-  ~ChannelImpl();
 
-  const std::string& target() const { return subchannel_.target(); }
+  // Ends the calls that are open with CANCELLED, and destroys this. Returns
+  // when the last callback has returned; inside a callback, of whichever
+  // channel, at once. REQUIRES: no thread is in another function.
+  void Retire();
+
   uint64_t max_send_message_bytes() const { return max_send_message_bytes_; }
   ChannelState state(bool try_to_connect) {
     return subchannel_.state(try_to_connect);
@@ -48,14 +56,10 @@ class ChannelImpl final : private PollerUser {
     return subchannel_.AllocateBuffer(bytes);
   }
 
-  // Whether this thread is in a callback of this channel.
-  bool InCallback() const { return poller_.PolledByThisThread(); }
-
   // What the calls of this channel are made with.
   OpenCalls* calls() { return &calls_; }
 
   // Makes a prepared call, and returns when it has its status.
-  // REQUIRES: !InCallback().
   void Call(UnaryCall* call);
   // Starts a prepared call with an on_done, which UnaryCall::New() made; takes
   // it over.
@@ -64,33 +68,37 @@ class ChannelImpl final : private PollerUser {
   void ReportAsync(UnaryCall* call);
 
  private:
-  // Runs when an attempt to connect has ended.
-  class AttemptEnded final : public transport::PollerTask {
+  // The two steps of Retire() that are taken with the role held.
+  class Retirement final : public transport::PollerTask {
    public:
-    explicit AttemptEnded(ChannelImpl* channel) : channel_(channel) {}
-    void Run() override { channel_->OnAttemptEnded(); }
+    explicit Retirement(ChannelImpl* channel) : channel_(channel) {}
+    void Run() override;
 
    private:
     ChannelImpl* const channel_;
+    bool calls_ended_ = false;
   };
 
-  ChannelImpl(std::string target, const ChannelOptions& options,
+  ChannelImpl(SharedPoller* poller, const std::string& target,
+              const ChannelOptions& options,
               const absl::StatusOr<transport::EndpointOptions>& endpoint);
+  ~ChannelImpl();
 
-  void OnAttemptEnded();
+  void OnAttemptEnded(const absl::Status& status);
+  void OnTimer(absl::Time now);
+  void OnReported();
 
-  // As the poller's user.
-  void OnConnectionUnusable() override;
-  void OnTimer(absl::Time now) override;
-  void RunBlocking() override { subchannel_.RunBlocking(); }
-  void OnNotified() override { subchannel_.ConnectIfAsked(); }
-  void OnStop() override;
-
+  SharedPoller& poller_;
   const uint64_t max_send_message_bytes_;
-  AttemptEnded attempt_ended_{this};
-  SharedPoller poller_;
+  PollerTimer timer_{[this](absl::Time now) { OnTimer(now); }};
   Subchannel subchannel_;
   OpenCalls calls_;
+
+  Retirement retirement_{this};
+  base::Mutex mutex_;
+  base::CondVar reported_changed_;
+  bool awaited_ ABSL_GUARDED_BY(mutex_) = false;   // Retire() waits.
+  bool reported_ ABSL_GUARDED_BY(mutex_) = false;  // All callbacks returned.
 };
 
 }  // namespace verbena::internal

@@ -10,7 +10,8 @@ namespace verbena::internal {
 
 void OpenCalls::Start(UnaryCall* call) {
   role_.AssertHeld();
-  poller_.CallStarted(/*owes_callback=*/call->waiter == nullptr);
+  poller_.NoteCall();
+  if (call->waiter == nullptr) poller_.AddPending();
   if (ABSL_PREDICT_FALSE(call->context()->cancelled())) {
     return call->Fail(absl::CancelledError("cancelled before it started"));
   }
@@ -32,20 +33,16 @@ void OpenCalls::Launch(UnaryCall* call,
   call->connection = connection;
   call->context()->set_peer(connection->peer());
   call->SetReplyHint(reply_sizes_.Guess(call->request().method_id));
-  // A call that ends in there may start others; the connection must stay.
-  const bool was_in_transport = poller_.SetInTransport(true);
   connection->Start(call);
-  poller_.SetInTransport(was_in_transport);
 }
 
 void OpenCalls::StartUnconnected(UnaryCall* call) {
-  subchannel_.DropUnusable();
   const absl::Status why_not =
       subchannel_.WhyNot(call->context()->wait_for_ready());
   if (!why_not.ok()) return call->Fail(why_not);
   call->stage = UnaryCall::Stage::kWaiting;
   waiting_.PushBack(call);
-  poller_.LowerTimer(call->deadline());
+  poller_.LowerTimer(timer_, call->deadline());
   subchannel_.Connect();
 }
 
@@ -55,7 +52,7 @@ void OpenCalls::RunPosted(UnaryCall* call) {
     case UnaryCall::Stage::kNew:
       return Start(call);
     case UnaryCall::Stage::kRefused:
-      poller_.CallStarted(/*owes_callback=*/true);
+      poller_.AddPending();
       call->stage = UnaryCall::Stage::kEnded;
       return Complete(call);
     case UnaryCall::Stage::kEnded:
@@ -77,33 +74,17 @@ void OpenCalls::Cancel(UnaryCall* call) {
     case UnaryCall::Stage::kWaiting:
       waiting_.Remove(call);
       return call->Fail(status);
-    case UnaryCall::Stage::kLaunched: {
-      const bool was_in_transport = poller_.SetInTransport(true);
-      call->connection->Cancel(call, status);
-      poller_.SetInTransport(was_in_transport);
-      return;
-    }
+    case UnaryCall::Stage::kLaunched:
+      return call->connection->Cancel(call, status);
   }
 }
 
 void OpenCalls::Complete(UnaryCall* call) {
   role_.AssertHeld();
-  if (call->waiter != nullptr) {
-    poller_.Finish(call->waiter);
-  } else if (poller_.may_call_back()) {
-    CallBack(call);
-  } else {
-    poller_.RunWhenPolling(call);  // That is RunPosted().
-  }
-}
-
-void OpenCalls::CallBack(UnaryCall* call) {
-  absl::AnyInvocable<void(absl::Status)> on_done = *std::move(call->on_done);
-  absl::Status status = call->TakeStatus();
-  // The callback may use the context for another call.
-  call->Destroy();
-  poller_.CallbackCalled();
-  on_done(std::move(status));
+  if (call->waiter != nullptr) return poller_.Finish(call->waiter);
+  poller_.RemovePending();
+  unreported_.fetch_add(1, std::memory_order_relaxed);
+  poller_.AddErrand(call);
 }
 
 void OpenCalls::StartWaiting() {
@@ -138,7 +119,7 @@ void OpenCalls::ExpireWaiting(absl::Time now) {
           absl::StrCat("not connected to ", subchannel_.target(), " in time",
                        error.ok() ? "" : "; ", error.message())));
     } else {
-      poller_.LowerTimer(call->deadline());
+      poller_.LowerTimer(timer_, call->deadline());
     }
     call = following;
   }

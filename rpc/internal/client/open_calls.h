@@ -3,12 +3,16 @@
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_OPEN_CALLS_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_OPEN_CALLS_H_
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "rpc/internal/client/intrusive_list.h"
+#include "rpc/internal/client/poller_timer.h"
 #include "rpc/internal/client/polling_role.h"
 #include "rpc/internal/client/reply_sizes.h"
 #include "rpc/internal/client/shared_poller.h"
@@ -19,18 +23,24 @@
 namespace verbena::internal {
 
 // Takes each call of a channel from its start to its report: puts it on a
-// connection, or has it wait for one, and tells the waiting thread or calls the
-// callback when it has ended.
+// connection, or has it wait for one, and when it has ended tells the waiting
+// thread, or has the callback called by the background thread.
 //
 // What knows which connection a call takes is here alone: Start() asks the
 // subchannel, and with several of them would ask a balancer.
 //
-// Everything with the polling role held, but for PostFromOutside().
+// Everything with the polling role held, but for what says otherwise.
 class OpenCalls {
  public:
-  // Both must outlive this.
-  OpenCalls(SharedPoller* poller, Subchannel* subchannel)
-      : poller_(*poller), role_(poller->role()), subchannel_(*subchannel) {}
+  // All must outlive this. `timer` leads to ExpireWaiting(). `on_reported` is
+  // called when everything is reported after Shut(): see there.
+  OpenCalls(SharedPoller* poller, Subchannel* subchannel, PollerTimer* timer,
+            std::function<void()> on_reported)
+      : poller_(*poller),
+        role_(poller->role()),
+        subchannel_(*subchannel),
+        timer_(timer),
+        on_reported_(std::move(on_reported)) {}
   OpenCalls(const OpenCalls&) = delete;
   OpenCalls& operator=(const OpenCalls&) = delete;
 
@@ -41,8 +51,7 @@ class OpenCalls {
   void RunPosted(UnaryCall* call);
   // The user wants `call` to end: sees to it that it does.
   void Cancel(UnaryCall* call);
-  // `call` has its status: reports it, now or as soon as callbacks may be
-  // called.
+  // `call` has its status: reports it.
   void Complete(UnaryCall* call);
 
   // Whether calls wait for a connection.
@@ -61,6 +70,12 @@ class OpenCalls {
   // Ends the calls that wait. From now on calls end with `status` where the
   // transport ends them.
   void Shut(const absl::Status& status);
+  // After Shut(), when every call has ended and nothing of theirs is posted any
+  // more: when the last callback has returned, if that is not so already, calls
+  // on_reported. That may destroy this.
+  void ReportLast() { Reported(); }
+  // A callback has returned. By the thread that called it, without the role.
+  void CallbackReturned() { Reported(); }
 
   // As a call sees it.
   void LearnReplySize(uint64_t method_id, uint64_t bytes) {
@@ -82,11 +97,21 @@ class OpenCalls {
   void Launch(UnaryCall* call, transport::ClientConnection* connection)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
   void StartUnconnected(UnaryCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  void CallBack(UnaryCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  void Reported() {
+    if (unreported_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      on_reported_();
+    }
+  }
 
   SharedPoller& poller_;
   PollingRole& role_;  // The poller's.
   Subchannel& subchannel_;
+  PollerTimer* const timer_;
+  const std::function<void()> on_reported_;
+
+  // Callbacks that are to be called or have not returned, and one more until
+  // ReportLast().
+  std::atomic<int> unreported_{1};
 
   // Calls that wait for a connection, in the order in which they came.
   IntrusiveList<UnaryCall> waiting_ ABSL_GUARDED_BY(role_);

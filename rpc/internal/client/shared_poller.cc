@@ -1,106 +1,87 @@
 #include "rpc/internal/client/shared_poller.h"
 
-#include <algorithm>
-
+#include "absl/memory/memory.h"
 #include "absl/time/clock.h"
 #include "transport/base/check.h"
+#include "transport/base/status_macros.h"
 
 namespace verbena::internal {
 
+absl::StatusOr<std::unique_ptr<SharedPoller>> SharedPoller::Create(
+    absl::Duration spin_budget) {
+  ASSIGN_OR_RETURN(std::unique_ptr<transport::ClientPoller> client_poller,
+                   transport::ClientPoller::Create());
+  std::unique_ptr<SharedPoller> poller =
+      absl::WrapUnique(new SharedPoller(std::move(client_poller), spin_budget));
+  RETURN_IF_ERROR(poller->background_.Start());
+  return poller;
+}
+
+SharedPoller::SharedPoller(
+    std::unique_ptr<transport::ClientPoller> client_poller,
+    absl::Duration spin_budget)
+    : client_poller_(std::move(client_poller)),
+      transport_(client_poller_->poller()),
+      spin_(spin_budget),
+      waiters_(role_, spin_budget),
+      background_(this, &spin_) {
+  transport_.Enter();
+}
+
 SharedPoller::~SharedPoller() {
-  CHECK(!role_.Held());
-  CHECK(posted_.empty());
-  CHECK(callbacks_.empty());
+  CHECK(!pinned());
+  background_.Stop();
+  CHECK(role_.TryAcquire());
+  while (transport_.RunPosted() > 0) {
+  }
+  CHECK(timers_.empty());
+  CHECK_EQ(pending_, 0);
+  role_.Release();
+  transport_.Leave();
 }
 
 void SharedPoller::PostFromOutside(transport::PollerTask* task) {
-  posted_.Push(task);
-  sleep_.WakeHolder();
+  transport_.Post(task);
   // If nobody holds the role, it is for the background thread to take it.
   background_.Notify();
 }
 
-void SharedPoller::Drive(transport::ClientConnection* connection) {
+void SharedPoller::LowerTimer(PollerTimer* timer, absl::Time time) {
   role_.AssertHeld();
-  CHECK(!in_transport_);
-  CHECK((connection_ == nullptr) != (connection == nullptr));
-  // The transport's poller is ours for as long as we have the connection; the
-  // polling role says which thread uses it.
-  if (connection == nullptr) {
-    connection_->poller().Leave();
-  } else {
-    connection->poller().Enter();
-  }
-  connection_ = connection;
-}
-
-void SharedPoller::LowerTimer(absl::Time time) {
-  role_.AssertHeld();
-  if (time >= timer_) return;
-  timer_ = time;
+  if (time >= timer->due_) return;
+  CancelTimer(timer);
+  timer->due_ = time;
+  timers_.emplace(time, timer);
   background_.Notify();
 }
 
-void SharedPoller::RunTimer(absl::Time now) {
-  if (now < timer_) return;
-  timer_ = absl::InfiniteFuture();
-  user_->OnTimer(now);
+void SharedPoller::CancelTimer(PollerTimer* timer) {
+  role_.AssertHeld();
+  timers_.erase({timer->due_, timer});
+  timer->due_ = absl::InfiniteFuture();
 }
 
-absl::Time SharedPoller::Now() {
-  role_.AssertHeld();
-  if (connection_ == nullptr) return absl::Now();
-  if (!in_transport_) connection_->poller().RefreshNow();
-  return connection_->poller().now();
+void SharedPoller::RunTimers(absl::Time now) {
+  while (NextTimer() <= now) {
+    PollerTimer* const timer = timers_.begin()->second;
+    CancelTimer(timer);
+    timer->on_time_(now);
+  }
 }
 
 bool SharedPoller::KeepPolling(transport::SpinPolicy::Wait* wait) {
-  // The state changes by the clock, too: a peer may be silent for too long.
-  CheckConnection();
   const absl::Time now = absl::Now();
-  if (connection_ != nullptr) RunTimer(now);
-  if (connection_ == nullptr) return true;
-  return wait->Look(now, connection_->poller().TransferTime());
+  RunTimers(now);
+  return wait->Look(now, transport_.TransferTime());
 }
 
 void SharedPoller::SleepAsHolder(const Waiter& waiter) {
-  transport::Poller& poller = connection_->poller();
-  sleep_.EnterAsHolder(&poller);
-  const bool armed = posted_.empty() && callbacks_.empty() && PrepareSleep();
-  // What was handled last may have made a callback due.
-  if (armed && callbacks_.empty() && !waiter.finished() &&
-      !IsOver(*connection_)) {
-    poller.WaitForEvent(timer_);
-  }
-  // Others may wake us until here, so the connection must not go before.
-  sleep_.LeaveAsHolder();
-  CheckConnection();
-}
-
-bool SharedPoller::PrepareSleep() {
-  may_call_back_ = true;
-  in_transport_ = true;
-  const bool armed = connection_->poller().PrepareSleep();
-  in_transport_ = false;
-  may_call_back_ = false;
-  return armed;
-}
-
-int SharedPoller::RunCallbacks() {
-  int count = 0;
-  callbacks_.TakeAll([&count](transport::PollerTask* task) {
-    ++count;
-    task->Run();
-  });
-  return count;
-}
-
-void SharedPoller::RunAll() {
-  role_.AssertHeld();
-  may_call_back_ = true;
-  while (RunPosted() + RunCallbacks() > 0) {
-  }
-  may_call_back_ = false;
+  // Two that sleep there would take each other's wake-ups.
+  background_.EndWatch();
+  if (!transport_.PrepareSleep()) return;
+  // What was handled last may have been what we wait for.
+  transport_.WaitForEvent(waiter.finished() ? absl::InfinitePast()
+                                            : NextTimer());
 }
 
 }  // namespace verbena::internal

@@ -3,59 +3,56 @@
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_SHARED_POLLER_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_SHARED_POLLER_H_
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/time/clock.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "rpc/internal/client/background_thread.h"
-#include "rpc/internal/client/poller_sleep.h"
-#include "rpc/internal/client/poller_user.h"
+#include "rpc/internal/client/errand.h"
+#include "rpc/internal/client/poller_timer.h"
 #include "rpc/internal/client/polling_role.h"
 #include "rpc/internal/client/waiters.h"
-#include "transport/base/mpsc_queue.h"
-#include "transport/connection/client_connection.h"
+#include "transport/connection/client_poller.h"
+#include "transport/connection/poller.h"
 #include "transport/connection/poller_task.h"
 #include "transport/connection/spin_policy.h"
 
 namespace verbena::internal {
 
-// Has a connection polled, by one thread at a time: the holder of the polling
-// role. A thread in a blocking call takes the role if it is free, and polls
-// until its call has ended. If the role is taken, the thread posts its call to
-// the holder and waits (see Waiters) until the call has ended or the holder
-// leaves. The background thread polls while callbacks are owed and nobody else
-// does, and watches the connection while there is nothing to wait for.
+// Has the connections of any number of channels polled, by one thread at a
+// time: the holder of the polling role. A thread in a blocking call takes the
+// role if it is free, and polls until its call has ended. If the role is taken,
+// the thread posts its call to the holder and waits (see Waiters) until the
+// call has ended or the holder leaves. The background thread polls while
+// something is pending that no thread waits for, and watches otherwise. It also
+// runs errands, such as callbacks, for which it does not hold the role.
 //
-// The rule that no work is forgotten: who leaves the role looks at the queue of
-// posted tasks and at the waiters afterwards; who posts or waits tries the role
+// The rule that no work is forgotten: who leaves the role looks at the posted
+// tasks and at the waiters afterwards; who posts or waits tries the role
 // afterwards. See PollingRole.
 //
-// It knows nothing of calls, addresses and channels. Today it polls one
-// connection, which brings its own transport poller, for one user. Neither a
-// call nor a subchannel would notice if there were more: what they need of it
-// are tasks, a timer and a count of what is owed to callbacks.
+// It knows nothing of calls, addresses and channels.
 //
 // Functions are for any thread, unless they stand under "With the role held".
-// Destroy it after Stop().
 class SharedPoller {
  public:
-  // Polling threads spin for up to `spin_budget` before they sleep. `user` must
-  // outlive this.
-  SharedPoller(absl::Duration spin_budget, PollerUser* user)
-      : user_(user),
-        spin_(spin_budget),
-        waiters_(role_, spin_budget),
-        background_(this, &spin_, user) {}
+  // Polling threads spin for up to `spin_budget` before they sleep. Fails with
+  // RESOURCE_EXHAUSTED where there is no descriptor or no thread left.
+  static absl::StatusOr<std::unique_ptr<SharedPoller>> Create(
+      absl::Duration spin_budget);
   SharedPoller(const SharedPoller&) = delete;
   SharedPoller& operator=(const SharedPoller&) = delete;
+  // Waits for connections that are closing. REQUIRES: no other thread uses it,
+  // nor will; every connection was closed, no timer is set and no errand
+  // waits or runs. Not in an errand.
   ~SharedPoller();
 
   PollingRole& role() ABSL_LOCK_RETURNED(role_) { return role_; }
-
-  // Whether this thread polls, so that whatever runs has been called by us.
-  bool PolledByThisThread() const { return role_.HeldByThisThread(); }
 
   // Has `task` run by the holder of the role. Returns true if that is now this
   // thread, which must then release it.
@@ -69,138 +66,104 @@ class SharedPoller {
   // worth trying the role.
   bool WaitForTurn(Waiter* waiter) { return waiters_.WaitForTurn(waiter); }
 
-  // Has the background thread look whether there is something to do.
-  void NotifyBackground() { background_.Notify(); }
+  // Has `errand` run by the background thread.
+  void AddErrand(Errand* errand) { background_.Add(errand); }
+  // Whether the calling thread is in an errand of this.
+  bool RunsErrand() const { return background_.RunsErrand(); }
 
-  // Ends the background thread, whose last act is PollerUser::OnStop().
-  // REQUIRES: no thread waits.
-  void Stop() { background_.Stop(); }
+  // Keeps this alive until Unpin(), though no channel uses it: an errand of a
+  // channel that is gone waits or runs.
+  void Pin() { pins_.fetch_add(1, std::memory_order_relaxed); }
+  void Unpin() { pins_.fetch_sub(1, std::memory_order_release); }
+  bool pinned() const { return pins_.load(std::memory_order_acquire) > 0; }
 
   // --- With the role held ---
 
-  // Polls until `waiter` is finished or there is nothing to poll, and releases
-  // the role. Returns whether it is finished.
-  bool PollAndRelease(Waiter* waiter) ABSL_UNLOCK_FUNCTION(role_);
+  // What connections are made with.
+  transport::ClientPoller& client_poller() {
+    role_.AssertHeld();
+    return *client_poller_;
+  }
+
+  // Polls until `waiter` is finished, and releases the role.
+  void PollAndRelease(Waiter* waiter) ABSL_UNLOCK_FUNCTION(role_);
 
   // Releases the role, and sees to it that what is left to do gets done.
   void Release() ABSL_UNLOCK_FUNCTION(role_) {
     ReleaseUnless(/*watched=*/false);
   }
 
-  // From now on `connection` is polled; null for none. REQUIRES: there was none
-  // before, or there is to be none, and !in_transport().
-  void Drive(transport::ClientConnection* connection);
-
-  // Whether `connection` is of no use any more: it is lost, or its server has
-  // taken leave and the last call has ended.
-  static bool IsOver(const transport::ClientConnection& connection) {
-    return connection.failed() ||
-           (connection.draining() && connection.open_calls() == 0);
-  }
-
-  // PollerUser::OnTimer() is called at `time` or earlier, and not again unless
-  // somebody asks for it again.
-  void LowerTimer(absl::Time time);
+  // The timer goes off at `time` or earlier.
+  void LowerTimer(PollerTimer* timer, absl::Time time);
+  void CancelTimer(PollerTimer* timer);
 
   // The call that `waiter` waits for has ended.
   void Finish(Waiter* waiter);
 
-  // Counts the calls that begin. For one that ends in a callback somebody must
-  // poll until CallbackCalled().
-  void CallStarted(bool owes_callback) {
+  // A call begins, of whichever kind.
+  void NoteCall() {
     role_.AssertHeld();
     ++started_calls_;
-    owed_callbacks_ += owes_callback ? 1 : 0;
   }
-  void CallbackCalled() {
+  // Something is pending until RemovePending() that no thread waits for, so
+  // that somebody must poll: a call that ends in a callback, or an attempt to
+  // connect.
+  void AddPending() {
     role_.AssertHeld();
-    --owed_callbacks_;
+    ++pending_;
+  }
+  void RemovePending() {
+    role_.AssertHeld();
+    --pending_;
   }
 
-  // Whether a callback of the user's may be called from where we stand: in the
-  // middle of polling, but not in a function that starts a call.
-  bool may_call_back() const {
+  // The time, as of some microseconds ago.
+  absl::Time Now() {
     role_.AssertHeld();
-    return may_call_back_;
+    transport().RefreshNow();
+    return transport().now();
   }
-  // Returns it, and sets it to `may`.
-  bool SetMayCallBack(bool may) {
-    role_.AssertHeld();
-    return std::exchange(may_call_back_, may);
-  }
-  // Has `task` run as soon as callbacks may be called.
-  void RunWhenPolling(transport::PollerTask* task) { callbacks_.Push(task); }
-
-  // Whether the connection is below us on the stack, so that it must stay.
-  bool in_transport() const {
-    role_.AssertHeld();
-    return in_transport_;
-  }
-  // Returns it, and sets it to `in`, around what enters the connection from
-  // outside the polling loop.
-  bool SetInTransport(bool in) {
-    role_.AssertHeld();
-    return std::exchange(in_transport_, in);
-  }
-
-  // The time: reads the clock only where the transport has not done so just
-  // now.
-  absl::Time Now();
-
-  // Runs all that is posted, and calls the callbacks that are due. For
-  // OnStop().
-  void RunAll();
 
  private:
   friend class BackgroundThread;
 
-  // Polls once; returns how many things were handled. The connection may be
-  // gone afterwards.
-  int Poll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  int PollUnchecked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  int RunPosted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  int RunCallbacks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  explicit SharedPoller(std::unique_ptr<transport::ClientPoller> client_poller,
+                        absl::Duration spin_budget);
+
+  // Any thread; most of it is for the holder of the role.
+  transport::Poller& transport() const { return transport_; }
+
   // What is done once in some polls that find nothing. Returns whether the
-  // thread is to go on; if not, it should sleep at the connection, which there
-  // is then.
+  // thread is to go on; if not, it should sleep.
   bool KeepPolling(transport::SpinPolicy::Wait* wait)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  void RunTimer(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  void SleepAsHolder(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  // Arms what wakes a sleeper. Returns false if there was something to do
-  // instead.
-  bool PrepareSleep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  void CheckConnection() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
-    if (__builtin_expect(connection_ != nullptr && !connection_->usable(), 0)) {
-      user_->OnConnectionUnusable();
-    }
+  void RunTimers(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  // When the next timer goes off.
+  absl::Time NextTimer() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+    return timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first;
   }
+  void SleepAsHolder(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
   // `watched`: the background thread is about to wait for events, and so need
-  // not be told of what is open.
+  // not be told of what is pending.
   void ReleaseUnless(bool watched) ABSL_UNLOCK_FUNCTION(role_);
 
-  PollerUser* const user_;
+  const std::unique_ptr<transport::ClientPoller> client_poller_;
+  // The client_poller_'s. Entered for as long as this lives: the polling role
+  // says which thread uses it.
+  transport::Poller& transport_;
   transport::SpinPolicy spin_;
 
   PollingRole role_;
-  base::MpscQueue<transport::PollerTask> posted_;
-  PollerSleep sleep_;
   Waiters waiters_;
+  std::atomic<int> pins_{0};
 
-  // What is polled; null if there is nothing.
-  transport::ClientConnection* connection_ ABSL_GUARDED_BY(role_) = nullptr;
   // The holder's own call, if it is in one and polls.
   Waiter* own_ ABSL_GUARDED_BY(role_) = nullptr;
-  // Tasks that wait until callbacks may be called. Pushed with the role held.
-  base::MpscQueue<transport::PollerTask> callbacks_;
-  bool may_call_back_ ABSL_GUARDED_BY(role_) = false;
-  bool in_transport_ ABSL_GUARDED_BY(role_) = false;
-  // Calls that have begun and whose callback was not called yet.
-  int owed_callbacks_ ABSL_GUARDED_BY(role_) = 0;
+  int pending_ ABSL_GUARDED_BY(role_) = 0;
   // Calls that have ever begun.
   uint64_t started_calls_ ABSL_GUARDED_BY(role_) = 0;
-  // When OnTimer() is due.
-  absl::Time timer_ ABSL_GUARDED_BY(role_) = absl::InfiniteFuture();
+  // Those that are set, by PollerTimer::due_.
+  std::set<std::pair<absl::Time, PollerTimer*>> timers_ ABSL_GUARDED_BY(role_);
 
   BackgroundThread background_;  // Last: it uses all of the above.
 };

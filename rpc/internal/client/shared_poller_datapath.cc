@@ -1,3 +1,7 @@
+#include <cstdint>
+
+#include "absl/base/optimization.h"
+#include "absl/time/clock.h"
 #include "rpc/internal/client/shared_poller.h"
 
 namespace verbena::internal {
@@ -9,68 +13,28 @@ constexpr uint32_t kPollsPerClock = 64;
 }  // namespace
 
 bool SharedPoller::Post(transport::PollerTask* task) {
-  posted_.Push(task);
-  if (role_.TryAcquire()) {
-    RunPosted();
-    return true;
-  }
-  sleep_.WakeHolder();
-  return false;
+  transport_.Post(task);
+  if (!role_.TryAcquire()) return false;
+  transport_.RunPosted();
+  return true;
 }
 
-int SharedPoller::RunPosted() {
-  int count = 0;
-  posted_.TakeAll([&count](transport::PollerTask* task) {
-    ++count;
-    task->Run();
-  });
-  return count;
-}
-
-// A call pays for each poll that finds nothing while it waits, so a poll looks
-// at as little as it can. In particular not at the connection's state: that
-// changes only while something is handled, or by the clock.
-inline int SharedPoller::PollUnchecked() {
-  may_call_back_ = true;
-  int handled = 0;
-  if (__builtin_expect(!posted_.empty(), 0)) handled = RunPosted();
-  if (__builtin_expect(!callbacks_.empty(), 0)) handled += RunCallbacks();
-  if (connection_ != nullptr) {
-    in_transport_ = true;
-    handled += connection_->poller().PollOnce();
-    in_transport_ = false;
-  }
-  may_call_back_ = false;
-  return handled;
-}
-
-int SharedPoller::Poll() {
-  const int handled = PollUnchecked();
-  CheckConnection();
-  return handled;
-}
-
-bool SharedPoller::PollAndRelease(Waiter* waiter) {
-  waiters_.Leave(waiter, /*polls=*/connection_ != nullptr);
-  if (connection_ != nullptr) {
-    own_ = waiter;
-    transport::SpinPolicy::Wait wait(&spin_);
-    uint32_t idle_polls = 0;
-    while (!waiter->finished() && connection_ != nullptr) {
-      if (PollUnchecked() > 0 || waiter->finished()) {
-        CheckConnection();
-        wait.Found();
-        idle_polls = 0;
-      } else if (++idle_polls % kPollsPerClock == 0 && !KeepPolling(&wait)) {
-        SleepAsHolder(*waiter);
-        wait.Woke(absl::Now());
-      }
+void SharedPoller::PollAndRelease(Waiter* waiter) {
+  waiters_.Leave(waiter);
+  own_ = waiter;
+  transport::SpinPolicy::Wait wait(&spin_);
+  uint32_t idle_polls = 0;
+  while (!waiter->finished()) {
+    if (transport_.PollOnce() > 0) {
+      wait.Found();
+      idle_polls = 0;
+    } else if (++idle_polls % kPollsPerClock == 0 && !KeepPolling(&wait)) {
+      SleepAsHolder(*waiter);
+      wait.Woke(absl::Now());
     }
-    own_ = nullptr;
   }
-  const bool finished = waiter->finished();
+  own_ = nullptr;
   Release();
-  return finished;
 }
 
 void SharedPoller::Finish(Waiter* waiter) {
@@ -83,21 +47,18 @@ void SharedPoller::Finish(Waiter* waiter) {
 }
 
 void SharedPoller::ReleaseUnless(bool watched) {
-  bool driving;
-  bool needs_background;
+  bool notify;
   while (true) {
-    driving = connection_ != nullptr;
-    needs_background =
-        !callbacks_.empty() || (!watched && owed_callbacks_ > 0 && driving);
+    notify = !watched && pending_ > 0;
     role_.Release();
-    if (__builtin_expect(posted_.empty(), 1)) break;
+    if (ABSL_PREDICT_TRUE(!transport_.any_posted())) break;
     // Another thread has the role by now, or we do the work.
     if (!role_.TryAcquire()) break;
-    RunPosted();
+    transport_.RunPosted();
     watched = false;
   }
-  if (__builtin_expect(driving && waiters_.any(), 0)) waiters_.WakeOne();
-  if (__builtin_expect(needs_background, 0)) background_.Notify();
+  if (ABSL_PREDICT_FALSE(waiters_.any())) waiters_.WakeOne();
+  if (ABSL_PREDICT_FALSE(notify)) background_.Notify();
 }
 
 }  // namespace verbena::internal

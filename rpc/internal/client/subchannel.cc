@@ -1,28 +1,67 @@
 #include "rpc/internal/client/subchannel.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "transport/base/check.h"
+#include "transport/connection/client_poller.h"
+#include "transport/device.h"
 
 namespace verbena::internal {
+namespace {
+
+// What trying again can't mend keeps its code; everything else is UNAVAILABLE,
+// whichever verb it was that failed.
+absl::StatusCode CodeForCalls(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kUnimplemented:
+      return code;
+    default:
+      return absl::StatusCode::kUnavailable;
+  }
+}
+
+absl::Status ForCalls(const absl::Status& status, const std::string& target) {
+  return absl::Status(
+      CodeForCalls(status.code()),
+      absl::StrCat("no connection to ", target, ": ", status.message()));
+}
+
+}  // namespace
 
 Subchannel::Subchannel(
     std::string target, const ChannelOptions& options,
     const absl::StatusOr<transport::EndpointOptions>& endpoint,
-    SharedPoller* poller, transport::PollerTask* attempt_ended)
+    SharedPoller* poller, PollerTimer* timer,
+    std::function<void(const absl::Status&)> on_attempt_ended)
     : target_(std::move(target)),
       options_(endpoint.ok() ? *endpoint : transport::EndpointOptions()),
       poller_(*poller),
       role_(poller->role()),
-      attempt_ended_(attempt_ended),
+      timer_(timer),
+      on_attempt_ended_(std::move(on_attempt_ended)),
       backoff_(options.initial_backoff, options.max_backoff),
       refusal_(endpoint.status()) {}
+
+void Subchannel::Ask::Post() {
+  if (posted_.exchange(true, std::memory_order_acq_rel)) return;
+  subchannel_->poller_.PostFromOutside(this);
+}
+
+void Subchannel::Ask::Run() {
+  posted_.store(false, std::memory_order_release);
+  subchannel_->Connect();
+}
 
 void Subchannel::SetState(ChannelState state) {
   const base::MutexLock lock(mutex_);
   state_ = state;
+  if (state == ChannelState::kConnecting) hopeless_ = false;
   if (state != ChannelState::kReady) device_.clear();
   if (watchers_ > 0) state_changed_.NotifyAll();
 }
@@ -30,12 +69,8 @@ void Subchannel::SetState(ChannelState state) {
 absl::Status Subchannel::WhyNot(bool patient) const {
   role_.AssertHeld();
   if (!refusal_.ok()) return refusal_;
-  if (patient) return absl::OkStatus();
-  if (connection_ != nullptr && connection_->draining()) {
-    return absl::UnavailableError(absl::StrCat(
-        "the server at ", connection_->peer(), " is shutting down"));
-  }
-  if (state_ == ChannelState::kTransientFailure && absl::Now() < retry_time_) {
+  if (!patient && state_ == ChannelState::kTransientFailure &&
+      absl::Now() < retry_time_) {
     return connect_error_;
   }
   return absl::OkStatus();
@@ -44,62 +79,65 @@ absl::Status Subchannel::WhyNot(bool patient) const {
 void Subchannel::Connect() {
   role_.AssertHeld();
   DropUnusable();
-  if (connection_ != nullptr || !refusal_.ok()) return;
-  if (state_ == ChannelState::kConnecting) return;
+  if (!refusal_.ok() || state_ == ChannelState::kReady ||
+      state_ == ChannelState::kConnecting) {
+    return;
+  }
   if (state_ == ChannelState::kTransientFailure && absl::Now() < retry_time_) {
-    return poller_.LowerTimer(retry_time_);
+    return poller_.LowerTimer(timer_, retry_time_);
   }
   SetState(ChannelState::kConnecting);
+  poller_.AddPending();
+  resolution_ =
+      Resolution::Start(&poller_, target_, transport::WantedDevice(options_),
+                        [this](Resolution::Result result) {
+                          role_.AssertHeld();
+                          OnResolved(std::move(result));
+                        });
+}
+
+void Subchannel::OnResolved(Resolution::Result result) {
+  resolution_ = nullptr;
+  if (!result.ok()) return OnFailed(result.status());
+  endpoints_ = *std::move(result);
+  std::reverse(endpoints_.begin(), endpoints_.end());
+  first_error_ = absl::OkStatus();
+  TryNext();
+}
+
+void Subchannel::TryNext() {
+  if (endpoints_.empty()) return OnFailed(first_error_);
+  const Resolution::Endpoint endpoint = endpoints_.back();
+  endpoints_.pop_back();
+  connection_ = poller_.client_poller().Connect(
+      *endpoint.provider, endpoint.address, options_, this);
+}
+
+void Subchannel::GiveUp() {
+  first_error_.Update(
+      connection_->failed()
+          ? connection_->failure()
+          : absl::UnavailableError("the server is shutting down"));
+  Close(std::move(connection_));
+  TryNext();
+}
+
+void Subchannel::OnFailed(const absl::Status& why) {
+  connect_error_ = ForCalls(why, target_);
+  retry_time_ = absl::Now() + backoff_.Next();
   {
     const base::MutexLock lock(mutex_);
-    attempt_due_ = true;
-    hopeless_ = false;
+    hopeless_ = !absl::IsUnavailable(connect_error_);
   }
-  poller_.NotifyBackground();
+  SetState(ChannelState::kTransientFailure);
+  poller_.RemovePending();
+  poller_.LowerTimer(timer_, retry_time_);
+  on_attempt_ended_(connect_error_);
 }
 
-void Subchannel::ConnectIfAsked() {
-  bool wanted;
-  {
-    const base::MutexLock lock(mutex_);
-    wanted = std::exchange(asked_, false) || watchers_ > 0;
-  }
-  if (wanted) Connect();
-}
-
-bool Subchannel::IsWaitedFor() const {
-  const base::MutexLock lock(mutex_);
-  return watchers_ > 0;
-}
-
-void Subchannel::OnAttemptEnded(Connector::Result result) {
-  {
-    const base::MutexLock lock(mutex_);
-    result_.emplace(std::move(result));
-  }
-  if (poller_.Post(attempt_ended_)) poller_.Release();
-}
-
-absl::Status Subchannel::TakeResult() {
+void Subchannel::OnConnected() {
   role_.AssertHeld();
-  std::optional<Connector::Result> result;
-  {
-    const base::MutexLock lock(mutex_);
-    std::swap(result, result_);
-  }
-  CHECK(result.has_value());
-  if (!result->ok()) {
-    OnFailed(result->status());
-    return connect_error_;
-  }
-  Install(**std::move(result));
-  return absl::OkStatus();
-}
-
-void Subchannel::Install(std::unique_ptr<ClientConnection> connection) {
-  CHECK(connection_ == nullptr);
-  connection_ = std::move(connection);
-  poller_.Drive(connection_.get());
+  endpoints_.clear();
   backoff_.Reset();
   buffers_.Set(connection_->buffer_source());
   {
@@ -107,75 +145,66 @@ void Subchannel::Install(std::unique_ptr<ClientConnection> connection) {
     device_ = connection_->device_name();
   }
   SetState(ChannelState::kReady);
+  poller_.RemovePending();
+  on_attempt_ended_(absl::OkStatus());
 }
 
-void Subchannel::OnFailed(const absl::Status& status) {
-  connect_error_ = status;
-  retry_time_ = absl::Now() + backoff_.Next();
-  {
-    const base::MutexLock lock(mutex_);
-    hopeless_ = !absl::IsUnavailable(status);
-  }
-  SetState(ChannelState::kTransientFailure);
-  poller_.LowerTimer(retry_time_);
-}
-
-bool Subchannel::DropUnusable() {
+void Subchannel::OnUnusable() {
   role_.AssertHeld();
-  if (connection_ == nullptr || poller_.in_transport()) return false;
-  if (!SharedPoller::IsOver(*connection_)) return false;
-  poller_.Drive(nullptr);
+  std::erase_if(draining_, [this](std::unique_ptr<ClientConnection>& drained) {
+    role_.AssertHeld();
+    if (!drained->failed()) return false;
+    Close(std::move(drained));
+    return true;
+  });
+  if (connection_ == nullptr || connection_->usable() ||
+      connection_->connecting()) {
+    return;
+  }
+  if (state_ == ChannelState::kConnecting) return GiveUp();
+  DropUnusable();
+}
+
+void Subchannel::DropUnusable() {
+  if (state_ != ChannelState::kReady || connection_->usable()) return;
   buffers_.Set(transport::BufferSource());
-  {
-    const base::MutexLock lock(mutex_);
-    old_.push_back(std::move(connection_));
+  if (connection_->failed()) {
+    Close(std::move(connection_));
+  } else {
+    draining_.push_back(std::move(connection_));
   }
   SetState(ChannelState::kIdle);
-  poller_.NotifyBackground();  // To destroy it.
-  return true;
 }
 
-void Subchannel::Refuse(absl::Status status) {
+void Subchannel::Close(std::unique_ptr<ClientConnection> connection) {
+  poller_.client_poller().Close(std::move(connection));
+}
+
+void Subchannel::Shut(const absl::Status& status) {
   role_.AssertHeld();
-  const base::MutexLock lock(mutex_);
-  refusal_ = std::move(status);
-}
-
-void Subchannel::CloseConnection() {
-  role_.AssertHeld();
-  if (connection_ != nullptr) {
-    poller_.Drive(nullptr);
-    connection_.reset();
-  }
-  const base::MutexLock lock(mutex_);
-  old_.clear();
-}
-
-void Subchannel::RunBlocking() {
-  bool attempt;
-  std::vector<std::unique_ptr<ClientConnection>> old;
   {
     const base::MutexLock lock(mutex_);
-    attempt = std::exchange(attempt_due_, false);
-    old.swap(old_);
+    refusal_ = status;
   }
-  old.clear();
-  if (!attempt) return;
-  if (connector_ == nullptr) {
-    connector_ = std::make_unique<Connector>(
-        target_, options_, [this](Connector::Result result) {
-          OnAttemptEnded(std::move(result));
-        });
+  if (state_ == ChannelState::kConnecting) poller_.RemovePending();
+  if (resolution_ != nullptr) std::exchange(resolution_, nullptr)->Abandon();
+  buffers_.Set(transport::BufferSource());
+  if (connection_ != nullptr) Close(std::move(connection_));
+  for (std::unique_ptr<ClientConnection>& drained : draining_) {
+    Close(std::move(drained));
   }
-  connector_->Start();
+  draining_.clear();
+  SetState(ChannelState::kIdle);
+}
+
+bool Subchannel::IsWaitedFor() const {
+  const base::MutexLock lock(mutex_);
+  return watchers_ > 0;
 }
 
 ChannelState Subchannel::state(bool try_to_connect) {
   const base::MutexLock lock(mutex_);
-  if (try_to_connect && state_ == ChannelState::kIdle) {
-    asked_ = true;
-    poller_.NotifyBackground();
-  }
+  if (try_to_connect && state_ == ChannelState::kIdle) ask_.Post();
   return state_;
 }
 
@@ -189,7 +218,7 @@ bool Subchannel::WaitForConnected(absl::Time deadline) {
   ++watchers_;
   while (state_ != ChannelState::kReady && !hopeless_ && refusal_.ok() &&
          absl::Now() < deadline) {
-    poller_.NotifyBackground();
+    ask_.Post();
     state_changed_.WaitUntil(mutex_, deadline);
   }
   --watchers_;

@@ -3,9 +3,10 @@
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_SUBCHANNEL_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_SUBCHANNEL_H_
 
+#include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,9 @@
 #include "rpc/channel_options.h"
 #include "rpc/channel_state.h"
 #include "rpc/internal/client/backoff.h"
-#include "rpc/internal/client/connector.h"
+#include "rpc/internal/client/poller_timer.h"
 #include "rpc/internal/client/polling_role.h"
+#include "rpc/internal/client/resolution.h"
 #include "rpc/internal/client/shared_buffer_source.h"
 #include "rpc/internal/client/shared_poller.h"
 #include "transport/base/endpoint_options.h"
@@ -33,30 +35,34 @@ namespace verbena::internal {
 // calls: who wants to make one asks for connection(), and if that is not usable
 // for why_not() and for an attempt.
 //
-// An attempt blocks, so it has a thread of its own while it lasts. Its result
-// comes back as a task that runs with the polling role held.
+// Nobody waits for an attempt: it looks the target up (see Resolution), and
+// goes on with the addresses that it has found, one after the other, as the
+// connections that it makes on the poller tell what became of them.
 //
 // Functions are for any thread, unless they stand under a line that says
 // otherwise.
-class Subchannel {
+class Subchannel final : private transport::ClientConnection::Observer {
  public:
   using ClientConnection = transport::ClientConnection;
 
   // `endpoint` is an error if the options are not valid: then there is never an
-  // attempt. `poller` drives the connection. `attempt_ended` is posted there
-  // when an attempt has ended, and calls TakeResult(). Both outlive this.
+  // attempt. `poller` drives the connection. `timer` leads to OnTimer().
+  // `on_attempt_ended` hears what came of each attempt, with the role held,
+  // from a task of its own: an error is for calls that do not wait any longer,
+  // and UNAVAILABLE unless another attempt can't go otherwise. All outlive
+  // this.
   Subchannel(std::string target, const ChannelOptions& options,
              const absl::StatusOr<transport::EndpointOptions>& endpoint,
-             SharedPoller* poller, transport::PollerTask* attempt_ended);
+             SharedPoller* poller, PollerTimer* timer,
+             std::function<void(const absl::Status&)> on_attempt_ended);
   Subchannel(const Subchannel&) = delete;
   Subchannel& operator=(const Subchannel&) = delete;
-  // REQUIRES: CloseConnection() was called if anything was ever connected.
+  // REQUIRES: Shut() was called, and what was posted before that has run.
   ~Subchannel() = default;
 
   const std::string& target() const { return target_; }
 
-  // `try_to_connect` makes an idle subchannel connect, on the background
-  // thread.
+  // `try_to_connect` makes an idle subchannel connect.
   ChannelState state(bool try_to_connect);
   std::string device() const;
   // See Channel::WaitForConnected().
@@ -76,63 +82,77 @@ class Subchannel {
   absl::Status WhyNot(bool patient) const;
 
   // Begins an attempt, now or when the pause after a failure is over (for which
-  // it uses SharedPoller::LowerTimer()). Does nothing if there is a connection,
-  // or an attempt is under way.
+  // it uses the timer). Does nothing if there is a connection, or an attempt is
+  // under way.
   void Connect();
-  // Connect(), if other threads have asked for it.
-  void ConnectIfAsked();
   // Whether a thread waits for a connection without making a call.
   bool IsWaitedFor() const;
 
-  // Takes over what came of an attempt. If it failed, the error is for calls
-  // that do not wait any longer: UNAVAILABLE unless another attempt can't go
-  // otherwise.
-  absl::Status TakeResult();
   // Why the last attempt failed.
   const absl::Status& connect_error() const {
     role_.AssertHeld();
     return connect_error_;
   }
 
-  // Lets go of the connection if it is failed or drained, and not below us on
-  // the stack. Returns whether it did.
-  bool DropUnusable();
-
-  // From now on WhyNot() is `status`, and there are no attempts.
-  void Refuse(absl::Status status);
-
-  // Destroys the connection, and so fails its calls. After Refuse() and
-  // FinishAttempt().
-  void CloseConnection();
-
-  // --- On the background thread, without the role ---
-
-  // What may block: destroys old connections, starts attempts.
-  void RunBlocking();
-  // Waits until the attempt that is under way has ended, and its task has run
-  // or is posted.
-  void FinishAttempt() { connector_.reset(); }
+  // Ends what is under way, and closes the connections, which fails their
+  // calls. From now on WhyNot() is `status`, and there are no attempts.
+  void Shut(const absl::Status& status);
 
  private:
+  // Connects because another thread has asked for it.
+  class Ask final : public transport::PollerTask {
+   public:
+    explicit Ask(Subchannel* subchannel) : subchannel_(subchannel) {}
+    // At most once at a time.
+    void Post();
+    void Run() override;
+
+   private:
+    Subchannel* const subchannel_;
+    std::atomic<bool> posted_{false};
+  };
+
+  // As the connection's observer.
+  void OnConnected() override;
+  void OnUnusable() override;
+
   void SetState(ChannelState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  void OnAttemptEnded(Connector::Result result);  // On the attempt's thread.
-  void Install(std::unique_ptr<ClientConnection> connection)
+  void OnResolved(Resolution::Result result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  void OnFailed(const absl::Status& status)
+  // Connects to the next of the endpoints, or fails if there is none.
+  void TryNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  // The connection that was tried is of no use: goes on without it.
+  void GiveUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  void OnFailed(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  // Lets go of a connection that was lost or drains.
+  void DropUnusable() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  void Close(std::unique_ptr<ClientConnection> connection)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
 
   const std::string target_;
   const transport::EndpointOptions options_;
   SharedPoller& poller_;
   PollingRole& role_;  // The poller's.
-  transport::PollerTask* const attempt_ended_;
+  PollerTimer* const timer_;
+  const std::function<void(const absl::Status&)> on_attempt_ended_;
   SharedBufferSource buffers_;  // The memory of connection_.
+  Ask ask_{this};
 
+  // Ready, or being tried.
   std::unique_ptr<ClientConnection> connection_ ABSL_GUARDED_BY(role_);
+  // Those that take no new calls, until their servers close them.
+  std::vector<std::unique_ptr<ClientConnection>> draining_
+      ABSL_GUARDED_BY(role_);
   Backoff backoff_ ABSL_GUARDED_BY(role_);
   absl::Status connect_error_ ABSL_GUARDED_BY(role_);
   // After a failure there is no attempt before this time.
   absl::Time retry_time_ ABSL_GUARDED_BY(role_) = absl::InfinitePast();
+
+  // Of the attempt that is under way, if one is.
+  Resolution* resolution_ ABSL_GUARDED_BY(role_) = nullptr;
+  // What is left to be tried, the next one last.
+  std::vector<Resolution::Endpoint> endpoints_ ABSL_GUARDED_BY(role_);
+  absl::Status first_error_ ABSL_GUARDED_BY(role_);
 
   mutable base::Mutex mutex_;
   base::CondVar state_changed_;
@@ -145,17 +165,6 @@ class Subchannel {
   // The last failure was the target's or the options' fault.
   bool hopeless_ ABSL_GUARDED_BY(mutex_) = false;
   int watchers_ ABSL_GUARDED_BY(mutex_) = 0;  // Threads in WaitForConnected().
-  bool asked_ ABSL_GUARDED_BY(mutex_) = false;  // By state(true).
-  // An attempt is to be started by RunBlocking().
-  bool attempt_due_ ABSL_GUARDED_BY(mutex_) = false;
-  // What came of the attempt, until TakeResult().
-  std::optional<Connector::Result> result_ ABSL_GUARDED_BY(mutex_);
-  // Connections of no use any more. To destroy one takes a while, and needs the
-  // transport's role.
-  std::vector<std::unique_ptr<ClientConnection>> old_ ABSL_GUARDED_BY(mutex_);
-
-  // Made by the first attempt; confined to the background thread.
-  std::unique_ptr<Connector> connector_;
 };
 
 }  // namespace verbena::internal

@@ -75,6 +75,19 @@ bool UnaryCall::NotOpened(const absl::Status& status) {
 
 void UnaryCall::Run() { calls_->RunPosted(this); }
 
+void UnaryCall::RunErrand() {
+  OpenCalls* const calls = calls_;
+  {
+    absl::AnyInvocable<void(absl::Status)> done = *std::move(on_done);
+    absl::Status status = TakeStatus();
+    // The callback may use the context for another call.
+    Destroy();
+    done(std::move(status));
+    // What it has captured is destroyed before anybody hears that it returned.
+  }
+  calls->CallbackReturned();
+}
+
 void UnaryCall::WriteRequest(uint8_t* out) {
   if (__builtin_expect(request_.metadata_bytes > 0, 0)) {
     out = WriteMetadata(context_->metadata(), out);

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/client_context.h"
+#include "rpc/internal/client/errand.h"
 #include "rpc/internal/client/waiters.h"
 #include "transport/connection/client_call.h"
 #include "transport/connection/client_connection.h"
@@ -28,11 +29,13 @@ class OpenCalls;
 //
 // A blocking call lives on the stack of its thread, an asynchronous one in its
 // context (on the heap if another call has that). Between Prepare() and its
-// report, everything happens with the polling role held, but for Cancel().
+// report, everything happens with the polling role held, but for Cancel(). The
+// callback is called without it.
 //
 // The context, the messages and the name must outlive it.
 class UnaryCall final : public transport::ClientCall,
                         public transport::PollerTask,
+                        public Errand,
                         public CancellableCall {
  public:
   UnaryCall(OpenCalls* calls, const char* method_name, uint64_t method_id,
@@ -81,6 +84,9 @@ class UnaryCall final : public transport::ClientCall,
 
   // As PollerTask: see OpenCalls::RunPosted().
   void Run() override;
+
+  // As Errand: calls on_done, before which it destroys this.
+  void RunErrand() override;
 
   // As CancellableCall, from any thread.
   void Cancel() override;

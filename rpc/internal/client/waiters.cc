@@ -28,8 +28,8 @@ Waiters::Spin Waiters::SpinForTurn(Waiter* waiter) {
 }
 
 bool Waiters::WaitForTurn(Waiter* waiter) {
-  if (waiter->may_spin_ && waiter->state_.load(std::memory_order_relaxed) !=
-                               Waiter::State::kListed) {
+  if (waiter->state_.load(std::memory_order_relaxed) !=
+      Waiter::State::kListed) {
     const Spin spin = SpinForTurn(waiter);
     if (spin == Spin::kTryRole) return false;
     // If it was ever listed, it may still be so: see Finish().
@@ -52,10 +52,7 @@ bool Waiters::WaitForTurn(Waiter* waiter) {
   return !waiter->listed_;
 }
 
-void Waiters::Leave(Waiter* waiter, bool polls) {
-  waiter->may_spin_ = polls;
-  // It stays in the list, and so gets the next WakeOne(), if it can do nothing.
-  if (!polls) return;
+void Waiters::Leave(Waiter* waiter) {
   // Its thread holds the role, so nobody finishes the call meanwhile.
   if (waiter->state_.load(std::memory_order_relaxed) !=
       Waiter::State::kListed) {

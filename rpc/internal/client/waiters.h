@@ -44,9 +44,8 @@ class Waiter {
   // kFinished touches the waiter no more, unless it was kListed before.
   std::atomic<State> state_{State::kOpen};
 
-  // The next three are for the waiting thread alone.
+  // The next two are for the waiting thread alone.
   bool ever_listed_ = false;
-  bool may_spin_ = true;  // There was somebody to poll when it looked last.
   std::optional<transport::SpinPolicy::Wait> wait_;  // Once it has spun.
 
   // The mutex of Waiters protects the rest, which is of use once the waiter was
@@ -77,9 +76,7 @@ class Waiters {
   bool WaitForTurn(Waiter* waiter);
 
   // The waiting thread has the role now, and does not wait here any more.
-  // `polls` says whether there is something to poll; if there is nothing, it
-  // will soon be back, and then there is nothing to spin for.
-  void Leave(Waiter* waiter, bool polls);
+  void Leave(Waiter* waiter);
 
   // The call of `waiter` has ended: its thread may go, and destroy it. By the
   // holder of the role, when that is not the waiting thread.

@@ -78,9 +78,8 @@ TEST(WaitersTest, AThreadThatPollsWaitsNoMore) {
   Waiters waiters(role, absl::ZeroDuration());
   Waiter waiter;
   EXPECT_FALSE(waiters.WaitForTurn(&waiter));
-  waiters.Leave(&waiter, /*polls=*/false);
-  EXPECT_TRUE(waiters.any()) << "with nothing to poll it will be back";
-  waiters.Leave(&waiter, /*polls=*/true);
+  EXPECT_TRUE(waiters.any());
+  waiters.Leave(&waiter);
   EXPECT_FALSE(waiters.any());
   Waiters::FinishOwn(&waiter);
   EXPECT_TRUE(waiter.finished());

@@ -1,0 +1,33 @@
+// A timer of somebody who is polled for.
+
+#ifndef VERBENA_RPC_INTERNAL_CLIENT_POLLER_TIMER_H_
+#define VERBENA_RPC_INTERNAL_CLIENT_POLLER_TIMER_H_
+
+#include <functional>
+#include <utility>
+
+#include "absl/time/time.h"
+
+namespace verbena::internal {
+
+// Goes off once, at the earliest of the times that SharedPoller::LowerTimer()
+// was told of, and can then be set again. REQUIRES: it is not set when it is
+// destroyed.
+class PollerTimer {
+ public:
+  // `on_time` is called with the polling role held.
+  explicit PollerTimer(std::function<void(absl::Time now)> on_time)
+      : on_time_(std::move(on_time)) {}
+  PollerTimer(const PollerTimer&) = delete;
+  PollerTimer& operator=(const PollerTimer&) = delete;
+
+ private:
+  friend class SharedPoller;
+
+  const std::function<void(absl::Time now)> on_time_;
+  absl::Time due_ = absl::InfiniteFuture();  // Under the polling role.
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_CLIENT_POLLER_TIMER_H_

@@ -1,0 +1,59 @@
+#include "rpc/internal/client/resolution.h"
+
+#include "transport/base/status_macros.h"
+#include "transport/device.h"
+
+namespace verbena::internal {
+
+Resolution* Resolution::Start(SharedPoller* poller, std::string target,
+                              std::string device,
+                              std::function<void(Result)> on_done) {
+  auto* const resolution = new Resolution(
+      poller, std::move(target), std::move(device), std::move(on_done));
+  poller->Pin();
+  poller->AddErrand(resolution);
+  return resolution;
+}
+
+Resolution::Result Resolution::Find() const {
+  ASSIGN_OR_RETURN(const std::vector<base::SocketAddress> addresses,
+                   base::SocketAddress::Resolve(target_));
+  std::vector<Endpoint> endpoints;
+  for (const base::SocketAddress& address : addresses) {
+    endpoints.push_back(
+        {address, &transport::ChooseProvider(address, device_)});
+  }
+  return endpoints;
+}
+
+void Resolution::RunErrand() {
+  result_ = Find();
+  SharedPoller& poller = poller_;
+  {
+    base::MutexLock lock(mutex_);
+    if (!abandoned_) {
+      poller.Unpin();
+      // Whoever runs it waits for the lock first.
+      return poller.PostFromOutside(this);
+    }
+  }
+  delete this;
+  poller.Unpin();
+}
+
+void Resolution::Run() {
+  bool abandoned;
+  {
+    const base::MutexLock lock(mutex_);
+    abandoned = abandoned_;
+  }
+  if (!abandoned) on_done_(std::move(result_));
+  delete this;
+}
+
+void Resolution::Abandon() {
+  const base::MutexLock lock(mutex_);
+  abandoned_ = true;
+}
+
+}  // namespace verbena::internal

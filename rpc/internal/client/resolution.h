@@ -1,0 +1,69 @@
+// Finds out which addresses a target has.
+
+#ifndef VERBENA_RPC_INTERNAL_CLIENT_RESOLUTION_H_
+#define VERBENA_RPC_INTERNAL_CLIENT_RESOLUTION_H_
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "rpc/internal/client/errand.h"
+#include "rpc/internal/client/shared_poller.h"
+#include "transport/base/mutex.h"
+#include "transport/base/socket_address.h"
+#include "transport/connection/poller_task.h"
+#include "transport/verbs/provider.h"
+
+namespace verbena::internal {
+
+// One lookup, which may take as long as the name server does: an errand.
+// Destroys itself.
+class Resolution final : private Errand, private transport::PollerTask {
+ public:
+  struct Endpoint {
+    base::SocketAddress address;
+    const transport::Provider* provider;  // That leads there.
+  };
+  using Result = absl::StatusOr<std::vector<Endpoint>>;
+
+  // Looks up `target`, "host:port". `device` is the RDMA device that is wanted,
+  // or empty. `on_done` is called with the polling role held, never inside this
+  // function; afterwards the object that is returned is gone.
+  static Resolution* Start(SharedPoller* poller, std::string target,
+                           std::string device,
+                           std::function<void(Result)> on_done);
+  Resolution(const Resolution&) = delete;
+  Resolution& operator=(const Resolution&) = delete;
+
+  // `on_done` is not to be called. With the polling role held.
+  void Abandon();
+
+ private:
+  Resolution(SharedPoller* poller, std::string target, std::string device,
+             std::function<void(Result)> on_done)
+      : poller_(*poller),
+        target_(std::move(target)),
+        device_(std::move(device)),
+        on_done_(std::move(on_done)) {}
+  ~Resolution() = default;
+
+  void RunErrand() override;
+  void Run() override;
+  Result Find() const;
+
+  SharedPoller& poller_;
+  const std::string target_;
+  const std::string device_;
+  const std::function<void(Result)> on_done_;
+  Result result_ = std::vector<Endpoint>();
+
+  base::Mutex mutex_;
+  bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_CLIENT_RESOLUTION_H_

@@ -1,0 +1,59 @@
+// Which channels share a poller.
+
+#ifndef VERBENA_RPC_INTERNAL_CLIENT_SHARED_POLLERS_H_
+#define VERBENA_RPC_INTERNAL_CLIENT_SHARED_POLLERS_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "rpc/internal/client/shared_poller.h"
+#include "transport/base/mutex.h"
+
+namespace verbena::internal {
+
+// The pollers of a process. A channel joins the one that has the fewest
+// channels; there are as many as processors, so that calls on a few channels do
+// not wait for each other, and thousands of channels need no more threads and
+// descriptors than that. Channels of another spin budget have pollers of their
+// own. A poller ends when its last channel has left.
+//
+// Thread-safe.
+class SharedPollers {
+ public:
+  // So many for each spin budget.
+  explicit SharedPollers(size_t most) : most_(most) {}
+  SharedPollers(const SharedPollers&) = delete;
+  SharedPollers& operator=(const SharedPollers&) = delete;
+
+  // Those that all channels of the process share.
+  static SharedPollers& OfProcess();
+
+  // A poller for one more channel, until Leave(). For errors see
+  // SharedPoller::Create().
+  absl::StatusOr<SharedPoller*> Join(absl::Duration spin_budget);
+
+  // A channel has left `poller`. Ends those that have no channel any more, and
+  // waits for that. Those that still have an errand (a callback that has
+  // dropped the channel, or a name server that does not answer) stay for the
+  // next channel that comes or goes.
+  void Leave(SharedPoller* poller);
+
+ private:
+  struct Member {
+    std::unique_ptr<SharedPoller> poller;
+    absl::Duration spin_budget;
+    int channels;
+  };
+
+  const size_t most_;
+  base::Mutex mutex_;
+  std::vector<Member> members_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_CLIENT_SHARED_POLLERS_H_
