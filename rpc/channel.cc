@@ -13,8 +13,7 @@ Channel::~Channel() {
 absl::StatusOr<ChannelImpl*> Channel::MakeImpl() {
   ChannelImpl* made = impl();
   if (made != nullptr) return made;
-  const absl::StatusOr<ChannelImpl*> mine =
-      ChannelImpl::Create(target_, options_);
+  absl::StatusOr<ChannelImpl*> mine = ChannelImpl::Create(target_, options_);
   if (!mine.ok()) return mine;
   if (impl_.compare_exchange_strong(made, *mine, std::memory_order_acq_rel)) {
     return mine;

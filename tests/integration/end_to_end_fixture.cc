@@ -60,17 +60,18 @@ AsyncEcho::AsyncEcho(EndToEnd::Stub* stub, size_t bytes, size_t seed)
 }
 
 void AsyncEcho::Start(std::function<void()> done) {
-  stub_->async()->Echo(&context_, &request_, &reply_,
-                       [this, done = std::move(done)](absl::Status status) {
-                         if (!status.ok()) {
-                           problem_ = status.ToString();
-                         } else if (reply_.payload() != request_.payload()) {
-                           problem_ = "another payload";
-                         } else {
-                           problem_ = "";
-                         }
-                         done();
-                       });
+  stub_->async()->Echo(
+      &context_, &request_, &reply_,
+      [this, done = std::move(done)](const absl::Status& status) {
+        if (!status.ok()) {
+          problem_ = status.ToString();
+        } else if (reply_.payload() != request_.payload()) {
+          problem_ = "another payload";
+        } else {
+          problem_ = "";
+        }
+        done();
+      });
 }
 
 std::string EndToEndServerPath() {

@@ -33,8 +33,7 @@ class CallTable {
   // The connection has begun to close: every call ends with its failure().
   virtual void OnClosing() = 0;
 
-  // Called about once a millisecond while the connection is not closing, and
-  // when NextTick() said so.
+  // While the connection is not closing: see Connection::OnTick().
   virtual void OnTick(absl::Time now) = 0;
   virtual absl::Time NextTick() const = 0;
 

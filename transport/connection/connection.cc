@@ -92,11 +92,14 @@ void Connection::Transition(ConnectionState state) {
   CHECK(IsLegalTransition(state_, state))
       << ConnectionStateName(state_) << " to " << ConnectionStateName(state);
   state_ = state;
+  Touch();
+  if (state == ConnectionState::kClosed) device_.NoteClosed();
 }
 
 void Connection::SendGoAway() {
   if (state_ != ConnectionState::kOpen) return;
   goaway_due_ = going_away_ = true;
+  Touch();
   SendOwedControl();
 }
 

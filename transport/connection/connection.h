@@ -102,8 +102,9 @@ class Connection final : public CmEventHandler {
   void OnReceiveError(ibv_wc_status status);
   // A send buffer that it waited for may be free.
   void OnSendBuffer();
+  // Called about once a millisecond while the poller runs, if anything has
+  // happened here since the last time, and when NextTick() said so.
   void OnTick(absl::Time now);
-  // When OnTick() must be called although nothing happens.
   absl::Time NextTick() const;
   // Sends what the round made possible, with one doorbell.
   void FinishRound();
@@ -163,7 +164,10 @@ class Connection final : public CmEventHandler {
   // Something of the table waits for credits, buffers or memory: SendWaiting()
   // is called at the end of this round and of those that follow, until it says
   // that nothing waits any more.
-  void NoteWaiting() { calls_wait_ = true; }
+  void NoteWaiting() {
+    calls_wait_ = true;
+    Touch();
+  }
   // Has that happen at the end of the poller's round, or at once if there is
   // none.
   void SendWaitingSoon();
@@ -179,8 +183,14 @@ class Connection final : public CmEventHandler {
   void FailPostSlow(int error);
 
  private:
-  friend class PollerDevice;  // Clears in_round_.
+  friend class PollerDevice;  // Keeps in_round_, touched_ and tick_time_.
 
+  // Something has happened that OnTick() and NextTick() look at.
+  void Touch() {
+    if (ABSL_PREDICT_TRUE(touched_)) return;
+    touched_ = true;
+    device_.Touch(this);
+  }
   // Has FinishRound() called when this round of the poller ends, once, however
   // much of the round asks for it.
   void JoinRound() {
@@ -230,9 +240,11 @@ class Connection final : public CmEventHandler {
   MemoryDomain& memory_;
   CallTable& calls_;
   ConnectionState state_ = ConnectionState::kConnecting;
-  bool in_round_ = false;    // It stands in the PollerDevice's list.
-  bool calls_wait_ = false;  // See NoteWaiting().
-  bool going_away_ = false;  // SendGoAway() was called.
+  bool in_round_ = false;  // It stands in the PollerDevice's list.
+  bool touched_ = false;   // It stands in the other one: see Touch().
+  absl::Time tick_time_ = absl::InfiniteFuture();  // What it stands there for.
+  bool calls_wait_ = false;                        // See NoteWaiting().
+  bool going_away_ = false;                        // SendGoAway() was called.
   // The peer sent a REQUEST or a RESPONSE since the last GRANT.
   bool served_ = false;
 

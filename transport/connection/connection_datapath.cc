@@ -63,6 +63,7 @@ void Connection::FinishRound() {
 }
 
 void Connection::FlushNow() {
+  Touch();
   const int error = send_.Flush();
   if (ABSL_PREDICT_FALSE(error != 0)) FailPostSlow(error);
 }

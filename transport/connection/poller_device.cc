@@ -15,6 +15,9 @@
 namespace verbena::transport {
 namespace {
 
+// A connection that wants a tick so soon hears of every one until then.
+constexpr absl::Duration kSoon = absl::Milliseconds(10);
+
 // What the device has room for.
 absl::StatusOr<QueuePlan> MakePlan(const Provider& provider,
                                    ibv_context* context,
@@ -141,14 +144,16 @@ uint32_t PollerDevice::PollsToEmpty() const {
 
 void PollerDevice::AddConnection(uint32_t qp_num, Connection* connection) {
   CHECK(connections_.emplace(qp_num, connection).second);
-  tick_order_.push_back(connection);
+  ticks_.emplace(connection->tick_time_, connection);
+  connection->Touch();
 }
 
 void PollerDevice::RemoveConnection(uint32_t qp_num) {
   const auto found = connections_.find(qp_num);
   CHECK(found != connections_.end());
   std::erase(buffer_waiters_, found->second);
-  std::erase(tick_order_, found->second);
+  ticks_.erase({found->second->tick_time_, found->second});
+  std::erase(touched_, found->second);
   std::erase(round_, found->second);
   connections_.erase(found);
   cached_connections_[qp_num % kCachedConnections] = {};
@@ -181,8 +186,42 @@ void PollerDevice::OnReadable() {
 }
 
 void PollerDevice::Tick(absl::Time now) {
-  // By index: a connection may remove itself.
-  for (size_t i = 0; i < tick_order_.size(); ++i) tick_order_[i]->OnTick(now);
+  if (shared_memory_ != nullptr) {
+    // Who is short of memory gets what another connection's call may hold.
+    const uint64_t shortages = shared_memory_->pool().shortages();
+    if (shortages != std::exchange(seen_shortages_, shortages)) {
+      for (const auto& [qp_num, connection] : connections_) connection->Touch();
+    }
+  }
+  while (!ticks_.empty() && ticks_.begin()->first <= now) {
+    Connection* const connection = ticks_.begin()->second;
+    TickAt(connection, absl::InfiniteFuture());
+    connection->Touch();
+  }
+  for (size_t i = 0; i < touched_.size();) {
+    Connection* const connection = touched_[i];
+    connection->OnTick(now);
+    // It may have removed itself.
+    if (i == touched_.size() || touched_[i] != connection) continue;
+    const absl::Time next = connection->NextTick();
+    // One that closes is told nothing of what it waits for.
+    if (connection->state() > ConnectionState::kOpen || next <= now + kSoon) {
+      ++i;
+      continue;
+    }
+    connection->touched_ = false;
+    touched_[i] = touched_.back();
+    touched_.pop_back();
+    TickAt(connection, next);
+  }
+}
+
+void PollerDevice::TickAt(Connection* connection, absl::Time time) {
+  if (time == connection->tick_time_) return;
+  // The node is used again: nothing is allocated.
+  auto node = ticks_.extract({connection->tick_time_, connection});
+  connection->tick_time_ = node.value().first = time;
+  ticks_.insert(std::move(node));
 }
 
 absl::Status PollerDevice::Arm() {
@@ -208,8 +247,9 @@ void PollerDevice::FailAll(const MemoryDomain& memory) {
 }
 
 absl::Time PollerDevice::NextTick() const {
-  absl::Time next = absl::InfiniteFuture();
-  for (const Connection* connection : tick_order_) {
+  absl::Time next =
+      ticks_.empty() ? absl::InfiniteFuture() : ticks_.begin()->first;
+  for (const Connection* connection : touched_) {
     next = std::min(next, connection->NextTick());
   }
   return next;

@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/attributes.h"
@@ -103,6 +105,15 @@ class PollerDevice final : public Pollable {
   // next one is certain to come.
   void JoinRound(Connection* connection) { round_.push_back(connection); }
 
+  // `connection`, which is not touched, is to hear of the next ticks. Others
+  // hear of none before the time that they have named, so that thousands of
+  // idle ones cost nothing.
+  void Touch(Connection* connection) { touched_.push_back(connection); }
+  // Whether a connection has closed since ForgetClosed().
+  void NoteClosed() { any_closed_ = true; }
+  bool any_closed() const { return any_closed_; }
+  void ForgetClosed() { any_closed_ = false; }
+
   // So many polls find everything that is complete now, whomever it concerns.
   uint32_t PollsToEmpty() const;
 
@@ -116,6 +127,8 @@ class PollerDevice final : public Pollable {
 
  private:
   void Break();
+  // Has `connection` ticked at `time`, if it is not touched before.
+  void TickAt(Connection* connection, absl::Time time);
   // Its receives().Reserve(); if the device fails, fails every connection with
   // that memory too.
   absl::Status ReserveReceives(MemoryDomain& memory, uint32_t count);
@@ -145,7 +158,11 @@ class PollerDevice final : public Pollable {
   SendBatches send_batches_;
   SharedSends shared_sends_;
   absl::flat_hash_map<uint32_t, Connection*> connections_;  // By qp_num.
-  std::vector<Connection*> tick_order_;                     // All of them.
+  // All of them, by Connection::tick_time_.
+  std::set<std::pair<absl::Time, Connection*>> ticks_;
+  std::vector<Connection*> touched_;
+  bool any_closed_ = false;
+  uint64_t seen_shortages_ = 0;  // Of the shared pool.
   // Those that were used lately, by the low bits of the number.
   struct Cached {
     uint32_t qp_num = 0;

@@ -206,6 +206,48 @@ TEST_F(PollerDeviceTest, TicksEveryConnection) {
   EXPECT_EQ(device_->NextTick(), absl::InfiniteFuture());
 }
 
+TEST_F(PollerDeviceTest, LeavesAConnectionAloneThatNothingHappensTo) {
+  const auto idle = Connect(1);
+  const auto busy = Connect(2);
+  absl::Time now = absl::UnixEpoch();
+  device_->Tick(now);
+  for (int i = 0; i < 2; ++i) {
+    PushReceive(2, i);
+    EXPECT_EQ(device_->Poll(), 1);
+    device_->Tick(now += absl::Milliseconds(1));
+  }
+  EXPECT_EQ(idle->ticks, 1);
+  EXPECT_EQ(busy->ticks, 3);
+}
+
+TEST_F(PollerDeviceTest, TicksAConnectionAtTheTimeThatItHasNamed) {
+  const auto a = Connect(1);
+  const auto b = Connect(2);
+  const absl::Time start = absl::UnixEpoch();
+  a->next_tick = start + absl::Minutes(2);
+  b->next_tick = start + absl::Minutes(1);
+  device_->Tick(start);
+  EXPECT_EQ(device_->NextTick(), b->next_tick);
+  device_->Tick(start + absl::Seconds(59));
+  EXPECT_EQ(b->ticks, 1);
+  b->next_tick = start + absl::Minutes(3);
+  device_->Tick(start + absl::Minutes(1));
+  EXPECT_EQ(a->ticks, 1);
+  EXPECT_EQ(b->ticks, 2);
+  EXPECT_EQ(device_->NextTick(), a->next_tick);
+}
+
+// It may be about to need something that comes without a word.
+TEST_F(PollerDeviceTest, TicksAConnectionAllTheTimeThatWantsItSoon) {
+  const auto a = Connect(1);
+  absl::Time now = absl::UnixEpoch();
+  for (int i = 0; i < 3; ++i) {
+    a->next_tick = now + absl::Milliseconds(2);
+    device_->Tick(now += absl::Milliseconds(1));
+  }
+  EXPECT_EQ(a->ticks, 3);
+}
+
 TEST_F(PollerDeviceTest, ReservesForAsManyConnectionsAsItWasMadeFor) {
   for (uint32_t i = 0; i < kConnections; ++i) {
     ASSERT_TRUE(device_->Reserve(memory()).ok());

@@ -21,7 +21,6 @@ namespace verbena::transport {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 // Far longer than anything here takes, far shorter than a test may.
 constexpr absl::Duration kLong = absl::Seconds(20);

@@ -248,7 +248,15 @@ void ServerPoller::Tick(absl::Time now) {
   bulk_bytes_.store(bulk_bytes, std::memory_order_relaxed);
 }
 
+bool ServerPoller::AnyClosed() const {
+  return std::any_of(devices_.begin(), devices_.end(),
+                     [](const std::unique_ptr<PollerDevice>& device) {
+                       return device->any_closed();
+                     });
+}
+
 void ServerPoller::Reap() {
+  if (!AnyClosed()) return;
   const auto closed = [this](const std::unique_ptr<ServerCalls>& calls) {
     if (!calls->connection().closed()) return false;
     for (auto& [provider, watcher] : watchers_) {
@@ -259,18 +267,14 @@ void ServerPoller::Reap() {
   connections_.erase(
       std::remove_if(connections_.begin(), connections_.end(), closed),
       connections_.end());
+  for (const auto& device : devices_) device->ForgetClosed();
   connection_count_.store(static_cast<uint32_t>(connections_.size()),
                           std::memory_order_relaxed);
 }
 
 absl::Time ServerPoller::NextTick() const {
   // One that closed after this poller's own tick waits to be reaped.
-  if (std::any_of(connections_.begin(), connections_.end(),
-                  [](const std::unique_ptr<ServerCalls>& calls) {
-                    return calls->connection().closed();
-                  })) {
-    return poller_->now();
-  }
+  if (AnyClosed()) return poller_->now();
   const absl::Time soon = poller_->now() + kStopInterval;
   if (stopping_) return soon;
   absl::Time next = handler_tick_;

@@ -94,6 +94,7 @@ class ServerPoller final : private Pollable {
   absl::StatusOr<PollerDevice*> DeviceFor(const Provider& provider,
                                           ibv_context* context);
   void StopHere(absl::Time deadline);
+  bool AnyClosed() const;
   void Reap();
   // No call is open, and every client has what was sent to it.
   bool Drained() const;

@@ -19,7 +19,9 @@ namespace verbena::transport {
 // A name as a template argument.
 template <size_t kBytes>
 struct EntryName {
-  constexpr EntryName(const char (&from)[kBytes]) {
+  // Implicit: so a literal is a template argument.
+  constexpr EntryName(  // NOLINT(google-explicit-constructor)
+      const char (&from)[kBytes]) {
     std::copy_n(from, kBytes, text);
   }
   char text[kBytes];

@@ -146,8 +146,8 @@ absl::StatusOr<uint32_t> PoolCore::AddRegion(uint64_t bytes) {
   const uint64_t number = regions_added() + 1;
   auto place = std::find(regions_.begin(), regions_.end(), nullptr);
   if (place == regions_.end()) place = regions_.emplace(place);
-  *place = std::unique_ptr<RegionState>(
-      new RegionState{std::move(memory), BuddyAllocator(bytes), number});
+  *place = std::make_unique<RegionState>(
+      RegionState{std::move(memory), BuddyAllocator(bytes), number});
   ++region_count_;
   registered_bytes_.fetch_add(bytes, std::memory_order_relaxed);
   regions_added_.store(number, std::memory_order_release);

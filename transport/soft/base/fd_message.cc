@@ -15,10 +15,10 @@ namespace {
 // Room to send some, and room for all that a message can bring: what does not
 // fit the kernel closes, on the thread that receives.
 constexpr size_t kRightsMax = 253;
-template <size_t bytes>
+template <size_t kBytes>
 union ControlBuffer {
   cmsghdr header;  // For the alignment.
-  char space[bytes];
+  char space[kBytes];
 };
 using SentControl = ControlBuffer<CMSG_SPACE(sizeof(int) * kFdsMax)>;
 using ReceivedControl = ControlBuffer<CMSG_SPACE(sizeof(int) * kRightsMax) +

@@ -104,13 +104,15 @@ void LinkEnd::RingSlow(uint32_t sleep) {
 
 // Unless somebody has rung already.
 void LinkEnd::RingDoorbell() {
-  if (peer_->sleep.exchange(kAwake, std::memory_order_acq_rel) != kAwake)
+  if (peer_->sleep.exchange(kAwake, std::memory_order_acq_rel) != kAwake) {
     RingAlways();
+  }
 }
 
 void LinkEnd::Insist() {
-  if ((peer_->sleep.load(std::memory_order_relaxed) & kBellOfWaiter) != 0)
+  if ((peer_->sleep.load(std::memory_order_relaxed) & kBellOfWaiter) != 0) {
     RingDoorbell();
+  }
 }
 
 // False if nobody waits at that bell, or too many ring it.
