@@ -1,6 +1,7 @@
 #include "rpc/channel.h"
 
 #include "rpc/internal/client/channel_impl.h"
+#include "transport/base/clock.h"
 
 namespace verbena {
 
@@ -31,7 +32,7 @@ ChannelState Channel::state(bool try_to_connect) {
 
 bool Channel::WaitForConnected(absl::Time deadline) {
   const absl::StatusOr<ChannelImpl*> made = MakeImpl();
-  return made.ok() && (*made)->WaitForConnected(deadline);
+  return made.ok() && (*made)->WaitForConnected(base::FromWallClock(deadline));
 }
 
 std::string Channel::device() const {

@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "rpc/buffer.h"
 #include "rpc/metadata.h"
+#include "transport/base/clock.h"
 
 namespace verbena {
 
@@ -51,11 +51,13 @@ class ClientContext {
 
   // The call ends with DEADLINE_EXCEEDED at `deadline`, wherever it stands. The
   // server learns how much time is left. Without one a call may take for ever.
-  void set_deadline(absl::Time deadline) { deadline_ = deadline; }
-  void set_timeout(absl::Duration timeout) {
-    deadline_ = absl::Now() + timeout;
+  // A clock that is set after this was called changes nothing.
+  void set_deadline(absl::Time deadline) {
+    due_ = base::FromWallClock(deadline);
   }
-  absl::Time deadline() const { return deadline_; }
+  void set_timeout(absl::Duration timeout) { due_ = base::Now() + timeout; }
+  // What the clock will show then, as it stands now.
+  absl::Time deadline() const { return base::ToWallClock(due_); }
 
   // Sends a pair along with the request. A call with more than
   // kMaxCallMetadataBytes fails with RESOURCE_EXHAUSTED.
@@ -119,7 +121,10 @@ class ClientContext {
   const std::string& peer() const;
 
   // --- For the library ---
-  //
+
+  // The deadline by base::Now().
+  absl::Time due() const { return due_; }
+
   // A call goes through Reserve(), Open(), Close() and Release(), in this
   // order; one that fails before it opens, through CloseUnopened() instead of
   // the two in the middle.
@@ -169,7 +174,7 @@ class ClientContext {
     kEnded,       // The call is over, but the context is not free yet.
   };
 
-  absl::Time deadline_ = absl::InfiniteFuture();
+  absl::Time due_ = absl::InfiniteFuture();  // By base::Now().
   uint64_t reply_size_hint_ = 0;
   bool wait_for_ready_ = false;
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "rpc/internal/server/server_impl.h"
+#include "transport/base/clock.h"
 
 namespace verbena {
 
@@ -17,6 +18,8 @@ Server::~Server() = default;
 
 void Server::Wait() { impl_->Wait(); }
 
-void Server::Shutdown(absl::Time deadline) { impl_->Shutdown(deadline); }
+void Server::Shutdown(absl::Time deadline) {
+  impl_->Shutdown(base::FromWallClock(deadline));
+}
 
 }  // namespace verbena

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "rpc/buffer.h"
 #include "rpc/metadata.h"
+#include "transport/base/clock.h"
 
 namespace verbena {
 
@@ -30,9 +31,9 @@ class ServerContext {
   ServerContext(const ServerContext&) = delete;
   ServerContext& operator=(const ServerContext&) = delete;
 
-  // When the client gives the call up, on this host's clock; InfiniteFuture()
-  // if it set no deadline.
-  absl::Time deadline() const { return deadline_; }
+  // When the client gives the call up, on this host's clock, as that stands
+  // now; InfiniteFuture() if it set no deadline.
+  absl::Time deadline() const { return base::ToWallClock(due_); }
 
   // Whether nobody waits for the reply any more: the client cancelled, its
   // deadline passed, the connection is lost, or the server shuts down and ran
@@ -78,8 +79,8 @@ class ServerContext {
   void set_response_attachment(absl::Span<const uint8_t> attachment);
 
   // For the library: makes the context ready for another call.
-  void Reset(absl::Time deadline) {
-    deadline_ = deadline;
+  void Reset(absl::Time due) {
+    due_ = due;
     if (!client_metadata_.empty()) client_metadata_.clear();
     if (!trailing_metadata_.empty()) trailing_metadata_.clear();
   }
@@ -97,7 +98,7 @@ class ServerContext {
 
  private:
   const internal::HandlerCall* const call_;  // The call behind the context.
-  absl::Time deadline_ = absl::InfiniteFuture();
+  absl::Time due_ = absl::InfiniteFuture();  // By base::Now().
   Metadata client_metadata_;
   Metadata trailing_metadata_;
   Buffer request_attachment_;

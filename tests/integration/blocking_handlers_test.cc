@@ -18,6 +18,7 @@
 #include "rpc/rpc.h"
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/test_service.verbena.h"
+#include "transport/base/clock.h"
 #include "transport/base/mutex.h"
 
 namespace verbena::end_to_end {
@@ -80,7 +81,7 @@ class Obedient final : public EndToEnd::Service {
     changed_.NotifyAll();
     while (!open_ && !context->IsCancelled()) {
       // Nothing announces a cancellation to a handler.
-      changed_.WaitUntil(mutex_, absl::Now() + absl::Milliseconds(2));
+      changed_.WaitUntil(mutex_, base::Now() + absl::Milliseconds(2));
     }
   }
 

@@ -6,9 +6,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/testing/child_process.h"
+#include "transport/base/clock.h"
 
 namespace verbena::end_to_end {
 
@@ -18,7 +18,7 @@ void Countdown::Done() {
 }
 
 void Countdown::Wait() {
-  const absl::Time deadline = absl::Now() + absl::Minutes(5);
+  const absl::Time deadline = base::Now() + absl::Minutes(5);
   const base::MutexLock lock(mutex_);
   while (count_ > 0 && changed_.WaitUntil(mutex_, deadline)) {
   }

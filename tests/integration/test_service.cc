@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "rpc/service.h"
+#include "transport/base/clock.h"
 
 namespace verbena::end_to_end {
 namespace {
@@ -78,7 +79,7 @@ absl::Status EndToEndService::Block(ServerContext* context, const Key* request,
   changed_.NotifyAll();
   while (!blocker.released && !context->IsCancelled()) {
     // Nothing announces a cancellation to a handler.
-    changed_.WaitUntil(mutex_, absl::Now() + absl::Milliseconds(2));
+    changed_.WaitUntil(mutex_, base::Now() + absl::Milliseconds(2));
   }
   blocker.outcome = blocker.released ? "released" : "cancelled";
   changed_.NotifyAll();
@@ -111,7 +112,7 @@ void EndToEndService::WaitUntil(
   Blocker& blocker = blockers_[key];
   while (!condition(blocker) && !context->IsCancelled()) {
     // Nothing announces a cancellation to a handler.
-    changed_.WaitUntil(mutex_, absl::Now() + absl::Milliseconds(2));
+    changed_.WaitUntil(mutex_, base::Now() + absl::Milliseconds(2));
   }
 }
 

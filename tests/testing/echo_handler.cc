@@ -8,9 +8,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/testing/test_device.h"
+#include "transport/base/clock.h"
 #include "transport/connection/posted_function.h"
 
 namespace verbena::testing_support {
@@ -243,7 +243,7 @@ void EchoHandler::Work() {
 }
 
 bool EchoHandler::Await(int EchoHandler::*number, int count) {
-  const absl::Time deadline = absl::Now() + kTestTimeout;
+  const absl::Time deadline = base::Now() + kTestTimeout;
   const base::MutexLock lock(mutex_);
   while (this->*number < count) {
     if (!changed_.WaitUntil(mutex_, deadline)) return this->*number >= count;

@@ -3,8 +3,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::testing_support {
@@ -84,10 +84,10 @@ TestClient::TestClient(std::unique_ptr<ClientConnection> connection)
 TestClient::~TestClient() { connection_->poller().Leave(); }
 
 bool TestClient::RunUntil(absl::FunctionRef<bool()> done) {
-  const absl::Time deadline = absl::Now() + kTestTimeout;
+  const absl::Time deadline = base::Now() + kTestTimeout;
   while (!done()) {
     if (connection_->poller().PollOnce() > 0) continue;
-    if (absl::Now() >= deadline) return false;
+    if (base::Now() >= deadline) return false;
     std::this_thread::yield();
   }
   return true;
@@ -140,9 +140,9 @@ TestServer::~TestServer() {
 }
 
 bool TestServer::AwaitConnections(uint32_t count) {
-  const absl::Time deadline = absl::Now() + kTestTimeout;
+  const absl::Time deadline = base::Now() + kTestTimeout;
   while (endpoint_->connection_count() != count) {
-    if (absl::Now() >= deadline) return false;
+    if (base::Now() >= deadline) return false;
     std::this_thread::yield();
   }
   return true;

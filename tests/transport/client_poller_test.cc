@@ -22,12 +22,12 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/testing/test_device.h"
 #include "tests/testing/transport_client.h"
 #include "tests/transport/faulty_fixture.h"
 #include "tests/transport/raw_peer.h"
+#include "transport/base/clock.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/socket_address.h"
 #include "transport/connection/client_connection.h"
@@ -115,7 +115,7 @@ class Clients {
   }
 
   bool RunUntil(absl::FunctionRef<bool()> done) {
-    poller_->poller().PollUntil(done, absl::Now() + kTestTimeout);
+    poller_->poller().PollUntil(done, base::Now() + kTestTimeout);
     return done();
   }
   absl::Status Echo(Client& client, size_t bytes) {
@@ -319,7 +319,7 @@ TEST_F(ClientPollerTest, TellsOfAServerThatDrainsAndThenEnds) {
   client.Start(held);
   EXPECT_TRUE(clients_.Echo(client, 64).ok());
   std::thread ends(
-      [&] { server->endpoint().Shutdown(absl::Now() + kTestTimeout); });
+      [&] { server->endpoint().Shutdown(base::Now() + kTestTimeout); });
   EXPECT_TRUE(clients_.RunUntil([&] { return client.unusable == 1; }));
   EXPECT_TRUE(client.connection->draining());
   EXPECT_FALSE(client.connection->failed());

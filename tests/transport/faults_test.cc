@@ -9,11 +9,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/testing/test_device.h"
 #include "tests/testing/transport_client.h"
 #include "tests/transport/faulty_fixture.h"
+#include "transport/base/clock.h"
 #include "transport/faulty/fault_plan.h"
 
 namespace verbena::transport {
@@ -70,9 +70,9 @@ TEST_F(FaultsTest, AClientWhoseDeviceFailsSaysSoAndLeavesNothing) {
       FaultPlan plan;
       plan.FailCall(function, n, EIO);
       faulty_.SetPlan(plan);
-      const absl::Time start = absl::Now();
+      const absl::Time start = base::Now();
       const absl::Status status = Use(faulty_.provider(), server.address());
-      EXPECT_LT(absl::Now() - start, kAtOnce);
+      EXPECT_LT(base::Now() - start, kAtOnce);
       untouched = plan.faults().empty();
       if (untouched) {
         EXPECT_GT(n, 1u) << "it is not called";

@@ -11,11 +11,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/testing/echo_handler.h"
 #include "tests/testing/test_device.h"
 #include "tests/testing/transport_client.h"
+#include "transport/base/clock.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/socket_address.h"
 #include "transport/connection/client_connection.h"
@@ -104,7 +104,7 @@ class FaultyFixture : public testing::Test {
     testing_support::TestClient client(*std::move(connection));
     for (const size_t bytes : {10, 300 * 1024}) {
       testing_support::TestCall::Options call;
-      call.deadline = absl::Now() + call_time;
+      call.deadline = base::Now() + call_time;
       absl::Status echo = client.Echo(bytes, call);
       if (!echo.ok()) return echo;
       // Arms the queues, which on a busy machine no call may have had to do.
@@ -119,10 +119,10 @@ class FaultyFixture : public testing::Test {
                            absl::Duration call_time, int clients = 3) {
     int failed = 0;
     for (int i = 0; i < clients; ++i) {
-      const absl::Time start = absl::Now();
+      const absl::Time start = base::Now();
       const absl::Status status =
           Use(testing_support::TestProvider(), address, options, call_time);
-      EXPECT_LT(absl::Now() - start, kAtOnce) << status;
+      EXPECT_LT(base::Now() - start, kAtOnce) << status;
       ExpectClear(status);
       if (!status.ok()) ++failed;
     }

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "tests/transport/hostile_server_fixture.h"
 #include "tests/transport/raw_peer.h"
+#include "transport/base/clock.h"
 #include "transport/base/limits.h"
 #include "transport/wire/frame.h"
 
@@ -280,8 +281,8 @@ TEST_F(HostileServerFramesTest, HasAnsweredWhatItAnsweredBeforeItDisconnects) {
   ASSERT_TRUE(raw.Send(FrameText(Response(request, 2), "ok")).ok());
   raw.Disconnect();
   // Notes what the descriptors have, and polls nothing.
-  const absl::Time end = absl::Now() + absl::Milliseconds(50);
-  while (absl::Now() < end) client_->connection().poller().WaitForEvent(end);
+  const absl::Time end = base::Now() + absl::Milliseconds(50);
+  while (base::Now() < end) client_->connection().poller().WaitForEvent(end);
   ASSERT_TRUE(client_->RunUntilDone(call));
   EXPECT_EQ(call.status(), absl::OkStatus());
   EXPECT_EQ(call.reply(), "ok");

@@ -18,12 +18,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/testing/child_process.h"
 #include "tests/testing/transport_client.h"
 #include "tests/transport/raw_peer.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/wire/frame.h"
 
 namespace verbena::transport {
@@ -109,13 +109,13 @@ TEST_F(KilledPeerTest, AClientWhileItsLargeRequestsAreRead) {
   ASSERT_TRUE(
       good.RunUntil([&server] { return server.handler().calls() > 1; }));
   child->Signal(SIGKILL);
-  const absl::Time killed = absl::Now();
+  const absl::Time killed = base::Now();
   EXPECT_EQ(child->Wait(), -SIGKILL);
   EXPECT_TRUE(good.RunUntil([&server, killed] {
     return server.endpoint().connection_count() == 1 ||
-           absl::Now() - killed > kNoticed;
+           base::Now() - killed > kNoticed;
   }));
-  EXPECT_LT(absl::Now() - killed, kNoticed);
+  EXPECT_LT(base::Now() - killed, kNoticed);
   EXPECT_LT(server.handler().calls(), 1 + kLargeCalls);
   // All memory has come back.
   for (int i = 0; i < 5; ++i) {
@@ -138,11 +138,11 @@ TEST_F(KilledPeerTest, AServerWithOpenCalls) {
   client.Start(large);
   EXPECT_TRUE(client.Echo(10).ok());
   child->Signal(SIGKILL);
-  const absl::Time killed = absl::Now();
+  const absl::Time killed = base::Now();
   EXPECT_EQ(child->Wait(), -SIGKILL);
   ASSERT_TRUE(client.RunUntilDone(held));
   ASSERT_TRUE(client.RunUntilDone(large));
-  EXPECT_LT(absl::Now() - killed, kNoticed);
+  EXPECT_LT(base::Now() - killed, kNoticed);
   EXPECT_EQ(held.status().code(), absl::StatusCode::kUnavailable)
       << held.status();
   EXPECT_TRUE(client.connection().failed());

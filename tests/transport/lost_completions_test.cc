@@ -9,11 +9,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/testing/test_device.h"
 #include "tests/testing/transport_client.h"
 #include "tests/transport/faulty_fixture.h"
+#include "transport/base/clock.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/faulty/fault_plan.h"
 
@@ -78,10 +78,10 @@ class LostCompletionsTest : public FaultyFixture {
  private:
   void RunClient(const TestServer& server, FaultPlan& plan, Outcome allowed) {
     faulty_.SetPlan(plan);
-    const absl::Time start = absl::Now();
+    const absl::Time start = base::Now();
     const absl::Status status =
         Use(faulty_.provider(), server.address(), Options(), kPatience);
-    EXPECT_LT(absl::Now() - start, kAtOnce);
+    EXPECT_LT(base::Now() - start, kAtOnce);
     EXPECT_TRUE(status.ok() || allowed == Outcome::kAny) << status;
     ExpectClear(status);
     EXPECT_EQ(faulty_.objects(), 0u);
@@ -90,7 +90,7 @@ class LostCompletionsTest : public FaultyFixture {
 
   void RunServer(FaultPlan& plan, Outcome allowed) {
     faulty_.SetPlan(plan);
-    const absl::Time start = absl::Now();
+    const absl::Time start = base::Now();
     {
       FaultyServer server(faulty_, Options());
       ASSERT_TRUE(server.status().ok()) << server.status();
@@ -98,7 +98,7 @@ class LostCompletionsTest : public FaultyFixture {
           FailedClients(server.address(), Options(), kPatience, kClients);
       EXPECT_LE(failed, allowed == Outcome::kGood ? 0 : 1);
     }
-    EXPECT_LT(absl::Now() - start, kAtOnce);
+    EXPECT_LT(base::Now() - start, kAtOnce);
     EXPECT_EQ(faulty_.objects(), 0u);
     faulty_.SetPlan(no_faults_);
   }

@@ -15,11 +15,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/testing/test_device.h"
 #include "tests/testing/transport_client.h"
 #include "tests/transport/faulty_fixture.h"
+#include "transport/base/clock.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/socket_address.h"
 #include "transport/connection/client_connection.h"
@@ -101,10 +101,10 @@ TEST_F(LostEventsTest, AClientThatLosesAStepOfConnectingSaysWhich) {
     FaultPlan plan;
     fault.Add(plan, 1);
     faulty_.SetPlan(plan);
-    const absl::Time start = absl::Now();
+    const absl::Time start = base::Now();
     const absl::Status status =
         Use(faulty_.provider(), server.address(), Options(), kPatience);
-    EXPECT_LT(absl::Now() - start, kAtOnce);
+    EXPECT_LT(base::Now() - start, kAtOnce);
     EXPECT_EQ(plan.faults().size(), 1u);
     EXPECT_FALSE(status.ok());
     ExpectClear(status);
@@ -145,13 +145,13 @@ TEST_F(LostEventsTest, AServerThatLosesAnEventLosesOneClientAtMost) {
       FaultPlan plan;
       fault.Add(plan, n);
       faulty_.SetPlan(plan);
-      const absl::Time start = absl::Now();
+      const absl::Time start = base::Now();
       {
         FaultyServer server(faulty_, Options());
         ASSERT_TRUE(server.status().ok()) << server.status();
         EXPECT_LE(FailedClients(server.address(), Options(), kPatience), 1);
       }
-      EXPECT_LT(absl::Now() - start, kAtOnce);
+      EXPECT_LT(base::Now() - start, kAtOnce);
       EXPECT_EQ(faulty_.objects(), 0u);
       faulty_.SetPlan(no_faults_);
     }
@@ -173,10 +173,10 @@ TEST_F(LostEventsTest, AClientWithoutTheLastEventEndsItsCalls) {
     TestClient client(*std::move(connection));
     ASSERT_TRUE(client.Echo(10).ok());
     server.reset();
-    const absl::Time start = absl::Now();
+    const absl::Time start = base::Now();
     const absl::Status status = client.Echo(10);
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
-    EXPECT_LT(absl::Now() - start, kAtOnce);
+    EXPECT_LT(base::Now() - start, kAtOnce);
   }
   EXPECT_EQ(faulty_.objects(), 0u);
   faulty_.SetPlan(no_faults_);

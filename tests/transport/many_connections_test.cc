@@ -21,12 +21,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/testing/child_process.h"
 #include "tests/testing/test_device.h"
 #include "tests/testing/transport_client.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/limits.h"
 #include "transport/connection/receive_buffers.h"
@@ -144,9 +144,9 @@ class ManyConnectionsTest : public testing::Test {
 
   // The server counts once a millisecond: asks until it has so many.
   Stats AskUntil(uint64_t connections) {
-    const absl::Time deadline = absl::Now() + kTestTimeout;
+    const absl::Time deadline = base::Now() + kTestTimeout;
     Stats stats = Ask();
-    while (stats.connections != connections && absl::Now() < deadline) {
+    while (stats.connections != connections && base::Now() < deadline) {
       stats = Ask();
     }
     EXPECT_EQ(stats.connections, connections);

@@ -24,11 +24,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/testing/test_device.h"
 #include "tests/testing/transport_client.h"
 #include "tests/transport/faulty_fixture.h"
+#include "transport/base/clock.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/faulty/fault_plan.h"
 #include "transport/soft/soft_faults.h"
@@ -179,9 +179,9 @@ class RandomFaultsTest : public FaultyFixture {
   explicit RandomFaultsTest(const SeedRange& range) : range_(range) {}
 
   void TestBody() override {
-    const absl::Time end = absl::Now() + range_.longest;
+    const absl::Time end = base::Now() + range_.longest;
     uint64_t seed = range_.first;
-    for (; seed - range_.first < range_.count && absl::Now() < end; ++seed) {
+    for (; seed - range_.first < range_.count && base::Now() < end; ++seed) {
       FaultPlan plan;
       Run(seed, plan);
       if (!HasFailure()) continue;
@@ -202,14 +202,14 @@ class RandomFaultsTest : public FaultyFixture {
     std::optional<LinkFault> link;
     if (random.Below(3) == 0) link.emplace(random);
     faulty_.SetPlan(plan);
-    const absl::Time start = absl::Now();
+    const absl::Time start = base::Now();
     if (client_fails) {
       RunClient(link);
     } else {
       RunServer();
     }
     link.reset();
-    EXPECT_LT(absl::Now() - start, 2 * kAtOnce);
+    EXPECT_LT(base::Now() - start, 2 * kAtOnce);
     EXPECT_EQ(faulty_.objects(), 0u);
     faulty_.SetPlan(no_faults_);
   }

@@ -7,8 +7,8 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/status_macros.h"
 #include "transport/verbs/error.h"
@@ -124,10 +124,10 @@ ConnectRequest RawPeer::Request() const {
 }
 
 absl::StatusOr<CmEvent> RawPeer::AwaitEvent(rdma_cm_event_type type) {
-  const absl::Time deadline = absl::Now() + kTestTimeout;
-  while (absl::Now() < deadline) {
+  const absl::Time deadline = base::Now() + kTestTimeout;
+  while (base::Now() < deadline) {
     ASSIGN_OR_RETURN(std::optional<CmEvent> event,
-                     channel_.WaitEvent(deadline - absl::Now()));
+                     channel_.WaitEvent(deadline - base::Now()));
     if (!event.has_value()) continue;
     if (event->type == type || event->type == RDMA_CM_EVENT_REJECTED) {
       return *event;
@@ -290,10 +290,10 @@ absl::Status RawPeer::PollOnce() {
 }
 
 absl::Status RawPeer::PollUntil(absl::FunctionRef<bool()> done) {
-  const absl::Time deadline = absl::Now() + kTestTimeout;
+  const absl::Time deadline = base::Now() + kTestTimeout;
   while (!done()) {
     RETURN_IF_ERROR(PollOnce());
-    if (absl::Now() >= deadline) return TooLate("progress");
+    if (base::Now() >= deadline) return TooLate("progress");
     std::this_thread::yield();
   }
   return absl::OkStatus();
@@ -346,10 +346,10 @@ absl::StatusOr<std::unique_ptr<RawListener>> RawListener::Create() {
 
 absl::StatusOr<std::unique_ptr<RawPeer>> RawListener::Next(
     const RawPeer::Options& options) {
-  const absl::Time deadline = absl::Now() + kTestTimeout;
-  while (absl::Now() < deadline) {
+  const absl::Time deadline = base::Now() + kTestTimeout;
+  while (base::Now() < deadline) {
     ASSIGN_OR_RETURN(std::optional<CmEvent> event,
-                     channel_.WaitEvent(deadline - absl::Now()));
+                     channel_.WaitEvent(deadline - base::Now()));
     if (!event.has_value() || event->type != RDMA_CM_EVENT_CONNECT_REQUEST) {
       continue;
     }

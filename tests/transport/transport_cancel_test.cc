@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/transport/transport_fixture.h"
+#include "transport/base/clock.h"
 #include "transport/base/limits.h"
 
 namespace verbena::transport {
@@ -21,10 +21,10 @@ using TransportCancelTest = TransportFixture;
 
 TEST_F(TransportCancelTest, EndsACallAtItsDeadline) {
   TestClient client(server_.address());
-  const absl::Time start = absl::Now();
+  const absl::Time start = base::Now();
   TestCall call("", Until(TestMethod::kHold, absl::Milliseconds(50)));
   EXPECT_EQ(client.Run(call).code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_GE(absl::Now() - start, absl::Milliseconds(50));
+  EXPECT_GE(base::Now() - start, absl::Milliseconds(50));
   EXPECT_FALSE(call.responded());
   // The server heard of it.
   EXPECT_TRUE(

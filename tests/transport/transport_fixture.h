@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/testing/transport_client.h"
+#include "transport/base/clock.h"
 #include "transport/base/limits.h"
 
 namespace verbena::transport {
@@ -38,7 +38,7 @@ inline TestCall::Options With(TestMethod method, uint64_t hint = 0) {
 
 inline TestCall::Options Until(TestMethod method, absl::Duration time) {
   TestCall::Options options = With(method);
-  options.deadline = absl::Now() + time;
+  options.deadline = base::Now() + time;
   return options;
 }
 

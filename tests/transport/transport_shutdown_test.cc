@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/transport/transport_fixture.h"
+#include "transport/base/clock.h"
 #include "transport/base/mutex.h"
 
 namespace verbena::transport {
@@ -29,12 +29,12 @@ TEST_F(TransportShutdownTest, RefusesToConnectWhereNobodyListens) {
     TestServer gone;
     address = gone.address();
   }
-  const absl::Time start = absl::Now();
+  const absl::Time start = base::Now();
   const auto connection = TestClient::Connect(address, TestOptions());
   EXPECT_EQ(connection.status().code(), absl::StatusCode::kUnavailable)
       << connection.status();
   EXPECT_THAT(connection.status().message(), HasSubstr(address));
-  EXPECT_LT(absl::Now() - start, kTestTimeout);
+  EXPECT_LT(base::Now() - start, kTestTimeout);
 }
 
 TEST_F(TransportShutdownTest, RefusesADeviceThatIsNotThere) {
@@ -71,7 +71,7 @@ TEST_F(TransportShutdownTest, LetsOpenCallsFinishWhenTheServerDrains) {
   ASSERT_TRUE(
       client.RunUntil([&server] { return server->handler().held() == 10; }));
   std::thread stopper(
-      [&server] { server->endpoint().Shutdown(absl::Now() + kTestTimeout); });
+      [&server] { server->endpoint().Shutdown(base::Now() + kTestTimeout); });
   EXPECT_TRUE(
       client.RunUntil([&client] { return client.connection().draining(); }));
   TestCall late("x");
@@ -93,14 +93,14 @@ TEST_F(TransportShutdownTest, ClosesCallsThatOutlastTheDeadlineOfAShutdown) {
   client.Start(call);
   ASSERT_TRUE(
       client.RunUntil([&server] { return server->handler().held() == 1; }));
-  const absl::Time start = absl::Now();
+  const absl::Time start = base::Now();
   std::thread stopper([&server, start] {
     server->endpoint().Shutdown(start + absl::Milliseconds(100));
   });
   EXPECT_TRUE(client.RunUntilDone(call));
   stopper.join();
   EXPECT_EQ(call.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_GE(absl::Now() - start, absl::Milliseconds(100));
+  EXPECT_GE(base::Now() - start, absl::Milliseconds(100));
 }
 
 TEST_F(TransportShutdownTest, ShutsDownTwiceAndWithoutClients) {
@@ -159,7 +159,7 @@ TEST_F(TransportShutdownTest, UsesNoProcessorWhileItIsIdle) {
            absl::DurationFromTimeval(usage.ru_stime);
   };
   const absl::Duration before = used();
-  const absl::Time end = absl::Now() + absl::Seconds(1);
+  const absl::Time end = base::Now() + absl::Seconds(1);
   base::Mutex mutex;
   base::CondVar never;
   const base::MutexLock lock(mutex);

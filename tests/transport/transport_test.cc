@@ -12,9 +12,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "tests/testing/test_device.h"
 #include "tests/testing/transport_client.h"
+#include "transport/base/clock.h"
 #include "transport/base/limits.h"
 #include "transport/base/socket_address.h"
 #include "transport/connection/client_call.h"
@@ -250,7 +250,7 @@ TEST_F(TransportTest, DrivesSeveralConnectionsWithOnePoller) {
   std::unique_ptr<ClientConnection> first = connect();
   std::unique_ptr<ClientConnection> second = connect();
   poller.PollUntil([&] { return first->usable() && second->usable(); },
-                   absl::Now() + kTestTimeout);
+                   base::Now() + kTestTimeout);
   // Whichever is polled first, the other gets something to send after it.
   TestCall last("last");
   ChainedCall middle(*first, last);
@@ -259,13 +259,13 @@ TEST_F(TransportTest, DrivesSeveralConnectionsWithOnePoller) {
   first->Start(&back);
   second->Start(&middle);
   poller.PollUntil([&] { return last.done() && there.done(); },
-                   absl::Now() + kTestTimeout);
+                   base::Now() + kTestTimeout);
   EXPECT_EQ(last.reply(), "last");
   EXPECT_EQ(there.reply(), "there");
   clients->Close(std::move(first));
   TestCall after("after");
   second->Start(&after);
-  poller.PollUntil([&] { return after.done(); }, absl::Now() + kTestTimeout);
+  poller.PollUntil([&] { return after.done(); }, base::Now() + kTestTimeout);
   EXPECT_EQ(after.reply(), "after");
   clients->Close(std::move(second));
   poller.Leave();

@@ -3,8 +3,8 @@
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "tools/rpc_bench/meter.h"
+#include "transport/base/clock.h"
 
 namespace verbena::bench {
 namespace {
@@ -48,7 +48,7 @@ class EchoLoop final : private EchoPipe::Sink {
       if (!open_loop_ && polls % kPollsPerClock != 0) continue;
       now_ = Clock::now();
       StartDue();
-      if (absl::Now() < schedule_.deadline) continue;
+      if (base::Now() < schedule_.deadline) continue;
       meter_.Fail(absl::DeadlineExceededError("an echo does not end"));
       break;
     }

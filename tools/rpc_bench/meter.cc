@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "transport/base/clock.h"
 
 namespace verbena::bench {
 namespace {
@@ -45,7 +45,7 @@ Schedule::Schedule(const Case& measured, absl::Duration duration) {
         absl::ToChronoNanoseconds(absl::Seconds(1) / measured.rate_per_s));
   }
   iterations = counts ? measured.iterations : UINT64_MAX;
-  deadline = absl::Now() + warm_up + kWarmUpPatience + counted + kGrace;
+  deadline = base::Now() + warm_up + kWarmUpPatience + counted + kGrace;
 }
 
 void Meter::WarmUp(Clock::time_point now) {

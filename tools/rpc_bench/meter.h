@@ -28,7 +28,7 @@ struct Schedule {
   Clock::duration length;    // How long calls count.
   Clock::duration interval;  // Between starts in an open loop; else zero.
   uint64_t iterations;       // UINT64_MAX: as many as there is time for.
-  absl::Time deadline;       // When every call has to have ended.
+  absl::Time deadline;  // By base::Now(): when every call has to have ended.
 };
 
 // The calls of one thread of one measurement.

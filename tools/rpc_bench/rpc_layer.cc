@@ -21,6 +21,7 @@
 #include "tools/rpc_bench/echo.verbena.h"
 #include "tools/rpc_bench/meter.h"
 #include "tools/rpc_bench/workload.h"
+#include "transport/base/clock.h"
 #include "transport/base/mutex.h"
 #include "transport/base/status_macros.h"
 
@@ -51,7 +52,7 @@ class Chain {
       payload_ = BytesOf(*own_request_.mutable_payload());
       request_ = &own_request_;
     }
-    context_.set_deadline(deadline);
+    context_.set_deadline(base::ToWallClock(deadline));
   }
 
   ClientContext* context() { return &context_; }

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "tools/rpc_bench/echo_loop.h"
+#include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
 #include "transport/connection/client_call.h"
 #include "transport/device.h"
@@ -47,7 +47,7 @@ class TransportPipe final : public EchoPipe {
   absl::Status Poll(Sink& sink, absl::Time until) override {
     sink_ = &sink;
     if (connection_.poller().PollOnce() == 0 && events_ &&
-        absl::Now() < until) {
+        base::Now() < until) {
       connection_.poller().Sleep(until);
     }
     sink_ = nullptr;

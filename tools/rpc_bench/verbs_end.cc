@@ -9,8 +9,8 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
 #include "transport/verbs/error.h"
 #include "transport/verbs/work_completion.h"
@@ -201,7 +201,7 @@ bool VerbsEnd::Wait(std::array<int, 2> fds, absl::Time until) {
                      {.fd = fds[0], .events = POLLIN, .revents = 0},
                      {.fd = fds[1], .events = POLLIN, .revents = 0}};
   const auto left_ms = absl::ToInt64Milliseconds(
-      std::clamp(until - absl::Now() + absl::Milliseconds(1),
+      std::clamp(until - base::Now() + absl::Milliseconds(1),
                  absl::ZeroDuration(), absl::Hours(1)));
   if (poll(polled, std::size(polled), static_cast<int>(left_ms)) <= 0) {
     return false;

@@ -11,7 +11,9 @@ absl::StatusOr<VerbsHello> DecodeHello(absl::Span<const uint8_t> data) {
   constexpr uint32_t kMaxOutstanding = 1024;
   VerbsHello hello;
   const uint32_t magic = hello.magic;
-  std::memcpy(&hello, data.data(), std::min(data.size(), sizeof(hello)));
+  if (data.size() >= sizeof(hello)) {
+    std::memcpy(&hello, data.data(), sizeof(hello));
+  }
   if (data.size() < sizeof(hello) || hello.magic != magic ||
       hello.plan < VerbsPlan::kSmallEcho ||
       hello.plan > VerbsPlan::kMemoryStream) {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "tools/rpc_bench/verbs_hello.h"
+#include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
 #include "transport/device.h"
 #include "transport/verbs/cm_event.h"
@@ -144,7 +144,7 @@ void VerbsPipe::Send(int slot) {
 
 absl::Status VerbsPipe::Poll(Sink& sink, absl::Time until) {
   end_.FlushSends();
-  if (PollOnce(sink) > 0 || hello_.events == 0 || absl::Now() >= until) {
+  if (PollOnce(sink) > 0 || hello_.events == 0 || base::Now() >= until) {
     return end_.status();
   }
   end_.Arm();

@@ -98,6 +98,9 @@ EVERYWHERE = [
     Ban(r"(?<![\w.>])(std::)?(exit|abort|_exit)\s*\(", in_libraries,
         "return an absl::Status, or CHECK what only a bug can break",
         allowed=(CHECK,)),
+    Ban(r"absl::(Now|GetCurrentTimeNanos)\(|\bsystem_clock\b", in_libraries,
+        "that clock is set now and then: use Now() of transport/base/clock.h",
+        allowed=("transport/base/clock.h",)),
     Ban(r"\bABSL_FLAG\b", outside_main_programs,
         "flags belong to programs: pass an options struct"),
     # With no argument it is a value: a structure that starts out as zeros.

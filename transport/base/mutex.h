@@ -19,6 +19,7 @@
 #ifndef VERBENA_TRANSPORT_BASE_MUTEX_H_
 #define VERBENA_TRANSPORT_BASE_MUTEX_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -98,12 +99,13 @@ class CondVar {
     lock.release();
   }
 
-  // Returns false if it returns because `deadline` has passed.
+  // Returns false if it returns because `deadline`, by base::Now(), has passed.
   bool WaitUntil(Mutex& mutex, absl::Time deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
-    const std::cv_status status =
-        condition_.wait_until(lock, absl::ToChronoTime(deadline));
+    const std::cv_status status = condition_.wait_until(
+        lock, std::chrono::steady_clock::time_point(
+                  std::chrono::nanoseconds(absl::ToUnixNanos(deadline))));
     lock.release();
     return status == std::cv_status::no_timeout;
   }

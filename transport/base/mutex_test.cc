@@ -3,9 +3,9 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "transport/base/clock.h"
 #include "transport/base/spin_lock.h"
 
 namespace verbena::base {
@@ -113,9 +113,9 @@ TEST(CondVarTest, WakesWhoeverWaits) {
 
 TEST(CondVarTest, WaitsNoLongerThanItsDeadline) {
   Turn turn;
-  const absl::Time deadline = absl::Now() + absl::Milliseconds(1);
+  const absl::Time deadline = base::Now() + absl::Milliseconds(1);
   EXPECT_FALSE(turn.AwaitUntil(1, deadline));
-  EXPECT_GE(absl::Now(), deadline);
+  EXPECT_GE(base::Now(), deadline);
   EXPECT_FALSE(turn.AwaitUntil(1, absl::InfinitePast()));
 }
 

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
 #include "transport/connection/client_poller.h"
 
@@ -38,7 +38,7 @@ ClientConnection::ClientConnection(ClientPoller& client_poller,
       address_(address),
       options_(options),
       peer_(address.ToString()),
-      deadline_(absl::Now() + options.connect_timeout),
+      deadline_(base::Now() + options.connect_timeout),
       observer_(observer) {}
 
 ClientConnection::~ClientConnection() {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "transport/base/clock.h"
 #include "transport/base/limits.h"
 #include "transport/base/status_macros.h"
 #include "transport/connection/client_connection.h"
@@ -58,13 +58,13 @@ absl::Status ClientConnection::ResolveAddress() {
   ASSIGN_OR_RETURN(id_, CmId::Create(provider_, watcher_->channel()));
   watcher_->Watch(*id_, this);
   return id_->ResolveAddr({}, address_,
-                          std::min(kResolveAttempt, deadline_ - absl::Now()));
+                          std::min(kResolveAttempt, deadline_ - base::Now()));
 }
 
 void ClientConnection::OnCmEvent(const CmEvent& event) {
   // What comes too late does not count, such as that the server has given up
   // too.
-  if (step_ != Step::kNothing) CheckDeadline(absl::Now());
+  if (step_ != Step::kNothing) CheckDeadline(base::Now());
   if (step_ == Step::kWelcome || step_ == Step::kNothing) {
     if (calls_ != nullptr) calls_->connection().OnCmEvent(event);
     return;
@@ -86,14 +86,14 @@ absl::Status ClientConnection::OnAddress(const CmEvent& event) {
   if (event.type != RDMA_CM_EVENT_ADDR_RESOLVED) {
     const bool in_vain =
         event.type == RDMA_CM_EVENT_ADDR_ERROR && event.status == -ETIMEDOUT;
-    return in_vain && absl::Now() < deadline_ ? ResolveAddress()
+    return in_vain && base::Now() < deadline_ ? ResolveAddress()
                                               : Failure(event);
   }
   RETURN_IF_ERROR(CheckDevice(
       options_.device, provider_.verbs.get_device_name(id_->context()->device),
       peer_));
   step_ = Step::kRoute;
-  return id_->ResolveRoute(deadline_ - absl::Now());
+  return id_->ResolveRoute(deadline_ - base::Now());
 }
 
 absl::Status ClientConnection::OnRoute() {

@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/verbs/error.h"
 #include "transport/verbs/work_completion.h"
 #include "transport/wire/frame_codec.h"
@@ -42,7 +43,7 @@ Connection::Connection(Poller& poller, PollerDevice& device,
             device.shared_sends()),
       id_(std::move(id)),
       keepalive_(options.keepalive_time, options.keepalive_timeout,
-                 absl::Now()),
+                 base::Now()),
       options_(options),
       access_(access),
       peer_(id_.PeerAddress().ToString()) {
@@ -106,7 +107,7 @@ void Connection::SendGoAway() {
 void Connection::OnCmEvent(const CmEvent& event) {
   switch (event.type) {
     case RDMA_CM_EVENT_ESTABLISHED:
-      keepalive_.Restart(absl::Now());
+      keepalive_.Restart(base::Now());
       return;
     case RDMA_CM_EVENT_DISCONNECTED:
       OnDisconnected(absl::UnavailableError(
@@ -150,7 +151,7 @@ void Connection::BeginClose(const absl::Status& reason, bool tell_peer) {
     // A device that refused to post it has closed the connection already.
     if (state_ > ConnectionState::kOpen) return;
     Transition(ConnectionState::kSayingBye);
-    close_deadline_ = absl::Now() + kByeTimeout;
+    close_deadline_ = base::Now() + kByeTimeout;
   } else {
     Disconnect();
   }
@@ -167,17 +168,17 @@ void Connection::Disconnect() {
   device_.provider().verbs.modify_qp(id_.qp(), &attributes, IBV_QP_STATE);
   const bool marked = send_.PostDrainMarker();
   // Without its completion there is nothing to wait for.
-  close_deadline_ = absl::Now();
+  close_deadline_ = base::Now();
   if (marked) close_deadline_ += kDrainTimeout;
 }
 
 void Connection::CheckDrained() {
   if (state_ == ConnectionState::kSayingBye &&
-      (send_.idle() || absl::Now() >= close_deadline_)) {
+      (send_.idle() || base::Now() >= close_deadline_)) {
     Disconnect();
   }
   if (state_ == ConnectionState::kDraining && !calls_.InUse() &&
-      (send_.idle() || absl::Now() >= close_deadline_)) {
+      (send_.idle() || base::Now() >= close_deadline_)) {
     Transition(ConnectionState::kClosed);
   }
 }

@@ -9,6 +9,7 @@
 
 #include "absl/memory/memory.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/verbs/error.h"
 
 namespace verbena::transport {
@@ -162,7 +163,7 @@ void Poller::WaitForEvent(absl::Time until) {
   const int64_t next_tick_ns = sleep_until_ns_.load(std::memory_order_relaxed);
   until = std::min(until, absl::FromUnixNanos(next_tick_ns));
   const absl::Duration wait =
-      std::clamp(until - absl::Now(), absl::ZeroDuration(), kLongestSleep);
+      std::clamp(until - base::Now(), absl::ZeroDuration(), kLongestSleep);
   // Rounded up, so that what is due then is due on waking.
   const int wait_ms = static_cast<int>(
       absl::ToInt64Milliseconds(wait + absl::Microseconds(999)));

@@ -13,9 +13,9 @@
 #include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/base/mpsc_queue.h"
 #include "transport/connection/poller_task.h"
 
@@ -113,7 +113,7 @@ class Poller {
   // `deadline`.
   template <typename Done>
   void PollUntil(Done done, absl::Time deadline) {
-    while (!done() && absl::Now() < deadline) {
+    while (!done() && base::Now() < deadline) {
       // A tick before the sleep may have been all that was missing.
       if (PollOnce() == 0 && PrepareSleep()) {
         WaitForEvent(done() ? absl::InfinitePast() : deadline);
@@ -146,8 +146,7 @@ class Poller {
   // A clock that costs nothing: at most tens of microseconds old while somebody
   // polls without a break, else as of the last RefreshNow(). It stands while
   // the thread runs an interlude, at a server, for up to two milliseconds. The
-  // second is the same in nanoseconds since 1970, in which a small call
-  // reckons.
+  // second is the same in nanoseconds, in which a small call reckons.
   absl::Time now() const { return now_; }
   int64_t now_ns() const { return now_ns_; }
   // How old now() is at most after RefreshNow().
@@ -176,7 +175,7 @@ class Poller {
 
   Poller(int epoll_fd, int wake_fd);
   void ReadClock(uint64_t cycles) {
-    now_ns_ = absl::GetCurrentTimeNanos();
+    now_ns_ = base::NowNanos();
     now_ = absl::FromUnixNanos(now_ns_);
     read_at_ = cycles;
   }

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "transport/base/clock.h"
 #include "transport/base/unique_fd.h"
 #include "transport/connection/posted_function.h"
 
@@ -83,9 +83,9 @@ class PollerTest : public testing::Test {
 
   // How long a sleep takes.
   absl::Duration TimeSleep(absl::Time until) {
-    const absl::Time start = absl::Now();
+    const absl::Time start = base::Now();
     poller_->Sleep(until);
-    return absl::Now() - start;
+    return base::Now() - start;
   }
 
   std::unique_ptr<Poller> poller_ = *Poller::Create();
@@ -142,13 +142,13 @@ TEST_F(PollerTest, AsksNobodyWhoNeverFindsAnything) {
 
 TEST_F(PollerTest, TicksAboutOnceAMillisecond) {
   Add();
-  const absl::Time start = absl::Now();
+  const absl::Time start = base::Now();
   while (pollable_.ticks < 5) {
     poller_->PollOnce();
-    ASSERT_LT(absl::Now() - start, kLong);
+    ASSERT_LT(base::Now() - start, kLong);
   }
   // The first tick comes at once.
-  EXPECT_GE(absl::Now() - start, absl::Milliseconds(4));
+  EXPECT_GE(base::Now() - start, absl::Milliseconds(4));
   EXPECT_GT(pollable_.polls_made, pollable_.ticks);
 }
 
@@ -159,8 +159,8 @@ TEST_F(PollerTest, TicksInTimeWhileEveryPollTakesLong) {
   const int ticks = pollable_.ticks;
   for (int i = 0; i < 40; ++i) {
     pollable_.ready = 1;
-    const absl::Time until = absl::Now() + absl::Milliseconds(1);
-    while (absl::Now() < until) {
+    const absl::Time until = base::Now() + absl::Milliseconds(1);
+    while (base::Now() < until) {
     }
     poller_->PollOnce();
   }
@@ -171,11 +171,11 @@ TEST_F(PollerTest, KeepsTime) {
   Add();
   poller_->PollOnce();
   EXPECT_EQ(poller_->now(), pollable_.ticked_at);
-  EXPECT_LT(absl::AbsDuration(absl::Now() - poller_->now()), kLong);
+  EXPECT_LT(absl::AbsDuration(base::Now() - poller_->now()), kLong);
 }
 
 TEST_F(PollerTest, SleepsUntilItIsTold) {
-  EXPECT_GE(TimeSleep(absl::Now() + absl::Milliseconds(5)),
+  EXPECT_GE(TimeSleep(base::Now() + absl::Milliseconds(5)),
             absl::Milliseconds(5));
 }
 
@@ -185,7 +185,7 @@ TEST_F(PollerTest, DoesNotSleepWhenTheTimeHasPassed) {
 
 TEST_F(PollerTest, WakesForTheNextTickOfAPollable) {
   Add();
-  pollable_.next_tick = absl::Now() + absl::Milliseconds(5);
+  pollable_.next_tick = base::Now() + absl::Milliseconds(5);
   EXPECT_LT(TimeSleep(absl::InfiniteFuture()), kLong);
   poller_->PollOnce();
   EXPECT_GE(pollable_.ticked_at, pollable_.next_tick);
@@ -231,10 +231,10 @@ TEST_F(PollerTest, LooksAtDescriptorsWhileItPolls) {
   const base::UniqueFd event(eventfd(1, EFD_CLOEXEC));
   pollable_.descriptor = event.get();
   Add();
-  const absl::Time start = absl::Now();
+  const absl::Time start = base::Now();
   while (pollable_.looks == 0) {
     poller_->PollOnce();
-    ASSERT_LT(absl::Now() - start, kLong);
+    ASSERT_LT(base::Now() - start, kLong);
   }
 }
 
@@ -269,7 +269,7 @@ TEST_F(PollerTest, ForgetsTheDescriptorOfWhatWasRemoved) {
   poller_->Add(&pollable_);
   EXPECT_LT(TimeSleep(absl::InfiniteFuture()), kLong);
   poller_->Remove(&pollable_);
-  EXPECT_GE(TimeSleep(absl::Now() + absl::Milliseconds(5)),
+  EXPECT_GE(TimeSleep(base::Now() + absl::Milliseconds(5)),
             absl::Milliseconds(5));
 }
 
@@ -278,8 +278,8 @@ TEST_F(PollerTest, DoesNotSleepWhenATickBroughtWhatItWaitsFor) {
   Add();
   for (int more = 1; more <= 4; ++more) {
     const int wanted = pollable_.ticks + more;
-    pollable_.next_tick = absl::Now() + absl::Milliseconds(1);
-    const absl::Time start = absl::Now();
+    pollable_.next_tick = base::Now() + absl::Milliseconds(1);
+    const absl::Time start = base::Now();
     poller_->PollUntil(
         [&] {
           if (pollable_.ticks < wanted) return false;
@@ -288,7 +288,7 @@ TEST_F(PollerTest, DoesNotSleepWhenATickBroughtWhatItWaitsFor) {
         },
         start + 2 * kLong);
     EXPECT_GE(pollable_.ticks, wanted);
-    EXPECT_LT(absl::Now() - start, kLong);
+    EXPECT_LT(base::Now() - start, kLong);
   }
 }
 
@@ -296,7 +296,7 @@ TEST_F(PollerTest, WakesWhenItIsWokenBeforeItSleeps) {
   poller_->Wake();
   EXPECT_LT(TimeSleep(absl::InfiniteFuture()), kLong);
   // Only once.
-  EXPECT_GE(TimeSleep(absl::Now() + absl::Milliseconds(5)),
+  EXPECT_GE(TimeSleep(base::Now() + absl::Milliseconds(5)),
             absl::Milliseconds(5));
 }
 
@@ -317,14 +317,14 @@ TEST_F(PollerTest, LosesNoTaskThatIsPostedWhileItFallsAsleep) {
       while (ran.load() == i) std::this_thread::yield();
     }
   });
-  const absl::Time deadline = absl::Now() + kLong;
-  while (absl::Now() < deadline) {
+  const absl::Time deadline = base::Now() + kLong;
+  while (base::Now() < deadline) {
     poller_->PollOnce();
     if (ran.load() == kRounds) break;
     poller_->Sleep(deadline);
   }
   EXPECT_EQ(ran.load(), kRounds);
-  EXPECT_LT(absl::Now(), deadline) << "a wake-up was lost";
+  EXPECT_LT(base::Now(), deadline) << "a wake-up was lost";
   // Lets a poster that waits for its task go.
   while (ran.load() < kRounds) poller_->PollOnce();
   poster.join();
@@ -347,8 +347,8 @@ TEST_F(PollerTest, TakesTasksFromManyThreads) {
       }
     });
   }
-  const absl::Time deadline = absl::Now() + kLong;
-  while (ran < kThreads * kTasks && absl::Now() < deadline) {
+  const absl::Time deadline = base::Now() + kLong;
+  while (ran < kThreads * kTasks && base::Now() < deadline) {
     const bool idle = poller_->PollOnce() == 0;
     if (idle && ran < kThreads * kTasks) poller_->Sleep(deadline);
   }
@@ -356,7 +356,7 @@ TEST_F(PollerTest, TakesTasksFromManyThreads) {
   while (poller_->PollOnce() > 0) {
   }
   EXPECT_EQ(ran, kThreads * kTasks);
-  EXPECT_LT(absl::Now(), deadline) << "a wake-up was lost";
+  EXPECT_LT(base::Now(), deadline) << "a wake-up was lost";
 }
 
 TEST_F(PollerTest, LetsOthersPollWhileOneWaitsWithoutTheRole) {

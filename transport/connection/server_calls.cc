@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/wire/frame_codec.h"
 
 namespace verbena::transport {
@@ -28,7 +29,7 @@ ServerCalls::ServerCalls(Poller& poller, Interludes& interludes,
                          const ConnectRequest& request, ServerHandler& handler)
     : handler_(handler),
       interludes_(interludes),
-      hello_deadline_(absl::Now() + options.connect_timeout),
+      hello_deadline_(base::Now() + options.connect_timeout),
       connection_(poller, device, device.shared_memory(), std::move(id),
                   inline_bytes, options, /*access=*/0, *this) {
   connection_.SetPeerLimits(request.limits);

@@ -7,8 +7,8 @@
 #include "absl/base/optimization.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/base/limits.h"
 #include "transport/base/status_macros.h"
 #include "transport/connection/posted_function.h"
@@ -93,14 +93,14 @@ void ServerPoller::Drive() {
       continue;
     }
     if (++idle_polls % kIdlePolls != 0 && spin_.spins()) continue;
-    if (wait.Look(absl::Now(), poller_->TransferTime())) continue;
+    if (wait.Look(base::Now(), poller_->TransferTime())) continue;
     interludes_.NoteSleep();
     if (poller_->PrepareSleep()) {
       // What was there before the sleep may have been work for an interlude.
       poller_->WaitForEvent(interludes_.empty() ? absl::InfiniteFuture()
                                                 : absl::InfinitePast());
     }
-    wait.Woke(absl::Now());
+    wait.Woke(base::Now());
     idle_polls = 0;
   }
   End();

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 
 namespace verbena::transport {
 namespace {
@@ -61,7 +61,7 @@ void StandIns::StopWatch() {
 bool StandIns::StartOne() {
   const base::MutexLock lock(mutex_);
   if (has_one_.load(std::memory_order_relaxed)) return true;
-  const absl::Time now = absl::Now();
+  const absl::Time now = base::Now();
   if (threads_ == kMostThreads || now < start_again_) return false;
   start_again_ = now + kStartAgain;
   if (!timer_.valid()) {
@@ -101,7 +101,7 @@ bool StandIns::Await(bool* asleep) {
     (void)!read(timer_.get(), &looks, sizeof(looks));
     if (ended_.load(std::memory_order_relaxed)) return false;
     const DriverSeat::Moment now = seat_.Look();
-    if (!absence.IsLong(now, absl::Now())) continue;
+    if (!absence.IsLong(now, base::Now())) continue;
     // Before the seat is taken: a thread that comes back to find it taken may
     // sleep too. A thread that lost its processor is no fault of its errand.
     *asleep = IsAsleep(driver_);

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/verbs/cm_event.h"
 
 namespace verbena::transport {
@@ -111,7 +111,7 @@ int FaultPlan::OnCall(absl::string_view function, bool may_fail) {
     Note(absl::StrCat(function, " call ", number, ": late by ",
                       absl::FormatDuration(delay)));
     const uint64_t releases = releases_;
-    const absl::Time until = absl::Now() + delay;
+    const absl::Time until = base::Now() + delay;
     while (releases_ == releases && released_.WaitUntil(mutex_, until)) {
     }
   }

@@ -6,8 +6,8 @@
 #include <string>
 #include <thread>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "transport/base/clock.h"
 
 namespace verbena::transport {
 namespace {
@@ -45,9 +45,9 @@ TEST(FaultPlanTest, ACountWithoutEndIsOne) {
 TEST(FaultPlanTest, ADelayedCallTakesItsTimeAndSucceeds) {
   FaultPlan plan;
   plan.DelayCall("connect", 1, absl::Milliseconds(3));
-  const absl::Time start = absl::Now();
+  const absl::Time start = base::Now();
   EXPECT_EQ(plan.OnCall("connect", true), 0);
-  EXPECT_GE(absl::Now() - start, absl::Milliseconds(3));
+  EXPECT_GE(base::Now() - start, absl::Milliseconds(3));
   EXPECT_EQ(plan.faults()[0], "connect call 1: late by 3ms");
 }
 

@@ -8,7 +8,7 @@
 #include <climits>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "transport/base/clock.h"
 #include "transport/verbs/error.h"
 
 namespace verbena::transport {
@@ -55,11 +55,11 @@ absl::StatusOr<std::optional<CmEvent>> EventChannel::Poll() {
 
 absl::StatusOr<std::optional<CmEvent>> EventChannel::WaitEvent(
     absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = base::Now() + timeout;
   while (true) {
     absl::StatusOr<std::optional<CmEvent>> event = Poll();
     if (!event.ok() || event->has_value()) return event;
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - base::Now();
     if (left <= absl::ZeroDuration()) return std::nullopt;
     // Rounded up, so that the last wait does not become a busy loop.
     const int64_t left_ms =

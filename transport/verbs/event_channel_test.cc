@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "transport/base/clock.h"
 #include "transport/verbs/fake_cm.h"
 #include "transport/verbs/system_provider.h"
 
@@ -73,11 +73,11 @@ TEST_F(EventChannelTest, ReportsFailure) {
 }
 
 TEST_F(EventChannelTest, WaitsNoLongerThanItShould) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = base::Now();
   const auto event = channel_.WaitEvent(absl::Milliseconds(20));
   ASSERT_TRUE(event.ok());
   EXPECT_FALSE(event->has_value());
-  EXPECT_GE(absl::Now() - start, absl::Milliseconds(20));
+  EXPECT_GE(base::Now() - start, absl::Milliseconds(20));
 }
 
 TEST_F(EventChannelTest, WaitsNotAtAllForWhatIsThere) {

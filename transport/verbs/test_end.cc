@@ -6,9 +6,9 @@
 
 #include <cerrno>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 
 namespace verbena::transport {
 namespace {
@@ -175,10 +175,10 @@ ibv_qp_cap TestEnd::Granted() const {
 
 ibv_wc TestEnd::Wait(TestEnd* other) {
   if (other == nullptr) other = peer;
-  const absl::Time deadline = absl::Now() + kPatience;
+  const absl::Time deadline = base::Now() + kPatience;
   ibv_wc completion = {};
   while (!PollOnce(completion)) {
-    if (absl::Now() > deadline) {
+    if (base::Now() > deadline) {
       ADD_FAILURE() << "no completion came";
       completion.status = IBV_WC_GENERAL_ERR;
       return completion;
@@ -195,9 +195,9 @@ ibv_wc_status TestEnd::Outcome(uint64_t wr_id) {
 }
 
 bool TestEnd::StaysQuiet() {
-  const absl::Time deadline = absl::Now() + kQuiet;
+  const absl::Time deadline = base::Now() + kQuiet;
   ibv_wc completion = {};
-  while (absl::Now() < deadline) {
+  while (base::Now() < deadline) {
     if (PollOnce(completion)) return false;
     if (peer != nullptr) peer->RunProtocol();
   }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "rpc/internal/client/shared_poller.h"
+#include "transport/base/clock.h"
 
 namespace verbena::internal {
 namespace {
@@ -76,12 +76,12 @@ void BackgroundThread::Drive() {
     if (!RunErrands()) return;
     const absl::Time until = Serve();
     if (first_ != nullptr || notified_.load(std::memory_order_relaxed) ||
-        until < absl::Now()) {
+        until < base::Now()) {
       continue;
     }
     stand_ins_.NoteSleep();
     const base::MutexLock lock(mutex_);
-    while (!notified_.load(std::memory_order_relaxed) && absl::Now() < until) {
+    while (!notified_.load(std::memory_order_relaxed) && base::Now() < until) {
       wake_.WaitUntil(mutex_, until);
     }
   }
@@ -118,10 +118,10 @@ absl::Time BackgroundThread::Serve() {
   if (!poller.role_.TryAcquire()) {
     // Who holds it serves all calls, and notifies us if there is something left
     // to do for us afterwards.
-    return absl::Now() + kDoze;
+    return base::Now() + kDoze;
   }
   poller.transport().PollOnce();
-  poller.RunTimers(absl::Now());
+  poller.RunTimers(base::Now());
   PollForPending();
   const bool others_called = poller.started_calls_ != seen_calls_;
   seen_calls_ = poller.started_calls_;
@@ -132,14 +132,14 @@ absl::Time BackgroundThread::Serve() {
   if (others_called && poller.pending_ == 0) {
     const absl::Time timer = poller.NextTimer();
     poller.Release();
-    return std::min(timer, absl::Now() + kDoze);
+    return std::min(timer, base::Now() + kDoze);
   }
   stand_ins_.NoteSleep();
   const bool sleeps = BeginWatch();
   const absl::Time until = poller.NextTimer();
   poller.ReleaseUnless(/*watched=*/sleeps);
   if (sleeps) poller.transport().WaitForEvent(until);
-  wait_.Woke(absl::Now());
+  wait_.Woke(base::Now());
   LeaveWatch();
   return absl::InfinitePast();
 }

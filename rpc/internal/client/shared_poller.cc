@@ -1,8 +1,8 @@
 #include "rpc/internal/client/shared_poller.h"
 
 #include "absl/memory/memory.h"
-#include "absl/time/clock.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::internal {
@@ -70,7 +70,7 @@ void SharedPoller::RunTimers(absl::Time now) {
 }
 
 bool SharedPoller::KeepPolling(transport::SpinPolicy::Wait* wait) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = base::Now();
   RunTimers(now);
   return wait->Look(now, transport_.TransferTime());
 }

@@ -1,8 +1,8 @@
 #include <cstdint>
 
 #include "absl/base/optimization.h"
-#include "absl/time/clock.h"
 #include "rpc/internal/client/shared_poller.h"
+#include "transport/base/clock.h"
 
 namespace verbena::internal {
 namespace {
@@ -30,7 +30,7 @@ void SharedPoller::PollAndRelease(Waiter* waiter) {
       idle_polls = 0;
     } else if (++idle_polls % kPollsPerClock == 0 && !KeepPolling(&wait)) {
       SleepAsHolder(*waiter);
-      wait.Woke(absl::Now());
+      wait.Woke(base::Now());
     }
   }
   own_ = nullptr;

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "transport/base/clock.h"
 #include "transport/connection/client_poller.h"
 #include "transport/device.h"
 
@@ -70,7 +70,7 @@ absl::Status Subchannel::WhyNot(bool patient) const {
   role_.AssertHeld();
   if (!refusal_.ok()) return refusal_;
   if (!patient && state_ == ChannelState::kTransientFailure &&
-      absl::Now() < retry_time_) {
+      base::Now() < retry_time_) {
     return connect_error_;
   }
   return absl::OkStatus();
@@ -83,7 +83,7 @@ void Subchannel::Connect() {
       state_ == ChannelState::kConnecting) {
     return;
   }
-  if (state_ == ChannelState::kTransientFailure && absl::Now() < retry_time_) {
+  if (state_ == ChannelState::kTransientFailure && base::Now() < retry_time_) {
     return poller_.LowerTimer(timer_, retry_time_);
   }
   SetState(ChannelState::kConnecting);
@@ -124,7 +124,7 @@ void Subchannel::GiveUp() {
 
 void Subchannel::OnFailed(const absl::Status& why) {
   connect_error_ = ForCalls(why, target_);
-  retry_time_ = absl::Now() + backoff_.Next();
+  retry_time_ = base::Now() + backoff_.Next();
   {
     const base::MutexLock lock(mutex_);
     hopeless_ = !absl::IsUnavailable(connect_error_);
@@ -217,7 +217,7 @@ bool Subchannel::WaitForConnected(absl::Time deadline) {
   const base::MutexLock lock(mutex_);
   ++watchers_;
   while (state_ != ChannelState::kReady && !hopeless_ && refusal_.ok() &&
-         absl::Now() < deadline) {
+         base::Now() < deadline) {
     ask_.Post();
     state_changed_.WaitUntil(mutex_, deadline);
   }

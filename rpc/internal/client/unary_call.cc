@@ -52,7 +52,7 @@ bool UnaryCall::Prepare(uint64_t max_message_bytes) {
     if (!metadata_bytes.ok()) return NotOpened(metadata_bytes.status());
     request_.metadata_bytes = *metadata_bytes;
   }
-  request_.deadline = context_->deadline();
+  request_.deadline = context_->due();
   request_.attachment = context_->request_attachment();
   request_.attachment_buffer = context_->request_attachment_buffer();
   context_->Open(this);

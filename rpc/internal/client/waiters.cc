@@ -1,6 +1,6 @@
 #include "rpc/internal/client/waiters.h"
 
-#include "absl/time/clock.h"
+#include "transport/base/clock.h"
 
 namespace verbena::internal {
 namespace {
@@ -20,7 +20,7 @@ Waiters::Spin Waiters::SpinForTurn(Waiter* waiter) {
       wait.Found();
       return finished ? Spin::kFinished : Spin::kTryRole;
     }
-    if (looks % kLooksPerClock == 0 && !wait.Look(absl::Now())) {
+    if (looks % kLooksPerClock == 0 && !wait.Look(base::Now())) {
       return Spin::kSleep;
     }
     __builtin_ia32_pause();
@@ -48,7 +48,7 @@ bool Waiters::WaitForTurn(Waiter* waiter) {
   }
   while (waiter->listed_ && !waiter->woken_) waiter->changed_->Wait(mutex_);
   waiter->woken_ = false;
-  if (waiter->wait_.has_value()) waiter->wait_->Woke(absl::Now());
+  if (waiter->wait_.has_value()) waiter->wait_->Woke(base::Now());
   return !waiter->listed_;
 }
 

@@ -6,12 +6,12 @@
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "rpc/internal/codec/metadata_codec.h"
 #include "rpc/internal/codec/protobuf_codec.h"
 #include "rpc/internal/codec/status_text.h"
 #include "rpc/internal/server/handler_call_pool.h"
+#include "transport/base/clock.h"
 #include "transport/connection/poller.h"
 
 namespace verbena::internal {
@@ -92,7 +92,7 @@ bool HandlerCall::IsCancelled() const {
   // Never before the client's own clock says so: the deadline came from one
   // that may be that late.
   const absl::Time expiry = call_->deadline() + transport::Poller::kNowAgeMax;
-  if (absl::Now() < expiry) return false;
+  if (base::Now() < expiry) return false;
   told_expired_.store(true, std::memory_order_relaxed);
   return true;
 }

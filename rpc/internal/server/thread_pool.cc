@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 
 namespace verbena::internal {
 namespace {
@@ -87,7 +87,7 @@ absl::Status ThreadPool::Submit(WorkerTask* task, Lane* lane) {
 absl::Time ThreadPool::Tick() {
   const base::MutexLock lock(mutex_);
   GrowIfNeeded();
-  return LacksThread() ? absl::Now() + kStartAgain : absl::InfiniteFuture();
+  return LacksThread() ? base::Now() + kStartAgain : absl::InfiniteFuture();
 }
 
 void ThreadPool::ListIfReady(Lane* lane) {
@@ -107,13 +107,13 @@ bool ThreadPool::LacksThread() const {
 
 void ThreadPool::GrowIfNeeded() {
   if (starting_ || !LacksThread()) return;
-  if (!refusal_.ok() && absl::Now() < start_again_) return;
+  if (!refusal_.ok() && base::Now() < start_again_) return;
   refusal_ = group_.Start([this] { Work(); });
   if (refusal_.ok()) {
     ++threads_;
     starting_ = true;
   } else {
-    start_again_ = absl::Now() + kStartAgain;
+    start_again_ = base::Now() + kStartAgain;
   }
 }
 
@@ -154,7 +154,7 @@ WorkerTask* ThreadPool::WaitIdle(Lane** lane, bool* needed) {
   Idle idle;
   idle.next = std::exchange(idle_, &idle);
   const bool limited = threads_ > options_.kept;
-  const absl::Time until = absl::Now() + options_.idle_time;
+  const absl::Time until = base::Now() + options_.idle_time;
   bool in_time = true;
   while (idle.task == nullptr && in_time && !stop_) {
     if (limited) {

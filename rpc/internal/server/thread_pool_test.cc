@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "transport/base/clock.h"
 #include "transport/base/gate.h"
 
 namespace verbena::internal {
@@ -89,8 +89,8 @@ class NestedTask final : public WorkerTask {
 };
 
 void AwaitValue(const std::function<int()>& value, int wanted) {
-  const absl::Time deadline = absl::Now() + absl::Minutes(2);
-  while (value() != wanted && absl::Now() < deadline) {
+  const absl::Time deadline = base::Now() + absl::Minutes(2);
+  while (value() != wanted && base::Now() < deadline) {
     std::this_thread::yield();
   }
   EXPECT_EQ(value(), wanted);

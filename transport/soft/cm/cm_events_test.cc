@@ -19,6 +19,9 @@ class CmEventsTest : public testing::Test {
     events_.Add(*one_, *channel_);
     events_.Add(*two_, *channel_);
   }
+  ~CmEventsTest() override {
+    for (const auto& endpoint : {one_, two_}) events_.Remove(*endpoint);
+  }
 
   static std::unique_ptr<CmChannel> MakeChannel() {
     std::unique_ptr<CmChannel> channel = CmChannel::Create();

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "tests/testing/child_process.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/base/socket_address.h"
 #include "transport/soft/cm/cm_test_end.h"
 
@@ -102,11 +102,11 @@ TEST(CmProcessTest, NoticesThatTheServerWasKilled) {
   client.Dial(Address(server.ReadLine()));
   client.Expect(RDMA_CM_EVENT_ESTABLISHED);
   client.PostReceive();
-  const absl::Time killed = absl::Now();
+  const absl::Time killed = base::Now();
   server.Kill();
   client.Expect(RDMA_CM_EVENT_DISCONNECTED);
   EXPECT_EQ(client.Complete(), IBV_WC_WR_FLUSH_ERR);
-  EXPECT_LT(absl::Now() - killed, kDeathNoticed);
+  EXPECT_LT(base::Now() - killed, kDeathNoticed);
   EXPECT_EQ(client.QpState(), IBV_QPS_ERR);
 }
 
@@ -118,11 +118,11 @@ TEST(CmProcessTest, NoticesThatTheClientWasKilled) {
   EXPECT_TRUE(server.Accept("").ok());
   server.Expect(RDMA_CM_EVENT_ESTABLISHED);
   EXPECT_EQ(client.ReadLine(), "established");
-  const absl::Time killed = absl::Now();
+  const absl::Time killed = base::Now();
   client.Kill();
   server.Expect(RDMA_CM_EVENT_DISCONNECTED);
   EXPECT_EQ(server.Complete(), IBV_WC_WR_FLUSH_ERR);
-  EXPECT_LT(absl::Now() - killed, kDeathNoticed);
+  EXPECT_LT(base::Now() - killed, kDeathNoticed);
 }
 
 TEST(CmProcessTest, FailsSendsUnderWayToAProcessThatWasKilled) {
@@ -131,12 +131,12 @@ TEST(CmProcessTest, FailsSendsUnderWayToAProcessThatWasKilled) {
   client.Dial(Address(server.ReadLine()));
   client.Expect(RDMA_CM_EVENT_ESTABLISHED);
   server.Stop();
-  const absl::Time stopped = absl::Now();
+  const absl::Time stopped = base::Now();
   client.Send("lost");
   server.Kill();
   EXPECT_EQ(client.Complete(), IBV_WC_RETRY_EXC_ERR);
   client.Expect(RDMA_CM_EVENT_DISCONNECTED);
-  EXPECT_LT(absl::Now() - stopped, kDeathNoticed);
+  EXPECT_LT(base::Now() - stopped, kDeathNoticed);
 }
 
 TEST(CmProcessTest, IsRejectedByAServerThatIsKilledBeforeItAnswers) {

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "absl/types/span.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/soft/soft_provider.h"
 
 namespace verbena::soft {
@@ -162,10 +162,10 @@ void CmTestEnd::Send(absl::string_view text) {
 }
 
 ibv_wc_status CmTestEnd::Complete() {
-  const absl::Time deadline = absl::Now() + kPatience;
+  const absl::Time deadline = base::Now() + kPatience;
   ibv_wc completion = {};
   while (ibv_poll_cq(cq_, 1, &completion) == 0) {
-    if (absl::Now() > deadline) {
+    if (base::Now() > deadline) {
       ADD_FAILURE() << "no completion";
       return IBV_WC_GENERAL_ERR;
     }

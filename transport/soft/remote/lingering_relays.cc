@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "transport/base/clock.h"
 
 namespace verbena::soft {
 
@@ -40,13 +40,9 @@ bool LingeringRelays::AllSent() const {
 }
 
 void LingeringRelays::AwaitSent(std::chrono::nanoseconds longest) {
-  // So often the clock is read that cannot be set; the mutex knows no other
-  // than that of the wall.
-  constexpr absl::Duration kLook = absl::Milliseconds(20);
-  const auto deadline = std::chrono::steady_clock::now() + longest;
+  const absl::Time deadline = base::Now() + absl::FromChrono(longest);
   const base::MutexLock lock(mutex_);
-  while (!AllSent() && std::chrono::steady_clock::now() < deadline) {
-    changed_.WaitUntil(mutex_, absl::Now() + kLook);
+  while (!AllSent() && changed_.WaitUntil(mutex_, deadline)) {
   }
 }
 

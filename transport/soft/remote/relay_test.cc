@@ -84,7 +84,11 @@ class RelayTest : public testing::Test {
 
   // Only once the queue pairs are gone, which use their engine.
   Engine& engine_ = *new Engine;
-  LingeringRelays& lingering_ = *new LingeringRelays;
+  static LingeringRelays& Lingering() {
+    static LingeringRelays* const relays = new LingeringRelays;
+    return *relays;
+  }
+  LingeringRelays& lingering_ = Lingering();
   TestEnd a_{Options(1)};
   TestEnd b_{Options(2)};
   std::vector<std::unique_ptr<ManualLink>> links_;  // Destroyed first.
