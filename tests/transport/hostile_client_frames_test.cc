@@ -123,6 +123,15 @@ TEST_F(HostileClientFramesTest, MustNotSendFramesLargerThanASlot) {
   EXPECT_TRUE(raw.AwaitEnd().ok());
 }
 
+// One of nothing needs no memory that it may write, but the server's queue pair
+// takes none at all.
+TEST_F(HostileClientFramesTest, MustNotTakeAReceiveWithAWrite) {
+  RawPeer& raw = Opened();
+  ASSERT_TRUE(raw.WriteWithImmediate(0, 0, 0).ok());
+  EXPECT_FALSE(raw.Flush().ok());
+  EXPECT_TRUE(raw.AwaitEnd().ok());
+}
+
 // --- Calls -------------------------------------------------------------------
 
 TEST_F(HostileClientFramesTest, MustNotUseASlotTwice) {

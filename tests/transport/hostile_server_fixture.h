@@ -125,6 +125,10 @@ class HostileServerFixture : public testing::Test {
   void ExpectEnd(TestCall& call, const std::string& frame,
                  const std::string& text) {
     ASSERT_TRUE(raw_->Send(frame).ok());
+    ExpectEnd(call, text);
+  }
+  // The same, for what has been sent.
+  void ExpectEnd(TestCall& call, const std::string& text) {
     ASSERT_TRUE(client_->RunUntilDone(call));
     EXPECT_EQ(call.status().code(), absl::StatusCode::kInternal);
     EXPECT_THAT(call.status().message(), testing::HasSubstr(text));

@@ -18,6 +18,7 @@
 #include "transport/base/clock.h"
 #include "transport/base/limits.h"
 #include "transport/wire/frame.h"
+#include "transport/wire/hello.h"
 
 namespace verbena::transport {
 namespace {
@@ -36,6 +37,23 @@ TEST_F(HostileServerFramesTest, EndsCallsForAnAnswerToACallThatIsNotOpen) {
     ResponseHeader response = Response(request);
     response.frame.call_id = request.frame.call_id ^ wrong;
     ExpectEnd(call, FrameText(response), "call that is not open");
+  }
+}
+
+// A receive that a WRITE takes holds what was there before, and its length is
+// the WRITE's.
+TEST_F(HostileServerFramesTest, EndsCallsForAWriteThatTakesAReceive) {
+  for (const uint32_t bytes : {0u, 100u, kBufferBytes + 1}) {
+    RawPeer& raw = Opened();
+    const absl::StatusOr<ConnectRequest> client =
+        DecodeConnectRequest(raw.connect_event().private_data());
+    ASSERT_TRUE(client.ok()) << client.status();
+    TestCall call("x");
+    StartAndReceive(call);
+    ASSERT_TRUE(
+        raw.WriteWithImmediate(client->arena.address, client->arena.rkey, bytes)
+            .ok());
+    ExpectEnd(call, "took a receive with a WRITE");
   }
 }
 

@@ -226,22 +226,35 @@ absl::Status RawPeer::SpendCredit(std::string* frame) {
 
 absl::Status RawPeer::Send(const std::string& text) {
   std::string frame = text;
-  CHECK_LE(frame.size(), kPeerBufferBytes);
   if (options_.keeps_to_credits) RETURN_IF_ERROR(SpendCredit(&frame));
+  ibv_send_wr request = {};
+  request.opcode = IBV_WR_SEND;
+  return Post(request, frame);
+}
+
+absl::Status RawPeer::WriteWithImmediate(uint64_t address, uint32_t rkey,
+                                         uint32_t bytes) {
+  ibv_send_wr request = {};
+  request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  request.wr.rdma.remote_addr = address;
+  request.wr.rdma.rkey = rkey;
+  return Post(request, std::string(bytes, 0));
+}
+
+absl::Status RawPeer::Post(ibv_send_wr request, const std::string& data) {
+  CHECK_LE(data.size(), kPeerBufferBytes);
   RETURN_IF_ERROR(PollUntil([this] { return sent_ - sent_done_ < kSends; }));
   RETURN_IF_ERROR(send_error_);
   uint8_t* const out =
       send_memory_.data() + (sent_ % kSends) * uint64_t{kPeerBufferBytes};
-  std::memcpy(out, frame.data(), frame.size());
+  std::memcpy(out, data.data(), data.size());
   ibv_sge element = {};
   element.addr = reinterpret_cast<uintptr_t>(out);
-  element.length = static_cast<uint32_t>(frame.size());
+  element.length = static_cast<uint32_t>(data.size());
   element.lkey = send_memory_.lkey();
-  ibv_send_wr request = {};
   request.wr_id = sent_;
   request.sg_list = &element;
-  request.num_sge = 1;
-  request.opcode = IBV_WR_SEND;
+  request.num_sge = data.empty() ? 0 : 1;
   request.send_flags = IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(id_->qp(), &request, &bad);

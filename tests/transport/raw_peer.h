@@ -104,6 +104,10 @@ class RawPeer {
   // Sends any bytes, at most kPeerBufferBytes; waits for a credit first. Fails
   // once an earlier SEND has.
   absl::Status Send(const std::string& text);
+  // WRITEs as many zeros with immediate data, which takes a receive of the
+  // other side without a message. Waits for no credit.
+  absl::Status WriteWithImmediate(uint64_t address, uint32_t rkey,
+                                  uint32_t bytes);
   // Waits until everything that was sent has arrived; the first failure.
   absl::Status Flush();
 
@@ -132,6 +136,8 @@ class RawPeer {
       : options_(options), channel_(std::move(channel)) {}
   absl::Status SetUp(CmId id);
   absl::Status PostReceive(uint64_t index);
+  // Posts `request`, which is of `data`.
+  absl::Status Post(ibv_send_wr request, const std::string& data);
   absl::StatusOr<CmEvent> AwaitEvent(rdma_cm_event_type type);
   // Looks once at the completions and the connection manager.
   absl::Status PollOnce();

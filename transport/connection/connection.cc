@@ -192,6 +192,10 @@ void Connection::FailPostSlow(int error) {
   Close(ErrnoStatus("post_send", "", error));
 }
 
+void Connection::OnForeignReceive() {
+  ProtocolError("it took a receive with a WRITE");
+}
+
 void Connection::OnSendBuffer() { JoinRound(); }
 
 void Connection::OnTick(absl::Time now) {

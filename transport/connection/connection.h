@@ -98,6 +98,8 @@ class Connection final : public CmEventHandler {
   void OnReceive(absl::Span<const uint8_t> frame);
   // The work request `wr_id` ended with `status`.
   void OnSendDone(uint64_t wr_id, ibv_wc_status status);
+  // A receive was taken by something else than a message.
+  void OnForeignReceive();
   // A receive ended with an error: the queue pair is lost.
   void OnReceiveError(ibv_wc_status status);
   // A send buffer that it waited for may be free.

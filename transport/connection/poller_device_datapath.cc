@@ -55,8 +55,13 @@ inline void PollerDevice::Handle(const ibv_wc& completion) {
     if (!receive) {
       connection->OnSendDone(completion.wr_id, completion.status);
     } else if (ABSL_PREDICT_TRUE(completion.status == IBV_WC_SUCCESS)) {
-      connection->OnReceive(
-          {memory->receives().At(index), completion.byte_len});
+      // Of anything else the length is not that of what is in the buffer.
+      if (ABSL_PREDICT_TRUE(completion.opcode == IBV_WC_RECV)) {
+        connection->OnReceive(
+            {memory->receives().At(index), completion.byte_len});
+      } else {
+        connection->OnForeignReceive();
+      }
     } else {
       connection->OnReceiveError(completion.status);
     }

@@ -147,6 +147,7 @@ class PollerDeviceTest : public testing::Test {
                 &header, sizeof(header));
     ibv_wc completion = {};
     completion.wr_id = verbs_.receives[index].wr_id;
+    completion.opcode = IBV_WC_RECV;
     completion.qp_num = qp_num;
     completion.byte_len = sizeof(header);
     verbs_.completions.push_back(completion);
