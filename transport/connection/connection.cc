@@ -137,10 +137,20 @@ void Connection::Close(const absl::Status& reason) {
 }
 
 void Connection::ProtocolError(absl::string_view what) {
-  BeginClose(absl::InternalError(absl::StrCat(
-                 "the connection with ", peer_,
-                 " was closed because the peer broke the protocol: ", what)),
-             /*tell_peer=*/true);
+  BeginClose(BrokenProtocol(what), /*tell_peer=*/true);
+}
+
+// A flood is stopped at once: a BYE would leave the queue pair open to it until
+// that has arrived.
+void Connection::FrameRefused(const char* error) {
+  BeginClose(BrokenProtocol(error),
+             /*tell_peer=*/!CreditFlow::IsFlood(error));
+}
+
+absl::Status Connection::BrokenProtocol(absl::string_view what) const {
+  return absl::InternalError(
+      absl::StrCat("the connection with ", peer_,
+                   " was closed because the peer broke the protocol: ", what));
 }
 
 void Connection::BeginClose(const absl::Status& reason, bool tell_peer) {

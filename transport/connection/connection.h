@@ -216,6 +216,8 @@ class Connection final : public CmEventHandler {
     return frame;
   }
   void SendFrame(uint32_t bytes, bool signalled);
+  // Closes for what is wrong with a frame's header.
+  void FrameRefused(const char* error);
   // Sends the control frames that are owed.
   void SendOwedControl();
   // Whether a frame that nobody waits for may be sent.
@@ -233,6 +235,7 @@ class Connection final : public CmEventHandler {
   void HandleControl(FrameType type, absl::Span<const uint8_t> frame);
   void OnDisconnected(const absl::Status& reason);
   void KeepAlive(absl::Time now);
+  absl::Status BrokenProtocol(absl::string_view what) const;
   void BeginClose(const absl::Status& reason, bool tell_peer);
   void Disconnect();
   void CheckDrained();

@@ -13,7 +13,7 @@ void Connection::OnReceive(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<FrameHeader>(frame);
   if (ABSL_PREDICT_TRUE(error == nullptr)) error = credits_.Receive(header);
   if (ABSL_PREDICT_FALSE(error != nullptr)) {
-    ProtocolError(error);
+    FrameRefused(error);
     return;
   }
   if (ABSL_PREDICT_FALSE((header.flags & kFlagCreditsWanted) != 0)) {

@@ -44,12 +44,21 @@ class CreditFlow {
     return std::min(kReservedCredits, send_.Share(kReservedShare));
   }
 
+  // What is wrong with a frame for which no receive was posted: it took one
+  // that others may need.
+  static constexpr char kGrantOutOfTurn[] = "it sent a GRANT out of turn";
+  static constexpr char kBeyondCredits[] =
+      "it sent more messages than it had credits for";
+  static bool IsFlood(const char* error) {
+    return error == kGrantOutOfTurn || error == kBeyondCredits;
+  }
+
   // Accounts a frame that came. Returns what is wrong with it, or null.
   const char* Receive(const FrameHeader& header) {
     if (ABSL_PREDICT_FALSE(!begun_)) return "it sent something too early";
     if (ABSL_PREDICT_FALSE(header.type == FrameType::kGrant)) {
       if (!send_.IsNews(header.credit_limit) || !grants_.Receive()) {
-        return "it sent a GRANT out of turn";
+        return kGrantOutOfTurn;
       }
     }
     if (ABSL_PREDICT_FALSE(!send_.Update(header.credit_limit))) {
@@ -60,7 +69,7 @@ class CreditFlow {
       return "it read a GRANT that was not sent";
     }
     if (ABSL_PREDICT_FALSE(NeedsCredit(header.type) && !receive_.Receive())) {
-      return "it sent more messages than it had credits for";
+      return kBeyondCredits;
     }
     return nullptr;
   }

@@ -18,6 +18,10 @@ namespace {
 // A connection that wants a tick so soon hears of every one until then.
 constexpr absl::Duration kSoon = absl::Milliseconds(10);
 
+// When one connection is due, so are those that would be so soon after: a PING
+// may go that much earlier (see Keepalive), and each apart would wake us.
+constexpr absl::Duration kTogether = absl::Seconds(1);
+
 // What the device has room for.
 absl::StatusOr<QueuePlan> MakePlan(const Provider& provider,
                                    ibv_context* context,
@@ -193,11 +197,7 @@ void PollerDevice::Tick(absl::Time now) {
       for (const auto& [qp_num, connection] : connections_) connection->Touch();
     }
   }
-  while (!ticks_.empty() && ticks_.begin()->first <= now) {
-    Connection* const connection = ticks_.begin()->second;
-    TickAt(connection, absl::InfiniteFuture());
-    connection->Touch();
-  }
+  TouchDue(now);
   for (size_t i = 0; i < touched_.size();) {
     Connection* const connection = touched_[i];
     connection->OnTick(now);
@@ -213,6 +213,15 @@ void PollerDevice::Tick(absl::Time now) {
     touched_[i] = touched_.back();
     touched_.pop_back();
     TickAt(connection, next);
+  }
+}
+
+void PollerDevice::TouchDue(absl::Time now) {
+  if (ticks_.empty() || ticks_.begin()->first > now) return;
+  while (!ticks_.empty() && ticks_.begin()->first <= now + kTogether) {
+    Connection* const connection = ticks_.begin()->second;
+    TickAt(connection, absl::InfiniteFuture());
+    connection->Touch();
   }
 }
 

@@ -127,6 +127,8 @@ class PollerDevice final : public Pollable {
 
  private:
   void Break();
+  // Touches those whose time has come.
+  void TouchDue(absl::Time now);
   // Has `connection` ticked at `time`, if it is not touched before.
   void TickAt(Connection* connection, absl::Time time);
   // Its receives().Reserve(); if the device fails, fails every connection with

@@ -238,6 +238,19 @@ TEST_F(PollerDeviceTest, TicksAConnectionAtTheTimeThatItHasNamed) {
   EXPECT_EQ(device_->NextTick(), a->next_tick);
 }
 
+TEST_F(PollerDeviceTest, TicksConnectionsTogetherThatAreDueSoonAfterEachOther) {
+  const auto a = Connect(1);
+  const auto b = Connect(2);
+  const absl::Time start = absl::UnixEpoch();
+  a->next_tick = start + absl::Minutes(1);
+  b->next_tick = a->next_tick + absl::Milliseconds(500);
+  device_->Tick(start);
+  device_->Tick(a->next_tick - absl::Milliseconds(1));
+  EXPECT_EQ(b->ticks, 1);
+  device_->Tick(a->next_tick);
+  EXPECT_EQ(b->ticks, 2);
+}
+
 // It may be about to need something that comes without a word.
 TEST_F(PollerDeviceTest, TicksAConnectionAllTheTimeThatWantsItSoon) {
   const auto a = Connect(1);
