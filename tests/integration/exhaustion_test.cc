@@ -43,7 +43,7 @@ class DescriptorLimit {
     EXPECT_GE(next, 0);
     close(next);
     rlimit limit = usual_;
-    limit.rlim_cur = static_cast<rlim_t>(next + room);
+    limit.rlim_cur = static_cast<rlim_t>(next) + static_cast<rlim_t>(room);
     EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   }
   ~DescriptorLimit() { EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &usual_), 0); }

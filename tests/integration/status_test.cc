@@ -22,9 +22,7 @@
 namespace verbena::end_to_end {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 class StatusTest : public EndToEndTest {
  protected:

@@ -277,8 +277,9 @@ TEST_F(PollerDeviceTest, ReservesForAsManyConnectionsAsItWasMadeFor) {
 TEST_F(PollerDeviceTest, KeepsRoomForIdleConnectionsWhileOthersGrow) {
   ASSERT_TRUE(device_->Reserve(memory()).ok());
   uint32_t grown = 0;
-  while (const uint32_t more = device_->GrowReceives(memory(), kCredits))
+  while (const uint32_t more = device_->GrowReceives(memory(), kCredits)) {
     grown += more;
+  }
   EXPECT_EQ(grown, kConnections * (kCredits - kIdleCredits));
   for (uint32_t i = 1; i < kConnections; ++i) {
     EXPECT_TRUE(device_->Reserve(memory()).ok());
