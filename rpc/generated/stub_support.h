@@ -19,8 +19,9 @@ namespace verbena {
 // It may make calls, also blocking ones, and should take microseconds. One that
 // takes longer than a millisecond or two, because it blocks or computes, has a
 // thread of its own meanwhile and holds up no other, as long as there are less
-// than some sixty of them and the system has threads to give. What it starts
-// goes out when it returns, or then. It must not throw.
+// than some sixty of them and the system has threads to give. The calls that it
+// starts go out when it returns, or when it has taken that long. It must not
+// throw.
 using UnaryCallback = absl::AnyInvocable<void(absl::Status)>;
 
 // The full name of a method, "package.Service/Method", and what stands for it
@@ -47,8 +48,8 @@ absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
                                google::protobuf::MessageLite* response);
 
 // Starts a call and returns; `on_done` is called once, and not from inside this
-// function, unless the process has not even a thread left on which to call it.
-// `context`, `request` and `response` must stay alive, and the request
+// function, unless the process has no thread or descriptor left to call it
+// with. `context`, `request` and `response` must stay alive, and the request
 // unchanged, until then. With a null `on_done` nothing is called: nobody could
 // tell when they are free again.
 void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,

@@ -18,7 +18,7 @@ namespace {
 class CallbacksTest : public EndToEndTest {
  protected:
   // A Block call of "key", which lasts until it is cancelled or released.
-  struct Blocked {
+  struct AsyncBlock {
     ClientContext context;
     Key request;
     Nothing reply;
@@ -27,9 +27,9 @@ class CallbacksTest : public EndToEndTest {
 
   // Starts it, and returns when its handler runs. `done` is called when it has
   // ended.
-  std::unique_ptr<Blocked> StartBlock(EndToEnd::Stub* stub,
-                                      std::function<void()> done) {
-    auto blocked = std::make_unique<Blocked>();
+  std::unique_ptr<AsyncBlock> StartBlock(EndToEnd::Stub* stub,
+                                         std::function<void()> done) {
+    auto blocked = std::make_unique<AsyncBlock>();
     blocked->request.set_key("key");
     stub->async()->Block(
         &blocked->context, &blocked->request, &blocked->reply,

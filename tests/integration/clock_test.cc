@@ -9,7 +9,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -71,26 +70,21 @@ class ClockTest : public EndToEndTest {
 };
 
 TEST_F(ClockTest, AStepForwardEndsNoCall) {
-  ClientContext context;
-  context.set_timeout(absl::Minutes(2));
-  absl::Status status;
-  std::thread caller([&] { status = CallBlock(stub_.get(), &context, "key"); });
+  const auto blocked = Block(stub_.get(), "key", absl::Minutes(2));
   service().AwaitBlocked("key");
   Step(absl::Hours(1));
   service().Release("key");
-  caller.join();
-  EXPECT_EQ(status, absl::OkStatus());
+  blocked->thread.join();
+  EXPECT_EQ(blocked->status, absl::OkStatus());
 }
 
 TEST_F(ClockTest, AStepBackKeepsNoCallOpen) {
-  ClientContext context;
-  context.set_timeout(absl::Seconds(5));
-  absl::Status status;
-  std::thread caller([&] { status = CallBlock(stub_.get(), &context, "key"); });
+  const auto blocked = Block(stub_.get(), "key", absl::Seconds(5));
   service().AwaitBlocked("key");
   Step(-absl::Hours(1));
-  caller.join();
-  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  blocked->thread.join();
+  EXPECT_EQ(blocked->status.code(), absl::StatusCode::kDeadlineExceeded)
+      << blocked->status;
 }
 
 }  // namespace

@@ -54,6 +54,16 @@ std::shared_ptr<Channel> EndToEndTest::NewChannel(
   return CreateChannel(target_, options);
 }
 
+std::unique_ptr<EndToEndTest::Blocked> EndToEndTest::Block(
+    EndToEnd::Stub* stub, const std::string& key, absl::Duration timeout) {
+  auto blocked = std::make_unique<Blocked>();
+  blocked->context.set_timeout(timeout);
+  blocked->thread = std::thread([stub, key, raw = blocked.get()] {
+    raw->status = CallBlock(stub, &raw->context, key);
+  });
+  return blocked;
+}
+
 AsyncEcho::AsyncEcho(EndToEnd::Stub* stub, size_t bytes, size_t seed)
     : stub_(stub) {
   request_.set_payload(Pattern(bytes, seed));

@@ -6,10 +6,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "rpc/rpc.h"
 #include "tests/integration/test_service.h"
@@ -52,6 +54,16 @@ class EndToEndTest : public ::testing::Test {
 
   std::shared_ptr<Channel> NewChannel(
       const ChannelOptions& options = ChannelOptions()) const;
+
+  // A Block call on a thread; its status when the thread is joined.
+  struct Blocked {
+    absl::Status status;
+    ClientContext context;
+    std::thread thread;
+  };
+  static std::unique_ptr<Blocked> Block(
+      EndToEnd::Stub* stub, const std::string& key,
+      absl::Duration timeout = absl::InfiniteDuration());
 
   // "10.0.0.7:0" for port 0: where servers of this test listen.
   static std::string Address(int port);

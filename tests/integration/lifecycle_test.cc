@@ -26,21 +26,6 @@ using testing_support::WordAfter;
 
 class LifecycleTest : public EndToEndTest {
  protected:
-  // A Block call on a thread; its status when the thread is joined.
-  struct Blocked {
-    absl::Status status;
-    ClientContext context;
-    std::thread thread;
-  };
-
-  std::unique_ptr<Blocked> Block(EndToEnd::Stub* stub, const std::string& key) {
-    auto blocked = std::make_unique<Blocked>();
-    blocked->thread = std::thread([stub, key, raw = blocked.get()] {
-      raw->status = CallBlock(stub, &raw->context, key);
-    });
-    return blocked;
-  }
-
   // A call that waits for the server if it must.
   static std::string PatientEchoProblem(EndToEnd::Stub* stub) {
     ClientContext context;

@@ -246,10 +246,11 @@ class Connection final : public CmEventHandler {
   CallTable& calls_;
   ConnectionState state_ = ConnectionState::kConnecting;
   bool in_round_ = false;  // It stands in the PollerDevice's list.
-  bool touched_ = false;   // It stands in the other one: see Touch().
-  absl::Time tick_time_ = absl::InfiniteFuture();  // What it stands there for.
-  bool calls_wait_ = false;                        // See NoteWaiting().
-  bool going_away_ = false;                        // SendGoAway() was called.
+  bool touched_ = false;   // It stands among the touched ones there.
+  // When the PollerDevice ticks it, unless it is touched before.
+  absl::Time tick_time_ = absl::InfiniteFuture();
+  bool calls_wait_ = false;  // See NoteWaiting().
+  bool going_away_ = false;  // SendGoAway() was called.
   // The peer sent a REQUEST or a RESPONSE since the last GRANT.
   bool served_ = false;
 

@@ -105,9 +105,10 @@ class PollerDevice final : public Pollable {
   // next one is certain to come.
   void JoinRound(Connection* connection) { round_.push_back(connection); }
 
-  // `connection`, which is not touched, is to hear of the next ticks. Others
-  // hear of none before the time that they have named, so that thousands of
-  // idle ones cost nothing.
+  // Something has happened to `connection`: its OnTick() is called at the next
+  // tick. Others have theirs called no earlier than their NextTick() has asked
+  // for, or almost so, and cost nothing until then, be they thousands.
+  // REQUIRES: it was not touched since it was ticked last.
   void Touch(Connection* connection) { touched_.push_back(connection); }
   // Whether a connection has closed since ForgetClosed().
   void NoteClosed() { any_closed_ = true; }

@@ -19,7 +19,7 @@ namespace verbena::transport {
 // A name as a template argument.
 template <size_t kBytes>
 struct EntryName {
-  // Implicit: so a literal is a template argument.
+  // Implicit, so that a literal can be the template argument.
   constexpr EntryName(  // NOLINT(google-explicit-constructor)
       const char (&from)[kBytes]) {
     std::copy_n(from, kBytes, text);

@@ -53,8 +53,8 @@ class BackgroundThread {
   // it does not begin to before the holder has released that.
   void EndWatch();
 
-  // Ends the thread, and joins it. REQUIRES: Start() was called, if in vain,
-  // and no errand waits or runs.
+  // Ends the thread, and joins it when the errands that run are over. REQUIRES:
+  // Start() was called, if in vain, and no errand waits.
   void Stop();
 
   // Whether the calling thread is in an errand of this.

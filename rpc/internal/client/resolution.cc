@@ -30,7 +30,7 @@ void Resolution::RunErrand() {
   result_ = Find();
   SharedPoller& poller = poller_;
   {
-    base::MutexLock lock(mutex_);
+    const base::MutexLock lock(mutex_);
     if (!abandoned_) {
       poller.Unpin();
       // Whoever runs it waits for the lock first.

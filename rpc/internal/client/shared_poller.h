@@ -48,8 +48,8 @@ class SharedPoller {
   SharedPoller(const SharedPoller&) = delete;
   SharedPoller& operator=(const SharedPoller&) = delete;
   // Waits for connections that are closing. REQUIRES: no other thread uses it,
-  // nor will; every connection was closed, no timer is set and no errand
-  // waits or runs. Not in an errand.
+  // nor will; every connection was closed, no timer is set, no errand waits,
+  // and it is not pinned. Waits for the errand that runs, so not inside of one.
   ~SharedPoller();
 
   PollingRole& role() ABSL_LOCK_RETURNED(role_) { return role_; }

@@ -36,10 +36,10 @@ class SharedPollers {
   // SharedPoller::Create().
   absl::StatusOr<SharedPoller*> Join(absl::Duration spin_budget);
 
-  // A channel has left `poller`. Ends those that have no channel any more, and
-  // waits for that. Those that still have an errand (a callback that has
-  // dropped the channel, or a name server that does not answer) stay for the
-  // next channel that comes or goes.
+  // A channel has left `poller`. Ends the pollers that have no channel any
+  // more, and waits for that; but none from inside a callback, and none that is
+  // pinned because a name server does not answer. Those stay until another
+  // channel leaves.
   void Leave(SharedPoller* poller);
 
  private:

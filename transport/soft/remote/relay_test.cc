@@ -82,12 +82,14 @@ class RelayTest : public testing::Test {
     return options;
   }
 
-  // Only once the queue pairs are gone, which use their engine.
-  Engine& engine_ = *new Engine;
+  // Never destroyed: a relay may linger when its test is over.
   static LingeringRelays& Lingering() {
     static LingeringRelays* const relays = new LingeringRelays;
     return *relays;
   }
+
+  // Never destroyed either: the queue pairs use their engine until they go.
+  Engine& engine_ = *new Engine;
   LingeringRelays& lingering_ = Lingering();
   TestEnd a_{Options(1)};
   TestEnd b_{Options(2)};
