@@ -33,7 +33,7 @@ class EchoLoop final : private EchoPipe::Sink {
     StartDue();
     int polls = 0;
     while (!meter_.Over(now_) || free_.size() < slots) {
-      ended_ = false;
+      OnLater();
       const absl::Status status = pipe_.Poll(*this, SleepUntil());
       if (!status.ok()) {
         meter_.Fail(status);
@@ -66,6 +66,8 @@ class EchoLoop final : private EchoPipe::Sink {
     StartDue();
   }
 
+  void OnLater() override { ended_ = false; }
+
   void StartDue() {
     while (!free_.empty() && meter_.Due(now_)) {
       const int slot = free_.back();
@@ -87,7 +89,7 @@ class EchoLoop final : private EchoPipe::Sink {
   std::vector<int> free_;               // Slots without a call.
   const bool open_loop_;
   Clock::time_point now_;
-  bool ended_ = false;  // Something has, in this poll.
+  bool ended_ = false;  // Something has, at now_.
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Drives calls of a layer whose caller polls.
+// Keeps calls of a layer under way, and counts them.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_ECHO_LOOP_H_
 #define VERBENA_TOOLS_RPC_BENCH_ECHO_LOOP_H_
@@ -9,13 +9,17 @@
 
 namespace verbena::bench {
 
-// Calls under way, each in a slot from 0 to Case::outstanding - 1. One thread.
+// Calls under way, each in a slot from 0 to Case::outstanding - 1. One thread
+// at a time.
 class EchoPipe {
  public:
   class Sink {
    public:
     // The call in `slot` has ended. May Start() another one there.
     virtual void OnEnded(int slot, const absl::Status& status) = 0;
+    // What ends from now on ends later than what has. To be told only by pipes
+    // that do not return from Poll() in between.
+    virtual void OnLater() = 0;
 
    protected:
     ~Sink() = default;
@@ -28,9 +32,9 @@ class EchoPipe {
   virtual void Start(int slot) = 0;
 
   // Sends what has begun and tells `sink` what has ended. May sleep until
-  // something ends or until `until`, whichever is first, if it was made to
-  // sleep; a past `until` means not to. When it fails, all is over and no call
-  // will end.
+  // something ends, or if its calls go on by themselves until none is under
+  // way, but not beyond `until`; a past `until` means not to. When it fails,
+  // all is over and no call will end.
   virtual absl::Status Poll(Sink& sink, absl::Time until) = 0;
 };
 

@@ -19,6 +19,7 @@
 #include "rpc/channel_options.h"
 #include "rpc/client_context.h"
 #include "tools/rpc_bench/echo.verbena.h"
+#include "tools/rpc_bench/echo_loop.h"
 #include "tools/rpc_bench/meter.h"
 #include "tools/rpc_bench/workload.h"
 #include "transport/base/clock.h"
@@ -30,215 +31,125 @@ namespace {
 
 constexpr absl::Duration kDescribeTimeout = absl::Seconds(10);
 
-// One call after another. When the first is made and when they end, a Meter of
-// its own or a common one decides.
-class Chain {
+// Calls over a channel. Of one call at a time the blocking stub makes the next
+// in Poll(); several go on in their callbacks.
+//
+// Callbacks run on a thread of the channel. So a lock is held whenever a
+// function of this class or its sink runs, given up while Poll() waits.
+class RpcPipe final : public EchoPipe {
  public:
-  // `request` must outlive it.
-  Chain(Channel& channel, const Case& measured, const EchoRequest& request,
-        absl::Time deadline)
-      : attachment_(measured.attachment),
-        request_(&request),
+  RpcPipe(Channel& channel, Echo::Stub& stub, const Case& measured,
+          absl::Time deadline)
+      : stub_(stub),
+        blocking_(measured.outstanding == 1),
+        attachment_(measured.attachment),
         check_(measured.validate) {
-    if (attachment_) {
-      Buffer buffer = channel.AllocateBuffer(request.payload().size());
-      std::copy(request.payload().begin(), request.payload().end(),
-                buffer.data());
-      payload_ = buffer.span();
-      context_.set_request_attachment(std::move(buffer));
-      request_ = &own_request_;
-    } else if (measured.validate) {
-      own_request_ = request;
-      payload_ = BytesOf(*own_request_.mutable_payload());
-      request_ = &own_request_;
-    }
-    context_.set_deadline(base::ToWallClock(deadline));
-  }
-
-  ClientContext* context() { return &context_; }
-  EchoReply* reply() { return &reply_; }
-
-  // The next request, due at `due`.
-  const EchoRequest& Next(Clock::time_point due) {
-    due_ = due;
-    check_.Stamp(payload_);
-    return *request_;
-  }
-
-  // When the call that is under way was due.
-  Clock::time_point due() const { return due_; }
-
-  // What came of the call: `status`, if it failed or the reply is right.
-  absl::Status Verdict(const absl::Status& status) {
-    if (!status.ok()) return status;
-    return attachment_
-               ? check_.Compare(context_.response_attachment(), payload_)
-               : check_.Compare(BytesOf(reply_.payload()),
-                                BytesOf(request_->payload()));
-  }
-
- private:
-  const bool attachment_;
-  EchoRequest own_request_;     // If each is to differ, or to be empty.
-  const EchoRequest* request_;  // That, or one that all chains send.
-  // The bytes that are this chain's alone: the attachment, or the payload in
-  // own_request_.
-  absl::Span<uint8_t> payload_;
-  EchoCheck check_;
-  ClientContext context_;
-  EchoReply reply_;
-  Clock::time_point due_;
-};
-
-// Adds the sample `part` to `total`.
-void Add(const Sample& part, Sample& total) {
-  total.latencies.Merge(part.latencies);
-  if (total.errors == 0) total.first_error = part.first_error;
-  total.errors += part.errors;
-  total.ended += part.ended;
-  total.calls_per_s += part.calls_per_s;
-}
-
-// Calls one after another by the blocking stub.
-Sample RunBlocking(Channel& channel, Echo::Stub& stub, const Case& measured,
-                   const EchoRequest& request, const Schedule& schedule) {
-  Meter meter(schedule);
-  Chain chain(channel, measured, request, schedule.deadline);
-  Clock::time_point now = Clock::now();
-  while (!meter.Over(now)) {
-    if (!meter.Due(now)) {
-      now = Clock::now();
-      continue;
-    }
-    const EchoRequest& next = chain.Next(meter.Start(now));
-    const absl::Status status = stub.Echo(chain.context(), next, chain.reply());
-    now = Clock::now();
-    meter.End(chain.due(), now, chain.Verdict(status));
-  }
-  return meter.Finish();
-}
-
-// Several chains, each of which goes on in the callback of its call.
-class ClosedLoop {
- public:
-  ClosedLoop(Channel& channel, Echo::Stub& stub, const Case& measured,
-             const EchoRequest& request, const Schedule& schedule)
-      : stub_(stub), own_(schedule), running_(measured.outstanding) {
-    // Each warms up and counts for itself.
-    own_.warm_up_calls /= measured.outstanding;
-    if (measured.iterations > 0) {
-      own_.iterations = (measured.iterations + measured.outstanding - 1) /
-                        measured.outstanding;
-    }
+    request_.set_payload(Payload(measured.size_bytes));
     for (int i = 0; i < measured.outstanding; ++i) {
-      links_.push_back(
-          std::make_unique<Link>(channel, measured, request, own_));
+      Call& call = *calls_.emplace_back(std::make_unique<Call>());
+      call.context.set_deadline(base::ToWallClock(deadline));
+      if (attachment_) {
+        Buffer buffer = channel.AllocateBuffer(measured.size_bytes);
+        std::copy(request_.payload().begin(), request_.payload().end(),
+                  buffer.data());
+        call.payload = buffer.span();
+        call.context.set_request_attachment(std::move(buffer));
+      } else if (measured.validate) {
+        call.own_request = request_;
+        call.payload = BytesOf(*call.own_request.mutable_payload());
+      }
     }
   }
 
-  Sample Run() {
-    for (const std::unique_ptr<Link>& link : links_) Call(*link, Clock::now());
-    {
-      const base::MutexLock lock(mutex_);
-      while (running_ > 0) all_ended_.Wait(mutex_);
-    }
-    Sample sample;
-    for (const std::unique_ptr<Link>& link : links_) {
-      Add(link->meter.Finish(), sample);
-    }
+  Sample Run(const Case& measured, absl::Duration duration) {
+    const base::MutexLock lock(mutex_);
+    Sample sample = RunEchoes(*this, measured, duration);
+    sink_ = nullptr;
+    while (under_way_ > 0) all_ended_.Wait(mutex_);
     return sample;
   }
 
- private:
-  struct Link {
-    Link(Channel& channel, const Case& measured, const EchoRequest& request,
-         const Schedule& schedule)
-        : chain(channel, measured, request, schedule.deadline),
-          meter(schedule) {}
-    Chain chain;
-    Meter meter;
-  };
-
-  void Call(Link& link, Clock::time_point now) {
-    if (!link.meter.Due(now)) return End();
-    const EchoRequest& request = link.chain.Next(link.meter.Start(now));
-    stub_.async()->Echo(link.chain.context(), &request, link.chain.reply(),
-                        [this, &link](const absl::Status& status) {
-                          const Clock::time_point ended = Clock::now();
-                          link.meter.End(link.chain.due(), ended,
-                                         link.chain.Verdict(status));
-                          Call(link, ended);
+  void Start(int slot) override {
+    mutex_.AssertHeld();
+    Call& call = *calls_[slot];
+    check_.Stamp(call.payload);
+    ++under_way_;
+    if (blocking_) return;
+    stub_.async()->Echo(&call.context, &RequestOf(call), &call.reply,
+                        [this, slot](const absl::Status& status) {
+                          const base::MutexLock lock(mutex_);
+                          End(slot, status);
+                          // Under the lock: this may be gone right after it.
+                          if (under_way_ == 0) all_ended_.NotifyOne();
                         });
   }
 
-  void End() {
-    // Notified under the lock: this object may be gone right after it.
-    const base::MutexLock lock(mutex_);
-    if (--running_ == 0) all_ended_.NotifyOne();
+  absl::Status Poll(Sink& sink, absl::Time until) override {
+    mutex_.AssertHeld();
+    sink_ = &sink;
+    if (blocking_) {
+      if (under_way_ == 0) return absl::OkStatus();
+      Call& call = *calls_.front();
+      End(0, stub_.Echo(&call.context, RequestOf(call), &call.reply));
+    } else if (until > base::Now()) {
+      all_ended_.WaitUntil(mutex_, until);
+    } else {
+      LetCallbacksRun();
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Call {
+    // The bytes that are this call's alone, if there are any: those of the
+    // attachment, or of the payload in its own request.
+    absl::Span<uint8_t> payload;
+    EchoRequest own_request;
+    ClientContext context;
+    EchoReply reply;
+  };
+
+  // A payload that never differs is in the cache once, for all calls.
+  const EchoRequest& RequestOf(const Call& call) const {
+    return call.payload.empty() ? request_ : call.own_request;
+  }
+
+  // They may need this processor.
+  void LetCallbacksRun() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    mutex_.unlock();
+    std::this_thread::yield();
+    mutex_.lock();
+  }
+
+  // A call that failed, or brought back something else, has an error.
+  void End(int slot, absl::Status status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    Call& call = *calls_[slot];
+    if (status.ok()) {
+      status = attachment_ ? check_.Compare(call.context.response_attachment(),
+                                            call.payload)
+                           : check_.Compare(BytesOf(call.reply.payload()),
+                                            BytesOf(RequestOf(call).payload()));
+    }
+    // There is none for a call that took too long.
+    if (sink_ != nullptr) {
+      sink_->OnLater();
+      sink_->OnEnded(slot, status);
+    }
+    --under_way_;
   }
 
   Echo::Stub& stub_;
-  Schedule own_;
-  std::vector<std::unique_ptr<Link>> links_;
+  const bool blocking_;
+  const bool attachment_;
+  EchoRequest request_;  // What calls send that have no bytes of their own.
+  std::vector<std::unique_ptr<Call>> calls_;  // By slot.
 
   base::Mutex mutex_;
   base::CondVar all_ended_;
-  // Links that have not ended.
-  int running_ ABSL_GUARDED_BY(mutex_);
-};
-
-// Calls that this thread starts by the clock, and callbacks that only count.
-class OpenLoop {
- public:
-  OpenLoop(Channel& channel, Echo::Stub& stub, const Case& measured,
-           const EchoRequest& request, const Schedule& schedule)
-      : stub_(stub), meter_(schedule) {
-    for (int i = 0; i < measured.outstanding; ++i) {
-      chains_.push_back(std::make_unique<Chain>(channel, measured, request,
-                                                schedule.deadline));
-      free_.push_back(chains_.back().get());
-    }
-  }
-
-  Sample Run() {
-    while (true) {
-      const Clock::time_point now = Clock::now();
-      base::MutexLock lock(mutex_);
-      if (meter_.Over(now)) {
-        if (free_.size() == chains_.size()) return meter_.Finish();
-      } else if (meter_.Due(now) && !free_.empty()) {
-        Chain* const chain = free_.back();
-        free_.pop_back();
-        const EchoRequest& request = chain->Next(meter_.Start(now));
-        lock.Unlock();
-        Call(*chain, request);
-        continue;
-      }
-      lock.Unlock();
-      // The callbacks may need this processor.
-      std::this_thread::yield();
-    }
-  }
-
- private:
-  void Call(Chain& chain, const EchoRequest& request) {
-    stub_.async()->Echo(chain.context(), &request, chain.reply(),
-                        [this, &chain](const absl::Status& status) {
-                          const Clock::time_point ended = Clock::now();
-                          const absl::Status verdict = chain.Verdict(status);
-                          const base::MutexLock lock(mutex_);
-                          meter_.End(chain.due(), ended, verdict);
-                          free_.push_back(&chain);
-                        });
-  }
-
-  Echo::Stub& stub_;
-  std::vector<std::unique_ptr<Chain>> chains_;
-
-  base::Mutex mutex_;
-  Meter meter_ ABSL_GUARDED_BY(mutex_);
-  // Chains without a call.
-  std::vector<Chain*> free_ ABSL_GUARDED_BY(mutex_);
+  EchoCheck check_ ABSL_GUARDED_BY(mutex_);
+  Sink* sink_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace
@@ -270,16 +181,9 @@ absl::StatusOr<DescribeReply> RpcLayer::Describe() {
 }
 
 Sample RpcLayer::Run(const Case& measured, absl::Duration duration) {
-  EchoRequest request;
-  request.set_payload(Payload(measured.size_bytes));
-  const Schedule schedule(measured, duration);
-  if (measured.outstanding == 1) {
-    return RunBlocking(*channel_, *stub_, measured, request, schedule);
-  }
-  if (measured.rate_per_s > 0) {
-    return OpenLoop(*channel_, *stub_, measured, request, schedule).Run();
-  }
-  return ClosedLoop(*channel_, *stub_, measured, request, schedule).Run();
+  return RpcPipe(*channel_, *stub_, measured,
+                 Schedule(measured, duration).deadline)
+      .Run(measured, duration);
 }
 
 }  // namespace verbena::bench
