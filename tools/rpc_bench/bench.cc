@@ -157,7 +157,8 @@ absl::Status Bench::AddLayers(const DescribeReply& server) {
           address, EndpointOptionsOf(options_)));
     } else {
       address.set_port(static_cast<uint16_t>(server.verbs_port()));
-      others_.push_back(std::make_unique<VerbsLayer>(address, options_));
+      others_.push_back(
+          NewVerbsLayer(address, options_.device, options_.events));
     }
     layers_.push_back(others_.back().get());
   }

@@ -21,7 +21,7 @@
 #include "tools/rpc_bench/server_process.h"
 #include "tools/rpc_bench/transport_layer.h"
 #include "tools/rpc_bench/verbs_count.h"
-#include "tools/rpc_bench/verbs_server.h"
+#include "tools/rpc_bench/verbs_layer.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/status_macros.h"
 #include "transport/device.h"

@@ -3,11 +3,9 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 #include "transport/base/clock.h"
@@ -34,102 +32,109 @@ constexpr uint32_t kInlineBytesWanted = 220;
 
 }  // namespace
 
-absl::StatusOr<VerbsLimits> VerbsLimits::Of(const Provider& provider,
-                                            const CmId& id) {
+VerbsEnd::VerbsEnd(const Provider& provider, CmId id, const VerbsHello& hello,
+                   VerbsSide side)
+    : provider_(provider),
+      hello_(hello),
+      side_(side),
+      stride_(hello.Stride()),
+      id_(std::move(id)) {
+  status_ = Open();
+}
+
+absl::Status VerbsEnd::Plan() {
   ibv_device_attr device = {};
-  int error = provider.verbs.query_device(id.context(), &device);
+  int error = provider_.verbs.query_device(id_.context(), &device);
   if (error != 0) return ErrnoStatus("query_device", "", error);
   ibv_port_attr port = {};
-  error = provider.verbs.query_port(id.context(), id.port_num(), &port);
+  error = provider_.verbs.query_port(id_.context(), id_.port_num(), &port);
   if (error != 0) return ErrnoStatus("query_port", "", error);
-  return VerbsLimits{
-      .work_requests = static_cast<uint32_t>(device.max_qp_wr),
-      .message_bytes = port.max_msg_sz,
-      .reads = static_cast<uint8_t>(std::clamp(
-          std::min(device.max_qp_rd_atom, device.max_qp_init_rd_atom), 0,
-          UINT8_MAX - 1)),
-  };
-}
-
-template <typename Work>
-VerbsEnd::Chain<Work>::Chain() {
-  for (size_t i = 0; i < kChain; ++i) {
-    works[i].sg_list = &elements[i];
-    works[i].next = &works[(i + 1) % kChain];
+  request_bytes_max_ = port.max_msg_sz;
+  requests_of_echo_ =
+      2 * std::max<uint64_t>(1, (hello_.size_bytes + request_bytes_max_ - 1) /
+                                    request_bytes_max_) +
+      1;
+  reads_max_ = static_cast<uint8_t>(
+      std::clamp(std::min(device.max_qp_rd_atom, device.max_qp_init_rd_atom), 0,
+                 UINT8_MAX - 1));
+  const bool client = side_ == VerbsSide::kClient;
+  const bool bulk = hello_.plan == VerbsPlan::kBulkEcho;
+  if (hello_.plan == VerbsPlan::kSmallEcho ||
+      (hello_.plan == VerbsPlan::kSendStream && !client)) {
+    receive_bytes_ = static_cast<uint32_t>(stride_);
   }
-}
+  // Requests that are complete may wait for a later one to say so.
+  const uint64_t depth = bulk && !client
+                             ? 2 * hello_.outstanding * requests_of_echo_ + 16
+                             : hello_.SendDepth();
+  send_depth_ = static_cast<uint32_t>(depth);
 
-template <typename Work>
-Work& VerbsEnd::Chain<Work>::Add(uint64_t tag, const ibv_sge& element) {
-  elements[count] = element;
-  Work& work = works[count++];
-  work.wr_id = tag;
-  work.num_sge = element.length > 0 ? 1 : 0;
-  return work;
-}
-
-template <typename Work>
-template <typename Verb>
-int VerbsEnd::Chain<Work>::Post(const Verb& verb, ibv_qp* qp) {
-  Work& last = works[count - 1];
-  Work* const next = std::exchange(last.next, nullptr);
-  Work* bad = nullptr;
-  const int error = verb(qp, works.data(), &bad);
-  last.next = next;
-  count = 0;
-  return error;
-}
-
-absl::StatusOr<std::unique_ptr<VerbsEnd>> VerbsEnd::Create(
-    const Provider& provider, CmId id, const Options& options) {
-  std::unique_ptr<VerbsEnd> end =
-      absl::WrapUnique(new VerbsEnd(provider, std::move(id), options));
-  RETURN_IF_ERROR(end->Open());
-  return end;
-}
-
-VerbsEnd::VerbsEnd(const Provider& provider, CmId id, const Options& options)
-    : provider_(provider), options_(options), id_(std::move(id)) {}
-
-absl::Status VerbsEnd::Open() {
-  ibv_context* const context = id_.context();
-  ASSIGN_OR_RETURN(const VerbsLimits limits, VerbsLimits::Of(provider_, id_));
-  const uint32_t deepest =
-      std::max(options_.send_depth, options_.receive_depth);
-  if (deepest > limits.work_requests) {
+  if (client && stride_ * hello_.Slots(side_) > kMaxVerbsMemoryBytes) {
     return absl::ResourceExhaustedError(
-        absl::StrCat("the device allows ", limits.work_requests,
+        absl::StrCat(hello_.outstanding, " outstanding of ", hello_.size_bytes,
+                     " bytes take more than the ", kMaxVerbsMemoryBytes,
+                     " bytes of memory that the verbs layer allows"));
+  }
+  if (!bulk && hello_.size_bytes > request_bytes_max_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the device takes messages of at most ",
+                     request_bytes_max_, " bytes, not ", hello_.size_bytes));
+  }
+  const uint64_t deepest = std::max<uint64_t>(depth, hello_.ReceiveDepth());
+  if (deepest > static_cast<uint64_t>(device.max_qp_wr)) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the device allows ", device.max_qp_wr,
                      " work requests in a queue; this needs ", deepest,
                      ": ask for fewer outstanding"));
   }
-  ASSIGN_OR_RETURN(pd_, ProtectionDomain::Create(provider_.verbs, context));
-  if (options_.events) {
-    ASSIGN_OR_RETURN(channel_,
-                     CompletionChannel::Create(provider_.verbs, context));
+  return absl::OkStatus();
+}
+
+absl::Status VerbsEnd::Open() {
+  RETURN_IF_ERROR(Plan());
+  const transport::VerbsOps& verbs = provider_.verbs;
+  ibv_context* const context = id_.context();
+  const bool events = hello_.events != 0;
+  ASSIGN_OR_RETURN(pd_, ProtectionDomain::Create(verbs, context));
+  if (events) {
+    ASSIGN_OR_RETURN(channel_, CompletionChannel::Create(verbs, context));
   }
   ASSIGN_OR_RETURN(
-      cq_, CompletionQueue::Create(
-               provider_.verbs, context,
-               static_cast<int>(options_.send_depth + options_.receive_depth),
-               options_.events ? &channel_ : nullptr));
+      cq_,
+      CompletionQueue::Create(
+          verbs, context, static_cast<int>(send_depth_ + hello_.ReceiveDepth()),
+          events ? &channel_ : nullptr));
+  // The side that moves nothing itself lets the other read and write it all.
+  const VerbsPlan passive = side_ == VerbsSide::kClient
+                                ? VerbsPlan::kBulkEcho
+                                : VerbsPlan::kMemoryStream;
   const int access =
       IBV_ACCESS_LOCAL_WRITE |
-      (options_.remote_access ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
+      (hello_.plan == passive ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE
                               : 0);
-  ASSIGN_OR_RETURN(
-      memory_, RegisteredMemory::Create(pd_, options_.memory_bytes, access));
+  ASSIGN_OR_RETURN(memory_, RegisteredMemory::Create(
+                                pd_, stride_ * hello_.Slots(side_), access));
   // The first touch of a page is not what is to be measured.
   std::memset(memory_.data(), 0, memory_.size());
+  hello_.address = reinterpret_cast<uintptr_t>(memory_.data());
+  hello_.rkey = memory_.rkey();
   ibv_qp_init_attr attributes = {};
   attributes.send_cq = attributes.recv_cq = cq_.get();
-  attributes.cap.max_send_wr = options_.send_depth;
-  attributes.cap.max_recv_wr = options_.receive_depth;
+  attributes.cap.max_send_wr = send_depth_;
+  attributes.cap.max_recv_wr = hello_.ReceiveDepth();
   attributes.cap.max_send_sge = attributes.cap.max_recv_sge = 1;
   attributes.cap.max_inline_data = kInlineBytesWanted;
   attributes.qp_type = IBV_QPT_RC;
   RETURN_IF_ERROR(id_.CreateQp(pd_.get(), &attributes));
   inline_bytes_ = std::min(kInlineBytesWanted, attributes.cap.max_inline_data);
   return absl::OkStatus();
+}
+
+transport::ConnectionParameters VerbsEnd::Parameters() const {
+  transport::ConnectionParameters parameters;
+  parameters.private_data = hello_.bytes();
+  parameters.responder_resources = parameters.initiator_depth = reads_max_;
+  return parameters;
 }
 
 VerbsEnd::~VerbsEnd() {
@@ -151,15 +156,17 @@ ibv_send_wr& VerbsEnd::Queue(ibv_wr_opcode opcode, size_t offset,
   return work;
 }
 
-void VerbsEnd::QueueReceive(uint64_t tag, size_t offset, uint32_t length) {
+void VerbsEnd::QueueReceive(uint64_t tag, uint64_t slot) {
   if (receives_.full()) FlushReceives();
-  receives_.Add(tag, Element(offset, length));
+  receives_.Add(tag, Element(Offset(slot), receive_bytes_));
 }
 
 void VerbsEnd::FlushSends() {
   if (!status_.ok()) sends_.count = 0;
   if (sends_.count == 0) return;
-  if (options_.signal_chains) {
+  // Nothing but its own completion says that a stream's request has arrived, so
+  // the end of a chain is to be heard of although nothing follows.
+  if (side_ == VerbsSide::kClient && hello_.plan >= VerbsPlan::kSendStream) {
     sends_.works[sends_.count - 1].send_flags |= IBV_SEND_SIGNALED;
   }
   const int error = sends_.Post(ibv_post_send, id_.qp());
@@ -192,7 +199,7 @@ absl::Span<const ibv_wc> VerbsEnd::Poll() {
 }
 
 void VerbsEnd::Arm() {
-  CHECK(options_.events);
+  CHECK(hello_.events != 0);
   status_.Update(cq_.RequestNotify());
 }
 
@@ -206,19 +213,8 @@ bool VerbsEnd::Wait(std::array<int, 2> fds, absl::Time until) {
   if (poll(polled, std::size(polled), static_cast<int>(left_ms)) <= 0) {
     return false;
   }
-  if (polled[0].revents != 0) TakeEvent();
+  if (polled[0].revents != 0) status_.Update(channel_.TakeEvent());
   return polled[1].revents != 0 || polled[2].revents != 0;
-}
-
-void VerbsEnd::TakeEvent() {
-  ibv_cq* cq = nullptr;
-  void* cq_context = nullptr;
-  // One event for each time it was armed, so one read takes them all.
-  if (provider_.verbs.get_cq_event(channel_.get(), &cq, &cq_context) == 0) {
-    provider_.verbs.ack_cq_events(cq, 1);
-  } else if (errno != EAGAIN && errno != EINTR) {
-    status_.Update(ErrnoStatus("get_cq_event", "", errno));
-  }
 }
 
 }  // namespace verbena::bench

@@ -7,12 +7,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <utility>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "tools/rpc_bench/verbs_hello.h"
 #include "transport/memory/registered_memory.h"
 #include "transport/verbs/cm_id.h"
 #include "transport/verbs/completion_channel.h"
@@ -22,54 +22,44 @@
 
 namespace verbena::bench {
 
-// What the device and the port that an id is bound to let a connection do.
-struct VerbsLimits {
-  uint32_t work_requests = 0;  // In one queue.
-  uint64_t message_bytes = 0;  // What one work request moves at most.
-  uint8_t reads = 0;           // RDMA READs under way, either direction.
-
-  static absl::StatusOr<VerbsLimits> Of(const transport::Provider& provider,
-                                        const transport::CmId& id);
-};
-
-// Owns the queue pair of `id` and everything it needs. What is queued goes out
-// with a flush, one doorbell for all sends and one for all receives. One
-// completion queue serves both.
+// Owns the queue pair of an id and everything that one side of a case needs.
+// What is queued goes out with a flush, one doorbell for all sends and one for
+// all receives. One completion queue serves both.
 //
 // Not thread-safe. The Provider and the id's event channel must outlive it. The
 // first error stays in status(), and nothing more is posted after it.
 class VerbsEnd {
  public:
-  struct Options {
-    uint32_t send_depth = 0;
-    uint32_t receive_depth = 0;
-    size_t memory_bytes = 0;
-    bool remote_access = false;  // The peer may read and write all the memory.
-    bool events = false;         // Makes Arm() and Wait() possible.
-    // The last request of each chain is signalled, so that its end is heard of
-    // although nothing follows.
-    bool signal_chains = false;
-  };
-
-  static absl::StatusOr<std::unique_ptr<VerbsEnd>> Create(
-      const transport::Provider& provider, transport::CmId id,
-      const Options& options);
+  // `id` is bound to a device. There is neither memory nor a queue pair if
+  // status() is an error after this.
+  VerbsEnd(const transport::Provider& provider, transport::CmId id,
+           const VerbsHello& hello, VerbsSide side);
   VerbsEnd(const VerbsEnd&) = delete;
   VerbsEnd& operator=(const VerbsEnd&) = delete;
   ~VerbsEnd();  // Disconnects.
 
   transport::CmId& id() { return id_; }
-  uint8_t* memory() const { return memory_.data(); }
-  uint64_t address() const {
-    return reinterpret_cast<uintptr_t>(memory_.data());
+  // The case, and where this end's memory is.
+  const VerbsHello& hello() const { return hello_; }
+  // To connect or to accept with. They point to hello().
+  transport::ConnectionParameters Parameters() const;
+
+  // Where the slots of the memory begin, and the payload in one.
+  size_t Offset(uint64_t slot) const { return stride_ * slot; }
+  uint8_t* Memory(uint64_t slot) const { return memory_.data() + Offset(slot); }
+  absl::Span<uint8_t> Slot(uint64_t slot) const {
+    return {Memory(slot), hello_.size_bytes};
   }
-  uint32_t rkey() const { return memory_.rkey(); }
+  // The longest request that the device takes; what is longer goes in several.
+  uint64_t request_bytes_max() const { return request_bytes_max_; }
+  // How many take a bulk echo back: READs, as many WRITEs, and the notice.
+  uint64_t requests_of_echo() const { return requests_of_echo_; }
   // What is posted inline; the device may take less than was asked for.
   uint32_t inline_bytes() const { return inline_bytes_; }
 
   // Requests that may still be queued.
   uint32_t send_room() const {
-    return options_.send_depth - static_cast<uint32_t>(queued_ - completed_);
+    return send_depth_ - static_cast<uint32_t>(queued_ - completed_);
   }
 
   // How many requests were queued so far; the last of them is this number.
@@ -77,14 +67,13 @@ class VerbsEnd {
   // The last request that is known to be complete, and all before it with it.
   uint64_t completed() const { return completed_; }
 
-  // Queues a request that moves `length` bytes at `offset` of memory(), one in
-  // sixteen signalled. The caller adds what else the opcode needs.
-  // REQUIRES: send_room() > 0.
+  // Queues a request that moves `length` bytes at `offset` of the memory, one
+  // in sixteen signalled. The caller adds what else the opcode needs. REQUIRES:
+  // send_room() > 0.
   ibv_send_wr& Queue(ibv_wr_opcode opcode, size_t offset, uint32_t length);
 
-  // `tag` comes back as the wr_id of the completion. A `length` of 0 is for
-  // messages that are an immediate number and nothing else.
-  void QueueReceive(uint64_t tag, size_t offset, uint32_t length);
+  // `tag` comes back as the wr_id of the completion.
+  void QueueReceive(uint64_t tag, uint64_t slot);
   uint32_t queued_receives() const { return receives_.count; }
 
   // Posts what is queued of each kind.
@@ -110,28 +99,57 @@ class VerbsEnd {
   // Linked one after another, each with a scatter element of its own.
   template <typename Work>
   struct Chain {
-    Chain();
+    Chain() {
+      for (size_t i = 0; i < kChain; ++i) {
+        works[i].sg_list = &elements[i];
+        works[i].next = &works[(i + 1) % kChain];
+      }
+    }
+
     bool full() const { return count == kChain; }
-    Work& Add(uint64_t tag, const ibv_sge& element);
+
+    Work& Add(uint64_t tag, const ibv_sge& element) {
+      elements[count] = element;
+      Work& work = works[count++];
+      work.wr_id = tag;
+      work.num_sge = element.length > 0 ? 1 : 0;
+      return work;
+    }
+
     // Posts all by `verb`; returns the errno of the device.
     template <typename Verb>
-    int Post(const Verb& verb, ibv_qp* qp);
+    int Post(const Verb& verb, ibv_qp* qp) {
+      Work& last = works[count - 1];
+      Work* const next = std::exchange(last.next, nullptr);
+      Work* bad = nullptr;
+      const int error = verb(qp, works.data(), &bad);
+      last.next = next;
+      count = 0;
+      return error;
+    }
 
     std::array<Work, kChain> works = {};
     std::array<ibv_sge, kChain> elements = {};
     uint32_t count = 0;
   };
 
-  VerbsEnd(const transport::Provider& provider, transport::CmId id,
-           const Options& options);
+  // Asks the device what it allows, and sizes everything.
+  absl::Status Plan();
   absl::Status Open();
-  void TakeEvent();
   ibv_sge Element(size_t offset, uint32_t length) const {
-    return {address() + offset, length, memory_.lkey()};
+    return {hello_.address + offset, length, memory_.lkey()};
   }
 
   const transport::Provider& provider_;
-  const Options options_;
+  VerbsHello hello_;
+  const VerbsSide side_;
+  const uint64_t stride_;
+  uint64_t request_bytes_max_ = 0;
+  uint64_t requests_of_echo_ = 0;
+  uint8_t reads_max_ = 0;  // RDMA READs under way, either direction.
+  uint32_t send_depth_ = 0;
+  // Messages that are an immediate number and nothing else need none.
+  uint32_t receive_bytes_ = 0;
   uint32_t inline_bytes_ = 0;
   // In the order of dependence; the id's queue pair goes first.
   transport::ProtectionDomain pd_;

@@ -7,6 +7,23 @@
 
 namespace verbena::bench {
 
+VerbsHello HelloOf(const Case& measured, bool events) {
+  // Echoes of more bytes move as large calls do.
+  constexpr uint64_t kBulkFromBytes = 8192;
+  VerbsHello hello;
+  if (measured.op == Op::kSend) {
+    hello.plan = VerbsPlan::kSendStream;
+  } else if (measured.op != Op::kEcho) {
+    hello.plan = VerbsPlan::kMemoryStream;
+  } else if (measured.size_bytes > kBulkFromBytes) {
+    hello.plan = VerbsPlan::kBulkEcho;
+  }
+  hello.events = events ? 1 : 0;
+  hello.outstanding = static_cast<uint32_t>(measured.outstanding);
+  hello.size_bytes = measured.size_bytes;
+  return hello;
+}
+
 absl::StatusOr<VerbsHello> DecodeHello(absl::Span<const uint8_t> data) {
   constexpr uint32_t kMaxOutstanding = 1024;
   VerbsHello hello;

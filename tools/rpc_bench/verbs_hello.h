@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "tools/rpc_bench/workload.h"
 
 namespace verbena::bench {
 
@@ -23,6 +24,8 @@ enum class VerbsPlan : uint8_t {
   kSendStream = 3,
   kMemoryStream = 4,  // The client WRITEs or READs; the server does nothing.
 };
+
+enum class VerbsSide { kClient, kServer };
 
 // Both sides' private data, in the bytes that go over the wire: little-endian,
 // as all that this runs on. The client says what the case is, the server the
@@ -62,11 +65,31 @@ struct VerbsHello {
   // Requests stay in a send queue until a completion that covers them is
   // polled, and the last of them may be one in sixteen.
   uint32_t SendDepth() const { return 2 * outstanding + 32; }
+
+  // Slots that the memory of one end is made of. Those of the calls come first.
+  // The client then has another for what comes back from each bulk echo, or the
+  // receives of small ones. A server's small echo leaves from the slot that it
+  // arrived in; there are more than receives, so that others are posted
+  // meanwhile.
+  uint64_t Slots(VerbsSide side) const {
+    const bool client = side == VerbsSide::kClient;
+    switch (plan) {
+      case VerbsPlan::kSmallEcho:
+        return ReceiveDepth() + (client ? outstanding : SendDepth());
+      case VerbsPlan::kBulkEcho:
+        return client ? 2 * outstanding : outstanding;
+      case VerbsPlan::kSendStream:
+        return client ? outstanding : ReceiveDepth();
+      case VerbsPlan::kMemoryStream:
+        break;
+    }
+    return outstanding;
+  }
 };
 static_assert(sizeof(VerbsHello) == 32);  // InfiniBand carries 56.
 
-// Echoes of more bytes move as large calls do.
-inline constexpr uint64_t kBulkFromBytes = 8192;
+// Where the client's memory is, it adds when it knows.
+VerbsHello HelloOf(const Case& measured, bool events);
 
 // Most memory, in bytes, that either end of a case takes.
 inline constexpr uint64_t kMaxVerbsMemoryBytes = uint64_t{2} << 30;

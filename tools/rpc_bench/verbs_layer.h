@@ -1,44 +1,63 @@
-// Echo and streams by bare verbs: what there is to reach.
+// Echo and streams by bare verbs, both sides: what there is to reach.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_VERBS_LAYER_H_
 #define VERBENA_TOOLS_RPC_BENCH_VERBS_LAYER_H_
 
+#include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
+#include <thread>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "tools/rpc_bench/echo_loop.h"
-#include "tools/rpc_bench/options.h"
-#include "tools/rpc_bench/verbs_end.h"
+#include "absl/status/statusor.h"
 #include "tools/rpc_bench/workload.h"
 #include "transport/base/socket_address.h"
+#include "transport/base/unique_fd.h"
+#include "transport/verbs/cm_event.h"
+#include "transport/verbs/cm_id.h"
 #include "transport/verbs/event_channel.h"
+#include "transport/verbs/provider.h"
 
 namespace verbena::bench {
 
-// Makes a connection for each case.
-class VerbsLayer final : public Layer {
- public:
-  // `server`: where a VerbsServer listens. Of the options only the device and
-  // the events matter here.
-  VerbsLayer(const base::SocketAddress& server, const Options& options)
-      : server_(server), options_(options) {}
+// Makes a connection for each case to the VerbsServer at `server`, through
+// `device` unless that is empty. With `events` both ends sleep between
+// messages.
+std::unique_ptr<Layer> NewVerbsLayer(const base::SocketAddress& server,
+                                     const std::string& device, bool events);
 
-  absl::string_view name() const override { return "verbs"; }
-  absl::Status Prepare(const Case& measured) override;
-  Sample Run(const Case& measured, absl::Duration duration) override;
-  void Release() override;
+// Answers one client after another, each on a connection of its own that says
+// what it wants. Owns a thread, which sleeps while there is no client.
+class VerbsServer {
+ public:
+  // `provider` must outlive it. Port 0 is any free one.
+  static absl::StatusOr<std::unique_ptr<VerbsServer>> Start(
+      const transport::Provider& provider, const base::SocketAddress& address);
+  VerbsServer(const VerbsServer&) = delete;
+  VerbsServer& operator=(const VerbsServer&) = delete;
+  ~VerbsServer();  // Drops the client.
+
+  uint16_t port() const { return port_; }
 
  private:
-  const base::SocketAddress server_;
-  const Options options_;
-  // The connection of a case, in the order of dependence; nothing between
-  // Release() and Prepare().
-  std::optional<transport::EventChannel> channel_;
-  std::unique_ptr<VerbsEnd> end_;
-  std::unique_ptr<EchoPipe> pipe_;
+  VerbsServer(const transport::Provider& provider,
+              transport::EventChannel channel, base::UniqueFd stop);
+
+  void Run();
+  // Until the client of this CONNECT_REQUEST goes, or the server stops.
+  absl::Status Serve(const transport::CmEvent& request);
+
+  const transport::Provider& provider_;
+  const base::UniqueFd stop_;  // An eventfd, readable when it is to stop.
+  std::atomic<bool> stopping_{false};
+  uint16_t port_ = 0;
+
+  // The thread's alone, once it runs.
+  transport::EventChannel channel_;
+  std::optional<transport::CmId> listener_;
+
+  std::thread thread_;
 };
 
 }  // namespace verbena::bench

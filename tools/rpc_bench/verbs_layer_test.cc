@@ -11,8 +11,6 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "tests/testing/test_device.h"
-#include "tools/rpc_bench/options.h"
-#include "tools/rpc_bench/verbs_server.h"
 #include "tools/rpc_bench/workload.h"
 #include "transport/base/socket_address.h"
 
@@ -29,22 +27,26 @@ class VerbsLayerTest : public testing::Test {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     address_.set_port(server_->port());
-    options_.device = testing_support::TestOptions().device;
+  }
+
+  std::unique_ptr<Layer> NewLayer() {
+    return NewVerbsLayer(address_, testing_support::TestOptions().device,
+                         events_);
   }
 
   // Runs `measured` on a connection of its own.
   Sample Run(const Case& measured) {
-    VerbsLayer layer(address_, options_);
+    const std::unique_ptr<Layer> layer = NewLayer();
     Sample failed;
     failed.errors = 1;
-    failed.first_error = layer.Prepare(measured);
+    failed.first_error = layer->Prepare(measured);
     if (!failed.first_error.ok()) return failed;
-    return layer.Run(measured, absl::Milliseconds(20));
+    return layer->Run(measured, absl::Milliseconds(20));
   }
 
   base::SocketAddress address_;
   std::unique_ptr<VerbsServer> server_;
-  Options options_;
+  bool events_ = false;
 };
 
 TEST_F(VerbsLayerTest, EchoesEverySizeAndDepth) {
@@ -68,7 +70,7 @@ TEST_F(VerbsLayerTest, EchoesMoreBytesThanOneRequestTakesOnSomeDevices) {
 }
 
 TEST_F(VerbsLayerTest, SleepsBetweenMessages) {
-  options_.events = true;
+  events_ = true;
   for (uint64_t size : {64, 20000}) {
     for (int outstanding : {1, 8}) {
       const Sample sample = Run(
@@ -81,7 +83,7 @@ TEST_F(VerbsLayerTest, SleepsBetweenMessages) {
 
 TEST_F(VerbsLayerTest, StreamsOneWay) {
   for (bool events : {false, true}) {
-    options_.events = events;
+    events_ = events;
     for (Op op : {Op::kSend, Op::kWrite, Op::kRead}) {
       for (int outstanding : {1, 16}) {
         const Sample sample =
@@ -99,11 +101,11 @@ TEST_F(VerbsLayerTest, RefusesMoreMemoryThanItsBound) {
 }
 
 TEST_F(VerbsLayerTest, NoticesAServerThatEnds) {
-  VerbsLayer layer(address_, options_);
+  const std::unique_ptr<Layer> layer = NewLayer();
   const Case measured = {.size_bytes = 64, .outstanding = 4};
-  ASSERT_EQ(layer.Prepare(measured), absl::OkStatus());
+  ASSERT_EQ(layer->Prepare(measured), absl::OkStatus());
   server_.reset();
-  EXPECT_EQ(layer.Run(measured, absl::Milliseconds(20)).errors, 1u);
+  EXPECT_EQ(layer->Run(measured, absl::Milliseconds(20)).errors, 1u);
 }
 
 TEST_F(VerbsLayerTest, SaysThatNobodyListens) {

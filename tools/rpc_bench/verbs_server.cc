@@ -1,5 +1,3 @@
-#include "tools/rpc_bench/verbs_server.h"
-
 #include <poll.h>
 #include <sys/eventfd.h>
 
@@ -8,8 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <iostream>
-#include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,7 +14,7 @@
 #include "absl/types/span.h"
 #include "tools/rpc_bench/verbs_end.h"
 #include "tools/rpc_bench/verbs_hello.h"
-#include "tools/rpc_bench/workload.h"
+#include "tools/rpc_bench/verbs_layer.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::bench {
@@ -34,59 +30,120 @@ constexpr int kBacklog = 16;
 // cost a system call.
 constexpr int kPollsPerLook = 4096;
 
-// The READs of a call, its WRITEs and the notice.
-uint64_t RequestsOfCall(const VerbsHello& hello, uint64_t chunk_bytes) {
-  const uint64_t chunks =
-      std::max<uint64_t>(1, (hello.size_bytes + chunk_bytes - 1) / chunk_bytes);
-  return 2 * chunks + 1;
-}
-
-uint32_t SlotsOf(const VerbsHello& hello) {
-  switch (hello.plan) {
-    case VerbsPlan::kSmallEcho:
-      return hello.ReceiveDepth() + hello.SendDepth();
-    case VerbsPlan::kSendStream:
-      return hello.ReceiveDepth();
-    case VerbsPlan::kBulkEcho:
-    case VerbsPlan::kMemoryStream:
-      break;
-  }
-  return hello.outstanding;
-}
-
 // Answers one client. One thread.
-//
-// A small echo goes back from the slot that it arrived in; there are more slots
-// than receives, so that others are posted while the answers leave. A bulk echo
-// has a slot for each call, a stream of SENDs one for each receive.
 class VerbsResponder {
  public:
-  // What the server needs for `hello`. `chunk_bytes`: the longest request that
-  // the device takes; what is longer goes in several.
-  static VerbsEnd::Options EndOptions(const VerbsHello& hello,
-                                      uint64_t chunk_bytes);
-
   // Posts the receives; to be made before the client is accepted. `end` must
   // outlive the responder.
-  VerbsResponder(VerbsEnd& end, const VerbsHello& hello, uint64_t chunk_bytes);
+  VerbsResponder(VerbsEnd& end, const VerbsHello& client)
+      : end_(end),
+        client_(client),
+        batch_(client.plan == VerbsPlan::kSendStream
+                   ? std::max(1u, client.ReceiveDepth() / 4)
+                   : client.ReceiveBatch()),
+        unposted_(client.ReceiveDepth()) {
+    const uint64_t slots = std::max<uint64_t>(client.Slots(VerbsSide::kServer),
+                                              client.ReceiveDepth());
+    for (auto i = static_cast<uint32_t>(slots); i-- > 0;) free_.push_back(i);
+    PostReceives();
+  }
 
   // Takes what has come and answers it. Returns whether that was anything.
   // Errors are in the end's status.
-  bool Poll();
+  bool Poll() {
+    const absl::Span<const ibv_wc> completions = end_.Poll();
+    for (const ibv_wc& completion : completions) {
+      if (completion.opcode == IBV_WC_RECV) {
+        OnReceive(completion);
+      } else if (completion.opcode == IBV_WC_RDMA_READ) {
+        OnReadComplete();
+      }
+    }
+    if (completions.empty()) return false;
+    end_.FlushSends();
+    while (!leaving_.empty() && leaving_.front().second <= end_.completed()) {
+      free_.push_back(leaving_.front().first);
+      leaving_.pop_front();
+    }
+    if (unposted_ < batch_) return true;
+    const uint32_t posted = unposted_;
+    PostReceives();
+    if (client_.plan == VerbsPlan::kSendStream && end_.send_room() > 0) {
+      // Posted before the client may use them.
+      end_.Queue(IBV_WR_SEND_WITH_IMM, 0, 0).imm_data = posted;
+      end_.FlushSends();
+    }
+    return true;
+  }
 
  private:
-  void OnReceive(const ibv_wc& completion);
-  void Echo(const ibv_wc& completion);
-  void Fetch(uint32_t slot);
-  void OnReadComplete();
+  void PostReceives() {
+    for (; unposted_ > 0 && !free_.empty(); --unposted_) {
+      end_.QueueReceive(free_.back(), free_.back());
+      free_.pop_back();
+    }
+    end_.FlushReceives();
+  }
+
+  void OnReceive(const ibv_wc& completion) {
+    ++unposted_;
+    const auto slot = static_cast<uint32_t>(completion.wr_id);
+    if (client_.plan == VerbsPlan::kSmallEcho) {
+      return Echo(slot, completion.byte_len);
+    }
+    free_.push_back(slot);
+    if (client_.plan == VerbsPlan::kBulkEcho) Fetch(completion.imm_data);
+  }
+
+  void Echo(uint32_t slot, uint32_t length) {
+    // A correct client has fewer messages under way than there is room for.
+    const bool room = end_.send_room() > 0;
+    if (room) end_.Queue(IBV_WR_SEND, end_.Offset(slot), length);
+    if (!room || length <= end_.inline_bytes()) {
+      // Posting it copies it, and that is before the receive is posted.
+      free_.push_back(slot);
+    } else {
+      leaving_.emplace_back(slot, end_.queued());
+    }
+  }
+
+  void Fetch(uint32_t slot) {
+    // Only of a client that breaks the plan is there anything to refuse.
+    if (slot >= client_.outstanding || reading_.size() >= client_.outstanding ||
+        end_.send_room() < end_.requests_of_echo()) {
+      return;
+    }
+    reading_.push_back(slot);
+    Move(slot, IBV_WR_RDMA_READ, slot);
+  }
+
+  void OnReadComplete() {
+    if (reading_.empty()) return;
+    const uint32_t slot = reading_.front();
+    reading_.pop_front();
+    Move(slot, IBV_WR_RDMA_WRITE, client_.outstanding + slot);
+    end_.Queue(IBV_WR_SEND_WITH_IMM, 0, 0).imm_data = slot;
+  }
+
   // READs say that they are complete; nobody waits for WRITEs.
-  void Move(uint32_t slot, ibv_wr_opcode opcode, uint64_t remote_slot);
-  void PostReceives();
+  void Move(uint32_t slot, ibv_wr_opcode opcode, uint64_t remote_slot) {
+    uint64_t done = 0;
+    do {
+      const uint64_t length =
+          std::min(end_.request_bytes_max(), client_.size_bytes - done);
+      ibv_send_wr& request = end_.Queue(opcode, end_.Offset(slot) + done,
+                                        static_cast<uint32_t>(length));
+      request.wr.rdma = {client_.address + end_.Offset(remote_slot) + done,
+                         client_.rkey};
+      done += length;
+      if (done == client_.size_bytes && opcode == IBV_WR_RDMA_READ) {
+        request.send_flags |= IBV_SEND_SIGNALED;
+      }
+    } while (done < client_.size_bytes);
+  }
 
   VerbsEnd& end_;
-  const VerbsHello hello_;
-  const uint64_t chunk_bytes_;
-  const uint64_t stride_;
+  const VerbsHello client_;
   const uint32_t batch_;          // Receives that are posted again together.
   uint32_t unposted_;             // Receives that are to be posted.
   std::vector<uint32_t> free_;    // Slots for them.
@@ -94,126 +151,6 @@ class VerbsResponder {
   // Slots whose bytes may still be needed, with the last request of each.
   std::deque<std::pair<uint32_t, uint64_t>> leaving_;
 };
-
-VerbsEnd::Options VerbsResponder::EndOptions(const VerbsHello& hello,
-                                             uint64_t chunk_bytes) {
-  const bool bulk = hello.plan == VerbsPlan::kBulkEcho;
-  // Requests that are complete may wait for a later one to say so.
-  const uint64_t bulk_depth =
-      uint64_t{2} * hello.outstanding * RequestsOfCall(hello, chunk_bytes) + 16;
-  return {.send_depth =
-              bulk ? static_cast<uint32_t>(bulk_depth) : hello.SendDepth(),
-          .receive_depth = hello.ReceiveDepth(),
-          .memory_bytes = hello.Stride() * SlotsOf(hello),
-          .remote_access = hello.plan == VerbsPlan::kMemoryStream,
-          .events = hello.events != 0};
-}
-
-VerbsResponder::VerbsResponder(VerbsEnd& end, const VerbsHello& hello,
-                               uint64_t chunk_bytes)
-    : end_(end),
-      hello_(hello),
-      chunk_bytes_(chunk_bytes),
-      stride_(hello.Stride()),
-      batch_(hello.plan == VerbsPlan::kSendStream
-                 ? std::max(1u, hello.ReceiveDepth() / 4)
-                 : hello.ReceiveBatch()),
-      unposted_(hello.ReceiveDepth()) {
-  const uint32_t slots = std::max(SlotsOf(hello), hello.ReceiveDepth());
-  for (uint32_t i = slots; i-- > 0;) free_.push_back(i);
-  PostReceives();
-}
-
-void VerbsResponder::PostReceives() {
-  const bool bytes = hello_.plan == VerbsPlan::kSmallEcho ||
-                     hello_.plan == VerbsPlan::kSendStream;
-  for (; unposted_ > 0 && !free_.empty(); --unposted_) {
-    end_.QueueReceive(free_.back(), stride_ * free_.back(),
-                      static_cast<uint32_t>(bytes ? stride_ : 0));
-    free_.pop_back();
-  }
-  end_.FlushReceives();
-}
-
-bool VerbsResponder::Poll() {
-  const absl::Span<const ibv_wc> completions = end_.Poll();
-  for (const ibv_wc& completion : completions) {
-    if (completion.opcode == IBV_WC_RECV) {
-      OnReceive(completion);
-    } else if (completion.opcode == IBV_WC_RDMA_READ) {
-      OnReadComplete();
-    }
-  }
-  if (completions.empty()) return false;
-  end_.FlushSends();
-  while (!leaving_.empty() && leaving_.front().second <= end_.completed()) {
-    free_.push_back(leaving_.front().first);
-    leaving_.pop_front();
-  }
-  if (unposted_ < batch_) return true;
-  const uint32_t posted = unposted_;
-  PostReceives();
-  if (hello_.plan == VerbsPlan::kSendStream && end_.send_room() > 0) {
-    // Posted before the client may use them.
-    end_.Queue(IBV_WR_SEND_WITH_IMM, 0, 0).imm_data = posted;
-    end_.FlushSends();
-  }
-  return true;
-}
-
-void VerbsResponder::OnReceive(const ibv_wc& completion) {
-  ++unposted_;
-  if (hello_.plan == VerbsPlan::kSmallEcho) return Echo(completion);
-  free_.push_back(static_cast<uint32_t>(completion.wr_id));
-  if (hello_.plan == VerbsPlan::kBulkEcho) Fetch(completion.imm_data);
-}
-
-void VerbsResponder::Echo(const ibv_wc& completion) {
-  const auto slot = static_cast<uint32_t>(completion.wr_id);
-  // A correct client has fewer messages under way than there is room for.
-  const bool room = end_.send_room() > 0;
-  if (room) end_.Queue(IBV_WR_SEND, stride_ * slot, completion.byte_len);
-  if (!room || completion.byte_len <= end_.inline_bytes()) {
-    // Posting it copies it, and that is before the receive is posted.
-    free_.push_back(slot);
-  } else {
-    leaving_.emplace_back(slot, end_.queued());
-  }
-}
-
-void VerbsResponder::Fetch(uint32_t slot) {
-  // Only of a client that breaks the plan is there anything to refuse.
-  if (slot >= hello_.outstanding || reading_.size() >= hello_.outstanding ||
-      end_.send_room() < RequestsOfCall(hello_, chunk_bytes_)) {
-    return;
-  }
-  reading_.push_back(slot);
-  Move(slot, IBV_WR_RDMA_READ, slot);
-}
-
-void VerbsResponder::OnReadComplete() {
-  if (reading_.empty()) return;
-  const uint32_t slot = reading_.front();
-  reading_.pop_front();
-  Move(slot, IBV_WR_RDMA_WRITE, hello_.outstanding + slot);
-  end_.Queue(IBV_WR_SEND_WITH_IMM, 0, 0).imm_data = slot;
-}
-
-void VerbsResponder::Move(uint32_t slot, ibv_wr_opcode opcode,
-                          uint64_t remote_slot) {
-  uint64_t done = 0;
-  do {
-    const uint64_t length = std::min(chunk_bytes_, hello_.size_bytes - done);
-    ibv_send_wr& request = end_.Queue(opcode, stride_ * slot + done,
-                                      static_cast<uint32_t>(length));
-    request.wr.rdma = {hello_.address + stride_ * remote_slot + done,
-                       hello_.rkey};
-    done += length;
-    if (done == hello_.size_bytes && opcode == IBV_WR_RDMA_READ) {
-      request.send_flags |= IBV_SEND_SIGNALED;
-    }
-  } while (done < hello_.size_bytes);
-}
 
 }  // namespace
 
@@ -276,20 +213,14 @@ absl::Status VerbsServer::Serve(const CmEvent& request) {
   }
   RETURN_IF_ERROR(channel.status());
   RETURN_IF_ERROR(id.MigrateTo(*channel));
-  ASSIGN_OR_RETURN(const VerbsLimits device, VerbsLimits::Of(provider_, id));
-  ASSIGN_OR_RETURN(const std::unique_ptr<VerbsEnd> end,
-                   VerbsEnd::Create(provider_, std::move(id),
-                                    VerbsResponder::EndOptions(
-                                        *hello, device.message_bytes)));
-  VerbsResponder responder(*end, *hello, device.message_bytes);
-  RETURN_IF_ERROR(end->status());
-  hello->address = end->address();
-  hello->rkey = end->rkey();
-  transport::ConnectionParameters parameters;
-  parameters.private_data = hello->bytes();
-  parameters.responder_resources = device.reads;
-  parameters.initiator_depth = std::min(device.reads, request.initiator_depth);
-  RETURN_IF_ERROR(end->id().Accept(parameters));
+  VerbsEnd end(provider_, std::move(id), *hello, VerbsSide::kServer);
+  RETURN_IF_ERROR(end.status());
+  VerbsResponder responder(end, *hello);
+  RETURN_IF_ERROR(end.status());
+  transport::ConnectionParameters parameters = end.Parameters();
+  parameters.initiator_depth =
+      std::min(parameters.initiator_depth, request.initiator_depth);
+  RETURN_IF_ERROR(end.id().Accept(parameters));
 
   // Whether nothing has happened that ends the connection.
   const auto goes_on = [&channel, this] {
@@ -301,13 +232,13 @@ absl::Status VerbsServer::Serve(const CmEvent& request) {
     }
     return false;
   };
-  for (int idle = 0; end->status().ok();) {
+  for (int idle = 0; end.status().ok();) {
     if (responder.Poll()) {
       idle = 0;
     } else if (hello->events != 0) {
-      end->Arm();
+      end.Arm();
       if (responder.Poll()) continue;
-      if (end->Wait({channel->fd(), stop_.get()}, absl::InfiniteFuture()) &&
+      if (end.Wait({channel->fd(), stop_.get()}, absl::InfiniteFuture()) &&
           !goes_on()) {
         break;
       }
