@@ -18,8 +18,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "tools/child/server_child.h"
 #include "tools/peer_bench/load.h"
-#include "tools/peer_bench/server_child.h"
 #include "tools/peer_bench/usage.h"
 #include "transport/base/status_macros.h"
 
@@ -36,13 +36,15 @@ ABSL_FLAG(absl::Duration, duration, absl::Seconds(1), "how long to count");
 ABSL_FLAG(absl::Duration, warm_up, absl::Milliseconds(300),
           "how long to call before that");
 ABSL_FLAG(int, size, 64, "bytes of payload");
-ABSL_FLAG(int, control_fd, -1, "for the server's process only");
+ABSL_FLAG(bool, serve, false, "for the server's process only");
 
 namespace verbena::peers {
 namespace {
 
 constexpr int kManyCallers = 1024;
 constexpr double kHighestRate = 1e6;
+
+constexpr absl::Duration kStartTimeout = absl::Minutes(1);
 
 absl::Status Refuse(const std::string& flag, const std::string& bounds,
                     const std::string& seen) {
@@ -101,8 +103,11 @@ std::string Json(const LoadResult& result, const Usage& client,
 }
 
 absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<ServerChild> server,
-                   ServerChild::Start(argv, "--control_fd="));
+  std::vector<std::string> command = {"/proc/self/exe"};
+  while (*++argv != nullptr) command.emplace_back(*argv);
+  command.emplace_back("--serve");
+  ASSIGN_OR_RETURN(const std::unique_ptr<tools::ServerChild> server,
+                   tools::ServerChild::Start(command, kStartTimeout));
   const CallersOptions callers_options = {
       .callers = absl::GetFlag(FLAGS_callers),
       .channels = absl::GetFlag(FLAGS_channels),
@@ -124,11 +129,11 @@ absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {
                        options, callers,
                        [&] {
                          client_before = OwnUsage();
-                         server_before = server->usage();
+                         server_before = UsageOfPeer(server->socket());
                        },
                        [&] {
                          client_after = OwnUsage();
-                         server_after = server->usage();
+                         server_after = UsageOfPeer(server->socket());
                        }));
   RETURN_IF_ERROR(server_before.status());
   RETURN_IF_ERROR(server_after.status());
@@ -140,11 +145,12 @@ absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {
               *server_after - *server_before);
 }
 
-absl::Status Serve(int control, Peer& peer) {
-  ASSIGN_OR_RETURN(
-      const std::string address,
-      peer.Serve(absl::GetFlag(FLAGS_server), absl::GetFlag(FLAGS_address)));
-  AnswerClient(control, address);
+absl::Status Serve(Peer& peer) {
+  const std::string server = absl::GetFlag(FLAGS_server);
+  ASSIGN_OR_RETURN(const std::string address,
+                   peer.Serve(server, absl::GetFlag(FLAGS_address)));
+  std::cout << tools::ListeningLine(address, server) << std::endl;
+  AnswerQuestions();
   return absl::OkStatus();
 }
 
@@ -169,8 +175,8 @@ int RunPeer(int argc, char** argv, Peer& peer) {
     return 2;
   }
 
-  if (const int control = absl::GetFlag(FLAGS_control_fd); control >= 0) {
-    const absl::Status served = Serve(control, peer);
+  if (absl::GetFlag(FLAGS_serve)) {
+    const absl::Status served = Serve(peer);
     if (!served.ok()) std::cerr << "cannot serve: " << served << std::endl;
     // Nothing is to be saved, and threads still serve.
     _exit(served.ok() ? 0 : 1);

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "absl/status/statusor.h"
+
 namespace verbena::peers {
 
 // Of all threads of a process, those that have ended included.
@@ -15,6 +17,14 @@ struct Usage {
 };
 
 Usage OwnUsage();
+
+// What the process at the other end of `socket` has cost so far, which answers
+// by AnswerQuestions(). Fails if it is gone.
+absl::StatusOr<Usage> UsageOfPeer(int socket);
+
+// Says to standard output what this process has cost whenever it is asked on
+// standard input, until that ends.
+void AnswerQuestions();
 
 Usage operator-(const Usage& later, const Usage& earlier);
 

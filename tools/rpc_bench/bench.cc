@@ -119,7 +119,7 @@ absl::Status Bench::StartServer() {
   if (pinning.server >= 0) {
     command.push_back(absl::StrCat("--pin=", pinning.server));
   }
-  ASSIGN_OR_RETURN(server_, ServerProcess::Start(command, kStartTimeout));
+  ASSIGN_OR_RETURN(server_, tools::ServerChild::Start(command, kStartTimeout));
   options_.device = device.name;
   options_.target = server_->address();
   return absl::OkStatus();

@@ -10,10 +10,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "tools/child/server_child.h"
 #include "tools/rpc_bench/options.h"
 #include "tools/rpc_bench/report.pb.h"
 #include "tools/rpc_bench/rpc_layer.h"
-#include "tools/rpc_bench/server_process.h"
 #include "tools/rpc_bench/workload.h"
 
 namespace verbena::bench {
@@ -48,8 +48,8 @@ class Bench {
   int client_processor_ = -1;  // -1: not pinned.
   int server_processor_ = -1;
   // In the order of dependence.
-  std::unique_ptr<ServerProcess> server_;  // Null if it is another's.
-  std::unique_ptr<RpcLayer> rpc_;          // Also to ask the server.
+  std::unique_ptr<tools::ServerChild> server_;  // Null if it is another's.
+  std::unique_ptr<RpcLayer> rpc_;               // Also to ask the server.
   std::vector<std::unique_ptr<Layer>> others_;
   std::vector<Layer*> layers_;  // Those wanted.
 };

@@ -15,10 +15,10 @@
 #include "rpc/server_builder.h"
 #include "rpc/server_context.h"
 #include "rpc/service.h"
+#include "tools/child/server_child.h"
 #include "tools/rpc_bench/echo.verbena.h"
 #include "tools/rpc_bench/host.h"
 #include "tools/rpc_bench/local_device.h"
-#include "tools/rpc_bench/server_process.h"
 #include "tools/rpc_bench/transport_layer.h"
 #include "tools/rpc_bench/verbs_count.h"
 #include "tools/rpc_bench/verbs_layer.h"
@@ -115,7 +115,8 @@ absl::Status Serve(const std::string& address, const Options& options) {
   for (const Server::Listening& listening : server->listening()) {
     absl::StrAppend(&devices, devices.empty() ? "" : ", ", listening.device);
   }
-  std::cout << ListeningLine(server->listening().front().address, devices)
+  std::cout << tools::ListeningLine(server->listening().front().address,
+                                    devices)
             << std::endl;
 
   int signal = 0;

@@ -13,7 +13,7 @@ namespace verbena::bench {
 // Serves verbena.bench.Echo at `address`, "host:port", and the other layers at
 // free ports of it that Echo.Describe() tells, until SIGINT or SIGTERM, pinned
 // to the server's processor if the options name one. Prints its listening line
-// (see server_process.h) to standard output as soon as it serves.
+// (see tools/child/server_child.h) to standard output as soon as it serves.
 //
 // Blocks the two signals for good. Call it from main(), before any thread
 // starts.

@@ -49,12 +49,14 @@ LAYERS = {
     "rpc/internal/server": ["proto", "transport/base", "transport/connection",
                             "transport", "rpc", "rpc/internal/codec"],
     "examples": ["rpc"],
+    "tools/child": ["transport/base"],
     # It measures the transport by itself, and the verbs below it.
-    "tools/rpc_bench": ["proto", "transport/base", "transport/verbs",
-                        "transport/memory", "transport/connection",
-                        "transport", "rpc"],
+    "tools/rpc_bench": ["tools/child", "proto", "transport/base",
+                        "transport/verbs", "transport/memory",
+                        "transport/connection", "transport", "rpc"],
     # It counts latencies as rpc_bench does.
-    "tools/peer_bench": ["tools/rpc_bench", "transport/base", "rpc"],
+    "tools/peer_bench": ["tools/child", "tools/rpc_bench", "transport/base",
+                         "rpc"],
     "tools": ["proto", "transport/base", "transport/verbs", "transport",
               "rpc"],
     "tests": ["examples", "tools", "proto", "rpc", "rpc/generated",

@@ -29,7 +29,6 @@ TESTED_ELSEWHERE = {
     "tools/rpc_bench/verbs_end.cc": _VERBS_LAYER,
     "tools/rpc_bench/verbs_server.cc": _VERBS_LAYER,
     "tools/peer_bench/peer.cc": _PEERS,
-    "tools/peer_bench/server_child.cc": _PEERS,
     "tools/peer_bench/usage.cc": _PEERS,
     # Two processes and a server that goes away, on any device.
     "rpc/channel.cc": _END_TO_END,

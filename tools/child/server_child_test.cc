@@ -1,4 +1,6 @@
-#include "tools/rpc_bench/server_process.h"
+#include "tools/child/server_child.h"
+
+#include <unistd.h>
 
 #include <csignal>
 #include <memory>
@@ -12,16 +14,16 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace verbena::bench {
+namespace verbena::tools {
 namespace {
 
 using testing::HasSubstr;
 
 // Starts a shell that runs `script` in the place of a server.
-absl::StatusOr<std::unique_ptr<ServerProcess>> StartShell(
+absl::StatusOr<std::unique_ptr<ServerChild>> StartShell(
     const std::string& script,
     absl::Duration timeout = absl::InfiniteDuration()) {
-  return ServerProcess::Start({"/bin/sh", "-c", script}, timeout);
+  return ServerChild::Start({"/bin/sh", "-c", script}, timeout);
 }
 
 TEST(ListeningLineTest, ComesBackAsTheAddress) {
@@ -39,8 +41,8 @@ TEST(ListeningLineTest, AnythingElseIsAnErrorThatQuotesIt) {
   }
 }
 
-TEST(ServerProcessTest, KnowsTheAddressThatTheServerPrints) {
-  absl::StatusOr<std::unique_ptr<ServerProcess>> process = StartShell(
+TEST(ServerChildTest, KnowsTheAddressThatTheServerPrints) {
+  absl::StatusOr<std::unique_ptr<ServerChild>> process = StartShell(
       "echo listening on 127.0.0.1:7 via soft; exec tail -f /dev/null");
   ASSERT_TRUE(process.ok()) << process.status();
   EXPECT_EQ((*process)->address(), "127.0.0.1:7");
@@ -50,8 +52,18 @@ TEST(ServerProcessTest, KnowsTheAddressThatTheServerPrints) {
   EXPECT_EQ(kill(pid, 0), -1);
 }
 
-TEST(ServerProcessTest, KillsAServerThatDoesNotStop) {
-  absl::StatusOr<std::unique_ptr<ServerProcess>> process = StartShell(
+TEST(ServerChildTest, TalksToTheServer) {
+  const absl::StatusOr<std::unique_ptr<ServerChild>> server =
+      StartShell("echo listening on a:1 via soft; read word; echo $word back");
+  ASSERT_TRUE(server.ok()) << server.status();
+  ASSERT_EQ(write((*server)->socket(), "there\n", 6), 6);
+  std::string answer;
+  for (char next; read((*server)->socket(), &next, 1) == 1;) answer += next;
+  EXPECT_EQ(answer, "there back\n");
+}
+
+TEST(ServerChildTest, KillsAServerThatDoesNotStop) {
+  absl::StatusOr<std::unique_ptr<ServerChild>> process = StartShell(
       "trap '' TERM; echo listening on a:1 via soft; exec tail -f /dev/null");
   ASSERT_TRUE(process.ok()) << process.status();
   const pid_t pid = (*process)->pid();
@@ -61,20 +73,19 @@ TEST(ServerProcessTest, KillsAServerThatDoesNotStop) {
   EXPECT_LT(absl::Now() - start, absl::Seconds(30));
 }
 
-TEST(ServerProcessTest, FailsWhenTheServerEndsAtOnce) {
+TEST(ServerChildTest, FailsWhenTheServerEndsAtOnce) {
   EXPECT_EQ(StartShell("exit 1").status().code(),
             absl::StatusCode::kUnavailable);
-  EXPECT_EQ(
-      ServerProcess::Start({"/nowhere"}, absl::Seconds(10)).status().code(),
-      absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ServerChild::Start({"/nowhere"}, absl::Seconds(10)).status().code(),
+            absl::StatusCode::kUnavailable);
 }
 
-TEST(ServerProcessTest, FailsWhenTheServerSaysSomethingElse) {
+TEST(ServerChildTest, FailsWhenTheServerSaysSomethingElse) {
   EXPECT_THAT(StartShell("echo hello").status().message(),
               HasSubstr("the server said \"hello\""));
 }
 
-TEST(ServerProcessTest, FailsWhenTheServerIsSilent) {
+TEST(ServerChildTest, FailsWhenTheServerIsSilent) {
   EXPECT_EQ(StartShell("exec tail -f /dev/null", absl::Milliseconds(50))
                 .status()
                 .code(),
@@ -82,4 +93,4 @@ TEST(ServerProcessTest, FailsWhenTheServerIsSilent) {
 }
 
 }  // namespace
-}  // namespace verbena::bench
+}  // namespace verbena::tools

@@ -1,7 +1,7 @@
-// The server that rpc_bench measures when it is given none: itself, once more.
+// The server that a program measures when it is given none: itself, once more.
 
-#ifndef VERBENA_TOOLS_RPC_BENCH_SERVER_PROCESS_H_
-#define VERBENA_TOOLS_RPC_BENCH_SERVER_PROCESS_H_
+#ifndef VERBENA_TOOLS_CHILD_SERVER_CHILD_H_
+#define VERBENA_TOOLS_CHILD_SERVER_CHILD_H_
 
 #include <sys/types.h>
 
@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "transport/base/unique_fd.h"
 
-namespace verbena::bench {
+namespace verbena::tools {
 
 // The first line that a server prints, without its newline:
 // "listening on ADDRESS via DEVICES".
@@ -27,34 +27,39 @@ absl::StatusOr<std::string> AddressInListeningLine(absl::string_view line);
 // A child process that serves. The kernel kills it if this process dies; the
 // destructor asks it to stop (SIGTERM), and kills it if it has not in two
 // seconds.
-class ServerProcess {
+class ServerChild {
  public:
   // Runs `command`, whose first element is the path of the program, and waits
   // until it prints its listening line. Its standard error is ours. Fails when
   // it exits first or takes longer than `timeout`.
   //
-  // Call it from a thread that lives as long as the process should.
-  static absl::StatusOr<std::unique_ptr<ServerProcess>> Start(
+  // Call it before other threads start, from one that lives as long as the
+  // process should.
+  static absl::StatusOr<std::unique_ptr<ServerChild>> Start(
       const std::vector<std::string>& command, absl::Duration timeout);
 
-  ServerProcess(const ServerProcess&) = delete;
-  ServerProcess& operator=(const ServerProcess&) = delete;
-  ~ServerProcess();
+  ServerChild(const ServerChild&) = delete;
+  ServerChild& operator=(const ServerChild&) = delete;
+  ~ServerChild();
 
   // Where it listens.
   const std::string& address() const { return address_; }
 
   pid_t pid() const { return pid_; }
 
+  // A socket to its standard input, and from its standard output what follows
+  // the line.
+  int socket() const { return socket_.get(); }
+
  private:
-  ServerProcess(pid_t pid, base::UniqueFd output)
-      : pid_(pid), output_(std::move(output)) {}
+  ServerChild(pid_t pid, base::UniqueFd socket)
+      : pid_(pid), socket_(std::move(socket)) {}
 
   const pid_t pid_;
-  const base::UniqueFd output_;  // A pipe's end, from its standard output.
+  const base::UniqueFd socket_;
   std::string address_;
 };
 
-}  // namespace verbena::bench
+}  // namespace verbena::tools
 
-#endif  // VERBENA_TOOLS_RPC_BENCH_SERVER_PROCESS_H_
+#endif  // VERBENA_TOOLS_CHILD_SERVER_CHILD_H_

@@ -1,8 +1,8 @@
-#include "tools/rpc_bench/server_process.h"
+#include "tools/child/server_child.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 #include "absl/strings/strip.h"
 #include "transport/base/status_macros.h"
 
-namespace verbena::bench {
+namespace verbena::tools {
 namespace {
 
 constexpr absl::string_view kPrefix = "listening on ";
@@ -32,11 +32,12 @@ bool WaitReadable(int fd, absl::Duration timeout) {
 }
 
 // In the child, after fork(): becomes the program, or exits with code 127.
-[[noreturn]] void Become(const std::vector<std::string>& command, int output,
+[[noreturn]] void Become(const std::vector<std::string>& command, int socket,
                          pid_t parent) {
   // The parent may have died before the first line here took effect.
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(127);
-  dup2(output, STDOUT_FILENO);
+  dup2(socket, STDIN_FILENO);
+  dup2(socket, STDOUT_FILENO);
   std::vector<char*> arguments;
   for (const std::string& argument : command) {
     arguments.push_back(const_cast<char*>(argument.c_str()));
@@ -65,33 +66,31 @@ absl::StatusOr<std::string> AddressInListeningLine(absl::string_view line) {
   return std::string(rest.substr(0, infix));
 }
 
-absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(
+absl::StatusOr<std::unique_ptr<ServerChild>> ServerChild::Start(
     const std::vector<std::string>& command, absl::Duration timeout) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return absl::ErrnoToStatus(errno, "pipe2 for the server's output");
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return absl::ErrnoToStatus(errno, "socketpair to the server");
   }
-  base::UniqueFd output(ends[0]);
-  base::UniqueFd input(ends[1]);
+  base::UniqueFd own(ends[0]);
+  base::UniqueFd its(ends[1]);
   const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child == 0) Become(command, input.get(), parent);
+  if (child == 0) Become(command, its.get(), parent);
   if (child < 0) return absl::ErrnoToStatus(errno, "fork of the server");
-  std::unique_ptr<ServerProcess> process(
-      new ServerProcess(child, std::move(output)));
+  std::unique_ptr<ServerChild> server(new ServerChild(child, std::move(own)));
   // This must read the end when the child is gone.
-  input.Reset();
+  its.Reset();
   // It prints the line at once.
-  if (!WaitReadable(process->output_.get(), timeout)) {
+  if (!WaitReadable(server->socket(), timeout)) {
     return absl::DeadlineExceededError(
         "the server process has not said in time that it listens");
   }
   std::string line;
-  for (char next;
-       TEMP_FAILURE_RETRY(read(process->output_.get(), &next, 1)) == 1;) {
+  for (char next; TEMP_FAILURE_RETRY(read(server->socket(), &next, 1)) == 1;) {
     if (next == '\n') {
-      ASSIGN_OR_RETURN(process->address_, AddressInListeningLine(line));
-      return process;
+      ASSIGN_OR_RETURN(server->address_, AddressInListeningLine(line));
+      return server;
     }
     line.push_back(next);
   }
@@ -99,7 +98,7 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Start(
       "the server process ended before it listened; its own message is above");
 }
 
-ServerProcess::~ServerProcess() {
+ServerChild::~ServerChild() {
   kill(pid_, SIGTERM);
   // A pid descriptor becomes readable when the process ends.
   const base::UniqueFd ended(
@@ -110,4 +109,4 @@ ServerProcess::~ServerProcess() {
   TEMP_FAILURE_RETRY(waitpid(pid_, nullptr, 0));
 }
 
-}  // namespace verbena::bench
+}  // namespace verbena::tools
