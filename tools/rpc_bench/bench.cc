@@ -12,7 +12,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "tools/rpc_bench/host.h"
-#include "tools/rpc_bench/local_device.h"
 #include "tools/rpc_bench/report.h"
 #include "tools/rpc_bench/transport_layer.h"
 #include "tools/rpc_bench/verbs_count.h"
@@ -126,8 +125,8 @@ absl::Status Bench::StartServer() {
 }
 
 absl::Status Bench::Connect() {
-  client_processor_ = options_.pinning.client;
-  if (client_processor_ >= 0) RETURN_IF_ERROR(PinTo(client_processor_));
+  const int processor = options_.pinning.client;
+  if (processor >= 0) RETURN_IF_ERROR(PinTo(processor));
   if (options_.verbs_count) CountVerbsOfDevices(options_.device);
   ASSIGN_OR_RETURN(rpc_, RpcLayer::Connect(options_.target, options_.device,
                                            options_.events, kStartTimeout));
@@ -140,10 +139,6 @@ absl::Status Bench::Connect() {
     return NotAlike(options_, "--verbs-count", server.has_verbs());
   }
   options_.device = rpc_->device();
-  return AddLayers(server);
-}
-
-absl::Status Bench::AddLayers(const DescribeReply& server) {
   ASSIGN_OR_RETURN(base::SocketAddress address,
                    base::SocketAddress::Parse(options_.target));
   for (const std::string& layer : options_.layers) {
@@ -151,15 +146,12 @@ absl::Status Bench::AddLayers(const DescribeReply& server) {
       layers_.push_back(rpc_.get());
       continue;
     }
-    if (layer == "transport") {
-      address.set_port(static_cast<uint16_t>(server.transport_port()));
-      others_.push_back(std::make_unique<TransportLayer>(
-          address, EndpointOptionsOf(options_)));
-    } else {
-      address.set_port(static_cast<uint16_t>(server.verbs_port()));
-      others_.push_back(
-          NewVerbsLayer(address, options_.device, options_.events));
-    }
+    const bool verbs = layer == "verbs";
+    address.set_port(static_cast<uint16_t>(verbs ? server.verbs_port()
+                                                 : server.transport_port()));
+    others_.push_back(
+        verbs ? NewVerbsLayer(address, options_.device, options_.events)
+              : NewTransportLayer(address, EndpointOptionsOf(options_)));
     layers_.push_back(others_.back().get());
   }
   return absl::OkStatus();
@@ -189,9 +181,11 @@ absl::StatusOr<Usage> Bench::CurrentUsage() {
 Report Bench::Measure() {
   Report report;
   report.set_device(rpc_->device());
-  if (client_processor_ >= 0) report.set_client_processor(client_processor_);
+  const int client = options_.pinning.client;
+  if (client >= 0) report.set_client_processor(client);
   if (server_processor_ >= 0) report.set_server_processor(server_processor_);
-  const Counters before = HardwareCounters(report.device());
+  Counters& counters = *report.mutable_counters();
+  AddHardwareCounters(report.device(), -1, counters);
   const bool watched = isatty(STDERR_FILENO) == 1;
   const std::vector<Step> steps = StepsOf(options_, layers_);
   for (const auto& [layer, measured] : steps) {
@@ -211,10 +205,7 @@ Report Bench::Measure() {
   }
   if (watched) std::cerr << "\r\033[K" << std::flush;
   AddRatios(report);
-  for (const auto& [name, grown] :
-       CounterGrowth(before, HardwareCounters(report.device()))) {
-    (*report.mutable_counters())[name] = static_cast<double>(grown);
-  }
+  AddHardwareCounters(report.device(), +1, counters);
   return report;
 }
 

@@ -1,4 +1,4 @@
-// One run of rpc_bench as a client.
+// One run of rpc_bench, as a client or as a server.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_BENCH_H_
 #define VERBENA_TOOLS_RPC_BENCH_BENCH_H_
@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tools/child/server_child.h"
-#include "tools/rpc_bench/options.h"
+#include "tools/rpc_bench/flags.h"
 #include "tools/rpc_bench/report.pb.h"
 #include "tools/rpc_bench/rpc_layer.h"
 #include "tools/rpc_bench/workload.h"
@@ -38,21 +38,28 @@ class Bench {
   // On the device that the options want; narrows them to that and to the
   // server.
   absl::Status StartServer();
+  // Adds the layers that the options want.
   absl::Status Connect();
-  // Adds those that the options want, which `server` has ports for.
-  absl::Status AddLayers(const DescribeReply& server);
   absl::StatusOr<Usage> CurrentUsage();
   absl::StatusOr<absl::Duration> ServerCpuUsed();
 
   Options options_;
-  int client_processor_ = -1;  // -1: not pinned.
-  int server_processor_ = -1;
+  int server_processor_ = -1;  // -1: not pinned.
   // In the order of dependence.
   std::unique_ptr<tools::ServerChild> server_;  // Null if it is another's.
   std::unique_ptr<RpcLayer> rpc_;               // Also to ask the server.
   std::vector<std::unique_ptr<Layer>> others_;
   std::vector<Layer*> layers_;  // Those wanted.
 };
+
+// Serves verbena.bench.Echo at `address`, "host:port", and the other layers at
+// free ports of it that Echo.Describe() tells, until SIGINT or SIGTERM, pinned
+// to the server's processor if the options name one. Prints its listening line
+// (see tools/child/server_child.h) to standard output as soon as it serves.
+//
+// Blocks the two signals for good. Call it from main(), before any thread
+// starts.
+absl::Status Serve(const std::string& address, const Options& options);
 
 }  // namespace verbena::bench
 

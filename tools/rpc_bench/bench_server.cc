@@ -1,5 +1,3 @@
-#include "tools/rpc_bench/bench_server.h"
-
 #include <csignal>
 #include <iostream>
 #include <memory>
@@ -16,9 +14,9 @@
 #include "rpc/server_context.h"
 #include "rpc/service.h"
 #include "tools/child/server_child.h"
+#include "tools/rpc_bench/bench.h"
 #include "tools/rpc_bench/echo.verbena.h"
 #include "tools/rpc_bench/host.h"
-#include "tools/rpc_bench/local_device.h"
 #include "tools/rpc_bench/transport_layer.h"
 #include "tools/rpc_bench/verbs_count.h"
 #include "tools/rpc_bench/verbs_layer.h"

@@ -1,41 +1,71 @@
 #include "tools/rpc_bench/host.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tools/rpc_bench/verbs_count.h"
+#include "transport/base/socket_address.h"
+#include "transport/device.h"
+#include "transport/verbs/cm_id.h"
+#include "transport/verbs/event_channel.h"
 
 namespace verbena::bench {
 namespace {
 
+using base::SocketAddress;
 namespace fs = std::filesystem;
 
-// Adds the counters in `directory`, a file each, if it can be read.
-void AddFrom(const fs::path& directory, Counters& counters) {
-  std::error_code error;
-  for (const fs::directory_entry& entry :
-       fs::directory_iterator(directory, error)) {
-    int64_t value = 0;
-    if (std::ifstream(entry.path()) >> value) {
-      counters[entry.path().filename()] += value;
+bool IsSoft(const transport::Provider& provider) {
+  return provider.name == transport::kSoftDevice;
+}
+
+// The addresses of the network interfaces that are up, IPv4 first; the loopback
+// interface and link-local addresses belong to no device.
+std::vector<SocketAddress> HostAddresses() {
+  std::vector<SocketAddress> found;
+  ifaddrs* addresses = nullptr;
+  if (getifaddrs(&addresses) != 0) return found;
+  for (const ifaddrs* each = addresses; each; each = each->ifa_next) {
+    const SocketAddress address = SocketAddress::FromSockaddr(each->ifa_addr);
+    if ((each->ifa_flags & IFF_UP) != 0 &&
+        (each->ifa_flags & IFF_LOOPBACK) == 0 && !address.empty() &&
+        !absl::StrContains(address.HostString(), '%')) {
+      found.push_back(address);
     }
   }
-  // Not a counter, but how often they are read.
-  counters.erase("lifespan");
+  freeifaddrs(addresses);
+  std::stable_partition(
+      found.begin(), found.end(),
+      [](const SocketAddress& each) { return each.family() == AF_INET; });
+  return found;
+}
+
+// What `address` is bound to; null if to no device of `provider`.
+ibv_context* Bind(const transport::Provider& provider,
+                  const SocketAddress& address) {
+  absl::StatusOr<transport::EventChannel> channel =
+      transport::EventChannel::Create(provider);
+  if (!channel.ok()) return nullptr;
+  absl::StatusOr<transport::CmId> id =
+      transport::CmId::Create(provider, *channel);
+  if (!id.ok() || !id->BindAddr(address).ok()) return nullptr;
+  return id->context();
 }
 
 }  // namespace
-
-absl::Duration CpuUsed() {
-  timespec used = {};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return absl::DurationFromTimespec(used);
-}
 
 absl::StatusOr<absl::Duration> CpuUsedBy(pid_t process) {
   clockid_t clock;
@@ -48,6 +78,8 @@ absl::StatusOr<absl::Duration> CpuUsedBy(pid_t process) {
   }
   return absl::DurationFromTimespec(used);
 }
+
+absl::Duration CpuUsed() { return CpuUsedBy(getpid()).value(); }
 
 std::vector<int> AllowedProcessors() {
   std::vector<int> processors;
@@ -69,24 +101,66 @@ absl::Status PinTo(int processor) {
                              absl::StrCat("pinning to processor ", processor));
 }
 
-Counters HardwareCounters(const std::string& device,
-                          const std::string& devices) {
-  Counters counters;
+std::map<std::string, LocalDevice> LocalDevices(
+    const transport::Provider& provider) {
+  std::map<std::string, LocalDevice> devices;
+  const std::vector<SocketAddress> addresses =
+      IsSoft(provider) ? std::vector{SocketAddress::Loopback(AF_INET, 0)}
+                       : HostAddresses();
+  for (const SocketAddress& address : addresses) {
+    ibv_context* const context = Bind(provider, address);
+    if (context == nullptr) continue;
+    const std::string name = provider.verbs.get_device_name(context->device);
+    devices.emplace(name, LocalDevice{name, address.ToString(), context});
+  }
+  return devices;
+}
+
+absl::StatusOr<LocalDevice> ChooseLocalDevice(absl::string_view wanted) {
+  std::string names;
+  for (const transport::Provider* provider :
+       transport::ListenProviders(wanted)) {
+    // The software device is not touched yet: it has a thread, which shall run
+    // where this one is pinned to.
+    if (IsSoft(*provider)) {
+      return LocalDevice{std::string(transport::kSoftDevice),
+                         SocketAddress::Loopback(AF_INET, 0).ToString()};
+    }
+    for (const auto& [name, device] : LocalDevices(*provider)) {
+      if (wanted.empty() || wanted == name) return device;
+      absl::StrAppend(&names, name, ", ");
+    }
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "no device \"", wanted,
+      "\" on this host that has an address; there are: ", names,
+      transport::kSoftDevice, "; see `rdma link` and `ip address`"));
+}
+
+void CountVerbsOfDevices(absl::string_view wanted) {
+  for (const transport::Provider* provider :
+       transport::ListenProviders(wanted)) {
+    for (const auto& [name, device] : LocalDevices(*provider)) {
+      CountVerbs(device.context);
+    }
+  }
+}
+
+void AddHardwareCounters(const std::string& device, int times,
+                         Counters& counters, const std::string& devices) {
   std::error_code error;
   for (const fs::directory_entry& port :
        fs::directory_iterator(fs::path(devices) / device / "ports", error)) {
-    AddFrom(port.path() / "hw_counters", counters);
+    for (const fs::directory_entry& entry :
+         fs::directory_iterator(port.path() / "hw_counters", error)) {
+      const std::string name = entry.path().filename();
+      int64_t value = 0;
+      // "lifespan" is no counter, but how often they are read.
+      if (name != "lifespan" && std::ifstream(entry.path()) >> value) {
+        counters[name] += static_cast<double>(times * value);
+      }
+    }
   }
-  return counters;
-}
-
-Counters CounterGrowth(const Counters& before, const Counters& after) {
-  Counters growth;
-  for (const auto& [name, value] : after) {
-    const auto found = before.find(name);
-    growth[name] = value - (found == before.end() ? 0 : found->second);
-  }
-  return growth;
 }
 
 }  // namespace verbena::bench

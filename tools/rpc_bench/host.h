@@ -1,26 +1,28 @@
-// What this process does to the host's processors, and what the host counts at
-// a device.
+// What the programs need of this host: its processors, its devices with their
+// addresses, and what it counts there.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_HOST_H_
 #define VERBENA_TOOLS_RPC_BENCH_HOST_H_
 
 #include <sys/types.h>
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "google/protobuf/map.h"
+#include "transport/verbs/provider.h"
 
 namespace verbena::bench {
 
-// Time that all threads of this process have spent on processors.
-absl::Duration CpuUsed();
-// Time that another process of this host has spent on processors.
+// Time that all threads of a process of this host have spent on processors, and
+// of this one.
 absl::StatusOr<absl::Duration> CpuUsedBy(pid_t process);
+absl::Duration CpuUsed();
 
 // The processors that this thread may run on, in ascending order.
 std::vector<int> AllowedProcessors();
@@ -28,15 +30,37 @@ std::vector<int> AllowedProcessors();
 // Keeps this thread, and those that it starts from now on, on one processor.
 absl::Status PinTo(int processor);
 
-using Counters = std::map<std::string, int64_t>;
+// A device of this host and an address of this host that is reached through it.
+struct LocalDevice {
+  std::string name;     // "soft", "rxe0".
+  std::string address;  // "127.0.0.1:0", "[fd00::7]:0": for any port.
+  // The one that every connection of this process over the device has: the
+  // connection manager opens a device once and for good.
+  ibv_context* context = nullptr;
+};
 
-// Sums over the ports of `device`; empty if it counts nothing. `devices` holds
-// a directory for each device, laid out as the kernel does.
-Counters HardwareCounters(const std::string& device,
-                          const std::string& devices = "/sys/class/infiniband");
+// The devices of `provider` that have an address this process can bind, by
+// name; none if it may not use them.
+std::map<std::string, LocalDevice> LocalDevices(
+    const transport::Provider& provider);
 
-// How much each of `after` is more than in `before`.
-Counters CounterGrowth(const Counters& before, const Counters& after);
+// Returns the device called `wanted`, or if that is empty the best: the first
+// RDMA device (by name) with an address, else the software device. Fails with
+// NOT_FOUND for a device that is not there or has no address.
+absl::StatusOr<LocalDevice> ChooseLocalDevice(absl::string_view wanted);
+
+// Has CountVerbs() count at the device called `wanted`, or if that is empty at
+// all. To be called before there are connections.
+void CountVerbsOfDevices(absl::string_view wanted);
+
+using Counters = google::protobuf::Map<std::string, double>;
+
+// Adds what the ports of `device` count, `times` so often, to `counters`:
+// nothing if it counts nothing. `devices` holds a directory for each device,
+// laid out as the kernel does.
+void AddHardwareCounters(const std::string& device, int times,
+                         Counters& counters,
+                         const std::string& devices = "/sys/class/infiniband");
 
 }  // namespace verbena::bench
 

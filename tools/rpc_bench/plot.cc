@@ -1,5 +1,3 @@
-#include "tools/rpc_bench/plot.h"
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>

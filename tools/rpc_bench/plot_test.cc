@@ -1,5 +1,3 @@
-#include "tools/rpc_bench/plot.h"
-
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -8,6 +6,7 @@
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tools/rpc_bench/report.h"
 
 namespace verbena::bench {
 namespace {

@@ -1,6 +1,5 @@
 #include "tools/rpc_bench/report.h"
 
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -11,6 +10,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/util/json_util.h"
+#include "tools/rpc_bench/workload.h"
 #include "transport/base/check.h"
 
 namespace verbena::bench {
@@ -18,8 +18,6 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-
-double Rounded(double value) { return std::round(value * 1e3) / 1e3; }
 
 // `json`, an object, with one more field.
 void AppendField(absl::string_view name, absl::string_view value,

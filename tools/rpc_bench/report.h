@@ -1,5 +1,5 @@
-// What rpc_bench prints of its results: a table for people, JSON and CSV for
-// programs.
+// What rpc_bench makes of its results: a table and charts for people, JSON and
+// CSV for programs.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_REPORT_H_
 #define VERBENA_TOOLS_RPC_BENCH_REPORT_H_
@@ -7,7 +7,9 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tools/rpc_bench/report.pb.h"
 
 namespace verbena::bench {
@@ -35,6 +37,27 @@ std::string Json(const Report& report);
 
 // A line of names, then a line for each result, with the fields of the JSON.
 std::string Csv(const Report& report);
+
+// A size above which calls go another way.
+struct Threshold {
+  uint64_t bytes;
+  std::string name;  // "rendezvous".
+};
+
+// What gnuplot reads to draw up to three charts into the SVG file `output`, on
+// logarithmic scales, with a curve for each layer: latency by percentile, of
+// the smallest size with the fewest outstanding; median latency by size, with
+// the fewest; bandwidth by size, with the most. The last two have the
+// thresholds marked. A chart without a point is left out.
+std::string PlotScript(const Report& report,
+                       absl::Span<const Threshold> thresholds,
+                       const std::string& output);
+
+// FAILED_PRECONDITION with how to install gnuplot, if it is missing.
+absl::Status CheckGnuplot();
+
+// Has gnuplot draw `script`; what it complains about goes to standard error.
+absl::Status RunGnuplot(const std::string& script);
 
 }  // namespace verbena::bench
 

@@ -9,6 +9,7 @@
 #include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
 #include "transport/connection/client_call.h"
+#include "transport/connection/client_connection.h"
 #include "transport/device.h"
 #include "transport/memory/buffer_pool.h"
 
@@ -106,26 +107,49 @@ class Copy final : public ReplyWriter {
   const std::vector<uint8_t> bytes_;
 };
 
+class TransportLayer final : public Layer {
+ public:
+  TransportLayer(const base::SocketAddress& server,
+                 const transport::EndpointOptions& options)
+      : server_(server), options_(options) {}
+
+  absl::string_view name() const override { return "transport"; }
+
+  absl::Status Prepare(const Case& /*measured*/) override {
+    ASSIGN_OR_RETURN(connection_,
+                     ClientConnection::Connect(
+                         transport::ChooseProvider(server_, options_.device),
+                         server_, options_));
+    return absl::OkStatus();
+  }
+
+  Sample Run(const Case& measured, absl::Duration duration) override {
+    connection_->poller().Enter();
+    Sample sample;
+    {
+      TransportPipe pipe(*connection_, measured,
+                         options_.spin_budget == absl::ZeroDuration());
+      sample = RunEchoes(pipe, measured, duration);
+    }
+    connection_->poller().Leave();
+    return sample;
+  }
+
+  void Release() override { connection_.reset(); }
+
+ private:
+  const base::SocketAddress server_;
+  const transport::EndpointOptions options_;
+  // Null between Release() and Prepare().
+  std::unique_ptr<ClientConnection> connection_;
+};
+
 }  // namespace
 
-absl::Status TransportLayer::Prepare(const Case& /*measured*/) {
-  ASSIGN_OR_RETURN(connection_,
-                   ClientConnection::Connect(
-                       transport::ChooseProvider(server_, options_.device),
-                       server_, options_));
-  return absl::OkStatus();
-}
-
-Sample TransportLayer::Run(const Case& measured, absl::Duration duration) {
-  connection_->poller().Enter();
-  Sample sample;
-  {
-    TransportPipe pipe(*connection_, measured,
-                       options_.spin_budget == absl::ZeroDuration());
-    sample = RunEchoes(pipe, measured, duration);
-  }
-  connection_->poller().Leave();
-  return sample;
+std::unique_ptr<Layer> NewTransportLayer(
+    const base::SocketAddress& server,
+    const transport::EndpointOptions& options) {
+  return std::make_unique<TransportLayer>(server, options);
 }
 
 void TransportEcho::OnCall(ServerCall* call) {

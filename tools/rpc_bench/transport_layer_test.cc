@@ -35,12 +35,12 @@ class TransportLayerTest : public testing::TestWithParam<bool> {
     base::SocketAddress address = *base::SocketAddress::ParseNumeric(
         testing_support::TestListenAddress());
     address.set_port(static_cast<uint16_t>(server_->listening().front().port));
-    layer_ = std::make_unique<TransportLayer>(address, options);
+    layer_ = NewTransportLayer(address, options);
   }
 
   TransportEcho echo_;
   std::unique_ptr<transport::ServerEndpoint> server_;
-  std::unique_ptr<TransportLayer> layer_;  // Goes first.
+  std::unique_ptr<Layer> layer_;  // Goes first.
 };
 
 TEST_P(TransportLayerTest, EchoesEverySizeAndDepth) {

@@ -4,31 +4,18 @@
 
 #include <array>
 #include <atomic>
-#include <cmath>
 #include <cstddef>
 #include <utility>
 #include <vector>
 
+#include "tools/rpc_bench/workload.h"
+
 namespace verbena::bench {
 namespace {
 
-// What is counted here, in the order of the fields of VerbsCost.
-enum Counter : size_t {
-  kSends,
-  kReads,
-  kWrites,
-  kPostSends,
-  kPostRecvs,
-  kSignalled,
-  kPollsFound,
-  kPollsEmpty,
-  kArms,
-  kBytes,
-  kCounters
-};
-
 struct State {
-  std::array<std::atomic<uint64_t>, kCounters> counts{};
+  // By the number of a field of VerbsCost; that of the sleeps stays 0.
+  std::array<std::atomic<uint64_t>, VerbsCost::kSleepsFieldNumber + 1> counts{};
   // The verbs that were there before, by context. Written by CountVerbs() only.
   std::vector<std::pair<const ibv_context*, ibv_context_ops>> originals;
 };
@@ -40,8 +27,8 @@ State& TheState() {
   return *state;
 }
 
-void Count(Counter counter, uint64_t more = 1) {
-  TheState().counts[counter].fetch_add(more, std::memory_order_relaxed);
+void Count(int field, uint64_t more = 1) {
+  TheState().counts[field].fetch_add(more, std::memory_order_relaxed);
 }
 
 const ibv_context_ops& Original(const ibv_context* context) {
@@ -52,45 +39,46 @@ const ibv_context_ops& Original(const ibv_context* context) {
 }
 
 int PostSend(ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** bad) {
-  Count(kPostSends);
+  Count(VerbsCost::kPostSendsFieldNumber);
   for (const ibv_send_wr* work = chain; work != nullptr; work = work->next) {
     const bool is_write = work->opcode == IBV_WR_RDMA_WRITE ||
                           work->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-    Count(work->opcode == IBV_WR_RDMA_READ ? kReads
-          : is_write                       ? kWrites
-                                           : kSends);
+    Count(work->opcode == IBV_WR_RDMA_READ ? VerbsCost::kReadsFieldNumber
+          : is_write                       ? VerbsCost::kWritesFieldNumber
+                                           : VerbsCost::kSendsFieldNumber);
     for (int i = 0; i < work->num_sge; ++i) {
-      Count(kBytes, work->sg_list[i].length);
+      Count(VerbsCost::kBytesFieldNumber, work->sg_list[i].length);
     }
   }
   return Original(qp->context).post_send(qp, chain, bad);
 }
 
 int PostRecv(ibv_qp* qp, ibv_recv_wr* chain, ibv_recv_wr** bad) {
-  Count(kPostRecvs);
+  Count(VerbsCost::kPostRecvsFieldNumber);
   return Original(qp->context).post_recv(qp, chain, bad);
 }
 
 int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* chain, ibv_recv_wr** bad) {
-  Count(kPostRecvs);
+  Count(VerbsCost::kPostRecvsFieldNumber);
   return Original(srq->context).post_srq_recv(srq, chain, bad);
 }
 
 int PollCq(ibv_cq* cq, int room, ibv_wc* completions) {
   const int count = Original(cq->context).poll_cq(cq, room, completions);
-  Count(count > 0 ? kPollsFound : kPollsEmpty);
+  Count(count > 0 ? VerbsCost::kPollsFoundFieldNumber
+                  : VerbsCost::kPollsEmptyFieldNumber);
   for (int i = 0; i < count; ++i) {
     // The opcode of a failed request means nothing.
     if (completions[i].status == IBV_WC_SUCCESS &&
         (completions[i].opcode & IBV_WC_RECV) == 0) {
-      Count(kSignalled);
+      Count(VerbsCost::kSignalledFieldNumber);
     }
   }
   return count;
 }
 
 int ReqNotifyCq(ibv_cq* cq, int solicited_only) {
-  Count(kArms);
+  Count(VerbsCost::kArmsFieldNumber);
   return Original(cq->context).req_notify_cq(cq, solicited_only);
 }
 
@@ -111,11 +99,12 @@ void CountVerbs(ibv_context* context) {
 
 VerbsCost VerbsCounted() {
   VerbsCost cost;
-  for (size_t i = 0; i < kCounters; ++i) {
+  for (int i = 0; i < VerbsCost::descriptor()->field_count(); ++i) {
+    const auto* const field = VerbsCost::descriptor()->field(i);
     VerbsCost::GetReflection()->SetDouble(
-        &cost, VerbsCost::descriptor()->field(static_cast<int>(i)),
-        static_cast<double>(
-            TheState().counts[i].load(std::memory_order_relaxed)));
+        &cost, field,
+        static_cast<double>(TheState().counts[field->number()].load(
+            std::memory_order_relaxed)));
   }
   rusage used = {};
   getrusage(RUSAGE_SELF, &used);
@@ -128,13 +117,10 @@ VerbsCost VerbsPerCall(const VerbsCost& before, const VerbsCost& after,
   VerbsCost cost;
   const google::protobuf::Reflection& of = *VerbsCost::GetReflection();
   for (int i = 0; i < VerbsCost::descriptor()->field_count(); ++i) {
-    const google::protobuf::FieldDescriptor* const field =
-        VerbsCost::descriptor()->field(i);
+    const auto* const field = VerbsCost::descriptor()->field(i);
     const double grown =
         of.GetDouble(after, field) - of.GetDouble(before, field);
-    // Three digits say as much as a run can.
-    of.SetDouble(&cost, field,
-                 std::round(1e3 * grown / static_cast<double>(calls)) / 1e3);
+    of.SetDouble(&cost, field, Rounded(grown / static_cast<double>(calls)));
   }
   return cost;
 }

@@ -161,24 +161,21 @@ absl::StatusOr<CmEvent> AwaitStep(EventChannel& channel,
                                   const std::string& peer) {
   ASSIGN_OR_RETURN(const std::optional<CmEvent> event,
                    channel.WaitEvent(kConnectTimeout));
-  if (!event.has_value()) {
-    return absl::UnavailableError(absl::StrCat("connecting to ", peer,
-                                               " timed out while waiting for ",
-                                               transport::CmEventName(wanted)));
+  if (event.has_value()) {
+    if (event->type == wanted) return *event;
+    if (event->type == RDMA_CM_EVENT_REJECTED &&
+        event->status == transport::kRejectByApplication) {
+      const absl::Span<const uint8_t> reason = event->private_data();
+      const auto end = std::find(reason.begin(), reason.end(), 0);
+      return absl::FailedPreconditionError(
+          absl::StrCat(peer, " refuses: ", std::string(reason.begin(), end)));
+    }
+    RETURN_IF_ERROR(CmEventStatus(*event, peer));
   }
-  if (event->type == RDMA_CM_EVENT_REJECTED &&
-      event->status == transport::kRejectByApplication) {
-    const absl::Span<const uint8_t> reason = event->private_data();
-    return absl::FailedPreconditionError(
-        absl::StrCat(peer, " refuses: ",
-                     std::string(reason.begin(),
-                                 std::find(reason.begin(), reason.end(), 0))));
-  }
-  RETURN_IF_ERROR(CmEventStatus(*event, peer));
-  if (event->type == wanted) return *event;
   return absl::UnavailableError(absl::StrCat(
-      "connecting to ", peer, " brought ", transport::CmEventName(event->type),
-      " instead of ", transport::CmEventName(wanted)));
+      "connecting to ", peer, " brought ",
+      event.has_value() ? transport::CmEventName(event->type) : "nothing",
+      " in time instead of ", transport::CmEventName(wanted)));
 }
 
 class VerbsLayer final : public Layer {

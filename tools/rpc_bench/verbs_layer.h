@@ -3,11 +3,14 @@
 #ifndef VERBENA_TOOLS_RPC_BENCH_VERBS_LAYER_H_
 #define VERBENA_TOOLS_RPC_BENCH_VERBS_LAYER_H_
 
+#include <sys/eventfd.h>
+
 #include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,14 +45,16 @@ class VerbsServer {
 
  private:
   VerbsServer(const transport::Provider& provider,
-              transport::EventChannel channel, base::UniqueFd stop);
+              transport::EventChannel channel)
+      : provider_(provider), channel_(std::move(channel)) {}
 
   void Run();
   // Until the client of this CONNECT_REQUEST goes, or the server stops.
   absl::Status Serve(const transport::CmEvent& request);
 
   const transport::Provider& provider_;
-  const base::UniqueFd stop_;  // An eventfd, readable when it is to stop.
+  // Readable when it is to stop.
+  const base::UniqueFd stop_{eventfd(0, EFD_CLOEXEC)};
   std::atomic<bool> stopping_{false};
   uint16_t port_ = 0;
 

@@ -1,5 +1,4 @@
 #include <poll.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -157,10 +156,9 @@ class VerbsResponder {
 absl::StatusOr<std::unique_ptr<VerbsServer>> VerbsServer::Start(
     const transport::Provider& provider, const base::SocketAddress& address) {
   ASSIGN_OR_RETURN(EventChannel channel, EventChannel::Create(provider));
-  base::UniqueFd stop(eventfd(0, EFD_CLOEXEC));
-  if (!stop.valid()) return absl::ErrnoToStatus(errno, "eventfd");
-  std::unique_ptr<VerbsServer> server = absl::WrapUnique(
-      new VerbsServer(provider, std::move(channel), std::move(stop)));
+  std::unique_ptr<VerbsServer> server =
+      absl::WrapUnique(new VerbsServer(provider, std::move(channel)));
+  if (!server->stop_.valid()) return absl::ErrnoToStatus(errno, "eventfd");
   ASSIGN_OR_RETURN(CmId listener, CmId::Create(provider, server->channel_));
   RETURN_IF_ERROR(listener.BindAddr(address));
   RETURN_IF_ERROR(listener.Listen(kBacklog));
@@ -169,12 +167,6 @@ absl::StatusOr<std::unique_ptr<VerbsServer>> VerbsServer::Start(
   server->thread_ = std::thread([server = server.get()] { server->Run(); });
   return server;
 }
-
-VerbsServer::VerbsServer(const transport::Provider& provider,
-                         EventChannel channel, base::UniqueFd stop)
-    : provider_(provider),
-      stop_(std::move(stop)),
-      channel_(std::move(channel)) {}
 
 VerbsServer::~VerbsServer() {
   if (!thread_.joinable()) return;

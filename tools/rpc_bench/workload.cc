@@ -1,7 +1,6 @@
 #include "tools/rpc_bench/workload.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -10,11 +9,6 @@
 
 namespace verbena::bench {
 namespace {
-
-// As many digits as mean something.
-double Rounded(double value, double steps = 1e3) {
-  return std::round(value * steps) / steps;
-}
 
 void SetUsage(const Usage& before, const Usage& after, uint64_t calls,
               Report::Result& result) {

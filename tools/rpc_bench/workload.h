@@ -3,6 +3,7 @@
 #ifndef VERBENA_TOOLS_RPC_BENCH_WORKLOAD_H_
 #define VERBENA_TOOLS_RPC_BENCH_WORKLOAD_H_
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -35,6 +36,11 @@ inline absl::string_view OpName(Op op) {
 
 // "64 B", "4 KiB", "1 MiB": in the largest unit that `bytes` is a multiple of.
 std::string SizeName(uint64_t bytes);
+
+// As many digits as mean something: as a run can say, by default three.
+inline double Rounded(double value, double steps = 1e3) {
+  return std::round(value * steps) / steps;
+}
 
 // One measurement to make.
 struct Case {
