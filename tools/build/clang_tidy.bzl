@@ -37,10 +37,14 @@ def _clang_tidy_impl(target, ctx):
             )
             ctx.actions.run(
                 executable = ctx.executable._run,
-                arguments = [report.path, ctx.file._config.path, source.path] +
-                            options,
+                arguments = [
+                    report.path,
+                    ctx.file._config.path,
+                    ctx.file._plugin.path,
+                    source.path,
+                ] + options,
                 inputs = depset(
-                    [source, ctx.file._config],
+                    [source, ctx.file._config, ctx.file._plugin],
                     transitive = [compilation.headers],
                 ),
                 outputs = [report],
@@ -56,6 +60,10 @@ clang_tidy = aspect(
     attrs = {
         "_config": attr.label(
             default = "//:.clang-tidy",
+            allow_single_file = True,
+        ),
+        "_plugin": attr.label(
+            default = "//tools/build:own_scope.so",
             allow_single_file = True,
         ),
         "_run": attr.label(

@@ -17,7 +17,8 @@ BENCH_PACKAGES=(gnuplot-nox)
 # What `bench --against-grpc` compares with; nothing else needs it.
 GRPC_PACKAGES=(libgrpc++-dev protobuf-compiler-grpc)
 FORMAT_PACKAGES=(clang-format git)
-LINT_PACKAGES=(clang-tidy)
+# The headers are for a plugin of clang-tidy.
+LINT_PACKAGES=(clang-tidy libclang-dev llvm-dev)
 
 # The kernel that the virtual machines boot has another name on Ubuntu.
 kernel_package() {

@@ -23,6 +23,7 @@ TESTED_ELSEWHERE = {
     "proto/compiler/server_writer.cc": "proto/compiler/generator_test.cc",
     "proto/compiler/in_memory_files.cc": "proto/compiler/generator_test.cc",
     # The whole program, client and server.
+    "tools/build/own_scope.cc": "tools/build/check_tidy_plugin.sh",
     "tools/rpc_bench/bench.cc": _RPC_BENCH,
     "tools/rpc_bench/bench_server.cc": _RPC_BENCH,
     "tools/rpc_bench/table.cc": "tools/rpc_bench/report_test.cc",

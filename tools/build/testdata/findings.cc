@@ -1,0 +1,15 @@
+// What clang-tidy must find in a source of ours: see check_tidy_plugin.sh.
+
+#include "tools/build/testdata/findings.h"
+
+#include <string>
+#include <utility>
+
+namespace verbena {
+
+bool Moved(std::string text) {
+  const std::string taken = std::move(text);
+  return text.size() == 0 && taken.empty() && Nothing<int>() == nullptr;
+}
+
+}  // namespace verbena
