@@ -17,7 +17,8 @@ TestEndOptions WithAtomics() {
   return options;
 }
 
-// Several queue pairs, each run by its own thread, and the processor itself.
+// Several queue pairs, each run by its own thread, and a plain atomic operation
+// of the processor all add to one number.
 TEST(AtomicRaceTest, NoAdditionOfAnyQueuePairOrOfTheProcessorIsLost) {
   constexpr int kQueuePairs = 2;
   constexpr uint64_t kEach = 20'000;

@@ -24,11 +24,12 @@ ConnectedQueuePair::ConnectedQueuePair(SoftDevice& device,
 ConnectedQueuePair::~ConnectedQueuePair() {
   Unregister();
   {
-    // Or the engine takes a link that has just come, for one that is going.
+    // Otherwise the engine could still take a link that has just come, for a
+    // queue pair that is being destroyed.
     const base::MutexLock modifying(modify_mutex_);
     manual_.StopWaiting();
   }
-  std::optional<LinkMemory> memory;  // Until no poll can look at it.
+  std::optional<LinkMemory> memory;  // Kept until no poll can look at it.
   {
     BiasedLock::Guard lock(lock_);
     receiving_ = false;
@@ -124,7 +125,7 @@ std::optional<LinkMemory> ConnectedQueuePair::Reset() {
 }
 
 void ConnectedQueuePair::OnPeerGone() {
-  BiasedLock::Guard polls(polling_lock());
+  BiasedLock::Guard polls(polling_lock());  // GiveUp() takes packets.
   BiasedLock::Guard lock(lock_);
   if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR) return;
   GiveUp();
@@ -138,10 +139,11 @@ void ConnectedQueuePair::StartManualLink(ManualLink& link) {
       [this] { OnManualLinkEnd(); });
 }
 
-// On the engine's thread.
+// Runs on the engine's thread, which must not block: whoever holds the mutex
+// may be in Modify() and wait for another process to take its offer of a link.
 void ConnectedQueuePair::TakeAwaitedLink() {
   if (!modify_mutex_.try_lock()) {
-    device_.engine().Kick(this);  // Modify() does not take long.
+    device_.engine().Kick(this);  // Tries again at the next tick.
     return;
   }
   UseAwaitedLink();
@@ -164,17 +166,17 @@ void ConnectedQueuePair::UseAwaitedLink() {
 // here, even though we know: other queue pairs may have news from the same peer
 // that is still under way, and must not come behind that.
 void ConnectedQueuePair::OnManualLinkEnd() {
-  std::optional<LinkMemory> memory;  // Until the locks are released.
+  std::optional<LinkMemory> memory;  // Kept until the locks are released.
   {
     BiasedLock::Guard polls(polling_lock());
     BiasedLock::Guard lock(lock_);
-    if (Connected()) Drain();  // What the peer had sent.
+    if (Connected()) Drain();  // Delivers what the peer had sent.
     if (state_ == IBV_QPS_RESET || state_ == IBV_QPS_ERR) return;
     memory = Detach();
     NotePeerState();
     TellEngine();
   }
-  device_.engine().Kick(this);  // For what waits until its time is over.
+  device_.engine().Kick(this);  // NotePeerState() may have set a deadline.
 }
 
 }  // namespace verbena::soft

@@ -32,7 +32,8 @@ namespace verbena::soft {
 // does, the engine's thread does, woken by the peer's doorbell.
 //
 // What goes wrong on the wire is reported by completions, by asynchronous
-// events and by the state ERR.
+// events and by the state ERR. What must outlive it, and which threads may use
+// it, is said at QueuePair.
 class ConnectedQueuePair final : public QueuePair {
  public:
   // REQUIRES: CheckInitAttributes() accepts the attributes, and the type is RC
@@ -68,12 +69,12 @@ class ConnectedQueuePair final : public QueuePair {
   // what is outstanding with IBV_WC_RETRY_EXC_ERR and enters ERR.
   void OnPeerGone();
 
-  // The same for a link that was made manually: the queue pair goes on without
-  // one.
+  // The socket of a link that was made manually has reached its end. Delivers
+  // what the peer had sent before; then the queue pair goes on without a link.
   void OnManualLinkEnd();
 
-  // Attaches `link`, and does what it calls for from now on. It must end before
-  // the queue pair does.
+  // Attaches `link`, and from now on answers its doorbells and its end. The
+  // queue pair must outlive it.
   void StartManualLink(ManualLink& link);
 
   // What soft_faults.h acts on.
@@ -91,12 +92,13 @@ class ConnectedQueuePair final : public QueuePair {
   bool LookAgain() override;
   void AnswerBell(const WaiterBell::Ring& ring) override;
   void OnSendPolled(uint32_t count) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    requester().Free(count);  // From any thread, without the lock.
+    requester().Free(count);  // Allowed on any thread, without the lock.
   }
 
   // DeviceQueuePair:
-  // Also when the peer may have said something about its path. While a path is
-  // down, nothing is sent or taken, and requests run out of retries.
+  // It is also called when the peer may have said something about its path.
+  // While the path is down at either side, nothing is sent or taken, and
+  // requests run out of retries.
   void LookAtPath() override;
   void WaitForDataPath() override { lock_.WaitForHolder(); }
   void Acknowledge() override;
@@ -133,7 +135,8 @@ class ConnectedQueuePair final : public QueuePair {
       ABSL_LOCKS_EXCLUDED(lock_);
   void ApplyAttributes(const ibv_qp_attr& attributes, int mask)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
-  // What it returns is to be dropped after WaitForPolls().
+  // Returns the memory of a link that this has detached, if any. It is to be
+  // dropped after WaitForPolls().
   std::optional<LinkMemory> EnterState(ibv_qp_state state)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   bool MayReceive() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_) {
@@ -167,8 +170,8 @@ class ConnectedQueuePair final : public QueuePair {
   void TellPeerOfMigration() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void Migrate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   bool TryMigrate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
-  // Does as the peer and the ports demand. Takes packets: with the polling lock
-  // held.
+  // Migrates, and stops or resumes using the link, as the peer and the ports
+  // demand. It may take packets, so the polling lock must be held.
   void NotePath() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void SetPathUp(bool up) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   bool LeavePath() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
@@ -182,7 +185,8 @@ class ConnectedQueuePair final : public QueuePair {
   bool ShouldSleepParked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void Sleep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void WakeUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
-  // Takes packets: with the polling lock held, as Progress() and GiveUp().
+  // It takes packets, so the polling lock must be held; likewise for Progress()
+  // and GiveUp().
   void Drain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void AskForRoomSlow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   bool MayPark(TimePoint now, bool idle);
@@ -206,7 +210,7 @@ class ConnectedQueuePair final : public QueuePair {
   void UseAwaitedLink() ABSL_EXCLUSIVE_LOCKS_REQUIRED(modify_mutex_)
       ABSL_LOCKS_EXCLUDED(lock_);
   bool AwaitsLink() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return manual_.awaits();  // From any thread, without the mutex.
+    return manual_.awaits();  // Allowed on any thread, without the mutex.
   }
 
   base::Mutex modify_mutex_;  // One Modify() at a time; taken before lock_.
@@ -223,20 +227,22 @@ class ConnectedQueuePair final : public QueuePair {
   bool checks_after_transmit_ ABSL_GUARDED_BY(lock_) = false;
   bool drained_event_wanted_ ABSL_GUARDED_BY(lock_) = false;
   PathMigration migration_ ABSL_GUARDED_BY(lock_);
-  // There was an event about it.
+  // It should have migrated and could not: IBV_EVENT_PATH_MIG_ERR was raised,
+  // and is not raised again for the same reason.
   bool migration_refused_ ABSL_GUARDED_BY(lock_) = false;
-  // At this side, as the peer knows.
+  // Whether the path is up at this side, as the peer was last told.
   bool path_up_ ABSL_GUARDED_BY(lock_) = true;
   ReceiveSource receives_ ABSL_GUARDED_BY(lock_);
   PacketExchange exchange_ ABSL_GUARDED_BY(lock_);
   // The peer has been asked to ring.
   bool asleep_ ABSL_GUARDED_BY(lock_) = false;
-  // Since then, with no queue armed.
+  // Polls since the peer was asked to ring, while no queue was armed.
   uint32_t polls_asleep_ ABSL_GUARDED_BY(lock_) = 0;
   // The position of the link when a queue was last armed, and since when it has
-  // been there, if there are many queue pairs; whether to be parked.
+  // been there. Kept only if there are many queue pairs.
   uint32_t armed_position_ ABSL_GUARDED_BY(lock_) = 0;
   TimePoint armed_there_since_ ABSL_GUARDED_BY(lock_) = TimePoint::min();
+  // PrepareToSleep() has decided that LookAgain() is to park the queue pair.
   bool parks_ ABSL_GUARDED_BY(lock_) = false;
   // When to give up on a peer that is not open; max() while it is.
   TimePoint give_up_at_ ABSL_GUARDED_BY(lock_) = TimePoint::max();

@@ -9,12 +9,14 @@
 namespace verbena::soft {
 namespace {
 
-// What may change the path, or whether it is up.
+// Attributes that may change the path, or whether it is up.
 constexpr int kPathAttributes =
     IBV_QP_PORT | IBV_QP_AV | IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE;
 
 }  // namespace
 
+// The attributes are checked against the state as it is now; Change() checks
+// again, because the queue pair may fail at any time before it has the lock.
 int ConnectedQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   const base::MutexLock modifying(modify_mutex_);
   ibv_qp_state from;
@@ -40,9 +42,10 @@ int ConnectedQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
     if (manual_link != nullptr) StartManualLink(*manual_link);
   }
   if (to == IBV_QPS_RTR) JoinEngine();
-  std::optional<LinkMemory> memory;  // What is left of a link.
+  // The memory of a link that is detached, kept until WaitForPolls().
+  std::optional<LinkMemory> memory;
   if (to == IBV_QPS_RTR) {
-    BiasedLock::Guard polls(polling_lock());  // A link that opens is drained.
+    BiasedLock::Guard polls(polling_lock());  // OpenLink() takes packets.
     if (!Change(from, to, attributes, mask, memory)) return EINVAL;
   } else if (!Change(from, to, attributes, mask, memory)) {
     return EINVAL;
@@ -61,7 +64,8 @@ bool ConnectedQueuePair::Change(ibv_qp_state from, ibv_qp_state to,
                                 const ibv_qp_attr& attributes, int mask,
                                 std::optional<LinkMemory>& memory) {
   BiasedLock::Guard lock(lock_);
-  // It may have failed meanwhile; then only ERR and RESET are left.
+  // It may have failed since Modify() looked; from ERR only RESET and ERR are
+  // legal.
   if (state_ != from && !IsLegalTransition(qp_type, state_, to, mask)) {
     return false;
   }
@@ -93,7 +97,7 @@ void ConnectedQueuePair::Query(ibv_qp_attr& attributes,
     BiasedLock::Guard lock(lock_);
     may_migrate = migration_.state() != IBV_MIG_MIGRATED;
   }
-  // What the peer has said may not have been noticed yet.
+  // What the peer has said of its path may not have been noticed yet.
   if (may_migrate) LookAtPath();
   BiasedLock::Guard lock(lock_);
   attributes = attributes_.values();
@@ -106,7 +110,7 @@ void ConnectedQueuePair::Query(ibv_qp_attr& attributes,
 }
 
 std::optional<LinkMemory> ConnectedQueuePair::EnterState(ibv_qp_state to) {
-  ibv_qp::state = to;
+  ibv_qp::state = to;  // The field that users see: what modify_qp set last.
   if (to == state_) return std::nullopt;
   switch (to) {
     case IBV_QPS_RESET:
@@ -139,14 +143,15 @@ void ConnectedQueuePair::SetDraining(bool draining) {
     requester().Hold();
     checks_after_transmit_ = true;
     if (Connected() && asleep_ && link().sleep() != kAwake) {
-      // What nobody waited for until now must ring, or has come already.
+      // Nobody waited for these acknowledgements until now. From here on they
+      // ring; those that came before are read below.
       link().SetSleep(exchange_.WantedSleep());
       LinkEnd::FenceAfterSleep();
       if (!exchange_.ReadPeerWords()) EnterError(IBV_EVENT_QP_FATAL);
     }
-    // What is under way may be unhurried, and have rung nobody.
+    // The requests under way may be unhurried, and have rung nobody.
     if (Connected() && !requester().drained()) link().Insist();
-    AfterTransmit();  // Nothing may be under way.
+    AfterTransmit();  // If nothing is under way, it is drained now.
     return;
   }
   requester().Release();
@@ -160,7 +165,8 @@ void ConnectedQueuePair::SetDraining(bool draining) {
   device_.engine().Kick(this);
 }
 
-// What few queue pairs need to look at whenever something was sent or taken.
+// Does what only few queue pairs need whenever something was sent or taken:
+// unreliable ones, and those that drain.
 void ConnectedQueuePair::AfterTransmit() {
   if (requester().unreliable()) requester().CompleteSent();
   if (drained_event_wanted_ && state_ == IBV_QPS_SQD && requester().drained()) {
@@ -169,6 +175,7 @@ void ConnectedQueuePair::AfterTransmit() {
   }
 }
 
+// The peer may send from now on, or has sent already: packets wait in the ring.
 void ConnectedQueuePair::OpenLink() {
   if (!link().attached()) return;
   link().SetPath(migration_.word());
@@ -179,7 +186,7 @@ void ConnectedQueuePair::OpenLink() {
 
 void ConnectedQueuePair::ServeLink() {
   if (!Connected()) return;
-  Sleep();  // Until somebody polls.
+  Sleep();  // The engine runs it until somebody polls.
   recv_cq_.queue_pairs().Return(this);
 }
 

@@ -6,9 +6,11 @@
 namespace verbena::soft {
 namespace {
 
-// A user who wakes up, takes a few completions and arms again polls less often
-// than this: then the peer goes on ringing. One who spins is awake for good.
-// To be awake costs the engine a look a millisecond, and the wake-up itself.
+// Polls without a completion queue armed after which the user counts as one
+// that spins, and the peer need not ring any more. A user who wakes up, takes a
+// few completions and arms again polls less often than this: then the peer goes
+// on ringing. To be awake costs the engine a look every millisecond, and the
+// wake-up itself.
 constexpr uint32_t kPollsToWakeUp = 2048;
 
 }  // namespace
@@ -30,6 +32,7 @@ inline int ConnectedQueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     *bad_wr = wr;
     return EINVAL;
   }
+  // While asleep nothing is sent before RingForAcks() below.
   LinkEnd* const open_link = Connected() && !asleep_ ? &link() : nullptr;
   const int error = requester().Post(wr, bad_wr, open_link);
   if (state_ == IBV_QPS_ERR) {
@@ -39,7 +42,7 @@ inline int ConnectedQueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   if (parking().parked.load(std::memory_order_relaxed)) {
     recv_cq_.queue_pairs().Return(this);
   }
-  // Before the packet is sent, so that its acknowledgement rings.
+  // Before the packets are sent, so that their acknowledgement rings.
   if (asleep_ && requester().awaits_acknowledgement()) RingForAcks();
   Transmit();
   if (HasFailureOrNak()) [[unlikely]] {
@@ -73,7 +76,7 @@ void ConnectedQueuePair::Run() {
     WakeUp();
   }
   if (Progress()) {
-    idle_watch_.End();  // What it watches is behind us.
+    idle_watch_.End();  // The words that it watches have been dealt with.
   } else {
     WatchIfIdle();
   }
@@ -82,7 +85,9 @@ void ConnectedQueuePair::Run() {
 }
 
 // Lets polls return without taking the lock until the peer has something new,
-// unless there is something to do besides.
+// unless there is something to do besides. With two completion queues, polls of
+// either would look at the link's words, and WaitForPolls() waits only for
+// those of the receive queue: so there is no watch then.
 void ConnectedQueuePair::WatchIfIdle() {
   if (!Connected() || asleep_ || exchange_.has_unsent() ||
       &send_cq_ != &recv_cq_) {
@@ -105,6 +110,8 @@ bool ConnectedQueuePair::Progress() {
       EnterError(IBV_EVENT_QP_FATAL);
       return false;
     }
+    // After a pass that brought packets, an answer is likely to carry the
+    // progress; after this one it is written to the word beside the packets.
     link().TellProgress();
   }
   Transmit();
@@ -114,14 +121,16 @@ bool ConnectedQueuePair::Progress() {
   return arrived;
 }
 
-// Sends what there is to send.
+// Sends what there is to send. If the ring is full, and nobody polls, the peer
+// must ring when it has made room.
 void ConnectedQueuePair::Transmit() {
   if (!Connected()) return;
   const bool more = exchange_.Transmit();
   if (checks_after_transmit_) AfterTransmit();
   if (asleep_ && exchange_.has_unsent()) AskForRoomSlow();
   link().RingIfNeeded();
-  // Whoever polls goes on with the next pass; when nobody does, the engine.
+  // The next poll goes on where this pass has ended; when nobody polls, the
+  // engine does.
   if (more && asleep_) device_.engine().Kick(this);
 }
 

@@ -28,7 +28,8 @@ constexpr std::chrono::milliseconds kLinkAwaitedFor(1000);
 // happen this often, so much that it must not happen to one in use.
 constexpr std::chrono::milliseconds kParkAfter(100);
 
-// Passes in a row of one call on the engine's thread.
+// Passes in a row of one call, so that the engine's thread does not stay with
+// one queue pair.
 constexpr int kDrainPassesMax = 64;
 
 }  // namespace
@@ -39,12 +40,15 @@ void ConnectedQueuePair::OnDoorbell() {
   AnswerRing();
 }
 
+// Anybody may have rung the bell, so the ring proves by the link's secret that
+// it is the peer's.
 void ConnectedQueuePair::AnswerBell(const WaiterBell::Ring& ring) {
   BiasedLock::Guard lock(lock_);
   if (!link().IsFromPeer(ring) || !asleep_) return;
   Progress();
-  // If a completion has come of it, the program polls next and arms again: the
-  // peer need not be asked to ring before that.
+  // If the queue is still armed, no completion has come of it, and the peer
+  // must be asked to ring again. Otherwise the program polls next and arms the
+  // queue again, and the peer need not be asked before that.
   if (recv_cq_.armed()) {
     AnswerRing();
   } else {
@@ -52,17 +56,19 @@ void ConnectedQueuePair::AnswerBell(const WaiterBell::Ring& ring) {
   }
 }
 
-// With the polling lock held.
+// The peer has rung, and will not ring again before it is asked to, which
+// Sleep() does. REQUIRES: the polling lock is held.
 void ConnectedQueuePair::AnswerRing() {
   NotePath();
   if (!Connected()) return;
   if (parking().parked) recv_cq_.queue_pairs().Return(this);
-  if (asleep_) Sleep();  // Otherwise somebody polls, and has seen it already.
+  if (asleep_) Sleep();  // Otherwise somebody polls, and sees it without this.
   if (asleep_ && exchange_.TransferUnderWay()) {
     serve_until_ = device_.engine().clock().Now() + kServeFor;
     device_.engine().Kick(this);
   }
   NotePeerState();
+  // The engine is to know of a deadline that this has set.
   if (NextTick(TimePoint::min()) != TimePoint::max()) {
     device_.engine().Kick(this);
   }
@@ -80,7 +86,8 @@ bool ConnectedQueuePair::PrepareToSleep() {
   if (!Connected()) return false;
   polls_asleep_ = 0;
   parks_ = ShouldSleepParked();
-  // Nobody polls one that is parked, so everything must ring for the engine.
+  // Nobody polls a queue pair that is parked, so everything must ring for the
+  // engine.
   const uint32_t wanted = parks_ ? exchange_.WantedSleep() : WantedSleep();
   if (asleep_ && link().sleep() == wanted) return false;
   asleep_ = true;
@@ -103,8 +110,9 @@ bool ConnectedQueuePair::LookAgain() {
   return true;
 }
 
-// Whether it has been silent for long, among many. A program that sleeps polls
-// a few times whenever it is woken, and each time all that are not parked.
+// Whether the queue pair is one of many and has been silent for long. A program
+// that sleeps polls a few times whenever it is woken, and each time it polls
+// all queue pairs that are not parked.
 bool ConnectedQueuePair::ShouldSleepParked() {
   if (!recv_cq_.queue_pairs().crowded() || &send_cq_ != &recv_cq_ ||
       requester().has_unfinished() || exchange_.TransferUnderWay()) {
@@ -119,10 +127,10 @@ bool ConnectedQueuePair::ShouldSleepParked() {
   return now - armed_there_since_ >= kParkAfter;
 }
 
-// Where a program waits at a completion channel, what is unhurried rings there,
-// or not at all while nothing is armed: the program will poll or arm before it
-// can miss anything. In the middle of a transfer the engine serves, because a
-// thread that waits would be woken for every piece.
+// If a program waits at a completion channel, what is unhurried rings there; it
+// rings nobody while the queue is not armed, because the program will poll or
+// arm before it can miss anything. In the middle of a transfer the engine
+// serves, because a thread that waits would be woken for every piece.
 uint32_t ConnectedQueuePair::WantedSleep() const {
   const LinkSleep wanted = exchange_.WantedSleep();
   if (&send_cq_ != &recv_cq_ || exchange_.TransferUnderWay()) return wanted;
@@ -137,6 +145,8 @@ uint32_t ConnectedQueuePair::WantedSleep() const {
   return wanted;
 }
 
+// Asks the peer to ring, then takes what it sent before it could know of that:
+// see LinkEnd::FenceAfterSleep().
 void ConnectedQueuePair::Sleep() {
   asleep_ = true;
   polls_asleep_ = 0;
@@ -146,7 +156,8 @@ void ConnectedQueuePair::Sleep() {
   Drain();
 }
 
-// The peer is to ring for acknowledgements besides, at whatever bell it rings.
+// Asks the peer to ring for acknowledgements too, at the bell that it would
+// ring for packets. No fence: what is to be acknowledged has not been sent yet.
 void ConnectedQueuePair::RingForAcks() {
   const uint32_t sleep = link().sleep();
   if ((sleep & kSleepMask) != kSleepForPackets) return;
@@ -156,18 +167,19 @@ void ConnectedQueuePair::RingForAcks() {
 // Something waits for room in the ring, or for the peer's answer, and nobody
 // polls: makes the peer ring for that too, and looks once more.
 void ConnectedQueuePair::AskForRoomSlow() {
-  if (link().sleep() == kAwake) return;  // It has rung: the engine comes.
+  if (link().sleep() == kAwake) return;  // The peer has rung: the engine comes.
   link().SetSleep(kSleepForAcks);
   LinkEnd::FenceAfterSleep();
   exchange_.Transmit();
-  // What fills the ring may be unhurried, and have rung nobody who comes.
+  // The packets that fill the ring may be unhurried and have rung nobody: then
+  // nobody would make room.
   if (exchange_.has_unsent()) link().Insist();
 }
 
 void ConnectedQueuePair::WakeUp() {
   asleep_ = false;
   link().SetSleep(kAwake);
-  device_.engine().Kick(this);  // It looks after us while we are awake.
+  device_.engine().Kick(this);  // It looks every millisecond from now on.
 }
 
 // Runs the protocol until nothing more arrives.
@@ -195,18 +207,19 @@ EngineMember::TimePoint ConnectedQueuePair::OnTick(TimePoint now) {
   return LookAfter(now, polled);
 }
 
-// Whether no packet has gone either way for long, and it is one of many.
-// `idle` is whether nothing is unfinished. Who polls may have lost its
-// processor for some ticks: on a busy one that is the rule, and no reason to
-// poll for ever.
+// Whether the queue pair is one of many, and no packet has gone either way for
+// long. `idle` is whether nothing is unfinished. The silence counts whether or
+// not anybody has polled at each tick: the thread that polls may have lost its
+// processor for some, which on a busy machine is the rule.
 bool ConnectedQueuePair::MayPark(TimePoint now, bool idle) {
   const bool could =
       idle && recv_cq_.queue_pairs().crowded() && &send_cq_ == &recv_cq_;
   return notes_.SilentFor(now, could) >= kParkAfter;
 }
 
-// With the polling lock held. It sleeps, so whatever comes from now on rings;
-// what came before is found by Sleep()'s second look.
+// Parks the queue pair unless there is something to do after all. It goes to
+// sleep first, so whatever comes from now on rings, and what came before is
+// found by the second look in Sleep().
 void ConnectedQueuePair::TryPark() {
   if (!Connected() || asleep_ || requester().has_unfinished() ||
       exchange_.TransferUnderWay()) {
@@ -215,7 +228,7 @@ void ConnectedQueuePair::TryPark() {
   const uint32_t before = link().position();
   Sleep();
   if (!Connected() || link().position() != before) return;
-  // Nobody polls it from now on, so everything must ring.
+  // Nobody polls it from now on, so everything must ring for the engine.
   link().SetSleep(exchange_.WantedSleep());
   LinkEnd::FenceAfterSleep();
   Drain();
@@ -229,7 +242,8 @@ EngineMember::TimePoint ConnectedQueuePair::LookAfter(TimePoint now,
   if (!MayReceive()) return TimePoint::max();
   const bool moving = Connected() && (asleep_ || !polled) && Serve(now);
   HandleFailureOrNak();
-  // It has not answered for a millisecond or more: it may not have been rung.
+  // The peer has not answered for a millisecond or more: what was sent to it
+  // may have been unhurried, and have rung nobody.
   if (Connected() && !asleep_ && requester().has_unfinished()) link().Insist();
   NotePeerState();
   if (now >= give_up_at_ && !LeavePath()) GiveUp();
@@ -237,9 +251,10 @@ EngineMember::TimePoint ConnectedQueuePair::LookAfter(TimePoint now,
   return moving ? now : NextTick(now);
 }
 
-// For a queue pair that nobody polls. Sleeps, except in the middle of a
-// transfer that moves: to be rung for every piece of it would cost far more
-// than to look. Whether to be called again at once.
+// Runs the protocol for a queue pair that nobody polls, which then sleeps,
+// except in the middle of a transfer that moves: to be rung for every piece of
+// it would cost far more than to look. Returns whether it is to be called again
+// at once.
 bool ConnectedQueuePair::Serve(TimePoint now) {
   const bool sound_asleep = asleep_ && link().sleep() != kAwake;
   if (sound_asleep && !exchange_.TransferUnderWay() &&
@@ -274,7 +289,7 @@ EngineMember::TimePoint ConnectedQueuePair::NextTick(TimePoint now) {
   if (!MayReceive()) return TimePoint::max();
   if (!Connected()) return give_up_at_;
   TimePoint next = std::min(give_up_at_, requester().resume_at());
-  // While somebody polls: to see whether they still do.
+  // While somebody polls, it looks whether they still do.
   if (!asleep_) next = std::min(next, now + kLookInterval);
   return next;
 }
@@ -292,7 +307,8 @@ void ConnectedQueuePair::GiveUp() {
   HandleFailureOrNak();
 }
 
-// Nobody acknowledges what was just posted: starts the clock.
+// Nobody acknowledges what was just posted: starts the time after which the
+// queue pair gives up on the peer.
 void ConnectedQueuePair::PostWithoutPeer() {
   NotePeerState();
   device_.engine().Kick(this);
@@ -302,8 +318,9 @@ void ConnectedQueuePair::NotePeerState() {
   if (!held_link_.HidesPeer()) NotePeerNow();
 }
 
-// Starts the clock when requests wait for a peer that is not there, and stops
-// it when there is no reason any more.
+// Sets the time at which the queue pair gives up when requests wait for a peer
+// that is not there, and takes it back when there is no reason any more. With
+// the attribute `timeout` of 0 they wait for ever, as on a NIC.
 void ConnectedQueuePair::NotePeerNow() {
   if (requester().unreliable()) {
     NotePeerOfUnreliable();
@@ -320,10 +337,11 @@ void ConnectedQueuePair::NotePeerNow() {
   }
 }
 
-// What cannot arrive has been sent all the same. A peer that is not ready yet
-// finds in the ring what has room there. A link that is on its way is
-// waited for, though not long: the two sides may have told each other that they
-// are ready while it was.
+// On an unreliable connection a request has been sent even if it cannot arrive,
+// so requests to a peer that is gone end at once. A peer that is not ready yet
+// will find in the ring what has room there. A link that the peer is still to
+// make is waited for, though not long: by other means the two sides may have
+// told each other already that they are ready.
 void ConnectedQueuePair::NotePeerOfUnreliable() {
   const bool awaits = !link().attached() && AwaitsLink();
   const bool gone = !Connected() || link().peer_state() == kLinkClosed;

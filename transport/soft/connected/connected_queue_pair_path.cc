@@ -20,7 +20,7 @@ void ConnectedQueuePair::SetMigrationState(ibv_mig_state to) {
 }
 
 void ConnectedQueuePair::TellPeerOfMigration() {
-  if (!link().attached()) return;  // OpenLink() will.
+  if (!link().attached()) return;  // OpenLink() will tell it.
   link().SetPath(migration_.word());
   link().RingAlways();
 }
@@ -46,6 +46,10 @@ void ConnectedQueuePair::LookAtPath() {
   NotePath();
 }
 
+// First follows a peer that has migrated, then leaves a path whose port is
+// down. If the alternate port is down as well, it can do neither: it says so
+// once (PATH_MIG_ERR) and uses no path, until it is called when that port comes
+// up.
 void ConnectedQueuePair::NotePath() {
   if (!MayReceive()) return;
   bool follows = true;
@@ -72,6 +76,8 @@ void ConnectedQueuePair::NotePath() {
   SetPathUp(follows && port_is_up());
 }
 
+// The queue pair uses its link only while the path is up at both sides
+// (receiving_).
 void ConnectedQueuePair::SetPathUp(bool up) {
   if (up != path_up_) {
     path_up_ = up;
@@ -82,21 +88,23 @@ void ConnectedQueuePair::SetPathUp(bool up) {
       link().attached() && link().peer_state() == kLinkStalled;
   if ((up && !peer_stalls) == receiving_) return;
   if (receiving_) {
-    if (up && Connected()) Drain();  // What the peer sent while it could.
+    // The path is down at the peer's side alone, which sent this before.
+    if (up && Connected()) Drain();
     receiving_ = false;
     idle_watch_.End();
   } else {
     receiving_ = true;
     ServeLink();
   }
-  if (!MayReceive()) return;  // Something was wrong with what came.
+  if (!MayReceive()) return;  // What came was wrong, and it has entered ERR.
   NotePeerState();
   HandleFailureOrNak();
   TellEngine();
   device_.engine().Kick(this);
 }
 
-// What was sent this way has not been answered for as long as the user allows.
+// What was sent by this path has not been answered for as long as the user
+// allows. Tries the other path; returns false when there is none to try.
 bool ConnectedQueuePair::LeavePath() {
   if (!migration_.armed() || !TryMigrate()) return false;
   give_up_at_ = TimePoint::max();

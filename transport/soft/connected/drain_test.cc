@@ -43,7 +43,7 @@ class DrainTest : public testing::Test {
     return attributes.sq_draining != 0;
   }
 
-  // Or the device's thread could be done before the test looks.
+  // Otherwise the device's thread could be done before the test looks.
   void Stall() { HeldLinkOfB().Begin(HeldLink::Hold::kStalled); }
   void GoOn() { HeldLinkOfB().Release(); }
   HeldLink& HeldLinkOfB() {

@@ -12,9 +12,10 @@
 
 namespace verbena::soft {
 
-// Written after each pass of the protocol, and read by the engine once a
-// millisecond, so that it need not take the lock of a queue pair that is being
-// polled.
+// Notes that are written after each pass of the protocol and read by the engine
+// once a millisecond, so that it need not take the lock of a queue pair that is
+// being polled. They are relaxed, because nothing else is read on the strength
+// of them: one that is stale has the engine look a millisecond later.
 class EngineNotes {
  public:
   using TimePoint = Clock::TimePoint;
@@ -29,8 +30,8 @@ class EngineNotes {
 
   explicit EngineNotes(TimePoint now) : silent_since_(now) {}
 
-  // With the queue pair's lock held. `deadline` is whether a time has been set
-  // at which something must happen.
+  // REQUIRES: the queue pair's lock is held. `deadline` is whether a time has
+  // been set at which something must happen.
   void Update(const PacketExchange& exchange, bool deadline) {
     const Requester& requester = exchange.requester();
     uint64_t ended = requester.ended();
@@ -43,7 +44,7 @@ class EngineNotes {
     activity_.store(exchange.link().position(), std::memory_order_relaxed);
   }
 
-  // The rest is for the engine's thread.
+  // The rest is for the engine's thread alone.
 
   Look LookNow() {
     const uint64_t ended = requests_ended_.load(std::memory_order_relaxed);

@@ -38,6 +38,7 @@ void HeldLink::Release() {
         qp_.link().RingAlways();
         qp_.NotePath();
       } else if (qp_.state_ == IBV_QPS_ERR) {
+        // EnterError() has found no link to close.
         qp_.link().SetState(kLinkClosed);
       }
     }
@@ -48,13 +49,14 @@ void HeldLink::Release() {
   qp_.device_.engine().Kick(&qp_);
 }
 
-// One that is not open yet is taken when it opens.
+// A link that is not open yet is taken when it opens.
 void HeldLink::Take() {
   lock_.AssertHeld();
   qp_.lock_.AssertHeld();
   if (hold_ == Hold::kNone || !qp_.MayReceive()) return;
   if (qp_.link().attached()) TakeEnd();
-  // Its peer is to count its retries, or not.
+  // To the peer a link that is cut looks like a path that is down, so it counts
+  // its retries; one that is stalled or slow looks open, so it waits.
   end_.SetState(hold_ == Hold::kCut ? kLinkStalled : kLinkOpen);
   end_.RingAlways();
 }
@@ -62,7 +64,7 @@ void HeldLink::Take() {
 void HeldLink::TakeEnd() {
   qp_.lock_.AssertHeld();
   qp_.idle_watch_.End();
-  qp_.asleep_ = false;  // The engine looks after it.
+  qp_.asleep_ = false;  // OnTick() looks after the link, without a ring.
   end_ = std::exchange(qp_.link(), LinkEnd());
 }
 

@@ -19,19 +19,22 @@ class ConnectedQueuePair;
 // What soft_faults.h does to the link of a queue pair. It takes the end of the
 // link away from the queue pair and keeps it, so that the data path finds a
 // queue pair without a link, and pays nothing for the possibility.
+//
+// It is a part of the queue pair, which outlives it.
 class HeldLink {
  public:
   using TimePoint = Clock::TimePoint;
   enum class Hold { kNone, kStalled, kCut, kSlow };
 
-  // `lock` is that of `qp`.
+  // `lock` is the lock of `qp`.
   HeldLink(ConnectedQueuePair& qp, BiasedLock& lock) : qp_(qp), lock_(lock) {}
   HeldLink(const HeldLink&) = delete;
   HeldLink& operator=(const HeldLink&) = delete;
 
   // From any thread, without a lock of the queue pair.
 
-  // Takes the place of the hold before. `next_pause` is for kSlow.
+  // Replaces the hold before. `next_pause`, which only kSlow needs, says how
+  // long the link rests before it moves the next time.
   void Begin(Hold hold,
              std::function<std::chrono::nanoseconds()> next_pause = {});
   void Release();
@@ -41,8 +44,9 @@ class HeldLink {
 
   // With the lock of the queue pair held.
 
-  // Whether nobody gives up on the peer: such a link knows whether the peer is
-  // there only while it moves.
+  // Whether the hold hides the state of the peer, so that nobody gives up on
+  // it. A slow link learns whether the peer is there while it moves, a stalled
+  // one not at all.
   bool HidesPeer() const {
     return hold_ == Hold::kStalled || hold_ == Hold::kSlow;
   }
@@ -57,9 +61,9 @@ class HeldLink {
   void MoveOn(TimePoint now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
   ConnectedQueuePair& qp_;
-  BiasedLock& lock_;                     // The queue pair's.
+  BiasedLock& lock_;                     // The lock of qp_.
   std::atomic<Hold> hold_{Hold::kNone};  // Written under the lock.
-  // Attached while it is kept from the queue pair.
+  // The end of the link; attached while it is kept from the queue pair.
   LinkEnd end_ ABSL_GUARDED_BY(lock_);
   std::function<std::chrono::nanoseconds()> next_pause_ ABSL_GUARDED_BY(lock_);
   // When a slow link moves on.

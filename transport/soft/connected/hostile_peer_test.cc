@@ -240,7 +240,7 @@ TEST_F(HostilePeerTest, AnEndlessMessageIsCutOff) {
   EXPECT_EQ(end.Wait().status, IBV_WC_LOC_LEN_ERR);
 }
 
-// Random words all over the link while the queue pair works on it.
+// Writes random words all over the link while the queue pair works on it.
 TEST_F(HostilePeerTest, RandomContentsNeverDoMoreThanFail) {
   std::mt19937 random(20260101);
   for (int round = 0; round < 300; ++round) {

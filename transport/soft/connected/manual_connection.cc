@@ -6,8 +6,8 @@
 namespace verbena::soft {
 namespace {
 
-// Whom the attributes name. A link-local address is on the interface of the
-// address we come from.
+// The peer that the attributes name. If its address is link-local, it is on the
+// interface of the address that we come from.
 ManualPeer PeerOf(const ibv_qp_attr& attributes, GidTable& gids) {
   ManualPeer peer;
   peer.number = attributes.dest_qp_num;
@@ -33,7 +33,8 @@ ManualLink* ManualConnection::Connect(uint32_t own,
   link_ = device_.queue_pairs().Connect(own, peer_);
   awaits_ = link_ == nullptr;
   if (link_ != nullptr) return link_.get();
-  // One that came before this found nobody waiting.
+  // A link that came after Connect() has looked, and before awaits_ was set,
+  // found nobody waiting: look once more.
   return TakeAwaited(own);
 }
 

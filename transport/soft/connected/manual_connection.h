@@ -16,31 +16,32 @@
 
 namespace verbena::soft {
 
-// The link of a queue pair that was connected manually, and for whose link it
-// waits. Not thread-safe, except awaits(): protected by the mutex under which
-// the queue pair is modified.
+// The link of a queue pair that was connected manually, or the peer whose link
+// it waits for. The device outlives it. Not thread-safe, except awaits():
+// protected by the mutex under which the queue pair is modified.
 class ManualConnection {
  public:
   explicit ManualConnection(SoftDevice& device) : device_(device) {}
 
   // Makes or finds the link of queue pair `own` to the one that `attributes`
-  // name. Null when it is for the peer to make it: from now on it is awaited. A
-  // number that nobody has is as legal as on a NIC: what is sent to it ends
-  // with its retries exceeded.
+  // name. Returns null when it is for the peer to make the link, which is
+  // awaited from now on. A number that nobody has is as legal as on a NIC:
+  // requests to it end with their retries exceeded.
   ManualLink* Connect(uint32_t own, const ibv_qp_attr& attributes);
-  // The link that is awaited, if it has come.
+  // Returns the link that is awaited, if it has come, else null.
   ManualLink* TakeAwaited(uint32_t own);
   bool awaits() const { return awaits_.load(std::memory_order_relaxed); }
 
   // No link is awaited any more.
   void StopWaiting() { awaits_ = false; }
-  // Ends all calls of the link to the queue pair.
+  // Destroys the link, if there is one: afterwards it does not call the queue
+  // pair any more.
   void DropLink() { link_.reset(); }
 
  private:
   SoftDevice& device_;
   std::unique_ptr<ManualLink> link_;  // Null without one.
-  ManualPeer peer_;                   // Whose link is awaited.
+  ManualPeer peer_;                   // The peer whose link is awaited.
   // The peer is to make the link; see QueuePairDirectory.
   std::atomic<bool> awaits_{false};
 };

@@ -11,8 +11,9 @@
 namespace verbena::soft {
 namespace {
 
-// The engine takes the link of the one that waits for it while that is
-// destroyed. Sanitizers see what a run of luck does not.
+// The engine takes the link of a queue pair that waits for it while that queue
+// pair is destroyed. A mistake here may well go without a failure; sanitizers
+// see it.
 TEST(ManualConnectionTest, MayBeDestroyedWhileItsPeerComes) {
   for (int round = 0; round < 200; ++round) {
     std::optional<TestEnd> waits(std::in_place);
@@ -32,7 +33,7 @@ TEST(ManualConnectionTest, MayBeDestroyedWhileItsPeerComes) {
   }
 }
 
-// The link keeps it, where a network would lose it.
+// The link keeps the message, where a network would lose it.
 TEST(ManualConnectionTest, WhatIsSentUnreliablyWaitsForAPeerToBeReady) {
   TestEndOptions unreliable;
   unreliable.type = IBV_QPT_UC;

@@ -84,8 +84,9 @@ int EchoChild(TestProcessLink& link) {
   return result;
 }
 
-// As often as there are orders in which the two can be ready, with the numbers
-// that they have: the one with the lower makes the link.
+// Connects twice: once this process is ready first, once the parent is. The
+// queue pair with the lower number makes the link, so the parent tries this
+// with numbers of either order.
 int BothOrdersChild(TestProcessLink& link) {
   TestEnd end(Options());
   const TestGreeting parent = link.Exchange(end);
@@ -265,13 +266,15 @@ TEST(HostileOfferTest, GarbageOnASocketOfNumbersDoesNoHarm) {
   EXPECT_EQ(child.WaitExit(), 0);
 }
 
-// Whether `socket`, whose other end was passed, has ended; waits for that.
+// Waits until `socket`, whose other end was passed on, has ended; returns
+// whether it has.
 bool HasEnded(const base::UniqueFd& socket, int timeout_ms) {
   pollfd descriptor = {.fd = socket.get(), .events = 0, .revents = 0};
   return poll(&descriptor, 1, timeout_ms) == 1;
 }
 
-// Of `from` to `end`: the end of the socket that we keep.
+// Offers a link of queue pair `from` to the one of `end`, and returns the end
+// of its socket that we keep.
 base::UniqueFd Offer(const TestEnd& end, uint32_t from) {
   int sockets[2];
   EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets),

@@ -18,7 +18,8 @@ namespace verbena::soft {
 // The requester, the responder, and the link that both use: one pass of the
 // protocol in either direction. It knows nothing of states, sleep or locks.
 //
-// Not thread-safe: protected by the queue pair's lock.
+// What the environments name must outlive it. Not thread-safe: protected by the
+// queue pair's lock.
 class PacketExchange {
  public:
   // What a pass over the incoming packets has found.
@@ -39,7 +40,7 @@ class PacketExchange {
   const Requester& requester() const { return requester_; }
   Responder& responder() { return responder_; }
 
-  // REQUIRES, of these three: link().attached().
+  // The next three methods REQUIRE that link().attached().
 
   // Handles some of the packets that have come.
   Taken TakePackets();
@@ -47,7 +48,7 @@ class PacketExchange {
   // correct peer cannot have said it.
   bool ReadPeerWords();
   // Sends some of what there is to send. Responses and requests take turns:
-  // neither may hold up the other. Whether there may be more.
+  // neither may hold up the other. Returns whether there may be more to send.
   bool Transmit();
 
   // Whether a request has failed, or the peer's has been refused for good: then
@@ -63,7 +64,7 @@ class PacketExchange {
   }
   // Whether the peer is likely to send more, or to make room, at any moment.
   bool TransferUnderWay() const;
-  // What a peer must ring for while nobody polls.
+  // What the peer must ring for while nobody polls.
   LinkSleep WantedSleep() const {
     return requester_.wants_progress() || responder_.wants_progress()
                ? kSleepForAcks

@@ -5,9 +5,10 @@
 namespace verbena::soft {
 namespace {
 
-// Bounds of one pass, so that no queue pair of a completion queue starves. Few
-// packets, so that the user answers the first while the peer still sends the
-// last: two sides that take all there is take turns instead.
+// Bounds of one pass, so that no queue pair of a completion queue starves.
+// There are few packets to a pass, so that the user answers the first while the
+// peer still sends the last. If each side took all there is, one would always
+// wait while the other works.
 constexpr int kPacketsPerPass = 8;
 constexpr uint32_t kBytesPerPass = 4 * kSegmentBytes;
 constexpr int kTransmitsPerPass = 64;
@@ -27,14 +28,14 @@ PacketExchange::Taken PacketExchange::TakePackets() {
       return Taken::kBroken;
     }
     bytes += packet.payload_bytes;
-    link_.Consume(packet);
+    link_.Consume(packet);  // Its payload has been copied out of the ring.
     link_.set_executed(responder_.executed());
     if (link_.ShouldTellProgress()) link_.TellProgress();
   }
   return Taken::kPackets;
 }
 
-// False when a correct peer cannot have sent it.
+// Returns false when a correct peer cannot have sent the packet.
 inline bool PacketExchange::HandlePacket(const Packet& packet) {
   switch (packet.kind) {
     case PacketKind::kReadResponse:

@@ -9,19 +9,23 @@ void PathMigration::Migrate() {
 
 PathMigration::Peer PathMigration::OnPeer(uint32_t word) {
   const bool peer_is_ready = (word & 1) != 0;
-  // Modulo 2^32, of twice the number.
+  // How many migrations more than we the peer has behind it, times two: the
+  // number stands above the lowest bit. Modulo 2^32.
   const uint32_t ahead = (word & ~1u) - (migrations_ << 1);
   switch (ahead) {
     case 0:
       if (peer_is_ready && state_ == IBV_MIG_REARM) state_ = IBV_MIG_ARMED;
       return Peer::kNothing;
     case 2:
-      // It was armed, so we had re-armed and have not migrated since. That we
-      // had not heard of its being ready does not matter.
+      // One more: the peer has migrated, and we are to follow. It was ARMED, so
+      // we had re-armed and have not migrated since; in MIGRATED we cannot be.
+      // That we had not yet heard that it was ready does not matter.
       return state_ == IBV_MIG_MIGRATED ? Peer::kGarbage : Peer::kHasMigrated;
-    case ~1u:  // It has yet to follow us.
+    case ~1u:  // One less: the peer has yet to follow us.
       return Peer::kNothing;
     default:
+      // Neither side can be two ahead: to migrate again it must be ARMED, for
+      // which the other must have followed.
       return Peer::kGarbage;
   }
 }

@@ -15,9 +15,10 @@ namespace verbena::soft {
 //      ▲                                                              │
 //      └───────── the user, a path that is down, or the peer ─────────┘
 //
-// On the wire each packet says whether its sender is in MIGRATED. Here each
-// side tells the other a word, whenever that changes: the same, and how often
-// it has migrated. So two sides that migrate at once do not take it for two
+// In InfiniBand each packet says whether its sender is in MIGRATED (the bit
+// MigReq). Here each side tells the other a word, SideWords::path, whenever it
+// changes. The word says whether the side is in MIGRATED, and how often it has
+// migrated: so two sides that migrate at once do not take it for two
 // migrations.
 //
 // Not thread-safe: protected by the queue pair's lock.
@@ -33,11 +34,12 @@ class PathMigration {
   ibv_mig_state state() const { return state_; }
   bool armed() const { return state_ == IBV_MIG_ARMED; }
 
-  // What the peer is to know. 0 as long as nothing has happened.
+  // The word that the peer is to be told; 0 as long as nothing has happened.
   uint32_t word() const { return Word(migrations_, state_); }
 
-  // Whether the user may ask for `state`. ARMED is not for the user to say, and
-  // a queue pair that waits for its peer cannot be called back.
+  // Whether the user may ask for `state`. ARMED is entered only when both sides
+  // have re-armed, and a queue pair in REARM, which waits for its peer to do
+  // so, cannot be taken back to MIGRATED.
   bool MayEnter(ibv_mig_state state) const {
     return state == IBV_MIG_REARM ||
            (state == IBV_MIG_MIGRATED && state_ != IBV_MIG_REARM);
@@ -56,7 +58,7 @@ class PathMigration {
   }
 
   ibv_mig_state state_ = IBV_MIG_MIGRATED;
-  uint32_t migrations_ = 0;
+  uint32_t migrations_ = 0;  // How often this side has migrated.
 };
 
 }  // namespace verbena::soft

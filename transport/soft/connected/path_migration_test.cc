@@ -7,7 +7,7 @@ namespace {
 
 using Peer = PathMigration::Peer;
 
-// Two sides that both wait to be armed, and know it.
+// The two sides of a connection; Arm() takes both to ARMED.
 class PathMigrationTest : public testing::Test {
  protected:
   void Arm() {

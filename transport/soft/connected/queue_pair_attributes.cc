@@ -43,6 +43,7 @@ bool QueuePairAttributes::ValuesAreLegal(const ibv_qp_attr& attributes,
   if (has(IBV_QP_MAX_QP_RD_ATOMIC) && attributes.max_rd_atomic > kReadsMax) {
     return false;
   }
+  // On the wire timers have five bits, and counts of retries three.
   if (has(IBV_QP_MIN_RNR_TIMER) && attributes.min_rnr_timer > 31) return false;
   if (has(IBV_QP_TIMEOUT) && attributes.timeout > 31) return false;
   if (has(IBV_QP_RETRY_CNT) && attributes.retry_cnt > 7) return false;

@@ -20,7 +20,8 @@ class QueuePairAttributes {
   static bool ValuesAreLegal(const ibv_qp_attr& attributes, int mask,
                              GidTable& gids);
 
-  // Whether those of `mask` that depend on the path so far are legal.
+  // Whether the attributes of `mask` whose legality depends on the current path
+  // are legal.
   bool PathIsLegal(const ibv_qp_attr& attributes, int mask,
                    const PathMigration& migration) const;
 
@@ -33,7 +34,7 @@ class QueuePairAttributes {
   const ibv_qp_attr& values() const { return values_; }
 
   // For how long requests may wait for an answer: each try takes 4.096 us *
-  // 2^timeout. 0 for ever.
+  // 2^timeout. REQUIRES: values().timeout is not 0, which means for ever.
   std::chrono::nanoseconds TransportTimeout() const;
 
  private:

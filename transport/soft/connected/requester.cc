@@ -19,11 +19,14 @@ constexpr uint32_t kRnrTimer[32] = {
 
 constexpr uint8_t kRetryWithoutEnd = 7;
 
-// For Requester::resume_at_: farther than anybody waits, but not max().
+// The value of Requester::resume_at_ that keeps a requester from sending while
+// it is held: later than any deadline, but not max(), which means that it is
+// not waiting.
 constexpr Requester::TimePoint kHeld =
     Requester::TimePoint(Requester::TimePoint::max().time_since_epoch() / 2);
 
-// Whether the request needs a receive request of the peer.
+// Whether the request takes a receive request of the peer, and so may find
+// none.
 bool TakesReceive(uint8_t opcode) {
   return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
          opcode == IBV_WR_SEND_WITH_INV || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -49,7 +52,8 @@ int Requester::CheckAll(const ibv_send_wr* chain) const {
 
 bool Requester::OnNak(const Packet& packet) {
   if (unreliable_) return false;
-  // A READ that was accepted, but whose memory has gone since.
+  // The peer had accepted this READ, and counted it as executed, but its memory
+  // has gone since. No other request is refused after it was acknowledged.
   if (reads_under_way_ != 0 && packet.number == reading_ &&
       (packet.value & 0xff) ==
           static_cast<uint32_t>(NakReason::kRemoteAccess)) {
@@ -60,6 +64,7 @@ bool Requester::OnNak(const Packet& packet) {
   // that was not acknowledged.
   const uint32_t sent = sending_ - acknowledged_ + (started_ ? 1 : 0);
   if (packet.number - acknowledged_ >= sent) return false;
+  // The peer executes in order, so it has executed all requests before this.
   if (!OnExecuted(packet.number)) return false;
   switch (static_cast<NakReason>(packet.value & 0xff)) {
     case NakReason::kReceiverNotReady:
@@ -77,6 +82,8 @@ bool Requester::OnNak(const Packet& packet) {
   return false;
 }
 
+// The RNR NAK protocol of InfiniBand: the request is sent again when the time
+// that the responder has named is over, rnr_retry times at most.
 bool Requester::OnReceiverNotReady(uint32_t number, uint8_t timer) {
   if (!TakesReceive(ring_.slot(number).opcode)) return false;
   if (rnr_retry_ != kRetryWithoutEnd) {
@@ -92,7 +99,9 @@ bool Requester::OnReceiverNotReady(uint32_t number, uint8_t timer) {
   return true;
 }
 
-// The peer has dropped `number` and everything after it.
+// The peer has dropped request `number` and everything after it, which is sent
+// again from there. READs and atomics before it were accepted, so their data is
+// still to come; those behind it are counted again when they are sent.
 void Requester::GoBackTo(uint32_t number) {
   sending_ = number;
   started_ = false;
@@ -105,7 +114,7 @@ void Requester::GoBackTo(uint32_t number) {
 }
 
 void Requester::Fail(uint32_t number, ibv_wc_status status) {
-  // The oldest error wins: what comes after it is flushed.
+  // The oldest error wins: the requests after it are flushed.
   if (failing_ && failing_number_ - completed_ <= number - completed_) return;
   failing_ = true;
   failing_number_ = number;
@@ -113,8 +122,11 @@ void Requester::Fail(uint32_t number, ibv_wc_status status) {
   Complete();
 }
 
+// In the state SQD a request that has begun is finished, and no other begins.
+// resume_at_ is the gate: nothing is sent before that time. It closes here, or
+// in OnHoldReached() when the request that had begun has been sent.
 void Requester::Hold() {
-  // What waits for a receiver that was not ready has begun.
+  // A request that waits because the receiver was not ready has begun.
   const bool begun = started_ || resume_at_ != TimePoint::max();
   held_ = true;
   hold_at_ = sending_ + (begun ? 1 : 0);
@@ -130,6 +142,7 @@ void Requester::OnHoldReached() {
   if (sending_ == hold_at_) resume_at_ = kHeld;
 }
 
+// Nobody will acknowledge it, so what was sent counts as acknowledged.
 void Requester::CompleteSent() {
   if (acknowledged_ == sending_) return;
   acknowledged_ = sending_;

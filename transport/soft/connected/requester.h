@@ -29,7 +29,12 @@ namespace verbena::soft {
 //
 //   freed <= completed_ <= acknowledged_ <= sending_ <= posted_
 //
-// The first is SendRing's.
+// The first mark is kept by SendRing: a completion that covers the requests
+// before it has been polled. The others are fields below.
+//
+// What the environment names must outlive it. When a request ends with an
+// error, the completion says so, and failed() becomes true. What a correct peer
+// cannot have said is told by the result of the method that was given it.
 //
 // Not thread-safe: protected by the queue pair's lock, except Free(). Allocates
 // only when created.
@@ -56,22 +61,26 @@ class Requester {
   }
 
   // Copies the chain into the send queue. Returns 0, or ENOMEM (full) or EINVAL
-  // with `*bad_wr` at the first request that was refused. What can go at once
-  // goes by `link`, unless that is null.
+  // with `*bad_wr` at the first request that was refused. Small SENDs that
+  // nothing holds up are sent at once by `link`, unless that is null.
   int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkEnd* link);
-  // 0 when Post() would take the whole chain; else how it would refuse.
+  // 0 when Post() would take the whole chain; else the error that it would
+  // return.
   int CheckAll(const ibv_send_wr* chain) const;
 
   // Sends the next packet; false when there is none to send, or no room, or it
   // is not yet time.
   bool TransmitOne(LinkEnd& link);
 
-  // Each takes one thing that the peer said; false when the peer cannot have
-  // said it in good faith.
+  // Each of these three takes note of one thing that the peer has said. They
+  // return false when a correct peer cannot have said it.
+
+  // The peer has executed all requests before `count`.
   bool OnExecuted(uint32_t count) {
     return count == acknowledged_ || OnNewExecuted(count);
   }
   bool OnReadResponse(const Packet& packet);
+  // The peer has not executed a request, and says why.
   bool OnNak(const Packet& packet);
 
   // Draining: from now on no request begins to be sent, but those that have
@@ -81,8 +90,9 @@ class Requester {
   // Whether everything that had begun has ended.
   bool drained() const { return completed_ == hold_at_; }
 
-  // An unreliable connection expects no answer: a request has ended when it has
-  // been sent, and when the peer is gone, every one has.
+  // An unreliable connection expects no answer. CompleteSent() ends the
+  // requests that have been sent; DropUnsent(), for a peer that is gone, ends
+  // all of them as if they had been.
   bool unreliable() const { return unreliable_; }
   void CompleteSent();
   void DropUnsent();
@@ -98,13 +108,14 @@ class Requester {
   // any thread.
   void Free(uint32_t count) { ring_.Free(count); }
 
-  // A request has ended with an error: the queue pair must enter ERR.
+  // Whether a request has ended with an error: the queue pair must enter ERR.
   bool failed() const { return failed_; }
   uint32_t ended() const { return completed_; }
   bool has_unfinished() const { return completed_ != posted_; }
   bool reads_under_way() const { return reads_under_way_ != 0; }
   bool has_unsent() const { return sending_ != posted_; }
-  // Whether something ends, for the user, with an acknowledgement.
+  // Whether the user waits for an acknowledgement: for that of a signalled
+  // request, or for the send queue to be drained.
   bool awaits_acknowledgement() const {
     return signalled_unfinished_ != 0 || (held_ && !drained());
   }
@@ -112,8 +123,8 @@ class Requester {
   bool wants_progress() const {
     return awaits_acknowledgement() || sending_ != posted_;
   }
-  // When it will send again after the receiver was not ready, or a far time
-  // while it is held; max() when it is not waiting.
+  // When it will send again after the receiver was not ready, or a time that
+  // never comes while it is held; max() when it is not waiting.
   TimePoint resume_at() const { return resume_at_; }
 
  private:
@@ -139,13 +150,14 @@ class Requester {
     bool fenced() const { return (flags & IBV_SEND_FENCE) != 0; }
     bool solicited() const { return (flags & IBV_SEND_SOLICITED) != 0; }
   };
-  // What a request to compare, add or bind has beside its slot.
+  // What an atomic request, or one that binds a window, has beside its slot.
   union Details {
     AtomicOperands operands;
     MemoryWindows::Binding binding;
   };
   static_assert(kGatherEntriesMax <= UINT16_MAX);
 
+  // The memory that request `number` names.
   ScatterGatherList List(uint32_t number);
 
   bool PostSmall(const ibv_send_wr& wr, LinkEnd& link);
@@ -173,9 +185,9 @@ class Requester {
 
   const Environment environment_;
   const bool unreliable_;
-  const uint8_t flags_of_all_;  // As Slot::flags.
+  const uint8_t flags_of_all_;  // What sq_sig_all adds to each Slot::flags.
   SendRing<Slot> ring_;
-  // One for each slot.
+  // One for each slot of ring_.
   const std::unique_ptr<Details[]> details_;
 
   uint8_t reads_max_ = 0;
@@ -184,13 +196,13 @@ class Requester {
   uint32_t completed_ = 0;     // Requests that have ended.
   uint32_t acknowledged_ = 0;  // Requests that the peer has executed.
   uint32_t sending_ = 0;       // The request that is sent next, or in part.
-  uint32_t posted_ = 0;
+  uint32_t posted_ = 0;        // Requests that were ever posted.
 
-  bool started_ = false;  // A packet of request sending_ has been sent.
-  uint32_t offset_ = 0;   // Bytes of request sending_ already sent.
-  uint32_t reads_under_way_ = 0;
-  uint32_t reading_ = 0;      // The oldest of those.
-  uint32_t read_offset_ = 0;  // Bytes of it already received.
+  bool started_ = false;          // A packet of request sending_ has been sent.
+  uint32_t offset_ = 0;           // Bytes of request sending_ already sent.
+  uint32_t reads_under_way_ = 0;  // READs and atomics that await their data.
+  uint32_t reading_ = 0;          // The oldest of them.
+  uint32_t read_offset_ = 0;      // Bytes of its data already received.
   uint32_t signalled_unfinished_ = 0;
 
   uint8_t rnr_retries_left_ = 0;
@@ -200,7 +212,7 @@ class Requester {
   uint32_t hold_at_ = 0;  // While held: the first request that may not begin.
 
   bool failing_ = false;  // Request failing_number_ will end with an error.
-  bool failed_ = false;   // It has.
+  bool failed_ = false;   // That request has ended.
   uint32_t failing_number_ = 0;
   ibv_wc_status failing_status_ = IBV_WC_SUCCESS;
 };

@@ -54,9 +54,9 @@ int Requester::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr, LinkEnd* link) {
   return 0;
 }
 
-// The usual small message, a SEND of one piece of inline data that nothing
-// holds up: all that Check(), Store() and SendAtOnce() would do for it. False,
-// with nothing done, when it is any other.
+// Posts and sends the usual small message, a SEND of one piece of inline data
+// that nothing holds up: all that Check(), Store() and SendAtOnce() would do
+// for it. Returns false, and has done nothing, if it is any other request.
 inline bool Requester::PostSmall(const ibv_send_wr& wr, LinkEnd& link) {
   constexpr unsigned int kAsked = IBV_SEND_INLINE | IBV_SEND_FENCE;
   static_assert(kInlineBytesMax <= kFirstSegmentBytes);
@@ -92,7 +92,7 @@ inline bool Requester::PostSmall(const ibv_send_wr& wr, LinkEnd& link) {
   const void* const data = reinterpret_cast<const void*>(wr.sg_list->addr);
   CopyBytes(payload, data, length);
   link.Publish(packet);
-  // Kept for the case that the peer has no receive for it.
+  // The peer may have no receive for it: then it is sent again from this copy.
   CopyBytes(ring_.inline_data(posted_), data, length);
   sending_ = ++posted_;
   return true;
@@ -128,13 +128,15 @@ int Requester::Check(const ibv_send_wr& wr, uint64_t& length) const {
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       if (is_inline || unreliable_ || length < kAtomicBytes) return EINVAL;
-      length = kAtomicBytes;
+      length = kAtomicBytes;  // Its entries may have more room than that.
       return 0;
     default:
       return EINVAL;
   }
 }
 
+// The members of the unions of ibv_send_wr share their places: imm_data is also
+// invalidate_rkey, and the address of wr.rdma is also that of wr.atomic.
 void Requester::Store(const ibv_send_wr& wr, uint32_t length) {
   Slot& request = ring_.slot(posted_);
   request.wr_id = wr.wr_id;
@@ -158,7 +160,7 @@ void Requester::Store(const ibv_send_wr& wr, uint32_t length) {
   ++posted_;
 }
 
-// What SENDs and WRITEs do not have.
+// Stores what SENDs and WRITEs do not have.
 void Requester::StoreUnusual(const ibv_send_wr& wr) {
   Slot& request = ring_.slot(posted_);
   request.done = false;
@@ -180,7 +182,8 @@ void Requester::StoreUnusual(const ibv_send_wr& wr) {
   }
 }
 
-// Whether it is a SEND of one packet that nothing holds up.
+// Whether `request`, which was posted last, is a SEND of one packet that
+// nothing holds up.
 bool Requester::MayGoAtOnce(const Slot& request) const {
   return sending_ + 1 == posted_ && request.length <= kFirstSegmentBytes &&
          (request.is(IBV_WR_SEND) || request.is(IBV_WR_SEND_WITH_IMM)) &&
@@ -189,8 +192,8 @@ bool Requester::MayGoAtOnce(const Slot& request) const {
 }
 
 // The short way of the usual case; TransmitOne() does the same, later, for
-// whatever could not go. Inline data is copied from where the user has it: the
-// copy in the send queue has only just been written.
+// whatever could not go at once. Inline data is copied from where the user has
+// it: the copy in the send queue has only just been written.
 void Requester::SendAtOnce(const ibv_send_wr& wr, const Slot& request,
                            LinkEnd& link) {
   std::byte* const payload = link.Reserve(request.length);
@@ -238,16 +241,18 @@ bool Requester::TransmitOne(LinkEnd& link) {
                                       : TransmitAtomic(link, request);
 }
 
-// Whether the first packet of request sending_ may go: what it waits for, and
-// the local errors that end it before anything is sent. A request of one packet
-// is checked when it is gathered.
+// Whether the first packet of request sending_ may go. False if it has to wait,
+// or if a local error ends it before anything is sent. The memory of a request
+// of one packet is checked when it is gathered.
 bool Requester::MayStart(const Slot& request) {
-  const bool is_read = request.response_due;  // Or an atomic.
+  const bool is_read = request.response_due;  // A READ or an atomic.
+  // With max_rd_atomic of 0 it could never go.
   if (is_read && reads_max_ == 0) {
     Fail(sending_, IBV_WC_LOC_QP_OP_ERR);
     return false;
   }
   if (is_read && reads_under_way_ == reads_max_) return false;
+  // IBV_SEND_FENCE: the data of all READs and atomics before it must be there.
   if (request.fenced() && reads_under_way_ != 0) return false;
   if (is_read ||
       (!request.is_inline() && request.length > kFirstSegmentBytes)) {
@@ -292,7 +297,7 @@ bool Requester::TransmitAtomic(LinkEnd& link, const Slot& request) {
   return true;
 }
 
-// Request sending_ has been sent and will be answered.
+// Request sending_ has been sent and will be answered with data.
 void Requester::NoteRead() {
   if (reads_under_way_++ == 0) reading_ = sending_;
   Advance();
@@ -331,7 +336,8 @@ bool Requester::TransmitSegment(LinkEnd& link, const Slot& request) {
   }
   if (last) {
     packet.flags |= kPacketLast;
-    // One of several packets is hurried: those behind it may need its room.
+    // Only a SEND of a single packet may be unhurried. The packets of a longer
+    // one are hurried, since those that follow may need the room they take.
     if (packet.first() && packet.kind == PacketKind::kSend &&
         !request.signalled()) {
       packet.flags |= kPacketUnhurried;
@@ -361,9 +367,12 @@ void Requester::Advance() {
 
 bool Requester::OnNewExecuted(uint32_t count) {
   const int32_t news = static_cast<int32_t>(count - acknowledged_);
-  if (news <= 0) return true;  // Older than what we know: not a lie.
+  // Packets and the word beside them may overtake each other, so the number may
+  // be older than what is known already.
+  if (news <= 0) return true;
   if (static_cast<uint32_t>(news) > sending_ - acknowledged_) return false;
   acknowledged_ = count;
+  // The next request begins with all its retries.
   rnr_retries_left_ = rnr_retry_;
   Complete();
   return true;
@@ -373,6 +382,8 @@ bool Requester::OnReadResponse(const Packet& packet) {
   if (reads_under_way_ == 0 || packet.number != reading_) return false;
   Slot& request = ring_.slot(reading_);
   const uint32_t left = request.length - read_offset_;
+  // The last packet, and no other, brings the last byte; and only the answer to
+  // a READ of nothing is empty.
   if (packet.payload_bytes > left ||
       packet.last() != (packet.payload_bytes == left) ||
       (packet.payload_bytes == 0 && !packet.last())) {
@@ -398,7 +409,9 @@ void Requester::FindNextRead(uint32_t from) {
   reading_ = from;
 }
 
-// Ends, in order, the requests of which nothing more is to come.
+// Ends, in the order of posting, the requests of which nothing more is to come.
+// A request that fails ends only when all before it have ended; it has a
+// completion even if it is not signalled.
 void Requester::Complete() {
   if (failed_) return;
   const uint32_t end = failing_ ? failing_number_ : acknowledged_;

@@ -18,8 +18,9 @@ void Requester::StoreBinding(const ibv_send_wr& wr) {
   };
 }
 
-// They are done in their turn, once, though they may be counted again after a
-// receiver was not ready.
+// Executes request sending_ in its turn, and lets the peer count it, so that it
+// is acknowledged in order with the others. It is executed once, even if the
+// packet that counts it has to be sent again because a receiver was not ready.
 bool Requester::TransmitLocal(LinkEnd& link, Slot& request) {
   if (link.Reserve(0) == nullptr) return false;
   if (!request.done) {

@@ -4,6 +4,9 @@
 
 namespace verbena::soft {
 
+// The first packet has come. If that is before the queue pair is ready to send,
+// its user learns by COMM_EST that the peer is: he may have been told nothing
+// else.
 void Responder::Meet() {
   met_ = true;
   dropping_ = false;
@@ -25,6 +28,8 @@ void Responder::Flush() {
   }
 }
 
+// A window of type 1 serves all queue pairs of its protection domain, one of
+// type 2 only the queue pair that it was bound to.
 std::byte* Responder::FindInWindow(uint32_t key, uint64_t address,
                                    uint64_t length, unsigned int access) const {
   std::byte* const found = environment_.memory->Translate(
@@ -34,8 +39,8 @@ std::byte* Responder::FindInWindow(uint32_t key, uint64_t address,
                                 key, environment_.qp, address, length, access);
 }
 
-// The end of a SEND with a key that it invalidates. False when that is not
-// allowed; then the request has been refused.
+// Takes the last packet of a SEND that invalidates a key. Returns false when
+// that is not allowed; then the request has been refused.
 bool Responder::OnInvalidate(const Packet& packet) {
   if (environment_.windows->Invalidate(packet.value, environment_.qp)) {
     return true;

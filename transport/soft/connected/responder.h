@@ -22,7 +22,8 @@ namespace verbena::soft {
 // Executes requests in order: checks them, copies, completes receives, answers
 // READs and atomics when the ring has room, and says no with a NAK.
 //
-// Not thread-safe: protected by the queue pair's lock. Never allocates.
+// What the environment names must outlive it. Not thread-safe: protected by the
+// queue pair's lock. Never allocates.
 class Responder {
  public:
   struct Environment {
@@ -54,8 +55,9 @@ class Responder {
   // Requests executed so far: what the peer is told.
   uint32_t executed() const { return executed_; }
 
-  // It has refused a request for good, and said so: the queue pair must enter
-  // ERR. With `event` to raise first, if any.
+  // Whether a request has been refused for good, and the peer has been told, or
+  // a receive of an unreliable connection names memory that it may not. Then
+  // the queue pair must enter ERR and raise event(), if there is one.
   bool failed() const { return failed_; }
   std::optional<ibv_event_type> event() const { return event_; }
 
@@ -71,9 +73,9 @@ class Responder {
   void Reset();
 
  private:
-  // A READ that is to be answered, or an atomic: that has key 0, which opens
-  // nothing, and has been executed, so that only what was there before is left
-  // to be sent.
+  // A READ or an atomic that is to be answered. An atomic has been executed
+  // already, and only the value that was there before is left to be sent. It is
+  // told from a READ by its key, which is 0: no memory has that key.
   struct ReadRequest {
     uint32_t number;
     uint32_t rkey;
@@ -122,10 +124,11 @@ class Responder {
   uint8_t rnr_timer_ = 0;
 
   uint32_t executed_ = 0;  // Also the number of the request that comes next.
-  // Everything is dropped until request executed_ comes from its beginning,
-  // which after a refusal for good never happens. An unreliable connection
-  // drops the rest of request executed_ instead. It is also true before the
-  // first packet, so that looking for that one costs nothing later.
+  // Packets are dropped. On a reliable connection this lasts until request
+  // executed_ comes from its beginning, which after a refusal for good never
+  // happens; on an unreliable one it lasts to the end of request executed_. It
+  // is also true before the first packet, so that the usual packet costs no
+  // look whether it is the first.
   bool dropping_ = true;
   bool met_ = false;  // The first packet has come.
   bool nak_due_ = false;

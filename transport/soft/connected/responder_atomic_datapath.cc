@@ -8,8 +8,9 @@
 namespace verbena::soft {
 namespace {
 
-// Does it, and returns what was there before. The processor makes it atomic, so
-// it is so among all queue pairs of all processes, and for their own threads.
+// Executes the operation and returns the value that was there before. It is the
+// processor that makes it atomic: so it is atomic among all queue pairs of all
+// processes, and to their own threads.
 uint64_t Execute(PacketKind kind, const AtomicOperands& operands,
                  uint64_t& at) {
   std::atomic_ref<uint64_t> target(at);
@@ -37,8 +38,9 @@ bool Responder::OnAtomic(const Packet& packet) {
     Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
     return true;
   }
-  // The address as the peer names it, and where it lies: a region may be named
-  // by addresses that differ from those of its memory.
+  // Both the address that the peer names and the place where it lies must be a
+  // multiple of 8: a region may be named by addresses that differ from those of
+  // its memory.
   if (((packet.address | reinterpret_cast<uintptr_t>(to)) &
        (kAtomicBytes - 1)) != 0) {
     Drop(packet, NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);

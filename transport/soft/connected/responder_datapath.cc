@@ -9,9 +9,10 @@ bool Responder::OnPacket(const Packet& packet) {
   return OnWholeSend(packet) || OnAnyPacket(packet);
 }
 
-// The usual message, a SEND of one packet that goes into the one entry of the
-// next receive: all that OnAnyPacket() would do for it. False when it is any
-// other, or the receive will not do; that has been taken then, and is the next.
+// Takes the usual message, a SEND of one packet that goes into the one entry of
+// the next receive: does all that OnAnyPacket() would do for it. Returns false
+// for any other packet, and when the receive does not suit: the receive stays
+// taken then, and OnAnyPacket() goes on with it.
 inline bool Responder::OnWholeSend(const Packet& packet) {
   constexpr uint8_t kWhole = kPacketFirst | kPacketLast;
   if (packet.kind != PacketKind::kSend ||
@@ -77,8 +78,9 @@ bool Responder::Expects(const Packet& packet) {
          (packet.first() || packet.kind == message_kind_);
 }
 
-// Whether it is the first of a later request, though the link keeps order: an
-// unreliable peer whose path was down has sent into the void until now.
+// Whether `packet` is the first of a later request, and if so, goes on with
+// that. The link keeps order, but while its path was down an unreliable peer
+// has counted requests as sent that never went into the link.
 bool Responder::FollowsLoss(const Packet& packet) {
   if (!environment_.unreliable || failed_ || !packet.first() ||
       packet.number == executed_) {
@@ -126,7 +128,7 @@ bool Responder::OnSend(const Packet& packet) {
   }
   if (packet.payload_bytes > kMessageBytesMax - message_offset_) return false;
   if (packet.payload_bytes > receive_capacity_ - message_offset_) {
-    // When unreliable, the next message may fit.
+    // On an unreliable connection the receive waits for the next message.
     if (!environment_.unreliable) {
       PushReceive(IBV_WC_LOC_LEN_ERR, IBV_WC_RECV, nullptr);
     }
@@ -181,6 +183,9 @@ bool Responder::OnWrite(const Packet& packet) {
   if (!packet.last()) return true;
   if (message_offset_ != write_length_) return false;
   if ((packet.flags & kPacketImmediate) != 0) {
+    // The data has been placed already. If there is no receive for the
+    // immediate data, the peer repeats the whole request, and it is placed once
+    // more.
     if (!TakeReceive()) {
       Drop(packet, NakReason::kReceiverNotReady, std::nullopt);
       return true;
@@ -192,7 +197,9 @@ bool Responder::OnWrite(const Packet& packet) {
   return true;
 }
 
-// What a peer names: mostly a region.
+// Where the memory that the peer names lies in this process, or null when it
+// may not do `access` there. The key is mostly that of a region, so windows
+// come last.
 std::byte* Responder::Find(uint32_t key, uint64_t address, uint64_t length,
                            unsigned int access) const {
   std::byte* const found = environment_.memory->Translate(
@@ -201,7 +208,7 @@ std::byte* Responder::Find(uint32_t key, uint64_t address, uint64_t length,
 }
 
 // Copies one segment of a WRITE to where it belongs. The region is looked up
-// again for each: it may have been deregistered meanwhile.
+// again for each segment, because it may have been deregistered since.
 bool Responder::Place(const Packet& packet) {
   std::byte* to = Find(write_rkey_, write_address_ + message_offset_,
                        packet.payload_bytes, IBV_ACCESS_REMOTE_WRITE);
@@ -239,7 +246,8 @@ bool Responder::OnRead(const Packet& packet) {
   return true;
 }
 
-// Request executed_ is to be answered.
+// Request executed_ is to be answered, and counts as executed: the answers are
+// sent in the order of the requests, whenever the ring has room.
 void Responder::Note(const ReadRequest& read) {
   reads_[(reads_head_ + reads_count_) % kReadsMax] = read;
   ++reads_count_;
@@ -302,7 +310,7 @@ void Responder::Refuse(uint32_t number, NakReason reason,
 
 bool Responder::TransmitOne(LinkEnd& link) {
   if (reads_count_ != 0) return TransmitReadResponse(link);
-  // After the responses, which belong to requests before it.
+  // The NAK follows the responses, which belong to requests before it.
   return nak_due_ && TransmitNak(link);
 }
 
@@ -340,7 +348,8 @@ bool Responder::TransmitReadResponse(LinkEnd& link) {
   return true;
 }
 
-// Its region was deregistered since it was accepted: refuses it after all.
+// The region of the READ was deregistered after it had been accepted: refuses
+// it after all.
 bool Responder::RefuseRead(LinkEnd& link, uint32_t number) {
   reads_count_ = 0;
   Refuse(number, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
@@ -356,6 +365,8 @@ bool Responder::TransmitNak(LinkEnd& link) {
   packet.value = static_cast<uint32_t>(nak_reason_) | uint32_t{rnr_timer_} << 8;
   link.Publish(packet);
   nak_due_ = false;
+  // Not before: the queue pair closes the link when it enters ERR, and the peer
+  // must learn the reason first.
   if (nak_reason_ != NakReason::kReceiverNotReady) failed_ = true;
   return true;
 }

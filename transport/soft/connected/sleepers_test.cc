@@ -1,4 +1,4 @@
-// Who is woken, of two ends that sleep at their completion channels.
+// Which of two ends that sleep at their completion channels is woken, and when.
 
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
