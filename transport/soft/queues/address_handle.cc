@@ -28,7 +28,8 @@ bool PathIsLegal(const ibv_ah_attr& attributes, GidTable& gids) {
       AddressOf(route.dgid).IsAny()) {
     return false;
   }
-  // A group is its own family; datagrams to it leave by the source's interface.
+  // A group may be of either family, and datagrams to it leave by the interface
+  // of the source; to a host, source and destination must be of one family.
   return IsMulticastGid(route.dgid) ||
          IsIpv4Gid(route.dgid) == IsIpv4Gid(source->gid);
 }
@@ -61,6 +62,8 @@ AddressHandle::AddressHandle(ProtectionDomain& domain,
   header_.flow_label = path.flow_label;
   header_.service_level = attributes.sl;
   route_.multicast = IsMulticastGid(path.dgid);
+  // A route without a destination stays on this host, where the queue pair is
+  // found by its number alone.
   const base::SocketAddress destination =
       AddressOf(path.dgid, 0, source.ndev_ifindex);
   if (!gids.Find(path.dgid).has_value() && !destination.IsLoopback()) {

@@ -20,9 +20,10 @@ class GidTable;
 // same family.
 bool PathIsLegal(const ibv_ah_attr& attributes, GidTable& gids);
 
-// Where datagrams go: a GID, with the source address that they show. The
-// protection domain outlives it. A value but for that: sends copy what they
-// need when they are posted, so it may be destroyed while they are under way.
+// Where datagrams go: a GID, with the source address that they show. Constant
+// once made, so any thread may use it. The protection domain outlives it. Sends
+// copy what they need when they are posted, so it may be destroyed while they
+// are under way.
 class AddressHandle final : public ibv_ah {
  public:
   // Null and EINVAL when PathIsLegal() is false.
@@ -37,7 +38,8 @@ class AddressHandle final : public ibv_ah {
     return static_cast<AddressHandle*>(ah);
   }
 
-  // With everything that the path says; the rest is the message's.
+  // The header with everything that the path says; the other fields are for the
+  // message to fill.
   const DatagramHeader& header() const { return header_; }
   const DatagramRoute& route() const { return route_; }
 

@@ -16,7 +16,8 @@ ibv_gid Gid(const char* text) {
   return GidOf(*base::SocketAddress::ParseNumeric(text));
 }
 
-// create_ah with a good path that `change` has changed; errno, or 0.
+// Makes an address handle with a good path that `change` has changed. Returns 0
+// or the errno.
 int CreateError(DatagramTestEnd& end,
                 const std::function<void(ibv_ah_attr&)>& change) {
   ibv_ah_attr path = end.Path(end.gid.gid);
@@ -49,7 +50,7 @@ TEST(AddressHandleTest, TheDestinationIsAnAddressOfTheSameFamily) {
   const auto to = [&](const ibv_gid& gid) {
     return CreateError(end, [&](auto& path) { path.grh.dgid = gid; });
   };
-  // Entry 0 is of IPv4, on every machine that has it.
+  // Entry 0 is an IPv4 address, on every machine that has one.
   EXPECT_EQ(to(Gid("10.1.2.3:0")), 0);
   EXPECT_EQ(to(Gid("239.1.2.3:0")), 0);
   EXPECT_EQ(to(Gid("[fd00::1]:0")), EINVAL);

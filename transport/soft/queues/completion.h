@@ -12,7 +12,8 @@ namespace verbena::soft {
 
 class QueuePair;
 
-// What ibv_wc says, and what the queue has to know besides.
+// What ibv_wc says, and what the queue has to know about the completion
+// besides.
 struct Completion {
   uint64_t wr_id;
   QueuePair* qp;
@@ -29,7 +30,8 @@ struct Completion {
   uint8_t status;
   uint8_t opcode;
   uint8_t flags;
-  // Whether it raises an event of a queue armed for solicited ones only.
+  // Whether it raises an event even if the queue is armed for solicited
+  // completions only.
   bool solicited;
 
   void SetSender(uint32_t qp_num, uint8_t service_level) {
@@ -37,7 +39,7 @@ struct Completion {
   }
 };
 static_assert(sizeof(Completion) == 32);
-// So that making a queue does not touch its memory.
+// Otherwise making a queue would touch all its memory.
 static_assert(std::is_trivially_default_constructible_v<Completion>);
 static_assert(IBV_WC_RECV_RDMA_WITH_IMM <= 0xff);
 

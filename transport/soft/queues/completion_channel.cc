@@ -31,6 +31,8 @@ void CompletionChannel::Events::Remove(CompletionQueue* queue) {
   std::erase(queues_, queue);
 }
 
+// A thread finds in answering_ its own id if it has put it there itself, and
+// never otherwise: that needs no ordering.
 void CompletionChannel::Events::Signal() {
   if (answering_.load(std::memory_order_relaxed) ==
       std::this_thread::get_id()) {
@@ -40,9 +42,10 @@ void CompletionChannel::Events::Signal() {
   }
 }
 
-// What the bell has no room for is owed from before the second attempt on. Does
-// that fail too, there was a datagram in the bell, and whoever takes it sees
-// the debt; does it not, there is a ring too many, which does no harm.
+// Signals that the bell has no room for are owed, which is noted before the
+// second attempt. If that fails too, the bell was full after the note, and
+// whoever takes a ring from it sees the note. If it succeeds, there is one ring
+// too many, which does no harm.
 void CompletionChannel::Events::Ring(int count) {
   while (count > 0 && bell_->RingOwn()) --count;
   if (count == 0) return;
@@ -53,14 +56,15 @@ void CompletionChannel::Events::Ring(int count) {
 bool CompletionChannel::Events::TakeSignal() {
   WaiterBell::Ring ring;
   while (bell_->Take(ring)) {
-    // Whatever it was that was taken, there is room now.
+    // Whatever ring was taken, there is room now for what is owed.
     Ring(owed_.exchange(0, std::memory_order_seq_cst));
     if (ring.number == 0 || Answer(ring)) return true;
   }
   return false;
 }
 
-// Runs the queue pair that was rung for. Whether that raised an event.
+// Runs the queue pair that was rung for. Returns whether that has raised an
+// event, which the caller takes; the others have signals of their own.
 bool CompletionChannel::Events::Answer(const WaiterBell::Ring& ring) {
   const base::MutexLock lock(mutex_);
   answering_.store(std::this_thread::get_id(), std::memory_order_relaxed);

@@ -23,10 +23,12 @@ class CompletionQueue;
 // Where completion queues that were armed raise their events.
 //
 // Its descriptor is a bell (waiter_bell.h), which peers ring as well: the
-// thread that waits for an event is woken by the peer itself, and finds the
-// completion with its own hands. So get_cq_event runs the queue pair that a
-// peer rang for; if no completion comes of that, there is no event, although
-// the descriptor was readable. Thread-safe.
+// thread that waits for an event is woken by the peer itself, and looks for the
+// completion itself. So get_cq_event runs the queue pair that a peer rang for;
+// if no completion comes of that, there is no event, although the descriptor
+// was readable.
+//
+// The context outlives it, and it outlives its completion queues. Thread-safe.
 class CompletionChannel final : public ibv_comp_channel {
  public:
   // Null, with errno, when the process is out of descriptors.
@@ -39,7 +41,7 @@ class CompletionChannel final : public ibv_comp_channel {
   EventQueue& events() { return events_; }
   std::atomic<int>& children() { return children_; }  // Completion queues.
 
-  // What the peers of queue pairs are to ring.
+  // The name of the bell that the peers of queue pairs are to ring.
   const WaiterBell::Name& bell() const { return events_.bell(); }
 
   // For completion queues, in their constructor and destructor. After Remove()
@@ -48,6 +50,7 @@ class CompletionChannel final : public ibv_comp_channel {
   void Remove(CompletionQueue* queue) { events_.Remove(queue); }
 
  private:
+  // The events of the channel, with a bell for a descriptor.
   class Events final : public EventQueue {
    public:
     explicit Events(std::unique_ptr<WaiterBell> bell)
@@ -64,17 +67,19 @@ class CompletionChannel final : public ibv_comp_channel {
     bool Answer(const WaiterBell::Ring& ring) ABSL_LOCKS_EXCLUDED(mutex_);
 
     const std::unique_ptr<WaiterBell> bell_;
-    // Signals that the bell had no room for: given by whoever makes some.
+    // Signals that the bell had no room for. The thread that makes room gives
+    // them.
     std::atomic<int> owed_{0};
-    // The thread that answers a ring. What it raises meanwhile is counted, and
-    // costs no signal, because that thread is about to take the event.
+    // The thread that answers a ring. The events that it raises meanwhile are
+    // counted in raised_. The first of them needs no signal, because that
+    // thread is about to take it.
     std::atomic<std::thread::id> answering_{};
 
     // Held while a ring is answered; taken before any lock of a completion
     // queue or a queue pair.
     base::Mutex mutex_;
     std::vector<CompletionQueue*> queues_ ABSL_GUARDED_BY(mutex_);
-    int raised_ = 0;  // For the answering thread alone.
+    int raised_ = 0;  // Used by the thread that answers alone.
   };
 
   CompletionChannel(Context& context, std::unique_ptr<WaiterBell> bell);

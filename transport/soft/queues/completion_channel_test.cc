@@ -26,7 +26,7 @@ std::atomic<int> refusals{0};
 }  // namespace
 }  // namespace verbena::soft
 
-// Takes the place of libc's.
+// Takes the place of libc's function.
 extern "C" ssize_t sendto(int fd, const void* bytes, size_t count, int flags,
                           const sockaddr* to, socklen_t to_length) {
   if (verbena::soft::refusals.load() > 0) {
@@ -94,7 +94,8 @@ TEST_F(CompletionChannelTest, GarbageHidesNoEvent) {
   }
 }
 
-// It was full, but nothing is in it any more by the time that its owner knows.
+// The bell was full, but nothing is in it any more by the time that its owner
+// learns of that.
 TEST_F(CompletionChannelTest, ABellThatIsEmptiedMeanwhileIsRungAgain) {
   refusals = 1;
   Raise();

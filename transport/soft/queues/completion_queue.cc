@@ -29,15 +29,20 @@ CompletionQueue::~CompletionQueue() {
 }
 
 int CompletionQueue::Arm(bool solicited_only) {
-  if (channel_ == nullptr) return 0;  // Nobody to tell, as on any device.
+  // Without a channel there is nobody to tell, as on any device.
+  if (channel_ == nullptr) return 0;
   {
     BiasedLock::Guard lock(queue_lock_);
+    // A queue that is armed for any completion stays so: a request for
+    // solicited ones does not take that back.
     if (!solicited_only) {
       armed_.store(Armed::kAny, std::memory_order_relaxed);
     } else if (!armed()) {
       armed_.store(Armed::kSolicited, std::memory_order_relaxed);
     }
   }
+  // The user may block from now on, so peers must ring. What they sent before
+  // they knew is found by this, and raises the event that was just asked for.
   queue_pairs_.PrepareToSleep();
   return 0;
 }
@@ -60,7 +65,7 @@ bool CompletionQueue::Resize(uint32_t capacity) {
 }
 
 void CompletionQueue::AcknowledgeCompletionEvents(unsigned int count) {
-  // None is what a program acknowledges that has no channel.
+  // A queue without a channel has raised no events, so `count` is 0.
   if (count == 0) return;
   channel_->events().Acknowledge(channel_source_, count);
 }
@@ -78,6 +83,8 @@ bool CompletionQueue::MakeRoom() {
   return true;
 }
 
+// A queue that is armed for solicited completions raises an event for errors
+// too, as req_notify_cq has it. An event takes the arming back.
 bool CompletionQueue::NoteArrival(uint32_t index,
                                   const Completion& completion) {
   if (notes_times_) ring_.SetTime(index, {ClockNow(), WallclockNow()});
@@ -92,7 +99,8 @@ bool CompletionQueue::NoteArrival(uint32_t index,
   return true;
 }
 
-// Raises the event once. The queue pairs see failed() when they next run.
+// Raises the event once. The queue pairs see failed() when they next run, which
+// the engine has them do.
 void CompletionQueue::Fail() {
   if (failed_.exchange(true, std::memory_order_relaxed)) return;
   context_.async_events().Raise(

@@ -25,9 +25,9 @@ namespace verbena::soft {
 // For an extended queue: the completion that start_poll or next_poll has taken.
 struct ExtendedPoll {
   base::Mutex mutex;  // Held from start_poll to end_poll.
-  // It is not taken; the user promises to be one thread.
+  // The mutex is not taken, because the user promises to be one thread.
   bool single_threaded = false;
-  // What poll_cq does not fill stays zero.
+  // Fields that poll_cq does not fill stay zero.
   ibv_wc completion ABSL_GUARDED_BY(mutex) = {};
   CompletionTime time ABSL_GUARDED_BY(mutex) = {};
 };
@@ -55,7 +55,7 @@ class CompletionQueue final : public CompletionQueueHandle {
   int Poll(int count, ibv_wc* completions);
   int Arm(bool solicited_only);
 
-  // ibv_resize_cq; false when more completions than that are waiting.
+  // The verb resize_cq. False when more completions than that are waiting.
   bool Resize(uint32_t capacity);
 
   // For extended queues, see extended_completion_queue.h. The two that change
@@ -65,9 +65,10 @@ class CompletionQueue final : public CompletionQueueHandle {
   void NoteTimes();
   // When it is full, a completion takes the place of the oldest instead.
   void IgnoreOverruns() { ignores_overruns_ = true; }
-  // As Poll(1, &completion), with the time of the completion, if noted.
+  // Does as Poll(1, &completion), and returns the time of the completion in
+  // `time`, if times are noted.
   int PollOne(ibv_wc& completion, CompletionTime& time);
-  // Null unless it is an extended one.
+  // Null unless the queue is an extended one.
   std::unique_ptr<ExtendedPoll>& extended_poll() { return extended_poll_; }
 
   // A fault for tests: fails now, as if a completion had found it full.
@@ -87,9 +88,10 @@ class CompletionQueue final : public CompletionQueueHandle {
   bool armed() const {
     return armed_.load(std::memory_order_relaxed) > Armed::kNoButTimed;
   }
-  // Whether a thread waits at the channel, or is about to. For any completion
-  // that comes; not now, but it will arm the queue before it does; or
-  // otherwise, so that nobody looks for completions but the engine.
+  // Whether a thread waits at the channel for a completion of this queue.
+  // kForAny: it waits, or is about to, for any completion that comes. kNotNow:
+  // it does not, and will arm the queue before it does. kOther: neither can be
+  // counted on, so it is for the engine to look for completions.
   enum class Wait { kForAny, kNotNow, kOther };
   Wait wait() const {
     if (channel_ == nullptr || notes_times_) return Wait::kOther;
@@ -114,6 +116,8 @@ class CompletionQueue final : public CompletionQueueHandle {
   // not note them pays nothing for those that do.
   enum class Armed : uint8_t { kNo, kNoButTimed, kSolicited, kAny };
 
+  // True at some of its calls, even if many completions wait: then the caller
+  // runs the protocol all the same.
   bool LongBacklog();
   // How many completions wait, as it is seen without the lock.
   uint32_t waiting() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
@@ -121,9 +125,10 @@ class CompletionQueue final : public CompletionQueueHandle {
   }
   int PopLocked(int count, ibv_wc* completions)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_lock_);
+  // Drops the oldest completion if overruns are ignored; false if they are not.
   bool MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_lock_);
-  // A completion has come while the queue was armed, or notes times; whether it
-  // raises an event.
+  // A completion has come, and the queue is armed or notes times. Returns
+  // whether it raises an event.
   bool NoteArrival(uint32_t index, const Completion& completion)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_lock_);
   void Fail() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_lock_);
@@ -139,7 +144,7 @@ class CompletionQueue final : public CompletionQueueHandle {
   PolledQueuePairs queue_pairs_;
 
   std::atomic<uint32_t> backlog_polls_{0};  // A lost count does no harm.
-  // Both are written with queue_lock_ held.
+  // These two are written with queue_lock_ held.
   std::atomic<Armed> armed_{Armed::kNo};
   std::atomic<bool> failed_{false};
 

@@ -9,7 +9,7 @@ namespace {
 // A caller who always finds completions still runs the protocol this often.
 constexpr uint32_t kBacklogPollsMax = 16;
 
-// What only the completion of a datagram means.
+// Fills the fields that only the completion of a datagram has.
 void FillDatagramFields(const Completion& from, ibv_wc& to) {
   to.src_qp = from.sender & 0xffffff;
   to.sl = static_cast<uint8_t>(from.sender >> 24);
@@ -18,6 +18,8 @@ void FillDatagramFields(const Completion& from, ibv_wc& to) {
   to.dlid_path_bits = 0;
 }
 
+// Gives the user one completion. That of a send frees the requests it covers,
+// here and no sooner, so that their slots count until the user has polled it.
 inline void Hand(const Completion& from, ibv_wc& to) {
   to.wr_id = from.wr_id;
   to.status = static_cast<ibv_wc_status>(from.status);
@@ -36,6 +38,8 @@ inline void Hand(const Completion& from, ibv_wc& to) {
 
 }  // namespace
 
+// Completions that wait are taken before more are looked for, unless they are
+// fewer than the user asks for.
 int CompletionQueue::Poll(int count, ibv_wc* completions) {
   if (count <= 0) {
     queue_pairs_.Run();

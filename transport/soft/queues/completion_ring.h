@@ -12,10 +12,11 @@
 namespace verbena::soft {
 
 // A bounded first-in first-out queue of completions, with the time of each if
-// that is wanted. Not thread-safe, except size().
+// that is wanted. Not thread-safe, except size(): a poll reads it without the
+// lock, and takes the lock before it touches a completion.
 class CompletionRing {
  public:
-  // Pages of it that were never used cost nothing.
+  // Its memory is not cleared: pages that were never used cost nothing.
   explicit CompletionRing(uint32_t capacity)
       : capacity_(capacity),
         ring_(std::make_unique_for_overwrite<Completion[]>(capacity)) {}
@@ -25,7 +26,7 @@ class CompletionRing {
     return size_.load(std::memory_order_relaxed) == capacity_;
   }
 
-  // REQUIRES: !full(). Returns where it is, for SetTime().
+  // REQUIRES: !full(). Returns the index of the completion, for SetTime().
   uint32_t Push(const Completion& completion) {
     const uint32_t size = size_.load(std::memory_order_relaxed);
     uint32_t tail = head_ + size;
@@ -36,7 +37,7 @@ class CompletionRing {
   }
 
   // Calls `take` with each of the oldest `count` completions, or all there are,
-  // and drops them. Returns how many there were.
+  // and drops them. Returns how many these were.
   template <typename Take>
   uint32_t Pop(uint32_t count, Take take) {
     const uint32_t size = size_.load(std::memory_order_relaxed);
@@ -58,7 +59,7 @@ class CompletionRing {
   void KeepTimes() {
     times_ = std::make_unique_for_overwrite<CompletionTime[]>(capacity_);
   }
-  // REQUIRES, of the rest: KeepTimes().
+  // These two REQUIRE that KeepTimes() was called.
   void SetTime(uint32_t index, const CompletionTime& time) {
     times_[index] = time;
   }

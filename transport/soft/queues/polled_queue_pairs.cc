@@ -18,7 +18,7 @@ void PolledQueuePairs::Add(QueuePair* qp) {
 
 void PolledQueuePairs::Remove(QueuePair* qp) {
   BiasedLock::Guard lock(polling_lock_);
-  TakeBack();  // It may be among those on their way.
+  TakeBack();  // It may be in the list of those that return.
   std::erase(members_, qp);
   std::erase(polled_, qp);
   count_.store(static_cast<uint32_t>(members_.size()),
@@ -34,7 +34,7 @@ void PolledQueuePairs::PrepareToSleep() {
   BiasedLock::Guard lock(polling_lock_);
   TakeBack();
   bool fence = false;
-  // Those that are parked sleep already.
+  // Queue pairs that are parked sleep already.
   for (QueuePair* qp : polled_) fence |= qp->PrepareToSleep();
   // One fence for all: it costs a system call that interrupts every processor.
   if (fence) LinkEnd::FenceAfterSleep();
@@ -56,6 +56,11 @@ void PolledQueuePairs::Park(QueuePair* qp) {
   std::erase(polled_, qp);
 }
 
+// Pushes `qp` onto a list without a lock, which any number of threads may do at
+// once. TakeBack() takes the whole list, never one element, so a head that
+// comes back meanwhile does no harm. `returning` keeps `qp` from being in the
+// list twice; to set it acquires what TakeBack() released when it was done with
+// `next`. The push releases `next` to TakeBack(), which acquires it.
 void PolledQueuePairs::Return(QueuePair* qp) {
   Parking& parking = qp->parking();
   if (parking.returning.exchange(true, std::memory_order_acq_rel)) return;
@@ -71,7 +76,8 @@ void PolledQueuePairs::TakeBack() {
   while (qp != nullptr) {
     Parking& parking = qp->parking();
     QueuePair* const next = parking.next;
-    // From now on it may return once more, which does no harm.
+    // From now on it may be pushed once more. That does no harm, for `next` has
+    // been read, and one that is polled already is not added again.
     parking.returning.store(false, std::memory_order_release);
     if (parking.parked.load(std::memory_order_relaxed)) {
       parking.parked.store(false, std::memory_order_relaxed);

@@ -25,13 +25,14 @@ class QueuePair;
 // Thread-safe.
 class PolledQueuePairs {
  public:
-  // What each of them holds for this class.
+  // What each queue pair holds for this class.
   struct Parking {
-    // Written with the polling lock held.
+    // Written with the polling lock held, and set with the lock of the queue
+    // pair held too, so that whoever posts to it sees that.
     std::atomic<bool> parked{false};
-    // It is in the list of those that are to be polled again.
+    // It is in the list of queue pairs that are to be polled again.
     std::atomic<bool> returning{false};
-    QueuePair* next = nullptr;  // In that list.
+    QueuePair* next = nullptr;  // The next one in that list.
   };
 
   // A queue pair that is there already is not added again.
@@ -40,15 +41,16 @@ class PolledQueuePairs {
   void Remove(QueuePair* qp);
   bool empty();
 
-  // Runs all that are not parked, unless another thread is at it, which does so
-  // for both. In *_datapath.cc.
+  // Runs all queue pairs that are not parked, unless another thread is doing
+  // so, which then does it for both. In *_datapath.cc.
   void Run();
 
-  // Has all notice from now on, though nobody polls, what there is to do.
+  // The completion queue was armed: from now on all queue pairs notice what
+  // there is to do though nobody polls.
   void PrepareToSleep();
 
-  // The bell of the channel was rung: has the queue pair see to it for which it
-  // was. Returns whether it is one of these.
+  // The bell of the channel was rung: has the queue pair that the ring is for
+  // answer it. Returns whether that is one of these.
   bool AnswerBell(const WaiterBell::Ring& ring);
 
   // Whether there are so many that silent ones are worth parking.
@@ -58,8 +60,8 @@ class PolledQueuePairs {
   // Polls do not run `qp` until it returns. REQUIRES: the lock of `qp` is held;
   // it has gone to sleep and looked once more.
   void Park(QueuePair* qp) ABSL_EXCLUSIVE_LOCKS_REQUIRED(polling_lock_);
-  // The next poll runs `qp` again, if it was parked. From any thread, with any
-  // lock held.
+  // The next poll runs `qp` again, if it was parked. May be called on any
+  // thread, with any lock held.
   void Return(QueuePair* qp);
 
   // Held while queue pairs are polled. Taken before any queue pair's lock.
@@ -73,11 +75,11 @@ class PolledQueuePairs {
   void TakeBack() ABSL_EXCLUSIVE_LOCKS_REQUIRED(polling_lock_);
 
   BiasedLock polling_lock_;
-  // All queue pairs, and those not parked.
+  // All queue pairs, and those of them that are not parked.
   std::vector<QueuePair*> members_ ABSL_GUARDED_BY(polling_lock_);
   std::vector<QueuePair*> polled_ ABSL_GUARDED_BY(polling_lock_);
   std::atomic<uint32_t> count_{0};  // How many are in members_.
-  // The head of a list of those that are to be polled again.
+  // The head of the list of queue pairs that are to be polled again.
   std::atomic<QueuePair*> returning_{nullptr};
 };
 

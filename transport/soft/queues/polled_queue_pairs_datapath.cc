@@ -5,6 +5,7 @@ namespace verbena::soft {
 
 void PolledQueuePairs::Run() {
   if (!polling_lock_.try_lock()) return;
+  // What is missed here is found by the next poll; TakeBack() acquires it.
   if (returning_.load(std::memory_order_relaxed) != nullptr) TakeBack();
   for (QueuePair* qp : polled_) qp->Poll();
   polling_lock_.unlock();

@@ -55,14 +55,15 @@ class QueuePair : public QueuePairHandle, public DeviceQueuePair {
     if (!idle_watch_.NothingNew()) Run();
   }
 
-  // A completion queue has been armed: from now on it is noticed, though nobody
-  // polls, when there is something to do. The result says whether a fence is
-  // needed before LookAgain() looks for what came before. The latter says
-  // whether the queue pair has parked itself; both with the polling lock held.
+  // A completion queue has been armed: from now on the queue pair notices what
+  // there is to do though nobody polls. PrepareToSleep() returns whether a
+  // fence is needed before LookAgain() looks for what came before it.
+  // LookAgain() returns whether the queue pair has parked itself. Both REQUIRE
+  // that the polling lock is held.
   virtual bool PrepareToSleep() = 0;
   virtual bool LookAgain() = 0;
   // A thread that waits at the completion channel was rung: looks what there is
-  // to do. With the polling lock held.
+  // to do. REQUIRES: the polling lock is held.
   virtual void AnswerBell(const WaiterBell::Ring& /*ring*/) {}
 
   // A send completion that covers the requests before `count` has been polled:
@@ -75,7 +76,7 @@ class QueuePair : public QueuePairHandle, public DeviceQueuePair {
   void RaiseEvent(ibv_event_type type);
   EventQueue::Source& async_source() { return async_source_; }
 
-  // What keeps it from being destroyed: the multicast groups that it is in.
+  // What keeps it from being destroyed: one for each multicast group it is in.
   std::atomic<int>& children() { return children_; }
 
   // DeviceQueuePair:
@@ -85,15 +86,16 @@ class QueuePair : public QueuePairHandle, public DeviceQueuePair {
   QueuePair(SoftDevice& device, ProtectionDomain& pd,
             const ibv_qp_init_attr& attributes);
 
-  // The last thing that the constructor of an heir does, since polls run it
-  // from now on: takes a number, which is 0 if there is none left, and attaches
-  // it to its completion queues.
+  // Takes a number, which is 0 if there is none left, and attaches the queue
+  // pair to its completion queues. It must be the last thing that the
+  // constructor of a derived class does, because polls run the queue pair from
+  // now on.
   void Register();
-  // The first thing that the destructor of an heir does: gives the number back,
-  // so that nobody finds the queue pair any more.
+  // Gives the number back, so that nobody finds the queue pair any more. It
+  // must be the first thing that the destructor of a derived class does.
   void Unregister();
-  // The last thing that it does: the engine, polls and events leave it alone
-  // from then on.
+  // From now on the engine, polls and events leave the queue pair alone. It
+  // must be the last thing that the destructor of a derived class does.
   void DetachFromQueues();
 
   // Sends and receives once, unless another thread is doing so.
@@ -112,12 +114,12 @@ class QueuePair : public QueuePairHandle, public DeviceQueuePair {
   const ibv_qp_init_attr init_attributes_;  // With the capacities granted.
   CompletionQueue& send_cq_;
   CompletionQueue& recv_cq_;
-  // Never begins for a queue pair that is to look at every poll.
+  // Never begins for a queue pair that has to look at every poll.
   IdleWatch idle_watch_;
 
  private:
-  std::atomic<uint32_t> polls_{0};  // So far.
-  uint32_t polls_seen_ = 0;  // At the last look; of the engine's thread only.
+  std::atomic<uint32_t> polls_{0};  // How often it was polled.
+  uint32_t polls_seen_ = 0;  // At the last look, by the engine's thread alone.
   PolledQueuePairs::Parking parking_;
   EventQueue::Source async_source_;
   std::atomic<int> children_{0};

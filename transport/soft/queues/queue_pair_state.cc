@@ -14,7 +14,7 @@ struct Transition {
 
 constexpr int kNothing = 0;
 
-// What both connected types have.
+// Attributes that both connected types have.
 constexpr int kInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 constexpr int kRequiredForRtr =
     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
@@ -26,7 +26,7 @@ constexpr int kWhileDrained = IBV_QP_AV | IBV_QP_ALT_PATH |
                               IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
                               IBV_QP_PATH_MIG_STATE;
 
-// What only a reliable connection has besides.
+// Attributes that only a reliable connection has besides.
 constexpr int kReliableForRtr =
     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 constexpr int kReliableForRts = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |

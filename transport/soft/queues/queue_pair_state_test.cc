@@ -95,7 +95,7 @@ TEST(QueuePairStateTest, TheErrorOfASendQueueIsNoStateToGoTo) {
       IsLegalTransition(IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_SQE, IBV_QP_STATE));
 }
 
-// Queue pairs of datagrams.
+// Queue pairs of type UD.
 
 constexpr int kDatagramInit = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
 

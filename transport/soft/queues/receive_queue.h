@@ -24,7 +24,7 @@ struct ReceiveRequest {
 };
 
 // A bounded first-in first-out queue of receive requests. Allocates only when
-// created. Not thread-safe.
+// it is created or resized. Not thread-safe.
 class ReceiveQueue {
  public:
   ReceiveQueue(uint32_t requests_max, uint32_t entries_max);
@@ -84,7 +84,7 @@ class SharedReceiveQueue final : public ibv_srq {
   // when fewer than the limit are left.
   bool Take(ReceiveRequest& request);
 
-  // The protection domain of what its requests name.
+  // The protection domain of the memory that its requests name.
   const ProtectionDomain* domain() const { return domain_; }
 
   EventQueue::Source& async_source() { return async_source_; }
@@ -100,7 +100,7 @@ class SharedReceiveQueue final : public ibv_srq {
   // Taken after any queue pair's lock.
   BiasedLock lock_;
   ReceiveQueue queue_ ABSL_GUARDED_BY(lock_);
-  // 0: no event wanted.
+  // When fewer requests than this are left, an event is raised; 0 for none.
   uint32_t limit_ ABSL_GUARDED_BY(lock_) = 0;
 };
 

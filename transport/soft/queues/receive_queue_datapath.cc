@@ -56,7 +56,7 @@ bool SharedReceiveQueue::Take(ReceiveRequest& request) {
     BiasedLock::Guard lock(lock_);
     if (!queue_.Take(request)) return false;
     limit_reached = limit_ != 0 && queue_.size() < limit_;
-    if (limit_reached) limit_ = 0;
+    if (limit_reached) limit_ = 0;  // One event for each time it is set.
   }
   if (limit_reached) RaiseLimitEvent();
   return true;

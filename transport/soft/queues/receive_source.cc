@@ -19,6 +19,7 @@ void ReceiveSource::Withhold(uint32_t times) {
   Lead(times != 0);
 }
 
+// Take() has found nothing: counts that, if requests are withheld.
 void ReceiveSource::OnNothing() {
   if (unshared_.load(std::memory_order_relaxed) == &own_) return;
   const base::MutexLock lock(withheld_mutex_);

@@ -15,7 +15,8 @@
 
 namespace verbena::soft {
 
-// A queue of its own, or a shared one.
+// The queue from which a queue pair takes its receives: its own, or a shared
+// one, which outlives it.
 //
 // Tests withhold what is posted there; see soft_faults.h. The pointers that
 // Take() follows then lead to an empty queue, so that the data path does not
@@ -41,24 +42,26 @@ class ReceiveSource {
     return taken;
   }
 
-  // The queue pair's own queue, whatever is withheld. Unused with a shared one.
+  // The queue pair's own queue, whatever is withheld. With a shared queue it is
+  // not used.
   ReceiveQueue& own() { return own_; }
 
-  // The protection domain of what the requests name.
+  // The protection domain of the memory that the requests name.
   const ProtectionDomain* domain() const { return domain_; }
 
-  // As if nothing were posted, for the next `times` that a request is wanted,
-  // UINT32_MAX for all; 0 ends it. From any thread.
+  // Acts as if nothing were posted, for the next `times` that a request is
+  // wanted: UINT32_MAX for all of them, 0 to end it. May be called on any
+  // thread.
   void Withhold(uint32_t times);
 
  private:
   void OnNothing();
   void Lead(bool to_nothing) ABSL_EXCLUSIVE_LOCKS_REQUIRED(withheld_mutex_);
 
-  SharedReceiveQueue* const srq_;  // Null without one.
+  SharedReceiveQueue* const srq_;  // Null without a shared queue.
   const ProtectionDomain* const domain_;
-  // What Take() follows: srq_, and if that is null &own_; or null and
-  // &nothing_.
+  // The pointers that Take() follows: srq_ and &own_ or, while requests are
+  // withheld, null and &nothing_.
   std::atomic<SharedReceiveQueue*> shared_;
   std::atomic<ReceiveQueue*> unshared_;
   ReceiveQueue own_;

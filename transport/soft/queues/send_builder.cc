@@ -68,7 +68,7 @@ void BindWindow(ibv_qp_ex* qp, ibv_mw* window, uint32_t rkey,
   request.bind_mw.bind_info = *info;
 }
 
-// What belongs to the operation begun last.
+// The setters, for the operation that was begun last.
 
 void SetDestination(ibv_qp_ex* qp, ibv_ah* handle, uint32_t number,
                     uint32_t key) {
@@ -165,7 +165,7 @@ ibv_send_wr& SendBuilder::Last() {
 void SendBuilder::SetEntries(const ibv_sge* entries, size_t count) {
   mutex_.AssertHeld();
   if (requests_.empty() || requests_.back().num_sge != 0) {
-    Refuse(EINVAL);  // There is one setter of data to a request.
+    Refuse(EINVAL);  // A request has its data set once.
     return;
   }
   entries_.insert(entries_.end(), entries, entries + count);
@@ -184,7 +184,7 @@ void SendBuilder::SetInline(const ibv_data_buf* buffers, size_t count) {
     const auto* from = static_cast<const std::byte*>(buffers[i].addr);
     bytes_.insert(bytes_.end(), from, from + buffers[i].length);
   }
-  // Where the bytes lie is known only when there will be no more.
+  // The vector may still move when it grows, so Link() fills the address in.
   const ibv_sge entry = {0, static_cast<uint32_t>(bytes_.size() - first_byte),
                          0};
   SetEntries(&entry, entry.length == 0 ? 0 : 1);
@@ -194,7 +194,8 @@ void SendBuilder::SetInline(const ibv_data_buf* buffers, size_t count) {
   parts_.back().is_inline = true;
 }
 
-// Makes the requests a chain, and points them to what belongs to them.
+// Makes the requests a chain, and points them to their entries and inline data,
+// which do not move any more.
 void SendBuilder::Link() {
   for (size_t i = 0; i < requests_.size(); ++i) {
     ibv_send_wr& request = requests_[i];

@@ -19,16 +19,17 @@ struct QueuePairHandle;
 // The batch between wr_start and wr_complete of one queue pair. It is collected
 // here and then posted as one chain, all of it or nothing.
 //
-// A thread that starts a batch waits until that of another thread is over.
-// Memory grows to the largest batch there ever was.
+// Thread-safe: a thread that starts a batch waits until that of another thread
+// is over. Memory grows to the largest batch there ever was. It belongs to the
+// queue pair's handle.
 class SendBuilder {
  public:
   // Posts the chain, or nothing of it: 0 or an errno.
   using PostAll = int (*)(ibv_qp* qp, ibv_send_wr* chain);
 
-  // Fills the functions of `handle`, of which the user may call those for
-  // `operations` (IBV_QP_EX_WITH_...). The others are null. It holds inline
-  // data of up to `inline_bytes_max` a request.
+  // Makes the builder of `handle`, and fills the functions of `handle` that are
+  // for `operations` (IBV_QP_EX_WITH_...), which the user may call. The others
+  // stay null. A request may have `inline_bytes_max` bytes of inline data.
   static void Install(QueuePairHandle& handle, uint64_t operations,
                       uint32_t inline_bytes_max, PostAll post_all);
 
@@ -43,17 +44,18 @@ class SendBuilder {
   int Complete(ibv_qp* qp) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void Abort() ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
-  // The rest REQUIRES Start(). What is wrong is told by Complete().
+  // The methods below REQUIRE Start(). What is wrong is told by Complete().
 
-  // Begins a request, to which all that follows belongs.
+  // Begins a request, to which all that follows belongs until the next begins.
   ibv_send_wr& Add(const ibv_qp_ex& qp, ibv_wr_opcode opcode);
-  // The request begun last. Without one, one that is never posted.
+  // The request that was begun last. If there is none, returns one that is
+  // never posted.
   ibv_send_wr& Last();
   void SetEntries(const ibv_sge* entries, size_t count);
   void SetInline(const ibv_data_buf* buffers, size_t count);
 
  private:
-  // What a request has of the vectors below.
+  // The part of the vectors below that belongs to one request.
   struct Parts {
     size_t first_entry = 0;
     size_t first_byte = 0;
@@ -69,14 +71,15 @@ class SendBuilder {
   const PostAll post_all_;
 
   base::Mutex mutex_;  // Held from Start() to Complete() or Abort().
-  // The first that was noticed.
+  // The first error that was noticed; 0 for none.
   int error_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<ibv_send_wr> requests_ ABSL_GUARDED_BY(mutex_);
   // One for each request.
   std::vector<Parts> parts_ ABSL_GUARDED_BY(mutex_);
   std::vector<ibv_sge> entries_ ABSL_GUARDED_BY(mutex_);
-  // Inline data.
+  // The inline data of all requests.
   std::vector<std::byte> bytes_ ABSL_GUARDED_BY(mutex_);
+  // The request that is never posted; see Last().
   ibv_send_wr nowhere_ ABSL_GUARDED_BY(mutex_) = {};
 };
 

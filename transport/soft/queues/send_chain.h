@@ -13,9 +13,9 @@
 
 namespace verbena::soft {
 
-// Whether a queue with that much room would take the whole chain: 0, or the
-// errno of the first request that `check` (an errno of a request) or the room
-// refuses.
+// Whether a queue with room for that many requests would take the whole chain:
+// returns 0, or else ENOMEM, or the first errno that `check` returns for a
+// request.
 template <typename Check>
 int CheckChain(const ibv_send_wr* chain, uint32_t room, Check check) {
   for (; chain != nullptr; chain = chain->next, --room) {
@@ -25,7 +25,7 @@ int CheckChain(const ibv_send_wr* chain, uint32_t room, Check check) {
   return 0;
 }
 
-// Gathers the data of an inline request at `to`, where there is room for it.
+// Gathers the data of an inline request at `to`, which has room for it.
 inline void CopyInline(const ibv_send_wr& wr, std::byte* to) {
   for (int i = 0; i < wr.num_sge; ++i) {
     CopyBytes(to, reinterpret_cast<const void*>(wr.sg_list[i].addr),

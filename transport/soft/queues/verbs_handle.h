@@ -15,13 +15,14 @@ namespace verbena::soft {
 class ProtectionDomain;
 class SendBuilder;
 
-// 0 when a queue pair of these attributes can be made in `domain`, else the
-// errno. Nothing is granted for receives of its own beside a shared queue.
+// Returns 0 when a queue pair of these attributes can be made in `domain`, else
+// the errno. If the attributes name a shared receive queue, it sets those of
+// the queue pair's own receives to 0: it has none.
 int CheckInitAttributes(const ProtectionDomain& domain,
                         ibv_qp_init_attr& attributes);
 
-// An ibv_cq that can be used as an ibv_cq_ex: that begins with the same fields,
-// and users turn the one into the other by a cast.
+// An ibv_cq that can be used as an ibv_cq_ex. The latter begins with the same
+// fields, and users turn the one into the other by a cast.
 struct CompletionQueueHandle : ibv_cq {
   CompletionQueueHandle() : ibv_cq() {}
 
@@ -35,8 +36,8 @@ struct CompletionQueueHandle : ibv_cq {
 static_assert(offsetof(ibv_cq_ex, comp_mask) == sizeof(ibv_cq));
 
 // An ibv_qp that can be used as an ibv_qp_ex in the same way. It begins in
-// RESET and without a number; its domain and its shared receive queue count it
-// until it is gone.
+// RESET and without a number. Its domain and its shared receive queue outlive
+// it, and count it until it is gone.
 struct QueuePairHandle : ibv_qp {
   QueuePairHandle(ProtectionDomain& domain, const ibv_qp_init_attr& attributes);
   QueuePairHandle(const QueuePairHandle&) = delete;
@@ -54,8 +55,8 @@ struct QueuePairHandle : ibv_qp {
   // What the functions of the ibv_qp_ex work on; null when it was not made by
   // create_qp_ex with operations to send.
   std::unique_ptr<SendBuilder> builder;
-  // What destroy_qp does first. The connection manager makes queue pairs for
-  // users, who may destroy them without it: then it must let go of them.
+  // What destroy_qp calls first. The connection manager makes queue pairs for
+  // users, who may destroy them without it: by this it lets go of them.
   std::function<void()> before_destroy;
 };
 static_assert(offsetof(ibv_qp_ex, comp_mask) == sizeof(ibv_qp));
