@@ -47,15 +47,17 @@ inline constexpr uint8_t kRejectDataBytes = 148;
 inline constexpr uint16_t kNoResources = 3;       // Descriptors, memory.
 inline constexpr uint16_t kInvalidServiceId = 8;  // Nobody listens.
 inline constexpr uint16_t kConsumerReject = 28;  // Also when a backlog is full.
-// Ours, which InfiniBand does not know; transport/verbs/cm_event.h has words.
-// The other end is a process of a user that this one has nothing to do with.
+// Two reasons of our own, which InfiniBand does not know. Users read them in
+// the words of transport/verbs/cm_event.cc. The first: the other end is a
+// process of a user that this one has nothing to do with.
 inline constexpr uint16_t kOtherUser = 0x5601;
-// Some other program has the port for other hosts.
+// The second: some other program has the port for other hosts.
 inline constexpr uint16_t kForeignPort = 0x5602;
 
-// Every message. TCP carries its image to other hosts (tcp_protocol.h), so the
-// layout is part of the protocol: a change of it takes another kCmVersion. In
-// the byte order of x86. Fields that a type does not use are zero.
+// A message of any type. TCP carries its image to other hosts (tcp_protocol.h),
+// so the layout is part of the protocol: a change of it takes another
+// kCmVersion. Numbers are in the byte order of x86. Fields that a type does not
+// use are zero.
 struct CmMessage {
   CmMessageType type = CmMessageType::kDisconnect;
   uint8_t version = kCmVersion;
@@ -91,16 +93,16 @@ int SendCmMessage(int socket, const CmMessage& message, int fd_to_pass = -1);
 // version and the range of its type have been checked.
 struct CmReceived {
   enum class Kind {
-    kNothing,  // None is there now.
+    kNothing,  // No message is there now.
     kDoorbell,
     kMessage,
     kGarbage,  // What no correct peer sends; nothing of it is kept.
-    kEnd,      // And nothing will ever come.
+    kEnd,      // No message is there, and none will ever come.
     kLater,    // It brings descriptors, for which there is no room now.
   };
   Kind kind = Kind::kNothing;
   CmMessage message;
-  ForeignFd fd;  // With kMessage: the one that came along, if any.
+  ForeignFd fd;  // With kMessage: the descriptor that came along, if any.
   // With kGarbage: a descriptor came along, and this process had no room for
   // it.
   bool lost_fd = false;

@@ -69,7 +69,8 @@ class CmMessageTest : public testing::Test {
                        sizeof(message));
   }
 
-  // When those that came before have been closed.
+  // Receives one message, when the descriptors that came before it have been
+  // closed.
   Kind Receive() {
     Kind kind;
     do {

@@ -17,6 +17,10 @@ namespace verbena::soft {
 // Begin() and End() are called with the lock of the queue pair held. The memory
 // of the link must outlive every poll that may still look at it: see
 // ConnectedQueuePair::WaitForPolls().
+//
+// Begin() releases the words, and a poll that sees them in force acquires them.
+// A poll that overlaps with Begin() or End() may see some words of the last
+// watch, and miss what has come: the next poll finds it.
 class IdleWatch {
  public:
   // From now on there is nothing to do until one of `words` changes.

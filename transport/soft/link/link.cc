@@ -77,6 +77,8 @@ class LinkMemory::Mapping {
   Mapping(std::byte* base, FileId id) : base_(base), id_(id) {}
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
+  // When this runs the entry of the registry has expired, unless the file has
+  // been mapped anew since the last owner let go: then the entry is not ours.
   ~Mapping() {
     {
       const base::MutexLock lock(Registry().mutex);

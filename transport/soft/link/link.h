@@ -22,7 +22,7 @@
 
 namespace verbena::soft {
 
-// Bytes of one ring. Half of a small L2 cache: copies in and out stay in cache.
+// Bytes of one ring: half of a small L2 cache, so that copies stay in cache.
 inline constexpr size_t kLinkRingBytes = size_t{256} * 1024;
 
 // The side that created the memory is kFirst.
@@ -51,13 +51,13 @@ enum LinkSleep : uint32_t {
   kSleepForAcks = 2,  // For packets, acknowledgements and freed space.
 };
 inline constexpr uint32_t kSleepMask = 3;
-// Beside what a side sleeps for: a thread of its program waits at a completion
-// channel. For what is unhurried the bell of that thread is rung
-// (SideWords::bell), so that no other thread has to be woken; and only once
-// until the side asks again. For all else, which is to be answered though the
-// program may be busy with other things, the doorbell is rung, and the engine
-// answers.
+// A flag beside LinkSleep: a thread of the side's program waits at a completion
+// channel. For what is unhurried the peer rings the bell of that thread
+// (SideWords::bell), so that no other thread has to be woken. For all else,
+// which is to be answered though the program may be busy with other things, it
+// rings the doorbell, and the engine answers.
 inline constexpr uint32_t kBellOfWaiter = 4;
+// The peer has rung that bell, which it does once until the side asks again.
 inline constexpr uint32_t kBellRung = 8;
 
 // What one side tells the other outside its packets. Each word has a line of
@@ -70,8 +70,8 @@ struct SideWords {
   // 1 when this side fences for both before it sleeps, and can be fenced; see
   // LinkEnd::FenceAfterSleep. Beside `sleep` because they are read together.
   std::atomic<uint32_t> fences;
-  // Where a thread of this side waits: WaiterBell::Name, and the number to ring
-  // with.
+  // The bell at which a thread of this side waits (a WaiterBell::Name), and the
+  // number that the peer is to ring it with.
   std::atomic<uint64_t> bell[2];
   std::atomic<uint64_t> bell_number;
   alignas(64) std::atomic<uint32_t> state;  // LinkState.
@@ -79,9 +79,9 @@ struct SideWords {
   std::atomic<uint32_t> path;
 };
 
-// Owns one mapping of a link's memory, and at the side that made it, until it
-// is attached, the descriptor to pass on: mapped memory needs none, and a
-// process may have many links.
+// Owns one mapping of a link's memory. The side that made it also owns the
+// descriptor, to pass it on, until the memory is attached: what is mapped needs
+// no descriptor, and a process may have many links.
 //
 // Movable, not copyable. Any thread may hold it. Two LinkMemory objects of one
 // process that came from the same memory file share one mapping.
@@ -91,8 +91,9 @@ class LinkMemory {
   static absl::StatusOr<LinkMemory> Create();
 
   // Maps the memory behind `fd`, which a peer sent, and which stays the
-  // caller's. Refuses anything but a memory file of the exact size
-  // that can neither shrink nor grow.
+  // caller's. Refuses anything but a memory file of the exact size that can
+  // neither shrink nor grow: if it shrank, the next access would be the end of
+  // this process (SIGBUS).
   static absl::StatusOr<LinkMemory> Map(int fd);
 
   LinkMemory(LinkMemory&&) noexcept = default;

@@ -26,7 +26,7 @@ void LinkEnd::Attach(LinkMemory memory, LinkSide side, int socket_fd) {
   CHECK(!attached()) << "a link is attached already";
   *this = LinkEnd();
   memory_ = std::move(memory);
-  memory_->TakeDescriptor();  // And close it: the peer has it by now.
+  memory_->TakeDescriptor();  // This closes it: the peer has it by now.
   socket_fd_ = socket_fd;
   own_ = &memory_->words(side);
   peer_ = &memory_->words(OtherSide(side));
@@ -34,6 +34,8 @@ void LinkEnd::Attach(LinkMemory memory, LinkSide side, int socket_fd) {
   in_ = memory_->ring(OtherSide(side));
   secret_ = memory_->secret();
   can_be_fenced_ = CanBeFenced();
+  // Before this side first sleeps. A peer that reads an older value fences
+  // itself without need.
   own_->fences.store(can_be_fenced_ ? 1 : 0, std::memory_order_seq_cst);
 }
 
@@ -49,11 +51,13 @@ LinkEnd::Watch LinkEnd::watch() const {
                secret_ + own_progress_.consumed, progress_seen_};
 }
 
+// The release keeps the state behind the packets and the path: a peer that sees
+// it sees those too.
 void LinkEnd::SetState(LinkState state) {
   if (!attached()) return;
-  TellProgress();  // What was executed is acknowledged before the end.
+  TellProgress();  // Requests that were executed are acknowledged before that.
   own_->state.store(state, std::memory_order_release);
-  // A peer that sleeps wants to know, whatever else it sleeps for.
+  // A peer that sleeps wants to know, whatever it has asked to be rung for.
   published_packet_ = published_hurried_ = true;
   RingIfNeeded();
 }
@@ -63,6 +67,7 @@ LinkState LinkEnd::peer_state() const {
   return state <= kLinkStalled ? static_cast<LinkState>(state) : kLinkClosed;
 }
 
+// FenceAfterSleep() keeps the next look for work behind this store.
 void LinkEnd::SetSleep(uint32_t wanted) {
   own_->sleep.store(wanted, std::memory_order_seq_cst);
 }
@@ -71,6 +76,8 @@ uint32_t LinkEnd::sleep() const {
   return own_->sleep.load(std::memory_order_relaxed);
 }
 
+// The peer reads these after it has acquired a sleep word with kBellOfWaiter
+// (RingSlow), and SetSleep() stores that later.
 void LinkEnd::SetBell(const WaiterBell::Name& name, uint64_t number) {
   own_->bell[0].store(name.high, std::memory_order_relaxed);
   own_->bell[1].store(name.low, std::memory_order_relaxed);
@@ -88,8 +95,9 @@ void LinkEnd::FenceAfterSleep() {
   }
 }
 
-// `sleep` is the peer's word. If it changes meanwhile, the doorbell is rung, at
-// worst in vain.
+// Rings the bell that the peer has asked for, once. `sleep` is the peer's word;
+// to change it and to ring is for whoever wins the exchange, since the peer may
+// change it too. If it has changed, the doorbell is rung, at worst in vain.
 void LinkEnd::RingSlow(uint32_t sleep) {
   if ((sleep & kBellOfWaiter) != 0 && !published_hurried_) {
     if ((sleep & kBellRung) != 0) return;
@@ -102,7 +110,7 @@ void LinkEnd::RingSlow(uint32_t sleep) {
   RingDoorbell();
 }
 
-// Unless somebody has rung already.
+// Rings the doorbell unless it has been rung since the peer asked for it.
 void LinkEnd::RingDoorbell() {
   if (peer_->sleep.exchange(kAwake, std::memory_order_acq_rel) != kAwake) {
     RingAlways();
@@ -115,7 +123,7 @@ void LinkEnd::Insist() {
   }
 }
 
-// False if nobody waits at that bell, or too many ring it.
+// Returns false if nobody waits at the bell, or if it holds too many rings.
 bool LinkEnd::RingWaiter() {
   const WaiterBell::Name name = {
       peer_->bell[0].load(std::memory_order_relaxed),

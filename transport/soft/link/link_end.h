@@ -17,22 +17,28 @@ namespace verbena::soft {
 
 // The link as its queue pair uses it.
 //
+// Each ring has one writer and one reader. A packet's words and payload are
+// written before its stamp, which the writer releases and the reader acquires;
+// room in the ring is given back by a progress word, or by a packet the other
+// way, with the same pairing. So neither side touches what the other still
+// uses.
+//
 // Not thread-safe: protected by the queue pair's lock. A peer that writes
-// nonsense shows as kBroken; the port never reads or writes outside the link's
-// memory whatever the peer does.
+// nonsense shows as kBroken; nothing outside the link's memory is ever read or
+// written, whatever the peer does.
 class LinkEnd {
  public:
   enum class Incoming { kNothing, kPacket, kBroken };
 
   bool attached() const { return memory_.has_value(); }
   void Attach(LinkMemory memory, LinkSide side, int socket_fd);
-  // Closes this side. The caller drops the memory when nobody watches it any
-  // more; see watch().
+  // Closes this side. The caller drops the memory that is returned when nobody
+  // watches it any more; see watch().
   std::optional<LinkMemory> Detach();
 
   // The two words of the peer that change when there is something to do: the
-  // stamp of the next packet, and its progress. For those who look without the
-  // lock that protects everything else.
+  // stamp of the next packet, and its progress. They are for polls, which look
+  // without the lock that protects everything else (IdleWatch).
   struct Watch {
     const std::atomic<uint64_t>* stamp;
     const std::atomic<uint64_t>* progress;
@@ -43,10 +49,10 @@ class LinkEnd {
 
   // Sending.
 
-  // Where to put the payload of the next packet; null when the ring has no
-  // room.
+  // Returns where the payload of the next packet is to be put; null when the
+  // ring has no room.
   std::byte* Reserve(uint32_t payload_bytes);
-  // Sends the packet that was reserved. Its payload is in place already.
+  // Sends the packet that was reserved. REQUIRES: its payload is in place.
   void Publish(const Packet& packet);
 
   // Receiving. The packet stays in the ring until Consume().
@@ -65,8 +71,9 @@ class LinkEnd {
   bool ShouldTellProgress() const {
     return own_progress_.consumed - told_progress_.consumed >= kTellUnits;
   }
-  // Takes note of the peer's SideWords::progress; false when it is impossible.
-  // `executed` is what the peer says it has executed.
+  // Takes note of the peer's SideWords::progress; false when a correct peer
+  // cannot have written it. Sets `executed` to the requests that the peer says
+  // it has executed, which is for the caller to check.
   bool ReadPeerProgress(uint32_t& executed);
 
   // Changes whenever a packet is sent or taken.
@@ -85,10 +92,11 @@ class LinkEnd {
     return peer_->path.load(std::memory_order_acquire);
   }
 
-  // Asks the peer to ring for `wanted`. Look for work once more after
+  // Asks the peer to ring for `wanted`, a LinkSleep with the flags
+  // kBellOfWaiter and kBellRung. Look for work once more after
   // FenceAfterSleep(): what came before the peer knew rings no bell.
-  // Both are a LinkSleep, with kBellOfWaiter and kBellRung.
   void SetSleep(uint32_t wanted);
+  // What the peer was asked for, less what it has rung for since.
   uint32_t sleep() const;
   static void FenceAfterSleep();
   // Whether other processes' expedited barriers reach this one. The first call
@@ -104,12 +112,13 @@ class LinkEnd {
 
   // Rings for the peer if it sleeps and something for it was published.
   void RingIfNeeded();
-  // Rings the doorbell of a peer whose program was to answer, but has not come,
-  // or was not even rung for: its engine answers. A peer that would have heard
-  // the doorbell anyway has heard it, and hears nothing more.
+  // Rings the doorbell, so that the peer's engine answers, if the peer has
+  // asked for the bell of its waiter: its program was to answer, but has not
+  // come, or was not even rung for. A peer that has asked for the doorbell has
+  // heard it already, and hears nothing more.
   void Insist();
-  // Rings it though the peer polls: it is to look at what no packet says. Does
-  // nothing without a link.
+  // Rings the doorbell even if the peer polls: it is to look at what no packet
+  // says. Does nothing without a link.
   void RingAlways();
 
  private:
@@ -120,8 +129,10 @@ class LinkEnd {
     uint64_t word() const { return uint64_t{executed} << 32 | consumed; }
   };
   static constexpr uint32_t kRingUnits = kLinkRingBytes / 64;
-  // Of a packet that has come, fetched before they are copied.
+  // Cache lines of a packet that are fetched before it is copied.
   static constexpr uint32_t kLinesAhead = 16;
+  // Space that is consumed before the peer is told of it in the middle of a
+  // pass.
   static constexpr uint32_t kTellUnits = kRingUnits / 4;
   static_assert((kRingUnits & (kRingUnits - 1)) == 0);
   static_assert(PacketBytes(kSegmentBytes) <= kLinkRingBytes);
@@ -153,23 +164,27 @@ class LinkEnd {
   std::byte* out_ = nullptr;    // The ring we write.
   std::byte* in_ = nullptr;     // The ring we read.
   uint64_t secret_ = 0;         // See PacketHeader::stamp.
-  bool can_be_fenced_ = false;  // By the peer; see FenceAfterSleep.
+  bool can_be_fenced_ = false;  // The peer's fences reach this process.
 
-  // In units of 64 bytes, modulo 2^32. At most a ring apart.
+  // In units of 64 bytes, modulo 2^32. They are at most a ring apart.
   uint32_t produced_ = 0;       // End of the last packet we published.
   uint32_t peer_consumed_ = 0;  // Up to where the peer has made room.
   uint64_t progress_seen_ = 0;  // The peer's word, when last read.
 
   Progress own_progress_;
-  Progress told_progress_;           // As the peer was last told.
-  bool published_packet_ = false;    // Since the last RingIfNeeded().
-  bool published_hurried_ = false;   // One that is not kPacketUnhurried.
-  bool published_progress_ = false;  // Since the last RingIfNeeded(), too.
+  Progress told_progress_;  // As the peer was last told.
+  // What was published since the last RingIfNeeded().
+  bool published_packet_ = false;
+  bool published_hurried_ = false;  // A packet that is not kPacketUnhurried.
+  bool published_progress_ = false;
 };
 
 inline std::byte* LinkEnd::Reserve(uint32_t payload_bytes) {
   const uint32_t needed = PacketBytes(payload_bytes) / 64;
   if (!HasRoom(needed)) {
+    // Acquires the peer's reads of what it has consumed, which is written over
+    // next. An impossible number gives no room, and ReadPeerProgress() finds
+    // it.
     NotePeerConsumed(Low(peer_->progress.load(std::memory_order_acquire)));
     if (!HasRoom(needed)) return nullptr;
   }
@@ -229,8 +244,10 @@ inline void LinkEnd::Consume(const Packet& packet) {
   own_progress_.consumed += PacketBytes(packet.payload_bytes) / 64;
 }
 
-// The words may be older than the last packet, or the other way round: what is
-// not news is not a lie.
+// Takes note of how much of the ring the peer has consumed; false when it
+// cannot have consumed so much. The progress word may be older than the last
+// packet, or the packet older than the word, so a smaller number than before is
+// no mistake.
 inline bool LinkEnd::NotePeerConsumed(uint32_t consumed) {
   const int32_t news = static_cast<int32_t>(consumed - peer_consumed_);
   if (news <= 0) return true;

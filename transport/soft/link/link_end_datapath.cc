@@ -2,6 +2,8 @@
 
 namespace verbena::soft {
 
+// The release comes after the copies out of the ring: the peer writes over what
+// this says has been consumed.
 void LinkEnd::TellProgress() {
   if (told_progress_ == own_progress_) return;
   own_->progress.store(own_progress_.word(), std::memory_order_release);

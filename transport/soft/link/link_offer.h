@@ -1,5 +1,5 @@
-// What arrives on the socket of a block of queue pair numbers (number_blocks.h)
-// from a process that has something for one of them.
+// The message that arrives on the socket of a block of queue pair numbers
+// (number_blocks.h) from a process that offers one of them a link.
 
 #ifndef VERBENA_TRANSPORT_SOFT_LINK_LINK_OFFER_H_
 #define VERBENA_TRANSPORT_SOFT_LINK_LINK_OFFER_H_
@@ -9,8 +9,10 @@
 namespace verbena::soft {
 
 enum class LinkOfferKind : uint32_t {
-  kLink = 1,  // From this host; with the memory file and the doorbells' socket.
-  kTcp = 2,   // From another host; with the TCP connection, preamble unread.
+  // A link within this host, with its memory file and the doorbells' socket.
+  kLink = 1,
+  // A link from another host, with its TCP connection, preamble unread.
+  kTcp = 2,
 };
 
 struct LinkOffer {
@@ -18,8 +20,8 @@ struct LinkOffer {
 
   uint64_t magic = kMagic;
   LinkOfferKind kind = LinkOfferKind::kLink;
-  uint32_t from = 0;  // Numbers of the queue pairs.
-  uint32_t to = 0;
+  uint32_t from = 0;  // The queue pair of the process that has made the link.
+  uint32_t to = 0;    // The queue pair that the link is for.
   uint32_t zero = 0;
 };
 static_assert(sizeof(LinkOffer) == 24);

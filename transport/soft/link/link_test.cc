@@ -62,7 +62,7 @@ TEST(LinkMemoryTest, ItIsGoneWithItsLastOwner) {
   EXPECT_EQ(descriptors(), before);
 }
 
-// A process has as many descriptors as it may, and perhaps many links.
+// The descriptors of a process are limited, and it may have many links.
 TEST(LinkMemoryTest, TheSideThatMapsItKeepsNoDescriptor) {
   absl::StatusOr<LinkMemory> one = LinkMemory::Create();
   ASSERT_TRUE(one.ok());

@@ -18,8 +18,8 @@ namespace {
 constexpr uint32_t kBlockFirst = 1;
 constexpr uint32_t kBlockLast = 0xfffe;
 
-// Random tries before all names are taken to be in use. With half of them in
-// use, so many fail once in 2^64.
+// Random tries after which all names count as being in use. If half of them
+// are, all tries fail once in 2^64.
 constexpr int kTries = 64;
 
 }  // namespace
@@ -58,7 +58,8 @@ bool NumberBlocks::Has(uint32_t first) const {
                      [=](const Block& block) { return block.first == first; });
 }
 
-// Not the same numbers in every process: mistakes show sooner.
+// `next` is random, so that not every process has the same numbers: then the
+// mistake of taking one number for another shows sooner.
 void NumberBlocks::Keep(uint32_t first, base::UniqueFd socket, uint32_t next) {
   blocks_.push_back(Block{first, std::move(socket), {}, next % kBlockNumbers});
 }
@@ -67,7 +68,7 @@ bool NumberBlocks::AddBlock() {
   base::UniqueFd socket(
       ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return false;
-  // Each message says whose it is.
+  // The kernel adds the user of its sender to each message.
   const int yes = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes));
   std::random_device random;
@@ -81,6 +82,8 @@ bool NumberBlocks::AddBlock() {
     }
     if (errno != EADDRINUSE) return false;
   }
+  // Somebody has all names: takes a block without one. Its numbers are unique
+  // in this process alone.
   constexpr uint32_t kNameless = kBlockLast - (kBlockFirst + kNamedBlocks) + 1;
   for (int i = 0; i < kTries; ++i) {
     const uint32_t first = (kBlockFirst + kNamedBlocks + random() % kNameless)

@@ -28,21 +28,21 @@ namespace verbena::soft {
 // Not thread-safe.
 class NumberBlocks {
  public:
-  // Of 65534, so many have names.
+  // How many of the 65534 blocks have names.
   static constexpr uint32_t kNamedBlocks = 0xf000;
 
-  // Calls `on_block` with the socket of each new block that has a name,
-  // borrowed. `named` is for tests.
+  // Calls `on_block` with the socket of each new block that has a name; the
+  // socket is borrowed for as long as this lives. `named` is for tests.
   explicit NumberBlocks(std::function<void(int socket)> on_block,
                         uint32_t named = kNamedBlocks)
       : on_block_(std::move(on_block)), named_(named) {}
   NumberBlocks(const NumberBlocks&) = delete;
   NumberBlocks& operator=(const NumberBlocks&) = delete;
 
-  // A number that no other process is found by, nor is another queue pair of
-  // this one; 0 when there is none or the process is out of descriptors. What
-  // was returned is taken again as late as possible: a peer may still think of
-  // it as what it was.
+  // Takes a number by which no other process is found, and no other queue pair
+  // of this process; 0 when there is none or the process is out of descriptors.
+  // A number that was returned is taken again as late as possible: a peer may
+  // still think of it as what it was.
   uint32_t Take();
   void Return(uint32_t number);
 
@@ -58,7 +58,7 @@ class NumberBlocks {
     uint32_t first;
     base::UniqueFd socket;  // None if the block has no name.
     std::bitset<kBlockNumbers> taken;
-    uint32_t next = 0;  // Where to look for a free one.
+    uint32_t next = 0;  // Where to look for a free number first.
   };
 
   bool AddBlock();

@@ -20,9 +20,9 @@
 // send, the same two numbers go into SideWords::progress.
 //
 // A responder without a receive request drops that message and everything after
-// it, and sends NAK kNakReceiverNotReady; the requester waits for as long as
-// the NAK says and starts again from that message. After any other NAK the
-// responder's queue pair is in error.
+// it, and sends a NAK with the reason kReceiverNotReady; the requester waits
+// for as long as the NAK says and starts again from that message. After any
+// other NAK the responder's queue pair is in error.
 
 #ifndef VERBENA_TRANSPORT_SOFT_LINK_PACKET_H_
 #define VERBENA_TRANSPORT_SOFT_LINK_PACKET_H_
@@ -33,12 +33,12 @@
 
 namespace verbena::soft {
 
-// Payload of one packet at most. Large enough that its header costs nothing,
-// small enough that both sides copy at the same time.
+// The most that one packet carries: enough that its header costs nothing, and
+// little enough that both sides copy at the same time.
 inline constexpr uint32_t kSegmentBytes = 16 * 1024;
 
 // A longer message begins with shorter packets, so that the peer begins to copy
-// sooner. It accepts any division.
+// sooner. A receiver accepts any division.
 inline constexpr uint32_t kFirstSegmentBytes = 4 * 1024;
 inline constexpr uint32_t SegmentBytes(uint32_t offset, uint32_t left) {
   const uint32_t most =
@@ -73,9 +73,10 @@ inline constexpr uint8_t kPacketSolicited = 1 << 2;
 inline constexpr uint8_t kPacketImmediate = 1 << 3;  // Only with kPacketLast.
 // Only with kPacketLast of kSend: the value is a key to be invalidated.
 inline constexpr uint8_t kPacketInvalidate = 1 << 4;
-// Its sender does not wait for what the receiver does with it: a SEND that is
-// not signalled, an answer. A receiver whose program sleeps need not do
-// anything about it before that program does; see kBellOfWaiter.
+// The sender does not wait for what the receiver does with the packet: it is a
+// SEND that is not signalled, or an answer. A receiver whose program sleeps
+// need not do anything about it before that program wakes up; see
+// kBellOfWaiter.
 inline constexpr uint8_t kPacketUnhurried = 1 << 5;
 
 // Why a request was not executed; Packet::value of a NAK, low byte.
@@ -98,9 +99,10 @@ struct PacketHeader {
   std::atomic<uint64_t> stamp;  // Written last.
   // Bits 7..0 kind, 15..8 flags, 31..16 payload bytes, 63..32 request number.
   std::atomic<uint64_t> kind_and_number;
-  // As SideWords::progress, of the sender of this packet.
+  // The sender's progress, laid out as SideWords::progress is.
   std::atomic<uint64_t> progress;
-  // First packet of kWrite, kRead and atomics: where in the responder's memory.
+  // First packet of kWrite, kRead and atomics: the address in the responder's
+  // memory.
   std::atomic<uint64_t> address;
   // High half: rkey (where there is an address). Low half: message length
   // (first packet of kWrite; kRead), immediate data (kPacketImmediate), key
