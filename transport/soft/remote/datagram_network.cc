@@ -23,8 +23,8 @@ constexpr int kFamilies[] = {AF_INET, AF_INET6};
 // program has it.
 constexpr std::chrono::milliseconds kPortInterval(200);
 
-// How often to look whether a receiver has made room, and for how long it may
-// hold up the datagrams of others.
+// How often it looks whether a receiver has made room, and for how long that
+// may hold up the datagrams for others.
 constexpr std::chrono::milliseconds kRoomInterval(1);
 constexpr std::chrono::milliseconds kReceiverPatience(100);
 
@@ -127,6 +127,7 @@ void DatagramNetwork::OnReadable(int socket) {
       continue;
     }
     DatagramHeader header;
+    // What is for a group comes to the sockets of MulticastGroups.
     if (!ReadDatagramHeader(datagram_.data(), static_cast<size_t>(length),
                             header) ||
         header.destination_qp == kMulticastQueuePair) {
@@ -141,6 +142,8 @@ void DatagramNetwork::OnReadable(int socket) {
   }
 }
 
+// A receiver without room is waited for once, for kReceiverPatience; after that
+// its datagrams are dropped until one gets through.
 bool DatagramNetwork::Forward() {
   const iovec part = {datagram_.data(), length_};
   const int error =

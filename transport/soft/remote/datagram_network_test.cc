@@ -21,8 +21,9 @@
 namespace verbena::soft {
 namespace {
 
-// Of this process, so that it may run beside itself: a port below those that
-// the kernel gives away, and two queue pairs that nobody has.
+// A port and two queue pair numbers that depend on the process, so that the
+// test may run beside itself: the port is below those that the kernel gives
+// away, and nobody has the numbers.
 const auto kPort = static_cast<uint16_t>(20000 + getpid() % 10000);
 const uint32_t kNumber = 0xfe0001 + 2 * (getpid() % 0x8000);
 
@@ -38,7 +39,7 @@ DatagramRoute Ipv4() {
   return RouteTo(base::SocketAddress::Loopback(AF_INET, 0));
 }
 
-// A queue pair's socket.
+// The socket of a queue pair that receives.
 class Receiver {
  public:
   Receiver() { EXPECT_EQ(OpenDatagramSocket(kNumber, socket_), 0); }
@@ -98,7 +99,7 @@ TEST(DatagramNetworkTest, AnotherTakesOverWhenTheHolderEnds) {
   ASSERT_EQ(Send(next, Ipv4(), "to the first"), 0);
   EXPECT_EQ(receiver.Next(), "to the first");
   holder.reset();
-  // Lost until the next one has noticed.
+  // Datagrams are lost until the next owner of the port has noticed.
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::seconds(10);
   std::thread sender([&] {
@@ -123,7 +124,8 @@ TEST(DatagramNetworkTest, GarbageIsDropped) {
     const iovec part = {garbage.data(), garbage.size()};
     ASSERT_EQ(network.Send(Ipv4(), &part, 1), 0);
   }
-  // To nobody; to all of a group, which must not come this way; too long.
+  // One to a queue pair that nobody has; one to all of a group, which must not
+  // come this way; one that is too long.
   ASSERT_EQ(Send(network, Ipv4(), "lost", 3), 0);
   ASSERT_EQ(Send(network, Ipv4(), "lost", kMulticastQueuePair), 0);
   ASSERT_EQ(Send(network, Ipv4(), std::string(kDatagramPayloadMax + 1, 'x')),
@@ -139,7 +141,7 @@ TEST(DatagramNetworkTest, AReceiverThatDoesNotReadHoldsUpOthersOnlyForAMoment) {
   base::UniqueFd slow;
   ASSERT_EQ(OpenDatagramSocket(kNumber - 1, slow), 0);
   Receiver receiver;
-  // More than any queue of the kernel holds for it.
+  // These are more datagrams than any queue of the kernel holds for it.
   for (int i = 0; i < 600; ++i) {
     ASSERT_EQ(Send(network, Ipv4(), "unread", kNumber - 1), 0);
   }

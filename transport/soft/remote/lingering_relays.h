@@ -16,9 +16,9 @@ namespace verbena::soft {
 
 // A relay whose queue pair or identifier is gone still has to send what came
 // before, and to hear that its peer has it. Nobody but the exit of the process
-// waits for that. A peer that does not read keeps no more than
-// kMax of them, each with a descriptor, and none for longer than
-// kRelayLingerMax (relay.h).
+// waits for that. Each has a descriptor, so that peers that do not read keep no
+// more than kMax relays in all, and none for longer than kRelayLingerMax
+// (relay.h).
 //
 // Thread-safe.
 class LingeringRelays {
@@ -29,14 +29,14 @@ class LingeringRelays {
   LingeringRelays(const LingeringRelays&) = delete;
   LingeringRelays& operator=(const LingeringRelays&) = delete;
 
-  // Names a relay that begins to linger. When there are too many, calls
-  // `end` of the oldest, which then calls Remove().
+  // Returns a name for a relay that begins to linger. When there are too many,
+  // calls `end` of the oldest, which then calls Remove().
   uint64_t Add(std::function<void()> end);
-  // All that it had to send is in the kernel's hands.
+  // The kernel has all that the relay had to send.
   void NoteSent(uint64_t name);
   void Remove(uint64_t name);
 
-  // Waits, no longer than `longest`, until that is so of all.
+  // Waits, no longer than `longest`, until the kernel has all of all relays.
   void AwaitSent(std::chrono::nanoseconds longest);
 
  private:
@@ -50,7 +50,7 @@ class LingeringRelays {
   base::Mutex mutex_;
   base::CondVar changed_;
   uint64_t next_ ABSL_GUARDED_BY(mutex_) = 1;
-  // By name, which is their age.
+  // By name: the oldest comes first.
   std::map<uint64_t, Lingering> relays_ ABSL_GUARDED_BY(mutex_);
 };
 

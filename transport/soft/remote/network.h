@@ -31,14 +31,14 @@ struct TcpCaller {
   base::SocketAddress address;
 };
 
-// Makes the thread and opens the port when they are first used: a process that
-// talks only to its own host has neither.
+// The relays of this process and their thread, and the port. The thread is made
+// and the port is opened when they are first used: a process that talks only to
+// its own host has neither.
 //
-// Thread-safe. Never destroyed once used, as the device is not.
+// Thread-safe. Never destroyed once used, like the device.
 class Network {
  public:
-  // With port 0 there is no way to other hosts.
-  // `users` outlives it.
+  // With port 0 there is no way to other hosts. `users` outlives it.
   Network(uint16_t port, const PeerUsers& users) : port_(port), users_(users) {}
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
@@ -46,11 +46,9 @@ class Network {
   uint16_t port() const { return port_; }
   bool enabled() const { return port_ != 0; }
 
-  // Makes what the methods below need. Returns 0, or the errno with which the
-  // kernel refuses it; then it may be called again.
-  //
-  // This method REQUIRES enabled(); OpenPort, Connect and Accept, that it has
-  // returned 0.
+  // Makes the thread that the methods below need. Returns 0, or the errno with
+  // which the kernel refuses it; then it may be called again. OpenPort(),
+  // Connect() and Accept() REQUIRE that it has returned 0. REQUIRES: enabled().
   int Start();
 
   // From now on other hosts can reach this process.
@@ -67,9 +65,9 @@ class Network {
   // Carries `link` over such a connection. See Relay::Accept.
   void Accept(ForeignFd tcp, const TcpPreamble& preamble, RelayLink link);
 
-  // Waits, no longer than `longest` for all relays together, until what queue
-  // pairs and identifiers have told them is in the kernel's hands. Allowed when
-  // not enabled.
+  // Waits until the kernel has all that queue pairs and identifiers have told
+  // their relays, but no longer than `longest` for all of them together.
+  // Allowed when not enabled.
   void CatchUp(std::chrono::nanoseconds longest);
 
  private:
@@ -86,7 +84,9 @@ class Network {
   const PeerUsers& users_;
   base::Mutex mutex_;
   std::unique_ptr<Running> owned_ ABSL_GUARDED_BY(mutex_);
-  std::atomic<Running*> running_{nullptr};  // The same, once it runs.
+  // The same, once its engine runs: stored with release, so that whoever
+  // acquires it may use it without the mutex.
+  std::atomic<Running*> running_{nullptr};
 };
 
 }  // namespace verbena::soft

@@ -13,12 +13,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Until the next look: at a role that changes hands right now; when out of
-// descriptors.
+// The pause before the next attempt at a role that changes hands right now.
 constexpr milliseconds kRolePause(10);
+// The pause after any other failure, such as being out of descriptors.
 constexpr milliseconds kLongPause(1000);
 
-// As many processes can wait for one.
+// So many processes can wait for the one that has the role.
 constexpr int kBacklog = 1024;
 
 base::UniqueFd RoleSocket() {
@@ -49,7 +49,7 @@ bool PortRole::Take() {
     return false;
   }
   owner_ = std::move(owner);
-  // It never sends anything: what can be read is its end.
+  // The owner never sends anything, so what can be read is its end.
   engine_.Watch(owner_.get(), [this, fd = owner_.get()] {
     engine_.Unwatch(fd);
     on_free_();

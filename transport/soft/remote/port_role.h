@@ -21,7 +21,7 @@ namespace verbena::soft {
 // has it listens there, and the connections of the others, which nobody
 // accepts, end when it does.
 //
-// Not thread-safe; its destructor is allowed after the engine's.
+// Not thread-safe. The engine may be destroyed before it.
 class PortRole {
  public:
   // Calls `on_free` on the engine's thread when Take() is worth another try.
@@ -30,8 +30,8 @@ class PortRole {
   PortRole(const PortRole&) = delete;
   PortRole& operator=(const PortRole&) = delete;
 
-  // Whether this process has the role from now on. If not, `on_free` is called
-  // once. REQUIRES: no such call is due.
+  // Tries to take the role, and returns whether this process has it from now
+  // on. If not, `on_free` will be called once. REQUIRES: no such call is due.
   bool Take();
 
   // After Take() has said no: whether the role is that of a process of other
@@ -51,7 +51,7 @@ class PortRole {
   const std::string port_;
   const std::function<void()> on_free_;
   base::UniqueFd role_;   // Listens, while this process has the role.
-  base::UniqueFd owner_;  // Leads to the process that has it.
+  base::UniqueFd owner_;  // A connection to the process that has the role.
   Engine::TimerId timer_ = 0;
 };
 

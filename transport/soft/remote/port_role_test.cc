@@ -11,7 +11,7 @@
 namespace verbena::soft {
 namespace {
 
-// Of this process alone, among those that test.
+// No other test process uses this name.
 std::string Port() { return "test/" + std::to_string(getpid()); }
 
 TEST(PortRoleTest, OneHasItAndTheNextHearsOfItsEnd) {

@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How often to try again, at first and at last, to reach a host where nobody
-// has the port yet.
+// The pauses, at first and at last, between attempts to reach a host where
+// nobody has the port yet.
 constexpr milliseconds kRetryFirst(20);
 constexpr milliseconds kRetryLast(1000);
 
@@ -111,7 +111,7 @@ void Relay::OnConnectFailed(int error) {
     return;
   }
   if (!manual()) {
-    if (error != ECONNREFUSED) return;  // Nobody answers: see Connect().
+    if (error != ECONNREFUSED) return;  // No answer: see Connect() in relay.h.
     if (failures_ + 1 >= kRefusalsMax) {
       End();
       return;
@@ -132,7 +132,7 @@ void Relay::OnTcpReady() {
       OnConnectFailed(error);
       return;
     }
-    if (TcpPeerAddress(tcp_.get()).empty()) return;  // Not yet.
+    if (TcpPeerAddress(tcp_.get()).empty()) return;  // It is not connected yet.
     connecting_ = false;
   }
   Pump();
@@ -140,13 +140,16 @@ void Relay::OnTcpReady() {
 
 void Relay::OnSocketReady() {
   if (message_.has_value()) {
-    // No more is read while one waits: this can only be the end.
+    // No message is read while one waits to be sent, so the socket is watched
+    // for its end alone.
     pollfd poll_for = {.fd = socket_.get(), .events = 0, .revents = 0};
     if (::poll(&poll_for, 1, 0) == 1) OnSocketEnded();
   }
   Pump();
 }
 
+// Moves what there is to move in both directions. While it does, the queue pair
+// need not ring; when nothing moves any more, it is asked to.
 void Relay::Pump() {
   if (ended_) return;
   if (link_.attached()) link_.SetSleep(kAwake);
@@ -164,7 +167,8 @@ void Relay::Pump() {
   engine_.Post([self = shared_from_this()] { self->Pump(); });
 }
 
-// The queue pair rings from now on; what came before it knew is found here.
+// The queue pair rings from now on; what it sent before it knew is found here.
+// Returns whether anything was.
 bool Relay::SleepUnlessMoving() {
   if (!link_.attached()) return false;
   link_.SetSleep(kSleepForAcks);
@@ -188,7 +192,7 @@ void Relay::UpdateInterest() {
   engine_.SetInterest(tcp_.get(), !no_room_, !unsent_.empty());
 }
 
-// The own side has left. What it left behind is still to be sent.
+// The relay's own side has left. What it left behind is still to be sent.
 void Relay::OnSocketEnded() {
   if (socket_ended_) return;
   socket_ended_ = true;
@@ -212,6 +216,8 @@ void Relay::HandleEnds() {
     return;
   }
   if (!unsent_.empty()) return;
+  // All has been sent. The connection ends when the peer closes its side too:
+  // then the peer has it all.
   finishing_ = true;
   no_room_ = false;
   link_ = LinkEnd();
@@ -228,8 +234,9 @@ void Relay::OnTcpLost() {
     End();
     return;
   }
-  // The other host has nobody of that number yet. Nothing has been sent that
-  // could not be sent again.
+  // The other host has no queue pair of that number yet. All that was sent can
+  // be sent again: packets are not sent before the peer has said that it is
+  // ready.
   tcp_ended_ = preamble_sent_ = no_room_ = false;
   sent_frames_ = received_frames_ = executed_told_ = 0;
   news_told_ = LinkNews();
@@ -244,8 +251,8 @@ void Relay::End() {
   const std::shared_ptr<Relay> self = shared_from_this();
   UnwatchTcp();
   if (!socket_ended_) engine_.Unwatch(socket_.get());
-  // The socket may be full of messages that nobody reads: they are not waited
-  // for.
+  // What is still in the sockets is not waited for: the other ends may never
+  // read it.
   tcp_.Reset();
   link_ = LinkEnd();
   socket_.Reset();

@@ -29,7 +29,8 @@ inline constexpr std::chrono::seconds kRelayLingerMax(10);
 // This process's side of a link: its memory, the side that the relay plays, and
 // the relay's end of the socket of doorbells and of the connection manager.
 struct RelayLink {
-  std::optional<LinkMemory> memory;  // None yet: with the CONNECT_REQUEST.
+  // None yet for the connection manager: it comes with the CONNECT_REQUEST.
+  std::optional<LinkMemory> memory;
   LinkSide side = LinkSide::kSecond;
   base::UniqueFd socket;
 };
@@ -44,10 +45,10 @@ struct RelayLink {
 // is checked before anything of it is stored; a peer that breaks the framing
 // loses the connection.
 //
-// It belongs to itself, on the thread of `engine`, and ends when either side
-// does: then the other learns of it by the end of its socket. What was sent
-// before the end arrives before it, for which the relay lingers when its own
-// side has closed the link and the socket, with nobody waiting for it.
+// It owns itself, runs on the thread of `engine`, which outlives it, and ends
+// when either side does: then the other learns of it by the end of its socket.
+// What was sent before the end arrives before it. For that the relay lingers
+// when its own side has closed the link and the socket; nobody waits for it.
 class Relay : public std::enable_shared_from_this<Relay> {
  public:
   // Connects to `destination`, from `source` unless that is empty, and says
@@ -62,8 +63,8 @@ class Relay : public std::enable_shared_from_this<Relay> {
                       const base::SocketAddress& destination,
                       const TcpPreamble& preamble, RelayLink link);
 
-  // Goes on with `tcp`, whose preamble has been read. From here on the memory
-  // of the link is made by the relay if there is none in `link`.
+  // Goes on with `tcp`, whose preamble has been read. If `link` has no memory,
+  // the relay makes it when the request of the connection manager comes.
   static void Accept(Engine& engine, LingeringRelays& lingering, ForeignFd tcp,
                      const TcpPreamble& preamble, RelayLink link);
 
@@ -94,10 +95,10 @@ class Relay : public std::enable_shared_from_this<Relay> {
   void OnTcpLost();
   void End();
 
-  // What goes out (relay_send.cc). Each tells whether anything moved.
+  // What goes out (relay_send.cc).
   void ReadSocket();
-  bool Send();
-  bool SendRest();
+  bool Send();      // Whether anything moved.
+  bool SendRest();  // Whether nothing is left in unsent_.
   size_t AppendPackets(std::byte* to, size_t room);
   LinkNews OwnNews() const;
   size_t AppendNews(std::byte* to, const LinkNews& news, bool drained);
@@ -105,7 +106,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   bool NoteOwnProgress();
 
   // What comes in (relay_receive.cc).
-  bool Receive();
+  bool Receive();  // Whether anything moved.
   Parsed ParseFrame(const std::byte* bytes, size_t length, size_t& used);
   Parsed TakeFrame(const TcpFrame& frame, const std::byte* payload);
   Parsed TakePacket(const TcpFrame& frame, const std::byte* payload);
@@ -116,10 +117,10 @@ class Relay : public std::enable_shared_from_this<Relay> {
 
   Engine& engine_;
   LingeringRelays& lingering_;
-  uint64_t lingering_name_ = 0;  // There; 0 before it lingers.
+  uint64_t lingering_name_ = 0;  // Its name in lingering_; 0 if not there.
   const TcpPreamble preamble_;
   bool active_ = false;
-  // Where an active relay connects from and to.
+  // The addresses that an active relay connects from and to.
   base::SocketAddress source_;
   base::SocketAddress destination_;
 
@@ -143,13 +144,13 @@ class Relay : public std::enable_shared_from_this<Relay> {
   uint32_t executed_ = 0;
   uint32_t executed_told_ = 0;
   LinkNews news_told_;
-  std::optional<CmMessage> message_;  // To be sent after what is in the ring.
-  std::vector<std::byte> unsent_;     // What the socket did not take.
+  std::optional<CmMessage> message_;  // To be sent behind what is in the ring.
+  std::vector<std::byte> unsent_;     // Bytes that the TCP socket did not take.
 
   // Incoming.
   uint32_t received_frames_ = 0;
   LinkNews peer_news_;
-  bool no_room_ = false;             // The ring has none for the next frame.
+  bool no_room_ = false;  // The next frame finds no room in the ring.
   std::vector<std::byte> unparsed_;  // Less than kTcpBatchBytes.
 
   int failures_ = 0;  // Attempts to connect that have failed in a row.

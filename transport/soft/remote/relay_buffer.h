@@ -1,4 +1,4 @@
-// Where a relay puts bytes together that it sends or has received.
+// The memory in which a relay puts together what it sends or has received.
 
 #ifndef VERBENA_TRANSPORT_SOFT_REMOTE_RELAY_BUFFER_H_
 #define VERBENA_TRANSPORT_SOFT_REMOTE_RELAY_BUFFER_H_

@@ -76,7 +76,7 @@ Relay::Parsed Relay::ParseFrame(const std::byte* bytes, size_t length,
 
 Relay::Parsed Relay::TakeFrame(const TcpFrame& frame,
                                const std::byte* payload) {
-  // A number that the queue pair cannot accept is its own to refuse.
+  // The number is not checked here: a queue pair refuses one that cannot be.
   if (link_.attached()) link_.set_executed(frame.executed);
   switch (frame.kind) {
     case TcpFrameKind::kPacket:
@@ -152,7 +152,9 @@ Relay::Parsed Relay::TakeCmMessage(const std::byte* payload) {
   return error == 0 || error == EPIPE ? Parsed::kFrame : Parsed::kGarbage;
 }
 
-// Whose first words are no frame is no device.
+// A host whose first bytes are no frame is no software device: some other
+// program has the port there. The connection manager of this process is told
+// so.
 void Relay::OnGarbage() {
   if (active_ && !manual() && received_frames_ == 0 && !socket_ended_) {
     SendCmMessage(socket_.get(), {.type = CmMessageType::kReject,

@@ -88,8 +88,9 @@ bool Relay::Send() {
   const LinkNews news = OwnNews();
   if (!NoteOwnProgress()) return false;
   const size_t room = kTcpBatchBytes - kNewsBytes - length;
-  // By hand, the peer's queue pair may not be there yet: nothing that was sent
-  // before it has said so could be sent again.
+  // If the link was made manually, the peer's queue pair may not be there yet.
+  // Packets wait until it has said that it is, because the relay could not send
+  // them again: see OnTcpLost().
   if (link_.attached() && (!manual() || peer_news_.state != kLinkNotReady)) {
     length += AppendPackets(bytes + length, room);
   }
@@ -179,6 +180,7 @@ size_t Relay::AppendNews(std::byte* to, const LinkNews& news, bool drained) {
     length += AppendFrame(to + length, frame, &*message_);
     message_.reset();
   }
+  // No other frame of this batch has carried the number.
   if (executed_ != executed_told_) {
     length += AppendFrame(to + length, TcpFrame{}, nullptr);
   }

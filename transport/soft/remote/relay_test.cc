@@ -114,7 +114,7 @@ TEST_F(RelayTest, CarriesMessagesBothWays) {
   }
 }
 
-// More than the ring and the sockets hold.
+// The message is longer than what the ring and the sockets hold.
 TEST_F(RelayTest, CarriesWhatIsLongerThanAllBuffers) {
   Connect(a_, b_);
   constexpr size_t kLength = 3 << 20;
@@ -189,7 +189,8 @@ TEST_F(RelayTest, EndOfTheConnectionEndsWhatIsOutstanding) {
   EXPECT_EQ(a_.State(), IBV_QPS_ERR);
 }
 
-// Each would take its time, if somebody waited for the peers to read.
+// If somebody waited for the peers to read, each of them would hold up the test
+// for kRelayLingerMax.
 TEST_F(RelayTest, NobodyWaitsForPeersThatDoNotRead) {
   constexpr int kPeers = 100;
   std::vector<base::UniqueFd> peers;
@@ -216,8 +217,8 @@ TEST_F(RelayTest, NobodyWaitsForPeersThatDoNotRead) {
   }
 }
 
-// What the first words at another host's port may be, if some other program has
-// it there.
+// If some other program has the port of another host, its first words may be
+// anything.
 TEST_F(RelayTest, AProgramThatIsNoDeviceIsToldFromOneThatRefuses) {
   base::UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   base::SocketAddress at = base::SocketAddress::Loopback(AF_INET, 0);
@@ -260,7 +261,7 @@ TEST_P(HostileHostTest, IllegalFrameEndsTheConnection) {
   EXPECT_LE(got, 0);
 }
 
-// Of frames that are legal in themselves.
+// The frame itself is legal, but the migration that it tells of is not.
 TEST_F(RelayTest, AMigrationThatCannotBeFailsTheQueuePair) {
   TcpPair tcp;
   Lead(a_, std::move(tcp.b));

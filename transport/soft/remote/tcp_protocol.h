@@ -52,10 +52,10 @@ struct TcpPreamble {
 static_assert(sizeof(TcpPreamble) == 32);
 
 enum class TcpFrameKind : uint32_t {
-  kPacket = 1,     // With the payload.
-  kExecuted = 2,   // Nothing but what every frame says.
+  kPacket = 1,     // The payload of the packet follows.
+  kExecuted = 2,   // It says nothing but what every frame says.
   kState = 3,      // `mark` is LinkNews::word().
-  kCmMessage = 4,  // With a CmMessage, but not if connected manually.
+  kCmMessage = 4,  // A CmMessage follows. Not on a link made manually.
 };
 
 // What one side says of itself besides its packets.
@@ -72,8 +72,8 @@ struct TcpFrame {
   uint32_t position = 0;  // Frames before this one: a check of the framing.
   uint32_t executed = 0;  // Requests of the receiver that have been executed.
   uint32_t length = 0;    // Bytes that follow.
-  // Of a packet, as in PacketHeader: kind, flags and number without the
-  // payload's length; address; key and value.
+  // The words of a packet, as in PacketHeader: kind, flags and number, but not
+  // the payload's length; address; key and value.
   uint64_t mark = 0;
   uint64_t address = 0;
   uint64_t key_and_value = 0;
@@ -82,7 +82,7 @@ struct TcpFrame {
   bool IsLegal() const;
 };
 static_assert(sizeof(TcpFrame) == 40);
-// A header that grows has more to be carried.
+// If the header grows, frames must carry more.
 static_assert(sizeof(PacketHeader) == 40);
 
 inline constexpr size_t kTcpFrameBytesMax = sizeof(TcpFrame) + kSegmentBytes;

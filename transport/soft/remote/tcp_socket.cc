@@ -24,6 +24,10 @@ void SetInt(int socket, int level, int option, int value) {
   ::setsockopt(socket, level, option, &value, sizeof(value));
 }
 
+// Batches are put together before they are sent, so nothing is gained by
+// waiting for more (TCP_NODELAY). TCP_USER_TIMEOUT ends a connection with bytes
+// that stay unacknowledged, and one whose keepalive probes stay unanswered: it
+// overrides their number (tcp(7)).
 void Tune(int socket) {
   SetInt(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   SetInt(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -53,7 +57,8 @@ int OpenListenerOf(int family, uint16_t port, base::UniqueFd& result) {
   base::UniqueFd socket(
       ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return errno;
-  // Connections of an owner before us must not keep us from the port.
+  // Connections of the process that had the port before us must not keep us
+  // from it.
   SetInt(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (family == AF_INET6) SetInt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
   const SocketAddress any = SocketAddress::Any(family, port);
@@ -138,6 +143,7 @@ SocketAddress TcpPeerAddress(int socket) {
   return NameOf(socket, ::getpeername);
 }
 
+// To connect a UDP socket sends nothing: the kernel only chooses the route.
 SocketAddress RouteSource(const SocketAddress& destination) {
   const base::UniqueFd socket(
       ::socket(destination.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));

@@ -11,9 +11,9 @@
 
 namespace verbena::soft {
 
-// How long the peer's host may leave something unacknowledged before it counts
-// as dead. TCP tries again after 0.2 s, 0.6 s, 1.4 s, 3 s and 6.2 s, so a cable
-// that is put back within six seconds is found again.
+// How long the peer's host may leave bytes unacknowledged before it counts as
+// dead. TCP tries again after 0.2 s, 0.6 s, 1.4 s, 3 s and 6.2 s, so a
+// connection survives if the cable is put back within six seconds.
 inline constexpr std::chrono::seconds kTcpSilenceMax(10);
 
 // How long a connection is silent before TCP asks whether the peer is there.

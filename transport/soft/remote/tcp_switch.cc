@@ -26,9 +26,9 @@ using std::chrono::milliseconds;
 constexpr size_t kVisitorsMax = 128;
 constexpr std::chrono::seconds kVisitorTimeout(5);
 
-// Until the next look: at a port that another program has; when out of
-// descriptors.
+// The pause before the next attempt at a port that another program has.
 constexpr milliseconds kPortPause(1000);
+// The pause before the next accept() when out of descriptors.
 constexpr milliseconds kAcceptPause(100);
 
 constexpr int kAcceptBatch = 64;
@@ -77,7 +77,8 @@ void TcpSwitch::Compete() {
   }
 }
 
-// Whoever listens here hears nothing of those who cannot reach it.
+// A server learns in no other way that other hosts cannot reach it, so it is
+// said on standard error.
 void TcpSwitch::Warn(absl::string_view problem) {
   if (std::exchange(warned_, true)) return;
   warning_.Say(absl::StrCat(
@@ -123,7 +124,8 @@ void TcpSwitch::AddVisitor(base::UniqueFd socket) {
   if (visitors_.size() >= kVisitorsMax) {
     RemoveVisitor(visitors_.begin()->first);
   }
-  // The preamble comes whole, or the connection's end comes before it.
+  // The socket becomes readable when the whole preamble has come, or when the
+  // connection ends before that.
   const int enough = sizeof(TcpPreamble);
   ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVLOWAT, &enough, sizeof(enough));
   const uint64_t key = next_visitor_++;
@@ -143,8 +145,9 @@ void TcpSwitch::OnVisitor(uint64_t key) {
   Visitor& visitor = visitors_.at(key);
   const int socket = visitor.socket.get();
   if (visitor.refused) {
-    // What it still sends is of no interest. To close while something is unread
-    // would be to take the refusal back.
+    // What it still sends is of no interest, but must be read: to close a
+    // socket with unread bytes resets the connection, and the refusal may be
+    // lost.
     char bytes[4096];
     const ssize_t got = ::recv(socket, bytes, sizeof(bytes), MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN)) RemoveVisitor(key);
@@ -152,7 +155,7 @@ void TcpSwitch::OnVisitor(uint64_t key) {
   }
   const Passed passed = Pass(socket);
   if (passed == Passed::kYes || passed == Passed::kNo) {
-    RemoveVisitor(key);  // This process's handle of it.
+    RemoveVisitor(key);  // A process that it was passed to has its own handle.
     return;
   }
   if (passed == Passed::kRefused && AskAgain(key, visitor)) return;
@@ -163,6 +166,8 @@ void TcpSwitch::OnVisitor(uint64_t key) {
   visitor.refused = true;
 }
 
+// The preamble makes the socket readable all the time, so it is not watched
+// until the next look.
 bool TcpSwitch::AskAgain(uint64_t key, Visitor& visitor) {
   const auto now = std::chrono::steady_clock::now();
   if (visitor.refuse_at == std::chrono::steady_clock::time_point::max()) {

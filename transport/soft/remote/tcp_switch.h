@@ -23,13 +23,14 @@ namespace verbena::soft {
 // end of the one that has the port, and then one of them takes it; connections
 // that exist do not notice.
 //
-// Who has the port passes connections only to processes of users that it
-// allows, and those take them only from users that they allow.
+// The process that has the port passes connections only to processes of users
+// that it allows, and those take them only from users that they allow.
 //
 // Anybody can connect to the port. A connection that does not send a correct
 // preamble in time is closed, and so is the oldest when there are too many.
 //
-// On the thread of its engine, except where it says otherwise. Never destroyed.
+// Used on the thread of its engine alone, except where it says otherwise. Never
+// destroyed; the engine and the users live as long.
 class TcpSwitch {
  public:
   TcpSwitch(Engine& engine, uint16_t port, const PeerUsers& users);
@@ -41,12 +42,13 @@ class TcpSwitch {
   void Start();
 
  private:
+  // A connection that has not been passed on yet.
   struct Visitor {
     base::UniqueFd socket;
     // It was told that nobody listens, and its end is awaited.
     bool refused = false;
-    // Until when its listener, which is away, is waited for; max() before the
-    // first look.
+    // The time until which its listener, which is away, is waited for; max()
+    // before the first look.
     std::chrono::steady_clock::time_point refuse_at =
         std::chrono::steady_clock::time_point::max();
   };
@@ -56,14 +58,14 @@ class TcpSwitch {
   void OnIncoming();
   void AddVisitor(base::UniqueFd socket);
   void OnVisitor(uint64_t key);
-  // False when it has waited for its listener long enough.
+  // Looks for the listener again soon; false when that was tried long enough.
   bool AskAgain(uint64_t key, Visitor& visitor);
   void RemoveVisitor(uint64_t key);
   enum class Passed {
-    kYes,      // To the process it is for.
+    kYes,      // It was passed to the process that it is for.
     kNo,       // It has no correct preamble, or could not be passed.
     kRefused,  // Nobody listens at its port, which it is to be told.
-    kOthers,   // Nobody but others, likewise.
+    kOthers,   // Another user's process listens, which it is to be told.
   };
   Passed Pass(int socket);
   void Warn(absl::string_view problem);

@@ -38,7 +38,7 @@ class Owner {
 
 class TcpSwitchTest : public testing::Test {
  protected:
-  // Of this process alone, among those that test.
+  // No other test process uses this port.
   const uint16_t port_ = static_cast<uint16_t>(20000 + ::getpid() % 10000);
 
   // Connects, as soon as somebody has the port.
@@ -63,7 +63,7 @@ class TcpSwitchTest : public testing::Test {
     preamble.destination_port = port;
     return preamble;
   }
-  // Bytes until the end.
+  // Reads up to `length` bytes, or to the end; returns how many there were.
   static size_t ReadAll(int socket, void* bytes, size_t length) {
     size_t got = 0;
     while (got < length) {
@@ -121,7 +121,7 @@ TEST_F(TcpSwitchTest, AnotherTakesThePortWhenItsOwnerIsGone) {
 
 TEST_F(TcpSwitchTest, SaysThatAnotherProgramHasThePort) {
   const base::UniqueFd other(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  // Connections of other tests have not let go of the port yet.
+  // Connections of other tests may not have let go of the port yet.
   const int yes = 1;
   ::setsockopt(other.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
   const auto any = base::SocketAddress::Any(AF_INET6, port_);

@@ -129,7 +129,7 @@ int OpenUdpReceiver(const base::SocketAddress& address,
     error = SetOption(fd, level, v4 ? IP_PKTINFO : IPV6_RECVPKTINFO, 1);
   }
   if (error != 0) return error;
-  // Only less room if both fail; the first needs a privilege.
+  // The first needs a privilege. If both fail, there is only less room.
   if (SetOption(fd, SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBufferBytes) != 0) {
     SetOption(fd, SOL_SOCKET, SO_RCVBUF, kReceiveBufferBytes);
   }
@@ -184,7 +184,7 @@ ssize_t ReceiveUdp(int socket, std::byte* bytes, size_t capacity,
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
     length = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_TRUNC);
-    // A packet with a wrong checksum, or news of one that was not delivered.
+    // A signal, or news of a packet sent from here that was not delivered.
   } while (length < 0 && (errno == EINTR || errno == ECONNREFUSED));
   if (length < 0) return -1;
   arrival.source = base::SocketAddress::FromSockaddr(
