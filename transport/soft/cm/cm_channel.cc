@@ -13,7 +13,8 @@ namespace verbena::soft {
 void CmEventRecord::SetConnection(const CmMessage& message,
                                   uint8_t data_bytes) {
   rdma_conn_param& parameters = param.conn;
-  // Turned round: what the peer can start is what this side must answer.
+  // The two depths change places: what the peer can start is what this side
+  // must answer.
   parameters.responder_resources = message.initiator_depth;
   parameters.initiator_depth = message.responder_resources;
   parameters.retry_count = message.retry_count;

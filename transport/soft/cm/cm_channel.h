@@ -37,7 +37,7 @@ struct CmEventRecord final : rdma_cm_event {
   // Tells the user the first `data_bytes` of the private data of `datagram`.
   void SetServiceData(const CmDatagram& datagram, uint8_t data_bytes);
 
-  // Whose destroy_id waits for the event to be acknowledged.
+  // The endpoint whose destroy_id waits for the event to be acknowledged.
   std::shared_ptr<CmEndpoint> owner;
   // With CONNECT_REQUEST, the new identifier.
   std::shared_ptr<CmEndpoint> child;
@@ -49,7 +49,7 @@ struct CmEventRecord final : rdma_cm_event {
 // there is anything in it.
 class CmChannel final : public rdma_event_channel {
  public:
-  // Null and errno when out of descriptors.
+  // Null, with errno, when the process is out of descriptors.
   static std::unique_ptr<CmChannel> Create();
   static CmChannel* From(rdma_event_channel* channel) {
     return static_cast<CmChannel*>(channel);
@@ -64,7 +64,7 @@ class CmChannel final : public rdma_event_channel {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEvents);
 
   // The user has destroyed the channel. The object stays for threads that still
-  // ask for events; what nobody has read is returned.
+  // ask for events. Returns the events that nobody has read.
   std::deque<std::unique_ptr<CmEventRecord>> Close()
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEvents);
   bool closed() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEvents) {

@@ -32,7 +32,8 @@ struct CmEndpoint;
 // librdmacm is replaced by ours. They read there two things besides what is
 // public: that the identifier is synchronous (a word that is not zero), and by
 // a pointer to the device the deepest queue that they may ask for (16 bits).
-// Where the two stand differs between versions, so they stand everywhere.
+// Where these stand differs between versions of librdmacm, so the same value
+// stands everywhere.
 struct RsocketView {
   RsocketView() {
     rest_of_id.fill(1);
@@ -59,16 +60,18 @@ inline constexpr int kBacklogMax = 1024;
 
 // What a listener of either port space remembers.
 struct ListenerRecord {
-  // Given up when the process has no other, so that a client can be refused.
+  // A descriptor that is kept to be given up when the process has no other, so
+  // that a client can be accepted and told why it is refused.
   base::UniqueFd spare;
   // How many CONNECT_REQUEST events may be unread.
   int backlog = kBacklogMax;
-  // Port space TCP. The keys count upwards, so the first is the oldest.
+  // For the port space TCP. The keys count upwards, so the first connection is
+  // the oldest.
   std::map<uint64_t, HalfOpenConnection> half_open;
   uint64_t next_half_open = 1;
-  // Port space UDP. The endpoints born of questions, by the asker's address and
-  // its name for the question: a question that is asked again gives birth to
-  // no other.
+  // For the port space UDP: the endpoints that were born of questions, by the
+  // asker's address and its number of the question. So a question that is asked
+  // again gives birth to no other endpoint.
   std::map<std::pair<std::string, uint64_t>, std::weak_ptr<CmEndpoint>>
       questions;
 };
@@ -79,7 +82,7 @@ struct ConnectionRecord {
   CmMessage request;
   // The memory of the link, until the queue pair takes it over.
   std::optional<LinkMemory> link;
-  // The socket has ended.
+  // The socket has reached its end, or what came from it was garbage.
   bool peer_gone = false;
   // Keeps the local address while `socket` leads to a relay.
   base::UniqueFd address_holder;
@@ -97,8 +100,9 @@ struct GroupRecord {
   bool attached;  // The queue pair receives what is sent to the group.
 };
 
-// What an rdma_cm_id is. Shared by the user, from create_id (or the
-// CONNECT_REQUEST) to destroy_id, and by the engine's callbacks under way.
+// What an rdma_cm_id is. It is shared by the user, from create_id (or the
+// CONNECT_REQUEST) to destroy_id, and by the callbacks of the engine that are
+// under way.
 //
 // The fields that users read in rdma_cm_id have no lock. They change only
 // before the event that tells of the change is in the channel.
@@ -124,17 +128,18 @@ struct CmEndpoint final : rdma_cm_id,
 
   CmState state ABSL_GUARDED_BY(kEndpoints) = CmState::kIdle;
 
-  // Bound to the local address. It listens, or leads to the peer's socket; in
-  // the port space UDP it takes the messages for that address. Not valid before
-  // the endpoint is bound, nor after it was destroyed or has failed.
+  // The socket that is bound to the local address. It listens, or is connected
+  // to the peer's socket; in the port space UDP it takes the messages for that
+  // address. Not valid before the endpoint is bound, nor after it was destroyed
+  // or has failed.
   base::UniqueFd socket ABSL_GUARDED_BY(kEndpoints);
 
   // RDMA_OPTION_ID_AFONLY: a wildcard of IPv6 does not stand for IPv4 too.
   bool ipv6_only ABSL_GUARDED_BY(kEndpoints) = false;
-  // RDMA_OPTION_ID_ACK_TIMEOUT: 4.096 us * 2^14 = 67 ms.
+  // RDMA_OPTION_ID_ACK_TIMEOUT. By default 4.096 us * 2^14 = 67 ms.
   uint8_t ack_timeout ABSL_GUARDED_BY(kEndpoints) = 14;
 
-  // When to give up, in kConnecting and kAccepting.
+  // The time to give up at, in kConnecting and kAccepting.
   Clock::TimePoint deadline ABSL_GUARDED_BY(kEndpoints);
 
   ListenerRecord listening ABSL_GUARDED_BY(kEndpoints);
@@ -142,8 +147,10 @@ struct CmEndpoint final : rdma_cm_id,
   ServiceRecord service ABSL_GUARDED_BY(kEndpoints);
   std::vector<GroupRecord> groups ABSL_GUARDED_BY(kEndpoints);
 
-  // What CmEvents counts. The user's share of the endpoint: null before the
-  // user knows it and after destroy_id.
+  // The rest is kept by CmEvents.
+
+  // The user's share of the endpoint: null before the user knows it and after
+  // destroy_id.
   std::shared_ptr<CmEndpoint> user_reference ABSL_GUARDED_BY(kEvents);
   // Events that the user has read and not acknowledged yet.
   int events_unacked ABSL_GUARDED_BY(kEvents) = 0;

@@ -11,8 +11,8 @@
 namespace verbena::soft {
 namespace {
 
-// More channels than a program destroys in the moment in which a thread of it
-// is late.
+// Channels that are kept after they were destroyed, for threads that come late:
+// more than a program destroys in that moment.
 constexpr size_t kDestroyedChannelsMax = 16;
 
 }  // namespace
@@ -27,7 +27,7 @@ int CmEvents::Get(CmChannel& channel, rdma_cm_event*& event) {
         ++record->owner->events_unacked;
         if (record->child != nullptr) {
           --record->owner->requests_unread;
-          // From here on it is the user's.
+          // From here on the child belongs to the user.
           record->child->user_reference = record->child;
         }
         event = record.release();
@@ -44,7 +44,8 @@ int CmEvents::Get(CmChannel& channel, rdma_cm_event*& event) {
 }
 
 void CmEvents::Ack(CmEventRecord* event) {
-  // Destroyed after the lock is released: it may hold the last reference.
+  // Destroyed after the lock is released, since it may hold the last reference
+  // to an endpoint.
   const std::unique_ptr<CmEventRecord> record(event);
   const EventsLock lock(mutex_);
   if (--record->owner->events_unacked == 0) acked_.NotifyAll();
@@ -52,7 +53,7 @@ void CmEvents::Ack(CmEventRecord* event) {
 
 void CmEvents::DestroyChannel(std::unique_ptr<CmChannel> channel) {
   const int flags = ::fcntl(channel->fd, F_GETFL);
-  // Nobody can be waiting for one that does not block.
+  // Nobody can be waiting at a channel that does not block.
   if (flags < 0 || (flags & O_NONBLOCK) != 0) return;
   std::deque<std::unique_ptr<CmEventRecord>> unread;
   const EventsLock lock(mutex_);
@@ -71,7 +72,8 @@ void CmEvents::Add(CmEndpoint& endpoint, CmChannel& channel) {
 
 void CmEvents::Migrate(CmEndpoint& endpoint, CmChannel& channel) {
   const EventsLock lock(mutex_);
-  // An event that was read and is not acknowledged is still the old channel's.
+  // An event that was read and is not acknowledged still belongs to the old
+  // channel.
   while (endpoint.events_unacked != 0) lock.Wait(acked_);
   for (std::unique_ptr<CmEventRecord>& event :
        CmChannel::From(endpoint.channel)->Remove(endpoint)) {

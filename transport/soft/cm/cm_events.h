@@ -21,8 +21,8 @@ namespace verbena::soft {
 // Knows which channel an identifier raises its events in, and how many of them
 // the user has yet to acknowledge.
 //
-// Thread-safe. It calls no other part, so its methods may
-// be called with kEndpoints held or without, unless they block.
+// Thread-safe. It calls no other part of the manager, so its methods may be
+// called with kEndpoints held or without; those that block, only without.
 class CmEvents {
  public:
   CmEvents() = default;
@@ -30,10 +30,10 @@ class CmEvents {
   CmEvents& operator=(const CmEvents&) = delete;
 
   // rdma_get_cm_event: returns 0 or an errno. Blocks unless the channel's
-  // descriptor is non-blocking; for ever, as with the kernel, when the channel
-  // is destroyed meanwhile. So does a thread that comes a moment too late:
-  // there are programs that destroy the channel while a thread of theirs goes
-  // from one event to the next, and then end.
+  // descriptor is non-blocking. It never returns, as with the kernel, when the
+  // channel is destroyed meanwhile, or was destroyed a moment before: there are
+  // programs that destroy the channel while a thread of theirs goes from one
+  // event to the next, and then end.
   int Get(CmChannel& channel, rdma_cm_event*& event);
   void Ack(CmEventRecord* event);
   void DestroyChannel(std::unique_ptr<CmChannel> channel);
@@ -50,9 +50,9 @@ class CmEvents {
     Post(endpoint, std::make_unique<CmEventRecord>(type, status));
   }
 
-  // Tells the user of `listener` of `child`, which was born of a request. It
-  // raises its events in the listener's channel, and is the user's once the
-  // event is read.
+  // Tells the user of `listener` of `child`, which was born of a request. The
+  // child raises its events in the listener's channel, and belongs to the user
+  // once the event is read.
   void PostRequest(CmEndpoint& listener, std::shared_ptr<CmEndpoint> child,
                    std::unique_ptr<CmEventRecord> event);
   // How many such events the user has not read yet.
@@ -66,7 +66,7 @@ class CmEvents {
 
  private:
   EventsMutex mutex_;
-  base::CondVar acked_;  // Some endpoint's events_unacked is 0.
+  base::CondVar acked_;  // The events_unacked of some endpoint has become 0.
   // The last few channels that were destroyed, for threads that come late.
   std::deque<std::unique_ptr<CmChannel>> destroyed_channels_
       ABSL_GUARDED_BY(kEvents);

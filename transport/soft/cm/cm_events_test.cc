@@ -37,7 +37,8 @@ class CmEventsTest : public testing::Test {
     return event == nullptr ? nullptr : CmEventRecord::From(event);
   }
 
-  // The same, acknowledged: its status, or -1 when there was none.
+  // Reads the oldest event and acknowledges it. Returns its status, or -1 when
+  // there was none.
   int Take(CmChannel& channel) {
     CmEventRecord* event = Read(channel);
     if (event == nullptr) return -1;
@@ -51,7 +52,7 @@ class CmEventsTest : public testing::Test {
     return ::poll(&descriptor, 1, 0) == 1;
   }
 
-  // One that was asked for by a request to one_, and that nobody else holds.
+  // Posts an endpoint that was born of a request to one_. Nobody else holds it.
   std::weak_ptr<CmEndpoint> PostRequest() {
     auto child = std::make_shared<CmEndpoint>();
     std::weak_ptr<CmEndpoint> weak = child;

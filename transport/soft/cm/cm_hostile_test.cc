@@ -30,8 +30,9 @@ namespace {
 
 using base::SocketAddress;
 
-// Holds up the device's thread as long as it lives: what is sent meanwhile is
-// the receiver's alone when it is read, if the sender closes its own handle.
+// Holds up the device's thread as long as it lives. So a sender can close its
+// own handle of a descriptor that it sends before the device reads the message:
+// then the device's handle is the last.
 class HeldUpDevice {
  public:
   HeldUpDevice() {
@@ -60,7 +61,7 @@ class CmHostileTest : public testing::Test {
     return socket;
   }
 
-  // The same, but with the name that a correct client would have.
+  // A socket connected to `address`, with the name of a correct client.
   static base::UniqueFd IntrudeNamed(const SocketAddress& address) {
     SocketAddress from = SocketAddress::Loopback(AF_INET, 0);
     base::UniqueFd socket;
@@ -69,8 +70,8 @@ class CmHostileTest : public testing::Test {
     return socket;
   }
 
-  // A descriptor that is slow to close: a socket with more to send than its
-  // peer takes, which is to be waited for. The peer comes with it.
+  // A descriptor that is slow to close, and its peer: a socket that has more to
+  // send than the peer takes, and is to wait for that when it is closed.
   static std::array<base::UniqueFd, 2> SlowToClose() {
     const base::UniqueFd tcp(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     SocketAddress at = SocketAddress::Loopback(AF_INET, 0);
@@ -90,7 +91,7 @@ class CmHostileTest : public testing::Test {
             base::UniqueFd(::accept(tcp.get(), nullptr, nullptr))};
   }
 
-  // Waits until there is room.
+  // Sends `bytes` once there is room.
   static void SendBytes(const base::UniqueFd& socket, absl::string_view bytes) {
     pollfd descriptor = {.fd = socket.get(), .events = POLLOUT, .revents = 0};
     EXPECT_EQ(::poll(&descriptor, 1, 10000), 1);
@@ -246,7 +247,7 @@ TEST_F(CmHostileTest, AServerOfAnotherUserIsNotBelieved) {
   EXPECT_EQ(client.Expect(RDMA_CM_EVENT_REJECTED).status, kOtherUser);
 }
 
-// By whoever sends one that nobody has asked for, to a listener.
+// The descriptor is sent to a listener that has not asked for any.
 TEST_F(CmHostileTest, ADescriptorThatIsSlowToCloseHoldsUpNobody) {
   for (const CmMessageType type :
        {CmMessageType::kConnectRequest, CmMessageType::kRemoteConnection,
@@ -263,8 +264,8 @@ TEST_F(CmHostileTest, ADescriptorThatIsSlowToCloseHoldsUpNobody) {
   ExpectStillServing();
 }
 
-// Where it cannot be told that it is slow: in a socket that is passed. And in
-// one that is closed with what is in it unread.
+// The slow descriptor lies in a socket that is passed, where nobody can tell
+// that it is slow, and which may be closed with what is in it unread.
 TEST_F(CmHostileTest, ADescriptorWithinADescriptorHoldsUpNobody) {
   const base::UniqueFd intruder = IntrudeNamed(address_);
   std::vector<base::UniqueFd> peers;
@@ -294,8 +295,9 @@ TEST_F(CmHostileTest, ManyWhoSaySilentDoNotKeepOthersOut) {
   EXPECT_TRUE(IsClosed(intruders.front()));
 }
 
-// A connection from another host is passed to the listener, and has ended, or
-// been ended by a process that has kept it, at any moment of its being taken.
+// A connection from another host is passed to the listener. It may end at any
+// moment while the listener takes it, or be ended by a process that has kept
+// it.
 TEST_F(CmHostileTest, ARemoteConnectionMayEndWhileItIsTaken) {
   const base::UniqueFd tcp(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   SocketAddress at = SocketAddress::Loopback(AF_INET, 0);
@@ -316,7 +318,8 @@ TEST_F(CmHostileTest, ARemoteConnectionMayEndWhileItIsTaken) {
     const base::UniqueFd intruder = Intrude(address_);
     SendCmMessage(intruder.get(), {.type = CmMessageType::kRemoteConnection},
                   taken.get());
-    // At the latest when the listener has closed its end: it is taken by then.
+    // Ends it after some turns, or when the listener has closed its end of the
+    // intruder's socket: by then the connection has been taken.
     pollfd descriptor = {.fd = intruder.get(), .events = 0, .revents = 0};
     for (int turns = i % 100; turns > 0; --turns) {
       if (::poll(&descriptor, 1, 0) != 0) break;
@@ -405,7 +408,8 @@ TEST_F(CmHostileTest, AServerThatIsSlowToAcceptIsTriedAgain) {
   const base::UniqueFd listener = BadServer(address);
   std::array<CmTestEnd, 4> clients;
   for (CmTestEnd& client : clients) client.Dial(address);
-  // More than its queue holds; the others come as soon as there is room.
+  // These are more clients than the queue holds; those that found no room come
+  // as soon as there is some.
   std::vector<base::UniqueFd> sockets;
   for (size_t i = 0; i < clients.size(); ++i) {
     sockets.push_back(AcceptFrom(listener));

@@ -17,9 +17,10 @@ class ABSL_LOCKABLE LockName {};
 
 // Protects what an identifier is and does: its state, sockets and memberships.
 // One lock serves all identifiers of the process, because connecting is rare.
+// It is taken before kEvents.
 inline constexpr LockName kEndpoints;
 
-// Protects what is in event channels, and what is counted of an identifier's
+// Protects the contents of event channels, and the counts of an identifier's
 // events. Nothing else is locked while it is held.
 inline constexpr LockName kEvents ABSL_ACQUIRED_AFTER(kEndpoints);
 
@@ -27,7 +28,7 @@ inline constexpr LockName kEvents ABSL_ACQUIRED_AFTER(kEndpoints);
 class EndpointsMutex final : public base::Mutex {};
 class EventsMutex final : public base::Mutex {};
 
-// Holds a mutex as long as it lives, unseen by the analysis.
+// Holds a mutex as long as it lives. The thread analysis does not see it.
 class UnnamedLock {
  public:
   explicit UnnamedLock(base::Mutex& mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS

@@ -12,7 +12,7 @@ namespace {
 
 ConnectionManager& Manager() { return ConnectionManager::Get(); }
 
-// Our errno, librdmacm's way.
+// Returns `error`, 0 or an errno, as the functions of librdmacm do.
 int Result(int error) {
   if (error == 0) return 0;
   errno = error;
@@ -45,7 +45,7 @@ rdma_event_channel* CreateEventChannel() {
 int CreateId(rdma_event_channel* channel, rdma_cm_id** id, void* context,
              rdma_port_space port_space) {
   if (channel == nullptr) return Result(EINVAL);
-  // As the kernel answers for the other port spaces where they are unsupported.
+  // The kernel's answer for port spaces that it does not support.
   if (port_space != RDMA_PS_TCP && port_space != RDMA_PS_UDP) {
     return Result(EPROTONOSUPPORT);
   }

@@ -9,12 +9,13 @@
 
 namespace verbena::soft {
 
-// The whole table: every entry is filled. For the port spaces TCP and UDP, and
-// to processes of this host (cm_address.h) and of others (network.h).
+// The whole table: every entry is filled. It serves the port spaces TCP and
+// UDP, and connects to processes of this host (cm_address.h) and of others
+// (network.h).
 transport::CmOps SoftCmOps();
 
-// Not in that table, because only identifiers of datagrams have them. Each has
-// the behaviour of the librdmacm function of its name.
+// These three are not in that table, because only identifiers of the port space
+// UDP have them. Each has the behaviour of the librdmacm function of its name.
 int JoinMulticast(rdma_cm_id* id, sockaddr* group, void* context);
 int JoinMulticastEx(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* attributes,
                     void* context);

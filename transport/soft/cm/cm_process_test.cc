@@ -20,8 +20,8 @@
 namespace verbena::soft {
 namespace {
 
-// What it may take at most to notice that a peer is dead. The kernel tells of
-// it at once, to a process that gets a processor.
+// The longest that it may take to notice that a peer is dead. The kernel tells
+// at once, but only to a process that gets a processor.
 constexpr absl::Duration kDeathNoticed = absl::Seconds(10);
 
 base::SocketAddress Address(absl::string_view text) {
@@ -34,7 +34,7 @@ void Say(const std::string& text) {
   std::fflush(stdout);
 }
 
-// Waits for the connection to end, or to be killed.
+// Waits for the connection to end, or for this process to be killed.
 void WaitForTheEnd(CmTestEnd& end) {
   while (true) {
     const auto event = end.channel().WaitEvent(absl::Seconds(60));
@@ -73,7 +73,7 @@ int Call(absl::string_view address) {
 
 using testing_support::ChildProcess;
 
-// What another process of this binary is started with.
+// The command line that starts another process of this binary.
 std::vector<std::string> Peer(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "/proc/self/exe");
   return arguments;

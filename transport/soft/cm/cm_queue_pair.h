@@ -24,8 +24,8 @@ struct CmQueuePairTerms {
 
 // Each function returns 0 or the errno of the modify_qp that failed. The
 // attributes are those that librdmacm gives a queue pair, surprises included:
-// the peer may write, and may read if it has read resources; the
-// receiver-not-ready timer is 0, which means 655 ms.
+// the peer may always write, and it may read and use atomics if it was granted
+// READs; the receiver-not-ready timer is 0, which means 655 ms.
 
 // From RESET to INIT: receives can be posted.
 int MoveToInit(ibv_qp* qp);
@@ -34,7 +34,8 @@ int MoveToInit(ibv_qp* qp);
 int MoveToReadyToSend(ibv_qp* qp, const CmQueuePairTerms& terms);
 int MoveToError(ibv_qp* qp);
 
-// Of datagrams: from RESET to RTS, with the key that all identifiers have.
+// For a queue pair of type UD: from RESET to RTS, with the Q_Key that all
+// identifiers have.
 int MoveDatagramsToReadyToSend(ibv_qp* qp, const transport::VerbsOps& verbs);
 
 }  // namespace verbena::soft

@@ -28,8 +28,8 @@ namespace {
 constexpr char kOwnAddress[] = "10.78.0.1";
 constexpr char kOtherHost[] = "10.78.0.2";
 
-// Far less than the second that an identifier waits for what its relay has to
-// send.
+// Far less than it would take to wait for a relay that lingers, which nobody
+// does.
 constexpr std::chrono::milliseconds kAtOnce(500);
 
 base::SocketAddress OtherHost(uint16_t port) {

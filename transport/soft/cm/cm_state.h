@@ -1,4 +1,4 @@
-// The life of one rdma_cm_id.
+// The states of one rdma_cm_id, and how it goes from one to the next.
 
 #ifndef VERBENA_TRANSPORT_SOFT_CM_CM_STATE_H_
 #define VERBENA_TRANSPORT_SOFT_CM_CM_STATE_H_

@@ -41,19 +41,20 @@ class CmTestEnd {
 
   // The next event, which must be of this type and come within ten seconds.
   transport::CmEvent Expect(rdma_cm_event_type type);
-  // Nothing has happened.
+  // Expects that there is no event.
   void ExpectNothing();
 
-  // Active: makes an id, resolves, and gives it a queue pair.
+  // The active side: makes an id, resolves, and gives it a queue pair.
   void Resolve(const base::SocketAddress& peer);
   absl::Status Connect(absl::string_view private_data);
-  // Both.
+  // Resolves and connects.
   void Dial(const base::SocketAddress& peer, absl::string_view data = "") {
     Resolve(peer);
     ExpectOk(Connect(data));
   }
 
-  // Passive: waits for a request, takes over its id and gives it a queue pair.
+  // The passive side: waits for a request, takes over its id and gives it a
+  // queue pair.
   transport::CmEvent TakeRequest();
   absl::Status Accept(absl::string_view private_data);
   void ExpectOk(const absl::Status& status);
@@ -82,7 +83,7 @@ class CmTestEnd {
   transport::EventChannel channel_;
   ibv_pd* pd_ = nullptr;
   ibv_cq* cq_ = nullptr;
-  ibv_mr* mr_ = nullptr;  // Of receive_buffer_.
+  ibv_mr* mr_ = nullptr;  // The memory region of receive_buffer_.
   std::array<char, 256> receive_buffer_ = {};
   std::optional<transport::CmId> listener_;
   std::optional<transport::CmId> id_;

@@ -85,7 +85,7 @@ int ConnectionHandshake::Accept(CmEndpoint& endpoint,
   if (!SetParameters(parameters, kReplyDataBytes, reply)) return EINVAL;
   const CmMessage& request = endpoint.connection.request;
   if (parameters == nullptr) {
-    // No more than the peer can use.
+    // Grants no more than the peer can use.
     reply.responder_resources =
         std::min(reply.responder_resources, request.initiator_depth);
     reply.initiator_depth =
@@ -106,8 +106,8 @@ int ConnectionHandshake::Accept(CmEndpoint& endpoint,
   endpoint.Transition(CmState::kAccepting);
   if (endpoint.connection.peer_gone ||
       SendCmMessage(endpoint.socket.get(), reply) != 0) {
-    // As on a network, where the reply is lost and no more is heard of the
-    // peer.
+    // Accepting succeeds, and fails later, as on a network: there the reply is
+    // lost and no more is heard of the peer.
     endpoint.Transition(CmState::kClosed);
     ConnectedQueuePair::From(endpoint.qp)->OnPeerGone();
     events_.Post(endpoint, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
@@ -129,7 +129,7 @@ int ConnectionHandshake::Reject(CmEndpoint& endpoint, const void* private_data,
   }
   endpoint.Transition(CmState::kClosed);
   endpoint.connection.link.reset();
-  // To a peer that has gone meanwhile it makes no difference.
+  // That it cannot be sent to a peer that has gone makes no difference.
   SendCmMessage(endpoint.socket.get(), reject);
   return 0;
 }
@@ -143,7 +143,7 @@ int ConnectionHandshake::Disconnect(CmEndpoint& endpoint) {
   if (endpoint.qp != nullptr) {
     if (const int error = MoveToError(endpoint.qp); error != 0) return error;
   }
-  // The peer was first, and knows.
+  // If the peer was first, it need not be told.
   if (endpoint.state == CmState::kClosed) return 0;
   endpoint.Transition(CmState::kClosed);
   if (SendCmMessage(endpoint.socket.get(),
@@ -170,9 +170,9 @@ void ConnectionHandshake::OnReadable(CmEndpoint& endpoint,
       case CmReceived::Kind::kMessage:
         if (HandleMessage(endpoint, received.message, closing)) break;
         [[fallthrough]];
-      case CmReceived::Kind::kLater:  // No descriptors come here.
+      case CmReceived::Kind::kLater:  // No correct peer sends descriptors here.
       case CmReceived::Kind::kGarbage:
-        // Not a peer to go on with.
+        // The peer has broken the protocol: it hears no more of us.
         ::shutdown(endpoint.socket.get(), SHUT_RDWR);
         [[fallthrough]];
       case CmReceived::Kind::kEnd:
@@ -186,7 +186,7 @@ bool ConnectionHandshake::HandleMessage(CmEndpoint& endpoint,
                                         const CmMessage& message,
                                         ClosingSockets& closing) {
   const CmState state = endpoint.state;
-  // What the peer sent before it knew that this side has closed.
+  // The peer sent this before it knew that this side has closed.
   if (state == CmState::kClosed) return true;
   switch (message.type) {
     case CmMessageType::kConnectReply:
@@ -202,7 +202,8 @@ bool ConnectionHandshake::HandleMessage(CmEndpoint& endpoint,
       events_.Post(endpoint, RDMA_CM_EVENT_ESTABLISHED);
       return true;
     case CmMessageType::kReject:
-      // Also instead of kReadyToUse, from a peer that could not use the reply.
+      // It may come in place of kReadyToUse too, from a peer that could not use
+      // the reply.
       if (state != CmState::kConnecting && state != CmState::kAccepting) {
         return false;
       }
@@ -227,7 +228,8 @@ void ConnectionHandshake::HandleReply(CmEndpoint& endpoint,
                                       ClosingSockets& closing) {
   int error = EINVAL;  // The user has destroyed the queue pair meanwhile.
   if (endpoint.qp != nullptr) {
-    // Turned round: what the peer can start is what this side must answer.
+    // The two depths change places: what the peer can start is what this side
+    // must answer.
     error = ConnectQueuePair(
         endpoint, LinkSide::kFirst,
         {.peer_qp_num = reply.qp_num,
@@ -265,12 +267,12 @@ void ConnectionHandshake::HandleEnd(CmEndpoint& endpoint,
   endpoint.connection.peer_gone = true;
   const CmState state = endpoint.state;
   if (state == CmState::kConnecting) {
-    // The listener or its process has gone: what a network's next try would
-    // find.
+    // The listener or its process has gone. On a network the request would be
+    // sent again and find nobody, so the event is the same here.
     Fail(endpoint, RDMA_CM_EVENT_REJECTED, kInvalidServiceId, closing);
     return;
   }
-  if (state == CmState::kRequested) return;  // Accept will tell.
+  if (state == CmState::kRequested) return;  // Accept() will tell the user.
   if (endpoint.qp != nullptr) {
     ConnectedQueuePair::From(endpoint.qp)->OnPeerGone();
   }
@@ -304,7 +306,7 @@ void ConnectionHandshake::Fail(CmEndpoint& endpoint, rdma_cm_event_type type,
     MoveToError(endpoint.qp);
   }
   closing.Add(std::move(endpoint.socket));
-  // A rejection always has private data: here zeros.
+  // A rejection always has private data, which are zeros here.
   const bool rejected = type == RDMA_CM_EVENT_REJECTED;
   events_.Post(endpoint, MessageEvent(type, status, CmMessage(),
                                       rejected ? kRejectDataBytes : 0));
@@ -312,11 +314,13 @@ void ConnectionHandshake::Fail(CmEndpoint& endpoint, rdma_cm_event_type type,
 
 void ConnectionHandshake::End(CmEndpoint& endpoint, ClosingSockets& closing) {
   if (endpoint.state == CmState::kRequested) {
-    // Nobody will answer the peer any more. It sees what a NIC's would see.
+    // Nobody will answer the peer any more. It is told what the kernel's
+    // manager would tell it.
     SendCmMessage(endpoint.socket.get(), {.type = CmMessageType::kReject,
                                           .reject_reason = kConsumerReject});
   }
-  // The user should have destroyed it. It must not ring a closed socket.
+  // The user should have destroyed the queue pair. It must not ring a socket
+  // that is closed.
   if (endpoint.qp != nullptr) {
     ConnectedQueuePair::From(endpoint.qp)->DetachLink();
   }

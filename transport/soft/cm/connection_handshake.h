@@ -25,7 +25,8 @@ inline constexpr std::chrono::seconds kHandshakeTimeout(5);
 
 // Fills in what both connect and accept say of a connection. Null parameters
 // ask for the most, as do the two special values of librdmacm. False when they
-// are beyond the device, or bring more than `data_bytes_max` of private data.
+// ask for more than the device has, or bring more than `data_bytes_max` of
+// private data.
 bool SetParameters(const rdma_conn_param* parameters, uint8_t data_bytes_max,
                    CmMessage& message);
 
@@ -35,8 +36,9 @@ bool SetParameters(const rdma_conn_param* parameters, uint8_t data_bytes_max,
 // What a peer sends is validated before it is used: each message must be one
 // that may come in the state of the endpoint, or the connection ends.
 //
-// Thread-safe: its methods are called with kEndpoints held. The methods of the
-// user's verbs return 0 or an errno.
+// Thread-safe: its methods are called with kEndpoints held. Accept(), Reject()
+// and Disconnect() are the user's calls, and return 0 or an errno. The parts
+// that it is made with outlive it.
 class ConnectionHandshake {
  public:
   ConnectionHandshake(EndpointCallbacks& callbacks,

@@ -23,8 +23,8 @@ namespace {
 constexpr size_t kHalfOpenMax = 128;
 constexpr std::chrono::seconds kHalfOpenTimeout(5);
 
-// Out of descriptors or memory, or with too many descriptors of others still to
-// be closed: when to look again.
+// The pause before it looks again when it is out of descriptors or memory, or
+// when too many descriptors that others have sent are still to be closed.
 constexpr std::chrono::milliseconds kAcceptPause(100);
 
 // Connections taken in one callback, so that others have their turn.
@@ -38,8 +38,8 @@ int ConnectionListener::Start(CmEndpoint& listener) {
     if (const int error = network_.Start(); error != 0) return error;
   }
   KeepSpare(listener);
-  // The engine's thread empties the kernel's queue at once. Ours, which the
-  // user empties, is the one that the user's backlog limits.
+  // The engine's thread empties the kernel's queue at once. The user's backlog
+  // limits our own queue of requests, which the user empties.
   if (::listen(listener.socket.get(), kBacklogMax) != 0) return errno;
   Watch(listener);
   if (remote) network_.OpenPort();
@@ -79,8 +79,8 @@ void ConnectionListener::OnIncoming(CmEndpoint& listener,
     if (errno == EINTR || errno == ECONNABORTED) continue;
     if (errno == EAGAIN) return;
     if ((errno == EMFILE || errno == ENFILE) && spare.valid()) {
-      // In its place one client hears why it is refused: the descriptor that
-      // its request brings has no room either.
+      // In its place one client is accepted and hears why it is refused: there
+      // is no room for the descriptor that its request brings.
       spare.Reset();
       continue;
     }
@@ -90,7 +90,8 @@ void ConnectionListener::OnIncoming(CmEndpoint& listener,
   if (!ForeignFd::HasRoom()) Pause(listener);
 }
 
-// The connection stays in the queue and would bring us back here at once.
+// Does not watch the listener for a while: the connections stay in the kernel's
+// queue, and would bring us back at once.
 void ConnectionListener::Pause(CmEndpoint& listener) {
   callbacks_.Unwatch(listener.socket.get());
   callbacks_.StartTimer(
@@ -172,8 +173,8 @@ void ConnectionListener::OnHalfOpenReadable(CmEndpoint& listener, uint64_t key,
   closing.Add(std::move(half_open.socket));
 }
 
-// A relay of this process plays the peer from here on: its request comes as
-// that of any other.
+// A relay of this process plays the peer from here on. It gets the other end of
+// a pair of sockets, and its request comes as that of any other peer.
 void ConnectionListener::AddRemote(CmEndpoint& listener, ForeignFd tcp,
                                    ClosingSockets& closing) {
   if (!network_.enabled() || network_.Start() != 0) return;
@@ -207,7 +208,8 @@ void ConnectionListener::TakeRequest(CmEndpoint& listener, CmReceived& received,
   const bool relayed = !half_open.remote.empty();
   const base::SocketAddress peer =
       relayed ? half_open.remote : PeerOf(socket.get());
-  // A process can take any name, but is on this host.
+  // A process can give its socket any name; one that is not an address of this
+  // host is a lie.
   const bool lies = !relayed && !IsLocalAddress(peer);
   if (request.type != CmMessageType::kConnectRequest || !received.fd.valid() ||
       request.qp_num > kQueuePairNumberMax ||
@@ -229,8 +231,9 @@ void ConnectionListener::TakeRequest(CmEndpoint& listener, CmReceived& received,
   if (child == nullptr) return Refuse(socket.get());
   child->connection.request = request;
   child->connection.link = *std::move(link);
-  // From the callback of the half-open connection to that of the endpoint, on
-  // the thread that runs both.
+  // From now on the socket has the callback of the endpoint in place of that of
+  // the half-open connection. Both run on this thread, so no call falls
+  // between.
   callbacks_.Unwatch(socket.get());
   child->socket = std::move(socket);
   handshake_.Watch(*child);

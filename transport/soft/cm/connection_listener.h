@@ -23,11 +23,12 @@ namespace verbena::soft {
 // Accepts connections for listeners, reads a request from each, and makes it an
 // endpoint, which it leaves to the handshake.
 //
-// Anybody can connect. Who is of another user is told so, and nothing is read
-// from him. A connection without a correct request is closed after a time, and
-// so is the oldest when there are too many.
+// Anybody can connect. A process of another user is told that it is one, and
+// nothing is read from it. A connection without a correct request is closed
+// after a time, and so is the oldest when there are too many.
 //
-// Thread-safe: its methods are called with kEndpoints held.
+// Thread-safe: its methods are called with kEndpoints held. The parts that it
+// is made with outlive it.
 class ConnectionListener {
  public:
   ConnectionListener(const PeerUsers& users, Network& network,

@@ -49,7 +49,7 @@ CmEndpoint* ConnectionManager::CreateId(CmChannel& channel, void* context,
 void ConnectionManager::DestroyId(CmEndpoint& endpoint) {
   const std::shared_ptr<CmEndpoint> keep = endpoint.shared_from_this();
   {
-    ClosingSockets closing(engine_);
+    ClosingSockets closing(engine_);  // Destroyed after the lock.
     const EndpointsLock lock(mutex_);
     Destroy(endpoint, closing);
   }
@@ -79,8 +79,8 @@ int ConnectionManager::SetOption(CmEndpoint& endpoint, int level, int option,
   int number = 0;
   std::memcpy(&number, value, length);  // Little-endian hosts only.
   switch (option) {
-    case RDMA_OPTION_ID_TOS:        // A hint; TCP is not told.
-    case RDMA_OPTION_ID_REUSEADDR:  // Old connections hold no address here.
+    case RDMA_OPTION_ID_TOS:        // It is a hint, which TCP is not told.
+    case RDMA_OPTION_ID_REUSEADDR:  // Connections that ended hold no address.
       return 0;
     case RDMA_OPTION_ID_AFONLY:
       if (endpoint.state != CmState::kIdle) return EINVAL;
@@ -135,7 +135,7 @@ int ConnectionManager::CreateQp(CmEndpoint& endpoint, ibv_pd* pd,
   }
   endpoint.qp = qp;
   endpoint.pd = pd;
-  // There are programs that destroy it as one of their own.
+  // There are programs that destroy it with destroy_qp, without the identifier.
   static_cast<QueuePairHandle*>(qp)->before_destroy =
       [this, qp, weak = endpoint.weak_from_this()] {
         const std::shared_ptr<CmEndpoint> owner = weak.lock();

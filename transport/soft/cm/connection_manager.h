@@ -36,7 +36,8 @@ namespace verbena::soft {
 // engine's thread, and validated before it is used.
 class ConnectionManager {
  public:
-  // The one of this process, for SoftDevice::Get(); never destroyed, like it.
+  // The manager of this process, for SoftDevice::Get(). Like the device it is
+  // never destroyed.
   static ConnectionManager& Get();
 
   explicit ConnectionManager(SoftDevice& device);
@@ -76,11 +77,12 @@ class ConnectionManager {
  private:
   void Destroy(CmEndpoint& endpoint, ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
-  // Before its queue pair goes. REQUIRES: it has one.
+  // Parts `endpoint` from its queue pair, which is about to be destroyed.
+  // REQUIRES: it has one.
   void LetGoOfQp(CmEndpoint& endpoint)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
-  Engine& engine_;  // The device's.
+  Engine& engine_;  // The device's engine.
   const transport::VerbsOps verbs_;
 
   EndpointsMutex mutex_;

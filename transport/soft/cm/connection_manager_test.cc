@@ -82,8 +82,8 @@ TEST_F(ConnectionManagerTest, ConnectsOverIpv6) {
   EXPECT_EQ(server_.id().PeerAddress().HostString(), "::1");
 }
 
-// By ibv_destroy_qp, as perftest does it. The id has lost it then, and so has
-// the peer.
+// The queue pair is destroyed by ibv_destroy_qp, as perftest does it. Then the
+// id has no queue pair any more, and what the peer sends fails.
 TEST_F(ConnectionManagerTest, AQueuePairMayBeDestroyedWithoutItsId) {
   Connect(server_.Listen("127.0.0.1:0"));
   EXPECT_EQ(TestProvider().verbs.destroy_qp(client_.id().qp()), 0);
@@ -159,7 +159,8 @@ TEST_F(ConnectionManagerTest, RejectsRequestsThatNobodyReads) {
   CmTestEnd second;
   second.Dial(address);
   server_.StopListening();
-  // By the listener if it had them already, else by the end of its socket.
+  // The listener rejects the requests that it has taken already; the others are
+  // rejected by the end of its socket.
   client_.Expect(RDMA_CM_EVENT_REJECTED);
   second.Expect(RDMA_CM_EVENT_REJECTED);
   server_.ExpectNothing();
@@ -187,7 +188,7 @@ TEST_F(ConnectionManagerTest, GivesUpOnAServerThatNeverAnswers) {
   const CmEvent event = client_.Expect(RDMA_CM_EVENT_UNREACHABLE);
   EXPECT_EQ(event.status, -ETIMEDOUT);
   EXPECT_EQ(client_.QpState(), IBV_QPS_ERR);
-  // The server learns of it when it answers at last.
+  // The server learns that the client has given up when it answers at last.
   EXPECT_TRUE(server_.Accept("").ok());
   server_.Expect(RDMA_CM_EVENT_UNREACHABLE);
 }
@@ -255,7 +256,7 @@ TEST_F(ConnectionManagerTest, WhoAsksADestroyedChannelWaitsForEver) {
   rdma_event_channel* const channel = cm.create_event_channel();
   ASSERT_NE(channel, nullptr);
   cm.destroy_event_channel(channel);
-  // It never returns, so it has no end to wait for.
+  // The thread never comes back, so nobody can wait for its end.
   auto answered = std::make_shared<std::promise<void>>();
   std::thread([channel, answered, &cm] {
     rdma_cm_event* event = nullptr;

@@ -18,8 +18,8 @@
 namespace verbena::soft {
 namespace {
 
-// When to try again to reach a listener that is away or whose kernel queue is
-// full, and how long one may be away.
+// The pause before the next attempt to reach a listener that is away or whose
+// kernel queue is full, and for how long one may be away.
 constexpr std::chrono::milliseconds kConnectPause(kListenerLookMs);
 constexpr std::chrono::milliseconds kListenerPause(kListenerAwayMs);
 
@@ -62,7 +62,8 @@ void ConnectionRequester::Try(CmEndpoint& endpoint, ClosingSockets& closing) {
     // With it goes the memory of the link, which both queue pairs will use.
     error = SendCmMessage(endpoint.socket.get(), connection.request,
                           connection.link->fd());
-    // Who has closed the socket already may have said why.
+    // A peer that has closed the socket already may have said why: that is read
+    // from it.
     if (error == ECONNRESET || error == EPIPE) error = 0;
   }
   if (nobody) {
@@ -91,7 +92,8 @@ void ConnectionRequester::TryAgainSoon(CmEndpoint& endpoint) {
                             });
 }
 
-// A relay of this process plays the peer, and is spoken to as one.
+// A relay of this process plays the peer: it gets the other end of a pair of
+// sockets, and is spoken to as any peer is.
 int ConnectionRequester::ConnectToHost(CmEndpoint& endpoint) {
   if (const int error = network_.Start(); error != 0) return error;
   int sockets[2];

@@ -23,8 +23,8 @@ namespace {
 constexpr std::chrono::seconds kAnswerTimeout(5);
 constexpr std::chrono::milliseconds kAskInterval(100);
 
-// How long nobody may have the address that is asked: programs listen a moment
-// after they have told their peers to come.
+// For how long it is asked although nobody has the address: there are programs
+// that listen a moment after they have told their peers to come.
 constexpr std::chrono::seconds kListenerPause(1);
 
 // Messages taken in one callback, so that others have their turn.
@@ -33,7 +33,7 @@ constexpr int kReadBatch = 64;
 // Questions that a listener remembers, so as not to take one for two.
 constexpr size_t kQuestionsMax = 4096;
 
-constexpr uint8_t kHopLimit = 64;  // As the kernel sets it for a route.
+constexpr uint8_t kHopLimit = 64;  // What the kernel sets for a route.
 
 // False when the private data is too long.
 bool CopyData(const rdma_conn_param* parameters, size_t bytes_max,
@@ -119,7 +119,7 @@ int DatagramService::Accept(CmEndpoint& endpoint,
       !CopyData(parameters, kDatagramReplyDataBytes, reply)) {
     return EINVAL;
   }
-  // Without a queue pair of its own the identifier offers any that the user
+  // An identifier without a queue pair of its own offers the one that the user
   // names.
   if (endpoint.qp == nullptr && parameters == nullptr) return EINVAL;
   reply.qp_num =
@@ -150,7 +150,7 @@ void DatagramService::Answer(CmEndpoint& endpoint, CmDatagram reply,
   reply.type = CmDatagramType::kReply;
   reply.id = endpoint.service.datagram.id;
   reply.SetEnds(endpoint.Local(), endpoint.Peer());
-  // Kept: if it is lost, the peer asks again and is answered again.
+  // The reply is kept: if it is lost, the peer asks again and gets it again.
   endpoint.service.datagram = reply;
   endpoint.Transition(state);
   Send(endpoint, reply);
@@ -179,7 +179,8 @@ void DatagramService::OnQuestion(CmEndpoint& listener,
   const auto key = std::make_pair(question.Source().ToString(), question.id);
   const auto known = questions.find(key);
   if (known != questions.end()) {
-    // Asked again: the answer, if there was one, has been lost.
+    // The question has been asked again, so the answer, if there was one, has
+    // been lost.
     const auto child = known->second.lock();
     if (child != nullptr && child->state != CmState::kRequested) {
       Send(*child, child->service.datagram);
@@ -210,7 +211,8 @@ bool DatagramService::HasRoom(CmEndpoint& listener) {
 }
 
 void DatagramService::OnAnswer(CmEndpoint& endpoint, const CmDatagram& answer) {
-  // Whoever asks more than once may be answered more than once.
+  // A question that was asked more than once may be answered more than once,
+  // and old answers may still be under way.
   if (endpoint.state != CmState::kConnecting ||
       answer.id != endpoint.service.datagram.id) {
     return;

@@ -27,8 +27,9 @@ namespace verbena::soft {
 // What a peer sends is validated before it is used; an answer must bear the
 // number of the question.
 //
-// Thread-safe: its methods are called with kEndpoints held. The methods of the
-// user's verbs return 0 or an errno.
+// Thread-safe: its methods are called with kEndpoints held. Connect(), Accept()
+// and Reject() are the user's calls, and return 0 or an errno. The parts that
+// it is made with outlive it.
 class DatagramService {
  public:
   DatagramService(DatagramNetwork& network, EndpointCallbacks& callbacks,

@@ -152,7 +152,7 @@ std::string Data(const rdma_cm_event& event) {
   return static_cast<const char*>(event.param.ud.private_data);
 }
 
-// The server takes one question, and has its identifier.
+// The server takes one question, and with it an identifier for the asker.
 void TakeQuestion(End& server, const std::string& expected) {
   rdma_cm_event* request = server.Expect(RDMA_CM_EVENT_CONNECT_REQUEST);
   EXPECT_EQ(request->listen_id, server.listener);

@@ -66,7 +66,8 @@ int EndpointAddresses::ResolveAddr(CmEndpoint& endpoint,
     errno = 0;
     base::SocketAddress own = RouteTo(endpoint, destination);
     if (own.empty()) {
-      // There may be a way that cannot be looked for.
+      // Out of descriptors nothing can be looked for: that does not mean that
+      // there is no way.
       if (const int error = DescriptorErrorOr(0); error != 0) return error;
       events_.Post(endpoint, RDMA_CM_EVENT_ADDR_ERROR,
                    is_datagram ? -ENETUNREACH : -EHOSTUNREACH);

@@ -22,7 +22,8 @@ namespace verbena::soft {
 // Binds identifiers to addresses of this host and resolves those of peers, for
 // both port spaces.
 //
-// Thread-safe: its methods are called with kEndpoints held.
+// Thread-safe: its methods are called with kEndpoints held. The device and the
+// events outlive it.
 class EndpointAddresses {
  public:
   EndpointAddresses(SoftDevice& device, CmEvents& events)
@@ -49,13 +50,14 @@ class EndpointAddresses {
                                             const base::SocketAddress& peer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
-  // The path from the local address of `endpoint` to `gid`. Index 0 of the
-  // table of GIDs stands for a local address that has gone.
+  // The path from the local address of `endpoint` to `gid`. If the host has
+  // that address no more, the path starts at index 0 of the table of GIDs.
   ibv_ah_attr PathTo(const CmEndpoint& endpoint, const ibv_gid& gid,
                      uint8_t hop_limit) const;
 
  private:
-  // The local address to reach `destination` from; empty when there is no way.
+  // The local address from which `destination` is reached; empty when there is
+  // no way.
   base::SocketAddress RouteTo(const CmEndpoint& endpoint,
                               const base::SocketAddress& destination) const;
   // Binds `endpoint`, which has the wildcard, to `source` and its own port.
@@ -66,7 +68,8 @@ class EndpointAddresses {
 
   SoftDevice& device_;
   CmEvents& events_;
-  // What rdma_cm_id::verbs is; null until the first identifier needs it.
+  // The context that all identifiers have in rdma_cm_id::verbs; null until the
+  // first needs it.
   ibv_context* context_ ABSL_GUARDED_BY(kEndpoints) = nullptr;
 };
 

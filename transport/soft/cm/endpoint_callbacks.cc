@@ -34,7 +34,7 @@ std::function<void()> EndpointCallbacks::WithLock(CmEndpoint& endpoint,
       [this, weak = endpoint.weak_from_this(), callback = std::move(callback)] {
         const std::shared_ptr<CmEndpoint> strong = weak.lock();
         if (strong == nullptr) return;
-        ClosingSockets closing(engine_);
+        ClosingSockets closing(engine_);  // Destroyed after the lock.
         const EndpointsLock lock(mutex_);
         if (strong->socket.valid()) callback(*strong, closing);
       };

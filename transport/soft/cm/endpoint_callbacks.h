@@ -44,10 +44,10 @@ class ClosingSockets {
 // Thread-safe.
 class EndpointCallbacks {
  public:
-  // REQUIRES of each: it can be called with kEndpoints held.
+  // It is called with kEndpoints held.
   using Callback = std::function<void(CmEndpoint&, ClosingSockets&)>;
 
-  // `mutex` is kEndpoints.
+  // `mutex` is the mutex that kEndpoints names. Both outlive this object.
   EndpointCallbacks(Engine& engine, EndpointsMutex& mutex)
       : engine_(engine), mutex_(mutex) {}
   EndpointCallbacks(const EndpointCallbacks&) = delete;
@@ -58,8 +58,8 @@ class EndpointCallbacks {
   // Calls `callback` whenever `socket` is readable, until Unwatch or
   // ClosingSockets.
   void Watch(int socket, CmEndpoint& endpoint, Callback callback);
-  // On the engine's thread; from any other, with the lock held, it could wait
-  // for a callback that waits for the lock.
+  // REQUIRES: it is called on the engine's thread. From any other, with the
+  // lock held, it could wait for a callback that waits for the lock.
   void Unwatch(int socket) { engine_.Unwatch(socket); }
 
   void StartTimer(std::chrono::nanoseconds delay, CmEndpoint& endpoint,

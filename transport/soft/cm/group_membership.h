@@ -17,7 +17,8 @@ namespace verbena::soft {
 // address and nothing else: nobody keeps a list of its members, so joining
 // attaches the queue pair and is done.
 //
-// Thread-safe: its methods are called with kEndpoints held.
+// Thread-safe: its methods are called with kEndpoints held. The parts that it
+// is made with outlive it.
 class GroupMembership {
  public:
   GroupMembership(const GidTable& gids, EndpointAddresses& addresses,
@@ -35,8 +36,8 @@ class GroupMembership {
   int Leave(CmEndpoint& endpoint, const base::SocketAddress& group)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
-  // Before the queue pair of `endpoint` goes: attaches it to no group any more.
-  // The endpoint stays a member, until it leaves.
+  // Detaches the queue pair of `endpoint`, which is about to be destroyed, from
+  // all groups. The endpoint stays a member until it leaves.
   void DetachQueuePair(CmEndpoint& endpoint)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
