@@ -18,8 +18,8 @@ constexpr bool kThreadSanitizer = false;
 
 long Membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0); }
 
-// A section lasts a microsecond or less. Whoever looked this often for nothing
-// lets go of the processor, which the holder may be waiting for.
+// A section lasts a microsecond or less. A thread that has looked this often
+// for nothing lets go of the processor, which the holder may be waiting for.
 constexpr uint32_t kLooksBeforeYield = 32;
 
 template <typename Done>
@@ -50,8 +50,8 @@ void BiasedLock::FenceAllThreads() {
   }
 }
 
-// Never waits with ordinary_ held: whom it waits for, if the two share a
-// processor, would find the lock taken until its time is up.
+// Never waits with ordinary_ held: if the holder that it waits for shares its
+// processor, that would find the lock taken until the waiter's time is up.
 void BiasedLock::LockSlow() {
   if (TryEnter()) return;
   waiters_.fetch_add(1, std::memory_order_relaxed);
@@ -59,10 +59,11 @@ void BiasedLock::LockSlow() {
   waiters_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// One who tries again and again, such as a poller, is almost always inside, and
-// would almost always be interrupted inside: a waiter on the same processor
-// would never find the lock free. So it lets waiters go first. And a holder
-// that waits for this very processor has to get it.
+// A thread that tries again and again, such as a poller, is almost always
+// inside, and would almost always be interrupted inside: a waiter on the same
+// processor would never find the lock free. So it lets waiters go first. And it
+// gives up the processor now and then, because the holder may be waiting for
+// it.
 bool BiasedLock::TryLockSlow() {
   if (waiters_.load(std::memory_order_relaxed) != 0) {
     sched_yield();
@@ -100,7 +101,9 @@ void BiasedLock::WaitForHolder() {
   });
 }
 
-// Afterwards nobody becomes the holder but by ordinary_; see the class comment.
+// Afterwards nobody takes the lock but by way of ordinary_; see the class
+// comment. The store needs no order of its own: FenceAllThreads() comes between
+// it and the look at the owner's flag.
 void BiasedLock::Revoke() {
   Flag* const owner = owner_.load(std::memory_order_relaxed);
   if (owner == &nobody_) return;
@@ -110,6 +113,8 @@ void BiasedLock::Revoke() {
   last_user_ = 0;
 }
 
+// The acquire pairs with the release of unlock(): what the former owner has
+// done inside is seen by whoever enters next.
 bool BiasedLock::OwnerHasLeft() {
   if (leaving_ == nullptr) return true;
   if (leaving_->holds.load(std::memory_order_acquire)) return false;
@@ -117,14 +122,14 @@ bool BiasedLock::OwnerHasLeft() {
   return true;
 }
 
-// The calling thread has just taken the lock by ordinary_.
+// The calling thread has just taken the lock by way of ordinary_.
 void BiasedLock::NoteUse() {
   held_by_ = nullptr;
   const uintptr_t thread = ThisThread();
   if (thread != last_user_) {
     last_user_ = thread;
     uses_in_a_row_ = 0;
-    // It is here, so it no longer believes to be the owner.
+    // It has come this way, so it no longer takes itself for the owner.
     for (Flag& flag : flags_) {
       if (flag.user.load(std::memory_order_relaxed) == thread) {
         flag.in_use = false;
@@ -134,6 +139,8 @@ void BiasedLock::NoteUse() {
   if (++uses_in_a_row_ == kUsesToOwn && CanBeOwned()) BecomeOwner(thread);
 }
 
+// Gives the thread the flag it had before, or one that no thread still takes
+// for its own.
 void BiasedLock::BecomeOwner(uintptr_t thread) {
   Flag* chosen = nullptr;
   for (Flag& flag : flags_) {

@@ -28,10 +28,11 @@ namespace verbena::soft {
 // and the other side pays. `membarrier` makes each running thread of the
 // process pass a full fence. If the owner's load came before its fence, so did
 // its store, and the other sees `holds`; if it came after, the owner sees that
-// it is none. (Dekker's algorithm with both fences on one side.) A former owner
-// takes the ordinary lock like everybody else, and whoever has taken that often
-// enough in a row is the next owner: after as many uses as cost about as much
-// as one membarrier, so threads that take turns pay twice at worst.
+// it is the owner no more. (Dekker's algorithm with both fences on one side.) A
+// former owner takes the ordinary lock like everybody else, and whoever has
+// taken that often enough in a row is the next owner: after as many uses as
+// cost about as much as one membarrier, so threads that take turns pay twice at
+// worst.
 //
 // Each owner writes a flag of its own. With one flag for all, a former owner
 // that was interrupted between its look at `owner_` and its store would write
@@ -128,7 +129,8 @@ class ABSL_LOCKABLE BiasedLock {
       return false;
     }
     flag->holds.store(true, std::memory_order_relaxed);
-    // No instruction: only the compiler must not swap the two.
+    // It makes no instruction: the fence is the other side's, and only the
+    // compiler must not swap the store and the load.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (owner_.load(std::memory_order_acquire) == flag) [[likely]] {
       held_by_ = flag;
@@ -147,18 +149,20 @@ class ABSL_LOCKABLE BiasedLock {
   void BecomeOwner(uintptr_t thread) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ordinary_);
 
   std::atomic<Flag*> owner_;
-  Flag* held_by_ = nullptr;  // Protected by the lock; null: by ordinary_.
+  // The flag of the owner that holds the lock; null when whoever holds it holds
+  // ordinary_. Protected by the lock itself.
+  Flag* held_by_ = nullptr;
   std::array<Flag, kFlags> flags_;
-  Flag nobody_;  // No thread's.
+  Flag nobody_;  // Stands in owner_ when there is no owner.
 
   std::atomic<uint32_t> waiters_{0};  // Threads that wait in lock().
-  // Calls of try_lock() that failed since one did not. Several threads may
-  // count at once: a lost count does no harm.
+  // Calls of try_lock() in a row that have failed. Several threads may count at
+  // once: a lost count does no harm.
   std::atomic<uint32_t> failures_{0};
 
   // Held by whoever holds the lock and is not the owner.
   base::SpinLock ordinary_;
-  // Of a former owner that may still hold the lock.
+  // The flag of a former owner that may still hold the lock.
   Flag* leaving_ ABSL_GUARDED_BY(ordinary_) = nullptr;
   uintptr_t last_user_ ABSL_GUARDED_BY(ordinary_) = 0;
   uint32_t uses_in_a_row_ ABSL_GUARDED_BY(ordinary_) = 0;

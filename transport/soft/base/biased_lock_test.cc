@@ -10,7 +10,7 @@
 namespace verbena::soft {
 namespace {
 
-// Uses it often enough to own it, if nobody else does meanwhile.
+// Takes the lock often enough to own it, if no other thread takes it meanwhile.
 void TakeOver(BiasedLock& lock) {
   for (uint32_t i = 0; i < BiasedLock::kUsesToOwn; ++i) {
     BiasedLock::Guard guard(lock);
@@ -169,7 +169,7 @@ TEST(BiasedLockTest, KeepsAnOwnerAndAnOccasionalUserApart) {
       BiasedLock::Guard guard(lock);
       ++counter;
     }
-    // So that the other thread becomes the owner again.
+    // Lets the other thread become the owner again.
     for (int pause = 0; pause < 300; ++pause) __builtin_ia32_pause();
   }
   stop.store(true);

@@ -1,4 +1,4 @@
-// What time it is for the device.
+// The clock of the device, and those of completion timestamps.
 
 #ifndef VERBENA_TRANSPORT_SOFT_BASE_CLOCK_H_
 #define VERBENA_TRANSPORT_SOFT_BASE_CLOCK_H_
@@ -30,7 +30,7 @@ class Clock {
                     : std::chrono::steady_clock::now();
   }
 
-  // Does nothing when it is as late as that already. REQUIRES: manual().
+  // Never moves back: does nothing when it is later. REQUIRES: manual().
   void MoveTo(TimePoint time) {
     CHECK(manual());
     if (time > Now()) manual_now_.store(time, std::memory_order_relaxed);
@@ -38,7 +38,8 @@ class Clock {
 
  private:
   const Kind kind_;
-  // Not zero, so that what is subtracted from it is a time too.
+  // It begins late enough that a time before it, by any duration that is used
+  // here, is a time too.
   std::atomic<TimePoint> manual_now_{TimePoint(std::chrono::hours(1))};
 };
 

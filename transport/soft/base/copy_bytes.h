@@ -1,4 +1,4 @@
-// Copying, as the software device needs it.
+// Copying, as fast as the software device needs it.
 
 #ifndef VERBENA_TRANSPORT_SOFT_BASE_COPY_BYTES_H_
 #define VERBENA_TRANSPORT_SOFT_BASE_COPY_BYTES_H_

@@ -13,9 +13,9 @@ namespace {
 
 constexpr char kPrefix[] = "verbena-soft-datagram/";
 
-// What one socket may have under way to slow receivers. Each can hold back some
-// ten datagrams, and must not thereby stop what goes to others. The kernel
-// lowers it to net.core.wmem_max.
+// The bytes that one socket may have under way. A slow receiver can hold back
+// some ten datagrams, and must not thereby stop those that go to others. The
+// kernel lowers the number to net.core.wmem_max.
 constexpr int kSendBufferBytes = 4 << 20;
 
 // SO_PASSRIGHTS, which headers before Linux 6.16 lack: whether a message may
@@ -55,7 +55,7 @@ int OpenDatagramSender(base::UniqueFd& socket) {
   socket = base::UniqueFd(
       ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return errno;
-  // Only less room if it fails.
+  // If this fails there is only less room.
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDBUF, &kSendBufferBytes,
                sizeof(kSendBufferBytes));
   const int no = 0;

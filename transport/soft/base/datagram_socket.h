@@ -21,8 +21,8 @@ int OpenDatagramSocket(uint32_t number, base::UniqueFd& socket);
 // Opens a non-blocking socket that only sends. Returns 0 or an errno.
 int OpenDatagramSender(base::UniqueFd& socket);
 
-// Opens a socket under any other name: whoever has it has a role that one
-// process of the host can have.
+// Opens a socket that is named by a role, which one process of the host can
+// have. Returns 0 or an errno: EADDRINUSE when another has it.
 int OpenRoleSocket(const std::string& role, base::UniqueFd& socket);
 
 // Sends `parts` as one datagram to the queue pair of that number. Never blocks.
@@ -31,7 +31,7 @@ int OpenRoleSocket(const std::string& role, base::UniqueFd& socket);
 // ECONNREFUSED when there is no such queue pair.
 int SendToQueuePair(int socket, uint32_t number, const iovec* parts, int count);
 
-// The same to whoever has `role`.
+// Does the same to the process that has `role`.
 int SendToRole(int socket, const std::string& role, const iovec* parts,
                int count);
 

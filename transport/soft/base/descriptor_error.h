@@ -7,8 +7,9 @@
 
 namespace verbena::soft {
 
-// errno if it says that a descriptor was missing, else `other`: whoever calls
-// it has set errno to 0 before what failed.
+// Returns errno if it says that the process, or the host, is out of
+// descriptors, else `other`. The caller has set errno to 0 before it called
+// what failed.
 inline int DescriptorErrorOr(int other) {
   return errno == EMFILE || errno == ENFILE ? errno : other;
 }

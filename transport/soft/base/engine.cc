@@ -78,6 +78,8 @@ void Engine::Wake() {
   static_cast<void>(!write(wake_fd_.get(), &one, sizeof(one)));
 }
 
+// kicked_ releases what is said of the members, and RunMembers() acquires it.
+// All of them exchange it, so one kick does not hide what another has said.
 void Engine::Kick(EngineMember* member) {
   member->kicked_.store(true, std::memory_order_relaxed);
   WakeForKick();
@@ -132,8 +134,9 @@ void Engine::Unwatch(int fd) {
     // A descriptor that its owner has closed has left the epoll set by itself.
     epoll_ctl(epoll_fd_.get(), EPOLL_CTL_DEL, fd, nullptr);
   }
-  // Also when a callback has unwatched itself: it may run on.
   if (OnOwnThread()) return;
+  // Waits even if `fd` was not watched any more: its callback may have
+  // unwatched itself, and still run.
   while (running_fd_ == fd) callback_done_.Wait(mutex_);
 }
 
@@ -193,8 +196,8 @@ void Engine::RunAndCatchUp(std::function<void()> task,
   {
     const base::MutexLock lock(mutex_);
     if (!started_) return;
-    // A round calls for kEventsMax descriptors, and those first that have
-    // waited longest.
+    // A round calls the callbacks of at most kEventsMax descriptors, and of
+    // those first that have waited longest.
     rounds = descriptors_.size() / kEventsMax + 1;
   }
   Post(std::move(task));
@@ -307,12 +310,14 @@ void Engine::RunMembers(TimePoint now) {
   earliest_tick_ = TimePoint::max();
   for (auto entry = members_.begin(); entry != members_.end();) {
     EngineMember* const member = entry->second.member;
+    // Acquired with kicked_ above.
     const bool kicked = some && member->kicked_.load(std::memory_order_relaxed);
     if (!all && !kicked && entry->second.next_tick > now) {
       earliest_tick_ = std::min(earliest_tick_, entry->second.next_tick);
       ++entry;
       continue;
     }
+    // Before the call: a kick that comes during it asks for another one.
     member->kicked_.store(false, std::memory_order_relaxed);
     const uint64_t key = entry->first;
     TimePoint next;

@@ -42,7 +42,7 @@ class EngineMember {
 
  private:
   friend class Engine;
-  std::atomic<bool> kicked_{false};  // To be ticked soon.
+  std::atomic<bool> kicked_{false};  // It is to be ticked soon.
 };
 
 // One thread with an epoll instance, which Start() makes, or else the first
@@ -69,17 +69,18 @@ class Engine {
 
   // Starts the thread, if it does not run yet. Returns 0, or the errno with
   // which the kernel refuses descriptors (EMFILE, ENFILE, ENOMEM) or a thread
-  // (EUSERS): it may be called again. Whoever cannot go on without comes here
-  // first: the methods that need the thread abort without it.
+  // (EUSERS); then it may be called again. Call it where such a failure can be
+  // told to the user: the methods that need the thread abort if it cannot be
+  // started.
   int Start();
 
-  // What the thread does in one round, but for waiting: calls what is ready
-  // now. Whether there was something. Not from a callback.
+  // Does what the thread does in one round, but for waiting: calls what is
+  // ready now. Returns whether there was something. Not from a callback.
   // REQUIRES: the clock is manual.
   bool RunOnce();
-  // When RunOnce() will have something to do if nothing happens before (or
-  // would have, for a member that is gone);
-  // TimePoint::max() for never. In the past: now.
+  // The time at which RunOnce() will have something to do if nothing happens
+  // before; a time in the past means now, TimePoint::max() never. A member that
+  // was removed may make it too early.
   TimePoint NextDue();
 
   // Calls `on_readable` whenever `fd` is readable, at end of file or in error
@@ -87,9 +88,9 @@ class Engine {
   // REQUIRES: `fd` is not watched.
   void Watch(int fd, std::function<void()> on_readable);
 
-  // What the callback of `fd` is called for from now on; Watch begins with
-  // reading alone. Its end and errors always are.
-  // REQUIRES: `fd` is watched.
+  // Sets what the callback of `fd` is called for from now on; Watch() begins
+  // with reading alone. It is always called for the end of the file and for
+  // errors. REQUIRES: `fd` is watched.
   void SetInterest(int fd, bool readable, bool writable);
 
   // After it returns the callback of `fd` is not running and never will again.
@@ -104,12 +105,12 @@ class Engine {
   TimerId StartTimer(std::chrono::nanoseconds delay,
                      std::function<void()> task);
 
-  // As Unwatch: afterwards the task is not running and never will. Does nothing
-  // when it has run already.
+  // Like Unwatch(): afterwards the task is not running and never will. Does
+  // nothing when it has run already.
   void CancelTimer(TimerId id);
 
-  // `member` is borrowed until RemoveMember, which is synchronous as Unwatch
-  // is.
+  // `member` is borrowed until RemoveMember(), which waits for a callback as
+  // Unwatch() does.
   void AddMember(EngineMember* member);
   void RemoveMember(EngineMember* member);
 
@@ -120,8 +121,9 @@ class Engine {
   void RunAndCatchUp(std::function<void()> task,
                      std::chrono::nanoseconds longest);
 
-  // Has `member` ticked soon, or every member. Callable with any lock held; a
-  // system call, but only when none is under way already.
+  // Has `member` ticked soon, or every member. May be called with any lock
+  // held. It costs a system call, unless the engine has been woken for kicks
+  // already.
   void Kick(EngineMember* member);
   void KickAll();
 
@@ -147,7 +149,7 @@ class Engine {
   void RunPosted();
   void RunTimers(TimePoint now);
   void RunMembers(TimePoint now);
-  static constexpr int kStopped = -2;  // From TimeoutMs().
+  static constexpr int kStopped = -2;  // What TimeoutMs() returns at the end.
   int TimeoutMs(TimePoint now);
   // Calls `call`, without the mutex, as the one running callback, which `key`
   // names to those who wait for it to end.
@@ -160,25 +162,27 @@ class Engine {
   base::UniqueFd epoll_fd_;
   base::UniqueFd wake_fd_;  // An eventfd: new work, or stop.
 
-  std::atomic<bool> kicked_{false};           // Some member is to be ticked.
-  std::atomic<bool> all_kicked_{false};       // All are.
-  std::atomic<std::thread::id> thread_id_{};  // Of the thread, once it runs.
+  std::atomic<bool> kicked_{false};      // Some member is to be ticked.
+  std::atomic<bool> all_kicked_{false};  // All members are.
+  // The id of the thread, once it runs. Relaxed, because a thread looks only
+  // for its own id, which it has stored itself.
+  std::atomic<std::thread::id> thread_id_{};
 
   base::Mutex mutex_;
   base::CondVar callback_done_;
-  bool started_ ABSL_GUARDED_BY(mutex_) = false;  // As far as Start() goes.
+  bool started_ ABSL_GUARDED_BY(mutex_) = false;  // Start() has succeeded.
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // Names registrations, timers and members.
   uint64_t next_key_ ABSL_GUARDED_BY(mutex_) = 1;
-  // Of the callback that runs now; 0 for none.
+  // The key of the callback that runs now; 0 for none.
   uint64_t running_key_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Likewise, of a descriptor's callback.
+  // The descriptor whose callback runs now; -1 for none.
   int running_fd_ ABSL_GUARDED_BY(mutex_) = -1;
   struct Descriptor {
     int fd;
     std::shared_ptr<std::function<void()>> on_readable;
   };
-  // By key.
+  // The watched descriptors, by key.
   std::unordered_map<uint64_t, Descriptor> descriptors_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<int, uint64_t> keys_by_fd_ ABSL_GUARDED_BY(mutex_);
   std::multimap<TimePoint, Timer> timers_ ABSL_GUARDED_BY(mutex_);
@@ -187,13 +191,13 @@ class Engine {
     EngineMember* member;
     TimePoint next_tick;
   };
-  // By key.
+  // The members, by key.
   std::map<uint64_t, Member> members_ ABSL_GUARDED_BY(mutex_);
-  // The earliest of their next_tick, or before: thousands of members that sleep
-  // are not looked at for each doorbell.
+  // No member has a next_tick before this. So thousands of members that sleep
+  // need not be looked at for each doorbell.
   TimePoint earliest_tick_ ABSL_GUARDED_BY(mutex_) = TimePoint::max();
 
-  base::ThreadGroup threads_;  // The one.
+  base::ThreadGroup threads_;  // The one thread.
 };
 
 }  // namespace verbena::soft

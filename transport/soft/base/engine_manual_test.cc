@@ -39,7 +39,7 @@ TEST_F(EngineManualTest, ATimerRunsWhenTheClockIsThere) {
   engine_.StartTimer(seconds(20), [&] { order.push_back(20); });
   engine_.StartTimer(seconds(10), [&] { order.push_back(10); });
   EXPECT_EQ(engine_.NextDue(), engine_.clock().Now() + seconds(10));
-  EXPECT_TRUE(engine_.RunOnce());  // It was woken for them.
+  EXPECT_TRUE(engine_.RunOnce());  // To start a timer has woken the engine.
   MoveBy(seconds(9));
   EXPECT_FALSE(engine_.RunOnce());
   MoveBy(seconds(1));

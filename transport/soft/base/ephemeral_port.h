@@ -1,4 +1,4 @@
-// Ports for those who have asked for any.
+// Ports for identifiers that have asked for any port.
 
 #ifndef VERBENA_TRANSPORT_SOFT_BASE_EPHEMERAL_PORT_H_
 #define VERBENA_TRANSPORT_SOFT_BASE_EPHEMERAL_PORT_H_
@@ -13,7 +13,7 @@ namespace verbena::soft {
 inline constexpr uint16_t kEphemeralFirst = 32768;
 inline constexpr uint16_t kEphemeralLast = 60999;
 
-// Tries before all are taken to be in use.
+// Tries after which all ports count as being in use.
 inline constexpr int kEphemeralTries = 1000;
 
 inline uint16_t RandomEphemeralPort() {
@@ -25,7 +25,7 @@ inline uint16_t RandomEphemeralPort() {
                                random % (kEphemeralLast - kEphemeralFirst + 1));
 }
 
-// The one to try after `port`.
+// The port to try after `port`.
 inline uint16_t NextEphemeralPort(uint16_t port) {
   return port < kEphemeralLast ? port + 1 : kEphemeralFirst;
 }

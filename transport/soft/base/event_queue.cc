@@ -11,7 +11,7 @@ namespace verbena::soft {
 
 namespace {
 
-// The usual one: a counting eventfd.
+// The usual queue of events, whose descriptor is a counting eventfd.
 class CountedEvents final : public EventQueue {
  public:
   explicit CountedEvents(int fd) : EventQueue(fd) {}

@@ -24,7 +24,7 @@ namespace verbena::soft {
 // Thread-safe. Sources must call Forget() before they die.
 class EventQueue {
  public:
-  // What an object that raises events carries.
+  // The part of an object that raises events by which they are counted.
   class Source {
     friend class EventQueue;
     uint64_t handed_out_ ABSL_GUARDED_BY(&EventQueue::mutex_) = 0;

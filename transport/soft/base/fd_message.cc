@@ -12,8 +12,9 @@
 namespace verbena::soft {
 namespace {
 
-// Room to send some, and room for all that a message can bring: what does not
-// fit the kernel closes, on the thread that receives.
+// Room for the descriptors that are sent, and room for all that a message can
+// bring: the kernel closes those that find no room, on the thread that
+// receives.
 constexpr size_t kRightsMax = 253;
 template <size_t kBytes>
 union ControlBuffer {
@@ -60,7 +61,8 @@ ssize_t Receive(int socket, msghdr& header, int flags) {
   return length;
 }
 
-// Takes what the next message brings besides bytes. Returns 0 or an errno.
+// Takes the descriptors and the sender of the next message, which stays in the
+// socket. Returns 0 or an errno.
 int PeekControl(int socket, FdMessage& message) {
   if (!ForeignFd::HasRoom()) return ENOBUFS;
   ReceivedControl control;
@@ -104,8 +106,10 @@ int SendFdMessage(int socket, const void* bytes, size_t length, FdsToPass fds,
   return 0;
 }
 
-// In up to three steps, because a descriptor is closed with the message that
-// brought it unless somebody holds another by then.
+// Takes up to three steps. The first looks at the bytes, and whether there is
+// more. The second looks at the descriptors, which gives this process its own
+// of each. The third removes the message: that closes the descriptors in it, at
+// once, because they are not the last ones any more.
 FdMessage ReceiveFdMessage(int socket, void* bytes, size_t length) {
   iovec part = {.iov_base = bytes, .iov_len = length};
   msghdr header = {};

@@ -34,13 +34,14 @@ struct FdMessage {
   // Bytes received, no more than there was room for; negative with an errno.
   ssize_t length = 0;
   int error = 0;
-  // There is no message, and never will be; length is 0. Without SO_PASSCRED
-  // also an empty message that brings nothing.
+  // There is no message, and never will be; length is 0. Without SO_PASSCRED an
+  // empty message that brings nothing looks the same.
   bool end = false;
-  bool cut = false;  // Bytes or descriptors did not fit.
+  bool cut = false;  // Some bytes or descriptors did not fit.
   size_t fd_count = 0;
   std::array<ForeignFd, kFdsMax> fds;
-  // Whose process has sent it; known only on a socket with SO_PASSCRED.
+  // The user of the process that has sent it; known only on a socket with
+  // SO_PASSCRED.
   std::optional<uid_t> sender;
 };
 

@@ -38,7 +38,7 @@ class ClosingThread {
   }
 
  private:
-  // Without a thread they wait for the next, which starts one.
+  // If no thread can be started, descriptors wait until the next Add() tries.
   void Start() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     runs_ = threads_.Start([this] { Run(); }).ok();
   }
@@ -52,7 +52,8 @@ class ClosingThread {
         fd = std::move(waiting_.front());
         waiting_.pop_front();
       }
-      // Whoever sent it may set it again, and then holds up this thread.
+      // Its sender may set the option again, and then holds up this thread,
+      // which is there for that.
       constexpr linger kAtOnce = {.l_onoff = 0, .l_linger = 0};
       ::setsockopt(fd.get(), SOL_SOCKET, SO_LINGER, &kAtOnce, sizeof(kAtOnce));
     }
@@ -62,7 +63,7 @@ class ClosingThread {
   base::CondVar changed_;
   bool runs_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<base::UniqueFd> waiting_ ABSL_GUARDED_BY(mutex_);
-  base::ThreadGroup threads_;  // The one.
+  base::ThreadGroup threads_;  // The one thread.
 };
 
 }  // namespace
@@ -90,6 +91,8 @@ void CloseEmptied(base::UniqueFd socket) {
     char byte;
     message = ReceiveFdMessage(socket.get(), &byte, sizeof(byte));
   } while (message.length >= 0 && !message.end);
+  // The socket could not be emptied: the closing thread closes it, with what is
+  // left in it.
   if (message.error == ENOBUFS || message.error == EMFILE) {
     const ForeignFd later(std::move(socket));
   }

@@ -10,15 +10,15 @@
 
 namespace verbena::soft {
 
-// Owns a descriptor, or nothing, that may be of any file: close() may then wait
-// for as long as its sender likes, for bytes that a socket is to get rid of
-// first (SO_LINGER), or for the process that serves a file system. So it is
-// closed on a thread that does nothing else.
+// Owns a descriptor of any file, or nothing. To close such a descriptor may
+// take as long as its sender likes: close() may wait for bytes that a socket is
+// to get rid of first (SO_LINGER), or for the process that serves a file
+// system. So it is closed on a thread that does nothing else.
 //
 // Not thread-safe.
 class ForeignFd {
  public:
-  // As many may wait to be closed before no more should be received.
+  // So many may wait to be closed before no more should be received.
   static constexpr size_t kClosingMax = 64;
 
   ForeignFd() = default;
@@ -49,9 +49,10 @@ class ForeignFd {
   base::UniqueFd fd_;
 };
 
-// Closes a socket of SOCK_SEQPACKET whose other end may have put descriptors
-// into it, or that listens for such. First nothing more can come, then what
-// came is taken out, since what is in a socket is closed with it.
+// Closes a socket of type SOCK_SEQPACKET whose other end may have put
+// descriptors into it, or that listens for connections of which that is true.
+// First it is shut down, so that nothing more can come; then the messages are
+// taken out, since the descriptors in a socket are closed with it.
 void CloseEmptied(base::UniqueFd socket);
 
 }  // namespace verbena::soft

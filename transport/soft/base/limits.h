@@ -12,16 +12,18 @@ inline constexpr uint8_t kPorts = 2;
 
 inline constexpr int kQueuePairsMax = 1 << 16;
 
-// They have 24 bits on the wire.
+// Queue pair numbers have 24 bits on the wire.
 inline constexpr uint32_t kQueuePairNumberMax = (1 << 24) - 1;
 
-inline constexpr int kQueueDepthMax = 1 << 16;  // Of an SQ, an RQ or an SRQ.
+// The depth of a send queue, a receive queue or a shared receive queue.
+inline constexpr int kQueueDepthMax = 1 << 16;
 
 // Entries of one work request. A request is copied with all its entries when it
 // is posted and once more when it is taken, so the number stays small.
 inline constexpr int kGatherEntriesMax = 32;
 
-inline constexpr int kCompletionsMax = (1 << 20) - 1;  // Of one CQ.
+// The depth of a completion queue.
+inline constexpr int kCompletionsMax = (1 << 20) - 1;
 
 // Inline data is kept in the send queue until it is acknowledged: this many
 // bytes for each request there, if the user asks for so many.
@@ -31,17 +33,18 @@ inline constexpr uint32_t kInlineBytesMax = 512;
 inline constexpr int kReadsMax = 16;
 inline constexpr uint32_t kMessageBytesMax = 1u << 31;
 
-// Of an unreliable datagram: the path MTU, since it is one packet.
+// The longest unreliable datagram: the path MTU, since it is one packet.
 inline constexpr uint32_t kDatagramPayloadMax = 4096;
-// In front of every one that is received.
+// The global route header in front of every datagram that is received.
 inline constexpr uint32_t kGlobalRouteBytes = 40;
 
-// What ibv_alloc_dm gives a context in all: as much as adapters have.
+// Device memory of one context in all (ibv_alloc_dm): as much as adapters have.
 inline constexpr uint64_t kDeviceMemoryBytesMax = 1 << 20;
 
 // A program that listens again after each connection is away for a moment,
-// which peers on a network do not notice: their requests take longer. So long,
-// in milliseconds, a request waits for a listener, and so often it looks.
+// which peers on a network do not notice, because their requests take longer.
+// So a request waits for a listener that is away, for the first of these times,
+// and looks for it at the interval of the second. Both are in milliseconds.
 inline constexpr int kListenerAwayMs = 100;
 inline constexpr int kListenerLookMs = 5;
 

@@ -13,11 +13,12 @@ namespace verbena::soft {
 
 inline constexpr uid_t kOtherUserId = 54321;
 
-// Whether this process may pretend to be one.
+// Whether this process may pretend to be another user.
 inline bool CanBeOtherUser() { return ::geteuid() == 0; }
 
-// The thread that made it has another user as long as it lives; the others of
-// the process stay what they are, which is why it is the bare system call.
+// As long as it lives the thread that made it is another user's. The other
+// threads of the process stay what they are: libc's function would change all
+// of them, so it makes the bare system call.
 // REQUIRES: CanBeOtherUser().
 class OtherUser {
  public:

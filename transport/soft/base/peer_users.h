@@ -1,4 +1,4 @@
-// Which users of this host a process has to do with.
+// The users of this host whose processes this one talks to.
 
 #ifndef VERBENA_TRANSPORT_SOFT_BASE_PEER_USERS_H_
 #define VERBENA_TRANSPORT_SOFT_BASE_PEER_USERS_H_
@@ -14,20 +14,21 @@ namespace verbena::soft {
 // kernel is asked whose process is at the other end before that is believed,
 // and before anything is read from it.
 //
-// A value. By itself it allows the user of this process, as that is at the time
-// of the question, and root, who could do anything to it anyway.
+// A value. Without being told it allows the user that this process has at the
+// time of the question, and root, who could do anything to it anyway.
 class PeerUsers {
  public:
   PeerUsers() = default;
-  // Allows more: `text` is "any", or numbers of users with commas in between.
-  // What is neither allows nobody.
+  // Allows others besides: `text` is "any", or numbers of users with commas in
+  // between. Words that are neither allow nobody.
   explicit PeerUsers(std::string_view text);
-  // The same with the text of VERBENA_SOFT_PEERS.
+  // Makes one of the text of VERBENA_SOFT_PEERS.
   static PeerUsers FromEnvironment();
 
   bool Allows(uid_t user) const;
-  // The process that has connected `socket` from the other end, or that has
-  // called listen() there. False when the kernel does not know.
+  // Whether it allows the user of the process that has connected `socket` from
+  // the other end, or that has called listen() there. False when the kernel
+  // does not know that process.
   bool AllowsPeerOf(int socket) const;
 
  private:

@@ -18,7 +18,7 @@ namespace {
 // ring another bell, but send nothing to any other program's socket.
 constexpr char kPrefix[] = "verbena-soft-bell/";
 
-// Without an allocation: a call that wakes its server makes one of these.
+// Does not allocate, because every call that wakes its server makes a name.
 UnixName NameOf(const WaiterBell::Name& name) {
   constexpr size_t kDigits = 16;
   char text[sizeof(kPrefix) + 2 * kDigits] = {};  // Begins with a zero byte.

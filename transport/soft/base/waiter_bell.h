@@ -23,13 +23,15 @@ namespace verbena::soft {
 // Thread-safe.
 class WaiterBell {
  public:
-  // Random, so that nobody can take a name before its owner does. Zero: none.
+  // Random, so that nobody can take a name before its owner does. Zero stands
+  // for no bell.
   struct Name {
     uint64_t high = 0;
     uint64_t low = 0;
   };
-  // Which of the things that the waiter waits for has come, and a proof that
-  // whoever rings may know of it. Zero: the waiter's own process rings.
+  // What a ring says: which of the things that the waiter waits for has come
+  // (`number`), and a proof that the ringer may know of it (`secret`). All zero
+  // when the waiter's own process rings.
   struct Ring {
     uint64_t secret = 0;
     uint64_t number = 0;
@@ -46,9 +48,10 @@ class WaiterBell {
   static bool RingByName(const Name& name, const Ring& ring);
   bool RingOwn() const;
 
-  // Takes the oldest ring. Waits for one if fd() is blocking; else, without
-  // one, returns false with errno EAGAIN. A signal does not end it. What none
-  // of us sent counts as a ring with kNobody: it took room as well.
+  // Takes the oldest ring. If there is none, it waits for one if fd() is
+  // blocking, and otherwise returns false with errno EAGAIN. A signal does not
+  // end the wait. A datagram that is no ring counts as one with the number
+  // kNobody, because it took room as well.
   static constexpr uint64_t kNobody = ~uint64_t{0};
   bool Take(Ring& ring) const;
 
