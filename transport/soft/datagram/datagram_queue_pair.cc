@@ -15,8 +15,9 @@ namespace {
 // whether a receiver has made room.
 constexpr std::chrono::milliseconds kLookInterval(1);
 
-// A user who wakes up, takes a few completions and arms again polls less often
-// than this: then the engine goes on watching the socket.
+// Polls without a completion queue armed after which the user counts as one
+// that spins, and the engine need not watch the socket any more. A user who
+// wakes up, takes a few completions and arms again polls less often than this.
 constexpr uint32_t kPollsToWakeUp = 64;
 
 }  // namespace
@@ -48,7 +49,7 @@ int DatagramQueuePair::OpenSocket() {
   retired_ = false;
   JoinEngine();
   device_.datagrams().Start();
-  Watch();  // Until somebody polls.
+  Watch();  // The engine receives until somebody polls.
   return 0;
 }
 
@@ -78,7 +79,8 @@ bool DatagramQueuePair::PrepareToSleep() {
   const base::MutexLock lock(lock_);
   polls_watched_ = 0;
   Watch();
-  return false;  // A socket that is watched forgets nothing.
+  // No fence and no second look: a watched socket stays readable.
+  return false;
 }
 
 void DatagramQueuePair::Run() {
@@ -92,7 +94,8 @@ void DatagramQueuePair::Run() {
   lock_.unlock();
 }
 
-// On the engine's thread, so what it stops watching is not being called.
+// Runs on the engine's thread, so no callback of the socket is running when it
+// stops watching that.
 EngineMember::TimePoint DatagramQueuePair::OnTick(TimePoint now) {
   const bool polled = PolledSinceLastLook();
   const base::MutexLock lock(lock_);
@@ -133,6 +136,8 @@ void DatagramQueuePair::EnterError(std::optional<ibv_event_type> event) {
   SetState(IBV_QPS_ERR);
   sends_.Flush();
   FlushReceives();
+  // The engine closes the socket: to stop watching it from here, with the lock
+  // held, could mean to wait for a callback that waits for the lock.
   if (socket_.valid()) {
     retired_ = true;
     device_.engine().Kick(this);

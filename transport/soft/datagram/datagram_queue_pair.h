@@ -26,8 +26,12 @@ namespace verbena::soft {
 // Whoever polls one of its completion queues sends and receives; when nobody
 // does, or a queue is armed, the engine's thread watches the socket. A receiver
 // whose socket is full makes a sender wait for a moment, as a lossless network
-// would, and then loses the message. What finds no receive request, or has the
-// wrong key, is lost as well.
+// would, and then loses the message. A message that finds no receive request,
+// or has the wrong key, is lost as well.
+//
+// What must outlive it, and which threads may use it, is said at QueuePair.
+// What goes wrong is reported by completions, by asynchronous events and by the
+// states SQE and ERR.
 class DatagramQueuePair final : public QueuePair {
  public:
   // REQUIRES: CheckInitAttributes() accepts the attributes, and the type is UD.
@@ -44,14 +48,14 @@ class DatagramQueuePair final : public QueuePair {
   int PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) override;
   int PostAll(ibv_send_wr* chain) override;
   bool PrepareToSleep() override;
-  // The engine sees what is in the socket.
+  // There is no need to look: the engine sees what is in the socket.
   bool LookAgain() override { return false; }
   void OnSendPolled(uint32_t count) override ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    sends_.Free(count);  // From any thread, without the lock.
+    sends_.Free(count);  // Allowed on any thread, without the lock.
   }
 
-  // DeviceQueuePair. Its path is looked at for each datagram, and nothing is
-  // acknowledged.
+  // DeviceQueuePair. The state of its port is looked at for each datagram, and
+  // nothing is acknowledged.
   void LookAtPath() override {}
   void WaitForDataPath() override { const base::MutexLock lock(lock_); }
   void Acknowledge() override {}
@@ -98,21 +102,21 @@ class DatagramQueuePair final : public QueuePair {
   base::Mutex lock_;
   ibv_qp_attr attributes_ ABSL_GUARDED_BY(lock_) = {};
   ibv_qp_state state_ ABSL_GUARDED_BY(lock_) = IBV_QPS_RESET;
-  // From RTR until RESET or ERR.
+  // Open from RTR until RESET or ERR.
   base::UniqueFd socket_ ABSL_GUARDED_BY(lock_);
-  // By the engine.
+  // The engine watches socket_.
   bool watched_ ABSL_GUARDED_BY(lock_) = false;
-  // The engine is to close it.
+  // The engine is to close socket_.
   bool retired_ ABSL_GUARDED_BY(lock_) = false;
-  // Since then, with no queue armed.
+  // Polls since the engine watches socket_, while no queue was armed.
   uint32_t polls_watched_ ABSL_GUARDED_BY(lock_) = 0;
   ReceiveSource receives_ ABSL_GUARDED_BY(lock_);
   DatagramSendQueue sends_ ABSL_GUARDED_BY(lock_);
   // Since when the oldest request waits for its receiver; max() when it does
-  // not. One that made us wait for too long is not waited for again until
-  // something has reached it.
+  // not.
   TimePoint waiting_since_ ABSL_GUARDED_BY(lock_) = TimePoint::max();
-  // Its number; 0 for none.
+  // The number of a receiver that made us wait for too long, and that is not
+  // waited for again until a datagram has reached it; 0 for none.
   uint32_t slow_receiver_ ABSL_GUARDED_BY(lock_) = 0;
   std::array<std::byte, kDatagramBytesMax + 1> received_ ABSL_GUARDED_BY(lock_);
 };

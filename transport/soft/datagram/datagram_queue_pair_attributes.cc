@@ -37,7 +37,8 @@ int DatagramQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
     if (to == IBV_QPS_SQD && from == IBV_QPS_RTS &&
         (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY) != 0 &&
         attributes.en_sqd_async_notify != 0) {
-      // What was sent has arrived, or never will; the rest waits.
+      // Nothing is ever under way: a datagram that was sent has arrived or
+      // never will, and the others wait. So the queue is drained at once.
       RaiseEvent(IBV_EVENT_SQ_DRAINED);
     }
     Transmit();

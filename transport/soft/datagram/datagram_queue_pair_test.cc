@@ -1,4 +1,4 @@
-// The send queue of datagrams. What arrives and what does not is in
+// The send queue of datagrams. What arrives and what does not is tested in
 // tests/conformance.
 
 #include "transport/soft/datagram/datagram_queue_pair.h"
@@ -45,7 +45,7 @@ TEST(DatagramQueuePairTest, RequestsThatAreNoDatagramsAreRefused) {
   DatagramTestEnd a;
   ibv_send_wr request = {};
   request.opcode = IBV_WR_SEND;
-  EXPECT_EQ(a.Post(request), EINVAL);  // To nobody.
+  EXPECT_EQ(a.Post(request), EINVAL);  // It has no address handle.
   request.wr.ud = {a.Handle(a.gid.gid), 1u << 24, transport::kTestQkey};
   EXPECT_EQ(a.Post(request), EINVAL);
   request.wr.ud.remote_qpn = 5;

@@ -15,7 +15,7 @@
 namespace verbena::soft {
 namespace {
 
-// Datagrams taken in one go, so that others have their turn.
+// Datagrams taken in one pass, so that others have their turn.
 constexpr int kReceivesPerPass = 16;
 
 // How long a sender waits for a receiver that has no room. Longer than a busy
@@ -84,7 +84,7 @@ DatagramQueuePair::Sending DatagramQueuePair::SendOldest() {
   // The specification wants neither a packet nor an error (C10-93.1.1).
   if (sends_.length() > kDatagramPayloadMax) return Sending::kDone;
   if (!device_.port_states().IsActive(attributes_.port_num)) {
-    return Sending::kDone;  // It leaves by no port.
+    return Sending::kDone;  // The port is down: the datagram is lost.
   }
   DatagramSendQueue::Parts parts;
   if (!sends_.Gather(attributes_.qkey, parts)) return Sending::kBadMemory;
@@ -104,10 +104,13 @@ DatagramQueuePair::Sending DatagramQueuePair::SendOldest() {
       if (number == slow_receiver_) slow_receiver_ = 0;
       return Sending::kDone;
     default:
-      return Sending::kDone;  // Nobody is there, or no way leads there.
+      return Sending::kDone;  // There is nobody, or no way: it is lost.
   }
 }
 
+// The receiver has no room. It is waited for once, for kReceiverPatience; after
+// that its datagrams are lost until one gets through. So one that does not read
+// holds up the others only once.
 DatagramQueuePair::Sending DatagramQueuePair::WaitForReceiver() {
   const uint32_t number = sends_.destination_qp();
   if (number == slow_receiver_) return Sending::kDone;  // It is lost.
@@ -127,7 +130,8 @@ void DatagramQueuePair::Receive() {
   }
 }
 
-// What is not right is dropped without a word, as on hardware.
+// A datagram that is not as it should be is dropped without a word, as on
+// hardware. children() is not 0 while the queue pair is attached to a group.
 void DatagramQueuePair::OnDatagram(size_t length) {
   DatagramHeader header;
   if (!ReadDatagramHeader(received_.data(), length, header) ||

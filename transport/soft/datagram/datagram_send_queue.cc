@@ -14,7 +14,8 @@
 namespace verbena::soft {
 namespace {
 
-// A key with this bit means: that of the sending queue pair.
+// A Q_Key of a request with this bit stands for that of the sending queue pair,
+// as the InfiniBand specification has it.
 constexpr uint32_t kOwnQkey = 1u << 31;
 
 }  // namespace
@@ -108,7 +109,8 @@ bool DatagramSendQueue::Gather(uint32_t own_qkey, Parts& parts) {
     if (entry.length == 0) continue;
     std::byte* from = environment_.memory->Translate(
         entry.lkey, environment_.pd, entry.addr, entry.length, 0);
-    // The kernel gathers, so it may be memory whose pages are missing.
+    // The kernel gathers the parts, so memory on demand will do: it says EFAULT
+    // when a page is missing.
     if (from == nullptr) {
       from = environment_.memory->Translate(entry.lkey,
                                             OnDemandOwner(environment_.pd),

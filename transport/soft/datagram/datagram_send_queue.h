@@ -22,10 +22,12 @@ namespace verbena::soft {
 
 class QueuePair;
 
-// Requests pass these marks in order: freed (by SendRing) <= ended_ <= posted_.
+// The requests that were posted and have not ended, oldest first. They are
+// numbered by a free-running counter, and pass these marks in order: freed
+// (kept by SendRing) <= ended_ <= posted_.
 //
-// Not thread-safe: protected by the queue pair's lock, except Free(). Allocates
-// only when created.
+// What the environment names must outlive it. Not thread-safe: protected by the
+// queue pair's lock, except Free(). Allocates only when created.
 class DatagramSendQueue {
  public:
   struct Environment {
@@ -37,7 +39,7 @@ class DatagramSendQueue {
 
   // A datagram of up to kGatherEntriesMax parts, with its header in front.
   struct Parts {
-    DatagramHeader header;  // As it travels.
+    DatagramHeader header;  // In network byte order.
     std::array<iovec, kGatherEntriesMax + 1> parts;
     int count = 0;
   };
@@ -48,22 +50,25 @@ class DatagramSendQueue {
   // Copies the chain. Returns 0, or ENOMEM (full) or EINVAL with `*bad_wr` at
   // the first request that was refused.
   int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr);
-  // 0 when Post() would take the whole chain; else how it would refuse.
+  // 0 when Post() would take the whole chain; else the error that it would
+  // return.
   int CheckAll(const ibv_send_wr* chain) const;
 
   bool empty() const { return ended_ == posted_; }
 
-  // About the oldest request that has not ended. REQUIRES: !empty().
+  // The next five methods are about the oldest request that has not ended. They
+  // REQUIRE that !empty().
   const DatagramRoute& route() { return ring_.slot(ended_).route; }
   uint32_t destination_qp() { return ring_.slot(ended_).header.destination_qp; }
   uint32_t length() { return ring_.slot(ended_).length; }
-  // Its parts, from queue pair `source`; `own_qkey` stands in for a key of the
-  // request that says so. False when some memory of it is not registered.
+  // Puts the parts of its datagram together; `own_qkey` takes the place of a
+  // Q_Key with the top bit set. False when some of its memory is not
+  // registered.
   bool Gather(uint32_t own_qkey, Parts& parts);
   // Ends it. A completion is pushed if it is signalled or has failed.
   void End(ibv_wc_status status);
 
-  // Ends all with IBV_WC_WR_FLUSH_ERR.
+  // Ends all requests with IBV_WC_WR_FLUSH_ERR.
   void Flush();
   // Forgets everything, without completions.
   void Reset();
@@ -86,10 +91,10 @@ class DatagramSendQueue {
   void Store(const ibv_send_wr& wr, uint32_t length);
 
   const Environment environment_;
-  const uint8_t flags_of_all_;  // As Slot::flags.
+  const uint8_t flags_of_all_;  // What sq_sig_all adds to each Slot::flags.
   SendRing<Slot> ring_;
-  uint32_t ended_ = 0;
-  uint32_t posted_ = 0;
+  uint32_t ended_ = 0;   // Requests that have ended.
+  uint32_t posted_ = 0;  // Requests that were ever posted.
 };
 
 }  // namespace verbena::soft

@@ -39,7 +39,7 @@ void ExpectDelivery(const char* text) {
   EXPECT_EQ(received.byte_len, kGlobalRouteBytes + 6);
   EXPECT_EQ(received.src_qp, sender.qp->qp_num);
   EXPECT_EQ(member.Text(kGlobalRouteBytes, 6), "to all");
-  EXPECT_TRUE(member.StaysQuiet(&sender));  // Once.
+  EXPECT_TRUE(member.StaysQuiet(&sender));  // There is one copy.
   EXPECT_EQ(DetachMcast(member.qp, &group, 0), 0);
 }
 

@@ -19,9 +19,9 @@ class SoftDevice;
 // verbs that libibverbs calls through it. Whoever makes it fills those in,
 // since they stand above it; see verbs/context_verbs.h.
 //
-// Users hold its last part, verbs_context::context. What lies before that are
-// the extended verbs, which the inline functions of <infiniband/verbs.h> look
-// for there; those that are null they answer with EOPNOTSUPP themselves.
+// Users hold its last part, verbs_context::context. Before that lie the
+// extended verbs, which the inline functions of <infiniband/verbs.h> look for
+// there; for a verb that is null they return EOPNOTSUPP themselves.
 //
 // The objects made in it must be destroyed first (close_device answers EBUSY).
 // Thread-safe.
@@ -58,8 +58,8 @@ class Context final : public verbs_context {
   std::atomic<size_t> device_memory_{0};
 };
 
-// A protection domain, or a parent domain, which stands for the one it was made
-// of. The context outlives it. Thread-safe.
+// A protection domain, or a parent domain, which stands for the protection
+// domain that it was made of. That, and the context, outlive it. Thread-safe.
 class ProtectionDomain final : public ibv_pd {
  public:
   explicit ProtectionDomain(Context& owner) : ibv_pd() {
@@ -78,7 +78,8 @@ class ProtectionDomain final : public ibv_pd {
   Context& owner() const { return *Context::From(context); }
 
   bool is_parent() const { return parent_of_ != nullptr; }
-  // What decides whether memory may be used: itself, unless it is a parent.
+  // The domain that decides whether memory may be used: this one, unless it is
+  // a parent domain.
   ProtectionDomain& original() { return is_parent() ? *parent_of_ : *this; }
   ibv_td* thread_domain() const { return thread_domain_; }
 

@@ -17,7 +17,7 @@ class DeviceQueuePair : public EngineMember {
   // What users hold. Its type does not change.
   virtual ibv_qp* handle() = 0;
 
-  // A port of the device has gone down or come up.
+  // Called when a port of the device has gone down or come up.
   virtual void LookAtPath() = 0;
 
   // Waits until a copy that was under way at the last

@@ -29,7 +29,8 @@ ManualLink::CreatePair() {
 
 ManualLink::~ManualLink() {
   if (engine_ != nullptr) engine_->Unwatch(socket_.get());
-  // One that was made to be passed on is shared with whoever has got it.
+  // An end that was made here and never started may have been passed on: then
+  // the process that got it uses the same socket, which must not be emptied.
   if (engine_ != nullptr || received_) CloseEmptied(std::move(socket_));
 }
 

@@ -17,19 +17,19 @@ namespace verbena::soft {
 // The link's memory, and the socket that carries its doorbells.
 //
 // Once started it borrows the engine and calls the queue pair that owns it; the
-// destructor ends both. Not to be destroyed with the queue pair's lock held,
-// because it waits for a call that is under way.
+// destructor ends both, and waits for a call that is under way. So it must not
+// be destroyed with a lock held that such a call takes. Not thread-safe.
 class ManualLink {
  public:
-  // The other end of the link may be anywhere.
+  // The other end of the link may be in this process or another, or a relay's.
   ManualLink(LinkMemory memory, LinkSide side, base::UniqueFd socket)
       : memory_(std::move(memory)), side_(side), socket_(std::move(socket)) {}
   ManualLink(const ManualLink&) = delete;
   ManualLink& operator=(const ManualLink&) = delete;
   ~ManualLink();
 
-  // A link's two ends, its creator's first; null ones when the process is out
-  // of descriptors or memory.
+  // Makes a link and returns its two ends, the side kFirst first. Both are null
+  // when the process is out of descriptors or memory.
   static std::pair<std::unique_ptr<ManualLink>, std::unique_ptr<ManualLink>>
   CreatePair();
 
@@ -43,7 +43,7 @@ class ManualLink {
   // It came from another process, which may have put anything into the socket.
   void set_received() { received_ = true; }
 
-  // Whether somebody holds the other end still.
+  // Whether somebody still holds the other end.
   bool HasPeer() const;
 
   LinkSide side() const { return side_; }

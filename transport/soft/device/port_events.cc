@@ -51,7 +51,8 @@ void PortEvents::OnReader() {
   const base::MutexLock lock(mutex_);
   if (read_ || engine_.Start() != 0) return;
   read_ = true;
-  socket_ = OpenHostSocket();  // First: no change may come in between.
+  // The socket first, so that no change is missed between it and the table.
+  socket_ = OpenHostSocket();
   if (socket_.get() < 0) return;
   gids_.Refresh();
   gids_seen_ = Gids();
@@ -65,7 +66,8 @@ void PortEvents::Raise(ibv_event_type type, uint8_t port) {
   }
 }
 
-// What has changed is not read from the messages: the table knows.
+// The messages only say that something has changed; the table is compared to
+// find out whether it is a GID.
 void PortEvents::OnHostChanged() {
   std::array<std::byte, 8192> messages;
   while (recv(socket_.get(), messages.data(), messages.size(), 0) > 0) {

@@ -35,9 +35,9 @@ class PortEvents {
   void Add(EventQueue* context_events);
   void Remove(EventQueue* context_events);
 
-  // Somebody reads events: from now on addresses are watched. Where the kernel
-  // has no netlink socket for us, they are not; without the engine's thread,
-  // not yet.
+  // Somebody reads events: from now on addresses are watched. They are not if
+  // the kernel has no netlink socket for us. If the engine's thread cannot be
+  // started, the next call tries again.
   void OnReader();
 
   // Tells every context of an event of `port`.
@@ -55,8 +55,8 @@ class PortEvents {
   GidTable& gids_;
 
   base::Mutex mutex_;
-  // The queue of each context, and what its port events are counted in: nobody
-  // waits for that, because ports are not destroyed.
+  // The queue of each context, and the source that its port events are counted
+  // in. Nobody waits for those counts, because ports are not destroyed.
   std::map<EventQueue*, EventQueue::Source> contexts_ ABSL_GUARDED_BY(mutex_);
   bool read_ ABSL_GUARDED_BY(mutex_) = false;
   base::UniqueFd socket_;  // Constant from the first reader on.

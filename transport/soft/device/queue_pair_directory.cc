@@ -24,23 +24,24 @@ namespace {
 // empties it at once, unless the process is stopped.
 constexpr timeval kSendTimeout = {.tv_sec = 1, .tv_usec = 0};
 
-// Links that wait for one queue pair. A correct host makes one; what is more
-// comes from those who did so earlier, and are gone.
+// Links that wait for one queue pair. A correct host makes one; others come
+// from queue pairs that were meant for it earlier, and are gone.
 constexpr int kHalfLinksMax = 4;
 
-// How long one that another process has made waits, with its descriptors. The
-// user of a queue pair may be slow to connect it, but not for ever.
+// How long a link that another process has made waits here, with its
+// descriptors. The user of a queue pair may be slow to connect it, but not for
+// ever.
 constexpr std::chrono::minutes kOfferWait(10);
 
-// When to look again at a message that brings descriptors, for which there was
-// no room.
+// The pause before the next look at a message that brings descriptors, if there
+// was no room for them.
 constexpr std::chrono::milliseconds kRoomPause(100);
 
 // Messages taken in one callback, so that others have their turn.
 constexpr int kReadBatch = 64;
 
-// Of two sockets that are connected: one that listens would hold what others
-// put into it.
+// Whether `fd` is one of two Unix sockets that are connected to each other. One
+// that listens is refused: it would hold whatever others put into it.
 bool IsPacketSocket(int fd) {
   int domain = 0;
   int type = 0;
@@ -54,8 +55,8 @@ bool IsPacketSocket(int fd) {
          domain == AF_UNIX && type == SOCK_SEQPACKET;
 }
 
-// Which of two queue pairs on different hosts makes the link: both say the
-// same.
+// Whether `own`, of two queue pairs on different hosts, is the one that makes
+// the link. Both hosts come to the same answer.
 bool ComesFirst(uint32_t own, const ManualPeer& peer) {
   if (own != peer.number) return own < peer.number;
   const ibv_gid mine = GidOf(peer.source);
@@ -141,7 +142,7 @@ std::unique_ptr<ManualLink> QueuePairDirectory::TakeLocked(
   if (found == half_links_.end()) return nullptr;
   std::unique_ptr<ManualLink> link = std::move(found->second.link);
   half_links_.erase(found);
-  // Its maker may have died, or thought better of it.
+  // The process that has made it may have died, or have dropped it.
   return link->HasPeer() ? std::move(link) : nullptr;
 }
 
@@ -155,7 +156,7 @@ std::unique_ptr<ManualLink> QueuePairDirectory::Connect(
     if (DeviceQueuePair* const other = FindConnected(peer.number)) {
       auto [mine, peers] = ManualLink::CreatePair();
       if (mine == nullptr) return nullptr;
-      engine_.Kick(other);  // It may wait for this.
+      engine_.Kick(other);  // It may be waiting for this link.
       half_links_[KeyOf(peer.number, ManualPeer{.number = own})] =
           HalfLink{next_age_++, std::move(peers)};
       return std::move(mine);
@@ -217,7 +218,8 @@ void QueuePairDirectory::TakeOffer(const LinkOffer& offer, FdMessage message) {
   Keep(offer.to, ManualPeer{.number = offer.from}, std::move(link));
 }
 
-// The link's other end is a relay of this process.
+// Makes a link whose other end is a relay of this process, which goes on with
+// the TCP connection.
 void QueuePairDirectory::TakeTcpOffer(const LinkOffer& offer, ForeignFd tcp) {
   if (!network_.enabled() || network_.Start() != 0) return;
   const std::optional<TcpCaller> caller = Network::ReadPreamble(tcp.get());
@@ -303,7 +305,8 @@ QueuePairDirectory::Dropped QueuePairDirectory::TakeExpired() {
   return dropped;
 }
 
-// One timer for all: no peer makes this process keep more.
+// There is one timer for all links, so that no peer can make this process keep
+// more than that.
 void QueuePairDirectory::StartExpiry() {
   if (std::exchange(expiry_runs_, true)) return;
   engine_.StartTimer(kOfferWait, [this] {

@@ -28,24 +28,26 @@
 
 namespace verbena::soft {
 
-// Whom modify_qp names as the peer.
+// The peer that modify_qp names.
 struct ManualPeer {
   uint32_t number = 0;
   base::SocketAddress host = {};  // Another host; empty for this one.
-  // Our address, as the peer knows it, if it is on another host.
+  // Our own address as the peer knows it, if the peer is on another host.
   base::SocketAddress source = {};
 };
 
 // Two queue pairs that name each other are joined whichever comes first, and in
 // whatever process of this host they are: one makes the link, the other finds
-// it. In one process the first makes it. Of two processes it is the one with
-// the lower number; it sends the memory file and a socket to the process that
-// owns the other number, where they wait until that queue pair wants them.
-// Between hosts it is likewise, by TCP; there the same numbers may meet, and
-// the lower address decides.
+// it. Within a process the one that comes first makes it. Between processes it
+// is the one with the lower number, which sends the memory file and a socket to
+// the process that owns the other number; there they wait until that queue pair
+// wants them. Between hosts it is the one with the lower number too, and the
+// link leads over TCP; both may have the same number there, and then the lower
+// address decides.
 //
 // Thread-safe. The sockets of the numbers are read on the engine's thread, and
-// what they say is validated before it is used.
+// what they say is validated before it is used. The engine, the network and the
+// users outlive it.
 class QueuePairDirectory {
  public:
   QueuePairDirectory(Engine& engine, Network& network, const PeerUsers& users);
@@ -56,11 +58,13 @@ class QueuePairDirectory {
   uint32_t Add(DeviceQueuePair* qp);
   void Remove(uint32_t number);
 
-  // Makes or finds the link from `own` to `peer`. Null when there is nobody of
-  // that number on this host, or when it is for the peer to make the link: then
-  // the engine ticks `own` when it has come, to call Take().
+  // Makes or finds the link from `own` to `peer`. Returns null when there is
+  // nobody of that number on this host, or when it is for the peer to make the
+  // link: then the engine ticks `own` when the link has come, so that it calls
+  // Take().
   std::unique_ptr<ManualLink> Connect(uint32_t own, const ManualPeer& peer);
-  // The link that the peer has made for `own`; null until then.
+  // Returns the link that the peer has made for `own`; null as long as there is
+  // none.
   std::unique_ptr<ManualLink> Take(uint32_t own, const ManualPeer& peer);
   // `number` is not connected manually: from now on no peer's link is kept for
   // it.
@@ -72,13 +76,15 @@ class QueuePairDirectory {
   void ForEach(const std::function<void(DeviceQueuePair&)>& call);
 
  private:
-  // For whom, from whom, and from which host.
+  // The number that a link is for, the number that has made it, and the host of
+  // the latter.
   using Key = std::tuple<uint32_t, uint32_t, std::array<uint8_t, 16>>;
+  // One end of a link that waits for its queue pair.
   struct HalfLink {
-    uint64_t age;
+    uint64_t age;  // Counts upwards: the oldest has the least.
     std::unique_ptr<ManualLink> link;
-    // When another process's offer has waited long enough; max() for what this
-    // process made itself.
+    // The time at which the offer of another process has waited long enough;
+    // max() for a link that this process made itself.
     Clock::TimePoint expires = Clock::TimePoint::max();
   };
 
@@ -87,17 +93,19 @@ class QueuePairDirectory {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::unique_ptr<ManualLink> ConnectToProcess(uint32_t own, uint32_t peer);
   void OnReadable(int socket);
-  // What a peer has made for us, unless nobody here has that number.
+  // Keeps a link that a peer has made for `own`, unless nobody here has that
+  // number or wants such a link.
   void Keep(uint32_t own, const ManualPeer& peer,
             std::unique_ptr<ManualLink> link);
-  // What is taken out is destroyed without the mutex.
+  // Links that are taken out, to be destroyed when the mutex has been released.
   using Dropped = std::vector<std::unique_ptr<ManualLink>>;
   Dropped TakeAll(uint32_t own) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What is too much for `own`.
+  // Takes the oldest link for `own` out if there are too many.
   Dropped TakeSurplus(uint32_t own) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Dropped TakeExpired() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartExpiry() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The queue pair of that number, unless it is one without links; or null.
+  // The queue pair of that number; null if there is none, or if it is of type
+  // UD, which has no links.
   DeviceQueuePair* FindConnected(uint32_t number)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -112,11 +120,12 @@ class QueuePairDirectory {
 
   base::Mutex mutex_;
   NumberBlocks numbers_ ABSL_GUARDED_BY(mutex_);
-  // By number.
+  // All queue pairs of this process, by number.
   std::unordered_map<uint32_t, DeviceQueuePair*> queue_pairs_
       ABSL_GUARDED_BY(mutex_);
   uint64_t next_age_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<Key, HalfLink> half_links_ ABSL_GUARDED_BY(mutex_);
+  // The numbers for which no links are kept; see RefuseOffers().
   std::unordered_set<uint32_t> refusing_ ABSL_GUARDED_BY(mutex_);
   bool expiry_runs_ ABSL_GUARDED_BY(mutex_) = false;
 };

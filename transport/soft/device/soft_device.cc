@@ -12,13 +12,14 @@
 namespace verbena::soft {
 namespace {
 
-// For what a thread does in microseconds, unless it cannot: the process may
-// have been stopped by a signal in the middle of a verb.
+// How long the exit of a process waits for each of its two threads. They need
+// microseconds, unless they cannot go on: the process may have been stopped by
+// a signal in the middle of a verb.
 constexpr std::chrono::seconds kAcknowledgeMax(1);
 
 }  // namespace
 
-// `clock` is that of the first call.
+// The first call says which clock the device has.
 SoftDevice& SoftDevice::TheOne(Clock::Kind clock) {
   static SoftDevice& device = *[clock] {
     std::atexit([] { Get().AcknowledgeAll(); });
@@ -61,13 +62,15 @@ void SoftDevice::SetPortState(uint8_t port, PortState state) {
   queue_pairs_.ForEach([](DeviceQueuePair& qp) { qp.LookAtPath(); });
 }
 
+// A thread that begins a copy after the fence finds the region removed. One
+// that has begun before holds the lock of its queue pair, which is waited for.
 void SoftDevice::WaitForDataPath() {
   BiasedLock::FenceAllThreads();
   queue_pairs_.ForEach([](DeviceQueuePair& qp) { qp.WaitForDataPath(); });
 }
 
 void SoftDevice::AcknowledgeAll() {
-  if (::getpid() != process_) return;  // A fork has none of the threads.
+  if (::getpid() != process_) return;  // A forked child has no such threads.
   engine_.RunAndCatchUp(
       [this] {
         queue_pairs_.ForEach([](DeviceQueuePair& qp) { qp.Acknowledge(); });

@@ -36,8 +36,8 @@ class SoftDevice {
   // users hold, and the engine's thread, refer to it until the process ends.
   static SoftDevice& Get();
 
-  // The same, but its engine has a manual clock and no thread. Aborts when the
-  // device exists already and is not such a one.
+  // Like Get(), but the engine of the device has a manual clock and no thread.
+  // Aborts when the device exists already and is no simulated one.
   static SoftDevice& GetSimulated();
 
   explicit SoftDevice(Clock::Kind clock);
@@ -53,8 +53,9 @@ class SoftDevice {
   GidTable& gids() { return gids_; }
   PortEvents& port_events() { return port_events_; }
   const PortStates& port_states() const { return port_states_; }
-  // Takes a port down or up, with its event, and what follows for queue pairs.
-  // Each process has ports of its own. Events come in the order of the changes.
+  // Takes a port down or up, raises the event of that, and has all queue pairs
+  // look at their paths. Each process has ports of its own. Events come in the
+  // order of the changes.
   // REQUIRES: IsPort(port).
   void SetPortState(uint8_t port, PortState state)
       ABSL_LOCKS_EXCLUDED(set_port_mutex_);
@@ -69,12 +70,13 @@ class SoftDevice {
   // The queue pairs, and the links of those that are connected manually.
   QueuePairDirectory& queue_pairs() { return queue_pairs_; }
 
-  // Waits until every copy that was under way is finished: afterwards nobody
-  // touches a region that was removed before.
+  // Waits until every copy that is under way has finished: afterwards nobody
+  // touches a region that was removed before the call.
   void WaitForDataPath();
 
-  // What a NIC does without its process: acknowledges what has arrived. Called
-  // when the process exits, whose queue pairs may never be destroyed; bounded.
+  // Acknowledges what has arrived, as a NIC does without its process. Called
+  // when the process exits, since its queue pairs may never be destroyed. Takes
+  // no longer than two seconds.
   void AcknowledgeAll();
 
  private:
