@@ -29,7 +29,7 @@ constexpr absl::string_view kPrefix = "verbena-soft/";
 // Ends the name of a wildcard IPv6 listener that does not also serve IPv4.
 constexpr absl::string_view kIpv6OnlySuffix = "/v6only";
 
-// The inverse of AbstractName, for a name without its leading zero byte and
+// The inverse of AbstractName(), for a name without its leading zero byte and
 // with or without kIpv6OnlySuffix. Anybody may have chosen the name, so no part
 // of it may reach a name server: only an address in digits is accepted.
 SocketAddress FromAbstractName(absl::string_view name) {
@@ -76,6 +76,8 @@ bool OthersOverlap(const SocketAddress& address, bool ipv6_only,
   return false;
 }
 
+// Binds first and looks afterwards: of two sockets that overlap and are bound
+// at the same time, at least one finds the other.
 int BindSocket(const SocketAddress& address, BindPurpose purpose, int socket) {
   const bool ipv6_only = purpose == BindPurpose::kListenIpv6Only;
   std::string name = AbstractName(address);
@@ -103,7 +105,8 @@ int ConnectToName(int socket, const std::string& name) {
   return 0;
 }
 
-// Another socket in the place of one that was connected to the wrong listener.
+// Puts a new socket of the same name in the place of one that was connected to
+// the wrong listener.
 int OpenAgain(base::UniqueFd& socket) {
   sockaddr_un name = {};
   socklen_t length = sizeof(name);
@@ -191,7 +194,8 @@ int ConnectSocket(const SocketAddress& destination, const PeerUsers& users,
       error = OpenAgain(socket);
       if (error == 0) continue;
     }
-    // One that takes no more may be one of the others, too.
+    // A listener that takes no more connections may be another user's too, so
+    // the other names are still tried.
     if (error == EAGAIN) result = EAGAIN;
     if (error != ECONNREFUSED && error != EAGAIN) return error;
   }

@@ -18,23 +18,24 @@
 
 namespace verbena::soft {
 
-// Whether `address` is one of this host: a loopback address or that of an
-// interface. The port does not matter.
+// Whether `address` is an address of this host: a loopback address or that of
+// an interface. The port does not matter.
 bool IsLocalAddress(const base::SocketAddress& address);
 
 // The address, with port 0, from which this host connects to `destination`,
 // which is an address of its own.
 base::SocketAddress SourceFor(const base::SocketAddress& destination);
 
-// Who may share a port with a socket that is bound.
+// What a socket is bound for, which decides whether it may share its port with
+// other sockets.
 enum class BindPurpose {
-  // A socket that connects: any socket that has not the same name.
+  // To connect. It shares the port with any socket of another name.
   kConnect,
-  // A socket that listens: any that has neither the same name nor one that
-  // overlaps with it. A wildcard overlaps with all addresses of its port, that
-  // of IPv6 with those of IPv4 too.
+  // To listen. It shares the port with sockets whose names do not overlap with
+  // its own. A wildcard overlaps with all addresses of its port, a wildcard of
+  // IPv6 with those of IPv4 too.
   kListen,
-  // The same, but a wildcard of IPv6 does not overlap with IPv4.
+  // To listen, but a wildcard of IPv6 does not overlap with IPv4.
   kListenIpv6Only,
 };
 
@@ -44,11 +45,11 @@ int OpenBoundSocket(base::SocketAddress& address, BindPurpose purpose,
                     base::UniqueFd& socket);
 
 // Connects `socket` to whoever listens at `destination`: at that very address,
-// or else at a wildcard. Anybody can have taken those names: who is not of
-// `users` is passed over, and then `socket` is another, of the same name if it
-// had one. Never blocks. Returns 0 or an errno: ECONNREFUSED when nobody
-// listens, EACCES when only others do, EAGAIN when the listener has too many
-// waiting.
+// or else at a wildcard. Anybody can have taken those names: a listener that is
+// not of `users` is passed over, and then `socket` is another socket, of the
+// same name if it had one. Never blocks. Returns 0 or an errno: ECONNREFUSED
+// when nobody listens, EACCES when only other users do, EAGAIN when the
+// listener has too many connections waiting.
 int ConnectSocket(const base::SocketAddress& destination,
                   const PeerUsers& users, base::UniqueFd& socket);
 

@@ -24,7 +24,7 @@ SocketAddress Address(absl::string_view text) {
 // Sockets that listen as long as the test runs.
 class CmAddressTest : public testing::Test {
  protected:
-  // 0 or the errno.
+  // Opens a socket that listens. Returns 0 or the errno.
   int Listen(absl::string_view text,
              BindPurpose purpose = BindPurpose::kListen) {
     SocketAddress address = Address(text);
@@ -37,7 +37,7 @@ class CmAddressTest : public testing::Test {
     return 0;
   }
 
-  // From a new socket at 127.0.0.1 or ::1. 0 or the errno.
+  // Connects from a new socket at 127.0.0.1 or ::1. Returns 0 or the errno.
   int Connect(absl::string_view text) {
     SocketAddress to = Address(text);
     to.set_port(port_);
@@ -164,7 +164,7 @@ TEST_F(CmAddressTest, WhoListensForAnotherUserIsPassedOver) {
       ::accept4(ours.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   ASSERT_TRUE(server.valid());
   EXPECT_EQ(PeerOf(server.get()), from);
-  // Unless that user is allowed.
+  // If that user is allowed, it is not passed over.
   base::UniqueFd trusting(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   ASSERT_EQ(ConnectSocket(to, PeerUsers("54321"), trusting), 0);
   EXPECT_EQ(PeerOf(trusting.get()), to);

@@ -34,6 +34,7 @@ inline constexpr uint8_t kServiceAccepted = 0;
 inline constexpr uint8_t kServiceUnknown = 1;
 inline constexpr uint8_t kServiceRejected = 2;
 
+// A question or an answer.
 struct CmDatagram {
   std::array<uint8_t, 4> magic = kCmDatagramMagic;
   uint8_t version = kCmDatagramVersion;
@@ -51,7 +52,7 @@ struct CmDatagram {
   ibv_gid source = {};
   ibv_gid destination = {};
   std::array<uint8_t, kDatagramRequestDataBytes> private_data = {};
-  uint32_t end = 0;
+  uint32_t end = 0;  // Pads the message, so that it has no hidden bytes.
 
   void SetEnds(const base::SocketAddress& from, const base::SocketAddress& to);
   base::SocketAddress Source() const;
@@ -64,9 +65,9 @@ static_assert(sizeof(CmDatagram) == 248);
 // when another socket has the address.
 int OpenCmDatagramSocket(base::SocketAddress& address, base::UniqueFd& socket);
 
-// Hands `datagram` to whoever has its destination on this host: at that very
-// address or else at a wildcard. Never blocks. Returns 0 or an errno:
-// ECONNREFUSED when nobody has it.
+// Hands `datagram` to the identifier of this host that has its destination: at
+// that very address or else at a wildcard. Never blocks. Returns 0 or an errno:
+// ECONNREFUSED when there is none.
 int DeliverCmDatagram(const CmDatagram& datagram);
 
 // Reads bytes that anybody may have sent. False when they are no such datagram.

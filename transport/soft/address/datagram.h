@@ -27,6 +27,7 @@ inline constexpr uint8_t kDatagramSolicited = 1 << 1;
 // The queue pair number that means all members of a group.
 inline constexpr uint32_t kMulticastQueuePair = 0xffffff;
 
+// What stands in front of the message. The host's own form has the same layout.
 struct DatagramHeader {
   std::array<uint8_t, 4> magic = kDatagramMagic;
   uint8_t version = kDatagramVersion;

@@ -21,8 +21,8 @@ namespace verbena::soft {
 ibv_gid GidOf(const base::SocketAddress& address);
 
 // The address of a GID, with `port`; empty for a GID of zeros. A link-local
-// address means nothing without the interface it is on, which a GID does not
-// name: `interface_index` does. It is ignored for other addresses.
+// address means nothing without the interface it is on. A GID does not name
+// that, so `interface_index` does; for other addresses it is ignored.
 base::SocketAddress AddressOf(const ibv_gid& gid, uint16_t port = 0,
                               uint32_t interface_index = 0);
 
@@ -39,11 +39,11 @@ struct HostAddress {
 // kernel does not tell.
 std::vector<HostAddress> ReadHostAddresses();
 
-// The table. A new one is in this order, so that index 0 is the address that
+// The table. A new table is in this order, so that index 0 is the address that
 // other hosts are most likely to reach: IPv4, then IPv6, then link-local IPv6;
 // then the same of interfaces without a carrier; then loopback addresses, so
-// that a machine with nothing else has them from index 0 on. Among equals the
-// older interface comes first.
+// that a machine with nothing else has them from index 0 on. Among equal ones
+// the older interface comes first.
 //
 // An address keeps its index as long as it is there. One that has gone leaves
 // an empty entry, which the next new one takes, as on a NIC.

@@ -14,8 +14,8 @@ namespace {
 constexpr size_t kIpv4Offset = sizeof(ibv_grh) - sizeof(iphdr);
 constexpr uint32_t kFlowLabelMask = 0xfffff;
 
-// What RoCE v2 puts around the payload: UDP, the base and the datagram headers
-// of the transport, and the checksum at its end.
+// The bytes that RoCE v2 puts around the payload: the header of UDP, the base
+// and the datagram headers of the transport, and the checksum at the end.
 constexpr uint32_t kTransportBytes = 8 + 12 + 8 + 4;
 
 uint16_t Ipv4Checksum(const iphdr& header) {

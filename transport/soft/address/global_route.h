@@ -22,7 +22,7 @@ namespace verbena::soft {
 using GlobalRouteBytes = std::array<std::byte, kGlobalRouteBytes>;
 static_assert(sizeof(ibv_grh) == sizeof(GlobalRouteBytes));
 
-// What the device writes for a datagram of `payload_bytes`.
+// The header that the device writes for a datagram of `payload_bytes`.
 GlobalRouteBytes WriteGlobalRoute(const DatagramHeader& header,
                                   uint32_t payload_bytes);
 
@@ -35,9 +35,9 @@ struct GlobalRoute {
   uint8_t traffic_class = 0;
 };
 
-// Reads a header that WriteGlobalRoute or any other device has written. Nothing
-// when it is that of neither IP version. A header that could be either is taken
-// for IPv4 if its checksum is right.
+// Reads a header that WriteGlobalRoute() or any other device has written.
+// Returns nothing when it is a header of neither IP version. One that could be
+// either is taken for IPv4 if its checksum is right.
 std::optional<GlobalRoute> ReadGlobalRoute(const ibv_grh& header);
 
 // Whether `gid` stands for a group: an IPv6 multicast address, or an IPv4 one

@@ -73,6 +73,7 @@ void MemoryTable::Close(uint32_t key) {
   Slot& slot = slots_[PlaceOf(key)];
   CHECK_EQ(slot.key.load(std::memory_order_relaxed), key)
       << "a region was removed twice";
+  // A copy that begins after SoftDevice::WaitForDataPath() finds it closed.
   slot.key.store(0, std::memory_order_seq_cst);
 }
 

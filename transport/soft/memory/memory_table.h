@@ -16,7 +16,8 @@
 namespace verbena::soft {
 
 // Maps keys to regions. A key is 32 random bits, the same for lkey and rkey, so
-// that a peer cannot guess one; its high half is its place in the table.
+// that a peer cannot guess one; its high half is the index of its slot in the
+// table.
 //
 // A region has an owner, which only those who use it can name: the protection
 // domain. Peers name memory by addresses that need not be those where it lies:
@@ -24,14 +25,16 @@ namespace verbena::soft {
 //
 // Thread-safe. Translate() takes no lock. A region that is removed while
 // another thread translates its key is either found or not; see
-// SoftDevice::WaitForDataPath for how dereg_mr waits for copies under way.
+// SoftDevice::WaitForDataPath() for how dereg_mr waits for copies under way. A
+// key that is opened again, for another region, must not be translated
+// meanwhile: ReregMr() waits in between.
 class MemoryTable {
  public:
   static constexpr uint32_t kRegionsMax = 1 << 15;
 
   MemoryTable();
 
-  // Its memory lies at address + shift, modulo 2^64.
+  // What a key opens. The memory lies at address + shift, modulo 2^64.
   // REQUIRES: address + length does not wrap.
   struct Region {
     const void* owner;
@@ -49,15 +52,16 @@ class MemoryTable {
   // The region that a key opens, if any.
   std::optional<Region> Find(uint32_t key);
 
-  // For those whose keys come and go: a place in the table that is kept from
-  // Reserve(), which returns 0 when the table is full, until Release(). While
-  // it is closed, Open() opens it with any key that has its high half.
+  // For windows, whose keys come and go. Reserve() takes a slot of the table
+  // and returns a key of it, or 0 when the table is full; Release() gives it
+  // back. While the slot is closed, Open() opens it with any key that has the
+  // same high half.
   uint32_t Reserve();
   void Open(uint32_t key, const Region& region);
   void Close(uint32_t key);
   void Release(uint32_t key);
 
-  // The memory of [address, address + length) if `key` names a region of
+  // Returns where [address, address + length) lies, if `key` names a region of
   // `owner` that contains it and allows all of `access` (IBV_ACCESS_*); else
   // null.
   // REQUIRES: length > 0.
@@ -65,12 +69,15 @@ class MemoryTable {
                        uint64_t length, unsigned int access) const;
 
  private:
-  // Half of them stay free, so that a random key soon finds a free place.
+  // Half of the slots stay free, so that a random key soon finds a free one.
   static constexpr uint32_t kSlots = 2 * kRegionsMax;
   static constexpr uint32_t PlaceOf(uint32_t key) { return key >> 16; }
   static_assert(kSlots == 1 << 16);
 
-  // Written under mutex_, read without: `key` is cleared first and set last.
+  // Written under mutex_, read without it: `key` is cleared first and set last.
+  // Each field is stored with release and loaded with acquire. So a reader that
+  // has loaded a field of a later region sees, when it looks at `key` once
+  // more, that it was cleared, or what it has become.
   struct alignas(64) Slot {
     std::atomic<uint32_t> key;  // 0: closed.
     std::atomic<uint32_t> access;
@@ -84,7 +91,8 @@ class MemoryTable {
     void operator()(Slot* slots) const;
   };
 
-  // Never freed before the table; untouched pages cost nothing.
+  // Mapped memory, zero at first: a slot is closed until it is opened, and
+  // pages that were never touched cost nothing.
   std::unique_ptr<Slot[], Unmap> slots_;
 
   base::Mutex mutex_;
@@ -104,7 +112,7 @@ inline std::byte* MemoryTable::Translate(uint32_t key, const void* owner,
   const uint64_t size = slot.length.load(std::memory_order_acquire);
   const uint64_t shift = slot.shift.load(std::memory_order_acquire);
   const bool same_owner = slot.owner.load(std::memory_order_acquire) == owner;
-  // The place may have been given to another region meanwhile.
+  // The slot may have been given to another region meanwhile.
   if (slot.key.load(std::memory_order_relaxed) != key) return nullptr;
   if (!same_owner || (allowed & access) != access) return nullptr;
   // In this order nothing can wrap.

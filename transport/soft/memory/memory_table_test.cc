@@ -13,7 +13,7 @@ namespace {
 constexpr unsigned int kRead = 4;
 constexpr unsigned int kWrite = 2;
 
-// Two owners: only their addresses matter.
+// Two owners, of which only the addresses matter.
 const auto* const kDomain = reinterpret_cast<const void*>(0x1000);
 const auto* const kOther = reinterpret_cast<const void*>(0x2000);
 

@@ -65,7 +65,10 @@ bool MemoryWindows::Bind(const Binding& binding, const void* pd,
   return true;
 }
 
-// The rules of the specification for "Bind Memory Window".
+// The rules of the specification for "Bind Memory Window": a window of type 1
+// has no base at zero, one of type 2 must be unbound before it is bound anew;
+// the region must allow windows, and local writing if the window allows to
+// write; and the window lies within the region.
 bool MemoryWindows::Allows(const Window& window, const Binding& binding,
                            const MemoryTable::Region& region) const {
   const bool zero_based = (binding.access & IBV_ACCESS_ZERO_BASED) != 0;

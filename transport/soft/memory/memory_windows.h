@@ -19,18 +19,19 @@ namespace verbena::soft {
 // regions that they keep from being removed.
 //
 // A bound window of type 1 opens its part of the region for every queue pair of
-// the protection domain; one of type 2 for the queue pair that bound it (2B of
-// the specification). In the table of regions it has an owner that no local key
-// is looked up with, so a window is for peers only.
+// the protection domain; one of type 2 for the queue pair that bound it (type
+// 2B of the specification). In the table of regions it has an owner with which
+// no local key is looked up, so a window is for peers only.
 //
-// Thread-safe. Its lock is taken after any queue pair's. What was bound may
-// still be copied from, or to, for a moment after it was invalidated.
+// Thread-safe. Its lock is taken after any queue pair's. For a moment after a
+// window was invalidated its memory may still be copied from, or to. The table
+// outlives it.
 class MemoryWindows {
  public:
   explicit MemoryWindows(MemoryTable& memory) : memory_(memory) {}
 
-  // The owner, in the table, of the type 1 windows of a protection domain. It
-  // is none of memory on demand; see OnDemandOwner().
+  // The owner, in the table, of the windows of type 1 of a protection domain.
+  // It differs from the owner of memory on demand; see OnDemandOwner().
   static const void* Owner(const void* pd) {
     return static_cast<const char*>(pd) + 2;
   }
@@ -38,30 +39,31 @@ class MemoryWindows {
   // The key of a new window, which opens nothing; 0 when the table is full. The
   // low eight bits of a window's key may be any wherever it is named below.
   uint32_t Allocate(const void* pd, ibv_mw_type type);
-  // Also when it is bound.
+  // Frees a window, which may be bound.
   void Free(uint32_t window);
 
   struct Binding {
     uint32_t window;
-    uint32_t key;     // From now on: the window's, with any low eight bits.
-    uint32_t region;  // 0: none.
+    uint32_t key;     // The window's key from now on: any low eight bits.
+    uint32_t region;  // The key of the region; 0 for none.
     uint32_t access;  // IBV_ACCESS_REMOTE_*, and IBV_ACCESS_ZERO_BASED.
     uint64_t address;
     uint64_t length;
   };
-  // Binds by the request of `qp`, of the protection domain `pd`. A window of
-  // type 1 that is bound already is bound anew, or to nothing when the length
-  // is zero. False when the binding is not allowed; then nothing has changed.
+  // Binds a window by the request of `qp`, whose protection domain is `pd`. A
+  // window of type 1 that is bound already is bound anew, or to nothing when
+  // the length is zero. False when the binding is not allowed; then nothing has
+  // changed.
   bool Bind(const Binding& binding, const void* pd, const void* qp);
 
   // Unbinds the window of type 2 that is open to `qp` under this very key;
   // false when there is none.
   bool Invalidate(uint32_t key, const void* qp);
 
-  // `qp` is about to be destroyed: what is bound for it is invalid.
+  // `qp` is about to be destroyed: unbinds the windows that are bound for it.
   void ForgetQueuePair(const void* qp);
 
-  // Removes a region from the table, or closes its place there; false when a
+  // Removes a region from the table, or closes its slot there; false when a
   // window is bound to it.
   bool RemoveRegion(uint32_t region);
   bool CloseRegion(uint32_t region);
@@ -71,9 +73,10 @@ class MemoryWindows {
     ibv_mw_type type;
     const void* pd;
     uint32_t key;
-    uint32_t region;    // 0: not bound.
-    const void* owner;  // In the table, while bound.
+    uint32_t region;    // The key of the region; 0 when it is not bound.
+    const void* owner;  // Its owner in the table, while it is bound.
   };
+  // What all keys of one window have in common.
   static uint32_t PlaceOf(uint32_t key) { return key >> 8; }
 
   bool Allows(const Window& window, const Binding& binding,
@@ -84,7 +87,7 @@ class MemoryWindows {
   MemoryTable& memory_;
 
   base::Mutex mutex_;
-  // By PlaceOf() their keys.
+  // All windows, by PlaceOf() of their keys.
   std::unordered_map<uint32_t, Window> windows_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -12,17 +12,18 @@ namespace verbena::soft {
 
 // A region whose pages may be missing must not be touched by a plain copy: a
 // peer that names a page that was unmapped would end the process. The kernel
-// copies instead (process_vm_readv and _writev on the own process), which
-// brings pages in and says so when there are none. That is a system call a
+// copies instead (process_vm_readv and _writev on the own process): it brings
+// pages in, and says so when there are none. That is a system call for each
 // copy.
 //
 // Such a region stands in the table under another owner than its protection
 // domain, so MemoryTable::Translate() does not find it, and ordinary regions
-// cost nothing more. Whoever finds nothing asks here.
+// cost nothing more. A caller for whom Translate() finds nothing asks here.
 //
 // Thread-safe.
 
-// Whether the kernel lets a process copy its own memory so. It is asked once.
+// Whether the kernel lets this process copy its own memory so. It is asked
+// once.
 bool CanAccessOnDemand();
 
 // The owner under which a region of `owner` is to be entered.
@@ -36,8 +37,8 @@ inline const void* OnDemandOwner(const void* owner) {
 bool AllowsOnDemand(const MemoryTable& memory, uint32_t key, const void* owner,
                     uint64_t address, uint64_t length, unsigned int access);
 
-// Copies out of, or into, such a region. False when it does not allow it, or
-// when a page is not there; then part of the bytes may have been copied.
+// Copies out of, or into, a region on demand. False when the region does not
+// allow it, or when a page is not there; then some bytes may have been copied.
 bool ReadOnDemand(const MemoryTable& memory, uint32_t key, const void* owner,
                   uint64_t address, uint64_t length, unsigned int access,
                   std::byte* to);

@@ -133,7 +133,7 @@ TEST_F(OnDemandTest, MessagesComeFromAndGoToSuchMemory) {
   ASSERT_EQ(end_.Send(1, 0, 8), 0);
   EXPECT_EQ(peer_.Wait(&end_).status, IBV_WC_SUCCESS);
   EXPECT_EQ(std::string(pages_, 8), "to pages");
-  // The other way, as two entries.
+  // The other way, with two entries.
   ASSERT_EQ(end_.Receive(1, 0, 64), 0);
   ibv_sge entries[2] = {{Address(3), 5, mr_->lkey}, {Address(0), 2, mr_->lkey}};
   ibv_send_wr request = {};
@@ -143,7 +143,7 @@ TEST_F(OnDemandTest, MessagesComeFromAndGoToSuchMemory) {
   request.send_flags = IBV_SEND_SIGNALED;
   ASSERT_EQ(peer_.Post(request), 0);
   EXPECT_EQ(peer_.Wait(&end_).status, IBV_WC_SUCCESS);
-  EXPECT_EQ(end_.Wait().status, IBV_WC_SUCCESS);  // Of the first message.
+  EXPECT_EQ(end_.Wait().status, IBV_WC_SUCCESS);  // The first message went.
   EXPECT_EQ(end_.Wait().byte_len, 7u);
   EXPECT_EQ(end_.Text(0, 7), "pagesto");
 }

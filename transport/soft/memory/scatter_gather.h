@@ -16,8 +16,8 @@ namespace verbena::soft {
 
 class ProtectionDomain;
 
-// The entries of one work request. Borrows them, the table and the protection
-// domain.
+// The entries of one work request. It borrows them, the table and the
+// protection domain. Any thread may use it as long as they live.
 struct ScatterGatherList {
   const MemoryTable* memory;
   const ProtectionDomain* pd;
@@ -43,6 +43,7 @@ struct ScatterGatherList {
     }
     const std::byte* const from =
         memory->Translate(entries->lkey, pd, entries->addr + offset, length, 0);
+    // The entry may be in memory on demand, which GatherParts() looks for.
     if (from == nullptr) return GatherParts(offset, length, destination);
     CopyBytes(destination, from, length);
     return true;
@@ -64,7 +65,7 @@ struct ScatterGatherList {
   }
 
  private:
-  // The usual case, if the entry is not in memory on demand.
+  // Whether the bytes lie in the first entry, as they mostly do.
   bool InFirstEntry(uint64_t offset, uint32_t length) const {
     return count > 0 && length > 0 && offset + length <= entries->length;
   }

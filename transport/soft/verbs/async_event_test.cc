@@ -14,7 +14,7 @@
 namespace verbena::soft {
 namespace {
 
-// The next event, which must be there; acknowledged.
+// Takes the next event, which must be there, and acknowledges it.
 ibv_async_event Next(TestEnd& end) {
   ibv_async_event event = {};
   EXPECT_EQ(fcntl(end.context->async_fd, F_SETFL, O_NONBLOCK), 0);
@@ -23,7 +23,7 @@ ibv_async_event Next(TestEnd& end) {
   return event;
 }
 
-// One for each port.
+// Takes one event for each port.
 void ExpectGidChange(TestEnd& end) {
   for (int port = 1; port <= kPorts; ++port) {
     const ibv_async_event event = Next(end);

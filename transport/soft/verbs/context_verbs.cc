@@ -34,8 +34,8 @@ int PostReceive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
   return QueuePair::From(qp)->PostReceive(wr, bad_wr);
 }
 
-// What the inline functions of <infiniband/verbs.h> look for in front of the
-// ibv_context.
+// Fills the verbs that the inline functions of <infiniband/verbs.h> look for in
+// front of the ibv_context.
 void FillExtendedVerbs(verbs_context& verbs) {
   verbs.sz = sizeof(verbs_context);
   verbs.advise_mr = AdviseMr;

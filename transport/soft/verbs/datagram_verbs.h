@@ -15,17 +15,17 @@ namespace verbena::soft {
 ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attributes);
 int DestroyAh(ibv_ah* ah);
 
-// From the completion of a received datagram and the first 40 bytes of its
-// buffer, the way back to its sender.
+// These two make the way back to the sender of a datagram from its completion
+// and the first 40 bytes of its buffer.
 int InitAhFromWc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
                  ibv_ah_attr* attributes);
 ibv_ah* CreateAhFromWc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, uint8_t port);
 
-// On every interface that has a GID. `lid` is of no account.
+// Attaches on every interface that has a GID. `lid` is ignored.
 int AttachMcast(ibv_qp* qp, const ibv_gid* group, uint16_t lid);
 int DetachMcast(ibv_qp* qp, const ibv_gid* group, uint16_t lid);
 
-// The same on one interface.
+// Attaches on one interface.
 int AttachMcastOn(ibv_qp* qp, const ibv_gid* group, uint32_t interface_index);
 
 }  // namespace verbena::soft

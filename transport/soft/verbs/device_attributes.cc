@@ -25,7 +25,8 @@ constexpr uint8_t kLinkUp = 5;
 // The frequency of ClockNow(), in kHz as query_device_ex has it.
 constexpr uint64_t kClockKilohertz = 1'000'000;
 
-// All but atomics: they need the memory itself, and not a copy.
+// Memory on demand serves all operations but atomics, which need the memory
+// itself and not a copy.
 ibv_odp_caps OnDemandCapabilities() {
   if (!CanAccessOnDemand()) return {};
   constexpr uint32_t kDatagram =
@@ -51,7 +52,7 @@ int QueryDevice(ibv_context* /*context*/, ibv_device_attr* attributes) {
       IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
       IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_SRQ_RESIZE |
       IBV_DEVICE_AUTO_PATH_MIG;
-  attributes->max_mw = MemoryTable::kRegionsMax;  // With the regions.
+  attributes->max_mw = MemoryTable::kRegionsMax;  // Regions count in it too.
   attributes->max_sge = kGatherEntriesMax;
   attributes->max_sge_rd = kGatherEntriesMax;
   attributes->max_cq = kQueuePairsMax;
@@ -131,7 +132,7 @@ int QueryPortEx(ibv_context* context, uint8_t port, ibv_port_attr* attributes,
 
 int QueryRtValues(ibv_context* /*context*/, ibv_values_ex* values) {
   const uint32_t wanted = values->comp_mask;
-  values->comp_mask = 0;  // What is answered.
+  values->comp_mask = 0;  // Says which values are answered.
   if ((wanted & IBV_VALUES_MASK_RAW_CLOCK) != 0) {
     values->raw_clock = {0, static_cast<long>(ClockNow())};
     values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;

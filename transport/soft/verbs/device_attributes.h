@@ -14,21 +14,22 @@ namespace verbena::soft {
 
 int QueryDevice(ibv_context* context, ibv_device_attr* attributes);
 
-// EINVAL for a port that is not there.
+// Returns EINVAL for a port that the device does not have.
 int QueryPort(ibv_context* context, uint8_t port, ibv_port_attr* attributes);
 
-// The one key there is, which every port has at index 0.
+// There is one P_Key, which every port has at index 0.
 int QueryPkey(ibv_context* context, uint8_t port, int index, __be16* pkey);
 
-// As verbs_context has them: `bytes` is the size of the caller's structure,
-// which may be of another version of libibverbs.
+// These two are as verbs_context has them: `bytes` is the size of the caller's
+// structure, which may be of another version of libibverbs.
 
 int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
                   ibv_device_attr_ex* attributes, size_t bytes);
 int QueryPortEx(ibv_context* context, uint8_t port, ibv_port_attr* attributes,
                 size_t bytes);
 
-// The raw clock: a count of ClockNow() in tv_nsec, as other providers have it.
+// Answers the raw clock: ClockNow() stands in tv_nsec, as other providers have
+// it.
 int QueryRtValues(ibv_context* context, ibv_values_ex* values);
 
 }  // namespace verbena::soft

@@ -14,7 +14,7 @@
 namespace verbena::soft {
 namespace {
 
-// As the macro of this name in <infiniband/verbs.h>.
+// Does what the macro of this name in <infiniband/verbs.h> does.
 int QueryPortOf(TestEnd& end, uint8_t number, ibv_port_attr& port) {
   return verbs_get_ctx(end.context)
       ->query_port(end.context, number, &port, sizeof(port));

@@ -12,7 +12,7 @@
 namespace verbena::soft {
 namespace {
 
-// Where a copy is fast and an atomic never crosses a line.
+// The alignment at which copies are fast and atomics never cross a cache line.
 constexpr size_t kAlignment = 64;
 constexpr uint32_t kLogAlignmentMax = 12;  // A page.
 

@@ -14,13 +14,15 @@ namespace verbena::soft {
 
 class Context;
 
-// A piece of it: ordinary memory of the process, zero at first, that users
-// reach by the two copying functions and by regions. A context has
-// kDeviceMemoryBytesMax of it. The context outlives it, and it outlives its
-// regions. Thread-safe, as far as bytes are that two write at once.
+// A piece of device memory: ordinary memory of the process, zero at first, that
+// users reach by the two copying functions and by regions. A context has
+// kDeviceMemoryBytesMax in all. The context outlives it, and it outlives its
+// regions. Thread-safe; if two threads write the same bytes at once, any of
+// what they write may stay.
 class DeviceMemory final : public ibv_dm {
  public:
-  // `alignment` is a power of two. Null when there is not so much.
+  // `alignment` is a power of two. Null when the context, or the process, has
+  // not so much left.
   static std::unique_ptr<DeviceMemory> Create(Context& context, size_t size,
                                               size_t alignment);
   DeviceMemory(const DeviceMemory&) = delete;

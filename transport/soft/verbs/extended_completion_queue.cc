@@ -32,7 +32,7 @@ const CompletionTime& TimeOf(ibv_cq_ex* cq) { return PollOf(cq).time; }
 
 int Next(ibv_cq_ex* cq) {
   ExtendedPoll& poll = PollOf(cq);
-  poll.mutex.AssertHeld();  // Or the user is one thread.
+  poll.mutex.AssertHeld();  // Unless the user promises to be one thread.
   const int taken = QueueOf(cq).PollOne(poll.completion, poll.time);
   if (taken == 0) return ENOENT;
   if (taken < 0) return -taken;
@@ -56,7 +56,7 @@ int Start(ibv_cq_ex* cq,
   return error;
 }
 
-// The fields of the one that was taken.
+// The fields of the completion that was taken.
 
 ibv_wc_opcode Opcode(ibv_cq_ex* cq) { return Current(cq).opcode; }
 uint32_t VendorError(ibv_cq_ex* cq) { return Current(cq).vendor_err; }
@@ -89,7 +89,7 @@ void FillFunctions(ibv_cq_ex& cq) {
   cq.read_completion_wallclock_ns = WallclockTime;
 }
 
-// 0, or the errno with which create_cq_ex refuses.
+// Returns 0, or the errno with which create_cq_ex refuses the attributes.
 int RefuseExtended(const ibv_context* context,
                    const ibv_cq_init_attr_ex& attributes) {
   const auto has = [&](uint32_t bit) {

@@ -43,7 +43,7 @@ uint64_t OperationsOf(ibv_qp_type type) {
   }
 }
 
-// 0, or the errno with which create_qp_ex refuses.
+// Returns 0, or the errno with which create_qp_ex refuses the attributes.
 int RefuseExtended(const ibv_context* context,
                    const ibv_qp_init_attr_ex& attributes) {
   const uint32_t mask = attributes.comp_mask;
@@ -84,7 +84,7 @@ ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   if (const int error = CheckInitAttributes(domain, *attributes); error != 0) {
     return Refuse<ibv_qp>(error);
   }
-  // It looks after all queue pairs.
+  // The engine looks after all queue pairs.
   if (const int error = SoftDevice::Get().engine().Start(); error != 0) {
     return Refuse<ibv_qp>(error);
   }

@@ -8,9 +8,10 @@
 namespace verbena::soft {
 
 // The verb create_qp, and the same with extended attributes: a protection
-// domain, and the operations to send (IBV_QP_INIT_ATTR_SEND_OPS_FLAGS). Others,
-// and operations that queue pairs of this type do not have, are refused with
-// EOPNOTSUPP. Both write the capacities granted.
+// domain, and the operations to send (IBV_QP_INIT_ATTR_SEND_OPS_FLAGS). Other
+// attributes, and operations that queue pairs of this type do not have, are
+// refused with EOPNOTSUPP. Both verbs write the capacities that were granted
+// into the attributes.
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes);
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attributes);
 

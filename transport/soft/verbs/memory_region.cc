@@ -18,7 +18,7 @@
 namespace verbena::soft {
 namespace {
 
-// Those of IBV_ACCESS_OPTIONAL_RANGE are wishes, which are not refused.
+// The flags of IBV_ACCESS_OPTIONAL_RANGE are wishes, which are not refused.
 constexpr unsigned int kAccessFlags =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND |
@@ -26,7 +26,7 @@ constexpr unsigned int kAccessFlags =
 
 constexpr uint32_t kAdviceFlags = IBV_ADVISE_MR_FLAG_FLUSH;
 
-// Whether every page of the range is mapped: what a NIC finds out by pinning
+// Whether every page of the range is mapped, which a NIC finds out by pinning
 // it.
 bool IsMapped(uintptr_t start, size_t length) {
   const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));

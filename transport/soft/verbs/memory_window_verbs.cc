@@ -29,7 +29,8 @@ int DeallocMw(ibv_mw* mw) {
   return 0;
 }
 
-// The window is of type 1: libibverbs has checked that.
+// The window is of type 1: libibverbs has checked that. The new key is one that
+// peers have not been told yet; the window has it if the request was posted.
 int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   ibv_send_wr request = {};
   request.wr_id = bind->wr_id;

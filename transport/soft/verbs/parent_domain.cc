@@ -38,7 +38,7 @@ int DeallocTd(ibv_td* td) {
 
 ibv_pd* AllocParentDomain(ibv_context* context,
                           ibv_parent_domain_init_attr* attributes) {
-  // The user's context is for allocators alone.
+  // The user's context is passed to allocators alone, so it may be ignored.
   if ((attributes->comp_mask & ~IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) != 0) {
     return Refuse<ibv_pd>(EOPNOTSUPP);
   }

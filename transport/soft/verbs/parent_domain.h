@@ -19,7 +19,7 @@ int DeallocTd(ibv_td* td);
 ibv_pd* AllocParentDomain(ibv_context* context,
                           ibv_parent_domain_init_attr* attributes);
 
-// The verb dealloc_pd, of both kinds.
+// The verb dealloc_pd, for protection domains and parent domains.
 int DeallocPd(ibv_pd* pd);
 
 }  // namespace verbena::soft

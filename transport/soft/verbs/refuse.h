@@ -7,7 +7,7 @@
 
 namespace verbena::soft {
 
-// Null, with errno.
+// Sets errno and returns null.
 template <typename T>
 T* Refuse(int error) {
   errno = error;

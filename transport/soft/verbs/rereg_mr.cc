@@ -17,7 +17,7 @@ int RefuseInput(int error) {
   return IBV_REREG_MR_ERR_INPUT;
 }
 
-// What registering it so would fail with; 0 if it would not.
+// The errno with which such a region cannot be registered; 0 if it can.
 int ErrorOf(ibv_pd* pd, void* addr, size_t length, int access) {
   ibv_mr* const trial = RegMr(pd, addr, length, access);
   if (trial == nullptr) return errno;
@@ -60,6 +60,8 @@ int ReregMr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length,
     region->owner = &ProtectionDomain::From(pd)->original();
   }
   if (!device.windows().CloseRegion(mr->rkey)) return RefuseInput(EBUSY);
+  // A thread that translates the key meanwhile could take some fields of the
+  // old region and some of the new one, since the key is the same.
   device.WaitForDataPath();
   device.memory().Open(mr->rkey, *region);
   if (changes(IBV_REREG_MR_CHANGE_PD)) {

@@ -99,7 +99,8 @@ void AckAsyncEvent(ibv_async_event* event) {
                               EventQueue::Source& source) {
     Context::From(context)->async_events().Acknowledge(source, 1);
   };
-  if (IsOfPort(event->event_type)) return;  // Ports are not destroyed.
+  // Nobody waits for these, because ports are not destroyed.
+  if (IsOfPort(event->event_type)) return;
   switch (event->event_type) {
     case IBV_EVENT_CQ_ERR:
       acknowledge(event->element.cq->context,

@@ -54,7 +54,7 @@ TEST(VerbsTableTest, EveryPortIsUpAndHasTheSameAddresses) {
   EXPECT_NE(end.verbs.query_gid(end.context, kPorts + 1, 0, &gid), 0);
 }
 
-// reg_mr with these arguments; errno, or 0 if it succeeds.
+// Calls reg_mr with these arguments. Returns 0 or the errno.
 int RegisterError(TestEnd& end, void* address, size_t length, int access) {
   errno = 0;
   ibv_mr* mr = end.verbs.reg_mr(end.pd, address, length, access);
@@ -101,7 +101,7 @@ TEST(PostTest, ARequestOfAWindowThatLacksSomethingIsRefused) {
   TestEnd b;
   ConnectManually(a, b);
   ibv_send_wr request = {};
-  request.opcode = IBV_WR_BIND_MW;  // Of no window.
+  request.opcode = IBV_WR_BIND_MW;  // It names no window.
   EXPECT_EQ(a.Post(request), EINVAL);
   ibv_sge entry = a.Entry(0, 4);
   request.opcode = IBV_WR_LOCAL_INV;
