@@ -23,7 +23,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kDuration(300);  // Of each measurement.
+// How long each measurement takes.
+constexpr std::chrono::milliseconds kDuration(300);
 constexpr size_t kSizes[] = {0, 64, 256, 1024, 4096, 16384, 65536};
 constexpr size_t kLargest = 65536;
 constexpr int kWindow = 32;
@@ -62,7 +63,7 @@ ibv_wc Next(TestEnd& end) {
   return completion;
 }
 
-// The length of the next message, whose receive is posted again.
+// Takes the next message, posts its receive again, and returns its length.
 uint32_t WaitReceive(TestEnd& end) {
   ibv_wc completion;
   do {
@@ -83,8 +84,8 @@ class Chains {
   explicit Chains(TestEnd& end)
       : end_(end), receive_entry_(end.Entry(kLargest, kLargest)) {}
 
-  // Takes completions; returns how many messages came. `size` is that of the
-  // last.
+  // Takes completions. Returns how many messages came; `size` is set to the
+  // length of the last one.
   int Take(uint32_t& size) {
     std::array<ibv_wc, kPollMax> completions;
     const int count = ibv_poll_cq(end_.cq, kPollMax, completions.data());
@@ -231,7 +232,7 @@ void MeasureAlone(size_t size) {
   PrintRate("alone", size, received, start);
 }
 
-// Transfers of `size` bytes, `window` of them outstanding.
+// Measures transfers of `size` bytes, `window` of them outstanding at a time.
 void MeasureBulk(TestEnd& end, const TestGreeting& peer, bool read, size_t size,
                  int window) {
   const auto start = Clock::now();

@@ -7,8 +7,8 @@
 namespace verbena::soft {
 namespace {
 
-// What a round of the device takes on the manual clock: what goes on "until
-// nothing has moved for a while" must come to an end.
+// The time that a round of the device takes on the manual clock. If it took
+// none, what goes on "until nothing has moved for a while" would never end.
 constexpr std::chrono::microseconds kRound(1);
 
 }  // namespace

@@ -11,10 +11,11 @@
 // manager go by the manual clock, so that seconds pass in no time.
 //
 // Functions of both tables, verbs and RDMA CM, may be used, the data path too.
-// What stays outside: numbers (of queue pairs, ports, keys, file descriptors),
-// which differ from run to run; other processes and hosts, which have clocks of
-// their own; and functions that block, since nobody is there to end their wait.
-// Give event channels O_NONBLOCK, and run the device until they are readable.
+// Some things stay outside: numbers (of queue pairs, ports, keys, file
+// descriptors), which differ from run to run; other processes and hosts, which
+// have clocks of their own; and functions that block, since nobody is there to
+// end their wait. Give event channels O_NONBLOCK, and run the device until they
+// are readable.
 
 #ifndef VERBENA_TRANSPORT_SOFT_SIMULATION_H_
 #define VERBENA_TRANSPORT_SOFT_SIMULATION_H_
@@ -28,7 +29,8 @@ namespace verbena::soft {
 
 class SoftDevice;
 
-// For one thread, the one that calls the verbs.
+// The simulated device. Confined to one thread, the one that calls the verbs.
+// It lives as long as the process.
 class Simulation {
  public:
   using TimePoint = Clock::TimePoint;
@@ -43,14 +45,16 @@ class Simulation {
 
   TimePoint Now() const;
 
-  // Runs what is due. When nothing is, moves the clock to when something will
-  // be, though not beyond `latest`. False when it has come there.
+  // Runs what is due. If nothing is, moves the clock to the time at which
+  // something will be, though not beyond `latest`. False when it has come
+  // there.
   bool Step(TimePoint latest);
 
   // Lets that much time pass. What is due at its very end has not happened yet.
   void RunFor(std::chrono::nanoseconds time);
 
-  // Until `done`, which may poll; false when it is not within `longest`.
+  // Lets time pass until `done()`, which may poll. False when that does not
+  // happen within `longest`.
   bool RunUntil(const std::function<bool()>& done,
                 std::chrono::nanoseconds longest);
 

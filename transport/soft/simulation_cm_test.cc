@@ -30,14 +30,14 @@ class SimulationCmTest : public testing::Test {
     return simulation_.Now() - start;
   }
 
-  // A client that has asked, and a server that has been asked.
+  // Brings the client to have asked, and the server to have been asked.
   void Ask() {
     client_.Dial(server_.Listen("127.0.0.1:0"));
     Await(server_);
     server_.TakeRequest();
   }
 
-  // First, so that it is there before the ends use the device.
+  // The first member, so that it is there before the ends use the device.
   Simulation& simulation_ = Simulation::Begin();
   CmTestEnd client_;
   CmTestEnd server_;

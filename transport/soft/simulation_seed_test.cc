@@ -45,7 +45,7 @@ class World {
     }
   }
 
-  // What came of it, line by line.
+  // The completions and events that came of it, one on a line.
   std::vector<std::string> Run() {
     for (int i = 0; i < kSteps; ++i) {
       Act(i);
@@ -88,7 +88,7 @@ class World {
         return;
       case 7:
       case 8:
-        end.Write(id, 0, 1 + Below(20'000), 0, 0);  // No key: refused.
+        end.Write(id, 0, 1 + Below(20'000), 0, 0);  // Refused: it has no key.
         return;
       default:
         if (Below(2) == 0) {
@@ -100,7 +100,7 @@ class World {
     }
   }
 
-  // Takes what there is; whether there was anything.
+  // Takes all that there is. Returns whether there was anything.
   bool Look() {
     const size_t before = trace_.size();
     for (size_t i = 0; i < ends_.size(); ++i) {

@@ -1,4 +1,4 @@
-// Timeouts of seconds, in no time; and the same in every run.
+// Timeouts of seconds take no time, and are the same in every run.
 
 #include "transport/soft/simulation.h"
 

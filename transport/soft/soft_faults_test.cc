@@ -36,7 +36,7 @@ class SoftFaultsTest : public testing::Test {
 
   SoftFaultsTest() { ConnectManually(a_, b_); }
 
-  // The status of the next completion at `end`, -1 if there is none so long.
+  // The status of the next completion at `end`; -1 if none comes in that time.
   int Await(TestEnd& end, nanoseconds longest = seconds(10)) {
     const Simulation::TimePoint start = simulation_.Now();
     ibv_wc completion = {};
@@ -51,7 +51,7 @@ class SoftFaultsTest : public testing::Test {
     return came ? completion.status : -1;
   }
 
-  // A message from `from` to `to` arrives.
+  // Sends a message from `from` to `to`, which must arrive.
   void ExpectTalk(TestEnd& from, TestEnd& to) {
     ASSERT_EQ(to.Receive(1, 0, 64), 0);
     ASSERT_EQ(from.Send(2, 0, 64), 0);
@@ -130,7 +130,7 @@ TEST_F(SoftFaultsTest, ACableThatIsPutBackInTimeHasLostNothing) {
 TEST_F(SoftFaultsTest, ASlowLinkMovesInSteps) {
   SlowLink(b_.qp, [] { return milliseconds(100); });
   ASSERT_EQ(b_.Receive(1, 0, 64), 0);
-  simulation_.RunFor(microseconds(100));  // Its first step.
+  simulation_.RunFor(microseconds(100));  // The link makes its first step.
   ASSERT_EQ(a_.Send(2, 0, 64), 0);
   EXPECT_EQ(Await(b_), IBV_WC_SUCCESS);
   EXPECT_GT(waited_, milliseconds(99));
@@ -228,7 +228,7 @@ TEST_F(SoftFaultsTest, AReceiverThatIsNeverReadyEndsTheSender) {
   ForceReceiverNotReady(b_.qp, kUntilReleased);
   ASSERT_EQ(a_.Send(2, 0, 64), 0);
   EXPECT_EQ(Await(a_), IBV_WC_RNR_RETRY_EXC_ERR);
-  // Its receive is still there, and comes back when it is flushed.
+  // The receive is still there, and comes back when it is flushed.
   EXPECT_EQ(Await(b_, seconds(1)), -1);
   EXPECT_EQ(b_.To(IBV_QPS_ERR), 0);
   EXPECT_EQ(Await(b_), IBV_WC_WR_FLUSH_ERR);

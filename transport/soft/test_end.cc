@@ -15,7 +15,7 @@ ibv_context* OpenDevice() {
   return context;
 }
 
-// The GID that others reach this host at: entry 0 of the table.
+// The GID at which others reach this host: entry 0 of the table.
 transport::TestGid FirstGid(ibv_context* context) {
   transport::TestGid first;
   CHECK_EQ(SoftVerbsOps().query_gid(context, 1, 0, &first.gid), 0);

@@ -11,7 +11,7 @@
 
 namespace verbena::soft {
 
-// With short timers, no retries, and room for what the tests need.
+// Options with short timers, no retries, and room for what the tests need.
 struct TestEndOptions : transport::TestEndOptions {
   TestEndOptions();
 };
@@ -20,14 +20,15 @@ class TestEnd : public transport::TestEnd {
  public:
   explicit TestEnd(const TestEndOptions& options = {});
 
-  // From INIT, for the peer of this number; returns what modify_qp returns.
+  // Goes from INIT to RTR, for the peer of this number. Returns what modify_qp
+  // returns.
   int ToReadyToReceive(uint32_t number);
-  // Up to RTS, from RESET or INIT.
+  // Goes from RESET or INIT up to RTS.
   void Connect(uint32_t number);
 
-  // Loads a path by `port` of the own host as the alternate one, with a timeout
-  // of about 67 ms unless it says otherwise, and asks to be armed. Each returns
-  // what modify_qp returns.
+  // Rearm() loads a path by `port` of the own host as the alternate one, with a
+  // timeout of about 67 ms unless it says otherwise, and asks to be armed. Both
+  // return what modify_qp returns.
   int Rearm(uint8_t port, uint8_t timeout = 14);
   int SetMigrationState(ibv_mig_state state);
   ibv_qp_attr QueryPaths() const;

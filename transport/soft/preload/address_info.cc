@@ -32,7 +32,8 @@ void FreeOne(rdma_addrinfo* info) {
   delete info;
 }
 
-// What getaddrinfo is to look for. The kind of socket tells the port space.
+// What getaddrinfo is to look for. The kind of socket that it finds tells the
+// port space.
 addrinfo HintsFor(const rdma_addrinfo& hints) {
   addrinfo wanted = {};
   if ((hints.ai_flags & RAI_PASSIVE) != 0) wanted.ai_flags |= AI_PASSIVE;
@@ -77,7 +78,7 @@ rdma_addrinfo* Convert(const addrinfo& found, const rdma_addrinfo& hints) {
   return info;
 }
 
-// What the user knew already.
+// Copies the addresses that the user knew already.
 void CopyAddresses(const rdma_addrinfo& hints, rdma_addrinfo& info) {
   if (info.ai_src_addr == nullptr && hints.ai_src_len != 0) {
     info.ai_src_addr = CopyOf(hints.ai_src_addr, hints.ai_src_len);

@@ -12,7 +12,7 @@ namespace verbena::soft {
 int GetAddressInfo(const char* node, const char* service,
                    const rdma_addrinfo* hints, rdma_addrinfo** result);
 
-// Frees what GetAddressInfo made; null is nothing.
+// Frees what GetAddressInfo() has made. `list` may be null.
 void FreeAddressInfo(rdma_addrinfo* list);
 
 }  // namespace verbena::soft

@@ -43,7 +43,8 @@ int CmLibrary::DestroyId(rdma_cm_id* id) {
   AcknowledgeEvent(id);
   rdma_event_channel* own = IsSynchronous(id) ? id->channel : nullptr;
   {
-    // First, because the address may be another's as soon as it is destroyed.
+    // The record goes first: the address may be that of another identifier as
+    // soon as this one is destroyed.
     const base::MutexLock lock(mutex_);
     records_.erase(id);
   }
@@ -129,7 +130,7 @@ int CmLibrary::Connect(rdma_cm_id* id, rdma_conn_param* parameters) {
 
 int CmLibrary::Accept(rdma_cm_id* id, rdma_conn_param* parameters) {
   if (cm_.accept(id, parameters) != 0) return -1;
-  // A datagram identifier is told nothing more.
+  // An identifier of the port space UDP has no further event to wait for.
   if (id->qp_type == IBV_QPT_UD) return 0;
   return Complete(id);
 }
@@ -159,7 +160,7 @@ int CmLibrary::CreateEp(rdma_cm_id** id, const rdma_addrinfo* address,
 
 int CmLibrary::StartEp(rdma_cm_id* id, const rdma_addrinfo& address, ibv_pd* pd,
                        ibv_qp_init_attr* attributes) {
-  constexpr int kResolveTimeoutMs = 2000;  // As librdmacm.
+  constexpr int kResolveTimeoutMs = 2000;  // librdmacm's own.
   if (attributes != nullptr) {
     attributes->qp_type = static_cast<ibv_qp_type>(address.ai_qp_type);
   }

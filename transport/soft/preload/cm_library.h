@@ -50,9 +50,9 @@ class CmLibrary {
   int Accept(rdma_cm_id* id, rdma_conn_param* parameters);
   int Disconnect(rdma_cm_id* id);
 
-  // Queues. Where the user gives no protection domain or completion queue,
-  // there is one domain for all of a device, and there are queues and channels
-  // for each identifier, which go with its queue pair.
+  // Queues. If the user gives no protection domain, the one that is kept for
+  // the device is used. If he gives no completion queues, queues and channels
+  // are made for the identifier, and destroyed with its queue pair.
   int CreateQp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attributes);
   void DestroyQp(rdma_cm_id* id);
   int CreateSrq(rdma_cm_id* id, ibv_pd* pd, ibv_srq_init_attr* attributes);
@@ -68,12 +68,12 @@ class CmLibrary {
   // What librdmacm keeps beside an rdma_cm_id.
   struct Record {
     bool synchronous = false;
-    // Of a listening endpoint: for the queue pairs of its connections.
+    // What the queue pairs of a listening endpoint's connections are made with.
     ibv_pd* pd = nullptr;
     std::optional<ibv_qp_init_attr> qp_attributes;
   };
 
-  // How every call fails: -1, with errno.
+  // Sets errno and returns -1, which is how every call fails.
   static int Fail(int error) {
     errno = error;
     return -1;
@@ -82,13 +82,14 @@ class CmLibrary {
   Record& RecordOf(rdma_cm_id* id);
   bool IsSynchronous(rdma_cm_id* id);
   int MakeSynchronous(rdma_cm_id* id);
-  // Waits for the outcome of the call before, if `id` is synchronous.
+  // If `id` is synchronous, waits for the outcome of the call that was made.
   int Complete(rdma_cm_id* id);
   // Acknowledges the event that a synchronous identifier still shows.
   void AcknowledgeEvent(rdma_cm_id* id);
   int StartEp(rdma_cm_id* id, const rdma_addrinfo& address, ibv_pd* pd,
               ibv_qp_init_attr* attributes);
-  // Gives `id`, if it is of a device and has no domain, that of the device.
+  // Gives `id` the protection domain of its device, if it is bound to one and
+  // has no domain yet.
   void FillPd(rdma_cm_id* id);
   int CreateCqs(rdma_cm_id* id, uint32_t send_depth, uint32_t receive_depth);
   void DestroyCqs(rdma_cm_id* id);

@@ -66,7 +66,7 @@ void CmLibrary::DestroySrq(rdma_cm_id* id) {
 
 int CmLibrary::CreateCqs(rdma_cm_id* id, uint32_t send_depth,
                          uint32_t receive_depth) {
-  // Users find the identifier in the context of the queue.
+  // The context of each queue is the identifier, where users look for it.
   const auto create = [&](uint32_t depth, ibv_comp_channel*& channel,
                           ibv_cq*& cq) {
     if (depth == 0) return true;

@@ -73,7 +73,8 @@ TEST_F(CmLibraryTest, EndpointsConnectAndPartSynchronously) {
     EXPECT_EQ(id->event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
     ASSERT_EQ(library_.Accept(id, nullptr), 0);
     EXPECT_EQ(id->event->event, RDMA_CM_EVENT_ESTABLISHED);
-    // The client's, because it is synchronous too.
+    // This waits for its event: the connections of a synchronous listener are
+    // synchronous.
     EXPECT_EQ(library_.Disconnect(id), 0);
     library_.DestroyEp(id);
   });
@@ -108,7 +109,7 @@ TEST_F(CmLibraryTest, OneQueueForBothIsDestroyedOnce) {
   rdma_cm_id* id = nullptr;
   ASSERT_EQ(CreateClient(provider_.cm.get_src_port(listener), &id), 0);
   library_.DestroyQp(id);
-  // As rsockets do before they create the queue pair.
+  // rsockets do this before they create the queue pair.
   id->recv_cq_channel = provider_.verbs.create_comp_channel(id->verbs);
   id->recv_cq =
       provider_.verbs.create_cq(id->verbs, 4, id, id->recv_cq_channel, 0);

@@ -1,5 +1,5 @@
-// librdmacm: what is asked about addresses, devices and identifiers, and the
-// calls that the software device answers with a refusal.
+// librdmacm: questions about addresses, devices and identifiers, and the calls
+// that the software device refuses.
 
 #include <netinet/in.h>
 #include <rdma/rdma_cma.h>
@@ -118,7 +118,8 @@ int rdma_create_srq_ex(rdma_cm_id* id, ibv_srq_init_attr_ex* attributes) {
   return next(id, attributes);
 }
 
-// Only what rdma_create_qp has too: programs fall back to that one.
+// Takes only the attributes that rdma_create_qp has too; if others are refused,
+// programs fall back to that.
 int rdma_create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* attributes) {
   if (SoftConnects()) {
     if ((attributes->comp_mask & ~IBV_QP_INIT_ATTR_PD) != 0) return Refuse();
@@ -146,7 +147,8 @@ int rdma_establish(rdma_cm_id* id) {
 }
 
 int rdma_notify(rdma_cm_id* id, ibv_event_type event) {
-  // The peer's message that it is ready is never lost.
+  // It is for a message of the peer, that it is ready, which was lost: here
+  // none is ever lost.
   if (SoftConnects()) return 0;
   static const decltype(&rdma_notify) next = NextDefinition("rdma_notify");
   return next(id, event);

@@ -1,4 +1,4 @@
-// libibverbs: devices, contexts and what is asked of them.
+// libibverbs: devices, contexts and the questions about them.
 
 #include <dlfcn.h>
 #include <infiniband/verbs.h>
@@ -18,7 +18,8 @@
 namespace verbena::soft {
 namespace {
 
-// What the exported ibv_query_port fills: the oldest part of the attributes.
+// The bytes that the exported ibv_query_port fills: the oldest part of the
+// attributes.
 constexpr size_t kOldPortBytes = offsetof(ibv_port_attr, port_cap_flags2);
 
 // Whether `address` is code of librdmacm. It has no use for a device that the
@@ -34,7 +35,7 @@ bool IsUsed(const ibv_gid& gid) {
   return gid.global.subnet_prefix != 0 || gid.global.interface_id != 0;
 }
 
-// 0 or an errno; ENODATA for an unused entry.
+// Returns 0 or an errno: ENODATA for an unused entry.
 int QueryGidEntry(ibv_context* context, uint32_t port, uint32_t index,
                   ibv_gid_entry& entry) {
   entry = {};
@@ -86,8 +87,9 @@ ibv_context* ibv_open_device(ibv_device* device) {
 
 int ibv_close_device(ibv_context* context) {
   const int error = VerbsOf(context).close_device(context);
-  // libibverbs closes a device whatever is left of it, and programs rely on
-  // that. What is left goes with the process.
+  // libibverbs closes a device whatever objects of it are left, and programs
+  // rely on that. Here such objects, and the context, are left to the end of
+  // the process.
   return error == EBUSY && IsSoft(context) ? 0 : error;
 }
 
@@ -156,8 +158,9 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,
   return static_cast<ssize_t>(count);
 }
 
-// Not in the public header, though Debian's ibv_devinfo calls it: writes what
-// the kernel's sysfs says (0: InfiniBand or RoCE v1, 1: RoCE v2).
+// This function is not in the public header, though Debian's ibv_devinfo calls
+// it. It writes what the kernel's sysfs says (0: InfiniBand or RoCE v1, 1: RoCE
+// v2).
 int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index,
                        int* type) {
   if (!IsSoft(context)) {
@@ -216,7 +219,7 @@ void ibv_ack_async_event(ibv_async_event* event) {
     case IBV_EVENT_WQ_FATAL:
       context = event->element.wq->context;
       break;
-    default:  // Of a port or the device: nothing waits for it.
+    default:  // An event of a port or the device: nobody waits for it.
       return;
   }
   VerbsOf(context).ack_async_event(event);

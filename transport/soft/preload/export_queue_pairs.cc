@@ -44,7 +44,7 @@ int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attributes, int mask,
 
 int ibv_query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode opcode,
                                uint32_t flags) {
-  // Payload is copied by memcpy, which promises no order.
+  // The payload is copied by memcpy, which promises no order.
   if (IsSoft(qp->context)) return 0;
   static const decltype(&ibv_query_qp_data_in_order) next =
       NextDefinition("ibv_query_qp_data_in_order");

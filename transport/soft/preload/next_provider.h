@@ -7,8 +7,8 @@
 
 namespace verbena::soft {
 
-// As SystemProvider() of transport/verbs, which cannot be used here: in this
-// library the names it links to are ours.
+// The same provider as SystemProvider() of transport/verbs. That cannot be used
+// here, because in this library the names that it links to are our own.
 const transport::Provider& NextProvider();
 
 }  // namespace verbena::soft

@@ -88,10 +88,10 @@ TEST_F(PreloadTest, ACompletionQueueIsResized) {
   EXPECT_EQ(verbs_.destroy_cq(cq), 0);
 }
 
-// Beside other devices it is theirs.
+// If there are other devices, the connection manager is theirs.
 TEST_F(PreloadTest, TheConnectionManagerIsOfTheSameDeviceIfThatIsAlone) {
   rdma_cm_id* id = nullptr;
-  // Without a channel: what only the library knows.
+  // An identifier without a channel is something that only the library knows.
   ASSERT_EQ(cm_.create_id(nullptr, &id, nullptr, RDMA_PS_TCP), 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;

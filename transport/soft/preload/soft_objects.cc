@@ -14,8 +14,8 @@ ibv_device* FindSoftDevice(const transport::VerbsOps& verbs) {
   ibv_device** list = verbs.get_device_list(nullptr);
   ibv_device* device = list[0];
   verbs.free_device_list(list);
-  // Numbered as the system's devices are: rxe0, mlx5_0. The structure is this
-  // process's own, and nobody has seen it yet.
+  // The name has a number, as those of the system's devices have: rxe0, mlx5_0.
+  // The structure is this process's own, and nobody has seen it yet.
   std::strcpy(device->name, "soft0");
   return device;
 }
@@ -69,7 +69,7 @@ ibv_device** GetDeviceList(bool with_soft, int* count) {
   if (!SoftOnly()) {
     of_system = NextProvider().verbs.get_device_list(&devices);
     if (of_system == nullptr) {
-      // No support in the kernel, which soft0 does not need.
+      // The kernel has no support for RDMA, which soft0 does not need.
       if (!with_soft) return nullptr;
       devices = 0;
     }

@@ -1,4 +1,4 @@
-// Which devices there are, and whose an object is.
+// Which devices there are, and which of them an object belongs to.
 
 #ifndef VERBENA_TRANSPORT_SOFT_PRELOAD_SOFT_OBJECTS_H_
 #define VERBENA_TRANSPORT_SOFT_PRELOAD_SOFT_OBJECTS_H_
@@ -19,7 +19,7 @@ inline bool IsSoft(const ibv_context* context) {
   return IsSoft(context->device);
 }
 
-// The verbs for an object of that device: ours or the system's.
+// The verbs for an object of that device: our own or the system's.
 const transport::VerbsOps& VerbsOf(const ibv_device* device);
 inline const transport::VerbsOps& VerbsOf(const ibv_context* context) {
   return VerbsOf(context->device);
@@ -35,8 +35,9 @@ bool SoftOnly();
 // managers cannot share a process without wrapping every object of one of them.
 bool SoftConnects();
 
-// The system's devices, unless SoftOnly(), and then soft0 if `with_soft`. Null
-// and errno on failure. It must be freed with FreeDeviceList.
+// Returns a list of the system's devices, unless SoftOnly(), followed by soft0
+// if `with_soft`. Null, with errno, on failure. It must be freed with
+// FreeDeviceList().
 ibv_device** GetDeviceList(bool with_soft, int* count);
 void FreeDeviceList(ibv_device** list);
 
