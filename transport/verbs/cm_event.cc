@@ -10,8 +10,8 @@
 namespace verbena::transport {
 namespace {
 
-// The connection parameters are valid with these; with the others librdmacm
-// leaves the union as it was.
+// Whether the connection parameters are valid with this event; with the others
+// librdmacm leaves the union as it was.
 bool HasParameters(rdma_cm_event_type type) {
   return type == RDMA_CM_EVENT_CONNECT_REQUEST ||
          type == RDMA_CM_EVENT_CONNECT_RESPONSE ||

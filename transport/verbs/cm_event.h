@@ -30,8 +30,8 @@ struct CmEvent {
   // 0, a negative errno, or with REJECTED the reason as InfiniBand numbers it.
   int status = 0;
 
-  // With CONNECT_REQUEST and ESTABLISHED, from the peer and in its terms turned
-  // round: what this side may use in its own accept.
+  // With CONNECT_REQUEST and ESTABLISHED: what the peer has said, with the two
+  // depths exchanged, so that it is what this side may use in its own accept.
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
 
@@ -52,7 +52,8 @@ struct CmEvent {
 inline constexpr int kRejectNoResources = 3;
 inline constexpr int kRejectNobodyListens = 8;   // Invalid service ID.
 inline constexpr int kRejectByApplication = 28;  // Consumer defined.
-// Of the software device alone; see cm_message.h there.
+// Two reasons that only the software device gives; see
+// transport/soft/link/cm_message.h.
 inline constexpr int kRejectOtherUser = 0x5601;
 inline constexpr int kRejectForeignPort = 0x5602;
 

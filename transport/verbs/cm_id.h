@@ -17,7 +17,8 @@
 
 namespace verbena::transport {
 
-// What InfiniBand lets the three messages carry. Devices may carry more.
+// The private data that InfiniBand lets the three messages carry. Devices may
+// carry more.
 inline constexpr size_t kConnectPrivateDataMax = 56;
 inline constexpr size_t kAcceptPrivateDataMax = 196;
 inline constexpr size_t kRejectPrivateDataMax = 148;
@@ -36,17 +37,17 @@ struct ConnectionParameters {
   uint8_t rnr_retry_count = 7;
 };
 
-// Owns an rdma_cm_id, a socket of the connection manager, and its queue pair if
-// it has one. For a listener, for one end of a connection, or for both in turn
-// before it is known which.
+// Owns an rdma_cm_id, which is a socket of the connection manager, and its
+// queue pair if it has one. It is a listener or one end of a connection; before
+// it listens or resolves an address it may become either.
 //
 // The Provider and the EventChannel must outlive it; so must the protection
 // domain and the queues given to CreateQp(). Moving it leaves the rdma_cm_id
 // where it is. What a method starts, an event on the channel ends.
 //
-// Not thread-safe. Destroyed on the thread that reads its channel, or after
-// that thread has stopped: see CmEvent. The destructor aborts if the device
-// refuses.
+// Not thread-safe. It must be destroyed on the thread that reads its channel,
+// or after that thread has stopped: see CmEvent. The destructor aborts if the
+// device refuses.
 //
 // Errors name the verb and the address of the peer, or of this side before
 // there is a peer.
@@ -80,7 +81,7 @@ class CmId {
   // accepting takes it through its other states. `attributes` are updated to
   // what the device really gave.
   absl::Status CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes);
-  // Nothing if there is none.
+  // Does nothing if there is no queue pair.
   void DestroyQp();
 
   // Ends with ESTABLISHED, REJECTED, UNREACHABLE or CONNECT_ERROR.
@@ -91,7 +92,7 @@ class CmId {
   // Flushes the queue pair; both sides see DISCONNECTED.
   absl::Status Disconnect();
 
-  // Events of the id that are not read yet move along.
+  // Moves the id, with its events that are not read yet, to another channel.
   absl::Status MigrateTo(const EventChannel& channel);
 
   absl::Status SetOption(int level, int option, void* value, size_t length);
@@ -123,7 +124,7 @@ class CmId {
   absl::Status Check(absl::string_view verb, int result) const;
   void Destroy();
 
-  const CmOps* ops_;  // Of the Provider.
+  const CmOps* ops_;  // The table of the Provider.
   rdma_cm_id* id_;    // Null only in a moved-from object.
 };
 

@@ -28,7 +28,7 @@ struct CmOps {
   int (*destroy_id)(rdma_cm_id* id);
   void (*destroy_qp)(rdma_cm_id* id);
   int (*disconnect)(rdma_cm_id* id);
-  // Does not block when the channel's descriptor is non-blocking: EAGAIN.
+  // Fails with EAGAIN, and does not block, if the descriptor is non-blocking.
   int (*get_cm_event)(rdma_event_channel* channel, rdma_cm_event** event);
   // In network byte order.
   uint16_t (*get_src_port)(rdma_cm_id* id);

@@ -12,7 +12,7 @@ namespace verbena::transport {
 
 // Owns an ibv_comp_channel: where armed completion queues report that they have
 // something. Its descriptor does not block. The context must outlive it; the
-// completion queues on it must be gone before it.
+// completion queues on it must be gone before it. Not thread-safe.
 class CompletionChannel
     : public VerbsHandle<ibv_comp_channel, &VerbsOps::destroy_comp_channel> {
  public:

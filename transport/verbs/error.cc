@@ -92,7 +92,7 @@ absl::string_view RemedyOf(absl::string_view verb, int error) {
     case EMFILE:
     case ENFILE:
       return "too many open files: see `ulimit -n`";
-    case EUSERS:  // Of the software device.
+    case EUSERS:  // Only the software device says this.
       return "no further thread can be started: see `ulimit -u`, and pids.max "
              "of the control group";
     case EADDRINUSE:

@@ -46,7 +46,8 @@ absl::StatusOr<std::optional<CmEvent>> EventChannel::Poll() {
     if (errno != EINTR) return ErrnoStatus("get_cm_event", "", errno);
   }
   std::optional<CmEvent> result = CmEvent::FromRdma(*event);
-  // At once: destroy_id blocks until every event of the id is acknowledged.
+  // The event is acknowledged at once, because destroy_id blocks until every
+  // event of the id is.
   if (ops_->ack_cm_event(event) != 0) {
     return ErrnoStatus("ack_cm_event", CmEventName(result->type), errno);
   }

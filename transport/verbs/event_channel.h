@@ -45,7 +45,7 @@ class EventChannel {
   EventChannel(const CmOps& ops, rdma_event_channel* channel)
       : ops_(&ops), channel_(channel) {}
 
-  const CmOps* ops_;             // Of the Provider.
+  const CmOps* ops_;             // The table of the Provider.
   rdma_event_channel* channel_;  // Null only in a moved-from object.
 };
 

@@ -31,7 +31,7 @@ struct FakeChannel : rdma_event_channel {
 struct FakeId : rdma_cm_id {
   static FakeId& From(rdma_cm_id* id) { return *static_cast<FakeId*>(id); }
 
-  std::vector<std::string> calls;  // Verbs and what matters of their arguments.
+  std::vector<std::string> calls;  // Verbs, with the arguments that matter.
   int error = 0;  // If not 0, every verb but destroy_id fails with it.
 };
 

@@ -49,7 +49,7 @@ ibv_comp_channel* FakeVerbs::MakeChannel(ibv_context* context) {
   ibv_comp_channel* const channel =
       Make<ibv_comp_channel>(context, "create_comp_channel");
   if (channel == nullptr) return nullptr;
-  // A semaphore: as many reads as there are events.
+  // A semaphore, so that it can be read as often as there are events.
   channel->fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
   CHECK(channel->fd >= 0);
   return channel;

@@ -31,9 +31,10 @@ struct FakeWorkRequest {
   bool is_inline() const { return (flags & IBV_SEND_INLINE) != 0; }
 };
 
-// A table of control verbs and a context whose data path leads to it. What is
-// made and not destroyed is counted, by destructor; destroying what is in use
-// is for the test to ask for with `destroy_error`.
+// A table of control verbs, and a context whose data path leads to the same
+// fake device. Its destructor aborts if something was made and not destroyed.
+// It does not notice that what is destroyed is in use: a test asks for that
+// failure by `destroy_error`.
 //
 // Must outlive everything that is made with it. Not thread-safe.
 class FakeVerbs : private ibv_context {
@@ -60,7 +61,8 @@ class FakeVerbs : private ibv_context {
   int unacked = 0;  // Completion events taken and not acknowledged.
   int armed = 0;    // Calls to req_notify_cq.
 
-  std::vector<std::string> calls;  // What was made, with what matters of how.
+  // What was made, with the arguments that matter.
+  std::vector<std::string> calls;
   std::vector<FakeWorkRequest> sends;
   std::vector<FakeWorkRequest> receives;
   std::deque<ibv_wc> completions;

@@ -15,7 +15,8 @@
 namespace verbena::transport {
 
 // Owns an ibv_mr: memory that the device may access. It does not own the
-// memory, which must outlive it, as must the protection domain.
+// memory, which must outlive it, as must the protection domain. Not
+// thread-safe.
 class MemoryRegion : public VerbsHandle<ibv_mr, &VerbsOps::dereg_mr> {
  public:
   // `access` is a set of IBV_ACCESS_ flags.

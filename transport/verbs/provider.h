@@ -15,7 +15,8 @@
 
 namespace verbena::transport {
 
-// Immutable, and lives as long as the process.
+// The tables and the name of a provider. Immutable. It lives as long as the
+// process; that of a FaultyProvider, as long as that object.
 struct Provider {
   const char* name;  // "system" or "soft", for messages.
   VerbsOps verbs;

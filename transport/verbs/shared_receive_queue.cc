@@ -21,7 +21,7 @@ absl::StatusOr<SharedReceiveQueue> SharedReceiveQueue::Create(
 
 absl::Status SharedReceiveQueue::PostReceive(ibv_recv_wr* chain,
                                              ibv_recv_wr** refused) {
-  ibv_recv_wr* bad = chain;  // Some devices do not say.
+  ibv_recv_wr* bad = chain;  // Some devices do not say which was refused.
   const int error = ibv_post_srq_recv(get(), chain, &bad);
   if (error == 0) return absl::OkStatus();
   if (refused != nullptr) *refused = bad;

@@ -25,9 +25,9 @@ class SharedReceiveQueue : public VerbsHandle<ibv_srq, &VerbsOps::destroy_srq> {
 
   SharedReceiveQueue() = default;
 
-  // Posts a chain of receives with one doorbell. The memory must stay
-  // registered until the completion. Fails when the queue is full; then those
-  // from `*refused` on are not posted, if the caller wants to know.
+  // Posts a chain of receives with one doorbell. Their memory must stay
+  // registered until they complete. Fails when the queue is full; then the
+  // receives from `*refused` on are not posted. `refused` may be null.
   absl::Status PostReceive(ibv_recv_wr* chain, ibv_recv_wr** refused = nullptr);
 
  private:

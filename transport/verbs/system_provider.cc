@@ -1,4 +1,5 @@
-// The only file that names an exported function of libibverbs or librdmacm.
+// Beside those of soft/preload, which take the place of those functions, this
+// is the only file that names an exported function of libibverbs or librdmacm.
 
 #include "transport/verbs/system_provider.h"
 
@@ -28,7 +29,7 @@ ibv_mr* RegMrIova(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
   return ibv_reg_mr_iova(pd, addr, length, iova, access);
 }
 
-// Declared with other types than the table (__be16).
+// This one is declared with other types than the table has (__be16).
 
 uint16_t GetSrcPort(rdma_cm_id* id) { return rdma_get_src_port(id); }
 

@@ -13,10 +13,10 @@
 namespace verbena::transport {
 namespace {
 
-// Far longer than anything takes, on an emulated processor too.
+// Far longer than anything takes, even on an emulated processor.
 constexpr absl::Duration kPatience = absl::Seconds(5);
 
-// How long a device gets to do what it must not do.
+// How long it is watched whether a device does what it must not do.
 constexpr absl::Duration kQuiet = absl::Milliseconds(20);
 
 bool IsReadable(int fd, absl::Duration patience) {

@@ -22,7 +22,7 @@ struct TestGid {
 };
 
 struct TestEndOptions {
-  ibv_qp_type type = IBV_QPT_RC;  // Or UC, or UD.
+  ibv_qp_type type = IBV_QPT_RC;  // May be UC or UD as well.
   uint32_t send_depth = 16;
   uint32_t receive_depth = 16;
   uint32_t entries = 4;
@@ -41,10 +41,10 @@ struct TestEndOptions {
   uint8_t min_rnr_timer = 12;  // 0.64 ms.
   uint8_t timeout = 14;        // 67 ms.
   uint8_t retry_count = 7;
-  uint8_t reads_max = 4;       // How many it has outstanding.
-  uint8_t reads_accepted = 4;  // How many it lets its peer have outstanding.
-  // With an extended completion queue of these fields, and an extended queue
-  // pair of these operations.
+  uint8_t reads_max = 4;       // READs that it has outstanding.
+  uint8_t reads_accepted = 4;  // READs that it lets its peer have outstanding.
+  // Whether it has an extended completion queue, and with which fields; the
+  // operations of an extended queue pair, 0 for an ordinary one.
   bool extended_completions = false;
   uint64_t fields = 0;
   uint64_t operations = 0;
@@ -54,7 +54,7 @@ struct TestEndOptions {
 // fails: a test that expects failure calls the verb itself. What fails without
 // a verb, like a wait in vain, fails the running test.
 //
-// For one thread, except where the verbs allow more.
+// Confined to one thread, except where the verbs allow more.
 class TestEnd : public TestQueuePair {
  public:
   // Closes `context` at its end. `gid` is one of that device.
@@ -68,20 +68,21 @@ class TestEnd : public TestQueuePair {
   const TestGid gid;
   ibv_pd* pd = nullptr;
   ibv_comp_channel* channel = nullptr;
-  ibv_cq_ex* extended_cq = nullptr;  // The same as cq and qp; null unless asked
-  ibv_qp_ex* extended_qp = nullptr;  // for.
-  // Whose protocol Wait() runs as well. Set by Connect().
+  // The same objects as `cq` and `qp`; null unless the options ask for them.
+  ibv_cq_ex* extended_cq = nullptr;
+  ibv_qp_ex* extended_qp = nullptr;
+  // The end whose protocol Wait() runs as well. Set by Connect().
   TestEnd* peer = nullptr;
   // The number of a peer that is not in `peer`; 0 if there is none.
   uint32_t peer_number = 0;
 
-  // All that modify_qp needs for a transition, the state included. Its own
-  // number is that of the peer unless there is one.
+  // All that modify_qp needs for a transition, the state included. Without a
+  // peer it names its own number as the peer's.
   ibv_qp_attr AttributesFor(ibv_qp_state to) const;
   int MaskFor(ibv_qp_state to) const;
-  // The transition; returns what modify_qp returns.
+  // Makes the transition. Returns what modify_qp returns.
   int To(ibv_qp_state to);
-  // From RESET through INIT, RTR and RTS up to `state`, or to ERR from there.
+  // Goes from RESET by INIT, RTR and RTS up to `state`, or to ERR from there.
   void BringTo(ibv_qp_state state);
   ibv_qp_state State() const;
   // What the queue pair may hold, which is no less than was asked for.
@@ -92,17 +93,18 @@ class TestEnd : public TestQueuePair {
   ibv_wc Wait(TestEnd* other = nullptr);
   // The next completion, which must be that of `wr_id`.
   ibv_wc_status Outcome(uint64_t wr_id);
-  // No completion comes for some milliseconds, in which the peer runs too.
+  // Whether no completion comes for some milliseconds, in which the peer runs
+  // too.
   bool StaysQuiet();
-  // None comes while both poll so many times.
+  // Whether none comes while both poll so many times.
   bool StaysQuiet(TestEnd* other, int passes = 1000);
 
   // The next asynchronous event, acknowledged; -1 when none comes in time.
   int NextAsyncEvent(int wait_ms = 5000);
-  // None comes for some milliseconds.
+  // Whether no asynchronous event comes for some milliseconds.
   bool HasNoAsyncEvent();
-  // Whether the channel becomes readable. It does not within some milliseconds
-  // if there is no event.
+  // Whether the channel becomes readable. If that is not expected, it waits
+  // only for some milliseconds.
   bool ChannelIsReadable(bool expected);
   // Awaits the next event of the channel, which must be one of the completion
   // queue, and acknowledges it.

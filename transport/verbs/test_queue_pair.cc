@@ -44,7 +44,7 @@ int TestQueuePair::Receive(uint64_t wr_id, size_t offset, size_t length) {
 int TestQueuePair::Post(ibv_send_wr request) {
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(qp, &request, &bad);
-  // A device that refuses before it looks at a request may name none.
+  // A device that refuses before it looks at a request may name no request.
   CHECK(bad == nullptr || (error != 0 && bad == &request))
       << "bad_wr does not fit the result";
   return error;
