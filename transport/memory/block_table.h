@@ -17,9 +17,11 @@ struct PoolBlock final : BufferBlock {
   uint32_t number = 0;
 };
 
-// Descriptors stay where they are and exist until the table is destroyed, so
-// that one that is read late is old, never gone. At(), from any thread, of
-// numbers that Add() returned; Add() by one thread at a time.
+// Descriptors stay where they are and exist until the table is destroyed: a
+// thread that reads one late may find it old, but never gone. Add() is for one
+// thread at a time; At() is for any thread, and for numbers that Add() has
+// returned. The chunk is released by Add() and acquired by At(), so its
+// descriptors are there.
 class BlockTable {
  public:
   BlockTable() = default;
@@ -67,8 +69,12 @@ class BlockTable {
 };
 
 // A list of free blocks, last in first out, for any number of threads. The
-// number of changes stands beside the first block's, so a thread that was away
-// does not take an old list for the present one.
+// number of changes stands beside the number of the first block, so a thread
+// that was away does not take an old list for the present one (ABA).
+//
+// Push() releases the block, with its `next`, and Pop() acquires it: also one
+// that was pushed long before, because each change in between is an exchange of
+// the head, which passes on what was released there.
 class BlockStack {
  public:
   void Push(PoolBlock* block) {
@@ -88,7 +94,8 @@ class BlockStack {
       const uint32_t first = static_cast<uint32_t>(head);
       if (first == 0) return nullptr;
       PoolBlock* const block = table.At(first - 1);
-      // Maybe old, and then the exchange fails.
+      // If another thread has taken the block meanwhile, `next` may be old, and
+      // then the exchange fails.
       const uint32_t next = block->next.load(std::memory_order_relaxed);
       if (head_.compare_exchange_weak(head, Successor(head) | next,
                                       std::memory_order_acquire,

@@ -16,11 +16,11 @@ namespace verbena::transport {
 // block, made at construction. Nothing is allocated after that, and every
 // operation visits one node on each level of the tree.
 //
-// A block is cut from the front of a free range of the next power of two; what
-// is behind it stays free. Ranges that are free together with their buddies
-// become one of twice the size again at once. On its way down the tree it
-// prefers the half that has less to offer, so that large ranges stay whole, and
-// of equal ones the lower.
+// A block is cut from the front of a free range of the next power of two; the
+// part behind it stays free. A range that becomes free while its buddy is free
+// is joined with it at once. On its way down the tree the allocator prefers the
+// half that has less to offer, so that large ranges stay whole, and of equal
+// halves the lower.
 //
 // Not thread-safe.
 class BuddyAllocator {
@@ -35,11 +35,11 @@ class BuddyAllocator {
   // REQUIRES: a power of two, from kMinBlockBytes to kMaxCapacity.
   explicit BuddyAllocator(uint64_t capacity);
 
-  // The offset of a block of BlockBytes(bytes), aligned to the next power of
-  // two of that; none if no free range is large enough. REQUIRES: bytes > 0.
+  // Returns the offset of a block of BlockBytes(bytes), aligned to the next
+  // power of two; none if no free range is large enough. REQUIRES: bytes > 0.
   std::optional<uint64_t> Allocate(uint64_t bytes);
 
-  // Takes a block back. Aborts unless these bytes are out.
+  // Takes a block back. Aborts unless these very bytes are allocated.
   // REQUIRES: `offset` came from Allocate() for the same BlockBytes(bytes).
   void Free(uint64_t offset, uint64_t bytes);
 
@@ -48,21 +48,21 @@ class BuddyAllocator {
   uint64_t largest_free_block() const;
 
  private:
-  // Takes the first `bytes` of `node`, a free range of that order, or gives
-  // them back.
+  // Takes the first `bytes` of `node`, a range of that order which is free as a
+  // whole, or gives them back.
   void Take(uint64_t node, uint8_t order, uint64_t bytes);
   void Give(uint64_t node, uint8_t order, uint64_t bytes);
-  // Looks at the halves of a node again.
+  // Computes the entry of a node anew from those of its halves.
   void Update(uint64_t node, uint8_t order);
 
   const uint64_t capacity_;
 
   // A complete binary tree in the order of a heap: node 1 is the whole range,
-  // the halves of node n are 2n and 2n + 1. Each holds the order of the largest
-  // free range in it, plus one; 0 if none, where a range of order k has
-  // kMinBlockBytes << k bytes. A node that is out as a whole holds 0 itself,
-  // and all nodes below it stay as they were when it was free: that tells it
-  // from a node whose halves are used up.
+  // the halves of node n are 2n and 2n + 1. Each node holds the order of the
+  // largest free range in it, plus one; 0 if there is none. A range of order k
+  // has kMinBlockBytes << k bytes. A node that is allocated as a whole holds 0
+  // itself, and all nodes below it stay as they were when it was free: that
+  // tells it from a node whose halves are used up.
   std::vector<uint8_t> largest_;
 };
 

@@ -38,7 +38,7 @@ class Checked {
     CheckLargest();
   }
 
-  // The `index`th of those that are out.
+  // The `index`th of the blocks that are allocated.
   void Free(size_t index) {
     const auto it = std::next(live_.begin(), static_cast<ptrdiff_t>(index));
     allocator_.Free(it->first, it->second);

@@ -21,7 +21,7 @@ namespace verbena::transport {
 // from the same pool. Confined to one thread at a time; copies are not.
 class BufferSource {
  public:
-  // Of plain memory.
+  // A source of plain memory.
   BufferSource() = default;
   BufferSource(const BufferSource& other) : core_(other.core_) {
     if (core_ != nullptr) core_->AddUser();
@@ -36,7 +36,7 @@ class BufferSource {
     if (core_ != nullptr) core_->RemoveUser();
   }
 
-  // As BufferPool::AllocateOrPlain().
+  // Like BufferPool::AllocateOrPlain().
   Buffer Allocate(size_t bytes) const {
     return core_ != nullptr ? core_->AllocateOrPlain(bytes)
                             : Buffer::Plain(bytes);
@@ -50,13 +50,13 @@ class BufferSource {
 };
 
 // Hands out Buffers from a few large registered regions. It begins with one
-// region and registers further ones as they are needed, up to a bound. Those of
-// which nothing was used for a while its owner may take out again, when no peer
-// may use them any more; the first one stays.
+// region and registers further ones as they are needed, up to a bound. The
+// owner of the pool may take out those regions again of which nothing was used
+// for a while, when no peer may use them any more; the first one stays.
 //
 // Thread-safe, and without a lock or a system call for sizes that came back
-// before. The protection domain must outlive the pool. Buffers need not be gone
-// before it: their memory is deregistered, and stays until they are.
+// before. The protection domain must outlive the pool. Buffers may outlive it:
+// their memory is deregistered with the pool, and freed with them.
 class BufferPool {
  public:
   using Options = PoolCore::Options;
@@ -81,7 +81,8 @@ class BufferPool {
   Buffer AllocateOrPlain(size_t bytes) { return core_->AllocateOrPlain(bytes); }
   // How often Allocate() has said UNAVAILABLE.
   uint64_t shortages() const { return core_->shortages(); }
-  // Where other objects may allocate from, also after the pool.
+  // A source from which other objects may allocate, even after the pool is
+  // gone.
   BufferSource source() const { return BufferSource(core_); }
 
   // Whether the device may use the Buffer as it is.
@@ -89,25 +90,25 @@ class BufferPool {
 
   // Whether there is a region to give back: more than Options::floor_bytes are
   // registered, and in that region nothing is allocated, nor was at any time
-  // for Options::idle_time; at most twice that time may pass before it is
-  // found. Costs nothing in between, but a mutex and the emptying of the lists
-  // once in that time if more than the floor is registered. This and the two
-  // below are for one thread at a time.
+  // for Options::idle_time. At most twice that time may pass before it is
+  // found. If more than the floor is registered, this takes a mutex and empties
+  // the lists once in that time; in between it costs nothing. This and the two
+  // methods below are for one thread at a time.
   bool FindIdle(absl::Time now) { return core_->FindIdle(now); }
-  // Takes out of the pool what FindIdle() has found, one region at a time. None
-  // if it is in use again. Nobody has a Buffer in what it returns, and the
-  // caller deregisters it by destroying it, which may take milliseconds.
+  // Takes a region that FindIdle() has found out of the pool, one at each call;
+  // nothing if none is idle any more. Nobody has a Buffer in the region, and
+  // the caller deregisters it by destroying it, which may take milliseconds.
   std::optional<TakenRegion> TakeIdle() { return core_->TakeIdle(); }
-  // When FindIdle() wants to be called again. May be in the past.
+  // The time to call FindIdle() again, which may be in the past.
   absl::Time NextLook() const { return core_->NextLook(); }
 
   uint32_t region_count() const { return core_->region_count(); }
-  // How many there ever were.
+  // How many regions there ever were.
   uint64_t regions_added() const { return core_->regions_added(); }
-  // An index is below Options::max_regions.
+  // The region of that index. All indices are below Options::max_regions.
   Region region(uint32_t index) const { return core_->region(index); }
   uint64_t registered_bytes() const { return core_->registered_bytes(); }
-  // What the Buffers out there occupy.
+  // The bytes that all Buffers of the pool occupy.
   uint64_t allocated_bytes() const { return core_->allocated_bytes(); }
 
  private:

@@ -27,7 +27,7 @@ class FakeRegistrar {
 
   // Registrations of more bytes fail with ENOMEM.
   void set_bytes_max(size_t bytes) { device_.bytes_max = bytes; }
-  int live() const { return device_.live; }  // Registrations.
+  int live() const { return device_.live; }  // Registrations that exist.
   int last_access() const { return device_.last_access; }
 
  private:

@@ -41,7 +41,8 @@ class IdleRegionsTest : public testing::Test {
     return *std::move(pool);
   }
 
-  // As owners do, at every tick. Returns the indices of what it gave back.
+  // Does what owners do at every tick. Returns the indices of the regions that
+  // it gave back.
   std::vector<uint32_t> GiveBack(BufferPool& pool) {
     std::vector<uint32_t> indices;
     while (pool.FindIdle(now_)) {
@@ -50,7 +51,7 @@ class IdleRegionsTest : public testing::Test {
     }
     return indices;
   }
-  // The same after some time in which nothing happened.
+  // Does so after some time in which nothing happened.
   std::vector<uint32_t> GiveBackAfter(absl::Duration time, BufferPool& pool) {
     now_ += time;
     return GiveBack(pool);
@@ -97,7 +98,8 @@ TEST_F(IdleRegionsTest, StayWhenTheyWereUsedBetweenTwoLooks) {
   for (int i = 0; i < 10; ++i) {
     pool->Allocate(64 * kMega)->Reset();
     EXPECT_EQ(GiveBackAfter(kIdle, *pool), Indices());
-    // What a look has emptied is in the list again.
+    // A look has emptied the list: the first block fills it again, and the
+    // second comes from it.
     pool->Allocate(64 * kMega)->Reset();
     pool->Allocate(64 * kMega)->Reset();
   }

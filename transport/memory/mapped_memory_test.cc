@@ -56,7 +56,7 @@ TEST(MappedMemoryTest, IsNotThereBeforeItIsTouched) {
   std::vector<unsigned char> resident(16 * kHugePage / kPage);
   memory->data()[0] = 1;
   ASSERT_EQ(mincore(memory->data(), memory->size(), resident.data()), 0);
-  // At most the huge page that was touched.
+  // There is at most the huge page that was touched.
   EXPECT_EQ(std::count_if(resident.begin() + kHugePage / kPage, resident.end(),
                           [](unsigned char page) { return (page & 1) != 0; }),
             0);

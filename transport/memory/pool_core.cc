@@ -16,8 +16,8 @@ PoolCore::PoolCore(const ProtectionDomain& pd, const Options& options)
 
 absl::Status PoolCore::AddFirstRegion() {
   const base::MutexLock lock(mutex_);
-  // Where there is no room for another region of that size, the first one has
-  // it.
+  // If there is no room for another region that holds largest_bytes, the first
+  // one must hold them.
   const uint64_t promised = std::bit_ceil(options_.largest_bytes);
   const bool later =
       options_.max_regions > 1 &&
@@ -34,7 +34,7 @@ void PoolCore::Close() {
   for (const std::unique_ptr<RegionState>& region : regions_) {
     if (region == nullptr) continue;
     region->memory.Deregister();
-    // Nobody has a Buffer in it, and nobody gets one any more.
+    // Nobody has a Buffer in this region, and nobody gets one any more.
     if (region->unused()) region->memory = RegisteredMemory();
   }
 }
@@ -135,7 +135,8 @@ uint64_t PoolCore::GrowthFor(uint64_t needed, uint64_t largest) const {
       std::min(std::max(needed, ahead), std::bit_floor(room));
   const uint64_t promised = std::bit_ceil(options_.largest_bytes);
   if (largest >= promised || wanted >= promised) return wanted;
-  // What is left afterwards must have room for that one.
+  // What is left after this region must have room for one that holds
+  // largest_bytes; otherwise this one must be as large.
   const bool possible = regions_left > 1 && room - wanted >= promised;
   return possible ? wanted : promised;
 }
@@ -164,9 +165,9 @@ bool PoolCore::FindIdle(absl::Time now) {
   return any_idle_;
 }
 
-// Once the lists are empty, nobody gets at what is unused but through
-// TakeFromRegion(), with the mutex. So allocating from the lists, which takes
-// none, need not note that a region is in use.
+// Once the lists are empty, unused memory is allocated only by
+// TakeFromRegion(), with the mutex held, which notes that the region is in use.
+// So allocating from the lists, which takes no mutex, need not note that.
 bool PoolCore::LookForIdle() {
   const base::MutexLock lock(mutex_);
   DrainLists();
@@ -182,7 +183,8 @@ bool PoolCore::LookForIdle() {
 
 std::optional<PoolCore::TakenRegion> PoolCore::TakeIdle() {
   const base::MutexLock lock(mutex_);
-  // The last ones first: they are used only when those before have no room.
+  // The last regions go first, because they are used only when those before
+  // them have no room.
   for (size_t i = regions_.size(); --i > 0;) {
     if (regions_[i] == nullptr || regions_[i]->idle_looks < kIdleLooks) {
       continue;

@@ -26,14 +26,16 @@
 
 namespace verbena::transport {
 
-// See BufferPool for the contract. Two levels: blocks that came back wait in
-// lists by size class, from which any thread takes them without a lock; behind
-// them the buddy allocators of the regions, under a mutex. When those have no
-// room the lists are emptied into them, before the pool grows or gives up. So
-// the lists hold nothing back.
+// See BufferPool for the contract. It has two levels. Blocks that came back
+// wait in lists by size class, from which any thread takes them without a lock.
+// Behind them are the buddy allocators of the regions, under a mutex. When
+// those have no room the lists are emptied into them, before the pool grows or
+// gives up: so the lists hold nothing back.
 //
-// Counts its users (the owner, those who may allocate, Buffers) and deletes
-// itself when there is none.
+// Counts its users (the BufferPool, its BufferSources, Buffers) and deletes
+// itself when there is none. The protection domain must outlive it until
+// Close(). Thread-safe, except FindIdle() and TakeIdle(), which are for one
+// thread at a time.
 class PoolCore final : public BufferOwner {
  public:
   struct Options {
@@ -45,13 +47,14 @@ class PoolCore final : public BufferOwner {
     // allocated, there is, or can be, a region that holds it. Rounded up to a
     // power of two it is at most max_bytes.
     uint64_t largest_bytes = 0;
-    // TakeIdle() takes regions while there is more than this, so it may leave
-    // less, but never less than the first region; and how long a region must
-    // not have been used before that. By default nothing is ever given back.
+    // TakeIdle() takes regions while more bytes than this are registered, so it
+    // may leave fewer, but never fewer than the first region. By default
+    // nothing is ever given back.
     uint64_t floor_bytes = UINT64_MAX;
+    // How long a region must not have been used before it is taken.
     absl::Duration idle_time = absl::InfiniteDuration();
   };
-  // How a peer that was told of a region sees it. All zero if there is none.
+  // A region as a peer that was told of it sees it. All zero if there is none.
   struct Region {
     uint64_t address = 0;
     uint64_t bytes = 0;
@@ -70,28 +73,31 @@ class PoolCore final : public BufferOwner {
   // Offsets in a region have 32 bits.
   static constexpr uint64_t kRegionBytesMax = uint64_t{1} << 32;
 
-  // Further regions are as large as what is asked for (rounded up to a power of
-  // two), and at least twice the largest one before. This is the most that they
-  // grow ahead of what is asked for, as long as the regions that are left then
+  // A further region is as large as what is asked for (rounded up to a power of
+  // two), and at least twice the largest one before. This is the most that it
+  // grows ahead of what is asked for, as long as the regions that are left then
   // suffice to reach max_bytes.
   static constexpr uint64_t kGrowthBytesMax = uint64_t{16} << 20;
 
-  // With one user.
+  // It begins with one user, the caller.
   PoolCore(const ProtectionDomain& pd, const Options& options);
   // REQUIRES: nobody else knows of it yet.
   absl::Status AddFirstRegion();
 
+  // To add a user needs no order, because the caller is one. The last that
+  // leaves acquires what all others have released, and may delete the object.
   void AddUser() { users_.fetch_add(1, std::memory_order_relaxed); }
   void RemoveUser() {
     if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
-  // Deregisters everything: the protection domain may go. Buffers that are out
-  // keep their memory. Once.
+  // Deregisters everything: the protection domain may go. Buffers that still
+  // exist keep their memory. Called once.
   void Close();
 
-  // As BufferPool's. UNAVAILABLE once it is closed, but for blocks that come
-  // back, which are then plain memory.
+  // Like BufferPool::Allocate(). Once closed, it allocates only blocks that
+  // have come back, which are plain memory then, and else fails with
+  // UNAVAILABLE.
   absl::StatusOr<Buffer> Allocate(size_t bytes);
   Buffer AllocateOrPlain(size_t bytes) {
     if (bytes == 0) return Buffer();
@@ -102,10 +108,10 @@ class PoolCore final : public BufferOwner {
     return shortages_.load(std::memory_order_relaxed);
   }
 
-  // As BufferOwner.
+  // BufferOwner:
   void Recycle(BufferBlock* block) override;
 
-  // As BufferPool's.
+  // Like those of BufferPool.
   bool FindIdle(absl::Time now);
   std::optional<TakenRegion> TakeIdle();
   absl::Time NextLook() const;
@@ -132,7 +138,8 @@ class PoolCore final : public BufferOwner {
     // How many looks in a row have found it unused, kIdleLooks at the most.
     int idle_looks = 0;
   };
-  // Nothing was in use at two looks, nor between them.
+  // A region is idle if it was found unused at two looks in a row, and so was
+  // not in use between them either.
   static constexpr int kIdleLooks = 2;
 
   ~PoolCore() = default;
@@ -144,8 +151,8 @@ class PoolCore final : public BufferOwner {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   PoolBlock* TakeFromRegion(size_t index, SizeClass size)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Gives every block that nobody uses back to its region; whether there was
-  // any.
+  // Gives every block that nobody uses back to its region. Returns whether
+  // there was any.
   bool DrainLists() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint64_t AllocatedBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds a region that has room for `bytes`; returns its index.
@@ -154,13 +161,13 @@ class PoolCore final : public BufferOwner {
   // How large a region to add for a range of `needed` bytes.
   uint64_t GrowthFor(uint64_t needed, uint64_t largest) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns its index.
+  // Registers a region. Returns its index.
   absl::StatusOr<uint32_t> AddRegion(uint64_t bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Notes which regions are unused; whether TakeIdle() would find any.
+  // Notes which regions are unused. Returns whether any has become idle.
   bool LookForIdle();
 
-  const ProtectionDomain& pd_;  // Only until Close().
+  const ProtectionDomain& pd_;  // Used only until Close().
   const Options options_;
 
   std::atomic<uint64_t> users_{1};
@@ -176,11 +183,12 @@ class PoolCore final : public BufferOwner {
 
   mutable base::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
-  // Descriptors of no block.
+  // Descriptors that describe no block now.
   std::vector<PoolBlock*> unused_ ABSL_GUARDED_BY(mutex_);
   // By index; null where one was given back. The first one stays.
   std::vector<std::unique_ptr<RegionState>> regions_ ABSL_GUARDED_BY(mutex_);
-  uint32_t region_count_ ABSL_GUARDED_BY(mutex_) = 0;  // That are not null.
+  // How many of regions_ are not null.
+  uint32_t region_count_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace verbena::transport

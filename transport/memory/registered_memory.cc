@@ -19,8 +19,8 @@ RegisteredMemory::RegisteredMemory(MappedMemory memory, MemoryRegion region)
 
 RegisteredMemory& RegisteredMemory::operator=(
     RegisteredMemory&& other) noexcept {
-  // The old registration must go before the old memory, so not in the order of
-  // the members.
+  // The old registration must go before the old memory does, so this is not the
+  // order of the members.
   region_ = std::move(other.region_);
   memory_ = std::move(other.memory_);
   return *this;

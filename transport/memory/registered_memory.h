@@ -46,7 +46,7 @@ class RegisteredMemory {
   RegisteredMemory(MappedMemory memory, MemoryRegion region);
 
   MappedMemory memory_;
-  MemoryRegion region_;  // Of memory_, so gone before it.
+  MemoryRegion region_;  // The region of memory_, so destroyed before it.
 };
 
 }  // namespace verbena::transport

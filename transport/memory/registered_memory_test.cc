@@ -29,8 +29,8 @@ TEST(RegisteredMemoryTest, IsWhatTheDeviceWasTold) {
 }
 
 TEST(RegisteredMemoryTest, IsDeregisteredBeforeItIsUnmapped) {
-  // The fake device refuses to deregister what is not mapped, which would
-  // abort.
+  // The fake device refuses to deregister memory that is not mapped, and that
+  // would abort.
   FakeRegistrar device;
   RegisteredMemory memory = *RegisteredMemory::Create(device.pd(), 4096, 0);
   memory = *RegisteredMemory::Create(device.pd(), 8192, 0);

@@ -11,9 +11,10 @@ namespace verbena::transport {
 // Whole pages, so that no two blocks share one.
 inline constexpr uint64_t kMinBlockBytes = 4096;
 
-// Every number of pages up to eight, and four sizes to each power of two above
-// that: a message of 1 MiB and its few bytes of framing take 1.25 MiB, not 2.
-// A class is a small number that grows with the size.
+// A class of blocks of one size. There is a class for every number of pages up
+// to eight, and there are four to each power of two above that: so a message of
+// 1 MiB with its few bytes of framing takes 1.25 MiB, not 2. The index grows
+// with the size.
 struct SizeClass {
   uint32_t index = 0;
   uint64_t block_bytes = 0;
