@@ -2,13 +2,13 @@
 //
 // Everything is counted from 1, from the moment the plan is made: the n-th call
 // of a function, the n-th completion that queues hand out, the n-th event of a
-// kind. So a program of one thread meets the same faults in every run. What was
-// done is noted and can be asked for.
+// kind. So a program of one thread meets the same faults in every run. The
+// faults that were carried out are noted and can be asked for.
 //
 // Functions are named as in VerbsOps and CmOps, and the data path as in
 // ibv_context_ops: post_send, post_recv, post_srq_recv, poll_cq, req_notify_cq.
-// Names that verbs and the connection manager share say which: "create_qp" is
-// the verb, "cm.create_qp" the connection manager's.
+// A name that verbs and the connection manager share says which is meant:
+// "create_qp" is the verb, "cm.create_qp" the connection manager's function.
 
 #ifndef VERBENA_TRANSPORT_FAULTY_FAULT_PLAN_H_
 #define VERBENA_TRANSPORT_FAULTY_FAULT_PLAN_H_
@@ -31,20 +31,21 @@
 
 namespace verbena::transport {
 
-// Thread-safe.
+// Thread-safe. A call that is late waits within OnCall(), in the calling
+// thread.
 class FaultPlan {
  public:
   // Fails nothing until it is told to.
   FaultPlan() = default;
-  // Fails, beside what it is told to, about one call in `calls_per_fault` with
-  // ENOMEM, whatever the function, if it may fail. The same seed fails the same
+  // Fails about one call in `calls_per_fault` with ENOMEM, of all functions
+  // that may fail, and besides what it is told to. The same seed fails the same
   // calls.
   FaultPlan(uint64_t seed, uint32_t calls_per_fault);
   FaultPlan(const FaultPlan&) = delete;
   FaultPlan& operator=(const FaultPlan&) = delete;
 
   // `count` calls of `function` from the `nth` on fail with `error`; the
-  // provider below does not see them. A queue that is full: ENOMEM.
+  // provider below does not see them. A full queue fails with ENOMEM.
   void FailCall(absl::string_view function, uint64_t nth, int error,
                 uint64_t count = 1);
   // The `nth` call of `function` returns later by `time`, or as soon as calls
@@ -74,7 +75,7 @@ class FaultPlan {
   void ReplaceEvent(rdma_cm_event_type type, uint64_t nth,
                     rdma_cm_event_type with, int status);
 
-  // What was done so far: "create_cq call 1: errno 12".
+  // The faults so far, such as "create_cq call 1: errno 12".
   std::vector<std::string> faults() const;
   uint64_t calls(absl::string_view function) const;
   uint64_t completions() const;

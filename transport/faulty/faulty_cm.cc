@@ -63,7 +63,7 @@ void Replace(rdma_cm_event& event,
              std::pair<rdma_cm_event_type, int> replacement) {
   event.event = replacement.first;
   event.status = replacement.second;
-  event.param.conn = {};  // A failure brings none.
+  event.param.conn = {};  // A failure brings no parameters.
 }
 
 int GetCmEvent(rdma_event_channel* channel, rdma_cm_event** event) {

@@ -27,8 +27,8 @@ struct EntryName {
   char text[kBytes];
 };
 
-// How an entry says that it has failed: with the errno, or with -1 and errno
-// set. Those that return a pointer return null and set errno.
+// How an entry says that it has failed: by the errno, or by -1 with errno set.
+// An entry that returns a pointer returns null and sets errno.
 enum class FailsWith { kErrno, kMinusOne };
 
 inline const VerbsOps& TableOf(const Provider& provider, const VerbsOps*) {
@@ -43,8 +43,9 @@ inline const CmOps& TableOf(const Provider& provider, const CmOps*) {
 // argument.
 enum class Objects { kUntouched, kMakes, kEnds };
 
-// Entry<"reg_mr", &VerbsOps::reg_mr, ...>::Call is reg_mr of the provider
-// below, but for what the plan says. kMayFail: as in FaultPlan::OnCall.
+// Entry<"reg_mr", &VerbsOps::reg_mr, ...>::Call does what the plan says, and
+// otherwise calls reg_mr of the provider below. kMayFail is the `may_fail` of
+// FaultPlan::OnCall().
 template <EntryName kName, auto kEntry, FailsWith kFailsWith, bool kMayFail,
           Objects kObjects = Objects::kUntouched>
 struct Entry;
@@ -75,7 +76,8 @@ struct Entry<kName, kEntry, kFailsWith, kMayFail, kObjects> {
       if (made != nullptr) state.Own(made);
       return made;
     } else if constexpr (kObjects == Objects::kEnds) {
-      // Disowned before it ends: its address may be another object's at once.
+      // The object is disowned before it ends, because another may have its
+      // address at once. If it does not end after all, it is owned again.
       auto* const object = std::get<0>(std::tuple(arguments...));
       const bool owned = state.Disown(object);
       const Result result = (table.*kEntry)(arguments...);

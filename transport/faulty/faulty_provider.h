@@ -1,14 +1,14 @@
 // A provider that wraps another one and fails on a plan, for tests.
 //
-// Control verbs and the connection manager are wrapped by a table of their own.
-// The five functions of the data path are called through ibv_context::ops, and
-// the device below must be given its own context: so the pointers of a context
-// are replaced in place when the wrapper first sees it (open_device, an id that
-// is bound or resolved), for the rest of its life, and the old ones are kept in
-// a side table. Queues that were made through the other provider's own table
-// pass through untouched, though they share the context: one end of a
-// connection may be faulty and the other not. A context should be seen before
-// other threads use it; binding an id does.
+// Control verbs and the connection manager are wrapped by tables. The five
+// functions of the data path are called through ibv_context::ops, and the
+// device below must be given its own context: so the pointers of a context are
+// replaced in place when the wrapper first sees it (open_device, an id that is
+// bound or resolved), for the rest of its life, and the old ones are kept in a
+// side table. Calls for queues that were made through the other provider's own
+// table are passed through as they are, though they share the context: one end
+// of a connection may be faulty and the other not. The wrapper should see a
+// context before other threads use it; it does so when an id is bound.
 //
 // Destroying and acknowledging fail only when a plan names them.
 
@@ -23,8 +23,8 @@
 namespace verbena::transport {
 
 // There can be one at a time in a process, because a table of plain functions
-// cannot carry a context. `base` and `plan` must outlive it, and what was made
-// through it must be destroyed before. Thread-safe.
+// cannot carry a context. `base` and `plan` must outlive it, and all objects
+// that were made through it must be destroyed before it. Thread-safe.
 class FaultyProvider {
  public:
   FaultyProvider(const Provider& base, FaultPlan& plan);

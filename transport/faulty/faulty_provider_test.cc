@@ -66,7 +66,7 @@ class FaultyProviderTest : public testing::Test {
     return error;
   }
 
-  // Receives 1 to `count`, flushed.
+  // Posts receives 1 to `count`, and has them flushed.
   void Flush(uint64_t count) {
     for (uint64_t i = 1; i <= count; ++i) ASSERT_EQ(PostReceive(i), 0);
     ibv_qp_attr error = {};

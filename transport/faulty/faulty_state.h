@@ -1,5 +1,5 @@
-// What the functions of a faulty provider share: whom they wrap, the plan, and
-// which objects are theirs.
+// What the functions of a faulty provider share: the provider that they wrap,
+// the plan, and the objects that were made through them.
 
 #ifndef VERBENA_TRANSPORT_FAULTY_FAULTY_STATE_H_
 #define VERBENA_TRANSPORT_FAULTY_FAULTY_STATE_H_
@@ -23,7 +23,8 @@ namespace verbena::transport {
 // Thread-safe.
 class FaultyState {
  public:
-  // The only one: a table of plain functions cannot carry a context.
+  // The only one of the process, because a table of plain functions cannot
+  // carry a context.
   static FaultyState& Get();
 
   // Null when there is no faulty provider.
@@ -49,14 +50,15 @@ class FaultyState {
   bool Owns(const void* object);
   size_t owned();
 
-  // Puts what the device reports on `cq` through the plan; hands out at most
-  // `count` of what is due.
+  // Does to the completions that the device reports on `cq` what the plan says,
+  // and hands out at most `count` of those that are due. Returns how many.
   int Filter(ibv_cq* cq, int count, const ibv_wc* reported, int reported_count,
              ibv_wc* out);
-  // Makes the next poll of `cq` hand out what is late.
+  // Makes the next poll of `cq` hand out the completions that are late.
   void EndDelays(const ibv_cq* cq);
 
  private:
+  // A completion that the device has reported and nobody has seen yet.
   struct Held {
     ibv_wc completion;
     uint32_t polls_left;

@@ -91,7 +91,8 @@ ibv_context* OpenDevice(ibv_device* device) {
 }
 
 int CloseDevice(ibv_context* context) {
-  // First, so that the device below finds its own pointers when it closes.
+  // The pointers are put back first, so that the device below finds its own
+  // when it closes the context.
   State().Forget(context);
   const int error = kNever<"close_device", &VerbsOps::close_device>(context);
   if (error != 0) PatchDataPath(context);
