@@ -41,7 +41,7 @@ class PoolCore final : public BufferOwner {
   struct Options {
     int access = 0;                   // IBV_ACCESS_ flags of the regions.
     uint64_t first_region_bytes = 0;  // A power of two of at least 4096.
-    uint64_t max_bytes = 0;           // Of all regions together.
+    uint64_t max_bytes = 0;           // The bytes of all regions together.
     uint32_t max_regions = 0;
     // A buffer of so many bytes is never refused for good: whatever else was
     // allocated, there is, or can be, a region that holds it. Rounded up to a

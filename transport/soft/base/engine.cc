@@ -220,7 +220,7 @@ void Engine::PostAfterRounds(size_t rounds, std::function<void()> task) {
 }
 
 void Engine::WaitUntilNotRunning(uint64_t key) {
-  if (OnOwnThread()) return;  // From a callback.
+  if (OnOwnThread()) return;  // A callback does not wait for its own end.
   while (running_key_ == key) callback_done_.Wait(mutex_);
 }
 

@@ -18,7 +18,7 @@ namespace verbena::soft {
 // Not thread-safe.
 class ForeignFd {
  public:
-  // So many may wait to be closed before no more should be received.
+  // When so many wait to be closed, no more should be received.
   static constexpr size_t kClosingMax = 64;
 
   ForeignFd() = default;

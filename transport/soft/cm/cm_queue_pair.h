@@ -27,14 +27,14 @@ struct CmQueuePairTerms {
 // the peer may always write, and it may read and use atomics if it was granted
 // READs; the receiver-not-ready timer is 0, which means 655 ms.
 
-// From RESET to INIT: receives can be posted.
+// Takes the queue pair from RESET to INIT: receives can be posted then.
 int MoveToInit(ibv_qp* qp);
-// From INIT to RTS by way of RTR.
+// Takes the queue pair from INIT to RTS by way of RTR.
 // REQUIRES: the link is attached.
 int MoveToReadyToSend(ibv_qp* qp, const CmQueuePairTerms& terms);
 int MoveToError(ibv_qp* qp);
 
-// For a queue pair of type UD: from RESET to RTS, with the Q_Key that all
+// Takes a queue pair of type UD from RESET to RTS, with the Q_Key that all
 // identifiers have.
 int MoveDatagramsToReadyToSend(ibv_qp* qp, const transport::VerbsOps& verbs);
 

@@ -46,6 +46,8 @@ int ConnectionRequester::Connect(CmEndpoint& endpoint,
   return 0;
 }
 
+// A listener whose queue is full is tried until the deadline, one that is not
+// there for kListenerPause: it may listen again after each connection.
 void ConnectionRequester::Try(CmEndpoint& endpoint, ClosingSockets& closing) {
   int error = IsLocalAddress(endpoint.Peer())
                   ? ConnectSocket(endpoint.Peer(), users_, endpoint.socket)

@@ -176,7 +176,7 @@ class ConnectedQueuePair final : public QueuePair {
   void SetPathUp(bool up) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   bool LeavePath() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
-  // Without a poll (connected_queue_pair_engine.cc).
+  // Progress while nobody polls (connected_queue_pair_engine.cc).
 
   // What the peer is to ring for, and how.
   uint32_t WantedSleep() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);

@@ -74,7 +74,8 @@ void HeldLink::GiveBack() {
   if (end_.attached()) qp_.link() = std::exchange(end_, LinkEnd());
 }
 
-// One step of a slow link.
+// Makes one step of a slow link: lets the queue pair have it for one pass of
+// the protocol.
 void HeldLink::MoveOn(TimePoint now) {
   qp_.lock_.AssertHeld();
   next_move_ = now + next_pause_();

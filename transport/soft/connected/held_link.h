@@ -31,7 +31,7 @@ class HeldLink {
   HeldLink(const HeldLink&) = delete;
   HeldLink& operator=(const HeldLink&) = delete;
 
-  // From any thread, without a lock of the queue pair.
+  // These are called by any thread, without a lock of the queue pair.
 
   // Replaces the hold before. `next_pause`, which only kSlow needs, says how
   // long the link rests before it moves the next time.
@@ -42,7 +42,7 @@ class HeldLink {
   // Called instead of ConnectedQueuePair::OnTick() while it is active.
   TimePoint OnTick(TimePoint now);
 
-  // With the lock of the queue pair held.
+  // These are called with the lock of the queue pair held.
 
   // Whether the hold hides the state of the peer, so that nobody gives up on
   // it. A slow link learns whether the peer is there while it moves, a stalled

@@ -47,12 +47,11 @@ class TestProcessLink {
   TestGreeting Connect(TestEnd& end);
   void Disconnect();
 
-  // Tells the other side, and learns what it tells, without a link: for ends
-  // that are connected manually. Also a meeting point, both wait for each
-  // other.
+  // Exchanges greetings without a link, for ends that are connected manually.
+  // It is also a meeting point, since both sides wait for each other.
   TestGreeting Exchange(const TestEnd& end);
 
-  // In the parent.
+  // These two are for the parent.
   void Kill();     // SIGKILL, and waits for the end.
   int WaitExit();  // The exit status of the child; -1 if it was killed.
 

@@ -172,7 +172,7 @@ class LinkEnd {
   uint64_t progress_seen_ = 0;  // The peer's word, when last read.
 
   Progress own_progress_;
-  Progress told_progress_;  // As the peer was last told.
+  Progress told_progress_;  // What the peer was last told.
   // What was published since the last RingIfNeeded().
   bool published_packet_ = false;
   bool published_hurried_ = false;  // A packet that is not kPacketUnhurried.

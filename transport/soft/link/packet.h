@@ -64,7 +64,7 @@ struct AtomicOperands {
   uint64_t swap;
 };
 static_assert(sizeof(AtomicOperands) == 16);
-inline constexpr uint32_t kAtomicBytes = 8;  // What it works on.
+inline constexpr uint32_t kAtomicBytes = 8;  // The bytes that it works on.
 
 // Flags of a packet.
 inline constexpr uint8_t kPacketFirst = 1 << 0;

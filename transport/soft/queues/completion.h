@@ -46,7 +46,7 @@ static_assert(IBV_WC_RECV_RDMA_WITH_IMM <= 0xff);
 // When a completion came.
 struct CompletionTime {
   uint64_t clock;         // ClockNow().
-  uint64_t wallclock_ns;  // Since 1970.
+  uint64_t wallclock_ns;  // Nanoseconds since 1970.
 };
 
 }  // namespace verbena::soft

@@ -41,7 +41,7 @@ class QueuePair : public QueuePairHandle, public DeviceQueuePair {
                      ibv_qp_init_attr& init_attributes) = 0;
   virtual int PostSend(ibv_send_wr* wr, ibv_send_wr** bad_wr) = 0;
   virtual int PostReceive(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) = 0;
-  // As PostSend, but posts all of the chain or nothing.
+  // Like PostSend(), but posts all of the chain or nothing.
   virtual int PostAll(ibv_send_wr* chain) = 0;
 
   // For completion queues.

@@ -48,12 +48,13 @@ class MulticastGroups {
   using Key = std::array<uint8_t, 16>;  // A GID.
   struct Member {
     int attached = 0;               // Calls of Attach() that were not undone.
-    std::set<uint32_t> interfaces;  // On which it is a member.
+    std::set<uint32_t> interfaces;  // The interfaces on which it is a member.
   };
   struct Group {
     base::UniqueFd socket;
     std::map<uint32_t, Member> members;  // By queue pair number.
-    std::set<uint32_t> interfaces;  // On which the socket has joined the group.
+    // The interfaces on which the socket has joined the group.
+    std::set<uint32_t> interfaces;
   };
 
   int Open(const Key& key, Group& group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

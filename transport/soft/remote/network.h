@@ -23,7 +23,7 @@
 
 namespace verbena::soft {
 
-// Who has connected to the port.
+// What is known of a host that has connected to the port.
 struct TcpCaller {
   TcpPreamble preamble;
   // Not empty. Read once: a connection may end at any time, or be ended by a

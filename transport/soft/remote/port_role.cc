@@ -18,7 +18,7 @@ constexpr milliseconds kRolePause(10);
 // The pause after any other failure, such as being out of descriptors.
 constexpr milliseconds kLongPause(1000);
 
-// So many processes can wait for the one that has the role.
+// How many processes can wait for the one that has the role.
 constexpr int kBacklog = 1024;
 
 base::UniqueFd RoleSocket() {

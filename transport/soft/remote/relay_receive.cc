@@ -1,4 +1,4 @@
-// From the other host to the link.
+// The way of bytes from the other host to the link.
 
 #include <sys/socket.h>
 

@@ -1,4 +1,4 @@
-// From the link to the other host.
+// The way of bytes from the link to the other host.
 
 #include <sys/socket.h>
 
