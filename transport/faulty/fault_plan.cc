@@ -87,6 +87,8 @@ uint64_t FaultPlan::completions() const {
   return completions_;
 }
 
+// If several faults are planned for one call, it is late by the sum of their
+// times and fails with the error that was planned last.
 int FaultPlan::OnCall(absl::string_view function, bool may_fail) {
   const base::MutexLock lock(mutex_);
   const uint64_t number = ++calls_[std::string(function)];

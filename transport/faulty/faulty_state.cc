@@ -26,6 +26,7 @@ const Provider& FaultyState::base() {
   return *base_;
 }
 
+// The plan is asked without the mutex: a call that is late holds up no other.
 int FaultyState::OnCall(absl::string_view function, bool may_fail) {
   FaultPlan* plan = nullptr;
   {
@@ -96,6 +97,8 @@ size_t FaultyState::owned() {
   return owned_.size();
 }
 
+// All that the device has reported is counted and held first. A completion that
+// is late holds up those behind it, because a queue keeps its order.
 int FaultyState::Filter(ibv_cq* cq, int count, const ibv_wc* reported,
                         int reported_count, ibv_wc* out) {
   const base::MutexLock lock(mutex_);

@@ -26,6 +26,8 @@ constexpr auto kEnds =
 
 // The data path.
 
+// Polls the device below, then hands out what is due. That may be more than was
+// polled just now, if some completions were late.
 int PollCq(ibv_cq* cq, int count, ibv_wc* out) {
   const ibv_context_ops original = State().Original(cq->context);
   if (count <= 0 || !State().Owns(cq)) {

@@ -79,6 +79,8 @@ void BuddyAllocator::Free(uint64_t offset, uint64_t bytes) {
   }
 }
 
+// A block of less than the whole range takes its first half as a whole and a
+// part of the second, or a part of the first half alone.
 void BuddyAllocator::Take(uint64_t node, uint8_t order, uint64_t bytes) {
   const uint64_t half = (kMinBlockBytes << order) / 2;
   if (bytes == 2 * half) {

@@ -104,6 +104,8 @@ bool PoolCore::DrainLists() {
   return any;
 }
 
+// If there can be no further region, it depends on the largest one whether such
+// a block will ever be free: UNAVAILABLE if it may, RESOURCE_EXHAUSTED if not.
 absl::StatusOr<uint32_t> PoolCore::Grow(uint64_t bytes) {
   const uint64_t needed = std::bit_ceil(BuddyAllocator::BlockBytes(bytes));
   uint64_t largest = 0;
@@ -124,6 +126,9 @@ absl::StatusOr<uint32_t> PoolCore::Grow(uint64_t bytes) {
   return AddRegion(GrowthFor(needed, largest));
 }
 
+// Grows ahead of what is needed by doubling, because each region costs a
+// registration and max_regions limits their number. Beyond kGrowthBytesMax it
+// doubles only if smaller regions would not suffice to reach max_bytes.
 uint64_t PoolCore::GrowthFor(uint64_t needed, uint64_t largest) const {
   const uint64_t room = options_.max_bytes - registered_bytes();
   const uint64_t regions_left = options_.max_regions - region_count_;

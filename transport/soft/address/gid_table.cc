@@ -107,6 +107,7 @@ void GidTable::Update(const std::vector<HostAddress>& addresses) {
     return entry.interface_index == host.interface_index &&
            SameGid(entry.gid, GidOf(host.address));
   };
+  // Addresses that have gone make room for new ones.
   for (Entry& entry : entries_) {
     const bool kept =
         std::any_of(wanted.begin(), wanted.end(),

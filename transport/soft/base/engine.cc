@@ -51,6 +51,7 @@ int Engine::StartLocked() {
   return 0;
 }
 
+// Keeps both descriptors or none, because Start() may be called again.
 int Engine::OpenDescriptors() {
   base::UniqueFd epoll_fd(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_fd.valid()) return errno;
@@ -287,6 +288,7 @@ void Engine::RunPosted() {
   const base::MutexLock lock(mutex_);
   std::vector<std::function<void()>> tasks = std::move(posted_);
   posted_.clear();
+  // Nobody waits for the end of a task, so it needs no key of its own.
   for (const std::function<void()>& task : tasks) {
     RunCallback(kWakeKey, task);
   }

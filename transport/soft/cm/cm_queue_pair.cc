@@ -43,6 +43,7 @@ int ReadyToSend(ibv_qp* qp, const CmQueuePairTerms& terms) {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_RTS;
   attributes.timeout = terms.ack_timeout;
+  // The peer has chosen these numbers too.
   attributes.retry_cnt = std::min<int>(terms.retry_count, 7);
   attributes.rnr_retry = std::min<int>(terms.rnr_retry_count, 7);
   attributes.max_rd_atomic = std::min<int>(terms.initiator_depth, kReadsMax);
@@ -64,6 +65,8 @@ int ModifyDatagrams(ibv_qp* qp, const transport::VerbsOps& verbs,
 
 int MoveToInit(ibv_qp* qp) { return Init(qp, 0); }
 
+// The queue pair is in INIT already; from INIT to INIT it gets the rights that
+// were agreed on only now.
 int MoveToReadyToSend(ibv_qp* qp, const CmQueuePairTerms& terms) {
   unsigned int access = IBV_ACCESS_REMOTE_WRITE;
   if (terms.responder_resources != 0) {

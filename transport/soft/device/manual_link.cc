@@ -49,6 +49,8 @@ void ManualLink::Start(Engine& engine, std::function<void()> on_doorbell,
   engine.Watch(socket_.get(), [this] { OnReadable(); });
 }
 
+// Any message counts as a doorbell; descriptors that it brings are closed. A
+// message of no bytes counts as the end, which no correct peer sends.
 void ManualLink::OnReadable() {
   unsigned char byte;
   const FdMessage message =

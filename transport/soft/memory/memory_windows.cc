@@ -120,6 +120,8 @@ bool MemoryWindows::IsBound(uint32_t region) const {
       [region](const auto& entry) { return entry.second.region == region; });
 }
 
+// The mutex is held until the region is closed, so that no window is bound to
+// it after the look.
 bool MemoryWindows::CloseRegion(uint32_t region) {
   const base::MutexLock lock(mutex_);
   if (IsBound(region)) return false;

@@ -200,7 +200,7 @@ int CmLibrary::GetRequest(rdma_cm_id* listener, rdma_cm_id** id) {
     if (CreateQp(event->id, record.pd, &attributes) != 0) error = errno;
   }
   if (error != 0) {
-    listener->event = event;
+    listener->event = event;  // The next call acknowledges it.
     return Fail(error);
   }
   *id = event->id;

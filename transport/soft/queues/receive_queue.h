@@ -53,6 +53,8 @@ class ReceiveQueue {
 
   uint32_t requests_max_;
   uint32_t entries_max_;
+  // The number of slots less one. It is a power of two, at least requests_max_,
+  // so that the slot of a request is its number under this mask.
   uint32_t mask_;
   // Not cleared when made: what was never used costs no memory.
   std::unique_ptr<Slot[]> slots_;

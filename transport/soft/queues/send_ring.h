@@ -64,6 +64,8 @@ class SendRing {
   const uint32_t requests_max_;
   const uint32_t entries_max_;
   const uint32_t inline_max_;
+  // The number of slots less one. It is a power of two, at least requests_max_,
+  // so that the slot of a request is its number under this mask.
   const uint32_t mask_;
   // Not cleared when made: what was never used costs no memory.
   const std::unique_ptr<Slot[]> slots_;

@@ -120,6 +120,8 @@ int OpenUdpReceiver(const base::SocketAddress& address,
   base::UniqueFd opened;
   int error = OpenUdp(address.family(), opened);
   const int fd = opened.get();
+  // Sockets of groups share the port with each other and with that of the host.
+  // IPv4 has a socket of its own, so that of IPv6 leaves it alone.
   if (error == 0) error = SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
   if (error == 0 && !v4) error = SetOption(fd, level, IPV6_V6ONLY, 1);
   if (error == 0) {

@@ -39,6 +39,7 @@ int CopyFrom(void* to, ibv_dm* dm, uint64_t offset, size_t length) {
 std::unique_ptr<DeviceMemory> DeviceMemory::Create(Context& context,
                                                    size_t size,
                                                    size_t alignment) {
+  // Counted first, so that two threads do not take the last bytes both.
   if (context.device_memory().fetch_add(size) + size > kDeviceMemoryBytesMax) {
     context.device_memory() -= size;
     return nullptr;

@@ -46,6 +46,7 @@ void End(ibv_cq_ex* cq) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (!poll.single_threaded) poll.mutex.unlock();
 }
 
+// A call that fails, or finds nothing, is not followed by end_poll.
 int Start(ibv_cq_ex* cq,
           ibv_poll_cq_attr* attributes) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (attributes->comp_mask != 0) return EINVAL;
