@@ -83,7 +83,8 @@ bool Requester::OnNak(const Packet& packet) {
 }
 
 // The RNR NAK protocol of InfiniBand: the request is sent again when the time
-// that the responder has named is over, rnr_retry times at most.
+// that the responder has named is over, rnr_retry times at most, or without end
+// if that is 7.
 bool Requester::OnReceiverNotReady(uint32_t number, uint8_t timer) {
   if (!TakesReceive(ring_.slot(number).opcode)) return false;
   if (rnr_retry_ != kRetryWithoutEnd) {
