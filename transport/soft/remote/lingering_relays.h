@@ -36,7 +36,7 @@ class LingeringRelays {
   void NoteSent(uint64_t name);
   void Remove(uint64_t name);
 
-  // Waits, no longer than `longest`, until the kernel has all of all relays.
+  // Waits, no longer than `longest`, until that is so of every relay.
   void AwaitSent(std::chrono::nanoseconds longest);
 
  private:

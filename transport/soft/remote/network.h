@@ -46,9 +46,9 @@ class Network {
   uint16_t port() const { return port_; }
   bool enabled() const { return port_ != 0; }
 
-  // Makes the thread that the methods below need. Returns 0, or the errno with
-  // which the kernel refuses it; then it may be called again. OpenPort(),
-  // Connect() and Accept() REQUIRE that it has returned 0. REQUIRES: enabled().
+  // Makes the thread that the methods below need. REQUIRES: enabled(). Returns
+  // 0, or the errno with which the kernel refuses it; then it may be called
+  // again. OpenPort(), Connect() and Accept() REQUIRE that it has returned 0.
   int Start();
 
   // From now on other hosts can reach this process.
