@@ -52,8 +52,8 @@ int Requester::CheckAll(const ibv_send_wr* chain) const {
 
 bool Requester::OnNak(const Packet& packet) {
   if (unreliable_) return false;
-  // The peer had accepted this READ, and counted it as executed, but its memory
-  // has gone since. No other request is refused after it was acknowledged.
+  // The oldest READ may be refused even after it was acknowledged: the peer had
+  // accepted it, and counted it as executed, but its memory has gone since.
   if (reads_under_way_ != 0 && packet.number == reading_ &&
       (packet.value & 0xff) ==
           static_cast<uint32_t>(NakReason::kRemoteAccess)) {
