@@ -174,7 +174,14 @@ TEST_F(WriteReadTest, MoreReadsThanMayBeOutstandingWaitTheirTurn) {
   }
 }
 
-// Of both kinds of requests that keep the responder busy.
+TEST_F(WriteReadTest, AReadThatIsRefusedBehindAWriteFailsAlone) {
+  ASSERT_EQ(a.Write(1, 0, 8, b.Address(0), b.mr->rkey), 0);
+  ASSERT_EQ(a.Read(2, 0, 8, b.Address(0), b.mr->rkey ^ 0x12345), 0);
+  EXPECT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
+  EXPECT_EQ(a.Outcome(2), IBV_WC_REM_ACCESS_ERR);
+}
+
+// Both kinds of requests keep the responder busy.
 TEST(ReadResourcesTest, MoreThanTheResponderAcceptsAreAnInvalidRequest) {
   for (const bool atomic : {false, true}) {
     EndOptions none = WithAtomics();

@@ -52,6 +52,11 @@ int Requester::CheckAll(const ibv_send_wr* chain) const {
 
 bool Requester::OnNak(const Packet& packet) {
   if (unreliable_) return false;
+  const uint32_t sent = sending_ - acknowledged_ + (started_ ? 1 : 0);
+  const bool open = packet.number - acknowledged_ < sent;
+  // The peer executes in order, so it has executed all requests before one that
+  // it refuses. Nothing else may tell of them.
+  if (open && !OnExecuted(packet.number)) return false;
   // The oldest READ may be refused even after it was acknowledged: the peer had
   // accepted it, and counted it as executed, but its memory has gone since.
   if (reads_under_way_ != 0 && packet.number == reading_ &&
@@ -62,10 +67,7 @@ bool Requester::OnNak(const Packet& packet) {
   }
   // Otherwise it must be about a request that was sent, at least in part, and
   // that was not acknowledged.
-  const uint32_t sent = sending_ - acknowledged_ + (started_ ? 1 : 0);
-  if (packet.number - acknowledged_ >= sent) return false;
-  // The peer executes in order, so it has executed all requests before this.
-  if (!OnExecuted(packet.number)) return false;
+  if (!open) return false;
   switch (static_cast<NakReason>(packet.value & 0xff)) {
     case NakReason::kReceiverNotReady:
       return OnReceiverNotReady(packet.number, (packet.value >> 8) & 0x1f);
