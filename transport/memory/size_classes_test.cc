@@ -15,9 +15,9 @@ TEST(SizeClassesTest, RoundUpToPagesAndThenToQuarters) {
   EXPECT_EQ(BlockBytes(1), 4096u);
   EXPECT_EQ(BlockBytes(4096), 4096u);
   EXPECT_EQ(BlockBytes(4097), 8192u);
-  EXPECT_EQ(BlockBytes(7 * 4096), 7u * 4096);
-  EXPECT_EQ(BlockBytes(8 * 4096), 8u * 4096);
-  EXPECT_EQ(BlockBytes(8 * 4096 + 1), 10u * 4096);
+  EXPECT_EQ(BlockBytes(7 * 4096), uint64_t{7} * 4096);
+  EXPECT_EQ(BlockBytes(8 * 4096), uint64_t{8} * 4096);
+  EXPECT_EQ(BlockBytes(8 * 4096 + 1), uint64_t{10} * 4096);
   EXPECT_EQ(BlockBytes(kMega), kMega);
   EXPECT_EQ(BlockBytes(kMega + 1), kMega + kMega / 4);
   EXPECT_EQ(BlockBytes(uint64_t{1} << 32), uint64_t{1} << 32);
@@ -38,7 +38,7 @@ TEST(SizeClassesTest, HaveOneSizeEachAndNoGaps) {
 }
 
 TEST(SizeClassesTest, WasteAtMostAQuarter) {
-  for (uint64_t bytes = 8 * 4096; bytes < 64 * kMega; bytes += 12345) {
+  for (uint64_t bytes = uint64_t{8} * 4096; bytes < 64 * kMega; bytes += 12345) {
     EXPECT_LE(BlockBytes(bytes), bytes + bytes / 4 + 4096) << bytes;
   }
 }
