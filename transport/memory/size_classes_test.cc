@@ -38,7 +38,8 @@ TEST(SizeClassesTest, HaveOneSizeEachAndNoGaps) {
 }
 
 TEST(SizeClassesTest, WasteAtMostAQuarter) {
-  for (uint64_t bytes = uint64_t{8} * 4096; bytes < 64 * kMega; bytes += 12345) {
+  for (uint64_t bytes = uint64_t{8} * 4096; bytes < 64 * kMega;
+       bytes += 12345) {
     EXPECT_LE(BlockBytes(bytes), bytes + bytes / 4 + 4096) << bytes;
   }
 }
