@@ -90,6 +90,11 @@ ServerBuilder& ServerBuilder::SetSpinBudget(absl::Duration budget) {
   return *this;
 }
 
+ServerBuilder& ServerBuilder::SetStallTimeout(absl::Duration time) {
+  stall_timeout_ = time;
+  return *this;
+}
+
 ServerBuilder& ServerBuilder::SetMaxBulkBytes(int64_t bytes) {
   max_bulk_bytes_ = bytes;
   return *this;
@@ -130,6 +135,11 @@ absl::Status ServerBuilder::Validate() const {
         "ServerBuilder: the time after which memory is idle is ",
         absl::FormatDuration(memory_idle_time_), ", must be positive"));
   }
+  if (stall_timeout_ <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ServerBuilder: the time for which a client may stall is ",
+        absl::FormatDuration(stall_timeout_), ", must be positive"));
+  }
   if (worker_threads_.has_value()) {
     RETURN_IF_ERROR(CheckRange("the number of worker threads", *worker_threads_,
                                1, kMaxThreads));
@@ -163,6 +173,7 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
       static_cast<uint64_t>(memory_floor_bytes_);
   options.endpoint.endpoint.memory_idle_time = memory_idle_time_;
   options.endpoint.endpoint.spin_budget = spin_budget_;
+  options.endpoint.endpoint.stall_timeout = stall_timeout_;
   options.endpoint.pollers = pollers_;
   for (const Port& port : ports_) {
     options.endpoint.addresses.push_back(port.address);

@@ -71,9 +71,18 @@ class ServerBuilder {
   // ChannelOptions::spin_budget, whose default is the same.
   ServerBuilder& SetSpinBudget(absl::Duration budget);
 
+  // For how long a client may keep the server waiting without any progress:
+  // with credits for replies, with the rest of a frame, with a READ, WRITE or
+  // SEND that does not complete. Then its connection ends, and standard error
+  // says so. A reply for which the client lends no memory for so long ends with
+  // RESOURCE_EXHAUSTED instead. Nothing waits for a client beyond the deadline
+  // of its call. Default: 20 seconds. More only for clients that are stopped
+  // for longer now and then.
+  ServerBuilder& SetStallTimeout(absl::Duration time);
+
   // Registered memory, in bytes a poller and device, for requests and replies
-  // that are large. Such calls wait while all of it is in use. Default: 512
-  // MiB.
+  // that are large. Such calls wait while all of it is in use, or all but an
+  // eighth by their own connection. Default: 512 MiB.
   ServerBuilder& SetMaxBulkBytes(int64_t bytes);
 
   // What an idle server keeps of that memory, a poller and device, and for how
@@ -104,6 +113,7 @@ class ServerBuilder {
   int64_t max_bulk_bytes_ = int64_t{512} << 20;
   int64_t memory_floor_bytes_ = int64_t{1} << 20;
   absl::Duration memory_idle_time_ = absl::Seconds(5);
+  absl::Duration stall_timeout_ = absl::Seconds(20);
   HandlerMode handler_mode_ = HandlerMode::kWorkerPool;
   std::optional<int> worker_threads_;
   std::optional<int> max_worker_threads_;

@@ -108,6 +108,18 @@ TEST_F(ServerBuilderTest, MemoryMayBeKeptForEverOrNotAtAll) {
   EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
 }
 
+TEST_F(ServerBuilderTest, ClientsThatMayNotStallAtAllAreRefused) {
+  builder_.SetStallTimeout(absl::ZeroDuration());
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "may stall is 0");
+}
+
+TEST_F(ServerBuilderTest, ClientsMayStallForAMomentOrForEver) {
+  builder_.SetDevice("soft").SetStallTimeout(absl::Nanoseconds(1));
+  EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+  builder_.SetStallTimeout(absl::InfiniteDuration());
+  EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+}
+
 TEST_F(ServerBuilderTest, ANullServiceIsRefused) {
   builder_.RegisterService(nullptr);
   ExpectRefused(absl::StatusCode::kInvalidArgument, "null");

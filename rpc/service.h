@@ -3,6 +3,8 @@
 #ifndef VERBENA_RPC_SERVICE_H_
 #define VERBENA_RPC_SERVICE_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +25,11 @@ class CallMessages {
   virtual ~CallMessages() = default;
   virtual google::protobuf::MessageLite* request() = 0;
   virtual google::protobuf::MessageLite* response() = 0;
+  // The memory that both take, cleared or not; SIZE_MAX if one of them can't
+  // tell (LITE_RUNTIME). Looks at all that is in them.
+  virtual size_t SpaceUsed() const = 0;
+  // Gives the memory of the request back.
+  virtual void DropRequest() = 0;
 };
 
 // One method of a service, its message types hidden. Thread-safe as far as the
@@ -65,6 +72,17 @@ class TypedUnaryMethod final : public UnaryMethod {
   struct Messages final : CallMessages {
     google::protobuf::MessageLite* request() override { return &request_; }
     google::protobuf::MessageLite* response() override { return &response_; }
+    size_t SpaceUsed() const override {
+      if constexpr (requires {
+                      request_.SpaceUsedLong();
+                      response_.SpaceUsedLong();
+                    }) {
+        return request_.SpaceUsedLong() + response_.SpaceUsedLong();
+      } else {
+        return SIZE_MAX;
+      }
+    }
+    void DropRequest() override { request_ = Request(); }
     Request request_;
     Response response_;
   };

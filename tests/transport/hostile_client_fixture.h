@@ -37,7 +37,8 @@ inline constexpr uint64_t kDiscard =
 // a raw one does to the server.
 class HostileClientFixture : public testing::Test {
  protected:
-  HostileClientFixture() : good_(server_.address()) {}
+  explicit HostileClientFixture(const EndpointOptions& options = TestOptions())
+      : server_(options), good_(server_.address(), options) {}
   ~HostileClientFixture() override {
     EXPECT_TRUE(good_.Echo(100).ok());
     EXPECT_TRUE(good_.Echo(100000).ok());

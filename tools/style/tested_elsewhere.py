@@ -72,6 +72,8 @@ TESTED_ELSEWHERE = {
     "transport/connection/server_calls_datapath.cc": _TRANSPORT,
     "transport/connection/server_calls_reply_datapath.cc": _TRANSPORT,
     "transport/connection/server_calls_request_datapath.cc": _TRANSPORT,
+    "transport/connection/server_calls_stalls.cc":
+        "tests/transport/hostile_client_stalls_test.cc",
     "transport/connection/server_calls_waiting_datapath.cc": _TRANSPORT,
     "transport/connection/buffer_slabs.cc":
         "transport/connection/send_buffers_test.cc",

@@ -48,7 +48,8 @@ absl::Status CheckOptions(const EndpointOptions& options) {
         CheckPositive(options.memory_idle_time, "memory_idle_time"),
         CheckPositive(options.connect_timeout, "connect_timeout"),
         CheckPositive(options.keepalive_time, "keepalive_time"),
-        CheckPositive(options.keepalive_timeout, "keepalive_timeout")}) {
+        CheckPositive(options.keepalive_timeout, "keepalive_timeout"),
+        CheckPositive(options.stall_timeout, "stall_timeout")}) {
     if (!status.ok()) return status;
   }
   if (options.spin_budget < absl::ZeroDuration()) {

@@ -64,6 +64,14 @@ struct EndpointOptions {
   // without calls, after twice as long each time, up to 64 times as long.
   absl::Duration keepalive_time = absl::Seconds(10);
   absl::Duration keepalive_timeout = absl::Seconds(10);
+
+  // Server: for how long a client that is alive may keep it waiting without
+  // any progress: with a frame that was begun, with credits for what is to be
+  // sent, with a READ, WRITE or SEND that does not complete: then the
+  // connection ends; or with memory for the reply that has waited longest: then
+  // the call ends. Nothing of a call waits for its client beyond its deadline
+  // either, but what its device may still access.
+  absl::Duration stall_timeout = absl::Seconds(kDefaultStallSeconds);
 };
 
 // OK, or INVALID_ARGUMENT with what is wrong.

@@ -71,6 +71,11 @@ TEST(EndpointOptionsTest, TimesMustBePositive) {
   options.memory_idle_time = absl::ZeroDuration();
   EXPECT_EQ(Refusal(options), "memory_idle_time must be positive, not 0");
   options = EndpointOptions();
+  options.stall_timeout = absl::ZeroDuration();
+  EXPECT_EQ(Refusal(options), "stall_timeout must be positive, not 0");
+  options.stall_timeout = absl::InfiniteDuration();
+  EXPECT_TRUE(CheckOptions(options).ok());
+  options = EndpointOptions();
   options.spin_budget = absl::Seconds(-1);
   EXPECT_EQ(Refusal(options), "spin_budget must not be negative");
 }

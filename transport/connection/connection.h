@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -138,6 +139,12 @@ class Connection final : public CmEventHandler {
   bool CanSendIdly() const {
     return state_ <= ConnectionState::kOpen &&
            credits_.available() > RequestReserve() && send_.HasFrameRoom();
+  }
+  // How many credits this side has used if it has none now: another number
+  // each time that there was one in between.
+  std::optional<uint64_t> SpentCredits() const {
+    if (credits_.has_credit()) return std::nullopt;
+    return credits_.used();
   }
   // Starts a credited frame of at most `bytes`; null unless CanSend() and there
   // is memory for it. What could not be sent waits: see NoteWaiting(). The

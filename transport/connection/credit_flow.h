@@ -39,6 +39,8 @@ class CreditFlow {
   // The same for a frame that nobody waits for: the peer hears nothing of it.
   bool has_credit() const { return send_.available() > 0; }
   uint32_t available() const { return send_.available(); }
+  // How many credits were used so far, modulo 2^32.
+  uint32_t used() const { return send_.sent(); }
   // How many credits a new request leaves to CANCEL, LEASE and ARENA.
   uint32_t RequestReserve() const {
     return std::min(kReservedCredits, send_.Share(kReservedShare));

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/types/span.h"
@@ -30,6 +31,12 @@ class FrameAssembly {
   // REQUIRES: FrameError(frame) was null.
   const char* Add(absl::Span<const uint8_t> frame, BufferPool& pool);
 
+  // The number of the frame of which there are parts, but not all.
+  std::optional<uint64_t> unfinished() const {
+    if (memory_.empty()) return std::nullopt;
+    return begun_;
+  }
+
   bool complete() const {
     return !memory_.empty() && filled_ == memory_.size();
   }
@@ -42,6 +49,7 @@ class FrameAssembly {
 
   Buffer memory_;  // Of the whole frame; empty when there is none.
   size_t filled_ = 0;
+  uint64_t begun_ = 0;  // How many frames there were.
   uint32_t call_id_ = 0;
 };
 

@@ -48,6 +48,7 @@ const char* FrameAssembly::Begin(absl::Span<const uint8_t> frame,
   std::memcpy(memory_.data(), frame.data(), frame.size());
   std::memcpy(memory_.data(), &header, sizeof(header));
   filled_ = frame.size();
+  ++begun_;
   call_id_ = header.call_id;
   return nullptr;
 }

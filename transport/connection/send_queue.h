@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "absl/base/optimization.h"
 #include "absl/functional/function_ref.h"
@@ -131,6 +132,12 @@ class SendQueue {
 
   // Nothing is posted any more.
   bool idle() const { return posted_ == done_; }
+  // The number of the oldest work request that is not known to be complete, if
+  // a completion will tell that it is, without anything that is posted later.
+  std::optional<uint64_t> OldestAwaited() const {
+    if (posted_ - done_ <= unsignalled_) return std::nullopt;
+    return done_;
+  }
 
  private:
   // Wide enough for every posted work request; a power of two.

@@ -153,7 +153,7 @@ class ServerCall {
     kReading,            // The last READ.
     kHandling,           // Finish().
     kPendingQueued,      // Its RESPONSE_PENDING, when there is a credit.
-    kAwaitsLease,        // A LEASE, or a CANCEL.
+    kAwaitsLease,        // A LEASE, a CANCEL, or time that is over.
     kAwaitsReplyMemory,  // Memory for the reply, when there is some.
     kWriting,            // The last WRITE being posted.
     kReplyQueued,        // Its RESPONSE, when there is a credit.
@@ -185,6 +185,8 @@ class ServerCall {
 
   RemoteArenas::RemoteRange lease_;  // Where the reply may be written.
   uint32_t lease_bytes_ = 0;
+  bool lease_asked_ = false;     // RESPONSE_PENDING was sent, no LEASE came.
+  absl::Time lease_asked_time_;  // When it was sent.
 
   uint32_t plain_reply_bytes_ = 0;  // What BeginReply() was told.
   Reply reply_;                     // From Finish() on.

@@ -30,6 +30,11 @@ ServerCalls::ServerCalls(Poller& poller, Interludes& interludes,
     : handler_(handler),
       interludes_(interludes),
       hello_deadline_(base::Now() + options.connect_timeout),
+      account_(device.shared_memory().pool().OpenAccount()),
+      parts_watch_(options.stall_timeout),
+      credits_watch_(options.stall_timeout),
+      sends_watch_(options.stall_timeout),
+      leases_watch_(options.stall_timeout),
       connection_(poller, device, device.shared_memory(), std::move(id),
                   inline_bytes, options, /*access=*/0, *this) {
   connection_.SetPeerLimits(request.limits);
@@ -102,21 +107,15 @@ void ServerCalls::HandleCancel(absl::Span<const uint8_t> frame) {
       Refuse(call, absl::CancelledError("the client cancelled the call"));
       return;
     case State::kAwaitsLease:
+      StopAwaitingLease(call);
       Refuse(call, absl::CancelledError("the client cancelled the call"));
+      return;
+    case State::kPendingQueued:
+    case State::kReplyQueued:
+      SetRefusal(call, absl::CancelledError("the client cancelled the call"));
       return;
     default:  // Something is on its way; its end will look.
       return;
-  }
-}
-
-void ServerCalls::StopWaiting(ServerCall* call) {
-  if (turn_waiters_.Contains(call)) {
-    turn_waiters_.Remove(call);
-    return;
-  }
-  memory_waiters_.Remove(call);
-  if (call->state_ == State::kAwaitsMemory && IsLargeRead(*call)) {
-    --large_reads_;
   }
 }
 
@@ -124,6 +123,7 @@ void ServerCalls::OnClosing() {
   turn_waiters_.Clear();
   memory_waiters_.Clear();
   frame_waiters_.Clear();
+  lease_waiters_.Clear();
   for (const std::unique_ptr<ServerCall>& call : calls_) {
     if (call == nullptr || call->state_ == State::kFree) continue;
     call->cancelled_.store(true, std::memory_order_relaxed);
@@ -140,16 +140,26 @@ void ServerCalls::OnTick(absl::Time now) {
   if (!connection_.usable() && now >= hello_deadline_) {
     return connection_.ProtocolError("it did not say HELLO in time");
   }
+  if (now >= expiry_) EndExpired(now);
+  WatchClient(now);
   FreeHeldMemory();
   // Other connections of the device give memory back without telling.
-  if (!memory_waiters_.empty()) SendWaiting();
+  if (!memory_waiters_.empty() || !turn_waiters_.empty()) SendWaiting();
 }
 
 void ServerCalls::FreeHeldMemory() {
   const uint64_t shortages = connection_.pool().shortages();
-  if (shortages == std::exchange(seen_shortages_, shortages)) return;
-  for (const std::unique_ptr<ServerCall>& call : calls_) {
-    if (call == nullptr || call->state_ != State::kAwaitsLease) continue;
+  const bool short_of_memory =
+      shortages != std::exchange(seen_shortages_, shortages);
+  if (!std::exchange(over_share_, false) && !short_of_memory) return;
+  FreeHeldMemory(lease_waiters_);
+  FreeHeldMemory(frame_waiters_);
+  FreeHeldMemory(memory_waiters_);
+}
+
+void ServerCalls::FreeHeldMemory(CallQueue<ServerCall>& line) {
+  for (ServerCall* call = line.front(); call != nullptr;
+       call = line.Next(call)) {
     Buffer& attachment = call->reply_.attachment;
     if (!connection_.pool().Owns(attachment)) continue;
     Buffer plain = Buffer::Plain(attachment.size());
@@ -160,8 +170,15 @@ void ServerCalls::FreeHeldMemory() {
 
 absl::Time ServerCalls::NextTick() const {
   if (!connection_.usable()) return hello_deadline_;
-  return memory_waiters_.empty() ? absl::InfiniteFuture()
-                                 : connection_.poller().now() + kMemoryRetry;
+  absl::Time next = memory_waiters_.empty()
+                        ? absl::InfiniteFuture()
+                        : connection_.poller().now() + kMemoryRetry;
+  next = std::min(next, expiry_);
+  for (const StallWatch* watch :
+       {&parts_watch_, &credits_watch_, &sends_watch_, &leases_watch_}) {
+    next = std::min(next, watch->NextTick());
+  }
+  return next;
 }
 
 void ServerCalls::MakeCallSlow(uint32_t slot) {
@@ -199,12 +216,18 @@ absl::Status ServerCalls::TooLargeReply(uint64_t bytes, uint64_t limit) {
 }
 
 void ServerCalls::Refuse(ServerCall* call, absl::Status status) {
+  SetRefusal(call, std::move(status));
+  QueueFrame(call, State::kReplyQueued);
+}
+
+void ServerCalls::SetRefusal(ServerCall* call, absl::Status status) {
   call->ReleaseMessage();
   call->attachment_.Reset();
   ReleaseReply(call);
   call->reply_.status = std::move(status);
   call->reply_attachment_bytes_ = 0;
-  QueueFrame(call, State::kReplyQueued);
+  call->reply_written_ = false;
+  call->state_ = State::kReplyQueued;
 }
 
 void ServerCalls::ReleaseReply(ServerCall* call) {
@@ -248,7 +271,11 @@ void ServerCall::ReleaseMessage() {
 }
 
 Buffer ServerCall::AllocateAttachment(size_t bytes) const {
-  return calls_.connection().pool().AllocateOrPlain(bytes);
+  if (bytes == 0 || bytes > calls_.connection().options().max_bulk_bytes) {
+    return Buffer::Plain(bytes);
+  }
+  absl::StatusOr<Buffer> buffer = calls_.AllocateBulk(bytes);
+  return buffer.ok() ? *std::move(buffer) : Buffer::Plain(bytes);
 }
 
 bool ServerCall::IsRegistered(const Buffer& buffer) const {
@@ -259,7 +286,7 @@ absl::StatusOr<Buffer> ServerCall::AllocateReply(size_t bytes) {
   if (bytes > lease_bytes_) {
     return absl::UnavailableError("the client has lent no memory for it yet");
   }
-  return calls_.connection().pool().Allocate(bytes);
+  return calls_.AllocateBulk(bytes);
 }
 
 void ServerCall::Finish(Reply reply) { calls_.Finish(this, std::move(reply)); }

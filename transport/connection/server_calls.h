@@ -3,11 +3,13 @@
 #ifndef VERBENA_TRANSPORT_CONNECTION_SERVER_CALLS_H_
 #define VERBENA_TRANSPORT_CONNECTION_SERVER_CALLS_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -18,6 +20,8 @@
 #include "transport/connection/frame_assembly.h"
 #include "transport/connection/interludes.h"
 #include "transport/connection/server_call.h"
+#include "transport/connection/stall_watch.h"
+#include "transport/memory/pool_account.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/hello.h"
 #include "transport/wire/remote_arenas.h"
@@ -90,9 +94,31 @@ class ServerCalls final : private CallTable {
 
   // Takes a call that waits for memory, or for its turn to, out of the line.
   void StopWaiting(ServerCall* call);
+  // Takes a call that waits for a lease out of the line.
+  void StopAwaitingLease(ServerCall* call);
+  // When the deadline has passed for the client as well, whose own may be that
+  // much later.
+  static absl::Time ExpiryOf(const ServerCall& call) {
+    return call.deadline_ + Poller::kNowAgeMax;
+  }
+  // The call waits, for whatever it is: not beyond its deadline.
+  void NoteExpiry(const ServerCall& call) {
+    expiry_ = std::min(expiry_, ExpiryOf(call));
+  }
+  // Ends the calls that wait although their deadline has passed.
+  void EndExpired(absl::Time now);
+  // Ends `call`, which waits in `line`, with an error.
+  void EndWaiting(CallQueue<ServerCall>& line, ServerCall* call,
+                  const absl::Status& status);
+  // Ends the connection if the client keeps it waiting for too long, and calls
+  // whose replies it lends no memory for.
+  void WatchClient(absl::Time now);
+  void CloseStalled(absl::string_view what);
   // Gets a request out of the client's arenas, now or when it can.
   void AwaitRequest(ServerCall* call);
-  // Memory of the bulk pool for the parts of a request or a reply.
+  // Memory of the bulk pool, if this connection may have so much more of it.
+  absl::StatusOr<Buffer> AllocateBulk(size_t bytes) const;
+  // The same for the parts of a request or a reply.
   absl::Status AllocateParts(uint64_t message_bytes, uint64_t attachment_bytes,
                              Buffer* message, Buffer* attachment);
   // Moves a call that waits for memory on; false if it has to go on waiting.
@@ -130,10 +156,11 @@ class ServerCalls final : private CallTable {
   }
   // What the lease must hold of a reply.
   static uint32_t LeaseNeeded(const ServerCall& call);
-  // Takes the attachments of replies that wait for a lease out of registered
-  // memory, if that was short since the last time: a reply that held memory
-  // while it waits for the client could wait for ever, as could the client.
+  // Takes the attachments of replies that wait out of registered memory, if
+  // that was short since the last time: a reply that held memory while it waits
+  // for the client, or for more memory, could wait for ever.
   void FreeHeldMemory();
+  void FreeHeldMemory(CallQueue<ServerCall>& line);
   // The first call in a slot makes it; it stays.
   void MakeCallSlow(uint32_t slot);
   absl::Status TooLargeRequest(uint64_t bytes) const;
@@ -143,6 +170,8 @@ class ServerCalls final : private CallTable {
   absl::Status CheckReply(const ServerCall::Reply& reply) const;
   // Ends the call with an error of the transport's own.
   void Refuse(ServerCall* call, absl::Status status);
+  // Makes that its reply, which is still to be sent.
+  void SetRefusal(ServerCall* call, absl::Status status);
   // Sends the call's next frame, now or when there is a credit.
   void QueueFrame(ServerCall* call, State state);
   bool SendQueued(ServerCall* call);
@@ -185,10 +214,23 @@ class ServerCalls final : private CallTable {
   CallQueue<ServerCall> turn_waiters_;
   uint32_t large_reads_ = 0;
   CallQueue<ServerCall> frame_waiters_;  // Their frame needs a credit.
+  CallQueue<ServerCall> lease_waiters_;  // They are kAwaitsLease.
+  uint64_t leases_passed_ = 0;  // How often the first of those was another one.
+  // Not after the ExpiryOf() of anything that waits in any of these.
+  absl::Time expiry_ = absl::InfiniteFuture();
   FrameAssembly assembly_;
   BulkTransfers transfers_;
   int64_t transfer_bytes_ = 0;   // Of all transfers that have not ended.
   uint64_t seen_shortages_ = 0;  // The pool's, at the last FreeHeldMemory().
+  bool over_share_ = false;      // Memory was refused because of what it has.
+  // What it has of the pool, in its calls and in its handlers' hands.
+  const PoolAccount::Owner account_;
+
+  // What the client owes, each with a line of its own.
+  StallWatch parts_watch_;    // The rest of a frame.
+  StallWatch credits_watch_;  // Credits for what is to be sent.
+  StallWatch sends_watch_;    // Completions of what was posted.
+  StallWatch leases_watch_;   // Memory for replies.
   Connection connection_;
 };
 

@@ -8,25 +8,51 @@
 #include "transport/connection/server_calls.h"
 
 namespace verbena::transport {
+namespace {
+
+absl::Status OverShare() {
+  return absl::UnavailableError("the connection has its share of the memory");
+}
+
+}  // namespace
 
 void ServerCalls::AwaitRequest(ServerCall* call) {
   if (IsLargeRead(*call)) ++large_reads_;
   if (!memory_waiters_.empty() || !StartReads(call)) {
     memory_waiters_.PushBack(call);
+    NoteExpiry(*call);
   }
   connection_.NoteWaiting();
+}
+
+absl::StatusOr<Buffer> ServerCalls::AllocateBulk(size_t bytes) const {
+  if (!account_->Reserve(OccupiedBytes(bytes))) return OverShare();
+  return connection_.pool().AllocateReserved(bytes, *account_);
 }
 
 // All of it or nothing: calls that each held a part could wait for each other.
 absl::Status ServerCalls::AllocateParts(uint64_t message_bytes,
                                         uint64_t attachment_bytes,
                                         Buffer* message, Buffer* attachment) {
+  if (message_bytes + attachment_bytes == 0) return absl::OkStatus();
+  BufferPool& pool = connection_.pool();
+  if (!account_->Reserve(OccupiedBytes(message_bytes) +
+                         OccupiedBytes(attachment_bytes))) {
+    over_share_ = true;
+    return OverShare();
+  }
   if (message_bytes > 0) {
-    ASSIGN_OR_RETURN(*message, connection_.pool().Allocate(message_bytes));
+    absl::StatusOr<Buffer> part =
+        pool.AllocateReserved(message_bytes, *account_);
+    if (!part.ok()) {
+      account_->Unreserve(OccupiedBytes(attachment_bytes));
+      return std::move(part).status();
+    }
+    *message = *std::move(part);
   }
   if (attachment_bytes > 0) {
     ASSIGN_OR_RETURN(*attachment,
-                     connection_.pool().Allocate(attachment_bytes));
+                     pool.AllocateReserved(attachment_bytes, *account_));
   }
   return absl::OkStatus();
 }
@@ -84,6 +110,10 @@ void ServerCalls::OnTransferDone(void* tag) {
     FreeCall(call);
   } else if (call->cancelled()) {
     Refuse(call, absl::CancelledError("the client cancelled the call"));
+  } else if (connection_.poller().now() >= ExpiryOf(*call)) {
+    Refuse(call, absl::DeadlineExceededError(
+                     "the deadline of the call passed before its request was "
+                     "read"));
   } else {
     if (call->request_.empty()) {
       call->message_ = absl::MakeConstSpan(
@@ -108,6 +138,7 @@ void ServerCalls::AwaitReplyMemory(ServerCall* call) {
   call->state_ = State::kAwaitsReplyMemory;
   if (!memory_waiters_.empty() || !PlaceReply(call)) {
     memory_waiters_.PushBack(call);
+    NoteExpiry(*call);
   }
   connection_.NoteWaiting();
 }

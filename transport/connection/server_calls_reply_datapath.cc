@@ -63,18 +63,21 @@ void ServerCalls::HandleLease(absl::Span<const uint8_t> frame) {
   const LeaseHeader header = LoadHeader<LeaseHeader>(frame);
   ServerCall* const call = FindCall(header.frame.call_id);
   if (call == nullptr) return;
-  if (call->state_ != State::kAwaitsLease ||
-      call->call_id_ != header.frame.call_id ||
-      header.bytes < LeaseNeeded(*call)) {
-    connection_.ProtocolError(
-        "it sent a lease that was not asked for, or too short a one");
-    return;
+  if (call->call_id_ != header.frame.call_id ||
+      !std::exchange(call->lease_asked_, false)) {
+    return connection_.ProtocolError("it sent a lease that was not asked for");
+  }
+  // It may have crossed the RESPONSE of a call that has waited for too long.
+  if (call->state_ != State::kAwaitsLease) return;
+  if (header.bytes < LeaseNeeded(*call)) {
+    return connection_.ProtocolError("it sent a lease that is too short");
   }
   if (!arenas_.Find(header.arena, header.offset, header.bytes, &call->lease_)) {
     connection_.ProtocolError("it lent memory for a reply outside its arenas");
     return;
   }
   call->lease_bytes_ = header.bytes;
+  StopAwaitingLease(call);
   AwaitReplyMemory(call);
 }
 
@@ -113,10 +116,11 @@ void ServerCalls::SendPending(ServerCall* call, uint8_t* out) {
   }
   std::memcpy(out, &header, sizeof(header));
   call->state_ = State::kAwaitsLease;
+  call->lease_asked_ = true;
+  call->lease_asked_time_ = connection_.poller().now();
+  lease_waiters_.PushBack(call);
+  NoteExpiry(*call);
   connection_.Send(sizeof(header));
-  if (connection_.usable() && call->cancelled()) {
-    Refuse(call, absl::CancelledError("the client cancelled the call"));
-  }
 }
 
 void ServerCalls::SendResponse(ServerCall* call, uint8_t* out) {

@@ -45,6 +45,7 @@ void ServerCalls::HandleRequest(absl::Span<const uint8_t> frame,
   if (IsLargeRead(*call) &&
       (large_reads_ == kLargeReadsMax || !turn_waiters_.empty())) {
     turn_waiters_.PushBack(call);
+    NoteExpiry(*call);
     connection_.NoteWaiting();
   } else {
     AwaitRequest(call);

@@ -8,6 +8,7 @@ void ServerCalls::QueueFrame(ServerCall* call, State state) {
   call->state_ = state;
   if (!frame_waiters_.empty() || !SendQueued(call)) {
     frame_waiters_.PushBack(call);
+    NoteExpiry(*call);
     connection_.NoteWaiting();
   }
 }

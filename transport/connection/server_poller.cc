@@ -259,6 +259,8 @@ void ServerPoller::Reap() {
   if (!AnyClosed()) return;
   const auto closed = [this](const std::unique_ptr<ServerCalls>& calls) {
     if (!calls->connection().closed()) return false;
+    const absl::Status& reason = calls->connection().failure();
+    if (absl::IsDeadlineExceeded(reason)) stall_.Say(reason.message());
     for (auto& [provider, watcher] : watchers_) {
       watcher->Unwatch(calls->connection().id());
     }

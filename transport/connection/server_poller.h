@@ -123,6 +123,7 @@ class ServerPoller final : private Pollable {
   std::vector<std::unique_ptr<PollerDevice>> devices_;
   std::vector<std::unique_ptr<ServerCalls>> connections_;
   base::RareWarning refusal_;  // That a client was refused.
+  base::RareWarning stall_;    // That one was dropped for keeping us waiting.
   bool stopping_ = false;
   bool closing_ = false;  // Every connection has been told to close.
   absl::Time stop_deadline_ = absl::InfiniteFuture();

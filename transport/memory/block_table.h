@@ -12,9 +12,12 @@
 
 namespace verbena::transport {
 
+class PoolAccount;
+
 // A descriptor that knows its number.
 struct PoolBlock final : BufferBlock {
   uint32_t number = 0;
+  PoolAccount* account = nullptr;  // Of who has the block; null if nobody asks.
 };
 
 // Descriptors stay where they are and exist until the table is destroyed: a

@@ -12,7 +12,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "transport/base/buffer.h"
+#include "transport/memory/pool_account.h"
 #include "transport/memory/pool_core.h"
+#include "transport/memory/size_classes.h"
 #include "transport/verbs/protection_domain.h"
 
 namespace verbena::transport {
@@ -76,6 +78,15 @@ class BufferPool {
   absl::StatusOr<Buffer> Allocate(size_t bytes) {
     return core_->Allocate(bytes);
   }
+  // The same on an account of this pool, which has reserved
+  // OccupiedBytes(bytes): that is its own again if this fails, else the
+  // Buffer's.
+  absl::StatusOr<Buffer> AllocateReserved(size_t bytes, PoolAccount& account) {
+    absl::StatusOr<Buffer> buffer = core_->Allocate(bytes, &account);
+    if (!buffer.ok()) account.Unreserve(OccupiedBytes(bytes));
+    return buffer;
+  }
+  PoolAccount::Owner OpenAccount() { return PoolAccount::Open(core_->use()); }
   // Registered memory if there is some now, else plain memory. Empty for zero
   // bytes.
   Buffer AllocateOrPlain(size_t bytes) { return core_->AllocateOrPlain(bytes); }

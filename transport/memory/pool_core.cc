@@ -12,7 +12,7 @@
 namespace verbena::transport {
 
 PoolCore::PoolCore(const ProtectionDomain& pd, const Options& options)
-    : pd_(pd), options_(options) {}
+    : pd_(pd), options_(options), use_{options.max_bytes} {}
 
 absl::Status PoolCore::AddFirstRegion() {
   const base::MutexLock lock(mutex_);
@@ -39,7 +39,8 @@ void PoolCore::Close() {
   }
 }
 
-absl::StatusOr<Buffer> PoolCore::AllocateSlow(size_t bytes) {
+absl::StatusOr<Buffer> PoolCore::AllocateSlow(size_t bytes,
+                                              PoolAccount* account) {
   if (bytes > kRegionBytesMax) {
     return absl::ResourceExhaustedError(
         absl::StrCat(bytes, " bytes of registered memory at once: at most ",
@@ -55,7 +56,7 @@ absl::StatusOr<Buffer> PoolCore::AllocateSlow(size_t bytes) {
     block = TakeFromRegion(added, size);
     CHECK(block != nullptr) << "no room in a new region for " << bytes;
   }
-  return Lease(block, bytes);
+  return Lease(block, bytes, account);
 }
 
 PoolBlock* PoolCore::TakeFromRegions(SizeClass size) {

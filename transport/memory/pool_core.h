@@ -20,6 +20,7 @@
 #include "transport/base/mutex.h"
 #include "transport/memory/block_table.h"
 #include "transport/memory/buddy_allocator.h"
+#include "transport/memory/pool_account.h"
 #include "transport/memory/registered_memory.h"
 #include "transport/memory/size_classes.h"
 #include "transport/verbs/protection_domain.h"
@@ -97,8 +98,9 @@ class PoolCore final : public BufferOwner {
 
   // Like BufferPool::Allocate(). Once closed, it allocates only blocks that
   // have come back, which are plain memory then, and else fails with
-  // UNAVAILABLE.
-  absl::StatusOr<Buffer> Allocate(size_t bytes);
+  // UNAVAILABLE. `account` has reserved the block, if it is not null.
+  absl::StatusOr<Buffer> Allocate(size_t bytes, PoolAccount* account = nullptr);
+  PoolUse& use() { return use_; }
   Buffer AllocateOrPlain(size_t bytes) {
     if (bytes == 0) return Buffer();
     absl::StatusOr<Buffer> buffer = Allocate(bytes);
@@ -143,8 +145,8 @@ class PoolCore final : public BufferOwner {
   static constexpr int kIdleLooks = 2;
 
   ~PoolCore() = default;
-  absl::StatusOr<Buffer> AllocateSlow(size_t bytes);
-  Buffer Lease(PoolBlock* block, size_t bytes);
+  absl::StatusOr<Buffer> AllocateSlow(size_t bytes, PoolAccount* account);
+  Buffer Lease(PoolBlock* block, size_t bytes, PoolAccount* account);
 
   // Null if no region has room.
   PoolBlock* TakeFromRegions(SizeClass size)
@@ -169,6 +171,7 @@ class PoolCore final : public BufferOwner {
 
   const ProtectionDomain& pd_;  // Used only until Close().
   const Options options_;
+  PoolUse use_;
 
   std::atomic<uint64_t> users_{1};
   std::array<BlockStack, kSizeClasses> free_;  // By size class.

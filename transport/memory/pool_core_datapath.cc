@@ -3,23 +3,27 @@
 
 namespace verbena::transport {
 
-absl::StatusOr<Buffer> PoolCore::Allocate(size_t bytes) {
+absl::StatusOr<Buffer> PoolCore::Allocate(size_t bytes, PoolAccount* account) {
   CHECK_GT(bytes, 0u);
   if (bytes <= kRegionBytesMax) {
     PoolBlock* const block = free_[SizeClassFor(bytes).index].Pop(blocks_);
-    if (block != nullptr) return Lease(block, bytes);
+    if (block != nullptr) return Lease(block, bytes, account);
   }
-  return AllocateSlow(bytes);
+  return AllocateSlow(bytes, account);
 }
 
-Buffer PoolCore::Lease(PoolBlock* block, size_t bytes) {
+Buffer PoolCore::Lease(PoolBlock* block, size_t bytes, PoolAccount* account) {
   AddUser();
+  block->account = account;
+  if (account != nullptr) account->BlockOut();
   return Buffer::Lease(block, bytes);
 }
 
 void PoolCore::Recycle(BufferBlock* block) {
   block->references.store(0, std::memory_order_relaxed);
-  free_[block->size_class].Push(static_cast<PoolBlock*>(block));
+  PoolBlock* const own = static_cast<PoolBlock*>(block);
+  if (own->account != nullptr) own->account->BlockBack(own->bytes);
+  free_[own->size_class].Push(own);
   RemoveUser();
 }
 

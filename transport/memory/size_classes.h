@@ -32,6 +32,11 @@ constexpr SizeClass SizeClassFor(uint64_t bytes) {
       .block_bytes = ((steps + 1) << shift) * kMinBlockBytes};
 }
 
+// What a buffer of `bytes` occupies; 0 for none.
+constexpr uint64_t OccupiedBytes(uint64_t bytes) {
+  return bytes == 0 ? 0 : SizeClassFor(bytes).block_bytes;
+}
+
 // Classes of blocks of up to 2^32 bytes.
 inline constexpr uint32_t kSizeClasses =
     SizeClassFor(uint64_t{1} << 32).index + 1;

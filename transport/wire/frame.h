@@ -23,7 +23,8 @@
 // RESPONSE: the message to its start, the attachment to its start if the
 // message is not there, else behind it at the next multiple of 64 from the
 // start. Without a lease that is long enough the server sends RESPONSE_PENDING,
-// and waits for a LEASE, or a CANCEL.
+// and waits for a LEASE, or a CANCEL; but not for ever, nor beyond the call's
+// deadline: then the RESPONSE is an error. A LEASE that crosses it is ignored.
 //
 // A REQUEST or RESPONSE whose body is somewhat longer than fits a slot may also
 // be continued: its frame carries the beginning of the body, and CONTINUATIONs

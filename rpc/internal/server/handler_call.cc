@@ -20,6 +20,11 @@ namespace {
 // Messages keep what they once allocated; more than this is given back.
 constexpr uint64_t kLargeBytes = 64 << 10;
 
+// Serialised bytes after which that is measured. Two of them may be a field
+// that takes hundreds in memory; to measure each small call would make it
+// slower by a tenth.
+constexpr uint64_t kMeasureBytes = 1 << 10;
+
 rusage UseOfThisThread() {
   rusage use = {};
   getrusage(RUSAGE_THREAD, &use);
@@ -130,9 +135,18 @@ void HandlerCall::OnBlocked() {
   blocking_->pace.NoteBlocked(__builtin_ia32_rdtsc());
 }
 
+bool HandlerCall::HoldsTooMuch() {
+  if (ABSL_PREDICT_FALSE(is_large_)) return true;
+  if (ABSL_PREDICT_TRUE(unmeasured_bytes_ < kMeasureBytes)) return false;
+  unmeasured_bytes_ = 0;
+  is_large_ = messages_->SpaceUsed() > kLargeBytes;
+  return is_large_;
+}
+
 bool HandlerCall::Parse() {
   parsed_ = true;
   is_large_ = call_->message().size() > kLargeBytes;
+  unmeasured_bytes_ += call_->message().size();
   const absl::Status status = ParseMessage(call_->message(), request_);
   if (ABSL_PREDICT_FALSE(!status.ok())) {
     reply_.status = Annotate(
@@ -160,11 +174,14 @@ bool HandlerCall::Handle() {
     status = CancelledStatus();
   }
   if (ABSL_PREDICT_FALSE(!status.ok())) {
+    // There may be much in the reply all the same.
+    unmeasured_bytes_ += kMeasureBytes;
     reply_.status = std::move(status);
     return false;
   }
   absl::StatusOr<uint64_t> bytes = MeasureMessage(*response_, max_reply_bytes_);
   if (ABSL_PREDICT_FALSE(!bytes.ok())) {
+    unmeasured_bytes_ += kMeasureBytes;
     // A reply without its required fields is the server's fault, not the
     // caller's.
     const absl::StatusCode code = absl::IsInvalidArgument(bytes.status())
@@ -178,6 +195,7 @@ bool HandlerCall::Handle() {
   reply_.message_bytes = *bytes;
   reply_.attachment = context_.TakeResponseAttachment();
   is_large_ = is_large_ || *bytes > kLargeBytes;
+  unmeasured_bytes_ += *bytes;
   return true;
 }
 
@@ -236,7 +254,11 @@ void HandlerCall::Finish() {
   const bool written = !reply_.buffer.empty();
   const bool to_write =
       !written && reply_.metadata_bytes + reply_.message_bytes > 0;
-  if (to_write) reply_.writer = this;  // OnReplyDone() recycles.
+  if (to_write) {
+    reply_.writer = this;  // OnReplyDone() recycles.
+    // That may be long from now.
+    if (HoldsTooMuch()) messages_->DropRequest();
+  }
   transport::ServerCall* call = std::exchange(call_, nullptr);
   call->Finish(std::move(reply_));
   if (!to_write) pool_->Recycle(this);

@@ -58,8 +58,10 @@ class HandlerCall final : public WorkerTask,
 
   // The method's number in the registry.
   int method_index() const { return method_index_; }
-  // Whether the last call was so large that the messages are better given back.
-  bool is_large() const { return is_large_; }
+  // Whether the messages take so much memory that they are better given back.
+  // What a few requests of less than a KiB may have added is not looked at, as
+  // that takes longer than such a call has. At the end of a call, once.
+  bool HoldsTooMuch();
 
   // For the context: see there. Any thread while the handler runs.
   bool IsCancelled() const;
@@ -115,6 +117,8 @@ class HandlerCall final : public WorkerTask,
   BlockingMethod* const blocking_;
   const uint64_t max_reply_bytes_;
   const std::unique_ptr<CallMessages> messages_;
+  // Parsed and serialised since the memory of the messages was measured.
+  uint64_t unmeasured_bytes_ = 0;
   google::protobuf::MessageLite* const request_;  // These two are messages_'.
   google::protobuf::MessageLite* const response_;
   ServerContext context_{this};

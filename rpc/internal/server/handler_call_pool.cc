@@ -29,7 +29,7 @@ HandlerCall* HandlerCallPool::Take(const MethodRegistry::Method& method) {
 void HandlerCallPool::Recycle(HandlerCall* call) {
   std::unique_ptr<HandlerCall> owned(call);
   auto& free = free_[call->method_index()];
-  if (!call->is_large() && free.size() < kKept) {
+  if (free.size() < kKept && !call->HoldsTooMuch()) {
     free.push_back(std::move(owned));
   }
 }
