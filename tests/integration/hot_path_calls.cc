@@ -1,7 +1,9 @@
-// hot_path_calls N polling|sleeping: makes N small blocking calls to a server
-// in this process, for tests that watch a process from outside. Both sides poll
-// all the time, or sleep whenever there is nothing to do.
+// hot_path_calls N polling|sleeping BYTES: makes N blocking calls with so many
+// bytes to a server in this process, for tests that watch a process from
+// outside. Both sides poll all the time, or sleep whenever there is nothing to
+// do.
 
+#include <cstddef>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -21,7 +23,7 @@ namespace {
 
 constexpr absl::Duration kForever = absl::Hours(1);
 
-absl::Status MakeCalls(int calls, absl::Duration spin_budget) {
+absl::Status MakeCalls(int calls, absl::Duration spin_budget, size_t bytes) {
   InlineService service;
   ServerBuilder builder;
   int port = 0;
@@ -37,7 +39,7 @@ absl::Status MakeCalls(int calls, absl::Duration spin_budget) {
       CreateChannel(absl::StrCat("127.0.0.1:", port), options);
   const std::unique_ptr<Inline::Stub> stub = Inline::NewStub(channel);
   EchoRequest request;
-  request.set_payload(Pattern(64, 1));
+  request.set_payload(Pattern(bytes, 1));
   for (int i = 0; i < calls; ++i) {
     ClientContext context;
     EchoReply reply;
@@ -52,16 +54,19 @@ absl::Status MakeCalls(int calls, absl::Duration spin_budget) {
 
 int main(int argc, char** argv) {
   int calls = 0;
-  const std::string how = argc == 3 ? argv[2] : "";
+  int bytes = 0;
+  const std::string how = argc == 4 ? argv[2] : "";
   if ((how != "polling" && how != "sleeping") ||
-      !absl::SimpleAtoi(argv[1], &calls) || calls < 1) {
-    std::cerr << "usage: hot_path_calls N polling|sleeping, N calls"
+      !absl::SimpleAtoi(argv[1], &calls) || calls < 1 ||
+      !absl::SimpleAtoi(argv[3], &bytes) || bytes < 0) {
+    std::cerr << "usage: hot_path_calls N polling|sleeping BYTES, N calls"
               << std::endl;
     return 2;
   }
   const absl::Status status = verbena::end_to_end::MakeCalls(
       calls,
-      how == "polling" ? verbena::end_to_end::kForever : absl::ZeroDuration());
+      how == "polling" ? verbena::end_to_end::kForever : absl::ZeroDuration(),
+      static_cast<size_t>(bytes));
   if (status.ok()) return 0;
   std::cerr << "hot_path_calls: " << status << std::endl;
   return 1;

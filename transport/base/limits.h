@@ -155,7 +155,8 @@ inline constexpr int kDefaultStallSeconds = 20;
 // --- Queues ----------------------------------------------------------------
 
 // One frame in kSignalInterval is signalled. Unsignalled sends complete
-// silently, so a connection learns late that they have.
+// silently, so a connection learns late that they have, but a completion wakes
+// a side that sleeps.
 inline constexpr uint32_t kSignalInterval = 16;
 
 // Frames posted and not known to be complete: credits may come back before the

@@ -14,9 +14,11 @@
 namespace verbena::transport {
 
 // Buffers of kBufferBytes that all connections of a poller's device share. One
-// is held from the moment a frame is begun until its completion, so an idle
-// connection holds none. Memory grows with the largest number that was held at
-// once, up to a bound; beyond it connections wait for one another.
+// is held from the moment a frame is begun until a completion says that it is
+// done. Most frames ask for none, because a completion wakes a side that
+// sleeps: so an idle connection may hold those of its last few frames, but only
+// while buffers are not scarce. Memory grows with the largest number that was
+// held at once, up to a bound; beyond it connections wait for one another.
 //
 // Not thread-safe: confined to the poller's thread. The protection domain must
 // outlive it.
@@ -36,6 +38,14 @@ class SendBuffers {
 
   // Whether Acquire() would give one.
   bool available() const { return slabs_.free_count() > 0 || CanGrow(); }
+
+  // Whether more than half of all that there may be are held: what is sent from
+  // one should say when it is done.
+  bool scarce() const {
+    const size_t held =
+        slabs_.slab_count() * kSlabBuffers - slabs_.free_count();
+    return 2 * held > size_t{max_slabs_} * kSlabBuffers;
+  }
 
   // Whether so many can be acquired one after another. Registers memory as
   // Acquire() does.

@@ -49,6 +49,16 @@ TEST_F(SendBuffersTest, GrowToTheirBoundAndNoFurther) {
   EXPECT_FALSE(buffers_.available());
 }
 
+TEST_F(SendBuffersTest, AreScarceWhenMoreThanHalfAreHeld) {
+  std::vector<uint32_t> taken;
+  while (taken.size() < 3 * kSlab / 2) taken.push_back(buffers_.Acquire());
+  EXPECT_FALSE(buffers_.scarce());
+  taken.push_back(buffers_.Acquire());
+  EXPECT_TRUE(buffers_.scarce());
+  buffers_.Release(taken[0]);
+  EXPECT_FALSE(buffers_.scarce());
+}
+
 TEST_F(SendBuffersTest, GiveTheOneUsedLastFirst) {
   const uint32_t a = buffers_.Acquire();
   const uint32_t b = buffers_.Acquire();

@@ -33,8 +33,9 @@ int SendQueue::PostFrame(uint32_t bytes, bool signalled) {
   record.kind = Kind::kFrame;
   record.buffer = frame_buffer_;
   unsigned int flags = bytes <= inline_bytes_ ? IBV_SEND_INLINE : 0;
-  // A frame that holds a buffer gives it back soon, whatever follows.
-  if (signalled || held || unsignalled_ + 1 >= kSignalInterval) {
+  // Where buffers are scarce, each is to come back whatever follows.
+  if (signalled || unsignalled_ + 1 >= kSignalInterval ||
+      (held && buffers_.scarce())) {
     flags |= IBV_SEND_SIGNALED;
   }
   wr->num_sge = 1;

@@ -113,11 +113,30 @@ TEST_F(SendQueueTest, HoldsABufferOnlyUntilItsCompletion) {
   EXPECT_EQ(queue_.BeginFrame(200), nullptr);
   // What fits inline needs none.
   EXPECT_NE(queue_.BeginFrame(kInline), nullptr);
-  for (const FakeWorkRequest& send : verbs_.sends) {
-    EXPECT_TRUE(send.signalled());
-  }
-  Complete(verbs_.sends[0].wr_id);
+  Complete(LastId());
   EXPECT_NE(queue_.BeginFrame(200), nullptr);
+}
+
+// A completion wakes a side that sleeps.
+TEST_F(SendQueueTest, SignalsAFrameThatHoldsABufferNoMoreOftenThanAnother) {
+  for (uint32_t i = 0; i < kBuffers / 2; ++i) {
+    PostFrame(200);
+    EXPECT_FALSE(verbs_.sends[i].signalled()) << i;
+  }
+}
+
+// Else frames of connections that have fallen silent could hold all of them.
+TEST_F(SendQueueTest, SignalsEachFrameThatHoldsABufferOnceTheyAreScarce) {
+  SendQueue silent(buffers_, batches_, shared_);
+  silent.Attach(verbs_.qp(), kInline);
+  for (uint32_t i = 0; i < kBuffers / 2; ++i) {
+    ASSERT_NE(silent.BeginFrame(200), nullptr);
+    ASSERT_EQ(silent.PostFrame(200, /*signalled=*/false), 0);
+  }
+  PostFrame(200);
+  EXPECT_TRUE(verbs_.sends.back().signalled());
+  PostFrame(kInline);
+  EXPECT_FALSE(verbs_.sends.back().signalled());
 }
 
 TEST_F(SendQueueTest, KeepsTheBufferOfAFrameThatWasNotPosted) {

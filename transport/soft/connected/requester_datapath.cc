@@ -333,15 +333,14 @@ bool Requester::TransmitSegment(LinkEnd& link, const Slot& request) {
     }
   } else {
     packet.kind = PacketKind::kSend;
+    // The packets of a long one are hurried, since those that follow may need
+    // the room they take.
+    if (request.length <= kSegmentBytes && !request.signalled()) {
+      packet.flags |= kPacketUnhurried;
+    }
   }
   if (last) {
     packet.flags |= kPacketLast;
-    // Only a SEND of a single packet may be unhurried. The packets of a longer
-    // one are hurried, since those that follow may need the room they take.
-    if (packet.first() && packet.kind == PacketKind::kSend &&
-        !request.signalled()) {
-      packet.flags |= kPacketUnhurried;
-    }
     if (request.solicited()) packet.flags |= kPacketSolicited;
     if (immediate) {
       packet.flags |= kPacketImmediate;
