@@ -65,8 +65,6 @@ TESTED_ELSEWHERE = {
     "transport/connection/frame_assembly_datapath.cc":
         "tests/transport/transport_continued_test.cc",
     "transport/connection/server_poller.cc": _TRANSPORT,
-    "transport/connection/stand_ins.cc": (
-        "transport/connection/interludes_test.cc"),
     "transport/connection/server_calls.cc": _TRANSPORT,
     "transport/connection/server_calls_bulk_datapath.cc": _TRANSPORT,
     "transport/connection/server_calls_datapath.cc": _TRANSPORT,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
@@ -18,9 +19,22 @@ namespace {
 // once to twice as long, and longer if the stand-in gets no processor.
 constexpr int64_t kLookIntervalNs = 1'000'000;
 
+// How long after the driver has woken the first look comes. Longer than the
+// time between two calls that come once a millisecond, each of which puts it
+// off; an errand that it finds is looked at again after Absence::kLong.
+constexpr int64_t kFirstLookNs = 1'500'000;
+
+// A timer that was set no longer ago than this is not set again: what begins
+// now still has its first look within a look's interval and this.
+constexpr int64_t kSetAgainAfterNs = 500'000;
+
 // Threads of one group, almost all of which errands hold up then. Nobody
 // further stands in until one of them comes back.
 constexpr int kMostThreads = 64;
+
+// A look that comes so long after the last one is soon followed by another if
+// the driver is away: its errand may be as old as the pause.
+constexpr absl::Duration kLongPause = absl::Microseconds(1250);
 
 // How soon to try again when no thread can be started.
 constexpr absl::Duration kStartAgain = absl::Milliseconds(100);
@@ -50,12 +64,39 @@ void StandIns::NoteDriver() { driver_ = gettid(); }
 void StandIns::StartWatch() {
   if (!timer_.valid()) return;  // Nobody ever stood in.
   watched_ = true;
-  SetTimer(timer_.get(), kLookIntervalNs, kLookIntervalNs);
+  const int64_t now = base::NowNanos();
+  if (now - std::exchange(watched_since_ns_, now) < kFirstLookNs) {
+    wakes_seldom_.store(false, std::memory_order_relaxed);
+  }
+  const bool runs = timer_state_.exchange(Timer::kWanted) == Timer::kLeft;
+  if (runs && now - timer_set_ns_ < kSetAgainAfterNs) return;
+  timer_set_ns_ = now;
+  SetTimer(timer_.get(), kFirstLookNs, kLookIntervalNs);
 }
 
-void StandIns::StopWatch() {
+void StandIns::LeaveWatch() {
   watched_ = false;
+  if (!wakes_seldom_.load(std::memory_order_relaxed)) {
+    timer_state_.store(Timer::kLeft);
+    return;
+  }
+  timer_state_.store(Timer::kStopped);
   SetTimer(timer_.get(), 0, 0);
+}
+
+// By the stand-in, when the timer has gone off. Returns whether it has stopped.
+bool StandIns::StopUnlessWanted() {
+  Timer state = Timer::kLeft;
+  if (timer_state_.compare_exchange_strong(state, Timer::kStopped)) {
+    wakes_seldom_.store(true, std::memory_order_relaxed);
+  } else if (state == Timer::kWanted) {
+    return false;
+  }
+  SetTimer(timer_.get(), 0, 0);
+  // The driver may have set it before it was stopped.
+  if (timer_state_.load() == Timer::kStopped) return true;
+  SetTimer(timer_.get(), kLookIntervalNs, kLookIntervalNs);
+  return false;
 }
 
 bool StandIns::StartOne() {
@@ -77,7 +118,7 @@ bool StandIns::StartOne() {
 
 void StandIns::End() {
   const base::MutexLock lock(mutex_);
-  ended_.store(true, std::memory_order_relaxed);
+  ended_.store(true);
   // Wakes the stand-in.
   if (timer_.valid()) SetTimer(timer_.get(), /*first_ns=*/1, 0);
 }
@@ -95,13 +136,25 @@ bool StandIns::BecomeStandIn() {
 
 bool StandIns::Await(bool* asleep) {
   Absence absence;
+  absl::Time last_look = absl::InfinitePast();
   while (true) {
     uint64_t looks = 0;
     // Interrupted or not: a look more does no harm.
     (void)!read(timer_.get(), &looks, sizeof(looks));
-    if (ended_.load(std::memory_order_relaxed)) return false;
+    // It stops the timer before it looks whether to end, which starts it.
+    const bool stopped = StopUnlessWanted();
+    if (ended_.load()) return false;
+    if (stopped) continue;
     const DriverSeat::Moment now = seat_.Look();
-    if (!absence.IsLong(now, base::Now())) continue;
+    const absl::Time time = base::Now();
+    const absl::Duration pause = time - std::exchange(last_look, time);
+    if (!absence.IsLong(now, time)) {
+      if (DriverSeat::IsAway(now) && pause > kLongPause) {
+        SetTimer(timer_.get(), absl::ToInt64Nanoseconds(Absence::kLong),
+                 kLookIntervalNs);
+      }
+      continue;
+    }
     // Before the seat is taken: a thread that comes back to find it taken may
     // sleep too. A thread that lost its processor is no fault of its errand.
     *asleep = IsAsleep(driver_);

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <utility>
 
@@ -27,7 +28,13 @@ namespace verbena::transport {
 //
 // While there are errands, the stand-in looks once a millisecond whether the
 // same one still goes on, woken by a timer that the driver has to neither set
-// nor reset for each. It sleeps for good when the driver does.
+// nor reset for each. When the driver sleeps, the timer is left as it is: a
+// driver that wakes again soon puts its next look off, so that it never comes.
+// One that comes while the driver sleeps is the last: the stand-in stops the
+// timer, and from then on the driver does so itself before it sleeps, until it
+// is woken more often than that. So a driver that wakes and sleeps sets the
+// timer once each time, or not at all, and twice where it is woken seldom;
+// while it sleeps for long, so does the stand-in.
 //
 // The life of each thread of the group, once it is a stand-in:
 //
@@ -68,7 +75,7 @@ class StandIns {
 
   // To be called before the driver sleeps: so may the stand-in.
   void NoteSleep() {
-    if (watched_) StopWatch();
+    if (watched_) LeaveWatch();
   }
 
   // The driver ends: nobody is needed to stand in any more.
@@ -86,19 +93,33 @@ class StandIns {
   [[nodiscard]] bool Await(bool* asleep);
 
  private:
+  // What the timer does, as the driver and the stand-in agree upon.
+  enum class Timer {
+    kStopped,
+    kWanted,  // It runs, for a driver that is awake.
+    kLeft,    // It runs, and nobody needs it just now.
+  };
+
   bool StartOne();
   void StartWatch();
-  void StopWatch();
+  void LeaveWatch();
+  bool StopUnlessWanted();
 
   const std::function<absl::Status()> start_;
   DriverSeat seat_;
 
   // The driver's.
-  pid_t driver_ = 0;                               // Its number as a thread.
-  bool watched_ = false;                           // The timer runs.
+  pid_t driver_ = 0;              // Its number as a thread.
+  bool watched_ = false;          // Since it woke.
+  int64_t watched_since_ns_ = 0;  // Since it woke last.
+  int64_t timer_set_ns_ = 0;      // When it last set the timer.
   absl::Time start_again_ = absl::InfinitePast();  // See StartOne().
 
   base::UniqueFd timer_;  // Made before the first stand-in starts.
+  std::atomic<Timer> timer_state_{Timer::kStopped};
+  // The timer has gone off while the driver slept: it wakes too seldom for the
+  // timer to be left running.
+  std::atomic<bool> wakes_seldom_{false};
   std::atomic<bool> ended_{false};
   std::atomic<bool> has_one_{false};  // Written under the mutex.
   base::Mutex mutex_;
