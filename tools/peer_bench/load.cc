@@ -113,8 +113,10 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options,
     RETURN_IF_ERROR(caller.status);
     result.latency.Merge(caller.latency);
     result.late += caller.late;
+    result.calls.push_back(caller.latency.count());
     ended = std::max(ended, caller.ended);
   }
+  std::sort(result.calls.begin(), result.calls.end());
   result.seconds = static_cast<double>(ended - schedule.count_from) / kSecond;
   return result;
 }

@@ -40,6 +40,9 @@ struct LoadResult {
   // were due before it are left out.
   uint64_t late = 0;
 
+  // How many calls each caller has made, in ascending order.
+  std::vector<uint64_t> calls;
+
   // From the end of the warm-up to the end of the last call.
   double seconds = 0;
 };

@@ -35,6 +35,9 @@ TEST(LoadTest, CallersCallBackToBackAndAllCountedCallsAreMade) {
       {echo, echo}, Nothing, Nothing);
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->latency.count(), made);
+  ASSERT_EQ(result->calls.size(), 2u);
+  EXPECT_EQ(result->calls[0] + result->calls[1], made);
+  EXPECT_LE(result->calls[0], result->calls[1]);
   EXPECT_EQ(result->late, 0u);
   EXPECT_GE(result->latency.Quantile(0), 10'000u);
   EXPECT_GE(result->seconds, 0.05);

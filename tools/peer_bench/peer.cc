@@ -93,13 +93,18 @@ std::string Json(const LoadResult& result, const Usage& client,
   const auto quantile_us = [&](double quantile) {
     return static_cast<double>(result.latency.Quantile(quantile)) / 1e3;
   };
-  return absl::StrFormat(R"({"calls": %.0f, "calls_per_s": %.2f, "late": %d, )"
-                         R"("p50_us": %.3f, "p99_us": %.3f, "max_us": %.3f, )"
-                         R"("client": %s, "server": %s})",
-                         calls, calls / result.seconds, result.late,
-                         quantile_us(0.5), quantile_us(0.99),
-                         static_cast<double>(result.latency.max()) / 1e3,
-                         UsageJson(client, calls), UsageJson(server, calls));
+  const auto share = [&](size_t caller) {
+    return static_cast<double>(result.calls[caller]) / calls;
+  };
+  return absl::StrFormat(
+      R"({"calls": %.0f, "calls_per_s": %.2f, "late": %d, )"
+      R"("p50_us": %.3f, "p99_us": %.3f, "max_us": %.3f, )"
+      R"("shares": {"slowest": %.4f, "median": %.4f, "fastest": %.4f}, )"
+      R"("client": %s, "server": %s})",
+      calls, calls / result.seconds, result.late, quantile_us(0.5),
+      quantile_us(0.99), static_cast<double>(result.latency.max()) / 1e3,
+      share(0), share(result.calls.size() / 2), share(result.calls.size() - 1),
+      UsageJson(client, calls), UsageJson(server, calls));
 }
 
 absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {
@@ -161,7 +166,7 @@ int RunPeer(int argc, char** argv, Peer& peer) {
   absl::SetProgramUsageMessage(absl::StrCat(
       "Measures echoes between two processes; prints one object of JSON, in "
       "which times and context switches of \"client\" and \"server\" are a "
-      "call's.\n  --server=",
+      "call's, and \"shares\" are of all calls, of one caller.\n  --server=",
       absl::StrJoin(servers, "|")));
   const bool words = absl::ParseCommandLine(argc, argv).size() > 1;
   if (absl::GetFlag(FLAGS_server).empty()) {
