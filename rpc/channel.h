@@ -23,9 +23,14 @@ class ChannelImpl;
 }  // namespace internal
 
 // Connects when the first call is made, and again when a call finds that the
-// connection was lost; attempts that fail are spaced by a growing pause. A call
-// that the loss interrupts ends with UNAVAILABLE, because the channel can't
-// know whether the server ran it.
+// connection was lost; attempts that fail are spaced by a growing pause.
+//
+// A call whose request was under way or with the server when the connection was
+// lost ends with UNAVAILABLE, because the channel can't know whether the server
+// ran it. One that was never sent is started again by itself, as one that
+// begins now, and so is, once, one that a server says it did not look at. So
+// servers can be replaced one after the other without a failed call, if calls
+// wait for the next one (ClientContext::set_wait_for_ready()).
 //
 // All methods may be called from any thread, and any number of threads may make
 // calls at the same time. A thread in a blocking call polls for others, too,

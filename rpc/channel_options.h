@@ -16,7 +16,9 @@ struct ChannelOptions {
   // The device to use: "soft" for the software device, else the name of an RDMA
   // device ("mlx5_0", "rxe0"). Empty: the environment variable VERBENA_DEVICE
   // if that is set, else the RDMA device that routes to the server, else
-  // "soft". Channel::device() tells what came of it.
+  // "soft". Channel::device() tells what came of it. A device that is not
+  // there, or that does not lead to the server, makes calls fail with
+  // FAILED_PRECONDITION.
   std::string device;
 
   // Largest serialised message in bytes, of each direction; at most 2 GiB - 1.
@@ -51,7 +53,9 @@ struct ChannelOptions {
 
   // After a failed attempt the channel waits this long before the next, twice
   // as long after each further one, up to the second; each plus or minus a
-  // fifth.
+  // fifth. Half a second at most where nobody listens at an address of this
+  // host on the software device, for that costs nobody else. However many
+  // channels of a process wait, they try 500 times a second together.
   absl::Duration initial_backoff = absl::Milliseconds(50);
   absl::Duration max_backoff = absl::Seconds(5);
 

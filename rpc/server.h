@@ -41,9 +41,11 @@ class Server {
   // Blocks until the server has shut down.
   void Wait();
 
-  // Refuses new calls, waits for open ones, closes the connections, and returns
-  // when every handler has returned. Idempotent. Without a deadline it waits
-  // for as long as the clients do. At `deadline`, calls that are still open end
+  // Stops listening, so that another server can listen there at once, has
+  // clients make no new calls here, serves those that they have sent by then,
+  // closes the connections, and returns when every handler has returned.
+  // Idempotent. Without a deadline it waits for as long as the calls take. At
+  // `deadline`, calls that are still open end
   // with UNAVAILABLE at their clients, and ServerContext::IsCancelled() turns
   // true.
   void Shutdown(absl::Time deadline = absl::InfiniteFuture());

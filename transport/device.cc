@@ -1,8 +1,13 @@
 #include "transport/device.h"
 
+#include <infiniband/verbs.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "transport/soft/soft_provider.h"
 #include "transport/verbs/cm_id.h"
@@ -28,12 +33,43 @@ bool SystemRoutesTo(const base::SocketAddress& address) {
          (*event)->type == RDMA_CM_EVENT_ADDR_RESOLVED;
 }
 
+std::vector<std::string> DeviceNames() {
+  std::vector<std::string> names = {std::string(kSoftDevice)};
+  const VerbsOps& verbs = SystemProvider().verbs;
+  int count = 0;
+  ibv_device** const list = verbs.get_device_list(&count);
+  for (int i = 0; list != nullptr && i < count; ++i) {
+    names.emplace_back(verbs.get_device_name(list[i]));
+  }
+  if (list != nullptr) verbs.free_device_list(list);
+  return names;
+}
+
 }  // namespace
 
 std::string WantedDevice(const EndpointOptions& options) {
   if (!options.device.empty()) return options.device;
   const char* const variable = std::getenv(kDeviceVariable);
   return variable == nullptr ? "" : variable;
+}
+
+absl::Status CheckDevice(absl::string_view wanted_device) {
+  if (wanted_device.empty() || wanted_device == kSoftDevice) {
+    return absl::OkStatus();
+  }
+  const std::vector<std::string> names = DeviceNames();
+  if (std::find(names.begin(), names.end(), wanted_device) != names.end()) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "there is no device \"", wanted_device,
+      "\", which the option for the device or ", kDeviceVariable,
+      " asks for; this machine has: ", absl::StrJoin(names, ", ")));
+}
+
+bool IsCheapToAsk(const Provider& provider,
+                  const base::SocketAddress& address) {
+  return &provider == &soft::SoftProvider() && soft::IsOnThisHost(address);
 }
 
 const Provider& ChooseProvider(const base::SocketAddress& address,

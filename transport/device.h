@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/socket_address.h"
@@ -24,11 +24,19 @@ inline constexpr char kDeviceVariable[] = "VERBENA_DEVICE";
 // The name in the options, else that in the environment, else "".
 std::string WantedDevice(const EndpointOptions& options);
 
+// FAILED_PRECONDITION, naming those that there are, if there is a name in
+// `wanted_device` and the machine has no such device.
+absl::Status CheckDevice(absl::string_view wanted_device);
+
 // The provider through which to call `address`: the one that has the wanted
 // device, else the RDMA device that routes to it, else the software device. May
 // block for as long as resolving an address takes, a fraction of a second.
 const Provider& ChooseProvider(const base::SocketAddress& address,
                                absl::string_view wanted_device);
+
+// Whether an attempt to connect to `address`, where nobody listens, costs
+// nobody but this process.
+bool IsCheapToAsk(const Provider& provider, const base::SocketAddress& address);
 
 // The providers on which to listen: the one that has the wanted device, else
 // both (the system one only if the machine has RDMA).

@@ -59,6 +59,7 @@ absl::Status ServerEndpoint::StartPollers(const Options& options,
 
 absl::Status ServerEndpoint::Listen(const Options& options) {
   const std::string device = WantedDevice(options.endpoint);
+  if (options.provider == nullptr) RETURN_IF_ERROR(CheckDevice(device));
   for (size_t i = 0; i < options.addresses.size(); ++i) {
     const size_t before = listening_.size();
     RETURN_IF_ERROR(ListenOn(options.addresses[i], device, options.provider));
@@ -124,25 +125,26 @@ ServerPoller& ServerEndpoint::NextPoller() {
 void ServerEndpoint::Shutdown(absl::Time deadline) {
   const base::MutexLock lock(shutdown_mutex_);
   if (std::exchange(shut_down_, true)) return;
+  StopListening();
   for (const auto& poller : pollers_) poller->Stop(deadline);
   for (const auto& poller : pollers_) poller->Join();
-  if (pollers_.empty()) return;
-  // The first poller refused newcomers to the end; nobody uses it now.
-  Poller& first = pollers_.front()->poller();
-  first.Enter();
-  first.PollOnce();  // What was posted after its thread ended.
-  if (accepting_) {
-    for (const auto& [provider, listener] : listeners_) {
-      first.Remove(listener.get());
-    }
-  }
-  first.Leave();
   for (const auto& poller : pollers_) {
     poller->poller().Enter();
-    poller->poller().PollOnce();
+    poller->poller().PollOnce();  // What was posted after its thread ended.
     poller->poller().Leave();
   }
   listeners_.clear();
+}
+
+void ServerEndpoint::StopListening() {
+  if (!accepting_) return;
+  Poller& poller = pollers_.front()->poller();
+  PostFunction(poller, [this, &poller] {
+    for (const auto& [provider, listener] : listeners_) {
+      listener->StopListening();
+      poller.Remove(listener.get());
+    }
+  });
 }
 
 uint64_t ServerEndpoint::frame_bytes() const {

@@ -56,8 +56,9 @@ class ServerEndpoint {
 
   const std::vector<Listening>& listening() const { return listening_; }
 
-  // Refuses new connections, tells clients to go elsewhere, lets open calls
-  // finish until `deadline`, closes all connections and joins the threads.
+  // Stops listening, so that another server can at once, tells clients to go
+  // elsewhere, lets open calls finish until `deadline`, closes all connections
+  // and joins the threads.
   // Waits for handlers that still have a call, however long they take.
   // Idempotent; not from a handler.
   void Shutdown(absl::Time deadline);
@@ -81,9 +82,10 @@ class ServerEndpoint {
   absl::StatusOr<Listener*> ListenerFor(const Provider& provider,
                                         const std::string& device);
   ServerPoller& NextPoller();
+  void StopListening();
 
   std::vector<std::unique_ptr<ServerPoller>> pollers_;
-  // Listeners are driven by the first poller.
+  // Once accepting_, only the first poller, which drives them, touches these.
   std::vector<std::pair<const Provider*, std::unique_ptr<Listener>>> listeners_;
   std::vector<Listening> listening_;
   bool accepting_ = false;  // The listeners are in the first poller's hands.

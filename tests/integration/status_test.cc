@@ -17,6 +17,7 @@
 #include "rpc/generated/stub_support.h"
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/test_service.h"
+#include "tests/testing/child_process.h"
 #include "transport/base/limits.h"
 
 namespace verbena::end_to_end {
@@ -101,6 +102,12 @@ void ExpectStatus(const absl::Status& status, absl::StatusCode code,
                   const std::string& words) {
   EXPECT_EQ(status.code(), code) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(words));
+}
+
+// It names the method and the option.
+void ExpectTooLarge(const absl::Status& status, const std::string& option) {
+  ExpectStatus(status, absl::StatusCode::kResourceExhausted, option);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("EndToEnd/Echo"));
 }
 
 TEST_F(StatusTest, TheHandlersCodeAndMessageArriveUnchanged) {
@@ -286,7 +293,7 @@ TEST_F(StatusTest, ARequestLongerThanTheClientSendsIsRefused) {
   options.max_send_message_bytes = 1000;
   Connect(options);
   EXPECT_EQ(Echo(900), absl::OkStatus());
-  ExpectStatus(Echo(1000), absl::StatusCode::kResourceExhausted, "1000");
+  ExpectTooLarge(Echo(1000), "max_send_message_bytes, 1000");
 }
 
 TEST_F(StatusTest, ARequestLongerThanTheServerReceivesIsRefused) {
@@ -294,7 +301,7 @@ TEST_F(StatusTest, ARequestLongerThanTheServerReceivesIsRefused) {
       [](ServerBuilder& builder) { builder.SetMaxReceiveMessageSize(100000); });
   Connect();
   EXPECT_EQ(Echo(99000), absl::OkStatus());
-  ExpectStatus(Echo(100000), absl::StatusCode::kResourceExhausted, "100000");
+  ExpectTooLarge(Echo(100000), "SetMaxReceiveMessageSize");
   EXPECT_EQ(Echo(10), absl::OkStatus());
 }
 
@@ -303,7 +310,8 @@ TEST_F(StatusTest, AReplyLongerThanTheClientReceivesIsRefused) {
   options.max_receive_message_bytes = 100000;
   Connect(options);
   EXPECT_EQ(Echo(0, 99000), absl::OkStatus());
-  ExpectStatus(Echo(0, 100000), absl::StatusCode::kResourceExhausted, "100000");
+  ExpectTooLarge(Echo(0, 100000),
+                 "the client's max_receive_message_bytes, 100000");
   EXPECT_EQ(Echo(10), absl::OkStatus());
 }
 
@@ -312,7 +320,7 @@ TEST_F(StatusTest, AReplyLongerThanTheServerSendsIsRefused) {
       [](ServerBuilder& builder) { builder.SetMaxSendMessageSize(1000); });
   Connect();
   EXPECT_EQ(Echo(0, 900), absl::OkStatus());
-  ExpectStatus(Echo(0, 1000), absl::StatusCode::kResourceExhausted, "1000");
+  ExpectTooLarge(Echo(0, 1000), "(SetMaxSendMessageSize), 1000");
 }
 
 TEST_F(StatusTest, MetadataTravelBothWays) {
@@ -405,6 +413,27 @@ TEST_F(StatusTest, OptionsThatMakeNoSenseAreTheCallersFault) {
   });
   countdown.Wait();
   ExpectStatus(status, absl::StatusCode::kInvalidArgument, "connect_timeout");
+}
+
+TEST_F(StatusTest, ADeviceThatIsNotThereIsNamedByBothSides) {
+  ChannelOptions options;
+  options.device = "mlx99";
+  Connect(options);
+  ExpectStatus(Echo(1), absl::StatusCode::kFailedPrecondition, "\"mlx99\"");
+  EXPECT_FALSE(channel_->WaitForConnected(absl::InfiniteFuture()));
+  ExpectStatus(ServerBuilder()
+                   .AddListeningPort(Address(0))
+                   .RegisterService(&service())
+                   .SetDevice("mlx99")
+                   .BuildAndStart()
+                   .status(),
+               absl::StatusCode::kFailedPrecondition, "\"mlx99\"");
+  testing_support::ChildProcess server({"/usr/bin/env", "VERBENA_DEVICE=mlx99",
+                                        EndToEndServerPath(),
+                                        "--listen=" + Address(0)});
+  EXPECT_GT(server.Wait(), 0);
+  EXPECT_THAT(server.errors(), HasSubstr("FAILED_PRECONDITION"));
+  EXPECT_THAT(server.errors(), HasSubstr("\"mlx99\""));
 }
 
 TEST_F(StatusTest, BothSidesKnowEachOtherAndTheDevice) {

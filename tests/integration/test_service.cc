@@ -75,6 +75,7 @@ absl::Status EndToEndService::Block(ServerContext* context, const Key* request,
                                     Nothing* /*reply*/) {
   const base::MutexLock lock(mutex_);
   Blocker& blocker = blockers_[request->key()];
+  ++blocker.calls;
   blocker.blocked = true;
   changed_.NotifyAll();
   while (!blocker.released && !context->IsCancelled()) {
@@ -103,6 +104,11 @@ std::string EndToEndService::AwaitOutcome(const std::string& key) {
   Blocker& blocker = blockers_[key];
   while (blocker.outcome.empty()) changed_.Wait(mutex_);
   return blocker.outcome;
+}
+
+int EndToEndService::blocks(const std::string& key) {
+  const base::MutexLock lock(mutex_);
+  return blockers_[key].calls;
 }
 
 void EndToEndService::WaitUntil(

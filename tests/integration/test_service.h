@@ -44,9 +44,12 @@ class EndToEndService final : public EndToEnd::Service {
   void AwaitBlocked(const std::string& key);
   void Release(const std::string& key);
   std::string AwaitOutcome(const std::string& key);
+  // How often Block was called with this key.
+  int blocks(const std::string& key);
 
  private:
   struct Blocker {
+    int calls = 0;
     bool blocked = false;
     bool released = false;
     std::string outcome;  // Empty while Block runs.

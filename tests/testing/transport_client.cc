@@ -45,6 +45,7 @@ void TestCall::WriteRequest(uint8_t* out) {
 void TestCall::OnResponse(const transport::CallResponse& response) {
   ++ends_;
   responded_ = true;
+  unprocessed_ = response.unprocessed;
   status_ = absl::Status(response.code, Text(response.status_message));
   reply_metadata_ = Text(response.metadata);
   reply_ = Text(response.message);

@@ -41,6 +41,10 @@ class TestCall final : public transport::ClientCall {
 
   void WriteRequest(uint8_t* out) override;
   void OnResponse(const transport::CallResponse& response) override;
+  void OnUnsent(const absl::Status& why) override {
+    unsent_ = true;
+    OnFailed(why);
+  }
   void OnFailed(const absl::Status& status) override;
 
   // Sends a Buffer as the attachment.
@@ -59,6 +63,9 @@ class TestCall final : public transport::ClientCall {
     return responded_;
   }  // Else the transport failed it.
   bool written() const { return written_; }
+  // The server knows nothing of it, or says that it has done nothing.
+  bool unsent() const { return unsent_; }
+  bool unprocessed() const { return unprocessed_; }
   const absl::Status& status() const { return status_; }
   const std::string& sent() const { return message_; }
   const std::string& reply() const { return reply_; }
@@ -80,6 +87,8 @@ class TestCall final : public transport::ClientCall {
   int ends_ = 0;
   bool responded_ = false;
   bool written_ = false;
+  bool unsent_ = false;
+  bool unprocessed_ = false;
   absl::Status status_;
   std::string reply_;
   std::string reply_metadata_;

@@ -36,6 +36,12 @@ TEST_F(HostileClientFramesTest, MustNotSendGarbage) {
   }
 }
 
+TEST_F(HostileClientFramesTest, RefusesACallAfterTheClientsGoAway) {
+  const std::string goes = FrameText(Plain(FrameType::kGoAway));
+  EXPECT_THAT(ByeTo({goes, goes, FrameText(Request(1))}),
+              HasSubstr("after its GOAWAY"));
+}
+
 TEST_F(HostileClientFramesTest, MustNotSendUnknownFrames) {
   for (const uint8_t type : {0, kLastFrameType + 1, 255}) {
     EXPECT_THAT(ByeTo({FrameText(Plain(static_cast<FrameType>(type)))}),

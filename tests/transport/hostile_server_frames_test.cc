@@ -360,6 +360,56 @@ TEST_F(HostileServerFramesTest, DrainsAConnectionWithAGoAway) {
   EXPECT_TRUE(call.status().ok()) << call.status();
   TestCall late("x");
   EXPECT_EQ(client_->Run(late).code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(late.unsent());
+  EXPECT_TRUE(PollForFrame(FrameType::kGoAway).ok());
+}
+
+TEST_F(HostileServerFramesTest, TellsTheCallsThatWereNeverPostedFromOthers) {
+  for (const bool goes_away : {true, false}) {
+    RawPeer& raw = Opened();
+    std::vector<std::unique_ptr<TestCall>> calls;
+    for (int i = 0; i < 200; ++i) {  // More than there are credits for.
+      calls.push_back(std::make_unique<TestCall>(std::to_string(i)));
+      client_->Start(*calls.back());
+    }
+    ASSERT_TRUE(raw.Receive(FrameType::kRequest).ok());
+    if (goes_away) {
+      ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kGoAway))).ok());
+      ASSERT_TRUE(
+          client_->RunUntil([&] { return client_->connection().draining(); }));
+    }
+    // Each call was written when it got its credit, and not before.
+    for (const auto& call : calls) {
+      EXPECT_EQ(call->unsent(), goes_away && !call->written());
+    }
+    raw.Disconnect();
+    ASSERT_TRUE(
+        client_->RunUntil([&] { return client_->connection().failed(); }));
+    EXPECT_TRUE(calls.front()->written());
+    EXPECT_TRUE(calls.back()->unsent());
+    for (const auto& call : calls) {
+      EXPECT_EQ(call->status().code(), absl::StatusCode::kUnavailable);
+      EXPECT_EQ(call->unsent(), !call->written());
+      EXPECT_EQ(call->ends(), 1);
+    }
+    client_.reset();
+  }
+}
+
+TEST_F(HostileServerFramesTest, HearsThatACallWasNotProcessed) {
+  RawPeer& raw = Opened();
+  TestCall call("x");
+  ResponseHeader response = Response(StartAndReceive(call));
+  response.frame.flags = kFlagUnprocessed;
+  response.code = static_cast<uint32_t>(absl::StatusCode::kUnavailable);
+  ASSERT_TRUE(raw.Send(FrameText(response)).ok());
+  ASSERT_TRUE(client_->RunUntilDone(call));
+  EXPECT_TRUE(call.unprocessed());
+  EXPECT_EQ(call.status().code(), absl::StatusCode::kUnavailable);
+  TestCall other("x");
+  response = Response(StartAndReceive(other), 2);
+  response.frame.flags = kFlagUnprocessed;
+  ExpectEnd(other, FrameText(response, "ok"), "something of a reply");
 }
 
 // --- Arenas that come and go ------------------------------------------------

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "tests/transport/raw_peer.h"
 #include "tests/transport/transport_fixture.h"
 #include "transport/base/clock.h"
 #include "transport/base/mutex.h"
@@ -84,6 +85,93 @@ TEST_F(TransportShutdownTest, LetsOpenCallsFinishWhenTheServerDrains) {
   calls.ExpectFailed(absl::StatusCode::kOk);
   EXPECT_TRUE(
       client.RunUntil([&client] { return client.connection().failed(); }));
+}
+
+TEST_F(TransportShutdownTest, ServesWhatComesBeforeTheClientsOwnGoAway) {
+  TestServer server;
+  const std::unique_ptr<RawPeer> client =
+      *RawPeer::Create(server.address(), {});
+  ASSERT_TRUE(client->Open().ok());
+  std::thread stopper(
+      [&server] { server.endpoint().Shutdown(absl::InfiniteFuture()); });
+  ASSERT_TRUE(client->Receive(FrameType::kGoAway).ok());
+  for (uint32_t call = 0; call < 3; ++call) {
+    ASSERT_TRUE(client
+                    ->Send(FrameText(client->InlineRequest(
+                                         call, uint64_t(TestMethod::kEcho), 2),
+                                     "hi"))
+                    .ok());
+    const auto frame = client->Receive(FrameType::kResponse);
+    ASSERT_TRUE(frame.ok()) << frame.status();
+    EXPECT_EQ(HeaderOf<ResponseHeader>(*frame).code, 0u);
+    EXPECT_EQ(HeaderOf<ResponseHeader>(*frame).frame.flags & kKnownFlags, 0);
+  }
+  ASSERT_TRUE(client->Send(FrameText(client->Header(FrameType::kGoAway))).ok());
+  EXPECT_TRUE(client->AwaitEnd().ok());
+  stopper.join();
+}
+
+TEST_F(TransportShutdownTest, RefusesTheCallsOfAClientThatIgnoresTheGoAway) {
+  EndpointOptions options = TestOptions();
+  options.keepalive_timeout = absl::Milliseconds(50);
+  TestServer server(options);
+  const std::unique_ptr<RawPeer> client =
+      *RawPeer::Create(server.address(), {});
+  ASSERT_TRUE(client->Open().ok());
+  const auto call = [&client](uint32_t id, TestMethod method) {
+    return client->Send(
+        FrameText(client->InlineRequest(id, uint64_t(method), 1), "x"));
+  };
+  ASSERT_TRUE(call(0, TestMethod::kHoldStubborn).ok());
+  ASSERT_TRUE(server.handler().AwaitHeld(1));
+  std::thread stopper(
+      [&server] { server.endpoint().Shutdown(absl::InfiniteFuture()); });
+  ResponseHeader response = {};
+  for (uint32_t id = 1; response.frame.flags == 0; id += 1 << 16) {
+    ASSERT_TRUE(call(id, TestMethod::kDiscard).ok());
+    const auto frame = client->Receive(FrameType::kResponse);
+    ASSERT_TRUE(frame.ok()) << frame.status();
+    response = HeaderOf<ResponseHeader>(*frame);
+    response.frame.flags &= kKnownFlags;
+  }
+  EXPECT_EQ(response.frame.flags, kFlagUnprocessed);
+  EXPECT_EQ(response.code,
+            static_cast<uint32_t>(absl::StatusCode::kUnavailable));
+  // It has done nothing about that one, and still serves what it has begun.
+  const int served = server.handler().calls();
+  ASSERT_TRUE(call(2, TestMethod::kDiscard).ok());
+  ASSERT_TRUE(client->Receive(FrameType::kResponse).ok());
+  EXPECT_EQ(server.handler().calls(), served);
+  server.handler().Release();
+  const auto held = client->Receive(FrameType::kResponse);
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ(HeaderOf<ResponseHeader>(*held).code, 0u);
+  EXPECT_TRUE(client->AwaitEnd().ok());
+  stopper.join();
+}
+
+TEST_F(TransportShutdownTest, LeavesItsAddressToAnotherServerAtOnce) {
+  TestServer server;
+  TestClient client(server.address());
+  TestCall held("", With(TestMethod::kHoldStubborn));
+  client.Start(held);
+  ASSERT_TRUE(
+      client.RunUntil([&server] { return server.handler().held() == 1; }));
+  std::thread stopper(
+      [&server] { server.endpoint().Shutdown(absl::InfiniteFuture()); });
+  EXPECT_TRUE(
+      client.RunUntil([&client] { return client.connection().draining(); }));
+  testing_support::EchoHandler handler;
+  ServerEndpoint::Options options;
+  options.endpoint = TestOptions();
+  options.addresses = {server.address()};
+  EXPECT_TRUE(ServerEndpoint::Start(options, handler).ok());
+  server.handler().Release();
+  EXPECT_TRUE(client.RunUntilDone(held));
+  EXPECT_TRUE(held.status().ok()) << held.status();
+  EXPECT_TRUE(
+      client.RunUntil([&client] { return client.connection().failed(); }));
+  stopper.join();
 }
 
 TEST_F(TransportShutdownTest, ClosesCallsThatOutlastTheDeadlineOfAShutdown) {

@@ -44,8 +44,8 @@ class CallTable {
   // stay although the connection has nothing posted.
   virtual bool InUse() const { return false; }
 
-  // The peer wants no new calls here.
-  virtual void OnGoAway() {}
+  // The peer wants no new calls here, or will make none.
+  virtual void OnGoAway() = 0;
 
   // The connection manager says that the peer is gone, and may be faster than
   // the completion queue: handles the frames that came before that.

@@ -27,12 +27,16 @@ struct CallResponse {
   Buffer* attachment = nullptr;
   // How long a reply_hint_bytes would have been right.
   uint64_t hint_bytes = 0;
+  // The server says that it has done nothing about the call; `code` is
+  // UNAVAILABLE. It may be made elsewhere.
+  bool unprocessed = false;
 };
 
 // Implemented by the layer above. Owned by it too, and alive from
-// ClientConnection::Start() until OnResponse() or OnFailed() has been entered;
-// exactly one of the two is called, once. All methods are called on the
-// poller's thread; they may start further calls, and may destroy this object.
+// ClientConnection::Start() until OnResponse(), OnUnsent() or OnFailed() has
+// been entered; exactly one of these is called, once. All methods are called on
+// the poller's thread; they may start further calls, and may destroy this
+// object.
 class ClientCall {
  public:
   struct Request {
@@ -57,14 +61,21 @@ class ClientCall {
   const Request& request() const { return request_; }
 
   // Writes the metadata, then the message: exactly request().metadata_bytes +
-  // request().message_bytes to `out`. Called at most once, when room is found;
-  // not at all if the call fails before.
+  // request().message_bytes to `out`. Called at most once a Start(), when room
+  // is found; not at all if the call fails before.
   virtual void WriteRequest(uint8_t* out) = 0;
 
   virtual void OnResponse(const CallResponse& response) = 0;
 
+  // The connection is gone, or takes no more calls, and the REQUEST was never
+  // posted: the server knows nothing of the call, and never will. `why` is what
+  // OnFailed() would be told. It may be started on another connection, but not
+  // from inside this.
+  virtual void OnUnsent(const absl::Status& why) { OnFailed(why); }
+
   // The transport ended the call: DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE
-  // (the connection is gone), RESOURCE_EXHAUSTED (too large).
+  // (the connection is gone, and the server may have run the call),
+  // RESOURCE_EXHAUSTED (too large).
   virtual void OnFailed(const absl::Status& status) = 0;
 
  protected:

@@ -23,9 +23,9 @@ constexpr absl::Duration kMemoryRetry = absl::Milliseconds(1);
 constexpr char kUserAgent[] = "verbena-cpp/0.1";
 
 absl::Status TooLarge(absl::string_view what, uint64_t bytes,
-                      absl::string_view whose, uint64_t limit) {
+                      absl::string_view limit, uint64_t most) {
   return absl::ResourceExhaustedError(absl::StrCat(
-      what, " of ", bytes, " bytes is larger than ", whose, " of ", limit));
+      what, " of ", bytes, " bytes is larger than ", limit, ", ", most));
 }
 
 }  // namespace
@@ -98,14 +98,30 @@ void ClientCalls::HandleWelcome(absl::Span<const uint8_t> frame) {
 }
 
 void ClientCalls::OnGoAway() {
-  draining_ = true;
+  if (std::exchange(draining_, true)) return;
   accepts_ = false;
   on_change_();
+  connection_.SendGoAway();
+  ReturnUnsent(WhyClosed());
+}
+
+void ClientCalls::ReturnUnsent(const absl::Status& why) {
+  for (Queue* queue : {&waiting_small_, &waiting_large_}) {
+    while (!queue->empty()) {
+      ClientCall* const call = queue->front();
+      queue->Remove(call);
+      call->slot_ = ClientCall::kIdle;
+      call->OnUnsent(why);
+    }
+  }
 }
 
 void ClientCalls::StartSlow(ClientCall* call) {
   call->slot_ = ClientCall::kIdle;
-  if (absl::Status refusal = Refusal(call->request()); !refusal.ok()) {
+  if (const absl::Status closed = WhyClosed(); !closed.ok()) {
+    return call->OnUnsent(closed);
+  }
+  if (const absl::Status refusal = Refusal(call->request()); !refusal.ok()) {
     return call->OnFailed(refusal);
   }
   call->fits_frame_ = Place(call->request()).all_inline();
@@ -113,13 +129,12 @@ void ClientCalls::StartSlow(ClientCall* call) {
   if (queue.empty() && SendAny(call)) return;
   // Sending may have lost the connection.
   if (!connection_.failure().ok()) {
-    return call->OnFailed(connection_.failure());
+    return call->OnUnsent(connection_.failure());
   }
   Wait(call);
 }
 
-absl::Status ClientCalls::Refusal(const ClientCall::Request& request) const {
-  const EndpointOptions& options = connection_.options();
+absl::Status ClientCalls::WhyClosed() const {
   if (!connection_.failure().ok()) return connection_.failure();
   if (!connection_.usable()) {
     return absl::UnavailableError("the connection is not ready");
@@ -128,29 +143,32 @@ absl::Status ClientCalls::Refusal(const ClientCall::Request& request) const {
     return absl::UnavailableError(
         absl::StrCat("the server ", connection_.peer(), " is shutting down"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status ClientCalls::Refusal(const ClientCall::Request& request) const {
+  const EndpointOptions& options = connection_.options();
   if (request.metadata_bytes > kMaxMetadataBytes) {
     return TooLarge("metadata", request.metadata_bytes, "the limit",
                     kMaxMetadataBytes);
   }
   const uint64_t bytes = request.message_bytes + request.attachment.size();
   if (bytes > options.max_send_message_bytes) {
-    return TooLarge("a request", bytes,
-                    "this client's limit for messages that it sends",
+    return TooLarge("a request", bytes, "this client's max_send_message_bytes",
                     options.max_send_message_bytes);
   }
   const uint64_t most = connection_.peer_limits().max_receive_message_bytes;
   if (bytes > most) {
     return TooLarge("a request", bytes,
                     absl::StrCat("the limit of the server ", connection_.peer(),
-                                 " for messages that it receives"),
+                                 " (SetMaxReceiveMessageSize there)"),
                     most);
   }
   return absl::OkStatus();
 }
 
 absl::Status ClientCalls::TooLargeReply(uint64_t bytes) const {
-  return TooLarge("a reply", bytes,
-                  "this client's limit for messages that it receives",
+  return TooLarge("a reply", bytes, "this client's max_receive_message_bytes",
                   max_reply_bytes_);
 }
 
@@ -181,9 +199,7 @@ void ClientCalls::OnClosing() {
   on_change_();
   const absl::Status& reason = connection_.failure();
   // What a call's end starts anew is refused with that reason at once.
-  for (Queue* queue : {&waiting_small_, &waiting_large_}) {
-    while (!queue->empty()) Cancel(queue->front(), reason);
-  }
+  ReturnUnsent(reason);
   for (Slot& slot : slots_) {
     if (slot.call == nullptr) continue;
     ClientCall* const call = std::exchange(slot.call, nullptr);

@@ -54,7 +54,7 @@ class ClientCalls final : private CallTable {
   }
   void Cancel(ClientCall* call, const absl::Status& reason);
 
-  // The server said GOAWAY.
+  // The server said GOAWAY, and so does this side: no REQUEST is sent any more.
   bool draining() const { return draining_; }
   uint32_t open_calls() const {
     return live_ + waiting_small_.size() + waiting_large_.size();
@@ -111,7 +111,9 @@ class ClientCalls final : private CallTable {
   // The call has the next slot from now on, and the server knows of it.
   uint32_t TakeSlot(ClientCall* call);
 
-  // Why a call may not start now; OK if it may.
+  // Why no call may start now; OK if one may.
+  absl::Status WhyClosed() const;
+  // Why this call may not start; OK if it may.
   absl::Status Refusal(const ClientCall::Request& request) const;
   absl::Status TooLargeReply(uint64_t bytes) const;
 
@@ -130,6 +132,8 @@ class ClientCalls final : private CallTable {
   // Frees the slot and ends its call, if there still is one, with a reply of so
   // many bytes.
   void EndCall(Slot* slot, const CallResponse& response, uint64_t bytes);
+  // Ends the calls that wait for room: they will find none here.
+  void ReturnUnsent(const absl::Status& why);
   // Ends the call of an open slot without waiting for the server.
   void Abandon(Slot* slot, const absl::Status& reason);
   // Ends the calls whose deadline has passed.

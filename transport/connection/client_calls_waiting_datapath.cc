@@ -97,7 +97,7 @@ void ClientCalls::SendQueued(Queue* queue) {
     call->slot_ = ClientCall::kIdle;
     if (SendAny(call)) continue;
     if (!connection_.failure().ok()) {
-      call->OnFailed(connection_.failure());
+      call->OnUnsent(connection_.failure());
       return;
     }
     call->slot_ = ClientCall::kQueued;

@@ -100,7 +100,7 @@ void ClientConnection::Notify() {
 }
 
 void ClientConnection::RefuseSlow(ClientCall* call) const {
-  call->OnFailed(failed() ? failure_
+  call->OnUnsent(failed() ? failure_
                           : absl::UnavailableError(
                                 absl::StrCat("the connection with ", peer_,
                                              " is not established yet")));

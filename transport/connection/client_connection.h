@@ -102,6 +102,13 @@ class ClientConnection final : private CmEventHandler {
     return calls_ == nullptr ? failure_ : calls_->connection().failure();
   }
 
+  // Nobody listened, as failure() says too.
+  bool found_nobody() const { return found_nobody_; }
+
+  // The server is shutting down: it has refused the connection for that, or is
+  // draining it. There may soon be another one.
+  bool server_leaves() const { return server_leaves_ || draining(); }
+
   // The server takes no new calls here; open ones go on.
   bool draining() const { return calls_ != nullptr && calls_->draining(); }
 
@@ -165,7 +172,7 @@ class ClientConnection final : private CmEventHandler {
   absl::Status OnRoute();
   absl::Status OnAnswer(const CmEvent& event);
   absl::Status MakeConnection();
-  absl::Status Failure(const CmEvent& event) const;
+  absl::Status Failure(const CmEvent& event);
   // Gives up if it has taken too long. Called once a millisecond, and at
   // deadline(), while step() is not kNothing.
   void CheckDeadline(absl::Time now);
@@ -206,6 +213,8 @@ class ClientConnection final : private CmEventHandler {
   bool told_draining_ = false;
 
   Step step_ = Step::kAddress;
+  bool found_nobody_ = false;
+  bool server_leaves_ = false;
   absl::Status failure_;            // While there are no calls_.
   CmWatcher* watcher_ = nullptr;    // Null before the first step.
   std::optional<CmId> id_;          // Until the calls_ have it.

@@ -20,8 +20,8 @@ namespace {
 // in silence until the time is over. Who asks again has it begin anew.
 constexpr absl::Duration kResolveAttempt = absl::Seconds(1);
 
-absl::Status CheckDevice(const std::string& wanted, const std::string& found,
-                         const std::string& peer) {
+absl::Status CheckRoute(const std::string& wanted, const std::string& found,
+                        const std::string& peer) {
   if (wanted.empty() || wanted == found) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("the route to ", peer, " goes through the device ", found,
@@ -89,7 +89,7 @@ absl::Status ClientConnection::OnAddress(const CmEvent& event) {
     return in_vain && base::Now() < deadline_ ? ResolveAddress()
                                               : Failure(event);
   }
-  RETURN_IF_ERROR(CheckDevice(
+  RETURN_IF_ERROR(CheckRoute(
       options_.device, provider_.verbs.get_device_name(id_->context()->device),
       peer_));
   step_ = Step::kRoute;
@@ -139,14 +139,20 @@ absl::Status ClientConnection::OnAnswer(const CmEvent& event) {
   return calls_->Begin(reply);
 }
 
-absl::Status ClientConnection::Failure(const CmEvent& event) const {
+absl::Status ClientConnection::Failure(const CmEvent& event) {
+  found_nobody_ =
+      event.type == RDMA_CM_EVENT_REJECTED &&
+      (event.status == kRejectNobodyListens || event.status == -ECONNREFUSED);
   if (event.type != RDMA_CM_EVENT_REJECTED ||
       event.status != kRejectByApplication) {
     return CmEventStatus(event, peer_);
   }
   const absl::Span<const uint8_t> data = event.private_data();
   const absl::StatusOr<Reject> reject = DecodeReject(data);
-  if (reject.ok()) return RejectStatus(*reject);
+  if (reject.ok()) {
+    server_leaves_ = reject->reason == RejectReason::kShuttingDown;
+    return RejectStatus(*reject);
+  }
   // The connection manager answers so for a server that fails meanwhile, and
   // InfiniBand pads what it does not say.
   if (std::all_of(data.begin(), data.end(),

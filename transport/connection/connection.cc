@@ -98,7 +98,7 @@ void Connection::Transition(ConnectionState state) {
 }
 
 void Connection::SendGoAway() {
-  if (state_ != ConnectionState::kOpen) return;
+  if (state_ > ConnectionState::kOpen) return;
   goaway_due_ = going_away_ = true;
   Touch();
   SendOwedControl();

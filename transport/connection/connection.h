@@ -84,8 +84,9 @@ class Connection final : public CmEventHandler {
   // Ends the connection. Open calls end with `reason`, which must not be OK.
   void Close(const absl::Status& reason);
 
-  // Tells the peer that no new calls should come. From then on every frame is
-  // signalled, so that sends_done() tells when the peer has them all.
+  // Tells the peer, once the connection is open, that no new calls should come,
+  // or that none will. From then on every frame is signalled, so that
+  // sends_done() tells when the peer has them all.
   void SendGoAway();
   // Whether the peer's device has everything that was sent.
   bool sends_done() const { return send_.idle(); }

@@ -91,7 +91,9 @@ void Connection::SendOwedControl() {
   if (ABSL_PREDICT_FALSE(pong_due_ || ping_due_ || goaway_due_)) {
     if (pong_due_ && SendControl(FrameType::kPong)) pong_due_ = false;
     if (ping_due_ && SendControl(FrameType::kPing)) ping_due_ = false;
-    if (goaway_due_ && SendControl(FrameType::kGoAway)) goaway_due_ = false;
+    if (goaway_due_ && usable() && SendControl(FrameType::kGoAway)) {
+      goaway_due_ = false;
+    }
   }
   // Any of the above carried the limit too.
   if (ABSL_PREDICT_FALSE(credits_.GrantDue())) SendGrant();

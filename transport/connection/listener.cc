@@ -42,6 +42,11 @@ absl::StatusOr<base::SocketAddress> Listener::Listen(
   return bound;
 }
 
+void Listener::StopListening() {
+  OnReadable();
+  ids_.clear();
+}
+
 void Listener::OnReadable() {
   while (true) {
     const absl::StatusOr<std::optional<CmEvent>> event = channel_.Poll();

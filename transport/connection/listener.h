@@ -39,6 +39,10 @@ class Listener final : public Pollable {
   absl::StatusOr<base::SocketAddress> Listen(
       const base::SocketAddress& address);
 
+  // Hands over who has come by now, and gives the addresses back. Of what was
+  // handed over some may still stand in its event channel, so it must stay.
+  void StopListening();
+
   int Poll() override { return 0; }
   bool polls() const override { return false; }
   void Tick(absl::Time /*now*/) override {}

@@ -12,6 +12,7 @@ const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
                          Buffer* attachment) {
   const auto header = LoadHeader<ResponseHeader>(frame);
   const ResponseBody body = SplitResponse(frame);
+  response->unprocessed = (header.frame.flags & kFlagUnprocessed) != 0;
   response->code = static_cast<absl::StatusCode>(header.code);
   response->status_message = body.status_message;
   response->metadata = body.metadata;

@@ -128,6 +128,10 @@ class ServerCall {
     Buffer attachment;  // Any; see IsRegistered().
   };
 
+  // RESOURCE_EXHAUSTED if it is too long for this server or this client. What
+  // is given to Finish() all the same, the client hears in those words.
+  absl::Status CheckReply(const Reply& reply) const;
+
   // Ends the call; exactly once, on the poller's thread. The call is the
   // transport's again at once: only `reply.writer` hears of the rest.
   void Finish(Reply reply);
@@ -193,6 +197,7 @@ class ServerCall {
   uint32_t reply_attachment_bytes_ = 0;
   Placement reply_place_;
   bool reply_written_ = false;  // What goes to the lease; the RESPONSE says so.
+  bool unprocessed_ = false;    // Nothing was done; the RESPONSE says so.
 };
 
 }  // namespace verbena::transport

@@ -187,7 +187,8 @@ void ServerCalls::MakeCallSlow(uint32_t slot) {
 
 absl::Status ServerCalls::TooLargeRequest(uint64_t bytes) const {
   return absl::ResourceExhaustedError(absl::StrCat(
-      "a request of ", bytes, " bytes is larger than the server's limit of ",
+      "a request of ", bytes,
+      " bytes is larger than the server's limit (SetMaxReceiveMessageSize), ",
       connection_.options().max_receive_message_bytes));
 }
 
@@ -195,12 +196,18 @@ absl::Status ServerCalls::CheckReply(const ServerCall::Reply& reply) const {
   if (reply.metadata_bytes > kMaxMetadataBytes) {
     return TooLargeMetadata(reply.metadata_bytes);
   }
-  // Each apart, so that the sum is in range.
-  const uint64_t limit =
-      std::min<uint64_t>(connection_.options().max_send_message_bytes,
-                         connection_.peer_limits().max_receive_message_bytes);
   const uint64_t bytes = reply.message_bytes + reply.attachment.size();
-  return bytes > limit ? TooLargeReply(bytes, limit) : absl::OkStatus();
+  const uint64_t own = connection_.options().max_send_message_bytes;
+  if (bytes > own) {
+    return TooLargeReply(bytes, "the server's limit (SetMaxSendMessageSize)",
+                         own);
+  }
+  const uint64_t clients = connection_.peer_limits().max_receive_message_bytes;
+  if (bytes > clients) {
+    return TooLargeReply(bytes, "the client's max_receive_message_bytes",
+                         clients);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ServerCalls::TooLargeMetadata(uint64_t bytes) {
@@ -209,10 +216,10 @@ absl::Status ServerCalls::TooLargeMetadata(uint64_t bytes) {
                    " bytes are larger than the limit of ", kMaxMetadataBytes));
 }
 
-absl::Status ServerCalls::TooLargeReply(uint64_t bytes, uint64_t limit) {
+absl::Status ServerCalls::TooLargeReply(uint64_t bytes, absl::string_view limit,
+                                        uint64_t most) {
   return absl::ResourceExhaustedError(absl::StrCat(
-      "a reply of ", bytes, " bytes is larger than ", limit,
-      ", the least of what the server sends and the client receives"));
+      "a reply of ", bytes, " bytes is larger than ", limit, ", ", most));
 }
 
 void ServerCalls::Refuse(ServerCall* call, absl::Status status) {
@@ -228,6 +235,11 @@ void ServerCalls::SetRefusal(ServerCall* call, absl::Status status) {
   call->reply_attachment_bytes_ = 0;
   call->reply_written_ = false;
   call->state_ = State::kReplyQueued;
+}
+
+void ServerCalls::RefuseUnprocessed(ServerCall* call) {
+  call->unprocessed_ = true;
+  Refuse(call, absl::UnavailableError("the server is shutting down"));
 }
 
 void ServerCalls::ReleaseReply(ServerCall* call) {
@@ -280,6 +292,10 @@ Buffer ServerCall::AllocateAttachment(size_t bytes) const {
 
 bool ServerCall::IsRegistered(const Buffer& buffer) const {
   return calls_.connection().pool().Owns(buffer);
+}
+
+absl::Status ServerCall::CheckReply(const Reply& reply) const {
+  return calls_.CheckReply(reply);
 }
 
 absl::StatusOr<Buffer> ServerCall::AllocateReply(size_t bytes) {

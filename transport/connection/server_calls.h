@@ -50,10 +50,25 @@ class ServerCalls final : private CallTable {
   // Calls whose RESPONSE has not been sent.
   uint32_t open_calls() const { return open_calls_; }
 
+  // Whether further calls of the client are served. They are no more once it
+  // has said GOAWAY, or after RefuseCalls(): those that come are answered with
+  // the word that nothing was done about them.
+  bool takes_calls() const { return intake_ == Intake::kServed; }
+  void RefuseCalls() {
+    if (takes_calls()) intake_ = Intake::kRefused;
+  }
+
  private:
   friend class ServerCall;
 
   using State = ServerCall::State;
+
+  // What becomes of a REQUEST that comes.
+  enum class Intake : uint8_t {
+    kServed,
+    kRefused,    // It is answered, and that is all.
+    kForbidden,  // The client has said that there would be none.
+  };
 
   // As the connection's table.
   void OnFrame(absl::Span<const uint8_t> frame, bool plain) override;
@@ -61,6 +76,7 @@ class ServerCalls final : private CallTable {
   void OnTransferDone(void* tag) override;
   void OnClosing() override;
   bool InUse() const override { return handling_ > 0; }
+  void OnGoAway() override { intake_ = Intake::kForbidden; }
   void OnTick(absl::Time now) override;
   absl::Time NextTick() const override;
   // The client watches over its own calls; a silent one costs nothing but its
@@ -165,13 +181,16 @@ class ServerCalls final : private CallTable {
   void MakeCallSlow(uint32_t slot);
   absl::Status TooLargeRequest(uint64_t bytes) const;
   static absl::Status TooLargeMetadata(uint64_t bytes);
-  static absl::Status TooLargeReply(uint64_t bytes, uint64_t limit);
+  static absl::Status TooLargeReply(uint64_t bytes, absl::string_view limit,
+                                    uint64_t most);
   // OK if the reply may be sent to this client.
   absl::Status CheckReply(const ServerCall::Reply& reply) const;
   // Ends the call with an error of the transport's own.
   void Refuse(ServerCall* call, absl::Status status);
   // Makes that its reply, which is still to be sent.
   void SetRefusal(ServerCall* call, absl::Status status);
+  // Ends a call about which nothing was done, and says so.
+  void RefuseUnprocessed(ServerCall* call);
   // Sends the call's next frame, now or when there is a credit.
   void QueueFrame(ServerCall* call, State state);
   bool SendQueued(ServerCall* call);
@@ -200,6 +219,7 @@ class ServerCalls final : private CallTable {
   Interludes& interludes_;
   uint32_t open_calls_ = 0;  // Calls whose RESPONSE has not been sent.
   uint32_t handling_ = 0;    // Calls of which somebody outside has the pointer.
+  Intake intake_ = Intake::kServed;
   // The longest message of a reply that goes the short way.
   uint64_t plain_reply_max_ = 0;
   const absl::Time hello_deadline_;  // A client must have said HELLO by then.

@@ -52,7 +52,8 @@ ServerCall* ServerCalls::FindFreeCall(uint32_t call_id) {
 void ServerCalls::HandlePlainRequest(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<RequestHeader>(frame);
   if (ABSL_PREDICT_FALSE(header.message_bytes >
-                         connection_.options().max_receive_message_bytes)) {
+                             connection_.options().max_receive_message_bytes ||
+                         !takes_calls())) {
     return HandleRequest(frame, /*whole=*/nullptr);  // Which refuses it.
   }
   ServerCall* const call = FindFreeCall(header.frame.call_id);

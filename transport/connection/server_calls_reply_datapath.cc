@@ -156,6 +156,9 @@ uint32_t ServerCalls::WriteResponse(ServerCall* call, uint8_t* out) {
   ResponseHeader header = {};
   header.frame = Connection::PlainHeader(FrameType::kResponse, call->call_id_);
   header.frame.header_bytes = sizeof(header);
+  if (std::exchange(call->unprocessed_, false)) {
+    header.frame.flags = kFlagUnprocessed;
+  }
   header.code = static_cast<uint32_t>(reply.status.code());
   header.status_message_bytes = static_cast<uint16_t>(text.size());
   header.metadata_bytes = static_cast<uint16_t>(reply.metadata_bytes);

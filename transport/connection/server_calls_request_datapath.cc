@@ -11,11 +11,15 @@ namespace verbena::transport {
 void ServerCalls::HandleRequest(absl::Span<const uint8_t> frame,
                                 Buffer* whole) {
   const auto header = LoadHeader<RequestHeader>(frame);
+  if (intake_ == Intake::kForbidden) {
+    return connection_.ProtocolError("it began a call after its GOAWAY");
+  }
   ServerCall* const call = FindFreeCall(header.frame.call_id);
   if (call == nullptr) return;
   if (!FindRanges(header, call)) return;
   const RequestBody body = SplitRequest(frame);
   BeginCall(header, call);
+  if (!takes_calls()) return RefuseUnprocessed(call);
   call->metadata_.assign(reinterpret_cast<const char*>(body.metadata.data()),
                          body.metadata.size());
   const bool message_in_arena = header.frame.flags & kFlagMessageInArena;

@@ -211,21 +211,28 @@ absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
 void ServerPoller::StopHere(absl::Time deadline) {
   stopping_ = true;
   stop_deadline_ = deadline;
+  refuse_time_ = base::Now() + options_.keepalive_timeout;
   for (const auto& calls : connections_) calls->connection().SendGoAway();
 }
 
-// A queue pair that is closed drops what its device has not sent: the last
-// RESPONSEs must have arrived.
+// A queue pair that is closed drops what its device has not sent, and REQUESTs
+// that nobody has read: the last RESPONSEs must have arrived, and the clients'
+// last words have come.
 bool ServerPoller::Drained() const {
-  return std::all_of(connections_.begin(), connections_.end(),
-                     [](const std::unique_ptr<ServerCalls>& calls) {
-                       return calls->open_calls() == 0 &&
-                              (!calls->connection().usable() ||
-                               calls->connection().sends_done());
-                     });
+  return std::all_of(
+      connections_.begin(), connections_.end(),
+      [](const std::unique_ptr<ServerCalls>& calls) {
+        const Connection& connection = calls->connection();
+        const bool open = connection.state() <= ConnectionState::kOpen;
+        return calls->open_calls() == 0 &&
+               (!open || (!calls->takes_calls() && connection.sends_done()));
+      });
 }
 
 void ServerPoller::Tick(absl::Time now) {
+  if (now >= refuse_time_) {
+    for (const auto& calls : connections_) calls->RefuseCalls();
+  }
   if (stopping_ && !closing_ && (Drained() || now >= stop_deadline_)) {
     closing_ = true;
     for (const auto& calls : connections_) {

@@ -96,7 +96,7 @@ class ServerPoller final : private Pollable {
   void StopHere(absl::Time deadline);
   bool AnyClosed() const;
   void Reap();
-  // No call is open, and every client has what was sent to it.
+  // No call is open nor will be, and every client has what was sent to it.
   bool Drained() const;
 
   // Pollable: reaps what has closed, gives idle memory back and watches over
@@ -127,6 +127,9 @@ class ServerPoller final : private Pollable {
   bool stopping_ = false;
   bool closing_ = false;  // Every connection has been told to close.
   absl::Time stop_deadline_ = absl::InfiniteFuture();
+  // When clients that have not answered the GOAWAY have no more calls served:
+  // such silence ends a connection otherwise.
+  absl::Time refuse_time_ = absl::InfiniteFuture();
   absl::Time handler_tick_ = absl::InfiniteFuture();  // When it is due at last.
 };
 

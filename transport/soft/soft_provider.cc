@@ -1,6 +1,8 @@
 #include "transport/soft/soft_provider.h"
 
+#include "transport/soft/address/cm_address.h"
 #include "transport/soft/cm/cm_ops.h"
+#include "transport/soft/cm/connection_manager.h"
 #include "transport/soft/verbs/verbs_table.h"
 
 namespace verbena::soft {
@@ -10,5 +12,11 @@ const transport::Provider& SoftProvider() {
                                                SoftCmOps()};
   return provider;
 }
+
+bool IsOnThisHost(const base::SocketAddress& address) {
+  return IsLocalAddress(address);
+}
+
+void WaitForListeners() { ConnectionManager::Get().WaitForListeners(); }
 
 }  // namespace verbena::soft

@@ -3,6 +3,7 @@
 #ifndef VERBENA_TRANSPORT_SOFT_SOFT_PROVIDER_H_
 #define VERBENA_TRANSPORT_SOFT_SOFT_PROVIDER_H_
 
+#include "transport/base/socket_address.h"
 #include "transport/verbs/provider.h"
 
 namespace verbena::soft {
@@ -10,6 +11,15 @@ namespace verbena::soft {
 // Verbs and RDMA CM in user space, on every machine; see README.md for what it
 // honours. Any thread may call it and every entry.
 const transport::Provider& SoftProvider();
+
+// Whether `address` is of this host, so that the kernel alone, and at once,
+// says that nobody listens there. The port does not matter.
+bool IsOnThisHost(const base::SocketAddress& address);
+
+// From now on requests of this process wait, for kListenerAwayMs, for a
+// listener of this host that is not there: for programs that count on what a
+// network would do. Whoever tries again anyway is better told at once.
+void WaitForListeners();
 
 }  // namespace verbena::soft
 

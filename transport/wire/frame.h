@@ -9,9 +9,15 @@
 //
 // A connection's life. The client connects with the private data of hello.h,
 // the server accepts with its own. The client sends HELLO, the server answers
-// WELCOME, and calls may begin. Either side ends it with GOAWAY (no new calls,
-// open ones go on) and a disconnect, or with BYE and a reason when the other
-// side broke the protocol.
+// WELCOME, and calls may begin. It ends with GOAWAY and a disconnect, or with
+// BYE and a reason when the other side broke the protocol.
+//
+// GOAWAY. With it the server asks for no new calls; open ones go on. The client
+// answers with its own GOAWAY, after which it sends no REQUEST: so the server,
+// which serves those that crossed its GOAWAY, knows when there are no more, and
+// disconnects then and not before. If the answer does not come for long, the
+// server answers REQUESTs with kFlagUnprocessed from then on, and disconnects
+// when no call is open. A client may send GOAWAY without being asked to.
 //
 // A call. The client sends REQUEST. Its metadata are in the body. Its message
 // is in the body too if the frame then fits a slot, and so is its attachment,
@@ -115,7 +121,10 @@ inline constexpr uint8_t kFlagReplyLease = 4;
 // In kRequest and kResponse: the body is longer than the frame; the rest of it
 // follows in CONTINUATIONs.
 inline constexpr uint8_t kFlagContinued = 8;
-inline constexpr uint8_t kKnownFlags = 15;
+// In kResponse, with the code UNAVAILABLE and nothing but a status message: the
+// server has done nothing about the call, which may be made elsewhere.
+inline constexpr uint8_t kFlagUnprocessed = 16;
+inline constexpr uint8_t kKnownFlags = 31;
 // In all types: see "Credits".
 inline constexpr uint8_t kFlagCreditsWanted = 0x40;
 inline constexpr uint8_t kFlagGrantRead = 0x80;

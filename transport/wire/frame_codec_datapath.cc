@@ -5,6 +5,7 @@
 namespace verbena::transport {
 namespace {
 
+constexpr uint32_t kUnavailableCode = 14;  // absl::StatusCode::kUnavailable.
 constexpr uint32_t kLastStatusCode = 16;  // absl::StatusCode::kUnauthenticated.
 
 // What is known of a type before its own fields are read.
@@ -23,9 +24,12 @@ constexpr TypeRule kTypeRules[kLastFrameType + 1] = {
     {kPlainBytes, 0, false, false},
     /*HELLO=*/{kPlainBytes, 0, false, true},
     /*WELCOME=*/{kPlainBytes, 0, false, true},
-    /*REQUEST=*/{sizeof(RequestHeader), kKnownFlags, true, true},
+    /*REQUEST=*/
+    {sizeof(RequestHeader), kPlaceFlags | kFlagReplyLease | kFlagContinued,
+     true, true},
     /*RESPONSE=*/
-    {sizeof(ResponseHeader), kPlaceFlags | kFlagContinued, true, true},
+    {sizeof(ResponseHeader), kPlaceFlags | kFlagContinued | kFlagUnprocessed,
+     true, true},
     /*RESPONSE_PENDING=*/{sizeof(ResponsePendingHeader), 0, true, false},
     /*LEASE=*/{sizeof(LeaseHeader), 0, true, false},
     /*CANCEL=*/{kPlainBytes, 0, true, false},
@@ -113,6 +117,11 @@ const char* ResponseError(const ResponseHeader& response) {
   }
   if (attachment_in_arena && response.attachment_bytes == 0) {
     return "empty attachment in an arena";
+  }
+  if ((response.frame.flags & kFlagUnprocessed) != 0 &&
+      (response.code != kUnavailableCode || response.metadata_bytes != 0 ||
+       response.message_bytes != 0 || response.attachment_bytes != 0)) {
+    return "unprocessed call with something of a reply";
   }
   const uint64_t parts =
       uint64_t{response.status_message_bytes} + response.metadata_bytes +

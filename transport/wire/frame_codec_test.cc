@@ -21,7 +21,7 @@ std::string Hex(const Header& header) {
       reinterpret_cast<const char*>(&header), sizeof(header)));
 }
 
-// The bytes of version 3. A change here is a change of the protocol.
+// The bytes of version 4. A change here is a change of the protocol.
 TEST(FrameCodecTest, KeepsTheBytesOfTheCommonHeader) {
   EXPECT_EQ(Hex(FrameHeader{.type = FrameType::kResponse,
                             .flags = 0x05,

@@ -122,14 +122,14 @@ TEST(FrameErrorTest, RefusesAReturnOfNothing) {
 
 TEST(FrameErrorTest, RefusesFlagsThatMeanNothing) {
   RequestHeader request = InlineRequest();
-  for (const uint8_t flag : {16, 32}) {
-    request.frame.flags = flag;
-    EXPECT_EQ(Verdict(request), "unknown flag");
-  }
+  request.frame.flags = 32;
+  EXPECT_EQ(Verdict(request), "unknown flag");
+  request.frame.flags = kFlagUnprocessed;
+  EXPECT_EQ(Verdict(request), "flag that the type has not");
   ResponseHeader response = InlineResponse();
   response.frame.flags = kFlagReplyLease;
   EXPECT_EQ(Verdict(response), "flag that the type has not");
-  for (const uint8_t flag : {1, 2, 4, 8}) {
+  for (const uint8_t flag : {1, 2, 4, 8, 16}) {
     LeaseHeader lease = Lease();
     lease.frame.flags = flag;
     EXPECT_EQ(Verdict(lease), "flag that the type has not");
@@ -137,6 +137,31 @@ TEST(FrameErrorTest, RefusesFlagsThatMeanNothing) {
     hello.flags = flag;
     EXPECT_EQ(Verdict(hello), "flag that the type has not");
   }
+}
+
+TEST(FrameErrorTest, RefusesAReplyToACallThatWasNotProcessed) {
+  ResponseHeader response = {};
+  response.frame = PlainHeader(FrameType::kResponse);
+  response.frame.flags = kFlagUnprocessed;
+  EXPECT_EQ(Verdict(response), "unprocessed call with something of a reply");
+  response.code = 14;
+  EXPECT_EQ(Verdict(response), "fine");
+  response.frame.body_bytes = 5;
+  response.status_message_bytes = 5;
+  EXPECT_EQ(Verdict(Frame(response, 5)), "fine");
+  response.status_message_bytes = 0;
+  ResponseHeader with_part = response;
+  with_part.metadata_bytes = 5;
+  EXPECT_EQ(Verdict(Frame(with_part, 5)),
+            "unprocessed call with something of a reply");
+  with_part = response;
+  with_part.message_bytes = 5;
+  EXPECT_EQ(Verdict(Frame(with_part, 5)),
+            "unprocessed call with something of a reply");
+  with_part = response;
+  with_part.attachment_bytes = 5;
+  EXPECT_EQ(Verdict(Frame(with_part, 5)),
+            "unprocessed call with something of a reply");
 }
 
 TEST(FrameErrorTest, AcceptsTheBeginningOfAFrameThatIsContinued) {

@@ -250,7 +250,9 @@ absl::StatusOr<Reject> DecodeReject(absl::Span<const uint8_t> private_data) {
 
 absl::Status RejectStatus(const Reject& reject) {
   std::string message = "the server rejected the connection";
-  if (!reject.text.empty()) {
+  // These two texts say all of it.
+  const bool explained = !reject.text.empty();
+  if (explained) {
     absl::StrAppend(&message, ": ", absl::Utf8SafeCHexEscape(reject.text));
   }
   switch (reject.reason) {
@@ -264,10 +266,11 @@ absl::Status RejectStatus(const Reject& reject) {
                       kProtocolVersion, ")");
       return absl::FailedPreconditionError(message);
     case RejectReason::kFull:
-      absl::StrAppend(&message, " (it has no room for one more)");
+      if (!explained)
+        absl::StrAppend(&message, ": it has no room for one more");
       return absl::UnavailableError(message);
     case RejectReason::kShuttingDown:
-      absl::StrAppend(&message, " (it is shutting down)");
+      if (!explained) absl::StrAppend(&message, ": it is shutting down");
       return absl::UnavailableError(message);
   }
   return absl::InternalError(message);  // No such reason: DecodeReject checks.

@@ -43,7 +43,7 @@
 namespace verbena::transport {
 
 inline constexpr uint32_t kHelloMagic = 0x4e425256;  // "VRBN"
-inline constexpr uint8_t kProtocolVersion = 3;
+inline constexpr uint8_t kProtocolVersion = 4;
 
 // What RDMA CM carries on InfiniBand.
 inline constexpr size_t kConnectPrivateBytesMax = 56;

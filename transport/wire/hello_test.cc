@@ -66,10 +66,10 @@ std::string With(std::string bytes, size_t offset, absl::string_view value) {
   return bytes.replace(offset, value.size(), value.data(), value.size());
 }
 
-// The bytes of version 3. A change here is a change of the protocol.
+// The bytes of version 4. A change here is a change of the protocol.
 TEST(HelloTest, KeepsTheBytesOfTheConnectRequest) {
   EXPECT_EQ(absl::BytesToHexString(EncodeConnectRequest(SomeRequest())),
-            "5652424e03013000"
+            "5652424e04013000"
             "10111213202130314041424300000000"
             "505152535455565760616263646566677071727300000000");
 }
@@ -77,13 +77,13 @@ TEST(HelloTest, KeepsTheBytesOfTheConnectRequest) {
 TEST(HelloTest, KeepsTheBytesOfTheConnectReply) {
   EXPECT_EQ(absl::BytesToHexString(
                 EncodeConnectReply({.limits = SomeRequest().limits})),
-            "5652424e03021800"
+            "5652424e04021800"
             "10111213202130314041424300000000");
 }
 
 TEST(HelloTest, KeepsTheBytesOfARejection) {
   EXPECT_EQ(absl::BytesToHexString(SomeReject()),
-            "5652424e03030e00"
+            "5652424e04030e00"
             "030066756c6c");
 }
 
@@ -175,13 +175,13 @@ TEST(HelloTest, RefusesWhatIsNotVerbena) {
 
 TEST(HelloTest, NamesBothVersionsWhenTheyDiffer) {
   const std::string request = EncodeConnectRequest(SomeRequest());
-  const absl::Status status = Request(With(request, 4, "\x04")).status();
+  const absl::Status status = Request(With(request, 4, "\x05")).status();
   EXPECT_EQ(status.code(), kPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("speaks version 4"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("only version 3"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("speaks version 5"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("only version 4"));
   // What follows may mean anything in another version.
   EXPECT_EQ(
-      Rejection(With(SomeReject(), 4, "\x04\x09\xff\xff")).status().code(),
+      Rejection(With(SomeReject(), 4, "\x05\x09\xff\xff")).status().code(),
       kPrecondition);
 }
 
@@ -277,6 +277,19 @@ TEST(HelloTest, TellsTheCallerWhyItWasRejected) {
   // What a peer wrote does not break the line.
   EXPECT_THAT(std::string(status(RejectReason::kFull).message()),
               HasSubstr("a\\nb"));
+}
+
+TEST(HelloTest, SaysOnceWhyItWasRejected) {
+  const std::string said(
+      RejectStatus({RejectReason::kShuttingDown, "the server is shutting down"})
+          .message());
+  EXPECT_THAT(said, testing::EndsWith("connection: the server is shutting "
+                                      "down"));
+  EXPECT_THAT(std::string(RejectStatus({RejectReason::kFull, ""}).message()),
+              HasSubstr("no room"));
+  // Such as that it serves another device only.
+  EXPECT_THAT(std::string(RejectStatus({RejectReason::kFull, "x"}).message()),
+              testing::Not(HasSubstr("no room")));
 }
 
 TEST(HelloTest, ReadsTheOptionsItKnows) {

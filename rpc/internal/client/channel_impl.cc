@@ -26,6 +26,7 @@ ChannelImpl::ChannelImpl(
                                             : kLongestMessageBytes),
       subchannel_(
           target, options, endpoint, poller, &timer_,
+          SharedPollers::OfProcess().backoff_crowd(),
           [this](const absl::Status& status) { OnAttemptEnded(status); }),
       calls_(poller, &subchannel_, &timer_, [this] { OnReported(); }) {}
 
@@ -67,7 +68,11 @@ void ChannelImpl::OnAttemptEnded(const absl::Status& status) {
 
 void ChannelImpl::OnTimer(absl::Time now) {
   calls_.ExpireWaiting(now);
-  if (calls_.AnyWaiting() || subchannel_.IsWaitedFor()) subchannel_.Connect();
+  if (calls_.AnyWaiting() || subchannel_.IsWaitedFor()) {
+    subchannel_.Connect();
+  } else {
+    subchannel_.Rest();
+  }
 }
 
 void ChannelImpl::Retirement::Run() {

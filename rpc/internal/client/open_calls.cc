@@ -12,13 +12,17 @@ void OpenCalls::Start(UnaryCall* call) {
   role_.AssertHeld();
   poller_.NoteCall();
   if (call->waiter == nullptr) poller_.AddPending();
+  Route(call);
+}
+
+void OpenCalls::Route(UnaryCall* call) {
   if (ABSL_PREDICT_FALSE(call->context()->cancelled())) {
-    return call->Fail(absl::CancelledError("cancelled before it started"));
+    return call->Fail(absl::CancelledError("cancelled before it was sent"));
   }
   if (call->deadline() != absl::InfiniteFuture() &&
       call->deadline() <= poller_.Now()) {
     return call->Fail(absl::DeadlineExceededError(
-        "the deadline had passed before the call started"));
+        "the deadline had passed before the call could be sent"));
   }
   transport::ClientConnection* const connection = subchannel_.connection();
   if (ABSL_PREDICT_FALSE(connection == nullptr || !connection->usable())) {
@@ -51,6 +55,8 @@ void OpenCalls::RunPosted(UnaryCall* call) {
   switch (call->stage) {
     case UnaryCall::Stage::kNew:
       return Start(call);
+    case UnaryCall::Stage::kUnsent:
+      return Route(call);
     case UnaryCall::Stage::kRefused:
       poller_.AddPending();
       call->stage = UnaryCall::Stage::kEnded;
@@ -63,11 +69,20 @@ void OpenCalls::RunPosted(UnaryCall* call) {
   }
 }
 
+void OpenCalls::TryAgain(UnaryCall* call) {
+  role_.AssertHeld();
+  if (!shut_.ok()) return call->Fail(shut_);
+  call->stage = UnaryCall::Stage::kUnsent;
+  call->connection = nullptr;
+  poller_.PostFromOutside(call);
+}
+
 void OpenCalls::Cancel(UnaryCall* call) {
   role_.AssertHeld();
   const absl::Status status = absl::CancelledError("cancelled by the caller");
   switch (call->stage) {
-    case UnaryCall::Stage::kNew:  // Start() looks at the context.
+    case UnaryCall::Stage::kNew:  // Route() looks at the context.
+    case UnaryCall::Stage::kUnsent:
     case UnaryCall::Stage::kRefused:
     case UnaryCall::Stage::kEnded:
       return;

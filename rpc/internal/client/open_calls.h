@@ -49,6 +49,11 @@ class OpenCalls {
   // For a call that was posted: starts it, or reports it if it has failed
   // before it could be started, or could not be reported earlier.
   void RunPosted(UnaryCall* call);
+  // The transport has given `call` back, of which no server has done anything:
+  // starts it once more, soon, but never inside this function. It then fares as
+  // one that begins: it may wait for another connection, but not beyond its
+  // deadline. Ends it if there will be no more connections.
+  void TryAgain(UnaryCall* call);
   // The user wants `call` to end: sees to it that it does.
   void Cancel(UnaryCall* call);
   // `call` has its status: reports it.
@@ -94,6 +99,8 @@ class OpenCalls {
   }
 
  private:
+  // Puts it on a connection, now or later, or ends it.
+  void Route(UnaryCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
   void Launch(UnaryCall* call, transport::ClientConnection* connection)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
   void StartUnconnected(UnaryCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);

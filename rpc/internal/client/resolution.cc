@@ -16,12 +16,15 @@ Resolution* Resolution::Start(SharedPoller* poller, std::string target,
 }
 
 Resolution::Result Resolution::Find() const {
+  RETURN_IF_ERROR(transport::CheckDevice(device_));
   ASSIGN_OR_RETURN(const std::vector<base::SocketAddress> addresses,
                    base::SocketAddress::Resolve(target_));
   std::vector<Endpoint> endpoints;
   for (const base::SocketAddress& address : addresses) {
+    const transport::Provider& provider =
+        transport::ChooseProvider(address, device_);
     endpoints.push_back(
-        {address, &transport::ChooseProvider(address, device_)});
+        {address, &provider, transport::IsCheapToAsk(provider, address)});
   }
   return endpoints;
 }

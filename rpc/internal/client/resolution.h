@@ -26,6 +26,8 @@ class Resolution final : private Errand, private transport::PollerTask {
   struct Endpoint {
     base::SocketAddress address;
     const transport::Provider* provider;  // That leads there.
+    // See transport::IsCheapToAsk().
+    bool is_cheap = false;
   };
   using Result = absl::StatusOr<std::vector<Endpoint>>;
 

@@ -10,6 +10,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "rpc/internal/client/backoff.h"
 #include "rpc/internal/client/shared_poller.h"
 #include "transport/base/mutex.h"
 
@@ -42,6 +43,9 @@ class SharedPollers {
   // channel leaves.
   void Leave(SharedPoller* poller);
 
+  // Those of the process's channels that wait to try to connect again.
+  BackoffCrowd* backoff_crowd() { return &backoff_crowd_; }
+
  private:
   struct Member {
     std::unique_ptr<SharedPoller> poller;
@@ -50,6 +54,7 @@ class SharedPollers {
   };
 
   const size_t most_;
+  BackoffCrowd backoff_crowd_;
   base::Mutex mutex_;
   std::vector<Member> members_ ABSL_GUARDED_BY(mutex_);
 };

@@ -26,6 +26,12 @@ absl::StatusCode CodeForCalls(absl::StatusCode code) {
   }
 }
 
+transport::EndpointOptions WithWantedDevice(
+    transport::EndpointOptions options) {
+  options.device = transport::WantedDevice(options);
+  return options;
+}
+
 absl::Status ForCalls(const absl::Status& status, const std::string& target) {
   return absl::Status(
       CodeForCalls(status.code()),
@@ -37,13 +43,15 @@ absl::Status ForCalls(const absl::Status& status, const std::string& target) {
 Subchannel::Subchannel(
     std::string target, const ChannelOptions& options,
     const absl::StatusOr<transport::EndpointOptions>& endpoint,
-    SharedPoller* poller, PollerTimer* timer,
+    SharedPoller* poller, PollerTimer* timer, BackoffCrowd* crowd,
     std::function<void(const absl::Status&)> on_attempt_ended)
     : target_(std::move(target)),
-      options_(endpoint.ok() ? *endpoint : transport::EndpointOptions()),
+      options_(WithWantedDevice(endpoint.ok() ? *endpoint
+                                              : transport::EndpointOptions())),
       poller_(*poller),
       role_(poller->role()),
       timer_(timer),
+      crowd_(crowd),
       on_attempt_ended_(std::move(on_attempt_ended)),
       backoff_(options.initial_backoff, options.max_backoff),
       refusal_(endpoint.status()) {}
@@ -69,8 +77,8 @@ void Subchannel::SetState(ChannelState state) {
 absl::Status Subchannel::WhyNot(bool patient) const {
   role_.AssertHeld();
   if (!refusal_.ok()) return refusal_;
-  if (!patient && state_ == ChannelState::kTransientFailure &&
-      base::Now() < retry_time_) {
+  if (!patient && !server_leaves_ &&
+      state_ == ChannelState::kTransientFailure && base::Now() < retry_time_) {
     return connect_error_;
   }
   return absl::OkStatus();
@@ -88,12 +96,24 @@ void Subchannel::Connect() {
   }
   SetState(ChannelState::kConnecting);
   poller_.AddPending();
-  resolution_ =
-      Resolution::Start(&poller_, target_, transport::WantedDevice(options_),
-                        [this](Resolution::Result result) {
-                          role_.AssertHeld();
-                          OnResolved(std::move(result));
-                        });
+  server_leaves_ = false;
+  was_cheap_ = false;
+  resolution_ = Resolution::Start(&poller_, target_, options_.device,
+                                  [this](Resolution::Result result) {
+                                    role_.AssertHeld();
+                                    OnResolved(std::move(result));
+                                  });
+}
+
+void Subchannel::Rest() {
+  role_.AssertHeld();
+  if (state_ == ChannelState::kTransientFailure && base::Now() >= retry_time_) {
+    LeaveCrowd();
+  }
+}
+
+void Subchannel::LeaveCrowd() {
+  if (std::exchange(in_crowd_, false)) crowd_->Leave();
 }
 
 void Subchannel::OnResolved(Resolution::Result result) {
@@ -102,6 +122,9 @@ void Subchannel::OnResolved(Resolution::Result result) {
   endpoints_ = *std::move(result);
   std::reverse(endpoints_.begin(), endpoints_.end());
   first_error_ = absl::OkStatus();
+  was_cheap_ = std::all_of(
+      endpoints_.begin(), endpoints_.end(),
+      [](const Resolution::Endpoint& each) { return each.is_cheap; });
   TryNext();
 }
 
@@ -118,13 +141,16 @@ void Subchannel::GiveUp() {
       connection_->failed()
           ? connection_->failure()
           : absl::UnavailableError("the server is shutting down"));
+  was_cheap_ = was_cheap_ && connection_->found_nobody();
+  server_leaves_ = server_leaves_ || connection_->server_leaves();
   Close(std::move(connection_));
   TryNext();
 }
 
 void Subchannel::OnFailed(const absl::Status& why) {
   connect_error_ = ForCalls(why, target_);
-  retry_time_ = base::Now() + backoff_.Next();
+  if (!std::exchange(in_crowd_, true)) crowd_->Enter();
+  retry_time_ = base::Now() + backoff_.Next(was_cheap_, crowd_->LeastPause());
   {
     const base::MutexLock lock(mutex_);
     hopeless_ = !absl::IsUnavailable(connect_error_);
@@ -132,13 +158,15 @@ void Subchannel::OnFailed(const absl::Status& why) {
   SetState(ChannelState::kTransientFailure);
   poller_.RemovePending();
   poller_.LowerTimer(timer_, retry_time_);
-  on_attempt_ended_(connect_error_);
+  // Calls wait for its successor.
+  if (!server_leaves_) on_attempt_ended_(connect_error_);
 }
 
 void Subchannel::OnConnected() {
   role_.AssertHeld();
   endpoints_.clear();
   backoff_.Reset();
+  LeaveCrowd();
   buffers_.Set(connection_->buffer_source());
   {
     const base::MutexLock lock(mutex_);
@@ -186,6 +214,7 @@ void Subchannel::Shut(const absl::Status& status) {
     const base::MutexLock lock(mutex_);
     refusal_ = status;
   }
+  LeaveCrowd();
   if (state_ == ChannelState::kConnecting) poller_.RemovePending();
   if (resolution_ != nullptr) std::exchange(resolution_, nullptr)->Abandon();
   buffers_.Set(transport::BufferSource());

@@ -46,14 +46,14 @@ class Subchannel final : private transport::ClientConnection::Observer {
   using ClientConnection = transport::ClientConnection;
 
   // `endpoint` is an error if the options are not valid: then there is never an
-  // attempt. `poller` drives the connection. `timer` leads to OnTimer().
-  // `on_attempt_ended` hears what came of each attempt, with the role held,
-  // from a task of its own: an error is for calls that do not wait any longer,
-  // and UNAVAILABLE unless another attempt can't go otherwise. All outlive
-  // this.
+  // attempt. `poller` drives the connection. `timer` leads to Connect() or to
+  // Rest(). `crowd` is that of the process. `on_attempt_ended` hears what came
+  // of each attempt, with the role held, from a task of its own: an error is
+  // for calls that do not wait any longer, and UNAVAILABLE unless another
+  // attempt can't go otherwise. All outlive this.
   Subchannel(std::string target, const ChannelOptions& options,
              const absl::StatusOr<transport::EndpointOptions>& endpoint,
-             SharedPoller* poller, PollerTimer* timer,
+             SharedPoller* poller, PollerTimer* timer, BackoffCrowd* crowd,
              std::function<void(const absl::Status&)> on_attempt_ended);
   Subchannel(const Subchannel&) = delete;
   Subchannel& operator=(const Subchannel&) = delete;
@@ -78,13 +78,16 @@ class Subchannel final : private transport::ClientConnection::Observer {
   }
 
   // Why a call can't wait for a connection; OK if it may. A patient call waits
-  // although an attempt has failed.
+  // although an attempt has failed, and any call does if that was because the
+  // server is shutting down.
   absl::Status WhyNot(bool patient) const;
 
   // Begins an attempt, now or when the pause after a failure is over (for which
   // it uses the timer). Does nothing if there is a connection, or an attempt is
   // under way.
   void Connect();
+  // The timer went off and nobody wants a connection.
+  void Rest();
   // Whether a thread waits for a connection without making a call.
   bool IsWaitedFor() const;
 
@@ -124,6 +127,7 @@ class Subchannel final : private transport::ClientConnection::Observer {
   // The connection that was tried is of no use: goes on without it.
   void GiveUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
   void OnFailed(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  void LeaveCrowd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
   // Lets go of a connection that was lost or drains.
   void DropUnusable() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
   void Close(std::unique_ptr<ClientConnection> connection)
@@ -134,6 +138,7 @@ class Subchannel final : private transport::ClientConnection::Observer {
   SharedPoller& poller_;
   PollingRole& role_;  // The poller's.
   PollerTimer* const timer_;
+  BackoffCrowd* const crowd_;
   const std::function<void(const absl::Status&)> on_attempt_ended_;
   SharedBufferSource buffers_;  // The memory of connection_.
   Ask ask_{this};
@@ -144,6 +149,7 @@ class Subchannel final : private transport::ClientConnection::Observer {
   std::vector<std::unique_ptr<ClientConnection>> draining_
       ABSL_GUARDED_BY(role_);
   Backoff backoff_ ABSL_GUARDED_BY(role_);
+  bool in_crowd_ ABSL_GUARDED_BY(role_) = false;  // It waits to try again.
   absl::Status connect_error_ ABSL_GUARDED_BY(role_);
   // After a failure there is no attempt before this time.
   absl::Time retry_time_ ABSL_GUARDED_BY(role_) = absl::InfinitePast();
@@ -153,6 +159,10 @@ class Subchannel final : private transport::ClientConnection::Observer {
   // What is left to be tried, the next one last.
   std::vector<Resolution::Endpoint> endpoints_ ABSL_GUARDED_BY(role_);
   absl::Status first_error_ ABSL_GUARDED_BY(role_);
+  // So far it has cost nobody but this process.
+  bool was_cheap_ ABSL_GUARDED_BY(role_) = false;
+  // A server said that it is shutting down.
+  bool server_leaves_ ABSL_GUARDED_BY(role_) = false;
 
   mutable base::Mutex mutex_;
   base::CondVar state_changed_;

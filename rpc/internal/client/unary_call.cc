@@ -42,8 +42,8 @@ void UnaryCall::Destroy() {
 
 bool UnaryCall::Prepare(uint64_t max_message_bytes) {
   if (__builtin_expect(!has_context_, 0)) return ContextInUse();
-  const absl::StatusOr<uint64_t> bytes =
-      MeasureMessage(*message_, max_message_bytes);
+  const absl::StatusOr<uint64_t> bytes = MeasureMessage(
+      *message_, max_message_bytes, "this client's max_send_message_bytes");
   if (__builtin_expect(!bytes.ok(), 0)) return NotOpened(bytes.status());
   request_.message_bytes = *bytes;
   if (__builtin_expect(!context_->metadata().empty(), 0)) {
@@ -96,6 +96,11 @@ void UnaryCall::WriteRequest(uint8_t* out) {
 }
 
 void UnaryCall::OnResponse(const transport::CallResponse& response) {
+  // Servers that always do so would be asked for ever.
+  if (__builtin_expect(response.unprocessed, 0) &&
+      !std::exchange(refused_, true)) {
+    return calls_->TryAgain(this);
+  }
   calls_->LearnReplySize(request_.method_id, response.hint_bytes);
   if (__builtin_expect(!response.metadata.empty(), 0)) {
     const absl::Status parsed =
@@ -126,6 +131,10 @@ absl::Status UnaryCall::ReadError(
                      " has no such service or method"));
   }
   return absl::Status(code, text);
+}
+
+void UnaryCall::OnUnsent(const absl::Status& /*why*/) {
+  calls_->TryAgain(this);
 }
 
 void UnaryCall::OnFailed(const absl::Status& status) {

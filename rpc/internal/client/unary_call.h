@@ -23,9 +23,9 @@ namespace verbena::internal {
 
 class OpenCalls;
 
-// The user's call, and also its one attempt on a connection: the functions that
-// transport::ClientCall asks for are the attempt's. Retries would make these an
-// object of their own.
+// The user's call, and also its attempts on connections, one after the other:
+// the functions that transport::ClientCall asks for are the attempt's. There is
+// another one only after one of which the server has certainly done nothing.
 //
 // A blocking call lives on the stack of its thread, an asynchronous one in its
 // context (on the heap if another call has that). Between Prepare() and its
@@ -94,6 +94,7 @@ class UnaryCall final : public transport::ClientCall,
   // As the transport's call.
   void WriteRequest(uint8_t* out) override;
   void OnResponse(const transport::CallResponse& response) override;
+  void OnUnsent(const absl::Status& why) override;
   void OnFailed(const absl::Status& status) override;
 
   ClientContext* context() const { return context_; }
@@ -108,6 +109,7 @@ class UnaryCall final : public transport::ClientCall,
     kRefused,   // Prepare() has failed, and this is to be reported.
     kWaiting,   // Waits for a connection.
     kLaunched,  // The transport has it.
+    kUnsent,    // The transport has given it back; it is posted.
     kEnded,     // It has its status.
   };
   Stage stage = Stage::kNew;
@@ -149,6 +151,7 @@ class UnaryCall final : public transport::ClientCall,
 
   ClientContext* const context_;
   bool has_context_ = false;  // The context is reserved for this call.
+  bool refused_ = false;      // A server has refused it before it did anything.
   const google::protobuf::MessageLite* const message_;
   google::protobuf::MessageLite* const reply_;
   OpenCalls* const calls_;

@@ -11,7 +11,8 @@ namespace verbena::internal {
 using google::protobuf::MessageLite;
 
 absl::StatusOr<uint64_t> MeasureMessage(const MessageLite& message,
-                                        uint64_t limit) {
+                                        uint64_t limit,
+                                        const char* limit_name) {
   if (ABSL_PREDICT_FALSE(!message.IsInitialized())) {
     return absl::InvalidArgumentError(absl::StrCat(
         message.GetTypeName(),
@@ -21,7 +22,7 @@ absl::StatusOr<uint64_t> MeasureMessage(const MessageLite& message,
   if (ABSL_PREDICT_FALSE(bytes > limit)) {
     return absl::ResourceExhaustedError(
         absl::StrCat(message.GetTypeName(), " of ", bytes,
-                     " bytes is longer than the limit of ", limit));
+                     " bytes is larger than ", limit_name, ", ", limit));
   }
   return bytes;
 }

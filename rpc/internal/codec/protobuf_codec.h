@@ -17,10 +17,11 @@ namespace verbena::internal {
 inline constexpr uint64_t kLongestMessageBytes = INT_MAX;
 
 // Returns the serialised size of `message`, which WriteMessage() then relies
-// on. INVALID_ARGUMENT if a required field is missing; RESOURCE_EXHAUSTED if
-// the size is above `limit`.
+// on. INVALID_ARGUMENT if a required field is missing; RESOURCE_EXHAUSTED, with
+// the name of the limit, if the size is above `limit`.
 absl::StatusOr<uint64_t> MeasureMessage(
-    const google::protobuf::MessageLite& message, uint64_t limit);
+    const google::protobuf::MessageLite& message, uint64_t limit,
+    const char* limit_name = "the limit");
 
 // Writes `bytes` bytes, which is what MeasureMessage() said.
 // REQUIRES: the message has not changed since.

@@ -39,10 +39,12 @@ TEST(ProtobufCodecTest, TheLimitIsInclusive) {
   BytesValue message;
   message.set_value("12345678");
   EXPECT_EQ(MeasureMessage(message, 10).value(), 10u);
-  const absl::Status status = MeasureMessage(message, 9).status();
+  const absl::Status status =
+      MeasureMessage(message, 9, "max_send_message_bytes").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("10 bytes"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("limit of 9"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("max_send_message_bytes, 9"));
 }
 
 TEST(ProtobufCodecTest, GarbageIsRefusedByTheNameOfTheType) {

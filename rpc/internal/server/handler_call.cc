@@ -179,7 +179,9 @@ bool HandlerCall::Handle() {
     reply_.status = std::move(status);
     return false;
   }
-  absl::StatusOr<uint64_t> bytes = MeasureMessage(*response_, max_reply_bytes_);
+  absl::StatusOr<uint64_t> bytes =
+      MeasureMessage(*response_, max_reply_bytes_,
+                     "the server's limit (SetMaxSendMessageSize)");
   if (ABSL_PREDICT_FALSE(!bytes.ok())) {
     unmeasured_bytes_ += kMeasureBytes;
     // A reply without its required fields is the server's fault, not the
@@ -248,6 +250,13 @@ void HandlerCall::Finish() {
   }
   if (!reply_.status.ok()) {
     reply_.message_bytes = 0;
+    reply_.attachment.Reset();
+  }
+  if (const absl::Status too_long = call_->CheckReply(reply_);
+      ABSL_PREDICT_FALSE(!too_long.ok())) {
+    reply_.status = Annotate(too_long, method_->full_name());
+    reply_.message_bytes = 0;
+    reply_.buffer.Reset();
     reply_.attachment.Reset();
   }
   context_.DropAttachments();

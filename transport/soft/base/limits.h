@@ -44,7 +44,9 @@ inline constexpr uint64_t kDeviceMemoryBytesMax = 1 << 20;
 // A program that listens again after each connection is away for a moment,
 // which peers on a network do not notice, because their requests take longer.
 // So a request waits for a listener that is away, for the first of these times,
-// and looks for it at the interval of the second. Both are in milliseconds.
+// and looks for it at the interval of the second. Both are in milliseconds. A
+// request within a host waits only if its program wants that: see
+// soft_provider.h.
 inline constexpr int kListenerAwayMs = 100;
 inline constexpr int kListenerLookMs = 5;
 

@@ -170,6 +170,11 @@ void ConnectionManager::LetGoOfQp(CmEndpoint& endpoint) {
   endpoint.pd = nullptr;
 }
 
+void ConnectionManager::WaitForListeners() {
+  const EndpointsLock lock(mutex_);
+  requester_.WaitForListeners();
+}
+
 int ConnectionManager::Listen(CmEndpoint& endpoint, int backlog) {
   if (const int error = engine_.Start(); error != 0) return error;
   const EndpointsLock lock(mutex_);

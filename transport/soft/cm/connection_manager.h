@@ -63,6 +63,9 @@ class ConnectionManager {
   int CreateQp(CmEndpoint& endpoint, ibv_pd* pd, ibv_qp_init_attr* attributes);
   void DestroyQp(CmEndpoint& endpoint);
 
+  // See soft_provider.h.
+  void WaitForListeners();
+
   int Listen(CmEndpoint& endpoint, int backlog);
   int Connect(CmEndpoint& endpoint, const rdma_conn_param* parameters);
   int Accept(CmEndpoint& endpoint, const rdma_conn_param* parameters);

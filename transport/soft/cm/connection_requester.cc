@@ -53,6 +53,7 @@ void ConnectionRequester::Try(CmEndpoint& endpoint, ClosingSockets& closing) {
                   ? ConnectSocket(endpoint.Peer(), users_, endpoint.socket)
                   : ConnectToHost(endpoint);
   const bool may_return =
+      waits_for_listeners_ &&
       callbacks_.Now() < endpoint.deadline - kHandshakeTimeout + kListenerPause;
   const bool nobody = error == ECONNREFUSED || error == EACCES;
   if (error == EAGAIN || (error == ECONNREFUSED && may_return)) {

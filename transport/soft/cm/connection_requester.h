@@ -36,6 +36,11 @@ class ConnectionRequester {
               ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
+  // See soft_provider.h.
+  void WaitForListeners() ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+    waits_for_listeners_ = true;
+  }
+
  private:
   void Try(CmEndpoint& endpoint, ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
@@ -48,6 +53,7 @@ class ConnectionRequester {
   Network& network_;
   EndpointCallbacks& callbacks_;
   ConnectionHandshake& handshake_;
+  bool waits_for_listeners_ ABSL_GUARDED_BY(kEndpoints) = false;
 };
 
 }  // namespace verbena::soft

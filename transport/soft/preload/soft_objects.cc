@@ -21,7 +21,10 @@ ibv_device* FindSoftDevice(const transport::VerbsOps& verbs) {
 }
 
 ibv_device* SoftDeviceOfProcess() {
-  static ibv_device* const device = FindSoftDevice(SoftProvider().verbs);
+  static ibv_device* const device = [] {
+    WaitForListeners();
+    return FindSoftDevice(SoftProvider().verbs);
+  }();
   return device;
 }
 
