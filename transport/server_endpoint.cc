@@ -62,7 +62,9 @@ absl::Status ServerEndpoint::Listen(const Options& options) {
   if (options.provider == nullptr) RETURN_IF_ERROR(CheckDevice(device));
   for (size_t i = 0; i < options.addresses.size(); ++i) {
     const size_t before = listening_.size();
-    RETURN_IF_ERROR(ListenOn(options.addresses[i], device, options.provider));
+    RETURN_IF_ERROR(ListenOn(
+        options.addresses[i], device, options.provider,
+        i < options.credentials.size() ? options.credentials[i] : nullptr));
     for (size_t j = before; j < listening_.size(); ++j) {
       listening_[j].address_index = i;
     }
@@ -70,9 +72,9 @@ absl::Status ServerEndpoint::Listen(const Options& options) {
   return absl::OkStatus();
 }
 
-absl::Status ServerEndpoint::ListenOn(const std::string& text,
-                                      const std::string& device,
-                                      const Provider* wanted) {
+absl::Status ServerEndpoint::ListenOn(
+    const std::string& text, const std::string& device, const Provider* wanted,
+    const std::shared_ptr<const ServerCredentials>& credentials) {
   ASSIGN_OR_RETURN(base::SocketAddress address,
                    base::SocketAddress::Parse(text));
   absl::Status problem;
@@ -82,7 +84,8 @@ absl::Status ServerEndpoint::ListenOn(const std::string& text,
   for (const Provider* provider : providers) {
     absl::StatusOr<Listener*> listener = ListenerFor(*provider, device);
     absl::StatusOr<base::SocketAddress> bound =
-        listener.ok() ? (*listener)->Listen(address) : listener.status();
+        listener.ok() ? (*listener)->Listen(address, credentials)
+                      : listener.status();
     if (!bound.ok()) {
       // An address that is no RDMA device's is served by the other provider;
       // one that is taken is an error whoever else could serve it.

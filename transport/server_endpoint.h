@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "transport/base/credentials.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/mutex.h"
 #include "transport/connection/listener.h"
@@ -30,6 +31,9 @@ class ServerEndpoint {
     EndpointOptions endpoint;
     // "0.0.0.0:50051", "[::1]:0" and the like; at least one.
     std::vector<std::string> addresses;
+    // What clients must show at each of them; null for nothing, also where
+    // there are fewer of these.
+    std::vector<std::shared_ptr<const ServerCredentials>> credentials = {};
     // Threads that poll. Each connection belongs to one of them.
     int pollers = 1;
     // Listens with this provider alone instead of those that the device
@@ -77,8 +81,10 @@ class ServerEndpoint {
   ServerEndpoint() = default;
   absl::Status StartPollers(const Options& options, ServerHandler& handler);
   absl::Status Listen(const Options& options);
-  absl::Status ListenOn(const std::string& address, const std::string& device,
-                        const Provider* wanted);
+  absl::Status ListenOn(
+      const std::string& address, const std::string& device,
+      const Provider* wanted,
+      const std::shared_ptr<const ServerCredentials>& credentials);
   absl::StatusOr<Listener*> ListenerFor(const Provider& provider,
                                         const std::string& device);
   ServerPoller& NextPoller();

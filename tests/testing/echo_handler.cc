@@ -143,6 +143,7 @@ void EchoHandler::OnCall(ServerCall* call) {
   {
     const base::MutexLock lock(mutex_);
     ++calls_;
+    last_client_ = call->auth_context();
   }
   switch (static_cast<TestMethod>(call->method_id())) {
     case TestMethod::kEcho:
@@ -188,6 +189,12 @@ void EchoHandler::OnCancelled(ServerCall* call) {
     changed_.NotifyAll();
   }
   if (held) FinishEmpty(call);
+}
+
+void EchoHandler::OnUnauthenticated() {
+  const base::MutexLock lock(mutex_);
+  ++unauthenticated_;
+  changed_.NotifyAll();
 }
 
 void EchoHandler::Hold(ServerCall* call, bool stubborn) {
@@ -257,6 +264,9 @@ bool EchoHandler::AwaitHeld(int count) {
 bool EchoHandler::AwaitCancelled(int count) {
   return Await(&EchoHandler::cancelled_, count);
 }
+bool EchoHandler::AwaitUnauthenticated(int count) {
+  return Await(&EchoHandler::unauthenticated_, count);
+}
 
 int EchoHandler::held() const {
   const base::MutexLock lock(mutex_);
@@ -269,6 +279,14 @@ int EchoHandler::calls() const {
 int EchoHandler::cancelled() const {
   const base::MutexLock lock(mutex_);
   return cancelled_;
+}
+int EchoHandler::unauthenticated() const {
+  const base::MutexLock lock(mutex_);
+  return unauthenticated_;
+}
+std::shared_ptr<const transport::AuthContext> EchoHandler::last_client() const {
+  const base::MutexLock lock(mutex_);
+  return last_client_;
 }
 
 }  // namespace verbena::testing_support

@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "transport/base/auth_context.h"
 #include "transport/base/mutex.h"
 #include "transport/connection/server_call.h"
 
@@ -44,14 +46,20 @@ class EchoHandler final : public transport::ServerHandler {
 
   void OnCall(transport::ServerCall* call) override;
   void OnCancelled(transport::ServerCall* call) override;
+  void OnUnauthenticated() override;
 
   // Calls of kHold or kHoldStubborn that have come in all.
   int held() const;
-  int calls() const;      // Calls of all methods.
-  int cancelled() const;  // Calls that OnCancelled() told of.
-  // Waits until held() or cancelled() is at least that; false after a time.
+  int calls() const;            // Calls of all methods.
+  int cancelled() const;        // Calls that OnCancelled() told of.
+  int unauthenticated() const;  // Connections that OnUnauthenticated() told of.
+  // Who the client of the last call was; null if nobody asked.
+  std::shared_ptr<const transport::AuthContext> last_client() const;
+  // Waits until held() or cancelled() or unauthenticated() is at least that;
+  // false after a time.
   bool AwaitHeld(int count);
   bool AwaitCancelled(int count);
+  bool AwaitUnauthenticated(int count);
   // Answers every call that is held, and all that come.
   void Release();
 
@@ -71,6 +79,9 @@ class EchoHandler final : public transport::ServerHandler {
   int calls_ ABSL_GUARDED_BY(mutex_) = 0;
   int held_ ABSL_GUARDED_BY(mutex_) = 0;
   int cancelled_ ABSL_GUARDED_BY(mutex_) = 0;
+  int unauthenticated_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::shared_ptr<const transport::AuthContext> last_client_
+      ABSL_GUARDED_BY(mutex_);
   bool released_ ABSL_GUARDED_BY(mutex_) = false;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
 

@@ -1,6 +1,7 @@
 #include "tests/testing/transport_client.h"
 
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
@@ -122,10 +123,13 @@ absl::Status TestClient::Echo(size_t bytes, TestCall::Options options) {
                                           call.reply().size(), " bytes long"));
 }
 
-TestServer::TestServer(const EndpointOptions& options, int pollers) {
+TestServer::TestServer(
+    const EndpointOptions& options, int pollers,
+    std::shared_ptr<const transport::ServerCredentials> credentials) {
   ServerEndpoint::Options server_options;
   server_options.endpoint = options;
   server_options.addresses = {TestListenAddress()};
+  server_options.credentials = {std::move(credentials)};
   server_options.pollers = pollers;
   TestProvider();  // Prints the device.
   absl::StatusOr<std::unique_ptr<ServerEndpoint>> endpoint =

@@ -16,6 +16,7 @@
 #include "tests/testing/echo_handler.h"
 #include "tests/testing/test_device.h"
 #include "transport/base/buffer.h"
+#include "transport/base/credentials.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/connection/client_call.h"
 #include "transport/connection/client_connection.h"
@@ -129,8 +130,11 @@ class TestClient {
 // A server with an EchoHandler. Fails the test if it can't start.
 class TestServer {
  public:
-  explicit TestServer(const transport::EndpointOptions& options = TestOptions(),
-                      int pollers = 1);
+  // Null `credentials` are none.
+  explicit TestServer(
+      const transport::EndpointOptions& options = TestOptions(),
+      int pollers = 1,
+      std::shared_ptr<const transport::ServerCredentials> credentials = {});
   TestServer(const TestServer&) = delete;
   TestServer& operator=(const TestServer&) = delete;
   ~TestServer();

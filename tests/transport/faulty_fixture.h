@@ -16,6 +16,7 @@
 #include "tests/testing/test_device.h"
 #include "tests/testing/transport_client.h"
 #include "transport/base/clock.h"
+#include "transport/base/credentials.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/socket_address.h"
 #include "transport/connection/client_connection.h"
@@ -53,10 +54,12 @@ inline EndpointOptions ImpatientOptions(absl::Duration connect,
 // holds.
 class FaultyServer {
  public:
-  FaultyServer(const FaultyProvider& faulty, const EndpointOptions& endpoint) {
+  FaultyServer(const FaultyProvider& faulty, const EndpointOptions& endpoint,
+               std::shared_ptr<const ServerCredentials> credentials = {}) {
     ServerEndpoint::Options options;
     options.endpoint = endpoint;
     options.addresses = {testing_support::TestListenAddress()};
+    options.credentials = {std::move(credentials)};
     options.provider = &faulty.provider();
     absl::StatusOr<std::unique_ptr<ServerEndpoint>> started =
         ServerEndpoint::Start(options, handler_);

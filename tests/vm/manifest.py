@@ -60,6 +60,8 @@ FIRST_GUEST = [
          no_rnr=True),
     Test("//tests/transport:transport_continued_test", seconds=300,
          no_rnr=True),
+    Test("//tests/transport:transport_credentials_test", seconds=300,
+         no_rnr=True),
     Test("//tests/transport:transport_cancel_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_limits_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_memory_test", seconds=300, no_rnr=True),

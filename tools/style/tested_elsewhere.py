@@ -5,6 +5,7 @@ shows only when both ends are there.
 """
 
 _TRANSPORT = "tests/transport/transport_test.cc"
+_CREDENTIALS = "tests/transport/transport_credentials_test.cc"
 _CLIENT_POLLER = "tests/transport/client_poller_test.cc"
 _TRANSPORT_SHUTDOWN = "tests/transport/transport_shutdown_test.cc"
 _END_TO_END = "tests/integration/lifecycle_test.cc"
@@ -57,6 +58,7 @@ TESTED_ELSEWHERE = {
     "transport/connection/client_arenas_datapath.cc": _TRANSPORT,
     "transport/connection/client_calls.cc": _TRANSPORT,
     "transport/connection/client_calls_datapath.cc": _TRANSPORT,
+    "transport/connection/client_calls_hello.cc": _CREDENTIALS,
     "transport/connection/client_calls_waiting_datapath.cc": _TRANSPORT,
     "transport/connection/connection.cc": _TRANSPORT,
     "transport/connection/connection_continued_datapath.cc":
@@ -67,6 +69,7 @@ TESTED_ELSEWHERE = {
     "transport/connection/server_poller.cc": _TRANSPORT,
     "transport/connection/server_calls.cc": _TRANSPORT,
     "transport/connection/server_calls_bulk_datapath.cc": _TRANSPORT,
+    "transport/connection/server_calls_hello.cc": _CREDENTIALS,
     "transport/connection/server_calls_datapath.cc": _TRANSPORT,
     "transport/connection/server_calls_reply_datapath.cc": _TRANSPORT,
     "transport/connection/server_calls_request_datapath.cc": _TRANSPORT,

@@ -5,10 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "transport/base/credentials.h"
 #include "transport/base/limits.h"
 
 namespace verbena::transport {
@@ -72,6 +74,10 @@ struct EndpointOptions {
   // the call ends. Nothing of a call waits for its client beyond its deadline
   // either, but what its device may still access.
   absl::Duration stall_timeout = absl::Seconds(kDefaultStallSeconds);
+
+  // Client: what it shows to servers, and has them show; null for nothing. (A
+  // server's belong to its addresses: see ServerEndpoint::Options.)
+  std::shared_ptr<const ClientCredentials> credentials;
 };
 
 // OK, or INVALID_ARGUMENT with what is wrong.

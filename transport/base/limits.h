@@ -46,6 +46,13 @@ inline constexpr uint32_t kContinuedBytesMax = (64 + 4) * 1024;
 // many calls outstanding the copies cost more than that from 16 KiB on.
 inline constexpr uint32_t kDefaultContinuedBytesMax = 16 * 1024;
 
+// --- Credentials -----------------------------------------------------------
+
+// Most bytes that the credentials of one side say at once. A frame with them
+// fits every peer's slot, and what an unknown client can make a server look at
+// is small.
+inline constexpr uint32_t kMaxCredentialBytes = 1024;
+
 // --- Credits ---------------------------------------------------------------
 
 // Most credits that one side gives the other: frames that the other may send

@@ -2,16 +2,13 @@
 
 #include "transport/connection/client_calls.h"
 
-#include <cstring>
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 #include "transport/base/limits.h"
-#include "transport/base/status_macros.h"
-#include "transport/wire/frame_codec.h"
-#include "transport/wire/hello.h"
 
 namespace verbena::transport {
 namespace {
@@ -19,8 +16,6 @@ namespace {
 // How soon memory that was short is looked for again: the application gives
 // Buffers back without telling.
 constexpr absl::Duration kMemoryRetry = absl::Milliseconds(1);
-
-constexpr char kUserAgent[] = "verbena-cpp/0.1";
 
 absl::Status TooLarge(absl::string_view what, uint64_t bytes,
                       absl::string_view limit, uint64_t most) {
@@ -57,44 +52,6 @@ void ClientCalls::ReadTheRest() {
          device.Poll() > 0) {
     --polls_left;
   }
-}
-
-absl::Status ClientCalls::Begin(const ConnectReply& reply) {
-  connection_.SetPeerLimits(reply.limits);
-  const uint32_t calls =
-      std::min<uint32_t>(kMaxOpenCalls, reply.limits.max_open_calls);
-  slots_.Resize(calls);
-  due_.reserve(size_t{2} * calls);
-  RETURN_IF_ERROR(connection_.FixQueuePair());
-  const std::string body = EncodeOptions({{kOptionUserAgent, kUserAgent}});
-  FrameHeader header = Connection::PlainHeader(FrameType::kHello, 0);
-  header.body_bytes = static_cast<uint32_t>(body.size());
-  const uint32_t bytes = static_cast<uint32_t>(sizeof(header) + body.size());
-  uint8_t* const out = connection_.BeginFrame(bytes, /*spare_credits=*/0);
-  if (out == nullptr) {
-    return absl::InternalError(absl::StrCat("the server ", connection_.peer(),
-                                            " grants no credit for a HELLO"));
-  }
-  std::memcpy(out, &header, sizeof(header));
-  std::memcpy(out + sizeof(header), body.data(), body.size());
-  connection_.Send(bytes);
-  return connection_.failure();
-}
-
-void ClientCalls::HandleWelcome(absl::Span<const uint8_t> frame) {
-  const absl::StatusOr<std::vector<HelloOption>> server_options =
-      DecodeOptions(FrameBody(frame));
-  if (!server_options.ok()) {
-    return connection_.ProtocolError(server_options.status().message());
-  }
-  connection_.Transition(ConnectionState::kOpen);
-  // Both limits, and what a frame has room for.
-  small_bytes_max_ =
-      std::min({connection_.options().max_send_message_bytes,
-                uint64_t{connection_.peer_limits().max_receive_message_bytes},
-                uint64_t{connection_.SendRoom() - sizeof(RequestHeader)}});
-  accepts_ = !draining_;
-  on_change_();
 }
 
 void ClientCalls::OnGoAway() {

@@ -6,11 +6,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "transport/base/credentials.h"
 #include "transport/connection/call_queue.h"
 #include "transport/connection/call_table.h"
 #include "transport/connection/client_arenas.h"
@@ -18,6 +22,7 @@
 #include "transport/connection/client_call_slots.h"
 #include "transport/connection/connection.h"
 #include "transport/connection/frame_assembly.h"
+#include "transport/wire/hello.h"
 #include "transport/wire/placement.h"
 
 namespace verbena::transport {
@@ -41,9 +46,9 @@ class ClientCalls final : private CallTable {
   Connection& connection() { return connection_; }
   const Connection& connection() const { return connection_; }
 
-  // The server accepted: sends HELLO. Calls may start when the WELCOME has
-  // come.
-  absl::Status Begin(const ConnectReply& reply);
+  // The server answered `request` with `reply`: sends HELLO. Calls may start
+  // when the WELCOME has come.
+  absl::Status Begin(const ConnectRequest& request, const ConnectReply& reply);
 
   // See ClientConnection.
   void Start(ClientCall* call) {
@@ -77,6 +82,16 @@ class ClientCalls final : private CallTable {
   }
   void OnGoAway() override;
   void ReadTheRest() override;
+
+  // --- Before calls: see client_calls_hello.cc ---
+
+  // A frame that came before the WELCOME had.
+  void HandleOpening(absl::Span<const uint8_t> frame);
+  void HandleCredentials(absl::Span<const uint8_t> frame);
+  void HandleWelcome(absl::Span<const uint8_t> frame);
+  // OK unless the server must show more than that.
+  absl::Status CheckServer(const std::vector<HelloOption>& server_options);
+  absl::Status SendOpening(FrameType type, absl::string_view body);
 
   // --- Starting calls ---
 
@@ -119,7 +134,6 @@ class ClientCalls final : private CallTable {
 
   // --- Ending calls ---
 
-  void HandleWelcome(absl::Span<const uint8_t> frame);
   // A RESPONSE that is a message and nothing else.
   void HandlePlainResponse(absl::Span<const uint8_t> frame);
   // Any other. `whole`, if not null, is the memory of a frame that was
@@ -169,6 +183,9 @@ class ClientCalls final : private CallTable {
   ClientArenas arenas_;
   std::vector<uint16_t> due_;  // Slots with a CANCEL or LEASE to send.
   FrameAssembly assembly_;
+  // Until the WELCOME; null if this side has no credentials.
+  std::unique_ptr<ClientHandshake> handshake_;
+  std::string hellos_;  // What the handshake is bound to.
   Connection connection_;
 };
 

@@ -88,10 +88,7 @@ Placement ClientCalls::Place(const ClientCall::Request& request) const {
 
 void ClientCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
   const FrameType type = HeaderIn<FrameHeader>(frame).type;
-  if (ABSL_PREDICT_FALSE(!connection_.usable())) {
-    if (type == FrameType::kWelcome) return HandleWelcome(frame);
-    return connection_.ProtocolError("it sent something before its WELCOME");
-  }
+  if (ABSL_PREDICT_FALSE(!connection_.usable())) return HandleOpening(frame);
   if (ABSL_PREDICT_FALSE(assembly_.Concerns(frame))) return HandlePart(frame);
   switch (type) {
     case FrameType::kResponse:
@@ -101,6 +98,7 @@ void ClientCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
     case FrameType::kResponsePending:
       return HandleResponsePending(frame);
     case FrameType::kWelcome:
+    case FrameType::kCredentials:
       return connection_.ProtocolError("it sent a second WELCOME");
     default:
       connection_.ProtocolError("a server sent a frame that only clients send");

@@ -26,6 +26,7 @@
 #include "transport/verbs/cm_event.h"
 #include "transport/verbs/cm_id.h"
 #include "transport/verbs/provider.h"
+#include "transport/wire/hello.h"
 
 namespace verbena::transport {
 
@@ -172,6 +173,8 @@ class ClientConnection final : private CmEventHandler {
   absl::Status OnRoute();
   absl::Status OnAnswer(const CmEvent& event);
   absl::Status MakeConnection();
+  // What it says in its private data. REQUIRES: MakeConnection().
+  ConnectRequest Request() const;
   absl::Status Failure(const CmEvent& event);
   // Gives up if it has taken too long. Called once a millisecond, and at
   // deadline(), while step() is not kNothing.

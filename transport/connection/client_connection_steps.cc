@@ -99,10 +99,7 @@ absl::Status ClientConnection::OnAddress(const CmEvent& event) {
 absl::Status ClientConnection::OnRoute() {
   RETURN_IF_ERROR(MakeConnection());
   step_ = Step::kAccept;
-  const BufferPool::Region arena = memory_->pool().region(0);
-  const std::string hello =
-      EncodeConnectRequest({Connection::OwnLimits(options_),
-                            {arena.address, arena.bytes, arena.rkey}});
+  const std::string hello = EncodeConnectRequest(Request());
   ConnectionParameters parameters;
   parameters.private_data = absl::MakeConstSpan(
       reinterpret_cast<const uint8_t*>(hello.data()), hello.size());
@@ -131,12 +128,19 @@ absl::Status ClientConnection::MakeConnection() {
   return absl::OkStatus();
 }
 
+// The first region stays as long as the pool.
+ConnectRequest ClientConnection::Request() const {
+  const BufferPool::Region arena = memory_->pool().region(0);
+  return {Connection::OwnLimits(options_),
+          {arena.address, arena.bytes, arena.rkey}};
+}
+
 absl::Status ClientConnection::OnAnswer(const CmEvent& event) {
   ASSIGN_OR_RETURN(const ConnectReply reply,
                    DecodeConnectReply(event.private_data()));
   step_ = Step::kWelcome;
   calls_->connection().OnCmEvent(event);
-  return calls_->Begin(reply);
+  return calls_->Begin(Request(), reply);
 }
 
 absl::Status ClientConnection::Failure(const CmEvent& event) {

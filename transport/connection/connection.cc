@@ -136,6 +136,16 @@ void Connection::Close(const absl::Status& reason) {
   BeginClose(reason, /*tell_peer=*/false);
 }
 
+void Connection::Refuse(const absl::Status& reason) {
+  BeginClose(reason, /*tell_peer=*/true);
+}
+
+PeerFacts Connection::Facts() const {
+  uid_t user = 0;
+  if (!device_.provider().peer_user(id_.get(), &user)) return {};
+  return {.user = user};
+}
+
 void Connection::ProtocolError(absl::string_view what) {
   BeginClose(BrokenProtocol(what), /*tell_peer=*/true);
 }
@@ -157,7 +167,9 @@ void Connection::BeginClose(const absl::Status& reason, bool tell_peer) {
   if (state_ > ConnectionState::kOpen) return;
   CHECK(!reason.ok());
   failure_ = reason;
-  if (tell_peer && SendControl(FrameType::kBye, reason.message())) {
+  const uint8_t flags =
+      absl::IsUnauthenticated(reason) ? kFlagUnauthenticated : 0;
+  if (tell_peer && SendControl(FrameType::kBye, reason.message(), flags)) {
     // A device that refused to post it has closed the connection already.
     if (state_ > ConnectionState::kOpen) return;
     Transition(ConnectionState::kSayingBye);
@@ -262,12 +274,16 @@ void Connection::HandleControl(FrameType type,
       calls_.OnGoAway();
       return;
     case FrameType::kBye: {
-      const absl::string_view reason(
+      const std::string reason = absl::Utf8SafeCHexEscape(absl::string_view(
           reinterpret_cast<const char*>(frame.data()) + sizeof(FrameHeader),
-          frame.size() - sizeof(FrameHeader));
-      Close(absl::InternalError(absl::StrCat(
-          "the peer ", peer_,
-          " closed the connection: ", absl::Utf8SafeCHexEscape(reason))));
+          frame.size() - sizeof(FrameHeader)));
+      if ((HeaderIn<FrameHeader>(frame).flags & kFlagUnauthenticated) != 0) {
+        Close(absl::UnauthenticatedError(absl::StrCat(
+            "the peer ", peer_, " refused the connection: ", reason)));
+      } else {
+        Close(absl::InternalError(absl::StrCat(
+            "the peer ", peer_, " closed the connection: ", reason)));
+      }
       return;
     }
     default: {
@@ -285,10 +301,12 @@ void Connection::HandleControl(FrameType type,
   }
 }
 
-bool Connection::SendControl(FrameType type, absl::string_view body) {
+bool Connection::SendControl(FrameType type, absl::string_view body,
+                             uint8_t flags) {
   if (!HasCredit()) return false;
   body = body.substr(0, SendRoom() - sizeof(FrameHeader));
   FrameHeader header = PlainHeader(type, 0);
+  header.flags = flags;
   header.body_bytes = static_cast<uint32_t>(body.size());
   const uint32_t bytes = static_cast<uint32_t>(sizeof(header) + body.size());
   uint8_t* const out = BeginAnyFrame(bytes);

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "transport/base/credentials.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/limits.h"
 #include "transport/connection/call_table.h"
@@ -64,6 +65,8 @@ class Connection final : public CmEventHandler {
   Poller& poller() const { return poller_; }
   const EndpointOptions& options() const { return options_; }
   const CmId& id() const { return id_; }
+  // Once the connection manager knows the peer.
+  PeerFacts Facts() const;
 
   // Takes the connection manager's next step, of a client or of a server.
   absl::Status Connect(const ConnectionParameters& parameters) {
@@ -83,6 +86,8 @@ class Connection final : public CmEventHandler {
 
   // Ends the connection. Open calls end with `reason`, which must not be OK.
   void Close(const absl::Status& reason);
+  // The same, and tells the peer: it is not believed to be who it should be.
+  void Refuse(const absl::Status& reason);
 
   // Tells the peer, once the connection is open, that no new calls should come,
   // or that none will. From then on every frame is signalled, so that
@@ -233,7 +238,8 @@ class Connection final : public CmEventHandler {
     return credits_.has_credit() && send_.HasFrameRoom();
   }
   // Sends a frame of a type that has no fields of its own; false if it can't.
-  bool SendControl(FrameType type, absl::string_view body = {});
+  bool SendControl(FrameType type, absl::string_view body = {},
+                   uint8_t flags = 0);
   void SendGrant();
   // The peer waited for credits: lets it have twice as many.
   void GrowWindow();

@@ -1,5 +1,6 @@
 #include "transport/connection/listener.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -32,13 +33,14 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Create(
 }
 
 absl::StatusOr<base::SocketAddress> Listener::Listen(
-    const base::SocketAddress& address) {
+    const base::SocketAddress& address,
+    std::shared_ptr<const ServerCredentials> credentials) {
   ASSIGN_OR_RETURN(CmId id, CmId::Create(provider_, channel_));
   RETURN_IF_ERROR(id.BindAddr(address));
   RETURN_IF_ERROR(id.Listen(kBacklog));
   base::SocketAddress bound = address;
   bound.set_port(id.SrcPort());
-  ids_.push_back(std::move(id));
+  listening_.push_back({std::move(id), std::move(credentials)});
   return bound;
 }
 
@@ -78,7 +80,17 @@ void Listener::HandleRequest(const CmEvent& event) {
                std::string(request.status().message()));
     return;
   }
-  accept_({&provider_, std::move(id), *request, event.initiator_depth});
+  const auto listening = std::find_if(listening_.begin(), listening_.end(),
+                                      [&event](const Listening& each) {
+                                        return each.id.get() == event.listen_id;
+                                      });
+  if (listening == listening_.end()) {
+    RejectWith(std::move(id), RejectReason::kShuttingDown,
+               "the server does not listen there any more");
+    return;
+  }
+  accept_({&provider_, std::move(id), *request, event.initiator_depth,
+           listening->credentials});
 }
 
 }  // namespace verbena::transport

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "transport/base/credentials.h"
 #include "transport/base/socket_address.h"
 #include "transport/connection/poller.h"
 #include "transport/connection/server_poller.h"
@@ -35,9 +36,11 @@ class Listener final : public Pollable {
   static absl::StatusOr<std::unique_ptr<Listener>> Create(
       const Provider& provider, std::string device, Accept accept);
 
-  // Port 0 chooses one. Returns the address with its port.
+  // Port 0 chooses one. Returns the address with its port. Clients that come
+  // there must show `credentials`, unless they are null.
   absl::StatusOr<base::SocketAddress> Listen(
-      const base::SocketAddress& address);
+      const base::SocketAddress& address,
+      std::shared_ptr<const ServerCredentials> credentials);
 
   // Hands over who has come by now, and gives the addresses back. Of what was
   // handed over some may still stand in its event channel, so it must stay.
@@ -52,6 +55,11 @@ class Listener final : public Pollable {
   absl::Time NextTick() const override { return absl::InfiniteFuture(); }
 
  private:
+  struct Listening {
+    CmId id;
+    std::shared_ptr<const ServerCredentials> credentials;
+  };
+
   Listener(const Provider& provider, EventChannel channel, std::string device,
            Accept accept)
       : provider_(provider),
@@ -64,7 +72,7 @@ class Listener final : public Pollable {
   const std::string device_;
   const Accept accept_;
   EventChannel channel_;
-  std::vector<CmId> ids_;
+  std::vector<Listening> listening_;
 };
 
 }  // namespace verbena::transport

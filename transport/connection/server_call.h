@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "transport/base/auth_context.h"
 #include "transport/base/buffer.h"
 #include "transport/base/limits.h"
 #include "transport/connection/interludes.h"
@@ -35,6 +37,10 @@ class ServerHandler {
 
   // The caller has lost interest, or is gone; Finish() is owed all the same.
   virtual void OnCancelled(ServerCall* call) = 0;
+
+  // A connection ended before its client had proven who it is, to a server that
+  // wants to know.
+  virtual void OnUnauthenticated() {}
 
   // By each poller, about once a millisecond while it runs and before it
   // sleeps: for what could not be done when it was due. Returns when to call
@@ -97,6 +103,8 @@ class ServerCall {
 
   const std::string& peer() const;
   const std::string& device_name() const;
+  // Who the client is; null if the server did not want to know.
+  const std::shared_ptr<const AuthContext>& auth_context() const;
   Poller& poller() const;
 
   // Has `task` run soon by the thread that polls, outside of the poller: see

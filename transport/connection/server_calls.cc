@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
@@ -26,7 +25,9 @@ constexpr size_t kHeldBytesKept = 512;
 ServerCalls::ServerCalls(Poller& poller, Interludes& interludes,
                          PollerDevice& device, CmId id, uint32_t inline_bytes,
                          const EndpointOptions& options,
-                         const ConnectRequest& request, ServerHandler& handler)
+                         const ConnectRequest& request,
+                         std::shared_ptr<const ServerCredentials> credentials,
+                         ServerHandler& handler)
     : handler_(handler),
       interludes_(interludes),
       hello_deadline_(base::Now() + options.connect_timeout),
@@ -44,38 +45,16 @@ ServerCalls::ServerCalls(Poller& poller, Interludes& interludes,
        uint64_t{request.limits.max_receive_message_bytes}, RoomForReply()});
   // Decoding has checked that it does not wrap around.
   CHECK(arenas_.Add(0, request.arena).ok());
+  if (credentials == nullptr) return;
+  admission_ = std::make_unique<Admission>();
+  admission_->credentials = std::move(credentials);
+  admission_->request = request;
 }
 
 ServerCalls::~ServerCalls() {
   CHECK_EQ(handling_, 0u);
   connection_.DestroyQueuePair();
   NoteTransfer(-transfer_bytes_);  // Those that were never posted.
-}
-
-void ServerCalls::HandleHello(absl::Span<const uint8_t> frame) {
-  if (connection_.state() != ConnectionState::kConnecting) {
-    connection_.ProtocolError("it sent a second HELLO");
-    return;
-  }
-  const absl::StatusOr<std::vector<HelloOption>> client_options =
-      DecodeOptions(FrameBody(frame));
-  if (!client_options.ok()) {
-    connection_.ProtocolError(client_options.status().message());
-    return;
-  }
-  connection_.Transition(ConnectionState::kOpen);
-  welcome_due_ = true;
-  connection_.NoteWaiting();
-}
-
-void ServerCalls::SendWelcome() {
-  const FrameHeader header = Connection::PlainHeader(FrameType::kWelcome, 0);
-  uint8_t* const out =
-      connection_.BeginFrame(sizeof(header), /*spare_credits=*/0);
-  if (out == nullptr) return;
-  welcome_due_ = false;
-  std::memcpy(out, &header, sizeof(header));
-  connection_.Send(sizeof(header));
 }
 
 void ServerCalls::HandleArena(absl::Span<const uint8_t> frame) {
@@ -120,6 +99,8 @@ void ServerCalls::HandleCancel(absl::Span<const uint8_t> frame) {
 }
 
 void ServerCalls::OnClosing() {
+  if (admission_ != nullptr) handler_.OnUnauthenticated();
+  admission_.reset();
   turn_waiters_.Clear();
   memory_waiters_.Clear();
   frame_waiters_.Clear();
@@ -138,7 +119,8 @@ void ServerCalls::OnClosing() {
 
 void ServerCalls::OnTick(absl::Time now) {
   if (!connection_.usable() && now >= hello_deadline_) {
-    return connection_.ProtocolError("it did not say HELLO in time");
+    return connection_.ProtocolError(
+        "it did not say HELLO, or who it is, in time");
   }
   if (now >= expiry_) EndExpired(now);
   WatchClient(now);
@@ -266,6 +248,10 @@ const std::string& ServerCall::peer() const {
 
 const std::string& ServerCall::device_name() const {
   return calls_.connection().device().name();
+}
+
+const std::shared_ptr<const AuthContext>& ServerCall::auth_context() const {
+  return calls_.auth_context_;
 }
 
 bool ServerCall::AddInterlude(InterludeTask* task) {

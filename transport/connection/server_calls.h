@@ -7,12 +7,15 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "transport/base/credentials.h"
 #include "transport/connection/bulk_transfers.h"
 #include "transport/connection/call_queue.h"
 #include "transport/connection/call_table.h"
@@ -33,12 +36,15 @@ namespace verbena::transport {
 //
 // Memory that the client can reach is none: the queue pair allows no remote
 // access. Every range that the client names is checked against its arenas.
-// `handler` must outlive it. Confined to the poller's thread.
+// `handler` must outlive it. A client must show `credentials` before its first
+// call, unless they are null. Confined to the poller's thread.
 class ServerCalls final : private CallTable {
  public:
   ServerCalls(Poller& poller, Interludes& interludes, PollerDevice& device,
               CmId id, uint32_t inline_bytes, const EndpointOptions& options,
-              const ConnectRequest& request, ServerHandler& handler);
+              const ConnectRequest& request,
+              std::shared_ptr<const ServerCredentials> credentials,
+              ServerHandler& handler);
   ~ServerCalls();
 
   Connection& connection() { return connection_; }
@@ -86,8 +92,29 @@ class ServerCalls final : private CallTable {
                            : Keepalive::Silence::kIdle;
   }
 
+  // What a client goes through that must show credentials.
+  struct Admission {
+    std::shared_ptr<const ServerCredentials> credentials;
+    ConnectRequest request;
+    std::string hellos;  // What the handshake is bound to.
+    std::unique_ptr<ServerHandshake> handshake;  // From the HELLO on.
+  };
+
+  // --- Before calls: see server_calls_hello.cc ---
+
+  // A frame that came before the client was let in.
+  void HandleOpening(absl::Span<const uint8_t> frame);
   void HandleHello(absl::Span<const uint8_t> frame);
-  void SendWelcome();
+  // Begins the handshake, or refuses the client.
+  void BeginHandshake(absl::string_view hello_body,
+                      const std::vector<HelloOption>& client_options);
+  // Goes on with it.
+  void HandleCredentials(absl::string_view message);
+  // Lets the client in; `welcome` is the body of the WELCOME.
+  void Admit(std::string welcome);
+  // Sends the WELCOME or the CREDENTIALS that are due, if it can.
+  void SendOpening();
+
   // A REQUEST that is a message and nothing else.
   void HandlePlainRequest(absl::Span<const uint8_t> frame);
   // Any. `whole`, if not null, is the memory of a frame that was continued.
@@ -223,7 +250,11 @@ class ServerCalls final : private CallTable {
   // The longest message of a reply that goes the short way.
   uint64_t plain_reply_max_ = 0;
   const absl::Time hello_deadline_;  // A client must have said HELLO by then.
-  bool welcome_due_ = false;  // It answers a HELLO at the end of the round.
+  // A WELCOME is to be sent, or before that CREDENTIALS, with that body.
+  bool opening_due_ = false;
+  std::string opening_;
+  std::unique_ptr<Admission> admission_;  // Null if it is over, or not needed.
+  std::shared_ptr<const AuthContext> auth_context_;  // Null: nobody asked.
   RemoteArenas arenas_;
   // By slot; made when a client first uses the slot.
   std::array<std::unique_ptr<ServerCall>, kMaxOpenCalls> calls_;

@@ -9,10 +9,7 @@ namespace verbena::transport {
 
 void ServerCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
   const FrameType type = HeaderIn<FrameHeader>(frame).type;
-  if (ABSL_PREDICT_FALSE(!connection_.usable())) {
-    if (type == FrameType::kHello) return HandleHello(frame);
-    return connection_.ProtocolError("it sent something before its HELLO");
-  }
+  if (ABSL_PREDICT_FALSE(!connection_.usable())) return HandleOpening(frame);
   if (ABSL_PREDICT_FALSE(assembly_.Concerns(frame))) return HandlePart(frame);
   switch (type) {
     case FrameType::kRequest:
@@ -25,6 +22,7 @@ void ServerCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
     case FrameType::kArena:
       return HandleArena(frame);
     case FrameType::kHello:
+    case FrameType::kCredentials:
       return connection_.ProtocolError("it sent a second HELLO");
     default:
       connection_.ProtocolError("a client sent a frame that only servers send");

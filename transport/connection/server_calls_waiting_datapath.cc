@@ -28,8 +28,8 @@ bool ServerCalls::SendQueued(ServerCall* call) {
 }
 
 bool ServerCalls::SendWaiting() {
-  if (!connection_.usable()) return false;
-  if (welcome_due_) SendWelcome();
+  if (opening_due_) SendOpening();
+  if (!connection_.usable()) return opening_due_;
   SendFrames();
   StartTransfers();
   if (!connection_.usable()) return false;  // Any of these may have lost it.
@@ -43,7 +43,7 @@ bool ServerCalls::SendWaiting() {
         QueueFrame(call, State::kReplyQueued);
       });
   if (error != 0) connection_.FailPostSlow(error);
-  return welcome_due_ || !frame_waiters_.empty() || !turn_waiters_.empty() ||
+  return opening_due_ || !frame_waiters_.empty() || !turn_waiters_.empty() ||
          !memory_waiters_.empty() || transfers_.waiting();
 }
 

@@ -150,7 +150,8 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   }
   auto calls = std::make_unique<ServerCalls>(
       *poller_, interludes_, *device, std::move(incoming.id),
-      attributes.cap.max_inline_data, options_, incoming.request, handler_);
+      attributes.cap.max_inline_data, options_, incoming.request,
+      std::move(incoming.credentials), handler_);
   Connection& connection = calls->connection();
   watcher->Watch(connection.id(), &connection);
 

@@ -34,6 +34,8 @@ struct IncomingConnection {
   CmId id;
   ConnectRequest request;
   uint8_t initiator_depth = 0;  // READs that the client's side allows.
+  // What the client must show; null for nothing.
+  std::shared_ptr<const ServerCredentials> credentials;
 };
 
 // Owns a poller and its threads, and the queues and connections of every device

@@ -7,7 +7,8 @@
 namespace verbena::transport {
 
 FaultyProvider::FaultyProvider(const Provider& base, FaultPlan& plan)
-    : provider_{base.name, FaultyVerbs(base.verbs), FaultyCm(base.cm)},
+    : provider_{base.name, FaultyVerbs(base.verbs), FaultyCm(base.cm),
+                base.peer_user},
       base_(base) {
   FaultyState::Get().Set(&base, &plan);
 }

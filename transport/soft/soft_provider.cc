@@ -9,7 +9,7 @@ namespace verbena::soft {
 
 const transport::Provider& SoftProvider() {
   static const transport::Provider provider = {"soft", SoftVerbsOps(),
-                                               SoftCmOps()};
+                                               SoftCmOps(), PeerUser};
   return provider;
 }
 

@@ -10,10 +10,16 @@
 #ifndef VERBENA_TRANSPORT_VERBS_PROVIDER_H_
 #define VERBENA_TRANSPORT_VERBS_PROVIDER_H_
 
+#include <rdma/rdma_cma.h>
+#include <sys/types.h>
+
 #include "transport/verbs/cm_ops.h"
 #include "transport/verbs/verbs_ops.h"
 
 namespace verbena::transport {
+
+// What a provider answers that knows nothing of users.
+inline bool NoPeerUser(rdma_cm_id* /*id*/, uid_t* /*user*/) { return false; }
 
 // The tables and the name of a provider. Immutable. It lives as long as the
 // process; that of a FaultyProvider, as long as that object.
@@ -21,6 +27,10 @@ struct Provider {
   const char* name;  // "system" or "soft", for messages.
   VerbsOps verbs;
   CmOps cm;
+  // The user of the process at the other end of a connection, if this host's
+  // kernel vouches for that: not on RDMA devices, and not for other hosts. For
+  // an id that came with a CONNECT_REQUEST, or whose connect() has ended well.
+  bool (*peer_user)(rdma_cm_id* id, uid_t* user) = NoPeerUser;
 };
 
 }  // namespace verbena::transport

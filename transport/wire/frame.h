@@ -10,7 +10,15 @@
 // A connection's life. The client connects with the private data of hello.h,
 // the server accepts with its own. The client sends HELLO, the server answers
 // WELCOME, and calls may begin. It ends with GOAWAY and a disconnect, or with
-// BYE and a reason when the other side broke the protocol.
+// BYE and a reason when the other side broke the protocol, or is not believed
+// to be who it should be (kFlagUnauthenticated).
+//
+// Credentials. A client that has some says so in its HELLO. If the server wants
+// to know more, it answers with CREDENTIALS, and the client with CREDENTIALS,
+// as often as it takes; then comes the WELCOME, with the server's own
+// credentials. Before that the server takes no calls. A server that wants
+// credentials, and a client that has some, refuse a peer that has none, or
+// others.
 //
 // GOAWAY. With it the server asks for no new calls; open ones go on. The client
 // answers with its own GOAWAY, after which it sends no REQUEST: so the server,
@@ -107,9 +115,10 @@ enum class FrameType : uint8_t {
                  // sent without a credit.
   kReturn = 14,  // Gives credits back.
   kContinuation = 15,  // Body: the next bytes of a frame that is continued.
+  kCredentials = 16,   // Body: what credentials say (credentials.h in base).
 };
 inline constexpr uint8_t kFirstFrameType = 1;
-inline constexpr uint8_t kLastFrameType = 15;
+inline constexpr uint8_t kLastFrameType = 16;
 
 constexpr bool NeedsCredit(FrameType type) { return type != FrameType::kGrant; }
 
@@ -124,6 +133,9 @@ inline constexpr uint8_t kFlagContinued = 8;
 // In kResponse, with the code UNAVAILABLE and nothing but a status message: the
 // server has done nothing about the call, which may be made elsewhere.
 inline constexpr uint8_t kFlagUnprocessed = 16;
+// In kBye, where that bit is free: the sender does not believe that the
+// receiver is who it should be.
+inline constexpr uint8_t kFlagUnauthenticated = 16;
 inline constexpr uint8_t kKnownFlags = 31;
 // In all types: see "Credits".
 inline constexpr uint8_t kFlagCreditsWanted = 0x40;

@@ -34,6 +34,8 @@ const char* FrameTypeName(FrameType type) {
       return "BYE";
     case FrameType::kReturn:
       return "RETURN";
+    case FrameType::kCredentials:
+      return "CREDENTIALS";
   }
   return "UNKNOWN";  // A number that a peer made up.
 }

@@ -38,9 +38,10 @@ constexpr TypeRule kTypeRules[kLastFrameType + 1] = {
     /*PING=*/{kPlainBytes, 0, false, false},
     /*PONG=*/{kPlainBytes, 0, false, false},
     /*GOAWAY=*/{kPlainBytes, 0, false, false},
-    /*BYE=*/{kPlainBytes, 0, false, true},
+    /*BYE=*/{kPlainBytes, kFlagUnauthenticated, false, true},
     /*RETURN=*/{sizeof(ReturnHeader), 0, false, false},
     /*CONTINUATION=*/{kPlainBytes, 0, true, true},
+    /*CREDENTIALS=*/{kPlainBytes, 0, false, true},
 };
 
 // `frame` is the header that all types share, of a known type.

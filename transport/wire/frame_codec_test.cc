@@ -121,6 +121,7 @@ TEST(FrameCodecTest, KnowsTheHeaderAndTheNameOfEveryType) {
       {FrameType::kBye, 16, "BYE"},
       {FrameType::kReturn, 24, "RETURN"},
       {FrameType::kContinuation, 16, "CONTINUATION"},
+      {FrameType::kCredentials, 16, "CREDENTIALS"},
   };
   uint8_t number = kFirstFrameType;
   for (const auto& expected : kTypes) {

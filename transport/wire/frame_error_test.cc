@@ -126,6 +126,11 @@ TEST(FrameErrorTest, RefusesFlagsThatMeanNothing) {
   EXPECT_EQ(Verdict(request), "unknown flag");
   request.frame.flags = kFlagUnprocessed;
   EXPECT_EQ(Verdict(request), "flag that the type has not");
+  request.frame.flags = kFlagUnauthenticated;
+  EXPECT_EQ(Verdict(request), "flag that the type has not");
+  FrameHeader bye = PlainHeader(FrameType::kBye);
+  bye.flags = kFlagUnauthenticated;
+  EXPECT_EQ(Verdict(bye), "fine");
   ResponseHeader response = InlineResponse();
   response.frame.flags = kFlagReplyLease;
   EXPECT_EQ(Verdict(response), "flag that the type has not");

@@ -68,6 +68,7 @@ class FrameFuzzer {
       case FrameType::kHello:
       case FrameType::kWelcome:
       case FrameType::kBye:
+      case FrameType::kCredentials:
         SetBody(&frame, Number(0, 40));
         break;
       case FrameType::kContinuation:

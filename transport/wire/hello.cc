@@ -163,7 +163,7 @@ absl::string_view CutText(absl::string_view text, size_t bytes_max) {
 }
 
 bool IsKnownOption(uint16_t type) {
-  return type == kOptionUserAgent || type == kOptionCredentials;
+  return kOptionUserAgent <= type && type <= kOptionCredentialsKind;
 }
 
 }  // namespace
@@ -320,6 +320,27 @@ absl::StatusOr<std::vector<HelloOption>> DecodeOptions(
     options.push_back({.type = type, .value = std::string(AsText(value))});
   }
   return options;
+}
+
+const std::string* FindOption(const std::vector<HelloOption>& options,
+                              uint16_t type) {
+  for (const HelloOption& option : options) {
+    if (option.type == type) return &option.value;
+  }
+  return nullptr;
+}
+
+std::string HellosText(const ConnectRequest& request, const ConnectReply& reply,
+                       absl::string_view hello_body) {
+  std::string text;
+  // With its length before each, no two triples have the same text.
+  for (const std::string& part :
+       {EncodeConnectRequest(request), EncodeConnectReply(reply),
+        std::string(hello_body)}) {
+    Append(static_cast<uint32_t>(part.size()), &text);
+    absl::StrAppend(&text, part);
+  }
+  return text;
 }
 
 }  // namespace verbena::transport

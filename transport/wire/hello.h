@@ -36,6 +36,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "transport/base/limits.h"
 #include "transport/wire/frame.h"
@@ -122,8 +123,10 @@ absl::Status RejectStatus(const Reject& reject);
 // Options: type, length and value, in any order. A receiver skips types that it
 // does not know, unless they have kCriticalOption set.
 inline constexpr uint16_t kCriticalOption = 0x8000;
-inline constexpr uint16_t kOptionUserAgent = 1;    // Text.
-inline constexpr uint16_t kOptionCredentials = 2;  // Opaque bytes.
+inline constexpr uint16_t kOptionUserAgent = 1;  // Text.
+// What the credentials of the sender say: see transport/base/credentials.h.
+inline constexpr uint16_t kOptionCredentials = 2;
+inline constexpr uint16_t kOptionCredentialsKind = 3;  // In a HELLO: a word.
 
 struct HelloOption {
   uint16_t type = 0;
@@ -137,6 +140,14 @@ std::string EncodeOptions(const std::vector<HelloOption>& options);
 // an unknown one is critical.
 absl::StatusOr<std::vector<HelloOption>> DecodeOptions(
     absl::Span<const uint8_t> body);
+// The value of the option of that type; null if it is not there.
+const std::string* FindOption(const std::vector<HelloOption>& options,
+                              uint16_t type);
+
+// What credentials are bound to: all that the two sides have said of themselves
+// up to and with the HELLO, the same bytes on both sides.
+std::string HellosText(const ConnectRequest& request, const ConnectReply& reply,
+                       absl::string_view hello_body);
 
 }  // namespace verbena::transport
 

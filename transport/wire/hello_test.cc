@@ -95,6 +95,34 @@ TEST(HelloTest, KeepsTheBytesOfOptions) {
             "02000000");
 }
 
+TEST(HelloTest, FindsAnOptionByItsType) {
+  const std::vector<HelloOption> options = {
+      {.type = kOptionUserAgent, .value = "ab"},
+      {.type = kOptionCredentials, .value = ""}};
+  ASSERT_NE(FindOption(options, kOptionCredentials), nullptr);
+  EXPECT_EQ(*FindOption(options, kOptionCredentials), "");
+  EXPECT_EQ(*FindOption(options, kOptionUserAgent), "ab");
+  EXPECT_EQ(FindOption(options, kOptionCredentialsKind), nullptr);
+}
+
+TEST(HelloTest, EveryBitOfTheHellosCounts) {
+  const ConnectRequest request = SomeRequest();
+  const ConnectReply reply = {.limits = request.limits};
+  const std::string text = HellosText(request, reply, "body");
+  EXPECT_EQ(HellosText(request, reply, "body"), text);
+  EXPECT_NE(HellosText(request, reply, "bodz"), text);
+  EXPECT_NE(HellosText(request, {}, "body"), text);
+  ConnectRequest other = request;
+  other.arena.rkey ^= 1;
+  EXPECT_NE(HellosText(other, reply, "body"), text);
+  other = request;
+  other.arena.address ^= 1;
+  EXPECT_NE(HellosText(other, reply, "body"), text);
+  other = request;
+  other.arena.bytes ^= 1;
+  EXPECT_NE(HellosText(other, reply, "body"), text);
+}
+
 TEST(HelloTest, FitsWhatTheConnectionManagerCarries) {
   EXPECT_LE(EncodeConnectRequest(SomeRequest()).size(),
             kConnectPrivateBytesMax);

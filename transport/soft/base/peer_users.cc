@@ -29,10 +29,20 @@ bool PeerUsers::Allows(uid_t user) const {
 }
 
 bool PeerUsers::AllowsPeerOf(int socket) const {
+  const std::optional<uid_t> user = UserOf(socket);
+  return user.has_value() && Allows(*user);
+}
+
+std::optional<uid_t> PeerUsers::UserOf(int socket) {
   ucred peer = {};
   socklen_t length = sizeof(peer);
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 &&
-         Allows(peer.uid);
+  if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) {
+    return std::nullopt;
+  }
+  // What the kernel says of a socket that nobody has connected.
+  constexpr uid_t kNobody = static_cast<uid_t>(-1);
+  if (peer.uid == kNobody) return std::nullopt;
+  return peer.uid;
 }
 
 }  // namespace verbena::soft

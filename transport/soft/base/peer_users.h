@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -30,6 +31,8 @@ class PeerUsers {
   // the other end, or that has called listen() there. False when the kernel
   // does not know that process.
   bool AllowsPeerOf(int socket) const;
+  // The user of that process; nothing when the kernel does not know.
+  static std::optional<uid_t> UserOf(int socket);
 
  private:
   bool any_ = false;

@@ -3,6 +3,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "gtest/gtest.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/base/other_user.h"
@@ -38,8 +40,10 @@ TEST(PeerUsersTest, AsksTheKernelWhoseTheOtherEndIs) {
   const base::UniqueFd a(sockets[0]);
   const base::UniqueFd b(sockets[1]);
   EXPECT_TRUE(PeerUsers().AllowsPeerOf(a.get()));
+  EXPECT_EQ(PeerUsers::UserOf(a.get()), ::geteuid());
   const base::UniqueFd alone(::socket(AF_UNIX, SOCK_SEQPACKET, 0));
   EXPECT_FALSE(PeerUsers().AllowsPeerOf(alone.get()));
+  EXPECT_EQ(PeerUsers::UserOf(alone.get()), std::nullopt);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #define VERBENA_TRANSPORT_SOFT_CM_CM_ENDPOINT_H_
 
 #include <rdma/rdma_cma.h>
+#include <sys/types.h>
 
 #include <array>
 #include <cstdint>
@@ -84,6 +85,9 @@ struct ConnectionRecord {
   std::optional<LinkMemory> link;
   // The socket has reached its end, or what came from it was garbage.
   bool peer_gone = false;
+  // Whose process has the other end of the socket; nothing for a relay of our
+  // own, behind which there may be anybody.
+  std::optional<uid_t> peer_user;
   // Keeps the local address while `socket` leads to a relay.
   base::UniqueFd address_holder;
 };

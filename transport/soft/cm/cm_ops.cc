@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <optional>
 
 #include "transport/soft/cm/cm_channel.h"
 #include "transport/soft/cm/cm_endpoint.h"
@@ -114,6 +115,12 @@ int SetOption(rdma_cm_id* id, int level, int optname, void* optval,
 }
 
 }  // namespace
+
+bool PeerUser(rdma_cm_id* id, uid_t* user) {
+  const std::optional<uid_t> found = Manager().PeerUser(*CmEndpoint::From(id));
+  if (found.has_value()) *user = *found;
+  return found.has_value();
+}
 
 int JoinMulticast(rdma_cm_id* id, sockaddr* group, void* context) {
   return Result(Manager().JoinMulticast(

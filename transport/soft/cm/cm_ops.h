@@ -4,6 +4,7 @@
 #define VERBENA_TRANSPORT_SOFT_CM_CM_OPS_H_
 
 #include <rdma/rdma_cma.h>
+#include <sys/types.h>
 
 #include "transport/verbs/cm_ops.h"
 
@@ -13,6 +14,9 @@ namespace verbena::soft {
 // UDP, and connects to processes of this host (cm_address.h) and of others
 // (network.h).
 transport::CmOps SoftCmOps();
+
+// See transport::Provider.
+bool PeerUser(rdma_cm_id* id, uid_t* user);
 
 // These three are not in that table, because only identifiers of the port space
 // UDP have them. Each has the behaviour of the librdmacm function of its name.

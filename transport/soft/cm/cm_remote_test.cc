@@ -54,6 +54,18 @@ class CmRemoteTest : public testing::Test {
   const uint16_t port;
 };
 
+// The sockets of both lead to relays of their own processes.
+TEST_F(CmRemoteTest, NobodyKnowsWhoseProcessAPeerOfAnotherHostIs) {
+  client.Dial(OtherHost(port));
+  server.TakeRequest();
+  server.ExpectOk(server.Accept(""));
+  client.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  server.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  uid_t user = 0;
+  EXPECT_FALSE(TestProvider().peer_user(client.id().get(), &user));
+  EXPECT_FALSE(TestProvider().peer_user(server.id().get(), &user));
+}
+
 TEST_F(CmRemoteTest, MessagesGoBothWays) {
   client.Dial(OtherHost(port), "from afar");
   EXPECT_EQ(CmTestEnd::Data(server.TakeRequest()), "from afar");

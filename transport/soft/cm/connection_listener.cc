@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "transport/soft/address/cm_address.h"
 #include "transport/soft/base/limits.h"
+#include "transport/soft/base/peer_users.h"
 #include "transport/soft/link/link.h"
 #include "transport/soft/remote/tcp_protocol.h"
 
@@ -230,6 +231,7 @@ void ConnectionListener::TakeRequest(CmEndpoint& listener, CmReceived& received,
       addresses_.MakeRequested(listener, local, peer);
   if (child == nullptr) return Refuse(socket.get());
   child->connection.request = request;
+  if (!relayed) child->connection.peer_user = PeerUsers::UserOf(socket.get());
   child->connection.link = *std::move(link);
   // From now on the socket has the callback of the endpoint in place of that of
   // the half-open connection. Both run on this thread, so no call falls

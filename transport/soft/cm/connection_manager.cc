@@ -227,6 +227,11 @@ int ConnectionManager::Disconnect(CmEndpoint& endpoint) {
   return IsDatagram(endpoint) ? EINVAL : handshake_.Disconnect(endpoint);
 }
 
+std::optional<uid_t> ConnectionManager::PeerUser(CmEndpoint& endpoint) {
+  const EndpointsLock lock(mutex_);
+  return endpoint.connection.peer_user;
+}
+
 int ConnectionManager::JoinMulticast(CmEndpoint& endpoint,
                                      const base::SocketAddress& group,
                                      bool send_only, void* context) {

@@ -5,9 +5,11 @@
 #define VERBENA_TRANSPORT_SOFT_CM_CONNECTION_MANAGER_H_
 
 #include <rdma/rdma_cma.h>
+#include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "transport/base/mutex.h"
@@ -71,6 +73,9 @@ class ConnectionManager {
   int Accept(CmEndpoint& endpoint, const rdma_conn_param* parameters);
   int Reject(CmEndpoint& endpoint, const void* private_data, uint8_t length);
   int Disconnect(CmEndpoint& endpoint);
+
+  // The user of the peer's process, if that is on this host.
+  std::optional<uid_t> PeerUser(CmEndpoint& endpoint);
 
   // With `send_only` the queue pair is not attached.
   int JoinMulticast(CmEndpoint& endpoint, const base::SocketAddress& group,

@@ -1,6 +1,7 @@
 #include "transport/soft/cm/connection_manager.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -48,6 +49,17 @@ class ConnectionManagerTest : public testing::Test {
   CmTestEnd server_;
   CmTestEnd client_;
 };
+
+TEST_F(ConnectionManagerTest, SaysWhoseProcessThePeerIs) {
+  Connect(server_.Listen("127.0.0.1:0"));
+  for (CmTestEnd* const end : {&client_, &server_}) {
+    uid_t user = ::geteuid() + 1;
+    EXPECT_TRUE(TestProvider().peer_user(end->id().get(), &user));
+    EXPECT_EQ(user, ::geteuid());
+  }
+  uid_t user = 0;
+  EXPECT_FALSE(TestProvider().peer_user(server_.listener().get(), &user));
+}
 
 TEST_F(ConnectionManagerTest, PadsPrivateDataAsInfinibandDoes) {
   client_.Dial(server_.Listen("127.0.0.1:0"), "x");

@@ -11,6 +11,7 @@
 #include "transport/soft/address/cm_address.h"
 #include "transport/soft/base/descriptor_error.h"
 #include "transport/soft/base/limits.h"
+#include "transport/soft/base/peer_users.h"
 #include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
 #include "transport/soft/remote/tcp_protocol.h"
@@ -49,9 +50,9 @@ int ConnectionRequester::Connect(CmEndpoint& endpoint,
 // A listener whose queue is full is tried until the deadline, one that is not
 // there for kListenerPause: it may listen again after each connection.
 void ConnectionRequester::Try(CmEndpoint& endpoint, ClosingSockets& closing) {
-  int error = IsLocalAddress(endpoint.Peer())
-                  ? ConnectSocket(endpoint.Peer(), users_, endpoint.socket)
-                  : ConnectToHost(endpoint);
+  const bool local = IsLocalAddress(endpoint.Peer());
+  int error = local ? ConnectSocket(endpoint.Peer(), users_, endpoint.socket)
+                    : ConnectToHost(endpoint);
   const bool may_return =
       waits_for_listeners_ &&
       callbacks_.Now() < endpoint.deadline - kHandshakeTimeout + kListenerPause;
@@ -62,6 +63,9 @@ void ConnectionRequester::Try(CmEndpoint& endpoint, ClosingSockets& closing) {
   }
   ConnectionRecord& connection = endpoint.connection;
   if (error == 0) {
+    if (local) {
+      connection.peer_user = PeerUsers::UserOf(endpoint.socket.get());
+    }
     // With it goes the memory of the link, which both queue pairs will use.
     error = SendCmMessage(endpoint.socket.get(), connection.request,
                           connection.link->fd());
