@@ -1,5 +1,8 @@
 #include "rpc/channel.h"
 
+#include <utility>
+
+#include "rpc/credentials.h"
 #include "rpc/internal/client/channel_impl.h"
 #include "transport/base/clock.h"
 
@@ -14,7 +17,8 @@ Channel::~Channel() {
 absl::StatusOr<ChannelImpl*> Channel::MakeImpl() {
   ChannelImpl* made = impl();
   if (made != nullptr) return made;
-  absl::StatusOr<ChannelImpl*> mine = ChannelImpl::Create(target_, options_);
+  absl::StatusOr<ChannelImpl*> mine =
+      ChannelImpl::Create(target_, credentials_, options_);
   if (!mine.ok()) return mine;
   if (impl_.compare_exchange_strong(made, *mine, std::memory_order_acq_rel)) {
     return mine;
@@ -46,7 +50,14 @@ Buffer Channel::AllocateBuffer(size_t bytes) const {
 
 std::shared_ptr<Channel> CreateChannel(absl::string_view target,
                                        const ChannelOptions& options) {
-  return std::make_shared<Channel>(std::string(target), options);
+  return CreateChannel(target, InsecureChannelCredentials(), options);
+}
+
+std::shared_ptr<Channel> CreateChannel(
+    absl::string_view target, std::shared_ptr<ChannelCredentials> credentials,
+    const ChannelOptions& options) {
+  return std::make_shared<Channel>(std::string(target), std::move(credentials),
+                                   options);
 }
 
 }  // namespace verbena

@@ -18,6 +18,8 @@
 
 namespace verbena {
 
+class ChannelCredentials;  // rpc/credentials.h
+
 namespace internal {
 class ChannelImpl;
 }  // namespace internal
@@ -46,8 +48,12 @@ class ChannelImpl;
 class Channel {
  public:
   // Use CreateChannel().
-  Channel(std::string target, const ChannelOptions& options)
-      : target_(std::move(target)), options_(options) {}
+  Channel(std::string target,
+          std::shared_ptr<const ChannelCredentials> credentials,
+          const ChannelOptions& options)
+      : target_(std::move(target)),
+        credentials_(std::move(credentials)),
+        options_(options) {}
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
   ~Channel();
@@ -82,6 +88,7 @@ class Channel {
 
  private:
   const std::string target_;
+  const std::shared_ptr<const ChannelCredentials> credentials_;
   const ChannelOptions options_;
   std::atomic<internal::ChannelImpl*> impl_{nullptr};  // Owned; set once.
 };
@@ -91,6 +98,12 @@ class Channel {
 // calls.
 std::shared_ptr<Channel> CreateChannel(
     absl::string_view target, const ChannelOptions& options = ChannelOptions());
+
+// The same with something to show to the server, and to see of it; without, the
+// channel has InsecureChannelCredentials().
+std::shared_ptr<Channel> CreateChannel(
+    absl::string_view target, std::shared_ptr<ChannelCredentials> credentials,
+    const ChannelOptions& options = ChannelOptions());
 
 }  // namespace verbena
 

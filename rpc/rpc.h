@@ -72,6 +72,8 @@
 //   INTERNAL             A message could not be parsed.
 //   UNKNOWN              The handler threw an exception.
 //   FAILED_PRECONDITION  The call's context is in use by another call.
+//   UNAUTHENTICATED      The server and the channel do not believe each other's
+//                        credentials: see rpc/credentials.h.
 
 #ifndef VERBENA_RPC_RPC_H_
 #define VERBENA_RPC_RPC_H_

@@ -16,6 +16,10 @@ Server::Server(std::unique_ptr<internal::ServerImpl> impl)
 
 Server::~Server() = default;
 
+uint64_t Server::failed_authentications() const {
+  return impl_->failed_authentications();
+}
+
 void Server::Wait() { impl_->Wait(); }
 
 void Server::Shutdown(absl::Time deadline) {

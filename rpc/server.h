@@ -3,6 +3,7 @@
 #ifndef VERBENA_RPC_SERVER_H_
 #define VERBENA_RPC_SERVER_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,11 @@ class Server {
   ~Server();
 
   const std::vector<Listening>& listening() const { return listening_; }
+
+  // How many connections have ended before their clients had shown the
+  // credentials that the port wants: who had none, or wrong ones, who gave up,
+  // and who did not say anything in time.
+  uint64_t failed_authentications() const;
 
   // Blocks until the server has shut down.
   void Wait();

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "rpc/credentials.h"
 #include "rpc/internal/codec/protobuf_codec.h"
 #include "rpc/internal/server/server_impl.h"
 #include "transport/base/status_macros.h"
@@ -36,7 +37,20 @@ int DefaultWorkerThreads() {
 
 ServerBuilder& ServerBuilder::AddListeningPort(absl::string_view address,
                                                int* selected_port) {
-  ports_.push_back({std::string(address), selected_port});
+  return AddListeningPort(address, InsecureServerCredentials(), selected_port);
+}
+
+ServerBuilder& ServerBuilder::AddListeningPort(
+    absl::string_view address, std::shared_ptr<ServerCredentials> credentials,
+    int* selected_port) {
+  ports_.push_back(
+      {std::string(address), std::move(credentials), selected_port});
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetAuthMetadataProcessor(
+    std::shared_ptr<AuthMetadataProcessor> processor) {
+  auth_metadata_processor_ = std::move(processor);
   return *this;
 }
 
@@ -115,6 +129,12 @@ absl::Status ServerBuilder::Validate() const {
     return absl::InvalidArgumentError(
         "ServerBuilder: no address to listen at; call AddListeningPort()");
   }
+  for (const Port& port : ports_) {
+    if (port.credentials == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "ServerBuilder: the credentials for ", port.address, " are null"));
+    }
+  }
   for (const Service* service : services_) {
     if (service == nullptr) {
       return absl::InvalidArgumentError("ServerBuilder: a service is null");
@@ -177,8 +197,11 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
   options.endpoint.pollers = pollers_;
   for (const Port& port : ports_) {
     options.endpoint.addresses.push_back(port.address);
+    options.endpoint.credentials.push_back(
+        port.credentials->kind().empty() ? nullptr : port.credentials);
   }
   options.services = services_;
+  options.auth_metadata_processor = auth_metadata_processor_;
   options.handler_mode = handler_mode_;
   const int most =
       std::max(max_worker_threads_.value_or(kDefaultMaxWorkerThreads),

@@ -17,6 +17,9 @@
 
 namespace verbena {
 
+class AuthMetadataProcessor;  // These two: rpc/credentials.h.
+class ServerCredentials;
+
 // Collects addresses, services and options; BuildAndStart() checks them all. A
 // value: nothing happens before BuildAndStart(). For one thread.
 class ServerBuilder {
@@ -26,6 +29,17 @@ class ServerBuilder {
   // null, gets the port when BuildAndStart() has succeeded.
   ServerBuilder& AddListeningPort(absl::string_view address,
                                   int* selected_port = nullptr);
+
+  // The same for clients only that show `credentials`; without, everybody may
+  // call who can connect: InsecureServerCredentials().
+  ServerBuilder& AddListeningPort(
+      absl::string_view address, std::shared_ptr<ServerCredentials> credentials,
+      int* selected_port = nullptr);
+
+  // Has each call, on every port, looked at before its handler runs. Default,
+  // and null: none is.
+  ServerBuilder& SetAuthMetadataProcessor(
+      std::shared_ptr<AuthMetadataProcessor> processor);
 
   // `service` must outlive the server. Two services with a method of the same
   // name (or, most unlikely, the same hash) make BuildAndStart() fail.
@@ -93,13 +107,14 @@ class ServerBuilder {
   ServerBuilder& SetMemoryIdleTime(absl::Duration time);
 
   // Listens and starts to serve. Fails with INVALID_ARGUMENT for an option out
-  // of range, no address, or an address that can't be read; ALREADY_EXISTS for
-  // two methods of one name; or as the devices say.
+  // of range, null credentials, no address, or an address that can't be read;
+  // ALREADY_EXISTS for two methods of one name; or as the devices say.
   absl::StatusOr<std::unique_ptr<Server>> BuildAndStart();
 
  private:
   struct Port {
     std::string address;
+    std::shared_ptr<ServerCredentials> credentials;
     int* selected_port;
   };
 
@@ -108,6 +123,7 @@ class ServerBuilder {
 
   std::vector<Port> ports_;
   std::vector<Service*> services_;
+  std::shared_ptr<AuthMetadataProcessor> auth_metadata_processor_;
   int64_t max_receive_message_bytes_ = int64_t{65} << 20;
   int64_t max_send_message_bytes_ = int64_t{65} << 20;
   int64_t max_bulk_bytes_ = int64_t{512} << 20;

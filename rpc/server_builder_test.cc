@@ -1,5 +1,6 @@
 #include "rpc/server_builder.h"
 
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -47,6 +48,12 @@ TEST_F(ServerBuilderTest, AServerNeedsAnAddress) {
 TEST_F(ServerBuilderTest, AnAddressThatCannotBeReadIsRefused) {
   builder_.AddListeningPort("no port here");
   ExpectRefused(absl::StatusCode::kInvalidArgument, "no port here");
+}
+
+TEST_F(ServerBuilderTest, NullCredentialsAreRefused) {
+  builder_.AddListeningPort("127.0.0.1:0",
+                            std::shared_ptr<ServerCredentials>());
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "credentials");
 }
 
 TEST_F(ServerBuilderTest, NegativeThreadsAreRefused) {

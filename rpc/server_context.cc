@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "rpc/credentials.h"
 #include "rpc/internal/server/handler_call.h"
 
 namespace verbena {
@@ -9,6 +10,10 @@ namespace verbena {
 bool ServerContext::IsCancelled() const { return call_->IsCancelled(); }
 
 const std::string& ServerContext::peer() const { return call_->peer(); }
+
+std::shared_ptr<const AuthContext> ServerContext::auth_context() const {
+  return call_->auth_context();
+}
 
 const std::string& ServerContext::device() const { return call_->device(); }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -18,9 +19,12 @@
 namespace verbena {
 
 namespace internal {
-
 class HandlerCall;
 }  // namespace internal
+
+namespace transport {
+class AuthContext;  // verbena::AuthContext of rpc/credentials.h.
+}  // namespace transport
 
 // Lives from before the handler is entered until it has returned. IsCancelled()
 // may be called from any thread in that time, everything else by one at a time.
@@ -44,6 +48,11 @@ class ServerContext {
 
   // The client's address, "10.0.0.9:41234".
   const std::string& peer() const;
+
+  // Who the client is, as far as the port's credentials and the processor of
+  // metadata have found out; never null. Empty, and not authenticated, for a
+  // port without credentials.
+  std::shared_ptr<const transport::AuthContext> auth_context() const;
 
   // The device that carries the call: "soft", "rxe0".
   const std::string& device() const;

@@ -2,10 +2,13 @@
 
 #include <unistd.h>
 
+#include <memory>
+
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "rpc/credentials.h"
 #include "rpc/service.h"
 #include "transport/base/clock.h"
 
@@ -38,6 +41,14 @@ absl::Status DoDescribe(ServerContext* context, Description* reply) {
   reply->set_remaining_us(remaining == absl::InfiniteDuration()
                               ? -1
                               : absl::ToInt64Microseconds(remaining));
+  const std::shared_ptr<const AuthContext> client = context->auth_context();
+  for (const std::string& value : client->GetPeerIdentity()) {
+    reply->set_identity(
+        absl::StrCat(client->GetPeerIdentityPropertyName(), "=", value));
+  }
+  for (const auto& [name, value] : client->properties()) {
+    reply->add_facts(absl::StrCat(name, "=", value));
+  }
   for (const auto& [key, value] : context->client_metadata()) {
     reply->add_metadata(absl::StrCat(key, "=", value));
     context->AddTrailingMetadata(key, value);

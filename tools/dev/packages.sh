@@ -6,7 +6,7 @@ BUILD_PACKAGES=(
   g++ git pkg-config python3 strace
   libibverbs-dev librdmacm-dev ibverbs-providers
   protobuf-compiler libprotobuf-dev libprotoc-dev
-  libabsl-dev libgtest-dev libgmock-dev libbenchmark-dev
+  libabsl-dev libgtest-dev libgmock-dev libbenchmark-dev libsodium-dev
 )
 # zstd unpacks Ubuntu's kernel modules; xz and gz need no package.
 VM_PACKAGES=(

@@ -42,6 +42,7 @@ LAYERS = {
                   "transport/connection"],
     "rpc": ["proto", "transport/base", "transport", "rpc/generated"],
     "rpc/generated": ["proto", "transport/base", "transport", "rpc"],
+    "rpc/credentials": ["transport/base", "rpc"],
     "rpc/internal/codec": ["transport/base", "rpc"],
     "rpc/internal/client": ["transport/base", "transport/verbs",
                             "transport/memory", "transport/connection",
@@ -63,7 +64,8 @@ LAYERS = {
               "rpc/internal/codec", "rpc/internal/client",
               "rpc/internal/server", "transport", "transport/base",
               "transport/verbs", "transport/soft", "transport/faulty",
-              "transport/memory", "transport/wire", "transport/connection"],
+              "transport/memory", "transport/wire", "transport/connection",
+              "rpc/credentials"],
 }
 
 # What the .cc files of a folder may include besides: those of the face join the

@@ -22,10 +22,9 @@ absl::Status OtherCredentials(absl::string_view wanted,
   return absl::UnauthenticatedError(absl::StrCat(
       "this server wants credentials of the kind ", wanted,
       ", and the client has ",
-      offered == nullptr
-          ? "none"
-          : absl::StrCat("those of the kind \"",
-                         absl::Utf8SafeCHexEscape(*offered), "\"")));
+      offered == nullptr ? "none"
+                         : absl::StrCat("those of the kind ",
+                                        absl::Utf8SafeCHexEscape(*offered))));
 }
 
 }  // namespace

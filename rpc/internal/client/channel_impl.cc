@@ -11,10 +11,19 @@
 namespace verbena::internal {
 
 absl::StatusOr<ChannelImpl*> ChannelImpl::Create(
-    const std::string& target, const ChannelOptions& options) {
+    const std::string& target,
+    const std::shared_ptr<const ChannelCredentials>& credentials,
+    const ChannelOptions& options) {
+  absl::StatusOr<transport::EndpointOptions> endpoint =
+      ToEndpointOptions(options);
+  if (credentials == nullptr) {
+    endpoint = absl::InvalidArgumentError("the channel's credentials are null");
+  } else if (endpoint.ok() && !credentials->kind().empty()) {
+    endpoint->credentials = credentials;
+  }
   ASSIGN_OR_RETURN(SharedPoller * poller,
                    SharedPollers::OfProcess().Join(options.spin_budget));
-  return new ChannelImpl(poller, target, options, ToEndpointOptions(options));
+  return new ChannelImpl(poller, target, options, endpoint);
 }
 
 ChannelImpl::ChannelImpl(

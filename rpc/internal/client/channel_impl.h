@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
@@ -14,6 +15,7 @@
 #include "rpc/buffer.h"
 #include "rpc/channel_options.h"
 #include "rpc/channel_state.h"
+#include "rpc/credentials.h"
 #include "rpc/internal/client/open_calls.h"
 #include "rpc/internal/client/poller_timer.h"
 #include "rpc/internal/client/shared_poller.h"
@@ -33,9 +35,12 @@ class ChannelImpl {
  public:
   // Owned by the caller, which calls Retire(). Fails with RESOURCE_EXHAUSTED
   // where the process has neither a poller nor what to make one of; what is
-  // wrong with the target or the options is the status of calls.
-  static absl::StatusOr<ChannelImpl*> Create(const std::string& target,
-                                             const ChannelOptions& options);
+  // wrong with the target, the credentials or the options is the status of
+  // calls.
+  static absl::StatusOr<ChannelImpl*> Create(
+      const std::string& target,
+      const std::shared_ptr<const ChannelCredentials>& credentials,
+      const ChannelOptions& options);
   ChannelImpl(const ChannelImpl&) = delete;
   ChannelImpl& operator=(const ChannelImpl&) = delete;
 

@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -12,6 +13,7 @@
 #include "rpc/internal/codec/status_text.h"
 #include "rpc/internal/server/handler_call_pool.h"
 #include "transport/base/clock.h"
+#include "transport/base/status_macros.h"
 #include "transport/connection/poller.h"
 
 namespace verbena::internal {
@@ -41,12 +43,15 @@ bool WasOnlyInterrupted(const rusage& before) {
 
 HandlerCall::HandlerCall(HandlerCallPool* pool, const UnaryMethod* method,
                          int method_index, ThreadPool* threads,
-                         BlockingMethod* blocking, uint64_t max_reply_bytes)
+                         BlockingMethod* blocking,
+                         AuthMetadataProcessor* processor,
+                         uint64_t max_reply_bytes)
     : pool_(pool),
       method_(method),
       method_index_(method_index),
       threads_(threads),
       blocking_(blocking),
+      processor_(processor),
       max_reply_bytes_(max_reply_bytes),
       messages_(method->NewMessages()),
       request_(messages_->request()),
@@ -157,8 +162,37 @@ bool HandlerCall::Parse() {
   return true;
 }
 
+std::shared_ptr<const AuthContext> HandlerCall::auth_context() const {
+  if (auth_context_ != nullptr) return auth_context_;
+  if (call_->auth_context() != nullptr) return call_->auth_context();
+  return std::make_shared<AuthContext>();
+}
+
+absl::Status HandlerCall::ProcessAuthMetadata() {
+  auth_context_ = call_->auth_context() == nullptr
+                      ? std::make_shared<AuthContext>()
+                      : std::make_shared<AuthContext>(*call_->auth_context());
+  Metadata* const metadata = context_.mutable_client_metadata();
+  Metadata consumed;
+  Metadata response;
+  RETURN_IF_ERROR(processor_->Process(*metadata, auth_context_.get(), &consumed,
+                                      &response));
+  for (const auto& pair : consumed) {
+    const auto [begin, end] = metadata->equal_range(pair.first);
+    const auto found = std::find(begin, end, pair);
+    if (found != end) metadata->erase(found);
+  }
+  for (const auto& [key, value] : response) {
+    context_.AddTrailingMetadata(key, value);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status HandlerCall::RunHandler() {
   try {
+    if (ABSL_PREDICT_FALSE(processor_ != nullptr)) {
+      RETURN_IF_ERROR(ProcessAuthMetadata());
+    }
     return method_->Run(&context_, messages_.get());
   } catch (...) {
     // What it says is for the server's own eyes.

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "google/protobuf/message_lite.h"
+#include "rpc/credentials.h"
 #include "rpc/internal/server/handler_pace.h"
 #include "rpc/internal/server/thread_pool.h"
 #include "rpc/server_context.h"
@@ -46,10 +47,11 @@ class HandlerCall final : public WorkerTask,
                           public transport::PollerTask,
                           public transport::ReplyWriter {
  public:
-  // Null `threads` and `blocking` mean that handlers run on the poller.
+  // Null `threads` and `blocking` mean that handlers run on the poller; a null
+  // `processor`, that nobody looks at metadata before they do.
   HandlerCall(HandlerCallPool* pool, const UnaryMethod* method,
               int method_index, ThreadPool* threads, BlockingMethod* blocking,
-              uint64_t max_reply_bytes);
+              AuthMetadataProcessor* processor, uint64_t max_reply_bytes);
   HandlerCall(const HandlerCall&) = delete;
   HandlerCall& operator=(const HandlerCall&) = delete;
 
@@ -67,6 +69,7 @@ class HandlerCall final : public WorkerTask,
   bool IsCancelled() const;
   const std::string& peer() const { return call_->peer(); }
   const std::string& device() const { return call_->device_name(); }
+  std::shared_ptr<const AuthContext> auth_context() const;
   Buffer AllocateBuffer(size_t bytes) const {
     return call_->AllocateAttachment(bytes);
   }
@@ -101,6 +104,8 @@ class HandlerCall final : public WorkerTask,
   bool Handle();
   // What the handler returns; UNKNOWN if it throws an exception.
   absl::Status RunHandler();
+  // Whether the call may go to its handler, by the processor of metadata.
+  absl::Status ProcessAuthMetadata();
   // How a call ends that has been cancelled.
   absl::Status CancelledStatus() const;
   // Serialises a large reply now, if there is memory.
@@ -115,6 +120,7 @@ class HandlerCall final : public WorkerTask,
   const int method_index_;
   ThreadPool* const threads_;
   BlockingMethod* const blocking_;
+  AuthMetadataProcessor* const processor_;
   const uint64_t max_reply_bytes_;
   const std::unique_ptr<CallMessages> messages_;
   // Parsed and serialised since the memory of the messages was measured.
@@ -126,6 +132,8 @@ class HandlerCall final : public WorkerTask,
   // The rest is about the current call.
 
   transport::ServerCall* call_ = nullptr;  // Null between calls.
+  // What the processor has made of the connection's; null without a processor.
+  std::shared_ptr<AuthContext> auth_context_;
   bool parsed_ = false;
   bool is_large_ = false;
   // The handler was told that the deadline has passed. One that returns for

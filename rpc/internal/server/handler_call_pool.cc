@@ -7,9 +7,11 @@ namespace verbena::internal {
 HandlerCallPool::HandlerCallPool(const MethodRegistry& registry,
                                  ThreadPool* threads,
                                  std::vector<BlockingMethod>& blocking,
+                                 AuthMetadataProcessor* processor,
                                  uint64_t max_reply_bytes)
     : threads_(threads),
       blocking_(blocking),
+      processor_(processor),
       max_reply_bytes_(max_reply_bytes),
       free_(registry.size()) {}
 
@@ -17,9 +19,10 @@ HandlerCall* HandlerCallPool::Take(const MethodRegistry::Method& method) {
   auto& free = free_[method.index];
   if (free.empty()) {
     const bool is_inline = method.mode == HandlerMode::kInline;
-    return new HandlerCall(
-        this, method.method, method.index, is_inline ? nullptr : threads_,
-        is_inline ? nullptr : &blocking_[method.index], max_reply_bytes_);
+    return new HandlerCall(this, method.method, method.index,
+                           is_inline ? nullptr : threads_,
+                           is_inline ? nullptr : &blocking_[method.index],
+                           processor_, max_reply_bytes_);
   }
   HandlerCall* const call = free.back().release();
   free.pop_back();

@@ -16,14 +16,15 @@ namespace verbena::internal {
 // Makes calls as they are needed and keeps them for later ones of the same
 // method, so that a server that is warm allocates nothing.
 //
-// Confined to its poller. The registry (complete), the threads and `blocking`,
-// which has an element for each of its methods, must outlive it, and every call
-// must be back when it is destroyed.
+// Confined to its poller. The registry (complete), the threads, the processor
+// of metadata, which may be null, and `blocking`, which has an element for each
+// of its methods, must outlive it, and every call must be back when it is
+// destroyed.
 class HandlerCallPool {
  public:
   HandlerCallPool(const MethodRegistry& registry, ThreadPool* threads,
                   std::vector<BlockingMethod>& blocking,
-                  uint64_t max_reply_bytes);
+                  AuthMetadataProcessor* processor, uint64_t max_reply_bytes);
   HandlerCallPool(const HandlerCallPool&) = delete;
   HandlerCallPool& operator=(const HandlerCallPool&) = delete;
   ~HandlerCallPool() = default;
@@ -40,6 +41,7 @@ class HandlerCallPool {
 
   ThreadPool* const threads_;
   std::vector<BlockingMethod>& blocking_;  // By the method's index.
+  AuthMetadataProcessor* const processor_;
   const uint64_t max_reply_bytes_;
   // By the method's index in the registry.
   std::vector<std::vector<std::unique_ptr<HandlerCall>>> free_;

@@ -11,11 +11,12 @@ namespace verbena::internal {
 
 absl::StatusOr<std::unique_ptr<ServerImpl>> ServerImpl::Start(
     const Options& options) {
-  auto server = absl::WrapUnique(new ServerImpl(options.endpoint.pollers));
+  auto server = absl::WrapUnique(new ServerImpl(options));
   RETURN_IF_ERROR(server->Register(options));
   for (PollerCalls& each : server->pollers_) {
     each.calls = std::make_unique<HandlerCallPool>(
         server->registry_, server->threads_.get(), server->blocking_methods_,
+        options.auth_metadata_processor.get(),
         options.endpoint.endpoint.max_send_message_bytes);
   }
   ASSIGN_OR_RETURN(server->endpoint_,

@@ -4,6 +4,7 @@
 #define VERBENA_RPC_INTERNAL_SERVER_SERVER_IMPL_H_
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "rpc/credentials.h"
 #include "rpc/internal/server/handler_call_pool.h"
 #include "rpc/internal/server/method_registry.h"
 #include "rpc/internal/server/thread_pool.h"
@@ -29,6 +31,7 @@ class ServerImpl final : public transport::ServerHandler {
   struct Options {
     transport::ServerEndpoint::Options endpoint;
     std::vector<Service*> services;  // Must outlive the server.
+    std::shared_ptr<AuthMetadataProcessor> auth_metadata_processor;  // Or null.
     HandlerMode handler_mode = HandlerMode::kWorkerPool;
     ThreadPool::Options workers;
   };
@@ -44,10 +47,16 @@ class ServerImpl final : public transport::ServerHandler {
   }
   void Wait();
   void Shutdown(absl::Time deadline);
+  uint64_t failed_authentications() const {
+    return failed_authentications_.load(std::memory_order_relaxed);
+  }
 
   // As the transport's handler, on pollers.
   void OnCall(transport::ServerCall* call) override;
   void OnCancelled(transport::ServerCall* call) override {}
+  void OnUnauthenticated() override {
+    failed_authentications_.fetch_add(1, std::memory_order_relaxed);
+  }
   absl::Time OnTick() override {
     return threads_ == nullptr ? absl::InfiniteFuture() : threads_->Tick();
   }
@@ -60,10 +69,14 @@ class ServerImpl final : public transport::ServerHandler {
     std::unique_ptr<HandlerCallPool> calls;  // Only the poller touches it.
   };
 
-  explicit ServerImpl(int pollers) : pollers_(pollers) {}
+  explicit ServerImpl(const Options& options)
+      : auth_metadata_processor_(options.auth_metadata_processor),
+        pollers_(options.endpoint.pollers) {}
   absl::Status Register(const Options& options);
   HandlerCallPool& CallsOf(transport::Poller& poller);
 
+  const std::shared_ptr<AuthMetadataProcessor> auth_metadata_processor_;
+  std::atomic<uint64_t> failed_authentications_{0};
   MethodRegistry registry_;                       // Constant once started.
   std::vector<BlockingMethod> blocking_methods_;  // By the method's index.
   std::vector<PollerCalls> pollers_;  // One each for the endpoint's pollers.

@@ -1,0 +1,91 @@
+// Credentials of those who know a secret.
+//
+//   // At the server. Two keys are valid while clients move from one to the
+//   // other.
+//   auto keys = std::make_shared<SharedSecretKeys>();
+//   absl::Status status =
+//       keys->Replace({{"november", new_secret}, {"october", old_secret}});
+//   builder.AddListeningPort("0.0.0.0:50051",
+//                            SharedSecretServerCredentials(keys));
+//
+//   // At the client.
+//   CreateChannel("10.0.0.7:50051",
+//                 SharedSecretCredentials("november", new_secret));
+//
+// Both sides prove that they know the secret of the key that the client names,
+// and neither tells it: each sends 32 random bytes, and HMAC-SHA-256 by the
+// secret over its role, both sides' hellos (the limits of both, and where the
+// client's memory is, among them) and both random numbers, the client first. So
+// no proof is of use for another connection, nor for the other side, and nobody
+// has changed what the two said before; what they say afterwards is not
+// protected: see rpc/credentials.h.
+//
+// Whoever has talked with either side, or read along, can try secrets on what
+// he has got, as fast as his machines can. So a secret must be random, not a
+// word: `openssl rand -base64 32`.
+
+#ifndef VERBENA_RPC_CREDENTIALS_SHARED_SECRET_H_
+#define VERBENA_RPC_CREDENTIALS_SHARED_SECRET_H_
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "rpc/credentials.h"
+#include "transport/base/mutex.h"
+
+namespace verbena {
+
+// The shortest secret that is taken, in bytes: what nobody can try out, if they
+// are random.
+inline constexpr size_t kMinSharedSecretBytes = 16;
+// The longest secret, and the longest name of a key. A name has one at least.
+inline constexpr size_t kMaxSharedSecretBytes = 1024;
+inline constexpr size_t kMaxKeyNameBytes = 255;
+
+// The keys of a server, which may be replaced while it runs. Thread-safe.
+class SharedSecretKeys {
+ public:
+  // None, so that every client is refused.
+  SharedSecretKeys();
+  SharedSecretKeys(const SharedSecretKeys&) = delete;
+  SharedSecretKeys& operator=(const SharedSecretKeys&) = delete;
+  ~SharedSecretKeys();
+
+  // From now on these are the keys: secrets by the names of the keys.
+  // Connections that are open stay. INVALID_ARGUMENT, and the keys before
+  // remain, if a secret or a name is too short or too long.
+  absl::Status Replace(const std::map<std::string, std::string>& secrets);
+
+  // For the library. Null if there is none.
+  class Key;
+  std::shared_ptr<const Key> Find(absl::string_view name) const;
+
+ private:
+  mutable base::Mutex mutex_;
+  std::map<std::string, std::shared_ptr<const Key>, std::less<>> keys_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+// What a client shows that knows `secret`, the one of the key `key_name`. Where
+// one of the two is too short or too long, the channel's calls end with
+// INVALID_ARGUMENT.
+std::shared_ptr<ChannelCredentials> SharedSecretCredentials(
+    absl::string_view key_name, absl::string_view secret);
+
+// What a server wants to see that has `keys`, which are not null. A client with
+// a wrong secret and one with a key that is not there hear the same.
+//
+// auth_context() has the property "transport_security_type", "shared_secret",
+// and as the identity "key_name".
+std::shared_ptr<ServerCredentials> SharedSecretServerCredentials(
+    std::shared_ptr<const SharedSecretKeys> keys);
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_CREDENTIALS_SHARED_SECRET_H_
