@@ -21,6 +21,7 @@ absl::Status CheckMessageLimit(uint64_t bytes, const char* name) {
 }
 
 // Memory comes in powers of two, so a message may take up to twice its size.
+// REQUIRES: CheckMessageLimit() accepts the message.
 absl::Status CheckMemory(uint64_t bytes, uint64_t message, const char* name) {
   const uint64_t least =
       std::max(std::max(kFirstArenaBytes, kFirstBulkRegionBytes),
@@ -38,8 +39,11 @@ absl::Status CheckOptions(const EndpointOptions& options) {
        {CheckMessageLimit(options.max_receive_message_bytes,
                           "max_receive_message_bytes"),
         CheckMessageLimit(options.max_send_message_bytes,
-                          "max_send_message_bytes"),
-        CheckMemory(options.max_arena_bytes, options.max_send_message_bytes,
+                          "max_send_message_bytes")}) {
+    if (!status.ok()) return status;
+  }
+  for (const absl::Status& status :
+       {CheckMemory(options.max_arena_bytes, options.max_send_message_bytes,
                     "max_arena_bytes"),
         CheckMemory(options.max_arena_bytes, options.max_receive_message_bytes,
                     "max_arena_bytes"),

@@ -29,6 +29,9 @@ TEST(EndpointOptionsTest, MessagesAreLimitedAtAndPastTheEdge) {
   EXPECT_TRUE(CheckOptions(options).ok());
   options.max_send_message_bytes = kMaxMessageBytes + 1;
   EXPECT_NE(Refusal(options), "");
+  // No power of two is as large.
+  options.max_send_message_bytes = UINT64_MAX;
+  EXPECT_NE(Refusal(options), "");
 }
 
 TEST(EndpointOptionsTest, MemoryMustHoldTheLargestMessage) {

@@ -30,6 +30,10 @@ absl::Status BadAddress(absl::string_view text, absl::string_view problem) {
                    "[::1]:50051 or host.example:50051"));
 }
 
+bool IsLinkLocal(const in6_addr& address) {
+  return IN6_IS_ADDR_LINKLOCAL(&address) || IN6_IS_ADDR_MC_LINKLOCAL(&address);
+}
+
 absl::StatusOr<HostAndPort> Split(absl::string_view text) {
   absl::string_view host;
   absl::string_view port;
@@ -206,10 +210,12 @@ std::string SocketAddress::HostString() const {
   if (family() != AF_INET6) return "unknown";
   std::string host =
       ::inet_ntop(AF_INET6, &storage_.v6.sin6_addr, text, sizeof(text));
-  // A link-local address means nothing without its interface.
+  // A link-local address means nothing without its interface. That of others
+  // is read as a number only.
   if (storage_.v6.sin6_scope_id != 0) {
     char name[IF_NAMESIZE];
-    if (::if_indextoname(storage_.v6.sin6_scope_id, name) != nullptr) {
+    if (IsLinkLocal(storage_.v6.sin6_addr) &&
+        ::if_indextoname(storage_.v6.sin6_scope_id, name) != nullptr) {
       absl::StrAppend(&host, "%", name);
     } else {
       absl::StrAppend(&host, "%", storage_.v6.sin6_scope_id);

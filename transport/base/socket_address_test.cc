@@ -30,6 +30,8 @@ TEST(SocketAddressTest, ReadsAndWritesIpv6) {
 
 TEST(SocketAddressTest, KeepsTheInterfaceOfALinkLocalAddress) {
   EXPECT_EQ(RoundTrip("[fe80::1%lo]:50051"), "[fe80::1%lo]:50051");
+  // The resolver takes no name here.
+  EXPECT_EQ(RoundTrip("[::1%1]:50051"), "[::1%1]:50051");
 }
 
 TEST(SocketAddressTest, ResolvesHostNames) {
