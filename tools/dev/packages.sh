@@ -19,6 +19,8 @@ GRPC_PACKAGES=(libgrpc++-dev protobuf-compiler-grpc)
 FORMAT_PACKAGES=(clang-format git)
 # The headers are for a plugin of clang-tidy.
 LINT_PACKAGES=(clang-tidy libclang-dev llvm-dev)
+# The second brings libFuzzer and the sanitizers.
+FUZZ_PACKAGES=(clang libclang-rt-dev)
 
 # The kernel that the virtual machines boot has another name on Ubuntu.
 kernel_package() {

@@ -79,7 +79,10 @@ class SourceTree:
 
     @classmethod
     def read(cls, root):
-        """What git tracks or would track; third-party and binary files not."""
+        """What git tracks or would track, but for what others wrote.
+
+        That is third-party and binary files, and what fuzzers found.
+        """
         listed = subprocess.run(
             ["git", "-C", root, "ls-files", "-z", "--cached", "--others",
              "--exclude-standard"], check=True, stdout=subprocess.PIPE,
@@ -87,7 +90,8 @@ class SourceTree:
         files = []
         for path in sorted(set(filter(None, listed.split("\0")))):
             full = os.path.join(root, path)
-            if path.startswith("third_party/") or not os.path.isfile(full):
+            if (path.startswith(("third_party/", "tests/fuzz/corpus/"))
+                    or not os.path.isfile(full)):
                 continue
             with open(full, "rb") as stream:
                 data = stream.read()

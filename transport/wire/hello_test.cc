@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -15,7 +14,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "transport/base/limits.h"
-#include "transport/base/test_seed.h"
 
 namespace verbena::transport {
 namespace {
@@ -363,27 +361,6 @@ TEST(HelloTest, RefusesTruncatedOptions) {
     const bool whole = n == 0 || n == 7 || n == body.size();
     EXPECT_EQ(Options(body.substr(0, n)).ok(), whole) << n;
   }
-}
-
-TEST(HelloFuzzTest, NothingIsReadBeyondItsEnd) {
-  std::mt19937 random(base::TestSeed());
-  const std::string seeds[] = {
-      EncodeConnectRequest(SomeRequest()),
-      EncodeConnectReply({.limits = SomeRequest().limits}), SomeReject(),
-      EncodeOptions({{.type = 1, .value = "abc"}, {.type = 2, .value = "de"}})};
-  int accepted = 0;
-  for (int i = 0; i < 50000; ++i) {
-    std::string bytes = seeds[random() % 4];
-    for (int times = random() % 4; times >= 0; --times) {
-      if (random() % 8 == 0) bytes.resize(random() % 80);
-      if (!bytes.empty()) {
-        bytes[random() % bytes.size()] = static_cast<char>(random());
-      }
-    }
-    accepted += Request(bytes).ok() + Reply(bytes).ok() +
-                Rejection(bytes).ok() + Options(bytes).ok();
-  }
-  EXPECT_GT(accepted, 100);
 }
 
 }  // namespace

@@ -1,0 +1,242 @@
+// A client with calls, and a server that answers with whatever it likes and
+// writes where it may, on the simulated device. The client's poller stays from
+// one input to the next.
+
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "tests/fuzz/descriptors.h"
+#include "tests/fuzz/fuzz_input.h"
+#include "tests/fuzz/session_frames.h"
+#include "tests/fuzz/session_peer.h"
+#include "transport/base/buffer.h"
+#include "transport/base/check.h"
+#include "transport/base/clock.h"
+#include "transport/base/endpoint_options.h"
+#include "transport/base/limits.h"
+#include "transport/connection/client_call.h"
+#include "transport/connection/client_connection.h"
+#include "transport/connection/client_poller.h"
+#include "transport/soft/simulation.h"
+#include "transport/wire/hello.h"
+
+namespace verbena::transport {
+namespace {
+
+using fuzz::FuzzInput;
+using fuzz::ReadAll;
+
+// A call that ends once.
+class Call final : public ClientCall {
+ public:
+  explicit Call(FuzzInput& input) {
+    request_.method_id = 1;
+    request_.metadata_bytes = input.Below(64);
+    request_.message_bytes = TakeLength(input);
+    if (input.Bool()) request_.reply_hint_bytes = TakeLength(input);
+    if (input.Below(8) == 0) request_.deadline = base::Now();
+    if (input.Below(4) == 0) {
+      attachment_ = Buffer::Plain(1 + input.Take<uint16_t>());
+      std::memset(attachment_.data(), 'a', attachment_.size());
+      request_.attachment = attachment_.span();
+    }
+  }
+  ~Call() { CHECK(done_); }
+
+  void WriteRequest(uint8_t* out) override {
+    CHECK(!done_ && !written_);
+    written_ = true;
+    std::memset(out, 'q', request_.metadata_bytes + request_.message_bytes);
+  }
+  void OnResponse(const CallResponse& response) override {
+    CHECK(!done_ && written_);
+    done_ = true;
+    ReadAll(response.status_message);
+    ReadAll(response.metadata);
+    ReadAll(response.message);
+    if (response.attachment == nullptr) return;
+    ReadAll(response.attachment->span());
+    kept_ = std::move(*response.attachment);
+  }
+  void OnFailed(const absl::Status& status) override {
+    CHECK(!done_ && !status.ok());
+    done_ = true;
+  }
+
+  bool done() const { return done_; }
+
+ private:
+  Buffer attachment_;
+  Buffer kept_;  // Of a reply, for as long as the call is kept.
+  bool written_ = false;
+  bool done_ = false;
+};
+
+EndpointOptions Options(FuzzInput& input) {
+  EndpointOptions options;
+  options.max_send_message_bytes = uint64_t{1} << 20;
+  options.max_receive_message_bytes = uint64_t{1} << 20;
+  options.max_arena_bytes = uint64_t{input.Bool() ? 1u : 4u} << 20;
+  if (input.Bool()) options.continued_bytes_max = 0;
+  return options;
+}
+
+class ClientSession {
+ public:
+  ClientSession(soft::Simulation& simulation, ClientPoller& clients,
+                FuzzInput input)
+      : simulation_(simulation), clients_(clients), input_(input) {}
+
+  void Run() {
+    const base::SocketAddress address = server_.Listen();
+    connection_ = clients_.Connect(SessionPeer::Device(), address,
+                                   Options(input_), /*observer=*/nullptr);
+    for (int i = 0; i < 20 && !server_.has_request(); ++i) Turn();
+    CHECK(server_.has_request());
+    if (Answer()) {
+      while (!input_.empty()) {
+        Step();
+        Turn();
+      }
+    }
+    End();
+  }
+
+ private:
+  void Turn() {
+    simulation_.RunFor(std::chrono::microseconds(2));
+    clients_.poller().Sleep(absl::InfinitePast());
+    server_.Poll();
+  }
+
+  // False when the client is refused.
+  bool Answer() {
+    std::string reply;
+    const bool refuses = input_.Below(16) == 0;
+    if (refuses) {
+      reply = EncodeReject({static_cast<RejectReason>(input_.Below(6)),
+                            std::string(input_.Take<uint8_t>(), 'n')});
+    } else {
+      reply = EncodeConnectReply({server_.TakeLimits(input_)});
+    }
+    if (input_.Below(32) == 0) TakeDamage(input_, &reply);
+    reply.resize(std::min(reply.size(), refuses ? kRejectPrivateBytesMax
+                                                : kAcceptPrivateBytesMax));
+    if (refuses) {
+      server_.Reject(reply);
+      for (int i = 0; i < 5; ++i) Turn();
+      return false;
+    }
+    if (!server_.Accept(reply)) return false;
+    for (int i = 0; i < 5; ++i) Turn();
+    if (input_.Below(16) == 0) return true;
+    FrameHeader header = {};
+    header.type = FrameType::kWelcome;
+    header.header_bytes = sizeof(header);
+    server_.SendSound(
+        std::string(reinterpret_cast<const char*>(&header), sizeof(header)));
+    for (int i = 0; i < 3; ++i) Turn();
+    return true;
+  }
+
+  void Step() {
+    switch (input_.Below(16)) {
+      case 0:
+      case 1:
+      case 2:
+        calls_.push_back(std::make_unique<Call>(input_));
+        return connection_->Start(calls_.back().get());
+      case 3:
+        return Cancel();
+      case 4:
+      case 5:
+        return Rdma();
+      case 6:
+        if (input_.Below(16) == 0) server_.Disconnect();
+        return;
+      case 7:
+        for (uint32_t i = input_.Below(8); i > 0; --i) Turn();
+        return;
+      case 8:
+        // Buffers of replies go, and others have their memory.
+        std::erase_if(calls_, [](const auto& call) { return call->done(); });
+        return;
+      default: {
+        FrameSubjects subjects;
+        subjects.call_ids = server_.call_ids();
+        if (subjects.call_ids.empty()) subjects.call_ids = {0};
+        server_.SendFrames(input_, subjects);
+      }
+    }
+  }
+
+  void Cancel() {
+    if (calls_.empty()) return;
+    Call* const call = calls_[input_.Take<uint8_t>() % calls_.size()].get();
+    if (!call->done()) {
+      connection_->Cancel(call, absl::CancelledError("no longer wanted"));
+    }
+  }
+
+  // In the client's arena, or beside it.
+  void Rdma() {
+    constexpr ibv_wr_opcode kOpcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE,
+                                          IBV_WR_RDMA_READ,
+                                          IBV_WR_RDMA_WRITE_WITH_IMM};
+    const ibv_wr_opcode opcode = kOpcodes[input_.Below(4)];
+    const ArenaDescriptor& arena = server_.their_arena();
+    const uint64_t offset = input_.Bool() ? 4096 * input_.Take<uint8_t>()
+                                          : input_.Take<uint32_t>() % (1 << 21);
+    server_.PostRdma(opcode, arena.address + offset,
+                     arena.rkey + input_.Below(32) / 31, TakeLength(input_));
+  }
+
+  void End() {
+    server_.Disconnect();
+    const bool early = input_.Bool();
+    for (int i = 0; i < (early ? 0 : 8); ++i) Turn();
+    clients_.Close(std::move(connection_));
+    // Of an ended connection no call is open.
+    calls_.clear();
+    for (int i = 0; i < 8; ++i) Turn();
+  }
+
+  soft::Simulation& simulation_;
+  ClientPoller& clients_;
+  FuzzInput input_;
+  SessionPeer server_;
+  std::vector<std::unique_ptr<Call>> calls_;
+  std::unique_ptr<ClientConnection> connection_;
+};
+
+ClientPoller& Clients() {
+  static auto* const clients = [] {
+    auto* const made = ClientPoller::Create()->release();
+    made->poller().Enter();
+    return made;
+  }();
+  return *clients;
+}
+
+}  // namespace
+}  // namespace verbena::transport
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  namespace transport = verbena::transport;
+  static auto& simulation = verbena::soft::Simulation::Begin();
+  transport::ClientSession(simulation, transport::Clients(), {data, size})
+      .Run();
+  verbena::fuzz::CheckFewDescriptors();
+  return 0;
+}

@@ -1,0 +1,46 @@
+// What travels with a call beside its message: metadata, and a status.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "rpc/internal/codec/metadata_codec.h"
+#include "rpc/internal/codec/status_text.h"
+#include "rpc/metadata.h"
+#include "tests/fuzz/fuzz_input.h"
+#include "transport/base/check.h"
+
+namespace verbena::internal {
+namespace {
+
+void Check(fuzz::FuzzInput input) {
+  const absl::StatusCode code =
+      KnownCode(static_cast<absl::StatusCode>(input.Take<int32_t>()));
+  CHECK(absl::Status(code, "").code() == code);
+  const absl::Status annotated =
+      Annotate(absl::Status(code, fuzz::AsText(input.Bytes(input.Below(64)))),
+               "the peer");
+  CHECK(annotated.code() == code);
+
+  const absl::Span<const uint8_t> bytes = input.Rest();
+  Metadata metadata;
+  const absl::Status status = ParseMetadata(bytes, &metadata);
+  const absl::StatusOr<uint32_t> length = MeasureMetadata(metadata);
+  if (!status.ok() || !length.ok()) return;
+  CHECK_LE(*length, bytes.size());
+  std::vector<uint8_t> again(*length);
+  CHECK(WriteMetadata(metadata, again.data()) == again.data() + again.size());
+  Metadata parsed;
+  CHECK(ParseMetadata(again, &parsed).ok());
+  CHECK(parsed == metadata);
+}
+
+}  // namespace
+}  // namespace verbena::internal
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  verbena::internal::Check({data, size});
+  return 0;
+}
