@@ -1,5 +1,6 @@
 #include "transport/server_endpoint.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -35,6 +36,7 @@ absl::StatusOr<std::unique_ptr<ServerEndpoint>> ServerEndpoint::Start(
   RETURN_IF_ERROR(Check(options));
   std::unique_ptr<ServerEndpoint> endpoint =
       absl::WrapUnique(new ServerEndpoint());
+  endpoint->wait_ = options.wait;
   RETURN_IF_ERROR(endpoint->StartPollers(options, handler));
   RETURN_IF_ERROR(endpoint->Listen(options));
   for (const auto& [provider, listener] : endpoint->listeners_) {
@@ -50,8 +52,11 @@ ServerEndpoint::~ServerEndpoint() { Shutdown(absl::InfinitePast()); }
 absl::Status ServerEndpoint::StartPollers(const Options& options,
                                           ServerHandler& handler) {
   for (int i = 0; i < options.pollers; ++i) {
-    ASSIGN_OR_RETURN(std::unique_ptr<ServerPoller> poller,
-                     ServerPoller::Start(options.endpoint, handler));
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<ServerPoller> poller,
+        options.wait == nullptr
+            ? ServerPoller::Start(options.endpoint, handler)
+            : ServerPoller::StartStepped(options.endpoint, handler));
     pollers_.push_back(std::move(poller));
   }
   return absl::OkStatus();
@@ -125,12 +130,34 @@ ServerPoller& ServerEndpoint::NextPoller() {
   return *pollers_[turn % pollers_.size()];
 }
 
+void ServerEndpoint::WaitFor(ServerPoller& poller) {
+  if (wait_ == nullptr) return poller.Join();
+  while (!poller.ended()) wait_();
+}
+
+bool ServerEndpoint::Step() {
+  CHECK(wait_ != nullptr);
+  bool busy = false;
+  for (const auto& poller : pollers_) {
+    if (!poller->ended()) busy = poller->Step() || busy;
+  }
+  return busy;
+}
+
+absl::Time ServerEndpoint::NextStep() const {
+  absl::Time next = absl::InfiniteFuture();
+  for (const auto& poller : pollers_) {
+    if (!poller->ended()) next = std::min(next, poller->poller().next_wake());
+  }
+  return next;
+}
+
 void ServerEndpoint::Shutdown(absl::Time deadline) {
   const base::MutexLock lock(shutdown_mutex_);
   if (std::exchange(shut_down_, true)) return;
   StopListening();
   for (const auto& poller : pollers_) poller->Stop(deadline);
-  for (const auto& poller : pollers_) poller->Join();
+  for (const auto& poller : pollers_) WaitFor(*poller);
   for (const auto& poller : pollers_) {
     poller->poller().Enter();
     poller->poller().PollOnce();  // What was posted after its thread ended.

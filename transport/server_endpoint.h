@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,6 +40,9 @@ class ServerEndpoint {
     // Listens with this provider alone instead of those that the device
     // suggests. For tests; outlives the endpoint.
     const Provider* provider = nullptr;
+    // If set, there are no threads: the owner calls Step() again and again, and
+    // Shutdown() calls this as long as it waits. For simulations.
+    std::function<void()> wait;
   };
 
   // One address on one provider.
@@ -67,6 +71,12 @@ class ServerEndpoint {
   // Idempotent; not from a handler.
   void Shutdown(absl::Time deadline);
 
+  // Does what there is to do now on the pollers. Returns whether there was
+  // something. NextStep() is when there will be, if nothing happens before.
+  // REQUIRES: Options::wait.
+  bool Step();
+  absl::Time NextStep() const;
+
   // Open connections of all pollers. May be a moment old.
   uint32_t connection_count() const;
 
@@ -89,11 +99,13 @@ class ServerEndpoint {
                                         const std::string& device);
   ServerPoller& NextPoller();
   void StopListening();
+  void WaitFor(ServerPoller& poller);
 
   std::vector<std::unique_ptr<ServerPoller>> pollers_;
   // Once accepting_, only the first poller, which drives them, touches these.
   std::vector<std::pair<const Provider*, std::unique_ptr<Listener>>> listeners_;
   std::vector<Listening> listening_;
+  std::function<void()> wait_;  // See Options.
   bool accepting_ = false;  // The listeners are in the first poller's hands.
   std::atomic<uint32_t> next_poller_{0};
 

@@ -42,6 +42,7 @@ void Check(fuzz::FuzzInput input) {
   options.connect_timeout = Time(input);
   options.keepalive_time = Time(input);
   options.keepalive_timeout = Time(input);
+  options.stall_timeout = Time(input);
   options.device = std::string(fuzz::AsText(input.Rest()));
   if (!CheckOptions(options).ok()) return;
   const std::string reply =

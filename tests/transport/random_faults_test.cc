@@ -19,12 +19,10 @@
 #include <thread>
 
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "tests/testing/seed_range.h"
 #include "tests/testing/test_device.h"
 #include "tests/testing/transport_client.h"
 #include "tests/transport/faulty_fixture.h"
@@ -35,16 +33,10 @@
 
 namespace verbena::transport {
 
+using testing_support::SeedRange;
 using testing_support::TestOptions;
 using testing_support::TestProvider;
 using testing_support::TestServer;
-
-// Which seeds to run.
-struct SeedRange {
-  uint64_t first = 1;
-  uint64_t count = 1000;
-  absl::Duration longest = absl::Seconds(5);
-};
 
 namespace {
 
@@ -252,20 +244,7 @@ void RegisterRandomFaults(const SeedRange& range) {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  verbena::transport::SeedRange range;
-  for (int i = 1; i < argc; ++i) {
-    absl::string_view argument = argv[i];
-    uint64_t* const number =
-        absl::ConsumePrefix(&argument, "--seeds=")  ? &range.count
-        : absl::ConsumePrefix(&argument, "--seed=") ? &range.first
-                                                    : nullptr;
-    if (number == nullptr || !absl::SimpleAtoi(argument, number)) {
-      std::fprintf(stderr, "unknown argument %s\n", argv[i]);
-      return 2;
-    }
-    if (number == &range.first) range.count = 1;
-    range.longest = absl::InfiniteDuration();
-  }
-  verbena::transport::RegisterRandomFaults(range);
+  verbena::transport::RegisterRandomFaults(
+      verbena::testing_support::ParseSeedRange(argc, argv));
   return RUN_ALL_TESTS();
 }

@@ -46,7 +46,7 @@ absl::StatusOr<base::SocketAddress> Listener::Listen(
 
 void Listener::StopListening() {
   OnReadable();
-  ids_.clear();
+  listening_.clear();
 }
 
 void Listener::OnReadable() {

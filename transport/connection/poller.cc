@@ -189,4 +189,16 @@ void Poller::Sleep(absl::Time until) {
   if (PrepareSleep()) WaitForEvent(until);
 }
 
+bool Poller::Step() {
+  bool busy = PollOnce() > 0 || !PrepareSleep();
+  if (!busy) {
+    WaitForEvent(absl::InfinitePast());
+    busy = readable_.load(std::memory_order_relaxed) != 0;
+  }
+  // A manual clock is moved between two steps, in next to no time: what
+  // RefreshNow() finds must not depend on how long that took.
+  read_at_ = 0;
+  return busy;
+}
+
 }  // namespace verbena::transport

@@ -128,6 +128,16 @@ class Poller {
   bool PrepareSleep();
   void WaitForEvent(absl::Time until);
 
+  // One turn for who never blocks, such as a simulation: polls, and if there
+  // was nothing does all that comes before and after a sleep but for the sleep.
+  // Returns whether there was something to do. If not, there will be nothing
+  // before next_wake() unless a descriptor becomes readable, which the next
+  // Step() finds out.
+  bool Step();
+  absl::Time next_wake() const {
+    return absl::FromUnixNanos(sleep_until_ns_.load(std::memory_order_relaxed));
+  }
+
   // Whether completions or posted tasks are being handled, so that every
   // Pollable finishes its round soon. Outside of a round nothing may wait for
   // the next one.

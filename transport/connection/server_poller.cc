@@ -46,6 +46,16 @@ absl::StatusOr<std::unique_ptr<ServerPoller>> ServerPoller::Start(
   return server;
 }
 
+absl::StatusOr<std::unique_ptr<ServerPoller>> ServerPoller::StartStepped(
+    const EndpointOptions& options, ServerHandler& handler) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Poller> poller, Poller::Create());
+  std::unique_ptr<ServerPoller> server =
+      absl::WrapUnique(new ServerPoller(options, handler, std::move(poller)));
+  server->poller_->Enter();
+  server->poller_->Add(server.get());
+  return server;
+}
+
 ServerPoller::ServerPoller(const EndpointOptions& options,
                            ServerHandler& handler,
                            std::unique_ptr<Poller> poller)
@@ -81,7 +91,7 @@ void ServerPoller::Drive() {
   poller_->RefreshNow();
   SpinPolicy::Wait wait(&spin_);
   uint32_t idle_polls = 0;
-  while (!(closing_ && connections_.empty())) {
+  while (!AllClosed()) {
     int handled = poller_->PollOnce();
     if (ABSL_PREDICT_FALSE(!interludes_.empty())) {
       if (!interludes_.Run()) return;
@@ -106,6 +116,14 @@ void ServerPoller::Drive() {
   End();
 }
 
+bool ServerPoller::Step() {
+  CHECK(!ended_);
+  bool busy = poller_->Step();
+  if (!interludes_.empty()) busy = interludes_.Run() || busy;
+  if (AllClosed()) End();
+  return busy;
+}
+
 void ServerPoller::End() {
   for (const auto& device : devices_) poller_->Remove(device.get());
   devices_.clear();
@@ -115,6 +133,7 @@ void ServerPoller::End() {
   // Connections that were handed over too late are refused.
   poller_->PollOnce();
   interludes_.End();
+  ended_ = true;
   poller_->Leave();
 }
 

@@ -48,6 +48,9 @@ class ServerPoller final : private Pollable {
  public:
   static absl::StatusOr<std::unique_ptr<ServerPoller>> Start(
       const EndpointOptions& options, ServerHandler& handler);
+  // One without threads, for a simulation, which calls Step() until ended().
+  static absl::StatusOr<std::unique_ptr<ServerPoller>> StartStepped(
+      const EndpointOptions& options, ServerHandler& handler);
   ServerPoller(const ServerPoller&) = delete;
   ServerPoller& operator=(const ServerPoller&) = delete;
   // REQUIRES: Join() has returned.
@@ -62,6 +65,12 @@ class ServerPoller final : private Pollable {
   // `deadline`, then closes every connection. The threads end when no handler
   // has a call any more.
   void Stop(absl::Time deadline);
+
+  // Does what there is to do now. Returns whether there was something.
+  // REQUIRES: it was made by StartStepped(), and has not ended.
+  bool Step();
+  // All is closed after Stop(), on a poller without threads.
+  bool ended() const { return ended_; }
 
   // Waits for the threads to end. Once.
   void Join() { threads_.Join(); }
@@ -88,6 +97,7 @@ class ServerPoller final : private Pollable {
   void StandIn();
   // Polls until all is closed, or another thread has taken the poller over.
   void Drive();
+  bool AllClosed() const { return closing_ && connections_.empty(); }
   // On the driver.
   void End();
   void AcceptHere(IncomingConnection incoming);
@@ -128,6 +138,7 @@ class ServerPoller final : private Pollable {
   base::RareWarning stall_;    // That one was dropped for keeping us waiting.
   bool stopping_ = false;
   bool closing_ = false;  // Every connection has been told to close.
+  bool ended_ = false;    // End() was called.
   absl::Time stop_deadline_ = absl::InfiniteFuture();
   // When clients that have not answered the GOAWAY have no more calls served:
   // such silence ends a connection otherwise.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "rpc/internal/client/shared_poller.h"
+#include "transport/base/check.h"
 #include "transport/base/clock.h"
 
 namespace verbena::internal {
@@ -88,7 +89,7 @@ void BackgroundThread::Drive() {
   stand_ins_.End();
 }
 
-bool BackgroundThread::RunErrands() {
+void BackgroundThread::TakeErrands() {
   errands_.TakeAll([this](Errand* errand) {
     errand->mpsc_next = nullptr;
     if (first_ == nullptr) {
@@ -98,19 +99,40 @@ bool BackgroundThread::RunErrands() {
     }
     last_ = errand;
   });
+}
+
+void BackgroundThread::RunFirst() {
+  Errand* const errand =
+      std::exchange(first_, static_cast<Errand*>(first_->mpsc_next));
+  runs_errand_of = this;
+  errand->RunErrand();
+  runs_errand_of = nullptr;
+}
+
+bool BackgroundThread::RunErrands() {
+  TakeErrands();
   for (int i = 0; i < kErrandsATurn && first_ != nullptr; ++i) {
-    Errand* const errand =
-        std::exchange(first_, static_cast<Errand*>(first_->mpsc_next));
     // If nobody can stand in, what waits behind an errand that blocks waits as
     // long; threads in blocking calls poll all the same.
     stand_ins_.HasOne();
     const transport::DriverSeat::Moment away = stand_ins_.GetUp();
-    runs_errand_of = this;
-    errand->RunErrand();
-    runs_errand_of = nullptr;
+    RunFirst();
     if (!stand_ins_.SitDown(away)) return false;
   }
   return true;
+}
+
+bool BackgroundThread::Step() {
+  notified_.store(false, std::memory_order_relaxed);
+  TakeErrands();
+  const bool errands = first_ != nullptr;
+  for (int i = 0; i < kErrandsATurn && first_ != nullptr; ++i) RunFirst();
+  SharedPoller& poller = *poller_;
+  CHECK(poller.role_.TryAcquire()) << "a simulation has one thread";
+  poller.RunTimers(base::Now());
+  const bool polled = poller.transport().Step();
+  poller.Release();
+  return errands || polled || AnyErrands();
 }
 
 absl::Time BackgroundThread::Serve() {

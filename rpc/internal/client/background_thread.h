@@ -40,6 +40,11 @@ class BackgroundThread {
   // Starts the thread. RESOURCE_EXHAUSTED if the system gives us none.
   absl::Status Start();
 
+  // What the thread does between two sleeps, for a simulation, which calls this
+  // instead of Start(): runs errands, polls, and runs timers. Returns whether
+  // there was something to do.
+  bool Step();
+
   // Has the thread look whether there is something to do.
   void Notify();
 
@@ -68,8 +73,12 @@ class BackgroundThread {
   // What the thread does until Stop(), or until another one stands in for it.
   void Drive();
   bool AnyErrands() const { return first_ != nullptr || !errands_.empty(); }
-  // Runs some of what was added. Returns false if another thread stands in for
-  // us.
+  // Takes what was added to the end of the list that begins with first_.
+  void TakeErrands();
+  // Runs the first one of that list.
+  void RunFirst();
+  // Runs some of what was added, out of the seat. Returns false if another
+  // thread stands in for us.
   [[nodiscard]] bool RunErrands();
   // Does what there is to do with the role; returns when to look again, unless
   // notified.

@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
+#include <random>
 
-#include "absl/random/random.h"
 #include "absl/time/time.h"
 
 namespace verbena::internal {
@@ -38,9 +39,9 @@ class BackoffCrowd {
 // the clients of a server that returns don't come all at once. For one thread.
 class Backoff {
  public:
-  // REQUIRES: 0 < initial <= max.
-  Backoff(absl::Duration initial, absl::Duration max)
-      : initial_(initial), max_(max), next_(initial) {}
+  // What is random comes from `seed`. REQUIRES: 0 < initial <= max.
+  Backoff(absl::Duration initial, absl::Duration max, uint64_t seed)
+      : initial_(initial), max_(max), next_(initial), random_(Seeded(seed)) {}
 
   // How long to wait after one more failure: at least `least`, and if it `was
   // cheap` no longer than kCheapPauseMax unless for that.
@@ -48,17 +49,24 @@ class Backoff {
     const absl::Duration most = was_cheap ? kCheapPauseMax : max_;
     const absl::Duration pause = std::max(std::min(next_, most), least);
     next_ = std::min(next_ * 2, max_);
-    return pause * absl::Uniform(random_, 0.8, 1.2);
+    return pause * std::uniform_real_distribution(0.8, 1.2)(random_);
   }
 
   // An attempt succeeded.
   void Reset() { next_ = initial_; }
 
  private:
+  // Seeds that are close to each other must not lead to equal pauses.
+  static std::minstd_rand Seeded(uint64_t seed) {
+    std::seed_seq mixed{static_cast<uint32_t>(seed),
+                        static_cast<uint32_t>(seed >> 32)};
+    return std::minstd_rand(mixed);
+  }
+
   const absl::Duration initial_;
   const absl::Duration max_;
   absl::Duration next_;
-  absl::InsecureBitGen random_;
+  std::minstd_rand random_;
 };
 
 }  // namespace verbena::internal

@@ -1,5 +1,6 @@
 #include "rpc/internal/client/backoff.h"
 
+#include <cstdint>
 #include <set>
 
 #include "absl/time/time.h"
@@ -7,6 +8,8 @@
 
 namespace verbena::internal {
 namespace {
+
+constexpr uint64_t kSeed = 1;
 
 constexpr absl::Duration kAlone = absl::ZeroDuration();
 
@@ -16,7 +19,7 @@ void ExpectAbout(absl::Duration pause, absl::Duration expected) {
 }
 
 TEST(BackoffTest, DoublesUpToTheMaximum) {
-  Backoff backoff(absl::Milliseconds(50), absl::Milliseconds(150));
+  Backoff backoff(absl::Milliseconds(50), absl::Milliseconds(150), kSeed);
   ExpectAbout(backoff.Next(false, kAlone), absl::Milliseconds(50));
   ExpectAbout(backoff.Next(false, kAlone), absl::Milliseconds(100));
   ExpectAbout(backoff.Next(false, kAlone), absl::Milliseconds(150));
@@ -24,7 +27,7 @@ TEST(BackoffTest, DoublesUpToTheMaximum) {
 }
 
 TEST(BackoffTest, SuccessStartsOver) {
-  Backoff backoff(absl::Milliseconds(50), absl::Seconds(5));
+  Backoff backoff(absl::Milliseconds(50), absl::Seconds(5), kSeed);
   backoff.Next(false, kAlone);
   backoff.Next(false, kAlone);
   backoff.Reset();
@@ -33,7 +36,7 @@ TEST(BackoffTest, SuccessStartsOver) {
 
 // A server that was away for an hour, too.
 TEST(BackoffTest, WhatCostsNothingIsTriedAgainWithinASecond) {
-  Backoff backoff(absl::Milliseconds(50), absl::Minutes(1));
+  Backoff backoff(absl::Milliseconds(50), absl::Minutes(1), kSeed);
   for (absl::Duration away; away < absl::Hours(1);) {
     const absl::Duration pause = backoff.Next(true, kAlone);
     EXPECT_LT(pause, absl::Seconds(1));
@@ -44,7 +47,7 @@ TEST(BackoffTest, WhatCostsNothingIsTriedAgainWithinASecond) {
 }
 
 TEST(BackoffTest, NeverPausesLongerThanItIsTold) {
-  Backoff backoff(absl::Milliseconds(1), absl::Milliseconds(2));
+  Backoff backoff(absl::Milliseconds(1), absl::Milliseconds(2), kSeed);
   for (int i = 0; i < 10; ++i) {
     EXPECT_LE(backoff.Next(true, kAlone), absl::Milliseconds(2) * 1.2);
   }
@@ -52,8 +55,8 @@ TEST(BackoffTest, NeverPausesLongerThanItIsTold) {
 
 TEST(BackoffTest, AThousandClientsDoNotComeTogether) {
   std::set<absl::Duration> pauses;
-  for (int i = 0; i < 1000; ++i) {
-    Backoff backoff(absl::Milliseconds(50), absl::Seconds(5));
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    Backoff backoff(absl::Milliseconds(50), absl::Seconds(5), seed);
     pauses.insert(
         absl::Floor(backoff.Next(true, kAlone), absl::Milliseconds(1)));
   }
@@ -64,7 +67,7 @@ TEST(BackoffTest, ACrowdTakesTurns) {
   BackoffCrowd crowd;
   EXPECT_EQ(crowd.LeastPause(), absl::ZeroDuration());
   for (int i = 0; i < 1000; ++i) crowd.Enter();
-  Backoff backoff(absl::Milliseconds(50), absl::Milliseconds(100));
+  Backoff backoff(absl::Milliseconds(50), absl::Milliseconds(100), kSeed);
   // All together, 1000 attempts in the time of 1000 intervals.
   ExpectAbout(backoff.Next(true, crowd.LeastPause()),
               1000 * BackoffCrowd::kAttemptInterval);

@@ -1,6 +1,10 @@
 #include "rpc/internal/client/shared_poller.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/memory/memory.h"
+#include "absl/random/random.h"
 #include "transport/base/check.h"
 #include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
@@ -14,6 +18,16 @@ absl::StatusOr<std::unique_ptr<SharedPoller>> SharedPoller::Create(
   std::unique_ptr<SharedPoller> poller =
       absl::WrapUnique(new SharedPoller(std::move(client_poller), spin_budget));
   RETURN_IF_ERROR(poller->background_.Start());
+  return poller;
+}
+
+absl::StatusOr<std::unique_ptr<SharedPoller>> SharedPoller::CreateStepped(
+    uint64_t seed) {
+  ASSIGN_OR_RETURN(std::unique_ptr<transport::ClientPoller> client_poller,
+                   transport::ClientPoller::Create());
+  std::unique_ptr<SharedPoller> poller = absl::WrapUnique(
+      new SharedPoller(std::move(client_poller), absl::ZeroDuration()));
+  poller->Seed(seed);
   return poller;
 }
 
@@ -38,6 +52,17 @@ SharedPoller::~SharedPoller() {
   CHECK_EQ(pending_, 0);
   role_.Release();
   transport_.Leave();
+}
+
+uint64_t SharedPoller::NewSeed() {
+  return next_seed_.has_value() ? (*next_seed_)++ : absl::InsecureBitGen()();
+}
+
+absl::Time SharedPoller::NextStep() {
+  CHECK(role_.TryAcquire()) << "a simulation has one thread";
+  const absl::Time next = std::min(NextTimer(), transport_.next_wake());
+  role_.Release();
+  return next;
 }
 
 void SharedPoller::PostFromOutside(transport::PollerTask* task) {

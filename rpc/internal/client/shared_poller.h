@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -45,6 +46,11 @@ class SharedPoller {
   // RESOURCE_EXHAUSTED where there is no descriptor or no thread left.
   static absl::StatusOr<std::unique_ptr<SharedPoller>> Create(
       absl::Duration spin_budget);
+  // One without a thread, for a simulation, which calls Step() again and again.
+  // Nobody may block on it: no blocking call, and the last reference to a
+  // channel is dropped in an errand.
+  static absl::StatusOr<std::unique_ptr<SharedPoller>> CreateStepped(
+      uint64_t seed);
   SharedPoller(const SharedPoller&) = delete;
   SharedPoller& operator=(const SharedPoller&) = delete;
   // Waits for connections that are closing. REQUIRES: no other thread uses it,
@@ -76,6 +82,16 @@ class SharedPoller {
   void Pin() { pins_.fetch_add(1, std::memory_order_relaxed); }
   void Unpin() { pins_.fetch_sub(1, std::memory_order_release); }
   bool pinned() const { return pins_.load(std::memory_order_acquire) > 0; }
+
+  // For what a channel draws at random. In a simulation, where Seed() must have
+  // been called, the same in every run.
+  uint64_t NewSeed();
+  void Seed(uint64_t seed) { next_seed_ = seed; }
+
+  // Does what there is to do now. Returns whether there was something.
+  bool Step() { return background_.Step(); }
+  // When there will be something if nothing happens before. Between two steps.
+  absl::Time NextStep();
 
   // --- With the role held ---
 
@@ -156,6 +172,7 @@ class SharedPoller {
   PollingRole role_;
   Waiters waiters_;
   std::atomic<int> pins_{0};
+  std::optional<uint64_t> next_seed_;  // Only of a simulation.
 
   // The holder's own call, if it is in one and polls.
   Waiter* own_ ABSL_GUARDED_BY(role_) = nullptr;

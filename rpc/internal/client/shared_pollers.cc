@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rpc/internal/client/background_thread.h"
+#include "transport/base/check.h"
 
 namespace verbena::internal {
 namespace {
@@ -14,11 +15,54 @@ constexpr size_t kMostPollers = 16;
 
 }  // namespace
 
-SharedPollers& SharedPollers::OfProcess() {
+SharedPollers& SharedPollers::TheOne(Drive drive) {
+  const size_t processors =
+      std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMostPollers);
   // Never destroyed: channels may be, when the process ends.
-  static SharedPollers* const pollers = new SharedPollers(
-      std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMostPollers));
+  static SharedPollers* const pollers =
+      new SharedPollers(drive == Drive::kByStep ? 1 : processors, drive);
   return *pollers;
+}
+
+SharedPollers& SharedPollers::OfProcess() { return TheOne(Drive::kByThreads); }
+
+SharedPollers& SharedPollers::Simulate() {
+  SharedPollers& pollers = TheOne(Drive::kByStep);
+  CHECK(pollers.drive_ == Drive::kByStep)
+      << "the process had a channel before it was to be simulated";
+  return pollers;
+}
+
+std::vector<SharedPoller*> SharedPollers::Present() {
+  const base::MutexLock lock(mutex_);
+  std::vector<SharedPoller*> pollers;
+  for (const Member& member : members_) pollers.push_back(member.poller.get());
+  return pollers;
+}
+
+bool SharedPollers::Step() {
+  bool busy = false;
+  for (SharedPoller* poller : Present()) busy = poller->Step() || busy;
+  return busy;
+}
+
+void SharedPollers::Seed(uint64_t seed) {
+  seed_ = seed;
+  for (SharedPoller* poller : Present()) poller->Seed(seed);
+}
+
+absl::Time SharedPollers::NextStep() {
+  absl::Time next = absl::InfiniteFuture();
+  for (SharedPoller* poller : Present()) {
+    next = std::min(next, poller->NextStep());
+  }
+  return next;
+}
+
+absl::StatusOr<std::unique_ptr<SharedPoller>> SharedPollers::Make(
+    absl::Duration spin_budget) const {
+  return drive_ == Drive::kByStep ? SharedPoller::CreateStepped(seed_)
+                                  : SharedPoller::Create(spin_budget);
 }
 
 absl::StatusOr<SharedPoller*> SharedPollers::Join(absl::Duration spin_budget) {
@@ -31,8 +75,7 @@ absl::StatusOr<SharedPoller*> SharedPollers::Join(absl::Duration spin_budget) {
     if (best == nullptr || member.channels < best->channels) best = &member;
   }
   if (best == nullptr || (best->channels > 0 && count < most_)) {
-    absl::StatusOr<std::unique_ptr<SharedPoller>> poller =
-        SharedPoller::Create(spin_budget);
+    absl::StatusOr<std::unique_ptr<SharedPoller>> poller = Make(spin_budget);
     if (poller.ok()) {
       best = &members_.emplace_back(
           Member{*std::move(poller), spin_budget, /*channels=*/0});

@@ -25,13 +25,27 @@ namespace verbena::internal {
 // Thread-safe.
 class SharedPollers {
  public:
-  // So many for each spin budget.
-  explicit SharedPollers(size_t most) : most_(most) {}
+  enum class Drive { kByThreads, kByStep };
+
+  // At most `most` pollers for each spin budget, which have threads or are
+  // driven by Step().
+  SharedPollers(size_t most, Drive drive) : most_(most), drive_(drive) {}
   SharedPollers(const SharedPollers&) = delete;
   SharedPollers& operator=(const SharedPollers&) = delete;
 
   // Those that all channels of the process share.
   static SharedPollers& OfProcess();
+
+  // Makes that a single one without threads, for the life of the process: see
+  // SharedPoller::CreateStepped(). Later calls return the same. Aborts when the
+  // process has had a channel before the first.
+  static SharedPollers& Simulate();
+  // As of SharedPoller: what there is to do on the pollers there are, and when
+  // there will be something. REQUIRES: they have no threads.
+  bool Step();
+  absl::Time NextStep();
+  // What is random from now on comes from `seed`: see SharedPoller::NewSeed().
+  void Seed(uint64_t seed);
 
   // A poller for one more channel, until Leave(). For errors see
   // SharedPoller::Create().
@@ -53,7 +67,16 @@ class SharedPollers {
     int channels;
   };
 
+  static SharedPollers& TheOne(Drive drive);
+  absl::StatusOr<std::unique_ptr<SharedPoller>> Make(
+      absl::Duration spin_budget) const;
+  // The pollers that there are now, which in a simulation only come and go
+  // between two steps.
+  std::vector<SharedPoller*> Present();
+
   const size_t most_;
+  const Drive drive_;
+  uint64_t seed_ = 0;  // For a poller that is driven by step.
   BackoffCrowd backoff_crowd_;
   base::Mutex mutex_;
   std::vector<Member> members_ ABSL_GUARDED_BY(mutex_);

@@ -53,7 +53,7 @@ Subchannel::Subchannel(
       timer_(timer),
       crowd_(crowd),
       on_attempt_ended_(std::move(on_attempt_ended)),
-      backoff_(options.initial_backoff, options.max_backoff),
+      backoff_(options.initial_backoff, options.max_backoff, poller->NewSeed()),
       refusal_(endpoint.status()) {}
 
 void Subchannel::Ask::Post() {

@@ -45,6 +45,8 @@ class ServerImpl final : public transport::ServerHandler {
   const std::vector<transport::ServerEndpoint::Listening>& listening() const {
     return endpoint_->listening();
   }
+  // For simulations, which take its steps.
+  transport::ServerEndpoint& endpoint() { return *endpoint_; }
   void Wait();
   void Shutdown(absl::Time deadline);
   uint64_t failed_authentications() const {
