@@ -42,7 +42,7 @@ class ServerEndpoint {
     const Provider* provider = nullptr;
     // If set, there are no threads: the owner calls Step() again and again, and
     // Shutdown() calls this as long as it waits. For simulations.
-    std::function<void()> wait;
+    std::function<void()> wait = nullptr;
   };
 
   // One address on one provider.

@@ -150,7 +150,8 @@ class Server {
     listener_ = *Listener::Create(
         SessionPeer::Device(), "",
         [this](IncomingConnection incoming) { Accept(std::move(incoming)); });
-    address_ = *listener_->Listen(base::SocketAddress::Loopback(AF_INET, 0));
+    address_ = *listener_->Listen(base::SocketAddress::Loopback(AF_INET, 0),
+                                  /*credentials=*/nullptr);
     poller_->Add(listener_.get());
   }
 
@@ -188,7 +189,8 @@ class Server {
     CHECK(incoming.id.CreateQp(memory.pd().get(), &attributes).ok());
     calls_ = std::make_unique<ServerCalls>(
         *poller_, interludes_, *device_, std::move(incoming.id),
-        attributes.cap.max_inline_data, options_, incoming.request, handler_);
+        attributes.cap.max_inline_data, options_, incoming.request,
+        /*credentials=*/nullptr, handler_);
     Connection& connection = calls_->connection();
     watcher_.Watch(connection.id(), &connection);
     const std::string reply =

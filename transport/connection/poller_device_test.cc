@@ -81,6 +81,7 @@ class FakeEnd final : private CallTable {
   }
   void OnTransferDone(void* /*tag*/) override {}
   void OnClosing() override {}
+  void OnGoAway() override {}
   void OnTick(absl::Time /*now*/) override { ++ticks; }
   absl::Time NextTick() const override { return next_tick; }
   Keepalive::Silence silence() const override {
