@@ -110,8 +110,10 @@ class ClientContext {
     return trailing_metadata_;
   }
 
-  // Bytes that the handler sent beside its reply; empty if there are none.
-  // Valid until the next call. Take them to keep them, or to send them on.
+  // Bytes that the handler sent beside its reply; empty if there are none. The
+  // server may still write to them as long as its connection lives: if it is
+  // not trusted, copy what is to be checked before it is used. Valid until the
+  // next call. Take them to keep them, or to send them on.
   absl::Span<const uint8_t> response_attachment() const {
     return response_attachment_.span();
   }

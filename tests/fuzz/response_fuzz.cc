@@ -48,7 +48,7 @@ class ResponseFuzzer {
     const std::vector<uint8_t> frame(given.begin(), given.end());
     if (FrameError(frame) != nullptr) return false;
     if (!assembly_.Concerns(frame)) return Read(frame, nullptr);
-    if (assembly_.Add(frame, *pool_) != nullptr) return false;
+    if (assembly_.Add(frame, pool_.get()) != nullptr) return false;
     if (!assembly_.complete()) return true;
     const Buffer whole = assembly_.Take();
     // Its users look no further.
@@ -62,9 +62,10 @@ class ResponseFuzzer {
     }
     Buffer lease = pool_->AllocateOrPlain(input_.Take<uint16_t>());
     CallResponse response;
+    Buffer message;
     Buffer attachment;
     if (ReadResponse(frame, whole, std::move(lease), *pool_, &response,
-                     &attachment) != nullptr) {
+                     &message, &attachment) != nullptr) {
       return false;
     }
     ReadAll(response.status_message);

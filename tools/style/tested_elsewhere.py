@@ -79,7 +79,6 @@ TESTED_ELSEWHERE = {
     "transport/connection/buffer_slabs.cc":
         "transport/connection/send_buffers_test.cc",
     "transport/connection/request_writer_datapath.cc": _TRANSPORT,
-    "transport/connection/response_reader_datapath.cc": _TRANSPORT,
     # Only through the tables that they fill.
     "transport/faulty/faulty_cm.cc":
         "transport/faulty/faulty_provider_test.cc",

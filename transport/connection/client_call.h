@@ -23,7 +23,8 @@ struct CallResponse {
   absl::Span<const uint8_t> metadata;  // Trailing.
   absl::Span<const uint8_t> message;   // Empty when `code` is an error.
   // Null if there is none. To be moved from by who wants to keep it: its bytes
-  // are the lease that the server wrote to.
+  // are the lease that the server wrote to, and may still write to. All else is
+  // out of the server's reach.
   Buffer* attachment = nullptr;
   // How long a reply_hint_bytes would have been right.
   uint64_t hint_bytes = 0;

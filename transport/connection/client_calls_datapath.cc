@@ -142,7 +142,8 @@ void ClientCalls::EndCall(Slot* slot, const CallResponse& response,
 }
 
 void ClientCalls::HandlePart(absl::Span<const uint8_t> frame) {
-  if (const char* error = assembly_.Add(frame, arenas_.pool())) {
+  // Not in the arenas, where the server may change it while it is read.
+  if (const char* error = assembly_.Add(frame, /*pool=*/nullptr)) {
     connection_.ProtocolError(error);
   } else if (assembly_.complete()) {
     const Buffer whole = assembly_.Take();
@@ -166,9 +167,11 @@ void ClientCalls::HandleResponse(absl::Span<const uint8_t> frame,
     lease = std::move(slot->memory.reply);
   }
   CallResponse response;
+  Buffer message;
   Buffer attachment;
-  const char* const error = ReadResponse(
-      frame, whole, lease.Share(), arenas_.pool(), &response, &attachment);
+  const char* const error =
+      ReadResponse(frame, whole, lease.Share(), arenas_.pool(), &response,
+                   &message, &attachment);
   if (error != nullptr) return connection_.ProtocolError(error);
   // The memory of the reply stays until the call has read it.
   EndCall(slot, response, response.message.size() + attachment.size());

@@ -27,9 +27,10 @@ class FrameAssembly {
                static_cast<uint8_t>(FrameType::kContinuation);
   }
 
-  // Takes a frame that it concerns. Null, or what is wrong with it.
+  // Takes a frame that it concerns; puts it into memory of `pool`, or plain
+  // memory if that is null. Returns null, or what is wrong with the frame.
   // REQUIRES: FrameError(frame) was null.
-  const char* Add(absl::Span<const uint8_t> frame, BufferPool& pool);
+  const char* Add(absl::Span<const uint8_t> frame, BufferPool* pool);
 
   // The number of the frame of which there are parts, but not all.
   std::optional<uint64_t> unfinished() const {
@@ -45,7 +46,7 @@ class FrameAssembly {
   Buffer Take() { return std::move(memory_); }
 
  private:
-  const char* Begin(absl::Span<const uint8_t> frame, BufferPool& pool);
+  const char* Begin(absl::Span<const uint8_t> frame, BufferPool* pool);
 
   Buffer memory_;  // Of the whole frame; empty when there is none.
   size_t filled_ = 0;

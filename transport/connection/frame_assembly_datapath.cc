@@ -19,7 +19,7 @@ uint32_t InlineAttachmentBytes(absl::Span<const uint8_t> frame) {
 }  // namespace
 
 const char* FrameAssembly::Add(absl::Span<const uint8_t> frame,
-                               BufferPool& pool) {
+                               BufferPool* pool) {
   const FrameHeader header = LoadHeader<FrameHeader>(frame);
   if (memory_.empty()) return Begin(frame, pool);
   if (header.type != FrameType::kContinuation || header.call_id != call_id_) {
@@ -35,14 +35,15 @@ const char* FrameAssembly::Add(absl::Span<const uint8_t> frame,
 }
 
 const char* FrameAssembly::Begin(absl::Span<const uint8_t> frame,
-                                 BufferPool& pool) {
+                                 BufferPool* pool) {
   FrameHeader header = LoadHeader<FrameHeader>(frame);
   if (header.type == FrameType::kContinuation) {
     return "it continued a frame that it had not begun";
   }
   const uint64_t bytes = uint64_t{header.header_bytes} + header.body_bytes;
   const uint64_t before = bytes - InlineAttachmentBytes(frame);
-  memory_ = pool.AllocateOrPlain(bytes + kPartAlignment);
+  memory_ = pool == nullptr ? Buffer::Plain(bytes + kPartAlignment)
+                            : pool->AllocateOrPlain(bytes + kPartAlignment);
   memory_.Narrow(AlignPart(before) - before, bytes);
   header.flags &= static_cast<uint8_t>(~kFlagContinued);
   std::memcpy(memory_.data(), frame.data(), frame.size());

@@ -14,13 +14,15 @@ namespace verbena::transport {
 
 // Finds the parts of the reply in the RESPONSE `frame` and in the lease that it
 // was lent, if it was. `whole`, if not null, is the memory of a frame that was
-// continued. An attachment goes to `attachment`: the lease itself, a part of
-// `whole`, or a copy in memory of `pool`. Returns what is wrong with the
-// frame, or null; then `response` points into the frame, the lease and
+// continued. A message in the lease is copied to `message`: whoever parses it
+// must not see it change, and the server may WRITE to the lease until its
+// connection ends. An attachment goes to `attachment`: the lease itself, a part
+// of `whole`, or a copy in memory of `pool`. Returns what is wrong with the
+// frame, or null; then `response` points into the frame, `message` and
 // `attachment`.
 const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
                          Buffer lease, BufferPool& pool, CallResponse* response,
-                         Buffer* attachment);
+                         Buffer* message, Buffer* attachment);
 
 }  // namespace verbena::transport
 

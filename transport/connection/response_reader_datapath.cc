@@ -9,7 +9,7 @@ namespace verbena::transport {
 
 const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
                          Buffer lease, BufferPool& pool, CallResponse* response,
-                         Buffer* attachment) {
+                         Buffer* message, Buffer* attachment) {
   const auto header = LoadHeader<ResponseHeader>(frame);
   const ResponseBody body = SplitResponse(frame);
   response->unprocessed = (header.frame.flags & kFlagUnprocessed) != 0;
@@ -28,8 +28,10 @@ const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
   response->hint_bytes =
       needed > 0 ? needed
                  : uint64_t{header.message_bytes} + header.attachment_bytes;
-  if (message_in_lease) {
-    response->message = {lease.data(), header.message_bytes};
+  if (message_in_lease && header.message_bytes > 0) {
+    *message = Buffer::Plain(header.message_bytes);
+    std::memcpy(message->data(), lease.data(), message->size());
+    response->message = message->span();
   }
   if (header.attachment_bytes == 0) return nullptr;
   if (attachment_in_lease) {

@@ -103,7 +103,7 @@ bool ServerCalls::FindRanges(const RequestHeader& header, ServerCall* call) {
 }
 
 void ServerCalls::HandlePart(absl::Span<const uint8_t> frame) {
-  if (const char* error = assembly_.Add(frame, connection_.pool())) {
+  if (const char* error = assembly_.Add(frame, &connection_.pool())) {
     connection_.ProtocolError(error);
   } else if (assembly_.complete()) {
     Buffer whole = assembly_.Take();
