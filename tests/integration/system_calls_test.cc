@@ -76,7 +76,10 @@ TEST(SystemCallsTest, AWarmCallMakesNone) {
   // By the clock a few are made: the device's thread looks in once a
   // millisecond, and the pollers have their ticks.
   const double elapsed_ms = absl::ToDoubleMilliseconds(many.elapsed);
-  const double allowed = 0.02 * (kMany - kFew) + 5 * elapsed_ms;
+  // On a busy machine the processor is taken away in the middle of calls, and
+  // the other side then sleeps: in a fifth of all calls, as was seen beside ten
+  // other programs. One system call in each would be twice what is allowed.
+  const double allowed = 0.5 * (kMany - kFew) + 5 * elapsed_ms;
   RecordProperty("system_calls_a_call", absl::StrCat(more / (kMany - kFew)));
   EXPECT_LT(more, allowed) << few.system_calls << " system calls in " << kFew
                            << " calls, " << many.system_calls << " in " << kMany
