@@ -40,6 +40,9 @@ class Run {
 
  private:
   struct Call {
+    Call(const CallPlan* its_plan, size_t its_index)
+        : plan(its_plan), index(its_index) {}
+
     const CallPlan* plan;
     size_t index;
     ClientContext context;

@@ -6,11 +6,13 @@
 //   simulation_test --seed=17        that one again, with its trace
 //   simulation_test --seed=17 --seeds=9   nine from it on
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/personality.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -32,12 +34,10 @@ using testing_support::SeedRange;
 
 namespace {
 
-// Runs it; returns its trace.
-std::string RunScenario(const Scenario& scenario) {
+// Runs it, while the server's device fails as `plan` says; returns its trace.
+std::string RunScenario(const Scenario& scenario, transport::FaultPlan& plan) {
   static transport::FaultPlan no_faults;
   static transport::FaultyProvider faulty(soft::SoftProvider(), no_faults);
-  transport::FaultPlan plan;
-  scenario.AddFaults(&plan);
   faulty.SetPlan(plan);
   World::Get().Seed(scenario.fault_seed);
   std::string trace;
@@ -55,7 +55,10 @@ std::string RunScenario(const Scenario& scenario) {
 }
 
 std::string RunSeed(uint64_t seed) {
-  std::string trace = RunScenario(Scenario(seed));
+  const Scenario scenario(seed);
+  transport::FaultPlan plan;
+  scenario.AddFaults(&plan);
+  std::string trace = RunScenario(scenario, plan);
   if (testing::Test::HasFailure()) {
     std::printf("to repeat it: --seed=%s\n", absl::StrCat(seed).c_str());
   }
@@ -97,7 +100,18 @@ TEST(SimulatedTest, RepliesThatWaitForMemoryHoldNone) {
     call.request_attachment_bytes = each.request_attachment;
     call.reply_attachment_bytes = each.reply_attachment;
   }
-  RunScenario(scenario);
+  transport::FaultPlan no_faults;
+  RunScenario(scenario, no_faults);
+}
+
+// Such a server is away; nothing is wrong with the client's options.
+TEST(SimulatedTest, AServerThatClosesAsSoonAsItHasAcceptedIsUnavailable) {
+  Scenario scenario;
+  scenario.fault_seed = 1;
+  scenario.calls.emplace_back().timeout = absl::Seconds(1);
+  transport::FaultPlan plan;
+  plan.FailCall("modify_qp", 1, EAGAIN);
+  EXPECT_THAT(RunScenario(scenario, plan), testing::HasSubstr("UNAVAILABLE"));
 }
 
 // Real time: the world's own stands still between two steps.

@@ -64,9 +64,10 @@ absl::Status VerbsEnd::Plan() {
     receive_bytes_ = static_cast<uint32_t>(stride_);
   }
   // Requests that are complete may wait for a later one to say so.
-  const uint64_t depth = bulk && !client
-                             ? 2 * hello_.outstanding * requests_of_echo_ + 16
-                             : hello_.SendDepth();
+  const uint64_t depth =
+      bulk && !client
+          ? uint64_t{2} * hello_.outstanding * requests_of_echo_ + 16
+          : hello_.SendDepth();
   send_depth_ = static_cast<uint32_t>(depth);
 
   if (client && stride_ * hello_.Slots(side_) > kMaxVerbsMemoryBytes) {

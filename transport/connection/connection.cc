@@ -85,8 +85,18 @@ absl::Status Connection::FixQueuePair() {
   const int error = device_.provider().verbs.modify_qp(
       id_.qp(), &attributes,
       IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER | IBV_QP_ACCESS_FLAGS);
-  if (error != 0) return ErrnoStatus("modify_qp", peer_, error);
-  return absl::OkStatus();
+  if (error == 0) return absl::OkStatus();
+  // A peer that has disconnected meanwhile has put the queue pair into the
+  // error state, from where no way leads to this one.
+  ibv_qp_attr present = {};
+  ibv_qp_init_attr unused = {};
+  if (device_.provider().verbs.query_qp(id_.qp(), &present, IBV_QP_STATE,
+                                        &unused) == 0 &&
+      present.qp_state == IBV_QPS_ERR) {
+    return absl::UnavailableError(
+        absl::StrCat(peer_, " closed the connection as soon as it was made"));
+  }
+  return ErrnoStatus("modify_qp", peer_, error);
 }
 
 void Connection::Transition(ConnectionState state) {

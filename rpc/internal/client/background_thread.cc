@@ -128,7 +128,10 @@ bool BackgroundThread::Step() {
   const bool errands = first_ != nullptr;
   for (int i = 0; i < kErrandsATurn && first_ != nullptr; ++i) RunFirst();
   SharedPoller& poller = *poller_;
-  CHECK(poller.role_.TryAcquire()) << "a simulation has one thread";
+  if (!poller.role_.TryAcquire()) {
+    CHECK(false) << "a simulation has one thread";
+    return false;
+  }
   poller.RunTimers(base::Now());
   const bool polled = poller.transport().Step();
   poller.Release();
