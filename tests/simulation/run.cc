@@ -176,7 +176,8 @@ void Run::OnEnd(Call* call, const absl::Status& status) {
   const CallPlan& plan = *call->plan;
   if (scenario_.harmless() && plan.timeout >= kAmple &&
       plan.cancel == absl::InfiniteDuration()) {
-    EXPECT_TRUE(status.ok()) << status;
+    // Attachments of calls that wait may hold all of the smallest arenas.
+    EXPECT_TRUE(status.ok() || absl::IsResourceExhausted(status)) << status;
   }
   // What the application holds, others can't have.
   call->context.TakeRequestAttachment();
