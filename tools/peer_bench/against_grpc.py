@@ -9,7 +9,7 @@ round. Latency counts from when a call really begins.
 A row is named by its parts, as in 1000/s+2busy: back-to-back or N/s (calls a
 second of all callers), Nbusy (processes beside that spin), Ncallers, Nchannels,
 pinned (all on one processor), half (client and server in a control group that
-has half a processor). main and full are sets of rows.
+has half a processor). main, full and rxe are sets of rows.
 """
 
 import argparse
