@@ -3,54 +3,22 @@
 #ifndef VERBENA_TOOLS_RPC_BENCH_BENCH_H_
 #define VERBENA_TOOLS_RPC_BENCH_BENCH_H_
 
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
-#include "tools/child/server_child.h"
 #include "tools/rpc_bench/flags.h"
 #include "tools/rpc_bench/report.pb.h"
-#include "tools/rpc_bench/rpc_layer.h"
-#include "tools/rpc_bench/workload.h"
 
 namespace verbena::bench {
 
-// A server, ours or another's, and the layers that reach it.
-class Bench {
- public:
-  // Starts a server if `options` name none, and connects.
-  static absl::StatusOr<std::unique_ptr<Bench>> Start(Options options);
-  ~Bench();
+// Measures the server that `options` name, or one that this starts: each case
+// at each layer before the next case, so that what is compared was measured at
+// nearly the same time.
+absl::StatusOr<Report> Measure(const Options& options);
 
-  // Measures each case at each layer before the next case: what is compared was
-  // measured at nearly the same time.
-  Report Measure();
-
-  // Measures what the idle connections take of processors; a line of text.
-  absl::StatusOr<std::string> MeasureIdle();
-
- private:
-  explicit Bench(Options options);
-
-  // On the device that the options want; narrows them to that and to the
-  // server.
-  absl::Status StartServer();
-  // Adds the layers that the options want.
-  absl::Status Connect();
-  absl::StatusOr<Usage> CurrentUsage();
-  absl::StatusOr<absl::Duration> ServerCpuUsed();
-
-  Options options_;
-  int server_processor_ = -1;  // -1: not pinned.
-  // In the order of dependence.
-  std::unique_ptr<tools::ServerChild> server_;  // Null if it is another's.
-  std::unique_ptr<RpcLayer> rpc_;               // Also to ask the server.
-  std::vector<std::unique_ptr<Layer>> others_;
-  std::vector<Layer*> layers_;  // Those wanted.
-};
+// Measures what the idle connections take of processors; a line of text.
+absl::StatusOr<std::string> MeasureIdle(const Options& options);
 
 // Serves verbena.bench.Echo at `address`, "host:port", and the other layers at
 // free ports of it that Echo.Describe() tells, until SIGINT or SIGTERM, pinned

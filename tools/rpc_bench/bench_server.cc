@@ -1,12 +1,9 @@
 #include <csignal>
 #include <iostream>
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rpc/server.h"
@@ -31,8 +28,8 @@ namespace {
 class EchoService final : public Echo::Service {
  public:
   // What is measured is the call, not a hand-over to another thread.
-  EchoService(DescribeReply description, bool counts)
-      : description_(std::move(description)), counts_(counts) {
+  explicit EchoService(DescribeReply description)
+      : description_(std::move(description)) {
     set_handler_mode(HandlerMode::kInline);
   }
 
@@ -48,13 +45,13 @@ class EchoService final : public Echo::Service {
                         DescribeReply* reply) override {
     *reply = description_;
     reply->set_cpu_ns(absl::ToInt64Nanoseconds(CpuUsed()));
-    if (counts_) *reply->mutable_verbs() = VerbsCounted();
+    if (description_.has_verbs()) *reply->mutable_verbs() = VerbsCounted();
     return absl::OkStatus();
   }
 
  private:
+  // With verbs if it is to tell what it asks of devices, too.
   const DescribeReply description_;
-  const bool counts_;  // It tells what it asks of devices, too.
 };
 
 // One for each provider that the device allows, at the same port.
@@ -82,30 +79,32 @@ absl::Status Serve(const std::string& address, const Options& options) {
 
   const int processor = options.pinning.server;
   if (processor >= 0) RETURN_IF_ERROR(PinTo(processor));
-  if (options.verbs_count) CountVerbsOfDevices(options.device);
+  const std::string& device = options.endpoint.device;
+  if (options.verbs_count) CountVerbsOfDevices(device);
   ASSIGN_OR_RETURN(base::SocketAddress any_port,
                    base::SocketAddress::Parse(address));
   any_port.set_port(0);
   TransportEcho transport_echo;
   ASSIGN_OR_RETURN(
       const std::unique_ptr<transport::ServerEndpoint> transport_server,
-      transport::ServerEndpoint::Start({.endpoint = EndpointOptionsOf(options),
-                                        .addresses = {any_port.ToString()}},
-                                       transport_echo));
+      transport::ServerEndpoint::Start(
+          {.endpoint = options.endpoint, .addresses = {any_port.ToString()}},
+          transport_echo));
   ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<VerbsServer>> verbs,
-                   StartVerbs(any_port, options.device));
+                   StartVerbs(any_port, device));
 
   DescribeReply description;
   description.set_transport_port(transport_server->listening().front().port);
   description.set_verbs_port(verbs.front()->port());
   description.set_pinned_to(processor);
   description.set_events(options.events);
-  EchoService service(std::move(description), options.verbs_count);
+  if (options.verbs_count) *description.mutable_verbs() = VerbsCounted();
+  EchoService service(std::move(description));
   ServerBuilder builder;
   builder.AddListeningPort(address)
-      .SetSpinBudget(EndpointOptionsOf(options).spin_budget)
+      .SetSpinBudget(options.endpoint.spin_budget)
       .RegisterService(&service);
-  if (!options.device.empty()) builder.SetDevice(options.device);
+  if (!device.empty()) builder.SetDevice(device);
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
                    builder.BuildAndStart());
 

@@ -1,6 +1,5 @@
 #include "tools/rpc_bench/flags.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/flags/commandlineflag.h"
@@ -93,6 +92,11 @@ std::string FlagsHelp() {
   return help;
 }
 
+absl::Status WrongFlag(absl::string_view flag, const absl::AlphaNum& seen,
+                       absl::string_view wanted) {
+  return Refuse("--", flag, "=", seen, ": want ", wanted);
+}
+
 absl::StatusOr<uint64_t> ReadBytes(absl::string_view flag,
                                    absl::string_view text, uint64_t max) {
   for (const auto& [suffix, bytes] : kUnits) {
@@ -124,7 +128,7 @@ absl::Status CheckWords(absl::string_view flag,
                         absl::string_view allowed) {
   const std::set<std::string> known = absl::StrSplit(allowed, ',');
   for (const std::string& word : words) {
-    if (known.count(word) > 0) continue;
+    if (known.contains(word)) continue;
     return WrongFlag(flag, word, absl::StrCat("some of ", allowed));
   }
   return absl::OkStatus();

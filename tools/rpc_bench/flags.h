@@ -10,7 +10,6 @@
 #define VERBENA_TOOLS_RPC_BENCH_FLAGS_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -37,31 +36,19 @@ struct Pinning {
 // The flags of main.cc, which say what each is and what it may be.
 struct Options {
   std::string target;
-  std::string device;
   std::vector<std::string> layers;
   std::vector<uint64_t> sizes_bytes = {};
   std::vector<int> outstanding = {};
   std::string payload;  // "field", "attachment", or empty: by size.
+  Case measured;        // What all cases have in common.
   absl::Duration duration;
-  uint64_t iterations = 0;  // If not 0, how many calls to measure instead.
-  double rate_per_s = 0;    // Not 0: an open loop.
-  bool validate = false;
   bool events = false;
   bool verbs_count = false;
   Pinning pinning = {};
-  uint64_t continued_max_bytes = 0;
   std::vector<Op> verbs_ops = {};
+  // The device, and what the flags mean to the transport.
+  transport::EndpointOptions endpoint = {};
 };
-
-// What they mean to the transport.
-inline transport::EndpointOptions EndpointOptionsOf(const Options& options) {
-  transport::EndpointOptions endpoint;
-  endpoint.device = options.device;
-  endpoint.continued_bytes_max =
-      static_cast<uint32_t>(options.continued_max_bytes);
-  if (options.events) endpoint.spin_budget = absl::ZeroDuration();
-  return endpoint;
-}
 
 // Sets the flags of the program by `arguments`, which follow its name; hyphens
 // in names stand for underscores. `implied` has values of flags that are given
@@ -75,12 +62,8 @@ absl::StatusOr<std::set<std::string>> SetFlags(
 std::string FlagsHelp();
 
 // The error of a flag that is not as it should be.
-template <typename Seen>
-absl::Status WrongFlag(absl::string_view flag, const Seen& seen,
-                       absl::string_view wanted) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("--", flag, "=", seen, ": want ", wanted));
-}
+absl::Status WrongFlag(absl::string_view flag, const absl::AlphaNum& seen,
+                       absl::string_view wanted);
 
 // Bytes up to `max`: "64", "4KiB", "1M".
 absl::StatusOr<uint64_t> ReadBytes(absl::string_view flag,

@@ -53,18 +53,6 @@ std::vector<SocketAddress> HostAddresses() {
   return found;
 }
 
-// What `address` is bound to; null if to no device of `provider`.
-ibv_context* Bind(const transport::Provider& provider,
-                  const SocketAddress& address) {
-  absl::StatusOr<transport::EventChannel> channel =
-      transport::EventChannel::Create(provider);
-  if (!channel.ok()) return nullptr;
-  absl::StatusOr<transport::CmId> id =
-      transport::CmId::Create(provider, *channel);
-  if (!id.ok() || !id->BindAddr(address).ok()) return nullptr;
-  return id->context();
-}
-
 }  // namespace
 
 absl::StatusOr<absl::Duration> CpuUsedBy(pid_t process) {
@@ -104,11 +92,18 @@ absl::Status PinTo(int processor) {
 std::map<std::string, LocalDevice> LocalDevices(
     const transport::Provider& provider) {
   std::map<std::string, LocalDevice> devices;
+  const absl::StatusOr<transport::EventChannel> channel =
+      transport::EventChannel::Create(provider);
+  if (!channel.ok()) return devices;
   const std::vector<SocketAddress> addresses =
       IsSoft(provider) ? std::vector{SocketAddress::Loopback(AF_INET, 0)}
                        : HostAddresses();
   for (const SocketAddress& address : addresses) {
-    ibv_context* const context = Bind(provider, address);
+    absl::StatusOr<transport::CmId> id =
+        transport::CmId::Create(provider, *channel);
+    if (!id.ok() || !id->BindAddr(address).ok()) continue;
+    ibv_context* const context = id->context();
+    // The address belongs to no device of the provider.
     if (context == nullptr) continue;
     const std::string name = provider.verbs.get_device_name(context->device);
     devices.emplace(name, LocalDevice{name, address.ToString(), context});

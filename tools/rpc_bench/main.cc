@@ -1,14 +1,13 @@
 // rpc_bench: what a call costs. See kAbout, and the flags.
 
-#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <iostream>
-#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/flags/flag.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,35 +19,9 @@
 #include "tools/rpc_bench/flags.h"
 #include "tools/rpc_bench/report.h"
 #include "tools/rpc_bench/workload.h"
-#include "transport/base/endpoint_options.h"
 #include "transport/base/limits.h"
 #include "transport/base/status_macros.h"
 #include "transport/device.h"
-
-namespace verbena::bench {
-namespace {
-
-constexpr char kAbout[] =
-    R"(rpc_bench: what a call costs, in time and in throughput.
-
-Without flags it starts a server process of its own on the best device at hand
-and measures echoes of 64 B, 4 KiB, 64 KiB and 1 MiB at three layers: by bare
-verbs, over the transport, and by RPC. Latency is that with one call
-outstanding, throughput that with 32; ratios are to the verbs layer.
-
-MB/s counts the payload of the requests; as many bytes come back, except in
-streams. "cpu us" is the processor time of client and server a call. Percentiles
-are at most 0.8 % too high. Exit code 0: measured; 1: no server, or every call
-of a measurement failed; 2: bad flags.
-
-Flags, and what they are by default:
-)";
-
-constexpr char kAnyAddress[] = "0.0.0.0:50051";
-constexpr char kStandardOutput[] = "-";
-
-}  // namespace
-}  // namespace verbena::bench
 
 using Texts = std::vector<std::string>;
 
@@ -118,6 +91,25 @@ ABSL_FLAG(bool, help, false, "this text");
 namespace verbena::bench {
 namespace {
 
+constexpr char kAbout[] =
+    R"(rpc_bench: what a call costs, in time and in throughput.
+
+Without flags it starts a server process of its own on the best device at hand
+and measures echoes of 64 B, 4 KiB, 64 KiB and 1 MiB at three layers: by bare
+verbs, over the transport, and by RPC. Latency is that with one call
+outstanding, throughput that with 32; ratios are to the verbs layer.
+
+MB/s counts the payload of the requests; as many bytes come back, except in
+streams. "cpu us" is the processor time of client and server a call. Percentiles
+are at most 0.8 % too high. Exit code 0: measured; 1: no server, or every call
+of a measurement failed; 2: bad flags.
+
+Flags, and what they are by default:
+)";
+
+constexpr char kAnyAddress[] = "0.0.0.0:50051";
+constexpr char kStandardOutput[] = "-";
+
 // With a few bytes around it, still a message that channels and servers take
 // with their default limits.
 constexpr uint64_t kMaxSizeBytes = (uint64_t{64} << 20) - 64;
@@ -139,8 +131,7 @@ absl::Status CheckTogether(const std::set<std::string>& given) {
   }
   for (const std::string& flag : given) {
     if (given.contains("server") &&
-        std::count(std::begin(kServerFlags), std::end(kServerFlags), flag) ==
-            0) {
+        !absl::c_linear_search(kServerFlags, flag)) {
       return absl::InvalidArgumentError(
           absl::StrCat("--server and --", flag,
                        " exclude one another: a server measures nothing"));
@@ -151,18 +142,19 @@ absl::Status CheckTogether(const std::set<std::string>& given) {
 
 // What the flags say as they are, and what has bounds of its own apart.
 absl::StatusOr<Options> ReadFlags() {
-  transport::EndpointOptions wanted;
-  wanted.device = absl::GetFlag(FLAGS_device);
-  Options options = {.target = absl::GetFlag(FLAGS_target),
-                     .device = transport::WantedDevice(wanted),
-                     .layers = absl::GetFlag(FLAGS_layer),
-                     .payload = absl::GetFlag(FLAGS_payload),
-                     .duration = absl::GetFlag(FLAGS_duration),
-                     .iterations = absl::GetFlag(FLAGS_iterations),
-                     .rate_per_s = absl::GetFlag(FLAGS_rate),
-                     .validate = absl::GetFlag(FLAGS_validate),
-                     .events = absl::GetFlag(FLAGS_events),
-                     .verbs_count = absl::GetFlag(FLAGS_verbs_count)};
+  Options options = {
+      .target = absl::GetFlag(FLAGS_target),
+      .layers = absl::GetFlag(FLAGS_layer),
+      .payload = absl::GetFlag(FLAGS_payload),
+      .measured = {.validate = absl::GetFlag(FLAGS_validate),
+                   .rate_per_s = absl::GetFlag(FLAGS_rate),
+                   .iterations = absl::GetFlag(FLAGS_iterations)},
+      .duration = absl::GetFlag(FLAGS_duration),
+      .events = absl::GetFlag(FLAGS_events),
+      .verbs_count = absl::GetFlag(FLAGS_verbs_count)};
+  options.endpoint.device = absl::GetFlag(FLAGS_device);
+  options.endpoint.device = transport::WantedDevice(options.endpoint);
+  if (options.events) options.endpoint.spin_budget = absl::ZeroDuration();
   RETURN_IF_ERROR(CheckWords("layer", options.layers, "verbs,transport,rpc"));
   for (const std::string& size : absl::GetFlag(FLAGS_size)) {
     ASSIGN_OR_RETURN(options.sizes_bytes.emplace_back(),
@@ -181,22 +173,22 @@ absl::StatusOr<Options> ReadFlags() {
     return WrongFlag("duration", absl::FormatDuration(options.duration),
                      "a time from 1ms to 1h");
   }
-  if (options.rate_per_s != 0 &&
-      !(options.rate_per_s >= 1 && options.rate_per_s <= 1e9)) {
-    return WrongFlag("rate", options.rate_per_s,
-                     "calls a second, from 1 to 1e9");
+  const double rate = options.measured.rate_per_s;
+  if (rate != 0 && !(rate >= 1 && rate <= 1e9)) {
+    return WrongFlag("rate", rate, "calls a second, from 1 to 1e9");
   }
   ASSIGN_OR_RETURN(options.pinning,
                    ReadPinning("pin", absl::GetFlag(FLAGS_pin)));
   ASSIGN_OR_RETURN(
-      options.continued_max_bytes,
+      const uint64_t continued_max,
       ReadBytes("continued-max", absl::GetFlag(FLAGS_continued_max),
                 transport::kContinuedBytesMax));
+  options.endpoint.continued_bytes_max = static_cast<uint32_t>(continued_max);
   const std::vector<std::string> ops = absl::GetFlag(FLAGS_verbs_op);
   RETURN_IF_ERROR(CheckWords("verbs-op", ops, "echo,send,write,read"));
   for (const std::string& op : ops) {
-    options.verbs_ops.push_back(static_cast<Op>(
-        std::find(std::begin(kOpNames), std::end(kOpNames), op) - kOpNames));
+    options.verbs_ops.push_back(
+        static_cast<Op>(absl::c_find(kOpNames, op) - kOpNames));
   }
   return options;
 }
@@ -223,25 +215,25 @@ absl::Status Print(const Options& options, const Report& report) {
   const std::string plot = absl::GetFlag(FLAGS_plot);
   if (plot.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(Write(plot, ""));
-  return RunGnuplot(PlotScript(report,
-                               {{transport::kBufferBytes, "continued"},
-                                {options.continued_max_bytes, "rendezvous"}},
-                               plot));
+  return RunGnuplot(
+      PlotScript(report,
+                 {{transport::kBufferBytes, "continued"},
+                  {options.endpoint.continued_bytes_max, "rendezvous"}},
+                 plot));
 }
 
-absl::StatusOr<int> Measure(const Options& options) {
+absl::StatusOr<int> MeasureAndPrint(const Options& options) {
   // Not when all is measured.
   if (!absl::GetFlag(FLAGS_plot).empty()) RETURN_IF_ERROR(CheckGnuplot());
-  ASSIGN_OR_RETURN(const std::unique_ptr<Bench> bench, Bench::Start(options));
   if (absl::GetFlag(FLAGS_idle)) {
-    ASSIGN_OR_RETURN(const std::string line, bench->MeasureIdle());
+    ASSIGN_OR_RETURN(const std::string line, MeasureIdle(options));
     std::cout << line << std::flush;
     return kMeasured;
   }
-  const Report report = bench->Measure();
+  ASSIGN_OR_RETURN(const Report report, Measure(options));
   RETURN_IF_ERROR(Print(options, report));
-  const bool all_measured = std::all_of(
-      report.results().begin(), report.results().end(),
+  const bool all_measured = absl::c_all_of(
+      report.results(),
       [](const Report::Result& result) { return result.has_p50_us(); });
   return all_measured ? kMeasured : kFailed;
 }
@@ -257,13 +249,17 @@ absl::StatusOr<int> Run(absl::Span<const char* const> arguments) {
     std::cout << kAbout << FlagsHelp();
     return kMeasured;
   }
-  if (!given.contains("server")) return Measure(options);
+  if (!given.contains("server")) return MeasureAndPrint(options);
   RETURN_IF_ERROR(Serve(absl::GetFlag(FLAGS_server), options));
   return kMeasured;
 }
 
-int Main(absl::Span<const char* const> arguments) {
-  const absl::StatusOr<int> exit_code = Run(arguments);
+}  // namespace
+}  // namespace verbena::bench
+
+int main(int argc, char** argv) {
+  const absl::StatusOr<int> exit_code = verbena::bench::Run(
+      absl::MakeConstSpan(argv + 1, static_cast<size_t>(argc - 1)));
   if (exit_code.ok()) return *exit_code;
   const absl::Status& status = exit_code.status();
   // A flag that is wrong, or an address that is none.
@@ -271,13 +267,5 @@ int Main(absl::Span<const char* const> arguments) {
   std::cerr << "rpc_bench: "
             << (bad_flags ? std::string(status.message()) : status.ToString())
             << std::endl;
-  return bad_flags ? kBadFlags : kFailed;
-}
-
-}  // namespace
-}  // namespace verbena::bench
-
-int main(int argc, char** argv) {
-  return verbena::bench::Main(
-      absl::MakeConstSpan(argv + 1, static_cast<size_t>(argc - 1)));
+  return bad_flags ? verbena::bench::kBadFlags : verbena::bench::kFailed;
 }

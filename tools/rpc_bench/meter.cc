@@ -1,7 +1,6 @@
 #include "tools/rpc_bench/meter.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <utility>
 
 #include "transport/base/clock.h"
@@ -23,22 +22,18 @@ constexpr absl::Duration kWarmUpPatience = absl::Seconds(2);
 // pools hand out the same memory again as long as they can.
 constexpr uint64_t kWarmUpCalls = 4;
 
-absl::Duration WarmUpOf(absl::Duration duration) {
-  return std::clamp(duration / 5, absl::Milliseconds(5), absl::Seconds(1));
-}
-
 }  // namespace
 
 Schedule::Schedule(const Case& measured, absl::Duration duration) {
   const bool counts = measured.iterations > 0;
-  const absl::Duration warm_up = WarmUpOf(duration);
+  const absl::Duration warm_up =
+      std::clamp(duration / 5, absl::Milliseconds(5), absl::Seconds(1));
   const absl::Duration counted = counts ? kIterationsPatience : duration;
   const Clock::time_point now = Clock::now();
   warm_at_least = now + absl::ToChronoNanoseconds(warm_up);
   warm_at_most = now + absl::ToChronoNanoseconds(warm_up + kWarmUpPatience);
   warm_up_calls = kWarmUpCalls * measured.outstanding;
   length = absl::ToChronoNanoseconds(counted);
-  interval = Clock::duration::zero();
   if (measured.rate_per_s > 0) {
     interval = std::max<Clock::duration>(
         std::chrono::nanoseconds(1),

@@ -25,9 +25,9 @@ struct Schedule {
   Clock::time_point warm_at_most;
   uint64_t warm_up_calls;
 
-  Clock::duration length;    // How long calls count.
-  Clock::duration interval;  // Between starts in an open loop; else zero.
-  uint64_t iterations;       // UINT64_MAX: as many as there is time for.
+  Clock::duration length;      // How long calls count.
+  Clock::duration interval{};  // Between starts in an open loop; else zero.
+  uint64_t iterations;         // UINT64_MAX: as many as there is time for.
   absl::Time deadline;  // By base::Now(): when every call has to have ended.
 };
 

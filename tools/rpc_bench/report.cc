@@ -1,14 +1,13 @@
 #include "tools/rpc_bench/report.h"
 
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
+#include "google/protobuf/text_format.h"
 #include "google/protobuf/util/json_util.h"
 #include "tools/rpc_bench/workload.h"
 #include "transport/base/check.h"
@@ -18,14 +17,6 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-
-// `json`, an object, with one more field.
-void AppendField(absl::string_view name, absl::string_view value,
-                 std::string& json) {
-  json.pop_back();
-  absl::StrAppend(&json, json.size() > 1 ? "," : "", "\"", name, "\":", value,
-                  "}");
-}
 
 // Protobuf's JSON, and null for what it leaves out.
 std::string JsonOf(const Message& message) {
@@ -40,60 +31,57 @@ std::string JsonOf(const Message& message) {
     const FieldDescriptor* const field = message.GetDescriptor()->field(i);
     if (field->has_presence() &&
         !message.GetReflection()->HasField(message, field)) {
-      AppendField(field->name(), "null", json);
+      // There are always fields before it.
+      json.pop_back();
+      absl::StrAppend(&json, ",\"", field->name(), "\":null}");
     }
   }
   return json;
 }
 
 // One column for each number or text in `message`, those in messages inside it
-// included: its name, or its value in `result`, empty if that is absent.
-void AppendColumns(const Message& message, bool names, absl::string_view prefix,
-                   bool present, std::vector<std::string>& columns) {
+// included; its value is empty if it is absent, or the message not `present`.
+void AppendColumns(const Message& message, absl::string_view prefix,
+                   bool present, std::vector<std::string>& names,
+                   std::vector<std::string>& values) {
   const google::protobuf::Reflection& of = *message.GetReflection();
   for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor* const field = message.GetDescriptor()->field(i);
+    const std::string name = absl::StrCat(prefix, field->name());
     const bool here =
         present && (!field->has_presence() || of.HasField(message, field));
     if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
-      AppendColumns(of.GetMessage(message, field), names,
-                    absl::StrCat(field->name(), "."), here, columns);
-    } else if (names) {
-      columns.push_back(absl::StrCat(prefix, field->name()));
-    } else if (!here) {
-      columns.emplace_back();
-    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-      columns.push_back(absl::StrCat(
-          "\"",
-          absl::StrReplaceAll(of.GetString(message, field), {{"\"", "\"\""}}),
-          "\""));
-    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_UINT32) {
-      columns.push_back(absl::StrCat(of.GetUInt32(message, field)));
-    } else {
-      columns.push_back(absl::StrFormat("%.15g", of.GetDouble(message, field)));
+      AppendColumns(of.GetMessage(message, field), name + ".", here, names,
+                    values);
+      continue;
+    }
+    names.push_back(name);
+    std::string& value = values.emplace_back();
+    if (here && field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+      // Not as protobuf has it: CSV knows no escapes but a second quote.
+      value =
+          absl::StrReplaceAll(of.GetString(message, field), {{"\"", "\"\""}});
+      value = absl::StrCat("\"", value, "\"");
+    } else if (here) {
+      google::protobuf::TextFormat::PrintFieldValueToString(message, field, -1,
+                                                            &value);
     }
   }
 }
 
-std::string CsvLine(const Report::Result& result, bool names) {
-  std::vector<std::string> columns;
-  AppendColumns(result, names, "", /*present=*/true, columns);
-  return absl::StrCat(absl::StrJoin(columns, ","), "\n");
-}
-
 }  // namespace
 
-const Report::Result* FindResult(const Report& report, absl::string_view layer,
+const Report::Result& FindResult(const Report& report, absl::string_view layer,
                                  absl::string_view op, uint32_t size_bytes,
                                  uint32_t outstanding) {
   for (const Report::Result& result : report.results()) {
     if (result.layer() == layer && result.op() == op &&
         result.size_bytes() == size_bytes &&
         result.outstanding() == outstanding) {
-      return &result;
+      return result;
     }
   }
-  return nullptr;
+  return Report::Result::default_instance();
 }
 
 absl::string_view HowSidesWait(const Report& report) {
@@ -106,12 +94,11 @@ void AddRatios(Report& report) {
   for (Report::Result& result : *report.mutable_results()) {
     // No call succeeded: nothing to compare.
     if (!result.has_p50_us()) continue;
-    const auto of_verbs = [&](absl::string_view op) -> Report::Result {
-      const Report::Result* const found = FindResult(
-          report, "verbs", op, result.size_bytes(), result.outstanding());
-      return found == nullptr ? Report::Result() : *found;
+    const auto of_verbs = [&](absl::string_view op) -> const Report::Result& {
+      return FindResult(report, "verbs", op, result.size_bytes(),
+                        result.outstanding());
     };
-    const Report::Result verbs = of_verbs(result.op());
+    const Report::Result& verbs = of_verbs(result.op());
     if (verbs.p50_us() > 0) {
       result.set_p50_ratio_to_verbs(Rounded(result.p50_us() / verbs.p50_us()));
     }
@@ -131,25 +118,25 @@ void AddRatios(Report& report) {
 std::string Json(const Report& report) {
   Report rest = report;
   rest.clear_results();
-  std::string json = JsonOf(rest);
   // The results one by one, for JsonOf() looks at one message only.
-  json = absl::StrReplaceAll(
-      json, {{"\"results\":[]",
-              absl::StrCat("\"results\":[",
-                           absl::StrJoin(report.results(), ",",
-                                         [](std::string* out,
-                                            const Report::Result& result) {
-                                           out->append(JsonOf(result));
-                                         }),
-                           "]")}});
-  return absl::StrCat(json, "\n");
+  const std::string results = absl::StrJoin(
+      report.results(), ",", [](std::string* out, const auto& result) {
+        out->append(JsonOf(result));
+      });
+  return absl::StrReplaceAll(JsonOf(rest),
+                             {{"\"results\":[]",
+                               absl::StrCat("\"results\":[", results, "]")}}) +
+         "\n";
 }
 
 std::string Csv(const Report& report) {
   std::string csv;
   for (const Report::Result& result : report.results()) {
-    if (csv.empty()) csv = CsvLine(result, /*names=*/true);
-    csv += CsvLine(result, /*names=*/false);
+    std::vector<std::string> names;
+    std::vector<std::string> values;
+    AppendColumns(result, "", /*present=*/true, names, values);
+    if (csv.empty()) csv = absl::StrJoin(names, ",") + "\n";
+    absl::StrAppend(&csv, absl::StrJoin(values, ","), "\n");
   }
   return csv;
 }

@@ -14,8 +14,8 @@
 
 namespace verbena::bench {
 
-// The result of such a case, or null.
-const Report::Result* FindResult(const Report& report, absl::string_view layer,
+// The result of such a case, or one without a layer.
+const Report::Result& FindResult(const Report& report, absl::string_view layer,
                                  absl::string_view op, uint32_t size_bytes,
                                  uint32_t outstanding);
 

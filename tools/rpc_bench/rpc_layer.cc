@@ -1,27 +1,16 @@
 #include "tools/rpc_bench/rpc_layer.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "rpc/buffer.h"
-#include "rpc/channel.h"
 #include "rpc/channel_options.h"
 #include "rpc/client_context.h"
-#include "tools/rpc_bench/echo.verbena.h"
 #include "tools/rpc_bench/echo_loop.h"
 #include "tools/rpc_bench/meter.h"
-#include "tools/rpc_bench/workload.h"
 #include "transport/base/clock.h"
 #include "transport/base/mutex.h"
 #include "transport/base/status_macros.h"
@@ -154,9 +143,6 @@ class RpcPipe final : public EchoPipe {
 
 }  // namespace
 
-RpcLayer::RpcLayer(std::shared_ptr<Channel> channel)
-    : channel_(std::move(channel)), stub_(Echo::NewStub(channel_)) {}
-
 absl::StatusOr<std::unique_ptr<RpcLayer>> RpcLayer::Connect(
     const std::string& target, const std::string& device, bool events,
     absl::Duration timeout) {
@@ -168,7 +154,6 @@ absl::StatusOr<std::unique_ptr<RpcLayer>> RpcLayer::Connect(
   context.set_timeout(timeout);
   EchoReply reply;
   RETURN_IF_ERROR(layer->stub_->Echo(&context, EchoRequest(), &reply));
-  layer->device_ = layer->channel_->device();
   return layer;
 }
 

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -33,14 +34,14 @@ class RpcLayer final : public Layer {
   absl::StatusOr<DescribeReply> Describe();
 
   // The device that the channel uses.
-  const std::string& device() const { return device_; }
+  std::string device() const { return channel_->device(); }
 
  private:
-  explicit RpcLayer(std::shared_ptr<Channel> channel);
+  explicit RpcLayer(std::shared_ptr<Channel> channel)
+      : channel_(std::move(channel)), stub_(Echo::NewStub(channel_)) {}
 
   const std::shared_ptr<Channel> channel_;
   const std::unique_ptr<Echo::Stub> stub_;
-  std::string device_;
 };
 
 }  // namespace verbena::bench

@@ -1,14 +1,12 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/string_view.h"
 #include "tools/rpc_bench/report.h"
 #include "tools/rpc_bench/workload.h"
 
@@ -50,6 +48,10 @@ struct Axes {
   std::set<uint32_t> depths;
 };
 
+// Latencies of one result, and rates of another one.
+constexpr char kEchoLine[] =
+    "%8s %-9s %9s %8s %8s %8s %9s %6s %11s %9s %6s %8s %7s\n";
+
 void AppendEchoLine(const Report& report, const std::string& size,
                     const Result& latency, const Result& rate,
                     std::string& table) {
@@ -62,36 +64,35 @@ void AppendEchoLine(const Report& report, const std::string& size,
     }
   }
   absl::StrAppendFormat(
-      &table, "%8s %-9s %9s %8s %8s %8s %9s %6s %11.0f %9.1f %6s %8s %7.0f\n",
-      size, latency.layer(), Cell(measured, latency.p50_us()),
-      Cell(measured, latency.p90_us()), Cell(measured, latency.p99_us()),
-      Cell(measured, latency.p999_us()), Cell(measured, latency.max_us()),
+      &table, kEchoLine, size, latency.layer(),
+      Cell(measured, latency.p50_us()), Cell(measured, latency.p90_us()),
+      Cell(measured, latency.p99_us()), Cell(measured, latency.p999_us()),
+      Cell(measured, latency.max_us()),
       Cell(latency.has_p50_ratio_to_verbs(), latency.p50_ratio_to_verbs()),
-      rate.calls_per_s(), rate.bytes_per_s() / 1e6,
+      Cell(true, rate.calls_per_s(), 0),
+      Cell(true, rate.bytes_per_s() / 1e6, 1),
       Cell(rate.has_rate_ratio_to_verbs(), rate.rate_ratio_to_verbs()),
-      Cell(rate.has_cpu_us_per_call(), rate.cpu_us_per_call()), errors);
+      Cell(rate.has_cpu_us_per_call(), rate.cpu_us_per_call()),
+      Cell(true, errors, 0));
 }
 
 void AppendEchoes(const Report& report, const Axes& axes, std::string& table) {
   if (axes.sizes.empty()) return;
   const uint32_t fewest = *axes.depths.begin();
   const uint32_t most = *axes.depths.rbegin();
-  absl::StrAppendFormat(
-      &table,
-      "\n%-18s %-53s %s\n%8s %-9s %9s %8s %8s %8s %9s %6s %11s %9s %6s "
-      "%8s %7s\n",
-      "", absl::StrCat(fewest, " outstanding, us"),
-      absl::StrCat(most, " outstanding"), "payload", "layer", "p50", "p90",
-      "p99", "p99.9", "max", "ratio", "calls/s", "MB/s", "ratio", "cpu us",
-      "errors");
+  absl::StrAppendFormat(&table, "\n%-18s %-53s %s\n", "",
+                        absl::StrCat(fewest, " outstanding, us"),
+                        absl::StrCat(most, " outstanding"));
+  absl::StrAppendFormat(&table, kEchoLine, "payload", "layer", "p50", "p90",
+                        "p99", "p99.9", "max", "ratio", "calls/s", "MB/s",
+                        "ratio", "cpu us", "errors");
   for (uint32_t size : axes.sizes) {
     std::string name = SizeName(size);
     for (const std::string& layer : axes.layers) {
-      const Result* const latency =
-          FindResult(report, layer, "echo", size, fewest);
-      const Result* const rate = FindResult(report, layer, "echo", size, most);
-      if (latency == nullptr || rate == nullptr) continue;
-      AppendEchoLine(report, name, *latency, *rate, table);
+      const Result& latency = FindResult(report, layer, "echo", size, fewest);
+      const Result& rate = FindResult(report, layer, "echo", size, most);
+      if (latency.layer().empty() || rate.layer().empty()) continue;
+      AppendEchoLine(report, name, latency, rate, table);
       name.clear();
     }
   }
@@ -113,18 +114,16 @@ void AppendStreams(const Report& report, const std::vector<std::string>& layers,
   for (uint32_t size : axes.sizes) {
     absl::StrAppendFormat(&table, "\n%8s", SizeName(size));
     for (const char* op : {"write", "read", "send"}) {
-      const Result* const stream = FindResult(report, "verbs", op, size, depth);
+      const Result& stream = FindResult(report, "verbs", op, size, depth);
       absl::StrAppendFormat(
           &table, " %10s",
-          stream == nullptr ? "-" : Cell(true, stream->bytes_per_s() / 1e6, 1));
+          Cell(!stream.layer().empty(), stream.bytes_per_s() / 1e6, 1));
     }
     for (const std::string& layer : layers) {
-      const Result* const echo = FindResult(report, layer, "echo", size, depth);
+      const Result& echo = FindResult(report, layer, "echo", size, depth);
       absl::StrAppendFormat(&table, " %10s",
-                            echo == nullptr
-                                ? "-"
-                                : Cell(echo->has_share_of_raw_bandwidth(),
-                                       echo->share_of_raw_bandwidth()));
+                            Cell(echo.has_share_of_raw_bandwidth(),
+                                 echo.share_of_raw_bandwidth()));
     }
   }
   absl::StrAppend(&table, "\n");

@@ -23,10 +23,12 @@ using transport::ClientConnection;
 using transport::ReplyWriter;
 using transport::ServerCall;
 
+// Polls the connection as long as it is there.
 class TransportPipe final : public EchoPipe {
  public:
   TransportPipe(ClientConnection& connection, const Case& measured, bool events)
       : connection_(connection), events_(events), check_(measured.validate) {
+    connection_.poller().Enter();
     for (int i = 0; i < measured.outstanding; ++i) {
       calls_.push_back(
           std::make_unique<Call>(*this, i, Payload(measured.size_bytes)));
@@ -38,6 +40,7 @@ class TransportPipe final : public EchoPipe {
     for (const std::unique_ptr<Call>& call : calls_) {
       connection_.Cancel(call.get(), absl::CancelledError("the bench is over"));
     }
+    connection_.poller().Leave();
   }
 
   void Start(int slot) override {
@@ -124,15 +127,9 @@ class TransportLayer final : public Layer {
   }
 
   Sample Run(const Case& measured, absl::Duration duration) override {
-    connection_->poller().Enter();
-    Sample sample;
-    {
-      TransportPipe pipe(*connection_, measured,
-                         options_.spin_budget == absl::ZeroDuration());
-      sample = RunEchoes(pipe, measured, duration);
-    }
-    connection_->poller().Leave();
-    return sample;
+    TransportPipe pipe(*connection_, measured,
+                       options_.spin_budget == absl::ZeroDuration());
+    return RunEchoes(pipe, measured, duration);
   }
 
   void Release() override { connection_.reset(); }

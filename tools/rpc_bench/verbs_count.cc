@@ -4,9 +4,7 @@
 
 #include <array>
 #include <atomic>
-#include <cstddef>
-#include <utility>
-#include <vector>
+#include <map>
 
 #include "tools/rpc_bench/workload.h"
 
@@ -17,7 +15,7 @@ struct State {
   // By the number of a field of VerbsCost; that of the sleeps stays 0.
   std::array<std::atomic<uint64_t>, VerbsCost::kSleepsFieldNumber + 1> counts{};
   // The verbs that were there before, by context. Written by CountVerbs() only.
-  std::vector<std::pair<const ibv_context*, ibv_context_ops>> originals;
+  std::map<const ibv_context*, ibv_context_ops> originals;
 };
 
 // Verbs are functions without an argument of ours. Never destroyed: the
@@ -32,10 +30,7 @@ void Count(int field, uint64_t more = 1) {
 }
 
 const ibv_context_ops& Original(const ibv_context* context) {
-  const auto& originals = TheState().originals;
-  size_t i = 0;
-  while (originals[i].first != context) ++i;
-  return originals[i].second;
+  return TheState().originals.find(context)->second;
 }
 
 int PostSend(ibv_qp* qp, ibv_send_wr* chain, ibv_send_wr** bad) {
@@ -85,11 +80,7 @@ int ReqNotifyCq(ibv_cq* cq, int solicited_only) {
 }  // namespace
 
 void CountVerbs(ibv_context* context) {
-  auto& originals = TheState().originals;
-  for (const auto& [known, ops] : originals) {
-    if (known == context) return;
-  }
-  originals.emplace_back(context, context->ops);
+  if (!TheState().originals.emplace(context, context->ops).second) return;
   context->ops.post_send = PostSend;
   context->ops.post_recv = PostRecv;
   context->ops.post_srq_recv = PostSrqRecv;

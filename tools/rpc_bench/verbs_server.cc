@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <iostream>
-#include <utility>
 #include <vector>
 
 #include "absl/memory/memory.h"

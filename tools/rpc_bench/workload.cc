@@ -1,8 +1,5 @@
 #include "tools/rpc_bench/workload.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tools/rpc_bench/verbs_count.h"
@@ -39,13 +36,6 @@ std::string Payload(uint64_t size_bytes) {
     payload[i] = static_cast<char>(i * 31 + (i >> 8) * 17);
   }
   return payload;
-}
-
-void EchoCheck::StampNext(absl::Span<uint8_t> payload) {
-  if (payload.empty()) return;
-  ++number_;
-  std::memcpy(payload.data(), &number_,
-              std::min(payload.size(), sizeof(number_)));
 }
 
 absl::Status EchoCheck::CompareContents(absl::Span<const uint8_t> got,
@@ -90,16 +80,14 @@ Report::Result Summarize(absl::string_view layer, const Case& measured,
 Report::Result RunCase(Layer& layer, const Case& measured,
                        absl::Duration duration,
                        absl::FunctionRef<absl::StatusOr<Usage>()> usage) {
-  Sample sample;
-  sample.first_error = layer.Prepare(measured);
-  if (!sample.first_error.ok()) {
-    sample.errors = 1;
-    layer.Release();
-    return Summarize(layer.name(), measured, sample);
+  Sample sample = {.errors = 1, .first_error = layer.Prepare(measured)};
+  absl::StatusOr<Usage> before;
+  absl::StatusOr<Usage> after;
+  if (sample.first_error.ok()) {
+    before = usage();
+    sample = layer.Run(measured, duration);
+    after = usage();
   }
-  const absl::StatusOr<Usage> before = usage();
-  sample = layer.Run(measured, duration);
-  const absl::StatusOr<Usage> after = usage();
   layer.Release();
   Report::Result result = Summarize(layer.name(), measured, sample);
   if (before.ok() && after.ok() && sample.ended > 0) {

@@ -3,8 +3,10 @@
 #ifndef VERBENA_TOOLS_RPC_BENCH_WORKLOAD_H_
 #define VERBENA_TOOLS_RPC_BENCH_WORKLOAD_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "absl/functional/function_ref.h"
@@ -66,7 +68,7 @@ struct Case {
 
 // What happened in the measured time of one case.
 struct Sample {
-  LatencyHistogram latencies;  // Only of calls that succeeded.
+  LatencyHistogram latencies = {};  // Only of calls that succeeded.
   uint64_t errors = 0;
   absl::Status first_error;  // OK while `errors` is 0.
   double calls_per_s = 0;    // Only those that succeeded.
@@ -105,7 +107,10 @@ class EchoCheck {
   // Makes `payload`, which is to be sent, differ from that of other calls in
   // its first eight bytes, or in all if it is shorter, if all are compared.
   void Stamp(absl::Span<uint8_t> payload) {
-    if (every_) StampNext(payload);
+    if (!every_ || payload.empty()) return;
+    ++number_;
+    std::memcpy(payload.data(), &number_,
+                std::min(payload.size(), sizeof(number_)));
   }
 
   // OK, or DATA_LOSS.
@@ -117,7 +122,6 @@ class EchoCheck {
   }
 
  private:
-  void StampNext(absl::Span<uint8_t> payload);
   absl::Status CompareContents(absl::Span<const uint8_t> got,
                                absl::Span<const uint8_t> sent);
 
