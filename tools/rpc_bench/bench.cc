@@ -74,14 +74,6 @@ std::vector<Step> StepsOf(const Options& options,
   return echoes;
 }
 
-// The server was started otherwise than this client.
-absl::Status NotAlike(const Options& options, absl::string_view flag,
-                      bool server) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the server at ", options.target, " was started ",
-      server ? "with" : "without", " ", flag, "; so must be the client"));
-}
-
 // A server, ours or another's, and the layers that reach it.
 class Bench {
  public:
@@ -190,11 +182,16 @@ class Bench {
                                              options_.events, kStartTimeout));
     ASSIGN_OR_RETURN(const DescribeReply server, rpc_->Describe());
     server_processor_ = server.pinned_to();
+    const auto not_alike = [this](absl::string_view has) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the server at ", options_.target, " was started ", has,
+                       "; so must be the client"));
+    };
     if (server.events() != options_.events) {
-      return NotAlike(options_, "--events", server.events());
+      return not_alike(server.events() ? "with --events" : "without --events");
     }
     if (options_.verbs_count && !server.has_verbs()) {
-      return NotAlike(options_, "--verbs-count", server.has_verbs());
+      return not_alike("without --verbs-count");
     }
     device = rpc_->device();
     ASSIGN_OR_RETURN(base::SocketAddress address,

@@ -54,20 +54,6 @@ class EchoService final : public Echo::Service {
   const DescribeReply description_;
 };
 
-// One for each provider that the device allows, at the same port.
-absl::StatusOr<std::vector<std::unique_ptr<VerbsServer>>> StartVerbs(
-    base::SocketAddress address, const std::string& device) {
-  std::vector<std::unique_ptr<VerbsServer>> servers;
-  for (const transport::Provider* provider :
-       transport::ListenProviders(device)) {
-    ASSIGN_OR_RETURN(std::unique_ptr<VerbsServer> server,
-                     VerbsServer::Start(*provider, address));
-    address.set_port(server->port());
-    servers.push_back(std::move(server));
-  }
-  return servers;
-}
-
 }  // namespace
 
 absl::Status Serve(const std::string& address, const Options& options) {
@@ -90,8 +76,14 @@ absl::Status Serve(const std::string& address, const Options& options) {
       transport::ServerEndpoint::Start(
           {.endpoint = options.endpoint, .addresses = {any_port.ToString()}},
           transport_echo));
-  ASSIGN_OR_RETURN(const std::vector<std::unique_ptr<VerbsServer>> verbs,
-                   StartVerbs(any_port, device));
+  // One for each provider that the device allows, at the same port.
+  std::vector<std::unique_ptr<VerbsServer>> verbs;
+  for (const transport::Provider* provider :
+       transport::ListenProviders(device)) {
+    ASSIGN_OR_RETURN(verbs.emplace_back(),
+                     VerbsServer::Start(*provider, any_port));
+    any_port.set_port(verbs.back()->port());
+  }
 
   DescribeReply description;
   description.set_transport_port(transport_server->listening().front().port);

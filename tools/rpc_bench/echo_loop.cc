@@ -34,7 +34,9 @@ class EchoLoop final : private EchoPipe::Sink {
     int polls = 0;
     while (!meter_.Over(now_) || free_.size() < slots) {
       OnLater();
-      const absl::Status status = pipe_.Poll(*this, SleepUntil());
+      // An open loop has the clock to look at, and may not sleep.
+      const absl::Status status = pipe_.Poll(
+          *this, open_loop_ ? absl::InfinitePast() : schedule_.deadline);
       if (!status.ok()) {
         meter_.Fail(status);
         break;
@@ -75,11 +77,6 @@ class EchoLoop final : private EchoPipe::Sink {
       due_[slot] = meter_.Start(now_);
       pipe_.Start(slot);
     }
-  }
-
-  // An open loop has the clock to look at.
-  absl::Time SleepUntil() const {
-    return open_loop_ ? absl::InfinitePast() : schedule_.deadline;
   }
 
   EchoPipe& pipe_;

@@ -56,11 +56,10 @@ void Meter::WarmUp(Clock::time_point now) {
 }
 
 Sample Meter::Finish() {
-  if (sample_.latencies.count() > 0) {
-    const double seconds =
-        absl::ToDoubleSeconds(absl::FromChrono(last_end_ - begin_));
-    if (seconds > 0) sample_.calls_per_s = sample_.latencies.count() / seconds;
-  }
+  const uint64_t calls = sample_.latencies.count();
+  const double seconds =
+      std::chrono::duration<double>(last_end_ - begin_).count();
+  if (calls > 0 && seconds > 0) sample_.calls_per_s = calls / seconds;
   if (schedule_.interval > Clock::duration::zero() &&
       counted_starts_ < schedule_.iterations) {
     const Clock::time_point until = std::min(end_, Clock::now());

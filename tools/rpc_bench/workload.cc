@@ -5,20 +5,6 @@
 #include "tools/rpc_bench/verbs_count.h"
 
 namespace verbena::bench {
-namespace {
-
-void SetUsage(const Usage& before, const Usage& after, uint64_t calls,
-              Report::Result& result) {
-  result.set_cpu_us_per_call(
-      Rounded(absl::ToDoubleMicroseconds(after.cpu - before.cpu) / calls));
-  if (!before.verbs_are_counted) return;
-  *result.mutable_client_verbs() =
-      VerbsPerCall(before.client_verbs, after.client_verbs, calls);
-  *result.mutable_server_verbs() =
-      VerbsPerCall(before.server_verbs, after.server_verbs, calls);
-}
-
-}  // namespace
 
 std::string SizeName(uint64_t bytes) {
   if (bytes != 0 && bytes % (1 << 20) == 0) {
@@ -90,9 +76,15 @@ Report::Result RunCase(Layer& layer, const Case& measured,
   }
   layer.Release();
   Report::Result result = Summarize(layer.name(), measured, sample);
-  if (before.ok() && after.ok() && sample.ended > 0) {
-    SetUsage(*before, *after, sample.ended, result);
-  }
+  const uint64_t calls = sample.ended;
+  if (!before.ok() || !after.ok() || calls == 0) return result;
+  result.set_cpu_us_per_call(
+      Rounded(absl::ToDoubleMicroseconds(after->cpu - before->cpu) / calls));
+  if (!before->verbs_are_counted) return result;
+  *result.mutable_client_verbs() =
+      VerbsPerCall(before->client_verbs, after->client_verbs, calls);
+  *result.mutable_server_verbs() =
+      VerbsPerCall(before->server_verbs, after->server_verbs, calls);
   return result;
 }
 
