@@ -39,6 +39,14 @@ struct ChannelOptions {
   uint64_t memory_floor_bytes = uint64_t{1} << 20;
   absl::Duration memory_idle_time = absl::Seconds(5);
 
+  // Whether the server loses its right to write to an attachment of a reply
+  // before the caller gets it. By default it may write there until its
+  // connection ends, or the memory is lent again: for servers that are trusted.
+  // (Messages are copied out of its reach in any case.) Takes a device with
+  // memory windows of type 2, else calls end with FAILED_PRECONDITION; costs a
+  // reply beyond 8 KiB one work request more.
+  bool revoke_leases = false;
+
   // For how long a thread that waits for a reply polls at most before it
   // sleeps. Polling saves the tens of microseconds of a wake-up and costs a
   // processor meanwhile. The channel learns whether it pays: where waits are

@@ -111,9 +111,10 @@ class ClientContext {
   }
 
   // Bytes that the handler sent beside its reply; empty if there are none. The
-  // server may still write to them as long as its connection lives: if it is
-  // not trusted, copy what is to be checked before it is used. Valid until the
-  // next call. Take them to keep them, or to send them on.
+  // server may still write to them as long as its connection lives, unless the
+  // channel has revoke_leases: if it is not trusted, copy what is to be checked
+  // before it is used. Valid until the next call. Take them to keep them, or to
+  // send them on.
   absl::Span<const uint8_t> response_attachment() const {
     return response_attachment_.span();
   }

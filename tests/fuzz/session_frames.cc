@@ -27,7 +27,8 @@ FrameHeader Common(FrameType type) {
 RequestHeader TakeRequest(fuzz::FuzzInput& input) {
   RequestHeader request = {};
   request.frame = Common(FrameType::kRequest);
-  request.frame.flags = input.Take<uint8_t>() & (kKnownFlags & ~kFlagContinued);
+  constexpr uint8_t kOthers = kFlowFlags | kFlagContinued;
+  request.frame.flags = input.Take<uint8_t>() & static_cast<uint8_t>(~kOthers);
   request.method_id = input.Below(8);
   request.timeout_us = input.Bool() ? kNoTimeout : input.Take<uint16_t>();
   request.metadata_bytes = static_cast<uint16_t>(input.Below(40));
@@ -50,6 +51,9 @@ RequestHeader TakeRequest(fuzz::FuzzInput& input) {
     request.reply_offset = input.Take<uint16_t>();
     request.reply_bytes = TakeLength(input);
     request.reply_arena = static_cast<uint16_t>(input.Below(8) / 6);
+  }
+  if ((request.frame.flags & kFlagLeaseKey) != 0) {
+    request.frame.body_bytes += sizeof(LeaseKey);
   }
   return request;
 }
@@ -100,11 +104,9 @@ std::string TakeHeader(fuzz::FuzzInput& input, FrameType type,
       return Text(ResponsePendingHeader{Common(type), TakeLength(input),
                                         TakeLength(input)});
     case FrameType::kLease:
-      return Text(LeaseHeader{Common(type),
-                              input.Take<uint16_t>(),
-                              TakeLength(input),
-                              static_cast<uint16_t>(input.Below(8) / 6),
-                              {}});
+      return Text(LeaseHeader{
+          Common(type), input.Take<uint16_t>(), TakeLength(input),
+          static_cast<uint16_t>(input.Below(8) / 6), 0, input.Below(2)});
     case FrameType::kArena:
       return Text(TakeArena(input, subjects.arena));
     case FrameType::kReturn:
@@ -168,6 +170,10 @@ std::vector<std::string> TakeFrames(fuzz::FuzzInput& input,
   std::string body(
       fuzz::AsText(input.Bytes(std::min<size_t>(body_bytes, input.Below(64)))));
   body.resize(body_bytes, 'b');
+  if (type == FrameType::kRequest && (header.flags & kFlagLeaseKey) != 0) {
+    constexpr size_t kZero = offsetof(LeaseKey, zero);
+    if (body_bytes >= sizeof(LeaseKey)) body.replace(kZero, 4, 4, '\0');
+  }
   const size_t room = kBufferBytes - frame.size();
   if (body.size() <= room) {
     frame += body;

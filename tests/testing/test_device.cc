@@ -1,6 +1,7 @@
 #include "tests/testing/test_device.h"
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 #include "tests/testing/child_process.h"
@@ -36,6 +37,8 @@ transport::EndpointOptions TestOptions() {
   }
   // An emulated processor needs its time, and many tests make connections.
   options.connect_timeout = absl::Seconds(30);
+  // Programs are run a second time with this.
+  options.revoke_leases = std::getenv("VERBENA_TEST_REVOKE_LEASES") != nullptr;
   return options;
 }
 

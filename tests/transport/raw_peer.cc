@@ -232,6 +232,24 @@ absl::Status RawPeer::Send(const std::string& text) {
   return Post(request, frame);
 }
 
+absl::Status RawPeer::SendInvalidating(const std::string& text, uint32_t rkey) {
+  std::string frame = text;
+  if (options_.keeps_to_credits) RETURN_IF_ERROR(SpendCredit(&frame));
+  ibv_send_wr request = {};
+  request.opcode = IBV_WR_SEND_WITH_INV;
+  request.invalidate_rkey = rkey;
+  return Post(request, frame);
+}
+
+absl::Status RawPeer::Write(uint64_t address, uint32_t rkey,
+                            const std::string& data) {
+  ibv_send_wr request = {};
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.wr.rdma.remote_addr = address;
+  request.wr.rdma.rkey = rkey;
+  return Post(request, data);
+}
+
 absl::Status RawPeer::WriteWithImmediate(uint64_t address, uint32_t rkey,
                                          uint32_t bytes) {
   ibv_send_wr request = {};

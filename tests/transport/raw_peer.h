@@ -104,6 +104,10 @@ class RawPeer {
   // Sends any bytes, at most kPeerBufferBytes; waits for a credit first. Fails
   // once an earlier SEND has.
   absl::Status Send(const std::string& text);
+  // The same as a SEND with invalidate of a key of the other side.
+  absl::Status SendInvalidating(const std::string& text, uint32_t rkey);
+  // WRITEs `data`; Flush() tells whether it was let.
+  absl::Status Write(uint64_t address, uint32_t rkey, const std::string& data);
   // WRITEs as many zeros with immediate data, which takes a receive of the
   // other side without a message. Waits for no credit.
   absl::Status WriteWithImmediate(uint64_t address, uint32_t rkey,

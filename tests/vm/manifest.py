@@ -60,6 +60,8 @@ FIRST_GUEST = [
          no_rnr=True),
     Test("//tests/transport:transport_continued_test", seconds=300,
          no_rnr=True),
+    Test("//tests/transport:revoking_transport_attachment_test", seconds=300,
+         no_rnr=True, environment=(("VERBENA_TEST_REVOKE_LEASES", "1"),)),
     Test("//tests/transport:transport_credentials_test", seconds=300,
          no_rnr=True),
     Test("//tests/transport:transport_cancel_test", seconds=300, no_rnr=True),
@@ -104,6 +106,7 @@ SECOND_GUEST = [
     Test("//tests/transport:hostile_client_stalls_test", seconds=300),
     Test("//tests/transport:hostile_server_hello_test", seconds=150),
     Test("//tests/transport:hostile_server_frames_test", seconds=150),
+    Test("//tests/transport:hostile_server_leases_test", seconds=150),
     # All but the longest: each call of a server in turn.
     Test("//tests/transport:faults_test", seconds=120,
          arguments=("--gtest_filter=-*AServerWhoseDeviceFailsOnce*",)),

@@ -53,6 +53,10 @@ TESTED_ELSEWHERE = {
     "rpc/internal/client/unary_call.cc": "tests/integration/status_test.cc",
     "rpc/server_context.cc": "tests/integration/status_test.cc",
     # Both ends of a connection.
+    "transport/connection/lease_windows.cc":
+        "tests/transport/hostile_server_leases_test.cc",
+    "transport/verbs/memory_window.cc":
+        "tests/transport/hostile_server_leases_test.cc",
     "transport/connection/client_arenas.cc":
         "tests/transport/transport_memory_test.cc",
     "transport/connection/client_arenas_datapath.cc": _TRANSPORT,

@@ -75,6 +75,13 @@ struct EndpointOptions {
   // either, but what its device may still access.
   absl::Duration stall_timeout = absl::Seconds(kDefaultStallSeconds);
 
+  // Client: lends memory for a reply through a memory window, which the
+  // server's answer invalidates, instead of by the arena's key: when a call has
+  // ended nobody can write to its attachment. Takes a device that has windows
+  // of type 2 (else FAILED_PRECONDITION), and costs each reply beyond a frame a
+  // work request.
+  bool revoke_leases = false;
+
   // Client: what it shows to servers, and has them show; null for nothing. (A
   // server's belong to its addresses: see ServerEndpoint::Options.)
   std::shared_ptr<const ClientCredentials> credentials;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "transport/base/buffer.h"
+#include "transport/connection/lease_windows.h"
 #include "transport/connection/poller.h"
 
 namespace verbena::transport {
@@ -17,6 +18,8 @@ struct CallMemory {
   Buffer request;     // What the server READs: metadata and message.
   Buffer attachment;  // What it READs beside them.
   Buffer reply;       // The lease: what it may WRITE, all of it.
+  // What `reply` is lent through; null if by the key of its arena.
+  LeaseWindow* window = nullptr;
   // How many of these bytes the poller was told of.
   int64_t noted_bytes = 0;
 
@@ -34,7 +37,10 @@ struct CallMemory {
     poller.NoteTransfer(noted_bytes);
   }
 
-  // Gives all of it back.
+  // The lease's own key; 0 if it has none.
+  uint32_t lease_rkey() const { return window == nullptr ? 0 : window->rkey; }
+
+  // Gives all of it back but for the window, of which it has none.
   void Free(Poller& poller) {
     poller.NoteTransfer(-std::exchange(noted_bytes, 0));
     request.Reset();

@@ -21,6 +21,9 @@ class CallTable {
   // return. `plain`: see IsPlainCall() in frame_codec.h.
   virtual void OnFrame(absl::Span<const uint8_t> frame, bool plain) = 0;
 
+  // The frame that comes next has invalidated that key of ours.
+  virtual void OnInvalidated(uint32_t /*rkey*/) {}
+
   // Sends what waits for credits, buffers or memory, as far as it can. Returns
   // whether something still waits. Called at the end of every round of the
   // poller while something does.

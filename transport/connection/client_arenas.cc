@@ -17,16 +17,20 @@ constexpr absl::Duration kCreditsAwayRetry = absl::Seconds(1);
 
 }  // namespace
 
+absl::Status ClientArenas::LendThroughWindows(const ProtectionDomain& pd) {
+  return windows_.Open(pd);
+}
+
 bool ClientArenas::AnnounceSlow(Connection& connection) {
   // Others may add to the pool meanwhile: those are for the next time.
   const uint64_t added = pool_.regions_added();
   for (uint32_t index = 1; index < kMaxArenas; ++index) {
     const BufferPool::Region region = pool_.region(index);
-    if (region.number == 0 || region.number == known_[index]) continue;
+    if (region.number == 0 || region.number == known_[index].number) continue;
     uint8_t* const out =
         connection.BeginFrame(sizeof(ArenaHeader), /*spare_credits=*/0);
     if (out == nullptr) return false;
-    known_[index] = region.number;
+    known_[index] = region;
     SendArena(connection, out, index, region);
   }
   told_of_ = added;
@@ -49,8 +53,10 @@ void ClientArenas::GiveBackIdle(Connection& connection, absl::Time now) {
   // right behind the frame: see frame.h for why the server has nothing under
   // way there.
   const std::optional<BufferPool::TakenRegion> taken = pool_.TakeIdle();
-  if (!taken.has_value() || known_[taken->index] != taken->number) return;
-  known_[taken->index] = 0;
+  if (!taken.has_value() || known_[taken->index].number != taken->number) {
+    return;
+  }
+  known_[taken->index] = {};
   SendArena(connection, out, taken->index, BufferPool::Region());
 }
 

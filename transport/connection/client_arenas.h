@@ -12,6 +12,7 @@
 #include "transport/base/limits.h"
 #include "transport/connection/call_memory.h"
 #include "transport/connection/client_call.h"
+#include "transport/connection/lease_windows.h"
 #include "transport/memory/buffer_pool.h"
 #include "transport/wire/placement.h"
 
@@ -21,13 +22,22 @@ class Connection;
 
 // Gives calls memory of a pool, which is the arenas of this
 // connection alone, and tells the server of arenas when the pool grows and when
-// it shrinks. Confined to the poller's thread.
+// it shrinks. Lends it for replies through windows, if it was told to: then the
+// arenas' own keys allow no writing. Confined to the poller's thread, and
+// destroyed after the queue pair.
 class ClientArenas {
  public:
   ClientArenas(BufferPool& pool, uint64_t max_reply_bytes)
-      : pool_(pool), max_reply_bytes_(max_reply_bytes) {}
+      : pool_(pool),
+        max_reply_bytes_(max_reply_bytes),
+        known_({pool.region(0)}) {}
 
   BufferPool& pool() { return pool_; }
+
+  // Leases have windows from now on; fails as LeaseWindows::Open().
+  absl::Status LendThroughWindows(const ProtectionDomain& pd);
+  bool lends_through_windows() const { return windows_.open(); }
+  LeaseWindows& windows() { return windows_; }
 
   // Gets what a call needs into `memory`: for those parts of the request that
   // `placement` does not put into the frame, and a lease for the reply that it
@@ -40,6 +50,19 @@ class ClientArenas {
   // Gets a lease of at least `bytes` into `memory`. If it returns false,
   // `failure` says why, in the same way.
   bool AllocateLease(uint64_t bytes, CallMemory* memory, absl::Status* failure);
+
+  // Binds a window to the lease in `memory`, if it is to have one, ahead of
+  // `frames` frames, the first of which tells the server. False if there is no
+  // room for them, or no window. REQUIRES: the server knows the arena.
+  bool Lend(Connection& connection, uint32_t frames, CallMemory* memory);
+  // Takes a lease back that the server may still write to, and has written
+  // nothing to that is wanted; false if the connection is to end instead.
+  bool TakeBack(Connection& connection, CallMemory* memory);
+  // The device has taken it back: the tag of its completion.
+  void OnTakenBack(void* tag);
+  // Gives back all that a call holds. REQUIRES: its lease is not bound, or the
+  // connection is being lost.
+  void Free(Poller& poller, CallMemory* memory);
 
   // Requests leave what memory there is to a LEASE that waits for some, because
   // the server has memory and work in that reply.
@@ -69,9 +92,10 @@ class ClientArenas {
 
   BufferPool& pool_;
   const uint64_t max_reply_bytes_;  // The longest reply that is accepted.
-  // The number of the arena that the server knows by this index; 0 if none. The
-  // first one came with the private data.
-  std::array<uint64_t, kMaxArenas> known_ = {1};
+  LeaseWindows windows_;
+  // The arena that the server knows by this index; number 0 if none. The first
+  // one came with the private data.
+  std::array<BufferPool::Region, kMaxArenas> known_;
   uint64_t told_of_ = 1;  // All arenas up to this number.
   // When to look for idle arenas at the earliest.
   absl::Time look_again_ = absl::InfinitePast();

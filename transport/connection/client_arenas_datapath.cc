@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "transport/connection/client_arenas.h"
+#include "transport/connection/connection.h"
 #include "transport/wire/frame.h"
 
 namespace verbena::transport {
@@ -52,6 +53,51 @@ bool ClientArenas::AllocateLease(uint64_t bytes, CallMemory* memory,
   memory->reply = *std::move(lease);
   memory->reply.Extend();  // What is there anyway may be lent.
   return true;
+}
+
+bool ClientArenas::Lend(Connection& connection, uint32_t frames,
+                        CallMemory* memory) {
+  if (!windows_.open() || memory->reply.empty()) return true;
+  SendQueue& queue = connection.send_queue();
+  // So that nothing stops the frame once the window is bound.
+  if (!queue.HasRoomFor(frames + 1)) return false;
+  LeaseWindow* const window = windows_.Take();
+  if (window == nullptr) return false;
+  const Buffer& lease = memory->reply;
+  const ibv_mw_bind_info part = {
+      .mr = known_[lease.region()].registration,
+      .addr = reinterpret_cast<uint64_t>(lease.data()),
+      .length = lease.size(),
+      .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+  window->bound = true;
+  memory->window = window;
+  const int error = queue.PostBind(window->window.get(), window->rkey, part);
+  if (error != 0) connection.FailPostSlow(error);
+  return error == 0;
+}
+
+bool ClientArenas::TakeBack(Connection& connection, CallMemory* memory) {
+  SendQueue& queue = connection.send_queue();
+  if (!queue.HasBulkRoom()) return false;
+  LeaseWindow* const window = std::exchange(memory->window, nullptr);
+  window->taken_back = std::move(memory->reply);
+  const int error = queue.PostInvalidate(window->rkey, window);
+  if (error != 0) connection.FailPostSlow(error);
+  return error == 0;
+}
+
+void ClientArenas::OnTakenBack(void* tag) {
+  LeaseWindow* const window = static_cast<LeaseWindow*>(tag);
+  window->bound = false;
+  window->taken_back.Reset();
+  windows_.GiveBack(window);
+}
+
+void ClientArenas::Free(Poller& poller, CallMemory* memory) {
+  if (memory->window != nullptr) {
+    windows_.GiveBack(std::exchange(memory->window, nullptr));
+  }
+  memory->Free(poller);
 }
 
 }  // namespace verbena::transport

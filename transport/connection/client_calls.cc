@@ -40,7 +40,7 @@ ClientCalls::ClientCalls(Poller& poller, PollerDevice& device,
 ClientCalls::~ClientCalls() {
   connection_.DestroyQueuePair();
   CHECK_EQ(open_calls(), 0u);
-  for (Slot& slot : slots_) slot.memory.Free(connection_.poller());
+  for (Slot& slot : slots_) arenas_.Free(connection_.poller(), &slot.memory);
 }
 
 // The connection manager may be faster than the completion queue, in which the

@@ -50,6 +50,11 @@ class ClientCalls final : private CallTable {
   // when the WELCOME has come.
   absl::Status Begin(const ConnectRequest& request, const ConnectReply& reply);
 
+  // Before Begin(): leases have windows. Fails as LeaseWindows::Open().
+  absl::Status LendThroughWindows() {
+    return arenas_.LendThroughWindows(connection_.memory().pd());
+  }
+
   // See ClientConnection.
   void Start(ClientCall* call) {
     if (IsSmall(call->request()) && waiting_small_.empty() && SendSmall(call)) {
@@ -72,7 +77,10 @@ class ClientCalls final : private CallTable {
   // As the connection's table.
   void OnFrame(absl::Span<const uint8_t> frame, bool plain) override;
   bool SendWaiting() override;
-  void OnTransferDone(void* /*tag*/) override {}
+  void OnInvalidated(uint32_t rkey) override {
+    arenas_.windows().NoteInvalidated(rkey);
+  }
+  void OnTransferDone(void* tag) override { arenas_.OnTakenBack(tag); }
   void OnClosing() override;
   void OnTick(absl::Time now) override;
   absl::Time NextTick() const override;
@@ -118,6 +126,9 @@ class ClientCalls final : private CallTable {
     const size_t due = arenas_.lease_waits() ? 0 : due_.size();
     return std::max(connection_.RequestReserve(), static_cast<uint32_t>(due));
   }
+  // Binds the window of the lease in `memory` ahead of a frame of that length,
+  // which can then be sent; false if it has to wait.
+  bool Lend(uint64_t frame_bytes, uint32_t spare_credits, CallMemory* memory);
   // Which parts of the request go into the frame.
   Placement Place(const ClientCall::Request& request) const;
   // Arena memory is short: OK if calls will give some back, else why it is of
@@ -141,8 +152,13 @@ class ClientCalls final : private CallTable {
   void HandleResponse(absl::Span<const uint8_t> frame, const Buffer* whole);
   void HandlePart(absl::Span<const uint8_t> frame);
   void HandleResponsePending(absl::Span<const uint8_t> frame);
-  // The slot of `call_id`; null, after a ProtocolError(), if there is none.
-  Slot* FindSlot(uint32_t call_id);
+  // The slot of the call that this frame answers, whose lease the server can't
+  // write to any more if it has a window; null, after a ProtocolError(), if
+  // there is none.
+  Slot* FindSlot(const FrameHeader& header);
+  // The server has not invalidated the lease's window, and this side does;
+  // false if the connection ends for that.
+  bool TakeBackLease(const FrameHeader& header, Slot* slot);
   // Frees the slot and ends its call, if there still is one, with a reply of so
   // many bytes.
   void EndCall(Slot* slot, const CallResponse& response, uint64_t bytes);

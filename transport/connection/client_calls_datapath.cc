@@ -40,14 +40,16 @@ bool ClientCalls::SendAny(ClientCall* call) {
   Placement placement = Place(request);
   // A little more than a frame goes as several, if it can now: cheaper than a
   // READ, and it takes no memory of the arenas.
-  const bool continued = !placement.all_inline() &&
-                         connection_.CanSendContinued(
-                             RequestFrameBytes(request, Placement()), reserve);
+  bool continued = !placement.all_inline() &&
+                   connection_.CanSendContinued(
+                       RequestFrameBytes(request, Placement(),
+                                         arenas_.lends_through_windows()),
+                       reserve);
   if (continued) placement = Placement();
   CallMemory& memory = slots_.next().memory;
   absl::Status failed;
   if (!arenas_.Allocate(request, placement, &memory, &failed)) {
-    memory.Free(connection_.poller());
+    arenas_.Free(connection_.poller(), &memory);
     if (absl::IsUnavailable(failed)) failed = MemoryWillComeBack();
     if (failed.ok()) return false;
     call->OnFailed(failed);
@@ -55,14 +57,18 @@ bool ClientCalls::SendAny(ClientCall* call) {
   }
   // The server must know of an arena before a REQUEST names it. What tells it
   // may take the credits that there were, so they are looked at once more.
-  const uint32_t bytes = RequestFrameBytes(request, placement);
+  const bool has_key = arenas_.lends_through_windows() && !memory.reply.empty();
+  const uint32_t bytes = RequestFrameBytes(request, placement, has_key);
+  // Without a lease the room for its key was room enough.
+  continued = continued && bytes > connection_.SendRoom();
   uint8_t* out = nullptr;
   const bool ready =
       (memory.empty() || arenas_.Announce(connection_)) &&
+      (!has_key || Lend(bytes, reserve, &memory)) &&
       (continued ? connection_.CanSendContinued(bytes, reserve)
                  : (out = connection_.BeginFrame(bytes, reserve)) != nullptr);
   if (!ready) {
-    memory.Free(connection_.poller());
+    arenas_.Free(connection_.poller(), &memory);
     return false;
   }
   const uint32_t call_id = TakeSlot(call);
@@ -79,10 +85,21 @@ bool ClientCalls::SendAny(ClientCall* call) {
   return true;
 }
 
+bool ClientCalls::Lend(uint64_t frame_bytes, uint32_t spare_credits,
+                       CallMemory* memory) {
+  const uint32_t frames =
+      frame_bytes <= connection_.SendRoom()
+          ? 1
+          : static_cast<uint32_t>(connection_.SendsFor(frame_bytes));
+  return connection_.CanSend(spare_credits + frames - 1) &&
+         arenas_.Lend(connection_, frames, memory);
+}
+
 Placement ClientCalls::Place(const ClientCall::Request& request) const {
   // Metadata alone always fit.
   const uint64_t room =
-      connection_.SendRoom() - sizeof(RequestHeader) - request.metadata_bytes;
+      connection_.SendRoom() - sizeof(RequestHeader) - request.metadata_bytes -
+      (arenas_.lends_through_windows() ? sizeof(LeaseKey) : 0);
   return PlaceParts(room, request.message_bytes, request.attachment.size());
 }
 
@@ -105,17 +122,36 @@ void ClientCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
   }
 }
 
-ClientCallSlot* ClientCalls::FindSlot(uint32_t call_id) {
-  Slot* const slot = slots_.Find(call_id);
+ClientCallSlot* ClientCalls::FindSlot(const FrameHeader& header) {
+  Slot* const slot = slots_.Find(header.call_id);
   if (ABSL_PREDICT_FALSE(slot == nullptr)) {
     connection_.ProtocolError("it answered a call that is not open");
+    return nullptr;
+  }
+  if (ABSL_PREDICT_FALSE(slot->memory.window != nullptr) &&
+      slot->memory.window->bound && !TakeBackLease(header, slot)) {
+    return nullptr;
   }
   return slot;
 }
 
+bool ClientCalls::TakeBackLease(const FrameHeader& header, Slot* slot) {
+  constexpr uint8_t kInLease = kFlagMessageInArena | kFlagAttachmentInArena;
+  if ((header.flags & kInLease) != 0) {
+    connection_.ProtocolError("it kept the key of the lease that it wrote to");
+    return false;
+  }
+  // The frame and the LEASE may have crossed.
+  if (arenas_.TakeBack(connection_, &slot->memory)) return true;
+  if (connection_.failure().ok()) {
+    connection_.ProtocolError("it kept the keys of too many leases");
+  }
+  return false;
+}
+
 void ClientCalls::HandlePlainResponse(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<ResponseHeader>(frame);
-  Slot* const slot = FindSlot(header.frame.call_id);
+  Slot* const slot = FindSlot(header.frame);
   if (ABSL_PREDICT_FALSE(slot == nullptr)) return;
   CallResponse response;
   response.message = frame.subspan(sizeof(header));
@@ -128,7 +164,7 @@ void ClientCalls::EndCall(Slot* slot, const CallResponse& response,
   // The slot is free before the call hears of it: its end may start another.
   ClientCall* const call = std::exchange(slot->call, nullptr);
   if (ABSL_PREDICT_FALSE(!slot->memory.unused())) {
-    slot->memory.Free(connection_.poller());
+    arenas_.Free(connection_.poller(), &slot->memory);
   }
   slots_.Free(slot);
   if (ABSL_PREDICT_FALSE(call == nullptr)) return;
@@ -158,7 +194,7 @@ void ClientCalls::HandlePart(absl::Span<const uint8_t> frame) {
 void ClientCalls::HandleResponse(absl::Span<const uint8_t> frame,
                                  const Buffer* whole) {
   const auto header = LoadHeader<FrameHeader>(frame);
-  Slot* const slot = FindSlot(header.call_id);
+  Slot* const slot = FindSlot(header);
   if (slot == nullptr) return;
   constexpr uint8_t kInLease = kFlagMessageInArena | kFlagAttachmentInArena;
   // A lease that the server asked for and was not sent is none of its.

@@ -72,6 +72,10 @@ bool ClientCalls::SendLease(Slot* slot) {
     }
   }
   if (!arenas_.Announce(connection_)) return false;
+  if (slot->memory.window == nullptr &&
+      !Lend(sizeof(LeaseHeader), /*spare_credits=*/0, &slot->memory)) {
+    return false;
+  }
   uint8_t* const out =
       connection_.BeginFrame(sizeof(LeaseHeader), /*spare_credits=*/0);
   if (out == nullptr) return false;
@@ -81,6 +85,7 @@ bool ClientCalls::SendLease(Slot* slot) {
   header.arena = slot->memory.reply.region();
   header.offset = slot->memory.reply.offset();
   header.bytes = static_cast<uint32_t>(slot->memory.reply.size());
+  header.rkey = slot->memory.lease_rkey();
   std::memcpy(out, &header, sizeof(header));
   slot->lease_wanted = false;
   slot->memory.Note(connection_.poller());
@@ -108,7 +113,7 @@ void ClientCalls::SendQueued(Queue* queue) {
 
 void ClientCalls::HandleResponsePending(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<ResponsePendingHeader>(frame);
-  Slot* const slot = FindSlot(header.frame.call_id);
+  Slot* const slot = FindSlot(header.frame);
   if (slot == nullptr) return;
   const uint64_t needed =
       LeaseBytes(header.message_bytes, header.attachment_bytes);
@@ -117,7 +122,7 @@ void ClientCalls::HandleResponsePending(absl::Span<const uint8_t> frame) {
         "it asked for a lease that it does not need");
   }
   // The server is done with the request.
-  slot->memory.Free(connection_.poller());
+  arenas_.Free(connection_.poller(), &slot->memory);
   if (slot->call == nullptr) return;  // Its CANCEL is on its way.
   const uint64_t bytes =
       uint64_t{header.message_bytes} + header.attachment_bytes;

@@ -30,8 +30,10 @@ absl::Status CheckRoute(const std::string& wanted, const std::string& found,
 
 BufferPool::Options ArenaOptions(const EndpointOptions& options) {
   BufferPool::Options pool;
+  // Without its own right to write, what is lent is lent through windows.
   pool.access =
-      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+      (options.revoke_leases ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_WRITE);
   pool.first_region_bytes = kFirstArenaBytes;
   pool.max_bytes = options.max_arena_bytes;
   pool.max_regions = kMaxArenas;
@@ -125,7 +127,8 @@ absl::Status ClientConnection::MakeConnection() {
   calls_ = std::make_unique<ClientCalls>(
       poller_, *device, *memory_, *std::exchange(id_, std::nullopt),
       attributes.cap.max_inline_data, options_, [this] { NoteChange(); });
-  return absl::OkStatus();
+  return options_.revoke_leases ? calls_->LendThroughWindows()
+                                : absl::OkStatus();
 }
 
 // The first region stays as long as the pool.

@@ -105,6 +105,8 @@ class Connection final : public CmEventHandler {
   void OnReceive(absl::Span<const uint8_t> frame);
   // The work request `wr_id` ended with `status`.
   void OnSendDone(uint64_t wr_id, ibv_wc_status status);
+  // The message of which OnReceive() tells next has invalidated that key.
+  void OnInvalidated(uint32_t rkey) { calls_.OnInvalidated(rkey); }
   // A receive was taken by something else than a message.
   void OnForeignReceive();
   // A receive ended with an error: the queue pair is lost.
@@ -159,20 +161,28 @@ class Connection final : public CmEventHandler {
   uint8_t* BeginFrame(uint32_t bytes, uint32_t spare_credits) {
     return CanSend(spare_credits) ? BeginAnyFrame(bytes) : nullptr;
   }
-  // Sends the first `bytes` of what BeginFrame() returned last. REQUIRES:
-  // nothing was sent since. The connection may be closing afterwards.
-  void Send(uint32_t bytes) { SendFrame(bytes, /*signalled=*/false); }
+  // Sends the first `bytes` of what BeginFrame() returned last. `invalidates`,
+  // if not 0, is a key of the peer that goes with it. REQUIRES: nothing was
+  // sent since. The connection may be closing afterwards.
+  void Send(uint32_t bytes, uint32_t invalidates = 0) {
+    SendFrame(bytes, /*signalled=*/false, invalidates);
+  }
 
   // What fits one SEND to the peer.
   uint32_t SendRoom() const {
     return std::min(kBufferBytes, peer_limits_.buffer_bytes);
+  }
+  // How many SENDs a frame of so many bytes takes, more than fit one.
+  uint64_t SendsFor(uint64_t frame_bytes) const {
+    const uint64_t room = SendRoom() - sizeof(FrameHeader);
+    return (frame_bytes - sizeof(FrameHeader) + room - 1) / room;
   }
   // Whether a frame of so many bytes, more than fit one SEND, can go now, all
   // of it, and leave `spare_credits`. If credits are what is missing, the peer
   // hears of it, so that the next one may go.
   bool CanSendContinued(uint64_t frame_bytes, uint32_t spare_credits);
   // Sends it. REQUIRES: CanSendContinued(); its header is that of the whole.
-  void SendContinued(absl::Span<uint8_t> frame);
+  void SendContinued(absl::Span<uint8_t> frame, uint32_t invalidates = 0);
   // Where READs and WRITEs are posted; they go with the next doorbell.
   SendQueue& send_queue() { return send_; }
 
@@ -228,7 +238,7 @@ class Connection final : public CmEventHandler {
     if (ABSL_PREDICT_FALSE(frame == nullptr)) device_.WaitForSendBuffer(this);
     return frame;
   }
-  void SendFrame(uint32_t bytes, bool signalled);
+  void SendFrame(uint32_t bytes, bool signalled, uint32_t invalidates = 0);
   // Closes for what is wrong with a frame's header.
   void FrameRefused(const char* error);
   // Sends the control frames that are owed.

@@ -13,13 +13,12 @@ bool Connection::CanSendContinued(uint64_t frame_bytes,
       std::min(options_.continued_bytes_max, kContinuedBytesMax)) {
     return false;
   }
-  const uint64_t room = SendRoom() - sizeof(FrameHeader);
-  const uint32_t sends = static_cast<uint32_t>(
-      (frame_bytes - sizeof(FrameHeader) + room - 1) / room);
+  const uint32_t sends = static_cast<uint32_t>(SendsFor(frame_bytes));
   return CanSend(spare_credits + sends - 1) && send_.HasRoomFor(sends);
 }
 
-void Connection::SendContinued(absl::Span<uint8_t> frame) {
+void Connection::SendContinued(absl::Span<uint8_t> frame,
+                               uint32_t invalidates) {
   FrameHeader header;
   std::memcpy(&header, frame.data(), sizeof(header));
   header.flags |= kFlagContinued;
@@ -28,7 +27,7 @@ void Connection::SendContinued(absl::Span<uint8_t> frame) {
   uint8_t* out = BeginFrame(static_cast<uint32_t>(first), /*spare_credits=*/0);
   if (out == nullptr) return;
   std::memcpy(out, frame.data(), first);
-  Send(static_cast<uint32_t>(first));
+  Send(static_cast<uint32_t>(first), invalidates);
   frame.remove_prefix(first);
   while (!frame.empty()) {
     const size_t bytes =

@@ -77,9 +77,11 @@ void Connection::SendWaitingSoon() {
   }
 }
 
-void Connection::SendFrame(uint32_t bytes, bool signalled) {
+void Connection::SendFrame(uint32_t bytes, bool signalled,
+                           uint32_t invalidates) {
   credits_.Stamp(send_.frame());
-  const int error = send_.PostFrame(bytes, signalled || going_away_);
+  const int error =
+      send_.PostFrame(bytes, signalled || going_away_, invalidates);
   if (ABSL_PREDICT_FALSE(error != 0)) {
     FailPostSlow(error);
   } else {

@@ -142,6 +142,8 @@ class PollerDevice final : public Pollable {
   // dearer.
   ABSL_ATTRIBUTE_NOINLINE void HandleAll(absl::Span<const ibv_wc> completions);
   void Handle(const ibv_wc& completion);
+  static void NoteInvalidation(const ibv_wc& completion,
+                               Connection* connection);
   Connection* FindConnection(uint32_t qp_num);
   int WakeBufferWaiters();
   // The device takes no receives into `memory` any more: no connection with it

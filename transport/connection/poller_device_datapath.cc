@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <optional>
 
 #include "absl/base/optimization.h"
 #include "transport/connection/connection.h"
 #include "transport/connection/poller_device.h"
+#include "transport/verbs/memory_window.h"
 
 namespace verbena::transport {
 
@@ -45,6 +47,12 @@ Connection* PollerDevice::FindConnection(uint32_t qp_num) {
   return cached.connection;
 }
 
+void PollerDevice::NoteInvalidation(const ibv_wc& completion,
+                                    Connection* connection) {
+  const std::optional<uint32_t> key = InvalidatedKey(completion);
+  if (key.has_value()) connection->OnInvalidated(*key);
+}
+
 inline void PollerDevice::Handle(const ibv_wc& completion) {
   const bool receive = (completion.wr_id & ReceiveBuffers::kReceiveTag) != 0;
   const uint32_t index = static_cast<uint32_t>(completion.wr_id);
@@ -57,6 +65,9 @@ inline void PollerDevice::Handle(const ibv_wc& completion) {
     } else if (ABSL_PREDICT_TRUE(completion.status == IBV_WC_SUCCESS)) {
       // Of anything else the length is not that of what is in the buffer.
       if (ABSL_PREDICT_TRUE(completion.opcode == IBV_WC_RECV)) {
+        if (ABSL_PREDICT_FALSE(completion.wc_flags != 0)) {
+          NoteInvalidation(completion, connection);
+        }
         connection->OnReceive(
             {memory->receives().At(index), completion.byte_len});
       } else {

@@ -14,9 +14,10 @@
 
 namespace verbena::transport {
 
-// How long the REQUEST is with those parts in it that `placement` puts there.
+// How long the REQUEST is with those parts in it that `placement` puts there,
+// and with the key of a lease if it has one.
 uint32_t RequestFrameBytes(const ClientCall::Request& request,
-                           Placement placement);
+                           Placement placement, bool has_lease_key);
 
 // What a header says of the time that a call has left at `now_ns`, in
 // nanoseconds since 1970.

@@ -29,8 +29,9 @@ void WriteAttachment(const ClientCall::Request& request, Placement placement,
 }  // namespace
 
 uint32_t RequestFrameBytes(const ClientCall::Request& request,
-                           Placement placement) {
+                           Placement placement, bool has_lease_key) {
   uint64_t bytes = sizeof(RequestHeader) + request.metadata_bytes;
+  if (has_lease_key) bytes += sizeof(LeaseKey);
   if (placement.message_inline) bytes += request.message_bytes;
   if (placement.attachment_inline) bytes += request.attachment.size();
   return static_cast<uint32_t>(bytes);
@@ -55,9 +56,16 @@ uint32_t WriteRequest(ClientCall& call, uint32_t call_id, int64_t now_ns,
     header.reply_offset = memory.reply.offset();
     header.reply_bytes = static_cast<uint32_t>(memory.reply.size());
   }
+  uint8_t* body = out + sizeof(header);
+  if (const LeaseKey key = {memory.lease_rkey(), 0}; key.rkey != 0) {
+    header.frame.flags |= kFlagLeaseKey;
+    header.frame.body_bytes += sizeof(key);
+    std::memcpy(body, &key, sizeof(key));
+    body += sizeof(key);
+  }
   if (placement.message_inline) {
     header.frame.body_bytes += header.message_bytes;
-    call.WriteRequest(out + sizeof(header));
+    call.WriteRequest(body);
   } else {
     // The call writes both at once, so the metadata stand before the message in
     // the arena, which begins on a multiple of kPartAlignment; the frame gets a
@@ -67,7 +75,7 @@ uint32_t WriteRequest(ClientCall& call, uint32_t call_id, int64_t now_ns,
     uint8_t* const metadata =
         memory.request.data() + start - request.metadata_bytes;
     call.WriteRequest(metadata);
-    std::memcpy(out + sizeof(header), metadata, request.metadata_bytes);
+    std::memcpy(body, metadata, request.metadata_bytes);
     header.frame.flags |= kFlagMessageInArena;
     header.message_arena = memory.request.region();
     header.message_offset = memory.request.offset() + start;

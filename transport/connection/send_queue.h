@@ -103,10 +103,16 @@ class SendQueue {
   uint8_t* frame() const { return frame_; }
 
   // Sends the first `bytes` of frame(). `signalled`: its completion is wanted
-  // soon. Returns 0, or the errno of a device that refuses: then the connection
-  // is lost. REQUIRES: BeginFrame() returned non-null since the last frame was
+  // soon. `invalidates`, if not 0, is a key of the peer that goes with it, as
+  // SEND with invalidate. Returns 0, or the errno of a device that refuses:
+  // then the connection is lost. REQUIRES: BeginFrame() returned non-null since
+  // the last frame was posted.
+  int PostFrame(uint32_t bytes, bool signalled, uint32_t invalidates = 0);
+
+  // Binds a window of type 2; it counts as a frame. Returns what PostFrame()
+  // does. REQUIRES: HasFrameRoom(); no frame has been begun that is to be
   // posted.
-  int PostFrame(uint32_t bytes, bool signalled);
+  int PostBind(ibv_mw* window, uint32_t rkey, const ibv_mw_bind_info& part);
 
   // Whether there is room for a READ or WRITE.
   bool HasBulkRoom() const {
@@ -116,6 +122,9 @@ class SendQueue {
   // Posts a READ or a WRITE; `tag` comes back when it is done. Returns what
   // PostFrame() does. REQUIRES: HasBulkRoom(); the memory stays until then.
   int PostBulk(ibv_wr_opcode opcode, const BulkChunk& chunk, void* tag);
+
+  // Invalidates a key of this side's; as PostBulk(), and with its room.
+  int PostInvalidate(uint32_t rkey, void* tag);
 
   // Hands what was posted to the device. Returns what PostFrame() does.
   int Flush();

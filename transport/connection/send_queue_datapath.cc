@@ -23,7 +23,7 @@ inline int SendQueue::Count(unsigned int flags) {
   return ABSL_PREDICT_FALSE(batch_->full()) ? Flush() : 0;
 }
 
-int SendQueue::PostFrame(uint32_t bytes, bool signalled) {
+int SendQueue::PostFrame(uint32_t bytes, bool signalled, uint32_t invalidates) {
   CHECK(frame_ != nullptr);
   if (posted_ - done_ >= kOwnSends) TakeShared();
   const bool held = frame_buffer_ != SendBuffers::kNone;
@@ -41,8 +41,32 @@ int SendQueue::PostFrame(uint32_t bytes, bool signalled) {
   wr->num_sge = 1;
   wr->opcode = IBV_WR_SEND;
   wr->send_flags = flags;
+  if (ABSL_PREDICT_FALSE(invalidates != 0)) {
+    wr->opcode = IBV_WR_SEND_WITH_INV;
+    wr->invalidate_rkey = invalidates;
+  }
   if (held) spare_buffer_ = SendBuffers::kNone;
   frame_ = nullptr;
+  ++frames_posted_;
+  return Count(flags);
+}
+
+int SendQueue::PostBind(ibv_mw* window, uint32_t rkey,
+                        const ibv_mw_bind_info& part) {
+  if (posted_ - done_ >= kOwnSends) TakeShared();
+  if (batch_ == nullptr) batch_ = batches_.Acquire();
+  ibv_send_wr* const wr = Add(nullptr, 0, 0);
+  Record& record = records_[posted_ % kRecords];
+  record.kind = Kind::kFrame;
+  record.buffer = SendBuffers::kNone;
+  const unsigned int flags =
+      unsignalled_ + 1 >= kSignalInterval ? IBV_SEND_SIGNALED : 0;
+  wr->num_sge = 0;
+  wr->opcode = IBV_WR_BIND_MW;
+  wr->send_flags = flags;
+  wr->bind_mw.mw = window;
+  wr->bind_mw.rkey = rkey;
+  wr->bind_mw.bind_info = part;
   ++frames_posted_;
   return Count(flags);
 }
@@ -60,6 +84,21 @@ int SendQueue::PostBulk(ibv_wr_opcode opcode, const BulkChunk& chunk,
   wr->send_flags = IBV_SEND_SIGNALED;
   wr->wr.rdma.remote_addr = chunk.remote;
   wr->wr.rdma.rkey = chunk.rkey;
+  ++bulk_posted_;
+  return Count(IBV_SEND_SIGNALED);
+}
+
+int SendQueue::PostInvalidate(uint32_t rkey, void* tag) {
+  if (posted_ - done_ >= kOwnSends) TakeShared();
+  if (batch_ == nullptr) batch_ = batches_.Acquire();
+  ibv_send_wr* const wr = Add(nullptr, 0, 0);
+  Record& record = records_[posted_ % kRecords];
+  record.kind = Kind::kBulk;
+  record.tag = tag;
+  wr->num_sge = 0;
+  wr->opcode = IBV_WR_LOCAL_INV;
+  wr->send_flags = IBV_SEND_SIGNALED;
+  wr->invalidate_rkey = rkey;
   ++bulk_posted_;
   return Count(IBV_SEND_SIGNALED);
 }

@@ -197,6 +197,7 @@ class ServerCall {
 
   RemoteArenas::RemoteRange lease_;  // Where the reply may be written.
   uint32_t lease_bytes_ = 0;
+  uint32_t lease_rkey_ = 0;      // To be invalidated; 0 if it has no key.
   bool lease_asked_ = false;     // RESPONSE_PENDING was sent, no LEASE came.
   absl::Time lease_asked_time_;  // When it was sent.
 

@@ -127,7 +127,8 @@ class ServerCalls final : private CallTable {
   void BeginCall(const RequestHeader& header, ServerCall* call);
   absl::Time DeadlineAfter(uint64_t timeout_us) const;
   // Whether the ranges that a request names lie in the client's arenas.
-  bool FindRanges(const RequestHeader& header, ServerCall* call);
+  bool FindRanges(const RequestHeader& header, uint32_t lease_rkey,
+                  ServerCall* call);
   void HandleArena(absl::Span<const uint8_t> frame);
   void HandleLease(absl::Span<const uint8_t> frame);
   void HandleCancel(absl::Span<const uint8_t> frame);

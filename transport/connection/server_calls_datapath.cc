@@ -58,6 +58,7 @@ void ServerCalls::HandlePlainRequest(absl::Span<const uint8_t> frame) {
   if (ABSL_PREDICT_FALSE(call == nullptr)) return;
   BeginCall(header, call);
   call->lease_bytes_ = 0;
+  call->lease_rkey_ = 0;
   if (ABSL_PREDICT_FALSE(!call->metadata_.empty())) call->metadata_.clear();
   call->message_ = frame.subspan(sizeof(header));
   HandOver(call);
@@ -128,7 +129,8 @@ void ServerCalls::SendPlainReply(ServerCall* call) {
   // The slot may be used again as soon as the client has the RESPONSE.
   call->state_ = State::kFree;
   --open_calls_;
-  connection_.Send(static_cast<uint32_t>(sizeof(ResponseHeader)) + bytes);
+  connection_.Send(static_cast<uint32_t>(sizeof(ResponseHeader)) + bytes,
+                   call->lease_rkey_);
   // What the call held may be what another waits for.
   connection_.SendWaitingSoon();
 }

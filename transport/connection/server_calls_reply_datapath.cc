@@ -77,6 +77,8 @@ void ServerCalls::HandleLease(absl::Span<const uint8_t> frame) {
     return;
   }
   call->lease_bytes_ = header.bytes;
+  call->lease_rkey_ = header.rkey;
+  if (header.rkey != 0) call->lease_.rkey = header.rkey;
   StopAwaitingLease(call);
   AwaitReplyMemory(call);
 }
@@ -120,13 +122,14 @@ void ServerCalls::SendPending(ServerCall* call, uint8_t* out) {
   call->lease_asked_time_ = connection_.poller().now();
   lease_waiters_.PushBack(call);
   NoteExpiry(*call);
-  connection_.Send(sizeof(header));
+  connection_.Send(sizeof(header), std::exchange(call->lease_rkey_, 0));
 }
 
 void ServerCalls::SendResponse(ServerCall* call, uint8_t* out) {
   const uint32_t bytes = WriteResponse(call, out);
+  const uint32_t lease_rkey = call->lease_rkey_;
   ReplyWriter* const writer = EndCall(call);
-  connection_.Send(bytes);
+  connection_.Send(bytes, lease_rkey);
   if (writer != nullptr) writer->OnReplyDone();
 }
 
@@ -136,8 +139,9 @@ bool ServerCalls::SendContinuedResponse(ServerCall* call) {
   call->reply_place_ = Placement();
   const Buffer frame = connection_.pool().AllocateOrPlain(bytes);
   WriteResponse(call, frame.data());
+  const uint32_t lease_rkey = call->lease_rkey_;
   ReplyWriter* const writer = EndCall(call);
-  connection_.SendContinued(frame.span());
+  connection_.SendContinued(frame.span(), lease_rkey);
   if (writer != nullptr) writer->OnReplyDone();
   return true;
 }

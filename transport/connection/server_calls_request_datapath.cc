@@ -16,8 +16,8 @@ void ServerCalls::HandleRequest(absl::Span<const uint8_t> frame,
   }
   ServerCall* const call = FindFreeCall(header.frame.call_id);
   if (call == nullptr) return;
-  if (!FindRanges(header, call)) return;
   const RequestBody body = SplitRequest(frame);
+  if (!FindRanges(header, body.lease_rkey, call)) return;
   BeginCall(header, call);
   if (!takes_calls()) return RefuseUnprocessed(call);
   call->metadata_.assign(reinterpret_cast<const char*>(body.metadata.data()),
@@ -76,8 +76,10 @@ void ServerCalls::HoldMessage(ServerCall* call,
   call->owns_message_ = true;
 }
 
-bool ServerCalls::FindRanges(const RequestHeader& header, ServerCall* call) {
+bool ServerCalls::FindRanges(const RequestHeader& header, uint32_t lease_rkey,
+                             ServerCall* call) {
   call->lease_bytes_ = 0;
+  call->lease_rkey_ = lease_rkey;
   if ((header.frame.flags & kFlagReplyLease) != 0) {
     if (!arenas_.Find(header.reply_arena, header.reply_offset,
                       header.reply_bytes, &call->lease_)) {
@@ -86,6 +88,7 @@ bool ServerCalls::FindRanges(const RequestHeader& header, ServerCall* call) {
       return false;
     }
     call->lease_bytes_ = header.reply_bytes;
+    if (lease_rkey != 0) call->lease_.rkey = lease_rkey;
   }
   if ((header.frame.flags & kFlagMessageInArena) != 0 &&
       !arenas_.Find(header.message_arena, header.message_offset,

@@ -224,6 +224,7 @@ PoolCore::Region PoolCore::region(uint32_t index) const {
   return {.address = reinterpret_cast<uint64_t>(memory.data()),
           .bytes = memory.size(),
           .rkey = memory.rkey(),
+          .registration = memory.region(),
           .number = regions_[index]->number};
 }
 

@@ -60,6 +60,7 @@ class PoolCore final : public BufferOwner {
     uint64_t address = 0;
     uint64_t bytes = 0;
     uint32_t rkey = 0;
+    ibv_mr* registration = nullptr;  // The pool's, for memory windows.
     // Counts all regions that there ever were, from 1: an index is used again
     // when its region was given back, a number is not.
     uint64_t number = 0;

@@ -41,6 +41,7 @@ class RegisteredMemory {
   // REQUIRES: neither default-constructed, moved from nor deregistered.
   uint32_t lkey() const { return region_.lkey(); }
   uint32_t rkey() const { return region_.rkey(); }
+  ibv_mr* region() const { return region_.get(); }
 
  private:
   RegisteredMemory(MappedMemory memory, MemoryRegion region);

@@ -51,6 +51,13 @@
 // until the RESPONSE_PENDING, if there is one. A CANCEL does not change that:
 // the RESPONSE is still owed.
 //
+// Leases with a key. A client may lend a reply lease under a key of its own, of
+// a memory window of type 2, instead of that of the arena. The server WRITEs
+// with that key, and sends the next frame that ends the reservation, RESPONSE
+// or RESPONSE_PENDING, as a SEND with invalidate of it, be the lease used or
+// not; of one that is continued, the first SEND. So when the client reads the
+// frame, its device lets nobody write to the lease any more.
+//
 // Arenas. The client offers the first one in its private data, for as long as
 // the connection lasts, and others with ARENA. An ARENA of no bytes withdraws
 // one, which then has no memory that is reserved as above. So the server has
@@ -130,13 +137,14 @@ inline constexpr uint8_t kFlagReplyLease = 4;
 // In kRequest and kResponse: the body is longer than the frame; the rest of it
 // follows in CONTINUATIONs.
 inline constexpr uint8_t kFlagContinued = 8;
+// In kRequest, beside kFlagReplyLease: the body begins with a LeaseKey.
+inline constexpr uint8_t kFlagLeaseKey = 32;
 // In kResponse, with the code UNAVAILABLE and nothing but a status message: the
 // server has done nothing about the call, which may be made elsewhere.
 inline constexpr uint8_t kFlagUnprocessed = 16;
 // In kBye, where that bit is free: the sender does not believe that the
 // receiver is who it should be.
 inline constexpr uint8_t kFlagUnauthenticated = 16;
-inline constexpr uint8_t kKnownFlags = 31;
 // In all types: see "Credits".
 inline constexpr uint8_t kFlagCreditsWanted = 0x40;
 inline constexpr uint8_t kFlagGrantRead = 0x80;
@@ -163,14 +171,21 @@ struct RequestHeader {
   uint32_t attachment_offset;
   uint32_t reply_offset;
   uint32_t reply_bytes;
-  uint16_t metadata_bytes;  // The body is metadata, message, attachment: those
-                            // of them that are not in an arena.
+  uint16_t metadata_bytes;  // The body is a LeaseKey if there is one, then
+                            // metadata, message and attachment: those of them
+                            // that are not in an arena.
   uint16_t message_arena;
   uint16_t attachment_arena;
   uint16_t reply_arena;
 };
 static_assert(sizeof(RequestHeader) == 64);
 inline constexpr uint64_t kNoTimeout = UINT64_MAX;
+
+struct LeaseKey {
+  uint32_t rkey;  // Not zero.
+  uint32_t zero;
+};
+static_assert(sizeof(LeaseKey) == 8);
 
 struct ResponseHeader {
   FrameHeader frame;
@@ -199,7 +214,8 @@ struct LeaseHeader {
   uint32_t offset;
   uint32_t bytes;
   uint16_t arena;
-  uint16_t zero[3];
+  uint16_t zero;
+  uint32_t rkey;  // The lease's own key; 0: that of the arena.
 };
 static_assert(sizeof(LeaseHeader) == 32);
 

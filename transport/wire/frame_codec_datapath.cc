@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "absl/types/span.h"
 #include "transport/base/limits.h"
 #include "transport/wire/frame_codec.h"
@@ -25,8 +27,9 @@ constexpr TypeRule kTypeRules[kLastFrameType + 1] = {
     /*HELLO=*/{kPlainBytes, 0, false, true},
     /*WELCOME=*/{kPlainBytes, 0, false, true},
     /*REQUEST=*/
-    {sizeof(RequestHeader), kPlaceFlags | kFlagReplyLease | kFlagContinued,
-     true, true},
+    {sizeof(RequestHeader),
+     kPlaceFlags | kFlagReplyLease | kFlagContinued | kFlagLeaseKey, true,
+     true},
     /*RESPONSE=*/
     {sizeof(ResponseHeader), kPlaceFlags | kFlagContinued | kFlagUnprocessed,
      true, true},
@@ -62,7 +65,6 @@ const char* CommonError(const FrameHeader& frame, uint64_t frame_bytes) {
     return "length is not header_bytes + body_bytes";
   }
   const uint8_t flags = frame.flags & static_cast<uint8_t>(~kFlowFlags);
-  if ((flags & ~kKnownFlags) != 0) return "unknown flag";
   if ((flags & ~rule.flags) != 0) return "flag that the type has not";
   if (!rule.of_a_call && frame.call_id != 0) {
     return "call_id in a frame of no call";
@@ -76,7 +78,20 @@ const char* CommonError(const FrameHeader& frame, uint64_t frame_bytes) {
   return nullptr;
 }
 
-const char* RequestError(const RequestHeader& request) {
+const char* LeaseKeyError(const RequestHeader& request,
+                          absl::Span<const uint8_t> body) {
+  if ((request.frame.flags & kFlagReplyLease) == 0) {
+    return "key of a lease without a lease";
+  }
+  LeaseKey key;
+  if (body.size() < sizeof(key)) return "no room for the key of a lease";
+  std::memcpy(&key, body.data(), sizeof(key));
+  if (key.rkey == 0) return "key of a lease that is zero";
+  return key.zero != 0 ? "unused field is not zero" : nullptr;
+}
+
+const char* RequestError(const RequestHeader& request,
+                         absl::Span<const uint8_t> body) {
   const bool message_in_arena = request.frame.flags & kFlagMessageInArena;
   const bool attachment_in_arena = request.frame.flags & kFlagAttachmentInArena;
   if (request.metadata_bytes > kMaxMetadataBytes) return "metadata too long";
@@ -96,8 +111,12 @@ const char* RequestError(const RequestHeader& request) {
              request.reply_arena != 0) {
     return "reply lease without its flag";
   }
+  const bool has_key = request.frame.flags & kFlagLeaseKey;
+  if (has_key) {
+    if (const char* error = LeaseKeyError(request, body)) return error;
+  }
   const uint64_t parts =
-      uint64_t{request.metadata_bytes} +
+      (has_key ? sizeof(LeaseKey) : 0) + uint64_t{request.metadata_bytes} +
       (message_in_arena ? 0 : uint64_t{request.message_bytes}) +
       (attachment_in_arena ? 0 : uint64_t{request.attachment_bytes});
   if (parts != request.frame.body_bytes) return "parts do not fill the body";
@@ -141,10 +160,7 @@ const char* ResponsePendingError(const ResponsePendingHeader& pending) {
 
 const char* LeaseError(const LeaseHeader& lease) {
   if (lease.bytes == 0) return "empty lease";
-  if (lease.zero[0] != 0 || lease.zero[1] != 0 || lease.zero[2] != 0) {
-    return "unused field is not zero";
-  }
-  return nullptr;
+  return lease.zero != 0 ? "unused field is not zero" : nullptr;
 }
 
 const char* ArenaError(const ArenaHeader& arena) {
@@ -188,7 +204,7 @@ const char* FrameError(absl::Span<const uint8_t> frame) {
   // From here on, the whole header of the type is inside the frame.
   switch (header.type) {
     case FrameType::kRequest:
-      return RequestError(LoadHeader<RequestHeader>(frame));
+      return RequestError(LoadHeader<RequestHeader>(frame), FrameBody(frame));
     case FrameType::kResponse:
       return ResponseError(LoadHeader<ResponseHeader>(frame));
     case FrameType::kResponsePending:
@@ -209,6 +225,11 @@ RequestBody SplitRequest(absl::Span<const uint8_t> frame) {
   const uint8_t flags = header.frame.flags;
   absl::Span<const uint8_t> rest = FrameBody(frame);
   RequestBody body;
+  if ((flags & kFlagLeaseKey) != 0) {
+    LeaseKey key;
+    std::memcpy(&key, TakePart(sizeof(key), &rest).data(), sizeof(key));
+    body.lease_rkey = key.rkey;
+  }
   body.metadata = TakePart(header.metadata_bytes, &rest);
   if ((flags & kFlagMessageInArena) == 0) {
     body.message = TakePart(header.message_bytes, &rest);

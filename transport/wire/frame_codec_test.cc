@@ -21,7 +21,7 @@ std::string Hex(const Header& header) {
       reinterpret_cast<const char*>(&header), sizeof(header)));
 }
 
-// The bytes of version 4. A change here is a change of the protocol.
+// The bytes of version 5. A change here is a change of the protocol.
 TEST(FrameCodecTest, KeepsTheBytesOfTheCommonHeader) {
   EXPECT_EQ(Hex(FrameHeader{.type = FrameType::kResponse,
                             .flags = 0x05,
@@ -77,9 +77,10 @@ TEST(FrameCodecTest, KeepsTheBytesOfTheLeaseHeader) {
                             .offset = 0x13121110,
                             .bytes = 0x23222120,
                             .arena = 0x3130,
-                            .zero = {0, 0, 0}}),
+                            .zero = 0,
+                            .rkey = 0x43424140}),
             "06002000070000000000000000000000"
-            "10111213202122233031000000000000");
+            "10111213202122233031000040414243");
 }
 
 TEST(FrameCodecTest, KeepsTheBytesOfTheArenaHeader) {
@@ -143,6 +144,8 @@ TEST(FrameCodecTest, SplitsTheBodyOfARequest) {
   EXPECT_EQ(body.message.size(), 10u);
   EXPECT_EQ(body.attachment.data(), frame.data() + 77);
   EXPECT_EQ(body.attachment.size(), 5u);
+
+  EXPECT_EQ(body.lease_rkey, 0u);
 
   frame = Frame(ArenaRequest(), 3);
   const RequestBody rest = SplitRequest(frame);

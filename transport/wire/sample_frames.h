@@ -61,6 +61,14 @@ inline RequestHeader ArenaRequest() {
   return request;
 }
 
+// The same, with a key of its own to the lease.
+inline RequestHeader KeyedRequest() {
+  RequestHeader request = ArenaRequest();
+  request.frame.flags |= kFlagLeaseKey;
+  request.frame.body_bytes += sizeof(LeaseKey);
+  return request;
+}
+
 inline ResponseHeader InlineResponse() {
   ResponseHeader response = {};
   response.frame = PlainHeader(FrameType::kResponse);
@@ -85,7 +93,8 @@ inline LeaseHeader Lease() {
           .offset = 4096,
           .bytes = 8192,
           .arena = 1,
-          .zero = {0, 0, 0}};
+          .zero = 0,
+          .rkey = 0x1234};
 }
 
 inline ArenaHeader Arena() {

@@ -68,6 +68,7 @@ absl::StatusOr<transport::EndpointOptions> ToEndpointOptions(
   endpoint.max_arena_bytes = options.max_arena_bytes;
   endpoint.memory_floor_bytes = options.memory_floor_bytes;
   endpoint.memory_idle_time = options.memory_idle_time;
+  endpoint.revoke_leases = options.revoke_leases;
   endpoint.spin_budget = options.spin_budget;
   endpoint.connect_timeout = options.connect_timeout;
   endpoint.keepalive_time = options.keepalive_time;

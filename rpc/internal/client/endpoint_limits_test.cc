@@ -38,6 +38,7 @@ TEST(EndpointLimitsTest, WhatIsSetArrives) {
   options.max_arena_bytes = 3;
   options.spin_budget = absl::Microseconds(4);
   options.memory_floor_bytes = 5;
+  options.revoke_leases = true;
   options.memory_idle_time = absl::Seconds(6);
   const transport::EndpointOptions endpoint =
       ToEndpointOptions(options).value();
@@ -47,6 +48,7 @@ TEST(EndpointLimitsTest, WhatIsSetArrives) {
   EXPECT_EQ(endpoint.max_arena_bytes, 3u);
   EXPECT_EQ(endpoint.spin_budget, absl::Microseconds(4));
   EXPECT_EQ(endpoint.memory_floor_bytes, 5u);
+  EXPECT_TRUE(endpoint.revoke_leases);
   EXPECT_EQ(endpoint.memory_idle_time, absl::Seconds(6));
 }
 
