@@ -101,9 +101,11 @@ void BackgroundThread::TakeErrands() {
   });
 }
 
-void BackgroundThread::RunFirst() {
-  Errand* const errand =
-      std::exchange(first_, static_cast<Errand*>(first_->mpsc_next));
+Errand* BackgroundThread::TakeFirst() {
+  return std::exchange(first_, static_cast<Errand*>(first_->mpsc_next));
+}
+
+void BackgroundThread::Run(Errand* errand) {
   runs_errand_of = this;
   errand->RunErrand();
   runs_errand_of = nullptr;
@@ -115,8 +117,9 @@ bool BackgroundThread::RunErrands() {
     // If nobody can stand in, what waits behind an errand that blocks waits as
     // long; threads in blocking calls poll all the same.
     stand_ins_.HasOne();
+    Errand* const errand = TakeFirst();
     const transport::DriverSeat::Moment away = stand_ins_.GetUp();
-    RunFirst();
+    Run(errand);
     if (!stand_ins_.SitDown(away)) return false;
   }
   return true;
@@ -126,7 +129,9 @@ bool BackgroundThread::Step() {
   notified_.store(false, std::memory_order_relaxed);
   TakeErrands();
   const bool errands = first_ != nullptr;
-  for (int i = 0; i < kErrandsATurn && first_ != nullptr; ++i) RunFirst();
+  for (int i = 0; i < kErrandsATurn && first_ != nullptr; ++i) {
+    Run(TakeFirst());
+  }
   SharedPoller& poller = *poller_;
   if (!poller.role_.TryAcquire()) {
     CHECK(false) << "a simulation has one thread";

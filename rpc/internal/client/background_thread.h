@@ -75,8 +75,10 @@ class BackgroundThread {
   bool AnyErrands() const { return first_ != nullptr || !errands_.empty(); }
   // Takes what was added to the end of the list that begins with first_.
   void TakeErrands();
-  // Runs the first one of that list.
-  void RunFirst();
+  // Takes the first one of that list out, which is the driver's to do: another
+  // thread may have the list as soon as this one is out of its seat.
+  Errand* TakeFirst();
+  void Run(Errand* errand);
   // Runs some of what was added, out of the seat. Returns false if another
   // thread stands in for us.
   [[nodiscard]] bool RunErrands();

@@ -1,0 +1,98 @@
+#include "rpc/internal/client/background_thread.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <ctime>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "rpc/internal/client/shared_poller.h"
+#include "transport/base/gate.h"
+
+namespace verbena::internal {
+namespace {
+
+constexpr size_t kPageBytes = 4096;
+
+void* page = nullptr;
+std::atomic<int> threads_held_up{0};
+
+// Holds a thread up that reads the page, until another one reads it too, or for
+// longer than it takes somebody to stand in.
+void HoldUp(int /*signal*/) {
+  threads_held_up.fetch_add(1);
+  for (int i = 0; i < 200 && threads_held_up.load() < 2; ++i) {
+    const timespec millisecond = {.tv_sec = 0, .tv_nsec = 1'000'000};
+    nanosleep(&millisecond, nullptr);
+  }
+  mprotect(page, kPageBytes, PROT_READ | PROT_WRITE);
+}
+
+// Its thread is held up when it next looks at the page.
+class ProtectingErrand final : public Errand {
+ public:
+  void RunErrand() override { mprotect(page, kPageBytes, PROT_NONE); }
+};
+
+class CountedErrand final : public Errand {
+ public:
+  void RunErrand() override { runs_.fetch_add(1); }
+  int runs() const { return runs_.load(); }
+
+ private:
+  std::atomic<int> runs_{0};
+};
+
+class LastErrand final : public Errand {
+ public:
+  void RunErrand() override { ran.Open(); }
+  base::Gate ran;
+};
+
+// What is added in an errand, the thread takes all at once afterwards.
+class AddingErrand final : public Errand {
+ public:
+  AddingErrand(SharedPoller* poller, std::vector<Errand*> errands)
+      : poller_(poller), errands_(std::move(errands)) {}
+  void RunErrand() override {
+    for (Errand* errand : errands_) poller_->AddErrand(errand);
+  }
+
+ private:
+  SharedPoller* const poller_;
+  const std::vector<Errand*> errands_;
+};
+
+// The thread loses its processor while it looks what to do next.
+TEST(BackgroundThreadTest, RunsAnErrandOnceThoughItIsHeldUpBeforeThat) {
+  struct sigaction action = {};
+  action.sa_handler = HoldUp;
+  ASSERT_EQ(sigaction(SIGSEGV, &action, nullptr), 0);
+  page = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  auto* const counted = new (page) CountedErrand();
+  ProtectingErrand protecting;
+  LastErrand last;
+  {
+    absl::StatusOr<std::unique_ptr<SharedPoller>> poller =
+        SharedPoller::Create(absl::ZeroDuration());
+    ASSERT_TRUE(poller.ok()) << poller.status();
+    AddingErrand adding(poller->get(), {&protecting, counted, &last});
+    (*poller)->AddErrand(&adding);
+    last.ran.Wait();
+  }
+  EXPECT_EQ(counted->runs(), 1);
+  munmap(page, kPageBytes);
+}
+
+}  // namespace
+}  // namespace verbena::internal
