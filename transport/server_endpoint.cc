@@ -126,8 +126,11 @@ absl::StatusOr<Listener*> ServerEndpoint::ListenerFor(
 }
 
 ServerPoller& ServerEndpoint::NextPoller() {
-  const uint32_t turn = next_poller_.fetch_add(1, std::memory_order_relaxed);
-  return *pollers_[turn % pollers_.size()];
+  const auto emptiest = std::min_element(
+      pollers_.begin(), pollers_.end(), [](const auto& one, const auto& other) {
+        return one->load() < other->load();
+      });
+  return **emptiest;
 }
 
 void ServerEndpoint::WaitFor(ServerPoller& poller) {

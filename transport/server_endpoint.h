@@ -3,7 +3,6 @@
 #ifndef VERBENA_TRANSPORT_SERVER_ENDPOINT_H_
 #define VERBENA_TRANSPORT_SERVER_ENDPOINT_H_
 
-#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -97,6 +96,7 @@ class ServerEndpoint {
       const std::shared_ptr<const ServerCredentials>& credentials);
   absl::StatusOr<Listener*> ListenerFor(const Provider& provider,
                                         const std::string& device);
+  // For the next connection: the one that has the fewest.
   ServerPoller& NextPoller();
   void StopListening();
   void WaitFor(ServerPoller& poller);
@@ -107,7 +107,6 @@ class ServerEndpoint {
   std::vector<Listening> listening_;
   std::function<void()> wait_;  // See Options.
   bool accepting_ = false;  // The listeners are in the first poller's hands.
-  std::atomic<uint32_t> next_poller_{0};
 
   base::Mutex shutdown_mutex_;  // Held as long as Shutdown() runs.
   bool shut_down_ ABSL_GUARDED_BY(shutdown_mutex_) = false;

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -33,10 +34,13 @@
 #include "transport/connection/client_connection.h"
 #include "transport/faulty/fault_plan.h"
 #include "transport/verbs/provider.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/hello.h"
 
 namespace verbena::transport {
 namespace {
 
+using ::testing::HasSubstr;
 using testing_support::kTestTimeout;
 using testing_support::TestBytes;
 using testing_support::TestCall;
@@ -113,6 +117,9 @@ class Clients {
         << client.connection->failure();
     return client;
   }
+
+  // Has RunUntil() look again. Any thread.
+  void Wake() { poller_->poller().Wake(); }
 
   bool RunUntil(absl::FunctionRef<bool()> done) {
     poller_->poller().PollUntil(done, base::Now() + kTestTimeout);
@@ -308,6 +315,27 @@ TEST_F(ClientPollerTest, MayCloseInWhatTheObserverHears) {
   EXPECT_TRUE(clients_.Echo(clients_.Connected(server_.address()), 64).ok());
   EXPECT_EQ(first.connected + first.unusable, 1);
   EXPECT_EQ(second.connected + second.unusable, 1);
+}
+
+// Which has waited in vain for a client that is kept from polling.
+TEST_F(ClientPollerTest, HearsWhyAServerLeftBeforeItHadSaidAnything) {
+  const std::unique_ptr<RawListener> listener = *RawListener::Create();
+  Client& client = clients_.Connect(listener->address());
+  std::unique_ptr<RawPeer> server;
+  std::atomic<bool> asked = false;
+  std::thread taker([&] {
+    server = *listener->Next();
+    asked = true;
+    clients_.Wake();
+  });
+  EXPECT_TRUE(clients_.RunUntil([&asked] { return asked.load(); }));
+  taker.join();
+  ASSERT_TRUE(server->Accept(EncodeConnectReply({server->Limits()})).ok());
+  ASSERT_TRUE(
+      server->Send(FrameText(server->Header(FrameType::kBye), "too late"))
+          .ok());
+  EXPECT_TRUE(clients_.RunUntil([&client] { return client.unusable > 0; }));
+  EXPECT_THAT(client.connection->failure().message(), HasSubstr("too late"));
 }
 
 TEST_F(ClientPollerTest, TellsOfAServerThatDrainsAndThenEnds) {

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,6 +25,7 @@
 #include "transport/connection/client_poller.h"
 #include "transport/connection/poller.h"
 #include "transport/connection/server_call.h"
+#include "transport/server_endpoint.h"
 #include "transport/wire/frame.h"
 
 namespace verbena::transport {
@@ -286,6 +290,55 @@ TEST_F(TransportTest, PassesOnTheStatusOfAHandler) {
                   With(TestMethod::kFail, 0));
   EXPECT_EQ(client.Run(longer).message(),
             longer.sent().substr(0, kMaxStatusMessageBytes));
+}
+
+// Writes down on which poller the last call came.
+class PollerNote final : public ServerHandler {
+ public:
+  void OnCall(ServerCall* call) override {
+    poller_.store(&call->poller());
+    call->Finish({});
+  }
+  void OnCancelled(ServerCall* /*call*/) override {}
+  const Poller* last() const { return poller_.load(); }
+
+ private:
+  std::atomic<const Poller*> poller_{nullptr};
+};
+
+// However they came and went before.
+TEST_F(TransportTest, APollerGetsNoConnectionWhileAnotherHasFewer) {
+  PollerNote note;
+  ServerEndpoint::Options options;
+  options.endpoint = TestOptions();
+  options.addresses = {testing_support::TestListenAddress()};
+  options.pollers = 2;
+  const auto endpoint = *ServerEndpoint::Start(options, note);
+  const std::string& address = endpoint->listening().front().address;
+  const auto await_connections = [&endpoint](uint32_t count) {
+    const absl::Time deadline = base::Now() + kTestTimeout;
+    while (endpoint->connection_count() != count && base::Now() < deadline) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(endpoint->connection_count(), count);
+  };
+  std::map<const Poller*, std::vector<std::unique_ptr<TestClient>>> clients;
+  const auto connect = [&] {
+    auto client = std::make_unique<TestClient>(address);
+    TestCall call("");
+    EXPECT_TRUE(client->Run(call).ok());
+    clients[note.last()].push_back(std::move(client));
+  };
+  for (int i = 0; i < 4; ++i) connect();
+  ASSERT_EQ(clients.size(), 2u);
+  std::vector<std::unique_ptr<TestClient>>& some = clients.begin()->second;
+  ASSERT_EQ(some.size(), 2u);
+  some.clear();
+  await_connections(2);
+  for (int i = 0; i < 2; ++i) connect();
+  EXPECT_EQ(some.size(), 2u);
+  clients.clear();
+  await_connections(0);
 }
 
 TEST_F(TransportTest, NamesItsPeerAndItsDevice) {

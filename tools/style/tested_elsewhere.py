@@ -35,7 +35,6 @@ TESTED_ELSEWHERE = {
     # Two processes and a server that goes away, on any device.
     "rpc/channel.cc": _END_TO_END,
     "rpc/generated/stub_support.cc": _END_TO_END,
-    "rpc/internal/client/background_thread.cc": _END_TO_END,
     "rpc/internal/client/channel_impl.cc": _END_TO_END,
     "rpc/internal/client/open_calls.cc": _END_TO_END,
     "rpc/internal/client/resolution.cc": "tests/integration/lifecycle_test.cc",

@@ -57,7 +57,11 @@ class CreditFlow {
 
   // Accounts a frame that came. Returns what is wrong with it, or null.
   const char* Receive(const FrameHeader& header) {
-    if (ABSL_PREDICT_FALSE(!begun_)) return "it sent something too early";
+    if (ABSL_PREDICT_FALSE(!begun_)) {
+      // A side that is kept waiting may end it before it has begun here.
+      return header.type == FrameType::kBye ? nullptr
+                                            : "it sent something too early";
+    }
     if (ABSL_PREDICT_FALSE(header.type == FrameType::kGrant)) {
       if (!send_.IsNews(header.credit_limit) || !grants_.Receive()) {
         return kGrantOutOfTurn;

@@ -12,8 +12,10 @@
 namespace verbena::transport {
 namespace {
 
-// Clients that may be waiting to be accepted at once.
-constexpr int kBacklog = 128;
+// Clients that may be waiting to be accepted at once; further ones are rejected
+// without a word. It is as many as the kernel's connection manager allows, so
+// that a thousand clients may come while the poller does something else.
+constexpr int kBacklog = 1024;
 
 void RejectWith(CmId id, RejectReason reason, std::string text) {
   const std::string bytes = EncodeReject({reason, std::move(text)});

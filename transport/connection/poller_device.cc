@@ -107,7 +107,9 @@ absl::Status PollerDevice::Reserve(MemoryDomain& memory) {
   }
   if (!has_room()) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "all ", plan_.connections, " connections of this poller are in use"));
+        "all ", plan_.connections,
+        " connections that one poller takes on one device are in use; more "
+        "pollers take more (ServerBuilder::SetPollers)"));
   }
   RETURN_IF_ERROR(ReserveReceives(memory, kIdleReceives));
   ++reserved_connections_;

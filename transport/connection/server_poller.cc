@@ -74,6 +74,7 @@ ServerPoller::ServerPoller(const EndpointOptions& options,
 ServerPoller::~ServerPoller() = default;
 
 void ServerPoller::Accept(IncomingConnection incoming) {
+  incoming_.fetch_add(1, std::memory_order_relaxed);
   PostFunction(*poller_, [this, incoming = std::move(incoming)]() mutable {
     AcceptHere(std::move(incoming));
   });
@@ -138,6 +139,7 @@ void ServerPoller::End() {
 }
 
 void ServerPoller::AcceptHere(IncomingConnection incoming) {
+  incoming_.fetch_sub(1, std::memory_order_relaxed);
   const absl::Status status =
       stopping_ ? absl::UnavailableError("the server is shutting down")
                 : TryAccept(incoming);

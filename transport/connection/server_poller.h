@@ -61,6 +61,11 @@ class ServerPoller final : private Pollable {
   // Accepts the connection on this poller, or rejects it with a reason.
   void Accept(IncomingConnection incoming);
 
+  // How many connections there are, those on their way here included.
+  uint32_t load() const {
+    return incoming_.load(std::memory_order_relaxed) + connection_count();
+  }
+
   // Begins to end: says GOAWAY to every client, lets open calls finish until
   // `deadline`, then closes every connection. The threads end when no handler
   // has a call any more.
@@ -126,6 +131,7 @@ class ServerPoller final : private Pollable {
   Interludes interludes_;
   SpinPolicy spin_;  // Of whoever drives.
   base::ThreadGroup threads_;
+  std::atomic<uint32_t> incoming_{0};  // Given to Accept(), not yet looked at.
   std::atomic<uint32_t> connection_count_{0};
   std::atomic<uint64_t> frame_bytes_{0};
   std::atomic<uint64_t> bulk_bytes_{0};

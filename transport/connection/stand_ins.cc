@@ -39,6 +39,10 @@ constexpr absl::Duration kLongPause = absl::Microseconds(1250);
 // How soon to try again when no thread can be started.
 constexpr absl::Duration kStartAgain = absl::Milliseconds(100);
 
+base::UniqueFd NewTimer() {
+  return base::UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
+}
+
 void SetTimer(int fd, int64_t first_ns, int64_t interval_ns) {
   itimerspec timer = {};
   timer.it_value.tv_nsec = first_ns;
@@ -59,10 +63,13 @@ bool IsAsleep(pid_t thread) {
 
 }  // namespace
 
+StandIns::StandIns(std::function<absl::Status()> start)
+    : start_(std::move(start)), timer_(NewTimer()) {}
+
 void StandIns::NoteDriver() { driver_ = gettid(); }
 
 void StandIns::StartWatch() {
-  if (!timer_.valid()) return;  // Nobody ever stood in.
+  if (!timer_.valid()) return;  // Nobody stands in.
   watched_ = true;
   const int64_t now = base::NowNanos();
   if (now - std::exchange(watched_since_ns_, now) < kFirstLookNs) {
@@ -105,10 +112,8 @@ bool StandIns::StartOne() {
   const absl::Time now = base::Now();
   if (threads_ == kMostThreads || now < start_again_) return false;
   start_again_ = now + kStartAgain;
-  if (!timer_.valid()) {
-    timer_ = base::UniqueFd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
-    if (!timer_.valid()) return false;
-  }
+  if (!timer_.valid()) timer_ = NewTimer();
+  if (!timer_.valid()) return false;
   if (!start_().ok()) return false;
   start_again_ = absl::InfinitePast();
   ++threads_;

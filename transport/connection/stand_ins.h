@@ -46,8 +46,7 @@ class StandIns {
  public:
   // `start` starts a thread that calls Await(). Called with a lock held; must
   // not call back.
-  explicit StandIns(std::function<absl::Status()> start)
-      : start_(std::move(start)) {}
+  explicit StandIns(std::function<absl::Status()> start);
   StandIns(const StandIns&) = delete;
   StandIns& operator=(const StandIns&) = delete;
 
@@ -115,7 +114,9 @@ class StandIns {
   int64_t timer_set_ns_ = 0;      // When it last set the timer.
   absl::Time start_again_ = absl::InfinitePast();  // See StartOne().
 
-  base::UniqueFd timer_;  // Made before the first stand-in starts.
+  // Made at once, if the process has a descriptor left: later it would be the
+  // one that a server at its limit needs to refuse its clients.
+  base::UniqueFd timer_;
   std::atomic<Timer> timer_state_{Timer::kStopped};
   // The timer has gone off while the driver slept: it wakes too seldom for the
   // timer to be left running.

@@ -1,11 +1,11 @@
 #include "rpc/internal/client/background_thread.h"
 
+#include <poll.h>
 #include <sys/mman.h>
 
 #include <atomic>
 #include <csignal>
 #include <cstddef>
-#include <ctime>
 #include <memory>
 #include <new>
 #include <utility>
@@ -30,8 +30,7 @@ std::atomic<int> threads_held_up{0};
 void HoldUp(int /*signal*/) {
   threads_held_up.fetch_add(1);
   for (int i = 0; i < 200 && threads_held_up.load() < 2; ++i) {
-    const timespec millisecond = {.tv_sec = 0, .tv_nsec = 1'000'000};
-    nanosleep(&millisecond, nullptr);
+    poll(nullptr, 0, 1);
   }
   mprotect(page, kPageBytes, PROT_READ | PROT_WRITE);
 }

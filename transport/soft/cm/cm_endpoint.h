@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -88,6 +89,9 @@ struct ConnectionRecord {
   // Whose process has the other end of the socket; nothing for a relay of our
   // own, behind which there may be anybody.
   std::optional<uid_t> peer_user;
+  // The pause before the next attempt to reach a listener whose queue is full;
+  // zero before the first.
+  std::chrono::milliseconds pause{0};
   // Keeps the local address while `socket` leads to a relay.
   base::UniqueFd address_holder;
 };

@@ -24,9 +24,14 @@ namespace {
 constexpr size_t kHalfOpenMax = 128;
 constexpr std::chrono::seconds kHalfOpenTimeout(5);
 
-// The pause before it looks again when it is out of descriptors or memory, or
-// when too many descriptors that others have sent are still to be closed.
+// The pause before it looks again when it is out of memory, or when too many
+// descriptors that others have sent are still to be closed.
 constexpr std::chrono::milliseconds kAcceptPause(100);
+
+// The pause when it is out of descriptors: in each a client hears why it is
+// refused, with the one descriptor that is kept for that, and whoever comes at
+// once with many others waits for no longer than it has patience.
+constexpr std::chrono::milliseconds kRefusePause(5);
 
 // Connections taken in one callback, so that others have their turn.
 constexpr int kAcceptBatch = 64;
@@ -85,18 +90,19 @@ void ConnectionListener::OnIncoming(CmEndpoint& listener,
       spare.Reset();
       continue;
     }
-    Pause(listener);
+    Pause(errno == EMFILE ? kRefusePause : kAcceptPause, listener);
     return;
   }
-  if (!ForeignFd::HasRoom()) Pause(listener);
+  if (!ForeignFd::HasRoom()) Pause(kAcceptPause, listener);
 }
 
 // Does not watch the listener for a while: the connections stay in the kernel's
 // queue, and would bring us back at once.
-void ConnectionListener::Pause(CmEndpoint& listener) {
+void ConnectionListener::Pause(std::chrono::milliseconds pause,
+                               CmEndpoint& listener) {
   callbacks_.Unwatch(listener.socket.get());
   callbacks_.StartTimer(
-      kAcceptPause, listener,
+      pause, listener,
       [this](CmEndpoint& paused, ClosingSockets& /*closing*/)
           ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) { Watch(paused); });
 }
@@ -227,6 +233,10 @@ void ConnectionListener::TakeRequest(CmEndpoint& listener, CmReceived& received,
   if (absl::IsResourceExhausted(link.status())) Refuse(socket.get());
   if (!link.ok()) return;
   received.fd.Release().Reset();  // It is a memory file.
+  // One that was accepted in place of the spare, and for whose descriptor there
+  // was room after all, must not be the last that anybody hears of us.
+  KeepSpare(listener);
+  if (!listener.listening.spare.valid()) return Refuse(socket.get());
   const std::shared_ptr<CmEndpoint> child =
       addresses_.MakeRequested(listener, local, peer);
   if (child == nullptr) return Refuse(socket.get());

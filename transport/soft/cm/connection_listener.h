@@ -3,6 +3,7 @@
 #ifndef VERBENA_TRANSPORT_SOFT_CM_CONNECTION_LISTENER_H_
 #define VERBENA_TRANSPORT_SOFT_CM_CONNECTION_LISTENER_H_
 
+#include <chrono>
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
@@ -56,7 +57,8 @@ class ConnectionListener {
   void Watch(CmEndpoint& listener) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   void OnIncoming(CmEndpoint& listener, ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
-  void Pause(CmEndpoint& listener) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  void Pause(std::chrono::milliseconds pause, CmEndpoint& listener)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   void AddHalfOpen(CmEndpoint& listener, HalfOpenConnection half_open,
                    ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <optional>
@@ -19,10 +20,15 @@
 namespace verbena::soft {
 namespace {
 
-// The pause before the next attempt to reach a listener that is away or whose
-// kernel queue is full, and for how long one may be away.
+// The pause before the next attempt to reach a listener that is away, and for
+// how long one may be away.
 constexpr std::chrono::milliseconds kConnectPause(kListenerLookMs);
 constexpr std::chrono::milliseconds kListenerPause(kListenerAwayMs);
+
+// The first pause is as long where the kernel's queue of the listener is full.
+// Each further one doubles, up to this: those who try must not take the
+// processor from the one that empties the queue.
+constexpr std::chrono::milliseconds kFullPauseMax = 32 * kConnectPause;
 
 }  // namespace
 
@@ -57,11 +63,15 @@ void ConnectionRequester::Try(CmEndpoint& endpoint, ClosingSockets& closing) {
       waits_for_listeners_ &&
       callbacks_.Now() < endpoint.deadline - kHandshakeTimeout + kListenerPause;
   const bool nobody = error == ECONNREFUSED || error == EACCES;
-  if (error == EAGAIN || (error == ECONNREFUSED && may_return)) {
-    TryAgainSoon(endpoint);
-    return;
-  }
   ConnectionRecord& connection = endpoint.connection;
+  if (error == EAGAIN) {
+    connection.pause =
+        std::clamp(2 * connection.pause, kConnectPause, kFullPauseMax);
+    return TryAgainIn(connection.pause, endpoint);
+  }
+  if (error == ECONNREFUSED && may_return) {
+    return TryAgainIn(kConnectPause, endpoint);
+  }
   if (error == 0) {
     if (local) {
       connection.peer_user = PeerUsers::UserOf(endpoint.socket.get());
@@ -84,8 +94,9 @@ void ConnectionRequester::Try(CmEndpoint& endpoint, ClosingSockets& closing) {
   }
 }
 
-void ConnectionRequester::TryAgainSoon(CmEndpoint& endpoint) {
-  callbacks_.StartTimer(kConnectPause, endpoint,
+void ConnectionRequester::TryAgainIn(std::chrono::milliseconds pause,
+                                     CmEndpoint& endpoint) {
+  callbacks_.StartTimer(pause, endpoint,
                         [this](CmEndpoint& waiting, ClosingSockets& closing)
                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
                               if (waiting.state != CmState::kConnecting) return;

@@ -5,6 +5,8 @@
 
 #include <rdma/rdma_cma.h>
 
+#include <chrono>
+
 #include "absl/base/thread_annotations.h"
 #include "transport/soft/base/peer_users.h"
 #include "transport/soft/cm/cm_endpoint.h"
@@ -44,7 +46,7 @@ class ConnectionRequester {
  private:
   void Try(CmEndpoint& endpoint, ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
-  void TryAgainSoon(CmEndpoint& endpoint)
+  void TryAgainIn(std::chrono::milliseconds pause, CmEndpoint& endpoint)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   int ConnectToHost(CmEndpoint& endpoint)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
