@@ -1,9 +1,11 @@
 // Deadlines, seen from a client that has none of its own: it sends one, and
 // waits for what the server makes of it.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,6 +15,8 @@
 #include "tests/integration/test_service.h"
 #include "tests/transport/raw_peer.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
+#include "transport/connection/poller.h"
 #include "transport/wire/frame.h"
 
 namespace verbena::end_to_end {
@@ -26,6 +30,7 @@ using transport::RequestHeader;
 using transport::ResponseHeader;
 
 constexpr uint64_t kBlock = MethodHash("verbena.end_to_end.EndToEnd/Block");
+constexpr uint64_t kDescribe = MethodHash("verbena.end_to_end.Inline/Describe");
 
 class DeadlineTest : public EndToEndTest {
  protected:
@@ -82,6 +87,36 @@ TEST_F(DeadlineTest, ItEndsACallThatStillWaitsForAWorker) {
   service().Release("first");
   EXPECT_EQ(NextStatus(), "0 ");
   EXPECT_EQ(NextStatus(), kExpired);
+}
+
+// Handlers that are slower than the load: what nobody waits for any more costs
+// them nothing.
+TEST_F(DeadlineTest, NoHandlerRunsForCallsThatItEndedInTheQueue) {
+  StartServer([](ServerBuilder& builder) {
+    builder.SetWorkerThreads(1).SetMaxWorkerThreads(1);
+  });
+  Connect();
+  SendBlock(0, "first", transport::kNoTimeout);
+  service().AwaitBlocked("first");
+  constexpr uint32_t kLate = 20;
+  for (uint32_t i = 1; i <= kLate; ++i) SendBlock(i, "late", 0);
+  SendBlock(kLate + 1, "last", transport::kNoTimeout);
+  // It is answered where the others are put into the queue.
+  EXPECT_EQ(
+      client_->Send(FrameText(client_->InlineRequest(kLate + 2, kDescribe, 0))),
+      absl::OkStatus());
+  EXPECT_EQ(NextStatus(), "0 ");
+  const absl::Time passed = base::Now() + transport::Poller::kNowAgeMax;
+  while (base::Now() <= passed) {
+  }
+  // Workers take calls in their order.
+  service().Release("first");
+  service().Release("last");
+  std::vector<std::string> ends;
+  for (uint32_t i = 0; i < kLate + 2; ++i) ends.push_back(NextStatus());
+  EXPECT_EQ(std::count(ends.begin(), ends.end(), "0 "), 2);
+  EXPECT_EQ(std::count(ends.begin(), ends.end(), kExpired), int{kLate});
+  EXPECT_EQ(service().blocks("late"), 0);
 }
 
 }  // namespace

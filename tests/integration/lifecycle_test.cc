@@ -20,6 +20,7 @@
 namespace verbena::end_to_end {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing_support::ChildProcess;
 using testing_support::WordAfter;
@@ -267,7 +268,10 @@ TEST_F(LifecycleTest, ABusyServerRefusesWhatItsQueueDoesNotHold) {
   both.Wait();
   running->thread.join();
   EXPECT_EQ(ends[0].code(), absl::StatusCode::kResourceExhausted) << ends[0];
-  EXPECT_THAT(std::string(ends[0].message()), HasSubstr("queue"));
+  EXPECT_THAT(std::string(ends[0].message()),
+              AllOf(HasSubstr("1 wait, which is its limit"),
+                    HasSubstr("SetWorkerQueueLimit"),
+                    HasSubstr("SetMaxWorkerThreads")));
   EXPECT_EQ(ends[1], absl::OkStatus());
   EXPECT_EQ(running->status, absl::OkStatus());
 }

@@ -22,10 +22,11 @@ absl::Status ThreadGroup::Start(std::function<void()> body) {
   const int error = pthread_create(&self->id, nullptr, Run, &*self);
   if (error == 0) return absl::OkStatus();
   running_.erase(self);
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the system starts no further thread: ",
-                   std::generic_category().message(error),
-                   " (see `ulimit -u`, and pids.max of the control group)"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the system starts no further thread: ",
+      std::generic_category().message(error),
+      " (see `ulimit -u` and `ulimit -v`, and pids.max of the control "
+      "group)"));
 }
 
 void* ThreadGroup::Run(void* thread) {

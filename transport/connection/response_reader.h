@@ -3,6 +3,7 @@
 #ifndef VERBENA_TRANSPORT_CONNECTION_RESPONSE_READER_H_
 #define VERBENA_TRANSPORT_CONNECTION_RESPONSE_READER_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/types/span.h"
@@ -23,6 +24,10 @@ namespace verbena::transport {
 const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
                          Buffer lease, BufferPool& pool, CallResponse* response,
                          Buffer* message, Buffer* attachment);
+
+// Memory for a message that is copied. If there is none, an empty Buffer, and
+// the call that `response` is for ends with RESOURCE_EXHAUSTED.
+Buffer AllocateMessageSlow(size_t bytes, CallResponse* response);
 
 }  // namespace verbena::transport
 

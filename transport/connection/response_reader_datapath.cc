@@ -6,7 +6,6 @@
 #include "transport/wire/placement.h"
 
 namespace verbena::transport {
-
 const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
                          Buffer lease, BufferPool& pool, CallResponse* response,
                          Buffer* message, Buffer* attachment) {
@@ -29,7 +28,8 @@ const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
       needed > 0 ? needed
                  : uint64_t{header.message_bytes} + header.attachment_bytes;
   if (message_in_lease && header.message_bytes > 0) {
-    *message = Buffer::Plain(header.message_bytes);
+    *message = AllocateMessageSlow(header.message_bytes, response);
+    if (message->empty()) return nullptr;
     std::memcpy(message->data(), lease.data(), message->size());
     response->message = message->span();
   }

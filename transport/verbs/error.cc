@@ -77,6 +77,11 @@ absl::string_view RemedyOf(absl::string_view verb, int error) {
            "unlimited` in /etc/security/limits.conf, or `--ulimit memlock=-1` "
            "for a container";
   }
+  if (verb == "mmap" && error == ENOMEM) {
+    return "the process has reached its limit of address space or the machine "
+           "that of its memory: see `ulimit -v`, memory.max of the control "
+           "group, and vm.max_map_count";
+  }
   switch (error) {
     case EACCES:
     case EPERM:
@@ -93,8 +98,8 @@ absl::string_view RemedyOf(absl::string_view verb, int error) {
     case ENFILE:
       return "too many open files: see `ulimit -n`";
     case EUSERS:  // Only the software device says this.
-      return "no further thread can be started: see `ulimit -u`, and pids.max "
-             "of the control group";
+      return "no further thread can be started: see `ulimit -u` and `ulimit "
+             "-v`, and pids.max of the control group";
     case EADDRINUSE:
       return "another process listens there";
     case EADDRNOTAVAIL:

@@ -46,8 +46,13 @@ TEST(ErrnoStatusTest, NamesTheLimitThatWasMet) {
     EXPECT_THAT(Message(verb, EMFILE), HasSubstr("`ulimit -n`"));
     EXPECT_THAT(Message(verb, EMFILE), Not(HasSubstr("ulimit -l")));
     EXPECT_THAT(Message(verb, EUSERS), HasSubstr("`ulimit -u`"));
+    EXPECT_THAT(Message(verb, EUSERS), HasSubstr("`ulimit -v`"));
     EXPECT_TRUE(absl::IsResourceExhausted(ErrnoStatus(verb, "", EUSERS)));
   }
+}
+
+TEST(ErrnoStatusTest, NamesTheLimitsOfMemory) {
+  EXPECT_THAT(Message("mmap", ENOMEM), HasSubstr("`ulimit -v`"));
 }
 
 TEST(ErrnoStatusTest, TakesTheNumberWithEitherSign) {

@@ -1,6 +1,7 @@
 #include "rpc/internal/codec/protobuf_codec.h"
 
 #include <climits>
+#include <new>
 
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
@@ -35,9 +36,19 @@ void WriteMessage(const MessageLite& message, uint64_t bytes, uint8_t* out) {
 
 absl::Status ParseMessage(absl::Span<const uint8_t> bytes,
                           MessageLite* message) {
-  if (ABSL_PREDICT_FALSE(bytes.size() > INT_MAX ||
-                         !message->ParsePartialFromArray(
-                             bytes.data(), static_cast<int>(bytes.size())))) {
+  bool parsed = false;
+  try {
+    parsed = bytes.size() <= INT_MAX &&
+             message->ParsePartialFromArray(bytes.data(),
+                                            static_cast<int>(bytes.size()));
+  } catch (const std::bad_alloc&) {
+    message->Clear();
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no memory to parse ", bytes.size(), " bytes as ",
+        message->GetTypeName(),
+        " (see `ulimit -v`, and memory.max of the control group)"));
+  }
+  if (ABSL_PREDICT_FALSE(!parsed)) {
     return absl::InternalError(absl::StrCat(
         "can't parse ", bytes.size(), " bytes as ", message->GetTypeName()));
   }

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -194,6 +195,11 @@ absl::Status HandlerCall::RunHandler() {
       RETURN_IF_ERROR(ProcessAuthMetadata());
     }
     return method_->Run(&context_, messages_.get());
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(method_->full_name(),
+                     ": the handler found no memory (see `ulimit -v` "
+                     "of the server, and memory.max of its control group)"));
   } catch (...) {
     // What it says is for the server's own eyes.
     return absl::UnknownError(
