@@ -2,6 +2,7 @@
 
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -59,6 +60,11 @@ std::unique_ptr<WaiterBell> WaiterBell::Create() {
   if (!socket.valid()) return nullptr;
   const UnixName own = NameOf(name);
   if (::bind(socket.get(), own.get(), own.length()) != 0) return nullptr;
+  // Who has a bell rings those of others. If there is room for the socket that
+  // it takes, that is made now: later it would be the descriptor that a server
+  // at its limit needs to refuse its clients.
+  if (!base::UniqueFd(::dup(socket.get())).valid()) return nullptr;
+  RingingSocket();
   return std::unique_ptr<WaiterBell>(new WaiterBell(std::move(socket), name));
 }
 
