@@ -65,13 +65,14 @@ pid_t Spawn(const std::vector<std::string>& command,
   return pid;
 }
 
-ChildProcess::ChildProcess(const std::vector<std::string>& command) {
+ChildProcess::ChildProcess(const std::vector<std::string>& command, int input) {
   int output[2];
   int errors[2];
   EXPECT_EQ(pipe2(output, O_CLOEXEC), 0);
   EXPECT_EQ(pipe2(errors, O_CLOEXEC), 0);
-  pid_ =
-      Spawn(command, {{output[1], STDOUT_FILENO}, {errors[1], STDERR_FILENO}});
+  pid_ = Spawn(command, {{input, STDIN_FILENO},
+                         {output[1], STDOUT_FILENO},
+                         {errors[1], STDERR_FILENO}});
   close(output[1]);
   close(errors[1]);
   output_fd_ = output[0];

@@ -24,7 +24,8 @@ pid_t Spawn(const std::vector<std::string>& command,
 // test fails. For one thread.
 class ChildProcess {
  public:
-  explicit ChildProcess(const std::vector<std::string>& command);
+  // `input` becomes its standard input.
+  explicit ChildProcess(const std::vector<std::string>& command, int input = 0);
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess();

@@ -1,0 +1,241 @@
+// A server and clients for as long as they are given, under a load of all kinds
+// of calls, with channels that come and go and clients that are killed: what
+// they hold grows no more in the second half of the time.
+//
+//   soak_test                           seconds
+//   soak_test --minutes=60 --csv=FILE   an hour; its samples
+//
+// ./dev soak draws a chart of the samples.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "tests/endurance/figures.h"
+#include "tests/endurance/peer.h"
+#include "tests/testing/child_process.h"
+#include "transport/base/clock.h"
+#include "transport/base/mutex.h"
+
+namespace verbena::endurance {
+namespace {
+
+constexpr absl::Duration kShortTime = absl::Seconds(12);
+// Few enough to look at and many enough for medians, unless that were more
+// often or more seldom than in these intervals.
+constexpr double kSamples = 60;
+constexpr absl::Duration kShortestInterval = absl::Milliseconds(200);
+constexpr absl::Duration kLongestInterval = absl::Seconds(5);
+
+// Clients that are killed, beside one that lives; after so many samples, more
+// or less.
+constexpr size_t kMortals = 2;
+constexpr uint64_t kLifeSamples = 4;
+
+// See KillTest. More than its: here all is under load.
+constexpr absl::Duration kOverrunMax = absl::Seconds(5);
+
+// A figure has grown if its median in the last quarter of the time exceeds that
+// in the third by more than a twentieth and `noise`: what it varies by with the
+// calls that happen to be under way.
+struct Column {
+  const char* process;
+  const char* figure;
+  int64_t noise;
+  std::string name() const { return absl::StrCat(process, "_", figure); }
+};
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kAny = INT64_MAX;
+constexpr Column kColumns[] = {{"server", "resident", 8 * kMiB},
+                               {"server", "heap", 8 * kMiB},
+                               {"server", "pinned", 16 * kMiB},
+                               {"server", "frames", 2 * kMiB},
+                               {"server", "bulk", 32 * kMiB},
+                               {"server", "descriptors", 6},
+                               {"server", "threads", 6},
+                               {"server", "connections", 4},
+                               {"client", "resident", 8 * kMiB},
+                               {"client", "heap", 8 * kMiB},
+                               {"client", "pinned", 16 * kMiB},
+                               {"client", "descriptors", 6},
+                               {"client", "threads", 6},
+                               {"client", "overrun_us", kAny},
+                               {"client", "OK", kAny}};
+
+struct Options {
+  absl::Duration time = kShortTime;
+  uint64_t seed = 1;
+  std::string csv;  // Empty: nowhere.
+};
+
+int64_t Median(std::vector<int64_t> values) {
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Of the values from the `quarter`th on, one of four.
+int64_t MedianOfQuarter(const std::vector<int64_t>& values, size_t quarter) {
+  const auto begin = values.begin();
+  const auto size = static_cast<int64_t>(values.size());
+  const auto from = static_cast<int64_t>(quarter);
+  return Median({begin + size * from / 4, begin + size * (from + 1) / 4});
+}
+
+class SoakTest : public testing::Test {
+ public:
+  explicit SoakTest(const Options& options)
+      : options_(options),
+        interval_(std::clamp(options.time / kSamples, kShortestInterval,
+                             kLongestInterval)),
+        random_(options.seed),
+        csv_(options.csv),
+        samples_(std::size(kColumns)) {}
+
+  void TestBody() override {
+    std::string problem;
+    const std::unique_ptr<Peer> server = Peer::StartServer(
+        absl::StrCat(testing_support::TestAddress(), ":0"), &problem);
+    ASSERT_NE(server, nullptr) << problem;
+    std::printf("%s, on %s; to repeat it: --minutes=%g --seed=%s\n",
+                absl::FormatDuration(options_.time).c_str(),
+                server->device().c_str(), absl::ToDoubleMinutes(options_.time),
+                absl::StrCat(options_.seed).c_str());
+    const std::unique_ptr<Peer> client = Start(server->address());
+    std::vector<std::unique_ptr<Peer>> mortals(kMortals);
+    WriteHeader();
+    const absl::Time begin = base::Now();
+    absl::Duration elapsed;
+    while (elapsed < options_.time && !HasFailure()) {
+      std::unique_ptr<Peer>& mortal = mortals[random_() % kMortals];
+      if (random_() % kLifeSamples < kMortals) {
+        if (mortal != nullptr) mortal->Kill();
+        mortal = Start(server->address());
+        ++killed_;
+      }
+      LetPassUntil(begin + elapsed + interval_);
+      elapsed = base::Now() - begin;
+      Sample(elapsed, server->Report(), client->Report());
+    }
+    client->AwaitSuccess();
+    client->StopLoad();
+    client->End();
+    server->End();
+    if (!HasFailure()) Judge();
+  }
+
+ private:
+  std::unique_ptr<Peer> Start(const std::string& target) {
+    std::unique_ptr<Peer> client = Peer::StartClient(target);
+    client->StartLoad(random_());
+    return client;
+  }
+
+  static void LetPassUntil(absl::Time time) {
+    base::Mutex mutex;
+    base::CondVar never;
+    const base::MutexLock lock(mutex);
+    while (base::Now() < time) never.WaitUntil(mutex, time);
+  }
+
+  void WriteHeader() {
+    csv_ << "seconds";
+    for (const Column& column : kColumns) csv_ << "," << column.name();
+    csv_ << std::endl;
+  }
+
+  void Sample(absl::Duration elapsed, Figures server, Figures client) {
+    csv_ << absl::ToDoubleSeconds(elapsed);
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      const Column& column = kColumns[i];
+      Figures& figures =
+          absl::string_view(column.process) == "server" ? server : client;
+      samples_[i].push_back(figures[column.figure]);
+      csv_ << "," << samples_[i].back();
+    }
+    csv_ << std::endl;  // Flushed, for whoever looks on.
+    EXPECT_LE(absl::Microseconds(client["overrun_us"]), kOverrunMax);
+  }
+
+  void Judge() {
+    std::printf("%zu samples, %d clients killed; medians of quarters:\n",
+                samples_[0].size(), killed_);
+    std::printf("%-20s %14s %14s %14s %14s\n", "", "first", "second", "third",
+                "last");
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      int64_t quarters[4];
+      for (size_t j = 0; j < 4; ++j) {
+        quarters[j] = MedianOfQuarter(samples_[i], j);
+      }
+      std::printf("%-20s %14ld %14ld %14ld %14ld\n", kColumns[i].name().c_str(),
+                  quarters[0], quarters[1], quarters[2], quarters[3]);
+      if (kColumns[i].noise == kAny) continue;
+      EXPECT_LE(quarters[3], quarters[2] + quarters[2] / 20 + kColumns[i].noise)
+          << kColumns[i].name() << " grew from " << quarters[2] << " to "
+          << quarters[3] << " in the last half";
+    }
+  }
+
+  const Options options_;
+  const absl::Duration interval_;
+  std::mt19937_64 random_;
+  std::ofstream csv_;
+  std::vector<std::vector<int64_t>> samples_;  // By column.
+  int killed_ = 0;
+};
+
+Options Parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view argument = argv[i];
+    double minutes = 0;
+    bool known = true;
+    if (absl::ConsumePrefix(&argument, "--minutes=")) {
+      known = absl::SimpleAtod(argument, &minutes) && minutes > 0;
+      options.time = absl::Minutes(minutes);
+    } else if (absl::ConsumePrefix(&argument, "--seed=")) {
+      known = absl::SimpleAtoi(argument, &options.seed);
+    } else {
+      known = absl::ConsumePrefix(&argument, "--csv=");
+      options.csv = std::string(argument);
+    }
+    if (!known) {
+      std::fprintf(
+          stderr,
+          "%s: there are --minutes=NUMBER, --seed=NUMBER and --csv=FILE\n",
+          argv[i]);
+      std::exit(2);
+    }
+  }
+  return options;
+}
+
+}  // namespace
+}  // namespace verbena::endurance
+
+int main(int argc, char** argv) {
+  int exit_code = 0;
+  if (verbena::endurance::BePeer(argc, argv, &exit_code)) return exit_code;
+  testing::InitGoogleTest(&argc, argv);
+  const verbena::endurance::Options options =
+      verbena::endurance::Parse(argc, argv);
+  testing::RegisterTest("SoakTest", "NothingGrows", nullptr, nullptr, __FILE__,
+                        __LINE__, [options]() -> testing::Test* {
+                          return new verbena::endurance::SoakTest(options);
+                        });
+  return RUN_ALL_TESTS();
+}
