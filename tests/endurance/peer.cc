@@ -169,7 +169,7 @@ Figures Peer::Ask(absl::string_view question) {
   // Whoever is dead is noticed by the answer that does not come.
   send(input_.get(), line.data(), line.size(), MSG_NOSIGNAL);
   const std::string answer = process_.ReadLine();
-  const Figures figures = FromLine(answer);
+  Figures figures = FromLine(answer);
   if (figures.empty()) {
     ADD_FAILURE() << "to \"" << question << "\" it said: " << answer << "\n"
                   << process_.errors();

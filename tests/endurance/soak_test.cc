@@ -60,21 +60,15 @@ struct Column {
 };
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kAny = INT64_MAX;
-constexpr Column kColumns[] = {{"server", "resident", 8 * kMiB},
-                               {"server", "heap", 8 * kMiB},
-                               {"server", "pinned", 16 * kMiB},
-                               {"server", "frames", 2 * kMiB},
-                               {"server", "bulk", 32 * kMiB},
-                               {"server", "descriptors", 6},
-                               {"server", "threads", 6},
-                               {"server", "connections", 4},
-                               {"client", "resident", 8 * kMiB},
-                               {"client", "heap", 8 * kMiB},
-                               {"client", "pinned", 16 * kMiB},
-                               {"client", "descriptors", 6},
-                               {"client", "threads", 6},
-                               {"client", "overrun_us", kAny},
-                               {"client", "OK", kAny}};
+constexpr Column kColumns[] = {
+    {"server", "resident", 8 * kMiB}, {"server", "heap", 8 * kMiB},
+    {"server", "pinned", 16 * kMiB},  {"server", "frames", 2 * kMiB},
+    {"server", "bulk", 32 * kMiB},    {"server", "descriptors", 6},
+    {"server", "threads", 6},         {"server", "connections", 4},
+    {"client", "resident", 8 * kMiB}, {"client", "heap", 8 * kMiB},
+    {"client", "pinned", 16 * kMiB},  {"client", "mapped", 256 * kMiB},
+    {"client", "descriptors", 6},     {"client", "threads", 6},
+    {"client", "overrun_us", kAny},   {"client", "OK", kAny}};
 
 struct Options {
   absl::Duration time = kShortTime;
