@@ -9,6 +9,10 @@ set grid
 set key outside
 set xlabel 'seconds'
 set yrange [0:*]
+set autoscale xfix
+# The charts stand exactly one below the other.
+set lmargin 10
+set rmargin 20
 
 set ylabel 'resident, MiB'
 plot samples using 'seconds':(column('server_resident') / 1048576) with lines title 'server', \
