@@ -32,7 +32,7 @@ using testing_support::WordAfter;
 constexpr absl::string_view kServerRole = "--endurance-server=";
 constexpr absl::string_view kClientRole = "--endurance-client=";
 
-constexpr absl::Duration kAwaitPatience = absl::Seconds(30);
+constexpr absl::Duration kAwaitPatience = absl::Minutes(1);
 
 // Less than what a handful of clients may want at once.
 constexpr uint64_t kBulkBytes = uint64_t{32} << 20;

@@ -34,8 +34,8 @@ class Peer {
   void StartLoad(uint64_t seed);
   // It ends its calls and drops its channels.
   void StopLoad() { Tell("stop"); }
-  // Until a call has succeeded that ended after this was called, or half a
-  // minute has passed.
+  // Until a call has succeeded that ended after this was called. The test fails
+  // if none has in a minute.
   void AwaitSuccess() { Tell("await"); }
 
   // Its footprint; of a server also "connections", and the registered memory
