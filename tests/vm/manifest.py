@@ -111,7 +111,7 @@ SECOND_GUEST = [
     Test("//tests/transport:faults_test", seconds=120,
          arguments=("--gtest_filter=-*AServerWhoseDeviceFailsOnce*",)),
     Test("//tests/transport:killed_peer_test", seconds=150),
-    Test("//tests/endurance:kill_test", seconds=300,
+    Test("//tests/endurance:kill_test", seconds=400,
          arguments=("--kills=10", "--overrun-seconds=15")),
     # Fewer than natively: connecting takes long on an emulated processor.
     Test("//tests/transport:many_connections_test", seconds=200, no_rnr=True,
