@@ -67,6 +67,14 @@ struct ChannelOptions {
   absl::Duration initial_backoff = absl::Milliseconds(50);
   absl::Duration max_backoff = absl::Seconds(5);
 
+  // Whether all that a call sends travels with a CRC32C, both ways, and is
+  // checked before anybody uses it: headers, metadata, messages, attachments.
+  // Where bytes were damaged on their way the connection is dropped, and the
+  // calls open on it end with DATA_LOSS; their handlers may have run. The same
+  // holds if the server wants it (ServerBuilder::SetChecksum). README.md says
+  // what it costs. No protection against an attacker.
+  bool checksum = false;
+
   // A connection on which nothing was heard for `keepalive_time` is probed;
   // when nothing comes for `keepalive_timeout` after that, every call on it
   // ends with UNAVAILABLE.

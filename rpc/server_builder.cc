@@ -124,6 +124,11 @@ ServerBuilder& ServerBuilder::SetMemoryIdleTime(absl::Duration time) {
   return *this;
 }
 
+ServerBuilder& ServerBuilder::SetChecksum(bool checksum) {
+  checksum_ = checksum;
+  return *this;
+}
+
 absl::Status ServerBuilder::Validate() const {
   if (ports_.empty()) {
     return absl::InvalidArgumentError(
@@ -194,6 +199,7 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
   options.endpoint.endpoint.memory_idle_time = memory_idle_time_;
   options.endpoint.endpoint.spin_budget = spin_budget_;
   options.endpoint.endpoint.stall_timeout = stall_timeout_;
+  options.endpoint.endpoint.checksum = checksum_;
   options.endpoint.pollers = pollers_;
   for (const Port& port : ports_) {
     options.endpoint.addresses.push_back(port.address);

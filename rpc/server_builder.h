@@ -94,6 +94,10 @@ class ServerBuilder {
   // for longer now and then.
   ServerBuilder& SetStallTimeout(absl::Duration time);
 
+  // Whether calls travel with checksums, as with ChannelOptions::checksum. A
+  // client that wants them gets them anyhow. Default: false.
+  ServerBuilder& SetChecksum(bool checksum);
+
   // Registered memory, in bytes a poller and device, for requests and replies
   // that are large. Such calls wait while all of it is in use, or all but an
   // eighth by their own connection. Default: 512 MiB.
@@ -137,6 +141,7 @@ class ServerBuilder {
   int pollers_ = 1;
   std::string device_;
   absl::Duration spin_budget_ = absl::Microseconds(50);
+  bool checksum_ = false;
 };
 
 }  // namespace verbena

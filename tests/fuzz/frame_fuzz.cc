@@ -7,6 +7,7 @@
 #include "tests/fuzz/fuzz_input.h"
 #include "transport/base/check.h"
 #include "transport/base/limits.h"
+#include "transport/wire/checksum.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/frame_codec.h"
 
@@ -57,6 +58,12 @@ void Check(absl::Span<const uint8_t> frame) {
   // Whoever sees a plain frame asks no further.
   if (IsPlainCall(frame)) CHECK(error == nullptr) << error;
   if (error == nullptr) Use(frame);
+  absl::Span<const uint8_t> rest = frame;
+  FrameSums stated = {};
+  uint32_t found = 0;
+  if (!TakeSums(&rest, &stated, &found)) return;
+  CHECK_EQ(rest.size() + sizeof(stated), frame.size());
+  ReadAll(rest);
 }
 
 }  // namespace

@@ -77,6 +77,24 @@ class AttachmentTest : public EndToEndTest {
   std::unique_ptr<EndToEnd::Stub> stub_;
 };
 
+// Whoever wants checksums, the other side has them too.
+TEST_F(AttachmentTest, EchoedWithChecksums) {
+  for (const bool server_wants : {false, true}) {
+    StartServer([server_wants](ServerBuilder& builder) {
+      builder.SetChecksum(server_wants);
+    });
+    ChannelOptions options;
+    options.checksum = !server_wants;
+    channel_ = NewChannel(options);
+    EndToEnd::Stub stub(channel_);
+    for (const size_t bytes : {size_t{0}, size_t{100}, size_t{10000},
+                               size_t{300000}, size_t{3000000}}) {
+      ExpectEchoes(stub, bytes, 10);
+      ExpectEchoes(stub, 10, bytes);
+    }
+  }
+}
+
 TEST_F(AttachmentTest, EchoedAtEverySize) {
   for (const size_t bytes :
        {0, 1, 63, 64, 65, 220, 4096, 8000, 65536, 1 << 20, 5 << 20}) {

@@ -75,6 +75,8 @@ class FaultyServer {
 
   const absl::Status& status() const { return status_; }
   std::string address() const { return endpoint_->listening().front().address; }
+  testing_support::EchoHandler& handler() { return handler_; }
+  uint32_t connections() const { return endpoint_->connection_count(); }
 
  private:
   testing_support::EchoHandler handler_;

@@ -15,6 +15,7 @@
 #include "tests/transport/hostile_client_fixture.h"
 #include "tests/transport/raw_peer.h"
 #include "transport/base/test_seed.h"
+#include "transport/wire/checksum.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/hello.h"
 
@@ -119,6 +120,92 @@ TEST_F(HostileClientHelloTest, MustNotDemandWhatTheServerDoesNotKnow) {
                                  EncodeOptions({{kCriticalOption | 77, ""}})))
                   .ok());
   EXPECT_THAT(raw.AwaitBye(), HasSubstr("option"));
+}
+
+// --- Checksums ---------------------------------------------------------------
+
+class ChecksumHelloTest : public HostileClientFixture {
+ protected:
+  // Connects and says HELLO with that option.
+  RawPeer& Greeted(const RawPeer::Options& peer = {},
+                   const char* kind = kChecksumKind) {
+    RawPeer& raw = Raw(peer);
+    EXPECT_TRUE(raw.Connect(EncodeConnectRequest(raw.Request())).ok());
+    EXPECT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kHello),
+                                   EncodeOptions({{kOptionChecksum, kind}})))
+                    .ok());
+    return raw;
+  }
+  static std::string WithSums(std::string frame) {
+    const auto bytes = static_cast<uint32_t>(frame.size());
+    frame.resize(frame.size() + sizeof(FrameSums));
+    AppendSums(reinterpret_cast<uint8_t*>(frame.data()), bytes, {});
+    return frame;
+  }
+};
+
+TEST_F(ChecksumHelloTest, AreConfirmedAndStandBehindEachFrameFromThenOn) {
+  RawPeer& raw = Greeted();
+  const absl::StatusOr<std::string> welcome = raw.Receive(FrameType::kWelcome);
+  ASSERT_TRUE(welcome.ok()) << welcome.status();
+  EXPECT_EQ(welcome->substr(sizeof(FrameHeader)),
+            EncodeOptions({{kOptionChecksum, kChecksumKind}}));
+  ASSERT_TRUE(
+      raw.Send(WithSums(FrameText(raw.InlineRequest(0, kEcho, 5), "hello")))
+          .ok());
+  const absl::StatusOr<std::string> reply = raw.Receive(FrameType::kResponse);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->size(), sizeof(ResponseHeader) + 5 + sizeof(FrameSums));
+  EXPECT_EQ(*reply, WithSums(reply->substr(0, sizeof(ResponseHeader) + 5)));
+}
+
+TEST_F(ChecksumHelloTest, NothingMoreIsOnTheWireOfWhoDoesNotAsk) {
+  RawPeer& raw = Raw();
+  ASSERT_TRUE(raw.Connect(EncodeConnectRequest(raw.Request())).ok());
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kHello))).ok());
+  const absl::StatusOr<std::string> welcome = raw.Receive(FrameType::kWelcome);
+  ASSERT_TRUE(welcome.ok()) << welcome.status();
+  EXPECT_EQ(welcome->size(), sizeof(FrameHeader));
+  ASSERT_TRUE(
+      raw.Send(FrameText(raw.InlineRequest(0, kEcho, 5), "hello")).ok());
+  const absl::StatusOr<std::string> reply = raw.Receive(FrameType::kResponse);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->size(), sizeof(ResponseHeader) + 5);
+}
+
+TEST_F(ChecksumHelloTest, OfAnUnknownKindAreRefused) {
+  EXPECT_THAT(Greeted({}, "md5").AwaitBye(),
+              HasSubstr("demands checksums of the kind md5"));
+}
+
+TEST_F(ChecksumHelloTest, MayBeMissingOnlyWhereTheClientHasNotReadTheWelcome) {
+  RawPeer& raw = Greeted();
+  ASSERT_TRUE(raw.Receive(FrameType::kWelcome).ok());
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kPing))).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kPong).ok());
+  ASSERT_TRUE(raw.Send(WithSums(FrameText(raw.Header(FrameType::kPing)))).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kPong).ok());
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kPing))).ok());
+  EXPECT_THAT(raw.AwaitBye(), HasSubstr("PING by its header, too short"));
+}
+
+TEST_F(ChecksumHelloTest, ARequestWithoutThemIsRefused) {
+  RawPeer& raw = Greeted();
+  ASSERT_TRUE(raw.Receive(FrameType::kWelcome).ok());
+  const int calls = server_.handler().calls();
+  ASSERT_TRUE(
+      raw.Send(FrameText(raw.InlineRequest(0, kEcho, 5), "hello")).ok());
+  EXPECT_THAT(raw.AwaitBye(), HasSubstr("bytes were damaged"));
+  EXPECT_EQ(server_.handler().calls(), calls);
+}
+
+TEST_F(ChecksumHelloTest, SoundOnesDoNotMakeAnUnsoundFrameGood) {
+  RawPeer& raw = Greeted();
+  ASSERT_TRUE(raw.Receive(FrameType::kWelcome).ok());
+  RequestHeader request = raw.InlineRequest(0, kEcho, 5);
+  request.message_bytes = 6;
+  ASSERT_TRUE(raw.Send(WithSums(FrameText(request, "hello"))).ok());
+  EXPECT_THAT(raw.AwaitBye(), HasSubstr("parts do not fill the body"));
 }
 
 }  // namespace

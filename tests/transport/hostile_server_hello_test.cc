@@ -165,5 +165,73 @@ TEST_F(HostileServerHelloTest, IsHeldToTheLimitsThatItGave) {
   client_->connection().Cancel(&second, absl::CancelledError("enough"));
 }
 
+// --- Checksums ---------------------------------------------------------------
+
+EndpointOptions WithChecksum() {
+  EndpointOptions options = TestOptions();
+  options.checksum = true;
+  return options;
+}
+
+TEST_F(HostileServerHelloTest, ConnectingFailsWithoutTheChecksumsThatItWants) {
+  ASSERT_TRUE(Incoming(WithChecksum()).AcceptAndWelcome().ok());
+  const absl::Status status = Outcome();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(status.message(), HasSubstr("does not confirm them"));
+}
+
+TEST_F(HostileServerHelloTest, ConnectingFailsOnChecksumsOfAnotherKind) {
+  RawPeer& raw = Incoming();
+  ASSERT_TRUE(raw.Accept(EncodeConnectReply({raw.Limits()})).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kHello).ok());
+  ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kWelcome),
+                                 EncodeOptions({{kOptionChecksum, "md5"}})))
+                  .ok());
+  const absl::Status status = Outcome();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(status.message(), HasSubstr("checksums of the kind md5"));
+}
+
+TEST_F(HostileServerHelloTest, ConnectingFailsOnSlotsTooShortForChecksums) {
+  RawPeer& raw = Incoming(WithChecksum());
+  PeerLimits limits = raw.Limits();
+  limits.buffer_bytes = kMinBufferBytes;
+  ASSERT_TRUE(raw.Accept(EncodeConnectReply({limits})).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kHello).ok());
+  ASSERT_TRUE(
+      raw.Send(FrameText(raw.Header(FrameType::kWelcome),
+                         EncodeOptions({{kOptionChecksum, kChecksumKind}})))
+          .ok());
+  const absl::Status status = Outcome();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(status.message(), HasSubstr("4140 bytes"));
+}
+
+// Neither in the HELLO, nor behind a REQUEST.
+TEST_F(HostileServerHelloTest, NothingMoreIsOnTheWireOfAClientThatDoesNotAsk) {
+  for (const bool asks : {false, true}) {
+    RawPeer& raw = Incoming(asks ? WithChecksum() : TestOptions());
+    ASSERT_TRUE(raw.Accept(EncodeConnectReply({raw.Limits()})).ok());
+    const absl::StatusOr<std::string> hello = raw.Receive(FrameType::kHello);
+    ASSERT_TRUE(hello.ok()) << hello.status();
+    const std::string option =
+        EncodeOptions({{kOptionChecksum, kChecksumKind}});
+    EXPECT_EQ(hello->find(option) != std::string::npos, asks);
+    ASSERT_TRUE(
+        raw.Send(FrameText(raw.Header(FrameType::kWelcome), asks ? option : ""))
+            .ok());
+    TestClient& client = Client();
+    TestCall call(TestBytes(5));
+    client.Start(call);
+    const absl::StatusOr<std::string> request =
+        raw.Receive(FrameType::kRequest);
+    ASSERT_TRUE(request.ok()) << request.status();
+    EXPECT_EQ(request->size(),
+              sizeof(RequestHeader) + 5 + (asks ? sizeof(FrameSums) : 0));
+    client.connection().Cancel(&call, absl::CancelledError("enough"));
+    client_.reset();
+  }
+}
+
 }  // namespace
 }  // namespace verbena::transport

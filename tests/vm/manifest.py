@@ -62,6 +62,7 @@ FIRST_GUEST = [
          no_rnr=True),
     Test("//tests/transport:revoking_transport_attachment_test", seconds=300,
          no_rnr=True, environment=(("VERBENA_TEST_REVOKE_LEASES", "1"),)),
+    Test("//tests/transport:transport_checksum_test", seconds=300),
     Test("//tests/transport:transport_credentials_test", seconds=300,
          no_rnr=True),
     Test("//tests/transport:transport_cancel_test", seconds=300, no_rnr=True),

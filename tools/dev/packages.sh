@@ -6,7 +6,8 @@ BUILD_PACKAGES=(
   g++ git pkg-config python3 strace
   libibverbs-dev librdmacm-dev ibverbs-providers
   protobuf-compiler libprotobuf-dev libprotoc-dev
-  libabsl-dev libgtest-dev libgmock-dev libbenchmark-dev libsodium-dev
+  libabsl-dev libgtest-dev libgmock-dev libbenchmark-dev libisal-dev
+  libsodium-dev
 )
 # zstd unpacks Ubuntu's kernel modules; xz and gz need no package.
 VM_PACKAGES=(

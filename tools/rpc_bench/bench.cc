@@ -178,8 +178,13 @@ class Bench {
     std::string& device = options_.endpoint.device;
     if (processor >= 0) RETURN_IF_ERROR(PinTo(processor));
     if (options_.verbs_count) CountVerbsOfDevices(device);
-    ASSIGN_OR_RETURN(rpc_, RpcLayer::Connect(options_.target, device,
-                                             options_.events, kStartTimeout));
+    ChannelOptions channel;
+    channel.device = device;
+    channel.spin_budget = options_.endpoint.spin_budget;
+    channel.checksum = options_.endpoint.checksum;
+    channel.revoke_leases = options_.endpoint.revoke_leases;
+    ASSIGN_OR_RETURN(
+        rpc_, RpcLayer::Connect(options_.target, channel, kStartTimeout));
     ASSIGN_OR_RETURN(const DescribeReply server, rpc_->Describe());
     server_processor_ = server.pinned_to();
     const auto not_alike = [this](absl::string_view has) {

@@ -144,11 +144,8 @@ class RpcPipe final : public EchoPipe {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RpcLayer>> RpcLayer::Connect(
-    const std::string& target, const std::string& device, bool events,
+    const std::string& target, const ChannelOptions& options,
     absl::Duration timeout) {
-  ChannelOptions options;
-  options.device = device;
-  if (events) options.spin_budget = absl::ZeroDuration();
   std::unique_ptr<RpcLayer> layer(new RpcLayer(CreateChannel(target, options)));
   ClientContext context;
   context.set_timeout(timeout);

@@ -21,10 +21,9 @@ namespace verbena::bench {
 class RpcLayer final : public Layer {
  public:
   // Fails when there is no connection to `target` within `timeout`, with the
-  // reason that a call gets. `device` as in ChannelOptions. With `events` it
-  // sleeps as soon as there is nothing to do.
+  // reason that a call gets.
   static absl::StatusOr<std::unique_ptr<RpcLayer>> Connect(
-      const std::string& target, const std::string& device, bool events,
+      const std::string& target, const ChannelOptions& options,
       absl::Duration timeout);
 
   absl::string_view name() const override { return "rpc"; }

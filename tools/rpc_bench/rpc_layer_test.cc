@@ -64,7 +64,7 @@ class RpcLayerTest : public testing::Test {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     absl::StatusOr<std::unique_ptr<RpcLayer>> layer = RpcLayer::Connect(
-        server_->listening().front().address, "", false, absl::Seconds(30));
+        server_->listening().front().address, {}, absl::Seconds(30));
     ASSERT_TRUE(layer.ok()) << layer.status();
     layer_ = *std::move(layer);
   }
@@ -140,9 +140,8 @@ TEST_F(RpcLayerTest, SaysWhyItCannotConnect) {
   const std::string address = server_->listening().front().address;
   layer_.reset();
   server_.reset();
-  EXPECT_EQ(
-      RpcLayer::Connect(address, "", false, absl::Seconds(10)).status().code(),
-      absl::StatusCode::kUnavailable);
+  EXPECT_EQ(RpcLayer::Connect(address, {}, absl::Seconds(10)).status().code(),
+            absl::StatusCode::kUnavailable);
 }
 
 }  // namespace

@@ -82,6 +82,12 @@ struct EndpointOptions {
   // work request.
   bool revoke_leases = false;
 
+  // Every frame, and what else a call has in an arena, travels with a CRC32C,
+  // both ways, on each connection of which either side wants it. A call whose
+  // bytes were damaged ends with DATA_LOSS, as do all others that are open on
+  // the connection, which is dropped.
+  bool checksum = false;
+
   // Client: what it shows to servers, and has them show; null for nothing. (A
   // server's belong to its addresses: see ServerEndpoint::Options.)
   std::shared_ptr<const ClientCredentials> credentials;

@@ -4,8 +4,18 @@
 
 #include "transport/base/check.h"
 #include "transport/base/limits.h"
+#include "transport/wire/checksum.h"
 
 namespace verbena::transport {
+
+namespace {
+
+void AddToSum(BulkTransfer* transfer, uint32_t start, uint32_t bytes) {
+  if (transfer->sum == nullptr) return;
+  *transfer->sum = Crc32c({transfer->local + start, bytes}, *transfer->sum);
+}
+
+}  // namespace
 
 BulkTransfer* BulkTransfers::Acquire() {
   if (spare_ == nullptr) {
@@ -41,6 +51,9 @@ int BulkTransfers::PostChunk(SendQueue& queue, BulkTransfer* transfer) {
   chunk.local = transfer->local + transfer->posted_bytes;
   chunk.lkey = transfer->lkey;
   chunk.bytes = NextBytes(*transfer);
+  if (transfer->opcode == IBV_WR_RDMA_WRITE) {
+    AddToSum(transfer, transfer->posted_bytes, chunk.bytes);
+  }
   chunk.remote = transfer->remote.address + transfer->posted_bytes;
   chunk.rkey = transfer->remote.rkey;
   transfer->posted_bytes += chunk.bytes;
@@ -52,6 +65,9 @@ bool BulkTransfers::ChunkDone(BulkTransfer* transfer) {
   // They end in the order posted, and all but the last are whole.
   const uint32_t bytes =
       std::min(kBulkChunkBytes, transfer->posted_bytes - transfer->done_bytes);
+  if (transfer->opcode == IBV_WR_RDMA_READ) {
+    AddToSum(transfer, transfer->done_bytes, bytes);
+  }
   transfer->done_bytes += bytes;
   bytes_in_flight_ -= bytes;
   return transfer->done_bytes == transfer->bytes;

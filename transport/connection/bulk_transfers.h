@@ -26,6 +26,9 @@ struct BulkTransfer {
   uint32_t bytes = 0;
   void* owner = nullptr;  // For whoever started it; may be set to null.
   Buffer hold;            // Memory that must stay until the last chunk is done.
+  // If not null, becomes the CRC32C of it all, chunk by chunk: before one is
+  // WRITTEN, and after one was READ.
+  uint32_t* sum = nullptr;
 
   uint32_t posted_bytes = 0;
   uint32_t done_bytes = 0;

@@ -99,6 +99,8 @@ class ClientCalls final : private CallTable {
   void HandleWelcome(absl::Span<const uint8_t> frame);
   // OK unless the server must show more than that.
   absl::Status CheckServer(const std::vector<HelloOption>& server_options);
+  // OK unless the sides do not agree on checksums.
+  absl::Status AgreeOnSums(const std::vector<HelloOption>& server_options);
   absl::Status SendOpening(FrameType type, absl::string_view body);
 
   // --- Starting calls ---
@@ -150,6 +152,10 @@ class ClientCalls final : private CallTable {
   // Any other. `whole`, if not null, is the memory of a frame that was
   // continued.
   void HandleResponse(absl::Span<const uint8_t> frame, const Buffer* whole);
+  // False, and ends the connection, if a reply's parts in its lease are not
+  // what was meant.
+  bool CheckParts(uint8_t flags, absl::Span<const uint8_t> message,
+                  absl::Span<const uint8_t> attachment);
   void HandlePart(absl::Span<const uint8_t> frame);
   void HandleResponsePending(absl::Span<const uint8_t> frame);
   // The slot of the call that this frame answers, whose lease the server can't

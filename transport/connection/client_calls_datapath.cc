@@ -6,6 +6,7 @@
 #include "transport/connection/client_calls.h"
 #include "transport/connection/request_writer.h"
 #include "transport/connection/response_reader.h"
+#include "transport/wire/checksum.h"
 #include "transport/wire/frame_codec.h"
 
 namespace verbena::transport {
@@ -74,13 +75,16 @@ bool ClientCalls::SendAny(ClientCall* call) {
   const uint32_t call_id = TakeSlot(call);
   memory.Note(connection_.poller());
   const int64_t now_ns = connection_.poller().now_ns();
+  PartSums sums;
+  PartSums* const wanted = connection_.expects_sums() ? &sums : nullptr;
   if (continued) {
     const Buffer frame = arenas_.pool().AllocateOrPlain(bytes);
-    WriteRequest(*call, call_id, now_ns, placement, memory, frame.data());
+    WriteRequest(*call, call_id, now_ns, placement, memory, frame.data(),
+                 wanted);
     connection_.SendContinued(frame.span());
   } else {
-    WriteRequest(*call, call_id, now_ns, placement, memory, out);
-    connection_.Send(bytes);
+    WriteRequest(*call, call_id, now_ns, placement, memory, out, wanted);
+    connection_.Send(bytes, sums);
   }
   return true;
 }
@@ -209,8 +213,32 @@ void ClientCalls::HandleResponse(absl::Span<const uint8_t> frame,
       ReadResponse(frame, whole, lease.Share(), arenas_.pool(), &response,
                    &message, &attachment);
   if (error != nullptr) return connection_.ProtocolError(error);
+  if (connection_.expects_sums() &&
+      !CheckParts(header.flags, message.span(), attachment.span())) {
+    return;
+  }
   // The memory of the reply stays until the call has read it.
   EndCall(slot, response, response.message.size() + attachment.size());
+}
+
+// The message is a copy that nobody else can change; the attachment is the
+// lease itself.
+bool ClientCalls::CheckParts(uint8_t flags, absl::Span<const uint8_t> message,
+                             absl::Span<const uint8_t> attachment) {
+  const PartSums stated = connection_.received_sums();
+  PartSums found = stated;
+  if ((flags & kFlagMessageInArena) != 0) found.message = Crc32c(message);
+  if ((flags & kFlagAttachmentInArena) != 0) {
+    found.attachment = Crc32c(attachment);
+  }
+  if (found.message != stated.message) {
+    connection_.PartDamaged("the message of a reply", message.size(),
+                            stated.message, found.message);
+  } else if (found.attachment != stated.attachment) {
+    connection_.PartDamaged("the attachment of a reply", attachment.size(),
+                            stated.attachment, found.attachment);
+  }
+  return connection_.usable();
 }
 
 }  // namespace verbena::transport

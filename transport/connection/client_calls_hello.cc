@@ -32,6 +32,9 @@ absl::Status ClientCalls::Begin(const ConnectRequest& request,
   due_.reserve(size_t{2} * calls);
   RETURN_IF_ERROR(connection_.FixQueuePair());
   std::vector<HelloOption> options = {{kOptionUserAgent, kUserAgent}};
+  if (connection_.options().checksum) {
+    options.push_back({kOptionChecksum, kChecksumKind});
+  }
   const ClientCredentials* const credentials =
       connection_.options().credentials.get();
   if (credentials != nullptr) {
@@ -90,9 +93,9 @@ void ClientCalls::HandleWelcome(absl::Span<const uint8_t> frame) {
   if (!server_options.ok()) {
     return connection_.ProtocolError(server_options.status().message());
   }
-  if (absl::Status status = CheckServer(*server_options); !status.ok()) {
-    return connection_.Refuse(status);
-  }
+  absl::Status status = CheckServer(*server_options);
+  if (status.ok()) status = AgreeOnSums(*server_options);
+  if (!status.ok()) return connection_.Refuse(status);
   connection_.Transition(ConnectionState::kOpen);
   // Both limits, and what a frame has room for.
   small_bytes_max_ =
@@ -101,6 +104,20 @@ void ClientCalls::HandleWelcome(absl::Span<const uint8_t> frame) {
                 uint64_t{connection_.SendRoom() - sizeof(RequestHeader)}});
   accepts_ = !draining_;
   on_change_();
+}
+
+absl::Status ClientCalls::AgreeOnSums(
+    const std::vector<HelloOption>& server_options) {
+  ASSIGN_OR_RETURN(const bool has, AsksForChecksum(server_options));
+  if (has) {
+    RETURN_IF_ERROR(connection_.ExpectSums());
+    connection_.BeginSums();
+  } else if (connection_.options().checksum) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this client wants checksums, and the server ",
+                     connection_.peer(), " does not confirm them"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ClientCalls::CheckServer(

@@ -173,12 +173,67 @@ absl::Status Connection::BrokenProtocol(absl::string_view what) const {
                    " was closed because the peer broke the protocol: ", what));
 }
 
+absl::Status Connection::ExpectSums() {
+  constexpr uint32_t kLeast = kMinBufferBytes + sizeof(FrameSums);
+  if (peer_limits_.buffer_bytes < kLeast) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "frames with checksums take slots of ", kLeast, " bytes, and those of ",
+        peer_, " have ", peer_limits_.buffer_bytes));
+  }
+  expects_sums_ = true;
+  return absl::OkStatus();
+}
+
+bool Connection::PrecedesSums(absl::Span<const uint8_t> frame) {
+  if (FrameError(frame) != nullptr) return false;
+  switch (HeaderIn<FrameHeader>(frame).type) {
+    case FrameType::kCredentials:
+    case FrameType::kGrant:
+    case FrameType::kPing:
+    case FrameType::kPong:
+    case FrameType::kGoAway:
+    case FrameType::kBye:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void Connection::FrameDamaged(absl::Span<const uint8_t> frame, uint32_t stated,
+                              uint32_t found) {
+  const bool has_sums = frame.size() >= sizeof(FrameHeader) + sizeof(FrameSums);
+  const char* const type =
+      frame.size() < sizeof(FrameHeader)
+          ? "nothing"
+          : FrameTypeName(HeaderIn<FrameHeader>(frame).type);
+  CloseDamaged(absl::StrCat("a frame of ", frame.size(), " bytes, ", type,
+                            " by its header",
+                            has_sums ? "" : ", too short for checksums"),
+               stated, found);
+}
+
+void Connection::PartDamaged(absl::string_view part, uint64_t bytes,
+                             uint32_t stated, uint32_t found) {
+  CloseDamaged(absl::StrCat(part, ", ", bytes, " bytes beside its frame"),
+               stated, found);
+}
+
+void Connection::CloseDamaged(absl::string_view what, uint32_t stated,
+                              uint32_t found) {
+  Refuse(absl::DataLossError(absl::StrCat(
+      "the connection with ", peer_,
+      " was closed because bytes were damaged on their way: ", what,
+      ", has the CRC32C 0x", absl::Hex(found, absl::kZeroPad8),
+      ", and was sent with 0x", absl::Hex(stated, absl::kZeroPad8))));
+}
+
 void Connection::BeginClose(const absl::Status& reason, bool tell_peer) {
   if (state_ > ConnectionState::kOpen) return;
   CHECK(!reason.ok());
   failure_ = reason;
-  const uint8_t flags =
-      absl::IsUnauthenticated(reason) ? kFlagUnauthenticated : 0;
+  uint8_t flags = 0;
+  if (absl::IsUnauthenticated(reason)) flags = kFlagUnauthenticated;
+  if (absl::IsDataLoss(reason)) flags = kFlagDamaged;
   if (tell_peer && SendControl(FrameType::kBye, reason.message(), flags)) {
     // A device that refused to post it has closed the connection already.
     if (state_ > ConnectionState::kOpen) return;
@@ -287,9 +342,13 @@ void Connection::HandleControl(FrameType type,
       const std::string reason = absl::Utf8SafeCHexEscape(absl::string_view(
           reinterpret_cast<const char*>(frame.data()) + sizeof(FrameHeader),
           frame.size() - sizeof(FrameHeader)));
-      if ((HeaderIn<FrameHeader>(frame).flags & kFlagUnauthenticated) != 0) {
+      const uint8_t flags = HeaderIn<FrameHeader>(frame).flags;
+      if ((flags & kFlagUnauthenticated) != 0) {
         Close(absl::UnauthenticatedError(absl::StrCat(
             "the peer ", peer_, " refused the connection: ", reason)));
+      } else if ((flags & kFlagDamaged) != 0) {
+        Close(absl::DataLossError(
+            absl::StrCat("the peer ", peer_, " says: ", reason)));
       } else {
         Close(absl::InternalError(absl::StrCat(
             "the peer ", peer_, " closed the connection: ", reason)));
@@ -313,7 +372,8 @@ void Connection::HandleControl(FrameType type,
 
 bool Connection::SendControl(FrameType type, absl::string_view body,
                              uint8_t flags) {
-  if (!HasCredit()) return false;
+  if (NeedsCredit(type, flags) && !credits_.has_credit()) return false;
+  if (!send_.HasFrameRoom()) return false;
   body = body.substr(0, SendRoom() - sizeof(FrameHeader));
   FrameHeader header = PlainHeader(type, 0);
   header.flags = flags;

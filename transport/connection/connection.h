@@ -86,7 +86,8 @@ class Connection final : public CmEventHandler {
 
   // Ends the connection. Open calls end with `reason`, which must not be OK.
   void Close(const absl::Status& reason);
-  // The same, and tells the peer: it is not believed to be who it should be.
+  // The same, and tells the peer: it is not believed to be who it should be
+  // (UNAUTHENTICATED), or cannot do what is wanted.
   void Refuse(const absl::Status& reason);
 
   // Tells the peer, once the connection is open, that no new calls should come,
@@ -98,6 +99,23 @@ class Connection final : public CmEventHandler {
 
   // What the connection manager reports about this connection's id.
   void OnCmEvent(const CmEvent& event) override;
+
+  // --- Checksums: see frame.h ---
+
+  // They were agreed on: frames that come have them, from the next one on or,
+  // at a server, from when the client has read the WELCOME. FAILED_PRECONDITION
+  // if the peer's slots have no room for them.
+  absl::Status ExpectSums();
+  bool expects_sums() const { return expects_sums_; }
+  // Frames that are sent have them from now on: SendRoom() is less.
+  void BeginSums() { sum_bytes_ = sizeof(FrameSums); }
+  // What the frame that came last says of its parts in an arena.
+  const PartSums& received_sums() const { return received_sums_; }
+  // Ends the connection, and tells the peer, because bytes of it were damaged
+  // on their way: such a part, of so many bytes, has another sum than it was
+  // sent with.
+  void PartDamaged(absl::string_view part, uint64_t bytes, uint32_t stated,
+                   uint32_t found);
 
   // --- What the PollerDevice reports ---
 
@@ -167,10 +185,16 @@ class Connection final : public CmEventHandler {
   void Send(uint32_t bytes, uint32_t invalidates = 0) {
     SendFrame(bytes, /*signalled=*/false, invalidates);
   }
+  // The same for a frame that has parts in an arena, with these sums if frames
+  // have any.
+  void Send(uint32_t bytes, const PartSums& parts, uint32_t invalidates = 0) {
+    part_sums_ = parts;
+    Send(bytes, invalidates);
+  }
 
   // What fits one SEND to the peer.
   uint32_t SendRoom() const {
-    return std::min(kBufferBytes, peer_limits_.buffer_bytes);
+    return std::min(kBufferBytes, peer_limits_.buffer_bytes) - sum_bytes_;
   }
   // How many SENDs a frame of so many bytes takes, more than fit one.
   uint64_t SendsFor(uint64_t frame_bytes) const {
@@ -234,11 +258,20 @@ class Connection final : public CmEventHandler {
   void FlushNow();
   // Memory for a frame of any type; null if it has to wait for a buffer.
   uint8_t* BeginAnyFrame(uint32_t bytes) {
-    uint8_t* const frame = send_.BeginFrame(bytes);
+    uint8_t* const frame = send_.BeginFrame(bytes + sum_bytes_);
     if (ABSL_PREDICT_FALSE(frame == nullptr)) device_.WaitForSendBuffer(this);
     return frame;
   }
   void SendFrame(uint32_t bytes, bool signalled, uint32_t invalidates = 0);
+  // Takes the checksums off a frame that came; false, and closes, if they are
+  // not those of its bytes.
+  bool CheckSums(absl::Span<const uint8_t>* frame);
+  // Whether a client may have sent the frame before it read the WELCOME.
+  static bool PrecedesSums(absl::Span<const uint8_t> frame);
+  void CloseDamaged(absl::string_view what, uint32_t stated, uint32_t found);
+  // Closes for a frame with that checksum, which should be another.
+  void FrameDamaged(absl::Span<const uint8_t> frame, uint32_t stated,
+                    uint32_t found);
   // Closes for what is wrong with a frame's header.
   void FrameRefused(const char* error);
   // Sends the control frames that are owed.
@@ -277,6 +310,11 @@ class Connection final : public CmEventHandler {
   bool going_away_ = false;  // SendGoAway() was called.
   // The peer sent a REQUEST or a RESPONSE since the last GRANT.
   bool served_ = false;
+  bool expects_sums_ = false;  // ExpectSums() was called.
+  bool peer_began_sums_ = false;
+  uint32_t sum_bytes_ = 0;  // What every frame that is sent ends with.
+  PartSums part_sums_;      // Of the frame that is sent next.
+  PartSums received_sums_;
 
   // Control frames that are owed, sent as soon as there is a credit.
   bool pong_due_ = false;

@@ -1,5 +1,8 @@
+#include <utility>
+
 #include "absl/base/optimization.h"
 #include "transport/connection/connection.h"
+#include "transport/wire/checksum.h"
 #include "transport/wire/frame_codec.h"
 
 namespace verbena::transport {
@@ -7,6 +10,7 @@ namespace verbena::transport {
 void Connection::OnReceive(absl::Span<const uint8_t> frame) {
   if (ABSL_PREDICT_FALSE(state_ > ConnectionState::kOpen)) return;
   keepalive_.NoteFrame();
+  if (ABSL_PREDICT_FALSE(expects_sums_) && !CheckSums(&frame)) return;
   // The whole header is checked here, once: whoever reads it below believes it.
   const bool plain = IsPlainCall(frame);
   const char* error = ABSL_PREDICT_TRUE(plain) ? nullptr : FrameError(frame);
@@ -46,6 +50,20 @@ void Connection::OnReceive(absl::Span<const uint8_t> frame) {
   }
 }
 
+bool Connection::CheckSums(absl::Span<const uint8_t>* frame) {
+  FrameSums stated = {};
+  uint32_t found = 0;
+  const absl::Span<const uint8_t> all = *frame;
+  if (!peer_began_sums_ && PrecedesSums(all)) return true;
+  if (!TakeSums(frame, &stated, &found) || found != stated.frame) {
+    FrameDamaged(all, stated.frame, found);
+    return false;
+  }
+  peer_began_sums_ = true;
+  received_sums_ = stated.parts;
+  return true;
+}
+
 void Connection::OnSendDone(uint64_t wr_id, ibv_wc_status status) {
   // After the first error everything else is flushed; the first one counts.
   if (ABSL_PREDICT_FALSE(status != IBV_WC_SUCCESS)) OnReceiveError(status);
@@ -80,6 +98,10 @@ void Connection::SendWaitingSoon() {
 void Connection::SendFrame(uint32_t bytes, bool signalled,
                            uint32_t invalidates) {
   credits_.Stamp(send_.frame());
+  if (ABSL_PREDICT_FALSE(sum_bytes_ > 0)) {
+    bytes =
+        AppendSums(send_.frame(), bytes, std::exchange(part_sums_, PartSums()));
+  }
   const int error =
       send_.PostFrame(bytes, signalled || going_away_, invalidates);
   if (ABSL_PREDICT_FALSE(error != 0)) {

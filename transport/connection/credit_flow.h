@@ -74,7 +74,8 @@ class CreditFlow {
             !grants_.Acknowledge((header.flags & kFlagGrantRead) != 0))) {
       return "it read a GRANT that was not sent";
     }
-    if (ABSL_PREDICT_FALSE(NeedsCredit(header.type) && !receive_.Receive())) {
+    if (ABSL_PREDICT_FALSE(NeedsCredit(header.type, header.flags) &&
+                           !receive_.Receive())) {
       return kBeyondCredits;
     }
     return nullptr;
@@ -91,8 +92,8 @@ class CreditFlow {
     if (starved_) flags |= kFlagCreditsWanted;
     frame[offsetof(FrameHeader, flags)] |= flags;
     starved_ = false;
-    if (NeedsCredit(
-            static_cast<FrameType>(frame[offsetof(FrameHeader, type)]))) {
+    if (NeedsCredit(static_cast<FrameType>(frame[offsetof(FrameHeader, type)]),
+                    frame[offsetof(FrameHeader, flags)])) {
       send_.Take();
     }
   }

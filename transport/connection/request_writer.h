@@ -58,10 +58,11 @@ inline void WriteSmallRequest(ClientCall& call, uint32_t call_id,
 }
 
 // Writes any other REQUEST: to `out` what `placement` puts there, the rest to
-// `memory`. Returns how long the frame is.
+// `memory`; `sums`, if not null, become those of the latter. Returns how long
+// the frame is.
 uint32_t WriteRequest(ClientCall& call, uint32_t call_id, int64_t now_ns,
                       Placement placement, const CallMemory& memory,
-                      uint8_t* out);
+                      uint8_t* out, PartSums* sums);
 
 }  // namespace verbena::transport
 

@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "transport/connection/request_writer.h"
+#include "transport/wire/checksum.h"
 
 namespace verbena::transport {
 namespace {
@@ -9,7 +10,7 @@ namespace {
 // is there already, and says in the header where it is.
 void WriteAttachment(const ClientCall::Request& request, Placement placement,
                      const CallMemory& memory, RequestHeader* header,
-                     uint8_t* out) {
+                     uint8_t* out, PartSums* sums) {
   const absl::Span<const uint8_t> attachment = request.attachment;
   header->attachment_bytes = static_cast<uint32_t>(attachment.size());
   if (placement.attachment_inline) {
@@ -21,6 +22,7 @@ void WriteAttachment(const ClientCall::Request& request, Placement placement,
   if (memory.attachment.data() != attachment.data()) {
     std::memcpy(memory.attachment.data(), attachment.data(), attachment.size());
   }
+  if (sums != nullptr) sums->attachment = Crc32c(memory.attachment.span());
   header->frame.flags |= kFlagAttachmentInArena;
   header->attachment_arena = memory.attachment.region();
   header->attachment_offset = memory.attachment.offset();
@@ -39,7 +41,7 @@ uint32_t RequestFrameBytes(const ClientCall::Request& request,
 
 uint32_t WriteRequest(ClientCall& call, uint32_t call_id, int64_t now_ns,
                       Placement placement, const CallMemory& memory,
-                      uint8_t* out) {
+                      uint8_t* out, PartSums* sums) {
   const ClientCall::Request& request = call.request();
   RequestHeader header = {};
   header.frame.type = FrameType::kRequest;
@@ -76,12 +78,16 @@ uint32_t WriteRequest(ClientCall& call, uint32_t call_id, int64_t now_ns,
         memory.request.data() + start - request.metadata_bytes;
     call.WriteRequest(metadata);
     std::memcpy(body, metadata, request.metadata_bytes);
+    if (sums != nullptr) {
+      sums->message =
+          Crc32c({memory.request.data() + start, header.message_bytes});
+    }
     header.frame.flags |= kFlagMessageInArena;
     header.message_arena = memory.request.region();
     header.message_offset = memory.request.offset() + start;
   }
   if (!request.attachment.empty()) {
-    WriteAttachment(request, placement, memory, &header, out);
+    WriteAttachment(request, placement, memory, &header, out, sums);
   }
   std::memcpy(out, &header, sizeof(header));
   return header.frame.header_bytes + header.frame.body_bytes;

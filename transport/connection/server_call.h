@@ -195,6 +195,11 @@ class ServerCall {
   uint32_t attachment_bytes_ = 0;  // To be READ.
   uint8_t transfers_left_ = 0;     // READs to end, or WRITEs to be posted.
 
+  PartSums stated_sums_;  // What the REQUEST says of what is READ.
+  // Of what was READ; from Finish() on, of what was WRITTEN. Zero without
+  // checksums.
+  PartSums part_sums_;
+
   RemoteArenas::RemoteRange lease_;  // Where the reply may be written.
   uint32_t lease_bytes_ = 0;
   uint32_t lease_rkey_ = 0;      // To be invalidated; 0 if it has no key.

@@ -39,10 +39,6 @@ ServerCalls::ServerCalls(Poller& poller, Interludes& interludes,
       connection_(poller, device, device.shared_memory(), std::move(id),
                   inline_bytes, options, /*access=*/0, *this) {
   connection_.SetPeerLimits(request.limits);
-  // Both limits, and what a frame has room for.
-  plain_reply_max_ = std::min(
-      {options.max_send_message_bytes,
-       uint64_t{request.limits.max_receive_message_bytes}, RoomForReply()});
   // Decoding has checked that it does not wrap around.
   CHECK(arenas_.Add(0, request.arena).ok());
   if (credentials == nullptr) return;

@@ -105,6 +105,8 @@ class ServerCalls final : private CallTable {
   // A frame that came before the client was let in.
   void HandleOpening(absl::Span<const uint8_t> frame);
   void HandleHello(absl::Span<const uint8_t> frame);
+  // OK unless the client wants checksums that this side does not have.
+  absl::Status AgreeOnSums(const std::vector<HelloOption>& client_options);
   // Begins the handshake, or refuses the client.
   void BeginHandshake(absl::string_view hello_body,
                       const std::vector<HelloOption>& client_options);
@@ -167,9 +169,12 @@ class ServerCalls final : private CallTable {
                              Buffer* message, Buffer* attachment);
   // Moves a call that waits for memory on; false if it has to go on waiting.
   bool StartReads(ServerCall* call);
-  // READs into all of `sink`, which must stay.
+  // READs into all of `sink`, which must stay; its sum goes to `sum`, if frames
+  // have any.
   void StartRead(ServerCall* call, const Buffer& sink,
-                 const RemoteArenas::RemoteRange& source);
+                 const RemoteArenas::RemoteRange& source, uint32_t* sum);
+  // Ends the connection if what was READ is not what was meant.
+  void CheckParts(const ServerCall& call);
   // Tells the poller what is on its way.
   void NoteTransfer(int64_t bytes) {
     transfer_bytes_ += bytes;
@@ -192,8 +197,10 @@ class ServerCalls final : private CallTable {
   // memory.
   bool PlaceReply(ServerCall* call);
   void StartWrites(ServerCall* call);
-  // WRITEs all of `source` to that place in the lease.
-  void StartWrite(ServerCall* call, Buffer source, uint64_t lease_offset);
+  // WRITEs all of `source` to that place in the lease; `sum` as for
+  // StartRead().
+  void StartWrite(ServerCall* call, Buffer source, uint64_t lease_offset,
+                  uint32_t* sum);
   static bool IsLargeRead(const ServerCall& call) {
     return uint64_t{call.request_bytes_} + call.attachment_bytes_ >=
            kLargeReadBytes;

@@ -70,20 +70,23 @@ bool ServerCalls::StartReads(ServerCall* call) {
   }
   call->state_ = State::kReading;
   call->transfers_left_ = 0;
+  call->part_sums_ = {};
   if (!message.empty()) {
-    StartRead(call, message, call->request_source_);
+    StartRead(call, message, call->request_source_, &call->part_sums_.message);
     call->request_ = std::move(message);
     call->owns_message_ = true;
   }
   if (!attachment.empty()) {
-    StartRead(call, attachment, call->attachment_source_);
+    StartRead(call, attachment, call->attachment_source_,
+              &call->part_sums_.attachment);
     call->attachment_ = std::move(attachment);
   }
   return true;
 }
 
 void ServerCalls::StartRead(ServerCall* call, const Buffer& sink,
-                            const RemoteArenas::RemoteRange& source) {
+                            const RemoteArenas::RemoteRange& source,
+                            uint32_t* sum) {
   ++call->transfers_left_;
   BulkTransfer* const transfer = transfers_.Acquire();
   transfer->opcode = IBV_WR_RDMA_READ;
@@ -91,6 +94,7 @@ void ServerCalls::StartRead(ServerCall* call, const Buffer& sink,
   transfer->lkey = sink.lkey();
   transfer->remote = source;
   transfer->bytes = static_cast<uint32_t>(sink.size());
+  if (connection_.expects_sums()) transfer->sum = sum;
   NoteTransfer(transfer->bytes);
   transfer->owner = call;
   transfers_.Start(transfer);
@@ -106,6 +110,7 @@ void ServerCalls::OnTransferDone(void* tag) {
   transfers_.Release(transfer);
   if (!read || --call->transfers_left_ > 0) return;
   if (IsLargeRead(*call)) --large_reads_;
+  if (connection_.expects_sums() && connection_.usable()) CheckParts(*call);
   if (!connection_.usable()) {
     FreeCall(call);
   } else if (call->cancelled()) {
@@ -123,6 +128,20 @@ void ServerCalls::OnTransferDone(void* tag) {
       call->message_ = call->request_.span();
     }
     HandOver(call);
+  }
+}
+
+void ServerCalls::CheckParts(const ServerCall& call) {
+  const PartSums& stated = call.stated_sums_;
+  const PartSums& found = call.part_sums_;
+  if (call.request_bytes_ > 0 && found.message != stated.message) {
+    connection_.PartDamaged("the message of a request", call.request_bytes_,
+                            stated.message, found.message);
+  } else if (call.attachment_bytes_ > 0 &&
+             found.attachment != stated.attachment) {
+    connection_.PartDamaged("the attachment of a request",
+                            call.attachment_bytes_, stated.attachment,
+                            found.attachment);
   }
 }
 
@@ -177,6 +196,7 @@ void ServerCalls::StartWrites(ServerCall* call) {
   const Placement place = call->reply_place_;
   call->state_ = State::kWriting;
   call->transfers_left_ = 0;
+  call->part_sums_ = {};
   if (!place.message_inline) {
     if (reply.writer != nullptr) {
       std::exchange(reply.writer, nullptr)->OnReplyDone();
@@ -186,17 +206,18 @@ void ServerCalls::StartWrites(ServerCall* call) {
     call->metadata_.assign(reinterpret_cast<const char*>(reply.buffer.data()),
                            reply.metadata_bytes);
     reply.buffer.Narrow(reply.metadata_bytes, reply.message_bytes);
-    StartWrite(call, std::move(reply.buffer), 0);
+    StartWrite(call, std::move(reply.buffer), 0, &call->part_sums_.message);
   }
   if (!place.attachment_inline) {
     const uint64_t start =
         place.message_inline ? 0 : AlignPart(reply.message_bytes);
-    StartWrite(call, std::move(reply.attachment), start);
+    StartWrite(call, std::move(reply.attachment), start,
+               &call->part_sums_.attachment);
   }
 }
 
 void ServerCalls::StartWrite(ServerCall* call, Buffer source,
-                             uint64_t lease_offset) {
+                             uint64_t lease_offset, uint32_t* sum) {
   ++call->transfers_left_;
   BulkTransfer* const transfer = transfers_.Acquire();
   transfer->opcode = IBV_WR_RDMA_WRITE;
@@ -205,6 +226,7 @@ void ServerCalls::StartWrite(ServerCall* call, Buffer source,
   transfer->remote = call->lease_;
   transfer->remote.address += lease_offset;
   transfer->bytes = static_cast<uint32_t>(source.size());
+  if (connection_.expects_sums()) transfer->sum = sum;
   NoteTransfer(transfer->bytes);
   transfer->owner = call;
   transfer->hold = std::move(source);

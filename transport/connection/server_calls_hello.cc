@@ -1,10 +1,12 @@
 // ServerCalls: from the HELLO to the WELCOME.
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "transport/base/status_macros.h"
 #include "transport/connection/server_calls.h"
 #include "transport/wire/frame_codec.h"
 
@@ -53,11 +55,23 @@ void ServerCalls::HandleHello(absl::Span<const uint8_t> frame) {
       DecodeOptions(FrameBody(frame));
   if (!client_options.ok()) {
     connection_.ProtocolError(client_options.status().message());
-  } else if (admission_ != nullptr) {
+    return;
+  }
+  if (const absl::Status status = AgreeOnSums(*client_options); !status.ok()) {
+    return connection_.Refuse(status);
+  }
+  if (admission_ != nullptr) {
     BeginHandshake(BodyText(frame), *client_options);
   } else {
     Admit("");
   }
+}
+
+absl::Status ServerCalls::AgreeOnSums(
+    const std::vector<HelloOption>& client_options) {
+  ASSIGN_OR_RETURN(const bool asked, AsksForChecksum(client_options));
+  return asked || connection_.options().checksum ? connection_.ExpectSums()
+                                                 : absl::OkStatus();
 }
 
 void ServerCalls::BeginHandshake(
@@ -100,6 +114,9 @@ void ServerCalls::HandleCredentials(absl::string_view message) {
 void ServerCalls::Admit(std::string welcome) {
   connection_.Transition(ConnectionState::kOpen);
   opening_ = std::move(welcome);
+  if (connection_.expects_sums()) {
+    opening_ += EncodeOptions({{kOptionChecksum, kChecksumKind}});
+  }
   opening_due_ = true;
   connection_.NoteWaiting();
 }
@@ -118,6 +135,13 @@ void ServerCalls::SendOpening() {
   opening_due_ = false;
   opening_ = std::string();
   connection_.Send(bytes);
+  if (!connection_.usable()) return;
+  if (connection_.expects_sums()) connection_.BeginSums();
+  // Both limits, and what a frame has room for.
+  plain_reply_max_ =
+      std::min({connection_.options().max_send_message_bytes,
+                uint64_t{connection_.peer_limits().max_receive_message_bytes},
+                RoomForReply()});
 }
 
 }  // namespace verbena::transport

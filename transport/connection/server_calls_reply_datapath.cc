@@ -128,8 +128,9 @@ void ServerCalls::SendPending(ServerCall* call, uint8_t* out) {
 void ServerCalls::SendResponse(ServerCall* call, uint8_t* out) {
   const uint32_t bytes = WriteResponse(call, out);
   const uint32_t lease_rkey = call->lease_rkey_;
+  const PartSums parts = call->reply_written_ ? call->part_sums_ : PartSums();
   ReplyWriter* const writer = EndCall(call);
-  connection_.Send(bytes, lease_rkey);
+  connection_.Send(bytes, parts, lease_rkey);
   if (writer != nullptr) writer->OnReplyDone();
 }
 

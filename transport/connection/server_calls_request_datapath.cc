@@ -45,6 +45,7 @@ void ServerCalls::HandleRequest(absl::Span<const uint8_t> frame,
   if (!message_in_arena) HoldMessage(call, body.message);
   call->request_bytes_ = message_in_arena ? header.message_bytes : 0;
   call->attachment_bytes_ = attachment_in_arena ? header.attachment_bytes : 0;
+  call->stated_sums_ = connection_.received_sums();
   call->state_ = State::kAwaitsMemory;
   if (IsLargeRead(*call) &&
       (large_reads_ == kLargeReadsMax || !turn_waiters_.empty())) {

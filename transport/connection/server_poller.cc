@@ -289,7 +289,9 @@ void ServerPoller::Reap() {
   const auto closed = [this](const std::unique_ptr<ServerCalls>& calls) {
     if (!calls->connection().closed()) return false;
     const absl::Status& reason = calls->connection().failure();
-    if (absl::IsDeadlineExceeded(reason)) stall_.Say(reason.message());
+    if (absl::IsDeadlineExceeded(reason) || absl::IsDataLoss(reason)) {
+      lost_.Say(reason.message());
+    }
     for (auto& [provider, watcher] : watchers_) {
       watcher->Unwatch(calls->connection().id());
     }

@@ -141,7 +141,8 @@ class ServerPoller final : private Pollable {
   std::vector<std::unique_ptr<PollerDevice>> devices_;
   std::vector<std::unique_ptr<ServerCalls>> connections_;
   base::RareWarning refusal_;  // That a client was refused.
-  base::RareWarning stall_;    // That one was dropped for keeping us waiting.
+  // That one was dropped for keeping us waiting, or for damaged bytes.
+  base::RareWarning lost_;
   bool stopping_ = false;
   bool closing_ = false;  // Every connection has been told to close.
   bool ended_ = false;    // End() was called.

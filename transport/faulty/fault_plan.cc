@@ -49,6 +49,31 @@ void FaultPlan::FailCompletion(uint64_t nth, ibv_wc_status status) {
   completion_faults_[nth].status = status;
 }
 
+void FaultPlan::Damage(ibv_wr_opcode opcode, uint32_t least, uint32_t most,
+                       uint32_t offset) {
+  CHECK(offset < least && least <= most);
+  const base::MutexLock lock(mutex_);
+  damages_.push_back({opcode, least, most, offset});
+}
+
+uint8_t* FaultPlan::OnWorkRequest(const ibv_send_wr& request) {
+  if (request.num_sge != 1) return nullptr;
+  const base::MutexLock lock(mutex_);
+  for (auto damage = damages_.begin(); damage != damages_.end(); ++damage) {
+    if (damage->opcode != request.opcode ||
+        request.sg_list->length < damage->least ||
+        request.sg_list->length > damage->most) {
+      continue;
+    }
+    Note(absl::StrCat("a work request of ", request.sg_list->length,
+                      " bytes: damaged"));
+    const uint64_t address = request.sg_list->addr + damage->offset;
+    damages_.erase(damage);
+    return reinterpret_cast<uint8_t*>(address);
+  }
+  return nullptr;
+}
+
 void FaultPlan::StallCompletions() {
   const base::MutexLock lock(mutex_);
   stalled_ = true;

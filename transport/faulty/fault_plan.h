@@ -62,6 +62,13 @@ class FaultPlan {
   // The `nth` completion reports `status`, and its queue pair is then in the
   // error state.
   void FailCompletion(uint64_t nth, ibv_wc_status status);
+  // The first work request of `opcode` that carries from `least` to `most`
+  // bytes carries other bytes than it should: one bit of that at `offset` is
+  // another. A SEND or a WRITE takes it along, and it stays so where it was; a
+  // READ brings it. What else is planned for such work requests is for those
+  // that follow.
+  void Damage(ibv_wr_opcode opcode, uint32_t least, uint32_t most,
+              uint32_t offset);
   // No queue hands out any completion until they are released.
   void StallCompletions();
   void ReleaseCompletions();
@@ -93,6 +100,8 @@ class FaultPlan {
     ibv_wc_status status = IBV_WC_SUCCESS;
   };
   Completion OnCompletion();
+  // The byte of `request` that is damaged; null if none is.
+  uint8_t* OnWorkRequest(const ibv_send_wr& request);
   bool completions_are_stalled() const;
   struct Event {
     bool drop = false;
@@ -108,6 +117,12 @@ class FaultPlan {
     int error;
     absl::Duration delay;
   };
+  struct DamagedRequest {
+    ibv_wr_opcode opcode;
+    uint32_t least;
+    uint32_t most;
+    uint32_t offset;
+  };
   using EventNumber = std::pair<rdma_cm_event_type, uint64_t>;
 
   void Note(std::string fault) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -118,6 +133,7 @@ class FaultPlan {
   // What is to happen.
   std::vector<CallFault> call_faults_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, Completion> completion_faults_ ABSL_GUARDED_BY(mutex_);
+  std::vector<DamagedRequest> damages_ ABSL_GUARDED_BY(mutex_);
   std::map<EventNumber, Event> event_faults_ ABSL_GUARDED_BY(mutex_);
   bool stalled_ ABSL_GUARDED_BY(mutex_) = false;
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);

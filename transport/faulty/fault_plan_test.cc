@@ -74,6 +74,27 @@ TEST(FaultPlanTest, CompletionsAndEventsAreCountedFromOne) {
   EXPECT_TRUE(plan.OnEvent(RDMA_CM_EVENT_ESTABLISHED).drop);
 }
 
+TEST(FaultPlanTest, DamagesTheFirstWorkRequestOfEachKindThatIsMeant) {
+  FaultPlan plan;
+  uint8_t bytes[100] = {};
+  ibv_sge entry = {reinterpret_cast<uint64_t>(bytes), sizeof(bytes), 0};
+  ibv_send_wr request = {};
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_SEND;
+  EXPECT_EQ(plan.OnWorkRequest(request), nullptr);
+  plan.Damage(IBV_WR_RDMA_READ, 1, 1000, 0);
+  plan.Damage(IBV_WR_SEND, 10, 99, 0);
+  plan.Damage(IBV_WR_SEND, 100, 100, 30);
+  plan.Damage(IBV_WR_SEND, 100, 100, 40);
+  EXPECT_EQ(plan.OnWorkRequest(request), bytes + 30);
+  EXPECT_EQ(plan.OnWorkRequest(request), bytes + 40);
+  EXPECT_EQ(plan.OnWorkRequest(request), nullptr);
+  request.opcode = IBV_WR_RDMA_READ;
+  EXPECT_EQ(plan.OnWorkRequest(request), bytes);
+  EXPECT_EQ(plan.faults().size(), 3u);
+}
+
 std::string FaultsOfSeed(uint64_t seed, bool may_fail) {
   FaultPlan plan(seed, 4);
   std::string failed;

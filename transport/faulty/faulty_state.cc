@@ -3,6 +3,11 @@
 #include "transport/base/check.h"
 
 namespace verbena::transport {
+namespace {
+
+constexpr uint8_t kDamage = 1;  // The bit that is turned in a damaged byte.
+
+}  // namespace
 
 FaultyState& FaultyState::Get() {
   // Never destroyed: contexts that it has patched live as long as the process.
@@ -97,6 +102,20 @@ size_t FaultyState::owned() {
   return owned_.size();
 }
 
+void FaultyState::OnPostSend(const ibv_qp* qp, const ibv_send_wr* request) {
+  const base::MutexLock lock(mutex_);
+  if (plan_ == nullptr) return;
+  for (; request != nullptr; request = request->next) {
+    uint8_t* const byte = plan_->OnWorkRequest(*request);
+    if (byte == nullptr) continue;
+    if (request->opcode == IBV_WR_RDMA_READ) {
+      damaged_reads_[{qp->qp_num, request->wr_id}] = byte;
+    } else {
+      *byte ^= kDamage;
+    }
+  }
+}
+
 // All that the device has reported is counted and held first. A completion that
 // is late holds up those behind it, because a queue keeps its order.
 int FaultyState::Filter(ibv_cq* cq, int count, const ibv_wc* reported,
@@ -105,6 +124,14 @@ int FaultyState::Filter(ibv_cq* cq, int count, const ibv_wc* reported,
   std::deque<Held>& held = held_[cq];
   for (int i = 0; i < reported_count; ++i) {
     Held next = {reported[i], 0};
+    if (reported[i].opcode == IBV_WC_RDMA_READ) {
+      const auto damaged =
+          damaged_reads_.find({reported[i].qp_num, reported[i].wr_id});
+      if (damaged != damaged_reads_.end()) {
+        *damaged->second ^= kDamage;
+        damaged_reads_.erase(damaged);
+      }
+    }
     const FaultPlan::Completion fault =
         plan_ == nullptr ? FaultPlan::Completion() : plan_->OnCompletion();
     if (fault.drop) continue;

@@ -11,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
@@ -34,6 +35,9 @@ class FaultyState {
   // Asks the plan, if there is one: see FaultPlan.
   int OnCall(absl::string_view function, bool may_fail);
   FaultPlan::Event OnEvent(rdma_cm_event_type type);
+  // Damages what the plan says of a chain of work requests that is about to be
+  // posted, or will when it is done.
+  void OnPostSend(const ibv_qp* qp, const ibv_send_wr* request);
 
   // Leads the data path of `context` through `replacement` from now on.
   void Patch(ibv_context* context, const ibv_context_ops& replacement);
@@ -83,6 +87,10 @@ class FaultyState {
 
   // Completions that the device has reported and nobody has seen yet.
   std::map<const ibv_cq*, std::deque<Held>> held_ ABSL_GUARDED_BY(mutex_);
+
+  // The byte that the READ of that number, of that queue pair, damages.
+  std::map<std::pair<uint32_t, uint64_t>, uint8_t*> damaged_reads_
+      ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace verbena::transport

@@ -57,6 +57,7 @@ int PostSend(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad) {
       *bad = request;
       return error;
     }
+    State().OnPostSend(qp, request);
   }
   return State().Original(qp->context).post_send(qp, request, bad);
 }

@@ -68,6 +68,16 @@
 // withdraws what is reserved, its own device refuses what the server does
 // there, and the connection is lost.
 //
+// Checksums. If a side asks for them in its HELLO or WELCOME, every frame of
+// the client after it has read the WELCOME, and every frame of the server
+// behind the WELCOME, ends with FrameSums, of which its header says nothing.
+// `frame` is of all that stands before it in that SEND, whatever the header
+// claims, so it is looked at first; the others are of the parts in an arena,
+// and are looked at when those have been READ or WRITTEN. Of a frame that is
+// continued they stand in its last CONTINUATION. Who finds other bytes than
+// were meant uses none of them and ends the connection with BYE and
+// kFlagDamaged.
+//
 // Credits. A credit is the right to send one frame; behind it stands a receive
 // that is posted. Each side says in every header how many frames the other may
 // have sent since the connection began (a running total modulo 2^32, so a
@@ -81,7 +91,11 @@
 // sent before that bit has changed. Whoever has no credits is never forgotten
 // for that: the limit in an unacknowledged GRANT was news, so the last frames
 // that it allows were sent after it was read, and acknowledge it. A GRANT out
-// of turn, or without news, is an error.
+// of turn, or without news, is an error. A BYE with kFlagDamaged needs no
+// credit either, for those that were granted last may have stood in the very
+// frame that was damaged. It is the last frame of its side, so it takes one
+// receive that was not promised to it; if there is none, the other side is told
+// nothing.
 //
 // Both sides begin with the few credits of the private data. A frame that had
 // to wait for a credit says so (kFlagCreditsWanted), and the side that reads it
@@ -127,8 +141,6 @@ enum class FrameType : uint8_t {
 inline constexpr uint8_t kFirstFrameType = 1;
 inline constexpr uint8_t kLastFrameType = 16;
 
-constexpr bool NeedsCredit(FrameType type) { return type != FrameType::kGrant; }
-
 // In kRequest and kResponse: where the parts of the message are.
 inline constexpr uint8_t kFlagMessageInArena = 1;
 inline constexpr uint8_t kFlagAttachmentInArena = 2;
@@ -145,10 +157,19 @@ inline constexpr uint8_t kFlagUnprocessed = 16;
 // In kBye, where that bit is free: the sender does not believe that the
 // receiver is who it should be.
 inline constexpr uint8_t kFlagUnauthenticated = 16;
+// In kBye, where that bit is free: the sender found bytes that were damaged.
+inline constexpr uint8_t kFlagDamaged = 4;
 // In all types: see "Credits".
 inline constexpr uint8_t kFlagCreditsWanted = 0x40;
 inline constexpr uint8_t kFlagGrantRead = 0x80;
 inline constexpr uint8_t kFlowFlags = kFlagCreditsWanted | kFlagGrantRead;
+
+// Whether a frame with these flags takes a credit: see "Credits".
+constexpr bool NeedsCredit(FrameType type, uint8_t flags) {
+  if (type < FrameType::kGrant) return true;  // As most are.
+  if (type == FrameType::kBye) return (flags & kFlagDamaged) == 0;
+  return type != FrameType::kGrant;
+}
 
 struct FrameHeader {
   FrameType type;
@@ -236,6 +257,20 @@ struct ReturnHeader {
   uint32_t zero;
 };
 static_assert(sizeof(ReturnHeader) == 24);
+
+// The CRC32C of what a REQUEST or RESPONSE has in an arena or in the reply
+// lease; 0 for what it has not there.
+struct PartSums {
+  uint32_t message = 0;
+  uint32_t attachment = 0;
+};
+
+// What frames end with: see "Checksums".
+struct FrameSums {
+  PartSums parts;
+  uint32_t frame;
+};
+static_assert(sizeof(FrameSums) == 12);
 
 }  // namespace verbena::transport
 

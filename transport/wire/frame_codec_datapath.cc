@@ -41,7 +41,8 @@ constexpr TypeRule kTypeRules[kLastFrameType + 1] = {
     /*PING=*/{kPlainBytes, 0, false, false},
     /*PONG=*/{kPlainBytes, 0, false, false},
     /*GOAWAY=*/{kPlainBytes, 0, false, false},
-    /*BYE=*/{kPlainBytes, kFlagUnauthenticated, false, true},
+    /*BYE=*/
+    {kPlainBytes, kFlagUnauthenticated | kFlagDamaged, false, true},
     /*RETURN=*/{sizeof(ReturnHeader), 0, false, false},
     /*CONTINUATION=*/{kPlainBytes, 0, true, true},
     /*CREDENTIALS=*/{kPlainBytes, 0, false, true},

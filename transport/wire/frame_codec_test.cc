@@ -188,12 +188,15 @@ TEST(FrameCodecTest, LoadsHeadersFromUnalignedMemory) {
 }
 
 TEST(FrameCodecTest, AsksCreditOfWhatTheProtocolSays) {
-  EXPECT_TRUE(NeedsCredit(FrameType::kHello));
-  EXPECT_TRUE(NeedsCredit(FrameType::kArena));
-  EXPECT_FALSE(NeedsCredit(FrameType::kGrant));
-  EXPECT_TRUE(NeedsCredit(FrameType::kBye));
-  EXPECT_TRUE(NeedsCredit(FrameType::kReturn));
-  EXPECT_TRUE(NeedsCredit(FrameType::kContinuation));
+  EXPECT_TRUE(NeedsCredit(FrameType::kHello, 0));
+  EXPECT_TRUE(NeedsCredit(FrameType::kArena, 0));
+  EXPECT_FALSE(NeedsCredit(FrameType::kGrant, 0));
+  EXPECT_TRUE(NeedsCredit(FrameType::kBye, 0));
+  EXPECT_TRUE(NeedsCredit(FrameType::kBye, kFlagUnauthenticated));
+  EXPECT_FALSE(NeedsCredit(FrameType::kBye, kFlagDamaged | kFlagGrantRead));
+  EXPECT_TRUE(NeedsCredit(FrameType::kRequest, kFlagReplyLease));
+  EXPECT_TRUE(NeedsCredit(FrameType::kReturn, 0));
+  EXPECT_TRUE(NeedsCredit(FrameType::kContinuation, 0));
 }
 
 }  // namespace

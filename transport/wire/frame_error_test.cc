@@ -128,8 +128,10 @@ TEST(FrameErrorTest, RefusesFlagsThatMeanNothing) {
   request.frame.flags = kFlagUnauthenticated;
   EXPECT_EQ(Verdict(request), "flag that the type has not");
   FrameHeader bye = PlainHeader(FrameType::kBye);
-  bye.flags = kFlagUnauthenticated;
-  EXPECT_EQ(Verdict(bye), "fine");
+  for (const uint8_t flag : {kFlagUnauthenticated, kFlagDamaged}) {
+    bye.flags = flag;
+    EXPECT_EQ(Verdict(bye), "fine");
+  }
   ResponseHeader response = InlineResponse();
   response.frame.flags = kFlagReplyLease;
   EXPECT_EQ(Verdict(response), "flag that the type has not");

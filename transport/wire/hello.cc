@@ -163,7 +163,8 @@ absl::string_view CutText(absl::string_view text, size_t bytes_max) {
 }
 
 bool IsKnownOption(uint16_t type) {
-  return kOptionUserAgent <= type && type <= kOptionCredentialsKind;
+  return (kOptionUserAgent <= type && type <= kOptionCredentialsKind) ||
+         type == kOptionChecksum;
 }
 
 }  // namespace
@@ -328,6 +329,16 @@ const std::string* FindOption(const std::vector<HelloOption>& options,
     if (option.type == type) return &option.value;
   }
   return nullptr;
+}
+
+absl::StatusOr<bool> AsksForChecksum(const std::vector<HelloOption>& options) {
+  const std::string* const kind = FindOption(options, kOptionChecksum);
+  if (kind == nullptr) return false;
+  if (*kind == kChecksumKind) return true;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the peer demands checksums of the kind ",
+                   absl::Utf8SafeCHexEscape(*kind),
+                   ", and this side knows only ", kChecksumKind));
 }
 
 std::string HellosText(const ConnectRequest& request, const ConnectReply& reply,

@@ -127,6 +127,11 @@ inline constexpr uint16_t kOptionUserAgent = 1;  // Text.
 // What the credentials of the sender say: see transport/base/credentials.h.
 inline constexpr uint16_t kOptionCredentials = 2;
 inline constexpr uint16_t kOptionCredentialsKind = 3;  // In a HELLO: a word.
+// Frames are to end with checksums (see frame.h): of which kind, a word. In a
+// HELLO the client asks for it; in a WELCOME the server does, or confirms it.
+// Who cannot must refuse.
+inline constexpr uint16_t kOptionChecksum = kCriticalOption | 4;
+inline constexpr char kChecksumKind[] = "crc32c";
 
 struct HelloOption {
   uint16_t type = 0;
@@ -143,6 +148,10 @@ absl::StatusOr<std::vector<HelloOption>> DecodeOptions(
 // The value of the option of that type; null if it is not there.
 const std::string* FindOption(const std::vector<HelloOption>& options,
                               uint16_t type);
+
+// Whether the peer asks for checksums, or confirms them. FAILED_PRECONDITION if
+// it wants another kind than kChecksumKind.
+absl::StatusOr<bool> AsksForChecksum(const std::vector<HelloOption>& options);
 
 // What credentials are bound to: all that the two sides have said of themselves
 // up to and with the HELLO, the same bytes on both sides.

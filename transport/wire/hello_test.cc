@@ -363,5 +363,28 @@ TEST(HelloTest, RefusesTruncatedOptions) {
   }
 }
 
+TEST(HelloTest, AskForChecksumsThatThisSideHas) {
+  const auto asks = [](const std::vector<HelloOption>& options) {
+    const std::string body = EncodeOptions(options);
+    const absl::StatusOr<std::vector<HelloOption>> decoded =
+        DecodeOptions(absl::MakeConstSpan(
+            reinterpret_cast<const uint8_t*>(body.data()), body.size()));
+    EXPECT_TRUE(decoded.ok()) << decoded.status();
+    return AsksForChecksum(*decoded);
+  };
+  EXPECT_FALSE(asks({}).value());
+  EXPECT_FALSE(asks({{kOptionUserAgent, "crc32c"}}).value());
+  EXPECT_TRUE(asks({{kOptionChecksum, "crc32c"}}).value());
+  for (const char* const other : {"", "crc32", "crc32c ", "xxh3\n"}) {
+    const absl::Status status = asks({{kOptionChecksum, other}}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_NE(status.message().find("knows only crc32c"), std::string::npos);
+    EXPECT_EQ(status.message().find('\n'), std::string::npos);
+  }
+}
+
+// So that a release without them refuses whoever wants them.
+TEST(HelloTest, ChecksumsAreCritical) { EXPECT_EQ(kOptionChecksum, 0x8004); }
+
 }  // namespace
 }  // namespace verbena::transport

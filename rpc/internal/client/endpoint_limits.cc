@@ -70,6 +70,7 @@ absl::StatusOr<transport::EndpointOptions> ToEndpointOptions(
   endpoint.memory_idle_time = options.memory_idle_time;
   endpoint.revoke_leases = options.revoke_leases;
   endpoint.spin_budget = options.spin_budget;
+  endpoint.checksum = options.checksum;
   endpoint.connect_timeout = options.connect_timeout;
   endpoint.keepalive_time = options.keepalive_time;
   endpoint.keepalive_timeout = options.keepalive_timeout;

@@ -40,6 +40,7 @@ TEST(EndpointLimitsTest, WhatIsSetArrives) {
   options.memory_floor_bytes = 5;
   options.revoke_leases = true;
   options.memory_idle_time = absl::Seconds(6);
+  options.checksum = true;
   const transport::EndpointOptions endpoint =
       ToEndpointOptions(options).value();
   EXPECT_EQ(endpoint.device, "soft");
@@ -50,6 +51,7 @@ TEST(EndpointLimitsTest, WhatIsSetArrives) {
   EXPECT_EQ(endpoint.memory_floor_bytes, 5u);
   EXPECT_TRUE(endpoint.revoke_leases);
   EXPECT_EQ(endpoint.memory_idle_time, absl::Seconds(6));
+  EXPECT_TRUE(endpoint.checksum);
 }
 
 TEST(EndpointLimitsTest, MessagesBeyondProtobufsReachAreRefused) {
