@@ -71,7 +71,7 @@ bool ClientArenas::Lend(Connection& connection, uint32_t frames,
       .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
   window->bound = true;
   memory->window = window;
-  const int error = queue.PostBind(window->window.get(), window->rkey, part);
+  const int error = queue.PostBind(window->window->get(), window->rkey, part);
   if (error != 0) connection.FailPostSlow(error);
   return error == 0;
 }

@@ -38,6 +38,8 @@ ClientCalls::ClientCalls(Poller& poller, PollerDevice& device,
                   *this) {}
 
 ClientCalls::~ClientCalls() {
+  // Before the queue pair: rdma_rxe waits 50 s for those that are bound.
+  arenas_.windows().Close();
   connection_.DestroyQueuePair();
   CHECK_EQ(open_calls(), 0u);
   for (Slot& slot : slots_) arenas_.Free(connection_.poller(), &slot.memory);

@@ -33,6 +33,9 @@ LeaseWindow* LeaseWindows::Take() {
   spare_.pop_back();
   // Only the low eight bits are ours to choose: the same key comes again after
   // 256 leases, so it is the binding that protects, and not the key.
+  // The device is to find the present key in the window when the binding is
+  // posted, which is after this.
+  window->window->get()->rkey = window->rkey;
   window->rkey = ibv_inc_rkey(window->rkey);
   return window;
 }

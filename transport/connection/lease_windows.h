@@ -19,23 +19,30 @@ namespace verbena::transport {
 // A window, which is bound to one lease at a time.
 struct LeaseWindow {
   explicit LeaseWindow(MemoryWindow made)
-      : window(std::move(made)), rkey(window.rkey()) {}
+      : window(std::move(made)), rkey(window->rkey()) {}
 
-  MemoryWindow window;
-  uint32_t rkey;       // The one it was bound under last.
+  std::optional<MemoryWindow> window;  // Nothing once it is closed.
+  uint32_t rkey;                       // The one it was bound under last.
   bool bound = false;  // The server may write there, for all we know.
   // What the window is bound to, while this side takes it back itself.
   Buffer taken_back;
 };
 
 // As many windows of type 2 as one connection ever had leases at once. Confined
-// to the poller's thread; destroyed after the queue pair.
+// to the poller's thread.
 class LeaseWindows {
  public:
   // Leases have windows of `pd` from now on. FAILED_PRECONDITION if the device
   // has none.
   absl::Status Open(const ProtectionDomain& pd);
   bool open() const { return pd_ != nullptr; }
+
+  // Closes them all, bound or not, for good; the queue pair is to be drained
+  // and still there. What was taken may be given back.
+  void Close() {
+    spare_.clear();
+    for (const auto& each : all_) each->window.reset();
+  }
 
   // One that is not bound, with a new key; null if the device has no more, but
   // never if none is in use.

@@ -63,6 +63,7 @@ int SendQueue::PostBind(ibv_mw* window, uint32_t rkey,
       unsignalled_ + 1 >= kSignalInterval ? IBV_SEND_SIGNALED : 0;
   wr->num_sge = 0;
   wr->opcode = IBV_WR_BIND_MW;
+  wr->imm_data = 0;  // rdma_rxe refuses what an earlier request has left here.
   wr->send_flags = flags;
   wr->bind_mw.mw = window;
   wr->bind_mw.rkey = rkey;

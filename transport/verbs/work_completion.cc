@@ -30,6 +30,8 @@ const char* WorkCompletionText(ibv_wc_status status) {
              "receives";
     case IBV_WC_FATAL_ERR:
       return "the device failed";
+    case IBV_WC_MW_BIND_ERR:
+      return "a memory window could not be bound";
     default:
       return "work completion error";
   }
