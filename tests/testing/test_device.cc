@@ -37,8 +37,9 @@ transport::EndpointOptions TestOptions() {
   }
   // An emulated processor needs its time, and many tests make connections.
   options.connect_timeout = absl::Seconds(30);
-  // Programs are run a second time with this.
+  // Programs are run a second time with both, which meet in many places.
   options.revoke_leases = std::getenv("VERBENA_TEST_REVOKE_LEASES") != nullptr;
+  options.checksum = options.revoke_leases;
   return options;
 }
 

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "tests/transport/hostile_client_fixture.h"
 #include "tests/transport/raw_peer.h"
+#include "transport/base/limits.h"
 #include "transport/base/test_seed.h"
 #include "transport/wire/checksum.h"
 #include "transport/wire/frame.h"
@@ -136,13 +137,55 @@ class ChecksumHelloTest : public HostileClientFixture {
                     .ok());
     return raw;
   }
-  static std::string WithSums(std::string frame) {
+  static std::string WithSums(std::string frame, const PartSums& parts = {}) {
     const auto bytes = static_cast<uint32_t>(frame.size());
     frame.resize(frame.size() + sizeof(FrameSums));
-    AppendSums(reinterpret_cast<uint8_t*>(frame.data()), bytes, {});
+    AppendSums(reinterpret_cast<uint8_t*>(frame.data()), bytes, parts);
     return frame;
   }
 };
+
+// The reply is placed while the WELCOME, behind which sums begin, waits for a
+// credit.
+TEST_F(ChecksumHelloTest, ReplyThatWaitsBehindTheWelcomeLeavesRoomForThem) {
+  RawPeer::Options options;
+  options.credits = 1;
+  RawPeer& raw = Raw(options);
+  ASSERT_TRUE(raw.Connect(EncodeConnectRequest(raw.Request())).ok());
+  const auto with_limit = [&raw](FrameHeader header, uint32_t limit) {
+    header.credit_limit = limit;
+    return header;
+  };
+  // The answer takes the only credit.
+  ASSERT_TRUE(
+      raw.Send(FrameText(with_limit(raw.Header(FrameType::kPing), 1))).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kPong).ok());
+  ASSERT_TRUE(
+      raw.Send(FrameText(with_limit(raw.Header(FrameType::kHello), 1),
+                         EncodeOptions({{kOptionChecksum, kChecksumKind}})))
+          .ok());
+  // Sums are of what a header says of GRANTs too.
+  ASSERT_TRUE(raw.Receive(FrameType::kGrant).ok());
+  constexpr uint32_t kBytes = kBufferBytes - sizeof(ResponseHeader) - 5;
+  RequestHeader request = raw.ArenaRequest(0, kEcho, 0, kBytes);
+  request.frame = with_limit(request.frame, 1);
+  request.frame.flags |= raw.Header(FrameType::kRequest).flags;
+  ASSERT_TRUE(raw.Send(WithSums(FrameText(request),
+                                {.message = Crc32c({raw.arena(), kBytes})}))
+                  .ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kGrant).ok());
+  ASSERT_TRUE(
+      raw.Send(WithSums(FrameText(with_limit(raw.Header(FrameType::kPing), 4))))
+          .ok());
+  for (FrameType type = FrameType::kWelcome;
+       type != FrameType::kResponse && type != FrameType::kResponsePending;) {
+    const absl::StatusOr<std::string> frame = raw.Receive();
+    ASSERT_TRUE(frame.ok()) << frame.status();
+    EXPECT_LE(frame->size(), kBufferBytes);
+    type = HeaderOf<FrameHeader>(*frame).type;
+    ASSERT_NE(type, FrameType::kBye) << frame->substr(sizeof(FrameHeader));
+  }
+}
 
 TEST_F(ChecksumHelloTest, AreConfirmedAndStandBehindEachFrameFromThenOn) {
   RawPeer& raw = Greeted();

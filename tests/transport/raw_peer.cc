@@ -174,6 +174,7 @@ absl::Status RawPeer::AcceptAndWelcome() {
 FrameHeader RawPeer::Header(FrameType type, uint32_t call_id) const {
   FrameHeader header = {};
   header.type = type;
+  if (grants_read_) header.flags = kFlagGrantRead;
   header.credit_limit = options_.credits + credited_received_;
   header.call_id = call_id;
   return header;

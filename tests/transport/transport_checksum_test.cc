@@ -106,13 +106,14 @@ const Place kPlaces[] = {
     // Leases: what the server WRITEs, into one that came with the request, or
     // was asked for.
     {"LeaseMessage", kServer, kWrite, kPart, kPart, 7, kProduce, kPart, 0,
-     2 * kPart, true, "the message of a reply, 307200 bytes"},
+     uint64_t{2} * kPart, true, "the message of a reply, 307200 bytes"},
     {"LeaseAttachment", kServer, kWrite, kPart, kPart, kPart - 1, kAttach,
-     kPart, 0, 2 * kPart, true, "the attachment of a reply, 307200 bytes"},
+     kPart, 0, uint64_t{2} * kPart, true,
+     "the attachment of a reply, 307200 bytes"},
     {"LeaseAskedFor", kServer, kWrite, kPart, kPart, 7, kProduce, kPart, 0, 0,
      true, "the message of a reply, 307200 bytes"},
     {"BothInLease", kServer, kWrite, kPart, kPart, 7, kEcho, kPart + 64, kPart,
-     3 * kPart, true, "the attachment of a reply, 307200 bytes"},
+     uint64_t{3} * kPart, true, "the attachment of a reply, 307200 bytes"},
     {"ResponsePending", kServer, kSend, 24 + kSums, 24 + kSums, 17, kProduce,
      kPart, 0, 0, true, "RESPONSE_PENDING by its header"},
     {"Lease", kClient, kSend, 32 + kSums, 32 + kSums, 16, kProduce, kPart, 0, 0,

@@ -17,15 +17,25 @@ struct PlainBlock final : BufferBlock, BufferOwner {
   }
 };
 
+PlainBlock* NewBlock(void* data, size_t bytes) {
+  auto* const block = new PlainBlock;
+  block->owner = block;
+  block->data = static_cast<uint8_t*>(data);
+  block->bytes = bytes;
+  return block;
+}
+
 }  // namespace
 
 Buffer Buffer::Plain(size_t bytes) {
   if (bytes == 0) return Buffer();
-  auto* const block = new PlainBlock;
-  block->owner = block;
-  block->data = static_cast<uint8_t*>(operator new(bytes, kAlignment));
-  block->bytes = bytes;
-  return Lease(block, bytes);
+  return Lease(NewBlock(operator new(bytes, kAlignment), bytes), bytes);
+}
+
+Buffer Buffer::PlainIfAny(size_t bytes) {
+  if (bytes == 0) return Buffer();
+  void* const data = operator new(bytes, kAlignment, std::nothrow);
+  return data == nullptr ? Buffer() : Lease(NewBlock(data, bytes), bytes);
 }
 
 void Buffer::Narrow(size_t offset, size_t bytes) {

@@ -51,6 +51,8 @@ class Buffer {
  public:
   // Plain memory. Empty for zero bytes.
   static Buffer Plain(size_t bytes);
+  // The same, and empty too if there is no memory.
+  static Buffer PlainIfAny(size_t bytes);
 
   Buffer() = default;
   Buffer(Buffer&& other) noexcept

@@ -50,9 +50,9 @@ class CallTable {
   // The peer wants no new calls here, or will make none.
   virtual void OnGoAway() = 0;
 
-  // The connection manager says that the peer is gone, and may be faster than
-  // the completion queue: handles the frames that came before that.
-  virtual void ReadTheRest() {}
+  // The peer has disconnected: whether what it sent before, and nobody has seen
+  // yet, is wanted before the connection closes.
+  virtual bool WantsTheRest() const { return false; }
 
  protected:
   ~CallTable() = default;

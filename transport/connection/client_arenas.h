@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -51,15 +52,15 @@ class ClientArenas {
   // `failure` says why, in the same way.
   bool AllocateLease(uint64_t bytes, CallMemory* memory, absl::Status* failure);
 
-  // Binds a window to the lease in `memory`, if it is to have one, ahead of
-  // `frames` frames, the first of which tells the server. False if there is no
-  // room for them, or no window. REQUIRES: the server knows the arena.
-  bool Lend(Connection& connection, uint32_t frames, CallMemory* memory);
+  // Binds a window to the lease in `memory`, ahead of the frame that tells the
+  // server. False if there is no window or no room to post that. REQUIRES: the
+  // server knows the arena.
+  bool Lend(Connection& connection, CallMemory* memory);
   // Takes a lease back that the server may still write to, and has written
-  // nothing to that is wanted; false if the connection is to end instead.
-  bool TakeBack(Connection& connection, CallMemory* memory);
-  // The device has taken it back: the tag of its completion.
-  void OnTakenBack(void* tag);
+  // nothing to that is wanted.
+  void TakeBack(Connection& connection, CallMemory* memory);
+  // The device has taken one back: the tag of its completion.
+  void OnTakenBack(Connection& connection, void* tag);
   // Gives back all that a call holds. REQUIRES: its lease is not bound, or the
   // connection is being lost.
   void Free(Poller& poller, CallMemory* memory);
@@ -90,9 +91,13 @@ class ClientArenas {
   static void SendArena(Connection& connection, uint8_t* out, uint32_t index,
                         const BufferPool::Region& region);
 
+  // Has the device take back as many as there is room for.
+  void PostTakeBacks(Connection& connection);
+
   BufferPool& pool_;
   const uint64_t max_reply_bytes_;  // The longest reply that is accepted.
   LeaseWindows windows_;
+  std::vector<LeaseWindow*> to_take_back_;
   // The arena that the server knows by this index; number 0 if none. The first
   // one came with the private data.
   std::array<BufferPool::Region, kMaxArenas> known_;

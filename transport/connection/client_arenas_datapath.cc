@@ -55,12 +55,9 @@ bool ClientArenas::AllocateLease(uint64_t bytes, CallMemory* memory,
   return true;
 }
 
-bool ClientArenas::Lend(Connection& connection, uint32_t frames,
-                        CallMemory* memory) {
-  if (!windows_.open() || memory->reply.empty()) return true;
+bool ClientArenas::Lend(Connection& connection, CallMemory* memory) {
   SendQueue& queue = connection.send_queue();
-  // So that nothing stops the frame once the window is bound.
-  if (!queue.HasRoomFor(frames + 1)) return false;
+  if (!queue.HasFrameRoom()) return false;
   LeaseWindow* const window = windows_.Take();
   if (window == nullptr) return false;
   const Buffer& lease = memory->reply;
@@ -76,21 +73,29 @@ bool ClientArenas::Lend(Connection& connection, uint32_t frames,
   return error == 0;
 }
 
-bool ClientArenas::TakeBack(Connection& connection, CallMemory* memory) {
-  SendQueue& queue = connection.send_queue();
-  if (!queue.HasBulkRoom()) return false;
+void ClientArenas::TakeBack(Connection& connection, CallMemory* memory) {
   LeaseWindow* const window = std::exchange(memory->window, nullptr);
   window->taken_back = std::move(memory->reply);
-  const int error = queue.PostInvalidate(window->rkey, window);
-  if (error != 0) connection.FailPostSlow(error);
-  return error == 0;
+  to_take_back_.push_back(window);
+  PostTakeBacks(connection);
 }
 
-void ClientArenas::OnTakenBack(void* tag) {
+void ClientArenas::PostTakeBacks(Connection& connection) {
+  SendQueue& queue = connection.send_queue();
+  while (!to_take_back_.empty() && connection.usable() && queue.HasBulkRoom()) {
+    LeaseWindow* const window = to_take_back_.back();
+    to_take_back_.pop_back();
+    const int error = queue.PostInvalidate(window->rkey, window);
+    if (error != 0) connection.FailPostSlow(error);
+  }
+}
+
+void ClientArenas::OnTakenBack(Connection& connection, void* tag) {
   LeaseWindow* const window = static_cast<LeaseWindow*>(tag);
   window->bound = false;
   window->taken_back.Reset();
   windows_.GiveBack(window);
+  PostTakeBacks(connection);
 }
 
 void ClientArenas::Free(Poller& poller, CallMemory* memory) {

@@ -45,17 +45,6 @@ ClientCalls::~ClientCalls() {
   for (Slot& slot : slots_) arenas_.Free(connection_.poller(), &slot.memory);
 }
 
-// The connection manager may be faster than the completion queue, in which the
-// answers stand that the server sent before: those calls did not fail.
-void ClientCalls::ReadTheRest() {
-  PollerDevice& device = connection_.device();
-  uint32_t polls_left = device.PollsToEmpty();
-  while (connection_.state() <= ConnectionState::kOpen && polls_left > 0 &&
-         device.Poll() > 0) {
-    --polls_left;
-  }
-}
-
 void ClientCalls::OnGoAway() {
   if (std::exchange(draining_, true)) return;
   accepts_ = false;

@@ -80,7 +80,9 @@ class ClientCalls final : private CallTable {
   void OnInvalidated(uint32_t rkey) override {
     arenas_.windows().NoteInvalidated(rkey);
   }
-  void OnTransferDone(void* tag) override { arenas_.OnTakenBack(tag); }
+  void OnTransferDone(void* tag) override {
+    arenas_.OnTakenBack(connection_, tag);
+  }
   void OnClosing() override;
   void OnTick(absl::Time now) override;
   absl::Time NextTick() const override;
@@ -89,7 +91,8 @@ class ClientCalls final : private CallTable {
                      : Keepalive::Silence::kFine;
   }
   void OnGoAway() override;
-  void ReadTheRest() override;
+  // The answers that the server sent before: those calls did not fail.
+  bool WantsTheRest() const override { return true; }
 
   // --- Before calls: see client_calls_hello.cc ---
 
@@ -128,8 +131,8 @@ class ClientCalls final : private CallTable {
     const size_t due = arenas_.lease_waits() ? 0 : due_.size();
     return std::max(connection_.RequestReserve(), static_cast<uint32_t>(due));
   }
-  // Binds the window of the lease in `memory` ahead of a frame of that length,
-  // which can then be sent; false if it has to wait.
+  // Binds a window to the lease in `memory` ahead of a REQUEST of that length,
+  // which can then be sent; false if there is no room for both.
   bool Lend(uint64_t frame_bytes, uint32_t spare_credits, CallMemory* memory);
   // Which parts of the request go into the frame.
   Placement Place(const ClientCall::Request& request) const;

@@ -58,14 +58,21 @@ bool ClientCalls::SendAny(ClientCall* call) {
   }
   // The server must know of an arena before a REQUEST names it. What tells it
   // may take the credits that there were, so they are looked at once more.
-  const bool has_key = arenas_.lends_through_windows() && !memory.reply.empty();
+  bool ready = memory.empty() || arenas_.Announce(connection_);
+  bool has_key = arenas_.lends_through_windows() && !memory.reply.empty();
+  if (ready && has_key &&
+      !Lend(RequestFrameBytes(request, placement, /*has_lease_key=*/true),
+            reserve, &memory)) {
+    // Without a lease the call only takes a round trip more.
+    memory.reply.Reset();
+    has_key = false;
+  }
   const uint32_t bytes = RequestFrameBytes(request, placement, has_key);
-  // Without a lease the room for its key was room enough.
+  // Without a key it may fit.
   continued = continued && bytes > connection_.SendRoom();
   uint8_t* out = nullptr;
-  const bool ready =
-      (memory.empty() || arenas_.Announce(connection_)) &&
-      (!has_key || Lend(bytes, reserve, &memory)) &&
+  ready =
+      ready &&
       (continued ? connection_.CanSendContinued(bytes, reserve)
                  : (out = connection_.BeginFrame(bytes, reserve)) != nullptr);
   if (!ready) {
@@ -96,7 +103,8 @@ bool ClientCalls::Lend(uint64_t frame_bytes, uint32_t spare_credits,
           ? 1
           : static_cast<uint32_t>(connection_.SendsFor(frame_bytes));
   return connection_.CanSend(spare_credits + frames - 1) &&
-         arenas_.Lend(connection_, frames, memory);
+         connection_.send_queue().HasRoomFor(frames, /*without_buffer=*/1) &&
+         arenas_.Lend(connection_, memory);
 }
 
 Placement ClientCalls::Place(const ClientCall::Request& request) const {
@@ -146,11 +154,8 @@ bool ClientCalls::TakeBackLease(const FrameHeader& header, Slot* slot) {
     return false;
   }
   // The frame and the LEASE may have crossed.
-  if (arenas_.TakeBack(connection_, &slot->memory)) return true;
-  if (connection_.failure().ok()) {
-    connection_.ProtocolError("it kept the keys of too many leases");
-  }
-  return false;
+  arenas_.TakeBack(connection_, &slot->memory);
+  return connection_.usable();
 }
 
 void ClientCalls::HandlePlainResponse(absl::Span<const uint8_t> frame) {
@@ -227,8 +232,11 @@ bool ClientCalls::CheckParts(uint8_t flags, absl::Span<const uint8_t> message,
                              absl::Span<const uint8_t> attachment) {
   const PartSums stated = connection_.received_sums();
   PartSums found = stated;
-  if ((flags & kFlagMessageInArena) != 0) found.message = Crc32c(message);
-  if ((flags & kFlagAttachmentInArena) != 0) {
+  // A part that is empty was not taken over, for want of memory.
+  if ((flags & kFlagMessageInArena) != 0 && !message.empty()) {
+    found.message = Crc32c(message);
+  }
+  if ((flags & kFlagAttachmentInArena) != 0 && !attachment.empty()) {
     found.attachment = Crc32c(attachment);
   }
   if (found.message != stated.message) {

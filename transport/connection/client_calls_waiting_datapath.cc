@@ -72,8 +72,8 @@ bool ClientCalls::SendLease(Slot* slot) {
     }
   }
   if (!arenas_.Announce(connection_)) return false;
-  if (slot->memory.window == nullptr &&
-      !Lend(sizeof(LeaseHeader), /*spare_credits=*/0, &slot->memory)) {
+  if (arenas_.lends_through_windows() && slot->memory.window == nullptr &&
+      !arenas_.Lend(connection_, &slot->memory)) {
     return false;
   }
   uint8_t* const out =

@@ -138,7 +138,12 @@ void Connection::OnCmEvent(const CmEvent& event) {
 }
 
 void Connection::OnDisconnected(const absl::Status& reason) {
-  calls_.ReadTheRest();
+  // The connection manager may be faster than the completion queue.
+  uint32_t polls_left = calls_.WantsTheRest() ? device_.PollsToEmpty() : 0;
+  while (state_ <= ConnectionState::kOpen && polls_left > 0 &&
+         device_.Poll() > 0) {
+    --polls_left;
+  }
   Close(reason);
 }
 

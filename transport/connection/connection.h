@@ -194,7 +194,10 @@ class Connection final : public CmEventHandler {
 
   // What fits one SEND to the peer.
   uint32_t SendRoom() const {
-    return std::min(kBufferBytes, peer_limits_.buffer_bytes) - sum_bytes_;
+    // From when sums are agreed on, not from when they begin: what is placed in
+    // between may be sent behind the WELCOME, with them.
+    return std::min(kBufferBytes, peer_limits_.buffer_bytes) -
+           (expects_sums_ ? uint32_t{sizeof(FrameSums)} : 0);
   }
   // How many SENDs a frame of so many bytes takes, more than fit one.
   uint64_t SendsFor(uint64_t frame_bytes) const {

@@ -73,11 +73,13 @@ class SendQueue {
     return frames_posted_ - frames_done_ < kFrameDepth && HasRoom();
   }
 
-  // Whether so many frames can be posted now, each of which takes a buffer.
-  bool HasRoomFor(uint32_t frames) {
-    const bool own = posted_ - done_ + frames <= kOwnSends;
-    return frames_posted_ - frames_done_ + frames <= kFrameDepth &&
-           (own || shared_.available(frames)) && buffers_.Prepare(frames);
+  // Whether so many frames can be posted now, each of which takes a buffer, and
+  // others that take none.
+  bool HasRoomFor(uint32_t frames, uint32_t without_buffer = 0) {
+    const uint32_t requests = frames + without_buffer;
+    const bool own = posted_ - done_ + requests <= kOwnSends;
+    return frames_posted_ - frames_done_ + requests <= kFrameDepth &&
+           (own || shared_.available(requests)) && buffers_.Prepare(frames);
   }
 
   // Memory for the next frame, of at most `bytes` (themselves at most

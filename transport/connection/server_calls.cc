@@ -140,7 +140,8 @@ void ServerCalls::FreeHeldMemory(CallQueue<ServerCall>& line) {
        call = line.Next(call)) {
     Buffer& attachment = call->reply_.attachment;
     if (!connection_.pool().Owns(attachment)) continue;
-    Buffer plain = Buffer::Plain(attachment.size());
+    Buffer plain = Buffer::PlainIfAny(attachment.size());
+    if (plain.empty()) return;  // What is there stays where it is.
     std::memcpy(plain.data(), attachment.data(), attachment.size());
     attachment = std::move(plain);
   }

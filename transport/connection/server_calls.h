@@ -83,6 +83,8 @@ class ServerCalls final : private CallTable {
   void OnClosing() override;
   bool InUse() const override { return handling_ > 0; }
   void OnGoAway() override { intake_ = Intake::kForbidden; }
+  // A BYE that says that bytes were damaged.
+  bool WantsTheRest() const override { return connection_.expects_sums(); }
   void OnTick(absl::Time now) override;
   absl::Time NextTick() const override;
   // The client watches over its own calls; a silent one costs nothing but its

@@ -69,7 +69,8 @@ StandIns::StandIns(std::function<absl::Status()> start)
 void StandIns::NoteDriver() { driver_ = gettid(); }
 
 void StandIns::StartWatch() {
-  if (!timer_.valid()) return;  // Nobody stands in.
+  // Without a timer, or when no thread could be started, nobody stands in.
+  if (!timer_.valid() || !has_one_.load(std::memory_order_relaxed)) return;
   watched_ = true;
   const int64_t now = base::NowNanos();
   if (now - std::exchange(watched_since_ns_, now) < kFirstLookNs) {

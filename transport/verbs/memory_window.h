@@ -16,8 +16,9 @@ namespace verbena::transport {
 
 // Owns an ibv_mw of type 2: a work request binds it to a part of a region, for
 // the peer of that queue pair and under a key of its own, and the peer's SEND
-// with invalidate takes that key back. The protection domain must outlive it;
-// the queue pair it is bound by must be gone before it. Not thread-safe.
+// with invalidate takes that key back. The protection domain and the regions
+// it is bound to must outlive it, and so should its queue pair: rdma_rxe keeps
+// one for 50 s that has bound windows. Not thread-safe.
 class MemoryWindow {
  public:
   // Fails where the device has no such windows, or no more of them.

@@ -133,7 +133,7 @@ enum class FrameType : uint8_t {
   kPong = 11,            // Header only.
   kGoAway = 12,          // Header only.
   kBye = 13,     // Body: why the sender is about to disconnect, as text. Not
-                 // sent without a credit.
+                 // sent without a credit, unless it has kFlagDamaged.
   kReturn = 14,  // Gives credits back.
   kContinuation = 15,  // Body: the next bytes of a frame that is continued.
   kCredentials = 16,   // Body: what credentials say (credentials.h in base).

@@ -267,8 +267,9 @@ absl::Status RejectStatus(const Reject& reject) {
                       kProtocolVersion, ")");
       return absl::FailedPreconditionError(message);
     case RejectReason::kFull:
-      if (!explained)
+      if (!explained) {
         absl::StrAppend(&message, ": it has no room for one more");
+      }
       return absl::UnavailableError(message);
     case RejectReason::kShuttingDown:
       if (!explained) absl::StrAppend(&message, ": it is shutting down");

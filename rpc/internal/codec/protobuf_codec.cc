@@ -43,10 +43,9 @@ absl::Status ParseMessage(absl::Span<const uint8_t> bytes,
                                             static_cast<int>(bytes.size()));
   } catch (const std::bad_alloc&) {
     message->Clear();
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "no memory to parse ", bytes.size(), " bytes as ",
-        message->GetTypeName(),
-        " (see `ulimit -v`, and memory.max of the control group)"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory to parse ", bytes.size(), " bytes as ",
+                     message->GetTypeName(), " (see `ulimit -v`)"));
   }
   if (ABSL_PREDICT_FALSE(!parsed)) {
     return absl::InternalError(absl::StrCat(

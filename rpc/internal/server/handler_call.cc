@@ -198,8 +198,8 @@ absl::Status HandlerCall::RunHandler() {
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         absl::StrCat(method_->full_name(),
-                     ": the handler found no memory (see `ulimit -v` "
-                     "of the server, and memory.max of its control group)"));
+                     ": the handler found no memory (see `ulimit -v` of the "
+                     "server)"));
   } catch (...) {
     // What it says is for the server's own eyes.
     return absl::UnknownError(
