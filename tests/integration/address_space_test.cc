@@ -61,8 +61,8 @@ class AddressSpaceTest : public testing::Test {
                  "VERBENA_DEVICE=soft exec \"$0\" --listen=127.0.0.1:0",
                  EndToEndServerPath()}) {
     ChannelOptions options;
-    options.checksum =
-        true;  // A part that found no memory is not a damaged one.
+    // A part for which there was no memory is not a damaged one.
+    options.checksum = true;
     options.device = "soft";
     stub_ = EndToEnd::NewStub(
         CreateChannel(WordAfter("listening on ", server_.ReadLine()), options));
