@@ -330,7 +330,7 @@ TEST_F(ClientPollerTest, HearsWhyAServerLeftBeforeItHadSaidAnything) {
   });
   EXPECT_TRUE(clients_.RunUntil([&asked] { return asked.load(); }));
   taker.join();
-  ASSERT_TRUE(server->Accept(EncodeConnectReply({server->Limits()})).ok());
+  ASSERT_TRUE(server->BeginAccept(EncodeConnectReply({server->Limits()})).ok());
   ASSERT_TRUE(
       server->Send(FrameText(server->Header(FrameType::kBye), "too late"))
           .ok());

@@ -154,11 +154,15 @@ absl::Status RawPeer::Open() {
 }
 
 absl::Status RawPeer::Accept(const std::string& private_data) {
+  RETURN_IF_ERROR(BeginAccept(private_data));
+  return AwaitEvent(RDMA_CM_EVENT_ESTABLISHED).status();
+}
+
+absl::Status RawPeer::BeginAccept(const std::string& private_data) {
   ConnectionParameters parameters = ParametersWith(private_data);
   parameters.initiator_depth = kReadDepth;
   parameters.responder_resources = 0;
-  RETURN_IF_ERROR(id_->Accept(parameters));
-  return AwaitEvent(RDMA_CM_EVENT_ESTABLISHED).status();
+  return id_->Accept(parameters);
 }
 
 absl::Status RawPeer::Reject(const std::string& private_data) {

@@ -89,6 +89,8 @@ class RawPeer {
   // Server: what the client said, and the answer to it.
   const CmEvent& connect_event() const { return connect_event_; }
   absl::Status Accept(const std::string& private_data);
+  // The same, and does not wait for the client, which may be kept from polling.
+  absl::Status BeginAccept(const std::string& private_data);
   absl::Status Reject(const std::string& private_data);
   // Server: accepts as a correct one and answers the HELLO.
   absl::Status AcceptAndWelcome();
