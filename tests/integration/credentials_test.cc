@@ -75,7 +75,7 @@ class CredentialsTest : public EndToEndTest {
   absl::Status Describe(EndToEnd::Stub& stub, const Metadata& metadata = {}) {
     ClientContext context;
     for (const auto& [key, value] : metadata) context.AddMetadata(key, value);
-    const absl::Status status = stub.Describe(&context, Nothing(), &reply_);
+    absl::Status status = stub.Describe(&context, Nothing(), &reply_);
     trailing_ = context.GetServerTrailingMetadata();
     return status;
   }

@@ -23,7 +23,7 @@ using google::protobuf::Empty;
 constexpr char kMeasure[] = "test.Memory/Measure";
 
 // The bound, and what a KiB of requests may unfold to.
-constexpr size_t kMost = 3 * (64 << 10);
+constexpr size_t kMost = size_t{3} * (64 << 10);
 
 // Notes how much memory a request has, be it used or left from earlier ones.
 class MemoryService final : public Service {

@@ -1,7 +1,6 @@
 // Servers that would write to what they were lent after the call: a client that
 // lends through windows does not let them.
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -17,8 +16,6 @@
 
 namespace verbena::transport {
 namespace {
-
-using ::testing::HasSubstr;
 
 EndpointOptions Revoking() {
   EndpointOptions options = TestOptions();

@@ -15,8 +15,8 @@ TEST(SizeClassesTest, RoundUpToPagesAndThenToQuarters) {
   EXPECT_EQ(BlockBytes(1), 4096u);
   EXPECT_EQ(BlockBytes(4096), 4096u);
   EXPECT_EQ(BlockBytes(4097), 8192u);
-  EXPECT_EQ(BlockBytes(7 * 4096), uint64_t{7} * 4096);
-  EXPECT_EQ(BlockBytes(8 * 4096), uint64_t{8} * 4096);
+  EXPECT_EQ(BlockBytes(uint64_t{7} * 4096), uint64_t{7} * 4096);
+  EXPECT_EQ(BlockBytes(uint64_t{8} * 4096), uint64_t{8} * 4096);
   EXPECT_EQ(BlockBytes(8 * 4096 + 1), uint64_t{10} * 4096);
   EXPECT_EQ(BlockBytes(kMega), kMega);
   EXPECT_EQ(BlockBytes(kMega + 1), kMega + kMega / 4);
