@@ -165,8 +165,8 @@ class ClientCalls final : private CallTable {
   // write to any more if it has a window; null, after a ProtocolError(), if
   // there is none.
   Slot* FindSlot(const FrameHeader& header);
-  // The server has not invalidated the lease's window, and this side does;
-  // false if the connection ends for that.
+  // The server has not invalidated the lease's window, so this side does,
+  // unless the server says that it wrote there: false, and the connection ends.
   bool TakeBackLease(const FrameHeader& header, Slot* slot);
   // Frees the slot and ends its call, if there still is one, with a reply of so
   // many bytes.

@@ -31,11 +31,11 @@ LeaseWindow* LeaseWindows::Take() {
   }
   LeaseWindow* const window = spare_.back();
   spare_.pop_back();
-  // Only the low eight bits are ours to choose: the same key comes again after
-  // 256 leases, so it is the binding that protects, and not the key.
-  // The device is to find the present key in the window when the binding is
-  // posted, which is after this.
+  // When the binding is posted, which is after this, the device looks in the
+  // window for the key that it had until then.
   window->window->get()->rkey = window->rkey;
+  // Only the low eight bits are ours to choose, so the same key comes again
+  // after 256 leases: it is the binding that protects, and not the key.
   window->rkey = ibv_inc_rkey(window->rkey);
   return window;
 }
