@@ -16,9 +16,10 @@ namespace verbena::transport {
 // Buffers of kBufferBytes that all connections of a poller's device share. One
 // is held from the moment a frame is begun until a completion says that it is
 // done. Most frames ask for none, because a completion wakes a side that
-// sleeps: so an idle connection may hold those of its last few frames, but only
-// while buffers are not scarce. Memory grows with the largest number that was
-// held at once, up to a bound; beyond it connections wait for one another.
+// sleeps: so idle connections may hold those of their last few frames, but only
+// while buffers are not scarce, which is half of all there may be, for all
+// connections together. Memory grows with the largest number that was held at
+// once, up to a bound; beyond it connections wait for one another.
 //
 // Not thread-safe: confined to the poller's thread. The protection domain must
 // outlive it.
@@ -39,12 +40,17 @@ class SendBuffers {
   // Whether Acquire() would give one.
   bool available() const { return slabs_.free_count() > 0 || CanGrow(); }
 
-  // Whether more than half of all that there may be are held: what is sent from
-  // one should say when it is done.
-  bool scarce() const {
-    const size_t held =
-        slabs_.slab_count() * kSlabBuffers - slabs_.free_count();
-    return 2 * held > size_t{max_slabs_} * kSlabBuffers;
+  size_t held() const {
+    return slabs_.slab_count() * kSlabBuffers - slabs_.free_count();
+  }
+
+  // Whether what is sent from one must say when it is done: more than half of
+  // all that there may be are held, or all that there are, and no more can be
+  // registered. Else idle connections might hold what others wait for. May
+  // register memory.
+  bool Scarce() {
+    if (slabs_.free_count() == 0 && !Grow()) return true;
+    return 2 * held() > size_t{max_slabs_} * kSlabBuffers;
   }
 
   // Whether so many can be acquired one after another. Registers memory as

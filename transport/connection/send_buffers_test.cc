@@ -52,11 +52,21 @@ TEST_F(SendBuffersTest, GrowToTheirBoundAndNoFurther) {
 TEST_F(SendBuffersTest, AreScarceWhenMoreThanHalfAreHeld) {
   std::vector<uint32_t> taken;
   while (taken.size() < 3 * kSlab / 2) taken.push_back(buffers_.Acquire());
-  EXPECT_FALSE(buffers_.scarce());
+  EXPECT_FALSE(buffers_.Scarce());
   taken.push_back(buffers_.Acquire());
-  EXPECT_TRUE(buffers_.scarce());
+  EXPECT_TRUE(buffers_.Scarce());
   buffers_.Release(taken[0]);
-  EXPECT_FALSE(buffers_.scarce());
+  EXPECT_FALSE(buffers_.Scarce());
+}
+
+TEST_F(SendBuffersTest, AreScarceWhenAllAreHeldAndNoMoreCanBeRegistered) {
+  for (uint32_t i = 0; i < kSlab; ++i) buffers_.Acquire();
+  EXPECT_FALSE(buffers_.Scarce());
+  EXPECT_TRUE(buffers_.available());
+  for (uint32_t i = 1; i < kSlab; ++i) buffers_.Acquire();
+  verbs_.make_error = ENOMEM;
+  buffers_.Acquire();
+  EXPECT_TRUE(buffers_.Scarce());
 }
 
 TEST_F(SendBuffersTest, GiveTheOneUsedLastFirst) {

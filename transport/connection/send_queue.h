@@ -168,6 +168,9 @@ class SendQueue {
   // Adds a work request for `bytes` at `local` to the batch, as number posted_.
   // The caller fills in what its kind needs, and its record.
   ibv_send_wr* Add(const void* local, uint32_t bytes, uint32_t lkey);
+  // Adds one that is no frame and has no scatter element, with its record.
+  ibv_send_wr* AddOther(ibv_wr_opcode opcode, const Record& record,
+                        unsigned int flags);
   // Takes room of the device's for one more work request than kOwnSends.
   void TakeShared() {
     CHECK(shared_.available());

@@ -17,6 +17,19 @@ inline ibv_send_wr* SendQueue::Add(const void* local, uint32_t bytes,
   return wr;
 }
 
+inline ibv_send_wr* SendQueue::AddOther(ibv_wr_opcode opcode,
+                                        const Record& record,
+                                        unsigned int flags) {
+  if (posted_ - done_ >= kOwnSends) TakeShared();
+  if (batch_ == nullptr) batch_ = batches_.Acquire();
+  ibv_send_wr* const wr = Add(nullptr, 0, 0);
+  records_[posted_ % kRecords] = record;
+  wr->num_sge = 0;
+  wr->opcode = opcode;
+  wr->send_flags = flags;
+  return wr;
+}
+
 inline int SendQueue::Count(unsigned int flags) {
   unsignalled_ = (flags & IBV_SEND_SIGNALED) != 0 ? 0 : unsignalled_ + 1;
   ++posted_;
@@ -33,9 +46,10 @@ int SendQueue::PostFrame(uint32_t bytes, bool signalled, uint32_t invalidates) {
   record.kind = Kind::kFrame;
   record.buffer = frame_buffer_;
   unsigned int flags = bytes <= inline_bytes_ ? IBV_SEND_INLINE : 0;
-  // Where buffers are scarce, each is to come back whatever follows.
+  // Where buffers are scarce, each is to come back whatever follows. Asked
+  // last, because that may register memory.
   if (signalled || unsignalled_ + 1 >= kSignalInterval ||
-      (held && buffers_.scarce())) {
+      (held && buffers_.Scarce())) {
     flags |= IBV_SEND_SIGNALED;
   }
   wr->num_sge = 1;
@@ -53,18 +67,11 @@ int SendQueue::PostFrame(uint32_t bytes, bool signalled, uint32_t invalidates) {
 
 int SendQueue::PostBind(ibv_mw* window, uint32_t rkey,
                         const ibv_mw_bind_info& part) {
-  if (posted_ - done_ >= kOwnSends) TakeShared();
-  if (batch_ == nullptr) batch_ = batches_.Acquire();
-  ibv_send_wr* const wr = Add(nullptr, 0, 0);
-  Record& record = records_[posted_ % kRecords];
-  record.kind = Kind::kFrame;
-  record.buffer = SendBuffers::kNone;
   const unsigned int flags =
       unsignalled_ + 1 >= kSignalInterval ? IBV_SEND_SIGNALED : 0;
-  wr->num_sge = 0;
-  wr->opcode = IBV_WR_BIND_MW;
+  ibv_send_wr* const wr = AddOther(
+      IBV_WR_BIND_MW, {nullptr, SendBuffers::kNone, Kind::kFrame}, flags);
   wr->imm_data = 0;  // rdma_rxe refuses what an earlier request has left here.
-  wr->send_flags = flags;
   wr->bind_mw.mw = window;
   wr->bind_mw.rkey = rkey;
   wr->bind_mw.bind_info = part;
@@ -74,15 +81,11 @@ int SendQueue::PostBind(ibv_mw* window, uint32_t rkey,
 
 int SendQueue::PostBulk(ibv_wr_opcode opcode, const BulkChunk& chunk,
                         void* tag) {
-  if (posted_ - done_ >= kOwnSends) TakeShared();
-  if (batch_ == nullptr) batch_ = batches_.Acquire();
-  ibv_send_wr* const wr = Add(chunk.local, chunk.bytes, chunk.lkey);
-  Record& record = records_[posted_ % kRecords];
-  record.kind = Kind::kBulk;
-  record.tag = tag;
+  ibv_send_wr* const wr = AddOther(
+      opcode, {tag, SendBuffers::kNone, Kind::kBulk}, IBV_SEND_SIGNALED);
+  *wr->sg_list = {reinterpret_cast<uintptr_t>(chunk.local), chunk.bytes,
+                  chunk.lkey};
   wr->num_sge = 1;
-  wr->opcode = opcode;
-  wr->send_flags = IBV_SEND_SIGNALED;
   wr->wr.rdma.remote_addr = chunk.remote;
   wr->wr.rdma.rkey = chunk.rkey;
   ++bulk_posted_;
@@ -90,16 +93,9 @@ int SendQueue::PostBulk(ibv_wr_opcode opcode, const BulkChunk& chunk,
 }
 
 int SendQueue::PostInvalidate(uint32_t rkey, void* tag) {
-  if (posted_ - done_ >= kOwnSends) TakeShared();
-  if (batch_ == nullptr) batch_ = batches_.Acquire();
-  ibv_send_wr* const wr = Add(nullptr, 0, 0);
-  Record& record = records_[posted_ % kRecords];
-  record.kind = Kind::kBulk;
-  record.tag = tag;
-  wr->num_sge = 0;
-  wr->opcode = IBV_WR_LOCAL_INV;
-  wr->send_flags = IBV_SEND_SIGNALED;
-  wr->invalidate_rkey = rkey;
+  AddOther(IBV_WR_LOCAL_INV, {tag, SendBuffers::kNone, Kind::kBulk},
+           IBV_SEND_SIGNALED)
+      ->invalidate_rkey = rkey;
   ++bulk_posted_;
   return Count(IBV_SEND_SIGNALED);
 }

@@ -5,9 +5,13 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
 #include <vector>
 
 #include "transport/base/limits.h"
+#include "transport/base/test_seed.h"
 #include "transport/connection/send_batch.h"
 #include "transport/connection/send_buffers.h"
 #include "transport/verbs/fake_verbs.h"
@@ -137,6 +141,61 @@ TEST_F(SendQueueTest, SignalsEachFrameThatHoldsABufferOnceTheyAreScarce) {
   EXPECT_TRUE(verbs_.sends.back().signalled());
   PostFrame(kInline);
   EXPECT_FALSE(verbs_.sends.back().signalled());
+}
+
+// However many there are, and whatever they did before they fell silent.
+TEST_F(SendQueueTest, SilentConnectionsHoldHalfOfAllBuffersAtMost) {
+  constexpr int kConnections = 300;
+  std::mt19937 random(base::TestSeed());
+  SharedSends shared(kMaxSharedSends);
+  SendBuffers buffers = *SendBuffers::Create(pd_, kMaxSendBuffers);
+  struct Connection {
+    std::unique_ptr<SendQueue> queue;
+    std::optional<uint64_t> completion;  // The last that is to come.
+    void Complete() {
+      if (completion.has_value()) queue->Complete(*completion, [](void*) {});
+      completion.reset();
+    }
+  };
+  std::vector<Connection> connections(kConnections);
+  for (Connection& each : connections) {
+    each.queue = std::make_unique<SendQueue>(buffers, batches_, shared);
+    each.queue->Attach(verbs_.qp(), kInline);
+  }
+  for (int i = 0; i < 100 * kConnections; ++i) {
+    Connection& each = connections[random() % kConnections];
+    const uint32_t bytes = random() % 2 == 0 ? kInline : kInline + 1;
+    if (each.queue->HasFrameRoom() &&
+        each.queue->BeginFrame(bytes) != nullptr) {
+      ASSERT_EQ(each.queue->PostFrame(bytes, /*signalled=*/false), 0);
+      ASSERT_EQ(each.queue->Flush(), 0);
+      if (verbs_.sends.back().signalled()) each.completion = LastId();
+    }
+    if (random() % 8 > 0) each.Complete();
+  }
+  for (Connection& each : connections) each.Complete();
+  EXPECT_LE(buffers.held(), kMaxSendBuffers / 2);
+  EXPECT_GT(buffers.held(), kMaxSendBuffers / 4) << "they were never scarce";
+  connections.clear();
+}
+
+// However few there are: no completion of theirs would ever tell.
+TEST_F(SendQueueTest, SilentConnectionsDoNotHoldAllThatCanBeRegistered) {
+  SendBuffers buffers = *SendBuffers::Create(pd_, kMaxSendBuffers);
+  verbs_.make_error = ENOMEM;
+  SendQueue first(buffers, batches_, shared_);
+  SendQueue second(buffers, batches_, shared_);
+  for (uint32_t i = 0; i < kBuffers; ++i) {
+    SendQueue& queue = i < kBuffers / 2 ? first : second;
+    queue.Attach(verbs_.qp(), kInline);
+    ASSERT_NE(queue.BeginFrame(200), nullptr);
+    ASSERT_EQ(queue.PostFrame(200, /*signalled=*/false), 0);
+    ASSERT_EQ(queue.Flush(), 0);
+  }
+  EXPECT_FALSE(buffers.available());
+  ASSERT_TRUE(verbs_.sends.back().signalled());
+  second.Complete(LastId(), [](void*) {});
+  EXPECT_NE(first.BeginFrame(200), nullptr);
 }
 
 TEST_F(SendQueueTest, KeepsTheBufferOfAFrameThatWasNotPosted) {
