@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "tests/transport/hostile_server_fixture.h"
 #include "tests/transport/raw_peer.h"
 #include "transport/wire/frame.h"
@@ -20,6 +23,7 @@ namespace {
 EndpointOptions Revoking() {
   EndpointOptions options = TestOptions();
   options.revoke_leases = true;
+  options.memory_idle_time = absl::Milliseconds(10);
   return options;
 }
 
@@ -140,6 +144,44 @@ TEST_F(HostileServerLeasesTest, ALeaseThatWasNotUsedIsTakenBack) {
     ASSERT_TRUE(client_->RunUntilDone(next));
     Write(lent, 'b');
     EXPECT_FALSE(raw_->Flush().ok());
+  }
+}
+
+// More than are taken back at a time.
+TEST_F(HostileServerLeasesTest, ManyLeasesThatWereNotUsedAreTakenBackAtOnce) {
+  constexpr int kCalls = 3 * kBulkDepth;
+  // So that all answers are there when the client looks.
+  for (uint32_t credits = kIdleCredits; credits < kCredits; credits *= 2) {
+    TestCall call("x");
+    ResponseHeader response = Response(StartAndReceive(call));
+    response.frame.flags |= kFlagCreditsWanted;
+    ASSERT_TRUE(raw_->Send(FrameText(response)).ok());
+    ASSERT_TRUE(client_->RunUntilDone(call));
+  }
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::unique_ptr<TestCall>> calls;
+    std::vector<RequestHeader> requests;
+    for (int i = 0; i < kCalls; ++i) {
+      calls.push_back(std::make_unique<TestCall>("x", Hinted()));
+      client_->Start(*calls.back());
+      const absl::StatusOr<std::string> frame =
+          PollForFrame(FrameType::kRequest);
+      ASSERT_TRUE(frame.ok()) << frame.status();
+      requests.push_back(HeaderOf<RequestHeader>(*frame));
+      EXPECT_NE(requests.back().frame.flags & kFlagLeaseKey, 0);
+    }
+    EXPECT_GT(client_->connection().arena_bytes(), kFirstArenaBytes);
+    for (const RequestHeader& request : requests) {
+      ASSERT_TRUE(raw_->Send(FrameText(Response(request, 2), "ok")).ok());
+    }
+    for (const auto& call : calls) {
+      ASSERT_TRUE(client_->RunUntilDone(*call));
+      EXPECT_EQ(call->reply(), "ok");
+    }
+    // Each was in memory that only goes back when nothing is in it.
+    EXPECT_TRUE(client_->RunUntil([this] {
+      return client_->connection().arena_bytes() == kFirstArenaBytes;
+    }));
   }
 }
 

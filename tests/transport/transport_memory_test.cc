@@ -57,6 +57,18 @@ TEST_F(TransportMemoryTest, GoesBackAfterLargeCallsAndComesAgain) {
   EXPECT_TRUE(client_.Echo(100).ok());
 }
 
+// Which many leases were for that nothing was written to.
+TEST_F(TransportMemoryTest, GoesBackAfterRepliesThatWereExpectedToBeLong) {
+  for (int i = 0; i < 3; ++i) {
+    Calls calls;
+    calls.Start(client_, 64, 10, With(TestMethod::kEcho, 100'000));
+    ASSERT_TRUE(calls.Run(client_));
+    EXPECT_GT(client_.connection().arena_bytes(), kFirstArenaBytes);
+    calls.ExpectEchoed();
+    ASSERT_TRUE(GivesAllBack());
+  }
+}
+
 TEST_F(TransportMemoryTest, StaysWhereTheApplicationHasABuffer) {
   TestCall::Options options = With(TestMethod::kEcho, 4 * kLarge);
   options.attachment = TestBytes(3 * kLarge);
