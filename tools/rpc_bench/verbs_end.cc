@@ -213,7 +213,7 @@ bool VerbsEnd::Wait(std::array<int, 2> fds, absl::Time until) {
   if (poll(polled, std::size(polled), static_cast<int>(left_ms)) <= 0) {
     return false;
   }
-  if (polled[0].revents != 0) status_.Update(channel_.TakeEvent());
+  if (polled[0].revents != 0) status_.Update(channel_.TakeEvent().status());
   return polled[1].revents != 0 || polled[2].revents != 0;
 }
 

@@ -188,7 +188,14 @@ int PollerDevice::WakeBufferWaiters() {
 void PollerDevice::OnReadable() {
   // A failing channel shows up as completions that never come, which keepalive
   // bounds.
-  channel_.TakeEvent().IgnoreError();
+  if (!channel_.TakeEvent().value_or(false)) return;
+  event_ = event_ == Event::kLeft ? Event::kNone : Event::kTaken;
+}
+
+// In doubt, and only then, it costs the system call that finds nothing.
+void PollerDevice::TakeLeftEvent() {
+  while (channel_.TakeEvent().value_or(false)) {
+  }
 }
 
 void PollerDevice::Tick(absl::Time now) {
@@ -238,6 +245,8 @@ void PollerDevice::TickAt(Connection* connection, absl::Time time) {
 absl::Status PollerDevice::Arm() {
   // It would fail for ever, and the poller would never sleep.
   if (broken_) return absl::OkStatus();
+  if (event_ == Event::kLeft) TakeLeftEvent();
+  event_ = Event::kAsked;
   absl::Status status = cq_.RequestNotify();
   if (!status.ok()) Break();
   return status;

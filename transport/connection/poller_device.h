@@ -150,6 +150,19 @@ class PollerDevice final : public Pollable {
   // can go on.
   void FailAll(const MemoryDomain& memory);
 
+  // Takes the event that an arming may have left behind. Else it would end the
+  // next sleep at once, whose arming would leave one in turn: once there, it
+  // would stay so for as long as what the poller waits for comes soon.
+  void TakeLeftEvent();
+
+  // What became of the event that Arm() asked for.
+  enum class Event : uint8_t {
+    kNone,   // It was taken, and what it announced was handled.
+    kAsked,  // It may come.
+    kTaken,  // One was taken: this one, or one that was left by an earlier.
+    kLeft,   // It may be in the channel: what it announces was handled.
+  };
+
   const Provider& provider_;
   ibv_context* const context_;
   const std::string name_;
@@ -158,8 +171,9 @@ class PollerDevice final : public Pollable {
   CompletionQueue cq_;
   std::unique_ptr<MemoryDomain> shared_memory_;  // Null if there is none.
   bool broken_ = false;                          // See Break().
-  uint32_t reserved_connections_ = 0;            // Reserve() without Release().
-  uint32_t grown_receives_ = 0;  // What GrowReceives() has given.
+  Event event_ = Event::kNone;
+  uint32_t reserved_connections_ = 0;  // Reserve() without Release().
+  uint32_t grown_receives_ = 0;        // What GrowReceives() has given.
   SendBatches send_batches_;
   SharedSends shared_sends_;
   absl::flat_hash_map<uint32_t, Connection*> connections_;  // By qp_num.

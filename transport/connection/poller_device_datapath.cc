@@ -22,6 +22,11 @@ int PollerDevice::Poll() {
 }
 
 void PollerDevice::HandleAll(absl::Span<const ibv_wc> completions) {
+  if (event_ == Event::kAsked) {
+    event_ = Event::kLeft;
+  } else if (event_ == Event::kTaken) {
+    event_ = Event::kNone;
+  }
   for (const ibv_wc& completion : completions) Handle(completion);
 }
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <cerrno>
 #include <cstddef>
@@ -158,6 +159,17 @@ class PollerDeviceTest : public testing::Test {
     completion.wr_id = wr_id;
     completion.qp_num = qp_num;
     verbs_.completions.push_back(completion);
+  }
+
+  // An event of the completion queue, as the device raises when it is armed.
+  void PushEvent() {
+    ibv_comp_channel channel = {};
+    channel.fd = device_->fd();
+    verbs_.PushEvent(&channel, device_->QpAttributes(memory()).send_cq);
+  }
+  bool Readable() const {
+    pollfd channel = {.fd = device_->fd(), .events = POLLIN, .revents = 0};
+    return poll(&channel, 1, 0) == 1;
   }
 
   FakeVerbs verbs_;
@@ -347,6 +359,47 @@ TEST_F(PollerDeviceTest, EndsEveryConnectionWhenTheCompletionQueueFails) {
   EXPECT_FALSE(b->connection.failure().ok());
   EXPECT_FALSE(device_->has_room());
   EXPECT_EQ(device_->Reserve(memory()).code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(PollerDeviceTest, LooksOnceForTheEventThatEndsASleep) {
+  const auto a = Connect(7);
+  for (int i = 0; i < 3; ++i) {
+    a->Send();
+    ASSERT_TRUE(device_->Arm().ok());
+    PushEvent();
+    device_->OnReadable();
+    PushSend(7, static_cast<uint64_t>(i));
+    EXPECT_EQ(device_->Poll(), 1);
+  }
+  EXPECT_EQ(verbs_.looks, 3);
+  // As when another thread has woken the poller.
+  ASSERT_TRUE(device_->Arm().ok());
+  ASSERT_TRUE(device_->Arm().ok());
+  EXPECT_EQ(verbs_.looks, 3);
+}
+
+// It would end the next sleep at once.
+TEST_F(PollerDeviceTest, LeavesNoEventInTheChannelWhenItArmsAnew) {
+  const auto a = Connect(7);
+  a->Send();
+  a->Send();
+  ASSERT_TRUE(device_->Arm().ok());
+  PushEvent();
+  PushSend(7, 0);
+  EXPECT_EQ(device_->Poll(), 1);  // Before anybody slept.
+  EXPECT_TRUE(Readable());
+  ASSERT_TRUE(device_->Arm().ok());
+  EXPECT_FALSE(Readable());
+  // Two, one of which has ended a sleep in vain.
+  PushEvent();
+  device_->OnReadable();
+  ASSERT_TRUE(device_->Arm().ok());
+  PushEvent();
+  PushSend(7, 1);
+  EXPECT_EQ(device_->Poll(), 1);
+  ASSERT_TRUE(device_->Arm().ok());
+  EXPECT_FALSE(Readable());
+  EXPECT_EQ(verbs_.unacked, 0);
 }
 
 // A poller that could not arm it would never sleep again.

@@ -23,15 +23,15 @@ absl::StatusOr<CompletionChannel> CompletionChannel::Create(
   return result;
 }
 
-absl::Status CompletionChannel::TakeEvent() {
+absl::StatusOr<bool> CompletionChannel::TakeEvent() {
   ibv_cq* cq = nullptr;
   void* cq_context = nullptr;
   while (ops().get_cq_event(get(), &cq, &cq_context) != 0) {
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return absl::OkStatus();
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
     if (errno != EINTR) return ErrnoStatus("get_cq_event", "", errno);
   }
   ops().ack_cq_events(cq, 1);
-  return absl::OkStatus();
+  return true;
 }
 
 }  // namespace verbena::transport

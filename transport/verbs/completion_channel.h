@@ -24,8 +24,8 @@ class CompletionChannel
   // Readable when there is an event.
   int fd() const { return get()->fd; }
 
-  // Takes and acknowledges one event, if there is one.
-  absl::Status TakeEvent();
+  // Takes and acknowledges one event. Returns whether there was one.
+  absl::StatusOr<bool> TakeEvent();
 
  private:
   using VerbsHandle::VerbsHandle;

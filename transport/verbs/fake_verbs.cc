@@ -71,6 +71,7 @@ void FakeVerbs::PushEvent(ibv_comp_channel* channel, ibv_cq* cq) {
 int FakeVerbs::GetEvent(ibv_comp_channel* channel, ibv_cq** cq,
                         void** cq_context) {
   FakeVerbs& device = From(channel->context);
+  ++device.looks;
   uint64_t one = 0;
   if (read(channel->fd, &one, sizeof(one)) < 0) return -1;
   *cq = device.events_.front();

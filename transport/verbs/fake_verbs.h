@@ -59,6 +59,7 @@ class FakeVerbs : private ibv_context {
   int post_error = 0;     // If not 0, nothing can be posted.
   int notify_error = 0;
   int unacked = 0;  // Completion events taken and not acknowledged.
+  int looks = 0;    // Calls to get_cq_event.
   int armed = 0;    // Calls to req_notify_cq.
 
   // What was made, with the arguments that matter.
