@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 #include "transport/base/clock.h"
 #include "transport/verbs/error.h"
@@ -18,6 +19,9 @@ namespace {
 // The time between two ticks. A tick enters the kernel to look at the
 // descriptors, so it must stay rare.
 constexpr absl::Duration kTickInterval = absl::Milliseconds(1);
+
+// The time between two ticks, at the most, while a descriptor is not watched.
+constexpr absl::Duration kUnwatchedTick = absl::Milliseconds(10);
 
 // epoll_wait() counts in milliseconds, and an int of them; longer sleeps are
 // cut.
@@ -89,7 +93,14 @@ void Poller::Add(Pollable* pollable) {
   Entry entry = {pollable, 0};
   if (pollable->fd() >= 0) {
     entry.bit = kWakeBit << (1 + bits_used_++ % kPollableBits);
-    CHECK(AddToEpoll(epoll_fd_, pollable->fd(), entry.bit).ok());
+    const absl::Status status =
+        AddToEpoll(epoll_fd_, pollable->fd(), entry.bit);
+    if (!status.ok()) {
+      entry.unwatched = true;
+      ++unwatched_;
+      warning_.Say(
+          absl::StrCat("what comes is noticed late: ", status.ToString()));
+    }
   }
   pollables_.push_back(entry);
   if (pollable->polls()) polled_.push_back(pollable);
@@ -100,6 +111,7 @@ void Poller::Remove(Pollable* pollable) {
       pollables_.begin(), pollables_.end(),
       [pollable](const Entry& entry) { return entry.pollable == pollable; });
   CHECK(found != pollables_.end());
+  if (found->unwatched) --unwatched_;
   pollables_.erase(found);
   std::erase(polled_, pollable);
   if (pollable->fd() >= 0) {
@@ -122,7 +134,21 @@ void Poller::TickIfDue() {
   TickAll();
 }
 
+// By index: looking may add a Pollable.
+void Poller::LookAtUnwatched() {
+  for (size_t i = 0; i < pollables_.size(); ++i) {
+    if (!pollables_[i].unwatched) continue;
+    Pollable* const pollable = pollables_[i].pollable;
+    if (AddToEpoll(epoll_fd_, pollable->fd(), pollables_[i].bit).ok()) {
+      pollables_[i].unwatched = false;
+      --unwatched_;
+    }
+    pollable->OnReadable();
+  }
+}
+
 void Poller::TickAll() {
+  if (unwatched_ > 0) LookAtUnwatched();
   next_tick_ = now_ + kTickInterval;
   for (size_t i = 0; i < pollables_.size(); ++i) {
     pollables_[i].pollable->Tick(now_);
@@ -144,7 +170,8 @@ bool Poller::PrepareSleep() {
   ReadClock(__builtin_ia32_rdtsc());
   HandleReadable();
   TickAll();
-  absl::Time until = absl::InfiniteFuture();
+  absl::Time until =
+      unwatched_ > 0 ? now_ + kUnwatchedTick : absl::InfiniteFuture();
   bool armed = true;
   for (const Entry& entry : pollables_) {
     armed = entry.pollable->Arm().ok() && armed;

@@ -17,6 +17,7 @@
 #include "transport/base/check.h"
 #include "transport/base/clock.h"
 #include "transport/base/mpsc_queue.h"
+#include "transport/base/rare_warning.h"
 #include "transport/connection/poller_task.h"
 
 namespace verbena::transport {
@@ -97,6 +98,9 @@ class Poller {
   // many tasks there were.
   ABSL_ATTRIBUTE_NOINLINE int RunPosted();
 
+  // If the kernel does not watch its descriptor (ENOSPC, beyond
+  // fs.epoll.max_user_watches), the poller looks at it at every tick instead,
+  // and ticks often, until the kernel does.
   void Add(Pollable* pollable);
   void Remove(Pollable* pollable);  // Not from inside a Pollable's own methods.
 
@@ -221,10 +225,15 @@ class Poller {
     Pollable* pollable;
     // That of its descriptor in readable_. Two may share one: then both look.
     uint64_t bit;
+    bool unwatched = false;  // The kernel has refused its descriptor so far.
   };
+  // Looks at those whose descriptors nobody watches.
+  void LookAtUnwatched();
   std::vector<Entry> pollables_;
   std::vector<Pollable*> polled_;  // Those of them that have polls().
   uint32_t bits_used_ = 0;
+  uint32_t unwatched_ = 0;  // How many are.
+  base::RareWarning warning_;
   bool in_round_ = false;
   absl::Time now_;
   int64_t now_ns_ = 0;

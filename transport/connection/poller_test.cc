@@ -1,5 +1,6 @@
 #include "transport/connection/poller.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
@@ -105,6 +106,29 @@ TEST_F(PollerTest, HandsWhatOneThreadDidToTheNext) {
   }
   poller_->Enter();
   EXPECT_EQ(shared, 4);
+}
+
+// As when the user watches as many descriptors as it may.
+TEST_F(PollerTest, LooksAtWhatTheKernelDoesNotWatchUntilItDoes) {
+  const base::UniqueFd other(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  const base::UniqueFd file(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  pollable_.descriptor = file.get();
+  pollable_.empties = false;
+  Add();
+  for (int i = 1; i < 4; ++i) {
+    EXPECT_LT(TimeSleep(base::Now() + kLong), kLong);
+    EXPECT_GE(pollable_.looks, i);
+  }
+  ASSERT_EQ(dup2(other.get(), file.get()), file.get());
+  poller_->Sleep(base::Now());
+  pollable_.looks = 0;
+  const absl::Duration little = absl::Milliseconds(100);
+  EXPECT_GE(TimeSleep(base::Now() + little), little);
+  EXPECT_EQ(pollable_.looks, 0);
+  ASSERT_EQ(eventfd_write(other.get(), 1), 0);
+  EXPECT_LT(TimeSleep(base::Now() + kLong), kLong);
+  poller_->PollOnce();
+  EXPECT_EQ(pollable_.looks, 1);
 }
 
 TEST_F(PollerTest, RunsWhatIsPostedInOrder) {

@@ -82,6 +82,11 @@ absl::string_view RemedyOf(absl::string_view verb, int error) {
            "that of its memory: see `ulimit -v`, memory.max of the control "
            "group, and vm.max_map_count";
   }
+  if (error == ENOSPC &&
+      (verb == "epoll_ctl" || verb == "listen" || verb == "connect")) {
+    return "this user may watch no further descriptor: see "
+           "fs.epoll.max_user_watches";
+  }
   switch (error) {
     case EACCES:
     case EPERM:

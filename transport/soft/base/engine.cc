@@ -9,6 +9,7 @@
 #include <future>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 
 namespace verbena::soft {
@@ -16,6 +17,9 @@ namespace {
 
 constexpr uint64_t kWakeKey = 0;  // Names the eventfd in epoll.
 constexpr int kEventsMax = 64;
+
+// The pause before the kernel is asked again to watch a descriptor.
+constexpr std::chrono::milliseconds kWatchPause(10);
 
 }  // namespace
 
@@ -98,29 +102,76 @@ void Engine::WakeForKick() {
   }
 }
 
-void Engine::Watch(int fd, std::function<void()> on_readable) {
-  const base::MutexLock lock(mutex_);
+uint64_t Engine::Register(int fd, std::function<void()> on_readable) {
   CheckStarted();
   CHECK(!keys_by_fd_.contains(fd))
       << "descriptor " << fd << " is watched twice";
   const uint64_t key = next_key_++;
   keys_by_fd_[fd] = key;
   descriptors_[key] = Descriptor{
-      fd, std::make_shared<std::function<void()>>(std::move(on_readable))};
+      fd, std::make_shared<std::function<void()>>(std::move(on_readable)),
+      EPOLLIN | EPOLLRDHUP};
+  return key;
+}
+
+void Engine::Unregister(int fd) {
+  const auto found = keys_by_fd_.find(fd);
+  if (found == keys_by_fd_.end()) return;
+  descriptors_.erase(found->second);
+  keys_by_fd_.erase(found);
+}
+
+int Engine::AddToEpoll(uint64_t key) {
+  Descriptor& descriptor = descriptors_.at(key);
   epoll_event event = {};
-  event.events = EPOLLIN | EPOLLRDHUP;
+  event.events = descriptor.interest;
   event.data.u64 = key;
-  CHECK_EQ(epoll_ctl(epoll_fd_.get(), EPOLL_CTL_ADD, fd, &event), 0)
-      << "cannot watch descriptor " << fd << ", errno " << errno;
+  if (epoll_ctl(epoll_fd_.get(), EPOLL_CTL_ADD, descriptor.fd, &event) != 0) {
+    return errno;
+  }
+  descriptor.in_epoll = true;
+  return 0;
+}
+
+void Engine::AddToEpollSoon(uint64_t key) {
+  timers_.emplace(clock_.Now() + kWatchPause,
+                  Timer{next_key_++, [this, key] {
+                          const base::MutexLock lock(mutex_);
+                          if (!descriptors_.contains(key)) return;
+                          if (AddToEpoll(key) != 0) AddToEpollSoon(key);
+                        }});
+  Wake();
+}
+
+int Engine::Watch(int fd, std::function<void()> on_readable) {
+  const base::MutexLock lock(mutex_);
+  const int error = AddToEpoll(Register(fd, std::move(on_readable)));
+  if (error != 0) Unregister(fd);
+  return error;
+}
+
+void Engine::WatchWhenPossible(int fd, std::function<void()> on_readable) {
+  const base::MutexLock lock(mutex_);
+  const uint64_t key = Register(fd, std::move(on_readable));
+  const int error = AddToEpoll(key);
+  if (error == 0) return;
+  AddToEpollSoon(key);
+  warning_.Say(absl::StrCat(
+      "the software device cannot watch a descriptor, errno ", error,
+      error == ENOSPC ? " (see fs.epoll.max_user_watches)" : "",
+      ": what comes there waits until it can"));
 }
 
 void Engine::SetInterest(int fd, bool readable, bool writable) {
   const base::MutexLock lock(mutex_);
   const auto found = keys_by_fd_.find(fd);
   CHECK(found != keys_by_fd_.end()) << "descriptor " << fd << " is not watched";
+  Descriptor& descriptor = descriptors_.at(found->second);
+  descriptor.interest =
+      (readable ? EPOLLIN | EPOLLRDHUP : 0u) | (writable ? EPOLLOUT : 0u);
+  if (!descriptor.in_epoll) return;
   epoll_event event = {};
-  if (readable) event.events |= EPOLLIN | EPOLLRDHUP;
-  if (writable) event.events |= EPOLLOUT;
+  event.events = descriptor.interest;
   event.data.u64 = found->second;
   CHECK_EQ(epoll_ctl(epoll_fd_.get(), EPOLL_CTL_MOD, fd, &event), 0)
       << "cannot watch descriptor " << fd << ", errno " << errno;
@@ -128,11 +179,9 @@ void Engine::SetInterest(int fd, bool readable, bool writable) {
 
 void Engine::Unwatch(int fd) {
   const base::MutexLock lock(mutex_);
-  auto found = keys_by_fd_.find(fd);
-  if (found != keys_by_fd_.end()) {
-    descriptors_.erase(found->second);
-    keys_by_fd_.erase(found);
-    // A descriptor that its owner has closed has left the epoll set by itself.
+  if (keys_by_fd_.contains(fd)) {
+    Unregister(fd);
+    // One that its owner has closed has left the epoll set by itself.
     epoll_ctl(epoll_fd_.get(), EPOLL_CTL_DEL, fd, nullptr);
   }
   if (OnOwnThread()) return;

@@ -21,6 +21,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "transport/base/mutex.h"
+#include "transport/base/rare_warning.h"
 #include "transport/base/thread_group.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/base/clock.h"
@@ -84,9 +85,14 @@ class Engine {
   TimePoint NextDue();
 
   // Calls `on_readable` whenever `fd` is readable, at end of file or in error
-  // (level triggered). `fd` is borrowed until Unwatch(fd).
+  // (level triggered). `fd` is borrowed until Unwatch(fd). Returns 0, or the
+  // errno with which the kernel refuses; then `fd` is not watched. ENOSPC: the
+  // user watches as many as it may (fs.epoll.max_user_watches).
   // REQUIRES: `fd` is not watched.
-  void Watch(int fd, std::function<void()> on_readable);
+  int Watch(int fd, std::function<void()> on_readable);
+  // The same where nobody could be told: if the kernel refuses it is asked
+  // again and again, and meanwhile `fd` is watched in name only.
+  void WatchWhenPossible(int fd, std::function<void()> on_readable);
 
   // Sets what the callback of `fd` is called for from now on; Watch() begins
   // with reading alone. It is always called for the end of the file and for
@@ -140,6 +146,12 @@ class Engine {
   int StartLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int OpenDescriptors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckStarted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has the kernel watch what was registered by `key`. Returns 0 or an errno.
+  int AddToEpoll(uint64_t key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddToEpollSoon(uint64_t key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  uint64_t Register(int fd, std::function<void()> on_readable)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Unregister(int fd) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PostAfterRounds(size_t rounds, std::function<void()> task);
   void Wake();
   void WakeForKick();
@@ -181,7 +193,10 @@ class Engine {
   struct Descriptor {
     int fd;
     std::shared_ptr<std::function<void()>> on_readable;
+    uint32_t interest;      // As epoll has it.
+    bool in_epoll = false;  // Else the kernel has refused it so far.
   };
+  base::RareWarning warning_ ABSL_GUARDED_BY(mutex_);
   // The watched descriptors, by key.
   std::unordered_map<uint64_t, Descriptor> descriptors_ ABSL_GUARDED_BY(mutex_);
   std::unordered_map<int, uint64_t> keys_by_fd_ ABSL_GUARDED_BY(mutex_);

@@ -1,5 +1,6 @@
 #include "transport/soft/base/engine.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -208,6 +209,71 @@ TEST(EngineTest, AnIdleEngineUsesNoProcessor) {
   EXPECT_LE(switches() - before, 10);
   engine.Unwatch(event.fd());
   engine.RemoveMember(&member);
+}
+
+// One that the kernel cannot watch, as it can watch none when a user watches as
+// many as it may.
+class Unwatchable {
+ public:
+  Unwatchable() : fd_(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)) {}
+  ~Unwatchable() { close(fd_); }
+  int fd() const { return fd_; }
+  // The same descriptor is that of `event` from now on.
+  void Become(const Event& event) { EXPECT_EQ(dup2(event.fd(), fd_), fd_); }
+
+ private:
+  const int fd_;
+};
+
+TEST(EngineTest, SaysThatItCannotWatchADescriptor) {
+  Engine engine;
+  Event event;
+  Unwatchable descriptor;
+  std::atomic<int> calls{0};
+  EXPECT_EQ(engine.Watch(descriptor.fd(), [&] { ++calls; }), EPERM);
+  descriptor.Become(event);
+  EXPECT_EQ(engine.Watch(descriptor.fd(),
+                         [&] {
+                           event.Clear();
+                           ++calls;
+                         }),
+            0);
+  event.Set();
+  EXPECT_TRUE(Eventually([&] { return calls == 1; }));
+  engine.Unwatch(descriptor.fd());
+}
+
+TEST(EngineTest, WatchesADescriptorAsSoonAsTheKernelDoes) {
+  Engine engine;
+  Event event;
+  Unwatchable descriptor;
+  std::atomic<int> calls{0};
+  engine.WatchWhenPossible(descriptor.fd(), [&] {
+    event.Clear();
+    ++calls;
+  });
+  // What its owner wants meanwhile counts from then on.
+  engine.SetInterest(descriptor.fd(), false, false);
+  engine.SetInterest(descriptor.fd(), true, false);
+  event.Set();
+  descriptor.Become(event);
+  EXPECT_TRUE(Eventually([&] { return calls == 1; }));
+  engine.Unwatch(descriptor.fd());
+}
+
+TEST(EngineTest, ForgetsADescriptorThatTheKernelNeverWatched) {
+  Engine engine;
+  Event event;
+  Unwatchable descriptor;
+  std::atomic<int> calls{0};
+  engine.WatchWhenPossible(descriptor.fd(), [&] { ++calls; });
+  engine.Unwatch(descriptor.fd());
+  descriptor.Become(event);
+  event.Set();
+  std::atomic<bool> later{false};
+  engine.StartTimer(milliseconds(50), [&] { later = true; });
+  EXPECT_TRUE(Eventually([&] { return later.load(); }));
+  EXPECT_EQ(calls, 0);
 }
 
 // While it lives this process can open no descriptor.

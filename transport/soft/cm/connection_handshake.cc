@@ -55,12 +55,12 @@ bool SetParameters(const rdma_conn_param* parameters, uint8_t data_bytes_max,
          message.rnr_retry_count <= 7;
 }
 
-void ConnectionHandshake::Watch(CmEndpoint& endpoint) {
-  callbacks_.Watch(endpoint.socket.get(), endpoint,
-                   [this](CmEndpoint& watched, ClosingSockets& closing)
-                       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
-                         OnReadable(watched, closing);
-                       });
+int ConnectionHandshake::Watch(CmEndpoint& endpoint) {
+  return callbacks_.Watch(endpoint.socket.get(), endpoint,
+                          [this](CmEndpoint& watched, ClosingSockets& closing)
+                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+                                OnReadable(watched, closing);
+                              });
 }
 
 void ConnectionHandshake::StartTimer(CmEndpoint& endpoint) {

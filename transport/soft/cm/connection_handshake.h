@@ -48,7 +48,8 @@ class ConnectionHandshake {
   ConnectionHandshake& operator=(const ConnectionHandshake&) = delete;
 
   // Handles what comes from the peer on the socket of `endpoint`, from now on.
-  void Watch(CmEndpoint& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  // Returns 0, or the errno of a kernel that does not let it.
+  int Watch(CmEndpoint& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   // Closes the connection if it has not come up at the endpoint's deadline.
   void StartTimer(CmEndpoint& endpoint)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);

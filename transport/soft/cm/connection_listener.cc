@@ -47,7 +47,7 @@ int ConnectionListener::Start(CmEndpoint& listener) {
   // The engine's thread empties the kernel's queue at once. The user's backlog
   // limits our own queue of requests, which the user empties.
   if (::listen(listener.socket.get(), kBacklogMax) != 0) return errno;
-  Watch(listener);
+  if (const int error = Watch(listener); error != 0) return error;
   if (remote) network_.OpenPort();
   return 0;
 }
@@ -57,12 +57,12 @@ void ConnectionListener::KeepSpare(CmEndpoint& listener) {
   if (!spare.valid()) spare = base::UniqueFd(::eventfd(0, EFD_CLOEXEC));
 }
 
-void ConnectionListener::Watch(CmEndpoint& listener) {
-  callbacks_.Watch(listener.socket.get(), listener,
-                   [this](CmEndpoint& watched, ClosingSockets& closing)
-                       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
-                         OnIncoming(watched, closing);
-                       });
+int ConnectionListener::Watch(CmEndpoint& listener) {
+  return callbacks_.Watch(listener.socket.get(), listener,
+                          [this](CmEndpoint& watched, ClosingSockets& closing)
+                              ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+                                OnIncoming(watched, closing);
+                              });
 }
 
 void ConnectionListener::OnIncoming(CmEndpoint& listener,
@@ -101,10 +101,12 @@ void ConnectionListener::OnIncoming(CmEndpoint& listener,
 void ConnectionListener::Pause(std::chrono::milliseconds pause,
                                CmEndpoint& listener) {
   callbacks_.Unwatch(listener.socket.get());
-  callbacks_.StartTimer(
-      pause, listener,
-      [this](CmEndpoint& paused, ClosingSockets& /*closing*/)
-          ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) { Watch(paused); });
+  callbacks_.StartTimer(pause, listener,
+                        [this](CmEndpoint& paused, ClosingSockets& /*closing*/)
+                            ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+                              if (Watch(paused) != 0)
+                                Pause(kAcceptPause, paused);
+                            });
 }
 
 void ConnectionListener::AddHalfOpen(CmEndpoint& listener,
@@ -115,7 +117,11 @@ void ConnectionListener::AddHalfOpen(CmEndpoint& listener,
     RemoveHalfOpen(listener, half_opens.begin()->first, closing);
   }
   const uint64_t key = listener.listening.next_half_open++;
-  WatchHalfOpen(listener, key, half_open.socket.get());
+  if (WatchHalfOpen(listener, key, half_open.socket.get()) != 0) {
+    Refuse(half_open.socket.get());
+    closing.Add(std::move(half_open.socket));
+    return;
+  }
   callbacks_.StartTimer(
       kHalfOpenTimeout, listener,
       [this, key](CmEndpoint& waiting, ClosingSockets& sockets)
@@ -125,13 +131,14 @@ void ConnectionListener::AddHalfOpen(CmEndpoint& listener,
   half_opens.emplace(key, std::move(half_open));
 }
 
-void ConnectionListener::WatchHalfOpen(CmEndpoint& listener, uint64_t key,
-                                       int socket) {
-  callbacks_.Watch(socket, listener,
-                   [this, key](CmEndpoint& watched, ClosingSockets& sockets)
-                       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
-                         OnHalfOpenReadable(watched, key, sockets);
-                       });
+int ConnectionListener::WatchHalfOpen(CmEndpoint& listener, uint64_t key,
+                                      int socket) {
+  return callbacks_.Watch(
+      socket, listener,
+      [this, key](CmEndpoint& watched, ClosingSockets& sockets)
+          ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
+            OnHalfOpenReadable(watched, key, sockets);
+          });
 }
 
 void ConnectionListener::PauseHalfOpen(CmEndpoint& listener, uint64_t key,
@@ -143,7 +150,10 @@ void ConnectionListener::PauseHalfOpen(CmEndpoint& listener, uint64_t key,
           ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
             const auto found = paused.listening.half_open.find(key);
             if (found == paused.listening.half_open.end()) return;
-            WatchHalfOpen(paused, key, found->second.socket.get());
+            const int same = found->second.socket.get();
+            if (WatchHalfOpen(paused, key, same) != 0) {
+              PauseHalfOpen(paused, key, same);
+            }
           });
 }
 
@@ -204,7 +214,7 @@ void ConnectionListener::Refuse(int socket) {
       socket, {.type = CmMessageType::kReject, .reject_reason = kNoResources});
   warning_.Say(
       "the software device refuses clients: this process is out of file "
-      "descriptors or memory (see `ulimit -n`)");
+      "descriptors or memory (see `ulimit -n`, and fs.epoll.max_user_watches)");
 }
 
 void ConnectionListener::TakeRequest(CmEndpoint& listener, CmReceived& received,
@@ -248,7 +258,10 @@ void ConnectionListener::TakeRequest(CmEndpoint& listener, CmReceived& received,
   // between.
   callbacks_.Unwatch(socket.get());
   child->socket = std::move(socket);
-  handshake_.Watch(*child);
+  if (handshake_.Watch(*child) != 0) {
+    socket = std::move(child->socket);
+    return Refuse(socket.get());
+  }
   auto event = std::make_unique<CmEventRecord>(RDMA_CM_EVENT_CONNECT_REQUEST);
   event->SetConnection(request, kRequestDataBytes);
   events_.PostRequest(listener, child, std::move(event));

@@ -54,7 +54,7 @@ class ConnectionListener {
   // Keeps a descriptor for when there is no other.
   static void KeepSpare(CmEndpoint& listener)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
-  void Watch(CmEndpoint& listener) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  int Watch(CmEndpoint& listener) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   void OnIncoming(CmEndpoint& listener, ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   void Pause(std::chrono::milliseconds pause, CmEndpoint& listener)
@@ -62,7 +62,7 @@ class ConnectionListener {
   void AddHalfOpen(CmEndpoint& listener, HalfOpenConnection half_open,
                    ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
-  void WatchHalfOpen(CmEndpoint& listener, uint64_t key, int socket)
+  int WatchHalfOpen(CmEndpoint& listener, uint64_t key, int socket)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   void PauseHalfOpen(CmEndpoint& listener, uint64_t key, int socket)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
@@ -75,7 +75,8 @@ class ConnectionListener {
   // A connection that came to the host's TCP port is for `listener`.
   void AddRemote(CmEndpoint& listener, ForeignFd tcp, ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
-  // Tells a client that this process lacks what its connection takes.
+  // Tells a client, and whoever runs this process, that it lacks what the
+  // connection takes.
   void Refuse(int socket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   // Takes the socket of `half_open` unless `received` is no request, or is
   // refused.

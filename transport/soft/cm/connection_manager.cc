@@ -184,9 +184,9 @@ int ConnectionManager::Listen(CmEndpoint& endpoint, int backlog) {
     if (error != 0) return error;
   }
   if (endpoint.state != CmState::kBound) return EINVAL;
-  if (IsDatagram(endpoint)) {
-    datagrams_.Start(endpoint);
-  } else if (const int error = listener_.Start(endpoint); error != 0) {
+  if (const int error = IsDatagram(endpoint) ? datagrams_.Start(endpoint)
+                                             : listener_.Start(endpoint);
+      error != 0) {
     return error;
   }
   if (backlog > 0 && backlog < kBacklogMax) {

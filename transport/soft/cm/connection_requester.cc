@@ -82,6 +82,7 @@ void ConnectionRequester::Try(CmEndpoint& endpoint, ClosingSockets& closing) {
     // A peer that has closed the socket already may have said why: that is read
     // from it.
     if (error == ECONNRESET || error == EPIPE) error = 0;
+    if (error == 0) error = handshake_.Watch(endpoint);
   }
   if (nobody) {
     handshake_.Fail(endpoint, RDMA_CM_EVENT_REJECTED,
@@ -89,7 +90,6 @@ void ConnectionRequester::Try(CmEndpoint& endpoint, ClosingSockets& closing) {
   } else if (error != 0) {
     handshake_.Fail(endpoint, RDMA_CM_EVENT_CONNECT_ERROR, -error, closing);
   } else {
-    handshake_.Watch(endpoint);
     handshake_.StartTimer(endpoint);
   }
 }

@@ -47,8 +47,8 @@ bool CopyData(const rdma_conn_param* parameters, size_t bytes_max,
 
 }  // namespace
 
-void DatagramService::Watch(CmEndpoint& endpoint) {
-  callbacks_.Watch(
+int DatagramService::Watch(CmEndpoint& endpoint) {
+  return callbacks_.Watch(
       endpoint.socket.get(), endpoint,
       [this](CmEndpoint& watched, ClosingSockets& /*closing*/)
           ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) { OnReadable(watched); });
@@ -70,12 +70,12 @@ int DatagramService::Connect(CmEndpoint& endpoint,
   if (endpoint.state != CmState::kRouteResolved) return EINVAL;
   CmDatagram question;
   if (!CopyData(parameters, kDatagramRequestDataBytes, question)) return EINVAL;
+  if (const int error = Watch(endpoint); error != 0) return error;
   question.SetEnds(endpoint.Local(), endpoint.Peer());
   question.id = next_question_++;
   endpoint.service.datagram = question;
   endpoint.deadline = callbacks_.Now() + kAnswerTimeout;
   endpoint.Transition(CmState::kConnecting);
-  Watch(endpoint);
   // The answer comes by the port that all processes share.
   if (!IsLocalAddress(endpoint.Peer())) network_.Start();
   Ask(endpoint);
@@ -107,9 +107,10 @@ void DatagramService::AskAgain(CmEndpoint& endpoint) {
   events_.Post(endpoint, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 }
 
-void DatagramService::Start(CmEndpoint& listener) {
-  Watch(listener);
+int DatagramService::Start(CmEndpoint& listener) {
+  if (const int error = Watch(listener); error != 0) return error;
   network_.Start();
+  return 0;
 }
 
 int DatagramService::Accept(CmEndpoint& endpoint,

@@ -45,8 +45,8 @@ class DatagramService {
   int Connect(CmEndpoint& endpoint, const rdma_conn_param* parameters)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
-  // Takes questions for `listener`, which is bound.
-  void Start(CmEndpoint& listener) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  // Takes questions for `listener`, which is bound. Returns 0 or an errno.
+  int Start(CmEndpoint& listener) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   int Accept(CmEndpoint& endpoint, const rdma_conn_param* parameters)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   int Reject(CmEndpoint& endpoint, const void* private_data, uint8_t length)
@@ -57,7 +57,7 @@ class DatagramService {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
  private:
-  void Watch(CmEndpoint& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  int Watch(CmEndpoint& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   int Send(const CmEndpoint& endpoint, const CmDatagram& datagram);
   void Ask(CmEndpoint& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   void AskAgain(CmEndpoint& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);

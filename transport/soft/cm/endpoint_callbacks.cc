@@ -18,9 +18,9 @@ void ClosingSockets::Add(base::UniqueFd socket) {
   if (socket.valid()) sockets_.push_back(std::move(socket));
 }
 
-void EndpointCallbacks::Watch(int socket, CmEndpoint& endpoint,
-                              Callback callback) {
-  engine_.Watch(socket, WithLock(endpoint, std::move(callback)));
+int EndpointCallbacks::Watch(int socket, CmEndpoint& endpoint,
+                             Callback callback) {
+  return engine_.Watch(socket, WithLock(endpoint, std::move(callback)));
 }
 
 void EndpointCallbacks::StartTimer(std::chrono::nanoseconds delay,

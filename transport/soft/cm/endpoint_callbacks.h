@@ -56,8 +56,8 @@ class EndpointCallbacks {
   Clock::TimePoint Now() const { return engine_.clock().Now(); }
 
   // Calls `callback` whenever `socket` is readable, until Unwatch or
-  // ClosingSockets.
-  void Watch(int socket, CmEndpoint& endpoint, Callback callback);
+  // ClosingSockets. Returns what Engine::Watch() does.
+  int Watch(int socket, CmEndpoint& endpoint, Callback callback);
   // REQUIRES: it is called on the engine's thread. From any other, with the
   // lock held, it could wait for a callback that waits for the lock.
   void Unwatch(int socket) { engine_.Unwatch(socket); }

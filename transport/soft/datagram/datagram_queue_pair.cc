@@ -68,7 +68,7 @@ void DatagramQueuePair::Watch() {
   if (watched_ || !socket_.valid() || retired_) return;
   watched_ = true;
   polls_watched_ = 0;
-  device_.engine().Watch(socket_.get(), [this] {
+  device_.engine().WatchWhenPossible(socket_.get(), [this] {
     const base::MutexLock lock(lock_);
     Receive();
     EnterErrorIfQueueFailed();

@@ -46,7 +46,7 @@ void ManualLink::Start(Engine& engine, std::function<void()> on_doorbell,
   engine_ = &engine;
   on_doorbell_ = std::move(on_doorbell);
   on_end_ = std::move(on_end);
-  engine.Watch(socket_.get(), [this] { OnReadable(); });
+  engine.WatchWhenPossible(socket_.get(), [this] { OnReadable(); });
 }
 
 // Any message counts as a doorbell; descriptors that it brings are closed. A

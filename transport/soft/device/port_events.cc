@@ -56,7 +56,7 @@ void PortEvents::OnReader() {
   if (socket_.get() < 0) return;
   gids_.Refresh();
   gids_seen_ = Gids();
-  engine_.Watch(socket_.get(), [this] { OnHostChanged(); });
+  engine_.WatchWhenPossible(socket_.get(), [this] { OnHostChanged(); });
 }
 
 void PortEvents::Raise(ibv_event_type type, uint8_t port) {

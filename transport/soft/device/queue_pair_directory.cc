@@ -72,7 +72,8 @@ QueuePairDirectory::QueuePairDirectory(Engine& engine, Network& network,
       network_(network),
       users_(users),
       numbers_([this](int socket) {
-        engine_.Watch(socket, [this, socket] { OnReadable(socket); });
+        engine_.WatchWhenPossible(socket,
+                                  [this, socket] { OnReadable(socket); });
       }) {}
 
 uint32_t QueuePairDirectory::Add(DeviceQueuePair* qp) {

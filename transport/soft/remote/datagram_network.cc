@@ -90,7 +90,7 @@ void DatagramNetwork::Watch() {
   for (const base::UniqueFd& socket : receivers_) {
     if (!socket.valid()) continue;
     const int fd = socket.get();
-    engine_.Watch(fd, [this, fd] {
+    engine_.WatchWhenPossible(fd, [this, fd] {
       const base::MutexLock lock(mutex_);
       OnReadable(fd);
     });

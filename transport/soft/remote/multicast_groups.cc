@@ -84,11 +84,12 @@ int MulticastGroups::Open(const Key& key, Group& group) {
   if (const int error = OpenUdpReceiver(address, group.socket); error != 0) {
     return error;
   }
-  engine_.Watch(group.socket.get(), [this, key] {
+  const int error = engine_.Watch(group.socket.get(), [this, key] {
     const base::MutexLock lock(mutex_);
     OnReadable(key);
   });
-  return 0;
+  if (error != 0) group.socket.Reset();
+  return error;
 }
 
 int MulticastGroups::Join(const Key& key, Group& group,

@@ -50,7 +50,7 @@ bool PortRole::Take() {
   }
   owner_ = std::move(owner);
   // The owner never sends anything, so what can be read is its end.
-  engine_.Watch(owner_.get(), [this, fd = owner_.get()] {
+  engine_.WatchWhenPossible(owner_.get(), [this, fd = owner_.get()] {
     engine_.Unwatch(fd);
     on_free_();
   });

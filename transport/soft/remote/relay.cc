@@ -61,8 +61,8 @@ Relay::Relay(Engine& engine, LingeringRelays& lingering,
 }
 
 void Relay::Start() {
-  engine_.Watch(socket_.get(),
-                [self = shared_from_this()] { self->OnSocketReady(); });
+  engine_.WatchWhenPossible(
+      socket_.get(), [self = shared_from_this()] { self->OnSocketReady(); });
   if (active_) {
     TryConnect();
   } else {
@@ -74,8 +74,8 @@ void Relay::Start() {
 void Relay::WatchTcp() {
   if (tcp_watched_) return;
   tcp_watched_ = true;
-  engine_.Watch(tcp_.get(),
-                [self = shared_from_this()] { self->OnTcpReady(); });
+  engine_.WatchWhenPossible(
+      tcp_.get(), [self = shared_from_this()] { self->OnTcpReady(); });
 }
 
 void Relay::UnwatchTcp() {

@@ -97,7 +97,7 @@ void TcpSwitch::OpenPort() {
     engine_.StartTimer(kPortPause, [this] { OpenPort(); });
     return;
   }
-  engine_.Watch(listener_.get(), [this] { OnIncoming(); });
+  engine_.WatchWhenPossible(listener_.get(), [this] { OnIncoming(); });
 }
 
 void TcpSwitch::OnIncoming() {
@@ -129,7 +129,7 @@ void TcpSwitch::AddVisitor(base::UniqueFd socket) {
   const int enough = sizeof(TcpPreamble);
   ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVLOWAT, &enough, sizeof(enough));
   const uint64_t key = next_visitor_++;
-  engine_.Watch(socket.get(), [this, key] { OnVisitor(key); });
+  engine_.WatchWhenPossible(socket.get(), [this, key] { OnVisitor(key); });
   engine_.StartTimer(kVisitorTimeout, [this, key] { RemoveVisitor(key); });
   visitors_.emplace(key, Visitor{std::move(socket)});
 }
@@ -178,7 +178,8 @@ bool TcpSwitch::AskAgain(uint64_t key, Visitor& visitor) {
   engine_.StartTimer(milliseconds(kListenerLookMs), [this, key] {
     const auto found = visitors_.find(key);
     if (found == visitors_.end()) return;
-    engine_.Watch(found->second.socket.get(), [this, key] { OnVisitor(key); });
+    engine_.WatchWhenPossible(found->second.socket.get(),
+                              [this, key] { OnVisitor(key); });
   });
   return true;
 }
