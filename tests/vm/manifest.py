@@ -70,6 +70,7 @@ FIRST_GUEST = [
     Test("//tests/transport:transport_memory_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_shutdown_test", seconds=300, no_rnr=True),
     Test(END_TO_END, seconds=400, no_rnr=True),
+    Test("//tests/integration:locked_memory_test", seconds=300),
     Test(HELLO_TEST, arguments=(HELLO_SERVER, HELLO_CLIENT)),
     Command("hello", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +
             " --listen={address}:0 -- " + HELLO_CLIENT +
@@ -113,7 +114,7 @@ SECOND_GUEST = [
          arguments=("--gtest_filter=-*AServerWhoseDeviceFailsOnce*",)),
     Test("//tests/transport:killed_peer_test", seconds=150),
     Test("//tests/endurance:kill_test", seconds=400,
-         arguments=("--kills=10", "--overrun-seconds=15")),
+         arguments=("--kills=10", "--overrun_seconds=15")),
     # Fewer than natively: connecting takes long on an emulated processor.
     Test("//tests/transport:many_connections_test", seconds=200, no_rnr=True,
          arguments=("--connections=200",)),

@@ -69,9 +69,15 @@ bool PinsMemory(absl::string_view verb) {
          verb == "create_srq";
 }
 
+// The kernel answers the first or the second, by driver, when the limit is met,
+// and the third where it is zero.
+bool MeetsLockLimit(absl::string_view verb, int error) {
+  return (PinsMemory(verb) && (error == ENOMEM || error == EAGAIN)) ||
+         (verb == "reg_mr" && error == EPERM);
+}
+
 absl::string_view RemedyOf(absl::string_view verb, int error) {
-  // The kernel answers either one, by driver, when the limit is met.
-  if (PinsMemory(verb) && (error == ENOMEM || error == EAGAIN)) {
+  if (MeetsLockLimit(verb, error)) {
     return "the limit on locked memory may be too low: see `ulimit -l`; raise "
            "it with LimitMEMLOCK=infinity in a systemd unit, `memlock "
            "unlimited` in /etc/security/limits.conf, or `--ulimit memlock=-1` "
@@ -126,7 +132,10 @@ absl::Status ErrnoStatus(absl::string_view verb, absl::string_view object,
                              : std::generic_category().message(error));
   const absl::string_view remedy = RemedyOf(verb, error);
   if (!remedy.empty()) absl::StrAppend(&message, " (", remedy, ")");
-  return absl::Status(CodeOf(error), message);
+  return absl::Status(MeetsLockLimit(verb, error)
+                          ? absl::StatusCode::kResourceExhausted
+                          : CodeOf(error),
+                      message);
 }
 
 }  // namespace verbena::transport

@@ -55,6 +55,11 @@ TEST(ErrnoStatusTest, NamesTheLimitsOfMemory) {
   EXPECT_THAT(Message("mmap", ENOMEM), HasSubstr("`ulimit -v`"));
 }
 
+TEST(ErrnoStatusTest, NamesTheLimitOfWhatAUserWatches) {
+  EXPECT_THAT(Message("listen", ENOSPC), HasSubstr("max_user_watches"));
+  EXPECT_THAT(Message("create_qp", ENOSPC), Not(HasSubstr("max_user_watches")));
+}
+
 TEST(ErrnoStatusTest, TakesTheNumberWithEitherSign) {
   EXPECT_EQ(ErrnoStatus("accept", "", -ETIMEDOUT),
             ErrnoStatus("accept", "", ETIMEDOUT));
@@ -71,6 +76,11 @@ TEST(ErrnoStatusTest, NamesTheRemedyWhenMemoryCannotBeLocked) {
     EXPECT_THAT(Message(verb, ENOMEM), HasSubstr("container"));
   }
   EXPECT_THAT(Message("alloc_pd", ENOMEM), Not(HasSubstr("ulimit -l")));
+  // Where the limit is zero.
+  EXPECT_THAT(Message("reg_mr", EPERM), HasSubstr("ulimit -l"));
+  for (const int error : {EPERM, EAGAIN}) {
+    EXPECT_TRUE(absl::IsResourceExhausted(ErrnoStatus("reg_mr", "", error)));
+  }
 }
 
 TEST(ErrnoStatusTest, NamesTheDeviceFilesWhenPermissionIsMissing) {
