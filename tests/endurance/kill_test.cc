@@ -4,7 +4,7 @@
 //
 //   kill_test                           some kills of each
 //   kill_test --kills=1000 --seed=17    so many in all, from that seed
-//   kill_test --overrun-seconds=15      calls may end so long after their
+//   kill_test --overrun_seconds=15      calls may end so long after their
 //                                       deadlines, for slow machines
 //
 // A seed draws the calls and the moments. It does not repeat a run to the step,
@@ -21,16 +21,24 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "tests/endurance/figures.h"
 #include "tests/endurance/peer.h"
 #include "tests/testing/child_process.h"
 #include "transport/base/clock.h"
 #include "transport/base/mutex.h"
+
+ABSL_FLAG(int, kills, 60, "how many, of clients and of servers together");
+ABSL_FLAG(uint64_t, seed, 1, "draws the calls and the moments");
+// Whoever is to notice it may have to wait for a processor, beside all the
+// processes that die and start here, and then for the callbacks of other calls,
+// which check megabytes. It is less than the keepalive that ends calls when
+// nothing else does.
+ABSL_FLAG(int, overrun_seconds, 5,
+          "how long after its deadline a call may end");
 
 namespace verbena::endurance {
 namespace {
@@ -72,16 +80,6 @@ Figures NothingInUse() {
   return {{"connections", 0}, {"bulk", int64_t{2} << 20}};
 }
 
-struct Options {
-  int kills = 60;
-  uint64_t seed = 1;
-  // How long after its deadline a call may end. Whoever is to notice it may
-  // have to wait for a processor, beside all the processes that die and start
-  // here, and then for the callbacks of other calls, which check megabytes. It
-  // is less than the keepalive that ends calls when nothing else does.
-  int overrun_seconds = 5;
-};
-
 // The first thing of which `figures` has more than `limits` allows; empty if
 // there is none.
 std::string Excess(const Figures& figures, const Figures& limits) {
@@ -107,13 +105,6 @@ Figures WithMoreAllowed(const Figures& figures) {
 }
 
 class KillTest : public testing::Test {
- public:
-  explicit KillTest(const Options& options)
-      : seed_(options.seed),
-        kills_(options.kills / 2),
-        overrun_max_(absl::Seconds(options.overrun_seconds)),
-        random_(options.seed) {}
-
  protected:
   // Calls `round` for the warm-up, and then until all kills are done. It kills
   // as often as it is told, and leaves `survivor` without calls: that must hold
@@ -213,119 +204,75 @@ class KillTest : public testing::Test {
     std::fflush(stdout);
   }
 
-  const uint64_t seed_;
-  const int kills_;
-  const absl::Duration overrun_max_;
-  std::mt19937_64 random_;
+  const uint64_t seed_ = absl::GetFlag(FLAGS_seed);
+  const int kills_ = absl::GetFlag(FLAGS_kills) / 2;
+  const absl::Duration overrun_max_ =
+      absl::Seconds(absl::GetFlag(FLAGS_overrun_seconds));
+  std::mt19937_64 random_{seed_};
 };
 
-class KilledClientsTest : public KillTest {
- public:
-  using KillTest::KillTest;
-
-  void TestBody() override {
-    const std::unique_ptr<Peer> server =
-        StartServer(absl::StrCat(TestAddress(), ":0"));
-    ASSERT_NE(server, nullptr);
-    const std::unique_ptr<Peer> bystander =
-        Peer::StartClient(server->address());
-    RunRounds(*server, NothingInUse(), [&](int kills) {
-      bystander->StartLoad(Draw());
-      std::vector<std::unique_ptr<Peer>> victims;
-      for (int i = 0; i < 2; ++i) {
-        victims.push_back(StartVictim(server->address()));
-      }
-      for (int i = 0; i < kills && !HasFailure(); ++i) {
-        std::unique_ptr<Peer>& victim = victims[Draw() % victims.size()];
-        // Some are killed while they connect.
-        if (!OneIn(4)) victim->AwaitSuccess();
-        LetSomeTimePass();
-        victim->Kill();
-        victim = StartVictim(server->address());
-      }
-      for (const std::unique_ptr<Peer>& victim : victims) victim->Kill();
-      bystander->AwaitSuccess();
-      bystander->StopLoad();
-      ExpectInTime(*bystander);
-    });
-    std::printf("bystander: %s\n", ToLine(bystander->Report()).c_str());
-    // What happens to others is none of its business. (On a busy machine an
-    // attempt to connect may take longer than it may.)
-    Figures calls = bystander->Report();
-    EXPECT_LE(calls["UNAVAILABLE"], calls["OK"] / 100);
-    bystander->End();
-    server->End();
-  }
-};
-
-class KilledServersTest : public KillTest {
- public:
-  using KillTest::KillTest;
-
-  void TestBody() override {
-    std::unique_ptr<Peer> server =
-        StartServer(absl::StrCat(TestAddress(), ":0"));
-    ASSERT_NE(server, nullptr);
-    const std::string address = server->address();
-    const std::unique_ptr<Peer> client = Peer::StartClient(address);
-    // Without a channel it is always the same, once it has had one; but for
-    // the socket by which threads that sleep are woken on the software device.
-    client->StartLoad(Draw());
-    client->AwaitSuccess();
-    client->StopLoad();
-    Figures at_rest = Settled(*client);
-    at_rest = {{"descriptors", at_rest["descriptors"] + 1},
-               {"threads", at_rest["threads"]}};
-    RunRounds(*client, at_rest, [&](int kills) {
-      client->StartLoad(Draw());
-      for (int i = 0; i < kills && !HasFailure(); ++i) {
-        // Some are killed while their client connects.
-        if (!OneIn(8)) client->AwaitSuccess();
-        LetSomeTimePass();
-        server->Kill();
-        server = StartServer(address);
-        ASSERT_NE(server, nullptr);
-      }
-      client->AwaitSuccess();
-      client->StopLoad();
-      ExpectInTime(*client);
-    });
-    client->End();
-    server->End();
-  }
-};
-
-Options Parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; ++i) {
-    absl::string_view argument = argv[i];
-    bool known = false;
-    if (absl::ConsumePrefix(&argument, "--kills=")) {
-      known = absl::SimpleAtoi(argument, &options.kills);
-    } else if (absl::ConsumePrefix(&argument, "--seed=")) {
-      known = absl::SimpleAtoi(argument, &options.seed);
-    } else if (absl::ConsumePrefix(&argument, "--overrun-seconds=")) {
-      known = absl::SimpleAtoi(argument, &options.overrun_seconds);
+TEST_F(KillTest, WhoeverIsLeftWhenClientsDie) {
+  const std::unique_ptr<Peer> server =
+      StartServer(absl::StrCat(TestAddress(), ":0"));
+  ASSERT_NE(server, nullptr);
+  const std::unique_ptr<Peer> bystander = Peer::StartClient(server->address());
+  RunRounds(*server, NothingInUse(), [&](int kills) {
+    bystander->StartLoad(Draw());
+    std::vector<std::unique_ptr<Peer>> victims;
+    for (int i = 0; i < 2; ++i) {
+      victims.push_back(StartVictim(server->address()));
     }
-    if (!known) {
-      std::fprintf(stderr,
-                   "%s: there are --kills=N, --seed=N, --overrun-seconds=N\n",
-                   argv[i]);
-      std::exit(2);
+    for (int i = 0; i < kills && !HasFailure(); ++i) {
+      std::unique_ptr<Peer>& victim = victims[Draw() % victims.size()];
+      // Some are killed while they connect.
+      if (!OneIn(4)) victim->AwaitSuccess();
+      LetSomeTimePass();
+      victim->Kill();
+      victim = StartVictim(server->address());
     }
-  }
-  return options;
+    for (const std::unique_ptr<Peer>& victim : victims) victim->Kill();
+    bystander->AwaitSuccess();
+    bystander->StopLoad();
+    ExpectInTime(*bystander);
+  });
+  std::printf("bystander: %s\n", ToLine(bystander->Report()).c_str());
+  // What happens to others is none of its business. (On a busy machine an
+  // attempt to connect may take longer than it may.)
+  Figures calls = bystander->Report();
+  EXPECT_LE(calls["UNAVAILABLE"], calls["OK"] / 100);
+  bystander->End();
+  server->End();
 }
 
-void RegisterTests(const Options& options) {
-  testing::RegisterTest(
-      "KillTest", "WhoeverIsLeftWhenClientsDie", nullptr, nullptr, __FILE__,
-      __LINE__,
-      [options]() -> testing::Test* { return new KilledClientsTest(options); });
-  testing::RegisterTest(
-      "KillTest", "WhoeverIsLeftWhenServersDie", nullptr, nullptr, __FILE__,
-      __LINE__,
-      [options]() -> testing::Test* { return new KilledServersTest(options); });
+TEST_F(KillTest, WhoeverIsLeftWhenServersDie) {
+  std::unique_ptr<Peer> server = StartServer(absl::StrCat(TestAddress(), ":0"));
+  ASSERT_NE(server, nullptr);
+  const std::string address = server->address();
+  const std::unique_ptr<Peer> client = Peer::StartClient(address);
+  // Without a channel it is always the same, once it has had one; but for
+  // the socket by which threads that sleep are woken on the software device.
+  client->StartLoad(Draw());
+  client->AwaitSuccess();
+  client->StopLoad();
+  Figures at_rest = Settled(*client);
+  at_rest = {{"descriptors", at_rest["descriptors"] + 1},
+             {"threads", at_rest["threads"]}};
+  RunRounds(*client, at_rest, [&](int kills) {
+    client->StartLoad(Draw());
+    for (int i = 0; i < kills && !HasFailure(); ++i) {
+      // Some are killed while their client connects.
+      if (!OneIn(8)) client->AwaitSuccess();
+      LetSomeTimePass();
+      server->Kill();
+      server = StartServer(address);
+      ASSERT_NE(server, nullptr);
+    }
+    client->AwaitSuccess();
+    client->StopLoad();
+    ExpectInTime(*client);
+  });
+  client->End();
+  server->End();
 }
 
 }  // namespace
@@ -335,6 +282,6 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   if (verbena::endurance::BePeer(argc, argv, &exit_code)) return exit_code;
   testing::InitGoogleTest(&argc, argv);
-  verbena::endurance::RegisterTests(verbena::endurance::Parse(argc, argv));
+  absl::ParseCommandLine(argc, argv);
   return RUN_ALL_TESTS();
 }

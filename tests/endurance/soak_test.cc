@@ -12,18 +12,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "tests/endurance/figures.h"
 #include "tests/endurance/peer.h"
@@ -31,10 +30,13 @@
 #include "transport/base/clock.h"
 #include "transport/base/mutex.h"
 
+ABSL_FLAG(double, minutes, 0.2, "how long it lasts");
+ABSL_FLAG(uint64_t, seed, 1, "draws the calls, and who is killed when");
+ABSL_FLAG(std::string, csv, "", "a file for the samples");
+
 namespace verbena::endurance {
 namespace {
 
-constexpr absl::Duration kShortTime = absl::Seconds(12);
 // Few enough to look at and many enough for medians, unless that were more
 // often or more seldom than in these intervals.
 constexpr double kSamples = 60;
@@ -75,12 +77,6 @@ constexpr Column kColumns[] = {
 constexpr absl::Duration kLongEnough = absl::Minutes(2);
 constexpr int64_t kMoreNoise = 4;
 
-struct Options {
-  absl::Duration time = kShortTime;
-  uint64_t seed = 1;
-  std::string csv;  // Empty: nowhere.
-};
-
 int64_t Median(std::vector<int64_t> values) {
   const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -96,48 +92,7 @@ int64_t MedianOfQuarter(const std::vector<int64_t>& values, size_t quarter) {
 }
 
 class SoakTest : public testing::Test {
- public:
-  explicit SoakTest(const Options& options)
-      : options_(options),
-        interval_(std::clamp(options.time / kSamples, kShortestInterval,
-                             kLongestInterval)),
-        random_(options.seed),
-        csv_(options.csv),
-        samples_(std::size(kColumns)) {}
-
-  void TestBody() override {
-    std::string problem;
-    const std::unique_ptr<Peer> server = Peer::StartServer(
-        absl::StrCat(testing_support::TestAddress(), ":0"), &problem);
-    ASSERT_NE(server, nullptr) << problem;
-    std::printf("%s, on %s; to repeat it: --minutes=%g --seed=%s\n",
-                absl::FormatDuration(options_.time).c_str(),
-                server->device().c_str(), absl::ToDoubleMinutes(options_.time),
-                absl::StrCat(options_.seed).c_str());
-    const std::unique_ptr<Peer> client = Start(server->address());
-    std::vector<std::unique_ptr<Peer>> mortals(kMortals);
-    WriteHeader();
-    const absl::Time begin = base::Now();
-    absl::Duration elapsed;
-    while (elapsed < options_.time && !HasFailure()) {
-      std::unique_ptr<Peer>& mortal = mortals[random_() % kMortals];
-      if (random_() % kLifeSamples < kMortals) {
-        if (mortal != nullptr) mortal->Kill();
-        mortal = Start(server->address());
-        ++killed_;
-      }
-      LetPassUntil(begin + elapsed + interval_);
-      elapsed = base::Now() - begin;
-      Sample(elapsed, server->Report(), client->Report());
-    }
-    client->AwaitSuccess();
-    client->StopLoad();
-    client->End();
-    server->End();
-    if (!HasFailure()) Judge();
-  }
-
- private:
+ protected:
   std::unique_ptr<Peer> Start(const std::string& target) {
     std::unique_ptr<Peer> client = Peer::StartClient(target);
     client->StartLoad(random_());
@@ -184,45 +139,55 @@ class SoakTest : public testing::Test {
                   quarters[0], quarters[1], quarters[2], quarters[3]);
       if (kColumns[i].noise == kAny) continue;
       const int64_t noise =
-          kColumns[i].noise * (options_.time < kLongEnough ? kMoreNoise : 1);
+          kColumns[i].noise * (time_ < kLongEnough ? kMoreNoise : 1);
       EXPECT_LE(quarters[3], quarters[2] + quarters[2] / 20 + noise)
           << kColumns[i].name() << " grew from " << quarters[2] << " to "
           << quarters[3] << " in the last half";
     }
   }
 
-  const Options options_;
-  const absl::Duration interval_;
-  std::mt19937_64 random_;
-  std::ofstream csv_;
-  std::vector<std::vector<int64_t>> samples_;  // By column.
+  const absl::Duration time_ = absl::Minutes(absl::GetFlag(FLAGS_minutes));
+  const absl::Duration interval_ =
+      std::clamp(time_ / kSamples, kShortestInterval, kLongestInterval);
+  const uint64_t seed_ = absl::GetFlag(FLAGS_seed);
+  std::mt19937_64 random_{seed_};
+  std::ofstream csv_{absl::GetFlag(FLAGS_csv)};  // Nowhere, without a name.
+  // By column.
+  std::vector<std::vector<int64_t>> samples_ =
+      std::vector<std::vector<int64_t>>(std::size(kColumns));
   int killed_ = 0;
 };
 
-Options Parse(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i < argc; ++i) {
-    absl::string_view argument = argv[i];
-    double minutes = 0;
-    bool known = true;
-    if (absl::ConsumePrefix(&argument, "--minutes=")) {
-      known = absl::SimpleAtod(argument, &minutes) && minutes > 0;
-      options.time = absl::Minutes(minutes);
-    } else if (absl::ConsumePrefix(&argument, "--seed=")) {
-      known = absl::SimpleAtoi(argument, &options.seed);
-    } else {
-      known = absl::ConsumePrefix(&argument, "--csv=");
-      options.csv = std::string(argument);
+TEST_F(SoakTest, NothingGrows) {
+  ASSERT_GT(time_, absl::ZeroDuration());
+  std::string problem;
+  const std::unique_ptr<Peer> server = Peer::StartServer(
+      absl::StrCat(testing_support::TestAddress(), ":0"), &problem);
+  ASSERT_NE(server, nullptr) << problem;
+  std::printf("%s, on %s; to repeat it: --minutes=%g --seed=%s\n",
+              absl::FormatDuration(time_).c_str(), server->device().c_str(),
+              absl::ToDoubleMinutes(time_), absl::StrCat(seed_).c_str());
+  const std::unique_ptr<Peer> client = Start(server->address());
+  std::vector<std::unique_ptr<Peer>> mortals(kMortals);
+  WriteHeader();
+  const absl::Time begin = base::Now();
+  absl::Duration elapsed;
+  while (elapsed < time_ && !HasFailure()) {
+    std::unique_ptr<Peer>& mortal = mortals[random_() % kMortals];
+    if (random_() % kLifeSamples < kMortals) {
+      if (mortal != nullptr) mortal->Kill();
+      mortal = Start(server->address());
+      ++killed_;
     }
-    if (!known) {
-      std::fprintf(
-          stderr,
-          "%s: there are --minutes=NUMBER, --seed=NUMBER and --csv=FILE\n",
-          argv[i]);
-      std::exit(2);
-    }
+    LetPassUntil(begin + elapsed + interval_);
+    elapsed = base::Now() - begin;
+    Sample(elapsed, server->Report(), client->Report());
   }
-  return options;
+  client->AwaitSuccess();
+  client->StopLoad();
+  client->End();
+  server->End();
+  if (!HasFailure()) Judge();
 }
 
 }  // namespace
@@ -232,11 +197,6 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   if (verbena::endurance::BePeer(argc, argv, &exit_code)) return exit_code;
   testing::InitGoogleTest(&argc, argv);
-  const verbena::endurance::Options options =
-      verbena::endurance::Parse(argc, argv);
-  testing::RegisterTest("SoakTest", "NothingGrows", nullptr, nullptr, __FILE__,
-                        __LINE__, [options]() -> testing::Test* {
-                          return new verbena::endurance::SoakTest(options);
-                        });
+  absl::ParseCommandLine(argc, argv);
   return RUN_ALL_TESTS();
 }

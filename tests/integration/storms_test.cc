@@ -346,31 +346,29 @@ TEST(StormsTest, WhomNoPollerHasRoomForHearsWhatWouldHelp) {
   EXPECT_THAT(outcome.text, HasSubstr("SetPollers"));
 }
 
-TEST(StormsTest, AClientOutOfDescriptorsKeepsItsConnectionsAndGetsMore) {
-  constexpr uint64_t kChannels = 200;
-  ServerProcess server(1);
-  Crowd crowd(kCrowdRole, server.target(), kChannels, kChannels / 2);
+constexpr uint64_t kChannels = 200;
+
+// One side has too few of them for all its channels, until it is given more.
+void RunOutOfDescriptors(rlim_t of_server, rlim_t of_clients) {
+  ServerProcess server(1, of_server);
+  Crowd crowd(kCrowdRole, server.target(), kChannels, of_clients);
   const Outcome first = crowd.Run();
   EXPECT_THAT(first.text, HasSubstr("`ulimit -n`"));
   EXPECT_GT(first.served, 0u);
   EXPECT_LT(first.served, kChannels / 2);
   // No connection is lost for those that there is no room for.
   EXPECT_GE(crowd.Run().served, first.served);
+  SetDescriptorLimit(server.process(), MostDescriptors());
   SetDescriptorLimit(crowd.process(), MostDescriptors());
   crowd.RunUntilServed(kChannels, "`ulimit -n`");
 }
 
+TEST(StormsTest, AClientOutOfDescriptorsKeepsItsConnectionsAndGetsMore) {
+  RunOutOfDescriptors(MostDescriptors(), kChannels / 2);
+}
+
 TEST(StormsTest, AServerOutOfDescriptorsKeepsItsConnectionsAndTakesMore) {
-  constexpr uint64_t kChannels = 200;
-  ServerProcess server(1, kChannels / 2);
-  Crowd crowd(kCrowdRole, server.target(), kChannels);
-  const Outcome first = crowd.Run();
-  EXPECT_THAT(first.text, HasSubstr("`ulimit -n`"));
-  EXPECT_GT(first.served, 0u);
-  EXPECT_LT(first.served, kChannels / 2);
-  EXPECT_GE(crowd.Run().served, first.served);
-  SetDescriptorLimit(server.process(), MostDescriptors());
-  crowd.RunUntilServed(kChannels, "`ulimit -n`");
+  RunOutOfDescriptors(kChannels / 2, MostDescriptors());
 }
 
 // Small calls one after the other, by a client that is quick. Returns what was
