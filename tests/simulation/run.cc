@@ -36,29 +36,33 @@ absl::Span<const uint8_t> Bytes(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-transport::EndpointOptions ServerOptions(const Scenario& scenario) {
-  transport::EndpointOptions options;
+// What the server's options and a channel's have in common.
+template <typename Options>
+Options CommonOptions(bool checksum) {
+  Options options;
   options.device = std::string(transport::kSoftDevice);
-  options.max_bulk_bytes = scenario.bulk_bytes;
   options.max_send_message_bytes = kMessageBytesMax;
   options.max_receive_message_bytes = kMessageBytesMax;
-  options.memory_floor_bytes = kFloorBytes;
   options.memory_idle_time = kIdleTime;
   options.keepalive_time = kKeepalive;
   options.keepalive_timeout = kKeepalive;
+  options.checksum = checksum;
   return options;
 }
 
-ChannelOptions ClientOptions(const Scenario& scenario) {
-  ChannelOptions options;
-  options.device = std::string(transport::kSoftDevice);
+transport::EndpointOptions ServerOptions(const Scenario& scenario) {
+  auto options = CommonOptions<transport::EndpointOptions>(scenario.checksum);
+  options.max_bulk_bytes = scenario.bulk_bytes;
+  options.memory_floor_bytes = kFloorBytes;
+  return options;
+}
+
+ChannelOptions ClientOptions(const Scenario& scenario,
+                             const ChannelPlan& channel) {
+  auto options = CommonOptions<ChannelOptions>(channel.checksum);
   options.max_arena_bytes = scenario.arena_bytes;
-  options.max_send_message_bytes = kMessageBytesMax;
-  options.max_receive_message_bytes = kMessageBytesMax;
-  options.memory_idle_time = kIdleTime;
   options.connect_timeout = kKeepalive;
-  options.keepalive_time = kKeepalive;
-  options.keepalive_timeout = kKeepalive;
+  options.revoke_leases = channel.revoke_leases;
   return options;
 }
 
@@ -250,8 +254,9 @@ void Run::ExpectAllGivenBack() {
 
 void Run::Execute() {
   StartServer();
-  for (size_t i = 0; i < scenario_.channels; ++i) {
-    channels_.push_back(CreateChannel(address_, ClientOptions(scenario_)));
+  for (const ChannelPlan& plan : scenario_.channels) {
+    channels_.push_back(
+        CreateChannel(address_, ClientOptions(scenario_, plan)));
     ++channels_left_;
   }
   absl::Duration end = absl::Milliseconds(1);

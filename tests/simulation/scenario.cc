@@ -81,17 +81,23 @@ Trouble DrawTrouble(Draw& draw, size_t channels) {
 
 Scenario::Scenario(uint64_t seed) {
   Draw draw(seed);
-  channels = 1 + draw.Number(3);
+  channels.resize(1 + draw.Number(3));
   arena_bytes = kArenaBytesMin + draw.Number(3) * kMiB;
   bulk_bytes = kBulkBytesMin + draw.Number(4) * kMiB;
   for (uint64_t i = 0, count = 1 + draw.Number(60); i < count; ++i) {
-    calls.push_back(DrawCall(draw, channels));
+    calls.push_back(DrawCall(draw, channels.size()));
   }
-  if (draw.OneIn(3)) return;  // A harmless one.
-  for (uint64_t i = 0, count = draw.Number(4); i < count; ++i) {
-    troubles.push_back(DrawTrouble(draw, channels));
+  if (!draw.OneIn(3)) {  // Else it is a harmless one.
+    for (uint64_t i = 0, count = draw.Number(4); i < count; ++i) {
+      troubles.push_back(DrawTrouble(draw, channels.size()));
+    }
+    if (draw.OneIn(2)) fault_seed = 1 + draw.Number(UINT64_MAX - 1);
   }
-  if (draw.OneIn(2)) fault_seed = 1 + draw.Number(UINT64_MAX - 1);
+  checksum = draw.OneIn(4);
+  for (ChannelPlan& channel : channels) {
+    channel.checksum = draw.OneIn(3);
+    channel.revoke_leases = draw.OneIn(2);
+  }
 }
 
 void Scenario::AddFaults(transport::FaultPlan* plan) const {

@@ -18,6 +18,12 @@ namespace verbena::simulation {
 inline constexpr uint64_t kArenaBytesMin = uint64_t{2} << 20;
 inline constexpr uint64_t kBulkBytesMin = uint64_t{1} << 20;
 
+// What one channel asks for.
+struct ChannelPlan {
+  bool checksum = false;
+  bool revoke_leases = false;
+};
+
 // One call: when it starts, what it carries, and how its caller gives it up.
 struct CallPlan {
   size_t channel = 0;
@@ -51,7 +57,8 @@ struct Scenario {
   // Whether every call succeeds that is given the time.
   bool harmless() const { return troubles.empty() && fault_seed == 0; }
 
-  size_t channels = 1;
+  std::vector<ChannelPlan> channels = {ChannelPlan()};
+  bool checksum = false;  // Whether the server asks every channel for it.
   uint64_t arena_bytes = kArenaBytesMin;  // The most a channel registers.
   uint64_t bulk_bytes = kBulkBytesMin;    // The most the server registers.
   std::vector<CallPlan> calls;
