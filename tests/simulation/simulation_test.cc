@@ -12,7 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -20,6 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "tests/simulation/run.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/world.h"
@@ -65,16 +68,39 @@ std::string RunSeed(uint64_t seed) {
   return trace;
 }
 
+constexpr int64_t kNever = -1;
+
+// A call that is to succeed, or is cancelled. All in microseconds and bytes.
+struct Row {
+  int64_t start, timeout, cancel;
+  uint64_t request, reply, request_attachment, reply_attachment;
+  size_t channel = 0;
+};
+
+Scenario ScenarioOf(absl::Span<const Row> rows, uint64_t arena_bytes) {
+  Scenario scenario;
+  scenario.arena_bytes = arena_bytes;
+  for (const Row& row : rows) {
+    CallPlan& call = scenario.calls.emplace_back();
+    call.start = absl::Microseconds(row.start);
+    call.timeout = absl::Microseconds(row.timeout);
+    if (row.cancel != kNever) call.cancel = absl::Microseconds(row.cancel);
+    call.request_bytes = row.request;
+    call.reply_bytes = row.reply;
+    call.request_attachment_bytes = row.request_attachment;
+    call.reply_attachment_bytes = row.reply_attachment;
+    call.channel = row.channel;
+    scenario.channels.resize(
+        std::max(scenario.channels.size(), row.channel + 1));
+  }
+  return scenario;
+}
+
 // A reply whose attachment is in bulk memory waits for more of it, behind a
 // request that waits for what the attachments of such replies hold.
 TEST(SimulatedTest, RepliesThatWaitForMemoryHoldNone) {
-  constexpr int64_t kNever = -1;
-  // Found by a seed; every one of them is needed for it. All in microseconds
-  // and bytes.
-  constexpr struct {
-    int64_t start, timeout, cancel;
-    uint64_t request, reply, request_attachment, reply_attachment;
-  } kCalls[] = {
+  // Found by a seed; every one of them is needed for it.
+  constexpr Row kCalls[] = {
       {100000, 142693, kNever, 4007, 11532, 0, 219843},
       {92589, 424, 2009, 8065, 0, 8305, 0},
       {95915, 123496, 97, 8345, 269, 0, 0},
@@ -88,20 +114,30 @@ TEST(SimulatedTest, RepliesThatWaitForMemoryHoldNone) {
       {100000, 64573, kNever, 298056, 0, 0, 0},
       {50000, 54675, kNever, 96355, 0, 0, 0},
   };
-  Scenario scenario;
-  scenario.arena_bytes = uint64_t{3} << 20;
-  for (const auto& each : kCalls) {
-    CallPlan& call = scenario.calls.emplace_back();
-    call.start = absl::Microseconds(each.start);
-    call.timeout = absl::Microseconds(each.timeout);
-    if (each.cancel != kNever) call.cancel = absl::Microseconds(each.cancel);
-    call.request_bytes = each.request;
-    call.reply_bytes = each.reply;
-    call.request_attachment_bytes = each.request_attachment;
-    call.reply_attachment_bytes = each.reply_attachment;
-  }
   transport::FaultPlan no_faults;
-  RunScenario(scenario, no_faults);
+  RunScenario(ScenarioOf(kCalls, uint64_t{3} << 20), no_faults);
+}
+
+// A request whose attachment came in its frame, and is in bulk memory, waits
+// behind one that needs a range of it in which that attachment lies.
+TEST(SimulatedTest, RequestsThatWaitForMemoryHoldNone) {
+  constexpr Row kCalls[] = {
+      {0, 134452, kNever, 12, 145794, 0, 0, 1},
+      {0, 140077, kNever, 27916, 8014, 0, 0},
+      {0, 155622, kNever, 530000, 279, 510000, 0},
+      {0, 167621, kNever, 95103, 0, 8033, 0},
+  };
+  transport::FaultPlan no_faults;
+  EXPECT_THAT(RunScenario(ScenarioOf(kCalls, uint64_t{4} << 20), no_faults),
+              testing::Not(testing::HasSubstr("EXCEEDED")));
+}
+
+// Each of the two is rounded up, and then they don't fit.
+TEST(SimulatedTest, AMessageAndAnAttachmentThatFillTheBulkMemoryGetIt) {
+  constexpr Row kCalls[] = {{0, 100000, kNever, 530000, 100, 510000, 0}};
+  transport::FaultPlan no_faults;
+  EXPECT_THAT(RunScenario(ScenarioOf(kCalls, kArenaBytesMin), no_faults),
+              testing::HasSubstr("OK"));
 }
 
 // Such a server is away; nothing is wrong with the client's options.

@@ -133,17 +133,19 @@ void ServerCalls::FreeHeldMemory() {
   FreeHeldMemory(lease_waiters_);
   FreeHeldMemory(frame_waiters_);
   FreeHeldMemory(memory_waiters_);
+  FreeHeldMemory(turn_waiters_);
 }
 
 void ServerCalls::FreeHeldMemory(CallQueue<ServerCall>& line) {
   for (ServerCall* call = line.front(); call != nullptr;
        call = line.Next(call)) {
-    Buffer& attachment = call->reply_.attachment;
-    if (!connection_.pool().Owns(attachment)) continue;
-    Buffer plain = Buffer::PlainIfAny(attachment.size());
-    if (plain.empty()) return;  // What is there stays where it is.
-    std::memcpy(plain.data(), attachment.data(), attachment.size());
-    attachment = std::move(plain);
+    for (Buffer* const held : {&call->attachment_, &call->reply_.attachment}) {
+      if (!connection_.pool().Owns(*held)) continue;
+      Buffer plain = Buffer::PlainIfAny(held->size());
+      if (plain.empty()) return;  // What is there stays where it is.
+      std::memcpy(plain.data(), held->data(), held->size());
+      *held = std::move(plain);
+    }
   }
 }
 

@@ -166,8 +166,11 @@ class ServerCalls final : private CallTable {
   void AwaitRequest(ServerCall* call);
   // Memory of the bulk pool, if this connection may have so much more of it.
   absl::StatusOr<Buffer> AllocateBulk(size_t bytes) const;
-  // The same for the parts of a request or a reply.
+  // The same for the parts of a request or a reply, if need be as two parts of
+  // one block; all of it or nothing.
   absl::Status AllocateParts(uint64_t message_bytes, uint64_t attachment_bytes,
+                             Buffer* message, Buffer* attachment);
+  absl::Status AllocateApart(uint64_t message_bytes, uint64_t attachment_bytes,
                              Buffer* message, Buffer* attachment);
   // Moves a call that waits for memory on; false if it has to go on waiting.
   bool StartReads(ServerCall* call);
@@ -209,9 +212,9 @@ class ServerCalls final : private CallTable {
   }
   // What the lease must hold of a reply.
   static uint32_t LeaseNeeded(const ServerCall& call);
-  // Takes the attachments of replies that wait out of registered memory, if
-  // that was short since the last time: a reply that held memory while it waits
-  // for the client, or for more memory, could wait for ever.
+  // Takes the attachments of calls that wait out of registered memory, if that
+  // was short since the last time: one that held memory while it waits for the
+  // client, or for more memory, could wait for ever.
   void FreeHeldMemory();
   void FreeHeldMemory(CallQueue<ServerCall>& line);
   // The first call in a slot makes it; it stays.

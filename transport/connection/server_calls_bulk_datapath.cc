@@ -30,8 +30,34 @@ absl::StatusOr<Buffer> ServerCalls::AllocateBulk(size_t bytes) const {
   return connection_.pool().AllocateReserved(bytes, *account_);
 }
 
-// All of it or nothing: calls that each held a part could wait for each other.
 absl::Status ServerCalls::AllocateParts(uint64_t message_bytes,
+                                        uint64_t attachment_bytes,
+                                        Buffer* message, Buffer* attachment) {
+  absl::Status status =
+      AllocateApart(message_bytes, attachment_bytes, message, attachment);
+  if (message_bytes == 0 || attachment_bytes == 0 ||
+      !absl::IsUnavailable(status)) {
+    return status;
+  }
+  // Two blocks may not fit where one does: the pool promises one of the longest
+  // message, and rounds each up.
+  const uint64_t apart =
+      OccupiedBytes(message_bytes) + OccupiedBytes(attachment_bytes);
+  absl::StatusOr<Buffer> both = AllocateBulk(message_bytes + attachment_bytes);
+  if (!both.ok()) {
+    const bool never = !absl::IsUnavailable(both.status()) &&
+                       apart > connection_.options().max_bulk_bytes;
+    return never ? std::move(both).status() : status;
+  }
+  *attachment = both->Share();
+  attachment->Narrow(message_bytes, attachment_bytes);
+  *message = *std::move(both);
+  message->Narrow(0, message_bytes);
+  return absl::OkStatus();
+}
+
+// All of it or nothing: calls that each held a part could wait for each other.
+absl::Status ServerCalls::AllocateApart(uint64_t message_bytes,
                                         uint64_t attachment_bytes,
                                         Buffer* message, Buffer* attachment) {
   if (message_bytes + attachment_bytes == 0) return absl::OkStatus();
@@ -51,8 +77,13 @@ absl::Status ServerCalls::AllocateParts(uint64_t message_bytes,
     *message = *std::move(part);
   }
   if (attachment_bytes > 0) {
-    ASSIGN_OR_RETURN(*attachment,
-                     pool.AllocateReserved(attachment_bytes, *account_));
+    absl::StatusOr<Buffer> part =
+        pool.AllocateReserved(attachment_bytes, *account_);
+    if (!part.ok()) {
+      message->Reset();
+      return std::move(part).status();
+    }
+    *attachment = *std::move(part);
   }
   return absl::OkStatus();
 }
