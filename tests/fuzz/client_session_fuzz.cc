@@ -5,7 +5,6 @@
 #include <infiniband/verbs.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "absl/types/span.h"
 #include "tests/fuzz/descriptors.h"
 #include "tests/fuzz/fuzz_input.h"
+#include "tests/fuzz/session.h"
 #include "tests/fuzz/session_frames.h"
 #include "tests/fuzz/session_peer.h"
 #include "transport/base/buffer.h"
@@ -29,6 +29,7 @@
 #include "transport/connection/client_connection.h"
 #include "transport/connection/client_poller.h"
 #include "transport/soft/simulation.h"
+#include "transport/wire/checksum.h"
 #include "transport/wire/hello.h"
 
 namespace verbena::transport {
@@ -37,10 +38,11 @@ namespace {
 using fuzz::FuzzInput;
 using fuzz::ReadAll;
 
-// A call that ends once.
+// A call that ends once. What it keeps of its reply does not change any more if
+// `revokes`.
 class Call final : public ClientCall {
  public:
-  explicit Call(FuzzInput& input) {
+  Call(FuzzInput& input, bool revokes) : revokes_(revokes) {
     request_.method_id = 1;
     request_.metadata_bytes = input.Below(64);
     request_.message_bytes = TakeLength(input);
@@ -52,7 +54,10 @@ class Call final : public ClientCall {
       request_.attachment = attachment_.span();
     }
   }
-  ~Call() { CHECK(done_); }
+  ~Call() {
+    CHECK(done_);
+    if (revokes_) CHECK_EQ(Crc32c(kept_.span()), kept_sum_);
+  }
 
   void WriteRequest(uint8_t* out) override {
     CHECK(!done_ && !written_);
@@ -68,6 +73,7 @@ class Call final : public ClientCall {
     if (response.attachment == nullptr) return;
     ReadAll(response.attachment->span());
     kept_ = std::move(*response.attachment);
+    kept_sum_ = Crc32c(kept_.span());
   }
   void OnFailed(const absl::Status& status) override {
     CHECK(!done_ && !status.ok());
@@ -77,14 +83,18 @@ class Call final : public ClientCall {
   bool done() const { return done_; }
 
  private:
+  const bool revokes_;
   Buffer attachment_;
   Buffer kept_;  // Of a reply, for as long as the call is kept.
+  uint32_t kept_sum_ = 0;
   bool written_ = false;
   bool done_ = false;
 };
 
-EndpointOptions Options(FuzzInput& input) {
+EndpointOptions Options(FuzzInput& input, const SessionSetup& setup) {
   EndpointOptions options;
+  options.checksum = setup.subject_wants_sums;
+  options.revoke_leases = setup.uses_lease_keys;
   options.max_send_message_bytes = uint64_t{1} << 20;
   options.max_receive_message_bytes = uint64_t{1} << 20;
   options.max_arena_bytes = uint64_t{input.Bool() ? 1u : 4u} << 20;
@@ -92,32 +102,23 @@ EndpointOptions Options(FuzzInput& input) {
   return options;
 }
 
-class ClientSession {
+class ClientSession final : public Session {
  public:
   ClientSession(soft::Simulation& simulation, ClientPoller& clients,
                 FuzzInput input)
-      : simulation_(simulation), clients_(clients), input_(input) {}
-
-  void Run() {
-    const base::SocketAddress address = server_.Listen();
-    connection_ = clients_.Connect(SessionPeer::Device(), address,
-                                   Options(input_), /*observer=*/nullptr);
-    for (int i = 0; i < 20 && !server_.has_request(); ++i) Turn();
-    CHECK(server_.has_request());
-    if (Answer()) {
-      while (!input_.empty()) {
-        Step();
-        Turn();
-      }
-    }
-    End();
-  }
+      : Session(simulation, input), clients_(clients) {}
 
  private:
-  void Turn() {
-    simulation_.RunFor(std::chrono::microseconds(2));
-    clients_.poller().Sleep(absl::InfinitePast());
-    server_.Poll();
+  void TurnSubject() override { clients_.poller().Sleep(absl::InfinitePast()); }
+
+  bool Connect() override {
+    const base::SocketAddress address = peer_.Listen();
+    connection_ =
+        clients_.Connect(SessionPeer::Device(), address,
+                         Options(input_, setup_), /*observer=*/nullptr);
+    for (int i = 0; i < 20 && !peer_.has_request(); ++i) Turn();
+    CHECK(peer_.has_request());
+    return Answer();
   }
 
   // False when the client is refused.
@@ -128,34 +129,29 @@ class ClientSession {
       reply = EncodeReject({static_cast<RejectReason>(input_.Below(6)),
                             std::string(input_.Take<uint8_t>(), 'n')});
     } else {
-      reply = EncodeConnectReply({server_.TakeLimits(input_)});
+      reply = EncodeConnectReply({peer_.TakeLimits(input_)});
     }
     if (input_.Below(32) == 0) TakeDamage(input_, &reply);
     reply.resize(std::min(reply.size(), refuses ? kRejectPrivateBytesMax
                                                 : kAcceptPrivateBytesMax));
     if (refuses) {
-      server_.Reject(reply);
-      for (int i = 0; i < 5; ++i) Turn();
+      peer_.Reject(reply);
+      Turn(5);
       return false;
     }
-    if (!server_.Accept(reply)) return false;
-    for (int i = 0; i < 5; ++i) Turn();
-    if (input_.Below(16) == 0) return true;
-    FrameHeader header = {};
-    header.type = FrameType::kWelcome;
-    header.header_bytes = sizeof(header);
-    server_.SendSound(
-        std::string(reinterpret_cast<const char*>(&header), sizeof(header)));
-    for (int i = 0; i < 3; ++i) Turn();
+    if (!peer_.Accept(reply)) return false;
+    Turn(5);
+    Greet(FrameType::kWelcome);
     return true;
   }
 
-  void Step() {
+  void Step() override {
     switch (input_.Below(16)) {
       case 0:
       case 1:
       case 2:
-        calls_.push_back(std::make_unique<Call>(input_));
+        calls_.push_back(
+            std::make_unique<Call>(input_, setup_.uses_lease_keys));
         return connection_->Start(calls_.back().get());
       case 3:
         return Cancel();
@@ -163,20 +159,19 @@ class ClientSession {
       case 5:
         return Rdma();
       case 6:
-        if (input_.Below(16) == 0) server_.Disconnect();
+        if (input_.Below(16) == 0) peer_.Disconnect();
         return;
       case 7:
-        for (uint32_t i = input_.Below(8); i > 0; --i) Turn();
-        return;
+        return Turn(static_cast<int>(input_.Below(8)));
       case 8:
         // Buffers of replies go, and others have their memory.
         std::erase_if(calls_, [](const auto& call) { return call->done(); });
         return;
       default: {
         FrameSubjects subjects;
-        subjects.call_ids = server_.call_ids();
+        subjects.call_ids = peer_.call_ids();
         if (subjects.call_ids.empty()) subjects.call_ids = {0};
-        server_.SendFrames(input_, subjects);
+        peer_.SendFrames(input_, subjects);
       }
     }
   }
@@ -189,33 +184,37 @@ class ClientSession {
     }
   }
 
-  // In the client's arena, or beside it.
+  // In the client's arena, or beside it; or, where they have keys, in leases.
   void Rdma() {
     constexpr ibv_wr_opcode kOpcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE,
                                           IBV_WR_RDMA_READ,
                                           IBV_WR_RDMA_WRITE_WITH_IMM};
     const ibv_wr_opcode opcode = kOpcodes[input_.Below(4)];
-    const ArenaDescriptor& arena = server_.their_arena();
+    const std::vector<Loan>& loans = peer_.loans();
+    if (setup_.uses_lease_keys && !loans.empty() && input_.Below(4) != 3) {
+      const Loan& loan = loans[input_.Take<uint8_t>() % loans.size()];
+      const uint64_t offset = input_.Take<uint16_t>() % loan.bytes;
+      return peer_.PostRdma(opcode, loan.address + offset, loan.rkey,
+                            TakeLength(input_));
+    }
+    const ArenaDescriptor& arena = peer_.their_arena();
     const uint64_t offset = input_.Bool() ? 4096 * input_.Take<uint8_t>()
                                           : input_.Take<uint32_t>() % (1 << 21);
-    server_.PostRdma(opcode, arena.address + offset,
-                     arena.rkey + input_.Below(32) / 31, TakeLength(input_));
+    const uint32_t rkey = arena.rkey + input_.Below(32) / 31;
+    peer_.PostRdma(opcode, arena.address + offset, rkey, TakeLength(input_));
   }
 
-  void End() {
-    server_.Disconnect();
+  void End() override {
+    peer_.Disconnect();
     const bool early = input_.Bool();
-    for (int i = 0; i < (early ? 0 : 8); ++i) Turn();
+    Turn(early ? 0 : 8);
     clients_.Close(std::move(connection_));
     // Of an ended connection no call is open.
     calls_.clear();
-    for (int i = 0; i < 8; ++i) Turn();
+    Turn(8);
   }
 
-  soft::Simulation& simulation_;
   ClientPoller& clients_;
-  FuzzInput input_;
-  SessionPeer server_;
   std::vector<std::unique_ptr<Call>> calls_;
   std::unique_ptr<ClientConnection> connection_;
 };

@@ -5,7 +5,6 @@
 #include <infiniband/verbs.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "absl/types/span.h"
 #include "tests/fuzz/descriptors.h"
 #include "tests/fuzz/fuzz_input.h"
+#include "tests/fuzz/session.h"
 #include "tests/fuzz/session_frames.h"
 #include "tests/fuzz/session_peer.h"
 #include "transport/base/check.h"
@@ -156,6 +156,8 @@ class Server {
   }
 
   const base::SocketAddress& address() const { return address_; }
+  // Of the connections that come.
+  void set_checksum(bool checksum) { options_.checksum = checksum; }
   Handler& handler() { return handler_; }
   bool has_connection() const { return calls_ != nullptr; }
 
@@ -219,7 +221,7 @@ class Server {
     poller_->Add(device_.get());
   }
 
-  const EndpointOptions options_ = Options();
+  EndpointOptions options_ = Options();
   Handler handler_;
   const std::unique_ptr<Poller> poller_ = *Poller::Create();
   Interludes interludes_{[] { return absl::UnavailableError("one thread"); }};
@@ -230,55 +232,36 @@ class Server {
   std::unique_ptr<ServerCalls> calls_;
 };
 
-class ServerSession {
+class ServerSession final : public Session {
  public:
   ServerSession(soft::Simulation& simulation, Server& server, FuzzInput input)
-      : simulation_(simulation), server_(server), input_(input) {
+      : Session(simulation, input), server_(server) {
     subjects_.call_ids = {0, 1, 2, 3, 0x10000, 0x10001, 0x20000, 0xffff};
-  }
-
-  void Run() {
-    if (Connect()) {
-      while (!input_.empty()) {
-        Step();
-        Turn();
-      }
-    }
-    End();
+    server_.set_checksum(setup_.subject_wants_sums);
   }
 
  private:
-  void Turn() {
-    simulation_.RunFor(std::chrono::microseconds(2));
-    server_.Turn();
-    client_.Poll();
-  }
+  void TurnSubject() override { server_.Turn(); }
 
-  bool Connect() {
-    if (!client_.Resolve(server_.address())) return false;
-    for (int i = 0; i < 10 && !client_.resolved(); ++i) Turn();
-    CHECK(client_.resolved());
-    subjects_.arena = client_.arena();
-    ConnectRequest request = {client_.TakeLimits(input_), client_.arena()};
+  bool Connect() override {
+    if (!peer_.Resolve(server_.address())) return false;
+    for (int i = 0; i < 10 && !peer_.resolved(); ++i) Turn();
+    CHECK(peer_.resolved());
+    subjects_.arena = peer_.arena();
+    ConnectRequest request = {peer_.TakeLimits(input_), peer_.arena()};
     std::string hello = EncodeConnectRequest(request);
     if (input_.Below(32) == 0) TakeDamage(input_, &hello);
     hello.resize(std::min(hello.size(), kConnectPrivateBytesMax));
-    if (!client_.Connect(hello)) return false;
-    for (int i = 0; i < 20 && !client_.established() && !client_.ended(); ++i) {
+    if (!peer_.Connect(hello)) return false;
+    for (int i = 0; i < 20 && !peer_.established() && !peer_.ended(); ++i) {
       Turn();
     }
-    if (!client_.established()) return false;
-    if (input_.Below(16) == 0) return true;
-    FrameHeader header = {};
-    header.type = FrameType::kHello;
-    header.header_bytes = sizeof(header);
-    client_.SendSound(
-        std::string(reinterpret_cast<const char*>(&header), sizeof(header)));
-    for (int i = 0; i < 3; ++i) Turn();
+    if (!peer_.established()) return false;
+    Greet(FrameType::kHello);
     return true;
   }
 
-  void Step() {
+  void Step() override {
     switch (input_.Below(16)) {
       case 0:
       case 1:
@@ -287,23 +270,28 @@ class ServerSession {
         return Overwrite();
       case 3:
         if (input_.Below(8) != 0) return Turn();
-        return client_.PostRdma(
-            input_.Bool() ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
-            input_.Take<uint32_t>(), input_.Take<uint32_t>(),
-            input_.Take<uint16_t>());
+        return Write();
       case 4:
         if (input_.Below(8) == 0) server_.GoAway();
         return;
       case 5:
         if (input_.Below(16) == 0) server_.Close();
-        if (input_.Below(16) == 0) client_.Disconnect();
+        if (input_.Below(16) == 0) peer_.Disconnect();
         return;
       case 6:
-        for (uint32_t i = input_.Below(8); i > 0; --i) Turn();
-        return;
+        return Turn(static_cast<int>(input_.Below(8)));
       default:
-        client_.SendFrames(input_, subjects_);
+        peer_.SendFrames(input_, subjects_);
     }
+  }
+
+  // Where nobody may.
+  void Write() {
+    const ibv_wr_opcode opcode =
+        input_.Bool() ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
+    const auto address = input_.Take<uint32_t>();
+    const auto rkey = input_.Take<uint32_t>();
+    peer_.PostRdma(opcode, address, rkey, input_.Take<uint16_t>());
   }
 
   // What it has lent is its own: it writes there at any time.
@@ -312,12 +300,12 @@ class ServerSession {
     const absl::Span<const uint8_t> bytes = input_.Bytes(input_.Below(32));
     const size_t length =
         std::min<size_t>(bytes.size(), SessionPeer::kArenaBytes - at);
-    if (length > 0) std::memcpy(client_.memory() + at, bytes.data(), length);
+    if (length > 0) std::memcpy(peer_.memory() + at, bytes.data(), length);
   }
 
   // The connection ends soon, and every call with it.
-  void End() {
-    client_.Disconnect();
+  void End() override {
+    peer_.Disconnect();
     for (int i = 0; i < 200 && server_.has_connection(); ++i) {
       while (server_.handler().any()) server_.handler().FinishOne(input_);
       Turn();
@@ -326,10 +314,7 @@ class ServerSession {
     CHECK(!server_.handler().any());
   }
 
-  soft::Simulation& simulation_;
   Server& server_;
-  FuzzInput input_;
-  SessionPeer client_;
   FrameSubjects subjects_;
 };
 

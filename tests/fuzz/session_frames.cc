@@ -128,17 +128,13 @@ bool IsOfACall(FrameType type) {
          type == FrameType::kCancel || type == FrameType::kContinuation;
 }
 
-FrameHeader HeaderOf(const std::string& frame) {
-  FrameHeader header;
-  std::memcpy(&header, frame.data(), sizeof(header));
-  return header;
-}
-
-void SetHeader(const FrameHeader& header, std::string* frame) {
-  std::memcpy(frame->data(), &header, sizeof(header));
-}
-
 }  // namespace
+
+uint32_t LeaseKeyOf(const std::string& frame) {
+  if ((HeaderOf<FrameHeader>(frame).flags & kFlagLeaseKey) == 0) return 0;
+  constexpr size_t kAt = sizeof(RequestHeader);
+  return frame.size() < kAt ? 0 : HeaderOf<LeaseKey>(frame.substr(kAt)).rkey;
+}
 
 uint32_t TakeLength(fuzz::FuzzInput& input) {
   switch (input.Below(8)) {
@@ -157,7 +153,7 @@ std::vector<std::string> TakeFrames(fuzz::FuzzInput& input,
                                     const FrameSubjects& subjects) {
   const auto type = static_cast<FrameType>(input.Below(kLastFrameType + 1));
   std::string frame = TakeHeader(input, type, subjects);
-  FrameHeader header = HeaderOf(frame);
+  FrameHeader header = HeaderOf<FrameHeader>(frame);
   if (IsOfACall(type)) {
     header.call_id =
         subjects.call_ids[input.Take<uint8_t>() % subjects.call_ids.size()];
@@ -174,7 +170,7 @@ std::vector<std::string> TakeFrames(fuzz::FuzzInput& input,
     constexpr size_t kZero = offsetof(LeaseKey, zero);
     if (body_bytes >= sizeof(LeaseKey)) body.replace(kZero, 4, 4, '\0');
   }
-  const size_t room = kBufferBytes - frame.size();
+  const size_t room = subjects.frame_bytes_max - frame.size();
   if (body.size() <= room) {
     frame += body;
     return {frame};
@@ -185,7 +181,8 @@ std::vector<std::string> TakeFrames(fuzz::FuzzInput& input,
   for (size_t at = room; at < body.size();) {
     FrameHeader next = Common(FrameType::kContinuation);
     next.call_id = header.call_id;
-    const std::string part = body.substr(at, kBufferBytes - sizeof(next));
+    const std::string part =
+        body.substr(at, subjects.frame_bytes_max - sizeof(next));
     next.body_bytes = static_cast<uint32_t>(part.size());
     frames.push_back(Text(next) + part);
     at += part.size();

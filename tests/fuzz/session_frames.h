@@ -4,20 +4,39 @@
 #ifndef VERBENA_TESTS_FUZZ_SESSION_FRAMES_H_
 #define VERBENA_TESTS_FUZZ_SESSION_FRAMES_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "tests/fuzz/fuzz_input.h"
+#include "transport/base/limits.h"
 #include "transport/wire/hello.h"
 
 namespace verbena::transport {
 
 // What a frame may be about.
 struct FrameSubjects {
-  std::vector<uint32_t> call_ids;  // Not empty.
-  ArenaDescriptor arena = {};      // Of whoever sends it.
+  std::vector<uint32_t> call_ids;           // Not empty.
+  ArenaDescriptor arena = {};               // Of whoever sends it.
+  uint32_t frame_bytes_max = kBufferBytes;  // Of one SEND.
 };
+
+// The header that a frame begins with; what is missing of it is zero.
+template <typename Header>
+Header HeaderOf(const std::string& frame) {
+  Header header = {};
+  std::memcpy(&header, frame.data(), std::min(sizeof(header), frame.size()));
+  return header;
+}
+template <typename Header>
+void SetHeader(const Header& header, std::string* frame) {
+  std::memcpy(frame->data(), &header, std::min(sizeof(header), frame->size()));
+}
+
+// The key of its own that a REQUEST lends with; 0 if it has none.
+uint32_t LeaseKeyOf(const std::string& frame);
 
 // A number of bytes, small ones most often; now and then more than a frame
 // holds, or an arena.

@@ -12,12 +12,12 @@
 #include "transport/base/socket_address.h"
 #include "transport/soft/soft_provider.h"
 #include "transport/verbs/cm_event.h"
+#include "transport/verbs/memory_window.h"
 
 namespace verbena::transport {
 namespace {
 
 constexpr uint32_t kReceives = 20;
-constexpr uint32_t kSends = 16;
 constexpr uint32_t kSlotBytes = 2 * kBufferBytes;
 constexpr uint64_t kReceiveTag = uint64_t{1} << 32;
 
@@ -29,17 +29,12 @@ ConnectionParameters ParametersWith(const std::string& data) {
   return parameters;
 }
 
-FrameHeader HeaderOf(const std::string& frame) {
-  FrameHeader header;
-  std::memcpy(&header, frame.data(), sizeof(header));
-  return header;
-}
-
 }  // namespace
 
 const Provider& SessionPeer::Device() { return soft::SoftProvider(); }
 
-SessionPeer::SessionPeer() : channel_(*EventChannel::Create(Device())) {}
+SessionPeer::SessionPeer(const SessionSetup& setup)
+    : setup_(setup), channel_(*EventChannel::Create(Device())) {}
 
 SessionPeer::~SessionPeer() { Disconnect(); }
 
@@ -87,10 +82,10 @@ bool SessionPeer::SetUp(CmId id) {
   pd_ = *ProtectionDomain::Create(verbs, id.context());
   cq_ = *CompletionQueue::Create(verbs, id.context(),
                                  static_cast<int>(kSends + kReceives), nullptr);
-  arena_ = *RegisteredMemory::Create(pd_, kArenaBytes,
-                                     IBV_ACCESS_LOCAL_WRITE |
-                                         IBV_ACCESS_REMOTE_READ |
-                                         IBV_ACCESS_REMOTE_WRITE);
+  arena_ = *RegisteredMemory::Create(
+      pd_, kArenaBytes,
+      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+          IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_MW_BIND);
   buffers_ = *RegisteredMemory::Create(
       pd_, size_t{kSends + kReceives} * kSlotBytes, IBV_ACCESS_LOCAL_WRITE);
   ibv_qp_init_attr attributes = {};
@@ -100,6 +95,10 @@ bool SessionPeer::SetUp(CmId id) {
   attributes.sq_sig_all = 1;
   if (!id.CreateQp(pd_.get(), &attributes).ok()) return false;
   id_.emplace(std::move(id));
+  if (!is_server()) {
+    CHECK(client_memory_.Offer(arena()).ok());
+    if (setup_.uses_lease_keys) CHECK(windows_.Open(pd_).ok());
+  }
   for (uint32_t i = 0; i < kReceives; ++i) PostReceive(i);
   return true;
 }
@@ -136,36 +135,10 @@ PeerLimits SessionPeer::TakeLimits(fuzz::FuzzInput& input) {
   return limits;
 }
 
-void SessionPeer::SendFrames(fuzz::FuzzInput& input,
-                             const FrameSubjects& subjects) {
-  const bool bold = input.Below(16) == 0;
-  for (std::string& frame : TakeFrames(input, subjects)) {
-    const bool has_credit =
-        HeaderOf(frame).type == FrameType::kGrant ||
-        static_cast<int32_t>(credit_limit_ - credited_sent_) > 0;
-    if (!has_credit && !bold) return;
-    Stamp(&frame);
-    TakeDamage(input, &frame);
-    PostSend(frame);
-  }
-}
-
-void SessionPeer::SendSound(std::string frame) {
-  Stamp(&frame);
-  PostSend(frame);
-}
-
-void SessionPeer::Stamp(std::string* frame) {
-  FrameHeader header = HeaderOf(*frame);
-  header.credit_limit = credits_ + credited_received_;
-  if (grants_read_) header.flags |= kFlagGrantRead;
-  if (header.type != FrameType::kGrant) ++credited_sent_;
-  std::memcpy(frame->data(), &header, sizeof(header));
-}
-
-void SessionPeer::PostSend(const std::string& frame) {
+void SessionPeer::PostSend(const std::string& frame, uint32_t invalidates) {
   ibv_send_wr request = {};
-  request.opcode = IBV_WR_SEND;
+  request.opcode = invalidates == 0 ? IBV_WR_SEND : IBV_WR_SEND_WITH_INV;
+  request.invalidate_rkey = invalidates;
   Post(request, frame);
 }
 
@@ -179,7 +152,7 @@ void SessionPeer::PostRdma(ibv_wr_opcode opcode, uint64_t address,
 }
 
 void SessionPeer::Post(ibv_send_wr request, const std::string& data) {
-  if (!id_.has_value() || !established_ || sent_ - sent_done_ == kSends) return;
+  if (!CanPost()) return;
   uint8_t* const out = buffers_.data() + (sent_ % kSends) * kSlotBytes;
   std::memcpy(out, data.data(), data.size());
   ibv_sge element = {};
@@ -188,25 +161,13 @@ void SessionPeer::Post(ibv_send_wr request, const std::string& data) {
   element.lkey = buffers_.lkey();
   request.sg_list = &element;
   request.num_sge = data.empty() ? 0 : 1;
-  ibv_send_wr* bad = nullptr;
-  if (ibv_post_send(id_->qp(), &request, &bad) == 0) ++sent_;
+  PostAsIs(request);
 }
 
-void SessionPeer::Count(const std::string& frame) {
-  if (frame.size() < sizeof(FrameHeader)) return;
-  const FrameHeader header = HeaderOf(frame);
-  credit_limit_ = header.credit_limit;
-  if (header.type == FrameType::kGrant) {
-    grants_read_ = !grants_read_;
-    return;
-  }
-  ++credited_received_;
-  if (header.type == FrameType::kRequest) call_ids_.push_back(header.call_id);
-  if (header.type == FrameType::kReturn) {
-    ReturnHeader given = {};
-    std::memcpy(&given, frame.data(), std::min(frame.size(), sizeof(given)));
-    credited_received_ += given.credits;
-  }
+void SessionPeer::PostAsIs(ibv_send_wr request) {
+  if (!CanPost()) return;
+  ibv_send_wr* bad = nullptr;
+  if (ibv_post_send(id_->qp(), &request, &bad) == 0) ++sent_;
 }
 
 void SessionPeer::Poll() {
@@ -216,11 +177,7 @@ void SessionPeer::Poll() {
     if ((completion.wr_id & kReceiveTag) == 0) {
       ++sent_done_;
     } else if (completion.status == IBV_WC_SUCCESS) {
-      const uint64_t index = completion.wr_id & ~kReceiveTag;
-      Count(std::string(reinterpret_cast<const char*>(buffers_.data()) +
-                            (kSends + index) * kSlotBytes,
-                        completion.byte_len));
-      PostReceive(index);
+      OnReceive(completion);
     } else {
       ended_ = true;
     }
@@ -230,6 +187,21 @@ void SessionPeer::Poll() {
     if (!event.ok() || !event->has_value()) return;
     HandleEvent(**event);
   }
+}
+
+void SessionPeer::OnReceive(const ibv_wc& completion) {
+  if (const auto key = InvalidatedKey(completion)) {
+    windows_.NoteInvalidated(*key);
+    std::erase_if(bound_, [this](LeaseWindow* window) {
+      windows_.GiveBack(window);
+      return !window->bound;
+    });
+  }
+  const uint64_t index = completion.wr_id & ~kReceiveTag;
+  Count(std::string(reinterpret_cast<const char*>(buffers_.data()) +
+                        (kSends + index) * kSlotBytes,
+                    completion.byte_len));
+  PostReceive(index);
 }
 
 void SessionPeer::HandleEvent(const CmEvent& event) {
@@ -245,7 +217,9 @@ void SessionPeer::HandleEvent(const CmEvent& event) {
     case RDMA_CM_EVENT_CONNECT_REQUEST: {
       request_.emplace(CmId::Adopt(Device(), event.id));
       const auto request = DecodeConnectRequest(event.private_data());
-      if (request.ok()) their_arena_ = request->arena;
+      if (!request.ok()) return;
+      their_arena_ = request->arena;
+      CHECK(client_memory_.Offer(their_arena_).ok());
       return;
     }
     case RDMA_CM_EVENT_ESTABLISHED:

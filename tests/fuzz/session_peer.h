@@ -13,6 +13,8 @@
 
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/session_frames.h"
+#include "tests/fuzz/session_memory.h"
+#include "transport/connection/lease_windows.h"
 #include "transport/memory/registered_memory.h"
 #include "transport/verbs/cm_id.h"
 #include "transport/verbs/completion_queue.h"
@@ -24,14 +26,30 @@
 
 namespace verbena::transport {
 
+// What the two sides of a session make use of, from a byte of the input.
+struct SessionSetup {
+  explicit SessionSetup(uint8_t byte)
+      : subject_wants_sums((byte & 1) != 0),
+        peer_wants_sums((byte & 2) != 0),
+        uses_lease_keys((byte & 4) != 0) {}
+
+  bool subject_wants_sums;  // What is fuzzed has EndpointOptions::checksum.
+  bool peer_wants_sums;     // The peer asks for checksums, or confirms them.
+  bool uses_lease_keys;     // The client lends through memory windows.
+};
+
 // A client or a server on the simulated software device. By itself it keeps to
-// the credits and counts them right. Nothing in it waits: whoever has it lets
-// the device and the other side go on. For one thread.
+// the credits and counts them right; its frames have checksums where they were
+// agreed on, and what it lends, or was lent, is used as a real one does; now
+// and then an input has it do one of that wrong. It aborts when the checksums
+// of the other side are wrong, or what that says of its memory. Nothing in it
+// waits: whoever has it lets the device and the other side go on. For one
+// thread.
 class SessionPeer {
  public:
   static constexpr uint32_t kArenaBytes = 64 * 1024;
 
-  SessionPeer();
+  explicit SessionPeer(const SessionSetup& setup);
   SessionPeer(const SessionPeer&) = delete;
   SessionPeer& operator=(const SessionPeer&) = delete;
   ~SessionPeer();
@@ -59,10 +77,11 @@ class SessionPeer {
   PeerLimits TakeLimits(fuzz::FuzzInput& input);
   ArenaDescriptor arena() const;
 
+  // Sends a sound HELLO or WELCOME.
+  void Greet(FrameType type);
   // Sends a frame with what it must say of credits, and damage; drops it when
   // there is no credit, unless the input wants it all the same.
-  void SendFrames(fuzz::FuzzInput& input, const FrameSubjects& subjects);
-  void SendSound(std::string frame);
+  void SendFrames(fuzz::FuzzInput& input, FrameSubjects subjects);
   // Posts one request for `bytes` of the other side's memory.
   void PostRdma(ibv_wr_opcode opcode, uint64_t address, uint32_t rkey,
                 uint32_t bytes);
@@ -71,18 +90,55 @@ class SessionPeer {
   const std::vector<uint32_t>& call_ids() const { return call_ids_; }
   // Where the other side's first arena is, if it is a client.
   const ArenaDescriptor& their_arena() const { return their_arena_; }
+  // What the client has lent, answered or not, the latest last.
+  const std::vector<Loan>& loans() const { return client_memory_.loans(); }
   uint8_t* memory() { return arena_.data(); }
   void Disconnect();
 
  private:
   bool SetUp(CmId id);
   void PostReceive(uint64_t index);
-  void PostSend(const std::string& frame);
+  bool CanPost() const {
+    return id_.has_value() && established_ && sent_ - sent_done_ < kSends;
+  }
+  void PostSend(const std::string& frame, uint32_t invalidates);
+  // Posts it of `data`, or as it is; not if there is no room.
   void Post(ibv_send_wr request, const std::string& data);
-  void Stamp(std::string* frame);
-  void Count(const std::string& frame);
+  void PostAsIs(ibv_send_wr request);
+  void OnReceive(const ibv_wc& completion);
   void HandleEvent(const CmEvent& event);
 
+  // --- session_peer_frames.cc ---
+
+  // What a SEND has beside the bytes of its frame.
+  struct Beside {
+    PartSums sums;
+    uint32_t invalidates = 0;
+  };
+
+  bool is_server() const { return listener_.has_value(); }
+  void Stamp(std::string* frame);
+  void Count(const std::string& frame);
+  // Does with memory what the frame says was done.
+  Beside MakeTrue(fuzz::FuzzInput& input, std::string* frame);
+  // A client: binds a window to what the frame lends, and has it say the key.
+  void LendThroughWindow(std::string* frame);
+  bool InArena(uint64_t address, uint32_t bytes) const {
+    return bytes <= kArenaBytes &&
+           address - arena().address <= kArenaBytes - bytes;
+  }
+  uint32_t Bind(uint64_t address, uint32_t bytes);
+  PartSums SumsOf(const RequestHeader& request) const;
+  uint32_t SumOf(uint16_t arena, uint32_t offset, uint32_t bytes) const;
+  // A server: writes what the RESPONSE says is in the loan.
+  PartSums WriteParts(const ResponseHeader& response, const Loan& loan);
+  uint32_t WritePart(const Loan& loan, uint64_t offset, uint32_t bytes);
+  // The key that the answer to a call invalidates.
+  uint32_t TakeKey(fuzz::FuzzInput& input, const Loan& loan) const;
+
+  static constexpr uint32_t kSends = 16;
+
+  const SessionSetup setup_;
   // In the order of dependence.
   EventChannel channel_;
   std::optional<CmId> listener_;
@@ -90,8 +146,9 @@ class SessionPeer {
   ArenaDescriptor their_arena_;
   ProtectionDomain pd_;
   CompletionQueue cq_;
-  RegisteredMemory arena_;
+  RegisteredMemory arena_;  // A server writes what is there.
   RegisteredMemory buffers_;
+  LeaseWindows windows_;  // Of a client.
   std::optional<CmId> id_;
 
   bool resolved_ = false;
@@ -105,6 +162,9 @@ class SessionPeer {
   uint32_t credit_limit_ = kIdleCredits;
   bool grants_read_ = false;  // Their parity.
   std::vector<uint32_t> call_ids_;
+  SessionMemory client_memory_;  // Of whichever side is the client.
+  std::vector<LeaseWindow*> bound_;
+  bool sums_ = false;  // Frames have them by now.
 };
 
 }  // namespace verbena::transport

@@ -1,0 +1,76 @@
+// What the fuzzers of a client's and of a server's sessions have in common.
+
+#ifndef VERBENA_TESTS_FUZZ_SESSION_H_
+#define VERBENA_TESTS_FUZZ_SESSION_H_
+
+#include <chrono>
+#include <cstdint>
+
+#include "tests/fuzz/fuzz_input.h"
+#include "tests/fuzz/session_peer.h"
+#include "transport/soft/simulation.h"
+#include "transport/wire/frame.h"
+
+namespace verbena::transport {
+
+// Plays one input: a connection between what is fuzzed and the peer. The first
+// byte of the input is a SessionSetup. For one thread.
+class Session {
+ public:
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  void Run() {
+    if (Connect()) {
+      while (!input_.empty()) {
+        Step();
+        Turn();
+      }
+    }
+    End();
+  }
+
+ protected:
+  Session(soft::Simulation& simulation, fuzz::FuzzInput input)
+      : input_(input),
+        setup_(input_.Take<uint8_t>()),
+        peer_(setup_),
+        simulation_(simulation) {}
+  ~Session() = default;
+
+  // False if there is no connection to go on with.
+  virtual bool Connect() = 0;
+  // Does what the input says next.
+  virtual void Step() = 0;
+  // Ends the connection, and looks whether anything is left of it.
+  virtual void End() = 0;
+  // Lets what is fuzzed go on.
+  virtual void TurnSubject() = 0;
+
+  // Lets all of them go on, so many times in turn.
+  void Turn(int times = 1) {
+    for (; times > 0; --times) {
+      simulation_.RunFor(std::chrono::microseconds(2));
+      TurnSubject();
+      peer_.Poll();
+    }
+  }
+
+  // Has the peer send its HELLO or WELCOME, unless the input leaves it out.
+  void Greet(FrameType type) {
+    if (input_.Below(16) == 0) return;
+    peer_.Greet(type);
+    Turn(3);
+  }
+
+  fuzz::FuzzInput input_;
+  const SessionSetup setup_;
+  SessionPeer peer_;
+
+ private:
+  soft::Simulation& simulation_;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TESTS_FUZZ_SESSION_H_
