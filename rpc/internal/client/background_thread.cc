@@ -57,6 +57,8 @@ bool BackgroundThread::RunsAnyErrand() { return runs_errand_of != nullptr; }
 void BackgroundThread::Notify() {
   if (notified_.load(std::memory_order_seq_cst)) return;  // Not yet cleared.
   if (notified_.exchange(true, std::memory_order_seq_cst)) return;
+  // As it mostly is where callbacks make the next calls.
+  if (!may_sleep_.load(std::memory_order_seq_cst)) return;
   const base::MutexLock lock(mutex_);
   if (watches_) {
     poller_->transport().Wake();
@@ -81,10 +83,15 @@ void BackgroundThread::Drive() {
       continue;
     }
     stand_ins_.NoteSleep();
-    const base::MutexLock lock(mutex_);
-    while (!notified_.load(std::memory_order_relaxed) && base::Now() < until) {
-      wake_.WaitUntil(mutex_, until);
+    may_sleep_.store(true, std::memory_order_seq_cst);
+    {
+      const base::MutexLock lock(mutex_);
+      while (!notified_.load(std::memory_order_seq_cst) &&
+             base::Now() < until) {
+        wake_.WaitUntil(mutex_, until);
+      }
     }
+    may_sleep_.store(false, std::memory_order_relaxed);
   }
   stand_ins_.End();
 }
@@ -165,12 +172,17 @@ absl::Time BackgroundThread::Serve() {
     return std::min(timer, base::Now() + kDoze);
   }
   stand_ins_.NoteSleep();
-  const bool sleeps = BeginWatch();
-  const absl::Time until = poller.NextTimer();
+  // First whether there is nothing to do, which takes no lock: on a machine
+  // where it does not pay to spin, there often is something after all.
+  const bool prepared = poller.transport().PrepareSleep();
+  const bool sleeps = prepared && BeginWatch();
+  const absl::Time until = sleeps ? poller.NextTimer() : absl::InfinitePast();
   poller.ReleaseUnless(/*watched=*/sleeps);
-  if (sleeps) poller.transport().WaitForEvent(until);
+  if (prepared) {
+    poller.transport().WaitForEvent(until);
+    LeaveWatch();
+  }
   wait_.Woke(base::Now());
-  LeaveWatch();
   return absl::InfinitePast();
 }
 
@@ -195,12 +207,13 @@ bool BackgroundThread::BeginWatch() {
     const base::MutexLock lock(mutex_);
     watches_ = true;
   }
+  may_sleep_.store(true, std::memory_order_seq_cst);
   // Who notifies after this look wakes the watcher.
-  return !notified_.load(std::memory_order_seq_cst) &&
-         poller_->transport().PrepareSleep();
+  return !notified_.load(std::memory_order_seq_cst);
 }
 
 void BackgroundThread::LeaveWatch() {
+  may_sleep_.store(false, std::memory_order_relaxed);
   const base::MutexLock lock(mutex_);
   watches_ = false;
   watched_.NotifyAll();

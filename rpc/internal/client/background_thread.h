@@ -87,7 +87,8 @@ class BackgroundThread {
   absl::Time Serve();
   // With the role held: polls for what is pending.
   void PollForPending();
-  // With the role held: begins to watch. Returns whether it is worth sleeping.
+  // With the role held, after PrepareSleep(): begins to watch. Returns whether
+  // nobody has notified the thread.
   bool BeginWatch();
   void LeaveWatch();
 
@@ -97,6 +98,10 @@ class BackgroundThread {
   // The thread has to look. Sequentially consistent: it is cleared before the
   // thread looks, and set after there is something to be seen.
   std::atomic<bool> notified_{false};
+  // The thread may be asleep, or fall asleep without another look. It is set
+  // before the thread looks at notified_ for the last time, and looked at after
+  // that was set, so of the two one sees the other.
+  std::atomic<bool> may_sleep_{false};
   std::atomic<bool> stop_{false};
 
   base::Mutex mutex_;
