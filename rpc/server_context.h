@@ -40,10 +40,11 @@ class ServerContext {
   absl::Time deadline() const { return base::ToWallClock(due_); }
 
   // Whether nobody waits for the reply any more: the client cancelled, its
-  // deadline passed, the connection is lost, or the server shuts down and ran
-  // out of patience. A handler that takes long should look now and then, and
-  // return. Once told that the deadline has passed, it can't succeed: whatever
-  // it returns, the call ends with DEADLINE_EXCEEDED.
+  // deadline passed, the connection is lost, a message of the stream could not
+  // be read or written, or the server shuts down and ran out of patience. A
+  // handler that takes long should look now and then, and return. Once told
+  // that the deadline has passed, it can't succeed: whatever it returns, the
+  // call ends with DEADLINE_EXCEEDED.
   bool IsCancelled() const;
 
   // The client's address, "10.0.0.9:41234".

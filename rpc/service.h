@@ -12,8 +12,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/server_context.h"
+#include "rpc/server_stream.h"
 
 namespace verbena {
 
@@ -32,17 +34,25 @@ class CallMessages {
   virtual void DropRequest() = 0;
 };
 
+// How a streaming call ends whose client did not send its one request.
+absl::Status NoRequest(absl::string_view method);
+
 // One method of a service, its message types hidden. Thread-safe as far as the
 // user's handler is.
-class UnaryMethod {
+class Method {
  public:
-  explicit UnaryMethod(const char* full_name) : full_name_(full_name) {}
-  virtual ~UnaryMethod() = default;
+  explicit Method(const char* full_name) : full_name_(full_name) {}
+  virtual ~Method() = default;
 
-  virtual std::unique_ptr<CallMessages> NewMessages() const = 0;
-  // Calls the handler. REQUIRES: `messages` is from this->NewMessages().
-  virtual absl::Status Run(ServerContext* context,
-                           CallMessages* messages) const = 0;
+  // Whether its messages come and go by a stream, any number of them either
+  // way.
+  virtual bool streams() const { return true; }
+  // For the messages of a method that does not stream; null for others.
+  virtual std::unique_ptr<CallMessages> NewMessages() const { return nullptr; }
+  // Calls the handler. REQUIRES: `messages` is from this->NewMessages(), and
+  // `stream` is not null if the method streams.
+  virtual absl::Status Run(ServerContext* context, CallMessages* messages,
+                           MessageReaderWriter* stream) const = 0;
 
   const std::string& full_name() const { return full_name_; }
 
@@ -53,17 +63,18 @@ class UnaryMethod {
 // `Handler` is called with (ServerContext*, const Request*, Response*) and
 // returns an absl::Status.
 template <typename Request, typename Response, typename Handler>
-class TypedUnaryMethod final : public UnaryMethod {
+class TypedUnaryMethod final : public Method {
  public:
   TypedUnaryMethod(const char* full_name, Handler handler)
-      : UnaryMethod(full_name), handler_(std::move(handler)) {}
+      : Method(full_name), handler_(std::move(handler)) {}
 
+  bool streams() const override { return false; }
   std::unique_ptr<CallMessages> NewMessages() const override {
     return std::make_unique<Messages>();
   }
 
-  absl::Status Run(ServerContext* context,
-                   CallMessages* messages) const override {
+  absl::Status Run(ServerContext* context, CallMessages* messages,
+                   MessageReaderWriter* /*stream*/) const override {
     auto* typed = static_cast<Messages*>(messages);
     return handler_(context, &typed->request_, &typed->response_);
   }
@@ -90,6 +101,65 @@ class TypedUnaryMethod final : public UnaryMethod {
   const Handler handler_;
 };
 
+// `Handler` is called with (ServerContext*, const Request*,
+// ServerWriter<Response>*).
+template <typename Request, typename Response, typename Handler>
+class TypedServerStreamingMethod final : public Method {
+ public:
+  TypedServerStreamingMethod(const char* full_name, Handler handler)
+      : Method(full_name), handler_(std::move(handler)) {}
+
+  absl::Status Run(ServerContext* context, CallMessages* /*messages*/,
+                   MessageReaderWriter* stream) const override {
+    Request request;
+    if (!stream->Read(&request, nullptr)) return NoRequest(full_name());
+    ServerWriter<Response> writer(stream);
+    return handler_(context, &std::as_const(request), &writer);
+  }
+
+ private:
+  const Handler handler_;
+};
+
+// `Handler` is called with (ServerContext*, ServerReader<Request>*, Response*).
+template <typename Request, typename Response, typename Handler>
+class TypedClientStreamingMethod final : public Method {
+ public:
+  TypedClientStreamingMethod(const char* full_name, Handler handler)
+      : Method(full_name), handler_(std::move(handler)) {}
+
+  absl::Status Run(ServerContext* context, CallMessages* /*messages*/,
+                   MessageReaderWriter* stream) const override {
+    Response response;
+    ServerReader<Request> reader(stream);
+    absl::Status status = handler_(context, &reader, &response);
+    // If it can't be written the call has ended, and has its status.
+    if (status.ok()) stream->Write(response, {});
+    return status;
+  }
+
+ private:
+  const Handler handler_;
+};
+
+// `Handler` is called with (ServerContext*, ServerReaderWriter<Response,
+// Request>*).
+template <typename Request, typename Response, typename Handler>
+class TypedBidiStreamingMethod final : public Method {
+ public:
+  TypedBidiStreamingMethod(const char* full_name, Handler handler)
+      : Method(full_name), handler_(std::move(handler)) {}
+
+  absl::Status Run(ServerContext* context, CallMessages* /*messages*/,
+                   MessageReaderWriter* stream) const override {
+    ServerReaderWriter<Response, Request> typed(stream);
+    return handler_(context, &typed);
+  }
+
+ private:
+  const Handler handler_;
+};
+
 }  // namespace internal
 
 // Which threads run the handlers of a service.
@@ -112,9 +182,12 @@ enum class HandlerMode {
 //
 // Handlers run on several threads at once, so the derived class must be
 // thread-safe. The request, the response and the context belong to the handler
-// until it returns. The Status that it returns reaches the client, code and
-// message (cut after 2048 bytes); the response only if it is OK. An exception
-// that leaves a handler ends the call with UNKNOWN, as with gRPC, and is lost.
+// until it returns. A method that streams has a reader or a writer, or both, in
+// their place (server_stream.h), and its handlers run on workers whatever the
+// mode, because they block. The Status that it returns reaches the client, code
+// and message (cut after 2048 bytes); the response only if it is OK. An
+// exception that leaves a handler ends the call with UNKNOWN, as with gRPC, and
+// is lost.
 class Service {
  public:
   Service(const Service&) = delete;
@@ -129,7 +202,7 @@ class Service {
   std::optional<HandlerMode> handler_mode() const { return handler_mode_; }
 
   // For the library.
-  const std::vector<std::unique_ptr<internal::UnaryMethod>>& methods() const {
+  const std::vector<std::unique_ptr<internal::Method>>& methods() const {
     return methods_;
   }
 
@@ -138,18 +211,38 @@ class Service {
   explicit Service(const char* full_name) : full_name_(full_name) {}
 
   // `full_method_name` is "package.Service/Method". For `handler` see
-  // TypedUnaryMethod.
+  // TypedUnaryMethod and its neighbours.
   template <typename Request, typename Response, typename Handler>
   void AddUnaryMethod(const char* full_method_name, Handler handler) {
-    methods_.push_back(std::make_unique<
-                       internal::TypedUnaryMethod<Request, Response, Handler>>(
-        full_method_name, std::move(handler)));
+    AddMethod<internal::TypedUnaryMethod<Request, Response, Handler>>(
+        full_method_name, std::move(handler));
+  }
+  template <typename Request, typename Response, typename Handler>
+  void AddServerStreamingMethod(const char* full_method_name, Handler handler) {
+    AddMethod<internal::TypedServerStreamingMethod<Request, Response, Handler>>(
+        full_method_name, std::move(handler));
+  }
+  template <typename Request, typename Response, typename Handler>
+  void AddClientStreamingMethod(const char* full_method_name, Handler handler) {
+    AddMethod<internal::TypedClientStreamingMethod<Request, Response, Handler>>(
+        full_method_name, std::move(handler));
+  }
+  template <typename Request, typename Response, typename Handler>
+  void AddBidiStreamingMethod(const char* full_method_name, Handler handler) {
+    AddMethod<internal::TypedBidiStreamingMethod<Request, Response, Handler>>(
+        full_method_name, std::move(handler));
   }
 
  private:
   const std::string full_name_;
   std::optional<HandlerMode> handler_mode_;
-  std::vector<std::unique_ptr<internal::UnaryMethod>> methods_;
+  template <typename TypedMethod, typename Handler>
+  void AddMethod(const char* full_method_name, Handler handler) {
+    methods_.push_back(
+        std::make_unique<TypedMethod>(full_method_name, std::move(handler)));
+  }
+
+  std::vector<std::unique_ptr<internal::Method>> methods_;
 };
 
 }  // namespace verbena

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "google/protobuf/compiler/cpp/names.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/printer.h"
@@ -29,20 +30,56 @@ class ClientWriter {
   void WriteMethodDefinitions();
 
  private:
-  // Print `before`, the method's name, the parameters of a blocking (or an
-  // asynchronous) call, and `after`.
-  void PrintBlocking(Variables variables, const std::string& before,
-                     const std::string& after);
-  void PrintAsync(Variables variables, const std::string& before,
+  // A method that streams has neither request nor response in the direction in
+  // which it does, and no asynchronous form.
+  struct Method {
+    bool has_request = false;
+    bool has_response = false;
+    bool unary() const { return has_request && has_response; }
+    Variables variables;  // What all methods have in common, and more.
+  };
+
+  // Prints `before`, what a blocking call returns, `scope`, the method's name
+  // and parameters, and `after`.
+  void PrintBlocking(const Method& method, const std::string& before,
+                     const std::string& scope, const std::string& after);
+  // The same for the asynchronous form, which returns nothing.
+  void PrintAsync(const Method& method, const std::string& before,
                   const std::string& after);
 
   void WriteStubPrivates();
+  // The body of a blocking call.
+  void WriteCall(const Method& method);
 
   const pb::ServiceDescriptor& service_;
   pb::io::Printer& printer_;
-  Variables variables_;             // What all methods have in common.
-  std::vector<Variables> methods_;  // The same and more, for each method.
+  Variables variables_;  // What all methods have in common.
+  std::vector<Method> methods_;
 };
+
+// Adds what the client of `method` gets ("result"), and the function of the
+// runtime that makes the call ("call").
+void AddResultAndCall(const pb::MethodDescriptor& method,
+                      Variables& variables) {
+  const std::string kind = CallKind(method);
+  if (kind == "Unary") {
+    variables["result"] = "::absl::Status";
+    variables["call"] = "::verbena::BlockingUnaryCall";
+    return;
+  }
+  std::string stream = "Reader";
+  std::string types = variables["response"];
+  if (kind == "ClientStreaming") {
+    stream = "Writer";
+    types = variables["request"];
+  } else if (kind == "BidiStreaming") {
+    stream = "ReaderWriter";
+    types = absl::StrCat(variables["request"], ", ", types);
+  }
+  variables["result"] = absl::StrCat("std::unique_ptr<::verbena::Client",
+                                     stream, "<", types, ">>");
+  variables["call"] = absl::StrCat("::verbena::", kind, "Call<", types, ">");
+}
 
 ClientWriter::ClientWriter(const pb::ServiceDescriptor& service,
                            pb::io::Printer& printer)
@@ -54,35 +91,57 @@ ClientWriter::ClientWriter(const pb::ServiceDescriptor& service,
       {"stub", members.stub},
       {"async_class", members.async_class},
       {"async_stub", members.async_stub},
-      // A service may have no methods, which alone would use it.
-      {"unused", service.method_count() == 0 ? "[[maybe_unused]] " : ""}};
+  };
+  bool any_unary = false;
   for (int i = 0; i < service.method_count(); ++i) {
     const pb::MethodDescriptor& method = *service.method(i);
-    Variables variables = variables_;
-    variables["method"] = MethodFunction(method);
-    variables["full_name"] = MethodFullName(method);
-    variables["descriptor"] = members.descriptors[i];
-    variables["request"] =
+    Method added = {.has_request = !method.client_streaming(),
+                    .has_response = !method.server_streaming(),
+                    .variables = variables_};
+    added.variables["method"] = MethodFunction(method);
+    added.variables["full_name"] = MethodFullName(method);
+    added.variables["descriptor"] = members.descriptors[i];
+    added.variables["request"] =
         pb::compiler::cpp::QualifiedClassName(method.input_type());
-    variables["response"] =
+    added.variables["response"] =
         pb::compiler::cpp::QualifiedClassName(method.output_type());
-    methods_.push_back(std::move(variables));
+    AddResultAndCall(method, added.variables);
+    any_unary = any_unary || added.unary();
+    methods_.push_back(std::move(added));
   }
+  // Only unary methods would use it.
+  variables_["unused"] = any_unary ? "" : "[[maybe_unused]] ";
 }
 
-void ClientWriter::PrintBlocking(Variables variables, const std::string& before,
+void ClientWriter::PrintBlocking(const Method& method,
+                                 const std::string& before,
+                                 const std::string& scope,
                                  const std::string& after) {
+  Variables variables = method.variables;
   variables["before"] = before;
+  variables["scope"] = scope;
   variables["after"] = after;
+  printer_.Print(variables, "$before$$result$");
+  printer_.Print(method.unary() ? " " : "\n");
   printer_.Print(variables,
-                 "$before$$method$(\n"
-                 "    ::verbena::ClientContext* context,\n"
-                 "    const $request$& request,\n"
-                 "    $response$* response)$after$\n");
+                 "$scope$$method$(\n"
+                 "    ::verbena::ClientContext* context");
+  if (method.has_request) {
+    printer_.Print(variables,
+                   ",\n"
+                   "    const $request$& request");
+  }
+  if (method.has_response) {
+    printer_.Print(variables,
+                   ",\n"
+                   "    $response$* response");
+  }
+  printer_.Print(variables, ")$after$\n");
 }
 
-void ClientWriter::PrintAsync(Variables variables, const std::string& before,
+void ClientWriter::PrintAsync(const Method& method, const std::string& before,
                               const std::string& after) {
+  Variables variables = method.variables;
   variables["before"] = before;
   variables["after"] = after;
   printer_.Print(variables,
@@ -101,13 +160,19 @@ void ClientWriter::WriteStubInterface() {
       " public:\n"
       "  // The same methods without waiting: each returns at once, and\n"
       "  // `on_done` gets the status. `context`, `request` and `response`\n"
-      "  // must live until then.\n"
+      "  // must live until then.");
+  if (HasStreams(service_)) {
+    printer_.Print(" Those that stream have no such form yet.");
+  }
+  printer_.Print(
+      "\n"
       "  class async_interface {\n"
       "   public:\n"
       "    virtual ~async_interface() = default;\n");
   printer_.Indent();
   printer_.Indent();
   for (int i = 0; i < service_.method_count(); ++i) {
+    if (!methods_[i].unary()) continue;
     printer_.Print("\n");
     PrintComments(*service_.method(i), printer_);
     PrintAsync(methods_[i], "virtual void ", " = 0;");
@@ -122,7 +187,7 @@ void ClientWriter::WriteStubInterface() {
   for (int i = 0; i < service_.method_count(); ++i) {
     printer_.Print("\n");
     PrintComments(*service_.method(i), printer_);
-    PrintBlocking(methods_[i], "virtual ::absl::Status ", " = 0;");
+    PrintBlocking(methods_[i], "virtual ", "", " = 0;");
   }
   printer_.Outdent();
   printer_.Print(
@@ -142,9 +207,9 @@ void ClientWriter::WriteStub() {
       "  Stub(const Stub&) = delete;\n"
       "  Stub& operator=(const Stub&) = delete;\n");
   printer_.Indent();
-  for (const Variables& method : methods_) {
+  for (const Method& method : methods_) {
     printer_.Print("\n");
-    PrintBlocking(method, "::absl::Status ", " override;");
+    PrintBlocking(method, "", "", " override;");
   }
   printer_.Outdent();
   printer_.Print(
@@ -167,7 +232,8 @@ void ClientWriter::WriteStubPrivates() {
                  "    explicit $async_class$(Stub* stub) : $stub$(stub) {}\n");
   printer_.Indent();
   printer_.Indent();
-  for (const Variables& method : methods_) {
+  for (const Method& method : methods_) {
+    if (!method.unary()) continue;
     printer_.Print("\n");
     PrintAsync(method, "void ", " override;");
   }
@@ -180,9 +246,10 @@ void ClientWriter::WriteStubPrivates() {
       "    $unused$Stub* const $stub$;  // The one that this is part of.\n"
       "  };\n"
       "\n");
-  for (const Variables& method : methods_) {
+  for (const Method& method : methods_) {
     printer_.Print(
-        method, "  static const ::verbena::MethodDescriptor $descriptor$;\n");
+        method.variables,
+        "  static const ::verbena::MethodDescriptor $descriptor$;\n");
   }
   printer_.Print(variables_,
                  "  const std::shared_ptr<::verbena::Channel> $channel$;\n"
@@ -208,23 +275,40 @@ void ClientWriter::WriteStubDefinitions() {
       "\n");
 }
 
+void ClientWriter::WriteCall(const Method& method) {
+  // A stream keeps the channel, and a unary call has ended before the stub.
+  printer_.Print(method.variables, method.unary()
+                                       ? "  return $call$(\n      *$channel$"
+                                       : "  return $call$(\n      $channel$");
+  printer_.Print(method.variables, ", $descriptor$, context");
+  if (method.unary()) {
+    printer_.Print(
+        ",\n"
+        "      request, response");
+  } else if (method.has_request) {
+    printer_.Print(", request");
+  } else if (method.has_response) {
+    printer_.Print(", response");
+  }
+  printer_.Print(
+      ");\n"
+      "}\n"
+      "\n");
+}
+
 void ClientWriter::WriteMethodDefinitions() {
   const std::string stub = variables_["service"] + "::Stub::";
-  for (const Variables& method : methods_) {
-    printer_.Print(method,
+  for (const Method& method : methods_) {
+    printer_.Print(method.variables,
                    "constexpr ::verbena::MethodDescriptor\n"
                    "    $service$::Stub::$descriptor$(\n"
                    "        \"$full_name$\");\n"
                    "\n");
-    PrintBlocking(method, "::absl::Status " + stub, " {");
-    printer_.Print(method,
-                   "  return ::verbena::BlockingUnaryCall(\n"
-                   "      *$channel$, $descriptor$, context,\n"
-                   "      request, response);\n"
-                   "}\n"
-                   "\n");
+    PrintBlocking(method, "", stub, " {");
+    WriteCall(method);
+    if (!method.unary()) continue;
     PrintAsync(method, "void " + stub + variables_["async_class"] + "::", " {");
-    printer_.Print(method,
+    printer_.Print(method.variables,
                    "  ::verbena::AsyncUnaryCall(\n"
                    "      *$stub$->$channel$, $descriptor$, context,\n"
                    "      request, response, std::move(on_done));\n"

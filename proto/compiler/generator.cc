@@ -87,10 +87,15 @@ void WriteHeader(const pb::FileDescriptor& file, pb::io::Printer& printer) {
   }
   printer.Print("#include \"$header$\"\n\n", "header", MessageHeaderFile(file));
   if (file.service_count() > 0) {
-    PrintIncludes({"absl/status/status.h", "rpc/channel.h",
-                   "rpc/client_context.h", "rpc/generated/stub_support.h",
-                   "rpc/server_context.h", "rpc/service.h"},
+    const bool streams = HasStreams(file);
+    PrintIncludes(
+        {"absl/status/status.h", "rpc/channel.h", "rpc/client_context.h"},
+        printer);
+    if (streams) PrintIncludes({"rpc/client_stream.h"}, printer);
+    PrintIncludes({"rpc/generated/stub_support.h", "rpc/server_context.h"},
                   printer);
+    if (streams) PrintIncludes({"rpc/server_stream.h"}, printer);
+    PrintIncludes({"rpc/service.h"}, printer);
     printer.Print("\n");
     OpenNamespace(file, printer);
     for (int i = 0; i < file.service_count(); ++i) {

@@ -58,9 +58,31 @@ TEST(GeneratorTest, RefusesParameters) {
 
 TEST(GeneratorTest, WritesNothingWhenItRefuses) {
   const Generated generated =
-      From("service S { rpc Chat(stream Item) returns (Item); }");
+      From("service S { rpc async(Item) returns (Item); }");
   EXPECT_THAT(generated.files, IsEmpty());
   EXPECT_THAT(generated.error, StartsWith("service \"test.S\", method"));
+}
+
+TEST(GeneratorTest, IncludesTheReadersAndWritersOnlyWhereSomethingStreams) {
+  const std::string header =
+      From("service S { rpc M(Item) returns (stream Item); }")
+          .files["file.verbena.h"];
+  const std::string unary =
+      From("service S { rpc M(Item) returns (Item); }").files["file.verbena.h"];
+  for (const char* included : {"rpc/client_stream.h", "rpc/server_stream.h"}) {
+    EXPECT_THAT(header, HasSubstr(included));
+    EXPECT_THAT(unary, Not(HasSubstr(included)));
+  }
+}
+
+// There is no callback form of streams.
+TEST(GeneratorTest, LeavesStreamsOutOfTheAsyncInterface) {
+  const std::string header =
+      From("service S { rpc Chat(stream Item) returns (stream Item); }")
+          .files["file.verbena.h"];
+  EXPECT_THAT(header, HasSubstr("virtual std::unique_ptr<"));
+  EXPECT_THAT(header, HasSubstr("Those that stream have no such form yet."));
+  EXPECT_THAT(header, Not(HasSubstr("on_done)")));
 }
 
 TEST(GeneratorTest, NamesTheFileBeforeEveryReasonButTheFirst) {

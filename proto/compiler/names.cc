@@ -184,6 +184,27 @@ std::string MethodFullName(const pb::MethodDescriptor& method) {
   return absl::StrCat(method.service()->full_name(), "/", method.name());
 }
 
+std::string CallKind(const pb::MethodDescriptor& method) {
+  if (method.client_streaming()) {
+    return method.server_streaming() ? "BidiStreaming" : "ClientStreaming";
+  }
+  return method.server_streaming() ? "ServerStreaming" : "Unary";
+}
+
+bool HasStreams(const pb::ServiceDescriptor& service) {
+  for (int i = 0; i < service.method_count(); ++i) {
+    if (CallKind(*service.method(i)) != "Unary") return true;
+  }
+  return false;
+}
+
+bool HasStreams(const pb::FileDescriptor& file) {
+  for (int i = 0; i < file.service_count(); ++i) {
+    if (HasStreams(*file.service(i))) return true;
+  }
+  return false;
+}
+
 std::vector<std::string> PackageParts(const pb::FileDescriptor& file) {
   return absl::StrSplit(file.package(), '.', absl::SkipEmpty());
 }

@@ -30,6 +30,14 @@ std::string MethodFunction(const google::protobuf::MethodDescriptor& method);
 // never changed by what C++ reserves.
 std::string MethodFullName(const google::protobuf::MethodDescriptor& method);
 
+// What the runtime calls this kind of call, in the names of its functions:
+// "Unary", "ServerStreaming", "ClientStreaming" or "BidiStreaming".
+std::string CallKind(const google::protobuf::MethodDescriptor& method);
+
+// Whether any method of the service, or of the file, streams.
+bool HasStreams(const google::protobuf::ServiceDescriptor& service);
+bool HasStreams(const google::protobuf::FileDescriptor& file);
+
 // The parts of the package of `file`, outermost first.
 std::vector<std::string> PackageParts(
     const google::protobuf::FileDescriptor& file);

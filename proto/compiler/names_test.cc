@@ -75,6 +75,45 @@ TEST_F(NamesTest, PackagesAreSplitAtTheirDots) {
               ElementsAre("a", "b", "c"));
 }
 
+TEST_F(NamesTest, CallsAreOfFourKinds) {
+  pb::FileDescriptorProto file;
+  File("a.proto", "p",
+       {"Unary", "ServerStreaming", "ClientStreaming", "BidiStreaming"})
+      .CopyTo(&file);
+  file.set_name("b.proto");
+  file.set_package("q");
+  pb::ServiceDescriptorProto& service = *file.mutable_service(0);
+  for (pb::MethodDescriptorProto& method : *service.mutable_method()) {
+    method.set_input_type("Item");
+    method.set_output_type("Item");
+  }
+  for (int i : {2, 3}) service.mutable_method(i)->set_client_streaming(true);
+  for (int i : {1, 3}) service.mutable_method(i)->set_server_streaming(true);
+  const pb::FileDescriptor* built = pool_.BuildFile(file);
+  ASSERT_NE(built, nullptr);
+  for (int i = 0; i < 4; ++i) {
+    const pb::MethodDescriptor& method = *built->service(0)->method(i);
+    EXPECT_EQ(CallKind(method), method.name());
+  }
+}
+
+TEST_F(NamesTest, AFileHasStreamsIfAnyOfItsMethodsStreams) {
+  pb::FileDescriptorProto file;
+  const pb::FileDescriptor& unary = File("a.proto", "p", {"A", "B"});
+  EXPECT_FALSE(HasStreams(unary));
+  unary.CopyTo(&file);
+  file.set_name("b.proto");
+  file.set_package("q");
+  for (int i : {0, 1}) {
+    file.mutable_service(0)->mutable_method(i)->set_input_type("Item");
+    file.mutable_service(0)->mutable_method(i)->set_output_type("Item");
+  }
+  file.mutable_service(0)->mutable_method(1)->set_server_streaming(true);
+  const pb::FileDescriptor* streaming = pool_.BuildFile(file);
+  ASSERT_NE(streaming, nullptr);
+  EXPECT_TRUE(HasStreams(*streaming));
+}
+
 TEST_F(NamesTest, FilesKeepTheirDirectory) {
   const pb::FileDescriptor& file = File("a/b-c.proto", "p");
   EXPECT_EQ(HeaderFile(file), "a/b-c.verbena.h");

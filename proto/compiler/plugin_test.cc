@@ -63,14 +63,23 @@ TEST_F(PluginTest, WritesTheFiles) {
   EXPECT_TRUE(Exists("file.verbena.cc"));
 }
 
-TEST_F(PluginTest, RefusesAStreamingMethodByFileServiceAndMethod) {
+TEST_F(PluginTest, WritesTheFilesOfStreamingMethodsToo) {
   Run("syntax = \"proto3\"; package p; message M {}\n"
       "service S { rpc Chat(stream M) returns (stream M); }");
+  EXPECT_EQ(exit_code_, 0) << printed_;
+  EXPECT_EQ(printed_, "");
+  EXPECT_TRUE(Exists("file.verbena.h"));
+  EXPECT_TRUE(Exists("file.verbena.cc"));
+}
+
+TEST_F(PluginTest, RefusesANameByFileServiceAndMethod) {
+  Run("syntax = \"proto3\"; package p; message M {}\n"
+      "service S { rpc Stub(stream M) returns (stream M); }");
   EXPECT_EQ(exit_code_, 1);
   EXPECT_THAT(printed_,
               HasSubstr("--verbena_out: file.proto: service \"p.S\", method "
-                        "\"Chat\" (line 2): streaming methods are not "
-                        "supported yet"));
+                        "\"Stub\" (line 2): \"Stub\" is the name of a "
+                        "generated class or member"));
   EXPECT_FALSE(Exists("file.verbena.h"));
 }
 

@@ -85,19 +85,6 @@ void CheckServiceName(const pb::ServiceDescriptor& service,
   }
 }
 
-void CheckStreaming(const pb::MethodDescriptor& method,
-                    std::vector<std::string>& problems) {
-  if (!method.client_streaming() && !method.server_streaming()) return;
-  problems.push_back(absl::StrFormat(
-      "%s: streaming methods are not supported yet (the method streams its "
-      "%s); make it unary, or move it into a .proto file from which no Verbena "
-      "code is generated",
-      Describe(method),
-      !method.server_streaming()   ? "requests"
-      : !method.client_streaming() ? "responses"
-                                   : "requests and responses"));
-}
-
 // `functions` holds the methods of the service before this one, by C++ name.
 void CheckMethodName(
     const pb::MethodDescriptor& method,
@@ -158,7 +145,6 @@ std::vector<std::string> Validate(const pb::FileDescriptor& file) {
     std::map<std::string, const pb::MethodDescriptor*> functions;
     for (int j = 0; j < service.method_count(); ++j) {
       CheckMethodName(*service.method(j), functions, problems);
-      CheckStreaming(*service.method(j), problems);
     }
   }
   CheckHashes(file, problems);

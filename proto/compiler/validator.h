@@ -15,8 +15,8 @@ namespace verbena::compiler {
 // say what to change; empty when all is well.
 //
 // protoc has checked the file before: names are unique in .proto terms and all
-// types exist. What remains are names that only C++ finds fault with, kinds of
-// call that the runtime does not offer, and hashes that collide.
+// types exist. What remains are names that only C++ finds fault with, and
+// hashes that collide.
 std::vector<std::string> Validate(const google::protobuf::FileDescriptor& file);
 
 }  // namespace verbena::compiler

@@ -62,30 +62,28 @@ TEST_F(ValidatorTest, FindsNothingWrongWithAnOrdinaryService) {
   EXPECT_THAT(ProblemsOf(""), IsEmpty());
 }
 
-TEST_F(ValidatorTest, RefusesStreamsOfRequests) {
-  EXPECT_EQ(RefusalOfMethod("Chat(stream Item) returns (Item);"),
-            "service \"test.S\", method \"Chat\" (line 2): streaming methods "
-            "are not supported yet (the method streams its requests); make it "
-            "unary, or move it into a .proto file from which no Verbena code "
-            "is generated");
+TEST_F(ValidatorTest, FindsNothingWrongWithStreams) {
+  EXPECT_EQ(RefusalOfMethod("Chat(stream Item) returns (Item);"), "");
+  EXPECT_EQ(RefusalOfMethod("Chat(Item) returns (stream Item);"), "");
+  EXPECT_EQ(RefusalOfMethod("Chat(stream Item) returns (stream Item);"), "");
 }
 
-TEST_F(ValidatorTest, RefusesStreamsOfResponses) {
-  EXPECT_THAT(RefusalOfMethod("Chat(Item) returns (stream Item);"),
-              HasSubstr("streams its responses)"));
-}
-
-TEST_F(ValidatorTest, RefusesStreamsBothWays) {
-  EXPECT_THAT(RefusalOfMethod("Chat(stream Item) returns (stream Item);"),
-              HasSubstr("streams its requests and responses)"));
+TEST_F(ValidatorTest, LooksAtTheNamesOfStreamingMethodsToo) {
+  EXPECT_THAT(RefusalOfMethod("async(stream Item) returns (stream Item);"),
+              HasSubstr("method \"async\" (line 2): \"async\" is the name of"));
+  EXPECT_THAT(Refusal("service S {\n"
+                      "  rpc delete(stream Item) returns (Item);\n"
+                      "  rpc delete_(Item) returns (stream Item);\n"
+                      "}"),
+              HasSubstr("so would that of method \"delete\"; rename"));
 }
 
 TEST_F(ValidatorTest, NamesEveryReasonAtOnce) {
   EXPECT_THAT(ProblemsOf("service S {\n"
-                         "  rpc Chat(stream Item) returns (Item);\n"
+                         "  rpc Stub(Item) returns (Item);\n"
                          "  rpc async(Item) returns (Item);\n"
                          "}"),
-              ElementsAre(HasSubstr("method \"Chat\" (line 3)"),
+              ElementsAre(HasSubstr("method \"Stub\" (line 3)"),
                           HasSubstr("method \"async\" (line 4)")));
 }
 

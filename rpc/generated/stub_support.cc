@@ -1,10 +1,12 @@
 #include "rpc/generated/stub_support.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/base/optimization.h"
 #include "absl/status/statusor.h"
 #include "rpc/internal/client/channel_impl.h"
+#include "rpc/internal/client/stream_call.h"
 #include "rpc/internal/client/unary_call.h"
 #include "rpc/internal/codec/status_text.h"
 
@@ -52,6 +54,41 @@ void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
   } else {
     (*impl)->ReportAsync(call);
   }
+}
+
+namespace {
+
+// A call that could not even be started.
+class FailedStream final : public ClientStream {
+ public:
+  explicit FailedStream(absl::Status status) : status_(std::move(status)) {}
+
+  bool Read(MessageLite* /*message*/, Buffer* /*attachment*/) override {
+    return false;
+  }
+  bool Write(const MessageLite& /*message*/,
+             absl::Span<const uint8_t> /*attachment*/) override {
+    return false;
+  }
+  bool WritesDone() override { return false; }
+  absl::Status Finish() override { return status_; }
+
+ private:
+  const absl::Status status_;
+};
+
+}  // namespace
+
+std::unique_ptr<ClientStream> StartStream(std::shared_ptr<Channel> channel,
+                                          const MethodDescriptor& method,
+                                          ClientContext* context) {
+  const absl::StatusOr<ChannelImpl*> impl = channel->MakeImpl();
+  if (!impl.ok()) {
+    return std::make_unique<FailedStream>(
+        internal::Annotate(impl.status(), method.full_name()));
+  }
+  return std::make_unique<internal::StreamCall>(
+      *impl, std::move(channel), method.full_name(), method.id(), context);
 }
 
 }  // namespace verbena

@@ -5,6 +5,8 @@
 #define VERBENA_RPC_GENERATED_STUB_SUPPORT_H_
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
@@ -12,6 +14,7 @@
 #include "proto/method_hash.h"
 #include "rpc/channel.h"
 #include "rpc/client_context.h"
+#include "rpc/client_stream.h"
 
 namespace verbena {
 
@@ -57,6 +60,41 @@ void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
                     const google::protobuf::MessageLite* request,
                     google::protobuf::MessageLite* response,
                     UnaryCallback&& on_done);
+
+// What the three below stand on.
+std::unique_ptr<ClientStream> StartStream(std::shared_ptr<Channel> channel,
+                                          const MethodDescriptor& method,
+                                          ClientContext* context);
+
+// Start a call of a method that streams. A status that keeps it from starting
+// is what Finish() returns. `context` must outlive the stream, and so must
+// `response`.
+template <typename Response>
+std::unique_ptr<ClientReader<Response>> ServerStreamingCall(
+    std::shared_ptr<Channel> channel, const MethodDescriptor& method,
+    ClientContext* context, const google::protobuf::MessageLite& request) {
+  std::unique_ptr<ClientStream> stream =
+      StartStream(std::move(channel), method, context);
+  stream->Write(request, {});
+  stream->WritesDone();
+  return std::make_unique<ClientReader<Response>>(std::move(stream));
+}
+
+template <typename Request>
+std::unique_ptr<ClientWriter<Request>> ClientStreamingCall(
+    std::shared_ptr<Channel> channel, const MethodDescriptor& method,
+    ClientContext* context, google::protobuf::MessageLite* response) {
+  return std::make_unique<ClientWriter<Request>>(
+      StartStream(std::move(channel), method, context), response);
+}
+
+template <typename Request, typename Response>
+std::unique_ptr<ClientReaderWriter<Request, Response>> BidiStreamingCall(
+    std::shared_ptr<Channel> channel, const MethodDescriptor& method,
+    ClientContext* context) {
+  return std::make_unique<ClientReaderWriter<Request, Response>>(
+      StartStream(std::move(channel), method, context));
+}
 
 }  // namespace verbena
 

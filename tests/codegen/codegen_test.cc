@@ -1,6 +1,8 @@
 // That generated code compiles is most of this test. The rest: the classes are
 // what a user expects of them.
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -8,18 +10,27 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/message_lite.h"
 #include "gtest/gtest.h"
 #include "other/place/codegen/renamed.verbena.h"
 #include "proto/compiler/testdata/nasty-names.verbena.h"
 #include "proto/compiler/testdata/no_package.verbena.h"
 #include "proto/compiler/testdata/no_services.verbena.h"
+#include "rpc/buffer.h"
+#include "rpc/client_stream.h"
+#include "rpc/server_stream.h"
 #include "rpc/service.h"
+#include "rpc/stream.h"
 #include "tests/codegen/generated.verbena.h"
 
 namespace {
 
 namespace nasty = ::verbena::test::deep::absl;
+
+using verbena::test::renamed::Renamed;
+using verbena::test::shared::Outer_Inner;
 
 using testing::ElementsAre;
 
@@ -51,6 +62,44 @@ class FakeStub final : public generated::S::StubInterface {
   async_interface* async() override { return nullptr; }
 };
 
+// A test's own stub of a method that streams: what is written comes back.
+class EchoingStub final : public Renamed::StubInterface {
+ public:
+  absl::Status Call(verbena::ClientContext* /*context*/,
+                    const Outer_Inner& /*request*/,
+                    Outer_Inner* /*response*/) override {
+    return absl::OkStatus();
+  }
+  std::unique_ptr<verbena::ClientReaderWriter<Outer_Inner, Outer_Inner>>
+  Exchange(verbena::ClientContext* /*context*/) override {
+    return std::make_unique<
+        verbena::ClientReaderWriter<Outer_Inner, Outer_Inner>>(
+        std::make_unique<EchoingStream>());
+  }
+  async_interface* async() override { return nullptr; }
+
+ private:
+  class EchoingStream final : public verbena::ClientStream {
+   public:
+    bool Write(const google::protobuf::MessageLite& message,
+               absl::Span<const uint8_t> /*attachment*/) override {
+      written_.push_back(message.SerializeAsString());
+      return true;
+    }
+    bool Read(google::protobuf::MessageLite* message,
+              verbena::Buffer* /*attachment*/) override {
+      if (read_ == written_.size()) return false;
+      return message->ParseFromString(written_[read_++]);
+    }
+    bool WritesDone() override { return true; }
+    absl::Status Finish() override { return absl::OkStatus(); }
+
+   private:
+    std::vector<std::string> written_;
+    size_t read_ = 0;
+  };
+};
+
 TEST(CodegenTest, MethodsKeepTheNamesOfTheProtoOnTheWire) {
   EXPECT_THAT(MethodNames(DeleteService()),
               ElementsAre("verbena.test.deep.absl.delete/class",
@@ -69,12 +118,30 @@ TEST(CodegenTest, ServicesKnowTheirFullName) {
   static_assert(Global::service_full_name() == std::string_view("Global"));
 }
 
+// A stream on which one empty message comes.
+class EmptyMessage final : public verbena::MessageReaderWriter {
+ public:
+  bool Read(google::protobuf::MessageLite* message,
+            verbena::Buffer* /*attachment*/) override {
+    message->Clear();
+    return !std::exchange(read_, true);
+  }
+  bool Write(const google::protobuf::MessageLite& /*message*/,
+             absl::Span<const uint8_t> /*attachment*/) override {
+    return true;
+  }
+
+ private:
+  bool read_ = false;
+};
+
 // What method `index` of `service` answers to an empty request.
-absl::Status Answer(const verbena::Service& service, int index) {
-  const verbena::internal::UnaryMethod& method = *service.methods()[index];
+absl::Status Answer(const verbena::Service& service, size_t index) {
+  const verbena::internal::Method& method = *service.methods()[index];
   std::unique_ptr<verbena::internal::CallMessages> messages =
       method.NewMessages();
-  return method.Run(nullptr, messages.get());
+  EmptyMessage stream;
+  return method.Run(nullptr, messages.get(), &stream);
 }
 
 TEST(CodegenTest, CallsReachTheOverride) {
@@ -87,6 +154,65 @@ TEST(CodegenTest, MethodsThatNobodyOverridesAreUnimplemented) {
                                      "not implemented by this server"));
 }
 
+TEST(CodegenTest, StreamingMethodsThatNobodyOverridesAreUnimplemented) {
+  const nasty::ClientReader::Service service;
+  for (size_t i = 0; i < service.methods().size(); ++i) {
+    EXPECT_TRUE(service.methods()[i]->streams());
+    EXPECT_EQ(Answer(service, i),
+              absl::UnimplementedError(service.methods()[i]->full_name() +
+                                       " is not implemented by this server"));
+  }
+}
+
+TEST(CodegenTest, AStreamingStubCanBeReplacedInTests) {
+  EchoingStub echoing;
+  Renamed::StubInterface& stub = echoing;
+  const auto stream = stub.Exchange(nullptr);
+  Outer_Inner message;
+  message.set_text("hello");
+  EXPECT_TRUE(stream->Write(message));
+  message.Clear();
+  EXPECT_TRUE(stream->Read(&message));
+  EXPECT_EQ(message.text(), "hello");
+  EXPECT_FALSE(stream->Read(&message));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+TEST(CodegenTest, StubsOfEachKindReturnWhatReadsAndWrites) {
+  using Stub = nasty::ClientReader::StubInterface;
+  using nasty::Item;
+  static_assert(
+      std::is_same_v<decltype(&Stub::ServerStreamingCall),
+                     std::unique_ptr<verbena::ClientReader<Item>> (Stub::*)(
+                         verbena::ClientContext*, const Item&)>);
+  static_assert(std::is_same_v<decltype(&Stub::ClientStreamingCall),
+                               std::unique_ptr<verbena::ClientWriter<Item>> (
+                                   Stub::*)(verbena::ClientContext*, Item*)>);
+  static_assert(std::is_same_v<decltype(&Stub::co_yield_),
+                               std::unique_ptr<verbena::ClientReaderWriter<
+                                   nasty::class_, nasty::class__new>> (Stub::*)(
+                                   verbena::ClientContext*)>);
+}
+
+TEST(CodegenTest, HandlersOfEachKindGetWhatReadsAndWrites) {
+  using Service = nasty::ClientReader::Service;
+  using nasty::Item;
+  static_assert(std::is_same_v<decltype(&Service::ServerStreamingCall),
+                               absl::Status (Service::*)(
+                                   verbena::ServerContext*, const Item*,
+                                   verbena::ServerWriter<Item>*)>);
+  static_assert(std::is_same_v<decltype(&Service::ClientStreamingCall),
+                               absl::Status (Service::*)(
+                                   verbena::ServerContext*,
+                                   verbena::ServerReader<Item>*, Item*)>);
+  static_assert(
+      std::is_same_v<
+          decltype(&Service::co_yield_),
+          absl::Status (Service::*)(
+              verbena::ServerContext*,
+              verbena::ServerReaderWriter<nasty::class__new, nasty::class_>*)>);
+}
+
 TEST(CodegenTest, AStubCanBeReplacedInTests) {
   FakeStub fake;
   generated::S::StubInterface& stub = fake;
@@ -96,9 +222,9 @@ TEST(CodegenTest, AStubCanBeReplacedInTests) {
 
 TEST(CodegenTest, StubsComeFromNewStub) {
   static_assert(
-      std::is_same_v<decltype(verbena::test::renamed::Renamed::NewStub(
+      std::is_same_v<decltype(Renamed::NewStub(
                          std::declval<std::shared_ptr<verbena::Channel>>())),
-                     std::unique_ptr<verbena::test::renamed::Renamed::Stub>>);
+                     std::unique_ptr<Renamed::Stub>>);
   static_assert(
       std::is_base_of_v<nasty::Members::StubInterface, nasty::Members::Stub>);
 }

@@ -20,6 +20,7 @@
 #include "tests/fuzz/session.h"
 #include "tests/fuzz/session_frames.h"
 #include "tests/fuzz/session_peer.h"
+#include "tests/fuzz/stream_user.h"
 #include "transport/base/buffer.h"
 #include "transport/base/check.h"
 #include "transport/base/clock.h"
@@ -28,8 +29,10 @@
 #include "transport/connection/client_call.h"
 #include "transport/connection/client_connection.h"
 #include "transport/connection/client_poller.h"
+#include "transport/connection/message_stream.h"
 #include "transport/soft/simulation.h"
 #include "transport/wire/checksum.h"
+#include "transport/wire/frame.h"
 #include "transport/wire/hello.h"
 
 namespace verbena::transport {
@@ -45,6 +48,11 @@ class Call final : public ClientCall {
   Call(FuzzInput& input, bool revokes) : revokes_(revokes) {
     request_.method_id = 1;
     request_.metadata_bytes = input.Below(64);
+    if (input.Below(4) == 0) {
+      user_.set_stream(&messages_);
+      set_stream(&messages_);
+      return;
+    }
     request_.message_bytes = TakeLength(input);
     if (input.Bool()) request_.reply_hint_bytes = TakeLength(input);
     if (input.Below(8) == 0) request_.deadline = base::Now();
@@ -81,9 +89,14 @@ class Call final : public ClientCall {
   }
 
   bool done() const { return done_; }
+  bool streams() const { return (request_.flags & kFlagStream) != 0; }
+  void UseStream(FuzzInput& input) { user_.Use(input); }
 
  private:
   const bool revokes_;
+  StreamUser user_;
+  MessageStream messages_{&user_, /*max_message_bytes=*/uint64_t{1} << 20,
+                          "the fuzzer's limit", /*marks_end=*/true};
   Buffer attachment_;
   Buffer kept_;  // Of a reply, for as long as the call is kept.
   uint32_t kept_sum_ = 0;
@@ -154,7 +167,7 @@ class ClientSession final : public Session {
             std::make_unique<Call>(input_, setup_.uses_lease_keys));
         return connection_->Start(calls_.back().get());
       case 3:
-        return Cancel();
+        return UseOrCancel();
       case 4:
       case 5:
         return Rdma();
@@ -176,9 +189,10 @@ class ClientSession final : public Session {
     }
   }
 
-  void Cancel() {
+  void UseOrCancel() {
     if (calls_.empty()) return;
     Call* const call = calls_[input_.Take<uint8_t>() % calls_.size()].get();
+    if (call->streams() && input_.Below(4) != 0) return call->UseStream(input_);
     if (!call->done()) {
       connection_->Cancel(call, absl::CancelledError("no longer wanted"));
     }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "tests/fuzz/session.h"
 #include "tests/fuzz/session_frames.h"
 #include "tests/fuzz/session_peer.h"
+#include "tests/fuzz/stream_user.h"
 #include "transport/base/check.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/limits.h"
@@ -70,6 +72,10 @@ class Handler final : public ServerHandler {
     ReadAll(call->attachment().span());
     CHECK(std::find(open_.begin(), open_.end(), call) == open_.end());
     open_.push_back(call);
+    if (call->stream() == nullptr) return;
+    StreamUser& user = users_[call];
+    user.set_stream(call->stream());
+    call->stream()->set_owner(&user);
   }
   void OnCancelled(ServerCall* call) override {
     CHECK(call->cancelled());
@@ -81,7 +87,13 @@ class Handler final : public ServerHandler {
     if (open_.empty()) return;
     const size_t index = input.Take<uint8_t>() % open_.size();
     ServerCall* const call = open_[index];
+    if (call->stream() != nullptr) {
+      if (input.Below(4) != 0) return users_[call].Use(input);
+      call->stream()->set_owner(nullptr);
+      users_.erase(call);
+    }
     open_.erase(open_.begin() + static_cast<ptrdiff_t>(index));
+    if (call->stream() != nullptr) return Fail(call, input);
     if (call->owns_message()) ReadAll(call->message());
     switch (input.Below(4)) {
       case 0:
@@ -139,6 +151,7 @@ class Handler final : public ServerHandler {
   }
 
   std::vector<ServerCall*> open_;
+  std::map<ServerCall*, StreamUser> users_;  // Of those that stream.
 };
 
 // What ServerPoller is made of, but for its threads.

@@ -32,6 +32,11 @@ RequestHeader TakeRequest(fuzz::FuzzInput& input) {
   request.method_id = input.Below(8);
   request.timeout_us = input.Bool() ? kNoTimeout : input.Take<uint16_t>();
   request.metadata_bytes = static_cast<uint16_t>(input.Below(40));
+  if ((request.frame.flags & kFlagStream) != 0) {
+    request.frame.flags = kFlagStream;
+    request.frame.body_bytes = request.metadata_bytes;
+    return request;
+  }
   request.message_bytes = TakeLength(input);
   request.attachment_bytes = input.Bool() ? TakeLength(input) : 0;
   request.frame.body_bytes = request.metadata_bytes;
@@ -111,6 +116,16 @@ std::string TakeHeader(fuzz::FuzzInput& input, FrameType type,
       return Text(TakeArena(input, subjects.arena));
     case FrameType::kReturn:
       return Text(ReturnHeader{Common(type), input.Below(80), 0});
+    case FrameType::kWindow:
+      return Text(WindowHeader{
+          Common(type),
+          kStreamWindowBytes + input.Take<uint32_t>() - input.Below(2)});
+    case FrameType::kData: {
+      FrameHeader header = Common(type);
+      header.flags = input.Below(4) == 0 ? kFlagLastData : 0;
+      header.body_bytes = TakeLength(input) % kBufferBytes;
+      return Text(header);
+    }
     default: {
       FrameHeader header = Common(type);
       if (type == FrameType::kHello || type == FrameType::kWelcome ||
@@ -125,7 +140,8 @@ std::string TakeHeader(fuzz::FuzzInput& input, FrameType type,
 bool IsOfACall(FrameType type) {
   return type == FrameType::kRequest || type == FrameType::kResponse ||
          type == FrameType::kResponsePending || type == FrameType::kLease ||
-         type == FrameType::kCancel || type == FrameType::kContinuation;
+         type == FrameType::kCancel || type == FrameType::kContinuation ||
+         type == FrameType::kData || type == FrameType::kWindow;
 }
 
 }  // namespace
@@ -165,7 +181,8 @@ std::vector<std::string> TakeFrames(fuzz::FuzzInput& input,
       std::min<size_t>(header.body_bytes, kContinuedBytesMax + 1);
   std::string body(
       fuzz::AsText(input.Bytes(std::min<size_t>(body_bytes, input.Below(64)))));
-  body.resize(body_bytes, 'b');
+  // Of a stream, a row of empty messages; else a letter.
+  body.resize(body_bytes, type == FrameType::kData ? '\0' : 'b');
   if (type == FrameType::kRequest && (header.flags & kFlagLeaseKey) != 0) {
     constexpr size_t kZero = offsetof(LeaseKey, zero);
     if (body_bytes >= sizeof(LeaseKey)) body.replace(kZero, 4, 4, '\0');

@@ -33,11 +33,13 @@ int main(int argc, char** argv) {
 
   verbena::end_to_end::EndToEndService service;
   verbena::end_to_end::InlineService inline_service;
+  verbena::end_to_end::TestStreams streams;
   absl::StatusOr<std::unique_ptr<verbena::Server>> server =
       verbena::ServerBuilder()
           .AddListeningPort(absl::GetFlag(FLAGS_listen))
           .RegisterService(&service)
           .RegisterService(&inline_service)
+          .RegisterService(&streams)
           .SetWorkerThreads(16)
           .BuildAndStart();
   if (!server.ok()) {

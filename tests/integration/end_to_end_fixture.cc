@@ -35,6 +35,7 @@ void EndToEndTest::StartServer(
   builder.AddListeningPort(Address(port), &port_)
       .RegisterService(&service_)
       .RegisterService(&inline_service_)
+      .RegisterService(&streams_)
       .SetWorkerThreads(16);
   if (change) change(builder);
   absl::StatusOr<std::unique_ptr<Server>> server = builder.BuildAndStart();

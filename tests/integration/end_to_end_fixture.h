@@ -51,6 +51,7 @@ class EndToEndTest : public ::testing::Test {
   int port() const { return port_; }
   Server& server() { return *server_; }
   EndToEndService& service() { return service_; }
+  TestStreams& streams() { return streams_; }
 
   std::shared_ptr<Channel> NewChannel(
       const ChannelOptions& options = ChannelOptions()) const;
@@ -71,6 +72,7 @@ class EndToEndTest : public ::testing::Test {
  private:
   EndToEndService service_;
   InlineService inline_service_;
+  TestStreams streams_;
   std::unique_ptr<Server> server_;
   std::string target_;
   int port_ = 0;

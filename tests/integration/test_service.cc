@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "rpc/buffer.h"
 #include "rpc/credentials.h"
 #include "rpc/service.h"
 #include "transport/base/clock.h"
@@ -173,6 +175,56 @@ absl::Status InlineService::Describe(ServerContext* context,
                                      const Nothing* /*request*/,
                                      Description* reply) {
   return DoDescribe(context, reply);
+}
+
+absl::Status TestStreams::List(ServerContext* context,
+                               const ListRequest* request,
+                               ServerWriter<Item>* writer) {
+  if (list_) return list_(context, writer);
+  for (uint64_t i = 0; i < request->count(); ++i) {
+    Item item;
+    item.set_number(i);
+    item.set_payload(Pattern(request->payload_bytes(), i));
+    const std::string attachment = Pattern(request->attachment_bytes(), i);
+    if (!writer->Write(item,
+                       absl::MakeConstSpan(
+                           reinterpret_cast<const uint8_t*>(attachment.data()),
+                           attachment.size()))) {
+      return absl::AbortedError("nobody reads");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TestStreams::Record(ServerContext* context,
+                                 ServerReader<Item>* reader,
+                                 Summary* response) {
+  if (record_) return record_(context, reader);
+  Item item;
+  Buffer attachment;
+  response->set_in_order(true);
+  for (; reader->Read(&item, &attachment);
+       response->set_count(response->count() + 1)) {
+    if (item.number() != response->count()) response->set_in_order(false);
+    response->set_payload_bytes(response->payload_bytes() +
+                                item.payload().size());
+    response->set_attachment_bytes(response->attachment_bytes() +
+                                   attachment.size());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TestStreams::Chat(ServerContext* context,
+                               ServerReaderWriter<Item, Item>* stream) {
+  if (chat_) return chat_(context, stream);
+  Item item;
+  Buffer attachment;
+  while (stream->Read(&item, &attachment)) {
+    if (!stream->Write(item, attachment.span())) {
+      return absl::AbortedError("nobody reads");
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace verbena::end_to_end

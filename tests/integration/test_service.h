@@ -7,10 +7,12 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "rpc/server_context.h"
+#include "rpc/server_stream.h"
 #include "tests/integration/test_service.pb.h"
 #include "tests/integration/test_service.verbena.h"
 #include "transport/base/mutex.h"
@@ -72,6 +74,33 @@ class InlineService final : public Inline::Service {
                     EchoReply* reply) override;
   absl::Status Describe(ServerContext* context, const Nothing* request,
                         Description* reply) override;
+};
+
+class TestStreams final : public StreamService::Service {
+ public:
+  using Lister =
+      std::function<absl::Status(ServerContext*, ServerWriter<Item>*)>;
+  using Recorder =
+      std::function<absl::Status(ServerContext*, ServerReader<Item>*)>;
+  using Chatter = std::function<absl::Status(ServerContext*,
+                                             ServerReaderWriter<Item, Item>*)>;
+
+  // What handlers do in place of the usual. To be set while no call is open.
+  void set_list(Lister list) { list_ = std::move(list); }
+  void set_record(Recorder record) { record_ = std::move(record); }
+  void set_chat(Chatter chat) { chat_ = std::move(chat); }
+
+  absl::Status List(ServerContext* context, const ListRequest* request,
+                    ServerWriter<Item>* writer) override;
+  absl::Status Record(ServerContext* context, ServerReader<Item>* reader,
+                      Summary* response) override;
+  absl::Status Chat(ServerContext* context,
+                    ServerReaderWriter<Item, Item>* stream) override;
+
+ private:
+  Lister list_;
+  Recorder record_;
+  Chatter chat_;
 };
 
 }  // namespace verbena::end_to_end

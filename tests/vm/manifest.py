@@ -48,6 +48,7 @@ PRELOAD = "{bin}/transport/soft/preload/libverbena-soft.so"
 HELLO_TEST = "//tests/integration:hello_test"
 BENCH = "{bin}/tools/rpc_bench/rpc_bench"
 END_TO_END = "//tests/integration:rpc_end_to_end_test"
+STREAMING = "//tests/integration:rpc_streaming_test"
 
 # Guests that know nothing of each other, for they are booted together: one
 # keeps little more than a processor busy.
@@ -70,8 +71,12 @@ FIRST_GUEST = [
     Test("//tests/transport:transport_memory_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_shutdown_test", seconds=300, no_rnr=True),
     Test(END_TO_END, seconds=400, no_rnr=True),
+    Test(STREAMING, seconds=400, no_rnr=True),
     Test("//tests/integration:locked_memory_test", seconds=300),
     Test(HELLO_TEST, arguments=(HELLO_SERVER, HELLO_CLIENT)),
+    Test("//tests/integration:route_guide_test",
+         arguments=("{bin}/examples/route_guide/server",
+                    "{bin}/examples/route_guide/client")),
     Command("hello", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +
             " --listen={address}:0 -- " + HELLO_CLIENT +
             " --target={{address}}", no_rnr=True, shown=True),
@@ -107,7 +112,9 @@ SECOND_GUEST = [
     Test("//tests/transport:hostile_client_memory_test", seconds=150),
     Test("//tests/transport:hostile_client_stalls_test", seconds=300),
     Test("//tests/transport:hostile_server_hello_test", seconds=150),
+    Test("//tests/transport:hostile_client_streams_test", seconds=150),
     Test("//tests/transport:hostile_server_frames_test", seconds=150),
+    Test("//tests/transport:hostile_server_streams_test", seconds=150),
     Test("//tests/transport:hostile_server_leases_test", seconds=150),
     # All but the longest: each call of a server in turn.
     Test("//tests/transport:faults_test", seconds=120,

@@ -9,6 +9,7 @@ _CREDENTIALS = "tests/transport/transport_credentials_test.cc"
 _CLIENT_POLLER = "tests/transport/client_poller_test.cc"
 _TRANSPORT_SHUTDOWN = "tests/transport/transport_shutdown_test.cc"
 _END_TO_END = "tests/integration/lifecycle_test.cc"
+_STREAMING = "tests/integration/streaming_test.cc"
 _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
 _PEERS = "tools/peer_bench/peers_test.cc"
 _VERBS_LAYER = "tools/rpc_bench/verbs_layer_test.cc"
@@ -37,6 +38,10 @@ TESTED_ELSEWHERE = {
     "rpc/generated/stub_support.cc": _END_TO_END,
     "rpc/internal/client/channel_impl.cc": _END_TO_END,
     "rpc/internal/client/open_calls.cc": _END_TO_END,
+    "rpc/internal/client/open_call.cc": _END_TO_END,
+    "rpc/internal/client/stream_call.cc": _STREAMING,
+    "rpc/internal/server/handler_stream.cc": _STREAMING,
+    "transport/connection/open_streams_datapath.cc": _STREAMING,
     "rpc/internal/client/resolution.cc": "tests/integration/lifecycle_test.cc",
     "rpc/internal/client/shared_pollers.cc": (
         "tests/integration/channels_test.cc"),

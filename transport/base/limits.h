@@ -88,6 +88,21 @@ inline constexpr uint32_t kMaxGrownReceives = 8192;
 // what a server keeps for one client.
 inline constexpr uint32_t kMaxOpenCalls = 256;
 
+// Bytes of a stream's messages that may be sent before the reader says more,
+// and so what a reader who does not read makes its side keep. 64 KiB hides a
+// round trip on a fast network behind messages of some KiB.
+inline constexpr uint64_t kStreamWindowBytes = uint64_t{64} << 10;
+
+// What that grows to where the reader keeps up and the window holds the writer
+// up: one message of a MiB can come while another is read. 256 open calls keep
+// 512 MiB at most.
+inline constexpr uint64_t kMaxStreamWindowBytes = uint64_t{2} << 20;
+
+// What a writer may be ahead of the connection: as much as it takes to fill
+// several frames at once. A single longer message is taken all the same, if
+// nothing is before it.
+inline constexpr uint64_t kStreamOutboxBytes = uint64_t{64} << 10;
+
 // Connections that one poller serves on one device. Bounds its queues, which a
 // device allocates when they are made: the completions of 1024 connections fit
 // a completion queue of 32767, the longest that rdma_rxe makes.

@@ -15,6 +15,8 @@
 
 namespace verbena::transport {
 
+class MessageStream;
+
 // What the server answered. Views point into memory that is the transport's
 // again when OnResponse() returns.
 struct CallResponse {
@@ -46,6 +48,7 @@ class ClientCall {
     // server learns the time that remains.
     absl::Time deadline = absl::InfiniteFuture();
     uint32_t metadata_bytes = 0;  // At most kMaxMetadataBytes.
+    uint8_t flags = 0;            // Of the REQUEST: kFlagStream, or none.
     uint64_t message_bytes = 0;   // Serialised size.
     // How long the reply may become with its attachment, if the caller has an
     // idea: it saves a round trip for replies beyond kFrameReplyBytes.
@@ -83,6 +86,13 @@ class ClientCall {
   ClientCall() = default;
   ~ClientCall() = default;
 
+  // The messages of this call go by `stream`, which must outlive it. That is
+  // open from when the REQUEST is sent until OnResponse() or OnFailed().
+  void set_stream(MessageStream* stream) {
+    stream_ = stream;
+    request_.flags = kFlagStream;
+  }
+
   Request request_;  // To be filled before Start().
 
  private:
@@ -94,6 +104,7 @@ class ClientCall {
   static constexpr uint32_t kIdle = UINT32_MAX;
   static constexpr uint32_t kQueued = UINT32_MAX - 1;
   uint32_t slot_ = kIdle;
+  MessageStream* stream_ = nullptr;  // Null unless it streams.
   // All of the request fits its frame. Known while it is kQueued.
   bool fits_frame_ = true;
 

@@ -32,6 +32,7 @@ ClientCalls::ClientCalls(Poller& poller, PollerDevice& device,
     : on_change_(std::move(on_change)),
       max_reply_bytes_(options.max_receive_message_bytes),
       arenas_(memory.pool(), options.max_receive_message_bytes),
+      streams_(connection_),
       connection_(poller, device, memory, std::move(id), inline_bytes, options,
                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
                       IBV_ACCESS_REMOTE_WRITE,
@@ -133,12 +134,10 @@ void ClientCalls::Cancel(ClientCall* call, const absl::Status& reason) {
 }
 
 void ClientCalls::Abandon(Slot* slot, const absl::Status& reason) {
-  ClientCall* const call = std::exchange(slot->call, nullptr);
-  --live_;
+  ClientCall* const call = TakeCall(slot);
   slot->cancel_due = true;
   slot->lease_wanted = false;
   AddDue(*slot);
-  call->slot_ = ClientCall::kIdle;
   call->OnFailed(reason);
 }
 
@@ -150,10 +149,7 @@ void ClientCalls::OnClosing() {
   ReturnUnsent(reason);
   for (Slot& slot : slots_) {
     if (slot.call == nullptr) continue;
-    ClientCall* const call = std::exchange(slot.call, nullptr);
-    --live_;
-    call->slot_ = ClientCall::kIdle;
-    call->OnFailed(reason);
+    TakeCall(&slot)->OnFailed(reason);
   }
 }
 

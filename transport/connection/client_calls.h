@@ -22,6 +22,7 @@
 #include "transport/connection/client_call_slots.h"
 #include "transport/connection/connection.h"
 #include "transport/connection/frame_assembly.h"
+#include "transport/connection/open_streams.h"
 #include "transport/wire/hello.h"
 #include "transport/wire/placement.h"
 
@@ -160,6 +161,11 @@ class ClientCalls final : private CallTable {
   bool CheckParts(uint8_t flags, absl::Span<const uint8_t> message,
                   absl::Span<const uint8_t> attachment);
   void HandlePart(absl::Span<const uint8_t> frame);
+  void HandleData(absl::Span<const uint8_t> frame);
+  void HandleWindow(absl::Span<const uint8_t> frame);
+  // The slot of the stream that this frame is about, if anybody waits for it;
+  // null if not, or after a ProtocolError().
+  Slot* FindStream(const FrameHeader& header);
   void HandleResponsePending(absl::Span<const uint8_t> frame);
   // The slot of the call that this frame answers, whose lease the server can't
   // write to any more if it has a window; null, after a ProtocolError(), if
@@ -168,6 +174,8 @@ class ClientCalls final : private CallTable {
   // The server has not invalidated the lease's window, so this side does,
   // unless the server says that it wrote there: false, and the connection ends.
   bool TakeBackLease(const FrameHeader& header, Slot* slot);
+  // The call of a slot ends: it is its owner's again when this returns.
+  ClientCall* TakeCall(Slot* slot);
   // Frees the slot and ends its call, if there still is one, with a reply of so
   // many bytes.
   void EndCall(Slot* slot, const CallResponse& response, uint64_t bytes);
@@ -208,6 +216,7 @@ class ClientCalls final : private CallTable {
   ClientArenas arenas_;
   std::vector<uint16_t> due_;  // Slots with a CANCEL or LEASE to send.
   FrameAssembly assembly_;
+  OpenStreams streams_;
   // Until the WELCOME; null if this side has no credentials.
   std::unique_ptr<ClientHandshake> handshake_;
   std::string hellos_;  // What the handshake is bound to.

@@ -18,8 +18,14 @@ bool ClientCalls::SendSmall(ClientCall* call) {
       sizeof(RequestHeader) + request.metadata_bytes + request.message_bytes);
   uint8_t* const out = connection_.BeginFrame(bytes, Reserve());
   if (ABSL_PREDICT_FALSE(out == nullptr)) return false;
-  WriteSmallRequest(*call, TakeSlot(call), connection_.poller().now_ns(), out);
+  const uint32_t call_id = TakeSlot(call);
+  MessageStream* const stream = call->stream_;
+  WriteSmallRequest(*call, call_id, connection_.poller().now_ns(), out);
   connection_.Send(bytes);
+  // Sending may have lost the connection, and that ended the call.
+  if (ABSL_PREDICT_FALSE(stream != nullptr) && connection_.usable()) {
+    stream->Open(&streams_, call_id);
+  }
   return true;
 }
 
@@ -30,6 +36,16 @@ uint32_t ClientCalls::TakeSlot(ClientCall* call) {
   ++live_;
   NoteDeadline(call->request().deadline);
   return call_id;
+}
+
+ClientCall* ClientCalls::TakeCall(Slot* slot) {
+  ClientCall* const call = std::exchange(slot->call, nullptr);
+  --live_;
+  call->slot_ = ClientCall::kIdle;
+  if (ABSL_PREDICT_FALSE(call->stream_ != nullptr)) {
+    streams_.Close(call->stream_);
+  }
+  return call;
 }
 
 // Requests beyond a frame, with an attachment, or for a long reply.
@@ -126,6 +142,10 @@ void ClientCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
                  : HandleResponse(frame, /*whole=*/nullptr);
     case FrameType::kResponsePending:
       return HandleResponsePending(frame);
+    case FrameType::kData:
+      return HandleData(frame);
+    case FrameType::kWindow:
+      return HandleWindow(frame);
     case FrameType::kWelcome:
     case FrameType::kCredentials:
       return connection_.ProtocolError("it sent a second WELCOME");
@@ -171,19 +191,52 @@ void ClientCalls::HandlePlainResponse(absl::Span<const uint8_t> frame) {
 void ClientCalls::EndCall(Slot* slot, const CallResponse& response,
                           uint64_t bytes) {
   // The slot is free before the call hears of it: its end may start another.
-  ClientCall* const call = std::exchange(slot->call, nullptr);
+  ClientCall* const call =
+      ABSL_PREDICT_TRUE(slot->call != nullptr) ? TakeCall(slot) : nullptr;
   if (ABSL_PREDICT_FALSE(!slot->memory.unused())) {
     arenas_.Free(connection_.poller(), &slot->memory);
   }
   slots_.Free(slot);
   if (ABSL_PREDICT_FALSE(call == nullptr)) return;
-  --live_;
-  call->slot_ = ClientCall::kIdle;
   if (ABSL_PREDICT_FALSE(bytes > max_reply_bytes_)) {
     call->OnFailed(TooLargeReply(bytes));
   } else {
     call->OnResponse(response);
   }
+}
+
+ClientCallSlot* ClientCalls::FindStream(const FrameHeader& header) {
+  Slot* const slot = FindSlot(header);
+  // Nobody waits for what the server still sent of a call that was cancelled.
+  if (slot == nullptr || slot->call == nullptr) return nullptr;
+  if (slot->call->stream_ != nullptr) return slot;
+  connection_.ProtocolError("it sent DATA or a WINDOW of a call without them");
+  return nullptr;
+}
+
+void ClientCalls::HandleData(absl::Span<const uint8_t> frame) {
+  const auto& header = HeaderIn<FrameHeader>(frame);
+  Slot* const slot = FindStream(header);
+  if (slot == nullptr) return;
+  if ((header.flags & kFlagLastData) != 0) {
+    return connection_.ProtocolError("it marked DATA as a client's last");
+  }
+  MessageStream* const stream = slot->call->stream_;
+  const char* const error =
+      stream->OnData(frame.subspan(sizeof(header)), /*last=*/false);
+  if (error != nullptr) return connection_.ProtocolError(error);
+  if (!stream->failure().ok()) return Abandon(slot, stream->failure());
+  if (stream->GrantDue()) streams_.Serve(stream);
+}
+
+void ClientCalls::HandleWindow(absl::Span<const uint8_t> frame) {
+  const auto& header = HeaderIn<WindowHeader>(frame);
+  Slot* const slot = FindStream(header.frame);
+  if (slot == nullptr) return;
+  MessageStream* const stream = slot->call->stream_;
+  const char* const error = stream->OnWindow(header.limit);
+  if (error != nullptr) return connection_.ProtocolError(error);
+  streams_.Serve(stream);
 }
 
 void ClientCalls::HandlePart(absl::Span<const uint8_t> frame) {

@@ -24,7 +24,9 @@ bool ClientCalls::SendWaiting() {
   SendDue();
   SendQueued(&waiting_small_);
   SendQueued(&waiting_large_);
-  return !due_.empty() || !waiting_small_.empty() || !waiting_large_.empty();
+  streams_.Send();
+  return streams_.waiting() || !due_.empty() || !waiting_small_.empty() ||
+         !waiting_large_.empty();
 }
 
 void ClientCalls::SendDue() {

@@ -29,7 +29,7 @@ inline uint64_t TimeoutUs(absl::Time deadline, int64_t now_ns) {
 }
 
 // Writes a REQUEST that is all in its frame and has no attachment and no lease,
-// as most are, to `out`, which begins on a multiple of 8.
+// as most are and those of streams, to `out`, which begins on a multiple of 8.
 inline void WriteSmallRequest(ClientCall& call, uint32_t call_id,
                               int64_t now_ns, uint8_t* out) {
   const ClientCall::Request& request = call.request();
@@ -37,7 +37,7 @@ inline void WriteSmallRequest(ClientCall& call, uint32_t call_id,
   // In place: nothing is cleared that is written next.
   *reinterpret_cast<RequestHeader*>(out) = {
       .frame = {.type = FrameType::kRequest,
-                .flags = 0,
+                .flags = request.flags,
                 .header_bytes = sizeof(RequestHeader),
                 .credit_limit = 0,
                 .call_id = call_id,

@@ -18,6 +18,7 @@
 #include "transport/base/buffer.h"
 #include "transport/base/limits.h"
 #include "transport/connection/interludes.h"
+#include "transport/connection/message_stream.h"
 #include "transport/connection/poller.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/placement.h"
@@ -98,7 +99,13 @@ class ServerCall {
   const Buffer& attachment() const { return attachment_; }
   Buffer TakeAttachment() { return std::move(attachment_); }
 
-  // Whether the caller has lost interest. Thread-safe.
+  // Its messages, if the client streams; else null. Its owner is to be set from
+  // inside OnCall(), and to null before Finish(). What was written goes out
+  // before the status. It is over when the call was cancelled.
+  MessageStream* stream() const { return stream_.get(); }
+
+  // Whether the caller has lost interest, or its stream has failed.
+  // Thread-safe.
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
   const std::string& peer() const;
@@ -164,6 +171,7 @@ class ServerCall {
     kAwaitsMemory,       // Memory for the request, when there is some.
     kReading,            // The last READ.
     kHandling,           // Finish().
+    kDraining,           // What the handler wrote to its stream being sent.
     kPendingQueued,      // Its RESPONSE_PENDING, when there is a credit.
     kAwaitsLease,        // A LEASE, a CANCEL, or time that is over.
     kAwaitsReplyMemory,  // Memory for the reply, when there is some.
@@ -199,6 +207,8 @@ class ServerCall {
   // Of what was READ; from Finish() on, of what was WRITTEN. Zero without
   // checksums.
   PartSums part_sums_;
+
+  std::unique_ptr<MessageStream> stream_;
 
   RemoteArenas::RemoteRange lease_;  // Where the reply may be written.
   uint32_t lease_bytes_ = 0;

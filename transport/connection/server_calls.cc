@@ -31,6 +31,7 @@ ServerCalls::ServerCalls(Poller& poller, Interludes& interludes,
     : handler_(handler),
       interludes_(interludes),
       hello_deadline_(base::Now() + options.connect_timeout),
+      streams_(connection_),
       account_(device.shared_memory().pool().OpenAccount()),
       parts_watch_(options.stall_timeout),
       credits_watch_(options.stall_timeout),
@@ -74,7 +75,13 @@ void ServerCalls::HandleCancel(absl::Span<const uint8_t> frame) {
   call->cancelled_.store(true, std::memory_order_relaxed);
   switch (call->state_) {
     case State::kHandling:
+      CloseStream(call);
       handler_.OnCancelled(call);
+      return;
+    case State::kDraining:
+      draining_.Remove(call);
+      CloseStream(call);
+      Refuse(call, absl::CancelledError("the client cancelled the call"));
       return;
     case State::kAwaitsMemory:
     case State::kAwaitsReplyMemory:
@@ -101,9 +108,11 @@ void ServerCalls::OnClosing() {
   memory_waiters_.Clear();
   frame_waiters_.Clear();
   lease_waiters_.Clear();
+  draining_.Clear();
   for (const std::unique_ptr<ServerCall>& call : calls_) {
     if (call == nullptr || call->state_ == State::kFree) continue;
     call->cancelled_.store(true, std::memory_order_relaxed);
+    CloseStream(call.get());
     if (call->state_ == State::kHandling) {
       handler_.OnCancelled(call.get());
     } else if (call->state_ != State::kReading) {
@@ -237,8 +246,21 @@ void ServerCalls::FreeCall(ServerCall* call) {
   call->attachment_.Reset();
   ReleaseReply(call);
   call->reply_.status = absl::OkStatus();
+  CloseStream(call);
+  call->stream_.reset();
   call->state_ = State::kFree;
   --open_calls_;
+}
+
+void ServerCalls::OpenStream(ServerCall* call) {
+  call->stream_ = std::make_unique<MessageStream>(
+      /*owner=*/nullptr, connection_.options().max_receive_message_bytes,
+      "the server's limit (SetMaxReceiveMessageSize)", /*marks_end=*/false);
+  call->stream_->Open(&streams_, call->call_id_);
+}
+
+void ServerCalls::CloseStream(ServerCall* call) {
+  if (call->stream_ != nullptr) streams_.Close(call->stream_.get());
 }
 
 const std::string& ServerCall::peer() const {

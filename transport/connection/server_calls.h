@@ -22,6 +22,7 @@
 #include "transport/connection/connection.h"
 #include "transport/connection/frame_assembly.h"
 #include "transport/connection/interludes.h"
+#include "transport/connection/open_streams.h"
 #include "transport/connection/server_call.h"
 #include "transport/connection/stall_watch.h"
 #include "transport/memory/pool_account.h"
@@ -136,6 +137,15 @@ class ServerCalls final : private CallTable {
   void HandleArena(absl::Span<const uint8_t> frame);
   void HandleLease(absl::Span<const uint8_t> frame);
   void HandleCancel(absl::Span<const uint8_t> frame);
+  void HandleData(absl::Span<const uint8_t> frame);
+  void HandleWindow(absl::Span<const uint8_t> frame);
+  // The call of an open stream, if its messages are still wanted; null if not,
+  // or after a ProtocolError().
+  ServerCall* FindStream(uint32_t call_id);
+  void OpenStream(ServerCall* call);
+  void CloseStream(ServerCall* call);
+  // Sends the RESPONSEs of streams of which all else is sent.
+  void FinishDrained();
   // The call at the slot of `call_id`, of whatever state; null, after a
   // ProtocolError(), if there can't be such a slot.
   ServerCall* FindCall(uint32_t call_id);
@@ -282,7 +292,9 @@ class ServerCalls final : private CallTable {
   uint64_t leases_passed_ = 0;  // How often the first of those was another one.
   // Not after the ExpiryOf() of anything that waits in any of these.
   absl::Time expiry_ = absl::InfiniteFuture();
+  CallQueue<ServerCall> draining_;  // They are kDraining.
   FrameAssembly assembly_;
+  OpenStreams streams_;
   BulkTransfers transfers_;
   int64_t transfer_bytes_ = 0;   // Of all transfers that have not ended.
   uint64_t seen_shortages_ = 0;  // The pool's, at the last FreeHeldMemory().

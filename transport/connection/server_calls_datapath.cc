@@ -15,6 +15,10 @@ void ServerCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
     case FrameType::kRequest:
       return ABSL_PREDICT_TRUE(plain) ? HandlePlainRequest(frame)
                                       : HandleRequest(frame, /*whole=*/nullptr);
+    case FrameType::kData:
+      return HandleData(frame);
+    case FrameType::kWindow:
+      return HandleWindow(frame);
     case FrameType::kLease:
       return HandleLease(frame);
     case FrameType::kCancel:
@@ -90,6 +94,48 @@ void ServerCalls::HandOver(ServerCall* call) {
   call->state_ = State::kHandling;
   ++handling_;
   handler_.OnCall(call);
+}
+
+ServerCall* ServerCalls::FindStream(uint32_t call_id) {
+  ServerCall* const call = FindCall(call_id);
+  // Its RESPONSE may have crossed the frame, or its handler have returned.
+  if (call == nullptr || call->call_id_ != call_id ||
+      (call->state_ != State::kHandling && call->state_ != State::kDraining) ||
+      call->cancelled()) {
+    return nullptr;
+  }
+  if (call->stream_ != nullptr) return call;
+  connection_.ProtocolError("it sent DATA or a WINDOW of a call without them");
+  return nullptr;
+}
+
+void ServerCalls::HandleData(absl::Span<const uint8_t> frame) {
+  const auto& header = HeaderIn<FrameHeader>(frame);
+  ServerCall* const call = FindStream(header.call_id);
+  // When the handler has returned, nobody reads it.
+  if (call == nullptr || call->state_ == State::kDraining) return;
+  MessageStream* const stream = call->stream_.get();
+  const char* const error = stream->OnData(frame.subspan(sizeof(header)),
+                                           (header.flags & kFlagLastData) != 0);
+  if (error != nullptr) return connection_.ProtocolError(error);
+  if (!stream->failure().ok()) {
+    // The handler reads and writes nothing more, and can tell that the client
+    // has not sent all; its call ends with the failure.
+    call->cancelled_.store(true, std::memory_order_relaxed);
+    streams_.Close(stream);
+    handler_.OnCancelled(call);
+  } else if (stream->GrantDue()) {
+    streams_.Serve(stream);
+  }
+}
+
+void ServerCalls::HandleWindow(absl::Span<const uint8_t> frame) {
+  const auto& header = HeaderIn<WindowHeader>(frame);
+  ServerCall* const call = FindStream(header.frame.call_id);
+  if (call == nullptr) return;
+  const char* const error = call->stream_->OnWindow(header.limit);
+  if (error != nullptr) return connection_.ProtocolError(error);
+  streams_.Serve(call->stream_.get());
 }
 
 uint8_t* ServerCalls::BeginPlainReply(ServerCall* call,

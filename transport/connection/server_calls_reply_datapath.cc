@@ -21,10 +21,16 @@ void ServerCalls::Finish(ServerCall* call, ServerCall::Reply&& reply) {
     return;
   }
   const absl::Status refusal = CheckReply(call->reply_);
-  if (call->cancelled()) {
+  if (call->stream_ != nullptr && !call->stream_->failure().ok()) {
+    Refuse(call, call->stream_->failure());
+  } else if (call->cancelled()) {
     Refuse(call, absl::CancelledError("the client cancelled the call"));
   } else if (!refusal.ok()) {
     Refuse(call, refusal);
+  } else if (call->stream_ != nullptr && !call->stream_->sent_all()) {
+    call->state_ = State::kDraining;
+    draining_.PushBack(call);
+    NoteExpiry(*call);
   } else {
     SendReply(call);
   }

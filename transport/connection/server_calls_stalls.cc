@@ -27,7 +27,8 @@ void ServerCalls::EndExpired(absl::Time now) {
       "the deadline of the call passed while it waited at the server");
   // The last of them is the one to which EndWaiting() adds.
   for (CallQueue<ServerCall>* line :
-       {&turn_waiters_, &memory_waiters_, &lease_waiters_, &frame_waiters_}) {
+       {&turn_waiters_, &memory_waiters_, &lease_waiters_, &draining_,
+        &frame_waiters_}) {
     ServerCall* call = line->front();
     while (call != nullptr) {
       ServerCall* const next = line->Next(call);
@@ -48,6 +49,9 @@ void ServerCalls::EndWaiting(CallQueue<ServerCall>& line, ServerCall* call,
   if (&line == &frame_waiters_) return SetRefusal(call, status);
   if (&line == &lease_waiters_) {
     StopAwaitingLease(call);
+  } else if (&line == &draining_) {
+    draining_.Remove(call);
+    CloseStream(call);
   } else {
     StopWaiting(call);
   }
@@ -59,7 +63,8 @@ void ServerCalls::WatchClient(absl::Time now) {
     return CloseStalled("did not finish a frame that it had begun");
   }
   std::optional<uint64_t> spent;
-  if (!frame_waiters_.empty()) spent = connection_.SpentCredits();
+  if (!frame_waiters_.empty() || streams_.waiting())
+    spent = connection_.SpentCredits();
   if (credits_watch_.Tick(now, spent)) {
     return CloseStalled("returned no credit, and replies wait for one");
   }

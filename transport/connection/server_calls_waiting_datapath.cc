@@ -31,6 +31,8 @@ bool ServerCalls::SendWaiting() {
   if (opening_due_) SendOpening();
   if (!connection_.usable()) return opening_due_;
   SendFrames();
+  streams_.Send();
+  if (!draining_.empty()) FinishDrained();
   StartTransfers();
   if (!connection_.usable()) return false;  // Any of these may have lost it.
   const int error = transfers_.PostChunks(
@@ -43,8 +45,21 @@ bool ServerCalls::SendWaiting() {
         QueueFrame(call, State::kReplyQueued);
       });
   if (error != 0) connection_.FailPostSlow(error);
-  return opening_due_ || !frame_waiters_.empty() || !turn_waiters_.empty() ||
-         !memory_waiters_.empty() || transfers_.waiting();
+  return opening_due_ || streams_.waiting() || !frame_waiters_.empty() ||
+         !turn_waiters_.empty() || !memory_waiters_.empty() ||
+         transfers_.waiting();
+}
+
+void ServerCalls::FinishDrained() {
+  ServerCall* call = draining_.front();
+  while (call != nullptr && connection_.usable()) {
+    ServerCall* const next = draining_.Next(call);
+    if (call->stream_->sent_all()) {
+      draining_.Remove(call);
+      SendReply(call);
+    }
+    call = next;
+  }
 }
 
 void ServerCalls::SendFrames() {

@@ -46,6 +46,22 @@
 // them, and together they are as one frame with all of the body, which is at
 // most kContinuedBytesMax long.
 //
+// Streams. A REQUEST with kFlagStream begins a call whose messages all go in
+// DATA, any number of them either way; REQUEST and RESPONSE have none then. The
+// bodies of one side's DATA, one behind the other, are its messages: before
+// each a MessageHeader, behind it its attachment. Where a DATA ends says
+// nothing: it may hold many messages, or a part of one. The last DATA of the
+// client has kFlagLastData, and may be empty. The RESPONSE comes behind the
+// last DATA of the server, and ends the call for both sides: what the client
+// has still sent then is dropped.
+//
+// A side may send kStreamWindowBytes of a stream's bodies, and more as the
+// other allows it by WINDOW: a running total, which never goes back. That
+// counts bytes, not messages, because what is kept for a reader who does not
+// read is bytes: an empty message takes a MessageHeader. A message that is
+// longer than the window goes on when somebody waits to read it. So a reader
+// who stops reading stops its own stream and nothing else.
+//
 // Memory that a request names stays reserved at the client until the RESPONSE,
 // or until the queue pair is flushed; the memory of the request itself only
 // until the RESPONSE_PENDING, if there is one. A CANCEL does not change that:
@@ -137,9 +153,11 @@ enum class FrameType : uint8_t {
   kReturn = 14,  // Gives credits back.
   kContinuation = 15,  // Body: the next bytes of a frame that is continued.
   kCredentials = 16,   // Body: what credentials say (credentials.h in base).
+  kData = 17,          // Body: the next bytes of a stream's messages.
+  kWindow = 18,        // How much of a stream the receiver may send.
 };
 inline constexpr uint8_t kFirstFrameType = 1;
-inline constexpr uint8_t kLastFrameType = 16;
+inline constexpr uint8_t kLastFrameType = 18;
 
 // In kRequest and kResponse: where the parts of the message are.
 inline constexpr uint8_t kFlagMessageInArena = 1;
@@ -154,6 +172,10 @@ inline constexpr uint8_t kFlagLeaseKey = 32;
 // In kResponse, with the code UNAVAILABLE and nothing but a status message: the
 // server has done nothing about the call, which may be made elsewhere.
 inline constexpr uint8_t kFlagUnprocessed = 16;
+// In kRequest, where that bit is free: see "Streams".
+inline constexpr uint8_t kFlagStream = 16;
+// In kData of a client: it is the last one.
+inline constexpr uint8_t kFlagLastData = 1;
 // In kBye, where that bit is free: the sender does not believe that the
 // receiver is who it should be.
 inline constexpr uint8_t kFlagUnauthenticated = 16;
@@ -250,6 +272,19 @@ struct ArenaHeader {
   uint16_t zero;
 };
 static_assert(sizeof(ArenaHeader) == 40);
+
+struct WindowHeader {
+  FrameHeader frame;
+  uint64_t limit;  // Bytes of the stream that may be sent in all.
+};
+static_assert(sizeof(WindowHeader) == 24);
+
+// Before every message of a stream, on no boundary.
+struct MessageHeader {
+  uint32_t message_bytes;
+  uint32_t attachment_bytes;
+};
+static_assert(sizeof(MessageHeader) == 8);
 
 struct ReturnHeader {
   FrameHeader frame;

@@ -36,6 +36,10 @@ const char* FrameTypeName(FrameType type) {
       return "RETURN";
     case FrameType::kCredentials:
       return "CREDENTIALS";
+    case FrameType::kData:
+      return "DATA";
+    case FrameType::kWindow:
+      return "WINDOW";
   }
   return "UNKNOWN";  // A number that a peer made up.
 }

@@ -28,8 +28,9 @@ constexpr TypeRule kTypeRules[kLastFrameType + 1] = {
     /*WELCOME=*/{kPlainBytes, 0, false, true},
     /*REQUEST=*/
     {sizeof(RequestHeader),
-     kPlaceFlags | kFlagReplyLease | kFlagContinued | kFlagLeaseKey, true,
-     true},
+     kPlaceFlags | kFlagReplyLease | kFlagContinued | kFlagLeaseKey |
+         kFlagStream,
+     true, true},
     /*RESPONSE=*/
     {sizeof(ResponseHeader), kPlaceFlags | kFlagContinued | kFlagUnprocessed,
      true, true},
@@ -46,6 +47,8 @@ constexpr TypeRule kTypeRules[kLastFrameType + 1] = {
     /*RETURN=*/{sizeof(ReturnHeader), 0, false, false},
     /*CONTINUATION=*/{kPlainBytes, 0, true, true},
     /*CREDENTIALS=*/{kPlainBytes, 0, false, true},
+    /*DATA=*/{kPlainBytes, kFlagLastData, true, true},
+    /*WINDOW=*/{sizeof(WindowHeader), 0, true, false},
 };
 
 // `frame` is the header that all types share, of a known type.
@@ -76,6 +79,9 @@ const char* CommonError(const FrameHeader& frame, uint64_t frame_bytes) {
   if (frame.type == FrameType::kContinuation && frame.body_bytes == 0) {
     return "empty continuation";
   }
+  if (frame.type == FrameType::kData && frame.body_bytes == 0 && flags == 0) {
+    return "empty DATA that is not the last";
+  }
   return nullptr;
 }
 
@@ -96,6 +102,11 @@ const char* RequestError(const RequestHeader& request,
   const bool message_in_arena = request.frame.flags & kFlagMessageInArena;
   const bool attachment_in_arena = request.frame.flags & kFlagAttachmentInArena;
   if (request.metadata_bytes > kMaxMetadataBytes) return "metadata too long";
+  if ((request.frame.flags & kFlagStream) != 0 &&
+      (request.message_bytes != 0 || request.attachment_bytes != 0 ||
+       (request.frame.flags & kFlagReplyLease) != 0)) {
+    return "stream with a message in its REQUEST";
+  }
   if (message_in_arena) {
     if (request.message_bytes == 0) return "empty message in an arena";
   } else if (request.message_offset != 0 || request.message_arena != 0) {

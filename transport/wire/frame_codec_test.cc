@@ -21,7 +21,7 @@ std::string Hex(const Header& header) {
       reinterpret_cast<const char*>(&header), sizeof(header)));
 }
 
-// The bytes of version 5. A change here is a change of the protocol.
+// The bytes of version 6. A change here is a change of the protocol.
 TEST(FrameCodecTest, KeepsTheBytesOfTheCommonHeader) {
   EXPECT_EQ(Hex(FrameHeader{.type = FrameType::kResponse,
                             .flags = 0x05,
@@ -101,6 +101,15 @@ TEST(FrameCodecTest, KeepsTheBytesOfTheReturnHeader) {
             "1011121300000000");
 }
 
+TEST(FrameCodecTest, KeepsTheBytesOfTheHeadersOfStreams) {
+  EXPECT_EQ(Hex(WindowHeader{.frame = {}, .limit = 0x1716151413121110})
+                .substr(32),
+            "1011121314151617");
+  EXPECT_EQ(Hex(MessageHeader{.message_bytes = 0x13121110,
+                              .attachment_bytes = 0x23222120}),
+            "1011121320212223");
+}
+
 TEST(FrameCodecTest, KnowsTheHeaderAndTheNameOfEveryType) {
   const struct {
     FrameType type;
@@ -123,6 +132,8 @@ TEST(FrameCodecTest, KnowsTheHeaderAndTheNameOfEveryType) {
       {FrameType::kReturn, 24, "RETURN"},
       {FrameType::kContinuation, 16, "CONTINUATION"},
       {FrameType::kCredentials, 16, "CREDENTIALS"},
+      {FrameType::kData, 16, "DATA"},
+      {FrameType::kWindow, 24, "WINDOW"},
   };
   uint8_t number = kFirstFrameType;
   for (const auto& expected : kTypes) {
@@ -197,6 +208,8 @@ TEST(FrameCodecTest, AsksCreditOfWhatTheProtocolSays) {
   EXPECT_TRUE(NeedsCredit(FrameType::kRequest, kFlagReplyLease));
   EXPECT_TRUE(NeedsCredit(FrameType::kReturn, 0));
   EXPECT_TRUE(NeedsCredit(FrameType::kContinuation, 0));
+  EXPECT_TRUE(NeedsCredit(FrameType::kData, kFlagLastData));
+  EXPECT_TRUE(NeedsCredit(FrameType::kWindow, 0));
 }
 
 }  // namespace

@@ -38,6 +38,9 @@ TEST(FrameErrorTest, AcceptsEveryTypeOfFrame) {
   EXPECT_EQ(Verdict(Arena()), "fine");
   EXPECT_EQ(Verdict(WithdrawnArena()), "fine");
   EXPECT_EQ(Verdict(Return()), "fine");
+  EXPECT_EQ(Verdict(StreamRequest()), "fine");
+  EXPECT_EQ(Verdict(Data()), "fine");
+  EXPECT_EQ(Verdict(Window()), "fine");
   for (const FrameType type :
        {FrameType::kHello, FrameType::kWelcome, FrameType::kCancel,
         FrameType::kGrant, FrameType::kPing, FrameType::kPong,
@@ -122,11 +125,6 @@ TEST(FrameErrorTest, RefusesAReturnOfNothing) {
 }
 
 TEST(FrameErrorTest, RefusesFlagsThatMeanNothing) {
-  RequestHeader request = InlineRequest();
-  request.frame.flags = kFlagUnprocessed;
-  EXPECT_EQ(Verdict(request), "flag that the type has not");
-  request.frame.flags = kFlagUnauthenticated;
-  EXPECT_EQ(Verdict(request), "flag that the type has not");
   FrameHeader bye = PlainHeader(FrameType::kBye);
   for (const uint8_t flag : {kFlagUnauthenticated, kFlagDamaged}) {
     bye.flags = flag;
@@ -168,6 +166,34 @@ TEST(FrameErrorTest, RefusesAReplyToACallThatWasNotProcessed) {
   with_part.attachment_bytes = 5;
   EXPECT_EQ(Verdict(Frame(with_part, 5)),
             "unprocessed call with something of a reply");
+}
+
+TEST(FrameErrorTest, RefusesAStreamWithAMessageInItsRequest) {
+  const struct {
+    void (*spoil)(RequestHeader&);
+  } kCases[] = {
+      {[](RequestHeader& r) { r.message_bytes = 1; }},
+      {[](RequestHeader& r) { r.attachment_bytes = 1; }},
+      {[](RequestHeader& r) {
+        r.frame.flags |= kFlagReplyLease;
+        r.reply_bytes = 1;
+      }},
+  };
+  for (const auto& c : kCases) {
+    RequestHeader request = StreamRequest();
+    c.spoil(request);
+    EXPECT_EQ(Verdict(request), "stream with a message in its REQUEST");
+  }
+}
+
+TEST(FrameErrorTest, RefusesEmptyDataUnlessItIsTheLast) {
+  FrameHeader data = Data();
+  data.body_bytes = 0;
+  EXPECT_EQ(Verdict(data), "empty DATA that is not the last");
+  data.flags = kFlagLastData;
+  EXPECT_EQ(Verdict(data), "fine");
+  data.flags = 2;
+  EXPECT_EQ(Verdict(data), "flag that the type has not");
 }
 
 TEST(FrameErrorTest, AcceptsTheBeginningOfAFrameThatIsContinued) {

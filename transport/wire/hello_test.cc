@@ -64,10 +64,10 @@ std::string With(std::string bytes, size_t offset, absl::string_view value) {
   return bytes.replace(offset, value.size(), value.data(), value.size());
 }
 
-// The bytes of version 5. A change here is a change of the protocol.
+// The bytes of version 6. A change here is a change of the protocol.
 TEST(HelloTest, KeepsTheBytesOfTheConnectRequest) {
   EXPECT_EQ(absl::BytesToHexString(EncodeConnectRequest(SomeRequest())),
-            "5652424e05013000"
+            "5652424e06013000"
             "10111213202130314041424300000000"
             "505152535455565760616263646566677071727300000000");
 }
@@ -75,13 +75,13 @@ TEST(HelloTest, KeepsTheBytesOfTheConnectRequest) {
 TEST(HelloTest, KeepsTheBytesOfTheConnectReply) {
   EXPECT_EQ(absl::BytesToHexString(
                 EncodeConnectReply({.limits = SomeRequest().limits})),
-            "5652424e05021800"
+            "5652424e06021800"
             "10111213202130314041424300000000");
 }
 
 TEST(HelloTest, KeepsTheBytesOfARejection) {
   EXPECT_EQ(absl::BytesToHexString(SomeReject()),
-            "5652424e05030e00"
+            "5652424e06030e00"
             "030066756c6c");
 }
 
@@ -201,13 +201,13 @@ TEST(HelloTest, RefusesWhatIsNotVerbena) {
 
 TEST(HelloTest, NamesBothVersionsWhenTheyDiffer) {
   const std::string request = EncodeConnectRequest(SomeRequest());
-  const absl::Status status = Request(With(request, 4, "\x06")).status();
+  const absl::Status status = Request(With(request, 4, "\x07")).status();
   EXPECT_EQ(status.code(), kPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("speaks version 6"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("only version 5"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("speaks version 7"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("only version 6"));
   // What follows may mean anything in another version.
   EXPECT_EQ(
-      Rejection(With(SomeReject(), 4, "\x06\x09\xff\xff")).status().code(),
+      Rejection(With(SomeReject(), 4, "\x07\x09\xff\xff")).status().code(),
       kPrecondition);
 }
 

@@ -113,6 +113,28 @@ inline ArenaHeader WithdrawnArena() {
   return arena;
 }
 
+// Of a stream, with metadata.
+inline RequestHeader StreamRequest() {
+  RequestHeader request = {};
+  request.frame = PlainHeader(FrameType::kRequest);
+  request.frame.flags = kFlagStream;
+  request.frame.call_id = 0x00010002;
+  request.frame.body_bytes = 3;
+  request.metadata_bytes = 3;
+  return request;
+}
+
+inline FrameHeader Data() {
+  FrameHeader data = PlainHeader(FrameType::kData);
+  data.call_id = 0x00010002;
+  data.body_bytes = 10;
+  return data;
+}
+
+inline WindowHeader Window() {
+  return {.frame = PlainHeader(FrameType::kWindow), .limit = 1 << 20};
+}
+
 inline ReturnHeader Return() {
   return {.frame = PlainHeader(FrameType::kReturn), .credits = 1, .zero = 0};
 }

@@ -33,6 +33,9 @@ ChannelImpl::ChannelImpl(
     : poller_(*poller),
       max_send_message_bytes_(endpoint.ok() ? endpoint->max_send_message_bytes
                                             : kLongestMessageBytes),
+      max_receive_message_bytes_(endpoint.ok()
+                                     ? endpoint->max_receive_message_bytes
+                                     : kLongestMessageBytes),
       subchannel_(
           target, options, endpoint, poller, &timer_,
           SharedPollers::OfProcess().backoff_crowd(),
@@ -48,9 +51,13 @@ void ChannelImpl::Call(UnaryCall* call) {
     calls_.Start(call);
     return poller_.PollAndRelease(&waiter);
   }
-  if (poller_.Post(call)) return poller_.PollAndRelease(&waiter);
-  while (!poller_.WaitForTurn(&waiter)) {
-    if (poller_.role().TryAcquire()) return poller_.PollAndRelease(&waiter);
+  Await(call, &waiter);
+}
+
+void ChannelImpl::Await(transport::PollerTask* task, Waiter* waiter) {
+  if (poller_.Post(task)) return poller_.PollAndRelease(waiter);
+  while (!poller_.WaitForTurn(waiter)) {
+    if (poller_.role().TryAcquire()) return poller_.PollAndRelease(waiter);
   }
 }
 
@@ -58,16 +65,22 @@ void ChannelImpl::CallAsync(UnaryCall* call) {
   // Callbacks that run one after another often make a call each: these go out
   // together.
   if (poller_.RunsErrand()) return poller_.PostFromOutside(call);
+  Start(call);
+}
+
+void ChannelImpl::ReportAsync(UnaryCall* call) { Post(call); }
+
+void ChannelImpl::Start(OpenCall* call) {
   if (poller_.role().TryAcquire()) {
     calls_.Start(call);
     poller_.Release();
-  } else if (poller_.Post(call)) {
-    poller_.Release();
+  } else {
+    Post(call);
   }
 }
 
-void ChannelImpl::ReportAsync(UnaryCall* call) {
-  if (poller_.Post(call)) poller_.Release();
+void ChannelImpl::Post(transport::PollerTask* task) {
+  if (poller_.Post(task)) poller_.Release();
 }
 
 void ChannelImpl::OnAttemptEnded(const absl::Status& status) {

@@ -50,6 +50,9 @@ class ChannelImpl {
   void Retire();
 
   uint64_t max_send_message_bytes() const { return max_send_message_bytes_; }
+  uint64_t max_receive_message_bytes() const {
+    return max_receive_message_bytes_;
+  }
   ChannelState state(bool try_to_connect) {
     return subchannel_.state(try_to_connect);
   }
@@ -71,6 +74,17 @@ class ChannelImpl {
   void CallAsync(UnaryCall* call);
   // Has the on_done of such a call that could not be prepared called.
   void ReportAsync(UnaryCall* call);
+
+  // For a call that streams. Starts it.
+  void Start(OpenCall* call);
+  // Has `task` run with the polling role held, by this thread if it can have
+  // that.
+  void Post(transport::PollerTask* task);
+  // Has `task` run, which says what `waiter` waits for, and polls until that
+  // has happened.
+  void Await(transport::PollerTask* task, Waiter* waiter);
+  // It has happened. With the polling role held.
+  void Finish(Waiter* waiter) { poller_.Finish(waiter); }
 
  private:
   // The two steps of Retire() that are taken with the role held.
@@ -95,6 +109,7 @@ class ChannelImpl {
 
   SharedPoller& poller_;
   const uint64_t max_send_message_bytes_;
+  const uint64_t max_receive_message_bytes_;
   PollerTimer timer_{[this](absl::Time now) { OnTimer(now); }};
   Subchannel subchannel_;
   OpenCalls calls_;

@@ -8,14 +8,14 @@
 
 namespace verbena::internal {
 
-void OpenCalls::Start(UnaryCall* call) {
+void OpenCalls::Start(OpenCall* call) {
   role_.AssertHeld();
   poller_.NoteCall();
-  if (call->waiter == nullptr) poller_.AddPending();
+  if (call->in_background) poller_.AddPending();
   Route(call);
 }
 
-void OpenCalls::Route(UnaryCall* call) {
+void OpenCalls::Route(OpenCall* call) {
   if (ABSL_PREDICT_FALSE(call->context()->cancelled())) {
     return call->Fail(absl::CancelledError("cancelled before it was sent"));
   }
@@ -31,75 +31,90 @@ void OpenCalls::Route(UnaryCall* call) {
   Launch(call, connection);
 }
 
-void OpenCalls::Launch(UnaryCall* call,
+void OpenCalls::Launch(OpenCall* call,
                        transport::ClientConnection* connection) {
-  call->stage = UnaryCall::Stage::kLaunched;
+  call->stage = OpenCall::Stage::kLaunched;
   call->connection = connection;
   call->context()->set_peer(connection->peer());
   call->SetReplyHint(reply_sizes_.Guess(call->request().method_id));
   connection->Start(call);
 }
 
-void OpenCalls::StartUnconnected(UnaryCall* call) {
+void OpenCalls::StartUnconnected(OpenCall* call) {
   const absl::Status why_not =
       subchannel_.WhyNot(call->context()->wait_for_ready());
   if (!why_not.ok()) return call->Fail(why_not);
-  call->stage = UnaryCall::Stage::kWaiting;
+  call->stage = OpenCall::Stage::kWaiting;
   waiting_.PushBack(call);
   poller_.LowerTimer(timer_, call->deadline());
   subchannel_.Connect();
 }
 
-void OpenCalls::RunPosted(UnaryCall* call) {
+void OpenCalls::RunPosted(OpenCall* call) {
   role_.AssertHeld();
   switch (call->stage) {
-    case UnaryCall::Stage::kNew:
+    case OpenCall::Stage::kNew:
       return Start(call);
-    case UnaryCall::Stage::kUnsent:
+    case OpenCall::Stage::kUnsent:
       return Route(call);
-    case UnaryCall::Stage::kRefused:
+    case OpenCall::Stage::kRefused:
       poller_.AddPending();
-      call->stage = UnaryCall::Stage::kEnded;
+      call->stage = OpenCall::Stage::kEnded;
       return Complete(call);
-    case UnaryCall::Stage::kEnded:
+    case OpenCall::Stage::kEnded:
       return Complete(call);
-    case UnaryCall::Stage::kWaiting:
-    case UnaryCall::Stage::kLaunched:
+    case OpenCall::Stage::kWaiting:
+    case OpenCall::Stage::kLaunched:
       break;  // These are not posted.
   }
 }
 
-void OpenCalls::TryAgain(UnaryCall* call) {
+void OpenCalls::TryAgain(OpenCall* call) {
   role_.AssertHeld();
   if (!shut_.ok()) return call->Fail(shut_);
-  call->stage = UnaryCall::Stage::kUnsent;
+  call->stage = OpenCall::Stage::kUnsent;
   call->connection = nullptr;
   poller_.PostFromOutside(call);
 }
 
-void OpenCalls::Cancel(UnaryCall* call) {
+void OpenCalls::Cancel(OpenCall* call) {
   role_.AssertHeld();
   const absl::Status status = absl::CancelledError("cancelled by the caller");
   switch (call->stage) {
-    case UnaryCall::Stage::kNew:  // Route() looks at the context.
-    case UnaryCall::Stage::kUnsent:
-    case UnaryCall::Stage::kRefused:
-    case UnaryCall::Stage::kEnded:
+    case OpenCall::Stage::kNew:  // Route() looks at the context.
+    case OpenCall::Stage::kUnsent:
+    case OpenCall::Stage::kRefused:
+    case OpenCall::Stage::kEnded:
       return;
-    case UnaryCall::Stage::kWaiting:
+    case OpenCall::Stage::kWaiting:
       waiting_.Remove(call);
       return call->Fail(status);
-    case UnaryCall::Stage::kLaunched:
+    case OpenCall::Stage::kLaunched:
       return call->connection->Cancel(call, status);
   }
 }
 
-void OpenCalls::Complete(UnaryCall* call) {
+void OpenCalls::Complete(OpenCall* call) {
   role_.AssertHeld();
   if (call->waiter != nullptr) return poller_.Finish(call->waiter);
-  poller_.RemovePending();
+  SetInBackground(call, false);
+  call->Report();
+}
+
+void OpenCalls::ReportByErrand(Errand* errand) {
   unreported_.fetch_add(1, std::memory_order_relaxed);
-  poller_.AddErrand(call);
+  poller_.AddErrand(errand);
+}
+
+void OpenCalls::SetInBackground(OpenCall* call, bool in_background) {
+  role_.AssertHeld();
+  if (call->in_background == in_background) return;
+  call->in_background = in_background;
+  if (in_background) {
+    poller_.AddPending();
+  } else {
+    poller_.RemovePending();
+  }
 }
 
 void OpenCalls::StartWaiting() {
@@ -112,21 +127,21 @@ void OpenCalls::StartWaiting() {
 
 void OpenCalls::FailWaiting(const absl::Status& status, bool also_patient) {
   role_.AssertHeld();
-  IntrusiveList<UnaryCall> patient;
-  while (UnaryCall* call = waiting_.PopFront()) {
+  IntrusiveList<OpenCall> patient;
+  while (OpenCall* call = waiting_.PopFront()) {
     if (also_patient || !call->context()->wait_for_ready()) {
       call->Fail(status);
     } else {
       patient.PushBack(call);
     }
   }
-  while (UnaryCall* call = patient.PopFront()) waiting_.PushBack(call);
+  while (OpenCall* call = patient.PopFront()) waiting_.PushBack(call);
 }
 
 void OpenCalls::ExpireWaiting(absl::Time now) {
   role_.AssertHeld();
-  for (UnaryCall* call = waiting_.first(); call != nullptr;) {
-    UnaryCall* following = call->next;
+  for (OpenCall* call = waiting_.first(); call != nullptr;) {
+    OpenCall* following = call->next;
     if (call->deadline() <= now) {
       waiting_.Remove(call);
       const absl::Status& error = subchannel_.connect_error();

@@ -11,13 +11,14 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "rpc/internal/client/errand.h"
 #include "rpc/internal/client/intrusive_list.h"
+#include "rpc/internal/client/open_call.h"
 #include "rpc/internal/client/poller_timer.h"
 #include "rpc/internal/client/polling_role.h"
 #include "rpc/internal/client/reply_sizes.h"
 #include "rpc/internal/client/shared_poller.h"
 #include "rpc/internal/client/subchannel.h"
-#include "rpc/internal/client/unary_call.h"
 #include "transport/connection/poller_task.h"
 
 namespace verbena::internal {
@@ -45,19 +46,24 @@ class OpenCalls {
   OpenCalls& operator=(const OpenCalls&) = delete;
 
   // Starts a prepared call. May end it from inside.
-  void Start(UnaryCall* call);
+  void Start(OpenCall* call);
   // For a call that was posted: starts it, or reports it if it has failed
   // before it could be started, or could not be reported earlier.
-  void RunPosted(UnaryCall* call);
+  void RunPosted(OpenCall* call);
   // The transport has given `call` back, of which no server has done anything:
   // starts it once more, soon, but never inside this function. It then fares as
   // one that begins: it may wait for another connection, but not beyond its
   // deadline. Ends it if there will be no more connections.
-  void TryAgain(UnaryCall* call);
+  void TryAgain(OpenCall* call);
   // The user wants `call` to end: sees to it that it does.
-  void Cancel(UnaryCall* call);
+  void Cancel(OpenCall* call);
   // `call` has its status: reports it.
-  void Complete(UnaryCall* call);
+  void Complete(OpenCall* call);
+
+  // Has `errand` tell of the end of a call; it then calls CallbackReturned().
+  void ReportByErrand(Errand* errand);
+  // For a call that has started: see OpenCall::in_background.
+  void SetInBackground(OpenCall* call, bool in_background);
 
   // Whether calls wait for a connection.
   bool AnyWaiting() const {
@@ -100,10 +106,10 @@ class OpenCalls {
 
  private:
   // Puts it on a connection, now or later, or ends it.
-  void Route(UnaryCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  void Launch(UnaryCall* call, transport::ClientConnection* connection)
+  void Route(OpenCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  void Launch(OpenCall* call, transport::ClientConnection* connection)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  void StartUnconnected(UnaryCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  void StartUnconnected(OpenCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
   void Reported() {
     if (unreported_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       on_reported_();
@@ -121,7 +127,7 @@ class OpenCalls {
   std::atomic<int> unreported_{1};
 
   // Calls that wait for a connection, in the order in which they came.
-  IntrusiveList<UnaryCall> waiting_ ABSL_GUARDED_BY(role_);
+  IntrusiveList<OpenCall> waiting_ ABSL_GUARDED_BY(role_);
   ReplySizes reply_sizes_ ABSL_GUARDED_BY(role_);
   absl::Status shut_ ABSL_GUARDED_BY(role_);  // Not OK after Shut().
 };

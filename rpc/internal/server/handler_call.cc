@@ -42,7 +42,7 @@ bool WasOnlyInterrupted(const rusage& before) {
 
 }  // namespace
 
-HandlerCall::HandlerCall(HandlerCallPool* pool, const UnaryMethod* method,
+HandlerCall::HandlerCall(HandlerCallPool* pool, const Method* method,
                          int method_index, ThreadPool* threads,
                          BlockingMethod* blocking,
                          AuthMetadataProcessor* processor,
@@ -55,8 +55,9 @@ HandlerCall::HandlerCall(HandlerCallPool* pool, const UnaryMethod* method,
       processor_(processor),
       max_reply_bytes_(max_reply_bytes),
       messages_(method->NewMessages()),
-      request_(messages_->request()),
-      response_(messages_->response()) {}
+      request_(messages_ == nullptr ? nullptr : messages_->request()),
+      response_(messages_ == nullptr ? nullptr : messages_->response()),
+      streams_(method->streams()) {}
 
 void HandlerCall::Begin(transport::ServerCall* call) {
   call_ = call;
@@ -76,6 +77,17 @@ void HandlerCall::Begin(transport::ServerCall* call) {
     reply_.status =
         ParseMetadata(call->metadata(), context_.mutable_client_metadata());
     if (!reply_.status.ok()) return Finish();
+  }
+  if (ABSL_PREDICT_FALSE(streams_ != (call->stream() != nullptr))) {
+    reply_.status = absl::UnimplementedError(absl::StrCat(
+        method_->full_name(), streams_ ? " streams" : " does not stream",
+        " by the server's .proto, and the client calls it as if it did",
+        streams_ ? " not" : ""));
+    return Finish();
+  }
+  if (ABSL_PREDICT_FALSE(streams_)) {
+    stream_ = std::make_unique<HandlerStream>(call, max_reply_bytes_);
+    return SubmitToWorkers();
   }
   if (threads_ == nullptr) {
     if (Parse()) Handle();
@@ -99,6 +111,7 @@ void HandlerCall::SubmitToWorkers() {
 
 bool HandlerCall::IsCancelled() const {
   if (call_->cancelled()) return true;
+  if (stream_ != nullptr && stream_->failed()) return true;
   if (call_->deadline() == absl::InfiniteFuture()) return false;
   // Never before the client's own clock says so: the deadline came from one
   // that may be that late.
@@ -112,6 +125,8 @@ void HandlerCall::RunOnWorker() {
   // It may have waited for long.
   if (IsCancelled()) {
     reply_.status = CancelledStatus();
+  } else if (streams_) {
+    HandleStream();
   } else {
     const rusage before = UseOfThisThread();
     const uint64_t start = __builtin_ia32_rdtsc();
@@ -194,7 +209,7 @@ absl::Status HandlerCall::RunHandler() {
     if (ABSL_PREDICT_FALSE(processor_ != nullptr)) {
       RETURN_IF_ERROR(ProcessAuthMetadata());
     }
-    return method_->Run(&context_, messages_.get());
+    return method_->Run(&context_, messages_.get(), stream_.get());
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         absl::StrCat(method_->full_name(),
@@ -207,12 +222,24 @@ absl::Status HandlerCall::RunHandler() {
   }
 }
 
-bool HandlerCall::Handle() {
-  response_->Clear();
+absl::Status HandlerCall::HandlerStatus() {
   absl::Status status = RunHandler();
   if (ABSL_PREDICT_FALSE(told_expired_.load(std::memory_order_relaxed))) {
     status = CancelledStatus();
   }
+  return status;
+}
+
+void HandlerCall::HandleStream() {
+  reply_.status = HandlerStatus();
+  if (stream_->failure().ok()) return;
+  // The cause, whatever the handler has made of it.
+  reply_.status = Annotate(stream_->failure(), method_->full_name());
+}
+
+bool HandlerCall::Handle() {
+  response_->Clear();
+  absl::Status status = HandlerStatus();
   if (ABSL_PREDICT_FALSE(!status.ok())) {
     // There may be much in the reply all the same.
     unmeasured_bytes_ += kMeasureBytes;
@@ -264,7 +291,7 @@ void HandlerCall::WriteAhead() {
 }
 
 bool HandlerCall::SendPlainReply() {
-  if (!reply_.status.ok() || !reply_.attachment.empty() ||
+  if (!reply_.status.ok() || streams_ || !reply_.attachment.empty() ||
       !reply_.buffer.empty() || !context_.trailing_metadata().empty()) {
     return false;
   }
@@ -307,6 +334,10 @@ void HandlerCall::Finish() {
     reply_.writer = this;  // OnReplyDone() recycles.
     // That may be long from now.
     if (HoldsTooMuch()) messages_->DropRequest();
+  }
+  if (stream_ != nullptr) {
+    stream_->Detach();
+    stream_.reset();
   }
   transport::ServerCall* call = std::exchange(call_, nullptr);
   call->Finish(std::move(reply_));

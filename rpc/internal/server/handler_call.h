@@ -12,6 +12,7 @@
 #include "google/protobuf/message_lite.h"
 #include "rpc/credentials.h"
 #include "rpc/internal/server/handler_pace.h"
+#include "rpc/internal/server/handler_stream.h"
 #include "rpc/internal/server/thread_pool.h"
 #include "rpc/server_context.h"
 #include "rpc/service.h"
@@ -35,7 +36,7 @@ struct BlockingMethod {
 // * on the poller, in the round, if it is said never to block;
 // * on the thread that polls, between two rounds, if the method's handlers have
 //   turned out to be short: another thread polls if this one blocks after all;
-// * else on a worker.
+// * else on a worker, as all that stream.
 //
 // A small request is parsed on the poller, because it is in a receive buffer; a
 // large one with the handler. A large reply is serialised after the handler
@@ -49,8 +50,8 @@ class HandlerCall final : public WorkerTask,
  public:
   // Null `threads` and `blocking` mean that handlers run on the poller; a null
   // `processor`, that nobody looks at metadata before they do.
-  HandlerCall(HandlerCallPool* pool, const UnaryMethod* method,
-              int method_index, ThreadPool* threads, BlockingMethod* blocking,
+  HandlerCall(HandlerCallPool* pool, const Method* method, int method_index,
+              ThreadPool* threads, BlockingMethod* blocking,
               AuthMetadataProcessor* processor, uint64_t max_reply_bytes);
   HandlerCall(const HandlerCall&) = delete;
   HandlerCall& operator=(const HandlerCall&) = delete;
@@ -102,6 +103,10 @@ class HandlerCall final : public WorkerTask,
   // Calls the handler, and measures what it made. Returns false if the call
   // ends with an error, which is in reply_.
   bool Handle();
+  // Calls the handler of a method that streams.
+  void HandleStream();
+  // What it returned is not an answer if it was told that the deadline passed.
+  absl::Status HandlerStatus();
   // What the handler returns; UNKNOWN if it throws an exception.
   absl::Status RunHandler();
   // Whether the call may go to its handler, by the processor of metadata.
@@ -116,7 +121,7 @@ class HandlerCall final : public WorkerTask,
   void Finish();
 
   HandlerCallPool* const pool_;
-  const UnaryMethod* const method_;
+  const Method* const method_;
   const int method_index_;
   ThreadPool* const threads_;
   BlockingMethod* const blocking_;
@@ -128,10 +133,12 @@ class HandlerCall final : public WorkerTask,
   google::protobuf::MessageLite* const request_;  // These two are messages_'.
   google::protobuf::MessageLite* const response_;
   ServerContext context_{this};
+  const bool streams_;
 
   // The rest is about the current call.
 
   transport::ServerCall* call_ = nullptr;  // Null between calls.
+  std::unique_ptr<HandlerStream> stream_;  // Null unless it streams.
   // What the processor has made of the connection's; null without a processor.
   std::shared_ptr<AuthContext> auth_context_;
   bool parsed_ = false;

@@ -10,14 +10,18 @@ absl::Status MethodRegistry::AddService(const Service& service,
                                         HandlerMode default_mode) {
   const HandlerMode mode = service.handler_mode().value_or(default_mode);
   for (const auto& method : service.methods()) {
+    // Who reads a stream blocks.
     RETURN_IF_ERROR(
-        AddMethod(MethodHash(method->full_name()), method.get(), mode));
+        AddMethod(MethodHash(method->full_name()), method.get(),
+                  method->streams() ? HandlerMode::kWorkerPool : mode));
   }
   return absl::OkStatus();
 }
 
-absl::Status MethodRegistry::AddMethod(uint64_t id, const UnaryMethod* method,
+absl::Status MethodRegistry::AddMethod(uint64_t id,
+                                       const internal::Method* method,
                                        HandlerMode mode) {
+  if (mode == HandlerMode::kWorkerPool) any_on_workers_ = true;
   const auto [place, inserted] =
       methods_.try_emplace(id, Method{method, mode, size()});
   if (inserted) {

@@ -18,7 +18,7 @@ namespace verbena::internal {
 class MethodRegistry {
  public:
   struct Method {
-    const UnaryMethod* method = nullptr;
+    const internal::Method* method = nullptr;
     HandlerMode mode = HandlerMode::kWorkerPool;
     int index = 0;  // 0 for the first one added, and so on.
   };
@@ -28,7 +28,7 @@ class MethodRegistry {
   absl::Status AddService(const Service& service, HandlerMode default_mode);
 
   // Adds one method under a number of the caller's choice.
-  absl::Status AddMethod(uint64_t id, const UnaryMethod* method,
+  absl::Status AddMethod(uint64_t id, const internal::Method* method,
                          HandlerMode mode);
 
   // Null if there is none. Valid as long as nothing is added.
@@ -42,6 +42,8 @@ class MethodRegistry {
   }
 
   int size() const { return static_cast<int>(methods_.size()); }
+  // Whether there is a method whose handlers may block.
+  bool any_on_workers() const { return any_on_workers_; }
 
  private:
   // Most methods are found here with one look.
@@ -53,6 +55,7 @@ class MethodRegistry {
 
   std::array<Direct, kDirect> direct_;  // By the low bits of the number.
   absl::flat_hash_map<uint64_t, Method> methods_;  // By MethodHash().
+  bool any_on_workers_ = false;
 };
 
 }  // namespace verbena::internal

@@ -25,14 +25,13 @@ absl::StatusOr<std::unique_ptr<ServerImpl>> ServerImpl::Start(
 }
 
 absl::Status ServerImpl::Register(const Options& options) {
-  bool workers = false;
   for (const Service* service : options.services) {
     RETURN_IF_ERROR(registry_.AddService(*service, options.handler_mode));
-    workers = workers || service->handler_mode().value_or(
-                             options.handler_mode) == HandlerMode::kWorkerPool;
   }
   blocking_methods_ = std::vector<BlockingMethod>(registry_.size());
-  if (workers) threads_ = std::make_unique<ThreadPool>(options.workers);
+  if (registry_.any_on_workers()) {
+    threads_ = std::make_unique<ThreadPool>(options.workers);
+  }
   return absl::OkStatus();
 }
 

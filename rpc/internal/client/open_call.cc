@@ -1,0 +1,116 @@
+#include "rpc/internal/client/open_call.h"
+
+#include <utility>
+
+#include "absl/base/optimization.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "rpc/internal/client/open_calls.h"
+#include "rpc/internal/codec/metadata_codec.h"
+#include "rpc/internal/codec/status_text.h"
+
+namespace verbena::internal {
+
+bool OpenCall::OpenContext() {
+  if (ABSL_PREDICT_FALSE(!has_context_)) return ContextInUse();
+  if (ABSL_PREDICT_FALSE(!context_->metadata().empty())) {
+    const absl::StatusOr<uint32_t> metadata_bytes =
+        MeasureMetadata(context_->metadata());
+    if (!metadata_bytes.ok()) return NotOpened(metadata_bytes.status());
+    request_.metadata_bytes = *metadata_bytes;
+  }
+  request_.deadline = context_->due();
+  context_->Open(this);
+  return true;
+}
+
+bool OpenCall::ContextInUse() {
+  status_ = Explain(absl::FailedPreconditionError(
+      "the ClientContext is in use by another call"));
+  stage = Stage::kRefused;
+  return false;
+}
+
+bool OpenCall::NotOpened(const absl::Status& status) {
+  context_->CloseUnopened();
+  status_ = Explain(status);
+  stage = Stage::kRefused;
+  return false;
+}
+
+void OpenCall::Run() { calls_->RunPosted(this); }
+
+bool OpenCall::TakeTrailerSlow(const transport::CallResponse& response) {
+  if (!response.metadata.empty()) {
+    const absl::Status parsed =
+        ParseMetadata(response.metadata, context_->mutable_trailing_metadata());
+    if (!parsed.ok()) {
+      EndWith(Explain(parsed));
+      return false;
+    }
+  }
+  if (response.code == absl::StatusCode::kOk) return true;
+  EndWith(ReadError(response));
+  return false;
+}
+
+absl::Status OpenCall::ReadError(
+    const transport::CallResponse& response) const {
+  const absl::string_view text(
+      reinterpret_cast<const char*>(response.status_message.data()),
+      response.status_message.size());
+  const absl::StatusCode code = KnownCode(response.code);
+  if (code == absl::StatusCode::kUnimplemented &&
+      text == UnknownMethodText(request_.method_id)) {
+    return absl::UnimplementedError(
+        absl::StrCat(method_name_, ": the server at ", context_->peer(),
+                     " has no such service or method"));
+  }
+  return absl::Status(code, text);
+}
+
+void OpenCall::OnUnsent(const absl::Status& /*why*/) { calls_->TryAgain(this); }
+
+void OpenCall::OnFailed(const absl::Status& status) {
+  Fail(calls_->Explain(status));
+}
+
+void OpenCall::Fail(const absl::Status& status) { EndWith(Explain(status)); }
+
+absl::Status OpenCall::Explain(const absl::Status& status) const {
+  return Annotate(status, method_name_);
+}
+
+void OpenCall::EndWith(absl::Status status) {
+  status_ = std::move(status);
+  End();
+}
+
+void OpenCall::End() {
+  stage = Stage::kEnded;
+  context_->Close();
+  // Nobody posts cancel_task_ any more. If it stands in a queue, it completes
+  // the call when it comes out of there.
+  if (ABSL_PREDICT_FALSE(cancel_posted_.load(std::memory_order_relaxed)) &&
+      !cancel_ran_) {
+    return;
+  }
+  calls_->Complete(this);
+}
+
+void OpenCall::Cancel() {
+  if (cancel_posted_.exchange(true, std::memory_order_relaxed)) return;
+  calls_->PostFromOutside(&cancel_task_);
+}
+
+void OpenCall::RunCancel() {
+  cancel_ran_ = true;
+  if (stage == Stage::kEnded) {
+    calls_->Complete(this);
+  } else {
+    calls_->Cancel(this);
+  }
+}
+
+}  // namespace verbena::internal

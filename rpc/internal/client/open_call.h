@@ -1,0 +1,168 @@
+// What the calls of a client have in common, of whichever kind.
+
+#ifndef VERBENA_RPC_INTERNAL_CLIENT_OPEN_CALL_H_
+#define VERBENA_RPC_INTERNAL_CLIENT_OPEN_CALL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+#include "absl/base/optimization.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "rpc/client_context.h"
+#include "rpc/internal/client/waiters.h"
+#include "transport/connection/client_call.h"
+#include "transport/connection/client_connection.h"
+#include "transport/connection/poller_task.h"
+
+namespace verbena::internal {
+
+class OpenCalls;
+
+// The user's call, and also its attempts on connections, one after the other:
+// the functions that transport::ClientCall asks for are the attempt's. There is
+// another one only after one of which the server has certainly done nothing.
+//
+// Between its start and its report, everything happens with the polling role
+// held, but for Cancel(). The context and the name must outlive it.
+class OpenCall : public transport::ClientCall,
+                 public transport::PollerTask,
+                 public CancellableCall {
+ public:
+  OpenCall(const OpenCall&) = delete;
+  OpenCall& operator=(const OpenCall&) = delete;
+
+  // Takes the context into use; OpenContext() says if another call has it. On a
+  // thread of the caller's, as all but what is said to be for OpenCalls.
+  void ReserveContext() { has_context_ = context_->Reserve(); }
+  void ReleaseContext() {
+    if (has_context_) context_->Release();
+  }
+
+  // Ends a call that the transport does not have (any more).
+  void Fail(const absl::Status& status);
+
+  // As PollerTask: see OpenCalls::RunPosted().
+  void Run() override;
+
+  // As CancellableCall, from any thread.
+  void Cancel() override;
+
+  // As the transport's call.
+  void OnUnsent(const absl::Status& why) override;
+  void OnFailed(const absl::Status& status) override;
+
+  ClientContext* context() const { return context_; }
+  absl::Time deadline() const { return request_.deadline; }
+  // How it ended. Once.
+  absl::Status TakeStatus() { return std::move(status_); }
+
+  // --- For OpenCalls ---
+
+  // Says how long a reply the channel expects, unless the user said so.
+  void SetReplyHint(uint64_t bytes) {
+    const uint64_t users_hint = context_->reply_size_hint();
+    request_.reply_hint_bytes = users_hint > 0 ? users_hint : bytes;
+  }
+
+  // It has its status, and no thread waits for it: tells who is to know.
+  virtual void Report() = 0;
+
+  enum class Stage : uint8_t {
+    kNew,       // Not started yet; maybe it is posted.
+    kRefused,   // It could not be prepared, and this is to be reported.
+    kWaiting,   // Waits for a connection.
+    kLaunched,  // The transport has it.
+    kUnsent,    // The transport has given it back; it is posted.
+    kEnded,     // It has its status.
+  };
+  Stage stage = Stage::kNew;
+
+  // It goes on although no thread waits for it, so somebody must poll: it
+  // counts among what is pending (SharedPoller::AddPending()).
+  bool in_background = false;
+
+  // The connection that has the call, once it is launched.
+  transport::ClientConnection* connection = nullptr;
+
+  // How the thread of a blocking unary call hears of its end; else null.
+  Waiter* waiter = nullptr;
+
+  // In the list of calls that wait for a connection.
+  OpenCall* next = nullptr;
+  OpenCall* previous = nullptr;
+
+ protected:
+  OpenCall(OpenCalls* calls, const char* method_name, uint64_t method_id,
+           ClientContext* context)
+      : context_(context), calls_(calls), method_name_(method_name) {
+    request_.method_id = method_id;
+  }
+  ~OpenCall() = default;
+
+  // Measures the metadata and opens the context. Returns whether that worked.
+  // If it did not (also because another call has the context), the call is over
+  // and has its status.
+  bool OpenContext();
+  bool has_context() const { return has_context_; }
+  void set_has_context(bool has) { has_context_ = has; }
+  // The same for what it then does. Returns false.
+  bool ContextInUse();
+  // The same if something else keeps the call from being made. REQUIRES:
+  // has_context().
+  bool NotOpened(const absl::Status& status);
+
+  // Whether a server that has refused the call before it did anything may be
+  // asked once more: servers that always do so would be asked for ever.
+  bool MayTryAgain() { return !std::exchange(refused_, true); }
+  // Takes metadata and status of the response, if they are not as they mostly
+  // are. False if that has ended the call with an error.
+  bool TakeTrailer(const transport::CallResponse& response) {
+    return ABSL_PREDICT_TRUE(response.metadata.empty() &&
+                             response.code == absl::StatusCode::kOk) ||
+           TakeTrailerSlow(response);
+  }
+  bool TakeTrailerSlow(const transport::CallResponse& response);
+  // Puts the method's name before the message.
+  absl::Status Explain(const absl::Status& status) const;
+  void EndWith(absl::Status status);
+  // The call has its status: reports it.
+  void End();
+
+  OpenCalls& calls() const { return *calls_; }
+
+ private:
+  // A second task, because the call itself may still stand in a queue.
+  class CancelTask final : public transport::PollerTask {
+   public:
+    explicit CancelTask(OpenCall* call) : call_(call) {}
+    void Run() override { call_->RunCancel(); }
+
+   private:
+    OpenCall* const call_;
+  };
+
+  void RunCancel();
+  // The error that a response carries.
+  absl::Status ReadError(const transport::CallResponse& response) const;
+
+ protected:
+  ClientContext* const context_;
+
+ private:
+  bool has_context_ = false;  // The context is reserved for this call.
+  bool refused_ = false;      // A server has refused it before it did anything.
+  OpenCalls* const calls_;
+  const char* const method_name_;
+  absl::Status status_;  // How the call ended; OK until then.
+
+  CancelTask cancel_task_{this};
+  // cancel_task_ was posted; it must run before the call may be destroyed.
+  std::atomic<bool> cancel_posted_{false};
+  bool cancel_ran_ = false;  // cancel_task_ has begun to run.
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_CLIENT_OPEN_CALL_H_

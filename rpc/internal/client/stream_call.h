@@ -1,0 +1,103 @@
+// One streaming call of a client, for threads that may block.
+
+#ifndef VERBENA_RPC_INTERNAL_CLIENT_STREAM_CALL_H_
+#define VERBENA_RPC_INTERNAL_CLIENT_STREAM_CALL_H_
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "google/protobuf/message_lite.h"
+#include "rpc/buffer.h"
+#include "rpc/client_context.h"
+#include "rpc/internal/client/open_call.h"
+#include "rpc/internal/client/waiters.h"
+#include "rpc/stream.h"
+#include "transport/connection/client_call.h"
+#include "transport/connection/message_stream.h"
+#include "transport/connection/poller_task.h"
+
+namespace verbena::internal {
+
+class ChannelImpl;
+
+// A call whose messages go by a MessageStream. A thread that reads or writes
+// does most of it without the polling role: it takes that to send what it has
+// written, and to poll while it waits, as the thread of a unary call does.
+//
+// While something is to be sent and nobody waits for it, the call is in the
+// background, and the channel's background thread polls. What comes is looked
+// at when a thread reads, or when another call has the poller polled.
+class StreamCall final : public OpenCall,
+                         public transport::MessageStream::Owner,
+                         public ClientStream {
+ public:
+  // Starts the call. `owner` keeps the channel, and is let go of at the end.
+  StreamCall(ChannelImpl* channel, std::shared_ptr<const void> owner,
+             const char* method_name, uint64_t method_id,
+             ClientContext* context);
+  // Cancels the call unless it was finished.
+  ~StreamCall() override;
+
+  // As ClientStream: see there.
+  bool Read(google::protobuf::MessageLite* message,
+            Buffer* attachment) override;
+  bool Write(const google::protobuf::MessageLite& message,
+             absl::Span<const uint8_t> attachment) override;
+  bool WritesDone() override;
+  absl::Status Finish() override;
+
+  // As the transport's call.
+  void WriteRequest(uint8_t* out) override;
+  void OnResponse(const transport::CallResponse& response) override;
+
+  // As OpenCall.
+  void Report() override;
+
+  // As the stream's owner.
+  void PostStream() override;
+  void OnReadable() override { Notify(&readable_); }
+  void OnWritable() override { Notify(&writable_); }
+  void OnPending(bool pending) override;
+
+ private:
+  // Something that a thread of the user's waits for. With the role held.
+  struct Event {
+    bool happened = false;     // And no thread has heard of it.
+    Waiter* waiter = nullptr;  // Who waits for it.
+  };
+  // Waits for an event, on the stack of the thread that does.
+  class Wait final : public transport::PollerTask {
+   public:
+    Wait(StreamCall* call, Event* event) : call_(call), event_(event) {}
+    void Run() override;
+    Waiter* waiter() { return &waiter_; }
+
+   private:
+    StreamCall* const call_;
+    Event* const event_;
+    Waiter waiter_;
+  };
+
+  void Await(Event* event);
+  void Notify(Event* event);
+  // A thread can't go on: the call is cancelled, and ends with `status`.
+  bool GiveUp(absl::Status* failure, const absl::Status& status);
+
+  ChannelImpl& channel_;
+  const std::shared_ptr<const void> owner_;
+  transport::MessageStream messages_;
+  Event readable_;
+  Event writable_;
+  Event ended_;
+  absl::Status read_failure_;   // The reader's own.
+  absl::Status write_failure_;  // The writer's own.
+  bool started_ = false;        // It was given to the channel.
+  bool finished_ = false;       // Finish() has returned.
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_CLIENT_STREAM_CALL_H_

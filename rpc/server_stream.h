@@ -1,0 +1,83 @@
+// Streaming calls at the server: what handlers read from and write to. They run
+// on workers, and may block.
+//
+// Each is valid until its handler returns. One thread may read while another
+// writes, if the handler outlives both. When the handler returns, what it has
+// written goes out, and behind it the status.
+
+#ifndef VERBENA_RPC_SERVER_STREAM_H_
+#define VERBENA_RPC_SERVER_STREAM_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "rpc/buffer.h"
+#include "rpc/stream.h"
+
+namespace verbena {
+
+// What the handler of a method reads that streams its requests.
+template <typename Request>
+class ServerReader {
+ public:
+  // For the library, and for tests of handlers with a stream of their own.
+  explicit ServerReader(MessageReaderWriter* stream) : stream_(stream) {}
+  ServerReader(const ServerReader&) = delete;
+  ServerReader& operator=(const ServerReader&) = delete;
+
+  // See MessageReaderWriter::Read(). After false, ServerContext::IsCancelled()
+  // tells whether the client has sent all, or is gone.
+  bool Read(Request* message) { return stream_->Read(message, nullptr); }
+  bool Read(Request* message, Buffer* attachment) {
+    return stream_->Read(message, attachment);
+  }
+
+ private:
+  MessageReaderWriter* const stream_;
+};
+
+// What the handler of a method writes to that streams its responses.
+template <typename Response>
+class ServerWriter {
+ public:
+  // For the library, and for tests of handlers with a stream of their own.
+  explicit ServerWriter(MessageReaderWriter* stream) : stream_(stream) {}
+  ServerWriter(const ServerWriter&) = delete;
+  ServerWriter& operator=(const ServerWriter&) = delete;
+
+  // See MessageReaderWriter::Write(). After false the handler should return.
+  bool Write(const Response& message,
+             absl::Span<const uint8_t> attachment = {}) {
+    return stream_->Write(message, attachment);
+  }
+
+ private:
+  MessageReaderWriter* const stream_;
+};
+
+// The same for a method that streams both ways.
+template <typename Response, typename Request>
+class ServerReaderWriter {
+ public:
+  // For the library, and for tests of handlers with a stream of their own.
+  explicit ServerReaderWriter(MessageReaderWriter* stream) : stream_(stream) {}
+  ServerReaderWriter(const ServerReaderWriter&) = delete;
+  ServerReaderWriter& operator=(const ServerReaderWriter&) = delete;
+
+  // See ServerReader and ServerWriter.
+  bool Read(Request* message) { return stream_->Read(message, nullptr); }
+  bool Read(Request* message, Buffer* attachment) {
+    return stream_->Read(message, attachment);
+  }
+  bool Write(const Response& message,
+             absl::Span<const uint8_t> attachment = {}) {
+    return stream_->Write(message, attachment);
+  }
+
+ private:
+  MessageReaderWriter* const stream_;
+};
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_SERVER_STREAM_H_

@@ -1,0 +1,50 @@
+// The messages of a streaming call, without their types: what the readers and
+// writers of client_stream.h and server_stream.h stand on.
+
+#ifndef VERBENA_RPC_STREAM_H_
+#define VERBENA_RPC_STREAM_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "google/protobuf/message_lite.h"
+#include "rpc/buffer.h"
+
+namespace verbena {
+
+// One side of a streaming call. One thread may read while another writes;
+// neither may be done by two at once.
+class MessageReaderWriter {
+ public:
+  virtual ~MessageReaderWriter() = default;
+
+  // Waits for the next message of the other side and replaces `*message` by it,
+  // and `*attachment`, unless that is null, by the bytes beside it (empty if
+  // there are none). Returns false when there will be no more: the other side
+  // has sent all, or the call has ended.
+  virtual bool Read(google::protobuf::MessageLite* message,
+                    Buffer* attachment) = 0;
+
+  // Sends `message`, and `attachment` beside it. Returns when both are
+  // serialised, which does not mean that they have arrived; waits while too
+  // much is under way that the other side has not read. Returns false if the
+  // call has ended: nobody will read the message.
+  virtual bool Write(const google::protobuf::MessageLite& message,
+                     absl::Span<const uint8_t> attachment) = 0;
+};
+
+// The client's side.
+class ClientStream : public MessageReaderWriter {
+ public:
+  // No message of this side will follow. Returns false if the call has ended.
+  virtual bool WritesDone() = 0;
+
+  // Waits until the call has ended, and says how. Messages that were not read
+  // are dropped. Once.
+  virtual absl::Status Finish() = 0;
+};
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_STREAM_H_

@@ -1,0 +1,168 @@
+// Clients that break the rules of streams: they lose their connection, and a
+// good client goes on being served.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tests/transport/hostile_client_fixture.h"
+#include "tests/transport/raw_peer.h"
+#include "transport/base/limits.h"
+#include "transport/wire/frame.h"
+
+namespace verbena::transport {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint32_t kDataBytes = kBufferBytes - sizeof(FrameHeader);
+
+// What stands before a message.
+std::string Announced(uint32_t message_bytes, uint32_t attachment_bytes = 0) {
+  const MessageHeader header = {message_bytes, attachment_bytes};
+  std::string text(sizeof(header), '\0');
+  std::memcpy(text.data(), &header, sizeof(header));
+  return text;
+}
+
+class HostileClientStreamsTest : public HostileClientFixture {
+ protected:
+  static RequestHeader StreamRequest(uint32_t call_id) {
+    RequestHeader request = Request(call_id);
+    request.frame.flags = kFlagStream;
+    return request;
+  }
+  static FrameHeader Data(uint32_t call_id, uint8_t flags = 0) {
+    FrameHeader data = Plain(FrameType::kData, call_id);
+    data.flags = flags;
+    return data;
+  }
+  static WindowHeader Window(uint32_t call_id, uint64_t limit) {
+    WindowHeader window = {};
+    window.frame = Plain(FrameType::kWindow, call_id);
+    window.limit = limit;
+    return window;
+  }
+  // So many bytes of one stream, as DATA.
+  std::vector<std::string> Stream(uint64_t bytes) {
+    std::string body =
+        Announced(static_cast<uint32_t>(bytes - sizeof(MessageHeader)));
+    body.resize(bytes, 'x');
+    std::vector<std::string> frames = {FrameText(StreamRequest(0))};
+    for (size_t at = 0; at < body.size(); at += kDataBytes) {
+      frames.push_back(FrameText(Data(0), body.substr(at, kDataBytes)));
+    }
+    return frames;
+  }
+};
+
+TEST_F(HostileClientStreamsTest, MustNotSendDataOfACallThatDoesNotStream) {
+  EXPECT_THAT(ByeTo({FrameText(Request(0)), FrameText(Data(0), "data")}),
+              HasSubstr("of a call without them"));
+  EXPECT_THAT(ByeTo({FrameText(Request(0)), FrameText(Window(0, 1))}),
+              HasSubstr("of a call without them"));
+}
+
+TEST_F(HostileClientStreamsTest, MustNotBeginAStreamWithAMessage) {
+  RequestHeader request = StreamRequest(0);
+  request.message_bytes = 4;
+  EXPECT_THAT(ByeTo({FrameText(request, "text")}),
+              HasSubstr("stream with a message in its REQUEST"));
+}
+
+TEST_F(HostileClientStreamsTest, MustNotSendMoreThanTheWindow) {
+  EXPECT_THAT(ByeTo(Stream(kStreamWindowBytes + 1)),
+              HasSubstr("more of a stream than it may"));
+}
+
+TEST_F(HostileClientStreamsTest, MaySendAllOfTheWindowToAHandlerThatReadsNone) {
+  RawPeer& raw = Opened();
+  for (const std::string& frame : Stream(kStreamWindowBytes)) {
+    ASSERT_TRUE(raw.Send(frame).ok());
+  }
+  ASSERT_TRUE(raw.Flush().ok());
+  ASSERT_TRUE(raw.Send(FrameText(Plain(FrameType::kCancel, 0))).ok());
+  EXPECT_TRUE(raw.Receive(FrameType::kResponse).ok());
+}
+
+TEST_F(HostileClientStreamsTest, MustNotGoOnBehindTheLastData) {
+  EXPECT_THAT(
+      ByeTo({FrameText(StreamRequest(0)), FrameText(Data(0, kFlagLastData)),
+             FrameText(Data(0, kFlagLastData))}),
+      HasSubstr("DATA behind its last"));
+}
+
+TEST_F(HostileClientStreamsTest, MustNotEndInTheMiddleOfAMessage) {
+  for (const std::string& part :
+       {Announced(10).substr(0, 3), Announced(10), Announced(10) + "123"}) {
+    EXPECT_THAT(ByeTo({FrameText(StreamRequest(0)),
+                       FrameText(Data(0, kFlagLastData), part)}),
+                HasSubstr("in the middle of a message"));
+  }
+}
+
+TEST_F(HostileClientStreamsTest, MustNotTakeAWindowBack) {
+  EXPECT_THAT(ByeTo({FrameText(StreamRequest(0)),
+                     FrameText(Window(0, kStreamWindowBytes - 1))}),
+              HasSubstr("took back what it had allowed"));
+}
+
+TEST_F(HostileClientStreamsTest, MayAllowAnything) {
+  RawPeer& raw = Opened();
+  ASSERT_TRUE(raw.Send(FrameText(StreamRequest(0))).ok());
+  ASSERT_TRUE(raw.Send(FrameText(Window(0, UINT64_MAX))).ok());
+  ASSERT_TRUE(raw.Send(FrameText(Plain(FrameType::kCancel, 0))).ok());
+  EXPECT_TRUE(raw.Receive(FrameType::kResponse).ok());
+}
+
+TEST_F(HostileClientStreamsTest, MayBeLateWithDataOfACallThatHasEnded) {
+  RawPeer& raw = Opened();
+  RequestHeader request = StreamRequest(0);
+  request.method_id = kDiscard;
+  ASSERT_TRUE(raw.Send(FrameText(request)).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kResponse).ok());
+  ASSERT_TRUE(raw.Send(FrameText(Data(0), Announced(100))).ok());
+  ASSERT_TRUE(raw.Send(FrameText(Window(0, 1))).ok());
+  request.frame.call_id = 0x10000;
+  ASSERT_TRUE(raw.Send(FrameText(request)).ok());
+  EXPECT_TRUE(raw.Receive(FrameType::kResponse).ok());
+}
+
+// The server looks at the announced length before any of it has come.
+TEST_F(HostileClientStreamsTest, HearsThatAMessageIsTooLong) {
+  const uint64_t most = TestOptions().max_receive_message_bytes;
+  RawPeer& raw = Opened();
+  ASSERT_TRUE(raw.Send(FrameText(StreamRequest(0))).ok());
+  ASSERT_TRUE(
+      raw.Send(FrameText(Data(0), Announced(static_cast<uint32_t>(most), 1)))
+          .ok());
+  // More of it is not looked at.
+  ASSERT_TRUE(raw.Send(FrameText(Data(0), "more")).ok());
+  const absl::StatusOr<std::string> response =
+      raw.Receive(FrameType::kResponse);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(HeaderOf<ResponseHeader>(*response).code,
+            static_cast<uint32_t>(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(*response, HasSubstr("SetMaxReceiveMessageSize"));
+}
+
+TEST_F(HostileClientStreamsTest, MayLeaveWithItsStreamsOpen) {
+  RawPeer& raw = Opened();
+  for (uint32_t slot = 0; slot < kMaxOpenCalls; ++slot) {
+    ASSERT_TRUE(raw.Send(FrameText(StreamRequest(slot))).ok());
+    ASSERT_TRUE(raw.Send(FrameText(Data(slot), Announced(1000) + "part")).ok());
+  }
+  ASSERT_TRUE(server_.handler().AwaitHeld(kMaxOpenCalls));
+  raw.Disconnect();
+  EXPECT_TRUE(server_.handler().AwaitCancelled(kMaxOpenCalls));
+}
+
+}  // namespace
+}  // namespace verbena::transport

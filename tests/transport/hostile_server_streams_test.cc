@@ -1,0 +1,185 @@
+// Servers that break the rules of streams: the client's calls end with a Status
+// that says what was wrong.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tests/transport/hostile_server_fixture.h"
+#include "tests/transport/raw_peer.h"
+#include "transport/base/limits.h"
+#include "transport/connection/client_call.h"
+#include "transport/connection/message_stream.h"
+#include "transport/wire/frame.h"
+
+namespace verbena::transport {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint32_t kDataBytes = kBufferBytes - sizeof(FrameHeader);
+constexpr uint64_t kMaxMessageBytes = 1 << 20;
+
+std::string Message(const std::string& text) {
+  const MessageHeader header = {static_cast<uint32_t>(text.size()), 0};
+  std::string bytes(sizeof(header), '\0');
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  return bytes + text;
+}
+
+// A streaming call whose user reads when the test says so.
+class StreamingCall final : public ClientCall, public MessageStream::Owner {
+ public:
+  StreamingCall() { set_stream(&messages_); }
+
+  // The next message; "over" or "wait" if there is none.
+  std::string Read() {
+    MessageStream::Message message;
+    switch (messages_.Read(&message)) {
+      case MessageStream::Result::kDone:
+        return std::string(message.message.begin(), message.message.end());
+      case MessageStream::Result::kWait:
+        return "wait";
+      default:
+        return "over";
+    }
+  }
+  bool readable() const { return readable_; }
+  bool ended() const { return ended_; }
+  const absl::Status& status() const { return status_; }
+
+  void WriteRequest(uint8_t* /*out*/) override {}
+  void OnResponse(const CallResponse& response) override {
+    EndWith(absl::Status(response.code, ""));
+  }
+  void OnFailed(const absl::Status& status) override { EndWith(status); }
+  // One thread reads and polls.
+  void PostStream() override { messages_.Run(); }
+  void OnReadable() override { readable_ = true; }
+  void OnWritable() override {}
+
+ private:
+  void EndWith(const absl::Status& status) {
+    EXPECT_FALSE(ended_);
+    ended_ = true;
+    status_ = status;
+  }
+
+  MessageStream messages_{this, kMaxMessageBytes, "the test's limit",
+                          /*marks_end=*/true};
+  bool readable_ = false;
+  bool ended_ = false;
+  absl::Status status_;
+};
+
+class HostileServerStreamsTest : public HostileServerFixture {
+ protected:
+  // Starts the call at a connected client; its id.
+  uint32_t Start(StreamingCall& call) {
+    Opened();
+    client_->connection().Start(&call);
+    const absl::StatusOr<std::string> request =
+        PollForFrame(FrameType::kRequest);
+    CHECK(request.ok()) << request.status().ToString();
+    return HeaderOf<FrameHeader>(*request).call_id;
+  }
+  FrameHeader Data(uint32_t call_id, uint8_t flags = 0) {
+    FrameHeader data = raw_->Header(FrameType::kData, call_id);
+    data.flags = flags;
+    return data;
+  }
+  void ExpectEndOf(StreamingCall& call, const std::string& text) {
+    ASSERT_TRUE(client_->RunUntil([&call] { return call.ended(); }));
+    EXPECT_EQ(call.status().code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(std::string(call.status().message()), HasSubstr(text));
+  }
+};
+
+TEST_F(HostileServerStreamsTest, GoodOnesAreRead) {
+  StreamingCall call;
+  const uint32_t id = Start(call);
+  EXPECT_EQ(call.Read(), "wait");
+  ASSERT_TRUE(
+      raw_->Send(FrameText(Data(id), Message("one") + Message("two"))).ok());
+  ASSERT_TRUE(client_->RunUntil([&call] { return call.readable(); }));
+  EXPECT_EQ(call.Read(), "one");
+  EXPECT_EQ(call.Read(), "two");
+  ResponseHeader response = {};
+  response.frame = raw_->Header(FrameType::kResponse, id);
+  ASSERT_TRUE(SendWhilePolling(FrameText(response)).ok());
+  ASSERT_TRUE(client_->RunUntil([&call] { return call.ended(); }));
+  EXPECT_TRUE(call.status().ok()) << call.status();
+  EXPECT_EQ(call.Read(), "over");
+}
+
+TEST_F(HostileServerStreamsTest, MustNotSendDataOfACallThatDoesNotStream) {
+  Opened();
+  TestCall call("x");
+  const RequestHeader request = StartAndReceive(call);
+  ExpectEnd(call, FrameText(Data(request.frame.call_id), Message("text")),
+            "of a call without them");
+}
+
+TEST_F(HostileServerStreamsTest, MustNotSendDataOfACallThatIsNotOpen) {
+  StreamingCall call;
+  const uint32_t id = Start(call);
+  ASSERT_TRUE(raw_->Send(FrameText(Data(id + 1), Message("text"))).ok());
+  ExpectEndOf(call, "call that is not open");
+}
+
+TEST_F(HostileServerStreamsTest, MustNotMarkDataAsTheLastOfAClient) {
+  StreamingCall call;
+  const uint32_t id = Start(call);
+  ASSERT_TRUE(
+      raw_->Send(FrameText(Data(id, kFlagLastData), Message("text"))).ok());
+  ExpectEndOf(call, "marked DATA as a client's last");
+}
+
+TEST_F(HostileServerStreamsTest, MustNotSendMoreThanTheWindow) {
+  StreamingCall call;
+  const uint32_t id = Start(call);
+  const std::string body(kDataBytes, '\0');  // Empty messages.
+  for (uint64_t sent = 0; sent <= kStreamWindowBytes; sent += body.size()) {
+    ASSERT_TRUE(SendWhilePolling(FrameText(Data(id), body)).ok());
+  }
+  ExpectEndOf(call, "more of a stream than it may");
+}
+
+TEST_F(HostileServerStreamsTest, MustNotTakeAWindowBack) {
+  StreamingCall call;
+  const uint32_t id = Start(call);
+  WindowHeader window = {};
+  window.frame = raw_->Header(FrameType::kWindow, id);
+  ASSERT_TRUE(raw_->Send(FrameText(window)).ok());
+  ExpectEndOf(call, "took back what it had allowed");
+}
+
+// The call ends, and the connection goes on.
+TEST_F(HostileServerStreamsTest, AreToldToStopWhenAMessageIsTooLong) {
+  StreamingCall call;
+  const uint32_t id = Start(call);
+  const MessageHeader header = {kMaxMessageBytes, 1};
+  std::string body(sizeof(header), '\0');
+  std::memcpy(body.data(), &header, sizeof(header));
+  ASSERT_TRUE(raw_->Send(FrameText(Data(id), body)).ok());
+  ASSERT_TRUE(client_->RunUntil([&call] { return call.ended(); }));
+  EXPECT_EQ(call.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(call.status().message()),
+              HasSubstr("larger than the test's limit"));
+  EXPECT_TRUE(PollForFrame(FrameType::kCancel).ok());
+  // What it still sends is dropped.
+  ASSERT_TRUE(SendWhilePolling(FrameText(Data(id), Message("more"))).ok());
+  ResponseHeader response = {};
+  response.frame = raw_->Header(FrameType::kResponse, id);
+  response.code = static_cast<uint32_t>(absl::StatusCode::kCancelled);
+  ASSERT_TRUE(SendWhilePolling(FrameText(response)).ok());
+  EXPECT_FALSE(client_->connection().failed());
+}
+
+}  // namespace
+}  // namespace verbena::transport

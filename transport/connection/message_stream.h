@@ -1,0 +1,238 @@
+// The messages of one open streaming call, either way.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_MESSAGE_STREAM_H_
+#define VERBENA_TRANSPORT_CONNECTION_MESSAGE_STREAM_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "transport/base/byte_buffer.h"
+#include "transport/base/limits.h"
+#include "transport/base/mutex.h"
+#include "transport/connection/connection.h"
+#include "transport/connection/poller_task.h"
+#include "transport/wire/frame.h"
+
+namespace verbena::transport {
+
+class OpenStreams;
+
+// One side of a stream, the same at client and server: see "Streams" in
+// frame.h.
+//
+// It stands between two threads. A reader and a writer, each one thread at a
+// time, use the first part of it; the poller's thread does the rest. Between
+// them are an inbox and an outbox, of whole messages, under a mutex that is
+// held for as long as it takes to copy a frame, or to exchange two pointers:
+// the reader takes all of the inbox at once, the poller all of the outbox. So
+// many small messages share a lock, a task for the poller, and a frame.
+//
+// Neither side ever waits in here: Read() and Write() say that there is nothing
+// to read, or no room, and the owner is told when there is.
+class MessageStream final : public PollerTask {
+ public:
+  // What has the stream: a call of the layer above.
+  class Owner {
+   public:
+    // Has Run() of the stream called by the poller's thread, soon. Called by
+    // the reader and the writer, and not again before Run() has begun.
+    virtual void PostStream() = 0;
+
+    // These are called on the poller's thread, in the middle of things: they
+    // tell others, and use neither the stream nor the connection.
+    // What Read(), or Write(), did not find is there: call it again.
+    virtual void OnReadable() = 0;
+    virtual void OnWritable() = 0;
+    // Whether there is something to send that waits for the connection or for
+    // the other side's window. It begins as true, until it is open.
+    virtual void OnPending(bool /*pending*/) {}
+
+   protected:
+    ~Owner() = default;
+  };
+
+  enum class Result : uint8_t {
+    kDone,
+    kWait,  // The owner is told when to call again.
+    kOver,  // There will be nothing more.
+    kNoMemory,
+  };
+
+  // Views that are valid until the next Read().
+  struct Message {
+    absl::Span<const uint8_t> message;
+    absl::Span<const uint8_t> attachment;
+  };
+
+  // Messages of more than `max_message_bytes`, attachment included, are not
+  // accepted; `limit_name` says in the error whose limit that is. A client
+  // `marks_end` of its messages; a server's end with the RESPONSE. The owner
+  // may be set later, before anything is read or written.
+  MessageStream(Owner* owner, uint64_t max_message_bytes,
+                const char* limit_name, bool marks_end)
+      : owner_(owner),
+        max_message_bytes_(max_message_bytes),
+        limit_name_(limit_name),
+        marks_end_(marks_end) {}
+  MessageStream(const MessageStream&) = delete;
+  MessageStream& operator=(const MessageStream&) = delete;
+  // REQUIRES: it is not open, and not posted.
+  ~MessageStream() = default;
+
+  // --- For the reader and the writer ---
+
+  Result Read(Message* message);
+
+  // Adds a message of so many bytes, which `write` writes, and an attachment.
+  // kWait if too much is before it that was not sent yet.
+  Result Write(uint64_t message_bytes, absl::Span<const uint8_t> attachment,
+               absl::FunctionRef<void(uint8_t*)> write);
+
+  // No message follows. False if the stream is over.
+  bool EndWrites();
+
+  // --- On the poller's thread ---
+
+  void set_owner(Owner* owner) { owner_ = owner; }
+
+  // As PollerTask: looks what the reader and the writer have done.
+  void Run() override;
+  // Whether Run() is to come.
+  bool posted() const { return posted_.load(std::memory_order_acquire); }
+
+  // The call with that id is open: frames may come and go.
+  void Open(OpenStreams* streams, uint32_t call_id);
+
+  // The body of a DATA has come. Returns what the peer did wrong, or null; then
+  // failure() may be set, and GrantDue() be true.
+  const char* OnData(absl::Span<const uint8_t> body, bool last);
+  // A WINDOW has come.
+  const char* OnWindow(uint64_t limit);
+  // Why this side can't go on with the stream; OK if it can.
+  const absl::Status& failure() const { return failure_; }
+
+  // Whether the other side should be allowed to send more.
+  bool GrantDue() const;
+
+  enum class Sent : uint8_t {
+    kFrame,
+    kNothing,  // There is nothing that may be sent.
+    kBlocked,  // There is something, and the connection has no room for it.
+  };
+  // Sends the next frame. If that loses the connection, the stream may be gone.
+  Sent SendFrame(Connection& connection);
+  // Whether all that was written is sent, and nothing else will be.
+  bool sent_all();
+  // Tells the owner if OnPending() has something new to tell.
+  void NoteProgress();
+
+  // The call is over, or its connection: no message comes any more, and none is
+  // sent. What has come can still be read.
+  void End();
+
+ private:
+  friend class OpenStreams;
+  template <typename Call>
+  friend class CallQueue;
+
+  // What a buffer keeps that is empty.
+  static constexpr size_t kKeptBytes = kStreamOutboxBytes;
+  // A longer message is written without the mutex, and then exchanged for an
+  // empty outbox.
+  static constexpr uint64_t kLongMessageBytes = 16 << 10;
+
+  // Has Run() called unless it is to be anyway.
+  void Post() {
+    if (!posted_.exchange(true, std::memory_order_acq_rel)) {
+      owner_->PostStream();
+    }
+  }
+  // Exchanges what was read for what has come. kDone if that is something.
+  Result TakeInbox();
+  static bool Put(uint64_t message_bytes, absl::Span<const uint8_t> attachment,
+                  absl::FunctionRef<void(uint8_t*)> write,
+                  base::ByteBuffer* buffer);
+
+  // Takes whole messages, as many as there are at the beginning of `body`.
+  void TakeMessages(absl::Span<const uint8_t>* body);
+  // Takes what there is of one that is not all there.
+  void TakePart(absl::Span<const uint8_t>* body);
+  // Whether the message with that header is accepted; else sets failure_.
+  bool Accept(const MessageHeader& header);
+  // These bytes are whole messages: the reader may have them.
+  void Deliver(absl::Span<const uint8_t> messages);
+  void DeliverPart();
+  void WakeReader(bool waits) {
+    if (waits && owner_ != nullptr) owner_->OnReadable();
+  }
+  void FailForMemory();
+  // Grows the window if it was all that held the other side up.
+  void AdaptWindow();
+
+  // How much the other side may send in all, if it is told now.
+  uint64_t NextLimit() const;
+  bool SendWindow(Connection& connection);
+  // Exchanges what was sent for what the writer has put there.
+  void TakeOutbox();
+
+  Owner* owner_;
+  const uint64_t max_message_bytes_;
+  const char* const limit_name_;
+  const bool marks_end_;
+
+  // The stream's neighbours among those that have something to send.
+  MessageStream* next_ = nullptr;
+  MessageStream* previous_ = nullptr;
+
+  std::atomic<bool> posted_{false};  // Run() is to come.
+
+  base::Mutex mutex_;
+  base::ByteBuffer inbox_ ABSL_GUARDED_BY(mutex_);
+  base::ByteBuffer outbox_ ABSL_GUARDED_BY(mutex_);
+  bool no_more_comes_ ABSL_GUARDED_BY(mutex_) = false;
+  bool no_more_goes_ ABSL_GUARDED_BY(mutex_) = false;  // EndWrites().
+  bool over_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writer_waits_ ABSL_GUARDED_BY(mutex_) = false;
+  // Written with the mutex held, for the hand-over of messages.
+  std::atomic<bool> reader_waits_{false};
+  // A message has begun to come that the window does not let end.
+  std::atomic<bool> stalled_{false};
+
+  // The reader's.
+  base::ByteBuffer reading_;  // Whole messages.
+  size_t read_at_ = 0;
+  std::atomic<uint64_t> consumed_{0};  // Bytes that were read, in all.
+  // When that is so much, the poller should hear of it.
+  std::atomic<uint64_t> post_at_{kStreamWindowBytes / 2};
+
+  // The poller's.
+  OpenStreams* streams_ = nullptr;  // Null unless the call is open.
+  bool queued_ = false;             // It is in the line there.
+  uint32_t call_id_ = 0;
+  bool pending_ = true;  // What OnPending() has told.
+  absl::Status failure_;
+
+  uint64_t received_ = 0;                  // Bytes, in all.
+  uint64_t granted_ = kStreamWindowBytes;  // What the other side may send.
+  uint64_t window_ = kStreamWindowBytes;
+  bool last_came_ = false;
+  base::ByteBuffer part_;    // Of a message that is not all here.
+  uint64_t part_bytes_ = 0;  // Its length, once its header is here; else 0.
+  uint64_t part_end_ = 0;    // Where in the stream it ends; 0 if there is none.
+
+  base::ByteBuffer sending_;
+  size_t sent_at_ = 0;  // What of it was sent.
+  uint64_t sent_ = 0;   // Bytes, in all.
+  uint64_t allowed_ = kStreamWindowBytes;
+  bool ends_ = false;      // The writer has ended, and sending_ is the rest.
+  bool end_sent_ = false;  // kFlagLastData was sent.
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_MESSAGE_STREAM_H_

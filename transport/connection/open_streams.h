@@ -1,0 +1,39 @@
+// The open streams of one connection that have something to send.
+
+#ifndef VERBENA_TRANSPORT_CONNECTION_OPEN_STREAMS_H_
+#define VERBENA_TRANSPORT_CONNECTION_OPEN_STREAMS_H_
+
+#include "transport/connection/call_queue.h"
+#include "transport/connection/connection.h"
+#include "transport/connection/message_stream.h"
+
+namespace verbena::transport {
+
+// Takes turns among them, a frame each, so that none waits for the long message
+// of another. The same at client and server. Confined to the poller's thread.
+class OpenStreams {
+ public:
+  // `connection` must outlive it, and may still be under construction.
+  explicit OpenStreams(Connection& connection) : connection_(connection) {}
+  OpenStreams(const OpenStreams&) = delete;
+  OpenStreams& operator=(const OpenStreams&) = delete;
+
+  // Sends what `stream` has to send, now or as soon as it can.
+  void Serve(MessageStream* stream);
+
+  // Ends an open stream; does nothing to one that is not open.
+  void Close(MessageStream* stream);
+
+  // For CallTable::SendWaiting(). Returns whether something waits for the
+  // connection.
+  bool Send();
+  bool waiting() const { return !line_.empty(); }
+
+ private:
+  Connection& connection_;
+  CallQueue<MessageStream> line_;
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CONNECTION_OPEN_STREAMS_H_
