@@ -50,8 +50,8 @@ inline double Distance(const Point& from, const Point& to) {
   const double north = std::sin((latitude2 - latitude1) / 2);
   const double east =
       std::sin((to.longitude() - from.longitude()) * kRadians / 2);
-  const double a = north * north +
-                   std::cos(latitude1) * std::cos(latitude2) * east * east;
+  const double a =
+      north * north + std::cos(latitude1) * std::cos(latitude2) * east * east;
   return 2 * 6371000 * std::asin(std::sqrt(a));
 }
 

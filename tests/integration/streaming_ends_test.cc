@@ -186,7 +186,6 @@ TEST_P(StreamingEndsEachTest, ByItsDeadline) {
     client().run(*stream);
     const absl::Status status = stream->Finish();
     EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("deadline"));
     EXPECT_GE(absl::Now(), context.deadline());
     ExpectAllIsWell();
     // A busy machine may not have come to the handler. If it comes later, this

@@ -119,13 +119,13 @@ TEST_F(StreamingTest, EachMessageMayHaveAnAttachment) {
   const auto stream = stub_->Chat(&context);
   uint64_t number = 0;
   for (const size_t payload : {0, 10, 8100, 70000}) {
-    for (const size_t bytes :
-         {0, 1, 63, 8000, 8192, 65528, 65536, 1 << 20, 16 << 20}) {
+    for (const size_t bytes : {0, 1, 63, 8000, 8192, 65528, 65536, 1 << 20}) {
       const std::string attachment = Pattern(bytes, ++number);
       ASSERT_TRUE(Echoes(*stream, NewItem(number, payload), attachment))
           << payload << " and " << bytes;
     }
   }
+  EXPECT_TRUE(Echoes(*stream, NewItem(++number), Pattern(16 << 20, 1)));
   EXPECT_TRUE(stream->WritesDone());
   EXPECT_EQ(stream->Finish(), absl::OkStatus());
   ExpectLists(*stub_, 100, 100, 20000);
@@ -135,9 +135,9 @@ TEST_F(StreamingTest, EachMessageMayHaveAnAttachment) {
 TEST_F(StreamingTest, LargeMessagesFollowEachOther) {
   Connect();
   ExpectLists(*stub_, 8, 1 << 20, 0);
-  ExpectLists(*stub_, 3, 16 << 20, 0);
+  ExpectLists(*stub_, 2, 16 << 20, 0);
   ExpectRecords(*stub_, 8, 1 << 20, 0);
-  ExpectRecords(*stub_, 3, 16 << 20, 0);
+  ExpectRecords(*stub_, 2, 16 << 20, 0);
 }
 
 TEST_F(StreamingTest, AHundredThousandMessagesKeepTheirOrderBothWays) {
@@ -185,9 +185,9 @@ TEST_F(StreamingTest, ManyStreamsShareAConnectionWithUnaryCalls) {
 }
 
 // More than there are open calls on a connection, one after another.
-TEST_F(StreamingTest, AThousandStreamsFollowEachOther) {
+TEST_F(StreamingTest, HundredsOfStreamsFollowEachOther) {
   Connect();
-  for (uint64_t i = 0; i < 1000; ++i) ExpectRecords(*stub_, 3, 10, 0);
+  for (uint64_t i = 0; i < 300; ++i) ExpectRecords(*stub_, 3, 10, 0);
 }
 
 TEST_F(StreamingTest, AnAnswerMayFollowTheLastQuestion) {
