@@ -9,7 +9,8 @@ round. Latency counts from when a call really begins.
 A row is named by its parts, as in 1000/s+2busy: back-to-back or N/s (calls a
 second of all callers), Nbusy (processes beside that spin), Ncallers, Nchannels,
 pinned (all on one processor), half (client and server in a control group that
-has half a processor). main, full and rxe are sets of rows.
+has half a processor), bidi (echoes by a stream of each caller), server
+(messages one way). main, full, rxe and streams are sets of rows.
 """
 
 import argparse
@@ -33,6 +34,9 @@ SYSTEMS = {
     "grpc-cq": ("grpc_peer", "cq"),
     "socket": ("socket_peer", "blocking"),
 }
+
+# Those that have streams, each by the same handlers.
+STREAMING = ("verbena", "grpc-sync")
 
 # Beyond these, one table of all rows is too wide to be read.
 OVERVIEW_ROWS_MAX = 6
@@ -86,7 +90,8 @@ def peer_command(options, row, system):
     program, server = SYSTEMS[system]
     command = [os.path.join(options.bin_dir, program), "--server=" + server,
                "--callers=%d" % row.callers, "--channels=%d" % row.channels,
-               "--rate=%d" % row.rate, "--size=%d" % options.size,
+               "--kind=" + row.kind, "--rate=%d" % row.rate,
+               "--size=%d" % options.size,
                "--duration=%gs" % options.duration,
                "--warm_up=%gs" % options.warm_up]
     return command + (["--address=" + options.address] if options.address
@@ -99,7 +104,8 @@ def in_turn(options):
         first = (number - 1) % len(options.systems)
         for row in options.rows:
             for system in options.systems[first:] + options.systems[:first]:
-                yield number, row, system
+                if row.kind == "unary" or system in STREAMING:
+                    yield number, row, system
 
 
 def run_one(options, row, system, half):

@@ -32,12 +32,14 @@ class Rows(unittest.TestCase):
             Row(rate=100, busy=1, callers=16, channels=4, pinned=True,
                 half=True))
         self.assertEqual(Row.parse("2busy").name, "back-to-back+2busy")
+        self.assertEqual(Row.parse("bidi+100/s").name, "100/s+bidi")
 
     def test_refuses_what_is_no_row(self):
         for name, message in (("", "no part of a row"),
                               ("fast", "no part of a row"),
                               ("0busy", "no part of a row"),
                               ("1/s+2/s", "twice rate"),
+                              ("bidi+server", "twice kind"),
                               ("2channels", "more channels than callers")):
             with self.assertRaisesRegex(ValueError, message):
                 Row.parse(name)
@@ -173,14 +175,22 @@ class Driver(unittest.TestCase):
                          [(1, "verbena"), (1, "socket"), (2, "socket"),
                           (2, "verbena")])
 
+    def test_only_some_systems_have_streams(self):
+        turns = list(against_grpc.in_turn(self.options("--rounds=1",
+                                                       "--rows=bidi")))
+        self.assertEqual([system for _, _, system in turns],
+                         ["verbena", "grpc-sync"])
+        self.assertIn("--kind=bidi", against_grpc.peer_command(
+            self.options(), Row.parse("bidi"), "verbena"))
+
     def test_a_command_says_the_row(self):
         command = against_grpc.peer_command(
             self.options("--size=9", "--address=10.0.0.1:0"),
             Row.parse("100/s+4callers+2channels"), "grpc-cq")
         self.assertEqual(command, [
             "/nonexistent/grpc_peer", "--server=cq", "--callers=4",
-            "--channels=2", "--rate=100", "--size=9", "--duration=1s",
-            "--warm_up=0.3s", "--address=10.0.0.1:0"])
+            "--channels=2", "--kind=unary", "--rate=100", "--size=9",
+            "--duration=1s", "--warm_up=0.3s", "--address=10.0.0.1:0"])
 
     def test_refuses_what_it_does_not_know(self):
         for words in (["--systems=other"], ["--rows=fast"], ["--rounds=0"]):

@@ -27,6 +27,21 @@ class SyncService final : public EchoService::Service {
     reply->set_payload(request->payload());
     return grpc::Status::OK;
   }
+  grpc::Status Chat(
+      grpc::ServerContext* /*context*/,
+      grpc::ServerReaderWriter<EchoMessage, EchoMessage>* stream) override {
+    EchoMessage message;
+    while (stream->Read(&message) && stream->Write(message)) {
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status Send(grpc::ServerContext* /*context*/,
+                    const EchoMessage* request,
+                    grpc::ServerWriter<EchoMessage>* writer) override {
+    while (writer->Write(*request)) {
+    }
+    return grpc::Status::OK;
+  }
 };
 
 // One call of the server that has completion queues: waits for a request,
@@ -75,29 +90,54 @@ void ServeQueue(EchoService::AsyncService* service,
 // One caller: a stub of its own, on a channel that others may share.
 struct Caller {
   Caller(const std::shared_ptr<grpc::Channel>& channel,
-         const std::string& payload)
+         const CallersOptions& options)
       : stub(EchoService::NewStub(channel)) {
-    request.set_payload(payload);
+    request.set_payload(options.payload);
+    if (options.kind == "bidi") chat = stub->Chat(&stream_context);
+    if (options.kind == "server") reader = stub->Send(&stream_context, request);
+  }
+  ~Caller() {
+    stream_context.TryCancel();
+    if (chat != nullptr) chat->Finish();
+    if (reader != nullptr) reader->Finish();
   }
 
   absl::Status Call() {
-    grpc::ClientContext context;
-    const grpc::Status status = stub->Echo(&context, request, &reply);
+    grpc::Status status;
+    if (chat != nullptr) {
+      if (!chat->Write(request) || !chat->Read(&reply)) return Lost();
+    } else if (reader != nullptr) {
+      if (!reader->Read(&reply)) return Lost();
+    } else {
+      grpc::ClientContext context;
+      status = stub->Echo(&context, request, &reply);
+    }
     if (!status.ok()) {
       return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
                           status.error_message());
     }
     return CheckEcho(request, reply);
   }
+  static absl::Status Lost() {
+    return absl::UnavailableError("gRPC has lost the stream");
+  }
 
   std::unique_ptr<EchoService::Stub> stub;
   EchoMessage request;
   EchoMessage reply;
+  grpc::ClientContext stream_context;
+  // One of them, if the calls are messages.
+  std::unique_ptr<grpc::ClientReaderWriter<EchoMessage, EchoMessage>> chat;
+  std::unique_ptr<grpc::ClientReader<EchoMessage>> reader;
 };
 
 class GrpcPeer final : public Peer {
  public:
   std::vector<std::string> servers() const override { return {"sync", "cq"}; }
+  std::vector<std::string> kinds(const std::string& server) const override {
+    if (server != "sync") return {"unary"};
+    return {"unary", "bidi", "server"};
+  }
 
   absl::StatusOr<std::string> Serve(const std::string& server,
                                     const std::string& address) override {
@@ -141,8 +181,8 @@ class GrpcPeer final : public Peer {
     }
     std::vector<Echo> echoes;
     for (int i = 0; i < options.callers; ++i) {
-      auto caller = std::make_shared<Caller>(channels_[i % options.channels],
-                                             options.payload);
+      auto caller =
+          std::make_shared<Caller>(channels_[i % options.channels], options);
       echoes.push_back([caller] { return caller->Call(); });
     }
     return echoes;

@@ -29,6 +29,9 @@ ABSL_FLAG(std::string, address, "127.0.0.1:0",
           "where the server listens; port 0 takes any free one");
 ABSL_FLAG(int, callers, 1, "threads that make blocking calls");
 ABSL_FLAG(int, channels, 1, "channels that they are spread over");
+ABSL_FLAG(std::string, kind, "unary",
+          "echoes by calls, or where the server has streams bidi: by messages "
+          "of a stream; server: messages to the client only");
 ABSL_FLAG(double, rate, 0,
           "calls a second that the callers together begin, by the clock; 0: "
           "back to back");
@@ -58,11 +61,19 @@ absl::Status CheckNumber(const std::string& flag, double value, double least,
   return Refuse(flag, absl::StrCat(least, " to ", most), absl::StrCat(value));
 }
 
-absl::Status CheckFlags(const std::vector<std::string>& servers) {
-  const std::string server = absl::GetFlag(FLAGS_server);
-  if (std::find(servers.begin(), servers.end(), server) == servers.end()) {
-    return Refuse("server", absl::StrJoin(servers, " or "), server);
+absl::Status CheckWord(const std::string& flag, const std::string& word,
+                       const std::vector<std::string>& words) {
+  if (std::find(words.begin(), words.end(), word) != words.end()) {
+    return absl::OkStatus();
   }
+  return Refuse(flag, absl::StrJoin(words, " or "), word);
+}
+
+absl::Status CheckFlags(const Peer& peer) {
+  const std::string server = absl::GetFlag(FLAGS_server);
+  RETURN_IF_ERROR(CheckWord("server", server, peer.servers()));
+  RETURN_IF_ERROR(
+      CheckWord("kind", absl::GetFlag(FLAGS_kind), peer.kinds(server)));
   RETURN_IF_ERROR(
       CheckNumber("callers", absl::GetFlag(FLAGS_callers), 1, kManyCallers));
   RETURN_IF_ERROR(CheckNumber("channels", absl::GetFlag(FLAGS_channels), 1,
@@ -116,6 +127,7 @@ absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {
   const CallersOptions callers_options = {
       .callers = absl::GetFlag(FLAGS_callers),
       .channels = absl::GetFlag(FLAGS_channels),
+      .kind = absl::GetFlag(FLAGS_kind),
       .payload =
           std::string(static_cast<size_t>(absl::GetFlag(FLAGS_size)), 'x')};
   ASSIGN_OR_RETURN(const std::vector<Echo> callers,
@@ -174,7 +186,7 @@ int RunPeer(int argc, char** argv, Peer& peer) {
   }
   const absl::Status flags =
       words ? absl::InvalidArgumentError("every argument is a flag; see --help")
-            : CheckFlags(servers);
+            : CheckFlags(peer);
   if (!flags.ok()) {
     std::cerr << flags.message() << std::endl;
     return 2;

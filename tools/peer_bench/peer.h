@@ -21,6 +21,9 @@ constexpr size_t kLargestPayload = size_t{128} << 10;
 struct CallersOptions {
   int callers = 1;
   int channels = 1;
+  // What an Echo is: "unary", a call; "bidi", a message there and one back in a
+  // stream that the caller keeps; "server", a message that it reads of one.
+  std::string kind = "unary";
   std::string payload;
 };
 
@@ -40,6 +43,11 @@ class Peer {
 
   // The names of its kinds of server; the first is the default.
   virtual std::vector<std::string> servers() const = 0;
+
+  // The kinds of echo that such a server answers.
+  virtual std::vector<std::string> kinds(const std::string& /*server*/) const {
+    return {"unary"};
+  }
 
   // Serves from now on, until the process ends, by the kind of server that is
   // called `server`. Returns the address for Connect().

@@ -98,6 +98,18 @@ TEST(PeersTest, CallersAndChannelsAndTheClock) {
   }
 }
 
+// The first peer is Verbena, the second knows calls only.
+TEST(PeersTest, EchoesMayBeMessagesOfAStream) {
+  for (const std::string kind : {"--kind=bidi", "--kind=server"}) {
+    const Ran ran = Measure(peer_paths[0], {"--callers=3", kind});
+    ASSERT_EQ(ran.exit_code, 0) << ran.errors;
+    EXPECT_GT(Number(Parse(ran.output), "calls"), 1);
+    const Ran refused = Measure(peer_paths[1], {kind});
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_THAT(refused.errors, HasSubstr("--kind must be unary, not"));
+  }
+}
+
 TEST(PeersTest, NonsenseIsRefusedInWords) {
   for (const std::string& path : peer_paths) {
     SCOPED_TRACE(path);

@@ -13,6 +13,8 @@ class Row:
     channels: int = 1
     pinned: bool = False  # All on one processor.
     half: bool = False  # Client and server have half a processor together.
+    # bidi: echoes by a stream of each caller; server: messages one way.
+    kind: str = "unary"
 
     @property
     def name(self):
@@ -24,6 +26,7 @@ class Row:
         if self.channels > 1:
             parts.append("%dchannels" % self.channels)
         parts += [each for each in ("pinned", "half") if getattr(self, each)]
+        parts += [self.kind] if self.kind != "unary" else []
         return "+".join(parts)
 
     @classmethod
@@ -49,11 +52,14 @@ def _parse_part(part):
         return "rate", 0
     if part in ("pinned", "half"):
         return part, True
+    if part in ("bidi", "server"):
+        return "kind", part
     found = _NUMBER.fullmatch(part)
     if not found:
         raise ValueError(
             '"%s" is no part of a row: parts are back-to-back, pinned, half, '
-            "and with a number N/s, Nbusy, Ncallers, Nchannels" % part)
+            "bidi, server, and with a number N/s, Nbusy, Ncallers, Nchannels"
+            % part)
     field = {"/": "rate", "b": "busy", "ca": "callers", "ch": "channels"}
     unit = found.group(2)
     return field.get(unit[0]) or field[unit[:2]], int(found.group(1))
@@ -64,6 +70,9 @@ MAIN = [Row.parse(name) for name in (
 
 _RATES = (0, 100, 1000, 10000)
 
+STREAMS = [Row(kind="bidi"), Row(kind="server"),
+           Row(kind="bidi", callers=8), Row(kind="bidi", rate=1000)]
+
 FULL = (
     [Row(rate=rate, busy=busy) for busy in (0, 1, 2, 4) for rate in _RATES]
     + [Row(callers=callers, channels=channels) for callers in (2, 4, 8, 16)
@@ -72,7 +81,8 @@ FULL = (
         {}, {"rate": 1000}, {"callers": 8}, {"busy": 2},
         {"busy": 2, "rate": 1000})]
     + [Row(half=True, **more) for more in (
-        {}, {"rate": 100}, {"rate": 1000}, {"callers": 8})])
+        {}, {"rate": 100}, {"rate": 1000}, {"callers": 8})]
+    + STREAMS)
 
 
 # What makes sense on an emulated processor, which makes a call a thousand times
@@ -81,7 +91,7 @@ RXE = [Row.parse(name) for name in (
     "back-to-back", "100/s", "back-to-back+2busy", "100/s+2busy",
     "back-to-back+8callers", "back-to-back+pinned")]
 
-_SETS = {"main": MAIN, "full": FULL, "rxe": RXE}
+_SETS = {"main": MAIN, "full": FULL, "rxe": RXE, "streams": STREAMS}
 
 
 def parse_rows(text):

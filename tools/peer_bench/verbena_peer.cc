@@ -20,30 +20,59 @@ class Service final : public EchoService::Service {
     reply->set_payload(request->payload());
     return absl::OkStatus();
   }
+  absl::Status Chat(
+      ServerContext* /*context*/,
+      ServerReaderWriter<EchoMessage, EchoMessage>* stream) override {
+    EchoMessage message;
+    while (stream->Read(&message) && stream->Write(message)) {
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Send(ServerContext* /*context*/, const EchoMessage* request,
+                    ServerWriter<EchoMessage>* writer) override {
+    while (writer->Write(*request)) {
+    }
+    return absl::OkStatus();
+  }
 };
 
 // One caller: a stub of its own, on a channel that others may share.
 struct Caller {
-  Caller(const std::shared_ptr<Channel>& channel, const std::string& payload)
+  Caller(const std::shared_ptr<Channel>& channel, const CallersOptions& options)
       : stub(EchoService::NewStub(channel)) {
-    request.set_payload(payload);
+    request.set_payload(options.payload);
+    if (options.kind == "bidi") chat = stub->Chat(&stream_context);
+    if (options.kind == "server") reader = stub->Send(&stream_context, request);
   }
 
   absl::Status Call() {
-    ClientContext context;
-    RETURN_IF_ERROR(stub->Echo(&context, request, &reply));
+    if (chat != nullptr) {
+      if (!chat->Write(request) || !chat->Read(&reply)) return chat->Finish();
+    } else if (reader != nullptr) {
+      if (!reader->Read(&reply)) return reader->Finish();
+    } else {
+      ClientContext context;
+      RETURN_IF_ERROR(stub->Echo(&context, request, &reply));
+    }
     return CheckEcho(request, reply);
   }
 
-  std::unique_ptr<EchoService::Stub> stub;
+  const std::unique_ptr<EchoService::Stub> stub;
   EchoMessage request;
   EchoMessage reply;
+  ClientContext stream_context;
+  // One of them, if the calls are messages.
+  std::unique_ptr<ClientReaderWriter<EchoMessage, EchoMessage>> chat;
+  std::unique_ptr<ClientReader<EchoMessage>> reader;
 };
 
 class VerbenaPeer final : public Peer {
  public:
   std::vector<std::string> servers() const override {
     return {"default", "inline"};
+  }
+  std::vector<std::string> kinds(const std::string& /*server*/) const override {
+    return {"unary", "bidi", "server"};
   }
 
   absl::StatusOr<std::string> Serve(const std::string& server,
@@ -63,8 +92,8 @@ class VerbenaPeer final : public Peer {
     }
     std::vector<Echo> echoes;
     for (int i = 0; i < options.callers; ++i) {
-      auto caller = std::make_shared<Caller>(channels_[i % options.channels],
-                                             options.payload);
+      auto caller =
+          std::make_shared<Caller>(channels_[i % options.channels], options);
       echoes.push_back([caller] { return caller->Call(); });
     }
     return echoes;
