@@ -6,9 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/types/span.h"
+#include "rpc/buffer.h"
 #include "rpc/server.h"
 #include "rpc/server_builder.h"
 #include "rpc/server_context.h"
+#include "rpc/server_stream.h"
 #include "rpc/service.h"
 #include "tools/child/server_child.h"
 #include "tools/rpc_bench/bench.h"
@@ -17,6 +20,7 @@
 #include "tools/rpc_bench/transport_layer.h"
 #include "tools/rpc_bench/verbs_count.h"
 #include "tools/rpc_bench/verbs_layer.h"
+#include "tools/rpc_bench/workload.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/status_macros.h"
 #include "transport/device.h"
@@ -37,6 +41,41 @@ class EchoService final : public Echo::Service {
                     EchoReply* reply) override {
     reply->set_payload(request->payload());
     context->set_response_attachment(context->TakeRequestAttachment());
+    return absl::OkStatus();
+  }
+
+  absl::Status Chat(
+      ServerContext* /*context*/,
+      ServerReaderWriter<EchoReply, EchoRequest>* stream) override {
+    EchoRequest request;
+    EchoReply reply;
+    Buffer attachment;
+    while (stream->Read(&request, &attachment)) {
+      reply.mutable_payload()->swap(*request.mutable_payload());
+      if (!stream->Write(reply, attachment.span())) break;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Send(ServerContext* /*context*/, const EchoRequest* request,
+                    ServerWriter<EchoReply>* writer) override {
+    EchoReply reply;
+    if (!request->beside()) reply.set_payload(request->payload());
+    const auto attachment = BytesOf(request->payload());
+    while (writer->Write(
+        reply, request->beside() ? attachment : absl::Span<const uint8_t>())) {
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Receive(ServerContext* /*context*/,
+                       ServerReader<EchoRequest>* reader,
+                       ReceiveReply* reply) override {
+    EchoRequest request;
+    Buffer attachment;
+    uint64_t messages = 0;
+    while (reader->Read(&request, &attachment)) ++messages;
+    reply->set_messages(messages);
     return absl::OkStatus();
   }
 

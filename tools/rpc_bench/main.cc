@@ -50,6 +50,10 @@ ABSL_FLAG(Texts, outstanding, Texts({"1", "32"}),
 ABSL_FLAG(std::string, payload, "",
           "field or attachment: at the rpc layer, in a bytes field of the\n"
           "message or beside it; without it, beside it from 64 KiB on");
+ABSL_FLAG(std::string, kind, "unary",
+          "unary; or at the rpc layer one stream: bidi for echoes of its\n"
+          "messages, client or server for messages one way, whose ratio is\n"
+          "to bare SENDs; calls are its messages");
 ABSL_FLAG(bool, events, false,
           "both sides sleep whenever there is nothing to do, instead of\n"
           "polling; a server needs the flag too");
@@ -133,6 +137,10 @@ absl::Status CheckTogether(const std::set<std::string>& given) {
     return absl::InvalidArgumentError(
         "--iterations and --duration exclude one another: each says how long");
   }
+  if (given.contains("kind") && given.contains("rate")) {
+    return absl::InvalidArgumentError(
+        "--kind and --rate exclude one another: streams are closed loops");
+  }
   for (const std::string& flag : given) {
     if (given.contains("server") &&
         !absl::c_linear_search(kServerFlags, flag)) {
@@ -179,6 +187,10 @@ absl::StatusOr<Options> ReadFlags() {
     return WrongFlag("duration", absl::FormatDuration(options.duration),
                      "a time from 1ms to 1h");
   }
+  const std::string kind = absl::GetFlag(FLAGS_kind);
+  RETURN_IF_ERROR(CheckWords("kind", {kind}, "unary,client,server,bidi"));
+  options.measured.kind =
+      static_cast<Kind>(absl::c_find(kKindNames, kind) - kKindNames);
   const double rate = options.measured.rate_per_s;
   if (rate != 0 && !(rate >= 1 && rate <= 1e9)) {
     return WrongFlag("rate", rate, "calls a second, from 1 to 1e9");

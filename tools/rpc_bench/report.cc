@@ -98,7 +98,9 @@ void AddRatios(Report& report) {
       return FindResult(report, "verbs", op, result.size_bytes(),
                         result.outstanding());
     };
-    const Report::Result& verbs = of_verbs(result.op());
+    // What goes one way is compared with SENDs that do.
+    const bool one_way = result.kind() == "client" || result.kind() == "server";
+    const Report::Result& verbs = of_verbs(one_way ? "send" : result.op());
     if (verbs.p50_us() > 0) {
       result.set_p50_ratio_to_verbs(Rounded(result.p50_us() / verbs.p50_us()));
     }
@@ -108,7 +110,7 @@ void AddRatios(Report& report) {
     }
     const double write = of_verbs("write").calls_per_s();
     const double read = of_verbs("read").calls_per_s();
-    if (result.op() == "echo" && write > 0 && read > 0) {
+    if (result.op() == "echo" && !one_way && write > 0 && read > 0) {
       result.set_share_of_raw_bandwidth(
           Rounded(result.calls_per_s() * (1 / write + 1 / read)));
     }

@@ -79,6 +79,21 @@ TEST(RpcBenchTest, MeasuresAServerOfItsOwnAtEveryLayer) {
   EXPECT_THAT(ran.output, Not(HasSubstr("the first:")));
 }
 
+TEST(RpcBenchTest, MeasuresStreamsOfEachKind) {
+  for (const char* kind : {"client", "server", "bidi"}) {
+    const Ran ran = RunBench({std::string("--kind=") + kind, "--layer=rpc",
+                              "--size=64,64KiB", "--duration=20ms", "--json"});
+    ASSERT_EQ(ran.exit_code, 0) << ran.errors << ran.output;
+    const Report report = ParseReport(ran.output);
+    ASSERT_EQ(report.results_size(), 4);
+    for (const Report::Result& result : report.results()) {
+      EXPECT_EQ(result.kind(), kind);
+      EXPECT_GT(result.calls_per_s(), 0);
+      EXPECT_EQ(result.errors(), 0) << result.first_error();
+    }
+  }
+}
+
 TEST(RpcBenchTest, JsonIsOneObjectWithEveryLayerSizeAndDepth) {
   const Ran ran = RunBench({"--size=64,16KiB", "--outstanding=1,8",
                             "--verbs-op=echo", "--duration=20ms", "--json"});
@@ -292,6 +307,9 @@ TEST(RpcBenchTest, RefusesBadFlagsWithExitCode2) {
                         "each measurement, as in 500ms or 2s"));
   EXPECT_THAT(refusal({"--duration=2h"}),
               HasSubstr("--duration=2h: want a time from 1ms to 1h"));
+  EXPECT_THAT(refusal({"--kind=both"}), HasSubstr("unary,client,server,bidi"));
+  EXPECT_THAT(refusal({"--kind=bidi", "--rate=100"}),
+              HasSubstr("--kind and --rate exclude one another"));
   EXPECT_THAT(refusal({"--rate=0.5"}),
               HasSubstr("--rate=0.5: want calls a second, from 1"));
   EXPECT_THAT(refusal({"--target=10.0.0.7"}),

@@ -11,6 +11,7 @@
 #include "rpc/client_context.h"
 #include "tools/rpc_bench/echo_loop.h"
 #include "tools/rpc_bench/meter.h"
+#include "tools/rpc_bench/stream_pipe.h"
 #include "transport/base/clock.h"
 #include "transport/base/mutex.h"
 #include "transport/base/status_macros.h"
@@ -163,6 +164,9 @@ absl::StatusOr<DescribeReply> RpcLayer::Describe() {
 }
 
 Sample RpcLayer::Run(const Case& measured, absl::Duration duration) {
+  if (measured.kind != Kind::kUnary) {
+    return RunStream(*stub_, measured, duration);
+  }
   return RpcPipe(*channel_, *stub_, measured,
                  Schedule(measured, duration).deadline)
       .Run(measured, duration);

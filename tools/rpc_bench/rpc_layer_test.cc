@@ -16,6 +16,7 @@
 #include "rpc/server.h"
 #include "rpc/server_builder.h"
 #include "rpc/server_context.h"
+#include "rpc/server_stream.h"
 #include "tests/testing/child_process.h"
 #include "tools/rpc_bench/echo.verbena.h"
 
@@ -48,6 +49,40 @@ class FickleService final : public Echo::Service {
     return absl::OkStatus();
   }
 
+  // Streams are as they should be, but for one that is cut short.
+  absl::Status Chat(
+      ServerContext* /*context*/,
+      ServerReaderWriter<EchoReply, EchoRequest>* stream) override {
+    EchoRequest request;
+    EchoReply reply;
+    Buffer attachment;
+    while (stream->Read(&request, &attachment)) {
+      if (answer_ == Answer::kError) return absl::ResourceExhaustedError("no");
+      reply.set_payload(request.payload());
+      if (answer_ == Answer::kOtherBytes) reply.mutable_payload()->back() ^= 1;
+      if (!stream->Write(reply, attachment.span())) break;
+    }
+    return absl::OkStatus();
+  }
+  absl::Status Send(ServerContext* /*context*/, const EchoRequest* request,
+                    ServerWriter<EchoReply>* writer) override {
+    EchoReply reply;
+    reply.set_payload(request->payload());
+    while (answer_ != Answer::kError && writer->Write(reply)) {
+    }
+    return absl::ResourceExhaustedError("no");
+  }
+  absl::Status Receive(ServerContext* /*context*/,
+                       ServerReader<EchoRequest>* reader,
+                       ReceiveReply* reply) override {
+    EchoRequest request;
+    uint64_t messages = 0;
+    while (answer_ != Answer::kError && reader->Read(&request)) ++messages;
+    if (answer_ == Answer::kError) return absl::ResourceExhaustedError("no");
+    reply->set_messages(answer_ == Answer::kFewerBytes ? 1 : messages);
+    return absl::OkStatus();
+  }
+
   void set_answer(Answer answer) { answer_ = answer; }
 
  private:
@@ -73,6 +108,14 @@ class RpcLayerTest : public testing::Test {
     service_.set_answer(answer);
     return layer_->Run({.size_bytes = size_bytes, .outstanding = outstanding},
                        absl::Milliseconds(20));
+  }
+
+  Sample RunStream(Kind kind, Answer answer, int outstanding,
+                   uint64_t size_bytes = 1000) {
+    service_.set_answer(answer);
+    return layer_->Run(
+        {.size_bytes = size_bytes, .outstanding = outstanding, .kind = kind},
+        absl::Milliseconds(20));
   }
 
   Sample RunBeside(Answer answer, int outstanding, bool validate) {
@@ -134,6 +177,39 @@ TEST_F(RpcLayerTest, NoticesOtherBytes) {
 TEST_F(RpcLayerTest, NoticesAnotherLength) {
   EXPECT_EQ(Run(Answer::kFewerBytes, 8).first_error,
             absl::DataLossError("999 bytes came back of 1000"));
+}
+
+TEST_F(RpcLayerTest, CountsTheMessagesOfAStream) {
+  for (const Kind kind : {Kind::kBidi, Kind::kServer, Kind::kClient}) {
+    for (const int outstanding : {1, 32}) {
+      const Sample sample = RunStream(kind, Answer::kEcho, outstanding);
+      EXPECT_GT(sample.latencies.count(), 0u);
+      EXPECT_EQ(sample.errors, 0u) << sample.first_error;
+      EXPECT_GT(sample.calls_per_s, 0);
+    }
+  }
+}
+
+TEST_F(RpcLayerTest, EchoesMoreByOneStreamThanMayBeUnderWay) {
+  const Sample sample =
+      RunStream(Kind::kBidi, Answer::kEcho, 32, /*size_bytes=*/100000);
+  EXPECT_GT(sample.latencies.count(), 0u);
+  EXPECT_EQ(sample.errors, 0u) << sample.first_error;
+}
+
+TEST_F(RpcLayerTest, KeepsTheErrorThatEndsAStream) {
+  for (const Kind kind : {Kind::kBidi, Kind::kServer, Kind::kClient}) {
+    const Sample sample = RunStream(kind, Answer::kError, 8);
+    EXPECT_GT(sample.errors, 0u);
+    EXPECT_EQ(sample.first_error, absl::ResourceExhaustedError("no"));
+  }
+}
+
+TEST_F(RpcLayerTest, NoticesWhatIsWrongInStreams) {
+  EXPECT_EQ(RunStream(Kind::kBidi, Answer::kOtherBytes, 8).first_error,
+            absl::DataLossError("other bytes came back than were sent"));
+  EXPECT_EQ(RunStream(Kind::kClient, Answer::kFewerBytes, 8).first_error.code(),
+            absl::StatusCode::kDataLoss);
 }
 
 TEST_F(RpcLayerTest, SaysWhyItCannotConnect) {

@@ -44,6 +44,8 @@ Report::Result Summarize(absl::string_view layer, const Case& measured,
   result.set_op(std::string(OpName(measured.op)));
   result.set_payload(measured.attachment && layer == "rpc" ? "attachment"
                                                            : "message");
+  const Kind kind = layer == "rpc" ? measured.kind : Kind::kUnary;
+  result.set_kind(std::string(kKindNames[static_cast<size_t>(kind)]));
   result.set_size_bytes(static_cast<uint32_t>(measured.size_bytes));
   result.set_outstanding(static_cast<uint32_t>(measured.outstanding));
   if (measured.rate_per_s > 0) result.set_rate_per_s(measured.rate_per_s);

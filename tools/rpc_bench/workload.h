@@ -36,6 +36,14 @@ inline absl::string_view OpName(Op op) {
   return kOpNames[static_cast<size_t>(op)];
 }
 
+// What the rpc layer does it by: echoes by calls or by the messages of a
+// stream, or streams of which one side only reads.
+enum class Kind { kUnary, kClient, kServer, kBidi };
+
+// In the order of Kind.
+inline constexpr absl::string_view kKindNames[] = {"unary", "client", "server",
+                                                   "bidi"};
+
 // "64 B", "4 KiB", "1 MiB": in the largest unit that `bytes` is a multiple of.
 std::string SizeName(uint64_t bytes);
 
@@ -49,6 +57,8 @@ struct Case {
   Op op = Op::kEcho;
   uint64_t size_bytes = 0;
   int outstanding = 1;
+
+  Kind kind = Kind::kUnary;
 
   // At the rpc layer the payload travels beside the message, not in it.
   bool attachment = false;

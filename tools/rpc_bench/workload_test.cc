@@ -39,6 +39,7 @@ TEST(SummarizeTest, GivesRatesAndPercentiles) {
   EXPECT_EQ(result.layer(), "rpc");
   EXPECT_EQ(result.op(), "echo");
   EXPECT_EQ(result.payload(), "message");
+  EXPECT_EQ(result.kind(), "unary");
   EXPECT_DOUBLE_EQ(result.p50_us(), 0.050);
   EXPECT_DOUBLE_EQ(result.p90_us(), 0.090);
   EXPECT_DOUBLE_EQ(result.p99_us(), 0.099);
@@ -48,6 +49,12 @@ TEST(SummarizeTest, GivesRatesAndPercentiles) {
   EXPECT_DOUBLE_EQ(result.bytes_per_s(), 12800);
   EXPECT_EQ(result.errors(), 3);
   EXPECT_EQ(result.first_error(), "UNAVAILABLE: gone");
+}
+
+TEST(SummarizeTest, OnlyTheRpcLayerHasOtherKinds) {
+  EXPECT_EQ(Summarize("rpc", {.kind = Kind::kBidi}, Sample()).kind(), "bidi");
+  EXPECT_EQ(Summarize("verbs", {.kind = Kind::kBidi}, Sample()).kind(),
+            "unary");
 }
 
 TEST(SummarizeTest, NothingMeasuredIsAbsent) {

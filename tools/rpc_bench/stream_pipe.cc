@@ -1,0 +1,188 @@
+#include "tools/rpc_bench/stream_pipe.h"
+
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "rpc/buffer.h"
+#include "rpc/client_context.h"
+#include "rpc/client_stream.h"
+#include "tools/rpc_bench/echo_loop.h"
+#include "tools/rpc_bench/meter.h"
+#include "transport/base/clock.h"
+#include "transport/base/limits.h"
+
+namespace verbena::bench {
+namespace {
+
+// What one thread may write before it reads, or both sides could wait for each
+// other.
+constexpr uint64_t kUnderWayBytes = transport::kStreamWindowBytes;
+
+class StreamPipe : public EchoPipe {
+ public:
+  StreamPipe(const Case& measured, absl::Duration duration)
+      : measured_(measured), check_(measured.validate) {
+    context_.set_deadline(
+        base::ToWallClock(Schedule(measured, duration).deadline));
+    EchoRequest request;
+    request.set_payload(Payload(measured.size_bytes));
+    // A payload that never differs is in the cache once.
+    requests_.assign(measured.validate ? measured.outstanding : 1, request);
+  }
+
+  Sample Run(absl::Duration duration) {
+    Sample sample = RunEchoes(*this, measured_, duration);
+    const absl::Status status = End();
+    if (!status.ok() && sample.errors++ == 0) sample.first_error = status;
+    return sample;
+  }
+
+  void Start(int slot) override { started_.push_back(slot); }
+
+ protected:
+  // All is over, as planned or not. Returns what went wrong.
+  virtual absl::Status End() = 0;
+
+  EchoRequest& RequestOf(int slot) {
+    return requests_[measured_.validate ? slot : 0];
+  }
+  // What is sent in `slot` as the message, and what beside it.
+  std::pair<const EchoRequest*, absl::Span<const uint8_t>> Next(int slot) {
+    EchoRequest& request = RequestOf(slot);
+    check_.Stamp(BytesOf(*request.mutable_payload()));
+    if (!measured_.attachment) return {&request, {}};
+    return {&empty_, BytesOf(std::as_const(request).payload())};
+  }
+  absl::Status Compare(const EchoReply& reply, const Buffer& attachment,
+                       int slot) {
+    return check_.Compare(measured_.attachment
+                              ? absl::Span<const uint8_t>(attachment.span())
+                              : BytesOf(reply.payload()),
+                          BytesOf(std::as_const(RequestOf(slot)).payload()));
+  }
+
+  const Case measured_;
+  ClientContext context_;
+  std::deque<int> started_;  // Slots of which nothing was done yet.
+
+ private:
+  EchoCheck check_;
+  const EchoRequest empty_;
+  std::vector<EchoRequest> requests_;  // By slot; or one for all.
+};
+
+class BidiPipe final : public StreamPipe {
+ public:
+  BidiPipe(Echo::Stub& stub, const Case& measured, absl::Duration duration)
+      : StreamPipe(measured, duration), stream_(stub.Chat(&context_)) {}
+
+  absl::Status Poll(Sink& sink, absl::Time /*until*/) override {
+    while (!started_.empty() &&
+           (written_.empty() ||
+            (written_.size() + 1) * measured_.size_bytes <= kUnderWayBytes)) {
+      const int slot = started_.front();
+      const auto [request, attachment] = Next(slot);
+      if (!stream_->Write(*request, attachment)) return stream_->Finish();
+      started_.pop_front();
+      written_.push_back(slot);
+    }
+    if (written_.empty()) return absl::OkStatus();
+    if (!stream_->Read(&reply_, &attachment_)) return stream_->Finish();
+    const int slot = written_.front();
+    written_.pop_front();
+    sink.OnEnded(slot, Compare(reply_, attachment_, slot));
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status End() override {
+    if (!stream_->WritesDone()) return absl::OkStatus();  // Poll() has told.
+    return stream_->Finish();
+  }
+
+  const std::unique_ptr<ClientReaderWriter<EchoRequest, EchoReply>> stream_;
+  EchoReply reply_;
+  Buffer attachment_;
+  std::deque<int> written_;  // Slots, in order.
+};
+
+class ServerPipe final : public StreamPipe {
+ public:
+  ServerPipe(Echo::Stub& stub, const Case& measured, absl::Duration duration)
+      : StreamPipe(measured, duration) {
+    EchoRequest request = RequestOf(0);
+    request.set_beside(measured.attachment);
+    reader_ = stub.Send(&context_, request);
+  }
+
+  absl::Status Poll(Sink& sink, absl::Time /*until*/) override {
+    for (const int slot : std::exchange(started_, {})) {
+      if (!reader_->Read(&reply_, &attachment_)) return reader_->Finish();
+      sink.OnEnded(slot, Compare(reply_, attachment_, 0));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // The server goes on until nobody reads.
+  absl::Status End() override { return absl::OkStatus(); }
+
+  std::unique_ptr<ClientReader<EchoReply>> reader_;
+  EchoReply reply_;
+  Buffer attachment_;
+};
+
+class ClientPipe final : public StreamPipe {
+ public:
+  ClientPipe(Echo::Stub& stub, const Case& measured, absl::Duration duration)
+      : StreamPipe(measured, duration),
+        writer_(stub.Receive(&context_, &reply_)) {}
+
+  absl::Status Poll(Sink& sink, absl::Time /*until*/) override {
+    for (const int slot : std::exchange(started_, {})) {
+      const auto [request, attachment] = Next(slot);
+      if (!writer_->Write(*request, attachment)) return writer_->Finish();
+      ++written_;
+      sink.OnEnded(slot, absl::OkStatus());
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status End() override {
+    if (!writer_->WritesDone()) return absl::OkStatus();  // Poll() has told.
+    const absl::Status status = writer_->Finish();
+    if (!status.ok() || reply_.messages() == written_) return status;
+    return absl::DataLossError(
+        absl::StrCat(reply_.messages(), " messages arrived of ", written_));
+  }
+
+  ReceiveReply reply_;
+  const std::unique_ptr<ClientWriter<EchoRequest>> writer_;
+  uint64_t written_ = 0;
+};
+
+}  // namespace
+
+Sample RunStream(Echo::Stub& stub, const Case& measured,
+                 absl::Duration duration) {
+  switch (measured.kind) {
+    case Kind::kUnary:
+      break;
+    case Kind::kClient:
+      return ClientPipe(stub, measured, duration).Run(duration);
+    case Kind::kServer:
+      return ServerPipe(stub, measured, duration).Run(duration);
+    case Kind::kBidi:
+      return BidiPipe(stub, measured, duration).Run(duration);
+  }
+  return {.errors = 1,
+          .first_error = absl::InternalError("a unary call is no stream")};
+}
+
+}  // namespace verbena::bench

@@ -1,0 +1,20 @@
+// Echoes, or messages one way, by one stream.
+
+#ifndef VERBENA_TOOLS_RPC_BENCH_STREAM_PIPE_H_
+#define VERBENA_TOOLS_RPC_BENCH_STREAM_PIPE_H_
+
+#include "absl/time/time.h"
+#include "tools/rpc_bench/echo.verbena.h"
+#include "tools/rpc_bench/workload.h"
+
+namespace verbena::bench {
+
+// Runs a case whose kind is not unary, in a closed loop, by the blocking
+// interface on this thread. Of messages one way, latency is that of reading or
+// writing as many as may be outstanding.
+Sample RunStream(Echo::Stub& stub, const Case& measured,
+                 absl::Duration duration);
+
+}  // namespace verbena::bench
+
+#endif  // VERBENA_TOOLS_RPC_BENCH_STREAM_PIPE_H_
