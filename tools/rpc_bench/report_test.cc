@@ -107,8 +107,8 @@ TEST(JsonTest, HasTheKeysThatItAlwaysHad) {
   for (const std::string& key : Keys(kOldJson)) {
     EXPECT_EQ(now.erase(key), 1u) << key;
   }
-  EXPECT_THAT(
-      now, UnorderedElementsAre("first_error", "client_verbs", "server_verbs"));
+  EXPECT_THAT(now, UnorderedElementsAre("first_error", "client_verbs",
+                                        "server_verbs", "kind"));
 }
 
 TEST(JsonTest, ComesThroughAndIsOneLineOfNumbers) {
@@ -131,9 +131,8 @@ TEST(CsvTest, HasALineOfNamesAndALineForEachResult) {
   report.mutable_results(0)->mutable_client_verbs()->set_sends(1);
   report.mutable_results(1)->set_first_error("say \"no\", then");
   const std::string csv = Csv(report);
-  EXPECT_THAT(csv,
-              HasSubstr("layer,op,mode,kind,payload,size_bytes,outstanding,"
-                        "rate_per_s,p50_us,p90_us,"));
+  EXPECT_THAT(csv, HasSubstr("layer,op,mode,payload,size_bytes,outstanding,"
+                             "rate_per_s,p50_us,p90_us,"));
   EXPECT_THAT(csv, HasSubstr(",first_error,client_verbs.sends,"));
   EXPECT_THAT(csv, HasSubstr("\n\"rpc\",\"echo\",\"polled\",\"message\",64,1,,"
                              "1.25,2,2.5,31,40,2000000,128000000,"));
