@@ -18,11 +18,12 @@
 #include "rpc/client_stream.h"
 
 ABSL_FLAG(std::string, target, "127.0.0.1:50052", "address and port to call");
-ABSL_FLAG(absl::Duration, timeout, absl::Seconds(10),
-          "how long each call may take");
 
 namespace routeguide {
 namespace {
+
+// How long each call may take.
+constexpr absl::Duration kTimeout = absl::Seconds(10);
 
 class Guided {
  public:
@@ -30,7 +31,7 @@ class Guided {
 
   absl::Status GetFeature(const Point& point) {
     verbena::ClientContext context;
-    context.set_timeout(absl::GetFlag(FLAGS_timeout));
+    context.set_timeout(kTimeout);
     Feature feature;
     const absl::Status status = stub_.GetFeature(&context, point, &feature);
     if (status.ok()) {
@@ -44,7 +45,7 @@ class Guided {
 
   absl::Status ListFeatures() {
     verbena::ClientContext context;
-    context.set_timeout(absl::GetFlag(FLAGS_timeout));
+    context.set_timeout(kTimeout);
     Rectangle rectangle;
     *rectangle.mutable_south_west() = MakePoint(470000000, 0);
     *rectangle.mutable_north_east() = MakePoint(530000000, 150000000);
@@ -58,7 +59,7 @@ class Guided {
 
   absl::Status RecordRoute() {
     verbena::ClientContext context;
-    context.set_timeout(absl::GetFlag(FLAGS_timeout));
+    context.set_timeout(kTimeout);
     RouteSummary summary;
     auto writer = stub_.RecordRoute(&context, &summary);
     std::vector<Point> route = {MakePoint(500000000, 100000000)};
@@ -78,7 +79,7 @@ class Guided {
 
   absl::Status RouteChat() {
     verbena::ClientContext context;
-    context.set_timeout(absl::GetFlag(FLAGS_timeout));
+    context.set_timeout(kTimeout);
     auto stream = stub_.RouteChat(&context);
     // One thread may write while another reads.
     std::thread writer([&stream] {

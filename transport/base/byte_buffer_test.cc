@@ -50,13 +50,6 @@ TEST(ByteBufferTest, KeepsItsMemoryWhenClearedUnlessThatIsMuch) {
   EXPECT_EQ(buffer.data(), nullptr);
 }
 
-TEST(ByteBufferTest, SaysWhenThereIsNoMemory) {
-  ByteBuffer buffer;
-  ASSERT_TRUE(buffer.Append(Bytes("kept")));
-  EXPECT_EQ(buffer.Grow(SIZE_MAX / 4), nullptr);
-  EXPECT_EQ(Text(buffer), "kept");
-}
-
 TEST(ByteBufferTest, ChangesPlacesWithAnother) {
   ByteBuffer one;
   ByteBuffer other;

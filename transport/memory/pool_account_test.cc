@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -96,8 +95,8 @@ TEST_F(PoolAccountTest, IsRestoredByARefusal) {
 }
 
 TEST_F(PoolAccountTest, OutlivesItsOwnerForItsBuffers) {
-  std::optional<PoolAccount::Owner> account = pool_->OpenAccount();
-  Buffer buffer = Take(**account, kMega);
+  PoolAccount::Owner account = pool_->OpenAccount();
+  Buffer buffer = Take(*account, kMega);
   account.reset();
   pool_.reset();
   buffer.Reset();
