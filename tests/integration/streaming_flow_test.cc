@@ -29,7 +29,7 @@ constexpr uint64_t kItems = 512;
 // What a writer may be ahead of a reader, generously.
 constexpr uint64_t kMostAhead =
     (transport::kMaxStreamWindowBytes + (512 << 10)) / kItemBytes;
-static_assert(kMostAhead < kItems / 4);
+static_assert(kMostAhead < kItems / 2);
 
 class StreamingFlowTest : public StreamingTest {
  protected:
