@@ -55,6 +55,16 @@
 //      stub->async()->SayHello(&context, &request, &reply,
 //                              [](absl::Status status) { ... });
 //
+// 4. A method may stream, `rpc Chat(stream Note) returns (stream Note);`. Its
+//    handler reads and writes, and so does its client (server_stream.h and
+//    client_stream.h, which the generated code includes):
+//
+//      auto stream = stub->Chat(&context);
+//      stream->Write(note);
+//      while (stream->Read(&answer)) ...
+//      stream->WritesDone();
+//      absl::Status status = stream->Finish();
+//
 // How a call can end, beside what the handler returns:
 //
 //   DEADLINE_EXCEEDED    The context's deadline passed.
