@@ -270,7 +270,7 @@ bool ConnectedQueuePair::Serve(TimePoint now) {
     if (Connected() && exchange_.TransferUnderWay()) {
       if (link().position() != before) {
         serve_until_ = now + kServeFor;
-      } else {
+      } else if (!device_.engine().clock().manual()) {
         sched_yield();  // The peer may be waiting for this very processor.
       }
       return true;
