@@ -71,7 +71,7 @@ FIRST_GUEST = [
     Test("//tests/transport:transport_memory_test", seconds=300, no_rnr=True),
     Test("//tests/transport:transport_shutdown_test", seconds=300, no_rnr=True),
     Test(END_TO_END, seconds=400, no_rnr=True),
-    Test(STREAMING, seconds=400, no_rnr=True),
+    Test(STREAMING, seconds=600, no_rnr=True),
     Test("//tests/integration:locked_memory_test", seconds=300),
     Test(HELLO_TEST, arguments=(HELLO_SERVER, HELLO_CLIENT)),
     Test("//tests/integration:route_guide_test",
