@@ -106,7 +106,7 @@ TEST_F(StreamingTest, MessagesOfAllSizesComeBack) {
     }
   }
   for (const size_t bytes :
-       {1, 100, 5000, 16 << 10, 100000, 1 << 20, 16 << 20, 1, 3 << 20, 0}) {
+       {1, 100, 5000, 16 << 10, 100000, 1 << 20, 4 << 20, 1, 3 << 20, 0}) {
     ASSERT_TRUE(Echoes(*stream, NewItem(++number, bytes))) << bytes;
   }
   EXPECT_TRUE(stream->WritesDone());
@@ -125,7 +125,7 @@ TEST_F(StreamingTest, EachMessageMayHaveAnAttachment) {
           << payload << " and " << bytes;
     }
   }
-  EXPECT_TRUE(Echoes(*stream, NewItem(++number), Pattern(16 << 20, 1)));
+  EXPECT_TRUE(Echoes(*stream, NewItem(++number), Pattern(4 << 20, 1)));
   EXPECT_TRUE(stream->WritesDone());
   EXPECT_EQ(stream->Finish(), absl::OkStatus());
   ExpectLists(*stub_, 100, 100, 20000);
@@ -135,9 +135,9 @@ TEST_F(StreamingTest, EachMessageMayHaveAnAttachment) {
 TEST_F(StreamingTest, LargeMessagesFollowEachOther) {
   Connect();
   ExpectLists(*stub_, 8, 1 << 20, 0);
-  ExpectLists(*stub_, 2, 16 << 20, 0);
+  ExpectLists(*stub_, 2, 4 << 20, 0);
   ExpectRecords(*stub_, 8, 1 << 20, 0);
-  ExpectRecords(*stub_, 2, 16 << 20, 0);
+  ExpectRecords(*stub_, 2, 4 << 20, 0);
 }
 
 TEST_F(StreamingTest, AHundredThousandMessagesKeepTheirOrderBothWays) {
