@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -384,7 +385,7 @@ TEST_P(StreamingGivenUpTest, TheHandlerHearsItAfterTheLastMessage) {
 
 TEST_F(StreamingEndsTest, OneThatIsGivenUpAtOnceLeavesNothing) {
   Connect();
-  for (int i = 0; i < 300; ++i) {
+  for (size_t i = 0; i < 300; ++i) {
     ClientContext context;
     const auto stream = stub_->Chat(&context);
     if (i % 2 == 1) stream->Write(NewItem(1, i * 300));

@@ -156,7 +156,7 @@ class ClientPipe final : public StreamPipe {
  private:
   absl::Status End() override {
     if (!writer_->WritesDone()) return absl::OkStatus();  // Poll() has told.
-    const absl::Status status = writer_->Finish();
+    absl::Status status = writer_->Finish();
     if (!status.ok() || reply_.messages() == written_) return status;
     return absl::DataLossError(
         absl::StrCat(reply_.messages(), " messages arrived of ", written_));

@@ -104,8 +104,9 @@ void ConnectionListener::Pause(std::chrono::milliseconds pause,
   callbacks_.StartTimer(pause, listener,
                         [this](CmEndpoint& paused, ClosingSockets& /*closing*/)
                             ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
-                              if (Watch(paused) != 0)
+                              if (Watch(paused) != 0) {
                                 Pause(kAcceptPause, paused);
+                              }
                             });
 }
 
