@@ -63,8 +63,9 @@ void ServerCalls::WatchClient(absl::Time now) {
     return CloseStalled("did not finish a frame that it had begun");
   }
   std::optional<uint64_t> spent;
-  if (!frame_waiters_.empty() || streams_.waiting())
+  if (!frame_waiters_.empty() || streams_.waiting()) {
     spent = connection_.SpentCredits();
+  }
   if (credits_watch_.Tick(now, spent)) {
     return CloseStalled("returned no credit, and replies wait for one");
   }
