@@ -33,7 +33,7 @@ class Guided {
     verbena::ClientContext context;
     context.set_timeout(kTimeout);
     Feature feature;
-    const absl::Status status = stub_.GetFeature(&context, point, &feature);
+    absl::Status status = stub_.GetFeature(&context, point, &feature);
     if (status.ok()) {
       std::cout << "there is " << feature.name() << std::endl;
     } else if (absl::IsNotFound(status)) {
@@ -68,7 +68,7 @@ class Guided {
       // False when the call has ended: Finish() tells why.
       if (!writer->Write(point)) break;
     }
-    const absl::Status status = writer->Finish();
+    absl::Status status = writer->Finish();
     if (status.ok()) {
       std::cout << "passed " << summary.point_count() << " points and "
                 << summary.feature_count() << " places in "
