@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -87,7 +88,7 @@ TEST_F(MessageStreamTest, HandsOverMessagesInTheirOrderHoweverTheyAreCut) {
     const std::string message(random() % 300, static_cast<char>('a' + i % 26));
     const std::string attachment(random() % 3 == 0 ? random() % 200 : 0, '#');
     sent += Encode(message, attachment);
-    expected.push_back(message + "|" + attachment);
+    expected.push_back(absl::StrCat(message, "|", attachment));
   }
   ASSERT_LE(sent.size(), kStreamWindowBytes);
   for (size_t at = 0; at < sent.size();) {
