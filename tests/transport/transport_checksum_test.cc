@@ -154,6 +154,9 @@ class DamageTest : public TransportChecksumTest,
   void Damage(const EndpointOptions& client_options,
               const EndpointOptions& server_options, int calls_before) {
     const Place& place = GetParam();
+    // A poller may be in it when another is set, so it outlives all of them.
+    FaultPlan plan;
+    plan.Damage(place.opcode, place.least, place.most, place.offset);
     FaultyServer faulty_server(faulty_, server_options);
     ASSERT_TRUE(faulty_server.status().ok()) << faulty_server.status();
     TestServer sound_server(server_options);
@@ -170,8 +173,6 @@ class DamageTest : public TransportChecksumTest,
       ASSERT_TRUE(before.Run(client));
       before.ExpectEchoed();
 
-      FaultPlan plan;
-      plan.Damage(place.opcode, place.least, place.most, place.offset);
       faulty_.SetPlan(plan);
       TestCall call = CallOf(place);
       const absl::Status status = client.Run(call);
@@ -218,11 +219,11 @@ INSTANTIATE_TEST_SUITE_P(EveryPlace, DamageTest, testing::ValuesIn(kPlaces),
 
 // It is the checksums that find what the tests above do.
 TEST_F(TransportChecksumTest, WithoutThemDamagePasses) {
+  FaultPlan plan;
+  plan.Damage(kSend, 1064, 1064, 500);
   TestServer server(WithChecksum(false));
   TestClient client(
       Connect(faulty_.provider(), server.address(), WithChecksum(false)));
-  FaultPlan plan;
-  plan.Damage(kSend, 1064, 1064, 500);
   faulty_.SetPlan(plan);
   TestCall call(TestBytes(1000), With(kEcho));
   EXPECT_TRUE(client.Run(call).ok());
@@ -283,13 +284,13 @@ TEST_F(TransportChecksumTest, OpenCallsEndWithItAndThoseThatWaitAreUnsent) {
 TEST_F(TransportChecksumTest, TheServerHearsOfItAndSaysSo) {
   testing::internal::CaptureStderr();
   {
+    FaultPlan plan;
+    plan.Damage(kSend, 2000, 2200, 1000);
     FaultyServer server(faulty_, WithChecksum(false));
     TestClient client(
         Connect(TestProvider(), server.address(), WithChecksum(true)));
     EXPECT_TRUE(
         client.RunUntil([&server] { return server.connections() == 1; }));
-    FaultPlan plan;
-    plan.Damage(kSend, 2000, 2200, 1000);
     faulty_.SetPlan(plan);
     TestCall call("2000", With(kProduce));
     EXPECT_EQ(client.Run(call).code(), absl::StatusCode::kDataLoss);
