@@ -27,10 +27,12 @@ class OpenStreams;
 //
 // It stands between two threads. A reader and a writer, each one thread at a
 // time, use the first part of it; the poller's thread does the rest. Between
-// them are an inbox and an outbox, of whole messages, under a mutex that is
-// held for as long as it takes to copy a frame, or to exchange two pointers:
-// the reader takes all of the inbox at once, the poller all of the outbox. So
-// many small messages share a lock, a task for the poller, and a frame.
+// them are an inbox and an outbox, of whole messages, under a mutex: the reader
+// takes all of the inbox at once, the poller all of the outbox. So many small
+// messages share a lock, a task for the poller, and a frame. The mutex is held
+// for as long as it takes to write a message of at most kLongMessageBytes, to
+// copy what a frame holds, or to exchange two buffers; only a long message that
+// comes while the reader has not taken the one before it is copied with it.
 //
 // Neither side ever waits in here: Read() and Write() say that there is nothing
 // to read, or no room, and the owner is told when there is.
@@ -102,8 +104,6 @@ class MessageStream final : public PollerTask {
 
   // As PollerTask: looks what the reader and the writer have done.
   void Run() override;
-  // Whether Run() is to come.
-  bool posted() const { return posted_.load(std::memory_order_acquire); }
 
   // The call with that id is open: frames may come and go.
   void Open(OpenStreams* streams, uint32_t call_id);
