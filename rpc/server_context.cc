@@ -9,6 +9,12 @@ namespace verbena {
 
 bool ServerContext::IsCancelled() const { return call_->IsCancelled(); }
 
+std::stop_token ServerContext::stop_token() { return call_->stop_token(); }
+
+ServerUnaryReactor* ServerContext::DefaultReactor() {
+  return call_->DefaultReactor();
+}
+
 const std::string& ServerContext::peer() const { return call_->peer(); }
 
 std::shared_ptr<const AuthContext> ServerContext::auth_context() const {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,8 @@
 #include "transport/base/clock.h"
 
 namespace verbena {
+
+class ServerUnaryReactor;
 
 namespace internal {
 class HandlerCall;
@@ -31,7 +34,7 @@ class AuthContext;  // verbena::AuthContext of rpc/credentials.h.
 class ServerContext {
  public:
   // For the library.
-  explicit ServerContext(const internal::HandlerCall* call) : call_(call) {}
+  explicit ServerContext(internal::HandlerCall* call) : call_(call) {}
   ServerContext(const ServerContext&) = delete;
   ServerContext& operator=(const ServerContext&) = delete;
 
@@ -46,6 +49,15 @@ class ServerContext {
   // that the deadline has passed, it can't succeed: whatever it returns, the
   // call ends with DEADLINE_EXCEEDED.
   bool IsCancelled() const;
+
+  // Is told when the client cancels, its deadline passes at its side, or it is
+  // gone. What a std::stop_callback of it does runs on the thread that polls
+  // the network, and must take microseconds.
+  std::stop_token stop_token();
+
+  // For a unary method of a CallbackService that needs no reactor of its own:
+  // has nothing but Finish(). Once a call; its owner is the library.
+  ServerUnaryReactor* DefaultReactor();
 
   // The client's address, "10.0.0.9:41234".
   const std::string& peer() const;
@@ -107,7 +119,7 @@ class ServerContext {
   const Metadata& trailing_metadata() const { return trailing_metadata_; }
 
  private:
-  const internal::HandlerCall* const call_;  // The call behind the context.
+  internal::HandlerCall* const call_;        // The call behind the context.
   absl::Time due_ = absl::InfiniteFuture();  // By base::Now().
   Metadata client_metadata_;
   Metadata trailing_metadata_;

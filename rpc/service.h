@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,10 +22,14 @@ namespace verbena {
 
 namespace internal {
 
-// The two messages of one call. Reused for later calls of the same method.
+class ServerReactor;
+
+// The messages of one call, as far as it does not stream them. Reused for later
+// calls of the same method.
 class CallMessages {
  public:
   virtual ~CallMessages() = default;
+  // Null if the client streams its requests, or the handler its responses.
   virtual google::protobuf::MessageLite* request() = 0;
   virtual google::protobuf::MessageLite* response() = 0;
   // The memory that both take, cleared or not; SIZE_MAX if one of them can't
@@ -32,6 +37,52 @@ class CallMessages {
   virtual size_t SpaceUsed() const = 0;
   // Gives the memory of the request back.
   virtual void DropRequest() = 0;
+};
+
+// In the place of a message that there is not.
+struct NoMessage {};
+
+template <typename Request, typename Response>
+class TypedMessages : public CallMessages {
+ public:
+  google::protobuf::MessageLite* request() override {
+    return Erased(&request_);
+  }
+  google::protobuf::MessageLite* response() override {
+    return Erased(&response_);
+  }
+  size_t SpaceUsed() const override {
+    const size_t request = SpaceOf(request_);
+    const size_t response = SpaceOf(response_);
+    return request > SIZE_MAX - response ? SIZE_MAX : request + response;
+  }
+  void DropRequest() override { request_ = Request(); }
+
+  const Request* typed_request() const { return &request_; }
+  Response* typed_response() { return &response_; }
+
+ private:
+  template <typename Message>
+  static google::protobuf::MessageLite* Erased(Message* message) {
+    if constexpr (std::is_same_v<Message, NoMessage>) {
+      return nullptr;
+    } else {
+      return message;
+    }
+  }
+  template <typename Message>
+  static size_t SpaceOf(const Message& message) {
+    if constexpr (std::is_same_v<Message, NoMessage>) {
+      return 0;
+    } else if constexpr (requires { message.SpaceUsedLong(); }) {
+      return message.SpaceUsedLong();
+    } else {
+      return SIZE_MAX;
+    }
+  }
+
+  Request request_;
+  Response response_;
 };
 
 // How a streaming call ends whose client did not send its one request.
@@ -47,12 +98,24 @@ class Method {
   // Whether its messages come and go by a stream, any number of them either
   // way.
   virtual bool streams() const { return true; }
-  // For the messages of a method that does not stream; null for others.
+  // Whether its handlers do not block: then Start() is called, else Run().
+  virtual bool asynchronous() const { return false; }
+  // Null for a blocking method that streams.
   virtual std::unique_ptr<CallMessages> NewMessages() const { return nullptr; }
+
   // Calls the handler. REQUIRES: `messages` is from this->NewMessages(), and
   // `stream` is not null if the method streams.
-  virtual absl::Status Run(ServerContext* context, CallMessages* messages,
-                           MessageReaderWriter* stream) const = 0;
+  virtual absl::Status Run(ServerContext* /*context*/,
+                           CallMessages* /*messages*/,
+                           MessageReaderWriter* /*stream*/) const {
+    return absl::InternalError("not a blocking method");
+  }
+  // Calls the handler; on the thread that polls. The reactor that it returns
+  // has the rest of the call. REQUIRES: `messages` is from this->NewMessages().
+  virtual ServerReactor* Start(ServerContext* /*context*/,
+                               CallMessages* /*messages*/) const {
+    return nullptr;
+  }
 
   const std::string& full_name() const { return full_name_; }
 
@@ -70,34 +133,16 @@ class TypedUnaryMethod final : public Method {
 
   bool streams() const override { return false; }
   std::unique_ptr<CallMessages> NewMessages() const override {
-    return std::make_unique<Messages>();
+    return std::make_unique<TypedMessages<Request, Response>>();
   }
 
   absl::Status Run(ServerContext* context, CallMessages* messages,
                    MessageReaderWriter* /*stream*/) const override {
-    auto* typed = static_cast<Messages*>(messages);
-    return handler_(context, &typed->request_, &typed->response_);
+    auto* typed = static_cast<TypedMessages<Request, Response>*>(messages);
+    return handler_(context, typed->typed_request(), typed->typed_response());
   }
 
  private:
-  struct Messages final : CallMessages {
-    google::protobuf::MessageLite* request() override { return &request_; }
-    google::protobuf::MessageLite* response() override { return &response_; }
-    size_t SpaceUsed() const override {
-      if constexpr (requires {
-                      request_.SpaceUsedLong();
-                      response_.SpaceUsedLong();
-                    }) {
-        return request_.SpaceUsedLong() + response_.SpaceUsedLong();
-      } else {
-        return SIZE_MAX;
-      }
-    }
-    void DropRequest() override { request_ = Request(); }
-    Request request_;
-    Response response_;
-  };
-
   const Handler handler_;
 };
 
@@ -182,12 +227,14 @@ enum class HandlerMode {
 //
 // Handlers run on several threads at once, so the derived class must be
 // thread-safe. The request, the response and the context belong to the handler
-// until it returns. A method that streams has a reader or a writer, or both, in
-// their place (server_stream.h), and its handlers run on workers whatever the
-// mode, because they block. The Status that it returns reaches the client, code
-// and message (cut after 2048 bytes); the response only if it is OK. An
-// exception that leaves a handler ends the call with UNKNOWN, as with gRPC, and
-// is lost.
+// until it returns. Those of a generated CallbackService or CoroutineService do
+// not block, and run on the thread that polls whatever the mode
+// (server_reactor.h, server_coroutine.h). A method that streams has a reader or
+// a writer, or both, in their place (server_stream.h), and its handlers run on
+// workers whatever the mode, because they block. The Status that it returns
+// reaches the client, code and message (cut after 2048 bytes); the response
+// only if it is OK. An exception that leaves a handler ends the call with
+// UNKNOWN, as with gRPC, and is lost.
 class Service {
  public:
   Service(const Service&) = delete;
@@ -233,14 +280,20 @@ class Service {
         full_method_name, std::move(handler));
   }
 
+  // For methods of further kinds.
+  void AddMethod(std::unique_ptr<internal::Method> method) {
+    methods_.push_back(std::move(method));
+  }
+
  private:
-  const std::string full_name_;
-  std::optional<HandlerMode> handler_mode_;
   template <typename TypedMethod, typename Handler>
   void AddMethod(const char* full_method_name, Handler handler) {
-    methods_.push_back(
+    AddMethod(
         std::make_unique<TypedMethod>(full_method_name, std::move(handler)));
   }
+
+  const std::string full_name_;
+  std::optional<HandlerMode> handler_mode_;
 
   std::vector<std::unique_ptr<internal::Method>> methods_;
 };

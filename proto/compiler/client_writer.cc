@@ -31,7 +31,7 @@ class ClientWriter {
 
  private:
   // A method that streams has neither request nor response in the direction in
-  // which it does, and no asynchronous form.
+  // which it does.
   struct Method {
     bool has_request = false;
     bool has_response = false;
@@ -43,13 +43,21 @@ class ClientWriter {
   // and parameters, and `after`.
   void PrintBlocking(const Method& method, const std::string& before,
                      const std::string& scope, const std::string& after);
-  // The same for the asynchronous form, which returns nothing.
+  // The same for an asynchronous form, which returns nothing and whose last
+  // parameter is `end`.
   void PrintAsync(const Method& method, const std::string& before,
-                  const std::string& after);
+                  const std::string& end, const std::string& after);
+  // Both asynchronous forms of a unary method, the one of others.
+  void PrintAsyncForms(const Method& method, const std::string& before,
+                       const std::string& after);
 
+  void WriteAsyncInterface();
+  void WriteCoInterface();
+  void WriteCoMethod(const Method& method);
   void WriteStubPrivates();
   // The body of a blocking call.
   void WriteCall(const Method& method);
+  void WriteAsyncDefinitions(const Method& method);
 
   const pb::ServiceDescriptor& service_;
   pb::io::Printer& printer_;
@@ -57,28 +65,39 @@ class ClientWriter {
   std::vector<Method> methods_;
 };
 
-// Adds what the client of `method` gets ("result"), and the function of the
-// runtime that makes the call ("call").
+constexpr char kCallback[] = "::verbena::UnaryCallback on_done";
+
+// Adds what the client of `method` gets ("result"), the function of the runtime
+// that makes the call ("call"), the reactor of an asynchronous call ("reactor")
+// and what a coroutine gets ("co_result").
 void AddResultAndCall(const pb::MethodDescriptor& method,
                       Variables& variables) {
   const std::string kind = CallKind(method);
   if (kind == "Unary") {
     variables["result"] = "::absl::Status";
     variables["call"] = "::verbena::BlockingUnaryCall";
+    variables["reactor"] = "::verbena::ClientUnaryReactor";
     return;
   }
   std::string stream = "Reader";
+  std::string reactor = "Read";
   std::string types = variables["response"];
   if (kind == "ClientStreaming") {
     stream = "Writer";
+    reactor = "Write";
     types = variables["request"];
   } else if (kind == "BidiStreaming") {
     stream = "ReaderWriter";
+    reactor = "Bidi";
     types = absl::StrCat(variables["request"], ", ", types);
   }
   variables["result"] = absl::StrCat("std::unique_ptr<::verbena::Client",
                                      stream, "<", types, ">>");
   variables["call"] = absl::StrCat("::verbena::", kind, "Call<", types, ">");
+  variables["reactor"] =
+      absl::StrCat("::verbena::Client", reactor, "Reactor<", types, ">");
+  variables["co_result"] =
+      absl::StrCat("::verbena::CoroutineClient", stream, "<", types, ">");
 }
 
 ClientWriter::ClientWriter(const pb::ServiceDescriptor& service,
@@ -91,8 +110,9 @@ ClientWriter::ClientWriter(const pb::ServiceDescriptor& service,
       {"stub", members.stub},
       {"async_class", members.async_class},
       {"async_stub", members.async_stub},
+      {"co_async", members.co_async},
+      {"co_executor", members.co_executor},
   };
-  bool any_unary = false;
   for (int i = 0; i < service.method_count(); ++i) {
     const pb::MethodDescriptor& method = *service.method(i);
     Method added = {.has_request = !method.client_streaming(),
@@ -105,12 +125,12 @@ ClientWriter::ClientWriter(const pb::ServiceDescriptor& service,
         pb::compiler::cpp::QualifiedClassName(method.input_type());
     added.variables["response"] =
         pb::compiler::cpp::QualifiedClassName(method.output_type());
+    added.variables["sent"] = added.has_request ? "request" : "nullptr";
     AddResultAndCall(method, added.variables);
-    any_unary = any_unary || added.unary();
     methods_.push_back(std::move(added));
   }
-  // Only unary methods would use it.
-  variables_["unused"] = any_unary ? "" : "[[maybe_unused]] ";
+  // Only methods would use it.
+  variables_["unused"] = methods_.empty() ? "[[maybe_unused]] " : "";
 }
 
 void ClientWriter::PrintBlocking(const Method& method,
@@ -140,16 +160,127 @@ void ClientWriter::PrintBlocking(const Method& method,
 }
 
 void ClientWriter::PrintAsync(const Method& method, const std::string& before,
+                              const std::string& end,
                               const std::string& after) {
   Variables variables = method.variables;
   variables["before"] = before;
+  variables["end"] = end;
   variables["after"] = after;
   printer_.Print(variables,
                  "$before$$method$(\n"
-                 "    ::verbena::ClientContext* context,\n"
-                 "    const $request$* request,\n"
-                 "    $response$* response,\n"
-                 "    ::verbena::UnaryCallback on_done)$after$\n");
+                 "    ::verbena::ClientContext* context");
+  if (method.has_request) {
+    printer_.Print(variables,
+                   ",\n"
+                   "    const $request$* request");
+  }
+  if (method.has_response) {
+    printer_.Print(variables,
+                   ",\n"
+                   "    $response$* response");
+  }
+  printer_.Print(variables,
+                 ",\n"
+                 "    $end$)$after$\n");
+}
+
+void ClientWriter::PrintAsyncForms(const Method& method,
+                                   const std::string& before,
+                                   const std::string& after) {
+  if (method.unary()) PrintAsync(method, before, kCallback, after);
+  PrintAsync(method, before,
+             absl::StrCat(method.variables.at("reactor"), "* reactor"), after);
+}
+
+void ClientWriter::WriteAsyncInterface() {
+  printer_.Print(
+      "  // The same methods without waiting: each returns at once. `on_done`\n"
+      "  // gets the status of a unary call; a `reactor` starts its call with\n"
+      "  // StartCall() (rpc/client_reactor.h). What is given must live until\n"
+      "  // the call is done.\n"
+      "  class async_interface {\n"
+      "   public:\n"
+      "    virtual ~async_interface() = default;\n");
+  printer_.Indent();
+  printer_.Indent();
+  for (int i = 0; i < service_.method_count(); ++i) {
+    printer_.Print("\n");
+    PrintComments(*service_.method(i), printer_);
+    PrintAsyncForms(methods_[i], "virtual void ", " = 0;");
+  }
+  printer_.Outdent();
+  printer_.Outdent();
+  printer_.Print("  };\n");
+}
+
+void ClientWriter::WriteCoMethod(const Method& method) {
+  if (method.unary()) {
+    printer_.Print(method.variables,
+                   "\n"
+                   "auto $method$(\n"
+                   "    ::verbena::ClientContext* context,\n"
+                   "    const $request$& request,\n"
+                   "    $response$* response) {\n"
+                   "  return ::verbena::internal::UnaryAwaitable(\n"
+                   "      $co_executor$,\n"
+                   "      [async = $co_async$, context, request = &request,\n"
+                   "       response](::verbena::UnaryCallback on_done) {\n"
+                   "        async->$method$(context, request, response,\n"
+                   "            std::move(on_done));\n"
+                   "      });\n"
+                   "}\n");
+    return;
+  }
+  printer_.Print(method.variables,
+                 "\n"
+                 "$co_result$ $method$(\n"
+                 "    ::verbena::ClientContext* context");
+  if (method.has_request) {
+    printer_.Print(method.variables,
+                   ",\n"
+                   "    const $request$& request");
+  }
+  if (method.has_response) {
+    printer_.Print(method.variables,
+                   ",\n"
+                   "    $response$* response");
+  }
+  printer_.Print(method.variables,
+                 ") {\n"
+                 "  return $co_result$(\n"
+                 "      $co_executor$, [&](auto* reactor) {\n"
+                 "        $co_async$->$method$(context");
+  if (method.has_request) printer_.Print(", &request");
+  if (method.has_response) printer_.Print(", response");
+  printer_.Print(
+      ", reactor);\n"
+      "      });\n"
+      "}\n");
+}
+
+void ClientWriter::WriteCoInterface() {
+  printer_.Print(
+      variables_,
+      "\n"
+      "  // The same methods for coroutines, as\n"
+      "  // `co_await stub->co()->...`: see rpc/client_coroutine.h.\n"
+      "  class co_interface final {\n"
+      "   public:\n"
+      "    co_interface(async_interface* async,\n"
+      "                 ::verbena::Executor* executor)\n"
+      "        : $co_async$(async), $co_executor$(executor) {}\n"
+      "    co_interface* operator->() { return this; }\n");
+  printer_.Indent();
+  printer_.Indent();
+  for (const Method& method : methods_) WriteCoMethod(method);
+  printer_.Outdent();
+  printer_.Outdent();
+  printer_.Print(variables_,
+                 "\n"
+                 "   private:\n"
+                 "    $unused$async_interface* const $co_async$;\n"
+                 "    $unused$::verbena::Executor* const $co_executor$;\n"
+                 "  };\n");
 }
 
 void ClientWriter::WriteStubInterface() {
@@ -157,30 +288,10 @@ void ClientWriter::WriteStubInterface() {
       "// What a client can call. Stub calls a server; a test may have its\n"
       "// own.\n"
       "class StubInterface {\n"
-      " public:\n"
-      "  // The same methods without waiting: each returns at once, and\n"
-      "  // `on_done` gets the status. `context`, `request` and `response`\n"
-      "  // must live until then.");
-  if (HasStreams(service_)) {
-    printer_.Print(" Those that stream have no such form yet.");
-  }
+      " public:\n");
+  WriteAsyncInterface();
+  WriteCoInterface();
   printer_.Print(
-      "\n"
-      "  class async_interface {\n"
-      "   public:\n"
-      "    virtual ~async_interface() = default;\n");
-  printer_.Indent();
-  printer_.Indent();
-  for (int i = 0; i < service_.method_count(); ++i) {
-    if (!methods_[i].unary()) continue;
-    printer_.Print("\n");
-    PrintComments(*service_.method(i), printer_);
-    PrintAsync(methods_[i], "virtual void ", " = 0;");
-  }
-  printer_.Outdent();
-  printer_.Outdent();
-  printer_.Print(
-      "  };\n"
       "\n"
       "  virtual ~StubInterface() = default;\n");
   printer_.Indent();
@@ -193,6 +304,10 @@ void ClientWriter::WriteStubInterface() {
   printer_.Print(
       "\n"
       "  virtual async_interface* async() = 0;\n"
+      "  // Coroutines that have waited go on where `executor` says.\n"
+      "  co_interface co(::verbena::Executor* executor = nullptr) {\n"
+      "    return co_interface(async(), executor);\n"
+      "  }\n"
       "};\n"
       "\n");
 }
@@ -233,9 +348,8 @@ void ClientWriter::WriteStubPrivates() {
   printer_.Indent();
   printer_.Indent();
   for (const Method& method : methods_) {
-    if (!method.unary()) continue;
     printer_.Print("\n");
-    PrintAsync(method, "void ", " override;");
+    PrintAsyncForms(method, "void ", " override;");
   }
   printer_.Outdent();
   printer_.Outdent();
@@ -296,6 +410,42 @@ void ClientWriter::WriteCall(const Method& method) {
       "\n");
 }
 
+void ClientWriter::WriteAsyncDefinitions(const Method& method) {
+  const std::string before =
+      absl::StrCat("void ", variables_["service"],
+                   "::Stub::", variables_["async_class"], "::");
+  if (method.unary()) {
+    PrintAsync(method, before, kCallback, " {");
+    printer_.Print(method.variables,
+                   "  ::verbena::AsyncUnaryCall(\n"
+                   "      *$stub$->$channel$, $descriptor$, context,\n"
+                   "      request, response, std::move(on_done));\n"
+                   "}\n"
+                   "\n");
+  }
+  PrintAsync(method, before,
+             absl::StrCat(method.variables.at("reactor"), "* reactor"), " {");
+  if (method.unary()) {
+    printer_.Print(method.variables,
+                   "  ::verbena::BindUnaryReactor(\n"
+                   "      *$stub$->$channel$, $descriptor$, context,\n"
+                   "      request, response, reactor);\n");
+  } else if (method.has_response) {
+    printer_.Print(method.variables,
+                   "  ::verbena::BindWriteReactor(\n"
+                   "      $stub$->$channel$, $descriptor$, context,\n"
+                   "      response, reactor);\n");
+  } else {
+    printer_.Print(method.variables,
+                   "  ::verbena::BindReactor(\n"
+                   "      $stub$->$channel$, $descriptor$, context,\n"
+                   "      $sent$, reactor);\n");
+  }
+  printer_.Print(
+      "}\n"
+      "\n");
+}
+
 void ClientWriter::WriteMethodDefinitions() {
   const std::string stub = variables_["service"] + "::Stub::";
   for (const Method& method : methods_) {
@@ -306,14 +456,7 @@ void ClientWriter::WriteMethodDefinitions() {
                    "\n");
     PrintBlocking(method, "", stub, " {");
     WriteCall(method);
-    if (!method.unary()) continue;
-    PrintAsync(method, "void " + stub + variables_["async_class"] + "::", " {");
-    printer_.Print(method.variables,
-                   "  ::verbena::AsyncUnaryCall(\n"
-                   "      *$stub$->$channel$, $descriptor$, context,\n"
-                   "      request, response, std::move(on_done));\n"
-                   "}\n"
-                   "\n");
+    WriteAsyncDefinitions(method);
   }
 }
 

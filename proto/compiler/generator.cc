@@ -83,19 +83,19 @@ void WriteHeader(const pb::FileDescriptor& file, pb::io::Printer& printer) {
   } else {
     printer.Print(
         "#include <memory>\n"
+        "#include <utility>\n"
         "\n");
   }
   printer.Print("#include \"$header$\"\n\n", "header", MessageHeaderFile(file));
   if (file.service_count() > 0) {
-    const bool streams = HasStreams(file);
     PrintIncludes(
-        {"absl/status/status.h", "rpc/channel.h", "rpc/client_context.h"},
+        {"absl/status/status.h", "rpc/callback_method.h", "rpc/channel.h",
+         "rpc/client_context.h", "rpc/client_coroutine.h",
+         "rpc/client_reactor.h", "rpc/client_stream.h", "rpc/executor.h",
+         "rpc/generated/stub_support.h", "rpc/server_context.h",
+         "rpc/server_coroutine.h", "rpc/server_reactor.h",
+         "rpc/server_stream.h", "rpc/service.h", "rpc/task.h"},
         printer);
-    if (streams) PrintIncludes({"rpc/client_stream.h"}, printer);
-    PrintIncludes({"rpc/generated/stub_support.h", "rpc/server_context.h"},
-                  printer);
-    if (streams) PrintIncludes({"rpc/server_stream.h"}, printer);
-    PrintIncludes({"rpc/service.h"}, printer);
     printer.Print("\n");
     OpenNamespace(file, printer);
     for (int i = 0; i < file.service_count(); ++i) {

@@ -63,26 +63,26 @@ TEST(GeneratorTest, WritesNothingWhenItRefuses) {
   EXPECT_THAT(generated.error, StartsWith("service \"test.S\", method"));
 }
 
-TEST(GeneratorTest, IncludesTheReadersAndWritersOnlyWhereSomethingStreams) {
-  const std::string header =
-      From("service S { rpc M(Item) returns (stream Item); }")
-          .files["file.verbena.h"];
+// A callback is for one answer; all else there is for streams too.
+TEST(GeneratorTest, OffersEveryMethodInEveryForm) {
   const std::string unary =
       From("service S { rpc M(Item) returns (Item); }").files["file.verbena.h"];
-  for (const char* included : {"rpc/client_stream.h", "rpc/server_stream.h"}) {
-    EXPECT_THAT(header, HasSubstr(included));
-    EXPECT_THAT(unary, Not(HasSubstr(included)));
-  }
-}
-
-// There is no callback form of streams.
-TEST(GeneratorTest, LeavesStreamsOutOfTheAsyncInterface) {
-  const std::string header =
-      From("service S { rpc Chat(stream Item) returns (stream Item); }")
+  const std::string streams =
+      From("service S { rpc M(stream Item) returns (stream Item); }")
           .files["file.verbena.h"];
-  EXPECT_THAT(header, HasSubstr("virtual std::unique_ptr<"));
-  EXPECT_THAT(header, HasSubstr("Those that stream have no such form yet."));
-  EXPECT_THAT(header, Not(HasSubstr("on_done)")));
+  EXPECT_THAT(unary, HasSubstr("::verbena::UnaryCallback on_done)"));
+  EXPECT_THAT(streams, Not(HasSubstr("::verbena::UnaryCallback")));
+  for (const char* form : {"ClientUnaryReactor* reactor", "::UnaryAwaitable(",
+                           "::verbena::ServerUnaryReactor* M(",
+                           "::verbena::Task<::absl::Status> M("}) {
+    EXPECT_THAT(unary, HasSubstr(form));
+  }
+  for (const char* form :
+       {"ClientReaderWriter<", "ClientBidiReactor<",
+        "CoroutineClientReaderWriter<", "ServerReaderWriter<",
+        "ServerBidiReactor<", "CoroutineServerReaderWriter<"}) {
+    EXPECT_THAT(streams, HasSubstr(form));
+  }
 }
 
 TEST(GeneratorTest, NamesTheFileBeforeEveryReasonButTheFirst) {

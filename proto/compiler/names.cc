@@ -191,20 +191,6 @@ std::string CallKind(const pb::MethodDescriptor& method) {
   return method.server_streaming() ? "ServerStreaming" : "Unary";
 }
 
-bool HasStreams(const pb::ServiceDescriptor& service) {
-  for (int i = 0; i < service.method_count(); ++i) {
-    if (CallKind(*service.method(i)) != "Unary") return true;
-  }
-  return false;
-}
-
-bool HasStreams(const pb::FileDescriptor& file) {
-  for (int i = 0; i < file.service_count(); ++i) {
-    if (HasStreams(*file.service(i))) return true;
-  }
-  return false;
-}
-
 std::vector<std::string> PackageParts(const pb::FileDescriptor& file) {
   return absl::StrSplit(file.package(), '.', absl::SkipEmpty());
 }
@@ -244,6 +230,8 @@ MemberNames ChooseMemberNames(const pb::ServiceDescriptor& service) {
   names.stub = Choose("stub_", taken);
   names.async_class = Choose("AsyncStub", taken);
   names.async_stub = Choose("async_stub_", taken);
+  names.co_async = Choose("async_", taken);
+  names.co_executor = Choose("executor_", taken);
   for (int i = 0; i < service.method_count(); ++i) {
     names.descriptors.push_back(
         Choose(absl::StrCat("method_", service.method(i)->name(), "_"), taken));

@@ -34,10 +34,6 @@ std::string MethodFullName(const google::protobuf::MethodDescriptor& method);
 // "Unary", "ServerStreaming", "ClientStreaming" or "BidiStreaming".
 std::string CallKind(const google::protobuf::MethodDescriptor& method);
 
-// Whether any method of the service, or of the file, streams.
-bool HasStreams(const google::protobuf::ServiceDescriptor& service);
-bool HasStreams(const google::protobuf::FileDescriptor& file);
-
 // The parts of the package of `file`, outermost first.
 std::vector<std::string> PackageParts(
     const google::protobuf::FileDescriptor& file);
@@ -58,6 +54,8 @@ struct MemberNames {
   std::string stub;
   std::string async_class;
   std::string async_stub;
+  std::string co_async;
+  std::string co_executor;
   std::vector<std::string> descriptors;  // One for each method, in order.
 };
 

@@ -97,23 +97,6 @@ TEST_F(NamesTest, CallsAreOfFourKinds) {
   }
 }
 
-TEST_F(NamesTest, AFileHasStreamsIfAnyOfItsMethodsStreams) {
-  pb::FileDescriptorProto file;
-  const pb::FileDescriptor& unary = File("a.proto", "p", {"A", "B"});
-  EXPECT_FALSE(HasStreams(unary));
-  unary.CopyTo(&file);
-  file.set_name("b.proto");
-  file.set_package("q");
-  for (int i : {0, 1}) {
-    file.mutable_service(0)->mutable_method(i)->set_input_type("Item");
-    file.mutable_service(0)->mutable_method(i)->set_output_type("Item");
-  }
-  file.mutable_service(0)->mutable_method(1)->set_server_streaming(true);
-  const pb::FileDescriptor* streaming = pool_.BuildFile(file);
-  ASSERT_NE(streaming, nullptr);
-  EXPECT_TRUE(HasStreams(*streaming));
-}
-
 TEST_F(NamesTest, FilesKeepTheirDirectory) {
   const pb::FileDescriptor& file = File("a/b-c.proto", "p");
   EXPECT_EQ(HeaderFile(file), "a/b-c.verbena.h");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "google/protobuf/compiler/cpp/names.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/printer.h"
@@ -16,15 +17,123 @@ namespace {
 
 namespace pb = google::protobuf;
 
+// How the handlers of a generated class are written.
+enum class Form {
+  kBlocking,   // Service
+  kCallback,   // CallbackService
+  kCoroutine,  // CoroutineService
+};
+constexpr Form kForms[] = {Form::kBlocking, Form::kCallback, Form::kCoroutine};
+
+const char* ClassOf(Form form) {
+  switch (form) {
+    case Form::kBlocking:
+      return "Service";
+    case Form::kCallback:
+      return "CallbackService";
+    default:
+      return "CoroutineService";
+  }
+}
+
+const char* CommentOf(Form form) {
+  switch (form) {
+    case Form::kBlocking:
+      return "// What a server implements: override the methods, then register "
+             "an\n"
+             "// object with a ServerBuilder. Several threads may call it at "
+             "once. A\n"
+             "// method that is not overridden answers UNIMPLEMENTED.\n";
+    case Form::kCallback:
+      return "// The same with handlers that do not block: they return "
+             "reactors\n"
+             "// (rpc/server_reactor.h).\n";
+    default:
+      return "// The same with handlers that are coroutines\n"
+             "// (rpc/server_coroutine.h).\n";
+  }
+}
+
+std::string Request(const pb::MethodDescriptor& method) {
+  return pb::compiler::cpp::QualifiedClassName(method.input_type());
+}
+
+std::string Response(const pb::MethodDescriptor& method) {
+  return pb::compiler::cpp::QualifiedClassName(method.output_type());
+}
+
+// The class of what the handler of a method reads from or writes to that
+// streams, in the blocking form or as a coroutine.
+std::string StreamClass(const pb::MethodDescriptor& method, Form form) {
+  const std::string prefix = form == Form::kCoroutine
+                                 ? "::verbena::CoroutineServer"
+                                 : "::verbena::Server";
+  if (method.client_streaming() && method.server_streaming()) {
+    return absl::StrCat(prefix, "ReaderWriter<", Response(method), ", ",
+                        Request(method), ">");
+  }
+  if (method.client_streaming()) {
+    return absl::StrCat(prefix, "Reader<", Request(method), ">");
+  }
+  return absl::StrCat(prefix, "Writer<", Response(method), ">");
+}
+
+std::string ReactorClass(const pb::MethodDescriptor& method) {
+  if (method.client_streaming() && method.server_streaming()) {
+    return absl::StrCat("::verbena::ServerBidiReactor<", Request(method), ", ",
+                        Response(method), ">");
+  }
+  if (method.client_streaming()) {
+    return absl::StrCat("::verbena::ServerReadReactor<", Request(method), ">");
+  }
+  if (method.server_streaming()) {
+    return absl::StrCat("::verbena::ServerWriteReactor<", Response(method),
+                        ">");
+  }
+  return "::verbena::ServerUnaryReactor";
+}
+
+std::string ResultOf(const pb::MethodDescriptor& method, Form form) {
+  switch (form) {
+    case Form::kBlocking:
+      return "::absl::Status";
+    case Form::kCallback:
+      return absl::StrCat(ReactorClass(method), "*");
+    default:
+      return "::verbena::Task<::absl::Status>";
+  }
+}
+
+// What adds a method to its service, up to the type of its name.
+std::string Adder(const pb::MethodDescriptor& method, Form form) {
+  if (form == Form::kBlocking) {
+    return absl::StrCat("Add", CallKind(method), "Method<\n      ",
+                        Request(method), ",\n      ", Response(method), ">(\n");
+  }
+  const std::string none = "::verbena::internal::NoMessage";
+  const bool is_unary = CallKind(method) == "Unary";
+  std::vector<std::string> types = {
+      method.client_streaming() ? none : Request(method),
+      method.server_streaming() ? none : Response(method)};
+  if (form == Form::kCoroutine) {
+    types.push_back(is_unary ? none : StreamClass(method, form));
+  }
+  return absl::StrCat("AddMethod(::verbena::internal::New",
+                      form == Form::kCallback ? "Callback" : "Coroutine",
+                      "Method<\n      ", absl::StrJoin(types, ",\n      "),
+                      ">(\n");
+}
+
 std::map<std::string, std::string> MethodVariables(
-    const pb::MethodDescriptor& method) {
+    const pb::MethodDescriptor& method, Form form) {
   return {
       {"service", ServiceClass(*method.service())},
+      {"class", ClassOf(form)},
       {"method", MethodFunction(method)},
       {"full_name", MethodFullName(method)},
-      {"kind", CallKind(method)},
-      {"request", pb::compiler::cpp::QualifiedClassName(method.input_type())},
-      {"response", pb::compiler::cpp::QualifiedClassName(method.output_type())},
+      {"result", ResultOf(method, form)},
+      {"context", form == Form::kCallback ? "::verbena::CallbackServerContext"
+                                          : "::verbena::ServerContext"},
   };
 }
 
@@ -34,35 +143,31 @@ struct Parameter {
 };
 
 // What a handler gets beside the context.
-std::vector<Parameter> Parameters(const pb::MethodDescriptor& method) {
-  const std::string request =
-      pb::compiler::cpp::QualifiedClassName(method.input_type());
-  const std::string response =
-      pb::compiler::cpp::QualifiedClassName(method.output_type());
-  if (method.client_streaming() && method.server_streaming()) {
-    return {{absl::StrCat("::verbena::ServerReaderWriter<", response, ", ",
-                          request, ">*"),
-             "stream"}};
+std::vector<Parameter> Parameters(const pb::MethodDescriptor& method,
+                                  Form form) {
+  std::vector<Parameter> parameters;
+  if (!method.client_streaming()) {
+    parameters.push_back(
+        {absl::StrCat("const ", Request(method), "*"), "request"});
   }
-  if (method.client_streaming()) {
-    return {{absl::StrCat("::verbena::ServerReader<", request, ">*"), "reader"},
-            {response + "*", "response"}};
+  if (CallKind(method) != "Unary" && form != Form::kCallback) {
+    const char* const name = !method.client_streaming()   ? "writer"
+                             : !method.server_streaming() ? "reader"
+                                                          : "stream";
+    parameters.push_back({absl::StrCat(StreamClass(method, form), "*"), name});
   }
-  if (method.server_streaming()) {
-    return {
-        {absl::StrCat("const ", request, "*"), "request"},
-        {absl::StrCat("::verbena::ServerWriter<", response, ">*"), "writer"}};
+  if (!method.server_streaming()) {
+    parameters.push_back({absl::StrCat(Response(method), "*"), "response"});
   }
-  return {{absl::StrCat("const ", request, "*"), "request"},
-          {response + "*", "response"}};
+  return parameters;
 }
 
 // Prints the parameters of a handler behind its context, each on a line of its
 // own that begins with `indent`. `before` and `after` go around each name.
-void PrintParameters(const pb::MethodDescriptor& method, const char* indent,
-                     const char* before, const char* after,
+void PrintParameters(const pb::MethodDescriptor& method, Form form,
+                     const char* indent, const char* before, const char* after,
                      pb::io::Printer& printer) {
-  for (const Parameter& parameter : Parameters(method)) {
+  for (const Parameter& parameter : Parameters(method, form)) {
     printer.Print(
         ",\n"
         "$indent$$type$ $before$$name$$after$",
@@ -71,84 +176,117 @@ void PrintParameters(const pb::MethodDescriptor& method, const char* indent,
   }
 }
 
-void WriteConstructor(const pb::ServiceDescriptor& service,
+void WriteConstructor(const pb::ServiceDescriptor& service, Form form,
                       pb::io::Printer& printer) {
   printer.Print(
-      "$service$::Service::Service()\n"
+      "$service$::$class$::$class$()\n"
       "    : ::verbena::Service(\"$full_name$\") {\n",
-      "service", ServiceClass(service), "full_name", service.full_name());
+      "service", ServiceClass(service), "full_name", service.full_name(),
+      "class", ClassOf(form));
   for (int i = 0; i < service.method_count(); ++i) {
     const pb::MethodDescriptor& method = *service.method(i);
+    std::map<std::string, std::string> variables =
+        MethodVariables(method, form);
+    variables["adder"] = Adder(method, form);
     // Qualified, because a method of the service may have any name.
-    printer.Print(MethodVariables(method),
-                  "  this->::verbena::Service::Add$kind$Method<\n"
-                  "      $request$,\n"
-                  "      $response$>(\n"
+    printer.Print(variables,
+                  "  this->::verbena::Service::$adder$"
                   "      \"$full_name$\",\n"
-                  "      [this](::verbena::ServerContext* context");
-    PrintParameters(method, "             ", "", "", printer);
-    printer.Print(
-        ") {\n"
-        "        return this->$method$(context",
-        "method", MethodFunction(method));
-    for (const Parameter& parameter : Parameters(method)) {
+                  "      [this]($context$* context");
+    PrintParameters(method, form, "             ", "", "", printer);
+    printer.Print(variables,
+                  ") {\n"
+                  "        return this->$method$(context");
+    for (const Parameter& parameter : Parameters(method, form)) {
       printer.Print(", $name$", "name", parameter.name);
     }
     printer.Print(
         ");\n"
-        "      });\n");
+        "      })$end$;\n",
+        "end", form == Form::kBlocking ? "" : ")");
   }
   printer.Print(
       "}\n"
       "\n"
-      "$service$::Service::~Service() = default;\n"
+      "$service$::$class$::~$class$() = default;\n"
       "\n",
-      "service", ServiceClass(service));
+      "service", ServiceClass(service), "class", ClassOf(form));
 }
 
-}  // namespace
-
-void WriteServerDeclarations(const pb::ServiceDescriptor& service,
-                             pb::io::Printer& printer) {
+void WriteDeclarations(const pb::ServiceDescriptor& service, Form form,
+                       pb::io::Printer& printer) {
+  printer.Print(CommentOf(form));
   printer.Print(
-      "// What a server implements: override the methods, then register an\n"
-      "// object with a ServerBuilder. Several threads may call it at once. A\n"
-      "// method that is not overridden answers UNIMPLEMENTED.\n"
-      "class Service : public ::verbena::Service {\n"
+      "class $class$ : public ::verbena::Service {\n"
       " public:\n"
-      "  Service();\n"
-      "  ~Service() override;\n");
+      "  $class$();\n"
+      "  ~$class$() override;\n",
+      "class", ClassOf(form));
   printer.Indent();
   for (int i = 0; i < service.method_count(); ++i) {
+    const pb::MethodDescriptor& method = *service.method(i);
     printer.Print("\n");
-    PrintComments(*service.method(i), printer);
-    printer.Print(
-        "virtual ::absl::Status $method$(\n"
-        "    ::verbena::ServerContext* context",
-        "method", MethodFunction(*service.method(i)));
-    PrintParameters(*service.method(i), "    ", "", "", printer);
+    if (form == Form::kBlocking) PrintComments(method, printer);
+    printer.Print(MethodVariables(method, form),
+                  "virtual $result$ $method$(\n"
+                  "    $context$* context");
+    PrintParameters(method, form, "    ", "", "", printer);
     printer.Print(");\n");
   }
   printer.Outdent();
   printer.Print("};\n");
 }
 
-void WriteServerDefinitions(const pb::ServiceDescriptor& service,
-                            pb::io::Printer& printer) {
-  WriteConstructor(service, printer);
+// What a method returns that is not overridden, around its status.
+std::string Ended(const pb::MethodDescriptor& method, Form form) {
+  switch (form) {
+    case Form::kBlocking:
+      return "";
+    case Form::kCallback:
+      return absl::StrCat("new ::verbena::internal::FinishedReactor<\n      ",
+                          ReactorClass(method), ">(\n      ");
+    default:
+      return "::verbena::internal::EndedWith(\n      ";
+  }
+}
+
+void WriteDefaults(const pb::ServiceDescriptor& service, Form form,
+                   pb::io::Printer& printer) {
   for (int i = 0; i < service.method_count(); ++i) {
-    const std::map<std::string, std::string> variables =
-        MethodVariables(*service.method(i));
+    const pb::MethodDescriptor& method = *service.method(i);
+    std::map<std::string, std::string> variables =
+        MethodVariables(method, form);
+    variables["ended"] = Ended(method, form);
+    variables.emplace("end", form == Form::kBlocking ? "" : ")");
     printer.Print(variables,
-                  "::absl::Status $service$::Service::$method$(\n"
-                  "    ::verbena::ServerContext* /*context*/");
-    PrintParameters(*service.method(i), "    ", "/*", "*/", printer);
+                  "$result$ $service$::$class$::$method$(\n"
+                  "    $context$* /*context*/");
+    PrintParameters(method, form, "    ", "/*", "*/", printer);
     printer.Print(variables,
                   ") {\n"
-                  "  return ::absl::UnimplementedError(\n"
-                  "      \"$full_name$ is not implemented by this server\");\n"
+                  "  return $ended$::absl::UnimplementedError(\n"
+                  "      \"$full_name$ is not implemented by this "
+                  "server\")$end$;\n"
                   "}\n"
                   "\n");
+  }
+}
+
+}  // namespace
+
+void WriteServerDeclarations(const pb::ServiceDescriptor& service,
+                             pb::io::Printer& printer) {
+  for (const Form form : kForms) {
+    if (form != Form::kBlocking) printer.Print("\n");
+    WriteDeclarations(service, form, printer);
+  }
+}
+
+void WriteServerDefinitions(const pb::ServiceDescriptor& service,
+                            pb::io::Printer& printer) {
+  for (const Form form : kForms) {
+    WriteConstructor(service, form, printer);
+    WriteDefaults(service, form, printer);
   }
 }
 

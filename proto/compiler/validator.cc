@@ -23,12 +23,17 @@ namespace pb = google::protobuf;
 // Members of the class generated for a service: a class cannot have a member of
 // its own name.
 constexpr absl::string_view kServiceMembers[] = {
-    "NewStub", "Service", "Stub", "StubInterface", "service_full_name",
+    "CallbackService", "CoroutineService",  "NewStub", "Service", "Stub",
+    "StubInterface",   "service_full_name",
 };
 
 // What the classes that declare the methods are called or already have.
 constexpr absl::string_view kMethodNeighbours[] = {
-    "Service", "Stub", "StubInterface", "async", "async_interface",
+    "CallbackService", "CoroutineService",
+    "Service",         "Stub",
+    "StubInterface",   "async",
+    "async_interface", "co",
+    "co_interface",
 };
 
 template <size_t kSize>

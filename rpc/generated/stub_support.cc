@@ -5,8 +5,9 @@
 
 #include "absl/base/optimization.h"
 #include "absl/status/statusor.h"
+#include "rpc/internal/client/blocking_stream.h"
 #include "rpc/internal/client/channel_impl.h"
-#include "rpc/internal/client/stream_call.h"
+#include "rpc/internal/client/reactor_stream.h"
 #include "rpc/internal/client/unary_call.h"
 #include "rpc/internal/codec/status_text.h"
 
@@ -56,6 +57,34 @@ void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
   }
 }
 
+void BindUnaryReactor(Channel& channel, const MethodDescriptor& method,
+                      ClientContext* context, const MessageLite* request,
+                      MessageLite* response, ClientUnaryReactor* reactor) {
+  reactor->set_start([&channel, &method, context, request, response, reactor] {
+    AsyncUnaryCall(
+        channel, method, context, request, response,
+        [reactor](const absl::Status& status) { reactor->OnDone(status); });
+  });
+}
+
+void BindReactor(std::shared_ptr<Channel> channel,
+                 const MethodDescriptor& method, ClientContext* context,
+                 const MessageLite* request, internal::ClientReactor* reactor) {
+  reactor->set_start([channel = std::move(channel), &method, context, request,
+                      reactor]() mutable {
+    const absl::StatusOr<ChannelImpl*> impl = channel->MakeImpl();
+    if (!impl.ok()) {
+      return reactor->OnDone(
+          internal::Annotate(impl.status(), method.full_name()));
+    }
+    // Destroys itself.
+    auto* const call = new internal::ReactorStream(
+        *impl, std::move(channel), method.full_name(), method.id(), context,
+        reactor);
+    call->Start(request);
+  });
+}
+
 namespace {
 
 // A call that could not even be started.
@@ -87,7 +116,7 @@ std::unique_ptr<ClientStream> StartStream(std::shared_ptr<Channel> channel,
     return std::make_unique<FailedStream>(
         internal::Annotate(impl.status(), method.full_name()));
   }
-  return std::make_unique<internal::StreamCall>(
+  return std::make_unique<internal::BlockingStream>(
       *impl, std::move(channel), method.full_name(), method.id(), context);
 }
 

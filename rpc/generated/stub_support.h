@@ -14,6 +14,7 @@
 #include "proto/method_hash.h"
 #include "rpc/channel.h"
 #include "rpc/client_context.h"
+#include "rpc/client_reactor.h"
 #include "rpc/client_stream.h"
 
 namespace verbena {
@@ -60,6 +61,32 @@ void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
                     const google::protobuf::MessageLite* request,
                     google::protobuf::MessageLite* response,
                     UnaryCallback&& on_done);
+
+// Has `reactor` start such a call by its StartCall(). `channel` must be alive
+// then.
+void BindUnaryReactor(Channel& channel, const MethodDescriptor& method,
+                      ClientContext* context,
+                      const google::protobuf::MessageLite* request,
+                      google::protobuf::MessageLite* response,
+                      ClientUnaryReactor* reactor);
+
+// Has `reactor` start a call of a method that streams. `request` is null unless
+// the method streams only its responses; else it must stay as it is until
+// StartCall() has returned.
+void BindReactor(std::shared_ptr<Channel> channel,
+                 const MethodDescriptor& method, ClientContext* context,
+                 const google::protobuf::MessageLite* request,
+                 internal::ClientReactor* reactor);
+
+// The same for one that streams only its requests.
+template <typename Request>
+void BindWriteReactor(std::shared_ptr<Channel> channel,
+                      const MethodDescriptor& method, ClientContext* context,
+                      google::protobuf::MessageLite* response,
+                      ClientWriteReactor<Request>* reactor) {
+  reactor->ReadResponse(response);
+  BindReactor(std::move(channel), method, context, nullptr, reactor);
+}
 
 // What the three below stand on.
 std::unique_ptr<ClientStream> StartStream(std::shared_ptr<Channel> channel,

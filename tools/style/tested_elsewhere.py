@@ -10,6 +10,7 @@ _CLIENT_POLLER = "tests/transport/client_poller_test.cc"
 _TRANSPORT_SHUTDOWN = "tests/transport/transport_shutdown_test.cc"
 _END_TO_END = "tests/integration/lifecycle_test.cc"
 _STREAMING = "tests/integration/streaming_test.cc"
+_FORMS = "tests/integration/forms_test.cc"
 _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
 _PEERS = "tools/peer_bench/peers_test.cc"
 _VERBS_LAYER = "tools/rpc_bench/verbs_layer_test.cc"
@@ -41,6 +42,11 @@ TESTED_ELSEWHERE = {
     "rpc/internal/client/open_calls.cc": _END_TO_END,
     "rpc/internal/client/open_call.cc": _END_TO_END,
     "rpc/internal/client/stream_call.cc": _STREAMING,
+    "rpc/internal/client/blocking_stream.cc": _STREAMING,
+    "rpc/internal/client/reactor_stream.cc": _FORMS,
+    "rpc/internal/server/reactor_handler.cc": _FORMS,
+    "rpc/internal/stream/protobuf_stream.cc": _STREAMING,
+    "rpc/internal/stream/reactions.cc": _FORMS,
     "rpc/internal/server/handler_stream.cc": _STREAMING,
     "transport/connection/open_streams_datapath.cc": _STREAMING,
     "rpc/internal/client/resolution.cc": "tests/integration/lifecycle_test.cc",

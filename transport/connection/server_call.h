@@ -78,6 +78,10 @@ class ServerCall {
   ServerCall(const ServerCall&) = delete;
   ServerCall& operator=(const ServerCall&) = delete;
 
+  // Whatever the layer above keeps here, from OnCall() to Finish().
+  void* user() const { return user_; }
+  void set_user(void* user) { user_ = user; }
+
   uint64_t method_id() const { return method_id_; }
   // On this host's clock; InfiniteFuture() if there is none.
   absl::Time deadline() const { return deadline_; }
@@ -182,6 +186,7 @@ class ServerCall {
   explicit ServerCall(ServerCalls& calls) : calls_(calls) {}
 
   ServerCalls& calls_;
+  void* user_ = nullptr;
   ServerCall* next_ = nullptr;  // Its neighbours in the queue it waits in.
   ServerCall* previous_ = nullptr;
   State state_ = State::kFree;

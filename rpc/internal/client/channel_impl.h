@@ -16,6 +16,7 @@
 #include "rpc/channel_options.h"
 #include "rpc/channel_state.h"
 #include "rpc/credentials.h"
+#include "rpc/internal/client/errand.h"
 #include "rpc/internal/client/open_calls.h"
 #include "rpc/internal/client/poller_timer.h"
 #include "rpc/internal/client/shared_poller.h"
@@ -83,6 +84,8 @@ class ChannelImpl {
   // Has `task` run, which says what `waiter` waits for, and polls until that
   // has happened.
   void Await(transport::PollerTask* task, Waiter* waiter);
+  // Has `errand` run by the background thread.
+  void AddErrand(Errand* errand) { poller_.AddErrand(errand); }
   // It has happened. With the polling role held.
   void Finish(Waiter* waiter) { poller_.Finish(waiter); }
 

@@ -16,11 +16,13 @@ constexpr size_t kMostPollers = 16;
 }  // namespace
 
 SharedPollers& SharedPollers::TheOne(Drive drive) {
-  const size_t processors =
-      std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kMostPollers);
   // Never destroyed: channels may be, when the process ends.
-  static SharedPollers* const pollers =
-      new SharedPollers(drive == Drive::kByStep ? 1 : processors, drive);
+  static SharedPollers* const pollers = new SharedPollers(
+      drive == Drive::kByStep
+          ? 1
+          : std::clamp<size_t>(std::thread::hardware_concurrency(), 1,
+                               kMostPollers),
+      drive);
   return *pollers;
 }
 

@@ -1,11 +1,11 @@
-// One streaming call of a client, for threads that may block.
+// One streaming call of a client.
 
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_STREAM_CALL_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_STREAM_CALL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -13,89 +13,60 @@
 #include "rpc/buffer.h"
 #include "rpc/client_context.h"
 #include "rpc/internal/client/open_call.h"
-#include "rpc/internal/client/waiters.h"
-#include "rpc/stream.h"
+#include "rpc/internal/stream/protobuf_stream.h"
 #include "transport/connection/client_call.h"
 #include "transport/connection/message_stream.h"
-#include "transport/connection/poller_task.h"
 
 namespace verbena::internal {
 
 class ChannelImpl;
 
-// A call whose messages go by a MessageStream. A thread that reads or writes
-// does most of it without the polling role: it takes that to send what it has
-// written, and to poll while it waits, as the thread of a unary call does.
-//
-// While something is to be sent and nobody waits for it, the call is in the
-// background, and the channel's background thread polls. What comes is looked
-// at when a thread reads, or when another call has the poller polled.
-class StreamCall final : public OpenCall,
-                         public transport::MessageStream::Owner,
-                         public ClientStream {
+// A call whose messages go by a MessageStream. Who uses it is told what happens
+// to that as its Owner, and of the end by Report(): see BlockingStream, for
+// threads that wait, and ReactorStream, for who is called.
+class StreamCall : public OpenCall, public transport::MessageStream::Owner {
  public:
-  // Starts the call. `owner` keeps the channel, and is let go of at the end.
-  StreamCall(ChannelImpl* channel, std::shared_ptr<const void> owner,
-             const char* method_name, uint64_t method_id,
-             ClientContext* context);
-  // Cancels the call unless it was finished.
-  ~StreamCall() override;
-
-  // As ClientStream: see there.
-  bool Read(google::protobuf::MessageLite* message,
-            Buffer* attachment) override;
-  bool Write(const google::protobuf::MessageLite& message,
-             absl::Span<const uint8_t> attachment) override;
-  bool WritesDone() override;
-  absl::Status Finish() override;
-
   // As the transport's call.
   void WriteRequest(uint8_t* out) override;
   void OnResponse(const transport::CallResponse& response) override;
 
-  // As OpenCall.
-  void Report() override;
-
   // As the stream's owner.
   void PostStream() override;
-  void OnReadable() override { Notify(&readable_); }
-  void OnWritable() override { Notify(&writable_); }
-  void OnPending(bool pending) override;
+
+ protected:
+  using Result = ProtobufStream::Result;
+
+  // `owner` keeps the channel.
+  StreamCall(ChannelImpl* channel, std::shared_ptr<const void> owner,
+             const char* method_name, uint64_t method_id,
+             ClientContext* context);
+  ~StreamCall() = default;
+
+  // Takes the context into use and starts the call. If that could not even be
+  // started it is over, has its status, and false is returned.
+  bool Start();
+
+  // See ProtobufStream. A message that fails ends the call.
+  Result TryRead(google::protobuf::MessageLite* message, Buffer* attachment);
+  Result TryWrite(const google::protobuf::MessageLite& message,
+                  absl::Span<const uint8_t> attachment);
+
+  // How the call ended, when it has. Once.
+  absl::Status TakeFinalStatus();
+
+  ChannelImpl& channel() { return channel_; }
+  transport::MessageStream& messages() { return messages_; }
+  // To be kept by who destroys this and is not done with the channel.
+  const std::shared_ptr<const void>& owner() const { return owner_; }
 
  private:
-  // Something that a thread of the user's waits for. With the role held.
-  struct Event {
-    bool happened = false;     // And no thread has heard of it.
-    Waiter* waiter = nullptr;  // Who waits for it.
-  };
-  // Waits for an event, on the stack of the thread that does.
-  class Wait final : public transport::PollerTask {
-   public:
-    Wait(StreamCall* call, Event* event) : call_(call), event_(event) {}
-    void Run() override;
-    Waiter* waiter() { return &waiter_; }
-
-   private:
-    StreamCall* const call_;
-    Event* const event_;
-    Waiter waiter_;
-  };
-
-  void Await(Event* event);
-  void Notify(Event* event);
-  // A thread can't go on: the call is cancelled, and ends with `status`.
-  bool GiveUp(absl::Status* failure, const absl::Status& status);
+  // Ends the call if the stream has failed.
+  Result Checked(Result result);
 
   ChannelImpl& channel_;
   const std::shared_ptr<const void> owner_;
   transport::MessageStream messages_;
-  Event readable_;
-  Event writable_;
-  Event ended_;
-  absl::Status read_failure_;   // The reader's own.
-  absl::Status write_failure_;  // The writer's own.
-  bool started_ = false;        // It was given to the channel.
-  bool finished_ = false;       // Finish() has returned.
+  ProtobufStream typed_;
 };
 
 }  // namespace verbena::internal

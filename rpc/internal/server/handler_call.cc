@@ -57,10 +57,15 @@ HandlerCall::HandlerCall(HandlerCallPool* pool, const Method* method,
       messages_(method->NewMessages()),
       request_(messages_ == nullptr ? nullptr : messages_->request()),
       response_(messages_ == nullptr ? nullptr : messages_->response()),
-      streams_(method->streams()) {}
+      streams_(method->streams()),
+      reactors_(method->asynchronous()
+                    ? std::make_unique<ReactorHandler>(
+                          this, method, messages_.get(), max_reply_bytes)
+                    : nullptr) {}
 
 void HandlerCall::Begin(transport::ServerCall* call) {
   call_ = call;
+  call->set_user(this);
   is_large_ = false;
   parsed_ = false;
   told_expired_.store(false, std::memory_order_relaxed);
@@ -84,6 +89,10 @@ void HandlerCall::Begin(transport::ServerCall* call) {
         " by the server's .proto, and the client calls it as if it did",
         streams_ ? " not" : ""));
     return Finish();
+  }
+  if (reactors_ != nullptr) {
+    if (!streams_ && !Parse()) return Finish();
+    return reactors_->Begin(call);
   }
   if (ABSL_PREDICT_FALSE(streams_)) {
     stream_ = std::make_unique<HandlerStream>(call, max_reply_bytes_);
@@ -111,7 +120,8 @@ void HandlerCall::SubmitToWorkers() {
 
 bool HandlerCall::IsCancelled() const {
   if (call_->cancelled()) return true;
-  if (stream_ != nullptr && stream_->failed()) return true;
+  if (stream_ != nullptr && stream_->messages().failed()) return true;
+  if (reactors_ != nullptr && reactors_->failed()) return true;
   if (call_->deadline() == absl::InfiniteFuture()) return false;
   // Never before the client's own clock says so: the deadline came from one
   // that may be that late.
@@ -204,12 +214,12 @@ absl::Status HandlerCall::ProcessAuthMetadata() {
   return absl::OkStatus();
 }
 
-absl::Status HandlerCall::RunHandler() {
+absl::Status HandlerCall::Guard(absl::FunctionRef<absl::Status()> handler) {
   try {
     if (ABSL_PREDICT_FALSE(processor_ != nullptr)) {
       RETURN_IF_ERROR(ProcessAuthMetadata());
     }
-    return method_->Run(&context_, messages_.get(), stream_.get());
+    return handler();
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         absl::StrCat(method_->full_name(),
@@ -222,8 +232,13 @@ absl::Status HandlerCall::RunHandler() {
   }
 }
 
-absl::Status HandlerCall::HandlerStatus() {
-  absl::Status status = RunHandler();
+absl::Status HandlerCall::RunHandler() {
+  return Guard([this] {
+    return method_->Run(&context_, messages_.get(), stream_.get());
+  });
+}
+
+absl::Status HandlerCall::Answer(absl::Status status) const {
   if (ABSL_PREDICT_FALSE(told_expired_.load(std::memory_order_relaxed))) {
     status = CancelledStatus();
   }
@@ -231,15 +246,61 @@ absl::Status HandlerCall::HandlerStatus() {
 }
 
 void HandlerCall::HandleStream() {
-  reply_.status = HandlerStatus();
-  if (stream_->failure().ok()) return;
+  reply_.status = Answer(RunHandler());
+  if (!stream_->messages().failed()) return;
   // The cause, whatever the handler has made of it.
-  reply_.status = Annotate(stream_->failure(), method_->full_name());
+  reply_.status = Annotate(stream_->messages().failure(), method_->full_name());
+}
+
+void HandlerCall::EndReactor(absl::Status status) {
+  status = Answer(std::move(status));
+  if (streams_) {
+    reply_.status = std::move(status);
+    // Behind what the stream has posted, which may be gone afterwards.
+    return call_->poller().Post(this);
+  }
+  TakeReply(std::move(status));
+  Finish();
+}
+
+std::stop_token HandlerCall::stop_token() {
+  const base::MutexLock lock(cancel_mutex_);
+  if (!stop_source_.has_value()) {
+    cancel_used_.store(true, std::memory_order_relaxed);
+    stop_source_.emplace();
+    if (cancel_seen_) stop_source_->request_stop();  // Calls nobody yet.
+  }
+  return stop_source_->get_token();
+}
+
+void HandlerCall::OnCancelled() {
+  {
+    const base::MutexLock lock(cancel_mutex_);
+    cancel_used_.store(true, std::memory_order_relaxed);
+    cancel_seen_ = true;
+    if (reactors_ == nullptr && !stop_source_.has_value()) return;
+  }
+  if (!std::exchange(cancel_posted_, true)) call_->poller().Post(&cancel_task_);
+}
+
+void HandlerCall::TellCancelled() {
+  cancel_posted_ = false;
+  if (over_) return Over();
+  std::optional<std::stop_source> source;
+  {
+    const base::MutexLock lock(cancel_mutex_);
+    source = stop_source_;
+  }
+  if (source.has_value()) source->request_stop();
+  if (reactors_ != nullptr) reactors_->OnCancelled();
 }
 
 bool HandlerCall::Handle() {
   response_->Clear();
-  absl::Status status = HandlerStatus();
+  return TakeReply(Answer(RunHandler()));
+}
+
+bool HandlerCall::TakeReply(absl::Status status) {
   if (ABSL_PREDICT_FALSE(!status.ok())) {
     // There may be much in the reply all the same.
     unmeasured_bytes_ += kMeasureBytes;
@@ -300,7 +361,7 @@ bool HandlerCall::SendPlainReply() {
   WriteMessage(*response_, reply_.message_bytes, out);
   context_.DropAttachments();
   std::exchange(call_, nullptr)->SendReply();
-  pool_->Recycle(this);
+  Over();
   return true;
 }
 
@@ -339,12 +400,26 @@ void HandlerCall::Finish() {
     stream_->Detach();
     stream_.reset();
   }
+  if (reactors_ != nullptr) reactors_->Detach();
   transport::ServerCall* call = std::exchange(call_, nullptr);
   call->Finish(std::move(reply_));
-  if (!to_write) pool_->Recycle(this);
+  if (!to_write) Over();
 }
 
-void HandlerCall::OnReplyDone() { pool_->Recycle(this); }
+void HandlerCall::Over() {
+  if (ABSL_PREDICT_FALSE(reactors_ != nullptr)) reactors_->OnOver();
+  over_ = cancel_posted_;
+  if (ABSL_PREDICT_FALSE(over_)) return;  // That comes here once more.
+  if (ABSL_PREDICT_FALSE(cancel_used_.load(std::memory_order_relaxed))) {
+    const base::MutexLock lock(cancel_mutex_);
+    cancel_used_.store(false, std::memory_order_relaxed);
+    cancel_seen_ = false;
+    stop_source_.reset();
+  }
+  pool_->Recycle(this);
+}
+
+void HandlerCall::OnReplyDone() { Over(); }
 
 void HandlerCall::WriteReply(uint8_t* out) {
   if (ABSL_PREDICT_FALSE(reply_.metadata_bytes > 0)) {

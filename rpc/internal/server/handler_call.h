@@ -6,16 +6,23 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <stop_token>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/credentials.h"
 #include "rpc/internal/server/handler_pace.h"
 #include "rpc/internal/server/handler_stream.h"
+#include "rpc/internal/server/reactor_handler.h"
 #include "rpc/internal/server/thread_pool.h"
 #include "rpc/server_context.h"
+#include "rpc/server_reactor.h"
 #include "rpc/service.h"
+#include "transport/base/mutex.h"
 #include "transport/connection/interludes.h"
 #include "transport/connection/poller_task.h"
 #include "transport/connection/server_call.h"
@@ -30,10 +37,17 @@ struct BlockingMethod {
   ThreadPool::Lane lane;
 };
 
+// What ServerContext::DefaultReactor() returns.
+class DefaultReactor final : public ServerUnaryReactor {
+ public:
+  void OnDone() override {}
+};
+
 // Serves one call of one method at a time, and is then used again for the next:
 // the messages keep their memory. Begins on the poller of its connection, and
 // ends there. The handler runs
-// * on the poller, in the round, if it is said never to block;
+// * on the poller, in the round, if it is said never to block, or is
+//   asynchronous: then a ReactorHandler has the rest of the call;
 // * on the thread that polls, between two rounds, if the method's handlers have
 //   turned out to be short: another thread polls if this one blocks after all;
 // * else on a worker, as all that stream.
@@ -59,6 +73,9 @@ class HandlerCall final : public WorkerTask,
   // Serves `call`. REQUIRES: new, or recycled. On the poller; may end the call.
   void Begin(transport::ServerCall* call);
 
+  // The caller has lost interest. On the poller, in the middle of things.
+  void OnCancelled();
+
   // The method's number in the registry.
   int method_index() const { return method_index_; }
   // Whether the messages take so much memory that they are better given back.
@@ -74,6 +91,17 @@ class HandlerCall final : public WorkerTask,
   Buffer AllocateBuffer(size_t bytes) const {
     return call_->AllocateAttachment(bytes);
   }
+  // The next two by one thread at a time.
+  std::stop_token stop_token();
+  ServerUnaryReactor* DefaultReactor() { return &default_reactor_.emplace(); }
+
+  // For the ReactorHandler. Runs what is the user's, unless the processor of
+  // metadata is against it; UNKNOWN if it throws an exception.
+  absl::Status Guard(absl::FunctionRef<absl::Status()> handler);
+  ServerContext* context() { return &context_; }
+  // The reactor has ended the call, or there is none: sends the reply, now or
+  // soon. This may be gone afterwards.
+  void EndReactor(absl::Status status);
 
   // As WorkerTask and as InterludeTask: parses if that was not done, runs the
   // handler, posts the rest.
@@ -100,15 +128,17 @@ class HandlerCall final : public WorkerTask,
   // Parses the message, and gives its memory back. Returns false if it could
   // not; reply_ says why.
   bool Parse();
-  // Calls the handler, and measures what it made. Returns false if the call
-  // ends with an error, which is in reply_.
+  // Calls the handler, and takes the reply that it made.
   bool Handle();
+  // Measures the reply of a handler that has returned `status`. Returns false
+  // if the call ends with an error, which is in reply_.
+  bool TakeReply(absl::Status status);
   // Calls the handler of a method that streams.
   void HandleStream();
-  // What it returned is not an answer if it was told that the deadline passed.
-  absl::Status HandlerStatus();
-  // What the handler returns; UNKNOWN if it throws an exception.
+  // Calls the handler.
   absl::Status RunHandler();
+  // What it returned is not an answer if it was told that the deadline passed.
+  absl::Status Answer(absl::Status status) const;
   // Whether the call may go to its handler, by the processor of metadata.
   absl::Status ProcessAuthMetadata();
   // How a call ends that has been cancelled.
@@ -119,6 +149,19 @@ class HandlerCall final : public WorkerTask,
   // message and nothing else and can be sent at once. Returns whether it was.
   bool SendPlainReply();
   void Finish();
+  // Nobody needs this any more: it may serve another call.
+  void Over();
+  void TellCancelled();
+
+  // A second task, because the call itself may stand in a queue.
+  class CancelTask final : public transport::PollerTask {
+   public:
+    explicit CancelTask(HandlerCall* call) : call_(call) {}
+    void Run() override { call_->TellCancelled(); }
+
+   private:
+    HandlerCall* const call_;
+  };
 
   HandlerCallPool* const pool_;
   const Method* const method_;
@@ -134,6 +177,8 @@ class HandlerCall final : public WorkerTask,
   google::protobuf::MessageLite* const response_;
   ServerContext context_{this};
   const bool streams_;
+  const std::unique_ptr<ReactorHandler> reactors_;  // Null unless asynchronous.
+  CancelTask cancel_task_{this};
 
   // The rest is about the current call.
 
@@ -150,6 +195,16 @@ class HandlerCall final : public WorkerTask,
   // What is to be sent, as far as it is known. The lengths stay until the next
   // call: WriteReply() needs them.
   transport::ServerCall::Reply reply_;
+
+  std::optional<internal::DefaultReactor> default_reactor_;
+  bool cancel_posted_ = false;  // cancel_task_ is to run. The poller's.
+  bool over_ = false;           // And this is over then.
+  // One of the next two was used; they are to be made as new.
+  std::atomic<bool> cancel_used_{false};
+  base::Mutex cancel_mutex_;
+  bool cancel_seen_ ABSL_GUARDED_BY(cancel_mutex_) = false;
+  // Made when the handler asks for it.
+  std::optional<std::stop_source> stop_source_ ABSL_GUARDED_BY(cancel_mutex_);
 };
 
 }  // namespace verbena::internal

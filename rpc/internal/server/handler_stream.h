@@ -3,7 +3,6 @@
 #ifndef VERBENA_RPC_INTERNAL_SERVER_HANDLER_STREAM_H_
 #define VERBENA_RPC_INTERNAL_SERVER_HANDLER_STREAM_H_
 
-#include <atomic>
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
@@ -11,12 +10,17 @@
 #include "absl/types/span.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/buffer.h"
+#include "rpc/internal/stream/protobuf_stream.h"
 #include "rpc/stream.h"
 #include "transport/base/mutex.h"
 #include "transport/connection/message_stream.h"
 #include "transport/connection/server_call.h"
 
 namespace verbena::internal {
+
+// What an error calls the limit on the messages that a handler writes.
+inline constexpr char kStreamSendLimit[] =
+    "what the server's limit (SetMaxSendMessageSize) leaves";
 
 // Has a worker wait for the messages of its call, and for room for its own; not
 // beyond the deadline of the call. Owns the call's stream from its making, on
@@ -29,7 +33,7 @@ class HandlerStream final : public MessageReaderWriter,
   HandlerStream(transport::ServerCall* call, uint64_t max_message_bytes);
 
   // The handler has returned. On the poller.
-  void Detach() { messages_.set_owner(nullptr); }
+  void Detach() { call_.stream()->set_owner(nullptr); }
 
   // As MessageReaderWriter: see there.
   bool Read(google::protobuf::MessageLite* message,
@@ -37,13 +41,7 @@ class HandlerStream final : public MessageReaderWriter,
   bool Write(const google::protobuf::MessageLite& message,
              absl::Span<const uint8_t> attachment) override;
 
-  // Whether a message could not be read or written, through no fault of the
-  // connection: then none is any more. From any thread.
-  bool failed() const { return failed_.load(std::memory_order_relaxed); }
-  // Why; OK if none has failed. When the handler has returned.
-  const absl::Status& failure() const {
-    return write_failure_.ok() ? read_failure_ : write_failure_;
-  }
+  const ProtobufStream& messages() const { return messages_; }
 
   // As the stream's owner.
   void PostStream() override;
@@ -51,18 +49,12 @@ class HandlerStream final : public MessageReaderWriter,
   void OnWritable() override { Notify(&writable_); }
 
  private:
-  // Keeps the status in `*failure`, and returns false.
-  bool Fail(absl::Status* failure, absl::Status status);
   void Notify(bool* event);
   // Returns false if the deadline has passed.
   bool Await(bool* event);
 
   transport::ServerCall& call_;
-  transport::MessageStream& messages_;
-  const uint64_t max_message_bytes_;
-  std::atomic<bool> failed_{false};
-  absl::Status read_failure_;   // The reader's own.
-  absl::Status write_failure_;  // The writer's own.
+  ProtobufStream messages_;
 
   base::Mutex mutex_;
   base::CondVar changed_;

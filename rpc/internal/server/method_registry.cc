@@ -10,10 +10,12 @@ absl::Status MethodRegistry::AddService(const Service& service,
                                         HandlerMode default_mode) {
   const HandlerMode mode = service.handler_mode().value_or(default_mode);
   for (const auto& method : service.methods()) {
-    // Who reads a stream blocks.
+    // Who reads a stream blocks, unless it is told of each message.
+    const HandlerMode own_mode = method->asynchronous() ? HandlerMode::kInline
+                                 : method->streams() ? HandlerMode::kWorkerPool
+                                                     : mode;
     RETURN_IF_ERROR(
-        AddMethod(MethodHash(method->full_name()), method.get(),
-                  method->streams() ? HandlerMode::kWorkerPool : mode));
+        AddMethod(MethodHash(method->full_name()), method.get(), own_mode));
   }
   return absl::OkStatus();
 }

@@ -66,6 +66,10 @@ void ServerImpl::OnCall(transport::ServerCall* call) {
   CallsOf(call->poller()).Take(*method)->Begin(call);
 }
 
+void ServerImpl::OnCancelled(transport::ServerCall* call) {
+  static_cast<HandlerCall*>(call->user())->OnCancelled();
+}
+
 HandlerCallPool& ServerImpl::CallsOf(transport::Poller& poller) {
   for (PollerCalls& each : pollers_) {
     transport::Poller* owner = each.poller.load(std::memory_order_relaxed);

@@ -55,7 +55,7 @@ class ServerImpl final : public transport::ServerHandler {
 
   // As the transport's handler, on pollers.
   void OnCall(transport::ServerCall* call) override;
-  void OnCancelled(transport::ServerCall* call) override {}
+  void OnCancelled(transport::ServerCall* call) override;
   void OnUnauthenticated() override {
     failed_authentications_.fetch_add(1, std::memory_order_relaxed);
   }

@@ -1,0 +1,191 @@
+// Calls without waiting: reactors, as in gRPC's callback API.
+//
+//   class Chatter final : public ClientBidiReactor<Note, Note> {
+//    public:
+//     explicit Chatter(RouteGuide::Stub* stub) {
+//       stub->async()->Chat(&context_, this);
+//       StartRead(&answer_);
+//       StartWrite(&question_);
+//       StartCall();
+//     }
+//     void OnReadDone(bool ok) override { if (ok) StartRead(&answer_); }
+//     void OnWriteDone(bool) override { StartWritesDone(); }
+//     void OnDone(const absl::Status& status) override { ... }
+//     ...
+//   };
+//
+// A reactor is given to a method of `stub->async()`, and its call begins with
+// StartCall(). Its reactions are called one at a time, on the thread on which
+// callbacks of unary calls run (see UnaryCallback), and like those should take
+// microseconds, may block, and must not throw.
+//
+// OnDone() is the last one: it comes when the call has ended, all operations
+// that were started are done, and there is no hold. Messages that nobody has
+// started to read by then are dropped. So who starts operations from elsewhere
+// than reactions adds a hold, and removes it after the last of them. Until
+// OnDone() the reactor, the context and the messages must stay alive.
+
+#ifndef VERBENA_RPC_CLIENT_REACTOR_H_
+#define VERBENA_RPC_CLIENT_REACTOR_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "google/protobuf/message_lite.h"
+#include "rpc/buffer.h"
+#include "rpc/stream_reactor.h"
+
+namespace verbena {
+
+namespace internal {
+
+// What all reactors of a client are that stream.
+class ClientReactor : public StreamReactor {
+ public:
+  // Starts the call. Once.
+  void StartCall() {
+    // The reactor may be gone before it returns.
+    absl::AnyInvocable<void()&&> start = std::move(start_);
+    std::move(start)();
+  }
+
+  // Holds OnDone() back until as many were removed. In a reaction, or before
+  // StartCall().
+  void AddHold() { AddMultipleHolds(1); }
+  void AddMultipleHolds(int holds) { AddHolds(holds); }
+  // From any thread.
+  void RemoveHold() { RemoveHoldAndAsk(); }
+
+  // How the call has ended. The last reaction, in which the reactor mostly
+  // deletes itself.
+  virtual void OnDone(const absl::Status& status) = 0;
+
+  // For the library.
+  void set_start(absl::AnyInvocable<void() &&> start) {
+    start_ = std::move(start);
+  }
+  // That no message of ours follows was taken note of, or the call has ended.
+  virtual void OnWritesDoneDone(bool /*ok*/) {}
+  // What OnDone() is told of a call that has ended with `status`.
+  virtual absl::Status FinalStatus(absl::Status status) { return status; }
+
+ protected:
+  ~ClientReactor() = default;
+
+  void EndWrites() { Want(kWritesDone); }
+  void WriteLast(const google::protobuf::MessageLite* message,
+                 absl::Span<const uint8_t> attachment) {
+    Write(message, attachment, kWritesDone);
+  }
+
+ private:
+  absl::AnyInvocable<void() &&> start_;
+};
+
+}  // namespace internal
+
+// For a unary call. It has OnDone() and nothing else: the response is there if
+// the status is OK.
+class ClientUnaryReactor {
+ public:
+  ClientUnaryReactor() = default;
+  ClientUnaryReactor(const ClientUnaryReactor&) = delete;
+  ClientUnaryReactor& operator=(const ClientUnaryReactor&) = delete;
+
+  void StartCall() {
+    absl::AnyInvocable<void()&&> start = std::move(start_);
+    std::move(start)();
+  }
+  virtual void OnDone(const absl::Status& status) = 0;
+
+  // For the library.
+  void set_start(absl::AnyInvocable<void() &&> start) {
+    start_ = std::move(start);
+  }
+
+ protected:
+  ~ClientUnaryReactor() = default;
+
+ private:
+  absl::AnyInvocable<void() &&> start_;
+};
+
+// For a method that streams its responses.
+template <typename Response>
+class ClientReadReactor : public internal::ClientReactor {
+ public:
+  // Reads the next message, and the bytes beside it unless `attachment` is
+  // null. Both must stay alive until OnReadDone().
+  void StartRead(Response* message, Buffer* attachment = nullptr) {
+    Read(message, attachment);
+  }
+
+ protected:
+  ~ClientReadReactor() = default;
+};
+
+// For a method that streams its requests. The response is there in OnDone(), if
+// its status is OK.
+template <typename Request>
+class ClientWriteReactor : public internal::ClientReactor {
+ public:
+  // Sends a message, and bytes beside it. Both must stay as they are until
+  // OnWriteDone(), which comes when they are serialised, or later, when too
+  // much is under way that the server has not read.
+  void StartWrite(const Request* message,
+                  absl::Span<const uint8_t> attachment = {}) {
+    Write(message, attachment);
+  }
+  // The same for the last message: OnWriteDone(), then OnWritesDoneDone().
+  void StartWriteLast(const Request* message,
+                      absl::Span<const uint8_t> attachment = {}) {
+    WriteLast(message, attachment);
+  }
+  // No message follows: OnWritesDoneDone(). Not while one is being written.
+  void StartWritesDone() { EndWrites(); }
+
+  // For the library: reads the response.
+  void ReadResponse(google::protobuf::MessageLite* response) {
+    Read(response, nullptr);
+  }
+  void OnReadDone(bool ok) override { answered_ = ok; }
+  absl::Status FinalStatus(absl::Status status) final {
+    if (!status.ok() || answered_) return status;
+    return absl::InternalError("the server sent no response");
+  }
+
+ protected:
+  ~ClientWriteReactor() = default;
+
+ private:
+  bool answered_ = false;
+};
+
+// For a method that streams both ways.
+template <typename Request, typename Response>
+class ClientBidiReactor : public internal::ClientReactor {
+ public:
+  // See ClientReadReactor and ClientWriteReactor.
+  void StartRead(Response* message, Buffer* attachment = nullptr) {
+    Read(message, attachment);
+  }
+  void StartWrite(const Request* message,
+                  absl::Span<const uint8_t> attachment = {}) {
+    Write(message, attachment);
+  }
+  void StartWriteLast(const Request* message,
+                      absl::Span<const uint8_t> attachment = {}) {
+    WriteLast(message, attachment);
+  }
+  void StartWritesDone() { EndWrites(); }
+
+ protected:
+  ~ClientBidiReactor() = default;
+};
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_CLIENT_REACTOR_H_

@@ -1,0 +1,83 @@
+#include "rpc/internal/client/blocking_stream.h"
+
+#include <utility>
+
+#include "rpc/internal/client/channel_impl.h"
+#include "rpc/internal/client/open_calls.h"
+
+namespace verbena::internal {
+
+using google::protobuf::MessageLite;
+
+BlockingStream::BlockingStream(ChannelImpl* channel,
+                               std::shared_ptr<const void> owner,
+                               const char* method_name, uint64_t method_id,
+                               ClientContext* context)
+    : StreamCall(channel, std::move(owner), method_name, method_id, context),
+      started_(Start()) {}
+
+BlockingStream::~BlockingStream() {
+  if (finished_) return;
+  if (started_) context_->TryCancel();
+  Finish().IgnoreError();
+}
+
+bool BlockingStream::Read(MessageLite* message, Buffer* attachment) {
+  if (!started_) return false;
+  while (true) {
+    const Result result = TryRead(message, attachment);
+    if (result != Result::kWait) return result == Result::kDone;
+    Await(&readable_);
+  }
+}
+
+bool BlockingStream::Write(const MessageLite& message,
+                           absl::Span<const uint8_t> attachment) {
+  if (!started_) return false;
+  while (true) {
+    const Result result = TryWrite(message, attachment);
+    if (result != Result::kWait) return result == Result::kDone;
+    Await(&writable_);
+  }
+}
+
+bool BlockingStream::WritesDone() { return started_ && messages().EndWrites(); }
+
+absl::Status BlockingStream::Finish() {
+  if (started_ && !finished_) Await(&ended_);
+  if (!std::exchange(finished_, true)) ReleaseContext();
+  return TakeFinalStatus();
+}
+
+void BlockingStream::Report() {
+  messages().End();
+  Notify(&ended_);
+}
+
+void BlockingStream::OnPending(bool pending) {
+  if (stage != Stage::kEnded) calls().SetInBackground(this, pending);
+}
+
+void BlockingStream::Await(Event* event) {
+  Wait wait(this, event);
+  channel().Await(&wait, wait.waiter());
+}
+
+void BlockingStream::Wait::Run() {
+  if (std::exchange(event_->happened, false)) {
+    call_->channel().Finish(&waiter_);
+  } else {
+    event_->waiter = &waiter_;
+  }
+}
+
+void BlockingStream::Notify(Event* event) {
+  Waiter* const waiter = std::exchange(event->waiter, nullptr);
+  if (waiter == nullptr) {
+    event->happened = true;
+  } else {
+    channel().Finish(waiter);
+  }
+}
+
+}  // namespace verbena::internal

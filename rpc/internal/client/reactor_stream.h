@@ -1,0 +1,75 @@
+// One streaming call of a client that has a reactor.
+
+#ifndef VERBENA_RPC_INTERNAL_CLIENT_REACTOR_STREAM_H_
+#define VERBENA_RPC_INTERNAL_CLIENT_REACTOR_STREAM_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/types/span.h"
+#include "google/protobuf/message_lite.h"
+#include "rpc/buffer.h"
+#include "rpc/client_context.h"
+#include "rpc/client_reactor.h"
+#include "rpc/internal/client/errand.h"
+#include "rpc/internal/client/stream_call.h"
+#include "rpc/internal/client/waiters.h"
+#include "rpc/internal/stream/reactions.h"
+#include "rpc/stream_reactor.h"
+
+namespace verbena::internal {
+
+// Is an errand of the background thread whenever its reactor wants something,
+// or something has happened; that thread calls the reactions. It polls for the
+// call too, if no thread of the user's does.
+//
+// Made before the call starts, and destroys itself when it is over: that is
+// when it has ended, its reactor wants nothing more, and the poller has seen
+// all that was posted for it.
+class ReactorStream final : public StreamCall,
+                            public Errand,
+                            public ReactorCall {
+ public:
+  // `owner` keeps the channel, and is let go of at the end.
+  ReactorStream(ChannelImpl* channel, std::shared_ptr<const void> owner,
+                const char* method_name, uint64_t method_id,
+                ClientContext* context, ClientReactor* reactor);
+
+  // Starts the call. If `request` is not null it is all that is written.
+  void Start(const google::protobuf::MessageLite* request);
+
+  // As the reactor's call.
+  void PostReactions() override;
+  OperationNow ReadNow(google::protobuf::MessageLite* message,
+                       Buffer* attachment) override;
+  OperationNow WriteNow(const google::protobuf::MessageLite& message,
+                        absl::Span<const uint8_t> attachment) override;
+  void Abandon() override;
+
+  // As Errand.
+  void RunErrand() override;
+
+  // As OpenCall.
+  void Report() override;
+
+  // As the stream's owner.
+  void OnReadable() override { Reactions::Tell(reactor_); }
+  void OnWritable() override { Reactions::Tell(reactor_); }
+
+ private:
+  ~ReactorStream() = default;
+
+  Reactions::Look Serve(uint32_t wanted);
+  // Calls the last reaction, and destroys this.
+  void End();
+
+  ClientReactor* const reactor_;
+  bool started_ = false;   // It was given to the channel.
+  bool reported_ = false;  // The call has ended. With the polling role held.
+  Waiter* waiter_for_end_ = nullptr;  // Of Abandon(). With that role, too.
+  bool closing_ = false;  // It was posted to the poller for the last time.
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_CLIENT_REACTOR_STREAM_H_

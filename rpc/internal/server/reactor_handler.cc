@@ -1,0 +1,143 @@
+#include "rpc/internal/server/reactor_handler.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rpc/internal/codec/status_text.h"
+#include "rpc/internal/server/handler_call.h"
+#include "rpc/internal/server/handler_stream.h"
+#include "transport/connection/poller.h"
+
+namespace verbena::internal {
+
+using google::protobuf::MessageLite;
+using Result = ProtobufStream::Result;
+
+void ReactorHandler::Begin(transport::ServerCall* call) {
+  call_ = call;
+  reactor_ = nullptr;
+  told_cancelled_ = false;
+  if (!method_.streams()) return Start();
+  stream_.emplace(call->stream(), max_reply_bytes_, kStreamSendLimit);
+  call->stream()->set_owner(this);
+  if (messages_.request() != nullptr) return ReadRequest();
+  Start();
+}
+
+void ReactorHandler::ReadRequest() {
+  const Result result = Read(messages_.request(), nullptr);
+  if (result == Result::kWait) return;
+  if (result == Result::kDone) return Start();
+  handler_call_.EndReactor(
+      failed() ? Annotate(stream_->failure(), method_.full_name())
+               : NoRequest(method_.full_name()));
+}
+
+void ReactorHandler::Start() {
+  if (messages_.response() != nullptr) messages_.response()->Clear();
+  absl::Status started = handler_call_.Guard([this] {
+    reactor_ = method_.Start(handler_call_.context(), &messages_);
+    return reactor_ != nullptr
+               ? absl::OkStatus()
+               : absl::InternalError(absl::StrCat(
+                     method_.full_name(), ": the method returned no reactor"));
+  });
+  if (!started.ok()) return handler_call_.EndReactor(std::move(started));
+  Reactions::Bind(reactor_, this);
+  reactor_->OnBound();
+  RunReactions();
+}
+
+void ReactorHandler::Run() {
+  if (reactor_ == nullptr) return ReadRequest();
+  RunReactions();
+}
+
+void ReactorHandler::RunReactions() {
+  Reactions::Run(reactor_, [this](uint32_t wanted) { return Serve(wanted); });
+}
+
+Reactions::Look ReactorHandler::Serve(uint32_t wanted) {
+  if (stream_.has_value() && (wanted & Reactions::kRead) != 0) {
+    const Result result = Read(Reactions::read_message(*reactor_),
+                               Reactions::read_attachment(*reactor_));
+    if (result != Result::kWait) {
+      Reactions::Clear(reactor_, Reactions::kRead);
+      if (failed()) OnCancelled();
+      reactor_->OnReadDone(result == Result::kDone);
+      return Reactions::Look::kDone;
+    }
+  }
+  if (stream_.has_value() && (wanted & Reactions::kWrite) != 0) {
+    const Result result =
+        stream_->Write(Reactions::write_message(*reactor_),
+                       Reactions::write_attachment(*reactor_));
+    if (result == Result::kWait) return Reactions::Look::kNothing;
+    Reactions::Clear(reactor_, Reactions::kWrite);
+    if (failed()) OnCancelled();
+    reactor_->OnWriteDone(result == Result::kDone);
+    return Reactions::Look::kDone;
+  }
+  if ((wanted & Reactions::kFinish) == 0) return Reactions::Look::kNothing;
+  if ((wanted & Reactions::kRead) != 0) {
+    Reactions::Clear(reactor_, Reactions::kRead);
+    reactor_->OnReadDone(false);
+  }
+  handler_call_.EndReactor(FinalStatus());
+  return Reactions::Look::kOver;
+}
+
+absl::Status ReactorHandler::FinalStatus() {
+  absl::Status status = reactor_->TakeStatus();
+  if (!stream_.has_value()) return status;
+  if (status.ok() && messages_.response() != nullptr) {
+    // Nothing was written before it. If it can't be because the call has ended,
+    // that has its status.
+    stream_->Write(*messages_.response(), {});
+  }
+  // The cause, whatever the reactor has made of it.
+  return failed() ? Annotate(stream_->failure(), method_.full_name()) : status;
+}
+
+void ReactorHandler::OnCancelled() {
+  if (reactor_ == nullptr || std::exchange(told_cancelled_, true)) return;
+  reactor_->OnCancel();
+}
+
+void ReactorHandler::Detach() {
+  if (!stream_.has_value()) return;
+  call_->stream()->set_owner(nullptr);
+  stream_.reset();
+}
+
+void ReactorHandler::OnOver() {
+  if (reactor_ != nullptr) std::exchange(reactor_, nullptr)->OnDone();
+}
+
+void ReactorHandler::PostReactions() { call_->poller().Post(this); }
+
+ProtobufStream::Result ReactorHandler::Read(MessageLite* message,
+                                            Buffer* attachment) {
+  return stream_->Read(message, attachment, [this](size_t bytes) {
+    return call_->AllocateAttachment(bytes);
+  });
+}
+
+OperationNow ReactorHandler::ReadNow(MessageLite* message, Buffer* attachment) {
+  return ProtobufStream::AsOperation(Read(message, attachment));
+}
+
+OperationNow ReactorHandler::WriteNow(const MessageLite& message,
+                                      absl::Span<const uint8_t> attachment) {
+  return ProtobufStream::AsOperation(stream_->Write(message, attachment));
+}
+
+void ReactorHandler::PostStream() { call_->poller().Post(call_->stream()); }
+
+void ReactorHandler::Tell() {
+  if (reactor_ != nullptr) return Reactions::Tell(reactor_);
+  PostReactions();
+}
+
+}  // namespace verbena::internal

@@ -1,0 +1,98 @@
+// Serves the calls of a method whose handlers do not block.
+
+#ifndef VERBENA_RPC_INTERNAL_SERVER_REACTOR_HANDLER_H_
+#define VERBENA_RPC_INTERNAL_SERVER_REACTOR_HANDLER_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "google/protobuf/message_lite.h"
+#include "rpc/buffer.h"
+#include "rpc/internal/stream/protobuf_stream.h"
+#include "rpc/internal/stream/reactions.h"
+#include "rpc/server_reactor.h"
+#include "rpc/service.h"
+#include "rpc/stream_reactor.h"
+#include "transport/connection/message_stream.h"
+#include "transport/connection/poller_task.h"
+#include "transport/connection/server_call.h"
+
+namespace verbena::internal {
+
+class HandlerCall;
+
+// The part of a HandlerCall that has a reactor. Serves one call at a time, on
+// the poller, but for what its reactor's operations do from other threads.
+class ReactorHandler final : public ReactorCall,
+                             public transport::PollerTask,
+                             public transport::MessageStream::Owner {
+ public:
+  // All must outlive it; `messages` are the method's.
+  ReactorHandler(HandlerCall* handler_call, const Method* method,
+                 CallMessages* messages, uint64_t max_reply_bytes)
+      : handler_call_(*handler_call),
+        method_(*method),
+        messages_(*messages),
+        max_reply_bytes_(max_reply_bytes) {}
+  ReactorHandler(const ReactorHandler&) = delete;
+  ReactorHandler& operator=(const ReactorHandler&) = delete;
+
+  // Serves `call`; a unary one when its request is parsed. May end it.
+  void Begin(transport::ServerCall* call);
+  // Nobody waits for the answer any more. Not in the middle of things.
+  void OnCancelled();
+  // The call is the transport's again.
+  void Detach();
+  // The HandlerCall is done with it.
+  void OnOver();
+
+  // See ProtobufStream::failed().
+  bool failed() const { return stream_.has_value() && stream_->failed(); }
+
+  // As the reactor's call.
+  void PostReactions() override;
+  OperationNow ReadNow(google::protobuf::MessageLite* message,
+                       Buffer* attachment) override;
+  OperationNow WriteNow(const google::protobuf::MessageLite& message,
+                        absl::Span<const uint8_t> attachment) override;
+
+  // As PollerTask.
+  void Run() override;
+
+  // As the stream's owner.
+  void PostStream() override;
+  void OnReadable() override { Tell(); }
+  void OnWritable() override { Tell(); }
+
+ private:
+  // Something has happened to the stream.
+  void Tell();
+  ProtobufStream::Result Read(google::protobuf::MessageLite* message,
+                              Buffer* attachment);
+  // Reads the request of a method that streams only its responses.
+  void ReadRequest();
+  // Calls the method, which makes the reactor.
+  void Start();
+  void RunReactions();
+  Reactions::Look Serve(uint32_t wanted);
+  // What the reactor has ended the call with.
+  absl::Status FinalStatus();
+
+  HandlerCall& handler_call_;
+  const Method& method_;
+  CallMessages& messages_;
+  const uint64_t max_reply_bytes_;
+
+  // The rest is about the current call.
+
+  transport::ServerCall* call_ = nullptr;
+  std::optional<ProtobufStream> stream_;  // Unless it is unary.
+  ServerReactor* reactor_ = nullptr;      // Once the method has made it.
+  bool told_cancelled_ = false;           // The reactor was.
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_SERVER_REACTOR_HANDLER_H_

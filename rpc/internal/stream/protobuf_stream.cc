@@ -1,0 +1,57 @@
+#include "rpc/internal/stream/protobuf_stream.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "rpc/internal/codec/protobuf_codec.h"
+
+namespace verbena::internal {
+
+using google::protobuf::MessageLite;
+using Result = ProtobufStream::Result;
+
+Result ProtobufStream::Fail(absl::Status* failure, absl::Status status) {
+  *failure = std::move(status);
+  failed_.store(true, std::memory_order_release);
+  return Result::kOver;
+}
+
+Result ProtobufStream::Read(MessageLite* message, Buffer* attachment,
+                            Allocate allocate) {
+  if (failed()) return Result::kOver;
+  transport::MessageStream::Message read;
+  const Result result = messages_.Read(&read);
+  if (result != Result::kDone) return result;
+  absl::Status parsed = ParseMessage(read.message, message);
+  if (!parsed.ok()) return Fail(&read_failure_, std::move(parsed));
+  if (attachment != nullptr) {
+    *attachment = allocate(read.attachment.size());
+    if (!read.attachment.empty()) {
+      std::memcpy(attachment->data(), read.attachment.data(),
+                  read.attachment.size());
+    }
+  }
+  return Result::kDone;
+}
+
+Result ProtobufStream::Write(const MessageLite& message,
+                             absl::Span<const uint8_t> attachment) {
+  if (failed()) return Result::kOver;
+  const uint64_t most = max_message_bytes_ < attachment.size()
+                            ? 0
+                            : max_message_bytes_ - attachment.size();
+  const absl::StatusOr<uint64_t> bytes =
+      MeasureMessage(message, most, limit_name_);
+  if (!bytes.ok()) return Fail(&write_failure_, bytes.status());
+  const Result result = messages_.Write(*bytes, attachment, [&](uint8_t* out) {
+    WriteMessage(message, *bytes, out);
+  });
+  if (result != Result::kNoMemory) return result;
+  return Fail(&write_failure_, absl::ResourceExhaustedError(absl::StrCat(
+                                   "there is no memory for a message of ",
+                                   *bytes, " bytes (see `ulimit -v`)")));
+}
+
+}  // namespace verbena::internal

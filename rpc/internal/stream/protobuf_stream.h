@@ -1,0 +1,76 @@
+// A stream of protobuf messages, at either end of a call.
+
+#ifndef VERBENA_RPC_INTERNAL_STREAM_PROTOBUF_STREAM_H_
+#define VERBENA_RPC_INTERNAL_STREAM_PROTOBUF_STREAM_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "google/protobuf/message_lite.h"
+#include "rpc/buffer.h"
+#include "rpc/stream_reactor.h"
+#include "transport/connection/message_stream.h"
+
+namespace verbena::internal {
+
+// Reads and writes the messages of a transport::MessageStream, and never waits.
+// As there, one thread may read while another writes.
+class ProtobufStream {
+ public:
+  using Result = transport::MessageStream::Result;
+  // Makes the Buffer that an attachment is copied to.
+  using Allocate = absl::FunctionRef<Buffer(size_t)>;
+
+  // The same in the words of reactors.
+  static OperationNow AsOperation(Result result) {
+    return result == Result::kDone   ? OperationNow::kDone
+           : result == Result::kWait ? OperationNow::kMustWait
+                                     : OperationNow::kEnded;
+  }
+
+  // Messages of more than `max_message_bytes`, attachment included, are not
+  // written; `limit_name` says in the error whose limit that is. `messages`
+  // must outlive this.
+  ProtobufStream(transport::MessageStream* messages, uint64_t max_message_bytes,
+                 const char* limit_name)
+      : messages_(*messages),
+        max_message_bytes_(max_message_bytes),
+        limit_name_(limit_name) {}
+  ProtobufStream(const ProtobufStream&) = delete;
+  ProtobufStream& operator=(const ProtobufStream&) = delete;
+
+  // See MessageStream::Read() and Write(). kOver also when a message can't be
+  // parsed or sent: then the stream has failed, and the call is to be ended.
+  // `attachment` may be null.
+  Result Read(google::protobuf::MessageLite* message, Buffer* attachment,
+              Allocate allocate);
+  Result Write(const google::protobuf::MessageLite& message,
+               absl::Span<const uint8_t> attachment);
+
+  // Whether a message could not be read or written, through no fault of the
+  // connection: then none is any more. From any thread.
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  // Why; OK if none has failed. When nobody reads or writes any more.
+  const absl::Status& failure() const {
+    return write_failure_.ok() ? read_failure_ : write_failure_;
+  }
+
+ private:
+  // Keeps the status in `*failure`.
+  Result Fail(absl::Status* failure, absl::Status status);
+
+  transport::MessageStream& messages_;
+  const uint64_t max_message_bytes_;
+  const char* const limit_name_;
+  std::atomic<bool> failed_{false};
+  absl::Status read_failure_;   // The reader's own.
+  absl::Status write_failure_;  // The writer's own.
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_STREAM_PROTOBUF_STREAM_H_

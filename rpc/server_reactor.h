@@ -1,0 +1,154 @@
+// Handlers that do not block: reactors, as in gRPC's callback API.
+//
+//   class Echo final : public ServerBidiReactor<Note, Note> {
+//    public:
+//     Echo() { StartRead(&note_); }
+//     void OnReadDone(bool ok) override {
+//       if (!ok) return Finish(absl::OkStatus());
+//       StartWrite(&note_);
+//     }
+//     void OnWriteDone(bool ok) override {
+//       if (ok) StartRead(&note_);
+//     }
+//     void OnDone() override { delete this; }
+//
+//    private:
+//     Note note_;
+//   };
+//
+//   ServerBidiReactor<Note, Note>* Chat(CallbackServerContext*) override {
+//     return new Echo;
+//   }
+//
+// The methods of a generated CallbackService return one. Everything happens on
+// the thread that polls the network, so any number of calls may be open at once
+// without a thread each: the method itself, and the reactions of one call, one
+// at a time. They must return within microseconds, must not block, and must not
+// throw. Operations may be started from any thread.
+
+#ifndef VERBENA_RPC_SERVER_REACTOR_H_
+#define VERBENA_RPC_SERVER_REACTOR_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "google/protobuf/message_lite.h"
+#include "rpc/buffer.h"
+#include "rpc/server_context.h"
+#include "rpc/stream_reactor.h"
+
+namespace verbena {
+
+// As gRPC calls it.
+using CallbackServerContext = ServerContext;
+
+namespace internal {
+
+// What all reactors of a server are.
+class ServerReactor : public StreamReactor {
+ public:
+  // Ends the call with this status: the response goes out with it, or behind
+  // what was written, if it is OK. Once, and no operation may be started
+  // afterwards.
+  void Finish(absl::Status status) {
+    status_ = std::move(status);
+    Want(kFinish);
+  }
+
+  // Nobody waits for the answer any more: see ServerContext::IsCancelled().
+  // Once, if it comes before the end. Finish() is owed all the same.
+  virtual void OnCancel() {}
+
+  // The call is over, and the library is done with the reactor, the context and
+  // the messages. The last reaction, in which the reactor mostly deletes
+  // itself. Comes after Finish(), and if the client is gone too.
+  virtual void OnDone() = 0;
+
+  // For the library.
+  absl::Status TakeStatus() { return std::move(status_); }
+  // The reactor has its call.
+  virtual void OnBound() {}
+
+ protected:
+  ~ServerReactor() = default;
+
+  void WriteAndFinish(const google::protobuf::MessageLite* message,
+                      absl::Span<const uint8_t> attachment,
+                      absl::Status status) {
+    status_ = std::move(status);
+    Write(message, attachment, kFinish);
+  }
+
+ private:
+  absl::Status status_;  // Set by Finish().
+};
+
+}  // namespace internal
+
+// The request and the response, which the method gets, live until OnDone().
+class ServerUnaryReactor : public internal::ServerReactor {
+ protected:
+  ~ServerUnaryReactor() = default;
+};
+
+// For a method that streams its requests. The response lives until OnDone().
+template <typename Request>
+class ServerReadReactor : public internal::ServerReactor {
+ public:
+  // Reads the next message, and the bytes beside it unless `attachment` is
+  // null. Both must stay alive until OnReadDone().
+  void StartRead(Request* message, Buffer* attachment = nullptr) {
+    Read(message, attachment);
+  }
+
+ protected:
+  ~ServerReadReactor() = default;
+};
+
+// For a method that streams its responses. The request lives until OnDone().
+template <typename Response>
+class ServerWriteReactor : public internal::ServerReactor {
+ public:
+  // Sends a message, and bytes beside it. Both must stay as they are until
+  // OnWriteDone(), which comes when they are serialised, or later, when too
+  // much is under way that the client has not read.
+  void StartWrite(const Response* message,
+                  absl::Span<const uint8_t> attachment = {}) {
+    Write(message, attachment);
+  }
+  // The same, and then Finish(), which is not called beside it.
+  void StartWriteAndFinish(const Response* message, absl::Status status,
+                           absl::Span<const uint8_t> attachment = {}) {
+    WriteAndFinish(message, attachment, std::move(status));
+  }
+
+ protected:
+  ~ServerWriteReactor() = default;
+};
+
+// For a method that streams both ways.
+template <typename Request, typename Response>
+class ServerBidiReactor : public internal::ServerReactor {
+ public:
+  // See ServerReadReactor and ServerWriteReactor.
+  void StartRead(Request* message, Buffer* attachment = nullptr) {
+    Read(message, attachment);
+  }
+  void StartWrite(const Response* message,
+                  absl::Span<const uint8_t> attachment = {}) {
+    Write(message, attachment);
+  }
+  void StartWriteAndFinish(const Response* message, absl::Status status,
+                           absl::Span<const uint8_t> attachment = {}) {
+    WriteAndFinish(message, attachment, std::move(status));
+  }
+
+ protected:
+  ~ServerBidiReactor() = default;
+};
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_SERVER_REACTOR_H_

@@ -1,0 +1,141 @@
+// What the reactors of client_reactor.h and server_reactor.h have in common.
+// For the library.
+
+#ifndef VERBENA_RPC_STREAM_REACTOR_H_
+#define VERBENA_RPC_STREAM_REACTOR_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "google/protobuf/message_lite.h"
+#include "rpc/buffer.h"
+
+namespace verbena::internal {
+
+// What trying to read or write a message without waiting has come to.
+enum class OperationNow : uint8_t {
+  kDone,
+  kEnded,  // As OnReadDone(false) and OnWriteDone(false).
+  kMustWait,
+};
+
+// The call of a reactor, as the reactor sees it.
+class ReactorCall {
+ public:
+  // Has the call do what its reactor wants, on the thread that it calls
+  // reactions on, and never from inside this function.
+  virtual void PostReactions() = 0;
+
+  // Reads a message that is here already, or writes one for which there is
+  // room. From any thread; nothing else may be reading, or writing.
+  virtual OperationNow ReadNow(google::protobuf::MessageLite* message,
+                               Buffer* attachment) = 0;
+  virtual OperationNow WriteNow(const google::protobuf::MessageLite& message,
+                                absl::Span<const uint8_t> attachment) = 0;
+
+  // Of a client: ends the call with CANCELLED if it has not ended, and returns
+  // when the library does not use its context any more. OnDone() is still to
+  // come. REQUIRES: that is held back.
+  virtual void Abandon() {}
+
+ protected:
+  ~ReactorCall() = default;
+};
+
+// A user's object that starts operations of a call, and is called when they are
+// done: these functions are its *reactions*. They are called one at a time, in
+// an order in which things happened, and should take microseconds.
+//
+// Operations may be started from any thread, also before the reactor has its
+// call; of each kind one at a time.
+class StreamReactor {
+ public:
+  StreamReactor() = default;
+  StreamReactor(const StreamReactor&) = delete;
+  StreamReactor& operator=(const StreamReactor&) = delete;
+
+  // A message was read (and the attachment, if one was asked for), or there
+  // will be no more: the other side has sent all, or the call has ended.
+  virtual void OnReadDone(bool /*ok*/) {}
+  // A message was taken, or the call has ended and nobody will read it.
+  virtual void OnWriteDone(bool /*ok*/) {}
+
+ protected:
+  ~StreamReactor() = default;
+
+  void Read(google::protobuf::MessageLite* message, Buffer* attachment) {
+    read_message_ = message;
+    read_attachment_ = attachment;
+    Want(kRead);
+  }
+  // `what` is what else is wanted once the message is written.
+  void Write(const google::protobuf::MessageLite* message,
+             absl::Span<const uint8_t> attachment, uint32_t what = 0) {
+    write_message_ = message;
+    write_attachment_ = attachment;
+    Want(kWrite | what);
+  }
+
+  // False also if the call could not even be made.
+  bool has_call() const { return call_ != nullptr; }
+  // See ReactorCall. kEnded without a call.
+  OperationNow ReadNow(google::protobuf::MessageLite* message,
+                       Buffer* attachment) {
+    return has_call() ? call_->ReadNow(message, attachment)
+                      : OperationNow::kEnded;
+  }
+  OperationNow WriteNow(const google::protobuf::MessageLite& message,
+                        absl::Span<const uint8_t> attachment) {
+    return has_call() ? call_->WriteNow(message, attachment)
+                      : OperationNow::kEnded;
+  }
+  void Abandon() { call_->Abandon(); }
+
+  // All that is about the order of things is in one word, so that whoever wants
+  // something touches nothing of the reactor afterwards: it may be gone by
+  // then.
+  static constexpr uint32_t kAsked = 1;    // The call is to look (once more).
+  static constexpr uint32_t kRunning = 2;  // It calls reactions.
+  static constexpr uint32_t kRead = 4;     // These are operations.
+  static constexpr uint32_t kWrite = 8;
+  static constexpr uint32_t kWritesDone = 16;
+  static constexpr uint32_t kFinish = 32;
+  static constexpr uint32_t kEnded = 64;    // The call has its status.
+  static constexpr uint32_t kClosed = 128;  // It may be destroyed.
+  static constexpr uint32_t kHold = 256;  // And all above: how many there are.
+
+  // The call is to look, and finds that this is wanted.
+  void Want(uint32_t what) {
+    const uint32_t before =
+        state_.fetch_or(what | kAsked, std::memory_order_acq_rel);
+    if ((before & (kAsked | kRunning)) == 0) call_->PostReactions();
+  }
+  void AddHolds(int holds) {
+    state_.fetch_add(static_cast<uint32_t>(holds) * kHold,
+                     std::memory_order_relaxed);
+  }
+  void RemoveHoldAndAsk() {
+    uint32_t before = state_.load(std::memory_order_relaxed);
+    while (!state_.compare_exchange_weak(before, (before - kHold) | kAsked,
+                                         std::memory_order_acq_rel)) {
+    }
+    if ((before & (kAsked | kRunning)) == 0) call_->PostReactions();
+  }
+
+ private:
+  friend class Reactions;
+
+  // Until it has its call, it is as if that had been told to look already.
+  std::atomic<uint32_t> state_{kAsked};
+  ReactorCall* call_ = nullptr;
+
+  google::protobuf::MessageLite* read_message_ = nullptr;
+  Buffer* read_attachment_ = nullptr;
+  const google::protobuf::MessageLite* write_message_ = nullptr;
+  absl::Span<const uint8_t> write_attachment_;
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_STREAM_REACTOR_H_

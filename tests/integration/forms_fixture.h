@@ -1,0 +1,93 @@
+// The same calls in the three forms in which they can be written: blocking,
+// with reactors, as coroutines. At the client and at the server.
+
+#ifndef VERBENA_TESTS_INTEGRATION_FORMS_FIXTURE_H_
+#define VERBENA_TESTS_INTEGRATION_FORMS_FIXTURE_H_
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "gtest/gtest.h"
+#include "rpc/rpc.h"
+#include "tests/integration/end_to_end_fixture.h"
+#include "tests/integration/test_service.h"
+#include "tests/integration/test_service.verbena.h"
+
+namespace verbena::end_to_end {
+
+enum class Form { kBlocking, kReactor, kCoroutine };
+inline constexpr std::array kForms = {Form::kBlocking, Form::kReactor,
+                                      Form::kCoroutine};
+std::string NameOf(Form form);
+
+// What came of a call.
+struct CallOutcome {
+  absl::Status status;
+  std::vector<Item> items;               // Those that were read.
+  std::vector<std::string> attachments;  // Likewise.
+  Summary summary;                       // Of a Record.
+};
+
+// Makes the calls of one form, and waits for their end.
+class FormClient {
+ public:
+  explicit FormClient(const std::shared_ptr<Channel>& channel)
+      : inline_stub_(Inline::NewStub(channel)),
+        stub_(StreamService::NewStub(channel)) {}
+  virtual ~FormClient() = default;
+
+  static std::unique_ptr<FormClient> New(
+      Form form, const std::shared_ptr<Channel>& channel);
+
+  virtual absl::Status Echo(ClientContext* context, const EchoRequest& request,
+                            EchoReply* reply) = 0;
+  virtual CallOutcome List(ClientContext* context,
+                           const ListRequest& request) = 0;
+  // Write all items, each with this attachment.
+  virtual CallOutcome Record(ClientContext* context,
+                             const std::vector<Item>& items,
+                             const std::string& attachment) = 0;
+  // Writes an item, reads the answer, and so on.
+  virtual CallOutcome Chat(ClientContext* context,
+                           const std::vector<Item>& items,
+                           const std::string& attachment) = 0;
+
+ protected:
+  Inline::Stub& inline_stub() { return *inline_stub_; }
+  StreamService::Stub& stub() { return *stub_; }
+
+ private:
+  const std::unique_ptr<Inline::Stub> inline_stub_;
+  const std::unique_ptr<StreamService::Stub> stub_;
+};
+
+// Inline and StreamService in one form; they do what InlineService::Echo() and
+// TestStreams do. A Chat whose first item is 13 ends with ABORTED, "unlucky".
+class FormServices {
+ public:
+  explicit FormServices(Form form);
+  void Register(ServerBuilder* builder);
+
+ private:
+  std::unique_ptr<Service> inline_;
+  std::unique_ptr<Service> streams_;
+};
+
+// A server with the services of one form, and a channel to it.
+class FormsTest : public ::testing::Test {
+ protected:
+  void Serve(Form form, const ChannelOptions& options = ChannelOptions());
+  void Serve(const std::vector<Service*>& services,
+             const ChannelOptions& options = ChannelOptions());
+
+  std::unique_ptr<FormServices> services_;
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<Channel> channel_;
+};
+
+}  // namespace verbena::end_to_end
+
+#endif  // VERBENA_TESTS_INTEGRATION_FORMS_FIXTURE_H_
