@@ -30,11 +30,12 @@ using fuzz::FuzzInput;
 
 constexpr size_t kMemoryBytes = 32768;
 constexpr uint32_t kPlaces = 256;  // In which places of memory differ.
+constexpr uint32_t kCompletions = 64;
 
 TestEndOptions Options(FuzzInput& input) {
   TestEndOptions options;
   options.memory_bytes = kMemoryBytes;
-  options.completions = 64;
+  options.completions = kCompletions;
   options.type = input.Below(4) == 0 ? IBV_QPT_UC : IBV_QPT_RC;
   options.with_channel = input.Bool();
   options.shared_receives = input.Bool() ? 8 : 0;
@@ -86,7 +87,7 @@ class RingFuzzer {
         return PostSend();
       case 5: {
         const size_t length = input_.Take<uint16_t>() % kMemoryBytes;
-        if (end_.Receive(posted_, 0, length) == 0) ++posted_;
+        if (HasRoom() && end_.Receive(posted_, 0, length) == 0) ++posted_;
         return;
       }
       case 6:
@@ -183,6 +184,7 @@ class RingFuzzer {
   void PostSend() {
     const size_t length = Length() % kMemoryBytes;
     int result = 0;
+    if (!HasRoom()) return;
     switch (input_.Below(5)) {
       case 0:
         result = end_.Send(posted_, 0, length);
@@ -200,6 +202,13 @@ class RingFuzzer {
         result = end_.SendInvalidate(posted_, 0, length, Key());
     }
     if (result == 0) ++posted_;
+  }
+
+  // A program that posts more than its completion queue holds, and does not
+  // poll, overruns that by itself.
+  bool HasRoom() {
+    if (posted_ - completed_ >= kCompletions) Poll();
+    return posted_ - completed_ < kCompletions;
   }
 
   void Poll() {
