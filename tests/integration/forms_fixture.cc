@@ -5,33 +5,24 @@
 #include "tests/testing/child_process.h"
 
 namespace verbena::end_to_end {
-namespace {
 
-void Start(ServerBuilder* builder, const ChannelOptions& options,
-           std::unique_ptr<Server>* server, std::shared_ptr<Channel>* channel) {
+void FormsTest::Start(ServerBuilder* builder, const ChannelOptions& options) {
   int port = 0;
   const std::string host = testing_support::TestAddress();
   builder->AddListeningPort(absl::StrCat(host, ":0"), &port);
   absl::StatusOr<std::unique_ptr<Server>> started = builder->BuildAndStart();
   ASSERT_EQ(started.status(), absl::OkStatus());
-  *server = *std::move(started);
-  *channel = CreateChannel(absl::StrCat(host, ":", port), options);
+  server_ = *std::move(started);
+  channel_ = CreateChannel(absl::StrCat(host, ":", port), options);
 }
 
-}  // namespace
-
 void FormsTest::Serve(Form form, const ChannelOptions& options) {
+  // It may use its services until then.
+  server_.reset();
   services_ = std::make_unique<FormServices>(form);
   ServerBuilder builder;
   services_->Register(&builder);
-  Start(&builder, options, &server_, &channel_);
-}
-
-void FormsTest::Serve(const std::vector<Service*>& services,
-                      const ChannelOptions& options) {
-  ServerBuilder builder;
-  for (Service* service : services) builder.RegisterService(service);
-  Start(&builder, options, &server_, &channel_);
+  Start(&builder, options);
 }
 
 }  // namespace verbena::end_to_end

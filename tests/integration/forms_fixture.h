@@ -7,6 +7,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -80,10 +81,22 @@ class FormServices {
 class FormsTest : public ::testing::Test {
  protected:
   void Serve(Form form, const ChannelOptions& options = ChannelOptions());
-  void Serve(const std::vector<Service*>& services,
-             const ChannelOptions& options = ChannelOptions());
+  // A server with this service. The service lives as long.
+  template <typename OwnService, typename... Arguments>
+  OwnService& Serve(Arguments&&... arguments) {
+    server_.reset();
+    auto service = std::make_unique<OwnService>(arguments...);
+    OwnService& served = *service;
+    own_service_ = std::move(service);
+    ServerBuilder builder;
+    builder.RegisterService(own_service_.get());
+    Start(&builder, ChannelOptions());
+    return served;
+  }
+  void Start(ServerBuilder* builder, const ChannelOptions& options);
 
   std::unique_ptr<FormServices> services_;
+  std::unique_ptr<Service> own_service_;
   std::unique_ptr<Server> server_;
   std::shared_ptr<Channel> channel_;
 };

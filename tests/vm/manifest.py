@@ -49,6 +49,7 @@ HELLO_TEST = "//tests/integration:hello_test"
 BENCH = "{bin}/tools/rpc_bench/rpc_bench"
 END_TO_END = "//tests/integration:rpc_end_to_end_test"
 STREAMING = "//tests/integration:rpc_streaming_test"
+FORMS = "//tests/integration:rpc_forms_test"
 
 # Guests that know nothing of each other, for they are booted together: one
 # keeps little more than a processor busy.
@@ -72,6 +73,7 @@ FIRST_GUEST = [
     Test("//tests/transport:transport_shutdown_test", seconds=300, no_rnr=True),
     Test(END_TO_END, seconds=400, no_rnr=True),
     Test(STREAMING, seconds=600, no_rnr=True),
+    Test(FORMS, seconds=600, no_rnr=True),
     Test("//tests/integration:locked_memory_test", seconds=300),
     Test(HELLO_TEST, arguments=(HELLO_SERVER, HELLO_CLIENT)),
     Test("//tests/integration:route_guide_test",

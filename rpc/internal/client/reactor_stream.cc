@@ -2,9 +2,7 @@
 
 #include <utility>
 
-#include "absl/functional/function_ref.h"
 #include "rpc/internal/client/channel_impl.h"
-#include "transport/connection/poller_task.h"
 
 namespace verbena::internal {
 
@@ -43,31 +41,18 @@ void ReactorStream::Report() {
   if (waiter != nullptr) channel().Finish(waiter);
 }
 
-namespace {
-
-class RunFunction final : public transport::PollerTask {
- public:
-  explicit RunFunction(absl::FunctionRef<void()> function)
-      : function_(function) {}
-  void Run() override { function_(); }
-
- private:
-  const absl::FunctionRef<void()> function_;
-};
-
-}  // namespace
-
 void ReactorStream::Abandon() {
   if (!started_) return;
   context_->TryCancel();
-  Waiter waiter;
-  RunFunction wait([&] {
-    if (reported_) return channel().Finish(&waiter);
-    waiter_for_end_ = &waiter;
-  });
-  channel().Await(&wait, &waiter);
+  EndWait wait(this);
+  channel().Await(&wait, wait.waiter());
   ReleaseContext();
   set_has_context(false);
+}
+
+void ReactorStream::EndWait::Run() {
+  if (call_->reported_) return call_->channel().Finish(&waiter_);
+  call_->waiter_for_end_ = &waiter_;
 }
 
 void ReactorStream::PostReactions() { channel().AddErrand(this); }

@@ -16,6 +16,7 @@
 #include "rpc/internal/client/waiters.h"
 #include "rpc/internal/stream/reactions.h"
 #include "rpc/stream_reactor.h"
+#include "transport/connection/poller_task.h"
 
 namespace verbena::internal {
 
@@ -57,6 +58,18 @@ class ReactorStream final : public StreamCall,
   void OnWritable() override { Reactions::Tell(reactor_); }
 
  private:
+  // Waits for the end of the call, on the stack of the thread that does.
+  class EndWait final : public transport::PollerTask {
+   public:
+    explicit EndWait(ReactorStream* call) : call_(call) {}
+    void Run() override;
+    Waiter* waiter() { return &waiter_; }
+
+   private:
+    ReactorStream* const call_;
+    Waiter waiter_;
+  };
+
   ~ReactorStream() = default;
 
   Reactions::Look Serve(uint32_t wanted);
