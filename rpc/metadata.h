@@ -11,7 +11,8 @@
 namespace verbena {
 
 // A key may occur several times; pairs of one key keep the order in which they
-// were added. Keys and values are any bytes.
+// were added. Keys and values are any bytes, but keys that begin with a colon
+// are the library's.
 using Metadata = std::multimap<std::string, std::string, std::less<>>;
 
 // Most bytes that all keys and values of one direction of one call may take,

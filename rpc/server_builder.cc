@@ -59,6 +59,11 @@ ServerBuilder& ServerBuilder::RegisterService(Service* service) {
   return *this;
 }
 
+ServerBuilder& ServerBuilder::RegisterGenericService(GenericService* service) {
+  generic_services_.push_back(service);
+  return *this;
+}
+
 ServerBuilder& ServerBuilder::SetMaxReceiveMessageSize(int64_t bytes) {
   max_receive_message_bytes_ = bytes == -1 ? kLongestMessage : bytes;
   return *this;
@@ -145,6 +150,15 @@ absl::Status ServerBuilder::Validate() const {
       return absl::InvalidArgumentError("ServerBuilder: a service is null");
     }
   }
+  if (generic_services_.size() > 1) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("ServerBuilder: ", generic_services_.size(),
+                     " generic services; one answers all that others do not"));
+  }
+  if (!generic_services_.empty() && generic_services_.front() == nullptr) {
+    return absl::InvalidArgumentError(
+        "ServerBuilder: the generic service is null");
+  }
   RETURN_IF_ERROR(CheckRange("the size limit of received messages",
                              max_receive_message_bytes_, 0, kLongestMessage));
   RETURN_IF_ERROR(CheckRange("the size limit of sent messages",
@@ -207,6 +221,14 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
         port.credentials->kind().empty() ? nullptr : port.credentials);
   }
   options.services = services_;
+  std::vector<std::string> names;
+  for (const Service* service : services_)
+    names.push_back(service->full_name());
+  for (const Service* service : services_) service->TellServices(names);
+  if (!generic_services_.empty()) {
+    options.generic_service = generic_services_.front();
+    options.endpoint.endpoint.method_names = true;
+  }
   options.auth_metadata_processor = auth_metadata_processor_;
   options.handler_mode = handler_mode_;
   const int most =

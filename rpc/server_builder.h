@@ -17,8 +17,9 @@
 
 namespace verbena {
 
-class AuthMetadataProcessor;  // These two: rpc/credentials.h.
-class ServerCredentials;
+class AuthMetadataProcessor;  // rpc/credentials.h
+class GenericService;         // rpc/generic_service.h
+class ServerCredentials;      // rpc/credentials.h
 
 // Collects addresses, services and options; BuildAndStart() checks them all. A
 // value: nothing happens before BuildAndStart(). For one thread.
@@ -44,6 +45,12 @@ class ServerBuilder {
   // `service` must outlive the server. Two services with a method of the same
   // name (or, most unlikely, the same hash) make BuildAndStart() fail.
   ServerBuilder& RegisterService(Service* service);
+
+  // Has `service` answer the calls of all methods that no registered service
+  // has. It must outlive the server. One a server: BuildAndStart() fails with
+  // ALREADY_EXISTS if there are more. Clients then send the name of the method
+  // with each call, those of registered services included.
+  ServerBuilder& RegisterGenericService(GenericService* service);
 
   // Largest serialised message in bytes that the server accepts, or sends; -1
   // for the most that there can be, 2 GiB - 1. Default: 65 MiB. The call of a
@@ -112,7 +119,8 @@ class ServerBuilder {
 
   // Listens and starts to serve. Fails with INVALID_ARGUMENT for an option out
   // of range, null credentials, no address, or an address that can't be read;
-  // ALREADY_EXISTS for two methods of one name; or as the devices say.
+  // ALREADY_EXISTS for two methods of one name, or two generic services; or as
+  // the devices say.
   absl::StatusOr<std::unique_ptr<Server>> BuildAndStart();
 
  private:
@@ -127,6 +135,7 @@ class ServerBuilder {
 
   std::vector<Port> ports_;
   std::vector<Service*> services_;
+  std::vector<GenericService*> generic_services_;
   std::shared_ptr<AuthMetadataProcessor> auth_metadata_processor_;
   int64_t max_receive_message_bytes_ = int64_t{65} << 20;
   int64_t max_send_message_bytes_ = int64_t{65} << 20;

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -9,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/empty.pb.h"
 #include "gtest/gtest.h"
+#include "rpc/generic_service.h"
 #include "rpc/server.h"
 #include "rpc/service.h"
 
@@ -54,6 +56,38 @@ TEST_F(ServerBuilderTest, NullCredentialsAreRefused) {
   builder_.AddListeningPort("127.0.0.1:0",
                             std::shared_ptr<ServerCredentials>());
   ExpectRefused(absl::StatusCode::kInvalidArgument, "credentials");
+}
+
+TEST_F(ServerBuilderTest, AServerHasOneGenericService) {
+  GenericService first;
+  GenericService second;
+  builder_.RegisterGenericService(&first).RegisterGenericService(&second);
+  ExpectRefused(absl::StatusCode::kAlreadyExists, "2 generic services");
+}
+
+TEST_F(ServerBuilderTest, AGenericServiceThatIsNullIsRefused) {
+  builder_.RegisterGenericService(nullptr);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "generic service is null");
+}
+
+TEST_F(ServerBuilderTest, AServiceIsToldOfAllThatTheServerHas) {
+  class Curious : public Service {
+   public:
+    Curious() : Service("test.Curious") {
+      set_on_services(
+          [this](const std::vector<std::string>& names) { names_ = names; });
+    }
+    const std::vector<std::string>& names() const { return names_; }
+
+   private:
+    std::vector<std::string> names_;
+  };
+  Curious curious;
+  OneMethod other;
+  builder_.RegisterService(&curious).RegisterService(&other);
+  ASSERT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+  EXPECT_EQ(curious.names(),
+            (std::vector<std::string>{"test.Curious", "test.One"}));
 }
 
 TEST_F(ServerBuilderTest, NegativeThreadsAreRefused) {

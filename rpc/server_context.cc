@@ -15,6 +15,10 @@ ServerUnaryReactor* ServerContext::DefaultReactor() {
   return call_->DefaultReactor();
 }
 
+const std::string& ServerContext::method() const {
+  return call_->method_name();
+}
+
 const std::string& ServerContext::peer() const { return call_->peer(); }
 
 std::shared_ptr<const AuthContext> ServerContext::auth_context() const {

@@ -59,6 +59,9 @@ class ServerContext {
   // has nothing but Finish(). Once a call; its owner is the library.
   ServerUnaryReactor* DefaultReactor();
 
+  // The method that is called, "package.Service/Method".
+  const std::string& method() const;
+
   // The client's address, "10.0.0.9:41234".
   const std::string& peer() const;
 

@@ -74,6 +74,10 @@ class ServerReaderWriter {
     return stream_->Write(message, attachment);
   }
 
+  // Has the thread that reads stop, so that the handler can return. From any
+  // thread; see MessageReaderWriter::StopReading().
+  void StopReading() { stream_->StopReading(); }
+
  private:
   MessageReaderWriter* const stream_;
 };

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -100,6 +101,8 @@ class Method {
   virtual bool streams() const { return true; }
   // Whether its handlers do not block: then Start() is called, else Run().
   virtual bool asynchronous() const { return false; }
+  // Whether it stands for all methods that have no Method of their own.
+  virtual bool is_generic() const { return false; }
   // Null for a blocking method that streams.
   virtual std::unique_ptr<CallMessages> NewMessages() const { return nullptr; }
 
@@ -126,7 +129,7 @@ class Method {
 // `Handler` is called with (ServerContext*, const Request*, Response*) and
 // returns an absl::Status.
 template <typename Request, typename Response, typename Handler>
-class TypedUnaryMethod final : public Method {
+class TypedUnaryMethod : public Method {
  public:
   TypedUnaryMethod(const char* full_name, Handler handler)
       : Method(full_name), handler_(std::move(handler)) {}
@@ -190,7 +193,7 @@ class TypedClientStreamingMethod final : public Method {
 // `Handler` is called with (ServerContext*, ServerReaderWriter<Response,
 // Request>*).
 template <typename Request, typename Response, typename Handler>
-class TypedBidiStreamingMethod final : public Method {
+class TypedBidiStreamingMethod : public Method {
  public:
   TypedBidiStreamingMethod(const char* full_name, Handler handler)
       : Method(full_name), handler_(std::move(handler)) {}
@@ -252,10 +255,20 @@ class Service {
   const std::vector<std::unique_ptr<internal::Method>>& methods() const {
     return methods_;
   }
+  void TellServices(const std::vector<std::string>& names) const {
+    if (on_services_ != nullptr) on_services_(names);
+  }
 
  protected:
   // `full_name` is "package.Service".
   explicit Service(const char* full_name) : full_name_(full_name) {}
+
+  // Has `on_services` told the full names of all services of a server, this one
+  // among them, before that starts.
+  void set_on_services(
+      std::function<void(const std::vector<std::string>&)> on_services) {
+    on_services_ = std::move(on_services);
+  }
 
   // `full_method_name` is "package.Service/Method". For `handler` see
   // TypedUnaryMethod and its neighbours.
@@ -294,7 +307,7 @@ class Service {
 
   const std::string full_name_;
   std::optional<HandlerMode> handler_mode_;
-
+  std::function<void(const std::vector<std::string>&)> on_services_;
   std::vector<std::unique_ptr<internal::Method>> methods_;
 };
 

@@ -32,6 +32,11 @@ class MessageReaderWriter {
   // call has ended: nobody will read the message.
   virtual bool Write(const google::protobuf::MessageLite& message,
                      absl::Span<const uint8_t> attachment) = 0;
+
+  // Makes Read() return false from now on, also one that waits, as if the other
+  // side had sent all. From any thread. Does nothing where it is not
+  // overridden.
+  virtual void StopReading() {}
 };
 
 // The client's side.

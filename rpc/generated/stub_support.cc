@@ -88,9 +88,9 @@ void BindReactor(std::shared_ptr<Channel> channel,
 namespace {
 
 // A call that could not even be started.
-class FailedStream final : public ClientStream {
+class Failed final : public ClientStream {
  public:
-  explicit FailedStream(absl::Status status) : status_(std::move(status)) {}
+  explicit Failed(absl::Status status) : status_(std::move(status)) {}
 
   bool Read(MessageLite* /*message*/, Buffer* /*attachment*/) override {
     return false;
@@ -108,13 +108,16 @@ class FailedStream final : public ClientStream {
 
 }  // namespace
 
+std::unique_ptr<ClientStream> FailedStream(absl::Status status) {
+  return std::make_unique<Failed>(std::move(status));
+}
+
 std::unique_ptr<ClientStream> StartStream(std::shared_ptr<Channel> channel,
                                           const MethodDescriptor& method,
                                           ClientContext* context) {
   const absl::StatusOr<ChannelImpl*> impl = channel->MakeImpl();
   if (!impl.ok()) {
-    return std::make_unique<FailedStream>(
-        internal::Annotate(impl.status(), method.full_name()));
+    return FailedStream(internal::Annotate(impl.status(), method.full_name()));
   }
   return std::make_unique<internal::BlockingStream>(
       *impl, std::move(channel), method.full_name(), method.id(), context);

@@ -93,6 +93,9 @@ std::unique_ptr<ClientStream> StartStream(std::shared_ptr<Channel> channel,
                                           const MethodDescriptor& method,
                                           ClientContext* context);
 
+// A stream that could not be started, for what Finish() returns.
+std::unique_ptr<ClientStream> FailedStream(absl::Status status);
+
 // Start a call of a method that streams. A status that keeps it from starting
 // is what Finish() returns. `context` must outlive the stream, and so must
 // `response`.

@@ -43,7 +43,7 @@ LAYERS = {
     "rpc": ["proto", "transport/base", "transport", "rpc/generated"],
     "rpc/generated": ["proto", "transport/base", "transport", "rpc"],
     "rpc/credentials": ["transport/base", "rpc"],
-    "rpc/internal/codec": ["transport/base", "rpc"],
+    "rpc/internal/codec": ["proto", "transport/base", "rpc"],
     "rpc/internal/stream": ["transport/base", "transport/connection", "rpc",
                             "rpc/internal/codec"],
     "rpc/internal/client": ["transport/base", "transport/verbs",

@@ -9,6 +9,7 @@ _CREDENTIALS = "tests/transport/transport_credentials_test.cc"
 _CLIENT_POLLER = "tests/transport/client_poller_test.cc"
 _TRANSPORT_SHUTDOWN = "tests/transport/transport_shutdown_test.cc"
 _END_TO_END = "tests/integration/lifecycle_test.cc"
+_GENERIC = "tests/integration/generic_calls_test.cc"
 _STREAMING = "tests/integration/streaming_test.cc"
 _FORMS = "tests/integration/forms_test.cc"
 _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
@@ -56,6 +57,8 @@ TESTED_ELSEWHERE = {
     "rpc/internal/client/shared_poller_datapath.cc": _END_TO_END,
     "rpc/internal/client/subchannel.cc": _END_TO_END,
     "rpc/internal/server/server_impl.cc": _END_TO_END,
+    "rpc/generic_service.cc": _GENERIC,
+    "rpc/generic_stub.cc": _GENERIC,
     "rpc/server.cc": _END_TO_END,
     # What a handler and a caller see of one call.
     "rpc/internal/server/handler_call.cc": "tests/integration/status_test.cc",

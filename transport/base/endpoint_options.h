@@ -88,6 +88,10 @@ struct EndpointOptions {
   // the connection, which is dropped.
   bool checksum = false;
 
+  // Server: clients are to send the name of the method with each call, and not
+  // only what stands for it.
+  bool method_names = false;
+
   // Client: what it shows to servers, and has them show; null for nothing. (A
   // server's belong to its addresses: see ServerEndpoint::Options.)
   std::shared_ptr<const ClientCredentials> credentials;

@@ -67,6 +67,7 @@ class ClientCalls final : private CallTable {
 
   // The server said GOAWAY, and so does this side: no REQUEST is sent any more.
   bool draining() const { return draining_; }
+  bool wants_method_names() const { return wants_method_names_; }
   uint32_t open_calls() const {
     return live_ + waiting_small_.size() + waiting_large_.size();
   }
@@ -203,6 +204,7 @@ class ClientCalls final : private CallTable {
   const std::function<void()> on_change_;
   bool accepts_ = false;  // The connection is open and the server not draining.
   bool draining_ = false;  // The server said GOAWAY.
+  bool wants_method_names_ = false;  // The server's WELCOME said so.
   // The longest metadata and message together that go the short way.
   uint64_t small_bytes_max_ = 0;
   uint64_t max_reply_bytes_;  // The longest reply that is accepted.

@@ -96,6 +96,7 @@ void ClientCalls::HandleWelcome(absl::Span<const uint8_t> frame) {
   absl::Status status = CheckServer(*server_options);
   if (status.ok()) status = AgreeOnSums(*server_options);
   if (!status.ok()) return connection_.Refuse(status);
+  wants_method_names_ = FindOption(*server_options, kOptionMethodNames);
   connection_.Transition(ConnectionState::kOpen);
   // Both limits, and what a frame has room for.
   small_bytes_max_ =

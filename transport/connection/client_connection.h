@@ -113,6 +113,11 @@ class ClientConnection final : private CmEventHandler {
   // The server takes no new calls here; open ones go on.
   bool draining() const { return calls_ != nullptr && calls_->draining(); }
 
+  // The server asks for the method's name with each call.
+  bool wants_method_names() const {
+    return calls_ != nullptr && calls_->wants_method_names();
+  }
+
   // None of these: calls may be started.
   bool usable() const {
     return calls_ != nullptr && calls_->connection().usable() && !draining();

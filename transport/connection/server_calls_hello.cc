@@ -117,6 +117,9 @@ void ServerCalls::Admit(std::string welcome) {
   if (connection_.expects_sums()) {
     opening_ += EncodeOptions({{kOptionChecksum, kChecksumKind}});
   }
+  if (connection_.options().method_names) {
+    opening_ += EncodeOptions({{kOptionMethodNames, ""}});
+  }
   opening_due_ = true;
   connection_.NoteWaiting();
 }

@@ -164,7 +164,7 @@ absl::string_view CutText(absl::string_view text, size_t bytes_max) {
 
 bool IsKnownOption(uint16_t type) {
   return (kOptionUserAgent <= type && type <= kOptionCredentialsKind) ||
-         type == kOptionChecksum;
+         type == kOptionChecksum || type == kOptionMethodNames;
 }
 
 }  // namespace

@@ -132,6 +132,9 @@ inline constexpr uint16_t kOptionCredentialsKind = 3;  // In a HELLO: a word.
 // Who cannot must refuse.
 inline constexpr uint16_t kOptionChecksum = kCriticalOption | 4;
 inline constexpr char kChecksumKind[] = "crc32c";
+// In a WELCOME, without a value: the server wants to be told the name of the
+// method of each call. The layer above puts it into the metadata.
+inline constexpr uint16_t kOptionMethodNames = 5;
 
 struct HelloOption {
   uint16_t type = 0;

@@ -384,6 +384,10 @@ TEST(HelloTest, AskForChecksumsThatThisSideHas) {
 }
 
 // So that a release without them refuses whoever wants them.
+TEST(HelloTest, WhoDoesNotKnowWhatMethodNamesAreSkipsThem) {
+  EXPECT_EQ(kOptionMethodNames & kCriticalOption, 0);
+}
+
 TEST(HelloTest, ChecksumsAreCritical) { EXPECT_EQ(kOptionChecksum, 0x8004); }
 
 }  // namespace

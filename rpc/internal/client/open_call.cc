@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "rpc/internal/client/open_calls.h"
 #include "rpc/internal/codec/metadata_codec.h"
+#include "rpc/internal/codec/method_name.h"
 #include "rpc/internal/codec/status_text.h"
 
 namespace verbena::internal {
@@ -23,6 +24,17 @@ bool OpenCall::OpenContext() {
   request_.deadline = context_->due();
   context_->Open(this);
   return true;
+}
+
+void OpenCall::ChangeSendsName() {
+  const uint32_t bytes = MethodNameBytes(method_name_);
+  sends_name_ = !sends_name_;
+  request_.metadata_bytes += sends_name_ ? bytes : -bytes;
+}
+
+uint8_t* OpenCall::WriteMetadataAndName(uint8_t* out) const {
+  if (sends_name_) out = WriteMethodName(method_name_, out);
+  return WriteMetadata(context_->metadata(), out);
 }
 
 bool OpenCall::ContextInUse() {

@@ -66,6 +66,11 @@ class OpenCall : public transport::ClientCall,
     request_.reply_hint_bytes = users_hint > 0 ? users_hint : bytes;
   }
 
+  // Says whether the server is to be told the method's name.
+  void SetSendsName(bool sends) {
+    if (ABSL_PREDICT_FALSE(sends != sends_name_)) ChangeSendsName();
+  }
+
   // It has its status, and no thread waits for it: tells who is to know.
   virtual void Report() = 0;
 
@@ -113,6 +118,14 @@ class OpenCall : public transport::ClientCall,
   // has_context().
   bool NotOpened(const absl::Status& status);
 
+  // Writes what stands before the message: the method's name if the server
+  // wants it, and the metadata. Returns the end of them.
+  uint8_t* WriteHead(uint8_t* out) const {
+    return ABSL_PREDICT_TRUE(request_.metadata_bytes == 0)
+               ? out
+               : WriteMetadataAndName(out);
+  }
+
   // Whether a server that has refused the call before it did anything may be
   // asked once more: servers that always do so would be asked for ever.
   bool MayTryAgain() { return !std::exchange(refused_, true); }
@@ -143,6 +156,8 @@ class OpenCall : public transport::ClientCall,
     OpenCall* const call_;
   };
 
+  void ChangeSendsName();
+  uint8_t* WriteMetadataAndName(uint8_t* out) const;
   void RunCancel();
   // The error that a response carries.
   absl::Status ReadError(const transport::CallResponse& response) const;
@@ -153,6 +168,7 @@ class OpenCall : public transport::ClientCall,
  private:
   bool has_context_ = false;  // The context is reserved for this call.
   bool refused_ = false;      // A server has refused it before it did anything.
+  bool sends_name_ = false;   // See SetSendsName().
   OpenCalls* const calls_;
   const char* const method_name_;
   absl::Status status_;  // How the call ended; OK until then.

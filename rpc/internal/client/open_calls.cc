@@ -36,6 +36,7 @@ void OpenCalls::Launch(OpenCall* call,
   call->stage = OpenCall::Stage::kLaunched;
   call->connection = connection;
   call->context()->set_peer(connection->peer());
+  call->SetSendsName(connection->wants_method_names());
   call->SetReplyHint(reply_sizes_.Guess(call->request().method_id));
   connection->Start(call);
 }

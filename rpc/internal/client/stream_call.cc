@@ -4,7 +4,6 @@
 
 #include "rpc/internal/client/channel_impl.h"
 #include "rpc/internal/client/open_calls.h"
-#include "rpc/internal/codec/metadata_codec.h"
 
 namespace verbena::internal {
 
@@ -57,7 +56,7 @@ absl::Status StreamCall::TakeFinalStatus() {
 }
 
 void StreamCall::WriteRequest(uint8_t* out) {
-  if (request_.metadata_bytes > 0) WriteMetadata(context_->metadata(), out);
+  WriteHead(out);
 }
 
 void StreamCall::OnResponse(const transport::CallResponse& response) {

@@ -7,7 +7,6 @@
 #include "absl/base/optimization.h"
 #include "absl/status/statusor.h"
 #include "rpc/internal/client/open_calls.h"
-#include "rpc/internal/codec/metadata_codec.h"
 #include "rpc/internal/codec/protobuf_codec.h"
 
 namespace verbena::internal {
@@ -66,10 +65,7 @@ void UnaryCall::RunErrand() {
 void UnaryCall::Report() { calls().ReportByErrand(this); }
 
 void UnaryCall::WriteRequest(uint8_t* out) {
-  if (ABSL_PREDICT_FALSE(request_.metadata_bytes > 0)) {
-    out = WriteMetadata(context_->metadata(), out);
-  }
-  WriteMessage(*message_, request_.message_bytes, out);
+  WriteMessage(*message_, request_.message_bytes, WriteHead(out));
 }
 
 void UnaryCall::OnResponse(const transport::CallResponse& response) {

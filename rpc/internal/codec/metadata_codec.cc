@@ -25,7 +25,7 @@ size_t ReadLength(const uint8_t* in) {
   return static_cast<size_t>(in[0]) | static_cast<size_t>(in[1]) << 8;
 }
 
-uint8_t* WriteBytes(const std::string& bytes, uint8_t* out) {
+uint8_t* WriteBytes(absl::string_view bytes, uint8_t* out) {
   std::memcpy(out, bytes.data(), bytes.size());
   return out + bytes.size();
 }
@@ -36,10 +36,22 @@ std::string ReadBytes(absl::Span<const uint8_t> bytes) {
 
 }  // namespace
 
+size_t PairBytes(size_t key_bytes, size_t value_bytes) {
+  return kPairHeaderBytes + key_bytes + value_bytes;
+}
+
+uint8_t* WritePair(absl::string_view key, absl::string_view value,
+                   uint8_t* out) {
+  out = WriteLength(key.size(), out);
+  out = WriteLength(value.size(), out);
+  out = WriteBytes(key, out);
+  return WriteBytes(value, out);
+}
+
 absl::StatusOr<uint32_t> MeasureMetadata(const Metadata& metadata) {
   size_t total = 0;
   for (const auto& [key, value] : metadata) {
-    total += kPairHeaderBytes + key.size() + value.size();
+    total += PairBytes(key.size(), value.size());
   }
   if (total > kMaxCallMetadataBytes) {
     return absl::ResourceExhaustedError(
@@ -51,10 +63,7 @@ absl::StatusOr<uint32_t> MeasureMetadata(const Metadata& metadata) {
 
 uint8_t* WriteMetadata(const Metadata& metadata, uint8_t* out) {
   for (const auto& [key, value] : metadata) {
-    out = WriteLength(key.size(), out);
-    out = WriteLength(value.size(), out);
-    out = WriteBytes(key, out);
-    out = WriteBytes(value, out);
+    out = WritePair(key, value, out);
   }
   return out;
 }

@@ -5,10 +5,12 @@
 #ifndef VERBENA_RPC_INTERNAL_CODEC_METADATA_CODEC_H_
 #define VERBENA_RPC_INTERNAL_CODEC_METADATA_CODEC_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "rpc/metadata.h"
 
@@ -20,6 +22,11 @@ absl::StatusOr<uint32_t> MeasureMetadata(const Metadata& metadata);
 
 // Writes exactly MeasureMetadata(metadata) bytes; returns the end of them.
 uint8_t* WriteMetadata(const Metadata& metadata, uint8_t* out);
+
+// The parts of these two: one pair.
+size_t PairBytes(size_t key_bytes, size_t value_bytes);
+uint8_t* WritePair(absl::string_view key, absl::string_view value,
+                   uint8_t* out);
 
 // Adds the pairs in `bytes` to `*metadata`. INTERNAL if `bytes` is not what
 // WriteMetadata() writes; `*metadata` then holds the pairs before the fault.

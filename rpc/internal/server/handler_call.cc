@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "rpc/internal/codec/metadata_codec.h"
+#include "rpc/internal/codec/method_name.h"
 #include "rpc/internal/codec/protobuf_codec.h"
 #include "rpc/internal/codec/status_text.h"
 #include "rpc/internal/server/handler_call_pool.h"
@@ -78,14 +79,13 @@ void HandlerCall::Begin(transport::ServerCall* call) {
   if (ABSL_PREDICT_FALSE(!call->attachment().empty())) {
     context_.set_request_attachment(call->TakeAttachment());
   }
-  if (ABSL_PREDICT_FALSE(!call->metadata().empty())) {
-    reply_.status =
-        ParseMetadata(call->metadata(), context_.mutable_client_metadata());
+  if (ABSL_PREDICT_FALSE(!call->metadata().empty() || method_->is_generic())) {
+    reply_.status = TakeMetadata();
     if (!reply_.status.ok()) return Finish();
   }
   if (ABSL_PREDICT_FALSE(streams_ != (call->stream() != nullptr))) {
     reply_.status = absl::UnimplementedError(absl::StrCat(
-        method_->full_name(), streams_ ? " streams" : " does not stream",
+        method_name(), streams_ ? " streams" : " does not stream",
         " by the server's .proto, and the client calls it as if it did",
         streams_ ? " not" : ""));
     return Finish();
@@ -107,6 +107,23 @@ void HandlerCall::Begin(transport::ServerCall* call) {
   SubmitToWorkers();
 }
 
+absl::Status HandlerCall::TakeMetadata() {
+  generic_name_.clear();
+  Metadata* const metadata = context_.mutable_client_metadata();
+  RETURN_IF_ERROR(ParseMetadata(call_->metadata(), metadata));
+  absl::StatusOr<std::string> name =
+      TakeMethodName(call_->method_id(), metadata);
+  // Who has learnt of the method elsewhere need not send its name.
+  if (!method_->is_generic()) {
+    return absl::IsNotFound(name.status()) ? absl::OkStatus() : name.status();
+  }
+  if (absl::IsNotFound(name.status())) {
+    return absl::UnimplementedError(UnknownMethodText(call_->method_id()));
+  }
+  ASSIGN_OR_RETURN(generic_name_, std::move(name));
+  return absl::OkStatus();
+}
+
 bool HandlerCall::IsShort() const {
   return blocking_->pace.is_short() && call_->message().size() <= kLargeBytes;
 }
@@ -114,7 +131,7 @@ bool HandlerCall::IsShort() const {
 void HandlerCall::SubmitToWorkers() {
   const absl::Status refusal = threads_->Submit(this, &blocking_->lane);
   if (ABSL_PREDICT_TRUE(refusal.ok())) return;
-  reply_.status = Annotate(refusal, method_->full_name());
+  reply_.status = Annotate(refusal, method_name());
   Finish();
 }
 
@@ -180,8 +197,8 @@ bool HandlerCall::Parse() {
   unmeasured_bytes_ += call_->message().size();
   const absl::Status status = ParseMessage(call_->message(), request_);
   if (ABSL_PREDICT_FALSE(!status.ok())) {
-    reply_.status = Annotate(
-        status, absl::StrCat(method_->full_name(), " (at the server)"));
+    reply_.status =
+        Annotate(status, absl::StrCat(method_name(), " (at the server)"));
     return false;
   }
   if (call_->owns_message()) call_->ReleaseMessage();
@@ -222,13 +239,13 @@ absl::Status HandlerCall::Guard(absl::FunctionRef<absl::Status()> handler) {
     return handler();
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(method_->full_name(),
+        absl::StrCat(method_name(),
                      ": the handler found no memory (see `ulimit -v` of the "
                      "server)"));
   } catch (...) {
     // What it says is for the server's own eyes.
     return absl::UnknownError(
-        absl::StrCat(method_->full_name(), ": the handler threw an exception"));
+        absl::StrCat(method_name(), ": the handler threw an exception"));
   }
 }
 
@@ -249,7 +266,7 @@ void HandlerCall::HandleStream() {
   reply_.status = Answer(RunHandler());
   if (!stream_->messages().failed()) return;
   // The cause, whatever the handler has made of it.
-  reply_.status = Annotate(stream_->messages().failure(), method_->full_name());
+  reply_.status = Annotate(stream_->messages().failure(), method_name());
 }
 
 void HandlerCall::EndReactor(absl::Status status) {
@@ -317,9 +334,8 @@ bool HandlerCall::TakeReply(absl::Status status) {
     const absl::StatusCode code = absl::IsInvalidArgument(bytes.status())
                                       ? absl::StatusCode::kInternal
                                       : bytes.status().code();
-    reply_.status =
-        absl::Status(code, absl::StrCat(method_->full_name(), ": reply ",
-                                        bytes.status().message()));
+    reply_.status = absl::Status(code, absl::StrCat(method_name(), ": reply ",
+                                                    bytes.status().message()));
     return false;
   }
   reply_.message_bytes = *bytes;
@@ -331,8 +347,8 @@ bool HandlerCall::TakeReply(absl::Status status) {
 
 absl::Status HandlerCall::CancelledStatus() const {
   if (told_expired_.load(std::memory_order_relaxed)) {
-    return absl::DeadlineExceededError(absl::StrCat(
-        method_->full_name(), ": the deadline of the call has passed"));
+    return absl::DeadlineExceededError(
+        absl::StrCat(method_name(), ": the deadline of the call has passed"));
   }
   // Nobody hears this: the call has ended at the client.
   return absl::CancelledError("cancelled before the handler ran");
@@ -373,7 +389,7 @@ void HandlerCall::Finish() {
     if (bytes.ok()) {
       reply_.metadata_bytes = *bytes;
     } else {
-      reply_.status = Annotate(bytes.status(), method_->full_name());
+      reply_.status = Annotate(bytes.status(), method_name());
     }
   }
   if (!reply_.status.ok()) {
@@ -382,7 +398,7 @@ void HandlerCall::Finish() {
   }
   if (const absl::Status too_long = call_->CheckReply(reply_);
       ABSL_PREDICT_FALSE(!too_long.ok())) {
-    reply_.status = Annotate(too_long, method_->full_name());
+    reply_.status = Annotate(too_long, method_name());
     reply_.message_bytes = 0;
     reply_.buffer.Reset();
     reply_.attachment.Reset();

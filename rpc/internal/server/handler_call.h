@@ -85,6 +85,9 @@ class HandlerCall final : public WorkerTask,
 
   // For the context: see there. Any thread while the handler runs.
   bool IsCancelled() const;
+  const std::string& method_name() const {
+    return generic_name_.empty() ? method_->full_name() : generic_name_;
+  }
   const std::string& peer() const { return call_->peer(); }
   const std::string& device() const { return call_->device_name(); }
   std::shared_ptr<const AuthContext> auth_context() const;
@@ -120,6 +123,9 @@ class HandlerCall final : public WorkerTask,
   void OnReplyDone() override;
 
  private:
+  // Parses the metadata, and takes the method's name out of them. Returns what
+  // keeps the call from its handler.
+  absl::Status TakeMetadata();
   // Whether the handler may run between two rounds.
   bool IsShort() const;
   void SubmitToWorkers();
@@ -184,6 +190,8 @@ class HandlerCall final : public WorkerTask,
 
   transport::ServerCall* call_ = nullptr;  // Null between calls.
   std::unique_ptr<HandlerStream> stream_;  // Null unless it streams.
+  std::string
+      generic_name_;  // What a generic service is asked for; else empty.
   // What the processor has made of the connection's; null without a processor.
   std::shared_ptr<AuthContext> auth_context_;
   bool parsed_ = false;

@@ -19,6 +19,7 @@ HandlerStream::HandlerStream(transport::ServerCall* call,
 
 bool HandlerStream::Read(MessageLite* message, Buffer* attachment) {
   while (true) {
+    if (reading_stopped_.load(std::memory_order_relaxed)) return false;
     const Result result = messages_.Read(
         message, attachment,
         [this](size_t bytes) { return call_.AllocateAttachment(bytes); });
@@ -34,6 +35,11 @@ bool HandlerStream::Write(const MessageLite& message,
     if (result != Result::kWait) return result == Result::kDone;
     if (!Await(&writable_)) return false;
   }
+}
+
+void HandlerStream::StopReading() {
+  reading_stopped_.store(true, std::memory_order_relaxed);
+  Notify(&readable_);
 }
 
 void HandlerStream::PostStream() { call_.poller().Post(call_.stream()); }

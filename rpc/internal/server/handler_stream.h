@@ -3,6 +3,7 @@
 #ifndef VERBENA_RPC_INTERNAL_SERVER_HANDLER_STREAM_H_
 #define VERBENA_RPC_INTERNAL_SERVER_HANDLER_STREAM_H_
 
+#include <atomic>
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
@@ -40,6 +41,7 @@ class HandlerStream final : public MessageReaderWriter,
             Buffer* attachment) override;
   bool Write(const google::protobuf::MessageLite& message,
              absl::Span<const uint8_t> attachment) override;
+  void StopReading() override;
 
   const ProtobufStream& messages() const { return messages_; }
 
@@ -55,6 +57,7 @@ class HandlerStream final : public MessageReaderWriter,
 
   transport::ServerCall& call_;
   ProtobufStream messages_;
+  std::atomic<bool> reading_stopped_{false};
 
   base::Mutex mutex_;
   base::CondVar changed_;

@@ -20,13 +20,26 @@ absl::Status MethodRegistry::AddService(const Service& service,
   return absl::OkStatus();
 }
 
+void MethodRegistry::AddGeneric(const GenericService& service,
+                                HandlerMode default_mode) {
+  generic_unary_ = Number(&service.unary_method(),
+                          service.handler_mode().value_or(default_mode));
+  generic_stream_ =
+      Number(&service.streaming_method(), HandlerMode::kWorkerPool);
+}
+
+MethodRegistry::Method MethodRegistry::Number(const internal::Method* method,
+                                              HandlerMode mode) {
+  if (mode == HandlerMode::kWorkerPool) any_on_workers_ = true;
+  return {method, mode, size_++};
+}
+
 absl::Status MethodRegistry::AddMethod(uint64_t id,
                                        const internal::Method* method,
                                        HandlerMode mode) {
-  if (mode == HandlerMode::kWorkerPool) any_on_workers_ = true;
-  const auto [place, inserted] =
-      methods_.try_emplace(id, Method{method, mode, size()});
+  const auto [place, inserted] = methods_.try_emplace(id);
   if (inserted) {
+    place->second = Number(method, mode);
     Direct& direct = direct_[id % kDirect];
     if (direct.method.method == nullptr) direct = {id, place->second};
     return absl::OkStatus();

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "rpc/generic_service.h"
 #include "rpc/service.h"
 
 namespace verbena::internal {
@@ -31,6 +32,16 @@ class MethodRegistry {
   absl::Status AddMethod(uint64_t id, const internal::Method* method,
                          HandlerMode mode);
 
+  // Has `service` answer what Find() does not find; at most once.
+  void AddGeneric(const GenericService& service, HandlerMode default_mode);
+
+  // What answers a call that Find() has found no method for; null if nothing
+  // does.
+  const Method* FindGeneric(bool streams) const {
+    const Method& method = streams ? generic_stream_ : generic_unary_;
+    return method.method == nullptr ? nullptr : &method;
+  }
+
   // Null if there is none. Valid as long as nothing is added.
   const Method* Find(uint64_t id) const {
     const Direct& direct = direct_[id % kDirect];
@@ -41,7 +52,8 @@ class MethodRegistry {
     return found == methods_.end() ? nullptr : &found->second;
   }
 
-  int size() const { return static_cast<int>(methods_.size()); }
+  // How many there are, those of a generic service included.
+  int size() const { return size_; }
   // Whether there is a method whose handlers may block.
   bool any_on_workers() const { return any_on_workers_; }
 
@@ -53,8 +65,14 @@ class MethodRegistry {
   };
   static constexpr size_t kDirect = 64;
 
+  // Gives it the next index.
+  Method Number(const internal::Method* method, HandlerMode mode);
+
   std::array<Direct, kDirect> direct_;  // By the low bits of the number.
   absl::flat_hash_map<uint64_t, Method> methods_;  // By MethodHash().
+  Method generic_unary_;
+  Method generic_stream_;
+  int size_ = 0;
   bool any_on_workers_ = false;
 };
 

@@ -58,6 +58,29 @@ TEST(MethodRegistryTest, TheServersModeHoldsForServicesThatDoNotSay) {
             HandlerMode::kInline);
 }
 
+TEST(MethodRegistryTest, AGenericServiceHasTwoMethodsOfTheirOwnIndex) {
+  TwoMethods service;
+  GenericService generic;
+  MethodRegistry registry;
+  ASSERT_EQ(registry.AddService(service, HandlerMode::kInline),
+            absl::OkStatus());
+  EXPECT_EQ(registry.FindGeneric(/*streams=*/false), nullptr);
+  EXPECT_EQ(registry.FindGeneric(/*streams=*/true), nullptr);
+  registry.AddGeneric(generic, HandlerMode::kInline);
+  const auto* unary = registry.FindGeneric(/*streams=*/false);
+  ASSERT_NE(unary, nullptr);
+  EXPECT_EQ(unary->method, &generic.unary_method());
+  EXPECT_EQ(unary->mode, HandlerMode::kInline);
+  EXPECT_EQ(unary->index, 2);
+  const auto* stream = registry.FindGeneric(/*streams=*/true);
+  ASSERT_NE(stream, nullptr);
+  EXPECT_EQ(stream->method, &generic.streaming_method());
+  EXPECT_EQ(stream->mode, HandlerMode::kWorkerPool);
+  EXPECT_EQ(stream->index, 3);
+  EXPECT_EQ(registry.size(), 4);
+  EXPECT_TRUE(registry.any_on_workers());
+}
+
 TEST(MethodRegistryTest, RefusesAServiceTwice) {
   TwoMethods service;
   MethodRegistry registry;

@@ -28,6 +28,9 @@ absl::Status ServerImpl::Register(const Options& options) {
   for (const Service* service : options.services) {
     RETURN_IF_ERROR(registry_.AddService(*service, options.handler_mode));
   }
+  if (options.generic_service != nullptr) {
+    registry_.AddGeneric(*options.generic_service, options.handler_mode);
+  }
   blocking_methods_ = std::vector<BlockingMethod>(registry_.size());
   if (registry_.any_on_workers()) {
     threads_ = std::make_unique<ThreadPool>(options.workers);
@@ -57,6 +60,9 @@ void ServerImpl::Shutdown(absl::Time deadline) {
 
 void ServerImpl::OnCall(transport::ServerCall* call) {
   const MethodRegistry::Method* method = registry_.Find(call->method_id());
+  if (method == nullptr) {
+    method = registry_.FindGeneric(call->stream() != nullptr);
+  }
   if (method == nullptr) {
     transport::ServerCall::Reply reply;
     reply.status =

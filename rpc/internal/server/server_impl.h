@@ -30,7 +30,8 @@ class ServerImpl final : public transport::ServerHandler {
  public:
   struct Options {
     transport::ServerEndpoint::Options endpoint;
-    std::vector<Service*> services;  // Must outlive the server.
+    std::vector<Service*> services;             // Must outlive the server.
+    GenericService* generic_service = nullptr;  // Likewise, or null.
     std::shared_ptr<AuthMetadataProcessor> auth_metadata_processor;  // Or null.
     HandlerMode handler_mode = HandlerMode::kWorkerPool;
     ThreadPool::Options workers;

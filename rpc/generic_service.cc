@@ -1,0 +1,67 @@
+#include "rpc/generic_service.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace verbena {
+namespace {
+
+// Makes one of the two kinds of method stand for all of its kind.
+template <typename TypedMethod>
+class GenericMethod final : public TypedMethod {
+ public:
+  using TypedMethod::TypedMethod;
+  bool is_generic() const override { return true; }
+};
+
+// Not the name of any method: it is what is said before the name is known.
+constexpr char kAnyMethod[] = "generic call";
+
+auto UnaryHandler(GenericService* service) {
+  return [service](ServerContext* context, const ByteMessage* request,
+                   ByteMessage* response) {
+    return service->HandleUnary(context, request, response);
+  };
+}
+
+auto StreamHandler(GenericService* service) {
+  return [service](ServerContext* context,
+                   ServerReaderWriter<ByteMessage, ByteMessage>* stream) {
+    return service->HandleStream(context, stream);
+  };
+}
+
+using UnaryMethod =
+    GenericMethod<internal::TypedUnaryMethod<ByteMessage, ByteMessage,
+                                             decltype(UnaryHandler(nullptr))>>;
+using StreamingMethod = GenericMethod<internal::TypedBidiStreamingMethod<
+    ByteMessage, ByteMessage, decltype(StreamHandler(nullptr))>>;
+
+absl::Status NotOverridden(const ServerContext& context, const char* what) {
+  return absl::UnimplementedError(
+      absl::StrCat(context.method(), ": the server answers no ", what,
+                   " of methods that it does not know"));
+}
+
+}  // namespace
+
+GenericService::GenericService()
+    : unary_method_(
+          std::make_unique<UnaryMethod>(kAnyMethod, UnaryHandler(this))),
+      streaming_method_(
+          std::make_unique<StreamingMethod>(kAnyMethod, StreamHandler(this))) {}
+
+GenericService::~GenericService() = default;
+
+absl::Status GenericService::HandleUnary(ServerContext* context,
+                                         const ByteMessage* /*request*/,
+                                         ByteMessage* /*response*/) {
+  return NotOverridden(*context, "unary calls");
+}
+
+absl::Status GenericService::HandleStream(
+    ServerContext* context,
+    ServerReaderWriter<ByteMessage, ByteMessage>* /*stream*/) {
+  return NotOverridden(*context, "streams");
+}
+
+}  // namespace verbena

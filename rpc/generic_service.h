@@ -1,0 +1,72 @@
+// Answers calls of methods by their names, without their .proto.
+//
+//   class Proxy final : public verbena::GenericService {
+//     absl::Status HandleUnary(verbena::ServerContext* context,
+//                              const verbena::ByteMessage* request,
+//                              verbena::ByteMessage* response) override {
+//       ... context->method() is "package.Service/Method" ...
+//     }
+//   };
+//   builder.RegisterGenericService(&proxy);
+//
+// For proxies, tools, and tests. gRPC has AsyncGenericService for it; here
+// handlers may block, as others.
+
+#ifndef VERBENA_RPC_GENERIC_SERVICE_H_
+#define VERBENA_RPC_GENERIC_SERVICE_H_
+
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "rpc/byte_message.h"
+#include "rpc/server_context.h"
+#include "rpc/server_stream.h"
+#include "rpc/service.h"
+
+namespace verbena {
+
+// Answers every method that no registered service has. What is said of Service
+// and its handlers holds for it too. The client decides which of the two
+// functions is called; one that is not overridden ends the call with
+// UNIMPLEMENTED.
+//
+// ServerContext::method() is what the client has sent: of the form of a
+// method's name and at most 1024 bytes long, but there need be no such method.
+class GenericService {
+ public:
+  GenericService();
+  GenericService(const GenericService&) = delete;
+  GenericService& operator=(const GenericService&) = delete;
+  virtual ~GenericService();
+
+  // A call of one message each way.
+  virtual absl::Status HandleUnary(ServerContext* context,
+                                   const ByteMessage* request,
+                                   ByteMessage* response);
+
+  // A call of a method that streams its requests, its responses, or both: where
+  // one side sends only one message, the stream has only one.
+  virtual absl::Status HandleStream(
+      ServerContext* context,
+      ServerReaderWriter<ByteMessage, ByteMessage>* stream);
+
+  // See Service. Streams run on workers in any mode.
+  void set_handler_mode(HandlerMode mode) { handler_mode_ = mode; }
+  std::optional<HandlerMode> handler_mode() const { return handler_mode_; }
+
+  // For the library.
+  const internal::Method& unary_method() const { return *unary_method_; }
+  const internal::Method& streaming_method() const {
+    return *streaming_method_;
+  }
+
+ private:
+  std::optional<HandlerMode> handler_mode_;
+  const std::unique_ptr<internal::Method> unary_method_;
+  const std::unique_ptr<internal::Method> streaming_method_;
+};
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_GENERIC_SERVICE_H_

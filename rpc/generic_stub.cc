@@ -1,0 +1,84 @@
+#include "rpc/generic_stub.h"
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/strip.h"
+#include "rpc/internal/codec/method_name.h"
+
+namespace verbena {
+namespace {
+
+absl::StatusOr<std::string> NameOf(absl::string_view method) {
+  absl::ConsumePrefix(&method, "/");
+  const absl::Status valid = internal::CheckMethodName(method);
+  if (!valid.ok()) return valid;
+  return std::string(method);
+}
+
+std::unique_ptr<ClientStream> Start(std::shared_ptr<Channel> channel,
+                                    absl::string_view method,
+                                    ClientContext* context) {
+  absl::StatusOr<std::string> name = NameOf(method);
+  if (!name.ok()) return FailedStream(name.status());
+  // The stream keeps its channel, and with it the name.
+  struct Kept {
+    std::shared_ptr<Channel> channel;
+    std::string name;
+  };
+  auto kept =
+      std::make_shared<Kept>(Kept{std::move(channel), *std::move(name)});
+  const MethodDescriptor descriptor(kept->name.c_str());
+  Channel* const kept_channel = kept->channel.get();
+  return StartStream(std::shared_ptr<Channel>(std::move(kept), kept_channel),
+                     descriptor, context);
+}
+
+}  // namespace
+
+absl::Status GenericStub::UnaryCall(ClientContext* context,
+                                    absl::string_view method,
+                                    const ByteMessage& request,
+                                    ByteMessage* response) const {
+  const absl::StatusOr<std::string> name = NameOf(method);
+  if (!name.ok()) return name.status();
+  return BlockingUnaryCall(*channel_, MethodDescriptor(name->c_str()), context,
+                           request, response);
+}
+
+void GenericStub::UnaryCall(ClientContext* context, absl::string_view method,
+                            const ByteMessage* request, ByteMessage* response,
+                            UnaryCallback on_done) const {
+  if (on_done == nullptr) return;
+  absl::StatusOr<std::string> name = NameOf(method);
+  if (!name.ok()) return std::move(on_done)(name.status());
+  // The callback keeps the name.
+  auto kept = std::make_unique<const std::string>(*std::move(name));
+  const MethodDescriptor descriptor(kept->c_str());
+  AsyncUnaryCall(
+      *channel_, descriptor, context, request, response,
+      [kept = std::move(kept), on_done = std::move(on_done)](
+          absl::Status status) mutable { on_done(std::move(status)); });
+}
+
+std::unique_ptr<GenericStub::Reader> GenericStub::ServerStreamingCall(
+    ClientContext* context, absl::string_view method,
+    const ByteMessage& request) const {
+  std::unique_ptr<ClientStream> stream = Start(channel_, method, context);
+  stream->Write(request, {});
+  stream->WritesDone();
+  return std::make_unique<Reader>(std::move(stream));
+}
+
+std::unique_ptr<GenericStub::Writer> GenericStub::ClientStreamingCall(
+    ClientContext* context, absl::string_view method,
+    ByteMessage* response) const {
+  return std::make_unique<Writer>(Start(channel_, method, context), response);
+}
+
+std::unique_ptr<GenericStub::ReaderWriter> GenericStub::BidiStreamingCall(
+    ClientContext* context, absl::string_view method) const {
+  return std::make_unique<ReaderWriter>(Start(channel_, method, context));
+}
+
+}  // namespace verbena

@@ -1,0 +1,72 @@
+// Calls methods by their names, without their .proto.
+//
+//   verbena::GenericStub stub(channel);
+//   verbena::ByteMessage request(hello.SerializeAsString());
+//   verbena::ByteMessage response;
+//   absl::Status status = stub.UnaryCall(
+//       &context, "helloworld.Greeter/SayHello", request, &response);
+//
+// For proxies, tools, and tests. The server sees no difference to calls of a
+// generated stub, and need not be a generic one.
+
+#ifndef VERBENA_RPC_GENERIC_STUB_H_
+#define VERBENA_RPC_GENERIC_STUB_H_
+
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "rpc/byte_message.h"
+#include "rpc/channel.h"
+#include "rpc/client_context.h"
+#include "rpc/client_stream.h"
+#include "rpc/generated/stub_support.h"
+
+namespace verbena {
+
+// Methods are named "package.Service/Method"; the slash that gRPC puts before
+// is allowed, and dropped. A call of what can't be a method's name ends with
+// INVALID_ARGUMENT before it begins: a callback is then called at once. The
+// caller must know whether a method streams: the server ends a call of the
+// wrong kind with UNIMPLEMENTED.
+//
+// Any number of threads may use it at the same time. It need not outlive its
+// calls, nor do the names; what else a call is given lives as long as for a
+// generated stub.
+class GenericStub {
+ public:
+  using Reader = ClientReader<ByteMessage>;
+  using Writer = ClientWriter<ByteMessage>;
+  using ReaderWriter = ClientReaderWriter<ByteMessage, ByteMessage>;
+
+  explicit GenericStub(std::shared_ptr<Channel> channel)
+      : channel_(std::move(channel)) {}
+
+  // One message each way: waits, or has `on_done` told.
+  absl::Status UnaryCall(ClientContext* context, absl::string_view method,
+                         const ByteMessage& request,
+                         ByteMessage* response) const;
+  void UnaryCall(ClientContext* context, absl::string_view method,
+                 const ByteMessage* request, ByteMessage* response,
+                 UnaryCallback on_done) const;
+
+  // A method that streams its responses, its requests, or both. A call that
+  // can't be made is a stream whose Finish() says why. The last of the three
+  // makes calls of the other two kinds as well, for who does not know which.
+  std::unique_ptr<Reader> ServerStreamingCall(ClientContext* context,
+                                              absl::string_view method,
+                                              const ByteMessage& request) const;
+  std::unique_ptr<Writer> ClientStreamingCall(ClientContext* context,
+                                              absl::string_view method,
+                                              ByteMessage* response) const;
+  std::unique_ptr<ReaderWriter> BidiStreamingCall(
+      ClientContext* context, absl::string_view method) const;
+
+ private:
+  const std::shared_ptr<Channel> channel_;
+};
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_GENERIC_STUB_H_

@@ -1,0 +1,47 @@
+// How the name of a method travels to a server that asks for it.
+//
+// It goes as the first pair of the metadata, under a key that is the library's
+// own. Such a server is told by it what a call of a method is that it does not
+// have, of which the number on the wire says nothing.
+
+#ifndef VERBENA_RPC_INTERNAL_CODEC_METHOD_NAME_H_
+#define VERBENA_RPC_INTERNAL_CODEC_METHOD_NAME_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "rpc/metadata.h"
+
+namespace verbena::internal {
+
+// HTTP/2, and so gRPC, calls it that.
+inline constexpr absl::string_view kMethodNameKey = ":path";
+
+// The longest name that is accepted. Half of what metadata may take, and many
+// times what people write.
+inline constexpr size_t kMaxMethodNameBytes = 1024;
+
+// OK if `name` can be that of a method: "package.Service/Method", of letters,
+// digits, underscores and dots as a .proto allows them. INVALID_ARGUMENT, with
+// what of it is fit to be shown, otherwise.
+absl::Status CheckMethodName(absl::string_view name);
+
+// How many bytes WriteMethodName() will write.
+uint32_t MethodNameBytes(absl::string_view name);
+
+// Writes the pair; returns its end. REQUIRES: `name` is shorter than 64 KiB.
+uint8_t* WriteMethodName(absl::string_view name, uint8_t* out);
+
+// Removes what has kMethodNameKey from `*metadata`, and returns the first of
+// it. NOT_FOUND if there is none; INVALID_ARGUMENT if that is no method's name,
+// or not of the method that `method_id` stands for.
+absl::StatusOr<std::string> TakeMethodName(uint64_t method_id,
+                                           Metadata* metadata);
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_CODEC_METHOD_NAME_H_
