@@ -43,6 +43,7 @@ LAYERS = {
     "rpc": ["proto", "transport/base", "transport", "rpc/generated"],
     "rpc/generated": ["proto", "transport/base", "transport", "rpc"],
     "rpc/credentials": ["transport/base", "rpc"],
+    "rpc/services": ["proto", "transport/base", "rpc"],
     "rpc/internal/codec": ["proto", "transport/base", "rpc"],
     "rpc/internal/stream": ["transport/base", "transport/connection", "rpc",
                             "rpc/internal/codec"],
@@ -69,7 +70,7 @@ LAYERS = {
               "rpc/internal/server", "transport", "transport/base",
               "transport/verbs", "transport/soft", "transport/faulty",
               "transport/memory", "transport/wire", "transport/connection",
-              "rpc/credentials"],
+              "rpc/credentials", "rpc/services"],
 }
 
 # What the .cc files of a folder may include besides: those of the face join the

@@ -60,6 +60,8 @@ TESTED_ELSEWHERE = {
     "rpc/generic_service.cc": _GENERIC,
     "rpc/generic_stub.cc": _GENERIC,
     "rpc/server.cc": _END_TO_END,
+    "rpc/services/reflection_service.cc": (
+        "tests/integration/services_test.cc"),
     # What a handler and a caller see of one call.
     "rpc/internal/server/handler_call.cc": "tests/integration/status_test.cc",
     "rpc/internal/server/handler_call_pool.cc":

@@ -1,0 +1,82 @@
+// Tells clients and load balancers whether a server and its services are fit to
+// be called: grpc.health.v1.Health.
+//
+//   verbena::HealthService health;
+//   builder.RegisterService(&health);
+//   ...
+//   health.SetServingStatus("helloworld.Greeter", true);
+
+#ifndef VERBENA_RPC_SERVICES_HEALTH_SERVICE_H_
+#define VERBENA_RPC_SERVICES_HEALTH_SERVICE_H_
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "grpc/health/v1/health.pb.h"
+#include "grpc/health/v1/health.verbena.h"
+#include "rpc/server_context.h"
+#include "rpc/server_stream.h"
+#include "transport/base/mutex.h"
+
+namespace verbena {
+
+// Behaves as the one that comes with gRPC. At first it knows one name, the
+// empty one, which stands for the server as a whole, and that is serving. The
+// others are what SetServingStatus() is told, of services or of anything else.
+//
+// A client that watches occupies a worker. All methods may be called from any
+// thread.
+class HealthService final : public grpc::health::v1::Health::Service {
+ public:
+  // The name that stands for the server as a whole.
+  static constexpr absl::string_view kServer = "";
+
+  HealthService() = default;
+
+  // Says how `service` is from now on; who watches it is told. After Shutdown()
+  // nothing is serving any more, whatever this is told.
+  void SetServingStatus(absl::string_view service, bool serving);
+  // The same of all that were told of before, the server as a whole included.
+  void SetServingStatus(bool serving);
+
+  // Everything has stopped serving, for good. Who watches is told, and then the
+  // call ends with UNAVAILABLE: so a server can shut down without a deadline
+  // behind it.
+  void Shutdown();
+
+  // As the service: see health.proto.
+  absl::Status Check(ServerContext* context,
+                     const grpc::health::v1::HealthCheckRequest* request,
+                     grpc::health::v1::HealthCheckResponse* response) override;
+  absl::Status List(ServerContext* context,
+                    const grpc::health::v1::HealthListRequest* request,
+                    grpc::health::v1::HealthListResponse* response) override;
+  absl::Status Watch(
+      ServerContext* context,
+      const grpc::health::v1::HealthCheckRequest* request,
+      ServerWriter<grpc::health::v1::HealthCheckResponse>* writer) override;
+
+ private:
+  using ServingStatus = grpc::health::v1::HealthCheckResponse::ServingStatus;
+
+  // SERVICE_UNKNOWN if it was never told of.
+  ServingStatus StatusOf(absl::string_view service) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is told becomes that.
+  ServingStatus Told(bool serving) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  base::Mutex mutex_;
+  base::CondVar changed_;
+  std::map<std::string, ServingStatus, std::less<>> statuses_ ABSL_GUARDED_BY(
+      mutex_) = {
+      {std::string(kServer), grpc::health::v1::HealthCheckResponse::SERVING}};
+  bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_SERVICES_HEALTH_SERVICE_H_
