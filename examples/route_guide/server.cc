@@ -1,10 +1,5 @@
 // Serves routeguide.RouteGuide until it gets SIGINT or SIGTERM.
 
-#include "rpc/server.h"
-
-#include <csignal>
-#include <iostream>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -13,9 +8,7 @@
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
+#include "examples/common/serve.h"
 #include "examples/route_guide/places.h"
 #include "examples/route_guide/route_guide.verbena.h"
 #include "rpc/server_builder.h"
@@ -120,28 +113,9 @@ int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("Serves routeguide.RouteGuide.");
   absl::ParseCommandLine(argc, argv);
 
-  // Before any thread starts, so that all of them leave the signals to main().
-  sigset_t stop_signals;
-  sigemptyset(&stop_signals);
-  sigaddset(&stop_signals, SIGINT);
-  sigaddset(&stop_signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
-
   routeguide::RouteGuideService service;
   verbena::ServerBuilder builder;
   builder.AddListeningPort(absl::GetFlag(FLAGS_listen));
   builder.RegisterService(&service);
-  absl::StatusOr<std::unique_ptr<verbena::Server>> server =
-      builder.BuildAndStart();
-  if (!server.ok()) {
-    std::cerr << "cannot serve: " << server.status() << std::endl;
-    return 1;
-  }
-  std::cout << "listening on " << (*server)->listening().front().address
-            << std::endl;
-
-  int signal = 0;
-  sigwait(&stop_signals, &signal);
-  (*server)->Shutdown(absl::Now() + absl::Seconds(5));
-  return 0;
+  return examples::Serve(builder);
 }

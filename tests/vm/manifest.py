@@ -45,7 +45,6 @@ HELLO_SERVER = "{bin}/examples/hello/server"
 HELLO_CLIENT = "{bin}/examples/hello/client"
 WITH_SERVER = "{repository}/tools/dev/with_server.py"
 PRELOAD = "{bin}/transport/soft/preload/libverbena-soft.so"
-HELLO_TEST = "//tests/integration:hello_test"
 BENCH = "{bin}/tools/rpc_bench/rpc_bench"
 END_TO_END = "//tests/integration:rpc_end_to_end_test"
 STREAMING = "//tests/integration:rpc_streaming_test"
@@ -75,10 +74,8 @@ FIRST_GUEST = [
     Test(STREAMING, seconds=600, no_rnr=True),
     Test(FORMS, seconds=600, no_rnr=True),
     Test("//tests/integration:locked_memory_test", seconds=300),
-    Test(HELLO_TEST, arguments=(HELLO_SERVER, HELLO_CLIENT)),
-    Test("//tests/integration:route_guide_test",
-         arguments=("{bin}/examples/route_guide/server",
-                    "{bin}/examples/route_guide/client")),
+    Test("//tests/integration:examples_test", seconds=300,
+         arguments=(HELLO_SERVER,)),
     Command("hello", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +
             " --listen={address}:0 -- " + HELLO_CLIENT +
             " --target={{address}}", no_rnr=True, shown=True),
