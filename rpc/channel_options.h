@@ -27,6 +27,20 @@ struct ChannelOptions {
   uint64_t max_send_message_bytes = uint64_t{65} << 20;
   uint64_t max_receive_message_bytes = uint64_t{65} << 20;
 
+  // Most bytes of metadata of each kind that a call accepts from its server,
+  // counted as in metadata.h; at most 65,535. A server with more to send ends
+  // the call with RESOURCE_EXHAUSTED. What it accepts itself is for it to say
+  // (ServerBuilder::SetMaxMetadataSize). More only for servers that are
+  // trusted: it is memory for each open call.
+  uint32_t max_metadata_bytes = 8192;
+
+  // Calls and streams that a connection of the channel may have open at once,
+  // from 1 to 16,384, if its server allows as many
+  // (ServerBuilder::SetMaxConcurrentCallsPerConnection). Further ones wait in
+  // line until one has ended. Thousands of long streams take more than the
+  // default; each costs the channel some hundred bytes, open or not.
+  uint32_t max_concurrent_calls = 256;
+
   // Registered memory that large messages may occupy, in bytes. Calls wait
   // while all of it is in use. At least the sum of the two limits above.
   uint64_t max_arena_bytes = uint64_t{512} << 20;

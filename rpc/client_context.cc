@@ -15,6 +15,7 @@ bool ClientContext::Reserve() {
                                       std::memory_order_seq_cst)) {
     return false;
   }
+  if (!initial_metadata_.empty()) initial_metadata_.clear();
   if (!trailing_metadata_.empty()) trailing_metadata_.clear();
   has_peer_ = false;
   response_attachment_.Reset();

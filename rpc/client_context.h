@@ -59,8 +59,8 @@ class ClientContext {
   // What the clock will show then, as it stands now.
   absl::Time deadline() const { return base::ToWallClock(due_); }
 
-  // Sends a pair along with the request. A call with more than
-  // kMaxCallMetadataBytes fails with RESOURCE_EXHAUSTED.
+  // Sends a pair along with the request. A call with more of them than the
+  // server takes fails with RESOURCE_EXHAUSTED: see metadata.h.
   void AddMetadata(absl::string_view key, absl::string_view value);
   const Metadata& metadata() const { return metadata_; }
 
@@ -104,6 +104,10 @@ class ClientContext {
   void TryCancel();
 
   // --- After it ---
+
+  // What the server's handler sent before its answer. Of a stream also earlier:
+  // once WaitForInitialMetadata() or the first Read() has returned.
+  const Metadata& GetServerInitialMetadata() const { return initial_metadata_; }
 
   // What the server's handler added, also when the call failed in the handler.
   const Metadata& GetServerTrailingMetadata() const {
@@ -153,7 +157,10 @@ class ClientContext {
   void* call_storage() { return call_storage_; }
 
   bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }
+  Metadata* mutable_initial_metadata() { return &initial_metadata_; }
   Metadata* mutable_trailing_metadata() { return &trailing_metadata_; }
+  // Memory for metadata that go in frames of their own.
+  std::string* mutable_long_metadata() { return &long_metadata_; }
   void set_peer(const std::string& peer) {
     // Most often it is the same as that of the call before.
     if (peer_ != peer) peer_ = peer;
@@ -190,6 +197,8 @@ class ClientContext {
   Buffer response_attachment_;
 
   Metadata metadata_;
+  std::string long_metadata_;  // The same as bytes, while a call sends them.
+  Metadata initial_metadata_;
   Metadata trailing_metadata_;
   std::string peer_;  // Of this call or, unless has_peer_, an earlier one.
   bool has_peer_ = false;

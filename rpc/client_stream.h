@@ -39,6 +39,9 @@ class ClientReader {
     return stream_->Read(message, attachment);
   }
 
+  // See ClientStream::WaitForInitialMetadata().
+  void WaitForInitialMetadata() { stream_->WaitForInitialMetadata(); }
+
   // See ClientStream::Finish().
   absl::Status Finish() { return stream_->Finish(); }
 
@@ -61,6 +64,9 @@ class ClientWriter {
              absl::Span<const uint8_t> attachment = {}) {
     return stream_->Write(message, attachment);
   }
+
+  // See ClientStream::WaitForInitialMetadata().
+  void WaitForInitialMetadata() { stream_->WaitForInitialMetadata(); }
 
   // See ClientStream::WritesDone().
   bool WritesDone() { return stream_->WritesDone(); }
@@ -100,6 +106,7 @@ class ClientReaderWriter {
   }
 
   // See ClientStream.
+  void WaitForInitialMetadata() { stream_->WaitForInitialMetadata(); }
   bool WritesDone() { return stream_->WritesDone(); }
   absl::Status Finish() { return stream_->Finish(); }
 

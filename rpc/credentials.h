@@ -78,9 +78,9 @@ class AuthMetadataProcessor {
   // `auth_metadata` are all metadata of the call, and `context` is what is
   // known of the client's connection, to which it may add: the handler sees
   // that, other calls do not. What it puts into `consumed` is taken out of what
-  // the handler sees; what it puts into `response` is sent with the reply, as
-  // trailing metadata. A status that is not OK ends the call with it, and there
-  // is no handler.
+  // the handler sees; what it puts into `response` is sent ahead of the answer,
+  // as initial metadata. A status that is not OK ends the call with it, and
+  // there is no handler.
   //
   // Runs where the handler runs, after the request was parsed, and may block if
   // the handler may: see HandlerMode.

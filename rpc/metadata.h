@@ -3,7 +3,6 @@
 #ifndef VERBENA_RPC_METADATA_H_
 #define VERBENA_RPC_METADATA_H_
 
-#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
@@ -11,14 +10,16 @@
 namespace verbena {
 
 // A key may occur several times; pairs of one key keep the order in which they
-// were added. Keys and values are any bytes, but keys that begin with a colon
-// are the library's.
-using Metadata = std::multimap<std::string, std::string, std::less<>>;
-
-// Most bytes that all keys and values of one direction of one call may take,
-// 4 bytes for each pair included. Metadata is meant for identifiers; data
+// were added. Keys and values are any bytes, whatever the key ends with; but
+// keys that begin with a colon are the library's.
+//
+// How many there may be is for the side to say that gets them:
+// ServerBuilder::SetMaxMetadataSize() and ChannelOptions::max_metadata_bytes,
+// by default 8 KiB. All keys and values of one direction count, and 4 bytes for
+// each pair. Up to 2 KiB they go with the request or the reply; more take a
+// frame of their own before it. They are meant for identifiers and tokens; data
 // belongs into messages.
-inline constexpr size_t kMaxCallMetadataBytes = 2048;
+using Metadata = std::multimap<std::string, std::string, std::less<>>;
 
 }  // namespace verbena
 

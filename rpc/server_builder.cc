@@ -9,6 +9,7 @@
 #include "rpc/credentials.h"
 #include "rpc/internal/codec/protobuf_codec.h"
 #include "rpc/internal/server/server_impl.h"
+#include "transport/base/limits.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena {
@@ -71,6 +72,21 @@ ServerBuilder& ServerBuilder::SetMaxReceiveMessageSize(int64_t bytes) {
 
 ServerBuilder& ServerBuilder::SetMaxSendMessageSize(int64_t bytes) {
   max_send_message_bytes_ = bytes == -1 ? kLongestMessage : bytes;
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetMaxMetadataSize(int64_t bytes) {
+  max_metadata_bytes_ = bytes;
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetMaxConcurrentCallsPerConnection(int calls) {
+  max_connection_calls_ = calls;
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetMaxConcurrentCalls(int64_t calls) {
+  max_calls_ = calls;
   return *this;
 }
 
@@ -163,6 +179,13 @@ absl::Status ServerBuilder::Validate() const {
                              max_receive_message_bytes_, 0, kLongestMessage));
   RETURN_IF_ERROR(CheckRange("the size limit of sent messages",
                              max_send_message_bytes_, 0, kLongestMessage));
+  RETURN_IF_ERROR(CheckRange("the size limit of metadata", max_metadata_bytes_,
+                             0, transport::kMaxMetadataBytes));
+  RETURN_IF_ERROR(CheckRange("the limit of calls of a connection",
+                             max_connection_calls_, 1,
+                             transport::kMaxOpenCalls));
+  RETURN_IF_ERROR(
+      CheckRange("the limit of calls of the server", max_calls_, 0, INT64_MAX));
   RETURN_IF_ERROR(
       CheckRange("the limit of bulk memory", max_bulk_bytes_,
                  std::max(max_receive_message_bytes_, max_send_message_bytes_),
@@ -207,6 +230,11 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
   options.endpoint.endpoint.max_receive_message_bytes =
       max_receive_message_bytes_;
   options.endpoint.endpoint.max_send_message_bytes = max_send_message_bytes_;
+  options.endpoint.endpoint.max_metadata_bytes =
+      static_cast<uint32_t>(max_metadata_bytes_);
+  options.endpoint.endpoint.max_open_calls =
+      static_cast<uint32_t>(max_connection_calls_);
+  options.max_calls = max_calls_;
   options.endpoint.endpoint.max_bulk_bytes = max_bulk_bytes_;
   options.endpoint.endpoint.memory_floor_bytes =
       static_cast<uint64_t>(memory_floor_bytes_);

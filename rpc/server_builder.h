@@ -58,6 +58,22 @@ class ServerBuilder {
   ServerBuilder& SetMaxReceiveMessageSize(int64_t bytes);
   ServerBuilder& SetMaxSendMessageSize(int64_t bytes);
 
+  // Most bytes of metadata that a call may bring, counted as in metadata.h;
+  // from 0 to 65,535. The call of a client with more ends with
+  // RESOURCE_EXHAUSTED, at the client. Default: 8 KiB. It bounds what a client
+  // makes the server keep: so much for each call that it may have open.
+  ServerBuilder& SetMaxMetadataSize(int64_t bytes);
+
+  // Calls and streams that one connection may have open, from 1 to 16,384, if
+  // its client wants as many (ChannelOptions::max_concurrent_calls). A client's
+  // further calls wait at the client. Default: 256.
+  ServerBuilder& SetMaxConcurrentCallsPerConnection(int calls);
+
+  // Calls and streams that the whole server has in work, those included that
+  // wait for a worker. A call beyond them is not processed, and ends with
+  // RESOURCE_EXHAUSTED. Default, and 0: no limit but those of connections.
+  ServerBuilder& SetMaxConcurrentCalls(int64_t calls);
+
   // Which threads run handlers, for services that do not say. Default:
   // kWorkerPool.
   ServerBuilder& SetHandlerMode(HandlerMode mode);
@@ -139,6 +155,9 @@ class ServerBuilder {
   std::shared_ptr<AuthMetadataProcessor> auth_metadata_processor_;
   int64_t max_receive_message_bytes_ = int64_t{65} << 20;
   int64_t max_send_message_bytes_ = int64_t{65} << 20;
+  int64_t max_metadata_bytes_ = 8192;
+  int max_connection_calls_ = 256;
+  int64_t max_calls_ = 0;
   int64_t max_bulk_bytes_ = int64_t{512} << 20;
   int64_t memory_floor_bytes_ = int64_t{1} << 20;
   absl::Duration memory_idle_time_ = absl::Seconds(5);

@@ -125,6 +125,37 @@ TEST_F(ServerBuilderTest, SizesOverTheLimitAreRefused) {
   ExpectRefused(absl::StatusCode::kInvalidArgument, "received messages");
 }
 
+TEST_F(ServerBuilderTest, MetadataMayHave65535Bytes) {
+  builder_.SetDevice("soft");
+  for (const int64_t bytes : {0, 65535}) {
+    builder_.SetMaxMetadataSize(bytes);
+    EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+  }
+  for (const int64_t bytes : {-1, 65536}) {
+    builder_.SetMaxMetadataSize(bytes);
+    ExpectRefused(absl::StatusCode::kInvalidArgument, "size limit of metadata");
+  }
+}
+
+TEST_F(ServerBuilderTest, AConnectionMayHaveOneCallTo16384) {
+  builder_.SetDevice("soft");
+  for (const int calls : {1, 16384}) {
+    builder_.SetMaxConcurrentCallsPerConnection(calls);
+    EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+  }
+  for (const int calls : {0, 16385}) {
+    builder_.SetMaxConcurrentCallsPerConnection(calls);
+    ExpectRefused(absl::StatusCode::kInvalidArgument, "calls of a connection");
+  }
+}
+
+TEST_F(ServerBuilderTest, ALimitOfCallsOfTheServerIsNotNegative) {
+  builder_.SetDevice("soft").SetMaxConcurrentCalls(INT64_MAX);
+  EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+  builder_.SetMaxConcurrentCalls(-1);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "calls of the server");
+}
+
 TEST_F(ServerBuilderTest, ANegativeSpinBudgetIsRefused) {
   builder_.SetSpinBudget(-absl::Microseconds(1));
   ExpectRefused(absl::StatusCode::kInvalidArgument, "spin budget");

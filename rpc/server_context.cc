@@ -1,11 +1,17 @@
 #include "rpc/server_context.h"
 
 #include <cstring>
+#include <utility>
 
 #include "rpc/credentials.h"
 #include "rpc/internal/server/handler_call.h"
 
 namespace verbena {
+
+void ServerContext::SendInitialMetadata() {
+  if (std::exchange(sent_initial_metadata_, true)) return;
+  call_->SendInitialMetadata(initial_metadata_);
+}
 
 bool ServerContext::IsCancelled() const { return call_->IsCancelled(); }
 

@@ -76,8 +76,19 @@ class ServerContext {
   // What the client added to its context.
   const Metadata& client_metadata() const { return client_metadata_; }
 
-  // Sends a pair along with the reply or the error. More than
-  // kMaxCallMetadataBytes turn the reply into RESOURCE_EXHAUSTED.
+  // Sends a pair ahead of the answer, with SendInitialMetadata() or else with
+  // the first message of a stream or the end of the call; afterwards it does
+  // nothing. More than the client takes (see metadata.h) turn the answer into
+  // RESOURCE_EXHAUSTED.
+  void AddInitialMetadata(absl::string_view key, absl::string_view value) {
+    initial_metadata_.emplace(key, value);
+  }
+  // Sends them now; the client may see them while the handler goes on. Also if
+  // there are none, once. Not while another thread writes to the stream.
+  void SendInitialMetadata();
+
+  // Sends a pair along with the reply or the error. More than the client takes
+  // turn the reply into RESOURCE_EXHAUSTED.
   void AddTrailingMetadata(absl::string_view key, absl::string_view value) {
     trailing_metadata_.emplace(key, value);
   }
@@ -108,6 +119,18 @@ class ServerContext {
     due_ = due;
     if (!client_metadata_.empty()) client_metadata_.clear();
     if (!trailing_metadata_.empty()) trailing_metadata_.clear();
+    if (!initial_metadata_.empty()) initial_metadata_.clear();
+    sent_initial_metadata_ = false;
+  }
+  // Whether nothing but a message goes with a good answer.
+  bool sends_no_metadata() const {
+    return trailing_metadata_.empty() && initial_metadata_.empty() &&
+           !sent_initial_metadata_;
+  }
+  // Whether there are initial ones that are to be sent, now: once.
+  bool TakeInitialMetadataDue() {
+    return !initial_metadata_.empty() &&
+           !std::exchange(sent_initial_metadata_, true);
   }
   void set_request_attachment(Buffer attachment) {
     request_attachment_ = std::move(attachment);
@@ -119,12 +142,15 @@ class ServerContext {
     response_attachment_.Reset();
   }
   Metadata* mutable_client_metadata() { return &client_metadata_; }
+  const Metadata& initial_metadata() const { return initial_metadata_; }
   const Metadata& trailing_metadata() const { return trailing_metadata_; }
 
  private:
   internal::HandlerCall* const call_;        // The call behind the context.
   absl::Time due_ = absl::InfiniteFuture();  // By base::Now().
   Metadata client_metadata_;
+  Metadata initial_metadata_;
+  bool sent_initial_metadata_ = false;
   Metadata trailing_metadata_;
   Buffer request_attachment_;
   Buffer response_attachment_;

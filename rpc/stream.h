@@ -42,6 +42,12 @@ class MessageReaderWriter {
 // The client's side.
 class ClientStream : public MessageReaderWriter {
  public:
+  // Waits until the server's initial metadata are in the ClientContext, or it
+  // is certain that there are none: a message has come, or the call has ended.
+  // For the thread that reads, which need not wait: they are there as well when
+  // its first Read() has returned.
+  virtual void WaitForInitialMetadata() {}
+
   // No message of this side will follow. Returns false if the call has ended.
   virtual bool WritesDone() = 0;
 

@@ -60,6 +60,7 @@ void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
 void BindUnaryReactor(Channel& channel, const MethodDescriptor& method,
                       ClientContext* context, const MessageLite* request,
                       MessageLite* response, ClientUnaryReactor* reactor) {
+  if (reactor == nullptr) return;
   reactor->set_start([&channel, &method, context, request, response, reactor] {
     AsyncUnaryCall(
         channel, method, context, request, response,
@@ -70,6 +71,7 @@ void BindUnaryReactor(Channel& channel, const MethodDescriptor& method,
 void BindReactor(std::shared_ptr<Channel> channel,
                  const MethodDescriptor& method, ClientContext* context,
                  const MessageLite* request, internal::ClientReactor* reactor) {
+  if (reactor == nullptr) return;
   reactor->set_start([channel = std::move(channel), &method, context, request,
                       reactor]() mutable {
     const absl::StatusOr<ChannelImpl*> impl = channel->MakeImpl();

@@ -53,8 +53,16 @@ class Call final : public ClientCall {
     if (request_.metadata_bytes >= 56) {
       user_.set_stream(&messages_);
       set_stream(&messages_);
-      return;
     }
+    // Some have long metadata, for the same reason so.
+    if (request_.metadata_bytes % 16 == 15) {
+      long_metadata_.assign(request_.metadata_bytes * 140, 'm');
+      request_.long_metadata = absl::MakeConstSpan(
+          reinterpret_cast<const uint8_t*>(long_metadata_.data()),
+          long_metadata_.size());
+      request_.metadata_bytes = 0;
+    }
+    if (streams()) return;
     request_.message_bytes = TakeLength(input);
     if (input.Bool()) request_.reply_hint_bytes = TakeLength(input);
     if (input.Below(8) == 0) request_.deadline = base::Now();
@@ -73,6 +81,12 @@ class Call final : public ClientCall {
     CHECK(!done_ && !written_);
     written_ = true;
     std::memset(out, 'q', request_.metadata_bytes + request_.message_bytes);
+  }
+  absl::Status OnInitialMetadata(absl::Span<const uint8_t> metadata) override {
+    CHECK(!done_ && written_);
+    ReadAll(metadata);
+    return metadata.size() % 2 == 0 ? absl::OkStatus()
+                                    : absl::InternalError("no metadata");
   }
   void OnResponse(const CallResponse& response) override {
     CHECK(!done_ && written_);
@@ -96,6 +110,7 @@ class Call final : public ClientCall {
 
  private:
   const bool revokes_;
+  std::string long_metadata_;
   StreamUser user_;
   MessageStream messages_{&user_, /*max_message_bytes=*/uint64_t{1} << 20,
                           "the fuzzer's limit", /*marks_end=*/true};

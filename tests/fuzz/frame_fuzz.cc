@@ -37,7 +37,7 @@ void Use(absl::Span<const uint8_t> frame) {
     for (const auto part : {body.metadata, body.message, body.attachment}) {
       ReadAll(part);
     }
-    CHECK_LE(body.metadata.size(), kMaxMetadataBytes);
+    CHECK_LE(body.metadata.size(), kFrameMetadataBytes);
     ReadParts(header, body.metadata.size() + body.message.size() +
                           body.attachment.size());
   } else if (header.type == FrameType::kResponse) {
@@ -46,7 +46,7 @@ void Use(absl::Span<const uint8_t> frame) {
          {body.status_message, body.metadata, body.message, body.attachment}) {
       ReadAll(part);
     }
-    CHECK_LE(body.metadata.size(), kMaxMetadataBytes);
+    CHECK_LE(body.metadata.size(), kFrameMetadataBytes);
     CHECK_LE(body.status_message.size(), kMaxStatusMessageBytes);
     ReadParts(header, body.status_message.size() + body.metadata.size() +
                           body.message.size() + body.attachment.size());

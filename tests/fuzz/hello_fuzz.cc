@@ -23,6 +23,7 @@ void CheckLimits(const PeerLimits& limits) {
   CHECK_GE(limits.max_open_calls, 1);
   CHECK_GE(limits.max_receive_message_bytes, 1);
   CHECK_LE(limits.max_receive_message_bytes, kMaxMessageBytes);
+  CHECK_LE(limits.max_metadata_bytes, kMaxMetadataBytes);
 }
 
 // What a decoder accepts an encoder writes, so that it comes out as it was.

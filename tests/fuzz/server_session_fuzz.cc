@@ -134,6 +134,13 @@ class Handler final : public ServerHandler {
     reply.message_bytes = TakeLength(input);
     const size_t bytes = reply.metadata_bytes + reply.message_bytes;
     if (bytes > 0) reply.writer = new FilledReply(bytes);
+    // Without a draw of their own, so that older inputs mean what they did.
+    if (reply.metadata_bytes % 16 == 15) {
+      call->SendInitialMetadata(std::string(reply.metadata_bytes * 130, 'i'));
+    }
+    if (reply.metadata_bytes == 0 && reply.message_bytes % 2 == 1) {
+      reply.long_metadata = std::string(3000, 't');
+    }
     switch (input.Below(4)) {
       case 0:
         reply.attachment = call->TakeAttachment();

@@ -126,6 +126,13 @@ std::string TakeHeader(fuzz::FuzzInput& input, FrameType type,
       header.body_bytes = TakeLength(input) % kBufferBytes;
       return Text(header);
     }
+    case FrameType::kMetadata: {
+      FrameHeader header = Common(type);
+      header.flags =
+          input.Take<uint8_t>() & (kFlagMetadataEnd | kFlagInitialMetadata);
+      header.body_bytes = TakeLength(input) % kBufferBytes;
+      return Text(header);
+    }
     default: {
       FrameHeader header = Common(type);
       if (type == FrameType::kHello || type == FrameType::kWelcome ||
@@ -141,17 +148,22 @@ bool IsOfACall(FrameType type) {
   return type == FrameType::kRequest || type == FrameType::kResponse ||
          type == FrameType::kResponsePending || type == FrameType::kLease ||
          type == FrameType::kCancel || type == FrameType::kContinuation ||
-         type == FrameType::kData || type == FrameType::kWindow;
+         type == FrameType::kData || type == FrameType::kWindow ||
+         type == FrameType::kMetadata;
 }
 
-// As inputs of the corpus mean it that are older than streams.
+// As inputs of the corpus mean it that are older than streams, and those that
+// are older than METADATA.
 FrameType TakeType(fuzz::FuzzInput& input) {
   constexpr uint32_t kWithoutStreams = 17;
   const uint32_t type = input.Below(kWithoutStreams);
   if (type != 0) return static_cast<FrameType>(type);
-  constexpr FrameType kOthers[] = {FrameType{0}, FrameType::kData,
-                                   FrameType::kWindow};
-  return kOthers[input.Below(3)];
+  constexpr FrameType kStreams[] = {FrameType{0}, FrameType::kData,
+                                    FrameType::kWindow};
+  const FrameType other = kStreams[input.Below(3)];
+  if (other != FrameType{0}) return other;
+  constexpr FrameType kLatest[] = {FrameType{0}, FrameType::kMetadata};
+  return kLatest[input.Below(2)];
 }
 
 }  // namespace

@@ -125,13 +125,14 @@ ArenaDescriptor SessionPeer::arena() const {
 PeerLimits SessionPeer::TakeLimits(fuzz::FuzzInput& input) {
   constexpr uint32_t kFrames[] = {kBufferBytes, kMinBufferBytes, 1 << 20};
   constexpr uint16_t kFirstCredits[] = {1, 2, 16, 300};
-  constexpr uint16_t kCalls[] = {kMaxOpenCalls, 1, 3};
+  constexpr uint16_t kCalls[] = {kDefaultMaxOpenCalls, 1, 3};
   constexpr uint32_t kMessages[] = {1 << 20, 1, 9000, kMaxMessageBytes};
   PeerLimits limits;
   limits.buffer_bytes = kFrames[input.Below(3)];
   limits.credits = credits_ = kFirstCredits[input.Below(4)];
   limits.max_open_calls = kCalls[input.Below(3)];
   limits.max_receive_message_bytes = kMessages[input.Below(4)];
+  limits.max_metadata_bytes = kDefaultMaxMetadataBytes;
   return limits;
 }
 

@@ -76,7 +76,7 @@ class CredentialsTest : public EndToEndTest {
     ClientContext context;
     for (const auto& [key, value] : metadata) context.AddMetadata(key, value);
     absl::Status status = stub.Describe(&context, Nothing(), &reply_);
-    trailing_ = context.GetServerTrailingMetadata();
+    initial_ = context.GetServerInitialMetadata();
     return status;
   }
 
@@ -93,7 +93,7 @@ class CredentialsTest : public EndToEndTest {
       std::make_shared<SharedSecretKeys>();
   int guarded_port_ = 0;
   Description reply_;
-  Metadata trailing_;
+  Metadata initial_;
 };
 
 // --- A shared secret ---------------------------------------------------------
@@ -301,7 +301,7 @@ TEST_F(TokenTest, ACallWithAGoodTokenReachesItsHandler) {
                           "transport_security_type=shared_secret"));
   // The handler does not see what was consumed.
   EXPECT_THAT(reply_.metadata(), ElementsAre("colour=blue"));
-  EXPECT_EQ(trailing_.count("cave"), 1u);
+  EXPECT_EQ(initial_.count("cave"), 1u);
 }
 
 TEST_F(TokenTest, OthersDoNot) {

@@ -139,8 +139,8 @@ TEST_F(PayloadTest, SixtyFourCallsAtOnce) {
 TEST_F(PayloadTest, MoreCallsAtOnceThanAConnectionHolds) {
   std::vector<std::unique_ptr<EndToEnd::Stub>> stubs;
   stubs.push_back(EndToEnd::NewStub(NewChannel()));
-  EchoAllAtOnce(stubs,
-                std::vector<size_t>(size_t{3} * transport::kMaxOpenCalls, 50));
+  EchoAllAtOnce(stubs, std::vector<size_t>(
+                           size_t{3} * transport::kDefaultMaxOpenCalls, 50));
 }
 
 TEST_F(PayloadTest, EightConnectionsWithSixtyFourCallsEach) {

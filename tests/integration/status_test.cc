@@ -345,18 +345,6 @@ TEST_F(StatusTest, MetadataTravelWithErrors) {
   EXPECT_EQ(context.GetServerTrailingMetadata(), (Metadata{{"failed", "yes"}}));
 }
 
-TEST_F(StatusTest, TooMuchMetadataIsRefused) {
-  Connect();
-  ClientContext context;
-  Description reply;
-  context.AddMetadata("k", std::string(kMaxCallMetadataBytes - 5, 'v'));
-  EXPECT_EQ(stub_->Describe(&context, Nothing(), &reply), absl::OkStatus());
-  EXPECT_EQ(context.GetServerTrailingMetadata(), context.metadata());
-  context.AddMetadata("k", "");
-  ExpectStatus(stub_->Describe(&context, Nothing(), &reply),
-               absl::StatusCode::kResourceExhausted, "metadata");
-}
-
 TEST_F(StatusTest, ACallWithoutACallbackIsNotMade) {
   Connect();
   ClientContext context;

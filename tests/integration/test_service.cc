@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -12,6 +13,7 @@
 #include "rpc/buffer.h"
 #include "rpc/credentials.h"
 #include "rpc/service.h"
+#include "rpc/status_details.h"
 #include "transport/base/clock.h"
 
 namespace verbena::end_to_end {
@@ -53,7 +55,12 @@ absl::Status DoDescribe(ServerContext* context, Description* reply) {
   }
   for (const auto& [key, value] : context->client_metadata()) {
     reply->add_metadata(absl::StrCat(key, "=", value));
-    context->AddTrailingMetadata(key, value);
+    if (!absl::StartsWith(key, "ahead")) {
+      context->AddTrailingMetadata(key, value);
+      continue;
+    }
+    context->AddInitialMetadata(key, value);
+    if (key == "ahead-now") context->SendInitialMetadata();
   }
   return absl::OkStatus();
 }
@@ -80,8 +87,14 @@ absl::Status EndToEndService::Fail(ServerContext* context,
                                    const FailRequest* request,
                                    Nothing* /*reply*/) {
   context->AddTrailingMetadata("failed", "yes");
-  return absl::Status(static_cast<absl::StatusCode>(request->code()),
+  absl::Status status(static_cast<absl::StatusCode>(request->code()),
                       request->message());
+  if (!request->detail().empty()) {
+    Key key;
+    key.set_key(request->detail());
+    AddStatusDetail(&status, key);
+  }
+  return status;
 }
 
 absl::Status EndToEndService::Block(ServerContext* context, const Key* request,

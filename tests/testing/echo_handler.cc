@@ -49,7 +49,13 @@ void FinishWith(ServerCall* call, std::string bytes) {
     }
   }
   ServerCall::Reply reply;
-  reply.metadata_bytes = static_cast<uint32_t>(call->metadata().size());
+  const size_t metadata_bytes = call->metadata().size();
+  if (metadata_bytes > transport::kFrameMetadataBytes) {
+    reply.long_metadata = bytes.substr(0, metadata_bytes);
+    bytes.erase(0, metadata_bytes);
+  } else {
+    reply.metadata_bytes = static_cast<uint32_t>(metadata_bytes);
+  }
   reply.message_bytes = bytes.size() - reply.metadata_bytes;
   reply.attachment = call->TakeAttachment();
   if (!bytes.empty()) reply.writer = new OwnedReply(std::move(bytes));
@@ -66,7 +72,8 @@ std::string EchoOf(const ServerCall& call) {
 void FinishWithBuffer(ServerCall* call) {
   std::string bytes = EchoOf(*call);
   if (bytes.size() <= transport::kFrameReplyBytes ||
-      !call->attachment().empty()) {
+      !call->attachment().empty() ||
+      call->metadata().size() > transport::kFrameMetadataBytes) {
     FinishWith(call, std::move(bytes));
     return;
   }

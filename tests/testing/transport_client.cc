@@ -28,7 +28,12 @@ TestCall::TestCall(std::string message, Options options)
       keep_attachment_(options.keep_attachment) {
   request_.method_id = static_cast<uint64_t>(options.method);
   request_.deadline = options.deadline;
-  request_.metadata_bytes = static_cast<uint32_t>(metadata_.size());
+  if (metadata_.size() > transport::kFrameMetadataBytes) {
+    request_.long_metadata = absl::MakeConstSpan(
+        reinterpret_cast<const uint8_t*>(metadata_.data()), metadata_.size());
+  } else {
+    request_.metadata_bytes = static_cast<uint32_t>(metadata_.size());
+  }
   request_.message_bytes = message_.size();
   request_.reply_hint_bytes = options.reply_hint_bytes;
   request_.attachment = absl::MakeConstSpan(
@@ -39,8 +44,8 @@ void TestCall::WriteRequest(uint8_t* out) {
   CHECK(!written_) << "asked for its request twice";
   CHECK_EQ(request_.message_bytes, message_.size());
   written_ = true;
-  std::memcpy(out, metadata_.data(), metadata_.size());
-  std::memcpy(out + metadata_.size(), message_.data(), message_.size());
+  std::memcpy(out, metadata_.data(), request_.metadata_bytes);
+  std::memcpy(out + request_.metadata_bytes, message_.data(), message_.size());
 }
 
 void TestCall::OnResponse(const transport::CallResponse& response) {

@@ -115,8 +115,8 @@ TEST_F(HostileClientFramesTest, MustNotLieAboutLengths) {
   metadata.metadata_bytes = 11;
   EXPECT_THAT(ByeTo({FrameText(metadata, TestBytes(10))}),
               HasSubstr("parts do not fill the body"));
-  metadata.metadata_bytes = kMaxMetadataBytes + 1;
-  EXPECT_THAT(ByeTo({FrameText(metadata, TestBytes(kMaxMetadataBytes + 11))}),
+  metadata.metadata_bytes = kFrameMetadataBytes + 1;
+  EXPECT_THAT(ByeTo({FrameText(metadata, TestBytes(kFrameMetadataBytes + 11))}),
               HasSubstr("metadata too long"));
 }
 
@@ -151,7 +151,7 @@ TEST_F(HostileClientFramesTest, MustNotUseASlotTwice) {
 }
 
 TEST_F(HostileClientFramesTest, MustNotUseASlotBeyondTheLimit) {
-  EXPECT_THAT(ByeTo({FrameText(Request(kMaxOpenCalls))}),
+  EXPECT_THAT(ByeTo({FrameText(Request(kDefaultMaxOpenCalls))}),
               HasSubstr("slot beyond the limit"));
   EXPECT_THAT(ByeTo({FrameText(Plain(FrameType::kCancel, 0xffff))}),
               HasSubstr("slot beyond the limit"));

@@ -155,13 +155,13 @@ TEST_F(HostileClientStreamsTest, HearsThatAMessageIsTooLong) {
 
 TEST_F(HostileClientStreamsTest, MayLeaveWithItsStreamsOpen) {
   RawPeer& raw = Opened();
-  for (uint32_t slot = 0; slot < kMaxOpenCalls; ++slot) {
+  for (uint32_t slot = 0; slot < kDefaultMaxOpenCalls; ++slot) {
     ASSERT_TRUE(raw.Send(FrameText(StreamRequest(slot))).ok());
     ASSERT_TRUE(raw.Send(FrameText(Data(slot), Announced(1000) + "part")).ok());
   }
-  ASSERT_TRUE(server_.handler().AwaitHeld(kMaxOpenCalls));
+  ASSERT_TRUE(server_.handler().AwaitHeld(kDefaultMaxOpenCalls));
   raw.Disconnect();
-  EXPECT_TRUE(server_.handler().AwaitCancelled(kMaxOpenCalls));
+  EXPECT_TRUE(server_.handler().AwaitCancelled(kDefaultMaxOpenCalls));
 }
 
 }  // namespace

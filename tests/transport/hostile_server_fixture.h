@@ -39,11 +39,12 @@ class HostileServerFixture : public testing::Test {
   }
 
   // Lets a client connect, and returns the server's end of that.
-  RawPeer& Incoming(const EndpointOptions& options = TestOptions()) {
+  RawPeer& Incoming(const EndpointOptions& options = TestOptions(),
+                    const RawPeer::Options& raw_options = {}) {
     connecting_ = std::thread([this, options] {
       connected_ = TestClient::Connect(listener_->address(), options);
     });
-    absl::StatusOr<std::unique_ptr<RawPeer>> raw = listener_->Next();
+    absl::StatusOr<std::unique_ptr<RawPeer>> raw = listener_->Next(raw_options);
     CHECK(raw.ok()) << raw.status().ToString();
     raw_ = *std::move(raw);
     return *raw_;
@@ -62,8 +63,9 @@ class HostileServerFixture : public testing::Test {
   }
 
   // Connects as it should be.
-  RawPeer& Opened(const EndpointOptions& options = TestOptions()) {
-    RawPeer& raw = Incoming(options);
+  RawPeer& Opened(const EndpointOptions& options = TestOptions(),
+                  const RawPeer::Options& raw_options = {}) {
+    RawPeer& raw = Incoming(options, raw_options);
     const absl::Status status = raw.AcceptAndWelcome();
     CHECK(status.ok()) << status.ToString();
     Client();

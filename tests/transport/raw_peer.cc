@@ -114,8 +114,9 @@ PeerLimits RawPeer::Limits() const {
   PeerLimits limits;
   limits.buffer_bytes = kBufferBytes;
   limits.credits = options_.credits;
-  limits.max_open_calls = kMaxOpenCalls;
+  limits.max_open_calls = kDefaultMaxOpenCalls;
   limits.max_receive_message_bytes = kDefaultMaxMessageBytes;
+  limits.max_metadata_bytes = kDefaultMaxMetadataBytes;
   return limits;
 }
 

@@ -42,7 +42,7 @@ TEST_F(TransportCancelTest, EndsACallWhoseDeadlineHasPassedAlready) {
 TEST_F(TransportCancelTest, EndsCallsThatWaitAtTheirDeadline) {
   TestClient client(server_.address());
   Calls holders;
-  holders.Start(client, kMaxOpenCalls, 0, With(TestMethod::kHold));
+  holders.Start(client, kDefaultMaxOpenCalls, 0, With(TestMethod::kHold));
   Calls waiters;
   waiters.Start(client, 10, 0,
                 Until(TestMethod::kEcho, absl::Milliseconds(20)));
@@ -51,7 +51,7 @@ TEST_F(TransportCancelTest, EndsCallsThatWaitAtTheirDeadline) {
   ASSERT_TRUE(waiters.Run(client));
   waiters.ExpectFailed(absl::StatusCode::kDeadlineExceeded);
   EXPECT_FALSE(waiters[0].written());
-  EXPECT_EQ(client.connection().open_calls(), kMaxOpenCalls);
+  EXPECT_EQ(client.connection().open_calls(), kDefaultMaxOpenCalls);
   server_.handler().Release();
   ASSERT_TRUE(holders.Run(client));
   ExpectHealthy(client);
@@ -75,12 +75,12 @@ TEST_F(TransportCancelTest, CancelsACallThatIsHandled) {
 TEST_F(TransportCancelTest, CancelsACallThatWaits) {
   TestClient client(server_.address());
   Calls holders;
-  holders.Start(client, kMaxOpenCalls, 0, With(TestMethod::kHold));
+  holders.Start(client, kDefaultMaxOpenCalls, 0, With(TestMethod::kHold));
   TestCall small("x");
   TestCall large(TestBytes(kLarge));
   client.Start(small);
   client.Start(large);
-  EXPECT_EQ(client.connection().open_calls(), kMaxOpenCalls + 2);
+  EXPECT_EQ(client.connection().open_calls(), kDefaultMaxOpenCalls + 2);
   client.connection().Cancel(&small, GivenUp());
   client.connection().Cancel(&large, GivenUp());
   EXPECT_EQ(small.status(), GivenUp());
@@ -126,16 +126,17 @@ TEST_F(TransportCancelTest, CancelsAtEveryStage) {
 TEST_F(TransportCancelTest, CancelsMoreCallsThanThereAreCredits) {
   TestClient client(server_.address());
   Calls calls;
-  calls.Start(client, kMaxOpenCalls, 0, With(TestMethod::kHold));
+  calls.Start(client, kDefaultMaxOpenCalls, 0, With(TestMethod::kHold));
   ASSERT_TRUE(client.RunUntil([this] {
-    return server_.handler().held() == static_cast<int>(kMaxOpenCalls);
+    return server_.handler().held() == static_cast<int>(kDefaultMaxOpenCalls);
   }));
   for (size_t i = 0; i < calls.size(); ++i) {
     client.connection().Cancel(&calls[i], GivenUp());
   }
   EXPECT_TRUE(calls.AllDone());
   ASSERT_TRUE(client.RunUntil([this] {
-    return server_.handler().cancelled() == static_cast<int>(kMaxOpenCalls);
+    return server_.handler().cancelled() ==
+           static_cast<int>(kDefaultMaxOpenCalls);
   }));
   ExpectHealthy(client);
 }

@@ -261,9 +261,10 @@ TEST_F(TransportChecksumTest, OpenCallsEndWithItAndThoseThatWaitAreUnsent) {
   TestClient client(
       Connect(faulty_.provider(), server.address(), WithChecksum(false)));
   Calls held;
-  held.Start(client, kMaxOpenCalls - 1, 10, With(TestMethod::kHold));
+  held.Start(client, kDefaultMaxOpenCalls - 1, 10, With(TestMethod::kHold));
   ASSERT_TRUE(client.RunUntil([&server] {
-    return server.handler().held() == static_cast<int>(kMaxOpenCalls - 1);
+    return server.handler().held() ==
+           static_cast<int>(kDefaultMaxOpenCalls - 1);
   }));
   FaultPlan plan;
   plan.Damage(kSend, 1000, 1200, 500);

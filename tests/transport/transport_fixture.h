@@ -113,7 +113,7 @@ class TransportFixture : public testing::Test {
   void ExpectHealthy(TestClient& client) {
     EXPECT_EQ(client.connection().open_calls(), 0u);
     Calls small;
-    small.Start(client, 2 * kMaxOpenCalls, 10, With(TestMethod::kEcho));
+    small.Start(client, 2 * kDefaultMaxOpenCalls, 10, With(TestMethod::kEcho));
     ASSERT_TRUE(small.Run(client));
     small.ExpectEchoed();
     EXPECT_TRUE(client.Echo(kLarge).ok());

@@ -79,13 +79,129 @@ TEST_F(TransportLimitsTest, RefusesARequestThatNoLengthCanHold) {
   ExpectHealthy(client);
 }
 
-TEST_F(TransportLimitsTest, RefusesMetadataThatAreTooLong) {
+TEST_F(TransportLimitsTest, RefusesMetadataThatAreTooLongForTheServer) {
+  for (const uint32_t most : {0u, 100u, kFrameMetadataBytes, 20000u}) {
+    EndpointOptions options = TestOptions();
+    options.max_metadata_bytes = most;
+    TestServer server(options);
+    // What the client takes is another matter.
+    TestClient client(server.address());
+    TestCall::Options with;
+    with.method = TestMethod::kDiscard;
+    with.metadata = TestBytes(most);
+    TestCall fits("x", with);
+    EXPECT_TRUE(client.Run(fits).ok()) << fits.status();
+    with.metadata = TestBytes(most + 1);
+    TestCall call("x", with);
+    EXPECT_EQ(client.Run(call).code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(call.status().message(),
+                HasSubstr(absl::StrCat("metadata of ", most + 1, " bytes")));
+    EXPECT_THAT(call.status().message(),
+                HasSubstr("(SetMaxMetadataSize there), "));
+    EXPECT_FALSE(call.written());
+    ExpectHealthy(client);
+  }
+}
+
+TEST_F(TransportLimitsTest, RefusesMetadataThatAreTooLongForTheClient) {
+  for (const uint32_t most : {0u, 100u, kFrameMetadataBytes, 5000u}) {
+    EndpointOptions options = TestOptions();
+    options.max_metadata_bytes = most;
+    TestClient client(server_.address(), options);
+    TestCall::Options with;
+    with.metadata = TestBytes(most);
+    EXPECT_TRUE(client.Echo(11, with).ok());
+    with.metadata = TestBytes(most + 1);
+    TestCall call("x", with);
+    EXPECT_EQ(client.Run(call).code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(call.status().message(),
+                HasSubstr(absl::StrCat("trailing metadata of ", most + 1,
+                                       " bytes are larger than the client's "
+                                       "max_metadata_bytes, ",
+                                       most)));
+    EXPECT_EQ(call.reply_metadata(), "");
+    ExpectHealthy(client);
+  }
+}
+
+TEST_F(TransportLimitsTest, CarriesTheLongestMetadataOfManyCallsAtOnce) {
   TestClient client(server_.address());
-  TestCall::Options options;
-  options.metadata = TestBytes(kMaxMetadataBytes + 1);
-  TestCall call("x", options);
-  EXPECT_EQ(client.Run(call).code(), absl::StatusCode::kResourceExhausted);
+  Calls with;
+  Calls without;
+  for (const uint64_t bytes : {10, 9000, 300000}) {
+    for (const TestMethod method :
+         {TestMethod::kEcho, TestMethod::kEchoWorker}) {
+      TestCall::Options options = With(method);
+      without.Start(client, 60, bytes, options);
+      options.metadata = TestBytes(kDefaultMaxMetadataBytes);
+      with.Start(client, 60, bytes, options);
+    }
+  }
+  ASSERT_TRUE(
+      client.RunUntil([&] { return with.AllDone() && without.AllDone(); }));
+  with.ExpectEchoed();
+  without.ExpectEchoed();
+  for (size_t i = 0; i < with.size(); ++i) {
+    EXPECT_TRUE(with[i].reply_metadata() ==
+                TestBytes(kDefaultMaxMetadataBytes));
+    EXPECT_EQ(without[i].reply_metadata(), "");
+  }
+}
+
+// Some wait in line then, some of them amid their metadata.
+TEST_F(TransportLimitsTest, CallsMayBeGivenUpAmidTheirMetadata) {
+  EndpointOptions options = TestOptions();
+  options.max_metadata_bytes = kMaxMetadataBytes;
+  TestServer server(options);
+  TestClient client(server.address(), options);
+  for (int round = 0; round < 50; ++round) {
+    Calls calls;
+    for (int i = 0; i < 5; ++i) {
+      TestCall::Options with = With(TestMethod::kEcho);
+      with.metadata = TestBytes(kMaxMetadataBytes, static_cast<uint32_t>(i));
+      calls.Start(client, 1, i % 2 == 0 ? 10 : 20000, with);
+    }
+    for (int i = 0; i < round; ++i) client.connection().poller().PollOnce();
+    for (size_t i = 0; i < 4; ++i) {
+      client.connection().Cancel(&calls[i], GivenUp());
+    }
+    ASSERT_TRUE(calls.Run(client));
+    EXPECT_TRUE(calls[4].status().ok()) << calls[4].status();
+    EXPECT_TRUE(calls[4].reply_metadata() == TestBytes(kMaxMetadataBytes, 4));
+  }
   ExpectHealthy(client);
+}
+
+TEST_F(TransportLimitsTest, LetsTenThousandCallsBeOpenIfBothSidesWantThat) {
+  EndpointOptions options = TestOptions();
+  options.max_open_calls = 10000;
+  TestServer server(options);
+  TestClient client(server.address(), options);
+  Calls calls;
+  calls.Start(client, 10000, 10, With(TestMethod::kHold));
+  ASSERT_TRUE(
+      client.RunUntil([&] { return server.handler().held() == 10000; }));
+  server.handler().Release();
+  ASSERT_TRUE(calls.Run(client));
+  ExpectHealthy(client);
+}
+
+TEST_F(TransportLimitsTest, LetsAsManyCallsBeOpenAsTheMoreCarefulSideAllows) {
+  for (const bool server_is_careful : {true, false}) {
+    EndpointOptions careful = TestOptions();
+    careful.max_open_calls = 3;
+    TestServer server(server_is_careful ? careful : TestOptions());
+    TestClient client(server.address(),
+                      server_is_careful ? TestOptions() : careful);
+    Calls calls;
+    calls.Start(client, 4, 10, With(TestMethod::kHold));
+    ASSERT_TRUE(client.RunUntil([&] { return server.handler().held() == 3; }));
+    // The fourth one has not even been sent.
+    EXPECT_FALSE(calls[3].written());
+    server.handler().Release();
+    ASSERT_TRUE(calls.Run(client));
+    EXPECT_EQ(server.handler().calls(), 4);
+  }
 }
 
 TEST_F(TransportLimitsTest, RefusesARequestThatNoArenaCanHold) {
@@ -176,9 +292,11 @@ TEST_F(TransportLimitsTest, DoesNotDeadlockWhenBothSidesAreFull) {
 TEST_F(TransportLimitsTest, CancelsCallsAlthoughALeaseWaitsForMemory) {
   TestClient client(server_.address(), SmallMemory(4 << 20));
   Calls holders;
-  holders.Start(client, kMaxOpenCalls - 1, 0, With(TestMethod::kHold, 16384));
+  holders.Start(client, kDefaultMaxOpenCalls - 1, 0,
+                With(TestMethod::kHold, 16384));
   ASSERT_TRUE(client.RunUntil([this] {
-    return server_.handler().held() == static_cast<int>(kMaxOpenCalls) - 1;
+    return server_.handler().held() ==
+           static_cast<int>(kDefaultMaxOpenCalls) - 1;
   }));
   TestCall produce("2000000", With(TestMethod::kProduce));
   client.Start(produce);

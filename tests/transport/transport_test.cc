@@ -119,7 +119,7 @@ TEST_F(TransportTest, EchoesFromMemoryOfTheTransport) {
 
 TEST_F(TransportTest, CarriesMetadataBothWays) {
   TestClient client(server_.address());
-  for (const uint64_t metadata : {1u, 63u, 64u, 65u, kMaxMetadataBytes}) {
+  for (const uint64_t metadata : {1u, 63u, 64u, 65u, kFrameMetadataBytes}) {
     for (const uint64_t size :
          {uint64_t{0}, kLargestFrameRequest - metadata,
           kLargestFrameRequest - metadata + 1, kLargestFrameReply - metadata,
@@ -129,6 +129,31 @@ TEST_F(TransportTest, CarriesMetadataBothWays) {
       EXPECT_TRUE(status.ok())
           << size << " bytes, " << metadata << " of metadata: " << status;
     }
+  }
+}
+
+// The connection begins with one credit, and each METADATA takes one.
+TEST_F(TransportTest, CarriesMetadataThatNoFrameHolds) {
+  EndpointOptions options = TestOptions();
+  options.max_metadata_bytes = kMaxMetadataBytes;
+  TestServer server(options);
+  for (const uint32_t metadata :
+       {kFrameMetadataBytes + 1, kDefaultMaxMetadataBytes, kMaxMetadataBytes}) {
+    TestClient client(server.address(), options);
+    for (const TestMethod method :
+         {TestMethod::kEcho, TestMethod::kEchoWorker}) {
+      for (const uint64_t size :
+           {uint64_t{0}, kLargestFrameRequest, kLargestFrameReply,
+            kLargestFrameReply + 1, uint64_t{12000}, uint64_t{1} << 20}) {
+        const absl::Status status =
+            client.Echo(size, With(method, 0, TestBytes(metadata, 3)));
+        EXPECT_TRUE(status.ok())
+            << size << " bytes, " << metadata << " of metadata: " << status;
+      }
+    }
+    // Slots that had such metadata serve others.
+    EXPECT_TRUE(client.Echo(100).ok());
+    EXPECT_TRUE(client.Echo(100, With(TestMethod::kEcho, 0, "short")).ok());
   }
 }
 
@@ -155,7 +180,7 @@ TEST_F(TransportTest, KeepsManyCallsOutstanding) {
 }
 
 TEST_F(TransportTest, TakesMoreCallsAtOnceThanAConnectionMayHaveOpen) {
-  static_assert(kMaxOpenCalls < 300);
+  static_assert(kDefaultMaxOpenCalls < 300);
   TestClient client(server_.address());
   EchoMany(client, 300, 100, TestMethod::kEcho);
   EchoMany(client, 300, 100, TestMethod::kEchoWorker);

@@ -109,10 +109,12 @@ SECOND_GUEST = [
     Test("//tests/transport:hostile_client_hello_test", seconds=150),
     Test("//tests/transport:hostile_client_frames_test", seconds=150),
     Test("//tests/transport:hostile_client_memory_test", seconds=150),
+    Test("//tests/transport:hostile_client_metadata_test", seconds=150),
     Test("//tests/transport:hostile_client_stalls_test", seconds=300),
     Test("//tests/transport:hostile_server_hello_test", seconds=150),
     Test("//tests/transport:hostile_client_streams_test", seconds=150),
     Test("//tests/transport:hostile_server_frames_test", seconds=150),
+    Test("//tests/transport:hostile_server_metadata_test", seconds=150),
     Test("//tests/transport:hostile_server_streams_test", seconds=150),
     Test("//tests/transport:hostile_server_leases_test", seconds=150),
     # All but the longest: each call of a server in turn.

@@ -79,6 +79,7 @@ TESTED_ELSEWHERE = {
     "transport/connection/client_calls.cc": _TRANSPORT,
     "transport/connection/client_calls_datapath.cc": _TRANSPORT,
     "transport/connection/client_calls_hello.cc": _CREDENTIALS,
+    "transport/connection/client_calls_metadata.cc": _TRANSPORT,
     "transport/connection/client_calls_waiting_datapath.cc": _TRANSPORT,
     "transport/connection/connection.cc": _TRANSPORT,
     "transport/connection/connection_continued_datapath.cc":
@@ -90,6 +91,7 @@ TESTED_ELSEWHERE = {
     "transport/connection/server_calls.cc": _TRANSPORT,
     "transport/connection/server_calls_bulk_datapath.cc": _TRANSPORT,
     "transport/connection/server_calls_hello.cc": _CREDENTIALS,
+    "transport/connection/server_calls_metadata.cc": _TRANSPORT,
     "transport/connection/server_calls_datapath.cc": _TRANSPORT,
     "transport/connection/server_calls_reply_datapath.cc": _TRANSPORT,
     "transport/connection/server_calls_request_datapath.cc": _TRANSPORT,

@@ -20,6 +20,13 @@ absl::Status CheckMessageLimit(uint64_t bytes, const char* name) {
       name, " must be from 1 to ", kMaxMessageBytes, ", not ", bytes));
 }
 
+absl::Status CheckRange(uint32_t value, uint32_t least, uint32_t most,
+                        const char* name) {
+  if (least <= value && value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, " must be from ", least, " to ", most, ", not ", value));
+}
+
 // Memory comes in powers of two, so a message may take up to twice its size.
 // REQUIRES: CheckMessageLimit() accepts the message.
 absl::Status CheckMemory(uint64_t bytes, uint64_t message, const char* name) {
@@ -49,6 +56,9 @@ absl::Status CheckOptions(const EndpointOptions& options) {
                     "max_arena_bytes"),
         CheckMemory(options.max_bulk_bytes, options.max_receive_message_bytes,
                     "max_bulk_bytes"),
+        CheckRange(options.max_metadata_bytes, 0, kMaxMetadataBytes,
+                   "max_metadata_bytes"),
+        CheckRange(options.max_open_calls, 1, kMaxOpenCalls, "max_open_calls"),
         CheckPositive(options.memory_idle_time, "memory_idle_time"),
         CheckPositive(options.connect_timeout, "connect_timeout"),
         CheckPositive(options.keepalive_time, "keepalive_time"),

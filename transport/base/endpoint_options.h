@@ -28,6 +28,15 @@ struct EndpointOptions {
   uint64_t max_receive_message_bytes = kDefaultMaxMessageBytes;
   uint64_t max_send_message_bytes = kDefaultMaxMessageBytes;
 
+  // Longest metadata, in bytes, that this side takes with a call, as they stand
+  // on the wire. At most kMaxMetadataBytes.
+  uint32_t max_metadata_bytes = kDefaultMaxMetadataBytes;
+
+  // Calls that one connection may have open, at most; the smaller of both
+  // sides' values counts. From 1 to kMaxOpenCalls. A client's further calls
+  // wait.
+  uint32_t max_open_calls = kDefaultMaxOpenCalls;
+
   // Client: how many bytes of arenas one connection may grow to. Calls wait
   // while they are all in use. Must hold the largest request and the largest
   // reply at the same time.

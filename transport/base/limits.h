@@ -28,9 +28,19 @@ inline constexpr uint64_t kDefaultMaxMessageBytes = uint64_t{64} << 20;
 // bits, and half of that keeps every sum of two lengths in range.
 inline constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 31;
 
-// Most bytes of metadata of one call. They travel in the frame itself, and must
-// leave room for a status message beside them.
-inline constexpr uint32_t kMaxMetadataBytes = 2048;
+// Most bytes of metadata that travel in the REQUEST or RESPONSE itself, which
+// must have room for a status message beside them. Longer ones go before it.
+inline constexpr uint32_t kFrameMetadataBytes = 2048;
+
+// Most bytes of metadata of one call, each way, that a side takes unless its
+// options say otherwise. A signed token, or a ticket, may have some KiB; 8 KiB
+// is what gRPC takes, and most HTTP servers of all header fields.
+inline constexpr uint32_t kDefaultMaxMetadataBytes = 8192;
+
+// Largest value that this can be set to: the lengths of a pair have 16 bits.
+// What is longer belongs into messages, which cost no such memory for a call
+// that has hardly begun.
+inline constexpr uint32_t kMaxMetadataBytes = UINT16_MAX;
 
 // Longest status message sent to a peer; longer ones are cut. Fits every frame
 // beside its header.
@@ -84,9 +94,15 @@ inline constexpr uint32_t kMaxGrownReceives = 8192;
 
 // --- Calls -----------------------------------------------------------------
 
-// Calls that one connection may have open, those in quarantine included. Bounds
-// what a server keeps for one client.
-inline constexpr uint32_t kMaxOpenCalls = 256;
+// Calls that one connection may have open, those in quarantine included, unless
+// the options of a side say fewer or more. Bounds what a server keeps for one
+// client.
+inline constexpr uint32_t kDefaultMaxOpenCalls = 256;
+
+// Largest value that this can be set to. A call that is open costs a client
+// some hundred bytes, and a server some KiB with its messages; those that are
+// not, the client the same and the server a pointer.
+inline constexpr uint32_t kMaxOpenCalls = 16384;
 
 // Bytes of a stream's messages that may be sent before the reader says more,
 // and so what a reader who does not read makes its side keep. 64 KiB hides a

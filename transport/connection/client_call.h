@@ -47,7 +47,7 @@ class ClientCall {
     // When the call ends with DEADLINE_EXCEEDED, on this host's clock. The
     // server learns the time that remains.
     absl::Time deadline = absl::InfiniteFuture();
-    uint32_t metadata_bytes = 0;  // At most kMaxMetadataBytes.
+    uint32_t metadata_bytes = 0;  // At most kFrameMetadataBytes.
     uint8_t flags = 0;            // Of the REQUEST: kFlagStream, or none.
     uint64_t message_bytes = 0;   // Serialised size.
     // How long the reply may become with its attachment, if the caller has an
@@ -60,6 +60,9 @@ class ClientCall {
     // is sent as it stands, and shared with the transport until the server has
     // answered, even if the call ends before.
     const Buffer* attachment_buffer = nullptr;
+    // Metadata that are longer than kFrameMetadataBytes; `metadata_bytes` is 0
+    // then. They must stay as they are until the call ends.
+    absl::Span<const uint8_t> long_metadata;
   };
 
   const Request& request() const { return request_; }
@@ -68,6 +71,14 @@ class ClientCall {
   // request().message_bytes to `out`. Called at most once a Start(), when room
   // is found; not at all if the call fails before.
   virtual void WriteRequest(uint8_t* out) = 0;
+
+  // The server's initial metadata, which are the transport's again on return.
+  // At most once, before any message of the answer; not if there are none. What
+  // is not OK ends the call. Must not enter the connection.
+  virtual absl::Status OnInitialMetadata(
+      absl::Span<const uint8_t> /*metadata*/) {
+    return absl::OkStatus();
+  }
 
   virtual void OnResponse(const CallResponse& response) = 0;
 
@@ -107,6 +118,11 @@ class ClientCall {
   MessageStream* stream_ = nullptr;  // Null unless it streams.
   // All of the request fits its frame. Known while it is kQueued.
   bool fits_frame_ = true;
+
+  // The slot to which its long metadata go while it is kQueued, or kIdle, and
+  // how much of them is there.
+  uint32_t metadata_slot_ = kIdle;
+  uint32_t metadata_sent_ = 0;
 
   // Its neighbours in the queue of calls that wait for room.
   ClientCall* next_ = nullptr;

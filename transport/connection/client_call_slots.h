@@ -4,12 +4,22 @@
 #define VERBENA_TRANSPORT_CONNECTION_CLIENT_CALL_SLOTS_H_
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "transport/connection/call_memory.h"
 #include "transport/connection/client_call.h"
 
 namespace verbena::transport {
+
+// What has come of a call's metadata in METADATA.
+struct IncomingMetadata {
+  std::string initial;
+  std::string trailing;
+  bool initial_whole = false;
+  bool trailing_whole = false;
+};
 
 // One call that the server knows of, until its RESPONSE.
 struct ClientCallSlot {
@@ -23,6 +33,7 @@ struct ClientCallSlot {
   // its memory: the slot is in quarantine.
   ClientCall* call = nullptr;
   CallMemory memory;
+  std::unique_ptr<IncomingMetadata> metadata;  // Null if there are none.
 };
 
 // Call slots, as many as the server allows. A slot that is used again has a new
@@ -54,6 +65,16 @@ class ClientCallSlots {
     slot.used = true;
     slot.call = call;
   }
+
+  // Takes it, for a call that does not begin yet, out of what Take() gives.
+  // Returns its index. REQUIRES: !full().
+  uint32_t Reserve() { return free_[--free_count_]; }
+  // Gives it back: it is next() now.
+  void Unreserve(uint32_t index) {
+    free_[free_count_++] = static_cast<uint16_t>(index);
+  }
+  // What the server was sent for next() is of no call.
+  void RenewNext() { next().call_id += kIndexMask + 1; }
 
   // The slot of an open call, or of one in quarantine; null if the server made
   // the number up.

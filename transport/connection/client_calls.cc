@@ -60,6 +60,7 @@ void ClientCalls::ReturnUnsent(const absl::Status& why) {
       ClientCall* const call = queue->front();
       queue->Remove(call);
       call->slot_ = ClientCall::kIdle;
+      DropMetadata(call);
       call->OnUnsent(why);
     }
   }
@@ -78,6 +79,7 @@ void ClientCalls::StartSlow(ClientCall* call) {
   if (queue.empty() && SendAny(call)) return;
   // Sending may have lost the connection.
   if (!connection_.failure().ok()) {
+    DropMetadata(call);
     return call->OnUnsent(connection_.failure());
   }
   Wait(call);
@@ -97,9 +99,14 @@ absl::Status ClientCalls::WhyClosed() const {
 
 absl::Status ClientCalls::Refusal(const ClientCall::Request& request) const {
   const EndpointOptions& options = connection_.options();
-  if (request.metadata_bytes > kMaxMetadataBytes) {
-    return TooLarge("metadata", request.metadata_bytes, "the limit",
-                    kMaxMetadataBytes);
+  const uint64_t metadata_bytes =
+      request.metadata_bytes + request.long_metadata.size();
+  const uint32_t metadata_max = connection_.peer_limits().max_metadata_bytes;
+  if (metadata_bytes > metadata_max) {
+    return TooLarge("metadata", metadata_bytes,
+                    absl::StrCat("the limit of the server ", connection_.peer(),
+                                 " (SetMaxMetadataSize there)"),
+                    metadata_max);
   }
   const uint64_t bytes = request.message_bytes + request.attachment.size();
   if (bytes > options.max_send_message_bytes) {
@@ -126,6 +133,7 @@ void ClientCalls::Cancel(ClientCall* call, const absl::Status& reason) {
   if (call->slot_ == ClientCall::kQueued) {
     (call->fits_frame_ ? waiting_small_ : waiting_large_).Remove(call);
     call->slot_ = ClientCall::kIdle;
+    DropMetadata(call);
     call->OnFailed(reason);
   } else if (call->slot_ != ClientCall::kIdle) {
     Abandon(&slots_.at(call->slot_), reason);

@@ -113,8 +113,12 @@ class ClientCalls final : private CallTable {
   // Whether calls may start, and the request goes the short way: it is all in
   // the frame and needs no memory of the arenas.
   bool IsSmall(const ClientCall::Request& request) const {
+    return FitsFrame(request) && request.long_metadata.empty();
+  }
+  // The same of a request whose long metadata, if it has any, are sent.
+  bool FitsFrame(const ClientCall::Request& request) const {
     return accepts_ && request.message_bytes <= small_bytes_max_ &&
-           request.metadata_bytes <= kMaxMetadataBytes &&
+           request.metadata_bytes <= small_metadata_max_ &&
            request.metadata_bytes + request.message_bytes <= small_bytes_max_ &&
            request.attachment.empty() &&
            request.reply_hint_bytes <= kFrameReplyBytes;
@@ -122,7 +126,19 @@ class ClientCalls final : private CallTable {
   // Sends the REQUEST of a call that IsSmall(); false if it has to wait.
   bool SendSmall(ClientCall* call);
   // Sends the REQUEST of any call, or ends the call; false if it has to wait.
-  bool SendAny(ClientCall* call);
+  bool SendAny(ClientCall* call) {
+    return call->request().long_metadata.empty() ? SendRequest(call)
+                                                 : SendBehindMetadata(call);
+  }
+  bool SendRequest(ClientCall* call);
+  // The same, and before it the long metadata: see client_calls_metadata.cc.
+  bool SendBehindMetadata(ClientCall* call);
+  // Sends as much of them as it can to a slot that is reserved; false if not
+  // all.
+  bool SendMetadata(ClientCall* call);
+  // The call does not begin here: the slot of its metadata is free, and what
+  // the server has of them is of no call.
+  void DropMetadata(ClientCall* call);
   // Sends, waits or refuses.
   void StartSlow(ClientCall* call);
   // The call waits in line until SendWaiting() finds room for it.
@@ -162,6 +178,10 @@ class ClientCalls final : private CallTable {
   bool CheckParts(uint8_t flags, absl::Span<const uint8_t> message,
                   absl::Span<const uint8_t> attachment);
   void HandlePart(absl::Span<const uint8_t> frame);
+  void HandleMetadata(absl::Span<const uint8_t> frame);
+  // The response has those that came before it, if they are all there; false,
+  // after a ProtocolError(), if it has others as well.
+  bool AddTrailing(const IncomingMetadata& metadata, CallResponse* response);
   void HandleData(absl::Span<const uint8_t> frame);
   void HandleWindow(absl::Span<const uint8_t> frame);
   // The slot of the stream that this frame is about, if anybody waits for it;
@@ -207,6 +227,8 @@ class ClientCalls final : private CallTable {
   bool wants_method_names_ = false;  // The server's WELCOME said so.
   // The longest metadata and message together that go the short way.
   uint64_t small_bytes_max_ = 0;
+  // The longest metadata that do.
+  uint64_t small_metadata_max_ = 0;
   uint64_t max_reply_bytes_;  // The longest reply that is accepted.
   uint32_t live_ = 0;         // Slots whose call is still waited for.
   // Calls that wait: for a slot or a credit, and for arena memory. Apart, so

@@ -1,5 +1,6 @@
 // ClientCalls: what every call goes through.
 
+#include <memory>
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -49,9 +50,9 @@ ClientCall* ClientCalls::TakeCall(Slot* slot) {
 }
 
 // Requests beyond a frame, with an attachment, or for a long reply.
-bool ClientCalls::SendAny(ClientCall* call) {
+bool ClientCalls::SendRequest(ClientCall* call) {
   const ClientCall::Request& request = call->request();
-  if (IsSmall(request)) return SendSmall(call);
+  if (FitsFrame(request)) return SendSmall(call);
   const uint32_t reserve = Reserve();
   if (slots_.full() || !connection_.CanSend(reserve)) return false;
   Placement placement = Place(request);
@@ -69,6 +70,7 @@ bool ClientCalls::SendAny(ClientCall* call) {
     arenas_.Free(connection_.poller(), &memory);
     if (absl::IsUnavailable(failed)) failed = MemoryWillComeBack();
     if (failed.ok()) return false;
+    if (!request.long_metadata.empty()) slots_.RenewNext();
     call->OnFailed(failed);
     return true;
   }
@@ -146,6 +148,8 @@ void ClientCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
       return HandleData(frame);
     case FrameType::kWindow:
       return HandleWindow(frame);
+    case FrameType::kMetadata:
+      return HandleMetadata(frame);
     case FrameType::kWelcome:
     case FrameType::kCredentials:
       return connection_.ProtocolError("it sent a second WELCOME");
@@ -182,6 +186,9 @@ void ClientCalls::HandlePlainResponse(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<ResponseHeader>(frame);
   Slot* const slot = FindSlot(header.frame);
   if (ABSL_PREDICT_FALSE(slot == nullptr)) return;
+  if (ABSL_PREDICT_FALSE(slot->metadata != nullptr)) {
+    return HandleResponse(frame, /*whole=*/nullptr);
+  }
   CallResponse response;
   response.message = frame.subspan(sizeof(header));
   response.hint_bytes = response.message.size();
@@ -275,7 +282,9 @@ void ClientCalls::HandleResponse(absl::Span<const uint8_t> frame,
       !CheckParts(header.flags, message.span(), attachment.span())) {
     return;
   }
-  // The memory of the reply stays until the call has read it.
+  // What the response points to stays until the call has read it.
+  const std::unique_ptr<IncomingMetadata> metadata = std::move(slot->metadata);
+  if (metadata != nullptr && !AddTrailing(*metadata, &response)) return;
   EndCall(slot, response, response.message.size() + attachment.size());
 }
 

@@ -26,8 +26,8 @@ absl::string_view BodyText(absl::Span<const uint8_t> frame) {
 absl::Status ClientCalls::Begin(const ConnectRequest& request,
                                 const ConnectReply& reply) {
   connection_.SetPeerLimits(reply.limits);
-  const uint32_t calls =
-      std::min<uint32_t>(kMaxOpenCalls, reply.limits.max_open_calls);
+  const uint32_t calls = std::min<uint32_t>(
+      connection_.options().max_open_calls, reply.limits.max_open_calls);
   slots_.Resize(calls);
   due_.reserve(size_t{2} * calls);
   RETURN_IF_ERROR(connection_.FixQueuePair());
@@ -103,6 +103,8 @@ void ClientCalls::HandleWelcome(absl::Span<const uint8_t> frame) {
       std::min({connection_.options().max_send_message_bytes,
                 uint64_t{connection_.peer_limits().max_receive_message_bytes},
                 uint64_t{connection_.SendRoom() - sizeof(RequestHeader)}});
+  small_metadata_max_ = std::min(kFrameMetadataBytes,
+                                 connection_.peer_limits().max_metadata_bytes);
   accepts_ = !draining_;
   on_change_();
 }

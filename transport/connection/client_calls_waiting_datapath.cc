@@ -104,6 +104,7 @@ void ClientCalls::SendQueued(Queue* queue) {
     call->slot_ = ClientCall::kIdle;
     if (SendAny(call)) continue;
     if (!connection_.failure().ok()) {
+      DropMetadata(call);
       call->OnUnsent(connection_.failure());
       return;
     }

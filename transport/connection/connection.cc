@@ -65,9 +65,10 @@ PeerLimits Connection::OwnLimits(const EndpointOptions& options) {
   PeerLimits limits;
   limits.buffer_bytes = kBufferBytes;
   limits.credits = kIdleCredits;
-  limits.max_open_calls = kMaxOpenCalls;
+  limits.max_open_calls = static_cast<uint16_t>(options.max_open_calls);
   limits.max_receive_message_bytes =
       static_cast<uint32_t>(options.max_receive_message_bytes);
+  limits.max_metadata_bytes = options.max_metadata_bytes;
   return limits;
 }
 

@@ -133,6 +133,11 @@ void MessageStream::Open(OpenStreams* streams, uint32_t call_id) {
   streams->Serve(this);
 }
 
+void MessageStream::ReleaseWrites() {
+  held_.store(false, std::memory_order_relaxed);
+  if (streams_ != nullptr) streams_->Serve(this);
+}
+
 const char* MessageStream::OnData(absl::Span<const uint8_t> body, bool last) {
   if (last_came_) return "it sent DATA behind its last";
   received_ += body.size();
@@ -310,6 +315,7 @@ MessageStream::Sent MessageStream::SendFrame(Connection& connection) {
     return SendWindow(connection) ? Sent::kFrame : Sent::kBlocked;
   }
   if (sent_at_ == sending_.size()) TakeOutbox();
+  if (held_.load(std::memory_order_relaxed)) return Sent::kNothing;
   const size_t left = sending_.size() - sent_at_;
   const uint32_t bytes = static_cast<uint32_t>(std::min<uint64_t>(
       {left, allowed_ - sent_, connection.SendRoom() - sizeof(FrameHeader)}));

@@ -89,11 +89,19 @@ class MessageStream final : public PollerTask {
   // --- For the reader and the writer ---
 
   Result Read(Message* message);
+  // What Read() would answer now, without reading. For the reader.
+  Result Peek() {
+    return read_at_ < reading_.size() ? Result::kDone : TakeInbox();
+  }
 
   // Adds a message of so many bytes, which `write` writes, and an attachment.
   // kWait if too much is before it that was not sent yet.
   Result Write(uint64_t message_bytes, absl::Span<const uint8_t> attachment,
                absl::FunctionRef<void(uint8_t*)> write);
+
+  // What is written from now on is not sent before ReleaseWrites(): something
+  // else goes first.
+  void HoldWrites() { held_.store(true, std::memory_order_relaxed); }
 
   // No message follows. False if the stream is over.
   bool EndWrites();
@@ -107,6 +115,8 @@ class MessageStream final : public PollerTask {
 
   // The call with that id is open: frames may come and go.
   void Open(OpenStreams* streams, uint32_t call_id);
+
+  void ReleaseWrites();
 
   // The body of a DATA has come. Returns what the peer did wrong, or null; then
   // failure() may be set, and GrantDue() be true.
@@ -190,6 +200,8 @@ class MessageStream final : public PollerTask {
   MessageStream* previous_ = nullptr;
 
   std::atomic<bool> posted_{false};  // Run() is to come.
+  // Set before what is held is written: who finds that under the mutex sees it.
+  std::atomic<bool> held_{false};
 
   base::Mutex mutex_;
   base::ByteBuffer inbox_ ABSL_GUARDED_BY(mutex_);

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "transport/base/auth_context.h"
@@ -88,7 +89,8 @@ class ServerCall {
 
   // The request's bytes, in memory that the client can't change. If
   // owns_message(), they are valid until ReleaseMessage() or Finish(), else
-  // only inside OnCall(). Metadata are always valid until Finish().
+  // only inside OnCall(). Metadata are valid until ReleaseMetadata() or
+  // Finish().
   absl::Span<const uint8_t> message() const { return message_; }
   absl::Span<const uint8_t> metadata() const {
     return absl::MakeConstSpan(
@@ -97,6 +99,10 @@ class ServerCall {
   bool owns_message() const { return owns_message_; }
   // Gives the memory of a large message back early.
   void ReleaseMessage();
+  // The same of long metadata.
+  void ReleaseMetadata() {
+    if (metadata_.capacity() > kFrameMetadataBytes) metadata_ = {};
+  }
 
   // Bytes beside the message, always valid until Finish(); empty if there are
   // none. Take them to keep them longer, or to send them back without a copy.
@@ -138,7 +144,9 @@ class ServerCall {
   struct Reply {
     // If not OK, there must be no message and no attachment; metadata may.
     absl::Status status;
-    uint32_t metadata_bytes = 0;  // At most kMaxMetadataBytes.
+    uint32_t metadata_bytes = 0;  // At most kFrameMetadataBytes.
+    // Metadata that are longer; then `metadata_bytes` is 0.
+    std::string long_metadata;
     uint64_t message_bytes = 0;
     // One of the two, unless there is nothing to write. The buffer, of
     // AllocateReply(), holds metadata and message already.
@@ -146,6 +154,16 @@ class ServerCall {
     Buffer buffer;
     Buffer attachment;  // Any; see IsRegistered().
   };
+
+  // Sends initial metadata before all else of the answer; once at most, before
+  // Finish() and not with BeginReply(), on the poller's thread. Releases the
+  // writes of the stream, if it has one. REQUIRES: CheckMetadata() accepts
+  // them.
+  void SendInitialMetadata(std::string metadata);
+
+  // RESOURCE_EXHAUSTED if the client takes no metadata of so many bytes; `kind`
+  // is "trailing" or "initial".
+  absl::Status CheckMetadata(absl::string_view kind, uint64_t bytes) const;
 
   // RESOURCE_EXHAUSTED if it is too long for this server or this client. What
   // is given to Finish() all the same, the client hears in those words.
@@ -195,7 +213,14 @@ class ServerCall {
   absl::Time deadline_;
   std::atomic<bool> cancelled_{false};
 
+  // Which of the request's metadata came before it: see "Metadata" in frame.h.
+  enum class Ahead : uint8_t { kNone, kPart, kAll };
+  Ahead metadata_ahead_ = Ahead::kNone;  // Those of call_id_.
   std::string metadata_;
+  // The server's own, of which so much is sent.
+  std::string initial_metadata_;
+  bool initial_due_ = false;
+  size_t metadata_sent_ = 0;  // Of the kind that is being sent.
   absl::Span<const uint8_t> message_;
   bool owns_message_ = false;
   std::string

@@ -31,6 +31,7 @@ ServerCalls::ServerCalls(Poller& poller, Interludes& interludes,
     : handler_(handler),
       interludes_(interludes),
       hello_deadline_(base::Now() + options.connect_timeout),
+      calls_(options.max_open_calls),
       streams_(connection_),
       account_(device.shared_memory().pool().OpenAccount()),
       parts_watch_(options.stall_timeout),
@@ -79,7 +80,7 @@ void ServerCalls::HandleCancel(absl::Span<const uint8_t> frame) {
       handler_.OnCancelled(call);
       return;
     case State::kDraining:
-      draining_.Remove(call);
+      StopDraining(call);
       CloseStream(call);
       Refuse(call, absl::CancelledError("the client cancelled the call"));
       return;
@@ -109,6 +110,7 @@ void ServerCalls::OnClosing() {
   frame_waiters_.Clear();
   lease_waiters_.Clear();
   draining_.Clear();
+  initial_waiters_.Clear();
   for (const std::unique_ptr<ServerCall>& call : calls_) {
     if (call == nullptr || call->state_ == State::kFree) continue;
     call->cancelled_.store(true, std::memory_order_relaxed);
@@ -183,9 +185,9 @@ absl::Status ServerCalls::TooLargeRequest(uint64_t bytes) const {
 }
 
 absl::Status ServerCalls::CheckReply(const ServerCall::Reply& reply) const {
-  if (reply.metadata_bytes > kMaxMetadataBytes) {
-    return TooLargeMetadata(reply.metadata_bytes);
-  }
+  absl::Status status = CheckMetadata(
+      "trailing", reply.metadata_bytes + reply.long_metadata.size());
+  if (!status.ok()) return status;
   const uint64_t bytes = reply.message_bytes + reply.attachment.size();
   const uint64_t own = connection_.options().max_send_message_bytes;
   if (bytes > own) {
@@ -198,12 +200,6 @@ absl::Status ServerCalls::CheckReply(const ServerCall::Reply& reply) const {
                          clients);
   }
   return absl::OkStatus();
-}
-
-absl::Status ServerCalls::TooLargeMetadata(uint64_t bytes) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("trailing metadata of ", bytes,
-                   " bytes are larger than the limit of ", kMaxMetadataBytes));
 }
 
 absl::Status ServerCalls::TooLargeReply(uint64_t bytes, absl::string_view limit,
@@ -237,6 +233,7 @@ void ServerCalls::ReleaseReply(ServerCall* call) {
   call->reply_.buffer.Reset();
   call->reply_.attachment.Reset();
   call->reply_.metadata_bytes = 0;
+  call->reply_.long_metadata = std::string();
   call->reply_.message_bytes = 0;
   if (writer != nullptr) writer->OnReplyDone();
 }
@@ -246,6 +243,8 @@ void ServerCalls::FreeCall(ServerCall* call) {
   call->attachment_.Reset();
   ReleaseReply(call);
   call->reply_.status = absl::OkStatus();
+  call->initial_due_ = false;
+  call->metadata_sent_ = 0;
   CloseStream(call);
   call->stream_.reset();
   call->state_ = State::kFree;

@@ -4,7 +4,6 @@
 #define VERBENA_TRANSPORT_CONNECTION_SERVER_CALLS_H_
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -137,6 +136,27 @@ class ServerCalls final : private CallTable {
   void HandleArena(absl::Span<const uint8_t> frame);
   void HandleLease(absl::Span<const uint8_t> frame);
   void HandleCancel(absl::Span<const uint8_t> frame);
+
+  // --- Metadata: see server_calls_metadata.cc ---
+
+  void HandleMetadata(absl::Span<const uint8_t> frame);
+  // Takes over what came before the REQUEST of a call, beside `inline_metadata`
+  // in it. False, after a ProtocolError(), if they do not go together.
+  bool TakeMetadata(uint32_t call_id, absl::Span<const uint8_t> inline_metadata,
+                    ServerCall* call);
+  void SendInitialMetadata(ServerCall* call, std::string metadata);
+  // Sends what is due of the call's own that goes in METADATA before its
+  // RESPONSE; false if not all.
+  static bool MetadataDue(const ServerCall& call) {
+    return call.initial_due_ || !call.reply_.long_metadata.empty();
+  }
+  bool SendMetadata(ServerCall* call);
+  bool SendMetadata(ServerCall* call, const std::string& metadata,
+                    uint8_t flags);
+  // Sends the initial metadata that wait, as far as it can.
+  void SendInitialMetadata();
+  absl::Status CheckMetadata(absl::string_view kind, uint64_t bytes) const;
+
   void HandleData(absl::Span<const uint8_t> frame);
   void HandleWindow(absl::Span<const uint8_t> frame);
   // The call of an open stream, if its messages are still wanted; null if not,
@@ -144,6 +164,10 @@ class ServerCalls final : private CallTable {
   ServerCall* FindStream(uint32_t call_id);
   void OpenStream(ServerCall* call);
   void CloseStream(ServerCall* call);
+  // Takes a call that is kDraining out of its line.
+  void StopDraining(ServerCall* call) {
+    (call->initial_due_ ? initial_waiters_ : draining_).Remove(call);
+  }
   // Sends the RESPONSEs of streams of which all else is sent.
   void FinishDrained();
   // The call at the slot of `call_id`, of whatever state; null, after a
@@ -230,7 +254,6 @@ class ServerCalls final : private CallTable {
   // The first call in a slot makes it; it stays.
   void MakeCallSlow(uint32_t slot);
   absl::Status TooLargeRequest(uint64_t bytes) const;
-  static absl::Status TooLargeMetadata(uint64_t bytes);
   static absl::Status TooLargeReply(uint64_t bytes, absl::string_view limit,
                                     uint64_t most);
   // OK if the reply may be sent to this client.
@@ -280,7 +303,7 @@ class ServerCalls final : private CallTable {
   std::shared_ptr<const AuthContext> auth_context_;  // Null: nobody asked.
   RemoteArenas arenas_;
   // By slot; made when a client first uses the slot.
-  std::array<std::unique_ptr<ServerCall>, kMaxOpenCalls> calls_;
+  std::vector<std::unique_ptr<ServerCall>> calls_;
 
   CallQueue<ServerCall> memory_waiters_;  // First come, first served.
   // Large ones that are not even in that line yet: at most kLargeReadsMax of
@@ -293,6 +316,8 @@ class ServerCalls final : private CallTable {
   // Not after the ExpiryOf() of anything that waits in any of these.
   absl::Time expiry_ = absl::InfiniteFuture();
   CallQueue<ServerCall> draining_;  // They are kDraining.
+  // They are kHandling, or kDraining, and have initial metadata to send.
+  CallQueue<ServerCall> initial_waiters_;
   FrameAssembly assembly_;
   OpenStreams streams_;
   BulkTransfers transfers_;

@@ -19,6 +19,8 @@ void ServerCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
       return HandleData(frame);
     case FrameType::kWindow:
       return HandleWindow(frame);
+    case FrameType::kMetadata:
+      return HandleMetadata(frame);
     case FrameType::kLease:
       return HandleLease(frame);
     case FrameType::kCancel:
@@ -35,7 +37,7 @@ void ServerCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
 
 ServerCall* ServerCalls::FindCall(uint32_t call_id) {
   const uint32_t slot = call_id & 0xffff;
-  if (ABSL_PREDICT_FALSE(slot >= kMaxOpenCalls)) {
+  if (ABSL_PREDICT_FALSE(slot >= calls_.size())) {
     connection_.ProtocolError("it used a call slot beyond the limit");
     return nullptr;
   }
@@ -60,10 +62,13 @@ void ServerCalls::HandlePlainRequest(absl::Span<const uint8_t> frame) {
   }
   ServerCall* const call = FindFreeCall(header.frame.call_id);
   if (ABSL_PREDICT_FALSE(call == nullptr)) return;
+  if (ABSL_PREDICT_FALSE(!call->metadata_.empty()) &&
+      !TakeMetadata(header.frame.call_id, /*inline_metadata=*/{}, call)) {
+    return;
+  }
   BeginCall(header, call);
   call->lease_bytes_ = 0;
   call->lease_rkey_ = 0;
-  if (ABSL_PREDICT_FALSE(!call->metadata_.empty())) call->metadata_.clear();
   call->message_ = frame.subspan(sizeof(header));
   HandOver(call);
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "transport/base/check.h"
 #include "transport/connection/server_calls.h"
 #include "transport/wire/frame_codec.h"
@@ -20,6 +21,7 @@ void ServerCalls::Finish(ServerCall* call, ServerCall::Reply&& reply) {
     FreeCall(call);
     return;
   }
+  if (ABSL_PREDICT_FALSE(call->initial_due_)) initial_waiters_.Remove(call);
   const absl::Status refusal = CheckReply(call->reply_);
   if (call->stream_ != nullptr && !call->stream_->failure().ok()) {
     Refuse(call, call->stream_->failure());
@@ -29,7 +31,7 @@ void ServerCalls::Finish(ServerCall* call, ServerCall::Reply&& reply) {
     Refuse(call, refusal);
   } else if (call->stream_ != nullptr && !call->stream_->sent_all()) {
     call->state_ = State::kDraining;
-    draining_.PushBack(call);
+    (call->initial_due_ ? initial_waiters_ : draining_).PushBack(call);
     NoteExpiry(*call);
   } else {
     SendReply(call);
@@ -51,7 +53,10 @@ void ServerCalls::SendReply(ServerCall* call) {
   if (call->reply_place_.all_inline()) {
     QueueFrame(call, State::kReplyQueued);
   } else if (call->lease_bytes_ < LeaseNeeded(*call)) {
-    if (frame_waiters_.empty() && SendContinuedResponse(call)) return;
+    if (frame_waiters_.empty() && !MetadataDue(*call) &&
+        SendContinuedResponse(call)) {
+      return;
+    }
     // It takes memory here only once there is memory at the client: else
     // replies could hold all of ours while they wait for a lease, and requests
     // that wait for ours all of the client's.

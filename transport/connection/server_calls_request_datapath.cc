@@ -17,11 +17,12 @@ void ServerCalls::HandleRequest(absl::Span<const uint8_t> frame,
   ServerCall* const call = FindFreeCall(header.frame.call_id);
   if (call == nullptr) return;
   const RequestBody body = SplitRequest(frame);
-  if (!FindRanges(header, body.lease_rkey, call)) return;
+  if (!FindRanges(header, body.lease_rkey, call) ||
+      !TakeMetadata(header.frame.call_id, body.metadata, call)) {
+    return;
+  }
   BeginCall(header, call);
   if (!takes_calls()) return RefuseUnprocessed(call);
-  call->metadata_.assign(reinterpret_cast<const char*>(body.metadata.data()),
-                         body.metadata.size());
   const bool message_in_arena = header.frame.flags & kFlagMessageInArena;
   const bool attachment_in_arena = header.frame.flags & kFlagAttachmentInArena;
   const uint64_t bytes =

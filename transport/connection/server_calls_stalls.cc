@@ -28,13 +28,15 @@ void ServerCalls::EndExpired(absl::Time now) {
   // The last of them is the one to which EndWaiting() adds.
   for (CallQueue<ServerCall>* line :
        {&turn_waiters_, &memory_waiters_, &lease_waiters_, &draining_,
-        &frame_waiters_}) {
+        &initial_waiters_, &frame_waiters_}) {
     ServerCall* call = line->front();
     while (call != nullptr) {
       ServerCall* const next = line->Next(call);
-      if (now < ExpiryOf(*call)) {
+      // A handler looks at the clock for itself.
+      const bool ended = call->state_ != State::kHandling;
+      if (ended && now < ExpiryOf(*call)) {
         NoteExpiry(*call);
-      } else {
+      } else if (ended) {
         EndWaiting(*line, call, expired);
         // Sending may have lost the connection, and with it all that waits.
         if (!connection_.usable()) return;
@@ -49,8 +51,8 @@ void ServerCalls::EndWaiting(CallQueue<ServerCall>& line, ServerCall* call,
   if (&line == &frame_waiters_) return SetRefusal(call, status);
   if (&line == &lease_waiters_) {
     StopAwaitingLease(call);
-  } else if (&line == &draining_) {
-    draining_.Remove(call);
+  } else if (call->state_ == State::kDraining) {
+    StopDraining(call);
     CloseStream(call);
   } else {
     StopWaiting(call);
@@ -63,7 +65,8 @@ void ServerCalls::WatchClient(absl::Time now) {
     return CloseStalled("did not finish a frame that it had begun");
   }
   std::optional<uint64_t> spent;
-  if (!frame_waiters_.empty() || streams_.waiting()) {
+  if (!frame_waiters_.empty() || !initial_waiters_.empty() ||
+      streams_.waiting()) {
     spent = connection_.SpentCredits();
   }
   if (credits_watch_.Tick(now, spent)) {

@@ -1,5 +1,6 @@
 // ServerCalls: what waits for credits, for memory or for its turn.
 
+#include "absl/base/optimization.h"
 #include "transport/connection/server_calls.h"
 
 namespace verbena::transport {
@@ -15,6 +16,10 @@ void ServerCalls::QueueFrame(ServerCall* call, State state) {
 
 bool ServerCalls::SendQueued(ServerCall* call) {
   const bool pending = call->state_ == State::kPendingQueued;
+  if (!pending && ABSL_PREDICT_FALSE(MetadataDue(*call)) &&
+      !SendMetadata(call)) {
+    return !connection_.usable();  // Then the call is gone.
+  }
   uint8_t* const out = connection_.BeginFrame(
       pending ? sizeof(ResponsePendingHeader) : ResponseFrameBytes(call),
       /*spare_credits=*/0);
@@ -31,6 +36,7 @@ bool ServerCalls::SendWaiting() {
   if (opening_due_) SendOpening();
   if (!connection_.usable()) return opening_due_;
   SendFrames();
+  if (ABSL_PREDICT_FALSE(!initial_waiters_.empty())) SendInitialMetadata();
   streams_.Send();
   if (!draining_.empty()) FinishDrained();
   StartTransfers();
@@ -46,8 +52,8 @@ bool ServerCalls::SendWaiting() {
       });
   if (error != 0) connection_.FailPostSlow(error);
   return opening_due_ || streams_.waiting() || !frame_waiters_.empty() ||
-         !turn_waiters_.empty() || !memory_waiters_.empty() ||
-         transfers_.waiting();
+         !initial_waiters_.empty() || !turn_waiters_.empty() ||
+         !memory_waiters_.empty() || transfers_.waiting();
 }
 
 void ServerCalls::FinishDrained() {

@@ -27,10 +27,11 @@
 // server answers REQUESTs with kFlagUnprocessed from then on, and disconnects
 // when no call is open. A client may send GOAWAY without being asked to.
 //
-// A call. The client sends REQUEST. Its metadata are in the body. Its message
-// is in the body too if the frame then fits a slot, and so is its attachment,
-// bytes beside the message, if the frame fits a slot with it; each that is not
-// is in a range of an arena, which the server READs. The server answers with
+// A call. The client sends REQUEST. Its metadata are in the body, unless they
+// are long: see "Metadata". Its message is in the body too if the frame then
+// fits a slot, and so is its attachment, bytes beside the message, if the frame
+// fits a slot with it; each that is not is in a range of an arena, which the
+// server READs. The server answers with
 // exactly one RESPONSE, whatever happens to the call. By the same rule message
 // and attachment of the reply are in its body, or the server WRITEs them to the
 // range that the request lent for them (the reply lease) before it SENDs the
@@ -39,6 +40,18 @@
 // start. Without a lease that is long enough the server sends RESPONSE_PENDING,
 // and waits for a LEASE, or a CANCEL; but not for ever, nor beyond the call's
 // deadline: then the RESPONSE is an error. A LEASE that crosses it is ignored.
+//
+// Metadata. Up to kFrameMetadataBytes those of a request stand in its REQUEST,
+// and those at the end of a call (trailing) in its RESPONSE. Longer ones go in
+// METADATA before it, under the id of the call, cut anywhere, the last of them
+// with kFlagMetadataEnd; then there are none in the REQUEST or RESPONSE. Other
+// frames, also of that call, may come between. The METADATA of a request go to
+// a free slot; when others come there with another generation, those that were
+// before are dropped: the client has given that call up. The initial metadata
+// of a server, if it sends any, go in METADATA with kFlagInitialMetadata before
+// its first DATA, and may be empty. No side sends more metadata of one kind
+// than the other has said that it takes. A RESPONSE does not go with trailing
+// ones that did not end: the server thought better of it.
 //
 // A REQUEST or RESPONSE whose body is somewhat longer than fits a slot may also
 // be continued: its frame carries the beginning of the body, and CONTINUATIONs
@@ -155,9 +168,10 @@ enum class FrameType : uint8_t {
   kCredentials = 16,   // Body: what credentials say (credentials.h in base).
   kData = 17,          // Body: the next bytes of a stream's messages.
   kWindow = 18,        // How much of a stream the receiver may send.
+  kMetadata = 19,      // Body: the next bytes of a call's metadata.
 };
 inline constexpr uint8_t kFirstFrameType = 1;
-inline constexpr uint8_t kLastFrameType = 18;
+inline constexpr uint8_t kLastFrameType = 19;
 
 // In kRequest and kResponse: where the parts of the message are.
 inline constexpr uint8_t kFlagMessageInArena = 1;
@@ -176,6 +190,10 @@ inline constexpr uint8_t kFlagUnprocessed = 16;
 inline constexpr uint8_t kFlagStream = 16;
 // In kData of a client: it is the last one.
 inline constexpr uint8_t kFlagLastData = 1;
+// In kMetadata: there are no more of these. Without it the body is not empty.
+inline constexpr uint8_t kFlagMetadataEnd = 1;
+// In kMetadata of a server: they are initial ones. Else they are trailing.
+inline constexpr uint8_t kFlagInitialMetadata = 2;
 // In kBye, where that bit is free: the sender does not believe that the
 // receiver is who it should be.
 inline constexpr uint8_t kFlagUnauthenticated = 16;

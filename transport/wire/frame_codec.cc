@@ -40,6 +40,8 @@ const char* FrameTypeName(FrameType type) {
       return "DATA";
     case FrameType::kWindow:
       return "WINDOW";
+    case FrameType::kMetadata:
+      return "METADATA";
   }
   return "UNKNOWN";  // A number that a peer made up.
 }

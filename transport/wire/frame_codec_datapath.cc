@@ -49,6 +49,8 @@ constexpr TypeRule kTypeRules[kLastFrameType + 1] = {
     /*CREDENTIALS=*/{kPlainBytes, 0, false, true},
     /*DATA=*/{kPlainBytes, kFlagLastData, true, true},
     /*WINDOW=*/{sizeof(WindowHeader), 0, true, false},
+    /*METADATA=*/
+    {kPlainBytes, kFlagMetadataEnd | kFlagInitialMetadata, true, true},
 };
 
 // `frame` is the header that all types share, of a known type.
@@ -82,6 +84,10 @@ const char* CommonError(const FrameHeader& frame, uint64_t frame_bytes) {
   if (frame.type == FrameType::kData && frame.body_bytes == 0 && flags == 0) {
     return "empty DATA that is not the last";
   }
+  if (frame.type == FrameType::kMetadata && frame.body_bytes == 0 &&
+      (flags & kFlagMetadataEnd) == 0) {
+    return "empty METADATA that are not the last";
+  }
   return nullptr;
 }
 
@@ -101,7 +107,7 @@ const char* RequestError(const RequestHeader& request,
                          absl::Span<const uint8_t> body) {
   const bool message_in_arena = request.frame.flags & kFlagMessageInArena;
   const bool attachment_in_arena = request.frame.flags & kFlagAttachmentInArena;
-  if (request.metadata_bytes > kMaxMetadataBytes) return "metadata too long";
+  if (request.metadata_bytes > kFrameMetadataBytes) return "metadata too long";
   if ((request.frame.flags & kFlagStream) != 0 &&
       (request.message_bytes != 0 || request.attachment_bytes != 0 ||
        (request.frame.flags & kFlagReplyLease) != 0)) {
@@ -143,7 +149,7 @@ const char* ResponseError(const ResponseHeader& response) {
   if (response.status_message_bytes > kMaxStatusMessageBytes) {
     return "status message too long";
   }
-  if (response.metadata_bytes > kMaxMetadataBytes) return "metadata too long";
+  if (response.metadata_bytes > kFrameMetadataBytes) return "metadata too long";
   if (message_in_arena && response.message_bytes == 0) {
     return "empty message in an arena";
   }

@@ -102,9 +102,9 @@ TEST(FrameCodecTest, KeepsTheBytesOfTheReturnHeader) {
 }
 
 TEST(FrameCodecTest, KeepsTheBytesOfTheHeadersOfStreams) {
-  EXPECT_EQ(Hex(WindowHeader{.frame = {}, .limit = 0x1716151413121110})
-                .substr(32),
-            "1011121314151617");
+  EXPECT_EQ(
+      Hex(WindowHeader{.frame = {}, .limit = 0x1716151413121110}).substr(32),
+      "1011121314151617");
   EXPECT_EQ(Hex(MessageHeader{.message_bytes = 0x13121110,
                               .attachment_bytes = 0x23222120}),
             "1011121320212223");
@@ -134,6 +134,7 @@ TEST(FrameCodecTest, KnowsTheHeaderAndTheNameOfEveryType) {
       {FrameType::kCredentials, 16, "CREDENTIALS"},
       {FrameType::kData, 16, "DATA"},
       {FrameType::kWindow, 24, "WINDOW"},
+      {FrameType::kMetadata, 16, "METADATA"},
   };
   uint8_t number = kFirstFrameType;
   for (const auto& expected : kTypes) {
@@ -210,6 +211,7 @@ TEST(FrameCodecTest, AsksCreditOfWhatTheProtocolSays) {
   EXPECT_TRUE(NeedsCredit(FrameType::kContinuation, 0));
   EXPECT_TRUE(NeedsCredit(FrameType::kData, kFlagLastData));
   EXPECT_TRUE(NeedsCredit(FrameType::kWindow, 0));
+  EXPECT_TRUE(NeedsCredit(FrameType::kMetadata, kFlagMetadataEnd));
 }
 
 }  // namespace

@@ -115,6 +115,17 @@ TEST(FrameErrorTest, AcceptsWhatEveryTypeMaySayOfCredits) {
   }
 }
 
+TEST(FrameErrorTest, RefusesMetadataThatAreNothingAndNotTheEnd) {
+  for (const uint8_t flags : {kFlagMetadataEnd, kFlagInitialMetadata}) {
+    FrameHeader metadata = MetadataHeader(flags);
+    EXPECT_EQ(Verdict(metadata), flags == kFlagMetadataEnd
+                                     ? "fine"
+                                     : "empty METADATA that are not the last");
+    metadata.body_bytes = 10;
+    EXPECT_EQ(Verdict(Frame(metadata, 10)), "fine");
+  }
+}
+
 TEST(FrameErrorTest, RefusesAReturnOfNothing) {
   ReturnHeader header = Return();
   header.credits = 0;
@@ -257,16 +268,16 @@ TEST(FrameErrorTest, RefusesABodyWhereThereIsNone) {
 
 TEST(FrameErrorTest, BoundsTheMetadata) {
   RequestHeader request = InlineRequest();
-  request.metadata_bytes = kMaxMetadataBytes;
-  request.frame.body_bytes = kMaxMetadataBytes + 15;
+  request.metadata_bytes = kFrameMetadataBytes;
+  request.frame.body_bytes = kFrameMetadataBytes + 15;
   EXPECT_EQ(Verdict(request), "fine");
   ++request.metadata_bytes;
   ++request.frame.body_bytes;
   EXPECT_EQ(Verdict(request), "metadata too long");
 
   ResponseHeader response = InlineResponse();
-  response.metadata_bytes = kMaxMetadataBytes;
-  response.frame.body_bytes = kMaxMetadataBytes + 19;
+  response.metadata_bytes = kFrameMetadataBytes;
+  response.frame.body_bytes = kFrameMetadataBytes + 19;
   EXPECT_EQ(Verdict(response), "fine");
   ++response.metadata_bytes;
   ++response.frame.body_bytes;

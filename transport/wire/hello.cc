@@ -29,7 +29,7 @@ struct PrivateLimits {
   uint16_t credits;
   uint16_t max_open_calls;
   uint32_t max_receive_message_bytes;
-  uint32_t zero;
+  uint32_t max_metadata_bytes;
 };
 static_assert(sizeof(PrivateLimits) == 16);
 
@@ -81,7 +81,7 @@ void AppendLimits(const PeerLimits& limits, std::string* out) {
                        .max_open_calls = limits.max_open_calls,
                        .max_receive_message_bytes =
                            limits.max_receive_message_bytes,
-                       .zero = 0},
+                       .max_metadata_bytes = limits.max_metadata_bytes},
          out);
 }
 
@@ -146,12 +146,14 @@ absl::StatusOr<PeerLimits> DecodeLimits(absl::Span<const uint8_t> data) {
   RETURN_IF_ERROR(CheckRange("max_receive_message_bytes",
                              limits.max_receive_message_bytes, 1,
                              kMaxMessageBytes));
-  RETURN_IF_ERROR(CheckRange("unused field", limits.zero, 0, 0));
+  RETURN_IF_ERROR(CheckRange("max_metadata_bytes", limits.max_metadata_bytes, 0,
+                             kMaxMetadataBytes));
   return PeerLimits{
       .buffer_bytes = limits.buffer_bytes,
       .credits = limits.credits,
       .max_open_calls = limits.max_open_calls,
-      .max_receive_message_bytes = limits.max_receive_message_bytes};
+      .max_receive_message_bytes = limits.max_receive_message_bytes,
+      .max_metadata_bytes = limits.max_metadata_bytes};
 }
 
 // At most `bytes_max` bytes of `text`, not cut inside of a UTF-8 character.

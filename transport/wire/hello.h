@@ -12,7 +12,7 @@
 //   and reply 12 credits, 16 bits
 //             14 max_open_calls, 16 bits
 //             16 max_receive_message_bytes, 32 bits
-//             20 zero, 32 bits: ends the reply
+//             20 max_metadata_bytes, 32 bits: ends the reply
 //   request   24 arena: address, 64 bits
 //             32 arena: bytes, 64 bits
 //             40 arena: rkey, 32 bits
@@ -44,7 +44,7 @@
 namespace verbena::transport {
 
 inline constexpr uint32_t kHelloMagic = 0x4e425256;  // "VRBN"
-inline constexpr uint8_t kProtocolVersion = 6;
+inline constexpr uint8_t kProtocolVersion = 7;
 
 // What RDMA CM carries on InfiniBand.
 inline constexpr size_t kConnectPrivateBytesMax = 56;
@@ -53,8 +53,8 @@ inline constexpr size_t kRejectPrivateBytesMax = 148;
 
 // What every slot must hold: the parts of a RESPONSE that have no other place.
 inline constexpr uint32_t kMinBufferBytes =
-    sizeof(ResponseHeader) + kMaxStatusMessageBytes + kMaxMetadataBytes;
-static_assert(kMinBufferBytes >= sizeof(RequestHeader) + kMaxMetadataBytes);
+    sizeof(ResponseHeader) + kMaxStatusMessageBytes + kFrameMetadataBytes;
+static_assert(kMinBufferBytes >= sizeof(RequestHeader) + kFrameMetadataBytes);
 static_assert(kMinBufferBytes <= kBufferBytes);
 
 inline constexpr uint16_t kMinCredits = 1;
@@ -66,6 +66,7 @@ struct PeerLimits {
   uint16_t credits = 0;
   uint16_t max_open_calls = 0;             // On this connection, at least 1.
   uint32_t max_receive_message_bytes = 0;  // From 1 to kMaxMessageBytes.
+  uint32_t max_metadata_bytes = 0;         // At most kMaxMetadataBytes.
 };
 
 // A range of the client's memory that the server may READ and WRITE.

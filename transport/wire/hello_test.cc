@@ -50,7 +50,8 @@ ConnectRequest SomeRequest() {
   return {.limits = {.buffer_bytes = 0x13121110,
                      .credits = 0x2120,
                      .max_open_calls = 0x3130,
-                     .max_receive_message_bytes = 0x43424140},
+                     .max_receive_message_bytes = 0x43424140,
+                     .max_metadata_bytes = 0x4544},
           .arena = {.address = 0x5756555453525150,
                     .bytes = 0x6766656463626160,
                     .rkey = 0x73727170}};
@@ -67,21 +68,21 @@ std::string With(std::string bytes, size_t offset, absl::string_view value) {
 // The bytes of version 6. A change here is a change of the protocol.
 TEST(HelloTest, KeepsTheBytesOfTheConnectRequest) {
   EXPECT_EQ(absl::BytesToHexString(EncodeConnectRequest(SomeRequest())),
-            "5652424e06013000"
-            "10111213202130314041424300000000"
+            "5652424e07013000"
+            "10111213202130314041424344450000"
             "505152535455565760616263646566677071727300000000");
 }
 
 TEST(HelloTest, KeepsTheBytesOfTheConnectReply) {
   EXPECT_EQ(absl::BytesToHexString(
                 EncodeConnectReply({.limits = SomeRequest().limits})),
-            "5652424e06021800"
-            "10111213202130314041424300000000");
+            "5652424e07021800"
+            "10111213202130314041424344450000");
 }
 
 TEST(HelloTest, KeepsTheBytesOfARejection) {
   EXPECT_EQ(absl::BytesToHexString(SomeReject()),
-            "5652424e06030e00"
+            "5652424e07030e00"
             "030066756c6c");
 }
 
@@ -138,6 +139,7 @@ TEST(HelloTest, ReadsWhatItWrote) {
   EXPECT_EQ(request->limits.credits, 0x2120);
   EXPECT_EQ(request->limits.max_open_calls, 0x3130);
   EXPECT_EQ(request->limits.max_receive_message_bytes, 0x43424140u);
+  EXPECT_EQ(request->limits.max_metadata_bytes, 0x4544u);
   EXPECT_EQ(request->arena.address, 0x5756555453525150u);
   EXPECT_EQ(request->arena.bytes, 0x6766656463626160u);
   EXPECT_EQ(request->arena.rkey, 0x73727170u);
@@ -201,13 +203,13 @@ TEST(HelloTest, RefusesWhatIsNotVerbena) {
 
 TEST(HelloTest, NamesBothVersionsWhenTheyDiffer) {
   const std::string request = EncodeConnectRequest(SomeRequest());
-  const absl::Status status = Request(With(request, 4, "\x07")).status();
+  const absl::Status status = Request(With(request, 4, "\x08")).status();
   EXPECT_EQ(status.code(), kPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("speaks version 7"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("only version 6"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("speaks version 8"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("only version 7"));
   // What follows may mean anything in another version.
   EXPECT_EQ(
-      Rejection(With(SomeReject(), 4, "\x07\x09\xff\xff")).status().code(),
+      Rejection(With(SomeReject(), 4, "\x08\x09\xff\xff")).status().code(),
       kPrecondition);
 }
 
@@ -227,7 +229,8 @@ TEST(HelloTest, RefusesLimitsOutOfRange) {
   const PeerLimits kLeast = {.buffer_bytes = kMinBufferBytes,
                              .credits = kMinCredits,
                              .max_open_calls = 1,
-                             .max_receive_message_bytes = 1};
+                             .max_receive_message_bytes = 1,
+                             .max_metadata_bytes = 0};
   EXPECT_EQ(verdict(kLeast), "");
   PeerLimits limits = kLeast;
   --limits.buffer_bytes;
@@ -246,11 +249,16 @@ TEST(HelloTest, RefusesLimitsOutOfRange) {
   ++limits.max_receive_message_bytes;
   EXPECT_THAT(verdict(limits),
               HasSubstr("max_receive_message_bytes is 2147483649"));
+  limits = kLeast;
+  limits.max_metadata_bytes = kMaxMetadataBytes;
+  EXPECT_EQ(verdict(limits), "");
+  ++limits.max_metadata_bytes;
+  EXPECT_THAT(verdict(limits), HasSubstr("max_metadata_bytes is 65536"));
 }
 
 TEST(HelloTest, RefusesUnusedFieldsThatAreNotZero) {
   const std::string request = EncodeConnectRequest(SomeRequest());
-  for (const size_t offset : {20, 23, 44, 47}) {
+  for (const size_t offset : {44, 47}) {
     EXPECT_EQ(Request(With(request, offset, "\x01")).status().code(), kInvalid);
   }
 }

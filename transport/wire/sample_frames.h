@@ -135,6 +135,13 @@ inline WindowHeader Window() {
   return {.frame = PlainHeader(FrameType::kWindow), .limit = 1 << 20};
 }
 
+inline FrameHeader MetadataHeader(uint8_t flags) {
+  FrameHeader metadata = PlainHeader(FrameType::kMetadata);
+  metadata.flags = flags;
+  metadata.call_id = 0x00010002;
+  return metadata;
+}
+
 inline ReturnHeader Return() {
   return {.frame = PlainHeader(FrameType::kReturn), .credits = 1, .zero = 0};
 }

@@ -49,6 +49,22 @@ absl::Status BlockingStream::Finish() {
   return TakeFinalStatus();
 }
 
+void BlockingStream::WaitForInitialMetadata() {
+  // A message, or the end, says that there are none.
+  while (started_ && !has_initial_metadata_.load(std::memory_order_acquire) &&
+         messages().Peek() == Result::kWait) {
+    Await(&readable_);
+  }
+}
+
+absl::Status BlockingStream::OnInitialMetadata(
+    absl::Span<const uint8_t> metadata) {
+  absl::Status status = OpenCall::OnInitialMetadata(metadata);
+  has_initial_metadata_.store(true, std::memory_order_release);
+  Notify(&readable_);
+  return status;
+}
+
 void BlockingStream::Report() {
   messages().End();
   Notify(&ended_);

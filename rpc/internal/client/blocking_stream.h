@@ -3,6 +3,7 @@
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_BLOCKING_STREAM_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_BLOCKING_STREAM_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
@@ -41,6 +42,10 @@ class BlockingStream final : public StreamCall, public ClientStream {
              absl::Span<const uint8_t> attachment) override;
   bool WritesDone() override;
   absl::Status Finish() override;
+  void WaitForInitialMetadata() override;
+
+  // As the transport's call.
+  absl::Status OnInitialMetadata(absl::Span<const uint8_t> metadata) override;
 
   // As OpenCall.
   void Report() override;
@@ -72,6 +77,7 @@ class BlockingStream final : public StreamCall, public ClientStream {
   void Await(Event* event);
   void Notify(Event* event);
 
+  std::atomic<bool> has_initial_metadata_{false};
   Event readable_;
   Event writable_;
   Event ended_;

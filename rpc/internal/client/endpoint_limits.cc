@@ -34,6 +34,17 @@ absl::Status Check(const ChannelOptions& options) {
       CheckBytes("max_send_message_bytes", options.max_send_message_bytes));
   RETURN_IF_ERROR(CheckBytes("max_receive_message_bytes",
                              options.max_receive_message_bytes));
+  if (options.max_metadata_bytes > transport::kMaxMetadataBytes) {
+    return Invalid("max_metadata_bytes",
+                   absl::StrCat(options.max_metadata_bytes),
+                   absl::StrCat("at most ", transport::kMaxMetadataBytes));
+  }
+  if (options.max_concurrent_calls == 0 ||
+      options.max_concurrent_calls > transport::kMaxOpenCalls) {
+    return Invalid("max_concurrent_calls",
+                   absl::StrCat(options.max_concurrent_calls),
+                   absl::StrCat("from 1 to ", transport::kMaxOpenCalls));
+  }
   const uint64_t both =
       options.max_send_message_bytes + options.max_receive_message_bytes;
   if (options.max_arena_bytes < both) {
@@ -65,6 +76,8 @@ absl::StatusOr<transport::EndpointOptions> ToEndpointOptions(
   endpoint.device = options.device;
   endpoint.max_receive_message_bytes = options.max_receive_message_bytes;
   endpoint.max_send_message_bytes = options.max_send_message_bytes;
+  endpoint.max_metadata_bytes = options.max_metadata_bytes;
+  endpoint.max_open_calls = options.max_concurrent_calls;
   endpoint.max_arena_bytes = options.max_arena_bytes;
   endpoint.memory_floor_bytes = options.memory_floor_bytes;
   endpoint.memory_idle_time = options.memory_idle_time;

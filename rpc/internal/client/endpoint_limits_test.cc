@@ -41,6 +41,8 @@ TEST(EndpointLimitsTest, WhatIsSetArrives) {
   options.revoke_leases = true;
   options.memory_idle_time = absl::Seconds(6);
   options.checksum = true;
+  options.max_metadata_bytes = 7;
+  options.max_concurrent_calls = 8;
   const transport::EndpointOptions endpoint =
       ToEndpointOptions(options).value();
   EXPECT_EQ(endpoint.device, "soft");
@@ -52,6 +54,34 @@ TEST(EndpointLimitsTest, WhatIsSetArrives) {
   EXPECT_TRUE(endpoint.revoke_leases);
   EXPECT_EQ(endpoint.memory_idle_time, absl::Seconds(6));
   EXPECT_TRUE(endpoint.checksum);
+  EXPECT_EQ(endpoint.max_metadata_bytes, 7u);
+  EXPECT_EQ(endpoint.max_open_calls, 8u);
+}
+
+TEST(EndpointLimitsTest, MetadataMayHave65535Bytes) {
+  for (const uint32_t bytes : {0u, 65535u, 65536u}) {
+    const absl::Status status = StatusAfter([bytes](ChannelOptions& options) {
+      options.max_metadata_bytes = bytes;
+    });
+    if (bytes < 65536) {
+      EXPECT_EQ(status, absl::OkStatus());
+    } else {
+      ExpectRefused(status, "max_metadata_bytes is 65536, must be at most");
+    }
+  }
+}
+
+TEST(EndpointLimitsTest, AConnectionMayHaveOneCallTo16384) {
+  for (const uint32_t calls : {0u, 1u, 16384u, 16385u}) {
+    const absl::Status status = StatusAfter([calls](ChannelOptions& options) {
+      options.max_concurrent_calls = calls;
+    });
+    if (calls == 1 || calls == 16384) {
+      EXPECT_EQ(status, absl::OkStatus());
+    } else {
+      ExpectRefused(status, "max_concurrent_calls is ");
+    }
+  }
 }
 
 TEST(EndpointLimitsTest, MessagesBeyondProtobufsReachAreRefused) {

@@ -10,6 +10,8 @@
 #include "rpc/internal/codec/metadata_codec.h"
 #include "rpc/internal/codec/method_name.h"
 #include "rpc/internal/codec/status_text.h"
+#include "rpc/status_details.h"
+#include "transport/base/limits.h"
 
 namespace verbena::internal {
 
@@ -19,7 +21,14 @@ bool OpenCall::OpenContext() {
     const absl::StatusOr<uint32_t> metadata_bytes =
         MeasureMetadata(context_->metadata());
     if (!metadata_bytes.ok()) return NotOpened(metadata_bytes.status());
-    request_.metadata_bytes = *metadata_bytes;
+    if (*metadata_bytes <= transport::kFrameMetadataBytes) {
+      request_.metadata_bytes = *metadata_bytes;
+    } else {
+      std::string& text = *context_->mutable_long_metadata();
+      text = MetadataText(context_->metadata(), *metadata_bytes);
+      request_.long_metadata = absl::MakeConstSpan(
+          reinterpret_cast<const uint8_t*>(text.data()), text.size());
+    }
   }
   request_.deadline = context_->due();
   context_->Open(this);
@@ -53,6 +62,10 @@ bool OpenCall::NotOpened(const absl::Status& status) {
 
 void OpenCall::Run() { calls_->RunPosted(this); }
 
+absl::Status OpenCall::OnInitialMetadata(absl::Span<const uint8_t> metadata) {
+  return ParseMetadata(metadata, context_->mutable_initial_metadata());
+}
+
 bool OpenCall::TakeTrailerSlow(const transport::CallResponse& response) {
   if (!response.metadata.empty()) {
     const absl::Status parsed =
@@ -79,7 +92,11 @@ absl::Status OpenCall::ReadError(
         absl::StrCat(method_name_, ": the server at ", context_->peer(),
                      " has no such service or method"));
   }
-  return absl::Status(code, text);
+  absl::Status status(code, text);
+  const Metadata& trailing = context_->GetServerTrailingMetadata();
+  const auto details = trailing.find(kStatusDetailsKey);
+  if (details != trailing.end()) TakeStatusDetails(details->second, &status);
+  return status;
 }
 
 void OpenCall::OnUnsent(const absl::Status& /*why*/) { calls_->TryAgain(this); }

@@ -10,6 +10,7 @@
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "rpc/client_context.h"
 #include "rpc/internal/client/waiters.h"
 #include "transport/connection/client_call.h"
@@ -52,6 +53,7 @@ class OpenCall : public transport::ClientCall,
   // As the transport's call.
   void OnUnsent(const absl::Status& why) override;
   void OnFailed(const absl::Status& status) override;
+  absl::Status OnInitialMetadata(absl::Span<const uint8_t> metadata) override;
 
   ClientContext* context() const { return context_; }
   absl::Time deadline() const { return request_.deadline; }

@@ -10,8 +10,8 @@
 namespace verbena::internal {
 namespace {
 
-static_assert(kMaxCallMetadataBytes == transport::kMaxMetadataBytes);
-static_assert(kMaxCallMetadataBytes <= UINT16_MAX, "lengths have 16 bits");
+static_assert(transport::kMaxMetadataBytes <= UINT16_MAX,
+              "lengths have 16 bits");
 
 constexpr size_t kPairHeaderBytes = 4;
 
@@ -51,14 +51,26 @@ uint8_t* WritePair(absl::string_view key, absl::string_view value,
 absl::StatusOr<uint32_t> MeasureMetadata(const Metadata& metadata) {
   size_t total = 0;
   for (const auto& [key, value] : metadata) {
-    total += PairBytes(key.size(), value.size());
+    total += PairBytes(key, value);
   }
-  if (total > kMaxCallMetadataBytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("metadata of ", total, " bytes; a call carries at most ",
-                     kMaxCallMetadataBytes));
+  if (total > transport::kMaxMetadataBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "metadata of ", total,
+        " bytes are larger than the most that max_metadata_bytes and "
+        "SetMaxMetadataSize can be, ",
+        transport::kMaxMetadataBytes));
   }
   return static_cast<uint32_t>(total);
+}
+
+size_t PairBytes(absl::string_view key, absl::string_view value) {
+  return kPairHeaderBytes + key.size() + value.size();
+}
+
+std::string MetadataText(const Metadata& metadata, size_t bytes) {
+  std::string text(bytes, '\0');
+  WriteMetadata(metadata, reinterpret_cast<uint8_t*>(text.data()));
+  return text;
 }
 
 uint8_t* WriteMetadata(const Metadata& metadata, uint8_t* out) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,8 +18,13 @@
 namespace verbena::internal {
 
 // How many bytes WriteMetadata() will write: 0 for no metadata.
-// RESOURCE_EXHAUSTED if that is more than kMaxCallMetadataBytes.
+// RESOURCE_EXHAUSTED if no peer takes so much.
 absl::StatusOr<uint32_t> MeasureMetadata(const Metadata& metadata);
+// How many of them are one pair's.
+size_t PairBytes(absl::string_view key, absl::string_view value);
+// What WriteMetadata() writes. REQUIRES: `bytes` is what MeasureMetadata()
+// says.
+std::string MetadataText(const Metadata& metadata, size_t bytes);
 
 // Writes exactly MeasureMetadata(metadata) bytes; returns the end of them.
 uint8_t* WriteMetadata(const Metadata& metadata, uint8_t* out);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -14,9 +16,11 @@
 #include "rpc/internal/codec/protobuf_codec.h"
 #include "rpc/internal/codec/status_text.h"
 #include "rpc/internal/server/handler_call_pool.h"
+#include "rpc/status_details.h"
 #include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
 #include "transport/connection/poller.h"
+#include "transport/connection/posted_function.h"
 
 namespace verbena::internal {
 namespace {
@@ -70,6 +74,7 @@ void HandlerCall::Begin(transport::ServerCall* call) {
   is_large_ = false;
   parsed_ = false;
   told_expired_.store(false, std::memory_order_relaxed);
+  if (ABSL_PREDICT_FALSE(!initial_failure_.ok())) initial_failure_ = {};
   // Finish() has moved the rest of the last reply away.
   reply_.status = absl::OkStatus();
   reply_.metadata_bytes = 0;
@@ -95,7 +100,7 @@ void HandlerCall::Begin(transport::ServerCall* call) {
     return reactors_->Begin(call);
   }
   if (ABSL_PREDICT_FALSE(streams_)) {
-    stream_ = std::make_unique<HandlerStream>(call, max_reply_bytes_);
+    stream_ = std::make_unique<HandlerStream>(call, this, max_reply_bytes_);
     return SubmitToWorkers();
   }
   if (threads_ == nullptr) {
@@ -110,7 +115,9 @@ void HandlerCall::Begin(transport::ServerCall* call) {
 absl::Status HandlerCall::TakeMetadata() {
   generic_name_.clear();
   Metadata* const metadata = context_.mutable_client_metadata();
-  RETURN_IF_ERROR(ParseMetadata(call_->metadata(), metadata));
+  const absl::Status parsed = ParseMetadata(call_->metadata(), metadata);
+  call_->ReleaseMetadata();
+  RETURN_IF_ERROR(parsed);
   absl::StatusOr<std::string> name =
       TakeMethodName(call_->method_id(), metadata);
   // Who has learnt of the method elsewhere need not send its name.
@@ -226,9 +233,29 @@ absl::Status HandlerCall::ProcessAuthMetadata() {
     if (found != end) metadata->erase(found);
   }
   for (const auto& [key, value] : response) {
-    context_.AddTrailingMetadata(key, value);
+    context_.AddInitialMetadata(key, value);
   }
   return absl::OkStatus();
+}
+
+std::optional<std::string> HandlerCall::InitialText(
+    const Metadata& metadata) const {
+  const absl::StatusOr<uint32_t> bytes = MeasureMetadata(metadata);
+  initial_failure_ =
+      bytes.ok() ? call_->CheckMetadata("initial", *bytes) : bytes.status();
+  if (!initial_failure_.ok()) return std::nullopt;
+  return MetadataText(metadata, *bytes);
+}
+
+void HandlerCall::SendInitialMetadata(const Metadata& metadata) const {
+  std::optional<std::string> text = InitialText(metadata);
+  if (!text.has_value()) return;
+  if (streams_) call_->stream()->HoldWrites();
+  unsent_initial_ = std::make_shared<UnsentInitial>();
+  unsent_initial_->call = call_;
+  unsent_initial_->text = *std::move(text);
+  transport::PostFunction(call_->poller(),
+                          [unsent = unsent_initial_] { unsent->Send(); });
 }
 
 absl::Status HandlerCall::Guard(absl::FunctionRef<absl::Status()> handler) {
@@ -357,7 +384,7 @@ absl::Status HandlerCall::CancelledStatus() const {
 void HandlerCall::WriteAhead() {
   // With trailing metadata the sum is not known yet; such replies are rare, and
   // large ones with them rarer: the poller writes them.
-  if (!context_.trailing_metadata().empty()) return;
+  if (!context_.sends_no_metadata()) return;
   if (!reply_.attachment.empty()) return;  // See AllocateReply().
   if (reply_.message_bytes <= transport::kFrameReplyBytes) return;
   auto buffer = call_->AllocateReply(reply_.message_bytes);
@@ -369,7 +396,7 @@ void HandlerCall::WriteAhead() {
 
 bool HandlerCall::SendPlainReply() {
   if (!reply_.status.ok() || streams_ || !reply_.attachment.empty() ||
-      !reply_.buffer.empty() || !context_.trailing_metadata().empty()) {
+      !reply_.buffer.empty() || !context_.sends_no_metadata()) {
     return false;
   }
   uint8_t* const out = call_->BeginReply(reply_.message_bytes);
@@ -381,17 +408,55 @@ bool HandlerCall::SendPlainReply() {
   return true;
 }
 
+void HandlerCall::PlaceMetadata() {
+  if (!reply_.status.ok()) AddStatusDetails();
+  if (context_.sends_no_metadata()) return;
+  if (unsent_initial_ != nullptr) {
+    unsent_initial_->Send();
+    unsent_initial_.reset();
+  }
+  if (context_.TakeInitialMetadataDue()) {
+    auto text = InitialText(context_.initial_metadata());
+    if (text.has_value()) call_->SendInitialMetadata(*std::move(text));
+  }
+  if (!context_.trailing_metadata().empty()) PlaceTrailingMetadata();
+  if (!initial_failure_.ok()) {
+    reply_.status = Annotate(initial_failure_, method_name());
+  }
+}
+
+void HandlerCall::PlaceTrailingMetadata() {
+  const Metadata& trailing = context_.trailing_metadata();
+  const absl::StatusOr<uint32_t> bytes = MeasureMetadata(trailing);
+  const absl::Status failure =
+      bytes.ok() ? call_->CheckMetadata("trailing", *bytes) : bytes.status();
+  if (!failure.ok()) {
+    reply_.status = Annotate(failure, method_name());
+  } else if (*bytes <= transport::kFrameMetadataBytes) {
+    reply_.metadata_bytes = *bytes;
+  } else {
+    reply_.long_metadata = MetadataText(trailing, *bytes);
+  }
+}
+
+void HandlerCall::AddStatusDetails() {
+  if (!HasStatusDetails(reply_.status)) return;
+  const Metadata& trailing = context_.trailing_metadata();
+  if (trailing.find(kStatusDetailsKey) != trailing.end()) return;
+  const std::string details = ToGoogleRpcStatus(reply_.status);
+  const absl::StatusOr<uint32_t> bytes = MeasureMetadata(trailing);
+  if (!bytes.ok()) return;
+  const size_t sum = *bytes + PairBytes(kStatusDetailsKey, details);
+  if (sum > transport::kMaxMetadataBytes ||
+      !call_->CheckMetadata("trailing", sum).ok()) {
+    return;  // The status itself still arrives.
+  }
+  context_.AddTrailingMetadata(kStatusDetailsKey, details);
+}
+
 void HandlerCall::Finish() {
   if (ABSL_PREDICT_TRUE(SendPlainReply())) return;
-  if (ABSL_PREDICT_FALSE(!context_.trailing_metadata().empty())) {
-    absl::StatusOr<uint32_t> bytes =
-        MeasureMetadata(context_.trailing_metadata());
-    if (bytes.ok()) {
-      reply_.metadata_bytes = *bytes;
-    } else {
-      reply_.status = Annotate(bytes.status(), method_name());
-    }
-  }
+  PlaceMetadata();
   if (!reply_.status.ok()) {
     reply_.message_bytes = 0;
     reply_.attachment.Reset();

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
@@ -91,6 +92,13 @@ class HandlerCall final : public WorkerTask,
   const std::string& peer() const { return call_->peer(); }
   const std::string& device() const { return call_->device_name(); }
   std::shared_ptr<const AuthContext> auth_context() const;
+  void SendInitialMetadata(const Metadata& metadata) const;
+  // For the stream: the same, if there are any, and they are not sent.
+  void SendInitialMetadataDue() {
+    if (context_.TakeInitialMetadataDue()) {
+      SendInitialMetadata(context_.initial_metadata());
+    }
+  }
   Buffer AllocateBuffer(size_t bytes) const {
     return call_->AllocateAttachment(bytes);
   }
@@ -154,6 +162,14 @@ class HandlerCall final : public WorkerTask,
   // Ends the call the transport's short way, if it is a good reply that is a
   // message and nothing else and can be sent at once. Returns whether it was.
   bool SendPlainReply();
+  // Initial metadata as they are sent; nothing, and initial_failure_, if the
+  // client does not take them.
+  std::optional<std::string> InitialText(const Metadata& metadata) const;
+  // Says what goes with the reply beside its message.
+  void PlaceMetadata();
+  void PlaceTrailingMetadata();
+  // The payloads of the error, if it has any and the client takes so much.
+  void AddStatusDetails();
   void Finish();
   // Nobody needs this any more: it may serve another call.
   void Over();
@@ -200,6 +216,19 @@ class HandlerCall final : public WorkerTask,
   // that may do so before the client has looked at its clock: what it returns
   // is not an answer.
   mutable std::atomic<bool> told_expired_{false};
+  // Initial metadata that were posted to the poller, which sends them when it
+  // comes to that, or when it ends the call, whatever comes first.
+  struct UnsentInitial {
+    void Send() {
+      if (call == nullptr) return;
+      std::exchange(call, nullptr)->SendInitialMetadata(std::move(text));
+    }
+    transport::ServerCall* call = nullptr;
+    std::string text;
+  };
+  mutable std::shared_ptr<UnsentInitial> unsent_initial_;
+  // Why initial metadata were not sent. The handler's, until it has returned.
+  mutable absl::Status initial_failure_;
   // What is to be sent, as far as it is known. The lengths stay until the next
   // call: WriteReply() needs them.
   transport::ServerCall::Reply reply_;

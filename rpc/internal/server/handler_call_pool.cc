@@ -5,11 +5,12 @@
 namespace verbena::internal {
 
 HandlerCallPool::HandlerCallPool(const MethodRegistry& registry,
-                                 ThreadPool* threads,
+                                 CallLimit& limit, ThreadPool* threads,
                                  std::vector<BlockingMethod>& blocking,
                                  AuthMetadataProcessor* processor,
                                  uint64_t max_reply_bytes)
-    : threads_(threads),
+    : limit_(limit),
+      threads_(threads),
       blocking_(blocking),
       processor_(processor),
       max_reply_bytes_(max_reply_bytes),
@@ -30,6 +31,7 @@ HandlerCall* HandlerCallPool::Take(const MethodRegistry::Method& method) {
 }
 
 void HandlerCallPool::Recycle(HandlerCall* call) {
+  limit_.Leave();
   std::unique_ptr<HandlerCall> owned(call);
   auto& free = free_[call->method_index()];
   if (free.size() < kKept && !call->HoldsTooMuch()) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "rpc/internal/server/call_limit.h"
 #include "rpc/internal/server/handler_call.h"
 #include "rpc/internal/server/method_registry.h"
 #include "rpc/internal/server/thread_pool.h"
@@ -16,14 +17,15 @@ namespace verbena::internal {
 // Makes calls as they are needed and keeps them for later ones of the same
 // method, so that a server that is warm allocates nothing.
 //
-// Confined to its poller. The registry (complete), the threads, the processor
-// of metadata, which may be null, and `blocking`, which has an element for each
+// Confined to its poller. The registry (complete), the limit of calls, of which
+// those that are taken have entered, the threads, the processor of metadata,
+// which may be null, and `blocking`, which has an element for each
 // of its methods, must outlive it, and every call must be back when it is
 // destroyed.
 class HandlerCallPool {
  public:
-  HandlerCallPool(const MethodRegistry& registry, ThreadPool* threads,
-                  std::vector<BlockingMethod>& blocking,
+  HandlerCallPool(const MethodRegistry& registry, CallLimit& limit,
+                  ThreadPool* threads, std::vector<BlockingMethod>& blocking,
                   AuthMetadataProcessor* processor, uint64_t max_reply_bytes);
   HandlerCallPool(const HandlerCallPool&) = delete;
   HandlerCallPool& operator=(const HandlerCallPool&) = delete;
@@ -39,6 +41,7 @@ class HandlerCallPool {
   // Calls kept of one method.
   static constexpr size_t kKept = 256;
 
+  CallLimit& limit_;
   ThreadPool* const threads_;
   std::vector<BlockingMethod>& blocking_;  // By the method's index.
   AuthMetadataProcessor* const processor_;

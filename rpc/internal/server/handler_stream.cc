@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "absl/time/time.h"
+#include "rpc/internal/server/handler_call.h"
 #include "transport/connection/poller.h"
 
 namespace verbena::internal {
@@ -11,8 +12,10 @@ using google::protobuf::MessageLite;
 using Result = ProtobufStream::Result;
 
 HandlerStream::HandlerStream(transport::ServerCall* call,
+                             HandlerCall* handler_call,
                              uint64_t max_message_bytes)
     : call_(*call),
+      handler_call_(*handler_call),
       messages_(call->stream(), max_message_bytes, kStreamSendLimit) {
   call->stream()->set_owner(this);
 }
@@ -30,6 +33,7 @@ bool HandlerStream::Read(MessageLite* message, Buffer* attachment) {
 
 bool HandlerStream::Write(const MessageLite& message,
                           absl::Span<const uint8_t> attachment) {
+  handler_call_.SendInitialMetadataDue();
   while (true) {
     const Result result = messages_.Write(message, attachment);
     if (result != Result::kWait) return result == Result::kDone;

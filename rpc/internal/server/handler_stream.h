@@ -19,6 +19,8 @@
 
 namespace verbena::internal {
 
+class HandlerCall;
+
 // What an error calls the limit on the messages that a handler writes.
 inline constexpr char kStreamSendLimit[] =
     "what the server's limit (SetMaxSendMessageSize) leaves";
@@ -30,8 +32,10 @@ class HandlerStream final : public MessageReaderWriter,
                             public transport::MessageStream::Owner {
  public:
   // Messages of more than `max_message_bytes`, attachment included, are not
-  // written. REQUIRES: the call streams.
-  HandlerStream(transport::ServerCall* call, uint64_t max_message_bytes);
+  // written. Before the first one go the initial metadata of `handler_call`.
+  // REQUIRES: the call streams.
+  HandlerStream(transport::ServerCall* call, HandlerCall* handler_call,
+                uint64_t max_message_bytes);
 
   // The handler has returned. On the poller.
   void Detach() { call_.stream()->set_owner(nullptr); }
@@ -56,6 +60,7 @@ class HandlerStream final : public MessageReaderWriter,
   bool Await(bool* event);
 
   transport::ServerCall& call_;
+  HandlerCall& handler_call_;
   ProtobufStream messages_;
   std::atomic<bool> reading_stopped_{false};
 

@@ -94,7 +94,7 @@ absl::Status ReactorHandler::FinalStatus() {
   if (status.ok() && messages_.response() != nullptr) {
     // Nothing was written before it. If it can't be because the call has ended,
     // that has its status.
-    stream_->Write(*messages_.response(), {});
+    Write(*messages_.response(), {});
   }
   // The cause, whatever the reactor has made of it.
   return failed() ? Annotate(stream_->failure(), method_.full_name()) : status;
@@ -124,13 +124,19 @@ ProtobufStream::Result ReactorHandler::Read(MessageLite* message,
   });
 }
 
+ProtobufStream::Result ReactorHandler::Write(
+    const MessageLite& message, absl::Span<const uint8_t> attachment) {
+  handler_call_.SendInitialMetadataDue();
+  return stream_->Write(message, attachment);
+}
+
 OperationNow ReactorHandler::ReadNow(MessageLite* message, Buffer* attachment) {
   return ProtobufStream::AsOperation(Read(message, attachment));
 }
 
 OperationNow ReactorHandler::WriteNow(const MessageLite& message,
                                       absl::Span<const uint8_t> attachment) {
-  return ProtobufStream::AsOperation(stream_->Write(message, attachment));
+  return ProtobufStream::AsOperation(Write(message, attachment));
 }
 
 void ReactorHandler::PostStream() { call_->poller().Post(call_->stream()); }

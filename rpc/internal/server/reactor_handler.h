@@ -71,6 +71,8 @@ class ReactorHandler final : public ReactorCall,
   void Tell();
   ProtobufStream::Result Read(google::protobuf::MessageLite* message,
                               Buffer* attachment);
+  ProtobufStream::Result Write(const google::protobuf::MessageLite& message,
+                               absl::Span<const uint8_t> attachment);
   // Reads the request of a method that streams only its responses.
   void ReadRequest();
   // Calls the method, which makes the reactor.

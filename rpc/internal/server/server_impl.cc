@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
 #include "rpc/internal/codec/status_text.h"
 #include "transport/base/check.h"
 #include "transport/base/status_macros.h"
@@ -15,8 +17,8 @@ absl::StatusOr<std::unique_ptr<ServerImpl>> ServerImpl::Start(
   RETURN_IF_ERROR(server->Register(options));
   for (PollerCalls& each : server->pollers_) {
     each.calls = std::make_unique<HandlerCallPool>(
-        server->registry_, server->threads_.get(), server->blocking_methods_,
-        options.auth_metadata_processor.get(),
+        server->registry_, server->limit_, server->threads_.get(),
+        server->blocking_methods_, options.auth_metadata_processor.get(),
         options.endpoint.endpoint.max_send_message_bytes);
   }
   ASSIGN_OR_RETURN(server->endpoint_,
@@ -69,11 +71,22 @@ void ServerImpl::OnCall(transport::ServerCall* call) {
         absl::UnimplementedError(UnknownMethodText(call->method_id()));
     return call->Finish(std::move(reply));
   }
+  if (ABSL_PREDICT_FALSE(!limit_.Enter())) return RefuseCall(call);
   CallsOf(call->poller()).Take(*method)->Begin(call);
 }
 
 void ServerImpl::OnCancelled(transport::ServerCall* call) {
   static_cast<HandlerCall*>(call->user())->OnCancelled();
+}
+
+void ServerImpl::RefuseCall(transport::ServerCall* call) {
+  transport::ServerCall::Reply reply;
+  reply.status = absl::ResourceExhaustedError(
+      absl::StrCat("the server has ", limit_.most(),
+                   " calls in work, as many as it may "
+                   "(ServerBuilder::SetMaxConcurrentCalls); this one was not "
+                   "processed"));
+  call->Finish(std::move(reply));
 }
 
 HandlerCallPool& ServerImpl::CallsOf(transport::Poller& poller) {

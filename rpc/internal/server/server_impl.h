@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "rpc/credentials.h"
+#include "rpc/internal/server/call_limit.h"
 #include "rpc/internal/server/handler_call_pool.h"
 #include "rpc/internal/server/method_registry.h"
 #include "rpc/internal/server/thread_pool.h"
@@ -35,6 +36,7 @@ class ServerImpl final : public transport::ServerHandler {
     std::shared_ptr<AuthMetadataProcessor> auth_metadata_processor;  // Or null.
     HandlerMode handler_mode = HandlerMode::kWorkerPool;
     ThreadPool::Options workers;
+    int64_t max_calls = 0;  // 0: as many as connections may have.
   };
 
   static absl::StatusOr<std::unique_ptr<ServerImpl>> Start(
@@ -74,11 +76,14 @@ class ServerImpl final : public transport::ServerHandler {
 
   explicit ServerImpl(const Options& options)
       : auth_metadata_processor_(options.auth_metadata_processor),
+        limit_(options.max_calls),
         pollers_(options.endpoint.pollers) {}
   absl::Status Register(const Options& options);
   HandlerCallPool& CallsOf(transport::Poller& poller);
+  void RefuseCall(transport::ServerCall* call);
 
   const std::shared_ptr<AuthMetadataProcessor> auth_metadata_processor_;
+  CallLimit limit_;
   std::atomic<uint64_t> failed_authentications_{0};
   MethodRegistry registry_;                       // Constant once started.
   std::vector<BlockingMethod> blocking_methods_;  // By the method's index.

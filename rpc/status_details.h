@@ -1,0 +1,75 @@
+// What a status carries beside its code and message: details, which are
+// messages.
+//
+//   absl::Status status = absl::InvalidArgumentError("no such quota");
+//   AddStatusDetail(&status, violation);  // A google.rpc.QuotaFailure, say.
+//   return status;                         // Of a handler.
+//
+//   const auto violation = GetStatusDetail<QuotaFailure>(status);  // The
+//   client.
+//
+// They are payloads of absl::Status, one for each type of message, and travel
+// with the status of any call, as gRPC sends them: as a google.rpc.Status in
+// the trailing metadata, under kStatusDetailsKey, where the client finds them
+// as well. There they count against what it takes (metadata.h): if it is too
+// much, the details are left out, all of them, and the status arrives without.
+// A handler that adds metadata of that key says itself what they are.
+
+#ifndef VERBENA_RPC_STATUS_DETAILS_H_
+#define VERBENA_RPC_STATUS_DETAILS_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "google/protobuf/message_lite.h"
+
+namespace verbena {
+
+inline constexpr char kStatusDetailsKey[] = "grpc-status-details-bin";
+
+// How google.protobuf.Any names the type of `message`.
+inline std::string StatusDetailUrl(
+    const google::protobuf::MessageLite& message) {
+  return absl::StrCat("type.googleapis.com/", message.GetTypeName());
+}
+
+// Adds `detail` to `*status`; takes the place of one of the same type. Does
+// nothing to a status that is OK, which has none.
+inline void AddStatusDetail(absl::Status* status,
+                            const google::protobuf::MessageLite& detail) {
+  status->SetPayload(StatusDetailUrl(detail),
+                     absl::Cord(detail.SerializePartialAsString()));
+}
+
+// The detail of that type; nothing if there is none, or if its bytes are not
+// those of such a message.
+template <typename Message>
+std::optional<Message> GetStatusDetail(const absl::Status& status) {
+  Message message;
+  const auto payload = status.GetPayload(StatusDetailUrl(message));
+  if (!payload.has_value() || !message.ParseFromString(std::string(*payload))) {
+    return std::nullopt;
+  }
+  return message;
+}
+
+bool HasStatusDetails(const absl::Status& status);
+
+// The same as the bytes of a google.rpc.Status (google/rpc/status.proto), with
+// details in the order of their types; and back. INVALID_ARGUMENT if the bytes
+// are not of that message. Neither needs it to be linked.
+std::string ToGoogleRpcStatus(const absl::Status& status);
+absl::Status FromGoogleRpcStatus(absl::string_view bytes, absl::Status* status);
+
+// For the library: adds the details in such bytes to `*status`, and leaves code
+// and message alone. What is no google.rpc.Status adds nothing.
+void TakeStatusDetails(absl::string_view bytes, absl::Status* status);
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_STATUS_DETAILS_H_
