@@ -250,8 +250,9 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
   }
   options.services = services_;
   std::vector<std::string> names;
-  for (const Service* service : services_)
+  for (const Service* service : services_) {
     names.push_back(service->full_name());
+  }
   for (const Service* service : services_) service->TellServices(names);
   if (!generic_services_.empty()) {
     options.generic_service = generic_services_.front();

@@ -43,7 +43,9 @@ absl::Status Forwarder::HandleUnary(ServerContext* context,
   std::future<absl::Status> ended = promise.get_future();
   backend_.UnaryCall(
       &outgoing, context->method(), request, response,
-      [&](absl::Status status) { promise.set_value(std::move(status)); });
+      [promise = std::move(promise)](absl::Status status) mutable {
+        promise.set_value(std::move(status));
+      });
   while (ended.wait_for(kLookInterval) == std::future_status::timeout) {
     if (context->IsCancelled()) outgoing.TryCancel();
   }

@@ -12,7 +12,6 @@ namespace {
 
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
-using grpc::health::v1::HealthListRequest;
 using grpc::health::v1::HealthListResponse;
 
 class HealthServiceTest : public testing::Test {

@@ -25,7 +25,9 @@ namespace verbena {
 // Knows the services of the server that it is registered with, in whatever
 // order, and shows every .proto whose generated code is linked into the
 // program; those with LITE_RUNTIME have no descriptions. Whoever can connect
-// can ask: see SECURITY.md.
+// can ask: see SECURITY.md. A program that has it can't have that of gRPC, too
+// (grpc++_reflection): Protobuf ends a program in which two files describe the
+// same messages.
 class ReflectionService final
     : public grpc::reflection::v1::ServerReflection::Service {
  public:
