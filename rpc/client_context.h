@@ -3,9 +3,13 @@
 #ifndef VERBENA_RPC_CLIENT_CONTEXT_H_
 #define VERBENA_RPC_CLIENT_CONTEXT_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 
@@ -17,6 +21,8 @@
 #include "transport/base/clock.h"
 
 namespace verbena {
+
+class ServerContext;
 
 namespace internal {
 
@@ -33,6 +39,32 @@ class CancellableCall {
 
 }  // namespace internal
 
+// What a call that a handler makes takes over from the handler's own call.
+class PropagationOptions {
+ public:
+  PropagationOptions& enable_deadline_propagation() { return Deadline(true); }
+  PropagationOptions& disable_deadline_propagation() { return Deadline(false); }
+  PropagationOptions& enable_cancellation_propagation() { return Cancel(true); }
+  PropagationOptions& disable_cancellation_propagation() {
+    return Cancel(false);
+  }
+  bool deadline() const { return deadline_; }
+  bool cancellation() const { return cancellation_; }
+
+ private:
+  PropagationOptions& Deadline(bool propagate) {
+    deadline_ = propagate;
+    return *this;
+  }
+  PropagationOptions& Cancel(bool propagate) {
+    cancellation_ = propagate;
+    return *this;
+  }
+
+  bool deadline_ = true;
+  bool cancellation_ = true;
+};
+
 // Must outlive its call: until a blocking call returns, or the callback of an
 // asynchronous one is entered. One call at a time; a second that starts
 // meanwhile fails with FAILED_PRECONDITION. A later call may use the context
@@ -47,6 +79,13 @@ class ClientContext {
   ClientContext& operator=(const ClientContext&) = delete;
   ~ClientContext() = default;
 
+  // For calls that a handler makes for the call of `server_context`, which must
+  // outlive this: they end no later than that, whatever is set here, and are
+  // cancelled with it.
+  static std::unique_ptr<ClientContext> FromServerContext(
+      ServerContext& server_context,
+      const PropagationOptions& options = PropagationOptions());
+
   // --- Before the call ---
 
   // The call ends with DEADLINE_EXCEEDED at `deadline`, wherever it stands. The
@@ -57,7 +96,7 @@ class ClientContext {
   }
   void set_timeout(absl::Duration timeout) { due_ = base::Now() + timeout; }
   // What the clock will show then, as it stands now.
-  absl::Time deadline() const { return base::ToWallClock(due_); }
+  absl::Time deadline() const { return base::ToWallClock(due()); }
 
   // Sends a pair along with the request. A call with more of them than the
   // server takes fails with RESOURCE_EXHAUSTED: see metadata.h.
@@ -130,7 +169,7 @@ class ClientContext {
   // --- For the library ---
 
   // The deadline by base::Now().
-  absl::Time due() const { return due_; }
+  absl::Time due() const { return std::min(due_, latest_due_); }
 
   // A call goes through Reserve(), Open(), Close() and Release(), in this
   // order; one that fails before it opens, through CloseUnopened() instead of
@@ -184,7 +223,8 @@ class ClientContext {
     kEnded,       // The call is over, but the context is not free yet.
   };
 
-  absl::Time due_ = absl::InfiniteFuture();  // By base::Now().
+  absl::Time due_ = absl::InfiniteFuture();         // By base::Now().
+  absl::Time latest_due_ = absl::InfiniteFuture();  // Whatever due_ is.
   uint64_t reply_size_hint_ = 0;
   bool wait_for_ready_ = false;
 
@@ -202,6 +242,10 @@ class ClientContext {
   Metadata trailing_metadata_;
   std::string peer_;  // Of this call or, unless has_peer_, an earlier one.
   bool has_peer_ = false;
+
+  // Cancels this when the handler's call is. The pointer is for contexts
+  // without.
+  std::unique_ptr<std::stop_callback<std::function<void()>>> stop_callback_;
 
   alignas(std::max_align_t) std::byte call_storage_[kCallStorageBytes];
 };

@@ -150,7 +150,7 @@ ServerBuilder& ServerBuilder::SetChecksum(bool checksum) {
   return *this;
 }
 
-absl::Status ServerBuilder::Validate() const {
+absl::Status ServerBuilder::ValidateServices() const {
   if (ports_.empty()) {
     return absl::InvalidArgumentError(
         "ServerBuilder: no address to listen at; call AddListeningPort()");
@@ -175,6 +175,11 @@ absl::Status ServerBuilder::Validate() const {
     return absl::InvalidArgumentError(
         "ServerBuilder: the generic service is null");
   }
+  return absl::OkStatus();
+}
+
+absl::Status ServerBuilder::Validate() const {
+  RETURN_IF_ERROR(ValidateServices());
   RETURN_IF_ERROR(CheckRange("the size limit of received messages",
                              max_receive_message_bytes_, 0, kLongestMessage));
   RETURN_IF_ERROR(CheckRange("the size limit of sent messages",

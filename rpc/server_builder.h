@@ -148,6 +148,7 @@ class ServerBuilder {
 
   // Checks the fields below.
   absl::Status Validate() const;
+  absl::Status ValidateServices() const;
 
   std::vector<Port> ports_;
   std::vector<Service*> services_;

@@ -114,7 +114,9 @@ class ServerContext {
   }
   void set_response_attachment(absl::Span<const uint8_t> attachment);
 
-  // For the library: makes the context ready for another call.
+  // For the library: the deadline by base::Now().
+  absl::Time due() const { return due_; }
+  // Makes the context ready for another call.
   void Reset(absl::Time due) {
     due_ = due;
     if (!client_metadata_.empty()) client_metadata_.clear();

@@ -18,6 +18,7 @@
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/streaming_fixture.h"
 #include "tests/integration/test_service.h"
+#include "transport/base/limits.h"
 
 namespace verbena::end_to_end {
 namespace {
@@ -275,7 +276,8 @@ TEST_F(GenericServiceTest, WhatIsNotOverriddenIsUnimplementedByName) {
 TEST_F(GenericServiceTest, MetadataThatLeaveNoRoomForTheNameAreRefused) {
   StartGenericServer();
   const GenericStub stub = NewGenericStub();
-  context_.AddMetadata("k", std::string(kMaxCallMetadataBytes - 5, 'x'));
+  context_.AddMetadata(
+      "k", std::string(transport::kDefaultMaxMetadataBytes - 5, 'x'));
   ByteMessage response;
   const absl::Status status = stub.UnaryCall(&context_, "a.B/C", {}, &response);
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;

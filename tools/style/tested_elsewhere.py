@@ -64,6 +64,8 @@ TESTED_ELSEWHERE = {
         "tests/integration/services_test.cc"),
     # What a handler and a caller see of one call.
     "rpc/internal/server/handler_call.cc": "tests/integration/status_test.cc",
+    "rpc/internal/server/handler_call_metadata.cc":
+        "tests/integration/metadata_test.cc",
     "rpc/internal/server/handler_call_pool.cc":
         "tests/integration/status_test.cc",
     "rpc/internal/client/unary_call.cc": "tests/integration/status_test.cc",

@@ -112,25 +112,6 @@ void HandlerCall::Begin(transport::ServerCall* call) {
   SubmitToWorkers();
 }
 
-absl::Status HandlerCall::TakeMetadata() {
-  generic_name_.clear();
-  Metadata* const metadata = context_.mutable_client_metadata();
-  const absl::Status parsed = ParseMetadata(call_->metadata(), metadata);
-  call_->ReleaseMetadata();
-  RETURN_IF_ERROR(parsed);
-  absl::StatusOr<std::string> name =
-      TakeMethodName(call_->method_id(), metadata);
-  // Who has learnt of the method elsewhere need not send its name.
-  if (!method_->is_generic()) {
-    return absl::IsNotFound(name.status()) ? absl::OkStatus() : name.status();
-  }
-  if (absl::IsNotFound(name.status())) {
-    return absl::UnimplementedError(UnknownMethodText(call_->method_id()));
-  }
-  ASSIGN_OR_RETURN(generic_name_, std::move(name));
-  return absl::OkStatus();
-}
-
 bool HandlerCall::IsShort() const {
   return blocking_->pace.is_short() && call_->message().size() <= kLargeBytes;
 }
@@ -216,46 +197,6 @@ std::shared_ptr<const AuthContext> HandlerCall::auth_context() const {
   if (auth_context_ != nullptr) return auth_context_;
   if (call_->auth_context() != nullptr) return call_->auth_context();
   return std::make_shared<AuthContext>();
-}
-
-absl::Status HandlerCall::ProcessAuthMetadata() {
-  auth_context_ = call_->auth_context() == nullptr
-                      ? std::make_shared<AuthContext>()
-                      : std::make_shared<AuthContext>(*call_->auth_context());
-  Metadata* const metadata = context_.mutable_client_metadata();
-  Metadata consumed;
-  Metadata response;
-  RETURN_IF_ERROR(processor_->Process(*metadata, auth_context_.get(), &consumed,
-                                      &response));
-  for (const auto& pair : consumed) {
-    const auto [begin, end] = metadata->equal_range(pair.first);
-    const auto found = std::find(begin, end, pair);
-    if (found != end) metadata->erase(found);
-  }
-  for (const auto& [key, value] : response) {
-    context_.AddInitialMetadata(key, value);
-  }
-  return absl::OkStatus();
-}
-
-std::optional<std::string> HandlerCall::InitialText(
-    const Metadata& metadata) const {
-  const absl::StatusOr<uint32_t> bytes = MeasureMetadata(metadata);
-  initial_failure_ =
-      bytes.ok() ? call_->CheckMetadata("initial", *bytes) : bytes.status();
-  if (!initial_failure_.ok()) return std::nullopt;
-  return MetadataText(metadata, *bytes);
-}
-
-void HandlerCall::SendInitialMetadata(const Metadata& metadata) const {
-  std::optional<std::string> text = InitialText(metadata);
-  if (!text.has_value()) return;
-  if (streams_) call_->stream()->HoldWrites();
-  unsent_initial_ = std::make_shared<UnsentInitial>();
-  unsent_initial_->call = call_;
-  unsent_initial_->text = *std::move(text);
-  transport::PostFunction(call_->poller(),
-                          [unsent = unsent_initial_] { unsent->Send(); });
 }
 
 absl::Status HandlerCall::Guard(absl::FunctionRef<absl::Status()> handler) {
@@ -406,52 +347,6 @@ bool HandlerCall::SendPlainReply() {
   std::exchange(call_, nullptr)->SendReply();
   Over();
   return true;
-}
-
-void HandlerCall::PlaceMetadata() {
-  if (!reply_.status.ok()) AddStatusDetails();
-  if (context_.sends_no_metadata()) return;
-  if (unsent_initial_ != nullptr) {
-    unsent_initial_->Send();
-    unsent_initial_.reset();
-  }
-  if (context_.TakeInitialMetadataDue()) {
-    auto text = InitialText(context_.initial_metadata());
-    if (text.has_value()) call_->SendInitialMetadata(*std::move(text));
-  }
-  if (!context_.trailing_metadata().empty()) PlaceTrailingMetadata();
-  if (!initial_failure_.ok()) {
-    reply_.status = Annotate(initial_failure_, method_name());
-  }
-}
-
-void HandlerCall::PlaceTrailingMetadata() {
-  const Metadata& trailing = context_.trailing_metadata();
-  const absl::StatusOr<uint32_t> bytes = MeasureMetadata(trailing);
-  const absl::Status failure =
-      bytes.ok() ? call_->CheckMetadata("trailing", *bytes) : bytes.status();
-  if (!failure.ok()) {
-    reply_.status = Annotate(failure, method_name());
-  } else if (*bytes <= transport::kFrameMetadataBytes) {
-    reply_.metadata_bytes = *bytes;
-  } else {
-    reply_.long_metadata = MetadataText(trailing, *bytes);
-  }
-}
-
-void HandlerCall::AddStatusDetails() {
-  if (!HasStatusDetails(reply_.status)) return;
-  const Metadata& trailing = context_.trailing_metadata();
-  if (trailing.find(kStatusDetailsKey) != trailing.end()) return;
-  const std::string details = ToGoogleRpcStatus(reply_.status);
-  const absl::StatusOr<uint32_t> bytes = MeasureMetadata(trailing);
-  if (!bytes.ok()) return;
-  const size_t sum = *bytes + PairBytes(kStatusDetailsKey, details);
-  if (sum > transport::kMaxMetadataBytes ||
-      !call_->CheckMetadata("trailing", sum).ok()) {
-    return;  // The status itself still arrives.
-  }
-  context_.AddTrailingMetadata(kStatusDetailsKey, details);
 }
 
 void HandlerCall::Finish() {
