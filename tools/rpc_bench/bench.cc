@@ -155,6 +155,8 @@ class Bench {
         "/proc/self/exe", absl::StrCat("--server=", device.address),
         absl::StrCat("--device=", device.name),
         absl::StrCat("--continued-max=", endpoint.continued_bytes_max)};
+    command.push_back(absl::StrCat(
+        "--api=", kApiNames[static_cast<size_t>(options_.measured.api)]));
     if (options_.events) command.push_back("--events");
     if (options_.verbs_count) command.push_back("--verbs-count");
     const std::vector<int> processors = AllowedProcessors();

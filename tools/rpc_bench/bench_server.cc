@@ -6,95 +6,23 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "absl/types/span.h"
-#include "rpc/buffer.h"
 #include "rpc/server.h"
 #include "rpc/server_builder.h"
-#include "rpc/server_context.h"
-#include "rpc/server_stream.h"
 #include "rpc/service.h"
 #include "tools/child/server_child.h"
 #include "tools/rpc_bench/bench.h"
-#include "tools/rpc_bench/echo.verbena.h"
+#include "tools/rpc_bench/echo.pb.h"
+#include "tools/rpc_bench/echo_services.h"
 #include "tools/rpc_bench/host.h"
 #include "tools/rpc_bench/transport_layer.h"
 #include "tools/rpc_bench/verbs_count.h"
 #include "tools/rpc_bench/verbs_layer.h"
-#include "tools/rpc_bench/workload.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/status_macros.h"
 #include "transport/device.h"
 #include "transport/server_endpoint.h"
 
 namespace verbena::bench {
-namespace {
-
-class EchoService final : public Echo::Service {
- public:
-  // What is measured is the call, not a hand-over to another thread.
-  explicit EchoService(DescribeReply description)
-      : description_(std::move(description)) {
-    set_handler_mode(HandlerMode::kInline);
-  }
-
-  absl::Status Echo(ServerContext* context, const EchoRequest* request,
-                    EchoReply* reply) override {
-    reply->set_payload(request->payload());
-    context->set_response_attachment(context->TakeRequestAttachment());
-    return absl::OkStatus();
-  }
-
-  absl::Status Chat(
-      ServerContext* /*context*/,
-      ServerReaderWriter<EchoReply, EchoRequest>* stream) override {
-    EchoRequest request;
-    EchoReply reply;
-    Buffer attachment;
-    while (stream->Read(&request, &attachment)) {
-      reply.mutable_payload()->swap(*request.mutable_payload());
-      if (!stream->Write(reply, attachment.span())) break;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Send(ServerContext* /*context*/, const EchoRequest* request,
-                    ServerWriter<EchoReply>* writer) override {
-    EchoReply reply;
-    if (!request->beside()) reply.set_payload(request->payload());
-    const auto attachment = BytesOf(request->payload());
-    while (writer->Write(
-        reply, request->beside() ? attachment : absl::Span<const uint8_t>())) {
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status Receive(ServerContext* /*context*/,
-                       ServerReader<EchoRequest>* reader,
-                       ReceiveReply* reply) override {
-    EchoRequest request;
-    Buffer attachment;
-    uint64_t messages = 0;
-    while (reader->Read(&request, &attachment)) ++messages;
-    reply->set_messages(messages);
-    return absl::OkStatus();
-  }
-
-  absl::Status Describe(ServerContext* /*context*/,
-                        const DescribeRequest* /*request*/,
-                        DescribeReply* reply) override {
-    *reply = description_;
-    reply->set_cpu_ns(absl::ToInt64Nanoseconds(CpuUsed()));
-    if (description_.has_verbs()) *reply->mutable_verbs() = VerbsCounted();
-    return absl::OkStatus();
-  }
-
- private:
-  // With verbs if it is to tell what it asks of devices, too.
-  const DescribeReply description_;
-};
-
-}  // namespace
-
 absl::Status Serve(const std::string& address, const Options& options) {
   sigset_t stop_signals;
   sigemptyset(&stop_signals);
@@ -130,11 +58,17 @@ absl::Status Serve(const std::string& address, const Options& options) {
   description.set_pinned_to(processor);
   description.set_events(options.events);
   if (options.verbs_count) *description.mutable_verbs() = VerbsCounted();
-  EchoService service(std::move(description));
+  // With verbs if it is to tell what it asks of devices, too.
+  const std::unique_ptr<Service> service =
+      NewEchoService(options.measured.api, [description](DescribeReply* reply) {
+        *reply = description;
+        reply->set_cpu_ns(absl::ToInt64Nanoseconds(CpuUsed()));
+        if (description.has_verbs()) *reply->mutable_verbs() = VerbsCounted();
+      });
   ServerBuilder builder;
   builder.AddListeningPort(address)
       .SetSpinBudget(options.endpoint.spin_budget)
-      .RegisterService(&service);
+      .RegisterService(service.get());
   if (!device.empty()) builder.SetDevice(device);
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
                    builder.BuildAndStart());

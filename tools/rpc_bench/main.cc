@@ -54,9 +54,14 @@ ABSL_FLAG(std::string, kind, "unary",
           "unary; or at the rpc layer one stream: bidi for echoes of its\n"
           "messages, client or server for messages one way, whose ratio is\n"
           "to bare SENDs; calls are its messages");
-ABSL_FLAG(bool, events, false,
-          "both sides sleep whenever there is nothing to do, instead of\n"
-          "polling; a server needs the flag too");
+ABSL_FLAG(std::string, api, "blocking",
+          "blocking, callback or coroutine: how handlers are written, and\n"
+          "unary calls, of which more than one at once never block; a\n"
+          "server needs the flag too");
+a server needs the flag too ");
+    ABSL_FLAG(bool, events, false,
+              "both sides sleep whenever there is nothing to do, instead of\n"
+              "polling; a server needs the flag too");
 ABSL_FLAG(absl::Duration, duration, absl::Seconds(1),
           "of each measurement, as in 500ms or 2s");
 ABSL_FLAG(uint64_t, iterations, 0,
@@ -128,8 +133,8 @@ constexpr int kBadFlags = 2;
 
 // Those that mean something to a server; the others say how to measure.
 constexpr absl::string_view kServerFlags[] = {
-    "continued_max", "device", "events",     "help",
-    "pin",           "server", "verbs_count"};
+    "api",  "continued_max", "device", "events",
+    "help", "pin",           "server", "verbs_count"};
 
 // Refuses flags that contradict each other.
 absl::Status CheckTogether(const std::set<std::string>& given) {
@@ -191,6 +196,10 @@ absl::StatusOr<Options> ReadFlags() {
   RETURN_IF_ERROR(CheckWords("kind", {kind}, "unary,client,server,bidi"));
   options.measured.kind =
       static_cast<Kind>(absl::c_find(kKindNames, kind) - kKindNames);
+  const std::string api = absl::GetFlag(FLAGS_api);
+  RETURN_IF_ERROR(CheckWords("api", {api}, "blocking,callback,coroutine"));
+  options.measured.api =
+      static_cast<Api>(absl::c_find(kApiNames, api) - kApiNames);
   const double rate = options.measured.rate_per_s;
   if (rate != 0 && !(rate >= 1 && rate <= 1e9)) {
     return WrongFlag("rate", rate, "calls a second, from 1 to 1e9");

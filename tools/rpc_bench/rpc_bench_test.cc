@@ -79,17 +79,21 @@ TEST(RpcBenchTest, MeasuresAServerOfItsOwnAtEveryLayer) {
   EXPECT_THAT(ran.output, Not(HasSubstr("the first:")));
 }
 
-TEST(RpcBenchTest, MeasuresStreamsOfEachKind) {
-  for (const char* kind : {"client", "server", "bidi"}) {
-    const Ran ran = RunBench({std::string("--kind=") + kind, "--layer=rpc",
-                              "--size=64,64KiB", "--duration=20ms", "--json"});
-    ASSERT_EQ(ran.exit_code, 0) << ran.errors << ran.output;
-    const Report report = ParseReport(ran.output);
-    ASSERT_EQ(report.results_size(), 4);
-    for (const Report::Result& result : report.results()) {
-      EXPECT_EQ(result.kind(), kind);
-      EXPECT_GT(result.calls_per_s(), 0);
-      EXPECT_EQ(result.errors(), 0) << result.first_error();
+TEST(RpcBenchTest, MeasuresEachKindInEachForm) {
+  for (const std::string kind : {"unary", "client", "server", "bidi"}) {
+    for (const std::string api : {"blocking", "callback", "coroutine"}) {
+      const Ran ran = RunBench({"--kind=" + kind, "--api=" + api, "--layer=rpc",
+                                "--size=64,64KiB", "--duration=20ms",
+                                "--json"});
+      ASSERT_EQ(ran.exit_code, 0) << ran.errors << ran.output;
+      const Report report = ParseReport(ran.output);
+      ASSERT_EQ(report.results_size(), 4);
+      for (const Report::Result& result : report.results()) {
+        EXPECT_EQ(result.kind(), kind);
+        EXPECT_EQ(result.api(), api);
+        EXPECT_GT(result.calls_per_s(), 0);
+        EXPECT_EQ(result.errors(), 0) << result.first_error();
+      }
     }
   }
 }
@@ -308,6 +312,8 @@ TEST(RpcBenchTest, RefusesBadFlagsWithExitCode2) {
   EXPECT_THAT(refusal({"--duration=2h"}),
               HasSubstr("--duration=2h: want a time from 1ms to 1h"));
   EXPECT_THAT(refusal({"--kind=both"}), HasSubstr("unary,client,server,bidi"));
+  EXPECT_THAT(refusal({"--api=magic"}),
+              HasSubstr("blocking,callback,coroutine"));
   EXPECT_THAT(refusal({"--kind=bidi", "--rate=100"}),
               HasSubstr("--kind and --rate exclude one another"));
   EXPECT_THAT(refusal({"--rate=0.5"}),

@@ -9,6 +9,7 @@
 #include "rpc/buffer.h"
 #include "rpc/channel_options.h"
 #include "rpc/client_context.h"
+#include "rpc/task.h"
 #include "tools/rpc_bench/echo_loop.h"
 #include "tools/rpc_bench/meter.h"
 #include "tools/rpc_bench/stream_pipe.h"
@@ -31,12 +32,15 @@ class RpcPipe final : public EchoPipe {
   RpcPipe(Channel& channel, Echo::Stub& stub, const Case& measured,
           absl::Time deadline)
       : stub_(stub),
-        blocking_(measured.outstanding == 1),
+        blocking_(measured.outstanding == 1 && measured.api == Api::kBlocking),
+        coroutines_(measured.api == Api::kCoroutine),
         attachment_(measured.attachment),
         check_(measured.validate) {
     request_.set_payload(Payload(measured.size_bytes));
     for (int i = 0; i < measured.outstanding; ++i) {
       Call& call = *calls_.emplace_back(std::make_unique<Call>());
+      call.pipe = this;
+      call.slot = i;
       call.context.set_deadline(base::ToWallClock(deadline));
       if (attachment_) {
         Buffer buffer = channel.AllocateBuffer(measured.size_bytes);
@@ -65,13 +69,10 @@ class RpcPipe final : public EchoPipe {
     check_.Stamp(call.payload);
     ++under_way_;
     if (blocking_) return;
-    stub_.async()->Echo(&call.context, &RequestOf(call), &call.reply,
-                        [this, slot](const absl::Status& status) {
-                          const base::MutexLock lock(mutex_);
-                          End(slot, status);
-                          // Under the lock: this may be gone right after it.
-                          if (under_way_ == 0) all_ended_.NotifyOne();
-                        });
+    if (coroutines_) return CallByCoroutine(call).Start(&call);
+    stub_.async()->Echo(
+        &call.context, &RequestOf(call), &call.reply,
+        [this, slot](const absl::Status& status) { OnEnded(slot, status); });
   }
 
   absl::Status Poll(Sink& sink, absl::Time until) override {
@@ -90,7 +91,15 @@ class RpcPipe final : public EchoPipe {
   }
 
  private:
-  struct Call {
+  struct Call final : internal::TaskObserver<absl::Status> {
+    // As the observer of its coroutine.
+    void OnTaskDone(
+        internal::TaskResult<absl::Status> result) noexcept override {
+      pipe->OnEnded(slot, result.Take());
+    }
+
+    RpcPipe* pipe = nullptr;
+    int slot = 0;
     // The bytes that are this call's alone, if there are any: those of the
     // attachment, or of the payload in its own request.
     absl::Span<uint8_t> payload;
@@ -102,6 +111,18 @@ class RpcPipe final : public EchoPipe {
   // A payload that never differs is in the cache once, for all calls.
   const EchoRequest& RequestOf(const Call& call) const {
     return call.payload.empty() ? request_ : call.own_request;
+  }
+
+  Task<absl::Status> CallByCoroutine(Call& call) {
+    co_return co_await stub_.co()->Echo(&call.context, RequestOf(call),
+                                        &call.reply);
+  }
+
+  void OnEnded(int slot, const absl::Status& status) {
+    const base::MutexLock lock(mutex_);
+    End(slot, status);
+    // Under the lock: this may be gone right after it.
+    if (under_way_ == 0) all_ended_.NotifyOne();
   }
 
   // They may need this processor.
@@ -131,6 +152,7 @@ class RpcPipe final : public EchoPipe {
 
   Echo::Stub& stub_;
   const bool blocking_;
+  const bool coroutines_;
   const bool attachment_;
   EchoRequest request_;  // What calls send that have no bytes of their own.
   std::vector<std::unique_ptr<Call>> calls_;  // By slot.

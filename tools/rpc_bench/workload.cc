@@ -46,6 +46,9 @@ Report::Result Summarize(absl::string_view layer, const Case& measured,
                                                            : "message");
   const Kind kind = layer == "rpc" ? measured.kind : Kind::kUnary;
   result.set_kind(std::string(kKindNames[static_cast<size_t>(kind)]));
+  if (layer == "rpc") {
+    result.set_api(std::string(kApiNames[static_cast<size_t>(measured.api)]));
+  }
   result.set_size_bytes(static_cast<uint32_t>(measured.size_bytes));
   result.set_outstanding(static_cast<uint32_t>(measured.outstanding));
   if (measured.rate_per_s > 0) result.set_rate_per_s(measured.rate_per_s);

@@ -44,6 +44,13 @@ enum class Kind { kUnary, kClient, kServer, kBidi };
 inline constexpr absl::string_view kKindNames[] = {"unary", "client", "server",
                                                    "bidi"};
 
+// How calls are written at the rpc layer, and their handlers.
+enum class Api { kBlocking, kCallback, kCoroutine };
+
+// In the order of Api.
+inline constexpr absl::string_view kApiNames[] = {"blocking", "callback",
+                                                  "coroutine"};
+
 // "64 B", "4 KiB", "1 MiB": in the largest unit that `bytes` is a multiple of.
 std::string SizeName(uint64_t bytes);
 
@@ -59,6 +66,7 @@ struct Case {
   int outstanding = 1;
 
   Kind kind = Kind::kUnary;
+  Api api = Api::kBlocking;
 
   // At the rpc layer the payload travels beside the message, not in it.
   bool attachment = false;

@@ -30,6 +30,7 @@ TESTED_ELSEWHERE = {
     "tools/build/own_scope.cc": "tools/build/check_tidy_plugin.sh",
     "tools/rpc_bench/bench.cc": _RPC_BENCH,
     "tools/rpc_bench/bench_server.cc": _RPC_BENCH,
+    "tools/rpc_bench/echo_services.cc": _RPC_BENCH,
     "tools/rpc_bench/stream_pipe.cc": "tools/rpc_bench/rpc_layer_test.cc",
     "tools/rpc_bench/table.cc": "tools/rpc_bench/report_test.cc",
     "tools/rpc_bench/verbs_end.cc": _VERBS_LAYER,

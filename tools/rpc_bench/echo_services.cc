@@ -1,0 +1,251 @@
+#include "tools/rpc_bench/echo_services.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "rpc/buffer.h"
+#include "rpc/server_context.h"
+#include "rpc/server_coroutine.h"
+#include "rpc/server_reactor.h"
+#include "rpc/server_stream.h"
+#include "rpc/task.h"
+#include "tools/rpc_bench/echo.verbena.h"
+
+namespace verbena::bench {
+namespace {
+
+using Describer = std::function<void(DescribeReply*)>;
+
+void DoEcho(ServerContext* context, const EchoRequest& request,
+            EchoReply* reply) {
+  reply->set_payload(request.payload());
+  context->set_response_attachment(context->TakeRequestAttachment());
+}
+
+// What Send sends again and again: as a message, or beside it.
+EchoReply Sent(const EchoRequest& request) {
+  EchoReply reply;
+  if (!request.beside()) reply.set_payload(request.payload());
+  return reply;
+}
+absl::Span<const uint8_t> SentBeside(const EchoRequest& request) {
+  if (!request.beside()) return {};
+  return BytesOf(request.payload());
+}
+
+class BlockingEcho final : public Echo::Service {
+ public:
+  // What is measured is the call, not a hand-over to another thread.
+  explicit BlockingEcho(Describer describe) : describe_(std::move(describe)) {
+    set_handler_mode(HandlerMode::kInline);
+  }
+
+  absl::Status Echo(ServerContext* context, const EchoRequest* request,
+                    EchoReply* reply) override {
+    DoEcho(context, *request, reply);
+    return absl::OkStatus();
+  }
+
+  absl::Status Chat(
+      ServerContext* /*context*/,
+      ServerReaderWriter<EchoReply, EchoRequest>* stream) override {
+    EchoRequest request;
+    EchoReply reply;
+    Buffer attachment;
+    while (stream->Read(&request, &attachment)) {
+      reply.mutable_payload()->swap(*request.mutable_payload());
+      if (!stream->Write(reply, attachment.span())) break;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Send(ServerContext* /*context*/, const EchoRequest* request,
+                    ServerWriter<EchoReply>* writer) override {
+    const EchoReply reply = Sent(*request);
+    while (writer->Write(reply, SentBeside(*request))) {
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Receive(ServerContext* /*context*/,
+                       ServerReader<EchoRequest>* reader,
+                       ReceiveReply* reply) override {
+    EchoRequest request;
+    Buffer attachment;
+    uint64_t messages = 0;
+    while (reader->Read(&request, &attachment)) ++messages;
+    reply->set_messages(messages);
+    return absl::OkStatus();
+  }
+
+  absl::Status Describe(ServerContext* /*context*/,
+                        const DescribeRequest* /*request*/,
+                        DescribeReply* reply) override {
+    describe_(reply);
+    return absl::OkStatus();
+  }
+
+ private:
+  const Describer describe_;
+};
+
+class Chatter final : public ServerBidiReactor<EchoRequest, EchoReply> {
+ public:
+  Chatter() { StartRead(&request_, &attachment_); }
+  void OnReadDone(bool ok) override {
+    if (!ok) return Finish(absl::OkStatus());
+    reply_.mutable_payload()->swap(*request_.mutable_payload());
+    StartWrite(&reply_, attachment_.span());
+  }
+  void OnWriteDone(bool ok) override {
+    if (!ok) return Finish(absl::OkStatus());
+    StartRead(&request_, &attachment_);
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  EchoRequest request_;
+  EchoReply reply_;
+  Buffer attachment_;
+};
+
+class Sender final : public ServerWriteReactor<EchoReply> {
+ public:
+  explicit Sender(const EchoRequest& request)
+      : request_(request), reply_(Sent(request)) {
+    OnWriteDone(true);
+  }
+  void OnWriteDone(bool ok) override {
+    if (!ok) return Finish(absl::OkStatus());
+    StartWrite(&reply_, SentBeside(request_));
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  const EchoRequest& request_;
+  const EchoReply reply_;
+};
+
+class Receiver final : public ServerReadReactor<EchoRequest> {
+ public:
+  explicit Receiver(ReceiveReply* reply) : reply_(*reply) {
+    StartRead(&request_, &attachment_);
+  }
+  void OnReadDone(bool ok) override {
+    if (!ok) return Finish(absl::OkStatus());
+    reply_.set_messages(reply_.messages() + 1);
+    StartRead(&request_, &attachment_);
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  ReceiveReply& reply_;
+  EchoRequest request_;
+  Buffer attachment_;
+};
+
+class CallbackEcho final : public Echo::CallbackService {
+ public:
+  explicit CallbackEcho(Describer describe) : describe_(std::move(describe)) {}
+
+  ServerUnaryReactor* Echo(CallbackServerContext* context,
+                           const EchoRequest* request,
+                           EchoReply* reply) override {
+    DoEcho(context, *request, reply);
+    return Finished(context);
+  }
+  ServerBidiReactor<EchoRequest, EchoReply>* Chat(
+      CallbackServerContext* /*context*/) override {
+    return new Chatter;
+  }
+  ServerWriteReactor<EchoReply>* Send(CallbackServerContext* /*context*/,
+                                      const EchoRequest* request) override {
+    return new Sender(*request);
+  }
+  ServerReadReactor<EchoRequest>* Receive(CallbackServerContext* /*context*/,
+                                          ReceiveReply* reply) override {
+    return new Receiver(reply);
+  }
+  ServerUnaryReactor* Describe(CallbackServerContext* context,
+                               const DescribeRequest* /*request*/,
+                               DescribeReply* reply) override {
+    describe_(reply);
+    return Finished(context);
+  }
+
+ private:
+  static ServerUnaryReactor* Finished(CallbackServerContext* context) {
+    ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(absl::OkStatus());
+    return reactor;
+  }
+
+  const Describer describe_;
+};
+
+class CoroutineEcho final : public Echo::CoroutineService {
+ public:
+  explicit CoroutineEcho(Describer describe) : describe_(std::move(describe)) {}
+
+  Task<absl::Status> Echo(ServerContext* context, const EchoRequest* request,
+                          EchoReply* reply) override {
+    DoEcho(context, *request, reply);
+    co_return absl::OkStatus();
+  }
+  Task<absl::Status> Chat(
+      ServerContext* /*context*/,
+      CoroutineServerReaderWriter<EchoReply, EchoRequest>* stream) override {
+    EchoRequest request;
+    EchoReply reply;
+    Buffer attachment;
+    while (co_await stream->Read(&request, &attachment)) {
+      reply.mutable_payload()->swap(*request.mutable_payload());
+      if (!co_await stream->Write(reply, attachment.span())) break;
+    }
+    co_return absl::OkStatus();
+  }
+  Task<absl::Status> Send(ServerContext* /*context*/,
+                          const EchoRequest* request,
+                          CoroutineServerWriter<EchoReply>* writer) override {
+    const EchoReply reply = Sent(*request);
+    while (co_await writer->Write(reply, SentBeside(*request))) {
+    }
+    co_return absl::OkStatus();
+  }
+  Task<absl::Status> Receive(ServerContext* /*context*/,
+                             CoroutineServerReader<EchoRequest>* reader,
+                             ReceiveReply* reply) override {
+    EchoRequest request;
+    Buffer attachment;
+    uint64_t messages = 0;
+    while (co_await reader->Read(&request, &attachment)) ++messages;
+    reply->set_messages(messages);
+    co_return absl::OkStatus();
+  }
+  Task<absl::Status> Describe(ServerContext* /*context*/,
+                              const DescribeRequest* /*request*/,
+                              DescribeReply* reply) override {
+    describe_(reply);
+    co_return absl::OkStatus();
+  }
+
+ private:
+  const Describer describe_;
+};
+
+}  // namespace
+
+std::unique_ptr<Service> NewEchoService(Api api, Describer describe) {
+  switch (api) {
+    case Api::kCallback:
+      return std::make_unique<CallbackEcho>(std::move(describe));
+    case Api::kCoroutine:
+      return std::make_unique<CoroutineEcho>(std::move(describe));
+    default:
+      return std::make_unique<BlockingEcho>(std::move(describe));
+  }
+}
+
+}  // namespace verbena::bench
