@@ -2,22 +2,7 @@
 
 #include <thread>
 
-#include "rpc/server_context.h"
-
 namespace verbena {
-
-std::unique_ptr<ClientContext> ClientContext::FromServerContext(
-    ServerContext& server_context, const PropagationOptions& options) {
-  auto context = std::make_unique<ClientContext>();
-  if (options.deadline()) context->latest_due_ = server_context.due();
-  if (options.cancellation()) {
-    context->stop_callback_ =
-        std::make_unique<std::stop_callback<std::function<void()>>>(
-            server_context.stop_token(),
-            [raw = context.get()] { raw->TryCancel(); });
-  }
-  return context;
-}
 
 void ClientContext::AddMetadata(absl::string_view key,
                                 absl::string_view value) {

@@ -5,7 +5,7 @@
 //     auto stream = stub->co()->Chat(&context);
 //     co_await stream.Write(question);
 //     while (co_await stream.Read(&answer)) ...
-//     co_await stream.WritesDone();
+//     stream.WritesDone();
 //     co_return co_await stream.Finish();
 //   }
 //
@@ -68,6 +68,12 @@ class ClientCoroutineReactor final : public CoroutineReactor<Reactor> {
     this->AddHold();
   }
 
+  // Of a method that streams only its requests. Not read before the coroutine
+  // waits for the end: if it leaves, nobody may write to the response.
+  void ReadResponse(google::protobuf::MessageLite* response) {
+    response_ = response;
+  }
+
   void OnWritesDoneDone(bool /*ok*/) override {}
   void OnDone(const absl::Status& status) override {
     status_ = status;
@@ -93,7 +99,12 @@ class ClientCoroutineReactor final : public CoroutineReactor<Reactor> {
     bool await_ready() const noexcept { return false; }
     bool await_suspend(std::coroutine_handle<> coroutine) {
       reactor_.coroutine_ = coroutine;
-      if (!std::exchange(reactor_.finished_, true)) reactor_.RemoveHold();
+      if (!std::exchange(reactor_.finished_, true)) {
+        if (reactor_.response_ != nullptr) {
+          reactor_.Read(reactor_.response_, nullptr);
+        }
+        reactor_.RemoveHold();
+      }
       return !reactor_.meeting_.exchange(true, std::memory_order_acq_rel);
     }
     absl::Status await_resume() { return reactor_.status_; }
@@ -103,6 +114,7 @@ class ClientCoroutineReactor final : public CoroutineReactor<Reactor> {
   };
 
  private:
+  google::protobuf::MessageLite* response_ = nullptr;
   absl::Status status_;  // Set by OnDone().
   std::coroutine_handle<> coroutine_;
   std::atomic<bool> meeting_{false};

@@ -23,7 +23,9 @@
 // that were started are done, and there is no hold. Messages that nobody has
 // started to read by then are dropped. So who starts operations from elsewhere
 // than reactions adds a hold, and removes it after the last of them. Until
-// OnDone() the reactor, the context and the messages must stay alive.
+// OnDone() the reactor, the context and the messages must stay alive. Where the
+// process has no thread or descriptor left to make a channel with, OnDone() is
+// called from inside StartCall(), and no other reaction.
 
 #ifndef VERBENA_RPC_CLIENT_REACTOR_H_
 #define VERBENA_RPC_CLIENT_REACTOR_H_
@@ -147,8 +149,8 @@ class ClientWriteReactor : public internal::ClientReactor {
   // No message follows: OnWritesDoneDone(). Not while one is being written.
   void StartWritesDone() { EndWrites(); }
 
-  // For the library: reads the response.
-  void ReadResponse(google::protobuf::MessageLite* response) {
+  // For the library: says where the response goes; here it is read at once.
+  virtual void ReadResponse(google::protobuf::MessageLite* response) {
     Read(response, nullptr);
   }
   void OnReadDone(bool ok) override { answered_ = ok; }

@@ -91,7 +91,7 @@ class CoroutineStream {
   };
 
   // Operations that may be done without a break: the thread has other calls.
-  static constexpr int kMostAtOnce = 64;
+  static constexpr int kMostAtOnce = 16;
 
   template <typename Awaitable>
   static bool TryNow(Waiting* waiting, Awaitable& awaitable) {

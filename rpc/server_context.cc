@@ -1,8 +1,12 @@
 #include "rpc/server_context.h"
 
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <stop_token>
 #include <utility>
 
+#include "rpc/client_context.h"
 #include "rpc/credentials.h"
 #include "rpc/internal/server/handler_call.h"
 
@@ -43,6 +47,19 @@ void ServerContext::set_response_attachment(
   if (attachment.empty()) return;
   std::memcpy(response_attachment_.data(), attachment.data(),
               attachment.size());
+}
+
+std::unique_ptr<ClientContext> ClientContext::FromServerContext(
+    ServerContext& server_context, const PropagationOptions& options) {
+  auto context = std::make_unique<ClientContext>();
+  if (options.deadline()) context->latest_due_ = server_context.due();
+  if (options.cancellation()) {
+    context->stop_callback_ =
+        std::make_unique<std::stop_callback<std::function<void()>>>(
+            server_context.stop_token(),
+            [raw = context.get()] { raw->TryCancel(); });
+  }
+  return context;
 }
 
 }  // namespace verbena

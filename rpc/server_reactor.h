@@ -61,9 +61,10 @@ class ServerReactor : public StreamReactor {
   // Once, if it comes before the end. Finish() is owed all the same.
   virtual void OnCancel() {}
 
-  // The call is over, and the library is done with the reactor, the context and
-  // the messages. The last reaction, in which the reactor mostly deletes
-  // itself. Comes after Finish(), and if the client is gone too.
+  // The call is over. The context and the messages are still there, and nothing
+  // of the library's uses them any more, nor the reactor. The last reaction, in
+  // which the reactor mostly deletes itself. Comes after Finish(), and if the
+  // client is gone too.
   virtual void OnDone() = 0;
 
   // For the library.

@@ -262,8 +262,9 @@ template <typename T>
 Task<std::vector<typename internal::TaskResult<T>::Value>> WhenAll(
     std::vector<Task<T>> tasks) {
   internal::TaskCountdown countdown(tasks.size());
-  std::vector<internal::CountedTask<T>> counted(
-      tasks.size(), internal::CountedTask<T>(&countdown));
+  std::vector<internal::CountedTask<T>> counted;
+  counted.reserve(tasks.size());
+  for (size_t i = 0; i < tasks.size(); ++i) counted.emplace_back(&countdown);
   co_await internal::AllTasks(countdown, [&] {
     for (size_t i = 0; i < tasks.size(); ++i) {
       std::move(tasks[i]).Start(&counted[i]);
@@ -287,8 +288,12 @@ Task<std::tuple<typename internal::TaskResult<T>::Value...>> WhenAll(
                counted);
   });
   // In a list in braces, which is evaluated from left to right.
-  co_return std::apply([](auto&... task) { return std::tuple{task.Take()...}; },
-                       counted);
+  co_return std::apply(
+      [](auto&... task) {
+        return std::tuple<typename internal::TaskResult<T>::Value...>{
+            task.Take()...};
+      },
+      counted);
 }
 
 // Begins a task and blocks until it has ended: for main() and for tests. Not on

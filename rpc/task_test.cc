@@ -106,6 +106,14 @@ TEST(TaskTest, TasksOfSeveralTypesMayBeAwaitedTogether) {
   EXPECT_EQ(*made, 4);
 }
 
+TEST(TaskTest, AllMayHaveValuesThatAreOnlyMoved) {
+  std::vector<Task<std::unique_ptr<int>>> tasks;
+  tasks.push_back(Make(1));
+  tasks.push_back(Make(2));
+  const auto values = SyncWait(WhenAll(std::move(tasks)));
+  EXPECT_EQ(*values[0] + *values[1], 3);
+}
+
 TEST(TaskTest, NoTasksAreOverAtOnce) {
   EXPECT_TRUE(SyncWait(WhenAll(std::vector<Task<int>>())).empty());
 }

@@ -162,6 +162,24 @@ Task<void> BeginAndLeave(StreamService::Stub* stub, ClientContext* context,
   }
 }
 
+Task<void> WriteAndLeave(StreamService::Stub* stub, ClientContext* context,
+                         bool may_start) {
+  Summary summary;
+  auto writer = stub->co()->Record(context, &summary);
+  EXPECT_EQ(co_await writer.Write(NewItem(1, 10)), may_start);
+}
+
+TEST_F(CoroutinesTest, ACoroutineMayLeaveWhatItWritesTo) {
+  Serve(Form::kCoroutine);
+  const auto stub = NewStub();
+  for (int i = 0; i < 200; ++i) {
+    ClientContext context;
+    // Too many, so that the call can't even be started.
+    if (i % 2 == 1) context.AddMetadata("key", std::string(100000, 'x'));
+    SyncWait(WriteAndLeave(stub.get(), &context, i % 2 == 0));
+  }
+}
+
 TEST_F(CoroutinesTest, AStreamThatACoroutineLeavesIsCancelled) {
   Serve(Form::kReactor);
   const auto stub = NewStub();

@@ -54,8 +54,9 @@ class BlockingStreams final : public StreamService::Service {
     while (reader->Read(&item, &attachment)) Count(item, attachment, response);
     return absl::OkStatus();
   }
-  absl::Status Chat(ServerContext* /*context*/,
+  absl::Status Chat(ServerContext* context,
                     ServerReaderWriter<Item, Item>* stream) override {
+    context->AddInitialMetadata("form", "blocking");
     Item item;
     Buffer attachment;
     while (stream->Read(&item, &attachment)) {
@@ -158,8 +159,8 @@ class ReactorStreams final : public StreamService::CallbackService {
                                   Summary* response) override {
     return new Recorder(response);
   }
-  ServerBidiReactor<Item, Item>* Chat(
-      CallbackServerContext* /*context*/) override {
+  ServerBidiReactor<Item, Item>* Chat(CallbackServerContext* context) override {
+    context->AddInitialMetadata("form", "reactor");
     return new Chatter;
   }
 };
@@ -199,8 +200,9 @@ class CoroutineStreams final : public StreamService::CoroutineService {
     co_return absl::OkStatus();
   }
   Task<absl::Status> Chat(
-      ServerContext* /*context*/,
+      ServerContext* context,
       CoroutineServerReaderWriter<Item, Item>* stream) override {
+    context->AddInitialMetadata("form", "coroutine");
     Item item;
     Buffer attachment;
     while (co_await stream->Read(&item, &attachment)) {

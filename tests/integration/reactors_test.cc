@@ -12,7 +12,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "rpc/credentials.h"
 #include "rpc/rpc.h"
 #include "tests/integration/forms_fixture.h"
 #include "tests/integration/streaming_fixture.h"
@@ -138,6 +140,74 @@ TEST_F(ReactorsTest, AMethodThatIsNotOverriddenIsUnimplementedInEveryForm) {
                       : client->Chat(&context, {Item()}, "").status;
       EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
     }
+  }
+}
+
+// Says in OnDone() what its context still tells, and ends its call twice.
+class Asking final : public ServerReadReactor<Item> {
+ public:
+  Asking(CallbackServerContext* context, Summary* response, std::string* told,
+         Countdown* done)
+      : context_(*context), response_(*response), told_(*told), done_(*done) {
+    StartRead(&item_);
+    Finish(absl::AbortedError("the first status counts"));
+  }
+  void OnReadDone(bool ok) override {
+    if (!ok) Finish(absl::OkStatus());
+  }
+  void OnDone() override {
+    told_ = context_.peer() + " " + context_.device() + " " +
+            (context_.IsCancelled() ? "cancelled" : "not cancelled") + " " +
+            std::to_string(context_.AllocateBuffer(7).size()) +
+            std::to_string(context_.auth_context()->properties().size()) +
+            std::to_string(response_.count());
+    Countdown& done = done_;
+    delete this;
+    done.Done();
+  }
+
+ private:
+  CallbackServerContext& context_;
+  Summary& response_;
+  std::string& told_;
+  Countdown& done_;
+  Item item_;
+};
+
+class AskingService final : public StreamService::CallbackService {
+ public:
+  ServerReadReactor<Item>* Record(CallbackServerContext* context,
+                                  Summary* response) override {
+    return new Asking(context, response, &told, &done);
+  }
+
+  std::string told;
+  Countdown done{1};
+};
+
+TEST_F(ReactorsTest, TheContextIsThereUntilTheEndAndTheFirstStatusCounts) {
+  auto& service = Serve<AskingService>();
+  ClientContext context;
+  EXPECT_EQ(FormClient::New(Form::kBlocking, channel_)
+                ->Record(&context, {}, "")
+                .status,
+            absl::AbortedError("the first status counts"));
+  service.done.Wait();
+  EXPECT_THAT(service.told, testing::EndsWith(" not cancelled 700"));
+  EXPECT_THAT(service.told, testing::Not(testing::StartsWith(" ")));
+}
+
+// In the forms that have no thread: what is written first goes behind them.
+TEST_F(ReactorsTest, InitialMetadataGoBeforeTheFirstMessage) {
+  for (const Form form : kForms) {
+    Serve(form);
+    const auto stub = NewStub();
+    ClientContext context;
+    const auto stream = stub->Chat(&context);
+    ASSERT_TRUE(Echoes(*stream, NewItem(100, 10)));
+    EXPECT_EQ(context.GetServerInitialMetadata().count("form"), 1u);
+    stream->WritesDone();
+    EXPECT_EQ(stream->Finish(), absl::OkStatus());
   }
 }
 

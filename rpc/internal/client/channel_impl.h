@@ -85,7 +85,13 @@ class ChannelImpl {
   // has happened.
   void Await(transport::PollerTask* task, Waiter* waiter);
   // Has `errand` run by the background thread.
-  void AddErrand(Errand* errand) { poller_.AddErrand(errand); }
+  void AddErrand(Errand* errand) {
+    // When it is added it may run at once, and the channel be gone.
+    SharedPoller& poller = poller_;
+    poller.Pin();
+    poller.AddErrand(errand);
+    poller.Unpin();
+  }
   // It has happened. With the polling role held.
   void Finish(Waiter* waiter) { poller_.Finish(waiter); }
 

@@ -42,10 +42,11 @@ void ReactorStream::Report() {
 }
 
 void ReactorStream::Abandon() {
-  if (!started_) return;
-  context_->TryCancel();
-  EndWait wait(this);
-  channel().Await(&wait, wait.waiter());
+  if (started_) {
+    context_->TryCancel();
+    EndWait wait(this);
+    channel().Await(&wait, wait.waiter());
+  }
   ReleaseContext();
   set_has_context(false);
 }
@@ -71,19 +72,23 @@ void ReactorStream::RunErrand() {
 }
 
 Reactions::Look ReactorStream::Serve(uint32_t wanted) {
+  // Of both that can be done each has its turn: neither waits for the other.
+  bool did_read = false;
   if ((wanted & Reactions::kRead) != 0) {
     const Result result = TryRead(Reactions::read_message(*reactor_),
                                   Reactions::read_attachment(*reactor_));
     if (result != Result::kWait) {
       Reactions::Clear(reactor_, Reactions::kRead);
       reactor_->OnReadDone(result == Result::kDone);
-      return Reactions::Look::kDone;
+      did_read = true;
     }
   }
+  const Reactions::Look after_read =
+      did_read ? Reactions::Look::kDone : Reactions::Look::kNothing;
   if ((wanted & Reactions::kWrite) != 0) {
     const Result result = TryWrite(Reactions::write_message(*reactor_),
                                    Reactions::write_attachment(*reactor_));
-    if (result == Result::kWait) return Reactions::Look::kNothing;
+    if (result == Result::kWait) return after_read;
     Reactions::Clear(reactor_, Reactions::kWrite);
     reactor_->OnWriteDone(result == Result::kDone);
     return Reactions::Look::kDone;
@@ -93,8 +98,9 @@ Reactions::Look ReactorStream::Serve(uint32_t wanted) {
     reactor_->OnWritesDoneDone(messages().EndWrites());
     return Reactions::Look::kDone;
   }
-  if ((wanted & Reactions::kRead) != 0 || Reactions::IsHeld(wanted)) {
-    return Reactions::Look::kNothing;
+  if (did_read || (wanted & Reactions::kRead) != 0 ||
+      Reactions::IsHeld(wanted)) {
+    return after_read;
   }
   if ((wanted & Reactions::kClosed) != 0) {
     End();

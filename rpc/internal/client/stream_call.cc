@@ -55,9 +55,7 @@ absl::Status StreamCall::TakeFinalStatus() {
   return Explain(typed_.failure());
 }
 
-void StreamCall::WriteRequest(uint8_t* out) {
-  WriteHead(out);
-}
+void StreamCall::WriteRequest(uint8_t* out) { WriteHead(out); }
 
 void StreamCall::OnResponse(const transport::CallResponse& response) {
   if (TakeTrailer(response)) End();

@@ -124,6 +124,7 @@ void HandlerCall::SubmitToWorkers() {
 }
 
 bool HandlerCall::IsCancelled() const {
+  if (call_ == nullptr) return at_end_.cancelled;
   if (call_->cancelled()) return true;
   if (stream_ != nullptr && stream_->messages().failed()) return true;
   if (reactors_ != nullptr && reactors_->failed()) return true;
@@ -193,8 +194,23 @@ bool HandlerCall::Parse() {
   return true;
 }
 
+void HandlerCall::Post(transport::Poller& poller, transport::PollerTask* task) {
+  pool_->Post(poller, task);
+}
+
+void HandlerCall::KeepForOnDone() {
+  at_end_.cancelled = IsCancelled();
+  at_end_.peer = call_->peer();
+  at_end_.device = call_->device_name();
+  at_end_.auth_context = call_->auth_context();
+}
+
 std::shared_ptr<const AuthContext> HandlerCall::auth_context() const {
   if (auth_context_ != nullptr) return auth_context_;
+  if (call_ == nullptr) {
+    return at_end_.auth_context != nullptr ? at_end_.auth_context
+                                           : std::make_shared<AuthContext>();
+  }
   if (call_->auth_context() != nullptr) return call_->auth_context();
   return std::make_shared<AuthContext>();
 }
@@ -241,6 +257,7 @@ void HandlerCall::EndReactor(absl::Status status) {
   status = Answer(std::move(status));
   if (streams_) {
     reply_.status = std::move(status);
+    unmeasured_bytes_ += kMeasureBytes;  // They are not counted elsewhere.
     // Behind what the stream has posted, which may be gone afterwards.
     return call_->poller().Post(this);
   }
@@ -344,6 +361,7 @@ bool HandlerCall::SendPlainReply() {
   if (out == nullptr) return false;
   WriteMessage(*response_, reply_.message_bytes, out);
   context_.DropAttachments();
+  if (ABSL_PREDICT_FALSE(reactors_ != nullptr)) KeepForOnDone();
   std::exchange(call_, nullptr)->SendReply();
   Over();
   return true;
@@ -370,13 +388,16 @@ void HandlerCall::Finish() {
   if (to_write) {
     reply_.writer = this;  // OnReplyDone() recycles.
     // That may be long from now.
-    if (HoldsTooMuch()) messages_->DropRequest();
+    if (reactors_ == nullptr && HoldsTooMuch()) messages_->DropRequest();
   }
   if (stream_ != nullptr) {
     stream_->Detach();
     stream_.reset();
   }
-  if (reactors_ != nullptr) reactors_->Detach();
+  if (reactors_ != nullptr) {
+    KeepForOnDone();
+    reactors_->Detach();
+  }
   transport::ServerCall* call = std::exchange(call_, nullptr);
   call->Finish(std::move(reply_));
   if (!to_write) Over();

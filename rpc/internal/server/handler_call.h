@@ -89,8 +89,12 @@ class HandlerCall final : public WorkerTask,
   const std::string& method_name() const {
     return generic_name_.empty() ? method_->full_name() : generic_name_;
   }
-  const std::string& peer() const { return call_->peer(); }
-  const std::string& device() const { return call_->device_name(); }
+  const std::string& peer() const {
+    return call_ == nullptr ? at_end_.peer : call_->peer();
+  }
+  const std::string& device() const {
+    return call_ == nullptr ? at_end_.device : call_->device_name();
+  }
   std::shared_ptr<const AuthContext> auth_context() const;
   void SendInitialMetadata(const Metadata& metadata) const;
   // For the stream: the same, if there are any, and they are not sent.
@@ -100,13 +104,18 @@ class HandlerCall final : public WorkerTask,
     }
   }
   Buffer AllocateBuffer(size_t bytes) const {
-    return call_->AllocateAttachment(bytes);
+    return call_ == nullptr ? Buffer::Plain(bytes)
+                            : call_->AllocateAttachment(bytes);
   }
   // The next two by one thread at a time.
   std::stop_token stop_token();
   ServerUnaryReactor* DefaultReactor() { return &default_reactor_.emplace(); }
 
-  // For the ReactorHandler. Runs what is the user's, unless the processor of
+  // For the ReactorHandler. Posts to the poller, from any thread: one that is
+  // not the library's may still be in there when the call, and the server, have
+  // ended.
+  void Post(transport::Poller& poller, transport::PollerTask* task);
+  // Runs what is the user's, unless the processor of
   // metadata is against it; UNKNOWN if it throws an exception.
   absl::Status Guard(absl::FunctionRef<absl::Status()> handler);
   ServerContext* context() { return &context_; }
@@ -159,6 +168,8 @@ class HandlerCall final : public WorkerTask,
   absl::Status CancelledStatus() const;
   // Serialises a large reply now, if there is memory.
   void WriteAhead();
+  // Keeps what the context can still be asked in OnDone().
+  void KeepForOnDone();
   // Ends the call the transport's short way, if it is a good reply that is a
   // message and nothing else and can be sent at once. Returns whether it was.
   bool SendPlainReply();
@@ -232,6 +243,14 @@ class HandlerCall final : public WorkerTask,
   // What is to be sent, as far as it is known. The lengths stay until the next
   // call: WriteReply() needs them.
   transport::ServerCall::Reply reply_;
+
+  // Of the call, once that is the transport's again.
+  struct {
+    bool cancelled = false;
+    std::string peer;
+    std::string device;
+    std::shared_ptr<const AuthContext> auth_context;
+  } at_end_;
 
   std::optional<internal::DefaultReactor> default_reactor_;
   bool cancel_posted_ = false;  // cancel_task_ is to run. The poller's.

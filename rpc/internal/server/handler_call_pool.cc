@@ -1,5 +1,6 @@
 #include "rpc/internal/server/handler_call_pool.h"
 
+#include <thread>
 #include <utility>
 
 namespace verbena::internal {
@@ -28,6 +29,13 @@ HandlerCall* HandlerCallPool::Take(const MethodRegistry::Method& method) {
   HandlerCall* const call = free.back().release();
   free.pop_back();
   return call;
+}
+
+void HandlerCallPool::AwaitPosters() const {
+  // Each is a few instructions from its end.
+  while (posting_.load(std::memory_order_acquire) > 0) {
+    std::this_thread::yield();
+  }
 }
 
 void HandlerCallPool::Recycle(HandlerCall* call) {

@@ -3,6 +3,7 @@
 #ifndef VERBENA_RPC_INTERNAL_SERVER_HANDLER_CALL_POOL_H_
 #define VERBENA_RPC_INTERNAL_SERVER_HANDLER_CALL_POOL_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -11,6 +12,8 @@
 #include "rpc/internal/server/handler_call.h"
 #include "rpc/internal/server/method_registry.h"
 #include "rpc/internal/server/thread_pool.h"
+#include "transport/connection/poller.h"
+#include "transport/connection/poller_task.h"
 
 namespace verbena::internal {
 
@@ -34,6 +37,16 @@ class HandlerCallPool {
   // Ready for Begin(). Comes back by itself when the call is over.
   HandlerCall* Take(const MethodRegistry::Method& method);
 
+  // Posts `task`, from any thread, which may be one of the user's: by the time
+  // it is out of here the task may have run, and the call have ended.
+  void Post(transport::Poller& poller, transport::PollerTask* task) {
+    posting_.fetch_add(1, std::memory_order_relaxed);
+    poller.Post(task);
+    posting_.fetch_sub(1, std::memory_order_release);
+  }
+  // Waits until nobody is in Post(). REQUIRES: all calls are over.
+  void AwaitPosters() const;
+
   // `call` is over and may serve another one.
   void Recycle(HandlerCall* call);
 
@@ -41,6 +54,7 @@ class HandlerCallPool {
   // Calls kept of one method.
   static constexpr size_t kKept = 256;
 
+  std::atomic<int> posting_{0};  // Threads in Post().
   CallLimit& limit_;
   ThreadPool* const threads_;
   std::vector<BlockingMethod>& blocking_;  // By the method's index.

@@ -59,6 +59,8 @@ void ReactorHandler::RunReactions() {
 }
 
 Reactions::Look ReactorHandler::Serve(uint32_t wanted) {
+  // Of both that can be done each has its turn: neither waits for the other.
+  bool did_read = false;
   if (stream_.has_value() && (wanted & Reactions::kRead) != 0) {
     const Result result = Read(Reactions::read_message(*reactor_),
                                Reactions::read_attachment(*reactor_));
@@ -66,30 +68,32 @@ Reactions::Look ReactorHandler::Serve(uint32_t wanted) {
       Reactions::Clear(reactor_, Reactions::kRead);
       if (failed()) OnCancelled();
       reactor_->OnReadDone(result == Result::kDone);
-      return Reactions::Look::kDone;
+      did_read = true;
     }
   }
+  const Reactions::Look after_read =
+      did_read ? Reactions::Look::kDone : Reactions::Look::kNothing;
   if (stream_.has_value() && (wanted & Reactions::kWrite) != 0) {
-    const Result result =
-        stream_->Write(Reactions::write_message(*reactor_),
-                       Reactions::write_attachment(*reactor_));
-    if (result == Result::kWait) return Reactions::Look::kNothing;
+    const Result result = Write(Reactions::write_message(*reactor_),
+                                Reactions::write_attachment(*reactor_));
+    if (result == Result::kWait) return after_read;
     Reactions::Clear(reactor_, Reactions::kWrite);
     if (failed()) OnCancelled();
     reactor_->OnWriteDone(result == Result::kDone);
     return Reactions::Look::kDone;
   }
-  if ((wanted & Reactions::kFinish) == 0) return Reactions::Look::kNothing;
+  if (did_read || (wanted & Reactions::kFinish) == 0) return after_read;
+  // Before the reaction, which may call Finish() once more.
+  absl::Status status = reactor_->TakeStatus();
   if ((wanted & Reactions::kRead) != 0) {
     Reactions::Clear(reactor_, Reactions::kRead);
     reactor_->OnReadDone(false);
   }
-  handler_call_.EndReactor(FinalStatus());
+  handler_call_.EndReactor(FinalStatus(std::move(status)));
   return Reactions::Look::kOver;
 }
 
-absl::Status ReactorHandler::FinalStatus() {
-  absl::Status status = reactor_->TakeStatus();
+absl::Status ReactorHandler::FinalStatus(absl::Status status) {
   if (!stream_.has_value()) return status;
   if (status.ok() && messages_.response() != nullptr) {
     // Nothing was written before it. If it can't be because the call has ended,
@@ -115,7 +119,9 @@ void ReactorHandler::OnOver() {
   if (reactor_ != nullptr) std::exchange(reactor_, nullptr)->OnDone();
 }
 
-void ReactorHandler::PostReactions() { call_->poller().Post(this); }
+void ReactorHandler::PostReactions() {
+  handler_call_.Post(call_->poller(), this);
+}
 
 ProtobufStream::Result ReactorHandler::Read(MessageLite* message,
                                             Buffer* attachment) {
@@ -139,7 +145,9 @@ OperationNow ReactorHandler::WriteNow(const MessageLite& message,
   return ProtobufStream::AsOperation(Write(message, attachment));
 }
 
-void ReactorHandler::PostStream() { call_->poller().Post(call_->stream()); }
+void ReactorHandler::PostStream() {
+  handler_call_.Post(call_->poller(), call_->stream());
+}
 
 void ReactorHandler::Tell() {
   if (reactor_ != nullptr) return Reactions::Tell(reactor_);

@@ -80,7 +80,7 @@ class ReactorHandler final : public ReactorCall,
   void RunReactions();
   Reactions::Look Serve(uint32_t wanted);
   // What the reactor has ended the call with.
-  absl::Status FinalStatus();
+  absl::Status FinalStatus(absl::Status status);
 
   HandlerCall& handler_call_;
   const Method& method_;

@@ -45,6 +45,7 @@ ServerImpl::~ServerImpl() {
   Shutdown(absl::InfinitePast());
   // A worker may still be on its way out of Poller::Post().
   threads_.reset();
+  for (const PollerCalls& each : pollers_) each.calls->AwaitPosters();
   endpoint_.reset();
 }
 

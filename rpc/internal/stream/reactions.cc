@@ -5,8 +5,9 @@
 namespace verbena::internal {
 namespace {
 
-// Operations after which others have their turn: some ten microseconds.
-constexpr int kOperationsARun = 64;
+// Operations after which others have their turn. A coroutine does up to as many
+// more at each (CoroutineStream::kMostAtOnce): together some ten microseconds.
+constexpr int kOperationsARun = 16;
 
 }  // namespace
 
