@@ -75,8 +75,14 @@ class ClientCoroutineReactor final : public CoroutineReactor<Reactor> {
   }
 
   void OnWritesDoneDone(bool /*ok*/) override {}
+  // Kept as it is, without a second reference from another thread.
+  absl::Status FinalStatus(absl::Status status) override {
+    status_ = Reactor::FinalStatus(std::move(status));
+    return absl::OkStatus();
+  }
   void OnDone(const absl::Status& status) override {
-    status_ = status;
+    // Not what FinalStatus() was told if there is no call at all.
+    if (!status.ok()) status_ = status;
     if (abandoned_) return delete this;
     // Of this and the coroutine, the second one goes on.
     if (meeting_.exchange(true, std::memory_order_acq_rel)) {
@@ -107,7 +113,7 @@ class ClientCoroutineReactor final : public CoroutineReactor<Reactor> {
       }
       return !reactor_.meeting_.exchange(true, std::memory_order_acq_rel);
     }
-    absl::Status await_resume() { return reactor_.status_; }
+    absl::Status await_resume() { return std::move(reactor_.status_); }
 
    private:
     ClientCoroutineReactor& reactor_;

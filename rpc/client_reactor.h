@@ -154,7 +154,7 @@ class ClientWriteReactor : public internal::ClientReactor {
     Read(response, nullptr);
   }
   void OnReadDone(bool ok) override { answered_ = ok; }
-  absl::Status FinalStatus(absl::Status status) final {
+  absl::Status FinalStatus(absl::Status status) override {
     if (!status.ok() || answered_) return status;
     return absl::InternalError("the server sent no response");
   }

@@ -32,6 +32,11 @@ MessageStream::Result MessageStream::Read(Message* message) {
   const uint64_t consumed = consumed_.load(std::memory_order_relaxed) + bytes;
   consumed_.store(consumed, std::memory_order_release);
   uint64_t post_at = post_at_.load(std::memory_order_relaxed);
+  if (post_at == UINT64_MAX) {
+    // The poller was told, and may just now say when it wants to hear again.
+    // As both exchange the value, either we see that, or it sees what was read.
+    post_at = post_at_.fetch_add(0, std::memory_order_acq_rel);
+  }
   while (consumed >= post_at) {
     // Once: the poller says anew when it wants to hear again. What it has just
     // said must not be lost.
@@ -286,7 +291,8 @@ bool MessageStream::SendWindow(Connection& connection) {
       connection.BeginFrame(sizeof(WindowHeader), /*spare_credits=*/0);
   if (out == nullptr) return false;
   granted_ = NextLimit();
-  post_at_.store(granted_ - window_ / 2, std::memory_order_relaxed);
+  // Before the next look at what was read: see Read().
+  post_at_.exchange(granted_ - window_ / 2, std::memory_order_acq_rel);
   WindowHeader header = {};
   header.frame = Connection::PlainHeader(FrameType::kWindow, call_id_);
   header.frame.header_bytes = sizeof(header);
