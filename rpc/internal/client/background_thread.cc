@@ -74,8 +74,11 @@ void BackgroundThread::Stop() {
 }
 
 void BackgroundThread::Drive() {
-  while (!stop_.load(std::memory_order_relaxed)) {
+  while (true) {
+    // Before the look at what there is to do, and at stop_: who sets that
+    // notifies afterwards.
     notified_.exchange(false, std::memory_order_seq_cst);
+    if (stop_.load(std::memory_order_seq_cst)) break;
     if (!RunErrands()) return;
     const absl::Time until = Serve();
     if (first_ != nullptr || notified_.load(std::memory_order_relaxed) ||

@@ -93,5 +93,18 @@ TEST(BackgroundThreadTest, RunsAnErrandOnceThoughItIsHeldUpBeforeThat) {
   munmap(page, kPageBytes);
 }
 
+// Whenever that is: the thread may be about to look, or to sleep for minutes.
+TEST(BackgroundThreadTest, EndsAtAnyMoment) {
+  for (int i = 0; i < 4000; ++i) {
+    auto poller = SharedPoller::Create(absl::ZeroDuration());
+    ASSERT_EQ(poller.status(), absl::OkStatus());
+    LastErrand errand;
+    (*poller)->AddErrand(&errand);
+    errand.ran.Wait();
+    for (std::atomic<int> spins = 0; spins < i % 400;) ++spins;
+    poller->reset();
+  }
+}
+
 }  // namespace
 }  // namespace verbena::internal
