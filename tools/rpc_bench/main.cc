@@ -58,10 +58,9 @@ ABSL_FLAG(std::string, api, "blocking",
           "blocking, callback or coroutine: how handlers are written, and\n"
           "unary calls, of which more than one at once never block; a\n"
           "server needs the flag too");
-a server needs the flag too ");
-    ABSL_FLAG(bool, events, false,
-              "both sides sleep whenever there is nothing to do, instead of\n"
-              "polling; a server needs the flag too");
+ABSL_FLAG(bool, events, false,
+          "both sides sleep whenever there is nothing to do, instead of\n"
+          "polling; a server needs the flag too");
 ABSL_FLAG(absl::Duration, duration, absl::Seconds(1),
           "of each measurement, as in 500ms or 2s");
 ABSL_FLAG(uint64_t, iterations, 0,

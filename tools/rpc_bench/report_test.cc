@@ -108,7 +108,7 @@ TEST(JsonTest, HasTheKeysThatItAlwaysHad) {
     EXPECT_EQ(now.erase(key), 1u) << key;
   }
   EXPECT_THAT(now, UnorderedElementsAre("first_error", "client_verbs",
-                                        "server_verbs", "kind"));
+                                        "server_verbs", "kind", "api"));
 }
 
 TEST(JsonTest, ComesThroughAndIsOneLineOfNumbers) {
