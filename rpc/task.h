@@ -281,8 +281,9 @@ template <typename... T>
 Task<std::tuple<typename internal::TaskResult<T>::Value...>> WhenAll(
     Task<T>... tasks) {
   internal::TaskCountdown countdown(sizeof...(tasks));
+  // Each made in its place, of the same pointer.
   std::tuple<internal::CountedTask<T>...> counted(
-      internal::CountedTask<T>{&countdown}...);
+      (static_cast<void>(tasks), &countdown)...);
   co_await internal::AllTasks(countdown, [&] {
     std::apply([&](auto&... task) { (std::move(tasks).Start(&task), ...); },
                counted);
