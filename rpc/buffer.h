@@ -3,6 +3,10 @@
 #ifndef VERBENA_RPC_BUFFER_H_
 #define VERBENA_RPC_BUFFER_H_
 
+#include <concepts>
+#include <cstdint>
+
+#include "absl/types/span.h"
 #include "transport/base/buffer.h"
 
 namespace verbena {
@@ -18,6 +22,31 @@ namespace verbena {
 // to be kept for long. Memory of a client's Buffer may be written by its server
 // as long as they are connected; the bytes that a server gets are its own.
 using Buffer = transport::Buffer;
+
+// The bytes beside a message that is written to a stream. Those of a Buffer are
+// shared, not copied, if the message is longer than some KiB: leave them alone
+// from then on, because they may be read after the write is done, and use
+// another Buffer for the next message. Any other bytes are copied; they, and
+// the Buffer object, must be there until the write is done. Made where it is
+// needed: `stream.Write(message, buffer)`.
+class Attachment {
+ public:
+  Attachment() = default;
+  Attachment(const Buffer& buffer)  // NOLINT: see above.
+      : bytes_(buffer.span()), buffer_(buffer.empty() ? nullptr : &buffer) {}
+  template <typename Bytes>
+  requires std::convertible_to<const Bytes&, absl::Span<const uint8_t>>
+  Attachment(const Bytes& bytes)  // NOLINT
+      : bytes_(bytes) {}
+
+  absl::Span<const uint8_t> bytes() const { return bytes_; }
+  // Whose bytes they are; null if no Buffer's.
+  const Buffer* buffer() const { return buffer_; }
+
+ private:
+  absl::Span<const uint8_t> bytes_;
+  const Buffer* buffer_ = nullptr;
+};
 
 }  // namespace verbena
 

@@ -187,8 +187,7 @@ class CoroutineClientWriter final
   using internal::ClientCoroutineStream<
       ClientWriteReactor<Request>>::ClientCoroutineStream;
 
-  auto Write(const Request& message,
-             absl::Span<const uint8_t> attachment = {}) {
+  auto Write(const Request& message, Attachment attachment = {}) {
     return internal::CoroutineStream::WriteAwaitable(this->reactor(), &message,
                                                      attachment);
   }
@@ -215,8 +214,7 @@ class CoroutineClientReaderWriter final
     return internal::CoroutineStream::ReadAwaitable(this->reactor(), message,
                                                     attachment);
   }
-  auto Write(const Request& message,
-             absl::Span<const uint8_t> attachment = {}) {
+  auto Write(const Request& message, Attachment attachment = {}) {
     return internal::CoroutineStream::WriteAwaitable(this->reactor(), &message,
                                                      attachment);
   }

@@ -79,7 +79,7 @@ class ClientReactor : public StreamReactor {
 
   void EndWrites() { Want(kWritesDone); }
   void WriteLast(const google::protobuf::MessageLite* message,
-                 absl::Span<const uint8_t> attachment) {
+                 Attachment attachment) {
     Write(message, attachment, kWritesDone);
   }
 
@@ -137,13 +137,11 @@ class ClientWriteReactor : public internal::ClientReactor {
   // Sends a message, and bytes beside it. Both must stay as they are until
   // OnWriteDone(), which comes when they are serialised, or later, when too
   // much is under way that the server has not read.
-  void StartWrite(const Request* message,
-                  absl::Span<const uint8_t> attachment = {}) {
+  void StartWrite(const Request* message, Attachment attachment = {}) {
     Write(message, attachment);
   }
   // The same for the last message: OnWriteDone(), then OnWritesDoneDone().
-  void StartWriteLast(const Request* message,
-                      absl::Span<const uint8_t> attachment = {}) {
+  void StartWriteLast(const Request* message, Attachment attachment = {}) {
     WriteLast(message, attachment);
   }
   // No message follows: OnWritesDoneDone(). Not while one is being written.
@@ -174,12 +172,10 @@ class ClientBidiReactor : public internal::ClientReactor {
   void StartRead(Response* message, Buffer* attachment = nullptr) {
     Read(message, attachment);
   }
-  void StartWrite(const Request* message,
-                  absl::Span<const uint8_t> attachment = {}) {
+  void StartWrite(const Request* message, Attachment attachment = {}) {
     Write(message, attachment);
   }
-  void StartWriteLast(const Request* message,
-                      absl::Span<const uint8_t> attachment = {}) {
+  void StartWriteLast(const Request* message, Attachment attachment = {}) {
     WriteLast(message, attachment);
   }
   void StartWritesDone() { EndWrites(); }

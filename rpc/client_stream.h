@@ -60,8 +60,7 @@ class ClientWriter {
       : stream_(std::move(stream)), response_(response) {}
 
   // See MessageReaderWriter::Write().
-  bool Write(const Request& message,
-             absl::Span<const uint8_t> attachment = {}) {
+  bool Write(const Request& message, Attachment attachment = {}) {
     return stream_->Write(message, attachment);
   }
 
@@ -100,8 +99,7 @@ class ClientReaderWriter {
   bool Read(Response* message, Buffer* attachment) {
     return stream_->Read(message, attachment);
   }
-  bool Write(const Request& message,
-             absl::Span<const uint8_t> attachment = {}) {
+  bool Write(const Request& message, Attachment attachment = {}) {
     return stream_->Write(message, attachment);
   }
 

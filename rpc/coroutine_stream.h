@@ -45,7 +45,7 @@ class CoroutineStream {
    public:
     WriteAwaitable(CoroutineStream* stream,
                    const google::protobuf::MessageLite* message,
-                   absl::Span<const uint8_t> attachment)
+                   Attachment attachment)
         : stream_(*stream), message_(message), attachment_(attachment) {}
     bool await_ready() { return stream_.TryNow(&stream_.writer_, *this); }
     void await_suspend(std::coroutine_handle<> coroutine) {
@@ -59,7 +59,7 @@ class CoroutineStream {
    private:
     CoroutineStream& stream_;
     const google::protobuf::MessageLite* const message_;
-    const absl::Span<const uint8_t> attachment_;
+    const Attachment attachment_;
   };
 
   // Where coroutines go on that have waited; null: see Executor. While none
@@ -73,11 +73,11 @@ class CoroutineStream {
   virtual OperationNow TryRead(google::protobuf::MessageLite* message,
                                Buffer* attachment) = 0;
   virtual OperationNow TryWrite(const google::protobuf::MessageLite& message,
-                                absl::Span<const uint8_t> attachment) = 0;
+                                Attachment attachment) = 0;
   virtual void BeginRead(google::protobuf::MessageLite* message,
                          Buffer* attachment) = 0;
   virtual void BeginWrite(const google::protobuf::MessageLite* message,
-                          absl::Span<const uint8_t> attachment) = 0;
+                          Attachment attachment) = 0;
 
   // The reactions. The stream may be gone when they return.
   void EndRead(bool ok) { End(&reader_, ok); }
@@ -133,7 +133,7 @@ class CoroutineReactor : public Reactor, public CoroutineStream {
     return this->ReadNow(message, attachment);
   }
   OperationNow TryWrite(const google::protobuf::MessageLite& message,
-                        absl::Span<const uint8_t> attachment) override {
+                        Attachment attachment) override {
     return this->WriteNow(message, attachment);
   }
   void BeginRead(google::protobuf::MessageLite* message,
@@ -142,7 +142,7 @@ class CoroutineReactor : public Reactor, public CoroutineStream {
     this->Read(message, attachment);
   }
   void BeginWrite(const google::protobuf::MessageLite* message,
-                  absl::Span<const uint8_t> attachment) override {
+                  Attachment attachment) override {
     if (!this->has_call()) return EndWrite(false);
     this->Write(message, attachment);
   }

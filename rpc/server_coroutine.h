@@ -68,8 +68,7 @@ class CoroutineServerWriter {
   explicit CoroutineServerWriter(internal::CoroutineStream* stream)
       : stream_(stream) {}
 
-  auto Write(const Response& message,
-             absl::Span<const uint8_t> attachment = {}) {
+  auto Write(const Response& message, Attachment attachment = {}) {
     return internal::CoroutineStream::WriteAwaitable(stream_, &message,
                                                      attachment);
   }
@@ -91,8 +90,7 @@ class CoroutineServerReaderWriter {
     return internal::CoroutineStream::ReadAwaitable(stream_, message,
                                                     attachment);
   }
-  auto Write(const Response& message,
-             absl::Span<const uint8_t> attachment = {}) {
+  auto Write(const Response& message, Attachment attachment = {}) {
     return internal::CoroutineStream::WriteAwaitable(stream_, &message,
                                                      attachment);
   }

@@ -76,8 +76,7 @@ class ServerReactor : public StreamReactor {
   ~ServerReactor() = default;
 
   void WriteAndFinish(const google::protobuf::MessageLite* message,
-                      absl::Span<const uint8_t> attachment,
-                      absl::Status status) {
+                      Attachment attachment, absl::Status status) {
     status_ = std::move(status);
     Write(message, attachment, kFinish);
   }
@@ -115,13 +114,12 @@ class ServerWriteReactor : public internal::ServerReactor {
   // Sends a message, and bytes beside it. Both must stay as they are until
   // OnWriteDone(), which comes when they are serialised, or later, when too
   // much is under way that the client has not read.
-  void StartWrite(const Response* message,
-                  absl::Span<const uint8_t> attachment = {}) {
+  void StartWrite(const Response* message, Attachment attachment = {}) {
     Write(message, attachment);
   }
   // The same, and then Finish(), which is not called beside it.
   void StartWriteAndFinish(const Response* message, absl::Status status,
-                           absl::Span<const uint8_t> attachment = {}) {
+                           Attachment attachment = {}) {
     WriteAndFinish(message, attachment, std::move(status));
   }
 
@@ -137,12 +135,11 @@ class ServerBidiReactor : public internal::ServerReactor {
   void StartRead(Request* message, Buffer* attachment = nullptr) {
     Read(message, attachment);
   }
-  void StartWrite(const Response* message,
-                  absl::Span<const uint8_t> attachment = {}) {
+  void StartWrite(const Response* message, Attachment attachment = {}) {
     Write(message, attachment);
   }
   void StartWriteAndFinish(const Response* message, absl::Status status,
-                           absl::Span<const uint8_t> attachment = {}) {
+                           Attachment attachment = {}) {
     WriteAndFinish(message, attachment, std::move(status));
   }
 

@@ -46,8 +46,7 @@ class ServerWriter {
   ServerWriter& operator=(const ServerWriter&) = delete;
 
   // See MessageReaderWriter::Write(). After false the handler should return.
-  bool Write(const Response& message,
-             absl::Span<const uint8_t> attachment = {}) {
+  bool Write(const Response& message, Attachment attachment = {}) {
     return stream_->Write(message, attachment);
   }
 
@@ -69,8 +68,7 @@ class ServerReaderWriter {
   bool Read(Request* message, Buffer* attachment) {
     return stream_->Read(message, attachment);
   }
-  bool Write(const Response& message,
-             absl::Span<const uint8_t> attachment = {}) {
+  bool Write(const Response& message, Attachment attachment = {}) {
     return stream_->Write(message, attachment);
   }
 

@@ -27,11 +27,11 @@ class MessageReaderWriter {
                     Buffer* attachment) = 0;
 
   // Sends `message`, and `attachment` beside it. Returns when both are
-  // serialised, which does not mean that they have arrived; waits while too
-  // much is under way that the other side has not read. Returns false if the
-  // call has ended: nobody will read the message.
+  // serialised, or shared (see Attachment), which does not mean that they have
+  // arrived; waits while too much is under way that the other side has not
+  // read. Returns false if the call has ended: nobody will read the message.
   virtual bool Write(const google::protobuf::MessageLite& message,
-                     absl::Span<const uint8_t> attachment) = 0;
+                     Attachment attachment) = 0;
 
   // Makes Read() return false from now on, also one that waits, as if the other
   // side had sent all. From any thread. Does nothing where it is not

@@ -32,7 +32,7 @@ class ReactorCall {
   virtual OperationNow ReadNow(google::protobuf::MessageLite* message,
                                Buffer* attachment) = 0;
   virtual OperationNow WriteNow(const google::protobuf::MessageLite& message,
-                                absl::Span<const uint8_t> attachment) = 0;
+                                Attachment attachment) = 0;
 
   // Of a client: ends the call with CANCELLED if it has not ended, and returns
   // when the library does not use its context any more. OnDone() is still to
@@ -71,7 +71,7 @@ class StreamReactor {
   }
   // `what` is what else is wanted once the message is written.
   void Write(const google::protobuf::MessageLite* message,
-             absl::Span<const uint8_t> attachment, uint32_t what = 0) {
+             Attachment attachment, uint32_t what = 0) {
     write_message_ = message;
     write_attachment_ = attachment;
     Want(kWrite | what);
@@ -86,7 +86,7 @@ class StreamReactor {
                       : OperationNow::kEnded;
   }
   OperationNow WriteNow(const google::protobuf::MessageLite& message,
-                        absl::Span<const uint8_t> attachment) {
+                        Attachment attachment) {
     return has_call() ? call_->WriteNow(message, attachment)
                       : OperationNow::kEnded;
   }
@@ -133,7 +133,7 @@ class StreamReactor {
   google::protobuf::MessageLite* read_message_ = nullptr;
   Buffer* read_attachment_ = nullptr;
   const google::protobuf::MessageLite* write_message_ = nullptr;
-  absl::Span<const uint8_t> write_attachment_;
+  Attachment write_attachment_;
 };
 
 }  // namespace verbena::internal

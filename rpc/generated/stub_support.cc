@@ -98,7 +98,7 @@ class Failed final : public ClientStream {
     return false;
   }
   bool Write(const MessageLite& /*message*/,
-             absl::Span<const uint8_t> /*attachment*/) override {
+             Attachment /*attachment*/) override {
     return false;
   }
   bool WritesDone() override { return false; }

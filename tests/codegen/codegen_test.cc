@@ -82,7 +82,7 @@ class EchoingStub final : public Renamed::StubInterface {
   class EchoingStream final : public verbena::ClientStream {
    public:
     bool Write(const google::protobuf::MessageLite& message,
-               absl::Span<const uint8_t> /*attachment*/) override {
+               verbena::Attachment /*attachment*/) override {
       written_.push_back(message.SerializeAsString());
       return true;
     }
@@ -127,7 +127,7 @@ class EmptyMessage final : public verbena::MessageReaderWriter {
     return !std::exchange(read_, true);
   }
   bool Write(const google::protobuf::MessageLite& /*message*/,
-             absl::Span<const uint8_t> /*attachment*/) override {
+             verbena::Attachment /*attachment*/) override {
     return true;
   }
 

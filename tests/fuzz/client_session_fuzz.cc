@@ -199,6 +199,7 @@ class ClientSession final : public Session {
         return;
       default: {
         FrameSubjects subjects;
+        subjects.message_limit = kStreamLongMessages;
         subjects.call_ids = peer_.call_ids();
         if (subjects.call_ids.empty()) subjects.call_ids = {0};
         peer_.SendFrames(input_, subjects);

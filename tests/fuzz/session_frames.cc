@@ -119,11 +119,34 @@ std::string TakeHeader(fuzz::FuzzInput& input, FrameType type,
     case FrameType::kWindow:
       return Text(WindowHeader{
           Common(type),
-          kStreamWindowBytes + input.Take<uint32_t>() - input.Below(2)});
+          kStreamWindowBytes + input.Take<uint32_t>() - input.Below(2),
+          subjects.message_limit});
     case FrameType::kData: {
       FrameHeader header = Common(type);
       header.flags = input.Below(4) == 0 ? kFlagLastData : 0;
       header.body_bytes = TakeLength(input) % kBufferBytes;
+      return Text(header);
+    }
+    case FrameType::kMessage: {
+      LongMessageHeader header = {};
+      header.frame = Common(type);
+      header.frame.flags = static_cast<uint8_t>(1 + input.Below(3));
+      uint32_t* const inline_bytes = header.frame.flags == kFlagMessageInArena
+                                         ? &header.attachment_bytes
+                                         : &header.message_bytes;
+      header.message_bytes = TakeLength(input);
+      header.attachment_bytes = TakeLength(input);
+      if (header.frame.flags !=
+          (kFlagMessageInArena | kFlagAttachmentInArena)) {
+        *inline_bytes %= kBufferBytes - sizeof(header);
+        header.frame.body_bytes = *inline_bytes;
+      }
+      if ((header.frame.flags & kFlagMessageInArena) != 0) {
+        header.message_offset = input.Take<uint16_t>();
+      }
+      if ((header.frame.flags & kFlagAttachmentInArena) != 0) {
+        header.attachment_offset = input.Take<uint16_t>();
+      }
       return Text(header);
     }
     case FrameType::kMetadata: {
@@ -149,11 +172,11 @@ bool IsOfACall(FrameType type) {
          type == FrameType::kResponsePending || type == FrameType::kLease ||
          type == FrameType::kCancel || type == FrameType::kContinuation ||
          type == FrameType::kData || type == FrameType::kWindow ||
-         type == FrameType::kMetadata;
+         type == FrameType::kMetadata || type == FrameType::kMessage;
 }
 
-// As inputs of the corpus mean it that are older than streams, and those that
-// are older than METADATA.
+// As inputs of the corpus mean it that are older than streams, than METADATA or
+// than MESSAGE.
 FrameType TakeType(fuzz::FuzzInput& input) {
   constexpr uint32_t kWithoutStreams = 17;
   const uint32_t type = input.Below(kWithoutStreams);
@@ -163,7 +186,9 @@ FrameType TakeType(fuzz::FuzzInput& input) {
   const FrameType other = kStreams[input.Below(3)];
   if (other != FrameType{0}) return other;
   constexpr FrameType kLatest[] = {FrameType{0}, FrameType::kMetadata};
-  return kLatest[input.Below(2)];
+  const FrameType latest = kLatest[input.Below(2)];
+  if (latest != FrameType{0}) return latest;
+  return input.Below(2) == 0 ? FrameType{0} : FrameType::kMessage;
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct FrameSubjects {
   std::vector<uint32_t> call_ids;           // Not empty.
   ArenaDescriptor arena = {};               // Of whoever sends it.
   uint32_t frame_bytes_max = kBufferBytes;  // Of one SEND.
+  uint64_t message_limit = 0;               // Of WINDOWs.
 };
 
 // The header that a frame begins with; what is missing of it is zero.

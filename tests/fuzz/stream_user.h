@@ -27,7 +27,8 @@ class StreamUser final : public MessageStream::Owner {
     switch (input.Below(4)) {
       case 0: {
         const uint32_t bytes = input.Take<uint16_t>() * (1 + input.Below(4));
-        stream_->Write(bytes, {},
+        stream_->Write(bytes, {}, /*attachment_buffer=*/nullptr,
+                       Buffer::PlainIfAny,
                        [bytes](uint8_t* out) { std::memset(out, 'w', bytes); });
         return;
       }

@@ -50,6 +50,23 @@ class HostileClientStreamsTest : public HostileClientFixture {
     window.limit = limit;
     return window;
   }
+  // An attachment of so many bytes at `offset` of the arena.
+  static LongMessageHeader Message(uint32_t call_id, uint32_t offset,
+                                   uint32_t bytes) {
+    LongMessageHeader message = {};
+    message.frame = Plain(FrameType::kMessage, call_id);
+    message.frame.flags = kFlagAttachmentInArena;
+    message.attachment_bytes = bytes;
+    message.attachment_offset = offset;
+    return message;
+  }
+  static LeaseHeader Lease(uint32_t call_id, uint32_t offset, uint32_t bytes) {
+    LeaseHeader lease = {};
+    lease.frame = Plain(FrameType::kLease, call_id);
+    lease.offset = offset;
+    lease.bytes = bytes;
+    return lease;
+  }
   // So many bytes of one stream, as DATA.
   std::vector<std::string> Stream(uint64_t bytes) {
     std::string body =
@@ -151,6 +168,125 @@ TEST_F(HostileClientStreamsTest, HearsThatAMessageIsTooLong) {
   EXPECT_EQ(HeaderOf<ResponseHeader>(*response).code,
             static_cast<uint32_t>(absl::StatusCode::kResourceExhausted));
   EXPECT_THAT(*response, HasSubstr("SetMaxReceiveMessageSize"));
+}
+
+TEST_F(HostileClientStreamsTest, MustNotSendAMessageOfACallWithoutAStream) {
+  EXPECT_THAT(ByeTo({FrameText(Request(0)), FrameText(Message(0, 0, 100000))}),
+              HasSubstr("of a call without them"));
+}
+
+TEST_F(HostileClientStreamsTest, MustNotNameAMessageOutsideItsArenas) {
+  EXPECT_THAT(ByeTo({FrameText(StreamRequest(0)),
+                     FrameText(Message(0, kFirstArenaBytes - 99, 100))}),
+              HasSubstr("attachment of a stream outside its arenas"));
+  LongMessageHeader message = Message(0, 0, 0);
+  message.frame.flags = kFlagMessageInArena;
+  message.message_bytes = UINT32_MAX;
+  message.message_arena = 1;
+  EXPECT_THAT(ByeTo({FrameText(StreamRequest(0)), FrameText(message)}),
+              HasSubstr("message of a stream outside its arenas"));
+}
+
+TEST_F(HostileClientStreamsTest, MustNotSendMoreMessagesThanItMay) {
+  std::vector<std::string> frames = {FrameText(StreamRequest(0))};
+  for (uint32_t i = 0; i <= kStreamLongMessages; ++i) {
+    frames.push_back(FrameText(Message(0, 0, 100000)));
+  }
+  EXPECT_THAT(ByeTo(frames),
+              HasSubstr("more MESSAGEs of a stream than it may"));
+}
+
+TEST_F(HostileClientStreamsTest, MustNotSendAMessageInTheMiddleOfAnother) {
+  EXPECT_THAT(ByeTo({FrameText(StreamRequest(0)),
+                     FrameText(Data(0), Announced(1000) + "part"),
+                     FrameText(Message(0, 0, 100000))}),
+              HasSubstr("in the middle of another"));
+  EXPECT_THAT(
+      ByeTo({FrameText(StreamRequest(0)), FrameText(Data(0, kFlagLastData)),
+             FrameText(Message(0, 0, 100000))}),
+      HasSubstr("MESSAGE behind its last"));
+}
+
+TEST_F(HostileClientStreamsTest, HearsThatAMessageInItsArenaIsTooLong) {
+  const uint32_t most =
+      static_cast<uint32_t>(TestOptions().max_receive_message_bytes);
+  RawPeer::Options options;
+  options.arena_bytes = uint64_t{most} + 4096;
+  RawPeer& raw = Opened(options);
+  ASSERT_TRUE(raw.Send(FrameText(StreamRequest(0))).ok());
+  ASSERT_TRUE(raw.Send(FrameText(Message(0, 0, most + 1))).ok());
+  const absl::StatusOr<std::string> response =
+      raw.Receive(FrameType::kResponse);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_THAT(*response, HasSubstr("SetMaxReceiveMessageSize"));
+}
+
+TEST_F(HostileClientStreamsTest, MustNotLendAStreamWhatItMayNot) {
+  std::vector<std::string> frames = {FrameText(StreamRequest(0))};
+  frames.push_back(FrameText(Lease(0, kFirstArenaBytes - 99, 100)));
+  EXPECT_THAT(ByeTo(frames), HasSubstr("for a stream outside its arenas"));
+  frames.resize(1);
+  for (uint32_t i = 0; i <= kStreamLongMessages; ++i) {
+    frames.push_back(FrameText(Lease(0, i * 4096, 4096)));
+  }
+  EXPECT_THAT(ByeTo(frames), HasSubstr("too many leases"));
+  frames.resize(1);
+  LeaseHeader with_key = Lease(0, 0, 4096);
+  with_key.rkey = 7;
+  frames.push_back(FrameText(with_key));
+  EXPECT_THAT(ByeTo(frames), HasSubstr("one with a key"));
+}
+
+TEST_F(HostileClientStreamsTest, MustNotAllowTheServersMessages) {
+  WindowHeader window = Window(0, kStreamWindowBytes);
+  window.message_limit = 1;
+  EXPECT_THAT(ByeTo({FrameText(StreamRequest(0)), FrameText(window)}),
+              HasSubstr("for which a server needs leases"));
+}
+
+TEST_F(HostileClientStreamsTest, MayBeLateWithMessagesAndLeases) {
+  RawPeer& raw = Opened();
+  RequestHeader request = StreamRequest(0);
+  request.method_id = kDiscard;
+  ASSERT_TRUE(raw.Send(FrameText(request)).ok());
+  ASSERT_TRUE(raw.Receive(FrameType::kResponse).ok());
+  ASSERT_TRUE(raw.Send(FrameText(Message(0, 0, 100000))).ok());
+  ASSERT_TRUE(raw.Send(FrameText(Lease(0, 0, 100000))).ok());
+  ASSERT_TRUE(raw.Send(FrameText(Lease(0, 0, 0))).ok());
+  request.frame.call_id = 0x10000;
+  ASSERT_TRUE(raw.Send(FrameText(request)).ok());
+  EXPECT_TRUE(raw.Receive(FrameType::kResponse).ok());
+}
+
+// The READs are of its memory, and the RESPONSE says that they have ended.
+TEST_F(HostileClientStreamsTest, MayCancelWhileItsMessagesAreRead) {
+  RawPeer& raw = Opened();
+  for (uint32_t round = 0; round < 100; ++round) {
+    RequestHeader request = StreamRequest(round << 16);
+    LongMessageHeader message = Message(round << 16, 0, 500000);
+    message.frame.credit_limit = request.frame.credit_limit =
+        raw.Header(FrameType::kMessage, 0).credit_limit;
+    ASSERT_TRUE(raw.Send(FrameText(request)).ok());
+    for (uint32_t i = 0; i < kStreamLongMessages; ++i) {
+      ASSERT_TRUE(raw.Send(FrameText(message)).ok());
+    }
+    ASSERT_TRUE(
+        raw.Send(FrameText(raw.Header(FrameType::kCancel, round << 16))).ok());
+    ASSERT_TRUE(raw.Receive(FrameType::kResponse).ok()) << round;
+  }
+}
+
+TEST_F(HostileClientStreamsTest, MayLeaveWhileItsMessagesAreRead) {
+  for (int round = 0; round < 10; ++round) {
+    RawPeer& raw = Opened();
+    ASSERT_TRUE(raw.Send(FrameText(StreamRequest(0))).ok());
+    for (uint32_t i = 0; i < kStreamLongMessages; ++i) {
+      ASSERT_TRUE(raw.Send(FrameText(Message(0, i * 4096, 1000000))).ok());
+    }
+    ASSERT_TRUE(raw.Flush().ok());
+    raw.Disconnect();
+  }
+  EXPECT_TRUE(server_.AwaitConnections(1));
 }
 
 TEST_F(HostileClientStreamsTest, MayLeaveWithItsStreamsOpen) {

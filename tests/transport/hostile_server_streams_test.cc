@@ -49,6 +49,13 @@ class StreamingCall final : public ClientCall, public MessageStream::Owner {
         return "over";
     }
   }
+  // Writes a message of so many bytes, in such memory.
+  MessageStream::Result Write(uint64_t bytes,
+                              MessageStream::Allocate allocate) {
+    return messages_.Write(
+        bytes, {}, /*attachment_buffer=*/nullptr, allocate,
+        [bytes](uint8_t* out) { std::memset(out, 'w', bytes); });
+  }
   bool readable() const { return readable_; }
   bool ended() const { return ended_; }
   const absl::Status& status() const { return status_; }
@@ -179,6 +186,139 @@ TEST_F(HostileServerStreamsTest, AreToldToStopWhenAMessageIsTooLong) {
   response.code = static_cast<uint32_t>(absl::StatusCode::kCancelled);
   ASSERT_TRUE(SendWhilePolling(FrameText(response)).ok());
   EXPECT_FALSE(client_->connection().failed());
+}
+
+class HostileServerLongMessagesTest : public HostileServerStreamsTest {
+ protected:
+  // Has the client read a long message that came in frames, and lend memory
+  // for such ones; the first lease.
+  LeaseHeader AwaitLease(StreamingCall& call, uint32_t id) {
+    const std::string text(kLongBytes, 'x');
+    const std::string body = Message(text);
+    for (size_t at = 0; at < body.size(); at += kDataBytes) {
+      EXPECT_TRUE(
+          SendWhilePolling(FrameText(Data(id), body.substr(at, kDataBytes)))
+              .ok());
+    }
+    EXPECT_EQ(AwaitMessage(call), text);
+    const absl::StatusOr<std::string> lease = PollForFrame(FrameType::kLease);
+    CHECK(lease.ok()) << lease.status().ToString();
+    return HeaderOf<LeaseHeader>(*lease);
+  }
+  std::string AwaitMessage(StreamingCall& call) {
+    std::string read = "wait";
+    EXPECT_TRUE(client_->RunUntil([&] {
+      if (read == "wait") read = call.Read();
+      return read != "wait";
+    }));
+    return read;
+  }
+  // A message of so many bytes in that lease.
+  LongMessageHeader In(const LeaseHeader& lease, uint32_t bytes) {
+    LongMessageHeader message = {};
+    message.frame = raw_->Header(FrameType::kMessage, lease.frame.call_id);
+    message.frame.flags = kFlagMessageInArena;
+    message.message_bytes = bytes;
+    message.message_offset = lease.offset;
+    message.message_arena = lease.arena;
+    return message;
+  }
+
+  static constexpr uint32_t kLongBytes = 40000;
+};
+
+TEST_F(HostileServerLongMessagesTest, GoodOnesAreRead) {
+  StreamingCall call;
+  const uint32_t id = Start(call);
+  const LeaseHeader lease = AwaitLease(call, id);
+  EXPECT_GE(lease.bytes, kLongBytes);
+  LongMessageHeader message = In(lease, lease.bytes);
+  ASSERT_TRUE(SendWhilePolling(FrameText(message)).ok());
+  EXPECT_EQ(AwaitMessage(call).size(), lease.bytes);
+  // It lends another in its place.
+  EXPECT_TRUE(PollForFrame(FrameType::kLease).ok());
+  client_->connection().Cancel(&call, absl::CancelledError("enough"));
+}
+
+TEST_F(HostileServerLongMessagesTest, MustUseALeaseOnce) {
+  StreamingCall call;
+  const LeaseHeader lease = AwaitLease(call, Start(call));
+  ASSERT_TRUE(SendWhilePolling(FrameText(In(lease, 100))).ok());
+  ASSERT_TRUE(SendWhilePolling(FrameText(In(lease, 100))).ok());
+  ExpectEndOf(call, "in no lease of the stream");
+}
+
+TEST_F(HostileServerLongMessagesTest, MustStayInTheLease) {
+  StreamingCall call;
+  const LeaseHeader lease = AwaitLease(call, Start(call));
+  ASSERT_TRUE(SendWhilePolling(FrameText(In(lease, lease.bytes + 1))).ok());
+  ExpectEndOf(call, "beyond one");
+}
+
+TEST_F(HostileServerLongMessagesTest, MustPutTheAttachmentBehindTheMessage) {
+  StreamingCall call;
+  const LeaseHeader lease = AwaitLease(call, Start(call));
+  LongMessageHeader message = In(lease, 100);
+  message.frame.flags |= kFlagAttachmentInArena;
+  message.attachment_bytes = 100;
+  message.attachment_offset = lease.offset + 256;
+  message.attachment_arena = lease.arena;
+  ASSERT_TRUE(SendWhilePolling(FrameText(message)).ok());
+  ExpectEndOf(call, "not behind the message");
+}
+
+TEST_F(HostileServerLongMessagesTest, MustGiveBackOnlyWhatWasLent) {
+  StreamingCall call;
+  LeaseHeader lease = AwaitLease(call, Start(call));
+  lease.frame = raw_->Header(FrameType::kLease, lease.frame.call_id);
+  lease.offset += 64;
+  ASSERT_TRUE(SendWhilePolling(FrameText(lease)).ok());
+  ExpectEndOf(call, "that the stream did not lend");
+}
+
+TEST_F(HostileServerLongMessagesTest, MustNotSayThatItReadWhatWasNotSent) {
+  StreamingCall call;
+  const uint32_t id = Start(call);
+  WindowHeader window = {};
+  window.frame = raw_->Header(FrameType::kWindow, id);
+  window.limit = kStreamWindowBytes;
+  window.message_limit = kStreamLongMessages + 1;
+  ASSERT_TRUE(SendWhilePolling(FrameText(window)).ok());
+  ExpectEndOf(call, "more MESSAGEs of a stream than it can have read");
+}
+
+TEST_F(HostileServerLongMessagesTest, MustNotAskForALeaseForAStream) {
+  StreamingCall call;
+  const uint32_t id = Start(call);
+  ResponsePendingHeader pending = {};
+  pending.frame = raw_->Header(FrameType::kResponsePending, id);
+  pending.message_bytes = kLongBytes;
+  ASSERT_TRUE(SendWhilePolling(FrameText(pending)).ok());
+  ExpectEndOf(call, "asked for a lease for a stream");
+}
+
+// A server that reads nothing gets kStreamLongMessages, and what is beyond
+// waits.
+TEST_F(HostileServerLongMessagesTest, GetAsManyAsTheyMay) {
+  StreamingCall call;
+  const uint32_t id = Start(call);
+  const auto allocate = [this](size_t bytes) {
+    return client_->connection().buffer_source().AllocateSpare(bytes);
+  };
+  for (uint32_t i = 0; i < kStreamLongMessages; ++i) {
+    ASSERT_EQ(call.Write(100000, allocate), MessageStream::Result::kDone);
+    const absl::StatusOr<std::string> frame = PollForFrame(FrameType::kMessage);
+    ASSERT_TRUE(frame.ok()) << frame.status();
+    EXPECT_EQ(HeaderOf<LongMessageHeader>(*frame).message_bytes, 100000u);
+  }
+  ASSERT_EQ(call.Write(100000, allocate), MessageStream::Result::kDone);
+  WindowHeader window = {};
+  window.frame = raw_->Header(FrameType::kWindow, id);
+  window.limit = kStreamWindowBytes;
+  window.message_limit = kStreamLongMessages + 1;
+  ASSERT_TRUE(SendWhilePolling(FrameText(window)).ok());
+  EXPECT_TRUE(PollForFrame(FrameType::kMessage).ok());
+  client_->connection().Cancel(&call, absl::CancelledError("enough"));
 }
 
 }  // namespace

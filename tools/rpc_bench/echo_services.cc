@@ -1,6 +1,7 @@
 #include "tools/rpc_bench/echo_services.h"
 
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -30,9 +31,13 @@ EchoReply Sent(const EchoRequest& request) {
   if (!request.beside()) reply.set_payload(request.payload());
   return reply;
 }
-absl::Span<const uint8_t> SentBeside(const EchoRequest& request) {
-  if (!request.beside()) return {};
-  return BytesOf(request.payload());
+Buffer SentBeside(const ServerContext& context, const EchoRequest& request) {
+  if (!request.beside()) return Buffer();
+  Buffer beside = context.AllocateBuffer(request.payload().size());
+  if (!beside.empty()) {
+    std::memcpy(beside.data(), request.payload().data(), beside.size());
+  }
+  return beside;
 }
 
 class BlockingEcho final : public Echo::Service {
@@ -56,15 +61,16 @@ class BlockingEcho final : public Echo::Service {
     Buffer attachment;
     while (stream->Read(&request, &attachment)) {
       reply.mutable_payload()->swap(*request.mutable_payload());
-      if (!stream->Write(reply, attachment.span())) break;
+      if (!stream->Write(reply, attachment)) break;
     }
     return absl::OkStatus();
   }
 
-  absl::Status Send(ServerContext* /*context*/, const EchoRequest* request,
+  absl::Status Send(ServerContext* context, const EchoRequest* request,
                     ServerWriter<EchoReply>* writer) override {
     const EchoReply reply = Sent(*request);
-    while (writer->Write(reply, SentBeside(*request))) {
+    const Buffer beside = SentBeside(*context, *request);
+    while (writer->Write(reply, beside)) {
     }
     return absl::OkStatus();
   }
@@ -97,7 +103,7 @@ class Chatter final : public ServerBidiReactor<EchoRequest, EchoReply> {
   void OnReadDone(bool ok) override {
     if (!ok) return Finish(absl::OkStatus());
     reply_.mutable_payload()->swap(*request_.mutable_payload());
-    StartWrite(&reply_, attachment_.span());
+    StartWrite(&reply_, attachment_);
   }
   void OnWriteDone(bool ok) override {
     if (!ok) return Finish(absl::OkStatus());
@@ -113,19 +119,19 @@ class Chatter final : public ServerBidiReactor<EchoRequest, EchoReply> {
 
 class Sender final : public ServerWriteReactor<EchoReply> {
  public:
-  explicit Sender(const EchoRequest& request)
-      : request_(request), reply_(Sent(request)) {
+  Sender(const ServerContext& context, const EchoRequest& request)
+      : reply_(Sent(request)), beside_(SentBeside(context, request)) {
     OnWriteDone(true);
   }
   void OnWriteDone(bool ok) override {
     if (!ok) return Finish(absl::OkStatus());
-    StartWrite(&reply_, SentBeside(request_));
+    StartWrite(&reply_, beside_);
   }
   void OnDone() override { delete this; }
 
  private:
-  const EchoRequest& request_;
   const EchoReply reply_;
+  const Buffer beside_;
 };
 
 class Receiver final : public ServerReadReactor<EchoRequest> {
@@ -160,9 +166,9 @@ class CallbackEcho final : public Echo::CallbackService {
       CallbackServerContext* /*context*/) override {
     return new Chatter;
   }
-  ServerWriteReactor<EchoReply>* Send(CallbackServerContext* /*context*/,
+  ServerWriteReactor<EchoReply>* Send(CallbackServerContext* context,
                                       const EchoRequest* request) override {
-    return new Sender(*request);
+    return new Sender(*context, *request);
   }
   ServerReadReactor<EchoRequest>* Receive(CallbackServerContext* /*context*/,
                                           ReceiveReply* reply) override {
@@ -202,15 +208,15 @@ class CoroutineEcho final : public Echo::CoroutineService {
     Buffer attachment;
     while (co_await stream->Read(&request, &attachment)) {
       reply.mutable_payload()->swap(*request.mutable_payload());
-      if (!co_await stream->Write(reply, attachment.span())) break;
+      if (!co_await stream->Write(reply, attachment)) break;
     }
     co_return absl::OkStatus();
   }
-  Task<absl::Status> Send(ServerContext* /*context*/,
-                          const EchoRequest* request,
+  Task<absl::Status> Send(ServerContext* context, const EchoRequest* request,
                           CoroutineServerWriter<EchoReply>* writer) override {
     const EchoReply reply = Sent(*request);
-    while (co_await writer->Write(reply, SentBeside(*request))) {
+    const Buffer beside = SentBeside(*context, *request);
+    while (co_await writer->Write(reply, beside)) {
     }
     co_return absl::OkStatus();
   }

@@ -82,9 +82,9 @@ TEST(RpcBenchTest, MeasuresAServerOfItsOwnAtEveryLayer) {
 TEST(RpcBenchTest, MeasuresEachKindInEachForm) {
   for (const std::string kind : {"unary", "client", "server", "bidi"}) {
     for (const std::string api : {"blocking", "callback", "coroutine"}) {
-      const Ran ran = RunBench({"--kind=" + kind, "--api=" + api, "--layer=rpc",
-                                "--size=64,64KiB", "--duration=20ms",
-                                "--json"});
+      const Ran ran =
+          RunBench({"--kind=" + kind, "--api=" + api, "--layer=rpc",
+                    "--size=64,64KiB", "--duration=20ms", "--json"});
       ASSERT_EQ(ran.exit_code, 0) << ran.errors << ran.output;
       const Report report = ParseReport(ran.output);
       ASSERT_EQ(report.results_size(), 4);

@@ -187,7 +187,7 @@ absl::StatusOr<DescribeReply> RpcLayer::Describe() {
 
 Sample RpcLayer::Run(const Case& measured, absl::Duration duration) {
   if (measured.kind != Kind::kUnary) {
-    return RunStream(*stub_, measured, duration);
+    return RunStream(*channel_, *stub_, measured, duration);
   }
   return RpcPipe(*channel_, *stub_, measured,
                  Schedule(measured, duration).deadline)

@@ -1,5 +1,6 @@
 #include "tools/rpc_bench/stream_pipe.h"
 
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <utility>
@@ -25,7 +26,7 @@ constexpr uint64_t kUnderWayBytes = transport::kStreamWindowBytes;
 
 class StreamPipe : public EchoPipe {
  public:
-  StreamPipe(const Case& measured, absl::Duration duration)
+  StreamPipe(Channel& channel, const Case& measured, absl::Duration duration)
       : measured_(measured), check_(measured.validate) {
     context_.set_deadline(
         base::ToWallClock(Schedule(measured, duration).deadline));
@@ -33,6 +34,9 @@ class StreamPipe : public EchoPipe {
     request.set_payload(Payload(measured.size_bytes));
     // A payload that never differs is in the cache once.
     requests_.assign(measured.validate ? measured.outstanding : 1, request);
+    if (!measured.attachment || measured.validate) return;
+    beside_ = channel.AllocateBuffer(measured.size_bytes);
+    std::memcpy(beside_.data(), request.payload().data(), beside_.size());
   }
 
   Sample Run(absl::Duration duration) {
@@ -52,10 +56,11 @@ class StreamPipe : public EchoPipe {
     return requests_[measured_.validate ? slot : 0];
   }
   // What is sent in `slot` as the message, and what beside it.
-  std::pair<const EchoRequest*, absl::Span<const uint8_t>> Next(int slot) {
+  std::pair<const EchoRequest*, Attachment> Next(int slot) {
     EchoRequest& request = RequestOf(slot);
     check_.Stamp(BytesOf(*request.mutable_payload()));
     if (!measured_.attachment) return {&request, {}};
+    if (!beside_.empty()) return {&empty_, beside_};
     return {&empty_, BytesOf(std::as_const(request).payload())};
   }
   absl::Status Compare(const EchoReply& reply, const Buffer& attachment,
@@ -74,12 +79,15 @@ class StreamPipe : public EchoPipe {
   EchoCheck check_;
   const EchoRequest empty_;
   std::vector<EchoRequest> requests_;  // By slot; or one for all.
+  Buffer beside_;  // Sent beside all of them, if they need not differ.
 };
 
 class BidiPipe final : public StreamPipe {
  public:
-  BidiPipe(Echo::Stub& stub, const Case& measured, absl::Duration duration)
-      : StreamPipe(measured, duration), stream_(stub.Chat(&context_)) {}
+  BidiPipe(Channel& channel, Echo::Stub& stub, const Case& measured,
+           absl::Duration duration)
+      : StreamPipe(channel, measured, duration),
+        stream_(stub.Chat(&context_)) {}
 
   absl::Status Poll(Sink& sink, absl::Time /*until*/) override {
     while (!started_.empty() &&
@@ -113,8 +121,9 @@ class BidiPipe final : public StreamPipe {
 
 class ServerPipe final : public StreamPipe {
  public:
-  ServerPipe(Echo::Stub& stub, const Case& measured, absl::Duration duration)
-      : StreamPipe(measured, duration) {
+  ServerPipe(Channel& channel, Echo::Stub& stub, const Case& measured,
+             absl::Duration duration)
+      : StreamPipe(channel, measured, duration) {
     EchoRequest request = RequestOf(0);
     request.set_beside(measured.attachment);
     reader_ = stub.Send(&context_, request);
@@ -139,8 +148,9 @@ class ServerPipe final : public StreamPipe {
 
 class ClientPipe final : public StreamPipe {
  public:
-  ClientPipe(Echo::Stub& stub, const Case& measured, absl::Duration duration)
-      : StreamPipe(measured, duration),
+  ClientPipe(Channel& channel, Echo::Stub& stub, const Case& measured,
+             absl::Duration duration)
+      : StreamPipe(channel, measured, duration),
         writer_(stub.Receive(&context_, &reply_)) {}
 
   absl::Status Poll(Sink& sink, absl::Time /*until*/) override {
@@ -169,17 +179,17 @@ class ClientPipe final : public StreamPipe {
 
 }  // namespace
 
-Sample RunStream(Echo::Stub& stub, const Case& measured,
+Sample RunStream(Channel& channel, Echo::Stub& stub, const Case& measured,
                  absl::Duration duration) {
   switch (measured.kind) {
     case Kind::kUnary:
       break;
     case Kind::kClient:
-      return ClientPipe(stub, measured, duration).Run(duration);
+      return ClientPipe(channel, stub, measured, duration).Run(duration);
     case Kind::kServer:
-      return ServerPipe(stub, measured, duration).Run(duration);
+      return ServerPipe(channel, stub, measured, duration).Run(duration);
     case Kind::kBidi:
-      return BidiPipe(stub, measured, duration).Run(duration);
+      return BidiPipe(channel, stub, measured, duration).Run(duration);
   }
   return {.errors = 1,
           .first_error = absl::InternalError("a unary call is no stream")};

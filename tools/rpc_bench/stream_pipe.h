@@ -4,6 +4,7 @@
 #define VERBENA_TOOLS_RPC_BENCH_STREAM_PIPE_H_
 
 #include "absl/time/time.h"
+#include "rpc/channel.h"
 #include "tools/rpc_bench/echo.verbena.h"
 #include "tools/rpc_bench/workload.h"
 
@@ -12,7 +13,8 @@ namespace verbena::bench {
 // Runs a case whose kind is not unary, in a closed loop, by the blocking
 // interface on this thread. Of messages one way, latency is that of reading or
 // writing as many as may be outstanding.
-Sample RunStream(Echo::Stub& stub, const Case& measured,
+// `stub` is of `channel`.
+Sample RunStream(Channel& channel, Echo::Stub& stub, const Case& measured,
                  absl::Duration duration);
 
 }  // namespace verbena::bench

@@ -82,6 +82,14 @@ TESTED_ELSEWHERE = {
     "transport/connection/client_calls.cc": _TRANSPORT,
     "transport/connection/client_calls_datapath.cc": _TRANSPORT,
     "transport/connection/client_calls_hello.cc": _CREDENTIALS,
+    "transport/connection/client_calls_long_messages.cc":
+        "tests/transport/hostile_server_streams_test.cc",
+    "transport/connection/long_message.cc":
+        "tests/transport/hostile_server_streams_test.cc",
+    "transport/connection/message_stream_long.cc":
+        "tests/integration/streaming_long_test.cc",
+    "transport/connection/server_calls_long_messages.cc":
+        "tests/transport/hostile_client_streams_test.cc",
     "transport/connection/client_calls_metadata.cc": _TRANSPORT,
     "transport/connection/client_calls_waiting_datapath.cc": _TRANSPORT,
     "transport/connection/connection.cc": _TRANSPORT,

@@ -119,6 +119,11 @@ inline constexpr uint64_t kMaxStreamWindowBytes = uint64_t{2} << 20;
 // nothing is before it.
 inline constexpr uint64_t kStreamOutboxBytes = uint64_t{64} << 10;
 
+// Long messages of a stream that may be on their way beside its DATA, one way,
+// or wait for who reads: so that one can be READ or WRITTEN, and another be
+// told of, while one is read and the next waits.
+inline constexpr uint32_t kStreamLongMessages = 4;
+
 // Connections that one poller serves on one device. Bounds its queues, which a
 // device allocates when they are made: the completions of 1024 connections fit
 // a completion queue of 32767, the longest that rdma_rxe makes.

@@ -25,7 +25,11 @@ struct BulkTransfer {
   RemoteArenas::RemoteRange remote;
   uint32_t bytes = 0;
   void* owner = nullptr;  // For whoever started it; may be set to null.
-  Buffer hold;            // Memory that must stay until the last chunk is done.
+  // The owner has it for a long message of its stream; one that is READ has
+  // that number.
+  bool of_stream = false;
+  uint64_t number = 0;
+  Buffer hold;  // Memory that must stay until the last chunk is done.
   // If not null, becomes the CRC32C of it all, chunk by chunk: before one is
   // WRITTEN, and after one was READ.
   uint32_t* sum = nullptr;

@@ -4,13 +4,27 @@
 #define VERBENA_TRANSPORT_CONNECTION_CALL_MEMORY_H_
 
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "transport/base/buffer.h"
+#include "transport/base/limits.h"
 #include "transport/connection/lease_windows.h"
+#include "transport/connection/long_message.h"
 #include "transport/connection/poller.h"
 
 namespace verbena::transport {
+
+// What the server knows of for the long messages of a stream.
+struct StreamMemory {
+  std::vector<Buffer> leases;    // It may WRITE them.
+  bool lends = false;            // It may wait for one.
+  std::deque<LongMessage> sent;  // It may READ them.
+  uint64_t sent_count = 0;       // All that were ever sent.
+  uint64_t sent_limit = kStreamLongMessages;
+};
 
 // The server may read and write this memory from when the frame is sent that
 // names it until the RESPONSE has come, or the queue pair is gone.
@@ -20,11 +34,13 @@ struct CallMemory {
   Buffer reply;       // The lease: what it may WRITE, all of it.
   // What `reply` is lent through; null if by the key of its arena.
   LeaseWindow* window = nullptr;
+  std::unique_ptr<StreamMemory> stream;  // Null if there is none.
   // How many of these bytes the poller was told of.
   int64_t noted_bytes = 0;
 
   bool empty() const {
-    return request.empty() && attachment.empty() && reply.empty();
+    return request.empty() && attachment.empty() && reply.empty() &&
+           stream == nullptr;
   }
   // Whether Free() would do nothing.
   bool unused() const { return noted_bytes == 0 && empty(); }
@@ -46,6 +62,7 @@ struct CallMemory {
     request.Reset();
     attachment.Reset();
     reply.Reset();
+    stream.reset();
   }
 };
 

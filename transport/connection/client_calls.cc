@@ -32,7 +32,7 @@ ClientCalls::ClientCalls(Poller& poller, PollerDevice& device,
     : on_change_(std::move(on_change)),
       max_reply_bytes_(options.max_receive_message_bytes),
       arenas_(memory.pool(), options.max_receive_message_bytes),
-      streams_(connection_),
+      streams_(connection_, *this),
       connection_(poller, device, memory, std::move(id), inline_bytes, options,
                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
                       IBV_ACCESS_REMOTE_WRITE,

@@ -22,6 +22,7 @@
 #include "transport/connection/client_call_slots.h"
 #include "transport/connection/connection.h"
 #include "transport/connection/frame_assembly.h"
+#include "transport/connection/long_message.h"
 #include "transport/connection/open_streams.h"
 #include "transport/wire/hello.h"
 #include "transport/wire/placement.h"
@@ -34,7 +35,7 @@ namespace verbena::transport {
 // the arena memory that the server knows of stay in quarantine until the
 // server's RESPONSE, or until the queue pair is gone. Confined to the poller's
 // thread.
-class ClientCalls final : private CallTable {
+class ClientCalls final : private CallTable, private LongMessageCarrier {
  public:
   // `on_change` is called when calls may be started, when the server says
   // GOAWAY, and when the connection begins to close: in the middle of things,
@@ -188,6 +189,25 @@ class ClientCalls final : private CallTable {
   // null if not, or after a ProtocolError().
   Slot* FindStream(const FrameHeader& header);
   void HandleResponsePending(absl::Span<const uint8_t> frame);
+
+  // --- Long messages of streams: see client_calls_long_messages.cc ---
+
+  Outcome SendLong(uint32_t call_id, LongMessage* message) override;
+  Outcome SendLease(uint32_t call_id, uint64_t bytes, uint64_t unread) override;
+  // A server's MESSAGEs are here when they are told.
+  bool StartRead(uint32_t /*call_id*/, uint64_t /*number*/,
+                 IncomingMessage* /*message*/) override {
+    return false;
+  }
+  void HandleLongMessage(absl::Span<const uint8_t> frame);
+  // The server gives a lease back that is too short.
+  void HandleLease(absl::Span<const uint8_t> frame);
+  // Takes that lease of the stream; empty if there is none.
+  static Buffer TakeLease(Slot* slot, uint16_t arena, uint32_t offset);
+  // The server has read as many MESSAGEs as that limit says; null, or what is
+  // wrong with it.
+  static const char* ReleaseSent(Slot* slot, uint64_t message_limit);
+  static StreamMemory& StreamMemoryOf(Slot* slot);
   // The slot of the call that this frame answers, whose lease the server can't
   // write to any more if it has a window; null, after a ProtocolError(), if
   // there is none.
@@ -223,7 +243,7 @@ class ClientCalls final : private CallTable {
 
   const std::function<void()> on_change_;
   bool accepts_ = false;  // The connection is open and the server not draining.
-  bool draining_ = false;  // The server said GOAWAY.
+  bool draining_ = false;            // The server said GOAWAY.
   bool wants_method_names_ = false;  // The server's WELCOME said so.
   // The longest metadata and message together that go the short way.
   uint64_t small_bytes_max_ = 0;

@@ -150,6 +150,10 @@ void ClientCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
       return HandleWindow(frame);
     case FrameType::kMetadata:
       return HandleMetadata(frame);
+    case FrameType::kMessage:
+      return HandleLongMessage(frame);
+    case FrameType::kLease:
+      return HandleLease(frame);
     case FrameType::kWelcome:
     case FrameType::kCredentials:
       return connection_.ProtocolError("it sent a second WELCOME");
@@ -217,7 +221,7 @@ ClientCallSlot* ClientCalls::FindStream(const FrameHeader& header) {
   // Nobody waits for what the server still sent of a call that was cancelled.
   if (slot == nullptr || slot->call == nullptr) return nullptr;
   if (slot->call->stream_ != nullptr) return slot;
-  connection_.ProtocolError("it sent DATA or a WINDOW of a call without them");
+  connection_.ProtocolError(kNoStream);
   return nullptr;
 }
 
@@ -241,7 +245,8 @@ void ClientCalls::HandleWindow(absl::Span<const uint8_t> frame) {
   Slot* const slot = FindStream(header.frame);
   if (slot == nullptr) return;
   MessageStream* const stream = slot->call->stream_;
-  const char* const error = stream->OnWindow(header.limit);
+  const char* error = stream->OnWindow(header.limit);
+  if (error == nullptr) error = ReleaseSent(slot, header.message_limit);
   if (error != nullptr) return connection_.ProtocolError(error);
   streams_.Serve(stream);
 }

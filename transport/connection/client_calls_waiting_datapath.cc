@@ -118,6 +118,10 @@ void ClientCalls::HandleResponsePending(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<ResponsePendingHeader>(frame);
   Slot* const slot = FindSlot(header.frame);
   if (slot == nullptr) return;
+  if (slot->memory.stream != nullptr ||
+      (slot->call != nullptr && slot->call->stream_ != nullptr)) {
+    return connection_.ProtocolError("it asked for a lease for a stream");
+  }
   const uint64_t needed =
       LeaseBytes(header.message_bytes, header.attachment_bytes);
   if (slot->lease_wanted || needed <= slot->memory.reply.size()) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "transport/connection/open_streams.h"
 #include "transport/wire/frame_codec.h"
@@ -23,6 +24,8 @@ MessageStream::Result MessageStream::Read(Message* message) {
   MessageHeader header;
   const uint8_t* const begin = reading_.data() + read_at_;
   std::memcpy(&header, begin, sizeof(header));
+  if (ABSL_PREDICT_FALSE(IsMark(header))) return ReadLong(message);
+  message->attachment_buffer = nullptr;
   message->message = {begin + sizeof(header), header.message_bytes};
   message->attachment = {begin + sizeof(header) + header.message_bytes,
                          header.attachment_bytes};
@@ -49,8 +52,19 @@ MessageStream::Result MessageStream::Read(Message* message) {
   return Result::kDone;
 }
 
+MessageStream::Result MessageStream::Peek() {
+  if (read_at_ == reading_.size()) {
+    const Result result = TakeInbox();
+    if (result != Result::kDone) return result;
+  }
+  MessageHeader header;
+  std::memcpy(&header, reading_.data() + read_at_, sizeof(header));
+  return IsMark(header) ? PeekLong() : Result::kDone;
+}
+
 MessageStream::Result MessageStream::TakeInbox() {
   reading_.Clear(kKeptBytes);
+  reading_long_ = LongMessage();
   read_at_ = 0;
   bool stalled;
   {
@@ -85,6 +99,7 @@ bool MessageStream::Put(uint64_t message_bytes,
 
 MessageStream::Result MessageStream::Write(
     uint64_t message_bytes, absl::Span<const uint8_t> attachment,
+    const Buffer* attachment_buffer, Allocate allocate,
     absl::FunctionRef<void(uint8_t*)> write) {
   const uint64_t bytes = message_bytes + attachment.size();
   const bool is_long = bytes > kLongMessageBytes;
@@ -93,7 +108,7 @@ MessageStream::Result MessageStream::Write(
   {
     const MutexLock lock(mutex_);
     if (over_ || no_more_goes_) return Result::kOver;
-    if (outbox_.size() > room) {
+    if (outbox_.size() > room || outbox_has_long_) {
       writer_waits_ = true;
       return Result::kWait;
     }
@@ -102,13 +117,9 @@ MessageStream::Result MessageStream::Write(
     }
   }
   if (is_long) {
-    ByteBuffer written;
-    if (!Put(message_bytes, attachment, write, &written)) {
-      return Result::kNoMemory;
-    }
-    const MutexLock lock(mutex_);
-    if (over_) return Result::kOver;
-    outbox_.Swap(written);
+    const Result result = WriteLong(message_bytes, attachment,
+                                    attachment_buffer, allocate, write);
+    if (result != Result::kDone) return result;
   }
   Post();
   return Result::kDone;
@@ -164,7 +175,7 @@ const char* MessageStream::OnData(absl::Span<const uint8_t> body, bool last) {
     stalled_.store(part_end_ > granted_, std::memory_order_relaxed);
     if (last) {
       no_more_comes_ = true;
-      waits = reader_waits_.exchange(false, std::memory_order_relaxed);
+      waits = StopWaiting();
     }
   }
   WakeReader(waits);
@@ -216,6 +227,7 @@ void MessageStream::TakePart(absl::Span<const uint8_t>* body) {
     MessageHeader header;
     std::memcpy(&header, part_.data(), sizeof(header));
     if (!Accept(header)) return;
+    NoteLong(header);
     part_bytes_ = sizeof(header) + uint64_t{header.message_bytes} +
                   header.attachment_bytes;
     const uint64_t begin = received_ - body->size() - sizeof(header);
@@ -237,7 +249,7 @@ void MessageStream::Deliver(absl::Span<const uint8_t> messages) {
   {
     const MutexLock lock(mutex_);
     if (!inbox_.Append(messages)) return FailForMemory();
-    waits = reader_waits_.exchange(false, std::memory_order_relaxed);
+    waits = StopWaiting();
   }
   WakeReader(waits);
 }
@@ -253,7 +265,7 @@ void MessageStream::DeliverPart() {
     } else if (!inbox_.Append(part.span())) {
       return FailForMemory();
     }
-    waits = reader_waits_.exchange(false, std::memory_order_relaxed);
+    waits = StopWaiting();
   }
   WakeReader(waits);
 }
@@ -283,7 +295,8 @@ bool MessageStream::GrantDue() const {
   if (last_came_) return false;
   return NextLimit() >= granted_ + window_ / 2 ||
          (part_end_ > granted_ &&
-          reader_waits_.load(std::memory_order_relaxed));
+          reader_waits_.load(std::memory_order_relaxed)) ||
+         (!marks_end_ && NextLongLimit() > longs_granted_);
 }
 
 bool MessageStream::SendWindow(Connection& connection) {
@@ -297,6 +310,7 @@ bool MessageStream::SendWindow(Connection& connection) {
   header.frame = Connection::PlainHeader(FrameType::kWindow, call_id_);
   header.frame.header_bytes = sizeof(header);
   header.limit = granted_;
+  if (!marks_end_) header.message_limit = longs_granted_ = NextLongLimit();
   std::memcpy(out, &header, sizeof(header));
   connection.Send(sizeof(header));
   return true;
@@ -305,11 +319,15 @@ bool MessageStream::SendWindow(Connection& connection) {
 void MessageStream::TakeOutbox() {
   if (ends_) return;
   sending_.Clear(kKeptBytes);
+  sending_long_ = LongMessage();
+  long_in_frames_ = false;
   sent_at_ = 0;
   bool waits;
   {
     const MutexLock lock(mutex_);
     sending_.Swap(outbox_);
+    std::swap(sending_long_, outbox_long_);
+    has_long_ = std::exchange(outbox_has_long_, false);
     ends_ = no_more_goes_;
     waits = std::exchange(writer_waits_, false);
   }
@@ -320,9 +338,20 @@ MessageStream::Sent MessageStream::SendFrame(Connection& connection) {
   if (GrantDue()) {
     return SendWindow(connection) ? Sent::kFrame : Sent::kBlocked;
   }
-  if (sent_at_ == sending_.size()) TakeOutbox();
-  if (held_.load(std::memory_order_relaxed)) return Sent::kNothing;
-  const size_t left = sending_.size() - sent_at_;
+  if (longs_started_ < longs_told_) StartReads();
+  if (ABSL_PREDICT_FALSE(lease_bytes_ > 0) && is_open()) {
+    const Sent lent = SendLease();
+    if (lent != Sent::kNothing) return lent;
+  }
+  if (sent_at_ == SendingBytes()) TakeOutbox();
+  if (held_.load(std::memory_order_relaxed) || !is_open()) {
+    return Sent::kNothing;
+  }
+  if (has_long_ && !long_in_frames_) {
+    const Sent sent = SendLong();
+    if (sent != Sent::kNothing || !long_in_frames_) return sent;
+  }
+  const uint64_t left = SendingBytes() - sent_at_;
   const uint32_t bytes = static_cast<uint32_t>(std::min<uint64_t>(
       {left, allowed_ - sent_, connection.SendRoom() - sizeof(FrameHeader)}));
   const bool last = ends_ && marks_end_ && !end_sent_ && bytes == left;
@@ -335,7 +364,9 @@ MessageStream::Sent MessageStream::SendFrame(Connection& connection) {
   header.body_bytes = bytes;
   if (last) header.flags = kFlagLastData;
   std::memcpy(out, &header, sizeof(header));
-  if (bytes > 0) {
+  if (has_long_) {
+    CopyOut(bytes, out + sizeof(header));
+  } else if (bytes > 0) {
     std::memcpy(out + sizeof(header), sending_.data() + sent_at_, bytes);
   }
   sent_at_ += bytes;
@@ -346,9 +377,10 @@ MessageStream::Sent MessageStream::SendFrame(Connection& connection) {
 }
 
 bool MessageStream::sent_all() {
-  if (sent_at_ < sending_.size()) return false;
+  if (sent_at_ < SendingBytes()) return false;
   const MutexLock lock(mutex_);
-  return outbox_.empty() && (!marks_end_ || !no_more_goes_ || end_sent_);
+  return outbox_.empty() && !outbox_has_long_ &&
+         (!marks_end_ || !no_more_goes_ || end_sent_);
 }
 
 void MessageStream::NoteProgress() {
@@ -366,10 +398,14 @@ void MessageStream::End() {
     const MutexLock lock(mutex_);
     over_ = no_more_comes_ = true;
     outbox_.Clear(0);
-    reader_waits = reader_waits_.exchange(false, std::memory_order_relaxed);
+    outbox_long_ = LongMessage();
+    outbox_has_long_ = false;
+    reader_waits = StopWaiting();
     writer_waits = std::exchange(writer_waits_, false);
   }
   sending_.Clear(0);
+  sending_long_ = LongMessage();
+  has_long_ = false;
   part_.Clear(0);
   sent_at_ = 0;
   NoteProgress();

@@ -3,9 +3,12 @@
 #ifndef VERBENA_TRANSPORT_CONNECTION_MESSAGE_STREAM_H_
 #define VERBENA_TRANSPORT_CONNECTION_MESSAGE_STREAM_H_
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
@@ -15,6 +18,7 @@
 #include "transport/base/limits.h"
 #include "transport/base/mutex.h"
 #include "transport/connection/connection.h"
+#include "transport/connection/long_message.h"
 #include "transport/connection/poller_task.h"
 #include "transport/wire/frame.h"
 
@@ -32,7 +36,11 @@ class OpenStreams;
 // messages share a lock, a task for the poller, and a frame. The mutex is held
 // for as long as it takes to write a message of at most kLongMessageBytes, to
 // copy what a frame holds, or to exchange two buffers; only a long message that
-// comes while the reader has not taken the one before it is copied with it.
+// comes in frames while the reader has not taken the one before it is copied
+// with it.
+//
+// A long message is kept in Buffers, and goes beside the frames where the
+// LongMessageCarrier can have it so. In the inbox a mark stands for it.
 //
 // Neither side ever waits in here: Read() and Write() say that there is nothing
 // to read, or no room, and the owner is told when there is.
@@ -65,11 +73,23 @@ class MessageStream final : public PollerTask {
     kNoMemory,
   };
 
+  enum class Sent : uint8_t {
+    kFrame,
+    kNothing,  // There is nothing that may be sent.
+    kBlocked,  // There is something, and the connection has no room for it.
+  };
+
   // Views that are valid until the next Read().
   struct Message {
     absl::Span<const uint8_t> message;
     absl::Span<const uint8_t> attachment;
+    // If not null, `attachment` is all of it, and may be taken.
+    Buffer* attachment_buffer = nullptr;
   };
+
+  // Memory for a part of a long message: best such as the device may use.
+  // Empty if there is none.
+  using Allocate = absl::FunctionRef<Buffer(size_t)>;
 
   // Messages of more than `max_message_bytes`, attachment included, are not
   // accepted; `limit_name` says in the error whose limit that is. A client
@@ -90,13 +110,14 @@ class MessageStream final : public PollerTask {
 
   Result Read(Message* message);
   // What Read() would answer now, without reading. For the reader.
-  Result Peek() {
-    return read_at_ < reading_.size() ? Result::kDone : TakeInbox();
-  }
+  Result Peek();
 
   // Adds a message of so many bytes, which `write` writes, and an attachment.
-  // kWait if too much is before it that was not sent yet.
+  // kWait if too much is before it that was not sent yet. If it is long,
+  // `allocate` gives the memory for it, and the attachment is shared instead of
+  // copied if `attachment_buffer`, which may be null, is the same bytes.
   Result Write(uint64_t message_bytes, absl::Span<const uint8_t> attachment,
+               const Buffer* attachment_buffer, Allocate allocate,
                absl::FunctionRef<void(uint8_t*)> write);
 
   // What is written from now on is not sent before ReleaseWrites(): something
@@ -123,17 +144,26 @@ class MessageStream final : public PollerTask {
   const char* OnData(absl::Span<const uint8_t> body, bool last);
   // A WINDOW has come.
   const char* OnWindow(uint64_t limit);
+  // A MESSAGE has come, with parts of such lengths. What is not in `message` is
+  // in `body`. As OnData().
+  const char* OnLongMessage(const MessageHeader& lengths,
+                            absl::Span<const uint8_t> body,
+                            IncomingMessage message);
+  // A part of the message of that number has been READ.
+  void OnRead(uint64_t number);
+  // Makes a failure() of it.
+  void Fail(absl::Status failure) { failure_ = std::move(failure); }
+  // Whether frames may come and go.
+  bool is_open() const { return streams_ != nullptr; }
+  // Takes what waits here out of the memory of `pool`, as far as there is other
+  // memory.
+  void LeavePool(const BufferPool& pool);
   // Why this side can't go on with the stream; OK if it can.
   const absl::Status& failure() const { return failure_; }
 
   // Whether the other side should be allowed to send more.
   bool GrantDue() const;
 
-  enum class Sent : uint8_t {
-    kFrame,
-    kNothing,  // There is nothing that may be sent.
-    kBlocked,  // There is something, and the connection has no room for it.
-  };
   // Sends the next frame. If that loses the connection, the stream may be gone.
   Sent SendFrame(Connection& connection);
   // Whether all that was written is sent, and nothing else will be.
@@ -162,11 +192,49 @@ class MessageStream final : public PollerTask {
       owner_->PostStream();
     }
   }
+  using Incoming = std::array<IncomingMessage, kStreamLongMessages>;
+
   // Exchanges what was read for what has come. kDone if that is something.
   Result TakeInbox();
   static bool Put(uint64_t message_bytes, absl::Span<const uint8_t> attachment,
                   absl::FunctionRef<void(uint8_t*)> write,
                   base::ByteBuffer* buffer);
+
+  // --- Long messages: see message_stream_long.cc ---
+
+  Result WriteLong(uint64_t message_bytes, absl::Span<const uint8_t> attachment,
+                   const Buffer* attachment_buffer, Allocate allocate,
+                   absl::FunctionRef<void(uint8_t*)> write);
+  // One of that length came in frames, and might have come in a lease.
+  void NoteLong(const MessageHeader& header);
+  // How many a client may send, if it is told now.
+  uint64_t NextLongLimit() const {
+    return longs_taken_.load(std::memory_order_acquire) + kStreamLongMessages;
+  }
+  Sent SendLease();
+  // A header that no message can have: a long message stands there.
+  static constexpr MessageHeader kMark = {UINT32_MAX, UINT32_MAX};
+  static bool IsMark(const MessageHeader& header) {
+    return header.message_bytes == UINT32_MAX;
+  }
+  // kDone if the long message that comes next is here.
+  Result PeekLong();
+  Result ReadLong(Message* message);
+  // Begins to READ those of which there is room for.
+  void StartReads();
+  // Sends the one that is next, or says why not.
+  Sent SendLong();
+  // Those that have come and were not taken.
+  uint64_t unread_longs() const {
+    return longs_told_ - longs_taken_.load(std::memory_order_acquire);
+  }
+  // The bytes that are still to be sent, if they are sent in DATA.
+  uint64_t SendingBytes() const {
+    return has_long_ ? sizeof(MessageHeader) + sending_long_.bytes()
+                     : sending_.size();
+  }
+  // Copies `bytes` of them, from sent_at_ on.
+  void CopyOut(uint32_t bytes, uint8_t* out) const;
 
   // Takes whole messages, as many as there are at the beginning of `body`.
   void TakeMessages(absl::Span<const uint8_t>* body);
@@ -179,6 +247,9 @@ class MessageStream final : public PollerTask {
   void DeliverPart();
   void WakeReader(bool waits) {
     if (waits && owner_ != nullptr) owner_->OnReadable();
+  }
+  bool StopWaiting() {
+    return reader_waits_.exchange(false, std::memory_order_relaxed);
   }
   void FailForMemory();
   // Grows the window if it was all that held the other side up.
@@ -206,6 +277,12 @@ class MessageStream final : public PollerTask {
   base::Mutex mutex_;
   base::ByteBuffer inbox_ ABSL_GUARDED_BY(mutex_);
   base::ByteBuffer outbox_ ABSL_GUARDED_BY(mutex_);
+  // If there is one, it is all that is in the outbox.
+  LongMessage outbox_long_ ABSL_GUARDED_BY(mutex_);
+  bool outbox_has_long_ ABSL_GUARDED_BY(mutex_) = false;
+  // Long messages that came and were not taken, by number. Null if there never
+  // was one. An element is the reader's while it is kHere, else the poller's.
+  std::unique_ptr<Incoming> incoming_;
   bool no_more_comes_ ABSL_GUARDED_BY(mutex_) = false;
   bool no_more_goes_ ABSL_GUARDED_BY(mutex_) = false;  // EndWrites().
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
@@ -218,6 +295,10 @@ class MessageStream final : public PollerTask {
   // The reader's.
   base::ByteBuffer reading_;  // Whole messages.
   size_t read_at_ = 0;
+  LongMessage reading_long_;       // The one that was read last.
+  base::ByteBuffer reading_copy_;  // Its message, if the peer may write that.
+  std::atomic<uint64_t> longs_taken_{0};
+  std::atomic<uint64_t> long_bytes_taken_{0};
   std::atomic<uint64_t> consumed_{0};  // Bytes that were read, in all.
   // When that is so much, the poller should hear of it.
   std::atomic<uint64_t> post_at_{kStreamWindowBytes / 2};
@@ -236,10 +317,20 @@ class MessageStream final : public PollerTask {
   base::ByteBuffer part_;    // Of a message that is not all here.
   uint64_t part_bytes_ = 0;  // Its length, once its header is here; else 0.
   uint64_t part_end_ = 0;    // Where in the stream it ends; 0 if there is none.
+  // The longest that came in frames, as it would stand in a lease.
+  uint64_t lease_bytes_ = 0;
+  uint64_t longs_told_ = 0;
+  uint64_t longs_started_ = 0;  // They are kReading or kHere, or were taken.
+  uint64_t long_bytes_started_ = 0;
+  uint64_t longs_granted_ = kStreamLongMessages;  // What a client may send.
 
   base::ByteBuffer sending_;
-  size_t sent_at_ = 0;  // What of it was sent.
-  uint64_t sent_ = 0;   // Bytes, in all.
+  // Instead of that, if has_long_.
+  LongMessage sending_long_;
+  bool has_long_ = false;
+  bool long_in_frames_ = false;  // It is to go in DATA.
+  size_t sent_at_ = 0;           // What of it was sent.
+  uint64_t sent_ = 0;            // Bytes, in all.
   uint64_t allowed_ = kStreamWindowBytes;
   bool ends_ = false;      // The writer has ended, and sending_ is the rest.
   bool end_sent_ = false;  // kFlagLastData was sent.

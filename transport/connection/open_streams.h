@@ -5,16 +5,22 @@
 
 #include "transport/connection/call_queue.h"
 #include "transport/connection/connection.h"
+#include "transport/connection/long_message.h"
 #include "transport/connection/message_stream.h"
 
 namespace verbena::transport {
+
+// What a peer did wrong who sent a frame of a stream for another call.
+inline constexpr char kNoStream[] =
+    "it sent DATA, a WINDOW or a MESSAGE of a call without them";
 
 // Takes turns among them, a frame each, so that none waits for the long message
 // of another. The same at client and server. Confined to the poller's thread.
 class OpenStreams {
  public:
-  // `connection` must outlive it, and may still be under construction.
-  explicit OpenStreams(Connection& connection) : connection_(connection) {}
+  // Both must outlive it, and may still be under construction.
+  OpenStreams(Connection& connection, LongMessageCarrier& carrier)
+      : connection_(connection), carrier_(carrier) {}
   OpenStreams(const OpenStreams&) = delete;
   OpenStreams& operator=(const OpenStreams&) = delete;
 
@@ -29,8 +35,11 @@ class OpenStreams {
   bool Send();
   bool waiting() const { return !line_.empty(); }
 
+  LongMessageCarrier& carrier() { return carrier_; }
+
  private:
   Connection& connection_;
+  LongMessageCarrier& carrier_;
   CallQueue<MessageStream> line_;
 };
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -138,6 +139,9 @@ class ServerCall {
   // Memory for the attachment of a reply: registered if there is some just now.
   // Also while others use this object.
   Buffer AllocateAttachment(size_t bytes) const;
+  // The same for a part of a long message of the stream; empty if there is no
+  // memory at all.
+  Buffer AllocatePart(size_t bytes) const;
   // Whether an attachment is in such memory, so that it goes without a copy.
   bool IsRegistered(const Buffer& buffer) const;
 
@@ -238,7 +242,24 @@ class ServerCall {
   // checksums.
   PartSums part_sums_;
 
+  // Where the long messages of a stream may be written.
+  struct StreamLease {
+    uint16_t arena = 0;
+    uint32_t offset = 0;
+    uint32_t bytes = 0;
+    RemoteArenas::RemoteRange range;
+  };
   std::unique_ptr<MessageStream> stream_;
+  bool streamed_ = false;  // It had one.
+  std::vector<StreamLease> stream_leases_;
+  bool lease_to_come_ = false;  // If there is none, the client lends another.
+  // The long message that is being written there: how many of its parts are not
+  // posted, and whether all are, and only its MESSAGE is not sent.
+  StreamLease writing_to_;
+  uint8_t writes_left_ = 0;
+  bool is_written_ = false;
+  // READs of long messages to end, and WRITEs to be posted.
+  uint32_t stream_transfers_ = 0;
 
   RemoteArenas::RemoteRange lease_;  // Where the reply may be written.
   uint32_t lease_bytes_ = 0;

@@ -32,7 +32,7 @@ ServerCalls::ServerCalls(Poller& poller, Interludes& interludes,
       interludes_(interludes),
       hello_deadline_(base::Now() + options.connect_timeout),
       calls_(options.max_open_calls),
-      streams_(connection_),
+      streams_(connection_, *this),
       account_(device.shared_memory().pool().OpenAccount()),
       parts_watch_(options.stall_timeout),
       credits_watch_(options.stall_timeout),
@@ -80,9 +80,7 @@ void ServerCalls::HandleCancel(absl::Span<const uint8_t> frame) {
       handler_.OnCancelled(call);
       return;
     case State::kDraining:
-      StopDraining(call);
-      CloseStream(call);
-      Refuse(call, absl::CancelledError("the client cancelled the call"));
+      FailDraining(call, absl::CancelledError("the client cancelled the call"));
       return;
     case State::kAwaitsMemory:
     case State::kAwaitsReplyMemory:
@@ -132,6 +130,7 @@ void ServerCalls::OnTick(absl::Time now) {
   if (now >= expiry_) EndExpired(now);
   WatchClient(now);
   FreeHeldMemory();
+  ServeReadWaiters();
   // Other connections of the device give memory back without telling.
   if (!memory_waiters_.empty() || !turn_waiters_.empty()) SendWaiting();
 }
@@ -145,6 +144,10 @@ void ServerCalls::FreeHeldMemory() {
   FreeHeldMemory(frame_waiters_);
   FreeHeldMemory(memory_waiters_);
   FreeHeldMemory(turn_waiters_);
+  for (const std::unique_ptr<ServerCall>& call : calls_) {
+    if (call == nullptr || call->stream_ == nullptr) continue;
+    call->stream_->LeavePool(connection_.pool());
+  }
 }
 
 void ServerCalls::FreeHeldMemory(CallQueue<ServerCall>& line) {
@@ -162,7 +165,7 @@ void ServerCalls::FreeHeldMemory(CallQueue<ServerCall>& line) {
 
 absl::Time ServerCalls::NextTick() const {
   if (!connection_.usable()) return hello_deadline_;
-  absl::Time next = memory_waiters_.empty()
+  absl::Time next = memory_waiters_.empty() && read_waiters_.empty()
                         ? absl::InfiniteFuture()
                         : connection_.poller().now() + kMemoryRetry;
   next = std::min(next, expiry_);
@@ -245,8 +248,11 @@ void ServerCalls::FreeCall(ServerCall* call) {
   call->reply_.status = absl::OkStatus();
   call->initial_due_ = false;
   call->metadata_sent_ = 0;
-  CloseStream(call);
-  call->stream_.reset();
+  if (call->stream_ != nullptr) {
+    CloseStream(call);
+    call->stream_.reset();
+    call->stream_leases_ = {};
+  }
   call->state_ = State::kFree;
   --open_calls_;
 }
@@ -255,6 +261,11 @@ void ServerCalls::OpenStream(ServerCall* call) {
   call->stream_ = std::make_unique<MessageStream>(
       /*owner=*/nullptr, connection_.options().max_receive_message_bytes,
       "the server's limit (SetMaxReceiveMessageSize)", /*marks_end=*/false);
+  call->streamed_ = true;
+  call->lease_to_come_ = false;
+  call->writes_left_ = 0;
+  call->is_written_ = false;
+  call->stream_transfers_ = 0;
   call->stream_->Open(&streams_, call->call_id_);
 }
 
@@ -294,6 +305,14 @@ Buffer ServerCall::AllocateAttachment(size_t bytes) const {
   }
   absl::StatusOr<Buffer> buffer = calls_.AllocateBulk(bytes);
   return buffer.ok() ? *std::move(buffer) : Buffer::Plain(bytes);
+}
+
+Buffer ServerCall::AllocatePart(size_t bytes) const {
+  if (bytes > 0 && bytes <= calls_.connection().options().max_bulk_bytes) {
+    absl::StatusOr<Buffer> buffer = calls_.AllocateBulk(bytes);
+    if (buffer.ok()) return *std::move(buffer);
+  }
+  return Buffer::PlainIfAny(bytes);
 }
 
 bool ServerCall::IsRegistered(const Buffer& buffer) const {

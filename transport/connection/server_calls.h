@@ -21,6 +21,7 @@
 #include "transport/connection/connection.h"
 #include "transport/connection/frame_assembly.h"
 #include "transport/connection/interludes.h"
+#include "transport/connection/long_message.h"
 #include "transport/connection/open_streams.h"
 #include "transport/connection/server_call.h"
 #include "transport/connection/stall_watch.h"
@@ -38,7 +39,7 @@ namespace verbena::transport {
 // access. Every range that the client names is checked against its arenas.
 // `handler` must outlive it. A client must show `credentials` before its first
 // call, unless they are null. Confined to the poller's thread.
-class ServerCalls final : private CallTable {
+class ServerCalls final : private CallTable, private LongMessageCarrier {
  public:
   ServerCalls(Poller& poller, Interludes& interludes, PollerDevice& device,
               CmId id, uint32_t inline_bytes, const EndpointOptions& options,
@@ -162,14 +163,55 @@ class ServerCalls final : private CallTable {
   // The call of an open stream, if its messages are still wanted; null if not,
   // or after a ProtocolError().
   ServerCall* FindStream(uint32_t call_id);
+  // Nothing more can be read of a stream: its call ends with that.
+  void FailStream(ServerCall* call);
   void OpenStream(ServerCall* call);
   void CloseStream(ServerCall* call);
   // Takes a call that is kDraining out of its line.
   void StopDraining(ServerCall* call) {
     (call->initial_due_ ? initial_waiters_ : draining_).Remove(call);
   }
+  // The handler of a call with a stream has returned: its RESPONSE goes behind
+  // all that was written, or if `failure` is not OK is that, and goes when the
+  // device is done with the client's memory.
+  void FinishStream(ServerCall* call, const absl::Status& failure);
+  // The same for one that is kDraining, and fails meanwhile.
+  void FailDraining(ServerCall* call, const absl::Status& failure);
+  static bool IsDrained(const ServerCall& call) {
+    return call.stream_transfers_ == 0 && call.stream_->sent_all();
+  }
   // Sends the RESPONSEs of streams of which all else is sent.
   void FinishDrained();
+
+  // --- Long messages of streams: see server_calls_long_messages.cc ---
+
+  Outcome SendLong(uint32_t call_id, LongMessage* message) override;
+  // The client lends, not the server.
+  Outcome SendLease(uint32_t /*call_id*/, uint64_t /*bytes*/,
+                    uint64_t /*unread*/) override {
+    return Outcome::kWait;
+  }
+  bool StartRead(uint32_t call_id, uint64_t number,
+                 IncomingMessage* message) override;
+  void HandleLongMessage(absl::Span<const uint8_t> frame);
+  void HandleStreamLease(const LeaseHeader& header, ServerCall* call);
+  // Gives back a lease of the stream, all of which are too short.
+  Outcome ReturnLease(ServerCall* call);
+  Outcome StartLongWrite(ServerCall* call, const LongMessage& message,
+                         Placement place);
+  Outcome SendWritten(ServerCall* call, const LongMessage& message,
+                      Placement place);
+  void StartStreamTransfer(ServerCall* call, ibv_wr_opcode opcode,
+                           const Buffer& local,
+                           const RemoteArenas::RemoteRange& remote,
+                           uint64_t number);
+  // All of a WRITE is posted; all of a READ is here.
+  void OnStreamWritePosted(ServerCall* call);
+  void OnStreamTransferDone(BulkTransfer* transfer);
+  // The call, as long as its stream is open; else null.
+  ServerCall* OpenStreamOf(uint32_t call_id);
+  // Tries again what found no memory.
+  void ServeReadWaiters();
   // The call at the slot of `call_id`, of whatever state; null, after a
   // ProtocolError(), if there can't be such a slot.
   ServerCall* FindCall(uint32_t call_id);
@@ -315,6 +357,8 @@ class ServerCalls final : private CallTable {
   uint64_t leases_passed_ = 0;  // How often the first of those was another one.
   // Not after the ExpiryOf() of anything that waits in any of these.
   absl::Time expiry_ = absl::InfiniteFuture();
+  // The ids of calls whose stream waits for memory to READ into.
+  std::vector<uint32_t> read_waiters_;
   CallQueue<ServerCall> draining_;  // They are kDraining.
   // They are kHandling, or kDraining, and have initial metadata to send.
   CallQueue<ServerCall> initial_waiters_;

@@ -135,6 +135,7 @@ void ServerCalls::StartRead(ServerCall* call, const Buffer& sink,
 void ServerCalls::OnTransferDone(void* tag) {
   BulkTransfer* const transfer = static_cast<BulkTransfer*>(tag);
   if (!transfers_.ChunkDone(transfer)) return;
+  if (transfer->of_stream) return OnStreamTransferDone(transfer);
   ServerCall* const call = static_cast<ServerCall*>(transfer->owner);
   const bool read = transfer->opcode == IBV_WR_RDMA_READ;
   NoteTransfer(-int64_t{transfer->bytes});

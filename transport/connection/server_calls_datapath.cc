@@ -19,6 +19,8 @@ void ServerCalls::OnFrame(absl::Span<const uint8_t> frame, bool plain) {
       return HandleData(frame);
     case FrameType::kWindow:
       return HandleWindow(frame);
+    case FrameType::kMessage:
+      return HandleLongMessage(frame);
     case FrameType::kMetadata:
       return HandleMetadata(frame);
     case FrameType::kLease:
@@ -86,6 +88,7 @@ void ServerCalls::BeginCall(const RequestHeader& header, ServerCall* call) {
   call->cancelled_.store(false, std::memory_order_relaxed);
   call->reply_written_ = false;
   call->reply_attachment_bytes_ = 0;
+  call->streamed_ = false;
 }
 
 absl::Time ServerCalls::DeadlineAfter(uint64_t timeout_us) const {
@@ -110,7 +113,7 @@ ServerCall* ServerCalls::FindStream(uint32_t call_id) {
     return nullptr;
   }
   if (call->stream_ != nullptr) return call;
-  connection_.ProtocolError("it sent DATA or a WINDOW of a call without them");
+  connection_.ProtocolError(kNoStream);
   return nullptr;
 }
 
@@ -124,21 +127,28 @@ void ServerCalls::HandleData(absl::Span<const uint8_t> frame) {
                                            (header.flags & kFlagLastData) != 0);
   if (error != nullptr) return connection_.ProtocolError(error);
   if (!stream->failure().ok()) {
-    // The handler reads and writes nothing more, and can tell that the client
-    // has not sent all; its call ends with the failure.
-    call->cancelled_.store(true, std::memory_order_relaxed);
-    streams_.Close(stream);
-    handler_.OnCancelled(call);
+    FailStream(call);
   } else if (stream->GrantDue()) {
     streams_.Serve(stream);
   }
+}
+
+void ServerCalls::FailStream(ServerCall* call) {
+  // The handler reads and writes nothing more, and can tell that the client has
+  // not sent all; its call ends with the failure.
+  call->cancelled_.store(true, std::memory_order_relaxed);
+  CloseStream(call);
+  if (call->state_ == State::kHandling) handler_.OnCancelled(call);
 }
 
 void ServerCalls::HandleWindow(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<WindowHeader>(frame);
   ServerCall* const call = FindStream(header.frame.call_id);
   if (call == nullptr) return;
-  const char* const error = call->stream_->OnWindow(header.limit);
+  const char* const error =
+      header.message_limit == 0
+          ? call->stream_->OnWindow(header.limit)
+          : "it allowed MESSAGEs, for which a server needs leases";
   if (error != nullptr) return connection_.ProtocolError(error);
   streams_.Serve(call->stream_.get());
 }

@@ -22,21 +22,41 @@ void ServerCalls::Finish(ServerCall* call, ServerCall::Reply&& reply) {
     return;
   }
   if (ABSL_PREDICT_FALSE(call->initial_due_)) initial_waiters_.Remove(call);
-  const absl::Status refusal = CheckReply(call->reply_);
-  if (call->stream_ != nullptr && !call->stream_->failure().ok()) {
-    Refuse(call, call->stream_->failure());
-  } else if (call->cancelled()) {
-    Refuse(call, absl::CancelledError("the client cancelled the call"));
+  absl::Status refusal = CheckReply(call->reply_);
+  if (call->cancelled()) {
+    refusal = absl::CancelledError("the client cancelled the call");
+  }
+  if (call->stream_ != nullptr) {
+    const absl::Status& failure = call->stream_->failure();
+    FinishStream(call, failure.ok() ? refusal : failure);
   } else if (!refusal.ok()) {
     Refuse(call, refusal);
-  } else if (call->stream_ != nullptr && !call->stream_->sent_all()) {
-    call->state_ = State::kDraining;
-    (call->initial_due_ ? initial_waiters_ : draining_).PushBack(call);
-    NoteExpiry(*call);
   } else {
     SendReply(call);
   }
   connection_.SendWaitingSoon();
+}
+
+void ServerCalls::FinishStream(ServerCall* call, const absl::Status& failure) {
+  if (!failure.ok()) {
+    CloseStream(call);
+    SetRefusal(call, failure);
+  }
+  if (IsDrained(*call)) return SendReply(call);
+  call->state_ = State::kDraining;
+  (call->initial_due_ ? initial_waiters_ : draining_).PushBack(call);
+  NoteExpiry(*call);
+}
+
+void ServerCalls::FailDraining(ServerCall* call, const absl::Status& failure) {
+  CloseStream(call);
+  SetRefusal(call, failure);
+  if (!IsDrained(*call)) {
+    call->state_ = State::kDraining;
+    return;
+  }
+  StopDraining(call);
+  QueueFrame(call, State::kReplyQueued);
 }
 
 void ServerCalls::SendReply(ServerCall* call) {
@@ -74,6 +94,9 @@ void ServerCalls::HandleLease(absl::Span<const uint8_t> frame) {
   const LeaseHeader header = LoadHeader<LeaseHeader>(frame);
   ServerCall* const call = FindCall(header.frame.call_id);
   if (call == nullptr) return;
+  if (call->streamed_ && call->call_id_ == header.frame.call_id) {
+    return HandleStreamLease(header, call);
+  }
   if (call->call_id_ != header.frame.call_id ||
       !std::exchange(call->lease_asked_, false)) {
     return connection_.ProtocolError("it sent a lease that was not asked for");

@@ -49,11 +49,9 @@ void ServerCalls::EndExpired(absl::Time now) {
 void ServerCalls::EndWaiting(CallQueue<ServerCall>& line, ServerCall* call,
                              const absl::Status& status) {
   if (&line == &frame_waiters_) return SetRefusal(call, status);
+  if (call->state_ == State::kDraining) return FailDraining(call, status);
   if (&line == &lease_waiters_) {
     StopAwaitingLease(call);
-  } else if (call->state_ == State::kDraining) {
-    StopDraining(call);
-    CloseStream(call);
   } else {
     StopWaiting(call);
   }

@@ -46,6 +46,7 @@ bool ServerCalls::SendWaiting() {
         if (transfer->opcode != IBV_WR_RDMA_WRITE) return;
         // The queue pair keeps the order: the RESPONSE arrives after the data.
         ServerCall* const call = static_cast<ServerCall*>(transfer->owner);
+        if (transfer->of_stream) return OnStreamWritePosted(call);
         if (--call->transfers_left_ > 0) return;
         call->reply_written_ = true;
         QueueFrame(call, State::kReplyQueued);
@@ -60,7 +61,7 @@ void ServerCalls::FinishDrained() {
   ServerCall* call = draining_.front();
   while (call != nullptr && connection_.usable()) {
     ServerCall* const next = draining_.Next(call);
-    if (call->stream_->sent_all()) {
+    if (IsDrained(*call)) {
       draining_.Remove(call);
       SendReply(call);
     }

@@ -52,6 +52,14 @@ absl::StatusOr<std::unique_ptr<BufferPool>> BufferPool::Create(
   return pool;
 }
 
+Buffer BufferSource::AllocateSpare(size_t bytes) const {
+  if (core_ != nullptr) {
+    absl::StatusOr<Buffer> buffer = core_->AllocateSpare(bytes);
+    if (buffer.ok()) return *std::move(buffer);
+  }
+  return Buffer::PlainIfAny(bytes);
+}
+
 BufferPool::~BufferPool() {
   core_->Close();
   core_->RemoveUser();

@@ -43,6 +43,9 @@ class BufferSource {
     return core_ != nullptr ? core_->AllocateOrPlain(bytes)
                             : Buffer::Plain(bytes);
   }
+  // Like BufferPool::AllocateSpare(), or else plain memory; empty if there is
+  // none.
+  Buffer AllocateSpare(size_t bytes) const;
 
  private:
   friend class BufferPool;
@@ -90,6 +93,12 @@ class BufferPool {
   // Registered memory if there is some now, else plain memory. Empty for zero
   // bytes.
   Buffer AllocateOrPlain(size_t bytes) { return core_->AllocateOrPlain(bytes); }
+  // Memory for what can also go another way: all that was allocated so together
+  // leaves an eighth of the pool (see kPoolShare) to what can not. UNAVAILABLE
+  // if it would not, else fails as Allocate().
+  absl::StatusOr<Buffer> AllocateSpare(size_t bytes) {
+    return core_->AllocateSpare(bytes);
+  }
   // How often Allocate() has said UNAVAILABLE.
   uint64_t shortages() const { return core_->shortages(); }
   // A source from which other objects may allocate, even after the pool is

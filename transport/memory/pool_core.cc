@@ -228,6 +228,15 @@ PoolCore::Region PoolCore::region(uint32_t index) const {
           .number = regions_[index]->number};
 }
 
+absl::StatusOr<Buffer> PoolCore::AllocateSpare(size_t bytes) {
+  if (bytes > options_.max_bytes || !spare_->Reserve(OccupiedBytes(bytes))) {
+    return absl::UnavailableError("what is left of the memory is not to spare");
+  }
+  absl::StatusOr<Buffer> buffer = Allocate(bytes, spare_.get());
+  if (!buffer.ok()) spare_->Unreserve(OccupiedBytes(bytes));
+  return buffer;
+}
+
 uint64_t PoolCore::allocated_bytes() const {
   const base::MutexLock lock(mutex_);
   return AllocatedBytes();

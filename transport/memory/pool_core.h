@@ -107,6 +107,8 @@ class PoolCore final : public BufferOwner {
     absl::StatusOr<Buffer> buffer = Allocate(bytes);
     return buffer.ok() ? *std::move(buffer) : Buffer::Plain(bytes);
   }
+  // Like BufferPool::AllocateSpare().
+  absl::StatusOr<Buffer> AllocateSpare(size_t bytes);
   uint64_t shortages() const {
     return shortages_.load(std::memory_order_relaxed);
   }
@@ -173,6 +175,8 @@ class PoolCore final : public BufferOwner {
   const ProtectionDomain& pd_;  // Used only until Close().
   const Options options_;
   PoolUse use_;
+  // Of what AllocateSpare() has given.
+  PoolAccount::Owner spare_{PoolAccount::Open(use_)};
 
   std::atomic<uint64_t> users_{1};
   std::array<BlockStack, kSizeClasses> free_;  // By size class.

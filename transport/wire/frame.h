@@ -75,6 +75,20 @@
 // longer than the window goes on when somebody waits to read it. So a reader
 // who stops reading stops its own stream and nothing else.
 //
+// A long message of a stream may go beside its DATA. A MESSAGE stands in their
+// place, between two whole messages; it says where message and attachment are,
+// of which at least one is in an arena, and the other in its body if there is
+// one. What a client names so the server READs, when the stream has room for
+// it; the memory stays reserved until as many WINDOWs have come as say that the
+// message was read, or until the RESPONSE. A client may send
+// kStreamLongMessages in all, and more as the WINDOWs allow. A server WRITEs
+// into a lease, of those that the client has lent to the stream with LEASE,
+// kStreamLongMessages at a time, and which ends with the MESSAGE: the parts
+// stand in it as those of a RESPONSE. A LEASE of no bytes says that the client
+// has none to lend at present, so that the server does not wait for one; a
+// LEASE of the server gives one back that is too short. With checksums all of a
+// stream goes in DATA, and no LEASE of a stream has a key.
+//
 // Memory that a request names stays reserved at the client until the RESPONSE,
 // or until the queue pair is flushed; the memory of the request itself only
 // until the RESPONSE_PENDING, if there is one. A CANCEL does not change that:
@@ -154,7 +168,7 @@ enum class FrameType : uint8_t {
   kRequest = 3,          // Client.
   kResponse = 4,         // Server.
   kResponsePending = 5,  // Server.
-  kLease = 6,            // Client: answers kResponsePending.
+  kLease = 6,            // Answers kResponsePending; or see "Streams".
   kCancel = 7,           // Client: the RESPONSE may come early. Header only.
   kArena = 8,            // Client: offers an arena, or withdraws it.
   kGrant = 9,            // Header only, for its credit_limit. Uncredited.
@@ -169,11 +183,12 @@ enum class FrameType : uint8_t {
   kData = 17,          // Body: the next bytes of a stream's messages.
   kWindow = 18,        // How much of a stream the receiver may send.
   kMetadata = 19,      // Body: the next bytes of a call's metadata.
+  kMessage = 20,       // A long message of a stream: see "Streams".
 };
 inline constexpr uint8_t kFirstFrameType = 1;
-inline constexpr uint8_t kLastFrameType = 19;
+inline constexpr uint8_t kLastFrameType = 20;
 
-// In kRequest and kResponse: where the parts of the message are.
+// In kRequest, kResponse and kMessage: where the parts of the message are.
 inline constexpr uint8_t kFlagMessageInArena = 1;
 inline constexpr uint8_t kFlagAttachmentInArena = 2;
 // In kRequest: reply_offset, reply_bytes and reply_arena name a lease.
@@ -294,8 +309,22 @@ static_assert(sizeof(ArenaHeader) == 40);
 struct WindowHeader {
   FrameHeader frame;
   uint64_t limit;  // Bytes of the stream that may be sent in all.
+  // MESSAGEs that the client may send in all; 0 in those of a client.
+  uint64_t message_limit;
 };
-static_assert(sizeof(WindowHeader) == 24);
+static_assert(sizeof(WindowHeader) == 32);
+
+struct LongMessageHeader {  // Of a kMessage.
+  FrameHeader frame;
+  uint32_t message_bytes;
+  uint32_t message_offset;  // In its arena, if kFlagMessageInArena.
+  uint32_t attachment_bytes;
+  uint32_t attachment_offset;
+  uint16_t message_arena;
+  uint16_t attachment_arena;
+  uint32_t zero;
+};
+static_assert(sizeof(LongMessageHeader) == 40);
 
 // Before every message of a stream, on no boundary.
 struct MessageHeader {

@@ -42,6 +42,8 @@ const char* FrameTypeName(FrameType type) {
       return "WINDOW";
     case FrameType::kMetadata:
       return "METADATA";
+    case FrameType::kMessage:
+      return "MESSAGE";
   }
   return "UNKNOWN";  // A number that a peer made up.
 }

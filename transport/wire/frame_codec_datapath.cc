@@ -51,6 +51,7 @@ constexpr TypeRule kTypeRules[kLastFrameType + 1] = {
     /*WINDOW=*/{sizeof(WindowHeader), 0, true, false},
     /*METADATA=*/
     {kPlainBytes, kFlagMetadataEnd | kFlagInitialMetadata, true, true},
+    /*MESSAGE=*/{sizeof(LongMessageHeader), kPlaceFlags, true, true},
 };
 
 // `frame` is the header that all types share, of a known type.
@@ -103,26 +104,42 @@ const char* LeaseKeyError(const RequestHeader& request,
   return key.zero != 0 ? "unused field is not zero" : nullptr;
 }
 
+// What is wrong with the places of the parts of a REQUEST or a MESSAGE.
+template <typename Header>
+const char* PlaceError(const Header& header) {
+  if ((header.frame.flags & kFlagMessageInArena) != 0) {
+    if (header.message_bytes == 0) return "empty message in an arena";
+  } else if (header.message_offset != 0 || header.message_arena != 0) {
+    return "place in an arena for an inline message";
+  }
+  if ((header.frame.flags & kFlagAttachmentInArena) != 0) {
+    if (header.attachment_bytes == 0) return "empty attachment in an arena";
+  } else if (header.attachment_offset != 0 || header.attachment_arena != 0) {
+    return "place in an arena for an inline attachment";
+  }
+  return nullptr;
+}
+
+// How many bytes of its parts are in the body of such a frame, or a RESPONSE.
+template <typename Header>
+uint64_t InlineBytes(const Header& header) {
+  const uint8_t flags = header.frame.flags;
+  return ((flags & kFlagMessageInArena) != 0 ? 0
+                                             : uint64_t{header.message_bytes}) +
+         ((flags & kFlagAttachmentInArena) != 0
+              ? 0
+              : uint64_t{header.attachment_bytes});
+}
+
 const char* RequestError(const RequestHeader& request,
                          absl::Span<const uint8_t> body) {
-  const bool message_in_arena = request.frame.flags & kFlagMessageInArena;
-  const bool attachment_in_arena = request.frame.flags & kFlagAttachmentInArena;
   if (request.metadata_bytes > kFrameMetadataBytes) return "metadata too long";
   if ((request.frame.flags & kFlagStream) != 0 &&
       (request.message_bytes != 0 || request.attachment_bytes != 0 ||
        (request.frame.flags & kFlagReplyLease) != 0)) {
     return "stream with a message in its REQUEST";
   }
-  if (message_in_arena) {
-    if (request.message_bytes == 0) return "empty message in an arena";
-  } else if (request.message_offset != 0 || request.message_arena != 0) {
-    return "place in an arena for an inline message";
-  }
-  if (attachment_in_arena) {
-    if (request.attachment_bytes == 0) return "empty attachment in an arena";
-  } else if (request.attachment_offset != 0 || request.attachment_arena != 0) {
-    return "place in an arena for an inline attachment";
-  }
+  if (const char* error = PlaceError(request)) return error;
   if ((request.frame.flags & kFlagReplyLease) != 0) {
     if (request.reply_bytes == 0) return "empty reply lease";
   } else if (request.reply_offset != 0 || request.reply_bytes != 0 ||
@@ -133,10 +150,9 @@ const char* RequestError(const RequestHeader& request,
   if (has_key) {
     if (const char* error = LeaseKeyError(request, body)) return error;
   }
-  const uint64_t parts =
-      (has_key ? sizeof(LeaseKey) : 0) + uint64_t{request.metadata_bytes} +
-      (message_in_arena ? 0 : uint64_t{request.message_bytes}) +
-      (attachment_in_arena ? 0 : uint64_t{request.attachment_bytes});
+  const uint64_t parts = (has_key ? sizeof(LeaseKey) : 0) +
+                         uint64_t{request.metadata_bytes} +
+                         InlineBytes(request);
   if (parts != request.frame.body_bytes) return "parts do not fill the body";
   return nullptr;
 }
@@ -161,10 +177,8 @@ const char* ResponseError(const ResponseHeader& response) {
        response.message_bytes != 0 || response.attachment_bytes != 0)) {
     return "unprocessed call with something of a reply";
   }
-  const uint64_t parts =
-      uint64_t{response.status_message_bytes} + response.metadata_bytes +
-      (message_in_arena ? 0 : uint64_t{response.message_bytes}) +
-      (attachment_in_arena ? 0 : uint64_t{response.attachment_bytes});
+  const uint64_t parts = uint64_t{response.status_message_bytes} +
+                         response.metadata_bytes + InlineBytes(response);
   if (parts != response.frame.body_bytes) return "parts do not fill the body";
   return nullptr;
 }
@@ -177,8 +191,18 @@ const char* ResponsePendingError(const ResponsePendingHeader& pending) {
 }
 
 const char* LeaseError(const LeaseHeader& lease) {
-  if (lease.bytes == 0) return "empty lease";
   return lease.zero != 0 ? "unused field is not zero" : nullptr;
+}
+
+const char* LongMessageError(const LongMessageHeader& message) {
+  if ((message.frame.flags & kPlaceFlags) == 0) {
+    return "MESSAGE of which nothing is in an arena";
+  }
+  if (const char* error = PlaceError(message)) return error;
+  if (InlineBytes(message) != message.frame.body_bytes) {
+    return "parts do not fill the body";
+  }
+  return message.zero != 0 ? "unused field is not zero" : nullptr;
 }
 
 const char* ArenaError(const ArenaHeader& arena) {
@@ -233,6 +257,8 @@ const char* FrameError(absl::Span<const uint8_t> frame) {
       return ArenaError(LoadHeader<ArenaHeader>(frame));
     case FrameType::kReturn:
       return ReturnError(LoadHeader<ReturnHeader>(frame));
+    case FrameType::kMessage:
+      return LongMessageError(LoadHeader<LongMessageHeader>(frame));
     default:
       return nullptr;
   }

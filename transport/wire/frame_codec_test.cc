@@ -102,9 +102,21 @@ TEST(FrameCodecTest, KeepsTheBytesOfTheReturnHeader) {
 }
 
 TEST(FrameCodecTest, KeepsTheBytesOfTheHeadersOfStreams) {
-  EXPECT_EQ(
-      Hex(WindowHeader{.frame = {}, .limit = 0x1716151413121110}).substr(32),
-      "1011121314151617");
+  EXPECT_EQ(Hex(WindowHeader{.frame = {},
+                             .limit = 0x1716151413121110,
+                             .message_limit = 0x2726252423222120})
+                .substr(32),
+            "10111213141516172021222324252627");
+  EXPECT_EQ(Hex(LongMessageHeader{.frame = {},
+                                  .message_bytes = 0x13121110,
+                                  .message_offset = 0x23222120,
+                                  .attachment_bytes = 0x33323130,
+                                  .attachment_offset = 0x43424140,
+                                  .message_arena = 0x5150,
+                                  .attachment_arena = 0x6160,
+                                  .zero = 0x73727170})
+                .substr(32),
+            "101112132021222330313233404142435051606170717273");
   EXPECT_EQ(Hex(MessageHeader{.message_bytes = 0x13121110,
                               .attachment_bytes = 0x23222120}),
             "1011121320212223");
@@ -133,8 +145,9 @@ TEST(FrameCodecTest, KnowsTheHeaderAndTheNameOfEveryType) {
       {FrameType::kContinuation, 16, "CONTINUATION"},
       {FrameType::kCredentials, 16, "CREDENTIALS"},
       {FrameType::kData, 16, "DATA"},
-      {FrameType::kWindow, 24, "WINDOW"},
+      {FrameType::kWindow, 32, "WINDOW"},
       {FrameType::kMetadata, 16, "METADATA"},
+      {FrameType::kMessage, 40, "MESSAGE"},
   };
   uint8_t number = kFirstFrameType;
   for (const auto& expected : kTypes) {

@@ -41,6 +41,7 @@ TEST(FrameErrorTest, AcceptsEveryTypeOfFrame) {
   EXPECT_EQ(Verdict(StreamRequest()), "fine");
   EXPECT_EQ(Verdict(Data()), "fine");
   EXPECT_EQ(Verdict(Window()), "fine");
+  EXPECT_EQ(Verdict(ArenaMessage()), "fine");
   for (const FrameType type :
        {FrameType::kHello, FrameType::kWelcome, FrameType::kCancel,
         FrameType::kGrant, FrameType::kPing, FrameType::kPong,
@@ -351,9 +352,9 @@ TEST(FrameErrorTest, RefusesEmptyRangesOfArenas) {
   response.frame.body_bytes -= 5;
   EXPECT_EQ(Verdict(response), "empty attachment in an arena");
 
-  LeaseHeader lease = Lease();
-  lease.bytes = 0;
-  EXPECT_EQ(Verdict(lease), "empty lease");
+  LongMessageHeader message = ArenaMessage();
+  message.attachment_bytes = 0;
+  EXPECT_EQ(Verdict(message), "empty attachment in an arena");
   ResponsePendingHeader pending = Pending();
   pending.message_bytes = 0;
   EXPECT_EQ(Verdict(pending), "pending response that needs no lease");
@@ -421,6 +422,21 @@ TEST(FrameErrorTest, RefusesPartsThatDoNotFillTheBody) {
     c.spoil(response);
     EXPECT_EQ(Verdict(response), "parts do not fill the body");
   }
+}
+
+TEST(FrameErrorTest, RefusesMessagesWithoutAPlace) {
+  LongMessageHeader message = ArenaMessage();
+  message.frame.flags = 0;
+  EXPECT_EQ(Verdict(message), "MESSAGE of which nothing is in an arena");
+  message = ArenaMessage();
+  message.message_offset = 64;
+  EXPECT_EQ(Verdict(message), "place in an arena for an inline message");
+  message = ArenaMessage();
+  ++message.message_bytes;
+  EXPECT_EQ(Verdict(message), "parts do not fill the body");
+  message = ArenaMessage();
+  message.zero = 1;
+  EXPECT_EQ(Verdict(message), "unused field is not zero");
 }
 
 TEST(FrameErrorTest, RefusesUnusedFieldsThatAreNotZero) {

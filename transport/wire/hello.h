@@ -44,7 +44,7 @@
 namespace verbena::transport {
 
 inline constexpr uint32_t kHelloMagic = 0x4e425256;  // "VRBN"
-inline constexpr uint8_t kProtocolVersion = 7;
+inline constexpr uint8_t kProtocolVersion = 8;
 
 // What RDMA CM carries on InfiniBand.
 inline constexpr size_t kConnectPrivateBytesMax = 56;

@@ -68,7 +68,7 @@ std::string With(std::string bytes, size_t offset, absl::string_view value) {
 // The bytes of version 6. A change here is a change of the protocol.
 TEST(HelloTest, KeepsTheBytesOfTheConnectRequest) {
   EXPECT_EQ(absl::BytesToHexString(EncodeConnectRequest(SomeRequest())),
-            "5652424e07013000"
+            "5652424e08013000"
             "10111213202130314041424344450000"
             "505152535455565760616263646566677071727300000000");
 }
@@ -76,13 +76,13 @@ TEST(HelloTest, KeepsTheBytesOfTheConnectRequest) {
 TEST(HelloTest, KeepsTheBytesOfTheConnectReply) {
   EXPECT_EQ(absl::BytesToHexString(
                 EncodeConnectReply({.limits = SomeRequest().limits})),
-            "5652424e07021800"
+            "5652424e08021800"
             "10111213202130314041424344450000");
 }
 
 TEST(HelloTest, KeepsTheBytesOfARejection) {
   EXPECT_EQ(absl::BytesToHexString(SomeReject()),
-            "5652424e07030e00"
+            "5652424e08030e00"
             "030066756c6c");
 }
 

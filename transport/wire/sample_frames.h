@@ -132,7 +132,23 @@ inline FrameHeader Data() {
 }
 
 inline WindowHeader Window() {
-  return {.frame = PlainHeader(FrameType::kWindow), .limit = 1 << 20};
+  return {.frame = PlainHeader(FrameType::kWindow),
+          .limit = 1 << 20,
+          .message_limit = 5};
+}
+
+// The attachment in an arena, and the message beside it.
+inline LongMessageHeader ArenaMessage() {
+  LongMessageHeader message = {};
+  message.frame = PlainHeader(FrameType::kMessage);
+  message.frame.flags = kFlagAttachmentInArena;
+  message.frame.call_id = 0x00010002;
+  message.frame.body_bytes = 10;
+  message.message_bytes = 10;
+  message.attachment_bytes = 1 << 20;
+  message.attachment_offset = 4096;
+  message.attachment_arena = 1;
+  return message;
 }
 
 inline FrameHeader MetadataHeader(uint8_t flags) {

@@ -31,8 +31,7 @@ bool BlockingStream::Read(MessageLite* message, Buffer* attachment) {
   }
 }
 
-bool BlockingStream::Write(const MessageLite& message,
-                           absl::Span<const uint8_t> attachment) {
+bool BlockingStream::Write(const MessageLite& message, Attachment attachment) {
   if (!started_) return false;
   while (true) {
     const Result result = TryWrite(message, attachment);

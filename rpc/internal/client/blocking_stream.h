@@ -39,7 +39,7 @@ class BlockingStream final : public StreamCall, public ClientStream {
   bool Read(google::protobuf::MessageLite* message,
             Buffer* attachment) override;
   bool Write(const google::protobuf::MessageLite& message,
-             absl::Span<const uint8_t> attachment) override;
+             Attachment attachment) override;
   bool WritesDone() override;
   absl::Status Finish() override;
   void WaitForInitialMetadata() override;

@@ -61,6 +61,10 @@ class ChannelImpl {
   bool WaitForConnected(absl::Time deadline) {
     return subchannel_.WaitForConnected(deadline);
   }
+  // For a part of a long message of a stream; empty if there is no memory.
+  Buffer AllocateSpare(size_t bytes) const {
+    return subchannel_.AllocateSpare(bytes);
+  }
   Buffer AllocateBuffer(size_t bytes) const {
     return subchannel_.AllocateBuffer(bytes);
   }

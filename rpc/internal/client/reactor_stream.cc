@@ -63,7 +63,7 @@ OperationNow ReactorStream::ReadNow(MessageLite* message, Buffer* attachment) {
 }
 
 OperationNow ReactorStream::WriteNow(const MessageLite& message,
-                                     absl::Span<const uint8_t> attachment) {
+                                     Attachment attachment) {
   return ProtobufStream::AsOperation(TryWrite(message, attachment));
 }
 

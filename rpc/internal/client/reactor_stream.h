@@ -44,7 +44,7 @@ class ReactorStream final : public StreamCall,
   OperationNow ReadNow(google::protobuf::MessageLite* message,
                        Buffer* attachment) override;
   OperationNow WriteNow(const google::protobuf::MessageLite& message,
-                        absl::Span<const uint8_t> attachment) override;
+                        Attachment attachment) override;
   void Abandon() override;
 
   // As Errand.

@@ -27,6 +27,9 @@ class SharedBufferSource {
   transport::Buffer Allocate(size_t bytes) const {
     return Source().Allocate(bytes);
   }
+  transport::Buffer AllocateSpare(size_t bytes) const {
+    return Source().AllocateSpare(bytes);
+  }
 
  private:
   transport::BufferSource Source() const {

@@ -44,8 +44,10 @@ StreamCall::Result StreamCall::TryRead(MessageLite* message,
 }
 
 StreamCall::Result StreamCall::TryWrite(const MessageLite& message,
-                                        absl::Span<const uint8_t> attachment) {
-  return Checked(typed_.Write(message, attachment));
+                                        Attachment attachment) {
+  return Checked(typed_.Write(message, attachment, [this](size_t bytes) {
+    return channel_.AllocateSpare(bytes);
+  }));
 }
 
 absl::Status StreamCall::TakeFinalStatus() {

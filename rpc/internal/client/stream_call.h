@@ -49,7 +49,7 @@ class StreamCall : public OpenCall, public transport::MessageStream::Owner {
   // See ProtobufStream. A message that fails ends the call.
   Result TryRead(google::protobuf::MessageLite* message, Buffer* attachment);
   Result TryWrite(const google::protobuf::MessageLite& message,
-                  absl::Span<const uint8_t> attachment);
+                  Attachment attachment);
 
   // How the call ended, when it has. Once.
   absl::Status TakeFinalStatus();

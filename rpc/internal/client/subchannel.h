@@ -68,6 +68,9 @@ class Subchannel final : private transport::ClientConnection::Observer {
   // See Channel::WaitForConnected().
   bool WaitForConnected(absl::Time deadline);
   Buffer AllocateBuffer(size_t bytes) const { return buffers_.Allocate(bytes); }
+  Buffer AllocateSpare(size_t bytes) const {
+    return buffers_.AllocateSpare(bytes);
+  }
 
   // --- With the polling role held ---
 

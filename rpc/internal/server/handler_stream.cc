@@ -31,11 +31,12 @@ bool HandlerStream::Read(MessageLite* message, Buffer* attachment) {
   }
 }
 
-bool HandlerStream::Write(const MessageLite& message,
-                          absl::Span<const uint8_t> attachment) {
+bool HandlerStream::Write(const MessageLite& message, Attachment attachment) {
   handler_call_.SendInitialMetadataDue();
   while (true) {
-    const Result result = messages_.Write(message, attachment);
+    const Result result = messages_.Write(
+        message, attachment,
+        [this](size_t bytes) { return call_.AllocatePart(bytes); });
     if (result != Result::kWait) return result == Result::kDone;
     if (!Await(&writable_)) return false;
   }

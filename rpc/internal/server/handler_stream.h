@@ -44,7 +44,7 @@ class HandlerStream final : public MessageReaderWriter,
   bool Read(google::protobuf::MessageLite* message,
             Buffer* attachment) override;
   bool Write(const google::protobuf::MessageLite& message,
-             absl::Span<const uint8_t> attachment) override;
+             Attachment attachment) override;
   void StopReading() override;
 
   const ProtobufStream& messages() const { return messages_; }

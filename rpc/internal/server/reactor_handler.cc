@@ -130,10 +130,12 @@ ProtobufStream::Result ReactorHandler::Read(MessageLite* message,
   });
 }
 
-ProtobufStream::Result ReactorHandler::Write(
-    const MessageLite& message, absl::Span<const uint8_t> attachment) {
+ProtobufStream::Result ReactorHandler::Write(const MessageLite& message,
+                                             Attachment attachment) {
   handler_call_.SendInitialMetadataDue();
-  return stream_->Write(message, attachment);
+  return stream_->Write(message, attachment, [this](size_t bytes) {
+    return call_->AllocatePart(bytes);
+  });
 }
 
 OperationNow ReactorHandler::ReadNow(MessageLite* message, Buffer* attachment) {
@@ -141,7 +143,7 @@ OperationNow ReactorHandler::ReadNow(MessageLite* message, Buffer* attachment) {
 }
 
 OperationNow ReactorHandler::WriteNow(const MessageLite& message,
-                                      absl::Span<const uint8_t> attachment) {
+                                      Attachment attachment) {
   return ProtobufStream::AsOperation(Write(message, attachment));
 }
 

@@ -56,7 +56,7 @@ class ReactorHandler final : public ReactorCall,
   OperationNow ReadNow(google::protobuf::MessageLite* message,
                        Buffer* attachment) override;
   OperationNow WriteNow(const google::protobuf::MessageLite& message,
-                        absl::Span<const uint8_t> attachment) override;
+                        Attachment attachment) override;
 
   // As PollerTask.
   void Run() override;
@@ -72,7 +72,7 @@ class ReactorHandler final : public ReactorCall,
   ProtobufStream::Result Read(google::protobuf::MessageLite* message,
                               Buffer* attachment);
   ProtobufStream::Result Write(const google::protobuf::MessageLite& message,
-                               absl::Span<const uint8_t> attachment);
+                               Attachment attachment);
   // Reads the request of a method that streams only its responses.
   void ReadRequest();
   // Calls the method, which makes the reactor.

@@ -23,10 +23,19 @@ Result ProtobufStream::Read(MessageLite* message, Buffer* attachment,
   if (failed()) return Result::kOver;
   transport::MessageStream::Message read;
   const Result result = messages_.Read(&read);
+  if (result == Result::kNoMemory) {
+    return Fail(&read_failure_, absl::ResourceExhaustedError(
+                                    "there is no memory for a copy of a "
+                                    "message (see `ulimit -v`)"));
+  }
   if (result != Result::kDone) return result;
   absl::Status parsed = ParseMessage(read.message, message);
   if (!parsed.ok()) return Fail(&read_failure_, std::move(parsed));
   if (attachment != nullptr) {
+    if (read.attachment_buffer != nullptr) {
+      *attachment = std::move(*read.attachment_buffer);
+      return Result::kDone;
+    }
     *attachment = allocate(read.attachment.size());
     if (!read.attachment.empty()) {
       std::memcpy(attachment->data(), read.attachment.data(),
@@ -36,18 +45,18 @@ Result ProtobufStream::Read(MessageLite* message, Buffer* attachment,
   return Result::kDone;
 }
 
-Result ProtobufStream::Write(const MessageLite& message,
-                             absl::Span<const uint8_t> attachment) {
+Result ProtobufStream::Write(const MessageLite& message, Attachment attachment,
+                             Allocate allocate) {
   if (failed()) return Result::kOver;
-  const uint64_t most = max_message_bytes_ < attachment.size()
-                            ? 0
-                            : max_message_bytes_ - attachment.size();
+  const uint64_t attached = attachment.bytes().size();
+  const uint64_t most =
+      max_message_bytes_ < attached ? 0 : max_message_bytes_ - attached;
   const absl::StatusOr<uint64_t> bytes =
       MeasureMessage(message, most, limit_name_);
   if (!bytes.ok()) return Fail(&write_failure_, bytes.status());
-  const Result result = messages_.Write(*bytes, attachment, [&](uint8_t* out) {
-    WriteMessage(message, *bytes, out);
-  });
+  const Result result = messages_.Write(
+      *bytes, attachment.bytes(), attachment.buffer(), allocate,
+      [&](uint8_t* out) { WriteMessage(message, *bytes, out); });
   if (result != Result::kNoMemory) return result;
   return Fail(&write_failure_, absl::ResourceExhaustedError(absl::StrCat(
                                    "there is no memory for a message of ",

@@ -22,7 +22,8 @@ namespace verbena::internal {
 class ProtobufStream {
  public:
   using Result = transport::MessageStream::Result;
-  // Makes the Buffer that an attachment is copied to.
+  // Makes the Buffer that an attachment is copied to, or a long message written
+  // to; the latter may be empty if there is no memory.
   using Allocate = absl::FunctionRef<Buffer(size_t)>;
 
   // The same in the words of reactors.
@@ -49,7 +50,7 @@ class ProtobufStream {
   Result Read(google::protobuf::MessageLite* message, Buffer* attachment,
               Allocate allocate);
   Result Write(const google::protobuf::MessageLite& message,
-               absl::Span<const uint8_t> attachment);
+               Attachment attachment, Allocate allocate);
 
   // Whether a message could not be read or written, through no fault of the
   // connection: then none is any more. From any thread.

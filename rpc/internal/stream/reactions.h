@@ -62,8 +62,7 @@ class Reactions {
       const StreamReactor& reactor) {
     return *reactor.write_message_;
   }
-  static absl::Span<const uint8_t> write_attachment(
-      const StreamReactor& reactor) {
+  static Attachment write_attachment(const StreamReactor& reactor) {
     return reactor.write_attachment_;
   }
   // It is done: another one may be started, from inside the reaction too.
