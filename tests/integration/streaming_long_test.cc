@@ -186,7 +186,7 @@ TEST_F(StreamingLongTest, GoOnWhenTheHandlersHoldTheMemoryOfTheServer) {
 }
 
 TEST_F(StreamingLongTest, ReadersThatStopLeaveMemoryToOthers) {
-  constexpr size_t kIdle = 100;
+  constexpr size_t kIdle = 40;
   Serve([](ServerBuilder& builder) {
     builder.SetMaxReceiveMessageSize(2 << 20).SetMaxSendMessageSize(2 << 20);
     builder.SetMaxBulkBytes(32 << 20);
