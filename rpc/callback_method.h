@@ -11,6 +11,7 @@
 #include "rpc/server_context.h"
 #include "rpc/server_reactor.h"
 #include "rpc/service.h"
+#include "rpc/stream.h"
 
 namespace verbena::internal {
 
@@ -23,7 +24,10 @@ class CallbackMethod final : public Method {
   CallbackMethod(const char* full_name, Handler handler)
       : Method(full_name), handler_(std::move(handler)) {}
 
-  bool streams() const override { return !kHasRequest || !kHasResponse; }
+  RpcType type() const override {
+    return kHasRequest && kHasResponse ? RpcType::kUnary
+                                       : TypeOfStream<Request, Response>();
+  }
   bool asynchronous() const override { return true; }
   std::unique_ptr<CallMessages> NewMessages() const override {
     return std::make_unique<Messages>();

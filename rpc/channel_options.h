@@ -4,11 +4,15 @@
 #define VERBENA_RPC_CHANNEL_OPTIONS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 
 namespace verbena {
+
+class ClientInterceptorFactory;  // rpc/client_interceptor.h
 
 // A value out of range makes every call on the channel fail with
 // INVALID_ARGUMENT, in words that name the field.
@@ -94,6 +98,10 @@ struct ChannelOptions {
   // ends with UNAVAILABLE.
   absl::Duration keepalive_time = absl::Seconds(10);
   absl::Duration keepalive_timeout = absl::Seconds(10);
+
+  // What looks at every call of the channel: see rpc/client_interceptor.h for
+  // their order. None may be null.
+  std::vector<std::shared_ptr<ClientInterceptorFactory>> interceptors;
 };
 
 }  // namespace verbena

@@ -195,7 +195,17 @@ class ClientContext {
   static constexpr size_t kCallStorageBytes = 512;
   void* call_storage() { return call_storage_; }
 
+  // Between Reserve() and Open(): the user's code runs, for as long as it
+  // takes, and TryCancel() does not wait for Open(). Resume() ends that, unless
+  // CloseUnopened() does.
+  void Pause() { CloseUnopened(); }
+  void Resume() {
+    // A thread in TryCancel() has seen this, or else has set cancelled().
+    state_.store(State::kStarting, std::memory_order_seq_cst);
+  }
+
   bool cancelled() const { return cancelled_.load(std::memory_order_seq_cst); }
+  Metadata* mutable_metadata() { return &metadata_; }
   Metadata* mutable_initial_metadata() { return &initial_metadata_; }
   Metadata* mutable_trailing_metadata() { return &trailing_metadata_; }
   // Memory for metadata that go in frames of their own.

@@ -17,7 +17,7 @@ absl::StatusOr<std::string> NameOf(absl::string_view method) {
 }
 
 std::unique_ptr<ClientStream> Start(std::shared_ptr<Channel> channel,
-                                    absl::string_view method,
+                                    absl::string_view method, RpcType type,
                                     ClientContext* context) {
   absl::StatusOr<std::string> name = NameOf(method);
   if (!name.ok()) return FailedStream(name.status());
@@ -31,7 +31,7 @@ std::unique_ptr<ClientStream> Start(std::shared_ptr<Channel> channel,
   const MethodDescriptor descriptor(kept->name.c_str());
   Channel* const kept_channel = kept->channel.get();
   return StartStream(std::shared_ptr<Channel>(std::move(kept), kept_channel),
-                     descriptor, context);
+                     descriptor, type, context);
 }
 
 }  // namespace
@@ -64,7 +64,8 @@ void GenericStub::UnaryCall(ClientContext* context, absl::string_view method,
 std::unique_ptr<GenericStub::Reader> GenericStub::ServerStreamingCall(
     ClientContext* context, absl::string_view method,
     const ByteMessage& request) const {
-  std::unique_ptr<ClientStream> stream = Start(channel_, method, context);
+  std::unique_ptr<ClientStream> stream =
+      Start(channel_, method, RpcType::kServerStreaming, context);
   stream->Write(request, {});
   stream->WritesDone();
   return std::make_unique<Reader>(std::move(stream));
@@ -73,12 +74,14 @@ std::unique_ptr<GenericStub::Reader> GenericStub::ServerStreamingCall(
 std::unique_ptr<GenericStub::Writer> GenericStub::ClientStreamingCall(
     ClientContext* context, absl::string_view method,
     ByteMessage* response) const {
-  return std::make_unique<Writer>(Start(channel_, method, context), response);
+  return std::make_unique<Writer>(
+      Start(channel_, method, RpcType::kClientStreaming, context), response);
 }
 
 std::unique_ptr<GenericStub::ReaderWriter> GenericStub::BidiStreamingCall(
     ClientContext* context, absl::string_view method) const {
-  return std::make_unique<ReaderWriter>(Start(channel_, method, context));
+  return std::make_unique<ReaderWriter>(
+      Start(channel_, method, RpcType::kBidiStreaming, context));
 }
 
 }  // namespace verbena

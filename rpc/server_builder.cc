@@ -55,6 +55,12 @@ ServerBuilder& ServerBuilder::SetAuthMetadataProcessor(
   return *this;
 }
 
+ServerBuilder& ServerBuilder::AddInterceptor(
+    std::shared_ptr<ServerInterceptorFactory> factory) {
+  interceptors_.push_back(std::move(factory));
+  return *this;
+}
+
 ServerBuilder& ServerBuilder::RegisterService(Service* service) {
   services_.push_back(service);
   return *this;
@@ -166,6 +172,12 @@ absl::Status ServerBuilder::ValidateServices() const {
       return absl::InvalidArgumentError("ServerBuilder: a service is null");
     }
   }
+  for (const auto& factory : interceptors_) {
+    if (factory == nullptr) {
+      return absl::InvalidArgumentError(
+          "ServerBuilder: a factory of interceptors is null");
+    }
+  }
   if (generic_services_.size() > 1) {
     return absl::AlreadyExistsError(
         absl::StrCat("ServerBuilder: ", generic_services_.size(),
@@ -263,7 +275,7 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
     options.generic_service = generic_services_.front();
     options.endpoint.endpoint.method_names = true;
   }
-  options.auth_metadata_processor = auth_metadata_processor_;
+  options.gate = {auth_metadata_processor_, interceptors_};
   options.handler_mode = handler_mode_;
   const int most =
       std::max(max_worker_threads_.value_or(kDefaultMaxWorkerThreads),

@@ -17,9 +17,10 @@
 
 namespace verbena {
 
-class AuthMetadataProcessor;  // rpc/credentials.h
-class GenericService;         // rpc/generic_service.h
-class ServerCredentials;      // rpc/credentials.h
+class AuthMetadataProcessor;     // rpc/credentials.h
+class GenericService;            // rpc/generic_service.h
+class ServerCredentials;         // rpc/credentials.h
+class ServerInterceptorFactory;  // rpc/server_interceptor.h
 
 // Collects addresses, services and options; BuildAndStart() checks them all. A
 // value: nothing happens before BuildAndStart(). For one thread.
@@ -41,6 +42,12 @@ class ServerBuilder {
   // and null: none is.
   ServerBuilder& SetAuthMetadataProcessor(
       std::shared_ptr<AuthMetadataProcessor> processor);
+
+  // Has `factory` make something that accompanies each call, whichever service
+  // it is of: see rpc/server_interceptor.h, also for the order of several. Not
+  // null.
+  ServerBuilder& AddInterceptor(
+      std::shared_ptr<ServerInterceptorFactory> factory);
 
   // `service` must outlive the server. Two services with a method of the same
   // name (or, most unlikely, the same hash) make BuildAndStart() fail.
@@ -134,9 +141,9 @@ class ServerBuilder {
   ServerBuilder& SetMemoryIdleTime(absl::Duration time);
 
   // Listens and starts to serve. Fails with INVALID_ARGUMENT for an option out
-  // of range, null credentials, no address, or an address that can't be read;
-  // ALREADY_EXISTS for two methods of one name, or two generic services; or as
-  // the devices say.
+  // of range, null credentials or interceptors, no address, or an address that
+  // can't be read; ALREADY_EXISTS for two methods of one name, or two generic
+  // services; or as the devices say.
   absl::StatusOr<std::unique_ptr<Server>> BuildAndStart();
 
  private:
@@ -154,6 +161,7 @@ class ServerBuilder {
   std::vector<Service*> services_;
   std::vector<GenericService*> generic_services_;
   std::shared_ptr<AuthMetadataProcessor> auth_metadata_processor_;
+  std::vector<std::shared_ptr<ServerInterceptorFactory>> interceptors_;
   int64_t max_receive_message_bytes_ = int64_t{65} << 20;
   int64_t max_send_message_bytes_ = int64_t{65} << 20;
   int64_t max_metadata_bytes_ = 8192;

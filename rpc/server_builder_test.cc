@@ -52,6 +52,11 @@ TEST_F(ServerBuilderTest, AnAddressThatCannotBeReadIsRefused) {
   ExpectRefused(absl::StatusCode::kInvalidArgument, "no port here");
 }
 
+TEST_F(ServerBuilderTest, ANullFactoryOfInterceptorsIsRefused) {
+  builder_.AddInterceptor(nullptr);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "interceptors");
+}
+
 TEST_F(ServerBuilderTest, NullCredentialsAreRefused) {
   builder_.AddListeningPort("127.0.0.1:0",
                             std::shared_ptr<ServerCredentials>());

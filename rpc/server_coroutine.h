@@ -135,7 +135,9 @@ class CoroutineMethod final : public Method {
   CoroutineMethod(const char* full_name, Handler handler)
       : Method(full_name), handler_(std::move(handler)) {}
 
-  bool streams() const override { return kStreams; }
+  RpcType type() const override {
+    return kStreams ? TypeOfStream<Request, Response>() : RpcType::kUnary;
+  }
   bool asynchronous() const override { return true; }
   std::unique_ptr<CallMessages> NewMessages() const override {
     return std::make_unique<Messages>();

@@ -18,6 +18,7 @@
 #include "google/protobuf/message_lite.h"
 #include "rpc/server_context.h"
 #include "rpc/server_stream.h"
+#include "rpc/stream.h"
 
 namespace verbena {
 
@@ -86,6 +87,18 @@ class TypedMessages : public CallMessages {
   Response response_;
 };
 
+// The type of a method of which these messages are not streamed.
+template <typename Request, typename Response>
+constexpr RpcType TypeOfStream() {
+  if constexpr (!std::is_same_v<Request, NoMessage>) {
+    return RpcType::kServerStreaming;
+  } else if constexpr (!std::is_same_v<Response, NoMessage>) {
+    return RpcType::kClientStreaming;
+  } else {
+    return RpcType::kBidiStreaming;
+  }
+}
+
 // How a streaming call ends whose client did not send its one request.
 absl::Status NoRequest(absl::string_view method);
 
@@ -96,9 +109,10 @@ class Method {
   explicit Method(const char* full_name) : full_name_(full_name) {}
   virtual ~Method() = default;
 
+  virtual RpcType type() const = 0;
   // Whether its messages come and go by a stream, any number of them either
   // way.
-  virtual bool streams() const { return true; }
+  bool streams() const { return type() != RpcType::kUnary; }
   // Whether its handlers do not block: then Start() is called, else Run().
   virtual bool asynchronous() const { return false; }
   // Whether it stands for all methods that have no Method of their own.
@@ -134,7 +148,7 @@ class TypedUnaryMethod : public Method {
   TypedUnaryMethod(const char* full_name, Handler handler)
       : Method(full_name), handler_(std::move(handler)) {}
 
-  bool streams() const override { return false; }
+  RpcType type() const override { return RpcType::kUnary; }
   std::unique_ptr<CallMessages> NewMessages() const override {
     return std::make_unique<TypedMessages<Request, Response>>();
   }
@@ -157,6 +171,8 @@ class TypedServerStreamingMethod final : public Method {
   TypedServerStreamingMethod(const char* full_name, Handler handler)
       : Method(full_name), handler_(std::move(handler)) {}
 
+  RpcType type() const override { return RpcType::kServerStreaming; }
+
   absl::Status Run(ServerContext* context, CallMessages* /*messages*/,
                    MessageReaderWriter* stream) const override {
     Request request;
@@ -175,6 +191,8 @@ class TypedClientStreamingMethod final : public Method {
  public:
   TypedClientStreamingMethod(const char* full_name, Handler handler)
       : Method(full_name), handler_(std::move(handler)) {}
+
+  RpcType type() const override { return RpcType::kClientStreaming; }
 
   absl::Status Run(ServerContext* context, CallMessages* /*messages*/,
                    MessageReaderWriter* stream) const override {
@@ -197,6 +215,8 @@ class TypedBidiStreamingMethod : public Method {
  public:
   TypedBidiStreamingMethod(const char* full_name, Handler handler)
       : Method(full_name), handler_(std::move(handler)) {}
+
+  RpcType type() const override { return RpcType::kBidiStreaming; }
 
   absl::Status Run(ServerContext* context, CallMessages* /*messages*/,
                    MessageReaderWriter* stream) const override {

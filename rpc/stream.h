@@ -13,6 +13,16 @@
 
 namespace verbena {
 
+// Which sides of a call send any number of messages, where the others send one.
+// A generic call that streams counts as one that streams both ways where nobody
+// knows better.
+enum class RpcType : uint8_t {
+  kUnary,
+  kClientStreaming,
+  kServerStreaming,
+  kBidiStreaming,
+};
+
 // One side of a streaming call. One thread may read while another writes;
 // neither may be done by two at once.
 class MessageReaderWriter {

@@ -33,6 +33,7 @@ absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
                  &request, response);
   call.ReserveContext();
   if (call.Prepare(impl->max_send_message_bytes())) impl->Call(&call);
+  call.EndInterception();
   call.ReleaseContext();
   return call.TakeStatus();
 }
@@ -70,10 +71,13 @@ void BindUnaryReactor(Channel& channel, const MethodDescriptor& method,
 
 void BindReactor(std::shared_ptr<Channel> channel,
                  const MethodDescriptor& method, ClientContext* context,
-                 const MessageLite* request, internal::ClientReactor* reactor) {
+                 const MessageLite* request, internal::ClientReactor* reactor,
+                 RpcType without_request) {
   if (reactor == nullptr) return;
+  const RpcType type =
+      request == nullptr ? without_request : RpcType::kServerStreaming;
   reactor->set_start([channel = std::move(channel), &method, context, request,
-                      reactor]() mutable {
+                      reactor, type]() mutable {
     const absl::StatusOr<ChannelImpl*> impl = channel->MakeImpl();
     if (!impl.ok()) {
       return reactor->OnDone(
@@ -83,7 +87,7 @@ void BindReactor(std::shared_ptr<Channel> channel,
     auto* const call = new internal::ReactorStream(
         *impl, std::move(channel), method.full_name(), method.id(), context,
         reactor);
-    call->Start(request);
+    call->Start(type, request);
   });
 }
 
@@ -116,13 +120,15 @@ std::unique_ptr<ClientStream> FailedStream(absl::Status status) {
 
 std::unique_ptr<ClientStream> StartStream(std::shared_ptr<Channel> channel,
                                           const MethodDescriptor& method,
+                                          RpcType type,
                                           ClientContext* context) {
   const absl::StatusOr<ChannelImpl*> impl = channel->MakeImpl();
   if (!impl.ok()) {
     return FailedStream(internal::Annotate(impl.status(), method.full_name()));
   }
-  return std::make_unique<internal::BlockingStream>(
-      *impl, std::move(channel), method.full_name(), method.id(), context);
+  return std::make_unique<internal::BlockingStream>(*impl, std::move(channel),
+                                                    method.full_name(),
+                                                    method.id(), type, context);
 }
 
 }  // namespace verbena

@@ -16,6 +16,7 @@
 #include "rpc/client_context.h"
 #include "rpc/client_reactor.h"
 #include "rpc/client_stream.h"
+#include "rpc/stream.h"
 
 namespace verbena {
 
@@ -72,11 +73,12 @@ void BindUnaryReactor(Channel& channel, const MethodDescriptor& method,
 
 // Has `reactor` start a call of a method that streams. `request` is null unless
 // the method streams only its responses; else it must stay as it is until
-// StartCall() has returned.
+// StartCall() has returned. `without_request` is the type where there is none.
 void BindReactor(std::shared_ptr<Channel> channel,
                  const MethodDescriptor& method, ClientContext* context,
                  const google::protobuf::MessageLite* request,
-                 internal::ClientReactor* reactor);
+                 internal::ClientReactor* reactor,
+                 RpcType without_request = RpcType::kBidiStreaming);
 
 // The same for one that streams only its requests.
 template <typename Request>
@@ -85,13 +87,14 @@ void BindWriteReactor(std::shared_ptr<Channel> channel,
                       google::protobuf::MessageLite* response,
                       ClientWriteReactor<Request>* reactor) {
   reactor->ReadResponse(response);
-  BindReactor(std::move(channel), method, context, nullptr, reactor);
+  BindReactor(std::move(channel), method, context, nullptr, reactor,
+              RpcType::kClientStreaming);
 }
 
 // What the three below stand on.
 std::unique_ptr<ClientStream> StartStream(std::shared_ptr<Channel> channel,
                                           const MethodDescriptor& method,
-                                          ClientContext* context);
+                                          RpcType type, ClientContext* context);
 
 // A stream that could not be started, for what Finish() returns.
 std::unique_ptr<ClientStream> FailedStream(absl::Status status);
@@ -103,8 +106,8 @@ template <typename Response>
 std::unique_ptr<ClientReader<Response>> ServerStreamingCall(
     std::shared_ptr<Channel> channel, const MethodDescriptor& method,
     ClientContext* context, const google::protobuf::MessageLite& request) {
-  std::unique_ptr<ClientStream> stream =
-      StartStream(std::move(channel), method, context);
+  std::unique_ptr<ClientStream> stream = StartStream(
+      std::move(channel), method, RpcType::kServerStreaming, context);
   stream->Write(request, {});
   stream->WritesDone();
   return std::make_unique<ClientReader<Response>>(std::move(stream));
@@ -115,15 +118,17 @@ std::unique_ptr<ClientWriter<Request>> ClientStreamingCall(
     std::shared_ptr<Channel> channel, const MethodDescriptor& method,
     ClientContext* context, google::protobuf::MessageLite* response) {
   return std::make_unique<ClientWriter<Request>>(
-      StartStream(std::move(channel), method, context), response);
+      StartStream(std::move(channel), method, RpcType::kClientStreaming,
+                  context),
+      response);
 }
 
 template <typename Request, typename Response>
 std::unique_ptr<ClientReaderWriter<Request, Response>> BidiStreamingCall(
     std::shared_ptr<Channel> channel, const MethodDescriptor& method,
     ClientContext* context) {
-  return std::make_unique<ClientReaderWriter<Request, Response>>(
-      StartStream(std::move(channel), method, context));
+  return std::make_unique<ClientReaderWriter<Request, Response>>(StartStream(
+      std::move(channel), method, RpcType::kBidiStreaming, context));
 }
 
 }  // namespace verbena

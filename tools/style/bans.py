@@ -88,12 +88,14 @@ EVERYWHERE = [
     Ban(r"FRIEND_TEST|friend class \w*Test\b", anywhere,
         "test through the public interface"),
     Ban(r"\busing namespace\b", anywhere, "name what you use"),
-    # A handler is the user's code, who may write as he likes. And where a
-    # message decides how much is allocated, std::bad_alloc is a status.
+    # Handlers and interceptors are the user's code, who may write as he likes.
+    # And where a message decides how much is allocated, std::bad_alloc is a
+    # status.
     Ban(r"\bthrow\b|\bcatch\s*\(", in_libraries,
         "return an absl::Status, or CHECK what only a bug can break",
         allowed=("rpc/internal/codec/protobuf_codec.cc",
-                 "rpc/internal/server/handler_call.cc")),
+                 "rpc/internal/server/handler_call.cc",
+                 "rpc/internal/server/interception.cc")),
     Ban(r"(?<![\w.>])(std::)?(printf|puts|putchar)\s*\(|std::cout",
         in_libraries,
         "standard output is the program's: return an absl::Status or a value"),

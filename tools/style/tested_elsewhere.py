@@ -12,6 +12,7 @@ _END_TO_END = "tests/integration/lifecycle_test.cc"
 _GENERIC = "tests/integration/generic_calls_test.cc"
 _STREAMING = "tests/integration/streaming_test.cc"
 _FORMS = "tests/integration/forms_test.cc"
+_INTERCEPTORS = "tests/integration/interceptors_test.cc"
 _RPC_BENCH = "tools/rpc_bench/rpc_bench_test.cc"
 _PEERS = "tools/peer_bench/peers_test.cc"
 _VERBS_LAYER = "tools/rpc_bench/verbs_layer_test.cc"
@@ -46,6 +47,9 @@ TESTED_ELSEWHERE = {
     "rpc/internal/client/stream_call.cc": _STREAMING,
     "rpc/internal/client/blocking_stream.cc": _STREAMING,
     "rpc/internal/client/reactor_stream.cc": _FORMS,
+    "rpc/internal/client/interception.cc": _INTERCEPTORS,
+    "rpc/internal/server/handler_call_interception.cc": _INTERCEPTORS,
+    "rpc/internal/server/interception.cc": _INTERCEPTORS,
     "rpc/internal/server/reactor_handler.cc": _FORMS,
     "rpc/internal/stream/protobuf_stream.cc": _STREAMING,
     "rpc/internal/stream/reactions.cc": _FORMS,

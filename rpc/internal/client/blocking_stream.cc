@@ -12,9 +12,9 @@ using google::protobuf::MessageLite;
 BlockingStream::BlockingStream(ChannelImpl* channel,
                                std::shared_ptr<const void> owner,
                                const char* method_name, uint64_t method_id,
-                               ClientContext* context)
+                               RpcType type, ClientContext* context)
     : StreamCall(channel, std::move(owner), method_name, method_id, context),
-      started_(Start()) {}
+      started_(Start(type)) {}
 
 BlockingStream::~BlockingStream() {
   if (finished_) return;
@@ -44,8 +44,9 @@ bool BlockingStream::WritesDone() { return started_ && messages().EndWrites(); }
 
 absl::Status BlockingStream::Finish() {
   if (started_ && !finished_) Await(&ended_);
+  absl::Status status = TakeFinalStatus();
   if (!std::exchange(finished_, true)) ReleaseContext();
-  return TakeFinalStatus();
+  return status;
 }
 
 void BlockingStream::WaitForInitialMetadata() {

@@ -30,7 +30,7 @@ class BlockingStream final : public StreamCall, public ClientStream {
  public:
   // Starts the call. `owner` keeps the channel, and is let go of at the end.
   BlockingStream(ChannelImpl* channel, std::shared_ptr<const void> owner,
-                 const char* method_name, uint64_t method_id,
+                 const char* method_name, uint64_t method_id, RpcType type,
                  ClientContext* context);
   // Cancels the call unless it was finished.
   ~BlockingStream() override;

@@ -36,11 +36,14 @@ ChannelImpl::ChannelImpl(
       max_receive_message_bytes_(endpoint.ok()
                                      ? endpoint->max_receive_message_bytes
                                      : kLongestMessageBytes),
+      interceptors_(options.interceptors),
       subchannel_(
           target, options, endpoint, poller, &timer_,
           SharedPollers::OfProcess().backoff_crowd(),
           [this](const absl::Status& status) { OnAttemptEnded(status); }),
-      calls_(poller, &subchannel_, &timer_, [this] { OnReported(); }) {}
+      calls_(poller, &subchannel_, &timer_,
+             interceptors_.empty() ? nullptr : &interceptors_,
+             [this] { OnReported(); }) {}
 
 ChannelImpl::~ChannelImpl() { SharedPollers::OfProcess().Leave(&poller_); }
 

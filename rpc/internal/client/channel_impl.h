@@ -17,6 +17,7 @@
 #include "rpc/channel_state.h"
 #include "rpc/credentials.h"
 #include "rpc/internal/client/errand.h"
+#include "rpc/internal/client/interception.h"
 #include "rpc/internal/client/open_calls.h"
 #include "rpc/internal/client/poller_timer.h"
 #include "rpc/internal/client/shared_poller.h"
@@ -123,6 +124,7 @@ class ChannelImpl {
   SharedPoller& poller_;
   const uint64_t max_send_message_bytes_;
   const uint64_t max_receive_message_bytes_;
+  const ClientInterception::Factories interceptors_;
   PollerTimer timer_{[this](absl::Time now) { OnTimer(now); }};
   Subchannel subchannel_;
   OpenCalls calls_;

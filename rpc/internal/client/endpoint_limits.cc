@@ -1,5 +1,7 @@
 #include "rpc/internal/client/endpoint_limits.h"
 
+#include <cstddef>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -30,6 +32,12 @@ absl::Status CheckPositive(absl::string_view field, absl::Duration value) {
 }
 
 absl::Status Check(const ChannelOptions& options) {
+  for (size_t i = 0; i < options.interceptors.size(); ++i) {
+    if (options.interceptors[i] == nullptr) {
+      return Invalid(absl::StrCat("interceptors[", i, "]"), "null",
+                     "a factory");
+    }
+  }
   RETURN_IF_ERROR(
       CheckBytes("max_send_message_bytes", options.max_send_message_bytes));
   RETURN_IF_ERROR(CheckBytes("max_receive_message_bytes",

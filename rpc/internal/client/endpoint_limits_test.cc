@@ -58,6 +58,13 @@ TEST(EndpointLimitsTest, WhatIsSetArrives) {
   EXPECT_EQ(endpoint.max_open_calls, 8u);
 }
 
+TEST(EndpointLimitsTest, AnInterceptorsFactoryMustNotBeNull) {
+  ExpectRefused(StatusAfter([](ChannelOptions& options) {
+                  options.interceptors = {nullptr};
+                }),
+                "interceptors[0] is null, must be a factory");
+}
+
 TEST(EndpointLimitsTest, MetadataMayHave65535Bytes) {
   for (const uint32_t bytes : {0u, 65535u, 65536u}) {
     const absl::Status status = StatusAfter([bytes](ChannelOptions& options) {

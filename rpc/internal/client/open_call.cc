@@ -35,6 +35,22 @@ bool OpenCall::OpenContext() {
   return true;
 }
 
+bool OpenCall::StartInterception(RpcType type) {
+  // The interceptors may use the context, and others may cancel it.
+  context_->Pause();
+  interception_ = ClientInterception::New(*calls_->interceptors(), method_name_,
+                                          type, context_);
+  if (interception_ != nullptr) {
+    status_ = interception_->Start();
+    if (!status_.ok()) {
+      stage = Stage::kRefused;
+      return false;
+    }
+  }
+  context_->Resume();
+  return true;
+}
+
 void OpenCall::ChangeSendsName() {
   const uint32_t bytes = MethodNameBytes(method_name_);
   sends_name_ = !sends_name_;

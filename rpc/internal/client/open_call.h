@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -12,7 +13,9 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "rpc/client_context.h"
+#include "rpc/internal/client/interception.h"
 #include "rpc/internal/client/waiters.h"
+#include "rpc/stream.h"
 #include "transport/connection/client_call.h"
 #include "transport/connection/client_connection.h"
 #include "transport/connection/poller_task.h"
@@ -108,6 +111,13 @@ class OpenCall : public transport::ClientCall,
   }
   ~OpenCall() = default;
 
+  // Makes the call's interceptors, before the call is prepared. Returns false
+  // if one is against the call: then that is over and has its status. On the
+  // caller's thread. REQUIRES: has_context(), and the channel has factories.
+  bool StartInterception(RpcType type);
+  // Null if the call has no interceptors.
+  ClientInterception* interception() const { return interception_.get(); }
+
   // Measures the metadata and opens the context. Returns whether that worked.
   // If it did not (also because another call has the context), the call is over
   // and has its status.
@@ -142,6 +152,8 @@ class OpenCall : public transport::ClientCall,
   // Puts the method's name before the message.
   absl::Status Explain(const absl::Status& status) const;
   void EndWith(absl::Status status);
+  // Changes the status of a call that has ended.
+  void KeepStatus(absl::Status status) { status_ = std::move(status); }
   // The call has its status: reports it.
   void End();
 
@@ -173,6 +185,7 @@ class OpenCall : public transport::ClientCall,
   bool sends_name_ = false;   // See SetSendsName().
   OpenCalls* const calls_;
   const char* const method_name_;
+  std::unique_ptr<ClientInterception> interception_;
   absl::Status status_;  // How the call ended; OK until then.
 
   CancelTask cancel_task_{this};

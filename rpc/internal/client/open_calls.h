@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "rpc/internal/client/errand.h"
+#include "rpc/internal/client/interception.h"
 #include "rpc/internal/client/intrusive_list.h"
 #include "rpc/internal/client/open_call.h"
 #include "rpc/internal/client/poller_timer.h"
@@ -33,11 +34,14 @@ namespace verbena::internal {
 // Everything with the polling role held, but for what says otherwise.
 class OpenCalls {
  public:
-  // All must outlive this. `timer` leads to ExpireWaiting(). `on_reported` is
-  // called when everything is reported after Shut(): see there.
+  // All must outlive this. `interceptors` may be null. `timer` leads to
+  // ExpireWaiting(). `on_reported` is called when everything is reported after
+  // Shut(): see there.
   OpenCalls(SharedPoller* poller, Subchannel* subchannel, PollerTimer* timer,
+            const ClientInterception::Factories* interceptors,
             std::function<void()> on_reported)
-      : poller_(*poller),
+      : interceptors_(interceptors),
+        poller_(*poller),
         role_(poller->role()),
         subchannel_(*subchannel),
         timer_(timer),
@@ -88,7 +92,11 @@ class OpenCalls {
   // A callback has returned. By the thread that called it, without the role.
   void CallbackReturned() { Reported(); }
 
-  // As a call sees it.
+  // As a call sees it. Any thread: what accompanies each call, null if nothing
+  // does.
+  const ClientInterception::Factories* interceptors() const {
+    return interceptors_;
+  }
   void LearnReplySize(uint64_t method_id, uint64_t bytes) {
     role_.AssertHeld();
     reply_sizes_.Learn(method_id, bytes);
@@ -116,6 +124,7 @@ class OpenCalls {
     }
   }
 
+  const ClientInterception::Factories* const interceptors_;
   SharedPoller& poller_;
   PollingRole& role_;  // The poller's.
   Subchannel& subchannel_;

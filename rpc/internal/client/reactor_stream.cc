@@ -17,8 +17,8 @@ ReactorStream::ReactorStream(ChannelImpl* channel,
   Reactions::Bind(reactor, this);
 }
 
-void ReactorStream::Start(const MessageLite* request) {
-  started_ = StreamCall::Start();
+void ReactorStream::Start(RpcType type, const MessageLite* request) {
+  started_ = StreamCall::Start(type);
   if (!started_) {
     messages().End();
     Reactions::Tell(reactor_, Reactions::kEnded | Reactions::kClosed);
@@ -47,6 +47,8 @@ void ReactorStream::Abandon() {
     EndWait wait(this);
     channel().Await(&wait, wait.waiter());
   }
+  // The interceptors hear of it while there is a context.
+  KeepStatus(TakeFinalStatus());
   ReleaseContext();
   set_has_context(false);
 }
@@ -114,10 +116,11 @@ Reactions::Look ReactorStream::Serve(uint32_t wanted) {
 }
 
 void ReactorStream::End() {
+  absl::Status ended = TakeFinalStatus();
   ReleaseContext();
   const std::shared_ptr<const void> channel = owner();
   ClientReactor* const reactor = reactor_;
-  const absl::Status status = reactor->FinalStatus(TakeFinalStatus());
+  const absl::Status status = reactor->FinalStatus(std::move(ended));
   delete this;
   reactor->OnDone(status);
 }

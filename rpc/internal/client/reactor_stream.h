@@ -15,6 +15,7 @@
 #include "rpc/internal/client/stream_call.h"
 #include "rpc/internal/client/waiters.h"
 #include "rpc/internal/stream/reactions.h"
+#include "rpc/stream.h"
 #include "rpc/stream_reactor.h"
 #include "transport/connection/poller_task.h"
 
@@ -37,7 +38,7 @@ class ReactorStream final : public StreamCall,
                 ClientContext* context, ClientReactor* reactor);
 
   // Starts the call. If `request` is not null it is all that is written.
-  void Start(const google::protobuf::MessageLite* request);
+  void Start(RpcType type, const google::protobuf::MessageLite* request);
 
   // As the reactor's call.
   void PostReactions() override;

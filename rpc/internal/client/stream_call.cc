@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "rpc/internal/client/channel_impl.h"
 #include "rpc/internal/client/open_calls.h"
 
@@ -23,8 +24,12 @@ StreamCall::StreamCall(ChannelImpl* channel, std::shared_ptr<const void> owner,
   set_stream(&messages_);
 }
 
-bool StreamCall::Start() {
+bool StreamCall::Start(RpcType type) {
   ReserveContext();
+  if (has_context() && ABSL_PREDICT_FALSE(calls().interceptors() != nullptr)) {
+    if (!StartInterception(type)) return false;
+    typed_.set_hooks(interception());
+  }
   if (!OpenContext()) return false;
   in_background = true;
   channel_.Start(this);
@@ -53,8 +58,11 @@ StreamCall::Result StreamCall::TryWrite(const MessageLite& message,
 absl::Status StreamCall::TakeFinalStatus() {
   absl::Status status = TakeStatus();
   // The cause, where it was the stream that had the call cancelled.
-  if (!absl::IsCancelled(status) || typed_.failure().ok()) return status;
-  return Explain(typed_.failure());
+  if (absl::IsCancelled(status) && !typed_.failure().ok()) {
+    status = Explain(typed_.failure());
+  }
+  if (interception() != nullptr) interception()->End(&status);
+  return status;
 }
 
 void StreamCall::WriteRequest(uint8_t* out) { WriteHead(out); }

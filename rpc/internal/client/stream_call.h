@@ -14,6 +14,7 @@
 #include "rpc/client_context.h"
 #include "rpc/internal/client/open_call.h"
 #include "rpc/internal/stream/protobuf_stream.h"
+#include "rpc/stream.h"
 #include "transport/connection/client_call.h"
 #include "transport/connection/message_stream.h"
 
@@ -44,14 +45,15 @@ class StreamCall : public OpenCall, public transport::MessageStream::Owner {
 
   // Takes the context into use and starts the call. If that could not even be
   // started it is over, has its status, and false is returned.
-  bool Start();
+  bool Start(RpcType type);
 
   // See ProtobufStream. A message that fails ends the call.
   Result TryRead(google::protobuf::MessageLite* message, Buffer* attachment);
   Result TryWrite(const google::protobuf::MessageLite& message,
                   Attachment attachment);
 
-  // How the call ended, when it has. Once.
+  // How the call ended, when it has; the interceptors are told. Once, before
+  // the context is released.
   absl::Status TakeFinalStatus();
 
   ChannelImpl& channel() { return channel_; }

@@ -40,6 +40,10 @@ void UnaryCall::Destroy() {
 
 bool UnaryCall::Prepare(uint64_t max_message_bytes) {
   if (ABSL_PREDICT_FALSE(!has_context())) return ContextInUse();
+  if (ABSL_PREDICT_FALSE(calls().interceptors() != nullptr) &&
+      !TellInterceptorsOfStart()) {
+    return false;
+  }
   const absl::StatusOr<uint64_t> bytes = MeasureMessage(
       *message_, max_message_bytes, "this client's max_send_message_bytes");
   if (ABSL_PREDICT_FALSE(!bytes.ok())) return NotOpened(bytes.status());
@@ -49,8 +53,22 @@ bool UnaryCall::Prepare(uint64_t max_message_bytes) {
   return OpenContext();
 }
 
+bool UnaryCall::TellInterceptorsOfStart() {
+  if (!StartInterception(RpcType::kUnary)) return false;
+  if (interception() != nullptr) interception()->OnSendMessage(*message_);
+  return true;
+}
+
+void UnaryCall::TellInterceptorsOfEnd() {
+  absl::Status status = TakeStatus();
+  if (status.ok()) interception()->OnReceiveMessage(reply_);
+  interception()->End(&status);
+  KeepStatus(std::move(status));
+}
+
 void UnaryCall::RunErrand() {
   OpenCalls& open_calls = calls();
+  EndInterception();
   {
     absl::AnyInvocable<void(absl::Status)> done = *std::move(on_done);
     absl::Status status = TakeStatus();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/base/optimization.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "google/protobuf/message_lite.h"
@@ -47,6 +48,12 @@ class UnaryCall final : public OpenCall, public Errand {
   // and has its status.
   bool Prepare(uint64_t max_message_bytes);
 
+  // The call has ended: tells the interceptors, which may change the status.
+  // Once, on a thread of the caller's, before the context is released.
+  void EndInterception() {
+    if (ABSL_PREDICT_FALSE(interception() != nullptr)) TellInterceptorsOfEnd();
+  }
+
   // As Errand: calls on_done, before which it destroys this.
   void RunErrand() override;
 
@@ -61,6 +68,10 @@ class UnaryCall final : public OpenCall, public Errand {
   std::optional<absl::AnyInvocable<void(absl::Status)>> on_done;
 
  private:
+  // Returns false if an interceptor is against the call.
+  bool TellInterceptorsOfStart();
+  void TellInterceptorsOfEnd();
+
   const google::protobuf::MessageLite* const message_;
   google::protobuf::MessageLite* const reply_;
 };

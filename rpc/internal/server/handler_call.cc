@@ -49,15 +49,14 @@ bool WasOnlyInterrupted(const rusage& before) {
 
 HandlerCall::HandlerCall(HandlerCallPool* pool, const Method* method,
                          int method_index, ThreadPool* threads,
-                         BlockingMethod* blocking,
-                         AuthMetadataProcessor* processor,
+                         BlockingMethod* blocking, const CallGate* gate,
                          uint64_t max_reply_bytes)
     : pool_(pool),
       method_(method),
       method_index_(method_index),
       threads_(threads),
       blocking_(blocking),
-      processor_(processor),
+      gate_(gate),
       max_reply_bytes_(max_reply_bytes),
       messages_(method->NewMessages()),
       request_(messages_ == nullptr ? nullptr : messages_->request()),
@@ -73,6 +72,7 @@ void HandlerCall::Begin(transport::ServerCall* call) {
   call->set_user(this);
   is_large_ = false;
   parsed_ = false;
+  admitted_ = false;
   told_expired_.store(false, std::memory_order_relaxed);
   if (ABSL_PREDICT_FALSE(!initial_failure_.ok())) initial_failure_ = {};
   // Finish() has moved the rest of the last reply away.
@@ -217,9 +217,7 @@ std::shared_ptr<const AuthContext> HandlerCall::auth_context() const {
 
 absl::Status HandlerCall::Guard(absl::FunctionRef<absl::Status()> handler) {
   try {
-    if (ABSL_PREDICT_FALSE(processor_ != nullptr)) {
-      RETURN_IF_ERROR(ProcessAuthMetadata());
-    }
+    if (ABSL_PREDICT_FALSE(gate_ != nullptr)) RETURN_IF_ERROR(Admit());
     return handler();
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
@@ -247,16 +245,18 @@ absl::Status HandlerCall::Answer(absl::Status status) const {
 }
 
 void HandlerCall::HandleStream() {
-  reply_.status = Answer(RunHandler());
-  if (!stream_->messages().failed()) return;
-  // The cause, whatever the handler has made of it.
-  reply_.status = Annotate(stream_->messages().failure(), method_name());
+  absl::Status status = Answer(RunHandler());
+  if (stream_->messages().failed()) {
+    // The cause, whatever the handler has made of it.
+    status = Annotate(stream_->messages().failure(), method_name());
+  }
+  TakeStreamStatus(std::move(status));
 }
 
 void HandlerCall::EndReactor(absl::Status status) {
   status = Answer(std::move(status));
   if (streams_) {
-    reply_.status = std::move(status);
+    TakeStreamStatus(std::move(status));
     unmeasured_bytes_ += kMeasureBytes;  // They are not counted elsewhere.
     // Behind what the stream has posted, which may be gone afterwards.
     return call_->poller().Post(this);
@@ -302,13 +302,27 @@ bool HandlerCall::Handle() {
   return TakeReply(Answer(RunHandler()));
 }
 
+void HandlerCall::TakeStreamStatus(absl::Status status) {
+  reply_.status = std::move(status);
+  if (ABSL_PREDICT_TRUE(interception_ == nullptr)) return;
+  interception_->End(&reply_.status);
+  interception_.reset();
+}
+
 bool HandlerCall::TakeReply(absl::Status status) {
-  if (ABSL_PREDICT_FALSE(!status.ok())) {
+  bool good = false;
+  if (ABSL_PREDICT_TRUE(status.ok())) {
+    good = MeasureReply();
+  } else {
     // There may be much in the reply all the same.
     unmeasured_bytes_ += kMeasureBytes;
     reply_.status = std::move(status);
-    return false;
   }
+  return ABSL_PREDICT_TRUE(interception_ == nullptr) ? good
+                                                     : TakeInterceptedReply();
+}
+
+bool HandlerCall::MeasureReply() {
   absl::StatusOr<uint64_t> bytes =
       MeasureMessage(*response_, max_reply_bytes_,
                      "the server's limit (SetMaxSendMessageSize)");

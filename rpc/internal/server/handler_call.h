@@ -16,8 +16,10 @@
 #include "absl/status/status.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/credentials.h"
+#include "rpc/internal/server/call_gate.h"
 #include "rpc/internal/server/handler_pace.h"
 #include "rpc/internal/server/handler_stream.h"
+#include "rpc/internal/server/interception.h"
 #include "rpc/internal/server/reactor_handler.h"
 #include "rpc/internal/server/thread_pool.h"
 #include "rpc/server_context.h"
@@ -64,10 +66,10 @@ class HandlerCall final : public WorkerTask,
                           public transport::ReplyWriter {
  public:
   // Null `threads` and `blocking` mean that handlers run on the poller; a null
-  // `processor`, that nobody looks at metadata before they do.
+  // `gate`, that nobody looks at calls before they do.
   HandlerCall(HandlerCallPool* pool, const Method* method, int method_index,
               ThreadPool* threads, BlockingMethod* blocking,
-              AuthMetadataProcessor* processor, uint64_t max_reply_bytes);
+              const CallGate* gate, uint64_t max_reply_bytes);
   HandlerCall(const HandlerCall&) = delete;
   HandlerCall& operator=(const HandlerCall&) = delete;
 
@@ -115,8 +117,8 @@ class HandlerCall final : public WorkerTask,
   // not the library's may still be in there when the call, and the server, have
   // ended.
   void Post(transport::Poller& poller, transport::PollerTask* task);
-  // Runs what is the user's, unless the processor of
-  // metadata is against it; UNKNOWN if it throws an exception.
+  // Runs what is the user's, unless the gate is against the call; UNKNOWN if it
+  // throws an exception.
   absl::Status Guard(absl::FunctionRef<absl::Status()> handler);
   ServerContext* context() { return &context_; }
   // The reactor has ended the call, or there is none: sends the reply, now or
@@ -153,17 +155,27 @@ class HandlerCall final : public WorkerTask,
   bool Parse();
   // Calls the handler, and takes the reply that it made.
   bool Handle();
-  // Measures the reply of a handler that has returned `status`. Returns false
-  // if the call ends with an error, which is in reply_.
+  // Takes the reply of a handler that has returned `status`, and tells the
+  // interceptors. Returns false if the call ends with an error, which is in
+  // reply_.
   bool TakeReply(absl::Status status);
+  bool TakeInterceptedReply();
+  // Measures the reply of a handler that has returned OK; likewise.
+  bool MeasureReply();
+  // The handler of a method that streams has ended: likewise.
+  void TakeStreamStatus(absl::Status status);
   // Calls the handler of a method that streams.
   void HandleStream();
   // Calls the handler.
   absl::Status RunHandler();
   // What it returned is not an answer if it was told that the deadline passed.
   absl::Status Answer(absl::Status status) const;
-  // Whether the call may go to its handler, by the processor of metadata.
+  // Whether the call may go to its handler, by the gate. Asks that once a call.
+  // May throw what the user's code throws.
+  absl::Status Admit();
+  // The same, by the processor of metadata.
   absl::Status ProcessAuthMetadata();
+  absl::Status StartInterception();
   // How a call ends that has been cancelled.
   absl::Status CancelledStatus() const;
   // Serialises a large reply now, if there is memory.
@@ -201,7 +213,7 @@ class HandlerCall final : public WorkerTask,
   const int method_index_;
   ThreadPool* const threads_;
   BlockingMethod* const blocking_;
-  AuthMetadataProcessor* const processor_;
+  const CallGate* const gate_;
   const uint64_t max_reply_bytes_;
   const std::unique_ptr<CallMessages> messages_;
   // Parsed and serialised since the memory of the messages was measured.
@@ -221,6 +233,8 @@ class HandlerCall final : public WorkerTask,
       generic_name_;  // What a generic service is asked for; else empty.
   // What the processor has made of the connection's; null without a processor.
   std::shared_ptr<AuthContext> auth_context_;
+  std::unique_ptr<ServerInterception> interception_;  // Null if it has none.
+  bool admitted_ = false;                             // The gate was asked.
   bool parsed_ = false;
   bool is_large_ = false;
   // The handler was told that the deadline has passed. One that returns for

@@ -111,8 +111,8 @@ absl::Status HandlerCall::ProcessAuthMetadata() {
   Metadata* const metadata = context_.mutable_client_metadata();
   Metadata consumed;
   Metadata response;
-  RETURN_IF_ERROR(processor_->Process(*metadata, auth_context_.get(), &consumed,
-                                      &response));
+  RETURN_IF_ERROR(gate_->processor->Process(*metadata, auth_context_.get(),
+                                            &consumed, &response));
   for (const auto& pair : consumed) {
     const auto [begin, end] = metadata->equal_range(pair.first);
     const auto found = std::find(begin, end, pair);

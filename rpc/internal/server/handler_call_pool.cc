@@ -8,12 +8,11 @@ namespace verbena::internal {
 HandlerCallPool::HandlerCallPool(const MethodRegistry& registry,
                                  CallLimit& limit, ThreadPool* threads,
                                  std::vector<BlockingMethod>& blocking,
-                                 AuthMetadataProcessor* processor,
-                                 uint64_t max_reply_bytes)
+                                 const CallGate* gate, uint64_t max_reply_bytes)
     : limit_(limit),
       threads_(threads),
       blocking_(blocking),
-      processor_(processor),
+      gate_(gate),
       max_reply_bytes_(max_reply_bytes),
       free_(registry.size()) {}
 
@@ -24,7 +23,7 @@ HandlerCall* HandlerCallPool::Take(const MethodRegistry::Method& method) {
     return new HandlerCall(this, method.method, method.index,
                            is_inline ? nullptr : threads_,
                            is_inline ? nullptr : &blocking_[method.index],
-                           processor_, max_reply_bytes_);
+                           gate_, max_reply_bytes_);
   }
   HandlerCall* const call = free.back().release();
   free.pop_back();

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "rpc/internal/server/call_gate.h"
 #include "rpc/internal/server/call_limit.h"
 #include "rpc/internal/server/handler_call.h"
 #include "rpc/internal/server/method_registry.h"
@@ -21,15 +22,14 @@ namespace verbena::internal {
 // method, so that a server that is warm allocates nothing.
 //
 // Confined to its poller. The registry (complete), the limit of calls, of which
-// those that are taken have entered, the threads, the processor of metadata,
-// which may be null, and `blocking`, which has an element for each
-// of its methods, must outlive it, and every call must be back when it is
-// destroyed.
+// those that are taken have entered, the threads, the gate, which may be null,
+// and `blocking`, which has an element for each of its methods, must outlive
+// it, and every call must be back when it is destroyed.
 class HandlerCallPool {
  public:
   HandlerCallPool(const MethodRegistry& registry, CallLimit& limit,
                   ThreadPool* threads, std::vector<BlockingMethod>& blocking,
-                  AuthMetadataProcessor* processor, uint64_t max_reply_bytes);
+                  const CallGate* gate, uint64_t max_reply_bytes);
   HandlerCallPool(const HandlerCallPool&) = delete;
   HandlerCallPool& operator=(const HandlerCallPool&) = delete;
   ~HandlerCallPool() = default;
@@ -58,7 +58,7 @@ class HandlerCallPool {
   CallLimit& limit_;
   ThreadPool* const threads_;
   std::vector<BlockingMethod>& blocking_;  // By the method's index.
-  AuthMetadataProcessor* const processor_;
+  const CallGate* const gate_;
   const uint64_t max_reply_bytes_;
   // By the method's index in the registry.
   std::vector<std::vector<std::unique_ptr<HandlerCall>>> free_;

@@ -37,6 +37,9 @@ class HandlerStream final : public MessageReaderWriter,
   HandlerStream(transport::ServerCall* call, HandlerCall* handler_call,
                 uint64_t max_message_bytes);
 
+  // Has `hooks`, unless that is null, told of the messages. Before the first.
+  void set_hooks(MessageHooks* hooks) { messages_.set_hooks(hooks); }
+
   // The handler has returned. On the poller.
   void Detach() { call_.stream()->set_owner(nullptr); }
 

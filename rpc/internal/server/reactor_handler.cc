@@ -21,8 +21,10 @@ void ReactorHandler::Begin(transport::ServerCall* call) {
   if (!method_.streams()) return Start();
   stream_.emplace(call->stream(), max_reply_bytes_, kStreamSendLimit);
   call->stream()->set_owner(this);
-  if (messages_.request() != nullptr) return ReadRequest();
-  Start();
+  if (messages_.request() == nullptr) return Start();
+  absl::Status admitted = handler_call_.Guard([] { return absl::OkStatus(); });
+  if (!admitted.ok()) return handler_call_.EndReactor(std::move(admitted));
+  ReadRequest();
 }
 
 void ReactorHandler::ReadRequest() {

@@ -41,6 +41,8 @@ class ReactorHandler final : public ReactorCall,
 
   // Serves `call`; a unary one when its request is parsed. May end it.
   void Begin(transport::ServerCall* call);
+  // Has `hooks`, unless that is null, told of the messages. Before the first.
+  void set_hooks(MessageHooks* hooks) { stream_->set_hooks(hooks); }
   // Nobody waits for the answer any more. Not in the middle of things.
   void OnCancelled();
   // The call is the transport's again.

@@ -18,7 +18,8 @@ absl::StatusOr<std::unique_ptr<ServerImpl>> ServerImpl::Start(
   for (PollerCalls& each : server->pollers_) {
     each.calls = std::make_unique<HandlerCallPool>(
         server->registry_, server->limit_, server->threads_.get(),
-        server->blocking_methods_, options.auth_metadata_processor.get(),
+        server->blocking_methods_,
+        server->gate_.open() ? nullptr : &server->gate_,
         options.endpoint.endpoint.max_send_message_bytes);
   }
   ASSIGN_OR_RETURN(server->endpoint_,

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "rpc/credentials.h"
+#include "rpc/internal/server/call_gate.h"
 #include "rpc/internal/server/call_limit.h"
 #include "rpc/internal/server/handler_call_pool.h"
 #include "rpc/internal/server/method_registry.h"
@@ -33,7 +33,7 @@ class ServerImpl final : public transport::ServerHandler {
     transport::ServerEndpoint::Options endpoint;
     std::vector<Service*> services;             // Must outlive the server.
     GenericService* generic_service = nullptr;  // Likewise, or null.
-    std::shared_ptr<AuthMetadataProcessor> auth_metadata_processor;  // Or null.
+    CallGate gate;
     HandlerMode handler_mode = HandlerMode::kWorkerPool;
     ThreadPool::Options workers;
     int64_t max_calls = 0;  // 0: as many as connections may have.
@@ -75,14 +75,14 @@ class ServerImpl final : public transport::ServerHandler {
   };
 
   explicit ServerImpl(const Options& options)
-      : auth_metadata_processor_(options.auth_metadata_processor),
+      : gate_(options.gate),
         limit_(options.max_calls),
         pollers_(options.endpoint.pollers) {}
   absl::Status Register(const Options& options);
   HandlerCallPool& CallsOf(transport::Poller& poller);
   void RefuseCall(transport::ServerCall* call);
 
-  const std::shared_ptr<AuthMetadataProcessor> auth_metadata_processor_;
+  const CallGate gate_;
   CallLimit limit_;
   std::atomic<uint64_t> failed_authentications_{0};
   MethodRegistry registry_;                       // Constant once started.

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "rpc/internal/codec/protobuf_codec.h"
@@ -18,6 +19,19 @@ Result ProtobufStream::Fail(absl::Status* failure, absl::Status status) {
   return Result::kOver;
 }
 
+void ProtobufStream::TakeAttachment(
+    const transport::MessageStream::Message& read, Buffer* attachment,
+    Allocate allocate) {
+  if (read.attachment_buffer != nullptr) {
+    *attachment = std::move(*read.attachment_buffer);
+    return;
+  }
+  *attachment = allocate(read.attachment.size());
+  if (read.attachment.empty()) return;
+  std::memcpy(attachment->data(), read.attachment.data(),
+              read.attachment.size());
+}
+
 Result ProtobufStream::Read(MessageLite* message, Buffer* attachment,
                             Allocate allocate) {
   if (failed()) return Result::kOver;
@@ -31,23 +45,18 @@ Result ProtobufStream::Read(MessageLite* message, Buffer* attachment,
   if (result != Result::kDone) return result;
   absl::Status parsed = ParseMessage(read.message, message);
   if (!parsed.ok()) return Fail(&read_failure_, std::move(parsed));
-  if (attachment != nullptr) {
-    if (read.attachment_buffer != nullptr) {
-      *attachment = std::move(*read.attachment_buffer);
-      return Result::kDone;
-    }
-    *attachment = allocate(read.attachment.size());
-    if (!read.attachment.empty()) {
-      std::memcpy(attachment->data(), read.attachment.data(),
-                  read.attachment.size());
-    }
-  }
+  if (attachment != nullptr) TakeAttachment(read, attachment, allocate);
+  if (ABSL_PREDICT_FALSE(hooks_ != nullptr)) hooks_->OnReceiveMessage(message);
   return Result::kDone;
 }
 
 Result ProtobufStream::Write(const MessageLite& message, Attachment attachment,
                              Allocate allocate) {
   if (failed()) return Result::kOver;
+  if (ABSL_PREDICT_FALSE(hooks_ != nullptr) &&
+      !std::exchange(told_of_message_, true)) {
+    hooks_->OnSendMessage(message);
+  }
   const uint64_t attached = attachment.bytes().size();
   const uint64_t most =
       max_message_bytes_ < attached ? 0 : max_message_bytes_ - attached;
@@ -57,6 +66,7 @@ Result ProtobufStream::Write(const MessageLite& message, Attachment attachment,
   const Result result = messages_.Write(
       *bytes, attachment.bytes(), attachment.buffer(), allocate,
       [&](uint8_t* out) { WriteMessage(message, *bytes, out); });
+  told_of_message_ = result == Result::kWait;  // It is written once more.
   if (result != Result::kNoMemory) return result;
   return Fail(&write_failure_, absl::ResourceExhaustedError(absl::StrCat(
                                    "there is no memory for a message of ",

@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/buffer.h"
+#include "rpc/internal/stream/message_hooks.h"
 #include "rpc/stream_reactor.h"
 #include "transport/connection/message_stream.h"
 
@@ -44,6 +45,9 @@ class ProtobufStream {
   ProtobufStream(const ProtobufStream&) = delete;
   ProtobufStream& operator=(const ProtobufStream&) = delete;
 
+  // Has `hooks`, unless that is null, told of each message. Before the first.
+  void set_hooks(MessageHooks* hooks) { hooks_ = hooks; }
+
   // See MessageStream::Read() and Write(). kOver also when a message can't be
   // parsed or sent: then the stream has failed, and the call is to be ended.
   // `attachment` may be null.
@@ -61,12 +65,18 @@ class ProtobufStream {
   }
 
  private:
+  // Takes that of a message that was read over, or copies it.
+  static void TakeAttachment(const transport::MessageStream::Message& read,
+                             Buffer* attachment, Allocate allocate);
   // Keeps the status in `*failure`.
   Result Fail(absl::Status* failure, absl::Status status);
 
   transport::MessageStream& messages_;
   const uint64_t max_message_bytes_;
   const char* const limit_name_;
+  MessageHooks* hooks_ = nullptr;
+  // The hooks know of the message that is being written. The writer's own.
+  bool told_of_message_ = false;
   std::atomic<bool> failed_{false};
   absl::Status read_failure_;   // The reader's own.
   absl::Status write_failure_;  // The writer's own.
