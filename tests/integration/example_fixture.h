@@ -30,6 +30,9 @@ class ExampleServer {
   const std::string& output() const { return process_.output(); }
   const std::string& errors() const { return process_.errors(); }
 
+  // The next one.
+  std::string ReadLine() { return process_.ReadLine(); }
+
   // Returns its exit code.
   int Stop(int signal = SIGTERM);
 

@@ -72,7 +72,7 @@ FIRST_GUEST = [
     Test("//tests/transport:transport_shutdown_test", seconds=300, no_rnr=True),
     Test(END_TO_END, seconds=400, no_rnr=True),
     Test(STREAMING, seconds=600, no_rnr=True),
-    Test(FORMS, seconds=600, no_rnr=True),
+    Test(FORMS, seconds=1200, no_rnr=True),
     Test("//tests/integration:locked_memory_test", seconds=300),
     Test("//tests/integration:examples_test", seconds=300,
          arguments=(HELLO_SERVER,)),

@@ -185,6 +185,8 @@ class Bench {
     channel.spin_budget = options_.endpoint.spin_budget;
     channel.checksum = options_.endpoint.checksum;
     channel.revoke_leases = options_.endpoint.revoke_leases;
+    // And Describe().
+    channel.max_concurrent_calls = kMaxStreams + 1;
     ASSIGN_OR_RETURN(
         rpc_, RpcLayer::Connect(options_.target, channel, kStartTimeout));
     ASSIGN_OR_RETURN(const DescribeReply server, rpc_->Describe());

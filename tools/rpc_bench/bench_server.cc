@@ -68,6 +68,7 @@ absl::Status Serve(const std::string& address, const Options& options) {
   ServerBuilder builder;
   builder.AddListeningPort(address)
       .SetSpinBudget(options.endpoint.spin_budget)
+      .SetMaxConcurrentCallsPerConnection(kMaxStreams + 1)
       .RegisterService(service.get());
   if (!device.empty()) builder.SetDevice(device);
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,

@@ -33,6 +33,9 @@ struct Pinning {
   int server = -1;
 };
 
+// Streams of one connection at once.
+inline constexpr int kMaxStreams = 1024;
+
 // The flags of main.cc, which say what each is and what it may be.
 struct Options {
   std::string target;

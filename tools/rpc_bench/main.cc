@@ -54,6 +54,10 @@ ABSL_FLAG(std::string, kind, "unary",
           "unary; or at the rpc layer one stream: bidi for echoes of its\n"
           "messages, client or server for messages one way, whose ratio is\n"
           "to bare SENDs; calls are its messages");
+ABSL_FLAG(int, streams, 0,
+          "if not 0, by so many streams of --kind at once, with one message\n"
+          "of each under way in place of --outstanding; beyond 200 they need\n"
+          "--api=callback or coroutine");
 ABSL_FLAG(std::string, api, "blocking",
           "blocking, callback or coroutine: how handlers are written, and\n"
           "unary calls, of which more than one at once never block; a\n"
@@ -145,6 +149,12 @@ absl::Status CheckTogether(const std::set<std::string>& given) {
     return absl::InvalidArgumentError(
         "--kind and --rate exclude one another: streams are closed loops");
   }
+  for (const char* other : {"outstanding", "validate"}) {
+    if (given.contains("streams") && given.contains(other)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--streams and --", other, " exclude one another"));
+    }
+  }
   for (const std::string& flag : given) {
     if (given.contains("server") &&
         !absl::c_linear_search(kServerFlags, flag)) {
@@ -199,6 +209,15 @@ absl::StatusOr<Options> ReadFlags() {
   RETURN_IF_ERROR(CheckWords("api", {api}, "blocking,callback,coroutine"));
   options.measured.api =
       static_cast<Api>(absl::c_find(kApiNames, api) - kApiNames);
+  if (const int streams = absl::GetFlag(FLAGS_streams); streams != 0) {
+    if (streams < 0 || streams > kMaxStreams || kind == "unary") {
+      return WrongFlag(
+          "streams", streams,
+          absl::StrCat("1 to ", kMaxStreams, ", and a --kind that streams"));
+    }
+    options.measured.streams = streams;
+    options.outstanding = {streams};
+  }
   const double rate = options.measured.rate_per_s;
   if (rate != 0 && !(rate >= 1 && rate <= 1e9)) {
     return WrongFlag("rate", rate, "calls a second, from 1 to 1e9");

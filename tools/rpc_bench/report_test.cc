@@ -107,8 +107,9 @@ TEST(JsonTest, HasTheKeysThatItAlwaysHad) {
   for (const std::string& key : Keys(kOldJson)) {
     EXPECT_EQ(now.erase(key), 1u) << key;
   }
-  EXPECT_THAT(now, UnorderedElementsAre("first_error", "client_verbs",
-                                        "server_verbs", "kind", "api"));
+  EXPECT_THAT(
+      now, UnorderedElementsAre("first_error", "client_verbs", "server_verbs",
+                                "kind", "api", "streams", "least_share"));
 }
 
 TEST(JsonTest, ComesThroughAndIsOneLineOfNumbers) {

@@ -98,6 +98,25 @@ TEST(RpcBenchTest, MeasuresEachKindInEachForm) {
   }
 }
 
+TEST(RpcBenchTest, MeasuresManyStreamsAtOnce) {
+  for (const std::string kind : {"client", "server", "bidi"}) {
+    const Ran ran = RunBench({"--kind=" + kind, "--api=callback", "--layer=rpc",
+                              "--streams=300", "--size=64,64KiB",
+                              "--duration=20ms", "--json"});
+    ASSERT_EQ(ran.exit_code, 0) << ran.errors << ran.output;
+    const Report report = ParseReport(ran.output);
+    ASSERT_EQ(report.results_size(), 2);
+    for (const Report::Result& result : report.results()) {
+      EXPECT_EQ(result.streams(), 300);
+      EXPECT_EQ(result.outstanding(), 300);
+      EXPECT_GT(result.calls_per_s(), 0);
+      EXPECT_GT(result.least_share(), 0);
+      EXPECT_LE(result.least_share(), 1);
+      EXPECT_EQ(result.errors(), 0) << result.first_error();
+    }
+  }
+}
+
 TEST(RpcBenchTest, JsonIsOneObjectWithEveryLayerSizeAndDepth) {
   const Ran ran = RunBench({"--size=64,16KiB", "--outstanding=1,8",
                             "--verbs-op=echo", "--duration=20ms", "--json"});
@@ -314,6 +333,11 @@ TEST(RpcBenchTest, RefusesBadFlagsWithExitCode2) {
   EXPECT_THAT(refusal({"--kind=both"}), HasSubstr("unary,client,server,bidi"));
   EXPECT_THAT(refusal({"--api=magic"}),
               HasSubstr("blocking,callback,coroutine"));
+  EXPECT_THAT(refusal({"--streams=10"}), HasSubstr("a --kind that streams"));
+  EXPECT_THAT(refusal({"--kind=bidi", "--streams=1025"}),
+              HasSubstr("1 to 1024"));
+  EXPECT_THAT(refusal({"--kind=bidi", "--streams=2", "--outstanding=2"}),
+              HasSubstr("--streams and --outstanding exclude one another"));
   EXPECT_THAT(refusal({"--kind=bidi", "--rate=100"}),
               HasSubstr("--kind and --rate exclude one another"));
   EXPECT_THAT(refusal({"--rate=0.5"}),

@@ -12,6 +12,7 @@
 #include "rpc/task.h"
 #include "tools/rpc_bench/echo_loop.h"
 #include "tools/rpc_bench/meter.h"
+#include "tools/rpc_bench/stream_crowd.h"
 #include "tools/rpc_bench/stream_pipe.h"
 #include "transport/base/clock.h"
 #include "transport/base/mutex.h"
@@ -186,6 +187,7 @@ absl::StatusOr<DescribeReply> RpcLayer::Describe() {
 }
 
 Sample RpcLayer::Run(const Case& measured, absl::Duration duration) {
+  if (measured.streams > 0) return RunStreamCrowd(*stub_, measured, duration);
   if (measured.kind != Kind::kUnary) {
     return RunStream(*channel_, *stub_, measured, duration);
   }

@@ -18,7 +18,7 @@ namespace verbena::bench {
 
 // Calls verbena.bench.Echo over one channel. One call outstanding is made by
 // the blocking stub, several by callbacks, each of which starts the next call.
-// Streams are stream_pipe.h's.
+// Streams are stream_pipe.h's and stream_crowd.h's.
 class RpcLayer final : public Layer {
  public:
   // Fails when there is no connection to `target` within `timeout`, with the

@@ -177,6 +177,11 @@ std::string Notes(const Report& report) {
       absl::StrAppendFormat(&notes, "%s: %.0f errors, the first: %s\n", title,
                             result.errors(), result.first_error());
     }
+    if (result.has_least_share()) {
+      absl::StrAppendFormat(
+          &notes, "%s: of %d streams the slowest had %.2f of the mean rate\n",
+          title, result.streams(), result.least_share());
+    }
     if (result.unstarted() > 0) {
       absl::StrAppendFormat(
           &notes,

@@ -51,6 +51,10 @@ Report::Result Summarize(absl::string_view layer, const Case& measured,
   }
   result.set_size_bytes(static_cast<uint32_t>(measured.size_bytes));
   result.set_outstanding(static_cast<uint32_t>(measured.outstanding));
+  if (layer == "rpc" && measured.streams > 0) {
+    result.set_streams(static_cast<uint32_t>(measured.streams));
+    result.set_least_share(Rounded(sample.least_share));
+  }
   if (measured.rate_per_s > 0) result.set_rate_per_s(measured.rate_per_s);
   if (sample.latencies.count() > 0) {
     const LatencyHistogram& latencies = sample.latencies;

@@ -68,6 +68,10 @@ struct Case {
   Kind kind = Kind::kUnary;
   Api api = Api::kBlocking;
 
+  // At the rpc layer: so many streams, with one message of each under way, are
+  // what is outstanding. 0: one stream, of which so many messages are.
+  int streams = 0;
+
   // At the rpc layer the payload travels beside the message, not in it.
   bool attachment = false;
 
@@ -95,6 +99,8 @@ struct Sample {
   // Open loop: calls whose time had come and that were never started, because
   // all that may be outstanding were.
   uint64_t unstarted = 0;
+  // Of several streams: what the slowest one moved, over the mean. Else 0.
+  double least_share = 0;
 };
 
 // What client and server have used so far.

@@ -32,6 +32,8 @@ TESTED_ELSEWHERE = {
     "tools/rpc_bench/bench.cc": _RPC_BENCH,
     "tools/rpc_bench/bench_server.cc": _RPC_BENCH,
     "tools/rpc_bench/echo_services.cc": _RPC_BENCH,
+    "tools/rpc_bench/stream_crowd.cc":
+        "tools/rpc_bench/rpc_bench_test.cc",
     "tools/rpc_bench/stream_pipe.cc": "tools/rpc_bench/rpc_layer_test.cc",
     "tools/rpc_bench/table.cc": "tools/rpc_bench/report_test.cc",
     "tools/rpc_bench/verbs_end.cc": _VERBS_LAYER,

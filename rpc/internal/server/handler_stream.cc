@@ -60,7 +60,11 @@ bool HandlerStream::Await(bool* event) {
   const absl::Time expiry = call_.deadline() + transport::Poller::kNowAgeMax;
   const base::MutexLock lock(mutex_);
   while (!*event) {
-    if (!changed_.WaitUntil(mutex_, expiry) && !*event) return false;
+    if (changed_.WaitUntil(mutex_, expiry) || *event) continue;
+    // By what this returns the handler is told: nothing that it answers now is
+    // an answer, even if the client has not looked at its clock yet.
+    static_cast<void>(handler_call_.IsCancelled());
+    return false;
   }
   *event = false;
   return true;
