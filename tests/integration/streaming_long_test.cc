@@ -185,6 +185,76 @@ TEST_F(StreamingLongTest, GoOnWhenTheHandlersHoldTheMemoryOfTheServer) {
   EXPECT_EQ(writer->Finish(), absl::OkStatus());
 }
 
+// The memory of the server holds one of them at a time.
+TEST_F(StreamingLongTest, AHandlerThatReadsTheNextLetsGoOfTheLast) {
+  constexpr size_t kBytes = 10 << 20;
+  Serve([](ServerBuilder& builder) {
+    builder.SetMaxReceiveMessageSize(12 << 20).SetMaxSendMessageSize(12 << 20);
+    builder.SetMaxBulkBytes(16 << 20);
+  });
+  for (const bool beside : {false, true}) {
+    uint64_t read = 0;
+    streams().set_record([&](ServerContext*, auto* reader) {
+      Item item;
+      Buffer attachment;
+      while (reader->Read(&item, &attachment)) {
+        EXPECT_EQ(item.payload().size() + attachment.size(), kBytes);
+        ++read;
+      }
+      return absl::OkStatus();
+    });
+    ClientContext context;
+    Summary summary;
+    const auto writer = stub_->Record(&context, &summary);
+    for (uint64_t i = 0; i < 4; ++i) {
+      ASSERT_TRUE(writer->Write(NewItem(i, beside ? 0 : kBytes),
+                                Bytes(Pattern(beside ? kBytes : 0, i))));
+    }
+    EXPECT_EQ(writer->Finish(), absl::OkStatus());
+    EXPECT_EQ(read, 4u);
+  }
+}
+
+// There is one place for a call, which is free when the server has ended its
+// own.
+TEST_F(StreamingLongTest,
+       ACallThatWasCancelledWhileItIsWrittenEndsAtTheServer) {
+  ChannelOptions options;
+  options.max_concurrent_calls = 1;
+  Serve({}, options);
+  streams().set_list([](ServerContext* context, auto* writer) {
+    const Buffer attachment = context->AllocateBuffer(8 << 20);
+    while (writer->Write(NewItem(1), attachment)) {
+    }
+    return absl::OkStatus();
+  });
+  for (int round = 0; round < 60; ++round) {
+    ClientContext context;
+    const auto reader = stub_->List(&context, ListRequest());
+    Item item;
+    Buffer attachment;
+    for (int read = 0; read < 1 + round % 4; ++read) {
+      ASSERT_TRUE(reader->Read(&item, &attachment)) << round;
+    }
+    context.TryCancel();
+    EXPECT_EQ(reader->Finish().code(), absl::StatusCode::kCancelled);
+  }
+}
+
+TEST_F(StreamingLongTest, AnAttachmentBeyondTheLimitIsRefused) {
+  ChannelOptions options;
+  options.max_send_message_bytes = 1 << 20;
+  Connect(options);
+  ClientContext context;
+  const auto stream = stub_->Chat(&context);
+  EXPECT_FALSE(stream->Write(Item(), Bytes(Pattern((1 << 20) + 1, 1))));
+  const absl::Status status = stream->Finish();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(status.message().find("an attachment of 1048577 bytes"),
+            std::string::npos)
+      << status;
+}
+
 TEST_F(StreamingLongTest, ReadersThatStopLeaveMemoryToOthers) {
   constexpr size_t kIdle = 40;
   Serve([](ServerBuilder& builder) {

@@ -24,6 +24,8 @@ struct StreamMemory {
   std::deque<LongMessage> sent;  // It may READ them.
   uint64_t sent_count = 0;       // All that were ever sent.
   uint64_t sent_limit = kStreamLongMessages;
+
+  bool empty() const { return leases.empty() && sent.empty(); }
 };
 
 // The server may read and write this memory from when the frame is sent that
@@ -40,10 +42,12 @@ struct CallMemory {
 
   bool empty() const {
     return request.empty() && attachment.empty() && reply.empty() &&
-           stream == nullptr;
+           (stream == nullptr || stream->empty());
   }
   // Whether Free() would do nothing.
-  bool unused() const { return noted_bytes == 0 && empty(); }
+  bool unused() const {
+    return noted_bytes == 0 && stream == nullptr && empty();
+  }
 
   // The server knows of the memory from now on.
   void Note(Poller& poller) {

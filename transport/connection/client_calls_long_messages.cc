@@ -63,7 +63,9 @@ LongMessageCarrier::Outcome ClientCalls::SendLong(uint32_t call_id,
   StreamMemory& memory =
       StreamMemoryOf(&slots_.at(ClientCallSlots::IndexOf(call_id)));
   if (memory.sent_count == memory.sent_limit) return Outcome::kWait;
-  if (!arenas_.Announce(connection_)) return Outcome::kBlocked;
+  const bool announced = arenas_.Announce(connection_);
+  if (!connection_.usable()) return Outcome::kSent;  // As if it were.
+  if (!announced) return Outcome::kBlocked;
   const auto place_of = [](const Buffer& part) {
     return part.empty() ? ArenaPlace()
                         : ArenaPlace{part.region(), part.offset()};
@@ -158,7 +160,9 @@ void ClientCalls::HandleLease(absl::Span<const uint8_t> frame) {
     return connection_.ProtocolError(
         "it gave a lease back that the stream did not lend");
   }
-  if (slot->call != nullptr) streams_.Serve(slot->call->stream_);
+  if (slot->call == nullptr) return;
+  slot->call->stream_->ForgetLeases();
+  streams_.Serve(slot->call->stream_);
 }
 
 void ClientCalls::HandleLongMessage(absl::Span<const uint8_t> frame) {

@@ -17,6 +17,8 @@ using base::MutexLock;
 // --- The reader and the writer ---
 
 MessageStream::Result MessageStream::Read(Message* message) {
+  // The next one may need the memory.
+  reading_long_ = LongMessage();
   if (read_at_ == reading_.size()) {
     const Result result = TakeInbox();
     if (result != Result::kDone) return result;
@@ -64,7 +66,6 @@ MessageStream::Result MessageStream::Peek() {
 
 MessageStream::Result MessageStream::TakeInbox() {
   reading_.Clear(kKeptBytes);
-  reading_long_ = LongMessage();
   read_at_ = 0;
   bool stalled;
   {
@@ -317,11 +318,11 @@ bool MessageStream::SendWindow(Connection& connection) {
 }
 
 void MessageStream::TakeOutbox() {
-  if (ends_) return;
   sending_.Clear(kKeptBytes);
   sending_long_ = LongMessage();
-  long_in_frames_ = false;
+  has_long_ = long_in_frames_ = false;
   sent_at_ = 0;
+  if (ends_) return;
   bool waits;
   {
     const MutexLock lock(mutex_);
@@ -384,7 +385,8 @@ bool MessageStream::sent_all() {
 }
 
 void MessageStream::NoteProgress() {
-  const bool pending = streams_ != nullptr && (!sent_all() || GrantDue());
+  const bool pending =
+      streams_ != nullptr && (queued_ || !sent_all() || GrantDue());
   if (pending == pending_) return;
   pending_ = pending;
   if (owner_ != nullptr) owner_->OnPending(pending);

@@ -37,7 +37,7 @@ class OpenStreams;
 // for as long as it takes to write a message of at most kLongMessageBytes, to
 // copy what a frame holds, or to exchange two buffers; only a long message that
 // comes in frames while the reader has not taken the one before it is copied
-// with it.
+// with it, and what leaves a pool that is short of memory.
 //
 // A long message is kept in Buffers, and goes beside the frames where the
 // LongMessageCarrier can have it so. In the inbox a mark stands for it.
@@ -155,6 +155,9 @@ class MessageStream final : public PollerTask {
   void Fail(absl::Status failure) { failure_ = std::move(failure); }
   // Whether frames may come and go.
   bool is_open() const { return streams_ != nullptr; }
+  // The leases were too short: what comes in frames says how long they should
+  // be.
+  void ForgetLeases() { lease_bytes_ = 0; }
   // Takes what waits here out of the memory of `pool`, as far as there is other
   // memory.
   void LeavePool(const BufferPool& pool);
@@ -205,7 +208,7 @@ class MessageStream final : public PollerTask {
   Result WriteLong(uint64_t message_bytes, absl::Span<const uint8_t> attachment,
                    const Buffer* attachment_buffer, Allocate allocate,
                    absl::FunctionRef<void(uint8_t*)> write);
-  // One of that length came in frames, and might have come in a lease.
+  // One of that length came, and might have come in a lease, or did.
   void NoteLong(const MessageHeader& header);
   // How many a client may send, if it is told now.
   uint64_t NextLongLimit() const {
@@ -281,7 +284,8 @@ class MessageStream final : public PollerTask {
   LongMessage outbox_long_ ABSL_GUARDED_BY(mutex_);
   bool outbox_has_long_ ABSL_GUARDED_BY(mutex_) = false;
   // Long messages that came and were not taken, by number. Null if there never
-  // was one. An element is the reader's while it is kHere, else the poller's.
+  // was one. The `state` of an element, and while it is kHere its parts, are
+  // for who has the mutex; the rest is the poller's.
   std::unique_ptr<Incoming> incoming_;
   bool no_more_comes_ ABSL_GUARDED_BY(mutex_) = false;
   bool no_more_goes_ ABSL_GUARDED_BY(mutex_) = false;  // EndWrites().
@@ -317,7 +321,8 @@ class MessageStream final : public PollerTask {
   base::ByteBuffer part_;    // Of a message that is not all here.
   uint64_t part_bytes_ = 0;  // Its length, once its header is here; else 0.
   uint64_t part_end_ = 0;    // Where in the stream it ends; 0 if there is none.
-  // The longest that came in frames, as it would stand in a lease.
+  // How long a lease should be: that of the longest that came of late. 0 if
+  // none is wanted.
   uint64_t lease_bytes_ = 0;
   uint64_t longs_told_ = 0;
   uint64_t longs_started_ = 0;  // They are kReading or kHere, or were taken.

@@ -127,8 +127,10 @@ void MessageStream::NoteLong(const MessageHeader& header) {
       kLongMessageBytes) {
     return;
   }
-  lease_bytes_ = std::max(
-      lease_bytes_, LeaseBytes(header.message_bytes, header.attachment_bytes));
+  // Shorter ones in a row make it shorter.
+  lease_bytes_ =
+      std::max(lease_bytes_ - lease_bytes_ / 16,
+               LeaseBytes(header.message_bytes, header.attachment_bytes));
 }
 
 const char* MessageStream::OnLongMessage(const MessageHeader& lengths,
@@ -168,6 +170,7 @@ const char* MessageStream::OnLongMessage(const MessageHeader& lengths,
     waits = here && StopWaiting();
   }
   ++longs_told_;
+  NoteLong(lengths);
   if (here) {
     ++longs_started_;
     long_bytes_started_ += bytes;

@@ -70,11 +70,10 @@ class MessageStreamTest : public testing::Test {
     }
   }
   Result Write(const std::string& message) {
-    return stream_.Write(
-        message.size(), {}, /*attachment_buffer=*/nullptr, Buffer::PlainIfAny,
-        [&](uint8_t* out) {
-          std::memcpy(out, message.data(), message.size());
-        });
+    return stream_.Write(message.size(), {}, /*attachment_buffer=*/nullptr,
+                         Buffer::PlainIfAny, [&](uint8_t* out) {
+                           std::memcpy(out, message.data(), message.size());
+                         });
   }
 
   Owner owner_;

@@ -258,6 +258,7 @@ class ServerCall {
   StreamLease writing_to_;
   uint8_t writes_left_ = 0;
   bool is_written_ = false;
+  bool read_waits_ = false;  // For memory to READ a long message into.
   // READs of long messages to end, and WRITEs to be posted.
   uint32_t stream_transfers_ = 0;
 

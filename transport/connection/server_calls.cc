@@ -265,6 +265,7 @@ void ServerCalls::OpenStream(ServerCall* call) {
   call->lease_to_come_ = false;
   call->writes_left_ = 0;
   call->is_written_ = false;
+  call->read_waits_ = false;
   call->stream_transfers_ = 0;
   call->stream_->Open(&streams_, call->call_id_);
 }

@@ -312,6 +312,7 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
   // SendWaiting(): the frames, and what waits for memory or its turn.
   void SendFrames();
   void StartTransfers();
+  void PostChunks();
   void SendPending(ServerCall* call, uint8_t* out);
   void SendResponse(ServerCall* call, uint8_t* out);
   // The status message as far as it is sent.
@@ -357,6 +358,7 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
   uint64_t leases_passed_ = 0;  // How often the first of those was another one.
   // Not after the ExpiryOf() of anything that waits in any of these.
   absl::Time expiry_ = absl::InfiniteFuture();
+  bool stream_write_posted_ = false;  // All of one, since it was looked at.
   // The ids of calls whose stream waits for memory to READ into.
   std::vector<uint32_t> read_waiters_;
   CallQueue<ServerCall> draining_;  // They are kDraining.

@@ -56,11 +56,16 @@ void ServerCalls::HandleLongMessage(absl::Span<const uint8_t> frame) {
 bool ServerCalls::StartRead(uint32_t call_id, uint64_t number,
                             IncomingMessage* message) {
   ServerCall* const call = OpenStreamOf(call_id);
+  // Nobody reads it any more, or it will be tried again.
+  if (call->state_ == State::kDraining || call->read_waits_) return false;
   LongMessage read;
-  const absl::Status status =
-      AllocateParts(message->message_bytes, message->attachment_bytes,
-                    &read.message, &read.attachment);
+  absl::Status status = absl::UnavailableError("others have waited for longer");
+  if (memory_waiters_.empty()) {
+    status = AllocateParts(message->message_bytes, message->attachment_bytes,
+                           &read.message, &read.attachment);
+  }
   if (absl::IsUnavailable(status)) {
+    call->read_waits_ = true;
     read_waiters_.push_back(call_id);
     return false;
   }
@@ -88,7 +93,9 @@ void ServerCalls::ServeReadWaiters() {
   const std::vector<uint32_t> waiters = std::exchange(read_waiters_, {});
   for (const uint32_t call_id : waiters) {
     ServerCall* const call = OpenStreamOf(call_id);
-    if (call != nullptr) streams_.Serve(call->stream_.get());
+    if (call == nullptr) continue;
+    call->read_waits_ = false;
+    streams_.Serve(call->stream_.get());
   }
 }
 
@@ -119,6 +126,7 @@ void ServerCalls::OnStreamWritePosted(ServerCall* call) {
   --call->stream_transfers_;
   if (--call->writes_left_ > 0) return;
   call->is_written_ = true;
+  stream_write_posted_ = true;
   if (call->stream_->is_open()) streams_.Serve(call->stream_.get());
 }
 

@@ -1,5 +1,7 @@
 // ServerCalls: what waits for credits, for memory or for its turn.
 
+#include <utility>
+
 #include "absl/base/optimization.h"
 #include "transport/connection/server_calls.h"
 
@@ -37,13 +39,26 @@ bool ServerCalls::SendWaiting() {
   if (!connection_.usable()) return opening_due_;
   SendFrames();
   if (ABSL_PREDICT_FALSE(!initial_waiters_.empty())) SendInitialMetadata();
-  streams_.Send();
+  do {
+    streams_.Send();
+    StartTransfers();
+    if (!connection_.usable()) return false;  // Either may have lost it.
+    PostChunks();
+    // Behind a WRITE of a stream goes its MESSAGE, and then the next WRITE.
+  } while (std::exchange(stream_write_posted_, false) && connection_.usable());
   if (!draining_.empty()) FinishDrained();
-  StartTransfers();
-  if (!connection_.usable()) return false;  // Any of these may have lost it.
+  if (!connection_.usable()) return false;
+  return opening_due_ || streams_.waiting() || !frame_waiters_.empty() ||
+         !initial_waiters_.empty() || !turn_waiters_.empty() ||
+         !memory_waiters_.empty() || transfers_.waiting();
+}
+
+void ServerCalls::PostChunks() {
   const int error = transfers_.PostChunks(
       connection_.send_queue(), [this](BulkTransfer* transfer) {
         if (transfer->opcode != IBV_WR_RDMA_WRITE) return;
+        // A RESPONSE below may have lost it, and all calls with it.
+        if (!connection_.usable()) return;
         // The queue pair keeps the order: the RESPONSE arrives after the data.
         ServerCall* const call = static_cast<ServerCall*>(transfer->owner);
         if (transfer->of_stream) return OnStreamWritePosted(call);
@@ -52,9 +67,6 @@ bool ServerCalls::SendWaiting() {
         QueueFrame(call, State::kReplyQueued);
       });
   if (error != 0) connection_.FailPostSlow(error);
-  return opening_due_ || streams_.waiting() || !frame_waiters_.empty() ||
-         !initial_waiters_.empty() || !turn_waiters_.empty() ||
-         !memory_waiters_.empty() || transfers_.waiting();
 }
 
 void ServerCalls::FinishDrained() {

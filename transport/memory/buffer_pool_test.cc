@@ -185,6 +185,25 @@ TEST_F(BufferPoolTest, IsUnavailableWhileOthersHaveTheRoom) {
   EXPECT_TRUE(pool->Allocate(kPage).ok());
 }
 
+TEST_F(BufferPoolTest, KeepsAnEighthFromWhoCanGoWithout) {
+  const auto pool = Pool(kMega, kMega, 1);
+  EXPECT_EQ(pool->AllocateSpare(kMega).status().code(),
+            absl::StatusCode::kUnavailable);
+  std::vector<Buffer> spare;
+  for (absl::StatusOr<Buffer> buffer = pool->AllocateSpare(kMega / 8);
+       buffer.ok(); buffer = pool->AllocateSpare(kMega / 8)) {
+    spare.push_back(*std::move(buffer));
+  }
+  EXPECT_EQ(spare.size(), 7u);
+  EXPECT_TRUE(pool->Allocate(kMega / 8).ok());
+  // And else plain memory does.
+  const Buffer plain = pool->source().AllocateSpare(kMega / 8);
+  EXPECT_EQ(plain.size(), kMega / 8);
+  EXPECT_FALSE(pool->Owns(plain));
+  spare.pop_back();
+  EXPECT_TRUE(pool->Owns(pool->source().AllocateSpare(kMega / 8)));
+}
+
 TEST_F(BufferPoolTest, IsExhaustedByWhatWillNeverFit) {
   const auto by_bytes = Pool(kMega, 2 * kMega, 8);
   EXPECT_EQ(AllocateError(*by_bytes, kMega + 1),

@@ -229,7 +229,8 @@ PoolCore::Region PoolCore::region(uint32_t index) const {
 }
 
 absl::StatusOr<Buffer> PoolCore::AllocateSpare(size_t bytes) {
-  if (bytes > options_.max_bytes || !spare_->Reserve(OccupiedBytes(bytes))) {
+  const uint64_t most = options_.max_bytes / (kPoolShare + 1) * kPoolShare;
+  if (OccupiedBytes(bytes) > most || !spare_->Reserve(OccupiedBytes(bytes))) {
     return absl::UnavailableError("what is left of the memory is not to spare");
   }
   absl::StatusOr<Buffer> buffer = Allocate(bytes, spare_.get());

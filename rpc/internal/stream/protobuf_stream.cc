@@ -35,6 +35,8 @@ void ProtobufStream::TakeAttachment(
 Result ProtobufStream::Read(MessageLite* message, Buffer* attachment,
                             Allocate allocate) {
   if (failed()) return Result::kOver;
+  // The next one may need the memory.
+  if (attachment != nullptr) attachment->Reset();
   transport::MessageStream::Message read;
   const Result result = messages_.Read(&read);
   if (result == Result::kNoMemory) {
@@ -58,10 +60,14 @@ Result ProtobufStream::Write(const MessageLite& message, Attachment attachment,
     hooks_->OnSendMessage(message);
   }
   const uint64_t attached = attachment.bytes().size();
-  const uint64_t most =
-      max_message_bytes_ < attached ? 0 : max_message_bytes_ - attached;
+  if (attached > max_message_bytes_) {
+    return Fail(&write_failure_,
+                absl::ResourceExhaustedError(absl::StrCat(
+                    "an attachment of ", attached, " bytes is larger than ",
+                    limit_name_, ", ", max_message_bytes_)));
+  }
   const absl::StatusOr<uint64_t> bytes =
-      MeasureMessage(message, most, limit_name_);
+      MeasureMessage(message, max_message_bytes_ - attached, limit_name_);
   if (!bytes.ok()) return Fail(&write_failure_, bytes.status());
   const Result result = messages_.Write(
       *bytes, attachment.bytes(), attachment.buffer(), allocate,
