@@ -43,6 +43,7 @@ ClientCalls::~ClientCalls() {
   arenas_.windows().Close();
   connection_.DestroyQueuePair();
   CHECK_EQ(open_calls(), 0u);
+  ExpectWrite(INT64_MIN);
   for (Slot& slot : slots_) arenas_.Free(connection_.poller(), &slot.memory);
 }
 
@@ -183,6 +184,9 @@ absl::Time ClientCalls::NextTick() const {
 
 void ClientCalls::OnTick(absl::Time now) {
   if (now >= next_deadline_) EndExpired(now);
+  if (!std::exchange(message_came_, false) && expected_bytes_ > 0) {
+    ExpectWrite(INT64_MIN);
+  }
   // Memory comes back without telling.
   if (!waiting_large_.empty() || !due_.empty()) SendWaiting();
   arenas_.GiveBackIdle(connection_, now);

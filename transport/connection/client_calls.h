@@ -208,6 +208,9 @@ class ClientCalls final : private CallTable, private LongMessageCarrier {
   // wrong with it.
   static const char* ReleaseSent(Slot* slot, uint64_t message_limit);
   static StreamMemory& StreamMemoryOf(Slot* slot);
+  // Tells the poller that the server may soon write a lease of so many bytes;
+  // or if they are negative that it has.
+  void ExpectWrite(int64_t lease_bytes);
   // The slot of the call that this frame answers, whose lease the server can't
   // write to any more if it has a window; null, after a ProtocolError(), if
   // there is none.
@@ -261,6 +264,10 @@ class ClientCalls final : private CallTable, private LongMessageCarrier {
   std::vector<uint16_t> due_;  // Slots with a CANCEL or LEASE to send.
   FrameAssembly assembly_;
   OpenStreams streams_;
+  // What ExpectWrite() has told the poller, and whether a MESSAGE has come
+  // since the last tick: if not, nobody should spin for one.
+  int64_t expected_bytes_ = 0;
+  bool message_came_ = false;
   // Until the WELCOME; null if this side has no credentials.
   std::unique_ptr<ClientHandshake> handshake_;
   std::string hellos_;  // What the handshake is bound to.

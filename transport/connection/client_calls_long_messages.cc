@@ -130,11 +130,20 @@ LongMessageCarrier::Outcome ClientCalls::SendLease(uint32_t call_id,
     header.arena = lease.region();
     header.offset = lease.offset();
     header.bytes = static_cast<uint32_t>(lease.size());
+    ExpectWrite(static_cast<int64_t>(lease.size()));
     memory.leases.push_back(std::move(lease));
   }
   std::memcpy(out, &header, sizeof(header));
   connection_.Send(sizeof(header));
   return Outcome::kSent;
+}
+
+void ClientCalls::ExpectWrite(int64_t lease_bytes) {
+  // The server writes one of a stream's leases at a time.
+  const int64_t bytes =
+      std::max(lease_bytes / int64_t{kStreamLongMessages}, -expected_bytes_);
+  expected_bytes_ += bytes;
+  connection_.poller().NoteTransfer(bytes);
 }
 
 Buffer ClientCalls::TakeLease(Slot* slot, uint16_t arena, uint32_t offset) {
@@ -175,6 +184,8 @@ void ClientCalls::HandleLongMessage(absl::Span<const uint8_t> frame) {
     return connection_.ProtocolError(
         "it sent a MESSAGE in no lease of the stream, or beyond one");
   }
+  message_came_ = true;
+  ExpectWrite(-static_cast<int64_t>(lease.size()));
   IncomingMessage incoming;
   LongMessage& parts = incoming.parts;
   uint64_t attachment_at = 0;
