@@ -204,9 +204,6 @@ TESTED_ELSEWHERE = {
         "transport/soft/remote/datagram_network_test.cc",
     "transport/soft/base/event_queue.cc":
         "transport/soft/queues/completion_queue_test.cc",
-    "transport/soft/link/link_end.cc": "transport/soft/link/link_test.cc",
-    "transport/soft/link/link_end_datapath.cc":
-        "transport/soft/link/link_test.cc",
     "transport/soft/soft_provider.cc": "transport/soft/cm/cm_ops_test.cc",
     "transport/soft/cm/cm_channel.cc": "transport/soft/cm/cm_events_test.cc",
     "transport/soft/cm/cm_queue_pair.cc": _SOFT_CM,

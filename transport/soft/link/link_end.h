@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 
 #include "transport/soft/base/waiter_bell.h"
@@ -151,6 +152,7 @@ class LinkEnd {
   bool HasRoom(uint32_t units) const {
     return produced_ - peer_consumed_ + units <= kRingUnits;
   }
+  static void ClearStampBehind(std::byte* packet, uint32_t payload_bytes);
   static void FullFence() { __sync_synchronize(); }
   bool NotePeerConsumed(uint32_t consumed);
   void RingSlow(uint32_t sleep);
@@ -192,8 +194,22 @@ inline std::byte* LinkEnd::Reserve(uint32_t payload_bytes) {
          PayloadOffset(payload_bytes);
 }
 
+// Where a packet may begin later, the peer looks for a stamp. An old header may
+// stand there, and a payload that ends in the first bytes of its stamp would
+// leave the others: together they could be the stamp that the peer waits for.
+inline void LinkEnd::ClearStampBehind(std::byte* packet,
+                                      uint32_t payload_bytes) {
+  const uint32_t end = PayloadOffset(payload_bytes) + payload_bytes;
+  const uint32_t begun = end % 64;
+  if (begun >= sizeof(PacketHeader::stamp) || begun == 0) [[likely]] {
+    return;
+  }
+  std::memset(packet + end, 0, sizeof(PacketHeader::stamp) - begun);
+}
+
 inline void LinkEnd::Publish(const Packet& packet) {
   PacketHeader& header = HeaderAt(out_, produced_);
+  ClearStampBehind(reinterpret_cast<std::byte*>(&header), packet.payload_bytes);
   header.kind_and_number.store(
       uint64_t{packet.number} << 32 | uint64_t{packet.payload_bytes} << 16 |
           uint64_t{packet.flags} << 8 | static_cast<uint64_t>(packet.kind),

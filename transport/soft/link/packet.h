@@ -95,6 +95,7 @@ enum class NakReason : uint8_t {
 // was in the ring before, somebody's payload included, equals it by chance
 // once in 2^64. So no place in the ring has to be cleared for a packet to come:
 // the reader polls a line that is in its own cache until the packet is there.
+// Only what would overwrite a part of an old stamp clears the rest of it.
 struct PacketHeader {
   std::atomic<uint64_t> stamp;  // Written last.
   // Bits 7..0 kind, 15..8 flags, 31..16 payload bytes, 63..32 request number.
