@@ -65,7 +65,7 @@ std::string With(std::string bytes, size_t offset, absl::string_view value) {
   return bytes.replace(offset, value.size(), value.data(), value.size());
 }
 
-// The bytes of version 6. A change here is a change of the protocol.
+// The bytes of version 8. A change here is a change of the protocol.
 TEST(HelloTest, KeepsTheBytesOfTheConnectRequest) {
   EXPECT_EQ(absl::BytesToHexString(EncodeConnectRequest(SomeRequest())),
             "5652424e08013000"
@@ -203,13 +203,13 @@ TEST(HelloTest, RefusesWhatIsNotVerbena) {
 
 TEST(HelloTest, NamesBothVersionsWhenTheyDiffer) {
   const std::string request = EncodeConnectRequest(SomeRequest());
-  const absl::Status status = Request(With(request, 4, "\x08")).status();
+  const absl::Status status = Request(With(request, 4, "\x09")).status();
   EXPECT_EQ(status.code(), kPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("speaks version 8"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("only version 7"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("speaks version 9"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("only version 8"));
   // What follows may mean anything in another version.
   EXPECT_EQ(
-      Rejection(With(SomeReject(), 4, "\x08\x09\xff\xff")).status().code(),
+      Rejection(With(SomeReject(), 4, "\x09\x09\xff\xff")).status().code(),
       kPrecondition);
 }
 
