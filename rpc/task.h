@@ -133,7 +133,8 @@ class TaskPromise<void> : public TaskPromiseBase<void> {
 template <typename T = void>
 class [[nodiscard]] Task {
  public:
-  using promise_type = internal::TaskPromise<T>;
+  // The name is the standard's.
+  using promise_type = internal::TaskPromise<T>;  // NOLINT
 
   Task(Task&& other) noexcept
       : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
