@@ -44,7 +44,8 @@ class ChannelImpl;
 //
 // Dropping the last reference ends calls that are still open with CANCELLED,
 // and waits until their callbacks have returned; inside a callback it does not
-// wait. It never waits for an attempt to connect.
+// wait. It never waits for an attempt to connect. A streaming call has such a
+// reference, so it goes on: what ends it is its context, or its own end.
 class Channel {
  public:
   // Use CreateChannel().
