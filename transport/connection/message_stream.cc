@@ -113,8 +113,11 @@ MessageStream::Result MessageStream::Write(
       writer_waits_ = true;
       return Result::kWait;
     }
-    if (!is_long && !Put(message_bytes, attachment, write, &outbox_)) {
-      return Result::kNoMemory;
+    if (!is_long) {
+      if (!Put(message_bytes, attachment, write, &outbox_)) {
+        return Result::kNoMemory;
+      }
+      wrote_.store(true, std::memory_order_release);
     }
   }
   if (is_long) {
@@ -131,6 +134,7 @@ bool MessageStream::EndWrites() {
     const MutexLock lock(mutex_);
     if (over_) return false;
     if (std::exchange(no_more_goes_, true)) return true;
+    wrote_.store(true, std::memory_order_release);
   }
   Post();
   return true;
@@ -169,11 +173,15 @@ const char* MessageStream::OnData(absl::Span<const uint8_t> body, bool last) {
     return "its last DATA ended in the middle of a message";
   }
   last_came_ = last;
+  const bool stalled = part_end_ > granted_;
+  if (!last && stalled == stalled_.load(std::memory_order_relaxed)) {
+    return nullptr;
+  }
   bool waits = false;
   {
     const MutexLock lock(mutex_);
     // The reader looks at it after it has said that it waits.
-    stalled_.store(part_end_ > granted_, std::memory_order_relaxed);
+    stalled_.store(stalled, std::memory_order_relaxed);
     if (last) {
       no_more_comes_ = true;
       waits = StopWaiting();
@@ -322,7 +330,7 @@ void MessageStream::TakeOutbox() {
   sending_long_ = LongMessage();
   has_long_ = long_in_frames_ = false;
   sent_at_ = 0;
-  if (ends_) return;
+  if (ends_ || !wrote_.load(std::memory_order_acquire)) return;
   bool waits;
   {
     const MutexLock lock(mutex_);
@@ -330,6 +338,7 @@ void MessageStream::TakeOutbox() {
     std::swap(sending_long_, outbox_long_);
     has_long_ = std::exchange(outbox_has_long_, false);
     ends_ = no_more_goes_;
+    wrote_.store(false, std::memory_order_relaxed);
     waits = std::exchange(writer_waits_, false);
   }
   if (waits && owner_ != nullptr) owner_->OnWritable();
@@ -377,11 +386,10 @@ MessageStream::Sent MessageStream::SendFrame(Connection& connection) {
   return Sent::kFrame;
 }
 
-bool MessageStream::sent_all() {
-  if (sent_at_ < SendingBytes()) return false;
-  const MutexLock lock(mutex_);
-  return outbox_.empty() && !outbox_has_long_ &&
-         (!marks_end_ || !no_more_goes_ || end_sent_);
+bool MessageStream::sent_all() const {
+  return sent_at_ == SendingBytes() &&
+         !wrote_.load(std::memory_order_acquire) &&
+         (!marks_end_ || !ends_ || end_sent_);
 }
 
 void MessageStream::NoteProgress() {
@@ -402,6 +410,7 @@ void MessageStream::End() {
     outbox_.Clear(0);
     outbox_long_ = LongMessage();
     outbox_has_long_ = false;
+    wrote_.store(false, std::memory_order_relaxed);
     reader_waits = StopWaiting();
     writer_waits = std::exchange(writer_waits_, false);
   }

@@ -170,7 +170,7 @@ class MessageStream final : public PollerTask {
   // Sends the next frame. If that loses the connection, the stream may be gone.
   Sent SendFrame(Connection& connection);
   // Whether all that was written is sent, and nothing else will be.
-  bool sent_all();
+  bool sent_all() const;
   // Tells the owner if OnPending() has something new to tell.
   void NoteProgress();
 
@@ -251,8 +251,10 @@ class MessageStream final : public PollerTask {
   void WakeReader(bool waits) {
     if (waits && owner_ != nullptr) owner_->OnReadable();
   }
-  bool StopWaiting() {
-    return reader_waits_.exchange(false, std::memory_order_relaxed);
+  bool StopWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!reader_waits_.load(std::memory_order_relaxed)) return false;
+    reader_waits_.store(false, std::memory_order_relaxed);
+    return true;
   }
   void FailForMemory();
   // Grows the window if it was all that held the other side up.
@@ -276,6 +278,9 @@ class MessageStream final : public PollerTask {
   std::atomic<bool> posted_{false};  // Run() is to come.
   // Set before what is held is written: who finds that under the mutex sees it.
   std::atomic<bool> held_{false};
+  // The outbox, or no_more_goes_, is not as TakeOutbox() has left it. Written
+  // with the mutex held; the poller saves itself the mutex if there is nothing.
+  std::atomic<bool> wrote_{false};
 
   base::Mutex mutex_;
   base::ByteBuffer inbox_ ABSL_GUARDED_BY(mutex_);

@@ -117,6 +117,7 @@ MessageStream::Result MessageStream::WriteLong(
   if (over_) return Result::kOver;
   outbox_long_ = std::move(written);
   outbox_has_long_ = true;
+  wrote_.store(true, std::memory_order_release);
   return Result::kDone;
 }
 

@@ -28,10 +28,14 @@ int Poller::PollAll() {
 
 int Poller::RunPosted() {
   int count = 0;
-  posted_.TakeAll([&count](PollerTask* task) {
-    ++count;
-    task->Run();
-  });
+  // A task may post what should not wait for the next look at the devices: a
+  // reaction that writes to a stream. But those have their turn.
+  for (int pass = 0; pass < 2 && !posted_.empty(); ++pass) {
+    posted_.TakeAll([&count](PollerTask* task) {
+      ++count;
+      task->Run();
+    });
+  }
   return count;
 }
 

@@ -13,9 +13,15 @@ constexpr uint32_t kPollsPerClock = 64;
 }  // namespace
 
 bool SharedPoller::Post(transport::PollerTask* task) {
-  transport_.Post(task);
-  if (!role_.TryAcquire()) return false;
-  transport_.RunPosted();
+  if (ABSL_PREDICT_FALSE(!role_.TryAcquire())) {
+    transport_.Post(task);
+    if (!role_.TryAcquire()) return false;
+    transport_.RunPosted();
+    return true;
+  }
+  // It need not go through the queue, but stands behind what is there.
+  if (ABSL_PREDICT_FALSE(transport_.any_posted())) transport_.RunPosted();
+  task->Run();
   return true;
 }
 

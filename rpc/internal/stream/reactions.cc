@@ -15,21 +15,21 @@ void Reactions::Run(StreamReactor* reactor, Serve serve) {
   constexpr uint32_t kAsked = StreamReactor::kAsked;
   constexpr uint32_t kRunning = StreamReactor::kRunning;
   std::atomic<uint32_t>& state = reactor->state_;
-  state.fetch_or(kRunning, std::memory_order_relaxed);
+  // It was asked, and runs now. Before the look: what comes after it asks
+  // again.
+  uint32_t wanted =
+      state.fetch_xor(kAsked | kRunning, std::memory_order_acq_rel) ^
+      (kAsked | kRunning);
   for (int done = 0; done < kOperationsARun;) {
-    // Before the look: what comes after this asks again.
-    uint32_t wanted =
-        state.fetch_and(~kAsked, std::memory_order_acq_rel) & ~kAsked;
     const Look look = serve(wanted);
     if (look == Look::kOver) return;
     if (look == Look::kDone) {
       ++done;
-      continue;
-    }
-    if (state.compare_exchange_strong(wanted, wanted & ~kRunning,
-                                      std::memory_order_acq_rel)) {
+    } else if (state.compare_exchange_strong(wanted, wanted & ~kRunning,
+                                             std::memory_order_acq_rel)) {
       return;
     }
+    wanted = state.fetch_and(~kAsked, std::memory_order_acq_rel) & ~kAsked;
   }
   state.fetch_or(kAsked, std::memory_order_relaxed);
   ReactorCall* const call = reactor->call_;
