@@ -1,6 +1,10 @@
 #include "rpc/client_context.h"
 
 #include <thread>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "transport/base/clock.h"
 
 namespace verbena {
 
@@ -19,6 +23,10 @@ bool ClientContext::Reserve() {
   if (!trailing_metadata_.empty()) trailing_metadata_.clear();
   has_peer_ = false;
   response_attachment_.Reset();
+  if (timeout_ < absl::InfiniteDuration() &&
+      std::exchange(timeout_used_, true)) {
+    due_ = base::Now() + timeout_;
+  }
   return true;
 }
 

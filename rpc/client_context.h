@@ -93,8 +93,16 @@ class ClientContext {
   // A clock that is set after this was called changes nothing.
   void set_deadline(absl::Time deadline) {
     due_ = base::FromWallClock(deadline);
+    timeout_ = absl::InfiniteDuration();
   }
-  void set_timeout(absl::Duration timeout) { due_ = base::Now() + timeout; }
+  // The same for the next call, after so much time from now; each later call
+  // that uses the context again has so much from its start. Of this and
+  // set_deadline() what was called last counts.
+  void set_timeout(absl::Duration timeout) {
+    due_ = base::Now() + timeout;
+    timeout_ = timeout;
+    timeout_used_ = false;
+  }
   // What the clock will show then, as it stands now.
   absl::Time deadline() const { return base::ToWallClock(due()); }
 
@@ -235,6 +243,8 @@ class ClientContext {
 
   absl::Time due_ = absl::InfiniteFuture();         // By base::Now().
   absl::Time latest_due_ = absl::InfiniteFuture();  // Whatever due_ is.
+  absl::Duration timeout_ = absl::InfiniteDuration();
+  bool timeout_used_ = false;  // A call has begun since that was set.
   uint64_t reply_size_hint_ = 0;
   bool wait_for_ready_ = false;
 

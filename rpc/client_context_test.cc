@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "transport/base/clock.h"
 
 namespace verbena {
 namespace {
@@ -81,6 +82,34 @@ TEST(ClientContextTest, ATimeoutIsADeadlineFromNowOn) {
   context.set_timeout(absl::Seconds(5));
   EXPECT_GE(context.deadline(), before + absl::Seconds(5));
   EXPECT_LE(context.deadline(), absl::Now() + absl::Seconds(5));
+}
+
+TEST(ClientContextTest, ALaterCallHasTheWholeTimeoutAgain) {
+  ClientContext context;
+  // So short that it has passed when the second call begins.
+  context.set_timeout(absl::Nanoseconds(1));
+  CountingCall call;
+  ASSERT_TRUE(Begin(context, &call));
+  const absl::Time first = context.due();
+  End(context);
+  while (base::Now() <= first) continue;
+  ASSERT_TRUE(Begin(context, &call));
+  EXPECT_GT(context.due(), first);
+  End(context);
+}
+
+TEST(ClientContextTest, ADeadlineIsTheSameForEveryCall) {
+  ClientContext context;
+  context.set_timeout(absl::Seconds(1));
+  const absl::Time deadline = absl::Now() + absl::Seconds(5);
+  context.set_deadline(deadline);
+  const absl::Time due = context.due();
+  CountingCall call;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(Begin(context, &call));
+    EXPECT_EQ(context.due(), due);
+    End(context);
+  }
 }
 
 TEST(ClientContextTest, IsInUseUntilItIsReleased) {

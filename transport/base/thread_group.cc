@@ -31,8 +31,9 @@ absl::Status ThreadGroup::Start(std::function<void()> body) {
 
 void* ThreadGroup::Run(void* thread) {
   Thread& self = *static_cast<Thread*>(thread);
-  self.body();
   ThreadGroup& group = *self.group;
+  CHECK_EQ(pthread_setname_np(pthread_self(), group.name_), 0);
+  self.body();
   const MutexLock lock(group.mutex_);
   group.JoinThoseGone();
   group.ended_.splice(group.ended_.end(), group.running_, self.self);

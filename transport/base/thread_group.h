@@ -21,7 +21,9 @@ namespace verbena::base {
 // Thread-safe. Destroy it after Join().
 class ThreadGroup {
  public:
-  ThreadGroup() = default;
+  // What tools such as `top -H` call the threads: at most 15 characters, which
+  // must outlive them.
+  explicit ThreadGroup(const char* name) : name_(name) {}
   ThreadGroup(const ThreadGroup&) = delete;
   ThreadGroup& operator=(const ThreadGroup&) = delete;
   ~ThreadGroup();
@@ -46,6 +48,7 @@ class ThreadGroup {
   static void* Run(void* thread);
   void JoinThoseGone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const char* const name_;
   Mutex mutex_;
   CondVar all_ended_;  // running_ is empty.
   std::list<Thread> running_ ABSL_GUARDED_BY(mutex_);

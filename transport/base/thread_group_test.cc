@@ -12,7 +12,7 @@ namespace {
 
 TEST(ThreadGroupTest, JoinWaitsForThreadsThatThreadsStart) {
   std::atomic<int> ran = 0;
-  ThreadGroup group;
+  ThreadGroup group("test");
   ASSERT_TRUE(group
                   .Start([&] {
                     ASSERT_TRUE(group
@@ -29,9 +29,21 @@ TEST(ThreadGroupTest, JoinWaitsForThreadsThatThreadsStart) {
   EXPECT_EQ(ran, 3);
 }
 
+TEST(ThreadGroupTest, ThreadsHaveTheNameOfTheirGroup) {
+  char name[16] = "";
+  ThreadGroup group("verbena-test");
+  ASSERT_TRUE(group
+                  .Start([&] {
+                    pthread_getname_np(pthread_self(), name, sizeof(name));
+                  })
+                  .ok());
+  group.Join();
+  EXPECT_STREQ(name, "verbena-test");
+}
+
 TEST(ThreadGroupTest, AThousandThreadsComeAndGo) {
   std::atomic<int> ran = 0;
-  ThreadGroup group;
+  ThreadGroup group("test");
   for (int i = 0; i < 1000; ++i) {
     ASSERT_TRUE(group.Start([&] { ++ran; }).ok());
   }
@@ -51,7 +63,7 @@ TEST(ThreadGroupTest, NobodyWaitsForTheDestructorsOfAThreadThatHasEnded) {
     std::atomic<bool>* started = nullptr;
   };
   std::atomic<bool> ended = false, started = false;
-  ThreadGroup group;
+  ThreadGroup group("test");
   ASSERT_TRUE(group
                   .Start([&] {
                     static thread_local SlowToGo slow;
@@ -74,7 +86,7 @@ TEST(ThreadGroupTest, AThreadThatTheSystemRefusesIsAnError) {
   ASSERT_EQ(pthread_attr_setstacksize(&absurd, size_t{1} << 50), 0);
   ASSERT_EQ(pthread_setattr_default_np(&absurd), 0);
   std::atomic<int> ran = 0;
-  ThreadGroup group;
+  ThreadGroup group("test");
   const absl::Status refused = group.Start([&] { ++ran; });
   ASSERT_EQ(pthread_setattr_default_np(&usual), 0);
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;

@@ -87,7 +87,7 @@ class InterludesTest : public testing::Test {
   int started_ = 0;
   Gate taken_over_, may_end_;
   Interludes interludes_;
-  base::ThreadGroup threads_;
+  base::ThreadGroup threads_{"test"};
 };
 
 TEST_F(InterludesTest, RunsTasksInTheirOrder) {

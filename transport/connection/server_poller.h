@@ -130,7 +130,7 @@ class ServerPoller final : private Pollable {
   const std::unique_ptr<Poller> poller_;
   Interludes interludes_;
   SpinPolicy spin_;  // Of whoever drives.
-  base::ThreadGroup threads_;
+  base::ThreadGroup threads_{"verbena-server"};
   std::atomic<uint32_t> incoming_{0};  // Given to Accept(), not yet looked at.
   std::atomic<uint32_t> connection_count_{0};
   std::atomic<uint64_t> frame_bytes_{0};

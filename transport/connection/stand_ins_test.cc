@@ -70,7 +70,7 @@ class StandInsTest : public testing::Test {
   bool lost_ = false;
   Gate taken_over_;
   StandIns stand_ins_;
-  base::ThreadGroup threads_;
+  base::ThreadGroup threads_{"test"};
 };
 
 TEST_F(StandInsTest, ADriverThatWakesOftenSeldomSetsTheTimer) {

@@ -116,7 +116,7 @@ class BackgroundThread {
   transport::SpinPolicy::Wait wait_;  // For something to do.
 
   transport::StandIns stand_ins_;
-  base::ThreadGroup threads_;
+  base::ThreadGroup threads_{"verbena-client"};
 };
 
 }  // namespace verbena::internal

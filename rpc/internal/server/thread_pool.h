@@ -131,7 +131,7 @@ class ThreadPool {
   absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
   absl::Time start_again_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 
-  base::ThreadGroup group_;
+  base::ThreadGroup group_{"verbena-worker"};
 };
 
 }  // namespace verbena::internal

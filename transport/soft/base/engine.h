@@ -212,7 +212,7 @@ class Engine {
   // need not be looked at for each doorbell.
   TimePoint earliest_tick_ ABSL_GUARDED_BY(mutex_) = TimePoint::max();
 
-  base::ThreadGroup threads_;  // The one thread.
+  base::ThreadGroup threads_{"verbena-soft"};  // The one thread.
 };
 
 }  // namespace verbena::soft

@@ -63,7 +63,7 @@ class ClosingThread {
   base::CondVar changed_;
   bool runs_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<base::UniqueFd> waiting_ ABSL_GUARDED_BY(mutex_);
-  base::ThreadGroup threads_;  // The one thread.
+  base::ThreadGroup threads_{"verbena-fd"};  // The one thread.
 };
 
 }  // namespace
