@@ -1,9 +1,7 @@
 #include "transport/base/rare_warning.h"
 
-#include <iostream>
-
-#include "absl/strings/str_cat.h"
 #include "transport/base/clock.h"
+#include "transport/base/log.h"
 
 namespace verbena::base {
 namespace {
@@ -16,7 +14,7 @@ void RareWarning::Say(absl::string_view text) {
   const absl::Time now = base::Now();
   if (now < silent_until_) return;
   silent_until_ = now + kSilence;
-  std::cerr << absl::StrCat("verbena: ", text, "\n");
+  Log::OfProcess().Write(LogSeverity::kWarning, text);
 }
 
 }  // namespace verbena::base

@@ -8,8 +8,8 @@
 
 namespace verbena::base {
 
-// Writes lines to standard error: one, and then none for ten seconds, however
-// often there is cause. Not thread-safe.
+// Logs warnings: one, and then none for ten seconds, however often there is
+// cause. Not thread-safe.
 class RareWarning {
  public:
   void Say(absl::string_view text);

@@ -10,6 +10,7 @@
 #include "transport/base/check.h"
 #include "transport/base/clock.h"
 #include "transport/base/limits.h"
+#include "transport/base/log.h"
 #include "transport/base/status_macros.h"
 #include "transport/connection/posted_function.h"
 
@@ -144,8 +145,12 @@ void ServerPoller::AcceptHere(IncomingConnection incoming) {
       stopping_ ? absl::UnavailableError("the server is shutting down")
                 : TryAccept(incoming);
   if (status.ok()) return;
+  const std::string text =
+      absl::StrCat("a client was refused: ", status.message());
   if (absl::IsResourceExhausted(status)) {
-    refusal_.Say(absl::StrCat("a client was refused: ", status.message()));
+    refusal_.Say(text);
+  } else {
+    base::Log::OfProcess().Write(LogSeverity::kInfo, text);
   }
   const Reject reject = {
       stopping_ ? RejectReason::kShuttingDown : RejectReason::kFull,
@@ -186,6 +191,12 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   if (status.ok()) status = calls->Begin();
   // The client sees the connection end; there is no id left to reject.
   if (!status.ok()) connection.Close(status);
+  if (status.ok() && base::Log::OfProcess().Wants(LogSeverity::kInfo)) {
+    base::Log::OfProcess().Write(
+        LogSeverity::kInfo,
+        absl::StrCat("a client connects: ", connection.peer(), ", on ",
+                     device->name()));
+  }
   connections_.push_back(std::move(calls));
   connection_count_.store(static_cast<uint32_t>(connections_.size()),
                           std::memory_order_relaxed);
@@ -291,6 +302,8 @@ void ServerPoller::Reap() {
     const absl::Status& reason = calls->connection().failure();
     if (absl::IsDeadlineExceeded(reason) || absl::IsDataLoss(reason)) {
       lost_.Say(reason.message());
+    } else {
+      base::Log::OfProcess().Write(LogSeverity::kInfo, reason.message());
     }
     for (auto& [provider, watcher] : watchers_) {
       watcher->Unwatch(calls->connection().id());

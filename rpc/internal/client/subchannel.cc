@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/base/clock.h"
+#include "transport/base/log.h"
 #include "transport/connection/client_poller.h"
 #include "transport/device.h"
 
@@ -30,6 +31,14 @@ transport::EndpointOptions WithWantedDevice(
     transport::EndpointOptions options) {
   options.device = transport::WantedDevice(options);
   return options;
+}
+
+// Why the connection is on this device, for the log.
+const char* WhyDevice(const transport::EndpointOptions& options,
+                      const std::string& device) {
+  if (!options.device.empty()) return ", which was asked for";
+  return device == transport::kSoftDevice ? ": no RDMA device routes there"
+                                          : ", which routes there";
 }
 
 absl::Status ForCalls(const absl::Status& status, const std::string& target) {
@@ -150,7 +159,12 @@ void Subchannel::GiveUp() {
 void Subchannel::OnFailed(const absl::Status& why) {
   connect_error_ = ForCalls(why, target_);
   if (!std::exchange(in_crowd_, true)) crowd_->Enter();
-  retry_time_ = base::Now() + backoff_.Next(was_cheap_, crowd_->LeastPause());
+  const absl::Duration pause = backoff_.Next(was_cheap_, crowd_->LeastPause());
+  retry_time_ = base::Now() + pause;
+  base::Log::OfProcess().Write(
+      LogSeverity::kInfo,
+      absl::StrCat(connect_error_.message(), "; not tried again for ",
+                   absl::FormatDuration(pause)));
   {
     const base::MutexLock lock(mutex_);
     hopeless_ = !absl::IsUnavailable(connect_error_);
@@ -168,9 +182,14 @@ void Subchannel::OnConnected() {
   backoff_.Reset();
   LeaveCrowd();
   buffers_.Set(connection_->buffer_source());
+  const std::string device = connection_->device_name();
+  base::Log::OfProcess().Write(
+      LogSeverity::kInfo,
+      absl::StrCat("connected to ", target_, ", ", connection_->peer(), ", on ",
+                   device, WhyDevice(options_, device)));
   {
     const base::MutexLock lock(mutex_);
-    device_ = connection_->device_name();
+    device_ = device;
   }
   SetState(ChannelState::kReady);
   poller_.RemovePending();
@@ -197,6 +216,8 @@ void Subchannel::DropUnusable() {
   if (state_ != ChannelState::kReady || connection_->usable()) return;
   buffers_.Set(transport::BufferSource());
   if (connection_->failed()) {
+    base::Log::OfProcess().Write(LogSeverity::kInfo,
+                                 connection_->failure().message());
     Close(std::move(connection_));
   } else {
     draining_.push_back(std::move(connection_));

@@ -1,0 +1,52 @@
+#include "transport/base/log.h"
+
+#include <iostream>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/base/clock.h"
+
+namespace verbena::base {
+
+Log& Log::OfProcess() {
+  static Log* const log = new Log;
+  return *log;
+}
+
+void Log::Set(LogSink sink, LogSeverity least) {
+  const MutexLock lock(mutex_);
+  sink_.swap(sink);
+  least_.store(least, std::memory_order_relaxed);
+}
+
+void Log::Write(LogSeverity severity, absl::string_view text) {
+  if (!Wants(severity)) return;
+  const MutexLock lock(mutex_);
+  const absl::Time now = Now();
+  if (now >= second_ends_) {
+    second_ends_ = now + absl::Seconds(1);
+    passed_ = 0;
+  }
+  if (passed_ == kMostASecond) {
+    ++left_out_;
+    return;
+  }
+  ++passed_;
+  if (const int64_t left_out = std::exchange(left_out_, 0); left_out > 0) {
+    const std::string note =
+        absl::StrCat(left_out,
+                     " entries before this one were left out: more "
+                     "than ",
+                     kMostASecond, " in a second");
+    Pass({severity, ToWallClock(now), note});
+  }
+  Pass({severity, ToWallClock(now), text});
+}
+
+void Log::Pass(const LogEntry& entry) {
+  if (sink_ != nullptr) return sink_(entry);
+  std::cerr << absl::StrCat("verbena: ", entry.text, "\n");
+}
+
+}  // namespace verbena::base
