@@ -96,6 +96,17 @@ ServerBuilder& ServerBuilder::SetMaxConcurrentCalls(int64_t calls) {
   return *this;
 }
 
+ServerBuilder& ServerBuilder::SetMaxConcurrentStreamsPerConnection(
+    int streams) {
+  max_connection_streams_ = streams;
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetMaxConcurrentStreams(int64_t streams) {
+  max_streams_ = streams;
+  return *this;
+}
+
 ServerBuilder& ServerBuilder::SetHandlerMode(HandlerMode mode) {
   handler_mode_ = mode;
   return *this;
@@ -203,6 +214,11 @@ absl::Status ServerBuilder::Validate() const {
                              transport::kMaxOpenCalls));
   RETURN_IF_ERROR(
       CheckRange("the limit of calls of the server", max_calls_, 0, INT64_MAX));
+  RETURN_IF_ERROR(CheckRange("the limit of streams of a connection",
+                             max_connection_streams_, 0,
+                             transport::kMaxOpenCalls));
+  RETURN_IF_ERROR(CheckRange("the limit of streams of the server", max_streams_,
+                             0, INT64_MAX));
   RETURN_IF_ERROR(
       CheckRange("the limit of bulk memory", max_bulk_bytes_,
                  std::max(max_receive_message_bytes_, max_send_message_bytes_),
@@ -251,7 +267,10 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
       static_cast<uint32_t>(max_metadata_bytes_);
   options.endpoint.endpoint.max_open_calls =
       static_cast<uint32_t>(max_connection_calls_);
+  options.endpoint.endpoint.max_open_streams =
+      static_cast<uint32_t>(max_connection_streams_);
   options.max_calls = max_calls_;
+  options.max_streams = max_streams_;
   options.endpoint.endpoint.max_bulk_bytes = max_bulk_bytes_;
   options.endpoint.endpoint.memory_floor_bytes =
       static_cast<uint64_t>(memory_floor_bytes_);

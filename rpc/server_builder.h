@@ -81,6 +81,13 @@ class ServerBuilder {
   // RESOURCE_EXHAUSTED. Default, and 0: no limit but those of connections.
   ServerBuilder& SetMaxConcurrentCalls(int64_t calls);
 
+  // The same for streams alone, of one connection (at most 16,384) and of the
+  // whole server: calls whose messages are more than one each way. One beyond
+  // them does not wait, but ends with RESOURCE_EXHAUSTED, not processed.
+  // Default, and 0: no limit but those of calls.
+  ServerBuilder& SetMaxConcurrentStreamsPerConnection(int streams);
+  ServerBuilder& SetMaxConcurrentStreams(int64_t streams);
+
   // Which threads run handlers, for services that do not say. Default:
   // kWorkerPool.
   ServerBuilder& SetHandlerMode(HandlerMode mode);
@@ -167,6 +174,8 @@ class ServerBuilder {
   int64_t max_metadata_bytes_ = 8192;
   int max_connection_calls_ = 256;
   int64_t max_calls_ = 0;
+  int max_connection_streams_ = 0;
+  int64_t max_streams_ = 0;
   int64_t max_bulk_bytes_ = int64_t{512} << 20;
   int64_t memory_floor_bytes_ = int64_t{1} << 20;
   absl::Duration memory_idle_time_ = absl::Seconds(5);

@@ -161,6 +161,24 @@ TEST_F(ServerBuilderTest, ALimitOfCallsOfTheServerIsNotNegative) {
   ExpectRefused(absl::StatusCode::kInvalidArgument, "calls of the server");
 }
 
+TEST_F(ServerBuilderTest, LimitsOfStreamsAreNotNegative) {
+  builder_.SetDevice("soft").SetMaxConcurrentStreams(INT64_MAX);
+  EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+  builder_.SetMaxConcurrentStreams(-1);
+  ExpectRefused(absl::StatusCode::kInvalidArgument,
+                "streams of the server is -1, must be from 0");
+  builder_.SetMaxConcurrentStreams(0);
+  for (const int streams : {0, 16384}) {
+    builder_.SetMaxConcurrentStreamsPerConnection(streams);
+    EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+  }
+  for (const int streams : {-1, 16385}) {
+    builder_.SetMaxConcurrentStreamsPerConnection(streams);
+    ExpectRefused(absl::StatusCode::kInvalidArgument,
+                  "streams of a connection");
+  }
+}
+
 TEST_F(ServerBuilderTest, ANegativeSpinBudgetIsRefused) {
   builder_.SetSpinBudget(-absl::Microseconds(1));
   ExpectRefused(absl::StatusCode::kInvalidArgument, "spin budget");

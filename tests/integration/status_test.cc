@@ -301,7 +301,7 @@ TEST_F(StatusTest, ARequestLongerThanTheServerReceivesIsRefused) {
       [](ServerBuilder& builder) { builder.SetMaxReceiveMessageSize(100000); });
   Connect();
   EXPECT_EQ(Echo(99000), absl::OkStatus());
-  ExpectTooLarge(Echo(100000), "SetMaxReceiveMessageSize");
+  ExpectTooLarge(Echo(100000), "(SetMaxReceiveMessageSize there), 100000");
   EXPECT_EQ(Echo(10), absl::OkStatus());
 }
 

@@ -81,6 +81,8 @@ class HandlerCall final : public WorkerTask,
 
   // The method's number in the registry.
   int method_index() const { return method_index_; }
+  // Whether the method streams.
+  bool streams() const { return streams_; }
   // Whether the messages take so much memory that they are better given back.
   // What a few requests of less than a KiB may have added is not looked at, as
   // that takes longer than such a call has. At the end of a call, once.

@@ -3,13 +3,15 @@
 #include <thread>
 #include <utility>
 
+#include "absl/base/optimization.h"
+
 namespace verbena::internal {
 
 HandlerCallPool::HandlerCallPool(const MethodRegistry& registry,
-                                 CallLimit& limit, ThreadPool* threads,
+                                 CallLimits& limits, ThreadPool* threads,
                                  std::vector<BlockingMethod>& blocking,
                                  const CallGate* gate, uint64_t max_reply_bytes)
-    : limit_(limit),
+    : limits_(limits),
       threads_(threads),
       blocking_(blocking),
       gate_(gate),
@@ -38,7 +40,8 @@ void HandlerCallPool::AwaitPosters() const {
 }
 
 void HandlerCallPool::Recycle(HandlerCall* call) {
-  limit_.Leave();
+  limits_.calls.Leave();
+  if (ABSL_PREDICT_FALSE(call->streams())) limits_.streams.Leave();
   std::unique_ptr<HandlerCall> owned(call);
   auto& free = free_[call->method_index()];
   if (free.size() < kKept && !call->HoldsTooMuch()) {

@@ -11,6 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "rpc/internal/server/call_gate.h"
 #include "rpc/internal/server/call_limit.h"
@@ -36,7 +37,8 @@ class ServerImpl final : public transport::ServerHandler {
     CallGate gate;
     HandlerMode handler_mode = HandlerMode::kWorkerPool;
     ThreadPool::Options workers;
-    int64_t max_calls = 0;  // 0: as many as connections may have.
+    int64_t max_calls = 0;    // 0: as many as connections may have.
+    int64_t max_streams = 0;  // Likewise.
   };
 
   static absl::StatusOr<std::unique_ptr<ServerImpl>> Start(
@@ -76,14 +78,17 @@ class ServerImpl final : public transport::ServerHandler {
 
   explicit ServerImpl(const Options& options)
       : gate_(options.gate),
-        limit_(options.max_calls),
+        limits_{CallLimit(options.max_calls), CallLimit(options.max_streams)},
         pollers_(options.endpoint.pollers) {}
   absl::Status Register(const Options& options);
   HandlerCallPool& CallsOf(transport::Poller& poller);
-  void RefuseCall(transport::ServerCall* call);
+  // Ends a call that is one too many by `limit`, of what `kind` names, which
+  // `option` of ServerBuilder sets.
+  static void RefuseCall(transport::ServerCall* call, const CallLimit& limit,
+                         absl::string_view kind, absl::string_view option);
 
   const CallGate gate_;
-  CallLimit limit_;
+  CallLimits limits_;
   std::atomic<uint64_t> failed_authentications_{0};
   MethodRegistry registry_;                       // Constant once started.
   std::vector<BlockingMethod> blocking_methods_;  // By the method's index.
