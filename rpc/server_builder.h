@@ -71,6 +71,12 @@ class ServerBuilder {
   // makes the server keep: so much for each call that it may have open.
   ServerBuilder& SetMaxMetadataSize(int64_t bytes);
 
+  // Longest message of a status that handlers may send, in bytes, from 0 to
+  // 65,535; longer ones are cut. What is beyond 2 KiB goes with the trailing
+  // metadata, and is cut as well if that is more than the client takes of them
+  // (ChannelOptions::max_metadata_bytes). Default: 8 KiB.
+  ServerBuilder& SetMaxStatusMessageSize(int64_t bytes);
+
   // Calls and streams that one connection may have open, from 1 to 16,384, if
   // its client wants as many (ChannelOptions::max_concurrent_calls). A client's
   // further calls wait at the client. Default: 256.
@@ -172,6 +178,7 @@ class ServerBuilder {
   int64_t max_receive_message_bytes_ = int64_t{65} << 20;
   int64_t max_send_message_bytes_ = int64_t{65} << 20;
   int64_t max_metadata_bytes_ = 8192;
+  int64_t max_status_bytes_ = 8192;
   int max_connection_calls_ = 256;
   int64_t max_calls_ = 0;
   int max_connection_streams_ = 0;

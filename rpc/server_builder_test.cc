@@ -142,6 +142,19 @@ TEST_F(ServerBuilderTest, MetadataMayHave65535Bytes) {
   }
 }
 
+TEST_F(ServerBuilderTest, AStatusMessageMayHave65535Bytes) {
+  builder_.SetDevice("soft");
+  for (const int64_t bytes : {0, 65535}) {
+    builder_.SetMaxStatusMessageSize(bytes);
+    EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+  }
+  for (const int64_t bytes : {-1, 65536}) {
+    builder_.SetMaxStatusMessageSize(bytes);
+    ExpectRefused(absl::StatusCode::kInvalidArgument,
+                  "size limit of status messages");
+  }
+}
+
 TEST_F(ServerBuilderTest, AConnectionMayHaveOneCallTo16384) {
   builder_.SetDevice("soft");
   for (const int calls : {1, 16384}) {

@@ -29,7 +29,7 @@ class HandlerCallPool {
  public:
   HandlerCallPool(const MethodRegistry& registry, CallLimits& limits,
                   ThreadPool* threads, std::vector<BlockingMethod>& blocking,
-                  const CallGate* gate, uint64_t max_reply_bytes);
+                  const CallGate* gate, const ReplyLimits& reply_limits);
   HandlerCallPool(const HandlerCallPool&) = delete;
   HandlerCallPool& operator=(const HandlerCallPool&) = delete;
   ~HandlerCallPool() = default;
@@ -59,7 +59,7 @@ class HandlerCallPool {
   ThreadPool* const threads_;
   std::vector<BlockingMethod>& blocking_;  // By the method's index.
   const CallGate* const gate_;
-  const uint64_t max_reply_bytes_;
+  const ReplyLimits reply_limits_;
   // By the method's index in the registry.
   std::vector<std::vector<std::unique_ptr<HandlerCall>>> free_;
 };

@@ -20,7 +20,8 @@ absl::StatusOr<std::unique_ptr<ServerImpl>> ServerImpl::Start(
         server->registry_, server->limits_, server->threads_.get(),
         server->blocking_methods_,
         server->gate_.open() ? nullptr : &server->gate_,
-        options.endpoint.endpoint.max_send_message_bytes);
+        ReplyLimits{options.endpoint.endpoint.max_send_message_bytes,
+                    options.max_status_bytes});
   }
   ASSIGN_OR_RETURN(server->endpoint_,
                    transport::ServerEndpoint::Start(options.endpoint, *server));

@@ -4,6 +4,7 @@
 #define VERBENA_RPC_INTERNAL_SERVER_SERVER_IMPL_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "rpc/internal/server/method_registry.h"
 #include "rpc/internal/server/thread_pool.h"
 #include "rpc/service.h"
+#include "transport/base/limits.h"
 #include "transport/base/mutex.h"
 #include "transport/connection/poller.h"
 #include "transport/connection/server_call.h"
@@ -39,6 +41,7 @@ class ServerImpl final : public transport::ServerHandler {
     ThreadPool::Options workers;
     int64_t max_calls = 0;    // 0: as many as connections may have.
     int64_t max_streams = 0;  // Likewise.
+    size_t max_status_bytes = transport::kDefaultMaxStatusBytes;
   };
 
   static absl::StatusOr<std::unique_ptr<ServerImpl>> Start(
