@@ -86,6 +86,11 @@ ServerBuilder& ServerBuilder::SetMaxMetadataSize(int64_t bytes) {
   return *this;
 }
 
+ServerBuilder& ServerBuilder::SetMaxStatusMessageSize(int64_t bytes) {
+  max_status_bytes_ = bytes;
+  return *this;
+}
+
 ServerBuilder& ServerBuilder::SetMaxConcurrentCallsPerConnection(int calls) {
   max_connection_calls_ = calls;
   return *this;
@@ -93,6 +98,17 @@ ServerBuilder& ServerBuilder::SetMaxConcurrentCallsPerConnection(int calls) {
 
 ServerBuilder& ServerBuilder::SetMaxConcurrentCalls(int64_t calls) {
   max_calls_ = calls;
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetMaxConcurrentStreamsPerConnection(
+    int streams) {
+  max_connection_streams_ = streams;
+  return *this;
+}
+
+ServerBuilder& ServerBuilder::SetMaxConcurrentStreams(int64_t streams) {
+  max_streams_ = streams;
   return *this;
 }
 
@@ -198,11 +214,19 @@ absl::Status ServerBuilder::Validate() const {
                              max_send_message_bytes_, 0, kLongestMessage));
   RETURN_IF_ERROR(CheckRange("the size limit of metadata", max_metadata_bytes_,
                              0, transport::kMaxMetadataBytes));
+  RETURN_IF_ERROR(CheckRange("the size limit of status messages",
+                             max_status_bytes_, 0,
+                             transport::kLongestStatusBytes));
   RETURN_IF_ERROR(CheckRange("the limit of calls of a connection",
                              max_connection_calls_, 1,
                              transport::kMaxOpenCalls));
   RETURN_IF_ERROR(
       CheckRange("the limit of calls of the server", max_calls_, 0, INT64_MAX));
+  RETURN_IF_ERROR(CheckRange("the limit of streams of a connection",
+                             max_connection_streams_, 0,
+                             transport::kMaxOpenCalls));
+  RETURN_IF_ERROR(CheckRange("the limit of streams of the server", max_streams_,
+                             0, INT64_MAX));
   RETURN_IF_ERROR(
       CheckRange("the limit of bulk memory", max_bulk_bytes_,
                  std::max(max_receive_message_bytes_, max_send_message_bytes_),
@@ -251,7 +275,11 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
       static_cast<uint32_t>(max_metadata_bytes_);
   options.endpoint.endpoint.max_open_calls =
       static_cast<uint32_t>(max_connection_calls_);
+  options.endpoint.endpoint.max_open_streams =
+      static_cast<uint32_t>(max_connection_streams_);
   options.max_calls = max_calls_;
+  options.max_streams = max_streams_;
+  options.max_status_bytes = static_cast<size_t>(max_status_bytes_);
   options.endpoint.endpoint.max_bulk_bytes = max_bulk_bytes_;
   options.endpoint.endpoint.memory_floor_bytes =
       static_cast<uint64_t>(memory_floor_bytes_);

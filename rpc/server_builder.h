@@ -71,6 +71,12 @@ class ServerBuilder {
   // makes the server keep: so much for each call that it may have open.
   ServerBuilder& SetMaxMetadataSize(int64_t bytes);
 
+  // Longest message of a status that handlers may send, in bytes, from 0 to
+  // 65,535; longer ones are cut. What is beyond 2 KiB goes with the trailing
+  // metadata, and is cut as well if that is more than the client takes of them
+  // (ChannelOptions::max_metadata_bytes). Default: 8 KiB.
+  ServerBuilder& SetMaxStatusMessageSize(int64_t bytes);
+
   // Calls and streams that one connection may have open, from 1 to 16,384, if
   // its client wants as many (ChannelOptions::max_concurrent_calls). A client's
   // further calls wait at the client. Default: 256.
@@ -80,6 +86,13 @@ class ServerBuilder {
   // wait for a worker. A call beyond them is not processed, and ends with
   // RESOURCE_EXHAUSTED. Default, and 0: no limit but those of connections.
   ServerBuilder& SetMaxConcurrentCalls(int64_t calls);
+
+  // The same for streams alone, of one connection (at most 16,384) and of the
+  // whole server: calls whose messages are more than one each way. One beyond
+  // them does not wait, but ends with RESOURCE_EXHAUSTED, not processed.
+  // Default, and 0: no limit but those of calls.
+  ServerBuilder& SetMaxConcurrentStreamsPerConnection(int streams);
+  ServerBuilder& SetMaxConcurrentStreams(int64_t streams);
 
   // Which threads run handlers, for services that do not say. Default:
   // kWorkerPool.
@@ -165,8 +178,11 @@ class ServerBuilder {
   int64_t max_receive_message_bytes_ = int64_t{65} << 20;
   int64_t max_send_message_bytes_ = int64_t{65} << 20;
   int64_t max_metadata_bytes_ = 8192;
+  int64_t max_status_bytes_ = 8192;
   int max_connection_calls_ = 256;
   int64_t max_calls_ = 0;
+  int max_connection_streams_ = 0;
+  int64_t max_streams_ = 0;
   int64_t max_bulk_bytes_ = int64_t{512} << 20;
   int64_t memory_floor_bytes_ = int64_t{1} << 20;
   absl::Duration memory_idle_time_ = absl::Seconds(5);

@@ -142,6 +142,19 @@ TEST_F(ServerBuilderTest, MetadataMayHave65535Bytes) {
   }
 }
 
+TEST_F(ServerBuilderTest, AStatusMessageMayHave65535Bytes) {
+  builder_.SetDevice("soft");
+  for (const int64_t bytes : {0, 65535}) {
+    builder_.SetMaxStatusMessageSize(bytes);
+    EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+  }
+  for (const int64_t bytes : {-1, 65536}) {
+    builder_.SetMaxStatusMessageSize(bytes);
+    ExpectRefused(absl::StatusCode::kInvalidArgument,
+                  "size limit of status messages");
+  }
+}
+
 TEST_F(ServerBuilderTest, AConnectionMayHaveOneCallTo16384) {
   builder_.SetDevice("soft");
   for (const int calls : {1, 16384}) {
@@ -159,6 +172,24 @@ TEST_F(ServerBuilderTest, ALimitOfCallsOfTheServerIsNotNegative) {
   EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
   builder_.SetMaxConcurrentCalls(-1);
   ExpectRefused(absl::StatusCode::kInvalidArgument, "calls of the server");
+}
+
+TEST_F(ServerBuilderTest, LimitsOfStreamsAreNotNegative) {
+  builder_.SetDevice("soft").SetMaxConcurrentStreams(INT64_MAX);
+  EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+  builder_.SetMaxConcurrentStreams(-1);
+  ExpectRefused(absl::StatusCode::kInvalidArgument,
+                "streams of the server is -1, must be from 0");
+  builder_.SetMaxConcurrentStreams(0);
+  for (const int streams : {0, 16384}) {
+    builder_.SetMaxConcurrentStreamsPerConnection(streams);
+    EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+  }
+  for (const int streams : {-1, 16385}) {
+    builder_.SetMaxConcurrentStreamsPerConnection(streams);
+    ExpectRefused(absl::StatusCode::kInvalidArgument,
+                  "streams of a connection");
+  }
 }
 
 TEST_F(ServerBuilderTest, ANegativeSpinBudgetIsRefused) {

@@ -255,9 +255,10 @@ enum class HandlerMode {
 // (server_reactor.h, server_coroutine.h). A method that streams has a reader or
 // a writer, or both, in their place (server_stream.h), and its handlers run on
 // workers whatever the mode, because they block. The Status that it returns
-// reaches the client, code and message (cut after 2048 bytes); the response
-// only if it is OK. An exception that leaves a handler ends the call with
-// UNKNOWN, as with gRPC, and is lost.
+// reaches the client, code and message
+// (ServerBuilder::SetMaxStatusMessageSize); the response only if it is OK. An
+// exception that leaves a handler ends the call with UNKNOWN, as with gRPC, and
+// is lost.
 class Service {
  public:
   Service(const Service&) = delete;

@@ -5,10 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "google/protobuf/any.pb.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/wire_format_lite.h"
+#include "transport/base/limits.h"
 
 namespace verbena {
 namespace {
@@ -132,7 +134,12 @@ absl::Status FromGoogleRpcStatus(absl::string_view bytes,
 
 void TakeStatusDetails(absl::string_view bytes, absl::Status* status) {
   Fields fields;
-  if (ReadFields(bytes, &fields)) AddDetails(fields.details, status);
+  if (!ReadFields(bytes, &fields)) return;
+  if (status->message().size() == transport::kMaxStatusMessageBytes &&
+      absl::StartsWith(fields.message, status->message())) {
+    *status = absl::Status(status->code(), fields.message);
+  }
+  AddDetails(fields.details, status);
 }
 
 }  // namespace verbena

@@ -66,8 +66,9 @@ bool HasStatusDetails(const absl::Status& status);
 std::string ToGoogleRpcStatus(const absl::Status& status);
 absl::Status FromGoogleRpcStatus(absl::string_view bytes, absl::Status* status);
 
-// For the library: adds the details in such bytes to `*status`, and leaves code
-// and message alone. What is no google.rpc.Status adds nothing.
+// For the library: adds the details in such bytes to `*status`, and leaves its
+// code alone, and its message, unless that is only as much as fits a RESPONSE
+// of the one in the bytes. What is no google.rpc.Status adds nothing.
 void TakeStatusDetails(absl::string_view bytes, absl::Status* status);
 
 }  // namespace verbena

@@ -9,6 +9,7 @@
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/wrappers.pb.h"
 #include "gtest/gtest.h"
+#include "transport/base/limits.h"
 
 namespace verbena {
 namespace {
@@ -88,6 +89,23 @@ TEST(StatusDetailsTest, WhatIsNoGoogleRpcStatusIsRefused) {
     absl::Status untouched = absl::NotFoundError("no such key");
     TakeStatusDetails(wrong, &untouched);
     EXPECT_EQ(untouched, absl::NotFoundError("no such key"));
+  }
+}
+
+TEST(StatusDetailsTest, AMessageThatFillsItsFrameGoesOnInThem) {
+  const std::string head(transport::kMaxStatusMessageBytes, 'h');
+  absl::Status sent = absl::AbortedError(head + "rest");
+  AddStatusDetail(&sent, Text("detail"));
+  const std::string bytes = ToGoogleRpcStatus(sent);
+  absl::Status status = absl::AbortedError(head);
+  TakeStatusDetails(bytes, &status);
+  EXPECT_EQ(status, sent);
+  // Others are what they are.
+  for (const std::string& message :
+       {std::string(), head.substr(1), head + "r", std::string(2048, 'x')}) {
+    absl::Status other = absl::AbortedError(message);
+    TakeStatusDetails(bytes, &other);
+    EXPECT_EQ(other.message(), message);
   }
 }
 

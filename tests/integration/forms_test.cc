@@ -134,6 +134,24 @@ TEST_P(EachFormTest, AMessageThatIsTooLongEndsTheCallAndNoOther) {
             absl::OkStatus());
 }
 
+TEST_P(EachFormTest, AStreamThatHasEndedLeavesTheLimitOfStreams) {
+  server_.reset();
+  FormServices services(std::get<1>(GetParam()));
+  ServerBuilder builder;
+  services.Register(&builder);
+  builder.SetMaxConcurrentStreams(1).SetMaxConcurrentStreamsPerConnection(1);
+  Start(&builder, ChannelOptions());
+  client_ = FormClient::New(std::get<0>(GetParam()), channel_);
+  for (int i = 0; i < 10; ++i) {
+    ClientContext context;
+    EXPECT_EQ(client_->Chat(&context, NewItems(3, 10), "").status,
+              absl::OkStatus());
+    EXPECT_EQ(client_->Chat(&context, NewItems(20, 10), "").status,
+              absl::AbortedError("unlucky"));
+  }
+  server_.reset();
+}
+
 TEST_P(EachFormTest, ACallThatWasCancelledBeforeItBeganEndsSo) {
   ClientContext context;
   context.TryCancel();

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "rpc/generic_stub.h"
 #include "rpc/rpc.h"
+#include "rpc/status_details.h"
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/streaming_fixture.h"
 #include "tests/integration/test_service.h"
@@ -87,6 +88,21 @@ TEST_F(ForwardingTest, ErrorsAndDeadlinesArePassedOn) {
   ASSERT_EQ(stub_->Describe(&without_deadline, nothing, &description),
             absl::OkStatus());
   EXPECT_EQ(description.remaining_us(), -1);
+}
+
+TEST_F(ForwardingTest, LongStatusMessagesArePassedOn) {
+  const std::string message(7000, 'm');
+  for (const char* detail : {"", "which"}) {
+    FailRequest fail;
+    fail.set_code(static_cast<int>(absl::StatusCode::kDataLoss));
+    fail.set_message(message);
+    fail.set_detail(detail);
+    Nothing nothing;
+    const absl::Status status = stub_->Fail(&context_, fail, &nothing);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_TRUE(status.message() == message);
+    EXPECT_EQ(GetStatusDetail<Key>(status).has_value(), *detail != '\0');
+  }
 }
 
 TEST_F(ForwardingTest, AMethodThatTheBackendDoesNotHaveIsNamed) {

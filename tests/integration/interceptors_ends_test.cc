@@ -107,6 +107,21 @@ TEST_P(EachFormEndsTest, AMessageIsTooLong) {
   journal_.Await("server1 end", journal_.Count("server1 start"));
 }
 
+// Interceptors of both sides know all of a message that takes two ways.
+TEST_P(EachFormEndsTest, WithALongStatus) {
+  const absl::Status status = absl::DataLossError(std::string(8192, 'l'));
+  int whole = 0;
+  AddClient({.end = [&](ClientContext*, absl::Status* end) {
+    whole += *end == status ? 1 : 0;
+  }});
+  AddServer({.end = [&](ServerContext*, absl::Status* end) { *end = status; }});
+  Connect();
+  for (int kind = 0; kind < kKinds; ++kind) {
+    EXPECT_EQ(Call(kind).status, status) << kind;
+  }
+  EXPECT_EQ(whole, kKinds);
+}
+
 // What does not depend on the client's form.
 class ServersEndsTest : public InterceptorsTest,
                         public ::testing::WithParamInterface<Form> {

@@ -37,6 +37,10 @@ struct EndpointOptions {
   // wait.
   uint32_t max_open_calls = kDefaultMaxOpenCalls;
 
+  // Server: how many of them may be streams; further ones end with
+  // RESOURCE_EXHAUSTED. 0: all.
+  uint32_t max_open_streams = 0;
+
   // Client: how many bytes of arenas one connection may grow to. Calls wait
   // while they are all in use. Must hold the largest request and the largest
   // reply at the same time.

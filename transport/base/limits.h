@@ -42,9 +42,15 @@ inline constexpr uint32_t kDefaultMaxMetadataBytes = 8192;
 // that has hardly begun.
 inline constexpr uint32_t kMaxMetadataBytes = UINT16_MAX;
 
-// Longest status message sent to a peer; longer ones are cut. Fits every frame
-// beside its header.
+// Longest status message that travels in the RESPONSE itself. Fits every frame
+// beside its header and metadata. The transport cuts longer ones; the layer
+// above sends the rest of them in the metadata.
 inline constexpr uint32_t kMaxStatusMessageBytes = 2048;
+
+// Longest status message that a server's handlers may send unless its options
+// say otherwise, and largest value that this can be set to, as for metadata.
+inline constexpr uint32_t kDefaultMaxStatusBytes = kDefaultMaxMetadataBytes;
+inline constexpr uint32_t kLongestStatusBytes = kMaxMetadataBytes;
 
 // Longest body of a frame that is continued in further SENDs: 64 KiB of payload
 // and what stands around it. Every side can take one at a time.

@@ -165,6 +165,8 @@ class ServerCall {
   // them.
   void SendInitialMetadata(std::string metadata);
 
+  // Most bytes of metadata of one kind that the client takes.
+  uint32_t client_max_metadata_bytes() const;
   // RESOURCE_EXHAUSTED if the client takes no metadata of so many bytes; `kind`
   // is "trailing" or "initial".
   absl::Status CheckMetadata(absl::string_view kind, uint64_t bytes) const;

@@ -187,6 +187,19 @@ absl::Status ServerCalls::TooLargeRequest(uint64_t bytes) const {
       connection_.options().max_receive_message_bytes));
 }
 
+bool ServerCalls::HasAllStreams() const {
+  const uint32_t most = connection_.options().max_open_streams;
+  return most != 0 && open_streams_ >= most;
+}
+
+absl::Status ServerCalls::TooManyStreams() const {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the connection has ", open_streams_,
+      " streams open, as many as it may "
+      "(ServerBuilder::SetMaxConcurrentStreamsPerConnection); this one was not "
+      "processed"));
+}
+
 absl::Status ServerCalls::CheckReply(const ServerCall::Reply& reply) const {
   absl::Status status = CheckMetadata(
       "trailing", reply.metadata_bytes + reply.long_metadata.size());
@@ -252,6 +265,7 @@ void ServerCalls::FreeCall(ServerCall* call) {
     CloseStream(call);
     call->stream_.reset();
     call->stream_leases_ = {};
+    --open_streams_;
   }
   call->state_ = State::kFree;
   --open_calls_;
@@ -262,6 +276,7 @@ void ServerCalls::OpenStream(ServerCall* call) {
       /*owner=*/nullptr, connection_.options().max_receive_message_bytes,
       "the server's limit (SetMaxReceiveMessageSize)", /*marks_end=*/false);
   call->streamed_ = true;
+  ++open_streams_;
   call->lease_to_come_ = false;
   call->writes_left_ = 0;
   call->is_written_ = false;

@@ -296,6 +296,9 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
   // The first call in a slot makes it; it stays.
   void MakeCallSlow(uint32_t slot);
   absl::Status TooLargeRequest(uint64_t bytes) const;
+  // Whether the connection has as many streams as it may, and what to say.
+  bool HasAllStreams() const;
+  absl::Status TooManyStreams() const;
   static absl::Status TooLargeReply(uint64_t bytes, absl::string_view limit,
                                     uint64_t most);
   // OK if the reply may be sent to this client.
@@ -334,6 +337,7 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
   ServerHandler& handler_;
   Interludes& interludes_;
   uint32_t open_calls_ = 0;  // Calls whose RESPONSE has not been sent.
+  uint32_t open_streams_ = 0;  // Those of them that are streams, served.
   uint32_t handling_ = 0;    // Calls of which somebody outside has the pointer.
   Intake intake_ = Intake::kServed;
   // The longest message of a reply that goes the short way.

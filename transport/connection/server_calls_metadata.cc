@@ -140,6 +140,10 @@ absl::Status ServerCalls::CheckMetadata(absl::string_view kind,
       " bytes are larger than the client's max_metadata_bytes, ", most));
 }
 
+uint32_t ServerCall::client_max_metadata_bytes() const {
+  return calls_.connection().peer_limits().max_metadata_bytes;
+}
+
 absl::Status ServerCall::CheckMetadata(absl::string_view kind,
                                        uint64_t bytes) const {
   return calls_.CheckMetadata(kind, bytes);

@@ -34,7 +34,10 @@ void ServerCalls::HandleRequest(absl::Span<const uint8_t> frame,
   if (header.attachment_bytes > 0 && !attachment_in_arena) {
     TakeInlineAttachment(call, body.attachment, whole);
   }
-  if ((header.frame.flags & kFlagStream) != 0) OpenStream(call);
+  if ((header.frame.flags & kFlagStream) != 0) {
+    if (HasAllStreams()) return Refuse(call, TooManyStreams());
+    OpenStream(call);
+  }
   if (!message_in_arena && !attachment_in_arena) {
     call->message_ = body.message;
     if (whole != nullptr) {

@@ -1,5 +1,6 @@
 #include "rpc/internal/client/open_call.h"
 
+#include <string>
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -7,11 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "rpc/internal/client/open_calls.h"
+#include "rpc/internal/codec/long_status.h"
 #include "rpc/internal/codec/metadata_codec.h"
 #include "rpc/internal/codec/method_name.h"
 #include "rpc/internal/codec/status_text.h"
 #include "rpc/status_details.h"
 #include "transport/base/limits.h"
+#include "transport/base/status_macros.h"
 
 namespace verbena::internal {
 
@@ -83,21 +86,28 @@ absl::Status OpenCall::OnInitialMetadata(absl::Span<const uint8_t> metadata) {
 }
 
 bool OpenCall::TakeTrailerSlow(const transport::CallResponse& response) {
+  absl::StatusOr<std::string> rest = std::string();
   if (!response.metadata.empty()) {
-    const absl::Status parsed =
-        ParseMetadata(response.metadata, context_->mutable_trailing_metadata());
-    if (!parsed.ok()) {
-      EndWith(Explain(parsed));
+    rest = TakeTrailingMetadata(response);
+    if (!rest.ok()) {
+      EndWith(Explain(rest.status()));
       return false;
     }
   }
   if (response.code == absl::StatusCode::kOk) return true;
-  EndWith(ReadError(response));
+  EndWith(ReadError(response, *rest));
   return false;
 }
 
-absl::Status OpenCall::ReadError(
-    const transport::CallResponse& response) const {
+absl::StatusOr<std::string> OpenCall::TakeTrailingMetadata(
+    const transport::CallResponse& response) {
+  Metadata* const trailing = context_->mutable_trailing_metadata();
+  RETURN_IF_ERROR(ParseMetadata(response.metadata, trailing));
+  return TakeStatusRest(response.status_message.size(), trailing);
+}
+
+absl::Status OpenCall::ReadError(const transport::CallResponse& response,
+                                 absl::string_view rest) const {
   const absl::string_view text(
       reinterpret_cast<const char*>(response.status_message.data()),
       response.status_message.size());
@@ -108,7 +118,7 @@ absl::Status OpenCall::ReadError(
         absl::StrCat(method_name_, ": the server at ", context_->peer(),
                      " has no such service or method"));
   }
-  absl::Status status(code, text);
+  absl::Status status(code, absl::StrCat(text, rest));
   const Metadata& trailing = context_->GetServerTrailingMetadata();
   const auto details = trailing.find(kStatusDetailsKey);
   if (details != trailing.end()) TakeStatusDetails(details->second, &status);

@@ -6,10 +6,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "rpc/client_context.h"
@@ -173,8 +176,14 @@ class OpenCall : public transport::ClientCall,
   void ChangeSendsName();
   uint8_t* WriteMetadataAndName(uint8_t* out) const;
   void RunCancel();
+  // Takes the metadata of the response. Returns the rest of its status message
+  // that was among them.
+  absl::StatusOr<std::string> TakeTrailingMetadata(
+      const transport::CallResponse& response);
   // The error that a response carries.
-  absl::Status ReadError(const transport::CallResponse& response) const;
+  // Its message goes on with `rest`.
+  absl::Status ReadError(const transport::CallResponse& response,
+                         absl::string_view rest) const;
 
  protected:
   ClientContext* const context_;

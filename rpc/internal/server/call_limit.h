@@ -1,4 +1,4 @@
-// How many calls a server has in work.
+// How many calls a server has in work, and how many of them stream.
 
 #ifndef VERBENA_RPC_INTERNAL_SERVER_CALL_LIMIT_H_
 #define VERBENA_RPC_INTERNAL_SERVER_CALL_LIMIT_H_
@@ -8,7 +8,7 @@
 
 namespace verbena::internal {
 
-// Counts them, for all pollers, if there is a limit. Thread-safe.
+// Counts calls, for all pollers, if there is a limit. Thread-safe.
 class CallLimit {
  public:
   // 0: there is none.
@@ -31,6 +31,12 @@ class CallLimit {
  private:
   const int64_t most_;
   std::atomic<int64_t> calls_{0};
+};
+
+// The limits of one server. A call whose method streams counts for both.
+struct CallLimits {
+  CallLimit calls;
+  CallLimit streams;
 };
 
 }  // namespace verbena::internal

@@ -50,21 +50,22 @@ bool WasOnlyInterrupted(const rusage& before) {
 HandlerCall::HandlerCall(HandlerCallPool* pool, const Method* method,
                          int method_index, ThreadPool* threads,
                          BlockingMethod* blocking, const CallGate* gate,
-                         uint64_t max_reply_bytes)
+                         const ReplyLimits& limits)
     : pool_(pool),
       method_(method),
       method_index_(method_index),
       threads_(threads),
       blocking_(blocking),
       gate_(gate),
-      max_reply_bytes_(max_reply_bytes),
+      max_reply_bytes_(limits.message_bytes),
+      max_status_bytes_(limits.status_bytes),
       messages_(method->NewMessages()),
       request_(messages_ == nullptr ? nullptr : messages_->request()),
       response_(messages_ == nullptr ? nullptr : messages_->response()),
       streams_(method->streams()),
       reactors_(method->asynchronous()
                     ? std::make_unique<ReactorHandler>(
-                          this, method, messages_.get(), max_reply_bytes)
+                          this, method, messages_.get(), max_reply_bytes_)
                     : nullptr) {}
 
 void HandlerCall::Begin(transport::ServerCall* call) {

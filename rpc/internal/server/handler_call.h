@@ -4,6 +4,7 @@
 #define VERBENA_RPC_INTERNAL_SERVER_HANDLER_CALL_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -40,6 +41,12 @@ struct BlockingMethod {
   ThreadPool::Lane lane;
 };
 
+// What the handlers of a server may answer at the most.
+struct ReplyLimits {
+  uint64_t message_bytes;  // Longer ones end the call with an error.
+  size_t status_bytes;     // Longer status messages are cut.
+};
+
 // What ServerContext::DefaultReactor() returns.
 class DefaultReactor final : public ServerUnaryReactor {
  public:
@@ -69,7 +76,7 @@ class HandlerCall final : public WorkerTask,
   // `gate`, that nobody looks at calls before they do.
   HandlerCall(HandlerCallPool* pool, const Method* method, int method_index,
               ThreadPool* threads, BlockingMethod* blocking,
-              const CallGate* gate, uint64_t max_reply_bytes);
+              const CallGate* gate, const ReplyLimits& limits);
   HandlerCall(const HandlerCall&) = delete;
   HandlerCall& operator=(const HandlerCall&) = delete;
 
@@ -81,6 +88,8 @@ class HandlerCall final : public WorkerTask,
 
   // The method's number in the registry.
   int method_index() const { return method_index_; }
+  // Whether the method streams.
+  bool streams() const { return streams_; }
   // Whether the messages take so much memory that they are better given back.
   // What a few requests of less than a KiB may have added is not looked at, as
   // that takes longer than such a call has. At the end of a call, once.
@@ -190,9 +199,17 @@ class HandlerCall final : public WorkerTask,
   std::optional<std::string> InitialText(const Metadata& metadata) const;
   // Says what goes with the reply beside its message.
   void PlaceMetadata();
+  void PlaceInitialMetadata();
+  // Adds to the trailing metadata what the RESPONSE has no room for of the
+  // error.
+  void PlaceStatus();
   void PlaceTrailingMetadata();
   // The payloads of the error, if it has any and the client takes so much.
   void AddStatusDetails();
+  // Whether they, if there are any, have all of the message too.
+  bool DetailsHaveMessage() const;
+  // The rest of a long message, as much as the client takes.
+  void AddStatusRest();
   void Finish();
   // Nobody needs this any more: it may serve another call.
   void Over();
@@ -215,6 +232,7 @@ class HandlerCall final : public WorkerTask,
   BlockingMethod* const blocking_;
   const CallGate* const gate_;
   const uint64_t max_reply_bytes_;
+  const size_t max_status_bytes_;
   const std::unique_ptr<CallMessages> messages_;
   // Parsed and serialised since the memory of the messages was measured.
   uint64_t unmeasured_bytes_ = 0;

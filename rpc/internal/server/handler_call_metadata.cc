@@ -1,12 +1,16 @@
 // The metadata of a HandlerCall, both ways.
 
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "rpc/internal/codec/long_status.h"
 #include "rpc/internal/codec/metadata_codec.h"
 #include "rpc/internal/codec/method_name.h"
 #include "rpc/internal/codec/status_text.h"
@@ -59,8 +63,19 @@ void HandlerCall::SendInitialMetadata(const Metadata& metadata) const {
 }
 
 void HandlerCall::PlaceMetadata() {
-  if (!reply_.status.ok()) AddStatusDetails();
-  if (context_.sends_no_metadata()) return;
+  const Metadata& trailing = context_.trailing_metadata();
+  if (!context_.sends_no_metadata()) PlaceInitialMetadata();
+  if (!trailing.empty() && trailing.find(kStatusRestKey) != trailing.end()) {
+    reply_.status = absl::InternalError(absl::StrCat(
+        method_name(), ": the handler added trailing metadata with the key \"",
+        kStatusRestKey, "\"; keys that begin with a colon are the library's"));
+    return;
+  }
+  if (!reply_.status.ok()) PlaceStatus();
+  if (!trailing.empty()) PlaceTrailingMetadata();
+}
+
+void HandlerCall::PlaceInitialMetadata() {
   if (unsent_initial_ != nullptr) {
     unsent_initial_->Send();
     unsent_initial_.reset();
@@ -69,7 +84,6 @@ void HandlerCall::PlaceMetadata() {
     auto text = InitialText(context_.initial_metadata());
     if (text.has_value()) call_->SendInitialMetadata(*std::move(text));
   }
-  if (!context_.trailing_metadata().empty()) PlaceTrailingMetadata();
   if (!initial_failure_.ok()) {
     reply_.status = Annotate(initial_failure_, method_name());
   }
@@ -86,6 +100,42 @@ void HandlerCall::PlaceTrailingMetadata() {
     reply_.metadata_bytes = *bytes;
   } else {
     reply_.long_metadata = MetadataText(trailing, *bytes);
+  }
+}
+
+void HandlerCall::PlaceStatus() {
+  if (reply_.status.message().size() > max_status_bytes_) {
+    reply_.status = CutMessage(reply_.status, max_status_bytes_);
+  }
+  AddStatusDetails();
+  if (reply_.status.message().size() > transport::kMaxStatusMessageBytes &&
+      !DetailsHaveMessage()) {
+    AddStatusRest();
+  }
+}
+
+bool HandlerCall::DetailsHaveMessage() const {
+  const Metadata& trailing = context_.trailing_metadata();
+  const auto details = trailing.find(kStatusDetailsKey);
+  absl::Status status;
+  return details != trailing.end() &&
+         FromGoogleRpcStatus(details->second, &status).ok() &&
+         status.message() == reply_.status.message();
+}
+
+void HandlerCall::AddStatusRest() {
+  constexpr size_t kHead = transport::kMaxStatusMessageBytes;
+  const absl::StatusOr<uint32_t> bytes =
+      MeasureMetadata(context_.trailing_metadata());
+  const size_t most = call_->client_max_metadata_bytes();
+  const size_t others =
+      (bytes.ok() ? *bytes : most) + PairBytes(kStatusRestKey, "");
+  const absl::string_view sent = CutText(
+      reply_.status.message(), kHead + (others < most ? most - others : 0));
+  if (sent.size() > kHead) {
+    context_.AddTrailingMetadata(kStatusRestKey, sent.substr(kHead));
+  } else {
+    reply_.status = CutMessage(reply_.status, kHead);
   }
 }
 

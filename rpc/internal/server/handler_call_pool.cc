@@ -3,27 +3,29 @@
 #include <thread>
 #include <utility>
 
+#include "absl/base/optimization.h"
+
 namespace verbena::internal {
 
 HandlerCallPool::HandlerCallPool(const MethodRegistry& registry,
-                                 CallLimit& limit, ThreadPool* threads,
+                                 CallLimits& limits, ThreadPool* threads,
                                  std::vector<BlockingMethod>& blocking,
-                                 const CallGate* gate, uint64_t max_reply_bytes)
-    : limit_(limit),
+                                 const CallGate* gate,
+                                 const ReplyLimits& reply_limits)
+    : limits_(limits),
       threads_(threads),
       blocking_(blocking),
       gate_(gate),
-      max_reply_bytes_(max_reply_bytes),
+      reply_limits_(reply_limits),
       free_(registry.size()) {}
 
 HandlerCall* HandlerCallPool::Take(const MethodRegistry::Method& method) {
   auto& free = free_[method.index];
   if (free.empty()) {
     const bool is_inline = method.mode == HandlerMode::kInline;
-    return new HandlerCall(this, method.method, method.index,
-                           is_inline ? nullptr : threads_,
-                           is_inline ? nullptr : &blocking_[method.index],
-                           gate_, max_reply_bytes_);
+    return new HandlerCall(
+        this, method.method, method.index, is_inline ? nullptr : threads_,
+        is_inline ? nullptr : &blocking_[method.index], gate_, reply_limits_);
   }
   HandlerCall* const call = free.back().release();
   free.pop_back();
@@ -38,7 +40,8 @@ void HandlerCallPool::AwaitPosters() const {
 }
 
 void HandlerCallPool::Recycle(HandlerCall* call) {
-  limit_.Leave();
+  limits_.calls.Leave();
+  if (ABSL_PREDICT_FALSE(call->streams())) limits_.streams.Leave();
   std::unique_ptr<HandlerCall> owned(call);
   auto& free = free_[call->method_index()];
   if (free.size() < kKept && !call->HoldsTooMuch()) {

@@ -21,15 +21,15 @@ namespace verbena::internal {
 // Makes calls as they are needed and keeps them for later ones of the same
 // method, so that a server that is warm allocates nothing.
 //
-// Confined to its poller. The registry (complete), the limit of calls, of which
-// those that are taken have entered, the threads, the gate, which may be null,
-// and `blocking`, which has an element for each of its methods, must outlive
-// it, and every call must be back when it is destroyed.
+// Confined to its poller. The registry (complete), the limits of calls, of
+// which those that are taken have entered what they count for, the threads, the
+// gate, which may be null, and `blocking`, which has an element for each of its
+// methods, must outlive it, and every call must be back when it is destroyed.
 class HandlerCallPool {
  public:
-  HandlerCallPool(const MethodRegistry& registry, CallLimit& limit,
+  HandlerCallPool(const MethodRegistry& registry, CallLimits& limits,
                   ThreadPool* threads, std::vector<BlockingMethod>& blocking,
-                  const CallGate* gate, uint64_t max_reply_bytes);
+                  const CallGate* gate, const ReplyLimits& reply_limits);
   HandlerCallPool(const HandlerCallPool&) = delete;
   HandlerCallPool& operator=(const HandlerCallPool&) = delete;
   ~HandlerCallPool() = default;
@@ -55,11 +55,11 @@ class HandlerCallPool {
   static constexpr size_t kKept = 256;
 
   std::atomic<int> posting_{0};  // Threads in Post().
-  CallLimit& limit_;
+  CallLimits& limits_;
   ThreadPool* const threads_;
   std::vector<BlockingMethod>& blocking_;  // By the method's index.
   const CallGate* const gate_;
-  const uint64_t max_reply_bytes_;
+  const ReplyLimits reply_limits_;
   // By the method's index in the registry.
   std::vector<std::vector<std::unique_ptr<HandlerCall>>> free_;
 };

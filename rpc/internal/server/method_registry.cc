@@ -31,7 +31,7 @@ void MethodRegistry::AddGeneric(const GenericService& service,
 MethodRegistry::Method MethodRegistry::Number(const internal::Method* method,
                                               HandlerMode mode) {
   if (mode == HandlerMode::kWorkerPool) any_on_workers_ = true;
-  return {method, mode, size_++};
+  return {method, mode, size_++, method->streams()};
 }
 
 absl::Status MethodRegistry::AddMethod(uint64_t id,

@@ -21,7 +21,8 @@ class MethodRegistry {
   struct Method {
     const internal::Method* method = nullptr;
     HandlerMode mode = HandlerMode::kWorkerPool;
-    int index = 0;  // 0 for the first one added, and so on.
+    int index = 0;         // 0 for the first one added, and so on.
+    bool streams = false;  // What `method` says, without asking it.
   };
 
   // Adds every method of `service`. ALREADY_EXISTS if one of them is there

@@ -17,10 +17,11 @@ absl::StatusOr<std::unique_ptr<ServerImpl>> ServerImpl::Start(
   RETURN_IF_ERROR(server->Register(options));
   for (PollerCalls& each : server->pollers_) {
     each.calls = std::make_unique<HandlerCallPool>(
-        server->registry_, server->limit_, server->threads_.get(),
+        server->registry_, server->limits_, server->threads_.get(),
         server->blocking_methods_,
         server->gate_.open() ? nullptr : &server->gate_,
-        options.endpoint.endpoint.max_send_message_bytes);
+        ReplyLimits{options.endpoint.endpoint.max_send_message_bytes,
+                    options.max_status_bytes});
   }
   ASSIGN_OR_RETURN(server->endpoint_,
                    transport::ServerEndpoint::Start(options.endpoint, *server));
@@ -73,7 +74,14 @@ void ServerImpl::OnCall(transport::ServerCall* call) {
         absl::UnimplementedError(UnknownMethodText(call->method_id()));
     return call->Finish(std::move(reply));
   }
-  if (ABSL_PREDICT_FALSE(!limit_.Enter())) return RefuseCall(call);
+  if (ABSL_PREDICT_FALSE(!limits_.calls.Enter())) {
+    return RefuseCall(call, limits_.calls, "calls", "SetMaxConcurrentCalls");
+  }
+  if (ABSL_PREDICT_FALSE(method->streams) && !limits_.streams.Enter()) {
+    limits_.calls.Leave();
+    return RefuseCall(call, limits_.streams, "streams",
+                      "SetMaxConcurrentStreams");
+  }
   CallsOf(call->poller()).Take(*method)->Begin(call);
 }
 
@@ -81,13 +89,13 @@ void ServerImpl::OnCancelled(transport::ServerCall* call) {
   static_cast<HandlerCall*>(call->user())->OnCancelled();
 }
 
-void ServerImpl::RefuseCall(transport::ServerCall* call) {
+void ServerImpl::RefuseCall(transport::ServerCall* call, const CallLimit& limit,
+                            absl::string_view kind, absl::string_view option) {
   transport::ServerCall::Reply reply;
   reply.status = absl::ResourceExhaustedError(
-      absl::StrCat("the server has ", limit_.most(),
-                   " calls in work, as many as it may "
-                   "(ServerBuilder::SetMaxConcurrentCalls); this one was not "
-                   "processed"));
+      absl::StrCat("the server has ", limit.most(), " ", kind,
+                   " in work, as many as it may (ServerBuilder::", option,
+                   "); this one was not processed"));
   call->Finish(std::move(reply));
 }
 

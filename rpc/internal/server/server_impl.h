@@ -4,6 +4,7 @@
 #define VERBENA_RPC_INTERNAL_SERVER_SERVER_IMPL_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "rpc/internal/server/call_gate.h"
 #include "rpc/internal/server/call_limit.h"
@@ -18,6 +20,7 @@
 #include "rpc/internal/server/method_registry.h"
 #include "rpc/internal/server/thread_pool.h"
 #include "rpc/service.h"
+#include "transport/base/limits.h"
 #include "transport/base/mutex.h"
 #include "transport/connection/poller.h"
 #include "transport/connection/server_call.h"
@@ -36,7 +39,9 @@ class ServerImpl final : public transport::ServerHandler {
     CallGate gate;
     HandlerMode handler_mode = HandlerMode::kWorkerPool;
     ThreadPool::Options workers;
-    int64_t max_calls = 0;  // 0: as many as connections may have.
+    int64_t max_calls = 0;    // 0: as many as connections may have.
+    int64_t max_streams = 0;  // Likewise.
+    size_t max_status_bytes = transport::kDefaultMaxStatusBytes;
   };
 
   static absl::StatusOr<std::unique_ptr<ServerImpl>> Start(
@@ -76,14 +81,17 @@ class ServerImpl final : public transport::ServerHandler {
 
   explicit ServerImpl(const Options& options)
       : gate_(options.gate),
-        limit_(options.max_calls),
+        limits_{CallLimit(options.max_calls), CallLimit(options.max_streams)},
         pollers_(options.endpoint.pollers) {}
   absl::Status Register(const Options& options);
   HandlerCallPool& CallsOf(transport::Poller& poller);
-  void RefuseCall(transport::ServerCall* call);
+  // Ends a call that is one too many by `limit`, of what `kind` names, which
+  // `option` of ServerBuilder sets.
+  static void RefuseCall(transport::ServerCall* call, const CallLimit& limit,
+                         absl::string_view kind, absl::string_view option);
 
   const CallGate gate_;
-  CallLimit limit_;
+  CallLimits limits_;
   std::atomic<uint64_t> failed_authentications_{0};
   MethodRegistry registry_;                       // Constant once started.
   std::vector<BlockingMethod> blocking_methods_;  // By the method's index.
