@@ -54,7 +54,7 @@ TESTED_ELSEWHERE = {
     "rpc/internal/server/interception.cc": _INTERCEPTORS,
     "rpc/internal/server/reactor_handler.cc": _FORMS,
     "rpc/internal/stream/protobuf_stream.cc": _STREAMING,
-    "rpc/internal/stream/reactions.cc": _FORMS,
+    "rpc/stream_reactor.cc": "rpc/internal/stream/reactions_test.cc",
     "rpc/internal/server/handler_stream.cc": _STREAMING,
     "transport/connection/open_streams_datapath.cc": _STREAMING,
     "rpc/internal/client/resolution.cc": "tests/integration/lifecycle_test.cc",
