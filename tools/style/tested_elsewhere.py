@@ -68,7 +68,7 @@ TESTED_ELSEWHERE = {
     "rpc/generic_stub.cc": _GENERIC,
     "rpc/server.cc": _END_TO_END,
     "rpc/services/reflection_service.cc": (
-        "tests/integration/services_test.cc"),
+        "tests/integration/reflection_test.cc"),
     # What a handler and a caller see of one call.
     "rpc/internal/server/handler_call.cc": "tests/integration/status_test.cc",
     "rpc/internal/server/handler_call_metadata.cc":
