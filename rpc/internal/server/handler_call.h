@@ -105,6 +105,12 @@ class HandlerCall final : public WorkerTask,
       SendInitialMetadata(context_.initial_metadata());
     }
   }
+  // The same also if there are none.
+  void SendInitialMetadataNow() {
+    if (context_.TakeInitialMetadata()) {
+      SendInitialMetadata(context_.initial_metadata());
+    }
+  }
   // Whether they can't be sent. For who sends them.
   bool initial_metadata_failed() const { return !initial_failure_.ok(); }
   Buffer AllocateBuffer(size_t bytes) const {

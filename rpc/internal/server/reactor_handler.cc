@@ -62,7 +62,7 @@ void ReactorHandler::RunReactions() {
 
 void ReactorHandler::SendInitialMetadata() {
   Reactions::Clear(reactor_, Reactions::kSendInitial);
-  handler_call_.context()->SendInitialMetadata();
+  handler_call_.SendInitialMetadataNow();
   reactor_->OnSendInitialMetadataDone(!handler_call_.IsCancelled() &&
                                       !handler_call_.initial_metadata_failed());
 }
