@@ -74,6 +74,7 @@ class ClientCoroutineReactor final : public CoroutineReactor<Reactor> {
     response_ = response;
   }
 
+  bool HearsOfInitialMetadata() const override { return false; }
   void OnWritesDoneDone(bool /*ok*/) override {}
   // Kept as it is, without a second reference from another thread.
   absl::Status FinalStatus(absl::Status status) override {

@@ -25,7 +25,9 @@
 // than reactions adds a hold, and removes it after the last of them. Until
 // OnDone() the reactor, the context and the messages must stay alive. Where the
 // process has no thread or descriptor left to make a channel with, OnDone() is
-// called from inside StartCall(), and no other reaction.
+// called from inside StartCall(), and no other reaction. From inside OnDone()
+// on the reactor may be given to another call, with another or the same
+// context.
 
 #ifndef VERBENA_RPC_CLIENT_REACTOR_H_
 #define VERBENA_RPC_CLIENT_REACTOR_H_
@@ -44,15 +46,18 @@ namespace verbena {
 
 namespace internal {
 
+// What StartCall() calls: the reactor may be gone before it returns.
+inline absl::AnyInvocable<void() &&> TakeStart(
+    absl::AnyInvocable<void() &&>* start) {
+  if (*start == nullptr) FailNotGiven();
+  return std::exchange(*start, nullptr);
+}
+
 // What all reactors of a client are that stream.
 class ClientReactor : public StreamReactor {
  public:
   // Starts the call. Once.
-  void StartCall() {
-    // The reactor may be gone before it returns.
-    absl::AnyInvocable<void()&&> start = std::move(start_);
-    std::move(start)();
-  }
+  void StartCall() { TakeStart (&start_)(); }
 
   // Holds OnDone() back until as many were removed. In a reaction, or before
   // StartCall().
@@ -61,11 +66,20 @@ class ClientReactor : public StreamReactor {
   // From any thread.
   void RemoveHold() { RemoveHoldAndAsk(); }
 
+  // ClientContext::GetServerInitialMetadata() has what there is: the server has
+  // sent them, or a message, before which there are none. Not `ok` if the call
+  // has ended without either. Once, before the first OnReadDone(); it comes
+  // also if nothing is read.
+  virtual void OnReadInitialMetadataDone(bool /*ok*/) {}
+
   // How the call has ended. The last reaction, in which the reactor mostly
   // deletes itself.
   virtual void OnDone(const absl::Status& status) = 0;
 
   // For the library.
+  // Whether it is told of initial metadata. Where another thread reads, finding
+  // out would disturb that.
+  virtual bool HearsOfInitialMetadata() const { return true; }
   void set_start(absl::AnyInvocable<void() &&> start) {
     start_ = std::move(start);
   }
@@ -97,10 +111,7 @@ class ClientUnaryReactor {
   ClientUnaryReactor(const ClientUnaryReactor&) = delete;
   ClientUnaryReactor& operator=(const ClientUnaryReactor&) = delete;
 
-  void StartCall() {
-    absl::AnyInvocable<void()&&> start = std::move(start_);
-    std::move(start)();
-  }
+  void StartCall() { internal::TakeStart (&start_)(); }
   virtual void OnDone(const absl::Status& status) = 0;
 
   // For the library.

@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <stop_token>
-#include <utility>
 
 #include "rpc/client_context.h"
 #include "rpc/credentials.h"
@@ -12,10 +11,7 @@
 
 namespace verbena {
 
-void ServerContext::SendInitialMetadata() {
-  if (std::exchange(sent_initial_metadata_, true)) return;
-  call_->SendInitialMetadata(initial_metadata_);
-}
+void ServerContext::SendInitialMetadata() { call_->SendInitialMetadataNow(); }
 
 bool ServerContext::IsCancelled() const { return call_->IsCancelled(); }
 

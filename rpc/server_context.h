@@ -134,6 +134,10 @@ class ServerContext {
     return !initial_metadata_.empty() &&
            !std::exchange(sent_initial_metadata_, true);
   }
+  // Whether they are to be sent even if there are none: once.
+  bool TakeInitialMetadata() {
+    return !std::exchange(sent_initial_metadata_, true);
+  }
   void set_request_attachment(Buffer attachment) {
     request_attachment_ = std::move(attachment);
   }

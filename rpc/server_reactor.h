@@ -7,9 +7,8 @@
 //       if (!ok) return Finish(absl::OkStatus());
 //       StartWrite(&note_);
 //     }
-//     void OnWriteDone(bool ok) override {
-//       if (ok) StartRead(&note_);
-//     }
+//     // If that failed, so does the read.
+//     void OnWriteDone(bool) override { StartRead(&note_); }
 //     void OnDone() override { delete this; }
 //
 //    private:
@@ -56,6 +55,14 @@ class ServerReactor : public StreamReactor {
     status_ = std::move(status);
     Want(kFinish);
   }
+
+  // Sends what ServerContext::AddInitialMetadata() was told, also if that is
+  // nothing: OnSendInitialMetadataDone(). Not while a message is being written.
+  // Who does not call it sends them with the first message or the end.
+  void StartSendInitialMetadata() { Want(kSendInitial); }
+  // They were taken, or can't reach the client: the call is cancelled, or they
+  // are more than the client takes, and then Finish() can't end it well.
+  virtual void OnSendInitialMetadataDone(bool /*ok*/) {}
 
   // Nobody waits for the answer any more: see ServerContext::IsCancelled().
   // Once, if it comes before the end. Finish() is owed all the same.
@@ -117,6 +124,12 @@ class ServerWriteReactor : public internal::ServerReactor {
   void StartWrite(const Response* message, Attachment attachment = {}) {
     Write(message, attachment);
   }
+  // The same for the last message, which goes out together with what Finish()
+  // sends if that is called from OnWriteDone() or right after this. It is not
+  // held back until then, as gRPC may do.
+  void StartWriteLast(const Response* message, Attachment attachment = {}) {
+    Write(message, attachment);
+  }
   // The same, and then Finish(), which is not called beside it.
   void StartWriteAndFinish(const Response* message, absl::Status status,
                            Attachment attachment = {}) {
@@ -136,6 +149,9 @@ class ServerBidiReactor : public internal::ServerReactor {
     Read(message, attachment);
   }
   void StartWrite(const Response* message, Attachment attachment = {}) {
+    Write(message, attachment);
+  }
+  void StartWriteLast(const Response* message, Attachment attachment = {}) {
     Write(message, attachment);
   }
   void StartWriteAndFinish(const Response* message, absl::Status status,

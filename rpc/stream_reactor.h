@@ -20,6 +20,12 @@ enum class OperationNow : uint8_t {
   kMustWait,
 };
 
+// End the process: the user's code does what it must not, and would wait for
+// ever, or use memory that is gone.
+[[noreturn]] void FailTooFewHolds();
+[[noreturn]] void FailSecondCall();
+[[noreturn]] void FailNotGiven();
+
 // The call of a reactor, as the reactor sees it.
 class ReactorCall {
  public:
@@ -48,7 +54,8 @@ class ReactorCall {
 // an order in which things happened, and should take microseconds.
 //
 // Operations may be started from any thread, also before the reactor has its
-// call; of each kind one at a time.
+// call; of each kind one at a time. It has one call at a time, and may have
+// another one when that is over: from inside OnDone() on.
 class StreamReactor {
  public:
   StreamReactor() = default;
@@ -101,9 +108,10 @@ class StreamReactor {
   static constexpr uint32_t kWrite = 8;
   static constexpr uint32_t kWritesDone = 16;
   static constexpr uint32_t kFinish = 32;
-  static constexpr uint32_t kEnded = 64;    // The call has its status.
-  static constexpr uint32_t kClosed = 128;  // It may be destroyed.
-  static constexpr uint32_t kHold = 256;  // And all above: how many there are.
+  static constexpr uint32_t kEnded = 64;         // The call has its status.
+  static constexpr uint32_t kClosed = 128;       // It may be destroyed.
+  static constexpr uint32_t kSendInitial = 256;  // Metadata, of a server.
+  static constexpr uint32_t kHold = 512;  // And all above: how many there are.
 
   // The call is to look, and finds that this is wanted.
   void Want(uint32_t what) {
@@ -117,9 +125,10 @@ class StreamReactor {
   }
   void RemoveHoldAndAsk() {
     uint32_t before = state_.load(std::memory_order_relaxed);
-    while (!state_.compare_exchange_weak(before, (before - kHold) | kAsked,
-                                         std::memory_order_acq_rel)) {
-    }
+    do {
+      if (before < kHold) FailTooFewHolds();
+    } while (!state_.compare_exchange_weak(before, (before - kHold) | kAsked,
+                                           std::memory_order_acq_rel));
     if ((before & (kAsked | kRunning)) == 0) call_->PostReactions();
   }
 

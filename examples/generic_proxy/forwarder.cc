@@ -1,7 +1,6 @@
 #include "examples/generic_proxy/forwarder.h"
 
-#include <chrono>
-#include <future>
+#include <memory>
 #include <thread>
 
 #include "rpc/buffer.h"
@@ -15,14 +14,14 @@ using verbena::ByteMessage;
 using verbena::ClientContext;
 using verbena::ServerContext;
 
-// How soon a call is given up at the backend that was given up here.
-constexpr std::chrono::milliseconds kLookInterval(20);
-
-void PassOn(const ServerContext& from, ClientContext* to) {
-  to->set_deadline(from.deadline());
+// The call at the backend: it ends no later than that of the client, and is
+// cancelled with it.
+std::unique_ptr<ClientContext> PassOn(ServerContext& from) {
+  auto to = ClientContext::FromServerContext(from);
   for (const auto& [key, value] : from.client_metadata()) {
     to->AddMetadata(key, value);
   }
+  return to;
 }
 
 void PassBack(const ClientContext& from, ServerContext* to) {
@@ -36,30 +35,21 @@ void PassBack(const ClientContext& from, ServerContext* to) {
 absl::Status Forwarder::HandleUnary(ServerContext* context,
                                     const ByteMessage* request,
                                     ByteMessage* response) {
-  ClientContext outgoing;
-  PassOn(*context, &outgoing);
-  outgoing.set_request_attachment(context->TakeRequestAttachment());
-  std::promise<absl::Status> promise;
-  std::future<absl::Status> ended = promise.get_future();
-  backend_.UnaryCall(
-      &outgoing, context->method(), request, response,
-      [promise = std::move(promise)](absl::Status status) mutable {
-        promise.set_value(std::move(status));
-      });
-  while (ended.wait_for(kLookInterval) == std::future_status::timeout) {
-    if (context->IsCancelled()) outgoing.TryCancel();
-  }
-  context->set_response_attachment(outgoing.TakeResponseAttachment());
-  PassBack(outgoing, context);
-  return ended.get();
+  const std::unique_ptr<ClientContext> outgoing = PassOn(*context);
+  outgoing->set_request_attachment(context->TakeRequestAttachment());
+  absl::Status status =
+      backend_.UnaryCall(outgoing.get(), context->method(), *request, response);
+  context->set_response_attachment(outgoing->TakeResponseAttachment());
+  PassBack(*outgoing, context);
+  return status;
 }
 
 absl::Status Forwarder::HandleStream(
     ServerContext* context,
     verbena::ServerReaderWriter<ByteMessage, ByteMessage>* stream) {
-  ClientContext outgoing;
-  PassOn(*context, &outgoing);
-  const auto backend = backend_.BidiStreamingCall(&outgoing, context->method());
+  const std::unique_ptr<ClientContext> outgoing = PassOn(*context);
+  const auto backend =
+      backend_.BidiStreamingCall(outgoing.get(), context->method());
 
   // One thread for each direction: neither waits for the other.
   std::thread requests([&] {
@@ -69,7 +59,8 @@ absl::Status Forwarder::HandleStream(
            backend->Write(message, attachment.span())) {
     }
     if (context->IsCancelled()) {
-      outgoing.TryCancel();
+      // Not in good order, and maybe before the context hears of it.
+      outgoing->TryCancel();
     } else {
       backend->WritesDone();
     }
@@ -77,14 +68,14 @@ absl::Status Forwarder::HandleStream(
   ByteMessage message;
   Buffer attachment;
   while (backend->Read(&message, &attachment)) {
-    if (!stream->Write(message, attachment.span())) outgoing.TryCancel();
+    if (!stream->Write(message, attachment.span())) outgoing->TryCancel();
   }
 
   // The backend may have ended the call before the client has sent all.
   stream->StopReading();
   requests.join();
   absl::Status status = backend->Finish();
-  PassBack(outgoing, context);
+  PassBack(*outgoing, context);
   return status;
 }
 

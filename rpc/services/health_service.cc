@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <optional>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
-#include "transport/base/clock.h"
+#include "transport/base/check.h"
 
 namespace verbena {
 
@@ -16,13 +16,56 @@ using grpc::health::v1::HealthListResponse;
 
 namespace {
 
-// How soon a handler that waits for news sees that nobody does any more.
-constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
-
 // As the protocol has it.
 constexpr size_t kListedMax = 100;
 
 }  // namespace
+
+// The call of one client that watches. All but its reactions is under the
+// service's mutex, in which the service starts its operations: those come back
+// here later, and never from inside.
+class HealthService::Watcher final
+    : public ServerWriteReactor<HealthCheckResponse> {
+ public:
+  Watcher(HealthService* service, Watchers::iterator place)
+      : service_(*service), place_(place) {}
+
+  const std::string& watched() const { return place_->first; }
+
+  void OnWriteDone(bool ok) override {
+    const base::MutexLock lock(service_.mutex_);
+    writing = false;
+    gone |= !ok;
+    service_.Tell(this);
+  }
+  void OnCancel() override {
+    const base::MutexLock lock(service_.mutex_);
+    gone = true;
+    service_.Tell(this);
+  }
+  void OnDone() override {
+    {
+      const base::MutexLock lock(service_.mutex_);
+      service_.watchers_.erase(place_);
+    }
+    delete this;
+  }
+
+  HealthCheckResponse news;           // While it is being written.
+  std::optional<ServingStatus> told;  // The last news.
+  bool writing = false;
+  bool gone = false;   // Nobody watches any more.
+  bool ended = false;  // Finish() was called.
+
+ private:
+  HealthService& service_;
+  const Watchers::iterator place_;
+};
+
+HealthService::~HealthService() {
+  const base::MutexLock lock(mutex_);
+  CHECK(watchers_.empty()) << "a HealthService must outlive its server";
+}
 
 HealthService::ServingStatus HealthService::StatusOf(
     absl::string_view service) const {
@@ -36,72 +79,89 @@ HealthService::ServingStatus HealthService::Told(bool serving) const {
                                 : HealthCheckResponse::NOT_SERVING;
 }
 
+HealthService::ServingStatus HealthService::GetServingStatus(
+    absl::string_view service) const {
+  const base::MutexLock lock(mutex_);
+  return StatusOf(service);
+}
+
 void HealthService::SetServingStatus(absl::string_view service, bool serving) {
   const base::MutexLock lock(mutex_);
   statuses_[std::string(service)] = Told(serving);
-  changed_.NotifyAll();
+  const auto [begin, end] = watchers_.equal_range(service);
+  for (auto watcher = begin; watcher != end; ++watcher) Tell(watcher->second);
 }
 
 void HealthService::SetServingStatus(bool serving) {
   const base::MutexLock lock(mutex_);
   for (auto& [service, status] : statuses_) status = Told(serving);
-  changed_.NotifyAll();
+  TellAll();
 }
 
 void HealthService::Shutdown() {
   const base::MutexLock lock(mutex_);
   shut_down_ = true;
   for (auto& [service, status] : statuses_) status = Told(false);
-  changed_.NotifyAll();
+  TellAll();
 }
 
-absl::Status HealthService::Check(ServerContext* /*context*/,
-                                  const HealthCheckRequest* request,
-                                  HealthCheckResponse* response) {
-  const base::MutexLock lock(mutex_);
-  const ServingStatus status = StatusOf(request->service());
-  if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
-    return absl::NotFoundError(
-        "nothing is known of the health of that service");
+void HealthService::TellAll() {
+  for (const auto& [service, watcher] : watchers_) Tell(watcher);
+}
+
+void HealthService::Tell(Watcher* watcher) {
+  if (watcher->writing || watcher->ended) return;
+  const ServingStatus status = StatusOf(watcher->watched());
+  if (!watcher->gone && status != watcher->told) {
+    watcher->told = status;
+    watcher->news.set_status(status);
+    watcher->writing = true;
+    return watcher->StartWrite(&watcher->news);
   }
-  response->set_status(status);
-  return absl::OkStatus();
+  if (!watcher->gone && !shut_down_) return;
+  watcher->ended = true;
+  watcher->Finish(watcher->gone
+                      ? absl::CancelledError("nobody watches any more")
+                      : absl::UnavailableError("the server shuts down"));
 }
 
-absl::Status HealthService::List(ServerContext* /*context*/,
-                                 const HealthListRequest* /*request*/,
-                                 HealthListResponse* response) {
+ServerUnaryReactor* HealthService::Check(CallbackServerContext* context,
+                                         const HealthCheckRequest* request,
+                                         HealthCheckResponse* response) {
+  response->set_status(GetServingStatus(request->service()));
+  ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(response->status() == HealthCheckResponse::SERVICE_UNKNOWN
+                      ? absl::NotFoundError(
+                            "nothing is known of the health of that service")
+                      : absl::OkStatus());
+  return reactor;
+}
+
+ServerUnaryReactor* HealthService::List(CallbackServerContext* context,
+                                        const HealthListRequest* /*request*/,
+                                        HealthListResponse* response) {
+  ServerUnaryReactor* const reactor = context->DefaultReactor();
   const base::MutexLock lock(mutex_);
   if (statuses_.size() > kListedMax) {
-    return absl::ResourceExhaustedError(absl::StrCat(
+    reactor->Finish(absl::ResourceExhaustedError(absl::StrCat(
         "the health of ", statuses_.size(), " services is known; at most ",
-        kListedMax, " are listed: use Check"));
+        kListedMax, " are listed: use Check")));
+    return reactor;
   }
   for (const auto& [service, status] : statuses_) {
     (*response->mutable_statuses())[service].set_status(status);
   }
-  return absl::OkStatus();
+  reactor->Finish(absl::OkStatus());
+  return reactor;
 }
 
-absl::Status HealthService::Watch(ServerContext* context,
-                                  const HealthCheckRequest* request,
-                                  ServerWriter<HealthCheckResponse>* writer) {
-  std::optional<ServingStatus> told;
-  while (!context->IsCancelled()) {
-    HealthCheckResponse news;
-    {
-      const base::MutexLock lock(mutex_);
-      if (StatusOf(request->service()) == told) {
-        if (shut_down_) return absl::UnavailableError("the server shuts down");
-        changed_.WaitUntil(mutex_, base::Now() + kLookInterval);
-      }
-      news.set_status(StatusOf(request->service()));
-    }
-    if (news.status() == told) continue;
-    told = news.status();
-    if (!writer->Write(news)) break;
-  }
-  return absl::CancelledError("nobody watches any more");
+ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(
+    CallbackServerContext* /*context*/, const HealthCheckRequest* request) {
+  const base::MutexLock lock(mutex_);
+  const auto place = watchers_.emplace(request->service(), nullptr);
+  place->second = new Watcher(this, place);
+  Tell(place->second);
+  return place->second;
 }
 
 }  // namespace verbena

@@ -14,12 +14,10 @@
 #include <string>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "grpc/health/v1/health.pb.h"
 #include "grpc/health/v1/health.verbena.h"
-#include "rpc/server_context.h"
-#include "rpc/server_stream.h"
+#include "rpc/server_reactor.h"
 #include "transport/base/mutex.h"
 
 namespace verbena {
@@ -28,14 +26,18 @@ namespace verbena {
 // empty one, which stands for the server as a whole, and that is serving. The
 // others are what SetServingStatus() is told, of services or of anything else.
 //
-// A client that watches occupies a worker. All methods may be called from any
-// thread.
-class HealthService final : public grpc::health::v1::Health::Service {
+// A client that watches takes no thread. All methods may be called from any
+// thread. Must outlive its server.
+class HealthService final : public grpc::health::v1::Health::CallbackService {
  public:
+  using ServingStatus = grpc::health::v1::HealthCheckResponse::ServingStatus;
+
   // The name that stands for the server as a whole.
   static constexpr absl::string_view kServer = "";
 
   HealthService() = default;
+  // REQUIRES: the server is gone.
+  ~HealthService() override;
 
   // Says how `service` is from now on; who watches it is told. After Shutdown()
   // nothing is serving any more, whatever this is told.
@@ -43,37 +45,48 @@ class HealthService final : public grpc::health::v1::Health::Service {
   // The same of all that were told of before, the server as a whole included.
   void SetServingStatus(bool serving);
 
+  // What was said of `service`; SERVICE_UNKNOWN if nothing was.
+  ServingStatus GetServingStatus(absl::string_view service) const;
+
   // Everything has stopped serving, for good. Who watches is told, and then the
   // call ends with UNAVAILABLE: so a server can shut down without a deadline
   // behind it.
   void Shutdown();
 
   // As the service: see health.proto.
-  absl::Status Check(ServerContext* context,
-                     const grpc::health::v1::HealthCheckRequest* request,
-                     grpc::health::v1::HealthCheckResponse* response) override;
-  absl::Status List(ServerContext* context,
-                    const grpc::health::v1::HealthListRequest* request,
-                    grpc::health::v1::HealthListResponse* response) override;
-  absl::Status Watch(
-      ServerContext* context,
+  ServerUnaryReactor* Check(
+      CallbackServerContext* context,
       const grpc::health::v1::HealthCheckRequest* request,
-      ServerWriter<grpc::health::v1::HealthCheckResponse>* writer) override;
+      grpc::health::v1::HealthCheckResponse* response) override;
+  ServerUnaryReactor* List(
+      CallbackServerContext* context,
+      const grpc::health::v1::HealthListRequest* request,
+      grpc::health::v1::HealthListResponse* response) override;
+  ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* Watch(
+      CallbackServerContext* context,
+      const grpc::health::v1::HealthCheckRequest* request) override;
 
  private:
-  using ServingStatus = grpc::health::v1::HealthCheckResponse::ServingStatus;
+  class Watcher;
+  // By the service that they watch.
+  using Watchers = std::multimap<std::string, Watcher*, std::less<>>;
 
-  // SERVICE_UNKNOWN if it was never told of.
+  // As GetServingStatus().
   ServingStatus StatusOf(absl::string_view service) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What is told becomes that.
   ServingStatus Told(bool serving) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells all who watch what they do not know.
+  void TellAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Tells that one, or ends its call, if there is reason to and no message of
+  // its is on the way: then it comes here again.
+  void Tell(Watcher* watcher) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  base::Mutex mutex_;
-  base::CondVar changed_;
+  mutable base::Mutex mutex_;
   std::map<std::string, ServingStatus, std::less<>> statuses_ ABSL_GUARDED_BY(
       mutex_) = {
       {std::string(kServer), grpc::health::v1::HealthCheckResponse::SERVING}};
+  Watchers watchers_ ABSL_GUARDED_BY(mutex_);
   bool shut_down_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

@@ -7,10 +7,12 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "rpc/rpc.h"
 #include "tests/integration/end_to_end_fixture.h"
@@ -23,6 +25,19 @@ enum class Form { kBlocking, kReactor, kCoroutine };
 inline constexpr std::array kForms = {Form::kBlocking, Form::kReactor,
                                       Form::kCoroutine};
 std::string NameOf(Form form);
+
+// The form of the client and that of the server, for tests that run with each
+// form of both:
+//
+//   INSTANTIATE_TEST_SUITE_P(Forms, SomeTest, EachFormOfBoth(), NameOfBoth);
+using FormOfBoth = std::tuple<Form, Form>;
+inline auto EachFormOfBoth() {
+  return testing::Combine(testing::ValuesIn(kForms), testing::ValuesIn(kForms));
+}
+inline std::string NameOfBoth(const testing::TestParamInfo<FormOfBoth>& info) {
+  return absl::StrCat(NameOf(std::get<0>(info.param)), "Calls",
+                      NameOf(std::get<1>(info.param)));
+}
 
 // What came of a call.
 struct CallOutcome {

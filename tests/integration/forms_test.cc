@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "rpc/rpc.h"
 #include "tests/integration/forms_fixture.h"
@@ -23,9 +22,8 @@ std::vector<Item> NewItems(size_t count, size_t payload_bytes) {
   return items;
 }
 
-class EachFormTest
-    : public FormsTest,
-      public ::testing::WithParamInterface<std::tuple<Form, Form>> {
+class EachFormTest : public FormsTest,
+                     public ::testing::WithParamInterface<FormOfBoth> {
  protected:
   void SetUp() override {
     Serve(std::get<1>(GetParam()));
@@ -35,14 +33,7 @@ class EachFormTest
   std::unique_ptr<FormClient> client_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, EachFormTest,
-                         testing::Combine(testing::ValuesIn(kForms),
-                                          testing::ValuesIn(kForms)),
-                         [](const auto& info) {
-                           return absl::StrCat(NameOf(std::get<0>(info.param)),
-                                               "Calls",
-                                               NameOf(std::get<1>(info.param)));
-                         });
+INSTANTIATE_TEST_SUITE_P(Forms, EachFormTest, EachFormOfBoth(), NameOfBoth);
 
 TEST_P(EachFormTest, UnaryCallsOfAllSizesComeBack) {
   for (const size_t bytes : {0, 1, 100, 8000, 20000, 300000, 2 << 20}) {

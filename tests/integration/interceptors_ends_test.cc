@@ -3,11 +3,9 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -26,23 +24,8 @@ using google::protobuf::MessageLite;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-class EachFormEndsTest
-    : public InterceptorsTest,
-      public ::testing::WithParamInterface<std::tuple<Form, Form>> {
- protected:
-  void Connect() {
-    InterceptorsTest::Connect(std::get<0>(GetParam()), std::get<1>(GetParam()));
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(Forms, EachFormEndsTest,
-                         testing::Combine(testing::ValuesIn(kForms),
-                                          testing::ValuesIn(kForms)),
-                         [](const auto& info) {
-                           return absl::StrCat(NameOf(std::get<0>(info.param)),
-                                               "Calls",
-                                               NameOf(std::get<1>(info.param)));
-                         });
+using EachFormEndsTest = EachFormInterceptorsTest;
+INSTANTIATE_TEST_SUITE_P(Forms, EachFormEndsTest, EachFormOfBoth(), NameOfBoth);
 
 TEST_P(EachFormEndsTest, CancelledInMidStream) {
   AddClient({.receive = [](ClientContext* context, MessageLite*) {

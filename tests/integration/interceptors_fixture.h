@@ -7,12 +7,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "google/protobuf/message_lite.h"
+#include "gtest/gtest.h"
 #include "rpc/client_interceptor.h"
 #include "rpc/rpc.h"
 #include "rpc/server_interceptor.h"
@@ -97,6 +99,16 @@ class InterceptorsTest : public FormsTest {
  private:
   int clients_ = 0;
   int servers_ = 0;
+};
+
+// The same with each form of both.
+class EachFormInterceptorsTest
+    : public InterceptorsTest,
+      public ::testing::WithParamInterface<FormOfBoth> {
+ protected:
+  void Connect() {
+    InterceptorsTest::Connect(std::get<0>(GetParam()), std::get<1>(GetParam()));
+  }
 };
 
 }  // namespace verbena::end_to_end

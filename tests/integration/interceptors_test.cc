@@ -3,7 +3,6 @@
 
 #include <stdexcept>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -22,23 +21,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-class EachFormInterceptorsTest
-    : public InterceptorsTest,
-      public ::testing::WithParamInterface<std::tuple<Form, Form>> {
- protected:
-  void Connect() {
-    InterceptorsTest::Connect(std::get<0>(GetParam()), std::get<1>(GetParam()));
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(Forms, EachFormInterceptorsTest,
-                         testing::Combine(testing::ValuesIn(kForms),
-                                          testing::ValuesIn(kForms)),
-                         [](const auto& info) {
-                           return absl::StrCat(NameOf(std::get<0>(info.param)),
-                                               "Calls",
-                                               NameOf(std::get<1>(info.param)));
-                         });
+INSTANTIATE_TEST_SUITE_P(Forms, EachFormInterceptorsTest, EachFormOfBoth(),
+                         NameOfBoth);
 
 TEST_P(EachFormInterceptorsTest, AUnaryCallPassesThroughAllOfThemInOrder) {
   AddClient();

@@ -7,6 +7,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -358,17 +359,12 @@ TEST_F(RelayTest, ADeadlineHoldsForThoseThatTheHandlerMakes) {
 
 // --- Calls that are cancelled at any moment ---
 
-class CancelledAnywhereTest
-    : public FormsTest,
-      public ::testing::WithParamInterface<std::tuple<Form, Form>> {};
+class CancelledAnywhereTest : public FormsTest,
+                              public ::testing::WithParamInterface<FormOfBoth> {
+};
 
-INSTANTIATE_TEST_SUITE_P(Forms, CancelledAnywhereTest,
-                         testing::Combine(testing::ValuesIn(kForms),
-                                          testing::ValuesIn(kForms)),
-                         [](const auto& info) {
-                           return NameOf(std::get<0>(info.param)) + "Calls" +
-                                  NameOf(std::get<1>(info.param));
-                         });
+INSTANTIATE_TEST_SUITE_P(Forms, CancelledAnywhereTest, EachFormOfBoth(),
+                         NameOfBoth);
 
 TEST_P(CancelledAnywhereTest, EachCallEndsAndTheNextIsAsGoodAsNew) {
   Serve(std::get<1>(GetParam()));

@@ -3,8 +3,9 @@
 
 Runs the peers of this folder by turns, in rounds, under the conditions of the
 rows, and prints medians [least to most] over the rounds. The ratios are medians
-too, each to the better of gRPC's two servers, or to the socket, in the same
-round. Latency counts from when a call really begins.
+too, each to the best of gRPC's servers, or to the socket, in the same round.
+Latency counts from when a call really begins. Of streams there are two servers
+each: with handlers that block, and with reactors (-callback).
 
 A row is named by its parts, as in 1000/s+2busy: back-to-back or N/s (calls a
 second of all callers), Nbusy (processes beside that spin), Ncallers, Nchannels,
@@ -30,13 +31,17 @@ import summary  # noqa: E402
 SYSTEMS = {
     "verbena": ("verbena_peer", "default"),
     "verbena-inline": ("verbena_peer", "inline"),
+    "verbena-callback": ("verbena_peer", "callback"),
     "grpc-sync": ("grpc_peer", "sync"),
     "grpc-cq": ("grpc_peer", "cq"),
+    "grpc-callback": ("grpc_peer", "callback"),
     "socket": ("socket_peer", "blocking"),
 }
 
-# Those that have streams, each by the same handlers.
-STREAMING = ("verbena", "grpc-sync")
+# Those that have streams: by handlers that block, and by reactors, which have
+# nothing else here.
+BLOCKING_STREAMS = ("verbena", "grpc-sync")
+CALLBACK_STREAMS = ("verbena-callback", "grpc-callback")
 
 # Beyond these, one table of all rows is too wide to be read.
 OVERVIEW_ROWS_MAX = 6
@@ -98,13 +103,19 @@ def peer_command(options, row, system):
                       else [])
 
 
+def answers(system, kind):
+    if kind == "unary":
+        return system not in CALLBACK_STREAMS
+    return system in BLOCKING_STREAMS + CALLBACK_STREAMS
+
+
 def in_turn(options):
     """(round, row, system) of every run; each round begins with another."""
     for number in range(1, options.rounds + 1):
         first = (number - 1) % len(options.systems)
         for row in options.rows:
             for system in options.systems[first:] + options.systems[:first]:
-                if row.kind == "unary" or system in STREAMING:
+                if answers(system, row.kind):
                     yield number, row, system
 
 
@@ -140,14 +151,21 @@ def run_all(options, half, runs):
 
 def show(options, runs):
     names = list(dict.fromkeys(run["row"] for run in runs))
+    ran = {run["system"] for run in runs}
+    systems = [system for system in options.systems if system in ran]
     print("%d processors, Linux %s, echo of %d bytes, rounds: %d of %g s" %
           (len(os.sched_getaffinity(0)), platform.release(), options.size,
            options.rounds, options.duration))
+    if any(row.kind != "unary" for row in options.rows):
+        print("handlers of streams: %s block; %s are reactors" %
+              (" and ".join(BLOCKING_STREAMS), " and ".join(CALLBACK_STREAMS)))
     if 1 < len(names) <= OVERVIEW_ROWS_MAX:
-        print("\n" + summary.p50_table(runs, names, options.systems))
+        print("\n" + summary.p50_table(runs, names, systems))
     for name in names:
         print("\n%s\n" % name)
-        print(summary.row_table(runs, name, options.systems))
+        print(summary.row_table(
+            runs, name, [system for system in systems
+                         if answers(system, rows.Row.parse(name).kind)]))
     failed = sum("error" in run for run in runs)
     if failed:
         print("\n%d of %d runs failed; what they said is above." %

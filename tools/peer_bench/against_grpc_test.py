@@ -179,7 +179,13 @@ class Driver(unittest.TestCase):
         turns = list(against_grpc.in_turn(self.options("--rounds=1",
                                                        "--rows=bidi")))
         self.assertEqual([system for _, _, system in turns],
-                         ["verbena", "grpc-sync"])
+                         ["verbena", "verbena-callback", "grpc-sync",
+                          "grpc-callback"])
+        calls = against_grpc.in_turn(self.options("--rounds=1",
+                                                  "--rows=100/s"))
+        self.assertEqual([system for _, _, system in calls],
+                         ["verbena", "verbena-inline", "grpc-sync", "grpc-cq",
+                          "socket"])
         self.assertIn("--kind=bidi", against_grpc.peer_command(
             self.options(), Row.parse("bidi"), "verbena"))
 

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tools/peer_bench/echo.grpc.pb.h"
+#include "tools/peer_bench/echo_reactors.h"
 #include "tools/peer_bench/peer.h"
 
 namespace verbena::peers {
@@ -41,6 +42,19 @@ class SyncService final : public EchoService::Service {
     while (writer->Write(*request)) {
     }
     return grpc::Status::OK;
+  }
+};
+
+class ReactorService final : public EchoService::CallbackService {
+  using Bidi = grpc::ServerBidiReactor<EchoMessage, EchoMessage>;
+  using Write = grpc::ServerWriteReactor<EchoMessage>;
+
+  Bidi* Chat(grpc::CallbackServerContext* /*context*/) override {
+    return new ChatReactor<Bidi, EchoMessage, grpc::Status>;
+  }
+  Write* Send(grpc::CallbackServerContext* /*context*/,
+              const EchoMessage* request) override {
+    return new SendReactor<Write, EchoMessage, grpc::Status>(request);
   }
 };
 
@@ -133,9 +147,12 @@ struct Caller {
 
 class GrpcPeer final : public Peer {
  public:
-  std::vector<std::string> servers() const override { return {"sync", "cq"}; }
+  std::vector<std::string> servers() const override {
+    return {"sync", "cq", "callback"};
+  }
   std::vector<std::string> kinds(const std::string& server) const override {
-    if (server != "sync") return {"unary"};
+    if (server == "cq") return {"unary"};
+    if (server == "callback") return {"bidi", "server"};
     return {"unary", "bidi", "server"};
   }
 
@@ -146,6 +163,8 @@ class GrpcPeer final : public Peer {
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
     if (server == "sync") {
       builder.RegisterService(&sync_service_);
+    } else if (server == "callback") {
+      builder.RegisterService(&reactor_service_);
     } else {
       builder.RegisterService(&queued_service_);
       // As gRPC advises: a queue and a thread a processor.
@@ -190,6 +209,7 @@ class GrpcPeer final : public Peer {
 
  private:
   SyncService sync_service_;
+  ReactorService reactor_service_;
   EchoService::AsyncService queued_service_;
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
   std::unique_ptr<grpc::Server> server_;

@@ -104,6 +104,10 @@ TEST(PeersTest, EchoesMayBeMessagesOfAStream) {
     const Ran ran = Measure(peer_paths[0], {"--callers=3", kind});
     ASSERT_EQ(ran.exit_code, 0) << ran.errors;
     EXPECT_GT(Number(Parse(ran.output), "calls"), 1);
+    const Ran by_reactors =
+        Measure(peer_paths[0], {"--callers=3", "--server=callback", kind});
+    ASSERT_EQ(by_reactors.exit_code, 0) << by_reactors.errors;
+    EXPECT_GT(Number(Parse(by_reactors.output), "calls"), 1);
     const Ran refused = Measure(peer_paths[1], {kind});
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_THAT(refused.errors, HasSubstr("--kind must be unary, not"));

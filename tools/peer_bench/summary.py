@@ -2,9 +2,9 @@
 
 import statistics
 
-# What the figures of a system are divided by: the better of these in the same
+# What the figures of a system are divided by: the best of these in the same
 # round.
-GRPC = ("grpc-sync", "grpc-cq")
+GRPC = ("grpc-sync", "grpc-cq", "grpc-callback")
 SOCKET = ("socket",)
 
 

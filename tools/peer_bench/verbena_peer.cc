@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "rpc/rpc.h"
 #include "tools/peer_bench/echo.verbena.h"
+#include "tools/peer_bench/echo_reactors.h"
 #include "tools/peer_bench/peer.h"
 #include "transport/base/status_macros.h"
 
@@ -33,6 +34,19 @@ class Service final : public EchoService::Service {
     while (writer->Write(*request)) {
     }
     return absl::OkStatus();
+  }
+};
+
+class CallbackService final : public EchoService::CallbackService {
+  using Bidi = ServerBidiReactor<EchoMessage, EchoMessage>;
+  using Write = ServerWriteReactor<EchoMessage>;
+
+  Bidi* Chat(CallbackServerContext* /*context*/) override {
+    return new ChatReactor<Bidi, EchoMessage, absl::Status>;
+  }
+  Write* Send(CallbackServerContext* /*context*/,
+              const EchoMessage* request) override {
+    return new SendReactor<Write, EchoMessage, absl::Status>(request);
   }
 };
 
@@ -69,9 +83,10 @@ struct Caller {
 class VerbenaPeer final : public Peer {
  public:
   std::vector<std::string> servers() const override {
-    return {"default", "inline"};
+    return {"default", "inline", "callback"};
   }
-  std::vector<std::string> kinds(const std::string& /*server*/) const override {
+  std::vector<std::string> kinds(const std::string& server) const override {
+    if (server == "callback") return {"bidi", "server"};
     return {"unary", "bidi", "server"};
   }
 
@@ -79,7 +94,11 @@ class VerbenaPeer final : public Peer {
                                     const std::string& address) override {
     ServerBuilder builder;
     builder.AddListeningPort(address);
-    builder.RegisterService(&service_);
+    if (server == "callback") {
+      builder.RegisterService(&callback_service_);
+    } else {
+      builder.RegisterService(&service_);
+    }
     if (server == "inline") builder.SetHandlerMode(HandlerMode::kInline);
     ASSIGN_OR_RETURN(server_, builder.BuildAndStart());
     return server_->listening().front().address;
@@ -101,6 +120,7 @@ class VerbenaPeer final : public Peer {
 
  private:
   Service service_;
+  CallbackService callback_service_;
   std::unique_ptr<Server> server_;
   std::vector<std::shared_ptr<Channel>> channels_;
 };

@@ -54,7 +54,7 @@ TESTED_ELSEWHERE = {
     "rpc/internal/server/interception.cc": _INTERCEPTORS,
     "rpc/internal/server/reactor_handler.cc": _FORMS,
     "rpc/internal/stream/protobuf_stream.cc": _STREAMING,
-    "rpc/internal/stream/reactions.cc": _FORMS,
+    "rpc/stream_reactor.cc": "rpc/internal/stream/reactions_test.cc",
     "rpc/internal/server/handler_stream.cc": _STREAMING,
     "transport/connection/open_streams_datapath.cc": _STREAMING,
     "rpc/internal/client/resolution.cc": "tests/integration/lifecycle_test.cc",
@@ -68,7 +68,7 @@ TESTED_ELSEWHERE = {
     "rpc/generic_stub.cc": _GENERIC,
     "rpc/server.cc": _END_TO_END,
     "rpc/services/reflection_service.cc": (
-        "tests/integration/services_test.cc"),
+        "tests/integration/reflection_test.cc"),
     # What a handler and a caller see of one call.
     "rpc/internal/server/handler_call.cc": "tests/integration/status_test.cc",
     "rpc/internal/server/handler_call_metadata.cc":

@@ -13,7 +13,8 @@ ReactorStream::ReactorStream(ChannelImpl* channel,
                              const char* method_name, uint64_t method_id,
                              ClientContext* context, ClientReactor* reactor)
     : StreamCall(channel, std::move(owner), method_name, method_id, context),
-      reactor_(reactor) {
+      reactor_(reactor),
+      told_initial_metadata_(!reactor->HearsOfInitialMetadata()) {
   Reactions::Bind(reactor, this);
 }
 
@@ -39,6 +40,16 @@ void ReactorStream::Report() {
   Waiter* const waiter = waiter_for_end_;
   Reactions::Tell(reactor_, Reactions::kEnded);
   if (waiter != nullptr) channel().Finish(waiter);
+}
+
+absl::Status ReactorStream::OnInitialMetadata(
+    absl::Span<const uint8_t> metadata) {
+  absl::Status status = OpenCall::OnInitialMetadata(metadata);
+  if (status.ok()) {
+    has_initial_metadata_.store(true, std::memory_order_release);
+    Reactions::Tell(reactor_);
+  }
+  return status;
 }
 
 void ReactorStream::Abandon() {
@@ -75,18 +86,20 @@ void ReactorStream::RunErrand() {
 
 Reactions::Look ReactorStream::Serve(uint32_t wanted) {
   // Of both that can be done each has its turn: neither waits for the other.
-  bool did_read = false;
+  Result read = Result::kWait;
   if ((wanted & Reactions::kRead) != 0) {
-    const Result result = TryRead(Reactions::read_message(*reactor_),
-                                  Reactions::read_attachment(*reactor_));
-    if (result != Result::kWait) {
-      Reactions::Clear(reactor_, Reactions::kRead);
-      reactor_->OnReadDone(result == Result::kDone);
-      did_read = true;
-    }
+    read = TryRead(Reactions::read_message(*reactor_),
+                   Reactions::read_attachment(*reactor_));
   }
-  const Reactions::Look after_read =
-      did_read ? Reactions::Look::kDone : Reactions::Look::kNothing;
+  Reactions::Look after_read = Reactions::Look::kNothing;
+  if (!told_initial_metadata_ && TellInitialMetadata(wanted, read)) {
+    after_read = Reactions::Look::kDone;
+  }
+  if (read != Result::kWait) {
+    Reactions::Clear(reactor_, Reactions::kRead);
+    reactor_->OnReadDone(read == Result::kDone);
+    after_read = Reactions::Look::kDone;
+  }
   if ((wanted & Reactions::kWrite) != 0) {
     const Result result = TryWrite(Reactions::write_message(*reactor_),
                                    Reactions::write_attachment(*reactor_));
@@ -100,8 +113,8 @@ Reactions::Look ReactorStream::Serve(uint32_t wanted) {
     reactor_->OnWritesDoneDone(messages().EndWrites());
     return Reactions::Look::kDone;
   }
-  if (did_read || (wanted & Reactions::kRead) != 0 ||
-      Reactions::IsHeld(wanted)) {
+  if (after_read == Reactions::Look::kDone ||
+      (wanted & Reactions::kRead) != 0 || Reactions::IsHeld(wanted)) {
     return after_read;
   }
   if ((wanted & Reactions::kClosed) != 0) {
@@ -115,6 +128,15 @@ Reactions::Look ReactorStream::Serve(uint32_t wanted) {
   return Reactions::Look::kNothing;
 }
 
+bool ReactorStream::TellInitialMetadata(uint32_t wanted, Result read) {
+  if ((wanted & Reactions::kRead) == 0) read = messages().Peek();
+  const bool has = has_initial_metadata_.load(std::memory_order_acquire);
+  if (!has && read == Result::kWait) return false;
+  told_initial_metadata_ = true;
+  reactor_->OnReadInitialMetadataDone(has || read == Result::kDone);
+  return true;
+}
+
 void ReactorStream::End() {
   absl::Status ended = TakeFinalStatus();
   ReleaseContext();
@@ -122,6 +144,7 @@ void ReactorStream::End() {
   ClientReactor* const reactor = reactor_;
   const absl::Status status = reactor->FinalStatus(std::move(ended));
   delete this;
+  Reactions::Unbind(reactor);
   reactor->OnDone(status);
 }
 

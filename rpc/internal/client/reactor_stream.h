@@ -3,9 +3,11 @@
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_REACTOR_STREAM_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_REACTOR_STREAM_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/buffer.h"
@@ -53,6 +55,7 @@ class ReactorStream final : public StreamCall,
 
   // As OpenCall.
   void Report() override;
+  absl::Status OnInitialMetadata(absl::Span<const uint8_t> metadata) override;
 
   // As the stream's owner.
   void OnReadable() override { Reactions::Tell(reactor_); }
@@ -74,6 +77,10 @@ class ReactorStream final : public StreamCall,
   ~ReactorStream() = default;
 
   Reactions::Look Serve(uint32_t wanted);
+  // Tells of initial metadata if it is known what there is of them. `read` is
+  // what reading has come to; kWait if that was not tried. Returns whether it
+  // has told.
+  bool TellInitialMetadata(uint32_t wanted, Result read);
   // Calls the last reaction, and destroys this.
   void End();
 
@@ -81,6 +88,9 @@ class ReactorStream final : public StreamCall,
   bool started_ = false;   // It was given to the channel.
   bool reported_ = false;  // The call has ended. With the polling role held.
   Waiter* waiter_for_end_ = nullptr;  // Of Abandon(). With that role, too.
+  // The server has sent initial metadata.
+  std::atomic<bool> has_initial_metadata_{false};
+  bool told_initial_metadata_;  // The reactor was. By who runs reactions.
   bool closing_ = false;  // It was posted to the poller for the last time.
 };
 

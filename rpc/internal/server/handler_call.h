@@ -114,6 +114,14 @@ class HandlerCall final : public WorkerTask,
       SendInitialMetadata(context_.initial_metadata());
     }
   }
+  // The same also if there are none.
+  void SendInitialMetadataNow() {
+    if (context_.TakeInitialMetadata()) {
+      SendInitialMetadata(context_.initial_metadata());
+    }
+  }
+  // Whether they can't be sent. For who sends them.
+  bool initial_metadata_failed() const { return !initial_failure_.ok(); }
   Buffer AllocateBuffer(size_t bytes) const {
     return call_ == nullptr ? Buffer::Plain(bytes)
                             : call_->AllocateAttachment(bytes);

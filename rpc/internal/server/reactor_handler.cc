@@ -60,7 +60,18 @@ void ReactorHandler::RunReactions() {
   Reactions::Run(reactor_, [this](uint32_t wanted) { return Serve(wanted); });
 }
 
+void ReactorHandler::SendInitialMetadata() {
+  Reactions::Clear(reactor_, Reactions::kSendInitial);
+  handler_call_.SendInitialMetadataNow();
+  reactor_->OnSendInitialMetadataDone(!handler_call_.IsCancelled() &&
+                                      !handler_call_.initial_metadata_failed());
+}
+
 Reactions::Look ReactorHandler::Serve(uint32_t wanted) {
+  if ((wanted & Reactions::kSendInitial) != 0) {
+    SendInitialMetadata();
+    return Reactions::Look::kDone;
+  }
   // Of both that can be done each has its turn: neither waits for the other.
   bool did_read = false;
   if (stream_.has_value() && (wanted & Reactions::kRead) != 0) {
@@ -118,7 +129,10 @@ void ReactorHandler::Detach() {
 }
 
 void ReactorHandler::OnOver() {
-  if (reactor_ != nullptr) std::exchange(reactor_, nullptr)->OnDone();
+  if (reactor_ == nullptr) return;
+  ServerReactor* const reactor = std::exchange(reactor_, nullptr);
+  Reactions::Unbind(reactor);
+  reactor->OnDone();
 }
 
 void ReactorHandler::PostReactions() {

@@ -80,6 +80,7 @@ class ReactorHandler final : public ReactorCall,
   // Calls the method, which makes the reactor.
   void Start();
   void RunReactions();
+  void SendInitialMetadata();
   Reactions::Look Serve(uint32_t wanted);
   // What the reactor has ended the call with.
   absl::Status FinalStatus(absl::Status status);

@@ -3,6 +3,7 @@
 #ifndef VERBENA_RPC_INTERNAL_STREAM_REACTIONS_H_
 #define VERBENA_RPC_INTERNAL_STREAM_REACTIONS_H_
 
+#include <atomic>
 #include <cstdint>
 
 #include "absl/functional/function_ref.h"
@@ -29,11 +30,19 @@ class Reactions {
   static constexpr uint32_t kFinish = StreamReactor::kFinish;
   static constexpr uint32_t kEnded = StreamReactor::kEnded;
   static constexpr uint32_t kClosed = StreamReactor::kClosed;
+  static constexpr uint32_t kSendInitial = StreamReactor::kSendInitial;
 
   // Before anything else: `call` is the one that `reactor` waits for, and will
   // call Run() as if it had been told to by PostReactions().
   static void Bind(StreamReactor* reactor, ReactorCall* call) {
+    if (reactor->call_ != nullptr) FailSecondCall();
     reactor->call_ = call;
+  }
+  // Before the last reaction: `reactor` may have another call. REQUIRES: none
+  // of its operations is started, and it has no hold.
+  static void Unbind(StreamReactor* reactor) {
+    reactor->call_ = nullptr;
+    reactor->state_.store(StreamReactor::kAsked, std::memory_order_release);
   }
 
   // Has `call` look, and find this. From any thread that knows that the reactor

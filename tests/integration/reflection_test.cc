@@ -1,4 +1,4 @@
-// Health and reflection, as a client finds them.
+// Reflection, as a client finds it.
 
 #include <memory>
 #include <string>
@@ -13,7 +13,6 @@
 #include "gtest/gtest.h"
 #include "rpc/generic_stub.h"
 #include "rpc/rpc.h"
-#include "rpc/services/health_service.h"
 #include "rpc/services/reflection_service.h"
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/test_extensions.pb.h"
@@ -27,88 +26,10 @@ using google::protobuf::DescriptorPool;
 using google::protobuf::DynamicMessageFactory;
 using google::protobuf::FileDescriptorProto;
 using google::protobuf::Message;
-using grpc::health::v1::Health;
-using grpc::health::v1::HealthCheckRequest;
-using grpc::health::v1::HealthCheckResponse;
 using grpc::reflection::v1::ServerReflection;
 using grpc::reflection::v1::ServerReflectionRequest;
 using grpc::reflection::v1::ServerReflectionResponse;
 using testing::ElementsAre;
-
-class HealthTest : public EndToEndTest {
- protected:
-  HealthTest() {
-    StartServer(
-        [this](ServerBuilder& builder) { builder.RegisterService(&health_); });
-    stub_ = Health::NewStub(NewChannel());
-    context_.set_timeout(absl::Minutes(2));
-  }
-  ~HealthTest() override { StopServer(); }
-
-  std::unique_ptr<ClientReader<HealthCheckResponse>> Watch(
-      ClientContext* context, const std::string& service) {
-    HealthCheckRequest request;
-    request.set_service(service);
-    return stub_->Watch(context, request);
-  }
-  static std::string Next(ClientReader<HealthCheckResponse>& reader) {
-    HealthCheckResponse response;
-    return reader.Read(&response)
-               ? HealthCheckResponse::ServingStatus_Name(response.status())
-               : "no more";
-  }
-
-  HealthService health_;
-  std::unique_ptr<Health::Stub> stub_;
-  ClientContext context_;
-};
-
-TEST_F(HealthTest, AClientChecksAService) {
-  HealthCheckRequest request;
-  HealthCheckResponse response;
-  ASSERT_EQ(stub_->Check(&context_, request, &response), absl::OkStatus());
-  EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
-  request.set_service("some.Service");
-  EXPECT_TRUE(absl::IsNotFound(stub_->Check(&context_, request, &response)));
-}
-
-TEST_F(HealthTest, WhoWatchesIsToldAtOnceAndOfEachChange) {
-  const auto reader = Watch(&context_, "some.Service");
-  ASSERT_EQ(Next(*reader), "SERVICE_UNKNOWN");
-  health_.SetServingStatus("some.Service", true);
-  ASSERT_EQ(Next(*reader), "SERVING");
-  // These change nothing for it.
-  health_.SetServingStatus("some.Service", true);
-  health_.SetServingStatus("other.Service", false);
-  health_.SetServingStatus("some.Service", false);
-  ASSERT_EQ(Next(*reader), "NOT_SERVING");
-  context_.TryCancel();
-  EXPECT_EQ(Next(*reader), "no more");
-  EXPECT_TRUE(absl::IsCancelled(reader->Finish()));
-}
-
-TEST_F(HealthTest, ManyWatchAtOnce) {
-  constexpr int kWatchers = 20;
-  ClientContext contexts[kWatchers];
-  std::vector<std::unique_ptr<ClientReader<HealthCheckResponse>>> readers;
-  for (ClientContext& context : contexts) {
-    context.set_timeout(absl::Minutes(2));
-    readers.push_back(Watch(&context, ""));
-  }
-  for (const auto& reader : readers) ASSERT_EQ(Next(*reader), "SERVING");
-  health_.SetServingStatus(false);
-  for (const auto& reader : readers) ASSERT_EQ(Next(*reader), "NOT_SERVING");
-}
-
-TEST_F(HealthTest, ShutdownEndsTheCallsThatWatchAndThenTheServer) {
-  const auto reader = Watch(&context_, "");
-  ASSERT_EQ(Next(*reader), "SERVING");
-  health_.Shutdown();
-  EXPECT_EQ(Next(*reader), "NOT_SERVING");
-  EXPECT_EQ(Next(*reader), "no more");
-  EXPECT_EQ(reader->Finish(), absl::UnavailableError("the server shuts down"));
-  server().Shutdown();
-}
 
 class ReflectionTest : public EndToEndTest {
  protected:
