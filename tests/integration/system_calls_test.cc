@@ -68,22 +68,27 @@ Traced CountSystemCalls(const std::string& traced, int calls,
 
 TEST(SystemCallsTest, AWarmCallMakesNone) {
   constexpr int kFew = 2000;
-  constexpr int kMany = 202000;
-  const Traced few = CountSystemCalls("all", kFew, "polling", kSmall);
-  const Traced many = CountSystemCalls("all", kMany, "polling", kSmall);
-  const double more = static_cast<double>(many.system_calls) -
-                      static_cast<double>(few.system_calls);
-  // By the clock a few are made: the device's thread looks in once a
-  // millisecond, and the pollers have their ticks.
-  const double elapsed_ms = absl::ToDoubleMilliseconds(many.elapsed);
-  // On a busy machine the processor is taken away in the middle of calls, and
-  // the other side then sleeps: in a fifth of all calls, as was seen beside ten
-  // other programs. One system call in each would be twice what is allowed.
-  const double allowed = 0.5 * (kMany - kFew) + 5 * elapsed_ms;
-  RecordProperty("system_calls_a_call", absl::StrCat(more / (kMany - kFew)));
-  EXPECT_LT(more, allowed) << few.system_calls << " system calls in " << kFew
-                           << " calls, " << many.system_calls << " in " << kMany
-                           << ", in " << many.elapsed;
+  constexpr int kMany = 22000;
+  // Where somebody else takes the processor away in the middle of calls, both
+  // sides sleep, as they should (SpinPolicy). So this test has the machine to
+  // itself (it is exclusive), and one quiet moment of a few is enough: were a
+  // system call part of the way, no run could do without.
+  constexpr int kRuns = 10;
+  std::string seen;
+  for (int i = 0; i < kRuns; ++i) {
+    const Traced few = CountSystemCalls("all", kFew, "polling", kSmall);
+    const Traced many = CountSystemCalls("all", kMany, "polling", kSmall);
+    const double more = static_cast<double>(many.system_calls) -
+                        static_cast<double>(few.system_calls);
+    // By the clock a few are made: the device's thread looks in once a
+    // millisecond, and the pollers have their ticks.
+    const double elapsed_ms = absl::ToDoubleMilliseconds(many.elapsed);
+    if (more < 0.2 * (kMany - kFew) + 5 * elapsed_ms) return;
+    absl::StrAppend(&seen, few.system_calls, " system calls in ", kFew,
+                    " calls, ", many.system_calls, " in ", kMany, ", in ",
+                    absl::FormatDuration(many.elapsed), "\n");
+  }
+  FAIL() << seen;
 }
 
 // How often a poller was woken in so many calls between sides that sleep. Eight
