@@ -67,13 +67,14 @@ Traced CountSystemCalls(const std::string& traced, int calls,
 }
 
 TEST(SystemCallsTest, AWarmCallMakesNone) {
-  constexpr int kFew = 2000;
-  constexpr int kMany = 22000;
-  // Where somebody else takes the processor away in the middle of calls, both
-  // sides sleep, as they should (SpinPolicy). So this test has the machine to
-  // itself (it is exclusive), and one quiet moment of a few is enough: were a
-  // system call part of the way, no run could do without.
-  constexpr int kRuns = 10;
+  // So few that nobody is likely to interfere: where the processor is taken
+  // away in the middle of a call, both sides go over to sleeping, as they should
+  // (SpinPolicy), and under strace it takes them long to come back. One quiet
+  // moment of many is enough, and the test is exclusive, so there are some: were
+  // a system call part of the way, no run could do without.
+  constexpr int kFew = 1000;
+  constexpr int kMany = 6000;
+  constexpr int kRuns = 30;
   std::string seen;
   for (int i = 0; i < kRuns; ++i) {
     const Traced few = CountSystemCalls("all", kFew, "polling", kSmall);
