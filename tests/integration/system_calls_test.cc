@@ -68,10 +68,10 @@ Traced CountSystemCalls(const std::string& traced, int calls,
 
 TEST(SystemCallsTest, AWarmCallMakesNone) {
   // So few that nobody is likely to interfere: where the processor is taken
-  // away in the middle of a call, both sides go over to sleeping, as they should
-  // (SpinPolicy), and under strace it takes them long to come back. One quiet
-  // moment of many is enough, and the test is exclusive, so there are some: were
-  // a system call part of the way, no run could do without.
+  // away in the middle of a call, both sides go over to sleeping, as they
+  // should (SpinPolicy), and under strace it takes them long to come back. One
+  // quiet moment of many is enough, and the test is exclusive, so there are
+  // some: were a system call part of the way, no run could do without.
   constexpr int kFew = 1000;
   constexpr int kMany = 6000;
   constexpr int kRuns = 30;
