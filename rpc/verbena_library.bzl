@@ -80,6 +80,7 @@ def _verbena_codegen_impl(ctx):
         arguments = ctx.actions.args()
         arguments.add(ctx.executable._plugin, format = "--plugin=protoc-gen-verbena=%s")
         arguments.add(out, format = "--verbena_out=%s")
+        arguments.add("--verbena_opt=include_prefix=rpc")
         roots = [root for root in proto.transitive_proto_path.to_list() if root != "."]
         arguments.add_all(roots, format_each = "-I%s")
         arguments.add_all([ctx.bin_dir.path, "."], format_each = "-I%s")

@@ -1,12 +1,17 @@
 #include "proto/compiler/generator.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "google/protobuf/compiler/code_generator.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/printer.h"
@@ -29,10 +34,13 @@ void PrintBanner(const pb::FileDescriptor& file, pb::io::Printer& printer) {
       "file", file.name());
 }
 
-void PrintIncludes(std::initializer_list<const char*> headers,
+// `headers` are of the runtime, which lies in `prefix`.
+void PrintIncludes(absl::string_view prefix,
+                   std::initializer_list<const char*> headers,
                    pb::io::Printer& printer) {
   for (const char* header : headers) {
-    printer.Print("#include \"$header$\"\n", "header", header);
+    printer.Print("#include \"$prefix$/$header$\"\n", "prefix",
+                  std::string(prefix), "header", header);
   }
 }
 
@@ -71,7 +79,8 @@ void WriteServiceClass(const pb::ServiceDescriptor& service,
       "\n");
 }
 
-void WriteHeader(const pb::FileDescriptor& file, pb::io::Printer& printer) {
+void WriteHeader(const pb::FileDescriptor& file, absl::string_view prefix,
+                 pb::io::Printer& printer) {
   PrintBanner(file, printer);
   printer.Print(
       "#ifndef $guard$\n"
@@ -88,14 +97,14 @@ void WriteHeader(const pb::FileDescriptor& file, pb::io::Printer& printer) {
   }
   printer.Print("#include \"$header$\"\n\n", "header", MessageHeaderFile(file));
   if (file.service_count() > 0) {
-    PrintIncludes(
-        {"absl/status/status.h", "rpc/callback_method.h", "rpc/channel.h",
-         "rpc/client_context.h", "rpc/client_coroutine.h",
-         "rpc/client_reactor.h", "rpc/client_stream.h", "rpc/executor.h",
-         "rpc/generated/stub_support.h", "rpc/server_context.h",
-         "rpc/server_coroutine.h", "rpc/server_reactor.h",
-         "rpc/server_stream.h", "rpc/service.h", "rpc/task.h"},
-        printer);
+    printer.Print("#include \"absl/status/status.h\"\n");
+    PrintIncludes(prefix,
+                  {"callback_method.h", "channel.h", "client_context.h",
+                   "client_coroutine.h", "client_reactor.h", "client_stream.h",
+                   "executor.h", "generated/stub_support.h", "server_context.h",
+                   "server_coroutine.h", "server_reactor.h", "server_stream.h",
+                   "service.h", "task.h"},
+                  printer);
     printer.Print("\n");
     OpenNamespace(file, printer);
     for (int i = 0; i < file.service_count(); ++i) {
@@ -123,17 +132,39 @@ void WriteSource(const pb::FileDescriptor& file, pb::io::Printer& printer) {
   CloseNamespace(file, printer);
 }
 
+// Where the runtime's headers are, by the plugin's parameter; null, with
+// `error`, if that makes no sense.
+std::optional<std::string> IncludePrefix(const std::string& parameter,
+                                         std::string* error) {
+  if (parameter.empty()) return "verbena";
+  absl::string_view prefix = parameter;
+  if (!absl::ConsumePrefix(&prefix, "include_prefix=")) {
+    *error = absl::StrCat("unknown parameter \"", parameter,
+                          "\": protoc-gen-verbena takes include_prefix=FOLDER "
+                          "and nothing else");
+    return std::nullopt;
+  }
+  const auto is_of_a_path = [](char c) {
+    return absl::ascii_isalnum(c) || c == '/' || c == '_' || c == '-';
+  };
+  if (prefix.empty() ||
+      !std::all_of(prefix.begin(), prefix.end(), is_of_a_path)) {
+    *error = absl::StrCat("\"", parameter,
+                          "\" must name a folder: letters, "
+                          "digits, \"/\", \"_\" and \"-\"");
+    return std::nullopt;
+  }
+  return std::string(prefix);
+}
+
 }  // namespace
 
 bool Generator::Generate(const pb::FileDescriptor* file,
                          const std::string& parameter,
                          pb::compiler::GeneratorContext* context,
                          std::string* error) const {
-  if (!parameter.empty()) {
-    *error = absl::StrCat("unknown parameter \"", parameter,
-                          "\": protoc-gen-verbena takes no parameters");
-    return false;
-  }
+  const std::optional<std::string> prefix = IncludePrefix(parameter, error);
+  if (!prefix.has_value()) return false;
   const std::vector<std::string> problems = Validate(*file);
   if (!problems.empty()) {
     *error = absl::StrJoin(problems, absl::StrCat("\n", file->name(), ": "));
@@ -143,7 +174,7 @@ bool Generator::Generate(const pb::FileDescriptor* file,
     std::unique_ptr<pb::io::ZeroCopyOutputStream> stream(
         context->Open(HeaderFile(*file)));
     pb::io::Printer printer(stream.get(), '$');
-    WriteHeader(*file, printer);
+    WriteHeader(*file, *prefix, printer);
   }
   {
     std::unique_ptr<pb::io::ZeroCopyOutputStream> stream(

@@ -23,7 +23,9 @@ namespace verbena::compiler {
 // Stateless; any thread may call it.
 class Generator : public google::protobuf::compiler::CodeGenerator {
  public:
-  // `parameter` must be empty: there is none to set.
+  // `parameter` may be "include_prefix=FOLDER": where the generated code finds
+  // the runtime's headers. Those that `./dev install` puts in place are in
+  // "verbena", which is the default; in this repository they are in "rpc".
   bool Generate(const google::protobuf::FileDescriptor* file,
                 const std::string& parameter,
                 google::protobuf::compiler::GeneratorContext* context,

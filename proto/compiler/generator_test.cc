@@ -48,12 +48,33 @@ TEST(GeneratorTest, AcceptsProto3Optional) {
       Generator::FEATURE_PROTO3_OPTIONAL);
 }
 
-TEST(GeneratorTest, RefusesParameters) {
+TEST(GeneratorTest, IncludesTheRuntimeFromWhereItIsTold) {
+  const std::string service = "service S { rpc M(Item) returns (Item); }";
+  const std::string installed = From(service).files["file.verbena.h"];
+  EXPECT_THAT(installed, HasSubstr("\n#include \"verbena/service.h\"\n"));
+  EXPECT_THAT(installed, Not(HasSubstr("\"rpc/")));
+  const std::string here =
+      From(service, "include_prefix=rpc").files["file.verbena.h"];
+  EXPECT_THAT(here, HasSubstr("\n#include \"rpc/service.h\"\n"));
+  EXPECT_THAT(here, HasSubstr("\n#include \"absl/status/status.h\"\n"));
+  EXPECT_THAT(here, Not(HasSubstr("\"verbena/")));
+}
+
+TEST(GeneratorTest, RefusesOtherParameters) {
   const Generated generated = From("", "services_namespace=grpc");
   EXPECT_THAT(generated.files, IsEmpty());
   EXPECT_EQ(generated.error,
             "unknown parameter \"services_namespace=grpc\": "
-            "protoc-gen-verbena takes no parameters");
+            "protoc-gen-verbena takes include_prefix=FOLDER and nothing else");
+}
+
+TEST(GeneratorTest, RefusesAnIncludePrefixThatIsNoFolder) {
+  for (const char* parameter :
+       {"include_prefix=", "include_prefix=a\"b", "include_prefix=a,b=c"}) {
+    const Generated generated = From("", parameter);
+    EXPECT_THAT(generated.files, IsEmpty());
+    EXPECT_THAT(generated.error, HasSubstr("must name a folder")) << parameter;
+  }
 }
 
 TEST(GeneratorTest, WritesNothingWhenItRefuses) {

@@ -14,6 +14,8 @@ VM_PACKAGES=(
   qemu-system-x86 busybox-static kmod zstd
   iproute2 ibverbs-utils rdmacm-utils perftest
 )
+# What builds the programs that use an installed library.
+CONSUMER_PACKAGES=(cmake make)
 BENCH_PACKAGES=(gnuplot-nox)
 # What `bench --against-grpc` compares with; nothing else needs it.
 GRPC_PACKAGES=(libgrpc++-dev protobuf-compiler-grpc)
