@@ -69,7 +69,8 @@ class ClientReactor : public StreamReactor {
   // ClientContext::GetServerInitialMetadata() has what there is: the server has
   // sent them, or a message, before which there are none. Not `ok` if the call
   // has ended without either. Once, before the first OnReadDone(); it comes
-  // also if nothing is read.
+  // also if nothing is read: until then the call waits for the first message as
+  // if a read were started, and takes in all of it though it may be long.
   virtual void OnReadInitialMetadataDone(bool /*ok*/) {}
 
   // How the call has ended. The last reaction, in which the reactor mostly

@@ -1,6 +1,7 @@
 #include "rpc/services/health_service.h"
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 
 #include "absl/status/status.h"
@@ -27,9 +28,10 @@ constexpr size_t kListedMax = 100;
 class HealthService::Watcher final
     : public ServerWriteReactor<HealthCheckResponse> {
  public:
-  Watcher(HealthService* service, Watchers::iterator place)
-      : service_(*service), place_(place) {}
+  explicit Watcher(HealthService* service) : service_(*service) {}
 
+  // Before anything else: where it is among the watchers.
+  void set_place(Watchers::iterator place) { place_ = place; }
   const std::string& watched() const { return place_->first; }
 
   void OnWriteDone(bool ok) override {
@@ -59,7 +61,7 @@ class HealthService::Watcher final
 
  private:
   HealthService& service_;
-  const Watchers::iterator place_;
+  Watchers::iterator place_;
 };
 
 HealthService::~HealthService() {
@@ -157,11 +159,12 @@ ServerUnaryReactor* HealthService::List(CallbackServerContext* context,
 
 ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(
     CallbackServerContext* /*context*/, const HealthCheckRequest* request) {
+  // Whichever of the two finds no memory, nothing is left behind.
+  auto watcher = std::make_unique<Watcher>(this);
   const base::MutexLock lock(mutex_);
-  const auto place = watchers_.emplace(request->service(), nullptr);
-  place->second = new Watcher(this, place);
-  Tell(place->second);
-  return place->second;
+  watcher->set_place(watchers_.emplace(request->service(), watcher.get()));
+  Tell(watcher.get());
+  return watcher.release();
 }
 
 }  // namespace verbena

@@ -317,6 +317,31 @@ TEST_F(ReactorsMetadataTest, TheLastMessageGoesBeforeTheEnd) {
   }
 }
 
+// The client may be reading, by then, what came before that message.
+TEST_F(ReactorsMetadataTest, WhatIsAddedBehindAMessageIsNotSent) {
+  for (const bool sends : {false, true}) {
+    ServeSpeaker([sends](Speaker* speaker) {
+      const auto finish = [](Speaker* self) { self->Finish(absl::OkStatus()); };
+      speaker->set_on_sent([speaker, finish](bool ok) {
+        EXPECT_TRUE(ok);
+        finish(speaker);
+      });
+      speaker->set_on_written([sends, finish](Speaker* written) {
+        written->context().AddInitialMetadata("late", "1");
+        if (!sends) return finish(written);
+        written->StartSendInitialMetadata();
+      });
+      speaker->Write();
+    });
+    Listener listener;
+    ClientContext context;
+    listener.Call(stub_.get(), &context);
+    EXPECT_THAT(listener.Await(),
+                ElementsAre("initial 1", "read 1", "read 0", "OK"));
+    EXPECT_THAT(context.GetServerInitialMetadata(), testing::IsEmpty());
+  }
+}
+
 // --- One reactor, several calls ---
 
 // Calls again from inside OnDone().

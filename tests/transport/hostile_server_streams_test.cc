@@ -107,6 +107,16 @@ class HostileServerStreamsTest : public HostileServerFixture {
   }
 };
 
+TEST_F(HostileServerStreamsTest, EndsCallsForInitialMetadataBehindAMessage) {
+  StreamingCall call;
+  const uint32_t id = Start(call);
+  ASSERT_TRUE(SendWhilePolling(FrameText(Data(id), Message("one"))).ok());
+  FrameHeader metadata = raw_->Header(FrameType::kMetadata, id);
+  metadata.flags = kFlagInitialMetadata | kFlagMetadataEnd;
+  ASSERT_TRUE(SendWhilePolling(FrameText(metadata)).ok());
+  ExpectEndOf(call, "initial METADATA behind a message");
+}
+
 TEST_F(HostileServerStreamsTest, GoodOnesAreRead) {
   StreamingCall call;
   const uint32_t id = Start(call);

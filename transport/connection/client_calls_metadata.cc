@@ -84,6 +84,12 @@ void ClientCalls::HandleMetadata(absl::Span<const uint8_t> frame) {
   IncomingMetadata& incoming = *slot->metadata;
   bool& whole = initial ? incoming.initial_whole : incoming.trailing_whole;
   std::string& text = initial ? incoming.initial : incoming.trailing;
+  // Who reads messages may be looking at what came ahead of them by now.
+  if (initial && slot->call->stream_ != nullptr &&
+      slot->call->stream_->has_received()) {
+    return connection_.ProtocolError(
+        "it sent initial METADATA behind a message of the stream");
+  }
   if (whole) return connection_.ProtocolError("it sent METADATA twice");
   const absl::Span<const uint8_t> body = FrameBody(frame);
   if (body.size() > connection_.options().max_metadata_bytes - text.size()) {

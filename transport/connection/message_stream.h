@@ -142,6 +142,8 @@ class MessageStream final : public PollerTask {
   // The body of a DATA has come. Returns what the peer did wrong, or null; then
   // failure() may be set, and GrantDue() be true.
   const char* OnData(absl::Span<const uint8_t> body, bool last);
+  // Whether any of a message has come.
+  bool has_received() const { return received_ > 0 || longs_told_ > 0; }
   // A WINDOW has come.
   const char* OnWindow(uint64_t limit);
   // A MESSAGE has come, with parts of such lengths. What is not in `message` is

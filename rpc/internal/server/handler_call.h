@@ -108,9 +108,11 @@ class HandlerCall final : public WorkerTask,
   }
   std::shared_ptr<const AuthContext> auth_context() const;
   void SendInitialMetadata(const Metadata& metadata) const;
-  // For the stream: the same, if there are any, and they are not sent.
+  // For the stream, before a message: the same, if there are any and they are
+  // not sent. The first message closes the door behind them.
   void SendInitialMetadataDue() {
-    if (context_.TakeInitialMetadataDue()) {
+    if (context_.TakeInitialMetadata() &&
+        !context_.initial_metadata().empty()) {
       SendInitialMetadata(context_.initial_metadata());
     }
   }

@@ -45,6 +45,12 @@ class Reactions {
     reactor->state_.store(StreamReactor::kAsked, std::memory_order_release);
   }
 
+  // Instead of all this, for a call that cannot begin: its operations will
+  // never be done. Holds stay, for whoever has them will remove them.
+  static void Forget(StreamReactor* reactor) {
+    Clear(reactor, kRead | kWrite | kWritesDone);
+  }
+
   // Has `call` look, and find this. From any thread that knows that the reactor
   // is there, which it may not be afterwards.
   static void Tell(StreamReactor* reactor, uint32_t what = 0) {

@@ -74,6 +74,16 @@ TEST(ReactionsTest, AReactorThatIsOverIsAsGoodAsNew) {
   }
 }
 
+TEST(ReactionsTest, WhatWasWantedOfACallThatCannotBeginIsNotOfTheNext) {
+  OneReactor reactor;
+  reactor.AddHold();
+  reactor.WantToRead();
+  Reactions::Forget(&reactor);
+  const OneCall call(&reactor);
+  EXPECT_THAT(call.served, ElementsAre());
+  reactor.RemoveHold();
+}
+
 TEST(ReactionsDeathTest, MoreHoldsAreRemovedThanWereAdded) {
   OneReactor reactor;
   reactor.AddHold();
