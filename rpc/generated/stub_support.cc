@@ -10,7 +10,6 @@
 #include "rpc/internal/client/reactor_stream.h"
 #include "rpc/internal/client/unary_call.h"
 #include "rpc/internal/codec/status_text.h"
-#include "rpc/internal/stream/reactions.h"
 
 namespace verbena {
 
@@ -81,9 +80,8 @@ void BindReactor(std::shared_ptr<Channel> channel,
                       reactor, type]() mutable {
     const absl::StatusOr<ChannelImpl*> impl = channel->MakeImpl();
     if (!impl.ok()) {
-      internal::Reactions::Forget(reactor);
-      return reactor->OnDone(
-          internal::Annotate(impl.status(), method.full_name()));
+      return internal::ReactorStream::EndWithoutCall(
+          reactor, internal::Annotate(impl.status(), method.full_name()));
     }
     // Destroys itself.
     auto* const call = new internal::ReactorStream(

@@ -42,6 +42,13 @@ class ReactorStream final : public StreamCall,
   // Starts the call. If `request` is not null it is all that is written.
   void Start(RpcType type, const google::protobuf::MessageLite* request);
 
+  // Instead of all this, where no call can be made.
+  static void EndWithoutCall(ClientReactor* reactor,
+                             const absl::Status& status) {
+    Reactions::Forget(reactor);
+    reactor->OnDone(status);
+  }
+
   // As the reactor's call.
   void PostReactions() override;
   OperationNow ReadNow(google::protobuf::MessageLite* message,
