@@ -40,8 +40,8 @@ class HostileClientFixture : public testing::Test {
   explicit HostileClientFixture(const EndpointOptions& options = TestOptions())
       : server_(options), good_(server_.address(), options) {}
   ~HostileClientFixture() override {
-    EXPECT_TRUE(good_.Echo(100).ok());
-    EXPECT_TRUE(good_.Echo(100000).ok());
+    EXPECT_EQ(good_.Echo(100), absl::OkStatus());
+    EXPECT_EQ(good_.Echo(100000), absl::OkStatus());
     raw_.reset();
     EXPECT_TRUE(server_.AwaitConnections(1));
   }

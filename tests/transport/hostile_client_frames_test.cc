@@ -176,7 +176,7 @@ TEST_F(HostileClientFramesTest, MustNotSendMoreThanItsCredits) {
   }
   // A flood is not argued with.
   EXPECT_THAT(raw.AwaitBye(), HasSubstr("no BYE"));
-  EXPECT_TRUE(good_.Echo(10).ok());
+  EXPECT_EQ(good_.Echo(10), absl::OkStatus());
 }
 
 TEST_F(HostileClientFramesTest, MayUseEveryCreditAgainAndAgain) {
@@ -186,7 +186,7 @@ TEST_F(HostileClientFramesTest, MayUseEveryCreditAgainAndAgain) {
     ASSERT_TRUE(raw.Send(cancel).ok());
   }
   ASSERT_TRUE(raw.Flush().ok());
-  EXPECT_TRUE(good_.Echo(10).ok());
+  EXPECT_EQ(good_.Echo(10), absl::OkStatus());
   EXPECT_EQ(server_.endpoint().connection_count(), 2u);
 }
 
@@ -208,7 +208,7 @@ TEST_F(HostileClientFramesTest, StarvesNobodyWithAFloodBeyondItsCredits) {
     for (int i = 0; i < 1000 && raw.Send(frame).ok(); ++i) {
     }
     EXPECT_TRUE(raw.AwaitEnd().ok());
-    EXPECT_TRUE(good_.Echo(100).ok());
+    EXPECT_EQ(good_.Echo(100), absl::OkStatus());
   }
 }
 

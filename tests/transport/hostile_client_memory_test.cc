@@ -349,7 +349,7 @@ TEST_F(HostileClientMemoryTest, HoldsUpNobodyWhenItGrantsNothing) {
     }
   }
   ASSERT_TRUE(raw.Flush().ok());
-  EXPECT_TRUE(good_.Echo(10).ok());
+  EXPECT_EQ(good_.Echo(10), absl::OkStatus());
   // The others come with the next credits.
   ASSERT_TRUE(raw.Send(FrameText(raw.Header(FrameType::kGrant))).ok());
   for (int i = 0; i < 11; ++i) {
