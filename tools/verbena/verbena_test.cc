@@ -43,7 +43,8 @@ class VerbenaTest : public testing::Test {
                  InsecureServerCredentials()) {
     int port = 0;
     ServerBuilder builder;
-    builder.AddListeningPort(TestAddress() + ":0", credentials, &port)
+    builder
+        .AddListeningPort(TestAddress() + ":0", std::move(credentials), &port)
         .RegisterService(&health_);
     if (with_reflection) builder.RegisterService(&reflection_);
     absl::StatusOr<std::unique_ptr<Server>> server = builder.BuildAndStart();
