@@ -76,6 +76,8 @@ FIRST_GUEST = [
     Test("//tests/integration:locked_memory_test", seconds=300),
     Test("//tests/integration:examples_test", seconds=300,
          arguments=(HELLO_SERVER,)),
+    Test("//tools/verbena:verbena_test", seconds=300,
+         arguments=("{bin}/tools/verbena/verbena",)),
     Command("hello", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +
             " --listen={address}:0 -- " + HELLO_CLIENT +
             " --target={{address}}", no_rnr=True, shown=True),

@@ -29,6 +29,7 @@ import placement  # noqa: E402
 PROGRAMS = {
     "proto/compiler/protoc-gen-verbena": "bin/protoc-gen-verbena",
     "tools/rpc_bench/rpc_bench": "bin/rpc_bench",
+    "tools/verbena/verbena": "bin/verbena",
     "transport/soft/preload/libverbena-soft.so":
         "lib/verbena/libverbena-soft.so",
 }

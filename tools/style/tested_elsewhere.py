@@ -38,6 +38,8 @@ TESTED_ELSEWHERE = {
     "tools/rpc_bench/table.cc": "tools/rpc_bench/report_test.cc",
     "tools/rpc_bench/verbs_end.cc": _VERBS_LAYER,
     "tools/rpc_bench/verbs_server.cc": _VERBS_LAYER,
+    "tools/verbena/commands.cc": "tools/verbena/verbena_test.cc",
+    "tools/verbena/json_call.cc": "tools/verbena/verbena_test.cc",
     "tools/peer_bench/peer.cc": _PEERS,
     "tools/peer_bench/usage.cc": _PEERS,
     # Two processes and a server that goes away, on any device.

@@ -1,0 +1,182 @@
+#include "tools/verbena/commands.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iostream>
+#include <sstream>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "google/protobuf/descriptor.h"
+#include "grpc/health/v1/health.pb.h"
+#include "grpc/health/v1/health.verbena.h"
+#include "rpc/client_context.h"
+#include "tools/verbena/json_call.h"
+#include "tools/verbena/schema.h"
+
+namespace verbena::tool {
+namespace {
+
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+using HealthStub = grpc::health::v1::Health::Stub;
+
+// Says what is wrong. The exit code of a call that ended so.
+int Fail(const absl::Status& status) {
+  std::cerr << "verbena: " << absl::StatusCodeToString(status.code()) << ": "
+            << status.message() << std::endl;
+  return kCallFailed + static_cast<int>(status.code());
+}
+
+// The same where the user may have asked for what is not there.
+int FailToFind(const absl::Status& status) {
+  if (!absl::IsNotFound(status) && !absl::IsInvalidArgument(status)) {
+    return Fail(status);
+  }
+  std::cerr << "verbena: " << status.message() << std::endl;
+  return kUsage;
+}
+
+absl::StatusOr<std::unique_ptr<Schema>> SchemaOf(const Options& options) {
+  if (options.proto_files.empty()) {
+    return Schema::FromServer(options.channel, options.timeout);
+  }
+  return Schema::FromFiles(options.proto_files, options.import_dirs);
+}
+
+void PrepareContext(const Options& options, ClientContext* context) {
+  context->set_timeout(options.timeout);
+  for (const auto& [key, value] : options.metadata) {
+    context->AddMetadata(key, value);
+  }
+}
+
+// "package.Service/Method (stream package.Request) returns (package.Response)"
+std::string Signature(const google::protobuf::MethodDescriptor& method) {
+  return absl::StrCat(method.service()->full_name(), "/", method.name(), " (",
+                      method.client_streaming() ? "stream " : "",
+                      method.input_type()->full_name(), ") returns (",
+                      method.server_streaming() ? "stream " : "",
+                      method.output_type()->full_name(), ")");
+}
+
+std::string NameOf(HealthCheckResponse::ServingStatus status) {
+  const std::string& name = HealthCheckResponse::ServingStatus_Name(status);
+  return name.empty() ? absl::StrCat("status ", static_cast<int>(status))
+                      : name;
+}
+
+int CodeOf(HealthCheckResponse::ServingStatus status) {
+  return status == HealthCheckResponse::SERVING ? kDone : kNotServing;
+}
+
+}  // namespace
+
+int List(const Options& options, const std::string& service) {
+  const auto schema = SchemaOf(options);
+  if (!schema.ok()) return FailToFind(schema.status());
+  if (service.empty()) {
+    const auto services = (*schema)->Services();
+    if (!services.ok()) return Fail(services.status());
+    for (const std::string& name : *services) std::cout << name << "\n";
+    return kDone;
+  }
+  const auto file = (*schema)->FindFile(service);
+  if (!file.ok()) return FailToFind(file.status());
+  const auto* const found = (*file)->pool()->FindServiceByName(service);
+  if (found == nullptr) {
+    return FailToFind(absl::InvalidArgumentError(
+        absl::StrCat("\"", service, "\" is no service, but something else")));
+  }
+  for (int i = 0; i < found->method_count(); ++i) {
+    std::cout << Signature(*found->method(i)) << "\n";
+  }
+  return kDone;
+}
+
+int Describe(const Options& options, const std::string& symbol) {
+  const auto schema = SchemaOf(options);
+  if (!schema.ok()) return FailToFind(schema.status());
+  const auto text = (*schema)->Describe(symbol);
+  if (!text.ok()) return FailToFind(text.status());
+  std::cout << *text;
+  return kDone;
+}
+
+int Call(const Options& options, const std::string& method,
+         const std::string& data) {
+  const auto schema = SchemaOf(options);
+  if (!schema.ok()) return FailToFind(schema.status());
+  const auto found = (*schema)->FindMethod(method);
+  if (!found.ok()) return FailToFind(found.status());
+  ClientContext context;
+  PrepareContext(options, &context);
+  std::istringstream given(data);
+  bool bad_input = false;
+  const absl::Status status =
+      JsonCall(options.channel, *found, &context)
+          .Run(data == "-" ? std::cin : given, std::cout, &bad_input);
+  if (bad_input) return FailToFind(status);
+  return status.ok() ? kDone : Fail(status);
+}
+
+int Health(const Options& options, const std::string& service, bool watch) {
+  HealthStub stub(options.channel);
+  ClientContext context;
+  PrepareContext(options, &context);
+  HealthCheckRequest request;
+  request.set_service(service);
+  HealthCheckResponse response;
+  if (!watch) {
+    const absl::Status status = stub.Check(&context, request, &response);
+    if (!status.ok()) return Fail(status);
+    std::cout << NameOf(response.status()) << std::endl;
+    return CodeOf(response.status());
+  }
+  const auto reader = stub.Watch(&context, request);
+  while (reader->Read(&response)) {
+    std::cout << NameOf(response.status()) << std::endl;
+  }
+  return Fail(reader->Finish());
+}
+
+int Ping(const Options& options, int count) {
+  HealthStub stub(options.channel);
+  std::vector<absl::Duration> times;
+  for (int i = 0; i <= count; ++i) {
+    ClientContext context;
+    PrepareContext(options, &context);
+    HealthCheckResponse response;
+    const absl::Time start = absl::Now();
+    const absl::Status status = stub.Check(&context, {}, &response);
+    const absl::Duration time = absl::Now() - start;
+    // These two are answers, too.
+    if (!status.ok() && !absl::IsUnimplemented(status) &&
+        !absl::IsNotFound(status)) {
+      return Fail(status);
+    }
+    if (i == 0) {
+      std::cout << absl::StrFormat(
+          "connected to %s via %s, and had an answer, in %.1f us\n",
+          context.peer(), options.channel->device(),
+          absl::ToDoubleMicroseconds(time));
+      continue;
+    }
+    times.push_back(time);
+    std::cout << absl::StrFormat("%d: %.1f us\n", i,
+                                 absl::ToDoubleMicroseconds(time));
+  }
+  if (times.empty()) return kDone;
+  std::sort(times.begin(), times.end());
+  std::cout << absl::StrFormat(
+      "%d calls: least %.1f us, median %.1f us, most %.1f us\n", count,
+      absl::ToDoubleMicroseconds(times.front()),
+      absl::ToDoubleMicroseconds(times[times.size() / 2]),
+      absl::ToDoubleMicroseconds(times.back()));
+  return kDone;
+}
+
+}  // namespace verbena::tool

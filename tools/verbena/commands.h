@@ -1,0 +1,55 @@
+// What the program verbena does.
+
+#ifndef VERBENA_TOOLS_VERBENA_COMMANDS_H_
+#define VERBENA_TOOLS_VERBENA_COMMANDS_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "rpc/channel.h"
+
+namespace verbena::tool {
+
+// How the program ends. A call that ended with an error is kCallFailed plus the
+// number of its status code, so that scripts can tell.
+enum ExitCode : int {
+  kDone = 0,
+  kNotServing = 1,
+  kUsage = 2,  // What the user gave is wrong, or nothing is known of it.
+  kCallFailed = 64,
+};
+
+// What holds for all commands.
+struct Options {
+  std::shared_ptr<Channel> channel;
+  // Of each call. Infinite for none.
+  absl::Duration timeout = absl::Seconds(10);
+  // Where the schema is; without files the server is asked.
+  std::vector<std::string> proto_files;
+  std::vector<std::string> import_dirs = {"."};
+  // Sent with the call.
+  std::vector<std::pair<std::string, std::string>> metadata;
+};
+
+// Each writes its results to standard output and what is wrong to standard
+// error, and returns the exit code.
+
+// The services; of `service`, if it is not empty, its methods.
+int List(const Options& options, const std::string& service);
+// The definition of a service, method, message or enum.
+int Describe(const Options& options, const std::string& symbol);
+// Calls a method with JSON: `data`, or what standard input has if that is "-".
+int Call(const Options& options, const std::string& method,
+         const std::string& data);
+// Asks how the server, or a service, is; with `watch` also for all changes.
+int Health(const Options& options, const std::string& service, bool watch);
+// Calls, one after the other, that the server answers without a handler or with
+// its Health service, and how long each takes.
+int Ping(const Options& options, int count);
+
+}  // namespace verbena::tool
+
+#endif  // VERBENA_TOOLS_VERBENA_COMMANDS_H_

@@ -1,0 +1,115 @@
+#include "tools/verbena/json_call.h"
+
+#include <iterator>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/message.h"
+#include "google/protobuf/util/json_util.h"
+#include "rpc/byte_message.h"
+#include "transport/base/status_macros.h"
+
+namespace verbena::tool {
+
+using google::protobuf::Message;
+
+std::string JsonCall::name() const {
+  return absl::StrCat(method_.service()->full_name(), "/", method_.name());
+}
+
+absl::StatusOr<std::string> JsonCall::ToBytes(const std::string& json) {
+  const std::unique_ptr<Message> message(
+      messages_.GetPrototype(method_.input_type())->New());
+  const auto parsed =
+      google::protobuf::util::JsonStringToMessage(json, message.get());
+  if (!parsed.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a request that is no ", method_.input_type()->full_name(),
+                     " in JSON: ", std::string(parsed.message())));
+  }
+  // Of proto2 a message may lack what it must have.
+  if (!message->IsInitialized()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a request without ", message->InitializationErrorString(),
+                     ", which ", method_.input_type()->full_name(), " needs"));
+  }
+  return message->SerializeAsString();
+}
+
+absl::Status JsonCall::Print(const std::string& bytes, std::ostream& out) {
+  const std::unique_ptr<Message> message(
+      messages_.GetPrototype(method_.output_type())->New());
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  if (!message->ParsePartialFromString(bytes) ||
+      !google::protobuf::util::MessageToJsonString(*message, &json, options)
+           .ok()) {
+    return absl::InternalError(absl::StrCat("the response is no ",
+                                            method_.output_type()->full_name(),
+                                            " as the .proto has it"));
+  }
+  out << json << std::flush;
+  return absl::OkStatus();
+}
+
+absl::Status JsonCall::WriteLines(std::istream& in,
+                                  GenericStub::ReaderWriter* stream) {
+  for (std::string line; std::getline(in, line);) {
+    if (absl::StripAsciiWhitespace(line).empty()) continue;
+    ASSIGN_OR_RETURN(std::string bytes, ToBytes(line));
+    if (!stream->Write(ByteMessage(std::move(bytes)))) break;
+  }
+  stream->WritesDone();
+  return absl::OkStatus();
+}
+
+absl::Status JsonCall::Run(std::istream& in, std::ostream& out,
+                           bool* bad_input) {
+  std::string only;
+  if (!method_.client_streaming()) {
+    const std::string json(std::istreambuf_iterator<char>(in), {});
+    const bool empty = absl::StripAsciiWhitespace(json).empty();
+    absl::StatusOr<std::string> bytes = ToBytes(empty ? "{}" : json);
+    *bad_input = !bytes.ok();
+    if (!bytes.ok()) return bytes.status();
+    only = *std::move(bytes);
+  }
+  if (!method_.client_streaming() && !method_.server_streaming()) {
+    ByteMessage response;
+    RETURN_IF_ERROR(stub_.UnaryCall(&context_, name(),
+                                    ByteMessage(std::move(only)), &response));
+    return Print(response.bytes(), out);
+  }
+
+  const auto stream = stub_.BidiStreamingCall(&context_, name());
+  absl::Status printed;
+  absl::Status written;
+  // Responses are shown while requests are still being read.
+  std::thread reader([&] {
+    ByteMessage response;
+    while (printed.ok() && stream->Read(&response)) {
+      printed = Print(response.bytes(), out);
+    }
+    if (!printed.ok()) context_.TryCancel();
+  });
+  if (method_.client_streaming()) {
+    written = WriteLines(in, stream.get());
+    if (!written.ok()) context_.TryCancel();
+  } else {
+    stream->Write(ByteMessage(std::move(only)));
+    stream->WritesDone();
+  }
+  reader.join();
+  const absl::Status ended = stream->Finish();
+  *bad_input = !written.ok();
+  if (!written.ok()) return written;
+  return printed.ok() ? ended : printed;
+}
+
+}  // namespace verbena::tool

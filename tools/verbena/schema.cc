@@ -1,0 +1,237 @@
+#include "tools/verbena/schema.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "google/protobuf/compiler/importer.h"
+#include "google/protobuf/descriptor.pb.h"
+#include "google/protobuf/descriptor_database.h"
+#include "grpc/reflection/v1/reflection.pb.h"
+#include "grpc/reflection/v1/reflection.verbena.h"
+#include "rpc/client_context.h"
+#include "transport/base/status_macros.h"
+
+namespace verbena::tool {
+
+using google::protobuf::DescriptorPool;
+using google::protobuf::FileDescriptor;
+using google::protobuf::FileDescriptorProto;
+using google::protobuf::MethodDescriptor;
+using grpc::reflection::v1::ServerReflection;
+using grpc::reflection::v1::ServerReflectionRequest;
+using grpc::reflection::v1::ServerReflectionResponse;
+
+namespace {
+
+absl::Status NotFound(absl::string_view symbol, absl::string_view where) {
+  return absl::NotFoundError(absl::StrCat(
+      where, " no \"", symbol,
+      "\"; names are full ones: package.Service, package.Service/Method, "
+      "package.Message"));
+}
+
+// Keeps what is wrong with files.
+class Complaints final
+    : public google::protobuf::compiler::MultiFileErrorCollector,
+      public DescriptorPool::ErrorCollector {
+ public:
+  void AddError(const std::string& file, int line, int column,
+                const std::string& message) override {
+    lines_.push_back(line < 0 ? absl::StrCat(file, ": ", message)
+                              : absl::StrCat(file, ":", line + 1, ":",
+                                             column + 1, ": ", message));
+  }
+  void AddError(const std::string& file, const std::string& element,
+                const google::protobuf::Message* /*descriptor*/,
+                ErrorLocation /*location*/,
+                const std::string& message) override {
+    lines_.push_back(absl::StrCat(file, ": ", element, ": ", message));
+  }
+  // What was said since the last call.
+  std::string Take() { return absl::StrJoin(std::exchange(lines_, {}), "\n"); }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+class FileSchema final : public Schema {
+ public:
+  explicit FileSchema(const std::vector<std::string>& roots)
+      : importer_(&tree_, &complaints_) {
+    for (const std::string& root : roots) tree_.MapPath("", root);
+  }
+
+  absl::Status Import(const std::string& file) {
+    const FileDescriptor* const imported = importer_.Import(file);
+    if (imported == nullptr) {
+      return absl::InvalidArgumentError(complaints_.Take());
+    }
+    files_.push_back(imported);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<std::string>> Services() override {
+    std::vector<std::string> names;
+    for (const FileDescriptor* file : files_) {
+      for (int i = 0; i < file->service_count(); ++i) {
+        names.push_back(file->service(i)->full_name());
+      }
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  absl::StatusOr<const FileDescriptor*> FindFile(
+      absl::string_view symbol) override {
+    const FileDescriptor* const file =
+        importer_.pool()->FindFileContainingSymbol(std::string(symbol));
+    if (file == nullptr) return NotFound(symbol, "the files of --proto have");
+    return file;
+  }
+
+ private:
+  google::protobuf::compiler::DiskSourceTree tree_;
+  Complaints complaints_;
+  google::protobuf::compiler::Importer importer_;
+  std::vector<const FileDescriptor*> files_;
+};
+
+class ServerSchema final : public Schema {
+ public:
+  ServerSchema(std::shared_ptr<Channel> channel, absl::Duration timeout)
+      : stub_(ServerReflection::NewStub(std::move(channel))),
+        timeout_(timeout) {}
+
+  absl::StatusOr<std::vector<std::string>> Services() override {
+    ServerReflectionRequest request;
+    request.set_list_services("*");
+    ASSIGN_OR_RETURN(const ServerReflectionResponse response, Ask(request));
+    std::vector<std::string> names;
+    for (const auto& service : response.list_services_response().service()) {
+      names.push_back(service.name());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  absl::StatusOr<const FileDescriptor*> FindFile(
+      absl::string_view symbol) override {
+    ServerReflectionRequest request;
+    request.set_file_containing_symbol(std::string(symbol));
+    const absl::StatusOr<ServerReflectionResponse> response = Ask(request);
+    if (absl::IsNotFound(response.status())) {
+      return NotFound(symbol, "the server has");
+    }
+    RETURN_IF_ERROR(response.status());
+    for (const std::string& bytes :
+         response->file_descriptor_response().file_descriptor_proto()) {
+      FileDescriptorProto file;
+      if (!file.ParseFromString(bytes)) {
+        return absl::InternalError(absl::StrCat(
+            "the server's description of \"", symbol, "\" can't be parsed"));
+      }
+      // Of files that come again the first stays.
+      FileDescriptorProto known;
+      if (!files_.FindFileByName(file.name(), &known)) files_.Add(file);
+    }
+    const FileDescriptor* const file =
+        pool_.FindFileContainingSymbol(std::string(symbol));
+    if (file != nullptr) return file;
+    return absl::InternalError(
+        absl::StrCat("the server's description of \"", symbol,
+                     "\" makes no sense: ", complaints_.Take()));
+  }
+
+ private:
+  // One question and its answer.
+  absl::StatusOr<ServerReflectionResponse> Ask(
+      const ServerReflectionRequest& request) {
+    ClientContext context;
+    context.set_timeout(timeout_);
+    const auto stream = stub_->ServerReflectionInfo(&context);
+    ServerReflectionResponse response;
+    stream->Write(request);
+    stream->WritesDone();
+    const bool answered = stream->Read(&response);
+    const absl::Status status = stream->Finish();
+    if (absl::IsUnimplemented(status)) {
+      return absl::UnimplementedError(
+          "the server does not say what it serves: it has no reflection "
+          "(verbena::ReflectionService). Name its .proto files by --proto");
+    }
+    RETURN_IF_ERROR(status);
+    if (!answered) {
+      return absl::InternalError("the server's reflection gave no answer");
+    }
+    if (!response.has_error_response()) return response;
+    const auto& error = response.error_response();
+    // An error that says OK is one all the same.
+    return absl::Status(error.error_code() == 0
+                            ? absl::StatusCode::kUnknown
+                            : static_cast<absl::StatusCode>(error.error_code()),
+                        error.error_message());
+  }
+
+  const std::unique_ptr<ServerReflection::Stub> stub_;
+  const absl::Duration timeout_;
+  Complaints complaints_;
+  google::protobuf::SimpleDescriptorDatabase files_;
+  DescriptorPool pool_{&files_, &complaints_};
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Schema>> Schema::FromFiles(
+    const std::vector<std::string>& files,
+    const std::vector<std::string>& roots) {
+  auto schema = std::make_unique<FileSchema>(roots);
+  for (const std::string& file : files) {
+    RETURN_IF_ERROR(schema->Import(file));
+  }
+  return schema;
+}
+
+std::unique_ptr<Schema> Schema::FromServer(std::shared_ptr<Channel> channel,
+                                           absl::Duration timeout) {
+  return std::make_unique<ServerSchema>(std::move(channel), timeout);
+}
+
+absl::StatusOr<const MethodDescriptor*> Schema::FindMethod(
+    absl::string_view name) {
+  const std::string full_name =
+      absl::StrReplaceAll(absl::StripPrefix(name, "/"), {{"/", "."}});
+  ASSIGN_OR_RETURN(const FileDescriptor* const file, FindFile(full_name));
+  const MethodDescriptor* const method =
+      file->pool()->FindMethodByName(full_name);
+  if (method != nullptr) return method;
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", name, "\" is no method, but something else"));
+}
+
+absl::StatusOr<std::string> Schema::Describe(absl::string_view symbol) {
+  const std::string name =
+      absl::StrReplaceAll(absl::StripPrefix(symbol, "/"), {{"/", "."}});
+  ASSIGN_OR_RETURN(const FileDescriptor* const file, FindFile(name));
+  const DescriptorPool& pool = *file->pool();
+  if (const auto* found = pool.FindServiceByName(name)) {
+    return found->DebugString();
+  }
+  if (const auto* found = pool.FindMethodByName(name)) {
+    return found->DebugString();
+  }
+  if (const auto* found = pool.FindMessageTypeByName(name)) {
+    return found->DebugString();
+  }
+  if (const auto* found = pool.FindEnumTypeByName(name)) {
+    return found->DebugString();
+  }
+  // A field, an extension, a value of an enum.
+  return file->DebugString();
+}
+
+}  // namespace verbena::tool

@@ -1,0 +1,155 @@
+// Looks at, and calls, any server of Verbena from a terminal: see
+// docs/verbena-tool.md.
+
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "rpc/channel.h"
+#include "rpc/channel_options.h"
+#include "rpc/credentials/shared_secret.h"
+#include "rpc/version.h"
+#include "tools/verbena/commands.h"
+#include "transport/base/status_macros.h"
+
+ABSL_FLAG(absl::Duration, timeout, absl::ZeroDuration(),
+          "how long a call may take; 0 for the default, which is 10 s, and no "
+          "end for calls of `health --watch`");
+ABSL_FLAG(std::string, device, "",
+          "the device to use: soft, or an RDMA device; default: the best");
+ABSL_FLAG(std::vector<std::string>, proto, {},
+          "FILE,...: .proto files with the services, by their paths below "
+          "--import_dir; without, the server's reflection is asked");
+ABSL_FLAG(std::vector<std::string>, import_dir, {"."},
+          "FOLDER,...: where .proto files begin");
+ABSL_FLAG(std::string, data, "",
+          "the request as JSON; - for standard input, where to a method that "
+          "takes a stream each line is a request");
+ABSL_FLAG(std::vector<std::string>, metadata, {},
+          "KEY:VALUE,...: metadata to send with the call");
+ABSL_FLAG(bool, watch, false, "health: go on and print every change");
+ABSL_FLAG(int, count, 10, "ping: how many calls");
+ABSL_FLAG(std::string, secret_key, "", "name of the key of --secret_file");
+ABSL_FLAG(std::string, secret_file, "",
+          "file with the secret that the server wants its clients to know; "
+          "space around it does not count");
+
+namespace verbena::tool {
+namespace {
+
+constexpr char kUsageText[] =
+    R"(looks at, and calls, any Verbena server.
+
+  verbena list HOST:PORT [SERVICE]        services, or the methods of one
+  verbena describe HOST:PORT NAME         a service, method or message
+  verbena call HOST:PORT SERVICE/METHOD   a call with JSON (--data)
+  verbena health HOST:PORT [SERVICE]      whether it is serving (--watch)
+  verbena ping HOST:PORT                  round trips (--count)
+
+Exit status: 0 done; 1 not serving; 2 the command line or the request is wrong;
+64 plus the number of the status code if a call ended with an error, as 68
+(DEADLINE_EXCEEDED) and 78 (UNAVAILABLE). --help lists all flags.)";
+
+absl::StatusOr<std::shared_ptr<Channel>> ChannelTo(const std::string& target) {
+  ChannelOptions options;
+  options.device = absl::GetFlag(FLAGS_device);
+  const std::string path = absl::GetFlag(FLAGS_secret_file);
+  const std::string key = absl::GetFlag(FLAGS_secret_key);
+  if (path.empty() != key.empty()) {
+    return absl::InvalidArgumentError(
+        "--secret_file and --secret_key go together: one of them is empty");
+  }
+  if (path.empty()) return CreateChannel(target, options);
+  std::ifstream file(path);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!file) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--secret_file=", path, " can't be read"));
+  }
+  return CreateChannel(
+      target, SharedSecretCredentials(key, absl::StripAsciiWhitespace(text)),
+      options);
+}
+
+absl::StatusOr<Options> OptionsFor(const std::string& target, bool endless) {
+  Options options;
+  ASSIGN_OR_RETURN(options.channel, ChannelTo(target));
+  const absl::Duration timeout = absl::GetFlag(FLAGS_timeout);
+  if (timeout < absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("--timeout is negative");
+  }
+  if (timeout > absl::ZeroDuration()) {
+    options.timeout = timeout;
+  } else if (endless) {
+    options.timeout = absl::InfiniteDuration();
+  }
+  options.proto_files = absl::GetFlag(FLAGS_proto);
+  options.import_dirs = absl::GetFlag(FLAGS_import_dir);
+  for (const std::string& pair : absl::GetFlag(FLAGS_metadata)) {
+    const std::pair<std::string, std::string> split =
+        absl::StrSplit(pair, absl::MaxSplits(':', 1));
+    if (!absl::StrContains(pair, ':') || split.first.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--metadata: \"", pair, "\" is not KEY:VALUE"));
+    }
+    options.metadata.push_back(split);
+  }
+  return options;
+}
+
+int Main(const std::vector<std::string>& words) {
+  const std::string command = words.empty() ? "" : words[0];
+  const bool one_name = command == "describe" || command == "call";
+  const bool may_have_name = command == "list" || command == "health";
+  if ((!one_name && !may_have_name && command != "ping") || words.size() < 2 ||
+      words.size() > (command == "ping" ? 2u : 3u) ||
+      (one_name && words.size() != 3)) {
+    std::cerr << "verbena " << kUsageText << std::endl;
+    return kUsage;
+  }
+  const std::string name = words.size() == 3 ? words[2] : "";
+  const bool watch = absl::GetFlag(FLAGS_watch);
+  const int count = absl::GetFlag(FLAGS_count);
+  const absl::StatusOr<Options> options = OptionsFor(words[1], watch);
+  if (!options.ok() || count < 1) {
+    std::cerr << "verbena: "
+              << (options.ok() ? "--count must be at least 1"
+                               : options.status().message())
+              << std::endl;
+    return kUsage;
+  }
+  if (command == "list") return List(*options, name);
+  if (command == "describe") return Describe(*options, name);
+  if (command == "call") return Call(*options, name, absl::GetFlag(FLAGS_data));
+  if (command == "health") return Health(*options, name, watch);
+  return Ping(*options, count);
+}
+
+}  // namespace
+}  // namespace verbena::tool
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage(verbena::tool::kUsageText);
+  absl::FlagsUsageConfig config;
+  config.version_string = [] {
+    return absl::StrCat("verbena ", verbena::kVersion, "\n");
+  };
+  absl::SetFlagsUsageConfig(config);
+  const std::vector<char*> words = absl::ParseCommandLine(argc, argv);
+  return verbena::tool::Main({words.begin() + 1, words.end()});
+}

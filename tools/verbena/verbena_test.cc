@@ -1,0 +1,240 @@
+// The program verbena, as a user runs it, against a server in this process.
+//
+// One argument: the program. Honours VERBENA_DEVICE and VERBENA_TEST_ADDRESS.
+
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "rpc/credentials/shared_secret.h"
+#include "rpc/rpc.h"
+#include "rpc/services/health_service.h"
+#include "rpc/services/reflection_service.h"
+#include "tests/testing/child_process.h"
+
+namespace verbena::tool {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+using testing_support::ChildProcess;
+using testing_support::Ran;
+using testing_support::TestAddress;
+
+constexpr char kCheck[] = "grpc.health.v1.Health/Check";
+constexpr char kReflect[] =
+    "grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+
+std::string program;
+
+class VerbenaTest : public testing::Test {
+ protected:
+  void Serve(bool with_reflection = true,
+             std::shared_ptr<ServerCredentials> credentials =
+                 InsecureServerCredentials()) {
+    int port = 0;
+    ServerBuilder builder;
+    builder
+        .AddListeningPort(TestAddress() + ":0", std::move(credentials), &port)
+        .RegisterService(&health_);
+    if (with_reflection) builder.RegisterService(&reflection_);
+    absl::StatusOr<std::unique_ptr<Server>> server = builder.BuildAndStart();
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    target_ = absl::StrCat(TestAddress(), ":", port);
+  }
+
+  // verbena COMMAND target ARGUMENTS...
+  std::vector<std::string> Words(const std::string& command,
+                                 std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {program, command, target_});
+    return arguments;
+  }
+  Ran Run(const std::string& command, std::vector<std::string> arguments = {}) {
+    return testing_support::RunToEnd(Words(command, std::move(arguments)));
+  }
+  // The same with such standard input.
+  Ran RunWith(const std::string& input, const std::string& command,
+              std::vector<std::string> arguments) {
+    const std::string path = testing::TempDir() + "/input";
+    std::ofstream(path) << input;
+    FILE* const file = std::fopen(path.c_str(), "r");
+    ChildProcess child(Words(command, std::move(arguments)), fileno(file));
+    std::fclose(file);
+    const int code = child.Wait();
+    return {code, child.output(), child.errors()};
+  }
+
+  HealthService health_;
+  ReflectionService reflection_;
+  std::unique_ptr<Server> server_;
+  std::string target_ = TestAddress() + ":9";  // Discard: nobody is there.
+};
+
+TEST_F(VerbenaTest, ListsServicesAndMethods) {
+  Serve();
+  const Ran services = Run("list");
+  EXPECT_EQ(services.exit_code, 0) << services.errors;
+  EXPECT_THAT(services.output, AllOf(StartsWith("grpc.health.v1.Health\n"),
+                                     HasSubstr("v1.ServerReflection\n")));
+  const Ran methods = Run("list", {"grpc.health.v1.Health"});
+  EXPECT_EQ(methods.exit_code, 0) << methods.errors;
+  EXPECT_THAT(methods.output,
+              HasSubstr("Health/Watch (grpc.health.v1.HealthCheckRequest) "
+                        "returns (stream grpc.health.v1.HealthCheckResponse)"));
+}
+
+TEST_F(VerbenaTest, DescribesAMessage) {
+  Serve();
+  const Ran ran = Run("describe", {"grpc.health.v1.HealthCheckRequest"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_THAT(ran.output, HasSubstr("string service = 1;"));
+  const Ran none = Run("describe", {"grpc.health.v1.Nothing"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.errors, HasSubstr("no \"grpc.health.v1.Nothing\""));
+}
+
+TEST_F(VerbenaTest, CallsWithJson) {
+  Serve();
+  health_.SetServingStatus("shop.Till", false);
+  const Ran all = Run("call", {kCheck});
+  EXPECT_EQ(all.exit_code, 0) << all.errors;
+  EXPECT_EQ(all.output, "{\n \"status\": \"SERVING\"\n}\n");
+  const Ran till = Run("call", {kCheck, R"(--data={"service":"shop.Till"})"});
+  EXPECT_THAT(till.output, HasSubstr("NOT_SERVING")) << till.errors;
+  const Ran input =
+      RunWith("{\n\"service\":\n\"shop.Till\"}", "call", {kCheck, "--data=-"});
+  EXPECT_THAT(input.output, HasSubstr("NOT_SERVING")) << input.errors;
+}
+
+TEST_F(VerbenaTest, EachLineIsARequestOfAStream) {
+  Serve();
+  const Ran ran = RunWith(
+      "{\"list_services\":\"\"}\n\n{\"file_by_filename\":\"none.proto\"}\n",
+      "call", {kReflect, "--data=-"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_THAT(ran.output,
+              AllOf(HasSubstr("\"name\": \"grpc.health.v1.Health\""),
+                    HasSubstr("error_response"), HasSubstr("none.proto")));
+}
+
+TEST_F(VerbenaTest, SaysHowACallEnded) {
+  Serve();
+  const Ran ran = Run("call", {kCheck, R"(--data={"service":"nobody"})"});
+  EXPECT_EQ(ran.exit_code, 64 + static_cast<int>(absl::StatusCode::kNotFound));
+  EXPECT_THAT(ran.errors, StartsWith("verbena: NOT_FOUND: "));
+}
+
+TEST_F(VerbenaTest, SaysWhatIsWrongWithARequest) {
+  Serve();
+  for (const std::string method : {kCheck, kReflect}) {
+    const Ran ran = Run("call", {method, R"(--data={"colour":"red"})"});
+    EXPECT_EQ(ran.exit_code, 2);
+    EXPECT_THAT(ran.errors, HasSubstr("colour"));
+  }
+  const Ran unknown = Run("call", {"grpc.health.v1.Health/Chek"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.errors, HasSubstr("grpc.health.v1.Health.Chek"));
+}
+
+TEST_F(VerbenaTest, KnowsMethodsFromFiles) {
+  Serve(/*with_reflection=*/false);
+  std::ofstream(testing::TempDir() + "/h.proto")
+      << "syntax = \"proto3\"; package grpc.health.v1;\n"
+         "service Health { rpc Check(Q) returns (A); }\n"
+         "message Q { string service = 1; } message A { int32 status = 1; }";
+  const Ran without = Run("call", {kCheck});
+  EXPECT_EQ(without.exit_code,
+            64 + static_cast<int>(absl::StatusCode::kUnimplemented));
+  EXPECT_THAT(without.errors, HasSubstr("--proto"));
+  const Ran with = Run("call", {kCheck, "--proto=h.proto",
+                                "--import_dir=" + testing::TempDir()});
+  EXPECT_EQ(with.exit_code, 0) << with.errors;
+  EXPECT_EQ(with.output, "{\n \"status\": 1\n}\n");
+}
+
+TEST_F(VerbenaTest, TellsOfHealth) {
+  Serve();
+  EXPECT_EQ(Run("health").exit_code, 0);
+  health_.SetServingStatus(false);
+  const Ran ran = Run("health");
+  EXPECT_EQ(ran.exit_code, 1);
+  EXPECT_EQ(ran.output, "NOT_SERVING\n");
+}
+
+TEST_F(VerbenaTest, WatchesHealth) {
+  Serve();
+  ChildProcess child(Words("health", {"--watch"}));
+  EXPECT_EQ(child.ReadLine(), "SERVING");
+  health_.SetServingStatus(false);
+  EXPECT_EQ(child.ReadLine(), "NOT_SERVING");
+  health_.Shutdown();
+  EXPECT_EQ(child.Wait(),
+            64 + static_cast<int>(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(VerbenaTest, PingsAnyServer) {
+  Serve();
+  const Ran ran = Run("ping", {"--count=3"});
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  EXPECT_THAT(ran.output, AllOf(HasSubstr("connected to " + target_),
+                                HasSubstr("3 calls: least ")));
+}
+
+TEST_F(VerbenaTest, SaysThatNobodyIsThere) {
+  const Ran ran = Run("ping");
+  EXPECT_EQ(ran.exit_code,
+            64 + static_cast<int>(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(ran.errors, HasSubstr(target_));
+}
+
+TEST_F(VerbenaTest, ShowsASecret) {
+  auto keys = std::make_shared<SharedSecretKeys>();
+  const std::string secret(32, 's');
+  ASSERT_EQ(keys->Replace({{"november", secret}}), absl::OkStatus());
+  Serve(/*with_reflection=*/true, SharedSecretServerCredentials(keys));
+  const std::string path = testing::TempDir() + "/secret";
+  std::ofstream(path) << secret << "\n";
+  const std::string file = "--secret_file=" + path;
+  EXPECT_EQ(Run("health", {file, "--secret_key=november"}).exit_code, 0);
+  EXPECT_EQ(Run("health").exit_code,
+            64 + static_cast<int>(absl::StatusCode::kUnauthenticated));
+  EXPECT_EQ(Run("health", {file}).exit_code, 2);
+}
+
+TEST_F(VerbenaTest, ShowsHowItIsUsed) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{},
+                                             {"list"},
+                                             {"call", "a:1"},
+                                             {"fly", "a:1"},
+                                             {"ping", "a:1", "b"}}) {
+    std::vector<std::string> command = {program};
+    command.insert(command.end(), words.begin(), words.end());
+    const Ran ran = testing_support::RunToEnd(command);
+    EXPECT_EQ(ran.exit_code, 2);
+    EXPECT_THAT(ran.errors, HasSubstr("verbena list HOST:PORT"));
+  }
+}
+
+}  // namespace
+}  // namespace verbena::tool
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (argc != 2) {
+    std::fprintf(stderr, "which program?\n");
+    return 2;
+  }
+  verbena::tool::program = argv[1];
+  return RUN_ALL_TESTS();
+}
