@@ -140,7 +140,8 @@ int Health(const Options& options, const std::string& service, bool watch) {
   while (reader->Read(&response)) {
     std::cout << NameOf(response.status()) << std::endl;
   }
-  return Fail(reader->Finish());
+  const absl::Status status = reader->Finish();
+  return status.ok() ? kDone : Fail(status);
 }
 
 int Ping(const Options& options, int count) {
