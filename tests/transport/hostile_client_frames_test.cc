@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "tests/transport/hostile_client_fixture.h"
 #include "tests/transport/raw_peer.h"
 #include "transport/base/limits.h"
@@ -210,6 +211,15 @@ TEST_F(HostileClientFramesTest, StarvesNobodyWithAFloodBeyondItsCredits) {
     EXPECT_TRUE(raw.AwaitEnd().ok());
     EXPECT_EQ(good_.Echo(100), absl::OkStatus());
   }
+}
+
+// While somebody floods the server, whose receives all its clients share, the
+// SENDs of the others find none; a busy processor makes that as long as it
+// likes.
+TEST_F(HostileClientFramesTest, ClientsTryUntilThereIsAReceive) {
+  const absl::StatusOr<int> retries = Opened().ReceiverNotReadyRetries();
+  ASSERT_TRUE(retries.ok()) << retries.status();
+  EXPECT_EQ(*retries, 7);
 }
 
 TEST_F(HostileClientFramesTest, TenFloodersStarveNobodyWhoComesAfterThem) {

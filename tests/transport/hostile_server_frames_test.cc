@@ -27,6 +27,13 @@ using ::testing::HasSubstr;
 
 using HostileServerFramesTest = HostileServerFixture;
 
+// Connections of a client share its receives as those of a server do.
+TEST_F(HostileServerFramesTest, ServersTryUntilThereIsAReceive) {
+  const absl::StatusOr<int> retries = Opened().ReceiverNotReadyRetries();
+  ASSERT_TRUE(retries.ok()) << retries.status();
+  EXPECT_EQ(*retries, 7);
+}
+
 // --- Responses ---------------------------------------------------------------
 
 TEST_F(HostileServerFramesTest, EndsCallsForAnAnswerToACallThatIsNotOpen) {

@@ -365,6 +365,15 @@ absl::Status RawPeer::AwaitEnd() {
   return PollUntil([this] { return ended_; });
 }
 
+absl::StatusOr<int> RawPeer::ReceiverNotReadyRetries() const {
+  ibv_qp_attr attributes = {};
+  ibv_qp_init_attr unused = {};
+  const int error = TestProvider().verbs.query_qp(id_->qp(), &attributes,
+                                                  IBV_QP_RNR_RETRY, &unused);
+  if (error != 0) return ErrnoStatus("query_qp", "", error);
+  return attributes.rnr_retry;
+}
+
 absl::StatusOr<std::unique_ptr<RawListener>> RawListener::Create() {
   const Provider& provider = TestProvider();
   ASSIGN_OR_RETURN(EventChannel channel, EventChannel::Create(provider));

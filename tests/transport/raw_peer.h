@@ -125,6 +125,9 @@ class RawPeer {
   std::string AwaitBye();
   // Waits for the end of the connection.
   absl::Status AwaitEnd();
+  // How often this side tries a SEND for which the peer has no receive, as the
+  // peer has said; 7 stands for any number.
+  absl::StatusOr<int> ReceiverNotReadyRetries() const;
   // Ends it from this side.
   void Disconnect() { id_->Disconnect().IgnoreError(); }
 

@@ -189,10 +189,13 @@ inline constexpr uint32_t kLargeReadsMax = 2;
 // READs in flight at the device that we ask the connection manager for.
 inline constexpr uint8_t kReadDepth = 16;
 
-// Attempts that a SEND makes when the peer has no receive posted. With credits
-// that never happens; a peer that is out of step loses its connection, not our
-// time.
-inline constexpr uint8_t kRnrRetries = 3;
+// Attempts that a SEND makes when the peer has no receive posted: 7 stands for
+// any number. Credits promise a receive, but connections share receives, and
+// one that sends beyond its credits takes those of the others until the poller
+// has cut it off. They must wait that long, and a poller without a processor
+// can take any time. A peer that is silent for good is found by other means:
+// calls have deadlines, connections keepalives and limits of stalls.
+inline constexpr uint8_t kRnrRetries = 7;
 
 // --- Time ------------------------------------------------------------------
 
