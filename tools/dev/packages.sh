@@ -15,7 +15,9 @@ VM_PACKAGES=(
   iproute2 ibverbs-utils rdmacm-utils perftest
 )
 # What builds the programs that use an installed library.
-CONSUMER_PACKAGES=(cmake make)
+CONSUMER_PACKAGES=(cmake make dpkg-dev)
+# What fills a root folder to try packages in.
+ROOT_PACKAGES=(mmdebstrap)
 BENCH_PACKAGES=(gnuplot-nox)
 # What `bench --against-grpc` compares with; nothing else needs it.
 GRPC_PACKAGES=(libgrpc++-dev protobuf-compiler-grpc)

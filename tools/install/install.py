@@ -58,6 +58,8 @@ class Stage:
         for name in os.listdir(os.path.join(HERE, "man")):
             self.write("share/man/man1/" + name, package_files.fill(
                 "man/" + name, {"VERSION": self.version}))
+        self.copy(os.path.join(HERE, "completion.bash"),
+                  "share/bash-completion/completions/verbena", 0o644)
         self.copy(os.path.join(ROOT, "LICENSE"), "share/doc/verbena/LICENSE",
                   0o644)
         self.add_headers()

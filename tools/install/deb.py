@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""`./dev package`, after the build: Debian packages of what is installed.
+
+usage: deb.py --bin-dir=FOLDER TARGET
+
+Puts three packages into the folder TARGET, and prints their names:
+
+  libverbena0    the shared libraries, for programs that were linked with them
+  libverbena-dev headers, archives, CMake package, .pc files, protoc's plugin
+  verbena-tools  the programs, and the software device for other programs
+
+They are for the release of Debian or Ubuntu on which they are built.
+"""
+
+import argparse
+import gzip
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, HERE)
+
+import install  # noqa: E402
+import package_files  # noqa: E402
+
+MAINTAINER = "The Verbena maintainers <maintainers@verbena.invalid>"
+
+# What of the prefix goes into which package: the first pattern that matches.
+CONTENTS = [
+    ("libverbena0", r"lib/lib\w+\.so\.[\d.]+"),
+    ("libverbena-dev", r"lib/lib\w+\.(a|so)|lib/(cmake|pkgconfig)/.*|include/.*"
+                       r"|bin/protoc-gen-verbena"
+                       r"|share/man/man1/protoc-gen-verbena\.1"),
+    ("verbena-tools", r"(bin|lib/verbena|share)/.*"),
+]
+
+# For what dpkg-shlibdeps cannot see: the headers and archives of others that
+# ours stand on.
+DEVELOPMENT = ("libverbena0 (= @VERSION@), libabsl-dev, libibverbs-dev, "
+               "libisal-dev, libprotobuf-dev, librdmacm-dev, libsodium-dev, "
+               "protobuf-compiler")
+
+DESCRIPTIONS = {
+    "libverbena0": ("libs", "RPC over RDMA, with a software device"),
+    "libverbena-dev": ("libdevel", "RPC over RDMA (development files)"),
+    "verbena-tools": ("utils", "RPC over RDMA (programs)"),
+}
+
+LONG_DESCRIPTION = """\
+ Verbena calls services that are defined in .proto files, in microseconds over
+ RDMA, or over a software device where there is no RDMA hardware.
+"""
+
+
+def run(*command, cwd=None):
+    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise OSError("%s ended with %d: %s" % (
+            command[0], done.returncode, done.stderr.strip()))
+    return done.stdout
+
+
+class Packages:
+    """A folder for each package, as its files will be below /."""
+
+    def __init__(self, folder, stage_of_prefix, version, commit_time):
+        self.folder = folder
+        self.version = version
+        self.commit_time = commit_time
+        self.architecture = run("dpkg", "--print-architecture").strip()
+        for where, _, names in os.walk(stage_of_prefix):
+            for name in names:
+                full = os.path.join(where, name)
+                self.take(full, os.path.relpath(full, stage_of_prefix))
+
+    def of(self, package, *parts):
+        return os.path.join(self.folder, package, *parts)
+
+    def take(self, source, path):
+        if path.startswith("share/doc/"):
+            return  # Each package has a copyright file of its own.
+        package = package_of(path)
+        target = self.of(package, "usr", path)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        if path.startswith("share/man/"):
+            write_compressed(target + ".gz", open(source, "rb").read())
+        else:
+            shutil.copy2(source, target, follow_symlinks=False)
+            if is_elf(target):
+                run("strip", "--strip-unneeded", "--remove-section=.comment",
+                    target)
+
+    def finish(self, package, target):
+        """Adds what every package has, and writes it into `target`."""
+        self.add_documents(package)
+        os.makedirs(self.of(package, "DEBIAN"), exist_ok=True)
+        self.add_control(package)
+        if package == "libverbena0":
+            self.write(package, "DEBIAN/triggers",
+                       "activate-noawait ldconfig\n")
+            self.write(package, "DEBIAN/shlibs", self.shlibs())
+        self.add_sums(package)
+        self.settle(package)
+        name = "%s_%s_%s.deb" % (package, self.version, self.architecture)
+        run("dpkg-deb", "--root-owner-group", "--build", self.of(package),
+            os.path.join(target, name))
+        return name
+
+    def add_documents(self, package):
+        documents = self.of(package, "usr/share/doc", package)
+        os.makedirs(documents)
+        shutil.copy(os.path.join(ROOT, "LICENSE"),
+                    os.path.join(documents, "copyright"))
+
+    def add_control(self, package):
+        section, summary = DESCRIPTIONS[package]
+        depends = self.library_dependencies(package)
+        if package == "libverbena-dev":
+            depends = ", ".join([
+                DEVELOPMENT.replace("@VERSION@", self.version), depends])
+        self.write(package, "DEBIAN/control", "".join([
+            "Package: %s\nVersion: %s\nArchitecture: %s\n" % (
+                package, self.version, self.architecture),
+            "Maintainer: %s\n" % MAINTAINER,
+            "Section: %s\nPriority: optional\n" % section,
+            "Depends: %s\n" % depends,
+            "Recommends: ibverbs-providers\n" * (package == "libverbena0"),
+            "Installed-Size: %d\n" % (self.size(package) // 1024 + 1),
+            "Description: %s\n%s" % (summary, LONG_DESCRIPTION)]))
+
+    def library_dependencies(self, package):
+        """The packages whose shared libraries those of `package` need."""
+        files = [os.path.join(where, name)
+                 for where, _, names in os.walk(self.of(package, "usr"))
+                 for name in names]
+        files = [os.path.abspath(file) for file in files
+                 if is_elf(file) and not os.path.islink(file)]
+        # dpkg-shlibdeps works in the tree of a source package.
+        source = os.path.join(self.folder, "source")
+        os.makedirs(os.path.join(source, "debian"), exist_ok=True)
+        for name, text in {"control": "Source: verbena\n\n"
+                           "Package: %s\nArchitecture: any\n" % package,
+                           "shlibs.local": self.shlibs()}.items():
+            with open(os.path.join(source, "debian", name), "w") as stream:
+                stream.write(text)
+        said = run("dpkg-shlibdeps", "-O", "-x" + package,
+                   "-l" + os.path.abspath(self.of("libverbena0", "usr/lib")),
+                   *("-e" + file for file in files), cwd=source)
+        return said.strip().replace("shlibs:Depends=", "")
+
+    def shlibs(self):
+        """Which package has our libraries, as dpkg-shlibdeps reads it.
+
+        Programs may need what their version has and no earlier one.
+        """
+        return "".join("lib%s %s libverbena0 (>= %s)\n" % (
+            name, self.version.split(".")[0], self.version)
+            for name in package_files.LIBRARIES)
+
+    def add_sums(self, package):
+        lines = []
+        for where, _, names in sorted(os.walk(self.of(package, "usr"))):
+            for name in sorted(names):
+                full = os.path.join(where, name)
+                if not os.path.islink(full):
+                    digest = hashlib.md5(open(full, "rb").read()).hexdigest()
+                    lines.append("%s  %s\n" % (
+                        digest, os.path.relpath(full, self.of(package))))
+        self.write(package, "DEBIAN/md5sums", "".join(lines))
+
+    def settle(self, package):
+        """Makes times and modes those of every build of this commit."""
+        for where, folders, names in os.walk(self.of(package)):
+            os.chmod(where, 0o755)
+            for name in folders + names:
+                os.utime(os.path.join(where, name),
+                         (self.commit_time, self.commit_time),
+                         follow_symlinks=False)
+        os.utime(self.of(package), (self.commit_time, self.commit_time))
+
+    def size(self, package):
+        return sum(os.lstat(os.path.join(where, name)).st_size
+                   for where, _, names in os.walk(self.of(package))
+                   for name in names)
+
+    def write(self, package, path, text):
+        full = self.of(package, path)
+        with open(full, "w") as stream:
+            stream.write(text)
+        os.chmod(full, 0o644)
+
+
+def package_of(path):
+    """The package that the file `path`, below the prefix, goes into."""
+    for package, pattern in CONTENTS:
+        if re.fullmatch(pattern, path):
+            return package
+    raise ValueError("No package has %s: name it in CONTENTS." % path)
+
+
+def is_elf(path):
+    if os.path.islink(path):
+        return False
+    with open(path, "rb") as stream:
+        return stream.read(4) == b"\x7fELF"
+
+
+def write_compressed(path, content):
+    with open(path, "wb") as stream:
+        stream.write(gzip.compress(content, 9, mtime=0))
+
+
+def build(bin_dir, target):
+    """Writes the packages. Returns their names."""
+    commit_time = int(run("git", "log", "-1", "--format=%ct", cwd=ROOT))
+    os.environ["SOURCE_DATE_EPOCH"] = str(commit_time)
+    os.makedirs(target, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        stage = os.path.join(folder, "stage")
+        os.mkdir(stage)
+        install.Stage(stage, bin_dir).fill()
+        packages = Packages(os.path.join(folder, "packages"), stage,
+                            install.version(), commit_time)
+        return [packages.finish(package, target)
+                for package, _ in CONTENTS]
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin-dir", required=True)
+    parser.add_argument("target")
+    options = parser.parse_args(arguments)
+    try:
+        for name in build(options.bin_dir, options.target):
+            print(os.path.join(options.target, name))
+    except OSError as error:
+        print("./dev package: %s" % error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
