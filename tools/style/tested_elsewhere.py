@@ -32,6 +32,7 @@ TESTED_ELSEWHERE = {
     "tools/rpc_bench/bench.cc": _RPC_BENCH,
     "tools/rpc_bench/bench_server.cc": _RPC_BENCH,
     "tools/rpc_bench/echo_services.cc": _RPC_BENCH,
+    "tools/rpc_bench/local_devices.cc": "tools/rpc_bench/host_test.cc",
     "tools/rpc_bench/stream_crowd.cc":
         "tools/rpc_bench/rpc_bench_test.cc",
     "tools/rpc_bench/stream_pipe.cc": "tools/rpc_bench/rpc_layer_test.cc",
