@@ -52,9 +52,8 @@ void Record(const std::string& check, const std::string& what,
   }
   *report->add_measurements() = *result;
   std::string text = absl::StrFormat(
-      "%s via %s: median %.1f us of %d calls, connected in %.1f us", what,
-      result->device(), result->median_us(), result->calls(),
-      result->connect_us());
+      "%s: median %.1f us of %d calls, connected in %.1f us", what,
+      result->median_us(), result->calls(), result->connect_us());
   if (result->has_large_us()) {
     absl::StrAppendFormat(&text, ", 1 MiB in %.1f us", result->large_us());
   }
@@ -78,20 +77,22 @@ void CallDevices(const Options& options, const std::vector<Device>& devices,
     const auto found = reachable.find(device.name);
     if (found == reachable.end()) {
       Findings(report).Add(
-          Finding::warning, "self", device.name + " can't be called over",
+          options.device.empty() ? Finding::warning : Finding::error, "self",
+          device.name + " can't be called over",
           "no address of this machine leads to it, or this process may not "
           "use it: the lines above say why",
           "rdma link; ip address");
       continue;
     }
-    Record("self", "over " + device.name,
+    Record("self", "to itself via " + device.name,
            MeasureDevice(device.name, found->second.address, options.calls),
-           "rdma_doctor   # see its lines on memlock, ports and gids", report);
+           "dmesg | tail   # and see the lines on memlock, ports and gids",
+           report);
   }
   const std::string soft(transport::kSoftDevice);
   if (wanted(soft)) {
     called = true;
-    Record("self", "over " + soft,
+    Record("self", "to itself via " + soft,
            MeasureDevice(soft, "127.0.0.1:0", options.calls), "ulimit -a",
            report);
   }
@@ -118,8 +119,12 @@ Report Examine(const Options& options) {
   if (options.self_test) CallDevices(options, devices, &report);
   if (!options.peer.empty()) {
     CheckRoute(system, devices, options.peer, &findings);
-    Record("peer", "to " + options.peer,
-           MeasurePeer(options.device, options.peer, options.calls),
+    const absl::StatusOr<Measurement> result =
+        MeasurePeer(options.device, options.peer, options.calls);
+    Record("peer",
+           absl::StrCat("to ", options.peer,
+                        result.ok() ? " via " + result->device() : ""),
+           result,
            absl::StrCat("verbena ping ", options.peer,
                         "   # is the server there, does a firewall let UDP "
                         "port 4791 through?"),

@@ -34,7 +34,7 @@ bool IsLoaded(const SystemRoot& root, const std::string& module) {
   return root.Exists("/sys/module/" + module);
 }
 
-// Whether the kernel that runs comes with it: "" says that nobody knows.
+// Whether the kernel that runs comes with a module.
 enum class Availability { kThere, kNotThere, kUnknown };
 
 Availability AvailabilityOf(const SystemRoot& root, const std::string& module) {
@@ -66,6 +66,12 @@ std::string HowToLoad(const SystemRoot& root, const std::string& module) {
       "; then modprobe ", module);
 }
 
+std::string HowToAddRxe(const SystemRoot& root, const std::string& name) {
+  return absl::StrCat("modprobe rdma_rxe; rdma link add ", name,
+                      " type rxe netdev ", NetdevForRxe(root),
+                      IsInContainer(root) ? "   # on the host, as root" : "");
+}
+
 // Cards whose driver works, but not its RDMA part.
 void CheckCards(const SystemRoot& root, Findings* findings) {
   for (const CardDriver& each : kCardDrivers) {
@@ -89,13 +95,11 @@ void CheckPresence(const SystemRoot& root, const std::vector<Device>& devices,
   if (!names.empty()) {
     findings->Ok("devices", absl::StrJoin(names, ", "));
   } else {
-    const std::string netdev = NetdevForRxe(root);
     findings->Add(
         Finding::note, "devices", "this machine has no RDMA device",
         "Verbena uses its software device, soft, which needs none; the "
         "kernel's own, rxe, sends RoCE over any Ethernet card",
-        absl::StrCat("modprobe rdma_rxe; rdma link add rxe0 type rxe netdev ",
-                     netdev));
+        HowToAddRxe(root, "rxe0"));
     if (AvailabilityOf(root, "rdma_rxe") == Availability::kNotThere &&
         !IsLoaded(root, "rdma_rxe")) {
       findings->Add(Finding::note, "devices",
@@ -112,10 +116,8 @@ void CheckPresence(const SystemRoot& root, const std::vector<Device>& devices,
                 absl::StrCat("VERBENA_DEVICE is ", wanted,
                              ", and there is no such device"),
                 "every server and channel fails with FAILED_PRECONDITION",
-                absl::StrContains(wanted, "rxe")
-                    ? absl::StrCat("modprobe rdma_rxe; rdma link add ", wanted,
-                                   " type rxe netdev ", NetdevForRxe(root))
-                    : "unset VERBENA_DEVICE");
+                absl::StrContains(wanted, "rxe") ? HowToAddRxe(root, wanted)
+                                                 : "unset VERBENA_DEVICE");
 }
 
 void CheckModules(const SystemRoot& root, const std::vector<Device>& devices,

@@ -1,8 +1,5 @@
 #include "tools/rdma_doctor/live_checks.h"
 
-#include <arpa/inet.h>
-#include <infiniband/verbs.h>
-
 #include <cerrno>
 #include <cstring>
 #include <optional>

@@ -3,14 +3,19 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tools/rdma_doctor/fake_machine.h"
-#include "transport/soft/soft_provider.h"
+#include "transport/base/socket_address.h"
+#include "transport/device.h"
 
 namespace verbena::doctor {
 namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-using transport::soft::SoftProvider;
+
+const transport::Provider& SoftProvider() {
+  return transport::ChooseProvider(base::SocketAddress(),
+                                   transport::kSoftDevice);
+}
 
 // The software device answers as any other does.
 class LiveChecksTest : public testing::Test {

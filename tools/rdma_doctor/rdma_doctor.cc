@@ -47,8 +47,8 @@ enum ExitCode : int {
 };
 
 constexpr char kUsageText[] =
-    R"(rdma_doctor says what of RDMA works on this machine, what does not, and the
-command that mends it; then it calls over each device, and measures.
+    R"(rdma_doctor says what of RDMA works on this machine, what does not, and
+the command that mends it; then it calls over each device, and measures.
 
   rdma_doctor [--json] [--peer=HOST:PORT] [--device=NAME] [--noself_test]
 

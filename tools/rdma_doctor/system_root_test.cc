@@ -55,7 +55,7 @@ TEST(SystemRootTest, FollowsLinks) {
 
 TEST(SystemRootTest, KnowsTheEnvironment) {
   FakeMachine machine;
-  machine.Write("/proc/self/environ", std::string("A=1\0AB=2=3\0C=\0", 12));
+  machine.Write("/proc/self/environ", std::string("A=1\0AB=2=3\0C=\0", 14));
   const SystemRoot root = machine.root();
   EXPECT_EQ(root.Environment("A"), "1");
   EXPECT_EQ(root.Environment("AB"), "2=3");

@@ -3,8 +3,6 @@
 #ifndef VERBENA_TOOLS_RPC_BENCH_LOCAL_DEVICES_H_
 #define VERBENA_TOOLS_RPC_BENCH_LOCAL_DEVICES_H_
 
-#include <infiniband/verbs.h>
-
 #include <map>
 #include <string>
 
