@@ -34,7 +34,7 @@ std::string DeviceHere() {
   return name == nullptr ? "soft" : name;
 }
 
-Ran Run(std::vector<std::string> arguments) {
+Ran RunProgram(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), program);
   return testing_support::RunToEnd(arguments);
 }
@@ -42,7 +42,7 @@ Ran Run(std::vector<std::string> arguments) {
 // With --json; what is printed must be a Report, and fit the exit status.
 Report RunForReport(std::vector<std::string> arguments) {
   arguments.emplace_back("--json");
-  const Ran ran = Run(std::move(arguments));
+  const Ran ran = RunProgram(std::move(arguments));
   Report report;
   const auto parsed =
       google::protobuf::util::JsonStringToMessage(ran.output, &report);
@@ -125,7 +125,7 @@ TEST(RdmaDoctorTest, LooksAtTheFilesOfAnotherMachine) {
   EXPECT_THAT(well.measurements(), SizeIs(0));
 
   machine.SetMemlock("65536", "unlimited");
-  const Ran ran = Run({root});
+  const Ran ran = RunProgram({root});
   EXPECT_EQ(ran.exit_code, 1);
   EXPECT_THAT(ran.output, HasSubstr("\nerror    memlock"));
   EXPECT_THAT(ran.output, HasSubstr("mend:  ulimit -l unlimited\n"));
@@ -144,20 +144,20 @@ TEST(RdmaDoctorTest, SaysWhatIsWrongWithItsFlags) {
       {"--root=/nowhere7", "--root=/nowhere7 is no folder"},
   };
   for (const auto& [argument, message] : cases) {
-    const Ran ran = Run({argument});
+    const Ran ran = RunProgram({argument});
     EXPECT_EQ(ran.exit_code, 2) << argument;
     EXPECT_EQ(ran.output, "");
     EXPECT_THAT(ran.errors,
                 AllOf(StartsWith("rdma_doctor: "), HasSubstr(message)));
   }
-  EXPECT_EQ(Run({"--root=/", "--peer=a:1"}).exit_code, 2);
+  EXPECT_EQ(RunProgram({"--root=/", "--peer=a:1"}).exit_code, 2);
 }
 
 TEST(RdmaDoctorTest, ShowsHowItIsUsed) {
-  const Ran ran = Run({"--help"});
+  const Ran ran = RunProgram({"--help"});
   EXPECT_EQ(ran.exit_code, 0);
   EXPECT_THAT(ran.output, HasSubstr("--peer="));
-  EXPECT_EQ(Run({"--version"}).output,
+  EXPECT_EQ(RunProgram({"--version"}).output,
             absl::StrCat("rdma_doctor ", kVersion, "\n"));
 }
 
