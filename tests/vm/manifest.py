@@ -131,7 +131,7 @@ SECOND_GUEST = [
     Test("//tests/transport:many_connections_test", seconds=200, no_rnr=True,
          arguments=("--connections=200",)),
     # Last, for it takes rxe0 away and makes another.
-    Test("//tools/rdma_doctor:broken_machine_test", seconds=400,
+    Test("//tools/rdma_doctor:broken_machine_test", seconds=600,
          arguments=("{bin}/tools/rdma_doctor/rdma_doctor",)),
 ]
 
