@@ -28,11 +28,11 @@ std::string NetdevOf(const SystemRoot& root, const Port& port,
   // That of the first GID, then what rxe says, then that of the PCI function.
   const std::string folder = port.path() + "/gid_attrs/ndevs";
   for (const Gid& gid : port.gids) {
-    const std::string name =
+    std::string name =
         root.Read(absl::StrCat(folder, "/", gid.index)).value_or("");
     if (!name.empty()) return name;
   }
-  const std::string parent = root.Read(device_path + "/parent").value_or("");
+  std::string parent = root.Read(device_path + "/parent").value_or("");
   if (!parent.empty()) return parent;
   const std::vector<std::string> nets = root.List(device_path + "/device/net");
   return nets.empty() ? "" : nets.front();
@@ -42,12 +42,13 @@ std::vector<Gid> ReadGids(const SystemRoot& root, const std::string& port) {
   std::vector<Gid> gids;
   for (const std::string& name : root.List(port + "/gids")) {
     Gid gid;
-    gid.value = root.Read(port + "/gids/" + name).value_or("");
+    gid.value = root.Read(absl::StrCat(port, "/gids/", name)).value_or("");
     if (gid.value.empty() || gid.value == kNoGid ||
         !absl::SimpleAtoi(name, &gid.index)) {
       continue;
     }
-    gid.type = root.Read(port + "/gid_attrs/types/" + name).value_or("");
+    gid.type =
+        root.Read(absl::StrCat(port, "/gid_attrs/types/", name)).value_or("");
     gids.push_back(std::move(gid));
   }
   return gids;
