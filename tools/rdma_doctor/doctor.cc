@@ -16,6 +16,7 @@
 #include "tools/rdma_doctor/machine.h"
 #include "tools/rdma_doctor/port_checks.h"
 #include "tools/rpc_bench/local_devices.h"
+#include "transport/base/endpoint_options.h"
 #include "transport/device.h"
 #include "transport/verbs/system_provider.h"
 
@@ -118,7 +119,12 @@ Report Examine(const Options& options) {
   if (!devices.empty()) CheckOpening(system, devices, &findings);
   if (options.self_test) CallDevices(options, devices, &report);
   if (!options.peer.empty()) {
-    CheckRoute(system, devices, options.peer, &findings);
+    transport::EndpointOptions asked;
+    asked.device = options.device;
+    // Where the software device is asked for, no RDMA device is on the way.
+    if (transport::WantedDevice(asked) != transport::kSoftDevice) {
+      CheckRoute(system, devices, options.peer, &findings);
+    }
     const absl::StatusOr<Measurement> result =
         MeasurePeer(options.device, options.peer, options.calls);
     Record("peer",

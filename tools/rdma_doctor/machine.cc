@@ -120,6 +120,13 @@ void CheckContainer(const SystemRoot& root, bool has_devices,
   }
   if (!IsInContainer(root)) {
     findings->Ok("container", "not in one");
+  } else if (!has_devices &&
+             root.Read("/sys/module/ib_core/parameters/netns_mode") == "N") {
+    findings->Add(Finding::note, "container",
+                  "the kernel gives each RDMA device to one network namespace",
+                  "the host's devices are not to be seen here",
+                  "rdma system set netns shared   # on the host, as root; or "
+                  "rdma dev set DEVICE netns NAME");
   } else if (has_devices && !root.Exists("/dev/infiniband")) {
     findings->Add(Finding::error, "container",
                   "the host has RDMA devices, this container has no "

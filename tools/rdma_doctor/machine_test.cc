@@ -83,6 +83,19 @@ TEST(CheckContainerTest, WantsTheDevicesOfTheHost) {
   EXPECT_EQ(LevelsOfContainer(machine, true, &with), "container: ok\n");
 }
 
+TEST(CheckContainerTest, KnowsThatDevicesMayBeElsewhere) {
+  FakeMachine machine;
+  const std::string file = "/sys/module/ib_core/parameters/netns_mode";
+  machine.Write("/.dockerenv", "");
+  machine.Write(file, "Y\n");
+  Report shared;
+  EXPECT_EQ(LevelsOfContainer(machine, false, &shared), "container: ok\n");
+  machine.Write(file, "N\n");
+  Report apart;
+  EXPECT_EQ(LevelsOfContainer(machine, false, &apart), "container: note\n");
+  EXPECT_THAT(apart.findings(0).mend(), HasSubstr("netns shared"));
+}
+
 TEST(CheckContainerTest, ListsThePluginsOfANode) {
   FakeMachine machine;
   const std::string folder = "/var/lib/kubelet/device-plugins";
