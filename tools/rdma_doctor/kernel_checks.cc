@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "tools/rdma_doctor/machine.h"
 
@@ -42,11 +43,16 @@ Availability AvailabilityOf(const SystemRoot& root, const std::string& module) {
       "/lib/modules/", root.Read("/proc/sys/kernel/osrelease").value_or(""));
   const auto index = root.Read(folder + "/modules.dep");
   if (!index.has_value()) return Availability::kUnknown;
+  const std::string builtin =
+      root.Read(folder + "/modules.builtin").value_or("");
+  // A file may be called with hyphens, the module never is.
   const std::string file = absl::StrCat("/", module, ".ko");
-  const bool there =
-      absl::StrContains(*index, file) ||
-      absl::StrContains(root.Read(folder + "/modules.builtin").value_or(""),
-                        file);
+  const std::string hyphens = absl::StrReplaceAll(file, {{"_", "-"}});
+  bool there = false;
+  for (const std::string& name : {file, hyphens}) {
+    there = there || absl::StrContains(*index, name) ||
+            absl::StrContains(builtin, name);
+  }
   return there ? Availability::kThere : Availability::kNotThere;
 }
 

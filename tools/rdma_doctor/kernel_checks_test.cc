@@ -10,6 +10,7 @@ namespace verbena::doctor {
 namespace {
 
 using testing::HasSubstr;
+using testing::StartsWith;
 
 class KernelChecksTest : public testing::Test {
  protected:
@@ -64,6 +65,16 @@ TEST_F(KernelChecksTest, AKernelWithoutTheModulesNeedsAnother) {
                  "kernel/drivers/infiniband/core/ib_uverbs.ko.xz: x\n");
   Check();
   EXPECT_THAT(Last(Finding::note).mend(), HasSubstr("modprobe ib_uverbs"));
+}
+
+TEST_F(KernelChecksTest, AModulesFileMayHaveHyphens) {
+  machine_.Load("hns3");
+  machine_.Write("/proc/sys/kernel/osrelease", "6.1.0\n");
+  machine_.Write("/lib/modules/6.1.0/modules.dep",
+                 "kernel/drivers/infiniband/hw/hns/hns-roce-hw-v2.ko.xz: x\n");
+  Check();
+  EXPECT_THAT(Last(Finding::warning).mend(),
+              StartsWith("modprobe hns_roce_hw_v2;"));
 }
 
 TEST_F(KernelChecksTest, ADeviceThatIsAskedForMustBeThere) {
