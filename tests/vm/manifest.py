@@ -78,6 +78,8 @@ FIRST_GUEST = [
          arguments=(HELLO_SERVER,)),
     Test("//tools/verbena:verbena_test", seconds=300,
          arguments=("{bin}/tools/verbena/verbena",)),
+    Test("//tools/rdma_doctor:rdma_doctor_test", seconds=300,
+         arguments=("{bin}/tools/rdma_doctor/rdma_doctor",)),
     Command("hello", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +
             " --listen={address}:0 -- " + HELLO_CLIENT +
             " --target={{address}}", no_rnr=True, shown=True),
@@ -128,6 +130,9 @@ SECOND_GUEST = [
     # Fewer than natively: connecting takes long on an emulated processor.
     Test("//tests/transport:many_connections_test", seconds=200, no_rnr=True,
          arguments=("--connections=200",)),
+    # Last, for it takes rxe0 away and makes another.
+    Test("//tools/rdma_doctor:broken_machine_test", seconds=600,
+         arguments=("{bin}/tools/rdma_doctor/rdma_doctor",)),
 ]
 
 APART = [FIRST_GUEST, SECOND_GUEST]

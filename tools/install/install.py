@@ -28,6 +28,7 @@ import placement  # noqa: E402
 # Bazel's outputs that are programs, and where they go.
 PROGRAMS = {
     "proto/compiler/protoc-gen-verbena": "bin/protoc-gen-verbena",
+    "tools/rdma_doctor/rdma_doctor": "bin/rdma_doctor",
     "tools/rpc_bench/rpc_bench": "bin/rpc_bench",
     "tools/verbena/verbena": "bin/verbena",
     "transport/soft/preload/libverbena-soft.so":

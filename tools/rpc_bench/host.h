@@ -15,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "google/protobuf/map.h"
-#include "transport/verbs/provider.h"
+#include "tools/rpc_bench/local_devices.h"  // IWYU pragma: export
 
 namespace verbena::bench {
 
@@ -29,20 +29,6 @@ std::vector<int> AllowedProcessors();
 
 // Keeps this thread, and those that it starts from now on, on one processor.
 absl::Status PinTo(int processor);
-
-// A device of this host and an address of this host that is reached through it.
-struct LocalDevice {
-  std::string name;     // "soft", "rxe0".
-  std::string address;  // "127.0.0.1:0", "[fd00::7]:0": for any port.
-  // The one that every connection of this process over the device has: the
-  // connection manager opens a device once and for good.
-  ibv_context* context = nullptr;
-};
-
-// The devices of `provider` that have an address this process can bind, by
-// name; none if it may not use them.
-std::map<std::string, LocalDevice> LocalDevices(
-    const transport::Provider& provider);
 
 // Returns the device called `wanted`, or if that is empty the best: the first
 // RDMA device (by name) with an address, else the software device. Fails with

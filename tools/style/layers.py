@@ -64,6 +64,10 @@ LAYERS = {
     "tools/peer_bench": ["tools/child", "tools/rpc_bench", "transport/base",
                          "rpc"],
     "tools/verbena": ["transport/base", "rpc", "rpc/credentials"],
+    # It looks at devices by their verbs, and calls over them.
+    "tools/rdma_doctor": ["tools/rpc_bench", "transport/base",
+                          "transport/verbs", "transport", "rpc",
+                          "rpc/services"],
     "tools": ["proto", "transport/base", "transport/verbs", "transport",
               "rpc"],
     "tests": ["examples", "tools", "proto", "rpc", "rpc/generated",

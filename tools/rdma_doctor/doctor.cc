@@ -1,0 +1,142 @@
+#include "tools/rdma_doctor/doctor.h"
+
+#include <map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "rpc/version.h"
+#include "tools/rdma_doctor/devices.h"
+#include "tools/rdma_doctor/findings.h"
+#include "tools/rdma_doctor/kernel_checks.h"
+#include "tools/rdma_doctor/limit_checks.h"
+#include "tools/rdma_doctor/live_checks.h"
+#include "tools/rdma_doctor/machine.h"
+#include "tools/rdma_doctor/port_checks.h"
+#include "tools/rpc_bench/local_devices.h"
+#include "transport/base/endpoint_options.h"
+#include "transport/device.h"
+#include "transport/verbs/system_provider.h"
+
+namespace verbena::doctor {
+namespace {
+
+void CheckFiles(const SystemRoot& root, const std::vector<Device>& devices,
+                Findings* findings) {
+  const bool has_devices = !devices.empty();
+  CheckPresence(root, devices, findings);
+  CheckModules(root, devices, findings);
+  CheckContainer(root, has_devices, findings);
+  CheckNodes(root, devices, findings);
+  CheckConnectionManager(root, devices, findings);
+  CheckPorts(root, devices, findings);
+  CheckGids(root, devices, findings);
+  CheckMtu(root, devices, findings);
+  CheckCongestion(root, devices, findings);
+  CheckNuma(root, devices, findings);
+  CheckMemlock(root, has_devices, findings);
+  CheckUlimits(root, findings);
+  CheckCgroups(root, findings);
+  CheckHugePages(root, findings);
+}
+
+void Record(const std::string& check, const std::string& what,
+            const absl::StatusOr<Measurement>& result, const std::string& mend,
+            Report* report) {
+  Findings findings(report);
+  if (!result.ok()) {
+    findings.Add(Finding::error, check, what + ": calls fail",
+                 result.status().ToString(), mend);
+    return;
+  }
+  *report->add_measurements() = *result;
+  std::string text = absl::StrFormat(
+      "%s: median %.1f us of %d calls, connected in %.1f us", what,
+      result->median_us(), result->calls(), result->connect_us());
+  if (result->has_large_us()) {
+    absl::StrAppendFormat(&text, ", 1 MiB in %.1f us", result->large_us());
+  }
+  findings.Ok(check, text);
+}
+
+// Calls over each device that has an address, and the software device.
+void CallDevices(const Options& options, const std::vector<Device>& devices,
+                 Report* report) {
+  const auto wanted = [&](const std::string& name) {
+    return options.device.empty() || options.device == name;
+  };
+  std::map<std::string, bench::LocalDevice> reachable;
+  if (!devices.empty()) {
+    reachable = bench::LocalDevices(transport::SystemProvider());
+  }
+  bool called = false;
+  for (const Device& device : devices) {
+    if (!wanted(device.name)) continue;
+    called = true;
+    const auto found = reachable.find(device.name);
+    if (found == reachable.end()) {
+      Findings(report).Add(
+          options.device.empty() ? Finding::warning : Finding::error, "self",
+          device.name + " can't be called over",
+          "no address of this machine leads to it, or this process may not "
+          "use it: the lines above say why",
+          "rdma link; ip address");
+      continue;
+    }
+    Record("self", "to itself via " + device.name,
+           MeasureDevice(device.name, found->second.address, options.calls),
+           "dmesg | tail   # and see the lines on memlock, ports and gids",
+           report);
+  }
+  const std::string soft(transport::kSoftDevice);
+  if (wanted(soft)) {
+    called = true;
+    Record("self", "to itself via " + soft,
+           MeasureDevice(soft, "127.0.0.1:0", options.calls), "ulimit -a",
+           report);
+  }
+  if (called) return;
+  Findings(report).Add(Finding::error, "self",
+                       "there is no device " + options.device,
+                       "nothing was called over it", "rdma link; ibv_devices");
+}
+
+}  // namespace
+
+Report Examine(const Options& options) {
+  Report report;
+  Findings findings(&report);
+  report.set_version(std::string(kVersion));
+  report.set_host(options.root.Read("/proc/sys/kernel/hostname").value_or(""));
+  report.set_kernel(
+      options.root.Read("/proc/sys/kernel/osrelease").value_or(""));
+  const std::vector<Device> devices = ReadDevices(options.root);
+  CheckFiles(options.root, devices, &findings);
+  if (!options.root.is_this_machine()) return report;
+  const transport::Provider& system = transport::SystemProvider();
+  if (!devices.empty()) CheckOpening(system, devices, &findings);
+  if (options.self_test) CallDevices(options, devices, &report);
+  if (!options.peer.empty()) {
+    transport::EndpointOptions asked;
+    asked.device = options.device;
+    // Where the software device is asked for, no RDMA device is on the way.
+    if (transport::WantedDevice(asked) != transport::kSoftDevice) {
+      CheckRoute(system, devices, options.peer, &findings);
+    }
+    const absl::StatusOr<Measurement> result =
+        MeasurePeer(options.device, options.peer, options.calls);
+    Record("peer",
+           absl::StrCat("to ", options.peer,
+                        result.ok() ? " via " + result->device() : ""),
+           result,
+           absl::StrCat("verbena ping ", options.peer,
+                        "   # is the server there, does a firewall let UDP "
+                        "port 4791 through?"),
+           &report);
+  }
+  return report;
+}
+
+}  // namespace verbena::doctor

@@ -1,0 +1,202 @@
+#include "tools/rdma_doctor/kernel_checks.h"
+
+#include <array>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "tools/rdma_doctor/machine.h"
+
+namespace verbena::doctor {
+namespace {
+
+// A driver of network cards, and the module that adds RDMA to it.
+struct CardDriver {
+  const char* network;
+  const char* rdma;
+};
+
+constexpr std::array<CardDriver, 9> kCardDrivers = {{
+    {"bnxt_en", "bnxt_re"},
+    {"cxgb4", "iw_cxgb4"},
+    {"hns3", "hns_roce_hw_v2"},
+    {"i40e", "irdma"},
+    {"ice", "irdma"},
+    {"mana", "mana_ib"},
+    {"mlx4_core", "mlx4_ib"},
+    {"mlx5_core", "mlx5_ib"},
+    {"qede", "qedr"},
+}};
+
+bool IsLoaded(const SystemRoot& root, const std::string& module) {
+  return root.Exists("/sys/module/" + module);
+}
+
+// Whether the kernel that runs comes with a module.
+enum class Availability { kThere, kNotThere, kUnknown };
+
+Availability AvailabilityOf(const SystemRoot& root, const std::string& module) {
+  const std::string folder = absl::StrCat(
+      "/lib/modules/", root.Read("/proc/sys/kernel/osrelease").value_or(""));
+  const auto index = root.Read(folder + "/modules.dep");
+  if (!index.has_value()) return Availability::kUnknown;
+  const std::string builtin =
+      root.Read(folder + "/modules.builtin").value_or("");
+  // A file may be called with hyphens, the module never is.
+  const std::string file = absl::StrCat("/", module, ".ko");
+  const std::string hyphens = absl::StrReplaceAll(file, {{"_", "-"}});
+  bool there = false;
+  for (const std::string& name : {file, hyphens}) {
+    there = there || absl::StrContains(*index, name) ||
+            absl::StrContains(builtin, name);
+  }
+  return there ? Availability::kThere : Availability::kNotThere;
+}
+
+// How to load it, or how to get a kernel that has it.
+std::string HowToLoad(const SystemRoot& root, const std::string& module) {
+  if (IsInContainer(root)) {
+    return absl::StrCat("modprobe ", module, "   # on the host, as root");
+  }
+  if (AvailabilityOf(root, module) != Availability::kNotThere) {
+    return absl::StrCat("modprobe ", module, "; echo ", module,
+                        " >>/etc/modules-load.d/rdma.conf");
+  }
+  return absl::StrCat(
+      "apt-get install linux-image-amd64   # Debian; Ubuntu: "
+      "linux-modules-extra-",
+      root.Read("/proc/sys/kernel/osrelease").value_or("$(uname -r)"),
+      "; then modprobe ", module);
+}
+
+std::string HowToAddRxe(const SystemRoot& root, const std::string& name) {
+  return absl::StrCat("modprobe rdma_rxe; rdma link add ", name,
+                      " type rxe netdev ", NetdevForRxe(root),
+                      IsInContainer(root) ? "   # on the host, as root" : "");
+}
+
+// Cards whose driver works, but not its RDMA part.
+void CheckCards(const SystemRoot& root, Findings* findings) {
+  for (const CardDriver& each : kCardDrivers) {
+    if (!IsLoaded(root, each.network) || IsLoaded(root, each.rdma)) continue;
+    findings->Add(
+        Finding::warning, "modules",
+        absl::StrCat(each.network, " is loaded, ", each.rdma, " is not"),
+        "the network card of that driver shows no RDMA device, if it can "
+        "do RDMA at all",
+        HowToLoad(root, each.rdma));
+  }
+}
+
+}  // namespace
+
+void CheckPresence(const SystemRoot& root, const std::vector<Device>& devices,
+                   Findings* findings) {
+  const std::string wanted = root.Environment("VERBENA_DEVICE").value_or("");
+  std::vector<std::string> names;
+  for (const Device& device : devices) names.push_back(device.name);
+  if (!names.empty()) {
+    findings->Ok("devices", absl::StrJoin(names, ", "));
+  } else {
+    findings->Add(
+        Finding::note, "devices", "this machine has no RDMA device",
+        "Verbena uses its software device, soft, which needs none; the "
+        "kernel's own, rxe, sends RoCE over any Ethernet card",
+        HowToAddRxe(root, "rxe0"));
+    if (AvailabilityOf(root, "rdma_rxe") == Availability::kNotThere &&
+        !IsLoaded(root, "rdma_rxe")) {
+      findings->Add(Finding::note, "devices",
+                    "this kernel comes without the module rdma_rxe",
+                    "there can be no rxe device with it",
+                    HowToLoad(root, "rdma_rxe"));
+    }
+  }
+  if (wanted.empty() || wanted == "soft") return;
+  for (const std::string& name : names) {
+    if (name == wanted) return;
+  }
+  findings->Add(Finding::error, "devices",
+                absl::StrCat("VERBENA_DEVICE is ", wanted,
+                             ", and there is no such device"),
+                "every server and channel fails with FAILED_PRECONDITION",
+                absl::StrContains(wanted, "rxe") ? HowToAddRxe(root, wanted)
+                                                 : "unset VERBENA_DEVICE");
+}
+
+void CheckModules(const SystemRoot& root, const std::vector<Device>& devices,
+                  Findings* findings) {
+  std::vector<std::string> loaded;
+  for (const std::string module :
+       {"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "rdma_rxe"}) {
+    if (IsLoaded(root, module)) loaded.push_back(module);
+  }
+  if (loaded.empty()) {
+    findings->Add(Finding::note, "modules", "none of RDMA is loaded",
+                  "no RDMA device can appear until one is",
+                  HowToLoad(root, "ib_uverbs"));
+  } else {
+    findings->Ok("modules", absl::StrJoin(loaded, ", "));
+  }
+  CheckCards(root, findings);
+  if (devices.empty()) return;
+  if (!IsLoaded(root, "ib_uverbs")) {
+    findings->Add(Finding::error, "modules", "ib_uverbs is not loaded",
+                  "no program can open an RDMA device",
+                  HowToLoad(root, "ib_uverbs"));
+  }
+  if (!IsLoaded(root, "rdma_ucm")) {
+    findings->Add(Finding::error, "modules", "rdma_ucm is not loaded",
+                  "no program can connect by addresses, as Verbena does",
+                  HowToLoad(root, "rdma_ucm"));
+  }
+}
+
+void CheckNodes(const SystemRoot& root, const std::vector<Device>& devices,
+                Findings* findings) {
+  for (const Device& device : devices) {
+    if (device.uverbs.empty()) continue;  // CheckModules() says why.
+    const std::string node = "/dev/infiniband/" + device.uverbs;
+    const std::string seen = absl::StrCat(node, " of ", device.name);
+    if (!root.Exists(node)) {
+      findings->Add(Finding::error, "nodes", seen + " is not there",
+                    "no program here can open the device",
+                    IsInContainer(root)
+                        ? HowToGetDevices(root)
+                        : "udevadm trigger --subsystem-match=infiniband_verbs");
+    } else if (!root.MayOpen(node)) {
+      findings->Add(Finding::error, "nodes",
+                    seen + " may not be opened by this user",
+                    "programs of this user can't open the device",
+                    absl::StrCat("chmod 0666 ", node,
+                                 "   # rdma-core's udev rules do the same"));
+    } else {
+      findings->Ok("nodes", seen);
+    }
+  }
+}
+
+void CheckConnectionManager(const SystemRoot& root,
+                            const std::vector<Device>& devices,
+                            Findings* findings) {
+  if (devices.empty() || !IsLoaded(root, "rdma_ucm")) return;
+  const std::string node = "/dev/infiniband/rdma_cm";
+  if (!root.Exists(node)) {
+    findings->Add(Finding::error, "rdma_cm", node + " is not there",
+                  "no program here can connect by addresses",
+                  IsInContainer(root)
+                      ? HowToGetDevices(root)
+                      : "udevadm trigger --subsystem-match=misc");
+  } else if (!root.MayOpen(node)) {
+    findings->Add(Finding::error, "rdma_cm",
+                  node + " may not be opened by this user",
+                  "programs of this user can't connect",
+                  absl::StrCat("chmod 0666 ", node));
+  } else {
+    findings->Ok("rdma_cm", node);
+  }
+}
+
+}  // namespace verbena::doctor

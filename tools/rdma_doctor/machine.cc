@@ -1,0 +1,141 @@
+#include "tools/rdma_doctor/machine.h"
+
+#include <linux/capability.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace verbena::doctor {
+namespace {
+
+// Longer lists of processors than any machine has are not believed.
+constexpr int kProcessorsMax = 1 << 16;
+
+std::optional<uint64_t> LimitOf(absl::string_view word) {
+  uint64_t value = 0;
+  if (!absl::SimpleAtoi(word, &value)) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+bool IsInContainer(const SystemRoot& root) {
+  if (root.Exists("/.dockerenv") || root.Exists("/run/.containerenv") ||
+      IsInKubernetes(root)) {
+    return true;
+  }
+  const std::string groups = root.Read("/proc/1/cgroup").value_or("");
+  for (const char* word : {"docker", "containerd", "kubepods", "libpod"}) {
+    if (absl::StrContains(groups, word)) return true;
+  }
+  return false;
+}
+
+bool IsInKubernetes(const SystemRoot& root) {
+  return root.Environment("KUBERNETES_SERVICE_HOST").has_value();
+}
+
+std::string HowToGetDevices(const SystemRoot& root) {
+  if (IsInKubernetes(root)) {
+    return "resources: {limits: {rdma/hca: 1}} in the pod's container   # "
+           "by what name your device plugin offers it: kubectl describe node";
+  }
+  return "docker run --network=host --device=/dev/infiniband "
+         "--cap-add=IPC_LOCK --ulimit memlock=-1 ...";
+}
+
+std::string ProcessStatus(const SystemRoot& root, absl::string_view name) {
+  const std::string text = root.Read("/proc/self/status").value_or("");
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (absl::ConsumePrefix(&line, absl::StrCat(name, ":"))) {
+      return std::string(absl::StripAsciiWhitespace(line));
+    }
+  }
+  return "";
+}
+
+bool MayLockAnyMemory(const SystemRoot& root) {
+  uint64_t capabilities = 0;
+  return absl::SimpleHexAtoi(ProcessStatus(root, "CapEff"), &capabilities) &&
+         (capabilities >> CAP_IPC_LOCK & 1) != 0;
+}
+
+std::optional<Limit> ReadLimit(const SystemRoot& root, absl::string_view name) {
+  const std::string text = root.Read("/proc/self/limits").value_or("");
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!absl::ConsumePrefix(&line, absl::StrCat(name, " "))) continue;
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(line, ' ', absl::SkipWhitespace());
+    if (words.size() < 2) return std::nullopt;
+    return Limit{LimitOf(words[0]), LimitOf(words[1])};
+  }
+  return std::nullopt;
+}
+
+std::set<int> ParseRanges(absl::string_view text) {
+  std::set<int> numbers;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const std::pair<absl::string_view, absl::string_view> ends =
+        absl::StrSplit(part, absl::MaxSplits('-', 1));
+    int first = 0;
+    int last = 0;
+    if (!absl::SimpleAtoi(ends.first, &first) || first < 0) continue;
+    if (!absl::SimpleAtoi(ends.second, &last)) last = first;
+    for (int i = first; i <= std::min(last, kProcessorsMax); ++i) {
+      numbers.insert(i);
+    }
+  }
+  return numbers;
+}
+
+void CheckContainer(const SystemRoot& root, bool has_devices,
+                    Findings* findings) {
+  // Names of the sockets of device plugins, where this is a node.
+  std::vector<std::string> plugins;
+  for (const std::string& name : root.List("/var/lib/kubelet/device-plugins")) {
+    if (absl::EndsWith(name, ".sock") && name != "kubelet.sock") {
+      plugins.push_back(name);
+    }
+  }
+  if (root.Exists("/var/lib/kubelet/device-plugins")) {
+    if (plugins.empty()) {
+      findings->Add(Finding::note, "kubernetes",
+                    "this node has no device plugin",
+                    "pods that are not privileged get no RDMA device",
+                    "kubectl apply -k deployment/k8s/base   # in a clone of "
+                    "github.com/Mellanox/k8s-rdma-shared-dev-plugin");
+    } else {
+      findings->Ok("kubernetes", absl::StrCat("device plugins of this node: ",
+                                              absl::StrJoin(plugins, ", ")));
+    }
+  }
+  if (!IsInContainer(root)) {
+    findings->Ok("container", "not in one");
+  } else if (!has_devices &&
+             root.Read("/sys/module/ib_core/parameters/netns_mode") == "N") {
+    findings->Add(Finding::note, "container",
+                  "the kernel gives each RDMA device to one network namespace",
+                  "the host's devices are not to be seen here",
+                  "rdma system set netns shared   # on the host, as root; or "
+                  "rdma dev set DEVICE netns NAME");
+  } else if (has_devices && !root.Exists("/dev/infiniband")) {
+    findings->Add(Finding::error, "container",
+                  "the host has RDMA devices, this container has no "
+                  "/dev/infiniband",
+                  "no program here can use them", HowToGetDevices(root));
+  } else {
+    findings->Ok("container",
+                 IsInKubernetes(root) ? "in a pod of Kubernetes" : "in one");
+  }
+}
+
+}  // namespace verbena::doctor

@@ -1,0 +1,52 @@
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "google/protobuf/util/json_util.h"
+#include "tools/rdma_doctor/doctor.h"
+#include "transport/base/check.h"
+
+namespace verbena::doctor {
+
+std::string ToText(const Report& report) {
+  size_t width = 0;
+  for (const Finding& finding : report.findings()) {
+    width = std::max(width, finding.check().size());
+  }
+  std::string text;
+  for (const Finding& finding : report.findings()) {
+    // "warning" is the longest of the levels.
+    absl::StrAppendFormat(
+        &text, "%-7s  %-*s  %s\n", Finding::Level_Name(finding.level()),
+        static_cast<int>(width), finding.check(), finding.seen());
+    const std::string indent(7 + 2 + width + 2, ' ');
+    if (!finding.meaning().empty()) {
+      absl::StrAppend(&text, indent, "means: ", finding.meaning(), "\n");
+    }
+    if (!finding.mend().empty()) {
+      absl::StrAppend(&text, indent, "mend:  ", finding.mend(), "\n");
+    }
+  }
+  absl::StrAppend(
+      &text, report.ok(), " ok, ", report.notes(), " notes, ",
+      report.warnings(), " warnings, ", report.errors(), " errors: ",
+      report.errors() > 0 ? "something does not work" : "what there is works",
+      "\n");
+  return text;
+}
+
+std::string ToJson(const Report& report) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  const auto status =
+      google::protobuf::util::MessageToJsonString(report, &json, options);
+  CHECK(status.ok()) << status.ToString();
+  return json;
+}
+
+}  // namespace verbena::doctor

@@ -1,0 +1,160 @@
+// Looks at a machine, and says what of RDMA works there: see
+// docs/rdma-doctor.md.
+
+#include <cstdint>
+#include <iostream>
+#include <string>
+#include <utility>
+
+#include "absl/flags/commandlineflag.h"
+#include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "rpc/version.h"
+#include "tools/rdma_doctor/doctor.h"
+#include "tools/rdma_doctor/system_root.h"
+#include "transport/base/status_macros.h"
+
+ABSL_FLAG(bool, help, false, "this text");
+ABSL_FLAG(bool, version, false, "print the version");
+ABSL_FLAG(bool, json, false, "print one JSON object");
+ABSL_FLAG(bool, self_test, true,
+          "call over each device, from this process to itself");
+ABSL_FLAG(std::string, peer, "", "HOST:PORT of a Verbena server to call");
+ABSL_FLAG(std::string, device, "",
+          "the only device to call over: soft, or an RDMA device");
+ABSL_FLAG(int, count, 100, "how many calls to measure over a device");
+ABSL_FLAG(absl::Duration, timeout, absl::Seconds(5),
+          "how long a call may take");
+ABSL_FLAG(std::string, root, "",
+          "a folder with copies of /sys, /proc, /dev and /etc, of another "
+          "machine, to look at instead of this one; calls nobody");
+
+namespace verbena::doctor {
+namespace {
+
+enum ExitCode : int {
+  kWell = 0,
+  kBroken = 1,  // Something does not work.
+  kUsage = 2,
+};
+
+constexpr char kUsageText[] =
+    R"(rdma_doctor says what of RDMA works on this machine, what does not, and
+the command that mends it; then it calls over each device, and measures.
+
+  rdma_doctor [--json] [--peer=HOST:PORT] [--device=NAME] [--noself_test]
+
+Exit status: 0 what there is works; 1 something does not; 2 bad flags. A machine
+without RDMA is well: Verbena's software device needs none.
+
+)";
+
+std::string FlagsHelp() {
+  std::string help = kUsageText;
+  for (const char* name : {"count", "device", "help", "json", "peer", "root",
+                           "self_test", "timeout", "version"}) {
+    const absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(name);
+    absl::StrAppend(&help, "  --", name, "=", flag->DefaultValue(), "\n      ",
+                    flag->Help(), "\n");
+  }
+  return help;
+}
+
+// absl's own parser ends the program with status 1 for a flag that is wrong,
+// which here says that the machine is.
+absl::Status SetFlag(absl::string_view argument) {
+  absl::string_view text = argument;
+  if (!absl::ConsumePrefix(&text, "--")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unexpected argument ", argument, "; flags begin with --"));
+  }
+  std::pair<std::string, std::string> parts =
+      absl::StrSplit(text, absl::MaxSplits('=', 1));
+  absl::CommandLineFlag* flag = absl::FindCommandLineFlag(parts.first);
+  if (!absl::StrContains(text, '=')) {
+    parts.second = "true";
+    if (flag == nullptr && absl::StartsWith(parts.first, "no")) {
+      flag = absl::FindCommandLineFlag(parts.first.substr(2));
+      parts.second = "false";
+    }
+    if (flag != nullptr && !flag->IsOfType<bool>()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(argument, " needs a value: ", argument, "=..."));
+    }
+  }
+  if (flag == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown flag ", argument, "; --help lists those there are"));
+  }
+  std::string error;
+  if (!flag->ParseFrom(parts.second, &error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(argument, ": ", error, "; it is: ", flag->Help()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Options> ReadOptions(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) RETURN_IF_ERROR(SetFlag(argv[i]));
+  Options options;
+  options.root = SystemRoot(absl::GetFlag(FLAGS_root));
+  options.self_test = absl::GetFlag(FLAGS_self_test);
+  options.peer = absl::GetFlag(FLAGS_peer);
+  options.device = absl::GetFlag(FLAGS_device);
+  options.calls.calls = absl::GetFlag(FLAGS_count);
+  options.calls.timeout = absl::GetFlag(FLAGS_timeout);
+  if (options.calls.calls < 1) {
+    return absl::InvalidArgumentError("--count must be at least 1");
+  }
+  if (options.calls.timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("--timeout must be more than nothing");
+  }
+  if (!options.peer.empty() && !absl::StrContains(options.peer, ':')) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--peer=", options.peer, " is not HOST:PORT"));
+  }
+  if (!options.root.is_this_machine()) {
+    if (!options.peer.empty() || !options.device.empty()) {
+      return absl::InvalidArgumentError(
+          "--root calls nobody: it does not go with --peer and --device");
+    }
+    if (!options.root.Exists("/")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--root=", absl::GetFlag(FLAGS_root), " is no folder"));
+    }
+  }
+  return options;
+}
+
+int Main(int argc, char** argv) {
+  const absl::StatusOr<Options> options = ReadOptions(argc, argv);
+  if (!options.ok()) {
+    std::cerr << "rdma_doctor: " << options.status().message() << std::endl;
+    return kUsage;
+  }
+  if (absl::GetFlag(FLAGS_help)) {
+    std::cout << FlagsHelp();
+    return kWell;
+  }
+  if (absl::GetFlag(FLAGS_version)) {
+    std::cout << "rdma_doctor " << kVersion << "\n";
+    return kWell;
+  }
+  const Report report = Examine(*options);
+  std::cout << (absl::GetFlag(FLAGS_json) ? ToJson(report) : ToText(report))
+            << std::flush;
+  return report.errors() > 0 ? kBroken : kWell;
+}
+
+}  // namespace
+}  // namespace verbena::doctor
+
+int main(int argc, char** argv) { return verbena::doctor::Main(argc, argv); }
