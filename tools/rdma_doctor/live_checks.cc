@@ -156,7 +156,8 @@ void CheckRoute(const Provider& provider, const std::vector<Device>& devices,
   if (!route.ok()) {
     findings->Add(
         Finding::warning, "route", "no RDMA device leads to " + target,
-        absl::StrCat("the software device is used, by TCP: ",
+        absl::StrCat("the software device is used, by TCP, unless "
+                     "another is asked for: ",
                      route.status().message()),
         absl::StrCat("ip route get ", address->HostString(), "; rdma link"));
     return;
