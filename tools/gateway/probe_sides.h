@@ -1,0 +1,131 @@
+// What ProbeService and its clients need of each library by one name.
+
+#ifndef VERBENA_TOOLS_GATEWAY_PROBE_SIDES_H_
+#define VERBENA_TOOLS_GATEWAY_PROBE_SIDES_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "rpc/metadata.h"
+#include "rpc/rpc.h"
+#include "rpc/status_details.h"
+#include "tests/testing/child_process.h"
+#include "tools/gateway/probe.grpc.pb.h"
+#include "tools/gateway/probe.verbena.h"
+#include "tools/gateway/translate.h"
+
+namespace verbena::gateway::test {
+
+struct GrpcSide {
+  static constexpr char kScheme[] = "grpc://";
+  using Service = over_grpc::Probe::Service;
+  using Stub = over_grpc::Probe::Stub;
+  using Status = grpc::Status;
+  using ServerContext = grpc::ServerContext;
+  using ClientContext = grpc::ClientContext;
+  template <typename Message>
+  using Reader = grpc::ServerReader<Message>;
+  template <typename Message>
+  using Writer = grpc::ServerWriter<Message>;
+  template <typename Message>
+  using ReaderWriter = grpc::ServerReaderWriter<Message, Message>;
+
+  static absl::Time Deadline(const ServerContext& context) {
+    return DeadlineFromGrpc(context.deadline());
+  }
+  static void SetTimeout(ClientContext* context, absl::Duration timeout) {
+    context->set_deadline(absl::ToChronoTime(absl::Now() + timeout));
+  }
+  static Status FromAbsl(const absl::Status& status) {
+    if (status.ok()) return Status::OK;
+    return {static_cast<grpc::StatusCode>(status.code()),
+            std::string(status.message()), ToGoogleRpcStatus(status)};
+  }
+  static absl::Status ToAbsl(const Status& status) {
+    absl::Status result = FromGrpc(status);
+    TakeStatusDetails(status.error_details(), &result);
+    return result;
+  }
+  static Metadata ToMetadata(const GrpcMetadata& metadata) {
+    return FromGrpc(metadata);
+  }
+
+  class Server {
+   public:
+    explicit Server(Service* service) {
+      grpc::ServerBuilder builder;
+      int port = 0;
+      builder
+          .AddListeningPort(testing_support::TestAddress() + ":0",
+                            grpc::InsecureServerCredentials(), &port)
+          .SetMaxReceiveMessageSize(-1)
+          .RegisterService(service);
+      server_ = builder.BuildAndStart();
+      address_ = absl::StrCat(testing_support::TestAddress(), ":", port);
+    }
+    const std::string& address() const { return address_; }
+
+   private:
+    std::unique_ptr<grpc::Server> server_;
+    std::string address_;
+  };
+
+  static std::unique_ptr<Stub> NewStub(const std::string& address) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(-1);
+    return over_grpc::Probe::NewStub(grpc::CreateCustomChannel(
+        address, grpc::InsecureChannelCredentials(), arguments));
+  }
+};
+
+struct VerbenaSide {
+  static constexpr char kScheme[] = "verbena://";
+  using Service = Probe::Service;
+  using Stub = Probe::Stub;
+  using Status = absl::Status;
+  using ServerContext = verbena::ServerContext;
+  using ClientContext = verbena::ClientContext;
+  template <typename Message>
+  using Reader = ServerReader<Message>;
+  template <typename Message>
+  using Writer = ServerWriter<Message>;
+  template <typename Message>
+  using ReaderWriter = ServerReaderWriter<Message, Message>;
+
+  static absl::Time Deadline(const ServerContext& context) {
+    return context.deadline();
+  }
+  static void SetTimeout(ClientContext* context, absl::Duration timeout) {
+    context->set_timeout(timeout);
+  }
+  static Status FromAbsl(Status status) { return status; }
+  static absl::Status ToAbsl(Status status) { return status; }
+  static Metadata ToMetadata(const Metadata& metadata) { return metadata; }
+
+  class Server {
+   public:
+    explicit Server(Service* service) {
+      ServerBuilder builder;
+      builder.AddListeningPort(testing_support::TestAddress() + ":0")
+          .RegisterService(service);
+      server_ = *builder.BuildAndStart();
+    }
+    std::string address() const { return server_->listening().front().address; }
+
+   private:
+    std::unique_ptr<verbena::Server> server_;
+  };
+
+  static std::unique_ptr<Stub> NewStub(const std::string& address) {
+    return Probe::NewStub(CreateChannel(address));
+  }
+};
+
+}  // namespace verbena::gateway::test
+
+#endif  // VERBENA_TOOLS_GATEWAY_PROBE_SIDES_H_
