@@ -7,6 +7,7 @@
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -51,10 +52,10 @@ class FromGrpcGateway final : public Gateway {
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0) {
-      return absl::UnavailableError(
-          absl::StrCat("gRPC cannot listen at ", address,
-                       ": is the address of this host, and the port free? With "
-                       "GRPC_VERBOSITY=ERROR in the environment it says more"));
+      return absl::UnavailableError(absl::StrCat(
+          "gRPC cannot listen at ", address,
+          " (what it says of that is on standard error): is it an address of "
+          "this host, and the port free?"));
     }
     address_ = absl::StrCat(from.substr(0, from.rfind(':')), ":", port);
     return absl::OkStatus();

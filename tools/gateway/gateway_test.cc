@@ -17,8 +17,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rpc/generic_stub.h"
+#include "tools/gateway/grpc_side.h"
 #include "tools/gateway/probe_service.h"
-#include "tools/gateway/probe_sides.h"
+#include "tools/gateway/verbena_side.h"
 
 namespace verbena::gateway::test {
 namespace {

@@ -1,5 +1,5 @@
 // One service and one client for both libraries, which give the same names to
-// the same things. `Side` is GrpcSide or VerbenaSide of probe_sides.h.
+// the same things. `Side` is GrpcSide or VerbenaSide.
 
 #ifndef VERBENA_TOOLS_GATEWAY_PROBE_SERVICE_H_
 #define VERBENA_TOOLS_GATEWAY_PROBE_SERVICE_H_

@@ -1,7 +1,8 @@
-// What ProbeService and its clients need of each library by one name.
+// What ProbeService and its clients need of gRPC, by names that verbena_side.h
+// has too.
 
-#ifndef VERBENA_TOOLS_GATEWAY_PROBE_SIDES_H_
-#define VERBENA_TOOLS_GATEWAY_PROBE_SIDES_H_
+#ifndef VERBENA_TOOLS_GATEWAY_GRPC_SIDE_H_
+#define VERBENA_TOOLS_GATEWAY_GRPC_SIDE_H_
 
 #include <grpcpp/grpcpp.h>
 
@@ -10,13 +11,12 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "rpc/metadata.h"
-#include "rpc/rpc.h"
 #include "rpc/status_details.h"
 #include "tests/testing/child_process.h"
 #include "tools/gateway/probe.grpc.pb.h"
-#include "tools/gateway/probe.verbena.h"
 #include "tools/gateway/translate.h"
 
 namespace verbena::gateway::test {
@@ -83,49 +83,6 @@ struct GrpcSide {
   }
 };
 
-struct VerbenaSide {
-  static constexpr char kScheme[] = "verbena://";
-  using Service = Probe::Service;
-  using Stub = Probe::Stub;
-  using Status = absl::Status;
-  using ServerContext = verbena::ServerContext;
-  using ClientContext = verbena::ClientContext;
-  template <typename Message>
-  using Reader = ServerReader<Message>;
-  template <typename Message>
-  using Writer = ServerWriter<Message>;
-  template <typename Message>
-  using ReaderWriter = ServerReaderWriter<Message, Message>;
-
-  static absl::Time Deadline(const ServerContext& context) {
-    return context.deadline();
-  }
-  static void SetTimeout(ClientContext* context, absl::Duration timeout) {
-    context->set_timeout(timeout);
-  }
-  static Status FromAbsl(Status status) { return status; }
-  static absl::Status ToAbsl(Status status) { return status; }
-  static Metadata ToMetadata(const Metadata& metadata) { return metadata; }
-
-  class Server {
-   public:
-    explicit Server(Service* service) {
-      ServerBuilder builder;
-      builder.AddListeningPort(testing_support::TestAddress() + ":0")
-          .RegisterService(service);
-      server_ = *builder.BuildAndStart();
-    }
-    std::string address() const { return server_->listening().front().address; }
-
-   private:
-    std::unique_ptr<verbena::Server> server_;
-  };
-
-  static std::unique_ptr<Stub> NewStub(const std::string& address) {
-    return Probe::NewStub(CreateChannel(address));
-  }
-};
-
 }  // namespace verbena::gateway::test
 
-#endif  // VERBENA_TOOLS_GATEWAY_PROBE_SIDES_H_
+#endif  // VERBENA_TOOLS_GATEWAY_GRPC_SIDE_H_
