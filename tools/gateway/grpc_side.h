@@ -15,7 +15,6 @@
 #include "absl/time/time.h"
 #include "rpc/metadata.h"
 #include "rpc/status_details.h"
-#include "tests/testing/child_process.h"
 #include "tools/gateway/probe.grpc.pb.h"
 #include "tools/gateway/translate.h"
 
@@ -61,12 +60,12 @@ struct GrpcSide {
       grpc::ServerBuilder builder;
       int port = 0;
       builder
-          .AddListeningPort(testing_support::TestAddress() + ":0",
-                            grpc::InsecureServerCredentials(), &port)
+          .AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                            &port)
           .SetMaxReceiveMessageSize(-1)
           .RegisterService(service);
       server_ = builder.BuildAndStart();
-      address_ = absl::StrCat(testing_support::TestAddress(), ":", port);
+      address_ = absl::StrCat("127.0.0.1:", port);
     }
     const std::string& address() const { return address_; }
 

@@ -40,8 +40,8 @@ constexpr char kUsageText[] =
   verbena-gateway --from=grpc://0.0.0.0:50051 --to=verbena://HOST:PORT
   verbena-gateway --from=verbena://0.0.0.0:50051 --to=grpc://HOST:PORT
 
-Exit status: 0 after SIGTERM or SIGINT; 1 it cannot listen; 2 the command line is
-wrong. --help lists all flags.)";
+Exit status: 0 after SIGTERM or SIGINT; 1 it cannot listen; 2 the command line
+is wrong. --help lists all flags.)";
 
 int Main() {
   // Before any thread starts, so that all of them leave the signals to this.

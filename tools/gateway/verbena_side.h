@@ -11,7 +11,6 @@
 #include "absl/time/time.h"
 #include "rpc/metadata.h"
 #include "rpc/rpc.h"
-#include "tests/testing/child_process.h"
 #include "tools/gateway/probe.verbena.h"
 
 namespace verbena::gateway::test {
@@ -44,8 +43,7 @@ struct VerbenaSide {
    public:
     explicit Server(Service* service) {
       ServerBuilder builder;
-      builder.AddListeningPort(testing_support::TestAddress() + ":0")
-          .RegisterService(service);
+      builder.AddListeningPort("127.0.0.1:0").RegisterService(service);
       server_ = *builder.BuildAndStart();
     }
     std::string address() const { return server_->listening().front().address; }
