@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -36,6 +37,14 @@ struct GrpcSide {
 
   static absl::Time Deadline(const ServerContext& context) {
     return DeadlineFromGrpc(context.deadline());
+  }
+  // gRPC may end the stream some microseconds before it says why.
+  static bool WasCancelled(const ServerContext& context) {
+    const absl::Time latest = absl::Now() + absl::Seconds(20);
+    while (!context.IsCancelled() && absl::Now() < latest) {
+      std::this_thread::yield();
+    }
+    return context.IsCancelled();
   }
   static void SetTimeout(ClientContext* context, absl::Duration timeout) {
     context->set_deadline(absl::ToChronoTime(absl::Now() + timeout));

@@ -32,6 +32,9 @@ struct VerbenaSide {
   static absl::Time Deadline(const ServerContext& context) {
     return context.deadline();
   }
+  static bool WasCancelled(const ServerContext& context) {
+    return context.IsCancelled();
+  }
   static void SetTimeout(ClientContext* context, absl::Duration timeout) {
     context->set_timeout(timeout);
   }
