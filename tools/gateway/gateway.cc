@@ -30,6 +30,10 @@ namespace {
 constexpr char kGrpc[] = "grpc://";
 constexpr char kVerbena[] = "verbena://";
 
+// What a connection of Verbena's can have open. No call takes a thread here, so
+// how many there may be is for the ends to say.
+constexpr int kMostCalls = 16384;
+
 // For gRPC, which counts in int.
 int MessageLimit(const GatewayOptions& options) {
   return static_cast<int>(options.max_message_bytes);
@@ -76,7 +80,7 @@ class FromGrpcGateway final : public Gateway {
     channel_options.max_arena_bytes =
         std::max(channel_options.max_arena_bytes, 2 * bytes);
     // Every call of all clients goes by this one connection.
-    channel_options.max_concurrent_calls = 16384;
+    channel_options.max_concurrent_calls = kMostCalls;
     return channel_options;
   }
 
@@ -97,6 +101,7 @@ class FromVerbenaGateway final : public Gateway {
     builder.AddListeningPort(from)
         .SetMaxReceiveMessageSize(options.max_message_bytes)
         .SetMaxSendMessageSize(options.max_message_bytes)
+        .SetMaxConcurrentCallsPerConnection(kMostCalls)
         .RegisterGenericService(&service_);
     if (!options.device.empty()) builder.SetDevice(options.device);
     ASSIGN_OR_RETURN(server_, builder.BuildAndStart());
