@@ -19,7 +19,7 @@ namespace verbena::internal {
 // context, and with the request and the response as far as they are not
 // NoMessage, because they are streamed.
 template <typename Request, typename Response, typename Handler>
-class CallbackMethod final : public Method {
+class CallbackMethod : public Method {
  public:
   CallbackMethod(const char* full_name, Handler handler)
       : Method(full_name), handler_(std::move(handler)) {}

@@ -1,6 +1,9 @@
 #include "rpc/generic_service.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "rpc/callback_method.h"
 
 namespace verbena {
 namespace {
@@ -36,6 +39,25 @@ using UnaryMethod =
 using StreamingMethod = GenericMethod<internal::TypedBidiStreamingMethod<
     ByteMessage, ByteMessage, decltype(StreamHandler(nullptr))>>;
 
+auto UnaryReactorHandler(CallbackGenericService* service) {
+  return [service](ServerContext* context, const ByteMessage* request,
+                   ByteMessage* response) {
+    return service->CreateUnaryReactor(context, request, response);
+  };
+}
+
+auto StreamReactorHandler(CallbackGenericService* service) {
+  return [service](ServerContext* context) {
+    return service->CreateReactor(context);
+  };
+}
+
+using UnaryReactorMethod = GenericMethod<internal::CallbackMethod<
+    ByteMessage, ByteMessage, decltype(UnaryReactorHandler(nullptr))>>;
+using StreamingReactorMethod = GenericMethod<
+    internal::CallbackMethod<internal::NoMessage, internal::NoMessage,
+                             decltype(StreamReactorHandler(nullptr))>>;
+
 absl::Status NotOverridden(const ServerContext& context, const char* what) {
   return absl::UnimplementedError(
       absl::StrCat(context.method(), ": the server answers no ", what,
@@ -50,6 +72,12 @@ GenericService::GenericService()
       streaming_method_(
           std::make_unique<StreamingMethod>(kAnyMethod, StreamHandler(this))) {}
 
+GenericService::GenericService(
+    std::unique_ptr<internal::Method> unary_method,
+    std::unique_ptr<internal::Method> streaming_method)
+    : unary_method_(std::move(unary_method)),
+      streaming_method_(std::move(streaming_method)) {}
+
 GenericService::~GenericService() = default;
 
 absl::Status GenericService::HandleUnary(ServerContext* context,
@@ -62,6 +90,26 @@ absl::Status GenericService::HandleStream(
     ServerContext* context,
     ServerReaderWriter<ByteMessage, ByteMessage>* /*stream*/) {
   return NotOverridden(*context, "streams");
+}
+
+CallbackGenericService::CallbackGenericService()
+    : GenericService(std::make_unique<UnaryReactorMethod>(
+                         kAnyMethod, UnaryReactorHandler(this)),
+                     std::make_unique<StreamingReactorMethod>(
+                         kAnyMethod, StreamReactorHandler(this))) {}
+
+ServerUnaryReactor* CallbackGenericService::CreateUnaryReactor(
+    CallbackServerContext* context, const ByteMessage* /*request*/,
+    ByteMessage* /*response*/) {
+  return new internal::FinishedReactor<ServerUnaryReactor>(
+      NotOverridden(*context, "unary calls"));
+}
+
+ServerBidiReactor<ByteMessage, ByteMessage>*
+CallbackGenericService::CreateReactor(CallbackServerContext* context) {
+  return new internal::FinishedReactor<
+      ServerBidiReactor<ByteMessage, ByteMessage>>(
+      NotOverridden(*context, "streams"));
 }
 
 }  // namespace verbena

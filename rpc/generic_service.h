@@ -9,8 +9,8 @@
 //   };
 //   builder.RegisterGenericService(&proxy);
 //
-// For proxies, tools, and tests. gRPC has AsyncGenericService for it; here
-// handlers may block, as others.
+// For proxies, tools, and tests. Handlers may block, as others; those of a
+// CallbackGenericService do not, as those of gRPC's class of that name.
 
 #ifndef VERBENA_RPC_GENERIC_SERVICE_H_
 #define VERBENA_RPC_GENERIC_SERVICE_H_
@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "rpc/byte_message.h"
 #include "rpc/server_context.h"
+#include "rpc/server_reactor.h"
 #include "rpc/server_stream.h"
 #include "rpc/service.h"
 
@@ -61,10 +62,31 @@ class GenericService {
     return *streaming_method_;
   }
 
+ protected:
+  // With methods that do not block. Neither is null.
+  GenericService(std::unique_ptr<internal::Method> unary_method,
+                 std::unique_ptr<internal::Method> streaming_method);
+
  private:
   std::optional<HandlerMode> handler_mode_;
   const std::unique_ptr<internal::Method> unary_method_;
   const std::unique_ptr<internal::Method> streaming_method_;
+};
+
+// The same with reactors: what rpc/server_reactor.h says of a CallbackService
+// holds for it, so any number of streams may be open without a thread each.
+class CallbackGenericService : public GenericService {
+ public:
+  CallbackGenericService();
+
+  // A call of one message each way. Both live until OnDone().
+  virtual ServerUnaryReactor* CreateUnaryReactor(CallbackServerContext* context,
+                                                 const ByteMessage* request,
+                                                 ByteMessage* response);
+
+  // A call of a method that streams: see HandleStream().
+  virtual ServerBidiReactor<ByteMessage, ByteMessage>* CreateReactor(
+      CallbackServerContext* context);
 };
 
 }  // namespace verbena

@@ -16,22 +16,27 @@ absl::StatusOr<std::string> NameOf(absl::string_view method) {
   return std::string(method);
 }
 
+// What a stream keeps: its channel, and with it the name.
+struct Kept {
+  Kept(std::shared_ptr<Channel> kept_channel, std::string kept_name)
+      : channel(std::move(kept_channel)),
+        name(std::move(kept_name)),
+        descriptor(name.c_str()) {}
+
+  const std::shared_ptr<Channel> channel;
+  const std::string name;
+  const MethodDescriptor descriptor;
+};
+
 std::unique_ptr<ClientStream> Start(std::shared_ptr<Channel> channel,
                                     absl::string_view method, RpcType type,
                                     ClientContext* context) {
   absl::StatusOr<std::string> name = NameOf(method);
   if (!name.ok()) return FailedStream(name.status());
-  // The stream keeps its channel, and with it the name.
-  struct Kept {
-    std::shared_ptr<Channel> channel;
-    std::string name;
-  };
-  auto kept =
-      std::make_shared<Kept>(Kept{std::move(channel), *std::move(name)});
-  const MethodDescriptor descriptor(kept->name.c_str());
-  Channel* const kept_channel = kept->channel.get();
-  return StartStream(std::shared_ptr<Channel>(std::move(kept), kept_channel),
-                     descriptor, type, context);
+  const auto kept =
+      std::make_shared<const Kept>(std::move(channel), *std::move(name));
+  return StartStream(std::shared_ptr<Channel>(kept, kept->channel.get()),
+                     kept->descriptor, type, context);
 }
 
 }  // namespace
@@ -82,6 +87,19 @@ std::unique_ptr<GenericStub::ReaderWriter> GenericStub::BidiStreamingCall(
     ClientContext* context, absl::string_view method) const {
   return std::make_unique<ReaderWriter>(
       Start(channel_, method, RpcType::kBidiStreaming, context));
+}
+
+void GenericStub::PrepareBidiStreamingCall(
+    ClientContext* context, absl::string_view method,
+    ClientBidiReactor<ByteMessage, ByteMessage>* reactor) const {
+  absl::StatusOr<std::string> name = NameOf(method);
+  if (!name.ok()) {
+    return reactor->set_start(
+        [reactor, status = name.status()] { reactor->OnDone(status); });
+  }
+  const auto kept = std::make_shared<const Kept>(channel_, *std::move(name));
+  BindReactor(std::shared_ptr<Channel>(kept, kept->channel.get()),
+              kept->descriptor, context, nullptr, reactor);
 }
 
 }  // namespace verbena

@@ -20,6 +20,7 @@
 #include "rpc/byte_message.h"
 #include "rpc/channel.h"
 #include "rpc/client_context.h"
+#include "rpc/client_reactor.h"
 #include "rpc/client_stream.h"
 #include "rpc/generated/stub_support.h"
 
@@ -62,6 +63,12 @@ class GenericStub {
                                               ByteMessage* response) const;
   std::unique_ptr<ReaderWriter> BidiStreamingCall(
       ClientContext* context, absl::string_view method) const;
+
+  // The last of them without waiting, as gRPC calls it: `reactor`, which is not
+  // null, starts the call by its StartCall().
+  void PrepareBidiStreamingCall(
+      ClientContext* context, absl::string_view method,
+      ClientBidiReactor<ByteMessage, ByteMessage>* reactor) const;
 
  private:
   const std::shared_ptr<Channel> channel_;

@@ -19,8 +19,11 @@ CONSUMER_PACKAGES=(cmake make dpkg-dev)
 # What fills a root folder to try packages in.
 ROOT_PACKAGES=(mmdebstrap)
 BENCH_PACKAGES=(gnuplot-nox)
-# What `bench --against-grpc` compares with; nothing else needs it.
+# What `bench --against-grpc` compares with, and verbena-gateway stands on;
+# nothing else needs it.
 GRPC_PACKAGES=(libgrpc++-dev protobuf-compiler-grpc)
+# What the gateway's tests call it with.
+GRPC_TEST_PACKAGES=(python3-grpcio python3-protobuf)
 FORMAT_PACKAGES=(clang-format git)
 # The headers are for a plugin of clang-tidy.
 LINT_PACKAGES=(clang-tidy libclang-dev llvm-dev)

@@ -2,11 +2,12 @@
 """`./dev install` and `./dev uninstall`, after the build.
 
 usage: install.py install --bin-dir=FOLDER [--prefix=P] [--destdir=D]
+                          [--gateway]
        install.py uninstall [--prefix=P] [--destdir=D]
        install.py stage --bin-dir=FOLDER FOLDER    what would be below P
 
 P is /usr/local by default, D the environment's DESTDIR or empty: files go to
-D/P, and find each other wherever they are.
+D/P, and find each other wherever they are. --gateway: verbena-gateway too.
 """
 
 import argparse
@@ -34,6 +35,8 @@ PROGRAMS = {
     "transport/soft/preload/libverbena-soft.so":
         "lib/verbena/libverbena-soft.so",
 }
+# The one that is installed only if it is asked for, and its manual.
+GATEWAY = "tools/gateway/verbena-gateway"
 
 
 def version():
@@ -65,6 +68,13 @@ class Stage:
                   0o644)
         self.add_headers()
         self.add_cmake()
+
+    def add_gateway(self):
+        self.copy(os.path.join(self.bin_dir, GATEWAY), "bin/verbena-gateway",
+                  0o755)
+        with open(os.path.join(ROOT, GATEWAY + ".1")) as stream:
+            manual = stream.read().replace("@VERSION@", self.version)
+        self.write("share/man/man1/verbena-gateway.1", manual)
 
     def add_library(self, name):
         whole = "lib%s.so.%s" % (name, self.version)
@@ -120,10 +130,12 @@ class Stage:
 
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="./dev", usage=(
-        "./dev install | uninstall [--prefix=FOLDER] [--destdir=FOLDER]"))
+        "./dev install [--gateway] | uninstall "
+        "[--prefix=FOLDER] [--destdir=FOLDER]"))
     parser.add_argument("command", choices=["install", "uninstall", "stage"])
     parser.add_argument("folder", nargs="?")
     parser.add_argument("--bin-dir")
+    parser.add_argument("--gateway", action="store_true")
     parser.add_argument("--prefix", default="/usr/local")
     parser.add_argument("--destdir", default=os.environ.get("DESTDIR", ""))
     options = parser.parse_args(arguments)
@@ -144,7 +156,10 @@ def main(arguments):
             print("Uninstalled from %s." % root)
         else:
             with tempfile.TemporaryDirectory() as folder:
-                Stage(folder, options.bin_dir).fill()
+                stage = Stage(folder, options.bin_dir)
+                stage.fill()
+                if options.gateway:
+                    stage.add_gateway()
                 paths = placement.install(folder, root)
             print("Installed %d files in %s." % (len(paths), root))
         if options.command != "stage" and not options.destdir:

@@ -27,6 +27,9 @@ ABSL_FLAG(std::string, server, "",
           "the kind of server; without it, the first that the program has");
 ABSL_FLAG(std::string, address, "127.0.0.1:0",
           "where the server listens; port 0 takes any free one");
+ABSL_FLAG(std::string, target, "",
+          "another server to call, as one behind a gateway; what is said of "
+          "\"server\" is then of one that idles");
 ABSL_FLAG(int, callers, 1, "threads that make blocking calls");
 ABSL_FLAG(int, channels, 1, "channels that they are spread over");
 ABSL_FLAG(std::string, kind, "unary",
@@ -130,8 +133,10 @@ absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {
       .kind = absl::GetFlag(FLAGS_kind),
       .payload =
           std::string(static_cast<size_t>(absl::GetFlag(FLAGS_size)), 'x')};
+  const std::string target = absl::GetFlag(FLAGS_target);
   ASSIGN_OR_RETURN(const std::vector<Echo> callers,
-                   peer.Connect(server->address(), callers_options));
+                   peer.Connect(target.empty() ? server->address() : target,
+                                callers_options));
   for (const Echo& echo : callers) RETURN_IF_ERROR(echo());
 
   Usage client_before;

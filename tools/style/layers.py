@@ -63,6 +63,7 @@ LAYERS = {
     # It counts latencies as rpc_bench does.
     "tools/peer_bench": ["tools/child", "tools/rpc_bench", "transport/base",
                          "rpc"],
+    "tools/gateway": ["transport/base", "rpc", "rpc/services"],
     "tools/verbena": ["transport/base", "rpc", "rpc/credentials"],
     # It looks at devices by their verbs, and calls over them.
     "tools/rdma_doctor": ["tools/rpc_bench", "transport/base",

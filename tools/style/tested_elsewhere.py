@@ -39,6 +39,8 @@ TESTED_ELSEWHERE = {
     "tools/rpc_bench/table.cc": "tools/rpc_bench/report_test.cc",
     "tools/rpc_bench/verbs_end.cc": _VERBS_LAYER,
     "tools/rpc_bench/verbs_server.cc": _VERBS_LAYER,
+    "tools/gateway/grpc_to_verbena.cc": "tools/gateway/gateway_test.cc",
+    "tools/gateway/verbena_to_grpc.cc": "tools/gateway/gateway_test.cc",
     "tools/rdma_doctor/doctor.cc": "tools/rdma_doctor/rdma_doctor_test.cc",
     "tools/rdma_doctor/self_test.cc": "tools/rdma_doctor/rdma_doctor_test.cc",
     "tools/verbena/commands.cc": "tools/verbena/verbena_test.cc",

@@ -5,27 +5,34 @@
 #include "transport/base/status_macros.h"
 
 namespace verbena::internal {
+namespace {
+
+// Who reads a stream blocks, unless it is told of each message.
+HandlerMode ModeOf(const internal::Method& method, HandlerMode mode) {
+  if (method.asynchronous()) return HandlerMode::kInline;
+  return method.streams() ? HandlerMode::kWorkerPool : mode;
+}
+
+}  // namespace
 
 absl::Status MethodRegistry::AddService(const Service& service,
                                         HandlerMode default_mode) {
   const HandlerMode mode = service.handler_mode().value_or(default_mode);
   for (const auto& method : service.methods()) {
-    // Who reads a stream blocks, unless it is told of each message.
-    const HandlerMode own_mode = method->asynchronous() ? HandlerMode::kInline
-                                 : method->streams() ? HandlerMode::kWorkerPool
-                                                     : mode;
-    RETURN_IF_ERROR(
-        AddMethod(MethodHash(method->full_name()), method.get(), own_mode));
+    RETURN_IF_ERROR(AddMethod(MethodHash(method->full_name()), method.get(),
+                              ModeOf(*method, mode)));
   }
   return absl::OkStatus();
 }
 
 void MethodRegistry::AddGeneric(const GenericService& service,
                                 HandlerMode default_mode) {
-  generic_unary_ = Number(&service.unary_method(),
-                          service.handler_mode().value_or(default_mode));
+  const internal::Method& unary = service.unary_method();
+  const internal::Method& streaming = service.streaming_method();
+  generic_unary_ = Number(
+      &unary, ModeOf(unary, service.handler_mode().value_or(default_mode)));
   generic_stream_ =
-      Number(&service.streaming_method(), HandlerMode::kWorkerPool);
+      Number(&streaming, ModeOf(streaming, HandlerMode::kWorkerPool));
 }
 
 MethodRegistry::Method MethodRegistry::Number(const internal::Method* method,

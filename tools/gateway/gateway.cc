@@ -1,0 +1,179 @@
+#include "tools/gateway/gateway.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "rpc/channel.h"
+#include "rpc/channel_options.h"
+#include "rpc/server.h"
+#include "rpc/server_builder.h"
+#include "tools/gateway/grpc_to_verbena.h"
+#include "tools/gateway/verbena_to_grpc.h"
+#include "transport/base/status_macros.h"
+
+namespace verbena::gateway {
+namespace {
+
+constexpr char kGrpc[] = "grpc://";
+constexpr char kVerbena[] = "verbena://";
+
+// What a connection of Verbena's can have open. No call takes a thread here, so
+// how many there may be is for the ends to say.
+constexpr int kMostCalls = 16384;
+
+// For gRPC, which counts in int.
+int MessageLimit(const GatewayOptions& options) {
+  return static_cast<int>(options.max_message_bytes);
+}
+
+class FromGrpcGateway final : public Gateway {
+ public:
+  FromGrpcGateway(const GatewayOptions& options, absl::string_view to)
+      : service_(CreateChannel(std::string(to), OptionsOf(options))) {}
+
+  absl::Status Listen(const GatewayOptions& options, absl::string_view from) {
+    const std::string address(from);
+    int port = 0;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port)
+        .SetMaxReceiveMessageSize(MessageLimit(options))
+        .SetMaxSendMessageSize(MessageLimit(options))
+        .RegisterCallbackGenericService(&service_);
+    // Else two of them could listen at one port, each for a part of the calls.
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port == 0) {
+      return absl::UnavailableError(absl::StrCat(
+          "gRPC cannot listen at ", address,
+          " (what it says of that is on standard error): is it an address of "
+          "this host, and the port free?"));
+    }
+    address_ = absl::StrCat(from.substr(0, from.rfind(':')), ":", port);
+    return absl::OkStatus();
+  }
+
+  std::string address() const override { return address_; }
+  void Shutdown(absl::Time deadline) override {
+    server_->Shutdown(absl::ToChronoTime(deadline));
+  }
+
+ private:
+  static ChannelOptions OptionsOf(const GatewayOptions& options) {
+    ChannelOptions channel_options;
+    channel_options.device = options.device;
+    const auto bytes = static_cast<uint64_t>(options.max_message_bytes);
+    channel_options.max_send_message_bytes = bytes;
+    channel_options.max_receive_message_bytes = bytes;
+    channel_options.max_arena_bytes =
+        std::max(channel_options.max_arena_bytes, 2 * bytes);
+    // Every call of all clients goes by this one connection.
+    channel_options.max_concurrent_calls = kMostCalls;
+    return channel_options;
+  }
+
+  GrpcToVerbena service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+class FromVerbenaGateway final : public Gateway {
+ public:
+  FromVerbenaGateway(const GatewayOptions& options, absl::string_view to)
+      : service_(grpc::CreateCustomChannel(std::string(to),
+                                           grpc::InsecureChannelCredentials(),
+                                           ArgumentsOf(options))) {}
+
+  absl::Status Listen(const GatewayOptions& options, absl::string_view from) {
+    ServerBuilder builder;
+    builder.AddListeningPort(from)
+        .SetMaxReceiveMessageSize(options.max_message_bytes)
+        .SetMaxSendMessageSize(options.max_message_bytes)
+        .SetMaxConcurrentCallsPerConnection(kMostCalls)
+        .RegisterGenericService(&service_);
+    if (!options.device.empty()) builder.SetDevice(options.device);
+    ASSIGN_OR_RETURN(server_, builder.BuildAndStart());
+    return absl::OkStatus();
+  }
+
+  std::string address() const override {
+    return server_->listening().front().address;
+  }
+  void Shutdown(absl::Time deadline) override { server_->Shutdown(deadline); }
+
+ private:
+  static grpc::ChannelArguments ArgumentsOf(const GatewayOptions& options) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(MessageLimit(options));
+    arguments.SetMaxSendMessageSize(MessageLimit(options));
+    return arguments;
+  }
+
+  VerbenaToGrpc service_;
+  std::unique_ptr<Server> server_;
+};
+
+absl::Status Check(const GatewayOptions& options) {
+  for (const auto& [name, address] :
+       {std::pair("--from", options.from), std::pair("--to", options.to)}) {
+    if (!absl::StartsWith(address, kGrpc) &&
+        !absl::StartsWith(address, kVerbena)) {
+      return absl::InvalidArgumentError(absl::StrCat(name, "=", address,
+                                                     " begins with neither ",
+                                                     kGrpc, " nor ", kVerbena));
+    }
+  }
+  if (absl::StartsWith(options.from, kGrpc) ==
+      absl::StartsWith(options.to, kGrpc)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--from=", options.from, " and --to=", options.to,
+                     " are of one kind: one has to be ", kGrpc,
+                     " and the other ", kVerbena));
+  }
+  if (options.max_message_bytes < 1 ||
+      options.max_message_bytes > std::numeric_limits<int>::max()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--max_message_bytes=", options.max_message_bytes,
+                     " is not from 1 to ", std::numeric_limits<int>::max()));
+  }
+  return absl::OkStatus();
+}
+
+template <typename OneWay>
+absl::StatusOr<std::unique_ptr<Gateway>> StartOneWay(
+    const GatewayOptions& options, absl::string_view from,
+    absl::string_view to) {
+  auto gateway = std::make_unique<OneWay>(options, to);
+  RETURN_IF_ERROR(gateway->Listen(options, from));
+  return gateway;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Gateway>> Gateway::Start(
+    const GatewayOptions& options) {
+  RETURN_IF_ERROR(Check(options));
+  absl::string_view from = options.from;
+  absl::string_view to = options.to;
+  if (absl::ConsumePrefix(&from, kGrpc)) {
+    absl::ConsumePrefix(&to, kVerbena);
+    return StartOneWay<FromGrpcGateway>(options, from, to);
+  }
+  absl::ConsumePrefix(&from, kVerbena);
+  absl::ConsumePrefix(&to, kGrpc);
+  return StartOneWay<FromVerbenaGateway>(options, from, to);
+}
+
+}  // namespace verbena::gateway

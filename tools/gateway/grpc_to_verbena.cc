@@ -1,0 +1,292 @@
+#include "tools/gateway/grpc_to_verbena.h"
+
+#include <grpcpp/support/server_callback.h>
+
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "rpc/buffer.h"
+#include "rpc/byte_message.h"
+#include "rpc/client_context.h"
+#include "rpc/client_reactor.h"
+#include "tools/gateway/translate.h"
+#include "transport/base/mutex.h"
+
+namespace verbena::gateway {
+namespace {
+
+// One call. gRPC's side is the object itself, whose last reaction deletes it;
+// that comes only after Finish(), which is called when Verbena's side is over.
+//
+// Each message is read at one side, written at the other, and only then the
+// next one is read. Reactions come on threads of both libraries, so what is to
+// happen next is decided with the lock held. Operations are started with it
+// too: neither library reacts from inside of that. Calls are not.
+class Call final : public grpc::ServerGenericBidiReactor {
+ public:
+  Call(const GenericStub& backend, UnaryMethods& unary_methods,
+       grpc::GenericCallbackServerContext* context)
+      : backend_(backend),
+        unary_methods_(unary_methods),
+        context_(context),
+        method_(context->method()) {
+    for (const auto& [key, value] : FromGrpc(context->client_metadata())) {
+      outgoing_.AddMetadata(key, value);
+    }
+    const absl::Time deadline = DeadlineFromGrpc(context->deadline());
+    if (deadline != absl::InfiniteFuture()) outgoing_.set_deadline(deadline);
+    if (!unary_methods_.Has(method_)) {
+      SetPhase(Phase::kStream);
+      stream_.Start();
+    }
+    const base::MutexLock lock(mutex_);
+    if (phase_ != Phase::kOver) StartRead(&read_);
+  }
+
+  // --- As gRPC's reactor ---
+
+  void OnReadDone(bool ok) override {
+    base::MutexLock lock(mutex_);
+    if (!ok) {
+      sent_all_ = true;
+      if (phase_ == Phase::kStream && !stream_over_) EndRequests();
+      if (phase_ != Phase::kAwaitRequest) return;
+      phase_ = Phase::kOver;
+      lock.Unlock();
+      return EndWith(refusal_.ok() ? NoRequest() : refusal_);
+    }
+    ++requests_;
+    // A second message of a unary call is as lost as it is with gRPC.
+    if (phase_ == Phase::kUnary || phase_ == Phase::kOver) return;
+    if (phase_ == Phase::kStream && stream_over_) return;
+    absl::StatusOr<std::string> bytes = FromGrpc(read_);
+    if (bytes.ok()) {
+      request_.set_bytes(*std::move(bytes));
+    } else {
+      Fail(bytes.status());  // And goes on until the call has ended.
+    }
+    if (phase_ == Phase::kStream) return stream_.StartWrite(&request_);
+    phase_ = Phase::kUnary;
+    lock.Unlock();
+    CallUnary();
+  }
+
+  void OnWriteDone(bool ok) override {
+    const base::MutexLock lock(mutex_);
+    if (phase_ != Phase::kStream) return;  // Finish() is under way.
+    if (!ok) Abandon();
+    stream_.StartRead(&reply_, &attachment_);
+  }
+
+  void OnCancel() override { outgoing_.TryCancel(); }
+  void OnDone() override { delete this; }
+
+ private:
+  enum class Phase {
+    kAwaitRequest,  // Of a unary method.
+    kUnary,         // It is being called.
+    kStream,
+    kOver,
+  };
+
+  // Verbena's side of a method that streams.
+  class Stream final : public ClientBidiReactor<ByteMessage, ByteMessage> {
+   public:
+    explicit Stream(Call* call) : call_(*call) {}
+
+    // Operations are started from reactions of gRPC's until it has told of the
+    // end: the hold is for these.
+    void Start() {
+      call_.backend_.PrepareBidiStreamingCall(&call_.outgoing_, call_.method_,
+                                              this);
+      AddHold();
+      StartRead(&call_.reply_, &call_.attachment_);
+      StartCall();
+    }
+
+    void OnReadInitialMetadataDone(bool ok) override { call_.OnInitial(ok); }
+    void OnReadDone(bool ok) override { call_.OnReply(ok); }
+    void OnWriteDone(bool ok) override { call_.OnRequestTaken(ok); }
+    void OnDone(const absl::Status& status) override {
+      call_.OnStreamDone(status);
+    }
+
+   private:
+    Call& call_;
+  };
+
+  void SetPhase(Phase phase) {
+    const base::MutexLock lock(mutex_);
+    phase_ = phase;
+  }
+
+  absl::Status NoRequest() const {
+    return absl::InternalError(absl::StrCat(
+        method_, " takes one message, and the client has sent none"));
+  }
+
+  // The client may have cancelled, which gRPC tells as the end of the requests
+  // as well, and maybe first. The server must not take that for good order.
+  void EndRequests() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (context_->IsCancelled()) outgoing_.TryCancel();
+    stream_.StartWritesDone();
+  }
+
+  // Nobody reads the replies any more. They are read on until the call ends.
+  void Abandon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    abandoned_ = true;
+    outgoing_.TryCancel();
+  }
+  // The call ends with `failure`, whatever its server says.
+  void Fail(absl::Status failure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    failure_ = std::move(failure);
+    Abandon();
+  }
+
+  // Passes initial metadata to gRPC's context.
+  absl::Status TakeInitial() {
+    const auto pairs = ToGrpc(outgoing_.GetServerInitialMetadata());
+    if (!pairs.ok()) return pairs.status();
+    for (const auto& [key, value] : *pairs) {
+      context_->AddInitialMetadata(key, value);
+    }
+    return absl::OkStatus();
+  }
+
+  // --- Reactions of the stream ---
+
+  void OnInitial(bool ok) {
+    const base::MutexLock lock(mutex_);
+    if (!ok) return;
+    answered_ = true;
+    absl::Status taken = TakeInitial();
+    if (!taken.ok()) return Fail(std::move(taken));
+    StartSendInitialMetadata();
+  }
+
+  void OnReply(bool ok) {
+    const base::MutexLock lock(mutex_);
+    if (!ok) {
+      stream_over_ = true;
+      return stream_.RemoveHold();
+    }
+    answered_ = true;
+    if (!abandoned_ && !attachment_.empty()) {
+      Fail(AttachmentError(method_, "reply", attachment_.size()));
+    }
+    if (abandoned_) return stream_.StartRead(&reply_, &attachment_);
+    write_ = ToGrpc(std::move(*reply_.mutable_bytes()));
+    StartWrite(&write_);
+  }
+
+  void OnRequestTaken(bool ok) {
+    const base::MutexLock lock(mutex_);
+    if (ok && !stream_over_) StartRead(&read_);
+  }
+
+  void OnStreamDone(const absl::Status& status) {
+    base::MutexLock lock(mutex_);
+    stream_over_ = true;
+    if (!answered_ && requests_ <= 1 && failure_.ok() &&
+        UnaryMethods::IsUnaryAfterAll(status)) {
+      // The server has thrown away what it got: here it is still.
+      refusal_ = status;
+      if (requests_ == 1) {
+        phase_ = Phase::kUnary;
+        lock.Unlock();
+        return CallUnary();
+      }
+      if (!sent_all_) {
+        phase_ = Phase::kAwaitRequest;
+        return;
+      }
+    }
+    phase_ = Phase::kOver;
+    lock.Unlock();
+    EndWith(status);
+  }
+
+  // --- The unary call ---
+
+  // Without the lock: where the process has no thread left, the call has ended
+  // when this returns, and maybe the object is gone.
+  void CallUnary() {
+    backend_.UnaryCall(
+        &outgoing_, method_, &request_, &reply_,
+        [this](const absl::Status& status) { OnUnaryDone(status); });
+  }
+
+  void OnUnaryDone(absl::Status status) {
+    SetPhase(Phase::kOver);
+    if (UnaryMethods::StreamsAfterAll(status)) {
+      unary_methods_.Remove(method_);
+      status = absl::UnavailableError(
+          absl::StrCat(method_,
+                       " was unary and streams now: the server was replaced. "
+                       "Nothing was done; the next call will go well"));
+    }
+    const size_t attached = outgoing_.response_attachment().size();
+    if (attached > 0) status = AttachmentError(method_, "reply", attached);
+    absl::Status taken = TakeInitial();
+    if (status.ok()) status = std::move(taken);
+    if (!status.ok()) return EndWith(std::move(status));
+    unary_methods_.Add(method_);
+    EndWith(absl::OkStatus(), &reply_);
+  }
+
+  // Ends gRPC's side, with `reply` if that is not null. Nothing of the object
+  // may be touched afterwards.
+  void EndWith(absl::Status status, ByteMessage* reply = nullptr) {
+    if (!failure_.ok()) status = failure_;
+    const auto pairs = ToGrpc(outgoing_.GetServerTrailingMetadata());
+    if (pairs.ok()) {
+      for (const auto& [key, value] : *pairs) {
+        context_->AddTrailingMetadata(key, value);
+      }
+    } else if (status.ok()) {
+      status = pairs.status();
+    }
+    if (reply == nullptr || !status.ok()) return Finish(ToGrpc(status));
+    write_ = ToGrpc(std::move(*reply->mutable_bytes()));
+    StartWriteAndFinish(&write_, grpc::WriteOptions(), grpc::Status::OK);
+  }
+
+  const GenericStub& backend_;
+  UnaryMethods& unary_methods_;
+  grpc::GenericCallbackServerContext* const context_;
+  const std::string method_;
+  ClientContext outgoing_;
+  Stream stream_{this};
+
+  base::Mutex mutex_;
+  Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kAwaitRequest;
+  int64_t requests_ ABSL_GUARDED_BY(mutex_) = 0;      // That were read.
+  bool sent_all_ ABSL_GUARDED_BY(mutex_) = false;     // The client has.
+  bool stream_over_ ABSL_GUARDED_BY(mutex_) = false;  // stream_ was told so.
+  bool answered_ ABSL_GUARDED_BY(mutex_) = false;     // Something has come.
+  bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;    // Nobody reads replies.
+  absl::Status refusal_;  // Of the stream, by a server whose method is unary.
+  absl::Status failure_;  // What the gateway itself ends the call with.
+
+  // Messages on their way. The first request stays where it is until the next
+  // has come.
+  grpc::ByteBuffer read_;
+  ByteMessage request_;
+  ByteMessage reply_;
+  Buffer attachment_;
+  grpc::ByteBuffer write_;
+};
+
+}  // namespace
+
+grpc::ServerGenericBidiReactor* GrpcToVerbena::CreateReactor(
+    grpc::GenericCallbackServerContext* context) {
+  return new Call(backend_, unary_methods_, context);
+}
+
+}  // namespace verbena::gateway

@@ -1,0 +1,88 @@
+// verbena-gateway: a bridge between gRPC and Verbena. See docs/gateway.md.
+
+#include <csignal>
+#include <cstdint>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "absl/flags/usage_config.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "rpc/version.h"
+#include "tools/gateway/gateway.h"
+
+ABSL_FLAG(std::string, from, "",
+          "where clients call: grpc://HOST:PORT or verbena://HOST:PORT; port 0 "
+          "takes any free one");
+ABSL_FLAG(std::string, to, "",
+          "the server that answers, written likewise, of the other kind");
+ABSL_FLAG(std::string, device, "",
+          "the device of Verbena's side: soft, or an RDMA device; default: the "
+          "best, or all to listen on");
+ABSL_FLAG(int64_t, max_message_bytes, int64_t{65} << 20,
+          "the largest message that passes, either way");
+ABSL_FLAG(absl::Duration, grace, absl::Seconds(5),
+          "how long open calls may go on after SIGTERM or SIGINT");
+
+namespace {
+
+constexpr char kUsageText[] =
+    R"(passes calls on from gRPC to Verbena, or the other way.
+
+  verbena-gateway --from=grpc://0.0.0.0:50051 --to=verbena://HOST:PORT
+  verbena-gateway --from=verbena://0.0.0.0:50051 --to=grpc://HOST:PORT
+
+Exit status: 0 after SIGTERM or SIGINT; 1 it cannot listen; 2 the command line
+is wrong. --help lists all flags.)";
+
+int Main() {
+  // Before any thread starts, so that all of them leave the signals to this.
+  sigset_t stop_signals;
+  sigemptyset(&stop_signals);
+  sigaddset(&stop_signals, SIGINT);
+  sigaddset(&stop_signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+
+  verbena::gateway::GatewayOptions options;
+  options.from = absl::GetFlag(FLAGS_from);
+  options.to = absl::GetFlag(FLAGS_to);
+  options.device = absl::GetFlag(FLAGS_device);
+  options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
+  const absl::StatusOr<std::unique_ptr<verbena::gateway::Gateway>> gateway =
+      verbena::gateway::Gateway::Start(options);
+  if (!gateway.ok()) {
+    std::cerr << "verbena-gateway: " << gateway.status().message() << std::endl;
+    return absl::IsInvalidArgument(gateway.status()) ? 2 : 1;
+  }
+  std::cout << "listening on " << (*gateway)->address() << " for " << options.to
+            << std::endl;
+
+  int signal = 0;
+  sigwait(&stop_signals, &signal);
+  (*gateway)->Shutdown(absl::Now() + absl::GetFlag(FLAGS_grace));
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  absl::SetProgramUsageMessage(kUsageText);
+  absl::FlagsUsageConfig config;
+  config.version_string = [] {
+    return absl::StrCat("verbena-gateway ", verbena::kVersion, "\n");
+  };
+  absl::SetFlagsUsageConfig(config);
+  if (absl::ParseCommandLine(argc, argv).size() > 1) {
+    std::cerr << "verbena-gateway " << kUsageText << std::endl;
+    return 2;
+  }
+  return Main();
+}

@@ -1,0 +1,38 @@
+// Answers Verbena's clients by a server of gRPC.
+
+#ifndef VERBENA_TOOLS_GATEWAY_VERBENA_TO_GRPC_H_
+#define VERBENA_TOOLS_GATEWAY_VERBENA_TO_GRPC_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <memory>
+#include <utility>
+
+#include "rpc/byte_message.h"
+#include "rpc/generic_service.h"
+#include "rpc/server_context.h"
+#include "rpc/server_reactor.h"
+
+namespace verbena::gateway {
+
+// Passes every call on, as GrpcToVerbena does the other way. Here the client
+// says of which kind its call is.
+class VerbenaToGrpc final : public CallbackGenericService {
+ public:
+  explicit VerbenaToGrpc(std::shared_ptr<grpc::Channel> backend)
+      : backend_(std::move(backend)) {}
+
+  ServerUnaryReactor* CreateUnaryReactor(CallbackServerContext* context,
+                                         const ByteMessage* request,
+                                         ByteMessage* response) override;
+  ServerBidiReactor<ByteMessage, ByteMessage>* CreateReactor(
+      CallbackServerContext* context) override;
+
+ private:
+  grpc::GenericStub backend_;
+};
+
+}  // namespace verbena::gateway
+
+#endif  // VERBENA_TOOLS_GATEWAY_VERBENA_TO_GRPC_H_
