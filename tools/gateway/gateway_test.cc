@@ -279,7 +279,7 @@ TYPED_TEST(GatewayTest, ManyStreamsMayBeOpenAtOnce) {
   using Client = typename TypeParam::Client;
   struct Open {
     typename Client::ClientContext context;
-    decltype(this->stub_->Chat(nullptr)) stream;
+    decltype(std::declval<typename Client::Stub>().Chat(nullptr)) stream;
   };
   std::vector<std::unique_ptr<Open>> all;
   Note note;

@@ -78,8 +78,9 @@ class ProbeService final : public Side::Service {
       if (note.text() == "fail") return End(note.text());
       stream->Write(note);
     }
-    if (note.text() == "wait")
+    if (note.text() == "wait") {
       cancelled.set_value(Side::WasCancelled(*context));
+    }
     return End(note.text());
   }
 

@@ -17,7 +17,7 @@
 namespace verbena::gateway {
 namespace {
 
-absl::string_view View(grpc::string_ref text) {
+absl::string_view View(const grpc::string_ref& text) {
   return {text.data(), text.size()};
 }
 
