@@ -213,9 +213,9 @@ TEST_F(HostileClientFramesTest, StarvesNobodyWithAFloodBeyondItsCredits) {
   }
 }
 
-// While somebody floods the server, whose receives all its clients share, the
-// SENDs of the others find none; a busy processor makes that as long as it
-// likes.
+// All clients of a server share its receives. While one of them floods it, the
+// SENDs of the others find none, until the server's poller has cut the flood
+// off; and that waits for a processor as long as it must.
 TEST_F(HostileClientFramesTest, ClientsTryUntilThereIsAReceive) {
   const absl::StatusOr<int> retries = Opened().ReceiverNotReadyRetries();
   ASSERT_TRUE(retries.ok()) << retries.status();
