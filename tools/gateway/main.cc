@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "rpc/version.h"
+#include "tools/command_line/parse_flags.h"
 #include "tools/gateway/gateway.h"
 
 ABSL_FLAG(std::string, from, "",
@@ -80,7 +81,13 @@ int main(int argc, char** argv) {
     return absl::StrCat("verbena-gateway ", verbena::kVersion, "\n");
   };
   absl::SetFlagsUsageConfig(config);
-  if (absl::ParseCommandLine(argc, argv).size() > 1) {
+  const auto words = verbena::tool::ParseFlags(argc, argv);
+  if (!words.ok()) {
+    std::cerr << "verbena-gateway: " << words.status().message() << std::endl;
+    return 2;
+  }
+  absl::ParseCommandLine(argc, argv);  // Shows --help and --version.
+  if (!words->empty()) {
     std::cerr << "verbena-gateway " << kUsageText << std::endl;
     return 2;
   }

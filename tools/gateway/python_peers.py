@@ -257,6 +257,7 @@ class CommandLine(unittest.TestCase):
                                                   "--to=grpc://127.0.0.1:1"))
         self.assertIn("begins with neither", self.refused())
         self.assertIn("verbena-gateway --from", self.refused("word"))
+        self.assertIn("unknown flag --form", self.refused("--form=grpc://a:1"))
 
 
 if __name__ == "__main__":

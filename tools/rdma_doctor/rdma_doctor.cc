@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <iostream>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/flag.h"
@@ -13,11 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "rpc/version.h"
+#include "tools/command_line/parse_flags.h"
 #include "tools/rdma_doctor/doctor.h"
 #include "tools/rdma_doctor/system_root.h"
 #include "transport/base/status_macros.h"
@@ -68,42 +66,13 @@ std::string FlagsHelp() {
   return help;
 }
 
-// absl's own parser ends the program with status 1 for a flag that is wrong,
-// which here says that the machine is.
-absl::Status SetFlag(absl::string_view argument) {
-  absl::string_view text = argument;
-  if (!absl::ConsumePrefix(&text, "--")) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unexpected argument ", argument, "; flags begin with --"));
-  }
-  std::pair<std::string, std::string> parts =
-      absl::StrSplit(text, absl::MaxSplits('=', 1));
-  absl::CommandLineFlag* flag = absl::FindCommandLineFlag(parts.first);
-  if (!absl::StrContains(text, '=')) {
-    parts.second = "true";
-    if (flag == nullptr && absl::StartsWith(parts.first, "no")) {
-      flag = absl::FindCommandLineFlag(parts.first.substr(2));
-      parts.second = "false";
-    }
-    if (flag != nullptr && !flag->IsOfType<bool>()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(argument, " needs a value: ", argument, "=..."));
-    }
-  }
-  if (flag == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unknown flag ", argument, "; --help lists those there are"));
-  }
-  std::string error;
-  if (!flag->ParseFrom(parts.second, &error)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(argument, ": ", error, "; it is: ", flag->Help()));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Options> ReadOptions(int argc, char** argv) {
-  for (int i = 1; i < argc; ++i) RETURN_IF_ERROR(SetFlag(argv[i]));
+  ASSIGN_OR_RETURN(const std::vector<std::string> words,
+                   tool::ParseFlags(argc, argv));
+  if (!words.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unexpected argument ", words[0], "; flags begin with --"));
+  }
   Options options;
   options.root = SystemRoot(absl::GetFlag(FLAGS_root));
   options.self_test = absl::GetFlag(FLAGS_self_test);

@@ -24,6 +24,7 @@
 #include "rpc/channel_options.h"
 #include "rpc/credentials/shared_secret.h"
 #include "rpc/version.h"
+#include "tools/command_line/parse_flags.h"
 #include "tools/verbena/commands.h"
 #include "transport/base/status_macros.h"
 
@@ -150,6 +151,11 @@ int main(int argc, char** argv) {
     return absl::StrCat("verbena ", verbena::kVersion, "\n");
   };
   absl::SetFlagsUsageConfig(config);
+  const auto parsed = verbena::tool::ParseFlags(argc, argv);
+  if (!parsed.ok()) {
+    std::cerr << "verbena: " << parsed.status().message() << std::endl;
+    return verbena::tool::kUsage;
+  }
   const std::vector<char*> words = absl::ParseCommandLine(argc, argv);
   return verbena::tool::Main({words.begin() + 1, words.end()});
 }

@@ -226,6 +226,14 @@ TEST_F(VerbenaTest, ShowsHowItIsUsed) {
   }
 }
 
+// absl's own parser would end with 1, which stands for "not serving".
+TEST(VerbenaFlagsTest, AWrongFlagIsAWrongCommandLine) {
+  const Ran ran =
+      testing_support::RunToEnd({program, "health", "a:1", "--wait"});
+  EXPECT_EQ(ran.exit_code, 2);
+  EXPECT_THAT(ran.errors, StartsWith("verbena: unknown flag --wait"));
+}
+
 }  // namespace
 }  // namespace verbena::tool
 
