@@ -75,10 +75,8 @@ class Packages:
         self.version = version
         self.commit_time = commit_time
         self.architecture = run("dpkg", "--print-architecture").strip()
-        for where, _, names in os.walk(stage_of_prefix):
-            for name in names:
-                full = os.path.join(where, name)
-                self.take(full, os.path.relpath(full, stage_of_prefix))
+        for file in files_below(stage_of_prefix):
+            self.take(file, os.path.relpath(file, stage_of_prefix))
 
     def of(self, package, *parts):
         return os.path.join(self.folder, package, *parts)
@@ -90,7 +88,10 @@ class Packages:
         target = self.of(package, "usr", path)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         if path.startswith("share/man/"):
-            write_compressed(target + ".gz", open(source, "rb").read())
+            with open(source, "rb") as manual:
+                packed = gzip.compress(manual.read(), 9, mtime=0)
+            with open(target + ".gz", "wb") as stream:
+                stream.write(packed)
         else:
             shutil.copy2(source, target, follow_symlinks=False)
             if is_elf(target):
@@ -137,11 +138,8 @@ class Packages:
 
     def library_dependencies(self, package):
         """The packages whose shared libraries those of `package` need."""
-        files = [os.path.join(where, name)
-                 for where, _, names in os.walk(self.of(package, "usr"))
-                 for name in names]
-        files = [os.path.abspath(file) for file in files
-                 if is_elf(file) and not os.path.islink(file)]
+        files = [file for file in files_below(self.of(package))
+                 if is_elf(file)]
         # dpkg-shlibdeps works in the tree of a source package.
         source = os.path.join(self.folder, "source")
         os.makedirs(os.path.join(source, "debian"), exist_ok=True)
@@ -151,7 +149,7 @@ class Packages:
             with open(os.path.join(source, "debian", name), "w") as stream:
                 stream.write(text)
         said = run("dpkg-shlibdeps", "-O", "-x" + package,
-                   "-l" + os.path.abspath(self.of("libverbena0", "usr/lib")),
+                   "-l" + self.of("libverbena0", "usr/lib"),
                    *("-e" + file for file in files), cwd=source)
         return said.strip().replace("shlibs:Depends=", "")
 
@@ -166,13 +164,12 @@ class Packages:
 
     def add_sums(self, package):
         lines = []
-        for where, _, names in sorted(os.walk(self.of(package, "usr"))):
-            for name in sorted(names):
-                full = os.path.join(where, name)
-                if not os.path.islink(full):
-                    digest = hashlib.md5(open(full, "rb").read()).hexdigest()
-                    lines.append("%s  %s\n" % (
-                        digest, os.path.relpath(full, self.of(package))))
+        for file in sorted(files_below(self.of(package, "usr"))):
+            if not os.path.islink(file):
+                with open(file, "rb") as stream:
+                    digest = hashlib.md5(stream.read()).hexdigest()
+                lines.append("%s  %s\n" % (
+                    digest, os.path.relpath(file, self.of(package))))
         self.write(package, "DEBIAN/md5sums", "".join(lines))
 
     def settle(self, package):
@@ -186,9 +183,8 @@ class Packages:
         os.utime(self.of(package), (self.commit_time, self.commit_time))
 
     def size(self, package):
-        return sum(os.lstat(os.path.join(where, name)).st_size
-                   for where, _, names in os.walk(self.of(package))
-                   for name in names)
+        return sum(os.lstat(file).st_size
+                   for file in files_below(self.of(package)))
 
     def write(self, package, path, text):
         full = self.of(package, path)
@@ -205,16 +201,16 @@ def package_of(path):
     raise ValueError("No package has %s: name it in CONTENTS." % path)
 
 
+def files_below(folder):
+    return [os.path.join(where, name)
+            for where, _, names in os.walk(folder) for name in names]
+
+
 def is_elf(path):
     if os.path.islink(path):
         return False
     with open(path, "rb") as stream:
         return stream.read(4) == b"\x7fELF"
-
-
-def write_compressed(path, content):
-    with open(path, "wb") as stream:
-        stream.write(gzip.compress(content, 9, mtime=0))
 
 
 def build(bin_dir, target):
