@@ -50,6 +50,10 @@ class ReactorHandler final : public ReactorCall,
   // The HandlerCall is done with it.
   void OnOver();
 
+  // Its messages; null if it is unary.
+  const ProtobufStream* stream() const {
+    return stream_.has_value() ? &*stream_ : nullptr;
+  }
   // See ProtobufStream::failed().
   bool failed() const { return stream_.has_value() && stream_->failed(); }
 
