@@ -20,6 +20,8 @@ uint64_t Server::failed_authentications() const {
   return impl_->failed_authentications();
 }
 
+ServerMetrics Server::GetMetrics() const { return impl_->Metrics(); }
+
 void Server::Wait() { impl_->Wait(); }
 
 void Server::Shutdown(absl::Time deadline) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "rpc/metrics.h"
 
 namespace verbena {
 
@@ -43,6 +44,10 @@ class Server {
   // credentials that the port wants: who had none, or wrong ones, who gave up,
   // and who did not say anything in time.
   uint64_t failed_authentications() const;
+
+  // What it has counted so far, and what goes up and down as it is now: see
+  // rpc/metrics.h. Takes microseconds, and holds nobody up.
+  ServerMetrics GetMetrics() const;
 
   // Blocks until the server has shut down.
   void Wait();

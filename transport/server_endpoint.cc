@@ -180,6 +180,13 @@ void ServerEndpoint::StopListening() {
   });
 }
 
+void ServerEndpoint::VisitPollers(
+    absl::FunctionRef<void(const PollerCounters&, uint64_t)> visitor) const {
+  for (const auto& poller : pollers_) {
+    visitor(poller->poller().counters(), poller->refused());
+  }
+}
+
 uint64_t ServerEndpoint::frame_bytes() const {
   uint64_t bytes = 0;
   for (const auto& poller : pollers_) bytes += poller->frame_bytes();

@@ -50,7 +50,7 @@ bool WasOnlyInterrupted(const rusage& before) {
 HandlerCall::HandlerCall(HandlerCallPool* pool, const Method* method,
                          int method_index, ThreadPool* threads,
                          BlockingMethod* blocking, const CallGate* gate,
-                         const ReplyLimits& limits)
+                         const ReplyLimits& limits, MethodCounters* counters)
     : pool_(pool),
       method_(method),
       method_index_(method_index),
@@ -59,6 +59,7 @@ HandlerCall::HandlerCall(HandlerCallPool* pool, const Method* method,
       gate_(gate),
       max_reply_bytes_(limits.message_bytes),
       max_status_bytes_(limits.status_bytes),
+      counters_(*counters),
       messages_(method->NewMessages()),
       request_(messages_ == nullptr ? nullptr : messages_->request()),
       response_(messages_ == nullptr ? nullptr : messages_->response()),
@@ -70,6 +71,8 @@ HandlerCall::HandlerCall(HandlerCallPool* pool, const Method* method,
 
 void HandlerCall::Begin(transport::ServerCall* call) {
   call_ = call;
+  begun_ = __builtin_ia32_rdtsc();
+  counters_.NoteStart(call->message().size() + call->attachment().size());
   call->set_user(this);
   is_large_ = false;
   parsed_ = false;
@@ -121,6 +124,7 @@ void HandlerCall::SubmitToWorkers() {
   const absl::Status refusal = threads_->Submit(this, &blocking_->lane);
   if (ABSL_PREDICT_TRUE(refusal.ok())) return;
   reply_.status = Annotate(refusal, method_name());
+  pool_->NoteRefusal(HandlerCallPool::Limit::kQueue, reply_.status.message());
   Finish();
 }
 
@@ -376,6 +380,7 @@ bool HandlerCall::SendPlainReply() {
   uint8_t* const out = call_->BeginReply(reply_.message_bytes);
   if (out == nullptr) return false;
   WriteMessage(*response_, reply_.message_bytes, out);
+  NoteEnd();
   context_.DropAttachments();
   if (ABSL_PREDICT_FALSE(reactors_ != nullptr)) KeepForOnDone();
   std::exchange(call_, nullptr)->SendReply();
@@ -397,6 +402,8 @@ void HandlerCall::Finish() {
     reply_.buffer.Reset();
     reply_.attachment.Reset();
   }
+  NoteEnd();
+  if (ABSL_PREDICT_FALSE(streams_)) NoteStreamEnd();
   context_.DropAttachments();
   const bool written = !reply_.buffer.empty();
   const bool to_write =
@@ -417,6 +424,14 @@ void HandlerCall::Finish() {
   transport::ServerCall* call = std::exchange(call_, nullptr);
   call->Finish(std::move(reply_));
   if (!to_write) Over();
+}
+
+void HandlerCall::NoteStreamEnd() {
+  const ProtobufStream* stream = nullptr;
+  if (stream_ != nullptr) stream = &stream_->messages();
+  if (reactors_ != nullptr) stream = reactors_->stream();
+  if (stream == nullptr) return;
+  counters_.NoteStream(stream->read_count(), stream->write_count());
 }
 
 void HandlerCall::Over() {

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/credentials.h"
+#include "rpc/internal/metrics/method_counters.h"
 #include "rpc/internal/server/call_gate.h"
 #include "rpc/internal/server/handler_pace.h"
 #include "rpc/internal/server/handler_stream.h"
@@ -76,7 +77,8 @@ class HandlerCall final : public WorkerTask,
   // `gate`, that nobody looks at calls before they do.
   HandlerCall(HandlerCallPool* pool, const Method* method, int method_index,
               ThreadPool* threads, BlockingMethod* blocking,
-              const CallGate* gate, const ReplyLimits& limits);
+              const CallGate* gate, const ReplyLimits& limits,
+              MethodCounters* counters);
   HandlerCall(const HandlerCall&) = delete;
   HandlerCall& operator=(const HandlerCall&) = delete;
 
@@ -221,6 +223,12 @@ class HandlerCall final : public WorkerTask,
   // The rest of a long message, as much as the client takes.
   void AddStatusRest();
   void Finish();
+  // It ends with what is in reply_ now: counts it.
+  void NoteEnd() {
+    counters_.NoteEnd(reply_.status.code(), __builtin_ia32_rdtsc() - begun_);
+    counters_.NoteResponse(reply_.message_bytes + reply_.attachment.size());
+  }
+  void NoteStreamEnd();
   // Nobody needs this any more: it may serve another call.
   void Over();
   void TellCancelled();
@@ -243,6 +251,7 @@ class HandlerCall final : public WorkerTask,
   const CallGate* const gate_;
   const uint64_t max_reply_bytes_;
   const size_t max_status_bytes_;
+  MethodCounters& counters_;
   const std::unique_ptr<CallMessages> messages_;
   // Parsed and serialised since the memory of the messages was measured.
   uint64_t unmeasured_bytes_ = 0;
@@ -256,6 +265,7 @@ class HandlerCall final : public WorkerTask,
   // The rest is about the current call.
 
   transport::ServerCall* call_ = nullptr;  // Null between calls.
+  uint64_t begun_ = 0;  // The processor's counter when it came.
   std::unique_ptr<HandlerStream> stream_;  // Null unless it streams.
   std::string
       generic_name_;  // What a generic service is asked for; else empty.

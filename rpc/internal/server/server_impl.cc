@@ -6,6 +6,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "rpc/internal/codec/status_text.h"
+#include "rpc/internal/metrics/poller_snapshot.h"
 #include "transport/base/check.h"
 #include "transport/base/status_macros.h"
 
@@ -69,18 +70,18 @@ void ServerImpl::OnCall(transport::ServerCall* call) {
     method = registry_.FindGeneric(call->stream() != nullptr);
   }
   if (method == nullptr) {
+    CallsOf(call->poller()).NoteUnknown();
     transport::ServerCall::Reply reply;
     reply.status =
         absl::UnimplementedError(UnknownMethodText(call->method_id()));
     return call->Finish(std::move(reply));
   }
   if (ABSL_PREDICT_FALSE(!limits_.calls.Enter())) {
-    return RefuseCall(call, limits_.calls, "calls", "SetMaxConcurrentCalls");
+    return RefuseCall(call, HandlerCallPool::Limit::kCalls);
   }
   if (ABSL_PREDICT_FALSE(method->streams) && !limits_.streams.Enter()) {
     limits_.calls.Leave();
-    return RefuseCall(call, limits_.streams, "streams",
-                      "SetMaxConcurrentStreams");
+    return RefuseCall(call, HandlerCallPool::Limit::kStreams);
   }
   CallsOf(call->poller()).Take(*method)->Begin(call);
 }
@@ -89,14 +90,52 @@ void ServerImpl::OnCancelled(transport::ServerCall* call) {
   static_cast<HandlerCall*>(call->user())->OnCancelled();
 }
 
-void ServerImpl::RefuseCall(transport::ServerCall* call, const CallLimit& limit,
-                            absl::string_view kind, absl::string_view option) {
+void ServerImpl::RefuseCall(transport::ServerCall* call,
+                            HandlerCallPool::Limit limit) {
+  const bool streams = limit == HandlerCallPool::Limit::kStreams;
   transport::ServerCall::Reply reply;
-  reply.status = absl::ResourceExhaustedError(
-      absl::StrCat("the server has ", limit.most(), " ", kind,
-                   " in work, as many as it may (ServerBuilder::", option,
-                   "); this one was not processed"));
+  reply.status = absl::ResourceExhaustedError(absl::StrCat(
+      "the server has ", (streams ? limits_.streams : limits_.calls).most(),
+      streams ? " streams" : " calls",
+      " in work, as many as it may (ServerBuilder::",
+      streams ? "SetMaxConcurrentStreams" : "SetMaxConcurrentCalls",
+      "); this one was not processed"));
+  CallsOf(call->poller()).NoteRefusal(limit, reply.status.message());
   call->Finish(std::move(reply));
+}
+
+ServerMetrics ServerImpl::Metrics() const {
+  using Limit = HandlerCallPool::Limit;
+  ServerMetrics metrics;
+  for (int index = 0; index < registry_.size(); ++index) {
+    const Method& method = *registry_.all()[static_cast<size_t>(index)];
+    MethodMetrics& entry = metrics.methods.emplace_back();
+    entry.streams = method.streams();
+    entry.name = method.is_generic() && method.streams() ? "generic stream"
+                                                         : method.full_name();
+    for (const PollerCalls& each : pollers_) {
+      each.calls->counters(index).AddTo(&entry);
+    }
+  }
+  for (const PollerCalls& each : pollers_) {
+    metrics.unknown_methods += each.calls->unknown_methods();
+    metrics.calls_over_limit += each.calls->refusals(Limit::kCalls);
+    metrics.streams_over_limit += each.calls->refusals(Limit::kStreams);
+    metrics.queue_refusals += each.calls->refusals(Limit::kQueue);
+  }
+  metrics.failed_authentications = failed_authentications();
+  if (threads_ != nullptr) {
+    const ThreadPool::Use use = threads_->use();
+    metrics.workers = static_cast<uint64_t>(use.threads);
+    metrics.idle_workers = static_cast<uint64_t>(use.idle);
+    metrics.queued_calls = static_cast<uint64_t>(use.queued);
+  }
+  endpoint_->VisitPollers(
+      [&metrics](const transport::PollerCounters& counters, uint64_t refused) {
+        metrics.refused_connections += refused;
+        AddPoller(counters, &metrics.pollers);
+      });
+  return metrics;
 }
 
 HandlerCallPool& ServerImpl::CallsOf(transport::Poller& poller) {

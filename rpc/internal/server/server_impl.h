@@ -12,13 +12,13 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "rpc/internal/server/call_gate.h"
 #include "rpc/internal/server/call_limit.h"
 #include "rpc/internal/server/handler_call_pool.h"
 #include "rpc/internal/server/method_registry.h"
 #include "rpc/internal/server/thread_pool.h"
+#include "rpc/metrics.h"
 #include "rpc/service.h"
 #include "transport/base/limits.h"
 #include "transport/base/mutex.h"
@@ -57,6 +57,7 @@ class ServerImpl final : public transport::ServerHandler {
   transport::ServerEndpoint& endpoint() { return *endpoint_; }
   void Wait();
   void Shutdown(absl::Time deadline);
+  ServerMetrics Metrics() const;
   uint64_t failed_authentications() const {
     return failed_authentications_.load(std::memory_order_relaxed);
   }
@@ -85,10 +86,8 @@ class ServerImpl final : public transport::ServerHandler {
         pollers_(options.endpoint.pollers) {}
   absl::Status Register(const Options& options);
   HandlerCallPool& CallsOf(transport::Poller& poller);
-  // Ends a call that is one too many by `limit`, of what `kind` names, which
-  // `option` of ServerBuilder sets.
-  static void RefuseCall(transport::ServerCall* call, const CallLimit& limit,
-                         absl::string_view kind, absl::string_view option);
+  // Ends a call that is one too many by `limit`, which is not the queue's.
+  void RefuseCall(transport::ServerCall* call, HandlerCallPool::Limit limit);
 
   const CallGate gate_;
   CallLimits limits_;
