@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "rpc/internal/server/server_impl.h"
+#include "rpc/server_status.h"
 #include "transport/base/clock.h"
 
 namespace verbena {
@@ -21,6 +22,10 @@ uint64_t Server::failed_authentications() const {
 }
 
 ServerMetrics Server::GetMetrics() const { return impl_->Metrics(); }
+
+ServerStatus Server::GetStatus(absl::Duration patience) const {
+  return impl_->Status(patience);
+}
 
 void Server::Wait() { impl_->Wait(); }
 

@@ -86,6 +86,11 @@ class ServerEndpoint {
   void VisitPollers(
       absl::FunctionRef<void(const PollerCounters&, uint64_t)> visitor) const;
 
+  // Has `look` called with each poller, on the poller's thread, soon. Returns
+  // how often that will be: pollers that have ended are not there to be looked
+  // at.
+  int Look(const std::function<void(ServerPoller&)>& look) const;
+
   // Memory that is registered for frames: it grows with the connections and
   // their traffic, and is kept. May be a moment old.
   uint64_t frame_bytes() const;
@@ -117,6 +122,9 @@ class ServerEndpoint {
 
   base::Mutex shutdown_mutex_;  // Held as long as Shutdown() runs.
   bool shut_down_ ABSL_GUARDED_BY(shutdown_mutex_) = false;
+
+  mutable base::Mutex look_mutex_;
+  bool ended_ ABSL_GUARDED_BY(look_mutex_) = false;  // Nobody polls any more.
 };
 
 }  // namespace verbena::transport

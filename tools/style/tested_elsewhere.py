@@ -71,6 +71,8 @@ TESTED_ELSEWHERE = {
     "rpc/internal/client/shared_poller_datapath.cc": _END_TO_END,
     "rpc/internal/client/subchannel.cc": _END_TO_END,
     "rpc/internal/server/server_impl.cc": _END_TO_END,
+    "rpc/internal/server/server_looks.cc":
+        "tests/integration/server_status_test.cc",
     "rpc/generic_service.cc": _GENERIC,
     "rpc/generic_stub.cc": _GENERIC,
     "rpc/server.cc": _END_TO_END,

@@ -160,6 +160,10 @@ class Connection final : public CmEventHandler {
     return ABSL_PREDICT_TRUE(state_ <= ConnectionState::kOpen) &&
            credits_.CanSend(spare_credits) && send_.HasFrameRoom();
   }
+  // Frames that may be sent right now, and receives that are reserved for the
+  // peer.
+  uint32_t credits() const { return credits_.available(); }
+  uint32_t receive_window() const { return credits_.window(); }
   // How many credits a new request leaves to frames that others wait for.
   uint32_t RequestReserve() const { return credits_.RequestReserve(); }
   // CanSend() for a frame that nobody waits for: the peer hears nothing of it

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -84,6 +85,12 @@ class ServerPoller final : private Pollable {
   // How many connections there are. May be a moment old.
   uint32_t connection_count() const {
     return connection_count_.load(std::memory_order_relaxed);
+  }
+
+  // Calls `visitor` for each connection. On the poller's thread.
+  void VisitConnections(
+      absl::FunctionRef<void(const ServerCalls&)> visitor) const {
+    for (const auto& calls : connections_) visitor(*calls);
   }
 
   // How many clients were refused before they had a connection.

@@ -121,8 +121,10 @@ bool HandlerCall::IsShort() const {
 }
 
 void HandlerCall::SubmitToWorkers() {
+  awaits_worker_.store(true, std::memory_order_relaxed);
   const absl::Status refusal = threads_->Submit(this, &blocking_->lane);
   if (ABSL_PREDICT_TRUE(refusal.ok())) return;
+  awaits_worker_.store(false, std::memory_order_relaxed);
   reply_.status = Annotate(refusal, method_name());
   pool_->NoteRefusal(HandlerCallPool::Limit::kQueue, reply_.status.message());
   Finish();
@@ -143,6 +145,7 @@ bool HandlerCall::IsCancelled() const {
 }
 
 void HandlerCall::RunOnWorker() {
+  awaits_worker_.store(false, std::memory_order_relaxed);
   // It may have waited for long.
   if (IsCancelled()) {
     reply_.status = CancelledStatus();
@@ -424,6 +427,17 @@ void HandlerCall::Finish() {
   transport::ServerCall* call = std::exchange(call_, nullptr);
   call->Finish(std::move(reply_));
   if (!to_write) Over();
+}
+
+void HandlerCall::NoteEnd() {
+  const uint64_t now = __builtin_ia32_rdtsc();
+  const uint64_t cycles = now - begun_;
+  counters_.NoteEnd(reply_.status.code(), cycles);
+  counters_.NoteResponse(reply_.message_bytes + reply_.attachment.size());
+  if (ABSL_PREDICT_FALSE(pool_->slow_calls().IsSlow(cycles))) {
+    pool_->slow_calls().Add(method_name(), call_->peer(), reply_.status.code(),
+                            cycles, now);
+  }
 }
 
 void HandlerCall::NoteStreamEnd() {

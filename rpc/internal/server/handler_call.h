@@ -88,6 +88,14 @@ class HandlerCall final : public WorkerTask,
   // The caller has lost interest. On the poller, in the middle of things.
   void OnCancelled();
 
+  // For who looks at the server, on the poller, while the handler has the call:
+  // when it came, by the processor's counter, and whether no thread has taken
+  // it up yet.
+  uint64_t begun() const { return begun_; }
+  bool awaits_worker() const {
+    return awaits_worker_.load(std::memory_order_relaxed);
+  }
+
   // The method's number in the registry.
   int method_index() const { return method_index_; }
   // Whether the method streams.
@@ -224,10 +232,7 @@ class HandlerCall final : public WorkerTask,
   void AddStatusRest();
   void Finish();
   // It ends with what is in reply_ now: counts it.
-  void NoteEnd() {
-    counters_.NoteEnd(reply_.status.code(), __builtin_ia32_rdtsc() - begun_);
-    counters_.NoteResponse(reply_.message_bytes + reply_.attachment.size());
-  }
+  void NoteEnd();
   void NoteStreamEnd();
   // Nobody needs this any more: it may serve another call.
   void Over();
@@ -266,7 +271,8 @@ class HandlerCall final : public WorkerTask,
 
   transport::ServerCall* call_ = nullptr;  // Null between calls.
   uint64_t begun_ = 0;  // The processor's counter when it came.
-  std::unique_ptr<HandlerStream> stream_;  // Null unless it streams.
+  std::atomic<bool> awaits_worker_{false};  // It is in their queue.
+  std::unique_ptr<HandlerStream> stream_;   // Null unless it streams.
   std::string
       generic_name_;  // What a generic service is asked for; else empty.
   // What the processor has made of the connection's; null without a processor.

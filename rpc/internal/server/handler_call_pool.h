@@ -15,6 +15,7 @@
 #include "rpc/internal/server/call_limit.h"
 #include "rpc/internal/server/handler_call.h"
 #include "rpc/internal/server/method_registry.h"
+#include "rpc/internal/server/slow_calls.h"
 #include "rpc/internal/server/thread_pool.h"
 #include "transport/base/counter.h"
 #include "transport/base/rare_warning.h"
@@ -67,6 +68,8 @@ class HandlerCallPool {
   uint64_t refusals(Limit limit) const {
     return refusals_[static_cast<size_t>(limit)].value();
   }
+  // On the poller.
+  SlowCalls& slow_calls() { return slow_calls_; }
   uint64_t unknown_methods() const { return unknown_methods_.value(); }
 
   // `call` is over and may serve another one.
@@ -86,6 +89,7 @@ class HandlerCallPool {
   std::array<base::Counter, 3> refusals_;
   std::array<base::RareWarning, 3> warnings_;
   base::Counter unknown_methods_;
+  SlowCalls slow_calls_;
   // These two by the method's index in the registry.
   std::vector<MethodCounters> counters_;
   std::vector<std::vector<std::unique_ptr<HandlerCall>>> free_;

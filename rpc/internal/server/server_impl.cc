@@ -1,5 +1,6 @@
 #include "rpc/internal/server/server_impl.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -7,7 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "rpc/internal/codec/status_text.h"
 #include "rpc/internal/metrics/poller_snapshot.h"
+#include "rpc/internal/server/server_looks.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::internal {
@@ -136,6 +139,30 @@ ServerMetrics ServerImpl::Metrics() const {
         AddPoller(counters, &metrics.pollers);
       });
   return metrics;
+}
+
+ServerLimits ServerImpl::LimitsOf(const Options& options) {
+  ServerLimits limits;
+  limits.concurrent_calls = options.max_calls;
+  limits.concurrent_streams = options.max_streams;
+  limits.connection_calls = options.endpoint.endpoint.max_open_calls;
+  limits.worker_threads = options.workers.most;
+  limits.worker_queue = options.workers.queue_limit;
+  limits.bulk_bytes =
+      static_cast<int64_t>(options.endpoint.endpoint.max_bulk_bytes);
+  return limits;
+}
+
+ServerStatus ServerImpl::Status(absl::Duration patience) {
+  const auto look = std::make_shared<ServerLook>();
+  const int asked =
+      endpoint_->Look([this, look](transport::ServerPoller& poller) {
+        look->Add(StatusOf(poller, CallsOf(poller.poller()), registry_));
+      });
+  ServerStatus status = look->Await(asked, base::Now() + patience);
+  status.incomplete = status.incomplete || asked == 0;
+  status.limits = told_limits_;
+  return status;
 }
 
 HandlerCallPool& ServerImpl::CallsOf(transport::Poller& poller) {

@@ -19,6 +19,7 @@
 #include "rpc/internal/server/method_registry.h"
 #include "rpc/internal/server/thread_pool.h"
 #include "rpc/metrics.h"
+#include "rpc/server_status.h"
 #include "rpc/service.h"
 #include "transport/base/limits.h"
 #include "transport/base/mutex.h"
@@ -58,6 +59,8 @@ class ServerImpl final : public transport::ServerHandler {
   void Wait();
   void Shutdown(absl::Time deadline);
   ServerMetrics Metrics() const;
+  // Waits for the pollers for so long, by base::Now().
+  ServerStatus Status(absl::Duration patience);
   uint64_t failed_authentications() const {
     return failed_authentications_.load(std::memory_order_relaxed);
   }
@@ -80,8 +83,10 @@ class ServerImpl final : public transport::ServerHandler {
     std::unique_ptr<HandlerCallPool> calls;  // Only the poller touches it.
   };
 
+  static ServerLimits LimitsOf(const Options& options);
   explicit ServerImpl(const Options& options)
-      : gate_(options.gate),
+      : told_limits_(LimitsOf(options)),
+        gate_(options.gate),
         limits_{CallLimit(options.max_calls), CallLimit(options.max_streams)},
         pollers_(options.endpoint.pollers) {}
   absl::Status Register(const Options& options);
@@ -89,6 +94,7 @@ class ServerImpl final : public transport::ServerHandler {
   // Ends a call that is one too many by `limit`, which is not the queue's.
   void RefuseCall(transport::ServerCall* call, HandlerCallPool::Limit limit);
 
+  const ServerLimits told_limits_;  // What Status() says of them.
   const CallGate gate_;
   CallLimits limits_;
   std::atomic<uint64_t> failed_authentications_{0};
