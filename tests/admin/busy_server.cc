@@ -113,6 +113,7 @@ int Run() {
   for (int i = 0; i < kClients; ++i)
     clients.emplace_back(KeepBusy, target, &end);
   clients.emplace_back(StayOpen, target, &service, &end);
+  service.AwaitBlocked("open");
   std::cout << "status page at http://127.0.0.1:" << page_port << "/"
             << std::endl;
   std::string line;

@@ -43,7 +43,9 @@ struct AdminPageOptions {
 
 // Has the server that `builder` builds show its page for as long as it lives,
 // while it shuts down included. It has threads of its own, and holds up no
-// calls. If it can't listen, BuildAndStart() fails with UNAVAILABLE.
+// calls. If it can't listen, BuildAndStart() fails with UNAVAILABLE; with
+// INVALID_ARGUMENT, if the address is none. The process ignores SIGPIPE from
+// then on: the web server's library has it so.
 void AddAdminPage(ServerBuilder* builder, AdminPageOptions options = {});
 
 }  // namespace verbena

@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 
 #include <array>
+#include <chrono>
+#include <future>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -12,6 +14,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "transport/base/socket_address.h"
+#include "transport/base/status_macros.h"
 
 namespace verbena::internal {
 namespace {
@@ -23,6 +27,7 @@ constexpr char kQueue[] = "16";
 // A client that says nothing for so long gives its thread back.
 constexpr char kTimeoutMilliseconds[] = "3000";
 constexpr char kLargestRequestBytes[] = "4096";
+constexpr std::chrono::milliseconds kWakeInterval(20);
 
 bool IsIpAddress(absl::string_view host) {
   in_addr v4;
@@ -83,10 +88,15 @@ HttpServer::HttpServer(const Options& options, Handler handler)
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
     const Options& options, Handler handler) {
+  // civetweb understands much more, among it a port alone, of every address.
+  ASSIGN_OR_RETURN(const base::SocketAddress address,
+                   base::SocketAddress::ParseNumeric(options.address));
+  const std::string port_and_address = address.ToString();
   auto server = absl::WrapUnique(new HttpServer(options, std::move(handler)));
+  server->address_ = address.HostString();
   // Neither files nor scripts are served: all requests come to OnRequest().
   const char* settings[] = {"listening_ports",
-                            options.address.c_str(),
+                            port_and_address.c_str(),
                             "num_threads",
                             kThreads,
                             "connection_queue",
@@ -123,7 +133,15 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
 }
 
 HttpServer::~HttpServer() {
-  if (context_ != nullptr) mg_stop(context_);
+  if (context_ == nullptr) return;
+  // civetweb looks every two seconds whether it is to stop, and whenever
+  // somebody connects. The first who does may come before it was told.
+  auto stopped = std::async(std::launch::async, [this] { mg_stop(context_); });
+  while (stopped.wait_for(kWakeInterval) != std::future_status::ready) {
+    mg_connection* const visitor =
+        mg_connect_client(address_.c_str(), port_, /*use_ssl=*/0, nullptr, 0);
+    if (visitor != nullptr) mg_close_connection(visitor);
+  }
 }
 
 int HttpServer::OnRequest(mg_connection* connection) {

@@ -42,6 +42,9 @@ class HttpServer {
   // What is at `path`; null if nothing is. Called on several threads at once.
   using Handler = std::function<std::unique_ptr<Answer>(absl::string_view)>;
 
+  // INVALID_ARGUMENT for an address that is not one in digits, UNAVAILABLE for
+  // one that can't be listened at. From then on the process ignores SIGPIPE, as
+  // civetweb has it.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
       const Options& options, Handler handler);
   HttpServer(const HttpServer&) = delete;
@@ -63,6 +66,7 @@ class HttpServer {
 
   const Options options_;
   const Handler handler_;
+  std::string address_;            // That of options_ without its port.
   mg_context* context_ = nullptr;  // Null only if it could not be started.
   int port_ = 0;
 };

@@ -87,12 +87,24 @@ TEST_F(HttpServerTest, ARequestBeyondTheLimitIsRefused) {
 
 TEST_F(HttpServerTest, SaysWhyItCannotListen) {
   const std::string taken = absl::StrCat("127.0.0.1:", server_->port());
-  for (const std::string& address : {taken, std::string("nonsense")}) {
-    const auto other = HttpServer::Start({address, {}}, nullptr);
-    EXPECT_EQ(other.status().code(), absl::StatusCode::kUnavailable);
-    EXPECT_NE(other.status().message().find(address), std::string::npos)
-        << other.status();
+  const auto other = HttpServer::Start({taken, {}}, nullptr);
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(other.status().message().find(taken), std::string::npos)
+      << other.status();
+  for (const char* address : {"nonsense", "8080", "+8080", "", "localhost:0"}) {
+    EXPECT_EQ(HttpServer::Start({address, {}}, nullptr).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << address;
   }
+}
+
+TEST(HttpServer, ListensAtIpv6Too) {
+  const auto server =
+      HttpServer::Start({"[::1]:0", {}}, [](absl::string_view /*path*/) {
+        return std::unique_ptr<HttpServer::Answer>();
+      });
+  ASSERT_EQ(server.status(), absl::OkStatus());
+  EXPECT_GT((*server)->port(), 0);
 }
 
 TEST(HttpServer, HostsAreIpAddressesAndKnownNames) {

@@ -172,7 +172,7 @@ AdminSnapshot MakeSnapshot(const SnapshotSources& sources) {
   AdminSnapshot snapshot;
   snapshot.set_now_ms(Milliseconds(sources.now));
   snapshot.set_uptime_s(absl::ToDoubleSeconds(sources.now - sources.started));
-  snapshot.set_version(kVersion);
+  snapshot.set_version(std::string(kVersion));
   snapshot.set_host(Printable(sources.host));
   snapshot.set_process_id(sources.process_id);
   for (const Server::Listening& each : sources.listening) {
