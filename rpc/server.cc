@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "rpc/internal/server/server_impl.h"
+#include "rpc/metrics.h"
 #include "transport/base/clock.h"
 
 namespace verbena {

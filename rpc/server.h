@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "rpc/metrics.h"
 
 namespace verbena {
+
+struct ServerMetrics;  // rpc/metrics.h
 
 namespace internal {
 class ServerImpl;
