@@ -32,12 +32,19 @@ API_PAGE = '# API reference\n\n<meta http-equiv="refresh" content="0; ' \
     'own: <a href="api/index.html">to the reference</a>.\n'
 
 
+def tracked(*patterns):
+    """The files of the repository, those included that are new to git."""
+    listed = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "--cached", "--others",
+         "--exclude-standard", *patterns], check=True, stdout=subprocess.PIPE,
+        text=True).stdout.split()
+    return sorted({path for path in listed
+                   if os.path.exists(os.path.join(ROOT, path))})
+
+
 def documents():
     """The Markdown files of the repository."""
-    return subprocess.run(
-        ["git", "-C", ROOT, "ls-files", "--cached", "--others",
-         "--exclude-standard", "*.md"], check=True, stdout=subprocess.PIPE,
-        text=True).stdout.split()
+    return tracked("*.md")
 
 
 def public_headers():
