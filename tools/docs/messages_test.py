@@ -1,4 +1,4 @@
-"""What docs/troubleshooting.md quotes is in the code, and charts are current."""
+"""Quoted messages are in the code, and the chart is of its table."""
 
 import re
 import unittest
