@@ -5,6 +5,7 @@
 #include "rpc/credentials.h"
 #include "rpc/internal/client/channel_impl.h"
 #include "rpc/internal/client/shared_pollers.h"
+#include "rpc/metrics.h"
 #include "transport/base/clock.h"
 
 namespace verbena {

@@ -15,11 +15,11 @@
 #include "rpc/buffer.h"
 #include "rpc/channel_options.h"
 #include "rpc/channel_state.h"
-#include "rpc/metrics.h"
 
 namespace verbena {
 
 class ChannelCredentials;  // rpc/credentials.h
+struct ChannelMetrics;     // rpc/metrics.h
 
 namespace internal {
 class ChannelImpl;

@@ -3,7 +3,11 @@
 #include <utility>
 
 #include "rpc/internal/server/server_impl.h"
+<<<<<<< HEAD
 #include "rpc/server_status.h"
+=======
+#include "rpc/metrics.h"
+>>>>>>> metrics
 #include "transport/base/clock.h"
 
 namespace verbena {

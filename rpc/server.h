@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "rpc/metrics.h"
 
 namespace verbena {
 
-struct ServerStatus;  // rpc/server_status.h
+struct ServerMetrics;  // rpc/metrics.h
+struct ServerStatus;   // rpc/server_status.h
 
 namespace internal {
 class ServerImpl;

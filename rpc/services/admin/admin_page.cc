@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "rpc/metrics.h"
 #include "rpc/server.h"
 #include "rpc/server_status.h"
 #include "rpc/services/admin/http_server.h"
