@@ -3,11 +3,8 @@
 #include <utility>
 
 #include "rpc/internal/server/server_impl.h"
-<<<<<<< HEAD
-#include "rpc/server_status.h"
-=======
 #include "rpc/metrics.h"
->>>>>>> metrics
+#include "rpc/server_status.h"
 #include "transport/base/clock.h"
 
 namespace verbena {
