@@ -148,7 +148,7 @@ class BrowserTest(unittest.TestCase):
         self.assertIn("NOT_FOUND", row[-1])
         self.assertGreater(number(row[6]), 0, row)
         self.assertRegex(page, "EndToEnd/Block</td><td class=\"n\">[^<]+</td>"
-                               "<td class=\"\">at its handler</td>")
+                               "<td>at its handler</td>")
         self.assertIn(">serves</span>", page)
         self.assertRegex(page, "<div id=\"gone\"[^>]* hidden")
         self.assertEqual(page.count("<small>5</small>"), 1)  # Connections.

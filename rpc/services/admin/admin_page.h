@@ -22,8 +22,8 @@
 namespace verbena {
 
 struct AdminPageOptions {
-  // An IP address and a port, "127.0.0.1:8080" or "[::1]:8080"; port 0 is any
-  // free one.
+  // An IPv4 address and a port, "127.0.0.1:8080"; port 0 is any free one. Not
+  // IPv6, which the web server of the distribution does not know.
   //
   // WARNING: The page asks nobody who he is, and shows the names of methods and
   // peers and the log to whoever can connect, unencrypted. Let it listen at

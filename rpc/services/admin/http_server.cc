@@ -15,7 +15,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "transport/base/socket_address.h"
-#include "transport/base/status_macros.h"
 
 namespace verbena::internal {
 namespace {
@@ -88,9 +87,15 @@ HttpServer::HttpServer(const Options& options, Handler handler)
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
     const Options& options, Handler handler) {
-  // civetweb understands much more, among it a port alone, of every address.
-  ASSIGN_OR_RETURN(const base::SocketAddress address,
-                   base::SocketAddress::ParseNumeric(options.address));
+  // civetweb understands much more, among it a port alone, of every address;
+  // and Debian's has no IPv6.
+  const auto parsed = base::SocketAddress::ParseNumeric(options.address);
+  if (!parsed.ok() || parsed->family() != AF_INET) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the status page can't listen at \"", options.address,
+        "\": that must be an IPv4 address and a port, as in 127.0.0.1:8080"));
+  }
+  const base::SocketAddress& address = *parsed;
   const std::string port_and_address = address.ToString();
   auto server = absl::WrapUnique(new HttpServer(options, std::move(handler)));
   server->address_ = address.HostString();
@@ -122,8 +127,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
   if (server->context_ == nullptr) {
     return absl::UnavailableError(absl::StrCat(
         "the status page can't listen at ", options.address, ": ", text.data(),
-        "; is the port taken, and the address one of this host, as in "
-        "127.0.0.1:8080?"));
+        "; is the port taken, and the address one of this host?"));
   }
   mg_server_port port = {};
   if (mg_get_server_ports(server->context_, 1, &port) == 1) {

@@ -36,7 +36,7 @@ class HttpServer {
     std::string content_security_policy;
   };
   struct Options {
-    std::string address;  // "127.0.0.1:0", "[::1]:8080".
+    std::string address;  // "127.0.0.1:0"; IPv4 only.
     std::vector<std::string> host_names;
   };
   // What is at `path`; null if nothing is. Called on several threads at once.
