@@ -171,9 +171,11 @@ class BrowserTest(unittest.TestCase):
         told["open_calls"][0]["method"] = EVIL
         told["host"] = told["version"] = EVIL
         told["log"].append({"time_ms": 0, "warning": True, "text": EVIL})
+        told["incomplete"] = True
         with StandIn([told] * 100) as server:
             page, said = browse(server.url, "--dump-dom")
         self.check_console(said)
+        self.assertIn(">a poller does not answer</span>", page)
         self.assertNotIn("<img", page)
         self.assertNotIn("<title>evil", page)
         self.assertGreaterEqual(page.count("&lt;img src=x"), 6)
@@ -197,7 +199,7 @@ def take_screenshots(folder):
     """Pictures of all that the page can look like."""
     os.makedirs(folder, exist_ok=True)
     with BusyServer() as server:
-        for width, height in [(1600, 1900), (500, 4000)]:
+        for width, height in [(1600, 1900), (400, 4000)]:
             for scheme, value in [("dark", 0), ("light", 1)]:
                 name = os.path.join(folder, "%s-%d.png" % (scheme, width))
                 browse(server.url, "--screenshot=" + name,
