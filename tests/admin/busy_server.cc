@@ -110,8 +110,9 @@ int Run() {
   std::vector<std::thread> clients;
   const std::string target = absl::StrCat("127.0.0.1:", port);
   clients.reserve(kClients + 1);
-  for (int i = 0; i < kClients; ++i)
+  for (int i = 0; i < kClients; ++i) {
     clients.emplace_back(KeepBusy, target, &end);
+  }
   clients.emplace_back(StayOpen, target, &service, &end);
   service.AwaitBlocked("open");
   std::cout << "status page at http://127.0.0.1:" << page_port << "/"
