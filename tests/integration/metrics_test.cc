@@ -122,7 +122,7 @@ TEST_F(MetricsTest, BytesAreThoseOfMessagesAndAttachments) {
   ClientContext context;
   EchoRequest request;
   EchoReply reply;
-  const std::string attachment(100000, 'a');
+  const std::vector<uint8_t> attachment(100000, 'a');
   context.set_request_attachment(attachment);
   ASSERT_EQ(stub_->Echo(&context, request, &reply), absl::OkStatus());
   EXPECT_TRUE(Becomes([this] { return AtServer(kEcho).open() == 0; }));
