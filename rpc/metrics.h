@@ -48,7 +48,7 @@ struct LatencyMetrics {
 struct MethodMetrics {
   static constexpr size_t kCodes = 17;  // Of absl::StatusCode, from OK on.
 
-  // "helloworld.Greeter.SayHello"; at a server "generic call" and "generic
+  // "helloworld.Greeter/SayHello"; at a server "generic call" and "generic
   // stream" stand for all that a generic service answers, and at a client
   // kOtherMethods for those beyond the first thousand.
   std::string name;

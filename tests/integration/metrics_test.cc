@@ -22,10 +22,10 @@
 namespace verbena::end_to_end {
 namespace {
 
-constexpr char kEcho[] = "verbena.end_to_end.EndToEnd.Echo";
-constexpr char kFail[] = "verbena.end_to_end.EndToEnd.Fail";
-constexpr char kBlock[] = "verbena.end_to_end.EndToEnd.Block";
-constexpr char kChat[] = "verbena.end_to_end.StreamService.Chat";
+constexpr char kEcho[] = "verbena.end_to_end.EndToEnd/Echo";
+constexpr char kFail[] = "verbena.end_to_end.EndToEnd/Fail";
+constexpr char kBlock[] = "verbena.end_to_end.EndToEnd/Block";
+constexpr char kChat[] = "verbena.end_to_end.StreamService/Chat";
 
 // The method of that name; an empty one if it was never called.
 MethodMetrics MethodOf(const std::vector<MethodMetrics>& methods,
