@@ -30,9 +30,10 @@ class LatencyCounters {
                     kBuckets - 1);
   }
 
-  void Add(uint64_t nanos) {
-    buckets_[static_cast<size_t>(BucketOf(nanos))].Add();
-    sum_nanos_.Add(nanos);
+  // So many things took so long, each.
+  void Add(uint64_t nanos, uint64_t things = 1) {
+    buckets_[static_cast<size_t>(BucketOf(nanos))].Add(things);
+    sum_nanos_.Add(nanos * things);
   }
 
   uint64_t count(int bucket) const {

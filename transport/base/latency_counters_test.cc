@@ -25,10 +25,12 @@ TEST(LatencyCountersTest, CountsAndAddsUp) {
   latency.Add(1000);
   latency.Add(3000);
   latency.Add(3500);
+  latency.Add(20000, 8);
   EXPECT_EQ(latency.count(0), 1u);
   EXPECT_EQ(latency.count(1), 0u);
   EXPECT_EQ(latency.count(2), 2u);
-  EXPECT_EQ(latency.sum_nanos(), 7500u);
+  EXPECT_EQ(latency.count(5), 8u);
+  EXPECT_EQ(latency.sum_nanos(), 167500u);
 }
 
 TEST(CounterTest, OthersReadWhileOneCounts) {

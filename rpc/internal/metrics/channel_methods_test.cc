@@ -48,6 +48,25 @@ TEST(ChannelMethodsTest, KeepsWhatStreamsCarried) {
   EXPECT_EQ(metrics.request_bytes, 300u);
 }
 
+TEST(ChannelMethodsTest, ATimedCallStandsForThoseThatWereNot) {
+  MethodCounters counters;
+  int timed = 0;
+  for (int i = 0; i < 24; ++i) {
+    counters.NoteStart(0);
+    if (counters.IsTimed()) {
+      ++timed;
+      counters.NoteEnd(absl::StatusCode::kOk, 1);
+    } else {
+      counters.NoteUntimedEnd(absl::StatusCode::kOk);
+    }
+  }
+  MethodMetrics metrics;
+  counters.AddTo(&metrics);
+  EXPECT_EQ(timed, 3);
+  EXPECT_EQ(metrics.ended_in_all(), 24u);
+  EXPECT_EQ(metrics.latency.counts[0], 17u);  // The last seven are to come.
+}
+
 // A code that no version of this knows is counted all the same.
 TEST(ChannelMethodsTest, CountsForeignCodes) {
   MethodCounters counters;

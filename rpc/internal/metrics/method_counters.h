@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "rpc/metrics.h"
@@ -35,12 +36,22 @@ class MethodCounters {
     started_.Add();
     request_bytes_.Add(request_bytes);
   }
-  // It has ended, after so many cycles of the processor's counter.
+  // It has ended, after so many cycles of the processor's counter. It stands
+  // for those before it that were not timed.
   void NoteEnd(absl::StatusCode code, uint64_t cycles) {
-    const size_t index = static_cast<size_t>(code);
-    ended_[index < ended_.size() ? index : kUnknown].Add();
-    latency_.Add(rate_.Nanos(cycles));
+    CountEnd(code);
+    latency_.Add(rate_.Nanos(cycles), 1 + std::exchange(untimed_, 0));
   }
+
+  // To read the processor's counter twice takes as long as all else that is
+  // counted of a call. Where that is felt, few are timed: this is whether the
+  // call that has just begun is one of them, and how one ends that is not.
+  bool IsTimed() const { return started_.value() % kCallsPerTimed == 1; }
+  void NoteUntimedEnd(absl::StatusCode code) {
+    CountEnd(code);
+    ++untimed_;
+  }
+
   void NoteResponse(uint64_t bytes) { response_bytes_.Add(bytes); }
   // A stream is over. Any thread.
   void NoteStream(const StreamCount& requests, const StreamCount& responses) {
@@ -52,6 +63,7 @@ class MethodCounters {
   void AddTo(MethodMetrics* metrics) const;
 
  private:
+  static constexpr uint64_t kCallsPerTimed = 8;
   static constexpr size_t kUnknown =
       static_cast<size_t>(absl::StatusCode::kUnknown);
 
@@ -65,12 +77,18 @@ class MethodCounters {
     }
   };
 
+  void CountEnd(absl::StatusCode code) {
+    const size_t index = static_cast<size_t>(code);
+    ended_[index < ended_.size() ? index : kUnknown].Add();
+  }
+
   const base::CycleRate rate_ = base::CycleRate::OfMachine();
   base::Counter started_;
   base::Counter request_bytes_;
   base::Counter response_bytes_;
   std::array<base::Counter, MethodMetrics::kCodes> ended_;
   base::LatencyCounters latency_;
+  uint64_t untimed_ = 0;  // That have ended since the last that was timed.
   Streamed stream_requests_;
   Streamed stream_responses_;
 };

@@ -71,8 +71,9 @@ HandlerCall::HandlerCall(HandlerCallPool* pool, const Method* method,
 
 void HandlerCall::Begin(transport::ServerCall* call) {
   call_ = call;
-  begun_ = __builtin_ia32_rdtsc();
   counters_.NoteStart(call->message().size() + call->attachment().size());
+  timed_ = threads_ != nullptr || reactors_ != nullptr || counters_.IsTimed();
+  if (timed_) begun_ = __builtin_ia32_rdtsc();
   call->set_user(this);
   is_large_ = false;
   parsed_ = false;
@@ -430,10 +431,11 @@ void HandlerCall::Finish() {
 }
 
 void HandlerCall::NoteEnd() {
+  counters_.NoteResponse(reply_.message_bytes + reply_.attachment.size());
+  if (!timed_) return counters_.NoteUntimedEnd(reply_.status.code());
   const uint64_t now = __builtin_ia32_rdtsc();
   const uint64_t cycles = now - begun_;
   counters_.NoteEnd(reply_.status.code(), cycles);
-  counters_.NoteResponse(reply_.message_bytes + reply_.attachment.size());
   if (ABSL_PREDICT_FALSE(pool_->slow_calls().IsSlow(cycles))) {
     pool_->slow_calls().Add(method_name(), call_->peer(), reply_.status.code(),
                             cycles, now);

@@ -89,8 +89,8 @@ class HandlerCall final : public WorkerTask,
   void OnCancelled();
 
   // For who looks at the server, on the poller, while the handler has the call:
-  // when it came, by the processor's counter, and whether no thread has taken
-  // it up yet.
+  // when it came, by the processor's counter (but for those that are over
+  // before anybody could look), and whether no thread has taken it up yet.
   uint64_t begun() const { return begun_; }
   bool awaits_worker() const {
     return awaits_worker_.load(std::memory_order_relaxed);
@@ -270,7 +270,8 @@ class HandlerCall final : public WorkerTask,
   // The rest is about the current call.
 
   transport::ServerCall* call_ = nullptr;  // Null between calls.
-  uint64_t begun_ = 0;  // The processor's counter when it came.
+  bool timed_ = false;  // Else its handler runs in the round, and is quick.
+  uint64_t begun_ = 0;  // If so: the processor's counter when it came.
   std::atomic<bool> awaits_worker_{false};  // It is in their queue.
   std::unique_ptr<HandlerStream> stream_;   // Null unless it streams.
   std::string
