@@ -91,15 +91,16 @@ class Prometheus:
             return stream.read()
 
     def _await_address(self):
-        """Port 0 is any free one, which it tells in its log."""
+        """Port 0 is any free one, which it tells in its log; it answers with
+        an error until it says that it is ready."""
         deadline = time.monotonic() + TIMEOUT_S
         while time.monotonic() < deadline and self._process.poll() is None:
-            found = re.search(r'msg="Listening on" address=(\S+)',
-                              self._read_log())
-            if found:
+            log = self._read_log()
+            found = re.search(r'msg="Listening on" address=(\S+)', log)
+            if found and "Server is ready" in log:
                 return found.group(1)
             time.sleep(0.05)
-        raise AssertionError("prometheus does not listen:\n" + self._read_log())
+        raise AssertionError("prometheus is not ready:\n" + self._read_log())
 
     def query(self, expression):
         """Its value, once there is one."""
