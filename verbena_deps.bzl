@@ -22,6 +22,7 @@ _SYSTEM_LIBRARIES = {
     "com_google_googletest": "googletest",
     "isa_l": "isa_l",
     "libsodium": "libsodium",
+    "prometheus_cpp": "prometheus_cpp",  # Only rpc/services/prometheus takes it.
     "rdma_core": "rdma_core",
     # cc_test asks for it even when no coverage is collected.
     "remote_coverage_tools": "remote_coverage_tools",
