@@ -354,6 +354,19 @@ TEST_F(DatagramsTest, AHandleNeedsAGidOfTheDevice) {
   EXPECT_EQ(Verbs().create_ah(a.pd, &path), nullptr);
 }
 
+TEST_F(DatagramsTest, AFlowLabelHasTwentyBitsAndTheOthersAreIgnored) {
+  ibv_ah_attr path = a.Path(b.gid.gid);
+  path.grh.flow_label = 0xfff12345;
+  ibv_ah* const ah = Verbs().create_ah(a.pd, &path);
+  ASSERT_NE(ah, nullptr) << "errno " << errno;
+  ASSERT_EQ(b.Receive(7, 0, 100), 0);
+  ASSERT_EQ(a.SendDatagram(
+                {.ah = ah, .number = b.qp->qp_num, .wr_id = 1, .length = 4}),
+            0);
+  EXPECT_EQ(b.Outcome(7), IBV_WC_SUCCESS);
+  EXPECT_EQ(Verbs().destroy_ah(ah), 0);
+}
+
 TEST_F(DatagramsTest, ADomainWithAHandleIsBusy) {
   ibv_pd* const pd = Verbs().alloc_pd(a.context);
   ibv_ah_attr path = a.Path(b.gid.gid);
@@ -397,6 +410,19 @@ TEST_F(DatagramsTest, AMemberHearsWhatIsSentToItsGroupUntilItLeaves) {
   ASSERT_EQ(a.SendDatagram(datagram), 0);
   EXPECT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
   EXPECT_TRUE(b.StaysQuiet());
+}
+
+// InfiniBand has groups of scopes that IPv6 has not.
+TEST_F(DatagramsTest, AGroupMayBeOfAnyScope) {
+  for (int scope = 0; scope <= 15; ++scope) {
+    SCOPED_TRACE(scope);
+    ibv_gid group = {};
+    group.raw[0] = 0xff;
+    group.raw[1] = static_cast<uint8_t>(0x10 | scope);
+    group.raw[15] = 0x77;
+    EXPECT_EQ(Verbs().attach_mcast(b.qp, &group, 0), 0);
+    EXPECT_EQ(Verbs().detach_mcast(b.qp, &group, 0), 0);
+  }
 }
 
 TEST_F(DatagramsTest, AGroupIsLeftOnce) {

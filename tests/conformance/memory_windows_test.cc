@@ -136,6 +136,11 @@ TEST_F(MemoryWindowsTest, ItsRightsAreItsOwn) {
   EXPECT_EQ(WriteOutcome(two->rkey, 64), IBV_WC_REM_ACCESS_ERR);
 }
 
+TEST_F(MemoryWindowsTest, ALocalRightIsIgnored) {
+  BindTwo(Part(kAllRemote | IBV_ACCESS_LOCAL_WRITE, 64, 64));
+  EXPECT_EQ(WriteOutcome(two->rkey, 64), IBV_WC_SUCCESS);
+}
+
 TEST_F(MemoryWindowsTest, AWindowIsNoLocalKey) {
   BindOne(Part(kAllRemote, 0, 64));
   ibv_sge entry = {b.Address(0), 4, one->rkey};

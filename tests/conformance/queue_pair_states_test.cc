@@ -106,6 +106,20 @@ TEST(QueuePairStatesTest, APortThatTheDeviceHasNotIsRefused) {
   }
 }
 
+// Programs pass the rights of their regions.
+TEST(QueuePairStatesTest, RightsThatAreNotOfQueuePairsAreIgnored) {
+  End end;
+  const unsigned int all = kAllAccess | IBV_ACCESS_ON_DEMAND |
+                           IBV_ACCESS_MW_BIND | IBV_ACCESS_RELAXED_ORDERING;
+  EXPECT_EQ(StepWith(end, IBV_QPS_INIT,
+                     [&](ibv_qp_attr& init) { init.qp_access_flags = all; }),
+            0);
+  ibv_qp_attr got = {};
+  ibv_qp_init_attr init = {};
+  ASSERT_EQ(Verbs().query_qp(end.qp, &got, IBV_QP_ACCESS_FLAGS, &init), 0);
+  EXPECT_EQ(got.qp_access_flags & kAllAccess, unsigned{kAllAccess});
+}
+
 TEST(QueuePairStatesTest, APartitionKeyThatTheDeviceHasNotIsRefused) {
   End end;
   ibv_device_attr device = {};

@@ -7,6 +7,8 @@
 namespace verbena::soft {
 namespace {
 
+// The rights that a queue pair has. Others concern regions, and are ignored:
+// programs pass the flags of their regions, memory on demand among them.
 constexpr unsigned int kAccessFlags =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
     IBV_ACCESS_REMOTE_ATOMIC;
@@ -25,10 +27,6 @@ bool QueuePairAttributes::ValuesAreLegal(const ibv_qp_attr& attributes,
   const auto has = [mask](int bit) { return (mask & bit) != 0; };
   if (has(IBV_QP_PORT) && !IsPort(attributes.port_num)) return false;
   if (has(IBV_QP_PKEY_INDEX) && attributes.pkey_index != 0) return false;
-  if (has(IBV_QP_ACCESS_FLAGS) &&
-      (attributes.qp_access_flags & ~kAccessFlags) != 0) {
-    return false;
-  }
   if (has(IBV_QP_PATH_MTU) && (attributes.path_mtu < IBV_MTU_256 ||
                                attributes.path_mtu > IBV_MTU_4096)) {
     return false;
@@ -69,7 +67,9 @@ void QueuePairAttributes::Apply(const ibv_qp_attr& from, int mask) {
   const auto has = [mask](int bit) { return (mask & bit) != 0; };
   if (has(IBV_QP_PKEY_INDEX)) to.pkey_index = from.pkey_index;
   if (has(IBV_QP_PORT)) to.port_num = from.port_num;
-  if (has(IBV_QP_ACCESS_FLAGS)) to.qp_access_flags = from.qp_access_flags;
+  if (has(IBV_QP_ACCESS_FLAGS)) {
+    to.qp_access_flags = from.qp_access_flags & kAccessFlags;
+  }
   if (has(IBV_QP_AV)) to.ah_attr = from.ah_attr;
   if (has(IBV_QP_ALT_PATH)) {
     to.alt_ah_attr = from.alt_ah_attr;

@@ -51,6 +51,28 @@ TEST(MulticastTest, AMemberHearsWhatIsSentToAnIpv6Group) {
   ExpectDelivery("[ff15::77:1]:0");
 }
 
+TEST(MulticastTest, AMemberHearsWhatIsSentToAGroupOfANarrowScope) {
+  ExpectDelivery("[ff10::77:1]:0");
+  ExpectDelivery("[ff11::77:1]:0");
+  ExpectDelivery("[ff12::77:1]:0");
+}
+
+TEST(MulticastTest, GroupsThatDifferInTheirScopeAreTwo) {
+  ibv_gid narrow = GroupGid("[ff11::77:2]:0");
+  ibv_gid wide = GroupGid("[ff15::77:2]:0");
+  DatagramTestEnd a;
+  DatagramTestEnd b;
+  for (DatagramTestEnd* end : {&a, &b}) ASSERT_EQ(end->Receive(9, 0, 100), 0);
+  ASSERT_EQ(AttachMcast(a.qp, &narrow, 0), 0);
+  ASSERT_EQ(AttachMcast(b.qp, &wide, 0), 0);
+  ASSERT_EQ(SendToGroup(b, narrow, 4), 0);
+  EXPECT_EQ(a.Wait(&b).wr_id, 9u);
+  EXPECT_EQ(b.Wait().opcode, IBV_WC_SEND);
+  EXPECT_TRUE(b.StaysQuiet(&a));
+  EXPECT_EQ(DetachMcast(a.qp, &narrow, 0), 0);
+  EXPECT_EQ(DetachMcast(b.qp, &wide, 0), 0);
+}
+
 TEST(MulticastTest, AllMembersHearItTheSenderToo) {
   ibv_gid group = GroupGid("239.77.1.2:0");
   DatagramTestEnd a;

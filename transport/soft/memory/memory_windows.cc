@@ -10,6 +10,10 @@ namespace {
 
 constexpr uint32_t kRights =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+// What a binding may ask for besides. A window has no local rights, so these
+// give nothing; programs pass the rights of their regions.
+constexpr uint32_t kIgnoredRights =
+    uint32_t{IBV_ACCESS_LOCAL_WRITE} | uint32_t{IBV_ACCESS_OPTIONAL_RANGE};
 constexpr uint32_t kWritingRights =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
@@ -74,8 +78,8 @@ bool MemoryWindows::Allows(const Window& window, const Binding& binding,
   const bool zero_based = (binding.access & IBV_ACCESS_ZERO_BASED) != 0;
   const bool bound = window.region != 0;
   if (window.type == IBV_MW_TYPE_1 ? zero_based : bound) return false;
-  if (binding.length == 0 ||
-      (binding.access & ~(kRights | IBV_ACCESS_ZERO_BASED)) != 0) {
+  if (binding.length == 0 || (binding.access & ~(kRights | kIgnoredRights |
+                                                 IBV_ACCESS_ZERO_BASED)) != 0) {
     return false;
   }
   if ((region.access & IBV_ACCESS_MW_BIND) == 0 ||

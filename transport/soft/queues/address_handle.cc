@@ -13,14 +13,13 @@ namespace verbena::soft {
 namespace {
 
 constexpr uint8_t kServiceLevelMax = 15;  // Four bits.
-constexpr uint32_t kFlowLabelMax = 0xfffff;
 
 }  // namespace
 
 bool PathIsLegal(const ibv_ah_attr& attributes, GidTable& gids) {
   const ibv_global_route& route = attributes.grh;
   if (!IsPort(attributes.port_num) || attributes.is_global == 0 ||
-      attributes.sl > kServiceLevelMax || route.flow_label > kFlowLabelMax) {
+      attributes.sl > kServiceLevelMax) {
     return false;
   }
   const std::optional<ibv_gid_entry> source = gids.At(route.sgid_index);
@@ -59,13 +58,14 @@ AddressHandle::AddressHandle(ProtectionDomain& domain,
   header_.destination = path.dgid;
   header_.hop_limit = path.hop_limit;
   header_.traffic_class = path.traffic_class;
+  // Of the label the header takes the low twenty bits, as NICs do.
   header_.flow_label = path.flow_label;
   header_.service_level = attributes.sl;
   route_.multicast = IsMulticastGid(path.dgid);
   // A route without a destination stays on this host, where the queue pair is
   // found by its number alone.
-  const base::SocketAddress destination =
-      AddressOf(path.dgid, 0, source.ndev_ifindex);
+  const ibv_gid to = route_.multicast ? GroupOnTheWire(path.dgid) : path.dgid;
+  const base::SocketAddress destination = AddressOf(to, 0, source.ndev_ifindex);
   if (!gids.Find(path.dgid).has_value() && !destination.IsLoopback()) {
     route_.destination = destination;
   }

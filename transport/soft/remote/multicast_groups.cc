@@ -80,7 +80,8 @@ int MulticastGroups::Open(const Key& key, Group& group) {
         ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!sender_.valid()) return errno;
   }
-  const base::SocketAddress address = AddressOf(GidOfKey(key), port_);
+  const base::SocketAddress address =
+      AddressOf(GroupOnTheWire(GidOfKey(key)), port_);
   if (const int error = OpenUdpReceiver(address, group.socket); error != 0) {
     return error;
   }
@@ -101,7 +102,8 @@ int MulticastGroups::Join(const Key& key, Group& group,
       joined = true;
       continue;
     }
-    error = JoinGroup(group.socket.get(), AddressOf(GidOfKey(key)), interface);
+    error = JoinGroup(group.socket.get(),
+                      AddressOf(GroupOnTheWire(GidOfKey(key))), interface);
     if (error != 0) continue;
     group.interfaces.insert(interface);
     joined = true;
@@ -142,8 +144,9 @@ void MulticastGroups::OnReadable(const Key& key) {
     DatagramHeader header;
     if (!ReadDatagramHeader(datagram_.data(), static_cast<size_t>(length),
                             header) ||
-        header.destination_qp != kMulticastQueuePair) {
-      continue;
+        header.destination_qp != kMulticastQueuePair ||
+        KeyOf(header.destination) != key) {
+      continue;  // Groups that differ in their scope alone may share a wire.
     }
     // The addresses of the packet replace those that the sender wrote.
     header.source = GidOf(arrival.source);
