@@ -13,6 +13,8 @@ constexpr absl::string_view kRxe = "rxe";
 constexpr absl::string_view kSoft = "soft";
 
 constexpr Difference kDifferences[] = {
+    {kRxe, Promise::kABusyChannelSetsErrno, "errno stays as it was",
+     "the library counts the queues of a channel and does not ask the kernel"},
     {kRxe, Promise::kADestroyedQueuePairTakesItsBindings,
      "the window stays bound and keeps its region",
      "rxe unbinds a window only when that is asked of it"},
@@ -57,6 +59,8 @@ constexpr Difference kDifferences[] = {
     {kRxe, Promise::kCompletionsVanishWithAReset,
      "they stay in the completion queue",
      "the queue is memory of the process, which the kernel does not search"},
+    {kRxe, Promise::kDepthsAreRoundedUp, "they are what was asked for",
+     "rxe makes the memory larger and not the depth"},
     {kRxe, Promise::kForbiddenInvalidationIsAnAccessError,
      "the sender is told of success",
      "rxe takes it for an error of the receiver alone"},

@@ -34,7 +34,7 @@ namespace verbena::soft {
 // states SQE and ERR.
 class DatagramQueuePair final : public QueuePair {
  public:
-  // REQUIRES: CheckInitAttributes() accepts the attributes, and the type is UD.
+  // REQUIRES: GrantInitAttributes() accepts the attributes, and the type is UD.
   // Its number is 0 when the device has none left.
   DatagramQueuePair(SoftDevice& device, ProtectionDomain& pd,
                     const ibv_qp_init_attr& attributes);

@@ -108,6 +108,32 @@ TEST(MulticastTest, AMemberThatHasLeftHearsNothing) {
   EXPECT_EQ(DetachMcast(a.qp, &group, 0), 0);
 }
 
+TEST(MulticastTest, ThereAreAsManyGroupsAsTheDeviceSays) {
+  DatagramTestEnd end;
+  ibv_device_attr device;
+  ASSERT_EQ(end.verbs.query_device(end.context, &device), 0);
+  ibv_gid group = GroupGid("239.78.0.0:0");
+  uint8_t& high = group.raw[14];
+  uint8_t& low = group.raw[15];
+  int count = 0;
+  int error = 0;
+  while (true) {
+    high = static_cast<uint8_t>(count >> 8);
+    low = static_cast<uint8_t>(count);
+    error = end.verbs.attach_mcast(end.qp, &group, 0);
+    if (error != 0) break;
+    ++count;
+  }
+  EXPECT_EQ(error, ENOMEM);
+  EXPECT_EQ(count, device.max_mcast_grp);
+  while (count > 0) {
+    --count;
+    high = static_cast<uint8_t>(count >> 8);
+    low = static_cast<uint8_t>(count);
+    EXPECT_EQ(end.verbs.detach_mcast(end.qp, &group, 0), 0);
+  }
+}
+
 TEST(MulticastTest, WhatIsAttachedIsBusy) {
   ibv_gid group = GroupGid("239.77.1.4:0");
   DatagramTestEnd end;

@@ -7,6 +7,7 @@
 #include "transport/soft/address/global_route.h"
 #include "transport/soft/address/mapped_gid.h"
 #include "transport/soft/address/port_states.h"
+#include "transport/soft/base/limits.h"
 #include "transport/soft/device/soft_device.h"
 
 namespace verbena::soft {
@@ -43,6 +44,12 @@ std::unique_ptr<AddressHandle> AddressHandle::Create(
     errno = EINVAL;
     return nullptr;
   }
+  // Counted first, so that two threads do not take the last one both.
+  if (++pd.owner().address_handles() > kAddressHandlesMax) {
+    --pd.owner().address_handles();
+    errno = ENOMEM;
+    return nullptr;
+  }
   return std::unique_ptr<AddressHandle>(
       new AddressHandle(pd, attributes, gids, *source));
 }
@@ -76,6 +83,9 @@ AddressHandle::AddressHandle(ProtectionDomain& domain,
   ++domain.children();
 }
 
-AddressHandle::~AddressHandle() { --ProtectionDomain::From(pd)->children(); }
+AddressHandle::~AddressHandle() {
+  --ProtectionDomain::From(pd)->children();
+  --Context::From(context)->address_handles();
+}
 
 }  // namespace verbena::soft

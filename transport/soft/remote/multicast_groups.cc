@@ -11,6 +11,7 @@
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/address/global_route.h"
 #include "transport/soft/base/datagram_socket.h"
+#include "transport/soft/base/limits.h"
 #include "transport/soft/remote/udp_socket.h"
 
 namespace verbena::soft {
@@ -48,7 +49,12 @@ int MulticastGroups::Attach(uint32_t number, const ibv_gid& gid,
   int error = 0;
   {
     const base::MutexLock lock(mutex_);
+    if (groups_.size() >= kGroupsMax && !groups_.contains(key)) return ENOMEM;
     Group& group = groups_[key];
+    if (group.members.size() >= kGroupMembersMax &&
+        !group.members.contains(number)) {
+      return ENOMEM;
+    }
     if (!group.socket.valid()) error = Open(key, group);
     if (error == 0) error = Join(key, group, interfaces);
     if (error == 0) {
