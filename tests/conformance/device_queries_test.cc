@@ -230,6 +230,9 @@ TEST_F(DeviceQueriesTest, APeerWritesDeviceMemoryFromAddressZero) {
   char text[5];
   EXPECT_EQ(ibv_memcpy_from_dm(text, dm, 1095, sizeof(text)), 0);
   EXPECT_EQ(std::memcmp(text, "hello", sizeof(text)), 0);
+  EXPECT_NE(ibv_memcpy_from_dm(text, dm, 4092, sizeof(text)), 0);
+  EXPECT_NE(ibv_memcpy_to_dm(dm, 4092, text, sizeof(text)), 0);
+  EXPECT_NE(ibv_memcpy_to_dm(dm, UINT64_MAX, text, sizeof(text)), 0);
   EXPECT_EQ(ibv_free_dm(dm), EBUSY) << "a region is left";
   EXPECT_EQ(Verbs().dereg_mr(region), 0);
   EXPECT_EQ(ibv_free_dm(dm), 0);

@@ -130,6 +130,18 @@ TEST(QueuePairStatesTest, APartitionKeyThatTheDeviceHasNotIsRefused) {
       Keeps(Promise::kIndexOfAPartitionKeyIsChecked) ? EINVAL : 0);
 }
 
+TEST(QueuePairStatesTest, ASourceWithoutAnAddressIsRefused) {
+  End end;
+  ibv_port_attr port = {};
+  ASSERT_EQ(Verbs().query_port(end.context, kPort, &port), 0);
+  const auto last = static_cast<uint8_t>(port.gid_tbl_len - 1);
+  EXPECT_NE(
+      StepWith(end, IBV_QPS_RTR,
+               [&](ibv_qp_attr& rtr) { rtr.ah_attr.grh.sgid_index = last; }),
+      0);
+  EXPECT_EQ(end.State(), IBV_QPS_INIT);
+}
+
 TEST(QueuePairStatesTest, MoreReadsThanTheDeviceTakesAreRefused) {
   End responder;
   EXPECT_EQ(StepWith(responder, IBV_QPS_RTR,

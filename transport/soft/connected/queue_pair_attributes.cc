@@ -13,6 +13,13 @@ constexpr unsigned int kAccessFlags =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
     IBV_ACCESS_REMOTE_ATOMIC;
 
+// An entry of the table that has no address is not one to send from.
+bool SourceIsLegal(const ibv_ah_attr& path, GidTable& gids) {
+  if (path.is_global == 0) return true;
+  gids.Refresh();
+  return gids.At(path.grh.sgid_index).has_value();
+}
+
 bool AlternateIsLegal(const ibv_qp_attr& attributes, GidTable& gids) {
   gids.Refresh();
   return attributes.alt_port_num == attributes.alt_ah_attr.port_num &&
@@ -27,6 +34,7 @@ bool QueuePairAttributes::ValuesAreLegal(const ibv_qp_attr& attributes,
   const auto has = [mask](int bit) { return (mask & bit) != 0; };
   if (has(IBV_QP_PORT) && !IsPort(attributes.port_num)) return false;
   if (has(IBV_QP_PKEY_INDEX) && attributes.pkey_index != 0) return false;
+  if (has(IBV_QP_AV) && !SourceIsLegal(attributes.ah_attr, gids)) return false;
   if (has(IBV_QP_PATH_MTU) && (attributes.path_mtu < IBV_MTU_256 ||
                                attributes.path_mtu > IBV_MTU_4096)) {
     return false;
