@@ -27,6 +27,8 @@ GRPC_TEST_PACKAGES=(python3-grpcio python3-protobuf)
 FORMAT_PACKAGES=(clang-format git)
 # The headers are for a plugin of clang-tidy.
 LINT_PACKAGES=(clang-tidy libclang-dev llvm-dev)
+# What makes the site of documents; the third is the look of Doxygen's part.
+DOCS_PACKAGES=(mkdocs-material doxygen doxygen-awesome-css)
 # The second brings libFuzzer and the sanitizers.
 FUZZ_PACKAGES=(clang libclang-rt-dev)
 

@@ -55,6 +55,10 @@ LAYERS = {
                             "transport", "rpc", "rpc/internal/codec",
                             "rpc/internal/stream"],
     "examples": ["rpc"],
+    # What the documents show; see tools/docs.
+    "docs/code": ["rpc", "rpc/credentials", "rpc/services",
+                  "transport/faulty", "transport/soft"],
+    "docs/code/greeter": ["rpc"],
     "tools/child": ["transport/base"],
     # It measures the transport by itself, and the verbs below it.
     "tools/rpc_bench": ["tools/child", "proto", "transport/base",

@@ -200,6 +200,7 @@ void HandlerCall::Post(transport::Poller& poller, transport::PollerTask* task) {
 }
 
 void HandlerCall::KeepForOnDone() {
+  if (!reactors_->reacts_to_done()) return;
   at_end_.cancelled = IsCancelled();
   at_end_.peer = call_->peer();
   at_end_.device = call_->device_name();

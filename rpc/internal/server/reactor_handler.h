@@ -49,6 +49,10 @@ class ReactorHandler final : public ReactorCall,
   void Detach();
   // The HandlerCall is done with it.
   void OnOver();
+  // Whether the reactor may ask the context something from inside OnDone().
+  bool reacts_to_done() const {
+    return reactor_ != nullptr && reactor_->reacts_to_done();
+  }
 
   // See ProtobufStream::failed().
   bool failed() const { return stream_.has_value() && stream_->failed(); }
