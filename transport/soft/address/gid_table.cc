@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <tuple>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "transport/soft/address/mapped_gid.h"
 
 namespace verbena::soft {
@@ -92,7 +92,8 @@ std::optional<std::vector<HostAddress>> ReadHostAddresses() {
   std::vector<HostAddress> addresses;
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return std::nullopt;
-  const absl::Cleanup free_list = [list] { ::freeifaddrs(list); };
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list,
+                                                                 ::freeifaddrs);
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if ((entry->ifa_flags & IFF_UP) == 0) continue;
     HostAddress host;
