@@ -24,6 +24,8 @@ BENCH_PACKAGES=(gnuplot-nox)
 GRPC_PACKAGES=(libgrpc++-dev protobuf-compiler-grpc)
 # What the gateway's tests call it with.
 GRPC_TEST_PACKAGES=(python3-grpcio python3-protobuf)
+# The web server of the status page, and what its test shows it in.
+ADMIN_PACKAGES=(libcivetweb-dev chromium)
 FORMAT_PACKAGES=(clang-format git)
 # The headers are for a plugin of clang-tidy.
 LINT_PACKAGES=(clang-tidy libclang-dev llvm-dev)

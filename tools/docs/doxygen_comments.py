@@ -25,7 +25,8 @@ _LABEL = re.compile(r"^\s*(public|protected|private):")
 # The topics of the reference; topics.dox says what they are called.
 TOPICS = {
     "client": ["channel", "channel_options", "channel_state", "client_context"],
-    "server": ["server", "server_builder", "server_context", "service"],
+    "server": ["server", "server_builder", "server_context", "server_status",
+               "service"],
     "streams": ["client_stream", "server_stream", "stream"],
     "reactors": ["client_reactor", "server_reactor", "stream_reactor"],
     "coroutines": ["client_coroutine", "server_coroutine", "coroutine_stream",
@@ -35,7 +36,7 @@ TOPICS = {
     "interceptors": ["client_interceptor", "server_interceptor"],
     "generic": ["generic_stub", "generic_service", "byte_message"],
     "services": ["health_service", "reflection_service"],
-    "process": ["logging", "version"],
+    "process": ["logging", "metrics", "version"],
 }
 
 

@@ -54,6 +54,10 @@ class ReactorHandler final : public ReactorCall,
     return reactor_ != nullptr && reactor_->reacts_to_done();
   }
 
+  // Its messages; null if it is unary.
+  const ProtobufStream* stream() const {
+    return stream_.has_value() ? &*stream_ : nullptr;
+  }
   // See ProtobufStream::failed().
   bool failed() const { return stream_.has_value() && stream_->failed(); }
 
