@@ -52,6 +52,24 @@ TEST_F(CmConnectTest, EachSideHearsWhatTheOtherCanDo) {
   EXPECT_EQ(request.initiator_depth, 4);
 }
 
+TEST_F(CmConnectTest, MoreRetriesThanThereAreAreAsManyAsThereAre) {
+  client.retries = server.retries = 255;
+  client.Dial(server.Listen());
+  EXPECT_EQ(server.TakeRequest().retries, 7);
+  EXPECT_EQ(server.Accept(""), 0);
+  client.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  server.Expect(RDMA_CM_EVENT_ESTABLISHED);
+  for (const CmEnd* end : {&client, &server}) {
+    ibv_qp_attr attributes = {};
+    ibv_qp_init_attr init = {};
+    ASSERT_EQ(Verbs().query_qp(end->id->qp, &attributes,
+                               IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY, &init),
+              0);
+    EXPECT_EQ(attributes.retry_cnt, 7);
+    EXPECT_EQ(attributes.rnr_retry, 7);
+  }
+}
+
 TEST_F(CmConnectTest, TheQueuePairsOfAConnectionAreReady) {
   Connect(client, server);
   EXPECT_EQ(client.State(), IBV_QPS_RTS);

@@ -34,14 +34,14 @@ sockaddr_in Address(uint16_t port) {
   return address;
 }
 
-rdma_conn_param Parameters(absl::string_view data) {
+rdma_conn_param Parameters(absl::string_view data, uint8_t retries) {
   rdma_conn_param parameters = {};
   parameters.private_data = data.data();
   parameters.private_data_len = static_cast<uint8_t>(data.size());
   parameters.responder_resources = 4;
   parameters.initiator_depth = 2;
-  parameters.retry_count = 7;
-  parameters.rnr_retry_count = 7;
+  parameters.retry_count = retries;
+  parameters.rnr_retry_count = retries;
   return parameters;
 }
 
@@ -60,6 +60,7 @@ CmReport ReportOf(const rdma_cm_event& event) {
   const rdma_conn_param& parameters = event.param.conn;
   report.responder_resources = parameters.responder_resources;
   report.initiator_depth = parameters.initiator_depth;
+  report.retries = parameters.retry_count;
   if (parameters.private_data != nullptr) {
     report.data.assign(static_cast<const char*>(parameters.private_data),
                        parameters.private_data_len);
@@ -144,7 +145,7 @@ int CmEnd::CreateQp() {
 }
 
 int CmEnd::Connect(absl::string_view data) {
-  rdma_conn_param parameters = Parameters(data);
+  rdma_conn_param parameters = Parameters(data, retries);
   return Errno(Cm().connect(id, &parameters));
 }
 
@@ -165,7 +166,7 @@ CmReport CmEnd::TakeRequest() {
 }
 
 int CmEnd::Accept(absl::string_view data) {
-  rdma_conn_param parameters = Parameters(data);
+  rdma_conn_param parameters = Parameters(data, retries);
   return Errno(Cm().accept(id, &parameters));
 }
 

@@ -22,6 +22,7 @@ struct CmReport {
   rdma_cm_id* listen_id = nullptr;
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
+  uint8_t retries = 0;
   std::string data;  // Without the zeros at its end.
 };
 
@@ -76,6 +77,8 @@ class CmEnd {
   rdma_event_channel* channel = nullptr;
   rdma_cm_id* listener = nullptr;
   rdma_cm_id* id = nullptr;
+  // What it connects and accepts with, for both kinds of retries.
+  uint8_t retries = 7;
 
  private:
   ibv_pd* pd_ = nullptr;  // Of the device of the first id, with the rest.

@@ -46,6 +46,16 @@ TEST_F(DeviceQueriesTest, TheDeviceGrantsWhatTheSuiteNeeds) {
   EXPECT_NE(device.device_cap_flags & IBV_DEVICE_SRQ_RESIZE, 0u);
 }
 
+// Programs look before they try.
+TEST_F(DeviceQueriesTest, TheDeviceSaysWhoItIsAndWhatDatagramsMayHave) {
+  const ibv_device_attr device = Device();
+  EXPECT_NE(device.vendor_id, 0u);
+  EXPECT_GT(device.max_ah, 0);
+  EXPECT_GT(device.max_mcast_grp, 0);
+  EXPECT_GT(device.max_mcast_qp_attach, 0);
+  EXPECT_GE(device.max_total_mcast_qp_attach, device.max_mcast_qp_attach);
+}
+
 TEST_F(DeviceQueriesTest, TheExtendedAnswerBeginsWithTheOther) {
   const ibv_device_attr device = Device();
   ibv_device_attr_ex extended = {};
@@ -105,6 +115,47 @@ TEST_F(DeviceQueriesTest, AQueuePairSaysWithWhatItWasMade) {
   EXPECT_GE(init.cap.max_recv_wr, end.options.receive_depth);
   EXPECT_GE(init.cap.max_send_sge, end.options.entries);
   EXPECT_GE(init.cap.max_inline_data, end.options.inline_bytes);
+}
+
+// Programs post a little more than they asked for: NICs round up.
+TEST_F(DeviceQueriesTest, WhatIsGrantedIsRoundedUpAndReported) {
+  if (!Keeps(Promise::kDepthsAreRoundedUp)) return;
+  ibv_qp_init_attr init = {};
+  init.send_cq = init.recv_cq = end.cq;
+  init.qp_type = IBV_QPT_RC;
+  init.cap = {5, 6, 1, 1, 0};
+  ibv_qp* const qp = Verbs().create_qp(end.pd, &init);
+  ASSERT_NE(qp, nullptr);
+  EXPECT_GE(init.cap.max_send_wr, 8u);
+  EXPECT_GE(init.cap.max_recv_wr, 8u);
+  EXPECT_EQ(Verbs().destroy_qp(qp), 0);
+  ibv_srq_init_attr shared = {};
+  shared.attr = {5, 1, 0};
+  ibv_srq* const srq = Verbs().create_srq(end.pd, &shared);
+  ASSERT_NE(srq, nullptr);
+  EXPECT_GE(shared.attr.max_wr, 7u);
+  EXPECT_EQ(Verbs().destroy_srq(srq), 0);
+}
+
+TEST_F(DeviceQueriesTest, ACompletionQueueIsRoundedUp) {
+  ibv_cq* const cq = Verbs().create_cq(end.context, 5, nullptr, nullptr, 0);
+  ASSERT_NE(cq, nullptr);
+  EXPECT_GE(cq->cqe, 7);
+  EXPECT_EQ(Verbs().resize_cq(cq, 9), 0);
+  EXPECT_GE(cq->cqe, 15);
+  EXPECT_EQ(Verbs().destroy_cq(cq), 0);
+}
+
+TEST_F(DeviceQueriesTest, SomeBytesAreInlineThoughNoneWereAskedFor) {
+  EndOptions options;
+  options.inline_bytes = 0;
+  options.entries = 1;
+  End a(options);
+  Connect(a, end);
+  EXPECT_GE(a.Granted().max_inline_data, 16u);
+  ASSERT_EQ(end.Receive(7, 0, 64), 0);
+  EXPECT_EQ(a.Send(1, 0, 16, IBV_SEND_SIGNALED | IBV_SEND_INLINE), 0);
+  EXPECT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
 }
 
 TEST_F(DeviceQueriesTest, ADatagramQueuePairSaysItsQkey) {
@@ -179,6 +230,9 @@ TEST_F(DeviceQueriesTest, APeerWritesDeviceMemoryFromAddressZero) {
   char text[5];
   EXPECT_EQ(ibv_memcpy_from_dm(text, dm, 1095, sizeof(text)), 0);
   EXPECT_EQ(std::memcmp(text, "hello", sizeof(text)), 0);
+  EXPECT_NE(ibv_memcpy_from_dm(text, dm, 4092, sizeof(text)), 0);
+  EXPECT_NE(ibv_memcpy_to_dm(dm, 4092, text, sizeof(text)), 0);
+  EXPECT_NE(ibv_memcpy_to_dm(dm, UINT64_MAX, text, sizeof(text)), 0);
   EXPECT_EQ(ibv_free_dm(dm), EBUSY) << "a region is left";
   EXPECT_EQ(Verbs().dereg_mr(region), 0);
   EXPECT_EQ(ibv_free_dm(dm), 0);

@@ -136,6 +136,34 @@ TEST_F(MemoryWindowsTest, ItsRightsAreItsOwn) {
   EXPECT_EQ(WriteOutcome(two->rkey, 64), IBV_WC_REM_ACCESS_ERR);
 }
 
+TEST_F(MemoryWindowsTest, ALocalRightIsIgnored) {
+  BindTwo(Part(kAllRemote | IBV_ACCESS_LOCAL_WRITE, 64, 64));
+  EXPECT_EQ(WriteOutcome(two->rkey, 64), IBV_WC_SUCCESS);
+}
+
+TEST_F(MemoryWindowsTest, ANewWindowsKeyEndsInZeros) {
+  EXPECT_EQ((two->rkey & 0xff) == 0,
+            Keeps(Promise::kANewWindowsKeyEndsInZeros));
+}
+
+// Of the key in a binding only the low eight bits are the user's.
+TEST_F(MemoryWindowsTest, TheOtherBitsOfAWindowsKeyAreTheDevices) {
+  ibv_send_wr request = {};
+  request.wr_id = 5;
+  request.opcode = IBV_WR_BIND_MW;
+  request.send_flags = IBV_SEND_SIGNALED;
+  request.bind_mw.mw = two;
+  request.bind_mw.rkey = 0x12345678;
+  request.bind_mw.bind_info = Part(kAllRemote, 64, 64);
+  ASSERT_EQ(b.Post(request), 0);
+  if (!Keeps(Promise::kAWindowsKeyIsTheDevices)) {
+    EXPECT_EQ(b.Outcome(5), IBV_WC_MW_BIND_ERR);
+    return;
+  }
+  EXPECT_EQ(b.Outcome(5), IBV_WC_SUCCESS);
+  EXPECT_EQ(WriteOutcome((two->rkey & ~0xffu) | 0x78, 64), IBV_WC_SUCCESS);
+}
+
 TEST_F(MemoryWindowsTest, AWindowIsNoLocalKey) {
   BindOne(Part(kAllRemote, 0, 64));
   ibv_sge entry = {b.Address(0), 4, one->rkey};

@@ -106,6 +106,20 @@ TEST(QueuePairStatesTest, APortThatTheDeviceHasNotIsRefused) {
   }
 }
 
+// Programs pass the rights of their regions.
+TEST(QueuePairStatesTest, RightsThatAreNotOfQueuePairsAreIgnored) {
+  End end;
+  const unsigned int all = kAllAccess | IBV_ACCESS_ON_DEMAND |
+                           IBV_ACCESS_MW_BIND | IBV_ACCESS_RELAXED_ORDERING;
+  EXPECT_EQ(StepWith(end, IBV_QPS_INIT,
+                     [&](ibv_qp_attr& init) { init.qp_access_flags = all; }),
+            0);
+  ibv_qp_attr got = {};
+  ibv_qp_init_attr init = {};
+  ASSERT_EQ(Verbs().query_qp(end.qp, &got, IBV_QP_ACCESS_FLAGS, &init), 0);
+  EXPECT_EQ(got.qp_access_flags & kAllAccess, unsigned{kAllAccess});
+}
+
 TEST(QueuePairStatesTest, APartitionKeyThatTheDeviceHasNotIsRefused) {
   End end;
   ibv_device_attr device = {};
@@ -114,6 +128,18 @@ TEST(QueuePairStatesTest, APartitionKeyThatTheDeviceHasNotIsRefused) {
       StepWith(end, IBV_QPS_INIT,
                [&](ibv_qp_attr& init) { init.pkey_index = device.max_pkeys; }),
       Keeps(Promise::kIndexOfAPartitionKeyIsChecked) ? EINVAL : 0);
+}
+
+TEST(QueuePairStatesTest, ASourceWithoutAnAddressIsRefused) {
+  End end;
+  ibv_port_attr port = {};
+  ASSERT_EQ(Verbs().query_port(end.context, kPort, &port), 0);
+  const auto last = static_cast<uint8_t>(port.gid_tbl_len - 1);
+  EXPECT_NE(
+      StepWith(end, IBV_QPS_RTR,
+               [&](ibv_qp_attr& rtr) { rtr.ah_attr.grh.sgid_index = last; }),
+      0);
+  EXPECT_EQ(end.State(), IBV_QPS_INIT);
 }
 
 TEST(QueuePairStatesTest, MoreReadsThanTheDeviceTakesAreRefused) {

@@ -89,6 +89,38 @@ TEST_F(RegionsTest, RemoteWriteWithoutLocalWriteIsRefused) {
   EXPECT_EQ(errno, EINVAL);
 }
 
+TEST_F(RegionsTest, ARegionMayBeEmptyAndOpensNothing) {
+  ibv_mr* const empty = Verbs().reg_mr(b.pd, nullptr, 0, kAllAccess);
+  if (!Keeps(Promise::kARegionMayBeEmpty)) {
+    EXPECT_EQ(empty, nullptr);
+    return;
+  }
+  ASSERT_NE(empty, nullptr) << "errno " << errno;
+  EXPECT_EQ(empty->length, 0u);
+  ASSERT_EQ(a.Write(1, 0, 0, 0, empty->rkey), 0);
+  EXPECT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
+  ASSERT_EQ(a.Write(2, 0, 1, 0, empty->rkey), 0);
+  EXPECT_EQ(a.Outcome(2), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(Verbs().dereg_mr(empty), 0);
+}
+
+TEST_F(RegionsTest, ARegionMayBeBasedAtZero) {
+  ibv_mr* const based = Verbs().reg_mr(b.pd, b.memory + 4096, 4096,
+                                       kAllAccess | IBV_ACCESS_ZERO_BASED);
+  if (!Keeps(Promise::kARegionMayBeBasedAtZero)) {
+    if (based != nullptr) Verbs().dereg_mr(based);
+    return;
+  }
+  ASSERT_NE(based, nullptr) << "errno " << errno;
+  a.Fill(0, "text");
+  ASSERT_EQ(a.Write(1, 0, 4, 4092, based->rkey), 0);
+  EXPECT_EQ(a.Outcome(1), IBV_WC_SUCCESS);
+  EXPECT_EQ(b.Text(8188, 4), "text");
+  ASSERT_EQ(a.Write(2, 0, 4, b.Address(4096), based->rkey), 0);
+  EXPECT_EQ(a.Outcome(2), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(Verbs().dereg_mr(based), 0);
+}
+
 TEST_F(RegionsTest, MemoryThatIsNotMappedIsRefused) {
   constexpr size_t kPage = 4096;
   auto* const pages =

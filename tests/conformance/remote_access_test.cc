@@ -176,5 +176,36 @@ TEST_F(QueuePairRightsTest, AReadThatTheQueuePairDoesNotAllow) {
   EXPECT_EQ(a.Outcome(2), IBV_WC_REM_INV_REQ_ERR);
 }
 
+// What the responder finds comes before a bad buffer of the requester.
+TEST_F(RemoteAccessTest, ARefusalComesBeforeALocalError) {
+  ibv_sge entry = {a.Address(0), 8, a.mr->lkey ^ 0x55};
+  ibv_send_wr request = {};
+  request.wr_id = 1;
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_RDMA_READ;
+  request.wr.rdma = {b.Address(0), b.mr->rkey ^ 0x55};
+  ASSERT_EQ(a.Post(request), 0);
+  EXPECT_EQ(a.Outcome(1), Keeps(Promise::kRemoteErrorsComeFirst)
+                              ? IBV_WC_REM_ACCESS_ERR
+                              : IBV_WC_LOC_QP_OP_ERR);
+}
+
+TEST_F(RemoteAccessTest, ARefusedWriteWithImmediateEndsItsReceive) {
+  ASSERT_EQ(b.Receive(7, 4096, 64), 0);
+  ibv_sge entry = a.Entry(0, 8);
+  ibv_send_wr request = {};
+  request.wr_id = 1;
+  request.sg_list = &entry;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  request.wr.rdma = {b.Address(0), b.mr->rkey ^ 0x55};
+  ASSERT_EQ(a.Post(request), 0);
+  EXPECT_EQ(a.Outcome(1), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(b.Outcome(7), Keeps(Promise::kARefusedWriteTakesItsReceive)
+                              ? IBV_WC_LOC_ACCESS_ERR
+                              : IBV_WC_REM_ACCESS_ERR);
+}
+
 }  // namespace
 }  // namespace verbena::conformance

@@ -241,25 +241,36 @@ TEST_F(ChangedRegionTest, AllThreeChangeAtOnce) {
 }
 
 TEST_F(ChangedRegionTest, AChangeThatIsRefusedLeavesItAsItWas) {
+  int result = 0;
   const auto refused = [&](int flags, void* addr, size_t length, int access) {
     errno = 0;
-    const int result =
-        Verbs().rereg_mr(region, flags, nullptr, addr, length, access);
+    result = Verbs().rereg_mr(region, flags, nullptr, addr, length, access);
     EXPECT_NE(result, 0);
-    if (!Keeps(Promise::kRegionsMayChange)) return 0;
-    EXPECT_EQ(result, IBV_REREG_MR_ERR_INPUT);
-    return errno;
+    return Keeps(Promise::kRegionsMayChange) ? errno : 0;
   };
   const int error = Keeps(Promise::kRegionsMayChange) ? EINVAL : 0;
-  EXPECT_EQ(refused(0, nullptr, 0, 0), error);
+  // The library finds these, and has not asked the device.
   EXPECT_EQ(refused(1 << 3, nullptr, 0, 0), error);
+  EXPECT_EQ(result, IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(refused(IBV_REREG_MR_CHANGE_TRANSLATION, b.memory, 0, 0), error);
+  EXPECT_EQ(result, IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(refused(IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, 64, 0), error);
+  EXPECT_EQ(result, IBV_REREG_MR_ERR_INPUT);
+  EXPECT_EQ(refused(IBV_REREG_MR_CHANGE_TRANSLATION, b.memory, 64, kAllAccess),
+            error);
+  EXPECT_EQ(result, IBV_REREG_MR_ERR_INPUT);
+  // The others are the device's word.
+  EXPECT_EQ(refused(0, nullptr, 0, 0), error);
+  EXPECT_EQ(result, IBV_REREG_MR_ERR_CMD);
   EXPECT_EQ(refused(IBV_REREG_MR_CHANGE_PD, nullptr, 0, 0), error);
   EXPECT_EQ(
       refused(IBV_REREG_MR_CHANGE_ACCESS, nullptr, 0, IBV_ACCESS_REMOTE_WRITE),
       error);
-  EXPECT_EQ(refused(IBV_REREG_MR_CHANGE_TRANSLATION, b.memory, 0, 0), error);
-  EXPECT_EQ(refused(IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, 64, 0),
+  EXPECT_EQ(result, IBV_REREG_MR_ERR_CMD);
+  auto* const nowhere = reinterpret_cast<void*>(4096);
+  EXPECT_EQ(refused(IBV_REREG_MR_CHANGE_TRANSLATION, nowhere, 64, 0),
             error != 0 ? EFAULT : 0);
+  EXPECT_EQ(result, IBV_REREG_MR_ERR_CMD);
   EXPECT_EQ(WriteOutcome(0), IBV_WC_SUCCESS);
 }
 

@@ -141,4 +141,51 @@ _ATOMIC = [
                     "-q 4")
 ]
 
-LINES = TOOLS + _SEND + _WRITE + _READ + _ATOMIC
+
+
+def _qperf(tests, **more):
+    # It is told nothing of GIDs, so the connection manager finds the way.
+    return Line("qperf %s" % tests, server="qperf",
+                client="qperf -cm 1 -t 1 {address} " + tests, port=19765,
+                stays=True, expect=r"(latency|bw) +=", **more)
+
+
+def _fio(verb, **more):
+    # Whichever is to write is the client, whatever its verb.
+    words = "fio --thread --ioengine=rdma --port=8888 --bs=4k --size=256k"
+    return Line("fio, rdma engine, %s" % verb,
+                server=words + " --name=server --rw=read --iodepth=16",
+                client=words + " --name=client --hostname={address} "
+                "--iodepth=8 --rw=write --verb=" + verb,
+                ready=CM, port=8888,
+                expect=r"(?m)^ +(READ|WRITE): bw=.*io=256KiB",
+                **more)
+
+
+def _pingpong_of_libfabric(endpoint, provider, **more):
+    words = "fi_pingpong -p \"%s\" -e %s -I 50 -S 1024" % (provider, endpoint)
+    return Line("fi_pingpong -e " + endpoint, server=words,
+                client=words + " {address}", port=47592,
+                expect=r"\n1k +50 +=50 ",
+                **more)
+
+
+_LOOPBACK = ((SOFT_TCP, "the server tells its client a loopback address"),)
+_OTHERS = [
+    _qperf("rc_lat rc_bw"),
+    _qperf("rc_rdma_read_lat rc_rdma_write_bw"),
+    _qperf("ud_lat", reasons=tuple(
+        (column, "address handles without a global route, which RoCE has not")
+        for column in (SOFT, SOFT_TCP, RXE))),
+    _fio("write"),
+    _fio("read"),
+    _fio("send", reasons=tuple(
+        (column, "SENDs that may come before their receives, with no retry")
+        for column in (SOFT, SOFT_TCP, RXE))),
+    _pingpong_of_libfabric("msg", "verbs", reasons=_LOOPBACK),
+    _pingpong_of_libfabric("rdm", "verbs;ofi_rxm", reasons=_LOOPBACK + (
+        (RXE, "fi_enable, to which rxe answers EINVAL"),)),
+    _pingpong_of_libfabric("dgram", "verbs"),
+]
+
+LINES = TOOLS + _SEND + _WRITE + _READ + _ATOMIC + _OTHERS

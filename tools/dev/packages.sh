@@ -12,7 +12,7 @@ BUILD_PACKAGES=(
 # zstd unpacks Ubuntu's kernel modules; xz and gz need no package.
 VM_PACKAGES=(
   qemu-system-x86 busybox-static kmod zstd
-  iproute2 ibverbs-utils rdmacm-utils perftest
+  iproute2 ibverbs-utils rdmacm-utils perftest qperf fio libfabric-bin
 )
 # What builds the programs that use an installed library.
 CONSUMER_PACKAGES=(cmake make dpkg-dev)

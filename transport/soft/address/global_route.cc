@@ -62,6 +62,18 @@ bool IsMulticastGid(const ibv_gid& gid) {
   return IsIpv4Gid(gid) ? IN_MULTICAST(ntohl(Ipv4Of(gid))) : gid.raw[0] == 0xff;
 }
 
+ibv_gid GroupOnTheWire(const ibv_gid& group) {
+  constexpr uint8_t kScopeBits = 0x0f;
+  constexpr uint8_t kLinkScope = 2;
+  constexpr uint8_t kSiteScope = 5;
+  if (IsIpv4Gid(group) || (group.raw[1] & kScopeBits) > kLinkScope) {
+    return group;
+  }
+  ibv_gid wire = group;
+  wire.raw[1] = static_cast<uint8_t>((wire.raw[1] & ~kScopeBits) | kSiteScope);
+  return wire;
+}
+
 GlobalRouteBytes WriteGlobalRoute(const DatagramHeader& header,
                                   uint32_t payload_bytes) {
   GlobalRouteBytes bytes = {};

@@ -44,6 +44,13 @@ std::optional<GlobalRoute> ReadGlobalRoute(const ibv_grh& header);
 // in mapped form.
 bool IsMulticastGid(const ibv_gid& gid);
 
+// The IP multicast group by which datagrams to `group` travel: mostly the same.
+// Of IPv6 the narrow scopes need an interface with every address, and scope 0
+// is reserved; InfiniBand has groups of any scope. Those travel as groups of
+// the scope of a site, which datagrams cannot leave without routers.
+// REQUIRES: IsMulticastGid(group).
+ibv_gid GroupOnTheWire(const ibv_gid& group);
+
 }  // namespace verbena::soft
 
 #endif  // VERBENA_TRANSPORT_SOFT_ADDRESS_GLOBAL_ROUTE_H_

@@ -25,10 +25,7 @@ class CountedEvents final : public EventQueue {
 
   bool TakeSignal() override {
     uint64_t count;
-    while (read(fd(), &count, sizeof(count)) < 0) {
-      if (errno != EINTR) return false;
-    }
-    return true;
+    return read(fd(), &count, sizeof(count)) == sizeof(count);
   }
 };
 

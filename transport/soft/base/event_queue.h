@@ -51,7 +51,8 @@ class EventQueue {
   void Raise(const Event& event);
 
   // Takes the oldest event. Without one it waits, or, when fd() is
-  // non-blocking, returns false with errno EAGAIN.
+  // non-blocking, returns false with errno EAGAIN. A signal ends the wait, with
+  // EINTR, if it would end a read(2): programs rely on that.
   bool Get(Event& event);
 
   void Acknowledge(Source& source, uint64_t count);
@@ -67,7 +68,7 @@ class EventQueue {
   virtual void Signal() = 0;
   // Waits until fd() is readable and takes one signal back, for which there may
   // be no event any more. False, with errno, if there is none and fd() is
-  // non-blocking.
+  // non-blocking, or if a signal came.
   virtual bool TakeSignal() = 0;
 
  private:

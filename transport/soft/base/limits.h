@@ -3,6 +3,7 @@
 #ifndef VERBENA_TRANSPORT_SOFT_BASE_LIMITS_H_
 #define VERBENA_TRANSPORT_SOFT_BASE_LIMITS_H_
 
+#include <bit>
 #include <cstdint>
 
 namespace verbena::soft {
@@ -29,6 +30,23 @@ inline constexpr int kCompletionsMax = (1 << 20) - 1;
 // bytes for each request there, if the user asks for so many.
 inline constexpr uint32_t kInlineBytesMax = 512;
 
+// What is granted to who asks for less: NICs round up, and programs count on
+// it. A depth is a power of two, that of a completion queue one less (as on
+// mlx5), and some bytes may be inline though none was asked for.
+inline constexpr uint32_t RoundedDepth(uint32_t asked) {
+  return std::bit_ceil(asked);
+}
+inline constexpr int RoundedCompletions(int asked) {
+  return static_cast<int>(std::bit_ceil(static_cast<uint32_t>(asked) + 1) - 1);
+}
+inline constexpr uint32_t RoundedInlineBytes(uint32_t asked) {
+  constexpr uint32_t kStep = 32;
+  return asked == 0 ? kStep : (asked + kStep - 1) / kStep * kStep;
+}
+static_assert(RoundedDepth(kQueueDepthMax) == kQueueDepthMax);
+static_assert(RoundedCompletions(kCompletionsMax) == kCompletionsMax);
+static_assert(RoundedInlineBytes(kInlineBytesMax) == kInlineBytesMax);
+
 // RDMA READs and atomics outstanding, each direction.
 inline constexpr int kReadsMax = 16;
 inline constexpr uint32_t kMessageBytesMax = 1u << 31;
@@ -37,6 +55,14 @@ inline constexpr uint32_t kMessageBytesMax = 1u << 31;
 inline constexpr uint32_t kDatagramPayloadMax = 4096;
 // The global route header in front of every datagram that is received.
 inline constexpr uint32_t kGlobalRouteBytes = 40;
+
+// Address handles of one context.
+inline constexpr int kAddressHandlesMax = 1 << 16;
+
+// Multicast groups of a process, each of which takes a descriptor, and the
+// queue pairs in one of them.
+inline constexpr int kGroupsMax = 256;
+inline constexpr int kGroupMembersMax = 1024;
 
 // Device memory of one context in all (ibv_alloc_dm): as much as adapters have.
 inline constexpr uint64_t kDeviceMemoryBytesMax = 1 << 20;

@@ -75,12 +75,9 @@ bool WaiterBell::RingByName(const Name& name, const Ring& ring) {
 bool WaiterBell::RingOwn() const { return SendRing(fd(), name_, Ring()); }
 
 bool WaiterBell::Take(Ring& ring) const {
-  while (true) {
-    const ssize_t got = ::recv(fd(), &ring, sizeof(ring), MSG_TRUNC);
-    if (got < 0 && errno == EINTR) continue;
-    if (got != sizeof(ring)) ring = {0, kNobody};
-    return got >= 0;
-  }
+  const ssize_t got = ::recv(fd(), &ring, sizeof(ring), MSG_TRUNC);
+  if (got != sizeof(ring)) ring = {0, kNobody};
+  return got >= 0;
 }
 
 }  // namespace verbena::soft

@@ -1,8 +1,12 @@
 #include "transport/soft/cm/cm_channel.h"
 
+#include <linux/futex.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <utility>
 
@@ -44,9 +48,25 @@ CmChannel::CmChannel(base::UniqueFd event_fd)
     : rdma_event_channel{.fd = event_fd.get()},
       event_fd_(std::move(event_fd)) {}
 
+// A futex is a wait that goes on after a signal if the program has asked for
+// that (SA_RESTART), as the kernel's own wait for events; poll(2) never does.
+int CmChannel::AwaitPush(uint32_t pushes) const {
+  static_assert(sizeof(pushes_) == sizeof(uint32_t));
+  const auto result = ::syscall(SYS_futex, &pushes_, FUTEX_WAIT_PRIVATE, pushes,
+                                nullptr, nullptr, 0);
+  return result == 0 || errno == EAGAIN ? 0 : errno;
+}
+
+void CmChannel::WakeAll() {
+  pushes_.fetch_add(1, std::memory_order_relaxed);
+  ::syscall(SYS_futex, &pushes_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr,
+            0);
+}
+
 void CmChannel::Push(std::unique_ptr<CmEventRecord> event) {
   if (events_.empty()) SetReadable(true);
   events_.push_back(std::move(event));
+  WakeAll();
 }
 
 std::unique_ptr<CmEventRecord> CmChannel::Pop() {
@@ -76,6 +96,7 @@ std::vector<std::unique_ptr<CmEventRecord>> CmChannel::Remove(
 std::deque<std::unique_ptr<CmEventRecord>> CmChannel::Close() {
   event_fd_.Reset();
   fd = -1;
+  WakeAll();
   return std::exchange(events_, {});
 }
 

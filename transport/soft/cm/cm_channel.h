@@ -6,6 +6,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -71,13 +72,21 @@ class CmChannel final : public rdma_event_channel {
     return !event_fd_.valid();
   }
 
+  // To wait without the lock: AwaitPush() returns when something was pushed, or
+  // the channel closed, since there had been as many `pushes`. Returns 0, or
+  // EINTR when a signal came that would end a read(2).
+  uint32_t pushes() const { return pushes_.load(std::memory_order_relaxed); }
+  int AwaitPush(uint32_t pushes) const;
+
  private:
   explicit CmChannel(base::UniqueFd event_fd);
+  void WakeAll();
   void SetReadable(bool readable);
 
   // The same descriptor as rdma_event_channel::fd.
   base::UniqueFd event_fd_ ABSL_GUARDED_BY(kEvents);
   std::deque<std::unique_ptr<CmEventRecord>> events_ ABSL_GUARDED_BY(kEvents);
+  std::atomic<uint32_t> pushes_{0};  // Changed with the lock.
 };
 
 }  // namespace verbena::soft

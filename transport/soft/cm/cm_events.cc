@@ -1,7 +1,6 @@
 #include "transport/soft/cm/cm_events.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,7 +18,7 @@ constexpr size_t kDestroyedChannelsMax = 16;
 
 int CmEvents::Get(CmChannel& channel, rdma_cm_event*& event) {
   while (true) {
-    pollfd descriptor = {.fd = -1, .events = POLLIN, .revents = 0};
+    uint32_t pushes = 0;
     {
       const EventsLock lock(mutex_);
       if (channel.closed()) break;
@@ -36,9 +35,9 @@ int CmEvents::Get(CmChannel& channel, rdma_cm_event*& event) {
       const int flags = ::fcntl(channel.fd, F_GETFL);
       if (flags < 0) return errno;
       if ((flags & O_NONBLOCK) != 0) return EAGAIN;
-      descriptor.fd = channel.fd;
+      pushes = channel.pushes();
     }
-    if (::poll(&descriptor, 1, -1) < 0) return errno;
+    if (const int error = channel.AwaitPush(pushes); error != 0) return error;
   }
   for (;;) ::pause();
 }

@@ -19,6 +19,7 @@ namespace {
 constexpr int kReadBatch = 64;
 
 constexpr uint8_t kHopLimit = 1;
+constexpr uint8_t kRetriesMax = 7;
 
 std::unique_ptr<CmEventRecord> MessageEvent(rdma_cm_event_type type, int status,
                                             const CmMessage& message,
@@ -34,8 +35,8 @@ bool SetParameters(const rdma_conn_param* parameters, uint8_t data_bytes_max,
                    CmMessage& message) {
   message.responder_resources = kReadsMax;
   message.initiator_depth = kReadsMax;
-  message.retry_count = 7;
-  message.rnr_retry_count = 7;
+  message.retry_count = kRetriesMax;
+  message.rnr_retry_count = kRetriesMax;
   if (parameters == nullptr) return true;
   if (parameters->responder_resources != RDMA_MAX_RESP_RES) {
     message.responder_resources = parameters->responder_resources;
@@ -43,16 +44,17 @@ bool SetParameters(const rdma_conn_param* parameters, uint8_t data_bytes_max,
   if (parameters->initiator_depth != RDMA_MAX_INIT_DEPTH) {
     message.initiator_depth = parameters->initiator_depth;
   }
-  message.retry_count = parameters->retry_count;
-  message.rnr_retry_count = parameters->rnr_retry_count;
+  // More retries than three bits can count are cut to that, as the kernel does:
+  // programs ask for 10 or 255 of them.
+  message.retry_count = std::min(parameters->retry_count, kRetriesMax);
+  message.rnr_retry_count = std::min(parameters->rnr_retry_count, kRetriesMax);
   if (parameters->private_data != nullptr) {
     if (parameters->private_data_len > data_bytes_max) return false;
     std::memcpy(message.private_data.data(), parameters->private_data,
                 parameters->private_data_len);
   }
   return message.responder_resources <= kReadsMax &&
-         message.initiator_depth <= kReadsMax && message.retry_count <= 7 &&
-         message.rnr_retry_count <= 7;
+         message.initiator_depth <= kReadsMax;
 }
 
 int ConnectionHandshake::Watch(CmEndpoint& endpoint) {

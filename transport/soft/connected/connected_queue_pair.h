@@ -36,7 +36,7 @@ namespace verbena::soft {
 // it, is said at QueuePair.
 class ConnectedQueuePair final : public QueuePair {
  public:
-  // REQUIRES: CheckInitAttributes() accepts the attributes, and the type is RC
+  // REQUIRES: GrantInitAttributes() accepts the attributes, and the type is RC
   // or UC. Its number is 0 when the device has none left.
   ConnectedQueuePair(SoftDevice& device, ProtectionDomain& pd,
                      const ibv_qp_init_attr& attributes);

@@ -7,9 +7,18 @@
 namespace verbena::soft {
 namespace {
 
+// The rights that a queue pair has. Others concern regions, and are ignored:
+// programs pass the flags of their regions, memory on demand among them.
 constexpr unsigned int kAccessFlags =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
     IBV_ACCESS_REMOTE_ATOMIC;
+
+// An entry of the table that has no address is not one to send from.
+bool SourceIsLegal(const ibv_ah_attr& path, GidTable& gids) {
+  if (path.is_global == 0) return true;
+  gids.Refresh();
+  return gids.At(path.grh.sgid_index).has_value();
+}
 
 bool AlternateIsLegal(const ibv_qp_attr& attributes, GidTable& gids) {
   gids.Refresh();
@@ -25,10 +34,7 @@ bool QueuePairAttributes::ValuesAreLegal(const ibv_qp_attr& attributes,
   const auto has = [mask](int bit) { return (mask & bit) != 0; };
   if (has(IBV_QP_PORT) && !IsPort(attributes.port_num)) return false;
   if (has(IBV_QP_PKEY_INDEX) && attributes.pkey_index != 0) return false;
-  if (has(IBV_QP_ACCESS_FLAGS) &&
-      (attributes.qp_access_flags & ~kAccessFlags) != 0) {
-    return false;
-  }
+  if (has(IBV_QP_AV) && !SourceIsLegal(attributes.ah_attr, gids)) return false;
   if (has(IBV_QP_PATH_MTU) && (attributes.path_mtu < IBV_MTU_256 ||
                                attributes.path_mtu > IBV_MTU_4096)) {
     return false;
@@ -69,7 +75,9 @@ void QueuePairAttributes::Apply(const ibv_qp_attr& from, int mask) {
   const auto has = [mask](int bit) { return (mask & bit) != 0; };
   if (has(IBV_QP_PKEY_INDEX)) to.pkey_index = from.pkey_index;
   if (has(IBV_QP_PORT)) to.port_num = from.port_num;
-  if (has(IBV_QP_ACCESS_FLAGS)) to.qp_access_flags = from.qp_access_flags;
+  if (has(IBV_QP_ACCESS_FLAGS)) {
+    to.qp_access_flags = from.qp_access_flags & kAccessFlags;
+  }
   if (has(IBV_QP_AV)) to.ah_attr = from.ah_attr;
   if (has(IBV_QP_ALT_PATH)) {
     to.alt_ah_attr = from.alt_ah_attr;

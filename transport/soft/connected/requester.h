@@ -172,6 +172,7 @@ class Requester {
   bool TransmitRead(LinkEnd& link, const Slot& request);
   bool TransmitAtomic(LinkEnd& link, const Slot& request);
   bool TransmitLocal(LinkEnd& link, Slot& request);
+  bool CountLocal();
   void NoteRead();
   bool TransmitSegment(LinkEnd& link, const Slot& request);
   void Advance();

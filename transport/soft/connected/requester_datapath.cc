@@ -127,8 +127,10 @@ int Requester::Check(const ibv_send_wr& wr, uint64_t& length) const {
       return is_inline || unreliable_ ? EINVAL : 0;
     case IBV_WR_ATOMIC_CMP_AND_SWP:
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
-      if (is_inline || unreliable_ || length < kAtomicBytes) return EINVAL;
-      length = kAtomicBytes;  // Its entries may have more room than that.
+      if (is_inline || unreliable_) return EINVAL;
+      // Its entries may have more room than that. With less the answer has
+      // none, and it ends with an error.
+      length = kAtomicBytes;
       return 0;
     default:
       return EINVAL;
@@ -254,12 +256,12 @@ bool Requester::MayStart(const Slot& request) {
   if (is_read && reads_under_way_ == reads_max_) return false;
   // IBV_SEND_FENCE: the data of all READs and atomics before it must be there.
   if (request.fenced() && reads_under_way_ != 0) return false;
-  if (is_read ||
-      (!request.is_inline() && request.length > kFirstSegmentBytes)) {
-    if (!List(sending_).Allows(is_read ? IBV_ACCESS_LOCAL_WRITE : 0)) {
-      Fail(sending_, IBV_WC_LOC_PROT_ERR);
-      return false;
-    }
+  // The memory that an answer goes to is looked at when that comes: what the
+  // responder finds wrong comes first, and an atomic is done whatever comes.
+  if (!is_read && !request.is_inline() && request.length > kFirstSegmentBytes &&
+      !List(sending_).Allows(0)) {
+    Fail(sending_, IBV_WC_LOC_PROT_ERR);
+    return false;
   }
   return true;
 }
@@ -326,6 +328,9 @@ bool Requester::TransmitSegment(LinkEnd& link, const Slot& request) {
       packet.address = request.remote_address;
       packet.rkey = request.rkey;
       packet.value = request.length;
+      if (request.is(IBV_WR_RDMA_WRITE_WITH_IMM)) {
+        packet.flags |= kPacketImmediate;  // It is still to come.
+      }
     }
     // Immediate data follows in a packet of its own: see PacketHeader.
     if (request.is(IBV_WR_RDMA_WRITE_WITH_IMM)) {
@@ -368,9 +373,12 @@ bool Requester::OnNewExecuted(uint32_t count) {
   const int32_t news = static_cast<int32_t>(count - acknowledged_);
   // Packets and the word beside them may overtake each other, so the number may
   // be older than what is known already.
-  if (news <= 0) return true;
+  if (news <= 0) return true;  // So of a local request, counted already.
   if (static_cast<uint32_t>(news) > sending_ - acknowledged_) return false;
   acknowledged_ = count;
+  if (acknowledged_ != sending_ && ring_.slot(acknowledged_).local()) {
+    CountLocal();
+  }
   // The next request begins with all its retries.
   rnr_retries_left_ = rnr_retry_;
   Complete();
@@ -388,9 +396,11 @@ bool Requester::OnReadResponse(const Packet& packet) {
       (packet.payload_bytes == 0 && !packet.last())) {
     return false;
   }
-  if (!List(reading_).Scatter(read_offset_, packet.payload_bytes,
-                              packet.payload)) {
-    Fail(reading_, IBV_WC_LOC_PROT_ERR);
+  const ScatterGatherList room = List(reading_);
+  if (!room.Scatter(read_offset_, packet.payload_bytes, packet.payload)) {
+    // Only an atomic can be longer than the room it was given.
+    Fail(reading_, room.TotalBytes() < request.length ? IBV_WC_LOC_LEN_ERR
+                                                      : IBV_WC_LOC_PROT_ERR);
     return true;
   }
   read_offset_ += packet.payload_bytes;

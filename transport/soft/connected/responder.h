@@ -89,6 +89,7 @@ class Responder {
   bool OnAnyPacket(const Packet& packet);
   bool OnSend(const Packet& packet);
   bool OnWrite(const Packet& packet);
+  void FailReceiveOfWrite(const Packet& packet);
   bool OnRead(const Packet& packet);
   bool OnAtomic(const Packet& packet);
   void Note(const ReadRequest& read);

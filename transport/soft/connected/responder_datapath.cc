@@ -163,6 +163,7 @@ bool Responder::OnWrite(const Packet& packet) {
     write_rkey_ = packet.rkey;
     write_length_ = packet.value;
     if ((access_ & IBV_ACCESS_REMOTE_WRITE) == 0) {
+      FailReceiveOfWrite(packet);
       Drop(packet, NakReason::kInvalidRequest, IBV_EVENT_QP_REQ_ERR);
       return true;
     }
@@ -170,6 +171,7 @@ bool Responder::OnWrite(const Packet& packet) {
     // nothing needs no valid key, as on hardware.
     if (write_length_ != 0 && !Allows(write_rkey_, write_address_,
                                       write_length_, IBV_ACCESS_REMOTE_WRITE)) {
+      FailReceiveOfWrite(packet);
       Drop(packet, NakReason::kRemoteAccess, IBV_EVENT_QP_ACCESS_ERR);
       return true;
     }
@@ -195,6 +197,17 @@ bool Responder::OnWrite(const Packet& packet) {
   in_message_ = false;
   ++executed_;
   return true;
+}
+
+// A WRITE is refused, of which `packet` is the first. If it has immediate data,
+// the receive that this would have taken tells of it. An unreliable one takes
+// none: nobody is told.
+void Responder::FailReceiveOfWrite(const Packet& packet) {
+  if ((packet.flags & kPacketImmediate) == 0 || environment_.unreliable ||
+      !TakeReceive()) {
+    return;
+  }
+  PushReceive(IBV_WC_LOC_ACCESS_ERR, IBV_WC_RECV_RDMA_WITH_IMM, nullptr);
 }
 
 // Where the memory that the peer names lies in this process, or null when it

@@ -34,7 +34,7 @@ namespace verbena::soft {
 // states SQE and ERR.
 class DatagramQueuePair final : public QueuePair {
  public:
-  // REQUIRES: CheckInitAttributes() accepts the attributes, and the type is UD.
+  // REQUIRES: GrantInitAttributes() accepts the attributes, and the type is UD.
   // Its number is 0 when the device has none left.
   DatagramQueuePair(SoftDevice& device, ProtectionDomain& pd,
                     const ibv_qp_init_attr& attributes);
@@ -64,7 +64,7 @@ class DatagramQueuePair final : public QueuePair {
   TimePoint OnTick(TimePoint now) override;
 
  private:
-  enum class Sending { kDone, kWait, kBadMemory };
+  enum class Sending { kDone, kWait, kBadMemory, kBadOpcode };
 
   void Run() override;
   void CloseSocket() ABSL_LOCKS_EXCLUDED(lock_);
@@ -85,6 +85,8 @@ class DatagramQueuePair final : public QueuePair {
   int Post(ibv_send_wr* wr, ibv_send_wr** bad_wr)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void Transmit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
+  // Ends the oldest request with an error, which takes the queue pair to SQE.
+  void StopSending(ibv_wc_status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   Sending SendOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   Sending WaitForReceiver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void Receive() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);

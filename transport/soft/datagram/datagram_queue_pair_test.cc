@@ -46,11 +46,20 @@ TEST(DatagramQueuePairTest, RequestsThatAreNoDatagramsAreRefused) {
   ibv_send_wr request = {};
   request.opcode = IBV_WR_SEND;
   EXPECT_EQ(a.Post(request), EINVAL);  // It has no address handle.
-  request.wr.ud = {a.Handle(a.gid.gid), 1u << 24, transport::kTestQkey};
-  EXPECT_EQ(a.Post(request), EINVAL);
-  request.wr.ud.remote_qpn = 5;
-  request.opcode = IBV_WR_RDMA_WRITE;
-  EXPECT_EQ(a.Post(request), EINVAL);
+  TestEnd other;
+  ibv_ah_attr path = a.Path(a.gid.gid);
+  ibv_ah* const foreign = a.verbs.create_ah(other.pd, &path);
+  request.wr.ud = {foreign, 5, transport::kTestQkey};
+  EXPECT_EQ(a.Post(request), EINVAL) << "of another context";
+  EXPECT_EQ(a.verbs.destroy_ah(foreign), 0);
+}
+
+// Where datagrams have their handle, it has an address.
+TEST(DatagramQueuePairTest, ARequestOfAConnectionHasNoHandle) {
+  DatagramTestEnd a;
+  ASSERT_EQ(a.Write(1, 0, 8, 0x123, 0), 0);
+  EXPECT_EQ(a.Wait().status, IBV_WC_LOC_QP_OP_ERR);
+  EXPECT_EQ(a.State(), IBV_QPS_SQE);
 }
 
 }  // namespace

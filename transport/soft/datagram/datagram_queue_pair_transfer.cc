@@ -72,15 +72,23 @@ void DatagramQueuePair::Transmit() {
       case Sending::kWait:
         return;
       case Sending::kBadMemory:
-        sends_.End(IBV_WC_LOC_PROT_ERR);
-        sends_.Flush();
-        SetState(IBV_QPS_SQE);  // It goes on receiving.
+        StopSending(IBV_WC_LOC_PROT_ERR);
+        return;
+      case Sending::kBadOpcode:
+        StopSending(IBV_WC_LOC_QP_OP_ERR);
         return;
     }
   }
 }
 
+void DatagramQueuePair::StopSending(ibv_wc_status status) {
+  sends_.End(status);
+  sends_.Flush();
+  SetState(IBV_QPS_SQE);  // It goes on receiving.
+}
+
 DatagramQueuePair::Sending DatagramQueuePair::SendOldest() {
+  if (!sends_.legal()) return Sending::kBadOpcode;
   // The specification wants neither a packet nor an error (C10-93.1.1).
   if (sends_.length() > kDatagramPayloadMax) return Sending::kDone;
   if (!device_.port_states().IsActive(attributes_.port_num)) {

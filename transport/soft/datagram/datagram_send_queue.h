@@ -56,11 +56,12 @@ class DatagramSendQueue {
 
   bool empty() const { return ended_ == posted_; }
 
-  // The next five methods are about the oldest request that has not ended. They
+  // The next six methods are about the oldest request that has not ended. They
   // REQUIRE that !empty().
   const DatagramRoute& route() { return ring_.slot(ended_).route; }
   uint32_t destination_qp() { return ring_.slot(ended_).header.destination_qp; }
   uint32_t length() { return ring_.slot(ended_).length; }
+  bool legal() { return ring_.slot(ended_).legal; }
   // Puts the parts of its datagram together; `own_qkey` takes the place of a
   // Q_Key with the top bit set. False when some of its memory is not
   // registered.
@@ -83,6 +84,7 @@ class DatagramSendQueue {
     uint32_t length;
     uint16_t entry_count;
     uint8_t flags;  // ibv_send_flags.
+    bool legal;     // Its opcode is one of datagrams. If not, no more is set.
     DatagramHeader header;
     DatagramRoute route;
   };

@@ -51,6 +51,28 @@ TEST(MulticastTest, AMemberHearsWhatIsSentToAnIpv6Group) {
   ExpectDelivery("[ff15::77:1]:0");
 }
 
+TEST(MulticastTest, AMemberHearsWhatIsSentToAGroupOfANarrowScope) {
+  ExpectDelivery("[ff10::77:1]:0");
+  ExpectDelivery("[ff11::77:1]:0");
+  ExpectDelivery("[ff12::77:1]:0");
+}
+
+TEST(MulticastTest, GroupsThatDifferInTheirScopeAreTwo) {
+  ibv_gid narrow = GroupGid("[ff11::77:2]:0");
+  ibv_gid wide = GroupGid("[ff15::77:2]:0");
+  DatagramTestEnd a;
+  DatagramTestEnd b;
+  for (DatagramTestEnd* end : {&a, &b}) ASSERT_EQ(end->Receive(9, 0, 100), 0);
+  ASSERT_EQ(AttachMcast(a.qp, &narrow, 0), 0);
+  ASSERT_EQ(AttachMcast(b.qp, &wide, 0), 0);
+  ASSERT_EQ(SendToGroup(b, narrow, 4), 0);
+  EXPECT_EQ(a.Wait(&b).wr_id, 9u);
+  EXPECT_EQ(b.Wait().opcode, IBV_WC_SEND);
+  EXPECT_TRUE(b.StaysQuiet(&a));
+  EXPECT_EQ(DetachMcast(a.qp, &narrow, 0), 0);
+  EXPECT_EQ(DetachMcast(b.qp, &wide, 0), 0);
+}
+
 TEST(MulticastTest, AllMembersHearItTheSenderToo) {
   ibv_gid group = GroupGid("239.77.1.2:0");
   DatagramTestEnd a;
@@ -84,6 +106,32 @@ TEST(MulticastTest, AMemberThatHasLeftHearsNothing) {
   a.Wait();  // It has come.
   EXPECT_TRUE(b.StaysQuiet(&a));
   EXPECT_EQ(DetachMcast(a.qp, &group, 0), 0);
+}
+
+TEST(MulticastTest, ThereAreAsManyGroupsAsTheDeviceSays) {
+  DatagramTestEnd end;
+  ibv_device_attr device;
+  ASSERT_EQ(end.verbs.query_device(end.context, &device), 0);
+  ibv_gid group = GroupGid("239.78.0.0:0");
+  uint8_t& high = group.raw[14];
+  uint8_t& low = group.raw[15];
+  int count = 0;
+  int error = 0;
+  while (true) {
+    high = static_cast<uint8_t>(count >> 8);
+    low = static_cast<uint8_t>(count);
+    error = end.verbs.attach_mcast(end.qp, &group, 0);
+    if (error != 0) break;
+    ++count;
+  }
+  EXPECT_EQ(error, ENOMEM);
+  EXPECT_EQ(count, device.max_mcast_grp);
+  while (count > 0) {
+    --count;
+    high = static_cast<uint8_t>(count >> 8);
+    low = static_cast<uint8_t>(count);
+    EXPECT_EQ(end.verbs.detach_mcast(end.qp, &group, 0), 0);
+  }
 }
 
 TEST(MulticastTest, WhatIsAttachedIsBusy) {

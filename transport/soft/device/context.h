@@ -46,6 +46,7 @@ class Context final : public verbs_context {
 
   // Objects made in this context.
   std::atomic<int>& children() { return children_; }
+  std::atomic<int>& address_handles() { return address_handles_; }
   // Bytes of device memory that are allocated.
   std::atomic<size_t>& device_memory() { return device_memory_; }
 
@@ -55,6 +56,7 @@ class Context final : public verbs_context {
   SoftDevice& device_;
   const std::unique_ptr<EventQueue> async_events_;
   std::atomic<int> children_{0};
+  std::atomic<int> address_handles_{0};
   std::atomic<size_t> device_memory_{0};
 };
 

@@ -33,11 +33,11 @@ void MemoryTable::Remove(uint32_t key) {
   Release(key);
 }
 
-uint32_t MemoryTable::Reserve() {
+uint32_t MemoryTable::ReserveAny(uint32_t mask) {
   const base::MutexLock lock(mutex_);
   if (regions_ == kRegionsMax) return 0;
   for (;;) {
-    const uint32_t key = random_();
+    const uint32_t key = random_() & mask;
     Slot& slot = slots_[PlaceOf(key)];
     if (key == 0 || slot.taken) continue;
     slot.taken = true;

@@ -56,7 +56,9 @@ class MemoryTable {
   // and returns a key of it, or 0 when the table is full; Release() gives it
   // back. While the slot is closed, Open() opens it with any key that has the
   // same high half.
-  uint32_t Reserve();
+  uint32_t Reserve() { return ReserveAny(~uint32_t{0}); }
+  // Like Reserve(), but the low eight bits of the key are zero.
+  uint32_t ReserveForWindow() { return ReserveAny(~uint32_t{0xff}); }
   void Open(uint32_t key, const Region& region);
   void Close(uint32_t key);
   void Release(uint32_t key);
@@ -69,6 +71,9 @@ class MemoryTable {
                        uint64_t length, unsigned int access) const;
 
  private:
+  // A key of random bits where `mask` has some.
+  uint32_t ReserveAny(uint32_t mask);
+
   // Half of the slots stay free, so that a random key soon finds a free one.
   static constexpr uint32_t kSlots = 2 * kRegionsMax;
   static constexpr uint32_t PlaceOf(uint32_t key) { return key >> 16; }

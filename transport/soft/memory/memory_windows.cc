@@ -8,8 +8,15 @@
 namespace verbena::soft {
 namespace {
 
+// The bits of a window's key that its user chooses.
+constexpr uint32_t kUsersBits = 0xff;
+
 constexpr uint32_t kRights =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+// What a binding may ask for besides. A window has no local rights, so these
+// give nothing; programs pass the rights of their regions.
+constexpr uint32_t kIgnoredRights =
+    uint32_t{IBV_ACCESS_LOCAL_WRITE} | uint32_t{IBV_ACCESS_OPTIONAL_RANGE};
 constexpr uint32_t kWritingRights =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
@@ -17,7 +24,7 @@ constexpr uint32_t kWritingRights =
 
 uint32_t MemoryWindows::Allocate(const void* pd, ibv_mw_type type) {
   const base::MutexLock lock(mutex_);
-  const uint32_t key = memory_.Reserve();
+  const uint32_t key = memory_.ReserveForWindow();
   if (key != 0) windows_[PlaceOf(key)] = Window{type, pd, key, 0, nullptr};
   return key;
 }
@@ -35,14 +42,14 @@ bool MemoryWindows::Bind(const Binding& binding, const void* pd,
                          const void* qp) {
   const base::MutexLock lock(mutex_);
   const auto found = windows_.find(PlaceOf(binding.window));
-  if (found == windows_.end() || PlaceOf(binding.key) != found->first) {
-    return false;
-  }
+  if (found == windows_.end()) return false;
   Window& window = found->second;
+  const uint32_t key =
+      (window.key & ~kUsersBits) | (binding.key & kUsersBits);
   if (window.pd != pd) return false;
   if (binding.length == 0 && window.type == IBV_MW_TYPE_1) {
     Unbind(window);
-    window.key = binding.key;
+    window.key = key;
     return true;
   }
   const std::optional<MemoryTable::Region> region =
@@ -52,11 +59,11 @@ bool MemoryWindows::Bind(const Binding& binding, const void* pd,
     return false;
   }
   Unbind(window);
-  window.key = binding.key;
+  window.key = key;
   window.region = binding.region;
   window.owner = window.type == IBV_MW_TYPE_1 ? Owner(pd) : qp;
   const bool zero_based = (binding.access & IBV_ACCESS_ZERO_BASED) != 0;
-  memory_.Open(binding.key,
+  memory_.Open(key,
                {.owner = window.owner,
                 .address = zero_based ? 0 : binding.address,
                 .length = binding.length,
@@ -74,8 +81,8 @@ bool MemoryWindows::Allows(const Window& window, const Binding& binding,
   const bool zero_based = (binding.access & IBV_ACCESS_ZERO_BASED) != 0;
   const bool bound = window.region != 0;
   if (window.type == IBV_MW_TYPE_1 ? zero_based : bound) return false;
-  if (binding.length == 0 ||
-      (binding.access & ~(kRights | IBV_ACCESS_ZERO_BASED)) != 0) {
+  if (binding.length == 0 || (binding.access & ~(kRights | kIgnoredRights |
+                                                 IBV_ACCESS_ZERO_BASED)) != 0) {
     return false;
   }
   if ((region.access & IBV_ACCESS_MW_BIND) == 0 ||

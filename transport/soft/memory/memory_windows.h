@@ -36,15 +36,15 @@ class MemoryWindows {
     return static_cast<const char*>(pd) + 2;
   }
 
-  // The key of a new window, which opens nothing; 0 when the table is full. The
-  // low eight bits of a window's key may be any wherever it is named below.
+  // The key of a new window, which opens nothing; 0 when the table is full. Its
+  // low eight bits are zero, and may be any wherever it is named below.
   uint32_t Allocate(const void* pd, ibv_mw_type type);
   // Frees a window, which may be bound.
   void Free(uint32_t window);
 
   struct Binding {
     uint32_t window;
-    uint32_t key;     // The window's key from now on: any low eight bits.
+    uint32_t key;     // Its low eight bits are the window's from now on.
     uint32_t region;  // The key of the region; 0 for none.
     uint32_t access;  // IBV_ACCESS_REMOTE_*, and IBV_ACCESS_ZERO_BASED.
     uint64_t address;

@@ -92,9 +92,16 @@ TEST_F(MemoryWindowsTest, TheLowBitsOfTheKeyAreTheUsers) {
   EXPECT_FALSE(OpenTo(kQueuePair, next));
 }
 
+TEST_F(MemoryWindowsTest, ANewWindowsKeyEndsInZeros) {
+  EXPECT_EQ(one & 0xff, 0u);
+  EXPECT_EQ(two & 0xff, 0u);
+}
+
 TEST_F(MemoryWindowsTest, TheHighBitsAreNot) {
-  EXPECT_FALSE(windows.Bind({two, two ^ 0x100, region, kRead, 10'000, 50},
-                            kDomain, kQueuePair));
+  EXPECT_TRUE(windows.Bind({two, 0x12345678, region, kRead, 10'000, 50},
+                           kDomain, kQueuePair));
+  EXPECT_FALSE(OpenTo(kQueuePair, 0x12345678));
+  EXPECT_TRUE(OpenTo(kQueuePair, two | 0x78));
   EXPECT_FALSE(
       windows.Bind({two ^ 0x100, two ^ 0x100, region, kRead, 10'000, 50},
                    kDomain, kQueuePair));

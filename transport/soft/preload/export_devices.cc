@@ -61,7 +61,7 @@ ibv_device** ibv_get_device_list(int* num_devices) {
 void ibv_free_device_list(ibv_device** list) { FreeDeviceList(list); }
 
 int ibv_get_device_index(ibv_device* device) {
-  if (IsSoft(device)) return -1;  // The kernel has not numbered it.
+  if (IsSoft(device)) return SoftDeviceIndex();
   static const decltype(&ibv_get_device_index) next =
       NextDefinition("ibv_get_device_index");
   return next(device);

@@ -43,6 +43,20 @@ class PreloadTest : public testing::Test {
   ibv_context* context_ = nullptr;
 };
 
+// qperf does.
+TEST_F(PreloadTest, TheListOfDevicesIsABlockThatFreeTakes) {
+  ibv_device** const list = verbs_.get_device_list(nullptr);
+  ASSERT_NE(list, nullptr);
+  std::free(list);
+}
+
+TEST_F(PreloadTest, TheDeviceHasNamesAndAnIndex) {
+  EXPECT_STREQ(context_->device->dev_name, "soft0");
+  EXPECT_STRNE(context_->device->dev_path, "");
+  EXPECT_STRNE(context_->device->ibdev_path, "");
+  EXPECT_GE(ibv_get_device_index(context_->device), 0);
+}
+
 TEST_F(PreloadTest, ThePortsAreUp) {
   ibv_port_attr port;
   for (const uint8_t number : {1, 2}) {

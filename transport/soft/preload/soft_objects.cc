@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "transport/soft/preload/next_definition.h"
 #include "transport/soft/preload/next_provider.h"
 #include "transport/soft/soft_provider.h"
 
@@ -17,6 +18,11 @@ ibv_device* FindSoftDevice(const transport::VerbsOps& verbs) {
   // The name has a number, as those of the system's devices have: rxe0, mlx5_0.
   // The structure is this process's own, and nobody has seen it yet.
   std::strcpy(device->name, "soft0");
+  // There is nothing at these paths. But programs look whether they have a
+  // name, and one device is told from another by it.
+  std::strcpy(device->dev_name, "soft0");
+  std::strcpy(device->dev_path, "/sys/class/infiniband_verbs/soft0");
+  std::strcpy(device->ibdev_path, "/sys/class/infiniband/soft0");
   return device;
 }
 
@@ -28,12 +34,20 @@ ibv_device* SoftDeviceOfProcess() {
   return device;
 }
 
-bool SystemHasDevices() {
+// The greatest index that the kernel has given to a device; -1 without any.
+int GreatestIndexOfSystem() {
+  static const decltype(&ibv_get_device_index) index_of =
+      NextDefinition("ibv_get_device_index");
   int count = 0;
   ibv_device** list = NextProvider().verbs.get_device_list(&count);
-  if (list == nullptr) return false;
+  if (list == nullptr) return -1;
+  int greatest = -1;
+  for (int i = 0; i < count; ++i) {
+    // A kernel that numbers no devices still has some.
+    greatest = std::max({greatest, index_of(list[i]), 0});
+  }
   NextProvider().verbs.free_device_list(list);
-  return count > 0;
+  return greatest;
 }
 
 }  // namespace
@@ -60,12 +74,18 @@ bool SoftOnly() {
 }
 
 bool SoftConnects() {
-  static const bool connects = SoftOnly() || !SystemHasDevices();
+  static const bool connects = SoftOnly() || GreatestIndexOfSystem() < 0;
   return connects;
 }
 
-// Users get the address of the second entry. The first is the system's own
-// list, which keeps the devices in it alive.
+int SoftDeviceIndex() {
+  static const int index = SoftOnly() ? 0 : GreatestIndexOfSystem() + 1;
+  return index;
+}
+
+// One block that free() takes, as libibverbs makes it: programs do that. Of the
+// system's list the block alone is freed. The devices stay referenced by the
+// new list, which libibverbs frees with them.
 ibv_device** GetDeviceList(bool with_soft, int* count) {
   ibv_device** of_system = nullptr;
   int devices = 0;
@@ -77,22 +97,27 @@ ibv_device** GetDeviceList(bool with_soft, int* count) {
       devices = 0;
     }
   }
-  auto** list = new ibv_device*[devices + 3]();
-  list[0] = reinterpret_cast<ibv_device*>(of_system);
-  std::copy_n(of_system, devices, list + 1);
-  if (with_soft) list[1 + devices++] = SoftDeviceOfProcess();
-  if (count != nullptr) *count = devices;
-  return list + 1;
+  auto** const list = static_cast<ibv_device**>(
+      std::calloc(static_cast<size_t>(devices) + 2, sizeof(ibv_device*)));
+  if (list != nullptr) {
+    std::copy_n(of_system, devices, list);
+    if (with_soft) list[devices++] = SoftDeviceOfProcess();
+    if (count != nullptr) *count = devices;
+  }
+  std::free(of_system);
+  return list;
 }
 
 void FreeDeviceList(ibv_device** list) {
   if (list == nullptr) return;
-  --list;
-  if (list[0] != nullptr) {
-    NextProvider().verbs.free_device_list(
-        reinterpret_cast<ibv_device**>(list[0]));
+  ibv_device** end = list;
+  while (*end != nullptr) ++end;
+  *std::remove(list, end, SoftDeviceOfProcess()) = nullptr;
+  if (SoftOnly()) {
+    std::free(list);
+  } else {
+    NextProvider().verbs.free_device_list(list);
   }
-  delete[] list;
 }
 
 }  // namespace verbena::soft

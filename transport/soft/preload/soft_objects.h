@@ -35,6 +35,10 @@ bool SoftOnly();
 // managers cannot share a process without wrapping every object of one of them.
 bool SoftConnects();
 
+// The index of soft0, which no device of the system has: the kernel has not
+// numbered it.
+int SoftDeviceIndex();
+
 // Returns a list of the system's devices, unless SoftOnly(), followed by soft0
 // if `with_soft`. Null, with errno, on failure. It must be freed with
 // FreeDeviceList().

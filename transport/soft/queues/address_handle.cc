@@ -7,20 +7,20 @@
 #include "transport/soft/address/global_route.h"
 #include "transport/soft/address/mapped_gid.h"
 #include "transport/soft/address/port_states.h"
+#include "transport/soft/base/limits.h"
 #include "transport/soft/device/soft_device.h"
 
 namespace verbena::soft {
 namespace {
 
 constexpr uint8_t kServiceLevelMax = 15;  // Four bits.
-constexpr uint32_t kFlowLabelMax = 0xfffff;
 
 }  // namespace
 
 bool PathIsLegal(const ibv_ah_attr& attributes, GidTable& gids) {
   const ibv_global_route& route = attributes.grh;
   if (!IsPort(attributes.port_num) || attributes.is_global == 0 ||
-      attributes.sl > kServiceLevelMax || route.flow_label > kFlowLabelMax) {
+      attributes.sl > kServiceLevelMax) {
     return false;
   }
   const std::optional<ibv_gid_entry> source = gids.At(route.sgid_index);
@@ -44,6 +44,12 @@ std::unique_ptr<AddressHandle> AddressHandle::Create(
     errno = EINVAL;
     return nullptr;
   }
+  // Counted first, so that two threads do not take the last one both.
+  if (++pd.owner().address_handles() > kAddressHandlesMax) {
+    --pd.owner().address_handles();
+    errno = ENOMEM;
+    return nullptr;
+  }
   return std::unique_ptr<AddressHandle>(
       new AddressHandle(pd, attributes, gids, *source));
 }
@@ -59,13 +65,14 @@ AddressHandle::AddressHandle(ProtectionDomain& domain,
   header_.destination = path.dgid;
   header_.hop_limit = path.hop_limit;
   header_.traffic_class = path.traffic_class;
+  // Of the label the header takes the low twenty bits, as NICs do.
   header_.flow_label = path.flow_label;
   header_.service_level = attributes.sl;
   route_.multicast = IsMulticastGid(path.dgid);
   // A route without a destination stays on this host, where the queue pair is
   // found by its number alone.
-  const base::SocketAddress destination =
-      AddressOf(path.dgid, 0, source.ndev_ifindex);
+  const ibv_gid to = route_.multicast ? GroupOnTheWire(path.dgid) : path.dgid;
+  const base::SocketAddress destination = AddressOf(to, 0, source.ndev_ifindex);
   if (!gids.Find(path.dgid).has_value() && !destination.IsLoopback()) {
     route_.destination = destination;
   }
@@ -76,6 +83,9 @@ AddressHandle::AddressHandle(ProtectionDomain& domain,
   ++domain.children();
 }
 
-AddressHandle::~AddressHandle() { --ProtectionDomain::From(pd)->children(); }
+AddressHandle::~AddressHandle() {
+  --ProtectionDomain::From(pd)->children();
+  --Context::From(context)->address_handles();
+}
 
 }  // namespace verbena::soft

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cerrno>
 #include <functional>
 
 #include "transport/soft/address/gid_table.h"
+#include "transport/soft/device/context.h"
 #include "transport/soft/test_end.h"
 #include "transport/soft/verbs/datagram_verbs.h"
 
@@ -56,6 +58,23 @@ TEST(AddressHandleTest, TheDestinationIsAnAddressOfTheSameFamily) {
   EXPECT_EQ(to(Gid("[fd00::1]:0")), EINVAL);
   EXPECT_EQ(to(Gid("0.0.0.0:0")), EINVAL);
   EXPECT_EQ(to(ibv_gid{}), EINVAL);
+}
+
+TEST(AddressHandleTest, ThereAreAsManyAsTheDeviceSays) {
+  DatagramTestEnd end;
+  ibv_device_attr device;
+  ASSERT_EQ(end.verbs.query_device(end.context, &device), 0);
+  ibv_ah_attr path = end.Path(end.gid.gid);
+  // As if all but one were there: it takes long to make them.
+  std::atomic<int>& count = Context::From(end.context)->address_handles();
+  count += device.max_ah - 1;
+  ibv_ah* const last = CreateAh(end.pd, &path);
+  ASSERT_NE(last, nullptr);
+  EXPECT_EQ(CreateAh(end.pd, &path), nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  EXPECT_EQ(DestroyAh(last), 0);
+  count -= device.max_ah - 1;
+  EXPECT_EQ(CreateError(end, [](ibv_ah_attr&) {}), 0);
 }
 
 TEST(AddressHandleTest, ItHoldsItsProtectionDomain) {

@@ -24,9 +24,15 @@ namespace verbena::soft {
 
 // For an extended queue: the completion that start_poll or next_poll has taken.
 struct ExtendedPoll {
+  ~ExtendedPoll() {
+    if (domain != nullptr) --domain->children();
+  }
+
   base::Mutex mutex;  // Held from start_poll to end_poll.
   // The mutex is not taken, because the user promises to be one thread.
   bool single_threaded = false;
+  // The parent domain that it was made with, which counts it; null for none.
+  ProtectionDomain* domain = nullptr;
   // Fields that poll_cq does not fill stay zero.
   ibv_wc completion ABSL_GUARDED_BY(mutex) = {};
   CompletionTime time ABSL_GUARDED_BY(mutex) = {};

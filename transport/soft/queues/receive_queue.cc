@@ -55,7 +55,8 @@ int SharedReceiveQueue::Modify(const ibv_srq_attr& attributes, int mask) {
     return EINVAL;
   }
   BiasedLock::Guard lock(lock_);
-  const uint32_t depth = resize ? attributes.max_wr : queue_.requests_max();
+  const uint32_t depth =
+      resize ? RoundedDepth(attributes.max_wr) : queue_.requests_max();
   const uint32_t limit = set_limit ? attributes.srq_limit : limit_;
   if (limit > depth || (resize && !queue_.Resize(depth))) return EINVAL;
   limit_ = limit;

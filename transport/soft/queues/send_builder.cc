@@ -142,6 +142,7 @@ int SendBuilder::Complete(ibv_qp* qp) {
     error = post_all_(qp, requests_.data());
   }
   mutex_.unlock();
+  if (error != 0) errno = error;
   return error;
 }
 

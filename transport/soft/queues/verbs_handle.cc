@@ -1,5 +1,6 @@
 #include "transport/soft/queues/verbs_handle.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include "transport/soft/base/limits.h"
@@ -18,6 +19,19 @@ bool WithinLimits(const ibv_qp_cap& cap) {
          cap.max_inline_data <= kInlineBytesMax;
 }
 
+// A queue of nothing stays so.
+void RoundUp(ibv_qp_cap& cap) {
+  if (cap.max_send_wr > 0) {
+    cap.max_send_wr = RoundedDepth(cap.max_send_wr);
+    cap.max_send_sge = std::max(cap.max_send_sge, 1u);
+    cap.max_inline_data = RoundedInlineBytes(cap.max_inline_data);
+  }
+  if (cap.max_recv_wr > 0) {
+    cap.max_recv_wr = RoundedDepth(cap.max_recv_wr);
+    cap.max_recv_sge = std::max(cap.max_recv_sge, 1u);
+  }
+}
+
 bool SameContext(const ProtectionDomain& pd, const ibv_qp_init_attr& wanted) {
   return wanted.send_cq != nullptr && wanted.send_cq->context == pd.context &&
          wanted.recv_cq != nullptr && wanted.recv_cq->context == pd.context &&
@@ -26,11 +40,12 @@ bool SameContext(const ProtectionDomain& pd, const ibv_qp_init_attr& wanted) {
 
 }  // namespace
 
-int CheckInitAttributes(const ProtectionDomain& domain,
+int GrantInitAttributes(const ProtectionDomain& domain,
                         ibv_qp_init_attr& attributes) {
   if (!WithinLimits(attributes.cap) || !SameContext(domain, attributes)) {
     return EINVAL;
   }
+  RoundUp(attributes.cap);
   if (attributes.srq != nullptr) {
     attributes.cap.max_recv_wr = attributes.cap.max_recv_sge = 0;
   }

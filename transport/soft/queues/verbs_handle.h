@@ -16,9 +16,11 @@ class ProtectionDomain;
 class SendBuilder;
 
 // Returns 0 when a queue pair of these attributes can be made in `domain`, else
-// the errno. If the attributes name a shared receive queue, it sets those of
-// the queue pair's own receives to 0: it has none.
-int CheckInitAttributes(const ProtectionDomain& domain,
+// the errno. Sets the capacities to those that it grants: no less than was
+// asked for, and rounded up as NICs do, because programs count on that. If the
+// attributes name a shared receive queue, those of the queue pair's own
+// receives become 0: it has none.
+int GrantInitAttributes(const ProtectionDomain& domain,
                         ibv_qp_init_attr& attributes);
 
 // An ibv_cq that can be used as an ibv_cq_ex. The latter begins with the same

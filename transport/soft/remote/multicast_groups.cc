@@ -11,6 +11,7 @@
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/address/global_route.h"
 #include "transport/soft/base/datagram_socket.h"
+#include "transport/soft/base/limits.h"
 #include "transport/soft/remote/udp_socket.h"
 
 namespace verbena::soft {
@@ -48,7 +49,12 @@ int MulticastGroups::Attach(uint32_t number, const ibv_gid& gid,
   int error = 0;
   {
     const base::MutexLock lock(mutex_);
+    if (groups_.size() >= kGroupsMax && !groups_.contains(key)) return ENOMEM;
     Group& group = groups_[key];
+    if (group.members.size() >= kGroupMembersMax &&
+        !group.members.contains(number)) {
+      return ENOMEM;
+    }
     if (!group.socket.valid()) error = Open(key, group);
     if (error == 0) error = Join(key, group, interfaces);
     if (error == 0) {
@@ -80,7 +86,8 @@ int MulticastGroups::Open(const Key& key, Group& group) {
         ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!sender_.valid()) return errno;
   }
-  const base::SocketAddress address = AddressOf(GidOfKey(key), port_);
+  const base::SocketAddress address =
+      AddressOf(GroupOnTheWire(GidOfKey(key)), port_);
   if (const int error = OpenUdpReceiver(address, group.socket); error != 0) {
     return error;
   }
@@ -101,7 +108,8 @@ int MulticastGroups::Join(const Key& key, Group& group,
       joined = true;
       continue;
     }
-    error = JoinGroup(group.socket.get(), AddressOf(GidOfKey(key)), interface);
+    error = JoinGroup(group.socket.get(),
+                      AddressOf(GroupOnTheWire(GidOfKey(key))), interface);
     if (error != 0) continue;
     group.interfaces.insert(interface);
     joined = true;
@@ -142,8 +150,9 @@ void MulticastGroups::OnReadable(const Key& key) {
     DatagramHeader header;
     if (!ReadDatagramHeader(datagram_.data(), static_cast<size_t>(length),
                             header) ||
-        header.destination_qp != kMulticastQueuePair) {
-      continue;
+        header.destination_qp != kMulticastQueuePair ||
+        KeyOf(header.destination) != key) {
+      continue;  // Groups that differ in their scope alone may share a wire.
     }
     // The addresses of the packet replace those that the sender wrote.
     header.source = GidOf(arrival.source);

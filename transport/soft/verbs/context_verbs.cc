@@ -14,6 +14,7 @@
 #include "transport/soft/verbs/memory_region.h"
 #include "transport/soft/verbs/memory_window_verbs.h"
 #include "transport/soft/verbs/parent_domain.h"
+#include "transport/soft/verbs/setting_errno.h"
 
 namespace verbena::soft {
 namespace {
@@ -38,30 +39,30 @@ int PostReceive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 // front of the ibv_context.
 void FillExtendedVerbs(verbs_context& verbs) {
   verbs.sz = sizeof(verbs_context);
-  verbs.advise_mr = AdviseMr;
+  verbs.advise_mr = SettingErrno<AdviseMr>;
   verbs.alloc_dm = AllocDm;
   verbs.alloc_parent_domain = AllocParentDomain;
   verbs.alloc_td = AllocTd;
   verbs.create_cq_ex = CreateCqEx;
   verbs.create_qp_ex = CreateQpEx;
-  verbs.dealloc_td = DeallocTd;
-  verbs.free_dm = FreeDm;
-  verbs.query_device_ex = QueryDeviceEx;
-  verbs.query_port = QueryPortEx;
-  verbs.query_rt_values = QueryRtValues;
+  verbs.dealloc_td = SettingErrno<DeallocTd>;
+  verbs.free_dm = SettingErrno<FreeDm>;
+  verbs.query_device_ex = SettingErrno<QueryDeviceEx>;
+  verbs.query_port = SettingErrno<QueryPortEx>;
+  verbs.query_rt_values = SettingErrno<QueryRtValues>;
   verbs.reg_dm_mr = RegDmMr;
   verbs.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }
 
 void FillInlineVerbs(ibv_context_ops& verbs) {
   verbs.alloc_mw = AllocMw;
-  verbs.bind_mw = BindMw;
-  verbs.dealloc_mw = DeallocMw;
+  verbs.bind_mw = SettingErrno<BindMw>;
+  verbs.dealloc_mw = SettingErrno<DeallocMw>;
   verbs.poll_cq = PollCq;
   verbs.req_notify_cq = RequestNotifyCq;
-  verbs.post_srq_recv = PostSrqReceive;
-  verbs.post_send = PostSend;
-  verbs.post_recv = PostReceive;
+  verbs.post_srq_recv = SettingErrno<PostSrqReceive>;
+  verbs.post_send = SettingErrno<PostSend>;
+  verbs.post_recv = SettingErrno<PostReceive>;
 }
 
 }  // namespace

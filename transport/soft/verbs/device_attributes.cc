@@ -18,6 +18,9 @@ namespace {
 
 constexpr char kGuid[9] = "\x02\0\0\0soft";  // Locally administered.
 
+// The identifier of nobody, which Soft-RoCE has too.
+constexpr uint32_t kVendorId = 0xffffff;
+
 // Values of ibv_port_attr::phys_state.
 constexpr uint8_t kDisabled = 3;
 constexpr uint8_t kLinkUp = 5;
@@ -43,6 +46,8 @@ int QueryDevice(ibv_context* /*context*/, ibv_device_attr* attributes) {
   std::strcpy(attributes->fw_ver, "1");
   std::memcpy(&attributes->node_guid, kGuid, sizeof(attributes->node_guid));
   attributes->sys_image_guid = attributes->node_guid;
+  attributes->vendor_id = kVendorId;
+  attributes->hw_ver = 1;
   attributes->max_mr_size = UINT64_MAX;
   attributes->page_size_cap = ~uint64_t{4095};
   attributes->max_qp = kQueuePairsMax;
@@ -63,6 +68,10 @@ int QueryDevice(ibv_context* /*context*/, ibv_device_attr* attributes) {
   attributes->max_res_rd_atom = kReadsMax * kQueuePairsMax;
   attributes->max_qp_init_rd_atom = kReadsMax;
   attributes->atomic_cap = IBV_ATOMIC_GLOB;
+  attributes->max_mcast_grp = kGroupsMax;
+  attributes->max_mcast_qp_attach = kGroupMembersMax;
+  attributes->max_total_mcast_qp_attach = kGroupsMax * kGroupMembersMax;
+  attributes->max_ah = kAddressHandlesMax;
   attributes->max_srq = kQueuePairsMax;
   attributes->max_srq_wr = kQueueDepthMax;
   attributes->max_srq_sge = kGatherEntriesMax;

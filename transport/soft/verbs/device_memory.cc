@@ -8,6 +8,7 @@
 #include "transport/soft/base/limits.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/verbs/refuse.h"
+#include "transport/soft/verbs/setting_errno.h"
 
 namespace verbena::soft {
 namespace {
@@ -58,8 +59,8 @@ std::unique_ptr<DeviceMemory> DeviceMemory::Create(Context& context,
 DeviceMemory::DeviceMemory(Context& owner, std::byte* data, size_t size)
     : ibv_dm(), context_(owner), data_(data), size_(size) {
   context = owner.handle();
-  memcpy_to_dm = CopyTo;
-  memcpy_from_dm = CopyFrom;
+  memcpy_to_dm = SettingErrno<CopyTo>;
+  memcpy_from_dm = SettingErrno<CopyFrom>;
   ++owner.children();
 }
 

@@ -111,7 +111,7 @@ TEST(DeviceMemoryTest, ARegionLiesInItAndIsZeroBased) {
   EXPECT_EQ(error(0, 100, kRights), 0);
   EXPECT_EQ(error(1, 100, kRights), EINVAL);
   EXPECT_EQ(error(101, 1, kRights), EINVAL);
-  EXPECT_EQ(error(0, 0, kRights), EINVAL);
+  EXPECT_EQ(error(0, 0, kRights), 0) << "nothing of it";
   EXPECT_EQ(error(0, 1, IBV_ACCESS_LOCAL_WRITE), EINVAL);
   EXPECT_EQ(error(0, 1, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_REMOTE_WRITE),
             EINVAL);

@@ -120,7 +120,7 @@ ibv_cq* CreateCq(ibv_context* context, int cqe, void* cq_context,
   ++Context::From(context)->children();
   if (channel != nullptr) ++CompletionChannel::From(channel)->children();
   return new CompletionQueue(
-      *Context::From(context), cqe, cq_context,
+      *Context::From(context), RoundedCompletions(cqe), cq_context,
       channel == nullptr ? nullptr : CompletionChannel::From(channel));
 }
 
@@ -140,6 +140,12 @@ ibv_cq_ex* CreateCqEx(ibv_context* context, ibv_cq_init_attr_ex* attributes) {
   queue.extended_poll() = std::make_unique<ExtendedPoll>();
   queue.extended_poll()->single_threaded =
       (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+  if ((attributes->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
+    ProtectionDomain* const domain =
+        ProtectionDomain::From(attributes->parent_domain);
+    ++domain->children();
+    queue.extended_poll()->domain = domain;
+  }
   if ((flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN) != 0) queue.IgnoreOverruns();
   if ((attributes->wc_flags & kTimes) != 0) queue.NoteTimes();
   FillFunctions(*queue.extended());

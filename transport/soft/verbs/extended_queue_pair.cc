@@ -81,7 +81,7 @@ std::unique_ptr<QueuePair> Make(ProtectionDomain& domain,
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   if (OperationsOf(attributes->qp_type) == 0) return Refuse<ibv_qp>(EOPNOTSUPP);
   ProtectionDomain& domain = *ProtectionDomain::From(pd);
-  if (const int error = CheckInitAttributes(domain, *attributes); error != 0) {
+  if (const int error = GrantInitAttributes(domain, *attributes); error != 0) {
     return Refuse<ibv_qp>(error);
   }
   // The engine looks after all queue pairs.

@@ -22,13 +22,14 @@ namespace {
 constexpr unsigned int kAccessFlags =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND |
-    IBV_ACCESS_HUGETLB | IBV_ACCESS_OPTIONAL_RANGE;
+    IBV_ACCESS_HUGETLB | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE;
 
 constexpr uint32_t kAdviceFlags = IBV_ADVISE_MR_FLAG_FLUSH;
 
 // Whether every page of the range is mapped, which a NIC finds out by pinning
 // it.
 bool IsMapped(uintptr_t start, size_t length) {
+  if (length == 0) return true;
   const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   constexpr size_t kPagesAtOnce = 4096;
   auto resident = std::make_unique<unsigned char[]>(kPagesAtOnce);
@@ -41,6 +42,10 @@ bool IsMapped(uintptr_t start, size_t length) {
     at += bytes;
   }
   return true;
+}
+
+bool Wraps(uint64_t start, uint64_t length) {
+  return length > 0 && start + length - 1 < start;
 }
 
 bool RightsAreLegal(unsigned int access) {
@@ -83,9 +88,10 @@ ibv_mr* RegMrAt(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
                 int access) {
   const auto rights = static_cast<unsigned int>(access);
   const auto start = reinterpret_cast<uintptr_t>(addr);
-  if ((rights & ~kAccessFlags) != 0 || length == 0 ||
-      start + length - 1 < start || iova + length - 1 < iova ||
-      !RightsAreLegal(rights)) {
+  if ((rights & IBV_ACCESS_ZERO_BASED) != 0) iova = 0;
+  // A region of nothing is legal, at no address even, and opens nothing.
+  if ((rights & ~kAccessFlags) != 0 || Wraps(start, length) ||
+      Wraps(iova, length) || !RightsAreLegal(rights)) {
     return Refuse<ibv_mr>(EINVAL);
   }
   if ((rights & IBV_ACCESS_ON_DEMAND) != 0) {
@@ -144,10 +150,9 @@ ibv_mr* RegDmMr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length,
                 unsigned int access) {
   DeviceMemory* const memory = DeviceMemory::From(dm);
   constexpr unsigned int kRights =
-      (kAccessFlags & ~(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB)) |
-      IBV_ACCESS_ZERO_BASED;
+      kAccessFlags & ~(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB);
   if ((access & ~kRights) != 0 || (access & IBV_ACCESS_ZERO_BASED) == 0 ||
-      !RightsAreLegal(access) || pd->context != dm->context || length == 0 ||
+      !RightsAreLegal(access) || pd->context != dm->context ||
       offset > memory->size() || length > memory->size() - offset) {
     return Refuse<ibv_mr>(EINVAL);
   }

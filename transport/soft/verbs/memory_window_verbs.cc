@@ -32,6 +32,7 @@ int DeallocMw(ibv_mw* mw) {
 // The window is of type 1: libibverbs has checked that. The new key is one that
 // peers have not been told yet; the window has it if the request was posted.
 int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
+  if (qp->qp_type == IBV_QPT_UD) return EINVAL;  // Datagrams have no windows.
   ibv_send_wr request = {};
   request.wr_id = bind->wr_id;
   request.opcode = IBV_WR_BIND_MW;

@@ -68,6 +68,23 @@ TEST(ParentDomainTest, WhatItWasMadeOfIsBusy) {
   EXPECT_EQ(end.verbs.dealloc_pd(pd), 0);
 }
 
+TEST(ParentDomainTest, ACompletionQueueHoldsTheOneThatItWasMadeWith) {
+  TestEnd end;
+  ibv_parent_domain_init_attr domain = {};
+  domain.pd = end.pd;
+  ibv_pd* const parent = ibv_alloc_parent_domain(end.context, &domain);
+  ASSERT_NE(parent, nullptr);
+  ibv_cq_init_attr_ex attributes = {};
+  attributes.cqe = 4;
+  attributes.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
+  attributes.parent_domain = parent;
+  ibv_cq_ex* const cq = ibv_create_cq_ex(end.context, &attributes);
+  ASSERT_NE(cq, nullptr);
+  EXPECT_EQ(end.verbs.dealloc_pd(parent), EBUSY);
+  EXPECT_EQ(end.verbs.destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+  EXPECT_EQ(end.verbs.dealloc_pd(parent), 0);
+}
+
 TEST(ParentDomainTest, WhatIsNotHonouredIsRefused) {
   TestEnd end;
   ibv_td_init_attr unknown = {.comp_mask = 1};

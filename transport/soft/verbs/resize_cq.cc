@@ -9,8 +9,8 @@ namespace verbena::soft {
 
 int ResizeCq(ibv_cq* cq, int cqe) {
   if (cqe < 1 || cqe > kCompletionsMax) return EINVAL;
-  return CompletionQueue::From(cq)->Resize(static_cast<uint32_t>(cqe)) ? 0
-                                                                       : EINVAL;
+  const auto depth = static_cast<uint32_t>(RoundedCompletions(cqe));
+  return CompletionQueue::From(cq)->Resize(depth) ? 0 : EINVAL;
 }
 
 }  // namespace verbena::soft

@@ -1,6 +1,8 @@
 #include "transport/soft/verbs/verbs_table.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -23,6 +25,7 @@
 #include "transport/soft/verbs/refuse.h"
 #include "transport/soft/verbs/rereg_mr.h"
 #include "transport/soft/verbs/resize_cq.h"
+#include "transport/soft/verbs/setting_errno.h"
 
 namespace verbena::soft {
 namespace {
@@ -30,13 +33,16 @@ namespace {
 // Devices and contexts.
 
 ibv_device** GetDeviceList(int* count) {
-  auto** list =
-      new ibv_device* [2] { SoftDevice::Get().verbs_device(), nullptr };
+  // One block that free() takes, as that of libibverbs is: programs do that.
+  auto** const list =
+      static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
+  if (list == nullptr) return nullptr;
+  list[0] = SoftDevice::Get().verbs_device();
   if (count != nullptr) *count = 1;
   return list;
 }
 
-void FreeDeviceList(ibv_device** list) { delete[] list; }
+void FreeDeviceList(ibv_device** list) { std::free(list); }
 
 const char* GetDeviceName(ibv_device* device) { return device->name; }
 
@@ -169,6 +175,8 @@ ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
       attributes->attr.max_sge > kGatherEntriesMax) {
     return Refuse<ibv_srq>(EINVAL);
   }
+  attributes->attr.max_wr = RoundedDepth(attributes->attr.max_wr);
+  attributes->attr.max_sge = std::max(attributes->attr.max_sge, 1u);
   return new SharedReceiveQueue(*ProtectionDomain::From(pd), *attributes);
 }
 
@@ -212,42 +220,42 @@ transport::VerbsOps SoftVerbsOps() {
       .ack_async_event = AckAsyncEvent,
       .ack_cq_events = AckCqEvents,
       .alloc_pd = AllocPd,
-      .attach_mcast = AttachMcast,
-      .close_device = CloseDevice,
+      .attach_mcast = SettingErrno<AttachMcast>,
+      .close_device = SettingErrno<CloseDevice>,
       .create_ah = CreateAh,
       .create_ah_from_wc = CreateAhFromWc,
       .create_comp_channel = CreateCompChannel,
       .create_cq = CreateCq,
       .create_qp = CreateQp,
       .create_srq = CreateSrq,
-      .dealloc_pd = DeallocPd,
-      .dereg_mr = DeregMr,
-      .destroy_ah = DestroyAh,
-      .destroy_comp_channel = DestroyCompChannel,
-      .destroy_cq = DestroyCq,
-      .destroy_qp = DestroyQp,
-      .destroy_srq = DestroySrq,
-      .detach_mcast = DetachMcast,
+      .dealloc_pd = SettingErrno<DeallocPd>,
+      .dereg_mr = SettingErrno<DeregMr>,
+      .destroy_ah = SettingErrno<DestroyAh>,
+      .destroy_comp_channel = SettingErrno<DestroyCompChannel>,
+      .destroy_cq = SettingErrno<DestroyCq>,
+      .destroy_qp = SettingErrno<DestroyQp>,
+      .destroy_srq = SettingErrno<DestroySrq>,
+      .detach_mcast = SettingErrno<DetachMcast>,
       .free_device_list = FreeDeviceList,
       .get_async_event = GetAsyncEvent,
       .get_cq_event = GetCqEvent,
       .get_device_list = GetDeviceList,
       .get_device_name = GetDeviceName,
       .init_ah_from_wc = InitAhFromWc,
-      .modify_qp = ModifyQp,
-      .modify_srq = ModifySrq,
+      .modify_qp = SettingErrno<ModifyQp>,
+      .modify_srq = SettingErrno<ModifySrq>,
       .open_device = OpenDevice,
       .qp_to_qp_ex = ToExtendedQueuePair,
-      .query_device = QueryDevice,
+      .query_device = SettingErrno<QueryDevice>,
       .query_gid = QueryGid,
       .query_pkey = QueryPkey,
-      .query_port = QueryPort,
-      .query_qp = QueryQp,
-      .query_srq = QuerySrq,
+      .query_port = SettingErrno<QueryPort>,
+      .query_qp = SettingErrno<QueryQp>,
+      .query_srq = SettingErrno<QuerySrq>,
       .reg_mr = RegMr,
       .reg_mr_iova = RegMrAt,
       .rereg_mr = ReregMr,
-      .resize_cq = ResizeCq,
+      .resize_cq = SettingErrno<ResizeCq>,
   };
 }
 

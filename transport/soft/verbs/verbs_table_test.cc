@@ -63,10 +63,9 @@ int RegisterError(TestEnd& end, void* address, size_t length, int access) {
   return 0;
 }
 
-TEST(RegisterMemoryTest, UnknownRightsAndEmptyOrWrappingRangesAreRefused) {
+TEST(RegisterMemoryTest, UnknownRightsAndWrappingRangesAreRefused) {
   TestEnd end;
-  EXPECT_EQ(RegisterError(end, end.memory, 64, IBV_ACCESS_ZERO_BASED), EINVAL);
-  EXPECT_EQ(RegisterError(end, end.memory, 0, 0), EINVAL);
+  EXPECT_EQ(RegisterError(end, end.memory, 64, 1 << 12), EINVAL);
   EXPECT_EQ(RegisterError(end, end.memory, SIZE_MAX, 0), EINVAL);
 }
 
