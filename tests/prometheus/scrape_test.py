@@ -25,6 +25,8 @@ PROGRAM = []
 TIMEOUT_S = 120
 ECHOES = 40
 FAILURES = 3
+ECHO = 'method="verbena.end_to_end.EndToEnd/Echo"'
+FAIL = 'method="verbena.end_to_end.EndToEnd/Fail"'
 CONFIG = """
 global:
   scrape_interval: 200ms
@@ -48,8 +50,11 @@ class CountedServer:
         self._process = subprocess.Popen(
             [*PROGRAM, str(ECHOES), str(FAILURES)], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True)
+        started = time.monotonic()
         self.url = self._process.stdout.readline().strip()
+        self.calls_took_s = time.monotonic() - started  # At the most.
         if not self.url.startswith("http://"):
+            self._process.communicate()
             raise AssertionError("the server said %r" % self.url)
         return self
 
@@ -78,7 +83,11 @@ class Prometheus:
                  "--storage.tsdb.path=" + self._folder.name + "/data",
                  "--web.listen-address=127.0.0.1:0"],
                 stdout=log, stderr=subprocess.STDOUT)
-        self._api = "http://%s/api/v1/query?" % self._await_address()
+        try:
+            self._api = "http://%s/api/v1/query?" % self._await_address()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
@@ -116,6 +125,23 @@ class Prometheus:
                                                        self._read_log()))
 
 
+def median_of(text, histogram, label):
+    """What PromQL's histogram_quantile(0.5, ...) has to be, of what is
+    exported: somewhere in the bucket of the median, as if all of it lay evenly.
+    """
+    found = re.findall(r"^%s_bucket\{[^}]*%s[^}]*le=\"([^\"]+)\"\} (\d+)$" %
+                       (histogram, re.escape(label)), text, re.MULTILINE)
+    buckets = [(float(bound), int(count)) for bound, count in found]
+    rank = buckets[-1][1] / 2
+    below, counted = 0.0, 0
+    for bound, count in buckets:
+        if count >= rank:
+            return below + (bound - below) * (rank - counted) / (
+                count - counted)
+        below, counted = bound, count
+    raise AssertionError("no median in %s" % buckets)
+
+
 class ScrapeTest(unittest.TestCase):
 
     def test_promtool_has_nothing_to_say(self):
@@ -132,27 +158,36 @@ class ScrapeTest(unittest.TestCase):
         self.assertEqual(found, [])
 
     def test_prometheus_has_what_was_counted(self):
-        echo = 'method="verbena.end_to_end.EndToEnd/Echo"'
-        fail = 'method="verbena.end_to_end.EndToEnd/Fail"'
         with CountedServer() as server, Prometheus(server.url) as prometheus:
             for side in ("server", "client"):
                 ended = "verbena_%s_calls_ended_total{%%s,code=%%s}" % side
                 self.assertEqual(
-                    prometheus.query(ended % (echo, '"OK"')), ECHOES)
+                    prometheus.query(ended % (ECHO, '"OK"')), ECHOES)
                 self.assertEqual(
-                    prometheus.query(ended % (fail, '"NOT_FOUND"')), FAILURES)
+                    prometheus.query(ended % (FAIL, '"NOT_FOUND"')), FAILURES)
                 self.assertEqual(prometheus.query(
-                    "verbena_%s_request_bytes_total{%s}" % (side, echo)),
+                    "verbena_%s_request_bytes_total{%s}" % (side, ECHO)),
                     ECHOES * 100)
-                duration = "verbena_%s_call_duration_seconds" % side
-                self.assertEqual(prometheus.query(
-                    "%s_count{%s}" % (duration, echo)), ECHOES)
-                median = prometheus.query(
-                    "histogram_quantile(0.5, %s_bucket{%s})" % (duration, echo))
-                self.assertGreater(median, 0)
-                self.assertLess(median, 17.2)
             self.assertEqual(prometheus.query(
                 'sum(verbena_server_connections{state="open"})'), 1)
+
+    def test_prometheus_has_the_latencies(self):
+        sums = []
+        with CountedServer() as server, Prometheus(server.url) as prometheus:
+            text = fetch(server.url)  # Of the same calls: there are no others.
+            for side in ("server", "client"):
+                duration = "verbena_%s_call_duration_seconds" % side
+                self.assertEqual(prometheus.query(
+                    "%s_count{%s}" % (duration, ECHO)), ECHOES)
+                self.assertAlmostEqual(
+                    prometheus.query("histogram_quantile(0.5, %s_bucket{%s})" %
+                                     (duration, ECHO)),
+                    median_of(text, duration, ECHO), delta=1e-12)
+                sums.append(prometheus.query("%s_sum{%s}" % (duration, ECHO)))
+        # One call after the other, and the server is only a part of each.
+        self.assertLess(0, sums[0])
+        self.assertLess(sums[0], sums[1])
+        self.assertLess(sums[1], server.calls_took_s)
 
 
 if __name__ == "__main__":

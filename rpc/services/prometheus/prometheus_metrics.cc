@@ -3,9 +3,9 @@
 #include <prometheus/client_metric.h>
 #include <prometheus/metric_type.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -210,7 +210,8 @@ void AddChannelMetrics(const ChannelMetrics& metrics, const Labels& labels,
 
 }  // namespace
 
-// What to collect from, which servers leave when they are destroyed.
+// What to collect from, which servers leave when they are destroyed. Until then
+// they keep this, but not the channels.
 class PrometheusMetrics::Sources {
  public:
   void AddServer(const Server* server, const std::string& name) {
@@ -224,12 +225,23 @@ class PrometheusMetrics::Sources {
     });
   }
 
-  void AddChannel(const std::shared_ptr<Channel>& channel,
-                  const std::string& name) {
+  void AddChannel(std::shared_ptr<Channel> channel, const std::string& name) {
     const base::MutexLock lock(mutex_);
-    std::erase_if(channels_,
-                  [](const auto& entry) { return entry.second.expired(); });
-    channels_.emplace(FreeName(channels_, name), channel);
+    channels_.emplace(FreeName(channels_, name), std::move(channel));
+  }
+  void RemoveChannel(const std::shared_ptr<Channel>& channel) {
+    Channels dropped;  // After the lock: its callbacks may come back here.
+    const base::MutexLock lock(mutex_);
+    for (auto entry = channels_.begin(); entry != channels_.end();) {
+      const auto next = std::next(entry);
+      if (entry->second == channel) dropped.insert(channels_.extract(entry));
+      entry = next;
+    }
+  }
+  void RemoveAllChannels() {
+    Channels dropped;
+    const base::MutexLock lock(mutex_);
+    dropped.swap(channels_);
   }
 
   std::vector<MetricFamily> Collect() const {
@@ -241,9 +253,7 @@ class PrometheusMetrics::Sources {
     for (const auto& [name, server] : servers_) {
       AddServerMetrics(server->GetMetrics(), {{"server", name}}, &of_servers);
     }
-    for (const auto& [name, weak_channel] : channels_) {
-      const std::shared_ptr<Channel> channel = weak_channel.lock();
-      if (channel == nullptr) continue;
+    for (const auto& [name, channel] : channels_) {
       AddChannelMetrics(channel->GetMetrics(), {{"channel", name}},
                         &of_clients);
     }
@@ -253,6 +263,8 @@ class PrometheusMetrics::Sources {
   }
 
  private:
+  using Channels = std::map<std::string, std::shared_ptr<Channel>>;
+
   // Two series of the same labels would be an error to Prometheus.
   template <typename Map>
   static std::string FreeName(const Map& map, const std::string& name) {
@@ -263,13 +275,14 @@ class PrometheusMetrics::Sources {
 
   mutable base::Mutex mutex_;
   std::map<std::string, const Server*> servers_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::string, std::weak_ptr<Channel>> channels_
-      ABSL_GUARDED_BY(mutex_);
+  // Not weak: to collect would then take a reference, which might become the
+  // last one, and the channel would end here instead of where it was dropped.
+  Channels channels_ ABSL_GUARDED_BY(mutex_);
 };
 
 PrometheusMetrics::PrometheusMetrics() : sources_(new Sources) {}
 
-PrometheusMetrics::~PrometheusMetrics() = default;
+PrometheusMetrics::~PrometheusMetrics() { sources_->RemoveAllChannels(); }
 
 void PrometheusMetrics::AddServer(ServerBuilder* builder, std::string name) {
   class Exported final : public ServerExtension {
@@ -290,10 +303,14 @@ void PrometheusMetrics::AddServer(ServerBuilder* builder, std::string name) {
       });
 }
 
-void PrometheusMetrics::AddChannel(const std::shared_ptr<Channel>& channel,
+void PrometheusMetrics::AddChannel(std::shared_ptr<Channel> channel,
                                    std::string name) {
-  if (name.empty()) name = channel->GetMetrics().target;
-  sources_->AddChannel(channel, name);
+  if (name.empty()) name = channel->target();
+  sources_->AddChannel(std::move(channel), name);
+}
+
+void PrometheusMetrics::RemoveChannel(const std::shared_ptr<Channel>& channel) {
+  sources_->RemoveChannel(channel);
 }
 
 std::vector<MetricFamily> PrometheusMetrics::Collect() const {

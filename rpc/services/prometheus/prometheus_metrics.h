@@ -41,11 +41,14 @@ class PrometheusMetrics final : public prometheus::Collectable {
   // name the later ones become "NAME#2", "NAME#3".
   void AddServer(ServerBuilder* builder, std::string name = "server");
 
-  // Exports what `channel` counts for as long as somebody else has it. `name`
-  // becomes the label `channel`, its target if empty; as above, if others have
-  // the same.
-  void AddChannel(const std::shared_ptr<Channel>& channel,
-                  std::string name = "");
+  // Exports what `channel` counts, and keeps it, until RemoveChannel() or the
+  // end of this. `name` becomes the label `channel`, its target if empty; as
+  // above, if others have the same.
+  void AddChannel(std::shared_ptr<Channel> channel, std::string name = "");
+  // Drops it. Whoever relies on it that dropping the last reference waits for
+  // callbacks calls this first: they have returned, or another still has the
+  // channel. Nothing happens if it was not added.
+  void RemoveChannel(const std::shared_ptr<Channel>& channel);
 
   // For the Exposer, or whatever else takes them.
   std::vector<prometheus::MetricFamily> Collect() const override;

@@ -1,11 +1,15 @@
 #include "rpc/services/prometheus/prometheus_metrics.h"
 
-#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -13,6 +17,7 @@
 #include "absl/time/time.h"
 #include "grpc/health/v1/health.verbena.h"
 #include "gtest/gtest.h"
+#include "rpc/metrics.h"
 #include "rpc/rpc.h"
 #include "rpc/services/health_service.h"
 
@@ -110,7 +115,7 @@ TEST(PrometheusMetricsTest, CallsAreExportedByMethodAndCodeOfBothSides) {
   }
 }
 
-TEST(PrometheusMetricsTest, BucketsOfLatenciesAreCumulative) {
+TEST(PrometheusMetricsTest, BucketsOfLatenciesAreThoseThatWereCountedAddedUp) {
   PrometheusMetrics metrics;
   const HealthServer server(&metrics, "shop");
   const auto channel = server.NewChannel();
@@ -119,18 +124,23 @@ TEST(PrometheusMetricsTest, BucketsOfLatenciesAreCumulative) {
   const auto found = Find(metrics, "verbena_client_call_duration_seconds",
                           {{"channel", "mine"}, {"method", kCheck}});
   ASSERT_TRUE(found.has_value());
-  EXPECT_EQ(found->histogram.sample_count, 10u);
-  EXPECT_GT(found->histogram.sample_sum, 0);
-  uint64_t last = 0;
-  double bound = 0;
-  for (const ClientMetric::Bucket& bucket : found->histogram.bucket) {
-    EXPECT_GE(bucket.cumulative_count, last);
-    EXPECT_GT(bucket.upper_bound, bound);
-    last = bucket.cumulative_count;
-    bound = bucket.upper_bound;
+  const ClientMetric::Histogram& histogram = found->histogram;
+  const ChannelMetrics counted = channel->GetMetrics();
+  ASSERT_EQ(counted.methods.size(), 1u);
+  const LatencyMetrics& latency = counted.methods[0].latency;
+  // The last bucket has no end, and is not among them.
+  ASSERT_EQ(histogram.bucket.size(), LatencyMetrics::kBuckets - 1);
+  uint64_t sum = 0;
+  for (size_t i = 0; i < histogram.bucket.size(); ++i) {
+    sum += latency.counts[i];
+    EXPECT_EQ(histogram.bucket[i].cumulative_count, sum) << i;
+    EXPECT_EQ(histogram.bucket[i].upper_bound,
+              LatencyMetrics::UpperBoundSeconds(i));
   }
-  EXPECT_LE(last, 10u);
-  EXPECT_NEAR(bound, 17.18, 0.01);
+  EXPECT_EQ(histogram.sample_count, 10u);
+  EXPECT_EQ(sum + latency.counts.back(), 10u);
+  EXPECT_GT(histogram.sample_sum, 0);
+  EXPECT_EQ(histogram.sample_sum, latency.sum_seconds);
 }
 
 TEST(PrometheusMetricsTest, ConnectionsAndMemoryAreExportedByDevice) {
@@ -170,16 +180,51 @@ TEST(PrometheusMetricsTest, WhatIsGoneIsNotExported) {
   EXPECT_TRUE(Find(metrics, "verbena_server_workers", of_server).has_value());
   EXPECT_TRUE(Find(metrics, "verbena_client_connected", of_channel));
   server.reset();
-  channel.reset();
+  metrics.RemoveChannel(channel);
   EXPECT_FALSE(Find(metrics, "verbena_server_workers", of_server).has_value());
   EXPECT_FALSE(Find(metrics, "verbena_client_connected", of_channel));
 }
 
-TEST(PrometheusMetricsTest, AServerMayOutliveWhatExportsIt) {
+TEST(PrometheusMetricsTest, AServerMayOutliveWhatExportsItAndKeepsNoChannel) {
   auto metrics = std::make_unique<PrometheusMetrics>();
   const HealthServer server(metrics.get(), "shop");
+  std::shared_ptr<Channel> channel = server.NewChannel();
+  metrics->AddChannel(channel);
+  EXPECT_EQ(channel.use_count(), 2);
   metrics.reset();
-  EXPECT_EQ(Check(server.NewChannel(), ""), absl::OkStatus());
+  EXPECT_EQ(channel.use_count(), 1);
+  EXPECT_EQ(Check(channel, ""), absl::OkStatus());
+}
+
+// Whoever drops the last reference to a channel relies on it that callbacks
+// have returned then, collected from or not.
+TEST(PrometheusMetricsTest, AChannelThatWasRemovedEndsWhereItIsDropped) {
+  PrometheusMetrics metrics;
+  const HealthServer server(&metrics, "shop");
+  std::atomic<bool> over = false;
+  std::thread scraper([&] {
+    while (!over) metrics.Collect();
+  });
+  int missed = 0;
+  for (int i = 0; i < 500; ++i) {
+    auto channel = server.NewChannel();
+    metrics.AddChannel(channel);
+    ClientContext context;
+    HealthCheckRequest request;
+    HealthCheckResponse response;
+    std::atomic<bool> ended = false;
+    Health::NewStub(channel)->async()->Check(
+        &context, &request, &response,
+        [&ended](const absl::Status& /*status*/) { ended = true; });
+    metrics.RemoveChannel(channel);
+    channel.reset();
+    missed += ended ? 0 : 1;
+    // Whatever it was, `ended` has to stay.
+    while (!ended) std::this_thread::yield();
+  }
+  over = true;
+  scraper.join();
+  EXPECT_EQ(missed, 0);
 }
 
 TEST(PrometheusMetricsTest, NoFamilyOrSeriesComesTwice) {
