@@ -111,6 +111,7 @@ struct PollerMetrics {
   std::vector<DeviceMetrics> devices;
 };
 
+// What Server::GetMetrics() tells.
 struct ServerMetrics {
   std::vector<MethodMetrics> methods;  // All that are registered.
   uint64_t unknown_methods = 0;        // Calls of methods that are not.
@@ -132,6 +133,7 @@ struct ServerMetrics {
   PollerMetrics pollers;
 };
 
+// What Channel::GetMetrics() tells.
 struct ChannelMetrics {
   std::string target;
   std::string device;  // Empty while there is no connection.

@@ -30,6 +30,7 @@ struct ServerLimits {
   int64_t bulk_bytes = 0;
 };
 
+// A connection of a client, as it is now.
 struct ConnectionStatus {
   std::string peer;
   std::string device;
@@ -39,6 +40,7 @@ struct ConnectionStatus {
   uint32_t receive_window = 0;  // Receives that are reserved for the client.
 };
 
+// A call that has no reply yet.
 struct OpenCallStatus {
   std::string method;
   std::string peer;
@@ -48,6 +50,7 @@ struct OpenCallStatus {
   std::optional<absl::Duration> age;
 };
 
+// A call that took longer than others, and has ended.
 struct SlowCallStatus {
   std::string method;
   std::string peer;
@@ -56,6 +59,7 @@ struct SlowCallStatus {
   absl::Duration ended_ago;
 };
 
+// What Server::GetStatus() tells.
 struct ServerStatus {
   // Connections and calls are listed up to so many a poller.
   static constexpr size_t kMostListed = 200;
