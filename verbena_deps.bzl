@@ -16,11 +16,13 @@ load("//third_party:system_library.bzl", "system_library")
 
 _SYSTEM_LIBRARIES = {
     "asio": "asio",  # Only examples/coroutines takes it.
+    "civetweb": "civetweb",  # Only rpc/services/admin takes it.
     "com_google_absl": "absl",
     "com_google_benchmark": "benchmark",
     "com_google_googletest": "googletest",
     "isa_l": "isa_l",
     "libsodium": "libsodium",
+    "prometheus_cpp": "prometheus_cpp",  # Only rpc/services/prometheus takes it.
     "rdma_core": "rdma_core",
     # cc_test asks for it even when no coverage is collected.
     "remote_coverage_tools": "remote_coverage_tools",

@@ -4,6 +4,8 @@
 
 #include "rpc/credentials.h"
 #include "rpc/internal/client/channel_impl.h"
+#include "rpc/internal/client/shared_pollers.h"
+#include "rpc/metrics.h"
 #include "transport/base/clock.h"
 
 namespace verbena {
@@ -41,6 +43,17 @@ bool Channel::WaitForConnected(absl::Time deadline) {
 
 std::string Channel::device() const {
   return impl() == nullptr ? "" : impl()->device();
+}
+
+ChannelMetrics Channel::GetMetrics() const {
+  if (impl() != nullptr) return impl()->Metrics();
+  ChannelMetrics metrics;
+  metrics.target = target_;
+  return metrics;
+}
+
+PollerMetrics ClientPollerMetrics() {
+  return internal::SharedPollers::OfProcess().Metrics();
 }
 
 Buffer Channel::AllocateBuffer(size_t bytes) const {

@@ -19,6 +19,7 @@
 namespace verbena {
 
 class ChannelCredentials;  // rpc/credentials.h
+struct ChannelMetrics;     // rpc/metrics.h
 
 namespace internal {
 class ChannelImpl;
@@ -72,6 +73,9 @@ class Channel {
 
   // The device in use: "soft", "rxe0". Empty while there is no connection.
   std::string device() const;
+
+  // What it has counted so far, and what it is now: see rpc/metrics.h.
+  ChannelMetrics GetMetrics() const;
 
   // Memory for attachments of calls on this channel: the present connection's,
   // which goes to the device without a copy, or plain memory while there is no

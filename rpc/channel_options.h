@@ -89,8 +89,8 @@ struct ChannelOptions {
   // checked before anybody uses it: headers, metadata, messages, attachments.
   // Where bytes were damaged on their way the connection is dropped, and the
   // calls open on it end with DATA_LOSS; their handlers may have run. The same
-  // holds if the server wants it (ServerBuilder::SetChecksum). README.md says
-  // what it costs. No protection against an attacker.
+  // holds if the server wants it (ServerBuilder::SetChecksum).
+  // docs/security.md says what it costs. No protection against an attacker.
   bool checksum = false;
 
   // A connection on which nothing was heard for `keepalive_time` is probed;

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "rpc/internal/server/server_impl.h"
+#include "rpc/metrics.h"
+#include "rpc/server_status.h"
 #include "transport/base/clock.h"
 
 namespace verbena {
@@ -18,6 +20,12 @@ Server::~Server() = default;
 
 uint64_t Server::failed_authentications() const {
   return impl_->failed_authentications();
+}
+
+ServerMetrics Server::GetMetrics() const { return impl_->Metrics(); }
+
+ServerStatus Server::GetStatus(absl::Duration patience) const {
+  return impl_->Status(patience);
 }
 
 void Server::Wait() { impl_->Wait(); }

@@ -12,9 +12,20 @@
 
 namespace verbena {
 
+struct ServerMetrics;  // rpc/metrics.h
+struct ServerStatus;   // rpc/server_status.h
+
 namespace internal {
 class ServerImpl;
 }  // namespace internal
+
+// Something that looks at a server, such as a status page: see
+// ServerBuilder::AddExtension(). Destroyed when the server is, before anything
+// of it is gone.
+class ServerExtension {
+ public:
+  virtual ~ServerExtension() = default;
+};
 
 // Made by ServerBuilder::BuildAndStart(), and serving from then on, on threads
 // of its own. The services must outlive it. All methods may be called from any
@@ -44,6 +55,16 @@ class Server {
   // and who did not say anything in time.
   uint64_t failed_authentications() const;
 
+  // What it has counted so far, and what goes up and down as it is now: see
+  // rpc/metrics.h. Takes microseconds, and holds nobody up.
+  ServerMetrics GetMetrics() const;
+
+  // What it is busy with: see rpc/server_status.h, to be included for this.
+  // Waits for the pollers to say so, for `patience` at the most; not from a
+  // handler that runs on one.
+  ServerStatus GetStatus(
+      absl::Duration patience = absl::Milliseconds(250)) const;
+
   // Blocks until the server has shut down.
   void Wait();
 
@@ -57,8 +78,12 @@ class Server {
   void Shutdown(absl::Time deadline = absl::InfiniteFuture());
 
  private:
+  friend class ServerBuilder;
+
   const std::unique_ptr<internal::ServerImpl> impl_;  // Never null.
-  std::vector<Listening> listening_;  // Constant after construction.
+  // These two are constant once BuildAndStart() has returned.
+  std::vector<Listening> listening_;
+  std::vector<std::unique_ptr<ServerExtension>> extensions_;
 };
 
 }  // namespace verbena

@@ -71,6 +71,11 @@ ServerBuilder& ServerBuilder::RegisterGenericService(GenericService* service) {
   return *this;
 }
 
+ServerBuilder& ServerBuilder::AddExtension(ExtensionStarter start) {
+  extensions_.push_back(std::move(start));
+  return *this;
+}
+
 ServerBuilder& ServerBuilder::SetMaxReceiveMessageSize(int64_t bytes) {
   max_receive_message_bytes_ = bytes == -1 ? kLongestMessage : bytes;
   return *this;
@@ -319,7 +324,13 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
       *port = listening.port;
     }
   }
-  return std::make_unique<Server>(std::move(impl));
+  auto server = std::make_unique<Server>(std::move(impl));
+  for (const ExtensionStarter& start : extensions_) {
+    ASSIGN_OR_RETURN(std::unique_ptr<ServerExtension> extension,
+                     start(*server));
+    server->extensions_.push_back(std::move(extension));
+  }
+  return server;
 }
 
 }  // namespace verbena

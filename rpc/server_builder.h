@@ -4,6 +4,7 @@
 #define VERBENA_RPC_SERVER_BUILDER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,6 +59,13 @@ class ServerBuilder {
   // ALREADY_EXISTS if there are more. Clients then send the name of the method
   // with each call, those of registered services included.
   ServerBuilder& RegisterGenericService(GenericService* service);
+
+  // Has `start` make something that looks at the server, once that serves. If
+  // it fails, BuildAndStart() does, with the same. Not null.
+  using ExtensionStarter =
+      std::function<absl::StatusOr<std::unique_ptr<ServerExtension>>(
+          const Server& server)>;
+  ServerBuilder& AddExtension(ExtensionStarter start);
 
   // Largest serialised message in bytes that the server accepts, or sends; -1
   // for the most that there can be, 2 GiB - 1. Default: 65 MiB. The call of a
@@ -175,6 +183,7 @@ class ServerBuilder {
   std::vector<GenericService*> generic_services_;
   std::shared_ptr<AuthMetadataProcessor> auth_metadata_processor_;
   std::vector<std::shared_ptr<ServerInterceptorFactory>> interceptors_;
+  std::vector<ExtensionStarter> extensions_;
   int64_t max_receive_message_bytes_ = int64_t{65} << 20;
   int64_t max_send_message_bytes_ = int64_t{65} << 20;
   int64_t max_metadata_bytes_ = 8192;

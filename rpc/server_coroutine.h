@@ -119,6 +119,7 @@ class ServerCoroutineReactor final : public CoroutineReactor<ServerReactor>,
         absl::StrCat(method_, ": the handler threw an exception")));
   }
   void OnDone() override {}
+  bool reacts_to_done() const override { return false; }
 
  private:
   const std::string& method_;

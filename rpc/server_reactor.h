@@ -78,6 +78,9 @@ class ServerReactor : public StreamReactor {
   absl::Status TakeStatus() { return std::move(status_); }
   // The reactor has its call.
   virtual void OnBound() {}
+  // Whether OnDone() does anything: what it may ask the context is kept for it
+  // only then.
+  virtual bool reacts_to_done() const { return true; }
 
  protected:
   ~ServerReactor() = default;

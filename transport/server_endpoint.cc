@@ -161,6 +161,10 @@ void ServerEndpoint::Shutdown(absl::Time deadline) {
   StopListening();
   for (const auto& poller : pollers_) poller->Stop(deadline);
   for (const auto& poller : pollers_) WaitFor(*poller);
+  {
+    const base::MutexLock look_lock(look_mutex_);
+    ended_ = true;
+  }
   for (const auto& poller : pollers_) {
     poller->poller().Enter();
     poller->poller().PollOnce();  // What was posted after its thread ended.
@@ -178,6 +182,22 @@ void ServerEndpoint::StopListening() {
       poller.Remove(listener.get());
     }
   });
+}
+
+void ServerEndpoint::VisitPollers(
+    absl::FunctionRef<void(const PollerCounters&, uint64_t)> visitor) const {
+  for (const auto& poller : pollers_) {
+    visitor(poller->poller().counters(), poller->refused());
+  }
+}
+
+int ServerEndpoint::Look(const std::function<void(ServerPoller&)>& look) const {
+  const base::MutexLock lock(look_mutex_);
+  if (ended_) return 0;
+  for (const auto& poller : pollers_) {
+    PostFunction(poller->poller(), [look, raw = poller.get()] { look(*raw); });
+  }
+  return static_cast<int>(pollers_.size());
 }
 
 uint64_t ServerEndpoint::frame_bytes() const {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -17,6 +18,7 @@
 #include "transport/base/endpoint_options.h"
 #include "transport/base/mutex.h"
 #include "transport/connection/listener.h"
+#include "transport/connection/poller_counters.h"
 #include "transport/connection/server_call.h"
 #include "transport/connection/server_poller.h"
 #include "transport/verbs/provider.h"
@@ -79,6 +81,16 @@ class ServerEndpoint {
   // Open connections of all pollers. May be a moment old.
   uint32_t connection_count() const;
 
+  // Calls `visitor` for each poller, with what it counts and how many clients
+  // it has refused.
+  void VisitPollers(
+      absl::FunctionRef<void(const PollerCounters&, uint64_t)> visitor) const;
+
+  // Has `look` called with each poller, on the poller's thread, soon. Returns
+  // how often that will be: pollers that have ended are not there to be looked
+  // at.
+  int Look(const std::function<void(ServerPoller&)>& look) const;
+
   // Memory that is registered for frames: it grows with the connections and
   // their traffic, and is kept. May be a moment old.
   uint64_t frame_bytes() const;
@@ -110,6 +122,9 @@ class ServerEndpoint {
 
   base::Mutex shutdown_mutex_;  // Held as long as Shutdown() runs.
   bool shut_down_ ABSL_GUARDED_BY(shutdown_mutex_) = false;
+
+  mutable base::Mutex look_mutex_;
+  bool ended_ ABSL_GUARDED_BY(look_mutex_) = false;  // Nobody polls any more.
 };
 
 }  // namespace verbena::transport

@@ -105,8 +105,8 @@ TEST_F(RegionsTest, ARegionMayBeEmptyAndOpensNothing) {
 }
 
 TEST_F(RegionsTest, ARegionMayBeBasedAtZero) {
-  ibv_mr* const based = Verbs().reg_mr(
-      b.pd, b.memory + 4096, 4096, kAllAccess | IBV_ACCESS_ZERO_BASED);
+  ibv_mr* const based = Verbs().reg_mr(b.pd, b.memory + 4096, 4096,
+                                       kAllAccess | IBV_ACCESS_ZERO_BASED);
   if (!Keeps(Promise::kARegionMayBeBasedAtZero)) {
     if (based != nullptr) Verbs().dereg_mr(based);
     return;

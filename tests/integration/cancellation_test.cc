@@ -43,7 +43,7 @@ constexpr Message kSmall = {"Small", 64, 0};
 constexpr Message kSizes[] = {
     kSmall,
     {"Middle", 16 << 10, 0},
-    {"Large", 1 << 20, 256 << 10},
+    {"Large", 256 << 10, 64 << 10},
 };
 
 // What ends the call.

@@ -91,5 +91,18 @@ TEST_F(LoggingTest, AnAttemptThatFailsSaysWhyAndWhenTheNextOneComes) {
       log.Await({"no connection to 127.0.0.1:1", "not tried again for "}));
 }
 
+TEST_F(LoggingTest, AServerSaysThatItRefusesCallsForALimit) {
+  CapturedLog log;
+  StartServer([](ServerBuilder& builder) { builder.SetMaxConcurrentCalls(1); });
+  const auto stub = EndToEnd::NewStub(NewChannel());
+  const auto blocked = Block(stub.get(), "key");
+  service().AwaitBlocked("key");
+  EXPECT_NE(EchoProblem(*stub, 10, 1), "");
+  EXPECT_TRUE(log.Await(
+      {"calls are refused: ", "has 1 calls in work", "SetMaxConcurrentCalls"}));
+  service().Release("key");
+  blocked->thread.join();
+}
+
 }  // namespace
 }  // namespace verbena::end_to_end

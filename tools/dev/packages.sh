@@ -24,9 +24,15 @@ BENCH_PACKAGES=(gnuplot-nox)
 GRPC_PACKAGES=(libgrpc++-dev protobuf-compiler-grpc)
 # What the gateway's tests call it with.
 GRPC_TEST_PACKAGES=(python3-grpcio python3-protobuf)
+# The web server of the status page, and what its test shows it in.
+ADMIN_PACKAGES=(libcivetweb-dev chromium)
+# What exports to Prometheus. The server itself is require_prometheus's.
+PROMETHEUS_PACKAGES=(prometheus-cpp-dev)
 FORMAT_PACKAGES=(clang-format git)
 # The headers are for a plugin of clang-tidy.
 LINT_PACKAGES=(clang-tidy libclang-dev llvm-dev)
+# What makes the site of documents; the third is the look of Doxygen's part.
+DOCS_PACKAGES=(mkdocs-material doxygen doxygen-awesome-css)
 # The second brings libFuzzer and the sanitizers.
 FUZZ_PACKAGES=(clang libclang-rt-dev)
 
@@ -127,6 +133,28 @@ install_packages() {
     exit 2
   fi
   rm -f "$log"
+}
+
+# The Prometheus server and promtool, for tests/prometheus: unpacked, because
+# the package, installed, starts one for the whole machine.
+require_prometheus() {
+  [ ! -x .prometheus/usr/bin/promtool ] || return 0
+  echo "Unpacking: prometheus"
+  local folder log
+  folder=$(mktemp -d)
+  log=$folder/log
+  chmod 755 "$folder"
+  if ! (cd "$folder" && apt-get download prometheus) >"$log" 2>&1 &&
+    ! ($(root_prefix) apt-get update &&
+      cd "$folder" && apt-get download prometheus) >>"$log" 2>&1 ||
+    ! dpkg-deb -x "$folder"/prometheus_*.deb .prometheus >>"$log" 2>&1; then
+    tail -n 30 "$log" >&2
+    complain "The package prometheus cannot be had (above). By hand:" \
+      "apt-get download prometheus && dpkg-deb -x prometheus_*.deb .prometheus"
+    rm -rf "$folder"
+    exit 2
+  fi
+  rm -rf "$folder"
 }
 
 # complain WHAT [MORE...]: each on a line of its own, to standard error.

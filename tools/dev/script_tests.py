@@ -14,8 +14,8 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 FOLDERS = [os.path.join(ROOT, *folder.split("/"))
-           for folder in ("tools/style", "tools/dev", "tools/install",
-                         "tools/peer_bench", "tests/vm")]
+           for folder in ("tools/style", "tools/dev", "tools/docs",
+                         "tools/install", "tools/peer_bench", "tests/vm")]
 sys.path[:0] = FOLDERS
 
 from test_results import Tally  # noqa: E402

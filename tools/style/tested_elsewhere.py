@@ -23,6 +23,9 @@ _REFUSALS = "tests/conformance/remote_access_test.cc"
 _SOFT_CM = "transport/soft/cm/connection_manager_test.cc"
 
 TESTED_ELSEWHERE = {
+    # What it counts is read by those who have one for each method.
+    "rpc/internal/metrics/method_counters.cc":
+        "rpc/internal/metrics/channel_methods_test.cc",
     # Golden files show what both writers write.
     "proto/compiler/client_writer.cc": "proto/compiler/generator_test.cc",
     "proto/compiler/server_writer.cc": "proto/compiler/generator_test.cc",
@@ -71,6 +74,8 @@ TESTED_ELSEWHERE = {
     "rpc/internal/client/shared_poller_datapath.cc": _END_TO_END,
     "rpc/internal/client/subchannel.cc": _END_TO_END,
     "rpc/internal/server/server_impl.cc": _END_TO_END,
+    "rpc/internal/server/server_looks.cc":
+        "tests/integration/server_status_test.cc",
     "rpc/generic_service.cc": _GENERIC,
     "rpc/generic_stub.cc": _GENERIC,
     "rpc/server.cc": _END_TO_END,

@@ -26,6 +26,7 @@ struct ClientCallSlot {
   // The slot's index in the low half, its generation in the high half.
   uint32_t call_id = 0;
   bool used = false;
+  bool quarantined = false;   // It counts among those of its device.
   bool cancel_due = false;    // A CANCEL is to be sent.
   bool lease_wanted = false;  // A LEASE of lease_bytes is to be sent.
   uint32_t lease_bytes = 0;

@@ -44,7 +44,22 @@ ClientCalls::~ClientCalls() {
   connection_.DestroyQueuePair();
   CHECK_EQ(open_calls(), 0u);
   ExpectWrite(INT64_MIN);
-  for (Slot& slot : slots_) arenas_.Free(connection_.poller(), &slot.memory);
+  for (Slot& slot : slots_) {
+    arenas_.Free(connection_.poller(), &slot.memory);
+    if (slot.quarantined) EndQuarantine(&slot);
+  }
+}
+
+void ClientCalls::EndQuarantine(Slot* slot) {
+  slot->quarantined = false;
+  connection_.counters().quarantined_calls.Subtract();
+}
+
+uint64_t ClientCalls::CountLeases() {
+  if (arenas_.pool().allocated_bytes() == 0) return 0;
+  return static_cast<uint64_t>(std::count_if(
+      slots_.begin(), slots_.end(),
+      [](const Slot& slot) { return !slot.memory.reply.empty(); }));
 }
 
 void ClientCalls::OnGoAway() {
@@ -144,6 +159,8 @@ void ClientCalls::Cancel(ClientCall* call, const absl::Status& reason) {
 
 void ClientCalls::Abandon(Slot* slot, const absl::Status& reason) {
   ClientCall* const call = TakeCall(slot);
+  slot->quarantined = true;
+  connection_.counters().quarantined_calls.Add();
   slot->cancel_due = true;
   slot->lease_wanted = false;
   AddDue(*slot);
@@ -190,6 +207,7 @@ void ClientCalls::OnTick(absl::Time now) {
   // Memory comes back without telling.
   if (!waiting_large_.empty() || !due_.empty()) SendWaiting();
   arenas_.GiveBackIdle(connection_, now);
+  gauges_.Update(connection_.memory(), CountLeases());
 }
 
 void ClientCalls::EndExpired(absl::Time now) {

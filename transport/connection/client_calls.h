@@ -23,6 +23,7 @@
 #include "transport/connection/connection.h"
 #include "transport/connection/frame_assembly.h"
 #include "transport/connection/long_message.h"
+#include "transport/connection/memory_gauges.h"
 #include "transport/connection/open_streams.h"
 #include "transport/wire/hello.h"
 #include "transport/wire/placement.h"
@@ -232,6 +233,10 @@ class ClientCalls final : private CallTable, private LongMessageCarrier {
 
   // --- What waits ---
 
+  // How many leases the server has.
+  uint64_t CountLeases();
+  // The server is done with a call that had ended before.
+  void EndQuarantine(Slot* slot);
   // A CANCEL or a LEASE is to be sent for the slot.
   void AddDue(const Slot& slot);
   void SendDue();
@@ -272,6 +277,7 @@ class ClientCalls final : private CallTable, private LongMessageCarrier {
   std::unique_ptr<ClientHandshake> handshake_;
   std::string hellos_;  // What the handshake is bound to.
   Connection connection_;
+  MemoryGauges gauges_{connection_.counters()};
 };
 
 }  // namespace verbena::transport

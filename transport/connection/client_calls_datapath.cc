@@ -207,6 +207,7 @@ void ClientCalls::EndCall(Slot* slot, const CallResponse& response,
   if (ABSL_PREDICT_FALSE(!slot->memory.unused())) {
     arenas_.Free(connection_.poller(), &slot->memory);
   }
+  if (ABSL_PREDICT_FALSE(slot->quarantined)) EndQuarantine(slot);
   slots_.Free(slot);
   if (ABSL_PREDICT_FALSE(call == nullptr)) return;
   if (ABSL_PREDICT_FALSE(bytes > max_reply_bytes_)) {

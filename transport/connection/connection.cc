@@ -39,6 +39,7 @@ Connection::Connection(Poller& poller, PollerDevice& device,
       device_(device),
       memory_(memory),
       calls_(calls),
+      counters_(poller.counters().Device(device.name())),
       send_(memory.send_buffers(), device.send_batches(),
             device.shared_sends()),
       id_(std::move(id)),
@@ -49,9 +50,14 @@ Connection::Connection(Poller& poller, PollerDevice& device,
       peer_(id_.PeerAddress().ToString()) {
   send_.Attach(id_.qp(), inline_bytes);
   device_.AddConnection(id_.qp()->qp_num, this);
+  counters_.begun.Add();
+  InState().Add();
 }
 
-Connection::~Connection() { CHECK(!has_queue_pair_); }
+Connection::~Connection() {
+  CHECK(!has_queue_pair_);
+  if (state_ != ConnectionState::kClosed) InState().Subtract();
+}
 
 void Connection::DestroyQueuePair() {
   device_.RemoveConnection(id_.qp()->qp_num);
@@ -103,7 +109,9 @@ absl::Status Connection::FixQueuePair() {
 void Connection::Transition(ConnectionState state) {
   CHECK(IsLegalTransition(state_, state))
       << ConnectionStateName(state_) << " to " << ConnectionStateName(state);
+  InState().Subtract();
   state_ = state;
+  if (state != ConnectionState::kClosed) InState().Add();
   Touch();
   if (state == ConnectionState::kClosed) device_.NoteClosed();
 }
@@ -237,6 +245,8 @@ void Connection::BeginClose(const absl::Status& reason, bool tell_peer) {
   if (state_ > ConnectionState::kOpen) return;
   CHECK(!reason.ok());
   failure_ = reason;
+  if (state_ == ConnectionState::kConnecting) counters_.failed_handshakes.Add();
+  counters_.credit_waits.Add(credits_.TakeWaits());
   uint8_t flags = 0;
   if (absl::IsUnauthenticated(reason)) flags = kFlagUnauthenticated;
   if (absl::IsDataLoss(reason)) flags = kFlagDamaged;
@@ -277,6 +287,11 @@ void Connection::CheckDrained() {
 }
 
 void Connection::OnReceiveError(ibv_wc_status status) {
+  if (state_ <= ConnectionState::kOpen) {
+    if (status == IBV_WC_RETRY_EXC_ERR) counters_.retries_exceeded.Add();
+    if (status == IBV_WC_RNR_RETRY_EXC_ERR)
+      counters_.rnr_retries_exceeded.Add();
+  }
   Close(absl::UnavailableError(absl::StrCat(
       "the connection with ", peer_, " failed: ", WorkCompletionText(status))));
 }
@@ -292,6 +307,7 @@ void Connection::OnForeignReceive() {
 void Connection::OnSendBuffer() { JoinRound(); }
 
 void Connection::OnTick(absl::Time now) {
+  counters_.credit_waits.Add(credits_.TakeWaits());
   if (state_ <= ConnectionState::kOpen) {
     KeepAlive(now);
     calls_.OnTick(now);

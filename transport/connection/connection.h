@@ -25,6 +25,7 @@
 #include "transport/connection/credit_flow.h"
 #include "transport/connection/keepalive.h"
 #include "transport/connection/memory_domain.h"
+#include "transport/connection/poller_counters.h"
 #include "transport/connection/poller_device.h"
 #include "transport/connection/send_queue.h"
 #include "transport/verbs/cm_id.h"
@@ -63,6 +64,7 @@ class Connection final : public CmEventHandler {
   MemoryDomain& memory() const { return memory_; }
   BufferPool& pool() const { return memory_.pool(); }
   Poller& poller() const { return poller_; }
+  DeviceCounters& counters() { return counters_; }
   const EndpointOptions& options() const { return options_; }
   const CmId& id() const { return id_; }
   // Once the connection manager knows the peer.
@@ -158,6 +160,10 @@ class Connection final : public CmEventHandler {
     return ABSL_PREDICT_TRUE(state_ <= ConnectionState::kOpen) &&
            credits_.CanSend(spare_credits) && send_.HasFrameRoom();
   }
+  // Frames that may be sent right now, and receives that are reserved for the
+  // peer.
+  uint32_t credits() const { return credits_.available(); }
+  uint32_t receive_window() const { return credits_.window(); }
   // How many credits a new request leaves to frames that others wait for.
   uint32_t RequestReserve() const { return credits_.RequestReserve(); }
   // CanSend() for a frame that nobody waits for: the peer hears nothing of it
@@ -299,11 +305,15 @@ class Connection final : public CmEventHandler {
   void BeginClose(const absl::Status& reason, bool tell_peer);
   void Disconnect();
   void CheckDrained();
+  base::Counter& InState() {
+    return counters_.connections[static_cast<size_t>(state_)];
+  }
 
   Poller& poller_;
   PollerDevice& device_;
   MemoryDomain& memory_;
   CallTable& calls_;
+  DeviceCounters& counters_;  // The poller's.
   ConnectionState state_ = ConnectionState::kConnecting;
   bool in_round_ = false;  // It stands in the PollerDevice's list.
   bool touched_ = false;   // It stands among the touched ones there.

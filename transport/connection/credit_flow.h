@@ -33,12 +33,15 @@ class CreditFlow {
   // that matter more. If not, the next header tells the peer that one waited.
   bool CanSend(uint32_t spare) {
     if (ABSL_PREDICT_TRUE(send_.available() > spare)) return true;
+    if (begun_ && !starved_) ++waits_;
     starved_ = begun_;
     return false;
   }
   // The same for a frame that nobody waits for: the peer hears nothing of it.
   bool has_credit() const { return send_.available() > 0; }
   uint32_t available() const { return send_.available(); }
+  // How often a frame had to wait since the last time this was asked.
+  uint32_t TakeWaits() { return std::exchange(waits_, 0); }
   // How many credits were used so far, modulo 2^32.
   uint32_t used() const { return send_.sent(); }
   // How many credits a new request leaves to CANCEL, LEASE and ARENA.
@@ -130,6 +133,7 @@ class CreditFlow {
  private:
   bool begun_ = false;
   bool starved_ = false;  // A frame waits for a credit, or just did.
+  uint32_t waits_ = 0;    // How often that was, since TakeWaits().
   SendCredits send_{0, 0};
   ReceiveCredits receive_{kIdleCredits};
   GrantTurns grants_;

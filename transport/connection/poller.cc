@@ -166,6 +166,7 @@ void Poller::HandleReadable() {
 }
 
 bool Poller::PrepareSleep() {
+  counters_.arms.Add();
   sleeping_.store(true, std::memory_order_seq_cst);
   ReadClock(__builtin_ia32_rdtsc());
   HandleReadable();
@@ -194,6 +195,7 @@ void Poller::WaitForEvent(absl::Time until) {
   // Rounded up, so that what is due then is due on waking.
   const int wait_ms = static_cast<int>(
       absl::ToInt64Milliseconds(wait + absl::Microseconds(999)));
+  counters_.sleeps.Add();
   if (WaitForDescriptors(wait_ms)) {
     uint64_t wakes = 0;
     (void)!read(wake_fd_, &wakes, sizeof(wakes));

@@ -18,6 +18,7 @@
 #include "transport/base/clock.h"
 #include "transport/base/mpsc_queue.h"
 #include "transport/base/rare_warning.h"
+#include "transport/connection/poller_counters.h"
 #include "transport/connection/poller_task.h"
 
 namespace verbena::transport {
@@ -142,6 +143,9 @@ class Poller {
     return absl::FromUnixNanos(sleep_until_ns_.load(std::memory_order_relaxed));
   }
 
+  // Any thread reads them.
+  PollerCounters& counters() { return counters_; }
+
   // Whether completions or posted tasks are being handled, so that every
   // Pollable finishes its round soon. Outside of a round nothing may wait for
   // the next one.
@@ -235,6 +239,7 @@ class Poller {
   uint32_t unwatched_ = 0;  // How many are.
   base::RareWarning warning_;
   bool in_round_ = false;
+  PollerCounters counters_;
   absl::Time now_;
   int64_t now_ns_ = 0;
   uint64_t read_at_ = 0;  // The processor's counter when now_ was read.

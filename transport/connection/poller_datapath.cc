@@ -6,6 +6,7 @@
 namespace verbena::transport {
 
 int Poller::PollOnce() {
+  counters_.polls.Add();
   if (ABSL_PREDICT_FALSE(--polls_until_clock_ <= 0 ||
                          tick_due_.load(std::memory_order_relaxed))) {
     TickIfDue();

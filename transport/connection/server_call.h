@@ -119,6 +119,12 @@ class ServerCall {
   // Thread-safe.
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
 
+  // On the poller's thread: whether its RESPONSE has yet to be sent, whether
+  // its handler has it, and what it waits for, in words for people.
+  bool is_open() const { return state_ != State::kFree; }
+  bool is_handled() const { return state_ == State::kHandling; }
+  const char* StateName() const;
+
   const std::string& peer() const;
   const std::string& device_name() const;
   // Who the client is; null if the server did not want to know.

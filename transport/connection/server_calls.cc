@@ -289,6 +289,32 @@ void ServerCalls::CloseStream(ServerCall* call) {
   if (call->stream_ != nullptr) streams_.Close(call->stream_.get());
 }
 
+const char* ServerCall::StateName() const {
+  switch (state_) {
+    case State::kFree:
+      return "over";
+    case State::kAwaitsMemory:
+      return "waits for memory for its request";
+    case State::kReading:
+      return "its request is being read";
+    case State::kHandling:
+      return "at its handler";
+    case State::kDraining:
+      return "its stream is being sent";
+    case State::kPendingQueued:
+      return "waits for a credit";
+    case State::kAwaitsLease:
+      return "waits for memory of its client";
+    case State::kAwaitsReplyMemory:
+      return "waits for memory for its reply";
+    case State::kWriting:
+      return "its reply is being written";
+    case State::kReplyQueued:
+      return "its reply waits for a credit";
+  }
+  return "in an unknown state";
+}
+
 const std::string& ServerCall::peer() const {
   return calls_.connection().peer();
 }

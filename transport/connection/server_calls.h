@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -56,6 +57,13 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
 
   // Calls whose RESPONSE has not been sent.
   uint32_t open_calls() const { return open_calls_; }
+
+  // Calls `visitor` for each of them.
+  void VisitCalls(absl::FunctionRef<void(const ServerCall&)> visitor) const {
+    for (const auto& call : calls_) {
+      if (call != nullptr && call->is_open()) visitor(*call);
+    }
+  }
 
   // Whether further calls of the client are served. They are no more once it
   // has said GOAWAY, or after RefuseCalls(): those that come are answered with
@@ -336,9 +344,9 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
 
   ServerHandler& handler_;
   Interludes& interludes_;
-  uint32_t open_calls_ = 0;  // Calls whose RESPONSE has not been sent.
+  uint32_t open_calls_ = 0;    // Calls whose RESPONSE has not been sent.
   uint32_t open_streams_ = 0;  // Those of them that are streams, served.
-  uint32_t handling_ = 0;    // Calls of which somebody outside has the pointer.
+  uint32_t handling_ = 0;  // Calls of which somebody outside has the pointer.
   Intake intake_ = Intake::kServed;
   // The longest message of a reply that goes the short way.
   uint64_t plain_reply_max_ = 0;

@@ -128,6 +128,7 @@ bool ServerPoller::Step() {
 
 void ServerPoller::End() {
   for (const auto& device : devices_) poller_->Remove(device.get());
+  gauges_.clear();
   devices_.clear();
   for (auto& [provider, watcher] : watchers_) poller_->Remove(watcher.get());
   watchers_.clear();
@@ -145,6 +146,7 @@ void ServerPoller::AcceptHere(IncomingConnection incoming) {
       stopping_ ? absl::UnavailableError("the server is shutting down")
                 : TryAccept(incoming);
   if (status.ok()) return;
+  refused_.Add();
   const std::string text =
       absl::StrCat("a client was refused: ", status.message());
   if (absl::IsResourceExhausted(status)) {
@@ -238,6 +240,8 @@ absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
   PollerDevice* const raw = device.get();
   poller_->Add(raw);
   devices_.push_back(std::move(device));
+  gauges_.push_back(
+      std::make_unique<MemoryGauges>(poller_->counters().Device(raw->name())));
   return raw;
 }
 
@@ -276,13 +280,14 @@ void ServerPoller::Tick(absl::Time now) {
   handler_tick_ = handler_.OnTick();
   uint64_t frame_bytes = 0;
   uint64_t bulk_bytes = 0;
-  for (const auto& device : devices_) {
-    MemoryDomain& memory = device->shared_memory();
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    MemoryDomain& memory = devices_[i]->shared_memory();
     BufferPool& pool = memory.pool();
     // One region a tick: calls wait meanwhile. Nobody else knows of it.
     if (pool.FindIdle(now)) pool.TakeIdle();
     frame_bytes += memory.frame_bytes();
     bulk_bytes += pool.registered_bytes();
+    gauges_[i]->Update(memory);
   }
   frame_bytes_.store(frame_bytes, std::memory_order_relaxed);
   bulk_bytes_.store(bulk_bytes, std::memory_order_relaxed);

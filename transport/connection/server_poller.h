@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -17,6 +18,7 @@
 #include "transport/base/thread_group.h"
 #include "transport/connection/cm_watcher.h"
 #include "transport/connection/interludes.h"
+#include "transport/connection/memory_gauges.h"
 #include "transport/connection/poller.h"
 #include "transport/connection/poller_device.h"
 #include "transport/connection/server_call.h"
@@ -85,6 +87,15 @@ class ServerPoller final : private Pollable {
     return connection_count_.load(std::memory_order_relaxed);
   }
 
+  // Calls `visitor` for each connection. On the poller's thread.
+  void VisitConnections(
+      absl::FunctionRef<void(const ServerCalls&)> visitor) const {
+    for (const auto& calls : connections_) visitor(*calls);
+  }
+
+  // How many clients were refused before they had a connection.
+  uint64_t refused() const { return refused_.value(); }
+
   // What is registered for their frames. May be a moment old.
   uint64_t frame_bytes() const {
     return frame_bytes_.load(std::memory_order_relaxed);
@@ -135,10 +146,12 @@ class ServerPoller final : private Pollable {
   std::atomic<uint32_t> connection_count_{0};
   std::atomic<uint64_t> frame_bytes_{0};
   std::atomic<uint64_t> bulk_bytes_{0};
+  base::Counter refused_;
 
   // Only the driver touches what follows. In the order of dependence.
   absl::flat_hash_map<const Provider*, std::unique_ptr<CmWatcher>> watchers_;
   std::vector<std::unique_ptr<PollerDevice>> devices_;
+  std::vector<std::unique_ptr<MemoryGauges>> gauges_;  // Of devices_.
   std::vector<std::unique_ptr<ServerCalls>> connections_;
   base::RareWarning refusal_;  // That a client was refused.
   // That one was dropped for keeping us waiting, or for damaged bytes.

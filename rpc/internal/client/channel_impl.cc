@@ -47,6 +47,19 @@ ChannelImpl::ChannelImpl(
 
 ChannelImpl::~ChannelImpl() { SharedPollers::OfProcess().Leave(&poller_); }
 
+ChannelMetrics ChannelImpl::Metrics() {
+  ChannelMetrics metrics;
+  metrics.target = subchannel_.target();
+  metrics.device = subchannel_.device();
+  metrics.connected =
+      subchannel_.state(/*try_to_connect=*/false) == ChannelState::kReady;
+  metrics.methods = calls_.MethodsSnapshot();
+  metrics.retries = calls_.retries();
+  metrics.connects = subchannel_.connects();
+  metrics.failed_connects = subchannel_.failed_connects();
+  return metrics;
+}
+
 void ChannelImpl::Call(UnaryCall* call) {
   Waiter waiter;
   call->waiter = &waiter;

@@ -23,6 +23,7 @@
 #include "rpc/internal/client/shared_poller.h"
 #include "rpc/internal/client/subchannel.h"
 #include "rpc/internal/client/unary_call.h"
+#include "rpc/metrics.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/mutex.h"
 #include "transport/connection/poller_task.h"
@@ -59,6 +60,7 @@ class ChannelImpl {
     return subchannel_.state(try_to_connect);
   }
   std::string device() const { return subchannel_.device(); }
+  ChannelMetrics Metrics();
   bool WaitForConnected(absl::Time deadline) {
     return subchannel_.WaitForConnected(deadline);
   }

@@ -144,6 +144,7 @@ void OpenCall::EndWith(absl::Status status) {
 
 void OpenCall::End() {
   stage = Stage::kEnded;
+  counters_->NoteEnd(status_.code(), __builtin_ia32_rdtsc() - begun_);
   context_->Close();
   // Nobody posts cancel_task_ any more. If it stands in a queue, it completes
   // the call when it comes out of there.

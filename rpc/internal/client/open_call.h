@@ -18,6 +18,8 @@
 #include "rpc/client_context.h"
 #include "rpc/internal/client/interception.h"
 #include "rpc/internal/client/waiters.h"
+#include "rpc/internal/metrics/channel_methods.h"
+#include "rpc/internal/metrics/method_counters.h"
 #include "rpc/stream.h"
 #include "transport/connection/client_call.h"
 #include "transport/connection/client_connection.h"
@@ -82,6 +84,12 @@ class OpenCall : public transport::ClientCall,
   // It has its status, and no thread waits for it: tells who is to know.
   virtual void Report() = 0;
 
+  // It begins: what is counted of it goes there.
+  void NoteStart(ChannelMethods* methods) {
+    counters_ = &methods->Find(request_.method_id, method_name_, streams_);
+    counters_->NoteStart(request_.message_bytes + request_.attachment.size());
+  }
+
   enum class Stage : uint8_t {
     kNew,       // Not started yet; maybe it is posted.
     kRefused,   // It could not be prepared, and this is to be reported.
@@ -127,6 +135,7 @@ class OpenCall : public transport::ClientCall,
   bool OpenContext();
   bool has_context() const { return has_context_; }
   void set_has_context(bool has) { has_context_ = has; }
+  void set_streams() { streams_ = true; }
   // The same for what it then does. Returns false.
   bool ContextInUse();
   // The same if something else keeps the call from being made. REQUIRES:
@@ -161,6 +170,8 @@ class OpenCall : public transport::ClientCall,
   void End();
 
   OpenCalls& calls() const { return *calls_; }
+  // Null unless it has begun.
+  MethodCounters* counters() const { return counters_; }
 
  private:
   // A second task, because the call itself may still stand in a queue.
@@ -191,9 +202,12 @@ class OpenCall : public transport::ClientCall,
  private:
   bool has_context_ = false;  // The context is reserved for this call.
   bool refused_ = false;      // A server has refused it before it did anything.
+  bool streams_ = false;      // Its method does.
   bool sends_name_ = false;   // See SetSendsName().
   OpenCalls* const calls_;
   const char* const method_name_;
+  const uint64_t begun_ = __builtin_ia32_rdtsc();
+  MethodCounters* counters_ = nullptr;  // Of its method.
   std::unique_ptr<ClientInterception> interception_;
   absl::Status status_;  // How the call ended; OK until then.
 

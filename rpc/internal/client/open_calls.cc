@@ -11,6 +11,7 @@ namespace verbena::internal {
 void OpenCalls::Start(OpenCall* call) {
   role_.AssertHeld();
   poller_.NoteCall();
+  call->NoteStart(&methods_);
   if (call->in_background) poller_.AddPending();
   Route(call);
 }
@@ -73,6 +74,7 @@ void OpenCalls::RunPosted(OpenCall* call) {
 void OpenCalls::TryAgain(OpenCall* call) {
   role_.AssertHeld();
   if (!shut_.ok()) return call->Fail(shut_);
+  retries_.Add();
   call->stage = OpenCall::Stage::kUnsent;
   call->connection = nullptr;
   poller_.PostFromOutside(call);

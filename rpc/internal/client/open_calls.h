@@ -20,6 +20,9 @@
 #include "rpc/internal/client/reply_sizes.h"
 #include "rpc/internal/client/shared_poller.h"
 #include "rpc/internal/client/subchannel.h"
+#include "rpc/internal/metrics/channel_methods.h"
+#include "rpc/metrics.h"
+#include "transport/base/counter.h"
 #include "transport/connection/poller_task.h"
 
 namespace verbena::internal {
@@ -92,6 +95,12 @@ class OpenCalls {
   // A callback has returned. By the thread that called it, without the role.
   void CallbackReturned() { Reported(); }
 
+  // What is counted. Any thread.
+  std::vector<MethodMetrics> MethodsSnapshot() const {
+    return methods_.Snapshot();
+  }
+  uint64_t retries() const { return retries_.value(); }
+
   // As a call sees it. Any thread: what accompanies each call, null if nothing
   // does.
   const ClientInterception::Factories* interceptors() const {
@@ -137,6 +146,8 @@ class OpenCalls {
 
   // Calls that wait for a connection, in the order in which they came.
   IntrusiveList<OpenCall> waiting_ ABSL_GUARDED_BY(role_);
+  ChannelMethods methods_;  // Finds with the role held.
+  base::Counter retries_;
   ReplySizes reply_sizes_ ABSL_GUARDED_BY(role_);
   absl::Status shut_ ABSL_GUARDED_BY(role_);  // Not OK after Shut().
 };

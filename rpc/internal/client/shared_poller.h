@@ -20,6 +20,7 @@
 #include "rpc/internal/client/waiters.h"
 #include "transport/connection/client_poller.h"
 #include "transport/connection/poller.h"
+#include "transport/connection/poller_counters.h"
 #include "transport/connection/poller_task.h"
 #include "transport/connection/spin_policy.h"
 
@@ -57,6 +58,11 @@ class SharedPoller {
   // nor will; every connection was closed, no timer is set, no errand waits,
   // and it is not pinned. Waits for the errand that runs, so not inside of one.
   ~SharedPoller();
+
+  // What its poller counts. Any thread.
+  const transport::PollerCounters& counters() const {
+    return transport_.counters();
+  }
 
   PollingRole& role() ABSL_LOCK_RETURNED(role_) { return role_; }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "rpc/internal/client/background_thread.h"
+#include "rpc/internal/metrics/poller_snapshot.h"
 #include "transport/base/check.h"
 
 namespace verbena::internal {
@@ -12,6 +13,13 @@ namespace {
 
 // More processors than this do not get more pollers: each costs two threads.
 constexpr size_t kMostPollers = 16;
+
+// Leaves only what grows.
+void ForgetPresent(DeviceMetrics* device) {
+  device->connecting = device->open = device->closing = 0;
+  device->frame_bytes = device->pool_bytes = device->pool_used_bytes = 0;
+  device->leases = device->quarantined_calls = 0;
+}
 
 }  // namespace
 
@@ -33,6 +41,16 @@ SharedPollers& SharedPollers::Simulate() {
   CHECK(pollers.drive_ == Drive::kByStep)
       << "the process had a channel before it was to be simulated";
   return pollers;
+}
+
+PollerMetrics SharedPollers::Metrics() {
+  const base::MutexLock lock(mutex_);
+  PollerMetrics metrics = ended_;
+  for (const Member& member : members_) {
+    AddPoller(member.poller->counters(), &metrics);
+  }
+  metrics.pollers = members_.size();
+  return metrics;
 }
 
 std::vector<SharedPoller*> SharedPollers::Present() {
@@ -108,6 +126,10 @@ void SharedPollers::Leave(SharedPoller* poller) {
       ended.push_back(std::move(member.poller));
       return true;
     });
+    // With what they have had until now; what their last moments add, while
+    // they are destroyed, is not counted.
+    for (const auto& each : ended) AddPoller(each->counters(), &ended_);
+    for (DeviceMetrics& device : ended_.devices) ForgetPresent(&device);
   }
 }
 

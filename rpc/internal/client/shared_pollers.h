@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "rpc/internal/client/backoff.h"
 #include "rpc/internal/client/shared_poller.h"
+#include "rpc/metrics.h"
 #include "transport/base/mutex.h"
 
 namespace verbena::internal {
@@ -57,6 +58,9 @@ class SharedPollers {
   // channel leaves.
   void Leave(SharedPoller* poller);
 
+  // What all pollers have counted, those that have ended included.
+  PollerMetrics Metrics();
+
   // Those of the process's channels that wait to try to connect again.
   BackoffCrowd* backoff_crowd() { return &backoff_crowd_; }
 
@@ -80,6 +84,7 @@ class SharedPollers {
   BackoffCrowd backoff_crowd_;
   base::Mutex mutex_;
   std::vector<Member> members_ ABSL_GUARDED_BY(mutex_);
+  PollerMetrics ended_ ABSL_GUARDED_BY(mutex_);  // Of those that have.
 };
 
 }  // namespace verbena::internal

@@ -22,6 +22,7 @@ StreamCall::StreamCall(ChannelImpl* channel, std::shared_ptr<const void> owner,
       typed_(&messages_, channel->max_send_message_bytes(),
              "what this client's max_send_message_bytes leaves") {
   set_stream(&messages_);
+  set_streams();
 }
 
 bool StreamCall::Start(RpcType type) {
@@ -56,6 +57,9 @@ StreamCall::Result StreamCall::TryWrite(const MessageLite& message,
 }
 
 absl::Status StreamCall::TakeFinalStatus() {
+  if (counters() != nullptr) {
+    counters()->NoteStream(typed_.write_count(), typed_.read_count());
+  }
   absl::Status status = TakeStatus();
   // The cause, where it was the stream that had the call cancelled.
   if (absl::IsCancelled(status) && !typed_.failure().ok()) {

@@ -157,6 +157,7 @@ void Subchannel::GiveUp() {
 }
 
 void Subchannel::OnFailed(const absl::Status& why) {
+  failed_connects_.Add();
   connect_error_ = ForCalls(why, target_);
   if (!std::exchange(in_crowd_, true)) crowd_->Enter();
   const absl::Duration pause = backoff_.Next(was_cheap_, crowd_->LeastPause());
@@ -178,6 +179,7 @@ void Subchannel::OnFailed(const absl::Status& why) {
 
 void Subchannel::OnConnected() {
   role_.AssertHeld();
+  connects_.Add();
   endpoints_.clear();
   backoff_.Reset();
   LeaveCrowd();

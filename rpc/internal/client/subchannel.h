@@ -23,6 +23,7 @@
 #include "rpc/internal/client/resolution.h"
 #include "rpc/internal/client/shared_buffer_source.h"
 #include "rpc/internal/client/shared_poller.h"
+#include "transport/base/counter.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/mutex.h"
 #include "transport/connection/client_connection.h"
@@ -71,6 +72,10 @@ class Subchannel final : private transport::ClientConnection::Observer {
   Buffer AllocateSpare(size_t bytes) const {
     return buffers_.AllocateSpare(bytes);
   }
+
+  // How often it has connected, and how many attempts have failed.
+  uint64_t connects() const { return connects_.value(); }
+  uint64_t failed_connects() const { return failed_connects_.value(); }
 
   // --- With the polling role held ---
 
@@ -166,6 +171,9 @@ class Subchannel final : private transport::ClientConnection::Observer {
   bool was_cheap_ ABSL_GUARDED_BY(role_) = false;
   // A server said that it is shutting down.
   bool server_leaves_ ABSL_GUARDED_BY(role_) = false;
+
+  base::Counter connects_;
+  base::Counter failed_connects_;
 
   mutable base::Mutex mutex_;
   base::CondVar state_changed_;

@@ -91,8 +91,10 @@ void UnaryCall::OnResponse(const transport::CallResponse& response) {
     return calls().TryAgain(this);
   }
   calls().LearnReplySize(request_.method_id, response.hint_bytes);
+  counters()->NoteResponse(response.message.size());
   if (!TakeTrailer(response)) return;
   if (ABSL_PREDICT_FALSE(response.attachment != nullptr)) {
+    counters()->NoteResponse(response.attachment->size());
     *context_->mutable_response_attachment() = std::move(*response.attachment);
   }
   const absl::Status parsed = ParseMessage(response.message, reply_);

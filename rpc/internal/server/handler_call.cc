@@ -50,7 +50,7 @@ bool WasOnlyInterrupted(const rusage& before) {
 HandlerCall::HandlerCall(HandlerCallPool* pool, const Method* method,
                          int method_index, ThreadPool* threads,
                          BlockingMethod* blocking, const CallGate* gate,
-                         const ReplyLimits& limits)
+                         const ReplyLimits& limits, MethodCounters* counters)
     : pool_(pool),
       method_(method),
       method_index_(method_index),
@@ -59,6 +59,7 @@ HandlerCall::HandlerCall(HandlerCallPool* pool, const Method* method,
       gate_(gate),
       max_reply_bytes_(limits.message_bytes),
       max_status_bytes_(limits.status_bytes),
+      counters_(*counters),
       messages_(method->NewMessages()),
       request_(messages_ == nullptr ? nullptr : messages_->request()),
       response_(messages_ == nullptr ? nullptr : messages_->response()),
@@ -70,6 +71,9 @@ HandlerCall::HandlerCall(HandlerCallPool* pool, const Method* method,
 
 void HandlerCall::Begin(transport::ServerCall* call) {
   call_ = call;
+  counters_.NoteStart(call->message().size() + call->attachment().size());
+  timed_ = threads_ != nullptr || reactors_ != nullptr || counters_.IsTimed();
+  if (timed_) begun_ = __builtin_ia32_rdtsc();
   call->set_user(this);
   is_large_ = false;
   parsed_ = false;
@@ -118,9 +122,12 @@ bool HandlerCall::IsShort() const {
 }
 
 void HandlerCall::SubmitToWorkers() {
+  awaits_worker_.store(true, std::memory_order_relaxed);
   const absl::Status refusal = threads_->Submit(this, &blocking_->lane);
   if (ABSL_PREDICT_TRUE(refusal.ok())) return;
+  awaits_worker_.store(false, std::memory_order_relaxed);
   reply_.status = Annotate(refusal, method_name());
+  pool_->NoteRefusal(HandlerCallPool::Limit::kQueue, reply_.status.message());
   Finish();
 }
 
@@ -139,6 +146,7 @@ bool HandlerCall::IsCancelled() const {
 }
 
 void HandlerCall::RunOnWorker() {
+  awaits_worker_.store(false, std::memory_order_relaxed);
   // It may have waited for long.
   if (IsCancelled()) {
     reply_.status = CancelledStatus();
@@ -200,6 +208,7 @@ void HandlerCall::Post(transport::Poller& poller, transport::PollerTask* task) {
 }
 
 void HandlerCall::KeepForOnDone() {
+  if (!reactors_->reacts_to_done()) return;
   at_end_.cancelled = IsCancelled();
   at_end_.peer = call_->peer();
   at_end_.device = call_->device_name();
@@ -375,6 +384,7 @@ bool HandlerCall::SendPlainReply() {
   uint8_t* const out = call_->BeginReply(reply_.message_bytes);
   if (out == nullptr) return false;
   WriteMessage(*response_, reply_.message_bytes, out);
+  NoteEnd();
   context_.DropAttachments();
   if (ABSL_PREDICT_FALSE(reactors_ != nullptr)) KeepForOnDone();
   std::exchange(call_, nullptr)->SendReply();
@@ -396,6 +406,8 @@ void HandlerCall::Finish() {
     reply_.buffer.Reset();
     reply_.attachment.Reset();
   }
+  NoteEnd();
+  if (ABSL_PREDICT_FALSE(streams_)) NoteStreamEnd();
   context_.DropAttachments();
   const bool written = !reply_.buffer.empty();
   const bool to_write =
@@ -416,6 +428,26 @@ void HandlerCall::Finish() {
   transport::ServerCall* call = std::exchange(call_, nullptr);
   call->Finish(std::move(reply_));
   if (!to_write) Over();
+}
+
+void HandlerCall::NoteEnd() {
+  counters_.NoteResponse(reply_.message_bytes + reply_.attachment.size());
+  if (!timed_) return counters_.NoteUntimedEnd(reply_.status.code());
+  const uint64_t now = __builtin_ia32_rdtsc();
+  const uint64_t cycles = now - begun_;
+  counters_.NoteEnd(reply_.status.code(), cycles);
+  if (ABSL_PREDICT_FALSE(pool_->slow_calls().IsSlow(cycles))) {
+    pool_->slow_calls().Add(method_name(), call_->peer(), reply_.status.code(),
+                            cycles, now);
+  }
+}
+
+void HandlerCall::NoteStreamEnd() {
+  const ProtobufStream* stream = nullptr;
+  if (stream_ != nullptr) stream = &stream_->messages();
+  if (reactors_ != nullptr) stream = reactors_->stream();
+  if (stream == nullptr) return;
+  counters_.NoteStream(stream->read_count(), stream->write_count());
 }
 
 void HandlerCall::Over() {

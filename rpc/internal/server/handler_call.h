@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/credentials.h"
+#include "rpc/internal/metrics/method_counters.h"
 #include "rpc/internal/server/call_gate.h"
 #include "rpc/internal/server/handler_pace.h"
 #include "rpc/internal/server/handler_stream.h"
@@ -76,7 +77,8 @@ class HandlerCall final : public WorkerTask,
   // `gate`, that nobody looks at calls before they do.
   HandlerCall(HandlerCallPool* pool, const Method* method, int method_index,
               ThreadPool* threads, BlockingMethod* blocking,
-              const CallGate* gate, const ReplyLimits& limits);
+              const CallGate* gate, const ReplyLimits& limits,
+              MethodCounters* counters);
   HandlerCall(const HandlerCall&) = delete;
   HandlerCall& operator=(const HandlerCall&) = delete;
 
@@ -85,6 +87,14 @@ class HandlerCall final : public WorkerTask,
 
   // The caller has lost interest. On the poller, in the middle of things.
   void OnCancelled();
+
+  // For who looks at the server, on the poller, while the handler has the call:
+  // when it came, by the processor's counter (but for those that are over
+  // before anybody could look), and whether no thread has taken it up yet.
+  uint64_t begun() const { return begun_; }
+  bool awaits_worker() const {
+    return awaits_worker_.load(std::memory_order_relaxed);
+  }
 
   // The method's number in the registry.
   int method_index() const { return method_index_; }
@@ -221,6 +231,9 @@ class HandlerCall final : public WorkerTask,
   // The rest of a long message, as much as the client takes.
   void AddStatusRest();
   void Finish();
+  // It ends with what is in reply_ now: counts it.
+  void NoteEnd();
+  void NoteStreamEnd();
   // Nobody needs this any more: it may serve another call.
   void Over();
   void TellCancelled();
@@ -243,6 +256,7 @@ class HandlerCall final : public WorkerTask,
   const CallGate* const gate_;
   const uint64_t max_reply_bytes_;
   const size_t max_status_bytes_;
+  MethodCounters& counters_;
   const std::unique_ptr<CallMessages> messages_;
   // Parsed and serialised since the memory of the messages was measured.
   uint64_t unmeasured_bytes_ = 0;
@@ -256,7 +270,10 @@ class HandlerCall final : public WorkerTask,
   // The rest is about the current call.
 
   transport::ServerCall* call_ = nullptr;  // Null between calls.
-  std::unique_ptr<HandlerStream> stream_;  // Null unless it streams.
+  bool timed_ = false;  // Else its handler runs in the round, and is quick.
+  uint64_t begun_ = 0;  // If so: the processor's counter when it came.
+  std::atomic<bool> awaits_worker_{false};  // It is in their queue.
+  std::unique_ptr<HandlerStream> stream_;   // Null unless it streams.
   std::string
       generic_name_;  // What a generic service is asked for; else empty.
   // What the processor has made of the connection's; null without a processor.

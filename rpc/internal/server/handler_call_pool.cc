@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/base/optimization.h"
+#include "absl/strings/str_cat.h"
 
 namespace verbena::internal {
 
@@ -17,19 +18,27 @@ HandlerCallPool::HandlerCallPool(const MethodRegistry& registry,
       blocking_(blocking),
       gate_(gate),
       reply_limits_(reply_limits),
+      counters_(static_cast<size_t>(registry.size())),
       free_(registry.size()) {}
 
 HandlerCall* HandlerCallPool::Take(const MethodRegistry::Method& method) {
   auto& free = free_[method.index];
   if (free.empty()) {
     const bool is_inline = method.mode == HandlerMode::kInline;
-    return new HandlerCall(
-        this, method.method, method.index, is_inline ? nullptr : threads_,
-        is_inline ? nullptr : &blocking_[method.index], gate_, reply_limits_);
+    return new HandlerCall(this, method.method, method.index,
+                           is_inline ? nullptr : threads_,
+                           is_inline ? nullptr : &blocking_[method.index],
+                           gate_, reply_limits_, &counters_[method.index]);
   }
   HandlerCall* const call = free.back().release();
   free.pop_back();
   return call;
+}
+
+void HandlerCallPool::NoteRefusal(Limit limit, absl::string_view text) {
+  refusals_[static_cast<size_t>(limit)].Add();
+  warnings_[static_cast<size_t>(limit)].Say(
+      absl::StrCat("calls are refused: ", text));
 }
 
 void HandlerCallPool::AwaitPosters() const {

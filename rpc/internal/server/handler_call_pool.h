@@ -3,16 +3,22 @@
 #ifndef VERBENA_RPC_INTERNAL_SERVER_HANDLER_CALL_POOL_H_
 #define VERBENA_RPC_INTERNAL_SERVER_HANDLER_CALL_POOL_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "rpc/internal/metrics/method_counters.h"
 #include "rpc/internal/server/call_gate.h"
 #include "rpc/internal/server/call_limit.h"
 #include "rpc/internal/server/handler_call.h"
 #include "rpc/internal/server/method_registry.h"
+#include "rpc/internal/server/slow_calls.h"
 #include "rpc/internal/server/thread_pool.h"
+#include "transport/base/counter.h"
+#include "transport/base/rare_warning.h"
 #include "transport/connection/poller.h"
 #include "transport/connection/poller_task.h"
 
@@ -47,6 +53,25 @@ class HandlerCallPool {
   // Waits until nobody is in Post(). REQUIRES: all calls are over.
   void AwaitPosters() const;
 
+  // The limits that keep calls from their handlers.
+  enum class Limit : uint8_t { kCalls, kStreams, kQueue };
+  // A call was refused for one of them, as `text` says: counts it, and logs it
+  // now and then.
+  void NoteRefusal(Limit limit, absl::string_view text);
+  // A call came for a method that is not there.
+  void NoteUnknown() { unknown_methods_.Add(); }
+
+  // The counts; any thread. Those of the methods are by their index.
+  const MethodCounters& counters(int index) const {
+    return counters_[static_cast<size_t>(index)];
+  }
+  uint64_t refusals(Limit limit) const {
+    return refusals_[static_cast<size_t>(limit)].value();
+  }
+  // On the poller.
+  SlowCalls& slow_calls() { return slow_calls_; }
+  uint64_t unknown_methods() const { return unknown_methods_.value(); }
+
   // `call` is over and may serve another one.
   void Recycle(HandlerCall* call);
 
@@ -60,7 +85,13 @@ class HandlerCallPool {
   std::vector<BlockingMethod>& blocking_;  // By the method's index.
   const CallGate* const gate_;
   const ReplyLimits reply_limits_;
-  // By the method's index in the registry.
+  // By Limit.
+  std::array<base::Counter, 3> refusals_;
+  std::array<base::RareWarning, 3> warnings_;
+  base::Counter unknown_methods_;
+  SlowCalls slow_calls_;
+  // These two by the method's index in the registry.
+  std::vector<MethodCounters> counters_;
   std::vector<std::vector<std::unique_ptr<HandlerCall>>> free_;
 };
 

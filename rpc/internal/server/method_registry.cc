@@ -38,7 +38,8 @@ void MethodRegistry::AddGeneric(const GenericService& service,
 MethodRegistry::Method MethodRegistry::Number(const internal::Method* method,
                                               HandlerMode mode) {
   if (mode == HandlerMode::kWorkerPool) any_on_workers_ = true;
-  return {method, mode, size_++, method->streams()};
+  all_.push_back(method);
+  return {method, mode, size() - 1, method->streams()};
 }
 
 absl::Status MethodRegistry::AddMethod(uint64_t id,

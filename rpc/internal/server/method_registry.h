@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -53,8 +54,10 @@ class MethodRegistry {
     return found == methods_.end() ? nullptr : &found->second;
   }
 
+  // All of them, by index.
+  const std::vector<const internal::Method*>& all() const { return all_; }
   // How many there are, those of a generic service included.
-  int size() const { return size_; }
+  int size() const { return static_cast<int>(all_.size()); }
   // Whether there is a method whose handlers may block.
   bool any_on_workers() const { return any_on_workers_; }
 
@@ -73,7 +76,7 @@ class MethodRegistry {
   absl::flat_hash_map<uint64_t, Method> methods_;  // By MethodHash().
   Method generic_unary_;
   Method generic_stream_;
-  int size_ = 0;
+  std::vector<const internal::Method*> all_;
   bool any_on_workers_ = false;
 };
 

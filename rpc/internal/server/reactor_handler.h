@@ -49,7 +49,15 @@ class ReactorHandler final : public ReactorCall,
   void Detach();
   // The HandlerCall is done with it.
   void OnOver();
+  // Whether the reactor may ask the context something from inside OnDone().
+  bool reacts_to_done() const {
+    return reactor_ != nullptr && reactor_->reacts_to_done();
+  }
 
+  // Its messages; null if it is unary.
+  const ProtobufStream* stream() const {
+    return stream_.has_value() ? &*stream_ : nullptr;
+  }
   // See ProtobufStream::failed().
   bool failed() const { return stream_.has_value() && stream_->failed(); }
 

@@ -1,12 +1,16 @@
 #include "rpc/internal/server/server_impl.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/base/optimization.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "rpc/internal/codec/status_text.h"
+#include "rpc/internal/metrics/poller_snapshot.h"
+#include "rpc/internal/server/server_looks.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::internal {
@@ -69,18 +73,18 @@ void ServerImpl::OnCall(transport::ServerCall* call) {
     method = registry_.FindGeneric(call->stream() != nullptr);
   }
   if (method == nullptr) {
+    CallsOf(call->poller()).NoteUnknown();
     transport::ServerCall::Reply reply;
     reply.status =
         absl::UnimplementedError(UnknownMethodText(call->method_id()));
     return call->Finish(std::move(reply));
   }
   if (ABSL_PREDICT_FALSE(!limits_.calls.Enter())) {
-    return RefuseCall(call, limits_.calls, "calls", "SetMaxConcurrentCalls");
+    return RefuseCall(call, HandlerCallPool::Limit::kCalls);
   }
   if (ABSL_PREDICT_FALSE(method->streams) && !limits_.streams.Enter()) {
     limits_.calls.Leave();
-    return RefuseCall(call, limits_.streams, "streams",
-                      "SetMaxConcurrentStreams");
+    return RefuseCall(call, HandlerCallPool::Limit::kStreams);
   }
   CallsOf(call->poller()).Take(*method)->Begin(call);
 }
@@ -89,14 +93,76 @@ void ServerImpl::OnCancelled(transport::ServerCall* call) {
   static_cast<HandlerCall*>(call->user())->OnCancelled();
 }
 
-void ServerImpl::RefuseCall(transport::ServerCall* call, const CallLimit& limit,
-                            absl::string_view kind, absl::string_view option) {
+void ServerImpl::RefuseCall(transport::ServerCall* call,
+                            HandlerCallPool::Limit limit) {
+  const bool streams = limit == HandlerCallPool::Limit::kStreams;
   transport::ServerCall::Reply reply;
-  reply.status = absl::ResourceExhaustedError(
-      absl::StrCat("the server has ", limit.most(), " ", kind,
-                   " in work, as many as it may (ServerBuilder::", option,
-                   "); this one was not processed"));
+  reply.status = absl::ResourceExhaustedError(absl::StrCat(
+      "the server has ", (streams ? limits_.streams : limits_.calls).most(),
+      streams ? " streams" : " calls",
+      " in work, as many as it may (ServerBuilder::",
+      streams ? "SetMaxConcurrentStreams" : "SetMaxConcurrentCalls",
+      "); this one was not processed"));
+  CallsOf(call->poller()).NoteRefusal(limit, reply.status.message());
   call->Finish(std::move(reply));
+}
+
+ServerMetrics ServerImpl::Metrics() const {
+  using Limit = HandlerCallPool::Limit;
+  ServerMetrics metrics;
+  for (int index = 0; index < registry_.size(); ++index) {
+    const Method& method = *registry_.all()[static_cast<size_t>(index)];
+    MethodMetrics& entry = metrics.methods.emplace_back();
+    entry.streams = method.streams();
+    entry.name = method.is_generic() && method.streams() ? "generic stream"
+                                                         : method.full_name();
+    for (const PollerCalls& each : pollers_) {
+      each.calls->counters(index).AddTo(&entry);
+    }
+  }
+  for (const PollerCalls& each : pollers_) {
+    metrics.unknown_methods += each.calls->unknown_methods();
+    metrics.calls_over_limit += each.calls->refusals(Limit::kCalls);
+    metrics.streams_over_limit += each.calls->refusals(Limit::kStreams);
+    metrics.queue_refusals += each.calls->refusals(Limit::kQueue);
+  }
+  metrics.failed_authentications = failed_authentications();
+  if (threads_ != nullptr) {
+    const ThreadPool::Use use = threads_->use();
+    metrics.workers = static_cast<uint64_t>(use.threads);
+    metrics.idle_workers = static_cast<uint64_t>(use.idle);
+    metrics.queued_calls = static_cast<uint64_t>(use.queued);
+  }
+  endpoint_->VisitPollers(
+      [&metrics](const transport::PollerCounters& counters, uint64_t refused) {
+        metrics.refused_connections += refused;
+        AddPoller(counters, &metrics.pollers);
+      });
+  return metrics;
+}
+
+ServerLimits ServerImpl::LimitsOf(const Options& options) {
+  ServerLimits limits;
+  limits.concurrent_calls = options.max_calls;
+  limits.concurrent_streams = options.max_streams;
+  limits.connection_calls = options.endpoint.endpoint.max_open_calls;
+  limits.worker_threads = options.workers.most;
+  limits.worker_queue = options.workers.queue_limit;
+  limits.bulk_bytes =
+      static_cast<int64_t>(options.endpoint.endpoint.max_bulk_bytes);
+  return limits;
+}
+
+ServerStatus ServerImpl::Status(absl::Duration patience) {
+  const auto look = std::make_shared<ServerLook>();
+  const int asked =
+      endpoint_->Look([this, look](transport::ServerPoller& poller) {
+        look->Add(StatusOf(poller, CallsOf(poller.poller()), registry_));
+      });
+  ServerStatus status = look->Await(asked, base::Now() + patience);
+  status.incomplete = status.incomplete || asked == 0;
+  status.limits = told_limits_;
+  return status;
 }
 
 HandlerCallPool& ServerImpl::CallsOf(transport::Poller& poller) {

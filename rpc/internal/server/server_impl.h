@@ -12,13 +12,14 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "rpc/internal/server/call_gate.h"
 #include "rpc/internal/server/call_limit.h"
 #include "rpc/internal/server/handler_call_pool.h"
 #include "rpc/internal/server/method_registry.h"
 #include "rpc/internal/server/thread_pool.h"
+#include "rpc/metrics.h"
+#include "rpc/server_status.h"
 #include "rpc/service.h"
 #include "transport/base/limits.h"
 #include "transport/base/mutex.h"
@@ -57,6 +58,9 @@ class ServerImpl final : public transport::ServerHandler {
   transport::ServerEndpoint& endpoint() { return *endpoint_; }
   void Wait();
   void Shutdown(absl::Time deadline);
+  ServerMetrics Metrics() const;
+  // Waits for the pollers for so long, by base::Now().
+  ServerStatus Status(absl::Duration patience);
   uint64_t failed_authentications() const {
     return failed_authentications_.load(std::memory_order_relaxed);
   }
@@ -79,17 +83,18 @@ class ServerImpl final : public transport::ServerHandler {
     std::unique_ptr<HandlerCallPool> calls;  // Only the poller touches it.
   };
 
+  static ServerLimits LimitsOf(const Options& options);
   explicit ServerImpl(const Options& options)
-      : gate_(options.gate),
+      : told_limits_(LimitsOf(options)),
+        gate_(options.gate),
         limits_{CallLimit(options.max_calls), CallLimit(options.max_streams)},
         pollers_(options.endpoint.pollers) {}
   absl::Status Register(const Options& options);
   HandlerCallPool& CallsOf(transport::Poller& poller);
-  // Ends a call that is one too many by `limit`, of what `kind` names, which
-  // `option` of ServerBuilder sets.
-  static void RefuseCall(transport::ServerCall* call, const CallLimit& limit,
-                         absl::string_view kind, absl::string_view option);
+  // Ends a call that is one too many by `limit`, which is not the queue's.
+  void RefuseCall(transport::ServerCall* call, HandlerCallPool::Limit limit);
 
+  const ServerLimits told_limits_;  // What Status() says of them.
   const CallGate gate_;
   CallLimits limits_;
   std::atomic<uint64_t> failed_authentications_{0};

@@ -41,9 +41,11 @@ ThreadPool::~ThreadPool() {
   CHECK_EQ(waiting_, 0);
 }
 
-int ThreadPool::threads() const {
+ThreadPool::Use ThreadPool::use() const {
   const base::MutexLock lock(mutex_);
-  return threads_;
+  Use use = {.threads = threads_, .queued = waiting_};
+  for (const Idle* idle = idle_; idle != nullptr; idle = idle->next) ++use.idle;
+  return use;
 }
 
 absl::Status ThreadPool::Submit(WorkerTask* task, Lane* lane) {

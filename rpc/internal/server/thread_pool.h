@@ -85,8 +85,15 @@ class ThreadPool {
   // needed. Returns when to call again, at the latest.
   absl::Time Tick();
 
-  // How many threads there are.
-  int threads() const;
+  // How many threads there are, how many of them have nothing to do, and how
+  // many tasks wait for one.
+  struct Use {
+    int threads = 0;
+    int idle = 0;
+    int queued = 0;
+  };
+  Use use() const;
+  int threads() const { return use().threads; }
 
  private:
   // A thread that waits for a task; on its stack.

@@ -45,6 +45,8 @@ Result ProtobufStream::Read(MessageLite* message, Buffer* attachment,
                                     "message (see `ulimit -v`)"));
   }
   if (result != Result::kDone) return result;
+  read_count_.messages.Add();
+  read_count_.bytes.Add(read.message.size() + read.attachment.size());
   absl::Status parsed = ParseMessage(read.message, message);
   if (!parsed.ok()) return Fail(&read_failure_, std::move(parsed));
   if (attachment != nullptr) TakeAttachment(read, attachment, allocate);
@@ -73,6 +75,10 @@ Result ProtobufStream::Write(const MessageLite& message, Attachment attachment,
       *bytes, attachment.bytes(), attachment.buffer(), allocate,
       [&](uint8_t* out) { WriteMessage(message, *bytes, out); });
   told_of_message_ = result == Result::kWait;  // It is written once more.
+  if (result == Result::kDone) {
+    write_count_.messages.Add();
+    write_count_.bytes.Add(*bytes + attached);
+  }
   if (result != Result::kNoMemory) return result;
   return Fail(&write_failure_, absl::ResourceExhaustedError(absl::StrCat(
                                    "there is no memory for a message of ",

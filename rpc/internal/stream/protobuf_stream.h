@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/buffer.h"
+#include "rpc/internal/metrics/method_counters.h"
 #include "rpc/internal/stream/message_hooks.h"
 #include "rpc/stream_reactor.h"
 #include "transport/connection/message_stream.h"
@@ -56,6 +57,10 @@ class ProtobufStream {
   Result Write(const google::protobuf::MessageLite& message,
                Attachment attachment, Allocate allocate);
 
+  // What was read, and written, so far. Any thread.
+  const StreamCount& read_count() const { return read_count_; }
+  const StreamCount& write_count() const { return write_count_; }
+
   // Whether a message could not be read or written, through no fault of the
   // connection: then none is any more. From any thread.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
@@ -78,6 +83,8 @@ class ProtobufStream {
   // The hooks know of the message that is being written. The writer's own.
   bool told_of_message_ = false;
   std::atomic<bool> failed_{false};
+  StreamCount read_count_;
+  StreamCount write_count_;
   absl::Status read_failure_;   // The reader's own.
   absl::Status write_failure_;  // The writer's own.
 };

@@ -5,8 +5,12 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <tuple>
+#include <vector>
 
 #include "transport/soft/address/mapped_gid.h"
 
@@ -82,21 +86,33 @@ bool SameGid(const ibv_gid& a, const ibv_gid& b) {
   return std::memcmp(a.raw, b.raw, sizeof(a.raw)) == 0;
 }
 
-std::vector<HostAddress> ReadHostAddresses() {
+// Both calls of the C library open a socket, which a process that is out of
+// descriptors cannot.
+std::optional<std::vector<HostAddress>> ReadHostAddresses() {
   std::vector<HostAddress> addresses;
   ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return addresses;
+  if (::getifaddrs(&list) != 0) return std::nullopt;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list,
+                                                                 ::freeifaddrs);
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if ((entry->ifa_flags & IFF_UP) == 0) continue;
     HostAddress host;
     host.address = base::SocketAddress::FromSockaddr(entry->ifa_addr);
     if (host.address.empty()) continue;
     host.interface_index = ::if_nametoindex(entry->ifa_name);
+    if (host.interface_index == 0) {
+      if (errno == ENODEV) continue;  // The interface has gone meanwhile.
+      return std::nullopt;
+    }
     host.running = (entry->ifa_flags & IFF_RUNNING) != 0;
     addresses.push_back(host);
   }
-  ::freeifaddrs(list);
   return addresses;
+}
+
+void GidTable::Refresh() {
+  const std::optional<std::vector<HostAddress>> addresses = ReadHostAddresses();
+  if (addresses.has_value()) Update(*addresses);
 }
 
 void GidTable::Update(const std::vector<HostAddress>& addresses) {

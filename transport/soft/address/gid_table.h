@@ -35,9 +35,9 @@ struct HostAddress {
   bool running = true;  // Its interface has a carrier.
 };
 
-// The addresses of all interfaces that are up, in no order; empty when the
-// kernel does not tell.
-std::vector<HostAddress> ReadHostAddresses();
+// The addresses of all interfaces that are up, in no order; nothing when the
+// kernel does not tell, as to a process that has no descriptor left.
+std::optional<std::vector<HostAddress>> ReadHostAddresses();
 
 // The table. A new table is in this order, so that index 0 is the address that
 // other hosts are most likely to reach: IPv4, then IPv6, then link-local IPv6;
@@ -60,7 +60,10 @@ class GidTable {
 
   // Brings the table up to date.
   void Update(const std::vector<HostAddress>& addresses);
-  void Refresh() { Update(ReadHostAddresses()); }
+  // The same with the host's addresses. When they cannot be read the table
+  // stays as it was: what is connected already must not lose its addresses by
+  // that.
+  void Refresh();
 
   // Entry `index`, or nothing when there is none or it is empty. The table is
   // the same for every port, so port_num is left 0.

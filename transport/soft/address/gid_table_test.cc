@@ -1,6 +1,7 @@
 #include "transport/soft/address/gid_table.h"
 
 #include <arpa/inet.h>
+#include <sys/resource.h>
 
 #include <optional>
 #include <string>
@@ -119,6 +120,25 @@ TEST(GidTableTest, ThisHostHasAnAddress) {
   GidTable table;
   table.Refresh();
   EXPECT_TRUE(table.At(0).has_value());
+}
+
+// A server at its limit of descriptors still accepts who has connected already,
+// and for that looks its own address up.
+TEST(GidTableTest, AProcessWithoutDescriptorsKeepsItsAddresses) {
+  GidTable table;
+  table.Refresh();
+  const std::optional<ibv_gid_entry> before = table.At(0);
+  ASSERT_TRUE(before.has_value());
+  rlimit usual;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const rlimit none = {.rlim_cur = 0, .rlim_max = usual.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  table.Refresh();
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
+  const std::optional<ibv_gid_entry> after = table.At(0);
+  ASSERT_TRUE(after.has_value());
+  EXPECT_TRUE(SameGid(after->gid, before->gid));
+  EXPECT_EQ(after->ndev_ifindex, before->ndev_ifindex);
 }
 
 }  // namespace

@@ -1,0 +1,24 @@
+// The code in docs/admin-page.md: see calls.cc.
+
+#include "rpc/services/admin/admin_page.h"
+
+#include <memory>
+
+#include "rpc/logging.h"
+#include "rpc/rpc.h"
+
+namespace snippets {
+namespace {
+
+void ShowPage(verbena::ServerBuilder& builder) {
+  verbena::AdminPageOptions options;
+  options.address = "127.0.0.1:8080";
+
+  options.log = std::make_shared<verbena::LogTail>();
+  verbena::SetLogSink(options.log->Sink(), verbena::LogSeverity::kInfo);
+
+  verbena::AddAdminPage(&builder, options);
+}
+
+}  // namespace
+}  // namespace snippets

@@ -1,0 +1,37 @@
+// What pollers answer when somebody looks at a server.
+
+#ifndef VERBENA_RPC_INTERNAL_SERVER_SERVER_LOOKS_H_
+#define VERBENA_RPC_INTERNAL_SERVER_SERVER_LOOKS_H_
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "rpc/internal/server/handler_call_pool.h"
+#include "rpc/internal/server/method_registry.h"
+#include "rpc/server_status.h"
+#include "transport/base/mutex.h"
+#include "transport/connection/server_poller.h"
+
+namespace verbena::internal {
+
+// What is open at one poller, and what was slow. On its thread.
+ServerStatus StatusOf(const transport::ServerPoller& poller,
+                      HandlerCallPool& calls, const MethodRegistry& registry);
+
+// Puts the answers together. Pollers that answer late find it still there, for
+// all share it. Thread-safe.
+class ServerLook {
+ public:
+  void Add(ServerStatus part);
+  // What there is once there are so many parts, or the time is over.
+  ServerStatus Await(int parts, absl::Time deadline);
+
+ private:
+  base::Mutex mutex_;
+  base::CondVar added_;
+  int parts_ ABSL_GUARDED_BY(mutex_) = 0;
+  ServerStatus whole_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace verbena::internal
+
+#endif  // VERBENA_RPC_INTERNAL_SERVER_SERVER_LOOKS_H_

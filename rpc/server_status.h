@@ -1,0 +1,78 @@
+// What a server is busy with at a moment: who is connected, what is open, what
+// was slow, and what it may have at the most.
+//
+// Beside rpc/metrics.h, which counts: this is for somebody who looks. A status
+// takes each poller some microseconds, and more with more calls; once a second
+// it does not matter.
+
+#ifndef VERBENA_RPC_SERVER_STATUS_H_
+#define VERBENA_RPC_SERVER_STATUS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace verbena {
+
+// As ServerBuilder was told; 0 is no limit.
+struct ServerLimits {
+  int64_t concurrent_calls = 0;
+  int64_t concurrent_streams = 0;
+  int64_t connection_calls = 0;
+  int64_t worker_threads = 0;
+  int64_t worker_queue = 0;
+  // Registered memory for large messages, a poller and device.
+  int64_t bulk_bytes = 0;
+};
+
+struct ConnectionStatus {
+  std::string peer;
+  std::string device;
+  std::string state;  // "open", as in messages.
+  uint32_t open_calls = 0;
+  uint32_t credits = 0;  // Frames that may be sent to the client right now.
+  uint32_t receive_window = 0;  // Receives that are reserved for the client.
+};
+
+struct OpenCallStatus {
+  std::string method;
+  std::string peer;
+  std::string state;  // "at its handler", "waits for a worker".
+  // Since the poller had the request. Nothing if the handler does not have the
+  // call: before that, and when its reply waits.
+  std::optional<absl::Duration> age;
+};
+
+struct SlowCallStatus {
+  std::string method;
+  std::string peer;
+  absl::StatusCode code = absl::StatusCode::kOk;
+  absl::Duration latency;
+  absl::Duration ended_ago;
+};
+
+struct ServerStatus {
+  // Connections and calls are listed up to so many a poller.
+  static constexpr size_t kMostListed = 200;
+
+  ServerLimits limits;
+  std::vector<ConnectionStatus> connections;
+  size_t connection_count = 0;  // Those included that are not listed.
+  std::vector<OpenCallStatus> open_calls;  // In no order.
+  size_t open_call_count = 0;              // Likewise.
+  // The slowest of those that ended in the last minutes, in no order; a few of
+  // each poller.
+  std::vector<SlowCallStatus> slow_calls;
+  // A poller did not answer in time, as where an inline handler blocks, or has
+  // ended: what is its is missing.
+  bool incomplete = false;
+};
+
+}  // namespace verbena
+
+#endif  // VERBENA_RPC_SERVER_STATUS_H_

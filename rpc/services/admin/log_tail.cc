@@ -1,0 +1,33 @@
+#include "rpc/services/admin/log_tail.h"
+
+#include <iostream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace verbena {
+
+LogSink LogTail::Sink(LogSink next) {
+  return [self = shared_from_this(),
+          next = std::move(next)](const LogEntry& entry) {
+    self->Keep(entry);
+    if (next != nullptr) {
+      next(entry);
+    } else if (entry.severity >= LogSeverity::kWarning) {
+      std::cerr << absl::StrCat("verbena: ", entry.text, "\n");
+    }
+  };
+}
+
+std::vector<LogTail::Line> LogTail::lines() const {
+  const base::MutexLock lock(mutex_);
+  return {lines_.begin(), lines_.end()};
+}
+
+void LogTail::Keep(const LogEntry& entry) {
+  const base::MutexLock lock(mutex_);
+  if (lines_.size() == kMost) lines_.pop_front();
+  lines_.push_back({entry.severity, entry.time, std::string(entry.text)});
+}
+
+}  // namespace verbena

@@ -1,0 +1,303 @@
+#include "rpc/services/prometheus/prometheus_metrics.h"
+
+#include <prometheus/client_metric.h>
+#include <prometheus/metric_type.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "rpc/metrics.h"
+#include "rpc/server.h"
+#include "transport/base/mutex.h"
+
+namespace verbena {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+using Labels = std::vector<ClientMetric::Label>;
+
+Labels With(Labels labels, std::string name, std::string value) {
+  labels.push_back({std::move(name), std::move(value)});
+  return labels;
+}
+
+// Families, each with the values of all that have some. Of one side: what
+// servers count has other names than what clients do.
+class Families {
+ public:
+  explicit Families(absl::string_view side)
+      : prefix_(absl::StrCat("verbena_", side, "_")) {}
+
+  // Something that only grows. "_total" is added to the name.
+  void Count(absl::string_view name, absl::string_view help,
+             const Labels& labels, uint64_t value) {
+    Add(absl::StrCat(name, "_total"), help, MetricType::Counter, labels)
+        .counter.value = static_cast<double>(value);
+  }
+  // Something that goes up and down.
+  void Gauge(absl::string_view name, absl::string_view help,
+             const Labels& labels, uint64_t value) {
+    Add(name, help, MetricType::Gauge, labels).gauge.value =
+        static_cast<double>(value);
+  }
+  void Histogram(absl::string_view name, absl::string_view help,
+                 const Labels& labels, const LatencyMetrics& latency) {
+    ClientMetric::Histogram& histogram =
+        Add(name, help, MetricType::Histogram, labels).histogram;
+    // The last bucket has no end: those of it are among all only.
+    for (size_t i = 0; i < LatencyMetrics::kBuckets; ++i) {
+      histogram.sample_count += latency.counts[i];
+      if (i + 1 == LatencyMetrics::kBuckets) break;
+      histogram.bucket.push_back(
+          {histogram.sample_count, LatencyMetrics::UpperBoundSeconds(i)});
+    }
+    histogram.sample_sum = latency.sum_seconds;
+  }
+
+  void AppendTo(std::vector<MetricFamily>* families) {
+    for (auto& [name, family] : families_) {
+      families->push_back(std::move(family));
+    }
+  }
+
+ private:
+  ClientMetric& Add(absl::string_view name, absl::string_view help,
+                    MetricType type, const Labels& labels) {
+    const std::string full_name = absl::StrCat(prefix_, name);
+    MetricFamily& family = families_[full_name];
+    family.name = full_name;
+    family.help = std::string(help);
+    family.type = type;
+    family.metric.emplace_back().label = labels;
+    return family.metric.back();
+  }
+
+  const std::string prefix_;
+  std::map<std::string, MetricFamily> families_;
+};
+
+void AddMethod(const MethodMetrics& method, const Labels& owner,
+               Families* out) {
+  const Labels labels = With(owner, "method", method.name);
+  out->Count("calls_started", "Calls that have begun.", labels, method.started);
+  for (size_t i = 0; i < method.ended.size(); ++i) {
+    const auto code = static_cast<absl::StatusCode>(i);
+    // A method that never fails is not to be seventeen series.
+    if (method.ended[i] == 0 && code != absl::StatusCode::kOk) continue;
+    out->Count("calls_ended", "Calls that have ended, by status code.",
+               With(labels, "code", absl::StatusCodeToString(code)),
+               method.ended[i]);
+  }
+  out->Gauge("open_calls", "Calls that have begun and not ended.", labels,
+             method.open());
+  out->Histogram("call_duration_seconds",
+                 "How long calls took that have ended.", labels,
+                 method.latency);
+  out->Count("request_bytes", "Serialised requests and their attachments.",
+             labels, method.request_bytes);
+  out->Count("response_bytes", "Serialised responses and their attachments.",
+             labels, method.response_bytes);
+  if (!method.streams) return;
+  out->Count("stream_requests", "Messages from clients in streams that ended.",
+             labels, method.stream_requests);
+  out->Count("stream_responses", "Messages to clients in streams that ended.",
+             labels, method.stream_responses);
+}
+
+void AddDevice(const DeviceMetrics& device, const Labels& owner,
+               Families* out) {
+  const Labels labels = With(owner, "device", device.device);
+  for (const auto& [state, count] :
+       {std::pair("connecting", device.connecting),
+        std::pair("open", device.open), std::pair("closing", device.closing)}) {
+    out->Gauge("connections", "Connections that there are, by state.",
+               With(labels, "state", state), count);
+  }
+  out->Count("connections_begun", "Connections that there ever were.", labels,
+             device.connections_begun);
+  out->Count("failed_handshakes", "Connections that never were open.", labels,
+             device.failed_handshakes);
+  out->Count("retries_exceeded",
+             "Connections given up because the peer did not answer the device.",
+             labels, device.retries_exceeded);
+  out->Count("rnr_retries_exceeded",
+             "Connections given up because the peer had no receive posted.",
+             labels, device.rnr_retries_exceeded);
+  out->Count("credit_waits", "How often a frame had to wait for a credit.",
+             labels, device.credit_waits);
+  out->Gauge("frame_memory_bytes", "Registered for frames.", labels,
+             device.frame_bytes);
+  out->Gauge("pool_memory_bytes", "Registered for large messages.", labels,
+             device.pool_bytes);
+  out->Gauge("pool_memory_used_bytes",
+             "In use of what is registered for large messages.", labels,
+             device.pool_used_bytes);
+  out->Gauge("leases", "Pieces of memory that servers may write replies to.",
+             labels, device.leases);
+  out->Gauge("quarantined_calls",
+             "Calls that have ended while a server may still use their memory.",
+             labels, device.quarantined_calls);
+}
+
+void AddPollers(const PollerMetrics& pollers, const Labels& labels,
+                Families* out) {
+  out->Gauge("pollers", "Pollers that there are.", labels, pollers.pollers);
+  out->Count("polls", "Looks of pollers at everything.", labels, pollers.polls);
+  out->Count("poller_arms", "Times that a poller armed its queues to sleep.",
+             labels, pollers.arms);
+  out->Count("poller_sleeps", "Times that a poller entered the kernel to wait.",
+             labels, pollers.sleeps);
+  for (const DeviceMetrics& device : pollers.devices) {
+    AddDevice(device, labels, out);
+  }
+}
+
+void AddServerMetrics(const ServerMetrics& metrics, const Labels& labels,
+                      Families* out) {
+  for (const MethodMetrics& method : metrics.methods) {
+    AddMethod(method, labels, out);
+  }
+  out->Count("unknown_method_calls", "Calls of methods that nobody serves.",
+             labels, metrics.unknown_methods);
+  for (const auto& [limit, count] :
+       {std::pair("concurrent_calls", metrics.calls_over_limit),
+        std::pair("concurrent_streams", metrics.streams_over_limit),
+        std::pair("worker_queue", metrics.queue_refusals)}) {
+    out->Count("refused_calls", "Calls that were refused, by the limit.",
+               With(labels, "limit", limit), count);
+  }
+  out->Count("refused_connections",
+             "Connections that were turned away before they began.", labels,
+             metrics.refused_connections);
+  out->Count("failed_authentications",
+             "Clients that did not prove who they are.", labels,
+             metrics.failed_authentications);
+  out->Gauge("workers", "Threads for handlers that may block.", labels,
+             metrics.workers);
+  out->Gauge("idle_workers", "Those of them that have nothing to do.", labels,
+             metrics.idle_workers);
+  out->Gauge("queued_calls", "Calls that wait for one of them.", labels,
+             metrics.queued_calls);
+  AddPollers(metrics.pollers, labels, out);
+}
+
+void AddChannelMetrics(const ChannelMetrics& metrics, const Labels& labels,
+                       Families* out) {
+  for (const MethodMetrics& method : metrics.methods) {
+    AddMethod(method, labels, out);
+  }
+  out->Gauge("connected", "Whether the channel has a connection.", labels,
+             metrics.connected ? 1 : 0);
+  out->Count("retried_calls",
+             "Calls that began anew because a server had done nothing of them.",
+             labels, metrics.retries);
+  out->Count("connects",
+             "Connections of the channel; all but the first are reconnects.",
+             labels, metrics.connects);
+  out->Count("failed_connects", "Attempts to connect that failed.", labels,
+             metrics.failed_connects);
+}
+
+}  // namespace
+
+// What to collect from, which servers leave when they are destroyed.
+class PrometheusMetrics::Sources {
+ public:
+  void AddServer(const Server* server, const std::string& name) {
+    const base::MutexLock lock(mutex_);
+    servers_.emplace(FreeName(servers_, name), server);
+  }
+  void RemoveServer(const Server* server) {
+    const base::MutexLock lock(mutex_);
+    std::erase_if(servers_, [server](const auto& entry) {
+      return entry.second == server;
+    });
+  }
+
+  void AddChannel(const std::shared_ptr<Channel>& channel,
+                  const std::string& name) {
+    const base::MutexLock lock(mutex_);
+    std::erase_if(channels_,
+                  [](const auto& entry) { return entry.second.expired(); });
+    channels_.emplace(FreeName(channels_, name), channel);
+  }
+
+  std::vector<MetricFamily> Collect() const {
+    std::vector<MetricFamily> families;
+    Families of_servers("server");
+    Families of_clients("client");
+    AddPollers(ClientPollerMetrics(), {}, &of_clients);
+    const base::MutexLock lock(mutex_);
+    for (const auto& [name, server] : servers_) {
+      AddServerMetrics(server->GetMetrics(), {{"server", name}}, &of_servers);
+    }
+    for (const auto& [name, weak_channel] : channels_) {
+      const std::shared_ptr<Channel> channel = weak_channel.lock();
+      if (channel == nullptr) continue;
+      AddChannelMetrics(channel->GetMetrics(), {{"channel", name}},
+                        &of_clients);
+    }
+    of_servers.AppendTo(&families);
+    of_clients.AppendTo(&families);
+    return families;
+  }
+
+ private:
+  // Two series of the same labels would be an error to Prometheus.
+  template <typename Map>
+  static std::string FreeName(const Map& map, const std::string& name) {
+    std::string free = name;
+    for (int i = 2; map.contains(free); ++i) free = absl::StrCat(name, "#", i);
+    return free;
+  }
+
+  mutable base::Mutex mutex_;
+  std::map<std::string, const Server*> servers_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::weak_ptr<Channel>> channels_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+PrometheusMetrics::PrometheusMetrics() : sources_(new Sources) {}
+
+PrometheusMetrics::~PrometheusMetrics() = default;
+
+void PrometheusMetrics::AddServer(ServerBuilder* builder, std::string name) {
+  class Exported final : public ServerExtension {
+   public:
+    Exported(std::shared_ptr<Sources> sources, const Server& server)
+        : sources_(std::move(sources)), server_(server) {}
+    ~Exported() override { sources_->RemoveServer(&server_); }
+
+   private:
+    const std::shared_ptr<Sources> sources_;
+    const Server& server_;
+  };
+  builder->AddExtension(
+      [sources = sources_, name = std::move(name)](const Server& server)
+          -> absl::StatusOr<std::unique_ptr<ServerExtension>> {
+        sources->AddServer(&server, name);
+        return std::make_unique<Exported>(sources, server);
+      });
+}
+
+void PrometheusMetrics::AddChannel(const std::shared_ptr<Channel>& channel,
+                                   std::string name) {
+  if (name.empty()) name = channel->GetMetrics().target;
+  sources_->AddChannel(channel, name);
+}
+
+std::vector<MetricFamily> PrometheusMetrics::Collect() const {
+  return sources_->Collect();
+}
+
+}  // namespace verbena
