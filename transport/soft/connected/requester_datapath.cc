@@ -122,6 +122,7 @@ int Requester::Check(const ibv_send_wr& wr, uint64_t& length) const {
     case IBV_WR_LOCAL_INV:
       return wr.num_sge != 0 || is_inline ? EINVAL : 0;
     case IBV_WR_BIND_MW:
+      // Which takes a lock, as all that binds: see requester_local.cc.
       return wr.num_sge != 0 || is_inline || !IsLive(wr.bind_mw.mw) ? EINVAL
                                                                     : 0;
     case IBV_WR_RDMA_READ:
