@@ -4,6 +4,7 @@
 
 #include "transport/soft/base/copy_bytes.h"
 #include "transport/soft/base/limits.h"
+#include "transport/soft/base/live_handles.h"
 #include "transport/soft/connected/requester.h"
 #include "transport/soft/queues/queue_pair.h"
 #include "transport/soft/queues/send_chain.h"
@@ -121,8 +122,9 @@ int Requester::Check(const ibv_send_wr& wr, uint64_t& length) const {
     case IBV_WR_LOCAL_INV:
       return wr.num_sge != 0 || is_inline ? EINVAL : 0;
     case IBV_WR_BIND_MW:
-      return wr.num_sge != 0 || is_inline || wr.bind_mw.mw == nullptr ? EINVAL
-                                                                      : 0;
+      // Which takes a lock, as all that binds: see requester_local.cc.
+      return wr.num_sge != 0 || is_inline || !IsLive(wr.bind_mw.mw) ? EINVAL
+                                                                    : 0;
     case IBV_WR_RDMA_READ:
       return is_inline || unreliable_ ? EINVAL : 0;
     case IBV_WR_ATOMIC_CMP_AND_SWP:

@@ -1,6 +1,7 @@
 // Requests that concern the requester's own device: binding a memory window and
 // invalidating one. Not the data path: they take a lock of the device.
 
+#include "transport/soft/base/live_handles.h"
 #include "transport/soft/connected/requester.h"
 #include "transport/soft/memory/memory_windows.h"
 
@@ -11,7 +12,7 @@ void Requester::StoreBinding(const ibv_send_wr& wr) {
   details_[ring_.index(posted_)].binding = {
       .window = wr.bind_mw.mw->rkey,
       .key = wr.bind_mw.rkey,
-      .region = info.mr == nullptr ? 0 : info.mr->rkey,
+      .region = IsLive(info.mr) ? info.mr->rkey : 0,
       .access = info.mw_access_flags,
       .address = info.addr,
       .length = info.length,

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "transport/soft/base/limits.h"
+#include "transport/soft/base/live_handles.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/memory/on_demand_memory.h"
 #include "transport/soft/queues/address_handle.h"
@@ -60,7 +61,7 @@ int DatagramSendQueue::Check(const ibv_send_wr& wr, uint64_t& length) const {
   if (!IsDatagram(wr)) return 0;
   if (wr.num_sge < 0 ||
       static_cast<uint32_t>(wr.num_sge) > ring_.entries_max() ||
-      wr.wr.ud.ah == nullptr ||
+      !IsLive(wr.wr.ud.ah) ||
       wr.wr.ud.ah->context != environment_.qp->context) {
     return EINVAL;
   }

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "transport/soft/base/event_queue.h"
+#include "transport/soft/base/live_handles.h"
 
 namespace verbena::soft {
 
@@ -58,6 +59,7 @@ class Context final : public verbs_context {
   std::atomic<int> children_{0};
   std::atomic<int> address_handles_{0};
   std::atomic<size_t> device_memory_{0};
+  const LiveHandle<ibv_context> live_{&context};
 };
 
 // A protection domain, or a parent domain, which stands for the protection
@@ -93,6 +95,7 @@ class ProtectionDomain final : public ibv_pd {
   ProtectionDomain* const parent_of_ = nullptr;
   ibv_td* const thread_domain_ = nullptr;
   std::atomic<int> children_{0};
+  const LiveHandle<ibv_pd> live_{this};
 };
 
 }  // namespace verbena::soft

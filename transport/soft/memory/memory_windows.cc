@@ -44,8 +44,7 @@ bool MemoryWindows::Bind(const Binding& binding, const void* pd,
   const auto found = windows_.find(PlaceOf(binding.window));
   if (found == windows_.end()) return false;
   Window& window = found->second;
-  const uint32_t key =
-      (window.key & ~kUsersBits) | (binding.key & kUsersBits);
+  const uint32_t key = (window.key & ~kUsersBits) | (binding.key & kUsersBits);
   if (window.pd != pd) return false;
   if (binding.length == 0 && window.type == IBV_MW_TYPE_1) {
     Unbind(window);

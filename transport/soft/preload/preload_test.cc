@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -92,6 +93,21 @@ TEST_F(PreloadTest, MemoryIsRegisteredByMacroAndByFunction) {
             0);
   EXPECT_EQ(verbs_.dereg_mr(mr), 0);
   EXPECT_EQ(verbs_.dealloc_pd(pd), 0);
+}
+
+TEST_F(PreloadTest, WhatIsDestroyedTwiceIsRefusedIfTheDeviceIsAlone) {
+  ibv_pd* const pd = verbs_.alloc_pd(context_);
+  char bytes[64];
+  ibv_mr* const mr =
+      verbs_.reg_mr(pd, bytes, sizeof(bytes), IBV_ACCESS_LOCAL_WRITE);
+  ibv_cq* const cq = verbs_.create_cq(context_, 4, nullptr, nullptr, 0);
+  EXPECT_EQ(verbs_.dereg_mr(mr), 0);
+  EXPECT_EQ(verbs_.dereg_mr(mr), EINVAL);
+  EXPECT_EQ(verbs_.destroy_cq(cq), 0);
+  EXPECT_EQ(verbs_.destroy_cq(cq), EINVAL);
+  EXPECT_EQ(verbs_.dealloc_pd(pd), 0);
+  EXPECT_EQ(verbs_.dealloc_pd(pd), EINVAL);
+  EXPECT_EQ(errno, EINVAL);
 }
 
 TEST_F(PreloadTest, ACompletionQueueIsResized) {

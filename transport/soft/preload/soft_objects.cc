@@ -65,6 +65,10 @@ const transport::VerbsOps& VerbsOf(const ibv_device* device) {
   return IsSoft(device) ? SoftProvider().verbs : NextProvider().verbs;
 }
 
+const transport::VerbsOps& VerbsOf(const ibv_context* context) {
+  return IsSoft(context) ? Soft().verbs : NextProvider().verbs;
+}
+
 bool SoftOnly() {
   static const bool only = [] {
     const char* value = std::getenv("VERBENA_SOFT_ONLY");

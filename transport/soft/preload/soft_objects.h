@@ -14,20 +14,20 @@ namespace verbena::soft {
 // The software provider, its device named soft0.
 const transport::Provider& Soft();
 
+// Whether the environment asks for the software device alone
+// (VERBENA_SOFT_ONLY=1).
+bool SoftOnly();
+
 bool IsSoft(const ibv_device* device);
+// The context is not looked into if there are no others: it may be that of an
+// object which has been destroyed, and then anything.
 inline bool IsSoft(const ibv_context* context) {
-  return IsSoft(context->device);
+  return SoftOnly() || IsSoft(context->device);
 }
 
 // The verbs for an object of that device: our own or the system's.
 const transport::VerbsOps& VerbsOf(const ibv_device* device);
-inline const transport::VerbsOps& VerbsOf(const ibv_context* context) {
-  return VerbsOf(context->device);
-}
-
-// Whether the environment asks for the software device alone
-// (VERBENA_SOFT_ONLY=1).
-bool SoftOnly();
+const transport::VerbsOps& VerbsOf(const ibv_context* context);
 
 // Whether the connection manager is the software device's. The answer is the
 // same for the life of the process: yes if the system has no RDMA device or

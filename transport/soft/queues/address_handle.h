@@ -9,6 +9,7 @@
 
 #include "transport/soft/address/datagram.h"
 #include "transport/soft/address/datagram_route.h"
+#include "transport/soft/base/live_handles.h"
 #include "transport/soft/device/context.h"
 
 namespace verbena::soft {
@@ -49,6 +50,7 @@ class AddressHandle final : public ibv_ah {
 
   DatagramHeader header_;
   DatagramRoute route_;
+  const LiveHandle<ibv_ah> live_{this};
 };
 
 }  // namespace verbena::soft

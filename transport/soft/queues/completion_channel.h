@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "transport/base/mutex.h"
 #include "transport/soft/base/event_queue.h"
+#include "transport/soft/base/live_handles.h"
 #include "transport/soft/base/waiter_bell.h"
 #include "transport/soft/device/context.h"
 
@@ -86,6 +87,7 @@ class CompletionChannel final : public ibv_comp_channel {
 
   Events events_;
   std::atomic<int> children_{0};
+  const LiveHandle<ibv_comp_channel> live_{this};
 };
 
 }  // namespace verbena::soft

@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "transport/soft/base/biased_lock.h"
 #include "transport/soft/base/limits.h"
+#include "transport/soft/base/live_handles.h"
 #include "transport/soft/device/context.h"
 
 namespace verbena::soft {
@@ -95,6 +96,7 @@ class SharedReceiveQueue final : public ibv_srq {
  private:
   void RaiseLimitEvent();
 
+  const LiveHandle<ibv_srq> live_{this};
   const ProtectionDomain* const domain_;
   EventQueue::Source async_source_;
   std::atomic<int> children_{0};

@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "transport/soft/base/limits.h"
+#include "transport/soft/base/live_handles.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/queues/receive_queue.h"
 #include "transport/soft/queues/send_builder.h"
@@ -33,9 +34,10 @@ void RoundUp(ibv_qp_cap& cap) {
 }
 
 bool SameContext(const ProtectionDomain& pd, const ibv_qp_init_attr& wanted) {
-  return wanted.send_cq != nullptr && wanted.send_cq->context == pd.context &&
-         wanted.recv_cq != nullptr && wanted.recv_cq->context == pd.context &&
-         (wanted.srq == nullptr || wanted.srq->context == pd.context);
+  return IsLive(wanted.send_cq) && wanted.send_cq->context == pd.context &&
+         IsLive(wanted.recv_cq) && wanted.recv_cq->context == pd.context &&
+         (wanted.srq == nullptr ||
+          (IsLive(wanted.srq) && wanted.srq->context == pd.context));
 }
 
 }  // namespace

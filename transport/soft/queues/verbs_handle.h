@@ -10,6 +10,8 @@
 #include <functional>
 #include <memory>
 
+#include "transport/soft/base/live_handles.h"
+
 namespace verbena::soft {
 
 class ProtectionDomain;
@@ -34,6 +36,7 @@ struct CompletionQueueHandle : ibv_cq {
 
  private:
   alignas(ibv_cq_ex) std::byte rest_[sizeof(ibv_cq_ex) - sizeof(ibv_cq)] = {};
+  const LiveHandle<ibv_cq> live_{this};
 };
 static_assert(offsetof(ibv_cq_ex, comp_mask) == sizeof(ibv_cq));
 
@@ -60,6 +63,9 @@ struct QueuePairHandle : ibv_qp {
   // What destroy_qp calls first. The connection manager makes queue pairs for
   // users, who may destroy them without it: by this it lets go of them.
   std::function<void()> before_destroy;
+
+ private:
+  const LiveHandle<ibv_qp> live_{this};
 };
 static_assert(offsetof(ibv_qp_ex, comp_mask) == sizeof(ibv_qp));
 

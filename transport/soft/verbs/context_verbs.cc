@@ -7,6 +7,7 @@
 #include "transport/soft/queues/completion_queue.h"
 #include "transport/soft/queues/queue_pair.h"
 #include "transport/soft/queues/receive_queue.h"
+#include "transport/soft/verbs/checked.h"
 #include "transport/soft/verbs/device_attributes.h"
 #include "transport/soft/verbs/device_memory.h"
 #include "transport/soft/verbs/extended_completion_queue.h"
@@ -39,25 +40,25 @@ int PostReceive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 // front of the ibv_context.
 void FillExtendedVerbs(verbs_context& verbs) {
   verbs.sz = sizeof(verbs_context);
-  verbs.advise_mr = SettingErrno<AdviseMr>;
-  verbs.alloc_dm = AllocDm;
-  verbs.alloc_parent_domain = AllocParentDomain;
-  verbs.alloc_td = AllocTd;
-  verbs.create_cq_ex = CreateCqEx;
-  verbs.create_qp_ex = CreateQpEx;
-  verbs.dealloc_td = SettingErrno<DeallocTd>;
-  verbs.free_dm = SettingErrno<FreeDm>;
-  verbs.query_device_ex = SettingErrno<QueryDeviceEx>;
-  verbs.query_port = SettingErrno<QueryPortEx>;
-  verbs.query_rt_values = SettingErrno<QueryRtValues>;
-  verbs.reg_dm_mr = RegDmMr;
+  verbs.advise_mr = Checked<AdviseMr>;
+  verbs.alloc_dm = Checked<AllocDm>;
+  verbs.alloc_parent_domain = Checked<AllocParentDomain>;
+  verbs.alloc_td = Checked<AllocTd>;
+  verbs.create_cq_ex = Checked<CreateCqEx>;
+  verbs.create_qp_ex = Checked<CreateQpEx>;
+  verbs.dealloc_td = Checked<DeallocTd>;
+  verbs.free_dm = Checked<FreeDm>;
+  verbs.query_device_ex = Checked<QueryDeviceEx>;
+  verbs.query_port = Checked<QueryPortEx>;
+  verbs.query_rt_values = Checked<QueryRtValues>;
+  verbs.reg_dm_mr = Checked<RegDmMr>;
   verbs.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }
 
 void FillInlineVerbs(ibv_context_ops& verbs) {
-  verbs.alloc_mw = AllocMw;
-  verbs.bind_mw = SettingErrno<BindMw>;
-  verbs.dealloc_mw = SettingErrno<DeallocMw>;
+  verbs.alloc_mw = Checked<AllocMw>;
+  verbs.bind_mw = Checked<BindMw>;
+  verbs.dealloc_mw = Checked<DeallocMw>;
   verbs.poll_cq = PollCq;
   verbs.req_notify_cq = RequestNotifyCq;
   verbs.post_srq_recv = SettingErrno<PostSrqReceive>;

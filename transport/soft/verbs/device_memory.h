@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "transport/soft/base/live_handles.h"
+
 namespace verbena::soft {
 
 class Context;
@@ -44,6 +46,7 @@ class DeviceMemory final : public ibv_dm {
   std::byte* const data_;
   const size_t size_;
   std::atomic<int> regions_{0};
+  const LiveHandle<ibv_dm> live_{this};
 };
 
 // The verbs of these names.

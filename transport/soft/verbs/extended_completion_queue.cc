@@ -5,6 +5,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "transport/soft/base/limits.h"
+#include "transport/soft/base/live_handles.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/queues/completion_queue.h"
 #include "transport/soft/verbs/refuse.h"
@@ -102,7 +103,7 @@ int RefuseExtended(const ibv_context* context,
     return EINVAL;
   }
   if (has(IBV_CQ_INIT_ATTR_MASK_PD) &&
-      (attributes.parent_domain == nullptr ||
+      (!IsLive(attributes.parent_domain) ||
        attributes.parent_domain->context != context)) {
     return EINVAL;
   }
@@ -114,7 +115,8 @@ int RefuseExtended(const ibv_context* context,
 ibv_cq* CreateCq(ibv_context* context, int cqe, void* cq_context,
                  ibv_comp_channel* channel, int comp_vector) {
   if (cqe < 1 || cqe > kCompletionsMax || comp_vector != 0 ||
-      (channel != nullptr && channel->context != context)) {
+      (channel != nullptr &&
+       (!IsLive(channel) || channel->context != context))) {
     return Refuse<ibv_cq>(EINVAL);
   }
   ++Context::From(context)->children();

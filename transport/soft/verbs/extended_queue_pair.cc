@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "transport/soft/base/descriptor_error.h"
+#include "transport/soft/base/live_handles.h"
 #include "transport/soft/connected/connected_queue_pair.h"
 #include "transport/soft/datagram/datagram_queue_pair.h"
 #include "transport/soft/device/context.h"
@@ -48,7 +49,7 @@ int RefuseExtended(const ibv_context* context,
                    const ibv_qp_init_attr_ex& attributes) {
   const uint32_t mask = attributes.comp_mask;
   if ((mask & ~kAttributes) != 0) return EOPNOTSUPP;
-  if ((mask & IBV_QP_INIT_ATTR_PD) == 0 || attributes.pd == nullptr ||
+  if ((mask & IBV_QP_INIT_ATTR_PD) == 0 || !IsLive(attributes.pd) ||
       attributes.pd->context != context) {
     return EINVAL;
   }

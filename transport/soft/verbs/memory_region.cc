@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <memory>
 
+#include "transport/soft/base/live_handles.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/soft/memory/memory_table.h"
@@ -148,6 +149,7 @@ int AdviseMr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags,
 
 ibv_mr* RegDmMr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length,
                 unsigned int access) {
+  if (!IsLive(dm)) return Refuse<ibv_mr>(EINVAL);
   DeviceMemory* const memory = DeviceMemory::From(dm);
   constexpr unsigned int kRights =
       kAccessFlags & ~(IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB);

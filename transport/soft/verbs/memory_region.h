@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "transport/soft/base/live_handles.h"
+
 namespace verbena::soft {
 
 // A registered region. Its protection domain, and the device memory that it is
@@ -20,6 +22,9 @@ struct MemoryRegion final : ibv_mr {
   // The count of the device memory that has this region; null for ordinary
   // memory.
   std::atomic<int>* user;
+
+ private:
+  const LiveHandle<ibv_mr> live_{this};
 };
 
 // The verbs of these names; RegMrAt() is ibv_reg_mr_iova. A region on demand

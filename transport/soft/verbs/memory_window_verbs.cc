@@ -2,12 +2,23 @@
 
 #include <cerrno>
 
+#include "transport/soft/base/live_handles.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/soft/memory/memory_windows.h"
 #include "transport/soft/verbs/refuse.h"
 
 namespace verbena::soft {
+namespace {
+
+struct MemoryWindow final : ibv_mw {
+  explicit MemoryWindow(const ibv_mw& window) : ibv_mw{window} {}
+
+ private:
+  const LiveHandle<ibv_mw> live_{this};
+};
+
+}  // namespace
 
 ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2) {
@@ -18,14 +29,14 @@ ibv_mw* AllocMw(ibv_pd* pd, ibv_mw_type type) {
       SoftDevice::Get().windows().Allocate(&domain->original(), type);
   if (key == 0) return Refuse<ibv_mw>(ENOMEM);
   ++domain->children();
-  return new ibv_mw{pd->context, pd, key, 0, type};
+  return new MemoryWindow({pd->context, pd, key, 0, type});
 }
 
 int DeallocMw(ibv_mw* mw) {
   SoftDevice::Get().windows().Free(mw->rkey);
   SoftDevice::Get().WaitForDataPath();
   --ProtectionDomain::From(mw->pd)->children();
-  delete mw;
+  delete static_cast<MemoryWindow*>(mw);
   return 0;
 }
 
@@ -33,6 +44,7 @@ int DeallocMw(ibv_mw* mw) {
 // peers have not been told yet; the window has it if the request was posted.
 int BindMw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   if (qp->qp_type == IBV_QPT_UD) return EINVAL;  // Datagrams have no windows.
+  if (!IsLive(mw)) return EINVAL;
   ibv_send_wr request = {};
   request.wr_id = bind->wr_id;
   request.opcode = IBV_WR_BIND_MW;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "transport/soft/base/live_handles.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/verbs/refuse.h"
 
@@ -15,6 +16,9 @@ struct ThreadDomain final : ibv_td {
   }
 
   std::atomic<int> children{0};  // Parent domains.
+
+ private:
+  const LiveHandle<ibv_td> live_{this};
 };
 
 }  // namespace
@@ -44,9 +48,9 @@ ibv_pd* AllocParentDomain(ibv_context* context,
   }
   ibv_pd* const pd = attributes->pd;
   ibv_td* const td = attributes->td;
-  if (pd == nullptr || pd->context != context ||
+  if (!IsLive(pd) || pd->context != context ||
       ProtectionDomain::From(pd)->is_parent() ||
-      (td != nullptr && td->context != context)) {
+      (td != nullptr && (!IsLive(td) || td->context != context))) {
     return Refuse<ibv_pd>(EINVAL);
   }
   if (td != nullptr) ++ThreadDomain::From(td)->children;

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "transport/soft/base/live_handles.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/soft/memory/memory_table.h"
@@ -43,7 +44,7 @@ int ReregMr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, size_t length,
   std::optional<MemoryTable::Region> region = device.memory().Find(mr->rkey);
   if (!region.has_value() || flags == 0 ||
       (changes(IBV_REREG_MR_CHANGE_PD) &&
-       (pd == nullptr || pd->context != mr->context))) {
+       (!IsLive(pd) || pd->context != mr->context))) {
     return RefuseCommand(EINVAL);
   }
   if (static_cast<MemoryRegion*>(mr)->user != nullptr ||

@@ -9,12 +9,14 @@
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/address/port_states.h"
 #include "transport/soft/base/limits.h"
+#include "transport/soft/base/live_handles.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/soft/queues/completion_queue.h"
 #include "transport/soft/queues/queue_pair.h"
 #include "transport/soft/queues/receive_queue.h"
 #include "transport/soft/queues/verbs_handle.h"
+#include "transport/soft/verbs/checked.h"
 #include "transport/soft/verbs/context_verbs.h"
 #include "transport/soft/verbs/datagram_verbs.h"
 #include "transport/soft/verbs/device_attributes.h"
@@ -25,7 +27,6 @@
 #include "transport/soft/verbs/refuse.h"
 #include "transport/soft/verbs/rereg_mr.h"
 #include "transport/soft/verbs/resize_cq.h"
-#include "transport/soft/verbs/setting_errno.h"
 
 namespace verbena::soft {
 namespace {
@@ -109,14 +110,17 @@ void AckAsyncEvent(ibv_async_event* event) {
   if (IsOfPort(event->event_type)) return;
   switch (event->event_type) {
     case IBV_EVENT_CQ_ERR:
+      if (!IsLive(event->element.cq)) return;
       acknowledge(event->element.cq->context,
                   CompletionQueue::From(event->element.cq)->async_source());
       return;
     case IBV_EVENT_SRQ_LIMIT_REACHED:
+      if (!IsLive(event->element.srq)) return;
       acknowledge(event->element.srq->context,
                   SharedReceiveQueue::From(event->element.srq)->async_source());
       return;
     default:
+      if (!IsLive(event->element.qp)) return;
       acknowledge(event->element.qp->context,
                   QueuePair::From(event->element.qp)->async_source());
   }
@@ -218,44 +222,44 @@ int QueryQp(ibv_qp* qp, ibv_qp_attr* attributes, int mask,
 transport::VerbsOps SoftVerbsOps() {
   return transport::VerbsOps{
       .ack_async_event = AckAsyncEvent,
-      .ack_cq_events = AckCqEvents,
-      .alloc_pd = AllocPd,
-      .attach_mcast = SettingErrno<AttachMcast>,
-      .close_device = SettingErrno<CloseDevice>,
-      .create_ah = CreateAh,
-      .create_ah_from_wc = CreateAhFromWc,
-      .create_comp_channel = CreateCompChannel,
-      .create_cq = CreateCq,
-      .create_qp = CreateQp,
-      .create_srq = CreateSrq,
-      .dealloc_pd = SettingErrno<DeallocPd>,
-      .dereg_mr = SettingErrno<DeregMr>,
-      .destroy_ah = SettingErrno<DestroyAh>,
-      .destroy_comp_channel = SettingErrno<DestroyCompChannel>,
-      .destroy_cq = SettingErrno<DestroyCq>,
-      .destroy_qp = SettingErrno<DestroyQp>,
-      .destroy_srq = SettingErrno<DestroySrq>,
-      .detach_mcast = SettingErrno<DetachMcast>,
+      .ack_cq_events = Checked<AckCqEvents>,
+      .alloc_pd = Checked<AllocPd>,
+      .attach_mcast = Checked<AttachMcast>,
+      .close_device = Checked<CloseDevice>,
+      .create_ah = Checked<CreateAh>,
+      .create_ah_from_wc = Checked<CreateAhFromWc>,
+      .create_comp_channel = Checked<CreateCompChannel>,
+      .create_cq = Checked<CreateCq>,
+      .create_qp = Checked<CreateQp>,
+      .create_srq = Checked<CreateSrq>,
+      .dealloc_pd = Checked<DeallocPd>,
+      .dereg_mr = Checked<DeregMr>,
+      .destroy_ah = Checked<DestroyAh>,
+      .destroy_comp_channel = Checked<DestroyCompChannel>,
+      .destroy_cq = Checked<DestroyCq>,
+      .destroy_qp = Checked<DestroyQp>,
+      .destroy_srq = Checked<DestroySrq>,
+      .detach_mcast = Checked<DetachMcast>,
       .free_device_list = FreeDeviceList,
-      .get_async_event = GetAsyncEvent,
-      .get_cq_event = GetCqEvent,
+      .get_async_event = Checked<GetAsyncEvent, -1>,
+      .get_cq_event = Checked<GetCqEvent, -1>,
       .get_device_list = GetDeviceList,
       .get_device_name = GetDeviceName,
-      .init_ah_from_wc = InitAhFromWc,
-      .modify_qp = SettingErrno<ModifyQp>,
-      .modify_srq = SettingErrno<ModifySrq>,
+      .init_ah_from_wc = Checked<InitAhFromWc, -1>,
+      .modify_qp = Checked<ModifyQp>,
+      .modify_srq = Checked<ModifySrq>,
       .open_device = OpenDevice,
-      .qp_to_qp_ex = ToExtendedQueuePair,
-      .query_device = SettingErrno<QueryDevice>,
-      .query_gid = QueryGid,
-      .query_pkey = QueryPkey,
-      .query_port = SettingErrno<QueryPort>,
-      .query_qp = SettingErrno<QueryQp>,
-      .query_srq = SettingErrno<QuerySrq>,
-      .reg_mr = RegMr,
-      .reg_mr_iova = RegMrAt,
-      .rereg_mr = ReregMr,
-      .resize_cq = SettingErrno<ResizeCq>,
+      .qp_to_qp_ex = Checked<ToExtendedQueuePair>,
+      .query_device = Checked<QueryDevice>,
+      .query_gid = Checked<QueryGid, -1>,
+      .query_pkey = Checked<QueryPkey, -1>,
+      .query_port = Checked<QueryPort>,
+      .query_qp = Checked<QueryQp>,
+      .query_srq = Checked<QuerySrq>,
+      .reg_mr = Checked<RegMr>,
+      .reg_mr_iova = Checked<RegMrAt>,
+      .rereg_mr = Checked<ReregMr, -1>,
+      .resize_cq = Checked<ResizeCq>,
   };
 }
 

@@ -95,6 +95,56 @@ TEST(CreateQueuePairTest, ObjectsOfAnotherContextAreRefused) {
   EXPECT_EQ(errno, EINVAL);
 }
 
+// A copy of an object is none.
+template <typename T>
+T* Forged(const T& object, T& room) {
+  std::memcpy(&room, &object, sizeof(room));
+  return &room;
+}
+
+TEST(HandlesTest, WhatWasNeverMadeIsRefused) {
+  TestEnd end;
+  ibv_pd pd;
+  ibv_cq cq;
+  ibv_qp qp;
+  ibv_mr mr;
+  EXPECT_EQ(end.verbs.dealloc_pd(Forged(*end.pd, pd)), EINVAL);
+  EXPECT_EQ(end.verbs.destroy_cq(Forged(*end.cq, cq)), EINVAL);
+  EXPECT_EQ(end.verbs.destroy_qp(Forged(*end.qp, qp)), EINVAL);
+  EXPECT_EQ(end.verbs.dereg_mr(Forged(*end.mr, mr)), EINVAL);
+  EXPECT_EQ(end.verbs.destroy_srq(nullptr), EINVAL);
+  EXPECT_EQ(end.verbs.destroy_ah(nullptr), EINVAL);
+  EXPECT_EQ(end.verbs.destroy_comp_channel(nullptr), EINVAL);
+  EXPECT_EQ(end.verbs.close_device(nullptr), EINVAL);
+  errno = 0;
+  EXPECT_EQ(end.verbs.reg_mr(&pd, end.memory, 64, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  ibv_qp_init_attr attributes = {};
+  attributes.send_cq = attributes.recv_cq = &cq;
+  attributes.qp_type = IBV_QPT_RC;
+  EXPECT_EQ(end.verbs.create_qp(end.pd, &attributes), nullptr);
+}
+
+TEST(HandlesTest, WhatIsDestroyedTwiceIsRefused) {
+  TestEnd end;
+  ibv_pd* const pd = end.verbs.alloc_pd(end.context);
+  EXPECT_EQ(end.verbs.dealloc_pd(pd), 0);
+  EXPECT_EQ(end.verbs.dealloc_pd(pd), EINVAL);
+  ibv_cq* const cq = end.verbs.create_cq(end.context, 4, nullptr, nullptr, 0);
+  EXPECT_EQ(end.verbs.destroy_cq(cq), 0);
+  EXPECT_EQ(end.verbs.destroy_cq(cq), EINVAL);
+  EXPECT_EQ(end.verbs.resize_cq(cq, 8), EINVAL);
+  ibv_mr* const mr = end.verbs.reg_mr(end.pd, end.memory, 64, 0);
+  EXPECT_EQ(end.verbs.dereg_mr(mr), 0);
+  EXPECT_EQ(end.verbs.dereg_mr(mr), EINVAL);
+}
+
+TEST(HandlesTest, AHandleOfAnotherTypeIsRefused) {
+  TestEnd end;
+  EXPECT_EQ(end.verbs.destroy_cq(reinterpret_cast<ibv_cq*>(end.qp)), EINVAL);
+  EXPECT_EQ(end.verbs.dealloc_pd(reinterpret_cast<ibv_pd*>(end.mr)), EINVAL);
+}
+
 TEST(PostTest, ARequestOfAWindowThatLacksSomethingIsRefused) {
   TestEnd a;
   TestEnd b;
