@@ -18,14 +18,19 @@ class Counter {
   Counter(const Counter&) = delete;
   Counter& operator=(const Counter&) = delete;
 
-  void Add(uint64_t count = 1) { Set(value() + count); }
+  void Add(uint64_t count = 1) { Set(own_value() + count); }
   // Of one that goes up and down. REQUIRES: it is not less than that.
-  void Subtract(uint64_t count = 1) { Set(value() - count); }
-  void Set(uint64_t value) { value_.store(value, std::memory_order_relaxed); }
+  void Subtract(uint64_t count = 1) { Set(own_value() - count); }
+  void Set(uint64_t value) { value_.store(value, std::memory_order_release); }
 
-  uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+  // Who reads it sees all that its writer counted before, in other counters
+  // too: those of calls that have ended, read first, are never more than those
+  // that have begun.
+  uint64_t value() const { return value_.load(std::memory_order_acquire); }
 
  private:
+  uint64_t own_value() const { return value_.load(std::memory_order_relaxed); }
+
   std::atomic<uint64_t> value_{0};
 };
 

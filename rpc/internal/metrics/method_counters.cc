@@ -9,8 +9,6 @@ void MethodCounters::AddTo(MethodMetrics* metrics) const {
   for (size_t i = 0; i < ended_.size(); ++i) {
     metrics->ended[i] += ended_[i].value();
   }
-  // Each is stored after those that it must not overtake.
-  std::atomic_thread_fence(std::memory_order_acquire);
   metrics->started += started_.value();
   for (size_t i = 0; i < LatencyMetrics::kBuckets; ++i) {
     metrics->latency.counts[i] += latency_.count(static_cast<int>(i));
