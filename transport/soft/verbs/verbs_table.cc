@@ -1,6 +1,7 @@
 #include "transport/soft/verbs/verbs_table.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -35,8 +36,9 @@ namespace {
 
 ibv_device** GetDeviceList(int* count) {
   // One block that free() takes, as that of libibverbs is: programs do that.
-  auto** const list =
-      static_cast<ibv_device**>(std::calloc(2, sizeof(ibv_device*)));
+  // The last entry is null.
+  auto** const list = static_cast<ibv_device**>(
+      std::calloc(1, sizeof(std::array<ibv_device*, 2>)));
   if (list == nullptr) return nullptr;
   list[0] = SoftDevice::Get().verbs_device();
   if (count != nullptr) *count = 1;
