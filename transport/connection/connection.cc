@@ -289,8 +289,9 @@ void Connection::CheckDrained() {
 void Connection::OnReceiveError(ibv_wc_status status) {
   if (state_ <= ConnectionState::kOpen) {
     if (status == IBV_WC_RETRY_EXC_ERR) counters_.retries_exceeded.Add();
-    if (status == IBV_WC_RNR_RETRY_EXC_ERR)
+    if (status == IBV_WC_RNR_RETRY_EXC_ERR) {
       counters_.rnr_retries_exceeded.Add();
+    }
   }
   Close(absl::UnavailableError(absl::StrCat(
       "the connection with ", peer_, " failed: ", WorkCompletionText(status))));
