@@ -70,7 +70,8 @@ struct ServerStatus {
   std::vector<OpenCallStatus> open_calls;  // In no order.
   size_t open_call_count = 0;              // Likewise.
   // The slowest of those that ended in the last minutes, in no order; a few of
-  // each poller.
+  // each poller. Of handlers that run on a poller (HandlerMode::kInline) one
+  // call in eight is timed, and the others are not found here.
   std::vector<SlowCallStatus> slow_calls;
   // A poller did not answer in time, as where an inline handler blocks, or has
   // ended: what is its is missing.

@@ -1,6 +1,7 @@
 #include "transport/soft/preload/soft_objects.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 
@@ -101,8 +102,9 @@ ibv_device** GetDeviceList(bool with_soft, int* count) {
       devices = 0;
     }
   }
-  auto** const list = static_cast<ibv_device**>(
-      std::calloc(static_cast<size_t>(devices) + 2, sizeof(ibv_device*)));
+  // With room for soft0, and for the null at the end.
+  auto** const list = static_cast<ibv_device**>(std::calloc(
+      static_cast<size_t>(devices) + 2, sizeof(std::array<ibv_device*, 1>)));
   if (list != nullptr) {
     std::copy_n(of_system, devices, list);
     if (with_soft) list[devices++] = SoftDeviceOfProcess();

@@ -7,14 +7,14 @@
 #include <type_traits>
 
 #include "transport/soft/base/live_handles.h"
+#include "transport/soft/verbs/setting_errno.h"
 
 namespace verbena::soft {
 
 // A function that does what `kVerb` does, unless the object that it is about,
 // its first argument, is not live: then it fails with EINVAL, which it returns
-// as `kRefusal` if it returns a number. Where the verb returns an errno value,
-// errno is set too, as by the verbs of libibverbs: many programs print that and
-// not the result.
+// as `kRefusal` if it returns a number. What a verb returns as a number is told
+// as SettingErrno() does.
 //
 // It stands in tables, where the arguments follow from the type of the entry.
 template <auto kVerb, int kRefusal = EINVAL, typename Handle,
@@ -33,9 +33,7 @@ auto Checked(Handle* handle, Arguments... arguments)
     }
   }
   if constexpr (std::is_same_v<Result, int>) {
-    const int result = kVerb(handle, arguments...);
-    if (result > 0) errno = result;
-    return result;
+    return SettingErrno<kVerb>(handle, arguments...);
   } else {
     return kVerb(handle, arguments...);
   }
