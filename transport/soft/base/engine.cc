@@ -35,8 +35,15 @@ Engine::~Engine() {
 }
 
 int Engine::Start() {
+  // Another thread of the parent may have held the mutex when it forked.
+  if (IsLostByFork()) return EOPNOTSUPP;
   const base::MutexLock lock(mutex_);
   return StartLocked();
+}
+
+bool Engine::IsLostByFork() const {
+  const pid_t process = process_.load(std::memory_order_relaxed);
+  return process != 0 && process != getpid();
 }
 
 int Engine::StartLocked() {
@@ -50,6 +57,7 @@ int Engine::StartLocked() {
       Run();
     });
     if (!status.ok()) return EUSERS;
+    process_.store(getpid(), std::memory_order_relaxed);
   }
   started_ = true;
   return 0;

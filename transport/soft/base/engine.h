@@ -8,6 +8,8 @@
 #ifndef VERBENA_TRANSPORT_SOFT_BASE_ENGINE_H_
 #define VERBENA_TRANSPORT_SOFT_BASE_ENGINE_H_
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -70,10 +72,14 @@ class Engine {
 
   // Starts the thread, if it does not run yet. Returns 0, or the errno with
   // which the kernel refuses descriptors (EMFILE, ENFILE, ENOMEM) or a thread
-  // (EUSERS); then it may be called again. Call it where such a failure can be
-  // told to the user: the methods that need the thread abort if it cannot be
-  // started.
+  // (EUSERS); then it may be called again. EOPNOTSUPP if IsLostByFork(). Call
+  // it where such a failure can be told to the user: the methods that need the
+  // thread abort if it cannot be started.
   int Start();
+
+  // Whether this process is a child of the one that has the thread: fork() does
+  // not copy threads, and what this one keeps may be half changed, for good.
+  bool IsLostByFork() const;
 
   // Does what the thread does in one round, but for waiting: calls what is
   // ready now. Returns whether there was something. Not from a callback.
@@ -133,16 +139,18 @@ class Engine {
   void Kick(EngineMember* member);
   void KickAll();
 
+  // Whether the caller is the engine's thread, which must not block.
+  bool OnOwnThread() const {
+    return std::this_thread::get_id() ==
+           thread_id_.load(std::memory_order_relaxed);
+  }
+
  private:
   struct Timer {
     TimerId id;
     std::function<void()> task;
   };
 
-  bool OnOwnThread() const {
-    return std::this_thread::get_id() ==
-           thread_id_.load(std::memory_order_relaxed);
-  }
   int StartLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int OpenDescriptors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckStarted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -179,6 +187,8 @@ class Engine {
   // The id of the thread, once it runs. Relaxed, because a thread looks only
   // for its own id, which it has stored itself.
   std::atomic<std::thread::id> thread_id_{};
+  // The process that has started the thread; 0 before.
+  std::atomic<pid_t> process_{0};
 
   base::Mutex mutex_;
   base::CondVar callback_done_;

@@ -22,6 +22,7 @@
 #include "transport/soft/address/cm_datagram.h"
 #include "transport/soft/base/clock.h"
 #include "transport/soft/cm/cm_locks.h"
+#include "transport/soft/cm/cm_queue_pair.h"
 #include "transport/soft/cm/cm_state.h"
 #include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
@@ -82,6 +83,9 @@ struct ListenerRecord {
 struct ConnectionRecord {
   // The request that this side has sent or received.
   CmMessage request;
+  // What both sides have agreed on; before they have, what the active one
+  // wants. The path and the timeout are filled in when they are needed.
+  CmQueuePairTerms terms;
   // The memory of the link, until the queue pair takes it over.
   std::optional<LinkMemory> link;
   // The socket has reached its end, or what came from it was garbage.

@@ -143,6 +143,15 @@ int JoinMulticastEx(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* attributes,
       context));
 }
 
+int InitQpAttr(rdma_cm_id* id, ibv_qp_attr* attributes, int* mask) {
+  return Result(
+      Manager().InitQpAttr(*CmEndpoint::From(id), *attributes, *mask));
+}
+
+int Establish(rdma_cm_id* id) {
+  return Result(Manager().Establish(*CmEndpoint::From(id)));
+}
+
 int LeaveMulticast(rdma_cm_id* id, sockaddr* group) {
   return Result(Manager().LeaveMulticast(
       *CmEndpoint::From(id), base::SocketAddress::FromSockaddr(group)));

@@ -18,11 +18,13 @@ transport::CmOps SoftCmOps();
 // See transport::Provider.
 bool PeerUser(rdma_cm_id* id, uid_t* user);
 
-// These three are not in that table, because only identifiers of the port space
-// UDP have them. Each has the behaviour of the librdmacm function of its name.
+// These are not in that table: the library needs none of them. Each has the
+// behaviour of the librdmacm function of its name.
 int JoinMulticast(rdma_cm_id* id, sockaddr* group, void* context);
 int JoinMulticastEx(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* attributes,
                     void* context);
+int InitQpAttr(rdma_cm_id* id, ibv_qp_attr* attributes, int* mask);
+int Establish(rdma_cm_id* id);
 int LeaveMulticast(rdma_cm_id* id, sockaddr* group);
 
 }  // namespace verbena::soft

@@ -3,6 +3,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "transport/soft/base/limits.h"
 #include "transport/soft/queues/queue_pair.h"
@@ -12,85 +13,122 @@ namespace {
 
 constexpr uint8_t kPort = 1;
 
-int Modify(ibv_qp* qp, const ibv_qp_attr& attributes, int mask) {
-  return QueuePair::From(qp)->Modify(attributes, IBV_QP_STATE | mask);
-}
-
-int Init(ibv_qp* qp, unsigned int access) {
-  ibv_qp_attr attributes = {};
-  attributes.qp_state = IBV_QPS_INIT;
+int FillInit(const CmQueuePairTerms& terms, ibv_qp_attr& attributes) {
   attributes.port_num = kPort;
-  attributes.qp_access_flags = access;
-  return Modify(qp, attributes,
-                IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+  if (terms.responder_resources != 0) {
+    attributes.qp_access_flags |=
+        IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  }
+  return IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
 }
 
-int ReadyToReceive(ibv_qp* qp, const CmQueuePairTerms& terms) {
-  ibv_qp_attr attributes = {};
-  attributes.qp_state = IBV_QPS_RTR;
+int FillReadyToReceive(const CmQueuePairTerms& terms, ibv_qp_attr& attributes) {
   attributes.ah_attr = terms.path;
   attributes.path_mtu = IBV_MTU_4096;
   attributes.dest_qp_num = terms.peer_qp_num;
   // The peer has chosen this number, which may be anything.
   attributes.max_dest_rd_atomic =
       std::min<int>(terms.responder_resources, kReadsMax);
-  return Modify(qp, attributes,
-                IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  return IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 }
 
-int ReadyToSend(ibv_qp* qp, const CmQueuePairTerms& terms) {
-  ibv_qp_attr attributes = {};
-  attributes.qp_state = IBV_QPS_RTS;
+int FillReadyToSend(const CmQueuePairTerms& terms, ibv_qp_attr& attributes) {
   attributes.timeout = terms.ack_timeout;
   // The peer has chosen these numbers too.
   attributes.retry_cnt = std::min<int>(terms.retry_count, 7);
   attributes.rnr_retry = std::min<int>(terms.rnr_retry_count, 7);
   attributes.max_rd_atomic = std::min<int>(terms.initiator_depth, kReadsMax);
-  return Modify(qp, attributes,
-                IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  return IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+         IBV_QP_MAX_QP_RD_ATOMIC;
 }
 
-int ModifyDatagrams(ibv_qp* qp, const transport::VerbsOps& verbs,
-                    ibv_qp_state state, int mask) {
+int Modify(ibv_qp* qp, ibv_qp_state to, const CmQueuePairTerms& terms) {
   ibv_qp_attr attributes = {};
-  attributes.qp_state = state;
-  attributes.port_num = kPort;
-  attributes.qkey = RDMA_UDP_QKEY;
-  return verbs.modify_qp(qp, &attributes, IBV_QP_STATE | mask);
+  attributes.qp_state = to;
+  int mask = 0;
+  const int error = FillAttributes(terms, attributes, mask);
+  return error != 0 ? error : QueuePair::From(qp)->Modify(attributes, mask);
 }
 
 }  // namespace
 
-int MoveToInit(ibv_qp* qp) { return Init(qp, 0); }
+int FillAttributes(const CmQueuePairTerms& terms, ibv_qp_attr& attributes,
+                   int& mask) {
+  const ibv_qp_state to = attributes.qp_state;
+  attributes = {};
+  attributes.qp_state = to;
+  switch (to) {
+    case IBV_QPS_INIT:
+      mask = IBV_QP_STATE | FillInit(terms, attributes);
+      return 0;
+    case IBV_QPS_RTR:
+      mask = IBV_QP_STATE | FillReadyToReceive(terms, attributes);
+      return 0;
+    case IBV_QPS_RTS:
+      mask = IBV_QP_STATE | FillReadyToSend(terms, attributes);
+      return 0;
+    default:
+      return EINVAL;
+  }
+}
+
+int FillDatagramAttributes(ibv_qp_attr& attributes, int& mask) {
+  const ibv_qp_state to = attributes.qp_state;
+  attributes = {};
+  attributes.qp_state = to;
+  mask = IBV_QP_STATE;
+  switch (to) {
+    case IBV_QPS_INIT:
+      attributes.port_num = kPort;
+      attributes.qkey = RDMA_UDP_QKEY;
+      mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
+      return 0;
+    case IBV_QPS_RTR:
+      return 0;
+    case IBV_QPS_RTS:
+      mask |= IBV_QP_SQ_PSN;
+      return 0;
+    default:
+      return EINVAL;
+  }
+}
+
+int MoveToInit(ibv_qp* qp) {
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.port_num = kPort;
+  return QueuePair::From(qp)->Modify(
+      attributes,
+      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
 
 // The queue pair is in INIT already; from INIT to INIT it gets the rights that
 // were agreed on only now.
 int MoveToReadyToSend(ibv_qp* qp, const CmQueuePairTerms& terms) {
-  unsigned int access = IBV_ACCESS_REMOTE_WRITE;
-  if (terms.responder_resources != 0) {
-    access |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  for (const ibv_qp_state to : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
+    if (const int error = Modify(qp, to, terms); error != 0) return error;
   }
-  if (const int error = Init(qp, access); error != 0) return error;
-  if (const int error = ReadyToReceive(qp, terms); error != 0) return error;
-  return ReadyToSend(qp, terms);
+  return 0;
 }
 
 int MoveToError(ibv_qp* qp) {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_ERR;
-  return Modify(qp, attributes, 0);
+  return QueuePair::From(qp)->Modify(attributes, IBV_QP_STATE);
 }
 
 int MoveDatagramsToReadyToSend(ibv_qp* qp, const transport::VerbsOps& verbs) {
-  int error = ModifyDatagrams(qp, verbs, IBV_QPS_INIT,
-                              IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
-  if (error == 0) error = ModifyDatagrams(qp, verbs, IBV_QPS_RTR, 0);
-  if (error == 0) {
-    error = ModifyDatagrams(qp, verbs, IBV_QPS_RTS, IBV_QP_SQ_PSN);
+  for (const ibv_qp_state to : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
+    ibv_qp_attr attributes = {};
+    attributes.qp_state = to;
+    int mask = 0;
+    int error = FillDatagramAttributes(attributes, mask);
+    if (error == 0) error = verbs.modify_qp(qp, &attributes, mask);
+    if (error != 0) return error;
   }
-  return error;
+  return 0;
 }
 
 }  // namespace verbena::soft

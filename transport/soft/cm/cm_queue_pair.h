@@ -22,20 +22,29 @@ struct CmQueuePairTerms {
   uint8_t ack_timeout = 0;
 };
 
-// Each function returns 0 or the errno of the modify_qp that failed. The
-// attributes are those that librdmacm gives a queue pair, surprises included:
-// the peer may always write, and it may read and use atomics if it was granted
-// READs; the receiver-not-ready timer is 0, which means 655 ms.
+// Fills in what the transition to `attributes.qp_state` takes, which is INIT,
+// RTR or RTS, and the mask of modify_qp that goes with it. EINVAL for any other
+// state, else 0.
+//
+// The attributes are those that librdmacm gives a queue pair, surprises
+// included: the peer may always write, and it may read and use atomics if it
+// was granted READs; the receiver-not-ready timer is 0, which means 655 ms.
+int FillAttributes(const CmQueuePairTerms& terms, ibv_qp_attr& attributes,
+                   int& mask);
+// The same for a queue pair of type UD, with the Q_Key that all identifiers
+// have.
+int FillDatagramAttributes(ibv_qp_attr& attributes, int& mask);
+
+// Each of the others returns 0 or the errno of the modify_qp that failed.
 
 // Takes the queue pair from RESET to INIT: receives can be posted then.
 int MoveToInit(ibv_qp* qp);
-// Takes the queue pair from INIT to RTS by way of RTR.
-// REQUIRES: the link is attached.
+// Takes the queue pair from INIT to RTS by way of RTR. If no link is attached,
+// it is connected as those are that users connect manually.
 int MoveToReadyToSend(ibv_qp* qp, const CmQueuePairTerms& terms);
 int MoveToError(ibv_qp* qp);
 
-// Takes a queue pair of type UD from RESET to RTS, with the Q_Key that all
-// identifiers have.
+// Takes a queue pair of type UD from RESET to RTS.
 int MoveDatagramsToReadyToSend(ibv_qp* qp, const transport::VerbsOps& verbs);
 
 }  // namespace verbena::soft

@@ -13,6 +13,9 @@ bool CanTransition(CmState from, CmState to) {
     case CmState::kRouteResolved:
       return to == CmState::kConnecting;
     case CmState::kConnecting:
+      return to == CmState::kResponded || to == CmState::kEstablished ||
+             to == CmState::kClosed;
+    case CmState::kResponded:
     case CmState::kAccepting:
       return to == CmState::kEstablished || to == CmState::kClosed;
     case CmState::kRequested:
@@ -40,6 +43,8 @@ const char* CmStateName(CmState state) {
       return "route resolved";
     case CmState::kConnecting:
       return "connecting";
+    case CmState::kResponded:
+      return "responded";
     case CmState::kRequested:
       return "requested";
     case CmState::kAccepting:

@@ -12,6 +12,7 @@ enum class CmState {
   kAddressResolved,  // Knows the peer's address and the device to use.
   kRouteResolved,    // May connect.
   kConnecting,       // Has sent a request, or is about to; waits for the reply.
+  kResponded,        // Has the reply; waits for the user to establish.
   kRequested,        // Born of a request that the user has not answered yet.
   kAccepting,        // Has sent the reply; waits for the peer to be ready.
   kEstablished,      // Both queue pairs can send and receive.

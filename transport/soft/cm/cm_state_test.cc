@@ -12,8 +12,9 @@ const std::vector<CmState> kAll = {
     CmState::kIdle,          CmState::kBound,
     CmState::kListening,     CmState::kAddressResolved,
     CmState::kRouteResolved, CmState::kConnecting,
-    CmState::kRequested,     CmState::kAccepting,
-    CmState::kEstablished,   CmState::kClosed};
+    CmState::kResponded,     CmState::kRequested,
+    CmState::kAccepting,     CmState::kEstablished,
+    CmState::kClosed};
 
 TEST(CmStateTest, LeadsFromIdleToEstablishedOnTheActiveSide) {
   EXPECT_TRUE(CanTransition(CmState::kIdle, CmState::kBound));
@@ -24,6 +25,11 @@ TEST(CmStateTest, LeadsFromIdleToEstablishedOnTheActiveSide) {
   EXPECT_TRUE(CanTransition(CmState::kConnecting, CmState::kEstablished));
 }
 
+TEST(CmStateTest, LeadsToEstablishedByWayOfTheUserToo) {
+  EXPECT_TRUE(CanTransition(CmState::kConnecting, CmState::kResponded));
+  EXPECT_TRUE(CanTransition(CmState::kResponded, CmState::kEstablished));
+}
+
 TEST(CmStateTest, LeadsFromRequestedToEstablishedOnThePassiveSide) {
   EXPECT_TRUE(CanTransition(CmState::kRequested, CmState::kAccepting));
   EXPECT_TRUE(CanTransition(CmState::kAccepting, CmState::kEstablished));
@@ -32,8 +38,9 @@ TEST(CmStateTest, LeadsFromRequestedToEstablishedOnThePassiveSide) {
 TEST(CmStateTest, ClosesOnlyWhatWasAConnection) {
   for (const CmState from : kAll) {
     EXPECT_EQ(CanTransition(from, CmState::kClosed),
-              from == CmState::kConnecting || from == CmState::kRequested ||
-                  from == CmState::kAccepting || from == CmState::kEstablished)
+              from == CmState::kConnecting || from == CmState::kResponded ||
+                  from == CmState::kRequested || from == CmState::kAccepting ||
+                  from == CmState::kEstablished)
         << CmStateName(from);
   }
 }

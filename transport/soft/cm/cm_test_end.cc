@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "absl/types/span.h"
 #include "transport/base/check.h"
 #include "transport/base/clock.h"
+#include "transport/soft/cm/cm_ops.h"
 #include "transport/soft/soft_provider.h"
 
 namespace verbena::soft {
@@ -32,6 +34,7 @@ CmTestEnd::CmTestEnd()
     : channel_(*transport::EventChannel::Create(TestProvider())) {}
 
 CmTestEnd::~CmTestEnd() {
+  DestroyOwnQp();
   id_.reset();
   listener_.reset();
   const transport::VerbsOps& verbs = TestProvider().verbs;
@@ -89,9 +92,15 @@ void CmTestEnd::Resolve(const base::SocketAddress& peer) {
 }
 
 absl::Status CmTestEnd::Connect(absl::string_view private_data) {
-  return id_->Connect({.private_data = Bytes(private_data),
-                       .responder_resources = 4,
-                       .initiator_depth = 2});
+  if (own_qp_ == nullptr) {
+    return id_->Connect({.private_data = Bytes(private_data),
+                         .responder_resources = 4,
+                         .initiator_depth = 2});
+  }
+  rdma_conn_param parameters = Parameters(private_data, 4, 2);
+  return TestProvider().cm.connect(id_->get(), &parameters) == 0
+             ? absl::OkStatus()
+             : absl::ErrnoToStatus(errno, "connect");
 }
 
 CmEvent CmTestEnd::TakeRequest() {
@@ -103,7 +112,21 @@ CmEvent CmTestEnd::TakeRequest() {
   return event;
 }
 
+void CmTestEnd::TakeRequestReady() {
+  DriveOwnQueuePairs();
+  TakeRequest();
+  for (const ibv_qp_state to : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
+    EXPECT_EQ(Modify(to), 0);
+  }
+}
+
 absl::Status CmTestEnd::Accept(absl::string_view private_data) {
+  if (own_qp_ != nullptr) {
+    rdma_conn_param parameters = Parameters(private_data, 2, 4);
+    return TestProvider().cm.accept(id_->get(), &parameters) == 0
+               ? absl::OkStatus()
+               : absl::ErrnoToStatus(errno, "accept");
+  }
   return id_->Accept({.private_data = Bytes(private_data),
                       .responder_resources = 2,
                       .initiator_depth = 4});
@@ -134,7 +157,37 @@ void CmTestEnd::CreateQp() {
                     .max_send_sge = 1,
                     .max_recv_sge = 1,
                     .max_inline_data = 64};
-  ExpectOk(id_->CreateQp(pd_, &attributes));
+  if (!drives_own_) return ExpectOk(id_->CreateQp(pd_, &attributes));
+  DestroyOwnQp();
+  own_qp_ = verbs.create_qp(pd_, &attributes);
+  CHECK(own_qp_ != nullptr);
+}
+
+void CmTestEnd::DestroyOwnQp() {
+  if (own_qp_ == nullptr) return;
+  EXPECT_EQ(TestProvider().verbs.destroy_qp(own_qp_), 0);
+  own_qp_ = nullptr;
+}
+
+rdma_conn_param CmTestEnd::Parameters(absl::string_view private_data,
+                                      uint8_t resources, uint8_t depth) {
+  rdma_conn_param parameters = {};
+  parameters.private_data = private_data.data();
+  parameters.private_data_len = static_cast<uint8_t>(private_data.size());
+  parameters.responder_resources = resources;
+  parameters.initiator_depth = depth;
+  parameters.retry_count = 7;
+  parameters.rnr_retry_count = 7;
+  parameters.qp_num = own_qp_->qp_num;
+  return parameters;
+}
+
+int CmTestEnd::Modify(ibv_qp_state state) {
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = state;
+  int mask = 0;
+  if (InitQpAttr(id_->get(), &attributes, &mask) != 0) return errno;
+  return TestProvider().verbs.modify_qp(qp(), &attributes, mask);
 }
 
 void CmTestEnd::PostReceive() {
@@ -145,7 +198,7 @@ void CmTestEnd::PostReceive() {
   wr.sg_list = &sge;
   wr.num_sge = 1;
   ibv_recv_wr* bad = nullptr;
-  EXPECT_EQ(ibv_post_recv(id_->qp(), &wr, &bad), 0);
+  EXPECT_EQ(ibv_post_recv(qp(), &wr, &bad), 0);
 }
 
 void CmTestEnd::Send(absl::string_view text) {
@@ -158,7 +211,7 @@ void CmTestEnd::Send(absl::string_view text) {
   wr.opcode = IBV_WR_SEND;
   wr.send_flags = IBV_SEND_INLINE;
   ibv_send_wr* bad = nullptr;
-  EXPECT_EQ(ibv_post_send(id_->qp(), &wr, &bad), 0);
+  EXPECT_EQ(ibv_post_send(qp(), &wr, &bad), 0);
 }
 
 ibv_wc_status CmTestEnd::Complete() {
@@ -176,7 +229,7 @@ ibv_wc_status CmTestEnd::Complete() {
 ibv_qp_state CmTestEnd::QpState() {
   ibv_qp_attr attributes = {};
   ibv_qp_init_attr init_attributes = {};
-  EXPECT_EQ(TestProvider().verbs.query_qp(id_->qp(), &attributes, IBV_QP_STATE,
+  EXPECT_EQ(TestProvider().verbs.query_qp(qp(), &attributes, IBV_QP_STATE,
                                           &init_attributes),
             0);
   return attributes.qp_state;

@@ -59,6 +59,16 @@ class CmTestEnd {
   absl::Status Accept(absl::string_view private_data);
   void ExpectOk(const absl::Status& status);
 
+  // From now on its queue pairs are its own, which its id does not know, so
+  // that it makes their transitions itself.
+  void DriveOwnQueuePairs() { drives_own_ = true; }
+  // Takes the queue pair to `state` with the attributes that the id has for
+  // that. Returns 0 or an errno.
+  int Modify(ibv_qp_state state);
+  // The passive side: takes a request with a queue pair of its own, which is
+  // ready before it is accepted.
+  void TakeRequestReady();
+
   // What an event brought, without the zeros at its end.
   static std::string Data(const transport::CmEvent& event);
 
@@ -76,9 +86,13 @@ class CmTestEnd {
   transport::CmId& listener() { return *listener_; }
   transport::EventChannel& channel() { return channel_; }
   void Hangup() { id_.reset(); }
+  ibv_qp* qp() { return own_qp_ != nullptr ? own_qp_ : id_->qp(); }
 
  private:
   void CreateQp();
+  void DestroyOwnQp();
+  rdma_conn_param Parameters(absl::string_view private_data, uint8_t resources,
+                             uint8_t depth);
 
   transport::EventChannel channel_;
   ibv_pd* pd_ = nullptr;
@@ -87,6 +101,8 @@ class CmTestEnd {
   std::array<char, 256> receive_buffer_ = {};
   std::optional<transport::CmId> listener_;
   std::optional<transport::CmId> id_;
+  bool drives_own_ = false;
+  ibv_qp* own_qp_ = nullptr;  // Null if the queue pair is the id's.
 };
 
 }  // namespace verbena::soft

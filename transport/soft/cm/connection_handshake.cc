@@ -57,6 +57,18 @@ bool SetParameters(const rdma_conn_param* parameters, uint8_t data_bytes_max,
          message.initiator_depth <= kReadsMax;
 }
 
+bool SetQueuePair(const CmEndpoint& endpoint, const rdma_conn_param* parameters,
+                  CmMessage& message) {
+  if (endpoint.qp != nullptr) {
+    message.qp_num = endpoint.qp->qp_num;
+    return true;
+  }
+  if (parameters == nullptr) return false;
+  message.qp_num = parameters->qp_num & kQueuePairNumberMax;
+  message.own_queue_pair = 1;
+  return true;
+}
+
 int ConnectionHandshake::Watch(CmEndpoint& endpoint) {
   return callbacks_.Watch(endpoint.socket.get(), endpoint,
                           [this](CmEndpoint& watched, ClosingSockets& closing)
@@ -79,12 +91,15 @@ void ConnectionHandshake::StartTimer(CmEndpoint& endpoint) {
 
 int ConnectionHandshake::Accept(CmEndpoint& endpoint,
                                 const rdma_conn_param* parameters) {
-  if (endpoint.state != CmState::kRequested || endpoint.qp == nullptr ||
+  if (endpoint.state != CmState::kRequested ||
       !endpoint.connection.link.has_value()) {
     return EINVAL;
   }
   CmMessage reply = {.type = CmMessageType::kConnectReply};
-  if (!SetParameters(parameters, kReplyDataBytes, reply)) return EINVAL;
+  if (!SetParameters(parameters, kReplyDataBytes, reply) ||
+      !SetQueuePair(endpoint, parameters, reply)) {
+    return EINVAL;
+  }
   const CmMessage& request = endpoint.connection.request;
   if (parameters == nullptr) {
     // Grants no more than the peer can use.
@@ -93,17 +108,15 @@ int ConnectionHandshake::Accept(CmEndpoint& endpoint,
     reply.initiator_depth =
         std::min(reply.initiator_depth, request.responder_resources);
   }
-  reply.qp_num = endpoint.qp->qp_num;
+  endpoint.connection.terms.responder_resources = reply.responder_resources;
+  endpoint.connection.terms.initiator_depth = reply.initiator_depth;
   // This side is ready before it replies: the peer may send as soon as it has
   // the reply, before its kReadyToUse is here.
-  const int error =
-      ConnectQueuePair(endpoint, LinkSide::kSecond,
-                       {.peer_qp_num = request.qp_num,
-                        .responder_resources = reply.responder_resources,
-                        .initiator_depth = reply.initiator_depth,
-                        .retry_count = request.retry_count,
-                        .rnr_retry_count = request.rnr_retry_count});
-  if (error != 0) return error;
+  if (endpoint.qp != nullptr) {
+    const int error = ConnectQueuePair(endpoint, LinkSide::kSecond,
+                                       request.own_queue_pair != 0);
+    if (error != 0) return error;
+  }
   endpoint.deadline = callbacks_.Now() + kHandshakeTimeout;
   endpoint.Transition(CmState::kAccepting);
   if (endpoint.connection.peer_gone ||
@@ -111,7 +124,9 @@ int ConnectionHandshake::Accept(CmEndpoint& endpoint,
     // Accepting succeeds, and fails later, as on a network: there the reply is
     // lost and no more is heard of the peer.
     endpoint.Transition(CmState::kClosed);
-    ConnectedQueuePair::From(endpoint.qp)->OnPeerGone();
+    if (endpoint.qp != nullptr) {
+      ConnectedQueuePair::From(endpoint.qp)->OnPeerGone();
+    }
     events_.Post(endpoint, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
     return 0;
   }
@@ -121,9 +136,9 @@ int ConnectionHandshake::Accept(CmEndpoint& endpoint,
 
 int ConnectionHandshake::Reject(CmEndpoint& endpoint, const void* private_data,
                                 uint8_t length) {
-  if (endpoint.state != CmState::kRequested || length > kRejectDataBytes) {
-    return EINVAL;
-  }
+  const bool may_reject = endpoint.state == CmState::kRequested ||
+                          endpoint.state == CmState::kResponded;
+  if (!may_reject || length > kRejectDataBytes) return EINVAL;
   CmMessage reject = {.type = CmMessageType::kReject,
                       .reject_reason = kConsumerReject};
   if (private_data != nullptr) {
@@ -136,8 +151,38 @@ int ConnectionHandshake::Reject(CmEndpoint& endpoint, const void* private_data,
   return 0;
 }
 
+// Before the peer has answered only the first transition has its attributes, as
+// with the kernel's manager.
+int ConnectionHandshake::InitQueuePairAttributes(const CmEndpoint& endpoint,
+                                                 ibv_qp_attr& attributes,
+                                                 int& mask) {
+  switch (endpoint.state) {
+    case CmState::kRequested:
+    case CmState::kAccepting:
+    case CmState::kResponded:
+    case CmState::kEstablished:
+      break;
+    case CmState::kClosed:
+      return EINVAL;
+    default:
+      if (endpoint.verbs == nullptr || attributes.qp_state != IBV_QPS_INIT) {
+        return EINVAL;
+      }
+  }
+  return FillAttributes(TermsOf(endpoint), attributes, mask);
+}
+
+int ConnectionHandshake::Establish(CmEndpoint& endpoint) {
+  if (endpoint.state != CmState::kResponded) return EINVAL;
+  endpoint.Transition(CmState::kEstablished);
+  // If it cannot be sent, the peer is gone and the socket's end will say so.
+  SendCmMessage(endpoint.socket.get(), {.type = CmMessageType::kReadyToUse});
+  return 0;
+}
+
 int ConnectionHandshake::Disconnect(CmEndpoint& endpoint) {
   if (endpoint.state != CmState::kEstablished &&
+      endpoint.state != CmState::kResponded &&
       endpoint.state != CmState::kAccepting &&
       endpoint.state != CmState::kClosed) {
     return EINVAL;
@@ -147,9 +192,13 @@ int ConnectionHandshake::Disconnect(CmEndpoint& endpoint) {
   }
   // If the peer was first, it need not be told.
   if (endpoint.state == CmState::kClosed) return 0;
+  // A peer that was not told that this side is ready is rejected.
+  const CmMessageType type = endpoint.state == CmState::kResponded
+                                 ? CmMessageType::kReject
+                                 : CmMessageType::kDisconnect;
   endpoint.Transition(CmState::kClosed);
   if (SendCmMessage(endpoint.socket.get(),
-                    {.type = CmMessageType::kDisconnect}) != 0) {
+                    {.type = type, .reject_reason = kConsumerReject}) != 0) {
     // The peer does not read. The end of the socket says the same.
     ::shutdown(endpoint.socket.get(), SHUT_RDWR);
   }
@@ -212,7 +261,10 @@ bool ConnectionHandshake::HandleMessage(CmEndpoint& endpoint,
       HandleReject(endpoint, message);
       return true;
     case CmMessageType::kDisconnect:
-      if (state != CmState::kEstablished) return false;
+      // While this side waits for its user, the peer may have given up.
+      if (state != CmState::kEstablished && state != CmState::kResponded) {
+        return false;
+      }
       // The queue pair stays as it is until the user disconnects too.
       endpoint.Transition(CmState::kClosed);
       events_.Post(endpoint, RDMA_CM_EVENT_DISCONNECTED);
@@ -228,17 +280,23 @@ bool ConnectionHandshake::HandleMessage(CmEndpoint& endpoint,
 void ConnectionHandshake::HandleReply(CmEndpoint& endpoint,
                                       const CmMessage& reply,
                                       ClosingSockets& closing) {
+  CmQueuePairTerms& terms = endpoint.connection.terms;
+  terms.peer_qp_num = reply.qp_num;
+  // The two depths change places, as in the request.
+  terms.responder_resources = reply.initiator_depth;
+  terms.initiator_depth = reply.responder_resources;
+  terms.rnr_retry_count = reply.rnr_retry_count;
+  if (endpoint.connection.request.own_queue_pair != 0) {
+    endpoint.connection.link.reset();
+    endpoint.Transition(CmState::kResponded);
+    events_.Post(endpoint, MessageEvent(RDMA_CM_EVENT_CONNECT_RESPONSE, 0,
+                                        reply, kReplyDataBytes));
+    return;
+  }
   int error = EINVAL;  // The user has destroyed the queue pair meanwhile.
   if (endpoint.qp != nullptr) {
-    // The two depths change places: what the peer can start is what this side
-    // must answer.
-    error = ConnectQueuePair(
-        endpoint, LinkSide::kFirst,
-        {.peer_qp_num = reply.qp_num,
-         .responder_resources = reply.initiator_depth,
-         .initiator_depth = reply.responder_resources,
-         .retry_count = endpoint.connection.request.retry_count,
-         .rnr_retry_count = reply.rnr_retry_count});
+    error =
+        ConnectQueuePair(endpoint, LinkSide::kFirst, reply.own_queue_pair != 0);
   }
   if (error != 0) {
     SendCmMessage(endpoint.socket.get(), {.type = CmMessageType::kReject,
@@ -288,14 +346,24 @@ void ConnectionHandshake::HandleEnd(CmEndpoint& endpoint,
 }
 
 int ConnectionHandshake::ConnectQueuePair(CmEndpoint& endpoint, LinkSide side,
-                                          CmQueuePairTerms terms) {
-  ConnectedQueuePair::From(endpoint.qp)
-      ->AttachLink(*std::move(endpoint.connection.link), side,
-                   endpoint.socket.get());
+                                          bool peer_drives_its_own) {
+  // A queue pair that the peer's user drives is found as one that is connected
+  // manually.
+  if (!peer_drives_its_own) {
+    ConnectedQueuePair::From(endpoint.qp)
+        ->AttachLink(*std::move(endpoint.connection.link), side,
+                     endpoint.socket.get());
+  }
   endpoint.connection.link.reset();
+  return MoveToReadyToSend(endpoint.qp, TermsOf(endpoint));
+}
+
+CmQueuePairTerms ConnectionHandshake::TermsOf(
+    const CmEndpoint& endpoint) const {
+  CmQueuePairTerms terms = endpoint.connection.terms;
   terms.path = addresses_.PathTo(endpoint, GidOf(endpoint.Peer()), kHopLimit);
   terms.ack_timeout = endpoint.ack_timeout;
-  return MoveToReadyToSend(endpoint.qp, terms);
+  return terms;
 }
 
 void ConnectionHandshake::Fail(CmEndpoint& endpoint, rdma_cm_event_type type,

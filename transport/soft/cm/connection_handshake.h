@@ -30,6 +30,11 @@ inline constexpr std::chrono::seconds kHandshakeTimeout(5);
 bool SetParameters(const rdma_conn_param* parameters, uint8_t data_bytes_max,
                    CmMessage& message);
 
+// Fills in which queue pair is to be connected: that of `endpoint` or, if it
+// has none, the one of the user's own that he names. False if there is neither.
+bool SetQueuePair(const CmEndpoint& endpoint, const rdma_conn_param* parameters,
+                  CmMessage& message);
+
 // Both sides of a connection once the request is under way: the messages of
 // cm_message.h, and what the user says to them.
 //
@@ -58,6 +63,12 @@ class ConnectionHandshake {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   int Reject(CmEndpoint& endpoint, const void* private_data, uint8_t length)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  // For a user who drives a queue pair of his own: what modify_qp needs to take
+  // it to `attributes.qp_state`, and that it is ready.
+  int InitQueuePairAttributes(const CmEndpoint& endpoint,
+                              ibv_qp_attr& attributes, int& mask)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  int Establish(CmEndpoint& endpoint) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   int Disconnect(CmEndpoint& endpoint)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
@@ -83,10 +94,13 @@ class ConnectionHandshake {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   void HandleEnd(CmEndpoint& endpoint, ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
-  // Gives the queue pair the link and makes it ready to send. `terms` are what
-  // the two sides have agreed on. Returns 0 or an errno.
+  // The terms of the connection, with the path.
+  CmQueuePairTerms TermsOf(const CmEndpoint& endpoint) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+  // Joins the queue pair to the peer's by the terms, and makes it ready to
+  // send. Returns 0 or an errno.
   int ConnectQueuePair(CmEndpoint& endpoint, LinkSide side,
-                       CmQueuePairTerms terms)
+                       bool peer_drives_its_own)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
   EndpointCallbacks& callbacks_;

@@ -252,6 +252,13 @@ void ConnectionListener::TakeRequest(CmEndpoint& listener, CmReceived& received,
       addresses_.MakeRequested(listener, local, peer);
   if (child == nullptr) return Refuse(socket.get());
   child->connection.request = request;
+  // The two depths change places: what the peer can start is what this side
+  // must answer.
+  child->connection.terms = {.peer_qp_num = request.qp_num,
+                             .responder_resources = request.initiator_depth,
+                             .initiator_depth = request.responder_resources,
+                             .retry_count = request.retry_count,
+                             .rnr_retry_count = request.rnr_retry_count};
   if (!relayed) child->connection.peer_user = PeerUsers::UserOf(socket.get());
   child->connection.link = *std::move(link);
   // From now on the socket has the callback of the endpoint in place of that of

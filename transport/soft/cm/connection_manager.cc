@@ -227,6 +227,21 @@ int ConnectionManager::Disconnect(CmEndpoint& endpoint) {
   return IsDatagram(endpoint) ? EINVAL : handshake_.Disconnect(endpoint);
 }
 
+int ConnectionManager::Establish(CmEndpoint& endpoint) {
+  const EndpointsLock lock(mutex_);
+  return IsDatagram(endpoint) ? EINVAL : handshake_.Establish(endpoint);
+}
+
+int ConnectionManager::InitQpAttr(CmEndpoint& endpoint, ibv_qp_attr& attributes,
+                                  int& mask) {
+  const EndpointsLock lock(mutex_);
+  if (!IsDatagram(endpoint)) {
+    return handshake_.InitQueuePairAttributes(endpoint, attributes, mask);
+  }
+  return endpoint.verbs == nullptr ? EINVAL
+                                   : FillDatagramAttributes(attributes, mask);
+}
+
 std::optional<uid_t> ConnectionManager::PeerUser(CmEndpoint& endpoint) {
   const EndpointsLock lock(mutex_);
   return endpoint.connection.peer_user;

@@ -73,6 +73,8 @@ class ConnectionManager {
   int Accept(CmEndpoint& endpoint, const rdma_conn_param* parameters);
   int Reject(CmEndpoint& endpoint, const void* private_data, uint8_t length);
   int Disconnect(CmEndpoint& endpoint);
+  int Establish(CmEndpoint& endpoint);
+  int InitQpAttr(CmEndpoint& endpoint, ibv_qp_attr& attributes, int& mask);
 
   // The user of the peer's process, if that is on this host.
   std::optional<uid_t> PeerUser(CmEndpoint& endpoint);

@@ -35,18 +35,22 @@ constexpr std::chrono::milliseconds kFullPauseMax = 32 * kConnectPause;
 int ConnectionRequester::Connect(CmEndpoint& endpoint,
                                  const rdma_conn_param* parameters,
                                  ClosingSockets& closing) {
-  if (endpoint.state != CmState::kRouteResolved || endpoint.qp == nullptr) {
+  if (endpoint.state != CmState::kRouteResolved) return EINVAL;
+  CmMessage request = {.type = CmMessageType::kConnectRequest};
+  if (!SetParameters(parameters, kRequestDataBytes, request) ||
+      !SetQueuePair(endpoint, parameters, request)) {
     return EINVAL;
   }
-  CmMessage request = {.type = CmMessageType::kConnectRequest};
-  if (!SetParameters(parameters, kRequestDataBytes, request)) return EINVAL;
-  request.qp_num = endpoint.qp->qp_num;
   request.SetDestination(endpoint.Peer());
   errno = 0;
   absl::StatusOr<LinkMemory> link = LinkMemory::Create();
   if (!link.ok()) return DescriptorErrorOr(ENOMEM);
   endpoint.connection.link = *std::move(link);
   endpoint.connection.request = request;
+  endpoint.connection.terms = {
+      .responder_resources = request.responder_resources,
+      .initiator_depth = request.initiator_depth,
+      .retry_count = request.retry_count};
   endpoint.deadline = callbacks_.Now() + kHandshakeTimeout;
   endpoint.Transition(CmState::kConnecting);
   Try(endpoint, closing);

@@ -27,6 +27,12 @@ int EndpointAddresses::Bind(CmEndpoint& endpoint, base::SocketAddress address,
   if (!address.IsAny() && !IsLocalAddress(address)) {
     return DescriptorErrorOr(EADDRNOTAVAIL);
   }
+  // A wildcard belongs to no device: connections tell which one they are on.
+  if (!address.IsAny()) {
+    endpoint.verbs = Context();
+    if (endpoint.verbs == nullptr) return errno;
+    endpoint.port_num = kPort;
+  }
   if (const int error =
           endpoint.ps == RDMA_PS_UDP
               ? OpenCmDatagramSocket(address, endpoint.socket)
@@ -35,11 +41,6 @@ int EndpointAddresses::Bind(CmEndpoint& endpoint, base::SocketAddress address,
     return error;
   }
   endpoint.SetLocal(address);
-  // A wildcard belongs to no device: connections tell which one they are on.
-  if (!address.IsAny()) {
-    endpoint.verbs = Context();
-    endpoint.port_num = kPort;
-  }
   endpoint.Transition(CmState::kBound);
   return 0;
 }
@@ -153,8 +154,11 @@ ibv_ah_attr EndpointAddresses::PathTo(const CmEndpoint& endpoint,
 }
 
 ibv_context* EndpointAddresses::Context() {
-  // librdmacm, too, opens each device once and for good.
-  if (context_ == nullptr) context_ = OpenContext(device_);
+  // librdmacm, too, opens each device once and for good. What a parent process
+  // has opened is not for its child.
+  if (context_ == nullptr || device_.IsLostByFork()) {
+    return context_ = OpenContext(device_);
+  }
   return context_;
 }
 

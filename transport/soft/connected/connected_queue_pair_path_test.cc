@@ -190,6 +190,32 @@ TEST_F(QueuePairPathTest, MigratesThereAndBackAgain) {
   }
 }
 
+// As the RDMA manual's example loads it, which takes the last port there is:
+// the address names the first port still.
+TEST_F(QueuePairPathTest, TheAlternatePortCountsAndNotThatOfItsAddress) {
+  TestEnd a(On(1));
+  TestEnd b(On(2));
+  Connect(a, b);
+  ibv_qp_attr attributes = {};
+  attributes.alt_port_num = 2;
+  attributes.alt_ah_attr = a.Path(a.gid.gid);
+  attributes.alt_ah_attr.port_num = 1;
+  attributes.path_mig_state = IBV_MIG_REARM;
+  ASSERT_EQ(a.verbs.modify_qp(a.qp, &attributes,
+                              IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE),
+            0);
+  ASSERT_EQ(b.Rearm(2), 0);
+  ASSERT_EQ(a.MigrationState(), IBV_MIG_ARMED);
+  Cut(1);
+  EXPECT_EQ(a.MigrationState(), IBV_MIG_MIGRATED);
+  ExpectArrives(a, b);
+  Raise(1);
+  attributes.alt_port_num = 3;
+  EXPECT_EQ(a.verbs.modify_qp(a.qp, &attributes,
+                              IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE),
+            EINVAL);
+}
+
 TEST_F(QueuePairPathTest, WithoutALivingAlternateItStaysAndSaysSo) {
   TestEnd a(On(1, kForEver));
   TestEnd b(On(2, kForEver));

@@ -20,10 +20,12 @@ bool SourceIsLegal(const ibv_ah_attr& path, GidTable& gids) {
   return gids.At(path.grh.sgid_index).has_value();
 }
 
+// The kernel demands that the address names the same port. Programs that were
+// written for NICs with one port set alt_port_num alone, so here that counts.
 bool AlternateIsLegal(const ibv_qp_attr& attributes, GidTable& gids) {
   gids.Refresh();
-  return attributes.alt_port_num == attributes.alt_ah_attr.port_num &&
-         attributes.alt_pkey_index == 0 && attributes.alt_timeout <= 31 &&
+  return IsPort(attributes.alt_port_num) && attributes.alt_pkey_index == 0 &&
+         attributes.alt_timeout <= 31 &&
          PathIsLegal(attributes.alt_ah_attr, gids);
 }
 
@@ -82,7 +84,7 @@ void QueuePairAttributes::Apply(const ibv_qp_attr& from, int mask) {
   if (has(IBV_QP_ALT_PATH)) {
     to.alt_ah_attr = from.alt_ah_attr;
     to.alt_pkey_index = from.alt_pkey_index;
-    to.alt_port_num = from.alt_port_num;
+    to.alt_port_num = to.alt_ah_attr.port_num = from.alt_port_num;
     to.alt_timeout = from.alt_timeout;
   }
   if (has(IBV_QP_PATH_MTU)) to.path_mtu = from.path_mtu;

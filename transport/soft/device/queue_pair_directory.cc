@@ -170,7 +170,10 @@ std::unique_ptr<ManualLink> QueuePairDirectory::ConnectToProcess(
     uint32_t own, uint32_t peer) {
   auto [mine, peers] = ManualLink::CreatePair();
   if (mine == nullptr) return nullptr;
-  const base::UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  // The engine's thread connects for the connection manager, and does not wait.
+  const int wait = engine_.OnOwnThread() ? SOCK_NONBLOCK : 0;
+  const base::UniqueFd socket(
+      ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | wait, 0));
   if (!socket.valid()) return nullptr;
   setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kSendTimeout,
              sizeof(kSendTimeout));

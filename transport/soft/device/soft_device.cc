@@ -62,6 +62,17 @@ void SoftDevice::SetPortState(uint8_t port, PortState state) {
   queue_pairs_.ForEach([](DeviceQueuePair& qp) { qp.LookAtPath(); });
 }
 
+bool SoftDevice::IsLostByFork() {
+  if (!engine_.IsLostByFork()) return false;
+  const base::MutexLock lock(warning_mutex_);
+  fork_warning_.Say(
+      "the software device cannot be used in a process that was forked from "
+      "one "
+      "that uses it: fork before the first queue pair or listener, or let the "
+      "child execute a program");
+  return true;
+}
+
 // A thread that begins a copy after the fence finds the region removed. One
 // that has begun before holds the lock of its queue pair, which is waited for.
 void SoftDevice::WaitForDataPath() {
@@ -70,7 +81,7 @@ void SoftDevice::WaitForDataPath() {
 }
 
 void SoftDevice::AcknowledgeAll() {
-  if (::getpid() != process_) return;  // A forked child has no such threads.
+  if (engine_.IsLostByFork()) return;  // A child has no such threads.
   engine_.RunAndCatchUp(
       [this] {
         queue_pairs_.ForEach([](DeviceQueuePair& qp) { qp.Acknowledge(); });

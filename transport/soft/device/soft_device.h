@@ -70,6 +70,10 @@ class SoftDevice {
   // The queue pairs, and the links of those that are connected manually.
   QueuePairDirectory& queue_pairs() { return queue_pairs_; }
 
+  // Whether this process was forked from one that had begun to use the device,
+  // which it cannot use then; says so to whoever runs it.
+  bool IsLostByFork() ABSL_LOCKS_EXCLUDED(warning_mutex_);
+
   // Waits until every copy that is under way has finished: afterwards nobody
   // touches a region that was removed before the call.
   void WaitForDataPath();
@@ -82,7 +86,6 @@ class SoftDevice {
  private:
   static SoftDevice& TheOne(Clock::Kind clock);
 
-  const pid_t process_ = ::getpid();
   ibv_device device_ = {};
   Engine engine_;
   MemoryTable memory_;
@@ -96,6 +99,8 @@ class SoftDevice {
   DatagramNetwork datagrams_;
   MulticastGroups groups_;
   QueuePairDirectory queue_pairs_;
+  base::Mutex warning_mutex_;
+  base::RareWarning fork_warning_ ABSL_GUARDED_BY(warning_mutex_);
 };
 
 }  // namespace verbena::soft

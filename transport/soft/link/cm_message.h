@@ -11,6 +11,11 @@
 //   kDisconnect                    <->  kDisconnect
 //
 // The end of the socket means that the other process let go or died.
+//
+// A user may drive a queue pair of his own, which the connection manager does
+// not know (own_queue_pair). Then the memory file is not used: the two queue
+// pairs find each other as those do that are connected manually, and the active
+// side says kReadyToUse when its user does (rdma_establish).
 
 #ifndef VERBENA_TRANSPORT_SOFT_LINK_CM_MESSAGE_H_
 #define VERBENA_TRANSPORT_SOFT_LINK_CM_MESSAGE_H_
@@ -34,7 +39,7 @@ enum class CmMessageType : uint8_t {
   kRemoteConnection = 6,
 };
 
-inline constexpr uint8_t kCmVersion = 1;
+inline constexpr uint8_t kCmVersion = 2;
 
 // Private data that fits each message: what InfiniBand's connection manager
 // leaves to the user of librdmacm. Receivers always see all of it, padded with
@@ -69,6 +74,8 @@ struct CmMessage {
   uint8_t rnr_retry_count = 0;  // For the receiver of the message.
   uint16_t reject_reason = 0;   // As InfiniBand numbers it.
   uint32_t qp_num = 0;
+  // Requests and replies: not 0 if the user drives the queue pair.
+  uint32_t own_queue_pair = 0;
 
   // Requests only: the address that was dialled, which a wildcard listener
   // cannot know.
@@ -83,7 +90,7 @@ struct CmMessage {
   // Empty when the sender has written nonsense.
   base::SocketAddress Destination() const;
 };
-static_assert(sizeof(CmMessage) == 232);
+static_assert(sizeof(CmMessage) == 236);
 
 // Sends `message`, with the descriptor `fd_to_pass` unless it is negative.
 // Never blocks. Returns 0 or an errno: EAGAIN when the peer does not read.

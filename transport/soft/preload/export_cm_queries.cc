@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "transport/soft/cm/cm_ops.h"
 #include "transport/soft/preload/address_info.h"
 #include "transport/soft/preload/next_definition.h"
 #include "transport/soft/preload/next_provider.h"
@@ -133,14 +134,14 @@ int rdma_create_qp_ex(rdma_cm_id* id, ibv_qp_init_attr_ex* attributes) {
 }
 
 int rdma_init_qp_attr(rdma_cm_id* id, ibv_qp_attr* attributes, int* mask) {
-  if (SoftConnects()) return Refuse();
+  if (SoftConnects()) return InitQpAttr(id, attributes, mask);
   static const decltype(&rdma_init_qp_attr) next =
       NextDefinition("rdma_init_qp_attr");
   return next(id, attributes, mask);
 }
 
 int rdma_establish(rdma_cm_id* id) {
-  if (SoftConnects()) return Refuse();
+  if (SoftConnects()) return Establish(id);
   static const decltype(&rdma_establish) next =
       NextDefinition("rdma_establish");
   return next(id);

@@ -80,6 +80,8 @@ struct Refusal {
   TcpFrame frame;
   CmMessage message;
 };
+// Without what fills the structure up at its end.
+constexpr size_t kRefusalBytes = sizeof(TcpFrame) + sizeof(CmMessage);
 
 TEST_F(TcpSwitchTest, SaysThatNobodyListens) {
   Owner owner(port_);
@@ -87,7 +89,7 @@ TEST_F(TcpSwitchTest, SaysThatNobodyListens) {
   const TcpPreamble preamble = ForListener(9);
   ::send(socket.get(), &preamble, sizeof(preamble), 0);
   Refusal refusal;
-  ASSERT_EQ(ReadAll(socket.get(), &refusal, sizeof(refusal)), sizeof(refusal));
+  ASSERT_EQ(ReadAll(socket.get(), &refusal, kRefusalBytes), kRefusalBytes);
   EXPECT_EQ(refusal.frame.kind, TcpFrameKind::kCmMessage);
   EXPECT_EQ(refusal.message.type, CmMessageType::kReject);
   EXPECT_EQ(refusal.message.reject_reason, 8);
@@ -116,7 +118,7 @@ TEST_F(TcpSwitchTest, AnotherTakesThePortWhenItsOwnerIsGone) {
   const TcpPreamble preamble = ForListener(9);
   ::send(socket.get(), &preamble, sizeof(preamble), 0);
   Refusal refusal;
-  EXPECT_EQ(ReadAll(socket.get(), &refusal, sizeof(refusal)), sizeof(refusal));
+  ASSERT_EQ(ReadAll(socket.get(), &refusal, kRefusalBytes), kRefusalBytes);
 }
 
 TEST_F(TcpSwitchTest, SaysThatAnotherProgramHasThePort) {

@@ -69,6 +69,10 @@ void FillInlineVerbs(ibv_context_ops& verbs) {
 }  // namespace
 
 ibv_context* OpenContext(SoftDevice& device) {
+  if (device.IsLostByFork()) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
   std::unique_ptr<Context> context = Context::Create(device);
   if (context == nullptr) return nullptr;
   FillExtendedVerbs(*context);
