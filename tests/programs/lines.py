@@ -6,6 +6,7 @@ the own address in the own GID table).
 """
 
 import dataclasses
+import os
 
 # The columns of the table.
 SOFT = "soft"
@@ -106,9 +107,37 @@ TOOLS = [
     Line("rdma_xserver, rdma_xclient", server="rdma_xserver -c x",
          client="rdma_xclient -s {address} -c x", ready=CM, port=7471,
          expect=r"rdma_xclient: end 0", reasons=_NEEDED_FOR_ALL),
-    Line("rstream", server="rstream -C 10 -S 4096",
-         client="rstream -s {address} -C 10 -S 4096", ready=CM, port=7471,
-         expect=r"(?m)^\S+ +4k "),
+    Line("cmtime", server="cmtime", client="cmtime -s {address} -c 20",
+         ready=CM, port=7471, stays=True, expect=r"(?m)^connect +: "),
+    Line("rcopy", server="rcopy",
+         client="sh -ec 'd=$(mktemp -d) && trap \"rm -r $d\" EXIT && "
+         "rcopy /bin/ls {address}:$d/copy && cmp /bin/ls $d/copy'",
+         ready=CM, port=7427, stays=True, expect=r"\d+ bytes in "),
+]
+
+# Sockets over RDMA, with the options that each of the two has: asynchronous,
+# blocking, in a forked process, non-blocking, by rdma_getaddrinfo, verifying
+# what came. To fork they exchange the addresses over TCP first. The asynchronous
+# client takes the end of the connection for a failure (POLLHUP, 16) if it comes
+# together with the last bytes.
+_RSOCKETS = [
+    Line("%s -T %s" % (tool, mode),
+         server="%s -T %s -C 10 -S 4096" % (tool, mode),
+         client="%s -s {address} -T %s -C 10 -S 4096" % (tool, mode),
+         ready=PORT if mode == "f" else CM, port=7471,
+         expect=r"(?m)^\S+ +4k ", again_if="client ended with status 16",
+         attempts=12 if mode == "a" else 1)
+    for tool, modes in (("rstream", "abfnrv"), ("riostream", "abnv"))
+    for mode in modes
+] + [
+    Line("udpong", server="udpong -C 10 -S 1024",
+         client="udpong -s {address} -C 10 -S 1024", ready=CM, port=7174,
+         expect=r"(?m)^\S+ +1k ",
+         reasons=tuple((column, "queues as deep as the kernel's devices allow, "
+                        "of which there is none")
+                       for column in (SOFT, SOFT_TCP)) + (
+                           (RXE, "rconnect, which the kernel answers with "
+                            "ENOENT"),)),
 ]
 
 _SEND = [
@@ -170,6 +199,27 @@ def _pingpong_of_libfabric(endpoint, provider, **more):
                 **more)
 
 
+def _ucx_perftest(transports, test):
+    # Which kind of address a datagram has, UCX takes from a field in which only
+    # mlx5 says that.
+    words = ("env UCX_NET_DEVICES={device}:1 UCX_TLS=%s "
+             "UCX_UD_VERBS_ETH_DGID_CHECK=n ucx_perftest" % transports)
+    return Line("ucx_perftest -t %s, %s" % (test, transports), server=words,
+                client=words + " {address} -t %s -n 100 -s 4096" % test,
+                port=13337, expect=r"Final: +100 ", seconds=40)
+
+
+_MPI = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                    "mpi_two_ranks.py")
+# Both ranks are of one host.
+_OPEN_MPI = Line(
+    "Open MPI, two ranks", server=None, seconds=60,
+    client="mpirun --allow-run-as-root --oversubscribe -np 2 --mca pml cm "
+    "--mca mtl ofi --mca mtl_ofi_provider_include verbs;ofi_rxm " + _MPI,
+    expect=r"rank [01] is done(.*\n)*rank [01] is done",
+    reasons=((SOFT_TCP, "no second host to start a rank on"),
+             (RXE, "fi_enable, to which rxe answers EINVAL")))
+
 _LOOPBACK = ((SOFT_TCP, "the server tells its client a loopback address"),)
 _OTHERS = [
     _qperf("rc_lat rc_bw"),
@@ -186,6 +236,10 @@ _OTHERS = [
     _pingpong_of_libfabric("rdm", "verbs;ofi_rxm", reasons=_LOOPBACK + (
         (RXE, "fi_enable, to which rxe answers EINVAL"),)),
     _pingpong_of_libfabric("dgram", "verbs"),
+    _OPEN_MPI,
+    _ucx_perftest("rc_verbs,ud_verbs", "tag_lat"),
+    _ucx_perftest("rc_verbs,ud_verbs", "ucp_put_lat"),
+    _ucx_perftest("ud_verbs", "tag_lat"),
 ]
 
-LINES = TOOLS + _SEND + _WRITE + _READ + _ATOMIC + _OTHERS
+LINES = TOOLS + _RSOCKETS + _SEND + _WRITE + _READ + _ATOMIC + _OTHERS

@@ -13,6 +13,7 @@ BUILD_PACKAGES=(
 VM_PACKAGES=(
   qemu-system-x86 busybox-static kmod zstd
   iproute2 ibverbs-utils rdmacm-utils perftest qperf fio libfabric-bin
+  ucx-utils openmpi-bin python3-mpi4py
 )
 # What builds the programs that use an installed library.
 CONSUMER_PACKAGES=(cmake make dpkg-dev)

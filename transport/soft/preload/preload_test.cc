@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -56,6 +57,20 @@ TEST_F(PreloadTest, TheDeviceHasNamesAndAnIndex) {
   EXPECT_STRNE(context_->device->dev_path, "");
   EXPECT_STRNE(context_->device->ibdev_path, "");
   EXPECT_GE(ibv_get_device_index(context_->device), 0);
+}
+
+// UCX looks for it before it uses a device.
+TEST_F(PreloadTest, TheDeviceSeemsToHaveACharacterDevice) {
+  constexpr char kNode[] = "/dev/infiniband/soft0";
+  struct stat node;
+  ASSERT_EQ(stat(kNode, &node), 0);
+  EXPECT_TRUE(S_ISCHR(node.st_mode));
+  EXPECT_EQ(access(kNode, R_OK | W_OK), 0);
+  EXPECT_EQ(stat("/dev/infiniband/soft", &node), -1);
+  EXPECT_EQ(access("/dev/infiniband/soft", F_OK), -1);
+  ASSERT_EQ(stat("/", &node), 0);
+  EXPECT_TRUE(S_ISDIR(node.st_mode));
+  EXPECT_EQ(access("/", R_OK), 0);
 }
 
 TEST_F(PreloadTest, ThePortsAreUp) {
