@@ -133,8 +133,8 @@ _RSOCKETS = [
     Line("udpong", server="udpong -C 10 -S 1024",
          client="udpong -s {address} -C 10 -S 1024", ready=CM, port=7174,
          expect=r"(?m)^\S+ +1k ",
-         reasons=tuple((column, "queues as deep as the kernel's devices allow, "
-                        "of which there is none")
+         reasons=tuple((column, "queues as deep as the kernel's devices "
+                        "allow, of which there is none")
                        for column in (SOFT, SOFT_TCP)) + (
                            (RXE, "rconnect, which the kernel answers with "
                             "ENOENT"),)),

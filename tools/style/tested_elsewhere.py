@@ -232,6 +232,7 @@ TESTED_ELSEWHERE = {
     "transport/soft/preload/export_cm_queries.cc": _PRELOAD,
     "transport/soft/preload/export_datagrams.cc": "tests/programs/run_lines",
     "transport/soft/preload/export_devices.cc": _PRELOAD,
+    "transport/soft/preload/export_files.cc": _PRELOAD,
     "transport/soft/preload/export_objects.cc": _PRELOAD,
     "transport/soft/preload/export_queue_pairs.cc":
         "tests/programs/run_lines",
