@@ -117,9 +117,9 @@ TOOLS = [
 
 # Sockets over RDMA, with the options that each of the two has: asynchronous,
 # blocking, in a forked process, non-blocking, by rdma_getaddrinfo, verifying
-# what came. To fork they exchange the addresses over TCP first. The asynchronous
-# client takes the end of the connection for a failure (POLLHUP, 16) if it comes
-# together with the last bytes.
+# what came. To fork they exchange the addresses over TCP first. The client that
+# is asynchronous takes the end of the connection for a failure (POLLHUP, 16) if
+# it comes together with the last bytes.
 _RSOCKETS = [
     Line("%s -T %s" % (tool, mode),
          server="%s -T %s -C 10 -S 4096" % (tool, mode),

@@ -21,6 +21,11 @@ bool IsOnThisHost(const base::SocketAddress& address);
 // network would do. Whoever tries again anyway is better told at once.
 void WaitForListeners();
 
+// From now on memory keys are as short as those of NICs, for programs that
+// count on that. Such keys are easier to guess than our own: 24 random bits,
+// not 32.
+void UseShortKeys();
+
 }  // namespace verbena::soft
 
 #endif  // VERBENA_TRANSPORT_SOFT_SOFT_PROVIDER_H_

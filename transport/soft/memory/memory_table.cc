@@ -33,9 +33,15 @@ void MemoryTable::Remove(uint32_t key) {
   Release(key);
 }
 
+void MemoryTable::UseShortKeys() {
+  const base::MutexLock lock(mutex_);
+  short_keys_ = true;
+}
+
 uint32_t MemoryTable::ReserveAny(uint32_t mask) {
   const base::MutexLock lock(mutex_);
   if (regions_ == kRegionsMax) return 0;
+  if (short_keys_ && regions_ < kShortKeysMax) mask &= kShortKeyMask;
   for (;;) {
     const uint32_t key = random_() & mask;
     Slot& slot = slots_[PlaceOf(key)];

@@ -34,6 +34,11 @@ class MemoryTable {
 
   MemoryTable();
 
+  // From now on the keys of the first 128 regions have no more than 24 bits,
+  // all of them random, as long as there are no more regions: for programs that
+  // write keys in six hexadecimal digits, which are enough for those of NICs.
+  void UseShortKeys();
+
   // What a key opens. The memory lies at address + shift, modulo 2^64.
   // REQUIRES: address + length does not wrap.
   struct Region {
@@ -71,10 +76,14 @@ class MemoryTable {
                        uint64_t length, unsigned int access) const;
 
  private:
+  static constexpr uint32_t kShortKeysMax = 128;
+  static constexpr uint32_t kShortKeyMask = 0xffffff;
+
   // A key of random bits where `mask` has some.
   uint32_t ReserveAny(uint32_t mask);
 
-  // Half of the slots stay free, so that a random key soon finds a free one.
+  // Half of the slots stay free, so that a random key soon finds a free one; of
+  // those that short keys have, too.
   static constexpr uint32_t kSlots = 2 * kRegionsMax;
   static constexpr uint32_t PlaceOf(uint32_t key) { return key >> 16; }
   static_assert(kSlots == 1 << 16);
@@ -103,6 +112,7 @@ class MemoryTable {
   base::Mutex mutex_;
   std::random_device random_ ABSL_GUARDED_BY(mutex_);
   uint32_t regions_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool short_keys_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 inline std::byte* MemoryTable::Translate(uint32_t key, const void* owner,

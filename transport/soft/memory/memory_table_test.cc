@@ -38,6 +38,23 @@ TEST_F(MemoryTableTest, TheRangeIsCheckedAtBothEdges) {
   EXPECT_FALSE(Allowed(10'100, 1));
 }
 
+TEST_F(MemoryTableTest, TheFirstKeysAreShortIfThatIsAskedFor) {
+  EXPECT_EQ(table.ReserveForWindow() & 0xff, 0u);
+  table.UseShortKeys();
+  std::set<uint32_t> keys;
+  for (int i = 0; i < 126; ++i) {
+    keys.insert(table.Add(kDomain, 10'000, 100, kRead));
+  }
+  EXPECT_EQ(keys.size(), 126u);
+  EXPECT_LT(*keys.rbegin(), 1u << 24);
+  // There is no end to them, only to the short ones.
+  for (int i = 0; i < 1000; ++i) {
+    keys.insert(table.Add(kDomain, 10'000, 100, kRead));
+  }
+  EXPECT_EQ(keys.size(), 1126u);
+  EXPECT_GE(*keys.rbegin(), 1u << 24);
+}
+
 TEST_F(MemoryTableTest, RangesThatWrapAreRefused) {
   EXPECT_FALSE(Allowed(10'050, UINT64_MAX));
   EXPECT_FALSE(Allowed(10'050, UINT64_MAX - 10'000));

@@ -73,6 +73,19 @@ TEST_F(PreloadTest, TheDeviceSeemsToHaveACharacterDevice) {
   EXPECT_EQ(access("/", R_OK), 0);
 }
 
+// There are programs that send keys in six hexadecimal digits.
+TEST_F(PreloadTest, KeysHaveNoMoreThan24Bits) {
+  ibv_pd* const pd = verbs_.alloc_pd(context_);
+  char memory[64];
+  for (int i = 0; i < 20; ++i) {
+    ibv_mr* const mr = verbs_.reg_mr(pd, memory, sizeof(memory), 0);
+    ASSERT_NE(mr, nullptr);
+    EXPECT_LT(mr->rkey, 1u << 24);
+    EXPECT_EQ(verbs_.dereg_mr(mr), 0);
+  }
+  EXPECT_EQ(verbs_.dealloc_pd(pd), 0);
+}
+
 TEST_F(PreloadTest, ThePortsAreUp) {
   ibv_port_attr port;
   for (const uint8_t number : {1, 2}) {

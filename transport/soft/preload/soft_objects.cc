@@ -30,6 +30,7 @@ ibv_device* FindSoftDevice(const transport::VerbsOps& verbs) {
 ibv_device* SoftDeviceOfProcess() {
   static ibv_device* const device = [] {
     WaitForListeners();
+    UseShortKeys();
     return FindSoftDevice(SoftProvider().verbs);
   }();
   return device;
