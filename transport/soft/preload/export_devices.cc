@@ -121,13 +121,12 @@ int _ibv_query_gid_ex(ibv_context* context, uint32_t port, uint32_t index,
         NextDefinition("_ibv_query_gid_ex");
     return next(context, port, index, entry, flags, entry_size);
   }
-  if (flags != 0) return EOPNOTSUPP;
+  if (flags != 0) return errno = EOPNOTSUPP;
   ibv_gid_entry whole;
   const int error = QueryGidEntry(context, port, index, whole);
-  if (error == 0) {
-    std::memcpy(entry, &whole, std::min(entry_size, sizeof(whole)));
-  }
-  return error;
+  if (error != 0) return errno = error;
+  std::memcpy(entry, &whole, std::min(entry_size, sizeof(whole)));
+  return 0;
 }
 
 ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,

@@ -54,13 +54,13 @@ int ibv_query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode opcode,
 int ibv_destroy_qp(ibv_qp* qp) { return VerbsOf(qp->context).destroy_qp(qp); }
 
 int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
-  if (IsSoft(qp->context)) return EOPNOTSUPP;
+  if (IsSoft(qp->context)) return errno = EOPNOTSUPP;
   static const decltype(&ibv_set_ece) next = NextDefinition("ibv_set_ece");
   return next(qp, ece);
 }
 
 int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
-  if (IsSoft(qp->context)) return EOPNOTSUPP;
+  if (IsSoft(qp->context)) return errno = EOPNOTSUPP;
   static const decltype(&ibv_query_ece) next = NextDefinition("ibv_query_ece");
   return next(qp, ece);
 }
