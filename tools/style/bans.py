@@ -68,7 +68,8 @@ _CM_CALLS = (
 _PRELOAD = tuple("transport/soft/preload/" + each for each in (
     "export_cm.cc", "export_cm_queries.cc", "export_datagrams.cc",
     "export_devices.cc",
-    "export_objects.cc", "export_queue_pairs.cc", "preload_test.cc"))
+    "export_objects.cc", "export_queue_pairs.cc", "preload_calls_test.cc",
+    "preload_test.cc"))
 
 EVERYWHERE = [
     Ban(r"\bsleep_(for|until)\b|(?<![\w.>])(u|nano)?sleep\s*\((?!\s*\))"
