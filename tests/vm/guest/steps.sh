@@ -5,13 +5,13 @@ COUNTERS=/sys/class/infiniband/rxe0/ports/1/hw_counters
 
 # step NAME SECONDS COMMAND...
 step() {
-  local name=$1 seconds=$2 status=0
+  local name=$1 seconds=$2 status=0 begin=$SECONDS
   shift 2
   echo "vm: begin $name"
   timeout -k 10 "$seconds" "$@" >"$VM_SHARE/$name.log" 2>&1 </dev/null ||
     status=$?
   echo "$status" >"$VM_SHARE/$name.status"
-  echo "vm: end $name, status $status"
+  echo "vm: end $name, status $status, in $((SECONDS - begin)) s"
 }
 
 # gtest NAME SECONDS BINARY [ARG...]: a step that also leaves NAME.xml.

@@ -139,18 +139,16 @@ class Engine {
   void Kick(EngineMember* member);
   void KickAll();
 
-  // Whether the caller is the engine's thread, which must not block.
-  bool OnOwnThread() const {
-    return std::this_thread::get_id() ==
-           thread_id_.load(std::memory_order_relaxed);
-  }
-
  private:
   struct Timer {
     TimerId id;
     std::function<void()> task;
   };
 
+  bool OnOwnThread() const {
+    return std::this_thread::get_id() ==
+           thread_id_.load(std::memory_order_relaxed);
+  }
   int StartLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int OpenDescriptors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckStarted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

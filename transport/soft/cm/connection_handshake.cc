@@ -347,12 +347,12 @@ void ConnectionHandshake::HandleEnd(CmEndpoint& endpoint,
 
 int ConnectionHandshake::ConnectQueuePair(CmEndpoint& endpoint, LinkSide side,
                                           bool peer_drives_its_own) {
-  // A queue pair that the peer's user drives is found as one that is connected
-  // manually.
-  if (!peer_drives_its_own) {
-    ConnectedQueuePair::From(endpoint.qp)
-        ->AttachLink(*std::move(endpoint.connection.link), side,
-                     endpoint.socket.get());
+  ConnectedQueuePair& queue_pair = *ConnectedQueuePair::From(endpoint.qp);
+  if (peer_drives_its_own) {
+    queue_pair.ConnectManuallyAtOnce();
+  } else {
+    queue_pair.AttachLink(*std::move(endpoint.connection.link), side,
+                          endpoint.socket.get());
   }
   endpoint.connection.link.reset();
   return MoveToReadyToSend(endpoint.qp, TermsOf(endpoint));

@@ -47,6 +47,11 @@ void ConnectedQueuePair::AttachLink(LinkMemory memory, LinkSide side,
   UseLink(std::move(memory), side, socket_fd);
 }
 
+void ConnectedQueuePair::ConnectManuallyAtOnce() {
+  const base::MutexLock modifying(modify_mutex_);
+  manual_.StopWaitingForReaders();
+}
+
 void ConnectedQueuePair::UseLink(LinkMemory memory, LinkSide side,
                                  int socket_fd) {
   BiasedLock::Guard lock(lock_);
@@ -154,6 +159,7 @@ void ConnectedQueuePair::UseAwaitedLink() {
   ManualLink* const manual_link = manual_.TakeAwaited(qp_num);
   if (manual_link == nullptr) return;
   StartManualLink(*manual_link);
+  manual_.StopWaiting();
   BiasedLock::Guard polls(polling_lock());
   BiasedLock::Guard lock(lock_);
   if (!MayReceive()) return;

@@ -57,6 +57,11 @@ class ConnectedQueuePair final : public QueuePair {
   // it manually are refused until it is reset. REQUIRES: no link is attached.
   void AttachLink(LinkMemory memory, LinkSide side, int socket_fd);
 
+  // In place of AttachLink(), if the peer's queue pair is one that its user
+  // drives: with RTR this one is connected to it as if it were manually, but
+  // waits for no process, because of the caller's locks.
+  void ConnectManuallyAtOnce();
+
   // Closes this side of the link and lets go of the socket. The peer, if it
   // still sends, sees its retries exceeded. Does nothing without a link.
   void DetachLink();

@@ -39,7 +39,10 @@ int ConnectedQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   }
   if (to == IBV_QPS_RTR && !attached) {
     ManualLink* const manual_link = manual_.Connect(qp_num, attributes);
-    if (manual_link != nullptr) StartManualLink(*manual_link);
+    if (manual_link != nullptr) {
+      StartManualLink(*manual_link);
+      manual_.StopWaiting();
+    }
   }
   if (to == IBV_QPS_RTR) JoinEngine();
   // The memory of a link that is detached, kept until WaitForPolls().

@@ -30,7 +30,7 @@ ManualLink* ManualConnection::Connect(uint32_t own,
                                       const ibv_qp_attr& attributes) {
   peer_ = PeerOf(attributes, device_.gids());
   link_.reset();
-  link_ = device_.queue_pairs().Connect(own, peer_);
+  link_ = device_.queue_pairs().Connect(own, peer_, may_wait_);
   awaits_ = link_ == nullptr;
   if (link_ != nullptr) return link_.get();
   // A link that came after Connect() has looked, and before awaits_ was set,
@@ -41,7 +41,6 @@ ManualLink* ManualConnection::Connect(uint32_t own,
 ManualLink* ManualConnection::TakeAwaited(uint32_t own) {
   if (!awaits_) return nullptr;
   link_ = device_.queue_pairs().Take(own, peer_);
-  if (link_ != nullptr) awaits_ = false;
   return link_.get();
 }
 

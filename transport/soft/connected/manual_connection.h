@@ -23,12 +23,17 @@ class ManualConnection {
  public:
   explicit ManualConnection(SoftDevice& device) : device_(device) {}
 
+  // From now on Connect() waits for no process that does not read.
+  void StopWaitingForReaders() { may_wait_ = false; }
+
   // Makes or finds the link of queue pair `own` to the one that `attributes`
   // name. Returns null when it is for the peer to make the link, which is
   // awaited from now on. A number that nobody has is as legal as on a NIC:
   // requests to it end with their retries exceeded.
   ManualLink* Connect(uint32_t own, const ibv_qp_attr& attributes);
-  // Returns the link that is awaited, if it has come, else null.
+  // Returns the link that is awaited, if it has come, else null. It counts as
+  // awaited until StopWaiting(), which is called when the queue pair uses it:
+  // what is posted before that is not without a link for good.
   ManualLink* TakeAwaited(uint32_t own);
   bool awaits() const { return awaits_.load(std::memory_order_relaxed); }
 
@@ -40,6 +45,7 @@ class ManualConnection {
 
  private:
   SoftDevice& device_;
+  bool may_wait_ = true;
   std::unique_ptr<ManualLink> link_;  // Null without one.
   ManualPeer peer_;                   // The peer whose link is awaited.
   // The peer is to make the link; see QueuePairDirectory.

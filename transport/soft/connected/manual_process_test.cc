@@ -119,6 +119,63 @@ int ResettingChild(TestProcessLink& link) {
   return 0;
 }
 
+constexpr int kLinksMade = 100;
+constexpr int kMessages = 250;
+// Between messages, so that there is always one in the moment in which the link
+// comes, some 200 us after the peer was told to make it.
+constexpr std::chrono::microseconds kPace(8);
+
+TestEndOptions Unreliable() {
+  TestEndOptions options;
+  options.type = IBV_QPT_UC;
+  options.send_depth = options.receive_depth = kMessages;
+  return options;
+}
+
+// Sends while the peer makes the link, and expects all to have been sent.
+void SendAtAPace(TestEnd& end) {
+  auto due = std::chrono::steady_clock::now();
+  for (int sent = 0; sent < kMessages; ++sent) {
+    while (std::chrono::steady_clock::now() < due) {
+    }
+    due += kPace;
+    ASSERT_EQ(end.Send(2, 0, 8), 0);
+  }
+  for (int sent = 0; sent < kMessages; ++sent) {
+    ASSERT_EQ(end.Wait().status, IBV_WC_SUCCESS);
+  }
+}
+
+// Connects kLinksMade times. The queue pair with the lower number makes the
+// link, when the other is sending already, and expects all that is sent.
+void MeetAgainAndAgain(TestProcessLink& link) {
+  TestEnd end(Unreliable());
+  const uint32_t peer = link.Exchange(end).qp_num;
+  for (int i = 0; i < kLinksMade && !testing::Test::HasFailure(); ++i) {
+    if (peer < end.qp->qp_num) {
+      end.Connect(peer);
+      link.Exchange(end);
+      SendAtAPace(end);
+    } else {
+      ASSERT_EQ(end.To(IBV_QPS_INIT), 0);
+      for (int j = 0; j < kMessages; ++j) ASSERT_EQ(end.Receive(1, 0, 8), 0);
+      link.Exchange(end);
+      ASSERT_EQ(end.ToReadyToReceive(peer), 0);
+      for (int received = 0; received < kMessages; ++received) {
+        ASSERT_EQ(end.Wait().status, IBV_WC_SUCCESS) << "after " << received;
+      }
+    }
+    link.Exchange(end);
+    ASSERT_EQ(end.To(IBV_QPS_RESET), 0);
+    link.Exchange(end);
+  }
+}
+
+int MeetingChild(TestProcessLink& link) {
+  MeetAgainAndAgain(link);
+  return testing::Test::HasFailure() ? 1 : 0;
+}
+
 // Exits with what it has received, and destroys nothing.
 int LeavingChild(TestProcessLink& link) {
   TestEnd end(Options());
@@ -169,6 +226,14 @@ TEST(HandProcessTest, ConnectsAgainAfterReset) {
     child.Exchange(end);  // It is in RESET.
     ASSERT_EQ(end.To(IBV_QPS_RESET), 0);
   }
+  EXPECT_EQ(child.WaitExit(), 0);
+}
+
+// Such a message was lost, for an unreliable connection has nobody to ask for
+// it again.
+TEST(HandProcessTest, NothingIsLostInTheMomentInWhichTheLinkComes) {
+  TestProcessLink child = TestProcessLink::Start("meeting");
+  MeetAgainAndAgain(child);
   EXPECT_EQ(child.WaitExit(), 0);
 }
 
@@ -342,6 +407,7 @@ int main(int argc, char** argv) {
       {{"echo", verbena::soft::EchoChild},
        {"echo, both orders", verbena::soft::BothOrdersChild},
        {"leaving", verbena::soft::LeavingChild},
+       {"meeting", verbena::soft::MeetingChild},
        {"resetting", verbena::soft::ResettingChild},
        {"silent",
         [](TestProcessLink& link) {

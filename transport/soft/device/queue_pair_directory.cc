@@ -147,8 +147,9 @@ std::unique_ptr<ManualLink> QueuePairDirectory::TakeLocked(
   return link->HasPeer() ? std::move(link) : nullptr;
 }
 
-std::unique_ptr<ManualLink> QueuePairDirectory::Connect(
-    uint32_t own, const ManualPeer& peer) {
+std::unique_ptr<ManualLink> QueuePairDirectory::Connect(uint32_t own,
+                                                        const ManualPeer& peer,
+                                                        bool may_wait) {
   {
     const base::MutexLock lock(mutex_);
     if (auto link = TakeLocked(own, peer); link != nullptr) return link;
@@ -163,17 +164,16 @@ std::unique_ptr<ManualLink> QueuePairDirectory::Connect(
       return std::move(mine);
     }
   }
-  return own < peer.number ? ConnectToProcess(own, peer.number) : nullptr;
+  return own < peer.number ? ConnectToProcess(own, peer.number, may_wait)
+                           : nullptr;
 }
 
 std::unique_ptr<ManualLink> QueuePairDirectory::ConnectToProcess(
-    uint32_t own, uint32_t peer) {
+    uint32_t own, uint32_t peer, bool may_wait) {
   auto [mine, peers] = ManualLink::CreatePair();
   if (mine == nullptr) return nullptr;
-  // The engine's thread connects for the connection manager, and does not wait.
-  const int wait = engine_.OnOwnThread() ? SOCK_NONBLOCK : 0;
-  const base::UniqueFd socket(
-      ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | wait, 0));
+  const int flags = SOCK_CLOEXEC | (may_wait ? 0 : SOCK_NONBLOCK);
+  const base::UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | flags, 0));
   if (!socket.valid()) return nullptr;
   setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &kSendTimeout,
              sizeof(kSendTimeout));

@@ -61,8 +61,9 @@ class QueuePairDirectory {
   // Makes or finds the link from `own` to `peer`. Returns null when there is
   // nobody of that number on this host, or when it is for the peer to make the
   // link: then the engine ticks `own` when the link has come, so that it calls
-  // Take().
-  std::unique_ptr<ManualLink> Connect(uint32_t own, const ManualPeer& peer);
+  // Take(). Waits up to a second for a process whose socket is full, if it may.
+  std::unique_ptr<ManualLink> Connect(uint32_t own, const ManualPeer& peer,
+                                      bool may_wait = true);
   // Returns the link that the peer has made for `own`; null as long as there is
   // none.
   std::unique_ptr<ManualLink> Take(uint32_t own, const ManualPeer& peer);
@@ -91,7 +92,8 @@ class QueuePairDirectory {
   static Key KeyOf(uint32_t own, const ManualPeer& peer);
   std::unique_ptr<ManualLink> TakeLocked(uint32_t own, const ManualPeer& peer)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::unique_ptr<ManualLink> ConnectToProcess(uint32_t own, uint32_t peer);
+  std::unique_ptr<ManualLink> ConnectToProcess(uint32_t own, uint32_t peer,
+                                               bool may_wait);
   void OnReadable(int socket);
   // Keeps a link that a peer has made for `own`, unless nobody here has that
   // number or wants such a link.

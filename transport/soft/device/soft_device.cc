@@ -66,10 +66,9 @@ bool SoftDevice::IsLostByFork() {
   if (!engine_.IsLostByFork()) return false;
   const base::MutexLock lock(warning_mutex_);
   fork_warning_.Say(
-      "the software device cannot be used in a process that was forked from "
-      "one "
-      "that uses it: fork before the first queue pair or listener, or let the "
-      "child execute a program");
+      "the software device cannot be used by a child of a process that uses "
+      "it: "
+      "fork before the first queue pair or listener, or execute a program");
   return true;
 }
 
