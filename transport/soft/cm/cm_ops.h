@@ -23,9 +23,9 @@ bool PeerUser(rdma_cm_id* id, uid_t* user);
 int JoinMulticast(rdma_cm_id* id, sockaddr* group, void* context);
 int JoinMulticastEx(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* attributes,
                     void* context);
+int LeaveMulticast(rdma_cm_id* id, sockaddr* group);
 int InitQpAttr(rdma_cm_id* id, ibv_qp_attr* attributes, int* mask);
 int Establish(rdma_cm_id* id);
-int LeaveMulticast(rdma_cm_id* id, sockaddr* group);
 
 }  // namespace verbena::soft
 

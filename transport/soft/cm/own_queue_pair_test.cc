@@ -40,6 +40,15 @@ void ExpectMessage(CmTestEnd& from, CmTestEnd& to, const char* text) {
 
 class OwnQueuePairTest : public testing::Test {
  protected:
+  // A client that drives its own queue pair has been accepted.
+  void GetAResponse() {
+    client_.DriveOwnQueuePairs();
+    client_.Dial(server_.Listen("127.0.0.1:0"));
+    server_.TakeRequest();
+    server_.ExpectOk(server_.Accept(""));
+    client_.Expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
+  }
+
   CmTestEnd server_;
   CmTestEnd client_;
 };
@@ -83,11 +92,7 @@ TEST_F(OwnQueuePairTest, ThePassiveSideDrivesItsOwn) {
 // READs that each side may have under way are what the two have agreed on, as
 // for a queue pair that the connection manager drives.
 TEST_F(OwnQueuePairTest, HasTheAttributesThatTheSidesHaveAgreedOn) {
-  client_.DriveOwnQueuePairs();
-  client_.Dial(server_.Listen("127.0.0.1:0"));
-  server_.TakeRequest();
-  server_.ExpectOk(server_.Accept(""));
-  client_.Expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
+  GetAResponse();
   ibv_qp_attr attributes;
   int mask = 0;
   attributes.qp_state = IBV_QPS_RTR;
@@ -143,22 +148,14 @@ TEST_F(OwnQueuePairTest, MayBeRejectedByEitherSide) {
 }
 
 TEST_F(OwnQueuePairTest, IsRejectedByAUserWhoDisconnectsInstead) {
-  client_.DriveOwnQueuePairs();
-  client_.Dial(server_.Listen("127.0.0.1:0"));
-  server_.TakeRequest();
-  server_.ExpectOk(server_.Accept(""));
-  client_.Expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
+  GetAResponse();
   client_.ExpectOk(client_.id().Disconnect());
   client_.Expect(RDMA_CM_EVENT_DISCONNECTED);
   server_.Expect(RDMA_CM_EVENT_REJECTED);
 }
 
 TEST_F(OwnQueuePairTest, HearsThatThePeerHasGivenUp) {
-  client_.DriveOwnQueuePairs();
-  client_.Dial(server_.Listen("127.0.0.1:0"));
-  server_.TakeRequest();
-  server_.ExpectOk(server_.Accept(""));
-  client_.Expect(RDMA_CM_EVENT_CONNECT_RESPONSE);
+  GetAResponse();
   server_.ExpectOk(server_.id().Disconnect());
   client_.Expect(RDMA_CM_EVENT_DISCONNECTED);
   EXPECT_EQ(Establish(client_.id().get()), -1);

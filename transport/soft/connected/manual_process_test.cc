@@ -229,8 +229,8 @@ TEST(HandProcessTest, ConnectsAgainAfterReset) {
   EXPECT_EQ(child.WaitExit(), 0);
 }
 
-// Such a message was lost, for an unreliable connection has nobody to ask for
-// it again.
+// What was posted then counted as sent and was lost: on an unreliable
+// connection nobody asks for it again.
 TEST(HandProcessTest, NothingIsLostInTheMomentInWhichTheLinkComes) {
   TestProcessLink child = TestProcessLink::Start("meeting");
   MeetAgainAndAgain(child);
