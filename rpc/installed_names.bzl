@@ -7,19 +7,14 @@ includes the latter, and depends on @verbena//:verbena.
 
 load("@rules_cc//cc:defs.bzl", "CcInfo")
 
-# As tools/install/headers.py has them.
-_PUBLIC_FOLDERS = ["rpc", "rpc/generated", "rpc/services", "rpc/credentials"]
-
 def _installed_names_impl(ctx):
-    headers = depset(transitive = [
-        dep[CcInfo].compilation_context.headers
+    headers = [
+        header
         for dep in ctx.attr.deps
-    ])
+        for header in dep[CcInfo].compilation_context.direct_public_headers
+    ]
     outputs = []
-    for header in headers.to_list():
-        if (header.owner.workspace_name != ctx.label.workspace_name or
-            header.owner.package not in _PUBLIC_FOLDERS):
-            continue
+    for header in headers:
         name = header.owner.package + "/" + header.basename
         output = ctx.actions.declare_file("installed_names/verbena/" + name[len("rpc/"):])
         ctx.actions.write(output, "#include \"%s\"  // IWYU pragma: export\n" % name)
@@ -29,5 +24,5 @@ def _installed_names_impl(ctx):
 installed_names = rule(
     implementation = _installed_names_impl,
     attrs = {"deps": attr.label_list(mandatory = True, providers = [CcInfo])},
-    doc = "A header in installed_names/verbena for each in rpc that `deps` have.",
+    doc = "A header in installed_names/verbena for each of `deps` themselves.",
 )

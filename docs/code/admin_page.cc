@@ -1,6 +1,6 @@
 // The code in docs/admin-page.md: see calls.cc.
 
-#include "rpc/services/admin/admin_page.h"
+#include "verbena/services/admin/admin_page.h"
 
 #include <memory>
 

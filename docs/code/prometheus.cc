@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "rpc/rpc.h"
-#include "rpc/services/prometheus/prometheus_metrics.h"
+#include "verbena/services/prometheus/prometheus_metrics.h"
 
 namespace snippets {
 namespace {

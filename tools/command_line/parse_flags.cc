@@ -1,5 +1,7 @@
 #include "tools/command_line/parse_flags.h"
 
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/flags/commandlineflag.h"
@@ -57,6 +59,19 @@ absl::StatusOr<std::vector<std::string>> ParseFlags(int argc, char** argv) {
     }
   }
   return words;
+}
+
+std::string FlagsHelp() {
+  std::map<std::string, const absl::CommandLineFlag*> sorted;
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    sorted.emplace(std::string(name), flag);
+  }
+  std::string help;
+  for (const auto& [name, flag] : sorted) {
+    absl::StrAppend(&help, "  --", name, "=", flag->DefaultValue(), "\n      ",
+                    flag->Help(), "\n");
+  }
+  return help;
 }
 
 }  // namespace verbena::tool

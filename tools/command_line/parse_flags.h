@@ -13,9 +13,11 @@ namespace verbena::tool {
 // Sets absl's flags by the command line, and returns its other words, without
 // the name of the program. INVALID_ARGUMENT, for the user, if a flag is not
 // known or its value is none. absl's own parser ends the program then, with
-// status 1, to which these programs give another meaning; it may be called
-// afterwards, for what it alone does, as --help.
+// status 1, to which these programs give another meaning; after --help, too.
 absl::StatusOr<std::vector<std::string>> ParseFlags(int argc, char** argv);
+
+// What --help says of the flags that the program has: name, default, meaning.
+std::string FlagsHelp();
 
 }  // namespace verbena::tool
 

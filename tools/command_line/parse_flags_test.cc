@@ -46,6 +46,11 @@ TEST(ParseFlagsTest, TakesTheFormsThatAbslTakes) {
   EXPECT_FALSE(absl::GetFlag(FLAGS_quick));
 }
 
+TEST(ParseFlagsTest, HelpSaysWhatEachFlagMeans) {
+  EXPECT_THAT(FlagsHelp(), HasSubstr("  --number=1\n      how many of them\n"
+                                     "  --quick=false\n"));
+}
+
 TEST(ParseFlagsTest, SaysWhatIsWrong) {
   const absl::FlagSaver saver;
   const std::pair<const char*, const char*> cases[] = {

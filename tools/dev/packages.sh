@@ -25,10 +25,11 @@ BENCH_PACKAGES=(gnuplot-nox)
 GRPC_PACKAGES=(libgrpc++-dev protobuf-compiler-grpc)
 # What the gateway's tests call it with.
 GRPC_TEST_PACKAGES=(python3-grpcio python3-protobuf)
-# The web server of the status page, and what its test shows it in.
-ADMIN_PACKAGES=(libcivetweb-dev chromium)
-# What exports to Prometheus. The server itself is require_prometheus's.
-PROMETHEUS_PACKAGES=(prometheus-cpp-dev)
+# The web server of the status page, and what exports to Prometheus. Only they
+# need it, and who installs or packages all there is.
+OBSERVING_PACKAGES=(libcivetweb-dev prometheus-cpp-dev)
+# What the status page is shown in by its test.
+BROWSER_PACKAGES=(chromium)
 FORMAT_PACKAGES=(clang-format git)
 # The headers are for a plugin of clang-tidy.
 LINT_PACKAGES=(clang-tidy libclang-dev llvm-dev)

@@ -54,7 +54,7 @@ def public_headers():
             path = folder + "/" + name
             if name.endswith(".h") and not path.startswith(NOT_FOR_USERS):
                 found.append(path)
-    return found
+    return found + headers.PUBLIC_HEADERS
 
 
 def stage(pages):

@@ -8,9 +8,6 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
-#include "absl/flags/usage_config.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +17,8 @@
 #include "tools/command_line/parse_flags.h"
 #include "tools/gateway/gateway.h"
 
+ABSL_FLAG(bool, help, false, "this text");
+ABSL_FLAG(bool, version, false, "print the version");
 ABSL_FLAG(std::string, from, "",
           "where clients call: grpc://HOST:PORT or verbena://HOST:PORT; port 0 "
           "takes any free one");
@@ -42,7 +41,8 @@ constexpr char kUsageText[] =
   verbena-gateway --from=verbena://0.0.0.0:50051 --to=grpc://HOST:PORT
 
 Exit status: 0 after SIGTERM or SIGINT; 1 it cannot listen; 2 the command line
-is wrong. --help lists all flags.)";
+is wrong. --help lists all flags.
+)";
 
 int Main() {
   // Before any thread starts, so that all of them leave the signals to this.
@@ -75,20 +75,22 @@ int Main() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage(kUsageText);
-  absl::FlagsUsageConfig config;
-  config.version_string = [] {
-    return absl::StrCat("verbena-gateway ", verbena::kVersion, "\n");
-  };
-  absl::SetFlagsUsageConfig(config);
   const auto words = verbena::tool::ParseFlags(argc, argv);
   if (!words.ok()) {
     std::cerr << "verbena-gateway: " << words.status().message() << std::endl;
     return 2;
   }
-  absl::ParseCommandLine(argc, argv);  // Shows --help and --version.
+  if (absl::GetFlag(FLAGS_help)) {
+    std::cout << "verbena-gateway " << kUsageText << '\n'
+              << verbena::tool::FlagsHelp();
+    return 0;
+  }
+  if (absl::GetFlag(FLAGS_version)) {
+    std::cout << "verbena-gateway " << verbena::kVersion << '\n';
+    return 0;
+  }
   if (!words->empty()) {
-    std::cerr << "verbena-gateway " << kUsageText << std::endl;
+    std::cerr << "verbena-gateway " << kUsageText;
     return 2;
   }
   return Main();

@@ -3,12 +3,16 @@
 
 usage: deb.py --bin-dir=FOLDER TARGET
 
-Puts three packages into the folder TARGET, and prints their names:
+Puts packages into the folder TARGET, and prints their names:
 
-  libverbena0    the shared libraries, for programs that were linked with them
-  libverbena-dev headers, archives, CMake package, .pc files, protoc's plugin
-  verbena-tools  the programs, and the software device for other programs
+  libverbena0         the shared libraries, for programs that need them
+  libverbena-dev      headers, archives, CMake package, .pc files, the plugin
+  verbena-tools       the programs, and the software device for other programs
+  libverbena-admin0, libverbena-admin-dev            a server's status page
+  libverbena-prometheus0, libverbena-prometheus-dev  metrics for prometheus-cpp
+  verbena-gateway     the bridge to gRPC
 
+The last five are apart because they stand on what nobody else needs.
 They are for the release of Debian or Ubuntu on which they are built.
 """
 
@@ -33,6 +37,16 @@ MAINTAINER = "The Verbena maintainers <maintainers@verbena.invalid>"
 
 # What of the prefix goes into which package: the first pattern that matches.
 CONTENTS = [
+    ("libverbena-admin0", r"lib/libverbena_admin\.so\.[\d.]+"),
+    ("libverbena-admin-dev", r"lib/libverbena_admin\.(a|so)"
+                             r"|lib/pkgconfig/verbena_admin\.pc"
+                             r"|include/verbena/services/admin/.*"),
+    ("libverbena-prometheus0", r"lib/libverbena_prometheus\.so\.[\d.]+"),
+    ("libverbena-prometheus-dev", r"lib/libverbena_prometheus\.(a|so)"
+                                  r"|lib/pkgconfig/verbena_prometheus\.pc"
+                                  r"|include/verbena/services/prometheus/.*"),
+    ("verbena-gateway", r"bin/verbena-gateway"
+                        r"|share/man/man1/verbena-gateway\.1"),
     ("libverbena0", r"lib/lib\w+\.so\.[\d.]+"),
     ("libverbena-dev", r"lib/lib\w+\.(a|so)|lib/(cmake|pkgconfig)/.*|include/.*"
                        r"|bin/protoc-gen-verbena"
@@ -40,16 +54,30 @@ CONTENTS = [
     ("verbena-tools", r"(bin|lib/verbena|share)/.*"),
 ]
 
-# For what dpkg-shlibdeps cannot see: the headers and archives of others that
-# ours stand on.
-DEVELOPMENT = ("libverbena0 (= @VERSION@), libabsl-dev, libibverbs-dev, "
-               "libisal-dev, libprotobuf-dev, librdmacm-dev, libsodium-dev, "
-               "protobuf-compiler")
+# For what dpkg-shlibdeps cannot see: the headers and archives that those of a
+# package stand on, ours among them.
+DEVELOPMENT = {
+    "libverbena-dev": "libverbena0 (= @VERSION@), libabsl-dev, libibverbs-dev, "
+                      "libisal-dev, libprotobuf-dev, librdmacm-dev, "
+                      "libsodium-dev, protobuf-compiler",
+    "libverbena-admin-dev": "libverbena-admin0 (= @VERSION@), "
+                            "libverbena-dev (= @VERSION@), libcivetweb-dev",
+    "libverbena-prometheus-dev": "libverbena-prometheus0 (= @VERSION@), "
+                                 "libverbena-dev (= @VERSION@), "
+                                 "prometheus-cpp-dev",
+}
 
 DESCRIPTIONS = {
     "libverbena0": ("libs", "RPC over RDMA, with a software device"),
     "libverbena-dev": ("libdevel", "RPC over RDMA (development files)"),
     "verbena-tools": ("utils", "RPC over RDMA (programs)"),
+    "libverbena-admin0": ("libs", "RPC over RDMA (status page of a server)"),
+    "libverbena-admin-dev": ("libdevel",
+                             "RPC over RDMA (status page, development files)"),
+    "libverbena-prometheus0": ("libs", "RPC over RDMA (Prometheus metrics)"),
+    "libverbena-prometheus-dev": (
+        "libdevel", "RPC over RDMA (Prometheus metrics, development files)"),
+    "verbena-gateway": ("net", "RPC over RDMA (bridge to gRPC)"),
 }
 
 LONG_DESCRIPTION = """\
@@ -103,10 +131,10 @@ class Packages:
         self.add_documents(package)
         os.makedirs(self.of(package, "DEBIAN"), exist_ok=True)
         self.add_control(package)
-        if package == "libverbena0":
+        if package in self.libraries():
             self.write(package, "DEBIAN/triggers",
                        "activate-noawait ldconfig\n")
-            self.write(package, "DEBIAN/shlibs", self.shlibs())
+            self.write(package, "DEBIAN/shlibs", self.shlibs(package))
         self.add_sums(package)
         self.settle(package)
         name = "%s_%s_%s.deb" % (package, self.version, self.architecture)
@@ -123,9 +151,10 @@ class Packages:
     def add_control(self, package):
         section, summary = DESCRIPTIONS[package]
         depends = self.library_dependencies(package)
-        if package == "libverbena-dev":
-            depends = ", ".join([
-                DEVELOPMENT.replace("@VERSION@", self.version), depends])
+        if package in DEVELOPMENT:
+            depends = ", ".join(filter(None, [
+                DEVELOPMENT[package].replace("@VERSION@", self.version),
+                depends]))
         self.write(package, "DEBIAN/control", "".join([
             "Package: %s\nVersion: %s\nArchitecture: %s\n" % (
                 package, self.version, self.architecture),
@@ -140,12 +169,16 @@ class Packages:
         """The packages whose shared libraries those of `package` need."""
         files = [file for file in files_below(self.of(package))
                  if is_elf(file)]
+        if not files:
+            return ""
         # dpkg-shlibdeps works in the tree of a source package.
         source = os.path.join(self.folder, "source")
         os.makedirs(os.path.join(source, "debian"), exist_ok=True)
         for name, text in {"control": "Source: verbena\n\n"
                            "Package: %s\nArchitecture: any\n" % package,
-                           "shlibs.local": self.shlibs()}.items():
+                           "shlibs.local": "".join(
+                               self.shlibs(each)
+                               for each in self.libraries())}.items():
             with open(os.path.join(source, "debian", name), "w") as stream:
                 stream.write(text)
         said = run("dpkg-shlibdeps", "-O", "-x" + package,
@@ -153,14 +186,20 @@ class Packages:
                    *("-e" + file for file in files), cwd=source)
         return said.strip().replace("shlibs:Depends=", "")
 
-    def shlibs(self):
-        """Which package has our libraries, as dpkg-shlibdeps reads it.
+    def libraries(self):
+        """The packages that hold shared libraries."""
+        return [package for package, _ in CONTENTS if package.endswith("0")]
+
+    def shlibs(self, package):
+        """Which libraries are in `package`, as dpkg-shlibdeps reads it.
 
         Programs may need what their version has and no earlier one.
         """
-        return "".join("lib%s %s libverbena0 (>= %s)\n" % (
-            name, self.version.split(".")[0], self.version)
-            for name in package_files.LIBRARIES)
+        major = self.version.split(".")[0]
+        return "".join("lib%s %s %s (>= %s)\n" % (
+            name, major, package, self.version)
+            for name in package_files.LIBRARIES
+            if package_of("lib/lib%s.so.%s" % (name, major)) == package)
 
     def add_sums(self, package):
         lines = []
@@ -221,7 +260,9 @@ def build(bin_dir, target):
     with tempfile.TemporaryDirectory() as folder:
         stage = os.path.join(folder, "stage")
         os.mkdir(stage)
-        install.Stage(stage, bin_dir).fill()
+        whole = install.Stage(stage, bin_dir)
+        whole.fill()
+        whole.add_gateway()
         packages = Packages(os.path.join(folder, "packages"), stage,
                             install.version(), commit_time)
         return [packages.finish(package, target)

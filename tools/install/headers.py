@@ -12,11 +12,20 @@ import re
 
 # Folders of headers that users include. What these include comes along.
 PUBLIC_FOLDERS = ["rpc", "rpc/generated", "rpc/services", "rpc/credentials"]
+# Those that users include of a folder that has others too.
+PUBLIC_HEADERS = ["rpc/services/admin/admin_page.h",
+                  "rpc/services/admin/log_tail.h",
+                  "rpc/services/prometheus/prometheus_metrics.h"]
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 _HEADER_NAME = re.compile(r"\b[\w./-]+\.h\b")
 # What Bazel puts in front of the name of a header that is generated.
 _GENERATED = re.compile(r"^bazel-out/.*/_(virtual_imports|verbena)/[^/]+/")
+
+
+def is_public(name):
+    return (os.path.dirname(name) in PUBLIC_FOLDERS
+            or name in PUBLIC_HEADERS)
 
 
 def installed_name(name):
@@ -42,8 +51,7 @@ def read_list(paths):
 
 def closure(files, read):
     """{name: text} of the public headers and all of ours they include."""
-    waiting = [name for name in files
-               if os.path.dirname(name) in PUBLIC_FOLDERS]
+    waiting = [name for name in files if is_public(name)]
     texts = {}
     while waiting:
         name = waiting.pop()

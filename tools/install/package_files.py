@@ -13,12 +13,17 @@ LIBRARIES = {
     "verbena": "RPC over RDMA, and over a software device",
     "verbena_services": "Health and reflection services of Verbena",
     "verbena_shared_secret": "Credentials of Verbena by a shared secret",
+    "verbena_admin": "A status page of Verbena's servers",
+    "verbena_prometheus": "Metrics of Verbena for Prometheus",
 }
+# What whoever includes the headers of a library links beside verbena.
+_PUBLIC_MODULES = {"verbena_prometheus": ["prometheus-cpp-core"]}
 
 # The pkg-config modules of system libraries that an archive stands on.
 _MODULES = {"-libverbs": "libibverbs", "-lrdmacm": "librdmacm",
             "-lisal": "libisal", "-lsodium": "libsodium",
-            "-lprotobuf": "protobuf"}
+            "-lprotobuf": "protobuf",
+            "-lprometheus-cpp-core": "prometheus-cpp-core"}
 
 
 def interface_version(version):
@@ -48,7 +53,7 @@ def pkg_config(name, version, flags):
             others.append(flag)
     public = ["absl_" + module for module in PUBLIC_ABSL] + ["protobuf"]
     if name != "verbena":
-        public = ["verbena = " + version]
+        public = ["verbena = " + version] + _PUBLIC_MODULES.get(name, [])
     return fill("templates/verbena.pc.in", {
         "NAME": name,
         "DESCRIPTION": LIBRARIES[name],

@@ -6,9 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/flags/commandlineflag.h"
 #include "absl/flags/flag.h"
-#include "absl/flags/reflection.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
@@ -55,17 +53,6 @@ without RDMA is well: Verbena's software device needs none.
 
 )";
 
-std::string FlagsHelp() {
-  std::string help = kUsageText;
-  for (const char* name : {"count", "device", "help", "json", "peer", "root",
-                           "self_test", "timeout", "version"}) {
-    const absl::CommandLineFlag* const flag = absl::FindCommandLineFlag(name);
-    absl::StrAppend(&help, "  --", name, "=", flag->DefaultValue(), "\n      ",
-                    flag->Help(), "\n");
-  }
-  return help;
-}
-
 absl::StatusOr<Options> ReadOptions(int argc, char** argv) {
   ASSIGN_OR_RETURN(const std::vector<std::string> words,
                    tool::ParseFlags(argc, argv));
@@ -110,7 +97,7 @@ int Main(int argc, char** argv) {
     return kUsage;
   }
   if (absl::GetFlag(FLAGS_help)) {
-    std::cout << FlagsHelp();
+    std::cout << kUsageText << tool::FlagsHelp();
     return kWell;
   }
   if (absl::GetFlag(FLAGS_version)) {

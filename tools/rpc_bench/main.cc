@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "rpc/version.h"
 #include "tools/rpc_bench/bench.h"
 #include "tools/rpc_bench/flags.h"
 #include "tools/rpc_bench/report.h"
@@ -103,6 +104,7 @@ ABSL_FLAG(bool, checksum, false,
 ABSL_FLAG(bool, revoke_leases, false,
           "replies of these layers are lent memory that is revoked again");
 ABSL_FLAG(bool, help, false, "this text");
+ABSL_FLAG(bool, version, false, "print the version");
 
 namespace verbena::bench {
 namespace {
@@ -292,6 +294,10 @@ absl::StatusOr<int> Run(absl::Span<const char* const> arguments) {
   ASSIGN_OR_RETURN(const Options options, ReadFlags());
   if (absl::GetFlag(FLAGS_help)) {
     std::cout << kAbout << FlagsHelp();
+    return kMeasured;
+  }
+  if (absl::GetFlag(FLAGS_version)) {
+    std::cout << "rpc_bench " << kVersion << '\n';
     return kMeasured;
   }
   if (!given.contains("server")) return MeasureAndPrint(options);

@@ -12,11 +12,13 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
+#include "rpc/version.h"
 #include "tests/testing/child_process.h"
 #include "tools/rpc_bench/report.pb.h"
 
@@ -352,6 +354,11 @@ TEST(RpcBenchTest, SaysThatADeviceIsNotThere) {
   const Ran ran = RunBench({"--device=nonesuch0"});
   EXPECT_EQ(ran.exit_code, 1);
   EXPECT_THAT(ran.errors, HasSubstr("no device \"nonesuch0\" on this host"));
+}
+
+TEST(RpcBenchTest, SaysItsVersion) {
+  EXPECT_EQ(RunBench({"--version"}).output,
+            absl::StrCat("rpc_bench ", kVersion, "\n"));
 }
 
 TEST(RpcBenchTest, HelpListsTheFlags) {

@@ -2,20 +2,25 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <fstream>
 #include <iostream>
 #include <sstream>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "absl/types/span.h"
 #include "google/protobuf/descriptor.h"
 #include "grpc/health/v1/health.pb.h"
 #include "grpc/health/v1/health.verbena.h"
 #include "rpc/client_context.h"
 #include "tools/verbena/json_call.h"
 #include "tools/verbena/schema.h"
+#include "transport/base/status_macros.h"
 
 namespace verbena::tool {
 namespace {
@@ -54,6 +59,48 @@ void PrepareContext(const Options& options, ClientContext* context) {
   }
 }
 
+// Has the call send what is in the file of `input`, by way of `bytes`, which
+// must outlive the call.
+absl::Status PrepareAttachment(const google::protobuf::MethodDescriptor& method,
+                               const CallInput& input, std::string* bytes,
+                               ClientContext* context) {
+  if (input.attachment.empty() && input.response_attachment.empty()) {
+    return absl::OkStatus();
+  }
+  if (method.client_streaming() || method.server_streaming()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(method.full_name(),
+                     " streams; --attachment and --response_attachment "
+                     "are for methods that do not"));
+  }
+  if (input.attachment.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(*bytes, ReadFile("attachment", input.attachment));
+  context->set_request_attachment(absl::Span<const uint8_t>(
+      reinterpret_cast<const uint8_t*>(bytes->data()), bytes->size()));
+  return absl::OkStatus();
+}
+
+// Writes it to the file `path`, or says that there is one. The exit code.
+int KeepAttachment(absl::Span<const uint8_t> attachment,
+                   const std::string& path) {
+  if (path.empty()) {
+    if (!attachment.empty()) {
+      std::cerr << "verbena: the response has an attachment of "
+                << attachment.size()
+                << " bytes; --response_attachment=FILE keeps it" << std::endl;
+    }
+    return kDone;
+  }
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(attachment.data()),
+             static_cast<std::streamsize>(attachment.size()));
+  file.close();
+  if (file) return kDone;
+  std::cerr << "verbena: --response_attachment=" << path << " can't be written"
+            << std::endl;
+  return kUsage;
+}
+
 // "package.Service/Method (stream package.Request) returns (package.Response)"
 std::string Signature(const google::protobuf::MethodDescriptor& method) {
   return absl::StrCat(method.service()->full_name(), "/", method.name(), " (",
@@ -74,6 +121,20 @@ int CodeOf(HealthCheckResponse::ServingStatus status) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> ReadFile(absl::string_view flag,
+                                     const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes;
+  char part[64 << 10];
+  // Reading a folder fails; iterators would throw.
+  while (file.read(part, sizeof(part)) || file.gcount() > 0) {
+    bytes.append(part, file.gcount());
+  }
+  if (file.eof()) return bytes;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", flag, ": ", path, " can't be read"));
+}
 
 int List(const Options& options, const std::string& service) {
   const auto schema = SchemaOf(options);
@@ -107,20 +168,31 @@ int Describe(const Options& options, const std::string& symbol) {
 }
 
 int Call(const Options& options, const std::string& method,
-         const std::string& data) {
+         const CallInput& input) {
   const auto schema = SchemaOf(options);
   if (!schema.ok()) return FailToFind(schema.status());
   const auto found = (*schema)->FindMethod(method);
   if (!found.ok()) return FailToFind(found.status());
   ClientContext context;
   PrepareContext(options, &context);
-  std::istringstream given(data);
+  std::string attachment;
+  const absl::Status prepared =
+      PrepareAttachment(**found, input, &attachment, &context);
+  if (!prepared.ok()) return FailToFind(prepared);
+  std::istringstream given(input.data);
+  if (absl::StartsWith(input.data, "@")) {
+    absl::StatusOr<std::string> text = ReadFile("data", input.data.substr(1));
+    if (!text.ok()) return FailToFind(text.status());
+    given.str(*std::move(text));
+  }
   bool bad_input = false;
   const absl::Status status =
       JsonCall(options.channel, *found, &context)
-          .Run(data == "-" ? std::cin : given, std::cout, &bad_input);
+          .Run(input.data == "-" ? std::cin : given, std::cout, &bad_input);
   if (bad_input) return FailToFind(status);
-  return status.ok() ? kDone : Fail(status);
+  if (!status.ok()) return Fail(status);
+  return KeepAttachment(context.response_attachment(),
+                        input.response_attachment);
 }
 
 int Health(const Options& options, const std::string& service, bool watch) {

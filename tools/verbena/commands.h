@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "rpc/channel.h"
 
@@ -34,6 +36,22 @@ struct Options {
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 
+// What a call sends beside its metadata, and where its attachment goes.
+struct CallInput {
+  // The request as JSON, or requests, one a line; what standard input has if it
+  // is "-", and FILE if it is "@FILE".
+  std::string data;
+  // Files with the attachment of the request, and for that of the response.
+  // None if empty. Only unary calls have them.
+  std::string attachment;
+  std::string response_attachment;
+};
+
+// What is in the file that the value of `flag` names, for the user to read why
+// not.
+absl::StatusOr<std::string> ReadFile(absl::string_view flag,
+                                     const std::string& path);
+
 // Each writes its results to standard output and what is wrong to standard
 // error, and returns the exit code.
 
@@ -41,9 +59,9 @@ struct Options {
 int List(const Options& options, const std::string& service);
 // The definition of a service, method, message or enum.
 int Describe(const Options& options, const std::string& symbol);
-// Calls a method with JSON: `data`, or what standard input has if that is "-".
+// Calls a method with JSON, and prints its responses as JSON.
 int Call(const Options& options, const std::string& method,
-         const std::string& data);
+         const CallInput& input);
 // Asks how the server, or a service, is; with `watch` also for all changes.
 int Health(const Options& options, const std::string& service, bool watch);
 // Calls, one after the other, that the server answers without a handler or with

@@ -44,7 +44,7 @@ absl::Status JsonCall::Print(const std::string& bytes, std::ostream& out) {
   const std::unique_ptr<Message> message(
       messages_.GetPrototype(method_.output_type())->New());
   google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
+  options.add_whitespace = !method_.server_streaming();
   options.preserve_proto_field_names = true;
   std::string json;
   if (!message->ParsePartialFromString(bytes) ||
@@ -54,7 +54,7 @@ absl::Status JsonCall::Print(const std::string& bytes, std::ostream& out) {
                                             method_.output_type()->full_name(),
                                             " as the .proto has it"));
   }
-  out << json << std::flush;
+  out << json << (method_.server_streaming() ? "\n" : "") << std::flush;
   return absl::OkStatus();
 }
 

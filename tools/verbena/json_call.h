@@ -31,9 +31,9 @@ class JsonCall {
   // Sends what `in` has and writes each response to `out` as it comes. To a
   // method that takes one request all of `in` is that, and nothing is an empty
   // message. To one that takes a stream each line is a request, which is sent
-  // when it has been read; empty lines are none. Returns how the call has
-  // ended; `*bad_input` becomes true if it did because `in` is not JSON of such
-  // a message.
+  // when it has been read; empty lines are none. Responses of a stream are
+  // written likewise, one a line. Returns how the call has ended; `*bad_input`
+  // becomes true if it did because `in` is not JSON of such a message.
   absl::Status Run(std::istream& in, std::ostream& out, bool* bad_input);
 
  private:

@@ -1,24 +1,21 @@
 // Looks at, and calls, any server of Verbena from a terminal: see
 // docs/verbena-tool.md.
 
-#include <fstream>
+#include <cstddef>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
-#include "absl/flags/usage_config.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "rpc/channel.h"
 #include "rpc/channel_options.h"
@@ -28,6 +25,8 @@
 #include "tools/verbena/commands.h"
 #include "transport/base/status_macros.h"
 
+ABSL_FLAG(bool, help, false, "this text");
+ABSL_FLAG(bool, version, false, "print the version");
 ABSL_FLAG(absl::Duration, timeout, absl::ZeroDuration(),
           "how long a call may take; 0 for the default, which is 10 s, and no "
           "end for calls of `health --watch`");
@@ -39,8 +38,12 @@ ABSL_FLAG(std::vector<std::string>, proto, {},
 ABSL_FLAG(std::vector<std::string>, import_dir, {"."},
           "FOLDER,...: where .proto files begin");
 ABSL_FLAG(std::string, data, "",
-          "the request as JSON; - for standard input, where to a method that "
-          "takes a stream each line is a request");
+          "the request as JSON, as behind the method; @FILE, or - for standard "
+          "input; to a method that takes a stream each line is a request");
+ABSL_FLAG(std::string, attachment, "",
+          "file with the attachment of the request");
+ABSL_FLAG(std::string, response_attachment, "",
+          "file to write the attachment of the response to");
 ABSL_FLAG(std::vector<std::string>, metadata, {},
           "KEY:VALUE,...: metadata to send with the call");
 ABSL_FLAG(bool, watch, false, "health: go on and print every change");
@@ -58,13 +61,15 @@ constexpr char kUsageText[] =
 
   verbena list HOST:PORT [SERVICE]        services, or the methods of one
   verbena describe HOST:PORT NAME         a service, method or message
-  verbena call HOST:PORT SERVICE/METHOD   a call with JSON (--data)
+  verbena call HOST:PORT SERVICE/METHOD [JSON]
+                                          a call, its request in JSON
   verbena health HOST:PORT [SERVICE]      whether it is serving (--watch)
   verbena ping HOST:PORT                  round trips (--count)
 
 Exit status: 0 done; 1 not serving; 2 the command line or the request is wrong;
 64 plus the number of the status code if a call ended with an error, as 68
-(DEADLINE_EXCEEDED) and 78 (UNAVAILABLE). --help lists all flags.)";
+(DEADLINE_EXCEEDED) and 78 (UNAVAILABLE). --help lists all flags.
+)";
 
 absl::StatusOr<std::shared_ptr<Channel>> ChannelTo(const std::string& target) {
   ChannelOptions options;
@@ -76,12 +81,7 @@ absl::StatusOr<std::shared_ptr<Channel>> ChannelTo(const std::string& target) {
         "--secret_file and --secret_key go together: one of them is empty");
   }
   if (path.empty()) return CreateChannel(target, options);
-  std::ifstream file(path);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (!file) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--secret_file=", path, " can't be read"));
-  }
+  ASSIGN_OR_RETURN(const std::string text, ReadFile("secret_file", path));
   return CreateChannel(
       target, SharedSecretCredentials(key, absl::StripAsciiWhitespace(text)),
       options);
@@ -113,49 +113,71 @@ absl::StatusOr<Options> OptionsFor(const std::string& target, bool endless) {
   return options;
 }
 
-int Main(const std::vector<std::string>& words) {
+// What a call sends. INVALID_ARGUMENT if the request is given twice.
+absl::StatusOr<CallInput> InputFor(const std::vector<std::string>& words) {
+  CallInput input;
+  input.data = absl::GetFlag(FLAGS_data);
+  if (words.size() == 4) {
+    if (!input.data.empty()) {
+      return absl::InvalidArgumentError(
+          "the request is given twice, behind the method and by --data");
+    }
+    input.data = words[3];
+  }
+  input.attachment = absl::GetFlag(FLAGS_attachment);
+  input.response_attachment = absl::GetFlag(FLAGS_response_attachment);
+  return input;
+}
+
+// Whether a command of that name takes so many words, of which it is one.
+bool IsCommandLine(const std::string& command, size_t words) {
+  if (command == "list" || command == "health") return words == 2 || words == 3;
+  if (command == "describe") return words == 3;
+  if (command == "call") return words == 3 || words == 4;
+  return command == "ping" && words == 2;
+}
+
+int Refuse(absl::string_view message) {
+  std::cerr << "verbena: " << message << std::endl;
+  return kUsage;
+}
+
+int Run(const std::vector<std::string>& words) {
   const std::string command = words.empty() ? "" : words[0];
-  const bool one_name = command == "describe" || command == "call";
-  const bool may_have_name = command == "list" || command == "health";
-  if ((!one_name && !may_have_name && command != "ping") || words.size() < 2 ||
-      words.size() > (command == "ping" ? 2u : 3u) ||
-      (one_name && words.size() != 3)) {
-    std::cerr << "verbena " << kUsageText << std::endl;
+  if (!IsCommandLine(command, words.size())) {
+    std::cerr << "verbena " << kUsageText;
     return kUsage;
   }
-  const std::string name = words.size() == 3 ? words[2] : "";
+  const std::string name = words.size() > 2 ? words[2] : "";
   const bool watch = absl::GetFlag(FLAGS_watch);
   const int count = absl::GetFlag(FLAGS_count);
+  if (count < 1) return Refuse("--count must be at least 1");
+  const absl::StatusOr<CallInput> input = InputFor(words);
+  if (!input.ok()) return Refuse(input.status().message());
   const absl::StatusOr<Options> options = OptionsFor(words[1], watch);
-  if (!options.ok() || count < 1) {
-    std::cerr << "verbena: "
-              << (options.ok() ? "--count must be at least 1"
-                               : options.status().message())
-              << std::endl;
-    return kUsage;
-  }
+  if (!options.ok()) return Refuse(options.status().message());
   if (command == "list") return List(*options, name);
   if (command == "describe") return Describe(*options, name);
-  if (command == "call") return Call(*options, name, absl::GetFlag(FLAGS_data));
+  if (command == "call") return Call(*options, name, *input);
   if (command == "health") return Health(*options, name, watch);
   return Ping(*options, count);
+}
+
+int Main(int argc, char** argv) {
+  const absl::StatusOr<std::vector<std::string>> words = ParseFlags(argc, argv);
+  if (!words.ok()) return Refuse(words.status().message());
+  if (absl::GetFlag(FLAGS_help)) {
+    std::cout << "verbena " << kUsageText << '\n' << FlagsHelp();
+    return kDone;
+  }
+  if (absl::GetFlag(FLAGS_version)) {
+    std::cout << "verbena " << kVersion << '\n';
+    return kDone;
+  }
+  return Run(*words);
 }
 
 }  // namespace
 }  // namespace verbena::tool
 
-int main(int argc, char** argv) {
-  absl::SetProgramUsageMessage(verbena::tool::kUsageText);
-  absl::FlagsUsageConfig config;
-  config.version_string = [] {
-    return absl::StrCat("verbena ", verbena::kVersion, "\n");
-  };
-  absl::SetFlagsUsageConfig(config);
-  const auto parsed = verbena::tool::ParseFlags(argc, argv);
-  if (!parsed.ok()) {
-    std::cerr << "verbena: " << parsed.status().message() << std::endl;
-    return verbena::tool::kUsage;
-  }
-  const std::vector<char*> words = absl::ParseCommandLine(argc, argv);
-  return verbena::tool::Main({words.begin() + 1, words.end()});
-}
+int main(int argc, char** argv) { return verbena::tool::Main(argc, argv); }

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,12 +13,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rpc/credentials/shared_secret.h"
 #include "rpc/rpc.h"
 #include "rpc/services/health_service.h"
 #include "rpc/services/reflection_service.h"
+#include "tests/integration/test_service.h"
 #include "tests/testing/child_process.h"
 
 namespace verbena::tool {
@@ -31,6 +34,7 @@ using testing_support::Ran;
 using testing_support::TestAddress;
 
 constexpr char kCheck[] = "grpc.health.v1.Health/Check";
+constexpr char kAttach[] = "verbena.end_to_end.Inline/Echo";
 constexpr char kReflect[] =
     "grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 
@@ -45,7 +49,8 @@ class VerbenaTest : public testing::Test {
     ServerBuilder builder;
     builder
         .AddListeningPort(TestAddress() + ":0", std::move(credentials), &port)
-        .RegisterService(&health_);
+        .RegisterService(&health_)
+        .RegisterService(&inline_);
     if (with_reflection) builder.RegisterService(&reflection_);
     absl::StatusOr<std::unique_ptr<Server>> server = builder.BuildAndStart();
     ASSERT_TRUE(server.ok()) << server.status();
@@ -75,6 +80,7 @@ class VerbenaTest : public testing::Test {
   }
 
   HealthService health_;
+  end_to_end::InlineService inline_;
   ReflectionService reflection_;
   std::unique_ptr<Server> server_;
   std::string target_ = TestAddress() + ":9";  // Discard: nobody is there.
@@ -122,9 +128,57 @@ TEST_F(VerbenaTest, EachLineIsARequestOfAStream) {
       "{\"list_services\":\"\"}\n\n{\"file_by_filename\":\"none.proto\"}\n",
       "call", {kReflect, "--data=-"});
   EXPECT_EQ(ran.exit_code, 0) << ran.errors;
-  EXPECT_THAT(ran.output,
-              AllOf(HasSubstr("\"name\": \"grpc.health.v1.Health\""),
-                    HasSubstr("error_response"), HasSubstr("none.proto")));
+  const std::vector<std::string> lines =
+      absl::StrSplit(ran.output, '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 2u) << ran.output;
+  EXPECT_THAT(lines[0], HasSubstr("\"name\":\"grpc.health.v1.Health\""));
+  EXPECT_THAT(lines[1], HasSubstr("error_response"));
+}
+
+TEST_F(VerbenaTest, TakesTheRequestBehindTheMethodOrFromAFile) {
+  Serve();
+  health_.SetServingStatus("shop.Till", false);
+  const std::string request = R"({"service":"shop.Till"})";
+  const Ran behind = Run("call", {kCheck, request});
+  EXPECT_THAT(behind.output, HasSubstr("NOT_SERVING")) << behind.errors;
+  const std::string path = testing::TempDir() + "/request.json";
+  std::ofstream(path) << request;
+  const Ran file = Run("call", {kCheck, "--data=@" + path});
+  EXPECT_THAT(file.output, HasSubstr("NOT_SERVING")) << file.errors;
+  const Ran twice = Run("call", {kCheck, request, "--data=@" + path});
+  EXPECT_EQ(twice.exit_code, 2);
+  EXPECT_THAT(twice.errors, HasSubstr("given twice"));
+  const Ran none = Run("call", {kCheck, "--data=@" + path + ".none"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.errors, HasSubstr("request.json.none can't be read"));
+}
+
+TEST_F(VerbenaTest, SendsAndKeepsAttachments) {
+  Serve();
+  const std::string sent = testing::TempDir() + "/sent";
+  const std::string kept = testing::TempDir() + "/kept";
+  const std::string bytes(300'000, '\xff');
+  std::ofstream(sent) << bytes;
+  const Ran ran = Run("call", {kAttach, "--attachment=" + sent,
+                               "--response_attachment=" + kept});
+  EXPECT_EQ(ran.exit_code, 0) << ran.errors;
+  std::ifstream file(kept);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), bytes);
+  const Ran shown = Run("call", {kAttach, "--attachment=" + sent});
+  EXPECT_EQ(shown.exit_code, 0);
+  EXPECT_THAT(shown.errors, HasSubstr("an attachment of 300000 bytes"));
+  for (const std::string path : {"/none", "/"}) {
+    const Ran none = Run("call", {kAttach, "--attachment=" + path});
+    EXPECT_EQ(none.exit_code, 2);
+    EXPECT_THAT(none.errors,
+                HasSubstr("--attachment: " + path + " can't be read"));
+  }
+  const Ran kept_nowhere = Run("call", {kAttach, "--response_attachment=/"});
+  EXPECT_EQ(kept_nowhere.exit_code, 2);
+  EXPECT_THAT(kept_nowhere.errors, HasSubstr("can't be written"));
+  const Ran stream = Run("call", {kReflect, "--attachment=" + sent});
+  EXPECT_EQ(stream.exit_code, 2);
+  EXPECT_THAT(stream.errors, HasSubstr("ServerReflectionInfo streams"));
 }
 
 TEST_F(VerbenaTest, SaysHowACallEnded) {
@@ -232,6 +286,13 @@ TEST(VerbenaFlagsTest, AWrongFlagIsAWrongCommandLine) {
       testing_support::RunToEnd({program, "health", "a:1", "--wait"});
   EXPECT_EQ(ran.exit_code, 2);
   EXPECT_THAT(ran.errors, StartsWith("verbena: unknown flag --wait"));
+}
+
+TEST(VerbenaFlagsTest, HelpAndVersionAreShown) {
+  EXPECT_THAT(testing_support::RunToEnd({program, "--help"}).output,
+              HasSubstr("--metadata"));
+  EXPECT_EQ(testing_support::RunToEnd({program, "--version"}).output,
+            absl::StrCat("verbena ", kVersion, "\n"));
 }
 
 }  // namespace
