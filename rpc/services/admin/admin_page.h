@@ -21,6 +21,7 @@
 
 namespace verbena {
 
+// Where the page is, who may ask for it, and whether it has a log.
 struct AdminPageOptions {
   // An IPv4 address and a port, "127.0.0.1:8080"; port 0 is any free one. Not
   // IPv6, which the web server of the distribution does not know.

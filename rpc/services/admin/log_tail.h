@@ -27,6 +27,7 @@ class LogTail : public std::enable_shared_from_this<LogTail> {
  public:
   static constexpr size_t kMost = 100;
 
+  // An entry of the log.
   struct Line {
     LogSeverity severity;
     absl::Time time;
