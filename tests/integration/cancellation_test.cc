@@ -2,9 +2,11 @@
 // with the right status, and leaves nothing behind. Neither memory of a pool,
 // nor a place among the calls that may be open, nor a handler.
 //
-// The moments within a transfer are drawn; VERBENA_TEST_SEED repeats a run that
-// failed, as far as processors allow.
+// The moments within a transfer are drawn, 40 of each or as many as
+// VERBENA_TEST_DRAWS says; VERBENA_TEST_SEED repeats a run that failed, as far
+// as processors allow.
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -20,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
@@ -130,6 +133,9 @@ class CancellationTest
                       std::chrono::system_clock::now().time_since_epoch() /
                       std::chrono::microseconds(1));
     random_.seed(seed_);
+    if (const char* const draws = std::getenv("VERBENA_TEST_DRAWS")) {
+      ASSERT_TRUE(absl::SimpleAtoi(draws, &draws_) && draws_ > 0) << draws;
+    }
     std::printf("to repeat it: VERBENA_TEST_SEED=%s\n",
                 absl::StrCat(seed_).c_str());
 
@@ -242,6 +248,7 @@ class CancellationTest
   }
 
   uint64_t seed_ = 0;
+  int draws_ = 40;
   std::mt19937_64 random_;
   Handlers handlers_{message()};
   std::unique_ptr<Server> server_;
@@ -264,7 +271,7 @@ TEST_P(CancellationTest, LeavesNothingBehind) {
       if (!MayBe(kind(), cause, moment)) continue;
       SCOPED_TRACE(absl::StrCat("ended by ", cause_name, " ", moment_name));
       const bool harmless = IsHarmless(kind(), cause, moment);
-      const int drawn = IsLarge() ? 10 : 40;
+      const int drawn = IsLarge() ? std::min(10, draws_) : draws_;
       int ended = 0;
       for (int i = 0; i < (IsDrawn(cause, moment) ? drawn : 3); ++i) {
         if (channel_ == nullptr) Connect();

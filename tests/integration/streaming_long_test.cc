@@ -228,7 +228,7 @@ TEST_F(StreamingLongTest,
     }
     return absl::OkStatus();
   });
-  for (int round = 0; round < 24; ++round) {
+  for (int round = 0; round < 12; ++round) {
     ClientContext context;
     const auto reader = stub_->List(&context, ListRequest());
     Item item;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
+#include "transport/base/clock.h"
 
 namespace verbena::base {
 
@@ -63,6 +64,19 @@ void ThreadGroup::Join() {
       CHECK_EQ(pthread_join(thread.id, nullptr), 0);
     }
   }
+}
+
+bool ThreadGroup::JoinFor(absl::Duration longest) {
+  const absl::Time deadline = Now() + longest;
+  {
+    const MutexLock lock(mutex_);
+    while (!running_.empty()) {
+      if (!all_ended_.WaitUntil(mutex_, deadline)) break;
+    }
+    if (!running_.empty()) return false;
+  }
+  Join();
+  return true;
 }
 
 }  // namespace verbena::base

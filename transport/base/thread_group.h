@@ -10,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "transport/base/mutex.h"
 
 namespace verbena::base {
@@ -35,6 +36,8 @@ class ThreadGroup {
   // Waits until every thread has ended, those included that the last ones start
   // meanwhile. Not on a thread of the group.
   void Join();
+  // The same for no longer than `longest`. Whether all have ended.
+  bool JoinFor(absl::Duration longest);
 
  private:
   // Not std::thread, which throws where there is none.

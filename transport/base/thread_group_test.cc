@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "absl/time/time.h"
 #include "gtest/gtest.h"
 
 namespace verbena::base {
@@ -27,6 +28,16 @@ TEST(ThreadGroupTest, JoinWaitsForThreadsThatThreadsStart) {
                   .ok());
   group.Join();
   EXPECT_EQ(ran, 3);
+}
+
+TEST(ThreadGroupTest, JoinForSaysWhetherAllHaveEnded) {
+  std::atomic<bool> may_end = false;
+  ThreadGroup group("test");
+  ASSERT_TRUE(group.Start([&] { may_end.wait(false); }).ok());
+  EXPECT_FALSE(group.JoinFor(absl::ZeroDuration()));
+  may_end = true;
+  may_end.notify_all();
+  EXPECT_TRUE(group.JoinFor(absl::InfiniteDuration()));
 }
 
 TEST(ThreadGroupTest, ThreadsHaveTheNameOfTheirGroup) {

@@ -1,10 +1,10 @@
 #include "rpc/internal/client/shared_poller.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "absl/memory/memory.h"
-#include "absl/random/random.h"
 #include "transport/base/check.h"
 #include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
@@ -55,7 +55,9 @@ SharedPoller::~SharedPoller() {
 }
 
 uint64_t SharedPoller::NewSeed() {
-  return next_seed_.has_value() ? (*next_seed_)++ : absl::InsecureBitGen()();
+  if (next_seed_.has_value()) return (*next_seed_)++;
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
 }
 
 absl::Time SharedPoller::NextStep() {

@@ -25,14 +25,7 @@ constexpr std::chrono::milliseconds kWatchPause(10);
 
 Engine::Engine(Clock::Kind clock) : clock_(clock) {}
 
-Engine::~Engine() {
-  {
-    const base::MutexLock lock(mutex_);
-    stopping_ = true;
-  }
-  Wake();
-  threads_.Join();
-}
+Engine::~Engine() { EndThread(absl::InfiniteDuration()); }
 
 int Engine::Start() {
   // Another thread of the parent may have held the mutex when it forked.
@@ -44,6 +37,15 @@ int Engine::Start() {
 bool Engine::IsLostByFork() const {
   const pid_t process = process_.load(std::memory_order_relaxed);
   return process != 0 && process != getpid();
+}
+
+void Engine::EndThread(absl::Duration longest) {
+  {
+    const base::MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  Wake();
+  threads_.JoinFor(longest);
 }
 
 int Engine::StartLocked() {

@@ -65,7 +65,7 @@ class Engine {
   explicit Engine(Clock::Kind clock = Clock::Kind::kSteady);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  // Stops and joins the thread. Not from a callback.
+  // Ends the thread. Not from a callback.
   ~Engine();
 
   Clock& clock() { return clock_; }
@@ -76,6 +76,11 @@ class Engine {
   // it where such a failure can be told to the user: the methods that need the
   // thread abort if it cannot be started.
   int Start();
+
+  // Ends the thread for good, for a process that is about to end; takes no
+  // longer than `longest`. What the methods have it do is not done then. Not
+  // from a callback.
+  void EndThread(absl::Duration longest);
 
   // Whether this process is a child of the one that has the thread: fork() does
   // not copy threads, and what this one keeps may be half changed, for good.

@@ -157,9 +157,10 @@ ibv_context* EndpointAddresses::Context() {
   // librdmacm, too, opens each device once and for good. What a parent process
   // has opened is not for its child.
   if (context_ == nullptr || device_.IsLostByFork()) {
-    return context_ = OpenContext(device_);
+    ibv_context* const opened = OpenContext(device_);
+    context_ = opened == nullptr ? nullptr : soft::Context::From(opened);
   }
-  return context_;
+  return context_ == nullptr ? nullptr : &context_->context;
 }
 
 }  // namespace verbena::soft

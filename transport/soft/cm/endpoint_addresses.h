@@ -15,6 +15,7 @@
 #include "transport/soft/cm/cm_events.h"
 #include "transport/soft/cm/cm_locks.h"
 #include "transport/soft/cm/endpoint_callbacks.h"
+#include "transport/soft/device/context.h"
 #include "transport/soft/device/soft_device.h"
 
 namespace verbena::soft {
@@ -69,8 +70,9 @@ class EndpointAddresses {
   SoftDevice& device_;
   CmEvents& events_;
   // The context that all identifiers have in rdma_cm_id::verbs; null until the
-  // first needs it.
-  ibv_context* context_ ABSL_GUARDED_BY(kEndpoints) = nullptr;
+  // first needs it. By its beginning, or tools that look for leaks take it for
+  // one.
+  soft::Context* context_ ABSL_GUARDED_BY(kEndpoints) = nullptr;
 };
 
 }  // namespace verbena::soft

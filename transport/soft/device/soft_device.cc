@@ -1,5 +1,6 @@
 #include "transport/soft/device/soft_device.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -17,13 +18,24 @@ namespace {
 // a signal in the middle of a verb.
 constexpr std::chrono::seconds kAcknowledgeMax(1);
 
+// The device of the process, once it is made.
+std::atomic<SoftDevice*> made{nullptr};
+
+// Called after the destructors of all objects with static storage, for these
+// may still close channels and servers.
+[[gnu::destructor]] void EndThreadsAtTheEnd() {
+  if (SoftDevice* const device = made.load()) device->EndThreads();
+}
+
 }  // namespace
 
 // The first call says which clock the device has.
 SoftDevice& SoftDevice::TheOne(Clock::Kind clock) {
   static SoftDevice& device = *[clock] {
     std::atexit([] { Get().AcknowledgeAll(); });
-    return new SoftDevice(clock);
+    auto* const device = new SoftDevice(clock);
+    made.store(device);
+    return device;
   }();
   return device;
 }
@@ -87,6 +99,12 @@ void SoftDevice::AcknowledgeAll() {
       },
       kAcknowledgeMax);
   network_.CatchUp(kAcknowledgeMax);
+}
+
+void SoftDevice::EndThreads() {
+  if (engine_.IsLostByFork()) return;
+  engine_.EndThread(absl::FromChrono(kAcknowledgeMax));
+  network_.EndThread(absl::FromChrono(kAcknowledgeMax));
 }
 
 }  // namespace verbena::soft

@@ -58,6 +58,11 @@ void Network::Accept(ForeignFd tcp, const TcpPreamble& preamble,
                 std::move(link));
 }
 
+void Network::EndThread(absl::Duration longest) {
+  Running* const running = running_.load(std::memory_order_acquire);
+  if (running != nullptr) running->engine.EndThread(longest);
+}
+
 void Network::CatchUp(std::chrono::nanoseconds longest) {
   Running* const running = running_.load(std::memory_order_acquire);
   if (running == nullptr) return;

@@ -69,6 +69,8 @@ class Network {
   // their relays, but no longer than `longest` for all of them together.
   // Allowed when not enabled.
   void CatchUp(std::chrono::nanoseconds longest);
+  // Ends the thread, if there is one: see Engine.
+  void EndThread(absl::Duration longest);
 
  private:
   struct Running {
