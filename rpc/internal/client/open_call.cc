@@ -18,6 +18,10 @@
 
 namespace verbena::internal {
 
+uint64_t OpenCall::BeginTiming(OpenCalls* calls) {
+  return calls->sampler().IsNextTimed() ? __builtin_ia32_rdtsc() : 0;
+}
+
 bool OpenCall::OpenContext() {
   if (ABSL_PREDICT_FALSE(!has_context_)) return ContextInUse();
   if (ABSL_PREDICT_FALSE(!context_->metadata().empty())) {
@@ -144,7 +148,12 @@ void OpenCall::EndWith(absl::Status status) {
 
 void OpenCall::End() {
   stage = Stage::kEnded;
-  counters_->NoteEnd(status_.code(), __builtin_ia32_rdtsc() - begun_);
+  if (begun_ != 0) {
+    counters_->NoteEnd(status_.code(), __builtin_ia32_rdtsc() - begun_);
+  } else {
+    counters_->NoteUntimedEnd(status_.code());
+  }
+  calls_->sampler().NoteEnd();
   context_->Close();
   // Nobody posts cancel_task_ any more. If it stands in a queue, it completes
   // the call when it comes out of there.

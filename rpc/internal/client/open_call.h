@@ -184,6 +184,7 @@ class OpenCall : public transport::ClientCall,
     OpenCall* const call_;
   };
 
+  static uint64_t BeginTiming(OpenCalls* calls);
   void ChangeSendsName();
   uint8_t* WriteMetadataAndName(uint8_t* out) const;
   void RunCancel();
@@ -206,7 +207,8 @@ class OpenCall : public transport::ClientCall,
   bool sends_name_ = false;   // See SetSendsName().
   OpenCalls* const calls_;
   const char* const method_name_;
-  const uint64_t begun_ = __builtin_ia32_rdtsc();
+  // What the processor's counter was; 0 if this call is not timed.
+  const uint64_t begun_ = BeginTiming(calls_);
   MethodCounters* counters_ = nullptr;  // Of its method.
   std::unique_ptr<ClientInterception> interception_;
   absl::Status status_;  // How the call ended; OK until then.

@@ -12,6 +12,7 @@ void OpenCalls::Start(OpenCall* call) {
   role_.AssertHeld();
   poller_.NoteCall();
   call->NoteStart(&methods_);
+  sampler_.NoteStart();
   if (call->in_background) poller_.AddPending();
   Route(call);
 }

@@ -20,6 +20,7 @@
 #include "rpc/internal/client/reply_sizes.h"
 #include "rpc/internal/client/shared_poller.h"
 #include "rpc/internal/client/subchannel.h"
+#include "rpc/internal/metrics/call_sampler.h"
 #include "rpc/internal/metrics/channel_methods.h"
 #include "rpc/metrics.h"
 #include "transport/base/counter.h"
@@ -100,6 +101,7 @@ class OpenCalls {
     return methods_.Snapshot();
   }
   uint64_t retries() const { return retries_.value(); }
+  CallSampler& sampler() { return sampler_; }
 
   // As a call sees it. Any thread: what accompanies each call, null if nothing
   // does.
@@ -148,6 +150,7 @@ class OpenCalls {
   IntrusiveList<OpenCall> waiting_ ABSL_GUARDED_BY(role_);
   ChannelMethods methods_;  // Finds with the role held.
   base::Counter retries_;
+  CallSampler sampler_;
   ReplySizes reply_sizes_ ABSL_GUARDED_BY(role_);
   absl::Status shut_ ABSL_GUARDED_BY(role_);  // Not OK after Shut().
 };
