@@ -196,8 +196,8 @@ void AddChannelMetrics(const ChannelMetrics& metrics, const Labels& labels,
   for (const MethodMetrics& method : metrics.methods) {
     AddMethod(method, labels, out);
   }
-  out->Gauge("connected", "Whether the channel has a connection.", labels,
-             metrics.connected ? 1 : 0);
+  out->Gauge("connected", "Whether the channel has a connection, on `device`.",
+             With(labels, "device", metrics.device), metrics.connected ? 1 : 0);
   out->Count("retried_calls",
              "Calls that began anew because a server had done nothing of them.",
              labels, metrics.retries);

@@ -176,8 +176,10 @@ TEST(PrometheusMetricsTest, WhatIsGoneIsNotExported) {
   auto channel = server->NewChannel();
   metrics.AddChannel(channel, "mine");
   const Labels of_server = {{"server", "shop"}};
-  const Labels of_channel = {{"channel", "mine"}};
+  const Labels of_channel = {{"channel", "mine"}, {"device", "soft"}};
   EXPECT_TRUE(Find(metrics, "verbena_server_workers", of_server).has_value());
+  EXPECT_FALSE(Find(metrics, "verbena_client_connected", of_channel));
+  EXPECT_EQ(Check(channel, ""), absl::OkStatus());
   EXPECT_TRUE(Find(metrics, "verbena_client_connected", of_channel));
   server.reset();
   metrics.RemoveChannel(channel);
