@@ -1,6 +1,7 @@
 #include "tools/command_line/parse_flags.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,7 @@ namespace verbena::tool {
 
 absl::StatusOr<std::vector<std::string>> ParseFlags(int argc, char** argv) {
   std::vector<std::string> words;
+  std::set<absl::string_view> lists;  // Those that were given.
   for (int i = 1; i < argc; ++i) {
     const absl::string_view argument = argv[i];
     absl::string_view text = argument;
@@ -51,6 +53,11 @@ absl::StatusOr<std::vector<std::string>> ParseFlags(int argc, char** argv) {
     if (flag == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat(
           "unknown flag ", argument, "; --help lists those there are"));
+    }
+    // A list that is given again goes on.
+    if (flag->IsOfType<std::vector<std::string>>() &&
+        !lists.insert(flag->Name()).second) {
+      parts.second = absl::StrCat(flag->CurrentValue(), ",", parts.second);
     }
     std::string error;
     if (!flag->ParseFrom(parts.second, &error)) {

@@ -14,6 +14,7 @@ namespace verbena::tool {
 // the name of the program. INVALID_ARGUMENT, for the user, if a flag is not
 // known or its value is none. absl's own parser ends the program then, with
 // status 1, to which these programs give another meaning; after --help, too.
+// And of a list that is given twice it keeps only the second.
 absl::StatusOr<std::vector<std::string>> ParseFlags(int argc, char** argv);
 
 // What --help says of the flags that the program has: name, default, meaning.

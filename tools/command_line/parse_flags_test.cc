@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+ABSL_FLAG(std::vector<std::string>, colours, {"grey"}, "which of them");
 ABSL_FLAG(int, number, 1, "how many of them");
 ABSL_FLAG(bool, quick, false, "not to be slow");
 
@@ -44,6 +45,13 @@ TEST(ParseFlagsTest, TakesTheFormsThatAbslTakes) {
   EXPECT_THAT(*words, ElementsAre("ping"));
   EXPECT_EQ(absl::GetFlag(FLAGS_number), 8);
   EXPECT_FALSE(absl::GetFlag(FLAGS_quick));
+}
+
+TEST(ParseFlagsTest, AListThatIsGivenAgainGoesOn) {
+  const absl::FlagSaver saver;
+  ASSERT_TRUE(Parse({"--colours=red", "--colours", "blue,green"}).ok());
+  EXPECT_THAT(absl::GetFlag(FLAGS_colours),
+              ElementsAre("red", "blue", "green"));
 }
 
 TEST(ParseFlagsTest, HelpSaysWhatEachFlagMeans) {

@@ -22,6 +22,7 @@
 #include "rpc/server_builder.h"
 #include "tools/gateway/grpc_to_verbena.h"
 #include "tools/gateway/verbena_to_grpc.h"
+#include "transport/base/socket_address.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::gateway {
@@ -125,6 +126,14 @@ class FromVerbenaGateway final : public Gateway {
   std::unique_ptr<Server> server_;
 };
 
+absl::Status CheckAddress(const char* flag, absl::string_view address) {
+  const absl::Status form =
+      base::SocketAddress::CheckForm(address.substr(address.find("//") + 2));
+  if (form.ok()) return form;
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, "=", address, ": ", form.message()));
+}
+
 absl::Status Check(const GatewayOptions& options) {
   for (const auto& [name, address] :
        {std::pair("--from", options.from), std::pair("--to", options.to)}) {
@@ -134,6 +143,11 @@ absl::Status Check(const GatewayOptions& options) {
                                                      " begins with neither ",
                                                      kGrpc, " nor ", kVerbena));
     }
+  }
+  // What gRPC is to reach may be a name that it alone resolves.
+  RETURN_IF_ERROR(CheckAddress("--from", options.from));
+  if (absl::StartsWith(options.to, kVerbena)) {
+    RETURN_IF_ERROR(CheckAddress("--to", options.to));
   }
   if (absl::StartsWith(options.from, kGrpc) ==
       absl::StartsWith(options.to, kGrpc)) {

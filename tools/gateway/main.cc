@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "rpc/logging.h"
 #include "rpc/version.h"
 #include "tools/command_line/parse_flags.h"
 #include "tools/gateway/gateway.h"
@@ -51,6 +52,17 @@ int Main() {
   sigaddset(&stop_signals, SIGINT);
   sigaddset(&stop_signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+
+  if (absl::GetFlag(FLAGS_grace) < absl::ZeroDuration()) {
+    std::cerr << "verbena-gateway: --grace is negative" << std::endl;
+    return 2;
+  }
+  // Who operates it wants to know whether it is connected, and why not.
+  verbena::SetLogSink(
+      [](const verbena::LogEntry& entry) {
+        std::cerr << absl::StrCat("verbena-gateway: ", entry.text, "\n");
+      },
+      verbena::LogSeverity::kInfo);
 
   verbena::gateway::GatewayOptions options;
   options.from = absl::GetFlag(FLAGS_from);

@@ -258,6 +258,11 @@ class CommandLine(unittest.TestCase):
         self.assertIn("begins with neither", self.refused())
         self.assertIn("verbena-gateway --from", self.refused("word"))
         self.assertIn("unknown flag --form", self.refused("--form=grpc://a:1"))
+        self.assertIn("the port is missing", self.refused(
+            "--from=grpc://127.0.0.1", "--to=verbena://127.0.0.1:1"))
+        self.assertIn("it has a scheme", self.refused(
+            "--from=grpc://127.0.0.1:0", "--to=verbena://dns:///host:1"))
+        self.assertIn("--grace is negative", self.refused("--grace=-1s"))
 
 
 if __name__ == "__main__":

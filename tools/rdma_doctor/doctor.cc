@@ -103,6 +103,32 @@ void CallDevices(const Options& options, const std::vector<Device>& devices,
                        "nothing was called over it", "rdma link; ibv_devices");
 }
 
+// The same of calls to a server that somebody else runs.
+void RecordPeer(const Options& options,
+                const absl::StatusOr<Measurement>& result,
+                bool by_software_device, Report* report) {
+  const std::string to = "to " + options.peer;
+  if (absl::IsUnauthenticated(result.status())) {
+    Findings(report).Ok("peer",
+                        absl::StrCat(to,
+                                     ": it is there, and wants credentials "
+                                     "that this program does not have, so it "
+                                     "was not called"));
+    return;
+  }
+  std::string mend =
+      absl::StrCat("verbena ping ", options.peer,
+                   "   # is the server there, does a firewall let ",
+                   by_software_device ? "TCP" : "UDP", " port 4791 through?");
+  if (absl::IsPermissionDenied(result.status())) {
+    mend =
+        "run both as one user, or set VERBENA_SOFT_PEERS at the end that does "
+        "not believe the other";
+  }
+  Record("peer", result.ok() ? absl::StrCat(to, " via ", result->device()) : to,
+         result, mend, report);
+}
+
 }  // namespace
 
 Report Examine(const Options& options) {
@@ -127,14 +153,10 @@ Report Examine(const Options& options) {
     }
     const absl::StatusOr<Measurement> result =
         MeasurePeer(options.device, options.peer, options.calls);
-    Record("peer",
-           absl::StrCat("to ", options.peer,
-                        result.ok() ? " via " + result->device() : ""),
-           result,
-           absl::StrCat("verbena ping ", options.peer,
-                        "   # is the server there, does a firewall let UDP "
-                        "port 4791 through?"),
-           &report);
+    RecordPeer(options, result,
+               devices.empty() ||
+                   transport::WantedDevice(asked) == transport::kSoftDevice,
+               &report);
   }
   return report;
 }

@@ -8,6 +8,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
+#include "google/protobuf/io/gzip_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "tools/rdma_doctor/machine.h"
 
 namespace verbena::doctor {
@@ -56,6 +58,23 @@ Availability AvailabilityOf(const SystemRoot& root, const std::string& module) {
   return there ? Availability::kThere : Availability::kNotThere;
 }
 
+// Whether the kernel says of its own build that there is nothing of RDMA in it.
+bool IsBuiltWithoutRdma(const SystemRoot& root) {
+  const auto release = root.Read("/proc/sys/kernel/osrelease");
+  std::string configuration =
+      root.Read("/boot/config-" + release.value_or("")).value_or("");
+  if (const auto packed = root.Read("/proc/config.gz")) {
+    google::protobuf::io::ArrayInputStream bytes(
+        packed->data(), static_cast<int>(packed->size()));
+    google::protobuf::io::GzipInputStream text(&bytes);
+    const void* data = nullptr;
+    for (int size = 0; text.Next(&data, &size);) {
+      configuration.append(static_cast<const char*>(data), size);
+    }
+  }
+  return absl::StrContains(configuration, "# CONFIG_INFINIBAND is not set");
+}
+
 // How to load it, or how to get a kernel that has it.
 std::string HowToLoad(const SystemRoot& root, const std::string& module) {
   if (IsInContainer(root)) {
@@ -100,6 +119,15 @@ void CheckPresence(const SystemRoot& root, const std::vector<Device>& devices,
   for (const Device& device : devices) names.push_back(device.name);
   if (!names.empty()) {
     findings->Ok("devices", absl::StrJoin(names, ", "));
+  } else if (IsBuiltWithoutRdma(root)) {
+    findings->Add(
+        Finding::note, "devices",
+        "this kernel is built without RDMA: CONFIG_INFINIBAND is not set",
+        "there can be no RDMA device with it, rxe neither; Verbena uses its "
+        "software device, soft, which needs none",
+        IsInContainer(root)
+            ? "a kernel of a distribution on the host"
+            : "apt-get install linux-image-amd64   # Debian; then reboot");
   } else {
     findings->Add(
         Finding::note, "devices", "this machine has no RDMA device",
@@ -133,7 +161,10 @@ void CheckModules(const SystemRoot& root, const std::vector<Device>& devices,
        {"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "rdma_rxe"}) {
     if (IsLoaded(root, module)) loaded.push_back(module);
   }
-  if (loaded.empty()) {
+  if (loaded.empty() && IsBuiltWithoutRdma(root)) {
+    findings->Add(Finding::note, "modules", "none of RDMA is loaded",
+                  "this kernel is built without them", "");
+  } else if (loaded.empty()) {
     findings->Add(Finding::note, "modules", "none of RDMA is loaded",
                   "no RDMA device can appear until one is",
                   HowToLoad(root, "ib_uverbs"));

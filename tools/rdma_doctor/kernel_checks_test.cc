@@ -3,6 +3,9 @@
 #include <string>
 
 #include "gmock/gmock.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/gzip_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "gtest/gtest.h"
 #include "tools/rdma_doctor/fake_machine.h"
 
@@ -43,6 +46,27 @@ TEST_F(KernelChecksTest, AWholeDeviceIsWell) {
   machine_.AddDevice("mlx5_0", "uverbs0", "ens1");
   EXPECT_EQ(Levels(Check()),
             "devices: ok\nmodules: ok\nnodes: ok\nrdma_cm: ok\n");
+}
+
+TEST_F(KernelChecksTest, NobodyIsToldToLoadWhatTheKernelWasBuiltWithout) {
+  machine_.Write("/proc/sys/kernel/osrelease", "6.1.0\n");
+  machine_.Write("/boot/config-6.1.0", "# CONFIG_INFINIBAND is not set\n");
+  EXPECT_EQ(Levels(Check()), "devices: note\nmodules: note\n");
+  EXPECT_THAT(report_.findings(0).seen(), HasSubstr("built without RDMA"));
+  EXPECT_THAT(report_.findings(0).mend(), HasSubstr("linux-image"));
+  EXPECT_EQ(report_.findings(1).mend(), "");
+}
+
+TEST_F(KernelChecksTest, TheKernelsOwnCopyOfItsConfigurationDoesToo) {
+  std::string packed;
+  {
+    google::protobuf::io::StringOutputStream bytes(&packed);
+    google::protobuf::io::GzipOutputStream gzip(&bytes);
+    google::protobuf::io::CodedOutputStream text(&gzip);
+    text.WriteString("CONFIG_PCI=y\n# CONFIG_INFINIBAND is not set\n");
+  }
+  machine_.Write("/proc/config.gz", packed);
+  EXPECT_EQ(Levels(Check()), "devices: note\nmodules: note\n");
 }
 
 TEST_F(KernelChecksTest, AMachineWithoutRdmaIsNoError) {

@@ -86,6 +86,11 @@ absl::StatusOr<Options> ReadOptions(int argc, char** argv) {
       return absl::InvalidArgumentError(
           absl::StrCat("--root=", absl::GetFlag(FLAGS_root), " is no folder"));
     }
+    if (!options.root.Exists("/proc") && !options.root.Exists("/sys")) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--root=", absl::GetFlag(FLAGS_root),
+          " has neither proc nor sys, so there is nothing to see"));
+    }
   }
   return options;
 }

@@ -1,14 +1,18 @@
 #include "tools/verbena/commands.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <ext/stdio_filebuf.h>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -29,10 +33,23 @@ using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 using HealthStub = grpc::health::v1::Health::Stub;
 
+// A server's words, of which a terminal must obey none.
+std::string WithoutControls(absl::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    if (c == '\n' || !absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
+      shown += c;
+    } else {
+      absl::StrAppendFormat(&shown, "\\x%02x", c);
+    }
+  }
+  return shown;
+}
+
 // Says what is wrong. The exit code of a call that ended so.
 int Fail(const absl::Status& status) {
   std::cerr << "verbena: " << absl::StatusCodeToString(status.code()) << ": "
-            << status.message() << std::endl;
+            << WithoutControls(status.message()) << std::endl;
   return kCallFailed + static_cast<int>(status.code());
 }
 
@@ -72,6 +89,13 @@ absl::Status PrepareAttachment(const google::protobuf::MethodDescriptor& method,
         absl::StrCat(method.full_name(),
                      " streams; --attachment and --response_attachment "
                      "are for methods that do not"));
+  }
+  // Before the server does what cannot be done twice.
+  if (!input.response_attachment.empty() &&
+      !std::ofstream(input.response_attachment, std::ios::app)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--response_attachment: ", input.response_attachment,
+                     " can't be written"));
   }
   if (input.attachment.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(*bytes, ReadFile("attachment", input.attachment));
@@ -125,13 +149,9 @@ int CodeOf(HealthCheckResponse::ServingStatus status) {
 absl::StatusOr<std::string> ReadFile(absl::string_view flag,
                                      const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string bytes;
-  char part[64 << 10];
-  // Reading a folder fails; iterators would throw.
-  while (file.read(part, sizeof(part)) || file.gcount() > 0) {
-    bytes.append(part, file.gcount());
-  }
-  if (file.eof()) return bytes;
+  std::optional<std::string> bytes;
+  if (file) bytes = ReadAll(file);
+  if (bytes.has_value()) return *std::move(bytes);
   return absl::InvalidArgumentError(
       absl::StrCat("--", flag, ": ", path, " can't be read"));
 }
@@ -179,16 +199,24 @@ int Call(const Options& options, const std::string& method,
   const absl::Status prepared =
       PrepareAttachment(**found, input, &attachment, &context);
   if (!prepared.ok()) return FailToFind(prepared);
+  if (input.data == "-" && (*found)->client_streaming() &&
+      !options.timeout_given) {
+    context.set_timeout(absl::InfiniteDuration());
+  }
   std::istringstream given(input.data);
   if (absl::StartsWith(input.data, "@")) {
     absl::StatusOr<std::string> text = ReadFile("data", input.data.substr(1));
     if (!text.ok()) return FailToFind(text.status());
     given.str(*std::move(text));
   }
+  // Unlike std::cin it says when it can't be read.
+  __gnu_cxx::stdio_filebuf<char> standard_input(STDIN_FILENO, std::ios::in);
+  std::istream typed(&standard_input);
+  if (!standard_input.is_open()) typed.setstate(std::ios::badbit);
   bool bad_input = false;
   const absl::Status status =
       JsonCall(options.channel, *found, &context)
-          .Run(input.data == "-" ? std::cin : given, std::cout, &bad_input);
+          .Run(input.data == "-" ? typed : given, std::cout, &bad_input);
   if (bad_input) return FailToFind(status);
   if (!status.ok()) return Fail(status);
   return KeepAttachment(context.response_attachment(),

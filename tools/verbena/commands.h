@@ -29,6 +29,8 @@ struct Options {
   std::shared_ptr<Channel> channel;
   // Of each call. Infinite for none.
   absl::Duration timeout = absl::Seconds(10);
+  // Whether the user said so. Else streams whose requests are typed have none.
+  bool timeout_given = false;
   // Where the schema is; without files the server is asked.
   std::vector<std::string> proto_files;
   std::vector<std::string> import_dirs = {"."};

@@ -1,6 +1,5 @@
 #include "tools/verbena/json_call.h"
 
-#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -16,6 +15,19 @@
 namespace verbena::tool {
 
 using google::protobuf::Message;
+
+constexpr char kUnreadable[] = "the request can't be read";
+
+std::optional<std::string> ReadAll(std::istream& in) {
+  std::string bytes;
+  char part[64 << 10];
+  // Reading a folder fails; iterators would throw.
+  while (!in.bad() && (in.read(part, sizeof(part)) || in.gcount() > 0)) {
+    bytes.append(part, in.gcount());
+  }
+  if (in.bad() || !in.eof()) return std::nullopt;
+  return bytes;
+}
 
 std::string JsonCall::name() const {
   return absl::StrCat(method_.service()->full_name(), "/", method_.name());
@@ -65,6 +77,7 @@ absl::Status JsonCall::WriteLines(std::istream& in,
     ASSIGN_OR_RETURN(std::string bytes, ToBytes(line));
     if (!stream->Write(ByteMessage(std::move(bytes)))) break;
   }
+  if (in.bad()) return absl::InvalidArgumentError(kUnreadable);
   stream->WritesDone();
   return absl::OkStatus();
 }
@@ -73,9 +86,11 @@ absl::Status JsonCall::Run(std::istream& in, std::ostream& out,
                            bool* bad_input) {
   std::string only;
   if (!method_.client_streaming()) {
-    const std::string json(std::istreambuf_iterator<char>(in), {});
-    const bool empty = absl::StripAsciiWhitespace(json).empty();
-    absl::StatusOr<std::string> bytes = ToBytes(empty ? "{}" : json);
+    const std::optional<std::string> json = ReadAll(in);
+    *bad_input = !json.has_value();
+    if (*bad_input) return absl::InvalidArgumentError(kUnreadable);
+    const bool empty = absl::StripAsciiWhitespace(*json).empty();
+    absl::StatusOr<std::string> bytes = ToBytes(empty ? "{}" : *json);
     *bad_input = !bytes.ok();
     if (!bytes.ok()) return bytes.status();
     only = *std::move(bytes);

@@ -5,6 +5,7 @@
 
 #include <istream>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -18,6 +19,9 @@
 #include "rpc/generic_stub.h"
 
 namespace verbena::tool {
+
+// All that is left in `in`; nothing if it can't be read.
+std::optional<std::string> ReadAll(std::istream& in);
 
 // A call of a method of any of the four kinds. For one thread.
 class JsonCall {
@@ -33,7 +37,8 @@ class JsonCall {
   // message. To one that takes a stream each line is a request, which is sent
   // when it has been read; empty lines are none. Responses of a stream are
   // written likewise, one a line. Returns how the call has ended; `*bad_input`
-  // becomes true if it did because `in` is not JSON of such a message.
+  // becomes true if it did because `in` is not JSON of such a message, or can't
+  // be read.
   absl::Status Run(std::istream& in, std::ostream& out, bool* bad_input);
 
  private:

@@ -61,13 +61,14 @@ class Complaints final
 
 class FileSchema final : public Schema {
  public:
-  explicit FileSchema(const std::vector<std::string>& roots)
-      : importer_(&tree_, &complaints_) {
+  explicit FileSchema(const std::vector<std::string>& roots) {
+    database_.RecordErrorsTo(&complaints_);
+    pool_.EnforceWeakDependencies(true);
     for (const std::string& root : roots) tree_.MapPath("", root);
   }
 
   absl::Status Import(const std::string& file) {
-    const FileDescriptor* const imported = importer_.Import(file);
+    const FileDescriptor* const imported = pool_.FindFileByName(file);
     if (imported == nullptr) {
       return absl::InvalidArgumentError(complaints_.Take());
     }
@@ -89,7 +90,7 @@ class FileSchema final : public Schema {
   absl::StatusOr<const FileDescriptor*> FindFile(
       absl::string_view symbol) override {
     const FileDescriptor* const file =
-        importer_.pool()->FindFileContainingSymbol(std::string(symbol));
+        pool_.FindFileContainingSymbol(std::string(symbol));
     if (file == nullptr) return NotFound(symbol, "the files of --proto have");
     return file;
   }
@@ -97,7 +98,13 @@ class FileSchema final : public Schema {
  private:
   google::protobuf::compiler::DiskSourceTree tree_;
   Complaints complaints_;
-  google::protobuf::compiler::Importer importer_;
+  // What comes with protobuf, google/protobuf/timestamp.proto and others, need
+  // not be among the files.
+  google::protobuf::DescriptorPoolDatabase built_in_{
+      *DescriptorPool::generated_pool()};
+  google::protobuf::compiler::SourceTreeDescriptorDatabase database_{
+      &tree_, &built_in_};
+  DescriptorPool pool_{&database_, database_.GetValidationErrorCollector()};
   std::vector<const FileDescriptor*> files_;
 };
 
@@ -128,6 +135,7 @@ class ServerSchema final : public Schema {
       return NotFound(symbol, "the server has");
     }
     RETURN_IF_ERROR(response.status());
+    std::vector<std::string> names;
     for (const std::string& bytes :
          response->file_descriptor_response().file_descriptor_proto()) {
       FileDescriptorProto file;
@@ -138,7 +146,10 @@ class ServerSchema final : public Schema {
       // Of files that come again the first stays.
       FileDescriptorProto known;
       if (!files_.FindFileByName(file.name(), &known)) files_.Add(file);
+      names.push_back(file.name());
     }
+    // The files must be there for the pool to find values of an enum in them.
+    for (const std::string& name : names) pool_.FindFileByName(name);
     const FileDescriptor* const file =
         pool_.FindFileContainingSymbol(std::string(symbol));
     if (file != nullptr) return file;
@@ -225,13 +236,29 @@ absl::StatusOr<std::string> Schema::Describe(absl::string_view symbol) {
     return found->DebugString();
   }
   if (const auto* found = pool.FindMessageTypeByName(name)) {
-    return found->DebugString();
+    return found->options().map_entry()
+               ? found->containing_type()->DebugString()
+               : found->DebugString();
   }
   if (const auto* found = pool.FindEnumTypeByName(name)) {
     return found->DebugString();
   }
-  // A field, an extension, a value of an enum.
-  return file->DebugString();
+  // A part is shown in the whole.
+  if (const auto* found = pool.FindEnumValueByName(name)) {
+    return found->type()->DebugString();
+  }
+  if (const auto* found = pool.FindFieldByName(name)) {
+    return found->containing_type()->DebugString();
+  }
+  if (const auto* found = pool.FindOneofByName(name)) {
+    return found->containing_type()->DebugString();
+  }
+  if (const auto* found = pool.FindExtensionByName(name)) {
+    return found->DebugString();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", symbol, "\" is a package, of ", file->name(),
+                   " and perhaps other files"));
 }
 
 }  // namespace verbena::tool

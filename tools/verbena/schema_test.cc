@@ -15,6 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 constexpr absl::string_view kProto = R"(
 syntax = "proto3";
@@ -69,7 +70,19 @@ TEST(SchemaTest, DescribesWhatAProtoHas) {
   EXPECT_THAT(*(*schema)->Describe("shop.Till"), HasSubstr("rpc Pay("));
   EXPECT_THAT(*(*schema)->Describe("shop.Till/Pay"), HasSubstr("rpc Pay("));
   EXPECT_THAT(*(*schema)->Describe("shop.Coin.cents"),
-              HasSubstr("package shop"));
+              StartsWith("message Coin {"));
+  EXPECT_THAT(*(*schema)->Describe("shop.COPPER"), StartsWith("enum Metal {"));
+  EXPECT_TRUE(absl::IsInvalidArgument((*schema)->Describe("shop").status()));
+}
+
+TEST(SchemaTest, WhatComesWithProtobufNeedNotBeAmongTheFiles) {
+  const auto schema = SchemaOf(R"(
+    syntax = "proto3"; import "google/protobuf/timestamp.proto";
+    message Sale { google.protobuf.Timestamp when = 1;
+                   map<string, int32> items = 2; })");
+  ASSERT_TRUE(schema.ok()) << schema.status();
+  EXPECT_THAT(*(*schema)->Describe("Sale.ItemsEntry"),
+              StartsWith("message Sale {"));
 }
 
 TEST(SchemaTest, WhatTheCompilerSaysOfAFileIsPassedOn) {

@@ -1,6 +1,8 @@
 // Looks at, and calls, any server of Verbena from a terminal: see
 // docs/verbena-tool.md.
 
+#include <fcntl.h>
+
 #include <cstddef>
 #include <iostream>
 #include <memory>
@@ -23,13 +25,16 @@
 #include "rpc/version.h"
 #include "tools/command_line/parse_flags.h"
 #include "tools/verbena/commands.h"
+#include "transport/base/socket_address.h"
 #include "transport/base/status_macros.h"
 
 ABSL_FLAG(bool, help, false, "this text");
 ABSL_FLAG(bool, version, false, "print the version");
-ABSL_FLAG(absl::Duration, timeout, absl::ZeroDuration(),
-          "how long a call may take; 0 for the default, which is 10 s, and no "
-          "end for calls of `health --watch`");
+ABSL_FLAG(
+    absl::Duration, timeout, absl::ZeroDuration(),
+    "how long a call may take, inf for ever; 0 for the default, which is "
+    "10 s, and no end for `health --watch` and for a stream whose requests "
+    "are typed (--data=-)");
 ABSL_FLAG(std::string, device, "",
           "the device to use: soft, or an RDMA device; default: the best");
 ABSL_FLAG(std::vector<std::string>, proto, {},
@@ -66,9 +71,9 @@ constexpr char kUsageText[] =
   verbena health HOST:PORT [SERVICE]      whether it is serving (--watch)
   verbena ping HOST:PORT                  round trips (--count)
 
-Exit status: 0 done; 1 not serving; 2 the command line or the request is wrong;
-64 plus the number of the status code if a call ended with an error, as 68
-(DEADLINE_EXCEEDED) and 78 (UNAVAILABLE). --help lists all flags.
+Exit status: 0 done; 1 not serving; 2 the command line, the request or a file is
+wrong; 64 plus the number of the status code if a call ended with an error, as
+68 (DEADLINE_EXCEEDED) and 78 (UNAVAILABLE). --help lists all flags.
 )";
 
 absl::StatusOr<std::shared_ptr<Channel>> ChannelTo(const std::string& target) {
@@ -89,12 +94,14 @@ absl::StatusOr<std::shared_ptr<Channel>> ChannelTo(const std::string& target) {
 
 absl::StatusOr<Options> OptionsFor(const std::string& target, bool endless) {
   Options options;
+  RETURN_IF_ERROR(base::SocketAddress::CheckForm(target));
   ASSIGN_OR_RETURN(options.channel, ChannelTo(target));
   const absl::Duration timeout = absl::GetFlag(FLAGS_timeout);
   if (timeout < absl::ZeroDuration()) {
     return absl::InvalidArgumentError("--timeout is negative");
   }
-  if (timeout > absl::ZeroDuration()) {
+  options.timeout_given = timeout > absl::ZeroDuration();
+  if (options.timeout_given) {
     options.timeout = timeout;
   } else if (endless) {
     options.timeout = absl::InfiniteDuration();
@@ -180,4 +187,17 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace verbena::tool
 
-int main(int argc, char** argv) { return verbena::tool::Main(argc, argv); }
+int main(int argc, char** argv) {
+  // A standard stream that is closed shall fail, and not become the first file
+  // or socket that is opened.
+  for (int stream = 0; stream <= 2; ++stream) {
+    if (fcntl(stream, F_GETFD) != -1) continue;
+    if (open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY) != stream) {
+      return verbena::tool::kUsage;
+    }
+  }
+  const int code = verbena::tool::Main(argc, argv);
+  if (std::cout.flush()) return code;
+  std::cerr << "verbena: standard output can't be written" << std::endl;
+  return code == verbena::tool::kDone ? verbena::tool::kUsage : code;
+}

@@ -104,6 +104,11 @@ TEST_F(VerbenaTest, DescribesAMessage) {
   const Ran ran = Run("describe", {"grpc.health.v1.HealthCheckRequest"});
   EXPECT_EQ(ran.exit_code, 0) << ran.errors;
   EXPECT_THAT(ran.output, HasSubstr("string service = 1;"));
+  EXPECT_THAT(
+      Run("describe", {"grpc.health.v1.HealthCheckResponse.SERVING"}).output,
+      StartsWith("enum ServingStatus {"));
+  EXPECT_THAT(Run("describe", {"grpc.health.v1"}).errors,
+              HasSubstr("\"grpc.health.v1\" is a package"));
   const Ran none = Run("describe", {"grpc.health.v1.Nothing"});
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_THAT(none.errors, HasSubstr("no \"grpc.health.v1.Nothing\""));
@@ -179,6 +184,44 @@ TEST_F(VerbenaTest, SendsAndKeepsAttachments) {
   const Ran stream = Run("call", {kReflect, "--attachment=" + sent});
   EXPECT_EQ(stream.exit_code, 2);
   EXPECT_THAT(stream.errors, HasSubstr("ServerReflectionInfo streams"));
+}
+
+TEST_F(VerbenaTest, SaysWhatCannotBeReadOrWritten) {
+  Serve();
+  const auto by_shell = [this](const std::string& redirected) {
+    return testing_support::RunToEnd(
+        {"/bin/sh", "-c",
+         absl::StrCat(program, " call ", target_, " ", redirected)});
+  };
+  for (const std::string method : {kCheck, kReflect}) {
+    for (const std::string input : {"</", "<&-"}) {
+      const Ran ran = by_shell(absl::StrCat(method, " --data=- ", input));
+      EXPECT_EQ(ran.exit_code, 2) << method << input;
+      EXPECT_THAT(ran.errors, HasSubstr("the request can't be read"));
+    }
+  }
+  for (const std::string output : {">/dev/full", ">&-"}) {
+    const Ran ran = by_shell(kCheck + (" " + output));
+    EXPECT_EQ(ran.exit_code, 2) << output;
+    EXPECT_THAT(ran.errors, HasSubstr("standard output can't be written"));
+  }
+}
+
+TEST_F(VerbenaTest, SendsMetadataThatIsGivenOneByOne) {
+  Serve();
+  const Ran ran = Run("call", {"verbena.end_to_end.Inline/Describe",
+                               "--metadata=a:1", "--metadata=b:2"});
+  // In base64 "a=1" and "b=2".
+  EXPECT_THAT(ran.output, AllOf(HasSubstr("YT0x"), HasSubstr("Yj0y")))
+      << ran.errors;
+}
+
+TEST_F(VerbenaTest, AnAddressThatIsNoneIsAWrongCommandLine) {
+  for (const std::string address : {"127.0.0.1", ":abc", "dns:///host:1"}) {
+    const Ran ran = testing_support::RunToEnd({program, "list", address});
+    EXPECT_EQ(ran.exit_code, 2);
+    EXPECT_THAT(ran.errors, HasSubstr("an address is host:port"));
+  }
 }
 
 TEST_F(VerbenaTest, SaysHowACallEnded) {

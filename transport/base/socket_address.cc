@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
@@ -51,6 +52,9 @@ absl::StatusOr<HostAndPort> Split(absl::string_view text) {
     if (colon == text.npos) return BadAddress(text, "the port is missing");
     host = text.substr(0, colon);
     port = text.substr(colon + 1);
+    if (absl::StrContains(text, "//")) {
+      return BadAddress(text, "it has a scheme");
+    }
     if (host.find(':') != host.npos) {
       return BadAddress(text, "an IPv6 address must stand in brackets");
     }
@@ -128,6 +132,10 @@ absl::StatusOr<SocketAddress> SocketAddress::Parse(absl::string_view text) {
     if (address.family() == AF_INET) return address;
   }
   return addresses.front();
+}
+
+absl::Status SocketAddress::CheckForm(absl::string_view text) {
+  return Split(text).status();
 }
 
 absl::StatusOr<SocketAddress> SocketAddress::ParseNumeric(

@@ -37,6 +37,9 @@ class SocketAddress {
   // Parse(text) for an address in digits: never asks a name server.
   static absl::StatusOr<SocketAddress> ParseNumeric(absl::string_view text);
 
+  // Whether `text` has the form that these want, without asking anybody.
+  static absl::Status CheckForm(absl::string_view text);
+
   // Of any other family than AF_INET and AF_INET6, or null: no address.
   static SocketAddress FromSockaddr(const sockaddr* address);
 

@@ -70,6 +70,7 @@ TEST(SocketAddressTest, SaysWhatIsWrongWithTheText) {
   EXPECT_THAT(problem("[::1]50051"), HasSubstr("port is missing"));
   EXPECT_THAT(problem("[::1"), HasSubstr("'[' without ']'"));
   EXPECT_THAT(problem("::1:50051"), HasSubstr("brackets"));
+  EXPECT_THAT(problem("dns:///host.example:50051"), HasSubstr("a scheme"));
   EXPECT_THAT(problem(":50051"), HasSubstr("host is missing"));
   EXPECT_THAT(problem("[]:50051"), HasSubstr("host is missing"));
   EXPECT_THAT(problem("10.0.0.7:65536"), HasSubstr("above 65535"));
