@@ -2,15 +2,21 @@
 
 #include "rpc/logging.h"
 
+#include <functional>
 #include <memory>
+#include <regex>
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
+#include "rpc/credentials/shared_secret.h"
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/test_service.h"
+#include "tests/testing/child_process.h"
 #include "transport/base/mutex.h"
 
 namespace verbena::end_to_end {
@@ -34,31 +40,33 @@ class CapturedLog {
 
   // Waits for a line that has all of these; false after two minutes.
   bool Await(const std::vector<std::string>& parts) {
+    return AwaitLine(absl::StrJoin(parts, ", "), [&](const std::string& line) {
+      return absl::c_all_of(parts, [&](const std::string& part) {
+        return absl::StrContains(line, part);
+      });
+    });
+  }
+  // The same for one that is so as a whole.
+  bool AwaitMatch(const std::string& expression) {
+    return AwaitLine(expression, [&](const std::string& line) {
+      return std::regex_match(line, std::regex(expression));
+    });
+  }
+
+ private:
+  bool AwaitLine(const std::string& what,
+                 const std::function<bool(const std::string&)>& fits) {
     const absl::Time deadline = base::Now() + absl::Minutes(2);
     const base::MutexLock lock(mutex_);
-    while (!Has(parts)) {
+    while (!absl::c_any_of(lines_, fits)) {
       if (base::Now() >= deadline) {
-        ADD_FAILURE() << "no line with " << absl::StrJoin(parts, ", ")
-                      << " in:\n"
+        ADD_FAILURE() << "no line with " << what << " in:\n"
                       << absl::StrJoin(lines_, "\n");
         return false;
       }
       changed_.WaitUntil(mutex_, deadline);
     }
     return true;
-  }
-
- private:
-  bool Has(const std::vector<std::string>& parts) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    for (const std::string& line : lines_) {
-      bool all = true;
-      for (const std::string& part : parts) {
-        all = all && absl::StrContains(line, part);
-      }
-      if (all) return true;
-    }
-    return false;
   }
 
   base::Mutex mutex_;
@@ -89,6 +97,27 @@ TEST_F(LoggingTest, AnAttemptThatFailsSaysWhyAndWhenTheNextOneComes) {
   EXPECT_FALSE(channel->WaitForConnected(absl::Now() + absl::Seconds(1)));
   EXPECT_TRUE(
       log.Await({"no connection to 127.0.0.1:1", "not tried again for "}));
+}
+
+TEST_F(LoggingTest, AServerNamesTheClientThatItRefuses) {
+  CapturedLog log;
+  auto keys = std::make_shared<SharedSecretKeys>();
+  ASSERT_EQ(keys->Replace({{"november", std::string(32, 's')}}),
+            absl::OkStatus());
+  int port = 0;
+  ServerBuilder builder;
+  const std::string host = testing_support::TestAddress();
+  builder.AddListeningPort(host + ":0", SharedSecretServerCredentials(keys),
+                           &port);
+  const auto server = builder.BuildAndStart();
+  ASSERT_EQ(server.status(), absl::OkStatus());
+  const auto channel =
+      CreateChannel(absl::StrCat(host, ":", port),
+                    SharedSecretCredentials("october", std::string(32, 's')));
+  EXPECT_FALSE(channel->WaitForConnected(absl::Now() + absl::Minutes(1)));
+  // The client's own entry begins in another way.
+  EXPECT_TRUE(log.AwaitMatch(
+      absl::StrCat(host, R"(:\d+: the server does not have the key .*)")));
 }
 
 TEST_F(LoggingTest, AServerSaysThatItRefusesCallsForALimit) {

@@ -6,6 +6,7 @@
 
 #include "absl/base/optimization.h"
 #include "absl/memory/memory.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 #include "transport/base/clock.h"
@@ -305,10 +306,15 @@ void ServerPoller::Reap() {
   const auto closed = [this](const std::unique_ptr<ServerCalls>& calls) {
     if (!calls->connection().closed()) return false;
     const absl::Status& reason = calls->connection().failure();
+    // Why a client is refused does not name it, for the client reads it, too.
+    const std::string& peer = calls->connection().peer();
+    const std::string text = absl::StrContains(reason.message(), peer)
+                                 ? std::string(reason.message())
+                                 : absl::StrCat(peer, ": ", reason.message());
     if (absl::IsDeadlineExceeded(reason) || absl::IsDataLoss(reason)) {
-      lost_.Say(reason.message());
+      lost_.Say(text);
     } else {
-      base::Log::OfProcess().Write(LogSeverity::kInfo, reason.message());
+      base::Log::OfProcess().Write(LogSeverity::kInfo, text);
     }
     for (auto& [provider, watcher] : watchers_) {
       watcher->Unwatch(calls->connection().id());

@@ -112,9 +112,9 @@ absl::string_view RemedyOf(absl::string_view verb, int error) {
       return "no further thread can be started: see `ulimit -u` and `ulimit "
              "-v`, and pids.max of the control group";
     case EADDRINUSE:
-      return "another process listens there";
+      return "somebody listens there already";
     case EADDRNOTAVAIL:
-      return "no RDMA device has this address";
+      return "this host does not have the address, or no RDMA device has";
     default:
       return "";
   }
