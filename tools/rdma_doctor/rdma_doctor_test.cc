@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
+#include "rpc/credentials/shared_secret.h"
 #include "rpc/rpc.h"
 #include "rpc/services/health_service.h"
 #include "tests/testing/child_process.h"
@@ -105,6 +106,24 @@ TEST(RdmaDoctorTest, CallsAPeer) {
   const Report without = RunForReport(arguments);
   EXPECT_EQ(Of(without, "peer").level(), Finding::error);
   EXPECT_THAT(Of(without, "peer").mend(), StartsWith("verbena ping "));
+}
+
+TEST(RdmaDoctorTest, APeerThatWantsCredentialsIsWell) {
+  auto keys = std::make_shared<SharedSecretKeys>();
+  ASSERT_EQ(keys->Replace({{"november", std::string(32, 's')}}),
+            absl::OkStatus());
+  int port = 0;
+  ServerBuilder builder;
+  builder.AddListeningPort(TestAddress() + ":0",
+                           SharedSecretServerCredentials(keys), &port);
+  const absl::StatusOr<std::unique_ptr<Server>> server =
+      builder.BuildAndStart();
+  ASSERT_TRUE(server.ok()) << server.status();
+  const Report report =
+      RunForReport({absl::StrCat("--peer=", TestAddress(), ":", port),
+                    "--noself_test", "--timeout=20s"});
+  EXPECT_EQ(Of(report, "peer").level(), Finding::ok);
+  EXPECT_THAT(Of(report, "peer").seen(), HasSubstr("wants credentials"));
 }
 
 TEST(RdmaDoctorTest, MissesTheDeviceThatItIsToCallOver) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -22,6 +23,7 @@
 #include "grpc/health/v1/health.pb.h"
 #include "grpc/health/v1/health.verbena.h"
 #include "rpc/client_context.h"
+#include "rpc/metadata.h"
 #include "tools/verbena/json_call.h"
 #include "tools/verbena/schema.h"
 #include "transport/base/status_macros.h"
@@ -120,9 +122,18 @@ int KeepAttachment(absl::Span<const uint8_t> attachment,
              static_cast<std::streamsize>(attachment.size()));
   file.close();
   if (file) return kDone;
-  std::cerr << "verbena: --response_attachment=" << path << " can't be written"
+  std::cerr << "verbena: --response_attachment: " << path << " can't be written"
             << std::endl;
   return kUsage;
+}
+
+void ShowMetadata(absl::string_view which, const Metadata& metadata) {
+  for (const auto& [key, value] : metadata) {
+    std::cerr << which << " metadata: " << key << ": "
+              << (absl::EndsWith(key, "-bin") ? absl::Base64Escape(value)
+                                              : WithoutControls(value))
+              << std::endl;
+  }
 }
 
 // "package.Service/Method (stream package.Request) returns (package.Response)"
@@ -218,6 +229,10 @@ int Call(const Options& options, const std::string& method,
       JsonCall(options.channel, *found, &context)
           .Run(input.data == "-" ? typed : given, std::cout, &bad_input);
   if (bad_input) return FailToFind(status);
+  if (input.verbose) {
+    ShowMetadata("initial", context.GetServerInitialMetadata());
+    ShowMetadata("trailing", context.GetServerTrailingMetadata());
+  }
   if (!status.ok()) return Fail(status);
   return KeepAttachment(context.response_attachment(),
                         input.response_attachment);

@@ -47,6 +47,8 @@ struct CallInput {
   // None if empty. Only unary calls have them.
   std::string attachment;
   std::string response_attachment;
+  // Whether the metadata of the server are shown, on standard error.
+  bool verbose = false;
 };
 
 // What is in the file that the value of `flag` names, for the user to read why

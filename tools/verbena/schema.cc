@@ -236,7 +236,8 @@ absl::StatusOr<std::string> Schema::Describe(absl::string_view symbol) {
     return found->DebugString();
   }
   if (const auto* found = pool.FindMessageTypeByName(name)) {
-    return found->options().map_entry()
+    // A server's description may call anything an entry of a map.
+    return found->options().map_entry() && found->containing_type() != nullptr
                ? found->containing_type()->DebugString()
                : found->DebugString();
   }

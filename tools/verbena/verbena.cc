@@ -51,6 +51,8 @@ ABSL_FLAG(std::string, response_attachment, "",
           "file to write the attachment of the response to");
 ABSL_FLAG(std::vector<std::string>, metadata, {},
           "KEY:VALUE,...: metadata to send with the call");
+ABSL_FLAG(bool, verbose, false,
+          "call: show the server's metadata, on standard error");
 ABSL_FLAG(bool, watch, false, "health: go on and print every change");
 ABSL_FLAG(int, count, 10, "ping: how many calls");
 ABSL_FLAG(std::string, secret_key, "", "name of the key of --secret_file");
@@ -133,6 +135,7 @@ absl::StatusOr<CallInput> InputFor(const std::vector<std::string>& words) {
   }
   input.attachment = absl::GetFlag(FLAGS_attachment);
   input.response_attachment = absl::GetFlag(FLAGS_response_attachment);
+  input.verbose = absl::GetFlag(FLAGS_verbose);
   return input;
 }
 

@@ -35,6 +35,7 @@ using testing_support::TestAddress;
 
 constexpr char kCheck[] = "grpc.health.v1.Health/Check";
 constexpr char kAttach[] = "verbena.end_to_end.Inline/Echo";
+constexpr char kDescribe[] = "verbena.end_to_end.Inline/Describe";
 constexpr char kReflect[] =
     "grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
 
@@ -209,11 +210,19 @@ TEST_F(VerbenaTest, SaysWhatCannotBeReadOrWritten) {
 
 TEST_F(VerbenaTest, SendsMetadataThatIsGivenOneByOne) {
   Serve();
-  const Ran ran = Run("call", {"verbena.end_to_end.Inline/Describe",
-                               "--metadata=a:1", "--metadata=b:2"});
+  const Ran ran = Run("call", {kDescribe, "--metadata=a:1", "--metadata=b:2"});
   // In base64 "a=1" and "b=2".
   EXPECT_THAT(ran.output, AllOf(HasSubstr("YT0x"), HasSubstr("Yj0y")))
       << ran.errors;
+}
+
+TEST_F(VerbenaTest, ShowsTheServersMetadataToWhoAsks) {
+  Serve();
+  // It sends them back, and some as soon as it can.
+  const std::string sent = "--metadata=ahead:1,b:2";
+  EXPECT_EQ(Run("call", {kDescribe, sent}).errors, "");
+  EXPECT_EQ(Run("call", {kDescribe, sent, "--verbose"}).errors,
+            "initial metadata: ahead: 1\ntrailing metadata: b: 2\n");
 }
 
 TEST_F(VerbenaTest, AnAddressThatIsNoneIsAWrongCommandLine) {
