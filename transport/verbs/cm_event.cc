@@ -18,6 +18,18 @@ bool HasParameters(rdma_cm_event_type type) {
          type == RDMA_CM_EVENT_ESTABLISHED || type == RDMA_CM_EVENT_REJECTED;
 }
 
+// An event is handled by librdmacm first, which asks the kernel for more. If
+// the kernel refuses, mostly because the peer is gone by then, all that is told
+// is -1, which is no errno.
+absl::Status EventError(absl::string_view verb, absl::string_view peer,
+                        int status) {
+  if (status == -1) {
+    return absl::UnavailableError(absl::StrCat(
+        verb, " ", peer, ": what was answered is no longer valid"));
+  }
+  return ErrnoStatus(verb, peer, status);
+}
+
 absl::Status Rejected(int reason, absl::string_view peer) {
   // iWARP reports an errno where InfiniBand and RoCE report a reason.
   if (reason == kRejectNobodyListens || reason == -ECONNREFUSED) {
@@ -117,16 +129,16 @@ absl::Status CmEventStatus(const CmEvent& event, absl::string_view peer) {
     case RDMA_CM_EVENT_TIMEWAIT_EXIT:
       return absl::OkStatus();
     case RDMA_CM_EVENT_ADDR_ERROR:
-      return ErrnoStatus("resolve_addr", peer, event.status);
+      return EventError("resolve_addr", peer, event.status);
     case RDMA_CM_EVENT_ROUTE_ERROR:
-      return ErrnoStatus("resolve_route", peer, event.status);
+      return EventError("resolve_route", peer, event.status);
     case RDMA_CM_EVENT_REJECTED:
       return Rejected(event.status, peer);
     case RDMA_CM_EVENT_UNREACHABLE:
       return absl::UnavailableError(
           absl::StrCat("connect ", peer, ": no answer in time"));
     case RDMA_CM_EVENT_CONNECT_ERROR:
-      return ErrnoStatus("connect", peer, event.status);
+      return EventError("connect", peer, event.status);
     case RDMA_CM_EVENT_DISCONNECTED:
       return absl::UnavailableError(
           absl::StrCat("connection with ", peer, ": disconnected"));

@@ -28,6 +28,7 @@ struct CmEvent {
   rdma_cm_id* listen_id = nullptr;
 
   // 0, a negative errno, or with REJECTED the reason as InfiniBand numbers it.
+  // -1, and not EPERM, where librdmacm itself could not go on.
   int status = 0;
 
   // With CONNECT_REQUEST and ESTABLISHED: what the peer has said, with the two

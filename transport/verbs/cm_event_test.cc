@@ -72,6 +72,11 @@ TEST(CmEventStatusTest, NamesThePeerAndTheCause) {
               HasSubstr("NOT_FOUND"));
   EXPECT_THAT(status(RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT),
               HasSubstr("UNAVAILABLE: resolve_route"));
+  // Of librdmacm, whose acknowledgement came too late; not EPERM.
+  EXPECT_THAT(status(RDMA_CM_EVENT_CONNECT_ERROR, -1),
+              HasSubstr("UNAVAILABLE: connect"));
+  EXPECT_THAT(status(RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL),
+              HasSubstr("INVALID_ARGUMENT"));
   EXPECT_THAT(status(RDMA_CM_EVENT_REJECTED, 8), HasSubstr("nobody listens"));
   EXPECT_THAT(status(RDMA_CM_EVENT_REJECTED, -ECONNREFUSED),
               HasSubstr("nobody listens"));
