@@ -28,9 +28,9 @@
 namespace verbena {
 
 // How many calls took how long. Of handlers that a server runs on its pollers
-// (HandlerMode::kInline) one call in eight is timed, and stands for the seven
-// before it: to look at a clock for each would take as long as to count all the
-// rest.
+// (HandlerMode::kInline), and of the calls of a channel that has eight or more
+// open, one call in eight is timed, and stands for those before it that were
+// not: to look at a clock for each would take as long as to count all the rest.
 struct LatencyMetrics {
   // Each bucket reaches twice as far as the one before it: the first to 1.024
   // us, the last but one to 17.2 s, and the last one without end.

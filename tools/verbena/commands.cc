@@ -78,8 +78,9 @@ void PrepareContext(const Options& options, ClientContext* context) {
   }
 }
 
-// Has the call send what is in the file of `input`, by way of `bytes`, which
-// must outlive the call.
+// Has the call send the attachment that `input` names, which is read into
+// `bytes`: they must outlive the call. An error if that can't be read, if the
+// response's could not be written, or if the method streams.
 absl::Status PrepareAttachment(const google::protobuf::MethodDescriptor& method,
                                const CallInput& input, std::string* bytes,
                                ClientContext* context) {

@@ -45,7 +45,8 @@ class MethodCounters {
 
   // To read the processor's counter twice takes as long as all else that is
   // counted of a call. Where that is felt, few are timed: this is whether the
-  // call that has just begun is one of them, and how one ends that is not.
+  // call that has just begun at a server is one of them, and how one ends that
+  // is not. At a client CallSampler says so.
   bool IsTimed() const { return started_.value() % kCallsPerTimed == 1; }
   void NoteUntimedEnd(absl::StatusCode code) {
     CountEnd(code);
