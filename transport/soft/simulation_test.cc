@@ -19,6 +19,7 @@
 namespace verbena::soft {
 namespace {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
@@ -90,6 +91,35 @@ TEST_F(SimulationTest, AReceiverThatIsNotReadyIsAskedAgainWhenItSaid) {
   const Seen seen = Await(a, milliseconds(10));
   ASSERT_TRUE(seen.came);
   EXPECT_EQ(seen.completion.status, IBV_WC_RNR_RETRY_EXC_ERR);
+}
+
+// Each ring wakes the engine beside the program that spins. The engine's answer
+// must not make the queue pair count the polls anew.
+TEST_F(SimulationTest, AnEndThatSpinsAfterASleepIsSoonRungNoMore) {
+  TestEndOptions options;
+  options.with_channel = true;
+  TestEnd a(options);
+  TestEnd b;
+  ConnectManually(a, b);
+  ASSERT_EQ(ibv_req_notify_cq(a.cq, 0), 0);
+  constexpr int kMessages = 300;
+  constexpr int kPolls = 20;
+  int rings = 0;
+  for (int i = 0; i < kMessages; ++i) {
+    ASSERT_EQ(a.Receive(1, 0, 64), 0);
+    ASSERT_EQ(b.Send(2, 0, 64), 0);
+    // One step moves the clock; with more of them the engine had work.
+    const Simulation::TimePoint later = simulation_.Now() + microseconds(10);
+    int steps = 0;
+    while (simulation_.Step(later)) ++steps;
+    if (steps > 1) ++rings;
+    ASSERT_EQ(a.Wait(&b).opcode, IBV_WC_RECV);
+    if (i == 0) a.TakeCompletionEvent();
+    ASSERT_EQ(b.Wait(&a).opcode, IBV_WC_SEND);
+    EXPECT_TRUE(a.StaysQuiet(&b, kPolls));
+  }
+  EXPECT_GT(rings, 0) << "it never slept";
+  EXPECT_LT(rings, 30);
 }
 
 TEST_F(SimulationTest, AnOfferThatNobodyTakesIsDroppedAfterAWhile) {

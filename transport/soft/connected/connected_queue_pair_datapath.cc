@@ -6,12 +6,12 @@
 namespace verbena::soft {
 namespace {
 
-// Polls without a completion queue armed after which the user counts as one
-// that spins, and the peer need not ring any more. A user who wakes up, takes a
-// few completions and arms again polls less often than this: then the peer goes
-// on ringing. To be awake costs the engine a look every millisecond, and the
-// wake-up itself.
-constexpr uint32_t kPollsToWakeUp = 2048;
+// Polls since a completion queue was last armed after which the user counts as
+// one that spins, and the peer need not ring any more. A user who wakes up,
+// takes a few completions and arms again polls less often than this: then the
+// peer goes on ringing. The count must stay small, because until it is reached
+// each message rings, and each ring wakes a thread beside the one that spins.
+constexpr uint32_t kPollsToWakeUp = 256;
 
 }  // namespace
 

@@ -147,9 +147,12 @@ uint32_t ConnectedQueuePair::WantedSleep() const {
 
 // Asks the peer to ring, then takes what it sent before it could know of that:
 // see LinkEnd::FenceAfterSleep().
+//
+// The polls that were counted stay counted: while the user spins, a ring that
+// the engine answers must not put off the moment when the queue pair wakes up.
 void ConnectedQueuePair::Sleep() {
+  if (!asleep_ || AnyQueueArmed()) polls_asleep_ = 0;
   asleep_ = true;
-  polls_asleep_ = 0;
   idle_watch_.End();
   link().SetSleep(WantedSleep());
   LinkEnd::FenceAfterSleep();
