@@ -112,13 +112,16 @@ std::string Json(const LoadResult& result, const Usage& client,
   };
   return absl::StrFormat(
       R"({"calls": %.0f, "calls_per_s": %.2f, "late": %d, )"
-      R"("p50_us": %.3f, "p99_us": %.3f, "max_us": %.3f, )"
+      R"("p50_us": %.3f, "p99_us": %.3f, "p999_us": %.3f, "max_us": %.3f, )"
+      R"("mean_us": %.3f, )"
       R"("shares": {"slowest": %.4f, "median": %.4f, "fastest": %.4f}, )"
       R"("client": %s, "server": %s})",
       calls, calls / result.seconds, result.late, quantile_us(0.5),
-      quantile_us(0.99), static_cast<double>(result.latency.max()) / 1e3,
-      share(0), share(result.calls.size() / 2), share(result.calls.size() - 1),
-      UsageJson(client, calls), UsageJson(server, calls));
+      quantile_us(0.99), quantile_us(0.999),
+      static_cast<double>(result.latency.max()) / 1e3,
+      result.latency.Mean() / 1e3, share(0), share(result.calls.size() / 2),
+      share(result.calls.size() - 1), UsageJson(client, calls),
+      UsageJson(server, calls));
 }
 
 absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {

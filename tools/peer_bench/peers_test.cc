@@ -74,7 +74,10 @@ TEST(PeersTest, BothSidesAreMeasured) {
     EXPECT_GT(Number(parsed, "calls_per_s"), 1);
     EXPECT_GT(Number(parsed, "p50_us"), 0);
     EXPECT_GE(Number(parsed, "p99_us"), Number(parsed, "p50_us"));
-    EXPECT_GE(Number(parsed, "max_us"), Number(parsed, "p50_us"));
+    EXPECT_GE(Number(parsed, "p999_us"), Number(parsed, "p99_us"));
+    EXPECT_GE(Number(parsed, "max_us"), Number(parsed, "p999_us"));
+    EXPECT_GT(Number(parsed, "mean_us"), 0);
+    EXPECT_LE(Number(parsed, "mean_us"), Number(parsed, "max_us"));
     for (const std::string side : {"client", "server"}) {
       ASSERT_TRUE(parsed.fields().contains(side));
       const google::protobuf::Struct& usage =

@@ -33,6 +33,19 @@ void LatencyHistogram::Merge(const LatencyHistogram& other) {
   max_ = std::max(max_, other.max_);
 }
 
+double LatencyHistogram::Mean() const {
+  if (count_ == 0) return 0;
+  double sum = 0;
+  double smallest = 0;  // In the bucket.
+  for (size_t i = 0; i < counts_.size(); ++i) {
+    const auto largest = static_cast<double>(LargestIn(i));
+    sum += static_cast<double>(counts_[i]) * (smallest + largest) / 2;
+    smallest = largest + 1;
+  }
+  // The middle of the last bucket may be longer than all that was recorded.
+  return std::min(sum / static_cast<double>(count_), static_cast<double>(max_));
+}
+
 uint64_t LatencyHistogram::Quantile(double quantile) const {
   CHECK(quantile >= 0 && quantile <= 1) << quantile;
   if (count_ == 0) return 0;

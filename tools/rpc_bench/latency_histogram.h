@@ -35,6 +35,12 @@ class LatencyHistogram {
   uint64_t count() const { return count_; }
   uint64_t max() const { return max_; }
 
+  // Returns the mean of the recorded values in nanoseconds, or 0 if there are
+  // none. Each counts as the middle of its bucket, so the mean is off by at
+  // most half of 1/kSubBuckets. A sum kept by Record() would be exact, but
+  // Record() is part of what is measured.
+  double Mean() const;
+
   // A value that at least the part `quantile` of the recorded ones does not
   // exceed: Quantile(0.5) is the median. 0 when nothing was recorded.
   // REQUIRES: 0 <= quantile <= 1.

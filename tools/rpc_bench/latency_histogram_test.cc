@@ -15,6 +15,7 @@ TEST(LatencyHistogramTest, IsEmptyAtFirst) {
   LatencyHistogram histogram;
   EXPECT_EQ(histogram.count(), 0u);
   EXPECT_EQ(histogram.max(), 0u);
+  EXPECT_EQ(histogram.Mean(), 0);
   EXPECT_EQ(histogram.Quantile(0.5), 0u);
 }
 
@@ -28,11 +29,42 @@ TEST(LatencyHistogramTest, SmallValuesAreExact) {
   EXPECT_EQ(histogram.Quantile(1), 100u);
 }
 
+TEST(LatencyHistogramTest, TheMeanShowsATailThatTheMedianDoesNot) {
+  LatencyHistogram histogram;
+  for (int i = 0; i < 99; ++i) histogram.Record(100);
+  EXPECT_DOUBLE_EQ(histogram.Mean(), 100);
+  histogram.Record(100'000);
+  EXPECT_EQ(histogram.Quantile(0.5), 100u);
+  EXPECT_NEAR(histogram.Mean(), 1'099, 1'099 / 256.0);
+}
+
+TEST(LatencyHistogramTest, TheMeanIsWithinTheBoundOfTheTruth) {
+  std::mt19937_64 random(7);
+  std::lognormal_distribution<double> distribution(9, 2);
+  LatencyHistogram histogram;
+  double sum = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const auto value = static_cast<uint64_t>(distribution(random));
+    histogram.Record(value);
+    sum += static_cast<double>(value);
+  }
+  const double truth = sum / 20'000;
+  EXPECT_NEAR(histogram.Mean(), truth,
+              truth / (2 * LatencyHistogram::kSubBuckets));
+}
+
 TEST(LatencyHistogramTest, OneValueIsEveryQuantile) {
   LatencyHistogram histogram;
   histogram.Record(1'234'567);
   EXPECT_EQ(histogram.Quantile(0), 1'234'567u);
   EXPECT_EQ(histogram.Quantile(0.999), 1'234'567u);
+  EXPECT_NEAR(histogram.Mean(), 1'234'567, 1'234'567 / 256.0);
+}
+
+TEST(LatencyHistogramTest, TheMeanIsAtMostTheLargest) {
+  LatencyHistogram histogram;
+  histogram.Record(uint64_t{1} << 30);  // The smallest of its bucket.
+  EXPECT_DOUBLE_EQ(histogram.Mean(), histogram.max());
 }
 
 TEST(LatencyHistogramTest, BucketsFollowOneAnotherWithoutGaps) {
@@ -81,6 +113,8 @@ TEST(LatencyHistogramTest, CountsWhatIsTooLongAsTheLongest) {
   histogram.Record(UINT64_MAX);
   EXPECT_EQ(histogram.count(), 2u);
   EXPECT_EQ(histogram.Quantile(0.5), LatencyHistogram::kMax);
+  EXPECT_NEAR(histogram.Mean(), LatencyHistogram::kMax,
+              LatencyHistogram::kMax / (2 * LatencyHistogram::kSubBuckets));
 }
 
 TEST(LatencyHistogramTest, MergingIsRecordingAllInOne) {
@@ -92,6 +126,7 @@ TEST(LatencyHistogramTest, MergingIsRecordingAllInOne) {
   odd.Merge(even);
   EXPECT_EQ(odd.count(), all.count());
   EXPECT_EQ(odd.max(), all.max());
+  EXPECT_DOUBLE_EQ(odd.Mean(), all.Mean());
   for (double quantile : {0.1, 0.5, 0.99}) {
     EXPECT_EQ(odd.Quantile(quantile), all.Quantile(quantile));
   }

@@ -70,6 +70,7 @@ Report::Result Measured(const std::string& layer, uint32_t size_bytes,
   result.set_p99_us(2.5);
   result.set_p999_us(31.0);
   result.set_max_us(99);
+  result.set_mean_us(1.75);
   result.set_calls_per_s(calls_per_s);
   result.set_bytes_per_s(calls_per_s * size_bytes);
   result.set_cpu_us_per_call(0.5);
@@ -107,9 +108,9 @@ TEST(JsonTest, HasTheKeysThatItAlwaysHad) {
   for (const std::string& key : Keys(kOldJson)) {
     EXPECT_EQ(now.erase(key), 1u) << key;
   }
-  EXPECT_THAT(
-      now, UnorderedElementsAre("first_error", "client_verbs", "server_verbs",
-                                "kind", "api", "streams", "least_share"));
+  EXPECT_THAT(now, UnorderedElementsAre("first_error", "client_verbs",
+                                        "server_verbs", "kind", "api",
+                                        "streams", "least_share", "mean_us"));
 }
 
 TEST(JsonTest, ComesThroughAndIsOneLineOfNumbers) {
@@ -130,6 +131,7 @@ TEST(JsonTest, OfNothingIsAnObject) {
 TEST(CsvTest, HasALineOfNamesAndALineForEachResult) {
   Report report = Parse(kOldJson);
   report.mutable_results(0)->mutable_client_verbs()->set_sends(1);
+  report.mutable_results(0)->set_mean_us(1.375);
   report.mutable_results(1)->set_first_error("say \"no\", then");
   const std::string csv = Csv(report);
   EXPECT_THAT(csv, HasSubstr("layer,op,mode,payload,size_bytes,outstanding,"
@@ -139,6 +141,8 @@ TEST(CsvTest, HasALineOfNamesAndALineForEachResult) {
                              "1.25,2,2.5,31,40,2000000,128000000,"));
   EXPECT_THAT(csv, HasSubstr("\n\"rpc\",\"echo\",\"polled\",\"message\",64,32,"
                              ",,,,,,0,"));
+  EXPECT_THAT(csv, HasSubstr(",least_share,mean_us\n\"rpc\","));
+  EXPECT_THAT(csv, HasSubstr(",1.375\n\"rpc\","));
   EXPECT_THAT(csv, HasSubstr(",\"say \"\"no\"\", then\","));
   EXPECT_THAT(Csv(Report()), IsEmpty());
 }
@@ -153,19 +157,20 @@ TEST(TableTest, ComparesTheLayersOfEachSize) {
       "processor 1\n"
       "\n"
       "                   1 outstanding, us                                   "
-      "  32 outstanding\n"
-      " payload layer           p50      p90      p99    p99.9       max  "
-      "ratio     calls/s      MB/s  ratio   cpu us  errors\n"
-      "    64 B verbs          0.50     2.00     2.50    31.00     99.00   "
-      "1.00     4000000     256.0   1.00     0.50       0\n"
-      "         rpc            1.25     2.00     2.50    31.00     99.00   "
-      "2.50     2000000     128.0   0.50     0.50       0\n");
+      "           32 outstanding\n"
+      " payload layer           p50      p90      p99    p99.9       max     "
+      "mean  ratio     calls/s      MB/s  ratio   cpu us  errors\n"
+      "    64 B verbs          0.50     2.00     2.50    31.00     99.00     "
+      "1.75   1.00     4000000     256.0   1.00     0.50       0\n"
+      "         rpc            1.25     2.00     2.50    31.00     99.00     "
+      "1.75   2.50     2000000     128.0   0.50     0.50       0\n");
 }
 
 TEST(TableTest, TakesBothHalvesFromTheOnlyDepth) {
   const std::string table = Table(Of({Measured("rpc", 64, 8, 1.25, 2e6)}));
   EXPECT_THAT(table, HasSubstr(" 8 outstanding, us"));
-  EXPECT_THAT(table, HasSubstr("99.00      -     2000000     128.0      - "));
+  EXPECT_THAT(table,
+              HasSubstr("99.00     1.75      -     2000000     128.0      - "));
 }
 
 TEST(TableTest, SaysWhichPayloadsTravelledBesideTheMessage) {

@@ -75,7 +75,8 @@ TEST(RpcBenchTest, MeasuresAServerOfItsOwnAtEveryLayer) {
   for (const char* text :
        {"1 outstanding", "32 outstanding", " 64 B verbs ", " 4 KiB verbs ",
         " 64 KiB verbs ", " 1 MiB verbs ", " transport ", " rpc ", "p99.9",
-        "ratio", "calls/s", "MB/s", "cpu us", "errors", "raw streams"}) {
+        "mean", "ratio", "calls/s", "MB/s", "cpu us", "errors",
+        "raw streams"}) {
     EXPECT_THAT(ran.output, HasSubstr(text));
   }
   EXPECT_THAT(ran.output, Not(HasSubstr("the first:")));
@@ -140,6 +141,8 @@ TEST(RpcBenchTest, JsonIsOneObjectWithEveryLayerSizeAndDepth) {
     EXPECT_GE(result.p99_us(), result.p90_us());
     EXPECT_GE(result.p999_us(), result.p99_us());
     EXPECT_GE(result.max_us(), result.p999_us());
+    EXPECT_GT(result.mean_us(), 0);
+    EXPECT_LE(result.mean_us(), result.max_us());
     EXPECT_GT(result.calls_per_s(), 0);
     EXPECT_GT(result.bytes_per_s(), 0);
     EXPECT_GT(result.cpu_us_per_call(), 0);

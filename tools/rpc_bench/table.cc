@@ -50,7 +50,7 @@ struct Axes {
 
 // Latencies of one result, and rates of another one.
 constexpr char kEchoLine[] =
-    "%8s %-9s %9s %8s %8s %8s %9s %6s %11s %9s %6s %8s %7s\n";
+    "%8s %-9s %9s %8s %8s %8s %9s %8s %6s %11s %9s %6s %8s %7s\n";
 
 void AppendEchoLine(const Report& report, const std::string& size,
                     const Result& latency, const Result& rate,
@@ -68,6 +68,7 @@ void AppendEchoLine(const Report& report, const std::string& size,
       Cell(measured, latency.p50_us()), Cell(measured, latency.p90_us()),
       Cell(measured, latency.p99_us()), Cell(measured, latency.p999_us()),
       Cell(measured, latency.max_us()),
+      Cell(latency.has_mean_us(), latency.mean_us()),
       Cell(latency.has_p50_ratio_to_verbs(), latency.p50_ratio_to_verbs()),
       Cell(true, rate.calls_per_s(), 0),
       Cell(true, rate.bytes_per_s() / 1e6, 1),
@@ -80,12 +81,12 @@ void AppendEchoes(const Report& report, const Axes& axes, std::string& table) {
   if (axes.sizes.empty()) return;
   const uint32_t fewest = *axes.depths.begin();
   const uint32_t most = *axes.depths.rbegin();
-  absl::StrAppendFormat(&table, "\n%-18s %-53s %s\n", "",
+  absl::StrAppendFormat(&table, "\n%-18s %-62s %s\n", "",
                         absl::StrCat(fewest, " outstanding, us"),
                         absl::StrCat(most, " outstanding"));
   absl::StrAppendFormat(&table, kEchoLine, "payload", "layer", "p50", "p90",
-                        "p99", "p99.9", "max", "ratio", "calls/s", "MB/s",
-                        "ratio", "cpu us", "errors");
+                        "p99", "p99.9", "max", "mean", "ratio", "calls/s",
+                        "MB/s", "ratio", "cpu us", "errors");
   for (uint32_t size : axes.sizes) {
     std::string name = SizeName(size);
     for (const std::string& layer : axes.layers) {

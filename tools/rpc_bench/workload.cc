@@ -63,6 +63,7 @@ Report::Result Summarize(absl::string_view layer, const Case& measured,
     result.set_p99_us(latencies.Quantile(0.99) / 1e3);
     result.set_p999_us(latencies.Quantile(0.999) / 1e3);
     result.set_max_us(latencies.max() / 1e3);
+    result.set_mean_us(Rounded(latencies.Mean() / 1e3));
   }
   result.set_calls_per_s(Rounded(sample.calls_per_s, 10));
   result.set_bytes_per_s(Rounded(sample.calls_per_s * measured.size_bytes, 1));

@@ -45,6 +45,7 @@ TEST(SummarizeTest, GivesRatesAndPercentiles) {
   EXPECT_DOUBLE_EQ(result.p99_us(), 0.099);
   EXPECT_DOUBLE_EQ(result.p999_us(), 0.100);
   EXPECT_DOUBLE_EQ(result.max_us(), 0.100);
+  EXPECT_DOUBLE_EQ(result.mean_us(), 0.051);
   EXPECT_DOUBLE_EQ(result.calls_per_s(), 200);
   EXPECT_DOUBLE_EQ(result.bytes_per_s(), 12800);
   EXPECT_EQ(result.errors(), 3);
@@ -60,6 +61,7 @@ TEST(SummarizeTest, OnlyTheRpcLayerHasOtherKinds) {
 TEST(SummarizeTest, NothingMeasuredIsAbsent) {
   const Report::Result result = Summarize("rpc", Case(), Sample());
   EXPECT_FALSE(result.has_p50_us());
+  EXPECT_FALSE(result.has_mean_us());
   EXPECT_FALSE(result.has_first_error());
   EXPECT_EQ(result.calls_per_s(), 0);
 }
