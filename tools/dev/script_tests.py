@@ -15,7 +15,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__))))
 FOLDERS = [os.path.join(ROOT, *folder.split("/"))
            for folder in ("tools/style", "tools/dev", "tools/docs",
-                         "tools/install", "tools/peer_bench", "tests/vm")]
+                         "tools/install", "tools/peer_bench",
+                         "tools/bench_against", "tests/vm")]
 sys.path[:0] = FOLDERS
 
 from test_results import Tally  # noqa: E402

@@ -109,6 +109,9 @@ class Processes(unittest.TestCase):
                                 ("echo words", "no JSON but: words")):
             with self.assertRaisesRegex(processes.RunFailed, message):
                 self.peer(script)
+        with self.assertRaises(processes.RunFailed) as failed:
+            self.peer("exit 2")
+        self.assertEqual(failed.exception.status, 2)
         with self.assertRaisesRegex(processes.RunFailed, "cannot start"):
             processes.run_peer(["/nonexistent"], 1)
 

@@ -28,6 +28,10 @@ while os.getppid() == parent:
 class RunFailed(Exception):
     """A peer did not measure; says why."""
 
+    def __init__(self, reason, status=None):
+        super().__init__(reason)
+        self.status = status  # What it ended with, if that was not 0.
+
 
 def pin(command):
     """`command` on the first processor that we may use."""
@@ -120,7 +124,8 @@ def run_peer(command, seconds, environment=None):
         peer.kill()
         peer.wait()
     if peer.returncode != 0:
-        raise RunFailed("status %d: %s" % (peer.returncode, complaint.strip()))
+        raise RunFailed("status %d: %s" % (peer.returncode, complaint.strip()),
+                        status=peer.returncode)
     try:
         return json.loads(output)
     except ValueError as error:
