@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 
 #include "absl/time/time.h"
 
@@ -19,9 +20,17 @@ namespace verbena::transport {
 // slice of a neighbour's. For the same reason a thread that spins never yields.
 //
 // The rule: a point for each wait that was spun through, two less for each spin
-// in vain, none left after one in which the processor was taken away. With less
-// than half of the points that there can be, threads sleep after a few polls:
-// so spinning goes on while two waits of three are short.
+// in vain, none left when the processor was taken away twice in a short time.
+// With less than half of the points that there can be, threads sleep after a
+// few polls: so spinning goes on while two waits of three are short.
+//
+// A wait that ends before its first Look() gets no point, because it costs
+// nothing either. But where there were kQuickWaits of them since the last spin
+// in vain, the thread spins kPatience times as long, and if that is in vain it
+// takes no points: to sleep through each of them would have cost more. Without
+// this rule a few interruptions a second, each of which makes one wait too
+// long, would have both sides of a quick conversation sleep, and so wait for
+// each other's wake-ups.
 //
 // It is tried again when waits have been short for a while, slept through
 // though they were; after twice as many each time that it was tried in vain.
@@ -33,7 +42,6 @@ namespace verbena::transport {
 // few waits in which threads spin for that long, until the other side tries it,
 // too.
 //
-// A wait that ends before its first Look() costs nothing and teaches nothing.
 // Thread-safe, in that threads may lose each other's points, which does no
 // harm; a Wait is for one thread.
 class SpinPolicy {
@@ -51,6 +59,16 @@ class SpinPolicy {
   // Two looks of a spinning thread are some microseconds apart. If it was more
   // than this, another thread had the processor.
   static constexpr absl::Duration kTakenAway = absl::Microseconds(100);
+  // A neighbour that computes takes it again after a time slice or two. Once in
+  // longer than this it is an accident, such as work of the kernel's.
+  static constexpr absl::Duration kTakenAgain = absl::Milliseconds(20);
+  // Waits that end before their first Look() which make up for a spin in vain.
+  // A peer that sends something now and then makes one or two of them each
+  // time.
+  static constexpr uint32_t kQuickWaits = 16;
+  // A peer that was interrupted for some ten microseconds, twice in a row, is
+  // worth waiting for.
+  static constexpr int kPatience = 4;
 
   // One wait after another of one thread.
   class Wait {
@@ -69,11 +87,18 @@ class SpinPolicy {
       const absl::Duration gap = now - looked_;
       looked_ = now;
       if (gap > kTakenAway) {
-        policy_.SpunInVain(kPointsMax);
-        return false;
+        if (policy_.TakenAgain(now)) {
+          policy_.SpunInVain(kPointsMax);
+          return false;
+        }
+        began_ = now;
       }
-      if (now - began_ < policy_.Budget() + transfer) return true;
-      policy_.SpunInVain(2);
+      const bool quick = quick_waits_ >= kQuickWaits;
+      const absl::Duration budget =
+          quick ? kPatience * policy_.budget_ : policy_.Budget();
+      if (now - began_ < budget + transfer) return true;
+      quick_waits_ = 0;
+      if (!quick) policy_.SpunInVain(2);
       return false;
     }
 
@@ -85,7 +110,11 @@ class SpinPolicy {
 
     // What was waited for has come without a sleep.
     void Found() {
-      if (waiting_) policy_.SpunThrough(looked_ - began_);
+      if (waiting_) {
+        policy_.SpunThrough(looked_ - began_);
+      } else {
+        ++quick_waits_;
+      }
       waiting_ = false;
     }
 
@@ -93,9 +122,10 @@ class SpinPolicy {
     static constexpr absl::Duration kNone = absl::ZeroDuration();
 
     SpinPolicy& policy_;
-    bool waiting_ = false;  // There was a Look() since the wait began.
-    absl::Time began_;      // The first Look() of this wait.
-    absl::Time looked_;     // The last one.
+    bool waiting_ = false;      // There was a Look() since the wait began.
+    absl::Time began_;          // The first Look() of this wait.
+    absl::Time looked_;         // The last one.
+    uint32_t quick_waits_ = 0;  // Since the last spin in vain.
   };
 
  private:
@@ -132,6 +162,14 @@ class SpinPolicy {
     Set(backoff_, 0);
     Set(trial_waits_, 0);
   }
+  // The processor was taken away until `now`: whether it was not long ago that
+  // this happened last.
+  bool TakenAgain(absl::Time now) {
+    const int64_t now_ns = absl::ToUnixNanos(now);
+    const int64_t last_ns =
+        taken_away_ns_.exchange(now_ns, std::memory_order_relaxed);
+    return now_ns - last_ns < absl::ToInt64Nanoseconds(kTakenAgain);
+  }
   void SpunInVain(int points) {
     const bool paid = Pays();
     Set(points_, std::max(Get(points_) - points, 0));
@@ -166,6 +204,9 @@ class SpinPolicy {
   std::atomic<int> backoff_{0};      // Times that it was tried in vain.
   std::atomic<int> short_waits_{0};  // Slept through in a row, in quarters.
   std::atomic<int> trial_waits_{0};  // That the trial has left.
+  // When the processor last was taken away; at first so long ago that it does
+  // not count.
+  std::atomic<int64_t> taken_away_ns_{-absl::ToInt64Nanoseconds(kTakenAgain)};
 };
 
 }  // namespace verbena::transport

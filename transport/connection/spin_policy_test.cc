@@ -141,12 +141,42 @@ TEST_F(SpinPolicyTest, TriesLessAndLessOftenInVain) {
   EXPECT_LE(tried, 15);
 }
 
-TEST_F(SpinPolicyTest, SleepsAtOnceWhenTheProcessorWasTakenAway) {
+TEST_F(SpinPolicyTest, SleepsAtOnceWhenTheProcessorIsTakenAwayAgainAndAgain) {
+  ASSERT_TRUE(wait_.Look(now_));
+  now_ += SpinPolicy::kTakenAway + kLooks;
   ASSERT_TRUE(wait_.Look(now_));
   now_ += SpinPolicy::kTakenAway + kLooks;
   EXPECT_FALSE(wait_.Look(now_));
   wait_.Woke(now_ + absl::Milliseconds(1));
   EXPECT_FALSE(wait_.Look(now_));
+}
+
+TEST_F(SpinPolicyTest, SpinsOnWhenTheProcessorIsTakenAwayNowAndThen) {
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_TRUE(wait_.Look(now_));
+    now_ += absl::Milliseconds(1);
+    ASSERT_TRUE(wait_.Look(now_));
+    now_ += kLooks;
+    wait_.Found();
+    now_ += SpinPolicy::kTakenAgain;
+  }
+}
+
+// As where calls follow one another, and the peer is interrupted now and then.
+TEST_F(SpinPolicyTest, SpinsOnWhereAlmostAllWaitsEndBeforeALook) {
+  for (int i = 0; i < 100; ++i) {
+    for (uint32_t k = 0; k < SpinPolicy::kQuickWaits; ++k) wait_.Found();
+    EXPECT_EQ(WaitFor(absl::Milliseconds(1)), SpinPolicy::kPatience * kBudget);
+  }
+}
+
+// As where a message comes once a millisecond.
+TEST_F(SpinPolicyTest, OneQuickWaitMakesUpForNoLongOne) {
+  for (int i = 0; i < 4; ++i) {
+    wait_.Found();
+    WaitFor(absl::Milliseconds(1));
+  }
+  EXPECT_EQ(WaitFor(absl::Milliseconds(1)), absl::ZeroDuration());
 }
 
 TEST_F(SpinPolicyTest, WaitsLongerWhileDataIsOnItsWay) {
