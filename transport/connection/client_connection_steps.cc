@@ -59,6 +59,7 @@ absl::Status ClientConnection::ResolveAddress() {
   if (id_.has_value()) watcher_->Unwatch(*id_);
   ASSIGN_OR_RETURN(id_, CmId::Create(provider_, watcher_->channel()));
   watcher_->Watch(*id_, this);
+  poller_.LookOften();
   return id_->ResolveAddr({}, address_,
                           std::min(kResolveAttempt, deadline_ - base::Now()));
 }

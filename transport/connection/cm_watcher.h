@@ -28,9 +28,10 @@ class CmEventHandler {
   ~CmEventHandler() = default;
 };
 
-// Reads one event channel as part of a poller's ticks, so at most about a
-// millisecond late while the poller spins, and at once when it sleeps. Events
-// of ids that nobody watches are dropped.
+// Reads one event channel as part of a poller's ticks. When the poller sleeps,
+// it reads an event at once. While the poller spins, an event waits for the
+// next look: a millisecond while a connection begins, else Poller::kSeldomLook.
+// Events of ids that nobody watches are dropped.
 //
 // Owns the channel; the ids on it must be gone before it. Confined to the
 // poller's thread.

@@ -16,9 +16,12 @@
 namespace verbena::transport {
 namespace {
 
-// The time between two ticks. A tick enters the kernel to look at the
-// descriptors, so it must stay rare.
+// The time between two ticks.
 constexpr absl::Duration kTickInterval = absl::Milliseconds(1);
+
+// Looks at the descriptors, one a tick, that find none readable before they
+// become rare: a look enters the kernel.
+constexpr int kLooksInVain = 100;
 
 // The time between two ticks, at the most, while a descriptor is not watched.
 constexpr absl::Duration kUnwatchedTick = absl::Milliseconds(10);
@@ -103,6 +106,7 @@ void Poller::Add(Pollable* pollable) {
     }
   }
   pollables_.push_back(entry);
+  LookOften();
   if (pollable->polls()) polled_.push_back(pollable);
 }
 
@@ -125,13 +129,24 @@ void Poller::TickIfDue() {
   if (tick_due_.load(std::memory_order_relaxed)) {
     tick_due_.store(false, std::memory_order_relaxed);
   } else if (now_ >= next_tick_) {
-    // A wake-up is for a sleep: it stays there.
-    WaitForDescriptors(/*wait_ms=*/0);
+    if (now_ >= next_look_) LookAtDescriptors();
   } else {
     return;
   }
   HandleReadable();
   TickAll();
+}
+
+void Poller::LookAtDescriptors() {
+  // A wake-up is for a sleep: it stays there.
+  WaitForDescriptors(/*wait_ms=*/0);
+  if (readable_.load(std::memory_order_relaxed) != 0) {
+    looks_in_vain_ = 0;
+  } else if (looks_in_vain_ < kLooksInVain) {
+    ++looks_in_vain_;
+  }
+  next_look_ =
+      now_ + (looks_in_vain_ < kLooksInVain ? kTickInterval : kSeldomLook);
 }
 
 // By index: looking may add a Pollable.

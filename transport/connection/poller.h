@@ -46,8 +46,9 @@ class Pollable {
   virtual void Tick(absl::Time now) = 0;
 
   // The descriptor is readable, or was: handles what it announces, without
-  // blocking. It is looked at once a millisecond while the poller runs, and
-  // wakes it from sleep.
+  // blocking. It wakes the poller from sleep. While the poller runs the
+  // descriptor is looked at once a millisecond, or, after a while in which none
+  // was readable, once in kSeldomLook: see Poller::LookOften().
   virtual void OnReadable() {}
 
   // Arms what wakes the poller from sleep. The poller calls Poll() once more
@@ -104,6 +105,13 @@ class Poller {
   // and ticks often, until the kernel does.
   void Add(Pollable* pollable);
   void Remove(Pollable* pollable);  // Not from inside a Pollable's own methods.
+
+  // A descriptor is expected to become readable soon: looks at all of them once
+  // a millisecond for a tenth of a second. A look is a system call.
+  void LookOften() {
+    looks_in_vain_ = 0;
+    next_look_ = absl::InfinitePast();
+  }
 
   // Polls everything once, runs posted tasks, and ticks when it is time.
   // Returns how many things it handled.
@@ -167,6 +175,8 @@ class Poller {
   // second is the same in nanoseconds, in which a small call reckons.
   absl::Time now() const { return now_; }
   int64_t now_ns() const { return now_ns_; }
+  // The time between two looks at the descriptors, at the most.
+  static constexpr absl::Duration kSeldomLook = absl::Milliseconds(20);
   // How old now() is at most after RefreshNow().
   static constexpr absl::Duration kNowAgeMax = absl::Microseconds(40);
   // For a thread that begins to use the poller and has not polled yet. The
@@ -205,6 +215,7 @@ class Poller {
   // Reads the clock, and ticks if a tick is due.
   void TickIfDue();
   void TickAll();
+  void LookAtDescriptors();
   // Notes which descriptors are readable, after at most `wait_ms`. Returns
   // whether Wake() was called and nobody has taken that since.
   bool WaitForDescriptors(int wait_ms);
@@ -244,6 +255,8 @@ class Poller {
   int64_t now_ns_ = 0;
   uint64_t read_at_ = 0;  // The processor's counter when now_ was read.
   absl::Time next_tick_ = absl::InfinitePast();
+  absl::Time next_look_ = absl::InfinitePast();  // At the descriptors.
+  int looks_in_vain_ = 0;  // In a row, up to kLooksInVain.
   int64_t transfer_bytes_ = 0;
   int polls_until_clock_ = 0;  // The clock is read once in so many polls.
 };

@@ -183,6 +183,7 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
       std::move(incoming.credentials), handler_);
   Connection& connection = calls->connection();
   watcher->Watch(connection.id(), &connection);
+  poller_->LookOften();
 
   const std::string reply =
       EncodeConnectReply({Connection::OwnLimits(options_)});

@@ -2,8 +2,8 @@
 //
 // It exists for what no user thread does: it watches descriptors (doorbells,
 // the connection manager's sockets), runs timers, and looks after queue pairs
-// that nobody polls. While users poll it only looks in once a millisecond; when
-// they do not, it blocks until a peer rings. Idle costs no CPU.
+// that nobody polls. While users poll it only looks in now and then; when they
+// do not, it blocks until a peer rings. Idle costs no CPU.
 
 #ifndef VERBENA_TRANSPORT_SOFT_BASE_ENGINE_H_
 #define VERBENA_TRANSPORT_SOFT_BASE_ENGINE_H_

@@ -241,6 +241,8 @@ class ConnectedQueuePair final : public QueuePair {
   PacketExchange exchange_ ABSL_GUARDED_BY(lock_);
   // The peer has been asked to ring.
   bool asleep_ ABSL_GUARDED_BY(lock_) = false;
+  // The engine is going to call OnTick() by the clock.
+  bool engine_looks_ ABSL_GUARDED_BY(lock_) = false;
   // Polls since the peer was asked to ring, while no queue was armed.
   uint32_t polls_asleep_ ABSL_GUARDED_BY(lock_) = 0;
   // The position of the link when a queue was last armed, and since when it has

@@ -5,14 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "transport/soft/connected/connected_queue_pair.h"
 
 namespace verbena::soft {
 namespace {
-
-// How often the engine looks whether a queue pair is still being polled.
-constexpr std::chrono::milliseconds kLookInterval(1);
 
 // How long the engine looks at a transfer that does not move before it goes to
 // sleep over it. Longer than it takes to wake the peer on a busy machine: from
@@ -182,7 +180,9 @@ void ConnectedQueuePair::AskForRoomSlow() {
 void ConnectedQueuePair::WakeUp() {
   asleep_ = false;
   link().SetSleep(kAwake);
-  device_.engine().Kick(this);  // It looks every millisecond from now on.
+  // It looks in now and then from now on, as it may do already: a kick is a
+  // system call, and wakes it.
+  if (!std::exchange(engine_looks_, true)) device_.engine().Kick(this);
 }
 
 // Runs the protocol until nothing more arrives.
@@ -202,12 +202,15 @@ EngineMember::TimePoint ConnectedQueuePair::OnTick(TimePoint now) {
   const bool may_park = MayPark(now, look.nothing_unfinished) && polled;
   // The usual case: somebody polls, and the peer answers or has nothing to.
   if (polled && look.alive && !may_park && !AnyQueueFailed()) {
-    return now + kLookInterval;
+    return notes_.NextLook(now);
   }
+  notes_.NoteUnpolled(now);
   BiasedLock::Guard polling(polling_lock());
   BiasedLock::Guard lock(lock_);
   if (may_park) TryPark();
-  return LookAfter(now, polled);
+  const TimePoint next = LookAfter(now, polled);
+  engine_looks_ = next != TimePoint::max();
+  return next;
 }
 
 // Whether the queue pair is one of many, and no packet has gone either way for
@@ -293,7 +296,7 @@ EngineMember::TimePoint ConnectedQueuePair::NextTick(TimePoint now) {
   if (!Connected()) return give_up_at_;
   TimePoint next = std::min(give_up_at_, requester().resume_at());
   // While somebody polls, it looks whether they still do.
-  if (!asleep_) next = std::min(next, now + kLookInterval);
+  if (!asleep_) next = std::min(next, now + EngineNotes::kLookInterval);
   return next;
 }
 

@@ -28,7 +28,16 @@ class EngineNotes {
     bool nothing_unfinished;
   };
 
-  explicit EngineNotes(TimePoint now) : silent_since_(now) {}
+  // The time between two looks at a queue pair that somebody polls. If nobody
+  // polls it any more, what the peer sends waits for the next look.
+  static constexpr std::chrono::milliseconds kLookInterval{1};
+  // The same after kSteady in which every look has found that it was polled. A
+  // look wakes the engine's thread, most often beside the thread that polls.
+  static constexpr std::chrono::milliseconds kSteadyLookInterval{20};
+  static constexpr std::chrono::milliseconds kSteady{20};
+
+  explicit EngineNotes(TimePoint now)
+      : silent_since_(now), polled_since_(now) {}
 
   // REQUIRES: the queue pair's lock is held. `deadline` is whether a time has
   // been set at which something must happen.
@@ -65,6 +74,14 @@ class EngineNotes {
     return now - silent_since_;
   }
 
+  // When to look again: it was polled since the last look. NoteUnpolled() when
+  // it was not.
+  TimePoint NextLook(TimePoint now) const {
+    return now + (now - polled_since_ < kSteady ? kLookInterval
+                                                : kSteadyLookInterval);
+  }
+  void NoteUnpolled(TimePoint now) { polled_since_ = now; }
+
  private:
   static constexpr uint64_t kNothingUnfinished = ~uint64_t{0};
   static constexpr uint64_t kDeadlineSet = kNothingUnfinished - 1;
@@ -77,6 +94,7 @@ class EngineNotes {
   uint64_t requests_ended_seen_ = kNothingUnfinished;
   uint32_t activity_seen_ = 0;
   TimePoint silent_since_;
+  TimePoint polled_since_;  // Every look since then has found it polled.
 };
 
 }  // namespace verbena::soft
