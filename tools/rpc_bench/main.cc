@@ -101,6 +101,10 @@ ABSL_FLAG(std::string, csv, "", "a line for each result, as --json");
 ABSL_FLAG(std::string, plot, "", "charts, to this SVG file; needs gnuplot");
 ABSL_FLAG(bool, checksum, false,
           "calls of the layers transport and rpc travel with checksums");
+ABSL_FLAG(
+    bool, trains, true,
+    "small calls of the layers transport and rpc that are ready together\n"
+    "travel in one SEND");
 ABSL_FLAG(bool, revoke_leases, false,
           "replies of these layers are lent memory that is revoked again");
 ABSL_FLAG(bool, help, false, "this text");
@@ -184,6 +188,7 @@ absl::StatusOr<Options> ReadFlags() {
   options.endpoint.device = transport::WantedDevice(options.endpoint);
   options.endpoint.checksum = absl::GetFlag(FLAGS_checksum);
   options.endpoint.revoke_leases = absl::GetFlag(FLAGS_revoke_leases);
+  options.endpoint.trains = absl::GetFlag(FLAGS_trains);
   if (options.events) options.endpoint.spin_budget = absl::ZeroDuration();
   RETURN_IF_ERROR(CheckWords("layer", options.layers, "verbs,transport,rpc"));
   for (const std::string& size : absl::GetFlag(FLAGS_size)) {

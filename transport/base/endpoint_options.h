@@ -63,6 +63,11 @@ struct EndpointOptions {
   // above. More than kContinuedBytesMax counts as that; 0: never.
   uint32_t continued_bytes_max = kDefaultContinuedBytesMax;
 
+  // Small requests, and replies, that are ready in the same round of a poller
+  // travel in one SEND, if the peer understands that: a call then costs a
+  // fraction of a work request. No call waits for others.
+  bool trains = true;
+
   // How long a poller that finds nothing spins at most before it arms its
   // completion queues and sleeps. The default is about what a wake-up costs:
   // who spins so long in vain has lost as much again. SpinPolicy says when it

@@ -17,12 +17,12 @@ bool ClientCalls::SendSmall(ClientCall* call) {
   const ClientCall::Request& request = call->request();
   const uint32_t bytes = static_cast<uint32_t>(
       sizeof(RequestHeader) + request.metadata_bytes + request.message_bytes);
-  uint8_t* const out = connection_.BeginFrame(bytes, Reserve());
+  uint8_t* const out = connection_.BeginCall(bytes, Reserve());
   if (ABSL_PREDICT_FALSE(out == nullptr)) return false;
   const uint32_t call_id = TakeSlot(call);
   MessageStream* const stream = call->stream_;
   WriteSmallRequest(*call, call_id, connection_.poller().now_ns(), out);
-  connection_.Send(bytes);
+  connection_.SendCall(bytes);
   // Sending may have lost the connection, and that ended the call.
   if (ABSL_PREDICT_FALSE(stream != nullptr) && connection_.usable()) {
     stream->Open(&streams_, call_id);

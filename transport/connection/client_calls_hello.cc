@@ -35,6 +35,7 @@ absl::Status ClientCalls::Begin(const ConnectRequest& request,
   if (connection_.options().checksum) {
     options.push_back({kOptionChecksum, kChecksumKind});
   }
+  if (connection_.options().trains) options.push_back({kOptionTrains, ""});
   const ClientCredentials* const credentials =
       connection_.options().credentials.get();
   if (credentials != nullptr) {
@@ -97,6 +98,10 @@ void ClientCalls::HandleWelcome(absl::Span<const uint8_t> frame) {
   if (status.ok()) status = AgreeOnSums(*server_options);
   if (!status.ok()) return connection_.Refuse(status);
   wants_method_names_ = FindOption(*server_options, kOptionMethodNames);
+  if (connection_.options().trains &&
+      FindOption(*server_options, kOptionTrains) != nullptr) {
+    connection_.AllowTrains();
+  }
   connection_.Transition(ConnectionState::kOpen);
   // Both limits, and what a frame has room for.
   small_bytes_max_ =

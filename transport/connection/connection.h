@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -198,6 +199,24 @@ class Connection final : public CmEventHandler {
     Send(bytes, invalidates);
   }
 
+  // As BeginFrame(), for a REQUEST or RESPONSE that is all in its frame. If the
+  // last thing that was sent in this round was one too, and the peer takes
+  // trains, the frame joins it, and needs no credit. To be sent by SendCall().
+  uint8_t* BeginCall(uint32_t bytes, uint32_t spare_credits) {
+    if (send_.has_train() && state_ <= ConnectionState::kOpen) {
+      uint8_t* const frame = send_.BeginCar(bytes, SendRoom());
+      if (ABSL_PREDICT_TRUE(frame != nullptr)) return frame;
+    }
+    return BeginFrame(bytes, spare_credits);
+  }
+  // Sends the first `bytes` of what BeginCall() returned last. `invalidates` as
+  // of Send(); not 0 only if BeginFrame() was called instead.
+  void SendCall(uint32_t bytes, uint32_t invalidates = 0);
+  // HELLO and WELCOME have agreed on trains. Does nothing if they have agreed
+  // on checksums, too.
+  void AllowTrains() { trains_ = !expects_sums_; }
+  bool allows_trains() const { return trains_; }
+
   // What fits one SEND to the peer.
   uint32_t SendRoom() const {
     // From when sums are agreed on, not from when they begin: what is placed in
@@ -272,6 +291,12 @@ class Connection final : public CmEventHandler {
     return frame;
   }
   void SendFrame(uint32_t bytes, bool signalled, uint32_t invalidates = 0);
+  // If what one SEND brought is a train, cuts it into its first frame and the
+  // rest. Returns whether that first frame is a plain call.
+  static bool CutTrain(absl::Span<const uint8_t>* frame,
+                       absl::Span<const uint8_t>* rest);
+  // Handles the frames of a train behind the first one.
+  ABSL_ATTRIBUTE_NOINLINE void OnTrain(absl::Span<const uint8_t> rest);
   // Takes the checksums off a frame that came; false, and closes, if they are
   // not those of its bytes.
   bool CheckSums(absl::Span<const uint8_t>* frame);
@@ -323,6 +348,7 @@ class Connection final : public CmEventHandler {
   bool going_away_ = false;  // SendGoAway() was called.
   // The peer sent a REQUEST or a RESPONSE since the last GRANT.
   bool served_ = false;
+  bool trains_ = false;        // See AllowTrains().
   bool expects_sums_ = false;  // ExpectSums() was called.
   bool peer_began_sums_ = false;
   uint32_t sum_bytes_ = 0;  // What every frame that is sent ends with.

@@ -12,8 +12,13 @@ void Connection::OnReceive(absl::Span<const uint8_t> frame) {
   keepalive_.NoteFrame();
   if (ABSL_PREDICT_FALSE(expects_sums_) && !CheckSums(&frame)) return;
   // The whole header is checked here, once: whoever reads it below believes it.
-  const bool plain = IsPlainCall(frame);
-  const char* error = ABSL_PREDICT_TRUE(plain) ? nullptr : FrameError(frame);
+  bool plain = IsPlainCall(frame);
+  const char* error = nullptr;
+  absl::Span<const uint8_t> rest;  // Of a train, behind its first frame.
+  if (ABSL_PREDICT_FALSE(!plain)) {
+    if (trains_) plain = CutTrain(&frame, &rest);
+    if (!plain) error = FrameError(frame);
+  }
   const auto& header = HeaderIn<FrameHeader>(frame);
   if (ABSL_PREDICT_TRUE(error == nullptr)) error = credits_.Receive(header);
   if (ABSL_PREDICT_FALSE(error != nullptr)) {
@@ -29,6 +34,7 @@ void Connection::OnReceive(absl::Span<const uint8_t> frame) {
   if (ABSL_PREDICT_TRUE(plain)) {
     served_ = true;
     calls_.OnFrame(frame, /*plain=*/true);
+    if (!rest.empty()) OnTrain(rest);
     return;
   }
   switch (header.type) {
@@ -47,6 +53,47 @@ void Connection::OnReceive(absl::Span<const uint8_t> frame) {
       [[fallthrough]];
     default:
       calls_.OnFrame(frame, /*plain=*/false);
+  }
+  if (!rest.empty()) OnTrain(rest);
+}
+
+bool Connection::CutTrain(absl::Span<const uint8_t>* frame,
+                          absl::Span<const uint8_t>* rest) {
+  const absl::Span<const uint8_t> all = *frame;
+  const size_t bytes = FirstFrameBytes(all);
+  // A wrong length is for FrameError() to find.
+  if (bytes < sizeof(FrameHeader) || bytes >= all.size()) return false;
+  const FrameType type = HeaderIn<FrameHeader>(all).type;
+  if (type != FrameType::kRequest && type != FrameType::kResponse) return false;
+  *frame = all.first(bytes);
+  *rest = all.subspan(bytes);
+  return IsPlainCall(*frame);
+}
+
+// The frames behind the first one are checked as they come up, so one that is
+// wrong ends the connection after those before it, as if each had come alone.
+void Connection::OnTrain(absl::Span<const uint8_t> rest) {
+  for (uint32_t frames = 1; !rest.empty(); ++frames) {
+    // The connection may have begun to close.
+    if (state_ > ConnectionState::kOpen) return;
+    const size_t padding =
+        -reinterpret_cast<uintptr_t>(rest.data()) % kTrainAlignment;
+    const char* error = frames == kTrainFrames
+                            ? "a train has more frames than may be"
+                            : nullptr;
+    size_t bytes = 0;
+    if (error == nullptr && rest.size() > padding) {
+      rest.remove_prefix(padding);
+      bytes = FirstFrameBytes(rest);
+    }
+    if (bytes < sizeof(FrameHeader) || bytes > rest.size()) {
+      error = "a train ends in the middle of a frame";
+    }
+    if (error == nullptr) error = TrainFrameError(rest.first(bytes));
+    if (error != nullptr) return FrameRefused(error);
+    const absl::Span<const uint8_t> frame = rest.first(bytes);
+    rest.remove_prefix(bytes);
+    calls_.OnFrame(frame, IsPlainCall(frame));
   }
 }
 
@@ -93,6 +140,16 @@ void Connection::SendWaitingSoon() {
     if (calls_wait_) calls_wait_ = calls_.SendWaiting();
     FlushNow();
   }
+}
+
+void Connection::SendCall(uint32_t bytes, uint32_t invalidates) {
+  if (!send_.begins_car()) {
+    SendFrame(bytes, /*signalled=*/false, invalidates);
+    if (trains_ && invalidates == 0) send_.BeginTrain(bytes);
+    return;
+  }
+  const int error = send_.PostCar(bytes);
+  if (ABSL_PREDICT_FALSE(error != 0)) FailPostSlow(error);
 }
 
 void Connection::SendFrame(uint32_t bytes, bool signalled,

@@ -48,6 +48,9 @@ class SendBatch {
     return &requests_[count_++];
   }
 
+  // The work request that was added last. REQUIRES: !empty().
+  ibv_send_wr& last() { return requests_[count_ - 1]; }
+
   // Drops what was added.
   void Clear() { count_ = 0; }
 

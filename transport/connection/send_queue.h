@@ -87,6 +87,7 @@ class SendQueue {
   // buffer and all are held. REQUIRES: HasFrameRoom().
   uint8_t* BeginFrame(uint32_t bytes) {
     if (batch_ == nullptr) batch_ = batches_.Acquire();
+    car_ = nullptr;
     if (ABSL_PREDICT_TRUE(bytes <= inline_bytes_)) {
       frame_ = batch_->scratch();
       frame_buffer_ = SendBuffers::kNone;
@@ -110,6 +111,27 @@ class SendQueue {
   // then the connection is lost. REQUIRES: BeginFrame() returned non-null since
   // the last frame was posted.
   int PostFrame(uint32_t bytes, bool signalled, uint32_t invalidates = 0);
+
+  // --- Trains (see frame.h): several frames in one SEND ---
+
+  // The frame that was posted last, of so many bytes, may be the first one of a
+  // train until the next Flush(), and as long as nothing else is posted.
+  void BeginTrain(uint32_t bytes) {
+    if (batch_ == nullptr) return;  // It is with the device already.
+    train_ = &batch_->last();
+    train_bytes_ = bytes;
+    train_frames_ = 1;
+  }
+  bool has_train() const { return train_ != nullptr; }
+  // Memory for the next frame of the train, of `bytes`, until PostCar(). Null
+  // if the train would become longer than `room`, or needs a buffer and all are
+  // held: then the frame goes in a SEND of its own. REQUIRES: has_train().
+  uint8_t* BeginCar(uint32_t bytes, uint32_t room);
+  // Whether what is to be posted next was begun by BeginCar().
+  bool begins_car() const { return car_ != nullptr; }
+  // Adds the first `bytes` of what BeginCar() returned to the train. Returns
+  // what PostFrame() does: a train that is full goes to the device at once.
+  int PostCar(uint32_t bytes);
 
   // Binds a window of type 2; it counts as a frame. Returns what PostFrame()
   // does. REQUIRES: HasFrameRoom(); no frame has been begun that is to be
@@ -177,6 +199,9 @@ class SendQueue {
     shared_.Take();
     ++shared_held_;
   }
+  // Has the train stand in a send buffer, which it holds from now on. False if
+  // there is none.
+  bool MoveTrainToBuffer();
   // Makes the request that was added count, and rings the doorbell if the batch
   // is full.
   int Count(unsigned int flags);
@@ -193,6 +218,13 @@ class SendQueue {
   uint32_t frame_buffer_ = SendBuffers::kNone;
   // A buffer in which a frame was begun and that none holds that was posted.
   uint32_t spare_buffer_ = SendBuffers::kNone;
+
+  // The work request of the train, which is the last one of the batch; null if
+  // there is none.
+  ibv_send_wr* train_ = nullptr;
+  uint8_t* car_ = nullptr;  // What BeginCar() returned, until PostCar().
+  uint32_t train_bytes_ = 0;
+  uint32_t train_frames_ = 0;
 
   std::array<Record, kRecords> records_;  // By sequence number.
   uint64_t posted_ = 0;  // Work requests so far; the wr_id of the next.

@@ -1,14 +1,17 @@
+#include <cstring>
 #include <utility>
 
 #include "absl/base/optimization.h"
 #include "transport/base/check.h"
 #include "transport/connection/send_queue.h"
+#include "transport/wire/frame.h"
 
 namespace verbena::transport {
 
 inline ibv_send_wr* SendQueue::Add(const void* local, uint32_t bytes,
                                    uint32_t lkey) {
   CHECK_LT(posted_ - done_, kRecords);
+  train_ = nullptr;
   ibv_send_wr* const wr = batch_->Add();
   wr->wr_id = posted_;
   wr->sg_list->addr = reinterpret_cast<uintptr_t>(local);
@@ -65,6 +68,51 @@ int SendQueue::PostFrame(uint32_t bytes, bool signalled, uint32_t invalidates) {
   return Count(flags);
 }
 
+// A train begins where its first frame was written, in scratch memory of the
+// batch if that was short, and moves to a buffer when it does not fit there any
+// more. So a frame that remains alone is sent as if there were no trains.
+uint8_t* SendQueue::BeginCar(uint32_t bytes, uint32_t room) {
+  const uint32_t start =
+      (train_bytes_ + kTrainAlignment - 1) & ~(kTrainAlignment - 1);
+  if (start + bytes > room) return nullptr;
+  const bool inlined = (train_->send_flags & IBV_SEND_INLINE) != 0;
+  if (inlined && start + bytes > inline_bytes_ && !MoveTrainToBuffer()) {
+    return nullptr;
+  }
+  uint8_t* const train = reinterpret_cast<uint8_t*>(train_->sg_list->addr);
+  std::memset(train + train_bytes_, 0, start - train_bytes_);
+  car_ = train + start;
+  return car_;
+}
+
+bool SendQueue::MoveTrainToBuffer() {
+  if (spare_buffer_ == SendBuffers::kNone) spare_buffer_ = buffers_.Acquire();
+  if (spare_buffer_ == SendBuffers::kNone) return false;
+  const uint32_t buffer = std::exchange(spare_buffer_, SendBuffers::kNone);
+  std::memcpy(buffers_.At(buffer),
+              reinterpret_cast<const void*>(train_->sg_list->addr),
+              train_bytes_);
+  train_->sg_list->addr = reinterpret_cast<uintptr_t>(buffers_.At(buffer));
+  train_->sg_list->lkey = buffers_.lkey(buffer);
+  train_->send_flags &= ~unsigned{IBV_SEND_INLINE};
+  records_[(posted_ - 1) % kRecords].buffer = buffer;
+  // As in PostFrame().
+  if (buffers_.Scarce()) {
+    train_->send_flags |= IBV_SEND_SIGNALED;
+    unsignalled_ = 0;
+  }
+  return true;
+}
+
+int SendQueue::PostCar(uint32_t bytes) {
+  const auto* const train =
+      reinterpret_cast<const uint8_t*>(train_->sg_list->addr);
+  train_bytes_ = static_cast<uint32_t>(car_ - train) + bytes;
+  train_->sg_list->length = train_bytes_;
+  car_ = nullptr;
+  return ++train_frames_ == kTrainFrames ? Flush() : 0;
+}
+
 int SendQueue::PostBind(ibv_mw* window, uint32_t rkey,
                         const ibv_mw_bind_info& part) {
   const unsigned int flags =
@@ -114,7 +162,9 @@ bool SendQueue::PostDrainMarker() {
 int SendQueue::Flush() {
   if (batch_ == nullptr) return 0;
   SendBatch* const batch = std::exchange(batch_, nullptr);
-  frame_ = nullptr;  // It may stand in the batch.
+  // They may stand in the batch.
+  frame_ = car_ = nullptr;
+  train_ = nullptr;
   // After an error the records stay: the connection is lost, and the drain
   // marker ends them.
   const int error = batch->empty() ? 0 : batch->Post(qp_);

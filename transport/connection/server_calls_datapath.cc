@@ -161,9 +161,12 @@ uint8_t* ServerCalls::BeginPlainReply(ServerCall* call,
     return nullptr;
   }
   const uint32_t bytes = static_cast<uint32_t>(message_bytes);
-  uint8_t* const out = connection_.BeginFrame(
-      static_cast<uint32_t>(sizeof(ResponseHeader)) + bytes,
-      /*spare_credits=*/0);
+  const uint32_t frame_bytes =
+      static_cast<uint32_t>(sizeof(ResponseHeader)) + bytes;
+  uint8_t* const out =
+      ABSL_PREDICT_TRUE(call->lease_rkey_ == 0)
+          ? connection_.BeginCall(frame_bytes, /*spare_credits=*/0)
+          : connection_.BeginFrame(frame_bytes, /*spare_credits=*/0);
   if (ABSL_PREDICT_FALSE(out == nullptr)) return nullptr;
   // In place: nothing is cleared that is written next.
   *reinterpret_cast<ResponseHeader*>(out) = {
@@ -190,8 +193,8 @@ void ServerCalls::SendPlainReply(ServerCall* call) {
   // The slot may be used again as soon as the client has the RESPONSE.
   call->state_ = State::kFree;
   --open_calls_;
-  connection_.Send(static_cast<uint32_t>(sizeof(ResponseHeader)) + bytes,
-                   call->lease_rkey_);
+  connection_.SendCall(static_cast<uint32_t>(sizeof(ResponseHeader)) + bytes,
+                       call->lease_rkey_);
   // What the call held may be what another waits for.
   connection_.SendWaitingSoon();
 }

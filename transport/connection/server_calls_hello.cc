@@ -60,6 +60,10 @@ void ServerCalls::HandleHello(absl::Span<const uint8_t> frame) {
   if (const absl::Status status = AgreeOnSums(*client_options); !status.ok()) {
     return connection_.Refuse(status);
   }
+  if (connection_.options().trains &&
+      FindOption(*client_options, kOptionTrains) != nullptr) {
+    connection_.AllowTrains();
+  }
   if (admission_ != nullptr) {
     BeginHandshake(BodyText(frame), *client_options);
   } else {
@@ -116,6 +120,9 @@ void ServerCalls::Admit(std::string welcome) {
   opening_ = std::move(welcome);
   if (connection_.expects_sums()) {
     opening_ += EncodeOptions({{kOptionChecksum, kChecksumKind}});
+  }
+  if (connection_.allows_trains()) {
+    opening_ += EncodeOptions({{kOptionTrains, ""}});
   }
   if (connection_.options().method_names) {
     opening_ += EncodeOptions({{kOptionMethodNames, ""}});

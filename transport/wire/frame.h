@@ -59,6 +59,15 @@
 // them, and together they are as one frame with all of the body, which is at
 // most kContinuedBytesMax long.
 //
+// Trains. If HELLO and WELCOME agree on it, REQUESTs and RESPONSEs that are
+// ready at the same time may travel in one SEND, a train: whole frames, none of
+// them continued, one behind the other, each on the next multiple of 8 from the
+// start with zeros before it. The first header speaks for the train: it says
+// what there is to say of credits, and takes the one credit of the SEND. The
+// others have no limit and no flow flags. A train has at most kTrainFrames and
+// is no longer than a frame may be. Frames are handled in their order, as if
+// each had come alone. With checksums there are no trains.
+//
 // Streams. A REQUEST with kFlagStream begins a call whose messages all go in
 // DATA, any number of them either way; REQUEST and RESPONSE have none then. The
 // bodies of one side's DATA, one behind the other, are its messages: before
@@ -325,6 +334,11 @@ struct LongMessageHeader {  // Of a kMessage.
   uint32_t zero;
 };
 static_assert(sizeof(LongMessageHeader) == 40);
+
+// The most frames of a train. So many calls, not more, wait for the first one's
+// doorbell.
+inline constexpr uint32_t kTrainFrames = 8;
+inline constexpr uint32_t kTrainAlignment = 8;
 
 // Before every message of a stream, on no boundary.
 struct MessageHeader {

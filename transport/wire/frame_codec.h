@@ -71,6 +71,19 @@ inline bool IsPlainCall(absl::Span<const uint8_t> frame) {
          frame.size() == header_bytes + size_t{message_bytes};
 }
 
+// The length of the first frame of what one SEND brought, as its header has it;
+// all of it if there is no header.
+inline size_t FirstFrameBytes(absl::Span<const uint8_t> received) {
+  if (received.size() < sizeof(FrameHeader)) return received.size();
+  FrameHeader header;
+  std::memcpy(&header, received.data(), sizeof(header));
+  return header.header_bytes + size_t{header.body_bytes};
+}
+
+// Checks a frame of a train but for the first one, as FrameError() does, and
+// what is said of trains in frame.h.
+const char* TrainFrameError(absl::Span<const uint8_t> frame);
+
 // The header of a frame in a receive buffer, where it stands: nobody writes
 // there until the buffer is posted again. REQUIRES: as for LoadHeader(), and
 // that the frame begins on a multiple of 8, as frames in such buffers do.

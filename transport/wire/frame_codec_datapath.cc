@@ -264,6 +264,24 @@ const char* FrameError(absl::Span<const uint8_t> frame) {
   }
 }
 
+const char* TrainFrameError(absl::Span<const uint8_t> frame) {
+  if (!IsPlainCall(frame)) {
+    if (const char* const error = FrameError(frame)) return error;
+  }
+  const auto header = LoadHeader<FrameHeader>(frame);
+  if (header.type != FrameType::kRequest &&
+      header.type != FrameType::kResponse) {
+    return "a train has a frame that is no REQUEST and no RESPONSE";
+  }
+  if ((header.flags & kFlagContinued) != 0) {
+    return "a train has a frame that is continued";
+  }
+  if ((header.flags & kFlowFlags) != 0 || header.credit_limit != 0) {
+    return "a frame of a train, but not its first, says something of credits";
+  }
+  return nullptr;
+}
+
 RequestBody SplitRequest(absl::Span<const uint8_t> frame) {
   const auto header = LoadHeader<RequestHeader>(frame);
   const uint8_t flags = header.frame.flags;

@@ -166,7 +166,8 @@ absl::string_view CutText(absl::string_view text, size_t bytes_max) {
 
 bool IsKnownOption(uint16_t type) {
   return (kOptionUserAgent <= type && type <= kOptionCredentialsKind) ||
-         type == kOptionChecksum || type == kOptionMethodNames;
+         type == kOptionChecksum || type == kOptionMethodNames ||
+         type == kOptionTrains;
 }
 
 }  // namespace

@@ -137,6 +137,10 @@ inline constexpr char kChecksumKind[] = "crc32c";
 // method of each call. The layer above puts it into the metadata.
 inline constexpr uint16_t kOptionMethodNames = 5;
 
+// Without a value. In a HELLO: the client understands trains (see frame.h). In
+// a WELCOME, to such a client: so does the server, and both may send them.
+inline constexpr uint16_t kOptionTrains = 6;
+
 struct HelloOption {
   uint16_t type = 0;
   std::string value;
