@@ -74,6 +74,19 @@ struct ChannelOptions {
   // costs. Zero: sleep after a few polls, always.
   absl::Duration spin_budget = absl::Microseconds(50);
 
+  // Whether the callbacks of unary calls, the coroutines that await them, and
+  // OnDone() of a ClientUnaryReactor promise not to block. If they do, each
+  // runs right where its reply was parsed, which saves half of what such a call
+  // costs. That is on any thread that polls for the channel: the library's, or
+  // a thread in a blocking call on this or another channel. So it must take
+  // microseconds, must not wait, and must not take a lock that may be held
+  // during a blocking call: until it returns, no other call makes progress. New
+  // asynchronous calls may be made inside, and the channel be dropped; a
+  // blocking call or stream there ends with FAILED_PRECONDITION. A call that
+  // has interceptors, or that ends without an answer of the server, is reported
+  // as if this were false.
+  bool inline_callbacks = false;
+
   // How long one attempt to connect may take.
   absl::Duration connect_timeout = absl::Seconds(5);
 

@@ -183,6 +183,7 @@ class Bench {
     ChannelOptions channel;
     channel.device = device;
     channel.spin_budget = options_.endpoint.spin_budget;
+    channel.inline_callbacks = options_.inline_callbacks;
     channel.checksum = options_.endpoint.checksum;
     channel.revoke_leases = options_.endpoint.revoke_leases;
     // And Describe().

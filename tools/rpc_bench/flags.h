@@ -45,6 +45,7 @@ struct Options {
   std::string payload;  // "field", "attachment", or empty: by size.
   Case measured;        // What all cases have in common.
   absl::Duration duration;
+  bool inline_callbacks = false;  // See ChannelOptions.
   bool events = false;
   bool verbs_count = false;
   Pinning pinning = {};

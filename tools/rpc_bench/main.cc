@@ -63,6 +63,9 @@ ABSL_FLAG(std::string, api, "blocking",
           "blocking, callback or coroutine: how handlers are written, and\n"
           "unary calls, of which more than one at once never block; a\n"
           "server needs the flag too");
+ABSL_FLAG(bool, inline_callbacks, false,
+          "callbacks and coroutines of calls promise not to block, and run\n"
+          "where the reply is parsed");
 ABSL_FLAG(bool, events, false,
           "both sides sleep whenever there is nothing to do, instead of\n"
           "polling; a server needs the flag too");
@@ -189,6 +192,7 @@ absl::StatusOr<Options> ReadFlags() {
   options.endpoint.checksum = absl::GetFlag(FLAGS_checksum);
   options.endpoint.revoke_leases = absl::GetFlag(FLAGS_revoke_leases);
   options.endpoint.trains = absl::GetFlag(FLAGS_trains);
+  options.inline_callbacks = absl::GetFlag(FLAGS_inline_callbacks);
   if (options.events) options.endpoint.spin_budget = absl::ZeroDuration();
   RETURN_IF_ERROR(CheckWords("layer", options.layers, "verbs,transport,rpc"));
   for (const std::string& size : absl::GetFlag(FLAGS_size)) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "absl/base/optimization.h"
@@ -76,24 +77,24 @@ void Connection::OnTrain(absl::Span<const uint8_t> rest) {
   for (uint32_t frames = 1; !rest.empty(); ++frames) {
     // The connection may have begun to close.
     if (state_ > ConnectionState::kOpen) return;
+    if (frames == kTrainFrames) {
+      return FrameRefused("a train has more frames than may be");
+    }
+    // The receive buffer begins on such a multiple.
     const size_t padding =
         -reinterpret_cast<uintptr_t>(rest.data()) % kTrainAlignment;
-    const char* error = frames == kTrainFrames
-                            ? "a train has more frames than may be"
-                            : nullptr;
-    size_t bytes = 0;
-    if (error == nullptr && rest.size() > padding) {
-      rest.remove_prefix(padding);
-      bytes = FirstFrameBytes(rest);
-    }
+    rest.remove_prefix(std::min(padding, rest.size()));
+    const size_t bytes = FirstFrameBytes(rest);
     if (bytes < sizeof(FrameHeader) || bytes > rest.size()) {
-      error = "a train ends in the middle of a frame";
+      return FrameRefused("a train ends in the middle of a frame");
     }
-    if (error == nullptr) error = TrainFrameError(rest.first(bytes));
-    if (error != nullptr) return FrameRefused(error);
     const absl::Span<const uint8_t> frame = rest.first(bytes);
     rest.remove_prefix(bytes);
-    calls_.OnFrame(frame, IsPlainCall(frame));
+    const bool plain = IsPlainCall(frame);
+    if (const char* const error = TrainFrameError(frame, plain)) {
+      return FrameRefused(error);
+    }
+    calls_.OnFrame(frame, plain);
   }
 }
 

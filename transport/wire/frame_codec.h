@@ -81,8 +81,8 @@ inline size_t FirstFrameBytes(absl::Span<const uint8_t> received) {
 }
 
 // Checks a frame of a train but for the first one, as FrameError() does, and
-// what is said of trains in frame.h.
-const char* TrainFrameError(absl::Span<const uint8_t> frame);
+// what is said of trains in frame.h. `plain` is IsPlainCall(frame).
+const char* TrainFrameError(absl::Span<const uint8_t> frame, bool plain);
 
 // The header of a frame in a receive buffer, where it stands: nobody writes
 // there until the buffer is posted again. REQUIRES: as for LoadHeader(), and

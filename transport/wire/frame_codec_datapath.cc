@@ -264,8 +264,8 @@ const char* FrameError(absl::Span<const uint8_t> frame) {
   }
 }
 
-const char* TrainFrameError(absl::Span<const uint8_t> frame) {
-  if (!IsPlainCall(frame)) {
+const char* TrainFrameError(absl::Span<const uint8_t> frame, bool plain) {
+  if (!plain) {
     if (const char* const error = FrameError(frame)) return error;
   }
   const auto header = LoadHeader<FrameHeader>(frame);

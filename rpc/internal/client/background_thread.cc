@@ -54,6 +54,13 @@ bool BackgroundThread::RunsErrand() const { return runs_errand_of == this; }
 
 bool BackgroundThread::RunsAnyErrand() { return runs_errand_of != nullptr; }
 
+// The thread may be in an errand of another SharedPoller, in which it waits for
+// a call.
+BackgroundThread::CallbackScope::CallbackScope(const BackgroundThread* thread)
+    : outer_(std::exchange(runs_errand_of, thread)) {}
+
+BackgroundThread::CallbackScope::~CallbackScope() { runs_errand_of = outer_; }
+
 void BackgroundThread::Notify() {
   if (notified_.load(std::memory_order_seq_cst)) return;  // Not yet cleared.
   if (notified_.exchange(true, std::memory_order_seq_cst)) return;

@@ -62,10 +62,24 @@ class BackgroundThread {
   // Start() was called, if in vain, and no errand waits.
   void Stop();
 
-  // Whether the calling thread is in an errand of this.
+  // Whether the calling thread is in an errand of this, or in a callback that
+  // it called where the reply was parsed.
   bool RunsErrand() const;
   // The same, of whichever SharedPoller.
   static bool RunsAnyErrand();
+
+  // For as long as it lives the calling thread counts as one that runs an
+  // errand of `thread`: it calls a callback in the middle of a round.
+  class CallbackScope {
+   public:
+    explicit CallbackScope(const BackgroundThread* thread);
+    CallbackScope(const CallbackScope&) = delete;
+    CallbackScope& operator=(const CallbackScope&) = delete;
+    ~CallbackScope();
+
+   private:
+    const BackgroundThread* const outer_;
+  };
 
  private:
   // The life of a thread that stands in, from then on.

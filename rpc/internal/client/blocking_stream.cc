@@ -14,7 +14,9 @@ BlockingStream::BlockingStream(ChannelImpl* channel,
                                const char* method_name, uint64_t method_id,
                                RpcType type, ClientContext* context)
     : StreamCall(channel, std::move(owner), method_name, method_id, context),
-      started_(Start(type)) {}
+      started_(channel->RunsCallbackOfRound()
+                   ? NotStarted(ChannelImpl::BlocksInCallback())
+                   : Start(type)) {}
 
 BlockingStream::~BlockingStream() {
   if (finished_) return;

@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "rpc/internal/client/background_thread.h"
 #include "rpc/internal/client/endpoint_limits.h"
 #include "rpc/internal/client/shared_pollers.h"
 #include "rpc/internal/codec/protobuf_codec.h"
+#include "transport/base/check.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::internal {
@@ -43,7 +45,7 @@ ChannelImpl::ChannelImpl(
           [this](const absl::Status& status) { OnAttemptEnded(status); }),
       calls_(poller, &subchannel_, &timer_,
              interceptors_.empty() ? nullptr : &interceptors_,
-             [this] { OnReported(); }) {}
+             options.inline_callbacks, [this] { OnReported(); }) {}
 
 ChannelImpl::~ChannelImpl() { SharedPollers::OfProcess().Leave(&poller_); }
 
@@ -67,10 +69,20 @@ void ChannelImpl::Call(UnaryCall* call) {
     calls_.Start(call);
     return poller_.PollAndRelease(&waiter);
   }
+  if (ABSL_PREDICT_FALSE(poller_.RunsCallbackOfRound())) {
+    return calls_.Refuse(call, BlocksInCallback());
+  }
   Await(call, &waiter);
 }
 
+absl::Status ChannelImpl::BlocksInCallback() {
+  return absl::FailedPreconditionError(
+      "a blocking call in a callback that promises not to block: see "
+      "ChannelOptions::inline_callbacks");
+}
+
 void ChannelImpl::Await(transport::PollerTask* task, Waiter* waiter) {
+  CHECK(!poller_.RunsCallbackOfRound()) << BlocksInCallback().message();
   if (poller_.Post(task)) return poller_.PollAndRelease(waiter);
   while (!poller_.WaitForTurn(waiter)) {
     if (poller_.role().TryAcquire()) return poller_.PollAndRelease(waiter);
@@ -78,10 +90,14 @@ void ChannelImpl::Await(transport::PollerTask* task, Waiter* waiter) {
 }
 
 void ChannelImpl::CallAsync(UnaryCall* call) {
+  if (!poller_.RunsErrand()) return Start(call);
   // Callbacks that run one after another often make a call each: these go out
   // together.
-  if (poller_.RunsErrand()) return poller_.PostFromOutside(call);
-  Start(call);
+  if (poller_.role().HeldByThisThread()) {
+    calls_.Start(call);
+  } else {
+    poller_.PostFromOutside(call);
+  }
 }
 
 void ChannelImpl::ReportAsync(UnaryCall* call) { Post(call); }

@@ -77,6 +77,10 @@ class ChannelImpl {
 
   // Makes a prepared call, and returns when it has its status.
   void Call(UnaryCall* call);
+  // Whether the calling thread is in a callback that promises not to block, and
+  // what ends a call that would block there.
+  bool RunsCallbackOfRound() const { return poller_.RunsCallbackOfRound(); }
+  static absl::Status BlocksInCallback();
   // Starts a prepared call with an on_done, which UnaryCall::New() made; takes
   // it over.
   void CallAsync(UnaryCall* call);

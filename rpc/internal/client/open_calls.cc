@@ -105,6 +105,14 @@ void OpenCalls::Complete(OpenCall* call) {
   call->Report();
 }
 
+void OpenCalls::Refuse(OpenCall* call, const absl::Status& status) {
+  role_.AssertHeld();
+  poller_.NoteCall();
+  call->NoteStart(&methods_);
+  sampler_.NoteStart();
+  call->Fail(status);
+}
+
 void OpenCalls::ReportByErrand(Errand* errand) {
   unreported_.fetch_add(1, std::memory_order_relaxed);
   poller_.AddErrand(errand);

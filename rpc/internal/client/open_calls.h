@@ -43,8 +43,9 @@ class OpenCalls {
   // Shut(): see there.
   OpenCalls(SharedPoller* poller, Subchannel* subchannel, PollerTimer* timer,
             const ClientInterception::Factories* interceptors,
-            std::function<void()> on_reported)
+            bool inline_callbacks, std::function<void()> on_reported)
       : interceptors_(interceptors),
+        inline_callbacks_(inline_callbacks),
         poller_(*poller),
         role_(poller->role()),
         subchannel_(*subchannel),
@@ -68,6 +69,15 @@ class OpenCalls {
   // `call` has its status: reports it.
   void Complete(OpenCall* call);
 
+  // Ends a call that was not started, because of the thread that it is on.
+  void Refuse(OpenCall* call, const absl::Status& status);
+
+  // Tells of the end of a call by `callback`, right here, if callbacks promise
+  // not to block and this is a good place; returns false if not.
+  template <typename Callback>
+  bool ReportInRound(Callback callback) {
+    return inline_callbacks_ && poller_.CallInRound(callback);
+  }
   // Has `errand` tell of the end of a call; it then calls CallbackReturned().
   void ReportByErrand(Errand* errand);
   // For a call that has started: see OpenCall::in_background.
@@ -136,6 +146,7 @@ class OpenCalls {
   }
 
   const ClientInterception::Factories* const interceptors_;
+  const bool inline_callbacks_;
   SharedPoller& poller_;
   PollingRole& role_;  // The poller's.
   Subchannel& subchannel_;

@@ -82,6 +82,11 @@ class SharedPoller {
   void AddErrand(Errand* errand) { background_.Add(errand); }
   // Whether the calling thread is in an errand of this.
   bool RunsErrand() const { return background_.RunsErrand(); }
+  // Whether it is in a callback that was called where the reply was parsed:
+  // then it has the role, and must not wait.
+  bool RunsCallbackOfRound() const {
+    return role_.HeldByThisThread() && RunsErrand();
+  }
 
   // Keeps this alive until Unpin(), though no channel uses it: an errand of a
   // channel that is gone waits or runs.
@@ -121,6 +126,18 @@ class SharedPoller {
 
   // The call that `waiter` waits for has ended.
   void Finish(Waiter* waiter);
+
+  // Calls `callback` at once, in the middle of a round, if it promises not to
+  // block: returns false, and does nothing, outside of a round, where the
+  // caller may be a user's thread that does not expect it.
+  template <typename Callback>
+  bool CallInRound(Callback callback) {
+    role_.AssertHeld();
+    if (!transport_.in_round()) return false;
+    const BackgroundThread::CallbackScope scope(&background_);
+    callback();
+    return true;
+  }
 
   // A call begins, of whichever kind.
   void NoteCall() {

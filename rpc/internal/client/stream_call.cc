@@ -37,6 +37,11 @@ bool StreamCall::Start(RpcType type) {
   return true;
 }
 
+bool StreamCall::NotStarted(const absl::Status& status) {
+  ReserveContext();
+  return has_context() ? NotOpened(status) : ContextInUse();
+}
+
 StreamCall::Result StreamCall::Checked(Result result) {
   if (result == Result::kOver && typed_.failed()) context_->TryCancel();
   return result;

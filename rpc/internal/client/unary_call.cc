@@ -66,21 +66,31 @@ void UnaryCall::TellInterceptorsOfEnd() {
   KeepStatus(std::move(status));
 }
 
+void UnaryCall::CallBack() {
+  absl::AnyInvocable<void(absl::Status)> done = *std::move(on_done);
+  absl::Status status = TakeStatus();
+  // The callback may use the context for another call.
+  Destroy();
+  done(std::move(status));
+}
+
 void UnaryCall::RunErrand() {
   OpenCalls& open_calls = calls();
   EndInterception();
-  {
-    absl::AnyInvocable<void(absl::Status)> done = *std::move(on_done);
-    absl::Status status = TakeStatus();
-    // The callback may use the context for another call.
-    Destroy();
-    done(std::move(status));
-    // What it has captured is destroyed before anybody hears that it returned.
-  }
+  CallBack();
+  // What the callback has captured was destroyed before.
   open_calls.CallbackReturned();
 }
 
-void UnaryCall::Report() { calls().ReportByErrand(this); }
+// Where the transport ends many calls at once, and where a call ends while it
+// is being started, nobody expects a callback.
+void UnaryCall::Report() {
+  if (answered_ && interception() == nullptr &&
+      calls().ReportInRound([this] { CallBack(); })) {
+    return;
+  }
+  calls().ReportByErrand(this);
+}
 
 void UnaryCall::WriteRequest(uint8_t* out) {
   WriteMessage(*message_, request_.message_bytes, WriteHead(out));
@@ -90,6 +100,7 @@ void UnaryCall::OnResponse(const transport::CallResponse& response) {
   if (ABSL_PREDICT_FALSE(response.unprocessed) && MayTryAgain()) {
     return calls().TryAgain(this);
   }
+  answered_ = true;
   calls().LearnReplySize(request_.method_id, response.hint_bytes);
   counters()->NoteResponse(response.message.size());
   if (!TakeTrailer(response)) return;

@@ -54,7 +54,7 @@ class UnaryCall final : public OpenCall, public Errand {
     if (ABSL_PREDICT_FALSE(interception() != nullptr)) TellInterceptorsOfEnd();
   }
 
-  // As Errand: calls on_done, before which it destroys this.
+  // As Errand.
   void RunErrand() override;
 
   // As the transport's call.
@@ -71,9 +71,12 @@ class UnaryCall final : public OpenCall, public Errand {
   // Returns false if an interceptor is against the call.
   bool TellInterceptorsOfStart();
   void TellInterceptorsOfEnd();
+  // Calls on_done, before which it destroys this.
+  void CallBack();
 
   const google::protobuf::MessageLite* const message_;
   google::protobuf::MessageLite* const reply_;
+  bool answered_ = false;  // The server's RESPONSE is being handled, or was.
 };
 
 }  // namespace verbena::internal
