@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -225,6 +226,104 @@ TEST(FrameCodecTest, AsksCreditOfWhatTheProtocolSays) {
   EXPECT_TRUE(NeedsCredit(FrameType::kData, kFlagLastData));
   EXPECT_TRUE(NeedsCredit(FrameType::kWindow, 0));
   EXPECT_TRUE(NeedsCredit(FrameType::kMetadata, kFlagMetadataEnd));
+}
+
+// --- Trains ------------------------------------------------------------------
+
+std::string TrainVerdict(const std::vector<uint8_t>& frame) {
+  const char* const error = TrainFrameError(frame, IsPlainCall(frame));
+  return error == nullptr ? "fine" : error;
+}
+
+// Of a frame behind the first one, so without a credit limit.
+template <typename Header>
+Header Behind(Header header, uint8_t flags = 0) {
+  header.frame.credit_limit = 0;
+  header.frame.flags |= flags;
+  return header;
+}
+
+RequestHeader PlainRequest() {
+  RequestHeader request = {};
+  request.frame = PlainHeader(FrameType::kRequest);
+  request.frame.body_bytes = request.message_bytes = 10;
+  return request;
+}
+
+TEST(TrainTest, MeasuresTheFirstFrameByItsHeader) {
+  std::vector<uint8_t> train = Frame(InlineRequest(), 18);
+  EXPECT_EQ(FirstFrameBytes(train), 64u + 18);
+  train.resize(500);
+  EXPECT_EQ(FirstFrameBytes(train), 64u + 18);
+  // Nothing but the common header is read, and nothing need be there.
+  train.resize(sizeof(FrameHeader));
+  train.shrink_to_fit();
+  EXPECT_EQ(FirstFrameBytes(train), 64u + 18);
+  train.resize(sizeof(FrameHeader) - 1);
+  train.shrink_to_fit();
+  EXPECT_EQ(FirstFrameBytes(train), sizeof(FrameHeader) - 1);
+  EXPECT_EQ(FirstFrameBytes({}), 0u);
+}
+
+TEST(TrainTest, TheLengthOfAFrameDoesNotWrapAround) {
+  RequestHeader request = PlainRequest();
+  request.frame.body_bytes = UINT32_MAX;
+  EXPECT_EQ(FirstFrameBytes(Frame(request, 10)), 64 + uint64_t{UINT32_MAX});
+}
+
+TEST(TrainTest, AcceptsEveryWholeCall) {
+  EXPECT_EQ(TrainVerdict(Frame(Behind(PlainRequest()), 10)), "fine");
+  EXPECT_EQ(TrainVerdict(Frame(Behind(InlineRequest()), 18)), "fine");
+  EXPECT_EQ(TrainVerdict(Frame(Behind(ArenaRequest()), 3)), "fine");
+  EXPECT_EQ(TrainVerdict(Frame(Behind(StreamRequest()), 3)), "fine");
+  EXPECT_EQ(TrainVerdict(Frame(Behind(InlineResponse()), 22)), "fine");
+}
+
+TEST(TrainTest, RefusesWhatIsWrongWithAnyFrame) {
+  EXPECT_EQ(TrainVerdict({}), "shorter than a header");
+  EXPECT_EQ(TrainVerdict(Frame(Behind(InlineRequest()), 17)),
+            "length is not header_bytes + body_bytes");
+  ResponseHeader response = Behind(InlineResponse());
+  response.code = 17;
+  EXPECT_EQ(TrainVerdict(Frame(response, 22)), "unknown status code");
+}
+
+TEST(TrainTest, RefusesFramesThatAreNoCalls) {
+  for (int type = kFirstFrameType; type <= kLastFrameType; ++type) {
+    FrameHeader header = PlainHeader(static_cast<FrameType>(type));
+    header.credit_limit = 0;
+    if (header.type == FrameType::kRequest ||
+        header.type == FrameType::kResponse) {
+      continue;
+    }
+    std::vector<uint8_t> frame(header.header_bytes, 0);
+    std::memcpy(frame.data(), &header, sizeof(header));
+    EXPECT_NE(TrainVerdict(frame), "fine") << type;
+  }
+  for (const FrameType type :
+       {FrameType::kPing, FrameType::kGrant, FrameType::kBye}) {
+    EXPECT_EQ(TrainVerdict(Frame(PlainHeader(type), 0)),
+              "a train has a frame that is no REQUEST and no RESPONSE");
+  }
+}
+
+TEST(TrainTest, RefusesFramesThatAreContinued) {
+  EXPECT_EQ(TrainVerdict(Frame(Behind(InlineRequest(), kFlagContinued), 17)),
+            "a train has a frame that is continued");
+  EXPECT_EQ(TrainVerdict(Frame(Behind(InlineResponse(), kFlagContinued), 1)),
+            "a train has a frame that is continued");
+}
+
+TEST(TrainTest, OnlyTheFirstFrameSpeaksOfCredits) {
+  const std::string kVerdict =
+      "a frame of a train, but not its first, says something of credits";
+  for (const uint8_t flag : {kFlagCreditsWanted, kFlagGrantRead, kFlowFlags}) {
+    EXPECT_EQ(TrainVerdict(Frame(Behind(PlainRequest(), flag), 10)), kVerdict);
+    EXPECT_EQ(TrainVerdict(Frame(Behind(InlineResponse(), flag), 22)),
+              kVerdict);
+  }
+  EXPECT_EQ(TrainVerdict(Frame(PlainRequest(), 10)), kVerdict);
+  EXPECT_EQ(TrainVerdict(Frame(InlineResponse(), 22)), kVerdict);
 }
 
 }  // namespace

@@ -396,6 +396,20 @@ TEST(HelloTest, WhoDoesNotKnowWhatMethodNamesAreSkipsThem) {
   EXPECT_EQ(kOptionMethodNames & kCriticalOption, 0);
 }
 
+TEST(HelloTest, WhoDoesNotKnowWhatTrainsAreSkipsThem) {
+  EXPECT_EQ(kOptionTrains & kCriticalOption, 0);
+}
+
+TEST(HelloTest, KnowsTrainsWithoutAValue) {
+  const std::string body = EncodeOptions({{kOptionTrains, ""}});
+  EXPECT_EQ(absl::BytesToHexString(body), "06000000");
+  const auto options = Options(body);
+  ASSERT_TRUE(options.ok()) << options.status();
+  ASSERT_NE(FindOption(*options, kOptionTrains), nullptr);
+  EXPECT_EQ(*FindOption(*options, kOptionTrains), "");
+  EXPECT_EQ(Options(body + body).status().code(), kInvalid);
+}
+
 TEST(HelloTest, ChecksumsAreCritical) { EXPECT_EQ(kOptionChecksum, 0x8004); }
 
 }  // namespace
