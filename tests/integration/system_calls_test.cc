@@ -92,6 +92,27 @@ TEST(SystemCallsTest, AWarmCallMakesNone) {
   FAIL() << seen;
 }
 
+// What is done by the clock becomes rare when both sides have polled for a
+// while: a poller looks at its descriptors, and the device's thread at the
+// queue pairs, once in 20 ms.
+TEST(SystemCallsTest, AMillisecondOfCallsInARowHardlyMakesOne) {
+  constexpr int kFew = 200'000;  // They take longer than the while.
+  constexpr int kMany = 600'000;
+  constexpr int kRuns = 15;  // As above.
+  std::string seen;
+  for (int i = 0; i < kRuns; ++i) {
+    const Traced few = CountSystemCalls("all", kFew, "polling", kSmall);
+    const Traced many = CountSystemCalls("all", kMany, "polling", kSmall);
+    const double more = static_cast<double>(many.system_calls) -
+                        static_cast<double>(few.system_calls);
+    const double more_ms =
+        absl::ToDoubleMilliseconds(many.elapsed - few.elapsed);
+    if (more_ms > 0 && more < 0.4 * more_ms) return;
+    absl::StrAppend(&seen, more, " system calls more in ", more_ms, " ms\n");
+  }
+  FAIL() << seen;
+}
+
 // How often a poller was woken in so many calls between sides that sleep. Eight
 // events at once is what a Poller asks for; the software device's own thread,
 // which is not counted, asks for more.

@@ -107,7 +107,10 @@ void Poller::Add(Pollable* pollable) {
   }
   pollables_.push_back(entry);
   LookOften();
-  if (pollable->polls()) polled_.push_back(pollable);
+  if (pollable->polls()) {
+    polled_.push_back(pollable);
+    polled_bits_ |= entry.bit;
+  }
 }
 
 void Poller::Remove(Pollable* pollable) {
@@ -140,7 +143,8 @@ void Poller::TickIfDue() {
 void Poller::LookAtDescriptors() {
   // A wake-up is for a sleep: it stays there.
   WaitForDescriptors(/*wait_ms=*/0);
-  if (readable_.load(std::memory_order_relaxed) != 0) {
+  // What polls finds its completions without a look.
+  if ((readable_.load(std::memory_order_relaxed) & ~polled_bits_) != 0) {
     looks_in_vain_ = 0;
   } else if (looks_in_vain_ < kLooksInVain) {
     ++looks_in_vain_;

@@ -247,7 +247,8 @@ class Poller {
   std::vector<Entry> pollables_;
   std::vector<Pollable*> polled_;  // Those of them that have polls().
   uint32_t bits_used_ = 0;
-  uint32_t unwatched_ = 0;  // How many are.
+  uint64_t polled_bits_ = 0;  // Those that were ever given to one with polls().
+  uint32_t unwatched_ = 0;    // How many are.
   base::RareWarning warning_;
   bool in_round_ = false;
   PollerCounters counters_;
