@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "absl/time/time.h"
 
@@ -26,11 +27,10 @@ namespace verbena::transport {
 //
 // A wait that ends before its first Look() gets no point, because it costs
 // nothing either. But where there were kQuickWaits of them since the last spin
-// in vain, the thread spins kPatience times as long, and if that is in vain it
-// takes no points: to sleep through each of them would have cost more. Without
-// this rule a few interruptions a second, each of which makes one wait too
-// long, would have both sides of a quick conversation sleep, and so wait for
-// each other's wake-ups.
+// in vain, the spin takes no points: to sleep through each of them would have
+// cost more. Without this rule a few interruptions a second, each of which
+// makes one wait too long, would have both sides of a quick conversation sleep,
+// and so wait for each other's wake-ups.
 //
 // It is tried again when waits have been short for a while, slept through
 // though they were; after twice as many each time that it was tried in vain.
@@ -66,9 +66,6 @@ class SpinPolicy {
   // A peer that sends something now and then makes one or two of them each
   // time.
   static constexpr uint32_t kQuickWaits = 16;
-  // A peer that was interrupted for some ten microseconds, twice in a row, is
-  // worth waiting for.
-  static constexpr int kPatience = 4;
 
   // One wait after another of one thread.
   class Wait {
@@ -93,12 +90,8 @@ class SpinPolicy {
         }
         began_ = now;
       }
-      const bool quick = quick_waits_ >= kQuickWaits;
-      const absl::Duration budget =
-          quick ? kPatience * policy_.budget_ : policy_.Budget();
-      if (now - began_ < budget + transfer) return true;
-      quick_waits_ = 0;
-      if (!quick) policy_.SpunInVain(2);
+      if (now - began_ < policy_.Budget() + transfer) return true;
+      if (std::exchange(quick_waits_, 0) < kQuickWaits) policy_.SpunInVain(2);
       return false;
     }
 
