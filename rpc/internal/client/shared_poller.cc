@@ -37,7 +37,7 @@ SharedPoller::SharedPoller(
     : client_poller_(std::move(client_poller)),
       transport_(client_poller_->poller()),
       spin_(spin_budget),
-      waiters_(role_, spin_budget),
+      waiters_(role_, transport_.counters().polls, spin_budget),
       background_(this, &spin_) {
   transport_.Enter();
 }

@@ -8,20 +8,33 @@ namespace {
 // Looks at the waiter between two looks at the clock.
 constexpr uint32_t kLooksPerClock = 64;
 
+// Looks at the clock, a microsecond or two apart, between which the holder of
+// the role has not polled, after which it counts as one that does not run.
+constexpr int kIdleLooks = 4;
+
 }  // namespace
 
 Waiters::Spin Waiters::SpinForTurn(Waiter* waiter) {
   transport::SpinPolicy::Wait& wait = waiter->wait_.has_value()
                                           ? *waiter->wait_
                                           : waiter->wait_.emplace(&spin_);
+  uint64_t polls = polls_.value();
+  int idle_looks = 0;
   for (uint32_t looks = 1;; ++looks) {
     const bool finished = waiter->finished();
     if (finished || !role_.Held()) {
       wait.Found();
       return finished ? Spin::kFinished : Spin::kTryRole;
     }
-    if (looks % kLooksPerClock == 0 && !wait.Look(base::Now())) {
-      return Spin::kSleep;
+    if (looks % kLooksPerClock == 0) {
+      // With more threads than processors the holder may be waiting for this
+      // very one: then to spin is to wait for oneself.
+      const uint64_t polls_now = polls_.value();
+      idle_looks = polls_now == polls ? idle_looks + 1 : 0;
+      polls = polls_now;
+      if (idle_looks == kIdleLooks || !wait.Look(base::Now())) {
+        return Spin::kSleep;
+      }
     }
     __builtin_ia32_pause();
   }

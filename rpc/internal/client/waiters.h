@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "rpc/internal/client/intrusive_list.h"
 #include "rpc/internal/client/polling_role.h"
+#include "transport/base/counter.h"
 #include "transport/base/mutex.h"
 #include "transport/connection/spin_policy.h"
 
@@ -64,10 +65,12 @@ class Waiter {
 // Thread-safe, but for what is marked.
 class Waiters {
  public:
-  // A waiting thread spins for up to `spin_budget` before it sleeps. `role`
-  // must outlive this.
-  Waiters(const PollingRole& role, absl::Duration spin_budget)
-      : role_(role), spin_(spin_budget) {}
+  // A waiting thread spins for up to `spin_budget` before it sleeps, and no
+  // longer than `polls` changes, which counts the polls of whoever holds
+  // `role`. Both must outlive this.
+  Waiters(const PollingRole& role, const base::Counter& polls,
+          absl::Duration spin_budget)
+      : role_(role), polls_(polls), spin_(spin_budget) {}
   Waiters(const Waiters&) = delete;
   Waiters& operator=(const Waiters&) = delete;
 
@@ -100,6 +103,7 @@ class Waiters {
   void Remove(Waiter* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const PollingRole& role_;
+  const base::Counter& polls_;
   transport::SpinPolicy spin_;
 
   std::atomic<int> count_{0};  // Elements of list_.

@@ -5,6 +5,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
+#include "transport/base/counter.h"
 
 namespace verbena::internal {
 namespace {
@@ -18,8 +19,9 @@ constexpr absl::Duration kLongSpin = absl::Hours(1);
 
 TEST(WaitersTest, AThreadThatSpinsSeesItsEnd) {
   PollingRole role;
+  base::Counter polls;
   Acquire(role);  // Somebody polls.
-  Waiters waiters(role, kLongSpin);
+  Waiters waiters(role, polls, kLongSpin);
   Waiter waiter;
   std::thread thread([&] { EXPECT_TRUE(waiters.WaitForTurn(&waiter)); });
   waiters.Finish(&waiter);
@@ -29,9 +31,23 @@ TEST(WaitersTest, AThreadThatSpinsSeesItsEnd) {
   role.Release();
 }
 
+// Where it would spin for an hour if it did not look whether anybody polls.
+TEST(WaitersTest, AThreadSleepsWhileWhoeverHasTheRoleDoesNotRun) {
+  PollingRole role;
+  base::Counter polls;
+  Acquire(role);
+  Waiters waiters(role, polls, kLongSpin);
+  Waiter waiter;
+  EXPECT_FALSE(waiters.WaitForTurn(&waiter));
+  EXPECT_TRUE(waiters.any());
+  waiters.Leave(&waiter);
+  role.Release();
+}
+
 TEST(WaitersTest, AThreadThatSpinsSeesThatTheRoleIsFree) {
   PollingRole role;
-  Waiters waiters(role, kLongSpin);
+  base::Counter polls;
+  Waiters waiters(role, polls, kLongSpin);
   Waiter waiter;
   EXPECT_FALSE(waiters.WaitForTurn(&waiter));
   EXPECT_FALSE(waiters.any());
@@ -39,8 +55,9 @@ TEST(WaitersTest, AThreadThatSpinsSeesThatTheRoleIsFree) {
 
 TEST(WaitersTest, AThreadIsListedBeforeItSleeps) {
   PollingRole role;
+  base::Counter polls;
   Acquire(role);
-  Waiters waiters(role, absl::ZeroDuration());
+  Waiters waiters(role, polls, absl::ZeroDuration());
   Waiter waiter;
   // It is to try the role once more, now that it can be woken.
   EXPECT_FALSE(waiters.WaitForTurn(&waiter));
@@ -54,8 +71,9 @@ TEST(WaitersTest, AThreadIsListedBeforeItSleeps) {
 
 TEST(WaitersTest, OneThreadAtATimeIsWokenToTryTheRole) {
   PollingRole role;
+  base::Counter polls;
   Acquire(role);
-  Waiters waiters(role, absl::ZeroDuration());
+  Waiters waiters(role, polls, absl::ZeroDuration());
   Waiter first;
   Waiter second;
   EXPECT_FALSE(waiters.WaitForTurn(&first));
@@ -74,8 +92,9 @@ TEST(WaitersTest, OneThreadAtATimeIsWokenToTryTheRole) {
 
 TEST(WaitersTest, AThreadThatPollsWaitsNoMore) {
   PollingRole role;
+  base::Counter polls;
   Acquire(role);
-  Waiters waiters(role, absl::ZeroDuration());
+  Waiters waiters(role, polls, absl::ZeroDuration());
   Waiter waiter;
   EXPECT_FALSE(waiters.WaitForTurn(&waiter));
   EXPECT_TRUE(waiters.any());
