@@ -54,9 +54,10 @@ class HostileClientFixture : public testing::Test {
     raw_ = *std::move(raw);
     return *raw_;
   }
-  RawPeer& Opened(const RawPeer::Options& options = {}) {
+  RawPeer& Opened(const RawPeer::Options& options = {},
+                  const std::vector<HelloOption>& hello = {}) {
     RawPeer& raw = Raw(options);
-    const absl::Status status = raw.Open();
+    const absl::Status status = raw.Open(hello);
     CHECK(status.ok()) << status.ToString();
     return raw;
   }
@@ -81,8 +82,9 @@ class HostileClientFixture : public testing::Test {
   }
 
   // Sends `frames` on a good connection; what the BYE says to that.
-  std::string ByeTo(const std::vector<std::string>& frames) {
-    RawPeer& raw = Opened();
+  std::string ByeTo(const std::vector<std::string>& frames,
+                    const std::vector<HelloOption>& hello = {}) {
+    RawPeer& raw = Opened({}, hello);
     for (const std::string& frame : frames) {
       EXPECT_TRUE(raw.Send(frame).ok());
     }

@@ -12,6 +12,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -19,6 +20,7 @@
 #include "tests/transport/raw_peer.h"
 #include "transport/base/check.h"
 #include "transport/wire/frame.h"
+#include "transport/wire/hello.h"
 
 namespace verbena::transport {
 
@@ -64,9 +66,10 @@ class HostileServerFixture : public testing::Test {
 
   // Connects as it should be.
   RawPeer& Opened(const EndpointOptions& options = TestOptions(),
-                  const RawPeer::Options& raw_options = {}) {
+                  const RawPeer::Options& raw_options = {},
+                  const std::vector<HelloOption>& welcome = {}) {
     RawPeer& raw = Incoming(options, raw_options);
-    const absl::Status status = raw.AcceptAndWelcome();
+    const absl::Status status = raw.AcceptAndWelcome(welcome);
     CHECK(status.ok()) << status.ToString();
     Client();
     return raw;

@@ -145,12 +145,13 @@ absl::StatusOr<CmEvent> RawPeer::Connect(const std::string& private_data) {
   return event;
 }
 
-absl::Status RawPeer::Open() {
+absl::Status RawPeer::Open(const std::vector<HelloOption>& options) {
   ASSIGN_OR_RETURN(const CmEvent event,
                    Connect(EncodeConnectRequest(Request())));
   RETURN_IF_ERROR(CmEventStatus(event, "the server"));
   RETURN_IF_ERROR(DecodeConnectReply(event.private_data()).status());
-  RETURN_IF_ERROR(Send(FrameText(Header(FrameType::kHello))));
+  RETURN_IF_ERROR(
+      Send(FrameText(Header(FrameType::kHello), EncodeOptions(options))));
   return Receive(FrameType::kWelcome).status();
 }
 
@@ -170,10 +171,11 @@ absl::Status RawPeer::Reject(const std::string& private_data) {
   return id_->Reject(ParametersWith(private_data).private_data);
 }
 
-absl::Status RawPeer::AcceptAndWelcome() {
+absl::Status RawPeer::AcceptAndWelcome(
+    const std::vector<HelloOption>& options) {
   RETURN_IF_ERROR(Accept(EncodeConnectReply({Limits()})));
   RETURN_IF_ERROR(Receive(FrameType::kHello).status());
-  return Send(FrameText(Header(FrameType::kWelcome)));
+  return Send(FrameText(Header(FrameType::kWelcome), EncodeOptions(options)));
 }
 
 FrameHeader RawPeer::Header(FrameType type, uint32_t call_id) const {

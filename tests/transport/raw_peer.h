@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -51,6 +52,40 @@ Header HeaderOf(const std::string& frame) {
   return header;
 }
 
+// Returns a train of `frames`, with `padding` in the gaps.
+inline std::string TrainText(const std::vector<std::string>& frames,
+                             char padding = 0) {
+  std::string train;
+  for (const std::string& frame : frames) {
+    train.resize((train.size() + kTrainAlignment - 1) / kTrainAlignment *
+                     kTrainAlignment,
+                 padding);
+    train += frame;
+  }
+  return train;
+}
+// Returns `header` without what only the first frame of a train may have: the
+// credit limit and the flow flags.
+template <typename Header>
+Header Behind(Header header) {
+  header.frame.credit_limit = 0;
+  header.frame.flags &= static_cast<uint8_t>(~kFlowFlags);
+  return header;
+}
+
+// Returns the frames of one SEND of a correct peer.
+inline std::vector<std::string> FramesOf(const std::string& train) {
+  std::vector<std::string> frames;
+  for (size_t at = 0; at + sizeof(FrameHeader) <= train.size();) {
+    const auto header = HeaderOf<FrameHeader>(train.substr(at));
+    frames.push_back(
+        train.substr(at, size_t{header.header_bytes} + header.body_bytes));
+    at += (frames.back().size() + kTrainAlignment - 1) / kTrainAlignment *
+          kTrainAlignment;
+  }
+  return frames;
+}
+
 // A client, or the server's end of one connection that a RawListener took. It
 // has an arena that its peer may READ and WRITE. Every wait ends after
 // kTestTimeout with DEADLINE_EXCEEDED. For one thread.
@@ -83,8 +118,9 @@ class RawPeer {
   // Client: connects with any private data. Returns how that ended: ESTABLISHED
   // or REJECTED, with what the server said.
   absl::StatusOr<CmEvent> Connect(const std::string& private_data);
-  // Client: connects as a correct one, up to the WELCOME.
-  absl::Status Open();
+  // Client: connects as a correct one, up to the WELCOME. Its HELLO has
+  // `options`.
+  absl::Status Open(const std::vector<HelloOption>& options = {});
 
   // Server: what the client said, and the answer to it.
   const CmEvent& connect_event() const { return connect_event_; }
@@ -92,8 +128,8 @@ class RawPeer {
   // The same, and does not wait for the client, which may be kept from polling.
   absl::Status BeginAccept(const std::string& private_data);
   absl::Status Reject(const std::string& private_data);
-  // Server: accepts as a correct one and answers the HELLO.
-  absl::Status AcceptAndWelcome();
+  // Server: accepts as a correct one and answers the HELLO with `options`.
+  absl::Status AcceptAndWelcome(const std::vector<HelloOption>& options = {});
 
   // A header with the credit limit of a correct peer.
   FrameHeader Header(FrameType type, uint32_t call_id = 0) const;

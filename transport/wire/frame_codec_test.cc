@@ -235,7 +235,8 @@ std::string TrainVerdict(const std::vector<uint8_t>& frame) {
   return error == nullptr ? "fine" : error;
 }
 
-// Of a frame behind the first one, so without a credit limit.
+// Returns `header` as a frame behind the first one has it: it says nothing of
+// credits, unless `flags` do.
 template <typename Header>
 Header Behind(Header header, uint8_t flags = 0) {
   header.frame.credit_limit = 0;
@@ -255,7 +256,7 @@ TEST(TrainTest, MeasuresTheFirstFrameByItsHeader) {
   EXPECT_EQ(FirstFrameBytes(train), 64u + 18);
   train.resize(500);
   EXPECT_EQ(FirstFrameBytes(train), 64u + 18);
-  // Nothing but the common header is read, and nothing need be there.
+  // The function reads the common header and nothing else.
   train.resize(sizeof(FrameHeader));
   train.shrink_to_fit();
   EXPECT_EQ(FirstFrameBytes(train), 64u + 18);
