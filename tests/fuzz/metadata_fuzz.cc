@@ -51,7 +51,8 @@ void Check(fuzz::FuzzInput input) {
   if (!status.ok() || !length.ok()) return;
   CHECK_LE(*length, bytes.size());
   std::vector<uint8_t> again(*length);
-  CHECK(WriteMetadata(metadata, again.data()) == again.data() + again.size());
+  uint8_t* const end = again.data() + again.size();
+  CHECK(WriteMetadata(metadata, again.data(), end) == end);
   Metadata parsed;
   CHECK(ParseMetadata(again, &parsed).ok());
   CHECK(parsed == metadata);

@@ -284,6 +284,34 @@ TEST_F(GenericServiceTest, MetadataThatLeaveNoRoomForTheNameAreRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("metadata"));
 }
 
+TEST_F(GenericServiceTest, LongMetadataArriveBesideTheName) {
+  StartGenericServer();
+  const GenericStub stub = NewGenericStub();
+  // A pair of a short name and one of so many bytes: all in the REQUEST, just
+  // too long for it with the name or without, and as long as may be.
+  constexpr size_t kName = 4 + 5 + 5;
+  constexpr size_t kFrame = transport::kFrameMetadataBytes - 5;
+  for (const size_t bytes :
+       {kFrame - kName, kFrame - kName + 1, kFrame, kFrame + 1, size_t{7000},
+        transport::kDefaultMaxMetadataBytes - 5 - kName}) {
+    ClientContext context;
+    context.AddMetadata("k", Pattern(bytes, 1));
+    ByteMessage response;
+    ASSERT_EQ(stub.UnaryCall(&context, "a.B/C", ByteMessage("!"), &response),
+              absl::OkStatus())
+        << bytes;
+    EXPECT_EQ(response.bytes(), "a.B/C!");
+    EXPECT_EQ(context.GetServerTrailingMetadata(), context.metadata());
+    ClientContext stream_context;
+    stream_context.AddMetadata("k", Pattern(bytes, 1));
+    const auto stream = stub.BidiStreamingCall(&stream_context, "a.B/C");
+    stream->WritesDone();
+    EXPECT_TRUE(stream->Read(&response));
+    EXPECT_EQ(response.bytes(), "a.B/C");
+    EXPECT_EQ(stream->Finish(), absl::OkStatus()) << bytes;
+  }
+}
+
 TEST_F(GenericServiceTest, AnInlineServiceAnswersOnThePoller) {
   names_.set_handler_mode(HandlerMode::kInline);
   StartGenericServer();

@@ -246,5 +246,39 @@ TEST_F(NamesOnTheWireTest, ACallThatIsMadeAgainForgetsWhatOneServerWanted) {
   done.Wait();
 }
 
+// The name may be what makes metadata too long for a REQUEST.
+TEST_F(NamesOnTheWireTest, WithoutTheNameTheMetadataFitTheFrameAgain) {
+  const auto stub = EndToEnd::NewStub(CreateChannel(listener_->address()));
+  const EchoRequest request;
+  EchoReply reply;
+  ClientContext context;
+  context.set_timeout(absl::Minutes(2));
+  const std::string value(transport::kFrameMetadataBytes - 5, 'v');
+  context.AddMetadata("k", value);
+  Countdown done(1);
+  stub->async()->Echo(&context, &request, &reply,
+                      [&](const absl::Status& status) {
+                        EXPECT_TRUE(absl::IsAborted(status)) << status;
+                        done.Done();
+                      });
+  // One credit: METADATA takes it, and the call goes elsewhere at the GOAWAY.
+  const std::unique_ptr<RawPeer> first =
+      Accept(/*wants_names=*/true, /*credits=*/1);
+  const absl::StatusOr<std::string> ahead =
+      first->Receive(FrameType::kMetadata);
+  ASSERT_EQ(ahead.status(), absl::OkStatus());
+  const std::string metadata =
+      std::string("\x01\0", 2) + std::string("\xfb\x07k", 3) + value;
+  EXPECT_EQ(ahead->substr(sizeof(transport::FrameHeader)),
+            echo_pair_ + metadata);
+  EXPECT_EQ(first->Send(FrameText(first->Header(FrameType::kGoAway))),
+            absl::OkStatus());
+  const std::unique_ptr<RawPeer> second = Accept(/*wants_names=*/false);
+  const std::string moved = NextRequest(*second);
+  EXPECT_EQ(MetadataOf(moved), metadata);
+  Abort(*second, moved);
+  done.Wait();
+}
+
 }  // namespace
 }  // namespace verbena::end_to_end

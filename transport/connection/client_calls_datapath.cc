@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/base/optimization.h"
+#include "transport/base/check.h"
+#include "transport/base/limits.h"
 #include "transport/connection/client_calls.h"
 #include "transport/connection/request_writer.h"
 #include "transport/connection/response_reader.h"
@@ -127,6 +129,7 @@ bool ClientCalls::Lend(uint64_t frame_bytes, uint32_t spare_credits,
 
 Placement ClientCalls::Place(const ClientCall::Request& request) const {
   // Metadata alone always fit.
+  CHECK_LE(request.metadata_bytes, kFrameMetadataBytes);
   const uint64_t room =
       connection_.SendRoom() - sizeof(RequestHeader) - request.metadata_bytes -
       (arenas_.lends_through_windows() ? sizeof(LeaseKey) : 0);

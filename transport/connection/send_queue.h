@@ -82,9 +82,9 @@ class SendQueue {
            (own || shared_.available(requests)) && buffers_.Prepare(frames);
   }
 
-  // Memory for the next frame, of at most `bytes` (themselves at most
-  // kBufferBytes), until it is posted; on a multiple of 64. Null if it takes a
-  // buffer and all are held. REQUIRES: HasFrameRoom().
+  // Memory for the next frame, of at most `bytes`, until it is posted; on a
+  // multiple of 64. Null if it takes a buffer and all are held. REQUIRES:
+  // HasFrameRoom(); bytes <= kBufferBytes.
   uint8_t* BeginFrame(uint32_t bytes) {
     if (batch_ == nullptr) batch_ = batches_.Acquire();
     car_ = nullptr;
@@ -96,6 +96,7 @@ class SendQueue {
         spare_buffer_ = buffers_.Acquire();
       }
       if (spare_buffer_ == SendBuffers::kNone) return nullptr;
+      CHECK_LE(bytes, kBufferBytes);
       frame_buffer_ = spare_buffer_;
       frame_ = buffers_.At(frame_buffer_);
     }

@@ -67,6 +67,7 @@ void ServerCalls::SendReply(ServerCall* call) {
   call->reply_attachment_bytes_ =
       static_cast<uint32_t>(reply.attachment.size());
   // Metadata alone always fit.
+  CHECK_LE(reply.metadata_bytes, kFrameMetadataBytes);
   const uint64_t room = RoomForReply() - reply.metadata_bytes;
   call->reply_place_ =
       PlaceParts(room, reply.message_bytes, reply.attachment.size());

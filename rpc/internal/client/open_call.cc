@@ -28,14 +28,7 @@ bool OpenCall::OpenContext() {
     const absl::StatusOr<uint32_t> metadata_bytes =
         MeasureMetadata(context_->metadata());
     if (!metadata_bytes.ok()) return NotOpened(metadata_bytes.status());
-    if (*metadata_bytes <= transport::kFrameMetadataBytes) {
-      request_.metadata_bytes = *metadata_bytes;
-    } else {
-      std::string& text = *context_->mutable_long_metadata();
-      text = MetadataText(context_->metadata(), *metadata_bytes);
-      request_.long_metadata = absl::MakeConstSpan(
-          reinterpret_cast<const uint8_t*>(text.data()), text.size());
-    }
+    PlaceHead(*metadata_bytes);
   }
   request_.deadline = context_->due();
   context_->Open(this);
@@ -59,14 +52,31 @@ bool OpenCall::StartInterception(RpcType type) {
 }
 
 void OpenCall::ChangeSendsName() {
-  const uint32_t bytes = MethodNameBytes(method_name_);
+  const uint32_t name_bytes = MethodNameBytes(method_name_);
+  const uint32_t bytes = request_.metadata_bytes +
+                         static_cast<uint32_t>(request_.long_metadata.size());
   sends_name_ = !sends_name_;
-  request_.metadata_bytes += sends_name_ ? bytes : -bytes;
+  PlaceHead(sends_name_ ? bytes + name_bytes : bytes - name_bytes);
 }
 
-uint8_t* OpenCall::WriteMetadataAndName(uint8_t* out) const {
-  if (sends_name_) out = WriteMethodName(method_name_, out);
-  return WriteMetadata(context_->metadata(), out);
+void OpenCall::PlaceHead(uint32_t bytes) {
+  if (bytes <= transport::kFrameMetadataBytes) {
+    request_.metadata_bytes = bytes;
+    request_.long_metadata = {};
+    return;
+  }
+  std::string& text = *context_->mutable_long_metadata();
+  text.resize(bytes);
+  uint8_t* const out = reinterpret_cast<uint8_t*>(text.data());
+  WriteNameAndMetadata(out, out + bytes);
+  request_.metadata_bytes = 0;
+  request_.long_metadata = absl::MakeConstSpan(out, bytes);
+}
+
+uint8_t* OpenCall::WriteNameAndMetadata(uint8_t* out,
+                                        const uint8_t* limit) const {
+  if (sends_name_) out = WriteMethodName(method_name_, out, limit);
+  return WriteMetadata(context_->metadata(), out, limit);
 }
 
 bool OpenCall::ContextInUse() {

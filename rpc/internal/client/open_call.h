@@ -142,12 +142,13 @@ class OpenCall : public transport::ClientCall,
   // has_context().
   bool NotOpened(const absl::Status& status);
 
-  // Writes what stands before the message: the method's name if the server
-  // wants it, and the metadata. Returns the end of them.
+  // Writes the head of the REQUEST, which stands before the message: the
+  // method's name if the server wants it, and the metadata. Nothing if the head
+  // is so long that it goes before the REQUEST. Returns the end of it.
   uint8_t* WriteHead(uint8_t* out) const {
     return ABSL_PREDICT_TRUE(request_.metadata_bytes == 0)
                ? out
-               : WriteMetadataAndName(out);
+               : WriteNameAndMetadata(out, out + request_.metadata_bytes);
   }
 
   // Whether a server that has refused the call before it did anything may be
@@ -186,7 +187,10 @@ class OpenCall : public transport::ClientCall,
 
   static uint64_t BeginTiming(OpenCalls* calls);
   void ChangeSendsName();
-  uint8_t* WriteMetadataAndName(uint8_t* out) const;
+  // Has the head (see WriteHead()), of so many bytes, go in the REQUEST if it
+  // fits there, else before it.
+  void PlaceHead(uint32_t bytes);
+  uint8_t* WriteNameAndMetadata(uint8_t* out, const uint8_t* limit) const;
   void RunCancel();
   // Takes the metadata of the response. Returns the rest of its status message
   // that was among them.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "transport/base/check.h"
 #include "transport/base/limits.h"
 
 namespace verbena::internal {
@@ -40,8 +41,10 @@ size_t PairBytes(size_t key_bytes, size_t value_bytes) {
   return kPairHeaderBytes + key_bytes + value_bytes;
 }
 
-uint8_t* WritePair(absl::string_view key, absl::string_view value,
-                   uint8_t* out) {
+uint8_t* WritePair(absl::string_view key, absl::string_view value, uint8_t* out,
+                   const uint8_t* limit) {
+  CHECK_LE(PairBytes(key, value), static_cast<size_t>(limit - out))
+      << "bytes of room for a metadata pair";
   out = WriteLength(key.size(), out);
   out = WriteLength(value.size(), out);
   out = WriteBytes(key, out);
@@ -69,13 +72,15 @@ size_t PairBytes(absl::string_view key, absl::string_view value) {
 
 std::string MetadataText(const Metadata& metadata, size_t bytes) {
   std::string text(bytes, '\0');
-  WriteMetadata(metadata, reinterpret_cast<uint8_t*>(text.data()));
+  uint8_t* const out = reinterpret_cast<uint8_t*>(text.data());
+  WriteMetadata(metadata, out, out + bytes);
   return text;
 }
 
-uint8_t* WriteMetadata(const Metadata& metadata, uint8_t* out) {
+uint8_t* WriteMetadata(const Metadata& metadata, uint8_t* out,
+                       const uint8_t* limit) {
   for (const auto& [key, value] : metadata) {
-    out = WritePair(key, value, out);
+    out = WritePair(key, value, out, limit);
   }
   return out;
 }

@@ -27,12 +27,15 @@ size_t PairBytes(absl::string_view key, absl::string_view value);
 std::string MetadataText(const Metadata& metadata, size_t bytes);
 
 // Writes exactly MeasureMetadata(metadata) bytes; returns the end of them.
-uint8_t* WriteMetadata(const Metadata& metadata, uint8_t* out);
+// REQUIRES: there is room for them before `limit`. A CHECK enforces it, because
+// `out` is often a frame with other memory behind it.
+uint8_t* WriteMetadata(const Metadata& metadata, uint8_t* out,
+                       const uint8_t* limit);
 
 // The parts of these two: one pair.
 size_t PairBytes(size_t key_bytes, size_t value_bytes);
-uint8_t* WritePair(absl::string_view key, absl::string_view value,
-                   uint8_t* out);
+uint8_t* WritePair(absl::string_view key, absl::string_view value, uint8_t* out,
+                   const uint8_t* limit);
 
 // Adds the pairs in `bytes` to `*metadata`. INTERNAL if `bytes` is not what
 // WriteMetadata() writes; `*metadata` then holds the pairs before the fault.

@@ -14,7 +14,8 @@ namespace {
 
 std::vector<uint8_t> Encode(const Metadata& metadata) {
   std::vector<uint8_t> bytes(MeasureMetadata(metadata).value());
-  EXPECT_EQ(WriteMetadata(metadata, bytes.data()), bytes.data() + bytes.size());
+  uint8_t* const end = bytes.data() + bytes.size();
+  EXPECT_EQ(WriteMetadata(metadata, bytes.data(), end), end);
   return bytes;
 }
 
@@ -74,6 +75,14 @@ TEST(MetadataCodecTest, LengthsBeyondTheEndAreRefused) {
   EXPECT_EQ(ParseMetadata(bytes, &metadata).code(),
             absl::StatusCode::kInternal);
   EXPECT_TRUE(metadata.empty());
+}
+
+TEST(MetadataCodecDeathTest, NothingIsWrittenBeyondTheLimit) {
+  const Metadata metadata = {{"key", "value"}, {"other", "value"}};
+  std::vector<uint8_t> bytes(MeasureMetadata(metadata).value());
+  EXPECT_DEATH(
+      WriteMetadata(metadata, bytes.data(), bytes.data() + bytes.size() - 1),
+      "room for a metadata pair");
 }
 
 }  // namespace

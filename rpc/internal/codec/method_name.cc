@@ -53,8 +53,9 @@ uint32_t MethodNameBytes(absl::string_view name) {
   return static_cast<uint32_t>(PairBytes(kMethodNameKey.size(), name.size()));
 }
 
-uint8_t* WriteMethodName(absl::string_view name, uint8_t* out) {
-  return WritePair(kMethodNameKey, name, out);
+uint8_t* WriteMethodName(absl::string_view name, uint8_t* out,
+                         const uint8_t* limit) {
+  return WritePair(kMethodNameKey, name, out, limit);
 }
 
 absl::StatusOr<std::string> TakeMethodName(uint64_t method_id,

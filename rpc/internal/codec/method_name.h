@@ -33,8 +33,10 @@ absl::Status CheckMethodName(absl::string_view name);
 // How many bytes WriteMethodName() will write.
 uint32_t MethodNameBytes(absl::string_view name);
 
-// Writes the pair; returns its end. REQUIRES: `name` is shorter than 64 KiB.
-uint8_t* WriteMethodName(absl::string_view name, uint8_t* out);
+// Writes the pair; returns its end. REQUIRES: `name` is shorter than 64 KiB;
+// there is room before `limit`, which a CHECK enforces.
+uint8_t* WriteMethodName(absl::string_view name, uint8_t* out,
+                         const uint8_t* limit);
 
 // Removes what has kMethodNameKey from `*metadata`, and returns the first of
 // it. NOT_FOUND if there is none; INVALID_ARGUMENT if that is no method's name,

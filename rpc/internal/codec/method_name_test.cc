@@ -24,7 +24,8 @@ absl::StatusOr<std::string> Take(const std::string& name) {
 TEST(MethodNameTest, WhatIsWrittenIsTakenOutOfTheMetadata) {
   const std::string name = "pkg.v1.My_Service/Do";
   std::vector<uint8_t> bytes(MethodNameBytes(name));
-  ASSERT_EQ(WriteMethodName(name, bytes.data()), bytes.data() + bytes.size());
+  uint8_t* const end = bytes.data() + bytes.size();
+  ASSERT_EQ(WriteMethodName(name, bytes.data(), end), end);
   Metadata metadata = {{"trace", "1234"}};
   ASSERT_EQ(ParseMetadata(bytes, &metadata), absl::OkStatus());
   ASSERT_EQ(metadata.size(), 2u);

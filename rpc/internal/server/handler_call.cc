@@ -467,7 +467,8 @@ void HandlerCall::OnReplyDone() { Over(); }
 
 void HandlerCall::WriteReply(uint8_t* out) {
   if (ABSL_PREDICT_FALSE(reply_.metadata_bytes > 0)) {
-    out = WriteMetadata(context_.trailing_metadata(), out);
+    out = WriteMetadata(context_.trailing_metadata(), out,
+                        out + reply_.metadata_bytes);
   }
   if (reply_.message_bytes > 0) {
     WriteMessage(*response_, reply_.message_bytes, out);
