@@ -88,6 +88,9 @@ class ClientReactor : public StreamReactor {
   virtual void OnWritesDoneDone(bool /*ok*/) {}
   // What OnDone() is told of a call that has ended with `status`.
   virtual absl::Status FinalStatus(absl::Status status) { return status; }
+  // Whether the write that is started is that of StartWriteLast(). Once: the
+  // reactor may have another call.
+  bool TakeWriteIsLast() { return std::exchange(write_is_last_, false); }
 
  protected:
   ~ClientReactor() = default;
@@ -95,11 +98,13 @@ class ClientReactor : public StreamReactor {
   void EndWrites() { Want(kWritesDone); }
   void WriteLast(const google::protobuf::MessageLite* message,
                  Attachment attachment) {
-    Write(message, attachment, kWritesDone);
+    write_is_last_ = true;
+    Write(message, attachment);
   }
 
  private:
   absl::AnyInvocable<void() &&> start_;
+  bool write_is_last_ = false;  // By WriteLast().
 };
 
 }  // namespace internal
@@ -152,7 +157,8 @@ class ClientWriteReactor : public internal::ClientReactor {
   void StartWrite(const Request* message, Attachment attachment = {}) {
     Write(message, attachment);
   }
-  // The same for the last message: OnWriteDone(), then OnWritesDoneDone().
+  // The same for the last message. OnWriteDone() follows, and no
+  // OnWritesDoneDone().
   void StartWriteLast(const Request* message, Attachment attachment = {}) {
     WriteLast(message, attachment);
   }

@@ -28,6 +28,7 @@
 #ifndef VERBENA_RPC_SERVER_REACTOR_H_
 #define VERBENA_RPC_SERVER_REACTOR_H_
 
+#include <atomic>
 #include <cstdint>
 #include <utility>
 
@@ -49,11 +50,10 @@ namespace internal {
 class ServerReactor : public StreamReactor {
  public:
   // Ends the call with this status: the response goes out with it, or behind
-  // what was written, if it is OK. Once, and no operation may be started
-  // afterwards.
+  // what was written, if it is OK. No operation may be started afterwards. The
+  // first status counts: a second call of this function does nothing.
   void Finish(absl::Status status) {
-    status_ = std::move(status);
-    Want(kFinish);
+    if (SetStatus(std::move(status))) Want(kFinish);
   }
 
   // Sends what ServerContext::AddInitialMetadata() was told, also if that is
@@ -76,6 +76,13 @@ class ServerReactor : public StreamReactor {
 
   // For the library.
   absl::Status TakeStatus() { return std::move(status_); }
+  // Whether the write that is started is that of StartWriteAndFinish().
+  bool write_finishes() const { return write_finishes_; }
+  // The reactor may have another call.
+  void Renew() {
+    write_finishes_ = false;
+    finished_.store(false, std::memory_order_relaxed);
+  }
   // The reactor has its call.
   virtual void OnBound() {}
   // Whether OnDone() does anything: what it may ask the context is kept for it
@@ -87,12 +94,22 @@ class ServerReactor : public StreamReactor {
 
   void WriteAndFinish(const google::protobuf::MessageLite* message,
                       Attachment attachment, absl::Status status) {
-    status_ = std::move(status);
+    if (!SetStatus(std::move(status))) return;
+    write_finishes_ = true;
     Write(message, attachment, kFinish);
   }
 
  private:
-  absl::Status status_;  // Set by Finish().
+  // False if there is one already.
+  bool SetStatus(absl::Status status) {
+    if (finished_.exchange(true, std::memory_order_relaxed)) return false;
+    status_ = std::move(status);
+    return true;
+  }
+
+  absl::Status status_;                 // Set by Finish().
+  std::atomic<bool> finished_ = false;  // status_ was set.
+  bool write_finishes_ = false;         // By WriteAndFinish().
 };
 
 }  // namespace internal
@@ -133,7 +150,7 @@ class ServerWriteReactor : public internal::ServerReactor {
   void StartWriteLast(const Response* message, Attachment attachment = {}) {
     Write(message, attachment);
   }
-  // The same, and then Finish(), which is not called beside it.
+  // The same, and then Finish(). No OnWriteDone() follows.
   void StartWriteAndFinish(const Response* message, absl::Status status,
                            Attachment attachment = {}) {
     WriteAndFinish(message, attachment, std::move(status));

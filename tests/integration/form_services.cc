@@ -86,7 +86,6 @@ class Lister final : public ServerWriteReactor<Item> {
  public:
   explicit Lister(const ListRequest* request) : request_(*request) { Next(); }
   void OnWriteDone(bool ok) override {
-    if (finished_) return;  // By StartWriteAndFinish().
     if (!ok) return Finish(absl::AbortedError("nobody reads"));
     Next();
   }
@@ -94,11 +93,11 @@ class Lister final : public ServerWriteReactor<Item> {
 
  private:
   void Next() {
-    finished_ = number_ + 1 >= request_.count();
+    const bool last = number_ + 1 >= request_.count();
     if (number_ == request_.count()) return Finish(absl::OkStatus());
     item_ = ListedItem(request_, number_);
     attachment_ = Pattern(request_.attachment_bytes(), number_++);
-    if (finished_) {
+    if (last) {
       StartWriteAndFinish(&item_, absl::OkStatus(), AsBytes(attachment_));
     } else {
       StartWrite(&item_, AsBytes(attachment_));
@@ -107,7 +106,6 @@ class Lister final : public ServerWriteReactor<Item> {
 
   const ListRequest& request_;
   uint64_t number_ = 0;
-  bool finished_ = false;
   Item item_;
   std::string attachment_;
 };

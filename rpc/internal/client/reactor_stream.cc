@@ -105,6 +105,7 @@ Reactions::Look ReactorStream::Serve(uint32_t wanted) {
                                    Reactions::write_attachment(*reactor_));
     if (result == Result::kWait) return after_read;
     Reactions::Clear(reactor_, Reactions::kWrite);
+    if (reactor_->TakeWriteIsLast()) messages().EndWrites();
     reactor_->OnWriteDone(result == Result::kDone);
     return Reactions::Look::kDone;
   }

@@ -46,6 +46,7 @@ class ReactorStream final : public StreamCall,
   static void EndWithoutCall(ClientReactor* reactor,
                              const absl::Status& status) {
     Reactions::Forget(reactor);
+    reactor->TakeWriteIsLast();
     reactor->OnDone(status);
   }
 

@@ -92,11 +92,12 @@ Reactions::Look ReactorHandler::Serve(uint32_t wanted) {
     if (result == Result::kWait) return after_read;
     Reactions::Clear(reactor_, Reactions::kWrite);
     if (failed()) OnCancelled();
-    reactor_->OnWriteDone(result == Result::kDone);
+    if (!reactor_->write_finishes()) {
+      reactor_->OnWriteDone(result == Result::kDone);
+    }
     return Reactions::Look::kDone;
   }
   if (did_read || (wanted & Reactions::kFinish) == 0) return after_read;
-  // Before the reaction, which may call Finish() once more.
   absl::Status status = reactor_->TakeStatus();
   if ((wanted & Reactions::kRead) != 0) {
     Reactions::Clear(reactor_, Reactions::kRead);
@@ -131,6 +132,7 @@ void ReactorHandler::Detach() {
 void ReactorHandler::OnOver() {
   if (reactor_ == nullptr) return;
   ServerReactor* const reactor = std::exchange(reactor_, nullptr);
+  reactor->Renew();
   Reactions::Unbind(reactor);
   reactor->OnDone();
 }
