@@ -213,6 +213,20 @@ TEST_F(HostileClientFramesTest, StarvesNobodyWithAFloodBeyondItsCredits) {
   }
 }
 
+// The server waits until the BYE has arrived, here in vain.
+TEST_F(HostileClientFramesTest, FloodsNobodyBehindAProtocolError) {
+  RawPeer::Options options = Careless();
+  options.receives = 1;  // For the WELCOME.
+  options.keep_receives = false;
+  RawPeer& raw = Opened(options);
+  ASSERT_TRUE(raw.Send(FrameText(Plain(FrameType::kLease))).ok());
+  const std::string ping = FrameText(raw.Header(FrameType::kPing));
+  int sent = 0;
+  while (sent < 20000 && raw.Send(ping).ok()) ++sent;
+  EXPECT_LT(sent, 1000);
+  EXPECT_TRUE(raw.AwaitEnd().ok());
+}
+
 // All clients of a server share its receives. While one of them floods it, the
 // SENDs of the others find none, until the server's poller has cut the flood
 // off; and that waits for a processor as long as it must.

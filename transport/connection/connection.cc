@@ -254,11 +254,23 @@ void Connection::BeginClose(const absl::Status& reason, bool tell_peer) {
     // A device that refused to post it has closed the connection already.
     if (state_ > ConnectionState::kOpen) return;
     Transition(ConnectionState::kSayingBye);
+    late_frames_left_ = credits_.FramesToCome();
     close_deadline_ = base::Now() + kByeTimeout;
   } else {
     Disconnect();
   }
   calls_.OnClosing();
+}
+
+// A peer that goes on beyond its credits takes receives that others share: it
+// is not given the time to read the BYE.
+void Connection::OnLateFrame() {
+  if (state_ != ConnectionState::kSayingBye) return;
+  if (late_frames_left_ > 0) {
+    --late_frames_left_;
+  } else {
+    Disconnect();
+  }
 }
 
 void Connection::Disconnect() {

@@ -306,6 +306,8 @@ class Connection final : public CmEventHandler {
   // Closes for a frame with that checksum, which should be another.
   void FrameDamaged(absl::Span<const uint8_t> frame, uint32_t stated,
                     uint32_t found);
+  // A frame came while the connection closes: nobody reads it.
+  void OnLateFrame();
   // Closes for what is wrong with a frame's header.
   void FrameRefused(const char* error);
   // Sends the control frames that are owed.
@@ -373,6 +375,8 @@ class Connection final : public CmEventHandler {
   absl::Status failure_;  // Why it closes; OK while it does not.
   // When the present step of closing is over, whatever the device does.
   absl::Time close_deadline_ = absl::InfiniteFuture();
+  // Frames that the peer may still send while the BYE is on its way.
+  uint32_t late_frames_left_ = 0;
   // Since when no frame has used the credits beyond the idle ones.
   absl::Time credits_idle_since_ = absl::InfiniteFuture();
 };

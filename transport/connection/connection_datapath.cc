@@ -9,7 +9,7 @@
 namespace verbena::transport {
 
 void Connection::OnReceive(absl::Span<const uint8_t> frame) {
-  if (ABSL_PREDICT_FALSE(state_ > ConnectionState::kOpen)) return;
+  if (ABSL_PREDICT_FALSE(state_ > ConnectionState::kOpen)) return OnLateFrame();
   keepalive_.NoteFrame();
   if (ABSL_PREDICT_FALSE(expects_sums_) && !CheckSums(&frame)) return;
   // The whole header is checked here, once: whoever reads it below believes it.

@@ -84,6 +84,10 @@ class CreditFlow {
     return nullptr;
   }
 
+  // How many more frames a correct peer may send that is told of no further
+  // credits: those on its credits, a GRANT, and a BYE about damaged bytes.
+  uint32_t FramesToCome() const { return receive_.outstanding() + 2; }
+
   // Fills in what the header at `frame`, which is sent next, says of credits,
   // and takes the credit that it costs.
   void Stamp(uint8_t* frame) {
