@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -19,6 +21,20 @@ namespace {
 
 // As the protocol has it.
 constexpr size_t kListedMax = 100;
+
+absl::Status CheckName(const std::string& service) {
+  if (service.size() <= HealthService::kMaxNameBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the name of the service has ", service.size(),
+                   " bytes; it may have ", HealthService::kMaxNameBytes));
+}
+
+// The call of a client that may not watch.
+class Refusal final : public ServerWriteReactor<HealthCheckResponse> {
+ public:
+  explicit Refusal(absl::Status status) { Finish(std::move(status)); }
+  void OnDone() override { delete this; }
+};
 
 }  // namespace
 
@@ -130,8 +146,12 @@ void HealthService::Tell(Watcher* watcher) {
 ServerUnaryReactor* HealthService::Check(CallbackServerContext* context,
                                          const HealthCheckRequest* request,
                                          HealthCheckResponse* response) {
-  response->set_status(GetServingStatus(request->service()));
   ServerUnaryReactor* const reactor = context->DefaultReactor();
+  if (absl::Status name = CheckName(request->service()); !name.ok()) {
+    reactor->Finish(std::move(name));
+    return reactor;
+  }
+  response->set_status(GetServingStatus(request->service()));
   reactor->Finish(response->status() == HealthCheckResponse::SERVICE_UNKNOWN
                       ? absl::NotFoundError(
                             "nothing is known of the health of that service")
@@ -159,6 +179,9 @@ ServerUnaryReactor* HealthService::List(CallbackServerContext* context,
 
 ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(
     CallbackServerContext* /*context*/, const HealthCheckRequest* request) {
+  if (absl::Status name = CheckName(request->service()); !name.ok()) {
+    return new Refusal(std::move(name));
+  }
   // Whichever of the two finds no memory, nothing is left behind.
   auto watcher = std::make_unique<Watcher>(this);
   const base::MutexLock lock(mutex_);

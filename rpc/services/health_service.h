@@ -9,6 +9,7 @@
 #ifndef VERBENA_RPC_SERVICES_HEALTH_SERVICE_H_
 #define VERBENA_RPC_SERVICES_HEALTH_SERVICE_H_
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
@@ -34,6 +35,10 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
 
   // The name that stands for the server as a whole.
   static constexpr absl::string_view kServer = "";
+
+  // The longest name that a client may ask for, as long as a method's may be:
+  // who watches holds memory and makes each change compare names.
+  static constexpr size_t kMaxNameBytes = 1024;
 
   HealthService() = default;
   // REQUIRES: the server is gone.

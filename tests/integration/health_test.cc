@@ -76,6 +76,28 @@ TEST_F(HealthTest, WhoWatchesIsToldAtOnceAndOfEachChange) {
   EXPECT_TRUE(absl::IsCancelled(reader->Finish()));
 }
 
+TEST_F(HealthTest, NamesThatAreTooLongAreRefused) {
+  HealthCheckRequest request;
+  HealthCheckResponse response;
+  for (const size_t bytes : {size_t{1024}, size_t{1025}, size_t{1} << 20}) {
+    request.set_service(std::string(bytes, 's'));
+    ClientContext check;
+    const absl::Status checked = stub_->Check(&check, request, &response);
+    ClientContext watch;
+    const auto reader = Watch(&watch, request.service());
+    if (bytes == 1024) {
+      EXPECT_TRUE(absl::IsNotFound(checked)) << checked;
+      EXPECT_EQ(Next(*reader), "SERVICE_UNKNOWN");
+    } else {
+      EXPECT_TRUE(absl::IsInvalidArgument(checked)) << checked;
+      EXPECT_EQ(Next(*reader), "no more");
+    }
+    watch.TryCancel();  // Does nothing if the call has ended.
+    EXPECT_EQ(reader->Finish().code(),
+              bytes == 1024 ? absl::StatusCode::kCancelled : checked.code());
+  }
+}
+
 TEST_F(HealthTest, AHundredServicesAreListedAndMoreAreNot) {
   for (int i = 1; i < 100; ++i) {
     health_.SetServingStatus(absl::StrCat("s.S", i), i % 2 == 0);
