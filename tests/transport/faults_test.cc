@@ -149,5 +149,60 @@ TEST_F(FaultsTest, AServerWithoutReceivesFailsItsClientsAndEnds) {
   }
 }
 
+// --- A device that is removed or reset ---
+
+// The calls after which it is, which a connection makes early and late.
+constexpr const char* kRemovals[] = {"alloc_pd",  "create_cq",     "connect",
+                                     "post_send", "post_srq_recv", "modify_qp"};
+
+EndpointOptions RemovalOptions() {
+  // What a device that is gone was to send costs the time until somebody gives
+  // up.
+  return ImpatientOptions(absl::Milliseconds(500), absl::Milliseconds(250));
+}
+
+TEST_F(FaultsTest, AClientWhoseDeviceIsRemovedSaysSoAndLeavesNothing) {
+  TestServer server(TestOptions());
+  for (const char* const function : kRemovals) {
+    for (const uint64_t n : {1, 2, 5}) {
+      SCOPED_TRACE(absl::StrCat("from ", function, " call ", n));
+      FaultPlan plan;
+      plan.RemoveDevice(function, n);
+      faulty_.SetPlan(plan);
+      const absl::Time start = base::Now();
+      const absl::Status status = FaultyFixture::Use(
+          faulty_.provider(), server.address(), RemovalOptions(), kAtOnce / 2);
+      EXPECT_LT(base::Now() - start, kAtOnce);
+      EXPECT_TRUE(status.ok() || !plan.faults().empty()) << status;
+      ExpectClear(status);
+      EXPECT_EQ(faulty_.objects(), 0u);
+      faulty_.SetPlan(no_faults_);
+    }
+  }
+  const absl::Status after = Use(TestProvider(), server.address());
+  EXPECT_TRUE(after.ok()) << after;
+}
+
+TEST_F(FaultsTest, AServerWhoseDeviceIsRemovedFailsItsClientsAndEnds) {
+  for (const char* const function : kRemovals) {
+    for (const uint64_t n : {1, 2, 5}) {
+      SCOPED_TRACE(absl::StrCat("from ", function, " call ", n));
+      FaultPlan plan;
+      plan.RemoveDevice(function, n);
+      faulty_.SetPlan(plan);
+      {
+        FaultyServer server(faulty_, RemovalOptions());
+        ExpectClear(server.status());
+        if (server.status().ok()) {
+          FaultyFixture::FailedClients(server.address(), RemovalOptions(),
+                                       kAtOnce / 2, /*clients=*/2);
+        }
+      }
+      EXPECT_EQ(faulty_.objects(), 0u);
+      faulty_.SetPlan(no_faults_);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace verbena::transport

@@ -92,7 +92,7 @@ class RandomFaults {
   void AddOneTo(FaultPlan& plan) {
     const uint64_t call = 1 + Below(kCallsMax);
     const uint64_t completion = 1 + Below(kCompletionsMax);
-    switch (Below(7)) {
+    switch (Below(8)) {
       case 0:
       case 1:
         plan.FailCall(OneOf(kFunctions), call, OneOf(kErrors), 1 + Below(3));
@@ -109,6 +109,9 @@ class RandomFaults {
         return;
       case 5:
         plan.FailCompletion(completion, OneOf(kStatuses));
+        return;
+      case 6:
+        plan.RemoveDevice(OneOf(kFunctions), call);
         return;
       default:
         AddEventTo(plan);

@@ -26,6 +26,17 @@ void FaultPlan::FailCall(absl::string_view function, uint64_t nth, int error,
       {std::string(function), nth, last, error, absl::ZeroDuration()});
 }
 
+void FaultPlan::RemoveDevice(absl::string_view function, uint64_t nth) {
+  CHECK(nth > 0);
+  const base::MutexLock lock(mutex_);
+  removal_ = {std::string(function), nth};
+}
+
+bool FaultPlan::device_is_gone() const {
+  const base::MutexLock lock(mutex_);
+  return gone_;
+}
+
 void FaultPlan::DelayCall(absl::string_view function, uint64_t nth,
                           absl::Duration time) {
   CHECK(nth > 0);
@@ -117,6 +128,10 @@ uint64_t FaultPlan::completions() const {
 int FaultPlan::OnCall(absl::string_view function, bool may_fail) {
   const base::MutexLock lock(mutex_);
   const uint64_t number = ++calls_[std::string(function)];
+  if (number == removal_.second && function == removal_.first) {
+    gone_ = true;
+    Note(absl::StrCat(function, " call ", number, ": the device is gone"));
+  }
   absl::Duration delay = absl::ZeroDuration();
   int error = 0;
   for (const CallFault& fault : call_faults_) {

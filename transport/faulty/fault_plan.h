@@ -48,6 +48,11 @@ class FaultPlan {
   // provider below does not see them. A full queue fails with ENOMEM.
   void FailCall(absl::string_view function, uint64_t nth, int error,
                 uint64_t count = 1);
+  // From the `nth` call of `function` on the device is gone, as one that the
+  // kernel has taken from the process: every verb fails with EIO, and no queue
+  // hands out any completion. A verb that destroys does so all the same. The
+  // connection manager works on, but for its own cm.create_qp.
+  void RemoveDevice(absl::string_view function, uint64_t nth);
   // The `nth` call of `function` returns later by `time`, or as soon as calls
   // are released. A delayed get_cm_event makes an event late.
   void DelayCall(absl::string_view function, uint64_t nth, absl::Duration time);
@@ -93,6 +98,7 @@ class FaultPlan {
   // by which it is delayed. `may_fail` is false for functions that random
   // faults leave alone, because nobody can go on without them.
   int OnCall(absl::string_view function, bool may_fail);
+  bool device_is_gone() const;
   struct Completion {
     bool drop = false;
     uint32_t delay_polls = 0;
@@ -138,8 +144,11 @@ class FaultPlan {
   bool stalled_ ABSL_GUARDED_BY(mutex_) = false;
   std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
   const uint32_t calls_per_fault_ = 0;  // 0: no random faults.
+  // The call from which on the device is gone; number 0 if there is none.
+  std::pair<std::string, uint64_t> removal_ ABSL_GUARDED_BY(mutex_);
 
   // What has happened.
+  bool gone_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<std::string, uint64_t, std::less<>> calls_ ABSL_GUARDED_BY(mutex_);
   uint64_t completions_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<rdma_cm_event_type, uint64_t> events_ ABSL_GUARDED_BY(mutex_);

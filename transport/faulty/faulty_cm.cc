@@ -1,5 +1,6 @@
 #include "transport/faulty/faulty_cm.h"
 
+#include <cerrno>
 #include <utility>
 
 #include "transport/faulty/faulty_entry.h"
@@ -39,6 +40,10 @@ void DestroyEventChannel(rdma_event_channel* channel) {
 }
 
 int CreateQp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attributes) {
+  if (State().DeviceIsGone()) {
+    errno = EIO;
+    return -1;
+  }
   const int result =
       kMay<"cm.create_qp", &CmOps::create_qp>(id, pd, attributes);
   if (result == 0) State().OwnQueuePair(id->qp);

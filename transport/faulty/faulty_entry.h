@@ -56,7 +56,10 @@ template <EntryName kName, typename Table, typename Result,
 struct Entry<kName, kEntry, kFailsWith, kMayFail, kObjects> {
   static Result Call(Arguments... arguments) {
     FaultyState& state = FaultyState::Get();
-    const int error = state.OnCall(kName.text, kMayFail);
+    constexpr bool kIsVerb = std::is_same_v<Table, VerbsOps>;
+    constexpr bool kEnds = kObjects == Objects::kEnds;
+    const int error = kIsVerb && !kEnds ? state.OnVerb(kName.text, kMayFail)
+                                        : state.OnCall(kName.text, kMayFail);
     const Table& table =
         TableOf(state.base(), static_cast<const Table*>(nullptr));
     if constexpr (std::is_integral_v<Result> && std::is_signed_v<Result>) {
@@ -88,7 +91,8 @@ struct Entry<kName, kEntry, kFailsWith, kMayFail, kObjects> {
           state.Own(object);
         }
       }
-      return result;
+      // The kernel has destroyed it with the device, and says only that.
+      return kIsVerb && result == 0 && state.DeviceIsGone() ? EIO : result;
     } else {
       return (table.*kEntry)(arguments...);
     }

@@ -1,5 +1,7 @@
 #include "transport/faulty/faulty_state.h"
 
+#include <cerrno>
+
 #include "transport/base/check.h"
 
 namespace verbena::transport {
@@ -39,6 +41,16 @@ int FaultyState::OnCall(absl::string_view function, bool may_fail) {
     plan = plan_;
   }
   return plan == nullptr ? 0 : plan->OnCall(function, may_fail);
+}
+
+bool FaultyState::DeviceIsGone() {
+  const base::MutexLock lock(mutex_);
+  return plan_ != nullptr && plan_->device_is_gone();
+}
+
+int FaultyState::OnVerb(absl::string_view function, bool may_fail) {
+  const int error = OnCall(function, may_fail);
+  return error == 0 && DeviceIsGone() ? EIO : error;
 }
 
 FaultPlan::Event FaultyState::OnEvent(rdma_cm_event_type type) {

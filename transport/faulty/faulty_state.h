@@ -34,6 +34,9 @@ class FaultyState {
 
   // Asks the plan, if there is one: see FaultPlan.
   int OnCall(absl::string_view function, bool may_fail);
+  bool DeviceIsGone();
+  // The same for a verb: EIO, too, once the device is gone.
+  int OnVerb(absl::string_view function, bool may_fail);
   FaultPlan::Event OnEvent(rdma_cm_event_type type);
   // Damages what the plan says of a chain of work requests that is about to be
   // posted, or will when it is done.

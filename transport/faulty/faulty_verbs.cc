@@ -34,6 +34,7 @@ int PollCq(ibv_cq* cq, int count, ibv_wc* out) {
     return original.poll_cq(cq, count, out);
   }
   if (State().OnCall("poll_cq", false) != 0) return -1;
+  if (State().DeviceIsGone()) return 0;
   std::array<ibv_wc, 16> reported;
   const int polled = original.poll_cq(
       cq, std::min(count, static_cast<int>(reported.size())), reported.data());
@@ -43,7 +44,7 @@ int PollCq(ibv_cq* cq, int count, ibv_wc* out) {
 
 int ReqNotifyCq(ibv_cq* cq, int solicited_only) {
   if (State().Owns(cq)) {
-    const int error = State().OnCall("req_notify_cq", true);
+    const int error = State().OnVerb("req_notify_cq", true);
     if (error != 0) return error;
     State().EndDelays(cq);
   }
@@ -52,7 +53,7 @@ int ReqNotifyCq(ibv_cq* cq, int solicited_only) {
 
 int PostSend(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad) {
   if (State().Owns(qp)) {
-    const int error = State().OnCall("post_send", true);
+    const int error = State().OnVerb("post_send", true);
     if (error != 0) {
       *bad = request;
       return error;
@@ -64,7 +65,7 @@ int PostSend(ibv_qp* qp, ibv_send_wr* request, ibv_send_wr** bad) {
 
 int PostRecv(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad) {
   if (State().Owns(qp)) {
-    const int error = State().OnCall("post_recv", true);
+    const int error = State().OnVerb("post_recv", true);
     if (error != 0) {
       *bad = request;
       return error;
@@ -75,7 +76,7 @@ int PostRecv(ibv_qp* qp, ibv_recv_wr* request, ibv_recv_wr** bad) {
 
 int PostSrqRecv(ibv_srq* srq, ibv_recv_wr* request, ibv_recv_wr** bad) {
   if (State().Owns(srq)) {
-    const int error = State().OnCall("post_srq_recv", true);
+    const int error = State().OnVerb("post_srq_recv", true);
     if (error != 0) {
       *bad = request;
       return error;

@@ -3,6 +3,8 @@
 #ifndef VERBENA_TRANSPORT_VERBS_ERROR_H_
 #define VERBENA_TRANSPORT_VERBS_ERROR_H_
 
+#include <cerrno>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
@@ -18,6 +20,11 @@ namespace verbena::transport {
 // 0 gives UNKNOWN.
 absl::Status ErrnoStatus(absl::string_view verb, absl::string_view object,
                          int error);
+
+// Whether a verb that destroys has failed with `error` because the device was
+// removed or reset: the kernel has destroyed the object with it. libibverbs
+// reports that unless RDMAV_ALLOW_DISASSOC_DESTROY is set.
+inline bool IsGone(int error) { return error == EIO; }
 
 }  // namespace verbena::transport
 

@@ -54,9 +54,10 @@ class FakeVerbs : private ibv_context {
   // Appends an event of `cq` to `channel`.
   void PushEvent(ibv_comp_channel* channel, ibv_cq* cq);
 
-  int make_error = 0;     // If not 0, nothing can be made, for this reason.
-  int destroy_error = 0;  // If not 0, nothing can be destroyed.
-  int post_error = 0;     // If not 0, nothing can be posted.
+  int make_error = 0;  // If not 0, nothing can be made, for this reason.
+  // If not 0, nothing can be destroyed; EIO says that it has gone already.
+  int destroy_error = 0;
+  int post_error = 0;  // If not 0, nothing can be posted.
   int notify_error = 0;
   int unacked = 0;  // Completion events taken and not acknowledged.
   int looks = 0;    // Calls to get_cq_event.

@@ -1,6 +1,7 @@
 #include "transport/verbs/memory_window.h"
 
 #include <cerrno>
+#include <cstring>
 
 #include "transport/base/check.h"
 #include "transport/verbs/error.h"
@@ -22,7 +23,8 @@ absl::StatusOr<MemoryWindow> MemoryWindow::Create(const ProtectionDomain& pd) {
 }
 
 void MemoryWindow::Deallocate::operator()(ibv_mw* window) const {
-  CHECK_EQ(ibv_dealloc_mw(window), 0);
+  const int error = ibv_dealloc_mw(window);
+  CHECK(error == 0 || IsGone(error)) << "dealloc_mw: " << std::strerror(error);
 }
 
 std::optional<uint32_t> InvalidatedKey(const ibv_wc& completion) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "transport/base/check.h"
+#include "transport/verbs/error.h"
 #include "transport/verbs/verbs_ops.h"
 
 namespace verbena::transport {
@@ -15,7 +16,7 @@ namespace verbena::transport {
 // `kDestroy`. The table must outlive it. What the object was made from must
 // outlive it too, and what was made from it must be gone first: a destroy verb
 // that fails aborts, because the device might still write to memory that is
-// about to be freed.
+// about to be freed. EIO is no such failure: see IsGone().
 //
 // Not thread-safe.
 template <typename T, int (*VerbsOps::*kDestroy)(T*)>
@@ -43,8 +44,9 @@ class VerbsHandle {
   void Reset() {
     if (object_ == nullptr) return;
     const int error = (ops_->*kDestroy)(object_);
-    CHECK(error == 0) << "a verbs object was destroyed while in use: "
-                      << std::strerror(error);
+    CHECK(error == 0 || IsGone(error))
+        << "a verbs object was destroyed while in use: "
+        << std::strerror(error);
     object_ = nullptr;
   }
 

@@ -62,6 +62,14 @@ TEST_F(VerbsHandleTest, SurvivesAssignmentToItself) {
   EXPECT_FALSE(verbs_.empty());
 }
 
+TEST_F(VerbsHandleTest, LetsGoOfWhatHasGoneWithItsDevice) {
+  {
+    const Handle handle = Make();
+    verbs_.destroy_error = EIO;
+  }
+  EXPECT_TRUE(verbs_.empty());
+}
+
 TEST(VerbsHandleDeathTest, AbortsWhenTheDeviceStillUsesTheObject) {
   EXPECT_DEATH(
       {
