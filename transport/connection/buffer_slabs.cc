@@ -15,6 +15,7 @@ absl::Status BufferSlabs::Grow() {
                                IBV_ACCESS_LOCAL_WRITE));
   const uint32_t first = static_cast<uint32_t>(slabs_.size()) * kSlabBuffers;
   slabs_.push_back(std::move(memory));
+  count_ += kSlabBuffers;
   free_.reserve(slabs_.size() * kSlabBuffers);
   for (uint32_t i = kSlabBuffers; i > 0; --i) free_.push_back(first + i - 1);
   return absl::OkStatus();

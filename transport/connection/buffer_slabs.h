@@ -32,6 +32,9 @@ class BufferSlabs {
   size_t slab_count() const { return slabs_.size(); }
   size_t free_count() const { return free_.size(); }
 
+  // Whether there is a buffer of that number.
+  bool Has(uint32_t index) const { return index < count_; }
+
   // The free buffer that was used last. REQUIRES: free_count() > 0.
   uint32_t Take() {
     const uint32_t index = free_.back();
@@ -53,6 +56,7 @@ class BufferSlabs {
 
  private:
   const ProtectionDomain* pd_ = nullptr;
+  uint32_t count_ = 0;  // Buffers of all slabs.
   std::vector<RegisteredMemory> slabs_;
   std::vector<uint32_t> free_;  // With room for all of them.
 };

@@ -309,11 +309,20 @@ void Connection::OnReceiveError(ibv_wc_status status) {
       "the connection with ", peer_, " failed: ", WorkCompletionText(status))));
 }
 
+void Connection::OnMisreport(absl::string_view what) {
+  Close(absl::UnavailableError(
+      absl::StrCat("the connection with ", peer_, " failed: the device ",
+                   device_.name(), " reported ", what)));
+}
+
 void Connection::FailPostSlow(int error) {
   Close(ErrnoStatus("post_send", "", error));
 }
 
-void Connection::OnForeignReceive() {
+void Connection::OnForeignReceive(ibv_wc_opcode opcode) {
+  if (opcode != IBV_WC_RECV_RDMA_WITH_IMM) {
+    return OnMisreport("that a receive was taken by no message");
+  }
   ProtocolError("it took a receive with a WRITE");
 }
 

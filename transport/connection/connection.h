@@ -129,9 +129,11 @@ class Connection final : public CmEventHandler {
   // The message of which OnReceive() tells next has invalidated that key.
   void OnInvalidated(uint32_t rkey) { calls_.OnInvalidated(rkey); }
   // A receive was taken by something else than a message.
-  void OnForeignReceive();
+  void OnForeignReceive(ibv_wc_opcode opcode);
   // A receive ended with an error: the queue pair is lost.
   void OnReceiveError(ibv_wc_status status);
+  // The device reported what cannot be.
+  void OnMisreport(absl::string_view what);
   // A send buffer that it waited for may be free.
   void OnSendBuffer();
   // Called about once a millisecond while the poller runs, if anything has

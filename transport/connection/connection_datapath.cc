@@ -115,7 +115,10 @@ bool Connection::CheckSums(absl::Span<const uint8_t>* frame) {
 void Connection::OnSendDone(uint64_t wr_id, ibv_wc_status status) {
   // After the first error everything else is flushed; the first one counts.
   if (ABSL_PREDICT_FALSE(status != IBV_WC_SUCCESS)) OnReceiveError(status);
-  send_.Complete(wr_id, [this](void* tag) { calls_.OnTransferDone(tag); });
+  if (ABSL_PREDICT_FALSE(!send_.Complete(
+          wr_id, [this](void* tag) { calls_.OnTransferDone(tag); }))) {
+    OnMisreport("the completion of a request that was not under way");
+  }
   JoinRound();
 }
 

@@ -142,6 +142,9 @@ class PollerDevice final : public Pollable {
   // dearer.
   ABSL_ATTRIBUTE_NOINLINE void HandleAll(absl::Span<const ibv_wc> completions);
   void Handle(const ibv_wc& completion);
+  // Whether it can be what has become of one of these receives.
+  static bool IsReceive(const ibv_wc& completion,
+                        const ReceiveBuffers& receives);
   static void NoteInvalidation(const ibv_wc& completion,
                                Connection* connection);
   Connection* FindConnection(uint32_t qp_num);

@@ -58,13 +58,28 @@ void PollerDevice::NoteInvalidation(const ibv_wc& completion,
   if (key.has_value()) connection->OnInvalidated(*key);
 }
 
+inline bool PollerDevice::IsReceive(const ibv_wc& completion,
+                                    const ReceiveBuffers& receives) {
+  // A failed one has no length.
+  return receives.Has(static_cast<uint32_t>(completion.wr_id)) &&
+         (ABSL_PREDICT_TRUE(completion.byte_len <= kBufferBytes) ||
+          completion.status != IBV_WC_SUCCESS ||
+          completion.opcode != IBV_WC_RECV);
+}
+
 inline void PollerDevice::Handle(const ibv_wc& completion) {
   const bool receive = (completion.wr_id & ReceiveBuffers::kReceiveTag) != 0;
   const uint32_t index = static_cast<uint32_t>(completion.wr_id);
   Connection* const connection = FindConnection(completion.qp_num);
   MemoryDomain* memory = shared_memory_.get();
+  if (ABSL_PREDICT_TRUE(connection != nullptr)) memory = &connection->memory();
+  if (ABSL_PREDICT_FALSE(receive && memory != nullptr &&
+                         !IsReceive(completion, memory->receives()))) {
+    // Which receive was used is not known: none is posted again for it.
+    if (connection != nullptr) connection->OnMisreport("an unknown receive");
+    return;
+  }
   if (ABSL_PREDICT_TRUE(connection != nullptr)) {
-    memory = &connection->memory();
     if (!receive) {
       connection->OnSendDone(completion.wr_id, completion.status);
     } else if (ABSL_PREDICT_TRUE(completion.status == IBV_WC_SUCCESS)) {
@@ -76,7 +91,7 @@ inline void PollerDevice::Handle(const ibv_wc& completion) {
         connection->OnReceive(
             {memory->receives().At(index), completion.byte_len});
       } else {
-        connection->OnForeignReceive();
+        connection->OnForeignReceive(completion.opcode);
       }
     } else {
       connection->OnReceiveError(completion.status);

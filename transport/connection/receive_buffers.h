@@ -78,8 +78,10 @@ class ReceiveBuffers {
   // device, until as many could be posted again.
   bool complete() const { return posted_ >= wanted_; }
 
+  // Whether a completion can name that buffer.
+  bool Has(uint32_t index) const { return slabs_.Has(index); }
   // The memory of buffer `index`, which a completion named. It begins on a
-  // multiple of 64.
+  // multiple of 64. REQUIRES: Has(index).
   const uint8_t* At(uint32_t index) const { return slabs_.At(index); }
 
   // The buffer has been read. It is posted again at once, or with those that

@@ -8,7 +8,7 @@ SendQueue::~SendQueue() {
   if (spare_buffer_ != SendBuffers::kNone) buffers_.Release(spare_buffer_);
   // A device that never flushed what it had: the queue pair is gone, so it
   // touches nothing any more.
-  if (!idle()) Complete(posted_ - 1, [](void*) {});
+  while (!idle()) Complete(done_, [](void*) {});
   if (batch_ != nullptr) {
     batch_->Clear();
     batches_.Release(batch_);

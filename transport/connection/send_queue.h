@@ -43,9 +43,11 @@ class SharedSends {
 };
 
 // The send queue of one queue pair: frames, READs and WRITEs, and the
-// bookkeeping that tells from a completion what has been finished. A reliable
-// connection completes in order, so one completion finishes everything posted
-// before it; only some frames are signalled for that reason.
+// bookkeeping that tells from a completion what has been finished. Frames
+// complete in order, so one completion finishes all frames posted before it;
+// only some frames are signalled for that reason. READs and WRITEs are
+// signalled each. A device of iWARP completes a READ when its answer has come,
+// maybe behind frames that were posted later: then those wait for it here.
 //
 // What is posted goes to the device in the order posted, but only with the next
 // Flush(): one doorbell for many.
@@ -161,8 +163,10 @@ class SendQueue {
   bool PostDrainMarker();
 
   // Handles the completion of `wr_id`, whatever its status, and calls
-  // `bulk_done` with the tag of every READ and WRITE that it finishes.
-  void Complete(uint64_t wr_id, absl::FunctionRef<void(void*)> bulk_done);
+  // `bulk_done` with the tag of every READ and WRITE that it finishes. Returns
+  // false, and does nothing, if no such request is under way: then the device
+  // is not to be trusted any more.
+  bool Complete(uint64_t wr_id, absl::FunctionRef<void(void*)> bulk_done);
 
   // Nothing is posted any more.
   bool idle() const { return posted_ == done_; }
@@ -178,7 +182,7 @@ class SendQueue {
   static constexpr uint32_t kRecords = 128;
   static_assert(kRecords >= kSendQueueDepth);
 
-  enum class Kind : uint8_t { kFrame, kBulk, kMarker };
+  enum class Kind : uint8_t { kFrame, kBulk, kDoneBulk, kMarker };
   struct Record {
     void* tag;        // What PostBulk() was given.
     uint32_t buffer;  // The send buffer that a frame holds, or kNone.
@@ -203,6 +207,8 @@ class SendQueue {
   // Has the train stand in a send buffer, which it holds from now on. False if
   // there is none.
   bool MoveTrainToBuffer();
+  // Request `wr_id` is done, and a READ or WRITE before it is not.
+  void NoteOvertaking(uint64_t wr_id);
   // Makes the request that was added count, and rings the doorbell if the batch
   // is full.
   int Count(unsigned int flags);
@@ -230,6 +236,8 @@ class SendQueue {
   std::array<Record, kRecords> records_;  // By sequence number.
   uint64_t posted_ = 0;  // Work requests so far; the wr_id of the next.
   uint64_t done_ = 0;
+  // The last request that is done although others before it may not be.
+  uint64_t overtaking_ = 0;
   uint64_t frames_posted_ = 0;
   uint64_t frames_done_ = 0;
   uint64_t bulk_posted_ = 0;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -172,12 +173,18 @@ int SendQueue::Flush() {
   return error;
 }
 
-void SendQueue::Complete(uint64_t wr_id,
+bool SendQueue::Complete(uint64_t wr_id,
                          absl::FunctionRef<void(void*)> bulk_done) {
-  CHECK(wr_id >= done_ && wr_id < posted_)
-      << "completion " << wr_id << " of [" << done_ << ", " << posted_ << ")";
-  while (done_ <= wr_id) {
+  if (ABSL_PREDICT_FALSE(wr_id < done_ || wr_id >= posted_)) return false;
+  uint64_t last = wr_id;
+  while (done_ <= last) {
     const Record& record = records_[done_ % kRecords];
+    // Only its own completion says that a READ is done, or a marker's.
+    if (ABSL_PREDICT_FALSE(record.kind == Kind::kBulk) && done_ != wr_id &&
+        records_[wr_id % kRecords].kind != Kind::kMarker) {
+      NoteOvertaking(wr_id);
+      return true;
+    }
     ++done_;
     if (shared_held_ > 0 && posted_ - done_ < kOwnSends + shared_held_) {
       shared_.Release();
@@ -186,11 +193,20 @@ void SendQueue::Complete(uint64_t wr_id,
     if (ABSL_PREDICT_TRUE(record.kind == Kind::kFrame)) {
       ++frames_done_;
       if (record.buffer != SendBuffers::kNone) buffers_.Release(record.buffer);
-    } else if (record.kind == Kind::kBulk) {
+    } else if (record.kind != Kind::kMarker) {
       ++bulk_done_;
+      // What has overtaken it was waiting for this.
+      last = std::max(last, overtaking_);
       bulk_done(record.tag);
     }
   }
+  return true;
+}
+
+void SendQueue::NoteOvertaking(uint64_t wr_id) {
+  overtaking_ = std::max(overtaking_, wr_id);
+  Record& record = records_[wr_id % kRecords];
+  if (record.kind == Kind::kBulk) record.kind = Kind::kDoneBulk;
 }
 
 }  // namespace verbena::transport

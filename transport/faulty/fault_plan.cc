@@ -60,6 +60,11 @@ void FaultPlan::FailCompletion(uint64_t nth, ibv_wc_status status) {
   completion_faults_[nth].status = status;
 }
 
+void FaultPlan::Misreport(uint64_t nth, Lie lie) {
+  const base::MutexLock lock(mutex_);
+  completion_faults_[nth].lie = lie;
+}
+
 void FaultPlan::Damage(ibv_wr_opcode opcode, uint32_t least, uint32_t most,
                        uint32_t offset) {
   CHECK(offset < least && least <= most);
@@ -172,7 +177,7 @@ FaultPlan::Completion FaultPlan::OnCompletion() {
   if (found == completion_faults_.end()) return {};
   const Completion& fault = found->second;
   Note(absl::StrCat("completion ", completions_,
-                    fault.drop ? ": dropped" : ": late or failed"));
+                    fault.drop ? ": dropped" : ": late, failed or wrong"));
   return fault;
 }
 

@@ -67,6 +67,16 @@ class FaultPlan {
   // The `nth` completion reports `status`, and its queue pair is then in the
   // error state.
   void FailCompletion(uint64_t nth, ibv_wc_status status);
+  // The `nth` completion says what cannot be.
+  enum class Lie : uint8_t {
+    kNone,
+    kUnknownNumber,     // The number of a work request that was not posted.
+    kTwice,             // It is seen twice.
+    kTooLong,           // More bytes than any buffer has.
+    kOtherOpcode,       // That of a request that was not made.
+    kUnknownQueuePair,  // The number of a queue pair that is not there.
+  };
+  void Misreport(uint64_t nth, Lie lie);
   // The first work request of `opcode` that carries from `least` to `most`
   // bytes carries other bytes than it should: one bit of that at `offset` is
   // another. A SEND or a WRITE takes it along, and it stays so where it was; a
@@ -104,6 +114,7 @@ class FaultPlan {
     uint32_t delay_polls = 0;
     // What it reports, unless the device reports a failure of its own.
     ibv_wc_status status = IBV_WC_SUCCESS;
+    Lie lie = Lie::kNone;
   };
   Completion OnCompletion();
   // The byte of `request` that is damaged; null if none is.

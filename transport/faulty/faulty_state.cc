@@ -1,6 +1,7 @@
 #include "transport/faulty/faulty_state.h"
 
 #include <cerrno>
+#include <cstdint>
 
 #include "transport/base/check.h"
 
@@ -8,6 +9,28 @@ namespace verbena::transport {
 namespace {
 
 constexpr uint8_t kDamage = 1;  // The bit that is turned in a damaged byte.
+
+// Of a number that nobody uses, this bit is another.
+constexpr uint32_t kUnused = 0x400000;
+
+void Tell(FaultPlan::Lie lie, ibv_wc* completion) {
+  switch (lie) {
+    case FaultPlan::Lie::kUnknownNumber:
+      completion->wr_id ^= kUnused;
+      return;
+    case FaultPlan::Lie::kTooLong:
+      completion->byte_len = UINT32_MAX;
+      return;
+    case FaultPlan::Lie::kOtherOpcode:
+      completion->opcode = IBV_WC_FETCH_ADD;
+      return;
+    case FaultPlan::Lie::kUnknownQueuePair:
+      completion->qp_num ^= kUnused;
+      return;
+    default:
+      return;
+  }
+}
 
 }  // namespace
 
@@ -152,7 +175,9 @@ int FaultyState::Filter(ibv_cq* cq, int count, const ibv_wc* reported,
       next.completion.status = fault.status;
       Break(next.completion.qp_num);
     }
+    Tell(fault.lie, &next.completion);
     held.push_back(next);
+    if (fault.lie == FaultPlan::Lie::kTwice) held.push_back(next);
   }
   if (plan_ != nullptr && plan_->completions_are_stalled()) return 0;
   int handed_out = 0;
