@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "tests/fuzz/descriptors.h"
@@ -192,7 +193,11 @@ class Server {
   void Turn() {
     poller_->Sleep(absl::InfinitePast());
     if (calls_ == nullptr || !calls_->connection().closed()) return;
-    CHECK_EQ(calls_->open_calls(), 0);
+    // The memory of a READ that was never posted ends with the connection: the
+    // REQUEST and the frame that closed it came in one train.
+    calls_->VisitCalls([](const ServerCall& call) {
+      CHECK(absl::string_view(call.StateName()) == "its request is being read");
+    });
     watcher_.Unwatch(calls_->connection().id());
     calls_.reset();
     device_->ForgetClosed();

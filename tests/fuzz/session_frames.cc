@@ -214,7 +214,8 @@ uint32_t TakeLength(fuzz::FuzzInput& input) {
 
 std::vector<std::string> TakeFrames(fuzz::FuzzInput& input,
                                     const FrameSubjects& subjects) {
-  const FrameType type = TakeType(input);
+  const FrameType type =
+      subjects.type == FrameType{0} ? TakeType(input) : subjects.type;
   std::string frame = TakeHeader(input, type, subjects);
   FrameHeader header = HeaderOf<FrameHeader>(frame);
   if (IsOfACall(type)) {

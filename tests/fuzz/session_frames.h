@@ -12,6 +12,7 @@
 
 #include "tests/fuzz/fuzz_input.h"
 #include "transport/base/limits.h"
+#include "transport/wire/frame.h"
 #include "transport/wire/hello.h"
 
 namespace verbena::transport {
@@ -22,6 +23,7 @@ struct FrameSubjects {
   ArenaDescriptor arena = {};               // Of whoever sends it.
   uint32_t frame_bytes_max = kBufferBytes;  // Of one SEND.
   uint64_t message_limit = 0;               // Of WINDOWs.
+  FrameType type = FrameType{0};            // Of all frames; 0: of any type.
 };
 
 // The header that a frame begins with; what is missing of it is zero.
@@ -43,8 +45,8 @@ uint32_t LeaseKeyOf(const std::string& frame);
 // holds, or an arena.
 uint32_t TakeLength(fuzz::FuzzInput& input);
 
-// A frame of any type, and the CONTINUATIONs of one that is too long for one
-// SEND. What they say of credits is left out.
+// A frame of subjects.type, and the CONTINUATIONs of one that is too long for
+// one SEND. What they say of credits is left out.
 std::vector<std::string> TakeFrames(fuzz::FuzzInput& input,
                                     const FrameSubjects& subjects);
 

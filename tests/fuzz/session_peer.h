@@ -31,11 +31,14 @@ struct SessionSetup {
   explicit SessionSetup(uint8_t byte)
       : subject_wants_sums((byte & 1) != 0),
         peer_wants_sums((byte & 2) != 0),
-        uses_lease_keys((byte & 4) != 0) {}
+        uses_lease_keys((byte & 4) != 0),
+        // Inputs that are older than trains begin with other bytes.
+        uses_trains(byte / 8 == 1) {}
 
   bool subject_wants_sums;  // What is fuzzed has EndpointOptions::checksum.
   bool peer_wants_sums;     // The peer asks for checksums, or confirms them.
   bool uses_lease_keys;     // The client lends through memory windows.
+  bool uses_trains;         // The peer asks for trains, and sends them.
 };
 
 // A client or a server on the simulated software device. By itself it keeps to
@@ -118,7 +121,14 @@ class SessionPeer {
 
   bool is_server() const { return listener_.has_value(); }
   void Stamp(std::string* frame);
+  // Puts more frames behind `train`, which is a frame that was stamped. Most of
+  // them are sound.
+  void TakeTrain(fuzz::FuzzInput& input, FrameSubjects subjects, Beside* beside,
+                 std::string* train);
+  // Notes what a SEND of the other side says. Aborts if that is a train which
+  // breaks the rules of frame.h.
   void Count(const std::string& frame);
+  void NoteCalls(const std::string& sent);
   // Does with memory what the frame says was done.
   Beside MakeTrue(fuzz::FuzzInput& input, std::string* frame);
   // A client: binds a window to what the frame lends, and has it say the key.

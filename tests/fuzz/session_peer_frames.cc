@@ -1,6 +1,8 @@
 // SessionPeer: what a frame needs beside its bytes, and what frames of the
 // other side say.
 
+#include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -8,7 +10,10 @@
 #include "absl/types/span.h"
 #include "tests/fuzz/session_peer.h"
 #include "transport/base/check.h"
+#include "transport/base/limits.h"
 #include "transport/wire/checksum.h"
+#include "transport/wire/frame.h"
+#include "transport/wire/frame_codec.h"
 #include "transport/wire/placement.h"
 
 namespace verbena::transport {
@@ -24,6 +29,15 @@ bool MayPrecedeSums(FrameType type) {
          type == FrameType::kCredentials || type == FrameType::kGrant ||
          type == FrameType::kPing || type == FrameType::kPong ||
          type == FrameType::kGoAway || type == FrameType::kBye;
+}
+
+bool IsCall(FrameType type) {
+  return type == FrameType::kRequest || type == FrameType::kResponse;
+}
+
+// Where the next frame of a train begins.
+size_t AlignFrame(size_t bytes) {
+  return (bytes + kTrainAlignment - 1) / kTrainAlignment * kTrainAlignment;
 }
 
 // Mostly the right ones.
@@ -45,6 +59,7 @@ void SessionPeer::Greet(FrameType type) {
   if (setup_.peer_wants_sums) {
     body = EncodeOptions({{kOptionChecksum, kChecksumKind}});
   }
+  if (setup_.uses_trains) body += EncodeOptions({{kOptionTrains, ""}});
   FrameHeader header = {};
   header.type = type;
   header.header_bytes = sizeof(header);
@@ -74,6 +89,9 @@ void SessionPeer::SendFrames(fuzz::FuzzInput& input, FrameSubjects subjects) {
     }
     Stamp(&frame);
     TakeDamage(input, &frame);
+    if (setup_.uses_trains && !sums_ && first && last) {
+      TakeTrain(input, subjects, &beside, &frame);
+    }
     if (sums_) AppendSums(input, last ? beside.sums : PartSums(), &frame);
     PostSend(frame, first ? beside.invalidates : 0);
   }
@@ -85,6 +103,35 @@ void SessionPeer::Stamp(std::string* frame) {
   if (grants_read_) header.flags |= kFlagGrantRead;
   if (header.type != FrameType::kGrant) ++credited_sent_;
   SetHeader(header, frame);
+}
+
+void SessionPeer::TakeTrain(fuzz::FuzzInput& input, FrameSubjects subjects,
+                            Beside* beside, std::string* train) {
+  const FrameType type = HeaderOf<FrameHeader>(*train).type;
+  if (!IsCall(type)) return;
+  // Up to one frame more than a train may have.
+  for (uint32_t i = 0; i < kTrainFrames && input.Below(4) != 0; ++i) {
+    subjects.type = input.Below(16) == 15 ? FrameType{0} : type;
+    // A frame that is continued has no place here, and its header says so.
+    std::string frame = TakeFrames(input, subjects).front();
+    const size_t start = AlignFrame(train->size());
+    if (start + frame.size() > subjects.frame_bytes_max) return;
+    if (setup_.uses_lease_keys) {
+      // One SEND invalidates one key.
+      const Beside of_frame = MakeTrue(input, &frame);
+      if (beside->invalidates == 0) beside->invalidates = of_frame.invalidates;
+    }
+    auto header = HeaderOf<FrameHeader>(frame);
+    if (input.Below(16) != 15) {
+      header.flags &= static_cast<uint8_t>(~kFlowFlags);
+      SetHeader(header, &frame);
+    }
+    TakeDamage(input, &frame);
+    train->resize(start);
+    *train += frame;
+    // Damage may have made it longer than any SEND.
+    train->resize(std::min<size_t>(train->size(), kBufferBytes + 64));
+  }
 }
 
 SessionPeer::Beside SessionPeer::MakeTrue(fuzz::FuzzInput& input,
@@ -250,11 +297,32 @@ void SessionPeer::Count(const std::string& frame) {
       sums_ = FindOption(*options, kOptionChecksum) != nullptr;
       return;
     }
-    case FrameType::kRequest:
-      call_ids_.push_back(header.call_id);
-      [[fallthrough]];
     default:
-      if (is_server()) CHECK(client_memory_.Note(frame).ok());
+      NoteCalls(frame);
+  }
+}
+
+void SessionPeer::NoteCalls(const std::string& sent) {
+  const bool may_be_train =
+      setup_.uses_trains && !sums_ && IsCall(HeaderOf<FrameHeader>(sent).type);
+  uint32_t frames = 0;
+  size_t at = 0;
+  while (at < sent.size()) {
+    const std::string rest = sent.substr(at);
+    const size_t bytes =
+        may_be_train ? std::min(FirstFrameBytes(Bytes(rest)), rest.size())
+                     : rest.size();
+    const std::string frame = rest.substr(0, bytes);
+    if (++frames > 1) {
+      CHECK_LE(frames, kTrainFrames);
+      CHECK(TrainFrameError(Bytes(frame), /*plain=*/false) == nullptr);
+    }
+    const auto header = HeaderOf<FrameHeader>(frame);
+    if (header.type == FrameType::kRequest) {
+      call_ids_.push_back(header.call_id);
+    }
+    if (is_server()) CHECK(client_memory_.Note(frame).ok());
+    at = AlignFrame(at + bytes);
   }
 }
 
