@@ -12,6 +12,10 @@
 namespace verbena::soft {
 namespace {
 
+// Polls between two looks of the engine by a user that spins: a fraction of
+// those of a millisecond. One that sleeps in between polls less often.
+constexpr uint32_t kPollsOfSpinner = 4096;
+
 // How long the engine looks at a transfer that does not move before it goes to
 // sleep over it. Longer than it takes to wake the peer on a busy machine: from
 // then on both look, and neither has to be woken again.
@@ -197,14 +201,16 @@ void ConnectedQueuePair::Drain() {
 EngineMember::TimePoint ConnectedQueuePair::OnTick(TimePoint now) {
   if (AwaitsLink()) TakeAwaitedLink();
   if (held_link_.active()) return held_link_.OnTick(now);
-  const bool polled = PolledSinceLastLook();
+  const uint32_t polls = PollsSinceLastLook();
+  const bool polled = polls > 0;
+  if (polls < kPollsOfSpinner) notes_.NoteUnsteady(now);
   const EngineNotes::Look look = notes_.LookNow();
   const bool may_park = MayPark(now, look.nothing_unfinished) && polled;
   // The usual case: somebody polls, and the peer answers or has nothing to.
   if (polled && look.alive && !may_park && !AnyQueueFailed()) {
     return notes_.NextLook(now);
   }
-  notes_.NoteUnpolled(now);
+  notes_.NoteUnsteady(now);
   BiasedLock::Guard polling(polling_lock());
   BiasedLock::Guard lock(lock_);
   if (may_park) TryPark();

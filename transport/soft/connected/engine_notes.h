@@ -31,13 +31,13 @@ class EngineNotes {
   // The time between two looks at a queue pair that somebody polls. If nobody
   // polls it any more, what the peer sends waits for the next look.
   static constexpr std::chrono::milliseconds kLookInterval{1};
-  // The same after kSteady in which every look has found that it was polled. A
+  // The same after kSteady in which every look has found that a user spins. A
   // look wakes the engine's thread, most often beside the thread that polls.
   static constexpr std::chrono::milliseconds kSteadyLookInterval{20};
   static constexpr std::chrono::milliseconds kSteady{20};
 
   explicit EngineNotes(TimePoint now)
-      : silent_since_(now), polled_since_(now) {}
+      : silent_since_(now), steady_since_(now) {}
 
   // REQUIRES: the queue pair's lock is held. `deadline` is whether a time has
   // been set at which something must happen.
@@ -74,13 +74,13 @@ class EngineNotes {
     return now - silent_since_;
   }
 
-  // When to look again: it was polled since the last look. NoteUnpolled() when
-  // it was not.
+  // When to look again at a queue pair that was polled. NoteUnsteady() when no
+  // user has spun since the last look.
   TimePoint NextLook(TimePoint now) const {
-    return now + (now - polled_since_ < kSteady ? kLookInterval
+    return now + (now - steady_since_ < kSteady ? kLookInterval
                                                 : kSteadyLookInterval);
   }
-  void NoteUnpolled(TimePoint now) { polled_since_ = now; }
+  void NoteUnsteady(TimePoint now) { steady_since_ = now; }
 
  private:
   static constexpr uint64_t kNothingUnfinished = ~uint64_t{0};
@@ -94,7 +94,7 @@ class EngineNotes {
   uint64_t requests_ended_seen_ = kNothingUnfinished;
   uint32_t activity_seen_ = 0;
   TimePoint silent_since_;
-  TimePoint polled_since_;  // Every look since then has found it polled.
+  TimePoint steady_since_;  // Every look since then has found a user spin.
 };
 
 }  // namespace verbena::soft

@@ -1,5 +1,7 @@
 #include "transport/soft/queues/queue_pair.h"
 
+#include <utility>
+
 #include "transport/soft/device/context.h"
 
 namespace verbena::soft {
@@ -36,11 +38,9 @@ void QueuePair::RaiseEvent(ibv_event_type type) {
       {&async_source_, handle(), type});
 }
 
-bool QueuePair::PolledSinceLastLook() {
+uint32_t QueuePair::PollsSinceLastLook() {
   const uint32_t polls = polls_.load(std::memory_order_relaxed);
-  const bool polled = polls != polls_seen_;
-  polls_seen_ = polls;
-  return polled;
+  return polls - std::exchange(polls_seen_, polls);
 }
 
 void QueuePair::JoinEngine() {

@@ -102,7 +102,9 @@ class QueuePair : public QueuePairHandle, public DeviceQueuePair {
   virtual void Run() = 0;
 
   // For the engine's thread: whether anybody has polled since the last call.
-  bool PolledSinceLastLook();
+  bool PolledSinceLastLook() { return PollsSinceLastLook() > 0; }
+  // How often, modulo 2^32.
+  uint32_t PollsSinceLastLook();
 
   // The engine calls OnTick() from now on.
   void JoinEngine();
