@@ -12,7 +12,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -26,6 +25,7 @@
 #include "rpc/metadata.h"
 #include "tools/verbena/json_call.h"
 #include "tools/verbena/schema.h"
+#include "tools/verbena/shown_text.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::tool {
@@ -35,23 +35,10 @@ using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 using HealthStub = grpc::health::v1::Health::Stub;
 
-// A server's words, of which a terminal must obey none.
-std::string WithoutControls(absl::string_view text) {
-  std::string shown;
-  for (const char c : text) {
-    if (c == '\n' || !absl::ascii_iscntrl(static_cast<unsigned char>(c))) {
-      shown += c;
-    } else {
-      absl::StrAppendFormat(&shown, "\\x%02x", c);
-    }
-  }
-  return shown;
-}
-
 // Says what is wrong. The exit code of a call that ended so.
 int Fail(const absl::Status& status) {
   std::cerr << "verbena: " << absl::StatusCodeToString(status.code()) << ": "
-            << WithoutControls(status.message()) << std::endl;
+            << ShownText(status.message()) << std::endl;
   return kCallFailed + static_cast<int>(status.code());
 }
 
@@ -60,7 +47,8 @@ int FailToFind(const absl::Status& status) {
   if (!absl::IsNotFound(status) && !absl::IsInvalidArgument(status)) {
     return Fail(status);
   }
-  std::cerr << "verbena: " << status.message() << std::endl;
+  // It may be the server's word that the user asked for nothing.
+  std::cerr << "verbena: " << ShownText(status.message()) << std::endl;
   return kUsage;
 }
 
@@ -130,20 +118,21 @@ int KeepAttachment(absl::Span<const uint8_t> attachment,
 
 void ShowMetadata(absl::string_view which, const Metadata& metadata) {
   for (const auto& [key, value] : metadata) {
-    std::cerr << which << " metadata: " << key << ": "
+    std::cerr << which << " metadata: " << ShownLine(key) << ": "
               << (absl::EndsWith(key, "-bin") ? absl::Base64Escape(value)
-                                              : WithoutControls(value))
+                                              : ShownLine(value))
               << std::endl;
   }
 }
 
 // "package.Service/Method (stream package.Request) returns (package.Response)"
 std::string Signature(const google::protobuf::MethodDescriptor& method) {
-  return absl::StrCat(method.service()->full_name(), "/", method.name(), " (",
-                      method.client_streaming() ? "stream " : "",
-                      method.input_type()->full_name(), ") returns (",
-                      method.server_streaming() ? "stream " : "",
-                      method.output_type()->full_name(), ")");
+  return ShownLine(absl::StrCat(method.service()->full_name(), "/",
+                                method.name(), " (",
+                                method.client_streaming() ? "stream " : "",
+                                method.input_type()->full_name(), ") returns (",
+                                method.server_streaming() ? "stream " : "",
+                                method.output_type()->full_name(), ")"));
 }
 
 std::string NameOf(HealthCheckResponse::ServingStatus status) {
@@ -174,7 +163,9 @@ int List(const Options& options, const std::string& service) {
   if (service.empty()) {
     const auto services = (*schema)->Services();
     if (!services.ok()) return Fail(services.status());
-    for (const std::string& name : *services) std::cout << name << "\n";
+    for (const std::string& name : *services) {
+      std::cout << ShownLine(name) << "\n";
+    }
     return kDone;
   }
   const auto file = (*schema)->FindFile(service);
@@ -195,7 +186,7 @@ int Describe(const Options& options, const std::string& symbol) {
   if (!schema.ok()) return FailToFind(schema.status());
   const auto text = (*schema)->Describe(symbol);
   if (!text.ok()) return FailToFind(text.status());
-  std::cout << *text;
+  std::cout << ShownText(*text);
   return kDone;
 }
 

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
+#include "grpc/reflection/v1/reflection.verbena.h"
 #include "gtest/gtest.h"
 #include "rpc/credentials/shared_secret.h"
 #include "rpc/rpc.h"
@@ -98,6 +99,57 @@ TEST_F(VerbenaTest, ListsServicesAndMethods) {
   EXPECT_THAT(methods.output,
               HasSubstr("Health/Watch (grpc.health.v1.HealthCheckRequest) "
                         "returns (stream grpc.health.v1.HealthCheckResponse)"));
+}
+
+// A server that has nothing to say to a user, but much to a terminal.
+class HostileReflection final
+    : public grpc::reflection::v1::ServerReflection::Service {
+ public:
+  absl::Status ServerReflectionInfo(
+      ServerContext* /*context*/,
+      ServerReaderWriter<grpc::reflection::v1::ServerReflectionResponse,
+                         grpc::reflection::v1::ServerReflectionRequest>* stream)
+      override {
+    grpc::reflection::v1::ServerReflectionRequest request;
+    grpc::reflection::v1::ServerReflectionResponse response;
+    if (!stream->Read(&request)) return absl::OkStatus();
+    if (request.has_list_services()) {
+      response.mutable_list_services_response()->add_service()->set_name(
+          "a.B\x1b]0;owned\x07\nverbena: all is well\xc2\x9b"
+          "2J");
+    } else {
+      response.mutable_error_response()->set_error_code(
+          static_cast<int>(absl::StatusCode::kInvalidArgument));
+      response.mutable_error_response()->set_error_message(
+          "gone\x1b[2J\xc2\x9b"
+          "2J");
+    }
+    stream->Write(response);
+    return absl::OkStatus();
+  }
+};
+
+TEST_F(VerbenaTest, AServerHasNoPowerOverTheTerminal) {
+  HostileReflection reflection;
+  int port = 0;
+  ServerBuilder builder;
+  builder.AddListeningPort(TestAddress() + ":0", InsecureServerCredentials(),
+                           &port);
+  builder.RegisterService(&inline_).RegisterService(&reflection);
+  const auto server = builder.BuildAndStart();
+  ASSERT_EQ(server.status(), absl::OkStatus());
+  target_ = absl::StrCat(TestAddress(), ":", port);
+  EXPECT_EQ(Run("list").output,
+            "a.B\\x1b]0;owned\\x07\\x0averbena: all is well\\xc2\\x9b2J\n");
+  EXPECT_EQ(Run("describe", {"a.B"}).errors,
+            "verbena: gone\\x1b[2J\\xc2\\x9b2J\n");
+}
+
+TEST_F(VerbenaTest, NorHasItThroughMetadata) {
+  Serve();
+  const Ran ran =
+      Run("call", {kDescribe, "--metadata=k\x1b:v\xc2\x9b\nx: y", "--verbose"});
+  EXPECT_EQ(ran.errors, "trailing metadata: k\\x1b: v\\xc2\\x9b\\x0ax: y\n");
 }
 
 TEST_F(VerbenaTest, DescribesAMessage) {
