@@ -90,6 +90,13 @@ TEST_F(CmAddressTest, ReachesAnIpv6WildcardOverBothFamilies) {
   EXPECT_EQ(Connect("127.0.0.1:0"), 0);
 }
 
+// Programs set RDMA_OPTION_ID_AFONLY without looking at the family.
+TEST_F(CmAddressTest, ReachesAWildcardOfIpv4WhateverWasSaidOfIpv6) {
+  ASSERT_EQ(Listen("0.0.0.0:0", BindPurpose::kListenIpv6Only), 0);
+  EXPECT_EQ(Connect("127.0.0.1:0"), 0);
+  EXPECT_EQ(Connect("[::1]:0"), ECONNREFUSED);
+}
+
 TEST_F(CmAddressTest, ReachesAnIpv6OnlyWildcardOverIpv6Only) {
   ASSERT_EQ(Listen("[::]:0", BindPurpose::kListenIpv6Only), 0);
   EXPECT_EQ(Connect("[::1]:0"), 0);
