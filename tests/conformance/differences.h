@@ -75,6 +75,7 @@ enum class Promise {
   kTypeOneMayBeBoundToNothing,
   kUnknownAttributesOfAQueueAreRefused,
   kUnknownOpcodeIsRefused,
+  kWhatWaitsAtArmingIsAnEvent,
 };
 
 struct Difference {
