@@ -175,6 +175,15 @@ absl::Status CheckTogether(const std::set<std::string>& given) {
   return absl::OkStatus();
 }
 
+// The flags of an endpoint that have no bounds.
+void ReadEndpointFlags(transport::EndpointOptions* endpoint) {
+  endpoint->device = absl::GetFlag(FLAGS_device);
+  endpoint->device = transport::WantedDevice(*endpoint);
+  endpoint->checksum = absl::GetFlag(FLAGS_checksum);
+  endpoint->revoke_leases = absl::GetFlag(FLAGS_revoke_leases);
+  endpoint->trains = absl::GetFlag(FLAGS_trains);
+}
+
 // What the flags say as they are, and what has bounds of its own apart.
 absl::StatusOr<Options> ReadFlags() {
   Options options = {
@@ -187,11 +196,7 @@ absl::StatusOr<Options> ReadFlags() {
       .duration = absl::GetFlag(FLAGS_duration),
       .events = absl::GetFlag(FLAGS_events),
       .verbs_count = absl::GetFlag(FLAGS_verbs_count)};
-  options.endpoint.device = absl::GetFlag(FLAGS_device);
-  options.endpoint.device = transport::WantedDevice(options.endpoint);
-  options.endpoint.checksum = absl::GetFlag(FLAGS_checksum);
-  options.endpoint.revoke_leases = absl::GetFlag(FLAGS_revoke_leases);
-  options.endpoint.trains = absl::GetFlag(FLAGS_trains);
+  ReadEndpointFlags(&options.endpoint);
   options.inline_callbacks = absl::GetFlag(FLAGS_inline_callbacks);
   if (options.events) options.endpoint.spin_budget = absl::ZeroDuration();
   RETURN_IF_ERROR(CheckWords("layer", options.layers, "verbs,transport,rpc"));

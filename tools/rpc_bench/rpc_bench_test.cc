@@ -199,9 +199,15 @@ TEST(RpcBenchTest, ASmallCallCostsFewVerbs) {
     for (const VerbsCost& cost :
          {result.client_verbs(), result.server_verbs()}) {
       SCOPED_TRACE(result.ShortDebugString());
-      // A hundredth for what a connection says beside its calls, and for asking
-      // the server what it has counted.
-      EXPECT_NEAR(cost.sends(), 1, 0.01);
+      // Of several calls up to eight share a SEND. A hundredth for what a
+      // connection says beside its calls, and for asking the server what it has
+      // counted.
+      if (result.outstanding() == 1) {
+        EXPECT_NEAR(cost.sends(), 1, 0.01);
+      } else {
+        EXPECT_LT(cost.sends(), 0.9);
+        EXPECT_GE(cost.sends(), 1.0 / 8);
+      }
       EXPECT_EQ(cost.reads(), 0);
       EXPECT_EQ(cost.writes(), 0);
       EXPECT_LE(cost.post_recvs(), 1.0 / 8 + 0.001);

@@ -5,11 +5,9 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <optional>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "transport/base/limits.h"
@@ -18,7 +16,6 @@
 #include "transport/connection/send_buffers.h"
 #include "transport/verbs/fake_verbs.h"
 #include "transport/verbs/protection_domain.h"
-#include "transport/wire/frame.h"
 
 namespace verbena::transport {
 namespace {
@@ -103,87 +100,6 @@ TEST_F(SendQueueTest, RingsWhenABatchIsFull) {
     AddFrame();
   }
   EXPECT_EQ(verbs_.sends.size(), SendBatch::kCapacity);
-}
-
-// Of frames, each filled with the letter that it is.
-class SendQueueTrainTest : public SendQueueTest {
- protected:
-  static constexpr uint32_t kRoom = 1000;
-
-  void BeginTrain(char letter, uint32_t bytes) {
-    std::memset(queue_.BeginFrame(bytes), letter, bytes);
-    ASSERT_EQ(queue_.PostFrame(bytes, /*signalled=*/false), 0);
-    queue_.BeginTrain(bytes);
-  }
-  // Returns whether the frame has joined the train.
-  bool Join(char letter, uint32_t bytes) {
-    if (!queue_.has_train()) return false;
-    uint8_t* const car = queue_.BeginCar(bytes, kRoom);
-    if (car == nullptr) return false;
-    std::memset(car, letter, bytes);
-    EXPECT_TRUE(queue_.begins_car());
-    EXPECT_EQ(queue_.PostCar(bytes), 0);
-    return true;
-  }
-  // What the device was given as its only SEND.
-  std::string Sent() {
-    EXPECT_EQ(queue_.Flush(), 0);
-    EXPECT_EQ(verbs_.sends.size(), 1u);
-    const FakeWorkRequest& send = verbs_.sends.front();
-    // Scratch memory of a batch stays where it was.
-    return {reinterpret_cast<const char*>(send.address), send.length};
-  }
-};
-
-TEST_F(SendQueueTrainTest, FramesStandOneBehindTheOtherOnMultiplesOfEight) {
-  BeginTrain('a', 11);
-  ASSERT_TRUE(Join('b', 8));
-  ASSERT_TRUE(Join('c', 3));
-  EXPECT_EQ(Sent(), std::string(11, 'a') + std::string(5, '\0') +
-                        std::string(8, 'b') + std::string(3, 'c'));
-}
-
-TEST_F(SendQueueTrainTest, MovesToABufferWhenItIsTooLongToBeInline) {
-  BeginTrain('a', kInline - 4);
-  ASSERT_TRUE(Join('b', 40));
-  EXPECT_EQ(Sent(), std::string(kInline - 4, 'a') + std::string(40, 'b'));
-  EXPECT_EQ(verbs_.sends[0].flags & IBV_SEND_INLINE, 0u);
-  EXPECT_EQ(buffers_.held(), 1u);
-  Complete(LastId());
-  EXPECT_EQ(buffers_.held(), 0u);
-}
-
-TEST_F(SendQueueTrainTest, AFrameForWhichThereIsNoRoomGoesAlone) {
-  BeginTrain('a', 200);
-  EXPECT_TRUE(Join('b', kRoom - 200));
-  EXPECT_FALSE(Join('c', 1));
-}
-
-TEST_F(SendQueueTrainTest, AFrameForWhichThereIsNoBufferGoesAlone) {
-  for (uint32_t i = 0; i < kBuffers; ++i) PostFrame(200);
-  verbs_.sends.clear();
-  BeginTrain('a', kInline);
-  EXPECT_FALSE(Join('b', kInline));
-  EXPECT_EQ(Sent(), std::string(kInline, 'a'));
-}
-
-TEST_F(SendQueueTrainTest, NothingJoinsBehindAnotherRequestOrADoorbell) {
-  BeginTrain('a', 10);
-  AddFrame();
-  EXPECT_FALSE(Join('b', 10));
-  BeginTrain('a', 10);
-  ASSERT_EQ(queue_.Flush(), 0);
-  EXPECT_FALSE(Join('b', 10));
-}
-
-TEST_F(SendQueueTrainTest, AFullTrainGoesToTheDeviceAtOnce) {
-  BeginTrain('a', 10);
-  for (uint32_t i = 1; i < kTrainFrames; ++i) {
-    EXPECT_TRUE(verbs_.sends.empty());
-    ASSERT_TRUE(Join('b', 10));
-  }
-  EXPECT_EQ(verbs_.sends.size(), 1u);
-  EXPECT_FALSE(Join('c', 10));
 }
 
 TEST_F(SendQueueTest, KeepsInlineFramesOfABatchApart) {
