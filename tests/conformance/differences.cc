@@ -128,8 +128,6 @@ constexpr Difference kDifferences[] = {
      "the library does not look at the mask"},
     {kRxe, Promise::kUnknownOpcodeIsRefused, "it is accepted",
      "the library writes any opcode into the queue that the kernel reads"},
-    {kRxe, Promise::kWhatWaitsAtArmingIsAnEvent, "no event",
-     "rxe looks at what waits only for the kernel's own users"},
     {kRxe, Promise::kADatagramErrorStopsTheSendQueueOnly,
      "the queue pair fails", "rxe knows no state SQE"},
     {kRxe, Promise::kNumberOfAQueuePairIsChecked, "it is accepted",

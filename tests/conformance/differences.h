@@ -75,7 +75,6 @@ enum class Promise {
   kTypeOneMayBeBoundToNothing,
   kUnknownAttributesOfAQueueAreRefused,
   kUnknownOpcodeIsRefused,
-  kWhatWaitsAtArmingIsAnEvent,
 };
 
 struct Difference {

@@ -31,7 +31,6 @@ CompletionQueue::~CompletionQueue() {
 int CompletionQueue::Arm(bool solicited_only) {
   // Without a channel there is nobody to tell, as on any device.
   if (channel_ == nullptr) return 0;
-  bool raise = false;
   {
     BiasedLock::Guard lock(queue_lock_);
     // A queue that is armed for any completion stays so: a request for
@@ -41,15 +40,7 @@ int CompletionQueue::Arm(bool solicited_only) {
     } else if (!armed()) {
       armed_.store(Armed::kSolicited, std::memory_order_relaxed);
     }
-    // What waits already counts as what comes, as with NICs: a program may
-    // sleep without one more poll.
-    const Armed armed_for = armed_.load(std::memory_order_relaxed);
-    raise = ring_.Any([armed_for](const Completion& completion) {
-      return IsWanted(armed_for, completion);
-    });
-    if (raise) Disarm();
   }
-  if (raise) RaiseEvent();
   // The user may block from now on, so peers must ring. What they sent before
   // they knew is found by this, and raises the event that was just asked for.
   queue_pairs_.PrepareToSleep();
@@ -97,22 +88,15 @@ bool CompletionQueue::MakeRoom() {
 bool CompletionQueue::NoteArrival(uint32_t index,
                                   const Completion& completion) {
   if (notes_times_) ring_.SetTime(index, {ClockNow(), WallclockNow()});
-  if (!IsWanted(armed_.load(std::memory_order_relaxed), completion)) {
+  const Armed armed = armed_.load(std::memory_order_relaxed);
+  if (armed == Armed::kNoButTimed) return false;
+  if (armed == Armed::kSolicited && !completion.solicited &&
+      completion.status == IBV_WC_SUCCESS) {
     return false;
   }
-  Disarm();
-  return true;
-}
-
-bool CompletionQueue::IsWanted(Armed armed, const Completion& completion) {
-  return armed == Armed::kAny ||
-         (armed == Armed::kSolicited &&
-          (completion.solicited || completion.status != IBV_WC_SUCCESS));
-}
-
-void CompletionQueue::Disarm() {
   armed_.store(notes_times_ ? Armed::kNoButTimed : Armed::kNo,
                std::memory_order_relaxed);
+  return true;
 }
 
 // Raises the event once. The queue pairs see failed() when they next run, which

@@ -137,9 +137,6 @@ class CompletionQueue final : public CompletionQueueHandle {
   // whether it raises an event.
   bool NoteArrival(uint32_t index, const Completion& completion)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_lock_);
-  // Whether a queue that is so armed raises an event for it.
-  static bool IsWanted(Armed armed, const Completion& completion);
-  void Disarm() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_lock_);
   void Fail() ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_lock_);
   void RaiseEvent();
 

@@ -50,18 +50,6 @@ class CompletionRing {
     return taken;
   }
 
-  // Whether one of them is as `is_wanted` says.
-  template <typename Predicate>
-  bool Any(Predicate is_wanted) const {
-    const uint32_t size = size_.load(std::memory_order_relaxed);
-    uint32_t at = head_;
-    for (uint32_t i = 0; i < size; ++i) {
-      if (is_wanted(ring_[at])) return true;
-      if (++at == capacity_) at = 0;
-    }
-    return false;
-  }
-
   // Drops the completions of `qp`.
   void Purge(const QueuePair* qp);
   // False when more than `capacity` completions are waiting. Allocates.
