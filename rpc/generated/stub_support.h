@@ -26,7 +26,8 @@ namespace verbena {
 // thread of its own meanwhile and holds up no other, as long as there are less
 // than some sixty of them and the system has threads to give. The calls that it
 // starts go out when it returns, or when it has taken that long. It must not
-// throw.
+// throw. With ChannelOptions::inline_callbacks it runs elsewhere, and promises
+// more.
 using UnaryCallback = absl::AnyInvocable<void(absl::Status)>;
 
 // The full name of a method, "package.Service/Method", and what stands for it
