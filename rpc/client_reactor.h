@@ -157,8 +157,7 @@ class ClientWriteReactor : public internal::ClientReactor {
   void StartWrite(const Request* message, Attachment attachment = {}) {
     Write(message, attachment);
   }
-  // The same for the last message. OnWriteDone() follows, and no
-  // OnWritesDoneDone().
+  // Writes the last message. OnWriteDone() follows, and no OnWritesDoneDone().
   void StartWriteLast(const Request* message, Attachment attachment = {}) {
     WriteLast(message, attachment);
   }

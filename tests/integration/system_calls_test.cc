@@ -92,7 +92,7 @@ TEST(SystemCallsTest, AWarmCallMakesNone) {
   FAIL() << seen;
 }
 
-// What is done by the clock becomes rare when both sides have polled for a
+// Work that is done by the clock becomes rare when both sides have polled for a
 // while: a poller looks at its descriptors, and the device's thread at the
 // queue pairs, once in 20 ms.
 TEST(SystemCallsTest, AMillisecondOfCallsInARowHardlyMakesOne) {

@@ -156,8 +156,7 @@ constexpr const char* kRemovals[] = {"alloc_pd",  "create_cq",     "connect",
                                      "post_send", "post_srq_recv", "modify_qp"};
 
 EndpointOptions RemovalOptions() {
-  // What a device that is gone was to send costs the time until somebody gives
-  // up.
+  // A device that is gone sends nothing, so each side waits until it gives up.
   return ImpatientOptions(absl::Milliseconds(500), absl::Milliseconds(250));
 }
 

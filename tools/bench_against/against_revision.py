@@ -47,7 +47,7 @@ import verdict  # noqa: E402
 
 SIDES = ("new", "old")
 
-# What a program ends with if it does not know a flag.
+# The exit status of a program that does not know a flag.
 BAD_FLAGS = 2
 
 # The warm-up of a run, and what starting and stopping its processes takes.

@@ -199,7 +199,7 @@ TEST(RpcBenchTest, ASmallCallCostsFewVerbs) {
     for (const VerbsCost& cost :
          {result.client_verbs(), result.server_verbs()}) {
       SCOPED_TRACE(result.ShortDebugString());
-      // Of several calls up to eight share a SEND. A hundredth for what a
+      // Up to eight calls share a SEND. A hundredth for what a
       // connection says beside its calls, and for asking the server what it has
       // counted.
       if (result.outstanding() == 1) {

@@ -15,8 +15,8 @@ namespace verbena::tool {
 // no UTF-8. Newlines stay.
 std::string ShownText(absl::string_view text);
 
-// The same of what is to stand in one line, where a newline would let a server
-// write lines of its own.
+// As ShownText(), for text that is shown in one line: escapes newlines, too,
+// with which a server could write lines of its own.
 std::string ShownLine(absl::string_view text);
 
 }  // namespace verbena::tool

@@ -143,7 +143,7 @@ void Poller::TickIfDue() {
 void Poller::LookAtDescriptors() {
   // A wake-up is for a sleep: it stays there.
   WaitForDescriptors(/*wait_ms=*/0);
-  // What polls finds its completions without a look.
+  // A Pollable that polls finds its completions without a look.
   if ((readable_.load(std::memory_order_relaxed) & ~polled_bits_) != 0) {
     looks_in_vain_ = 0;
   } else if (looks_in_vain_ < kLooksInVain) {

@@ -195,7 +195,7 @@ bool SendQueue::Complete(uint64_t wr_id,
       if (record.buffer != SendBuffers::kNone) buffers_.Release(record.buffer);
     } else if (record.kind != Kind::kMarker) {
       ++bulk_done_;
-      // What has overtaken it was waiting for this.
+      // Requests that have overtaken it were waiting for this.
       last = std::max(last, overtaking_);
       bulk_done(record.tag);
     }

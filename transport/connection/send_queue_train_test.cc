@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kInline = 100;
 constexpr uint32_t kBuffers = SendBuffers::kSlabBuffers;
 
-// Of frames, each filled with the letter that it is.
+// Makes trains of frames, each of which is filled with a letter.
 class SendQueueTrainTest : public testing::Test {
  protected:
   SendQueueTrainTest() { queue_.Attach(verbs_.qp(), kInline); }
@@ -42,7 +42,7 @@ class SendQueueTrainTest : public testing::Test {
     EXPECT_EQ(queue_.PostCar(bytes), 0);
     return true;
   }
-  // What the device was given as its only SEND.
+  // The bytes of the only SEND that the device was given.
   std::string Sent() {
     EXPECT_EQ(queue_.Flush(), 0);
     EXPECT_EQ(verbs_.sends.size(), 1u);

@@ -46,7 +46,7 @@ class StreamCall : public OpenCall, public transport::MessageStream::Owner {
   // Takes the context into use and starts the call. If that could not even be
   // started it is over, has its status, and false is returned.
   bool Start(RpcType type);
-  // The same for one that is not even tried, for that reason.
+  // Ends a call that is not even tried, for that reason. Returns false.
   bool NotStarted(const absl::Status& status);
 
   // See ProtobufStream. A message that fails ends the call.

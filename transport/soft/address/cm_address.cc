@@ -79,8 +79,8 @@ bool OthersOverlap(const SocketAddress& address, bool ipv6_only,
 // Binds first and looks afterwards: of two sockets that overlap and are bound
 // at the same time, at least one finds the other.
 int BindSocket(const SocketAddress& address, BindPurpose purpose, int socket) {
-  const bool ipv6_only = purpose == BindPurpose::kListenIpv6Only &&
-                         address.family() == AF_INET6;
+  const bool ipv6_only =
+      purpose == BindPurpose::kListenIpv6Only && address.family() == AF_INET6;
   std::string name = AbstractName(address);
   if (ipv6_only && address.IsAny()) absl::StrAppend(&name, kIpv6OnlySuffix);
   const UnixName unix_name(name);
