@@ -76,15 +76,16 @@ struct ChannelOptions {
 
   // Whether the callbacks of unary calls, the coroutines that await them, and
   // OnDone() of a ClientUnaryReactor promise not to block. If they do, each
-  // runs right where its reply was parsed, which saves half of what such a call
-  // costs. That is on any thread that polls for the channel: the library's, or
-  // a thread in a blocking call on this or another channel. So it must take
-  // microseconds, must not wait, and must not take a lock that may be held
-  // during a blocking call: until it returns, no other call makes progress. New
-  // asynchronous calls may be made inside, and the channel be dropped; a
-  // blocking call or stream there ends with FAILED_PRECONDITION. A call that
-  // has interceptors, or that ends without an answer of the server, is reported
-  // as if this were false.
+  // runs right where its reply was parsed: with 32 small calls at once that is
+  // a seventh more calls a second. The thread is any that polls for the
+  // channel: the library's, or one in a blocking call on this or another
+  // channel. Until the callback returns, no other call makes progress. So it
+  // must take microseconds, must not wait, and must not take a lock that may be
+  // held during a blocking call. It may make asynchronous calls, and drop the
+  // channel. A blocking call or stream that it begins ends with
+  // FAILED_PRECONDITION; to wait for a blocking stream that was begun elsewhere
+  // ends the process. A call that has interceptors, or that ends without an
+  // answer of the server, is reported as if this were false.
   bool inline_callbacks = false;
 
   // How long one attempt to connect may take.

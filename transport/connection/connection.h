@@ -206,7 +206,7 @@ class Connection final : public CmEventHandler {
   // trains, the frame joins it, and needs no credit. To be sent by SendCall().
   uint8_t* BeginCall(uint32_t bytes, uint32_t spare_credits) {
     if (send_.has_train() && state_ <= ConnectionState::kOpen) {
-      uint8_t* const frame = send_.BeginCar(bytes, SendRoom());
+      uint8_t* const frame = send_.BeginInTrain(bytes, SendRoom());
       if (ABSL_PREDICT_TRUE(frame != nullptr)) return frame;
     }
     return BeginFrame(bytes, spare_credits);

@@ -147,12 +147,12 @@ void Connection::SendWaitingSoon() {
 }
 
 void Connection::SendCall(uint32_t bytes, uint32_t invalidates) {
-  if (!send_.begins_car()) {
+  if (!send_.begun_in_train()) {
     SendFrame(bytes, /*signalled=*/false, invalidates);
     if (trains_ && invalidates == 0) send_.BeginTrain(bytes);
     return;
   }
-  const int error = send_.PostCar(bytes);
+  const int error = send_.PostInTrain(bytes);
   if (ABSL_PREDICT_FALSE(error != 0)) FailPostSlow(error);
 }
 

@@ -89,7 +89,7 @@ class SendQueue {
   // HasFrameRoom(); bytes <= kBufferBytes.
   uint8_t* BeginFrame(uint32_t bytes) {
     if (batch_ == nullptr) batch_ = batches_.Acquire();
-    car_ = nullptr;
+    train_frame_ = nullptr;
     if (ABSL_PREDICT_TRUE(bytes <= inline_bytes_)) {
       frame_ = batch_->scratch();
       frame_buffer_ = SendBuffers::kNone;
@@ -126,15 +126,17 @@ class SendQueue {
     train_frames_ = 1;
   }
   bool has_train() const { return train_ != nullptr; }
-  // Memory for the next frame of the train, of `bytes`, until PostCar(). Null
-  // if the train would become longer than `room`, or needs a buffer and all are
-  // held: then the frame goes in a SEND of its own. REQUIRES: has_train().
-  uint8_t* BeginCar(uint32_t bytes, uint32_t room);
-  // Whether what is to be posted next was begun by BeginCar().
-  bool begins_car() const { return car_ != nullptr; }
-  // Adds the first `bytes` of what BeginCar() returned to the train. Returns
-  // what PostFrame() does: a train that is full goes to the device at once.
-  int PostCar(uint32_t bytes);
+  // Memory for the next frame of the train, of `bytes`, until PostInTrain().
+  // Null if the train would become longer than `room`, or needs a buffer and
+  // all are held: then the frame goes in a SEND of its own. REQUIRES:
+  // has_train().
+  uint8_t* BeginInTrain(uint32_t bytes, uint32_t room);
+  // Whether what is to be posted next was begun by BeginInTrain().
+  bool begun_in_train() const { return train_frame_ != nullptr; }
+  // Adds the first `bytes` of what BeginInTrain() returned to the train.
+  // Returns what PostFrame() does: a train that is full goes to the device at
+  // once.
+  int PostInTrain(uint32_t bytes);
 
   // Binds a window of type 2; it counts as a frame. Returns what PostFrame()
   // does. REQUIRES: HasFrameRoom(); no frame has been begun that is to be
@@ -229,7 +231,8 @@ class SendQueue {
   // The work request of the train, which is the last one of the batch; null if
   // there is none.
   ibv_send_wr* train_ = nullptr;
-  uint8_t* car_ = nullptr;  // What BeginCar() returned, until PostCar().
+  // The result of BeginInTrain(), until PostInTrain().
+  uint8_t* train_frame_ = nullptr;
   uint32_t train_bytes_ = 0;
   uint32_t train_frames_ = 0;
 

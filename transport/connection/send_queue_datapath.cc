@@ -72,7 +72,7 @@ int SendQueue::PostFrame(uint32_t bytes, bool signalled, uint32_t invalidates) {
 // A train begins where its first frame was written, in scratch memory of the
 // batch if that was short, and moves to a buffer when it does not fit there any
 // more. So a frame that remains alone is sent as if there were no trains.
-uint8_t* SendQueue::BeginCar(uint32_t bytes, uint32_t room) {
+uint8_t* SendQueue::BeginInTrain(uint32_t bytes, uint32_t room) {
   const uint32_t start =
       (train_bytes_ + kTrainAlignment - 1) & ~(kTrainAlignment - 1);
   if (start + bytes > room) return nullptr;
@@ -82,8 +82,8 @@ uint8_t* SendQueue::BeginCar(uint32_t bytes, uint32_t room) {
   }
   uint8_t* const train = reinterpret_cast<uint8_t*>(train_->sg_list->addr);
   std::memset(train + train_bytes_, 0, start - train_bytes_);
-  car_ = train + start;
-  return car_;
+  train_frame_ = train + start;
+  return train_frame_;
 }
 
 bool SendQueue::MoveTrainToBuffer() {
@@ -105,12 +105,12 @@ bool SendQueue::MoveTrainToBuffer() {
   return true;
 }
 
-int SendQueue::PostCar(uint32_t bytes) {
+int SendQueue::PostInTrain(uint32_t bytes) {
   const auto* const train =
       reinterpret_cast<const uint8_t*>(train_->sg_list->addr);
-  train_bytes_ = static_cast<uint32_t>(car_ - train) + bytes;
+  train_bytes_ = static_cast<uint32_t>(train_frame_ - train) + bytes;
   train_->sg_list->length = train_bytes_;
-  car_ = nullptr;
+  train_frame_ = nullptr;
   return ++train_frames_ == kTrainFrames ? Flush() : 0;
 }
 
@@ -164,7 +164,7 @@ int SendQueue::Flush() {
   if (batch_ == nullptr) return 0;
   SendBatch* const batch = std::exchange(batch_, nullptr);
   // They may stand in the batch.
-  frame_ = car_ = nullptr;
+  frame_ = train_frame_ = nullptr;
   train_ = nullptr;
   // After an error the records stay: the connection is lost, and the drain
   // marker ends them.

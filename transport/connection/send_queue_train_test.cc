@@ -35,11 +35,11 @@ class SendQueueTrainTest : public testing::Test {
   // Returns whether the frame has joined the train.
   bool Join(char letter, uint32_t bytes) {
     if (!queue_.has_train()) return false;
-    uint8_t* const car = queue_.BeginCar(bytes, kRoom);
-    if (car == nullptr) return false;
-    std::memset(car, letter, bytes);
-    EXPECT_TRUE(queue_.begins_car());
-    EXPECT_EQ(queue_.PostCar(bytes), 0);
+    uint8_t* const frame = queue_.BeginInTrain(bytes, kRoom);
+    if (frame == nullptr) return false;
+    std::memset(frame, letter, bytes);
+    EXPECT_TRUE(queue_.begun_in_train());
+    EXPECT_EQ(queue_.PostInTrain(bytes), 0);
     return true;
   }
   // The bytes of the only SEND that the device was given.

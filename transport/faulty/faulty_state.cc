@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint8_t kDamage = 1;  // The bit that is turned in a damaged byte.
 
-// Of a number that nobody uses, this bit is another.
+// This bit turns a number that is in use into one that is not.
 constexpr uint32_t kUnused = 0x400000;
 
 void Tell(FaultPlan::Lie lie, ibv_wc* completion) {

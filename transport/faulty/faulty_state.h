@@ -35,7 +35,7 @@ class FaultyState {
   // Asks the plan, if there is one: see FaultPlan.
   int OnCall(absl::string_view function, bool may_fail);
   bool DeviceIsGone();
-  // The same for a verb: EIO, too, once the device is gone.
+  // As OnCall(), for a verb: returns EIO, too, once the device is gone.
   int OnVerb(absl::string_view function, bool may_fail);
   FaultPlan::Event OnEvent(rdma_cm_event_type type);
   // Damages what the plan says of a chain of work requests that is about to be

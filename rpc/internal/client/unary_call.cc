@@ -78,7 +78,7 @@ void UnaryCall::RunErrand() {
   OpenCalls& open_calls = calls();
   EndInterception();
   CallBack();
-  // What the callback has captured was destroyed before.
+  // CallBack() has destroyed all that the callback captured.
   open_calls.CallbackReturned();
 }
 

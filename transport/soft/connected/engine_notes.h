@@ -31,8 +31,9 @@ class EngineNotes {
   // The time between two looks at a queue pair that somebody polls. If nobody
   // polls it any more, what the peer sends waits for the next look.
   static constexpr std::chrono::milliseconds kLookInterval{1};
-  // The same after kSteady in which every look has found that a user spins. A
-  // look wakes the engine's thread, most often beside the thread that polls.
+  // The time between two looks once every look of kSteady has found that a user
+  // spins. A look wakes the engine's thread, most often beside the thread that
+  // polls.
   static constexpr std::chrono::milliseconds kSteadyLookInterval{20};
   static constexpr std::chrono::milliseconds kSteady{20};
 
