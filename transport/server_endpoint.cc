@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 #include "transport/base/status_macros.h"
-#include "transport/connection/posted_function.h"
 #include "transport/device.h"
+#include "transport/polling/posted_function.h"
 
 namespace verbena::transport {
 namespace {

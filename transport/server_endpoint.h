@@ -18,9 +18,9 @@
 #include "transport/base/endpoint_options.h"
 #include "transport/base/mutex.h"
 #include "transport/connection/listener.h"
-#include "transport/connection/poller_counters.h"
 #include "transport/connection/server_call.h"
 #include "transport/connection/server_poller.h"
+#include "transport/polling/poller_counters.h"
 #include "transport/verbs/provider.h"
 
 namespace verbena::transport {

@@ -28,12 +28,12 @@
 #include "transport/base/limits.h"
 #include "transport/base/socket_address.h"
 #include "transport/connection/cm_watcher.h"
-#include "transport/connection/interludes.h"
 #include "transport/connection/listener.h"
-#include "transport/connection/poller.h"
 #include "transport/connection/poller_device.h"
 #include "transport/connection/server_call.h"
 #include "transport/connection/server_calls.h"
+#include "transport/polling/poller.h"
+#include "transport/polling/poller_threads.h"
 #include "transport/soft/simulation.h"
 #include "transport/wire/hello.h"
 
@@ -215,7 +215,7 @@ class Server {
     ibv_qp_init_attr attributes = device_->QpAttributes(memory);
     CHECK(incoming.id.CreateQp(memory.pd().get(), &attributes).ok());
     calls_ = std::make_unique<ServerCalls>(
-        *poller_, interludes_, *device_, std::move(incoming.id),
+        *poller_, threads_, *device_, std::move(incoming.id),
         attributes.cap.max_inline_data, options_, incoming.request,
         /*credentials=*/nullptr, handler_);
     Connection& connection = calls_->connection();
@@ -249,7 +249,7 @@ class Server {
   EndpointOptions options_ = Options();
   Handler handler_;
   const std::unique_ptr<Poller> poller_ = *Poller::Create();
-  Interludes interludes_{[] { return absl::UnavailableError("one thread"); }};
+  PollerThreads threads_{"fuzz", &poller_->ownership(), [] {}};
   CmWatcher watcher_;
   std::unique_ptr<Listener> listener_;
   base::SocketAddress address_;

@@ -16,7 +16,7 @@
 #include "tests/transport/raw_peer.h"
 #include "transport/base/check.h"
 #include "transport/base/clock.h"
-#include "transport/connection/poller.h"
+#include "transport/polling/poller.h"
 #include "transport/wire/frame.h"
 
 namespace verbena::end_to_end {

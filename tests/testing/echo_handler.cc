@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "tests/testing/test_device.h"
 #include "transport/base/clock.h"
-#include "transport/connection/posted_function.h"
+#include "transport/polling/posted_function.h"
 
 namespace verbena::testing_support {
 namespace {

@@ -23,8 +23,8 @@
 #include "transport/connection/client_call.h"
 #include "transport/connection/client_connection.h"
 #include "transport/connection/client_poller.h"
-#include "transport/connection/poller.h"
 #include "transport/connection/server_call.h"
+#include "transport/polling/poller.h"
 #include "transport/server_endpoint.h"
 #include "transport/wire/frame.h"
 

@@ -18,7 +18,7 @@
 #include "tests/transport/transport_fixture.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/limits.h"
-#include "transport/connection/posted_function.h"
+#include "transport/polling/posted_function.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/hello.h"
 

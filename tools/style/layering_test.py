@@ -36,9 +36,8 @@ class Layers(StyleCase):
 
     def test_refuses_a_layer_above(self):
         self.assert_finds(layers.check_layers, "transport/wire/frame.h",
-                          '#include "transport/connection/poller.h"\n',
-                          "transport/wire may not include "
-                          "transport/connection")
+                          '#include "transport/polling/poller.h"\n',
+                          "transport/wire may not include transport/polling")
 
     def test_refuses_a_neighbour_that_is_not_listed(self):
         self.assert_finds(layers.check_layers, "transport/wire/frame.cc",

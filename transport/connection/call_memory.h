@@ -13,7 +13,7 @@
 #include "transport/base/limits.h"
 #include "transport/connection/lease_windows.h"
 #include "transport/connection/long_message.h"
-#include "transport/connection/poller.h"
+#include "transport/polling/poller.h"
 
 namespace verbena::transport {
 

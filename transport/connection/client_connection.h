@@ -19,10 +19,10 @@
 #include "transport/connection/cm_watcher.h"
 #include "transport/connection/connection_state.h"
 #include "transport/connection/memory_domain.h"
-#include "transport/connection/poller.h"
 #include "transport/connection/poller_device.h"
-#include "transport/connection/poller_task.h"
 #include "transport/memory/buffer_pool.h"
+#include "transport/polling/poller.h"
+#include "transport/polling/task.h"
 #include "transport/verbs/cm_event.h"
 #include "transport/verbs/cm_id.h"
 #include "transport/verbs/provider.h"
@@ -153,7 +153,7 @@ class ClientConnection final : private CmEventHandler {
   enum class Step { kAddress, kRoute, kAccept, kWelcome, kNothing };
 
   // Tells the observer what has changed.
-  class Notice final : public PollerTask {
+  class Notice final : public Task {
    public:
     explicit Notice(ClientConnection& connection) : connection_(connection) {}
     void Run() override { connection_.Notify(); }

@@ -16,8 +16,8 @@
 #include "transport/base/socket_address.h"
 #include "transport/connection/client_connection.h"
 #include "transport/connection/cm_watcher.h"
-#include "transport/connection/poller.h"
 #include "transport/connection/poller_device.h"
+#include "transport/polling/poller.h"
 #include "transport/verbs/provider.h"
 
 namespace verbena::transport {

@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "transport/connection/poller.h"
+#include "transport/polling/poller.h"
 #include "transport/verbs/cm_event.h"
 #include "transport/verbs/cm_id.h"
 #include "transport/verbs/event_channel.h"

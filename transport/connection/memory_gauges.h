@@ -8,7 +8,7 @@
 
 #include "transport/base/counter.h"
 #include "transport/connection/memory_domain.h"
-#include "transport/connection/poller_counters.h"
+#include "transport/polling/poller_counters.h"
 
 namespace verbena::transport {
 

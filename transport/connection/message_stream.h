@@ -19,7 +19,7 @@
 #include "transport/base/mutex.h"
 #include "transport/connection/connection.h"
 #include "transport/connection/long_message.h"
-#include "transport/connection/poller_task.h"
+#include "transport/polling/task.h"
 #include "transport/wire/frame.h"
 
 namespace verbena::transport {
@@ -44,7 +44,7 @@ class OpenStreams;
 //
 // Neither side ever waits in here: Read() and Write() say that there is nothing
 // to read, or no room, and the owner is told when there is.
-class MessageStream final : public PollerTask {
+class MessageStream final : public Task {
  public:
   // What has the stream: a call of the layer above.
   class Owner {
@@ -131,7 +131,7 @@ class MessageStream final : public PollerTask {
 
   void set_owner(Owner* owner) { owner_ = owner; }
 
-  // As PollerTask: looks what the reader and the writer have done.
+  // As Task: looks what the reader and the writer have done.
   void Run() override;
 
   // The call with that id is open: frames may come and go.

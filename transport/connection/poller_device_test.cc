@@ -18,7 +18,7 @@
 #include "transport/base/limits.h"
 #include "transport/connection/call_table.h"
 #include "transport/connection/connection.h"
-#include "transport/connection/poller.h"
+#include "transport/polling/poller.h"
 #include "transport/verbs/cm_id.h"
 #include "transport/verbs/fake_verbs.h"
 #include "transport/verbs/provider.h"

@@ -19,9 +19,9 @@
 #include "transport/base/auth_context.h"
 #include "transport/base/buffer.h"
 #include "transport/base/limits.h"
-#include "transport/connection/interludes.h"
 #include "transport/connection/message_stream.h"
-#include "transport/connection/poller.h"
+#include "transport/polling/poller.h"
+#include "transport/polling/poller_threads.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/placement.h"
 #include "transport/wire/remote_arenas.h"
@@ -131,9 +131,10 @@ class ServerCall {
   const std::shared_ptr<const AuthContext>& auth_context() const;
   Poller& poller() const;
 
-  // Has `task` run soon by the thread that polls, outside of the poller: see
-  // Interludes::Add(). On the poller's thread.
-  [[nodiscard]] bool AddInterlude(InterludeTask* task);
+  // Has the thread that polls run `task` soon, and lend the poller meanwhile:
+  // see PollerThreads. Returns false, and does nothing, if that may take long.
+  // Poller thread only.
+  [[nodiscard]] bool PostShort(ShortTask* task);
 
   // Registered memory for a reply of more than kFrameReplyBytes. UNAVAILABLE
   // when there is none just now, here or at the client: then pass a writer to

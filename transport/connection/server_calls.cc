@@ -22,14 +22,14 @@ constexpr size_t kHeldBytesKept = 512;
 
 }  // namespace
 
-ServerCalls::ServerCalls(Poller& poller, Interludes& interludes,
+ServerCalls::ServerCalls(Poller& poller, PollerThreads& threads,
                          PollerDevice& device, CmId id, uint32_t inline_bytes,
                          const EndpointOptions& options,
                          const ConnectRequest& request,
                          std::shared_ptr<const ServerCredentials> credentials,
                          ServerHandler& handler)
     : handler_(handler),
-      interludes_(interludes),
+      threads_(threads),
       hello_deadline_(base::Now() + options.connect_timeout),
       calls_(options.max_open_calls),
       streams_(connection_, *this),
@@ -327,8 +327,10 @@ const std::shared_ptr<const AuthContext>& ServerCall::auth_context() const {
   return calls_.auth_context_;
 }
 
-bool ServerCall::AddInterlude(InterludeTask* task) {
-  return calls_.interludes_.Add(task);
+bool ServerCall::PostShort(ShortTask* task) {
+  const bool takes = calls_.threads_.TakesTask();
+  if (ABSL_PREDICT_TRUE(takes)) calls_.threads_.Post(task);
+  return takes;
 }
 
 Poller& ServerCall::poller() const { return calls_.connection().poller(); }

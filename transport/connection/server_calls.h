@@ -21,12 +21,12 @@
 #include "transport/connection/call_table.h"
 #include "transport/connection/connection.h"
 #include "transport/connection/frame_assembly.h"
-#include "transport/connection/interludes.h"
 #include "transport/connection/long_message.h"
 #include "transport/connection/open_streams.h"
 #include "transport/connection/server_call.h"
 #include "transport/connection/stall_watch.h"
 #include "transport/memory/pool_account.h"
+#include "transport/polling/poller_threads.h"
 #include "transport/wire/frame.h"
 #include "transport/wire/hello.h"
 #include "transport/wire/remote_arenas.h"
@@ -42,7 +42,7 @@ namespace verbena::transport {
 // call, unless they are null. Confined to the poller's thread.
 class ServerCalls final : private CallTable, private LongMessageCarrier {
  public:
-  ServerCalls(Poller& poller, Interludes& interludes, PollerDevice& device,
+  ServerCalls(Poller& poller, PollerThreads& threads, PollerDevice& device,
               CmId id, uint32_t inline_bytes, const EndpointOptions& options,
               const ConnectRequest& request,
               std::shared_ptr<const ServerCredentials> credentials,
@@ -343,7 +343,7 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
   void FreeCall(ServerCall* call);
 
   ServerHandler& handler_;
-  Interludes& interludes_;
+  PollerThreads& threads_;
   uint32_t open_calls_ = 0;    // Calls whose RESPONSE has not been sent.
   uint32_t open_streams_ = 0;  // Those of them that are streams, served.
   uint32_t handling_ = 0;  // Calls of which somebody outside has the pointer.

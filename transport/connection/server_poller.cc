@@ -13,7 +13,7 @@
 #include "transport/base/limits.h"
 #include "transport/base/log.h"
 #include "transport/base/status_macros.h"
-#include "transport/connection/posted_function.h"
+#include "transport/polling/posted_function.h"
 
 namespace verbena::transport {
 namespace {
@@ -38,13 +38,12 @@ absl::StatusOr<std::unique_ptr<ServerPoller>> ServerPoller::Start(
   ASSIGN_OR_RETURN(std::unique_ptr<Poller> poller, Poller::Create());
   std::unique_ptr<ServerPoller> server =
       absl::WrapUnique(new ServerPoller(options, handler, std::move(poller)));
-  RETURN_IF_ERROR(server->threads_.Start([raw = server.get()] {
-    raw->poller_->Enter();
-    raw->poller_->Add(raw);
-    raw->interludes_.NoteDriver();
-    raw->Drive();
-    raw->StandIn();
-  }));
+  server->poller_->Add(server.get());
+  absl::Status started = server->threads_.Start();
+  if (!started.ok()) {
+    server->poller_->Remove(server.get());
+    return started;
+  }
   return server;
 }
 
@@ -64,14 +63,8 @@ ServerPoller::ServerPoller(const EndpointOptions& options,
     : options_(options),
       handler_(handler),
       poller_(std::move(poller)),
-      interludes_([this] {
-        return threads_.Start([this] {
-          if (!interludes_.Await()) return;
-          Drive();
-          StandIn();
-        });
-      }),
-      spin_(options.spin_budget) {}
+      spin_(options.spin_budget),
+      threads_("verbena-server", &poller_->ownership(), [this] { Drive(); }) {}
 
 ServerPoller::~ServerPoller() = default;
 
@@ -86,18 +79,14 @@ void ServerPoller::Stop(absl::Time deadline) {
   PostFunction(*poller_, [this, deadline] { StopHere(deadline); });
 }
 
-void ServerPoller::StandIn() {
-  while (interludes_.BecomeStandIn() && interludes_.Await()) Drive();
-}
-
 void ServerPoller::Drive() {
   poller_->RefreshNow();
   SpinPolicy::Wait wait(&spin_);
   uint32_t idle_polls = 0;
   while (!AllClosed()) {
     int handled = poller_->PollOnce();
-    if (ABSL_PREDICT_FALSE(!interludes_.empty())) {
-      if (!interludes_.Run()) return;
+    if (ABSL_PREDICT_FALSE(!threads_.empty())) {
+      if (!threads_.RunTasks()) return;
       ++handled;
     }
     if (handled > 0) {
@@ -107,11 +96,11 @@ void ServerPoller::Drive() {
     }
     if (++idle_polls % kIdlePolls != 0 && spin_.spins()) continue;
     if (wait.Look(base::Now(), poller_->TransferTime())) continue;
-    interludes_.NoteSleep();
+    threads_.NoteSleep();
     if (poller_->PrepareSleep()) {
-      // What was there before the sleep may have been work for an interlude.
-      poller_->WaitForEvent(interludes_.empty() ? absl::InfiniteFuture()
-                                                : absl::InfinitePast());
+      // What was there before the sleep may have been a call for a short task.
+      poller_->WaitForEvent(threads_.empty() ? absl::InfiniteFuture()
+                                             : absl::InfinitePast());
     }
     wait.Woke(base::Now());
     idle_polls = 0;
@@ -122,7 +111,7 @@ void ServerPoller::Drive() {
 bool ServerPoller::Step() {
   CHECK(!ended_);
   bool busy = poller_->Step();
-  if (!interludes_.empty()) busy = interludes_.Run() || busy;
+  if (!threads_.empty()) busy = threads_.RunTasks() || busy;
   if (AllClosed()) End();
   return busy;
 }
@@ -136,7 +125,7 @@ void ServerPoller::End() {
   poller_->Remove(this);
   // Connections that were handed over too late are refused.
   poller_->PollOnce();
-  interludes_.End();
+  threads_.End();
   ended_ = true;
   poller_->Leave();
 }
@@ -178,7 +167,7 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
     return status;
   }
   auto calls = std::make_unique<ServerCalls>(
-      *poller_, interludes_, *device, std::move(incoming.id),
+      *poller_, threads_, *device, std::move(incoming.id),
       attributes.cap.max_inline_data, options_, incoming.request,
       std::move(incoming.credentials), handler_);
   Connection& connection = calls->connection();

@@ -17,13 +17,13 @@
 #include "transport/base/rare_warning.h"
 #include "transport/base/thread_group.h"
 #include "transport/connection/cm_watcher.h"
-#include "transport/connection/interludes.h"
 #include "transport/connection/memory_gauges.h"
-#include "transport/connection/poller.h"
 #include "transport/connection/poller_device.h"
 #include "transport/connection/server_call.h"
 #include "transport/connection/server_calls.h"
-#include "transport/connection/spin_policy.h"
+#include "transport/polling/poller.h"
+#include "transport/polling/poller_threads.h"
+#include "transport/polling/spin_policy.h"
 #include "transport/verbs/cm_id.h"
 #include "transport/verbs/provider.h"
 #include "transport/wire/hello.h"
@@ -41,8 +41,8 @@ struct IncomingConnection {
 };
 
 // Owns a poller and its threads, and the queues and connections of every device
-// on which a connection came to it. One thread at a time, the driver, polls;
-// another stands in for it when it is held up: see Interludes.
+// on which a connection came to it. One thread at a time, the owner, polls;
+// another takes over when it is held up: see PollerThreads.
 //
 // `handler` and the Providers must outlive it. Methods may be called from any
 // thread.
@@ -110,11 +110,10 @@ class ServerPoller final : private Pollable {
                std::unique_ptr<Poller> poller);
 
   // The life of a thread that stands in, from then on.
-  void StandIn();
   // Polls until all is closed, or another thread has taken the poller over.
   void Drive();
   bool AllClosed() const { return closing_ && connections_.empty(); }
-  // On the driver.
+  // On the owner.
   void End();
   void AcceptHere(IncomingConnection incoming);
   absl::Status TryAccept(IncomingConnection& incoming);
@@ -139,16 +138,15 @@ class ServerPoller final : private Pollable {
   const EndpointOptions options_;
   ServerHandler& handler_;
   const std::unique_ptr<Poller> poller_;
-  Interludes interludes_;
-  SpinPolicy spin_;  // Of whoever drives.
-  base::ThreadGroup threads_{"verbena-server"};
+  SpinPolicy spin_;  // The owner's.
+  PollerThreads threads_;
   std::atomic<uint32_t> incoming_{0};  // Given to Accept(), not yet looked at.
   std::atomic<uint32_t> connection_count_{0};
   std::atomic<uint64_t> frame_bytes_{0};
   std::atomic<uint64_t> bulk_bytes_{0};
   base::Counter refused_;
 
-  // Only the driver touches what follows. In the order of dependence.
+  // Only the owner touches what follows. In the order of dependence.
   absl::flat_hash_map<const Provider*, std::unique_ptr<CmWatcher>> watchers_;
   std::vector<std::unique_ptr<PollerDevice>> devices_;
   std::vector<std::unique_ptr<MemoryGauges>> gauges_;  // Of devices_.

@@ -17,49 +17,29 @@ constexpr absl::Duration kDoze = absl::Milliseconds(50);
 
 constexpr uint32_t kPollsPerClock = 64;
 
-// Errands run, at most, between two rounds of polling: the calls that callbacks
-// make go out while others are still to be called.
-constexpr int kErrandsATurn = 8;
-
-// Whose errand this thread runs.
-thread_local const BackgroundThread* runs_errand_of = nullptr;
+// Whose task this thread runs.
+thread_local const BackgroundThread* runs_task_of = nullptr;
 
 }  // namespace
 
 BackgroundThread::BackgroundThread(SharedPoller* poller,
                                    transport::SpinPolicy* spin)
-    : poller_(poller), wait_(spin), stand_ins_([this] {
-        return threads_.Start([this] {
-          bool asleep;
-          if (!stand_ins_.Await(&asleep)) return;
-          Drive();
-          StandIn();
-        });
-      }) {}
+    : poller_(poller),
+      wait_(spin),
+      threads_("verbena-client", &ownership_, [this] { Drive(); }) {}
 
-absl::Status BackgroundThread::Start() {
-  return threads_.Start([this] {
-    stand_ins_.NoteDriver();
-    Drive();
-    StandIn();
-  });
-}
+absl::Status BackgroundThread::Start() { return threads_.Start(); }
 
-void BackgroundThread::StandIn() {
-  bool asleep;
-  while (stand_ins_.BecomeStandIn() && stand_ins_.Await(&asleep)) Drive();
-}
+bool BackgroundThread::RunsTask() const { return runs_task_of == this; }
 
-bool BackgroundThread::RunsErrand() const { return runs_errand_of == this; }
+bool BackgroundThread::RunsAnyTask() { return runs_task_of != nullptr; }
 
-bool BackgroundThread::RunsAnyErrand() { return runs_errand_of != nullptr; }
+// The thread may be in a task of another SharedPoller, in which it waits for a
+// call.
+BackgroundThread::TaskScope::TaskScope(const BackgroundThread* thread)
+    : outer_(std::exchange(runs_task_of, thread)) {}
 
-// The thread may be in an errand of another SharedPoller, in which it waits for
-// a call.
-BackgroundThread::CallbackScope::CallbackScope(const BackgroundThread* thread)
-    : outer_(std::exchange(runs_errand_of, thread)) {}
-
-BackgroundThread::CallbackScope::~CallbackScope() { runs_errand_of = outer_; }
+BackgroundThread::TaskScope::~TaskScope() { runs_task_of = outer_; }
 
 void BackgroundThread::Notify() {
   if (notified_.load(std::memory_order_seq_cst)) return;  // Not yet cleared.
@@ -86,13 +66,16 @@ void BackgroundThread::Drive() {
     // notifies afterwards.
     notified_.exchange(false, std::memory_order_seq_cst);
     if (stop_.load(std::memory_order_seq_cst)) break;
-    if (!RunErrands()) return;
+    // If there is no standby, a task that blocks holds up those behind it;
+    // threads in blocking calls poll all the same.
+    if (AnyTasks()) threads_.HasStandby();
+    if (!RunTasks()) return;
     const absl::Time until = Serve();
-    if (first_ != nullptr || notified_.load(std::memory_order_relaxed) ||
+    if (!threads_.empty() || notified_.load(std::memory_order_relaxed) ||
         until < base::Now()) {
       continue;
     }
-    stand_ins_.NoteSleep();
+    threads_.NoteSleep();
     may_sleep_.store(true, std::memory_order_seq_cst);
     {
       const base::MutexLock lock(mutex_);
@@ -103,66 +86,33 @@ void BackgroundThread::Drive() {
     }
     may_sleep_.store(false, std::memory_order_relaxed);
   }
-  stand_ins_.End();
+  threads_.End();
 }
 
-void BackgroundThread::TakeErrands() {
-  errands_.TakeAll([this](Errand* errand) {
-    errand->mpsc_next = nullptr;
-    if (first_ == nullptr) {
-      first_ = errand;
-    } else {
-      last_->mpsc_next = errand;
-    }
-    last_ = errand;
-  });
-}
-
-Errand* BackgroundThread::TakeFirst() {
-  return std::exchange(first_, static_cast<Errand*>(first_->mpsc_next));
-}
-
-void BackgroundThread::Run(Errand* errand) {
-  runs_errand_of = this;
-  errand->RunErrand();
-  runs_errand_of = nullptr;
-}
-
-bool BackgroundThread::RunErrands() {
-  TakeErrands();
-  for (int i = 0; i < kErrandsATurn && first_ != nullptr; ++i) {
-    // If nobody can stand in, what waits behind an errand that blocks waits as
-    // long; threads in blocking calls poll all the same.
-    stand_ins_.HasOne();
-    Errand* const errand = TakeFirst();
-    const transport::DriverSeat::Moment away = stand_ins_.GetUp();
-    Run(errand);
-    if (!stand_ins_.SitDown(away)) return false;
-  }
-  return true;
+bool BackgroundThread::RunTasks() {
+  posted_.TakeAll([this](transport::ShortTask* task) { threads_.Post(task); });
+  const TaskScope scope(this);
+  return threads_.RunTasks();
 }
 
 bool BackgroundThread::Step() {
   notified_.store(false, std::memory_order_relaxed);
-  TakeErrands();
-  const bool errands = first_ != nullptr;
-  for (int i = 0; i < kErrandsATurn && first_ != nullptr; ++i) {
-    Run(TakeFirst());
-  }
+  const bool tasks = AnyTasks();
+  CHECK(RunTasks());
   SharedPoller& poller = *poller_;
-  if (!poller.role_.TryAcquire()) {
+  if (!poller.ownership_.TryAcquire()) {
     CHECK(false) << "a simulation has one thread";
     return false;
   }
   poller.RunTimers(base::Now());
   const bool polled = poller.transport().Step();
   poller.Release();
-  return errands || polled || AnyErrands();
+  return tasks || polled || AnyTasks();
 }
 
 absl::Time BackgroundThread::Serve() {
   SharedPoller& poller = *poller_;
-  if (!poller.role_.TryAcquire()) {
+  if (!poller.ownership_.TryAcquire()) {
     // Who holds it serves all calls, and notifies us if there is something left
     // to do for us afterwards.
     return base::Now() + kDoze;
@@ -172,7 +122,7 @@ absl::Time BackgroundThread::Serve() {
   PollForPending();
   const bool others_called = poller.started_calls_ != seen_calls_;
   seen_calls_ = poller.started_calls_;
-  if (AnyErrands()) {
+  if (AnyTasks()) {
     poller.Release();
     return absl::InfinitePast();
   }
@@ -181,7 +131,7 @@ absl::Time BackgroundThread::Serve() {
     poller.Release();
     return std::min(timer, base::Now() + kDoze);
   }
-  stand_ins_.NoteSleep();
+  threads_.NoteSleep();
   // First whether there is nothing to do, which takes no lock: on a machine
   // where it does not pay to spin, there often is something after all.
   const bool prepared = poller.transport().PrepareSleep();
@@ -198,9 +148,9 @@ absl::Time BackgroundThread::Serve() {
 
 void BackgroundThread::PollForPending() {
   SharedPoller& poller = *poller_;
-  poller.role_.AssertHeld();
+  poller.ownership_.AssertHeld();
   uint32_t idle_polls = 0;
-  while (poller.pending_ > 0 && !AnyErrands() &&
+  while (poller.pending_ > 0 && !AnyTasks() &&
          !stop_.load(std::memory_order_relaxed)) {
     if (poller.transport().PollOnce() > 0) {
       wait_.Found();

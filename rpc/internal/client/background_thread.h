@@ -9,24 +9,23 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "rpc/internal/client/errand.h"
 #include "transport/base/mpsc_queue.h"
 #include "transport/base/mutex.h"
 #include "transport/base/thread_group.h"
-#include "transport/connection/spin_policy.h"
-#include "transport/connection/stand_ins.h"
+#include "transport/polling/poller_threads.h"
+#include "transport/polling/spin_policy.h"
 
 namespace verbena::internal {
 
 class SharedPoller;
 
-// Runs errands, without the polling role. Polls while something is pending and
-// no thread is in a blocking call. And while nothing is, *watches*: sleeps at
-// the transport's poller, without the role, so that the next caller need not
-// wake it.
+// Runs tasks that may block, such as callbacks, without the ownership of the
+// poller. Polls while something is pending and no thread is in a blocking call.
+// While nothing is pending, *watches*: sleeps at the transport's poller,
+// without the ownership, so that the next caller need not wake it.
 //
-// An errand that blocks holds up no other: then another thread stands in, which
-// is from then on the one that is meant here by "the thread". See StandIns.
+// A task that blocks holds up no other: another thread takes over, which is
+// from then on the one that is meant here by "the thread". See PollerThreads.
 //
 // Functions are for any thread. Destroy it after Stop().
 class BackgroundThread {
@@ -41,73 +40,64 @@ class BackgroundThread {
   absl::Status Start();
 
   // What the thread does between two sleeps, for a simulation, which calls this
-  // instead of Start(): runs errands, polls, and runs timers. Returns whether
+  // instead of Start(): runs tasks, polls, and runs timers. Returns whether
   // there was something to do.
   bool Step();
 
   // Has the thread look whether there is something to do.
   void Notify();
 
-  // Has `errand` run, after those that were added before have begun.
-  void Add(Errand* errand) {
-    errands_.Push(errand);
+  // Has `task` run, after those that were posted before have begun.
+  void Post(transport::ShortTask* task) {
+    posted_.Push(task);
     Notify();
   }
 
-  // Returns when the thread does not watch. By the holder of the role, so that
-  // it does not begin to before the holder has released that.
+  // Returns when the thread does not watch. By the owner of the poller, so that
+  // the thread does not begin to before the owner has released the ownership.
   void EndWatch();
 
-  // Ends the thread, and joins it when the errands that run are over. REQUIRES:
-  // Start() was called, if in vain, and no errand waits.
+  // Ends the thread, and joins it when the tasks that run are over. REQUIRES:
+  // Start() was called, if in vain, and no task waits.
   void Stop();
 
-  // Whether the calling thread is in an errand of this, or in a callback that
-  // it called where the reply was parsed.
-  bool RunsErrand() const;
+  // Whether the calling thread is in a task of this, or in a callback that it
+  // called where the reply was parsed.
+  bool RunsTask() const;
   // The same, of whichever SharedPoller.
-  static bool RunsAnyErrand();
+  static bool RunsAnyTask();
 
-  // For as long as it lives the calling thread counts as one that runs an
-  // errand of `thread`: it calls a callback in the middle of a round.
-  class CallbackScope {
+  // For as long as this lives the calling thread counts as one that runs a task
+  // of `thread`: it may be in the middle of a round, and call a callback.
+  class TaskScope {
    public:
-    explicit CallbackScope(const BackgroundThread* thread);
-    CallbackScope(const CallbackScope&) = delete;
-    CallbackScope& operator=(const CallbackScope&) = delete;
-    ~CallbackScope();
+    explicit TaskScope(const BackgroundThread* thread);
+    TaskScope(const TaskScope&) = delete;
+    TaskScope& operator=(const TaskScope&) = delete;
+    ~TaskScope();
 
    private:
     const BackgroundThread* const outer_;
   };
 
  private:
-  // The life of a thread that stands in, from then on.
-  void StandIn();
-  // What the thread does until Stop(), or until another one stands in for it.
+  // What the thread does until Stop(), or until another one takes over.
   void Drive();
-  bool AnyErrands() const { return first_ != nullptr || !errands_.empty(); }
-  // Takes what was added to the end of the list that begins with first_.
-  void TakeErrands();
-  // Takes the first one of that list out, which is the driver's to do: another
-  // thread may have the list as soon as this one is out of its seat.
-  Errand* TakeFirst();
-  void Run(Errand* errand);
-  // Runs some of what was added, out of the seat. Returns false if another
-  // thread stands in for us.
-  [[nodiscard]] bool RunErrands();
-  // Does what there is to do with the role; returns when to look again, unless
-  // notified.
+  bool AnyTasks() const { return !threads_.empty() || !posted_.empty(); }
+  // Runs some of the tasks. Returns false if another thread has taken over.
+  [[nodiscard]] bool RunTasks();
+  // Does what there is to do with the ownership of the poller; returns when to
+  // look again, unless notified.
   absl::Time Serve();
-  // With the role held: polls for what is pending.
+  // By the owner of the poller: polls for what is pending.
   void PollForPending();
-  // With the role held, after PrepareSleep(): begins to watch. Returns whether
-  // nobody has notified the thread.
+  // By the owner of the poller, after PrepareSleep(): begins to watch. Returns
+  // whether nobody has notified the thread.
   bool BeginWatch();
   void LeaveWatch();
 
   SharedPoller* const poller_;
-  base::MpscQueue<Errand> errands_;
+  base::MpscQueue<transport::ShortTask> posted_;
 
   // The thread has to look. Sequentially consistent: it is cleared before the
   // thread looks, and set after there is something to be seen.
@@ -124,13 +114,11 @@ class BackgroundThread {
   bool watches_ ABSL_GUARDED_BY(mutex_) = false;
 
   // The rest is confined to the thread.
-  Errand* first_ = nullptr;  // Errands taken from the queue, oldest first.
-  Errand* last_ = nullptr;
   uint64_t seen_calls_ = 0;  // SharedPoller::started_calls_ of its last look.
   transport::SpinPolicy::Wait wait_;  // For something to do.
 
-  transport::StandIns stand_ins_;
-  base::ThreadGroup threads_{"verbena-client"};
+  transport::Ownership ownership_;  // Who is "the thread".
+  transport::PollerThreads threads_;
 };
 
 }  // namespace verbena::internal

@@ -36,57 +36,57 @@ void HoldUp(int /*signal*/) {
 }
 
 // Its thread is held up when it next looks at the page.
-class ProtectingErrand final : public Errand {
+class ProtectingTask final : public transport::ShortTask {
  public:
-  void RunErrand() override { mprotect(page, kPageBytes, PROT_NONE); }
+  void Run() override { mprotect(page, kPageBytes, PROT_NONE); }
 };
 
-class CountedErrand final : public Errand {
+class CountedTask final : public transport::ShortTask {
  public:
-  void RunErrand() override { runs_.fetch_add(1); }
+  void Run() override { runs_.fetch_add(1); }
   int runs() const { return runs_.load(); }
 
  private:
   std::atomic<int> runs_{0};
 };
 
-class LastErrand final : public Errand {
+class LastTask final : public transport::ShortTask {
  public:
-  void RunErrand() override { ran.Open(); }
+  void Run() override { ran.Open(); }
   base::Gate ran;
 };
 
-// What is added in an errand, the thread takes all at once afterwards.
-class AddingErrand final : public Errand {
+// The thread takes all that a task posts at once afterwards.
+class PostingTask final : public transport::ShortTask {
  public:
-  AddingErrand(SharedPoller* poller, std::vector<Errand*> errands)
-      : poller_(poller), errands_(std::move(errands)) {}
-  void RunErrand() override {
-    for (Errand* errand : errands_) poller_->AddErrand(errand);
+  PostingTask(SharedPoller* poller, std::vector<transport::ShortTask*> tasks)
+      : poller_(poller), tasks_(std::move(tasks)) {}
+  void Run() override {
+    for (transport::ShortTask* task : tasks_) poller_->PostInBackground(task);
   }
 
  private:
   SharedPoller* const poller_;
-  const std::vector<Errand*> errands_;
+  const std::vector<transport::ShortTask*> tasks_;
 };
 
 // The thread loses its processor while it looks what to do next.
-TEST(BackgroundThreadTest, RunsAnErrandOnceThoughItIsHeldUpBeforeThat) {
+TEST(BackgroundThreadTest, RunsATaskOnceThoughItIsHeldUpBeforeThat) {
   struct sigaction action = {};
   action.sa_handler = HoldUp;
   ASSERT_EQ(sigaction(SIGSEGV, &action, nullptr), 0);
   page = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE,
               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(page, MAP_FAILED);
-  auto* const counted = new (page) CountedErrand();
-  ProtectingErrand protecting;
-  LastErrand last;
+  auto* const counted = new (page) CountedTask();
+  ProtectingTask protecting;
+  LastTask last;
   {
     absl::StatusOr<std::unique_ptr<SharedPoller>> poller =
         SharedPoller::Create(absl::ZeroDuration());
     ASSERT_TRUE(poller.ok()) << poller.status();
-    AddingErrand adding(poller->get(), {&protecting, counted, &last});
-    (*poller)->AddErrand(&adding);
+    PostingTask adding(poller->get(), {&protecting, counted, &last});
+    (*poller)->PostInBackground(&adding);
     last.ran.Wait();
   }
   EXPECT_EQ(counted->runs(), 1);
@@ -98,9 +98,9 @@ TEST(BackgroundThreadTest, EndsAtAnyMoment) {
   for (int i = 0; i < 4000; ++i) {
     auto poller = SharedPoller::Create(absl::ZeroDuration());
     ASSERT_EQ(poller.status(), absl::OkStatus());
-    LastErrand errand;
-    (*poller)->AddErrand(&errand);
-    errand.ran.Wait();
+    LastTask task;
+    (*poller)->PostInBackground(&task);
+    task.ran.Wait();
     for (std::atomic<int> spins = 0; spins < i % 400;) ++spins;
     poller->reset();
   }

@@ -15,12 +15,12 @@
 #include "rpc/internal/client/stream_call.h"
 #include "rpc/internal/client/waiters.h"
 #include "rpc/stream.h"
-#include "transport/connection/poller_task.h"
+#include "transport/polling/task.h"
 
 namespace verbena::internal {
 
-// A thread that reads or writes does most of it without the polling role: it
-// takes that to send what it has written, and to poll while it waits, as the
+// A thread that reads or writes does most of it without the poller's ownership:
+// it takes that to send what it has written, and to poll while it waits, as the
 // thread of a unary call does.
 //
 // While something is to be sent and nobody waits for it, the call is in the
@@ -56,13 +56,13 @@ class BlockingStream final : public StreamCall, public ClientStream {
   void OnPending(bool pending) override;
 
  private:
-  // Something that a thread of the user's waits for. With the role held.
+  // Something that a thread of the user's waits for. With the ownership held.
   struct Event {
     bool happened = false;     // And no thread has heard of it.
     Waiter* waiter = nullptr;  // Who waits for it.
   };
   // Waits for an event, on the stack of the thread that does.
-  class Wait final : public transport::PollerTask {
+  class Wait final : public transport::Task {
    public:
     Wait(BlockingStream* call, Event* event) : call_(call), event_(event) {}
     void Run() override;

@@ -65,7 +65,7 @@ ChannelMetrics ChannelImpl::Metrics() {
 void ChannelImpl::Call(UnaryCall* call) {
   Waiter waiter;
   call->waiter = &waiter;
-  if (poller_.role().TryAcquire()) {
+  if (poller_.ownership().TryAcquire()) {
     calls_.Start(call);
     return poller_.PollAndRelease(&waiter);
   }
@@ -81,19 +81,19 @@ absl::Status ChannelImpl::BlocksInCallback() {
       "ChannelOptions::inline_callbacks");
 }
 
-void ChannelImpl::Await(transport::PollerTask* task, Waiter* waiter) {
+void ChannelImpl::Await(transport::Task* task, Waiter* waiter) {
   CHECK(!poller_.RunsCallbackOfRound()) << BlocksInCallback().message();
   if (poller_.Post(task)) return poller_.PollAndRelease(waiter);
   while (!poller_.WaitForTurn(waiter)) {
-    if (poller_.role().TryAcquire()) return poller_.PollAndRelease(waiter);
+    if (poller_.ownership().TryAcquire()) return poller_.PollAndRelease(waiter);
   }
 }
 
 void ChannelImpl::CallAsync(UnaryCall* call) {
-  if (!poller_.RunsErrand()) return Start(call);
+  if (!poller_.RunsTask()) return Start(call);
   // Callbacks that run one after another often make a call each: these go out
   // together.
-  if (poller_.role().HeldByThisThread()) {
+  if (poller_.ownership().HeldByThisThread()) {
     calls_.Start(call);
   } else {
     poller_.PostFromOutside(call);
@@ -103,7 +103,7 @@ void ChannelImpl::CallAsync(UnaryCall* call) {
 void ChannelImpl::ReportAsync(UnaryCall* call) { Post(call); }
 
 void ChannelImpl::Start(OpenCall* call) {
-  if (poller_.role().TryAcquire()) {
+  if (poller_.ownership().TryAcquire()) {
     calls_.Start(call);
     poller_.Release();
   } else {
@@ -111,7 +111,7 @@ void ChannelImpl::Start(OpenCall* call) {
   }
 }
 
-void ChannelImpl::Post(transport::PollerTask* task) {
+void ChannelImpl::Post(transport::Task* task) {
   if (poller_.Post(task)) poller_.Release();
 }
 
@@ -142,7 +142,7 @@ void ChannelImpl::Retirement::Run() {
 }
 
 void ChannelImpl::Retire() {
-  if (BackgroundThread::RunsAnyErrand()) {
+  if (BackgroundThread::RunsAnyTask()) {
     return poller_.PostFromOutside(&retirement_);
   }
   {

@@ -16,7 +16,6 @@
 #include "rpc/channel_options.h"
 #include "rpc/channel_state.h"
 #include "rpc/credentials.h"
-#include "rpc/internal/client/errand.h"
 #include "rpc/internal/client/interception.h"
 #include "rpc/internal/client/open_calls.h"
 #include "rpc/internal/client/poller_timer.h"
@@ -26,7 +25,8 @@
 #include "rpc/metrics.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/mutex.h"
-#include "transport/connection/poller_task.h"
+#include "transport/polling/poller_threads.h"
+#include "transport/polling/task.h"
 
 namespace verbena::internal {
 
@@ -89,26 +89,26 @@ class ChannelImpl {
 
   // For a call that streams. Starts it.
   void Start(OpenCall* call);
-  // Has `task` run with the polling role held, by this thread if it can have
-  // that.
-  void Post(transport::PollerTask* task);
+  // Has `task` run with the poller's ownership held, by this thread if it can
+  // have that.
+  void Post(transport::Task* task);
   // Has `task` run, which says what `waiter` waits for, and polls until that
   // has happened.
-  void Await(transport::PollerTask* task, Waiter* waiter);
-  // Has `errand` run by the background thread.
-  void AddErrand(Errand* errand) {
+  void Await(transport::Task* task, Waiter* waiter);
+  // Has `task`, which may block, run by the background thread.
+  void PostInBackground(transport::ShortTask* task) {
     // When it is added it may run at once, and the channel be gone.
     SharedPoller& poller = poller_;
     poller.Pin();
-    poller.AddErrand(errand);
+    poller.PostInBackground(task);
     poller.Unpin();
   }
-  // It has happened. With the polling role held.
+  // It has happened. With the poller's ownership held.
   void Finish(Waiter* waiter) { poller_.Finish(waiter); }
 
  private:
-  // The two steps of Retire() that are taken with the role held.
-  class Retirement final : public transport::PollerTask {
+  // The two steps of Retire() that are taken with the ownership held.
+  class Retirement final : public transport::Task {
    public:
     explicit Retirement(ChannelImpl* channel) : channel_(channel) {}
     void Run() override;

@@ -23,7 +23,7 @@
 #include "rpc/stream.h"
 #include "transport/connection/client_call.h"
 #include "transport/connection/client_connection.h"
-#include "transport/connection/poller_task.h"
+#include "transport/polling/poller_threads.h"
 
 namespace verbena::internal {
 
@@ -33,10 +33,10 @@ class OpenCalls;
 // the functions that transport::ClientCall asks for are the attempt's. There is
 // another one only after one of which the server has certainly done nothing.
 //
-// Between its start and its report, everything happens with the polling role
-// held, but for Cancel(). The context and the name must outlive it.
+// Between its start and its report, everything happens with the poller's
+// ownership held, but for Cancel(). The context and the name must outlive it.
 class OpenCall : public transport::ClientCall,
-                 public transport::PollerTask,
+                 public transport::ShortTask,
                  public CancellableCall {
  public:
   OpenCall(const OpenCall&) = delete;
@@ -52,7 +52,7 @@ class OpenCall : public transport::ClientCall,
   // Ends a call that the transport does not have (any more).
   void Fail(const absl::Status& status);
 
-  // As PollerTask: see OpenCalls::RunPosted().
+  // As Task: see OpenCalls::RunPosted().
   void Run() override;
 
   // As CancellableCall, from any thread.
@@ -97,6 +97,7 @@ class OpenCall : public transport::ClientCall,
     kLaunched,  // The transport has it.
     kUnsent,    // The transport has given it back; it is posted.
     kEnded,     // It has its status.
+    kReported,  // It is posted to the background thread, to tell of its end.
   };
   Stage stage = Stage::kNew;
 
@@ -176,7 +177,7 @@ class OpenCall : public transport::ClientCall,
 
  private:
   // A second task, because the call itself may still stand in a queue.
-  class CancelTask final : public transport::PollerTask {
+  class CancelTask final : public transport::Task {
    public:
     explicit CancelTask(OpenCall* call) : call_(call) {}
     void Run() override { call_->RunCancel(); }

@@ -9,7 +9,7 @@
 namespace verbena::internal {
 
 void OpenCalls::Start(OpenCall* call) {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   poller_.NoteCall();
   call->NoteStart(&methods_);
   sampler_.NoteStart();
@@ -54,7 +54,7 @@ void OpenCalls::StartUnconnected(OpenCall* call) {
 }
 
 void OpenCalls::RunPosted(OpenCall* call) {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   switch (call->stage) {
     case OpenCall::Stage::kNew:
       return Start(call);
@@ -68,12 +68,13 @@ void OpenCalls::RunPosted(OpenCall* call) {
       return Complete(call);
     case OpenCall::Stage::kWaiting:
     case OpenCall::Stage::kLaunched:
-      break;  // These are not posted.
+    case OpenCall::Stage::kReported:
+      break;  // These are not posted to the poller.
   }
 }
 
 void OpenCalls::TryAgain(OpenCall* call) {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   if (!shut_.ok()) return call->Fail(shut_);
   retries_.Add();
   call->stage = OpenCall::Stage::kUnsent;
@@ -82,13 +83,14 @@ void OpenCalls::TryAgain(OpenCall* call) {
 }
 
 void OpenCalls::Cancel(OpenCall* call) {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   const absl::Status status = absl::CancelledError("cancelled by the caller");
   switch (call->stage) {
     case OpenCall::Stage::kNew:  // Route() looks at the context.
     case OpenCall::Stage::kUnsent:
     case OpenCall::Stage::kRefused:
     case OpenCall::Stage::kEnded:
+    case OpenCall::Stage::kReported:
       return;
     case OpenCall::Stage::kWaiting:
       waiting_.Remove(call);
@@ -99,27 +101,28 @@ void OpenCalls::Cancel(OpenCall* call) {
 }
 
 void OpenCalls::Complete(OpenCall* call) {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   if (call->waiter != nullptr) return poller_.Finish(call->waiter);
   SetInBackground(call, false);
   call->Report();
 }
 
 void OpenCalls::Refuse(OpenCall* call, const absl::Status& status) {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   poller_.NoteCall();
   call->NoteStart(&methods_);
   sampler_.NoteStart();
   call->Fail(status);
 }
 
-void OpenCalls::ReportByErrand(Errand* errand) {
+void OpenCalls::ReportInBackground(OpenCall* call) {
   unreported_.fetch_add(1, std::memory_order_relaxed);
-  poller_.AddErrand(errand);
+  call->stage = OpenCall::Stage::kReported;
+  poller_.PostInBackground(call);
 }
 
 void OpenCalls::SetInBackground(OpenCall* call, bool in_background) {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   if (call->in_background == in_background) return;
   call->in_background = in_background;
   if (in_background) {
@@ -130,7 +133,7 @@ void OpenCalls::SetInBackground(OpenCall* call, bool in_background) {
 }
 
 void OpenCalls::StartWaiting() {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   transport::ClientConnection* const connection = subchannel_.connection();
   while (!waiting_.empty() && !connection->failed()) {
     Launch(waiting_.PopFront(), connection);
@@ -138,7 +141,7 @@ void OpenCalls::StartWaiting() {
 }
 
 void OpenCalls::FailWaiting(const absl::Status& status, bool also_patient) {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   IntrusiveList<OpenCall> patient;
   while (OpenCall* call = waiting_.PopFront()) {
     if (also_patient || !call->context()->wait_for_ready()) {
@@ -151,7 +154,7 @@ void OpenCalls::FailWaiting(const absl::Status& status, bool also_patient) {
 }
 
 void OpenCalls::ExpireWaiting(absl::Time now) {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   for (OpenCall* call = waiting_.first(); call != nullptr;) {
     OpenCall* following = call->next;
     if (call->deadline() <= now) {
@@ -168,7 +171,7 @@ void OpenCalls::ExpireWaiting(absl::Time now) {
 }
 
 void OpenCalls::Shut(const absl::Status& status) {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   shut_ = status;
   FailWaiting(status, /*also_patient=*/true);
 }

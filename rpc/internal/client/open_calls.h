@@ -11,12 +11,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "rpc/internal/client/errand.h"
 #include "rpc/internal/client/interception.h"
 #include "rpc/internal/client/intrusive_list.h"
 #include "rpc/internal/client/open_call.h"
 #include "rpc/internal/client/poller_timer.h"
-#include "rpc/internal/client/polling_role.h"
 #include "rpc/internal/client/reply_sizes.h"
 #include "rpc/internal/client/shared_poller.h"
 #include "rpc/internal/client/subchannel.h"
@@ -24,7 +22,9 @@
 #include "rpc/internal/metrics/channel_methods.h"
 #include "rpc/metrics.h"
 #include "transport/base/counter.h"
-#include "transport/connection/poller_task.h"
+#include "transport/polling/ownership.h"
+#include "transport/polling/poller_threads.h"
+#include "transport/polling/task.h"
 
 namespace verbena::internal {
 
@@ -35,7 +35,7 @@ namespace verbena::internal {
 // What knows which connection a call takes is here alone: Start() asks the
 // subchannel, and with several of them would ask a balancer.
 //
-// Everything with the polling role held, but for what says otherwise.
+// Everything with the poller's ownership held, but for what says otherwise.
 class OpenCalls {
  public:
   // All must outlive this. `interceptors` may be null. `timer` leads to
@@ -47,7 +47,7 @@ class OpenCalls {
       : interceptors_(interceptors),
         inline_callbacks_(inline_callbacks),
         poller_(*poller),
-        role_(poller->role()),
+        ownership_(poller->ownership()),
         subchannel_(*subchannel),
         timer_(timer),
         on_reported_(std::move(on_reported)) {}
@@ -78,14 +78,15 @@ class OpenCalls {
   bool ReportInRound(Callback callback) {
     return inline_callbacks_ && poller_.CallInRound(callback);
   }
-  // Has `errand` tell of the end of a call; it then calls CallbackReturned().
-  void ReportByErrand(Errand* errand);
+  // Has `call`, which has ended, run by the background thread to tell of its
+  // end; it then calls CallbackReturned().
+  void ReportInBackground(OpenCall* call);
   // For a call that has started: see OpenCall::in_background.
   void SetInBackground(OpenCall* call, bool in_background);
 
   // Whether calls wait for a connection.
   bool AnyWaiting() const {
-    role_.AssertHeld();
+    ownership_.AssertHeld();
     return !waiting_.empty();
   }
   // There is a connection: starts the calls that wait for one.
@@ -103,7 +104,8 @@ class OpenCalls {
   // more: when the last callback has returned, if that is not so already, calls
   // on_reported. That may destroy this.
   void ReportLast() { Reported(); }
-  // A callback has returned. By the thread that called it, without the role.
+  // A callback has returned. By the thread that called it, without the
+  // ownership.
   void CallbackReturned() { Reported(); }
 
   // What is counted. Any thread.
@@ -119,26 +121,25 @@ class OpenCalls {
     return interceptors_;
   }
   void LearnReplySize(uint64_t method_id, uint64_t bytes) {
-    role_.AssertHeld();
+    ownership_.AssertHeld();
     reply_sizes_.Learn(method_id, bytes);
   }
   // Why a call ends that the transport ends with `status`.
   const absl::Status& Explain(const absl::Status& status) const {
-    role_.AssertHeld();
+    ownership_.AssertHeld();
     return shut_.ok() ? status : shut_;
   }
-  // Has `task` run with the role held, soon, but never inside this function.
-  // Any thread.
-  void PostFromOutside(transport::PollerTask* task) {
-    poller_.PostFromOutside(task);
-  }
+  // Has `task` run with the ownership held, soon, but never inside this
+  // function. Any thread.
+  void PostFromOutside(transport::Task* task) { poller_.PostFromOutside(task); }
 
  private:
   // Puts it on a connection, now or later, or ends it.
-  void Route(OpenCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  void Route(OpenCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void Launch(OpenCall* call, transport::ClientConnection* connection)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  void StartUnconnected(OpenCall* call) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  void StartUnconnected(OpenCall* call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void Reported() {
     if (unreported_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       on_reported_();
@@ -148,7 +149,7 @@ class OpenCalls {
   const ClientInterception::Factories* const interceptors_;
   const bool inline_callbacks_;
   SharedPoller& poller_;
-  PollingRole& role_;  // The poller's.
+  transport::Ownership& ownership_;  // The poller's.
   Subchannel& subchannel_;
   PollerTimer* const timer_;
   const std::function<void()> on_reported_;
@@ -158,12 +159,12 @@ class OpenCalls {
   std::atomic<int> unreported_{1};
 
   // Calls that wait for a connection, in the order in which they came.
-  IntrusiveList<OpenCall> waiting_ ABSL_GUARDED_BY(role_);
-  ChannelMethods methods_;  // Finds with the role held.
+  IntrusiveList<OpenCall> waiting_ ABSL_GUARDED_BY(ownership_);
+  ChannelMethods methods_;  // Finds with the ownership held.
   base::Counter retries_;
   CallSampler sampler_;
-  ReplySizes reply_sizes_ ABSL_GUARDED_BY(role_);
-  absl::Status shut_ ABSL_GUARDED_BY(role_);  // Not OK after Shut().
+  ReplySizes reply_sizes_ ABSL_GUARDED_BY(ownership_);
+  absl::Status shut_ ABSL_GUARDED_BY(ownership_);  // Not OK after Shut().
 };
 
 }  // namespace verbena::internal

@@ -15,7 +15,7 @@ namespace verbena::internal {
 // destroyed.
 class PollerTimer {
  public:
-  // `on_time` is called with the polling role held.
+  // `on_time` is called with the poller's ownership held.
   explicit PollerTimer(std::function<void(absl::Time now)> on_time)
       : on_time_(std::move(on_time)) {}
   PollerTimer(const PollerTimer&) = delete;
@@ -25,7 +25,7 @@ class PollerTimer {
   friend class SharedPoller;
 
   const std::function<void(absl::Time now)> on_time_;
-  absl::Time due_ = absl::InfiniteFuture();  // Under the polling role.
+  absl::Time due_ = absl::InfiniteFuture();  // Under the poller's ownership.
 };
 
 }  // namespace verbena::internal

@@ -69,7 +69,7 @@ void ReactorStream::EndWait::Run() {
   call_->waiter_for_end_ = &waiter_;
 }
 
-void ReactorStream::PostReactions() { channel().AddErrand(this); }
+void ReactorStream::PostReactions() { channel().PostInBackground(&reactions_); }
 
 OperationNow ReactorStream::ReadNow(MessageLite* message, Buffer* attachment) {
   return ProtobufStream::AsOperation(TryRead(message, attachment));
@@ -80,7 +80,7 @@ OperationNow ReactorStream::WriteNow(const MessageLite& message,
   return ProtobufStream::AsOperation(TryWrite(message, attachment));
 }
 
-void ReactorStream::RunErrand() {
+void ReactorStream::RunReactions() {
   Reactions::Run(reactor_, [this](uint32_t wanted) { return Serve(wanted); });
 }
 

@@ -13,26 +13,24 @@
 #include "rpc/buffer.h"
 #include "rpc/client_context.h"
 #include "rpc/client_reactor.h"
-#include "rpc/internal/client/errand.h"
 #include "rpc/internal/client/stream_call.h"
 #include "rpc/internal/client/waiters.h"
 #include "rpc/internal/stream/reactions.h"
 #include "rpc/stream.h"
 #include "rpc/stream_reactor.h"
-#include "transport/connection/poller_task.h"
+#include "transport/polling/poller_threads.h"
+#include "transport/polling/task.h"
 
 namespace verbena::internal {
 
-// Is an errand of the background thread whenever its reactor wants something,
+// Posts a task to the background thread whenever its reactor wants something,
 // or something has happened; that thread calls the reactions. It polls for the
 // call too, if no thread of the user's does.
 //
 // Made before the call starts, and destroys itself when it is over: that is
 // when it has ended, its reactor wants nothing more, and the poller has seen
 // all that was posted for it.
-class ReactorStream final : public StreamCall,
-                            public Errand,
-                            public ReactorCall {
+class ReactorStream final : public StreamCall, public ReactorCall {
  public:
   // `owner` keeps the channel, and is let go of at the end.
   ReactorStream(ChannelImpl* channel, std::shared_ptr<const void> owner,
@@ -58,9 +56,6 @@ class ReactorStream final : public StreamCall,
                         Attachment attachment) override;
   void Abandon() override;
 
-  // As Errand.
-  void RunErrand() override;
-
   // As OpenCall.
   void Report() override;
   absl::Status OnInitialMetadata(absl::Span<const uint8_t> metadata) override;
@@ -71,7 +66,7 @@ class ReactorStream final : public StreamCall,
 
  private:
   // Waits for the end of the call, on the stack of the thread that does.
-  class EndWait final : public transport::PollerTask {
+  class EndWait final : public transport::Task {
    public:
     explicit EndWait(ReactorStream* call) : call_(call) {}
     void Run() override;
@@ -82,7 +77,19 @@ class ReactorStream final : public StreamCall,
     Waiter waiter_;
   };
 
+  // A second task, because the call itself may be posted to the poller.
+  class ReactionsTask final : public transport::ShortTask {
+   public:
+    explicit ReactionsTask(ReactorStream* call) : call_(call) {}
+    void Run() override { call_->RunReactions(); }
+
+   private:
+    ReactorStream* const call_;
+  };
+
   ~ReactorStream() = default;
+
+  void RunReactions();
 
   Reactions::Look Serve(uint32_t wanted);
   // Tells of initial metadata if it is known what there is of them. `read` is
@@ -93,9 +100,11 @@ class ReactorStream final : public StreamCall,
   void End();
 
   ClientReactor* const reactor_;
-  bool started_ = false;   // It was given to the channel.
-  bool reported_ = false;  // The call has ended. With the polling role held.
-  Waiter* waiter_for_end_ = nullptr;  // Of Abandon(). With that role, too.
+  ReactionsTask reactions_{this};
+  bool started_ = false;  // It was given to the channel.
+  // With the poller's ownership held: the call has ended; Abandon() waits.
+  bool reported_ = false;
+  Waiter* waiter_for_end_ = nullptr;
   // The server has sent initial metadata.
   std::atomic<bool> has_initial_metadata_{false};
   bool told_initial_metadata_;  // The reactor was. By who runs reactions.

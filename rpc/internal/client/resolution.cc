@@ -11,7 +11,7 @@ Resolution* Resolution::Start(SharedPoller* poller, std::string target,
   auto* const resolution = new Resolution(
       poller, std::move(target), std::move(device), std::move(on_done));
   poller->Pin();
-  poller->AddErrand(resolution);
+  poller->PostInBackground(resolution);
   return resolution;
 }
 
@@ -29,8 +29,14 @@ Resolution::Result Resolution::Find() const {
   return endpoints;
 }
 
-void Resolution::RunErrand() {
+void Resolution::Run() {
+  if (found_) return Tell();
+  LookUp();
+}
+
+void Resolution::LookUp() {
   result_ = Find();
+  found_ = true;
   SharedPoller& poller = poller_;
   {
     const base::MutexLock lock(mutex_);
@@ -44,7 +50,7 @@ void Resolution::RunErrand() {
   poller.Unpin();
 }
 
-void Resolution::Run() {
+void Resolution::Tell() {
   bool abandoned;
   {
     const base::MutexLock lock(mutex_);

@@ -10,18 +10,18 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "rpc/internal/client/errand.h"
 #include "rpc/internal/client/shared_poller.h"
 #include "transport/base/mutex.h"
 #include "transport/base/socket_address.h"
-#include "transport/connection/poller_task.h"
+#include "transport/polling/poller_threads.h"
+#include "transport/polling/task.h"
 #include "transport/verbs/provider.h"
 
 namespace verbena::internal {
 
-// One lookup, which may take as long as the name server does: an errand.
-// Destroys itself.
-class Resolution final : private Errand, private transport::PollerTask {
+// One lookup, which may take as long as the name server does, and so runs on
+// the background thread. Destroys itself.
+class Resolution final : private transport::ShortTask {
  public:
   struct Endpoint {
     base::SocketAddress address;
@@ -32,15 +32,15 @@ class Resolution final : private Errand, private transport::PollerTask {
   using Result = absl::StatusOr<std::vector<Endpoint>>;
 
   // Looks up `target`, "host:port". `device` is the RDMA device that is wanted,
-  // or empty. `on_done` is called with the polling role held, never inside this
-  // function; afterwards the object that is returned is gone.
+  // or empty. `on_done` is called with the poller's ownership held, never
+  // inside this function; afterwards the object that is returned is gone.
   static Resolution* Start(SharedPoller* poller, std::string target,
                            std::string device,
                            std::function<void(Result)> on_done);
   Resolution(const Resolution&) = delete;
   Resolution& operator=(const Resolution&) = delete;
 
-  // `on_done` is not to be called. With the polling role held.
+  // `on_done` is not to be called. With the poller's ownership held.
   void Abandon();
 
  private:
@@ -52,8 +52,10 @@ class Resolution final : private Errand, private transport::PollerTask {
         on_done_(std::move(on_done)) {}
   ~Resolution() = default;
 
-  void RunErrand() override;
+  // Looks up on the background thread, then tells the owner of the poller.
   void Run() override;
+  void LookUp();
+  void Tell();
   Result Find() const;
 
   SharedPoller& poller_;
@@ -61,6 +63,7 @@ class Resolution final : private Errand, private transport::PollerTask {
   const std::string device_;
   const std::function<void(Result)> on_done_;
   Result result_ = std::vector<Endpoint>();
+  bool found_ = false;  // Run() tells.
 
   base::Mutex mutex_;
   bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;

@@ -15,7 +15,7 @@
 namespace verbena::internal {
 
 // Where the present connection's memory comes from, for threads that do not
-// hold the role. A spinning lock of a few instructions, because a call may
+// hold the ownership. A spinning lock of a few instructions, because a call may
 // begin here and calls take no mutex. Thread-safe.
 class SharedBufferSource {
  public:

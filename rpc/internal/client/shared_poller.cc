@@ -37,21 +37,19 @@ SharedPoller::SharedPoller(
     : client_poller_(std::move(client_poller)),
       transport_(client_poller_->poller()),
       spin_(spin_budget),
-      waiters_(role_, transport_.counters().polls, spin_budget),
-      background_(this, &spin_) {
-  transport_.Enter();
-}
+      ownership_(transport_.ownership()),
+      waiters_(ownership_, transport_.counters().polls, spin_budget),
+      background_(this, &spin_) {}
 
 SharedPoller::~SharedPoller() {
   CHECK(!pinned());
   background_.Stop();
-  CHECK(role_.TryAcquire());
+  CHECK(ownership_.TryAcquire());
   while (transport_.RunPosted() > 0) {
   }
   CHECK(timers_.empty());
   CHECK_EQ(pending_, 0);
-  role_.Release();
-  transport_.Leave();
+  ownership_.Release();
 }
 
 uint64_t SharedPoller::NewSeed() {
@@ -61,23 +59,23 @@ uint64_t SharedPoller::NewSeed() {
 }
 
 absl::Time SharedPoller::NextStep() {
-  if (!role_.TryAcquire()) {
+  if (!ownership_.TryAcquire()) {
     CHECK(false) << "a simulation has one thread";
     return absl::InfinitePast();
   }
   const absl::Time next = std::min(NextTimer(), transport_.next_wake());
-  role_.Release();
+  ownership_.Release();
   return next;
 }
 
-void SharedPoller::PostFromOutside(transport::PollerTask* task) {
+void SharedPoller::PostFromOutside(transport::Task* task) {
   transport_.Post(task);
-  // If nobody holds the role, it is for the background thread to take it.
+  // If nobody holds the ownership, it is for the background thread to take it.
   background_.Notify();
 }
 
 void SharedPoller::LowerTimer(PollerTimer* timer, absl::Time time) {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   if (time >= timer->due_) return;
   CancelTimer(timer);
   timer->due_ = time;
@@ -86,7 +84,7 @@ void SharedPoller::LowerTimer(PollerTimer* timer, absl::Time time) {
 }
 
 void SharedPoller::CancelTimer(PollerTimer* timer) {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   timers_.erase({timer->due_, timer});
   timer->due_ = absl::InfiniteFuture();
 }

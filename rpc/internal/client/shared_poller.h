@@ -14,33 +14,34 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "rpc/internal/client/background_thread.h"
-#include "rpc/internal/client/errand.h"
 #include "rpc/internal/client/poller_timer.h"
-#include "rpc/internal/client/polling_role.h"
 #include "rpc/internal/client/waiters.h"
 #include "transport/connection/client_poller.h"
-#include "transport/connection/poller.h"
-#include "transport/connection/poller_counters.h"
-#include "transport/connection/poller_task.h"
-#include "transport/connection/spin_policy.h"
+#include "transport/polling/ownership.h"
+#include "transport/polling/poller.h"
+#include "transport/polling/poller_counters.h"
+#include "transport/polling/poller_threads.h"
+#include "transport/polling/spin_policy.h"
+#include "transport/polling/task.h"
 
 namespace verbena::internal {
 
 // Has the connections of any number of channels polled, by one thread at a
-// time: the holder of the polling role. A thread in a blocking call takes the
-// role if it is free, and polls until its call has ended. If the role is taken,
-// the thread posts its call to the holder and waits (see Waiters) until the
-// call has ended or the holder leaves. The background thread polls while
-// something is pending that no thread waits for, and watches otherwise. It also
-// runs errands, such as callbacks, for which it does not hold the role.
+// time: the holder of the poller's ownership. A thread in a blocking call takes
+// the role if it is free, and polls until its call has ended. If the ownership
+// is taken, the thread posts its call to the holder and waits (see Waiters)
+// until the call has ended or the holder leaves. The background thread polls
+// while something is pending that no thread waits for, and watches otherwise.
+// It also runs tasks that may block, such as callbacks, without the ownership.
 //
-// The rule that no work is forgotten: who leaves the role looks at the posted
-// tasks and at the waiters afterwards; who posts or waits tries the role
-// afterwards. See PollingRole.
+// The rule that no work is forgotten: who leaves the ownership looks at the
+// posted tasks and at the waiters afterwards; who posts or waits tries the
+// ownership afterwards. See transport::Ownership.
 //
 // It knows nothing of calls, addresses and channels.
 //
-// Functions are for any thread, unless they stand under "With the role held".
+// Functions are for any thread, unless they stand under "With the ownership
+// held".
 class SharedPoller {
  public:
   // Polling threads spin for up to `spin_budget` before they sleep. Fails with
@@ -49,14 +50,14 @@ class SharedPoller {
       absl::Duration spin_budget);
   // One without a thread, for a simulation, which calls Step() again and again.
   // Nobody may block on it: no blocking call, and the last reference to a
-  // channel is dropped in an errand.
+  // channel is dropped in a task of its background.
   static absl::StatusOr<std::unique_ptr<SharedPoller>> CreateStepped(
       uint64_t seed);
   SharedPoller(const SharedPoller&) = delete;
   SharedPoller& operator=(const SharedPoller&) = delete;
   // Waits for connections that are closing. REQUIRES: no other thread uses it,
-  // nor will; every connection was closed, no timer is set, no errand waits,
-  // and it is not pinned. Waits for the errand that runs, so not inside of one.
+  // nor will; every connection was closed, no timer is set, no task waits,
+  // and it is not pinned. Waits for the task that runs, so not inside of one.
   ~SharedPoller();
 
   // What its poller counts. Any thread.
@@ -64,31 +65,33 @@ class SharedPoller {
     return transport_.counters();
   }
 
-  PollingRole& role() ABSL_LOCK_RETURNED(role_) { return role_; }
-
-  // Has `task` run by the holder of the role. Returns true if that is now this
-  // thread, which must then release it.
-  [[nodiscard]] bool Post(transport::PollerTask* task)
-      ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true, role_);
-  // The same, but never runs a task inside this function: if nobody holds the
-  // role, the background thread is told to take it.
-  void PostFromOutside(transport::PollerTask* task);
-
-  // Waits without the role until `waiter` is finished (returns true) or it is
-  // worth trying the role.
-  bool WaitForTurn(Waiter* waiter) { return waiters_.WaitForTurn(waiter); }
-
-  // Has `errand` run by the background thread.
-  void AddErrand(Errand* errand) { background_.Add(errand); }
-  // Whether the calling thread is in an errand of this.
-  bool RunsErrand() const { return background_.RunsErrand(); }
-  // Whether it is in a callback that was called where the reply was parsed:
-  // then it has the role, and must not wait.
-  bool RunsCallbackOfRound() const {
-    return role_.HeldByThisThread() && RunsErrand();
+  transport::Ownership& ownership() ABSL_LOCK_RETURNED(ownership_) {
+    return ownership_;
   }
 
-  // Keeps this alive until Unpin(), though no channel uses it: an errand of a
+  // Has `task` run by the owner. Returns true if that is now this
+  // thread, which must then release it.
+  [[nodiscard]] bool Post(transport::Task* task)
+      ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true, ownership_);
+  // The same, but never runs a task inside this function: if nobody holds the
+  // role, the background thread is told to take it.
+  void PostFromOutside(transport::Task* task);
+
+  // Waits without the ownership until `waiter` is finished (returns true) or it
+  // is worth trying the ownership.
+  bool WaitForTurn(Waiter* waiter) { return waiters_.WaitForTurn(waiter); }
+
+  // Has `task`, which may block, run by the background thread.
+  void PostInBackground(transport::ShortTask* task) { background_.Post(task); }
+  // Whether the calling thread is in such a task of this.
+  bool RunsTask() const { return background_.RunsTask(); }
+  // Whether it is in a callback that was called where the reply was parsed:
+  // then it has the ownership, and must not wait.
+  bool RunsCallbackOfRound() const {
+    return ownership_.HeldByThisThread() && RunsTask();
+  }
+
+  // Keeps this alive until Unpin(), though no channel uses it: a task of a
   // channel that is gone waits or runs.
   void Pin() { pins_.fetch_add(1, std::memory_order_relaxed); }
   void Unpin() { pins_.fetch_sub(1, std::memory_order_release); }
@@ -104,19 +107,19 @@ class SharedPoller {
   // When there will be something if nothing happens before. Between two steps.
   absl::Time NextStep();
 
-  // --- With the role held ---
+  // --- With the ownership held ---
 
   // What connections are made with.
   transport::ClientPoller& client_poller() {
-    role_.AssertHeld();
+    ownership_.AssertHeld();
     return *client_poller_;
   }
 
-  // Polls until `waiter` is finished, and releases the role.
-  void PollAndRelease(Waiter* waiter) ABSL_UNLOCK_FUNCTION(role_);
+  // Polls until `waiter` is finished, and releases the ownership.
+  void PollAndRelease(Waiter* waiter) ABSL_UNLOCK_FUNCTION(ownership_);
 
-  // Releases the role, and sees to it that what is left to do gets done.
-  void Release() ABSL_UNLOCK_FUNCTION(role_) {
+  // Releases the ownership, and sees to it that what is left to do gets done.
+  void Release() ABSL_UNLOCK_FUNCTION(ownership_) {
     ReleaseUnless(/*watched=*/false);
   }
 
@@ -132,33 +135,33 @@ class SharedPoller {
   // caller may be a user's thread that does not expect it.
   template <typename Callback>
   bool CallInRound(Callback callback) {
-    role_.AssertHeld();
+    ownership_.AssertHeld();
     if (!transport_.in_round()) return false;
-    const BackgroundThread::CallbackScope scope(&background_);
+    const BackgroundThread::TaskScope scope(&background_);
     callback();
     return true;
   }
 
   // A call begins, of whichever kind.
   void NoteCall() {
-    role_.AssertHeld();
+    ownership_.AssertHeld();
     ++started_calls_;
   }
   // Something is pending until RemovePending() that no thread waits for, so
   // that somebody must poll: a call that ends in a callback, or an attempt to
   // connect.
   void AddPending() {
-    role_.AssertHeld();
+    ownership_.AssertHeld();
     ++pending_;
   }
   void RemovePending() {
-    role_.AssertHeld();
+    ownership_.AssertHeld();
     --pending_;
   }
 
   // The time, as of some microseconds ago.
   absl::Time Now() {
-    role_.AssertHeld();
+    ownership_.AssertHeld();
     transport().RefreshNow();
     return transport().now();
   }
@@ -169,41 +172,42 @@ class SharedPoller {
   explicit SharedPoller(std::unique_ptr<transport::ClientPoller> client_poller,
                         absl::Duration spin_budget);
 
-  // Any thread; most of it is for the holder of the role.
+  // Any thread; most of it is for the owner.
   transport::Poller& transport() const { return transport_; }
 
   // What is done once in some polls that find nothing. Returns whether the
   // thread is to go on; if not, it should sleep.
   bool KeepPolling(transport::SpinPolicy::Wait* wait)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  void RunTimers(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  void RunTimers(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   // When the next timer goes off.
-  absl::Time NextTimer() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_) {
+  absl::Time NextTimer() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_) {
     return timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first;
   }
-  void SleepAsHolder(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  void SleepAsHolder(const Waiter& waiter)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   // `watched`: the background thread is about to wait for events, and so need
   // not be told of what is pending.
-  void ReleaseUnless(bool watched) ABSL_UNLOCK_FUNCTION(role_);
+  void ReleaseUnless(bool watched) ABSL_UNLOCK_FUNCTION(ownership_);
 
   const std::unique_ptr<transport::ClientPoller> client_poller_;
-  // The client_poller_'s. Entered for as long as this lives: the polling role
-  // says which thread uses it.
+  // The client_poller_'s.
   transport::Poller& transport_;
   transport::SpinPolicy spin_;
 
-  PollingRole role_;
+  transport::Ownership& ownership_;  // transport_'s.
   Waiters waiters_;
   std::atomic<int> pins_{0};
   std::optional<uint64_t> next_seed_;  // Only of a simulation.
 
   // The holder's own call, if it is in one and polls.
-  Waiter* own_ ABSL_GUARDED_BY(role_) = nullptr;
-  int pending_ ABSL_GUARDED_BY(role_) = 0;
+  Waiter* own_ ABSL_GUARDED_BY(ownership_) = nullptr;
+  int pending_ ABSL_GUARDED_BY(ownership_) = 0;
   // Calls that have ever begun.
-  uint64_t started_calls_ ABSL_GUARDED_BY(role_) = 0;
+  uint64_t started_calls_ ABSL_GUARDED_BY(ownership_) = 0;
   // Those that are set, by PollerTimer::due_.
-  std::set<std::pair<absl::Time, PollerTimer*>> timers_ ABSL_GUARDED_BY(role_);
+  std::set<std::pair<absl::Time, PollerTimer*>> timers_
+      ABSL_GUARDED_BY(ownership_);
 
   BackgroundThread background_;  // Last: it uses all of the above.
 };

@@ -12,10 +12,10 @@ constexpr uint32_t kPollsPerClock = 64;
 
 }  // namespace
 
-bool SharedPoller::Post(transport::PollerTask* task) {
-  if (ABSL_PREDICT_FALSE(!role_.TryAcquire())) {
+bool SharedPoller::Post(transport::Task* task) {
+  if (ABSL_PREDICT_FALSE(!ownership_.TryAcquire())) {
     transport_.Post(task);
-    if (!role_.TryAcquire()) return false;
+    if (!ownership_.TryAcquire()) return false;
     transport_.RunPosted();
     return true;
   }
@@ -44,7 +44,7 @@ void SharedPoller::PollAndRelease(Waiter* waiter) {
 }
 
 void SharedPoller::Finish(Waiter* waiter) {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   if (waiter == own_) {
     Waiters::FinishOwn(waiter);
   } else {
@@ -56,10 +56,10 @@ void SharedPoller::ReleaseUnless(bool watched) {
   bool notify;
   while (true) {
     notify = !watched && pending_ > 0;
-    role_.Release();
+    ownership_.Release();
     if (ABSL_PREDICT_TRUE(!transport_.any_posted())) break;
-    // Another thread has the role by now, or we do the work.
-    if (!role_.TryAcquire()) break;
+    // Another thread has the ownership by now, or we do the work.
+    if (!ownership_.TryAcquire()) break;
     transport_.RunPosted();
     watched = false;
   }

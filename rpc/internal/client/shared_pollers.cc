@@ -117,8 +117,8 @@ void SharedPollers::Leave(SharedPoller* poller) {
                                    });
     --left->channels;
     // These can't be waited for from inside.
-    if (BackgroundThread::RunsAnyErrand() ||
-        poller->role().HeldByThisThread()) {
+    if (BackgroundThread::RunsAnyTask() ||
+        poller->ownership().HeldByThisThread()) {
       return;
     }
     std::erase_if(members_, [&ended](Member& member) {

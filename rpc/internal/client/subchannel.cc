@@ -58,7 +58,7 @@ Subchannel::Subchannel(
       options_(WithWantedDevice(endpoint.ok() ? *endpoint
                                               : transport::EndpointOptions())),
       poller_(*poller),
-      role_(poller->role()),
+      ownership_(poller->ownership()),
       timer_(timer),
       crowd_(crowd),
       on_attempt_ended_(std::move(on_attempt_ended)),
@@ -84,7 +84,7 @@ void Subchannel::SetState(ChannelState state) {
 }
 
 absl::Status Subchannel::WhyNot(bool patient) const {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   if (!refusal_.ok()) return refusal_;
   if (!patient && !server_leaves_ &&
       state_ == ChannelState::kTransientFailure && base::Now() < retry_time_) {
@@ -94,7 +94,7 @@ absl::Status Subchannel::WhyNot(bool patient) const {
 }
 
 void Subchannel::Connect() {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   DropUnusable();
   if (!refusal_.ok() || state_ == ChannelState::kReady ||
       state_ == ChannelState::kConnecting) {
@@ -109,13 +109,13 @@ void Subchannel::Connect() {
   was_cheap_ = false;
   resolution_ = Resolution::Start(&poller_, target_, options_.device,
                                   [this](Resolution::Result result) {
-                                    role_.AssertHeld();
+                                    ownership_.AssertHeld();
                                     OnResolved(std::move(result));
                                   });
 }
 
 void Subchannel::Rest() {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   if (state_ == ChannelState::kTransientFailure && base::Now() >= retry_time_) {
     LeaveCrowd();
   }
@@ -178,7 +178,7 @@ void Subchannel::OnFailed(const absl::Status& why) {
 }
 
 void Subchannel::OnConnected() {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   connects_.Add();
   endpoints_.clear();
   backoff_.Reset();
@@ -199,9 +199,9 @@ void Subchannel::OnConnected() {
 }
 
 void Subchannel::OnUnusable() {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   std::erase_if(draining_, [this](std::unique_ptr<ClientConnection>& drained) {
-    role_.AssertHeld();
+    ownership_.AssertHeld();
     if (!drained->failed()) return false;
     Close(std::move(drained));
     return true;
@@ -232,7 +232,7 @@ void Subchannel::Close(std::unique_ptr<ClientConnection> connection) {
 }
 
 void Subchannel::Shut(const absl::Status& status) {
-  role_.AssertHeld();
+  ownership_.AssertHeld();
   {
     const base::MutexLock lock(mutex_);
     refusal_ = status;

@@ -19,7 +19,6 @@
 #include "rpc/channel_state.h"
 #include "rpc/internal/client/backoff.h"
 #include "rpc/internal/client/poller_timer.h"
-#include "rpc/internal/client/polling_role.h"
 #include "rpc/internal/client/resolution.h"
 #include "rpc/internal/client/shared_buffer_source.h"
 #include "rpc/internal/client/shared_poller.h"
@@ -27,7 +26,8 @@
 #include "transport/base/endpoint_options.h"
 #include "transport/base/mutex.h"
 #include "transport/connection/client_connection.h"
-#include "transport/connection/poller_task.h"
+#include "transport/polling/ownership.h"
+#include "transport/polling/task.h"
 
 namespace verbena::internal {
 
@@ -49,8 +49,8 @@ class Subchannel final : private transport::ClientConnection::Observer {
   // `endpoint` is an error if the options are not valid: then there is never an
   // attempt. `poller` drives the connection. `timer` leads to Connect() or to
   // Rest(). `crowd` is that of the process. `on_attempt_ended` hears what came
-  // of each attempt, with the role held, from a task of its own: an error is
-  // for calls that do not wait any longer, and UNAVAILABLE unless another
+  // of each attempt, with the ownership held, from a task of its own: an error
+  // is for calls that do not wait any longer, and UNAVAILABLE unless another
   // attempt can't go otherwise. All outlive this.
   Subchannel(std::string target, const ChannelOptions& options,
              const absl::StatusOr<transport::EndpointOptions>& endpoint,
@@ -77,11 +77,11 @@ class Subchannel final : private transport::ClientConnection::Observer {
   uint64_t connects() const { return connects_.value(); }
   uint64_t failed_connects() const { return failed_connects_.value(); }
 
-  // --- With the polling role held ---
+  // --- With the poller's ownership held ---
 
   // Null unless connected. Calls may be started only if it is usable().
   ClientConnection* connection() const {
-    role_.AssertHeld();
+    ownership_.AssertHeld();
     return connection_.get();
   }
 
@@ -101,7 +101,7 @@ class Subchannel final : private transport::ClientConnection::Observer {
 
   // Why the last attempt failed.
   const absl::Status& connect_error() const {
-    role_.AssertHeld();
+    ownership_.AssertHeld();
     return connect_error_;
   }
 
@@ -111,7 +111,7 @@ class Subchannel final : private transport::ClientConnection::Observer {
 
  private:
   // Connects because another thread has asked for it.
-  class Ask final : public transport::PollerTask {
+  class Ask final : public transport::Task {
    public:
     explicit Ask(Subchannel* subchannel) : subchannel_(subchannel) {}
     // At most once at a time.
@@ -127,24 +127,25 @@ class Subchannel final : private transport::ClientConnection::Observer {
   void OnConnected() override;
   void OnUnusable() override;
 
-  void SetState(ChannelState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  void SetState(ChannelState state) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void OnResolved(Resolution::Result result)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   // Connects to the next of the endpoints, or fails if there is none.
-  void TryNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  void TryNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   // The connection that was tried is of no use: goes on without it.
-  void GiveUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  void OnFailed(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
-  void LeaveCrowd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  void GiveUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  void OnFailed(const absl::Status& why)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
+  void LeaveCrowd() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   // Lets go of a connection that was lost or drains.
-  void DropUnusable() ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+  void DropUnusable() ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void Close(std::unique_ptr<ClientConnection> connection)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(role_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
 
   const std::string target_;
   const transport::EndpointOptions options_;
   SharedPoller& poller_;
-  PollingRole& role_;  // The poller's.
+  transport::Ownership& ownership_;  // The poller's.
   PollerTimer* const timer_;
   BackoffCrowd* const crowd_;
   const std::function<void(const absl::Status&)> on_attempt_ended_;
@@ -152,32 +153,33 @@ class Subchannel final : private transport::ClientConnection::Observer {
   Ask ask_{this};
 
   // Ready, or being tried.
-  std::unique_ptr<ClientConnection> connection_ ABSL_GUARDED_BY(role_);
+  std::unique_ptr<ClientConnection> connection_ ABSL_GUARDED_BY(ownership_);
   // Those that take no new calls, until their servers close them.
   std::vector<std::unique_ptr<ClientConnection>> draining_
-      ABSL_GUARDED_BY(role_);
-  Backoff backoff_ ABSL_GUARDED_BY(role_);
-  bool in_crowd_ ABSL_GUARDED_BY(role_) = false;  // It waits to try again.
-  absl::Status connect_error_ ABSL_GUARDED_BY(role_);
+      ABSL_GUARDED_BY(ownership_);
+  Backoff backoff_ ABSL_GUARDED_BY(ownership_);
+  bool in_crowd_ ABSL_GUARDED_BY(ownership_) = false;  // It waits to try again.
+  absl::Status connect_error_ ABSL_GUARDED_BY(ownership_);
   // After a failure there is no attempt before this time.
-  absl::Time retry_time_ ABSL_GUARDED_BY(role_) = absl::InfinitePast();
+  absl::Time retry_time_ ABSL_GUARDED_BY(ownership_) = absl::InfinitePast();
 
   // Of the attempt that is under way, if one is.
-  Resolution* resolution_ ABSL_GUARDED_BY(role_) = nullptr;
+  Resolution* resolution_ ABSL_GUARDED_BY(ownership_) = nullptr;
   // What is left to be tried, the next one last.
-  std::vector<Resolution::Endpoint> endpoints_ ABSL_GUARDED_BY(role_);
-  absl::Status first_error_ ABSL_GUARDED_BY(role_);
+  std::vector<Resolution::Endpoint> endpoints_ ABSL_GUARDED_BY(ownership_);
+  absl::Status first_error_ ABSL_GUARDED_BY(ownership_);
   // So far it has cost nobody but this process.
-  bool was_cheap_ ABSL_GUARDED_BY(role_) = false;
+  bool was_cheap_ ABSL_GUARDED_BY(ownership_) = false;
   // A server said that it is shutting down.
-  bool server_leaves_ ABSL_GUARDED_BY(role_) = false;
+  bool server_leaves_ ABSL_GUARDED_BY(ownership_) = false;
 
   base::Counter connects_;
   base::Counter failed_connects_;
 
   mutable base::Mutex mutex_;
   base::CondVar state_changed_;
-  // Written with the role held as well, so its holder needs no lock to read it.
+  // Written with the ownership held as well, so its holder needs no lock to
+  // read it.
   ChannelState state_ = ChannelState::kIdle;
   // Why there will be no attempts; OK if there may be some. Written like
   // state_.

@@ -74,7 +74,8 @@ void UnaryCall::CallBack() {
   done(std::move(status));
 }
 
-void UnaryCall::RunErrand() {
+void UnaryCall::Run() {
+  if (stage != Stage::kReported) return OpenCall::Run();
   OpenCalls& open_calls = calls();
   EndInterception();
   CallBack();
@@ -89,7 +90,7 @@ void UnaryCall::Report() {
       calls().ReportInRound([this] { CallBack(); })) {
     return;
   }
-  calls().ReportByErrand(this);
+  calls().ReportInBackground(this);
 }
 
 void UnaryCall::WriteRequest(uint8_t* out) {

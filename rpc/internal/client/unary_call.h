@@ -11,9 +11,9 @@
 #include "absl/status/status.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/client_context.h"
-#include "rpc/internal/client/errand.h"
 #include "rpc/internal/client/open_call.h"
 #include "transport/connection/client_call.h"
+#include "transport/polling/poller_threads.h"
 
 namespace verbena::internal {
 
@@ -21,9 +21,9 @@ namespace verbena::internal {
 //
 // A blocking one lives on the stack of its thread, an asynchronous one in its
 // context (on the heap if another call has that). Its callback is called
-// without the polling role. The context, the messages and the name must outlive
-// it.
-class UnaryCall final : public OpenCall, public Errand {
+// without the poller's ownership. The context, the messages and the name must
+// outlive it.
+class UnaryCall final : public OpenCall {
  public:
   UnaryCall(OpenCalls* calls, const char* method_name, uint64_t method_id,
             ClientContext* context,
@@ -54,8 +54,8 @@ class UnaryCall final : public OpenCall, public Errand {
     if (ABSL_PREDICT_FALSE(interception() != nullptr)) TellInterceptorsOfEnd();
   }
 
-  // As Errand.
-  void RunErrand() override;
+  // As Task.
+  void Run() override;
 
   // As the transport's call.
   void WriteRequest(uint8_t* out) override;
@@ -71,7 +71,8 @@ class UnaryCall final : public OpenCall, public Errand {
   // Returns false if an interceptor is against the call.
   bool TellInterceptorsOfStart();
   void TellInterceptorsOfEnd();
-  // Calls on_done, before which it destroys this.
+  // On the background thread, or where the reply was parsed: calls on_done,
+  // before which it destroys this.
   void CallBack();
 
   const google::protobuf::MessageLite* const message_;

@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t kLooksPerClock = 64;
 
 // Looks at the clock, a microsecond or two apart, between which the holder of
-// the role has not polled, after which it counts as one that does not run.
+// the ownership has not polled, after which it counts as one that does not run.
 constexpr int kIdleLooks = 4;
 
 }  // namespace
@@ -22,9 +22,9 @@ Waiters::Spin Waiters::SpinForTurn(Waiter* waiter) {
   int idle_looks = 0;
   for (uint32_t looks = 1;; ++looks) {
     const bool finished = waiter->finished();
-    if (finished || !role_.Held()) {
+    if (finished || !ownership_.Held()) {
       wait.Found();
-      return finished ? Spin::kFinished : Spin::kTryRole;
+      return finished ? Spin::kFinished : Spin::kTryOwnership;
     }
     if (looks % kLooksPerClock == 0) {
       // With more threads than processors the holder may be waiting for this
@@ -44,15 +44,15 @@ bool Waiters::WaitForTurn(Waiter* waiter) {
   if (waiter->state_.load(std::memory_order_relaxed) !=
       Waiter::State::kListed) {
     const Spin spin = SpinForTurn(waiter);
-    if (spin == Spin::kTryRole) return false;
+    if (spin == Spin::kTryOwnership) return false;
     // If it was ever listed, it may still be so: see Finish().
     if (spin == Spin::kFinished && !waiter->ever_listed_) return true;
   }
   const base::MutexLock lock(mutex_);
   auto state = Waiter::State::kOpen;
   if (waiter->state_.compare_exchange_strong(state, Waiter::State::kListed)) {
-    // The role may have become free before anybody could know that we wait: let
-    // the caller try once more.
+    // The ownership may have become free before anybody could know that we
+    // wait: let the caller try once more.
     if (!waiter->ever_listed_) waiter->changed_.emplace();
     waiter->listed_ = waiter->ever_listed_ = true;
     list_.PushBack(waiter);
@@ -66,7 +66,7 @@ bool Waiters::WaitForTurn(Waiter* waiter) {
 }
 
 void Waiters::Leave(Waiter* waiter) {
-  // Its thread holds the role, so nobody finishes the call meanwhile.
+  // Its thread holds the ownership, so nobody finishes the call meanwhile.
   if (waiter->state_.load(std::memory_order_relaxed) !=
       Waiter::State::kListed) {
     return;

@@ -10,10 +10,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "rpc/internal/client/intrusive_list.h"
-#include "rpc/internal/client/polling_role.h"
 #include "transport/base/counter.h"
 #include "transport/base/mutex.h"
-#include "transport/connection/spin_policy.h"
+#include "transport/polling/ownership.h"
+#include "transport/polling/spin_policy.h"
 
 namespace verbena::internal {
 
@@ -51,58 +51,58 @@ class Waiter {
 
   // The mutex of Waiters protects the rest, which is of use once the waiter was
   // listed.
-  bool woken_ = false;   // The thread was told to try the role.
+  bool woken_ = false;   // The thread was told to try the ownership.
   bool listed_ = false;  // The list holds it: its thread stays until it ceases.
   // Made when the waiter is first listed: most never are.
   std::optional<base::CondVar> changed_;
 };
 
-// A thread that finds the polling role taken waits here: for a while it looks
-// whether its call has ended or the role is free, then it sleeps until the one
-// or the other. What wakes it is the holder of the role, which calls Finish()
-// for a call that has ended, and WakeOne() after it has released the role.
+// A thread that finds the poller's ownership taken waits here: for a while it
+// looks whether its call has ended or the ownership is free, then it sleeps
+// until the one or the other. What wakes it is the owner, which calls Finish()
+// for a call that has ended, and WakeOne() after it has released the ownership.
 //
 // Thread-safe, but for what is marked.
 class Waiters {
  public:
   // A waiting thread spins for up to `spin_budget` before it sleeps, and no
   // longer than `polls` changes, which counts the polls of whoever holds
-  // `role`. Both must outlive this.
-  Waiters(const PollingRole& role, const base::Counter& polls,
+  // `ownership`. Both must outlive this.
+  Waiters(const transport::Ownership& ownership, const base::Counter& polls,
           absl::Duration spin_budget)
-      : role_(role), polls_(polls), spin_(spin_budget) {}
+      : ownership_(ownership), polls_(polls), spin_(spin_budget) {}
   Waiters(const Waiters&) = delete;
   Waiters& operator=(const Waiters&) = delete;
 
   // Waits until the call is finished (returns true) or it is worth trying the
-  // role (false). By the waiting thread, without the role.
+  // ownership (false). By the waiting thread, without the ownership.
   bool WaitForTurn(Waiter* waiter);
 
-  // The waiting thread has the role now, and does not wait here any more.
+  // The waiting thread has the ownership now, and does not wait here any more.
   void Leave(Waiter* waiter);
 
   // The call of `waiter` has ended: its thread may go, and destroy it. By the
-  // holder of the role, when that is not the waiting thread.
+  // owner, when that is not the waiting thread.
   void Finish(Waiter* waiter);
-  // The same by the waiting thread itself, while it holds the role: nobody else
-  // looks at the waiter then.
+  // The same by the waiting thread itself, while it holds the ownership: nobody
+  // else looks at the waiter then.
   static void FinishOwn(Waiter* waiter) {
     waiter->state_.store(Waiter::State::kFinished, std::memory_order_relaxed);
   }
 
   // Whether anybody sleeps here, or is about to. Sequentially consistent, so
-  // that of a thread that releases the role and looks here, and one that comes
-  // here and then tries the role once more, one sees the other.
+  // that of a thread that releases the ownership and looks here, and one that
+  // comes here and then tries the ownership once more, one sees the other.
   bool any() const { return count_.load(std::memory_order_seq_cst) > 0; }
-  // Has one thread that was not woken yet try the role.
+  // Has one thread that was not woken yet try the ownership.
   void WakeOne();
 
  private:
-  enum class Spin { kFinished, kTryRole, kSleep };
+  enum class Spin { kFinished, kTryOwnership, kSleep };
   Spin SpinForTurn(Waiter* waiter);
   void Remove(Waiter* waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const PollingRole& role_;
+  const transport::Ownership& ownership_;
   const base::Counter& polls_;
   transport::SpinPolicy spin_;
 

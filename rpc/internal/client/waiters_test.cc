@@ -10,18 +10,19 @@
 namespace verbena::internal {
 namespace {
 
-// Takes the role, which is free.
-void Acquire(PollingRole& role) ABSL_EXCLUSIVE_LOCK_FUNCTION(role) {
-  while (!role.TryAcquire()) ADD_FAILURE();
+// Takes the ownership, which is free.
+void Acquire(transport::Ownership& ownership)
+    ABSL_EXCLUSIVE_LOCK_FUNCTION(ownership) {
+  while (!ownership.TryAcquire()) ADD_FAILURE();
 }
 
 constexpr absl::Duration kLongSpin = absl::Hours(1);
 
 TEST(WaitersTest, AThreadThatSpinsSeesItsEnd) {
-  PollingRole role;
+  transport::Ownership ownership;
   base::Counter polls;
-  Acquire(role);  // Somebody polls.
-  Waiters waiters(role, polls, kLongSpin);
+  Acquire(ownership);  // Somebody polls.
+  Waiters waiters(ownership, polls, kLongSpin);
   Waiter waiter;
   std::thread thread([&] {
     // It may find in between that nobody polls.
@@ -33,52 +34,52 @@ TEST(WaitersTest, AThreadThatSpinsSeesItsEnd) {
   thread.join();
   EXPECT_TRUE(waiter.finished());
   EXPECT_FALSE(waiters.any());
-  role.Release();
+  ownership.Release();
 }
 
 // Where it would spin for an hour if it did not look whether anybody polls.
 TEST(WaitersTest, AThreadSleepsWhileWhoeverHasTheRoleDoesNotRun) {
-  PollingRole role;
+  transport::Ownership ownership;
   base::Counter polls;
-  Acquire(role);
-  Waiters waiters(role, polls, kLongSpin);
+  Acquire(ownership);
+  Waiters waiters(ownership, polls, kLongSpin);
   Waiter waiter;
   EXPECT_FALSE(waiters.WaitForTurn(&waiter));
   EXPECT_TRUE(waiters.any());
   waiters.Leave(&waiter);
-  role.Release();
+  ownership.Release();
 }
 
 TEST(WaitersTest, AThreadThatSpinsSeesThatTheRoleIsFree) {
-  PollingRole role;
+  transport::Ownership ownership;
   base::Counter polls;
-  Waiters waiters(role, polls, kLongSpin);
+  Waiters waiters(ownership, polls, kLongSpin);
   Waiter waiter;
   EXPECT_FALSE(waiters.WaitForTurn(&waiter));
   EXPECT_FALSE(waiters.any());
 }
 
 TEST(WaitersTest, AThreadIsListedBeforeItSleeps) {
-  PollingRole role;
+  transport::Ownership ownership;
   base::Counter polls;
-  Acquire(role);
-  Waiters waiters(role, polls, absl::ZeroDuration());
+  Acquire(ownership);
+  Waiters waiters(ownership, polls, absl::ZeroDuration());
   Waiter waiter;
-  // It is to try the role once more, now that it can be woken.
+  // It is to try the ownership once more, now that it can be woken.
   EXPECT_FALSE(waiters.WaitForTurn(&waiter));
   EXPECT_TRUE(waiters.any());
   std::thread thread([&] { EXPECT_TRUE(waiters.WaitForTurn(&waiter)); });
   waiters.Finish(&waiter);
   thread.join();
   EXPECT_FALSE(waiters.any());
-  role.Release();
+  ownership.Release();
 }
 
 TEST(WaitersTest, OneThreadAtATimeIsWokenToTryTheRole) {
-  PollingRole role;
+  transport::Ownership ownership;
   base::Counter polls;
-  Acquire(role);
-  Waiters waiters(role, polls, absl::ZeroDuration());
+  Acquire(ownership);
+  Waiters waiters(ownership, polls, absl::ZeroDuration());
   Waiter first;
   Waiter second;
   EXPECT_FALSE(waiters.WaitForTurn(&first));
@@ -92,14 +93,14 @@ TEST(WaitersTest, OneThreadAtATimeIsWokenToTryTheRole) {
   waiters.Finish(&first);
   waiters.Finish(&second);
   EXPECT_FALSE(waiters.any());
-  role.Release();
+  ownership.Release();
 }
 
 TEST(WaitersTest, AThreadThatPollsWaitsNoMore) {
-  PollingRole role;
+  transport::Ownership ownership;
   base::Counter polls;
-  Acquire(role);
-  Waiters waiters(role, polls, absl::ZeroDuration());
+  Acquire(ownership);
+  Waiters waiters(ownership, polls, absl::ZeroDuration());
   Waiter waiter;
   EXPECT_FALSE(waiters.WaitForTurn(&waiter));
   EXPECT_TRUE(waiters.any());
@@ -107,7 +108,7 @@ TEST(WaitersTest, AThreadThatPollsWaitsNoMore) {
   EXPECT_FALSE(waiters.any());
   Waiters::FinishOwn(&waiter);
   EXPECT_TRUE(waiter.finished());
-  role.Release();
+  ownership.Release();
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #define VERBENA_RPC_INTERNAL_METRICS_POLLER_SNAPSHOT_H_
 
 #include "rpc/metrics.h"
-#include "transport/connection/poller_counters.h"
+#include "transport/polling/poller_counters.h"
 
 namespace verbena::internal {
 

@@ -19,8 +19,8 @@
 #include "rpc/status_details.h"
 #include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
-#include "transport/connection/poller.h"
-#include "transport/connection/posted_function.h"
+#include "transport/polling/poller.h"
+#include "transport/polling/posted_function.h"
 
 namespace verbena::internal {
 namespace {
@@ -51,7 +51,8 @@ HandlerCall::HandlerCall(HandlerCallPool* pool, const Method* method,
                          int method_index, ThreadPool* threads,
                          BlockingMethod* blocking, const CallGate* gate,
                          const ReplyLimits& limits, MethodCounters* counters)
-    : pool_(pool),
+    : ShortTask(blocking == nullptr ? nullptr : &blocking->pace),
+      pool_(pool),
       method_(method),
       method_index_(method_index),
       threads_(threads),
@@ -113,7 +114,10 @@ void HandlerCall::Begin(transport::ServerCall* call) {
     return Finish();
   }
   if (!call->owns_message() && !Parse()) return Finish();
-  if (IsShort() && call->AddInterlude(this)) return;
+  if (IsShort()) {
+    step_ = Step::kBesidePoller;
+    if (call->PostShort(this)) return;
+  }
   SubmitToWorkers();
 }
 
@@ -122,6 +126,7 @@ bool HandlerCall::IsShort() const {
 }
 
 void HandlerCall::SubmitToWorkers() {
+  step_ = Step::kOnWorker;
   awaits_worker_.store(true, std::memory_order_relaxed);
   const absl::Status refusal = threads_->Submit(this, &blocking_->lane);
   if (ABSL_PREDICT_TRUE(refusal.ok())) return;
@@ -145,6 +150,17 @@ bool HandlerCall::IsCancelled() const {
   return true;
 }
 
+void HandlerCall::Run() {
+  switch (step_) {
+    case Step::kOnWorker:
+      return RunOnWorker();
+    case Step::kBesidePoller:
+      return RunBesidePoller();
+    case Step::kReply:
+      return Finish();
+  }
+}
+
 void HandlerCall::RunOnWorker() {
   awaits_worker_.store(false, std::memory_order_relaxed);
   // It may have waited for long.
@@ -160,25 +176,25 @@ void HandlerCall::RunOnWorker() {
     // A busy machine takes processors from many workers: that says nothing.
     if (!WasOnlyInterrupted(before)) blocking_->pace.NoteTime(now - start, now);
   }
-  call_->poller().Post(this);
+  PostReply();
 }
 
-uint64_t HandlerCall::RunInterlude() {
+void HandlerCall::RunBesidePoller() {
   const uint64_t start = __builtin_ia32_rdtsc();
   Serve();
   const uint64_t now = __builtin_ia32_rdtsc();
   blocking_->pace.NoteTime(now - start, now);
-  // The call may be over before this returns.
+  PostReply();
+}
+
+// The call may be over before this returns.
+void HandlerCall::PostReply() {
+  step_ = Step::kReply;
   call_->poller().Post(this);
-  return now - start;
 }
 
 void HandlerCall::Serve() {
   if ((parsed_ || Parse()) && Handle()) WriteAhead();
-}
-
-void HandlerCall::OnBlocked() {
-  blocking_->pace.NoteBlocked(__builtin_ia32_rdtsc());
 }
 
 bool HandlerCall::HoldsTooMuch() {
@@ -203,7 +219,7 @@ bool HandlerCall::Parse() {
   return true;
 }
 
-void HandlerCall::Post(transport::Poller& poller, transport::PollerTask* task) {
+void HandlerCall::Post(transport::Poller& poller, transport::Task* task) {
   pool_->Post(poller, task);
 }
 
@@ -269,7 +285,7 @@ void HandlerCall::EndReactor(absl::Status status) {
     TakeStreamStatus(std::move(status));
     unmeasured_bytes_ += kMeasureBytes;  // They are not counted elsewhere.
     // Behind what the stream has posted, which may be gone afterwards.
-    return call_->poller().Post(this);
+    return PostReply();
   }
   TakeReply(std::move(status));
   Finish();

@@ -28,9 +28,9 @@
 #include "rpc/server_reactor.h"
 #include "rpc/service.h"
 #include "transport/base/mutex.h"
-#include "transport/connection/interludes.h"
-#include "transport/connection/poller_task.h"
 #include "transport/connection/server_call.h"
+#include "transport/polling/poller_threads.h"
+#include "transport/polling/task.h"
 
 namespace verbena::internal {
 
@@ -68,9 +68,7 @@ class DefaultReactor final : public ServerUnaryReactor {
 // into registered memory if there is some, else by the poller when there is.
 //
 // The pool that it comes from, the method and the threads must outlive it.
-class HandlerCall final : public WorkerTask,
-                          public transport::InterludeTask,
-                          public transport::PollerTask,
+class HandlerCall final : public transport::ShortTask,
                           public transport::ReplyWriter {
  public:
   // Null `threads` and `blocking` mean that handlers run on the poller; a null
@@ -145,7 +143,7 @@ class HandlerCall final : public WorkerTask,
   // For the ReactorHandler. Posts to the poller, from any thread: one that is
   // not the library's may still be in there when the call, and the server, have
   // ended.
-  void Post(transport::Poller& poller, transport::PollerTask* task);
+  void Post(transport::Poller& poller, transport::Task* task);
   // Runs what is the user's, unless the gate is against the call; UNKNOWN if it
   // throws an exception.
   absl::Status Guard(absl::FunctionRef<absl::Status()> handler);
@@ -154,17 +152,12 @@ class HandlerCall final : public WorkerTask,
   // soon. This may be gone afterwards.
   void EndReactor(absl::Status status);
 
-  // As WorkerTask and as InterludeTask: parses if that was not done, runs the
-  // handler, posts the rest.
-  void RunOnWorker() override;
-  uint64_t RunInterlude() override;
-
-  // As InterludeTask.
-  void OnBlocked() override;
-  void MoveElsewhere() override { SubmitToWorkers(); }
-
-  // As PollerTask: gives the reply to the transport.
-  void Run() override { Finish(); }
+  // As ShortTask: takes the step that it was posted for.
+  void Run() override;
+  bool MoveElsewhere() override {
+    SubmitToWorkers();
+    return true;
+  }
 
   // As ReplyWriter.
   void WriteReply(uint8_t* out) override;
@@ -177,6 +170,12 @@ class HandlerCall final : public WorkerTask,
   // Whether the handler may run between two rounds.
   bool IsShort() const;
   void SubmitToWorkers();
+  // On a worker, or on the thread that polls, which lends the poller: parses if
+  // that was not done, runs the handler, and posts the rest.
+  void RunOnWorker();
+  void RunBesidePoller();
+  // Posts this to the poller, which gives the reply to the transport.
+  void PostReply();
   // Makes the reply.
   void Serve();
   // Parses the message, and gives its memory back. Returns false if it could
@@ -239,7 +238,7 @@ class HandlerCall final : public WorkerTask,
   void TellCancelled();
 
   // A second task, because the call itself may stand in a queue.
-  class CancelTask final : public transport::PollerTask {
+  class CancelTask final : public transport::Task {
    public:
     explicit CancelTask(HandlerCall* call) : call_(call) {}
     void Run() override { call_->TellCancelled(); }
@@ -270,6 +269,9 @@ class HandlerCall final : public WorkerTask,
   // The rest is about the current call.
 
   transport::ServerCall* call_ = nullptr;  // Null between calls.
+  // What Run() does next, and where: this is in the queue of that thread.
+  enum class Step : uint8_t { kOnWorker, kBesidePoller, kReply };
+  Step step_ = Step::kReply;
   bool timed_ = false;  // Else its handler runs in the round, and is quick.
   uint64_t begun_ = 0;  // If so: the processor's counter when it came.
   std::atomic<bool> awaits_worker_{false};  // It is in their queue.

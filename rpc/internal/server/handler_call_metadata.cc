@@ -18,8 +18,8 @@
 #include "rpc/status_details.h"
 #include "transport/base/limits.h"
 #include "transport/base/status_macros.h"
-#include "transport/connection/poller.h"
-#include "transport/connection/posted_function.h"
+#include "transport/polling/poller.h"
+#include "transport/polling/posted_function.h"
 
 namespace verbena::internal {
 

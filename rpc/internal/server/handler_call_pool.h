@@ -19,8 +19,8 @@
 #include "rpc/internal/server/thread_pool.h"
 #include "transport/base/counter.h"
 #include "transport/base/rare_warning.h"
-#include "transport/connection/poller.h"
-#include "transport/connection/poller_task.h"
+#include "transport/polling/poller.h"
+#include "transport/polling/task.h"
 
 namespace verbena::internal {
 
@@ -45,7 +45,7 @@ class HandlerCallPool {
 
   // Posts `task`, from any thread, which may be one of the user's: by the time
   // it is out of here the task may have run, and the call have ended.
-  void Post(transport::Poller& poller, transport::PollerTask* task) {
+  void Post(transport::Poller& poller, transport::Task* task) {
     posting_.fetch_add(1, std::memory_order_relaxed);
     poller.Post(task);
     posting_.fetch_sub(1, std::memory_order_release);

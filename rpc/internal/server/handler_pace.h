@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "absl/base/optimization.h"
+#include "transport/polling/poller_threads.h"
 
 namespace verbena::internal {
 
@@ -18,7 +19,7 @@ namespace verbena::internal {
 //
 // Times are in cycles of the processor's counter. Any thread; one that comes at
 // the same time as another may go uncounted.
-class HandlerPace {
+class HandlerPace final : public transport::ShortTask::Observer {
  public:
   // A quick call takes no longer: some twenty microseconds, which is what a
   // hand-over to a worker and back costs when both must be woken.
@@ -54,6 +55,7 @@ class HandlerPace {
   void NoteBlocked(uint64_t now) {
     if (is_short()) Lose(now);
   }
+  void OnBlocked() override { NoteBlocked(__builtin_ia32_rdtsc()); }
 
  private:
   void NoteSlow(uint64_t now);

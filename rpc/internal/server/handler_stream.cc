@@ -4,7 +4,7 @@
 
 #include "absl/time/time.h"
 #include "rpc/internal/server/handler_call.h"
-#include "transport/connection/poller.h"
+#include "transport/polling/poller.h"
 
 namespace verbena::internal {
 

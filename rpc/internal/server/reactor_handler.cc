@@ -7,7 +7,7 @@
 #include "rpc/internal/codec/status_text.h"
 #include "rpc/internal/server/handler_call.h"
 #include "rpc/internal/server/handler_stream.h"
-#include "transport/connection/poller.h"
+#include "transport/polling/poller.h"
 
 namespace verbena::internal {
 

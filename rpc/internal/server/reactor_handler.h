@@ -16,8 +16,8 @@
 #include "rpc/service.h"
 #include "rpc/stream_reactor.h"
 #include "transport/connection/message_stream.h"
-#include "transport/connection/poller_task.h"
 #include "transport/connection/server_call.h"
+#include "transport/polling/task.h"
 
 namespace verbena::internal {
 
@@ -26,7 +26,7 @@ class HandlerCall;
 // The part of a HandlerCall that has a reactor. Serves one call at a time, on
 // the poller, but for what its reactor's operations do from other threads.
 class ReactorHandler final : public ReactorCall,
-                             public transport::PollerTask,
+                             public transport::Task,
                              public transport::MessageStream::Owner {
  public:
   // All must outlive it; `messages` are the method's.
@@ -68,7 +68,7 @@ class ReactorHandler final : public ReactorCall,
   OperationNow WriteNow(const google::protobuf::MessageLite& message,
                         Attachment attachment) override;
 
-  // As PollerTask.
+  // As Task.
   void Run() override;
 
   // As the stream's owner.

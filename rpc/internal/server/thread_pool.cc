@@ -48,7 +48,7 @@ ThreadPool::Use ThreadPool::use() const {
   return use;
 }
 
-absl::Status ThreadPool::Submit(WorkerTask* task, Lane* lane) {
+absl::Status ThreadPool::Submit(transport::Task* task, Lane* lane) {
   const base::MutexLock lock(mutex_);
   if (idle_ != nullptr && lane->running_ < lane_limit_) {
     Idle* const idle = idle_;
@@ -70,8 +70,8 @@ absl::Status ThreadPool::Submit(WorkerTask* task, Lane* lane) {
         threads_, " workers, of at most ", options_.most,
         " (ServerBuilder::SetMaxWorkerThreads)"));
   }
-  task->next_ = nullptr;
-  (lane->first_ == nullptr ? lane->first_ : lane->last_->next_) = task;
+  task->mpsc_next = nullptr;
+  (lane->first_ == nullptr ? lane->first_ : lane->last_->mpsc_next) = task;
   lane->last_ = task;
   ++waiting_;
   ListIfReady(lane);
@@ -123,9 +123,9 @@ void ThreadPool::Work() {
   base::MutexLock lock(mutex_);
   starting_ = false;
   Lane* lane = nullptr;
-  while (WorkerTask* const task = Next(&lane)) {
+  while (transport::Task* const task = Next(&lane)) {
     lock.Unlock();
-    task->RunOnWorker();
+    task->Run();
     lock.Lock();
     --lane->running_;
     ListIfReady(lane);
@@ -133,18 +133,18 @@ void ThreadPool::Work() {
   --threads_;
 }
 
-WorkerTask* ThreadPool::Next(Lane** lane) {
+transport::Task* ThreadPool::Next(Lane** lane) {
   bool needed = true;
   while (first_ == nullptr) {
     if (stop_ || !needed) return nullptr;
-    WorkerTask* const task = WaitIdle(lane, &needed);
+    transport::Task* const task = WaitIdle(lane, &needed);
     if (task != nullptr) return task;
   }
   *lane = first_;
   first_ = (*lane)->next_;
   (*lane)->ready_ = false;
-  WorkerTask* const task = (*lane)->first_;
-  (*lane)->first_ = task->next_;
+  auto* const task = static_cast<transport::Task*>((*lane)->first_);
+  (*lane)->first_ = task->mpsc_next;
   --waiting_;
   ++(*lane)->running_;
   ListIfReady(*lane);
@@ -152,7 +152,7 @@ WorkerTask* ThreadPool::Next(Lane** lane) {
   return task;
 }
 
-WorkerTask* ThreadPool::WaitIdle(Lane** lane, bool* needed) {
+transport::Task* ThreadPool::WaitIdle(Lane** lane, bool* needed) {
   Idle idle;
   idle.next = std::exchange(idle_, &idle);
   const bool limited = threads_ > options_.kept;

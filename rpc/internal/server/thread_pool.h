@@ -8,23 +8,9 @@
 #include "absl/time/time.h"
 #include "transport/base/mutex.h"
 #include "transport/base/thread_group.h"
+#include "transport/polling/task.h"
 
 namespace verbena::internal {
-
-// Something for a worker thread to do. Owned by whoever submits it, and alive
-// until RunOnWorker() is entered, which may destroy it.
-class WorkerTask {
- public:
-  virtual void RunOnWorker() = 0;
-
- protected:
-  ~WorkerTask() = default;
-
- private:
-  friend class ThreadPool;
-
-  WorkerTask* next_ = nullptr;  // In its lane.
-};
 
 // Threads that run tasks, as many as there are tasks that block: they grow
 // while tasks wait, up to a bound, and shrink again after a time without work.
@@ -61,8 +47,8 @@ class ThreadPool {
    private:
     friend class ThreadPool;
 
-    WorkerTask* first_ = nullptr;  // Those that wait; both null if none does.
-    WorkerTask* last_ = nullptr;
+    base::MpscNode* first_ = nullptr;  // Those that wait; both null if none
+    base::MpscNode* last_ = nullptr;   // does.
     int running_ = 0;
     bool ready_ = false;    // It stands in the pool's list of lanes.
     Lane* next_ = nullptr;  // There.
@@ -79,7 +65,7 @@ class ThreadPool {
   // Has a worker run `task`; tasks of one lane are begun in the order
   // submitted. RESOURCE_EXHAUSTED, saying which limit was met, if it takes
   // nothing.
-  absl::Status Submit(WorkerTask* task, Lane* lane);
+  absl::Status Submit(transport::Task* task, Lane* lane);
 
   // Starts the thread that is missing, if the system refused it when it was
   // needed. Returns when to call again, at the latest.
@@ -99,17 +85,17 @@ class ThreadPool {
   // A thread that waits for a task; on its stack.
   struct Idle {
     base::CondVar wake;
-    WorkerTask* task = nullptr;  // What it was given.
+    transport::Task* task = nullptr;  // What it was given.
     Lane* lane = nullptr;
     Idle* next = nullptr;
   };
 
   void Work();
   // Waits for a task, and counts it as running. Null: the thread is to end.
-  WorkerTask* Next(Lane** lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  transport::Task* Next(Lane** lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits among idle_ for one. Null: there may be one among the lanes, or
   // the thread is not needed any more, which *needed tells.
-  WorkerTask* WaitIdle(Lane** lane, bool* needed)
+  transport::Task* WaitIdle(Lane** lane, bool* needed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remove(Idle* idle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts a lane whose next task may run into the list, unless it is there.

@@ -23,20 +23,20 @@ namespace {
 
 using base::Gate;
 
-class CountTask final : public WorkerTask {
+class CountTask final : public transport::Task {
  public:
   explicit CountTask(std::atomic<int>* count) : count_(count) {}
-  void RunOnWorker() override { ++*count_; }
+  void Run() override { ++*count_; }
 
  private:
   std::atomic<int>* count_;
 };
 
-class OrderTask final : public WorkerTask {
+class OrderTask final : public transport::Task {
  public:
   OrderTask(int number, std::vector<int>* order)
       : number_(number), order_(order) {}
-  void RunOnWorker() override { order_->push_back(number_); }
+  void Run() override { order_->push_back(number_); }
 
  private:
   int number_;
@@ -44,11 +44,11 @@ class OrderTask final : public WorkerTask {
 };
 
 // Says that it runs, and goes on when all may.
-class HeldTask final : public WorkerTask {
+class HeldTask final : public transport::Task {
  public:
   HeldTask(std::atomic<int>* running, Gate* release)
       : running_(running), release_(release) {}
-  void RunOnWorker() override {
+  void Run() override {
     ++*running_;
     release_->Wait();
   }
@@ -58,21 +58,21 @@ class HeldTask final : public WorkerTask {
   Gate* const release_;
 };
 
-class OpeningTask final : public WorkerTask {
+class OpeningTask final : public transport::Task {
  public:
   explicit OpeningTask(Gate* gate) : gate_(gate) {}
-  void RunOnWorker() override { gate_->Open(); }
+  void Run() override { gate_->Open(); }
 
  private:
   Gate* const gate_;
 };
 
 // Submits a task of its own kind and waits for it, so many times over.
-class NestedTask final : public WorkerTask {
+class NestedTask final : public transport::Task {
  public:
   NestedTask(ThreadPool* pool, ThreadPool::Lane* lane, int depth)
       : pool_(pool), lane_(lane), depth_(depth) {}
-  void RunOnWorker() override {
+  void Run() override {
     if (depth_ > 0) {
       NestedTask inner(pool_, lane_, depth_ - 1);
       EXPECT_EQ(pool_->Submit(&inner, lane_), absl::OkStatus());
@@ -104,7 +104,9 @@ class ThreadPoolTest : public testing::Test {
     pool_.reset();
     pool_.emplace(ThreadPool::Options{kept, most, queue_limit, idle_time});
   }
-  absl::Status Submit(WorkerTask* task) { return pool_->Submit(task, &lane_); }
+  absl::Status Submit(transport::Task* task) {
+    return pool_->Submit(task, &lane_);
+  }
   // Tasks of `lane` that run until release_ opens.
   void Hold(int count, ThreadPool::Lane* lane) {
     for (int i = 0; i < count; ++i) {

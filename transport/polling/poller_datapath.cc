@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "absl/base/optimization.h"
-#include "transport/connection/poller.h"
+#include "transport/polling/poller.h"
 
 namespace verbena::transport {
 
@@ -32,7 +32,7 @@ int Poller::RunPosted() {
   // A task may post what should not wait for the next look at the devices: a
   // reaction that writes to a stream. But those have their turn.
   for (int pass = 0; pass < 2 && !posted_.empty(); ++pass) {
-    posted_.TakeAll([&count](PollerTask* task) {
+    posted_.TakeAll([&count](Task* task) {
       ++count;
       task->Run();
     });

@@ -1,7 +1,7 @@
 // Whether a thread that waits for a completion should spin before it sleeps.
 
-#ifndef VERBENA_TRANSPORT_CONNECTION_SPIN_POLICY_H_
-#define VERBENA_TRANSPORT_CONNECTION_SPIN_POLICY_H_
+#ifndef VERBENA_TRANSPORT_POLLING_SPIN_POLICY_H_
+#define VERBENA_TRANSPORT_POLLING_SPIN_POLICY_H_
 
 #include <algorithm>
 #include <atomic>
@@ -204,4 +204,4 @@ class SpinPolicy {
 
 }  // namespace verbena::transport
 
-#endif  // VERBENA_TRANSPORT_CONNECTION_SPIN_POLICY_H_
+#endif  // VERBENA_TRANSPORT_POLLING_SPIN_POLICY_H_

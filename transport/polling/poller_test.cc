@@ -1,4 +1,4 @@
-#include "transport/connection/poller.h"
+#include "transport/polling/poller.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@
 #include "absl/time/time.h"
 #include "transport/base/clock.h"
 #include "transport/base/unique_fd.h"
-#include "transport/connection/posted_function.h"
+#include "transport/polling/posted_function.h"
 
 namespace verbena::transport {
 namespace {

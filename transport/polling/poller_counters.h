@@ -1,7 +1,7 @@
 // What a poller and its connections count.
 
-#ifndef VERBENA_TRANSPORT_CONNECTION_POLLER_COUNTERS_H_
-#define VERBENA_TRANSPORT_CONNECTION_POLLER_COUNTERS_H_
+#ifndef VERBENA_TRANSPORT_POLLING_POLLER_COUNTERS_H_
+#define VERBENA_TRANSPORT_POLLING_POLLER_COUNTERS_H_
 
 #include <array>
 #include <memory>
@@ -13,7 +13,6 @@
 #include "absl/strings/string_view.h"
 #include "transport/base/counter.h"
 #include "transport/base/mutex.h"
-#include "transport/connection/connection_state.h"
 
 namespace verbena::transport {
 
@@ -22,8 +21,8 @@ namespace verbena::transport {
 struct DeviceCounters {
   static constexpr size_t kStates = 5;
 
-  // Connections in a state, by ConnectionState. Up and down; of those that have
-  // closed none are counted.
+  // Connections in a state, by the state's number. Up and down; of those that
+  // have closed none are counted.
   std::array<base::Counter, kStates> connections;
   base::Counter begun;              // Connections there ever were.
   base::Counter failed_handshakes;  // That ended before they were open.
@@ -87,4 +86,4 @@ class PollerCounters {
 
 }  // namespace verbena::transport
 
-#endif  // VERBENA_TRANSPORT_CONNECTION_POLLER_COUNTERS_H_
+#endif  // VERBENA_TRANSPORT_POLLING_POLLER_COUNTERS_H_

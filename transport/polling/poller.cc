@@ -1,4 +1,4 @@
-#include "transport/connection/poller.h"
+#include "transport/polling/poller.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -76,12 +76,12 @@ Poller::Poller(int epoll_fd, int wake_fd)
 Poller::~Poller() {
   CHECK(pollables_.empty());
   CHECK(posted_.empty());
-  CHECK(!entered_.load(std::memory_order_relaxed));
+  CHECK(!ownership_.Held());
   close(wake_fd_);
   close(epoll_fd_);
 }
 
-void Poller::Post(PollerTask* task) {
+void Poller::Post(Task* task) {
   const bool was_empty = posted_.Push(task);
   if (was_empty && sleeping_.load(std::memory_order_seq_cst)) Wake();
 }

@@ -1,4 +1,4 @@
-#include "transport/connection/spin_policy.h"
+#include "transport/polling/spin_policy.h"
 
 #include <gtest/gtest.h>
 

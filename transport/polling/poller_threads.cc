@@ -1,4 +1,4 @@
-#include "transport/connection/stand_ins.h"
+#include "transport/polling/poller_threads.h"
 
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -15,25 +15,25 @@
 namespace verbena::transport {
 namespace {
 
-// How often the stand-in looks. An errand that blocks holds the driver up for
-// once to twice as long, and longer if the stand-in gets no processor.
+// The time between two looks of the standby. A task that blocks holds the owner
+// up for once to twice as long, and longer if the standby gets no processor.
 constexpr int64_t kLookIntervalNs = 1'000'000;
 
-// How long after the driver has woken the first look comes. Longer than the
-// time between two calls that come once a millisecond, each of which puts it
-// off; an errand that it finds is looked at again after Absence::kLong.
+// The time from the waking of the owner to the first look. Longer than the time
+// between two calls that come once a millisecond, each of which puts the look
+// off; a task that it finds is looked at again after LoanWatch::kLong.
 constexpr int64_t kFirstLookNs = 1'500'000;
 
 // A timer that was set no longer ago than this is not set again: what begins
 // now still has its first look within a look's interval and this.
 constexpr int64_t kSetAgainAfterNs = 500'000;
 
-// Threads of one group, almost all of which errands hold up then. Nobody
-// further stands in until one of them comes back.
+// Threads at most, almost all of which tasks hold up then. There is no further
+// standby until one of them comes back.
 constexpr int kMostThreads = 64;
 
 // A look that comes so long after the last one is soon followed by another if
-// the driver is away: its errand may be as old as the pause.
+// the ownership is lent: the loan may be as old as the pause.
 constexpr absl::Duration kLongPause = absl::Microseconds(1250);
 
 // How soon to try again when no thread can be started.
@@ -63,14 +63,64 @@ bool IsAsleep(pid_t thread) {
 
 }  // namespace
 
-StandIns::StandIns(std::function<absl::Status()> start)
-    : start_(std::move(start)), timer_(NewTimer()) {}
+PollerThreads::PollerThreads(const char* name, Ownership* ownership,
+                             std::function<void()> drive)
+    : ownership_(*ownership),
+      drive_(std::move(drive)),
+      timer_(NewTimer()),
+      threads_(name) {}
 
-void StandIns::NoteDriver() { driver_ = gettid(); }
+PollerThreads::~PollerThreads() { CHECK(empty()); }
 
-void StandIns::StartWatch() {
-  // Without a timer, or when no thread could be started, nobody stands in.
-  if (!timer_.valid() || !has_one_.load(std::memory_order_relaxed)) return;
+absl::Status PollerThreads::Start() {
+  return threads_.Start([this] {
+    CHECK(ownership_.TryAcquire());
+    owner_ = gettid();
+    drive_();
+    if (BecomeStandby()) StandBy();
+  });
+}
+
+void PollerThreads::StandBy() {
+  do {
+    if (!AwaitOwnership()) return;
+    drive_();
+  } while (BecomeStandby());
+}
+
+ShortTask* PollerThreads::TakeFirst() {
+  base::MpscNode* const task = std::exchange(first_, first_->mpsc_next);
+  --waiting_;
+  return static_cast<ShortTask*>(task);
+}
+
+bool PollerThreads::RunTasks() {
+  for (int i = 0; i < kTasksATurn && first_ != nullptr; ++i) {
+    ShortTask* const task = TakeFirst();
+    observer_ = task->observer_;
+    const Ownership::State loan = Lend();
+    task->Run();
+    if (ABSL_PREDICT_FALSE(!ownership_.Reclaim(loan))) return false;
+  }
+  return true;
+}
+
+// The thread that was the owner is in a task, which may be gone by now. The
+// tasks behind that one wait here.
+void PollerThreads::TakeOver(bool asleep) {
+  owner_ = gettid();
+  if (asleep && observer_ != nullptr) observer_->OnBlocked();
+  const int waiting = waiting_;
+  for (int i = 0; i < waiting; ++i) {
+    ShortTask* const task = TakeFirst();
+    if (!task->MoveElsewhere()) Post(task);
+  }
+}
+
+void PollerThreads::StartWatch() {
+  // Without a timer, or when no thread could be started, there is no
+  // standby.
+  if (!timer_.valid() || !has_standby_.load(std::memory_order_relaxed)) return;
   watched_ = true;
   const int64_t now = base::NowNanos();
   if (now - std::exchange(watched_since_ns_, now) < kFirstLookNs) {
@@ -82,7 +132,7 @@ void StandIns::StartWatch() {
   SetTimer(timer_.get(), kFirstLookNs, kLookIntervalNs);
 }
 
-void StandIns::LeaveWatch() {
+void PollerThreads::LeaveWatch() {
   watched_ = false;
   if (!wakes_seldom_.load(std::memory_order_relaxed)) {
     timer_state_.store(Timer::kLeft);
@@ -92,8 +142,8 @@ void StandIns::LeaveWatch() {
   SetTimer(timer_.get(), 0, 0);
 }
 
-// By the stand-in, when the timer has gone off. Returns whether it has stopped.
-bool StandIns::StopUnlessWanted() {
+// By the standby, when the timer has gone off. Returns whether it has stopped.
+bool PollerThreads::StopUnlessWanted() {
   Timer state = Timer::kLeft;
   if (timer_state_.compare_exchange_strong(state, Timer::kStopped)) {
     wakes_seldom_.store(true, std::memory_order_relaxed);
@@ -101,47 +151,48 @@ bool StandIns::StopUnlessWanted() {
     return false;
   }
   SetTimer(timer_.get(), 0, 0);
-  // The driver may have set it before it was stopped.
+  // The owner may have set it before it was stopped.
   if (timer_state_.load() == Timer::kStopped) return true;
   SetTimer(timer_.get(), kLookIntervalNs, kLookIntervalNs);
   return false;
 }
 
-bool StandIns::StartOne() {
+bool PollerThreads::StartStandby() {
   const base::MutexLock lock(mutex_);
-  if (has_one_.load(std::memory_order_relaxed)) return true;
+  if (has_standby_.load(std::memory_order_relaxed)) return true;
   const absl::Time now = base::Now();
-  if (threads_ == kMostThreads || now < start_again_) return false;
+  if (count_ == kMostThreads || now < start_again_) return false;
   start_again_ = now + kStartAgain;
   if (!timer_.valid()) timer_ = NewTimer();
   if (!timer_.valid()) return false;
-  if (!start_().ok()) return false;
+  if (!threads_.Start([this] { StandBy(); }).ok()) return false;
   start_again_ = absl::InfinitePast();
-  ++threads_;
-  has_one_.store(true, std::memory_order_relaxed);
+  ++count_;
+  has_standby_.store(true, std::memory_order_relaxed);
   return true;
 }
 
-void StandIns::End() {
+void PollerThreads::End() {
+  CHECK(empty());
   const base::MutexLock lock(mutex_);
   ended_.store(true);
-  // Wakes the stand-in.
+  // Wakes the standby.
   if (timer_.valid()) SetTimer(timer_.get(), /*first_ns=*/1, 0);
 }
 
-bool StandIns::BecomeStandIn() {
+bool PollerThreads::BecomeStandby() {
   const base::MutexLock lock(mutex_);
   if (ended_.load(std::memory_order_relaxed) ||
-      has_one_.load(std::memory_order_relaxed)) {
-    --threads_;
+      has_standby_.load(std::memory_order_relaxed)) {
+    --count_;
     return false;
   }
-  has_one_.store(true, std::memory_order_relaxed);
+  has_standby_.store(true, std::memory_order_relaxed);
   return true;
 }
 
-bool StandIns::Await(bool* asleep) {
-  Absence absence;
+bool PollerThreads::AwaitOwnership() {
+  LoanWatch watch;
   absl::Time last_look = absl::InfinitePast();
   while (true) {
     uint64_t looks = 0;
@@ -151,25 +202,25 @@ bool StandIns::Await(bool* asleep) {
     const bool stopped = StopUnlessWanted();
     if (ended_.load()) return false;
     if (stopped) continue;
-    const DriverSeat::Moment now = seat_.Look();
+    const Ownership::State state = ownership_.Look();
     const absl::Time time = base::Now();
     const absl::Duration pause = time - std::exchange(last_look, time);
-    if (!absence.IsLong(now, time)) {
-      if (DriverSeat::IsAway(now) && pause > kLongPause) {
-        SetTimer(timer_.get(), absl::ToInt64Nanoseconds(Absence::kLong),
+    if (!watch.IsLong(state, time)) {
+      if (Ownership::IsLent(state) && pause > kLongPause) {
+        SetTimer(timer_.get(), absl::ToInt64Nanoseconds(LoanWatch::kLong),
                  kLookIntervalNs);
       }
       continue;
     }
-    // Before the seat is taken: a thread that comes back to find it taken may
-    // sleep too. A thread that lost its processor is no fault of its errand.
-    *asleep = IsAsleep(driver_);
-    if (!seat_.Take(now)) continue;
+    // Before it takes over: a thread that comes back to find its loan gone may
+    // sleep too. A thread that lost its processor is no fault of its task.
+    const bool asleep = IsAsleep(owner_);
+    if (!ownership_.TakeOver(state)) continue;
     {
       const base::MutexLock lock(mutex_);
-      has_one_.store(false, std::memory_order_relaxed);
+      has_standby_.store(false, std::memory_order_relaxed);
     }
-    NoteDriver();
+    TakeOver(asleep);
     return true;
   }
 }

@@ -1,7 +1,4 @@
-// How often the timer of a stand-in is set. What stand-ins do for a poller is
-// in interludes_test.cc.
-
-#include "transport/connection/stand_ins.h"
+// How often the timer of the standby is set.
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -14,7 +11,7 @@
 #include "absl/time/time.h"
 #include "transport/base/clock.h"
 #include "transport/base/gate.h"
-#include "transport/base/thread_group.h"
+#include "transport/polling/poller_threads.h"
 
 namespace {
 
@@ -36,29 +33,41 @@ namespace {
 
 using base::Gate;
 
-class StandInsTest : public testing::Test {
+class Nothing final : public ShortTask {
+ public:
+  void Run() override {}
+};
+
+class Blocks final : public ShortTask {
+ public:
+  explicit Blocks(Gate* until) : until_(*until) {}
+  void Run() override { until_.Wait(); }
+
+ private:
+  Gate& until_;
+};
+
+class PollerThreadsTimerTest : public testing::Test {
  protected:
-  StandInsTest() : stand_ins_([this] { return StartStandIn(); }) {
-    stand_ins_.NoteDriver();
-    EXPECT_TRUE(stand_ins_.HasOne());
+  PollerThreadsTimerTest() {
+    EXPECT_TRUE(ownership_.TryAcquire());
+    EXPECT_TRUE(threads_.HasStandby());
+  }
+  ~PollerThreadsTimerTest() override {
+    if (!lost_) threads_.End();
+    threads_.Join();
   }
 
-  // When the stand-in has become the driver, that is the end.
-  absl::Status StartStandIn() {
-    return threads_.Start([this] {
-      bool asleep;
-      if (!stand_ins_.Await(&asleep)) return;
-      taken_over_.Open();
-      stand_ins_.End();
-    });
-  }
-
-  // The driver wakes, does something short, and sleeps.
+  // The owner wakes, does something short, and sleeps.
   void WakeAndSleep() {
-    const DriverSeat::Moment away = stand_ins_.GetUp();
-    // If it loses its processor here for long, the seat may be taken.
-    lost_ = lost_ || !stand_ins_.SitDown(away);
-    if (!lost_) stand_ins_.NoteSleep();
+    Nothing task;
+    Run(&task);
+    if (!lost_) threads_.NoteSleep();
+  }
+  // If the owner loses its processor here for long, it may lose the ownership.
+  void Run(ShortTask* task) {
+    threads_.Post(task);
+    lost_ = !threads_.RunTasks();
   }
 
   static bool TimerRuns() {
@@ -69,43 +78,39 @@ class StandInsTest : public testing::Test {
 
   bool lost_ = false;
   Gate taken_over_;
-  StandIns stand_ins_;
-  base::ThreadGroup threads_{"test"};
+  Ownership ownership_;
+  // When the standby has become the owner, that is the end.
+  PollerThreads threads_{"test", &ownership_, [this] {
+                           taken_over_.Open();
+                           threads_.End();
+                         }};
 };
 
-TEST_F(StandInsTest, ADriverThatWakesOftenSeldomSetsTheTimer) {
+TEST_F(PollerThreadsTimerTest, AnOwnerThatWakesOftenSeldomSetsTheTimer) {
   constexpr int kWakes = 20'000;
   const int before = times_set.load();
   for (int i = 0; i < kWakes && !lost_; ++i) WakeAndSleep();
   EXPECT_GE(times_set.load() - before, 1);
   EXPECT_LT(times_set.load() - before, kWakes / 2);
-  if (!lost_) stand_ins_.End();
-  threads_.Join();
 }
 
-TEST_F(StandInsTest, TheTimerStopsWhenTheDriverSleepsForLong) {
+TEST_F(PollerThreadsTimerTest, TheTimerStopsWhenTheOwnerSleepsForLong) {
   for (int i = 0; i < 3 && !lost_; ++i) WakeAndSleep();
-  if (!lost_) {
-    while (TimerRuns()) std::this_thread::yield();
-    stand_ins_.End();
-  }
-  threads_.Join();
+  while (!lost_ && TimerRuns()) std::this_thread::yield();
 }
 
-// However the driver and the stand-in came upon each other before.
-TEST_F(StandInsTest, AnErrandThatBlocksIsNoticedAfterManyThatWereShort) {
+// However the owner and the standby came upon each other before.
+TEST_F(PollerThreadsTimerTest, ATaskThatBlocksIsNoticedAfterManyThatWereShort) {
   for (int i = 0; i < 100 && !lost_; ++i) {
     // Sleeps of different lengths, some of which the timer goes off in.
     const absl::Time until = base::Now() + i * absl::Microseconds(40);
     while (base::Now() < until) std::this_thread::yield();
     WakeAndSleep();
   }
-  if (!lost_) {
-    const DriverSeat::Moment away = stand_ins_.GetUp();
-    taken_over_.Wait();
-    EXPECT_FALSE(stand_ins_.SitDown(away));
-  }
-  threads_.Join();
+  if (lost_) return;
+  Blocks blocks(&taken_over_);
+  Run(&blocks);
+  EXPECT_TRUE(lost_);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // Drives connections: polls their completion queues, runs what other threads
 // post, watches the connection manager, keeps time, and sleeps when told to.
 
-#ifndef VERBENA_TRANSPORT_CONNECTION_POLLER_H_
-#define VERBENA_TRANSPORT_CONNECTION_POLLER_H_
+#ifndef VERBENA_TRANSPORT_POLLING_POLLER_H_
+#define VERBENA_TRANSPORT_POLLING_POLLER_H_
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/base/attributes.h"
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -18,8 +19,9 @@
 #include "transport/base/clock.h"
 #include "transport/base/mpsc_queue.h"
 #include "transport/base/rare_warning.h"
-#include "transport/connection/poller_counters.h"
-#include "transport/connection/poller_task.h"
+#include "transport/polling/ownership.h"
+#include "transport/polling/poller_counters.h"
+#include "transport/polling/task.h"
 
 namespace verbena::transport {
 
@@ -62,31 +64,31 @@ class Pollable {
   virtual absl::Time NextTick() const = 0;
 };
 
-// Confined to one thread at a time, together with everything that belongs to it
-// (connections, calls): only Post(), Wake() and any_posted() may be called from
-// any thread. Whoever hands it from thread to thread sees to it that one is
-// done before the other begins; Enter() and Leave() assert that.
+// Confined to one thread at a time, the owner, together with everything that
+// belongs to it (connections, calls): only Post(), Wake() and any_posted() may
+// be called from any thread.
 class Poller {
  public:
   static absl::StatusOr<std::unique_ptr<Poller>> Create();
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
-  // REQUIRES: nobody has entered, nothing is posted, no Pollable is left.
+  // REQUIRES: there is no owner, nothing is posted, no Pollable is left.
   ~Poller();
 
-  // Asserts that nobody else uses the poller until Leave(). What was done
-  // before the last Leave() happens before what is done after Enter(). Whoever
-  // leaves calls open must see to it that somebody polls.
-  void Enter() {
-    CHECK(!entered_.exchange(true, std::memory_order_acquire))
-        << "two use a poller at the same time";
+  // Which thread uses the poller. If the owner leaves calls open when it
+  // releases the ownership, it must see to it that somebody polls.
+  Ownership& ownership() { return ownership_; }
+  // For who is the only one: takes the ownership, until Leave(), and asserts
+  // that nobody else has it.
+  void Enter() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    CHECK(ownership_.TryAcquire()) << "two use a poller at the same time";
   }
-  void Leave() { entered_.store(false, std::memory_order_release); }
+  void Leave() ABSL_NO_THREAD_SAFETY_ANALYSIS { ownership_.Release(); }
 
   // Runs `task` on the poller's thread, soon, in the order posted. Wakes the
   // thread if it sleeps. If nobody polls, the task waits for the next
   // PollOnce().
-  void Post(PollerTask* task);
+  void Post(Task* task);
 
   // Ends the current or the next Sleep() early.
   void Wake();
@@ -171,7 +173,8 @@ class Poller {
 
   // A clock that costs nothing: at most tens of microseconds old while somebody
   // polls without a break, else as of the last RefreshNow(). It stands while
-  // the thread runs an interlude, at a server, for up to two milliseconds. The
+  // the thread runs a task of PollerThreads, at a server, for up to two
+  // milliseconds. The
   // second is the same in nanoseconds, in which a small call reckons.
   absl::Time now() const { return now_; }
   int64_t now_ns() const { return now_ns_; }
@@ -224,8 +227,8 @@ class Poller {
   const int epoll_fd_;  // Holds wake_fd_ and every Pollable's descriptor.
   const int wake_fd_;   // An eventfd.
 
-  std::atomic<bool> entered_{false};  // See Enter().
-  base::MpscQueue<PollerTask> posted_;
+  Ownership ownership_;
+  base::MpscQueue<Task> posted_;
   // Whether Post() and Wake() must write to wake_fd_. Set before the last poll
   // that precedes a sleep, so a task is either seen by that poll or wakes.
   std::atomic<bool> sleeping_{false};
@@ -264,4 +267,4 @@ class Poller {
 
 }  // namespace verbena::transport
 
-#endif  // VERBENA_TRANSPORT_CONNECTION_POLLER_H_
+#endif  // VERBENA_TRANSPORT_POLLING_POLLER_H_
