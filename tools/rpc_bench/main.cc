@@ -106,8 +106,8 @@ ABSL_FLAG(bool, checksum, false,
           "calls of the layers transport and rpc travel with checksums");
 ABSL_FLAG(
     bool, trains, true,
-    "small calls of the layers transport and rpc that are ready together\n"
-    "travel in one SEND");
+    "small calls of the layer transport that are ready together travel in\n"
+    "one SEND; of the layer rpc they always do");
 ABSL_FLAG(bool, revoke_leases, false,
           "replies of these layers are lent memory that is revoked again");
 ABSL_FLAG(bool, help, false, "this text");
