@@ -106,7 +106,7 @@ absl::Status ClientConnection::OnRoute() {
   ConnectionParameters parameters;
   parameters.private_data = absl::MakeConstSpan(
       reinterpret_cast<const uint8_t*>(hello.data()), hello.size());
-  parameters.responder_resources = kReadDepth;
+  parameters.responder_resources = device_->limits().reads_answered;
   parameters.rnr_retry_count = kRnrRetries;
   return calls_->connection().Connect(parameters);
 }
@@ -117,17 +117,17 @@ absl::Status ClientConnection::MakeConnection() {
   ASSIGN_OR_RETURN(std::unique_ptr<MemoryDomain> memory,
                    device->MakeMemory(ArenaOptions(options_)));
   RETURN_IF_ERROR(device->Reserve(*memory));
-  ibv_qp_init_attr attributes = device->QpAttributes(*memory);
-  if (absl::Status status = id_->CreateQp(memory->pd().get(), &attributes);
-      !status.ok()) {
+  const absl::StatusOr<uint32_t> inline_bytes =
+      device->MakeQueuePair(*id_, *memory);
+  if (!inline_bytes.ok()) {
     device->Release(*memory);
-    return status;
+    return inline_bytes.status();
   }
   device_ = device;
   memory_ = std::move(memory);
   calls_ = std::make_unique<ClientCalls>(
       poller_, *device, *memory_, *std::exchange(id_, std::nullopt),
-      attributes.cap.max_inline_data, options_, [this] { NoteChange(); });
+      *inline_bytes, options_, [this] { NoteChange(); });
   return options_.revoke_leases ? calls_->LendThroughWindows()
                                 : absl::OkStatus();
 }

@@ -25,6 +25,10 @@ constexpr absl::Duration kCreditsIdle = absl::Seconds(1);
 // pair ends its access to memory all the same.
 constexpr absl::Duration kDrainTimeout = absl::Seconds(2);
 
+// The same on iWARP, where a device may drop what is posted to a queue pair in
+// the error state. siw does, and has flushed everything else by then.
+constexpr absl::Duration kIwarpDrainTimeout = absl::Milliseconds(10);
+
 // 0.64 ms, the nearest the specification has to what a receive needs to be
 // posted again. RDMA CM leaves 0, which means 655 ms.
 constexpr uint8_t kMinRnrTimer = 12;
@@ -48,7 +52,7 @@ Connection::Connection(Poller& poller, PollerDevice& device,
       options_(options),
       access_(access),
       peer_(id_.PeerAddress().ToString()) {
-  send_.Attach(id_.qp(), inline_bytes);
+  send_.Attach(id_.qp(), inline_bytes, device.limits().send_depth);
   device_.AddConnection(id_.qp()->qp_num, this);
   counters_.begun.Add();
   InState().Add();
@@ -284,7 +288,9 @@ void Connection::Disconnect() {
   const bool marked = send_.PostDrainMarker();
   // Without its completion there is nothing to wait for.
   close_deadline_ = base::Now();
-  if (marked) close_deadline_ += kDrainTimeout;
+  if (!marked) return;
+  close_deadline_ +=
+      device_.limits().iwarp ? kIwarpDrainTimeout : kDrainTimeout;
 }
 
 void Connection::CheckDrained() {
@@ -337,6 +343,12 @@ void Connection::OnTick(absl::Time now) {
     // Nothing goes behind the marker of a connection that has just closed.
     if (state_ <= ConnectionState::kOpen) SendOwedControl();
     FlushNow();
+  }
+  if (state_ == ConnectionState::kDraining && !send_.idle() &&
+      base::Now() >= close_deadline_) {
+    // The next queue pair may have the number of this one: no completion of
+    // this one may be left for it.
+    device_.PollToEmpty();
   }
   CheckDrained();
 }

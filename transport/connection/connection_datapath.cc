@@ -128,7 +128,10 @@ void Connection::FinishRound() {
     SendOwedControl();
   }
   FlushNow();
-  if (ABSL_PREDICT_FALSE(state_ > ConnectionState::kOpen)) CheckDrained();
+  // That nothing comes any more is found by the next tick.
+  if (ABSL_PREDICT_FALSE(state_ > ConnectionState::kOpen) && send_.idle()) {
+    CheckDrained();
+  }
 }
 
 void Connection::FlushNow() {

@@ -7,6 +7,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "transport/base/check.h"
 #include "transport/base/status_macros.h"
 #include "transport/connection/connection.h"
@@ -23,33 +24,46 @@ constexpr absl::Duration kSoon = absl::Milliseconds(10);
 constexpr absl::Duration kTogether = absl::Seconds(1);
 
 // What the device has room for.
-absl::StatusOr<QueuePlan> MakePlan(const Provider& provider,
-                                   ibv_context* context,
+absl::StatusOr<QueuePlan> MakePlan(absl::string_view device,
+                                   const DeviceLimits& limits,
                                    uint32_t max_connections,
                                    ReceiveQueues receive_queues) {
-  ibv_device_attr attributes = {};
-  const int error = provider.verbs.query_device(context, &attributes);
-  if (error != 0) return ErrnoStatus("query_device", "", error);
-  const QueuePlan plan =
-      PlanQueues(max_connections, static_cast<uint32_t>(attributes.max_srq_wr),
-                 static_cast<uint32_t>(attributes.max_cqe), receive_queues);
-  if (plan.connections == 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("device ", provider.verbs.get_device_name(context->device),
-                     " is too small: it offers ", attributes.max_srq_wr,
-                     " shared receives and ", attributes.max_cqe,
-                     " completions, too few for one connection"));
+  const QueuePlan plan = PlanQueues(max_connections, limits.receives,
+                                    limits.completions, receive_queues);
+  if (plan.connections == 0 || limits.send_depth < SendQueue::kLeastDepth) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "device ", device, " is too small: it offers ", limits.receives,
+        " shared receives, ", limits.completions, " completions and ",
+        limits.send_depth, " work requests, too few for one connection"));
   }
   return plan;
+}
+
+// Bytes inline to ask for when a device has refused `refused` of them. Devices
+// do not report what they take: bnxt_re takes 96, siw 80, others none.
+uint32_t FewerInlineBytes(uint32_t refused) {
+  for (const uint32_t bytes : {96u, 64u, 32u}) {
+    if (bytes < refused) return bytes;
+  }
+  return 0;
+}
+
+// Whether a device may say so because it was asked for too much. Some versions
+// of librdmacm answer ENOMEM whatever the device has answered.
+bool MayBeTooMuch(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status) ||
+         absl::IsUnimplemented(status);
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PollerDevice>> PollerDevice::Create(
     const Provider& provider, ibv_context* context, const Options& options) {
+  ASSIGN_OR_RETURN(const DeviceLimits limits, QueryLimits(provider, context));
   ASSIGN_OR_RETURN(
       const QueuePlan plan,
-      MakePlan(provider, context, options.max_connections,
+      MakePlan(provider.verbs.get_device_name(context->device), limits,
+               options.max_connections,
                options.shared_pool.has_value() ? ReceiveQueues::kOneForAll
                                                : ReceiveQueues::kOneEach));
   ASSIGN_OR_RETURN(CompletionChannel channel,
@@ -59,7 +73,7 @@ absl::StatusOr<std::unique_ptr<PollerDevice>> PollerDevice::Create(
                        provider.verbs, context,
                        static_cast<int>(plan.CompletionDepth()), &channel));
   std::unique_ptr<PollerDevice> device = absl::WrapUnique(new PollerDevice(
-      provider, context, plan, std::move(channel), std::move(cq)));
+      provider, context, limits, plan, std::move(channel), std::move(cq)));
   if (options.shared_pool.has_value()) {
     ASSIGN_OR_RETURN(
         device->shared_memory_,
@@ -70,11 +84,12 @@ absl::StatusOr<std::unique_ptr<PollerDevice>> PollerDevice::Create(
 }
 
 PollerDevice::PollerDevice(const Provider& provider, ibv_context* context,
-                           const QueuePlan& plan, CompletionChannel channel,
-                           CompletionQueue cq)
+                           const DeviceLimits& limits, const QueuePlan& plan,
+                           CompletionChannel channel, CompletionQueue cq)
     : provider_(provider),
       context_(context),
       name_(provider.verbs.get_device_name(context->device)),
+      limits_(limits),
       plan_(plan),
       channel_(std::move(channel)),
       cq_(std::move(cq)),
@@ -94,11 +109,31 @@ ibv_qp_init_attr PollerDevice::QpAttributes(MemoryDomain& memory) const {
   attributes.send_cq = cq_.get();
   attributes.recv_cq = cq_.get();
   attributes.srq = memory.receives().srq();
-  attributes.cap.max_send_wr = kSendQueueDepth;
+  attributes.cap.max_send_wr = limits_.send_depth;
   attributes.cap.max_send_sge = 1;
-  attributes.cap.max_inline_data = kInlineBytesWanted;
+  attributes.cap.max_inline_data = inline_wanted_;
   attributes.qp_type = IBV_QPT_RC;
   return attributes;
+}
+
+// Asks for fewer bytes inline until the device agrees. Only a device that has
+// said that it was too much is not asked for more again: one that was short of
+// memory may have some for the next connection.
+absl::StatusOr<uint32_t> PollerDevice::MakeQueuePair(CmId& id,
+                                                     MemoryDomain& memory) {
+  ibv_qp_init_attr attributes = QpAttributes(memory);
+  uint32_t wanted = attributes.cap.max_inline_data;
+  absl::Status status = id.CreateQp(memory.pd().get(), &attributes);
+  const bool too_much = absl::IsInvalidArgument(status);
+  while (!status.ok() && MayBeTooMuch(status) && wanted > 0) {
+    wanted = FewerInlineBytes(wanted);
+    attributes = QpAttributes(memory);
+    attributes.cap.max_inline_data = wanted;
+    status = id.CreateQp(memory.pd().get(), &attributes);
+  }
+  if (!status.ok()) return status;
+  if (too_much) inline_wanted_ = wanted;
+  return attributes.cap.max_inline_data;
 }
 
 absl::Status PollerDevice::Reserve(MemoryDomain& memory) {
@@ -146,6 +181,11 @@ void PollerDevice::ShrinkReceives(MemoryDomain& memory, uint32_t count) {
 
 uint32_t PollerDevice::PollsToEmpty() const {
   return plan_.CompletionDepth() / ReceiveBuffers::kPollBatch + 1;
+}
+
+void PollerDevice::PollToEmpty() {
+  for (uint32_t left = PollsToEmpty(); left > 0 && Poll() > 0; --left) {
+  }
 }
 
 void PollerDevice::AddConnection(uint32_t qp_num, Connection* connection) {

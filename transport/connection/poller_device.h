@@ -20,12 +20,14 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "transport/connection/device_limits.h"
 #include "transport/connection/memory_domain.h"
 #include "transport/connection/queue_plan.h"
 #include "transport/connection/send_batch.h"
 #include "transport/connection/send_queue.h"
 #include "transport/memory/buffer_pool.h"
 #include "transport/polling/poller.h"
+#include "transport/verbs/cm_id.h"
 #include "transport/verbs/completion_channel.h"
 #include "transport/verbs/completion_queue.h"
 #include "transport/verbs/provider.h"
@@ -67,6 +69,10 @@ class PollerDevice final : public Pollable {
 
   // What the queue pair of a connection with this memory is to be made with.
   ibv_qp_init_attr QpAttributes(MemoryDomain& memory) const;
+  // Gives `id` such a queue pair, or one with fewer bytes inline where the
+  // device refuses that many. Returns how many it takes.
+  absl::StatusOr<uint32_t> MakeQueuePair(CmId& id, MemoryDomain& memory);
+  const DeviceLimits& limits() const { return limits_; }
 
   // Its completion queue has failed: it has ended its connections, and takes no
   // more.
@@ -117,6 +123,8 @@ class PollerDevice final : public Pollable {
 
   // So many polls find everything that is complete now, whomever it concerns.
   uint32_t PollsToEmpty() const;
+  // Handles everything that is complete now.
+  void PollToEmpty();
 
   int Poll() override;
   bool FinishRound() override;
@@ -136,8 +144,8 @@ class PollerDevice final : public Pollable {
   // that memory too.
   absl::Status ReserveReceives(MemoryDomain& memory, uint32_t count);
   PollerDevice(const Provider& provider, ibv_context* context,
-               const QueuePlan& plan, CompletionChannel channel,
-               CompletionQueue cq);
+               const DeviceLimits& limits, const QueuePlan& plan,
+               CompletionChannel channel, CompletionQueue cq);
   // Apart from Poll(): the registers that it needs would make every idle poll
   // dearer.
   ABSL_ATTRIBUTE_NOINLINE void HandleAll(absl::Span<const ibv_wc> completions);
@@ -169,11 +177,13 @@ class PollerDevice final : public Pollable {
   const Provider& provider_;
   ibv_context* const context_;
   const std::string name_;
+  const DeviceLimits limits_;
   const QueuePlan plan_;
   CompletionChannel channel_;
   CompletionQueue cq_;
   std::unique_ptr<MemoryDomain> shared_memory_;  // Null if there is none.
   bool broken_ = false;                          // See Break().
+  uint32_t inline_wanted_ = kInlineBytesWanted;  // Less if that was refused.
   Event event_ = Event::kNone;
   uint32_t reserved_connections_ = 0;  // Reserve() without Release().
   uint32_t grown_receives_ = 0;        // What GrowReceives() has given.

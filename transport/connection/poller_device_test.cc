@@ -125,6 +125,7 @@ class PollerDeviceTest : public testing::Test {
     provider.cm.disconnect = [](rdma_cm_id* /*id*/) { return 0; };
     provider.verbs.query_device = [](ibv_context* /*context*/,
                                      ibv_device_attr* attributes) {
+      attributes->max_qp_wr = 1000;
       attributes->max_srq_wr = 1000;
       attributes->max_cqe = 4000;
       return 0;

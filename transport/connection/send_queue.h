@@ -65,14 +65,18 @@ class SendQueue {
   // REQUIRES: the queue pair is gone.
   ~SendQueue();
 
-  // The queue pair, made with kSendQueueDepth and at most `inline_bytes`
-  // inline.
-  void Attach(ibv_qp* qp, uint32_t inline_bytes);
+  // A frame, a READ or WRITE, and the marker.
+  static constexpr uint32_t kLeastDepth = 3;
+
+  // The queue pair, which takes `depth` work requests and at most
+  // `inline_bytes` inline. REQUIRES: depth >= kLeastDepth.
+  void Attach(ibv_qp* qp, uint32_t inline_bytes,
+              uint32_t depth = kSendQueueDepth);
 
   // Whether there is room for a frame, in the queue pair and in the completion
   // queue. If not, there will be after the next completion.
   bool HasFrameRoom() const {
-    return frames_posted_ - frames_done_ < kFrameDepth && HasRoom();
+    return frames_posted_ - frames_done_ < frame_depth_ && HasRoom();
   }
 
   // Whether so many frames can be posted now, each of which takes a buffer, and
@@ -80,7 +84,7 @@ class SendQueue {
   bool HasRoomFor(uint32_t frames, uint32_t without_buffer = 0) {
     const uint32_t requests = frames + without_buffer;
     const bool own = posted_ - done_ + requests <= kOwnSends;
-    return frames_posted_ - frames_done_ + requests <= kFrameDepth &&
+    return frames_posted_ - frames_done_ + requests <= frame_depth_ &&
            (own || shared_.available(requests)) && buffers_.Prepare(frames);
   }
 
@@ -145,7 +149,7 @@ class SendQueue {
 
   // Whether there is room for a READ or WRITE.
   bool HasBulkRoom() const {
-    return bulk_posted_ - bulk_done_ < kBulkDepth && HasRoom();
+    return bulk_posted_ - bulk_done_ < bulk_depth_ && HasRoom();
   }
 
   // Posts a READ or a WRITE; `tag` comes back when it is done. Returns what
@@ -220,6 +224,9 @@ class SendQueue {
   SharedSends& shared_;
   ibv_qp* qp_ = nullptr;
   uint32_t inline_bytes_ = 0;  // The longest frame that is posted inline.
+  uint32_t frame_depth_ = kFrameDepth;  // Frames under way at most.
+  uint32_t bulk_depth_ = kBulkDepth;    // READs and WRITEs, the same.
+  uint32_t signal_interval_ = kSignalInterval;
 
   SendBatch* batch_ = nullptr;  // Null when there is nothing to flush.
   uint8_t* frame_ = nullptr;    // What BeginFrame() returned last.

@@ -52,7 +52,7 @@ int SendQueue::PostFrame(uint32_t bytes, bool signalled, uint32_t invalidates) {
   unsigned int flags = bytes <= inline_bytes_ ? IBV_SEND_INLINE : 0;
   // Where buffers are scarce, each is to come back whatever follows. Asked
   // last, because that may register memory.
-  if (signalled || unsignalled_ + 1 >= kSignalInterval ||
+  if (signalled || unsignalled_ + 1 >= signal_interval_ ||
       (held && buffers_.Scarce())) {
     flags |= IBV_SEND_SIGNALED;
   }
@@ -117,7 +117,7 @@ int SendQueue::PostInTrain(uint32_t bytes) {
 int SendQueue::PostBind(ibv_mw* window, uint32_t rkey,
                         const ibv_mw_bind_info& part) {
   const unsigned int flags =
-      unsignalled_ + 1 >= kSignalInterval ? IBV_SEND_SIGNALED : 0;
+      unsignalled_ + 1 >= signal_interval_ ? IBV_SEND_SIGNALED : 0;
   ibv_send_wr* const wr = AddOther(
       IBV_WR_BIND_MW, {nullptr, SendBuffers::kNone, Kind::kFrame}, flags);
   wr->imm_data = 0;  // rdma_rxe refuses what an earlier request has left here.

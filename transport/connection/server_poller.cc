@@ -159,17 +159,15 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
                    DeviceFor(provider, incoming.id.context()));
   MemoryDomain& memory = device->shared_memory();
   RETURN_IF_ERROR(device->Reserve(memory));
-  ibv_qp_init_attr attributes = device->QpAttributes(memory);
-  if (absl::Status status =
-          incoming.id.CreateQp(memory.pd().get(), &attributes);
-      !status.ok()) {
+  const absl::StatusOr<uint32_t> inline_bytes =
+      device->MakeQueuePair(incoming.id, memory);
+  if (!inline_bytes.ok()) {
     device->Release(memory);
-    return status;
+    return inline_bytes.status();
   }
   auto calls = std::make_unique<ServerCalls>(
-      *poller_, threads_, *device, std::move(incoming.id),
-      attributes.cap.max_inline_data, options_, incoming.request,
-      std::move(incoming.credentials), handler_);
+      *poller_, threads_, *device, std::move(incoming.id), *inline_bytes,
+      options_, incoming.request, std::move(incoming.credentials), handler_);
   Connection& connection = calls->connection();
   watcher->Watch(connection.id(), &connection);
   poller_->LookOften();
@@ -178,7 +176,8 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
       EncodeConnectReply({Connection::OwnLimits(options_)});
   ConnectionParameters parameters;
   parameters.private_data = Bytes(reply);
-  parameters.initiator_depth = std::min(incoming.initiator_depth, kReadDepth);
+  parameters.initiator_depth =
+      std::min(incoming.initiator_depth, device->limits().reads_made);
   parameters.rnr_retry_count = kRnrRetries;
   absl::Status status = connection.Accept(parameters);
   if (status.ok()) status = calls->Begin();

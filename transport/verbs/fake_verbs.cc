@@ -12,6 +12,8 @@
 namespace verbena::transport {
 
 FakeVerbs::FakeVerbs() : ibv_context() {
+  device = &device_;
+  device_.transport_type = IBV_TRANSPORT_IB;
   ops.post_send = &PostSend;
   ops.post_srq_recv = &PostReceive;
   ops.poll_cq = &PollCompletions;
@@ -44,6 +46,18 @@ int FakeVerbs::Destroy(T* object) {
   CHECK_EQ(device.live_.erase(object), 1u) << "destroyed twice";
   delete object;
   return error;
+}
+
+int FakeVerbs::CreateCmQp(rdma_cm_id* id, ibv_pd* pd,
+                          ibv_qp_init_attr* wanted) {
+  FakeVerbs& device = From(pd->context);
+  device.inline_asked.push_back(wanted->cap.max_inline_data);
+  if (wanted->cap.max_inline_data > device.inline_bytes) {
+    errno = device.inline_refusal;
+    return -1;
+  }
+  id->qp = &device.qp_;
+  return 0;
 }
 
 ibv_comp_channel* FakeVerbs::MakeChannel(ibv_context* context) {
@@ -175,6 +189,10 @@ VerbsOps FakeVerbs::Table() {
   table.destroy_cq = &Destroy<ibv_cq>;
   table.destroy_srq = &Destroy<ibv_srq>;
   table.get_cq_event = &GetEvent;
+  table.query_device = [](ibv_context* context, ibv_device_attr* attributes) {
+    *attributes = From(context).attributes;
+    return 0;
+  };
   table.get_device_name = [](ibv_device*) -> const char* { return "fake"; };
   table.reg_mr = [](ibv_pd* pd, void* addr, size_t length, int access) {
     ibv_mr* const mr =

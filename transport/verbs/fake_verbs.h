@@ -4,7 +4,9 @@
 #define VERBENA_TRANSPORT_VERBS_FAKE_VERBS_H_
 
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <deque>
 #include <set>
@@ -48,6 +50,8 @@ class FakeVerbs : private ibv_context {
   ibv_context* context() { return this; }
   // A queue pair of the device, in no particular state.
   ibv_qp* qp() { return &qp_; }
+  // From now on it is a device of iWARP.
+  void BeIwarp() { device_.transport_type = IBV_TRANSPORT_IWARP; }
 
   // Whether everything that was made has been destroyed, once each.
   bool empty() const { return live_.empty(); }
@@ -62,6 +66,15 @@ class FakeVerbs : private ibv_context {
   int unacked = 0;  // Completion events taken and not acknowledged.
   int looks = 0;    // Calls to get_cq_event.
   int armed = 0;    // Calls to req_notify_cq.
+
+  // For CmOps::create_qp: gives an id the queue pair, unless more is asked for
+  // inline than the device takes.
+  static int CreateCmQp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* wanted);
+  uint32_t inline_bytes = 1024;
+  int inline_refusal = EINVAL;
+  std::vector<uint32_t> inline_asked;
+
+  ibv_device_attr attributes = {};  // For query_device.
 
   // What was made, with the arguments that matter.
   std::vector<std::string> calls;
@@ -91,6 +104,7 @@ class FakeVerbs : private ibv_context {
   const VerbsOps table_ = Table();
   std::set<void*> live_;
   std::deque<ibv_cq*> events_;
+  ibv_device device_ = {};
   ibv_qp qp_ = {};
   uint32_t next_key_ = 0x100;
   int doorbells_ = 0;

@@ -1,0 +1,146 @@
+#include "transport/connection/device_limits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rdma/rdma_cma.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "transport/base/clock.h"
+#include "transport/base/endpoint_options.h"
+#include "transport/base/limits.h"
+#include "transport/connection/call_table.h"
+#include "transport/connection/connection.h"
+#include "transport/connection/poller.h"
+#include "transport/connection/poller_device.h"
+#include "transport/verbs/cm_id.h"
+#include "transport/verbs/fake_verbs.h"
+#include "transport/verbs/provider.h"
+
+namespace verbena::transport {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class NoCalls final : public CallTable {
+ private:
+  void OnFrame(absl::Span<const uint8_t> /*frame*/, bool /*plain*/) override {}
+  bool SendWaiting() override { return false; }
+  void OnTransferDone(void* /*tag*/) override {}
+  void OnClosing() override {}
+  void OnGoAway() override {}
+  void OnTick(absl::Time /*now*/) override {}
+  absl::Time NextTick() const override { return absl::InfiniteFuture(); }
+  Keepalive::Silence silence() const override {
+    return Keepalive::Silence::kFine;
+  }
+};
+
+class DeviceLimitsTest : public testing::Test {
+ protected:
+  DeviceLimitsTest() {
+    ibv_device_attr& attributes = verbs_.attributes;
+    attributes.max_qp_wr = 16384;
+    attributes.max_srq_wr = 1000;
+    attributes.max_cqe = 4000;
+    attributes.max_qp_rd_atom = attributes.max_qp_init_rd_atom = 128;
+  }
+
+  static Provider MakeProvider(const VerbsOps& table) {
+    Provider provider = {"fake", table, {}};
+    provider.verbs.modify_qp = [](ibv_qp* /*qp*/, ibv_qp_attr* /*attributes*/,
+                                  int /*mask*/) { return 0; };
+    provider.cm.create_qp = FakeVerbs::CreateCmQp;
+    provider.cm.destroy_qp = [](rdma_cm_id* id) { id->qp = nullptr; };
+    provider.cm.destroy_id = [](rdma_cm_id* /*id*/) { return 0; };
+    provider.cm.disconnect = [](rdma_cm_id* /*id*/) { return 0; };
+    return provider;
+  }
+
+  absl::StatusOr<std::unique_ptr<PollerDevice>> Create() {
+    PollerDevice::Options options;
+    options.max_connections = 3;
+    BufferPool::Options& pool = options.shared_pool.emplace();
+    pool.access = IBV_ACCESS_LOCAL_WRITE;
+    pool.first_region_bytes = pool.max_bytes = pool.largest_bytes = 1 << 20;
+    pool.max_regions = 1;
+    return PollerDevice::Create(provider_, verbs_.context(), options);
+  }
+  absl::StatusOr<uint32_t> MakeQueuePair(PollerDevice& device) {
+    rdma_cm_id raw = {};
+    CmId id = CmId::Adopt(provider_, &raw);
+    return device.MakeQueuePair(id, device.shared_memory());
+  }
+
+  FakeVerbs verbs_;
+  const Provider provider_ = MakeProvider(verbs_.table());
+};
+
+TEST_F(DeviceLimitsTest, AsksDownwardsForBytesInlineOnce) {
+  verbs_.inline_bytes = 80;  // As siw.
+  const auto device = *Create();
+  EXPECT_EQ(MakeQueuePair(*device).value_or(0), 64u);
+  EXPECT_THAT(verbs_.inline_asked, ElementsAre(220, 96, 64));
+  verbs_.inline_asked.clear();
+  EXPECT_EQ(MakeQueuePair(*device).value_or(0), 64u);
+  EXPECT_THAT(verbs_.inline_asked, ElementsAre(64));
+}
+
+// Some versions of librdmacm answer ENOMEM for all that a device refuses, and
+// other devices do when they are short of memory, which may pass.
+TEST_F(DeviceLimitsTest, AsksDownwardsAnewAfterEnomem) {
+  verbs_.inline_bytes = 0;
+  verbs_.inline_refusal = ENOMEM;
+  const auto device = *Create();
+  EXPECT_EQ(MakeQueuePair(*device).value_or(1), 0u);
+  EXPECT_THAT(verbs_.inline_asked, ElementsAre(220, 96, 64, 32, 0));
+  verbs_.inline_bytes = 1024;
+  EXPECT_EQ(MakeQueuePair(*device).value_or(0), 220u);
+}
+
+TEST_F(DeviceLimitsTest, AsksForNoMoreReadsThanTheDeviceHas) {
+  verbs_.attributes.max_qp_rd_atom = 4;
+  verbs_.attributes.max_qp_init_rd_atom = 255;
+  const DeviceLimits limits = *QueryLimits(provider_, verbs_.context());
+  EXPECT_EQ(limits.reads_answered, 4);
+  EXPECT_EQ(limits.reads_made, kReadDepth);
+}
+
+TEST_F(DeviceLimitsTest, AsksForNoDeeperSendQueueThanTheDeviceHas) {
+  verbs_.attributes.max_qp_wr = 32;
+  const auto device = *Create();
+  EXPECT_EQ(device->QpAttributes(device->shared_memory()).cap.max_send_wr, 32u);
+  verbs_.attributes.max_qp_wr = 2;
+  EXPECT_THAT(Create().status().message(),
+              HasSubstr("fake is too small: it offers 1000 shared receives, "
+                        "4000 completions and 2 work requests"));
+}
+
+// siw drops the marker that is posted to a queue pair in the error state.
+TEST_F(DeviceLimitsTest, WaitsBrieflyForTheMarkerOnIwarp) {
+  verbs_.BeIwarp();
+  const auto device = *Create();
+  const auto poller = *Poller::Create();
+  ASSERT_TRUE(device->Reserve(device->shared_memory()).ok());
+  rdma_cm_id raw = {};
+  raw.qp = verbs_.qp();
+  NoCalls calls;
+  Connection connection(*poller, *device, device->shared_memory(),
+                        CmId::Adopt(provider_, &raw), /*inline_bytes=*/64,
+                        EndpointOptions(), /*access=*/0, calls);
+  const absl::Time begin = base::Now();
+  connection.Close(absl::UnavailableError("enough"));
+  EXPECT_EQ(verbs_.sends.size(), 1u);
+  while (!connection.closed()) device->Tick(base::Now());
+  EXPECT_LT(base::Now() - begin, absl::Seconds(1));
+  connection.DestroyQueuePair();
+}
+
+}  // namespace
+}  // namespace verbena::transport
