@@ -1,9 +1,11 @@
 #include "transport/connection/bulk_transfers.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "transport/base/check.h"
 #include "transport/base/limits.h"
+#include "transport/base/status_macros.h"
 #include "transport/wire/checksum.h"
 
 namespace verbena::transport {
@@ -46,7 +48,20 @@ BulkTransfer* BulkTransfers::TakeFront() {
   return transfer;
 }
 
+absl::Status BulkTransfers::RegisterSink(BulkTransfer* transfer) const {
+  ASSIGN_OR_RETURN(
+      transfer->sink,
+      MemoryRegion::Create(*sinks_, {transfer->local, transfer->bytes},
+                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+  transfer->lkey = transfer->sink.lkey();
+  return absl::OkStatus();
+}
+
 int BulkTransfers::PostChunk(SendQueue& queue, BulkTransfer* transfer) {
+  if (sinks_ != nullptr && transfer->opcode == IBV_WR_RDMA_READ &&
+      transfer->sink.get() == nullptr && !RegisterSink(transfer).ok()) {
+    return ENOMEM;  // As a device that takes no more.
+  }
   BulkChunk chunk;
   chunk.local = transfer->local + transfer->posted_bytes;
   chunk.lkey = transfer->lkey;
@@ -70,11 +85,14 @@ bool BulkTransfers::ChunkDone(BulkTransfer* transfer) {
   }
   transfer->done_bytes += bytes;
   bytes_in_flight_ -= bytes;
+  // Before anybody looks at the bytes, the peer can write there no more.
+  if (transfer->done_bytes == transfer->bytes) transfer->sink = MemoryRegion();
   return transfer->done_bytes == transfer->bytes;
 }
 
 void BulkTransfers::Release(BulkTransfer* transfer) {
   CHECK_EQ(transfer->done_bytes, transfer->posted_bytes);
+  transfer->sink = MemoryRegion();
   transfer->hold.Reset();
   transfer->next = spare_;
   spare_ = transfer;

@@ -10,9 +10,12 @@
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "transport/base/limits.h"
 #include "transport/connection/send_queue.h"
 #include "transport/memory/buffer_pool.h"
+#include "transport/verbs/memory_region.h"
+#include "transport/verbs/protection_domain.h"
 #include "transport/wire/remote_arenas.h"
 
 namespace verbena::transport {
@@ -34,6 +37,7 @@ struct BulkTransfer {
   // WRITTEN, and after one was READ.
   uint32_t* sum = nullptr;
 
+  MemoryRegion sink;  // See BulkTransfers::RegisterSinks().
   uint32_t posted_bytes = 0;
   uint32_t done_bytes = 0;
   BulkTransfer* next = nullptr;  // In the round, or among the spare ones.
@@ -48,6 +52,12 @@ struct BulkTransfer {
 // pair.
 class BulkTransfers {
  public:
+  // For devices of iWARP, where a READ arrives as a write of the peer's: what
+  // is READ is registered in `pd`, which outlives this, with a key of its own
+  // that allows remote writes, from the first chunk to the last. The memory's
+  // own key allows none.
+  void RegisterSinks(const ProtectionDomain& pd) { sinks_ = &pd; }
+
   // A transfer to fill in; then Start() it.
   BulkTransfer* Acquire();
   void Start(BulkTransfer* transfer);
@@ -83,11 +93,13 @@ class BulkTransfers {
   BulkTransfer* TakeFront();
   void Append(BulkTransfer* transfer);
   int PostChunk(SendQueue& queue, BulkTransfer* transfer);
+  absl::Status RegisterSink(BulkTransfer* transfer) const;
 
   static uint32_t NextBytes(const BulkTransfer& transfer) {
     return std::min(kBulkChunkBytes, transfer.bytes - transfer.posted_bytes);
   }
 
+  const ProtectionDomain* sinks_ = nullptr;
   std::vector<std::unique_ptr<BulkTransfer>> all_;
   BulkTransfer* spare_ = nullptr;
   BulkTransfer* front_ = nullptr;  // The round: transfers with chunks to post.

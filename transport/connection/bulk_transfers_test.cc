@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "transport/base/limits.h"
 #include "transport/connection/send_batch.h"
 #include "transport/connection/send_buffers.h"
@@ -179,6 +181,28 @@ TEST_F(BulkTransfersTest, PassesOnThatTheDeviceRefuses) {
   for (uint32_t i = 0; i < SendBatch::kCapacity; ++i) Start(100);
   verbs_.post_error = EIO;
   EXPECT_EQ(transfers_.PostChunks(queue_, [](BulkTransfer*) {}), EIO);
+}
+
+// A READ arrives as a write of the peer's on iWARP.
+TEST_F(BulkTransfersTest, RegistersWhatIsReadForAsLongAsItIs) {
+  transfers_.RegisterSinks(pd_);
+  const std::string made =
+      absl::StrCat("reg_mr ", kBulkChunkBytes + 1, " ",
+                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  BulkTransfer* const transfer = Start(kBulkChunkBytes + 1);
+  transfer->opcode = IBV_WR_RDMA_READ;
+  const uint32_t lkey = transfer->lkey;
+  PostChunks();
+  EXPECT_EQ(verbs_.calls.back(), made);
+  ASSERT_EQ(verbs_.sends.size(), 2u);
+  EXPECT_NE(verbs_.sends[0].lkey, lkey);
+  EXPECT_EQ(verbs_.sends[0].lkey, verbs_.sends[1].lkey);
+  EXPECT_EQ(CompleteOne(), nullptr);
+  EXPECT_NE(transfer->sink.get(), nullptr);
+  EXPECT_EQ(CompleteOne(), transfer);
+  // Before the bytes are looked at.
+  EXPECT_EQ(transfer->sink.get(), nullptr);
+  transfers_.Release(transfer);
 }
 
 }  // namespace

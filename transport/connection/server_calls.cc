@@ -40,6 +40,9 @@ ServerCalls::ServerCalls(Poller& poller, PollerThreads& threads,
       leases_watch_(options.stall_timeout),
       connection_(poller, device, device.shared_memory(), std::move(id),
                   inline_bytes, options, /*access=*/0, *this) {
+  if (device.limits().iwarp) {
+    transfers_.RegisterSinks(device.shared_memory().pd());
+  }
   connection_.SetPeerLimits(request.limits);
   // Decoding has checked that it does not wrap around.
   CHECK(arenas_.Add(0, request.arena).ok());
