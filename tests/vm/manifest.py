@@ -118,6 +118,7 @@ SECOND_GUEST = [
     Test("//tests/transport:hostile_client_frames_test", seconds=150),
     Test("//tests/transport:hostile_client_memory_test", seconds=150),
     Test("//tests/transport:hostile_client_metadata_test", seconds=150),
+    Test("//tests/transport:hostile_client_shares_test", seconds=150),
     Test("//tests/transport:hostile_client_stalls_test", seconds=300),
     Test("//tests/transport:hostile_server_hello_test", seconds=150),
     Test("//tests/transport:hostile_client_streams_test", seconds=150),

@@ -228,9 +228,11 @@ inline constexpr uint32_t kOwnSends = kSignalInterval;
 inline constexpr uint32_t kMaxSharedSends = 4096;
 
 // Send buffers, for frames that are too long to be sent inline, that the
-// connections of one poller hold at once on one device. Bounds what it
-// registers to 8 MiB; a connection that finds none waits for another's
-// completion.
+// connections of one poller share on one device. Bounds what it registers to
+// 8 MiB, and as much again as a reserve: one for each connection. A connection
+// takes a further one only while it holds fewer than are left for all: alone
+// it never has to wait, and of thirteen that take all they can get each comes
+// to 73 and leaves as many.
 inline constexpr uint32_t kMaxSendBuffers = 1024;
 
 // Depth of the send queue of one queue pair. The last work request of all is

@@ -63,7 +63,7 @@ class BulkTransfersTest : public testing::Test {
   FakeVerbs verbs_;
   ProtectionDomain pd_ =
       *ProtectionDomain::Create(verbs_.table(), verbs_.context());
-  SendBuffers buffers_ = *SendBuffers::Create(pd_, /*max_buffers=*/1);
+  SendBuffers buffers_ = *SendBuffers::Create(pd_, 1, 0);
   SendBatches batches_;
   SharedSends shared_{kSendQueueDepth};
   SendQueue queue_{buffers_, batches_, shared_};

@@ -289,7 +289,10 @@ class Connection final : public CmEventHandler {
   // Memory for a frame of any type; null if it has to wait for a buffer.
   uint8_t* BeginAnyFrame(uint32_t bytes) {
     uint8_t* const frame = send_.BeginFrame(bytes + sum_bytes_);
-    if (ABSL_PREDICT_FALSE(frame == nullptr)) device_.WaitForSendBuffer(this);
+    // Its own completion has it try again, if one is to come.
+    if (ABSL_PREDICT_FALSE(frame == nullptr) && !send_.awaits_completion()) {
+      device_.WaitForSendBuffer(this);
+    }
     return frame;
   }
   void SendFrame(uint32_t bytes, bool signalled, uint32_t invalidates = 0);

@@ -33,11 +33,12 @@ namespace verbena::transport {
 // to the poller's thread, but for pool(), which is thread-safe.
 class MemoryDomain {
  public:
-  // At most `max_receives` may be reserved, and `max_sends` send buffers held,
-  // at once.
+  // At most `max_receives` may be reserved at once; `shared_sends` and
+  // `reserved_sends` are what SendBuffers::Create() takes.
   static absl::StatusOr<std::unique_ptr<MemoryDomain>> Create(
       const VerbsOps& verbs, ibv_context* context, uint32_t max_receives,
-      uint32_t max_sends, const BufferPool::Options& pool);
+      uint32_t shared_sends, uint32_t reserved_sends,
+      const BufferPool::Options& pool);
   MemoryDomain(const MemoryDomain&) = delete;
   MemoryDomain& operator=(const MemoryDomain&) = delete;
 

@@ -78,7 +78,8 @@ absl::StatusOr<std::unique_ptr<PollerDevice>> PollerDevice::Create(
     ASSIGN_OR_RETURN(
         device->shared_memory_,
         MemoryDomain::Create(provider.verbs, context, plan.Receives(),
-                             kMaxSendBuffers, *options.shared_pool));
+                             kMaxSendBuffers, plan.connections,
+                             *options.shared_pool));
   }
   return device;
 }
@@ -99,9 +100,11 @@ PollerDevice::~PollerDevice() { CHECK(connections_.empty()); }
 
 absl::StatusOr<std::unique_ptr<MemoryDomain>> PollerDevice::MakeMemory(
     const BufferPool::Options& pool) const {
-  // A frame may be begun while all that can be posted are.
+  // A frame may be begun while all that can be posted are. The one connection
+  // shares with nobody: twice that much, never used, leaves it all of it.
   return MemoryDomain::Create(provider_.verbs, context_, plan_.Receives(),
-                              kFrameDepth + 1, pool);
+                              2 * (kFrameDepth + 1), /*reserved_sends=*/0,
+                              pool);
 }
 
 ibv_qp_init_attr PollerDevice::QpAttributes(MemoryDomain& memory) const {

@@ -21,6 +21,11 @@ namespace verbena::transport {
 // connections together. Memory grows with the largest number that was held at
 // once, up to a bound; beyond it connections wait for one another.
 //
+// A connection has a share: it takes a further buffer only while it holds fewer
+// than are left for all. So a few whose peers receive nothing cannot take them
+// all, and a connection that holds none finds one. Beyond the share each may
+// take one from a reserve, whose frame must bring back all that it holds.
+//
 // Not thread-safe: confined to the poller's thread. The protection domain must
 // outlive it.
 class SendBuffers {
@@ -32,25 +37,32 @@ class SendBuffers {
   // Holds nothing; for assignment.
   SendBuffers() = default;
 
-  // Holds at most `max_buffers`, rounded up to whole slabs; registers the
-  // first.
+  // Holds at most `shared` buffers, of which each connection has a share, and
+  // `reserved` beyond them; both rounded up to whole slabs. Registers the first
+  // slab.
   static absl::StatusOr<SendBuffers> Create(const ProtectionDomain& pd,
-                                            uint32_t max_buffers);
+                                            uint32_t shared, uint32_t reserved);
 
   // Whether Acquire() would give one.
   bool available() const { return slabs_.free_count() > 0 || CanGrow(); }
+
+  // Whether a connection that holds `own` buffers may take `count` more of what
+  // is shared.
+  bool InShare(uint32_t own, uint32_t count) const {
+    return own + held() + 2 * count <= size_t{shared_slabs_} * kSlabBuffers + 1;
+  }
 
   size_t held() const {
     return slabs_.slab_count() * kSlabBuffers - slabs_.free_count();
   }
 
   // Whether what is sent from one must say when it is done: more than half of
-  // all that there may be are held, or all that there are, and no more can be
+  // what is shared are held, or all that there are, and no more can be
   // registered. Else idle connections might hold what others wait for. May
   // register memory.
   bool Scarce() {
     if (slabs_.free_count() == 0 && !Grow()) return true;
-    return 2 * held() > size_t{max_slabs_} * kSlabBuffers;
+    return 2 * held() > size_t{shared_slabs_} * kSlabBuffers;
   }
 
   // Whether so many can be acquired one after another. Registers memory as
@@ -74,12 +86,13 @@ class SendBuffers {
   size_t registered_bytes() const { return slabs_.registered_bytes(); }
 
  private:
-  SendBuffers(const ProtectionDomain& pd, uint32_t max_buffers);
+  SendBuffers(const ProtectionDomain& pd, uint32_t shared, uint32_t reserved);
   bool CanGrow() const { return slabs_.slab_count() < max_slabs_; }
   bool Grow();
 
   BufferSlabs slabs_;
-  uint32_t max_slabs_ = 0;
+  uint32_t shared_slabs_ = 0;
+  uint32_t max_slabs_ = 0;  // With the reserve.
 };
 
 }  // namespace verbena::transport

@@ -32,7 +32,7 @@ class SendBuffersTest : public testing::Test {
   FakeVerbs verbs_;
   ProtectionDomain pd_ =
       *ProtectionDomain::Create(verbs_.table(), verbs_.context());
-  SendBuffers buffers_ = *SendBuffers::Create(pd_, 3 * kSlab);
+  SendBuffers buffers_ = *SendBuffers::Create(pd_, 2 * kSlab, kSlab);
 };
 
 TEST_F(SendBuffersTest, BeginWithOneSlab) {
@@ -49,9 +49,9 @@ TEST_F(SendBuffersTest, GrowToTheirBoundAndNoFurther) {
   EXPECT_FALSE(buffers_.available());
 }
 
-TEST_F(SendBuffersTest, AreScarceWhenMoreThanHalfAreHeld) {
+TEST_F(SendBuffersTest, AreScarceWhenMoreThanHalfOfWhatIsSharedAreHeld) {
   std::vector<uint32_t> taken;
-  while (taken.size() < 3 * kSlab / 2) taken.push_back(buffers_.Acquire());
+  while (taken.size() < kSlab) taken.push_back(buffers_.Acquire());
   EXPECT_FALSE(buffers_.Scarce());
   taken.push_back(buffers_.Acquire());
   EXPECT_TRUE(buffers_.Scarce());
@@ -67,6 +67,23 @@ TEST_F(SendBuffersTest, AreScarceWhenAllAreHeldAndNoMoreCanBeRegistered) {
   verbs_.make_error = ENOMEM;
   buffers_.Acquire();
   EXPECT_TRUE(buffers_.Scarce());
+}
+
+TEST_F(SendBuffersTest, GiveAConnectionNoMoreThanItLeavesForAll) {
+  EXPECT_TRUE(buffers_.InShare(0, kSlab));
+  EXPECT_FALSE(buffers_.InShare(0, kSlab + 1));
+  for (uint32_t i = 0; i < kSlab; ++i) {
+    EXPECT_TRUE(buffers_.InShare(i, 1)) << i;
+    buffers_.Acquire();
+  }
+  EXPECT_FALSE(buffers_.InShare(kSlab, 1));
+  EXPECT_TRUE(buffers_.InShare(kSlab - 1, 1));
+  // Another that has none yet.
+  EXPECT_TRUE(buffers_.InShare(0, 1));
+  for (uint32_t i = 0; i < kSlab; ++i) buffers_.Acquire();
+  // What is left is the reserve.
+  EXPECT_FALSE(buffers_.InShare(0, 1));
+  EXPECT_TRUE(buffers_.available());
 }
 
 TEST_F(SendBuffersTest, GiveTheOneUsedLastFirst) {
@@ -105,7 +122,7 @@ TEST_F(SendBuffersTest, MakeDoWithWhatThereIsWhenNoMoreCanBeRegistered) {
 
 TEST_F(SendBuffersTest, SayWhyThereIsNotEvenOne) {
   verbs_.make_error = ENOMEM;
-  EXPECT_EQ(SendBuffers::Create(pd_, 1).status().code(),
+  EXPECT_EQ(SendBuffers::Create(pd_, 1, 0).status().code(),
             absl::StatusCode::kResourceExhausted);
 }
 

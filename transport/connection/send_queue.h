@@ -15,6 +15,7 @@
 #include "transport/base/limits.h"
 #include "transport/connection/send_batch.h"
 #include "transport/connection/send_buffers.h"
+#include "transport/connection/stall_watch.h"
 
 namespace verbena::transport {
 
@@ -85,11 +86,14 @@ class SendQueue {
     const uint32_t requests = frames + without_buffer;
     const bool own = posted_ - done_ + requests <= kOwnSends;
     return frames_posted_ - frames_done_ + requests <= frame_depth_ &&
-           (own || shared_.available(requests)) && buffers_.Prepare(frames);
+           (own || shared_.available(requests)) &&
+           buffers_.InShare(buffers_held_, frames) && buffers_.Prepare(frames);
   }
 
   // Memory for the next frame, of at most `bytes`, until it is posted; on a
-  // multiple of 64. Null if it takes a buffer and all are held. REQUIRES:
+  // multiple of 64. Null if it takes a buffer, and all are held or those that
+  // this queue may hold: there is one after the next completion, or where none
+  // is awaited, when another queue gives one back. REQUIRES:
   // HasFrameRoom(); bytes <= kBufferBytes.
   uint8_t* BeginFrame(uint32_t bytes) {
     if (batch_ == nullptr) batch_ = batches_.Acquire();
@@ -98,10 +102,7 @@ class SendQueue {
       frame_ = batch_->scratch();
       frame_buffer_ = SendBuffers::kNone;
     } else {
-      if (spare_buffer_ == SendBuffers::kNone) {
-        spare_buffer_ = buffers_.Acquire();
-      }
-      if (spare_buffer_ == SendBuffers::kNone) return nullptr;
+      if (!HaveSpareBuffer()) return nullptr;
       CHECK_LE(bytes, kBufferBytes);
       frame_buffer_ = spare_buffer_;
       frame_ = buffers_.At(frame_buffer_);
@@ -176,11 +177,14 @@ class SendQueue {
 
   // Nothing is posted any more.
   bool idle() const { return posted_ == done_; }
-  // The number of the oldest work request that is not known to be complete, if
-  // a completion will tell that it is, without anything that is posted later.
-  std::optional<uint64_t> OldestAwaited() const {
-    if (posted_ - done_ <= unsignalled_) return std::nullopt;
-    return done_;
+  // Whether a completion will come without anything that is posted later.
+  bool awaits_completion() const { return posted_ - done_ > unsignalled_; }
+  // The numbers of the work requests that are not known to be complete, though
+  // a completion will tell that they are, without anything that is posted
+  // later.
+  std::optional<StallWatch::Line> Awaited() const {
+    if (!awaits_completion()) return std::nullopt;
+    return StallWatch::Line{done_, posted_ - unsignalled_};
   }
 
  private:
@@ -209,6 +213,20 @@ class SendQueue {
     CHECK(shared_.available());
     shared_.Take();
     ++shared_held_;
+  }
+  // Has spare_buffer_ be a buffer, if there is one to have. Beyond its share
+  // a queue takes one only if it awaits no completion: buffers are scarce then,
+  // so the frame in it is signalled, and all that the queue holds comes back.
+  bool HaveSpareBuffer() {
+    if (spare_buffer_ != SendBuffers::kNone) return true;
+    if (ABSL_PREDICT_FALSE(!buffers_.InShare(buffers_held_, 1)) &&
+        awaits_completion()) {
+      return false;
+    }
+    spare_buffer_ = buffers_.Acquire();
+    if (spare_buffer_ == SendBuffers::kNone) return false;
+    ++buffers_held_;
+    return true;
   }
   // Has the train stand in a send buffer, which it holds from now on. False if
   // there is none.
@@ -252,8 +270,9 @@ class SendQueue {
   uint64_t frames_done_ = 0;
   uint64_t bulk_posted_ = 0;
   uint64_t bulk_done_ = 0;
-  uint32_t shared_held_ = 0;  // Work requests under way beyond kOwnSends.
-  uint32_t unsignalled_ = 0;  // Frames since the last signalled request.
+  uint32_t buffers_held_ = 0;  // Of posted frames, and spare_buffer_.
+  uint32_t shared_held_ = 0;   // Work requests under way beyond kOwnSends.
+  uint32_t unsignalled_ = 0;   // Frames since the last signalled request.
 };
 
 }  // namespace verbena::transport

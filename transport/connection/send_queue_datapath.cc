@@ -87,8 +87,7 @@ uint8_t* SendQueue::BeginInTrain(uint32_t bytes, uint32_t room) {
 }
 
 bool SendQueue::MoveTrainToBuffer() {
-  if (spare_buffer_ == SendBuffers::kNone) spare_buffer_ = buffers_.Acquire();
-  if (spare_buffer_ == SendBuffers::kNone) return false;
+  if (!HaveSpareBuffer()) return false;
   const uint32_t buffer = std::exchange(spare_buffer_, SendBuffers::kNone);
   std::memcpy(buffers_.At(buffer),
               reinterpret_cast<const void*>(train_->sg_list->addr),
@@ -192,7 +191,10 @@ bool SendQueue::Complete(uint64_t wr_id,
     }
     if (ABSL_PREDICT_TRUE(record.kind == Kind::kFrame)) {
       ++frames_done_;
-      if (record.buffer != SendBuffers::kNone) buffers_.Release(record.buffer);
+      if (record.buffer != SendBuffers::kNone) {
+        buffers_.Release(record.buffer);
+        --buffers_held_;
+      }
     } else if (record.kind != Kind::kMarker) {
       ++bulk_done_;
       // Requests that have overtaken it were waiting for this.

@@ -61,7 +61,7 @@ class SendQueueTest : public testing::Test {
   FakeVerbs verbs_;
   ProtectionDomain pd_ =
       *ProtectionDomain::Create(verbs_.table(), verbs_.context());
-  SendBuffers buffers_ = *SendBuffers::Create(pd_, kBuffers);
+  SendBuffers buffers_ = *SendBuffers::Create(pd_, kBuffers, 0);
   SendBatches batches_;
   SharedSends shared_{kSendQueueDepth};
   SendQueue queue_{buffers_, batches_, shared_};
@@ -112,13 +112,35 @@ TEST_F(SendQueueTest, KeepsInlineFramesOfABatchApart) {
 }
 
 TEST_F(SendQueueTest, HoldsABufferOnlyUntilItsCompletion) {
-  for (uint32_t i = 0; i < kBuffers; ++i) PostFrame(200);
-  EXPECT_FALSE(buffers_.available());
+  // Its share, and one whose completion brings them back.
+  for (uint32_t i = 0; i < kBuffers / 2 + 1; ++i) PostFrame(200);
   EXPECT_EQ(queue_.BeginFrame(200), nullptr);
   // What fits inline needs none.
   EXPECT_NE(queue_.BeginFrame(kInline), nullptr);
   Complete(LastId());
   EXPECT_NE(queue_.BeginFrame(200), nullptr);
+}
+
+TEST_F(SendQueueTest, TakesOneBeyondItsShareWhenNoneWouldComeBackElse) {
+  SendBuffers buffers = *SendBuffers::Create(pd_, kBuffers, kBuffers);
+  SendQueue queue(buffers, batches_, shared_);
+  queue.Attach(verbs_.qp(), kInline);
+  const auto post = [&] {
+    if (queue.BeginFrame(200) == nullptr) return false;
+    EXPECT_EQ(queue.PostFrame(200, /*signalled=*/false), 0);
+    EXPECT_EQ(queue.Flush(), 0);
+    return true;
+  };
+  EXPECT_TRUE(post());
+  EXPECT_FALSE(verbs_.sends.back().signalled());
+  // Others come and take all that is shared.
+  while (buffers.InShare(0, 1)) buffers.Acquire();
+  ASSERT_TRUE(post());
+  EXPECT_TRUE(verbs_.sends.back().signalled());
+  EXPECT_TRUE(queue.awaits_completion());
+  EXPECT_FALSE(post());
+  EXPECT_TRUE(queue.Complete(LastId(), [](void*) {}));
+  EXPECT_TRUE(post());
 }
 
 // A completion wakes a side that sleeps.
@@ -148,7 +170,7 @@ TEST_F(SendQueueTest, SilentConnectionsHoldHalfOfAllBuffersAtMost) {
   constexpr int kConnections = 300;
   std::mt19937 random(base::TestSeed());
   SharedSends shared(kMaxSharedSends);
-  SendBuffers buffers = *SendBuffers::Create(pd_, kMaxSendBuffers);
+  SendBuffers buffers = *SendBuffers::Create(pd_, kMaxSendBuffers, 0);
   struct Connection {
     std::unique_ptr<SendQueue> queue;
     std::optional<uint64_t> completion;  // The last that is to come.
@@ -181,7 +203,7 @@ TEST_F(SendQueueTest, SilentConnectionsHoldHalfOfAllBuffersAtMost) {
 
 // However few there are: no completion of theirs would ever tell.
 TEST_F(SendQueueTest, SilentConnectionsDoNotHoldAllThatCanBeRegistered) {
-  SendBuffers buffers = *SendBuffers::Create(pd_, kMaxSendBuffers);
+  SendBuffers buffers = *SendBuffers::Create(pd_, kMaxSendBuffers, 0);
   verbs_.make_error = ENOMEM;
   SendQueue first(buffers, batches_, shared_);
   SendQueue second(buffers, batches_, shared_);
@@ -215,7 +237,7 @@ TEST_F(SendQueueTest, GivesEverythingBackWhenItEnds) {
     }
     ASSERT_NE(queue.BeginFrame(200), nullptr);
   }
-  for (uint32_t i = 0; i < kBuffers; ++i) PostFrame(200);
+  EXPECT_EQ(buffers_.held(), 0u);
 }
 
 TEST_F(SendQueueTest, SendsInlineWhatFits) {

@@ -70,7 +70,7 @@ void ServerCalls::WatchClient(absl::Time now) {
   if (credits_watch_.Tick(now, spent)) {
     return CloseStalled("returned no credit, and replies wait for one");
   }
-  if (sends_watch_.Tick(now, connection_.send_queue().OldestAwaited())) {
+  if (sends_watch_.Tick(now, connection_.send_queue().Awaited())) {
     return CloseStalled("completed nothing of what was sent, read or written");
   }
   std::optional<uint64_t> asked;

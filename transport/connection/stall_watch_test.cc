@@ -49,6 +49,19 @@ TEST_F(StallWatchTest, CountsAnewWhenSomethingWaitsAgain) {
   EXPECT_EQ(watch_.NextTick(), At(2 * kLimit));
 }
 
+TEST_F(StallWatchTest, WantsAllThatStoodInALineToMoveOn) {
+  using Line = std::optional<StallWatch::Line>;
+  EXPECT_FALSE(watch_.Tick(At(absl::ZeroDuration()), Line({0, 80})));
+  // One at a time moves, and others come.
+  EXPECT_FALSE(watch_.Tick(At(kLimit / 2), Line({1, 81})));
+  EXPECT_FALSE(watch_.Tick(At(kLimit - kMoment), Line({79, 159})));
+  EXPECT_TRUE(watch_.Tick(At(kLimit), Line({79, 159})));
+  EXPECT_FALSE(watch_.Tick(At(kLimit), Line({80, 160})));
+  EXPECT_EQ(watch_.NextTick(), At(2 * kLimit));
+  EXPECT_FALSE(watch_.Tick(At(2 * kLimit), Line()));
+  EXPECT_EQ(watch_.NextTick(), absl::InfiniteFuture());
+}
+
 TEST_F(StallWatchTest, WaitsForEverIfItIsToldTo) {
   StallWatch patient(absl::InfiniteDuration());
   EXPECT_FALSE(patient.Tick(At(absl::ZeroDuration()), 1));
