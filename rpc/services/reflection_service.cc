@@ -6,6 +6,7 @@
 
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/descriptor.pb.h"
+#include "rpc/callback_method.h"
 
 namespace verbena {
 namespace {
@@ -21,9 +22,6 @@ using grpc::reflection::v1::FileDescriptorResponse;
 using grpc::reflection::v1::ListServiceResponse;
 using grpc::reflection::v1::ServerReflectionRequest;
 using grpc::reflection::v1::ServerReflectionResponse;
-
-using Stream =
-    ServerReaderWriter<ServerReflectionResponse, ServerReflectionRequest>;
 
 constexpr char kMethodOfV1Alpha[] =
     "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
@@ -99,13 +97,44 @@ void SetExtensions(const std::string& type,
 
 }  // namespace
 
+// The call of one client: reads a request, has it answered, writes the answer.
+class ReflectionService::Stream final
+    : public ServerBidiReactor<ServerReflectionRequest,
+                               ServerReflectionResponse> {
+ public:
+  explicit Stream(ReflectionService* service) : service_(*service) {
+    StartRead(&request_);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return Finish(absl::OkStatus());
+    service_.Enqueue(this);
+  }
+  // Any thread, once for each request.
+  void Answer() {
+    response_ = service_.Answer(request_);
+    StartWrite(&response_);
+  }
+  void OnWriteDone(bool ok) override {
+    if (!ok) return Finish(absl::CancelledError());
+    StartRead(&request_);
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  ReflectionService& service_;
+  ServerReflectionRequest request_;
+  ServerReflectionResponse response_;
+};
+
 ReflectionService::ReflectionService() {
   // The messages of v1alpha are the same but for the names of their types,
   // which are not on the wire.
-  AddBidiStreamingMethod<ServerReflectionRequest, ServerReflectionResponse>(
-      kMethodOfV1Alpha, [this](ServerContext* context, Stream* stream) {
-        return ServerReflectionInfo(context, stream);
-      });
+  AddMethod(
+      internal::NewCallbackMethod<internal::NoMessage, internal::NoMessage>(
+          kMethodOfV1Alpha, [this](CallbackServerContext* context) {
+            return ServerReflectionInfo(context);
+          }));
   set_on_services([this](const std::vector<std::string>& services) {
     const base::MutexLock lock(mutex_);
     services_ = services;
@@ -113,13 +142,43 @@ ReflectionService::ReflectionService() {
   });
 }
 
-absl::Status ReflectionService::ServerReflectionInfo(ServerContext* context,
-                                                     Stream* stream) {
-  ServerReflectionRequest request;
-  while (stream->Read(&request)) {
-    if (!stream->Write(Answer(request))) break;
+ReflectionService::~ReflectionService() {
+  {
+    const base::MutexLock lock(mutex_);
+    stop_ = true;
+    changed_.NotifyOne();
   }
-  return context->IsCancelled() ? absl::CancelledError() : absl::OkStatus();
+  thread_.Join();
+}
+
+ServerBidiReactor<ServerReflectionRequest, ServerReflectionResponse>*
+ReflectionService::ServerReflectionInfo(CallbackServerContext* /*context*/) {
+  return new Stream(this);
+}
+
+void ReflectionService::Enqueue(Stream* stream) {
+  {
+    const base::MutexLock lock(mutex_);
+    if (!started_) started_ = thread_.Start([this] { AnswerAll(); }).ok();
+    if (started_) {
+      queue_.push_back(stream);
+      return changed_.NotifyOne();
+    }
+  }
+  stream->Answer();
+}
+
+void ReflectionService::AnswerAll() {
+  base::MutexLock lock(mutex_);
+  while (true) {
+    while (queue_.empty() && !stop_) changed_.Wait(mutex_);
+    if (queue_.empty()) return;
+    Stream* const stream = queue_.front();
+    queue_.pop_front();
+    lock.Unlock();
+    stream->Answer();
+    lock.Lock();
+  }
 }
 
 ServerReflectionResponse ReflectionService::Answer(

@@ -36,6 +36,7 @@ class ReflectionTest : public EndToEndTest {
   ReflectionTest() {
     StartServer([this](ServerBuilder& builder) {
       builder.RegisterService(&reflection_);
+      builder.SetWorkerThreads(1).SetMaxWorkerThreads(1);
     });
     channel_ = NewChannel();
     context_.set_timeout(absl::Minutes(2));
@@ -169,6 +170,29 @@ TEST_F(ReflectionTest, TheNameThatTheProtocolHadBeforeIsServedToo) {
   ServerReflectionResponse response;
   ASSERT_TRUE(response.ParseFromString(message.bytes()));
   EXPECT_EQ(Services(response).size(), 4u);
+}
+
+TEST_F(ReflectionTest, StreamsHoldNoWorker) {
+  ServerReflectionRequest request;
+  request.set_list_services("");
+  struct Asked {
+    ClientContext context;
+    std::unique_ptr<
+        ClientReaderWriter<ServerReflectionRequest, ServerReflectionResponse>>
+        stream;
+  };
+  std::vector<Asked> others(3);
+  const auto stub = ServerReflection::NewStub(channel_);
+  for (Asked& each : others) {
+    each.context.set_timeout(absl::Minutes(1));
+    each.stream = stub->ServerReflectionInfo(&each.context);
+    ServerReflectionResponse response;
+    ASSERT_TRUE(each.stream->Write(request));
+    ASSERT_TRUE(each.stream->Read(&response));
+    EXPECT_EQ(Services(response).size(), 4u);
+  }
+  // The only one is there for others.
+  EXPECT_EQ(EchoProblem(*EndToEnd::NewStub(channel_), 100, 1), "");
 }
 
 // What a tool does that has only the server's address.

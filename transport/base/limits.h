@@ -135,6 +135,21 @@ inline constexpr uint32_t kStreamLongMessages = 4;
 // a completion queue of 32767, the longest that rdma_rxe makes.
 inline constexpr uint32_t kMaxConnectionsPerPoller = 1024;
 
+// Connections of one poller and device that have not been let in: their clients
+// have not said HELLO, or not shown their credentials. When there are as many,
+// the oldest ends for the next one. Half of all, so those that were let in keep
+// the other half whoever comes; a client that is let in needs a few round
+// trips, in which 512 others rarely come.
+inline constexpr uint32_t kMaxUnadmitted = kMaxConnectionsPerPoller / 2;
+
+// The same of one IP address: one that sends no HELLOs leaves as many to
+// others.
+inline constexpr uint32_t kMaxUnadmittedOfAddress = kMaxUnadmitted / 2;
+
+// What a device with room for fewer connections has of both at least: some
+// clients that come at once are no attack.
+inline constexpr uint32_t kLeastUnadmitted = 4;
+
 // --- Arenas and bulk transfers ---------------------------------------------
 
 // Arenas that a client may offer on one connection. Each is larger than the one

@@ -77,6 +77,8 @@ class PollerDevice final : public Pollable {
   // Its completion queue has failed: it has ended its connections, and takes no
   // more.
   bool broken() const { return broken_; }
+  // How many connections there is room for.
+  uint32_t max_connections() const { return plan_.connections; }
   // Whether there is room for one more connection.
   bool has_room() const {
     return !broken_ && reserved_connections_ < plan_.connections;

@@ -125,6 +125,9 @@ class ServerCall {
   bool is_handled() const { return state_ == State::kHandling; }
   const char* StateName() const;
 
+  // A name for its connection, which nothing else has until that has ended and
+  // all of its calls; not to be looked into.
+  const void* connection() const { return &calls_; }
   const std::string& peer() const;
   const std::string& device_name() const;
   // Who the client is; null if the server did not want to know.

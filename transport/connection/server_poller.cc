@@ -31,6 +31,11 @@ absl::Span<const uint8_t> Bytes(const std::string& text) {
                              text.size());
 }
 
+// "[fd00::7]" of "[fd00::7]:50051".
+absl::string_view HostOf(absl::string_view address) {
+  return address.substr(0, address.rfind(':'));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServerPoller>> ServerPoller::Start(
@@ -157,6 +162,7 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   RETURN_IF_ERROR(incoming.id.MigrateTo(watcher->channel()));
   ASSIGN_OR_RETURN(PollerDevice * device,
                    DeviceFor(provider, incoming.id.context()));
+  EndOldestUnadmitted(*device, incoming.id.PeerAddress().ToString());
   MemoryDomain& memory = device->shared_memory();
   RETURN_IF_ERROR(device->Reserve(memory));
   const absl::StatusOr<uint32_t> inline_bytes =
@@ -193,6 +199,41 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   connection_count_.store(static_cast<uint32_t>(connections_.size()),
                           std::memory_order_relaxed);
   return absl::OkStatus();
+}
+
+// connections_ are in the order in which they came.
+void ServerPoller::EndOldestUnadmitted(const PollerDevice& device,
+                                       absl::string_view peer) {
+  const uint32_t limit = std::max(
+      kLeastUnadmitted, std::min(kMaxUnadmitted, device.max_connections() / 2));
+  const uint32_t limit_of_address =
+      std::max(kLeastUnadmitted,
+               std::min(kMaxUnadmittedOfAddress, device.max_connections() / 4));
+  const absl::string_view host = HostOf(peer);
+  Connection* oldest = nullptr;
+  Connection* oldest_of_address = nullptr;
+  uint32_t count = 0;
+  uint32_t count_of_address = 0;
+  for (const std::unique_ptr<ServerCalls>& calls : connections_) {
+    Connection& connection = calls->connection();
+    if (connection.state() != ConnectionState::kConnecting ||
+        &connection.device() != &device) {
+      continue;
+    }
+    if (count++ == 0) oldest = &connection;
+    if (HostOf(connection.peer()) != host) continue;
+    if (count_of_address++ == 0) oldest_of_address = &connection;
+  }
+  const bool many_of_address = count_of_address >= limit_of_address;
+  if (!many_of_address && count < limit) return;
+  Connection& ended = many_of_address ? *oldest_of_address : *oldest;
+  const std::string text = absl::StrCat(
+      "the connection of ", ended.peer(),
+      " was ended for another: ", many_of_address ? count_of_address : count,
+      " clients", many_of_address ? " of its address" : "",
+      " have not said HELLO, or who they are, and it was the first of them");
+  unadmitted_.Say(text);
+  ended.Close(absl::UnavailableError(text));
 }
 
 absl::StatusOr<CmWatcher*> ServerPoller::WatcherFor(const Provider& provider) {

@@ -12,6 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/rare_warning.h"
@@ -117,6 +118,9 @@ class ServerPoller final : private Pollable {
   void End();
   void AcceptHere(IncomingConnection incoming);
   absl::Status TryAccept(IncomingConnection& incoming);
+  // Ends the oldest connection that has not been let in, if there are as many
+  // of those on `device`, or from the host of `peer`, as there may be.
+  void EndOldestUnadmitted(const PollerDevice& device, absl::string_view peer);
   absl::StatusOr<CmWatcher*> WatcherFor(const Provider& provider);
   absl::StatusOr<PollerDevice*> DeviceFor(const Provider& provider,
                                           ibv_context* context);
@@ -151,7 +155,8 @@ class ServerPoller final : private Pollable {
   std::vector<std::unique_ptr<PollerDevice>> devices_;
   std::vector<std::unique_ptr<MemoryGauges>> gauges_;  // Of devices_.
   std::vector<std::unique_ptr<ServerCalls>> connections_;
-  base::RareWarning refusal_;  // That a client was refused.
+  base::RareWarning refusal_;     // That a client was refused.
+  base::RareWarning unadmitted_;  // That one was ended by others' coming.
   // That one was dropped for keeping us waiting, or for damaged bytes.
   base::RareWarning lost_;
   bool stopping_ = false;

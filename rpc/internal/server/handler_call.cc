@@ -51,7 +51,7 @@ HandlerCall::HandlerCall(HandlerCallPool* pool, const Method* method,
                          int method_index, ThreadPool* threads,
                          BlockingMethod* blocking, const CallGate* gate,
                          const ReplyLimits& limits, MethodCounters* counters)
-    : ShortTask(blocking == nullptr ? nullptr : &blocking->pace),
+    : WorkerTask(blocking == nullptr ? nullptr : &blocking->pace),
       pool_(pool),
       method_(method),
       method_index_(method_index),
@@ -128,7 +128,8 @@ bool HandlerCall::IsShort() const {
 void HandlerCall::SubmitToWorkers() {
   step_ = Step::kOnWorker;
   awaits_worker_.store(true, std::memory_order_relaxed);
-  const absl::Status refusal = threads_->Submit(this, &blocking_->lane);
+  const absl::Status refusal =
+      threads_->Submit(this, &blocking_->lane, call_->connection());
   if (ABSL_PREDICT_TRUE(refusal.ok())) return;
   awaits_worker_.store(false, std::memory_order_relaxed);
   reply_.status = Annotate(refusal, method_name());

@@ -68,8 +68,7 @@ class DefaultReactor final : public ServerUnaryReactor {
 // into registered memory if there is some, else by the poller when there is.
 //
 // The pool that it comes from, the method and the threads must outlive it.
-class HandlerCall final : public transport::ShortTask,
-                          public transport::ReplyWriter {
+class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
  public:
   // Null `threads` and `blocking` mean that handlers run on the poller; a null
   // `gate`, that nobody looks at calls before they do.

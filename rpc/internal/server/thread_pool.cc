@@ -1,6 +1,7 @@
 #include "rpc/internal/server/thread_pool.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,10 @@ namespace {
 // One in so many threads, but at least one of several, is kept from the tasks
 // of one lane.
 constexpr int kReservedShare = 8;
+
+// A connection may have so many times the workers that it leaves to others.
+// Alone it comes to as many as one lane, so a single client is no slower.
+constexpr int kOwnerShare = 7;
 
 // How soon to try again when the system starts no thread.
 constexpr absl::Duration kStartAgain = absl::Milliseconds(100);
@@ -48,21 +53,19 @@ ThreadPool::Use ThreadPool::use() const {
   return use;
 }
 
-absl::Status ThreadPool::Submit(transport::Task* task, Lane* lane) {
+absl::Status ThreadPool::Submit(WorkerTask* task, Lane* lane,
+                                const void* owner) {
   const base::MutexLock lock(mutex_);
-  if (idle_ != nullptr && lane->running_ < lane_limit_) {
-    Idle* const idle = idle_;
-    idle_ = idle->next;
-    idle->task = task;
-    idle->lane = lane;
-    ++lane->running_;
-    // With the lock held: the thread's part of the pool may be gone after it.
-    idle->wake.NotifyOne();
+  task->owner_ = owner;
+  const bool in_share = InShare(owner);
+  if (idle_ != nullptr && lane->running_ < lane_limit_ && in_share) {
+    NoteStart(task, lane);
+    GiveToIdle(task, lane);
     return absl::OkStatus();
   }
   // Who will have a thread as soon as one has started does not wait for others.
   const bool waits = lane->running_ >= lane_limit_ || lane->first_ != nullptr ||
-                     threads_ == options_.most;
+                     threads_ == options_.most || !in_share;
   if (waits && waiting_ >= options_.queue_limit) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the queue of calls that wait for a worker is full: ", waiting_,
@@ -70,11 +73,13 @@ absl::Status ThreadPool::Submit(transport::Task* task, Lane* lane) {
         threads_, " workers, of at most ", options_.most,
         " (ServerBuilder::SetMaxWorkerThreads)"));
   }
-  task->mpsc_next = nullptr;
-  (lane->first_ == nullptr ? lane->first_ : lane->last_->mpsc_next) = task;
-  lane->last_ = task;
   ++waiting_;
-  ListIfReady(lane);
+  if (!in_share) {
+    // Others of its run, so there are threads.
+    WaitForShare(task, lane);
+    return absl::OkStatus();
+  }
+  AddToLane(task, lane);
   GrowIfNeeded();
   if (threads_ > 0) return absl::OkStatus();
   // Nobody else waits: whoever came before was refused, too.
@@ -90,6 +95,75 @@ absl::Time ThreadPool::Tick() {
   const base::MutexLock lock(mutex_);
   GrowIfNeeded();
   return LacksThread() ? base::Now() + kStartAgain : absl::InfiniteFuture();
+}
+
+bool ThreadPool::InShare(const void* owner) const {
+  const auto found = owners_.find(owner);
+  return found == owners_.end() || found->second.running == 0 ||
+         found->second.running < kOwnerShare * (options_.most - running_);
+}
+
+void ThreadPool::NoteStart(WorkerTask* task, Lane* lane) {
+  ++running_;
+  ++lane->running_;
+  if (task->owner_ != nullptr) ++owners_[task->owner_].running;
+}
+
+void ThreadPool::NoteEnd(const void* owner, Lane* lane) {
+  --running_;
+  --lane->running_;
+  ListIfReady(lane);
+  const auto found = owners_.find(owner);
+  if (found != owners_.end() && --found->second.running == 0 &&
+      found->second.first == nullptr) {
+    owners_.erase(found);
+  }
+  if (!over_share_.empty()) ListInShare();
+}
+
+void ThreadPool::WaitForShare(WorkerTask* task, Lane* lane) {
+  task->lane_ = lane;
+  task->mpsc_next = nullptr;
+  Owner& owner = owners_[task->owner_];
+  if (owner.first == nullptr) over_share_.push_back(task->owner_);
+  if (owner.first == nullptr) {
+    owner.first = task;
+  } else {
+    owner.last->mpsc_next = task;
+  }
+  owner.last = task;
+}
+
+// An owner whose tasks wait has others that run, so there are no more of them
+// than threads.
+void ThreadPool::ListInShare() {
+  for (size_t left = over_share_.size(); left > 0; --left) {
+    const void* const name = over_share_.front();
+    over_share_.pop_front();
+    Owner& owner = owners_[name];
+    if (InShare(name)) {
+      WorkerTask* const task = owner.first;
+      owner.first = task->next();
+      AddToLane(task, static_cast<Lane*>(task->lane_));
+    }
+    if (owner.first != nullptr) over_share_.push_back(name);
+  }
+  while (idle_ != nullptr && first_ != nullptr) {
+    Lane* lane = nullptr;
+    WorkerTask* const task = TakeFirst(&lane);
+    if (task != nullptr) GiveToIdle(task, lane);
+  }
+}
+
+void ThreadPool::AddToLane(WorkerTask* task, Lane* lane) {
+  task->mpsc_next = nullptr;
+  if (lane->first_ == nullptr) {
+    lane->first_ = task;
+  } else {
+    lane->last_->mpsc_next = task;
+  }
+  lane->last_ = task;
+  ListIfReady(lane);
 }
 
 void ThreadPool::ListIfReady(Lane* lane) {
@@ -123,36 +197,59 @@ void ThreadPool::Work() {
   base::MutexLock lock(mutex_);
   starting_ = false;
   Lane* lane = nullptr;
-  while (transport::Task* const task = Next(&lane)) {
+  while (WorkerTask* const task = Next(&lane)) {
+    const void* const owner = task->owner_;  // The task may be gone soon.
     lock.Unlock();
     task->Run();
     lock.Lock();
-    --lane->running_;
-    ListIfReady(lane);
+    NoteEnd(owner, lane);
   }
   --threads_;
 }
 
-transport::Task* ThreadPool::Next(Lane** lane) {
+WorkerTask* ThreadPool::Next(Lane** lane) {
   bool needed = true;
-  while (first_ == nullptr) {
-    if (stop_ || !needed) return nullptr;
-    transport::Task* const task = WaitIdle(lane, &needed);
+  while (true) {
+    WorkerTask* task = nullptr;
+    if (first_ != nullptr) {
+      task = TakeFirst(lane);
+      GrowIfNeeded();
+    } else if (stop_ || !needed) {
+      return nullptr;
+    } else {
+      task = WaitIdle(lane, &needed);
+    }
     if (task != nullptr) return task;
   }
+}
+
+WorkerTask* ThreadPool::TakeFirst(Lane** lane) {
   *lane = first_;
   first_ = (*lane)->next_;
   (*lane)->ready_ = false;
-  auto* const task = static_cast<transport::Task*>((*lane)->first_);
-  (*lane)->first_ = task->mpsc_next;
-  --waiting_;
-  ++(*lane)->running_;
+  WorkerTask* const task = (*lane)->first_;
+  (*lane)->first_ = task->next();
+  const bool in_share = InShare(task->owner_);
+  if (in_share) {
+    --waiting_;
+    NoteStart(task, *lane);
+  } else {
+    WaitForShare(task, *lane);
+  }
   ListIfReady(*lane);
-  GrowIfNeeded();
-  return task;
+  return in_share ? task : nullptr;
 }
 
-transport::Task* ThreadPool::WaitIdle(Lane** lane, bool* needed) {
+void ThreadPool::GiveToIdle(WorkerTask* task, Lane* lane) {
+  Idle* const idle = idle_;
+  idle_ = idle->next;
+  idle->task = task;
+  idle->lane = lane;
+  // With the lock held: the thread's part of the pool may be gone after it.
+  idle->wake.NotifyOne();
+}
+
+WorkerTask* ThreadPool::WaitIdle(Lane** lane, bool* needed) {
   Idle idle;
   idle.next = std::exchange(idle_, &idle);
   const bool limited = threads_ > options_.kept;

@@ -3,14 +3,33 @@
 #ifndef VERBENA_RPC_INTERNAL_SERVER_THREAD_POOL_H_
 #define VERBENA_RPC_INTERNAL_SERVER_THREAD_POOL_H_
 
+#include <deque>
+
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "transport/base/mutex.h"
 #include "transport/base/thread_group.h"
-#include "transport/polling/task.h"
+#include "transport/polling/poller_threads.h"
 
 namespace verbena::internal {
+
+// A task of a worker's. Owned by whoever submits it, and alive until Run()
+// begins.
+class WorkerTask : public transport::ShortTask {
+ protected:
+  using ShortTask::ShortTask;
+  ~WorkerTask() = default;
+
+ private:
+  friend class ThreadPool;
+
+  WorkerTask* next() const { return static_cast<WorkerTask*>(mpsc_next); }
+
+  const void* owner_ = nullptr;  // See ThreadPool::Submit().
+  void* lane_ = nullptr;         // Of a task that waits for its owner's share.
+};
 
 // Threads that run tasks, as many as there are tasks that block: they grow
 // while tasks wait, up to a bound, and shrink again after a time without work.
@@ -18,6 +37,11 @@ namespace verbena::internal {
 // Tasks come in *lanes*, one for each method. Lanes take turns, and the tasks
 // of one lane never have all the threads, so that calls of one method that all
 // block do not hold another method's up.
+//
+// Tasks have *owners*, one for each connection. An owner has a share: another
+// task of its begins only while those that run are fewer than seven times the
+// threads that are left for others. Alone it comes to as many as a lane. Its
+// further tasks wait where they hold no other owner's up.
 //
 // While tasks wait one thread at a time is started, and it starts the next one
 // if tasks still wait when it runs. A burst of short tasks is over before that
@@ -47,8 +71,8 @@ class ThreadPool {
    private:
     friend class ThreadPool;
 
-    base::MpscNode* first_ = nullptr;  // Those that wait; both null if none
-    base::MpscNode* last_ = nullptr;   // does.
+    WorkerTask* first_ = nullptr;  // Those that wait; both null if none does.
+    WorkerTask* last_ = nullptr;
     int running_ = 0;
     bool ready_ = false;    // It stands in the pool's list of lanes.
     Lane* next_ = nullptr;  // There.
@@ -62,10 +86,10 @@ class ThreadPool {
   // REQUIRES: nobody is in Submit(), or will be.
   ~ThreadPool();
 
-  // Has a worker run `task`; tasks of one lane are begun in the order
-  // submitted. RESOURCE_EXHAUSTED, saying which limit was met, if it takes
-  // nothing.
-  absl::Status Submit(transport::Task* task, Lane* lane);
+  // Has a worker run `task`; tasks of one lane and owner are begun in the order
+  // submitted. `owner` is a name, which is not looked into; null has no share.
+  // RESOURCE_EXHAUSTED, saying which limit was met, if it takes nothing.
+  absl::Status Submit(WorkerTask* task, Lane* lane, const void* owner);
 
   // Starts the thread that is missing, if the system refused it when it was
   // needed. Returns when to call again, at the latest.
@@ -85,17 +109,47 @@ class ThreadPool {
   // A thread that waits for a task; on its stack.
   struct Idle {
     base::CondVar wake;
-    transport::Task* task = nullptr;  // What it was given.
+    WorkerTask* task = nullptr;  // What it was given.
     Lane* lane = nullptr;
     Idle* next = nullptr;
   };
 
+  // An owner of which tasks run, or wait for its share.
+  struct Owner {
+    int running = 0;
+    WorkerTask* first = nullptr;  // Those that wait; both null if none does.
+    WorkerTask* last = nullptr;
+  };
+
   void Work();
+  // Whether another task of `owner` may run.
+  bool InShare(const void* owner) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // `task` runs from now on.
+  void NoteStart(WorkerTask* task, Lane* lane)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A task of these has run.
+  void NoteEnd(const void* owner, Lane* lane)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Has `task` wait for the share of its owner.
+  void WaitForShare(WorkerTask* task, Lane* lane)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Puts what may run of those that wait for that into their lanes, and wakes
+  // who has nothing to do.
+  void ListInShare() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Adds `task` to those of its lane that wait.
+  void AddToLane(WorkerTask* task, Lane* lane)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits for a task, and counts it as running. Null: the thread is to end.
-  transport::Task* Next(Lane** lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  WorkerTask* Next(Lane** lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The first task among the lanes, which runs from now on; null if it waits
+  // for its share instead. REQUIRES: there is one.
+  WorkerTask* TakeFirst(Lane** lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // REQUIRES: idle_ is not null; the task counts as running.
+  void GiveToIdle(WorkerTask* task, Lane* lane)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Waits among idle_ for one. Null: there may be one among the lanes, or
   // the thread is not needed any more, which *needed tells.
-  transport::Task* WaitIdle(Lane** lane, bool* needed)
+  WorkerTask* WaitIdle(Lane** lane, bool* needed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Remove(Idle* idle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Puts a lane whose next task may run into the list, unless it is there.
@@ -116,7 +170,11 @@ class ThreadPool {
   // Threads without work, the last one to become idle first: the others may
   // sleep for long, and end.
   Idle* idle_ ABSL_GUARDED_BY(mutex_) = nullptr;
-  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;        // Tasks in all lanes.
+  absl::flat_hash_map<const void*, Owner> owners_ ABSL_GUARDED_BY(mutex_);
+  // Owners of which tasks wait for their share.
+  std::deque<const void*> over_share_ ABSL_GUARDED_BY(mutex_);
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;        // Tasks of all owners.
+  int waiting_ ABSL_GUARDED_BY(mutex_) = 0;        // Tasks that do not run.
   int threads_ ABSL_GUARDED_BY(mutex_) = 0;        // Started and not ended.
   bool starting_ ABSL_GUARDED_BY(mutex_) = false;  // One has yet to run.
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;

@@ -23,7 +23,7 @@ namespace {
 
 using base::Gate;
 
-class CountTask final : public transport::Task {
+class CountTask final : public WorkerTask {
  public:
   explicit CountTask(std::atomic<int>* count) : count_(count) {}
   void Run() override { ++*count_; }
@@ -32,7 +32,7 @@ class CountTask final : public transport::Task {
   std::atomic<int>* count_;
 };
 
-class OrderTask final : public transport::Task {
+class OrderTask final : public WorkerTask {
  public:
   OrderTask(int number, std::vector<int>* order)
       : number_(number), order_(order) {}
@@ -44,7 +44,7 @@ class OrderTask final : public transport::Task {
 };
 
 // Says that it runs, and goes on when all may.
-class HeldTask final : public transport::Task {
+class HeldTask final : public WorkerTask {
  public:
   HeldTask(std::atomic<int>* running, Gate* release)
       : running_(running), release_(release) {}
@@ -58,7 +58,7 @@ class HeldTask final : public transport::Task {
   Gate* const release_;
 };
 
-class OpeningTask final : public transport::Task {
+class OpeningTask final : public WorkerTask {
  public:
   explicit OpeningTask(Gate* gate) : gate_(gate) {}
   void Run() override { gate_->Open(); }
@@ -68,14 +68,14 @@ class OpeningTask final : public transport::Task {
 };
 
 // Submits a task of its own kind and waits for it, so many times over.
-class NestedTask final : public transport::Task {
+class NestedTask final : public WorkerTask {
  public:
   NestedTask(ThreadPool* pool, ThreadPool::Lane* lane, int depth)
       : pool_(pool), lane_(lane), depth_(depth) {}
   void Run() override {
     if (depth_ > 0) {
       NestedTask inner(pool_, lane_, depth_ - 1);
-      EXPECT_EQ(pool_->Submit(&inner, lane_), absl::OkStatus());
+      EXPECT_EQ(pool_->Submit(&inner, lane_, nullptr), absl::OkStatus());
       inner.done.Wait();
     }
     done.Open();
@@ -104,14 +104,15 @@ class ThreadPoolTest : public testing::Test {
     pool_.reset();
     pool_.emplace(ThreadPool::Options{kept, most, queue_limit, idle_time});
   }
-  absl::Status Submit(transport::Task* task) {
-    return pool_->Submit(task, &lane_);
+  absl::Status Submit(WorkerTask* task) {
+    return pool_->Submit(task, &lane_, nullptr);
   }
-  // Tasks of `lane` that run until release_ opens.
-  void Hold(int count, ThreadPool::Lane* lane) {
+  // Tasks of `lane` and `owner` that run until release_ opens.
+  void Hold(int count, ThreadPool::Lane* lane, const void* owner = nullptr) {
     for (int i = 0; i < count; ++i) {
-      ASSERT_EQ(pool_->Submit(&held_.emplace_back(&running_, &release_), lane),
-                absl::OkStatus());
+      ASSERT_EQ(
+          pool_->Submit(&held_.emplace_back(&running_, &release_), lane, owner),
+          absl::OkStatus());
     }
   }
   void AwaitRunning(int count) {
@@ -134,6 +135,47 @@ TEST_F(ThreadPoolTest, RunsEverythingBeforeItIsDestroyed) {
   }
   pool_.reset();
   EXPECT_EQ(count, 1000);
+}
+
+// Two lanes could take all threads.
+TEST_F(ThreadPoolTest, OneOwnerDoesNotHoldAllThreads) {
+  Make(16, 16, 100);
+  const int greedy = 0, good = 0;
+  Hold(16, &lane_, &greedy);
+  Hold(16, &other_lane_, &greedy);
+  AwaitRunning(14);
+  Gate done;
+  OpeningTask task(&done);
+  ThreadPool::Lane third;
+  ASSERT_EQ(pool_->Submit(&task, &third, &good), absl::OkStatus());
+  done.Wait();
+  EXPECT_EQ(running_, 14);
+  Hold(16, &other_lane_, &good);
+  AwaitRunning(16);
+  release_.Open();
+  AwaitRunning(48);
+  pool_.reset();
+}
+
+TEST_F(ThreadPoolTest, AnOwnerGetsTheThreadsThatOthersLeave) {
+  Make(8, 8, 100);
+  const int first = 0, second = 0;
+  Gate first_release;
+  std::atomic<int> first_running = 0;
+  std::deque<HeldTask> tasks;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_EQ(pool_->Submit(&tasks.emplace_back(&first_running, &first_release),
+                            &lane_, &first),
+              absl::OkStatus());
+  }
+  AwaitValue([&] { return first_running.load(); }, 4);
+  Hold(7, &other_lane_, &second);
+  AwaitRunning(4);
+  EXPECT_EQ(pool_->use().queued, 3);
+  first_release.Open();
+  AwaitRunning(7);
+  release_.Open();
+  pool_.reset();
 }
 
 TEST_F(ThreadPoolTest, OneThreadKeepsTheOrder) {
@@ -193,7 +235,7 @@ TEST_F(ThreadPoolTest, OneLaneNeverHasAllTheThreads) {
   AwaitRunning(7);
   std::atomic<int> count = 0;
   CountTask other(&count);
-  ASSERT_EQ(pool_->Submit(&other, &other_lane_), absl::OkStatus());
+  ASSERT_EQ(pool_->Submit(&other, &other_lane_, nullptr), absl::OkStatus());
   AwaitValue([&count] { return count.load(); }, 1);
   EXPECT_EQ(running_, 7);
   release_.Open();
@@ -211,7 +253,7 @@ TEST_F(ThreadPoolTest, AFullQueueOfOneLaneDoesNotStopAnother) {
   std::atomic<int> count = 0;
   CountTask refused(&count), other(&count);
   EXPECT_EQ(Submit(&refused).code(), absl::StatusCode::kResourceExhausted);
-  ASSERT_EQ(pool_->Submit(&other, &other_lane_), absl::OkStatus());
+  ASSERT_EQ(pool_->Submit(&other, &other_lane_, nullptr), absl::OkStatus());
   AwaitValue([&count] { return count.load(); }, 1);
   EXPECT_EQ(running_, 7);
   release_.Open();
@@ -227,7 +269,7 @@ TEST_F(ThreadPoolTest, LanesTakeTurns) {
     ASSERT_EQ(Submit(&tasks.emplace_back(i, &order)), absl::OkStatus());
   }
   OrderTask other(100, &order);
-  ASSERT_EQ(pool_->Submit(&other, &other_lane_), absl::OkStatus());
+  ASSERT_EQ(pool_->Submit(&other, &other_lane_, nullptr), absl::OkStatus());
   release_.Open();
   pool_.reset();
   EXPECT_EQ(order, (std::vector<int>{100, 1, 2, 3}));
