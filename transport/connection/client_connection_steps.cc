@@ -108,7 +108,15 @@ absl::Status ClientConnection::OnRoute() {
       reinterpret_cast<const uint8_t*>(hello.data()), hello.size());
   parameters.responder_resources = device_->limits().reads_answered;
   parameters.rnr_retry_count = kRnrRetries;
-  return calls_->connection().Connect(parameters);
+  const absl::Status status = calls_->connection().Connect(parameters);
+  // iWARP connects a socket in there, and learns at once that nobody listens.
+  if (!status.ok() && errno == ECONNREFUSED) {
+    CmEvent refused;
+    refused.type = RDMA_CM_EVENT_REJECTED;
+    refused.status = -ECONNREFUSED;
+    return Failure(refused);
+  }
+  return status;
 }
 
 absl::Status ClientConnection::MakeConnection() {
@@ -152,7 +160,7 @@ absl::Status ClientConnection::Failure(const CmEvent& event) {
       event.type == RDMA_CM_EVENT_REJECTED &&
       (event.status == kRejectNobodyListens || event.status == -ECONNREFUSED);
   if (event.type != RDMA_CM_EVENT_REJECTED ||
-      event.status != kRejectByApplication) {
+      !IsRejectByApplication(event.status)) {
     return CmEventStatus(event, peer_);
   }
   const absl::Span<const uint8_t> data = event.private_data();

@@ -88,6 +88,11 @@ void Connection::SetPeerLimits(const PeerLimits& limits) {
 }
 
 absl::Status Connection::FixQueuePair() {
+  // iWARP has no such timer, and READs arrive as remote writes there: what a
+  // peer may reach is for the keys of memory alone to say. Nor does siw look
+  // at bytes that come while a queue pair is being modified, until others do:
+  // a HELLO would wait for ever.
+  if (device_.limits().iwarp) return absl::OkStatus();
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_RTS;
   attributes.min_rnr_timer = kMinRnrTimer;

@@ -63,13 +63,17 @@ class DeviceLimitsTest : public testing::Test {
     return provider;
   }
 
-  absl::StatusOr<std::unique_ptr<PollerDevice>> Create() {
-    PollerDevice::Options options;
-    options.max_connections = 3;
-    BufferPool::Options& pool = options.shared_pool.emplace();
+  static BufferPool::Options SmallPool() {
+    BufferPool::Options pool;
     pool.access = IBV_ACCESS_LOCAL_WRITE;
     pool.first_region_bytes = pool.max_bytes = pool.largest_bytes = 1 << 20;
     pool.max_regions = 1;
+    return pool;
+  }
+  absl::StatusOr<std::unique_ptr<PollerDevice>> Create() {
+    PollerDevice::Options options;
+    options.max_connections = 3;
+    options.shared_pool = SmallPool();
     return PollerDevice::Create(provider_, verbs_.context(), options);
   }
   absl::StatusOr<uint32_t> MakeQueuePair(PollerDevice& device) {
@@ -139,6 +143,33 @@ TEST_F(DeviceLimitsTest, WaitsBrieflyForTheMarkerOnIwarp) {
   EXPECT_EQ(verbs_.sends.size(), 1u);
   while (!connection.closed()) device->Tick(base::Now());
   EXPECT_LT(base::Now() - begin, absl::Seconds(1));
+  connection.DestroyQueuePair();
+}
+
+// siw forgets bytes that come while a queue pair is being modified.
+TEST_F(DeviceLimitsTest, ModifiesNoQueuePairThatIsConnectedOnIwarp) {
+  verbs_.BeIwarp();
+  Provider provider = provider_;
+  provider.verbs.modify_qp = [](ibv_qp* /*qp*/, ibv_qp_attr* attributes,
+                                int /*mask*/) {
+    return attributes->qp_state == IBV_QPS_ERR ? 0 : EINVAL;
+  };
+  PollerDevice::Options options;
+  options.max_connections = 1;
+  options.shared_pool = SmallPool();
+  const auto device =
+      *PollerDevice::Create(provider, verbs_.context(), options);
+  const auto poller = *Poller::Create();
+  ASSERT_TRUE(device->Reserve(device->shared_memory()).ok());
+  rdma_cm_id raw = {};
+  raw.qp = verbs_.qp();
+  NoCalls calls;
+  Connection connection(*poller, *device, device->shared_memory(),
+                        CmId::Adopt(provider, &raw), /*inline_bytes=*/64,
+                        EndpointOptions(), /*access=*/0, calls);
+  EXPECT_TRUE(connection.FixQueuePair().ok());
+  connection.Close(absl::UnavailableError("enough"));
+  while (!connection.closed()) device->Tick(base::Now());
   connection.DestroyQueuePair();
 }
 

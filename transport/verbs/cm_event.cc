@@ -42,7 +42,7 @@ absl::Status Rejected(int reason, absl::string_view peer) {
         ": refused, the server is out of file descriptors or memory (see "
         "`ulimit -n` there)"));
   }
-  if (reason == kRejectByApplication) {
+  if (IsRejectByApplication(reason)) {
     return absl::UnavailableError(
         absl::StrCat("connect ", peer, ": rejected by the peer"));
   }
@@ -63,6 +63,10 @@ absl::Status Rejected(int reason, absl::string_view peer) {
 }
 
 }  // namespace
+
+bool IsRejectByApplication(int status) {
+  return status == kRejectByApplication || status == -ECONNRESET;
+}
 
 CmEvent CmEvent::FromRdma(const rdma_cm_event& event) {
   CmEvent result;

@@ -53,6 +53,11 @@ struct CmEvent {
 inline constexpr int kRejectNoResources = 3;
 inline constexpr int kRejectNobodyListens = 8;   // Invalid service ID.
 inline constexpr int kRejectByApplication = 28;  // Consumer defined.
+
+// Whether a REJECTED with this status is from the application, whose private
+// data it brings. iWARP has no reasons, and reports ECONNRESET.
+bool IsRejectByApplication(int status);
+
 // Two reasons that only the software device gives; see
 // transport/soft/link/cm_message.h.
 inline constexpr int kRejectOtherUser = 0x5601;
