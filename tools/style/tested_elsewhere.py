@@ -137,6 +137,7 @@ TESTED_ELSEWHERE = {
         "transport/faulty/faulty_provider_test.cc",
     "transport/faulty/faulty_verbs.cc":
         "transport/faulty/faulty_provider_test.cc",
+    "transport/faulty/real_devices.cc": "tests/transport/real_devices_test.cc",
     "transport/server_endpoint.cc": _TRANSPORT,
     "transport/connection/client_connection.cc": _CLIENT_POLLER,
     "transport/connection/client_connection_steps.cc": _CLIENT_POLLER,

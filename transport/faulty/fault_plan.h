@@ -28,6 +28,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "transport/base/mutex.h"
+#include "transport/faulty/real_devices.h"
 
 namespace verbena::transport {
 
@@ -57,6 +58,9 @@ class FaultPlan {
   // are released. A delayed get_cm_event makes an event late.
   void DelayCall(absl::string_view function, uint64_t nth, absl::Duration time);
   void ReleaseCalls();
+  // Offers no more than a device with those numbers, which outlive the plan.
+  // Before the provider is used.
+  void BeDevice(const DeviceNumbers& numbers) { numbers_ = &numbers; }
 
   // The `nth` completion is never seen.
   void DropCompletion(uint64_t nth);
@@ -109,6 +113,7 @@ class FaultPlan {
   // faults leave alone, because nobody can go on without them.
   int OnCall(absl::string_view function, bool may_fail);
   bool device_is_gone() const;
+  const DeviceNumbers* numbers() const { return numbers_; }
   struct Completion {
     bool drop = false;
     uint32_t delay_polls = 0;
@@ -144,6 +149,7 @@ class FaultPlan {
 
   void Note(std::string fault) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const DeviceNumbers* numbers_ = nullptr;
   mutable base::Mutex mutex_;
   base::CondVar released_;  // releases_ has changed.
 

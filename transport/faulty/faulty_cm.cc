@@ -39,11 +39,46 @@ void DestroyEventChannel(rdma_event_channel* channel) {
   State().base().cm.destroy_event_channel(channel);
 }
 
+// Whether the device that is played refuses such a queue pair. Sets errno.
+bool IsTooMuch(const ibv_qp_cap& wanted) {
+  const DeviceNumbers* const numbers = State().Numbers();
+  if (numbers == nullptr) return false;
+  if (wanted.max_inline_data <= numbers->inline_bytes &&
+      wanted.max_send_wr <= static_cast<uint32_t>(numbers->work_requests)) {
+    return false;
+  }
+  errno = numbers->says_enomem ? ENOMEM : EINVAL;
+  return true;
+}
+
+// Whether as many READs are wanted as the device has; librdmacm refuses more.
+bool HasReads(const rdma_conn_param* wanted) {
+  const DeviceNumbers* const numbers = State().Numbers();
+  if (numbers == nullptr || wanted == nullptr ||
+      (wanted->responder_resources <= numbers->reads_answered &&
+       wanted->initiator_depth <= numbers->reads_made)) {
+    return true;
+  }
+  errno = EINVAL;
+  return false;
+}
+
+int Accept(rdma_cm_id* id, rdma_conn_param* parameters) {
+  if (!HasReads(parameters)) return -1;
+  return kMay<"accept", &CmOps::accept>(id, parameters);
+}
+
+int Connect(rdma_cm_id* id, rdma_conn_param* parameters) {
+  if (!HasReads(parameters)) return -1;
+  return kMay<"connect", &CmOps::connect>(id, parameters);
+}
+
 int CreateQp(rdma_cm_id* id, ibv_pd* pd, ibv_qp_init_attr* attributes) {
   if (State().DeviceIsGone()) {
     errno = EIO;
     return -1;
   }
+  if (IsTooMuch(attributes->cap)) return -1;
   const int result =
       kMay<"cm.create_qp", &CmOps::create_qp>(id, pd, attributes);
   if (result == 0) State().OwnQueuePair(id->qp);
@@ -93,9 +128,9 @@ int GetCmEvent(rdma_event_channel* channel, rdma_cm_event** event) {
 
 CmOps FaultyCm(const CmOps& base) {
   CmOps ops = base;
-  ops.accept = kMay<"accept", &CmOps::accept>;
+  ops.accept = Accept;
   ops.bind_addr = BindAddr;
-  ops.connect = kMay<"connect", &CmOps::connect>;
+  ops.connect = Connect;
   ops.create_event_channel =
       Entry<"create_event_channel", &CmOps::create_event_channel,
             FailsWith::kMinusOne, true, Objects::kMakes>::Call;

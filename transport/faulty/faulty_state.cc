@@ -76,6 +76,11 @@ int FaultyState::OnVerb(absl::string_view function, bool may_fail) {
   return error == 0 && DeviceIsGone() ? EIO : error;
 }
 
+const DeviceNumbers* FaultyState::Numbers() {
+  const base::MutexLock lock(mutex_);
+  return plan_ == nullptr ? nullptr : plan_->numbers();
+}
+
 FaultPlan::Event FaultyState::OnEvent(rdma_cm_event_type type) {
   const base::MutexLock lock(mutex_);
   return plan_ == nullptr ? FaultPlan::Event() : plan_->OnEvent(type);

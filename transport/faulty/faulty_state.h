@@ -37,6 +37,8 @@ class FaultyState {
   bool DeviceIsGone();
   // As OnCall(), for a verb: returns EIO, too, once the device is gone.
   int OnVerb(absl::string_view function, bool may_fail);
+  // See FaultPlan::BeDevice(). Null if nothing is to be limited.
+  const DeviceNumbers* Numbers();
   FaultPlan::Event OnEvent(rdma_cm_event_type type);
   // Damages what the plan says of a chain of work requests that is about to be
   // posted, or will when it is done.

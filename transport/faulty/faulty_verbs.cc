@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
 #include "transport/faulty/faulty_entry.h"
 #include "transport/faulty/faulty_state.h"
@@ -103,6 +104,43 @@ int CloseDevice(ibv_context* context) {
   return error;
 }
 
+int QueryDevice(ibv_context* context, ibv_device_attr* out) {
+  const int error = kMay<"query_device", &VerbsOps::query_device>(context, out);
+  const DeviceNumbers* const numbers = State().Numbers();
+  if (error != 0 || numbers == nullptr) return error;
+  out->max_qp_wr = std::min(out->max_qp_wr, numbers->work_requests);
+  out->max_srq_wr = std::min(out->max_srq_wr, numbers->shared_receives);
+  if (numbers->shared_receives == 0) out->max_srq = 0;
+  out->max_cqe = std::min(out->max_cqe, numbers->completions);
+  out->max_qp_rd_atom = std::min(out->max_qp_rd_atom, numbers->reads_answered);
+  out->max_qp_init_rd_atom =
+      std::min(out->max_qp_init_rd_atom, numbers->reads_made);
+  return 0;
+}
+
+// The queues are bounded as query_device says.
+ibv_cq* CreateCq(ibv_context* context, int cqe, void* cq_context,
+                 ibv_comp_channel* channel, int vector) {
+  const DeviceNumbers* const numbers = State().Numbers();
+  if (numbers != nullptr && cqe > numbers->completions) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  return kMakes<"create_cq", &VerbsOps::create_cq>(context, cqe, cq_context,
+                                                   channel, vector);
+}
+
+ibv_srq* CreateSrq(ibv_pd* pd, ibv_srq_init_attr* attributes) {
+  const DeviceNumbers* const numbers = State().Numbers();
+  if (numbers != nullptr &&
+      attributes->attr.max_wr >
+          static_cast<uint32_t>(numbers->shared_receives)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  return kMakes<"create_srq", &VerbsOps::create_srq>(pd, attributes);
+}
+
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   ibv_qp* const qp = kMay<"create_qp", &VerbsOps::create_qp>(pd, attributes);
   if (qp != nullptr) State().OwnQueuePair(qp);
@@ -129,9 +167,9 @@ VerbsOps FaultyVerbs(const VerbsOps& base) {
   ops.close_device = CloseDevice;
   ops.create_comp_channel =
       kMakes<"create_comp_channel", &VerbsOps::create_comp_channel>;
-  ops.create_cq = kMakes<"create_cq", &VerbsOps::create_cq>;
+  ops.create_cq = CreateCq;
   ops.create_qp = CreateQp;
-  ops.create_srq = kMakes<"create_srq", &VerbsOps::create_srq>;
+  ops.create_srq = CreateSrq;
   ops.dealloc_pd = kEnds<"dealloc_pd", &VerbsOps::dealloc_pd>;
   ops.dereg_mr = kEnds<"dereg_mr", &VerbsOps::dereg_mr>;
   ops.destroy_comp_channel =
@@ -146,7 +184,7 @@ VerbsOps FaultyVerbs(const VerbsOps& base) {
   ops.modify_qp = kMay<"modify_qp", &VerbsOps::modify_qp>;
   ops.modify_srq = kMay<"modify_srq", &VerbsOps::modify_srq>;
   ops.open_device = OpenDevice;
-  ops.query_device = kMay<"query_device", &VerbsOps::query_device>;
+  ops.query_device = QueryDevice;
   ops.query_gid = kMay<"query_gid", &VerbsOps::query_gid, kMinusOne>;
   ops.query_port = kMay<"query_port", &VerbsOps::query_port>;
   ops.query_qp = kMay<"query_qp", &VerbsOps::query_qp>;

@@ -1,0 +1,35 @@
+// What real devices offer, so that a faulty provider can offer no more.
+
+#ifndef VERBENA_TRANSPORT_FAULTY_REAL_DEVICES_H_
+#define VERBENA_TRANSPORT_FAULTY_REAL_DEVICES_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+
+namespace verbena::transport {
+
+// The numbers of one device, as query_device reports them, and what create_qp
+// refuses without having reported it.
+struct DeviceNumbers {
+  const char* name;
+  uint32_t inline_bytes;  // More than kPlentyInline is not told apart.
+  int work_requests;
+  int shared_receives;  // 0: there are no shared receive queues.
+  int completions;
+  int reads_answered;
+  int reads_made;
+  // Its librdmacm answers ENOMEM to all that create_qp refuses.
+  bool says_enomem = false;
+};
+
+// Far more than anybody asks for.
+inline constexpr uint32_t kPlentyInline = 1024;
+
+// By the kernel's drivers and rdma-core, and by what ibv_devinfo prints where
+// the firmware decides.
+absl::Span<const DeviceNumbers> RealDevices();
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_FAULTY_REAL_DEVICES_H_
