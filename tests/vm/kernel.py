@@ -140,7 +140,8 @@ def readable_image(kernel, folder):
     return copy
 
 
-def _module_bytes(path):
+def module_bytes(path):
+    """What is in a module's file, which may be compressed."""
     with open(path, "rb") as stream:
         data = stream.read()
     if path.endswith(".xz"):
@@ -214,7 +215,7 @@ def write_initramfs(kernel, init_script, target):
         load_order = []
         for path in kernel.module_files(MODULES):
             name = _module_name(path) + ".ko"
-            archive.add_file("modules/" + name, _module_bytes(path))
+            archive.add_file("modules/" + name, module_bytes(path))
             load_order.append(name)
         archive.add_file("modules/order",
                          "".join(n + "\n" for n in load_order).encode())

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import siw
 from kernel import KernelError, find_kernel, readable_image, write_initramfs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -117,15 +118,17 @@ def end_cleanly_when_told():
 
 
 def run_guests(share, plans, timeout_s, progress=lambda: None, memory_mb=3072,
-               interactive=False, joined=True):
+               interactive=False, joined=True, with_siw=False):
     """Runs one guest a plan until every plan has ended.
 
     `share` is a folder that host and guests see at the same path; `plans` are
     texts of bash scripts, at most two. Two guests are on one wire if they are
-    to be `joined`. `progress` is called a few times a second. Raises
-    MachineError or KernelError.
+    to be `joined`. `progress` is called a few times a second. `with_siw`: a
+    plan calls siw_up. Raises MachineError or KernelError.
     """
     kernel = find_kernel()
+    if with_siw:
+        siw.provide(kernel, share)
     image = readable_image(kernel, share)
     initramfs = os.path.join(share, "initramfs")
     write_initramfs(kernel, os.path.join(HERE, "guest", "init"), initramfs)

@@ -12,18 +12,22 @@ class Test:
     no_rnr: bool = False
     environment: tuple = ()
     arguments: tuple = ()
+    # siw0 is there only while steps that use it run.
+    device: str = "rxe0"
 
 
 @dataclasses.dataclass(frozen=True)
 class Command:
     """Passes if it ends with status 0. {bin} is where Bazel put the programs,
-    {repository} the checkout, {address} that of rxe in the (first) guest."""
+    {repository} the checkout, {address} that of its device in the (first)
+    guest."""
     name: str
     text: str
     seconds: int = 60
     no_rnr: bool = False
     # Its output belongs in the report, as what was measured.
     shown: bool = False
+    device: str = "rxe0"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Programs:
     name: str
     seconds: int
     no_rnr: bool = False
+    device: str = "rxe0"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +109,69 @@ FIRST_GUEST = [
     Command("ib_write_bw", "perftest ib_write_bw -s 65536 -n 500", shown=True),
 ]
 
+def siw(entry):
+    """The same on the kernel's software iWARP."""
+    return dataclasses.replace(entry, device="siw0")
+
+
+# What siw does otherwise, and why, by test: the rest of each program runs.
+SIW_DIFFERS = {
+    # A server that speaks before its client has is refused by MPA.
+    "//tests/transport:client_poller_test":
+        "-*.HearsWhyAServerLeftBeforeItHadSaidAnything",
+    # iWARP has no immediate data: nothing takes a receive with a WRITE.
+    "//tests/transport:hostile_client_frames_test":
+        "-*.MustNotTakeAReceiveWithAWrite:"
+        # The sender is not told that its message is too long for a receive.
+        "*.MustNotSendFramesLargerThanASlot:"
+        # iWARP has no receiver-not-ready: a message without a receive ends its
+        # connection, and who floods takes receives of others (SECURITY.md).
+        "*.StarvesNobodyWithAFloodBeyondItsCredits:"
+        "*.SendsNothingBeyondItsCreditsAfterAnError",
+    "//tests/transport:hostile_server_frames_test":
+        "-*.EndsCallsForAWriteThatTakesAReceive:"
+        # The count of receiver-not-ready retries is InfiniBand's.
+        "*.ServersTryUntilThereIsAReceive",
+}
+
+
+def differing(label):
+    """The arguments with which `label` runs on siw."""
+    return ("--gtest_filter=" + SIW_DIFFERS[label],)
+
+
+# A part of what runs on rxe, chosen to last two minutes: what a device can do
+# otherwise, rather than what no device sees.
+ON_SIW = [siw(entry) for entry in (
+    Test("//tests/transport:transport_test", seconds=300,
+         arguments=("--gtest_filter=-*.EchoesTheLargestMessage",)),
+    Test("//tests/transport:client_poller_test", seconds=120,
+         arguments=differing("//tests/transport:client_poller_test")),
+    Test("//tests/transport:transport_attachment_test", seconds=120),
+    Test("//tests/transport:transport_trains_test", seconds=120),
+    Test("//tests/transport:transport_memory_test", seconds=120),
+    Test("//tests/transport:transport_shutdown_test", seconds=120),
+    Test("//tests/transport:hostile_client_frames_test", seconds=120,
+         arguments=differing("//tests/transport:hostile_client_frames_test")),
+    Test("//tests/transport:hostile_client_hello_test", seconds=120),
+    Test("//tests/transport:hostile_server_frames_test", seconds=120,
+         arguments=differing("//tests/transport:hostile_server_frames_test")),
+    Test("//tests/transport:killed_peer_test", seconds=120),
+    Test(END_TO_END, seconds=200, arguments=(
+        "--gtest_filter=PayloadTest.*:AttachmentTest.*:MetadataTest.*:"
+        "StatusTest.*:-*.SixtyFourMebibytes:"
+        "*.LargerThanTheFirstArenaAndAllThatMayBeSent",)),
+    Command("hello.siw", WITH_SERVER + " --timeout=30 -- " + HELLO_SERVER +
+            " --listen={address}:0 -- " + HELLO_CLIENT +
+            " --target={{address}}", shown=True),
+    Command("rpc_bench.siw", BENCH + " --layer=transport,rpc "
+            "--size=64,64KiB,1MiB --duration=300ms --device=siw0",
+            seconds=120, shown=True),
+    Command("rpc_bench_events.siw", BENCH + " --layer=transport,rpc "
+            "--size=64 --duration=300ms --device=siw0 --events",
+            seconds=120, shown=True),
+)]
+
 SECOND_GUEST = [
     Programs("programs", seconds=900),
     # The software device, on lines that only this kernel can make.
@@ -140,6 +208,7 @@ SECOND_GUEST = [
     # A quarter of the moments that are drawn natively.
     Test(FORMS, seconds=1200, no_rnr=True,
          environment=(("VERBENA_TEST_DRAWS", "10"),)),
+    *ON_SIW,
     # Last, for it takes rxe0 away and makes another.
     Test("//tools/rdma_doctor:broken_machine_test", seconds=600,
          arguments=("{bin}/tools/rdma_doctor/rdma_doctor",)),

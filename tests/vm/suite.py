@@ -1,5 +1,6 @@
 """Turns the manifest into plans for guests, and what they left into a tally."""
 
+import itertools
 import os
 import shlex
 import sys
@@ -12,9 +13,9 @@ from manifest import Pair, Programs, Test  # noqa: E402
 from test_results import Tally  # noqa: E402
 
 
-def address_of(node):
-    """See guest/init."""
-    return "10.77.0.%d" % node
+def address_of(node, device="rxe0"):
+    """See guest/init, and siw_up in guest/steps.sh."""
+    return ("10.78.0.%d" if device == "siw0" else "10.77.0.%d") % node
 
 
 # As timeout(1) and the shell report a program that was stopped.
@@ -26,14 +27,17 @@ _STATUS_WORDS = {"124": "it ran past its bound",
 
 class Step:
     """One entry of the manifest, in one guest. `suffix` tells apart the same
-    test run in another set of guests; `server` is the guest whose rxe has the
-    address to connect to."""
+    test run in another set of guests; `server` is the guest whose device has
+    the address to connect to."""
 
     def __init__(self, entry, bin_dir, suffix="", server=1):
         self.entry = entry
+        self.on_siw = entry.device == "siw0"
+        if self.on_siw and isinstance(entry, Test):
+            suffix += ".siw"
         self.is_test = isinstance(entry, Test)
         self._words = {"bin": bin_dir, "repository": REPOSITORY,
-                       "address": address_of(server)}
+                       "address": address_of(server, entry.device)}
         if self.is_test:
             self.title = entry.label + suffix
             self.name = (entry.label.strip("/").replace("/", ".")
@@ -65,6 +69,9 @@ class Step:
                                               shlex.quote("exec " + text
                                                           if verb == "serve"
                                                           else text))]
+        if self.on_siw:
+            lines = ["VERBENA_DEVICE=siw0 VERBENA_TEST_ADDRESS=%s %s" %
+                     (self._words["address"], line) for line in lines]
         if entry.no_rnr:
             lines.insert(0, "counters %s.before" % self.name)
             lines.append("counters %s.after" % self.name)
@@ -151,7 +158,10 @@ def apart(guests, bin_dir, only=""):
     for node, entries in enumerate(guests, start=1):
         own = [step for step in (Step(entry, bin_dir, server=node)
                                  for entry in entries) if only in step.name]
-        lines = [line for step in own for line in step.plan()]
+        lines = []
+        for on_siw, group in itertools.groupby(own, lambda step: step.on_siw):
+            part = [line for step in group for line in step.plan()]
+            lines += ["siw_up", *part, "siw_down"] if on_siw else part
         plans.append(_plan(lines + ["counters end%d" % node]))
         steps += own
     return steps, plans

@@ -131,6 +131,24 @@ class Plans(unittest.TestCase):
                          ["gtest a.b 60 env X=10.77.0.1:1 /out/a/b /out/c"])
 
 
+    def test_siw_is_there_while_steps_use_it(self):
+        entries = [manifest.Test("//a:b"), manifest.siw(manifest.Test("//a:c")),
+                   manifest.siw(manifest.Command("x", "echo {address}")),
+                   manifest.Test("//a:d")]
+        steps, (plan,) = suite.apart([entries], "/bin")
+        self.assertEqual([step.name for step in steps],
+                         ["a.b", "a.c.siw", "x", "a.d"])
+        words = [line.split()[:4] for line in plan.splitlines()[2:]]
+        device = ["VERBENA_DEVICE=siw0", "VERBENA_TEST_ADDRESS=10.78.0.1"]
+        self.assertEqual(words, [
+            ["gtest", "a.b", "60", "env"], ["siw_up"],
+            device + ["gtest", "a.c.siw"], device + ["step", "x"],
+            ["siw_down"], ["gtest", "a.d", "60", "env"],
+            ["counters", "end1"]])
+        self.assertIn("echo 10.78.0.1", plan)
+        self.assert_bash(plan)
+
+
 class FindingKernels(unittest.TestCase):
 
     def setUp(self):

@@ -62,6 +62,11 @@ distribution() (
   esac
 )
 
+# What tests/vm/siw.py builds the module of siw from. Ubuntu's kernel has it.
+SIW_PACKAGES=()
+[ "$(distribution)" = ubuntu ] ||
+  SIW_PACKAGES=(linux-source linux-headers-amd64 gcc make)
+
 # Prints those of "$@" that are not installed.
 missing_packages() {
   local package

@@ -29,6 +29,20 @@ counters() {
   done >"$VM_SHARE/$1.counters"
 }
 
+# siw_up, siw_down: siw0, the kernel's software iWARP, on the other end of the
+# veth pair, which has an address of its own.
+siw_up() {
+  insmod "$VM_SHARE/libcrc32c.ko" 2>/dev/null  # Some kernels have it loaded.
+  insmod "$VM_SHARE/siw.ko" &&
+    ip addr add "10.78.0.$VM_NODE/24" dev net1 &&
+    rdma link add siw0 type siw netdev net1 && echo "vm: siw0 is up"
+}
+siw_down() {
+  rdma link del siw0
+  rmmod siw
+  ip addr del "10.78.0.$VM_NODE/24" dev net1
+}
+
 # await FILE SECONDS: until the other guest (or a server here) leaves FILE.
 await() {
   local deadline=$((SECONDS + $2))
