@@ -3,6 +3,7 @@
 #include <sodium.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -91,6 +92,17 @@ class SharedSecretKeys::Key {
     return proof;
   }
 
+  // Whether both have the same secret.
+  bool IsSame(const Key& other) const {
+    return sodium_memcmp(&state_, &other.state_, sizeof(state_)) == 0;
+  }
+
+  // Becomes true when connections that were made with it are to end.
+  std::shared_ptr<const std::atomic<bool>> withdrawn() const {
+    return withdrawn_;
+  }
+  void Withdraw() const { withdrawn_->store(true, std::memory_order_relaxed); }
+
   // In a time that does not depend on how much of `proof` is right.
   bool IsProof(absl::string_view proof, absl::string_view role,
                const Nonce& server_nonce, absl::string_view hellos) const {
@@ -101,6 +113,9 @@ class SharedSecretKeys::Key {
 
  private:
   crypto_auth_hmacsha256_state state_;
+  // Outlives the secret.
+  const std::shared_ptr<std::atomic<bool>> withdrawn_ =
+      std::make_shared<std::atomic<bool>>(false);
 };
 
 namespace {
@@ -192,7 +207,8 @@ class ServerSide final : public ServerHandshake {
     peer->AddProperty(kKeyNameProperty, key_name_);
     peer->SetPeerIdentityPropertyName(kKeyNameProperty);
     return Answer{.message = key->Proof(kServerRole, server_nonce_, hellos),
-                  .peer = std::move(peer)};
+                  .peer = std::move(peer),
+                  .withdrawn = key->withdrawn()};
   }
 
   const std::shared_ptr<const SharedSecretKeys> keys_;
@@ -241,13 +257,22 @@ SharedSecretKeys::SharedSecretKeys() = default;
 SharedSecretKeys::~SharedSecretKeys() = default;
 
 absl::Status SharedSecretKeys::Replace(
-    const std::map<std::string, std::string>& secrets) {
+    const std::map<std::string, std::string>& secrets,
+    Connections of_withdrawn) {
   std::map<std::string, std::shared_ptr<const Key>, std::less<>> keys;
   for (const auto& [name, secret] : secrets) {
     RETURN_IF_ERROR(CheckKey(name, secret));
     keys.emplace(name, std::make_shared<Key>(secret));
   }
   const base::MutexLock lock(mutex_);
+  for (const auto& [name, key] : keys_) {
+    const auto found = keys.find(name);
+    if (found != keys.end() && found->second->IsSame(*key)) {
+      found->second = key;  // Connections are bound to this one.
+    } else if (of_withdrawn == Connections::kEnd) {
+      key->Withdraw();
+    }
+  }
   keys_ = std::move(keys);
   return absl::OkStatus();
 }

@@ -58,9 +58,14 @@ class SharedSecretKeys {
   ~SharedSecretKeys();
 
   // From now on these are the keys: secrets by the names of the keys.
-  // Connections that are open stay. INVALID_ARGUMENT, and the keys before
-  // remain, if a secret or a name is too short or too long.
-  absl::Status Replace(const std::map<std::string, std::string>& secrets);
+  // INVALID_ARGUMENT, and the keys before remain, if a secret or a name is too
+  // short or too long. A key is withdrawn if it is not among them, or has
+  // another secret. Connections that clients have made with it end within some
+  // seconds, and their calls with UNAUTHENTICATED, unless `of_withdrawn` says
+  // that they stay.
+  enum class Connections { kEnd, kStay };
+  absl::Status Replace(const std::map<std::string, std::string>& secrets,
+                       Connections of_withdrawn = Connections::kEnd);
 
   // For the library. Null if there is none.
   class Key;

@@ -138,10 +138,13 @@ TEST_F(CredentialsTest, KeysAreReplacedWhileTheServerRuns) {
   EXPECT_EQ(EchoProblem(*early, 100, 1), "");
   const auto late = NewStub(SharedSecretCredentials("newer", kNew));
   ExpectRefusal(Describe(*late), "another secret for it");
-  ASSERT_EQ(keys_->Replace({{"new", kNew}, {"newer", kNew}}), absl::OkStatus());
+  ASSERT_EQ(keys_->Replace({{"new", kNew}, {"newer", kNew}},
+                           SharedSecretKeys::Connections::kStay),
+            absl::OkStatus());
   ExpectRefusal(Describe(*NewStub(SharedSecretCredentials("old", kOld))),
                 "another secret for it");
-  // Who is connected stays, and who was refused tries again by himself.
+  // Who is connected stays if told so, and who was refused tries again by
+  // himself.
   EXPECT_EQ(EchoProblem(*early, 100, 1), "");
   absl::Status status = absl::UnauthenticatedError("not tried");
   const absl::Time deadline = base::Now() + testing_support::kTestTimeout;
@@ -150,6 +153,31 @@ TEST_F(CredentialsTest, KeysAreReplacedWhileTheServerRuns) {
   }
   EXPECT_EQ(status, absl::OkStatus());
   EXPECT_EQ(reply_.identity(), "key_name=newer");
+}
+
+TEST_F(CredentialsTest, ConnectionsEndWhoseKeyIsWithdrawn) {
+  StartServerWithKeys();
+  const auto old = NewStub(SharedSecretCredentials("old", kOld));
+  const auto other = NewStub(SharedSecretCredentials("new", kNew));
+  EXPECT_EQ(EchoProblem(*old, 100, 1), "");
+  EXPECT_EQ(EchoProblem(*other, 100, 1), "");
+  const std::unique_ptr<Blocked> open = Block(old.get(), "with an old key");
+  const std::unique_ptr<Blocked> stays = Block(other.get(), "with a new key");
+  service().AwaitBlocked("with an old key");
+  service().AwaitBlocked("with a new key");
+  ASSERT_EQ(keys_->Replace({{"new", kNew}}), absl::OkStatus());
+  open->thread.join();
+  ExpectRefusal(open->status, "has withdrawn the credentials");
+  ExpectRefusal(Describe(*old), "another secret for it");
+  service().Release("with a new key");
+  stays->thread.join();
+  EXPECT_EQ(stays->status, absl::OkStatus());
+  // Nor does the same name help with another secret.
+  ASSERT_EQ(keys_->Replace({{"new", kOld}}), absl::OkStatus());
+  absl::Status status;
+  const absl::Time deadline = base::Now() + testing_support::kTestTimeout;
+  while (status.ok() && base::Now() < deadline) status = Describe(*other);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnauthenticated) << status;
 }
 
 TEST_F(CredentialsTest, AClientWithoutCredentialsIsRefusedWhereTheyAreWanted) {

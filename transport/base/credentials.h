@@ -11,6 +11,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,6 +79,9 @@ class ServerHandshake {
     std::string message;
     // Who the client is, which lets it in; null while it has to answer.
     std::shared_ptr<const AuthContext> peer;
+    // With `peer`, unless null: becomes true when that is not to be believed
+    // any more. The connection ends then, within a second or so.
+    std::shared_ptr<const std::atomic<bool>> withdrawn = nullptr;
   };
 
   virtual ~ServerHandshake() = default;

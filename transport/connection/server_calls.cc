@@ -16,6 +16,9 @@ namespace {
 // device give it back without telling.
 constexpr absl::Duration kMemoryRetry = absl::Milliseconds(1);
 
+// How often to look whether a client's credentials were withdrawn.
+constexpr absl::Duration kWithdrawalLook = absl::Seconds(1);
+
 // Memory that a call keeps for messages that come beside large attachments,
 // which are mostly a few fields. Each call of a connection may keep so much.
 constexpr size_t kHeldBytesKept = 512;
@@ -130,6 +133,10 @@ void ServerCalls::OnTick(absl::Time now) {
     return connection_.ProtocolError(
         "it did not say HELLO, or who it is, in time");
   }
+  if (withdrawn_ != nullptr && withdrawn_->load(std::memory_order_relaxed)) {
+    return connection_.Refuse(absl::UnauthenticatedError(
+        "the server has withdrawn the credentials that this client has shown"));
+  }
   if (now >= expiry_) EndExpired(now);
   WatchClient(now);
   FreeHeldMemory();
@@ -172,6 +179,9 @@ absl::Time ServerCalls::NextTick() const {
                         ? absl::InfiniteFuture()
                         : connection_.poller().now() + kMemoryRetry;
   next = std::min(next, expiry_);
+  if (withdrawn_ != nullptr) {
+    next = std::min(next, connection_.poller().now() + kWithdrawalLook);
+  }
   for (const StallWatch* watch :
        {&parts_watch_, &credits_watch_, &sends_watch_, &leases_watch_}) {
     next = std::min(next, watch->NextTick());

@@ -4,6 +4,7 @@
 #define VERBENA_TRANSPORT_CONNECTION_SERVER_CALLS_H_
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -356,6 +357,8 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
   std::string opening_;
   std::unique_ptr<Admission> admission_;  // Null if it is over, or not needed.
   std::shared_ptr<const AuthContext> auth_context_;  // Null: nobody asked.
+  // Whether that is not believed any more; null if it always is.
+  std::shared_ptr<const std::atomic<bool>> withdrawn_;
   RemoteArenas arenas_;
   // By slot; made when a client first uses the slot.
   std::vector<std::unique_ptr<ServerCall>> calls_;

@@ -111,6 +111,7 @@ void ServerCalls::HandleCredentials(absl::string_view message) {
     return connection_.NoteWaiting();
   }
   auth_context_ = std::move(answer->peer);
+  withdrawn_ = std::move(answer->withdrawn);
   admission_.reset();
   Admit(EncodeOptions({{kOptionCredentials, std::move(answer->message)}}));
 }
