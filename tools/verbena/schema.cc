@@ -12,8 +12,9 @@
 #include "google/protobuf/descriptor.pb.h"
 #include "google/protobuf/descriptor_database.h"
 #include "grpc/reflection/v1/reflection.pb.h"
-#include "grpc/reflection/v1/reflection.verbena.h"
+#include "rpc/byte_message.h"
 #include "rpc/client_context.h"
+#include "rpc/generic_stub.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::tool {
@@ -22,7 +23,6 @@ using google::protobuf::DescriptorPool;
 using google::protobuf::FileDescriptor;
 using google::protobuf::FileDescriptorProto;
 using google::protobuf::MethodDescriptor;
-using grpc::reflection::v1::ServerReflection;
 using grpc::reflection::v1::ServerReflectionRequest;
 using grpc::reflection::v1::ServerReflectionResponse;
 
@@ -111,8 +111,7 @@ class FileSchema final : public Schema {
 class ServerSchema final : public Schema {
  public:
   ServerSchema(std::shared_ptr<Channel> channel, absl::Duration timeout)
-      : stub_(ServerReflection::NewStub(std::move(channel))),
-        timeout_(timeout) {}
+      : stub_(std::move(channel)), timeout_(timeout) {}
 
   absl::StatusOr<std::vector<std::string>> Services() override {
     ServerReflectionRequest request;
@@ -162,25 +161,21 @@ class ServerSchema final : public Schema {
   // One question and its answer.
   absl::StatusOr<ServerReflectionResponse> Ask(
       const ServerReflectionRequest& request) {
-    ClientContext context;
-    context.set_timeout(timeout_);
-    const auto stream = stub_->ServerReflectionInfo(&context);
-    ServerReflectionResponse response;
-    stream->Write(request);
-    stream->WritesDone();
-    const bool answered = stream->Read(&response);
-    const absl::Status status = stream->Finish();
-    if (absl::IsUnimplemented(status)) {
+    absl::StatusOr<ServerReflectionResponse> response =
+        Ask(request, "grpc.reflection.v1.ServerReflection");
+    // The name that the protocol had before, of the same messages: servers of
+    // gRPC up to 1.56 answer to no other.
+    if (absl::IsUnimplemented(response.status())) {
+      response = Ask(request, "grpc.reflection.v1alpha.ServerReflection");
+    }
+    if (absl::IsUnimplemented(response.status())) {
       return absl::UnimplementedError(
           "the server does not say what it serves: it has no reflection "
           "(verbena::ReflectionService). Name its .proto files by --proto");
     }
-    RETURN_IF_ERROR(status);
-    if (!answered) {
-      return absl::InternalError("the server's reflection gave no answer");
-    }
-    if (!response.has_error_response()) return response;
-    const auto& error = response.error_response();
+    RETURN_IF_ERROR(response.status());
+    if (!response->has_error_response()) return response;
+    const auto& error = response->error_response();
     // An error that says OK is one all the same.
     return absl::Status(error.error_code() == 0
                             ? absl::StatusCode::kUnknown
@@ -188,7 +183,24 @@ class ServerSchema final : public Schema {
                         error.error_message());
   }
 
-  const std::unique_ptr<ServerReflection::Stub> stub_;
+  // The same of a service of that name.
+  absl::StatusOr<ServerReflectionResponse> Ask(
+      const ServerReflectionRequest& request, absl::string_view service) {
+    ClientContext context;
+    context.set_timeout(timeout_);
+    const auto stream = stub_.BidiStreamingCall(
+        &context, absl::StrCat(service, "/ServerReflectionInfo"));
+    ByteMessage answer;
+    stream->Write(ByteMessage(request.SerializeAsString()));
+    stream->WritesDone();
+    const bool answered = stream->Read(&answer);
+    RETURN_IF_ERROR(stream->Finish());
+    ServerReflectionResponse response;
+    if (answered && response.ParseFromString(answer.bytes())) return response;
+    return absl::InternalError("the server's reflection gave no answer");
+  }
+
+  GenericStub stub_;
   const absl::Duration timeout_;
   Complaints complaints_;
   google::protobuf::SimpleDescriptorDatabase files_;

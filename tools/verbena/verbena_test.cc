@@ -145,6 +145,39 @@ TEST_F(VerbenaTest, AServerHasNoPowerOverTheTerminal) {
             "verbena: gone\\x1b[2J\\xc2\\x9b2J\n");
 }
 
+// As gRPC's servers have it that know no other name.
+class OldReflection final : public Service {
+ public:
+  using Request = grpc::reflection::v1::ServerReflectionRequest;
+  using Response = grpc::reflection::v1::ServerReflectionResponse;
+
+  OldReflection() : Service("grpc.reflection.v1alpha.ServerReflection") {
+    AddBidiStreamingMethod<Request, Response>(
+        "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        [](ServerContext*, ServerReaderWriter<Response, Request>* stream) {
+          Request request;
+          Response response;
+          response.mutable_list_services_response()->add_service()->set_name(
+              "an.old.Service");
+          while (stream->Read(&request)) stream->Write(response);
+          return absl::OkStatus();
+        });
+  }
+};
+
+TEST_F(VerbenaTest, AsksByTheNameThatReflectionHadBefore) {
+  OldReflection reflection;
+  int port = 0;
+  ServerBuilder builder;
+  builder.AddListeningPort(TestAddress() + ":0", InsecureServerCredentials(),
+                           &port);
+  builder.RegisterService(&reflection);
+  const auto server = builder.BuildAndStart();
+  ASSERT_EQ(server.status(), absl::OkStatus());
+  target_ = absl::StrCat(TestAddress(), ":", port);
+  EXPECT_EQ(Run("list").output, "an.old.Service\n");
+}
+
 TEST_F(VerbenaTest, NorHasItThroughMetadata) {
   Serve();
   const Ran ran =
