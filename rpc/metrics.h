@@ -89,6 +89,9 @@ struct DeviceMetrics {
   uint64_t retries_exceeded = 0;
   uint64_t rnr_retries_exceeded = 0;
   uint64_t credit_waits = 0;  // How often a frame had to wait for a credit.
+  // Of a client: calls that had to wait because as many were open on their
+  // connection as may be (ChannelOptions::max_concurrent_calls).
+  uint64_t slot_waits = 0;
 
   // These go up and down, and are as of the last look, mostly a millisecond
   // ago. Registered for frames; registered for large messages, in arenas at a
@@ -121,6 +124,8 @@ struct ServerMetrics {
   uint64_t calls_over_limit = 0;
   uint64_t streams_over_limit = 0;
   uint64_t queue_refusals = 0;
+  // Calls whose clients gave up while they waited for a worker.
+  uint64_t unserved_calls = 0;
   uint64_t refused_connections = 0;  // That were turned away before they began.
   uint64_t failed_authentications = 0;
 

@@ -115,7 +115,8 @@ class ServerBuilder {
   // thread can be started ends with RESOURCE_EXHAUSTED.
   // Defaults: twice the processors, but at least 4, and no more than
   // SetMaxWorkerThreads() if that was set; 256, or SetWorkerThreads() if that
-  // is more; 4096.
+  // is more; 4096. The first two may be 1,024 at the most: what blocks in more
+  // calls than that should be a coroutine or a reactor.
   ServerBuilder& SetWorkerThreads(int threads);
   ServerBuilder& SetMaxWorkerThreads(int threads);
   ServerBuilder& SetWorkerQueueLimit(int calls);

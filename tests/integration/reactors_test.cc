@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rpc/credentials.h"
+#include "rpc/metrics.h"
 #include "rpc/rpc.h"
 #include "tests/integration/forms_fixture.h"
 #include "tests/integration/streaming_fixture.h"
@@ -65,12 +66,39 @@ class ListeningService final : public StreamService::CallbackService {
   Ledger* const ledger_;
 };
 
+class EchoingService final : public EndToEnd::CallbackService {
+ public:
+  ServerUnaryReactor* Echo(CallbackServerContext* context,
+                           const EchoRequest* request,
+                           EchoReply* reply) override {
+    reply->set_payload(request->payload().substr(0, 10));
+    ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(absl::OkStatus());
+    return reactor;
+  }
+};
+
 class ReactorsTest : public FormsTest {
  protected:
   std::unique_ptr<StreamService::Stub> NewStub() {
     return StreamService::NewStub(channel_);
   }
 };
+
+TEST_F(ReactorsTest, WorkersParseLargeRequestsAndNoOthers) {
+  Serve<EchoingService>();
+  const auto stub = EndToEnd::NewStub(channel_);
+  for (const size_t bytes : {100, 10000, 1000000}) {
+    EXPECT_EQ(server_->GetMetrics().workers, 0u) << bytes;
+    ClientContext context;
+    EchoRequest request;
+    request.set_payload(std::string(bytes, 'r'));
+    EchoReply reply;
+    EXPECT_EQ(stub->Echo(&context, request, &reply), absl::OkStatus());
+    EXPECT_EQ(reply.payload(), std::string(10, 'r'));
+  }
+  EXPECT_EQ(server_->GetMetrics().workers, 1u);
+}
 
 TEST_F(ReactorsTest, AHandlerIsToldThatTheClientCancelled) {
   Ledger ledger;

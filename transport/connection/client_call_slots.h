@@ -3,6 +3,7 @@
 #ifndef VERBENA_TRANSPORT_CONNECTION_CLIENT_CALL_SLOTS_H_
 #define VERBENA_TRANSPORT_CONNECTION_CLIENT_CALL_SLOTS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -56,6 +57,7 @@ class ClientCallSlots {
   }
 
   bool full() const { return free_count_ == 0; }
+  size_t size() const { return slots_.size(); }
 
   // The slot that the next Take() gives. REQUIRES: !full().
   Slot& next() { return slots_[free_[free_count_ - 1]]; }

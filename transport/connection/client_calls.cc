@@ -210,6 +210,26 @@ void ClientCalls::OnTick(absl::Time now) {
   gauges_.Update(connection_.memory(), CountLeases());
 }
 
+absl::Status ClientCalls::NeverSent(bool large) const {
+  std::string cause;
+  if (slots_.full()) {
+    cause = absl::StrCat(
+        "all ", slots_.size(),
+        " calls that the connection may have open were: others block at the "
+        "server, or the limit is too low "
+        "(ChannelOptions::max_concurrent_calls and "
+        "ServerBuilder::SetMaxConcurrentCallsPerConnection)");
+  } else if (large) {
+    cause =
+        "memory for large messages or credits were short "
+        "(ChannelOptions::max_arena_bytes)";
+  } else {
+    cause = "the server gave no credit";
+  }
+  return absl::DeadlineExceededError(absl::StrCat(
+      "the deadline of the call has passed before it was sent: ", cause));
+}
+
 void ClientCalls::EndExpired(absl::Time now) {
   next_deadline_ = absl::InfiniteFuture();
   const absl::Status expired =
@@ -220,7 +240,10 @@ void ClientCalls::EndExpired(absl::Time now) {
       ClientCall* const next = Queue::Next(call);
       if (call->request().deadline <= now) {
         // Its OnFailed() may change the queue: begin again.
-        Cancel(call, expired);
+        const absl::Status unsent = NeverSent(queue == &waiting_large_);
+        unsent_.Say(absl::StrCat("a call to ", connection_.peer(), ": ",
+                                 unsent.message()));
+        Cancel(call, unsent);
         call = queue->front();
         continue;
       }

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "transport/base/credentials.h"
+#include "transport/base/rare_warning.h"
 #include "transport/connection/call_queue.h"
 #include "transport/connection/call_table.h"
 #include "transport/connection/client_arenas.h"
@@ -230,6 +231,8 @@ class ClientCalls final : private CallTable, private LongMessageCarrier {
   void Abandon(Slot* slot, const absl::Status& reason);
   // Ends the calls whose deadline has passed.
   void EndExpired(absl::Time now);
+  // How a call ends that waited for too long; `large` is the line it was in.
+  absl::Status NeverSent(bool large) const;
 
   // --- What waits ---
 
@@ -264,6 +267,7 @@ class ClientCalls final : private CallTable, private LongMessageCarrier {
   Queue waiting_small_;
   Queue waiting_large_;
   absl::Time next_deadline_ = absl::InfiniteFuture();  // Of all open calls.
+  base::RareWarning unsent_;  // That a call's time was over before it left.
   ClientCallSlots slots_;
   ClientArenas arenas_;
   std::vector<uint16_t> due_;  // Slots with a CANCEL or LEASE to send.

@@ -9,6 +9,7 @@ namespace verbena::transport {
 
 void ClientCalls::Wait(ClientCall* call) {
   call->slot_ = ClientCall::kQueued;
+  if (slots_.full()) connection_.counters().slot_waits.Add();
   (call->fits_frame_ ? waiting_small_ : waiting_large_).PushBack(call);
   NoteDeadline(call->request().deadline);
   connection_.NoteWaiting();

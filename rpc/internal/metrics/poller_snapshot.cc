@@ -37,6 +37,7 @@ void AddDevice(const DeviceCounters& counters, DeviceMetrics* device) {
   device->retries_exceeded += counters.retries_exceeded.value();
   device->rnr_retries_exceeded += counters.rnr_retries_exceeded.value();
   device->credit_waits += counters.credit_waits.value();
+  device->slot_waits += counters.slot_waits.value();
   device->frame_bytes += counters.frame_bytes.value();
   device->pool_bytes += counters.pool_bytes.value();
   device->pool_used_bytes += counters.pool_allocated_bytes.value();

@@ -19,6 +19,7 @@ TEST(PollerSnapshotTest, AddsDevicesOfOneNameUp) {
   PollerCounters other;
   other.polls.Add(3);
   other.Device("rxe0").credit_waits.Add(4);
+  other.Device("rxe0").slot_waits.Add(5);
   other.Device("soft").begun.Add(1);
   PollerMetrics metrics;
   AddPoller(one, &metrics);
@@ -31,6 +32,7 @@ TEST(PollerSnapshotTest, AddsDevicesOfOneNameUp) {
   EXPECT_EQ(metrics.devices[0].closing, 1u);
   EXPECT_EQ(metrics.devices[0].open, 0u);
   EXPECT_EQ(metrics.devices[1].credit_waits, 4u);
+  EXPECT_EQ(metrics.devices[1].slot_waits, 5u);
 }
 
 }  // namespace

@@ -102,6 +102,9 @@ void HandlerCall::Begin(transport::ServerCall* call) {
     return Finish();
   }
   if (reactors_ != nullptr) {
+    starts_reactor_ = !streams_ && call->owns_message() &&
+                      call->message().size() > kLargeBytes;
+    if (ABSL_PREDICT_FALSE(starts_reactor_)) return SubmitToWorkers();
     if (!streams_ && !Parse()) return Finish();
     return reactors_->Begin(call);
   }
@@ -158,7 +161,7 @@ void HandlerCall::Run() {
     case Step::kBesidePoller:
       return RunBesidePoller();
     case Step::kReply:
-      return Finish();
+      return TakeFromWorker();
   }
 }
 
@@ -167,6 +170,9 @@ void HandlerCall::RunOnWorker() {
   // It may have waited for long.
   if (IsCancelled()) {
     reply_.status = CancelledStatus();
+    unserved_ = true;
+  } else if (reactors_ != nullptr) {
+    Parse();
   } else if (streams_) {
     HandleStream();
   } else {
@@ -178,6 +184,19 @@ void HandlerCall::RunOnWorker() {
     if (!WasOnlyInterrupted(before)) blocking_->pace.NoteTime(now - start, now);
   }
   PostReply();
+}
+
+void HandlerCall::TakeFromWorker() {
+  if (ABSL_PREDICT_FALSE(std::exchange(unserved_, false))) {
+    pool_->NoteUnserved(method_name());
+  }
+  if (ABSL_PREDICT_TRUE(!std::exchange(starts_reactor_, false))) {
+    return Finish();
+  }
+  // A reactor that is not there yet was not told.
+  if (reply_.status.ok() && IsCancelled()) reply_.status = CancelledStatus();
+  if (!reply_.status.ok()) return Finish();
+  reactors_->Begin(call_);
 }
 
 void HandlerCall::RunBesidePoller() {

@@ -58,7 +58,8 @@ class DefaultReactor final : public ServerUnaryReactor {
 // the messages keep their memory. Begins on the poller of its connection, and
 // ends there. The handler runs
 // * on the poller, in the round, if it is said never to block, or is
-//   asynchronous: then a ReactorHandler has the rest of the call;
+//   asynchronous: then a ReactorHandler has the rest of the call, and a large
+//   request is parsed by a worker before;
 // * on the thread that polls, between two rounds, if the method's handlers have
 //   turned out to be short: another thread polls if this one blocks after all;
 // * else on a worker, as all that stream.
@@ -173,8 +174,11 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   // that was not done, runs the handler, and posts the rest.
   void RunOnWorker();
   void RunBesidePoller();
-  // Posts this to the poller, which gives the reply to the transport.
+  // Posts this to the poller.
   void PostReply();
+  // There: gives the reply to the transport, or the request that was parsed to
+  // its reactor.
+  void TakeFromWorker();
   // Makes the reply.
   void Serve();
   // Parses the message, and gives its memory back. Returns false if it could
@@ -282,6 +286,8 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   std::unique_ptr<ServerInterception> interception_;  // Null if it has none.
   bool admitted_ = false;                             // The gate was asked.
   bool parsed_ = false;
+  bool unserved_ = false;        // It was over before a worker was free.
+  bool starts_reactor_ = false;  // When a worker has parsed the request.
   bool is_large_ = false;
   // The handler was told that the deadline has passed. One that returns for
   // that may do so before the client has looked at its clock: what it returns

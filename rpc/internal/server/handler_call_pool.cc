@@ -24,11 +24,13 @@ HandlerCallPool::HandlerCallPool(const MethodRegistry& registry,
 HandlerCall* HandlerCallPool::Take(const MethodRegistry::Method& method) {
   auto& free = free_[method.index];
   if (free.empty()) {
-    const bool is_inline = method.mode == HandlerMode::kInline;
+    // Of asynchronous ones workers parse large requests.
+    const bool workers =
+        method.mode != HandlerMode::kInline || method.method->asynchronous();
     return new HandlerCall(this, method.method, method.index,
-                           is_inline ? nullptr : threads_,
-                           is_inline ? nullptr : &blocking_[method.index],
-                           gate_, reply_limits_, &counters_[method.index]);
+                           workers ? threads_ : nullptr,
+                           workers ? &blocking_[method.index] : nullptr, gate_,
+                           reply_limits_, &counters_[method.index]);
   }
   HandlerCall* const call = free.back().release();
   free.pop_back();
@@ -39,6 +41,15 @@ void HandlerCallPool::NoteRefusal(Limit limit, absl::string_view text) {
   refusals_[static_cast<size_t>(limit)].Add();
   warnings_[static_cast<size_t>(limit)].Say(
       absl::StrCat("calls are refused: ", text));
+}
+
+void HandlerCallPool::NoteUnserved(absl::string_view method_name) {
+  refusals_[static_cast<size_t>(Limit::kWorkers)].Add();
+  warnings_[static_cast<size_t>(Limit::kWorkers)].Say(
+      absl::StrCat("a call of ", method_name,
+                   " waited for a worker until its client had given up "
+                   "(ServerBuilder::SetMaxWorkerThreads): one method, and one "
+                   "client, has seven eighths of them at the most"));
 }
 
 void HandlerCallPool::AwaitPosters() const {

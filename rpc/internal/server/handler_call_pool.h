@@ -54,10 +54,12 @@ class HandlerCallPool {
   void AwaitPosters() const;
 
   // The limits that keep calls from their handlers.
-  enum class Limit : uint8_t { kCalls, kStreams, kQueue };
+  enum class Limit : uint8_t { kCalls, kStreams, kQueue, kWorkers };
   // A call was refused for one of them, as `text` says: counts it, and logs it
   // now and then.
   void NoteRefusal(Limit limit, absl::string_view text);
+  // The client of a call gave up while that waited for a worker: likewise.
+  void NoteUnserved(absl::string_view method_name);
   // A call came for a method that is not there.
   void NoteUnknown() { unknown_methods_.Add(); }
 
@@ -86,8 +88,8 @@ class HandlerCallPool {
   const CallGate* const gate_;
   const ReplyLimits reply_limits_;
   // By Limit.
-  std::array<base::Counter, 3> refusals_;
-  std::array<base::RareWarning, 3> warnings_;
+  std::array<base::Counter, 4> refusals_;
+  std::array<base::RareWarning, 4> warnings_;
   base::Counter unknown_methods_;
   SlowCalls slow_calls_;
   // These two by the method's index in the registry.

@@ -37,7 +37,6 @@ void MethodRegistry::AddGeneric(const GenericService& service,
 
 MethodRegistry::Method MethodRegistry::Number(const internal::Method* method,
                                               HandlerMode mode) {
-  if (mode == HandlerMode::kWorkerPool) any_on_workers_ = true;
   all_.push_back(method);
   return {method, mode, size() - 1, method->streams()};
 }

@@ -58,8 +58,6 @@ class MethodRegistry {
   const std::vector<const internal::Method*>& all() const { return all_; }
   // How many there are, those of a generic service included.
   int size() const { return static_cast<int>(all_.size()); }
-  // Whether there is a method whose handlers may block.
-  bool any_on_workers() const { return any_on_workers_; }
 
  private:
   // Most methods are found here with one look.
@@ -77,7 +75,6 @@ class MethodRegistry {
   Method generic_unary_;
   Method generic_stream_;
   std::vector<const internal::Method*> all_;
-  bool any_on_workers_ = false;
 };
 
 }  // namespace verbena::internal

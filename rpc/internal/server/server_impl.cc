@@ -40,9 +40,8 @@ absl::Status ServerImpl::Register(const Options& options) {
     registry_.AddGeneric(*options.generic_service, options.handler_mode);
   }
   blocking_methods_ = std::vector<BlockingMethod>(registry_.size());
-  if (registry_.any_on_workers()) {
-    threads_ = std::make_unique<ThreadPool>(options.workers);
-  }
+  // It has no threads before it is used.
+  threads_ = std::make_unique<ThreadPool>(options.workers);
   return absl::OkStatus();
 }
 
@@ -125,6 +124,7 @@ ServerMetrics ServerImpl::Metrics() const {
     metrics.calls_over_limit += each.calls->refusals(Limit::kCalls);
     metrics.streams_over_limit += each.calls->refusals(Limit::kStreams);
     metrics.queue_refusals += each.calls->refusals(Limit::kQueue);
+    metrics.unserved_calls += each.calls->refusals(Limit::kWorkers);
   }
   metrics.failed_authentications = failed_authentications();
   if (threads_ != nullptr) {

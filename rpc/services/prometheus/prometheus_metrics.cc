@@ -135,6 +135,9 @@ void AddDevice(const DeviceMetrics& device, const Labels& owner,
              labels, device.rnr_retries_exceeded);
   out->Count("credit_waits", "How often a frame had to wait for a credit.",
              labels, device.credit_waits);
+  out->Count("slot_waits",
+             "Calls that waited because as many were open as may be.", labels,
+             device.slot_waits);
   out->Gauge("frame_memory_bytes", "Registered for frames.", labels,
              device.frame_bytes);
   out->Gauge("pool_memory_bytes", "Registered for large messages.", labels,
@@ -172,7 +175,8 @@ void AddServerMetrics(const ServerMetrics& metrics, const Labels& labels,
   for (const auto& [limit, count] :
        {std::pair("concurrent_calls", metrics.calls_over_limit),
         std::pair("concurrent_streams", metrics.streams_over_limit),
-        std::pair("worker_queue", metrics.queue_refusals)}) {
+        std::pair("worker_queue", metrics.queue_refusals),
+        std::pair("workers", metrics.unserved_calls)}) {
     out->Count("refused_calls", "Calls that were refused, by the limit.",
                With(labels, "limit", limit), count);
   }
