@@ -346,7 +346,7 @@ constexpr auto kAttacks = std::to_array<Attack>({
     {"block", "254 calls of two methods block", BlocksWorkers},
     {"unread", "reads nothing of 200 streams", ReadsNothingOfItsStreams},
     {"pings", "sends PINGs", FloodsWithPings},
-    {"cancel", "begins and cancels 64 calls at a time", CancelsItsCalls},
+    {"cancel", "begins calls and cancels each at once", CancelsItsCalls},
     {"leave", "leaves amid large requests", LeavesAmidItsCalls},
     {"stopped", "is stopped amid 4 threads of large calls",
      FloodsWithLargeCalls, /*stopped=*/true},
