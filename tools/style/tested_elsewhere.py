@@ -85,6 +85,8 @@ TESTED_ELSEWHERE = {
     "rpc/internal/server/handler_call.cc": "tests/integration/status_test.cc",
     "rpc/internal/server/handler_call_metadata.cc":
         "tests/integration/metadata_test.cc",
+    "rpc/internal/server/handler_call_steps.cc":
+        "tests/integration/blocking_handlers_test.cc",
     "rpc/internal/server/handler_call_pool.cc":
         "tests/integration/status_test.cc",
     "rpc/internal/client/unary_call.cc": "tests/integration/status_test.cc",
