@@ -36,13 +36,21 @@ uint8_t* TrimToHugePage(uint8_t* data, size_t bytes) {
   return data + before;
 }
 
-// Pages of 2 MiB that the machine has set aside; null if it has too few. They
-// are reserved now and zeroed when they are touched.
+// Returns pages of 2 MiB that the machine has set aside, or null if it has too
+// few, or too few for us. mmap() looks only at the former: where a control
+// group has a limit for huge pages, the first touch beyond it is SIGBUS. So all
+// are touched here, in a way that fails instead. Kernels before 5.14 have no
+// such way, and get none of these pages.
 uint8_t* MapReservedHugePages(size_t bytes) {
   void* const data =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
-  return data == MAP_FAILED ? nullptr : static_cast<uint8_t*>(data);
+  if (data == MAP_FAILED) return nullptr;
+  if (madvise(data, bytes, MADV_POPULATE_WRITE) == 0) {
+    return static_cast<uint8_t*>(data);
+  }
+  Unmap(static_cast<uint8_t*>(data), bytes);
+  return nullptr;
 }
 
 }  // namespace

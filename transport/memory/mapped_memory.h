@@ -15,8 +15,9 @@ namespace verbena::transport {
 // object: memory that a device is allowed to touch must not lie beside that of
 // the heap. Memory of 2 MiB or more begins on a 2 MiB boundary and asks for
 // huge pages, which save the device page table entries: those that the machine
-// has set aside, else transparent ones, else it goes without. Pages that are
-// not touched take no memory until a device pins them.
+// has set aside and its control groups allow, which take memory at once; else
+// transparent ones; else it goes without. Other pages that are not touched take
+// no memory until a device pins them.
 //
 // Move-only; the address stays the same when it moves. Not thread-safe.
 class MappedMemory {
