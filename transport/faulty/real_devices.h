@@ -26,8 +26,9 @@ struct DeviceNumbers {
 // Far more than anybody asks for.
 inline constexpr uint32_t kPlentyInline = 1024;
 
-// By the kernel's drivers and rdma-core, and by what ibv_devinfo prints where
-// the firmware decides.
+// Inline bytes and READs are those of the kernel's drivers and rdma-core, but
+// for mlx4, mlx5 and bnxt_re. The other numbers are typical of what ibv_devinfo
+// prints, because the firmware decides; nobody has checked them on a device.
 absl::Span<const DeviceNumbers> RealDevices();
 
 }  // namespace verbena::transport
