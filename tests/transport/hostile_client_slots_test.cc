@@ -49,7 +49,7 @@ TEST_F(HostileClientSlotsTest, TheOldestThatIsSilentEndsForTheNext) {
   for (uint32_t i = 0; i < kMaxUnadmittedOfAddress; ++i) {
     silent.push_back(Silent());
   }
-  EXPECT_EQ(server_.endpoint().connection_count(), kMaxUnadmittedOfAddress + 1);
+  EXPECT_TRUE(server_.AwaitConnections(kMaxUnadmittedOfAddress + 1));
   // One that says who it is comes in, and goes out of the line.
   const TestClient other(server_.address(), Options());
   EXPECT_TRUE(silent[0]->AwaitEnd().ok());
