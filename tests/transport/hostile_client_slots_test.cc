@@ -33,37 +33,41 @@ class HostileClientSlotsTest : public HostileClientFixture {
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
   }
+  // A client that says nothing; null if it was refused.
   std::unique_ptr<RawPeer> Silent() {
     RawPeer::Options options;
     options.receives = 1;
     options.arena_bytes = 4096;
     auto raw = RawPeer::Create(server_.address(), options);
     CHECK(raw.ok()) << raw.status().ToString();
-    EXPECT_TRUE((*raw)->Connect(EncodeConnectRequest((*raw)->Request())).ok());
+    const auto event = (*raw)->Connect(EncodeConnectRequest((*raw)->Request()));
+    EXPECT_TRUE(event.ok()) << event.status();
+    if (!event.ok() || event->type != RDMA_CM_EVENT_ESTABLISHED) return nullptr;
     return *std::move(raw);
   }
 };
 
-TEST_F(HostileClientSlotsTest, TheOldestThatIsSilentEndsForTheNext) {
+TEST_F(HostileClientSlotsTest, TheOldestThatAreSilentEndWhenNoPlaceIsLeft) {
   std::vector<std::unique_ptr<RawPeer>> silent;
-  for (uint32_t i = 0; i < kMaxUnadmittedOfAddress; ++i) {
-    silent.push_back(Silent());
+  while (std::unique_ptr<RawPeer> raw = Silent()) {
+    silent.push_back(std::move(raw));
+    ASSERT_LT(silent.size(), kMaxConnectionsPerPoller);
   }
-  EXPECT_TRUE(server_.AwaitConnections(kMaxUnadmittedOfAddress + 1));
-  // One that says who it is comes in, and goes out of the line.
+  // The good client has the other place.
+  EXPECT_EQ(silent.size(), kMaxConnectionsPerPoller - 1);
+  for (uint32_t i = 0; i < kEndedTogether; ++i) {
+    EXPECT_TRUE(silent[i]->AwaitEnd().ok()) << i;
+  }
+  EXPECT_TRUE(
+      server_.AwaitConnections(kMaxConnectionsPerPoller - kEndedTogether));
   const TestClient other(server_.address(), Options());
-  EXPECT_TRUE(silent[0]->AwaitEnd().ok());
-  silent.push_back(Silent());
-  silent.push_back(Silent());
-  EXPECT_TRUE(silent[1]->AwaitEnd().ok());
   EXPECT_EQ(good_.Echo(100), absl::OkStatus());
   // The others stay.
-  EXPECT_TRUE(server_.AwaitConnections(kMaxUnadmittedOfAddress + 2));
-  EXPECT_TRUE(silent[2]
-                  ->Send(FrameText(silent[2]->Header(FrameType::kHello),
-                                   EncodeOptions({})))
-                  .ok());
-  EXPECT_TRUE(silent[2]->Receive(FrameType::kWelcome).ok());
+  RawPeer& last = *silent.back();
+  EXPECT_TRUE(
+      last.Send(FrameText(last.Header(FrameType::kHello), EncodeOptions({})))
+          .ok());
+  EXPECT_TRUE(last.Receive(FrameType::kWelcome).ok());
 }
 
 }  // namespace

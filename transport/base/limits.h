@@ -135,19 +135,15 @@ inline constexpr uint32_t kStreamLongMessages = 4;
 // a completion queue of 32767, the longest that rdma_rxe makes.
 inline constexpr uint32_t kMaxConnectionsPerPoller = 1024;
 
-// Connections of one poller and device that have not been let in: their clients
-// have not said HELLO, or not shown their credentials. When there are as many,
-// the oldest ends for the next one. Half of all, so those that were let in keep
-// the other half whoever comes; a client that is let in needs a few round
-// trips, in which 512 others rarely come.
-inline constexpr uint32_t kMaxUnadmitted = kMaxConnectionsPerPoller / 2;
+// Connections of one poller and device that have not been let in, because their
+// clients have not said HELLO, or not shown their credentials: when no place is
+// left, they may have half of all, and those of one IP address a quarter. If
+// they have, the oldest so many end for those that come next. A client that is
+// let in needs a few round trips, so crowds that come at once are no attack.
+inline constexpr uint32_t kEndedTogether = 32;
 
-// The same of one IP address: one that sends no HELLOs leaves as many to
-// others.
-inline constexpr uint32_t kMaxUnadmittedOfAddress = kMaxUnadmitted / 2;
-
-// What a device with room for fewer connections has of both at least: some
-// clients that come at once are no attack.
+// The least of such connections that are an attack, where a device has room for
+// a few.
 inline constexpr uint32_t kLeastUnadmitted = 4;
 
 // --- Arenas and bulk transfers ---------------------------------------------

@@ -201,39 +201,43 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   return absl::OkStatus();
 }
 
+// The client that comes is refused, and finds a place when it tries again.
 // connections_ are in the order in which they came.
 void ServerPoller::EndOldestUnadmitted(const PollerDevice& device,
                                        absl::string_view peer) {
-  const uint32_t limit = std::max(
-      kLeastUnadmitted, std::min(kMaxUnadmitted, device.max_connections() / 2));
-  const uint32_t limit_of_address =
-      std::max(kLeastUnadmitted,
-               std::min(kMaxUnadmittedOfAddress, device.max_connections() / 4));
+  if (device.has_room()) return;
   const absl::string_view host = HostOf(peer);
-  Connection* oldest = nullptr;
-  Connection* oldest_of_address = nullptr;
   uint32_t count = 0;
   uint32_t count_of_address = 0;
+  std::vector<Connection*> oldest, oldest_of_address;
   for (const std::unique_ptr<ServerCalls>& calls : connections_) {
     Connection& connection = calls->connection();
     if (connection.state() != ConnectionState::kConnecting ||
         &connection.device() != &device) {
       continue;
     }
-    if (count++ == 0) oldest = &connection;
+    if (count++ < kEndedTogether) oldest.push_back(&connection);
     if (HostOf(connection.peer()) != host) continue;
-    if (count_of_address++ == 0) oldest_of_address = &connection;
+    if (count_of_address++ < kEndedTogether) {
+      oldest_of_address.push_back(&connection);
+    }
   }
-  const bool many_of_address = count_of_address >= limit_of_address;
-  if (!many_of_address && count < limit) return;
-  Connection& ended = many_of_address ? *oldest_of_address : *oldest;
+  const bool many_of_address =
+      count_of_address >=
+      std::max(kLeastUnadmitted, device.max_connections() / 4);
+  if (!many_of_address &&
+      count < std::max(kLeastUnadmitted, device.max_connections() / 2)) {
+    return;
+  }
   const std::string text = absl::StrCat(
-      "the connection of ", ended.peer(),
-      " was ended for another: ", many_of_address ? count_of_address : count,
-      " clients", many_of_address ? " of its address" : "",
-      " have not said HELLO, or who they are, and it was the first of them");
-  unadmitted_.Say(text);
-  ended.Close(absl::UnavailableError(text));
+      "ended for others, when no place was left: ",
+      many_of_address ? count_of_address : count, " clients",
+      many_of_address ? " of that address" : "",
+      " have not said HELLO, or who they are, and this was one of the first");
+  for (Connection* ended : many_of_address ? oldest_of_address : oldest) {
+    unadmitted_.Say(absl::StrCat(ended->peer(), ": ", text));
+    ended->Close(absl::UnavailableError(text));
+  }
 }
 
 absl::StatusOr<CmWatcher*> ServerPoller::WatcherFor(const Provider& provider) {

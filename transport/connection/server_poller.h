@@ -118,8 +118,9 @@ class ServerPoller final : private Pollable {
   void End();
   void AcceptHere(IncomingConnection incoming);
   absl::Status TryAccept(IncomingConnection& incoming);
-  // Ends the oldest connection that has not been let in, if there are as many
-  // of those on `device`, or from the host of `peer`, as there may be.
+  // Ends the oldest connections that have not been let in, if `device` has no
+  // room, and there are as many of those on it, or from the host of `peer`, as
+  // there may be then.
   void EndOldestUnadmitted(const PollerDevice& device, absl::string_view peer);
   absl::StatusOr<CmWatcher*> WatcherFor(const Provider& provider);
   absl::StatusOr<PollerDevice*> DeviceFor(const Provider& provider,
