@@ -75,11 +75,11 @@ class Poller {
   // REQUIRES: there is no owner, nothing is posted, no Pollable is left.
   ~Poller();
 
-  // Which thread uses the poller. If the owner leaves calls open when it
+  // Says which thread uses the poller. If the owner leaves calls open when it
   // releases the ownership, it must see to it that somebody polls.
   Ownership& ownership() { return ownership_; }
-  // For who is the only one: takes the ownership, until Leave(), and asserts
-  // that nobody else has it.
+  // Takes the ownership until Leave(), and asserts that nobody else has it. A
+  // thread that is the only one to use the poller needs no more.
   void Enter() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     CHECK(ownership_.TryAcquire()) << "two use a poller at the same time";
   }

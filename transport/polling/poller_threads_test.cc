@@ -44,8 +44,8 @@ class PollerThreadsTest : public testing::Test {
  protected:
   ~PollerThreadsTest() override { threads_.Join(); }
 
-  // Posts `tasks` in the first owner's thread, which runs them; an owner ends
-  // when all have run or moved, and the test says so.
+  // The first owner runs blocks_, and loses the ownership. The next one runs
+  // what is left, and ends when the test says so.
   void Drive() {
     if (TestTask* const first = std::exchange(blocks_, nullptr)) {
       threads_.HasStandby();
