@@ -143,8 +143,10 @@ def differing(label):
     return ("--gtest_filter=" + SIW_DIFFERS[label],)
 
 
-# A part of what runs on rxe, chosen to last two minutes: what a device can do
-# otherwise, rather than what no device sees.
+# A part of what runs on rxe: what a device can do otherwise, rather than what
+# no device sees. In a guest of its own, for run_suite --siw: siw loses what a
+# client sends before the server's end is set up, so now and then a connection
+# never opens, which the tests do not bear.
 ON_SIW = [siw(entry) for entry in (
     Test("//tests/transport:transport_test", seconds=300,
          arguments=("--gtest_filter=-*.EchoesTheLargestMessage",)),
@@ -211,7 +213,6 @@ SECOND_GUEST = [
     # A quarter of the moments that are drawn natively.
     Test(FORMS, seconds=1200, no_rnr=True,
          environment=(("VERBENA_TEST_DRAWS", "10"),)),
-    *ON_SIW,
     # Last, for it takes rxe0 away and makes another.
     Test("//tools/rdma_doctor:broken_machine_test", seconds=600,
          arguments=("{bin}/tools/rdma_doctor/rdma_doctor",)),
