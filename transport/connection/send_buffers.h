@@ -49,7 +49,8 @@ class SendBuffers {
   // Whether a connection that holds `own` buffers may take `count` more of what
   // is shared.
   bool InShare(uint32_t own, uint32_t count) const {
-    return own + held() + 2 * count <= size_t{shared_slabs_} * kSlabBuffers + 1;
+    return own + held() + size_t{2} * count <=
+           size_t{shared_slabs_} * kSlabBuffers + 1;
   }
 
   size_t held() const {

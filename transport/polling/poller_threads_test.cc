@@ -87,7 +87,7 @@ TEST_F(PollerThreadsTest, RunsTasksInTheirOrder) {
 }
 
 TEST_F(PollerThreadsTest, LendsTheOwnershipToATask) {
-  ASSERT_TRUE(ownership_.TryAcquire());
+  if (!ownership_.TryAcquire()) return ADD_FAILURE();
   TestTask task([this] {
     EXPECT_TRUE(ownership_.Held());
     EXPECT_FALSE(ownership_.HeldByThisThread());
