@@ -89,7 +89,7 @@ struct DeviceMetrics {
   uint64_t retries_exceeded = 0;
   uint64_t rnr_retries_exceeded = 0;
   uint64_t credit_waits = 0;  // How often a frame had to wait for a credit.
-  // Of a client: calls that had to wait because as many were open on their
+  // Calls of a client that had to wait because as many were open on their
   // connection as may be (ChannelOptions::max_concurrent_calls).
   uint64_t slot_waits = 0;
 

@@ -1,4 +1,4 @@
-// What the attacks of the suite are made of.
+// The parts from which the attacks of the suite are made.
 
 #ifndef VERBENA_TESTS_HOSTILE_ATTACK_H_
 #define VERBENA_TESTS_HOSTILE_ATTACK_H_
@@ -62,7 +62,7 @@ class Attacker {
   // Counts a connection that the real library has made.
   void NoteConnection() { ++connections_; }
   void NoteRefusal() { ++refused_; }
-  // What it has got so far. From any thread.
+  // Returns the attack's gains so far. Any thread.
   std::string Account();
 
  private:

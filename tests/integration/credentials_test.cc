@@ -143,8 +143,8 @@ TEST_F(CredentialsTest, KeysAreReplacedWhileTheServerRuns) {
             absl::OkStatus());
   ExpectRefusal(Describe(*NewStub(SharedSecretCredentials("old", kOld))),
                 "another secret for it");
-  // Who is connected stays if told so, and who was refused tries again by
-  // himself.
+  // A connected client stays if told so, and a refused one tries again by
+  // itself.
   EXPECT_EQ(EchoProblem(*early, 100, 1), "");
   absl::Status status = absl::UnauthenticatedError("not tried");
   const absl::Time deadline = base::Now() + testing_support::kTestTimeout;

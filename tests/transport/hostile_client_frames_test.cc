@@ -223,7 +223,7 @@ TEST_F(HostileClientFramesTest, SendsNothingBeyondItsCreditsAfterAnError) {
   ASSERT_TRUE(raw.Send(FrameText(Plain(FrameType::kLease))).ok());
   const std::string ping = FrameText(raw.Header(FrameType::kPing));
   int taken = 0;
-  // Who is answered after a frame knows that the poller has looked at it.
+  // An answer that comes after a frame proves that the poller has read that.
   while (taken <= kMost && raw.Send(ping).ok() && raw.Flush().ok()) {
     ASSERT_EQ(good_.Echo(10), absl::OkStatus());
     ++taken;

@@ -114,7 +114,7 @@ def siw(entry):
     return dataclasses.replace(entry, device="siw0")
 
 
-# What siw does otherwise, and why, by test: the rest of each program runs.
+# Tests that siw cannot pass, and why: the rest of each program runs.
 SIW_DIFFERS = {
     # A server that speaks before its client has is refused by MPA.
     "//tests/transport:client_poller_test":

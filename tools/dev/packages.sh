@@ -62,7 +62,7 @@ distribution() (
   esac
 )
 
-# What tests/vm/siw.py builds the module of siw from. Ubuntu's kernel has it.
+# Packages from which tests/vm/siw.py builds siw. Ubuntu's kernel has it.
 SIW_PACKAGES=()
 [ "$(distribution)" = ubuntu ] ||
   SIW_PACKAGES=(linux-source linux-headers-amd64 gcc make)

@@ -183,7 +183,7 @@ class ServerSchema final : public Schema {
                         error.error_message());
   }
 
-  // The same of a service of that name.
+  // Asks the service of that name alone.
   absl::StatusOr<ServerReflectionResponse> Ask(
       const ServerReflectionRequest& request, absl::string_view service) {
     ClientContext context;

@@ -81,7 +81,7 @@ class BackgroundThread {
   };
 
  private:
-  // What the thread does until Stop(), or until another one takes over.
+  // The thread is in here until Stop(), or until another one takes over.
   void Drive();
   bool AnyTasks() const { return !threads_.empty() || !posted_.empty(); }
   // Runs some of the tasks. Returns false if another thread has taken over.

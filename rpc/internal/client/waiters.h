@@ -84,7 +84,7 @@ class Waiters {
   // The call of `waiter` has ended: its thread may go, and destroy it. By the
   // owner, when that is not the waiting thread.
   void Finish(Waiter* waiter);
-  // The same by the waiting thread itself, while it holds the ownership: nobody
+  // Does so for the waiting thread itself, while it holds the ownership: nobody
   // else looks at the waiter then.
   static void FinishOwn(Waiter* waiter) {
     waiter->state_.store(Waiter::State::kFinished, std::memory_order_relaxed);

@@ -272,7 +272,7 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   // The rest is about the current call.
 
   transport::ServerCall* call_ = nullptr;  // Null between calls.
-  // What Run() does next, and where: this is in the queue of that thread.
+  // The step that Run() takes next, and the thread in whose queue this is.
   enum class Step : uint8_t { kOnWorker, kBesidePoller, kReply };
   Step step_ = Step::kReply;
   bool timed_ = false;  // Else its handler runs in the round, and is quick.

@@ -24,7 +24,7 @@ HandlerCallPool::HandlerCallPool(const MethodRegistry& registry,
 HandlerCall* HandlerCallPool::Take(const MethodRegistry::Method& method) {
   auto& free = free_[method.index];
   if (free.empty()) {
-    // Of asynchronous ones workers parse large requests.
+    // Workers parse the large requests of asynchronous methods.
     const bool workers =
         method.mode != HandlerMode::kInline || method.method->asynchronous();
     return new HandlerCall(this, method.method, method.index,
