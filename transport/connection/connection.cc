@@ -25,8 +25,8 @@ constexpr absl::Duration kCreditsIdle = absl::Seconds(1);
 // pair ends its access to memory all the same.
 constexpr absl::Duration kDrainTimeout = absl::Seconds(2);
 
-// The same on iWARP, where a device may drop what is posted to a queue pair in
-// the error state. siw does, and has flushed everything else by then.
+// kDrainTimeout on iWARP, where a device may drop what is posted to a queue
+// pair in the error state. siw does, and has flushed everything else by then.
 constexpr absl::Duration kIwarpDrainTimeout = absl::Milliseconds(10);
 
 // 0.64 ms, the nearest the specification has to what a receive needs to be

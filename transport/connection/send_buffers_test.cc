@@ -81,7 +81,7 @@ TEST_F(SendBuffersTest, GiveAConnectionNoMoreThanItLeavesForAll) {
   // Another that has none yet.
   EXPECT_TRUE(buffers_.InShare(0, 1));
   for (uint32_t i = 0; i < kSlab; ++i) buffers_.Acquire();
-  // What is left is the reserve.
+  // The reserve alone is left.
   EXPECT_FALSE(buffers_.InShare(0, 1));
   EXPECT_TRUE(buffers_.available());
 }

@@ -103,7 +103,7 @@ void ServerPoller::Drive() {
     if (wait.Look(base::Now(), poller_->TransferTime())) continue;
     threads_.NoteSleep();
     if (poller_->PrepareSleep()) {
-      // What was there before the sleep may have been a call for a short task.
+      // The last poll before the sleep may have posted a short task.
       poller_->WaitForEvent(threads_.empty() ? absl::InfiniteFuture()
                                              : absl::InfinitePast());
     }

@@ -1,4 +1,4 @@
-// What real devices offer, so that a faulty provider can offer no more.
+// The limits of real devices, so that a faulty provider can offer no more.
 
 #ifndef VERBENA_TRANSPORT_FAULTY_REAL_DEVICES_H_
 #define VERBENA_TRANSPORT_FAULTY_REAL_DEVICES_H_

@@ -30,7 +30,7 @@ struct DeviceCounters {
   base::Counter retries_exceeded;
   base::Counter rnr_retries_exceeded;
   base::Counter credit_waits;  // How often a frame had to wait for a credit.
-  // Of a client: calls that had to wait for another's end.
+  // Calls of a client that had to wait for another's end.
   base::Counter slot_waits;
   // As of the last tick, up and down: registered for frames; registered for
   // bulk data, and how much of that is allocated.

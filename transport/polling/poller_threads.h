@@ -120,7 +120,7 @@ class PollerThreads {
   void End();
 
  private:
-  // What the timer does, as the owner and the standby agree upon.
+  // The timer's state, as the owner and the standby agree upon.
   enum class Timer {
     kStopped,
     kWanted,  // It runs, for an owner that is awake.

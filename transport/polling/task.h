@@ -7,10 +7,10 @@
 
 namespace verbena::transport {
 
-// Whoever posts a task owns it, and keeps it alive until Run() begins. A task
-// stands in one queue at a time: that of a poller (Poller::Post()), of the
-// threads of a poller (PollerThreads::Post()), or of a pool of workers. An
-// object that goes from one to the next notes for which step it is posted.
+// The poster owns a task, and keeps it alive until Run() begins. A task stands
+// in one queue at a time: that of a poller (Poller::Post()), of the threads of
+// a poller (PollerThreads::Post()), or of a pool of workers. An object that
+// goes from one to the next notes for which step it is posted.
 class Task : public base::MpscNode {
  public:
   // May destroy the task.
