@@ -320,7 +320,10 @@ absl::Status RawPeer::PollOnce() {
     }
   }
   ASSIGN_OR_RETURN(const std::optional<CmEvent> event, channel_.Poll());
-  if (event.has_value() && event->type == RDMA_CM_EVENT_DISCONNECTED) {
+  // A peer that disconnects before its connection manager has heard that the
+  // connection is established sends a rejection.
+  if (event.has_value() && (event->type == RDMA_CM_EVENT_DISCONNECTED ||
+                            event->type == RDMA_CM_EVENT_REJECTED)) {
     ended_ = true;
     // As a correct peer does, so that the other one need not wait.
     id_->Disconnect().IgnoreError();
@@ -363,8 +366,9 @@ std::string RawPeer::AwaitBye() {
   return bye->substr(sizeof(FrameHeader));
 }
 
+// A failed SEND tells of the end, too: a DREQ is datagrams, which can be lost.
 absl::Status RawPeer::AwaitEnd() {
-  return PollUntil([this] { return ended_; });
+  return PollUntil([this] { return ended_ || !send_error_.ok(); });
 }
 
 absl::StatusOr<int> RawPeer::ReceiverNotReadyRetries() const {
