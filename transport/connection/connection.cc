@@ -138,8 +138,12 @@ void Connection::OnCmEvent(const CmEvent& event) {
       keepalive_.Restart(base::Now());
       return;
     case RDMA_CM_EVENT_DISCONNECTED:
-      OnDisconnected(absl::UnavailableError(
-          absl::StrCat("the peer ", peer_, " closed the connection")));
+      OnDisconnected(absl::UnavailableError(absl::StrCat(
+          "the peer ", peer_, " closed the connection",
+          state_ == ConnectionState::kConnecting
+              ? " before it was open; a server that has no place for another "
+                "client does that (ServerBuilder::SetPollers)"
+              : "")));
       return;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       OnDisconnected(absl::UnavailableError(absl::StrCat(
