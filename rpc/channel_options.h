@@ -25,9 +25,10 @@ struct ChannelOptions {
   // FAILED_PRECONDITION.
   std::string device;
 
-  // Largest serialised message in bytes, of each direction; at most 2 GiB - 1.
-  // A longer one ends its call with RESOURCE_EXHAUSTED. The default leaves room
-  // for a payload of 64 MiB and the fields around it.
+  // Largest serialised message in bytes, of each direction; at most 2 GiB - 1,
+  // for which -1 stands, too. A longer one ends its call with
+  // RESOURCE_EXHAUSTED. The default leaves room for a payload of 64 MiB and the
+  // fields around it.
   uint64_t max_send_message_bytes = uint64_t{65} << 20;
   uint64_t max_receive_message_bytes = uint64_t{65} << 20;
 
@@ -46,8 +47,10 @@ struct ChannelOptions {
   uint32_t max_concurrent_calls = 256;
 
   // Registered memory that large messages may occupy, in bytes. Calls wait
-  // while all of it is in use. At least the sum of the two limits above.
-  uint64_t max_arena_bytes = uint64_t{512} << 20;
+  // while all of it is in use. At least the sum of the two limits of messages.
+  // 0: 512 MiB, or room for two of the largest requests and replies, each
+  // rounded up to a power of two, if that is more.
+  uint64_t max_arena_bytes = 0;
 
   // What an idle connection keeps of that memory: regions beyond it are given
   // back once nothing was in them for `memory_idle_time`, and twice that time

@@ -232,10 +232,12 @@ absl::Status ServerBuilder::Validate() const {
                              transport::kMaxOpenCalls));
   RETURN_IF_ERROR(CheckRange("the limit of streams of the server", max_streams_,
                              0, INT64_MAX));
-  RETURN_IF_ERROR(
-      CheckRange("the limit of bulk memory", max_bulk_bytes_,
-                 std::max(max_receive_message_bytes_, max_send_message_bytes_),
-                 INT64_MAX));
+  if (max_bulk_bytes_.has_value()) {
+    RETURN_IF_ERROR(CheckRange(
+        "the limit of bulk memory", *max_bulk_bytes_,
+        std::max(max_receive_message_bytes_, max_send_message_bytes_),
+        INT64_MAX));
+  }
   RETURN_IF_ERROR(CheckRange("the floor of idle memory", memory_floor_bytes_, 0,
                              INT64_MAX));
   if (memory_idle_time_ <= absl::ZeroDuration()) {
@@ -285,7 +287,10 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
   options.max_calls = max_calls_;
   options.max_streams = max_streams_;
   options.max_status_bytes = static_cast<size_t>(max_status_bytes_);
-  options.endpoint.endpoint.max_bulk_bytes = max_bulk_bytes_;
+  transport::SetDefaultMemory(&options.endpoint.endpoint);
+  if (max_bulk_bytes_.has_value()) {
+    options.endpoint.endpoint.max_bulk_bytes = *max_bulk_bytes_;
+  }
   options.endpoint.endpoint.memory_floor_bytes =
       static_cast<uint64_t>(memory_floor_bytes_);
   options.endpoint.endpoint.memory_idle_time = memory_idle_time_;

@@ -152,7 +152,9 @@ class ServerBuilder {
 
   // Registered memory, in bytes a poller and device, for requests and replies
   // that are large. Such calls wait while all of it is in use, or all but an
-  // eighth by their own connection. Default: 512 MiB.
+  // eighth by their own connection. At least the larger of the two limits of
+  // messages. Default: 512 MiB, or room for two of the largest requests and
+  // replies, each rounded up to a power of two, if that is more.
   ServerBuilder& SetMaxBulkBytes(int64_t bytes);
 
   // What an idle server keeps of that memory, a poller and device, and for how
@@ -193,7 +195,7 @@ class ServerBuilder {
   int64_t max_calls_ = 0;
   int max_connection_streams_ = 0;
   int64_t max_streams_ = 0;
-  int64_t max_bulk_bytes_ = int64_t{512} << 20;
+  std::optional<int64_t> max_bulk_bytes_;
   int64_t memory_floor_bytes_ = int64_t{1} << 20;
   absl::Duration memory_idle_time_ = absl::Seconds(5);
   absl::Duration stall_timeout_ = absl::Seconds(20);

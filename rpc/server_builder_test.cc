@@ -130,6 +130,17 @@ TEST_F(ServerBuilderTest, SizesOverTheLimitAreRefused) {
   ExpectRefused(absl::StatusCode::kInvalidArgument, "received messages");
 }
 
+TEST_F(ServerBuilderTest, MinusOneIsTheLongestMessageThatThereCanBe) {
+  builder_.SetDevice("soft").SetMaxReceiveMessageSize(-1).SetMaxSendMessageSize(
+      -1);
+  EXPECT_EQ(builder_.BuildAndStart().status(), absl::OkStatus());
+}
+
+TEST_F(ServerBuilderTest, MemoryThatCannotHoldTheLargestMessageIsRefused) {
+  builder_.SetDevice("soft").SetMaxBulkBytes((int64_t{65} << 20) - 1);
+  ExpectRefused(absl::StatusCode::kInvalidArgument, "bulk memory");
+}
+
 TEST_F(ServerBuilderTest, MetadataMayHave65535Bytes) {
   builder_.SetDevice("soft");
   for (const int64_t bytes : {0, 65535}) {

@@ -89,6 +89,18 @@ TEST_F(PayloadTest, SixtyFourMebibytes) {
   EXPECT_EQ(EchoProblem(*stub, size_t{64} << 20, 2), "");
 }
 
+TEST_F(PayloadTest, LimitsOfTwoGibibytes) {
+  StartServer([](ServerBuilder& builder) {
+    builder.SetMaxReceiveMessageSize(-1).SetMaxSendMessageSize(-1);
+  });
+  ChannelOptions options;
+  options.max_send_message_bytes = -1;
+  options.max_receive_message_bytes = -1;
+  const auto stub = EndToEnd::NewStub(NewChannel(options));
+  EXPECT_EQ(EchoProblem(*stub, 10, 1), "");
+  EXPECT_EQ(EchoProblem(*stub, size_t{80} << 20, 2), "");
+}
+
 TEST_F(PayloadTest, TheSameForHandlersOnThePoller) {
   const auto stub = Inline::NewStub(NewChannel());
   for (size_t bytes : {0, 1, 64, 8100, 8128, 8192, 100000, 1 << 20, 3 << 20}) {

@@ -7,7 +7,6 @@
 #include <grpcpp/server_builder.h>
 #include <grpcpp/support/channel_arguments.h>
 
-#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -78,8 +77,6 @@ class FromGrpcGateway final : public Gateway {
     const auto bytes = static_cast<uint64_t>(options.max_message_bytes);
     channel_options.max_send_message_bytes = bytes;
     channel_options.max_receive_message_bytes = bytes;
-    channel_options.max_arena_bytes =
-        std::max(channel_options.max_arena_bytes, 2 * bytes);
     // Every call of all clients goes by this one connection.
     channel_options.max_concurrent_calls = kMostCalls;
     return channel_options;

@@ -41,6 +41,13 @@ absl::Status CheckMemory(uint64_t bytes, uint64_t message, const char* name) {
 
 }  // namespace
 
+void SetDefaultMemory(EndpointOptions* options) {
+  options->max_arena_bytes = options->max_bulk_bytes =
+      std::max(kDefaultLargeBytes,
+               2 * (std::bit_ceil(options->max_send_message_bytes) +
+                    std::bit_ceil(options->max_receive_message_bytes)));
+}
+
 absl::Status CheckOptions(const EndpointOptions& options) {
   for (const absl::Status& status :
        {CheckMessageLimit(options.max_receive_message_bytes,

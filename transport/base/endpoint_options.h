@@ -44,11 +44,11 @@ struct EndpointOptions {
   // Client: how many bytes of arenas one connection may grow to. Calls wait
   // while they are all in use. Must hold the largest request and the largest
   // reply at the same time.
-  uint64_t max_arena_bytes = uint64_t{512} << 20;
+  uint64_t max_arena_bytes = kDefaultLargeBytes;
 
   // Server: how many bytes of registered memory a poller may use on one device
   // for large requests and replies. Calls wait while they are all in use.
-  uint64_t max_bulk_bytes = uint64_t{512} << 20;
+  uint64_t max_bulk_bytes = kDefaultLargeBytes;
 
   // What was registered of these two, and nothing has used for
   // `memory_idle_time` (found after twice that at the latest), is given back
@@ -114,6 +114,11 @@ struct EndpointOptions {
   // server's belong to its addresses: see ServerEndpoint::Options.)
   std::shared_ptr<const ClientCredentials> credentials;
 };
+
+// Sets max_arena_bytes and max_bulk_bytes to kDefaultLargeBytes, or to room for
+// two of the largest messages of each direction if that is more.
+// REQUIRES: CheckOptions() accepts the limits of messages.
+void SetDefaultMemory(EndpointOptions* options);
 
 // OK, or INVALID_ARGUMENT with what is wrong.
 absl::Status CheckOptions(const EndpointOptions& options);

@@ -158,6 +158,11 @@ inline constexpr uint64_t kFirstArenaBytes = uint64_t{1} << 20;
 // Memory that a server registers for bulk transfers when it begins.
 inline constexpr uint64_t kFirstBulkRegionBytes = uint64_t{1} << 20;
 
+// Registered memory for large messages unless the options say otherwise: of a
+// connection at a client, of a poller and device at a server. Holds two calls
+// of the longest messages that the defaults allow.
+inline constexpr uint64_t kDefaultLargeBytes = uint64_t{512} << 20;
+
 // A connection that has some of a server's bulk memory gets more only as long
 // as it then has no more than kPoolShare times what is left for others. Alone
 // it comes to seven eighths of all, which no call misses that could be fast:

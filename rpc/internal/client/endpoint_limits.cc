@@ -20,10 +20,15 @@ absl::Status Invalid(absl::string_view field, absl::string_view value,
       "ChannelOptions::", field, " is ", value, ", must be ", wanted));
 }
 
+// In gRPC -1 stands for no limit.
+uint64_t MessageLimit(uint64_t bytes) {
+  return bytes == static_cast<uint64_t>(-1) ? kLongestMessageBytes : bytes;
+}
+
 absl::Status CheckBytes(absl::string_view field, uint64_t bytes) {
-  if (bytes <= kLongestMessageBytes) return absl::OkStatus();
+  if (MessageLimit(bytes) <= kLongestMessageBytes) return absl::OkStatus();
   return Invalid(field, absl::StrCat(bytes),
-                 absl::StrCat("at most ", kLongestMessageBytes));
+                 absl::StrCat("-1 or at most ", kLongestMessageBytes));
 }
 
 absl::Status CheckPositive(absl::string_view field, absl::Duration value) {
@@ -53,12 +58,12 @@ absl::Status Check(const ChannelOptions& options) {
                    absl::StrCat(options.max_concurrent_calls),
                    absl::StrCat("from 1 to ", transport::kMaxOpenCalls));
   }
-  const uint64_t both =
-      options.max_send_message_bytes + options.max_receive_message_bytes;
-  if (options.max_arena_bytes < both) {
+  const uint64_t both = MessageLimit(options.max_send_message_bytes) +
+                        MessageLimit(options.max_receive_message_bytes);
+  if (options.max_arena_bytes != 0 && options.max_arena_bytes < both) {
     return Invalid(
         "max_arena_bytes", absl::StrCat(options.max_arena_bytes),
-        absl::StrCat("at least the sum of the message limits, ", both));
+        absl::StrCat("0, or at least the sum of the message limits, ", both));
   }
   if (options.spin_budget < absl::ZeroDuration()) {
     return Invalid("spin_budget", absl::FormatDuration(options.spin_budget),
@@ -82,11 +87,16 @@ absl::StatusOr<transport::EndpointOptions> ToEndpointOptions(
   RETURN_IF_ERROR(Check(options));
   transport::EndpointOptions endpoint;
   endpoint.device = options.device;
-  endpoint.max_receive_message_bytes = options.max_receive_message_bytes;
-  endpoint.max_send_message_bytes = options.max_send_message_bytes;
+  endpoint.max_receive_message_bytes =
+      MessageLimit(options.max_receive_message_bytes);
+  endpoint.max_send_message_bytes =
+      MessageLimit(options.max_send_message_bytes);
   endpoint.max_metadata_bytes = options.max_metadata_bytes;
   endpoint.max_open_calls = options.max_concurrent_calls;
-  endpoint.max_arena_bytes = options.max_arena_bytes;
+  transport::SetDefaultMemory(&endpoint);
+  if (options.max_arena_bytes != 0) {
+    endpoint.max_arena_bytes = options.max_arena_bytes;
+  }
   endpoint.memory_floor_bytes = options.memory_floor_bytes;
   endpoint.memory_idle_time = options.memory_idle_time;
   endpoint.revoke_leases = options.revoke_leases;

@@ -1,13 +1,17 @@
 #include "rpc/internal/client/endpoint_limits.h"
 
+#include <climits>
+#include <cstdint>
 #include <functional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rpc/channel_options.h"
+#include "transport/base/endpoint_options.h"
 
 namespace verbena::internal {
 namespace {
@@ -97,9 +101,36 @@ TEST(EndpointLimitsTest, MessagesBeyondProtobufsReachAreRefused) {
                 }),
                 "max_send_message_bytes");
   ExpectRefused(StatusAfter([](ChannelOptions& options) {
-                  options.max_receive_message_bytes = UINT64_MAX;
+                  options.max_receive_message_bytes = UINT64_MAX - 1;
                 }),
                 "max_receive_message_bytes");
+}
+
+TEST(EndpointLimitsTest, MinusOneIsTheLongestMessageThatThereCanBe) {
+  ChannelOptions options;
+  options.max_send_message_bytes = -1;
+  options.max_receive_message_bytes = -1;
+  const absl::StatusOr<transport::EndpointOptions> endpoint =
+      ToEndpointOptions(options);
+  ASSERT_EQ(endpoint.status(), absl::OkStatus());
+  EXPECT_EQ(endpoint->max_send_message_bytes, uint64_t{INT_MAX});
+  EXPECT_EQ(endpoint->max_receive_message_bytes, uint64_t{INT_MAX});
+  EXPECT_EQ(transport::CheckOptions(*endpoint), absl::OkStatus());
+}
+
+TEST(EndpointLimitsTest, MemoryFollowsTheLimitsOfMessagesUnlessItIsSet) {
+  constexpr uint64_t kGiga = uint64_t{1} << 30;
+  ChannelOptions options;
+  EXPECT_EQ(ToEndpointOptions(options)->max_arena_bytes, kGiga / 2);
+  options.max_send_message_bytes = kGiga;
+  options.max_receive_message_bytes = kGiga;
+  const absl::StatusOr<transport::EndpointOptions> endpoint =
+      ToEndpointOptions(options);
+  ASSERT_EQ(endpoint.status(), absl::OkStatus());
+  EXPECT_EQ(endpoint->max_arena_bytes, 4 * kGiga);
+  EXPECT_EQ(transport::CheckOptions(*endpoint), absl::OkStatus());
+  options.max_arena_bytes = 3 * kGiga;
+  EXPECT_EQ(ToEndpointOptions(options)->max_arena_bytes, 3 * kGiga);
 }
 
 TEST(EndpointLimitsTest, ArenasThatCannotHoldTheLargestCallAreRefused) {
