@@ -114,7 +114,7 @@ class ClientCoroutineReactor final : public CoroutineReactor<Reactor> {
       }
       return !reactor_.meeting_.exchange(true, std::memory_order_acq_rel);
     }
-    absl::Status await_resume() { return std::move(reactor_.status_); }
+    absl::Status await_resume() { return reactor_.status_; }
 
    private:
     ClientCoroutineReactor& reactor_;
@@ -149,7 +149,7 @@ class ClientCoroutineStream {
   }
 
   // `co_await stream.Finish()` waits until the call has ended, and says how.
-  // Messages that were not read are dropped. Once.
+  // Messages that were not read are dropped. Again, it is the same status.
   auto Finish() {
     return typename ClientCoroutineReactor<Reactor>::FinishAwaitable(reactor_);
   }

@@ -73,9 +73,9 @@ class ClientWriter {
   // Waits for the response, and for the end of the call. No message follows.
   absl::Status Finish() {
     stream_->WritesDone();
-    const bool answered = stream_->Read(response_, nullptr);
+    if (!answered_) answered_ = stream_->Read(response_, nullptr);
     absl::Status status = stream_->Finish();
-    if (status.ok() && !answered) {
+    if (status.ok() && !answered_) {
       return absl::InternalError("the server sent no response");
     }
     return status;
@@ -84,6 +84,7 @@ class ClientWriter {
  private:
   const std::unique_ptr<ClientStream> stream_;
   google::protobuf::MessageLite* const response_;
+  bool answered_ = false;  // *response_ is the server's.
 };
 
 // The client of a method that streams both ways.

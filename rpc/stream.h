@@ -62,7 +62,7 @@ class ClientStream : public MessageReaderWriter {
   virtual bool WritesDone() = 0;
 
   // Waits until the call has ended, and says how. Messages that were not read
-  // are dropped. Once.
+  // are dropped. Called again, it returns the same status.
   virtual absl::Status Finish() = 0;
 };
 

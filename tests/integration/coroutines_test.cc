@@ -152,6 +152,20 @@ TEST_F(CoroutinesTest, ACoroutineThatThrowsEndsItsCallAndNotTheServer) {
   }
 }
 
+Task<void> FinishTwice(StreamService::Stub* stub) {
+  ClientContext context;
+  auto stream = stub->co()->Chat(&context);
+  stream.WritesDone();
+  const absl::Status status = co_await stream.Finish();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnknown);
+  EXPECT_EQ(co_await stream.Finish(), status);
+}
+
+TEST_F(CoroutinesTest, ASecondFinishReturnsTheSameStatus) {
+  Serve<ThrowingService>();
+  SyncWait(FinishTwice(NewStub().get()));
+}
+
 Task<void> BeginAndLeave(StreamService::Stub* stub, ClientContext* context,
                          bool with_message) {
   auto stream = stub->co()->Chat(context);

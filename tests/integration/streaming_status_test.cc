@@ -340,6 +340,24 @@ TEST_F(StreamingStatusTest, ARequestThatTheServerCannotParseIsInternal) {
   StopServer();
 }
 
+TEST_F(StreamingStatusTest, ASecondFinishReturnsTheSameStatus) {
+  Serve();
+  streams().set_chat([](ServerContext*, auto*) {
+    return absl::OutOfRangeError("no such page");
+  });
+  ClientContext chat_context;
+  const auto chat = stub_->Chat(&chat_context);
+  ClientContext writer_context;
+  Summary summary;
+  const auto writer = stub_->Record(&writer_context, &summary);
+  EXPECT_TRUE(writer->Write(NewItem(1, 10)));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(chat->Finish(), absl::OutOfRangeError("no such page")) << i;
+    EXPECT_EQ(writer->Finish(), absl::OkStatus()) << i;
+  }
+  EXPECT_EQ(summary.count(), 1u);
+}
+
 TEST_F(StreamingStatusTest, AContextIsInOneStreamAtATime) {
   Connect();
   ClientContext context;

@@ -25,7 +25,8 @@ BlockingStream::~BlockingStream() {
 }
 
 bool BlockingStream::Read(MessageLite* message, Buffer* attachment) {
-  if (!started_) return false;
+  // Another call may have the context when this one is finished.
+  if (!started_ || finished_) return false;
   while (true) {
     const Result result = TryRead(message, attachment);
     if (result != Result::kWait) return result == Result::kDone;
@@ -45,10 +46,12 @@ bool BlockingStream::Write(const MessageLite& message, Attachment attachment) {
 bool BlockingStream::WritesDone() { return started_ && messages().EndWrites(); }
 
 absl::Status BlockingStream::Finish() {
-  if (started_ && !finished_) Await(&ended_);
-  absl::Status status = TakeFinalStatus();
-  if (!std::exchange(finished_, true)) ReleaseContext();
-  return status;
+  if (finished_) return status_;
+  if (started_) Await(&ended_);
+  status_ = TakeFinalStatus();
+  finished_ = true;
+  ReleaseContext();
+  return status_;
 }
 
 void BlockingStream::WaitForInitialMetadata() {

@@ -82,7 +82,8 @@ class BlockingStream final : public StreamCall, public ClientStream {
   Event writable_;
   Event ended_;
   const bool started_;     // It was given to the channel.
-  bool finished_ = false;  // Finish() has returned.
+  bool finished_ = false;  // Finish() has returned `status_`.
+  absl::Status status_;
 };
 
 }  // namespace verbena::internal
