@@ -141,8 +141,7 @@ void Connection::OnCmEvent(const CmEvent& event) {
       OnDisconnected(absl::UnavailableError(absl::StrCat(
           "the peer ", peer_, " closed the connection",
           state_ == ConnectionState::kConnecting
-              ? " before it was open; a server that has no place for another "
-                "client does that (ServerBuilder::SetPollers)"
+              ? " before it was open; is it full (ServerBuilder::SetPollers)?"
               : "")));
       return;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
@@ -154,7 +153,6 @@ void Connection::OnCmEvent(const CmEvent& event) {
     default: {
       const absl::Status status = CmEventStatus(event, peer_);
       if (!status.ok()) OnDisconnected(status);
-      return;
     }
   }
 }
