@@ -3,6 +3,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/time/time.h"
 #include "transport/base/clock.h"
 
@@ -10,7 +11,7 @@ namespace verbena {
 
 void ClientContext::AddMetadata(absl::string_view key,
                                 absl::string_view value) {
-  metadata_.emplace(key, value);
+  metadata_.emplace(absl::AsciiStrToLower(key), value);
 }
 
 bool ClientContext::Reserve() {

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
@@ -81,7 +82,7 @@ class ServerContext {
   // nothing. More than the client takes (see metadata.h) turn the answer into
   // RESOURCE_EXHAUSTED.
   void AddInitialMetadata(absl::string_view key, absl::string_view value) {
-    initial_metadata_.emplace(key, value);
+    initial_metadata_.emplace(absl::AsciiStrToLower(key), value);
   }
   // Sends them now; the client may see them while the handler goes on. Also if
   // there are none, once. Not while another thread writes to the stream.
@@ -90,7 +91,7 @@ class ServerContext {
   // Sends a pair along with the reply or the error. More than the client takes
   // turn the reply into RESOURCE_EXHAUSTED.
   void AddTrailingMetadata(absl::string_view key, absl::string_view value) {
-    trailing_metadata_.emplace(key, value);
+    trailing_metadata_.emplace(absl::AsciiStrToLower(key), value);
   }
 
   // Bytes that the client sent beside its request; empty if there are none.

@@ -44,6 +44,24 @@ TEST_F(StreamingMetadataTest, LongMetadataGoBothWays) {
   EXPECT_EQ(context.GetServerTrailingMetadata(), context.metadata());
 }
 
+TEST_F(StreamingMetadataTest, CapitalsOfKeysBecomeLowerCaseOnBothSides) {
+  Serve();
+  streams().set_list([](ServerContext* context, auto*) {
+    EXPECT_THAT(context->client_metadata(),
+                ElementsAre(Pair("x-request-id", "One")));
+    context->AddInitialMetadata("Session", "Two");
+    context->AddTrailingMetadata("Load", "Three");
+    return absl::OkStatus();
+  });
+  ClientContext context;
+  context.AddMetadata("X-Request-ID", "One");
+  EXPECT_EQ(stub_->List(&context, ListRequest())->Finish(), absl::OkStatus());
+  EXPECT_THAT(context.GetServerInitialMetadata(),
+              ElementsAre(Pair("session", "Two")));
+  EXPECT_THAT(context.GetServerTrailingMetadata(),
+              ElementsAre(Pair("load", "Three")));
+}
+
 // The handler waits for the client, which waits for them.
 TEST_F(StreamingMetadataTest, InitialMetadataCanBeWaitedFor) {
   Serve();

@@ -126,7 +126,7 @@ _RSOCKETS = [
          client="%s -s {address} -T %s -C 10 -S 4096" % (tool, mode),
          ready=PORT if mode == "f" else CM, port=7471,
          expect=r"(?m)^\S+ +4k ", again_if="client ended with status 16",
-         attempts=12 if mode == "a" else 1)
+         attempts=60 if mode == "a" else 1)
     for tool, modes in (("rstream", "abfnrv"), ("riostream", "abnv"))
     for mode in modes
 ] + [
