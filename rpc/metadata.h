@@ -11,8 +11,8 @@ namespace verbena {
 
 // A key may occur several times; pairs of one key keep the order in which they
 // were added. Keys and values are any bytes, whatever the key ends with. The
-// letters A to Z of a key become lower case when it is added, as in gRPC. Keys
-// that begin with a colon are the library's.
+// letters A to Z of a key become lower case when it is added, because gRPC's
+// wire carries no capitals. Keys that begin with a colon are the library's.
 //
 // How many there may be is for the side to say that gets them:
 // ServerBuilder::SetMaxMetadataSize() and ChannelOptions::max_metadata_bytes,

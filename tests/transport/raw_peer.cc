@@ -366,7 +366,7 @@ std::string RawPeer::AwaitBye() {
   return bye->substr(sizeof(FrameHeader));
 }
 
-// A failed SEND tells of the end, too: a DREQ is datagrams, which can be lost.
+// A failed SEND tells of the end, too: the datagram of a DREQ may be lost.
 absl::Status RawPeer::AwaitEnd() {
   return PollUntil([this] { return ended_ || !send_error_.ok(); });
 }
