@@ -1,10 +1,12 @@
 """Runs one line: a server and its client, or a program alone, all bounded."""
 
 import contextlib
+import ctypes
 import dataclasses
 import os
 import re
 import shlex
+import signal
 import subprocess
 import tempfile
 import time
@@ -14,6 +16,8 @@ import lines
 POLL_S = 0.02
 # A program that has done its work has this long to end.
 END_S = 10
+
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclasses.dataclass
@@ -45,15 +49,24 @@ class Side:
         self.gid = int(found.group(1))
 
 
+def adopt_orphans():
+    """Processes whose parents have ended become children of this process, so
+    that it can wait for them."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
 class Program:
-    """One process, with what it prints in a file."""
+    """One process with its children, and what they print in a file."""
 
     def __init__(self, side, text, server):
+        adopt_orphans()
         self.text = text
         self._log = tempfile.TemporaryFile(mode="w+", errors="replace")
         self.process = subprocess.Popen(
             side.command(text, server), stdin=subprocess.DEVNULL,
-            stdout=self._log, stderr=subprocess.STDOUT,
+            stdout=self._log, stderr=subprocess.STDOUT, start_new_session=True,
             env=dict(os.environ, **side.environment))
 
     def output(self):
@@ -69,9 +82,15 @@ class Program:
         return None if status == 0 else "ended with status %d" % status
 
     def close(self):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        """Returns when none of its processes is left: a child holds the ports
+        that the next server needs, as qperf's does."""
+        group = self.process.pid
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+        self.process.wait()
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                os.waitpid(-group, 0)
         self._log.close()
 
 

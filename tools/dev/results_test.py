@@ -132,6 +132,11 @@ class Total(Folder):
     def test_nothing_at_all_is_no_success(self):
         self.assertEqual(self.main([self.part("a", 0, 0)])[0], 1)
 
+    def test_a_failure_is_shown_with_its_first_lines(self):
+        shown = total.shown("a: one\ntwo\n" + "more\n" * 20)
+        self.assertEqual(shown.splitlines()[:2], ["  a: one", "  two"])
+        self.assertEqual(shown.splitlines()[-1], "  (2 more lines)")
+
     def main(self, paths):
         """Status and last line of total.py."""
         printed = []

@@ -15,6 +15,18 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from test_results import Tally  # noqa: E402
 
+# The rest stands in the output of the part that failed.
+LINES_OF_A_FAILURE = 20
+
+
+def shown(failure):
+    """Its first lines, indented."""
+    lines = failure.splitlines()
+    if len(lines) > LINES_OF_A_FAILURE:
+        lines[LINES_OF_A_FAILURE:] = ["(%d more lines)" %
+                                      (len(lines) - LINES_OF_A_FAILURE)]
+    return "\n".join("  " + line for line in lines)
+
 
 def main(paths, show=print):
     total = Tally()
@@ -26,7 +38,7 @@ def main(paths, show=print):
     if total.failures:
         show("\nFailures:")
     for failure in total.failures:
-        show("  " + failure.partition("\n")[0])
+        show(shown(failure))
     show(total.summary())
     return 0 if total.passed and not total.failed else 1
 
