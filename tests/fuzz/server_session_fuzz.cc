@@ -216,7 +216,8 @@ class Server {
     CHECK(incoming.id.CreateQp(memory.pd().get(), &attributes).ok());
     calls_ = std::make_unique<ServerCalls>(
         *poller_, threads_, *device_, std::move(incoming.id),
-        attributes.cap.max_inline_data, options_, incoming.request,
+        PollerDevice::QueuePair{attributes.cap.max_inline_data, nullptr},
+        options_, incoming.request,
         /*credentials=*/nullptr, handler_);
     Connection& connection = calls_->connection();
     watcher_.Watch(connection.id(), &connection);

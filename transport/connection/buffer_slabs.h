@@ -31,6 +31,7 @@ class BufferSlabs {
 
   size_t slab_count() const { return slabs_.size(); }
   size_t free_count() const { return free_.size(); }
+  size_t taken_count() const { return count_ - free_.size(); }
 
   // Whether there is a buffer of that number.
   bool Has(uint32_t index) const { return index < count_; }

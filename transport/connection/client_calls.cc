@@ -26,14 +26,16 @@ absl::Status TooLarge(absl::string_view what, uint64_t bytes,
 }  // namespace
 
 ClientCalls::ClientCalls(Poller& poller, PollerDevice& device,
-                         MemoryDomain& memory, CmId id, uint32_t inline_bytes,
+                         MemoryDomain& memory, CmId id,
+                         PollerDevice::QueuePair queue_pair,
                          const EndpointOptions& options,
                          std::function<void()> on_change)
     : on_change_(std::move(on_change)),
       max_reply_bytes_(options.max_receive_message_bytes),
       arenas_(memory.pool(), options.max_receive_message_bytes),
       streams_(connection_, *this),
-      connection_(poller, device, memory, std::move(id), inline_bytes, options,
+      connection_(poller, device, memory, std::move(id), std::move(queue_pair),
+                  options,
                   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
                       IBV_ACCESS_REMOTE_WRITE,
                   *this) {}
@@ -195,11 +197,12 @@ absl::Time ClientCalls::NextTick() const {
   const bool short_of_memory = !waiting_large_.empty() || arenas_.lease_waits();
   const absl::Time look =
       short_of_memory ? absl::InfinitePast() : arenas_.NextLook();
-  return std::min(next_deadline_,
-                  std::max(look, connection_.poller().now() + kMemoryRetry));
+  return std::min({next_deadline_, next_nudge_,
+                   std::max(look, connection_.poller().now() + kMemoryRetry)});
 }
 
 void ClientCalls::OnTick(absl::Time now) {
+  if (now >= next_nudge_) Nudge(now);
   if (now >= next_deadline_) EndExpired(now);
   if (!std::exchange(message_came_, false) && expected_bytes_ > 0) {
     ExpectWrite(INT64_MIN);

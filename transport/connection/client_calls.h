@@ -43,8 +43,8 @@ class ClientCalls final : private CallTable, private LongMessageCarrier {
   // GOAWAY, and when the connection begins to close: in the middle of things,
   // so it must not enter the connection.
   ClientCalls(Poller& poller, PollerDevice& device, MemoryDomain& memory,
-              CmId id, uint32_t inline_bytes, const EndpointOptions& options,
-              std::function<void()> on_change);
+              CmId id, PollerDevice::QueuePair queue_pair,
+              const EndpointOptions& options, std::function<void()> on_change);
   ~ClientCalls();
 
   Connection& connection() { return connection_; }
@@ -86,7 +86,7 @@ class ClientCalls final : private CallTable, private LongMessageCarrier {
     arenas_.windows().NoteInvalidated(rkey);
   }
   void OnTransferDone(void* tag) override {
-    arenas_.OnTakenBack(connection_, tag);
+    if (tag != nullptr) arenas_.OnTakenBack(connection_, tag);
   }
   void OnClosing() override;
   void OnTick(absl::Time now) override;
@@ -110,6 +110,7 @@ class ClientCalls final : private CallTable, private LongMessageCarrier {
   // OK unless the sides do not agree on checksums.
   absl::Status AgreeOnSums(const std::vector<HelloOption>& server_options);
   absl::Status SendOpening(FrameType type, absl::string_view body);
+  void Nudge(absl::Time now);
 
   // --- Starting calls ---
 
@@ -267,6 +268,12 @@ class ClientCalls final : private CallTable, private LongMessageCarrier {
   Queue waiting_small_;
   Queue waiting_large_;
   absl::Time next_deadline_ = absl::InfiniteFuture();  // Of all open calls.
+  // When Nudge() is due, on iWARP, and how long after that again: most servers
+  // have answered by the first time.
+  static constexpr absl::Duration kFirstNudge = absl::Milliseconds(5);
+  static constexpr absl::Duration kLongestNudge = absl::Seconds(1);
+  absl::Time next_nudge_ = absl::InfiniteFuture();
+  absl::Duration nudge_pause_ = kFirstNudge;
   base::RareWarning unsent_;  // That a call's time was over before it left.
   ClientCallSlots slots_;
   ClientArenas arenas_;

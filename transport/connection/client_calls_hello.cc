@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "transport/base/clock.h"
 #include "transport/base/limits.h"
 #include "transport/base/status_macros.h"
 #include "transport/connection/client_calls.h"
@@ -49,6 +50,9 @@ absl::Status ClientCalls::Begin(const ConnectRequest& request,
   }
   const std::string body = EncodeOptions(options);
   if (credentials != nullptr) hellos_ = HellosText(request, reply, body);
+  if (connection_.device().limits().iwarp) {
+    next_nudge_ = base::Now() + nudge_pause_;
+  }
   return SendOpening(FrameType::kHello, body);
 }
 
@@ -68,6 +72,19 @@ absl::Status ClientCalls::SendOpening(FrameType type, absl::string_view body) {
   }
   connection_.Send(bytes);
   return connection_.failure();
+}
+
+// siw looks at what came while the server's end was being set up when something
+// comes after that, and not before: a WRITE of nothing has it see the HELLO.
+void ClientCalls::Nudge(absl::Time now) {
+  next_nudge_ = absl::InfiniteFuture();
+  if (connection_.state() != ConnectionState::kConnecting) return;
+  nudge_pause_ = std::min(2 * nudge_pause_, kLongestNudge);
+  next_nudge_ = now + nudge_pause_;
+  SendQueue& queue = connection_.send_queue();
+  if (!queue.HasBulkRoom()) return;
+  const int error = queue.PostEmptyWrite();
+  if (error != 0) connection_.FailPostSlow(error);
 }
 
 void ClientCalls::HandleOpening(absl::Span<const uint8_t> frame) {

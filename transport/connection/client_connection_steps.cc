@@ -125,17 +125,17 @@ absl::Status ClientConnection::MakeConnection() {
   ASSIGN_OR_RETURN(std::unique_ptr<MemoryDomain> memory,
                    device->MakeMemory(ArenaOptions(options_)));
   RETURN_IF_ERROR(device->Reserve(*memory));
-  const absl::StatusOr<uint32_t> inline_bytes =
+  absl::StatusOr<PollerDevice::QueuePair> queue_pair =
       device->MakeQueuePair(*id_, *memory);
-  if (!inline_bytes.ok()) {
+  if (!queue_pair.ok()) {
     device->Release(*memory);
-    return inline_bytes.status();
+    return queue_pair.status();
   }
   device_ = device;
   memory_ = std::move(memory);
   calls_ = std::make_unique<ClientCalls>(
       poller_, *device, *memory_, *std::exchange(id_, std::nullopt),
-      *inline_bytes, options_, [this] { NoteChange(); });
+      *std::move(queue_pair), options_, [this] { NoteChange(); });
   return options_.revoke_leases ? calls_->LendThroughWindows()
                                 : absl::OkStatus();
 }

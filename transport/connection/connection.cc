@@ -18,9 +18,6 @@ namespace {
 // A BYE that is not acknowledged in this time will never be.
 constexpr absl::Duration kByeTimeout = absl::Milliseconds(500);
 
-// Credits that were not used for so long serve somebody else better.
-constexpr absl::Duration kCreditsIdle = absl::Seconds(1);
-
 // A device that does not flush in this time is broken: destroying the queue
 // pair ends its access to memory all the same.
 constexpr absl::Duration kDrainTimeout = absl::Seconds(2);
@@ -36,12 +33,15 @@ constexpr uint8_t kMinRnrTimer = 12;
 }  // namespace
 
 Connection::Connection(Poller& poller, PollerDevice& device,
-                       MemoryDomain& memory, CmId id, uint32_t inline_bytes,
+                       MemoryDomain& memory, CmId id,
+                       PollerDevice::QueuePair queue_pair,
                        const EndpointOptions& options, int access,
                        CallTable& calls)
     : poller_(poller),
       device_(device),
       memory_(memory),
+      own_receives_(std::move(queue_pair.receives)),
+      receives_(own_receives_ != nullptr ? *own_receives_ : memory.receives()),
       calls_(calls),
       counters_(poller.counters().Device(device.name())),
       send_(memory.send_buffers(), device.send_batches(),
@@ -52,7 +52,7 @@ Connection::Connection(Poller& poller, PollerDevice& device,
       options_(options),
       access_(access),
       peer_(id_.PeerAddress().ToString()) {
-  send_.Attach(id_.qp(), inline_bytes, device.limits().send_depth);
+  send_.Attach(id_.qp(), queue_pair.inline_bytes, device.limits().send_depth);
   device_.AddConnection(id_.qp()->qp_num, this);
   counters_.begun.Add();
   InState().Add();
@@ -66,7 +66,8 @@ Connection::~Connection() {
 void Connection::DestroyQueuePair() {
   device_.RemoveConnection(id_.qp()->qp_num);
   id_.DestroyQp();
-  device_.ShrinkReceives(memory_, credits_.window() - kIdleCredits);
+  receives_.Leave();
+  device_.ShrinkReceives(receives_, credits_.window() - kIdleCredits);
   device_.Release(memory_);
   has_queue_pair_ = false;
 }
@@ -286,6 +287,7 @@ void Connection::OnLateFrame() {
 
 void Connection::Disconnect() {
   Transition(ConnectionState::kDraining);
+  receives_.Stop();
   // Puts the queue pair into the error state too. Fails when it never was
   // connected or the peer was faster; the transition below covers that.
   id_.Disconnect().IgnoreError();
@@ -306,12 +308,14 @@ void Connection::CheckDrained() {
     Disconnect();
   }
   if (state_ == ConnectionState::kDraining && !calls_.InUse() &&
-      (send_.idle() || base::Now() >= close_deadline_)) {
+      (flushed() || base::Now() >= close_deadline_)) {
     Transition(ConnectionState::kClosed);
   }
 }
 
 void Connection::OnReceiveError(ibv_wc_status status) {
+  // Some devices complete what is posted in the error state: for ever.
+  receives_.Stop();
   if (state_ <= ConnectionState::kOpen) {
     if (status == IBV_WC_RETRY_EXC_ERR) counters_.retries_exceeded.Add();
     if (status == IBV_WC_RNR_RETRY_EXC_ERR) {
@@ -351,7 +355,7 @@ void Connection::OnTick(absl::Time now) {
     if (state_ <= ConnectionState::kOpen) SendOwedControl();
     FlushNow();
   }
-  if (state_ == ConnectionState::kDraining && !send_.idle() &&
+  if (state_ == ConnectionState::kDraining && !flushed() &&
       base::Now() >= close_deadline_) {
     // The next queue pair may have the number of this one: no completion of
     // this one may be left for it.
@@ -364,8 +368,8 @@ absl::Time Connection::NextTick() const {
   if (state_ == ConnectionState::kClosed) return absl::InfiniteFuture();
   if (state_ > ConnectionState::kOpen) {
     // What it is still used for ends with something posted to the poller.
-    return calls_.InUse() && send_.idle() ? absl::InfiniteFuture()
-                                          : close_deadline_;
+    return calls_.InUse() && flushed() ? absl::InfiniteFuture()
+                                       : close_deadline_;
   }
   absl::Time deadline = calls_.NextTick();
   if (usable() && credits_.HoldsIdle()) {
@@ -425,7 +429,7 @@ void Connection::HandleControl(FrameType type,
       static_assert(kIdleCredits == 1);
       const uint32_t count = HeaderIn<ReturnHeader>(frame).credits;
       if (credits_.TakeReturn(count)) {
-        device_.ShrinkReceives(memory_, count);
+        device_.ShrinkReceives(receives_, count);
       } else {
         ProtocolError("it gave back credits that it did not have");
       }
@@ -450,51 +454,6 @@ bool Connection::SendControl(FrameType type, absl::string_view body,
   }
   SendFrame(bytes, /*signalled=*/true);
   return true;
-}
-
-void Connection::SendGrant() {
-  if (!send_.HasFrameRoom()) return;
-  // A peer that calls while nothing is sent to it would need one GRANT a call.
-  if (std::exchange(served_, false) && credits_.window() == kIdleCredits) {
-    GrowWindow();
-    // A device that refuses receives has ended all its connections.
-    if (state_ > ConnectionState::kOpen) return;
-  }
-  uint8_t* const out = BeginAnyFrame(sizeof(FrameHeader));
-  if (out == nullptr) return;
-  const FrameHeader header = PlainHeader(FrameType::kGrant, 0);
-  std::memcpy(out, &header, sizeof(header));
-  credits_.NoteGrant();
-  SendFrame(sizeof(header), /*signalled=*/false);
-}
-
-void Connection::GrowWindow() {
-  const uint32_t window = credits_.window();
-  credits_.GrowWindow(
-      device_.GrowReceives(memory_, std::min(window, kCredits - window)));
-}
-
-void Connection::BalanceCredits(absl::Time now) {
-  if (!usable()) return;
-  if (credits_.TakeActivity()) credits_idle_since_ = now;
-  if (now - credits_idle_since_ < kCreditsIdle || !credits_.HoldsIdle()) return;
-  credits_idle_since_ = now;
-  device_.ShrinkReceives(memory_, credits_.ShrinkWindow());
-  if (credits_.available() > kIdleCredits) SendReturn();
-}
-
-void Connection::SendReturn() {
-  if (!HasCredit()) return;
-  uint8_t* const out = BeginAnyFrame(sizeof(ReturnHeader));
-  if (out == nullptr) return;
-  ReturnHeader header = {};
-  header.frame = PlainHeader(FrameType::kReturn, 0);
-  header.frame.header_bytes = sizeof(header);
-  // The frame itself takes the last one; the peer owes that one again.
-  header.credits = credits_.available() - 1;
-  std::memcpy(out, &header, sizeof(header));
-  credits_.GiveBack(header.credits);
-  SendFrame(sizeof(header), /*signalled=*/true);
 }
 
 }  // namespace verbena::transport

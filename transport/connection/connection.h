@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -49,8 +50,8 @@ class Connection final : public CmEventHandler {
   // receives are reserved. `access` is what the peer may do to our memory, as
   // IBV_ACCESS_ flags. `calls` may still be under construction.
   Connection(Poller& poller, PollerDevice& device, MemoryDomain& memory,
-             CmId id, uint32_t inline_bytes, const EndpointOptions& options,
-             int access, CallTable& calls);
+             CmId id, PollerDevice::QueuePair queue_pair,
+             const EndpointOptions& options, int access, CallTable& calls);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
   // REQUIRES: DestroyQueuePair().
@@ -63,6 +64,7 @@ class Connection final : public CmEventHandler {
   const std::string& peer() const { return peer_; }
   PollerDevice& device() const { return device_; }
   MemoryDomain& memory() const { return memory_; }
+  ReceiveBuffers& receives() const { return receives_; }
   BufferPool& pool() const { return memory_.pool(); }
   Poller& poller() const { return poller_; }
   DeviceCounters& counters() { return counters_; }
@@ -337,6 +339,8 @@ class Connection final : public CmEventHandler {
   void BeginClose(const absl::Status& reason, bool tell_peer);
   void Disconnect();
   void CheckDrained();
+  // Nothing is posted any more that will complete.
+  bool flushed() const { return send_.idle() && receives_.idle(); }
   base::Counter& InState() {
     return counters_.connections[static_cast<size_t>(state_)];
   }
@@ -344,6 +348,9 @@ class Connection final : public CmEventHandler {
   Poller& poller_;
   PollerDevice& device_;
   MemoryDomain& memory_;
+  // Null where the device's are shared.
+  std::unique_ptr<ReceiveBuffers> own_receives_;
+  ReceiveBuffers& receives_;
   CallTable& calls_;
   DeviceCounters& counters_;  // The poller's.
   ConnectionState state_ = ConnectionState::kConnecting;
@@ -383,6 +390,8 @@ class Connection final : public CmEventHandler {
   // Frames that the peer may still send while the BYE is on its way.
   uint32_t late_frames_left_ = 0;
   // Since when no frame has used the credits beyond the idle ones.
+  // Credits that were not used for so long serve somebody else better.
+  static constexpr absl::Duration kCreditsIdle = absl::Seconds(1);
   absl::Time credits_idle_since_ = absl::InfiniteFuture();
 };
 

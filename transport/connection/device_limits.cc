@@ -26,7 +26,9 @@ absl::StatusOr<DeviceLimits> QueryLimits(const Provider& provider,
   DeviceLimits limits;
   limits.iwarp = context->device->transport_type == IBV_TRANSPORT_IWARP;
   limits.send_depth = std::min(Positive(attributes.max_qp_wr), kSendQueueDepth);
-  limits.receives = Positive(attributes.max_srq_wr);
+  limits.shared_receives = !limits.iwarp && attributes.max_srq_wr > 0;
+  limits.receives = Positive(limits.shared_receives ? attributes.max_srq_wr
+                                                    : attributes.max_qp_wr);
   limits.completions = Positive(attributes.max_cqe);
   limits.reads_answered = Reads(attributes.max_qp_rd_atom);
   limits.reads_made = Reads(attributes.max_qp_init_rd_atom);

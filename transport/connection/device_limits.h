@@ -17,8 +17,12 @@ namespace verbena::transport {
 struct DeviceLimits {
   bool iwarp = false;  // READ sinks need a key of their own: see ReadSinks.
   uint32_t send_depth = kSendQueueDepth;  // Work requests of a queue pair.
-  uint32_t receives = 0;                  // Of one receive queue.
-  uint32_t completions = 0;               // Of one completion queue.
+  // Whether queue pairs take receives from shared queues. Not on iWARP, which
+  // has no receiver-not-ready: a message that finds no receive, because another
+  // connection took it, would end its own connection.
+  bool shared_receives = true;
+  uint32_t receives = 0;     // Of one receive queue.
+  uint32_t completions = 0;  // Of one completion queue.
   // READs under way at once of one queue pair: a peer's, and our own.
   uint8_t reads_answered = kReadDepth;
   uint8_t reads_made = kReadDepth;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rdma/rdma_cma.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 
@@ -15,12 +16,14 @@
 #include "transport/base/endpoint_options.h"
 #include "transport/base/limits.h"
 #include "transport/connection/call_table.h"
+#include "transport/connection/client_calls.h"
 #include "transport/connection/connection.h"
 #include "transport/connection/poller_device.h"
 #include "transport/polling/poller.h"
 #include "transport/verbs/cm_id.h"
 #include "transport/verbs/fake_verbs.h"
 #include "transport/verbs/provider.h"
+#include "transport/wire/hello.h"
 
 namespace verbena::transport {
 namespace {
@@ -79,7 +82,10 @@ class DeviceLimitsTest : public testing::Test {
   absl::StatusOr<uint32_t> MakeQueuePair(PollerDevice& device) {
     rdma_cm_id raw = {};
     CmId id = CmId::Adopt(provider_, &raw);
-    return device.MakeQueuePair(id, device.shared_memory());
+    absl::StatusOr<PollerDevice::QueuePair> made =
+        device.MakeQueuePair(id, device.shared_memory());
+    if (!made.ok()) return made.status();
+    return made->inline_bytes;
   }
 
   FakeVerbs verbs_;
@@ -126,6 +132,51 @@ TEST_F(DeviceLimitsTest, AsksForNoDeeperSendQueueThanTheDeviceHas) {
                         "4000 completions and 2 work requests"));
 }
 
+TEST_F(DeviceLimitsTest, SharesNoReceivesOnIwarp) {
+  const auto shared = *Create();
+  EXPECT_NE(shared->QpAttributes(shared->shared_memory()).srq, nullptr);
+  verbs_.BeIwarp();
+  const auto device = *Create();
+  const ibv_qp_init_attr own = device->QpAttributes(device->shared_memory());
+  EXPECT_EQ(own.srq, nullptr);
+  EXPECT_GT(own.cap.max_recv_wr, kCredits + kGrantReceives);
+}
+
+// One window takes nearly all that this device has beyond the idle ones.
+TEST_F(DeviceLimitsTest, WindowsOfOwnReceivesShareABoundedMemory) {
+  verbs_.BeIwarp();
+  verbs_.attributes.max_cqe = 450;
+  const auto device = *Create();
+  MemoryDomain& memory = device->shared_memory();
+  std::vector<PollerDevice::QueuePair> made;
+  for (int i = 0; i < 2; ++i) {
+    rdma_cm_id raw = {};
+    CmId id = CmId::Adopt(provider_, &raw);
+    ASSERT_TRUE(device->Reserve(memory).ok());
+    made.push_back(*device->MakeQueuePair(id, memory));
+  }
+  const auto grow = [&](ReceiveBuffers& receives) {
+    uint32_t grown = 0;
+    while (const uint32_t more = device->GrowReceives(
+               receives, std::min(receives.room(), kCredits))) {
+      grown += more;
+    }
+    return grown;
+  };
+  const uint32_t first = grow(*made[0].receives);
+  EXPECT_EQ(first, kCredits - kIdleCredits);
+  const uint32_t second = grow(*made[1].receives);
+  EXPECT_LT(second, first);
+  // A window that shrinks leaves nothing to others; a connection that ends
+  // does.
+  device->ShrinkReceives(*made[0].receives, first);
+  EXPECT_EQ(grow(*made[1].receives), 0u);
+  made[0].receives->Leave();
+  device->Release(memory);
+  EXPECT_EQ(second + grow(*made[1].receives), first);
+  device->Release(memory);
+}
+
 // siw drops the marker that is posted to a queue pair in the error state.
 TEST_F(DeviceLimitsTest, WaitsBrieflyForTheMarkerOnIwarp) {
   verbs_.BeIwarp();
@@ -135,15 +186,46 @@ TEST_F(DeviceLimitsTest, WaitsBrieflyForTheMarkerOnIwarp) {
   rdma_cm_id raw = {};
   raw.qp = verbs_.qp();
   NoCalls calls;
-  Connection connection(*poller, *device, device->shared_memory(),
-                        CmId::Adopt(provider_, &raw), /*inline_bytes=*/64,
-                        EndpointOptions(), /*access=*/0, calls);
+  Connection connection(
+      *poller, *device, device->shared_memory(), CmId::Adopt(provider_, &raw),
+      {/*inline_bytes=*/64, nullptr}, EndpointOptions(), /*access=*/0, calls);
   const absl::Time begin = base::Now();
   connection.Close(absl::UnavailableError("enough"));
   EXPECT_EQ(verbs_.sends.size(), 1u);
   while (!connection.closed()) device->Tick(base::Now());
   EXPECT_LT(base::Now() - begin, absl::Seconds(1));
   connection.DestroyQueuePair();
+}
+
+// siw looks at a HELLO that came too early when something comes after it.
+TEST_F(DeviceLimitsTest, SendsNothingAgainAndAgainToASilentServerOnIwarp) {
+  verbs_.BeIwarp();
+  const auto device = *Create();
+  const auto poller = *Poller::Create();
+  const auto memory = *device->MakeMemory(SmallPool());
+  ASSERT_TRUE(device->Reserve(*memory).ok());
+  rdma_cm_id raw = {};
+  CmId id = CmId::Adopt(provider_, &raw);
+  PollerDevice::QueuePair made = *device->MakeQueuePair(id, *memory);
+  ClientCalls calls(*poller, *device, *memory, std::move(id), std::move(made),
+                    EndpointOptions(), /*on_change=*/[] {});
+  ConnectReply reply;
+  reply.limits.buffer_bytes = kBufferBytes;
+  reply.limits.credits = reply.limits.max_open_calls = 1;
+  reply.limits.max_receive_message_bytes = kBufferBytes;
+  ASSERT_TRUE(calls.Begin({}, reply).ok());
+  absl::Time now = base::Now();
+  device->Tick(now);
+  ASSERT_EQ(verbs_.sends.size(), 1u);
+  for (size_t sent = 2; sent < 10; ++sent) {
+    now += absl::Seconds(2);
+    device->Tick(now);
+    ASSERT_EQ(verbs_.sends.size(), sent);
+    EXPECT_EQ(verbs_.sends.back().opcode, IBV_WR_RDMA_WRITE);
+    EXPECT_EQ(verbs_.sends.back().length, 0u);
+  }
+  calls.connection().Close(absl::UnavailableError("enough"));
+  while (!calls.connection().closed()) device->Tick(base::Now());
 }
 
 // siw forgets bytes that come while a queue pair is being modified.
@@ -164,9 +246,9 @@ TEST_F(DeviceLimitsTest, ModifiesNoQueuePairThatIsConnectedOnIwarp) {
   rdma_cm_id raw = {};
   raw.qp = verbs_.qp();
   NoCalls calls;
-  Connection connection(*poller, *device, device->shared_memory(),
-                        CmId::Adopt(provider, &raw), /*inline_bytes=*/64,
-                        EndpointOptions(), /*access=*/0, calls);
+  Connection connection(
+      *poller, *device, device->shared_memory(), CmId::Adopt(provider, &raw),
+      {/*inline_bytes=*/64, nullptr}, EndpointOptions(), /*access=*/0, calls);
   EXPECT_TRUE(connection.FixQueuePair().ok());
   connection.Close(absl::UnavailableError("enough"));
   while (!connection.closed()) device->Tick(base::Now());

@@ -13,8 +13,11 @@ absl::StatusOr<std::unique_ptr<MemoryDomain>> MemoryDomain::Create(
                    ProtectionDomain::Create(verbs, context));
   std::unique_ptr<MemoryDomain> domain =
       absl::WrapUnique(new MemoryDomain(std::move(pd)));
-  ASSIGN_OR_RETURN(domain->receives_,
-                   ReceiveBuffers::Create(domain->pd_, max_receives));
+  if (max_receives > 0) {
+    ASSIGN_OR_RETURN(domain->receives_,
+                     ReceiveBuffers::Create(domain->pd_, domain->receive_slabs_,
+                                            max_receives));
+  }
   ASSIGN_OR_RETURN(
       domain->send_buffers_,
       SendBuffers::Create(domain->pd_, shared_sends, reserved_sends));

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "transport/connection/buffer_slabs.h"
 #include "transport/connection/receive_buffers.h"
 #include "transport/connection/send_buffers.h"
 #include "transport/memory/buffer_pool.h"
@@ -33,8 +34,9 @@ namespace verbena::transport {
 // to the poller's thread, but for pool(), which is thread-safe.
 class MemoryDomain {
  public:
-  // At most `max_receives` may be reserved at once; `shared_sends` and
-  // `reserved_sends` are what SendBuffers::Create() takes.
+  // At most `max_receives` may be reserved at once, or, if that is 0, each
+  // queue pair gets receives of its own out of receive_slabs(). `shared_sends`
+  // and `reserved_sends` are what SendBuffers::Create() takes.
   static absl::StatusOr<std::unique_ptr<MemoryDomain>> Create(
       const VerbsOps& verbs, ibv_context* context, uint32_t max_receives,
       uint32_t shared_sends, uint32_t reserved_sends,
@@ -43,6 +45,7 @@ class MemoryDomain {
   MemoryDomain& operator=(const MemoryDomain&) = delete;
 
   const ProtectionDomain& pd() const { return pd_; }
+  BufferSlabs& receive_slabs() { return receive_slabs_; }
   ReceiveBuffers& receives() { return receives_; }
   SendBuffers& send_buffers() { return send_buffers_; }
   BufferPool& pool() { return *pool_; }
@@ -50,14 +53,16 @@ class MemoryDomain {
   // What is registered for frames: it grows with the traffic, and with the
   // number of connections.
   size_t frame_bytes() const {
-    return receives_.registered_bytes() + send_buffers_.registered_bytes();
+    return receive_slabs_.registered_bytes() + send_buffers_.registered_bytes();
   }
 
  private:
-  explicit MemoryDomain(ProtectionDomain pd) : pd_(std::move(pd)) {}
+  explicit MemoryDomain(ProtectionDomain pd)
+      : pd_(std::move(pd)), receive_slabs_(pd_) {}
 
   ProtectionDomain pd_;
-  ReceiveBuffers receives_;
+  BufferSlabs receive_slabs_;
+  ReceiveBuffers receives_;  // After the slabs: its queue points into them.
   SendBuffers send_buffers_;
   std::unique_ptr<BufferPool> pool_;
 };

@@ -33,10 +33,17 @@ absl::StatusOr<QueuePlan> MakePlan(absl::string_view device,
   if (plan.connections == 0 || limits.send_depth < SendQueue::kLeastDepth) {
     return absl::FailedPreconditionError(absl::StrCat(
         "device ", device, " is too small: it offers ", limits.receives,
-        " shared receives, ", limits.completions, " completions and ",
-        limits.send_depth, " work requests, too few for one connection"));
+        limits.shared_receives ? " shared receives, " : " receives, ",
+        limits.completions, " completions and ", limits.send_depth,
+        " work requests, too few for one connection"));
   }
   return plan;
+}
+
+ReceiveQueues QueuesOf(const DeviceLimits& limits, bool shared_memory) {
+  if (!shared_memory) return ReceiveQueues::kOneEach;
+  return limits.shared_receives ? ReceiveQueues::kOneForAll
+                                : ReceiveQueues::kOneEachOfSharedMemory;
 }
 
 // Bytes inline to ask for when a device has refused `refused` of them. Devices
@@ -60,12 +67,10 @@ bool MayBeTooMuch(const absl::Status& status) {
 absl::StatusOr<std::unique_ptr<PollerDevice>> PollerDevice::Create(
     const Provider& provider, ibv_context* context, const Options& options) {
   ASSIGN_OR_RETURN(const DeviceLimits limits, QueryLimits(provider, context));
-  ASSIGN_OR_RETURN(
-      const QueuePlan plan,
-      MakePlan(provider.verbs.get_device_name(context->device), limits,
-               options.max_connections,
-               options.shared_pool.has_value() ? ReceiveQueues::kOneForAll
-                                               : ReceiveQueues::kOneEach));
+  ASSIGN_OR_RETURN(const QueuePlan plan,
+                   MakePlan(provider.verbs.get_device_name(context->device),
+                            limits, options.max_connections,
+                            QueuesOf(limits, options.shared_pool.has_value())));
   ASSIGN_OR_RETURN(CompletionChannel channel,
                    CompletionChannel::Create(provider.verbs, context));
   ASSIGN_OR_RETURN(CompletionQueue cq,
@@ -77,9 +82,13 @@ absl::StatusOr<std::unique_ptr<PollerDevice>> PollerDevice::Create(
   if (options.shared_pool.has_value()) {
     ASSIGN_OR_RETURN(
         device->shared_memory_,
-        MemoryDomain::Create(provider.verbs, context, plan.Receives(),
+        MemoryDomain::Create(provider.verbs, context,
+                             limits.shared_receives ? plan.Receives() : 0,
                              kMaxSendBuffers, plan.connections,
                              *options.shared_pool));
+    if (limits.shared_receives) {
+      device->shared_receives_ = &device->shared_memory_->receives();
+    }
   }
   return device;
 }
@@ -102,16 +111,20 @@ absl::StatusOr<std::unique_ptr<MemoryDomain>> PollerDevice::MakeMemory(
     const BufferPool::Options& pool) const {
   // A frame may be begun while all that can be posted are. The one connection
   // shares with nobody: twice that much, never used, leaves it all of it.
-  return MemoryDomain::Create(provider_.verbs, context_, plan_.Receives(),
-                              2 * (kFrameDepth + 1), /*reserved_sends=*/0,
-                              pool);
+  return MemoryDomain::Create(
+      provider_.verbs, context_, limits_.shared_receives ? plan_.Receives() : 0,
+      2 * (kFrameDepth + 1), /*reserved_sends=*/0, pool);
 }
 
 ibv_qp_init_attr PollerDevice::QpAttributes(MemoryDomain& memory) const {
   ibv_qp_init_attr attributes = {};
   attributes.send_cq = cq_.get();
   attributes.recv_cq = cq_.get();
-  attributes.srq = memory.receives().srq();
+  attributes.srq = memory.receives().srq();  // Null if each has its own.
+  if (attributes.srq == nullptr) {
+    attributes.cap.max_recv_wr = plan_.ReceiveDepth();
+    attributes.cap.max_recv_sge = 1;
+  }
   attributes.cap.max_send_wr = limits_.send_depth;
   attributes.cap.max_send_sge = 1;
   attributes.cap.max_inline_data = inline_wanted_;
@@ -122,8 +135,8 @@ ibv_qp_init_attr PollerDevice::QpAttributes(MemoryDomain& memory) const {
 // Asks for fewer bytes inline until the device agrees. Only a device that has
 // said that it was too much is not asked for more again: one that was short of
 // memory may have some for the next connection.
-absl::StatusOr<uint32_t> PollerDevice::MakeQueuePair(CmId& id,
-                                                     MemoryDomain& memory) {
+absl::StatusOr<PollerDevice::QueuePair> PollerDevice::MakeQueuePair(
+    CmId& id, MemoryDomain& memory) {
   ibv_qp_init_attr attributes = QpAttributes(memory);
   uint32_t wanted = attributes.cap.max_inline_data;
   absl::Status status = id.CreateQp(memory.pd().get(), &attributes);
@@ -136,7 +149,15 @@ absl::StatusOr<uint32_t> PollerDevice::MakeQueuePair(CmId& id,
   }
   if (!status.ok()) return status;
   if (too_much) inline_wanted_ = wanted;
-  return attributes.cap.max_inline_data;
+  QueuePair made = {attributes.cap.max_inline_data, nullptr};
+  if (limits_.shared_receives) return made;
+  made.receives = std::make_unique<ReceiveBuffers>(memory.receive_slabs(),
+                                                   id.qp(), plan_.Receives());
+  status = made.receives->Reserve(kIdleReceives);
+  if (status.ok()) return made;
+  id.DestroyQp();
+  made.receives->Leave();
+  return status;
 }
 
 absl::Status PollerDevice::Reserve(MemoryDomain& memory) {
@@ -149,37 +170,54 @@ absl::Status PollerDevice::Reserve(MemoryDomain& memory) {
         " connections that one poller takes on one device are in use; more "
         "pollers take more (ServerBuilder::SetPollers)"));
   }
-  RETURN_IF_ERROR(ReserveReceives(memory, kIdleReceives));
+  if (limits_.shared_receives) {
+    RETURN_IF_ERROR(ReserveReceives(memory.receives(), kIdleReceives));
+  }
   ++reserved_connections_;
   return absl::OkStatus();
 }
 
-absl::Status PollerDevice::ReserveReceives(MemoryDomain& memory,
+absl::Status PollerDevice::ReserveReceives(ReceiveBuffers& receives,
                                            uint32_t count) {
-  absl::Status status = memory.receives().Reserve(count);
+  absl::Status status = receives.Reserve(count);
   // Better no connection than one whose messages find no receive.
-  if (!memory.receives().complete()) FailAll(memory);
+  if (!receives.complete()) FailAll(receives);
   return status;
 }
 
 void PollerDevice::Release(MemoryDomain& memory) {
   --reserved_connections_;
-  if (!memory.receives().Unreserve(kIdleReceives).ok()) FailAll(memory);
+  if (!limits_.shared_receives) return;
+  ReceiveBuffers& receives = memory.receives();
+  if (!receives.Unreserve(kIdleReceives).ok()) FailAll(receives);
 }
 
-uint32_t PollerDevice::GrowReceives(MemoryDomain& memory, uint32_t wanted) {
-  const uint32_t count =
-      std::min(wanted, plan_.grown_receives - grown_receives_);
+uint32_t PollerDevice::GrowReceives(ReceiveBuffers& receives, uint32_t wanted) {
+  uint32_t count = wanted;
+  if (plan_.receive_queues == ReceiveQueues::kOneEachOfSharedMemory) {
+    while (count > 0 && receives.BuffersFor(count) > SpareBuffers()) count /= 2;
+  } else {
+    count = std::min(wanted, plan_.grown_receives - grown_receives_);
+  }
   if (count == 0) return 0;
   // Without memory that can be registered the connection stays as it is.
-  if (!ReserveReceives(memory, count).ok()) return 0;
+  if (!ReserveReceives(receives, count).ok()) return 0;
   grown_receives_ += count;
   return count;
 }
 
-void PollerDevice::ShrinkReceives(MemoryDomain& memory, uint32_t count) {
+// Receive buffers that no connection has, beyond those that each has when idle.
+uint32_t PollerDevice::SpareBuffers() const {
+  constexpr uint32_t kIdleDepth = ReceiveBuffers::QueueDepth(kIdleReceives);
+  const size_t most =
+      size_t{reserved_connections_} * kIdleDepth + plan_.grown_receives;
+  const size_t taken = shared_memory_->receive_slabs().taken_count();
+  return taken < most ? static_cast<uint32_t>(most - taken) : 0;
+}
+
+void PollerDevice::ShrinkReceives(ReceiveBuffers& receives, uint32_t count) {
   grown_receives_ -= count;
-  if (!memory.receives().Unreserve(count).ok()) FailAll(memory);
+  if (!receives.Unreserve(count).ok()) FailAll(receives);
 }
 
 uint32_t PollerDevice::PollsToEmpty() const {
@@ -302,9 +340,9 @@ void PollerDevice::Break() {
   }
 }
 
-void PollerDevice::FailAll(const MemoryDomain& memory) {
+void PollerDevice::FailAll(const ReceiveBuffers& receives) {
   for (const auto& [qp_num, connection] : connections_) {
-    if (&connection->memory() != &memory) continue;
+    if (&connection->receives() != &receives) continue;
     connection->OnReceiveError(IBV_WC_FATAL_ERR);
   }
 }

@@ -70,8 +70,13 @@ class PollerDevice final : public Pollable {
   // What the queue pair of a connection with this memory is to be made with.
   ibv_qp_init_attr QpAttributes(MemoryDomain& memory) const;
   // Gives `id` such a queue pair, or one with fewer bytes inline where the
-  // device refuses that many. Returns how many it takes.
-  absl::StatusOr<uint32_t> MakeQueuePair(CmId& id, MemoryDomain& memory);
+  // device refuses that many, and receives of its own where the device
+  // shares none. Returns how many bytes it takes, and the receives.
+  struct QueuePair {
+    uint32_t inline_bytes = 0;
+    std::unique_ptr<ReceiveBuffers> receives;  // Null if they are shared.
+  };
+  absl::StatusOr<QueuePair> MakeQueuePair(CmId& id, MemoryDomain& memory);
   const DeviceLimits& limits() const { return limits_; }
 
   // Its completion queue has failed: it has ended its connections, and takes no
@@ -91,8 +96,8 @@ class PollerDevice final : public Pollable {
 
   // Reserves up to `wanted` more, for a connection with traffic; returns how
   // many. To be given back with ShrinkReceives().
-  uint32_t GrowReceives(MemoryDomain& memory, uint32_t wanted);
-  void ShrinkReceives(MemoryDomain& memory, uint32_t count);
+  uint32_t GrowReceives(ReceiveBuffers& receives, uint32_t wanted);
+  void ShrinkReceives(ReceiveBuffers& receives, uint32_t count);
 
   // What the connections on the device share for sending.
   SendBatches& send_batches() { return send_batches_; }
@@ -142,9 +147,10 @@ class PollerDevice final : public Pollable {
   void TouchDue(absl::Time now);
   // Has `connection` ticked at `time`, if it is not touched before.
   void TickAt(Connection* connection, absl::Time time);
-  // Its receives().Reserve(); if the device fails, fails every connection with
-  // that memory too.
-  absl::Status ReserveReceives(MemoryDomain& memory, uint32_t count);
+  uint32_t SpareBuffers() const;
+  // receives.Reserve(); if the device fails, fails every connection with them
+  // too.
+  absl::Status ReserveReceives(ReceiveBuffers& receives, uint32_t count);
   PollerDevice(const Provider& provider, ibv_context* context,
                const DeviceLimits& limits, const QueuePlan& plan,
                CompletionChannel channel, CompletionQueue cq);
@@ -159,9 +165,9 @@ class PollerDevice final : public Pollable {
                                Connection* connection);
   Connection* FindConnection(uint32_t qp_num);
   int WakeBufferWaiters();
-  // The device takes no receives into `memory` any more: no connection with it
+  // The device takes none of `receives` any more: no connection with them
   // can go on.
-  void FailAll(const MemoryDomain& memory);
+  void FailAll(const ReceiveBuffers& receives);
 
   // Takes the event that an arming may have left behind. Else it would end the
   // next sleep at once, whose arming would leave one in turn: once there, it
@@ -184,6 +190,8 @@ class PollerDevice final : public Pollable {
   CompletionChannel channel_;
   CompletionQueue cq_;
   std::unique_ptr<MemoryDomain> shared_memory_;  // Null if there is none.
+  // What all connections take; null if each has its own.
+  ReceiveBuffers* shared_receives_ = nullptr;
   bool broken_ = false;                          // See Break().
   uint32_t inline_wanted_ = kInlineBytesWanted;  // Less if that was refused.
   Event event_ = Event::kNone;

@@ -71,10 +71,12 @@ inline void PollerDevice::Handle(const ibv_wc& completion) {
   const bool receive = (completion.wr_id & ReceiveBuffers::kReceiveTag) != 0;
   const uint32_t index = static_cast<uint32_t>(completion.wr_id);
   Connection* const connection = FindConnection(completion.qp_num);
-  MemoryDomain* memory = shared_memory_.get();
-  if (ABSL_PREDICT_TRUE(connection != nullptr)) memory = &connection->memory();
-  if (ABSL_PREDICT_FALSE(receive && memory != nullptr &&
-                         !IsReceive(completion, memory->receives()))) {
+  ReceiveBuffers* receives = shared_receives_;
+  if (ABSL_PREDICT_TRUE(connection != nullptr)) {
+    receives = &connection->receives();
+  }
+  if (ABSL_PREDICT_FALSE(receive && receives != nullptr &&
+                         !IsReceive(completion, *receives))) {
     // Which receive was used is not known: none is posted again for it.
     if (connection != nullptr) connection->OnMisreport("an unknown receive");
     return;
@@ -88,8 +90,7 @@ inline void PollerDevice::Handle(const ibv_wc& completion) {
         if (ABSL_PREDICT_FALSE(completion.wc_flags != 0)) {
           NoteInvalidation(completion, connection);
         }
-        connection->OnReceive(
-            {memory->receives().At(index), completion.byte_len});
+        connection->OnReceive({receives->At(index), completion.byte_len});
       } else {
         connection->OnForeignReceive(completion.opcode);
       }
@@ -98,9 +99,9 @@ inline void PollerDevice::Handle(const ibv_wc& completion) {
     }
   }
   // A connection that is gone left its receives to those it shared them with.
-  if (receive && ABSL_PREDICT_TRUE(memory != nullptr) &&
-      ABSL_PREDICT_FALSE(!memory->receives().Repost(index))) {
-    FailAll(*memory);
+  if (receive && ABSL_PREDICT_TRUE(receives != nullptr) &&
+      ABSL_PREDICT_FALSE(!receives->Repost(index))) {
+    FailAll(*receives);
   }
 }
 

@@ -39,7 +39,8 @@ class FakeEnd final : private CallTable {
       : qp_(MakeQp(verbs, qp_num)),
         id_(MakeId(&qp_)),
         connection(poller, device, device.shared_memory(),
-                   CmId::Adopt(provider, &id_), kInline, EndpointOptions(),
+                   CmId::Adopt(provider, &id_), {kInline, nullptr},
+                   EndpointOptions(),
                    /*access=*/0, *this) {
     connection.SetPeerLimits(
         {.buffer_bytes = kBufferBytes, .credits = kCredits});
@@ -291,16 +292,17 @@ TEST_F(PollerDeviceTest, ReservesForAsManyConnectionsAsItWasMadeFor) {
 TEST_F(PollerDeviceTest, KeepsRoomForIdleConnectionsWhileOthersGrow) {
   ASSERT_TRUE(device_->Reserve(memory()).ok());
   uint32_t grown = 0;
-  while (const uint32_t more = device_->GrowReceives(memory(), kCredits)) {
+  while (const uint32_t more =
+             device_->GrowReceives(memory().receives(), kCredits)) {
     grown += more;
   }
   EXPECT_EQ(grown, kConnections * (kCredits - kIdleCredits));
   for (uint32_t i = 1; i < kConnections; ++i) {
     EXPECT_TRUE(device_->Reserve(memory()).ok());
   }
-  device_->ShrinkReceives(memory(), 10);
-  EXPECT_EQ(device_->GrowReceives(memory(), kCredits), 10u);
-  device_->ShrinkReceives(memory(), grown);
+  device_->ShrinkReceives(memory().receives(), 10);
+  EXPECT_EQ(device_->GrowReceives(memory().receives(), kCredits), 10u);
+  device_->ShrinkReceives(memory().receives(), grown);
   for (uint32_t i = 0; i < kConnections; ++i) device_->Release(memory());
 }
 

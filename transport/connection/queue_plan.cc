@@ -12,17 +12,47 @@ namespace {
 constexpr uint32_t kMostGrown = kCredits - kIdleCredits;
 constexpr uint32_t kMostShared = kSendQueueDepth - 1 - kOwnSends;
 
+// What an idle connection has in a queue of its own.
+constexpr uint32_t kIdleDepth = ReceiveBuffers::QueueDepth(kIdleReceives);
+
 // What is shared shrinks to this, but not further: less would make every
 // connection slow rather than some wait.
 constexpr uint32_t kLeastGrown = kMostGrown;
 constexpr uint32_t kLeastShared = kMostShared;
 
+uint32_t MostGrown(const QueuePlan& plan) {
+  switch (plan.receive_queues) {
+    case ReceiveQueues::kOneForAll:
+      return std::min(plan.connections * kMostGrown, kMaxGrownReceives);
+    case ReceiveQueues::kOneEach:
+      return plan.connections * kMostGrown;
+    case ReceiveQueues::kOneEachOfSharedMemory:
+      return std::min(plan.connections * (plan.ReceiveDepth() - kIdleDepth),
+                      kMaxGrownReceives);
+  }
+  return 0;
+}
+
+// Receives that can be posted at once.
+uint32_t MostPosted(const QueuePlan& plan) {
+  switch (plan.receive_queues) {
+    case ReceiveQueues::kOneForAll:
+      return plan.ReceiveDepth();
+    case ReceiveQueues::kOneEach:
+      // What is posted stays there when a window shrinks: each counts as full.
+      return plan.connections * plan.ReceiveDepth();
+    case ReceiveQueues::kOneEachOfSharedMemory:
+      return plan.connections * kIdleDepth + plan.grown_receives;
+  }
+  return 0;
+}
+
 }  // namespace
 
 uint32_t QueuePlan::Receives() const {
-  return receive_queues == ReceiveQueues::kOneEach
-             ? kIdleReceives + kMostGrown
-             : connections * kIdleReceives + grown_receives;
+  return receive_queues == ReceiveQueues::kOneForAll
+             ? connections * kIdleReceives + grown_receives
+             : kIdleReceives + kMostGrown;
 }
 
 uint32_t QueuePlan::ReceiveDepth() const {
@@ -31,9 +61,8 @@ uint32_t QueuePlan::ReceiveDepth() const {
 
 uint32_t QueuePlan::CompletionDepth() const {
   constexpr uint32_t kMarkers = 1;  // Of each queue pair, when it ends.
-  const bool each = receive_queues == ReceiveQueues::kOneEach;
-  return (each ? connections : 1) * ReceiveDepth() +
-         connections * (kOwnSends + kMarkers) + shared_sends;
+  return MostPosted(*this) + connections * (kOwnSends + kMarkers) +
+         shared_sends;
 }
 
 QueuePlan PlanQueues(uint32_t connections, uint32_t max_receives,
@@ -41,18 +70,15 @@ QueuePlan PlanQueues(uint32_t connections, uint32_t max_receives,
   QueuePlan plan;
   plan.receive_queues = receive_queues;
   plan.connections = connections;
-  plan.grown_receives = std::min(connections * kMostGrown, kMaxGrownReceives);
-  // What is posted into a queue of its own stays there when a window shrinks:
-  // each counts as full, and is.
-  const bool each = receive_queues == ReceiveQueues::kOneEach;
-  if (each) plan.grown_receives = connections * kMostGrown;
+  plan.grown_receives = MostGrown(plan);
   plan.shared_sends = std::min(connections * kMostShared, kMaxSharedSends);
   const auto fits = [&] {
     return plan.ReceiveDepth() <= max_receives &&
            plan.CompletionDepth() <= max_completions;
   };
   while (plan.connections > 0 && !fits()) {
-    const bool grown = !each && plan.grown_receives > kLeastGrown;
+    const bool grown = receive_queues != ReceiveQueues::kOneEach &&
+                       plan.grown_receives > kLeastGrown;
     if (grown || plan.shared_sends > kLeastShared) {
       if (grown) {
         plan.grown_receives = std::max(plan.grown_receives / 2, kLeastGrown);

@@ -8,16 +8,18 @@
 namespace verbena::transport {
 
 // Whether connections take their receives from one queue, or each from a queue
-// of its own.
-enum class ReceiveQueues { kOneForAll, kOneEach };
+// of its own; then with memory of its own, or with memory that all share.
+enum class ReceiveQueues { kOneForAll, kOneEach, kOneEachOfSharedMemory };
 
 // What one poller's connections on one device may use of its queues, and the
 // depths that follow from it.
 struct QueuePlan {
   ReceiveQueues receive_queues = ReceiveQueues::kOneForAll;
   uint32_t connections = 0;
-  uint32_t grown_receives = 0;  // That windows may have beyond the idle ones.
-  uint32_t shared_sends = 0;    // See SharedSends.
+  // That windows may have beyond the idle ones: what is reserved for them or,
+  // with kOneEachOfSharedMemory, what is posted for them.
+  uint32_t grown_receives = 0;
+  uint32_t shared_sends = 0;  // See SharedSends.
 
   // Of each receive queue: what may be reserved at once, and its depth.
   uint32_t Receives() const;

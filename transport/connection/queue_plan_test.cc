@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "transport/base/limits.h"
+#include "transport/connection/receive_buffers.h"
 
 namespace verbena::transport {
 namespace {
@@ -65,6 +66,23 @@ TEST(QueuePlanTest, CountsAQueueForEachConnectionThatHasOne) {
     EXPECT_LE(plan.CompletionDepth(), completions);
     EXPECT_GT(plan.connections,
               completions / 200 < 256 ? completions / 200 : 255);
+  }
+}
+
+TEST(QueuePlanTest, BoundsWhatQueuesOfTheirOwnTakeOfSharedMemory) {
+  const QueuePlan plan =
+      PlanQueues(1024, kPlenty, kPlenty, ReceiveQueues::kOneEachOfSharedMemory);
+  EXPECT_EQ(plan.connections, 1024u);
+  EXPECT_EQ(plan.Receives(), kCredits + kGrantReceives);
+  EXPECT_EQ(plan.grown_receives, kMaxGrownReceives);
+  EXPECT_EQ(plan.CompletionDepth(),
+            1024 * (ReceiveBuffers::QueueDepth(kIdleReceives) + kOwnSends + 1) +
+                kMaxGrownReceives + plan.shared_sends);
+  for (const uint32_t completions : {1000u, 4000u, kRxeCompletions}) {
+    const QueuePlan small = PlanQueues(100, kPlenty, completions,
+                                       ReceiveQueues::kOneEachOfSharedMemory);
+    EXPECT_GT(small.connections, 0u);
+    EXPECT_LE(small.CompletionDepth(), completions);
   }
 }
 

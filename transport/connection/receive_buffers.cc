@@ -8,19 +8,25 @@
 namespace verbena::transport {
 
 absl::StatusOr<ReceiveBuffers> ReceiveBuffers::Create(
-    const ProtectionDomain& pd, uint32_t max_reserved) {
+    const ProtectionDomain& pd, BufferSlabs& slabs, uint32_t max_reserved) {
   ASSIGN_OR_RETURN(SharedReceiveQueue queue,
                    SharedReceiveQueue::Create(pd, QueueDepth(max_reserved)));
-  return ReceiveBuffers(pd, std::move(queue), max_reserved);
+  return ReceiveBuffers(slabs, std::move(queue), max_reserved);
 }
 
-ReceiveBuffers::ReceiveBuffers(const ProtectionDomain& pd,
-                               SharedReceiveQueue queue, uint32_t max_reserved)
-    : max_reserved_(max_reserved), slabs_(pd), queue_(std::move(queue)) {}
+ReceiveBuffers::ReceiveBuffers(BufferSlabs& slabs, SharedReceiveQueue queue,
+                               uint32_t max_reserved)
+    : max_reserved_(max_reserved), slabs_(&slabs), queue_(std::move(queue)) {}
+
+ReceiveBuffers::ReceiveBuffers(BufferSlabs& slabs, ibv_qp* qp,
+                               uint32_t max_reserved)
+    : max_reserved_(max_reserved), slabs_(&slabs), qp_(qp) {
+  held_.reserve(QueueDepth(max_reserved));
+}
 
 void ReceiveBuffers::SetReserved(uint32_t reserved) {
   reserved_ = reserved;
-  wanted_ = QueueDepth(reserved);
+  wanted_ = stopped_ ? 0 : QueueDepth(reserved);
   // What is not for those that are being read may wait for a doorbell.
   batch_ = std::min(Extra(reserved) - std::min(reserved, kPollBatch), kBatch);
 }
@@ -28,7 +34,9 @@ void ReceiveBuffers::SetReserved(uint32_t reserved) {
 absl::Status ReceiveBuffers::Reserve(uint32_t count) {
   CHECK_LE(count, room());
   const uint32_t wanted = QueueDepth(reserved_ + count);
-  while (posted_ + slabs_.free_count() < wanted) RETURN_IF_ERROR(slabs_.Grow());
+  while (posted_ + slabs_->free_count() < wanted) {
+    RETURN_IF_ERROR(slabs_->Grow());
+  }
   SetReserved(reserved_ + count);
   absl::Status status = Fill();
   if (status.ok()) return status;
@@ -44,10 +52,34 @@ absl::Status ReceiveBuffers::Unreserve(uint32_t count) {
   return pending_count_ < batch_ ? absl::OkStatus() : Flush();
 }
 
+void ReceiveBuffers::Stop() {
+  if (qp_ == nullptr) return;
+  stopped_ = true;
+  SetReserved(reserved_);
+  while (pending_count_ > 0) Return(pending_[--pending_count_]);
+}
+
+void ReceiveBuffers::Leave() {
+  if (qp_ == nullptr) return;
+  Stop();
+  for (const uint32_t index : held_) slabs_->Return(index);
+  held_.clear();
+  posted_ = 0;
+}
+
+void ReceiveBuffers::Return(uint32_t index) {
+  --posted_;
+  slabs_->Return(index);
+  // A few, and only when a window shrinks.
+  if (qp_ != nullptr) std::erase(held_, index);
+}
+
 absl::Status ReceiveBuffers::Fill() {
   while (posted_ < wanted_) {
     ++posted_;
-    pending_[pending_count_++] = slabs_.Take();
+    const uint32_t index = slabs_->Take();
+    if (qp_ != nullptr) held_.push_back(index);
+    pending_[pending_count_++] = index;
     if (pending_count_ == kBatch) RETURN_IF_ERROR(Flush());
   }
   return Flush();
@@ -56,8 +88,7 @@ absl::Status ReceiveBuffers::Fill() {
 // They are free again, and whoever reserves next posts them.
 void ReceiveBuffers::TakeBackSlow(ptrdiff_t first) {
   for (size_t i = static_cast<size_t>(first); i < pending_count_; ++i) {
-    slabs_.Return(pending_[i]);
-    --posted_;
+    Return(pending_[i]);
   }
 }
 

@@ -1,4 +1,4 @@
-// The memory behind a shared receive queue.
+// The receives of a queue, and which buffers are behind them.
 
 #ifndef VERBENA_TRANSPORT_CONNECTION_RECEIVE_BUFFERS_H_
 #define VERBENA_TRANSPORT_CONNECTION_RECEIVE_BUFFERS_H_
@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/base/optimization.h"
 #include "absl/status/status.h"
@@ -19,14 +20,14 @@
 
 namespace verbena::transport {
 
-// Keeps a shared receive queue filled. Connections reserve as many receives as
-// they may have messages under way towards us, so the queue never runs dry; a
-// few more stay posted so that a buffer may be announced as free while it is
-// still being read.
+// Keeps a receive queue filled: one that connections share, or a queue pair's
+// own. Connections reserve as many receives as they may have messages under way
+// towards us, so the queue never runs dry; a few more stay posted so that a
+// buffer may be announced as free while it is still being read.
 //
 // Memory grows, in slabs, with the most that was ever reserved at once, and is
 // kept: what one connection leaves serves another. Not thread-safe: confined to
-// the poller's thread. The protection domain must outlive it.
+// the poller's thread. The slabs must outlive it.
 class ReceiveBuffers {
  public:
   // Set in the wr_id of every receive, beside the index of its buffer. Senders
@@ -58,12 +59,32 @@ class ReceiveBuffers {
   // Holds nothing; for assignment.
   ReceiveBuffers() = default;
 
-  // For at most `max_reserved` at once.
+  // A shared receive queue, for at most `max_reserved` at once.
   static absl::StatusOr<ReceiveBuffers> Create(const ProtectionDomain& pd,
+                                               BufferSlabs& slabs,
                                                uint32_t max_reserved);
+  // The queue of `qp` alone, which takes no shared ones.
+  ReceiveBuffers(BufferSlabs& slabs, ibv_qp* qp, uint32_t max_reserved);
+  ReceiveBuffers(ReceiveBuffers&&) = default;
+  ReceiveBuffers& operator=(ReceiveBuffers&&) = default;
+
+  // Whether nothing is posted to a queue pair that stopped, or the queue is
+  // shared.
+  bool idle() const { return qp_ == nullptr || posted_ == 0; }
+
+  // Both do nothing to a shared queue.
+  // The queue pair is in the error state: nothing more is posted to it.
+  void Stop();
+  // The queue pair is gone: its buffers are free again.
+  void Leave();
 
   // How many more may be reserved.
   uint32_t room() const { return max_reserved_ - reserved_; }
+  // How many buffers more that would take.
+  uint32_t BuffersFor(uint32_t count) const {
+    const uint32_t depth = QueueDepth(reserved_ + count);
+    return depth > posted_ ? depth - posted_ : 0;
+  }
 
   // Posts so many more receives, and registers memory for them if there is none
   // left. The error of the registration, or of the device; then nothing is
@@ -79,10 +100,10 @@ class ReceiveBuffers {
   bool complete() const { return posted_ >= wanted_; }
 
   // Whether a completion can name that buffer.
-  bool Has(uint32_t index) const { return slabs_.Has(index); }
+  bool Has(uint32_t index) const { return slabs_->Has(index); }
   // The memory of buffer `index`, which a completion named. It begins on a
   // multiple of 64. REQUIRES: Has(index).
-  const uint8_t* At(uint32_t index) const { return slabs_.At(index); }
+  const uint8_t* At(uint32_t index) const { return slabs_->At(index); }
 
   // The buffer has been read. It is posted again at once, or with those that
   // follow it, or kept if there are enough. After an error of the device those
@@ -90,8 +111,7 @@ class ReceiveBuffers {
   // Returns whether the device took them.
   bool Repost(uint32_t index) {
     if (ABSL_PREDICT_FALSE(posted_ > wanted_)) {
-      --posted_;
-      slabs_.Return(index);
+      Return(index);
       return true;
     }
     pending_[pending_count_++] = index;
@@ -99,22 +119,26 @@ class ReceiveBuffers {
   }
 
   uint32_t reserved() const { return reserved_; }
-  size_t registered_bytes() const { return slabs_.registered_bytes(); }
   ibv_srq* srq() const { return queue_.get(); }
 
  private:
-  ReceiveBuffers(const ProtectionDomain& pd, SharedReceiveQueue queue,
+  ReceiveBuffers(BufferSlabs& slabs, SharedReceiveQueue queue,
                  uint32_t max_reserved);
   void SetReserved(uint32_t reserved);
   // Posts free buffers until there are as many as are wanted.
   absl::Status Fill();
   absl::Status Flush();
+  // A buffer that was posted, and is not to be posted again, is free.
+  void Return(uint32_t index);
   // The device has refused the pending ones from `first` on.
   void TakeBackSlow(ptrdiff_t first);
 
   uint32_t max_reserved_ = 0;
-  BufferSlabs slabs_;  // Before the queue, whose receives point into them.
-  SharedReceiveQueue queue_;
+  BufferSlabs* slabs_ = nullptr;
+  SharedReceiveQueue queue_;    // Empty if they are of one queue pair.
+  ibv_qp* qp_ = nullptr;        // Null if they are shared.
+  std::vector<uint32_t> held_;  // The buffers posted to `qp_`, for Leave().
+  bool stopped_ = false;        // Stop() was called.
   uint32_t reserved_ = 0;
   uint32_t wanted_ = 0;  // QueueDepth(reserved_).
   uint32_t posted_ = 0;  // Those included that are being read or pending.

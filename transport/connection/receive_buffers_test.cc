@@ -41,13 +41,14 @@ class ReceiveBuffersTest : public testing::Test {
   FakeVerbs verbs_;
   ProtectionDomain pd_ =
       *ProtectionDomain::Create(verbs_.table(), verbs_.context());
-  ReceiveBuffers buffers_ = *ReceiveBuffers::Create(pd_, kMost);
+  BufferSlabs slabs_{pd_};
+  ReceiveBuffers buffers_ = *ReceiveBuffers::Create(pd_, slabs_, kMost);
   size_t read_ = 0;  // Of verbs_.receives.
 };
 
 TEST_F(ReceiveBuffersTest, CostNothingBeforeTheFirstIsReserved) {
   EXPECT_EQ(posted(), 0u);
-  EXPECT_EQ(buffers_.registered_bytes(), 0u);
+  EXPECT_EQ(slabs_.registered_bytes(), 0u);
   EXPECT_NE(buffers_.srq(), nullptr);
 }
 
@@ -73,10 +74,10 @@ TEST_F(ReceiveBuffersTest, PostEightAtLeastWithADoorbell) {
 
 TEST_F(ReceiveBuffersTest, RegisterNoMoreThanASlabBeyondWhatIsPosted) {
   Reserve(2);
-  EXPECT_LE(buffers_.registered_bytes(),
+  EXPECT_LE(slabs_.registered_bytes(),
             (posted() + ReceiveBuffers::kSlabBuffers) * kBufferBytes);
   Reserve(100);
-  EXPECT_LE(buffers_.registered_bytes(),
+  EXPECT_LE(slabs_.registered_bytes(),
             (posted() + ReceiveBuffers::kSlabBuffers) * kBufferBytes);
 }
 
@@ -138,7 +139,7 @@ TEST_F(ReceiveBuffersTest, PostNoMoreThanIsReservedOnceTheOthersCameBack) {
 
 TEST_F(ReceiveBuffersTest, UseAgainWhatWasLeft) {
   Reserve(100);
-  const size_t bytes = buffers_.registered_bytes();
+  const size_t bytes = slabs_.registered_bytes();
   const size_t before = posted();
   ASSERT_TRUE(buffers_.Unreserve(50).ok());
   Reserve(50);
@@ -147,7 +148,7 @@ TEST_F(ReceiveBuffersTest, UseAgainWhatWasLeft) {
   RepostOldest(static_cast<uint32_t>(before));
   Reserve(50);
   EXPECT_EQ(posted() - read_, ReceiveBuffers::QueueDepth(100));
-  EXPECT_EQ(buffers_.registered_bytes(), bytes);
+  EXPECT_EQ(slabs_.registered_bytes(), bytes);
 }
 
 TEST_F(ReceiveBuffersTest, StayValidWhenTheyMove) {
@@ -205,6 +206,59 @@ TEST_F(ReceiveBuffersTest, LeaveOthersTheirsWhenNewOnesAreRefused) {
   verbs_.post_error = 0;
   EXPECT_TRUE(buffers_.Reserve(2).ok());
   EXPECT_TRUE(buffers_.complete());
+}
+
+// A queue pair's own receives, from slabs that others take from, too.
+class OwnReceiveBuffersTest : public ReceiveBuffersTest {
+ protected:
+  ReceiveBuffers own_{slabs_, verbs_.qp(), kMost};
+};
+
+TEST_F(OwnReceiveBuffersTest, ArePostedToTheQueuePair) {
+  ASSERT_TRUE(own_.Reserve(2).ok());
+  EXPECT_EQ(own_.srq(), nullptr);
+  EXPECT_EQ(posted(), ReceiveBuffers::QueueDepth(2));
+  for (const FakeWorkRequest& receive : verbs_.receives) {
+    EXPECT_EQ(receive.qp_num, verbs_.qp()->qp_num);
+  }
+}
+
+TEST_F(OwnReceiveBuffersTest, SayHowManyBuffersMoreAWindowTakes) {
+  ASSERT_TRUE(own_.Reserve(2).ok());
+  EXPECT_EQ(own_.BuffersFor(10),
+            ReceiveBuffers::QueueDepth(12) - ReceiveBuffers::QueueDepth(2));
+  ASSERT_TRUE(own_.Reserve(10).ok());
+  // They stay posted until messages have used them.
+  ASSERT_TRUE(own_.Unreserve(10).ok());
+  EXPECT_EQ(own_.BuffersFor(10), 0u);
+  EXPECT_EQ(slabs_.taken_count(), ReceiveBuffers::QueueDepth(12));
+}
+
+TEST_F(OwnReceiveBuffersTest, AreFreeForOthersWhenTheQueuePairIsGone) {
+  Reserve(1);
+  const size_t others = slabs_.taken_count();
+  ASSERT_TRUE(own_.Reserve(50).ok());
+  // Some wait for their doorbell, some were given back.
+  for (size_t i = others; i < others + 5; ++i) {
+    ASSERT_TRUE(own_.Repost(IndexOf(verbs_.receives[i])));
+  }
+  ASSERT_TRUE(own_.Unreserve(40).ok());
+  for (size_t i = others + 5; i < others + 12; ++i) {
+    ASSERT_TRUE(own_.Repost(IndexOf(verbs_.receives[i])));
+  }
+  own_.Leave();
+  EXPECT_EQ(slabs_.taken_count(), others);
+}
+
+TEST_F(OwnReceiveBuffersTest, PostNothingToAQueuePairInTheErrorState) {
+  ASSERT_TRUE(own_.Reserve(50).ok());
+  own_.Stop();
+  const size_t before = posted();
+  for (size_t i = 0; i < before; ++i) {
+    ASSERT_TRUE(own_.Repost(IndexOf(verbs_.receives[i])));
+  }
+  EXPECT_EQ(posted(), before);
+  EXPECT_EQ(slabs_.taken_count(), 0u);
 }
 
 }  // namespace

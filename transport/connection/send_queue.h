@@ -160,6 +160,10 @@ class SendQueue {
   // Invalidates a key of this side's; as PostBulk(), and with its room.
   int PostInvalidate(uint32_t rkey, void* tag);
 
+  // Posts a WRITE of no bytes, which changes nothing at the peer; as PostBulk()
+  // with a null tag, and with its room.
+  int PostEmptyWrite();
+
   // Hands what was posted to the device. Returns what PostFrame() does.
   int Flush();
 

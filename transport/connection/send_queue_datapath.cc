@@ -148,6 +148,14 @@ int SendQueue::PostInvalidate(uint32_t rkey, void* tag) {
   return Count(IBV_SEND_SIGNALED);
 }
 
+int SendQueue::PostEmptyWrite() {
+  AddOther(IBV_WR_RDMA_WRITE, {nullptr, SendBuffers::kNone, Kind::kBulk},
+           IBV_SEND_SIGNALED)
+      ->wr.rdma = {};
+  ++bulk_posted_;
+  return Count(IBV_SEND_SIGNALED);
+}
+
 bool SendQueue::PostDrainMarker() {
   if (batch_ == nullptr) batch_ = batches_.Acquire();
   // It has room of its own, beyond what is shared.

@@ -26,7 +26,8 @@ constexpr size_t kHeldBytesKept = 512;
 }  // namespace
 
 ServerCalls::ServerCalls(Poller& poller, PollerThreads& threads,
-                         PollerDevice& device, CmId id, uint32_t inline_bytes,
+                         PollerDevice& device, CmId id,
+                         PollerDevice::QueuePair queue_pair,
                          const EndpointOptions& options,
                          const ConnectRequest& request,
                          std::shared_ptr<const ServerCredentials> credentials,
@@ -42,7 +43,7 @@ ServerCalls::ServerCalls(Poller& poller, PollerThreads& threads,
       sends_watch_(options.stall_timeout),
       leases_watch_(options.stall_timeout),
       connection_(poller, device, device.shared_memory(), std::move(id),
-                  inline_bytes, options, /*access=*/0, *this) {
+                  std::move(queue_pair), options, /*access=*/0, *this) {
   if (device.limits().iwarp) {
     transfers_.RegisterSinks(device.shared_memory().pd());
   }

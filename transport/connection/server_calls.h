@@ -44,8 +44,8 @@ namespace verbena::transport {
 class ServerCalls final : private CallTable, private LongMessageCarrier {
  public:
   ServerCalls(Poller& poller, PollerThreads& threads, PollerDevice& device,
-              CmId id, uint32_t inline_bytes, const EndpointOptions& options,
-              const ConnectRequest& request,
+              CmId id, PollerDevice::QueuePair queue_pair,
+              const EndpointOptions& options, const ConnectRequest& request,
               std::shared_ptr<const ServerCredentials> credentials,
               ServerHandler& handler);
   ~ServerCalls();

@@ -165,15 +165,16 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   EndOldestUnadmitted(*device, incoming.id.PeerAddress().ToString());
   MemoryDomain& memory = device->shared_memory();
   RETURN_IF_ERROR(device->Reserve(memory));
-  const absl::StatusOr<uint32_t> inline_bytes =
+  absl::StatusOr<PollerDevice::QueuePair> queue_pair =
       device->MakeQueuePair(incoming.id, memory);
-  if (!inline_bytes.ok()) {
+  if (!queue_pair.ok()) {
     device->Release(memory);
-    return inline_bytes.status();
+    return queue_pair.status();
   }
   auto calls = std::make_unique<ServerCalls>(
-      *poller_, threads_, *device, std::move(incoming.id), *inline_bytes,
-      options_, incoming.request, std::move(incoming.credentials), handler_);
+      *poller_, threads_, *device, std::move(incoming.id),
+      *std::move(queue_pair), options_, incoming.request,
+      std::move(incoming.credentials), handler_);
   Connection& connection = calls->connection();
   watcher->Watch(connection.id(), &connection);
   poller_->LookOften();

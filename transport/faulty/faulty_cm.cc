@@ -43,8 +43,9 @@ void DestroyEventChannel(rdma_event_channel* channel) {
 bool IsTooMuch(const ibv_qp_cap& wanted) {
   const DeviceNumbers* const numbers = State().Numbers();
   if (numbers == nullptr) return false;
+  const auto most = static_cast<uint32_t>(numbers->work_requests);
   if (wanted.max_inline_data <= numbers->inline_bytes &&
-      wanted.max_send_wr <= static_cast<uint32_t>(numbers->work_requests)) {
+      wanted.max_send_wr <= most && wanted.max_recv_wr <= most) {
     return false;
   }
   errno = numbers->says_enomem ? ENOMEM : EINVAL;

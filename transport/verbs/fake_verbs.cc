@@ -15,7 +15,8 @@ FakeVerbs::FakeVerbs() : ibv_context() {
   device = &device_;
   device_.transport_type = IBV_TRANSPORT_IB;
   ops.post_send = &PostSend;
-  ops.post_srq_recv = &PostReceive;
+  ops.post_srq_recv = &PostShared;
+  ops.post_recv = &PostOwn;
   ops.poll_cq = &PollCompletions;
   ops.req_notify_cq = &RequestNotify;
   qp_.context = this;
@@ -124,11 +125,19 @@ int FakeVerbs::PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad) {
   return 0;
 }
 
-int FakeVerbs::PostReceive(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
-  FakeVerbs& device = From(srq->context);
-  if (device.post_error != 0) {
+int FakeVerbs::PostShared(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  return From(srq->context).PostReceive(/*qp_num=*/0, wr, bad);
+}
+
+int FakeVerbs::PostOwn(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad) {
+  return From(qp->context).PostReceive(qp->qp_num, wr, bad);
+}
+
+int FakeVerbs::PostReceive(uint32_t qp_num, ibv_recv_wr* wr,
+                           ibv_recv_wr** bad) {
+  if (post_error != 0) {
     *bad = wr;
-    return device.post_error;
+    return post_error;
   }
   for (; wr != nullptr; wr = wr->next) {
     CHECK(wr->num_sge == 1);
@@ -137,10 +146,11 @@ int FakeVerbs::PostReceive(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad) {
     request.address = wr->sg_list->addr;
     request.length = wr->sg_list->length;
     request.lkey = wr->sg_list->lkey;
-    request.doorbell = device.doorbells_;
-    device.receives.push_back(request);
+    request.doorbell = doorbells_;
+    request.qp_num = qp_num;
+    receives.push_back(request);
   }
-  ++device.doorbells_;
+  ++doorbells_;
   return 0;
 }
 

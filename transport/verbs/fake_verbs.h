@@ -27,7 +27,8 @@ struct FakeWorkRequest {
   uint32_t lkey = 0;
   uint64_t remote_address = 0;
   uint32_t rkey = 0;
-  int doorbell = 0;  // The call to post it, counted from 0.
+  int doorbell = 0;     // The call to post it, counted from 0.
+  uint32_t qp_num = 0;  // Of a receive: whose it is; 0 if it is shared.
 
   bool signalled() const { return (flags & IBV_SEND_SIGNALED) != 0; }
   bool is_inline() const { return (flags & IBV_SEND_INLINE) != 0; }
@@ -97,7 +98,9 @@ class FakeVerbs : private ibv_context {
   static int GetEvent(ibv_comp_channel* channel, ibv_cq** cq,
                       void** cq_context);
   static int PostSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
-  static int PostReceive(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
+  static int PostShared(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
+  static int PostOwn(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
+  int PostReceive(uint32_t qp_num, ibv_recv_wr* wr, ibv_recv_wr** bad);
   static int PollCompletions(ibv_cq* cq, int count, ibv_wc* completions);
   static int RequestNotify(ibv_cq* cq, int solicited_only);
 

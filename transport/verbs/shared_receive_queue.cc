@@ -28,4 +28,12 @@ absl::Status SharedReceiveQueue::PostReceive(ibv_recv_wr* chain,
   return ErrnoStatus("post_srq_recv", "", error);
 }
 
+absl::Status SharedReceiveQueue::PostReceive(ibv_qp* qp, ibv_recv_wr* chain,
+                                             ibv_recv_wr** refused) {
+  *refused = chain;
+  const int error = ibv_post_recv(qp, chain, refused);
+  if (error == 0) return absl::OkStatus();
+  return ErrnoStatus("post_recv", "", error);
+}
+
 }  // namespace verbena::transport
