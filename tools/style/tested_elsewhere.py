@@ -115,6 +115,7 @@ TESTED_ELSEWHERE = {
     "transport/connection/connection.cc": _TRANSPORT,
     "transport/connection/connection_continued_datapath.cc":
         "tests/transport/transport_continued_test.cc",
+    "transport/connection/connection_credits.cc": _TRANSPORT,
     "transport/connection/connection_datapath.cc": _TRANSPORT,
     "transport/connection/frame_assembly_datapath.cc":
         "tests/transport/transport_continued_test.cc",
