@@ -40,8 +40,6 @@ Connection::Connection(Poller& poller, PollerDevice& device,
     : poller_(poller),
       device_(device),
       memory_(memory),
-      own_receives_(std::move(queue_pair.receives)),
-      receives_(own_receives_ != nullptr ? *own_receives_ : memory.receives()),
       calls_(calls),
       counters_(poller.counters().Device(device.name())),
       send_(memory.send_buffers(), device.send_batches(),
@@ -51,7 +49,10 @@ Connection::Connection(Poller& poller, PollerDevice& device,
                  base::Now()),
       options_(options),
       access_(access),
-      peer_(id_.PeerAddress().ToString()) {
+      peer_(id_.PeerAddress().ToString()),
+      receives_(queue_pair.receives != nullptr ? *queue_pair.receives
+                                               : memory.receives()),
+      own_receives_(std::move(queue_pair.receives)) {
   send_.Attach(id_.qp(), queue_pair.inline_bytes, device.limits().send_depth);
   device_.AddConnection(id_.qp()->qp_num, this);
   counters_.begun.Add();

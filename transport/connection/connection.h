@@ -348,9 +348,6 @@ class Connection final : public CmEventHandler {
   Poller& poller_;
   PollerDevice& device_;
   MemoryDomain& memory_;
-  // Null where the device's are shared.
-  std::unique_ptr<ReceiveBuffers> own_receives_;
-  ReceiveBuffers& receives_;
   CallTable& calls_;
   DeviceCounters& counters_;  // The poller's.
   ConnectionState state_ = ConnectionState::kConnecting;
@@ -389,10 +386,14 @@ class Connection final : public CmEventHandler {
   absl::Time close_deadline_ = absl::InfiniteFuture();
   // Frames that the peer may still send while the BYE is on its way.
   uint32_t late_frames_left_ = 0;
-  // Since when no frame has used the credits beyond the idle ones.
   // Credits that were not used for so long serve somebody else better.
   static constexpr absl::Duration kCreditsIdle = absl::Seconds(1);
+  // Since when no frame has used the credits beyond the idle ones.
   absl::Time credits_idle_since_ = absl::InfiniteFuture();
+
+  ReceiveBuffers& receives_;
+  // Those; null where the memory's are shared.
+  const std::unique_ptr<ReceiveBuffers> own_receives_;
 };
 
 }  // namespace verbena::transport
