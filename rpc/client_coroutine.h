@@ -109,6 +109,8 @@ class ClientCoroutineReactor final : public CoroutineReactor<Reactor> {
       if (!std::exchange(reactor_.finished_, true)) {
         if (reactor_.response_ != nullptr) {
           reactor_.Read(reactor_.response_, nullptr);
+        } else {
+          reactor_.DropUnread();
         }
         reactor_.RemoveHold();
       }

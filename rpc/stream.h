@@ -62,7 +62,8 @@ class ClientStream : public MessageReaderWriter {
   virtual bool WritesDone() = 0;
 
   // Waits until the call has ended, and says how. Messages that were not read
-  // are dropped. Called again, it returns the same status.
+  // are dropped: no other thread may be reading. Called again, it returns the
+  // same status.
   virtual absl::Status Finish() = 0;
 };
 

@@ -175,6 +175,44 @@ TEST_F(StreamingFlowTest, OneThatGoesOnToReadFindsALongMessageBehindAShortOne) {
   EXPECT_EQ(reader->Finish(), absl::OkStatus());
 }
 
+TEST_F(StreamingFlowTest, FinishDropsWhatWasNotRead) {
+  ServeItems();
+  ClientContext context;
+  const auto reader = stub_->List(&context, ListRequest());
+  Item item;
+  ASSERT_TRUE(reader->Read(&item));
+  EXPECT_EQ(reader->Finish(), absl::OkStatus());
+  EXPECT_EQ(written(0), kItems);
+  EXPECT_FALSE(reader->Read(&item));
+}
+
+TEST_F(StreamingFlowTest, FinishDropsLongMessages) {
+  Serve();
+  streams().set_list([](ServerContext*, auto* writer) {
+    for (uint64_t i = 0; i < 6; ++i) {
+      EXPECT_TRUE(writer->Write(NewItem(i, 4 << 20)));
+    }
+    return absl::OutOfRangeError("no more");
+  });
+  ClientContext context;
+  const auto reader = stub_->List(&context, ListRequest());
+  EXPECT_EQ(reader->Finish(), absl::OutOfRangeError("no more"));
+}
+
+Task<void> ReadOneAndFinish(StreamService::Stub* stub) {
+  ClientContext context;
+  auto reader = stub->co()->List(&context, ListRequest());
+  Item item;
+  EXPECT_TRUE(co_await reader.Read(&item));
+  EXPECT_EQ(co_await reader.Finish(), absl::OkStatus());
+}
+
+TEST_F(StreamingFlowTest, ACoroutinesFinishDropsWhatWasNotRead) {
+  ServeItems();
+  SyncWait(ReadOneAndFinish(stub_.get()));
+  EXPECT_EQ(written(0), kItems);
+}
+
 // The handler writes back what the client does not read, so it does not read
 // what the client writes.
 TEST_F(StreamingFlowTest, TwoSidesThatWaitForEachOtherCanBeCancelled) {

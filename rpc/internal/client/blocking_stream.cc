@@ -47,11 +47,23 @@ bool BlockingStream::WritesDone() { return started_ && messages().EndWrites(); }
 
 absl::Status BlockingStream::Finish() {
   if (finished_) return status_;
-  if (started_) Await(&ended_);
+  if (started_) {
+    DropUnread();
+    Await(&ended_);
+  }
   status_ = TakeFinalStatus();
   finished_ = true;
   ReleaseContext();
   return status_;
+}
+
+// The server would wait for ever for room for the next one.
+void BlockingStream::DropUnread() {
+  while (true) {
+    const Result result = TrySkip();
+    if (result == Result::kWait) Await(&readable_);
+    if (result == Result::kOver) return;
+  }
 }
 
 void BlockingStream::WaitForInitialMetadata() {

@@ -74,6 +74,7 @@ class BlockingStream final : public StreamCall, public ClientStream {
     Waiter waiter_;
   };
 
+  void DropUnread();
   void Await(Event* event);
   void Notify(Event* event);
 

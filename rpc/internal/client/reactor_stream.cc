@@ -87,7 +87,10 @@ void ReactorStream::RunReactions() {
 Reactions::Look ReactorStream::Serve(uint32_t wanted) {
   // Of both that can be done each has its turn: neither waits for the other.
   Result read = Result::kWait;
-  if ((wanted & Reactions::kRead) != 0) {
+  if ((wanted & Reactions::kDropUnread) != 0) {
+    while (TrySkip() == Result::kDone) {
+    }
+  } else if ((wanted & Reactions::kRead) != 0) {
     read = TryRead(Reactions::read_message(*reactor_),
                    Reactions::read_attachment(*reactor_));
   }

@@ -53,6 +53,7 @@ class StreamCall : public OpenCall, public transport::MessageStream::Owner {
   Result TryRead(google::protobuf::MessageLite* message, Buffer* attachment);
   Result TryWrite(const google::protobuf::MessageLite& message,
                   Attachment attachment);
+  Result TrySkip() { return Checked(typed_.Skip()); }
 
   // How the call ended, when it has; the interceptors are told. Once, before
   // the context is released.

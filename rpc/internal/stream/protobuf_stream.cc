@@ -32,18 +32,26 @@ void ProtobufStream::TakeAttachment(
               read.attachment.size());
 }
 
+Result ProtobufStream::Take(transport::MessageStream::Message* read) {
+  if (failed()) return Result::kOver;
+  const Result result = messages_.Read(read);
+  if (result != Result::kNoMemory) return result;
+  return Fail(&read_failure_,
+              absl::ResourceExhaustedError("there is no memory for a copy of a "
+                                           "message (see `ulimit -v`)"));
+}
+
+Result ProtobufStream::Skip() {
+  transport::MessageStream::Message read;
+  return Take(&read);
+}
+
 Result ProtobufStream::Read(MessageLite* message, Buffer* attachment,
                             Allocate allocate) {
-  if (failed()) return Result::kOver;
   // The next one may need the memory.
   if (attachment != nullptr) attachment->Reset();
   transport::MessageStream::Message read;
-  const Result result = messages_.Read(&read);
-  if (result == Result::kNoMemory) {
-    return Fail(&read_failure_, absl::ResourceExhaustedError(
-                                    "there is no memory for a copy of a "
-                                    "message (see `ulimit -v`)"));
-  }
+  const Result result = Take(&read);
   if (result != Result::kDone) return result;
   read_count_.messages.Add();
   read_count_.bytes.Add(read.message.size() + read.attachment.size());

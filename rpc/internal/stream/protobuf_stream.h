@@ -56,6 +56,8 @@ class ProtobufStream {
               Allocate allocate);
   Result Write(const google::protobuf::MessageLite& message,
                Attachment attachment, Allocate allocate);
+  // Reads the next message and drops it, unseen by the hooks.
+  Result Skip();
 
   // What was read, and written, so far. Any thread.
   const StreamCount& read_count() const { return read_count_; }
@@ -70,6 +72,8 @@ class ProtobufStream {
   }
 
  private:
+  // Reads from the stream. Fails where there is no memory.
+  Result Take(transport::MessageStream::Message* read);
   // Takes that of a message that was read over, or copies it.
   static void TakeAttachment(const transport::MessageStream::Message& read,
                              Buffer* attachment, Allocate allocate);

@@ -31,6 +31,7 @@ class Reactions {
   static constexpr uint32_t kEnded = StreamReactor::kEnded;
   static constexpr uint32_t kClosed = StreamReactor::kClosed;
   static constexpr uint32_t kSendInitial = StreamReactor::kSendInitial;
+  static constexpr uint32_t kDropUnread = StreamReactor::kDropUnread;
 
   // Before anything else: `call` is the one that `reactor` waits for, and will
   // call Run() as if it had been told to by PostReactions().
