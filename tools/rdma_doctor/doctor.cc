@@ -31,6 +31,7 @@ void CheckFiles(const SystemRoot& root, const std::vector<Device>& devices,
   CheckContainer(root, has_devices, findings);
   CheckNodes(root, devices, findings);
   CheckConnectionManager(root, devices, findings);
+  CheckFork(root, devices, findings);
   CheckPorts(root, devices, findings);
   CheckGids(root, devices, findings);
   CheckMtu(root, devices, findings);

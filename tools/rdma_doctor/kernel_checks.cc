@@ -1,8 +1,11 @@
 #include "tools/rdma_doctor/kernel_checks.h"
 
 #include <array>
+#include <cstdio>
 #include <string>
+#include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -207,6 +210,30 @@ void CheckNodes(const SystemRoot& root, const std::vector<Device>& devices,
       findings->Ok("nodes", seen);
     }
   }
+}
+
+void CheckFork(const SystemRoot& root, const std::vector<Device>& devices,
+               Findings* findings) {
+  // What rdma-core's ibv_fork_init looks at.
+  const bool safe = root.Environment("RDMAV_FORK_SAFE").has_value() ||
+                    root.Environment("IBV_FORK_SAFE").has_value();
+  const std::string release =
+      root.Read("/proc/sys/kernel/osrelease").value_or("");
+  int major = 0;
+  int minor = 0;
+  if (devices.empty() || safe ||
+      std::sscanf(release.c_str(), "%d.%d", &major, &minor) != 2 ||
+      std::pair(major, minor) >= std::pair(5, 12)) {
+    return;
+  }
+  findings->Add(
+      Finding::warning, "fork",
+      absl::StrCat("kernel ", absl::StripTrailingAsciiWhitespace(release),
+                   " is older than 5.12"),
+      "in a process that forks while it has a channel or a server, by system() "
+      "and popen() too, an RDMA device writes to memory that the process no "
+      "longer sees: its calls fail",
+      "export RDMAV_FORK_SAFE=1 RDMAV_HUGEPAGES_SAFE=1   # for such programs");
 }
 
 void CheckConnectionManager(const SystemRoot& root,

@@ -21,6 +21,9 @@ void CheckModules(const SystemRoot& root, const std::vector<Device>& devices,
 void CheckNodes(const SystemRoot& root, const std::vector<Device>& devices,
                 Findings* findings);
 // /dev/infiniband/rdma_cm, by which connections are made.
+// What a process that forks loses.
+void CheckFork(const SystemRoot& root, const std::vector<Device>& devices,
+               Findings* findings);
 void CheckConnectionManager(const SystemRoot& root,
                             const std::vector<Device>& devices,
                             Findings* findings);

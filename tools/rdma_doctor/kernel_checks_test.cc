@@ -27,6 +27,7 @@ class KernelChecksTest : public testing::Test {
     CheckModules(root, devices, &findings);
     CheckNodes(root, devices, &findings);
     CheckConnectionManager(root, devices, &findings);
+    CheckFork(root, devices, &findings);
     return report_;
   }
   // The last of those of `level`.
@@ -46,6 +47,19 @@ TEST_F(KernelChecksTest, AWholeDeviceIsWell) {
   machine_.AddDevice("mlx5_0", "uverbs0", "ens1");
   EXPECT_EQ(Levels(Check()),
             "devices: ok\nmodules: ok\nnodes: ok\nrdma_cm: ok\n");
+}
+
+TEST_F(KernelChecksTest, OldKernelsAndForksDoNotGoTogether) {
+  machine_.AddDevice("mlx5_0", "uverbs0", "ens1");
+  for (const char* const release : {"4.18.0-553.el8", "5.11.22"}) {
+    machine_.Write("/proc/sys/kernel/osrelease", std::string(release) + "\n");
+    EXPECT_EQ(
+        Levels(Check()),
+        "devices: ok\nmodules: ok\nnodes: ok\nrdma_cm: ok\nfork: warning\n");
+    EXPECT_THAT(Last(Finding::warning).seen(), HasSubstr(release));
+  }
+  machine_.Write("/proc/sys/kernel/osrelease", "5.12.0\n");
+  EXPECT_THAT(Levels(Check()), testing::Not(HasSubstr("fork")));
 }
 
 TEST_F(KernelChecksTest, NobodyIsToldToLoadWhatTheKernelWasBuiltWithout) {

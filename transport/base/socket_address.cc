@@ -210,6 +210,17 @@ std::string SocketAddress::ToString() const {
   return absl::StrCat("[", HostString(), "]:", port());
 }
 
+bool SocketAddress::SharesNetworkWith(const SocketAddress& other) const {
+  if (family() != other.family()) return false;
+  if (family() == AF_INET) {
+    return storage_.v4.sin_addr.s_addr == other.storage_.v4.sin_addr.s_addr;
+  }
+  const in6_addr& address = storage_.v6.sin6_addr;
+  const size_t bytes =
+      IN6_IS_ADDR_V4MAPPED(&address) ? sizeof(address) : sizeof(address) / 2;
+  return std::memcmp(&address, &other.storage_.v6.sin6_addr, bytes) == 0;
+}
+
 std::string SocketAddress::HostString() const {
   char text[INET6_ADDRSTRLEN];
   if (family() == AF_INET) {

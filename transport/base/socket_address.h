@@ -58,6 +58,10 @@ class SocketAddress {
   bool IsAny() const;
   bool IsLoopback() const;  // 127.0.0.0/8 or ::1.
 
+  // Whether both are likely of one owner: the same IPv4 address, or two of the
+  // 2^64 IPv6 addresses that a network gives a host to choose from.
+  bool SharesNetworkWith(const SocketAddress& other) const;
+
   // "10.0.0.7:50051" or "[fd00::7]:50051".
   std::string ToString() const;
   // "10.0.0.7" or "fd00::7", without brackets.

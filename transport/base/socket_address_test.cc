@@ -120,6 +120,20 @@ TEST(SocketAddressTest, IsEmptyForOtherFamilies) {
   }
 }
 
+TEST(SocketAddressTest, KnowsWhatIsLikelyOfOneOwner) {
+  const auto share = [](absl::string_view a, absl::string_view b) {
+    return SocketAddress::ParseNumeric(a)->SharesNetworkWith(
+        *SocketAddress::ParseNumeric(b));
+  };
+  EXPECT_TRUE(share("10.0.0.7:1", "10.0.0.7:2"));
+  EXPECT_FALSE(share("10.0.0.7:1", "10.0.0.8:1"));
+  EXPECT_TRUE(share("[fd00:1:2:3::1]:1", "[fd00:1:2:3:ffff::2]:2"));
+  EXPECT_FALSE(share("[fd00:1:2:3::1]:1", "[fd00:1:2:4::1]:1"));
+  EXPECT_TRUE(share("[::ffff:10.0.0.7]:1", "[::ffff:10.0.0.7]:2"));
+  EXPECT_FALSE(share("[::ffff:10.0.0.7]:1", "[::ffff:10.0.0.8]:1"));
+  EXPECT_FALSE(share("[::1]:1", "127.0.0.1:1"));
+}
+
 TEST(SocketAddressTest, ComparesFamilyHostAndPort) {
   const SocketAddress address = *SocketAddress::Parse("10.0.0.7:1");
   SocketAddress other_port = address;

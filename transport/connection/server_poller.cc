@@ -31,11 +31,6 @@ absl::Span<const uint8_t> Bytes(const std::string& text) {
                              text.size());
 }
 
-// "[fd00::7]" of "[fd00::7]:50051".
-absl::string_view HostOf(absl::string_view address) {
-  return address.substr(0, address.rfind(':'));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ServerPoller>> ServerPoller::Start(
@@ -162,7 +157,7 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
   RETURN_IF_ERROR(incoming.id.MigrateTo(watcher->channel()));
   ASSIGN_OR_RETURN(PollerDevice * device,
                    DeviceFor(provider, incoming.id.context()));
-  EndOldestUnadmitted(*device, incoming.id.PeerAddress().ToString());
+  EndOldestUnadmitted(*device, incoming.id.PeerAddress());
   MemoryDomain& memory = device->shared_memory();
   RETURN_IF_ERROR(device->Reserve(memory));
   absl::StatusOr<PollerDevice::QueuePair> queue_pair =
@@ -205,9 +200,8 @@ absl::Status ServerPoller::TryAccept(IncomingConnection& incoming) {
 // The client that comes is refused, and finds a place when it tries again.
 // connections_ are in the order in which they came.
 void ServerPoller::EndOldestUnadmitted(const PollerDevice& device,
-                                       absl::string_view peer) {
+                                       const base::SocketAddress& peer) {
   if (device.has_room()) return;
-  const absl::string_view host = HostOf(peer);
   uint32_t count = 0;
   uint32_t count_of_address = 0;
   std::vector<Connection*> oldest, oldest_of_address;
@@ -218,7 +212,7 @@ void ServerPoller::EndOldestUnadmitted(const PollerDevice& device,
       continue;
     }
     if (count++ < kEndedTogether) oldest.push_back(&connection);
-    if (HostOf(connection.peer()) != host) continue;
+    if (!connection.id().PeerAddress().SharesNetworkWith(peer)) continue;
     if (count_of_address++ < kEndedTogether) {
       oldest_of_address.push_back(&connection);
     }

@@ -121,7 +121,8 @@ class ServerPoller final : private Pollable {
   // Ends the oldest connections that have not been let in, if `device` has no
   // room, and there are as many of those on it, or from the host of `peer`, as
   // there may be then.
-  void EndOldestUnadmitted(const PollerDevice& device, absl::string_view peer);
+  void EndOldestUnadmitted(const PollerDevice& device,
+                           const base::SocketAddress& peer);
   absl::StatusOr<CmWatcher*> WatcherFor(const Provider& provider);
   absl::StatusOr<PollerDevice*> DeviceFor(const Provider& provider,
                                           ibv_context* context);
