@@ -148,7 +148,6 @@ TESTED_ELSEWHERE = {
     "transport/connection/memory_domain.cc":
         "transport/connection/poller_device_test.cc",
     "transport/connection/cm_watcher.cc": _TRANSPORT_SHUTDOWN,
-    "transport/connection/listener.cc": _TRANSPORT_SHUTDOWN,
     # The inside of the pool.
     "transport/memory/pool_core.cc": "transport/memory/buffer_pool_test.cc",
     "transport/memory/pool_core_datapath.cc":

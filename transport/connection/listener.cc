@@ -6,6 +6,8 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "transport/base/clock.h"
+#include "transport/base/log.h"
 #include "transport/base/status_macros.h"
 #include "transport/wire/hello.h"
 
@@ -16,6 +18,9 @@ namespace {
 // without a word. It is as many as the kernel's connection manager allows, so
 // that a thousand clients may come while the poller does something else.
 constexpr int kBacklog = 1024;
+
+// How often an address is tried whose device has gone.
+constexpr absl::Duration kTryAgain = absl::Seconds(1);
 
 void RejectWith(CmId id, RejectReason reason, std::string text) {
   const std::string bytes = EncodeReject({reason, std::move(text)});
@@ -37,18 +42,41 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Create(
 absl::StatusOr<base::SocketAddress> Listener::Listen(
     const base::SocketAddress& address,
     std::shared_ptr<const ServerCredentials> credentials) {
+  ASSIGN_OR_RETURN(CmId id, ListenAt(address));
+  base::SocketAddress bound = address;
+  bound.set_port(id.SrcPort());
+  listening_.push_back({bound, std::move(credentials), std::move(id)});
+  return bound;
+}
+
+absl::StatusOr<CmId> Listener::ListenAt(const base::SocketAddress& address) {
   ASSIGN_OR_RETURN(CmId id, CmId::Create(provider_, channel_));
   RETURN_IF_ERROR(id.BindAddr(address));
   RETURN_IF_ERROR(id.Listen(kBacklog));
-  base::SocketAddress bound = address;
-  bound.set_port(id.SrcPort());
-  listening_.push_back({std::move(id), std::move(credentials)});
-  return bound;
+  return id;
 }
 
 void Listener::StopListening() {
   OnReadable();
   listening_.clear();
+  next_try_ = absl::InfiniteFuture();
+}
+
+void Listener::Tick(absl::Time now) {
+  if (now < next_try_) return;
+  next_try_ = absl::InfiniteFuture();
+  for (Listening& each : listening_) {
+    if (each.id.has_value()) continue;
+    absl::StatusOr<CmId> id = ListenAt(each.address);
+    if (!id.ok()) {
+      next_try_ = now + kTryAgain;
+      continue;
+    }
+    each.id.emplace(*std::move(id));
+    base::Log::OfProcess().Write(
+        LogSeverity::kInfo,
+        absl::StrCat("listening at ", each.address.ToString(), " again"));
+  }
 }
 
 void Listener::OnReadable() {
@@ -58,7 +86,22 @@ void Listener::OnReadable() {
     // Everything else is about ids that have moved to their poller's channel.
     if ((*event)->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
       HandleRequest(**event);
+    } else if ((*event)->type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
+      HandleRemoval((*event)->id);
     }
+  }
+}
+
+void Listener::HandleRemoval(const rdma_cm_id* id) {
+  for (Listening& each : listening_) {
+    if (!each.id.has_value() || each.id->get() != id) continue;
+    each.id.reset();
+    next_try_ = base::Now() + kTryAgain;
+    base::Log::OfProcess().Write(
+        LogSeverity::kWarning,
+        absl::StrCat("no client can come to ", each.address.ToString(),
+                     ": its device was removed; listening there again as soon "
+                     "as there is one"));
   }
 }
 
@@ -82,10 +125,10 @@ void Listener::HandleRequest(const CmEvent& event) {
                std::string(request.status().message()));
     return;
   }
-  const auto listening = std::find_if(listening_.begin(), listening_.end(),
-                                      [&event](const Listening& each) {
-                                        return each.id.get() == event.listen_id;
-                                      });
+  const auto listening = std::find_if(
+      listening_.begin(), listening_.end(), [&event](const Listening& each) {
+        return each.id.has_value() && each.id->get() == event.listen_id;
+      });
   if (listening == listening_.end()) {
     RejectWith(std::move(id), RejectReason::kShuttingDown,
                "the server does not listen there any more");

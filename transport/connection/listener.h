@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,8 @@ namespace verbena::transport {
 
 // Listens on addresses of one provider, checks what clients say in their
 // private data, refuses with a reason who does not fit, and hands over the
-// others.
+// others. An address whose device is removed is listened at again when the
+// device is back; the kernel does that itself for the wildcard address.
 //
 // The Provider must outlive it. Driven by a poller once it has been added to
 // one, and confined to that poller's thread from then on.
@@ -48,16 +50,17 @@ class Listener final : public Pollable {
 
   int Poll() override { return 0; }
   bool polls() const override { return false; }
-  void Tick(absl::Time /*now*/) override {}
+  void Tick(absl::Time now) override;
   void OnReadable() override;
   absl::Status Arm() override { return absl::OkStatus(); }
   int fd() const override { return channel_.fd(); }
-  absl::Time NextTick() const override { return absl::InfiniteFuture(); }
+  absl::Time NextTick() const override { return next_try_; }
 
  private:
   struct Listening {
-    CmId id;
+    base::SocketAddress address;  // With its port.
     std::shared_ptr<const ServerCredentials> credentials;
+    std::optional<CmId> id;  // None while the device of the address is gone.
   };
 
   Listener(const Provider& provider, EventChannel channel, std::string device,
@@ -66,13 +69,17 @@ class Listener final : public Pollable {
         device_(std::move(device)),
         accept_(std::move(accept)),
         channel_(std::move(channel)) {}
+  absl::StatusOr<CmId> ListenAt(const base::SocketAddress& address);
   void HandleRequest(const CmEvent& event);
+  // The device of the address that `id` listens at has gone.
+  void HandleRemoval(const rdma_cm_id* id);
 
   const Provider& provider_;
   const std::string device_;
   const Accept accept_;
   EventChannel channel_;
   std::vector<Listening> listening_;
+  absl::Time next_try_ = absl::InfiniteFuture();  // To listen there again.
 };
 
 }  // namespace verbena::transport
