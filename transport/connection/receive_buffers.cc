@@ -69,9 +69,10 @@ void ReceiveBuffers::Leave() {
 
 void ReceiveBuffers::Return(uint32_t index) {
   --posted_;
+  // A few to look through, and only when a window shrinks. One that is not
+  // there is named by the device for the second time, and may be another's.
+  if (qp_ != nullptr && std::erase(held_, index) == 0) return;
   slabs_->Return(index);
-  // A few, and only when a window shrinks.
-  if (qp_ != nullptr) std::erase(held_, index);
 }
 
 absl::Status ReceiveBuffers::Fill() {

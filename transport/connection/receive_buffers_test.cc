@@ -250,6 +250,15 @@ TEST_F(OwnReceiveBuffersTest, AreFreeForOthersWhenTheQueuePairIsGone) {
   EXPECT_EQ(slabs_.taken_count(), others);
 }
 
+TEST_F(OwnReceiveBuffersTest, AreFreedOnceWhateverTheDeviceNames) {
+  ASSERT_TRUE(own_.Reserve(50).ok());
+  own_.Stop();
+  const uint32_t index = IndexOf(verbs_.receives[0]);
+  const size_t taken = slabs_.taken_count();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(own_.Repost(index));
+  EXPECT_EQ(slabs_.taken_count(), taken - 1);
+}
+
 TEST_F(OwnReceiveBuffersTest, PostNothingToAQueuePairInTheErrorState) {
   ASSERT_TRUE(own_.Reserve(50).ok());
   own_.Stop();
