@@ -42,7 +42,8 @@ int MessageLimit(const GatewayOptions& options) {
 class FromGrpcGateway final : public Gateway {
  public:
   FromGrpcGateway(const GatewayOptions& options, absl::string_view to)
-      : service_(CreateChannel(std::string(to), OptionsOf(options))) {}
+      : service_(CreateChannel(std::string(to), OptionsOf(options)),
+                 options.wait_for_ready) {}
 
   absl::Status Listen(const GatewayOptions& options, absl::string_view from) {
     const std::string address(from);
@@ -92,7 +93,8 @@ class FromVerbenaGateway final : public Gateway {
   FromVerbenaGateway(const GatewayOptions& options, absl::string_view to)
       : service_(grpc::CreateCustomChannel(std::string(to),
                                            grpc::InsecureChannelCredentials(),
-                                           ArgumentsOf(options))) {}
+                                           ArgumentsOf(options)),
+                 options.wait_for_ready) {}
 
   absl::Status Listen(const GatewayOptions& options, absl::string_view from) {
     ServerBuilder builder;

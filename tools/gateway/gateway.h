@@ -25,10 +25,15 @@ struct GatewayOptions {
 
   // The largest message that passes, either way.
   int64_t max_message_bytes = int64_t{65} << 20;
+
+  // Whether calls wait for a server that can't be reached, as long as their
+  // deadlines allow, or end with UNAVAILABLE at once. A client's own wish is
+  // not told to servers, by gRPC or by Verbena.
+  bool wait_for_ready = false;
 };
 
 // Serves as long as it lives. The server behind it need not be there: calls end
-// with UNAVAILABLE until it is.
+// with UNAVAILABLE until it is, or wait.
 class Gateway {
  public:
   // Fails with INVALID_ARGUMENT for addresses of another form, or both of one

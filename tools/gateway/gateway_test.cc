@@ -308,6 +308,20 @@ TYPED_TEST(GatewayTest, WithoutAServerCallsEndWithUnavailable) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
 }
 
+TYPED_TEST(GatewayTest, CallsWaitForAServerIfTheyAreToldTo) {
+  GatewayOptions options;
+  options.from = AnyPort(TypeParam::Client::kScheme);
+  options.to = absl::StrCat(TypeParam::Server::kScheme, "127.0.0.1:9");
+  options.wait_for_ready = true;
+  const auto gateway = *Gateway::Start(options);
+  const auto stub = TypeParam::Client::NewStub(gateway->address());
+  TypeParam::Client::SetTimeout(&this->context_, absl::Milliseconds(300));
+  Note reply;
+  const absl::Status status = TypeParam::Client::ToAbsl(
+      stub->Echo(&this->context_, this->Text("words"), &reply));
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+}
+
 TYPED_TEST(GatewayTest, AShutdownLetsCallsEnd) {
   auto stream = this->stub_->Chat(&this->context_);
   Note note;

@@ -29,8 +29,8 @@ namespace {
 // too: neither library reacts from inside of that. Calls are not.
 class Call final : public grpc::ServerGenericBidiReactor {
  public:
-  Call(const GenericStub& backend, UnaryMethods& unary_methods,
-       grpc::GenericCallbackServerContext* context)
+  Call(const GenericStub& backend, bool wait_for_ready,
+       UnaryMethods& unary_methods, grpc::GenericCallbackServerContext* context)
       : backend_(backend),
         unary_methods_(unary_methods),
         context_(context),
@@ -38,6 +38,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
     for (const auto& [key, value] : FromGrpc(context->client_metadata())) {
       outgoing_.AddMetadata(key, value);
     }
+    outgoing_.set_wait_for_ready(wait_for_ready);
     const absl::Time deadline = DeadlineFromGrpc(context->deadline());
     if (deadline != absl::InfiniteFuture()) outgoing_.set_deadline(deadline);
     if (!unary_methods_.Has(method_)) {
@@ -286,7 +287,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
 
 grpc::ServerGenericBidiReactor* GrpcToVerbena::CreateReactor(
     grpc::GenericCallbackServerContext* context) {
-  return new Call(backend_, unary_methods_, context);
+  return new Call(backend_, wait_for_ready_, unary_methods_, context);
 }
 
 }  // namespace verbena::gateway

@@ -25,14 +25,15 @@ namespace verbena::gateway {
 // not. Then the gateway knows, and waits for the one message at once.
 class GrpcToVerbena final : public grpc::CallbackGenericService {
  public:
-  explicit GrpcToVerbena(std::shared_ptr<Channel> backend)
-      : backend_(std::move(backend)) {}
+  GrpcToVerbena(std::shared_ptr<Channel> backend, bool wait_for_ready)
+      : backend_(std::move(backend)), wait_for_ready_(wait_for_ready) {}
 
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override;
 
  private:
   const GenericStub backend_;
+  const bool wait_for_ready_;
   UnaryMethods unary_methods_;
 };
 

@@ -30,6 +30,9 @@ ABSL_FLAG(std::string, device, "",
           "best, or all to listen on");
 ABSL_FLAG(int64_t, max_message_bytes, int64_t{65} << 20,
           "the largest message that passes, either way");
+ABSL_FLAG(bool, wait_for_ready, false,
+          "have calls wait for a server that cannot be reached, until their "
+          "deadlines");
 ABSL_FLAG(absl::Duration, grace, absl::Seconds(5),
           "how long open calls may go on after SIGTERM or SIGINT");
 
@@ -69,6 +72,7 @@ int Main() {
   options.to = absl::GetFlag(FLAGS_to);
   options.device = absl::GetFlag(FLAGS_device);
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
+  options.wait_for_ready = absl::GetFlag(FLAGS_wait_for_ready);
   const absl::StatusOr<std::unique_ptr<verbena::gateway::Gateway>> gateway =
       verbena::gateway::Gateway::Start(options);
   if (!gateway.ok()) {

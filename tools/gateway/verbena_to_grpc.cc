@@ -23,8 +23,10 @@ namespace {
 class Outgoing {
  public:
   // `incoming` must outlive it.
-  explicit Outgoing(CallbackServerContext* incoming)
-      : incoming_(*incoming), method_(absl::StrCat("/", incoming->method())) {}
+  Outgoing(CallbackServerContext* incoming, bool wait_for_ready)
+      : incoming_(*incoming), method_(absl::StrCat("/", incoming->method())) {
+    context_.set_wait_for_ready(wait_for_ready);
+  }
 
   // What the call takes along. Without it, the call can't be made.
   absl::Status Prepare() {
@@ -64,9 +66,10 @@ class Outgoing {
 
 class UnaryCall final : public ServerUnaryReactor {
  public:
-  UnaryCall(grpc::GenericStub& backend, CallbackServerContext* context,
-            const ByteMessage& request, ByteMessage* response)
-      : outgoing_(context), response_(*response) {
+  UnaryCall(grpc::GenericStub& backend, bool wait_for_ready,
+            CallbackServerContext* context, const ByteMessage& request,
+            ByteMessage* response)
+      : outgoing_(context, wait_for_ready), response_(*response) {
     absl::Status prepared = outgoing_.Prepare();
     if (!prepared.ok()) {
       Finish(std::move(prepared));
@@ -104,8 +107,9 @@ class UnaryCall final : public ServerUnaryReactor {
 // Call of grpc_to_verbena.cc, of which this is the mirror.
 class StreamCall final : public ServerBidiReactor<ByteMessage, ByteMessage> {
  public:
-  StreamCall(grpc::GenericStub& backend, CallbackServerContext* context)
-      : outgoing_(context) {
+  StreamCall(grpc::GenericStub& backend, bool wait_for_ready,
+             CallbackServerContext* context)
+      : outgoing_(context, wait_for_ready) {
     absl::Status prepared = outgoing_.Prepare();
     if (!prepared.ok()) {
       Finish(std::move(prepared));
@@ -233,12 +237,12 @@ class StreamCall final : public ServerBidiReactor<ByteMessage, ByteMessage> {
 ServerUnaryReactor* VerbenaToGrpc::CreateUnaryReactor(
     CallbackServerContext* context, const ByteMessage* request,
     ByteMessage* response) {
-  return new UnaryCall(backend_, context, *request, response);
+  return new UnaryCall(backend_, wait_for_ready_, context, *request, response);
 }
 
 ServerBidiReactor<ByteMessage, ByteMessage>* VerbenaToGrpc::CreateReactor(
     CallbackServerContext* context) {
-  return new StreamCall(backend_, context);
+  return new StreamCall(backend_, wait_for_ready_, context);
 }
 
 }  // namespace verbena::gateway

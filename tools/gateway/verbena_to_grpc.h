@@ -20,8 +20,8 @@ namespace verbena::gateway {
 // says of which kind its call is.
 class VerbenaToGrpc final : public CallbackGenericService {
  public:
-  explicit VerbenaToGrpc(std::shared_ptr<grpc::Channel> backend)
-      : backend_(std::move(backend)) {}
+  VerbenaToGrpc(std::shared_ptr<grpc::Channel> backend, bool wait_for_ready)
+      : backend_(std::move(backend)), wait_for_ready_(wait_for_ready) {}
 
   ServerUnaryReactor* CreateUnaryReactor(CallbackServerContext* context,
                                          const ByteMessage* request,
@@ -31,6 +31,7 @@ class VerbenaToGrpc final : public CallbackGenericService {
 
  private:
   grpc::GenericStub backend_;
+  const bool wait_for_ready_;
 };
 
 }  // namespace verbena::gateway
