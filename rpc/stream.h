@@ -61,9 +61,9 @@ class ClientStream : public MessageReaderWriter {
   // No message of this side will follow. Returns false if the call has ended.
   virtual bool WritesDone() = 0;
 
-  // Waits until the call has ended, and says how. Messages that were not read
-  // are dropped: no other thread may be reading. Called again, it returns the
-  // same status.
+  // Drops the messages that were not read, waits until the call has ended, and
+  // returns its status. A second call returns the same status. REQUIRES: no
+  // other thread reads.
   virtual absl::Status Finish() = 0;
 };
 

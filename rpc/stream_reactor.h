@@ -111,7 +111,7 @@ class StreamReactor {
   static constexpr uint32_t kEnded = 64;         // The call has its status.
   static constexpr uint32_t kClosed = 128;       // It may be destroyed.
   static constexpr uint32_t kSendInitial = 256;  // Metadata, of a server.
-  static constexpr uint32_t kDropUnread = 512;   // Nobody reads, of a client.
+  static constexpr uint32_t kDropUnread = 512;   // Clients: nobody will read.
   static constexpr uint32_t kHold = 1024;  // And all above: how many there are.
 
   // The call is to look, and finds that this is wanted.
@@ -120,8 +120,7 @@ class StreamReactor {
         state_.fetch_or(what | kAsked, std::memory_order_acq_rel);
     if ((before & (kAsked | kRunning)) == 0) call_->PostReactions();
   }
-  // Messages that come from now on are dropped. The call looks when it is asked
-  // the next time.
+  // Has the call drop all further messages, from the next time it looks.
   void DropUnread() { state_.fetch_or(kDropUnread, std::memory_order_relaxed); }
   void AddHolds(int holds) {
     state_.fetch_add(static_cast<uint32_t>(holds) * kHold,

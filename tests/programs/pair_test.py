@@ -1,4 +1,4 @@
-"""A program that is closed leaves nothing that the next would meet."""
+"""Closing a program ends its children, too."""
 
 import socket
 import unittest
@@ -6,8 +6,8 @@ import unittest
 import lines
 import pair
 
-# Listens, forks, and the child sleeps with the listening socket, as a server
-# does that has a process for each client.
+# Listens and forks: the child keeps the listening socket, as in a server with
+# a process for each client.
 SERVER_WITH_CHILD = """python3 -c '
 import os, socket, time
 listener = socket.create_server(("127.0.0.1", %d))

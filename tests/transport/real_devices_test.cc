@@ -34,7 +34,7 @@ TEST_P(RealDevicesTest, CarriesCalls) {
   const absl::Status status = Use(faulty_.provider(), server.address(), options,
                                   testing_support::kTestTimeout);
   EXPECT_TRUE(status.ok()) << status;
-  // One after the other: what the first one learnt holds for the others.
+  // Later clients ask for no more than the first one got.
   for (int i = 0; i < 3; ++i) {
     testing_support::TestClient client(*ClientConnection::Connect(
         faulty_.provider(),

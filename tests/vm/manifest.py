@@ -124,8 +124,8 @@ SIW_DIFFERS = {
         "-*.MustNotTakeAReceiveWithAWrite:"
         # The sender is not told that its message is too long for a receive.
         "*.MustNotSendFramesLargerThanASlot:"
-        # siw does not tell a side whose SENDs are held up that the other has
-        # closed the connection. own_receives_test floods such a device.
+        # If the SENDs of a side are held up, siw does not tell it that its peer
+        # has closed. own_receives_test floods a device without SRQs.
         "*.StarvesNobodyWithAFloodBeyondItsCredits:"
         "*.TenFloodersStarveNobodyWhoComesAfterThem:"
         "*.SendsNothingBeyondItsCreditsAfterAnError:"

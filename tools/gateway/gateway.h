@@ -26,9 +26,9 @@ struct GatewayOptions {
   // The largest message that passes, either way.
   int64_t max_message_bytes = int64_t{65} << 20;
 
-  // Whether calls wait for a server that can't be reached, as long as their
-  // deadlines allow, or end with UNAVAILABLE at once. A client's own wish is
-  // not told to servers, by gRPC or by Verbena.
+  // Whether calls wait, up to their deadlines, while the server can't be
+  // reached. If false, they end with UNAVAILABLE at once. Neither library tells
+  // a server of the client's own wait_for_ready.
   bool wait_for_ready = false;
 };
 

@@ -214,7 +214,7 @@ void CheckNodes(const SystemRoot& root, const std::vector<Device>& devices,
 
 void CheckFork(const SystemRoot& root, const std::vector<Device>& devices,
                Findings* findings) {
-  // What rdma-core's ibv_fork_init looks at.
+  // rdma-core calls ibv_fork_init if either is set.
   const bool safe = root.Environment("RDMAV_FORK_SAFE").has_value() ||
                     root.Environment("IBV_FORK_SAFE").has_value();
   const std::string release =

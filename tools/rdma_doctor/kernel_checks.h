@@ -21,7 +21,7 @@ void CheckModules(const SystemRoot& root, const std::vector<Device>& devices,
 void CheckNodes(const SystemRoot& root, const std::vector<Device>& devices,
                 Findings* findings);
 // /dev/infiniband/rdma_cm, by which connections are made.
-// What a process that forks loses.
+// Warns if a process with an RDMA device must not fork on this kernel.
 void CheckFork(const SystemRoot& root, const std::vector<Device>& devices,
                Findings* findings);
 void CheckConnectionManager(const SystemRoot& root,

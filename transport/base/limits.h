@@ -138,9 +138,9 @@ inline constexpr uint32_t kMaxConnectionsPerPoller = 1024;
 // Connections of one poller and device that have not been let in, because their
 // clients have not said HELLO, or not shown their credentials: when no place is
 // left, they may have half of all, and those of one IPv4 address or IPv6
-// network of 64 bits a quarter. If they have, the oldest so many end for those
-// that come next. A client that is let in needs a few round trips, so crowds
-// that come at once are no attack.
+// network of 64 bits a quarter. If they have, the oldest kEndedTogether end,
+// and later clients get their places. Letting a client in takes a few round
+// trips, so crowds that come at once are no attack.
 inline constexpr uint32_t kEndedTogether = 32;
 
 // The least of such connections that are an attack, where a device has room for

@@ -58,8 +58,8 @@ class SocketAddress {
   bool IsAny() const;
   bool IsLoopback() const;  // 127.0.0.0/8 or ::1.
 
-  // Whether both are likely of one owner: the same IPv4 address, or two of the
-  // 2^64 IPv6 addresses that a network gives a host to choose from.
+  // Whether both probably have one owner: equal IPv4 addresses, or IPv6
+  // addresses of one /64, from which a host may choose as it likes.
   bool SharesNetworkWith(const SocketAddress& other) const;
 
   // "10.0.0.7:50051" or "[fd00::7]:50051".

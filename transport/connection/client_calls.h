@@ -268,8 +268,8 @@ class ClientCalls final : private CallTable, private LongMessageCarrier {
   Queue waiting_small_;
   Queue waiting_large_;
   absl::Time next_deadline_ = absl::InfiniteFuture();  // Of all open calls.
-  // When Nudge() is due, on iWARP, and how long after that again: most servers
-  // have answered by the first time.
+  // On iWARP: when Nudge() is due, and the pause until the next time. Most
+  // servers have answered before the first time.
   static constexpr absl::Duration kFirstNudge = absl::Milliseconds(5);
   static constexpr absl::Duration kLongestNudge = absl::Seconds(1);
   absl::Time next_nudge_ = absl::InfiniteFuture();

@@ -74,8 +74,8 @@ absl::Status ClientCalls::SendOpening(FrameType type, absl::string_view body) {
   return connection_.failure();
 }
 
-// siw looks at what came while the server's end was being set up when something
-// comes after that, and not before: a WRITE of nothing has it see the HELLO.
+// siw overlooks bytes that arrive while it sets up the server's end, until the
+// next bytes arrive. An empty WRITE makes it see the HELLO.
 void ClientCalls::Nudge(absl::Time now) {
   next_nudge_ = absl::InfiniteFuture();
   if (connection_.state() != ConnectionState::kConnecting) return;

@@ -315,7 +315,8 @@ void Connection::CheckDrained() {
 }
 
 void Connection::OnReceiveError(ibv_wc_status status) {
-  // Some devices complete what is posted in the error state: for ever.
+  // Some devices complete every receive that is posted in the error state, so
+  // reposting would never end.
   receives_.Stop();
   if (state_ <= ConnectionState::kOpen) {
     if (status == IBV_WC_RETRY_EXC_ERR) counters_.retries_exceeded.Add();

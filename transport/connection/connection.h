@@ -339,7 +339,7 @@ class Connection final : public CmEventHandler {
   void BeginClose(const absl::Status& reason, bool tell_peer);
   void Disconnect();
   void CheckDrained();
-  // Nothing is posted any more that will complete.
+  // Whether no posted request will complete any more.
   bool flushed() const { return send_.idle() && receives_.idle(); }
   base::Counter& InState() {
     return counters_.connections[static_cast<size_t>(state_)];
@@ -386,13 +386,13 @@ class Connection final : public CmEventHandler {
   absl::Time close_deadline_ = absl::InfiniteFuture();
   // Frames that the peer may still send while the BYE is on its way.
   uint32_t late_frames_left_ = 0;
-  // Credits that were not used for so long serve somebody else better.
+  // Unused credits go back after this time.
   static constexpr absl::Duration kCreditsIdle = absl::Seconds(1);
   // Since when no frame has used the credits beyond the idle ones.
   absl::Time credits_idle_since_ = absl::InfiniteFuture();
 
   ReceiveBuffers& receives_;
-  // Those; null where the memory's are shared.
+  // Owns receives_; null if that is the memory's shared queue.
   const std::unique_ptr<ReceiveBuffers> own_receives_;
 };
 

@@ -1,4 +1,4 @@
-// Connection: how many credits each side has, and the receives behind them.
+// Connection: credits, and the receives behind them.
 
 #include <algorithm>
 #include <cstdint>

@@ -17,9 +17,9 @@ namespace verbena::transport {
 struct DeviceLimits {
   bool iwarp = false;  // READ sinks need a key of their own: see ReadSinks.
   uint32_t send_depth = kSendQueueDepth;  // Work requests of a queue pair.
-  // Whether queue pairs take receives from shared queues. Not on iWARP, which
-  // has no receiver-not-ready: a message that finds no receive, because another
-  // connection took it, would end its own connection.
+  // Whether queue pairs take receives from shared queues. False on iWARP, which
+  // has no receiver-not-ready: if another connection took the last receive, the
+  // next message would end its own connection.
   bool shared_receives = true;
   uint32_t receives = 0;     // Of one receive queue.
   uint32_t completions = 0;  // Of one completion queue.

@@ -197,7 +197,7 @@ TEST_F(DeviceLimitsTest, WaitsBrieflyForTheMarkerOnIwarp) {
   connection.DestroyQueuePair();
 }
 
-// siw looks at a HELLO that came too early when something comes after it.
+// siw overlooks a HELLO that arrives too early, until the next bytes arrive.
 TEST_F(DeviceLimitsTest, SendsNothingAgainAndAgainToASilentServerOnIwarp) {
   verbs_.BeIwarp();
   const auto device = *Create();

@@ -19,7 +19,7 @@ namespace {
 // that a thousand clients may come while the poller does something else.
 constexpr int kBacklog = 1024;
 
-// How often an address is tried whose device has gone.
+// Pause between attempts to listen at an address whose device was removed.
 constexpr absl::Duration kTryAgain = absl::Seconds(1);
 
 void RejectWith(CmId id, RejectReason reason, std::string text) {

@@ -24,8 +24,9 @@ namespace verbena::transport {
 
 // Listens on addresses of one provider, checks what clients say in their
 // private data, refuses with a reason who does not fit, and hands over the
-// others. An address whose device is removed is listened at again when the
-// device is back; the kernel does that itself for the wildcard address.
+// others. If the device of an address is removed, the listener tries to
+// listen there again until the device is back. For the wildcard address the
+// kernel does that itself.
 //
 // The Provider must outlive it. Driven by a poller once it has been added to
 // one, and confined to that poller's thread from then on.
@@ -71,7 +72,7 @@ class Listener final : public Pollable {
         channel_(std::move(channel)) {}
   absl::StatusOr<CmId> ListenAt(const base::SocketAddress& address);
   void HandleRequest(const CmEvent& event);
-  // The device of the address that `id` listens at has gone.
+  // Stops listening by `id`, whose device was removed.
   void HandleRemoval(const rdma_cm_id* id);
 
   const Provider& provider_;

@@ -206,7 +206,8 @@ uint32_t PollerDevice::GrowReceives(ReceiveBuffers& receives, uint32_t wanted) {
   return count;
 }
 
-// Receive buffers that no connection has, beyond those that each has when idle.
+// Returns how many receive buffers busy connections may still take beyond those
+// of idle ones.
 uint32_t PollerDevice::SpareBuffers() const {
   constexpr uint32_t kIdleDepth = ReceiveBuffers::QueueDepth(kIdleReceives);
   const size_t most =

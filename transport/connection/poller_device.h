@@ -70,8 +70,8 @@ class PollerDevice final : public Pollable {
   // What the queue pair of a connection with this memory is to be made with.
   ibv_qp_init_attr QpAttributes(MemoryDomain& memory) const;
   // Gives `id` such a queue pair, or one with fewer bytes inline where the
-  // device refuses that many, and receives of its own where the device
-  // shares none. Returns how many bytes it takes, and the receives.
+  // device refuses that many. If the device shares no receives, the queue pair
+  // gets its own.
   struct QueuePair {
     uint32_t inline_bytes = 0;
     std::unique_ptr<ReceiveBuffers> receives;  // Null if they are shared.
@@ -190,7 +190,7 @@ class PollerDevice final : public Pollable {
   CompletionChannel channel_;
   CompletionQueue cq_;
   std::unique_ptr<MemoryDomain> shared_memory_;  // Null if there is none.
-  // What all connections take; null if each has its own.
+  // Receives that all connections share; null if each has its own.
   ReceiveBuffers* shared_receives_ = nullptr;
   bool broken_ = false;                          // See Break().
   uint32_t inline_wanted_ = kInlineBytesWanted;  // Less if that was refused.

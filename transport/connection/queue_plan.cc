@@ -12,7 +12,7 @@ namespace {
 constexpr uint32_t kMostGrown = kCredits - kIdleCredits;
 constexpr uint32_t kMostShared = kSendQueueDepth - 1 - kOwnSends;
 
-// What an idle connection has in a queue of its own.
+// Receives that an idle connection has in a queue of its own.
 constexpr uint32_t kIdleDepth = ReceiveBuffers::QueueDepth(kIdleReceives);
 
 // What is shared shrinks to this, but not further: less would make every
@@ -39,7 +39,8 @@ uint32_t MostPosted(const QueuePlan& plan) {
     case ReceiveQueues::kOneForAll:
       return plan.ReceiveDepth();
     case ReceiveQueues::kOneEach:
-      // What is posted stays there when a window shrinks: each counts as full.
+      // Receives stay posted when a window shrinks, so each queue counts as
+      // full.
       return plan.connections * plan.ReceiveDepth();
     case ReceiveQueues::kOneEachOfSharedMemory:
       return plan.connections * kIdleDepth + plan.grown_receives;

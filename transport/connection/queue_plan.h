@@ -7,8 +7,8 @@
 
 namespace verbena::transport {
 
-// Whether connections take their receives from one queue, or each from a queue
-// of its own; then with memory of its own, or with memory that all share.
+// Whether all connections take their receives from one queue, or each has a
+// queue of its own, with its own memory or with memory that all share.
 enum class ReceiveQueues { kOneForAll, kOneEach, kOneEachOfSharedMemory };
 
 // What one poller's connections on one device may use of its queues, and the
@@ -16,8 +16,8 @@ enum class ReceiveQueues { kOneForAll, kOneEach, kOneEachOfSharedMemory };
 struct QueuePlan {
   ReceiveQueues receive_queues = ReceiveQueues::kOneForAll;
   uint32_t connections = 0;
-  // That windows may have beyond the idle ones: what is reserved for them or,
-  // with kOneEachOfSharedMemory, what is posted for them.
+  // Receives that windows may have beyond the idle ones: as reserved or, with
+  // kOneEachOfSharedMemory, as posted.
   uint32_t grown_receives = 0;
   uint32_t shared_sends = 0;  // See SharedSends.
 

@@ -69,8 +69,8 @@ void ReceiveBuffers::Leave() {
 
 void ReceiveBuffers::Return(uint32_t index) {
   --posted_;
-  // A few to look through, and only when a window shrinks. One that is not
-  // there is named by the device for the second time, and may be another's.
+  // The search is short, and runs only when a window shrinks. If the index is
+  // not held, the device has named it twice, and another queue may have it.
   if (qp_ != nullptr && std::erase(held_, index) == 0) return;
   slabs_->Return(index);
 }

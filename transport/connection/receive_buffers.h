@@ -1,4 +1,4 @@
-// The receives of a queue, and which buffers are behind them.
+// The receives of one queue, and their buffers.
 
 #ifndef VERBENA_TRANSPORT_CONNECTION_RECEIVE_BUFFERS_H_
 #define VERBENA_TRANSPORT_CONNECTION_RECEIVE_BUFFERS_H_
@@ -68,19 +68,20 @@ class ReceiveBuffers {
   ReceiveBuffers(ReceiveBuffers&&) = default;
   ReceiveBuffers& operator=(ReceiveBuffers&&) = default;
 
-  // Whether nothing is posted to a queue pair that stopped, or the queue is
-  // shared.
+  // Whether a stopped queue pair has no receive left to complete. Always true
+  // for a shared queue.
   bool idle() const { return qp_ == nullptr || posted_ == 0; }
 
-  // Both do nothing to a shared queue.
-  // The queue pair is in the error state: nothing more is posted to it.
+  // Posts nothing more to the queue pair, which is in the error state. Does
+  // nothing to a shared queue.
   void Stop();
-  // The queue pair is gone: its buffers are free again.
+  // Frees the buffers of a queue pair that was destroyed. Does nothing to a
+  // shared queue.
   void Leave();
 
   // How many more may be reserved.
   uint32_t room() const { return max_reserved_ - reserved_; }
-  // How many buffers more that would take.
+  // Returns how many more buffers Reserve(count) would take.
   uint32_t BuffersFor(uint32_t count) const {
     const uint32_t depth = QueueDepth(reserved_ + count);
     return depth > posted_ ? depth - posted_ : 0;
@@ -128,7 +129,7 @@ class ReceiveBuffers {
   // Posts free buffers until there are as many as are wanted.
   absl::Status Fill();
   absl::Status Flush();
-  // A buffer that was posted, and is not to be posted again, is free.
+  // Frees a buffer that was posted and will not be posted again.
   void Return(uint32_t index);
   // The device has refused the pending ones from `first` on.
   void TakeBackSlow(ptrdiff_t first);

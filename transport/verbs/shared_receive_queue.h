@@ -29,7 +29,7 @@ class SharedReceiveQueue : public VerbsHandle<ibv_srq, &VerbsOps::destroy_srq> {
   // registered until they complete. Fails when the queue is full; then the
   // receives from `*refused` on are not posted. `refused` may be null.
   absl::Status PostReceive(ibv_recv_wr* chain, ibv_recv_wr** refused = nullptr);
-  // The same, into the queue of a queue pair that has one of its own.
+  // Does the same for the receive queue of `qp`, which shares none.
   static absl::Status PostReceive(ibv_qp* qp, ibv_recv_wr* chain,
                                   ibv_recv_wr** refused);
 

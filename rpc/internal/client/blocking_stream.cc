@@ -57,7 +57,7 @@ absl::Status BlockingStream::Finish() {
   return status_;
 }
 
-// The server would wait for ever for room for the next one.
+// Reads to the end of the stream: the server may wait until the client reads.
 void BlockingStream::DropUnread() {
   while (true) {
     const Result result = TrySkip();

@@ -56,7 +56,7 @@ class ProtobufStream {
               Allocate allocate);
   Result Write(const google::protobuf::MessageLite& message,
                Attachment attachment, Allocate allocate);
-  // Reads the next message and drops it, unseen by the hooks.
+  // Reads the next message and drops it. The hooks are not told of it.
   Result Skip();
 
   // What was read, and written, so far. Any thread.
@@ -72,7 +72,7 @@ class ProtobufStream {
   }
 
  private:
-  // Reads from the stream. Fails where there is no memory.
+  // Reads from the stream. If there is no memory for a copy, fails.
   Result Take(transport::MessageStream::Message* read);
   // Takes that of a message that was read over, or copies it.
   static void TakeAttachment(const transport::MessageStream::Message& read,
