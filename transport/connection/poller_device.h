@@ -69,13 +69,13 @@ class PollerDevice final : public Pollable {
 
   // What the queue pair of a connection with this memory is to be made with.
   ibv_qp_init_attr QpAttributes(MemoryDomain& memory) const;
+  struct QueuePair {
+    uint32_t inline_bytes = 0;                 // The most that it takes.
+    std::unique_ptr<ReceiveBuffers> receives;  // Null if they are shared.
+  };
   // Gives `id` such a queue pair, or one with fewer bytes inline where the
   // device refuses that many. If the device shares no receives, the queue pair
   // gets its own.
-  struct QueuePair {
-    uint32_t inline_bytes = 0;
-    std::unique_ptr<ReceiveBuffers> receives;  // Null if they are shared.
-  };
   absl::StatusOr<QueuePair> MakeQueuePair(CmId& id, MemoryDomain& memory);
   const DeviceLimits& limits() const { return limits_; }
 

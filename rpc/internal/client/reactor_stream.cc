@@ -87,14 +87,14 @@ void ReactorStream::RunReactions() {
 Reactions::Look ReactorStream::Serve(uint32_t wanted) {
   // Of both that can be done each has its turn: neither waits for the other.
   Result read = Result::kWait;
-  if ((wanted & Reactions::kDropUnread) != 0) {
-    while (TrySkip() == Result::kDone) {
-    }
-  } else if ((wanted & Reactions::kRead) != 0) {
+  Reactions::Look after_read = Reactions::Look::kNothing;
+  if ((wanted & Reactions::kRead) != 0) {
     read = TryRead(Reactions::read_message(*reactor_),
                    Reactions::read_attachment(*reactor_));
+  } else if ((wanted & Reactions::kDropUnread) != 0 &&
+             TrySkip() == Result::kDone) {
+    after_read = Reactions::Look::kDone;
   }
-  Reactions::Look after_read = Reactions::Look::kNothing;
   if (!told_initial_metadata_ && TellInitialMetadata(wanted, read)) {
     after_read = Reactions::Look::kDone;
   }
