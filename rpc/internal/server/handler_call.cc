@@ -23,9 +23,6 @@
 namespace verbena::internal {
 namespace {
 
-// Messages keep what they once allocated; more than this is given back.
-constexpr uint64_t kLargeBytes = 64 << 10;
-
 // Serialised bytes after which that is measured. Two of them may be a field
 // that takes hundreds in memory; to measure each small call would make it
 // slower by a tenth.
@@ -89,14 +86,14 @@ void HandlerCall::Begin(transport::ServerCall* call) {
   }
   if (reactors_ != nullptr) {
     starts_reactor_ = !streams_ && call->owns_message() &&
-                      call->message().size() > kLargeBytes;
-    if (ABSL_PREDICT_FALSE(starts_reactor_)) return SubmitToWorkers();
+                      ParsesOnWorker(call->message().size());
+    if (ABSL_PREDICT_FALSE(starts_reactor_)) return ServeOnWorker();
     if (!streams_ && !Parse()) return Finish();
     return reactors_->Begin(call);
   }
   if (ABSL_PREDICT_FALSE(streams_)) {
     stream_ = std::make_unique<HandlerStream>(call, this, max_reply_bytes_);
-    return SubmitToWorkers();
+    return ServeOnWorker();
   }
   if (threads_ == nullptr) {
     if (Parse()) Handle();
@@ -107,7 +104,7 @@ void HandlerCall::Begin(transport::ServerCall* call) {
     step_ = Step::kBesidePoller;
     if (call->PostShort(this)) return;
   }
-  SubmitToWorkers();
+  ServeOnWorker();
 }
 
 bool HandlerCall::IsShort() const {
@@ -140,6 +137,9 @@ bool HandlerCall::Parse() {
   parsed_ = true;
   is_large_ = call_->message().size() > kLargeBytes;
   unmeasured_bytes_ += call_->message().size();
+  // The pace of a blocking method includes its handler.
+  const ParseTimer timer(this,
+                         reactors_ == nullptr ? 0 : call_->message().size());
   const absl::Status status = ParseMessage(call_->message(), request_);
   if (ABSL_PREDICT_FALSE(!status.ok())) {
     reply_.status =

@@ -36,9 +36,9 @@ namespace verbena::internal {
 
 class HandlerCallPool;
 
-// What the calls of one method that may block have in common.
+// What the calls of one method have in common, if workers may serve it.
 struct BlockingMethod {
-  HandlerPace pace;
+  HandlerPace pace;  // Of an asynchronous method: of parsing 64 KiB.
   ThreadPool::Lane lane;
 };
 
@@ -58,8 +58,8 @@ class DefaultReactor final : public ServerUnaryReactor {
 // the messages keep their memory. Begins on the poller of its connection, and
 // ends there. The handler runs
 // * on the poller, in the round, if it is said never to block, or is
-//   asynchronous: then a ReactorHandler has the rest of the call, and a large
-//   request is parsed by a worker before;
+//   asynchronous: then a ReactorHandler has the rest of the call, and workers
+//   parse large messages, unless that has turned out to be quick;
 // * on the thread that polls, between two rounds, if the method's handlers have
 //   turned out to be short: another thread polls if this one blocks after all;
 // * else on a worker, as all that stream.
@@ -151,11 +151,43 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   // The reactor has ended the call, or there is none: sends the reply, now or
   // soon. This may be gone afterwards.
   void EndReactor(absl::Status status);
+  // Whether a worker should parse a message of so many bytes, because the
+  // poller would serve nobody for too long. Any thread.
+  bool ParsesOnWorker(uint64_t bytes) const {
+    return bytes > kLargeBytes &&
+           (bytes > kPollerParsesBytes || !blocking_->pace.is_short());
+  }
+  // Measures how fast so many bytes are parsed, for ParsesOnWorker().
+  class ParseTimer {
+   public:
+    ParseTimer(HandlerCall* call, uint64_t bytes)
+        : pace_(bytes > kLargeBytes && bytes <= kPollerParsesBytes
+                    ? &call->blocking_->pace
+                    : nullptr),
+          bytes_(bytes),
+          start_(pace_ == nullptr ? 0 : __builtin_ia32_rdtsc()) {}
+    ParseTimer(const ParseTimer&) = delete;
+    ParseTimer& operator=(const ParseTimer&) = delete;
+    ~ParseTimer() {
+      if (pace_ == nullptr) return;
+      const uint64_t now = __builtin_ia32_rdtsc();
+      // As if each message had so many bytes: one of a few large fields is
+      // quick, because it is copied, and one of many small fields is not.
+      pace_->NoteTime((now - start_) * kLargeBytes / bytes_, now);
+    }
+
+   private:
+    HandlerPace* const pace_;  // Null if nothing is measured.
+    const uint64_t bytes_;
+    const uint64_t start_;
+  };
+  // Has a worker parse its long message. Fails if they have too much to do.
+  absl::Status SubmitToWorkers();
 
   // As ShortTask: takes the step that it was posted for.
   void Run() override;
   bool MoveElsewhere() override {
-    SubmitToWorkers();
+    ServeOnWorker();
     return true;
   }
 
@@ -164,12 +196,20 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   void OnReplyDone() override;
 
  private:
+  // Messages of more bytes may take long to parse. Messages of the library that
+  // took more memory are not kept.
+  static constexpr uint64_t kLargeBytes = 64 << 10;
+  // Longer messages are never parsed by a poller, however short the method has
+  // turned out to be: the next one may have many more fields.
+  static constexpr uint64_t kPollerParsesBytes = 2 << 20;
+
   // Parses the metadata, and takes the method's name out of them. Returns what
   // keeps the call from its handler.
   absl::Status TakeMetadata();
   // Whether the handler may run between two rounds.
   bool IsShort() const;
-  void SubmitToWorkers();
+  // Has a worker serve the call; ends it if they have too much to do.
+  void ServeOnWorker();
   // On a worker, or on the thread that polls, which lends the poller: parses if
   // that was not done, runs the handler, and posts the rest.
   void RunOnWorker();

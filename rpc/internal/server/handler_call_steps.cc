@@ -30,15 +30,22 @@ bool WasOnlyInterrupted(const rusage& before) {
 
 }  // namespace
 
-void HandlerCall::SubmitToWorkers() {
+absl::Status HandlerCall::SubmitToWorkers() {
   step_ = Step::kOnWorker;
   awaits_worker_.store(true, std::memory_order_relaxed);
-  const absl::Status refusal =
+  absl::Status refusal =
       threads_->Submit(this, &blocking_->lane, call_->connection());
-  if (ABSL_PREDICT_TRUE(refusal.ok())) return;
+  if (ABSL_PREDICT_TRUE(refusal.ok())) return refusal;
   awaits_worker_.store(false, std::memory_order_relaxed);
-  reply_.status = Annotate(refusal, method_name());
-  pool_->NoteRefusal(HandlerCallPool::Limit::kQueue, reply_.status.message());
+  refusal = Annotate(refusal, method_name());
+  pool_->NoteRefusal(HandlerCallPool::Limit::kQueue, refusal.message());
+  return refusal;
+}
+
+void HandlerCall::ServeOnWorker() {
+  absl::Status refusal = SubmitToWorkers();
+  if (ABSL_PREDICT_TRUE(refusal.ok())) return;
+  reply_.status = std::move(refusal);
   Finish();
 }
 
@@ -55,6 +62,10 @@ void HandlerCall::Run() {
 
 void HandlerCall::RunOnWorker() {
   awaits_worker_.store(false, std::memory_order_relaxed);
+  if (reactors_ != nullptr && reactors_->on_worker()) {
+    reactors_->ParseLong();
+    return PostReply();
+  }
   // It may have waited for long.
   if (IsCancelled()) {
     reply_.status = CancelledStatus();
@@ -75,6 +86,9 @@ void HandlerCall::RunOnWorker() {
 }
 
 void HandlerCall::TakeFromWorker() {
+  if (reactors_ != nullptr && reactors_->on_worker()) {
+    return reactors_->OnLongParsed();
+  }
   if (ABSL_PREDICT_FALSE(std::exchange(unserved_, false))) {
     pool_->NoteUnserved(method_name());
   }

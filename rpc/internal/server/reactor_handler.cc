@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "rpc/internal/codec/status_text.h"
 #include "rpc/internal/server/handler_call.h"
@@ -14,10 +15,21 @@ namespace verbena::internal {
 using google::protobuf::MessageLite;
 using Result = ProtobufStream::Result;
 
+namespace {
+
+// Bytes that are parsed or copied when the message is read.
+size_t BytesToRead(const transport::MessageStream::Message& taken) {
+  return taken.message.size() +
+         (taken.attachment_buffer == nullptr ? taken.attachment.size() : 0);
+}
+
+}  // namespace
+
 void ReactorHandler::Begin(transport::ServerCall* call) {
   call_ = call;
   reactor_ = nullptr;
   told_cancelled_ = false;
+  has_long_ = false;
   if (!method_.streams()) return Start();
   stream_.emplace(call->stream(), max_reply_bytes_, kStreamSendLimit);
   call->stream()->set_owner(this);
@@ -98,6 +110,8 @@ Reactions::Look ReactorHandler::Serve(uint32_t wanted) {
     return Reactions::Look::kDone;
   }
   if (did_read || (wanted & Reactions::kFinish) == 0) return after_read;
+  // The worker writes to the reactor's message.
+  if (on_worker_) return Reactions::Look::kNothing;
   absl::Status status = reactor_->TakeStatus();
   if ((wanted & Reactions::kRead) != 0) {
     Reactions::Clear(reactor_, Reactions::kRead);
@@ -141,11 +155,52 @@ void ReactorHandler::PostReactions() {
   handler_call_.Post(call_->poller(), this);
 }
 
-ProtobufStream::Result ReactorHandler::Read(MessageLite* message,
-                                            Buffer* attachment) {
-  return stream_->Read(message, attachment, [this](size_t bytes) {
+// A long message takes the same way as a long unary request: a worker parses
+// it, so that the poller can serve others meanwhile.
+Result ReactorHandler::Read(MessageLite* message, Buffer* attachment) {
+  if (on_worker_) return Result::kWait;
+  if (ABSL_PREDICT_FALSE(long_result_.has_value())) {
+    const Result result = *long_result_;
+    long_result_.reset();
+    return result;
+  }
+  const Result result = ReadShort(message, attachment);
+  if (ABSL_PREDICT_TRUE(!has_long_)) return result;
+  has_long_ = false;
+  long_message_ = message;
+  long_attachment_ = attachment;
+  on_worker_ = true;
+  absl::Status submitted = handler_call_.SubmitToWorkers();
+  if (submitted.ok()) return Result::kWait;
+  on_worker_ = false;
+  return stream_->FailRead(std::move(submitted));
+}
+
+Result ReactorHandler::ReadShort(MessageLite* message, Buffer* attachment) {
+  if (ABSL_PREDICT_FALSE(has_long_)) return Result::kWait;
+  // The next message may need the memory.
+  if (attachment != nullptr) attachment->Reset();
+  const Result result = stream_->Take(&taken_);
+  if (result != Result::kDone) return result;
+  has_long_ = handler_call_.ParsesOnWorker(BytesToRead(taken_));
+  return has_long_ ? Result::kWait : Parse(message, attachment);
+}
+
+Result ReactorHandler::Parse(MessageLite* message, Buffer* attachment) {
+  const HandlerCall::ParseTimer timer(&handler_call_, BytesToRead(taken_));
+  return stream_->Parse(taken_, message, attachment, [this](size_t bytes) {
     return call_->AllocateAttachment(bytes);
   });
+}
+
+void ReactorHandler::ParseLong() {
+  long_result_ = Parse(long_message_, long_attachment_);
+}
+
+void ReactorHandler::OnLongParsed() {
+  on_worker_ = false;
+  if (reactor_ == nullptr) return ReadRequest();
+  Reactions::Tell(reactor_);
 }
 
 ProtobufStream::Result ReactorHandler::Write(const MessageLite& message,
@@ -157,7 +212,7 @@ ProtobufStream::Result ReactorHandler::Write(const MessageLite& message,
 }
 
 OperationNow ReactorHandler::ReadNow(MessageLite* message, Buffer* attachment) {
-  return ProtobufStream::AsOperation(Read(message, attachment));
+  return ProtobufStream::AsOperation(ReadShort(message, attachment));
 }
 
 OperationNow ReactorHandler::WriteNow(const MessageLite& message,

@@ -61,6 +61,13 @@ class ReactorHandler final : public ReactorCall,
   // See ProtobufStream::failed().
   bool failed() const { return stream_.has_value() && stream_->failed(); }
 
+  // Whether a worker is to parse a long message of the stream, or does.
+  bool on_worker() const { return on_worker_; }
+  // Parses it, on the worker.
+  void ParseLong();
+  // Goes on with it, back on the poller.
+  void OnLongParsed();
+
   // As the reactor's call.
   void PostReactions() override;
   OperationNow ReadNow(google::protobuf::MessageLite* message,
@@ -79,8 +86,16 @@ class ReactorHandler final : public ReactorCall,
  private:
   // Something has happened to the stream.
   void Tell();
+  // Reads a message on the poller. If that should not parse it, has a worker do
+  // so, and returns kWait; the reactor is told when that is done.
   ProtobufStream::Result Read(google::protobuf::MessageLite* message,
                               Buffer* attachment);
+  // Reads a message unless a worker should parse it: then takes it, and returns
+  // kWait.
+  ProtobufStream::Result ReadShort(google::protobuf::MessageLite* message,
+                                   Buffer* attachment);
+  ProtobufStream::Result Parse(google::protobuf::MessageLite* message,
+                               Buffer* attachment);
   ProtobufStream::Result Write(const google::protobuf::MessageLite& message,
                                Attachment attachment);
   // Reads the request of a method that streams only its responses.
@@ -104,6 +119,17 @@ class ReactorHandler final : public ReactorCall,
   std::optional<ProtobufStream> stream_;  // Unless it is unary.
   ServerReactor* reactor_ = nullptr;      // Once the method has made it.
   bool told_cancelled_ = false;           // The reactor was.
+
+  // The reader's: the message that was taken last, and whether it waits for a
+  // worker.
+  transport::MessageStream::Message taken_;
+  bool has_long_ = false;
+  // Where a worker parses it to. The poller's, but while on_worker_ is set, the
+  // worker's, as long_result_.
+  google::protobuf::MessageLite* long_message_ = nullptr;
+  Buffer* long_attachment_ = nullptr;
+  bool on_worker_ = false;
+  std::optional<ProtobufStream::Result> long_result_;
 };
 
 }  // namespace verbena::internal

@@ -36,9 +36,12 @@ Result ProtobufStream::Take(transport::MessageStream::Message* read) {
   if (failed()) return Result::kOver;
   const Result result = messages_.Read(read);
   if (result != Result::kNoMemory) return result;
-  return Fail(&read_failure_,
-              absl::ResourceExhaustedError("there is no memory for a copy of a "
-                                           "message (see `ulimit -v`)"));
+  return FailRead(absl::ResourceExhaustedError(
+      "there is no memory for a copy of a message (see `ulimit -v`)"));
+}
+
+Result ProtobufStream::FailRead(absl::Status status) {
+  return Fail(&read_failure_, std::move(status));
 }
 
 Result ProtobufStream::Skip() {
@@ -53,10 +56,16 @@ Result ProtobufStream::Read(MessageLite* message, Buffer* attachment,
   transport::MessageStream::Message read;
   const Result result = Take(&read);
   if (result != Result::kDone) return result;
+  return Parse(read, message, attachment, allocate);
+}
+
+Result ProtobufStream::Parse(const transport::MessageStream::Message& read,
+                             MessageLite* message, Buffer* attachment,
+                             Allocate allocate) {
   read_count_.messages.Add();
   read_count_.bytes.Add(read.message.size() + read.attachment.size());
   absl::Status parsed = ParseMessage(read.message, message);
-  if (!parsed.ok()) return Fail(&read_failure_, std::move(parsed));
+  if (!parsed.ok()) return FailRead(std::move(parsed));
   if (attachment != nullptr) TakeAttachment(read, attachment, allocate);
   if (ABSL_PREDICT_FALSE(hooks_ != nullptr)) hooks_->OnReceiveMessage(message);
   return Result::kDone;

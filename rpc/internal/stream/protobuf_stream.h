@@ -54,6 +54,15 @@ class ProtobufStream {
   // `attachment` may be null.
   Result Read(google::protobuf::MessageLite* message, Buffer* attachment,
               Allocate allocate);
+  // The two halves of Read(): takes the next message as it came, and parses it.
+  // Another thread may parse. REQUIRES: every message that was taken is parsed
+  // before the next one is taken.
+  Result Take(transport::MessageStream::Message* read);
+  Result Parse(const transport::MessageStream::Message& read,
+               google::protobuf::MessageLite* message, Buffer* attachment,
+               Allocate allocate);
+  // No message is read any more, for that reason. Returns kOver.
+  Result FailRead(absl::Status status);
   Result Write(const google::protobuf::MessageLite& message,
                Attachment attachment, Allocate allocate);
   // Reads the next message and drops it. The hooks are not told of it.
@@ -72,8 +81,6 @@ class ProtobufStream {
   }
 
  private:
-  // Reads from the stream. If there is no memory for a copy, fails.
-  Result Take(transport::MessageStream::Message* read);
   // Takes that of a message that was read over, or copies it.
   static void TakeAttachment(const transport::MessageStream::Message& read,
                              Buffer* attachment, Allocate allocate);
