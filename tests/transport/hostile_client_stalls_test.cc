@@ -184,7 +184,35 @@ TEST_F(HostileClientStallsTest, ReturnsNoCredits) {
     request.frame.credit_limit = kCredits;
     ASSERT_TRUE(raw.Send(FrameText(request)).ok());
   }
-  EXPECT_THAT(AwaitDropped(), HasSubstr("for 4s it returned no credit"));
+  EXPECT_THAT(AwaitDropped(), HasSubstr("for 4s it returned too few credits"));
+}
+
+TEST_F(HostileClientStallsTest, ReturnsACreditNowAndThen) {
+  constexpr uint32_t kWaiting = 100;
+  testing::internal::CaptureStderr();
+  RawPeer& raw = Opened();
+  for (uint32_t i = 0; i < kCredits + kWaiting; ++i) {
+    RequestHeader request = raw.InlineRequest(i, kDiscard, 0);
+    request.frame.credit_limit = kCredits;
+    ASSERT_TRUE(raw.Send(FrameText(request)).ok());
+  }
+  FrameHeader grant = raw.Header(FrameType::kGrant);
+  grant.credit_limit = kCredits;
+  const absl::Time start = base::Now();
+  // The connection ends long before all replies have a credit.
+  bool dropped = false;
+  while (!dropped && grant.credit_limit < kCredits + kWaiting / 2) {
+    ++grant.credit_limit;
+    if (!raw.Send(FrameText(grant)).ok()) break;
+    const absl::Time next =
+        start + kStall / 4 * (grant.credit_limit - kCredits);
+    ASSERT_TRUE(good_.RunUntil([&] {
+      dropped = server_.endpoint().connection_count() == 1;
+      return dropped || base::Now() > next;
+    }));
+  }
+  EXPECT_TRUE(dropped);
+  EXPECT_THAT(AwaitDropped(), HasSubstr("for 4s it returned too few credits"));
 }
 
 // Replies whose deadline passes give their memory up while they wait for a

@@ -33,7 +33,8 @@ class OpenStreams {
   // For CallTable::SendWaiting(). Returns whether something waits for the
   // connection.
   bool Send();
-  bool waiting() const { return !line_.empty(); }
+  // How many streams do.
+  uint32_t waiting() const { return line_.size(); }
 
   LongMessageCarrier& carrier() { return carrier_; }
 

@@ -246,6 +246,8 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
   // Ends the connection if the client keeps it waiting for too long, and calls
   // whose replies it lends no memory for.
   void WatchClient(absl::Time now);
+  // Credits that the replies and messages which wait now need, at the least.
+  std::optional<StallWatch::Line> AwaitedCredits() const;
   void CloseStalled(absl::string_view what);
   // Gets a request out of the client's arenas, now or when it can.
   void AwaitRequest(ServerCall* call);

@@ -58,17 +58,20 @@ void ServerCalls::EndWaiting(CallQueue<ServerCall>& line, ServerCall* call,
   Refuse(call, status);
 }
 
+std::optional<StallWatch::Line> ServerCalls::AwaitedCredits() const {
+  const uint64_t waiting = uint64_t{frame_waiters_.size()} +
+                           initial_waiters_.size() + streams_.waiting();
+  const std::optional<uint64_t> spent = connection_.SpentCredits();
+  if (waiting == 0 || !spent.has_value()) return std::nullopt;
+  return StallWatch::Line{*spent, *spent + waiting};
+}
+
 void ServerCalls::WatchClient(absl::Time now) {
   if (parts_watch_.Tick(now, assembly_.unfinished())) {
     return CloseStalled("did not finish a frame that it had begun");
   }
-  std::optional<uint64_t> spent;
-  if (!frame_waiters_.empty() || !initial_waiters_.empty() ||
-      streams_.waiting()) {
-    spent = connection_.SpentCredits();
-  }
-  if (credits_watch_.Tick(now, spent)) {
-    return CloseStalled("returned no credit, and replies wait for one");
+  if (credits_watch_.Tick(now, AwaitedCredits())) {
+    return CloseStalled("returned too few credits for the replies that wait");
   }
   if (sends_watch_.Tick(now, connection_.send_queue().Awaited())) {
     return CloseStalled("completed nothing of what was sent, read or written");
