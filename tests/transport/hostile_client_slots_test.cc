@@ -7,10 +7,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tests/transport/hostile_client_fixture.h"
 #include "tests/transport/raw_peer.h"
+#include "transport/base/check.h"
+#include "transport/base/gate.h"
 #include "transport/base/limits.h"
+#include "transport/connection/server_poller.h"
 #include "transport/wire/hello.h"
 
 namespace verbena::transport {
@@ -68,6 +72,35 @@ TEST_F(HostileClientSlotsTest, TheOldestThatAreSilentEndWhenNoPlaceIsLeft) {
       last.Send(FrameText(last.Header(FrameType::kHello), EncodeOptions({})))
           .ok());
   EXPECT_TRUE(last.Receive(FrameType::kWelcome).ok());
+}
+
+// The poller finds a crowd that fills every place, of which nobody is left.
+TEST_F(HostileClientSlotsTest, ThoseThatHaveGoneTakeNoPlaces) {
+  base::Gate held, released;
+  ASSERT_EQ(server_.endpoint().Look([&](ServerPoller&) {
+    held.Open();
+    released.Wait();
+  }),
+            1);
+  held.Wait();
+  RawPeer::Options options;
+  options.receives = 1;
+  options.arena_bytes = 4096;
+  const auto begin = [&]() -> std::unique_ptr<RawPeer> {
+    auto raw = RawPeer::Create(server_.address(), options);
+    CHECK(raw.ok()) << raw.status().ToString();
+    const absl::Status status =
+        (*raw)->BeginConnect(EncodeConnectRequest((*raw)->Request()));
+    EXPECT_TRUE(status.ok()) << status;
+    return *std::move(raw);
+  };
+  // The good client has the other place.
+  for (uint32_t i = 0; i < kMaxConnectionsPerPoller - 1; ++i) begin();
+  const std::unique_ptr<RawPeer> last = begin();
+  released.Open();
+  const absl::StatusOr<CmEvent> event = last->AwaitAnswer();
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_EQ(event->type, RDMA_CM_EVENT_ESTABLISHED);
 }
 
 }  // namespace

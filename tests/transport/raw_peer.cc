@@ -21,7 +21,6 @@ using testing_support::kTestTimeout;
 using testing_support::TestListenAddress;
 using testing_support::TestProvider;
 
-constexpr uint32_t kSends = 128;
 constexpr uint64_t kReceiveTag = uint64_t{1} << 32;
 
 ConnectionParameters ParametersWith(const std::string& private_data) {
@@ -67,15 +66,16 @@ absl::Status RawPeer::SetUp(CmId id) {
   const Provider& provider = TestProvider();
   ASSIGN_OR_RETURN(pd_,
                    ProtectionDomain::Create(provider.verbs, id_->context()));
-  const uint32_t depth = kSends + options_.receives;
+  const uint32_t depth = options_.sends + options_.receives;
   ASSIGN_OR_RETURN(cq_,
                    CompletionQueue::Create(provider.verbs, id_->context(),
                                            static_cast<int>(depth), nullptr));
   ASSIGN_OR_RETURN(arena_, RegisteredMemory::Create(pd_, options_.arena_bytes,
                                                     options_.arena_access));
-  ASSIGN_OR_RETURN(send_memory_, RegisteredMemory::Create(
-                                     pd_, size_t{kSends} * kPeerBufferBytes,
-                                     IBV_ACCESS_LOCAL_WRITE));
+  ASSIGN_OR_RETURN(
+      send_memory_,
+      RegisteredMemory::Create(pd_, size_t{options_.sends} * kPeerBufferBytes,
+                               IBV_ACCESS_LOCAL_WRITE));
   ASSIGN_OR_RETURN(receive_memory_,
                    RegisteredMemory::Create(
                        pd_, (options_.receives + size_t{1}) * kPeerBufferBytes,
@@ -83,7 +83,7 @@ absl::Status RawPeer::SetUp(CmId id) {
   ibv_qp_init_attr attributes = {};
   attributes.send_cq = cq_.get();
   attributes.recv_cq = cq_.get();
-  attributes.cap.max_send_wr = kSends;
+  attributes.cap.max_send_wr = options_.sends;
   attributes.cap.max_recv_wr = options_.receives + 1;
   attributes.cap.max_send_sge = 1;
   attributes.cap.max_recv_sge = 1;
@@ -138,8 +138,16 @@ absl::StatusOr<CmEvent> RawPeer::AwaitEvent(rdma_cm_event_type type) {
   return TooLate(CmEventName(type));
 }
 
+absl::Status RawPeer::BeginConnect(const std::string& private_data) {
+  return id_->Connect(ParametersWith(private_data));
+}
+
 absl::StatusOr<CmEvent> RawPeer::Connect(const std::string& private_data) {
-  RETURN_IF_ERROR(id_->Connect(ParametersWith(private_data)));
+  RETURN_IF_ERROR(BeginConnect(private_data));
+  return AwaitAnswer();
+}
+
+absl::StatusOr<CmEvent> RawPeer::AwaitAnswer() {
   ASSIGN_OR_RETURN(CmEvent event, AwaitEvent(RDMA_CM_EVENT_ESTABLISHED));
   ended_ = event.type != RDMA_CM_EVENT_ESTABLISHED;
   return event;
@@ -267,12 +275,46 @@ absl::Status RawPeer::WriteWithImmediate(uint64_t address, uint32_t rkey,
   return Post(request, std::string(bytes, 0));
 }
 
+// The number of READs may change while the send queue is drained.
+absl::Status RawPeer::AllowOwnReads() {
+  RETURN_IF_ERROR(Flush());
+  ibv_qp_attr attributes = {};
+  attributes.max_rd_atomic = kReadDepth;
+  const auto modify = [&](ibv_qp_state state, int mask) -> absl::Status {
+    attributes.qp_state = state;
+    const int error = TestProvider().verbs.modify_qp(id_->qp(), &attributes,
+                                                     IBV_QP_STATE | mask);
+    return error == 0 ? absl::OkStatus() : ErrnoStatus("modify_qp", "", error);
+  };
+  RETURN_IF_ERROR(modify(IBV_QPS_SQD, 0));
+  RETURN_IF_ERROR(modify(IBV_QPS_SQD, IBV_QP_MAX_QP_RD_ATOMIC));
+  return modify(IBV_QPS_RTS, 0);
+}
+
+absl::Status RawPeer::Read(uint64_t address, uint32_t rkey, uint32_t bytes) {
+  ibv_send_wr request = {};
+  request.opcode = IBV_WR_RDMA_READ;
+  request.wr.rdma.remote_addr = address;
+  request.wr.rdma.rkey = rkey;
+  return Post(request, std::string(bytes, 0));
+}
+
+absl::Status RawPeer::FetchAdd(uint64_t address, uint32_t rkey) {
+  ibv_send_wr request = {};
+  request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+  request.wr.atomic.remote_addr = address;
+  request.wr.atomic.rkey = rkey;
+  request.wr.atomic.compare_add = 1;
+  return Post(request, std::string(sizeof(uint64_t), 0));
+}
+
 absl::Status RawPeer::Post(ibv_send_wr request, const std::string& data) {
   CHECK_LE(data.size(), kPeerBufferBytes);
-  RETURN_IF_ERROR(PollUntil([this] { return sent_ - sent_done_ < kSends; }));
+  RETURN_IF_ERROR(
+      PollUntil([this] { return sent_ - sent_done_ < options_.sends; }));
   RETURN_IF_ERROR(send_error_);
-  uint8_t* const out =
-      send_memory_.data() + (sent_ % kSends) * uint64_t{kPeerBufferBytes};
+  uint8_t* const out = send_memory_.data() +
+                       (sent_ % options_.sends) * uint64_t{kPeerBufferBytes};
   std::memcpy(out, data.data(), data.size());
   ibv_sge element = {};
   element.addr = reinterpret_cast<uintptr_t>(out);
@@ -343,10 +385,18 @@ absl::Status RawPeer::PollUntil(absl::FunctionRef<bool()> done) {
 
 absl::StatusOr<std::string> RawPeer::Receive() {
   RETURN_IF_ERROR(PollUntil([this] { return !received_.empty() || ended_; }));
+  ASSIGN_OR_RETURN(std::optional<std::string> frame, TryReceive());
+  return frame.has_value() ? absl::StatusOr<std::string>(*std::move(frame))
+                           : TooLate("frame");
+}
+
+absl::StatusOr<std::optional<std::string>> RawPeer::TryReceive() {
+  const bool ended = ended_;
   // What came before the end is still in the completion queue.
   if (received_.empty()) RETURN_IF_ERROR(PollOnce());
   if (received_.empty()) {
-    return absl::UnavailableError("the connection has ended");
+    if (ended) return absl::UnavailableError("the connection has ended");
+    return std::nullopt;
   }
   std::string frame = std::move(received_.front());
   received_.pop_front();

@@ -93,6 +93,7 @@ class RawPeer {
  public:
   struct Options {
     uint32_t receives = kCredits + kGrantReceives;
+    uint32_t sends = 128;         // That may be under way.
     uint16_t credits = kCredits;  // That it gives the other side.
     bool keep_receives = true;    // Posts them again when they are used.
     // Sends only what it has credits for, and says which GRANTs it has read.
@@ -118,6 +119,10 @@ class RawPeer {
   // Client: connects with any private data. Returns how that ended: ESTABLISHED
   // or REJECTED, with what the server said.
   absl::StatusOr<CmEvent> Connect(const std::string& private_data);
+  // Client: asks for the connection, and does not wait for the answer.
+  absl::Status BeginConnect(const std::string& private_data);
+  // Client: waits for it, and returns what Connect() does.
+  absl::StatusOr<CmEvent> AwaitAnswer();
   // Client: connects as a correct one, up to the WELCOME. Its HELLO has
   // `options`.
   absl::Status Open(const std::vector<HelloOption>& options = {});
@@ -150,11 +155,22 @@ class RawPeer {
   // other side without a message. Waits for no credit.
   absl::Status WriteWithImmediate(uint64_t address, uint32_t rkey,
                                   uint32_t bytes);
+  // Has the own device make READs and atomics, which the peer has not agreed
+  // to.
+  absl::Status AllowOwnReads();
+  // READs `bytes`, or adds to eight by an atomic; Flush() tells whether it was
+  // let. REQUIRES: AllowOwnReads() succeeded.
+  absl::Status Read(uint64_t address, uint32_t rkey, uint32_t bytes);
+  absl::Status FetchAdd(uint64_t address, uint32_t rkey);
   // Waits until everything that was sent has arrived; the first failure.
   absl::Status Flush();
 
   // The next frame. UNAVAILABLE if the connection ends before there is one.
   absl::StatusOr<std::string> Receive();
+  // The same, or nothing if none has come yet.
+  absl::StatusOr<std::optional<std::string>> TryReceive();
+  // Posts one receive more, where they are not kept.
+  absl::Status ReceiveOneMore() { return PostReceive(options_.receives); }
   // The next frame of that type; others before it are dropped.
   absl::StatusOr<std::string> Receive(FrameType type);
   // The text of the BYE that comes, "no BYE: ..." if none does.

@@ -71,8 +71,21 @@ ServerPoller::~ServerPoller() = default;
 void ServerPoller::Accept(IncomingConnection incoming) {
   incoming_.fetch_add(1, std::memory_order_relaxed);
   PostFunction(*poller_, [this, incoming = std::move(incoming)]() mutable {
-    AcceptHere(std::move(incoming));
+    if (stopping_) return AcceptHere(std::move(incoming));
+    waiting_.push_back(std::move(incoming));
+    if (waiting_.size() == 1) PostFunction(*poller_, [this] { AcceptNext(); });
   });
+}
+
+// Accepting a client takes as long as a hundred calls. One a round lets calls
+// be served amid a crowd, and gives the places of clients that have gone to
+// others.
+void ServerPoller::AcceptNext() {
+  if (waiting_.empty()) return;  // All were refused.
+  IncomingConnection incoming = std::move(waiting_.front());
+  waiting_.pop_front();
+  AcceptHere(std::move(incoming));
+  if (!waiting_.empty()) PostFunction(*poller_, [this] { AcceptNext(); });
 }
 
 void ServerPoller::Stop(absl::Time deadline) {
@@ -277,6 +290,9 @@ absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
 
 void ServerPoller::StopHere(absl::Time deadline) {
   stopping_ = true;
+  for (IncomingConnection& incoming : std::exchange(waiting_, {})) {
+    AcceptHere(std::move(incoming));
+  }
   stop_deadline_ = deadline;
   refuse_time_ = base::Now() + options_.keepalive_timeout;
   for (const auto& calls : connections_) calls->connection().SendGoAway();

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -116,6 +117,8 @@ class ServerPoller final : private Pollable {
   bool AllClosed() const { return closing_ && connections_.empty(); }
   // On the owner.
   void End();
+  // Accepts the first of waiting_, and posts itself for the others.
+  void AcceptNext();
   void AcceptHere(IncomingConnection incoming);
   absl::Status TryAccept(IncomingConnection& incoming);
   // Ends the oldest connections that have not been let in, if `device` has no
@@ -157,6 +160,8 @@ class ServerPoller final : private Pollable {
   std::vector<std::unique_ptr<PollerDevice>> devices_;
   std::vector<std::unique_ptr<MemoryGauges>> gauges_;  // Of devices_.
   std::vector<std::unique_ptr<ServerCalls>> connections_;
+  // Clients that wait for the rounds to come. Empty while stopping_.
+  std::deque<IncomingConnection> waiting_;
   base::RareWarning refusal_;     // That a client was refused.
   base::RareWarning unadmitted_;  // That one was ended by others' coming.
   // That one was dropped for keeping us waiting, or for damaged bytes.
