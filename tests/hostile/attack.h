@@ -5,8 +5,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -24,27 +27,43 @@
 
 namespace verbena::hostile {
 
-// The side of an attacker: a process that does what it likes to the server at
-// an address, until its time is over. For one thread.
+// Addresses of the server under attack: where everybody may call, and where
+// clients show credentials.
+struct Target {
+  std::string open;
+  std::string secured;
+};
+
+// The key that the server takes at the second address. Attackers do not use its
+// secret.
+inline constexpr char kKeyName[] = "november";
+
+// The side of an attacker: a process that does what it likes to the server,
+// until its time is over. For one thread.
 class Attacker {
  public:
-  Attacker(std::string address, absl::Duration duration)
-      : address_(std::move(address)), end_(base::Now() + duration) {}
+  Attacker(Target target, absl::Duration duration)
+      : target_(std::move(target)), end_(base::Now() + duration) {}
 
-  const std::string& address() const { return address_; }
+  const Target& target() const { return target_; }
   bool over() const { return base::Now() >= end_; }
   absl::Duration left() const { return end_ - base::Now(); }
 
   // A client of the real library.
   std::shared_ptr<Channel> NewChannel() const;
 
+  // Changes what a client says of its arena.
+  using Claim = std::function<void(transport::ArenaDescriptor&)>;
+
   // A raw client that has connected and said nothing, or one that was let in.
   // Null, and counted as refused, if the server does not take it.
   std::unique_ptr<transport::RawPeer> Connected(
-      const transport::RawPeer::Options& options = Small());
+      const transport::RawPeer::Options& options = Small(),
+      const Claim& claim = nullptr);
   std::unique_ptr<transport::RawPeer> Opened(
       const transport::RawPeer::Options& options = Small(),
-      const std::vector<transport::HelloOption>& hello = {});
+      const std::vector<transport::HelloOption>& hello = {},
+      const Claim& claim = nullptr);
 
   // A raw client with little memory of its own.
   static transport::RawPeer::Options Small();
@@ -56,23 +75,36 @@ class Attacker {
               absl::FunctionRef<void(transport::RawPeer&)> act);
   // Waits for the end of the connection, or of the time.
   void AwaitEnd(transport::RawPeer& raw);
-  // Does nothing more.
+  // Does nothing more, or nothing for some time.
   void Wait();
+  void Rest(absl::Duration time);
 
   // Counts a connection that the real library has made.
   void NoteConnection() { ++connections_; }
   void NoteRefusal() { ++refused_; }
-  // Returns the attack's gains so far. Any thread.
+  // Takes note of the reason in a BYE or in a RESPONSE, or of any other text.
+  void NoteFrame(const std::string& frame);
+  void NoteWord(std::string word);
+  // Returns for how long the server kept the connection that it ended last of
+  // all it ended, in milliseconds, or -1; and, behind a blank, the attack's
+  // gains so far. Any thread.
   std::string Account();
 
  private:
-  const std::string address_;
+  // Takes note of a new connection, or of a refusal if it is null.
+  std::unique_ptr<transport::RawPeer> Noted(
+      std::unique_ptr<transport::RawPeer> raw);
+
+  const Target target_;
   const absl::Time end_;
   std::atomic<uint64_t> connections_ = 0;
   std::atomic<uint64_t> refused_ = 0;
   std::atomic<uint64_t> ended_ = 0;  // By the server.
+  // When they connected.
+  std::map<const transport::RawPeer*, absl::Time> connected_at_;
   base::Mutex mutex_;
-  // Why, by its last BYE.
+  absl::Duration longest_ ABSL_GUARDED_BY(mutex_);  // Of those ended.
+  // The server's last reason.
   std::string last_word_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -80,14 +112,22 @@ struct Attack {
   absl::string_view name;
   absl::string_view text;  // What the attacker does.
   void (*run)(Attacker&);
+  // Its attacker never rests, or makes the server work without a pause: it
+  // takes a processor.
+  bool flood = false;
   bool stopped = false;  // Its process is stopped in the middle.
 };
 
-absl::Span<const Attack> AllAttacks();
+absl::Span<const Attack> AttacksOfConnections();
+absl::Span<const Attack> AttacksOfFrames();
+absl::Span<const Attack> AttacksOfMemory();
+absl::Span<const Attack> AttacksOfWaiting();
+absl::Span<const Attack> AttacksOfCalls();
+std::vector<Attack> AllAttacks();
 
-// Runs the attack of that name for so long, prints what it has got, and ends
-// the process, whatever the attack waits for.
-int RunAttack(absl::string_view name, const std::string& address,
+// Runs the attack of that name for so long once standard input has a line,
+// prints what it has got, and ends the process, whatever the attack waits for.
+int RunAttack(absl::string_view name, const Target& target,
               absl::Duration duration);
 
 }  // namespace verbena::hostile

@@ -235,6 +235,8 @@ absl::Status RawPeer::SpendCredit(std::string* frame) {
     }));
     ++credited_sent_;
   }
+  // A GRANT may have come after the header was made.
+  header.flags &= static_cast<uint8_t>(~kFlagGrantRead);
   if (grants_read_) header.flags |= kFlagGrantRead;
   std::memcpy(frame->data(), &header, sizeof(header));
   return absl::OkStatus();

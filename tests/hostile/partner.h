@@ -1,0 +1,65 @@
+// The processes that take part in an attack beside the one that watches.
+
+#ifndef VERBENA_TESTS_HOSTILE_PARTNER_H_
+#define VERBENA_TESTS_HOSTILE_PARTNER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "tests/hostile/attack.h"
+#include "tests/testing/child_process.h"
+
+namespace verbena::hostile {
+
+// This program in another role, which is told what to do in lines.
+class Partner {
+ public:
+  Partner(const std::string& role, const Target& target, double seconds);
+  Partner(const Partner&) = delete;
+  Partner& operator=(const Partner&) = delete;
+  ~Partner();
+
+  void Tell(const std::string& line);
+  // Returns the next line that begins with `word`, without it and the blank
+  // behind it; empty if there is none. The device says who it is before.
+  std::string Hear(const std::string& word);
+  testing_support::ChildProcess& process() { return process_; }
+
+ private:
+  // Returns the end of a pipe that the process reads.
+  int MakeInput();
+
+  int input_ = -1;  // The end that is written to.
+  int output_ = -1;
+  testing_support::ChildProcess process_;
+};
+
+// Roles.
+inline constexpr char kServerRole[] = "server";
+inline constexpr char kGoodClientRole[] = "good-client";
+inline constexpr char kNeighbourRole[] = "neighbour";
+
+// Serves until SIGTERM. Its patience is short: stall_timeout is 2 s.
+int BeServer();
+// Computes, without a pause and without a word to the server.
+int BeNeighbour();
+// Measures for so many seconds at each line, as Feeling says.
+int BeGoodClient(const Target& target);
+
+// What the good client felt for some time.
+struct Feeling {
+  int64_t calls = 0;
+  int64_t failures = 0;
+  double rate = 0;     // Calls a second.
+  double p99 = 0;      // Microseconds.
+  double longest = 0;  // Milliseconds.
+  std::string failure;
+};
+
+// Has the good client measure.
+Feeling Measure(Partner& good_client, double seconds);
+
+}  // namespace verbena::hostile
+
+#endif  // VERBENA_TESTS_HOSTILE_PARTNER_H_
