@@ -41,6 +41,8 @@ class Side:
             self.command("ibv_devinfo -v -d {device}", self),
             env=dict(os.environ, **self.environment), check=False, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60)
+        if "iWARP" in run.stdout:
+            return  # Its addresses are those of IP, and of no table.
         found = re.search(r"GID\[ *(\d+)\]:\s+::ffff:%s\b" %
                           re.escape(self.address), run.stdout)
         if found is None:

@@ -203,6 +203,8 @@ class RawPeer {
   // Looks once at the completions and the connection manager.
   absl::Status PollOnce();
   absl::Status PollUntil(absl::FunctionRef<bool()> done);
+  // On iWARP, once something was sent: sends a WRITE of no bytes.
+  void Nudge();
   // Notes what a frame of the peer says of credits.
   void CountCredits(const std::string& frame);
   // Makes `frame` acknowledge GRANTs, if it has a header, and waits until there

@@ -19,6 +19,10 @@ SOURCE = "drivers/infiniband/sw/siw/"
 NEEDS = ["libcrc32c"]
 
 
+class Unavailable(KernelError):
+    """The guest's kernel has no siw, and here it cannot be built."""
+
+
 def provide(kernel, share):
     """Leaves siw.ko, and what it needs, in `share`; see siw_up in steps.sh."""
     try:
@@ -44,7 +48,7 @@ def _built(kernel):
     source = _source_archive(kernel.release)
     headers = os.path.join("/usr/src", "linux-headers-" + kernel.release)
     if not os.path.isdir(headers):
-        raise KernelError("%s is missing, which building siw takes (package "
+        raise Unavailable("%s is missing, which building siw takes (package "
                           "linux-headers-%s)." % (headers, kernel.release))
     # Another revision of the source is another module.
     path = os.path.join(_cache_folder(), "siw-%s-%d.ko" % (
@@ -64,7 +68,7 @@ def _source_archive(release):
     version = re.match(r"\d+\.\d+", release).group(0)
     found = glob.glob("/usr/src/linux-source-%s*.tar.xz" % version)
     if not found:
-        raise KernelError(
+        raise Unavailable(
             "Kernel %s has no module siw, and its source is not here to build "
             "it from (package linux-source-%s)." % (release, version))
     return max(found)
@@ -90,7 +94,7 @@ def _compile(headers, folder):
                                     stderr=subprocess.STDOUT, text=True,
                                     check=False)
         except FileNotFoundError as error:
-            raise KernelError("Building siw takes %s." % command[0]) from error
+            raise Unavailable("Building siw takes %s." % command[0]) from error
         if result.returncode != 0:
             raise KernelError("siw cannot be built (%s):\n%s" %
                               (" ".join(command), result.stdout[-2000:]))

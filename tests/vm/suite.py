@@ -58,11 +58,12 @@ class Step:
                                 [binary] + [each.format(**self._words)
                                             for each in entry.arguments]))]
         elif isinstance(entry, Programs):
-            lines = ["step %s %d %s/tests/programs/run_lines --device=rxe0 "
+            lines = ["step %s %d %s/tests/programs/run_lines --device=%s "
                      "--address=%s --results=$VM_SHARE/%s.results "
                      "--column=$VM_SHARE/%s.column" % (
                          self.name, entry.seconds, shlex.quote(REPOSITORY),
-                         self._words["address"], self.name, self.name)]
+                         entry.device, self._words["address"], self.name,
+                         self.name)]
         else:
             text = entry.text.format(**self._words)
             lines = ["%s %s %d bash -c %s" % (verb, self.name, entry.seconds,
