@@ -12,23 +12,25 @@
 namespace verbena {
 
 // A movable handle on memory that a device may access: data(), size(), span().
-// Where from: Channel::AllocateBuffer(), ServerContext::AllocateBuffer(), and
-// whatever a peer sent. A Buffer that is sent through the channel or from the
-// server that it came from is copied by no CPU on the way to the device; any
-// other is copied once. Share() makes another handle on the same bytes.
+// Buffers come from Channel::AllocateBuffer(), from
+// ServerContext::AllocateBuffer(), and with what a peer sent. If a Buffer is
+// sent through the channel or server that it came from, no CPU copies it on the
+// way to the device. Any other is copied once. Share() makes another handle on
+// the same bytes.
 //
-// It may outlive its channel, server and connection. While it lives it takes
-// room among max_arena_bytes (client) or max_bulk_bytes (server): copy what is
-// to be kept for long. Memory of a client's Buffer may be written by its server
-// as long as they are connected; the bytes that a server gets are its own.
+// A Buffer may outlive its channel, server and connection. While it lives it
+// takes room of max_arena_bytes (client) or max_bulk_bytes (server), so copy
+// what is to be kept for long. The server may write to a client's Buffer as
+// long as the two are connected. Nobody else can write to the bytes that a
+// server gets.
 using Buffer = transport::Buffer;
 
-// The bytes beside a message that is written to a stream. Those of a Buffer are
-// shared, not copied, if the message is longer than some KiB: leave them alone
-// from then on, because they may be read after the write is done, and use
-// another Buffer for the next message. Any other bytes are copied; they, and
-// the Buffer object, must be there until the write is done. Made where it is
-// needed: `stream.Write(message, buffer)`.
+// The bytes beside a message that is written to a stream. If the message is
+// longer than some KiB, those of a Buffer are shared, not copied. Do not change
+// them from then on, because they may be read after the write is done; use
+// another Buffer for the next message. Any other bytes are copied. They, and
+// the Buffer object, must stay alive until the write is done. An Attachment is
+// made where it is needed: `stream.Write(message, buffer)`.
 class Attachment {
  public:
   Attachment() = default;
@@ -40,7 +42,7 @@ class Attachment {
       : bytes_(bytes) {}
 
   absl::Span<const uint8_t> bytes() const { return bytes_; }
-  // Whose bytes they are; null if no Buffer's.
+  // The Buffer that has the bytes; null if none has.
   const Buffer* buffer() const { return buffer_; }
 
  private:

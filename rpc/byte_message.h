@@ -1,4 +1,4 @@
-// A message that is bytes: what generic calls send and receive.
+// ByteMessage: the serialised message that generic calls send and receive.
 
 #ifndef VERBENA_RPC_BYTE_MESSAGE_H_
 #define VERBENA_RPC_BYTE_MESSAGE_H_
@@ -13,12 +13,12 @@
 namespace verbena {
 
 // Any message in serialised form. To the library it is a protobuf message like
-// every other, whose serialised form is its bytes: so it travels by the same
-// code, and who receives it need not know that it was not serialised there.
+// every other, whose serialised form is its bytes. So it is sent by the same
+// code, and the receiver can't tell the difference.
 //
-// The bytes are a std::string and not an absl::Cord, because they lie in one
-// piece at both ends of the wire: they are copied once each way, and a Cord
-// could not save that.
+// The bytes are a std::string and not an absl::Cord, because they are in one
+// piece at both ends of the wire. They are copied once each way, and a Cord
+// would not save that.
 class ByteMessage final : public google::protobuf::MessageLite {
  public:
   ByteMessage() = default;

@@ -28,25 +28,26 @@ class ChannelImpl;
 // Connects when the first call is made, and again when a call finds that the
 // connection was lost; attempts that fail are spaced by a growing pause.
 //
-// A call whose request was under way or with the server when the connection was
-// lost ends with UNAVAILABLE, because the channel can't know whether the server
-// ran it. One that was never sent is started again by itself, as one that
-// begins now, and so is, once, one that a server says it did not look at. So
-// servers can be replaced one after the other without a failed call, if calls
-// wait for the next one (ClientContext::set_wait_for_ready()).
+// If the connection is lost while a request is under way or with the server,
+// the call ends with UNAVAILABLE, because the channel can't know whether the
+// server ran it. A call that was never sent is started again by itself, as if
+// it began now. A call that a server says it did not look at is started again
+// once. So servers can be replaced one after the other without a failed call,
+// if calls wait for the next one (ClientContext::set_wait_for_ready()).
 //
 // All methods may be called from any thread, and any number of threads may make
-// calls at the same time. A thread in a blocking call polls for others, too,
-// while it waits, but runs no code of the application. Callbacks run on threads
-// that the channels of a process share.
+// calls at the same time. While a thread waits in a blocking call it polls for
+// other calls too, but it runs no code of the application. Callbacks run on
+// threads that the channels of a process share.
 //
 // Channels of a process share pollers, one a processor, each with two threads:
 // thousands of channels cost little more than their connections.
 //
 // Dropping the last reference ends calls that are still open with CANCELLED,
 // and waits until their callbacks have returned; inside a callback it does not
-// wait. It never waits for an attempt to connect. A streaming call has such a
-// reference, so it goes on: what ends it is its context, or its own end.
+// wait. The destructor never waits for an attempt to connect. A streaming call
+// has a reference of its own, so it goes on until it ends or its context
+// cancels it.
 class Channel {
  public:
   // Use CreateChannel().
@@ -60,26 +61,29 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
   ~Channel();
 
-  // What CreateChannel() was given.
+  // The target that CreateChannel() was given.
   const std::string& target() const { return target_; }
 
-  // `try_to_connect` makes an idle channel connect without a call.
+  // Returns the state. `try_to_connect` makes an idle channel connect without
+  // a call.
   ChannelState state(bool try_to_connect = false);
 
-  // Connects, again and again if it must. Returns false if that did not succeed
-  // before `deadline`, or can't because the target or the options are not
-  // valid, or the process has no descriptors or threads left.
+  // Connects, and tries again after each failure. Returns false if the channel
+  // is not connected at `deadline`. Also returns false if it cannot connect,
+  // because the target or the options are not valid, or the process has no
+  // descriptors or threads left.
   bool WaitForConnected(absl::Time deadline);
 
   // The device in use: "soft", "rxe0". Empty while there is no connection.
   std::string device() const;
 
-  // What it has counted so far, and what it is now: see rpc/metrics.h.
+  // Returns the channel's counters and its present state: see rpc/metrics.h.
   ChannelMetrics GetMetrics() const;
 
-  // Memory for attachments of calls on this channel: the present connection's,
-  // which goes to the device without a copy, or plain memory while there is no
-  // connection or it has none left. Empty for zero bytes.
+  // Returns memory for attachments of calls on this channel. Memory of the
+  // present connection goes to the device without a copy. While there is no
+  // connection, or it has no memory left, plain memory is returned. Empty for
+  // zero bytes.
   Buffer AllocateBuffer(size_t bytes) const;
 
   // For generated code. Null before the first use, and where MakeImpl() has
@@ -87,8 +91,8 @@ class Channel {
   internal::ChannelImpl* impl() const {
     return impl_.load(std::memory_order_acquire);
   }
-  // Makes it, unless there is one. RESOURCE_EXHAUSTED if the process has no
-  // descriptors or threads left; may be tried again.
+  // Makes the ChannelImpl unless there is one. RESOURCE_EXHAUSTED if the
+  // process has no descriptors or threads left; may be tried again.
   absl::StatusOr<internal::ChannelImpl*> MakeImpl();
 
  private:
@@ -98,14 +102,15 @@ class Channel {
   std::atomic<internal::ChannelImpl*> impl_{nullptr};  // Owned; set once.
 };
 
-// `target` is "host:port" or "[ipv6]:port". Never fails and never blocks: what
-// is wrong with the target, the options or the server is the Status of the
-// calls.
+// Makes a channel to `target`, "host:port" or "[ipv6]:port". Never fails and
+// never blocks: if the target, the options or the server is wrong, the Status
+// of the calls says so.
 std::shared_ptr<Channel> CreateChannel(
     absl::string_view target, const ChannelOptions& options = ChannelOptions());
 
-// The same with something to show to the server, and to see of it; without, the
-// channel has InsecureChannelCredentials().
+// As CreateChannel() above, but with credentials, which the channel
+// shows to the server and checks the server's against. The form above
+// has InsecureChannelCredentials().
 std::shared_ptr<Channel> CreateChannel(
     absl::string_view target, std::shared_ptr<ChannelCredentials> credentials,
     const ChannelOptions& options = ChannelOptions());

@@ -1,4 +1,4 @@
-// What a client can say about a channel.
+// The options of a channel.
 
 #ifndef VERBENA_RPC_CHANNEL_OPTIONS_H_
 #define VERBENA_RPC_CHANNEL_OPTIONS_H_
@@ -17,12 +17,12 @@ class ClientInterceptorFactory;  // rpc/client_interceptor.h
 // A value out of range makes every call on the channel fail with
 // INVALID_ARGUMENT, in words that name the field.
 struct ChannelOptions {
-  // The device to use: "soft" for the software device, else the name of an RDMA
-  // device ("mlx5_0", "rxe0"). Empty: the environment variable VERBENA_DEVICE
-  // if that is set, else the RDMA device that routes to the server, else
-  // "soft". Channel::device() tells what came of it. A device that is not
-  // there, or that does not lead to the server, makes calls fail with
-  // FAILED_PRECONDITION.
+  // The device to use: "soft" for the software device, else the name of an
+  // RDMA device ("mlx5_0", "rxe0"). Empty: the environment variable
+  // VERBENA_DEVICE if that is set, else the RDMA device that routes to the
+  // server, else "soft". Channel::device() tells which device was chosen. A
+  // device that is not there, or that does not lead to the server, makes calls
+  // fail with FAILED_PRECONDITION.
   std::string device;
 
   // Largest serialised message in bytes, of each direction; at most 2 GiB - 1,
@@ -33,10 +33,10 @@ struct ChannelOptions {
   uint64_t max_receive_message_bytes = uint64_t{65} << 20;
 
   // Most bytes of metadata of each kind that a call accepts from its server,
-  // counted as in metadata.h; at most 65,535. A server with more to send ends
-  // the call with RESOURCE_EXHAUSTED. What it accepts itself is for it to say
-  // (ServerBuilder::SetMaxMetadataSize). More only for servers that are
-  // trusted: it is memory for each open call.
+  // counted as in metadata.h; at most 65,535. If a server has more to send, the
+  // call ends with RESOURCE_EXHAUSTED. The server sets its own limit
+  // (ServerBuilder::SetMaxMetadataSize). Raise this only for servers that are
+  // trusted, because it is memory for each open call.
   uint32_t max_metadata_bytes = 8192;
 
   // Calls and streams that a connection of the channel may have open at once,
@@ -52,11 +52,11 @@ struct ChannelOptions {
   // rounded up to a power of two, if that is more.
   uint64_t max_arena_bytes = 0;
 
-  // What an idle connection keeps of that memory: regions beyond it are given
-  // back once nothing was in them for `memory_idle_time`, and twice that time
-  // has passed at the latest. The first region, 1 MiB, always stays. Larger
-  // values of either are for large calls that come now and then: each time that
-  // memory is wanted anew costs it a fraction of a millisecond a MiB.
+  // Registered memory that an idle connection keeps. Regions beyond it are
+  // given back once nothing was in them for `memory_idle_time`, and after twice
+  // that time at the latest. The first region, 1 MiB, always stays. Raise
+  // either if large calls come now and then: to register the memory anew costs
+  // such a call a fraction of a millisecond per MiB.
   uint64_t memory_floor_bytes = uint64_t{1} << 20;
   absl::Duration memory_idle_time = absl::Seconds(5);
 
@@ -78,27 +78,27 @@ struct ChannelOptions {
   absl::Duration spin_budget = absl::Microseconds(50);
 
   // Whether the callbacks of unary calls, the coroutines that await them, and
-  // OnDone() of a ClientUnaryReactor promise not to block. If they do, each
-  // runs right where its reply was parsed: with 32 small calls at once that is
-  // a seventh more calls a second. The thread is any that polls for the
-  // channel: the library's, or one in a blocking call on this or another
-  // channel. Until the callback returns, no other call makes progress. So it
-  // must take microseconds, must not wait, and must not take a lock that may be
-  // held during a blocking call. It may make asynchronous calls, and drop the
-  // channel. A blocking call or stream that it begins ends with
-  // FAILED_PRECONDITION; to wait for a blocking stream that was begun elsewhere
-  // ends the process. A call that has interceptors, or that ends without an
-  // answer of the server, is reported as if this were false.
+  // OnDone() of a ClientUnaryReactor promise not to block. If true, each runs
+  // right where its reply was parsed: with 32 small calls at once that is a
+  // seventh more calls a second. The thread is any that polls for the channel:
+  // the library's, or one in a blocking call on this or another channel. Until
+  // the callback returns, no other call makes progress. So it must take
+  // microseconds, must not wait, and must not take a lock that may be held
+  // during a blocking call. It may make asynchronous calls, and drop the
+  // channel. If it begins a blocking call or stream, that ends with
+  // FAILED_PRECONDITION. If it waits for a blocking stream that was begun
+  // elsewhere, the process ends. A call that has interceptors, or that ends
+  // without an answer of the server, is reported as if this were false.
   bool inline_callbacks = false;
 
-  // How long one attempt to connect may take.
+  // The longest time that one attempt to connect may take.
   absl::Duration connect_timeout = absl::Seconds(5);
 
   // After a failed attempt the channel waits this long before the next, twice
   // as long after each further one, up to the second; each plus or minus a
-  // fifth. Half a second at most where nobody listens at an address of this
-  // host on the software device, for that costs nobody else. However many
-  // channels of a process wait, they try 500 times a second together.
+  // fifth. If nobody listens at an address of this host on the software device,
+  // the pause is half a second at most, because an attempt costs nobody else.
+  // All channels of a process together try about 500 times a second at most.
   absl::Duration initial_backoff = absl::Milliseconds(50);
   absl::Duration max_backoff = absl::Seconds(5);
 
@@ -116,8 +116,8 @@ struct ChannelOptions {
   absl::Duration keepalive_time = absl::Seconds(10);
   absl::Duration keepalive_timeout = absl::Seconds(10);
 
-  // What looks at every call of the channel: see rpc/client_interceptor.h for
-  // their order. None may be null.
+  // Interceptors, which see every call of the channel: see
+  // rpc/client_interceptor.h for their order. None may be null.
   std::vector<std::shared_ptr<ClientInterceptorFactory>> interceptors;
 };
 

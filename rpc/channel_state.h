@@ -1,4 +1,4 @@
-// What a channel is doing about its connection.
+// The states of a channel's connection.
 
 #ifndef VERBENA_RPC_CHANNEL_STATE_H_
 #define VERBENA_RPC_CHANNEL_STATE_H_

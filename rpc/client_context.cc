@@ -47,15 +47,15 @@ void ClientContext::Close() {
 }
 
 void ClientContext::TryCancel() {
-  // A call that reserves the context later sees this: both are sequentially
-  // consistent. One that did so before shows in state_.
+  // A call that reserves the context later sees cancelled_: both are
+  // sequentially consistent. A call that reserved it before shows in state_.
   cancelled_.store(true, std::memory_order_seq_cst);
   State expected = State::kOpen;
   while (!state_.compare_exchange_weak(expected, State::kCancelling,
                                        std::memory_order_seq_cst)) {
     if (expected == State::kNoCall || expected == State::kEnded) return;
-    // It is about to open; or another thread cancels it already, or is done
-    // with that, and then once more does no harm.
+    // If the call is about to open (kStarting), or another thread cancels it
+    // (kCancelling), try again. A second Cancel() does no harm.
     if (expected != State::kOpen) std::this_thread::yield();
     expected = State::kOpen;
   }

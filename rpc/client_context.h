@@ -1,4 +1,4 @@
-// What a client says about one call, and learns from it.
+// The client's side of one call: options before it, results after it.
 
 #ifndef VERBENA_RPC_CLIENT_CONTEXT_H_
 #define VERBENA_RPC_CLIENT_CONTEXT_H_
@@ -26,7 +26,7 @@ class ServerContext;
 
 namespace internal {
 
-// The open call of a context, to which TryCancel() turns.
+// The open call of a context, which TryCancel() cancels.
 class CancellableCall {
  public:
   // From any thread, any number of times, until ClientContext::Close() was
@@ -39,7 +39,8 @@ class CancellableCall {
 
 }  // namespace internal
 
-// What a call that a handler makes takes over from the handler's own call.
+// Selects the properties of a handler's call that the calls it makes inherit:
+// the deadline and cancellation. By default both.
 class PropagationOptions {
  public:
   PropagationOptions& enable_deadline_propagation() { return Deadline(true); }
@@ -95,15 +96,15 @@ class ClientContext {
     due_ = base::FromWallClock(deadline);
     timeout_ = absl::InfiniteDuration();
   }
-  // The same for the next call, after so much time from now; each later call
-  // that uses the context again has so much from its start. Of this and
-  // set_deadline() what was called last counts.
+  // Sets the deadline of the next call to `timeout` from now. A later call that
+  // uses the context again gets `timeout` from its own start. set_timeout() and
+  // set_deadline() replace each other: the last one called counts.
   void set_timeout(absl::Duration timeout) {
     due_ = base::Now() + timeout;
     timeout_ = timeout;
     timeout_used_ = false;
   }
-  // What the clock will show then, as it stands now.
+  // Returns the deadline by the wall clock as it stands now.
   absl::Time deadline() const { return base::ToWallClock(due()); }
 
   // Sends a pair along with the request. A call with more of them than the
@@ -111,13 +112,14 @@ class ClientContext {
   void AddMetadata(absl::string_view key, absl::string_view value);
   const Metadata& metadata() const { return metadata_; }
 
-  // Whether the call waits for a connection, until its deadline, although an
-  // attempt to connect failed. Without it, such a call fails with UNAVAILABLE.
+  // Whether the call waits for a connection, until its deadline, if an
+  // attempt to connect fails. If false (the default), such a call fails
+  // with UNAVAILABLE.
   void set_wait_for_ready(bool wait) { wait_for_ready_ = wait; }
   bool wait_for_ready() const { return wait_for_ready_; }
 
-  // How many bytes the reply and its attachment will have together, if known. A
-  // large reply then needs one round trip less. 0: the channel goes by earlier
+  // Sets the bytes of the reply and its attachment together, if known. A large
+  // reply then needs one round trip less. 0: the channel goes by earlier
   // replies of the method.
   void set_reply_size_hint(uint64_t bytes) { reply_size_hint_ = bytes; }
   uint64_t reply_size_hint() const { return reply_size_hint_; }
@@ -131,8 +133,9 @@ class ClientContext {
     request_attachment_ = std::move(attachment);
     request_attachment_bytes_ = request_attachment_.span();
   }
-  // The same of any memory, which must stay as it is until the call has ended.
-  // Copied once, into registered memory.
+  // As set_request_attachment() above, but for any memory, which must stay as
+  // it is until the call has ended. The bytes are copied once, into
+  // registered memory.
   void set_request_attachment(absl::Span<const uint8_t> attachment) {
     request_attachment_.Reset();
     request_attachment_bytes_ = attachment;
@@ -152,11 +155,12 @@ class ClientContext {
 
   // --- After it ---
 
-  // What the server's handler sent before its answer. Of a stream also earlier:
-  // once WaitForInitialMetadata() or the first Read() has returned.
+  // Metadata that the handler sent before its answer. For a stream they
+  // are here earlier: once WaitForInitialMetadata() or the first Read()
+  // has returned.
   const Metadata& GetServerInitialMetadata() const { return initial_metadata_; }
 
-  // What the server's handler added, also when the call failed in the handler.
+  // Metadata that the handler added to its reply or error.
   const Metadata& GetServerTrailingMetadata() const {
     return trailing_metadata_;
   }
@@ -185,7 +189,7 @@ class ClientContext {
 
   // Takes the context into use for a call. Returns false if another has it.
   bool Reserve();
-  // From now on TryCancel() turns to `call`. Look at cancelled() afterwards.
+  // From now on TryCancel() cancels `call`. Look at cancelled() afterwards.
   void Open(internal::CancellableCall* call) {
     call_ = call;
     state_.store(State::kOpen, std::memory_order_release);
@@ -199,7 +203,7 @@ class ClientContext {
   void Release() { state_.store(State::kNoCall, std::memory_order_release); }
 
   // Memory in which the library keeps an asynchronous call, so that none has to
-  // be allocated. Whoever has reserved the context may use it.
+  // be allocated. Only the call that has reserved the context may use it.
   static constexpr size_t kCallStorageBytes = 512;
   void* call_storage() { return call_storage_; }
 
@@ -257,14 +261,16 @@ class ClientContext {
   Buffer response_attachment_;
 
   Metadata metadata_;
-  std::string long_metadata_;  // The same as bytes, while a call sends them.
+  // The call's metadata_ as bytes, while they travel in frames of their own.
+  std::string long_metadata_;
   Metadata initial_metadata_;
   Metadata trailing_metadata_;
-  std::string peer_;  // Of this call or, unless has_peer_, an earlier one.
+  // The server's address in this call or, unless has_peer_, in an earlier one.
+  std::string peer_;
   bool has_peer_ = false;
 
-  // Cancels this when the handler's call is. The pointer is for contexts
-  // without.
+  // Cancels this context's call when the handler's call is cancelled. A
+  // pointer, because most contexts have none.
   std::unique_ptr<std::stop_callback<std::function<void()>>> stop_callback_;
 
   alignas(std::max_align_t) std::byte call_storage_[kCallStorageBytes];

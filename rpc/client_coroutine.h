@@ -33,8 +33,8 @@ namespace verbena {
 
 namespace internal {
 
-// A unary call. `Start` is called with what is to be called with its status.
-// What was given to the method of the stub must live until it is awaited.
+// A unary call. `Start` is called with the callback that takes its status. The
+// arguments of the stub's method must live until the call was awaited.
 template <typename Start>
 class [[nodiscard]] UnaryAwaitable {
  public:
@@ -43,7 +43,7 @@ class [[nodiscard]] UnaryAwaitable {
 
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> coroutine) {
-    // This may be gone before it returns.
+    // The callback may destroy *this before start() returns.
     Start start = std::move(start_);
     start([this, coroutine](absl::Status status) {
       status_ = std::move(status);
@@ -58,8 +58,8 @@ class [[nodiscard]] UnaryAwaitable {
   absl::Status status_;
 };
 
-// The reactor of a stream that a coroutine uses. Held, so that OnDone() comes
-// when the coroutine awaits the end.
+// The reactor of a stream that a coroutine uses. It has a hold, so OnDone()
+// comes only when the coroutine awaits the end.
 template <typename Reactor>
 class ClientCoroutineReactor final : public CoroutineReactor<Reactor> {
  public:
@@ -68,30 +68,33 @@ class ClientCoroutineReactor final : public CoroutineReactor<Reactor> {
     this->AddHold();
   }
 
-  // Of a method that streams only its requests. Not read before the coroutine
-  // waits for the end: if it leaves, nobody may write to the response.
+  // For a method that streams only its requests: keeps `response` for Finish().
+  // The read starts only when the coroutine awaits the end: if it leaves
+  // before, nobody may write to the response.
   void ReadResponse(google::protobuf::MessageLite* response) {
     response_ = response;
   }
 
   bool HearsOfInitialMetadata() const override { return false; }
   void OnWritesDoneDone(bool /*ok*/) override {}
-  // Kept as it is, without a second reference from another thread.
+  // Keeps the status here, so that OnDone() gets no second reference to it on
+  // another thread.
   absl::Status FinalStatus(absl::Status status) override {
     status_ = Reactor::FinalStatus(std::move(status));
     return absl::OkStatus();
   }
   void OnDone(const absl::Status& status) override {
-    // Not what FinalStatus() was told if there is no call at all.
+    // If there is no call at all, FinalStatus() was not called.
     if (!status.ok()) status_ = status;
     if (abandoned_) return delete this;
-    // Of this and the coroutine, the second one goes on.
+    // OnDone() and FinishAwaitable meet here: the second one resumes
+    // the coroutine.
     if (meeting_.exchange(true, std::memory_order_acq_rel)) {
       Resume(this->executor(), coroutine_);
     }
   }
 
-  // The stream's owner, whose coroutine does not wait, is done with it.
+  // The stream's owner, whose coroutine does not wait, no longer needs this.
   void Drop() {
     if (finished_ || !this->has_call()) return delete this;
     abandoned_ = true;
@@ -127,12 +130,13 @@ class ClientCoroutineReactor final : public CoroutineReactor<Reactor> {
   absl::Status status_;  // Set by OnDone().
   std::coroutine_handle<> coroutine_;
   std::atomic<bool> meeting_{false};
-  bool finished_ = false;   // The coroutine has asked for the end.
-  bool abandoned_ = false;  // It never will.
+  bool finished_ = false;  // The coroutine has asked for the end.
+  // The stream was dropped before Finish(). OnDone() deletes this.
+  bool abandoned_ = false;
 };
 
-// What the three below have in common: the owner of the reactor. Dropped before
-// Finish(), it cancels the call.
+// The base of the three streams below; owns the reactor. If the stream is
+// destroyed before Finish(), the call is cancelled.
 template <typename Reactor>
 class ClientCoroutineStream {
  public:
@@ -150,8 +154,9 @@ class ClientCoroutineStream {
     if (reactor_ != nullptr) reactor_->Drop();
   }
 
-  // `co_await stream.Finish()` waits until the call has ended, and says how.
-  // Messages that were not read are dropped. Again, it is the same status.
+  // `co_await stream.Finish()` waits until the call has ended, and returns its
+  // status. Messages that were not read are dropped. A second Finish() returns
+  // the same status.
   auto Finish() {
     return typename ClientCoroutineReactor<Reactor>::FinishAwaitable(reactor_);
   }
@@ -196,7 +201,7 @@ class CoroutineClientWriter final
   }
   // No message follows. Does not wait.
   void WritesDone() { this->reactor()->StartWritesDone(); }
-  // WritesDone(), and see above.
+  // As WritesDone(), and then as ClientCoroutineStream::Finish().
   auto Finish() {
     WritesDone();
     return internal::ClientCoroutineStream<
@@ -204,7 +209,7 @@ class CoroutineClientWriter final
   }
 };
 
-// Both.
+// For a method that streams both ways: see the two above.
 template <typename Request, typename Response>
 class CoroutineClientReaderWriter final
     : public internal::ClientCoroutineStream<

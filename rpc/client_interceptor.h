@@ -1,5 +1,6 @@
-// What looks at every call of a channel, at the client: logs, metrics, tokens.
-// A program that has to do with that includes this file besides rpc/rpc.h.
+// Client interceptors: objects that see every call of a channel, for
+// logs, metrics or tokens. Programs that use them include this file
+// besides rpc/rpc.h.
 //
 //   class Token final : public verbena::ClientInterceptor {
 //    public:
@@ -35,7 +36,7 @@
 
 namespace verbena {
 
-// Which call it is. Lives as long as the interceptors of the call.
+// Describes the call. Lives as long as the interceptors of the call.
 class ClientRpcInfo {
  public:
   // For the library.
@@ -55,22 +56,24 @@ class ClientRpcInfo {
   ClientContext* const context_;
 };
 
-// Accompanies one call, of which it is told by these functions. They may block,
-// which holds up the caller, and may make calls of their own; they must not
-// throw. Nothing they do finds the library with a lock that another call needs.
+// Accompanies one call: the library calls these functions as the call goes on.
+// They may block, which holds up the caller, and may make calls of their own.
+// They must not throw. The library holds no lock that another call needs while
+// it calls them.
 //
-// Of several interceptors those that were added first are the nearest to the
-// application: OnStart() and OnSendMessage() are called in the order in which
-// the factories stand in ChannelOptions::interceptors, the others in reverse.
+// Interceptors that were added first are the nearest to the application:
+// OnStart() and OnSendMessage() are called in the order in which the factories
+// stand in ChannelOptions::interceptors, the others in reverse.
 //
-// Threads: OnStart() is called by the thread that starts the call;
-// OnSendMessage() by the one that writes, OnReceiveInitialMetadata() and
-// OnReceiveMessage() by the one that reads, OnEnd() by the one that waits for
-// the end (or that drops the stream). Where nobody waits, because the call has
-// a callback or a reactor, that is the thread that calls these; a coroutine
-// reads and writes itself what needs no waiting. Of a stream, one thread may be
-// in OnSendMessage() while another is in one of the two for receiving. OnEnd()
-// is the last, and has no other beside it.
+// Threads: OnStart() is called by the thread that starts the call, and
+// OnSendMessage() by the one that writes. OnReceiveInitialMetadata() and
+// OnReceiveMessage() are called by the thread that reads, OnEnd() by the one
+// that waits for the end (or that drops the stream). If the call has a
+// callback or a reactor, the thread that calls these calls the interceptors.
+// If it has a coroutine, the coroutine's thread reads and writes whatever
+// needs no waiting. In a stream, one thread may be in OnSendMessage() while
+// another is in one of the two for receiving. OnEnd() is the last, and no
+// other runs at the same time.
 class ClientInterceptor {
  public:
   ClientInterceptor() = default;
@@ -78,11 +81,12 @@ class ClientInterceptor {
   ClientInterceptor& operator=(const ClientInterceptor&) = delete;
   virtual ~ClientInterceptor() = default;
 
-  // Before anything is sent. May add metadata to the context, which forgets
-  // them when the call has ended; what else is set there stays for later calls
-  // of the same context. A status that is not OK is that of the call: nothing
-  // is sent, and the interceptors behind this one hear nothing of it. A call
-  // whose context is in use by another call ends without interceptors.
+  // Called before anything is sent. May add metadata to the context, which
+  // forgets them when the call has ended; whatever else is set there stays
+  // for later calls of the same context. If the status is not OK, the call
+  // ends with it: nothing is sent, and the interceptors behind this one
+  // are not called. A call whose context is in use by another call ends
+  // without interceptors.
   virtual absl::Status OnStart() { return absl::OkStatus(); }
 
   // A message is about to be sent. It may still turn out to be too long, or the
@@ -90,21 +94,21 @@ class ClientInterceptor {
   virtual void OnSendMessage(const google::protobuf::MessageLite& /*message*/) {
   }
 
-  // The server has sent initial metadata, and they are in the context. Before
-  // the first message or, where there is none, before OnEnd(); not at all if
-  // there are none.
+  // The server has sent initial metadata, and they are in the context. Called
+  // before the first message or, if there is none, before OnEnd(). Not called
+  // if there are none.
   virtual void OnReceiveInitialMetadata(const Metadata& /*metadata*/) {}
 
-  // A message has come, which may be changed before the application sees it. Of
-  // a unary call only if the call ends with OK.
+  // A message has come, which may be changed before the application sees it.
+  // For a unary call, only if the call ends with OK.
   virtual void OnReceiveMessage(google::protobuf::MessageLite* /*message*/) {}
 
   // The call has ended with `*status`, which may be changed before the
   // application sees it; where an error is changed to OK the response of a
-  // unary call is whatever it was. Trailing metadata are in the context. Once,
-  // if OnStart() was called, however the call has ended. (That a server which
-  // ends a call with OK sends no response, where one is due, shows only later:
-  // the application then sees INTERNAL.)
+  // unary call is whatever it was. Trailing metadata are in the context. Called
+  // once, if OnStart() was called, however the call has ended. (If a server
+  // ends a call with OK but sends no response where one is due, `*status` is OK
+  // here, and the application sees INTERNAL.)
   virtual void OnEnd(absl::Status* /*status*/) {}
 };
 
@@ -113,8 +117,9 @@ class ClientInterceptorFactory {
  public:
   virtual ~ClientInterceptorFactory() = default;
 
-  // Called by the thread that starts a call, for each. Null if it is of no
-  // interest. The call owns what is returned, and destroys it after OnEnd().
+  // Called by the thread that starts a call, for each call. Returns null if the
+  // call is of no interest. The call owns the interceptor, and destroys it
+  // after OnEnd().
   virtual std::unique_ptr<ClientInterceptor> CreateClientInterceptor(
       ClientRpcInfo* info) = 0;
 };

@@ -21,13 +21,12 @@
 //
 // OnDone() is the last one: it comes when the call has ended, all operations
 // that were started are done, and there is no hold. Messages that nobody has
-// started to read by then are dropped. So who starts operations from elsewhere
-// than reactions adds a hold, and removes it after the last of them. Until
-// OnDone() the reactor, the context and the messages must stay alive. Where the
-// process has no thread or descriptor left to make a channel with, OnDone() is
-// called from inside StartCall(), and no other reaction. From inside OnDone()
-// on the reactor may be given to another call, with another or the same
-// context.
+// started to read by then are dropped. So code that starts operations outside
+// of reactions must add a hold before, and remove it after the last operation.
+// Until OnDone() the reactor, the context and the messages must stay alive. If
+// the process has no thread or descriptor left for a channel, StartCall()
+// itself calls OnDone(), and no other reaction. From inside OnDone() on the
+// reactor may be given to another call, with another or the same context.
 
 #ifndef VERBENA_RPC_CLIENT_REACTOR_H_
 #define VERBENA_RPC_CLIENT_REACTOR_H_
@@ -46,50 +45,56 @@ namespace verbena {
 
 namespace internal {
 
-// What StartCall() calls: the reactor may be gone before it returns.
+// Takes the function that starts the call, for StartCall() to call: the reactor
+// may be gone before that returns. Ends the process if the reactor was given to
+// no call.
 inline absl::AnyInvocable<void() &&> TakeStart(
     absl::AnyInvocable<void() &&>* start) {
   if (*start == nullptr) FailNotGiven();
   return std::exchange(*start, nullptr);
 }
 
-// What all reactors of a client are that stream.
+// The base of the client's reactors for methods that stream.
 class ClientReactor : public StreamReactor {
  public:
-  // Starts the call. Once.
+  // Starts the call. To be called once.
   void StartCall() { TakeStart (&start_)(); }
 
-  // Holds OnDone() back until as many were removed. In a reaction, or before
-  // StartCall().
+  // Delays OnDone() until RemoveHold() was called as many times. To be called
+  // in a reaction, or before StartCall().
   void AddHold() { AddMultipleHolds(1); }
   void AddMultipleHolds(int holds) { AddHolds(holds); }
   // From any thread.
   void RemoveHold() { RemoveHoldAndAsk(); }
 
-  // ClientContext::GetServerInitialMetadata() has what there is: the server has
-  // sent them, or a message, before which there are none. Not `ok` if the call
-  // has ended without either. Once, before the first OnReadDone(); it comes
-  // also if nothing is read: until then the call waits for the first message as
-  // if a read were started, and takes in all of it though it may be long.
+  // Called once, before the first OnReadDone(). If `ok`,
+  // ClientContext::GetServerInitialMetadata() is complete: the server has sent
+  // the metadata, or a message, after which none come. Not `ok` if the call has
+  // ended without either.
+  //
+  // Called also if nothing is read. Until then the call waits for the first
+  // message as if a read were started, and takes in all of it though it may
+  // be long.
   virtual void OnReadInitialMetadataDone(bool /*ok*/) {}
 
-  // How the call has ended. The last reaction, in which the reactor mostly
-  // deletes itself.
+  // The call has ended with `status`. The last reaction, in which the reactor
+  // mostly deletes itself.
   virtual void OnDone(const absl::Status& status) = 0;
 
   // For the library.
-  // Whether it is told of initial metadata. Where another thread reads, finding
-  // out would disturb that.
+  //
+  // Whether OnReadInitialMetadataDone() is to be called. If another thread
+  // reads, finding out would disturb it.
   virtual bool HearsOfInitialMetadata() const { return true; }
   void set_start(absl::AnyInvocable<void() &&> start) {
     start_ = std::move(start);
   }
-  // That no message of ours follows was taken note of, or the call has ended.
+  // StartWritesDone() was carried out; not `ok` if the call has ended.
   virtual void OnWritesDoneDone(bool /*ok*/) {}
-  // What OnDone() is told of a call that has ended with `status`.
+  // Returns what OnDone() is told of a call that has ended with `status`.
   virtual absl::Status FinalStatus(absl::Status status) { return status; }
-  // Whether the write that is started is that of StartWriteLast(). Once: the
-  // reactor may have another call.
+  // Whether the write that is started is that of StartWriteLast(). Clears it,
+  // because the reactor may get another call.
   bool TakeWriteIsLast() { return std::exchange(write_is_last_, false); }
 
  protected:
@@ -161,7 +166,8 @@ class ClientWriteReactor : public internal::ClientReactor {
   void StartWriteLast(const Request* message, Attachment attachment = {}) {
     WriteLast(message, attachment);
   }
-  // No message follows: OnWritesDoneDone(). Not while one is being written.
+  // Tells the server that no message follows; OnWritesDoneDone() is called. Not
+  // while a message is being written.
   void StartWritesDone() { EndWrites(); }
 
   // For the library: says where the response goes; here it is read at once.

@@ -1,5 +1,6 @@
-// How coroutines read from and write to a stream, at either end of a call. For
-// the library: users have client_coroutine.h and server_coroutine.h.
+// The operations of coroutines that read from and write to a stream, at
+// either end of a call. For the library: users have client_coroutine.h
+// and server_coroutine.h.
 
 #ifndef VERBENA_RPC_COROUTINE_STREAM_H_
 #define VERBENA_RPC_COROUTINE_STREAM_H_
@@ -62,8 +63,8 @@ class CoroutineStream {
     const Attachment attachment_;
   };
 
-  // Where coroutines go on that have waited; null: see Executor. While none
-  // waits.
+  // Sets the executor on which coroutines go on after they have waited; null:
+  // see Executor. Not while one waits.
   void set_executor(Executor* executor) { executor_ = executor; }
   Executor* executor() const { return executor_; }
 

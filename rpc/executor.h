@@ -1,4 +1,4 @@
-// Where a coroutine goes on.
+// Threads of the user's on which coroutines go on.
 
 #ifndef VERBENA_RPC_EXECUTOR_H_
 #define VERBENA_RPC_EXECUTOR_H_
@@ -8,9 +8,9 @@
 namespace verbena {
 
 // Threads of the user's that resume coroutines, such as an event loop. Without
-// one a coroutine goes on where what it has waited for was found out:
-// * of a server's stream, on the thread that polls the network;
-// * of a client's call, on the thread that runs callbacks (see UnaryCallback).
+// an Executor, a coroutine goes on where the end of its wait is noticed:
+// * for a server's stream, on the thread that polls the network;
+// * for a client's call, on the thread that runs callbacks (see UnaryCallback).
 //
 // Thread-safe. Must outlive all that was given to it.
 class Executor {

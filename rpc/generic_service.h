@@ -9,8 +9,9 @@
 //   };
 //   builder.RegisterGenericService(&proxy);
 //
-// For proxies, tools, and tests. Handlers may block, as others; those of a
-// CallbackGenericService do not, as those of gRPC's class of that name.
+// For proxies, tools, and tests. Handlers may block, as those of any
+// Service. Those of a CallbackGenericService must not, as with gRPC's class
+// of that name.
 
 #ifndef VERBENA_RPC_GENERIC_SERVICE_H_
 #define VERBENA_RPC_GENERIC_SERVICE_H_
@@ -27,10 +28,9 @@
 
 namespace verbena {
 
-// Answers every method that no registered service has. What is said of Service
-// and its handlers holds for it too. The client decides which of the two
-// functions is called; one that is not overridden ends the call with
-// UNIMPLEMENTED.
+// Answers every method that no registered service has. The rules of Service and
+// its handlers hold here too. The client decides which of the two functions is
+// called; one that is not overridden ends the call with UNIMPLEMENTED.
 //
 // ServerContext::method() is what the client has sent: of the form of a
 // method's name and at most 1024 bytes long, but there need be no such method.
@@ -73,8 +73,9 @@ class GenericService {
   const std::unique_ptr<internal::Method> streaming_method_;
 };
 
-// The same with reactors: what rpc/server_reactor.h says of a CallbackService
-// holds for it, so any number of streams may be open without a thread each.
+// As GenericService, but with reactors: any number of streams may be open
+// without a thread each. The rules of rpc/server_reactor.h for a
+// CallbackService hold here.
 class CallbackGenericService : public GenericService {
  public:
   CallbackGenericService();

@@ -16,7 +16,7 @@ absl::StatusOr<std::string> NameOf(absl::string_view method) {
   return std::string(method);
 }
 
-// What a stream keeps: its channel, and with it the name.
+// The owner that a stream keeps alive: its channel and the method's name.
 struct Kept {
   Kept(std::shared_ptr<Channel> kept_channel, std::string kept_name)
       : channel(std::move(kept_channel)),

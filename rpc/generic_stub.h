@@ -27,13 +27,13 @@
 namespace verbena {
 
 // Methods are named "package.Service/Method"; the slash that gRPC puts before
-// is allowed, and dropped. A call of what can't be a method's name ends with
-// INVALID_ARGUMENT before it begins: a callback is then called at once. The
+// is allowed, and dropped. If `method` can't be a method's name, the call ends
+// with INVALID_ARGUMENT before it begins, and a callback is called at once. The
 // caller must know whether a method streams: the server ends a call of the
 // wrong kind with UNIMPLEMENTED.
 //
-// Any number of threads may use it at the same time. It need not outlive its
-// calls, nor do the names; what else a call is given lives as long as for a
+// Any number of threads may use it at the same time. The stub and the names
+// need not outlive the calls. The other arguments must live as long as for a
 // generated stub.
 class GenericStub {
  public:
@@ -44,7 +44,7 @@ class GenericStub {
   explicit GenericStub(std::shared_ptr<Channel> channel)
       : channel_(std::move(channel)) {}
 
-  // One message each way: waits, or has `on_done` told.
+  // Makes a unary call: waits for it, or calls `on_done` when it has ended.
   absl::Status UnaryCall(ClientContext* context, absl::string_view method,
                          const ByteMessage& request,
                          ByteMessage* response) const;
@@ -52,9 +52,10 @@ class GenericStub {
                  const ByteMessage* request, ByteMessage* response,
                  UnaryCallback on_done) const;
 
-  // A method that streams its responses, its requests, or both. A call that
-  // can't be made is a stream whose Finish() says why. The last of the three
-  // makes calls of the other two kinds as well, for who does not know which.
+  // Call a method that streams its responses, its requests, or both. If the
+  // call can't be made, Finish() of the stream says why. BidiStreamingCall()
+  // can call methods of the other two kinds as well, if the caller does not
+  // know the kind.
   std::unique_ptr<Reader> ServerStreamingCall(ClientContext* context,
                                               absl::string_view method,
                                               const ByteMessage& request) const;
@@ -64,8 +65,8 @@ class GenericStub {
   std::unique_ptr<ReaderWriter> BidiStreamingCall(
       ClientContext* context, absl::string_view method) const;
 
-  // The last of them without waiting, as gRPC calls it: `reactor`, which is not
-  // null, starts the call by its StartCall().
+  // As BidiStreamingCall(), but without waiting, and by gRPC's name: `reactor`,
+  // which is not null, starts the call by its StartCall().
   void PrepareBidiStreamingCall(
       ClientContext* context, absl::string_view method,
       ClientBidiReactor<ByteMessage, ByteMessage>* reactor) const;

@@ -1,4 +1,4 @@
-// What the library says of itself: one sink for the process.
+// The library's log entries: one sink for the process.
 //
 //   verbena::SetLogSink(
 //       [](const verbena::LogEntry& entry) {
@@ -6,9 +6,9 @@
 //       },
 //       verbena::LogSeverity::kInfo);
 //
-// Without a sink there are warnings only, on standard error. A flood is cut to
-// a hundred entries a second, and says so. Calls log nothing: how one ended is
-// in its status.
+// Without a sink, warnings go to standard error and other entries are dropped.
+// At most a hundred entries a second are logged, and an entry says how many
+// were dropped. Calls log nothing: their status says how they ended.
 
 #ifndef VERBENA_RPC_LOGGING_H_
 #define VERBENA_RPC_LOGGING_H_

@@ -14,12 +14,12 @@ namespace verbena {
 // letters A to Z of a key become lower case when it is added, because gRPC's
 // wire carries no capitals. Keys that begin with a colon are the library's.
 //
-// How many there may be is for the side to say that gets them:
+// The side that gets the pairs limits their size:
 // ServerBuilder::SetMaxMetadataSize() and ChannelOptions::max_metadata_bytes,
 // by default 8 KiB. All keys and values of one direction count, and 4 bytes for
 // each pair. Up to 2 KiB they go with the request or the reply; more take a
-// frame of their own before it. They are meant for identifiers and tokens; data
-// belongs into messages.
+// frame of their own before it. Metadata is meant for identifiers and tokens;
+// data belongs into messages.
 using Metadata = std::multimap<std::string, std::string, std::less<>>;
 
 }  // namespace verbena

@@ -20,20 +20,20 @@ class ServerImpl;
 }  // namespace internal
 
 // Something that looks at a server, such as a status page: see
-// ServerBuilder::AddExtension(). Destroyed when the server is, before anything
-// of it is gone.
+// ServerBuilder::AddExtension(). Destroyed at the beginning of the server's
+// destructor, while all of the server is still there.
 class ServerExtension {
  public:
   virtual ~ServerExtension() = default;
 };
 
-// Made by ServerBuilder::BuildAndStart(), and serving from then on, on threads
+// Made by ServerBuilder::BuildAndStart(), and serves from then on, on threads
 // of its own. The services must outlive it. All methods may be called from any
-// thread, except that handlers must not call Wait() or Shutdown(), nor destroy
-// the server: these wait for handlers.
+// thread. But handlers must not call Wait() or Shutdown(), nor destroy the
+// server, because these wait for handlers.
 class Server {
  public:
-  // One device on which the server listens at one address.
+  // A device and an address on which the server listens.
   struct Listening {
     std::string address;  // "127.0.0.1:50051"; the port is never 0.
     int port = 0;
@@ -45,36 +45,37 @@ class Server {
   explicit Server(std::unique_ptr<internal::ServerImpl> impl);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
-  // Shutdown(absl::Now()).
+  // As Shutdown(absl::Now()).
   ~Server();
 
   const std::vector<Listening>& listening() const { return listening_; }
 
-  // How many connections have ended before their clients had shown the
-  // credentials that the port wants: who had none, or wrong ones, who gave up,
-  // and who did not say anything in time.
+  // Connections that ended before their clients had shown the credentials that
+  // the port wants. The client had none or wrong ones, gave up, or said nothing
+  // in time.
   uint64_t failed_authentications() const;
 
-  // What it has counted so far, and what goes up and down as it is now: see
-  // rpc/metrics.h. Takes microseconds, and holds nobody up.
+  // Returns the server's counters and present values: see rpc/metrics.h. Takes
+  // microseconds, and holds nobody up.
   ServerMetrics GetMetrics() const;
 
-  // What it is busy with: see rpc/server_status.h, to be included for this.
-  // Waits for the pollers to say so, for `patience` at the most; not from a
-  // handler that runs on one.
+  // Returns what the server is busy with: see rpc/server_status.h, which
+  // callers must include. Waits for the pollers' answers, for `patience` at the
+  // most. Not to be called from a handler that runs on a poller.
   ServerStatus GetStatus(
       absl::Duration patience = absl::Milliseconds(250)) const;
 
   // Blocks until the server has shut down.
   void Wait();
 
-  // Stops listening, so that another server can listen there at once, has
-  // clients make no new calls here, serves those that they have sent by then,
-  // closes the connections, and returns when every handler has returned.
-  // Idempotent. Without a deadline it waits for as long as the calls take. At
-  // `deadline`, calls that are still open end
-  // with UNAVAILABLE at their clients, and ServerContext::IsCancelled() turns
-  // true.
+  // Stops listening, so that another server can listen there at once, and
+  // has clients make no new calls here. Serves the calls that were sent by
+  // then, closes the connections, and returns when every handler has
+  // returned. Idempotent.
+  //
+  // Without a deadline it waits for as long as the calls take. At `deadline`,
+  // calls that are still open end with UNAVAILABLE at their clients, and their
+  // ServerContext::IsCancelled() turns true.
   void Shutdown(absl::Time deadline = absl::InfiniteFuture());
 
  private:

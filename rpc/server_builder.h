@@ -1,4 +1,4 @@
-// Puts a server together.
+// Builds a server.
 
 #ifndef VERBENA_RPC_SERVER_BUILDER_H_
 #define VERBENA_RPC_SERVER_BUILDER_H_
@@ -27,26 +27,27 @@ class ServerInterceptorFactory;  // rpc/server_interceptor.h
 // value: nothing happens before BuildAndStart(). For one thread.
 class ServerBuilder {
  public:
-  // Listens at `address`, "host:port" or "[ipv6]:port"; "0.0.0.0:port" is every
-  // address of the host, and port 0 any free port. `selected_port`, if not
-  // null, gets the port when BuildAndStart() has succeeded.
+  // Listens at `address`, "host:port" or "[ipv6]:port"; "0.0.0.0:port"
+  // stands for every address of the host, and port 0 for any free port.
+  // `selected_port`, if not null, gets the port when BuildAndStart()
+  // has succeeded.
   ServerBuilder& AddListeningPort(absl::string_view address,
                                   int* selected_port = nullptr);
 
-  // The same for clients only that show `credentials`; without, everybody may
-  // call who can connect: InsecureServerCredentials().
+  // As AddListeningPort() above, but only for clients that show `credentials`.
+  // The form above uses InsecureServerCredentials(): everybody who can connect
+  // may call.
   ServerBuilder& AddListeningPort(
       absl::string_view address, std::shared_ptr<ServerCredentials> credentials,
       int* selected_port = nullptr);
 
-  // Has each call, on every port, looked at before its handler runs. Default,
-  // and null: none is.
+  // Has `processor` look at each call, on every port, before its handler runs.
+  // Default, and null: no processor.
   ServerBuilder& SetAuthMetadataProcessor(
       std::shared_ptr<AuthMetadataProcessor> processor);
 
-  // Has `factory` make something that accompanies each call, whichever service
-  // it is of: see rpc/server_interceptor.h, also for the order of several. Not
-  // null.
+  // Has `factory` make an interceptor for each call of every service: see
+  // rpc/server_interceptor.h, also for their order. Not null.
   ServerBuilder& AddInterceptor(
       std::shared_ptr<ServerInterceptorFactory> factory);
 
@@ -55,13 +56,14 @@ class ServerBuilder {
   ServerBuilder& RegisterService(Service* service);
 
   // Has `service` answer the calls of all methods that no registered service
-  // has. It must outlive the server. One a server: BuildAndStart() fails with
-  // ALREADY_EXISTS if there are more. Clients then send the name of the method
-  // with each call, those of registered services included.
+  // has. It must outlive the server. At most one per server: BuildAndStart()
+  // fails with ALREADY_EXISTS if there are more. Clients then send the name of
+  // the method with each call, those of registered services included.
   ServerBuilder& RegisterGenericService(GenericService* service);
 
-  // Has `start` make something that looks at the server, once that serves. If
-  // it fails, BuildAndStart() does, with the same. Not null.
+  // Has `start` make an object that observes the server, once the server
+  // serves. If `start` fails, BuildAndStart() fails with the same status.
+  // Not null.
   using ExtensionStarter =
       std::function<absl::StatusOr<std::unique_ptr<ServerExtension>>(
           const Server& server)>;
@@ -80,8 +82,8 @@ class ServerBuilder {
   ServerBuilder& SetMaxMetadataSize(int64_t bytes);
 
   // Longest message of a status that handlers may send, in bytes, from 0 to
-  // 65,535; longer ones are cut. What is beyond 2 KiB goes with the trailing
-  // metadata, and is cut as well if that is more than the client takes of them
+  // 65,535; longer ones are cut. The part beyond 2 KiB goes with the trailing
+  // metadata. It is cut too if the metadata would be more than the client takes
   // (ChannelOptions::max_metadata_bytes). Default: 8 KiB.
   ServerBuilder& SetMaxStatusMessageSize(int64_t bytes);
 
@@ -90,41 +92,46 @@ class ServerBuilder {
   // further calls wait at the client. Default: 256.
   ServerBuilder& SetMaxConcurrentCallsPerConnection(int calls);
 
-  // Calls and streams that the whole server has in work, those included that
-  // wait for a worker. A call beyond them is not processed, and ends with
+  // Calls and streams that the whole server may have open, including those that
+  // wait for a worker. A call beyond the limit is not processed, and ends with
   // RESOURCE_EXHAUSTED. Default, and 0: no limit but those of connections.
   ServerBuilder& SetMaxConcurrentCalls(int64_t calls);
 
-  // The same for streams alone, of one connection (at most 16,384) and of the
-  // whole server: calls whose messages are more than one each way. One beyond
-  // them does not wait, but ends with RESOURCE_EXHAUSTED, not processed.
+  // Streams (calls of methods that stream) that one connection and the whole
+  // server may have open; at most 16,384 per connection. A stream beyond the
+  // limit does not wait: it is not processed, and ends with RESOURCE_EXHAUSTED.
   // Default, and 0: no limit but those of calls.
   ServerBuilder& SetMaxConcurrentStreamsPerConnection(int streams);
   ServerBuilder& SetMaxConcurrentStreams(int64_t streams);
 
-  // Which threads run handlers, for services that do not say. Default:
-  // kWorkerPool.
+  // Selects the threads that run handlers of services with no mode of their
+  // own. Default: kWorkerPool.
   ServerBuilder& SetHandlerMode(HandlerMode mode);
 
-  // Worker threads: they are started when calls need them, and end after some
-  // seconds without work, but for SetWorkerThreads() of them. While handlers
-  // block there may be SetMaxWorkerThreads(). One in eight of those, and at
-  // least one if there are two, is out of reach for the calls of any one
-  // method. Further calls wait, up to SetWorkerQueueLimit() of them, counting
-  // those whose thread is just being started; beyond that a call for which no
-  // thread can be started ends with RESOURCE_EXHAUSTED.
-  // Defaults: twice the processors, but at least 4, and no more than
-  // SetMaxWorkerThreads() if that was set; 256, or SetWorkerThreads() if that
-  // is more; 4096. The first two may be 1,024 at the most: what blocks in more
-  // calls than that should be a coroutine or a reactor.
+  // Threads that run handlers on the worker pool (HandlerMode::kWorkerPool).
+  // They are started when calls need them. They end after some seconds without
+  // work, except SetWorkerThreads() of them. While handlers block there may be
+  // up to SetMaxWorkerThreads(). One in eight of those, and at least one if
+  // there are two, is kept from the calls of any one method.
+  //
+  // Further calls wait, up to SetWorkerQueueLimit() of them, counting those
+  // whose thread is just being started. Beyond that, a call for which no thread
+  // can be started ends with RESOURCE_EXHAUSTED.
+  //
+  // Defaults: SetWorkerThreads() is twice the processors, but at least 4, and
+  // no more than SetMaxWorkerThreads() if that was set. SetMaxWorkerThreads()
+  // is 256, or SetWorkerThreads() if that is more. SetWorkerQueueLimit() is
+  // 4096. The first two may be 1,024 at the most: if more calls than that
+  // block, use coroutines or reactors.
   ServerBuilder& SetWorkerThreads(int threads);
   ServerBuilder& SetMaxWorkerThreads(int threads);
   ServerBuilder& SetWorkerQueueLimit(int calls);
 
-  // Pollers of the network. Connections are spread over them. Each is driven by
-  // one thread at a time; another stands in for it while short handlers run on
-  // it (HandlerMode::kWorkerPool), and one more for each that blocks after all,
-  // up to 64. Default: 1.
+  // Sets the number of pollers of the network; connections are spread over
+  // them. Each is driven by one thread at a time. While short handlers run on a
+  // poller (HandlerMode::kWorkerPool), a second thread is ready to drive it.
+  // There is one more thread for each such handler that blocks after all, up to
+  // 64. Default: 1.
   ServerBuilder& SetPollers(int threads);
 
   // The device to listen on: "soft", or the name of an RDMA device. Default:
@@ -132,18 +139,18 @@ class ServerBuilder {
   // device and the software device.
   ServerBuilder& SetDevice(absl::string_view device);
 
-  // For how long a poller that finds nothing spins at most before it sleeps;
-  // while large parts of messages are on their way, up to 5 ms longer. See
-  // ChannelOptions::spin_budget, whose default is the same.
+  // Sets the longest time that a poller that finds nothing spins before it
+  // sleeps. While large parts of messages are on their way, it spins up to 5 ms
+  // longer. See ChannelOptions::spin_budget, whose default is the same.
   ServerBuilder& SetSpinBudget(absl::Duration budget);
 
-  // For how long a client may keep the server waiting without any progress:
-  // with credits for replies, with the rest of a frame, with a READ, WRITE or
-  // SEND that does not complete. Then its connection ends, and standard error
-  // says so. A reply for which the client lends no memory for so long ends with
-  // RESOURCE_EXHAUSTED instead. Nothing waits for a client beyond the deadline
-  // of its call. Default: 20 seconds. More only for clients that are stopped
-  // for longer now and then.
+  // Sets how long a client may keep the server waiting without any progress:
+  // with credits for replies, with the rest of a frame, or with a READ, WRITE
+  // or SEND that does not complete. Then its connection ends, and a log entry
+  // says so. If the client lends no memory for a reply for so long, the call
+  // ends with RESOURCE_EXHAUSTED instead. Nothing waits for a client beyond the
+  // deadline of its call. Default: 20 seconds. Set more only for clients that
+  // are stopped for longer now and then.
   ServerBuilder& SetStallTimeout(absl::Duration time);
 
   // Whether calls travel with checksums, as with ChannelOptions::checksum. A
@@ -157,17 +164,17 @@ class ServerBuilder {
   // replies, each rounded up to a power of two, if that is more.
   ServerBuilder& SetMaxBulkBytes(int64_t bytes);
 
-  // What an idle server keeps of that memory, a poller and device, and for how
-  // long nothing must have been in a region beyond it before that is given
-  // back. See ChannelOptions::memory_floor_bytes, whose default is the same: 1
-  // MiB, and 5 seconds.
+  // Registered memory that an idle server keeps, per poller and device, and how
+  // long a region beyond it must have been empty before it is given back. As
+  // ChannelOptions::memory_floor_bytes and memory_idle_time, with the same
+  // defaults: 1 MiB and 5 seconds.
   ServerBuilder& SetMemoryFloorBytes(int64_t bytes);
   ServerBuilder& SetMemoryIdleTime(absl::Duration time);
 
   // Listens and starts to serve. Fails with INVALID_ARGUMENT for an option out
   // of range, null credentials or interceptors, no address, or an address that
   // can't be read; ALREADY_EXISTS for two methods of one name, or two generic
-  // services; or as the devices say.
+  // services; or with an error of the devices.
   absl::StatusOr<std::unique_ptr<Server>> BuildAndStart();
 
  private:

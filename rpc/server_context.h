@@ -1,4 +1,4 @@
-// What a handler may ask of the call that it answers.
+// The server's side of one call, for its handler.
 
 #ifndef VERBENA_RPC_SERVER_CONTEXT_H_
 #define VERBENA_RPC_SERVER_CONTEXT_H_
@@ -31,7 +31,8 @@ class AuthContext;  // verbena::AuthContext of rpc/credentials.h.
 }  // namespace transport
 
 // Lives from before the handler is entered until it has returned. IsCancelled()
-// may be called from any thread in that time, everything else by one at a time.
+// may be called from any thread in that time, everything else by one thread at
+// a time.
 class ServerContext {
  public:
   // For the library.
@@ -39,25 +40,26 @@ class ServerContext {
   ServerContext(const ServerContext&) = delete;
   ServerContext& operator=(const ServerContext&) = delete;
 
-  // When the client gives the call up, on this host's clock, as that stands
-  // now; InfiniteFuture() if it set no deadline.
+  // The time when the client gives the call up, by this host's wall clock as it
+  // stands now. InfiniteFuture() if the client set no deadline.
   absl::Time deadline() const { return base::ToWallClock(due_); }
 
   // Whether nobody waits for the reply any more: the client cancelled, its
   // deadline passed, the connection is lost, a message of the stream could not
   // be read or written, or the server shuts down and ran out of patience. A
-  // handler that takes long should look now and then, and return. Once told
-  // that the deadline has passed, it can't succeed: whatever it returns, the
-  // call ends with DEADLINE_EXCEEDED.
+  // handler that takes long should call this now and then, and return when it
+  // is true. If it was true because the deadline has passed, the call ends with
+  // DEADLINE_EXCEEDED, whatever the handler returns.
   bool IsCancelled() const;
 
-  // Is told when the client cancels, its deadline passes at its side, or it is
-  // gone. What a std::stop_callback of it does runs on the thread that polls
-  // the network, and must take microseconds.
+  // Requests a stop when the client cancels, its deadline passes at its side,
+  // or it is gone. A std::stop_callback of the token runs on the thread that
+  // polls the network, and must take microseconds.
   std::stop_token stop_token();
 
   // For a unary method of a CallbackService that needs no reactor of its own:
-  // has nothing but Finish(). Once a call; its owner is the library.
+  // returns a reactor that has nothing but Finish(). Once a call. The library
+  // owns it.
   ServerUnaryReactor* DefaultReactor();
 
   // The method that is called, "package.Service/Method".
@@ -66,44 +68,46 @@ class ServerContext {
   // The client's address, "10.0.0.9:41234".
   const std::string& peer() const;
 
-  // Who the client is, as far as the port's credentials and the processor of
-  // metadata have found out; never null. Empty, and not authenticated, for a
-  // port without credentials.
+  // The client's identity, as far as the port's credentials and the
+  // AuthMetadataProcessor have found out. Never null. Empty, and not
+  // authenticated, for a port without credentials.
   std::shared_ptr<const transport::AuthContext> auth_context() const;
 
   // The device that carries the call: "soft", "rxe0".
   const std::string& device() const;
 
-  // What the client added to its context.
+  // Metadata that the client added to its context.
   const Metadata& client_metadata() const { return client_metadata_; }
 
-  // Sends a pair ahead of the answer, with SendInitialMetadata() or else with
-  // the first message of a stream or the end of the call; afterwards it does
-  // nothing. More than the client takes (see metadata.h) turn the answer into
-  // RESOURCE_EXHAUSTED.
+  // Adds a pair to the initial metadata, which go out with
+  // SendInitialMetadata(), or else with the first message of a stream or the
+  // end of the call. Does nothing after that. If they are more than the client
+  // takes (see metadata.h), the answer becomes RESOURCE_EXHAUSTED.
   void AddInitialMetadata(absl::string_view key, absl::string_view value) {
     initial_metadata_.emplace(absl::AsciiStrToLower(key), value);
   }
-  // Sends them now; the client may see them while the handler goes on. Also if
-  // there are none, once. Not while another thread writes to the stream.
+  // Sends the initial metadata now, even if there are none; the client may see
+  // them while the handler goes on. Only the first call has an effect. Not
+  // while another thread writes to the stream.
   void SendInitialMetadata();
 
-  // Sends a pair along with the reply or the error. More than the client takes
-  // turn the reply into RESOURCE_EXHAUSTED.
+  // Sends a pair along with the reply or the error. If the pairs are more than
+  // the client takes, the reply becomes RESOURCE_EXHAUSTED.
   void AddTrailingMetadata(absl::string_view key, absl::string_view value) {
     trailing_metadata_.emplace(absl::AsciiStrToLower(key), value);
   }
 
   // Bytes that the client sent beside its request; empty if there are none.
-  // Nobody else can change them. Valid until the handler returns; take them to
-  // keep them longer, or to send them back or on without a copy.
+  // Nobody else can change them. Valid until the handler returns.
+  // TakeRequestAttachment() keeps them longer, to send them back or on without
+  // a copy, say.
   absl::Span<const uint8_t> request_attachment() const {
     return request_attachment_.span();
   }
   Buffer TakeRequestAttachment() { return std::move(request_attachment_); }
 
-  // Memory to fill and send back: the device's, or plain memory if there is
-  // none of that just now.
+  // Returns memory to fill and send back: the device's, or plain memory if the
+  // device has none left now.
   Buffer AllocateBuffer(size_t bytes) const;
 
   // Sends bytes beside the response, if the handler returns OK. A Buffer of
@@ -130,12 +134,14 @@ class ServerContext {
     return trailing_metadata_.empty() && initial_metadata_.empty() &&
            !sent_initial_metadata_;
   }
-  // Whether there are initial ones that are to be sent, now: once.
+  // Whether there are initial metadata that were not sent yet. If so, marks
+  // them as sent.
   bool TakeInitialMetadataDue() {
     return !initial_metadata_.empty() &&
            !std::exchange(sent_initial_metadata_, true);
   }
-  // Whether they are to be sent even if there are none: once.
+  // Whether initial metadata were not sent yet, even if there are none. Marks
+  // them as sent.
   bool TakeInitialMetadata() {
     return !std::exchange(sent_initial_metadata_, true);
   }

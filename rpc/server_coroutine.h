@@ -10,11 +10,11 @@
 //     co_return absl::OkStatus();
 //   }
 //
-// A handler begins on the thread that polls the network, and goes on there
-// after it has waited for its stream, or where an Executor says; so any number
-// of calls may be open at once without a thread each. Between two waits it must
-// take microseconds, and must not block. What it gets lives until it has ended.
-// When the client cancels, waits end with false.
+// A handler begins on the thread that polls the network. After it has waited
+// for its stream it goes on there, or on its Executor. So any number of calls
+// may be open at once without a thread each. Between two waits it must take
+// microseconds, and must not block. Its arguments live until it has ended. When
+// the client cancels, waits end with false.
 
 #ifndef VERBENA_RPC_SERVER_COROUTINE_H_
 #define VERBENA_RPC_SERVER_COROUTINE_H_
@@ -52,7 +52,8 @@ class CoroutineServerReader {
     return internal::CoroutineStream::ReadAwaitable(stream_, message,
                                                     attachment);
   }
-  // Where the handler goes on after it has waited. While it does not wait.
+  // Sets the executor on which the handler goes on after it has waited. Not
+  // while it waits.
   void set_executor(Executor* executor) { stream_->set_executor(executor); }
 
  private:
@@ -78,7 +79,8 @@ class CoroutineServerWriter {
   internal::CoroutineStream* const stream_;
 };
 
-// Both. One coroutine may read while another writes.
+// For a method that streams both ways. One coroutine may read while
+// another writes.
 template <typename Response, typename Request>
 class CoroutineServerReaderWriter {
  public:
@@ -187,7 +189,8 @@ std::unique_ptr<Method> NewCoroutineMethod(const char* full_name,
       full_name, std::move(handler));
 }
 
-// What a method answers that is not overridden.
+// Returns a task that ends with `status` at once, for a method that is
+// not overridden.
 inline Task<absl::Status> EndedWith(absl::Status status) { co_return status; }
 
 }  // namespace internal

@@ -1,5 +1,6 @@
-// What looks at every call of a server before and after its handler: logs,
-// metrics, permissions. See client_interceptor.h for the other side.
+// Server interceptors: objects that see every call of a server before and after
+// its handler, for logs, metrics or permissions. See client_interceptor.h for
+// the client's side.
 //
 //   class Gate final : public verbena::ServerInterceptor {
 //    public:
@@ -27,7 +28,7 @@
 
 namespace verbena {
 
-// Which call it is. Lives as long as the interceptors of the call.
+// Describes the call. Lives as long as the interceptors of the call.
 class ServerRpcInfo {
  public:
   // For the library.
@@ -49,24 +50,27 @@ class ServerRpcInfo {
   ServerContext* const context_;
 };
 
-// Accompanies one call, of which it is told by these functions. They run where
-// the handler does, and must not block where that must not: inline handlers,
-// those of a CallbackService or a CoroutineService. One that throws ends the
-// call with UNKNOWN, as a handler does.
+// Accompanies one call: the library calls these functions as the call goes on.
+// They run where the handler does, and must not block if the handler must not:
+// inline handlers, and those of a CallbackService or a CoroutineService. If one
+// throws, the call ends with UNKNOWN, as with a handler.
 //
-// Of several interceptors those that were added first are the nearest to the
-// network: OnStart() and OnReceiveMessage() are called in the order in which
-// they were added, OnSendMessage() and OnEnd() in reverse.
+// Interceptors that were added first are the nearest to the network: OnStart()
+// and OnReceiveMessage() are called in the order in which they were added,
+// OnSendMessage() and OnEnd() in reverse.
 //
-// Threads: OnStart() and OnEnd() are called by the handler's, for a reactor or
-// a coroutine the one that polls; the others by whoever reads or writes. Of a
-// stream, one thread may be in OnSendMessage() while another is in
-// OnReceiveMessage(). OnEnd() is the last, and has no other beside it.
+// Threads: OnStart() and OnEnd() are called by the handler's thread; for a
+// reactor or a coroutine that is the thread that polls. The others are called
+// by the thread that reads or writes. In a stream, one thread may be in
+// OnSendMessage() while another is in OnReceiveMessage(). OnEnd() is the last,
+// and no other runs at the same time.
 //
-// A call has interceptors from when its handler may run. One that ends before
-// has none: its method is not there or of another kind, it is beyond a limit of
-// the server, its metadata or its unary request can't be read, no worker was
-// free, or it was cancelled while it waited for one.
+// A call has interceptors from when its handler may run. Calls that end before
+// that have none:
+// * the method does not exist, or is of another kind;
+// * the call is beyond a limit of the server, or no worker was free;
+// * its metadata or its unary request can't be read;
+// * it was cancelled while it waited for a worker.
 class ServerInterceptor {
  public:
   ServerInterceptor() = default;
@@ -74,29 +78,30 @@ class ServerInterceptor {
   ServerInterceptor& operator=(const ServerInterceptor&) = delete;
   virtual ~ServerInterceptor() = default;
 
-  // Before the handler runs, and behind an AuthMetadataProcessor that is for
-  // the call. The context has the client's metadata, its address and who it is
-  // (auth_context()); metadata for the client may be added. A status that is
-  // not OK ends the call: its handler does not run, and the interceptors behind
-  // this one hear nothing of it.
+  // Called before the handler runs, and after the AuthMetadataProcessor if
+  // there is one. The context has the client's metadata, address and identity
+  // (auth_context()); metadata for the client may be added. If the status is
+  // not OK, the call ends with it: its handler does not run, and the
+  // interceptors behind this one are not called.
   virtual absl::Status OnStart() { return absl::OkStatus(); }
 
   // A message of the client has come, which may be changed before the handler
   // sees it.
   virtual void OnReceiveMessage(google::protobuf::MessageLite* /*message*/) {}
 
-  // A message of the handler is about to be sent. Of a unary call only if the
-  // handler has returned OK. It may still turn out that it can't be sent.
+  // A message of the handler is about to be sent. For a unary call, only if the
+  // handler has returned OK. The library may still find that it can't be sent.
   virtual void OnSendMessage(const google::protobuf::MessageLite& /*message*/) {
   }
 
   // The handler has ended the call with `*status`, which may be changed before
-  // it is sent; trailing metadata may be added. An error that is changed to OK
-  // sends the response of a unary call as the handler has left it, but none of
-  // a stream. Once, if OnStart() was called, however the call ends: if nobody
-  // waits for it any more ServerContext::IsCancelled() says so. What the client
-  // sees may still be another error, where the reply or its metadata turn out
-  // to be too long for it.
+  // it is sent; trailing metadata may be added. If an error is changed to OK,
+  // the response of a unary call is sent as the handler has left it, but a
+  // stream sends none.
+  //
+  // Called once, if OnStart() was called, however the call ends: if nobody
+  // waits for it any more, ServerContext::IsCancelled() says so. The client may
+  // still see another error, if the reply or its metadata are too long for it.
   virtual void OnEnd(absl::Status* /*status*/) {}
 };
 
@@ -105,9 +110,9 @@ class ServerInterceptorFactory {
  public:
   virtual ~ServerInterceptorFactory() = default;
 
-  // Called for each call, before its OnStart() and by the same thread. Null if
-  // it is of no interest. The call owns what is returned, and destroys it after
-  // OnEnd().
+  // Called for each call, before its OnStart() and by the same thread. Returns
+  // null if the call is of no interest. The call owns the interceptor, and
+  // destroys it after OnEnd().
   virtual std::unique_ptr<ServerInterceptor> CreateServerInterceptor(
       ServerRpcInfo* info) = 0;
 };

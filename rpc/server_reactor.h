@@ -46,7 +46,7 @@ using CallbackServerContext = ServerContext;
 
 namespace internal {
 
-// What all reactors of a server are.
+// The base of all reactors of a server.
 class ServerReactor : public StreamReactor {
  public:
   // Ends the call with this status: the response goes out with it, or behind
@@ -56,37 +56,40 @@ class ServerReactor : public StreamReactor {
     if (SetStatus(std::move(status))) Want(kFinish);
   }
 
-  // Sends what ServerContext::AddInitialMetadata() was told, also if that is
-  // nothing: OnSendInitialMetadataDone(). Not while a message is being written.
-  // Who does not call it sends them with the first message or the end.
+  // Sends the initial metadata (ServerContext::AddInitialMetadata()), even if
+  // there are none. OnSendInitialMetadataDone() follows. Not while a message is
+  // being written. If this is not called, they go out with the first message or
+  // the end of the call.
   void StartSendInitialMetadata() { Want(kSendInitial); }
-  // They were taken, or can't reach the client: the call is cancelled, or they
-  // are more than the client takes, and then Finish() can't end it well.
+  // The initial metadata were sent. Not `ok` if they can't reach the client:
+  // either the call is cancelled, or they are more than the client takes, and
+  // then Finish(OK) can't succeed either.
   virtual void OnSendInitialMetadataDone(bool /*ok*/) {}
 
   // Nobody waits for the answer any more: see ServerContext::IsCancelled().
-  // Once, if it comes before the end. Finish() is owed all the same.
+  // Called at most once, and only before the end. Finish() must be called all
+  // the same.
   virtual void OnCancel() {}
 
-  // The call is over. The context and the messages are still there, and nothing
-  // of the library's uses them any more, nor the reactor. The last reaction, in
-  // which the reactor mostly deletes itself. Comes after Finish(), and if the
-  // client is gone too.
+  // The call is over. The context and the messages are still there, but the
+  // library no longer uses them or the reactor. The last reaction, in which
+  // the reactor mostly deletes itself. Comes after Finish(), also if the
+  // client is gone.
   virtual void OnDone() = 0;
 
   // For the library.
   absl::Status TakeStatus() { return std::move(status_); }
   // Whether the write that is started is that of StartWriteAndFinish().
   bool write_finishes() const { return write_finishes_; }
-  // The reactor may have another call.
+  // Makes the reactor ready for another call.
   void Renew() {
     write_finishes_ = false;
     finished_.store(false, std::memory_order_relaxed);
   }
   // The reactor has its call.
   virtual void OnBound() {}
-  // Whether OnDone() does anything: what it may ask the context is kept for it
-  // only then.
+  // Whether OnDone() does anything. Only then is the context's state kept
+  // for it.
   virtual bool reacts_to_done() const { return true; }
 
  protected:
@@ -100,7 +103,7 @@ class ServerReactor : public StreamReactor {
   }
 
  private:
-  // False if there is one already.
+  // Returns false if there is a status already.
   bool SetStatus(absl::Status status) {
     if (finished_.exchange(true, std::memory_order_relaxed)) return false;
     status_ = std::move(status);
@@ -144,13 +147,13 @@ class ServerWriteReactor : public internal::ServerReactor {
   void StartWrite(const Response* message, Attachment attachment = {}) {
     Write(message, attachment);
   }
-  // The same for the last message, which goes out together with what Finish()
-  // sends if that is called from OnWriteDone() or right after this. It is not
-  // held back until then, as gRPC may do.
+  // As StartWrite(), but for the last message. It goes out together with the
+  // status if Finish() is called from OnWriteDone() or right after this. The
+  // message is not held back until then, as gRPC may do.
   void StartWriteLast(const Response* message, Attachment attachment = {}) {
     Write(message, attachment);
   }
-  // The same, and then Finish(). No OnWriteDone() follows.
+  // As StartWrite() followed by Finish(). No OnWriteDone() follows.
   void StartWriteAndFinish(const Response* message, absl::Status status,
                            Attachment attachment = {}) {
     WriteAndFinish(message, attachment, std::move(status));

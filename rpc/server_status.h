@@ -1,9 +1,9 @@
-// What a server is busy with at a moment: who is connected, what is open, what
-// was slow, and what it may have at the most.
+// A server's state at one moment: its connections, its open calls, its slow
+// calls, and its limits.
 //
-// Beside rpc/metrics.h, which counts: this is for somebody who looks. A status
-// takes each poller some microseconds, and more with more calls; once a second
-// it does not matter.
+// For people who look at a server; rpc/metrics.h has the counters. A status
+// costs each poller some microseconds, and more with more calls. Once a second
+// does no harm.
 
 #ifndef VERBENA_RPC_SERVER_STATUS_H_
 #define VERBENA_RPC_SERVER_STATUS_H_
@@ -19,7 +19,7 @@
 
 namespace verbena {
 
-// As ServerBuilder was told; 0 is no limit.
+// The limits set by ServerBuilder; 0 is no limit.
 struct ServerLimits {
   int64_t concurrent_calls = 0;
   int64_t concurrent_streams = 0;
@@ -45,8 +45,8 @@ struct OpenCallStatus {
   std::string method;
   std::string peer;
   std::string state;  // "at its handler", "waits for a worker".
-  // Since the poller had the request. Nothing if the handler does not have the
-  // call: before that, and when its reply waits.
+  // Time since the poller had the request. Nothing if the handler does not have
+  // the call: before that, and when its reply waits.
   std::optional<absl::Duration> age;
 };
 
@@ -59,22 +59,23 @@ struct SlowCallStatus {
   absl::Duration ended_ago;
 };
 
-// What Server::GetStatus() tells.
+// The result of Server::GetStatus().
 struct ServerStatus {
-  // Connections and calls are listed up to so many a poller.
+  // Most connections, and most calls, that are listed per poller.
   static constexpr size_t kMostListed = 200;
 
   ServerLimits limits;
   std::vector<ConnectionStatus> connections;
-  size_t connection_count = 0;  // Those included that are not listed.
+  size_t connection_count = 0;  // Including those that are not listed.
   std::vector<OpenCallStatus> open_calls;  // In no order.
-  size_t open_call_count = 0;              // Likewise.
-  // The slowest of those that ended in the last minutes, in no order; a few of
-  // each poller. Of handlers that run on a poller (HandlerMode::kInline) one
-  // call in eight is timed, and the others are not found here.
+  size_t open_call_count = 0;  // Including those that are not listed.
+  // The slowest calls that took more than a millisecond and ended in the last
+  // minutes, in no order; a few of each poller. For handlers that run on a
+  // poller (HandlerMode::kInline) one call in eight is timed, and the others
+  // are not found here.
   std::vector<SlowCallStatus> slow_calls;
-  // A poller did not answer in time, as where an inline handler blocks, or has
-  // ended: what is its is missing.
+  // True if a poller did not answer in time, because an inline handler blocks,
+  // for example, or has ended. Its part is missing.
   bool incomplete = false;
 };
 

@@ -16,7 +16,7 @@
 
 namespace verbena {
 
-// What the handler of a method reads that streams its requests.
+// The reader of a handler whose method streams its requests.
 template <typename Request>
 class ServerReader {
  public:
@@ -36,7 +36,7 @@ class ServerReader {
   MessageReaderWriter* const stream_;
 };
 
-// What the handler of a method writes to that streams its responses.
+// The writer of a handler whose method streams its responses.
 template <typename Response>
 class ServerWriter {
  public:
@@ -54,7 +54,7 @@ class ServerWriter {
   MessageReaderWriter* const stream_;
 };
 
-// The same for a method that streams both ways.
+// The reader and writer of a handler whose method streams both ways.
 template <typename Response, typename Request>
 class ServerReaderWriter {
  public:
@@ -72,8 +72,9 @@ class ServerReaderWriter {
     return stream_->Write(message, attachment);
   }
 
-  // Has the thread that reads stop, so that the handler can return. From any
-  // thread; see MessageReaderWriter::StopReading().
+  // Makes Read() return false, also in a thread that waits in it, so that the
+  // handler can return. From any thread; see
+  // MessageReaderWriter::StopReading().
   void StopReading() { stream_->StopReading(); }
 
  private:

@@ -26,22 +26,23 @@ namespace internal {
 
 class ServerReactor;
 
-// The messages of one call, as far as it does not stream them. Reused for later
-// calls of the same method.
+// The messages of one call that are not streamed. Reused for later calls of the
+// same method.
 class CallMessages {
  public:
   virtual ~CallMessages() = default;
   // Null if the client streams its requests, or the handler its responses.
   virtual google::protobuf::MessageLite* request() = 0;
   virtual google::protobuf::MessageLite* response() = 0;
-  // The memory that both take, cleared or not; SIZE_MAX if one of them can't
-  // tell (LITE_RUNTIME). Looks at all that is in them.
+  // Returns the memory that both messages take, cleared or not; SIZE_MAX if
+  // one of them can't tell (LITE_RUNTIME). Takes time in proportion to
+  // their contents.
   virtual size_t SpaceUsed() const = 0;
   // Gives the memory of the request back.
   virtual void DropRequest() = 0;
 };
 
-// In the place of a message that there is not.
+// Stands for a message that the method streams.
 struct NoMessage {};
 
 template <typename Request, typename Response>
@@ -99,10 +100,11 @@ constexpr RpcType TypeOfStream() {
   }
 }
 
-// How a streaming call ends whose client did not send its one request.
+// Returns the status of a streaming call whose client did not send its
+// one request.
 absl::Status NoRequest(absl::string_view method);
 
-// One method of a service, its message types hidden. Thread-safe as far as the
+// A method of a service, its message types hidden. Thread-safe as far as the
 // user's handler is.
 class Method {
  public:
@@ -127,8 +129,9 @@ class Method {
                            MessageReaderWriter* /*stream*/) const {
     return absl::InternalError("not a blocking method");
   }
-  // Calls the handler; on the thread that polls. The reactor that it returns
-  // has the rest of the call. REQUIRES: `messages` is from this->NewMessages().
+  // Calls the handler, on the thread that polls. The reactor that it
+  // returns serves the rest of the call. REQUIRES: `messages` is
+  // from this->NewMessages().
   virtual ServerReactor* Start(ServerContext* /*context*/,
                                CallMessages* /*messages*/) const {
     return nullptr;
@@ -199,7 +202,7 @@ class TypedClientStreamingMethod final : public Method {
     Response response;
     ServerReader<Request> reader(stream);
     absl::Status status = handler_(context, &reader, &response);
-    // If it can't be written the call has ended, and has its status.
+    // If the response can't be written, the call has ended, and has its status.
     if (status.ok()) stream->Write(response, {});
     return status;
   }
@@ -230,13 +233,13 @@ class TypedBidiStreamingMethod : public Method {
 
 }  // namespace internal
 
-// Which threads run the handlers of a service.
+// The threads that run the handlers of a service.
 enum class HandlerMode {
   // Handlers may block. The server learns which methods have short handlers, of
   // some twenty microseconds at most, and runs those on the thread that polls
   // the network; if one blocks there after all, another thread takes over
-  // within two milliseconds. The others run on a pool of workers, which grows
-  // while they block: see ServerBuilder::SetMaxWorkerThreads().
+  // within two milliseconds. Other handlers run on a pool of workers, which
+  // grows while they block: see ServerBuilder::SetMaxWorkerThreads().
   kWorkerPool,
   // The thread that polls the network, always, which saves some tens of
   // nanoseconds a call. Handlers must return within microseconds and never
@@ -250,15 +253,16 @@ enum class HandlerMode {
 //
 // Handlers run on several threads at once, so the derived class must be
 // thread-safe. The request, the response and the context belong to the handler
-// until it returns. Those of a generated CallbackService or CoroutineService do
-// not block, and run on the thread that polls whatever the mode
-// (server_reactor.h, server_coroutine.h). A method that streams has a reader or
-// a writer, or both, in their place (server_stream.h), and its handlers run on
-// workers whatever the mode, because they block. The Status that it returns
-// reaches the client, code and message
-// (ServerBuilder::SetMaxStatusMessageSize); the response only if it is OK. An
-// exception that leaves a handler ends the call with UNKNOWN, as with gRPC, and
-// is lost.
+// until it returns. Handlers of a generated CallbackService or CoroutineService
+// do not block, and run on the thread that polls, whatever the mode
+// (server_reactor.h, server_coroutine.h). The handler of a method that streams
+// gets a reader or a writer, or both, instead of the messages
+// (server_stream.h). It runs on a worker, whatever the mode, because it blocks.
+//
+// The code and message of the returned Status reach the client
+// (ServerBuilder::SetMaxStatusMessageSize); the response does only if the
+// Status is OK. If an exception leaves a handler, the call ends with UNKNOWN,
+// as with gRPC, and the exception is lost.
 class Service {
  public:
   Service(const Service&) = delete;

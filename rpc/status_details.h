@@ -1,19 +1,19 @@
-// What a status carries beside its code and message: details, which are
-// messages.
+// Details: messages that a status carries beside its code and text.
 //
 //   absl::Status status = absl::InvalidArgumentError("no such quota");
 //   AddStatusDetail(&status, violation);  // A google.rpc.QuotaFailure, say.
-//   return status;                         // Of a handler.
+//   return status;                         // In the handler.
 //
-//   const auto violation = GetStatusDetail<QuotaFailure>(status);  // The
-//   client.
+//   // At the client:
+//   const auto violation = GetStatusDetail<QuotaFailure>(status);
 //
-// They are payloads of absl::Status, one for each type of message, and travel
-// with the status of any call, as gRPC sends them: as a google.rpc.Status in
-// the trailing metadata, under kStatusDetailsKey, where the client finds them
-// as well. There they count against what it takes (metadata.h): if it is too
-// much, the details are left out, all of them, and the status arrives without.
-// A handler that adds metadata of that key says itself what they are.
+// Details are payloads of absl::Status, one for each type of message, and
+// travel with the status of any call, as gRPC sends them: as a
+// google.rpc.Status in the trailing metadata, under kStatusDetailsKey, where
+// the client finds them as well. There they count against the client's limit of
+// metadata (metadata.h). If they are too much, all details are left out, and
+// the status arrives without them. If a handler itself adds metadata of that
+// key, these are sent instead.
 
 #ifndef VERBENA_RPC_STATUS_DETAILS_H_
 #define VERBENA_RPC_STATUS_DETAILS_H_
@@ -32,7 +32,7 @@ namespace verbena {
 
 inline constexpr char kStatusDetailsKey[] = "grpc-status-details-bin";
 
-// How google.protobuf.Any names the type of `message`.
+// Returns the URL by which google.protobuf.Any names the type of `message`.
 inline std::string StatusDetailUrl(
     const google::protobuf::MessageLite& message) {
   return absl::StrCat("type.googleapis.com/", message.GetTypeName());
@@ -46,8 +46,8 @@ inline void AddStatusDetail(absl::Status* status,
                      absl::Cord(detail.SerializePartialAsString()));
 }
 
-// The detail of that type; nothing if there is none, or if its bytes are not
-// those of such a message.
+// Returns the detail of that type; nothing if there is none, or if its bytes
+// are not those of such a message.
 template <typename Message>
 std::optional<Message> GetStatusDetail(const absl::Status& status) {
   Message message;
@@ -60,15 +60,16 @@ std::optional<Message> GetStatusDetail(const absl::Status& status) {
 
 bool HasStatusDetails(const absl::Status& status);
 
-// The same as the bytes of a google.rpc.Status (google/rpc/status.proto), with
-// details in the order of their types; and back. INVALID_ARGUMENT if the bytes
-// are not of that message. Neither needs it to be linked.
+// Convert a status with its details to the bytes of a google.rpc.Status
+// (google/rpc/status.proto), with details in the order of their types, and
+// back. INVALID_ARGUMENT if the bytes are not of that message. Neither needs
+// that message to be linked.
 std::string ToGoogleRpcStatus(const absl::Status& status);
 absl::Status FromGoogleRpcStatus(absl::string_view bytes, absl::Status* status);
 
-// For the library: adds the details in such bytes to `*status`, and leaves its
-// code alone, and its message, unless that is only as much as fits a RESPONSE
-// of the one in the bytes. What is no google.rpc.Status adds nothing.
+// For the library: adds the details in the bytes of a google.rpc.Status to
+// `*status`. Does not change its code. Its message is replaced only if a
+// RESPONSE had no room for more than its beginning. Other bytes add nothing.
 void TakeStatusDetails(absl::string_view bytes, absl::Status* status);
 
 }  // namespace verbena

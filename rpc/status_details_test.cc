@@ -52,7 +52,7 @@ TEST(StatusDetailsTest, AGoodStatusHasNone) {
   EXPECT_EQ(ToGoogleRpcStatus(status), "");
 }
 
-// What protoc's encoder makes of the message of google/rpc/status.proto.
+// The bytes that protoc encodes for the message of google/rpc/status.proto.
 TEST(StatusDetailsTest, KeepsTheBytesOfAGoogleRpcStatus) {
   absl::Status status = absl::NotFoundError("no");
   status.SetPayload("u", absl::Cord("v"));

@@ -1,5 +1,5 @@
-// The messages of a streaming call, without their types: what the readers and
-// writers of client_stream.h and server_stream.h stand on.
+// The messages of a streaming call, without their types: the base of the
+// readers and writers of client_stream.h and server_stream.h.
 
 #ifndef VERBENA_RPC_STREAM_H_
 #define VERBENA_RPC_STREAM_H_
@@ -13,9 +13,8 @@
 
 namespace verbena {
 
-// Which sides of a call send any number of messages, where the others send one.
-// A generic call that streams counts as one that streams both ways where nobody
-// knows better.
+// The sides of a call that send any number of messages; the others send one. A
+// generic call that streams counts as kBidiStreaming if its kind is not known.
 enum class RpcType : uint8_t {
   kUnary,
   kClientStreaming,
@@ -23,8 +22,8 @@ enum class RpcType : uint8_t {
   kBidiStreaming,
 };
 
-// One side of a streaming call. One thread may read while another writes;
-// neither may be done by two at once.
+// A side of a streaming call. One thread may read while another writes; two
+// threads must not read, or write, at once.
 class MessageReaderWriter {
  public:
   virtual ~MessageReaderWriter() = default;
@@ -43,9 +42,9 @@ class MessageReaderWriter {
   virtual bool Write(const google::protobuf::MessageLite& message,
                      Attachment attachment) = 0;
 
-  // Makes Read() return false from now on, also one that waits, as if the other
-  // side had sent all. From any thread. Does nothing where it is not
-  // overridden.
+  // Makes Read() return false from now on, as if the other side had sent all,
+  // also in a thread that waits in it. From any thread. Does nothing unless it
+  // is overridden.
   virtual void StopReading() {}
 };
 

@@ -1,5 +1,5 @@
-// What the reactors of client_reactor.h and server_reactor.h have in common.
-// For the library.
+// The common base of the reactors of client_reactor.h and server_reactor.h. For
+// the library.
 
 #ifndef VERBENA_RPC_STREAM_REACTOR_H_
 #define VERBENA_RPC_STREAM_REACTOR_H_
@@ -13,15 +13,15 @@
 
 namespace verbena::internal {
 
-// What trying to read or write a message without waiting has come to.
+// The result of trying to read or write a message without waiting.
 enum class OperationNow : uint8_t {
   kDone,
   kEnded,  // As OnReadDone(false) and OnWriteDone(false).
   kMustWait,
 };
 
-// End the process: the user's code does what it must not, and would wait for
-// ever, or use memory that is gone.
+// End the process, because the user's code does what it must not, and would
+// wait for ever, or use memory that is gone.
 [[noreturn]] void FailTooFewHolds();
 [[noreturn]] void FailSecondCall();
 [[noreturn]] void FailNotGiven();
@@ -29,20 +29,20 @@ enum class OperationNow : uint8_t {
 // The call of a reactor, as the reactor sees it.
 class ReactorCall {
  public:
-  // Has the call do what its reactor wants, on the thread that it calls
-  // reactions on, and never from inside this function.
+  // Has the call serve its reactor, on the thread that it calls reactions on,
+  // and never from inside this function.
   virtual void PostReactions() = 0;
 
-  // Reads a message that is here already, or writes one for which there is
-  // room. From any thread; nothing else may be reading, or writing.
+  // Reads a message that has already arrived, or writes one for which there is
+  // room. From any thread; no other read, or write, may be under way.
   virtual OperationNow ReadNow(google::protobuf::MessageLite* message,
                                Buffer* attachment) = 0;
   virtual OperationNow WriteNow(const google::protobuf::MessageLite& message,
                                 Attachment attachment) = 0;
 
-  // Of a client: ends the call with CANCELLED if it has not ended, and returns
-  // when the library does not use its context any more. OnDone() is still to
-  // come. REQUIRES: that is held back.
+  // For a client: ends the call with CANCELLED if it has not ended, and returns
+  // when the library no longer uses its context. OnDone() is still to come.
+  // REQUIRES: the reactor has a hold.
   virtual void Abandon() {}
 
  protected:
@@ -51,11 +51,11 @@ class ReactorCall {
 
 // A user's object that starts operations of a call, and is called when they are
 // done: these functions are its *reactions*. They are called one at a time, in
-// an order in which things happened, and should take microseconds.
+// the order of the events, and should take microseconds.
 //
 // Operations may be started from any thread, also before the reactor has its
-// call; of each kind one at a time. It has one call at a time, and may have
-// another one when that is over: from inside OnDone() on.
+// call; one of each kind at a time. A reactor has one call at a time. It may be
+// given another from inside OnDone() on.
 class StreamReactor {
  public:
   StreamReactor() = default;
@@ -76,7 +76,7 @@ class StreamReactor {
     read_attachment_ = attachment;
     Want(kRead);
   }
-  // `what` is what else is wanted once the message is written.
+  // `what` are operations that are wanted once the message is written.
   void Write(const google::protobuf::MessageLite* message,
              Attachment attachment, uint32_t what = 0) {
     write_message_ = message;
@@ -84,7 +84,7 @@ class StreamReactor {
     Want(kWrite | what);
   }
 
-  // False also if the call could not even be made.
+  // Whether the reactor has a call. False also if the call could not be made.
   bool has_call() const { return call_ != nullptr; }
   // See ReactorCall. kEnded without a call.
   OperationNow ReadNow(google::protobuf::MessageLite* message,
@@ -99,11 +99,11 @@ class StreamReactor {
   }
   void Abandon() { call_->Abandon(); }
 
-  // All that is about the order of things is in one word, so that whoever wants
-  // something touches nothing of the reactor afterwards: it may be gone by
-  // then.
+  // All state about the order of events is in one word. So a thread that
+  // starts an operation touches nothing of the reactor afterwards: it may be
+  // gone by then.
   static constexpr uint32_t kAsked = 1;    // The call is to look (once more).
-  static constexpr uint32_t kRunning = 2;  // It calls reactions.
+  static constexpr uint32_t kRunning = 2;  // Reactions are running.
   static constexpr uint32_t kRead = 4;     // These are operations.
   static constexpr uint32_t kWrite = 8;
   static constexpr uint32_t kWritesDone = 16;
@@ -114,7 +114,7 @@ class StreamReactor {
   static constexpr uint32_t kDropUnread = 512;   // Clients: nobody will read.
   static constexpr uint32_t kHold = 1024;  // And all above: how many there are.
 
-  // The call is to look, and finds that this is wanted.
+  // Adds `what` to the operations that are wanted, and has the call look.
   void Want(uint32_t what) {
     const uint32_t before =
         state_.fetch_or(what | kAsked, std::memory_order_acq_rel);
@@ -138,7 +138,7 @@ class StreamReactor {
  private:
   friend class Reactions;
 
-  // Until it has its call, it is as if that had been told to look already.
+  // Before the reactor has its call, as if the call had been told to look.
   std::atomic<uint32_t> state_{kAsked};
   ReactorCall* call_ = nullptr;
 

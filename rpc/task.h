@@ -1,4 +1,4 @@
-// A coroutine that returns a value, and what runs several.
+// A coroutine that returns a value, and functions that run several.
 //
 //   verbena::Task<int> Twice(int x) { co_return 2 * x; }
 //   verbena::Task<int> FourTimes(int x) {
@@ -31,11 +31,11 @@ class Task;
 
 namespace internal {
 
-// What a coroutine has come to: a value, or the exception that has left it.
+// The result of a coroutine: a value, or the exception that has left it.
 template <typename T>
 class TaskResult {
  public:
-  // In the place of void.
+  // std::monostate stands for void.
   using Value = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
 
   template <typename... Args>
@@ -56,8 +56,8 @@ class TaskResult {
   std::exception_ptr exception_;
 };
 
-// Who started a task without awaiting it. Told once, by the thread on which it
-// has ended.
+// Starter of a task that is not awaited. Told once, by the thread on which the
+// task has ended.
 template <typename T>
 class TaskObserver {
  public:
@@ -81,7 +81,7 @@ class TaskPromiseBase {
   TaskResult<T>& result() { return result_; }
 
  private:
-  // Goes on with who awaits the task, or tells the observer; then nobody owns
+  // Resumes the awaiter of the task, or tells the observer; then nobody owns
   // the coroutine.
   struct FinalAwaitable {
     bool await_ready() const noexcept { return false; }
@@ -123,13 +123,13 @@ class TaskPromise<void> : public TaskPromiseBase<void> {
 
 }  // namespace internal
 
-// A coroutine that has not begun. It begins when it is awaited, which is once,
-// and its awaiter goes on when it has ended, on the same thread. An exception
-// that leaves it is thrown at the awaiter.
+// A coroutine that has not begun. It begins when it is awaited, which is
+// allowed once. When it has ended, its awaiter goes on, on the same thread. An
+// exception that leaves it is thrown at the awaiter.
 //
-// Owns the coroutine. One that has begun must not be destroyed before it has
-// ended: what it waits for would resume it. Cancel that instead
-// (ClientContext::TryCancel()).
+// Owns the coroutine. A task that has begun must not be destroyed before it has
+// ended, because the operation it waits for would resume it. Cancel that
+// operation instead (ClientContext::TryCancel()).
 template <typename T = void>
 class [[nodiscard]] Task {
  public:
@@ -185,13 +185,13 @@ inline Task<void> TaskPromise<void>::get_return_object() {
   return Task<void>(std::coroutine_handle<TaskPromise>::from_promise(*this));
 }
 
-// Resumes a coroutine when so many tasks have ended.
+// Resumes a coroutine when `tasks` tasks have ended.
 class TaskCountdown {
  public:
   explicit TaskCountdown(size_t tasks) : left_(tasks + 1) {}
 
-  // When all have begun. Returns whether some have not ended yet, so that the
-  // coroutine is resumed later.
+  // Called when all tasks have begun. Returns whether some have not ended yet,
+  // so that the coroutine is resumed later.
   bool Wait(std::coroutine_handle<> coroutine) {
     coroutine_ = coroutine;
     return left_.fetch_sub(1, std::memory_order_acq_rel) != 1;
@@ -256,9 +256,9 @@ class SyncWaiter final : public TaskObserver<T> {
 
 }  // namespace internal
 
-// Begins all tasks, and ends when all of them have; their values in the same
-// order (std::monostate for void). If some throw, the exception of the first
-// one in that order is thrown at the awaiter.
+// Begins all tasks, and ends when all of them have. Returns their values in the
+// same order (std::monostate for void). If some throw, the exception of the
+// first one in that order is thrown at the awaiter.
 template <typename T>
 Task<std::vector<typename internal::TaskResult<T>::Value>> WhenAll(
     std::vector<Task<T>> tasks) {
@@ -277,12 +277,12 @@ Task<std::vector<typename internal::TaskResult<T>::Value>> WhenAll(
   co_return values;
 }
 
-// The same of tasks of several types.
+// As WhenAll() above, but for tasks of several types.
 template <typename... T>
 Task<std::tuple<typename internal::TaskResult<T>::Value...>> WhenAll(
     Task<T>... tasks) {
   internal::TaskCountdown countdown(sizeof...(tasks));
-  // Each made in its place, of the same pointer.
+  // Each CountedTask is made in its place, from the same pointer.
   std::tuple<internal::CountedTask<T>...> counted(
       (static_cast<void>(tasks), &countdown)...);
   co_await internal::AllTasks(countdown, [&] {
@@ -298,8 +298,8 @@ Task<std::tuple<typename internal::TaskResult<T>::Value...>> WhenAll(
       counted);
 }
 
-// Begins a task and blocks until it has ended: for main() and for tests. Not on
-// a thread that the task needs in order to go on.
+// Begins a task and blocks until it has ended: for main() and for tests. Not to
+// be called on a thread that the task needs in order to go on.
 template <typename T>
 T SyncWait(Task<T> task) {
   internal::SyncWaiter<T> waiter;

@@ -7,7 +7,7 @@
 
 namespace verbena {
 
-// MAJOR.MINOR.PATCH as semantic versioning has them. It stands here alone;
+// MAJOR.MINOR.PATCH as in semantic versioning. The only place of the version;
 // CHANGELOG.md says what each version brought.
 inline constexpr absl::string_view kVersion = "0.1.0";
 

@@ -99,7 +99,7 @@ absl::Status ServerEndpoint::ListenOn(
       continue;
     }
     listens = true;
-    // The same port on every provider.
+    // The other providers listen on the same port.
     address.set_port(bound->port());
     const bool soft = absl::string_view(provider->name) == kSoftDevice;
     listening_.push_back({bound->ToString(), bound->port(),
@@ -167,7 +167,7 @@ void ServerEndpoint::Shutdown(absl::Time deadline) {
   }
   for (const auto& poller : pollers_) {
     poller->poller().Enter();
-    poller->poller().PollOnce();  // What was posted after its thread ended.
+    poller->poller().PollOnce();  // Runs tasks posted after its thread ended.
     poller->poller().Leave();
   }
   listeners_.clear();

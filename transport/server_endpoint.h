@@ -33,8 +33,8 @@ class ServerEndpoint {
     EndpointOptions endpoint;
     // "0.0.0.0:50051", "[::1]:0" and the like; at least one.
     std::vector<std::string> addresses;
-    // What clients must show at each of them; null for nothing, also where
-    // there are fewer of these.
+    // Credentials that clients must show, by index in `addresses`. Where the
+    // entry is null or missing, clients must show none.
     std::vector<std::shared_ptr<const ServerCredentials>> credentials = {};
     // Threads that poll. Each connection belongs to one of them.
     int pollers = 1;
@@ -46,7 +46,7 @@ class ServerEndpoint {
     std::function<void()> wait = nullptr;
   };
 
-  // One address on one provider.
+  // An address that the endpoint listens on, with one provider.
   struct Listening {
     std::string address;  // "127.0.0.1:50051", the port that was chosen.
     int port = 0;

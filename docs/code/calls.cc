@@ -170,7 +170,7 @@ bool Metadata(const std::string& token, const absl::Status& status) {
   return found.has_value();
 }
 
-// What the names above are for.
+// Uses the snippets above, so that the compiler finds none of them unused.
 [[maybe_unused]] void UseAll() {
   StreamsService streams;
   ImagesService images;

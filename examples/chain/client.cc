@@ -24,7 +24,8 @@ int main(int argc, char** argv) {
   absl::SetProgramUsageMessage("Orders work of a chain.Link.");
   absl::ParseCommandLine(argc, argv);
 
-  // Before any thread starts, so that all of them leave the signal to one.
+  // Blocks SIGINT before any thread starts, so that only the thread that calls
+  // sigwait() below gets it.
   sigset_t interrupt;
   sigemptyset(&interrupt);
   sigaddset(&interrupt, SIGINT);
@@ -34,7 +35,7 @@ int main(int argc, char** argv) {
       chain::Link::NewStub(verbena::CreateChannel(absl::GetFlag(FLAGS_target)));
   verbena::ClientContext context;
   context.set_timeout(absl::GetFlag(FLAGS_timeout));
-  // Any thread may cancel at any time; after the call it means nothing.
+  // TryCancel() is thread-safe, and does nothing after the call has ended.
   std::thread canceller([&] {
     int signal = 0;
     sigwait(&interrupt, &signal);
@@ -44,7 +45,7 @@ int main(int argc, char** argv) {
   order.set_work_ms(absl::ToInt64Milliseconds(absl::GetFlag(FLAGS_work)));
   chain::Report report;
   const absl::Status status = stub->Work(&context, order, &report);
-  // Wakes the canceller, if nobody has.
+  // Wakes the canceller, if no SIGINT has come before.
   pthread_kill(canceller.native_handle(), SIGINT);
   canceller.join();
 

@@ -33,7 +33,7 @@ ABSL_FLAG(bool, let_finish, false,
 namespace chain {
 namespace {
 
-// The last one: does the work itself.
+// The service of the last server in the chain, which does the work itself.
 class Worker final : public Link::Service {
   absl::Status Work(verbena::ServerContext* context, const Order* order,
                     Report* report) override {
@@ -42,8 +42,8 @@ class Worker final : public Link::Service {
     std::cout << name << ": begins, "
               << (hurried ? "with a deadline" : "and may take for ever")
               << std::endl;
-    // The work is to wait. What really works would ask IsCancelled() now and
-    // then, or hand the token to who works for it.
+    // The work of this example is to wait. A real handler would call
+    // IsCancelled() now and then, or pass the stop token on to other code.
     std::mutex mutex;
     std::unique_lock<std::mutex> lock(mutex);
     std::condition_variable_any never;
@@ -62,7 +62,7 @@ class Worker final : public Link::Service {
   }
 };
 
-// All others.
+// The service of all other servers, which forward the order.
 class Forwarder final : public Link::Service {
  public:
   explicit Forwarder(const std::string& next)
@@ -76,8 +76,8 @@ class Forwarder final : public Link::Service {
       options.disable_deadline_propagation();
       options.disable_cancellation_propagation();
     }
-    // The call to the next server ends no later than the one that is answered
-    // here, and is cancelled with it. There is nothing else to do.
+    // By default, the call to the next server has the deadline of the call that
+    // is answered here, and is cancelled with it.
     const std::unique_ptr<verbena::ClientContext> onward =
         verbena::ClientContext::FromServerContext(*context, options);
     Report of_next;

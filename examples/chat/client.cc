@@ -41,13 +41,13 @@ int main(int argc, char** argv) {
 
   auto stub =
       chat::Chat::NewStub(verbena::CreateChannel(absl::GetFlag(FLAGS_target)));
-  // Without a deadline: it takes as long as people talk.
+  // The call has no deadline, because a chat takes as long as people talk.
   verbena::ClientContext context;
   auto stream = stub->Join(&context);
   std::thread typist([&stream] { SayWhatIsTyped(*stream); });
   chat::Line line;
   while (stream->Read(&line)) {
-    // Others may have typed what the terminal would take for a command.
+    // Escapes the text, which may contain control sequences of the terminal.
     if (!line.who().empty()) {
       std::cout << absl::Utf8SafeCHexEscape(line.who()) << ": ";
     }
@@ -56,7 +56,8 @@ int main(int argc, char** argv) {
   const absl::Status status = stream->Finish();
   if (!status.ok()) {
     std::cerr << "the chat is over: " << status << std::endl;
-    // The typist waits for the keyboard, and nobody can wake it from there.
+    // The typist's thread may be waiting for the keyboard, and cannot be woken,
+    // so the program ends without joining it.
     std::_Exit(1);
   }
   typist.join();

@@ -24,10 +24,10 @@ ABSL_FLAG(std::string, listen, "127.0.0.1:50054",
 namespace chat {
 namespace {
 
-// Lines that may wait for somebody who does not read.
+// Lines that may wait for a member who does not read.
 constexpr size_t kWaitingMax = 1000;
 
-// Somebody in the room: what was said, and was not heard yet.
+// A member of the chat, with the lines that were not sent to the member yet.
 class Member {
  public:
   void Hear(const Line& line) {
@@ -47,7 +47,8 @@ class Member {
     changed_.notify_one();
   }
 
-  // Waits for the next line. False when the member has left and heard all.
+  // Waits for the next line. Returns false if the member has left and no more
+  // lines wait.
   bool Next(Line* line) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [this] { return left_ || !waiting_.empty(); });
@@ -79,8 +80,8 @@ class ChatService final : public Chat::Service {
     }
     Member member;
     Enter(&member, hello.who());
-    // One thread may write while another reads. Each client has its own, so
-    // that nobody waits for one who does not read.
+    // A stream may be written by one thread while another one reads it. Each
+    // client has a writer thread, so a client that does not read delays nobody.
     std::thread writer([&member, stream] {
       Line line;
       while (member.Next(&line) && stream->Write(line)) {
@@ -127,7 +128,7 @@ class ChatService final : public Chat::Service {
   }
 
   std::mutex mutex_;
-  std::set<Member*> room_;  // Under mutex_.
+  std::set<Member*> room_;  // Guarded by mutex_.
 };
 
 }  // namespace

@@ -12,7 +12,8 @@
 namespace examples {
 
 int Serve(verbena::ServerBuilder& builder) {
-  // Before any thread starts, so that all of them leave the signals to this.
+  // Blocks the signals before any thread starts, so that only sigwait() below
+  // gets them.
   sigset_t stop_signals;
   sigemptyset(&stop_signals);
   sigaddset(&stop_signals, SIGINT);

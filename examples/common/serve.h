@@ -8,8 +8,8 @@
 namespace examples {
 
 // Builds and starts the server, prints where it listens, and serves until the
-// program gets SIGINT or SIGTERM; calls then have five seconds to end. Returns
-// the exit code. REQUIRES: the program has started no thread yet.
+// program gets SIGINT or SIGTERM. Then open calls have five seconds to end.
+// Returns the exit code. REQUIRES: the program has started no thread yet.
 int Serve(verbena::ServerBuilder& builder);
 
 }  // namespace examples

@@ -1,5 +1,5 @@
-// Follows the weather of a city, in a program whose one thread of its own is
-// Asio's.
+// Follows the weather of a city, in a program whose own single thread runs an
+// event loop of Asio.
 
 #include <chrono>
 #include <iostream>
@@ -29,7 +29,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenReports(100);
 
-// Where it is now.
+// Prints `what`, and whether this thread runs the loop.
 void Say(const std::string& what, std::thread::id loop) {
   std::cout << what
             << (std::this_thread::get_id() == loop ? " (on the loop)"
@@ -37,14 +37,17 @@ void Say(const std::string& what, std::thread::id loop) {
             << std::endl;
 }
 
-// Leaves the loop to others, and so ends it, when the call has ended.
+// Follows the weather in a coroutine on `loop`. When the call has ended, the
+// loop has nothing more to do, and its run() returns.
 Detached Follow(Weather::Stub* stub, asio::io_context* loop,
                 AsioExecutor* executor, absl::Status* status) {
-  // A loop ends when it has nothing to do. It does not know of our call.
+  // A loop ends when it has no work. It does not know of calls, so the guard
+  // keeps it running until this coroutine ends.
   const auto busy = asio::make_work_guard(*loop);
   const std::thread::id loop_thread = std::this_thread::get_id();
   verbena::ClientContext context;
-  // With an executor, every wait for the network ends there.
+  // With an executor, the coroutine always continues there after it has waited
+  // for the network.
   auto stream = stub->co(executor)->Follow(&context);
   City city;
   city.set_name(absl::GetFlag(FLAGS_city));
@@ -60,8 +63,8 @@ Detached Follow(Weather::Stub* stub, asio::io_context* loop,
   stream.WritesDone();
   *status = co_await stream.Finish();
 
-  // Without an executor a call ends on a thread of the library's, which must
-  // not be kept: ResumeOn() goes back.
+  // Without an executor, a coroutine continues on a thread of the library, and
+  // must not block it. ResumeOn() moves the coroutine back to the loop.
   verbena::ClientContext last_context;
   Report report;
   status->Update(co_await stub->co()->Now(&last_context, city, &report));

@@ -26,8 +26,8 @@ class AsioExecutor final : public verbena::Executor {
   asio::io_context& loop_;
 };
 
-// `co_await Expires(&timer)`: goes on, on the timer's loop, when it expires.
-// What Asio does by a callback becomes something to await in a few lines.
+// `co_await Expires(&timer)` waits until the timer expires, and continues on
+// its loop. Other callbacks of Asio can be made awaitable in the same way.
 inline auto Expires(asio::steady_timer* timer) {
   struct Awaitable {
     asio::steady_timer& timer;
@@ -40,8 +40,9 @@ inline auto Expires(asio::steady_timer* timer) {
   return Awaitable{*timer};
 }
 
-// What a coroutine returns that nobody awaits: it begins at once, and is gone
-// when it has ended. Any type of coroutine can await Verbena's calls.
+// The return type of a coroutine that nobody awaits. The coroutine begins at
+// once, and destroys itself when it ends. A coroutine of any type can await
+// Verbena's calls.
 struct Detached {
   struct promise_type {
     Detached get_return_object() const noexcept { return {}; }

@@ -28,7 +28,8 @@ namespace {
 // How long each call may take.
 constexpr absl::Duration kTimeout = absl::Seconds(10);
 
-// By value: a coroutine that waits outlives what its caller has on its stack.
+// Takes `name` by value, because a coroutine may outlive the variables of the
+// function that calls it.
 verbena::Task<absl::StatusOr<Report>> Now(Weather::Stub* stub,
                                           std::string name) {
   verbena::ClientContext context;
@@ -41,7 +42,8 @@ verbena::Task<absl::StatusOr<Report>> Now(Weather::Stub* stub,
   co_return report;
 }
 
-// The calls are under way together; their reports come in the cities' order.
+// Makes all calls at the same time. WhenAll() returns the reports in the order
+// of the cities.
 verbena::Task<absl::Status> AllAtOnce(Weather::Stub* stub) {
   std::vector<verbena::Task<absl::StatusOr<Report>>> calls;
   for (const std::string& name : absl::GetFlag(FLAGS_cities)) {
@@ -64,7 +66,7 @@ verbena::Task<absl::Status> OneByOne(Weather::Stub* stub) {
     City city;
     city.set_name(name);
     Report report;
-    // False when the call has ended: Finish() tells why.
+    // If one returns false, the call has ended. Finish() returns the reason.
     if (!co_await stream.Write(city) || !co_await stream.Read(&report)) break;
     std::cout << report.city() << " still has " << report.celsius()
               << std::endl;

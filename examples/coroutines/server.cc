@@ -35,8 +35,8 @@ absl::Status Look(const City& city, Report* report) {
   return absl::OkStatus();
 }
 
-// Handlers that begin on the thread that polls the network, and go on there. A
-// call that waits has no thread, so there may be any number of them.
+// Handlers that begin on the thread that polls the network, and continue there.
+// A call that waits needs no thread, so any number of calls may be open.
 class WeatherService final : public Weather::CoroutineService {
   verbena::Task<absl::Status> Now(verbena::ServerContext* /*context*/,
                                   const City* city, Report* report) override {
@@ -51,7 +51,7 @@ class WeatherService final : public Weather::CoroutineService {
       Report report;
       const absl::Status status = Look(city, &report);
       if (!status.ok()) co_return status;
-      // False when the call is over, also because the client has gone.
+      // Write() returns false if the call has ended, or the client is gone.
       if (!co_await stream->Write(report)) break;
     }
     co_return absl::OkStatus();

@@ -74,8 +74,8 @@ absl::Status Send(FileTransfer::Stub& stub, const std::filesystem::path& path,
     sent += piece_bytes.size();
     goes_on = in.good();
     if (!goes_on) piece.set_digest(digest.value());
-    // It has returned when the bytes are copied; it waits while the server does
-    // not read. False when the call has ended: Finish() tells why.
+    // Write() copies the bytes, and waits while the server does not read. If it
+    // returns false, the call has ended, and Finish() returns the reason.
     if (!writer->Write(piece, piece_bytes)) break;
     progress.Show(sent);
   }

@@ -1,4 +1,4 @@
-// A number by which both sides know that they mean the same bytes.
+// A digest, by which both sides check that they have the same bytes.
 
 #ifndef VERBENA_EXAMPLES_FILE_TRANSFER_DIGEST_H_
 #define VERBENA_EXAMPLES_FILE_TRANSFER_DIGEST_H_
@@ -9,8 +9,8 @@
 
 namespace filetransfer {
 
-// FNV-1a of 64 bits. It finds bytes that were damaged or lost, not those that
-// somebody has forged.
+// FNV-1a of 64 bits. It finds damaged and lost bytes, but does not protect from
+// forged ones.
 class Digest {
  public:
   void Add(absl::Span<const uint8_t> bytes) {

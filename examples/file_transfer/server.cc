@@ -29,7 +29,7 @@ ABSL_FLAG(std::string, directory, ".", "where files are kept");
 namespace filetransfer {
 namespace {
 
-// A file that is gone again unless it is kept.
+// A file that the destructor removes, unless KeepAs() has succeeded.
 class PartialFile {
  public:
   explicit PartialFile(std::string path)
@@ -39,7 +39,7 @@ class PartialFile {
     if (!kept_) std::filesystem::remove(path_, ignored);
   }
 
-  // False once the disk has refused.
+  // Returns false if this or an earlier write has failed.
   bool Append(absl::Span<const uint8_t> bytes) {
     out_.write(reinterpret_cast<const char*>(bytes.data()),
                static_cast<std::streamsize>(bytes.size()));
@@ -72,7 +72,7 @@ class FileTransferService final : public FileTransfer::Service {
     verbena::Buffer bytes;
     if (!reader->Read(&piece, &bytes)) return absl::CancelledError();
     const std::string name = piece.name();
-    // What a client says never leads out of the directory.
+    // Refuses names that could lead out of the directory, or hide the file.
     if (name.empty() || name[0] == '.' || absl::StrContains(name, '/') ||
         absl::StrContains(name, '\0')) {
       return absl::InvalidArgumentError(
@@ -88,7 +88,7 @@ class FileTransferService final : public FileTransfer::Service {
       response->set_bytes(response->bytes() + bytes.size());
     } while (!piece.has_digest() && reader->Read(&piece, &bytes));
     if (!piece.has_digest()) {
-      // The client has gone, or has not said that this is all.
+      // The client is gone, or has not sent a digest with its last piece.
       return context->IsCancelled()
                  ? absl::CancelledError()
                  : absl::InvalidArgumentError("the last piece is missing");

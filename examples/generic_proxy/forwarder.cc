@@ -14,8 +14,8 @@ using verbena::ByteMessage;
 using verbena::ClientContext;
 using verbena::ServerContext;
 
-// The call at the backend: it ends no later than that of the client, and is
-// cancelled with it.
+// Returns the context of the call to the backend, which has the deadline of the
+// client's call, and is cancelled with it.
 std::unique_ptr<ClientContext> PassOn(ServerContext& from) {
   auto to = ClientContext::FromServerContext(from);
   for (const auto& [key, value] : from.client_metadata()) {
@@ -51,7 +51,7 @@ absl::Status Forwarder::HandleStream(
   const auto backend =
       backend_.BidiStreamingCall(outgoing.get(), context->method());
 
-  // One thread for each direction: neither waits for the other.
+  // Each direction has its own thread, so neither waits for the other.
   std::thread requests([&] {
     ByteMessage message;
     Buffer attachment;
@@ -59,7 +59,8 @@ absl::Status Forwarder::HandleStream(
            backend->Write(message, attachment.span())) {
     }
     if (context->IsCancelled()) {
-      // Not in good order, and maybe before the context hears of it.
+      // The client has not ended its requests in good order. The backend must
+      // not take them for complete, so there is no WritesDone().
       outgoing->TryCancel();
     } else {
       backend->WritesDone();

@@ -16,8 +16,8 @@
 
 namespace generic_proxy {
 
-// Passes on what a call carries, both ways: messages, attachments, metadata,
-// the deadline, cancellation, and how it ended.
+// Passes on everything that a call carries in both directions: messages,
+// attachments, metadata, the deadline, cancellation, and the status.
 class Forwarder final : public verbena::GenericService {
  public:
   explicit Forwarder(std::shared_ptr<verbena::Channel> backend)

@@ -46,7 +46,8 @@ int main(int argc, char** argv) {
     return 2;
   }
 
-  // Before any thread starts, so that all of them leave the signals to main().
+  // Blocks the signals before any thread starts, so that only sigwait() below
+  // gets them.
   sigset_t stop_signals;
   sigemptyset(&stop_signals);
   sigaddset(&stop_signals, SIGINT);

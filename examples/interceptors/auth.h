@@ -1,4 +1,4 @@
-// Who may call: the client shows a token, the server asks for it.
+// Authentication by a token: the client sends it, and the server checks it.
 
 #ifndef VERBENA_EXAMPLES_INTERCEPTORS_AUTH_H_
 #define VERBENA_EXAMPLES_INTERCEPTORS_AUTH_H_
@@ -32,7 +32,7 @@ class TokenSender final : public verbena::ClientInterceptorFactory {
     Sender(verbena::ClientRpcInfo* info, const std::string& token)
         : info_(*info), token_(token) {}
     absl::Status OnStart() override {
-      // The context forgets it when the call has ended.
+      // The context drops this pair when the call ends.
       info_.client_context()->AddMetadata(kAuthorization, token_);
       return absl::OkStatus();
     }
@@ -45,7 +45,7 @@ class TokenSender final : public verbena::ClientInterceptorFactory {
   const std::string token_;
 };
 
-// Lets no call to its handler that does not bring the token.
+// Refuses calls without the token, before their handlers run.
 class TokenChecker final : public verbena::ServerInterceptorFactory {
  public:
   explicit TokenChecker(const std::string& token) : token_("Bearer " + token) {}
@@ -74,8 +74,8 @@ class TokenChecker final : public verbena::ServerInterceptorFactory {
     }
 
    private:
-    // Takes as long whichever byte differs, so that nobody can guess the token
-    // byte by byte.
+    // Takes equally long whichever byte differs, so that the time does not help
+    // to guess the token byte by byte.
     static bool IsSame(const std::string& one, const std::string& other) {
       if (one.size() != other.size()) return false;
       unsigned char difference = 0;

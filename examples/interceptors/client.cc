@@ -47,7 +47,7 @@ absl::Status Count(counter::Counter::Stub& stub, int64_t to) {
   return reader->Finish();
 }
 
-// Which may fail: the interceptors tell of that.
+// Makes calls, of which one fails. The interceptors report all of them.
 absl::Status CallAll(counter::Counter::Stub& stub) {
   int64_t number = 1;
   for (int i = 0; i < 5; ++i) {
@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
 
   const auto metrics = std::make_shared<interceptors::Metrics>();
   verbena::ChannelOptions options;
-  // The first is the outermost.
+  // The first interceptor is the outermost one.
   options.interceptors.push_back(
       std::make_shared<interceptors::ClientLogging>());
   options.interceptors.push_back(metrics);

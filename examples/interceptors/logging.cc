@@ -13,7 +13,7 @@ namespace {
 
 using google::protobuf::MessageLite;
 
-// In one piece, so that lines of several threads do not mix.
+// Writes the line in one piece, so that lines of several threads do not mix.
 void Log(absl::string_view side, absl::string_view method,
          absl::string_view more, int sent, int received,
          const absl::Status& status) {
@@ -21,8 +21,8 @@ void Log(absl::string_view side, absl::string_view method,
                             received, " received: ", status.ToString(), "\n");
 }
 
-// The counts need no lock: one thread may send while another receives, but each
-// has its own.
+// The counts need no lock. One thread may send while another one receives, but
+// each of them has its own count.
 class LoggedCall final : public verbena::ClientInterceptor {
  public:
   explicit LoggedCall(verbena::ClientRpcInfo* info) : info_(*info) {}

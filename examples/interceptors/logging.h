@@ -1,4 +1,4 @@
-// A line for each call, when it has ended.
+// Interceptors that log a line for each call when it ends.
 
 #ifndef VERBENA_EXAMPLES_INTERCEPTORS_LOGGING_H_
 #define VERBENA_EXAMPLES_INTERCEPTORS_LOGGING_H_
@@ -10,8 +10,8 @@
 
 namespace interceptors {
 
-// Writes to standard error: the method, the messages each way, the status, and
-// at the server who called.
+// Writes lines to standard error with the method, the numbers of messages sent
+// and received, and the status. The server's lines also name the client.
 class ClientLogging final : public verbena::ClientInterceptorFactory {
  public:
   std::unique_ptr<verbena::ClientInterceptor> CreateClientInterceptor(

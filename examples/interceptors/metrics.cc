@@ -8,8 +8,8 @@
 namespace interceptors {
 namespace {
 
-// Measures a call: of a client from OnStart() to OnEnd(), with all that lies
-// between; of a server its handler, and what comes between handler and network.
+// Measures the time from OnStart() to OnEnd(). At a client that is the whole
+// call, at a server the handler. Inner interceptors are included.
 template <typename Interceptor, typename Info>
 class MeasuredCall final : public Interceptor {
  public:

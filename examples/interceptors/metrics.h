@@ -1,4 +1,4 @@
-// How many calls there were of each method, and how long they took.
+// Interceptors that count the calls of each method, and measure their times.
 
 #ifndef VERBENA_EXAMPLES_INTERCEPTORS_METRICS_H_
 #define VERBENA_EXAMPLES_INTERCEPTORS_METRICS_H_
@@ -17,7 +17,7 @@
 
 namespace interceptors {
 
-// The factory of either side. Calls write to it from many threads.
+// The factory of interceptors for both sides. Thread-safe.
 class Metrics final : public verbena::ClientInterceptorFactory,
                       public verbena::ServerInterceptorFactory {
  public:
@@ -26,10 +26,10 @@ class Metrics final : public verbena::ClientInterceptorFactory,
   std::unique_ptr<verbena::ServerInterceptor> CreateServerInterceptor(
       verbena::ServerRpcInfo* info) override;
 
-  // A call has ended that took so long.
+  // Counts a call that has ended after `time`.
   void Add(absl::string_view method, absl::Duration time, bool failed);
 
-  // A line for each method.
+  // Prints a line for each method.
   void Print(std::ostream& out) const;
 
  private:
@@ -41,7 +41,7 @@ class Metrics final : public verbena::ClientInterceptorFactory,
   };
 
   mutable std::mutex mutex_;
-  std::map<std::string, Figures, std::less<>> methods_;  // Under mutex_.
+  std::map<std::string, Figures, std::less<>> methods_;  // Guarded by mutex_.
 };
 
 }  // namespace interceptors

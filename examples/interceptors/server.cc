@@ -1,4 +1,5 @@
-// Serves counter.Counter until it gets SIGINT or SIGTERM, to who has the token.
+// Serves counter.Counter to clients that have the token. Ends when it gets
+// SIGINT or SIGTERM.
 
 #include <cstdint>
 #include <iostream>
@@ -25,7 +26,7 @@ ABSL_FLAG(std::string, token, "open sesame", "what clients must show");
 namespace counter {
 namespace {
 
-// Knows nothing of tokens, logs and metrics.
+// The service, which needs no code for tokens, logs and metrics.
 class CounterService final : public Counter::Service {
   absl::Status Double(verbena::ServerContext* /*context*/,
                       const Number* request, Number* response) override {
@@ -59,7 +60,8 @@ int main(int argc, char** argv) {
   verbena::ServerBuilder builder;
   builder.AddListeningPort(absl::GetFlag(FLAGS_listen));
   builder.RegisterService(&service);
-  // The first is the outermost: calls without a token are logged and counted.
+  // The first interceptor is the outermost one, so calls without a token are
+  // logged and counted, too.
   builder.AddInterceptor(std::make_shared<interceptors::ServerLogging>());
   builder.AddInterceptor(metrics);
   builder.AddInterceptor(

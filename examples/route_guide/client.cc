@@ -65,7 +65,7 @@ class Guided {
     std::vector<Point> route = {MakePoint(500000000, 100000000)};
     for (const Feature& place : Places()) route.push_back(place.location());
     for (const Point& point : route) {
-      // False when the call has ended: Finish() tells why.
+      // If this returns false, the call has ended. Finish() returns the reason.
       if (!writer->Write(point)) break;
     }
     absl::Status status = writer->Finish();
@@ -81,7 +81,7 @@ class Guided {
     verbena::ClientContext context;
     context.set_timeout(kTimeout);
     auto stream = stub_.RouteChat(&context);
-    // One thread may write while another reads.
+    // A stream may be written by one thread while another one reads it.
     std::thread writer([&stream] {
       for (const char* message : {"first", "second", "third"}) {
         RouteNote note;

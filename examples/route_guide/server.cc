@@ -42,7 +42,7 @@ class RouteGuideService final : public RouteGuide::Service {
                             verbena::ServerWriter<Feature>* writer) override {
     for (const Feature& place : places_) {
       if (!Contains(*request, place.location())) continue;
-      // False when nobody will read it: the client has cancelled, or is gone.
+      // Write() returns false if the client has cancelled or is gone.
       if (!writer->Write(place)) return absl::CancelledError();
     }
     return absl::OkStatus();
@@ -75,7 +75,7 @@ class RouteGuideService final : public RouteGuide::Service {
       verbena::ServerReaderWriter<RouteNote, RouteNote>* stream) override {
     RouteNote note;
     while (stream->Read(&note)) {
-      // Write() may wait for the client: not with the lock held.
+      // Write() may wait for the client, so mutex_ is not held here.
       for (const RouteNote& earlier : LeaveNote(note)) {
         if (!stream->Write(earlier)) return absl::CancelledError();
       }
@@ -103,7 +103,7 @@ class RouteGuideService final : public RouteGuide::Service {
 
   const std::vector<Feature> places_ = Places();
   std::mutex mutex_;
-  std::vector<RouteNote> notes_;  // Of all clients; under mutex_.
+  std::vector<RouteNote> notes_;  // All clients' notes. Guarded by mutex_.
 };
 
 }  // namespace

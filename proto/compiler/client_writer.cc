@@ -36,18 +36,19 @@ class ClientWriter {
     bool has_request = false;
     bool has_response = false;
     bool unary() const { return has_request && has_response; }
-    Variables variables;  // What all methods have in common, and more.
+    Variables variables;  // Also those of ClientWriter::variables_.
   };
 
   // Prints `before`, what a blocking call returns, `scope`, the method's name
   // and parameters, and `after`.
   void PrintBlocking(const Method& method, const std::string& before,
                      const std::string& scope, const std::string& after);
-  // The same for an asynchronous form, which returns nothing and whose last
-  // parameter is `end`.
+  // As PrintBlocking(), but for an asynchronous form, which returns nothing and
+  // whose last parameter is `end`.
   void PrintAsync(const Method& method, const std::string& before,
                   const std::string& end, const std::string& after);
-  // Both asynchronous forms of a unary method, the one of others.
+  // Prints the asynchronous forms: unary methods have two (callback, reactor),
+  // streaming methods have one (reactor).
   void PrintAsyncForms(const Method& method, const std::string& before,
                        const std::string& after);
 
@@ -61,7 +62,7 @@ class ClientWriter {
 
   const pb::ServiceDescriptor& service_;
   pb::io::Printer& printer_;
-  Variables variables_;  // What all methods have in common.
+  Variables variables_;  // Common to all methods.
   std::vector<Method> methods_;
 };
 

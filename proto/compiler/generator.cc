@@ -132,8 +132,8 @@ void WriteSource(const pb::FileDescriptor& file, pb::io::Printer& printer) {
   CloseNamespace(file, printer);
 }
 
-// Where the runtime's headers are, by the plugin's parameter; null, with
-// `error`, if that makes no sense.
+// Returns the folder of the runtime's headers, from the plugin's parameter;
+// null, with `error`, if that is not valid.
 std::optional<std::string> IncludePrefix(const std::string& parameter,
                                          std::string* error) {
   if (parameter.empty()) return "verbena";

@@ -26,7 +26,8 @@ class InMemorySources : public google::protobuf::compiler::SourceTree {
   std::map<std::string, std::string> files_;
 };
 
-// What a generator wrote, by name. Outlives the streams that it hands out.
+// Files that a generator wrote, by name. Outlives the streams that it
+// hands out.
 class InMemoryOutput : public google::protobuf::compiler::GeneratorContext {
  public:
   google::protobuf::io::ZeroCopyOutputStream* Open(
@@ -51,7 +52,7 @@ class FirstError : public google::protobuf::compiler::MultiFileErrorCollector {
   std::string text_;
 };
 
-// What came of one run of the generator.
+// The result of one run of the generator.
 struct Generated {
   std::string error;  // Empty when it went well.
   std::map<std::string, std::string> files;

@@ -30,7 +30,7 @@ std::string MethodFunction(const google::protobuf::MethodDescriptor& method);
 // never changed by what C++ reserves.
 std::string MethodFullName(const google::protobuf::MethodDescriptor& method);
 
-// What the runtime calls this kind of call, in the names of its functions:
+// The word for this kind of call in the names of the runtime's functions:
 // "Unary", "ServerStreaming", "ClientStreaming" or "BidiStreaming".
 std::string CallKind(const google::protobuf::MethodDescriptor& method);
 
@@ -56,7 +56,7 @@ struct MemberNames {
   std::string async_stub;
   std::string co_async;
   std::string co_executor;
-  std::vector<std::string> descriptors;  // One for each method, in order.
+  std::vector<std::string> descriptors;  // Names, one per method, in order.
 };
 
 MemberNames ChooseMemberNames(

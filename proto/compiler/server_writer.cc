@@ -17,7 +17,7 @@ namespace {
 
 namespace pb = google::protobuf;
 
-// How the handlers of a generated class are written.
+// The forms in which the handlers of a generated class are written.
 enum class Form {
   kBlocking,   // Service
   kCallback,   // CallbackService
@@ -104,7 +104,8 @@ std::string ResultOf(const pb::MethodDescriptor& method, Form form) {
   }
 }
 
-// What adds a method to its service, up to the type of its name.
+// Returns the call that adds a method to its service, up to the type of
+// its name.
 std::string Adder(const pb::MethodDescriptor& method, Form form) {
   if (form == Form::kBlocking) {
     return absl::StrCat("Add", CallKind(method), "Method<\n      ",
@@ -142,7 +143,7 @@ struct Parameter {
   std::string name;
 };
 
-// What a handler gets beside the context.
+// Returns the parameters of a handler beside the context.
 std::vector<Parameter> Parameters(const pb::MethodDescriptor& method,
                                   Form form) {
   std::vector<Parameter> parameters;
@@ -237,7 +238,7 @@ void WriteDeclarations(const pb::ServiceDescriptor& service, Form form,
   printer.Print("};\n");
 }
 
-// What a method returns that is not overridden, around its status.
+// Returns the code around the status of a method that is not overridden.
 std::string Ended(const pb::MethodDescriptor& method, Form form) {
   switch (form) {
     case Form::kBlocking:

@@ -27,7 +27,7 @@ constexpr absl::string_view kServiceMembers[] = {
     "StubInterface",   "service_full_name",
 };
 
-// What the classes that declare the methods are called or already have.
+// Names that the classes around the methods have, or have members of.
 constexpr absl::string_view kMethodNeighbours[] = {
     "CallbackService", "CoroutineService",
     "Service",         "Stub",

@@ -37,8 +37,8 @@ class ValidatorTest : public testing::Test {
     return Validate(*file);
   }
 
-  // The same for `text` behind a first line that names syntax and package, so
-  // that the first line of `text` is line 2, and with a message called Item.
+  // As Problems(), for `text` behind a line that names syntax and package, so
+  // that the first line of `text` is line 2. Adds a message called Item.
   std::vector<std::string> ProblemsOf(const std::string& text) {
     return Problems("syntax = \"proto3\"; package test;\n" + text +
                     "\nmessage Item {}\n");

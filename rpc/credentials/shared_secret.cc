@@ -26,7 +26,7 @@ constexpr size_t kNonceBytes = 32;
 using Nonce = std::array<char, kNonceBytes>;
 constexpr size_t kProofBytes = crypto_auth_hmacsha256_BYTES;
 
-// What tells a proof of one side from one of the other.
+// Roles, which make the proofs of the two sides different.
 constexpr absl::string_view kClientRole = "verbena shared secret 1, client";
 constexpr absl::string_view kServerRole = "verbena shared secret 1, server";
 

@@ -12,17 +12,18 @@
 //   CreateChannel("10.0.0.7:50051",
 //                 SharedSecretCredentials("november", new_secret));
 //
-// Both sides prove that they know the secret of the key that the client names,
-// and neither tells it: each sends 32 random bytes, and HMAC-SHA-256 by the
-// secret over its role, both sides' hellos (the limits of both, and where the
-// client's memory is, among them) and both random numbers, the client first. So
-// no proof is of use for another connection, nor for the other side, and nobody
-// has changed what the two said before; what they say afterwards is not
+// Both sides prove that they know the secret of the key that the client
+// names, and neither reveals it; the client proves it first. Each sends 32
+// random bytes and an HMAC-SHA-256 with the secret. The HMAC covers its
+// role, the server's random number, and both sides' hellos. The hellos
+// include the client's random number, the limits of both, and where the
+// client's memory is. So no proof is of use for another connection or for
+// the other side, and a changed hello is noticed. Later messages are not
 // protected: see rpc/credentials.h.
 //
-// Whoever has talked with either side, or read along, can try secrets on what
-// he has got, as fast as his machines can. So a secret must be random, not a
-// word: `openssl rand -base64 32`.
+// An attacker who has talked with either side, or has read the messages of a
+// handshake, can test guesses of the secret offline. So a secret must be
+// random, not a word: `openssl rand -base64 32`.
 
 #ifndef VERBENA_RPC_CREDENTIALS_SHARED_SECRET_H_
 #define VERBENA_RPC_CREDENTIALS_SHARED_SECRET_H_
@@ -41,8 +42,8 @@
 
 namespace verbena {
 
-// The shortest secret that is taken, in bytes: what nobody can try out, if they
-// are random.
+// The shortest secret that is accepted, in bytes: too long to be guessed if it
+// is random.
 inline constexpr size_t kMinSharedSecretBytes = 16;
 // The longest secret, and the longest name of a key. A name has one at least.
 inline constexpr size_t kMaxSharedSecretBytes = 1024;
@@ -51,7 +52,7 @@ inline constexpr size_t kMaxKeyNameBytes = 255;
 // The keys of a server, which may be replaced while it runs. Thread-safe.
 class SharedSecretKeys {
  public:
-  // None, so that every client is refused.
+  // Starts without keys, so that every client is refused.
   SharedSecretKeys();
   SharedSecretKeys(const SharedSecretKeys&) = delete;
   SharedSecretKeys& operator=(const SharedSecretKeys&) = delete;
@@ -77,17 +78,14 @@ class SharedSecretKeys {
       ABSL_GUARDED_BY(mutex_);
 };
 
-// What a client shows that knows `secret`, the one of the key `key_name`. Where
-// one of the two is too short or too long, the channel's calls end with
-// INVALID_ARGUMENT.
+// Credentials of a client that knows `secret`, the secret of the key
+// `key_name`. If one of the two is too short or too long, the channel's calls
+// end with INVALID_ARGUMENT.
 std::shared_ptr<ChannelCredentials> SharedSecretCredentials(
     absl::string_view key_name, absl::string_view secret);
 
-// What a server wants to see that has `keys`, which are not null. A client with
-// a wrong secret and one with a key that is not there hear the same.
-//
-// auth_context() has the property "transport_security_type", "shared_secret",
-// and as the identity "key_name".
+// Credentials of a server that has `keys`, which are not null. A client with a
+// wrong secret and a client with an unknown key get the same answer.
 std::shared_ptr<ServerCredentials> SharedSecretServerCredentials(
     std::shared_ptr<const SharedSecretKeys> keys);
 

@@ -34,14 +34,15 @@ class SharedSecretTest : public testing::Test {
     server_ = SharedSecretServerCredentials(keys_)->Begin({});
   }
 
-  // A client says its HELLO; what the server asks it.
+  // Has a client say its HELLO; returns the server's challenge.
   std::string Challenge(const std::string& key_name,
                         const std::string& secret) {
     client_ = SharedSecretCredentials(key_name, secret)->Begin({});
     hello_ = *client_->Hello();
     return server_->OnMessage(hello_, kHellos)->message;
   }
-  // What the server says to the proof of that client.
+  // Returns the server's answer to the proof of a client with that key
+  // and secret.
   absl::StatusOr<ServerHandshake::Answer> Enter(const std::string& key_name,
                                                 const std::string& secret) {
     proof_ = *client(key_name, secret);
@@ -180,7 +181,7 @@ TEST_F(SharedSecretTest, NamesAndSecretsHaveBounds) {
         SharedSecretCredentials(name, secret)->Begin({})->Hello().status(),
         status);
   }
-  // What was there before is there still.
+  // The keys from before are still valid.
   server_ = SharedSecretServerCredentials(keys_)->Begin({});
   EXPECT_EQ(Enter("s", shortest).status(), absl::OkStatus());
 }

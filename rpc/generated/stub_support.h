@@ -1,5 +1,5 @@
-// What generated stubs call. For generated code only: everything here may
-// change together with the plugin that generates it.
+// Functions that generated stubs call. For generated code only: everything here
+// may change together with the plugin that generates it.
 
 #ifndef VERBENA_RPC_GENERATED_STUB_SUPPORT_H_
 #define VERBENA_RPC_GENERATED_STUB_SUPPORT_H_
@@ -20,18 +20,21 @@
 
 namespace verbena {
 
-// Told once how a call ended, on a thread that the channels of a process share.
-// It may make calls, also blocking ones, and should take microseconds. One that
-// takes longer than a millisecond or two, because it blocks or computes, has a
-// thread of its own meanwhile and holds up no other, as long as there are less
-// than some sixty of them and the system has threads to give. The calls that it
-// starts go out when it returns, or when it has taken that long. It must not
-// throw. With ChannelOptions::inline_callbacks it runs elsewhere, and promises
-// more.
+// Called once with the status of a call, on a thread that the channels of a
+// process share. It may make calls, also blocking ones, and should take
+// microseconds. It must not throw.
+//
+// If a callback takes longer than a millisecond or two, because it blocks or
+// computes, it keeps its thread and another one takes over. So it holds up no
+// other, as long as there are less than some sixty of them and the system has
+// threads to give. The calls that it starts go out when it returns, or when it
+// has taken that long.
+//
+// With ChannelOptions::inline_callbacks it runs elsewhere, and promises more.
 using UnaryCallback = absl::AnyInvocable<void(absl::Status)>;
 
-// The full name of a method, "package.Service/Method", and what stands for it
-// on the wire.
+// The full name of a method, "package.Service/Method", and its number on
+// the wire.
 class MethodDescriptor {
  public:
   // `full_name` must have static storage.
@@ -46,8 +49,9 @@ class MethodDescriptor {
   uint64_t id_;
 };
 
-// Calls `method` and waits. `*response` is what the server sent if the result
-// is OK, else unspecified. The calling thread polls the network while it waits.
+// Calls `method` and waits. If the result is OK, `*response` is what the
+// server sent, else it is unspecified. The calling thread polls the network
+// while it waits.
 absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
                                ClientContext* context,
                                const google::protobuf::MessageLite& request,
@@ -56,8 +60,8 @@ absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
 // Starts a call and returns; `on_done` is called once, and not from inside this
 // function, unless the process has no thread or descriptor left to call it
 // with. `context`, `request` and `response` must stay alive, and the request
-// unchanged, until then. With a null `on_done` nothing is called: nobody could
-// tell when they are free again.
+// unchanged, until then. If `on_done` is null no call is made, because nobody
+// could tell when they are free again.
 void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
                     ClientContext* context,
                     const google::protobuf::MessageLite* request,
@@ -81,7 +85,7 @@ void BindReactor(std::shared_ptr<Channel> channel,
                  internal::ClientReactor* reactor,
                  RpcType without_request = RpcType::kBidiStreaming);
 
-// The same for one that streams only its requests.
+// As BindReactor(), but for a method that streams only its requests.
 template <typename Request>
 void BindWriteReactor(std::shared_ptr<Channel> channel,
                       const MethodDescriptor& method, ClientContext* context,
@@ -92,17 +96,17 @@ void BindWriteReactor(std::shared_ptr<Channel> channel,
               RpcType::kClientStreaming);
 }
 
-// What the three below stand on.
+// Starts a call for the three functions below. Never null: if the call can't be
+// started, Finish() says why.
 std::unique_ptr<ClientStream> StartStream(std::shared_ptr<Channel> channel,
                                           const MethodDescriptor& method,
                                           RpcType type, ClientContext* context);
 
-// A stream that could not be started, for what Finish() returns.
+// Returns a stream that could not be started; Finish() returns `status`.
 std::unique_ptr<ClientStream> FailedStream(absl::Status status);
 
-// Start a call of a method that streams. A status that keeps it from starting
-// is what Finish() returns. `context` must outlive the stream, and so must
-// `response`.
+// Start a call of a method that streams. If it can't be started, Finish() says
+// why. `context` must outlive the stream, and so must `response`.
 template <typename Response>
 std::unique_ptr<ClientReader<Response>> ServerStreamingCall(
     std::shared_ptr<Channel> channel, const MethodDescriptor& method,

@@ -44,18 +44,19 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
   // REQUIRES: the server is gone.
   ~HealthService() override;
 
-  // Says how `service` is from now on; who watches it is told. After Shutdown()
-  // nothing is serving any more, whatever this is told.
+  // Sets the status of `service`, and tells those who watch it. After
+  // Shutdown() nothing is serving any more, whatever is set.
   void SetServingStatus(absl::string_view service, bool serving);
-  // The same of all that were told of before, the server as a whole included.
+  // Sets all names at once that this was ever told of, including the server as
+  // a whole.
   void SetServingStatus(bool serving);
 
-  // What was said of `service`; SERVICE_UNKNOWN if nothing was.
+  // Returns the status of `service`; SERVICE_UNKNOWN if it was never set.
   ServingStatus GetServingStatus(absl::string_view service) const;
 
-  // Everything has stopped serving, for good. Who watches is told, and then the
-  // call ends with UNAVAILABLE: so a server can shut down without a deadline
-  // behind it.
+  // Sets all names to not serving, for good. Watchers are told, and then
+  // their calls end with UNAVAILABLE. So a server can shut down without a
+  // deadline afterwards.
   void Shutdown();
 
   // As the service: see health.proto.
@@ -79,12 +80,12 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
   // As GetServingStatus().
   ServingStatus StatusOf(absl::string_view service) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What is told becomes that.
+  // Returns the status to keep if `serving` is set.
   ServingStatus Told(bool serving) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Tells all who watch what they do not know.
+  // Tells each watcher the status of its service unless it knows it.
   void TellAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Tells that one, or ends its call, if there is reason to and no message of
-  // its is on the way: then it comes here again.
+  // Tells `watcher`, or ends its call, if there is reason to. If a message to
+  // it is under way, nothing is done: this is called again when that is sent.
   void Tell(Watcher* watcher) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable base::Mutex mutex_;

@@ -1,10 +1,10 @@
-// Tells tools what services a server has, and what their messages look like:
-// grpc.reflection.v1.ServerReflection.
+// Tells tools what services a server has, and what their messages look
+// like: grpc.reflection.v1.ServerReflection.
 //
 //   verbena::ReflectionService reflection;
 //   builder.RegisterService(&reflection);
 //
-// It also answers to the name that the protocol had before, v1alpha.
+// The service also answers to the protocol's former name, v1alpha.
 
 #ifndef VERBENA_RPC_SERVICES_REFLECTION_SERVICE_H_
 #define VERBENA_RPC_SERVICES_REFLECTION_SERVICE_H_

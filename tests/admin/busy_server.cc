@@ -33,7 +33,7 @@ class End {
     is_here_ = true;
     came_.NotifyAll();
   }
-  // Returns whether it is here; waits for it for a moment.
+  // Waits up to `time` for the end. Returns whether it is here.
   bool IsHereAfter(absl::Duration time) {
     const base::MutexLock lock(mutex_);
     const absl::Time until = base::Now() + time;
@@ -53,11 +53,12 @@ void Echo(EndToEnd::Stub& stub, size_t bytes) {
   EchoRequest request;
   EchoReply reply;
   request.set_payload(std::string(bytes, 'x'));
-  // How it ends is for the page to show.
+  // The status page shows how the call ended.
   (void)stub.Echo(&context, request, &reply);
 }
 
-// Calls in rows, with a large one and one that fails in each.
+// Makes calls in rows. Each row has a call that fails, each eighth row also has
+// a large call.
 void KeepBusy(const std::string& target, End* end) {
   const auto stub = EndToEnd::NewStub(CreateChannel(target));
   int large = 0;
@@ -72,7 +73,7 @@ void KeepBusy(const std::string& target, End* end) {
   } while (!end->IsHereAfter(kPause));
 }
 
-// One call that stays open until the end.
+// Makes a call that stays open until the end.
 void StayOpen(const std::string& target, EndToEndService* service, End* end) {
   const auto stub = EndToEnd::NewStub(CreateChannel(target));
   ClientContext context;

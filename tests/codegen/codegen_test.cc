@@ -1,5 +1,4 @@
-// That generated code compiles is most of this test. The rest: the classes are
-// what a user expects of them.
+// Tests that generated code compiles and that its classes work as expected.
 
 #include <cstddef>
 #include <cstdint>
@@ -135,7 +134,7 @@ class EmptyMessage final : public verbena::MessageReaderWriter {
   bool read_ = false;
 };
 
-// What method `index` of `service` answers to an empty request.
+// Returns the answer of method `index` of `service` to an empty request.
 absl::Status Answer(const verbena::Service& service, size_t index) {
   const verbena::internal::Method& method = *service.methods()[index];
   std::unique_ptr<verbena::internal::CallMessages> messages =

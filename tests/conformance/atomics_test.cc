@@ -266,7 +266,7 @@ TEST_F(SharedWordTest, OfAllThatSwapTheSameValueOneSucceeds) {
                                         regions[pair]->rkey, kBig, pair),
                 0);
     }
-    // Until all are done, the device may be at the word.
+    // The device may access the word until all requests are done.
     for (size_t pair = 0; pair < kPairs; ++pair) {
       ASSERT_EQ(near[pair]->Outcome(round), IBV_WC_SUCCESS);
     }

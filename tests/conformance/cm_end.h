@@ -1,4 +1,4 @@
-// One side of connections that the connection manager makes, on any device.
+// CmEnd, the client or server of the RDMA CM tests, on any device.
 
 #ifndef VERBENA_TESTS_CONFORMANCE_CM_END_H_
 #define VERBENA_TESTS_CONFORMANCE_CM_END_H_
@@ -14,7 +14,7 @@
 
 namespace verbena::conformance {
 
-// What came out of a channel, acknowledged.
+// Copy of an event that was taken from a channel and acknowledged.
 struct CmReport {
   rdma_cm_event_type type = RDMA_CM_EVENT_DEVICE_REMOVAL;
   int status = 0;
@@ -23,12 +23,12 @@ struct CmReport {
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
   uint8_t retries = 0;
-  std::string data;  // Without the zeros at its end.
+  std::string data;  // Private data without the zeros at its end.
 };
 
-// A channel, a listener if it wants one, and one connection at a time with its
-// queue pair. The verbs return 0 or an errno; whatever else goes wrong fails
-// the test. For one thread.
+// An event channel, a listener after Listen(), and one connection at a time
+// with its queue pair. Functions that return int return 0 or an errno. Any
+// other failure fails the test or ends the process. For one thread.
 class CmEnd {
  public:
   CmEnd();
@@ -40,30 +40,32 @@ class CmEnd {
   uint16_t Listen(int backlog = 8);
   void StopListening();
 
-  // A new id, bound to nothing yet.
+  // Replaces `id` by a new one, which is not bound yet.
   void CreateId();
-  // What begins resolving the address under test.
+  // Begins to resolve the address under test.
   int ResolveAddr(uint16_t port);
   int ResolveRoute();
-  // Both, with their events, and a queue pair.
+  // Resolves address and route of a new id, with their events, and creates its
+  // queue pair.
   void Resolve(uint16_t port);
   int CreateQp();
   int Connect(absl::string_view data);
   // Resolves and connects.
   void Dial(uint16_t port, absl::string_view data = "");
 
-  // Waits for a request and takes over its id, with a queue pair.
+  // Waits for a connection request, replaces `id` by that of the request, and
+  // creates its queue pair.
   CmReport TakeRequest();
   int Accept(absl::string_view data);
   int Reject(absl::string_view data);
   int Disconnect();
   void DestroyId();
 
-  // The next event, which must be of this type.
+  // Waits for the next event, which must be of this type.
   CmReport Expect(rdma_cm_event_type type);
-  // Nothing comes for some milliseconds.
+  // Fails the test if an event comes within some milliseconds.
   void ExpectNothing();
-  // The next event at once; the errno if there is none.
+  // Takes the next event without waiting. Returns an errno if there is none.
   int Poll(CmReport* report);
 
   ibv_qp_state State() const;
@@ -71,23 +73,24 @@ class CmEnd {
   void Send(absl::string_view text);
   // Waits for one completion.
   ibv_wc Wait();
-  // What the last receive has brought.
+  // The text that the last receive has brought.
   std::string Received() const { return memory_.data(); }
 
   rdma_event_channel* channel = nullptr;
   rdma_cm_id* listener = nullptr;
   rdma_cm_id* id = nullptr;
-  // What it connects and accepts with, for both kinds of retries.
+  // retry_count and rnr_retry_count of Connect() and Accept().
   uint8_t retries = 7;
 
  private:
-  ibv_pd* pd_ = nullptr;  // Of the device of the first id, with the rest.
+  // The first CreateQp() creates these three on the device of its id.
+  ibv_pd* pd_ = nullptr;
   ibv_cq* cq_ = nullptr;
   ibv_mr* mr_ = nullptr;
   std::array<char, 256> memory_ = {};
 };
 
-// A connection between the two; `server` listens.
+// Connects `client` to `server`, which begins to listen.
 void Connect(CmEnd& client, CmEnd& server);
 
 }  // namespace verbena::conformance

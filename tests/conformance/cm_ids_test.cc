@@ -94,7 +94,7 @@ TEST_F(CmIdsTest, MigratingTakesUnreadEventsAlong) {
   client.CreateId();
   EXPECT_EQ(client.ResolveAddr(port), 0);
   pollfd readable = {client.channel->fd, POLLIN, 0};
-  ASSERT_EQ(poll(&readable, 1, 10'000), 1);  // It has happened already.
+  ASSERT_EQ(poll(&readable, 1, 10'000), 1);  // The event is there.
   EXPECT_EQ(Cm().migrate_id(client.id, other.channel), 0);
   client.ExpectNothing();
   EXPECT_EQ(other.Expect(RDMA_CM_EVENT_ADDR_RESOLVED).id, client.id);

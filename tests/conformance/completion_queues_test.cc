@@ -23,7 +23,7 @@ class CompletionQueuesTest : public testing::Test {
  protected:
   CompletionQueuesTest() : a(), b(WithChannel()) { Connect(a, b); }
 
-  // One message of a into a receive of b.
+  // Sends one message from a into a receive of b.
   void SendOne(unsigned int flags = IBV_SEND_SIGNALED) {
     ASSERT_EQ(b.Receive(9, 0, 64), 0);
     ASSERT_EQ(a.Send(1, 0, 8, flags), 0);
@@ -89,7 +89,7 @@ TEST_F(CompletionQueuesTest, AnArmedQueueRaisesOneEvent) {
   SendOne();
   b.TakeCompletionEvent();
   SendOne();
-  ExpectNoEvent();  // It was armed once.
+  ExpectNoEvent();  // The queue was armed for one event.
 }
 
 TEST_F(CompletionQueuesTest, AQueueThatIsNotArmedRaisesNone) {

@@ -59,7 +59,7 @@ TEST_F(DatagramsTest, TheGlobalRouteNamesBothAddresses) {
   ASSERT_EQ(b.Receive(7, 0, 100), 0);
   ASSERT_EQ(a.SendTo(b, 3, 0, 5), 0);
   ASSERT_EQ(b.Outcome(7), IBV_WC_SUCCESS);
-  // Of IPv4 it is the IP header, at the end.
+  // With IPv4 the last bytes of the GRH are the IP header.
   EXPECT_EQ(std::memcmp(b.memory + kGrhBytes - 8, a.gid.gid.raw + 12, 4), 0);
   EXPECT_EQ(std::memcmp(b.memory + kGrhBytes - 4, b.gid.gid.raw + 12, 4), 0);
 }

@@ -1,4 +1,4 @@
-// What a device says about itself, its port and its objects.
+// Queries about a device, its port and its objects.
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
-// What a device does otherwise than the suite promises, as data.
+// Promises of the suite that a device is known to break, as data.
 //
-// A test states a promise of the verbs. Where a device is known not to keep it,
-// a row here says so and why, and the test then expects what the row says: a
-// device that changes fails the suite either way. No test is left out.
+// A test states a promise of the verbs. If a device is known to break it, a row
+// says so and why, and the test expects the behaviour of the row. So a device
+// that changes fails the suite either way. No test is left out.
 
 #ifndef VERBENA_TESTS_CONFORMANCE_DIFFERENCES_H_
 #define VERBENA_TESTS_CONFORMANCE_DIFFERENCES_H_
@@ -12,7 +12,7 @@
 
 namespace verbena::conformance {
 
-// Sorted.
+// Promises of the verbs, sorted by name.
 enum class Promise {
   kABusyChannelSetsErrno,
   kADatagramErrorStopsTheSendQueueOnly,
@@ -80,7 +80,7 @@ enum class Promise {
 struct Difference {
   absl::string_view device;  // Its name begins so: "soft", "rxe".
   Promise promise;
-  absl::string_view instead;  // What it does.
+  absl::string_view instead;  // The device's behaviour.
   absl::string_view why;
 };
 

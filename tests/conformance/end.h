@@ -1,4 +1,4 @@
-// One end of a connection on the device under test.
+// End, one end of a connection on the device under test.
 
 #ifndef VERBENA_TESTS_CONFORMANCE_END_H_
 #define VERBENA_TESTS_CONFORMANCE_END_H_
@@ -16,9 +16,9 @@ inline constexpr int kAllAccess =
 using transport::kTestQkey;
 using EndOptions = transport::TestEndOptions;
 
-// With a region and a queue pair that allow atomics too.
+// Options of an End whose region and queue pair allow atomics, too.
 EndOptions WithAtomics();
-// With memory for the longest messages of the suite.
+// Options of an End with memory for the longest messages of the suite.
 EndOptions Large();
 
 class End : public transport::TestEnd {
@@ -36,7 +36,7 @@ class DatagramEnd : public End {
   explicit DatagramEnd(EndOptions options = {});
 };
 
-// In front of every datagram that is received.
+// Bytes of the GRH in front of each datagram that is received.
 inline constexpr size_t kGrhBytes = sizeof(ibv_grh);
 
 }  // namespace verbena::conformance

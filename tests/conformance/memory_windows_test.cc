@@ -146,7 +146,7 @@ TEST_F(MemoryWindowsTest, ANewWindowsKeyEndsInZeros) {
             Keeps(Promise::kANewWindowsKeyEndsInZeros));
 }
 
-// Of the key in a binding only the low eight bits are the user's.
+// The user chooses only the low eight bits of the key in a binding.
 TEST_F(MemoryWindowsTest, TheOtherBitsOfAWindowsKeyAreTheDevices) {
   ibv_send_wr request = {};
   request.wr_id = 5;

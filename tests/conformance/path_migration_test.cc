@@ -25,7 +25,7 @@ ibv_qp_attr AlternateOf(const End& end) {
   return attributes;
 }
 
-// What modify_qp says to that path, changed by `change`, in RTS.
+// Returns the result of modify_qp for AlternateOf(end), changed by `change`.
 int Load(End& end, absl::FunctionRef<void(ibv_qp_attr&)> change) {
   ibv_qp_attr attributes = AlternateOf(end);
   change(attributes);

@@ -207,7 +207,7 @@ TEST(QueuePairStatesTest, AQueuePairMayBeResetAndUsedAgain) {
       ASSERT_EQ(a.Receive(1, 0, 64), 0);
     }
     for (End* end : {&a, &b}) ASSERT_EQ(end->To(IBV_QPS_RESET), 0);
-    EXPECT_TRUE(a.StaysQuiet());  // What was posted is gone unannounced.
+    EXPECT_TRUE(a.StaysQuiet());  // Requests vanished silently.
     Connect(a, b);
     ASSERT_EQ(b.Receive(2, 0, 64), 0);
     ASSERT_EQ(a.Send(3, 0, 8), 0);

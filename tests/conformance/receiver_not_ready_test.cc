@@ -43,7 +43,7 @@ TEST(ReceiverNotReadyTest, WithoutRetriesItFailsAtOnce) {
   EXPECT_EQ(a.Outcome(1), IBV_WC_RNR_RETRY_EXC_ERR);
   EXPECT_EQ(a.Outcome(2), IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(a.State(), IBV_QPS_ERR);
-  EXPECT_EQ(b.State(), IBV_QPS_RTS);  // It has done nothing wrong.
+  EXPECT_EQ(b.State(), IBV_QPS_RTS);  // The receiver is not at fault.
 }
 
 TEST(ReceiverNotReadyTest, EachRetryWaitsForTheRespondersTimer) {

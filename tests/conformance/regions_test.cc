@@ -46,7 +46,8 @@ class RegionsTest : public testing::Test {
                   : IBV_WC_LOC_QP_OP_ERR);
   }
 
-  // What a key brings that is none of its queue pair's domain.
+  // Returns the status of a request whose local key is no key of the queue
+  // pair's protection domain.
   static ibv_wc_status KeyError() {
     return Keeps(Promise::kLocalKeyThatIsNoneIsAProtectionError)
                ? IBV_WC_LOC_PROT_ERR

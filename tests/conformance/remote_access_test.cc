@@ -146,7 +146,8 @@ TEST_F(RemoteAccessTest, TheResponderIsToldByAnEvent) {
   }
 }
 
-// What a queue pair does not allow is no request that it understands.
+// An operation that the access flags of the responder's queue pair forbid is an
+// invalid request, not an access error.
 class QueuePairRightsTest : public testing::Test {
  protected:
   void Connect(int access) {
@@ -176,7 +177,8 @@ TEST_F(QueuePairRightsTest, AReadThatTheQueuePairDoesNotAllow) {
   EXPECT_EQ(a.Outcome(2), IBV_WC_REM_INV_REQ_ERR);
 }
 
-// What the responder finds comes before a bad buffer of the requester.
+// If the responder refuses a READ whose local buffer is bad too, the requester
+// reports the refusal.
 TEST_F(RemoteAccessTest, ARefusalComesBeforeALocalError) {
   ibv_sge entry = {a.Address(0), 8, a.mr->lkey ^ 0x55};
   ibv_send_wr request = {};

@@ -19,8 +19,8 @@ EndOptions Small() {
   return options;
 }
 
-// What the device has written there by now. No completion says so, which to a
-// sanitizer is a race with the device's thread.
+// Returns the word that the device has written at `offset` by now. The write
+// has no completion, so a sanitizer sees a race with the device's thread.
 __attribute__((no_sanitize("thread"))) uint64_t WordByNow(End& end,
                                                           size_t offset) {
   return *const_cast<volatile uint64_t*>(&end.Word(offset));

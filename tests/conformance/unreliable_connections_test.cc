@@ -32,7 +32,7 @@ class UnreliableConnectionsTest : public testing::Test {
     request.send_flags = IBV_SEND_SIGNALED;
     return a.Post(request);
   }
-  // That b still takes messages, this one into `wr_id`.
+  // Expects that b still takes messages, the next one into receive `wr_id`.
   void ExpectNextArrives(uint64_t wr_id) {
     a.Fill(1000, "next");
     ASSERT_EQ(a.Send(1, 1000, 4), 0);

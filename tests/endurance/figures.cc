@@ -53,7 +53,7 @@ Figures OwnFootprint() {
   }
   const struct mallinfo2 heap = mallinfo2();
   figures["heap"] = static_cast<int64_t>(heap.uordblks + heap.hblkhd);
-  // One is that of the folder itself.
+  // The iterator itself has one descriptor open, which does not count.
   figures["descriptors"] =
       std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
                     std::filesystem::directory_iterator()) -

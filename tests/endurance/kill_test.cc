@@ -1,9 +1,9 @@
-// Clients and servers that are killed at random moments, under a load of all
-// kinds of calls: no other call outlives its deadline, and who survives holds
-// no more than before.
+// Kills clients and servers at random moments, under a load of all kinds of
+// calls. No call of another process may outlive its deadline, and survivors
+// must hold no more than before.
 //
 //   kill_test                           some kills of each
-//   kill_test --kills=1000 --seed=17    so many in all, from that seed
+//   kill_test --kills=1000 --seed=17    1000 kills in all, drawn from seed 17
 //   kill_test --overrun_seconds=15      calls may end so long after their
 //                                       deadlines, for slow machines
 //
@@ -33,10 +33,10 @@
 
 ABSL_FLAG(int, kills, 60, "how many, of clients and of servers together");
 ABSL_FLAG(uint64_t, seed, 1, "draws the calls and the moments");
-// Whoever is to notice it may have to wait for a processor, beside all the
-// processes that die and start here, and then for the callbacks of other calls,
-// which check megabytes. It is less than the keepalive that ends calls when
-// nothing else does.
+// A client that ends a call may wait for a processor, because processes die and
+// start here all the time. Then it waits for callbacks of other calls, which
+// check megabytes. The default is less than the keepalive, which ends calls
+// when nothing else does.
 ABSL_FLAG(int, overrun_seconds, 5,
           "how long after its deadline a call may end");
 
@@ -45,24 +45,24 @@ namespace {
 
 using testing_support::TestAddress;
 
-// In which a survivor lets go of what it held for the dead, and a port can be
-// listened on again.
+// Time in which a survivor must release the resources of a dead peer, and a
+// port must be free again.
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-// After so many kills everything has happened that makes pools and caches grow.
+// Kills after which pools and caches have grown to their usual size.
 constexpr int kWarmUpKills = 10;
-// After so many more, what is held is compared with what was held then.
+// Kills between two comparisons with the figures after the warm-up.
 constexpr int kRoundKills = 100;
 
 // The longest that a load runs undisturbed before something is killed.
 constexpr int kUndisturbedMs = 40;
 
-// What of each kind a survivor may hold beyond what it held after the warm-up,
-// if it is not said to hold less. A server starts a worker, or one that stands
-// in for a poller and has a timer, only when it needs one; a pool may not have
-// been at its largest; and what the allocator has free between things in use
-// does not go back to the system. What it maps, 64 MiB for each of some
-// threads, it keeps; what is registered on the software device is mapped, too.
+// Returns how far each figure of a survivor may rise after the warm-up, unless
+// the test limits that figure itself. Servers start workers, and standbys with
+// their timers, only when they need them. A pool may not have been at its
+// largest. The allocator keeps free memory between blocks in use, and the 64
+// MiB that it maps for each of some threads. Memory that is registered on the
+// software device counts as mapped, too.
 const Figures& MoreAllowed() {
   static const auto* const allowed =
       new Figures{{"descriptors", 2},
@@ -75,13 +75,14 @@ const Figures& MoreAllowed() {
   return *allowed;
 }
 
-// Of a server without clients. Of bulk memory its two pollers keep the floor.
+// Returns limits for a server without clients. Its two pollers keep the floor
+// of their bulk memory.
 Figures NothingInUse() {
   return {{"connections", 0}, {"bulk", int64_t{2} << 20}};
 }
 
-// The first thing of which `figures` has more than `limits` allows; empty if
-// there is none.
+// Returns a text about the first figure that is above its limit or missing;
+// empty if there is none.
 std::string Excess(const Figures& figures, const Figures& limits) {
   for (const auto& [name, limit] : limits) {
     const auto found = figures.find(name);
@@ -94,7 +95,7 @@ std::string Excess(const Figures& figures, const Figures& limits) {
   return "";
 }
 
-// What of `figures` may be there later, with what is allowed on top.
+// Returns limits for later: `figures` plus MoreAllowed().
 Figures WithMoreAllowed(const Figures& figures) {
   Figures limits;
   for (const auto& [name, more] : MoreAllowed()) {
@@ -106,9 +107,10 @@ Figures WithMoreAllowed(const Figures& figures) {
 
 class KillTest : public testing::Test {
  protected:
-  // Calls `round` for the warm-up, and then until all kills are done. It kills
-  // as often as it is told, and leaves `survivor` without calls: that must hold
-  // no more than `at_rest` then, and little more than after the warm-up.
+  // Calls `round` for the warm-up, and then until all kills are done. `round`
+  // kills as often as it is told, and leaves `survivor` without calls. After
+  // each round the figures of `survivor` must be within `at_rest`, and within
+  // those of the warm-up plus MoreAllowed().
   template <typename Round>
   void RunRounds(Peer& survivor, const Figures& at_rest, const Round& round) {
     std::printf("to repeat it: --seed=%s --kills=%d\n",
@@ -133,7 +135,7 @@ class KillTest : public testing::Test {
   uint64_t Draw() { return random_(); }
   bool OneIn(uint64_t count) { return Draw() % count == 0; }
 
-  // For the moment of a kill; nothing depends on what happens meanwhile.
+  // Waits for a random time before a kill.
   void LetSomeTimePass() {
     LetPass(absl::Milliseconds(Draw() % kUndisturbedMs));
   }
@@ -144,7 +146,7 @@ class KillTest : public testing::Test {
     return victim;
   }
 
-  // The dead one may still have its port.
+  // Tries again for a while, because a dead server may still have its port.
   static std::unique_ptr<Peer> StartServer(const std::string& address) {
     const absl::Time deadline = base::Now() + kPatience;
     while (true) {
@@ -159,7 +161,8 @@ class KillTest : public testing::Test {
     }
   }
 
-  // What `peer` holds when it has let go of everything that it is about to.
+  // Waits until the descriptors and threads of `peer` do not change any more.
+  // Returns its figures.
   static Figures Settled(Peer& peer) {
     const absl::Time deadline = base::Now() + kPatience;
     Figures before;
@@ -183,7 +186,7 @@ class KillTest : public testing::Test {
     while (base::Now() < until) never.WaitUntil(mutex, until);
   }
 
-  // What `peer` holds when it has no more of anything than `limits` says.
+  // Waits until no figure of `peer` is above `limits`. Returns its figures.
   static Figures AwaitAtMost(Peer& peer, const Figures& limits) {
     const absl::Time deadline = base::Now() + kPatience;
     while (true) {
@@ -236,8 +239,8 @@ TEST_F(KillTest, WhoeverIsLeftWhenClientsDie) {
     ExpectInTime(*bystander);
   });
   std::printf("bystander: %s\n", ToLine(bystander->Report()).c_str());
-  // What happens to others is none of its business. (On a busy machine an
-  // attempt to connect may take longer than it may.)
+  // Killed clients must not disturb the bystander. On a busy machine an attempt
+  // to connect may still take too long, so one call in a hundred may fail.
   Figures calls = bystander->Report();
   EXPECT_LE(calls["UNAVAILABLE"], calls["OK"] / 100);
   bystander->End();
@@ -249,8 +252,8 @@ TEST_F(KillTest, WhoeverIsLeftWhenServersDie) {
   ASSERT_NE(server, nullptr);
   const std::string address = server->address();
   const std::unique_ptr<Peer> client = Peer::StartClient(address);
-  // Without a channel it is always the same, once it has had one; but for
-  // the socket by which threads that sleep are woken on the software device.
+  // A client that has had a channel always holds the same without one. Only the
+  // socket that wakes sleeping threads on the software device comes and goes.
   client->StartLoad(Draw());
   client->AwaitSuccess();
   client->StopLoad();

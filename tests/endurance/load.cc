@@ -99,7 +99,7 @@ Figures Tally::figures() const {
   return figures;
 }
 
-// Whoever may still cancel it shares it.
+// Shared by its caller and the callers that may be cancelling it.
 struct Load::Call {
   ClientContext context;
   EchoRequest request;
@@ -109,7 +109,7 @@ struct Load::Call {
   bool inline_handler = false;
 };
 
-// One call at a time.
+// Makes one call at a time.
 class Load::Caller {
  public:
   Caller(Load* load, uint64_t seed) : load_(*load), draw_(seed) {}
@@ -279,7 +279,8 @@ std::shared_ptr<Channel> Load::ChannelAt(size_t index) const {
 }
 
 void Load::ReplaceChannel(size_t index) {
-  // The old one goes when the lock is free again: that may take a while.
+  // The old channel is destroyed after the lock is released, because that may
+  // take a while.
   std::shared_ptr<Channel> channel = CreateChannel(target_, ClientOptions());
   const base::MutexLock lock(mutex_);
   std::swap(channel, channels_[index]);

@@ -20,17 +20,17 @@
 
 namespace verbena::endurance {
 
-// What became of calls. Any thread.
+// Counts calls by the code of their status. Thread-safe.
 class Tally {
  public:
   void Count(absl::StatusCode code, absl::Duration overrun);
 
-  // Until some more calls have succeeded. Returns whether that came to be in
-  // time.
+  // Waits until `more` more calls have succeeded. Returns false if they have
+  // not by `deadline`.
   bool AwaitSuccesses(int64_t more, absl::Time deadline);
 
-  // Calls by the name of their code; "overrun_us", by how much a call has
-  // outlived its deadline at most.
+  // Number of calls by the name of their code, and "overrun_us": the longest
+  // time by which a call has outlived its deadline.
   Figures figures() const;
 
  private:
@@ -75,7 +75,7 @@ class Load {
 
   const std::string target_;
   Tally& tally_;
-  const std::string bytes_;  // What messages are made of.
+  const std::string bytes_;  // Source of payloads and attachments.
   std::atomic<bool> stopping_{false};
 
   mutable base::Mutex mutex_;

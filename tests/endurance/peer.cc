@@ -115,8 +115,8 @@ int BeClient(const std::string& target) {
       return came ? question
                   : absl::StrCat("no call succeeds: ", ToLine(tally.figures()));
     }
-    // What a channel leaves behind that is dropped in a callback, the next one
-    // that is dropped takes along.
+    // A channel that was dropped in a callback leaves its poller behind. It
+    // ends when another channel is dropped.
     if (load == nullptr) CreateChannel(target)->MakeImpl().IgnoreError();
     Figures figures = Footprint(question);
     figures.merge(tally.figures());
@@ -166,7 +166,7 @@ void Peer::StartLoad(uint64_t seed) { Tell(absl::StrCat("start ", seed)); }
 
 Figures Peer::Ask(absl::string_view question) {
   const std::string line = absl::StrCat(question, "\n");
-  // Whoever is dead is noticed by the answer that does not come.
+  // If the process is dead, send() fails, and no answer comes.
   send(input_.get(), line.data(), line.size(), MSG_NOSIGNAL);
   const std::string answer = process_.ReadLine();
   Figures figures = FromLine(answer);

@@ -30,19 +30,19 @@ class Peer {
   // The kernel's device or "soft", on which a server listens.
   const std::string& device() const { return device_; }
 
-  // A client calls from now on, as `seed` says.
+  // Has the client make calls from now on, drawn from `seed`.
   void StartLoad(uint64_t seed);
-  // It ends its calls and drops its channels.
+  // Has the client wait for its open calls and drop its channels.
   void StopLoad() { Tell("stop"); }
-  // Until a call has succeeded that ended after this was called. The test fails
-  // if none has in a minute.
+  // Waits until another call of the client has succeeded. The test fails if
+  // none has in a minute.
   void AwaitSuccess() { Tell("await"); }
 
   // Its footprint; of a server also "connections", and the registered memory
   // for frames and large parts of calls, "frames" and "bulk"; of a client also
   // what its tally says, open calls included.
   Figures Report() { return Ask("report"); }
-  // The same when free memory has gone back to the system.
+  // As Report(), after free memory was given back to the system.
   Figures TrimAndReport() { return Ask("trim"); }
 
   // Kills it. The test fails if it had ended before.
@@ -57,7 +57,7 @@ class Peer {
   void Tell(absl::string_view command);
   void ExpectExit(int exit_code);
 
-  base::UniqueFd input_;  // What is sent here, it reads.
+  base::UniqueFd input_;  // Our end of the standard input of the process.
   testing_support::ChildProcess process_;
   std::string address_;
   std::string device_;

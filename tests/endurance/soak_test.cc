@@ -1,9 +1,9 @@
-// A server and clients for as long as they are given, under a load of all kinds
-// of calls, with channels that come and go and clients that are killed: what
-// they hold grows no more in the second half of the time.
+// Runs a server and clients for a given time under a load of all kinds of
+// calls. Channels come and go, and clients are killed. The figures of the
+// processes must not grow in the second half of the time.
 //
-//   soak_test                           seconds
-//   soak_test --minutes=60 --csv=FILE   an hour; its samples
+//   soak_test                           runs for some seconds
+//   soak_test --minutes=60 --csv=FILE   runs for an hour, writes the samples
 //
 // ./dev soak draws a chart of the samples.
 
@@ -37,8 +37,8 @@ ABSL_FLAG(std::string, csv, "", "a file for the samples");
 namespace verbena::endurance {
 namespace {
 
-// Few enough to look at and many enough for medians, unless that were more
-// often or more seldom than in these intervals.
+// Number of samples: few enough to look at, many enough for medians. The bounds
+// of the interval between samples may make it more or fewer.
 constexpr double kSamples = 60;
 constexpr absl::Duration kShortestInterval = absl::Milliseconds(200);
 constexpr absl::Duration kLongestInterval = absl::Seconds(5);
@@ -48,12 +48,12 @@ constexpr absl::Duration kLongestInterval = absl::Seconds(5);
 constexpr size_t kMortals = 2;
 constexpr uint64_t kLifeSamples = 4;
 
-// See KillTest. More than its: here all is under load.
+// Time after its deadline in which a call must end. See kill_test.cc.
 constexpr absl::Duration kOverrunMax = absl::Seconds(5);
 
 // A figure has grown if its median in the last quarter of the time exceeds that
-// in the third by more than a twentieth and `noise`: what it varies by with the
-// calls that happen to be under way.
+// in the third by more than a twentieth and `noise`. It varies by about `noise`
+// with the calls that happen to be under way.
 struct Column {
   const char* process;
   const char* figure;
@@ -72,8 +72,8 @@ constexpr Column kColumns[] = {
     {"client", "descriptors", 6},     {"client", "threads", 6},
     {"client", "overrun_us", kAny},   {"client", "OK", kAny}};
 
-// In less than this the processes have not come to their full size, and so few
-// samples vary more: then `noise` counts several times.
+// In shorter runs `noise` counts several times. The processes have not come to
+// their full size, and few samples vary more.
 constexpr absl::Duration kLongEnough = absl::Minutes(2);
 constexpr int64_t kMoreNoise = 4;
 
@@ -83,7 +83,7 @@ int64_t Median(std::vector<int64_t> values) {
   return *middle;
 }
 
-// Of the values from the `quarter`th on, one of four.
+// Returns the median of one quarter of the values; `quarter` is 0 to 3.
 int64_t MedianOfQuarter(const std::vector<int64_t>& values, size_t quarter) {
   const auto begin = values.begin();
   const auto size = static_cast<int64_t>(values.size());
@@ -151,8 +151,8 @@ class SoakTest : public testing::Test {
       std::clamp(time_ / kSamples, kShortestInterval, kLongestInterval);
   const uint64_t seed_ = absl::GetFlag(FLAGS_seed);
   std::mt19937_64 random_{seed_};
-  std::ofstream csv_{absl::GetFlag(FLAGS_csv)};  // Nowhere, without a name.
-  // By column.
+  std::ofstream csv_{absl::GetFlag(FLAGS_csv)};  // Drops all without a name.
+  // Samples of each column.
   std::vector<std::vector<int64_t>> samples_ =
       std::vector<std::vector<int64_t>>(std::size(kColumns));
   int killed_ = 0;

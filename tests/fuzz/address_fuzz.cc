@@ -13,7 +13,7 @@
 namespace verbena::base {
 namespace {
 
-// What is written out is read as the same.
+// Checks that an address that was written as text is parsed as the same one.
 void CheckRoundTrip(const SocketAddress& address) {
   const absl::StatusOr<SocketAddress> again =
       SocketAddress::ParseNumeric(address.ToString());

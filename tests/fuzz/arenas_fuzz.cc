@@ -1,5 +1,5 @@
-// What a server believes of a client's arenas, told in any order: it finds no
-// range that was not offered.
+// Fuzzes RemoteArenas, a server's record of the arenas of a client. The client
+// adds and removes arenas in any order. Find() must only find ranges in them.
 
 #include <cstddef>
 #include <cstdint>

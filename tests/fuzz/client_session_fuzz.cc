@@ -48,13 +48,13 @@ class Call final : public ClientCall {
   Call(FuzzInput& input, bool revokes) : revokes_(revokes) {
     request_.method_id = 1;
     request_.metadata_bytes = input.Below(64);
-    // One in eight streams, without a draw of its own, so that older inputs
-    // mean what they did.
+    // An eighth of the calls are streams. The length decides, because another
+    // draw would change the meaning of older inputs.
     if (request_.metadata_bytes >= 56) {
       user_.set_stream(&messages_);
       set_stream(&messages_);
     }
-    // Some have long metadata, for the same reason so.
+    // Some calls have long metadata. The length decides again.
     if (request_.metadata_bytes % 16 == 15) {
       long_metadata_.assign(request_.metadata_bytes * 140, 'm');
       request_.long_metadata = absl::MakeConstSpan(
@@ -115,7 +115,7 @@ class Call final : public ClientCall {
   MessageStream messages_{&user_, /*max_message_bytes=*/uint64_t{1} << 20,
                           "the fuzzer's limit", /*marks_end=*/true};
   Buffer attachment_;
-  Buffer kept_;  // Of a reply, for as long as the call is kept.
+  Buffer kept_;  // Attachment of the reply, kept as long as the call.
   uint32_t kept_sum_ = 0;
   bool written_ = false;
   bool done_ = false;
@@ -241,7 +241,7 @@ class ClientSession final : public Session {
     const bool early = input_.Bool();
     Turn(early ? 0 : 8);
     clients_.Close(std::move(connection_));
-    // Of an ended connection no call is open.
+    // The connection has ended, so each call must have ended.
     calls_.clear();
     Turn(8);
   }

@@ -208,7 +208,7 @@ class CmFuzzer {
     return id.CreateQp(pd_.get(), &attributes).ok();
   }
 
-  // What the user does with an identifier.
+  // Has the user act on one of its identifiers.
   void Answer() {
     if (ids_.empty()) return;
     const size_t index = input_.Take<uint8_t>() % ids_.size();

@@ -1,4 +1,4 @@
-// Whether descriptors come back.
+// Checks that fuzz targets leak no descriptors.
 
 #ifndef VERBENA_TESTS_FUZZ_DESCRIPTORS_H_
 #define VERBENA_TESTS_FUZZ_DESCRIPTORS_H_

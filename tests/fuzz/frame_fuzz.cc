@@ -55,7 +55,7 @@ void Use(absl::Span<const uint8_t> frame) {
 
 void Check(absl::Span<const uint8_t> frame) {
   const char* const error = FrameError(frame);
-  // Whoever sees a plain frame asks no further.
+  // The receiver of a plain frame does not ask for its FrameError().
   if (IsPlainCall(frame)) CHECK(error == nullptr) << error;
   if (error == nullptr) Use(frame);
   absl::Span<const uint8_t> rest = frame;

@@ -21,7 +21,7 @@ class FuzzInput {
 
   bool empty() const { return rest_.empty(); }
 
-  // A number, an enumerator, or a structure of such, of any value.
+  // Takes a number, an enumerator, or a structure of these, with any value.
   template <typename T>
   T Take() {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -29,11 +29,11 @@ class FuzzInput {
     TakeTo(reinterpret_cast<uint8_t*>(&value), sizeof(value));
     return value;
   }
-  // A number below `bound`, which is at most 256, of one byte.
+  // Takes a number below `bound` from one byte. REQUIRES: bound <= 256.
   uint32_t Below(uint32_t bound) { return Take<uint8_t>() % bound; }
   bool Bool() { return Below(2) == 1; }
 
-  // At most so many bytes: those that there are.
+  // Takes `most` bytes, or all that are left.
   absl::Span<const uint8_t> Bytes(size_t most) {
     const absl::Span<const uint8_t> taken = rest_.subspan(0, most);
     rest_.remove_prefix(taken.size());
@@ -54,7 +54,7 @@ inline absl::string_view AsText(absl::Span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Reads all of it, for a sanitizer to see.
+// Reads all bytes, so that a sanitizer finds bad ones.
 inline void ReadAll(absl::Span<const uint8_t> bytes) {
   volatile uint8_t sink = 0;
   for (const uint8_t byte : bytes) sink = sink ^ byte;

@@ -1,5 +1,5 @@
-// What peers say of themselves while they connect, and what both then make of
-// it.
+// Fuzzes the private data of peers that connect, and the options of HELLO and
+// WELCOME frames.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,8 @@ void CheckLimits(const PeerLimits& limits) {
   CHECK_LE(limits.max_metadata_bytes, kMaxMetadataBytes);
 }
 
-// What a decoder accepts an encoder writes, so that it comes out as it was.
+// Checks that what a decoder accepts is encoded to something that the decoder
+// accepts, too.
 void Check(absl::Span<const uint8_t> data) {
   if (const auto request = DecodeConnectRequest(data); request.ok()) {
     CheckLimits(request->limits);

@@ -1,4 +1,4 @@
-// What travels with a call beside its message: metadata, and a status.
+// Fuzzes the decoders of metadata and of a status.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What any process of the host may send to the queue pairs of this one, by
-// their numbers: offers of links, and datagrams.
+// Fuzzes the sockets at which queue pairs are reached by their numbers. Any
+// process of the host may send offers of links and datagrams to them.
 
 #include <infiniband/verbs.h>
 #include <sys/eventfd.h>
@@ -89,7 +89,7 @@ class NumbersFuzzer {
     }
   }
 
-  // Of a queue pair of ours, or of one that the intruder has made up.
+  // Returns the number of a queue pair of ours, or one that is made up.
   uint32_t Number() {
     switch (input_.Below(4)) {
       case 0:

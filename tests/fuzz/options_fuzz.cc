@@ -15,7 +15,7 @@
 namespace verbena::transport {
 namespace {
 
-// Of any kind: long, short, negative and infinite ones.
+// Draws a duration of any kind: long, short, negative or infinite.
 absl::Duration Time(fuzz::FuzzInput& input) {
   switch (input.Below(4)) {
     case 0:

@@ -1,4 +1,4 @@
-// What protoc hands to protoc-gen-verbena.
+// Fuzzes protoc-gen-verbena with requests that protoc could make.
 
 #include <cstddef>
 #include <cstdint>

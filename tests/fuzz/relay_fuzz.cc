@@ -181,7 +181,7 @@ class RelayFuzzer {
     SendRaw(payload);
   }
 
-  // What this process's queue pair does with its end of the link.
+  // Has the queue pair of this process use its end of the link.
   void BeQueuePair() {
     if (!queue_pair_.has_value()) return;
     Packet packet;
@@ -209,7 +209,7 @@ class RelayFuzzer {
     queue_pair_->RingAlways();
   }
 
-  // What the connection manager of this process does with the socket.
+  // Has the connection manager of this process use the socket.
   void SayMessage() {
     while (true) {
       CmReceived received = ReceiveCmMessage(socket_.get());

@@ -1,5 +1,5 @@
-// What takes libFuzzer's place in an ordinary test: runs the fuzz target that
-// it is linked with once over each file that it is given.
+// Takes the place of libFuzzer in an ordinary test: runs the fuzz target that
+// it is linked with once on each given file.
 
 #include <cstddef>
 #include <cstdint>

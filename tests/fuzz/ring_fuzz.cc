@@ -67,7 +67,7 @@ class RingFuzzer {
       end_.RunProtocol();
     }
     simulation_.RunFor(std::chrono::milliseconds(10));
-    // What was posted ends, and never more than that.
+    // No more requests complete than were posted.
     CHECK_EQ(end_.To(IBV_QPS_ERR), 0);
     for (int i = 0; i < 4; ++i) Poll();
     CHECK_LE(completed_, posted_);

@@ -159,10 +159,10 @@ class Handler final : public ServerHandler {
   }
 
   std::vector<ServerCall*> open_;
-  std::map<ServerCall*, StreamUser> users_;  // Of those that stream.
+  std::map<ServerCall*, StreamUser> users_;  // Users of open streams.
 };
 
-// What ServerPoller is made of, but for its threads.
+// Uses the parts of a ServerPoller without its threads.
 class Server {
  public:
   Server() : watcher_(*EventChannel::Create(SessionPeer::Device())) {
@@ -177,7 +177,7 @@ class Server {
   }
 
   const base::SocketAddress& address() const { return address_; }
-  // Of the connections that come.
+  // Sets EndpointOptions::checksum for later connections.
   void set_checksum(bool checksum) { options_.checksum = checksum; }
   Handler& handler() { return handler_; }
   bool has_connection() const { return calls_ != nullptr; }
@@ -311,7 +311,7 @@ class ServerSession final : public Session {
     }
   }
 
-  // Where nobody may.
+  // Writes to memory of the server, which no client may do.
   void Write() {
     const ibv_wr_opcode opcode =
         input_.Bool() ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE;
@@ -320,7 +320,7 @@ class ServerSession final : public Session {
     peer_.PostRdma(opcode, address, rkey, input_.Take<uint16_t>());
   }
 
-  // What it has lent is its own: it writes there at any time.
+  // Has the client write to its own arena, whatever it has lent of it.
   void Overwrite() {
     const uint32_t at = input_.Take<uint16_t>();
     const absl::Span<const uint8_t> bytes = input_.Bytes(input_.Below(32));

@@ -1,4 +1,4 @@
-// What the fuzzers of a client's and of a server's sessions have in common.
+// Session, the base of the fuzzers of client and server sessions.
 
 #ifndef VERBENA_TESTS_FUZZ_SESSION_H_
 #define VERBENA_TESTS_FUZZ_SESSION_H_
@@ -38,16 +38,16 @@ class Session {
         simulation_(simulation) {}
   ~Session() = default;
 
-  // False if there is no connection to go on with.
+  // Connects. Returns false if there is no connection to go on with.
   virtual bool Connect() = 0;
-  // Does what the input says next.
+  // Does the next step of the input.
   virtual void Step() = 0;
-  // Ends the connection, and looks whether anything is left of it.
+  // Ends the connection, and checks that nothing is left of it.
   virtual void End() = 0;
-  // Lets what is fuzzed go on.
+  // Runs the fuzzed side once.
   virtual void TurnSubject() = 0;
 
-  // Lets all of them go on, so many times in turn.
+  // Runs the device, the fuzzed side and the peer in turn, `times` times.
   void Turn(int times = 1) {
     for (; times > 0; --times) {
       simulation_.RunFor(std::chrono::microseconds(2));

@@ -229,7 +229,7 @@ std::vector<std::string> TakeFrames(fuzz::FuzzInput& input,
       std::min<size_t>(header.body_bytes, kContinuedBytesMax + 1);
   std::string body(
       fuzz::AsText(input.Bytes(std::min<size_t>(body_bytes, input.Below(64)))));
-  // Of a stream, a row of empty messages; else a letter.
+  // Zeros are a row of empty messages of a stream. Other bodies are letters.
   body.resize(body_bytes, type == FrameType::kData ? '\0' : 'b');
   if (type == FrameType::kRequest && (header.flags & kFlagLeaseKey) != 0) {
     constexpr size_t kZero = offsetof(LeaseKey, zero);

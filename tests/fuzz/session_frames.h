@@ -17,13 +17,13 @@
 
 namespace verbena::transport {
 
-// What a frame may be about.
+// Values that a generated frame may refer to.
 struct FrameSubjects {
   std::vector<uint32_t> call_ids;           // Not empty.
-  ArenaDescriptor arena = {};               // Of whoever sends it.
-  uint32_t frame_bytes_max = kBufferBytes;  // Of one SEND.
-  uint64_t message_limit = 0;               // Of WINDOWs.
-  FrameType type = FrameType{0};            // Of all frames; 0: of any type.
+  ArenaDescriptor arena = {};               // The sender's arena.
+  uint32_t frame_bytes_max = kBufferBytes;  // Limit of one SEND.
+  uint64_t message_limit = 0;               // For WINDOW frames.
+  FrameType type = FrameType{0};            // Type of all frames; 0: any type.
 };
 
 // The header that a frame begins with; what is missing of it is zero.
@@ -38,19 +38,18 @@ void SetHeader(const Header& header, std::string* frame) {
   std::memcpy(frame->data(), &header, std::min(sizeof(header), frame->size()));
 }
 
-// The key of its own that a REQUEST lends with; 0 if it has none.
+// Returns the key of the lease of a REQUEST; 0 if the lease has no key.
 uint32_t LeaseKeyOf(const std::string& frame);
 
-// A number of bytes, small ones most often; now and then more than a frame
-// holds, or an arena.
+// Draws a number of bytes. Most are small, some exceed a frame or an arena.
 uint32_t TakeLength(fuzz::FuzzInput& input);
 
-// A frame of subjects.type, and the CONTINUATIONs of one that is too long for
-// one SEND. What they say of credits is left out.
+// Draws a frame of subjects.type, with its CONTINUATIONs if it is too long for
+// one SEND. Their fields for credits are not set.
 std::vector<std::string> TakeFrames(fuzz::FuzzInput& input,
                                     const FrameSubjects& subjects);
 
-// Changes a few bytes of the header, or the length, or mostly nothing.
+// Changes nothing most often, else a few bytes of the header, or the length.
 void TakeDamage(fuzz::FuzzInput& input, std::string* frame);
 
 }  // namespace verbena::transport

@@ -19,7 +19,7 @@ absl::Status SessionMemory::Note(const std::string& frame) {
     }
     case FrameType::kLease: {
       const auto lease = HeaderOf<LeaseHeader>(frame);
-      // One of no bytes says that a stream has none.
+      // A LEASE of no bytes says that the client has no lease for a stream.
       if (lease.bytes == 0) return absl::OkStatus();
       return Lend(common.call_id, lease.arena, lease.offset, lease.bytes,
                   lease.rkey);

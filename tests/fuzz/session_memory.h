@@ -1,4 +1,4 @@
-// What a client's frames say of its memory.
+// SessionMemory, the arenas and loans that the frames of a client announce.
 
 #ifndef VERBENA_TESTS_FUZZ_SESSION_MEMORY_H_
 #define VERBENA_TESTS_FUZZ_SESSION_MEMORY_H_
@@ -13,7 +13,7 @@
 
 namespace verbena::transport {
 
-// What was lent for the reply of a call.
+// Memory that was lent for the reply of a call.
 struct Loan {
   uint32_t call_id = 0;
   uint64_t address = 0;
@@ -26,18 +26,18 @@ struct Loan {
 // The arenas and the loans of one client, as its server keeps them.
 class SessionMemory {
  public:
-  // The first arena, of the private data.
+  // Adds the first arena, which the private data describe.
   absl::Status Offer(const ArenaDescriptor& first) {
     return arenas_.Add(0, first);
   }
   // Reads a whole frame, or the first of one that is continued.
-  // INVALID_ARGUMENT if an ARENA or a loan is none.
+  // INVALID_ARGUMENT if its arena or loan is not valid.
   absl::Status Note(const std::string& frame);
 
   const RemoteArenas& arenas() const { return arenas_; }
-  // All that there ever were, the latest last.
+  // All loans so far, the latest last.
   const std::vector<Loan>& loans() const { return loans_; }
-  // The one of a call that the server has not answered; null if there is none.
+  // Returns the open loan of a call; null if there is none.
   Loan* FindOpen(uint32_t call_id);
 
  private:

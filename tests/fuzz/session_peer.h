@@ -1,4 +1,4 @@
-// The other end of a session: it does what an input tells it to do.
+// SessionPeer, the other end of a session, which does what an input says.
 
 #ifndef VERBENA_TESTS_FUZZ_SESSION_PEER_H_
 #define VERBENA_TESTS_FUZZ_SESSION_PEER_H_
@@ -26,7 +26,7 @@
 
 namespace verbena::transport {
 
-// What the two sides of a session make use of, from a byte of the input.
+// Options of the two sides of a session, from a byte of the input.
 struct SessionSetup {
   explicit SessionSetup(uint8_t byte)
       : subject_wants_sums((byte & 1) != 0),
@@ -35,19 +35,18 @@ struct SessionSetup {
         // Inputs that are older than trains begin with other bytes.
         uses_trains(byte / 8 == 1) {}
 
-  bool subject_wants_sums;  // What is fuzzed has EndpointOptions::checksum.
+  bool subject_wants_sums;  // EndpointOptions::checksum of the fuzzed side.
   bool peer_wants_sums;     // The peer asks for checksums, or confirms them.
   bool uses_lease_keys;     // The client lends through memory windows.
   bool uses_trains;         // The peer asks for trains, and sends them.
 };
 
-// A client or a server on the simulated software device. By itself it keeps to
-// the credits and counts them right; its frames have checksums where they were
-// agreed on, and what it lends, or was lent, is used as a real one does; now
-// and then an input has it do one of that wrong. It aborts when the checksums
-// of the other side are wrong, or what that says of its memory. Nothing in it
-// waits: whoever has it lets the device and the other side go on. For one
-// thread.
+// A client or a server on the simulated software device. By default it obeys
+// the protocol: it keeps to the credits and counts them, adds checksums if they
+// were agreed on, and uses lent memory as a real peer does. Now and then an
+// input has it break one of these rules. It aborts if the other side sends
+// wrong checksums or announces its memory wrongly. No function waits, so the
+// owner has to run the device and the other side. For one thread.
 class SessionPeer {
  public:
   static constexpr uint32_t kArenaBytes = 64 * 1024;
@@ -76,24 +75,24 @@ class SessionPeer {
   bool established() const { return established_; }
   bool ended() const { return ended_; }
 
-  // What it says of itself; some of it is legal and strange.
+  // Draws the limits that it announces. Some are legal but strange.
   PeerLimits TakeLimits(fuzz::FuzzInput& input);
   ArenaDescriptor arena() const;
 
   // Sends a sound HELLO or WELCOME.
   void Greet(FrameType type);
-  // Sends a frame with what it must say of credits, and damage; drops it when
-  // there is no credit, unless the input wants it all the same.
+  // Draws a frame, sets its fields for credits, damages some, and sends it. If
+  // there is no credit, drops it, unless the input wants it to be sent.
   void SendFrames(fuzz::FuzzInput& input, FrameSubjects subjects);
   // Posts one request for `bytes` of the other side's memory.
   void PostRdma(ibv_wr_opcode opcode, uint64_t address, uint32_t rkey,
                 uint32_t bytes);
 
-  // Of the REQUESTs that have come, the latest last.
+  // Call ids of the REQUESTs that have come, the latest last.
   const std::vector<uint32_t>& call_ids() const { return call_ids_; }
-  // Where the other side's first arena is, if it is a client.
+  // The first arena of the other side, if that is a client.
   const ArenaDescriptor& their_arena() const { return their_arena_; }
-  // What the client has lent, answered or not, the latest last.
+  // Loans of the client, answered or not, the latest last.
   const std::vector<Loan>& loans() const { return client_memory_.loans(); }
   uint8_t* memory() { return arena_.data(); }
   void Disconnect();
@@ -113,7 +112,7 @@ class SessionPeer {
 
   // --- session_peer_frames.cc ---
 
-  // What a SEND has beside the bytes of its frame.
+  // Checksums and invalidated key that a SEND has beside its frame.
   struct Beside {
     PartSums sums;
     uint32_t invalidates = 0;
@@ -152,19 +151,19 @@ class SessionPeer {
   // In the order of dependence.
   EventChannel channel_;
   std::optional<CmId> listener_;
-  std::optional<CmId> request_;  // Of a client, not yet answered.
+  std::optional<CmId> request_;  // Connection request without an answer yet.
   ArenaDescriptor their_arena_;
   ProtectionDomain pd_;
   CompletionQueue cq_;
   RegisteredMemory arena_;  // A server writes what is there.
   RegisteredMemory buffers_;
-  LeaseWindows windows_;  // Of a client.
+  LeaseWindows windows_;  // Used by a client only.
   std::optional<CmId> id_;
 
   bool resolved_ = false;
   bool established_ = false;
   bool ended_ = false;
-  uint16_t credits_ = 0;  // That it gives at first.
+  uint16_t credits_ = 0;  // Credits that it gives at first.
   uint64_t sent_ = 0;
   uint64_t sent_done_ = 0;
   uint32_t credited_received_ = 0;
@@ -172,7 +171,7 @@ class SessionPeer {
   uint32_t credit_limit_ = kIdleCredits;
   bool grants_read_ = false;  // Their parity.
   std::vector<uint32_t> call_ids_;
-  SessionMemory client_memory_;  // Of whichever side is the client.
+  SessionMemory client_memory_;  // The client is this side or the other.
   std::vector<LeaseWindow*> bound_;
   bool sums_ = false;  // Frames have them by now.
 };

@@ -23,7 +23,8 @@ absl::Span<const uint8_t> Bytes(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// Those may stand before the WELCOME, or cross it, without checksums.
+// Whether frames of this type may have no checksum, because they go before the
+// WELCOME or cross it.
 bool MayPrecedeSums(FrameType type) {
   return type == FrameType::kHello || type == FrameType::kWelcome ||
          type == FrameType::kCredentials || type == FrameType::kGrant ||
@@ -117,7 +118,7 @@ void SessionPeer::TakeTrain(fuzz::FuzzInput& input, FrameSubjects subjects,
     const size_t start = AlignFrame(train->size());
     if (start + frame.size() > subjects.frame_bytes_max) return;
     if (setup_.uses_lease_keys) {
-      // One SEND invalidates one key.
+      // A SEND can invalidate one key only.
       const Beside of_frame = MakeTrue(input, &frame);
       if (beside->invalidates == 0) beside->invalidates = of_frame.invalidates;
     }

@@ -1,4 +1,4 @@
-// Who reads and writes a stream of a fuzzed session.
+// StreamUser, which reads and writes a stream of a fuzzed session.
 
 #ifndef VERBENA_TESTS_FUZZ_STREAM_USER_H_
 #define VERBENA_TESTS_FUZZ_STREAM_USER_H_

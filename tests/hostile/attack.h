@@ -67,10 +67,11 @@ class Attacker {
 
   // A raw client with little memory of its own.
   static transport::RawPeer::Options Small();
-  // The same, and counts no credits.
+  // As Small(), but the client sends without regard to credits.
   static transport::RawPeer::Options Careless();
 
-  // Has `act` done to a new raw client that was let in, again and again.
+  // Until the time is over, makes raw clients that were let in, one after the
+  // other, and calls `act` for each.
   void Repeat(const transport::RawPeer::Options& options,
               absl::FunctionRef<void(transport::RawPeer&)> act);
   // Waits for the end of the connection, or of the time.
@@ -99,23 +100,25 @@ class Attacker {
   const absl::Time end_;
   std::atomic<uint64_t> connections_ = 0;
   std::atomic<uint64_t> refused_ = 0;
-  std::atomic<uint64_t> ended_ = 0;  // By the server.
-  // When they connected.
+  std::atomic<uint64_t> ended_ = 0;  // Connections that the server ended.
+  // When each raw client connected.
   std::map<const transport::RawPeer*, absl::Time> connected_at_;
   base::Mutex mutex_;
-  absl::Duration longest_ ABSL_GUARDED_BY(mutex_);  // Of those ended.
+  // The longest time for which the server kept a connection that it ended.
+  absl::Duration longest_ ABSL_GUARDED_BY(mutex_);
   // The server's last reason.
   std::string last_word_ ABSL_GUARDED_BY(mutex_);
 };
 
 struct Attack {
   absl::string_view name;
-  absl::string_view text;  // What the attacker does.
+  absl::string_view text;  // A description of the attack.
   void (*run)(Attacker&);
-  // Its attacker never rests, or makes the server work without a pause: it
-  // takes a processor.
+  // True if the attacker works without a pause, or makes the server do so. Such
+  // an attack takes a processor.
   bool flood = false;
-  bool stopped = false;  // Its process is stopped in the middle.
+  // True if the attacker's process is stopped in the middle.
+  bool stopped = false;
 };
 
 absl::Span<const Attack> AttacksOfConnections();

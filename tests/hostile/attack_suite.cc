@@ -68,21 +68,22 @@ double Resident(pid_t pid) {
   return 0;
 }
 
-// What came of an attack.
+// The effects of an attack on the good client and on the server.
 struct Result {
-  Feeling quiet;
-  Feeling beside;  // A process that computes.
-  Feeling attacked;
+  Feeling quiet;     // Before the attack.
+  Feeling beside;    // Beside a process that computes, before the attack.
+  Feeling attacked;  // During the attack.
   int64_t failures = 0;
   std::string failure;
   double memory_before = 0;
   double memory_during = 0;
   double memory_after = 0;  // When the server is well again, or later.
-  // What the same attack adds when it is played again, where memory stayed.
+  // If memory stayed in use: the growth when the attack is played again.
   double memory_again = 0;
-  // Milliseconds until the server ended a connection, at most; -1: ended none.
+  // The longest time, in milliseconds, until the server ended a connection; -1
+  // if it ended no connection.
   std::string kept;
-  // Seconds until the server was well again; nothing: it was not.
+  // Seconds until the server was well again, or nothing if it never was.
   std::optional<double> well;
   std::string got;
 
@@ -137,9 +138,11 @@ class Suite {
 Result Suite::Watch(const Attack& attack) {
   Result result;
   Partner good_client(kGoodClientRole, target_, 0);
-  // It waits, so all that differs later is what it does.
+  // The attacker's process waits until "go". So while it is quiet, the machine
+  // has the same processes as during the attack.
   Partner attacker(std::string(attack.name), target_, seconds_);
-  // The first calls of a channel and of a process are no measure.
+  // The first calls of a channel and of a process are slow, so the results of
+  // this measurement are dropped.
   Measure(good_client, std::min(seconds_, 0.3));
   result.quiet = Measure(good_client, seconds_);
   {
@@ -325,7 +328,7 @@ int Main(int argc, char** argv) {
   if (role == kServerRole) return BeServer();
   if (role == kGoodClientRole) return BeGoodClient(target);
   if (role == kNeighbourRole) return BeNeighbour();
-  // It ends after the measurement.
+  // The attack ends after the measurement.
   return RunAttack(role, target, absl::Seconds(seconds * 3 / 2));
 }
 

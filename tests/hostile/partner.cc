@@ -35,11 +35,11 @@ using end_to_end::EndToEnd;
 // Far longer than a call takes that the server has not forgotten.
 constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 
-// What calls have taken.
+// The times of calls.
 class Times {
  public:
-  // Makes a call and takes its time. Of a client that is new, the connection is
-  // in it: only the longest time counts it.
+  // Makes a call and records its time. If the client is new, the time includes
+  // connecting, so it only counts for the longest time.
   void Call(EndToEnd::Stub& stub, bool of_new_client) {
     ClientContext context;
     context.set_timeout(kCallTimeout);
@@ -93,7 +93,7 @@ int Partner::MakeInput() {
 
 void Partner::Tell(const std::string& line) {
   const std::string text = line + "\n";
-  // One that has ended says nothing either.
+  // A failure needs no report: if the process has ended, Hear() returns "".
   if (write(input_, text.data(), text.size()) < 0) return;
 }
 
@@ -154,7 +154,7 @@ int BeGoodClient(const Target& target) {
     CHECK(absl::SimpleAtod(line, &seconds));
     Times times;
     const absl::Time end = base::Now() + absl::Seconds(seconds);
-    // Whether others still get in.
+    // Tests that new clients can still connect.
     times.Call(*EndToEnd::NewStub(CreateChannel(target.open)), true);
     do {
       times.Call(*old, false);

@@ -12,7 +12,8 @@
 
 namespace verbena::hostile {
 
-// This program in another role, which is told what to do in lines.
+// A process that runs this program in another role. It gets commands as lines
+// on its standard input.
 class Partner {
  public:
   Partner(const std::string& role, const Target& target, double seconds);
@@ -21,8 +22,9 @@ class Partner {
   ~Partner();
 
   void Tell(const std::string& line);
-  // Returns the next line that begins with `word`, without it and the blank
-  // behind it; empty if there is none. The device says who it is before.
+  // Returns the next line that begins with `word`, without the word and the
+  // blank behind it; empty if there is none. Skips other lines, because the
+  // device may print some.
   std::string Hear(const std::string& word);
   testing_support::ChildProcess& process() { return process_; }
 
@@ -44,10 +46,11 @@ inline constexpr char kNeighbourRole[] = "neighbour";
 int BeServer();
 // Computes, without a pause and without a word to the server.
 int BeNeighbour();
-// Measures for so many seconds at each line, as Feeling says.
+// For each line, which is a number of seconds, makes calls for that time and
+// prints their Feeling.
 int BeGoodClient(const Target& target);
 
-// What the good client felt for some time.
+// The good client's measurements of some time.
 struct Feeling {
   int64_t calls = 0;
   int64_t failures = 0;

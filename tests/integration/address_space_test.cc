@@ -26,12 +26,13 @@ using ::testing::HasSubstr;
 using testing_support::ChildProcess;
 using testing_support::WordAfter;
 
-// It leaves room in a region of 64 MiB.
+// A reply that leaves room in a region of 64 MiB.
 constexpr size_t kLargeReply = 60'000'000;
-// More than the heap of a thread reserves, and what the limits just allow.
+// A request larger than the heap that a thread reserves, 64 MiB, and just
+// within the default limits of messages.
 constexpr size_t kLargeRequest = 67'500'000;
 
-// While it lives that process has address space for `room` bytes more.
+// Limits the address space of `process` to `room` bytes more, while it lives.
 class AddressLimit {
  public:
   AddressLimit(pid_t process, uint64_t room) : process_(process) {

@@ -77,7 +77,7 @@ class AttachmentTest : public EndToEndTest {
   std::unique_ptr<EndToEnd::Stub> stub_;
 };
 
-// Whoever wants checksums, the other side has them too.
+// If one side wants checksums, both sides have them.
 TEST_F(AttachmentTest, EchoedWithChecksums) {
   for (const bool server_wants : {false, true}) {
     StartServer([server_wants](ServerBuilder& builder) {
@@ -193,7 +193,7 @@ TEST_F(AttachmentTest, GoFromCallToCallWithoutACopy) {
   EXPECT_TRUE(Same(context.request_attachment(), text));
 }
 
-// One asynchronous echo at a time, sent again from its callback.
+// Makes asynchronous echoes, each from the callback of the one before.
 class AsyncAttachment {
  public:
   AsyncAttachment(EndToEnd::Stub* stub, const Channel& channel, size_t bytes,

@@ -61,22 +61,22 @@ class Obedient final : public EndToEnd::Service {
     open_ = false;
     waiting_ = 0;
   }
-  // Until so many handlers have waited since Close().
+  // Waits until `count` handlers have waited since Close().
   void AwaitWaiting(int count) {
     const base::MutexLock lock(mutex_);
     while (waiting_ < count) changed_.Wait(mutex_);
   }
-  // Where the last of them does.
+  // The thread of the handler that began to wait last.
   std::thread::id waiting_thread() {
     const base::MutexLock lock(mutex_);
     return waiting_thread_;
   }
-  // Where the last echo ran.
+  // The thread of the last Echo that returned a reply.
   std::thread::id echo_thread() {
     const base::MutexLock lock(mutex_);
     return echo_thread_;
   }
-  // Whom Echo calls.
+  // Sets the stub that "recurse" calls.
   void set_stub(EndToEnd::Stub* stub) { stub_ = stub; }
 
  private:
@@ -86,7 +86,7 @@ class Obedient final : public EndToEnd::Service {
     waiting_thread_ = std::this_thread::get_id();
     changed_.NotifyAll();
     while (!open_ && !context->IsCancelled()) {
-      // Nothing announces a cancellation to a handler.
+      // Polls IsCancelled() rather than using stop_token().
       changed_.WaitUntil(mutex_, base::Now() + absl::Milliseconds(2));
     }
   }
@@ -265,9 +265,9 @@ TEST_F(BlockingHandlersTest, ManyThatBlockLeaveRoomForOtherMethods) {
                                    });
     }
   }
-  // As many as one method can have at once.
+  // A method can have 224 threads at most.
   service_.AwaitWaiting(224);
-  // Nothing is known of Echo yet, so it needs a worker, too.
+  // Echo has not proved to be short yet, so it needs a worker, too.
   for (int i = 0; i < 100; ++i) EXPECT_EQ(Echo("hello"), absl::OkStatus());
   service_.Open();
   ended.Wait();
@@ -293,7 +293,7 @@ TEST_F(BlockingHandlersTest, ShutdownWaitsForOneThatBlocks) {
   ProveEcho();
   auto waiting = EchoThatWaits();
   std::thread shutdown([this] { server_->Shutdown(); });
-  // Until the client has heard of it.
+  // Calls fail when the client has heard of the shutdown.
   while (Echo("hello").ok()) {
   }
   service_.Open();

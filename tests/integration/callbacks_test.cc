@@ -1,4 +1,4 @@
-// What a callback may do: everything, for as long as it likes.
+// Tests that callbacks may do anything, for as long as they like.
 
 #include <functional>
 #include <memory>

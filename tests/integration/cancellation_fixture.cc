@@ -95,7 +95,7 @@ class Handlers::Streams final : public StreamService::Service {
   }
 
  private:
-  // Before a message is written, or when it was read.
+  // Called when message number `message` was read, or is about to be written.
   absl::Status ReachOnTheWay(uint64_t message, ServerContext* context) {
     if (message == kMessages / 2) {
       return handlers_.Reach(Place::kMidway, context);
@@ -298,8 +298,8 @@ absl::Status AnyCall::Wait() {
 }
 
 void AnyCall::End(const absl::Status& status) {
-  // Not a reference to the same text: its count is in Debian's abseil, which is
-  // not built for TSan.
+  // Copies the text. A copy of the status would share it by a reference count
+  // in Debian's abseil, which is not built for TSan.
   status_ = absl::Status(status.code(), status.message());
   ended_.Done();
 }

@@ -21,25 +21,29 @@ namespace verbena::end_to_end {
 
 enum class Kind { kUnary, kClient, kServer, kBidi };
 
-// What each message of a call is.
+// Size of each message of a call.
 struct Message {
   const char* name;
   size_t payload_bytes;
   size_t attachment_bytes;
 };
 
-// So many messages go each way that streams.
+// Number of messages of a stream, in each direction that streams.
 inline constexpr uint64_t kMessages = 4;
 
 // Where a handler is.
 enum class Place {
-  kEntered,   // It has read nothing of a stream, and all of a unary call.
-  kMidway,    // Half of the messages were read or written, or both.
-  kReplying,  // It has read all, and is about to write the last, or the only
-              // message if it writes any.
+  // The handler has read nothing of a stream, and all of a unary call.
+  kEntered,
+  // Half of a stream: the handler has just read its third message, or is about
+  // to write it.
+  kMidway,
+  // The handler has just read the last message of a stream, or is about to
+  // write it, or the reply of a unary call.
+  kReplying,
 };
 
-// What a handler does when it comes to one place. At others it goes on.
+// Tells handlers what to do when they come to `place`. At others they go on.
 struct Script {
   Place place = Place::kEntered;
   // Waits there until its call is cancelled, or Handlers::LetGo().
@@ -55,16 +59,17 @@ class Handlers {
   explicit Handlers(const Message& message);
   void Register(ServerBuilder* builder);
 
-  // What calls do that begin from now on. While none runs.
+  // Sets the script of later calls. REQUIRES: no handler runs.
   void Play(const Script& script);
-  // Until so many handlers have come to the place of the script, since Play().
+  // Waits until that many handlers have come to the place of the script since
+  // Play() was called.
   void AwaitReached(int handlers);
   void LetGo();
-  // Until no handler runs.
+  // Waits until no handler runs.
   void AwaitIdle();
 
-  // What is allocated of the memory that the server registers for large parts
-  // of calls. REQUIRES: an Echo has ended.
+  // Returns the bytes that are allocated in the memory that the server
+  // registers for large parts of calls. REQUIRES: an Echo has ended.
   uint64_t allocated_bytes();
 
  private:
@@ -72,7 +77,8 @@ class Handlers {
   class Streams;
   class Visit;
 
-  // A handler has come to a place. What is not OK ends it.
+  // A handler calls this when it has come to a place. It ends if the result is
+  // not OK.
   absl::Status Reach(Place place, ServerContext* context);
 
   const std::string payload_;
@@ -86,13 +92,15 @@ class Handlers {
   bool let_go_ ABSL_GUARDED_BY(mutex_) = false;
   int reached_ ABSL_GUARDED_BY(mutex_) = 0;
   int running_ ABSL_GUARDED_BY(mutex_) = 0;
-  Buffer probe_ ABSL_GUARDED_BY(mutex_);  // One of the server's pool.
+  // A buffer from the server's pool.
+  Buffer probe_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What is allocated of the pool that `probe` is of, but for the probe itself.
+// Returns the bytes that are allocated in the pool of `probe`, without the
+// probe itself.
 uint64_t AllocatedBeside(const Buffer& probe);
 
-// One call, without a thread of its own.
+// A call of any kind, without a thread of its own.
 class AnyCall {
  public:
   AnyCall() = default;

@@ -49,7 +49,7 @@ constexpr Message kSizes[] = {
     {"Large", 256 << 10, 64 << 10},
 };
 
-// What ends the call.
+// The cause that ends the call.
 enum class Cause { kTryCancel, kDeadline, kHandler, kChannel };
 constexpr std::pair<Cause, const char*> kCauses[] = {
     {Cause::kTryCancel, "TryCancel()"},
@@ -58,7 +58,7 @@ constexpr std::pair<Cause, const char*> kCauses[] = {
     {Cause::kChannel, "the end of the channel"},
 };
 
-// When.
+// The moment at which the cause acts.
 enum class Moment { kBefore, kSending, kHandling, kMidway, kReplying, kAfter };
 constexpr std::pair<Moment, const char*> kMoments[] = {
     {Moment::kBefore, "before it was started"},
@@ -69,7 +69,7 @@ constexpr std::pair<Moment, const char*> kMoments[] = {
     {Moment::kAfter, "when it is over"},
 };
 
-// Whether there is such a thing.
+// Whether `cause` can end a call of this kind at `moment`.
 bool MayBe(Kind kind, Cause cause, Moment moment) {
   if (kind == Kind::kUnary && moment == Moment::kMidway) return false;
   switch (cause) {
@@ -86,7 +86,8 @@ bool MayBe(Kind kind, Cause cause, Moment moment) {
   return false;
 }
 
-// Whether it falls anywhere within a transfer, and may come too late.
+// Whether the cause acts at a random moment of a transfer, so that it may come
+// too late.
 bool IsDrawn(Cause cause, Moment moment) {
   return cause != Cause::kHandler &&
          (moment == Moment::kSending || moment == Moment::kReplying);
@@ -122,7 +123,8 @@ class CancellationTest
     : public ::testing::TestWithParam<
           std::tuple<std::pair<Kind, const char*>, Message>> {
  protected:
-  // Calls that a connection may have open, and twice as many as a server.
+  // The limit of open calls of a connection. The limit of the server is twice
+  // as high.
   static constexpr int kPlaces = 8;
 
   void SetUp() override {
@@ -175,7 +177,7 @@ class CancellationTest
     while (base::Now() < until) std::this_thread::yield();
   }
 
-  // One call that ends so then.
+  // Makes a call that `cause` ends at `moment`. Returns its status.
   absl::Status Run(Cause cause, Moment moment) {
     const std::unique_ptr<AnyCall> call = AnyCall::New(kind(), message());
     handlers_.Play(ScriptFor(cause, moment));
@@ -231,7 +233,7 @@ class CancellationTest
     EXPECT_EQ(server, 0) << "bytes of the server's bulk memory";
   }
 
-  // As many calls as there may be are open at once.
+  // Expects that kPlaces calls can be open at once.
   void ExpectAllPlacesAreFree() {
     handlers_.AwaitIdle();
     Script script;
@@ -254,7 +256,7 @@ class CancellationTest
   std::unique_ptr<Server> server_;
   std::string target_;
   std::shared_ptr<Channel> channel_;
-  Buffer probe_;  // Of the channel's memory.
+  Buffer probe_;  // A buffer from the channel's memory.
 };
 
 INSTANTIATE_TEST_SUITE_P(Each, CancellationTest,

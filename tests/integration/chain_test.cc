@@ -20,10 +20,10 @@ constexpr char kServer[] = "chain/server";
 
 class ChainTest : public testing::Test {
  protected:
-  // What the last server says next.
+  // Returns the next line of the last server.
   std::string Hear() { return back_.ReadLine(); }
 
-  // A client that is cancelled while the last server works for it.
+  // Runs a client, and cancels it while the last server works for it.
   void CancelWhatWorks(ExampleServer& front, const std::string& work) {
     ChildProcess client(
         {ExamplePath(kClient), "--target=" + front.target(), "--work=" + work});

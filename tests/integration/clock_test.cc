@@ -18,12 +18,12 @@
 
 namespace {
 
-// By how much the clock of this process is wrong.
+// Seconds by which the wall clock of this process is wrong.
 std::atomic<time_t> clock_error_s{0};
 
 }  // namespace
 
-// Instead of the system's, for the whole program.
+// Replaces the C library's clock_gettime() in the whole program.
 extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const long result = ::syscall(SYS_clock_gettime, clock, time);
   if (result == 0 && clock == CLOCK_REALTIME) time->tv_sec += clock_error_s;
@@ -59,7 +59,7 @@ class ClockTest : public EndToEndTest {
       Nothing request;
       Description reply;
       ASSERT_EQ(stub_->Describe(&context, request, &reply), absl::OkStatus());
-      // What a handler sees is of the new clock.
+      // The handler computes the remaining time by the new clock.
       const absl::Duration remaining = absl::Microseconds(reply.remaining_us());
       EXPECT_GT(remaining, absl::Minutes(1));
       EXPECT_LT(remaining, absl::Minutes(3));

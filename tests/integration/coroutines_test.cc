@@ -1,4 +1,4 @@
-// What is particular to coroutines, at the client and as handlers.
+// Tests of features that only coroutines have, at the client and as handlers.
 
 #include <coroutine>
 #include <cstddef>
@@ -29,7 +29,7 @@ class CoroutinesTest : public FormsTest {
   }
 };
 
-// One thread that resumes coroutines.
+// Resumes coroutines on one thread.
 class OneThread final : public Executor {
  public:
   OneThread() : thread_([this] { Run(); }) {}
@@ -212,7 +212,7 @@ Task<size_t> OneChat(StreamService::Stub* stub, Countdown* waiting,
   EXPECT_TRUE(co_await stream.Write(item));
   EXPECT_TRUE(co_await stream.Read(&item));
   waiting->Done();
-  // Until the server is told to let go.
+  // Waits until the shutdown of the server ends the stream.
   EXPECT_FALSE(co_await stream.Read(&item));
   const absl::Status status = co_await stream.Finish();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;

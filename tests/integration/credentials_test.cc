@@ -1,4 +1,4 @@
-// Who may call: credentials of connections, and of calls.
+// Tests of credentials of connections and of calls.
 
 #include "rpc/credentials.h"
 

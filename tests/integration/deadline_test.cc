@@ -101,7 +101,8 @@ TEST_F(DeadlineTest, NoHandlerRunsForCallsThatItEndedInTheQueue) {
   constexpr uint32_t kLate = 20;
   for (uint32_t i = 1; i <= kLate; ++i) SendBlock(i, "late", 0);
   SendBlock(kLate + 1, "last", transport::kNoTimeout);
-  // It is answered where the others are put into the queue.
+  // The poller answers this call itself. When the answer is there, the poller
+  // has put the calls before it into the queue.
   EXPECT_EQ(
       client_->Send(FrameText(client_->InlineRequest(kLate + 2, kDescribe, 0))),
       absl::OkStatus());

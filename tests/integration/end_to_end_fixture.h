@@ -78,7 +78,8 @@ class EndToEndTest : public ::testing::Test {
   int port_ = 0;
 };
 
-// What is wrong with an echo of `bytes` bytes; empty if nothing.
+// Makes an echo of `bytes` bytes. Returns what is wrong with it; empty if
+// nothing is.
 template <typename Stub>
 std::string EchoProblem(Stub& stub, size_t bytes, size_t seed) {
   ClientContext context;
@@ -90,7 +91,7 @@ std::string EchoProblem(Stub& stub, size_t bytes, size_t seed) {
   return reply.payload() == request.payload() ? "" : "another payload";
 }
 
-// One asynchronous echo at a time, whose reply is checked.
+// Makes asynchronous echoes, one at a time, and checks their replies.
 class AsyncEcho {
  public:
   AsyncEcho(EndToEnd::Stub* stub, size_t bytes, size_t seed);
@@ -98,7 +99,7 @@ class AsyncEcho {
   // `done` is called after the reply was checked.
   void Start(std::function<void()> done);
 
-  // What was wrong; empty if nothing.
+  // Says what was wrong with the last echo; empty if nothing was.
   const std::string& problem() const { return problem_; }
 
  private:

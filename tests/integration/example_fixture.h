@@ -26,11 +26,11 @@ class ExampleServer {
   // Where it listens, and the first line that it printed.
   const std::string& target() const { return target_; }
   const std::string& first_line() const { return first_line_; }
-  // What it printed since then, once it has been stopped.
+  // Output behind the lines that were read. Complete once it has been stopped.
   const std::string& output() const { return process_.output(); }
   const std::string& errors() const { return process_.errors(); }
 
-  // The next one.
+  // Returns the next line of its output.
   std::string ReadLine() { return process_.ReadLine(); }
 
   // Returns its exit code.

@@ -1,5 +1,6 @@
-// Out of descriptors or threads: an error that names the limit, on either side,
-// and no more of it when there is room. Each runs in a process of its own.
+// Tests of clients and servers without descriptors or threads. The status names
+// the limit, and calls succeed when there is room. Each test runs in a process
+// of its own.
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -31,10 +32,10 @@ namespace {
 using testing_support::ChildProcess;
 using testing_support::WordAfter;
 
-// More than a server, a channel and their devices need.
+// More descriptors than a server, a channel and their devices need.
 constexpr int kPlenty = 200;
 
-// While it lives this process can open no more than `room` descriptors.
+// Limits this process to `room` more open descriptors, while it lives.
 class DescriptorLimit {
  public:
   explicit DescriptorLimit(int room) {
@@ -91,7 +92,7 @@ std::shared_ptr<Channel> ChannelTo(const std::string& target) {
   return CreateChannel(target, options);
 }
 
-// Until there is room, every call must say what is missing.
+// Makes calls until one succeeds. Fails the test if none does in a minute.
 void EchoUntilItWorks(Channel& channel) {
   const absl::Time deadline = absl::Now() + absl::Minutes(1);
   absl::Status status;

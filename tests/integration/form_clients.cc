@@ -75,8 +75,8 @@ class Kept : public Reactor {
     return std::move(outcome_);
   }
   void OnDone(const absl::Status& status) override {
-    // Not a reference to the same text: its count is in Debian's abseil, which
-    // is not built for TSan.
+    // Copies the text. A copy of the status would share it by a reference count
+    // in Debian's abseil, which is not built for TSan.
     outcome_.status = absl::Status(status.code(), status.message());
     done_.Done();
   }

@@ -17,7 +17,7 @@ void FormsTest::Start(ServerBuilder* builder, const ChannelOptions& options) {
 }
 
 void FormsTest::Serve(Form form, const ChannelOptions& options) {
-  // It may use its services until then.
+  // The old server may use its services until it is destroyed.
   server_.reset();
   services_ = std::make_unique<FormServices>(form);
   ServerBuilder builder;

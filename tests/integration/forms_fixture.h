@@ -1,5 +1,5 @@
-// The same calls in the three forms in which they can be written: blocking,
-// with reactors, as coroutines. At the client and at the server.
+// Clients and services that do the same in each of the three forms: blocking,
+// with reactors, and as coroutines.
 
 #ifndef VERBENA_TESTS_INTEGRATION_FORMS_FIXTURE_H_
 #define VERBENA_TESTS_INTEGRATION_FORMS_FIXTURE_H_
@@ -39,12 +39,12 @@ inline std::string NameOfBoth(const testing::TestParamInfo<FormOfBoth>& info) {
                       NameOf(std::get<1>(info.param)));
 }
 
-// What came of a call.
+// The result of a call.
 struct CallOutcome {
   absl::Status status;
-  std::vector<Item> items;               // Those that were read.
-  std::vector<std::string> attachments;  // Likewise.
-  Summary summary;                       // Of a Record.
+  std::vector<Item> items;               // Messages that were read.
+  std::vector<std::string> attachments;  // Their attachments.
+  Summary summary;                       // Reply of a Record.
 };
 
 // Makes the calls of one form, and waits for their end.
@@ -62,7 +62,7 @@ class FormClient {
                             EchoReply* reply) = 0;
   virtual CallOutcome List(ClientContext* context,
                            const ListRequest& request) = 0;
-  // Write all items, each with this attachment.
+  // Writes all items, each with this attachment.
   virtual CallOutcome Record(ClientContext* context,
                              const std::vector<Item>& items,
                              const std::string& attachment) = 0;

@@ -1,4 +1,4 @@
-// What holds for calls in whichever form client and server are written.
+// Tests of calls between clients and servers of each form.
 
 #include <cstddef>
 #include <cstdint>

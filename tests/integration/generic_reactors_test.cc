@@ -53,7 +53,7 @@ class EchoService final : public CallbackGenericService {
 // Sends one message, and keeps what comes back.
 class OneQuestion final : public ClientBidiReactor<ByteMessage, ByteMessage> {
  public:
-  // Until the call has ended.
+  // Makes a call with the message `bytes`, and returns its status.
   absl::Status Ask(const GenericStub& stub, const std::string& method,
                    const std::string& bytes) {
     question_.set_bytes(bytes);

@@ -132,7 +132,7 @@ TEST_F(HealthTest, ManyWatchAtOnceAndTakeNoThread) {
   for (int i = 0; i < kWatchers; ++i) {
     ASSERT_EQ(Next(*readers[i]), i % 2 == 0 ? "NOT_SERVING" : "SERVING");
   }
-  // Some go; the others still hear of everything.
+  // Some watchers go. The others are still told of all changes.
   for (int i = 0; i < kWatchers / 2; ++i) contexts[i]->TryCancel();
   for (int i = 0; i < kWatchers / 2; ++i) {
     EXPECT_TRUE(absl::IsCancelled(readers[i]->Finish()));
@@ -148,7 +148,7 @@ TEST_F(HealthTest, ManyWatchAtOnceAndTakeNoThread) {
   server().Shutdown();
 }
 
-// More than fit what may be under way to who does not read.
+// There are more changes than a stream holds for a client that does not read.
 TEST_F(HealthTest, OfChangesBetweenWhichNobodyReadsTheLastIsNotLost) {
   const auto reader = Watch(&context_, "");
   ASSERT_EQ(Next(*reader), "SERVING");
@@ -182,7 +182,7 @@ TEST_F(HealthTest, WatchersComeAndGoWhileEverythingChanges) {
   }
   stop = true;
   changes.join();
-  // Nobody watches any more, or it would wait for that.
+  // Shutdown() would wait for calls that still watch.
   server().Shutdown();
 }
 

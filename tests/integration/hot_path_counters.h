@@ -17,10 +17,10 @@ struct HotPathCounts {
   uint64_t locks = 0;
 };
 
-// From now on what the calling thread does is counted. May be called again.
+// Counts on the calling thread from now on. May be called again.
 void CountThisThread();
 
-// What all counted threads together have done so far.
+// Returns the sum of the counts of all counted threads so far.
 HotPathCounts CountedSoFar();
 
 }  // namespace verbena::end_to_end

@@ -1,8 +1,8 @@
-// What a call does not do once it is warm: allocate, take a lock.
+// Tests that warm calls allocate nothing and take no lock.
 //
 // Both sides run in this process, and every thread that a call passes through
-// is counted. What happens by the clock (ticks, a thousand a second) is allowed
-// for; what happens by the call would show a thousand times over.
+// is counted. The tests allow for work by the clock (a thousand ticks a
+// second). Work of each call would be counted thousands of times.
 
 #include <sys/resource.h>
 

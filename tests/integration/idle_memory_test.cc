@@ -1,4 +1,4 @@
-// What large calls leave behind in a process.
+// Tests that the memory of large calls goes back to the system.
 
 #include <sys/resource.h>
 

@@ -86,11 +86,11 @@ TEST_P(EachFormEndsTest, AMessageIsTooLong) {
   EXPECT_EQ(Call(3).status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(journal_.Count("client1 end RESOURCE_EXHAUSTED"), 3u);
   EXPECT_EQ(journal_.Count("client1 end"), 3u);
-  // What reached the server ends there, too.
+  // Calls that reached the server end there, too.
   journal_.Await("server1 end", journal_.Count("server1 start"));
 }
 
-// Interceptors of both sides know all of a message that takes two ways.
+// A long message arrives in two parts, but interceptors see the whole.
 TEST_P(EachFormEndsTest, WithALongStatus) {
   const absl::Status status = absl::DataLossError(std::string(8192, 'l'));
   int whole = 0;
@@ -105,7 +105,7 @@ TEST_P(EachFormEndsTest, WithALongStatus) {
   EXPECT_EQ(whole, kKinds);
 }
 
-// What does not depend on the client's form.
+// Tests that do not depend on the form of the client.
 class ServersEndsTest : public InterceptorsTest,
                         public ::testing::WithParamInterface<Form> {
  protected:
@@ -135,7 +135,7 @@ TEST_P(ServersEndsTest, TheDeadlinePassesInMidStream) {
   const std::string code = absl::StatusCodeToString(stream->Finish().code());
   ExpectOneEndEach("client1");
   EXPECT_EQ(journal_.Count("client1 end " + code), 1u) << code;
-  // It may have been over before its handler ran.
+  // The call may have been over before its handler ran.
   if (journal_.Count("server1 start") > 0) ExpectOneEndEach("server1");
 }
 

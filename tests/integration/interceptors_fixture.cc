@@ -91,7 +91,7 @@ class ServerRecorder final : public ServerInterceptor {
     if (acts_.send != nullptr) acts_.send();
   }
   void OnEnd(absl::Status* status) override {
-    // Before it may throw.
+    // Recorded first, because the act may throw.
     Note("end ", absl::StatusCodeToString(status->code()));
     if (acts_.end != nullptr) acts_.end(info_.server_context(), status);
   }
@@ -209,7 +209,7 @@ void InterceptorsTest::Clear() {
 }
 
 void InterceptorsTest::Connect(Form client, Form server) {
-  // It may use its services until then.
+  // The old server may use its services until it is destroyed.
   server_.reset();
   services_ = std::make_unique<FormServices>(server);
   services_->Register(&builder_);

@@ -23,15 +23,17 @@
 
 namespace verbena::end_to_end {
 
-// What interceptors were told, in order: "client1 start", "server2 end OK".
+// Records the events that interceptors were told, in order: "client1 start",
+// "server2 end OK".
 class Journal {
  public:
   void Add(const std::string& line);
-  // Those that begin with `who`.
+  // Returns the lines that begin with `who`.
   std::vector<std::string> Of(const std::string& who);
-  // How many begin so.
+  // Returns the number of lines that begin with `beginning`.
   size_t Count(const std::string& beginning) { return Of(beginning).size(); }
-  // Waits until there are so many; fails the test after minutes.
+  // Waits until Count(beginning) is at least `count`. Fails the test if it is
+  // not within minutes.
   void Await(const std::string& beginning, size_t count);
 
  private:
@@ -40,7 +42,7 @@ class Journal {
   std::vector<std::string> lines_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What an interceptor does beside writing. Any may be null.
+// Functions that an interceptor calls beside recording events. Any may be null.
 template <typename Context>
 struct Acts {
   std::function<absl::Status(Context*)> start = nullptr;
@@ -76,7 +78,7 @@ class InterceptorsTest : public FormsTest {
     builder_.AddInterceptor(NewServerRecorder(
         &journal_, "server" + std::to_string(++servers_), std::move(acts)));
   }
-  // Begins anew with both.
+  // Removes all interceptors and options. The journal goes on.
   void Clear();
   void Connect(Form client, Form server);
   // Makes a call of one of the four kinds: an Echo of "ask"; a List of
@@ -86,22 +88,23 @@ class InterceptorsTest : public FormsTest {
     ClientContext context;
     return Call(kind, &context, messages);
   }
-  // Those of `who`, "client1", have been told of one call, the end as the last.
+  // Expects that `who`, for example "client1", was told of one start and one
+  // end, and of the end as the last event.
   void ExpectOneEndEach(const std::string& who);
 
   Journal journal_;
   ChannelOptions options_;
   ServerBuilder builder_;
   std::unique_ptr<FormClient> client_;
-  EchoReply reply_;           // Of the last Echo.
-  size_t payload_bytes_ = 0;  // Of each message of a stream.
+  EchoReply reply_;           // Reply of the last Echo.
+  size_t payload_bytes_ = 0;  // Payload of each message of a stream.
 
  private:
   int clients_ = 0;
   int servers_ = 0;
 };
 
-// The same with each form of both.
+// InterceptorsTest with each form of client and server.
 class EachFormInterceptorsTest
     : public InterceptorsTest,
       public ::testing::WithParamInterface<FormOfBoth> {

@@ -1,5 +1,5 @@
-// What interceptors are told of calls of each kind in each form, and what they
-// may change.
+// Tests of the events that interceptors are told of calls of each kind in each
+// form, and of changes that they may make.
 
 #include <stdexcept>
 #include <string>
@@ -200,7 +200,7 @@ TEST_P(EachFormInterceptorsTest, AServersInterceptorRejectsACall) {
     EXPECT_EQ(Call(kind).status, absl::UnauthenticatedError("who are you?"))
         << kind;
   }
-  // One that streams may end while the client still writes.
+  // A stream may end while the client still writes.
   journal_.Await("server1 end UNAUTHENTICATED", kKinds);
   EXPECT_EQ(journal_.Count("server1 end UNAUTHENTICATED"), size_t{kKinds});
   EXPECT_EQ(journal_.Count("server2 end UNAUTHENTICATED"), size_t{kKinds});

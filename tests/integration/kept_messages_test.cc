@@ -41,7 +41,8 @@ class MemoryService final : public Service {
   size_t bytes() const { return bytes_; }
 
  private:
-  size_t bytes_ = 0;  // Of the last call, which its client has seen end.
+  // Memory of the last request. The client reads it when the call has ended.
+  size_t bytes_ = 0;
 };
 
 class KeptMessagesTest : public EndToEndTest {
@@ -54,7 +55,7 @@ class KeptMessagesTest : public EndToEndTest {
   }
   ~KeptMessagesTest() override { StopServer(); }
 
-  // What a call with this request has at the server.
+  // Returns how much memory this request has at the server.
   size_t BytesOf(const DescriptorProto& request) {
     static constexpr MethodDescriptor method(kMeasure);
     ClientContext context;

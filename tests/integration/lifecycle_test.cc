@@ -245,7 +245,7 @@ TEST_F(LifecycleTest, ABusyServerRefusesWhatItsQueueDoesNotHold) {
   const auto on_poller = Inline::NewStub(channel);
   auto running = Block(stub.get(), "running");
   service().AwaitBlocked("running");
-  // One of the two ends up in the queue, the other is refused.
+  // The queue takes one of the two calls, the other one is refused.
   ClientContext contexts[2];
   Key request;
   request.set_key("queued");

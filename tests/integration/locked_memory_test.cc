@@ -1,7 +1,7 @@
-// Less and less memory that may be locked (`ulimit -l`), at one side and at the
-// other: a Status names the limit, and all goes on when it is raised. On the
-// device of VERBENA_DEVICE. The software device locks no memory: there the same
-// calls must work without any.
+// Tests of a client or a server that may lock too little memory (`ulimit -l`),
+// on the device of VERBENA_DEVICE. The status names the limit, and calls
+// succeed when it is raised. The software device locks no memory, so its calls
+// succeed with a limit of zero.
 
 #include <linux/capability.h>
 #include <sys/prctl.h>
@@ -46,13 +46,13 @@ using testing_support::WordAfter;
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
 
-// So many times more room are enough for anything here.
+// Number of steps after which there is room enough for anything here.
 constexpr int kSteps = 50;
 
-// Whoever may lock any amount is not held to the limit: neither this process
-// nor those that it starts may.
+// Gives up CAP_IPC_LOCK, for this process and those that it starts, because the
+// limit does not bind processes that have it.
 void GiveUpPrivilege() {
-  // Refused to who is not privileged, and then there is nothing to give up.
+  // Fails in a process without privileges, which has nothing to give up.
   prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0);
   __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct sets[2] = {};
@@ -67,7 +67,7 @@ bool DeviceLocksMemory() {
   return TestProvider().name != std::string(transport::kSoftDevice);
 }
 
-// What that process has locked for devices.
+// Returns how many bytes `process` has locked for devices.
 uint64_t LockedBytes(pid_t process) {
   std::ifstream lines(absl::StrCat("/proc/", process, "/status"));
   uint64_t kib = 0;
@@ -82,7 +82,7 @@ uint64_t LockedBytes(pid_t process) {
   return 0;
 }
 
-// While it lives that process may lock `room` bytes more.
+// Limits the locked memory of `process` to `room` bytes more, while it lives.
 class LockedLimit {
  public:
   LockedLimit(pid_t process, uint64_t room) : process_(process) {
@@ -116,7 +116,7 @@ std::unique_ptr<EndToEnd::Stub> StubTo(const std::string& target) {
   return EndToEnd::NewStub(CreateChannel(target, options));
 }
 
-// Until there is room.
+// Makes calls until one succeeds. Fails the test if none does in a minute.
 void EchoUntilItWorks(EndToEnd::Stub& stub) {
   const absl::Time deadline = absl::Now() + absl::Minutes(1);
   absl::Status status;
@@ -126,9 +126,9 @@ void EchoUntilItWorks(EndToEnd::Stub& stub) {
   EXPECT_EQ(status, absl::OkStatus());
 }
 
-// Does it with ever more room for that process, until there is enough: each
-// time before it must have said what it lacks, and only a device that locks
-// memory may lack any.
+// Calls `run` with ever more room for `process`, until it succeeds. Each
+// earlier status must name the limit. On a device that locks no memory the
+// first call must succeed; on others it must not.
 void RunUntilThereIsRoom(pid_t process, uint64_t step,
                          absl::FunctionRef<absl::Status()> run) {
   for (int i = 0; i < kSteps; ++i) {
@@ -174,7 +174,8 @@ TEST_F(LockedMemoryTest, AClientThatMayNotLockItDoesNotConnect) {
   ConnectUntilThereIsRoom(getpid(), target_);
 }
 
-// It registers memory for its first client, and starts without.
+// The server starts without registered memory. It registers some for its first
+// client only.
 TEST_F(LockedMemoryTest, AServerThatMayNotLockItTellsWhoConnects) {
   ChildProcess server(
       {EndToEndServerPath(), "--listen=" + TestListenAddress()});
@@ -210,7 +211,7 @@ TEST_F(LockedMemoryTest, AServerThatLacksItForLargeRepliesSaysSo) {
   });
 }
 
-// It serves those that it has, and takes others when there is room.
+// The server keeps its clients, and takes others when there is room.
 TEST_F(LockedMemoryTest, AServerAtItsLimitTellsWhoComesThen) {
   std::vector<std::unique_ptr<EndToEnd::Stub>> stubs;
   {

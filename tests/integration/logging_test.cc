@@ -1,4 +1,4 @@
-// What the library says of connections to who asks for it.
+// Tests of the log entries about connections and refused calls.
 
 #include "rpc/logging.h"
 
@@ -46,7 +46,7 @@ class CapturedLog {
       });
     });
   }
-  // The same for one that is so as a whole.
+  // As Await(), but for a line that matches `expression` as a whole.
   bool AwaitMatch(const std::string& expression) {
     return AwaitLine(expression, [&](const std::string& line) {
       return std::regex_match(line, std::regex(expression));

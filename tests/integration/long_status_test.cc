@@ -38,8 +38,8 @@ constexpr size_t kHead = transport::kMaxStatusMessageBytes;
 constexpr size_t kDefault = 8192;
 constexpr char kRestKey[] = ":status-message";
 
-// What the trailing metadata of Fail take, and the pair with the rest beside
-// its value.
+// Bytes of the trailing metadata of Fail, and of the pair that carries the rest
+// of the message, without its value.
 constexpr uint32_t kOthers = 13 + 19;
 
 // Text of which no part is like the next.
@@ -77,11 +77,11 @@ class LongStatusTest : public EndToEndTest {
     Nothing reply;
     return stub_->Fail(&context_, request, &reply);
   }
-  // What arrives of a message.
+  // Returns the part of `message` that arrives at the client.
   std::string Arrives(const std::string& message) {
     const absl::Status status = Fail(message);
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << status;
-    // The user sees nothing of how it came.
+    // The pair with the rest of the message is hidden from the user.
     EXPECT_THAT(context_.GetServerTrailingMetadata(),
                 ElementsAre(Pair("failed", "yes")));
     return std::string(status.message());
@@ -135,7 +135,7 @@ TEST_F(LongStatusTest, TheClientSaysHowMuch) {
                 Euros(kDefault).substr(0, most / 3 * 3))
         << room;
   }
-  // What is no more than the handler's own metadata.
+  // These limits leave no room for the pair beside the handler's metadata.
   for (const uint32_t bytes : {13u, kOthers - 1}) {
     ChannelOptions options;
     options.max_metadata_bytes = bytes;
@@ -155,7 +155,7 @@ TEST_F(LongStatusTest, DetailsComeWithItAndTakeNoRoomFromIt) {
     EXPECT_EQ(key->key(), "which");
     EXPECT_EQ(context_.GetServerTrailingMetadata().size(), 2u);
   }
-  // They have no room beside it.
+  // There is no room for the details beside the message.
   const std::string message = Letters(kDefault);
   EXPECT_TRUE(Arrives(message) == message);
   const absl::Status status = Fail(message, "which");
@@ -213,7 +213,7 @@ TEST_F(LongStatusTest, AHandlerCannotUseTheKey) {
   const std::string words =
       "the handler added trailing metadata with the key \":status-message\"; "
       "keys that begin with a colon are the library's";
-  // They come back as trailing ones.
+  // Describe() sends metadata of the client back as trailing metadata.
   context_.AddMetadata(kRestKey, "mine");
   context_.AddMetadata("other", "too");
   Description reply;
@@ -245,7 +245,8 @@ std::string PairText(absl::string_view key, absl::string_view value) {
   return absl::StrCat(text, key, value);
 }
 
-// How a call ends that such a server answers so.
+// Makes a call that a server answers with these parts. Returns the status at
+// the client.
 absl::Status EndOf(absl::StatusCode code, const std::string& message,
                    const std::string& metadata) {
   const std::unique_ptr<RawListener> listener = *RawListener::Create();

@@ -1,5 +1,5 @@
-// What travels beside the messages of a unary call: metadata before and behind
-// the answer, and the details of a status.
+// Tests of metadata of unary calls, before and behind the reply, and of the
+// details of a status.
 
 #include <memory>
 #include <string>
@@ -206,7 +206,7 @@ TEST_F(MetadataTest, DetailsOfAStatusArriveAsTheyWere) {
     ASSERT_TRUE(key.has_value());
     EXPECT_EQ(key->key(), detail);
     EXPECT_FALSE(GetStatusDetail<Outcome>(status).has_value());
-    // As gRPC has it, they stand in the trailing metadata too.
+    // The details are in the trailing metadata, too, as in gRPC.
     const Metadata& trailing = context.GetServerTrailingMetadata();
     EXPECT_EQ(trailing.count("failed"), 1u);
     ASSERT_EQ(trailing.count(kStatusDetailsKey), 1u);

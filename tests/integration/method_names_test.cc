@@ -125,7 +125,7 @@ TEST_F(HostileNamesTest, ANameThatIsNoneEndsItsCallAndNothingElse) {
 
 TEST_F(HostileNamesTest, ANameOfAnotherMethodThanIsCalledIsRefused) {
   Connect();
-  // Neither reaches a handler that would trust the one or the other.
+  // No handler is called, because it would trust either the name or the hash.
   EXPECT_TRUE(absl::IsInvalidArgument(
       Call(MethodHash("a.B/C"), Pair(":path", "a.B/D"))));
   EXPECT_TRUE(
@@ -149,11 +149,11 @@ TEST_F(HostileNamesTest, WithoutANameAMethodIsAsGoodAsUnknown) {
     EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("0x0000000000000abc"));
   }
-  // One that is registered is found by its number.
+  // A registered method is found by its hash.
   EXPECT_EQ(Call(MethodHash(kEcho), ""), absl::OkStatus());
 }
 
-// What a channel sends to servers that the test plays.
+// Tests of the names that a channel sends to servers played by the test.
 class NamesOnTheWireTest : public EndToEndTest {
  protected:
   // Takes the next client, and asks it for names or not.
@@ -231,7 +231,8 @@ TEST_F(NamesOnTheWireTest, ACallThatIsMadeAgainForgetsWhatOneServerWanted) {
                         });
   }
   const std::string metadata("\x01\0\x01\0kv", 6);
-  // One credit: the second call waits, and goes elsewhere at the GOAWAY.
+  // There is one credit. So the second call has to wait, and goes to another
+  // connection after the GOAWAY.
   const std::unique_ptr<RawPeer> first =
       Accept(/*wants_names=*/true, /*credits=*/1);
   const std::string posted = NextRequest(*first);
@@ -261,7 +262,8 @@ TEST_F(NamesOnTheWireTest, WithoutTheNameTheMetadataFitTheFrameAgain) {
                         EXPECT_TRUE(absl::IsAborted(status)) << status;
                         done.Done();
                       });
-  // One credit: METADATA takes it, and the call goes elsewhere at the GOAWAY.
+  // METADATA takes the only credit. So the call has to wait, and goes to
+  // another connection after the GOAWAY.
   const std::unique_ptr<RawPeer> first =
       Accept(/*wants_names=*/true, /*credits=*/1);
   const absl::StatusOr<std::string> ahead =

@@ -1,4 +1,4 @@
-// What servers and channels count of real calls.
+// Tests of the metrics that servers and channels count of real calls.
 
 #include "rpc/metrics.h"
 
@@ -68,7 +68,8 @@ class MetricsTest : public EndToEndTest {
     return MethodOf(channel_->GetMetrics().methods, name);
   }
 
-  // Both sides count on their own threads, and a caller may be faster.
+  // Waits until `condition` holds. Both sides count on threads of their own, so
+  // a caller may look too early.
   static bool Becomes(const std::function<bool()>& condition) {
     const absl::Time deadline = base::Now() + absl::Minutes(2);
     while (!condition()) {

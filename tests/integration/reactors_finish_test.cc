@@ -1,5 +1,5 @@
-// How reactors end: which reactions come after the operation that ends a call
-// or its writes, and which status counts.
+// Tests of the end of reactors: which reactions come after the operation that
+// ends a call or its writes, and which status counts.
 
 #include <string>
 #include <utility>
@@ -24,7 +24,7 @@ struct Ledger {
   Countdown done{1};
 };
 
-// How a handler ends its call with NOT_FOUND.
+// The operations by which a handler ends its call with NOT_FOUND.
 enum class End { kWriteAndFinish, kFinish, kWriteThenFinish };
 
 // Answers the first message and ends. Each further reaction does what is usual

@@ -1,5 +1,5 @@
-// What reactors hear of initial metadata, and reactors that have more calls
-// than one.
+// Tests of reactors that are told of initial metadata, and of reactors that
+// have more than one call.
 
 #include <atomic>
 #include <functional>
@@ -165,7 +165,7 @@ TEST_F(ReactorsMetadataTest, ThatThereAreNoneCanBeSentToo) {
   EXPECT_THAT(Call(&listener), ElementsAre("initial 1", "read 0", "OK"));
 }
 
-// Nobody reads before.
+// The client begins to read only after this reaction.
 TEST_F(ReactorsMetadataTest, AMessageSaysThatThereAreNone) {
   ServeSpeaker([](Speaker* speaker) {
     speaker->Read();

@@ -1,5 +1,5 @@
-// What is particular to reactors, to coroutines, and to handlers that are told
-// that nobody waits any more.
+// Tests of reactors and coroutines, and of handlers that are told of the
+// cancellation of their call.
 
 #include <atomic>
 #include <memory>
@@ -25,7 +25,7 @@
 namespace verbena::end_to_end {
 namespace {
 
-// What the handlers of one server have told.
+// Events in the handlers of one server.
 struct Ledger {
   std::atomic<int> cancels{0};
   Countdown begun{1};
@@ -226,7 +226,7 @@ TEST_F(ReactorsTest, TheContextIsThereUntilTheEndAndTheFirstStatusCounts) {
   EXPECT_THAT(service.told, testing::Not(testing::StartsWith(" ")));
 }
 
-// In the forms that have no thread: what is written first goes behind them.
+// In each form, initial metadata of a handler go before its first message.
 TEST_F(ReactorsTest, InitialMetadataGoBeforeTheFirstMessage) {
   for (const Form form : kForms) {
     Serve(form);

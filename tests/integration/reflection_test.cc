@@ -195,7 +195,7 @@ TEST_F(ReflectionTest, StreamsHoldNoWorker) {
   EXPECT_EQ(EchoProblem(*EndToEnd::NewStub(channel_), 100, 1), "");
 }
 
-// What a tool does that has only the server's address.
+// Calls a method as a tool does that knows only the address of the server.
 TEST_F(ReflectionTest, AToolCallsAMethodThatItHasJustLearntOf) {
   const auto files = AskForSymbol("verbena.end_to_end.EndToEnd")
                          .file_descriptor_response()

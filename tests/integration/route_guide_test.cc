@@ -29,7 +29,8 @@ constexpr char kNotes[] =
     "somebody left \"first\"\n"
     "somebody left \"second\"\n";
 
-// Of two callers each finds the notes that the other has left.
+// Each client finds the notes that it has left before; the second client also
+// finds those of the first.
 TEST(RouteGuideTest, AClientCallsEachKindOfMethod) {
   ExampleServer server("route_guide/server");
   const Ran first = RunExample(kClient, server.target());

@@ -1,4 +1,4 @@
-// What a server says of itself to somebody who looks.
+// Tests of Server::GetStatus() and of extensions of servers.
 
 #include "rpc/server_status.h"
 

@@ -50,7 +50,8 @@ class StatusTest : public EndToEndTest {
     return stub_->Echo(&context, request, &reply);
   }
 
-  // How the Block of this key ended; empty if it did not within `timeout`.
+  // Waits for the end of the Block of `key`, and returns its outcome at the
+  // server. Returns "" if it does not end within `timeout`.
   std::string AwaitOutcome(const std::string& key,
                            absl::Duration timeout = absl::Minutes(2)) {
     ClientContext context;
@@ -103,7 +104,7 @@ void ExpectStatus(const absl::Status& status, absl::StatusCode code,
   EXPECT_THAT(std::string(status.message()), HasSubstr(words));
 }
 
-// It names the method and the option.
+// Expects that the status names the method and the option.
 void ExpectTooLarge(const absl::Status& status, const std::string& option) {
   ExpectStatus(status, absl::StatusCode::kResourceExhausted, option);
   EXPECT_THAT(std::string(status.message()), HasSubstr("EndToEnd/Echo"));
@@ -379,7 +380,8 @@ TEST_F(StatusTest, OptionsThatMakeNoSenseAreTheCallersFault) {
   ExpectStatus(Echo(1), absl::StatusCode::kInvalidArgument, "connect_timeout");
   EXPECT_FALSE(channel_->WaitForConnected(absl::InfiniteFuture()));
 
-  // The same by callback, which nothing but the channel itself can make.
+  // An asynchronous call ends with the same error. Its callback is called
+  // though the channel has no poller.
   ClientContext context;
   EchoRequest request;
   EchoReply reply;

@@ -52,7 +52,7 @@ constexpr char kCrowdRole[] = "--be-a-crowd";
 constexpr char kGreedyRole[] = "--be-greedy";
 constexpr char kPatientCrowdRole[] = "--be-a-patient-crowd";
 
-// What one poller of a server takes.
+// The most connections that one poller of a server takes.
 constexpr int kPollerConnections = 1024;
 
 int clients_wanted = 1000;
@@ -71,7 +71,7 @@ void Await(int signal) {
   CHECK_EQ(sigwait(&set, &got), 0);
 }
 
-// Before any thread exists.
+// Blocks `signal` for Await(). REQUIRES: no other thread exists.
 void KeepForAwait(int signal) {
   sigset_t set;
   sigemptyset(&set);
@@ -94,7 +94,7 @@ uint64_t ResidentBytes() {
   return resident * 4096;
 }
 
-// Tells what it has whenever it gets SIGUSR1.
+// Prints its descriptors and resident memory whenever it gets SIGUSR1.
 int BeServer(int pollers) {
   KeepForAwait(SIGUSR1);
   EndToEndService service;
@@ -239,7 +239,7 @@ class ServerProcess {
   std::string target_;
 };
 
-// What came of calls on all channels of some.
+// The result of one call on each channel of a crowd, from a line of its output.
 struct Outcome {
   explicit Outcome(const std::string& line)
       : served(NumberAfter("served ", line)),
@@ -249,7 +249,7 @@ struct Outcome {
         text(line) {}
 
   uint64_t served;
-  uint64_t connects;  // Since its process began.
+  uint64_t connects;  // Attempts to connect since its process began.
   uint64_t threads;
   uint64_t descriptors;
   std::string text;
@@ -270,7 +270,8 @@ class Crowd {
     Begin();
     return End();
   }
-  // Until all are served; what is missing, every other outcome must name.
+  // Repeats Run() until `count` calls are served. Each earlier outcome must
+  // name what is missing.
   void RunUntilServed(uint64_t count, const std::string& missing) {
     const absl::Time deadline = absl::Now() + absl::Minutes(2);
     while (true) {
@@ -286,11 +287,11 @@ class Crowd {
   ChildProcess process_;
 };
 
-// Nobody is turned away, and few have to ask again.
+// All clients are served, and few have to try twice.
 TEST(StormsTest, ClientsThatAllComeAtOnceAreAllServed) {
   ServerProcess server(1 + clients_wanted / kPollerConnections);
   std::vector<std::unique_ptr<Crowd>> crowds;
-  // Some with a process to themselves.
+  // Every 25th client has a process to itself.
   int left = clients_wanted;
   for (int i = 0; i < clients_wanted / 25; ++i, --left) {
     crowds.push_back(
@@ -320,7 +321,7 @@ TEST(StormsTest, ClientsThatAllComeAtOnceAreAllServed) {
   EXPECT_LE(attempts, 2 * wanted);
 }
 
-// A descriptor each, and a few threads for all.
+// Each channel takes one descriptor; all share a few threads.
 TEST(StormsTest, ThousandsOfChannelsShareTheThreadsOfOneProcess) {
   ServerProcess server(1 + channels_wanted / kPollerConnections);
   Crowd crowd(kPatientCrowdRole, server.target(), channels_wanted);
@@ -348,7 +349,8 @@ TEST(StormsTest, WhomNoPollerHasRoomForHearsWhatWouldHelp) {
 
 constexpr uint64_t kChannels = 200;
 
-// One side has too few of them for all its channels, until it is given more.
+// Tests a server and a crowd of which one has too few descriptors for all
+// channels, until it is given more.
 void RunOutOfDescriptors(rlim_t of_server, rlim_t of_clients) {
   ServerProcess server(1, of_server);
   Crowd crowd(kCrowdRole, server.target(), kChannels, of_clients);
@@ -356,7 +358,7 @@ void RunOutOfDescriptors(rlim_t of_server, rlim_t of_clients) {
   EXPECT_THAT(first.text, HasSubstr("`ulimit -n`"));
   EXPECT_GT(first.served, 0u);
   EXPECT_LT(first.served, kChannels / 2);
-  // No connection is lost for those that there is no room for.
+  // Clients without room cost no other client its connection.
   EXPECT_GE(crowd.Run().served, first.served);
   SetDescriptorLimit(server.process(), MostDescriptors());
   SetDescriptorLimit(crowd.process(), MostDescriptors());
@@ -403,8 +405,8 @@ TEST(StormsTest, AQuickClientGoesOnBesideThoseThatHaveStopped) {
   for (int round = 0; round < 3; ++round) {
     EXPECT_EQ(RunQuickCalls(*stub, "beside stopped ones"), "");
   }
-  // Eight calls of 1 MiB, each with its request and its reply in messages and
-  // in registered memory, and as much again of what grows by doubling.
+  // Room for eight calls of 1 MiB, each with request and reply in messages and
+  // in registered memory, and as much again for memory that grows by doubling.
   EXPECT_LE(NumberAfter("resident ", server.Tell()), uint64_t{64} << 20);
   greedy.Kill();
   EXPECT_EQ(RunQuickCalls(*stub, "alone again"), "");

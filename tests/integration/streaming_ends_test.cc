@@ -1,5 +1,5 @@
-// How streams end before both sides have said all: whatever the client and the
-// handler do at that moment, both hear it.
+// Tests of streams that end before both sides have sent all. Whatever client
+// and handler do at that moment, both are told of the end.
 
 #include <array>
 #include <atomic>
@@ -93,13 +93,13 @@ void AwaitCancelled(const ServerContext& context) {
   base::Mutex mutex;
   base::CondVar never;
   const base::MutexLock lock(mutex);
-  // Nothing announces a cancellation to a handler.
+  // Polls IsCancelled() rather than using stop_token().
   while (!context.IsCancelled()) {
     never.WaitUntil(mutex, base::Now() + absl::Milliseconds(1));
   }
 }
 
-// One Chat handler, which stays until its call is cancelled.
+// A Chat handler that stays until its call is cancelled.
 class StayingHandler {
  public:
   explicit StayingHandler(TestStreams* streams,
@@ -110,11 +110,11 @@ class StayingHandler {
       running_.Done();
       act_.run(stream);
       AwaitCancelled(*context);
-      // What had come may still be read, but there is an end.
+      // Messages that have come may still be read, but then Read() fails.
       Item item;
       while (stream->Read(&item)) {
       }
-      // It may know of its deadline before the client's CANCEL is here.
+      // The deadline may have cancelled the context before the CANCEL comes.
       while (stream->Write(Item())) {
       }
       left_.Done();
@@ -277,7 +277,7 @@ TEST_P(StreamingEndsForClientTest, ByTheDeathOfTheServer) {
   ClientContext context;
   const auto stream = stub->Chat(&context);
   ASSERT_TRUE(Echoes(*stream, NewItem(1, 10)));
-  // It answers nothing any more, but its connection still stands.
+  // The server answers nothing any more, but its connection still stands.
   process.Stop();
   std::thread killer([&process] { process.Signal(SIGKILL); });
   GetParam().run(*stream);
@@ -286,7 +286,7 @@ TEST_P(StreamingEndsForClientTest, ByTheDeathOfTheServer) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(target));
   EXPECT_EQ(process.Wait(), -SIGKILL);
-  // Another in its place finds everything in order.
+  // A new server at the same address serves the client as usual.
   ChildProcess next({EndToEndServerPath(), "--listen=" + target});
   next.ReadLine();
   ClientContext patient;
@@ -345,7 +345,7 @@ TEST_P(StreamingEndsForClientTest, ByItsDeadlineWhileItWaitsForAServer) {
   EXPECT_EQ(stream->Finish().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
-// Nobody calls Finish().
+// Tests of streams that the client destroys without Finish().
 class StreamingGivenUpTest : public StreamingEndsTest,
                              public ::testing::WithParamInterface<HandlerAct> {
 };
@@ -399,7 +399,7 @@ TEST_F(StreamingEndsTest, ShutdownWaitsForOpenStreams) {
   const auto stream = stub_->Chat(&context);
   ASSERT_TRUE(Echoes(*stream, NewItem(1, 10)));
   std::thread shutdown([this] { server().Shutdown(); });
-  // Until the client has heard of it.
+  // Calls fail when the client has heard of the shutdown.
   const auto unary = EndToEnd::NewStub(channel_);
   while (EchoProblem(*unary, 1, 1).empty()) {
   }

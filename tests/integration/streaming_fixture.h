@@ -31,8 +31,8 @@ inline absl::Span<const uint8_t> Bytes(const std::string& text) {
                              text.size());
 }
 
-// Whether the item comes back that was sent, its attachment too. One thread
-// does both, so it must fit what may be under way.
+// Sends `item` with `attachment`. Whether both come back. REQUIRES: both fit in
+// the window, because one thread writes and then reads.
 inline bool Echoes(ChatStream& stream, const Item& item,
                    const std::string& attachment = "") {
   Item answer;

@@ -23,10 +23,10 @@ namespace {
 
 constexpr size_t kItemBytes = 16 << 10;
 
-// Much more than may be under way.
+// Far more items than may be under way.
 constexpr uint64_t kItems = 512;
 
-// What a writer may be ahead of a reader, generously.
+// Number of items by which a writer may be ahead of a reader, generously.
 constexpr uint64_t kMostAhead =
     (transport::kMaxStreamWindowBytes + (512 << 10)) / kItemBytes;
 static_assert(kMostAhead < kItems / 2);
@@ -82,7 +82,7 @@ TEST_F(StreamingFlowTest, AClientThatDoesNotReadStopsOnlyItsOwnStream) {
   const auto idle = stub_->List(&idle_context, ListRequest());
   Item item;
   ASSERT_TRUE(idle->Read(&item));
-  // As much crosses by another stream meanwhile.
+  // Another stream of the connection carries all its items meanwhile.
   ClientContext context;
   const auto reader = stub_->List(&context, ListRequest());
   ExpectTheRest(*reader, 0);

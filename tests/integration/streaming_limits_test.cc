@@ -1,5 +1,5 @@
-// How many streams a server, or one of its connections, has in work at once,
-// and that however one ends the next finds its place.
+// Tests of the limits of open streams, of a server and of a connection. However
+// a stream ends, its place is free for the next one.
 
 #include <memory>
 #include <string>
@@ -63,14 +63,15 @@ void ExpectRefused(StreamService::Stub& stub, const std::string& words) {
 
 class StreamingLimitsTest : public StreamingTest {
  protected:
-  // Both limits are one stream.
+  // Starts a server whose two limits are one stream.
   void ServeOne() {
     Serve([](ServerBuilder& builder) {
       builder.SetMaxConcurrentStreams(1).SetMaxConcurrentStreamsPerConnection(
           1);
     });
   }
-  // A handler may end later than its call.
+  // Expects that a stream can be opened soon. The handler of the last one may
+  // end later than its call.
   void ExpectFreeSoon() {
     const absl::Time deadline = absl::Now() + absl::Minutes(1);
     absl::Status status;

@@ -169,7 +169,7 @@ TEST_F(StreamingLongTest, GoOnWhenTheHandlersHoldTheMemoryOfTheServer) {
     Item item;
     std::vector<Buffer> kept;
     Buffer attachment;
-    // Some less than all of it, for ever more that is asked for.
+    // The handler keeps the last attachments, which take most of the memory.
     while (reader->Read(&item, &attachment)) {
       kept.push_back(std::move(attachment));
       if (kept.size() == 10) kept.erase(kept.begin());
@@ -215,8 +215,8 @@ TEST_F(StreamingLongTest, AHandlerThatReadsTheNextLetsGoOfTheLast) {
   }
 }
 
-// There is one place for a call, which is free when the server has ended its
-// own.
+// The channel has one call slot. It is free only when the server has ended the
+// call before.
 TEST_F(StreamingLongTest,
        ACallThatWasCancelledWhileItIsWrittenEndsAtTheServer) {
   ChannelOptions options;

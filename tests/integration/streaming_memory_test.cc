@@ -1,4 +1,5 @@
-// What streams leave behind in a process that is client and server both.
+// Tests that streams leave no memory behind in a process that is both client
+// and server.
 
 #include <cstdint>
 #include <cstdio>
@@ -16,7 +17,7 @@ namespace {
 
 constexpr uint64_t kMessages = 1'000'000;
 
-// Of a million messages it would be 4 bytes each.
+// Four bytes for each of a million messages.
 constexpr uint64_t kMostGrowth = 4 << 20;
 
 uint64_t ResidentBytes() {

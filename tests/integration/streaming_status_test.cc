@@ -80,7 +80,7 @@ TEST_F(StreamingStatusTest, TrailingMetadataComeBehindTheMessagesToo) {
               ElementsAre(Pair("count", "1000")));
 }
 
-// What the handler has written before its error is not lost.
+// Messages that the handler has written before its error are not lost.
 TEST_F(StreamingStatusTest, AnErrorComesBehindTheMessages) {
   Serve();
   streams().set_list([](ServerContext*, auto* writer) {
@@ -106,7 +106,7 @@ TEST_F(StreamingStatusTest, TheServerSaysWhatIsTooLongForIt) {
     EXPECT_TRUE(stream->Read(&item));
     EXPECT_TRUE(stream->Write(item));
     EXPECT_FALSE(stream->Read(&item));
-    // It has not sent all.
+    // The client has not ended its stream.
     EXPECT_TRUE(context->IsCancelled());
     heard.Done();
     return absl::OkStatus();
@@ -126,7 +126,8 @@ TEST_F(StreamingStatusTest, TheServerSaysWhatIsTooLongForIt) {
   ExpectAllIsWell();
 }
 
-// What the handler has written goes out whatever the client still sends.
+// Messages that the handler has written are sent, even if the client breaks a
+// limit after that.
 TEST_F(StreamingStatusTest, WhatIsTooLongDoesNoHarmWhenTheHandlerHasReturned) {
   constexpr uint64_t kItems = 12;  // They do not fit the window.
   Serve([](ServerBuilder& builder) { builder.SetMaxReceiveMessageSize(1000); });
@@ -152,7 +153,7 @@ TEST_F(StreamingStatusTest, WhatIsTooLongDoesNoHarmWhenTheHandlerHasReturned) {
     if (status.ok()) {
       EXPECT_EQ(read, kItems);
     } else {
-      // It came a little earlier.
+      // The long message came before the handler had returned.
       EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     }
   }
@@ -290,7 +291,7 @@ TEST_F(StreamingStatusTest, AClientStreamingMethodAnswersOnlyWithOk) {
   EXPECT_EQ(writer->Finish(), absl::PermissionDeniedError("not you"));
 }
 
-// What a `string` field holds must be UTF-8.
+// The value of a `string` field must be UTF-8.
 TEST_F(StreamingStatusTest, AResponseThatTheClientCannotParseIsInternal) {
   Connect();
   static constexpr MethodDescriptor method(
@@ -316,7 +317,7 @@ TEST_F(StreamingStatusTest, ARequestThatTheServerCannotParseIsInternal) {
           method.full_name(), [](ServerContext* context, auto* stream) {
             FailRequest request;
             EXPECT_FALSE(stream->Read(&request));
-            // It has not sent all.
+            // The client has not ended its stream.
             EXPECT_TRUE(context->IsCancelled());
             EXPECT_FALSE(stream->Read(&request));
             EXPECT_FALSE(stream->Write(Nothing()));

@@ -184,7 +184,7 @@ TEST_F(StreamingTest, ManyStreamsShareAConnectionWithUnaryCalls) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// More than there are open calls on a connection, one after another.
+// More streams than a connection may have open, one after another.
 TEST_F(StreamingTest, HundredsOfStreamsFollowEachOther) {
   Connect();
   for (uint64_t i = 0; i < 300; ++i) ExpectRecords(*stub_, 3, 10, 0);

@@ -31,12 +31,14 @@ std::string Contents(const std::string& path) {
   return text.str();
 }
 
-// Of the payload: a frame that is sent inline, and one that holds a buffer.
+// Bytes of payload for a frame that is sent inline, and for one that holds a
+// send buffer.
 constexpr int kSmall = 64;
 constexpr int kMedium = 1024;
 
-// The system calls of all threads, server and client, of those that `traced`
-// names, in a run of so many RPCs between sides that do as `mode` says.
+// Makes `calls` RPCs between a client and a server that work as `mode` says.
+// Returns the number of system calls that `traced` names, of all threads on
+// both sides.
 Traced CountSystemCalls(const std::string& traced, int calls,
                         const std::string& mode, int bytes) {
   const std::string path =
@@ -67,11 +69,11 @@ Traced CountSystemCalls(const std::string& traced, int calls,
 }
 
 TEST(SystemCallsTest, AWarmCallMakesNone) {
-  // So few that nobody is likely to interfere: where the processor is taken
-  // away in the middle of a call, both sides go over to sleeping, as they
-  // should (SpinPolicy), and under strace it takes them long to come back. One
-  // quiet moment of many is enough, and the test is exclusive, so there are
-  // some: were a system call part of the way, no run could do without.
+  // The runs are short, so that other processes seldom interfere. If a side
+  // loses its processor in the middle of a call, both sides go to sleep, as
+  // they should (SpinPolicy), and under strace they take long to spin again.
+  // One quiet run of kRuns is enough: if calls needed system calls, every run
+  // would fail.
   constexpr int kFew = 1000;
   constexpr int kMany = 6000;
   constexpr int kRuns = 30;
@@ -81,8 +83,8 @@ TEST(SystemCallsTest, AWarmCallMakesNone) {
     const Traced many = CountSystemCalls("all", kMany, "polling", kSmall);
     const double more = static_cast<double>(many.system_calls) -
                         static_cast<double>(few.system_calls);
-    // By the clock a few are made: the device's thread looks in once a
-    // millisecond, and the pollers have their ticks.
+    // A few system calls are made by the clock: the device's thread wakes once
+    // a millisecond, and the pollers have their ticks.
     const double elapsed_ms = absl::ToDoubleMilliseconds(many.elapsed);
     if (more < 0.2 * (kMany - kFew) + 5 * elapsed_ms) return;
     absl::StrAppend(&seen, few.system_calls, " system calls in ", kFew,
@@ -138,7 +140,7 @@ TEST(SystemCallsTest, ACallBetweenSleepersWakesEachSideOnce) {
     const int more = CountWakeUps(kMany, bytes) - CountWakeUps(kFew, bytes);
     RecordProperty(absl::StrCat("wake_ups_of_", bytes, "_bytes"), more);
     EXPECT_GT(more, (kMany - kFew) / 2) << "nobody slept";
-    // One SEND in sixteen of each side is signalled.
+    // Each side also wakes for one SEND in sixteen, which is signalled.
     EXPECT_LE(more, 2.2 * (kMany - kFew)) << bytes << " bytes";
   }
 }

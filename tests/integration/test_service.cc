@@ -105,7 +105,7 @@ absl::Status EndToEndService::Block(ServerContext* context, const Key* request,
   blocker.blocked = true;
   changed_.NotifyAll();
   while (!blocker.released && !context->IsCancelled()) {
-    // Nothing announces a cancellation to a handler.
+    // Polls IsCancelled() rather than using stop_token().
     changed_.WaitUntil(mutex_, base::Now() + absl::Milliseconds(2));
   }
   blocker.outcome = blocker.released ? "released" : "cancelled";
@@ -143,7 +143,7 @@ void EndToEndService::WaitUntil(
   const base::MutexLock lock(mutex_);
   Blocker& blocker = blockers_[key];
   while (!condition(blocker) && !context->IsCancelled()) {
-    // Nothing announces a cancellation to a handler.
+    // Polls IsCancelled() rather than using stop_token().
     changed_.WaitUntil(mutex_, base::Now() + absl::Milliseconds(2));
   }
 }

@@ -46,7 +46,7 @@ class EndToEndService final : public EndToEnd::Service {
   void AwaitBlocked(const std::string& key);
   void Release(const std::string& key);
   std::string AwaitOutcome(const std::string& key);
-  // How often Block was called with this key.
+  // Number of calls of Block with this key.
   int blocks(const std::string& key);
 
  private:
@@ -85,7 +85,7 @@ class TestStreams final : public StreamService::Service {
   using Chatter = std::function<absl::Status(ServerContext*,
                                              ServerReaderWriter<Item, Item>*)>;
 
-  // What handlers do in place of the usual. To be set while no call is open.
+  // Replaces a handler. REQUIRES: no call is open.
   void set_list(Lister list) { list_ = std::move(list); }
   void set_record(Recorder record) { record_ = std::move(record); }
   void set_chat(Chatter chat) { chat_ = std::move(chat); }

@@ -160,7 +160,7 @@ TEST_F(TransparentRetryTest, ACallThatIsRefusedAgainEnds) {
 
 TEST_F(TransparentRetryTest, OnlyWhatWasPostedEndsWithTheConnection) {
   auto calls = Start(20);
-  NextRequest(*Accepted(/*credits=*/1));  // Which then is gone.
+  NextRequest(*Accepted(/*credits=*/1));  // Then the server is gone.
   EXPECT_EQ(calls[0]->Status().code(), absl::StatusCode::kUnavailable)
       << calls[0]->Status();
   const auto server = Accepted();
@@ -216,7 +216,7 @@ TEST_F(TransparentRetryTest, AGoAwaySendsToAnotherServerWhatWasNotPosted) {
     Answer(*server, NextRequest(*server));
   }
   for (size_t i = 1; i < calls.size(); ++i) calls[i]->ExpectEchoed();
-  // The old server knows that it was told of everything.
+  // The old server has got the client's GOAWAY, behind its last REQUEST.
   EXPECT_EQ(leaving->Receive(FrameType::kGoAway).status(), absl::OkStatus());
   Answer(*leaving, posted);
   calls[0]->ExpectEchoed();
@@ -276,7 +276,7 @@ TEST_F(TransparentRetryTest, ACallThatRanIsNotMadeAgain) {
   service().AwaitBlocked("ran");
   StopServer();
   StartServer({}, port());
-  service().Release("ran");  // It would end well here.
+  service().Release("ran");  // A second attempt would succeed.
   caller.join();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   ClientContext context;
@@ -294,7 +294,7 @@ TEST_F(TransparentRetryTest, AServerMayStartWhileTheOldOneStillServes) {
   auto blocked = Block(stub.get(), "old");
   service().AwaitBlocked("old");
   std::thread shutdown([this] { server().Shutdown(); });
-  // The port is free as soon as the old one has heard of it.
+  // The port is free as soon as the old server has begun its shutdown.
   absl::StatusOr<std::unique_ptr<Server>> next;
   do {
     next = ServerBuilder()
@@ -314,8 +314,8 @@ TEST_F(TransparentRetryTest, AServerMayStartWhileTheOldOneStillServes) {
 // Makes patient calls on a channel of its own until it is stopped.
 class Caller {
  public:
-  // Of so many bytes, as an attachment too if that is wanted; `pause` lies
-  // between two of them, in which nobody polls.
+  // Each call sends `bytes` bytes, and as many in an attachment if `attaches`.
+  // After each call the thread waits for `pause` without polling.
   struct Load {
     size_t bytes = 10;
     bool attaches = false;
@@ -399,7 +399,7 @@ TEST_F(TransparentRetryTest, ServersAreReplacedUnderLoadWithoutAFailedCall) {
   for (const auto& caller : callers) EXPECT_EQ(caller->Stop(), "");
 }
 
-// More than the connection has room for, so that calls stand in line.
+// More calls than a connection has slots for, so that some stand in line.
 TEST_F(TransparentRetryTest, AFloodOfCallsOutlivesItsServer) {
   StartServer();
   for (int i = 0; i < 4; ++i) {

@@ -20,13 +20,13 @@ using end_to_end::Inline;
 using end_to_end::kReplySeed;
 using end_to_end::Pattern;
 
-// How long after its deadline a call may end: a tick of its poller, and what
-// the callbacks before its own take.
+// Time after its deadline in which a call must end: a tick of its poller, and
+// the callbacks before its own.
 constexpr absl::Duration kLate = absl::Milliseconds(5);
-// Calls of a harmless scenario that are given that long succeed.
+// In a harmless scenario, calls with at least this timeout succeed.
 constexpr absl::Duration kAmple = absl::Milliseconds(50);
 constexpr absl::Duration kKeepalive = absl::Milliseconds(100);
-// For whatever must come to an end by timeouts of the above.
+// Bound of waits that end by the timeouts above.
 constexpr absl::Duration kPatience = absl::Seconds(30);
 constexpr uint64_t kMessageBytesMax = uint64_t{1} << 20;
 constexpr uint64_t kFloorBytes = uint64_t{1} << 20;
@@ -36,7 +36,7 @@ absl::Span<const uint8_t> Bytes(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-// What the server's options and a channel's have in common.
+// Returns options with the values that the server and all channels share.
 template <typename Options>
 Options CommonOptions(bool checksum) {
   Options options;
@@ -66,8 +66,8 @@ ChannelOptions ClientOptions(const Scenario& scenario,
   return options;
 }
 
-// What may become of a call that nobody has made a mistake in. A device that
-// loses messages makes a peer look as if it broke the protocol.
+// Whether a call may end with `code` if client and server are correct. If the
+// device loses messages, a peer may seem to break the protocol.
 bool IsExpected(absl::StatusCode code, bool device_fails) {
   if (device_fails && code == absl::StatusCode::kInternal) return true;
   return code == absl::StatusCode::kOk ||
@@ -183,7 +183,7 @@ void Run::OnEnd(Call* call, const absl::Status& status) {
     // Attachments of calls that wait may hold all of the smallest arenas.
     EXPECT_TRUE(status.ok() || absl::IsResourceExhausted(status)) << status;
   }
-  // What the application holds, others can't have.
+  // Attachments that the application keeps hold memory that other calls need.
   call->context.TakeRequestAttachment();
   call->context.TakeResponseAttachment();
 }
@@ -233,7 +233,7 @@ bool Run::AllEnded() const {
 }
 
 void Run::ExpectAllGivenBack() {
-  // What nobody uses goes back while the connections live.
+  // Unused bulk memory is given back while the connections live.
   if (scenario_.harmless()) {
     EXPECT_TRUE(world_.RunUntil(
         [this] { return server_->endpoint().bulk_bytes() <= kFloorBytes; },

@@ -1,4 +1,4 @@
-// One run of a scenario, and what must hold in it.
+// Run, which executes a scenario and checks its results.
 
 #ifndef VERBENA_TESTS_SIMULATION_RUN_H_
 #define VERBENA_TESTS_SIMULATION_RUN_H_
@@ -19,10 +19,12 @@
 
 namespace verbena::simulation {
 
-// A server, channels and their calls. Whatever does not hold is a failure of
-// the test that runs: each call ends once, not long after its deadline, with
-// what the server sent or a status that says why not; in a harmless scenario it
-// succeeds; and in the end everything has been given back.
+// A server, channels and their calls. The current test fails unless:
+// - each call ends once, not long after its deadline, with the server's reply
+//   or an expected status;
+// - in a harmless scenario each call that has enough time succeeds, or ends for
+//   want of memory;
+// - in the end everything has been given back.
 class Run {
  public:
   // All must outlive it. The plan of `faulty` is that of the scenario.
@@ -32,10 +34,10 @@ class Run {
   Run& operator=(const Run&) = delete;
   ~Run();
 
-  // From the first call to the end of the last connection.
+  // Runs from the first call to the end of the last connection.
   void Execute();
 
-  // What happened, a line for each call that ended: the same in every run.
+  // A line for each call that ended. Runs of one scenario have equal traces.
   const std::string& trace() const { return trace_; }
 
  private:
@@ -72,7 +74,7 @@ class Run {
   std::unique_ptr<internal::ServerImpl> server_;
   std::vector<std::shared_ptr<Channel>> channels_;
   std::vector<std::unique_ptr<Call>> calls_;
-  int channels_left_ = 0;  // That were not dropped, or not altogether yet.
+  int channels_left_ = 0;  // Channels that have not been destroyed yet.
   std::string trace_;
 };
 

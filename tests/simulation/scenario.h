@@ -1,4 +1,4 @@
-// What happens in one run of the simulation, drawn from a seed.
+// Scenario, the events of one run of the simulation, drawn from a seed.
 
 #ifndef VERBENA_TESTS_SIMULATION_SCENARIO_H_
 #define VERBENA_TESTS_SIMULATION_SCENARIO_H_
@@ -14,17 +14,18 @@
 
 namespace verbena::simulation {
 
-// The smallest that take messages of the size that runs allow.
+// The smallest limits that allow messages of the size that runs allow.
 inline constexpr uint64_t kArenaBytesMin = uint64_t{2} << 20;
 inline constexpr uint64_t kBulkBytesMin = uint64_t{1} << 20;
 
-// What one channel asks for.
+// Options of one channel.
 struct ChannelPlan {
   bool checksum = false;
   bool revoke_leases = false;
 };
 
-// One call: when it starts, what it carries, and how its caller gives it up.
+// A call: when it starts, how many bytes it carries, and when its caller gives
+// it up.
 struct CallPlan {
   size_t channel = 0;
   absl::Duration start;  // From the begin of the run, like the others.
@@ -37,24 +38,25 @@ struct CallPlan {
   uint64_t reply_attachment_bytes = 0;
 };
 
-// What becomes of all connections, or of the server.
+// A disturbance: all links are cut or stalled, the server restarts, or one
+// channel is dropped.
 struct Trouble {
   enum class Kind { kCut, kStall, kRestart, kDropChannel };
   Kind kind = Kind::kCut;
   absl::Duration start;
   absl::Duration length;
-  size_t channel = 0;  // Of kDropChannel.
+  size_t channel = 0;  // For kDropChannel only.
 };
 
-// A value. The same seed makes the same one.
+// A value type. Scenarios of one seed are equal.
 struct Scenario {
-  // One without calls.
+  // Makes a scenario without calls.
   Scenario() = default;
   explicit Scenario(uint64_t seed);
 
   // Has the device of the server fail as drawn.
   void AddFaults(transport::FaultPlan* plan) const;
-  // Whether every call succeeds that is given the time.
+  // Whether all calls with enough time are to succeed.
   bool harmless() const { return troubles.empty() && fault_seed == 0; }
 
   std::vector<ChannelPlan> channels = {ChannelPlan()};

@@ -96,10 +96,10 @@ Scenario ScenarioOf(absl::Span<const Row> rows, uint64_t arena_bytes) {
   return scenario;
 }
 
-// A reply whose attachment is in bulk memory waits for more of it, behind a
-// request that waits for what the attachments of such replies hold.
+// A reply with its attachment in bulk memory waits for more of that memory. In
+// front of it waits a request, which needs the memory that such replies hold.
 TEST(SimulatedTest, RepliesThatWaitForMemoryHoldNone) {
-  // Found by a seed; every one of them is needed for it.
+  // These calls were found by a seed. Each of them is necessary.
   constexpr Row kCalls[] = {
       {100000, 142693, kNever, 4007, 11532, 0, 219843},
       {92589, 424, 2009, 8065, 0, 8305, 0},
@@ -118,8 +118,9 @@ TEST(SimulatedTest, RepliesThatWaitForMemoryHoldNone) {
   RunScenario(ScenarioOf(kCalls, uint64_t{3} << 20), no_faults);
 }
 
-// A request whose attachment came in its frame, and is in bulk memory, waits
-// behind one that needs a range of it in which that attachment lies.
+// A request came with its attachment in the frame, which was put into bulk
+// memory. In front of it waits a request that needs the range in which that
+// attachment lies.
 TEST(SimulatedTest, RequestsThatWaitForMemoryHoldNone) {
   constexpr Row kCalls[] = {
       {0, 134452, kNever, 12, 145794, 0, 0, 1},
@@ -132,7 +133,7 @@ TEST(SimulatedTest, RequestsThatWaitForMemoryHoldNone) {
               testing::Not(testing::HasSubstr("EXCEEDED")));
 }
 
-// Each of the two is rounded up, and then they don't fit.
+// Both together fill the memory, but do not fit if each length is rounded up.
 TEST(SimulatedTest, AMessageAndAnAttachmentThatFillTheBulkMemoryGetIt) {
   constexpr Row kCalls[] = {{0, 100000, kNever, 530000, 100, 510000, 0}};
   transport::FaultPlan no_faults;
@@ -140,7 +141,8 @@ TEST(SimulatedTest, AMessageAndAnAttachmentThatFillTheBulkMemoryGetIt) {
               testing::HasSubstr("OK"));
 }
 
-// Such a server is away; nothing is wrong with the client's options.
+// The call ends with UNAVAILABLE, not with a status that blames the options of
+// the client.
 TEST(SimulatedTest, AServerThatClosesAsSoonAsItHasAcceptedIsUnavailable) {
   Scenario scenario;
   scenario.fault_seed = 1;
@@ -206,7 +208,8 @@ void RegisterTests(const SeedRange& range) {
 }  // namespace verbena::simulation
 
 int main(int argc, char** argv) {
-  // What is ordered by address must be so in the same way in every run.
+  // Containers that are ordered by address must have the same order in each
+  // run of the program.
   if ((personality(0xffffffff) & ADDR_NO_RANDOMIZE) == 0 &&
       personality(ADDR_NO_RANDOMIZE) != -1) {
     execv("/proc/self/exe", argv);

@@ -37,7 +37,7 @@ extern "C" int clock_gettime(clockid_t clock, timespec* time) noexcept {
 namespace verbena::simulation {
 namespace {
 
-// What a round in which something was done takes, as on the device's clock.
+// Simulated time of a step in which something was done.
 constexpr absl::Duration kRound = absl::Microseconds(1);
 // Nobody looks further ahead.
 constexpr absl::Duration kHorizon = absl::Minutes(1);

@@ -1,6 +1,5 @@
-// A process in which time stands still until everything has been done that
-// there is to do: clients, servers and the software device on one thread and
-// one clock.
+// World: clients, servers and the software device on one thread and one clock.
+// The clock jumps to the next event when nothing is left to do.
 
 #ifndef VERBENA_TESTS_SIMULATION_WORLD_H_
 #define VERBENA_TESTS_SIMULATION_WORLD_H_
@@ -15,13 +14,14 @@
 
 namespace verbena::simulation {
 
-// The only one of its process: from Get() on the program's clock_gettime() is
-// this one's, no channel has a thread, and the software device has none.
+// The only one of its process. From Get() on clock_gettime() of the program
+// returns the time of the world, and neither channels nor the software device
+// have threads.
 //
-// What is not simulated: worker threads (handlers are to run inline), blocking
-// calls, name servers, devices other than the software device, and other
-// processes. What differs from run to run and must decide nothing: addresses of
-// memory, port numbers, keys and descriptors.
+// Worker threads (handlers are to run inline), blocking calls, name servers,
+// other devices and other processes are not simulated. Addresses of memory,
+// port numbers, keys and descriptors differ from run to run, and must not
+// influence anything.
 class World {
  public:
   static World& Get();
@@ -30,7 +30,7 @@ class World {
 
   absl::Time Now() const;
 
-  // What is random from now on comes from `seed`.
+  // Seeds the random numbers that channels draw from now on.
   void Seed(uint64_t seed);
 
   // A server that takes part, until Remove(). Its Options::wait is Step().
@@ -44,11 +44,11 @@ class World {
     actions_.emplace(time, std::move(action));
   }
 
-  // Does what is due, each part of the world once. If that is nothing, moves
-  // the clock to when something will be; else by a microsecond.
+  // Runs the actions that are due, then each part of the world once. If nothing
+  // was due, moves the clock to the next event, else by a microsecond.
   void Step();
 
-  // Steps until `done()`; false if it is not by `latest`.
+  // Steps until `done()` is true. Returns false if it is not by `latest`.
   bool RunUntil(const std::function<bool()>& done, absl::Time latest);
 
  private:
@@ -57,7 +57,7 @@ class World {
   // Whether there was something to do.
   bool StepParts();
   bool RunActions();
-  // When there will be something, but for the device.
+  // Time of the next event that is not one of the device.
   absl::Time NextStep() const;
 
   soft::Simulation& device_;

@@ -46,11 +46,11 @@ class ChildProcess {
   // minus the signal that killed it.
   int Wait();
 
-  // Until both outputs end, which is when no process holds them any more: the
-  // program and those that it started and that write to the same places.
+  // Waits until both outputs have ended: the program and all processes that
+  // inherited them have closed them.
   void WaitForEndOfOutput();
 
-  // What it printed so far and ReadLine() has not taken.
+  // Text that the program has printed and ReadLine() has not taken.
   const std::string& output() const { return output_; }
   const std::string& errors() const { return errors_; }
 
@@ -61,12 +61,12 @@ class ChildProcess {
 
   pid_t pid_ = -1;      // -1 when waited for.
   int output_fd_ = -1;  // -1 when at its end.
-  int errors_fd_ = -1;  // Likewise.
+  int errors_fd_ = -1;  // -1 when at its end.
   std::string output_;
   std::string errors_;
 };
 
-// What came of a program that ran to its end.
+// Result of a program that ran to its end.
 struct Ran {
   int exit_code = -1;  // Or minus the signal that killed it.
   std::string output;

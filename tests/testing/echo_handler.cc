@@ -39,8 +39,8 @@ class OwnedReply final : public transport::ReplyWriter {
 
 // `bytes` are the metadata of the request and then the message.
 void FinishWith(ServerCall* call, std::string bytes) {
-  // Both ways to end a call are used: messages of even length take the short
-  // one when they can.
+  // Messages of even length take the short way to end a call if they can, so
+  // that tests use both ways.
   if (bytes.size() % 2 == 0 && call->metadata().empty() &&
       call->attachment().empty()) {
     if (uint8_t* const out = call->BeginReply(bytes.size())) {

@@ -17,14 +17,15 @@
 
 namespace verbena::testing_support {
 
-// What a call asks for, as its method_id.
+// Methods of the EchoHandler: the method_id of a call.
 enum class TestMethod : uint64_t {
   // Replies with metadata, message and attachment, inline.
   kEcho = 1,
-  kEchoWorker = 2,    // The same from another thread.
-  kEchoBuffer = 3,    // The same, written to AllocateReply() memory if it can.
+  kEchoWorker = 2,  // As kEcho, but from another thread.
+  // As kEcho, but writes the reply to AllocateReply() memory if there is any.
+  kEchoBuffer = 3,
   kHold = 4,          // Replies with nothing, when Release()d or cancelled.
-  kHoldStubborn = 5,  // Only when Release()d.
+  kHoldStubborn = 5,  // Replies with nothing, only when Release()d.
   kDiscard = 6,       // Replies with nothing.
   kProduce = 7,  // Replies with as many bytes as the message's number says.
   kGrow = 9,     // Replies with 50 times the message.

@@ -24,7 +24,7 @@
 
 namespace verbena::testing_support {
 
-// One call, with everything that came of it.
+// A call and its result.
 class TestCall final : public transport::ClientCall {
  public:
   struct Options {
@@ -32,7 +32,7 @@ class TestCall final : public transport::ClientCall {
     std::string metadata;
     uint64_t reply_hint_bytes = 0;
     std::string attachment;
-    bool keep_attachment = false;  // The Buffer of the reply's.
+    bool keep_attachment = false;  // Keeps the reply's Buffer.
     absl::Time deadline = absl::InfiniteFuture();
   };
 
@@ -64,7 +64,8 @@ class TestCall final : public transport::ClientCall {
     return responded_;
   }  // Else the transport failed it.
   bool written() const { return written_; }
-  // The server knows nothing of it, or says that it has done nothing.
+  // unsent(): the server knows nothing of the call. unprocessed(): the server
+  // says that it has done nothing for it.
   bool unsent() const { return unsent_; }
   bool unprocessed() const { return unprocessed_; }
   const absl::Status& status() const { return status_; }
@@ -120,7 +121,7 @@ class TestClient {
 
   // Starts `call` and polls until it has ended. Returns its status.
   absl::Status Run(TestCall& call);
-  // Whether an echo of that many bytes comes back as it was sent.
+  // Makes an echo of `bytes` bytes. OK if they come back as they were sent.
   ::absl::Status Echo(size_t bytes, TestCall::Options options = {});
 
  private:

@@ -23,7 +23,7 @@ using testing_support::TestOptions;
 using testing_support::TestProvider;
 using testing_support::TestServer;
 
-// What each side calls of the device and of the connection manager.
+// The functions of the device and the connection manager that each side calls.
 constexpr const char* kClientFunctions[] = {
     "alloc_pd",      "cm.create_qp", "connect",      "create_comp_channel",
     "create_cq",     "create_id",    "create_srq",   "create_event_channel",
@@ -38,8 +38,8 @@ constexpr const char* kServerFunctions[] = {
     "post_send",    "query_device", "reg_mr",       "post_srq_recv",
     "req_notify_cq"};
 
-// Those that are called again and again, as often as the clock wants, fail at
-// their first calls only.
+// Functions that are called all the time, as often as the clock demands, are
+// failed at their first calls only.
 constexpr uint64_t kCallsMax = 12;
 
 EndpointOptions Options() {
@@ -116,7 +116,8 @@ TEST_F(FaultsTest, AServerWhoseDeviceFailsOnceLosesOneClientAtMost) {
   }
 }
 
-// It has nothing to accept with, and cannot even say so.
+// The server cannot make what it needs to accept the client, and its reject
+// fails too.
 TEST_F(FaultsTest, AServerThatCannotRejectLosesThatClientOnly) {
   FaultPlan plan;
   plan.FailCall("alloc_pd", 1, ENOMEM);

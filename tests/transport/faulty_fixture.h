@@ -120,7 +120,8 @@ class FaultyFixture : public testing::Test {
     return absl::OkStatus();
   }
 
-  // Of those that come one after the other, with a device that does not fail.
+  // Has `clients` clients Use() the server, one after the other, with a device
+  // that does not fail. Returns how many fail.
   static int FailedClients(const std::string& address,
                            const EndpointOptions& options,
                            absl::Duration call_time, int clients = 3,

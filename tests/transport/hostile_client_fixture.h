@@ -1,4 +1,4 @@
-// What tests with hostile clients share.
+// The fixture of tests with hostile clients.
 
 #ifndef VERBENA_TESTS_TRANSPORT_HOSTILE_CLIENT_FIXTURE_H_
 #define VERBENA_TESTS_TRANSPORT_HOSTILE_CLIENT_FIXTURE_H_
@@ -33,8 +33,8 @@ inline constexpr uint64_t kHold = static_cast<uint64_t>(TestMethod::kHold);
 inline constexpr uint64_t kDiscard =
     static_cast<uint64_t>(TestMethod::kDiscard);
 
-// A live server with a good client, which is served before and after whatever
-// a raw one does to the server.
+// A server with a good client and a raw one. Whatever the raw client does, the
+// server must still serve the good client.
 class HostileClientFixture : public testing::Test {
  protected:
   explicit HostileClientFixture(const EndpointOptions& options = TestOptions())
@@ -46,7 +46,7 @@ class HostileClientFixture : public testing::Test {
     EXPECT_TRUE(server_.AwaitConnections(1));
   }
 
-  // A raw client that has said nothing yet, or everything up to the WELCOME.
+  // Return a raw client. Raw() has not connected; Opened() has got its WELCOME.
   RawPeer& Raw(const RawPeer::Options& options = {}) {
     absl::StatusOr<std::unique_ptr<RawPeer>> raw =
         RawPeer::Create(server_.address(), options);
@@ -62,7 +62,7 @@ class HostileClientFixture : public testing::Test {
     return raw;
   }
 
-  // One that counts no credits.
+  // Options of a raw client that sends without regard to credits.
   static RawPeer::Options Careless() {
     RawPeer::Options options;
     options.keeps_to_credits = false;

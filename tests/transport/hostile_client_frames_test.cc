@@ -132,8 +132,8 @@ TEST_F(HostileClientFramesTest, MustNotSendFramesLargerThanASlot) {
   EXPECT_TRUE(raw.AwaitEnd().ok());
 }
 
-// One of nothing needs no memory that it may write, but the server's queue pair
-// takes none at all.
+// A WRITE of no bytes needs no memory that the client may write. The server's
+// queue pair refuses it all the same, because it takes no WRITEs.
 TEST_F(HostileClientFramesTest, MustNotTakeAReceiveWithAWrite) {
   RawPeer& raw = Opened();
   ASSERT_TRUE(raw.WriteWithImmediate(0, 0, 0).ok());

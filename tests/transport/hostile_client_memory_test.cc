@@ -313,7 +313,7 @@ TEST_F(HostileClientMemoryTest, GetsNothingWrittenBehindItsLease) {
 
 // --- Clients that do not take part -------------------------------------------
 
-// It posts no receives: the server's WELCOME has nowhere to go.
+// The client posts no receives, so the server's WELCOME cannot arrive.
 TEST_F(HostileClientMemoryTest, LosesItsConnectionWhenItNeverReads) {
   EndpointOptions options = TestOptions();
   options.keepalive_time = absl::Milliseconds(500);
@@ -325,7 +325,7 @@ TEST_F(HostileClientMemoryTest, LosesItsConnectionWhenItNeverReads) {
       RawPeer::Create(server.address(), no_receives);
   ASSERT_TRUE(raw.ok()) << raw.status();
   ASSERT_TRUE((*raw)->Connect(EncodeConnectRequest((*raw)->Request())).ok());
-  // It answers PINGs from its first breath on.
+  // The good client must answer PINGs, so from here on it is polled.
   TestClient good(server.address());
   const auto connections = [&server](uint32_t count) {
     return server.endpoint().connection_count() == count;
@@ -336,7 +336,8 @@ TEST_F(HostileClientMemoryTest, LosesItsConnectionWhenItNeverReads) {
   EXPECT_TRUE(good.Echo(100).ok());
 }
 
-// It reads, but grants nothing: replies wait, and hold up nobody else's.
+// The client reads, but grants no credits. Its replies wait, and those of other
+// clients do not.
 TEST_F(HostileClientMemoryTest, HoldsUpNobodyWhenItGrantsNothing) {
   RawPeer& raw = Opened();
   // The WELCOME took one of the credits that the server began with.

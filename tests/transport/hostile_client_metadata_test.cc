@@ -28,7 +28,8 @@ class HostileClientMetadataTest : public HostileClientFixture {
     header.flags = flags;
     return FrameText(header, std::string(bytes, 'm'));
   }
-  // What a server answers to an echo of `message` in that call.
+  // Sends an echo of `message` as the call `call_id`. Returns the text behind
+  // the header of the RESPONSE.
   std::string AnswerTo(RawPeer& raw, uint32_t call_id,
                        const std::string& message) {
     RequestHeader request = raw.InlineRequest(

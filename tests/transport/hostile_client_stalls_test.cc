@@ -67,8 +67,9 @@ absl::StatusOr<std::string> NextResponse(RawPeer& raw) {
   return absl::DeadlineExceededError("no RESPONSE came");
 }
 
-// What the child process does: has requests read from its memory, and replies
-// written to it, as many as the server takes.
+// The role of the child process. It makes calls whose requests the server reads
+// from the child's memory, and whose replies the server writes there, as many
+// as the server takes.
 constexpr char kClientRole[] = "--be-a-client-with-large-calls";
 constexpr uint32_t kLargeBytes = kBulkBytes / 4;
 constexpr uint32_t kLargeCalls = 8;  // At once.
@@ -146,7 +147,8 @@ TEST_F(HostileClientStallsTest, LendsNoMemoryForReplies) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(CodeOfNext(raw), absl::StatusCode::kResourceExhausted);
   }
-  // It may go on: its memory may have been short for reasons of its own.
+  // The client may make further calls, because it may have lacked memory for
+  // good reasons.
   ASSERT_NO_FATAL_FAILURE(Ask(raw, 3, kProduce, 10));
   EXPECT_EQ(CodeOfNext(raw), absl::StatusCode::kOk);
 }
@@ -253,7 +255,7 @@ TEST_F(HostileClientStallsTest, NeverFinishesAFrame) {
   RequestHeader request = raw.InlineRequest(0, kEcho, 16000);
   request.frame.flags = kFlagContinued;
   std::string text = FrameText(request, TestBytes(8000));
-  // It says how long the whole is.
+  // The header states the length of the whole frame.
   FrameHeader header = HeaderOf<FrameHeader>(text);
   header.body_bytes = 16000;
   text.replace(0, sizeof(header), reinterpret_cast<const char*>(&header),
@@ -274,7 +276,8 @@ TEST_F(HostileClientStallsTest, IsStoppedAmidItsLargeCalls) {
     const absl::Status status = LargeEcho();
     EXPECT_TRUE(status.ok()) << status;
   }
-  // What the server had under way with it has ended in one way or the other.
+  // The server's work requests for the stopped client have ended: they are
+  // complete, or the connection has ended.
   const absl::Time start = base::Now();
   EXPECT_TRUE(good_.RunUntil([this, start] {
     return server_.endpoint().connection_count() == 1 ||
@@ -287,7 +290,8 @@ TEST_F(HostileClientStallsTest, IsStoppedAmidItsLargeCalls) {
 
 // --- Memory ------------------------------------------------------------------
 
-// It has more requests in the handlers' hands than the server has memory for.
+// The client sends more requests than the server has memory for, and their
+// handlers hold them.
 TEST_F(HostileClientStallsTest, TakesWhatItCanGetOfTheMemory) {
   RawPeer& raw = Opened();
   constexpr uint32_t kBytes = kBulkBytes / 16;

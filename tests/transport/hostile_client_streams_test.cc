@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 constexpr uint32_t kDataBytes = kBufferBytes - sizeof(FrameHeader);
 
-// What stands before a message.
+// Returns the MessageHeader that stands before a message.
 std::string Announced(uint32_t message_bytes, uint32_t attachment_bytes = 0) {
   const MessageHeader header = {message_bytes, attachment_bytes};
   std::string text(sizeof(header), '\0');
@@ -67,7 +67,7 @@ class HostileClientStreamsTest : public HostileClientFixture {
     lease.bytes = bytes;
     return lease;
   }
-  // So many bytes of one stream, as DATA.
+  // Returns a REQUEST that opens a stream, and DATA with `bytes` of the stream.
   std::vector<std::string> Stream(uint64_t bytes) {
     std::string body =
         Announced(static_cast<uint32_t>(bytes - sizeof(MessageHeader)));

@@ -29,7 +29,7 @@ class HostileClientTrainsTest : public HostileClientFixture {
   std::string ByeBehindARequest(const std::string& rest) {
     return ByeTo({TrainText({FrameText(Request(0)), rest})}, Trains());
   }
-  // The same, with `header` as `rest`.
+  // As ByeBehindARequest(), but with `header` as `rest`.
   template <typename Header>
   std::string ByeToFrame(const Header& header) {
     return ByeBehindARequest(

@@ -1,4 +1,4 @@
-// What tests with hostile servers share.
+// The fixture of tests with hostile servers.
 
 #ifndef VERBENA_TESTS_TRANSPORT_HOSTILE_SERVER_FIXTURE_H_
 #define VERBENA_TESTS_TRANSPORT_HOSTILE_SERVER_FIXTURE_H_
@@ -40,7 +40,7 @@ class HostileServerFixture : public testing::Test {
     if (connecting_.joinable()) connecting_.join();
   }
 
-  // Lets a client connect, and returns the server's end of that.
+  // Has a client connect, and returns the server's end of the connection.
   RawPeer& Incoming(const EndpointOptions& options = TestOptions(),
                     const RawPeer::Options& raw_options = {}) {
     connecting_ = std::thread([this, options] {
@@ -51,12 +51,12 @@ class HostileServerFixture : public testing::Test {
     raw_ = *std::move(raw);
     return *raw_;
   }
-  // What connecting came to.
+  // Waits until the client's attempt to connect ends, and returns its status.
   absl::Status Outcome() {
     connecting_.join();
     return connected_.status();
   }
-  // The same, as a client.
+  // As Outcome(), but returns the client. REQUIRES: it has connected.
   TestClient& Client() {
     const absl::Status status = Outcome();
     CHECK(status.ok()) << status.ToString();
@@ -64,7 +64,7 @@ class HostileServerFixture : public testing::Test {
     return *client_;
   }
 
-  // Connects as it should be.
+  // Connects without an error, up to the WELCOME.
   RawPeer& Opened(const EndpointOptions& options = TestOptions(),
                   const RawPeer::Options& raw_options = {},
                   const std::vector<HelloOption>& welcome = {}) {
@@ -97,7 +97,7 @@ class HostileServerFixture : public testing::Test {
     return frame;
   }
 
-  // Sends `frame` once the client, which it polls, lets it.
+  // Polls the client while `frame` is sent, which may wait for a credit.
   absl::Status SendWhilePolling(const std::string& frame) {
     std::atomic<bool> done = false;
     absl::Status status;
@@ -132,7 +132,7 @@ class HostileServerFixture : public testing::Test {
     ASSERT_TRUE(raw_->Send(frame).ok());
     ExpectEnd(call, text);
   }
-  // The same, for what has been sent.
+  // As above, but sends nothing: the offending frame has been sent before.
   void ExpectEnd(TestCall& call, const std::string& text) {
     ASSERT_TRUE(client_->RunUntilDone(call));
     EXPECT_EQ(call.status().code(), absl::StatusCode::kInternal);
@@ -140,7 +140,8 @@ class HostileServerFixture : public testing::Test {
     EXPECT_EQ(call.ends(), 1);
     EXPECT_FALSE(call.responded());
     EXPECT_TRUE(client_->connection().failed());
-    // The BYE is on its way, and the rest needs somebody to poll.
+    // The BYE is on its way. The client does not poll any more, so it is
+    // destroyed to end the connection.
     client_.reset();
     EXPECT_THAT(raw_->AwaitBye(), testing::HasSubstr(text));
   }

@@ -37,7 +37,8 @@ class StreamingCall final : public ClientCall, public MessageStream::Owner {
  public:
   StreamingCall() { set_stream(&messages_); }
 
-  // The next message; "over" or "wait" if there is none.
+  // Returns the next message, or "wait" if none has come yet, or "over" if no
+  // more will come.
   std::string Read() {
     MessageStream::Message message;
     switch (messages_.Read(&message)) {
@@ -49,7 +50,7 @@ class StreamingCall final : public ClientCall, public MessageStream::Owner {
         return "over";
     }
   }
-  // Writes a message of so many bytes, in such memory.
+  // Writes a message of `bytes` bytes, into memory from `allocate`.
   MessageStream::Result Write(uint64_t bytes,
                               MessageStream::Allocate allocate) {
     return messages_.Write(
@@ -65,7 +66,7 @@ class StreamingCall final : public ClientCall, public MessageStream::Owner {
     EndWith(absl::Status(response.code, ""));
   }
   void OnFailed(const absl::Status& status) override { EndWith(status); }
-  // One thread reads and polls.
+  // Runs at once, because the thread that reads is also the one that polls.
   void PostStream() override { messages_.Run(); }
   void OnReadable() override { readable_ = true; }
   void OnWritable() override {}
@@ -189,7 +190,7 @@ TEST_F(HostileServerStreamsTest, AreToldToStopWhenAMessageIsTooLong) {
   EXPECT_THAT(std::string(call.status().message()),
               HasSubstr("larger than the test's limit"));
   EXPECT_TRUE(PollForFrame(FrameType::kCancel).ok());
-  // What it still sends is dropped.
+  // Further messages of the server are dropped.
   ASSERT_TRUE(SendWhilePolling(FrameText(Data(id), Message("more"))).ok());
   ResponseHeader response = {};
   response.frame = raw_->Header(FrameType::kResponse, id);
@@ -200,8 +201,8 @@ TEST_F(HostileServerStreamsTest, AreToldToStopWhenAMessageIsTooLong) {
 
 class HostileServerLongMessagesTest : public HostileServerStreamsTest {
  protected:
-  // Has the client read a long message that came in frames, and lend memory
-  // for such ones; the first lease.
+  // Has the client read a long message that comes in DATA frames. After that,
+  // the client lends memory for long messages. Returns the first lease.
   LeaseHeader AwaitLease(StreamingCall& call, uint32_t id) {
     const std::string text(kLongBytes, 'x');
     const std::string body = Message(text);
@@ -245,7 +246,7 @@ TEST_F(HostileServerLongMessagesTest, GoodOnesAreRead) {
   LongMessageHeader message = In(lease, lease.bytes);
   ASSERT_TRUE(SendWhilePolling(FrameText(message)).ok());
   EXPECT_EQ(AwaitMessage(call).size(), lease.bytes);
-  // It lends another in its place.
+  // The client lends another lease in place of this one.
   EXPECT_TRUE(PollForFrame(FrameType::kLease).ok());
   client_->connection().Cancel(&call, absl::CancelledError("enough"));
 }

@@ -140,7 +140,8 @@ TEST_F(HostileServerTrainsTest, EndsCallsForCreditsBehindTheFirstFrame) {
                           "says something of credits");
 }
 
-// This implementation puts only plain RESPONSEs into trains; others need not.
+// Verbena's server puts only plain RESPONSEs into trains. Other implementations
+// may put any RESPONSE there.
 TEST_F(HostileServerTrainsTest, MaySendEveryAnswerInATrain) {
   OpenWith(4, Trains());
   ResponseHeader failed = Behind(Response(requests_[0]));

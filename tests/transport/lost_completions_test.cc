@@ -23,24 +23,25 @@ namespace {
 using testing_support::TestProvider;
 using testing_support::TestServer;
 
-// What is lost costs the time until somebody gives up.
+// If a completion is lost, a side waits this long before it gives up.
 constexpr absl::Duration kPatience = absl::Seconds(1);
 
 // A few polls: a poller that spins makes them before it sleeps.
 constexpr uint32_t kPollsLate = 5;
 
-// The second finds out what is left of the server after the first.
+// Clients that use the server, one after the other. The second one tests that
+// the server still works after a fault in the first one's calls.
 constexpr int kClients = 2;
 
 EndpointOptions Options() { return ImpatientOptions(kPatience, kPatience / 2); }
 
 class LostCompletionsTest : public FaultyFixture {
  protected:
-  // What a client may come to.
+  // The outcomes that a test allows to its client.
   enum class Outcome { kGood, kAny, kAnyForTheDeviceLies };
 
-  // Runs a client once for each completion that it sees; `set` says what
-  // happens to that one.
+  // Runs a client once for each completion that it sees. `set` adds the fault
+  // for that completion to the plan.
   template <typename Set>
   void SweepClient(const Set& set, Outcome allowed) {
     TestServer server(Options());
@@ -61,7 +62,8 @@ class LostCompletionsTest : public FaultyFixture {
     EXPECT_TRUE(after.ok()) << after;
   }
 
-  // The same for a server, which serves two clients.
+  // As SweepClient(), but the faults are those of a server, which serves
+  // kClients clients.
   template <typename Set>
   void SweepServer(const Set& set, Outcome allowed) {
     FaultPlan control;

@@ -35,12 +35,12 @@ using testing_support::TestOptions;
 using testing_support::TestProvider;
 using testing_support::TestServer;
 
-// What is lost costs the time until somebody gives up.
+// If an event is lost, a side waits this long before it gives up.
 constexpr absl::Duration kPatience = absl::Seconds(1);
 
 EndpointOptions Options() { return ImpatientOptions(kPatience, kPatience / 3); }
 
-// An event, and what is seen in its place; nothing if it is lost.
+// An event, and the one that is seen instead; nothing if the event is lost.
 struct EventFault {
   rdma_cm_event_type type;
   std::optional<rdma_cm_event_type> instead;
@@ -158,7 +158,7 @@ TEST_F(LostEventsTest, AServerThatLosesAnEventLosesOneClientAtMost) {
   }
 }
 
-// It never hears that the server is gone, and finds out.
+// The client is not told that the server is gone, and notices it by itself.
 TEST_F(LostEventsTest, AClientWithoutTheLastEventEndsItsCalls) {
   FaultPlan plan;
   plan.DropEvent(RDMA_CM_EVENT_DISCONNECTED, 1);

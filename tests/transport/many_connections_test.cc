@@ -209,7 +209,7 @@ TEST_F(ManyConnectionsTest, CostLittleAndAllWork) {
   }
   for (const auto& client : clients_) ASSERT_TRUE(client->Echo(5000).ok());
 
-  // What they leave serves those that come after them.
+  // Later connections use the memory that these leave.
   const Stats used = Ask();
   clients_.clear();
   AskUntil(0);
@@ -218,16 +218,16 @@ TEST_F(ManyConnectionsTest, CostLittleAndAllWork) {
   EXPECT_LE(Ask().frame_bytes, used.frame_bytes + kConstantBytes);
 }
 
-// Nothing ticks for a connection that nobody uses, but for the PINGs, which are
-// far apart.
+// An idle connection needs no ticks but for its PINGs, which are far apart.
 TEST_F(ManyConnectionsTest, NobodyIsWokenForIdleOnes) {
   ASSERT_NO_FATAL_FAILURE(Connect(std::min(connections_wanted, 200u)));
   for (const auto& client : clients_) ASSERT_TRUE(client->Echo(64).ok());
-  // What follows traffic: windows shrink after a second without any.
+  // The first seconds may have wake-ups that follow traffic, because windows
+  // shrink after a second without any.
   uint64_t woken = UINT64_MAX;
   for (int second = 0; second < 10 && woken > 20; ++second) {
     const Stats before = Ask();
-    poll(nullptr, 0, 1000);  // In which nothing is to happen.
+    poll(nullptr, 0, 1000);  // Nothing should happen in this second.
     woken = Ask().wake_ups - before.wake_ups;
   }
   EXPECT_LE(woken, 20u) << "in every one of ten seconds";

@@ -209,7 +209,8 @@ class RandomFaultsTest : public FaultyFixture {
     faulty_.SetPlan(no_faults_);
   }
 
-  // The next client of the same server is not harmed.
+  // Runs two clients with faults. The next client of the same server must not
+  // be harmed.
   void RunClient(std::optional<LinkFault>& link) {
     TestServer server(TestOptions());
     for (int i = 0; i < 2; ++i) {
@@ -222,7 +223,7 @@ class RandomFaultsTest : public FaultyFixture {
     EXPECT_TRUE(after.ok()) << after;
   }
 
-  // It ends, and so do its clients.
+  // Runs a server with faults. The server and its clients must end in time.
   void RunServer() {
     const FaultyServer server(faulty_, Options());
     ExpectClear(server.status());

@@ -391,15 +391,15 @@ absl::Status RawPeer::PollUntil(absl::FunctionRef<bool()> done) {
   return absl::OkStatus();
 }
 
-// siw does not look at what comes while it sets a connection up until more
-// comes, so a HELLO may lie there: see ClientCalls::Nudge().
+// While siw sets a connection up, it does not handle a message that comes until
+// another one comes. So a HELLO may remain there: see ClientCalls::Nudge().
 void RawPeer::Nudge() {
   const bool iwarp =
       id_->context()->device->transport_type == IBV_TRANSPORT_IWARP;
   if (!iwarp || ended_ || sent_ == 0 || sent_ - sent_done_ >= options_.sends) {
     return;
   }
-  // One that fails is a failed SEND like others.
+  // If the WRITE fails, Send() and Flush() report that like a failed SEND.
   Write(0, 0, "").IgnoreError();
 }
 
@@ -412,7 +412,7 @@ absl::StatusOr<std::string> RawPeer::Receive() {
 
 absl::StatusOr<std::optional<std::string>> RawPeer::TryReceive() {
   const bool ended = ended_;
-  // What came before the end is still in the completion queue.
+  // Frames that came before the end may still be in the completion queue.
   if (received_.empty()) RETURN_IF_ERROR(PollOnce());
   if (received_.empty()) {
     if (ended) return absl::UnavailableError("the connection has ended");

@@ -1,5 +1,5 @@
-// One end of a connection, driven by hand: it says what the test tells it to
-// say, right or wrong.
+// An end of a connection whose frames the test chooses, whether they are valid
+// or not.
 
 #ifndef VERBENA_TESTS_TRANSPORT_RAW_PEER_H_
 #define VERBENA_TESTS_TRANSPORT_RAW_PEER_H_
@@ -86,17 +86,17 @@ inline std::vector<std::string> FramesOf(const std::string& train) {
   return frames;
 }
 
-// A client, or the server's end of one connection that a RawListener took. It
+// A client, or the server's end of a connection that a RawListener accepts. It
 // has an arena that its peer may READ and WRITE. Every wait ends after
-// kTestTimeout with DEADLINE_EXCEEDED. For one thread.
+// kTestTimeout with DEADLINE_EXCEEDED. Not thread-safe.
 class RawPeer {
  public:
   struct Options {
     uint32_t receives = kCredits + kGrantReceives;
-    uint32_t sends = 128;         // That may be under way.
-    uint16_t credits = kCredits;  // That it gives the other side.
-    bool keep_receives = true;    // Posts them again when they are used.
-    // Sends only what it has credits for, and says which GRANTs it has read.
+    uint32_t sends = 128;         // SENDs that may be under way.
+    uint16_t credits = kCredits;  // Credits that it gives the other side.
+    bool keep_receives = true;    // Whether to post used receives again.
+    // Whether it sends only with credits, and tells which GRANTs it has read.
     bool keeps_to_credits = true;
     uint64_t arena_bytes = kFirstArenaBytes;
     int arena_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -112,7 +112,7 @@ class RawPeer {
   RawPeer& operator=(const RawPeer&) = delete;
   ~RawPeer();
 
-  // What a correct peer says of itself.
+  // Return the limits and the private data of a correct peer.
   PeerLimits Limits() const;
   ConnectRequest Request() const;
 
@@ -130,7 +130,8 @@ class RawPeer {
   // Server: what the client said, and the answer to it.
   const CmEvent& connect_event() const { return connect_event_; }
   absl::Status Accept(const std::string& private_data);
-  // The same, and does not wait for the client, which may be kept from polling.
+  // As Accept(), but does not wait for the client. A test may keep the client
+  // from polling.
   absl::Status BeginAccept(const std::string& private_data);
   absl::Status Reject(const std::string& private_data);
   // Server: accepts as a correct one and answers the HELLO with `options`.
@@ -147,9 +148,9 @@ class RawPeer {
   // Sends any bytes, at most kPeerBufferBytes; waits for a credit first. Fails
   // once an earlier SEND has.
   absl::Status Send(const std::string& text);
-  // The same as a SEND with invalidate of a key of the other side.
+  // As Send(), but the SEND invalidates `rkey`, a key of the other side.
   absl::Status SendInvalidating(const std::string& text, uint32_t rkey);
-  // WRITEs `data`; Flush() tells whether it was let.
+  // WRITEs `data`. Flush() tells whether the other side allowed it.
   absl::Status Write(uint64_t address, uint32_t rkey, const std::string& data);
   // WRITEs as many zeros with immediate data, which takes a receive of the
   // other side without a message. Waits for no credit.
@@ -158,22 +159,24 @@ class RawPeer {
   // Has the own device make READs and atomics, which the peer has not agreed
   // to.
   absl::Status AllowOwnReads();
-  // READs `bytes`, or adds to eight by an atomic; Flush() tells whether it was
-  // let. REQUIRES: AllowOwnReads() succeeded.
+  // READs `bytes`, or adds to a number of eight bytes by an atomic. Flush()
+  // tells whether the other side allowed it.
+  // REQUIRES: AllowOwnReads() succeeded.
   absl::Status Read(uint64_t address, uint32_t rkey, uint32_t bytes);
   absl::Status FetchAdd(uint64_t address, uint32_t rkey);
-  // Waits until everything that was sent has arrived; the first failure.
+  // Waits until everything that was sent has arrived. Returns the first error.
   absl::Status Flush();
 
-  // The next frame. UNAVAILABLE if the connection ends before there is one.
+  // Returns the next frame. Fails with UNAVAILABLE if the connection ends
+  // before there is one.
   absl::StatusOr<std::string> Receive();
-  // The same, or nothing if none has come yet.
+  // As Receive(), but returns nothing if no frame has come yet.
   absl::StatusOr<std::optional<std::string>> TryReceive();
   // Posts one receive more, where they are not kept.
   absl::Status ReceiveOneMore() { return PostReceive(options_.receives); }
-  // The next frame of that type; others before it are dropped.
+  // Returns the next frame of `type`, and drops others before it.
   absl::StatusOr<std::string> Receive(FrameType type);
-  // The text of the BYE that comes, "no BYE: ..." if none does.
+  // Returns the text of the BYE that comes, or "no BYE: ..." if none does.
   std::string AwaitBye();
   // Waits for the end of the connection.
   absl::Status AwaitEnd();
@@ -205,7 +208,7 @@ class RawPeer {
   absl::Status PollUntil(absl::FunctionRef<bool()> done);
   // On iWARP, once something was sent: sends a WRITE of no bytes.
   void Nudge();
-  // Notes what a frame of the peer says of credits.
+  // Takes note of the credits that a frame of the peer grants.
   void CountCredits(const std::string& frame);
   // Makes `frame` acknowledge GRANTs, if it has a header, and waits until there
   // is a credit for it.
@@ -225,10 +228,10 @@ class RawPeer {
   uint64_t sent_done_ = 0;
   uint32_t credited_received_ = 0;
   uint32_t credited_sent_ = 0;
-  uint32_t credit_limit_ = kIdleCredits;  // Of what we send.
-  bool grants_read_ = false;              // Their parity.
+  uint32_t credit_limit_ = kIdleCredits;  // The limit for our SENDs.
+  bool grants_read_ = false;              // Parity of the GRANTs that came.
   absl::Status send_error_;
-  std::deque<std::string> received_;  // Not yet taken.
+  std::deque<std::string> received_;  // Frames not yet taken by Receive().
   bool ended_ = false;
 };
 

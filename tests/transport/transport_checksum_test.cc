@@ -33,13 +33,14 @@ constexpr uint32_t kSums = sizeof(FrameSums);
 // A call, and the work request whose bytes are damaged.
 struct Place {
   const char* name;
-  bool at_client;  // Whose work request it is.
+  bool at_client;  // Whether the client posts the work request.
   ibv_wr_opcode opcode;
-  uint32_t least;  // Its bytes, by which it is known.
+  uint32_t least;  // The work request has from `least` to `most` bytes.
   uint32_t most;
   uint32_t offset;
   TestMethod method;
-  uint64_t message_bytes;  // Of the request; what kProduce and kAttach produce.
+  // The request's message, or the bytes that kProduce and kAttach produce.
+  uint64_t message_bytes;
   uint64_t attachment_bytes;
   uint64_t hint;
   bool handled;  // The handler has run by then.
@@ -63,7 +64,7 @@ constexpr ibv_wr_opcode kRead = IBV_WR_RDMA_READ;
 constexpr ibv_wr_opcode kWrite = IBV_WR_RDMA_WRITE;
 
 const Place kPlaces[] = {
-    // A frame: its header, what it says of credits, message, and checksums.
+    // A frame: its header, its credits, its message, and its checksums.
     {"RequestMethod", kClient, kSend, 1000, 1200, 17, kEcho, 1000, 0, 0, false,
      "REQUEST by its header"},
     {"RequestCredits", kClient, kSend, 1000, 1200, 5, kEcho, 1000, 0, 0, false,
@@ -182,7 +183,7 @@ class DamageTest : public TransportChecksumTest,
       EXPECT_THAT(status.message(), HasSubstr(place.text));
       EXPECT_EQ(call.ends(), 1);
       EXPECT_FALSE(call.responded());
-      // It may have run.
+      // The call may have run, so it must not be made again by itself.
       EXPECT_FALSE(call.unsent());
       EXPECT_FALSE(call.unprocessed());
       EXPECT_EQ(handler.calls(), calls_before + (place.handled ? 1 : 0));
@@ -217,7 +218,7 @@ INSTANTIATE_TEST_SUITE_P(EveryPlace, DamageTest, testing::ValuesIn(kPlaces),
                            return std::string(tested.param.name);
                          });
 
-// It is the checksums that find what the tests above do.
+// The control of the tests above: without checksums, nobody notices the damage.
 TEST_F(TransportChecksumTest, WithoutThemDamagePasses) {
   FaultPlan plan;
   plan.Damage(kSend, 1064, 1064, 500);

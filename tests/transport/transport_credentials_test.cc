@@ -38,7 +38,7 @@ EndpointOptions OptionsWith(const std::string& secret) {
   return options;
 }
 
-// What a HELLO says of these credentials.
+// Returns the body of a HELLO with toy credentials.
 std::string HelloBody(const std::string& kind = kToyKind) {
   return EncodeOptions(
       {{kOptionCredentialsKind, kind}, {kOptionCredentials, "let me in"}});
@@ -61,12 +61,12 @@ class TransportCredentialsTest : public testing::Test {
       : server_(options, /*pollers=*/1,
                 std::make_shared<ToyServerCredentials>(kSecret)) {}
 
-  // How connecting with these options fails.
+  // Returns the error with which connecting with `options` fails.
   absl::Status Refusal(const EndpointOptions& options) {
     return TestClient::Connect(server_.address(), options).status();
   }
 
-  // A raw client that is connected and has not said its HELLO.
+  // Returns a raw client that is connected and has not sent its HELLO.
   RawPeer& Raw() {
     absl::StatusOr<std::unique_ptr<RawPeer>> raw =
         RawPeer::Create(server_.address(), {});
@@ -81,7 +81,8 @@ class TransportCredentialsTest : public testing::Test {
     reply_ = *reply;
     return *raw_;
   }
-  // One that has said it, and that the server has asked for the secret.
+  // Returns a raw client that has sent its HELLO, and that the server has asked
+  // for the secret.
   RawPeer& Asked() {
     RawPeer& raw = Raw();
     EXPECT_EQ(raw.Send(FrameText(raw.Header(FrameType::kHello), HelloBody())),
@@ -92,7 +93,7 @@ class TransportCredentialsTest : public testing::Test {
     EXPECT_EQ(BodyOf(*challenge), kToyChallenge);
     return raw;
   }
-  // What it would have to answer to be let in.
+  // Returns the answer with which the server would let the raw client in.
   std::string Proof() const {
     return ToyProof("client", kSecret,
                     HellosText(raw_->Request(), reply_, HelloBody()));

@@ -1,4 +1,4 @@
-// What tests of the transport share.
+// The fixture of tests of the transport.
 
 #ifndef VERBENA_TESTS_TRANSPORT_TRANSPORT_FIXTURE_H_
 #define VERBENA_TESTS_TRANSPORT_TRANSPORT_FIXTURE_H_
@@ -108,8 +108,8 @@ class Calls {
 // A server, and what clients of it must find.
 class TransportFixture : public testing::Test {
  protected:
-  // Whether the connection goes on as if nothing had happened, with every slot
-  // and all memory back.
+  // Expects that the connection works as if nothing had happened, with every
+  // slot and all memory free again.
   void ExpectHealthy(TestClient& client) {
     EXPECT_EQ(client.connection().open_calls(), 0u);
     Calls small;
@@ -120,7 +120,8 @@ class TransportFixture : public testing::Test {
     EXPECT_TRUE(client.Echo(kLarge, With(TestMethod::kEcho, kLarge)).ok());
   }
 
-  // The same within a limit for messages.
+  // As ExpectHealthy(), but for a connection whose messages may have at most
+  // `bytes` bytes.
   void ExpectHealthyBelow(TestClient& client, uint64_t bytes) {
     EXPECT_EQ(client.connection().open_calls(), 0u);
     for (int i = 0; i < 10; ++i) EXPECT_TRUE(client.Echo(bytes).ok());

@@ -84,7 +84,7 @@ TEST_F(TransportLimitsTest, RefusesMetadataThatAreTooLongForTheServer) {
     EndpointOptions options = TestOptions();
     options.max_metadata_bytes = most;
     TestServer server(options);
-    // What the client takes is another matter.
+    // The client has another limit, which is for metadata from the server.
     TestClient client(server.address());
     TestCall::Options with;
     with.method = TestMethod::kDiscard;

@@ -57,7 +57,8 @@ TEST_F(TransportMemoryTest, GoesBackAfterLargeCallsAndComesAgain) {
   EXPECT_TRUE(client_.Echo(100).ok());
 }
 
-// Which many leases were for that nothing was written to.
+// The calls lend leases, because their hints say that replies are long. Nothing
+// is written there, and the memory is given back.
 TEST_F(TransportMemoryTest, GoesBackAfterRepliesThatWereExpectedToBeLong) {
   for (int i = 0; i < 3; ++i) {
     Calls calls;
@@ -77,7 +78,7 @@ TEST_F(TransportMemoryTest, StaysWhereTheApplicationHasABuffer) {
   ASSERT_TRUE(client_.Run(call).ok());
   Buffer held = call.TakeReplyAttachment();
   const uint64_t before = client_.connection().arena_bytes();
-  // What the request was in goes, what the reply is in does not.
+  // The memory of the request is given back; that of the reply is not.
   ASSERT_TRUE(client_.RunUntil([&] {
     return client_.connection().arena_bytes() < before &&
            server_.endpoint().bulk_bytes() == kFirstBulkRegionBytes;

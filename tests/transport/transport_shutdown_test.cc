@@ -137,7 +137,8 @@ TEST_F(TransportShutdownTest, RefusesTheCallsOfAClientThatIgnoresTheGoAway) {
   EXPECT_EQ(response.frame.flags, kFlagUnprocessed);
   EXPECT_EQ(response.code,
             static_cast<uint32_t>(absl::StatusCode::kUnavailable));
-  // It has done nothing about that one, and still serves what it has begun.
+  // The server has not handled the refused call, and still serves the call that
+  // it had begun.
   const int served = server.handler().calls();
   ASSERT_TRUE(call(2, TestMethod::kDiscard).ok());
   ASSERT_TRUE(client->Receive(FrameType::kResponse).ok());

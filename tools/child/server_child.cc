@@ -79,9 +79,11 @@ absl::StatusOr<std::unique_ptr<ServerChild>> ServerChild::Start(
   if (child == 0) Become(command, its.get(), parent);
   if (child < 0) return absl::ErrnoToStatus(errno, "fork of the server");
   std::unique_ptr<ServerChild> server(new ServerChild(child, std::move(own)));
-  // This must read the end when the child is gone.
+  // While this process held the child's end open, read() would not return the
+  // end of file after the child's exit.
   its.Reset();
-  // It prints the line at once.
+  // Only the first byte needs the timeout, because the server prints the whole
+  // line at once.
   if (!WaitReadable(server->socket(), timeout)) {
     return absl::DeadlineExceededError(
         "the server process has not said in time that it listens");

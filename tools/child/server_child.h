@@ -1,4 +1,5 @@
-// The server that a program measures when it is given none: itself, once more.
+// The server process that a program starts when it is given no server to
+// measure. The process runs the same program.
 
 #ifndef VERBENA_TOOLS_CHILD_SERVER_CHILD_H_
 #define VERBENA_TOOLS_CHILD_SERVER_CHILD_H_
@@ -21,20 +22,20 @@ namespace verbena::tools {
 // "listening on ADDRESS via DEVICES".
 std::string ListeningLine(absl::string_view address, absl::string_view devices);
 
-// The ADDRESS in such a line, or an error that quotes what is there instead.
+// Returns the ADDRESS in a listening line, or an error that quotes `line`.
 absl::StatusOr<std::string> AddressInListeningLine(absl::string_view line);
 
-// A child process that serves. The kernel kills it if this process dies; the
-// destructor asks it to stop (SIGTERM), and kills it if it has not in two
-// seconds.
+// A child process that serves. The kernel kills it if this process dies. The
+// destructor asks it to stop (SIGTERM), and kills it if it does not stop within
+// two seconds.
 class ServerChild {
  public:
   // Runs `command`, whose first element is the path of the program, and waits
   // until it prints its listening line. Its standard error is ours. Fails when
   // it exits first or takes longer than `timeout`.
   //
-  // Call it before other threads start, from one that lives as long as the
-  // process should.
+  // Call it before other threads start. The kernel kills the child when the
+  // calling thread ends.
   static absl::StatusOr<std::unique_ptr<ServerChild>> Start(
       const std::vector<std::string>& command, absl::Duration timeout);
 
@@ -47,8 +48,8 @@ class ServerChild {
 
   pid_t pid() const { return pid_; }
 
-  // A socket to its standard input, and from its standard output what follows
-  // the line.
+  // A socket to its standard input and from its standard output, from which the
+  // listening line has been read.
   int socket() const { return socket_.get(); }
 
  private:

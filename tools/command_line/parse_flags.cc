@@ -18,7 +18,7 @@ namespace verbena::tool {
 
 absl::StatusOr<std::vector<std::string>> ParseFlags(int argc, char** argv) {
   std::vector<std::string> words;
-  std::set<absl::string_view> lists;  // Those that were given.
+  std::set<absl::string_view> lists;  // The lists that were given.
   for (int i = 1; i < argc; ++i) {
     const absl::string_view argument = argv[i];
     absl::string_view text = argument;
@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<std::string>> ParseFlags(int argc, char** argv) {
       words.insert(words.end(), argv + i + 1, argv + argc);
       break;
     }
-    // One hyphen does as well as two; alone it is a word.
+    // A flag begins with one hyphen or two. A single "-" is a word.
     if (!absl::ConsumePrefix(&text, "-") || text.empty()) {
       words.emplace_back(argument);
       continue;
@@ -54,7 +54,7 @@ absl::StatusOr<std::vector<std::string>> ParseFlags(int argc, char** argv) {
       return absl::InvalidArgumentError(absl::StrCat(
           "unknown flag ", argument, "; --help lists those there are"));
     }
-    // A list that is given again goes on.
+    // A list that is given again gets further parts.
     if (flag->IsOfType<std::vector<std::string>>() &&
         !lists.insert(flag->Name()).second) {
       parts.second = absl::StrCat(flag->CurrentValue(), ",", parts.second);

@@ -1,4 +1,4 @@
-// Flags of programs whose exit status says something.
+// Flags of programs whose exit status has a meaning.
 
 #ifndef VERBENA_TOOLS_COMMAND_LINE_PARSE_FLAGS_H_
 #define VERBENA_TOOLS_COMMAND_LINE_PARSE_FLAGS_H_
@@ -11,16 +11,17 @@
 namespace verbena::tool {
 
 // Sets absl's flags by the command line, and returns its other words, without
-// the name of the program. INVALID_ARGUMENT, for the user, if a flag is not
-// known or its value is none. A list that is given several times has all of its
-// parts.
+// the name of the program. If a flag is unknown or its value is invalid, fails
+// with INVALID_ARGUMENT and a message for the user. If a list is given several
+// times, its flag gets the parts of all of them.
 //
-// absl's own parser would end the program with status 1, both where a flag is
-// wrong and after --help; these programs give that status another meaning. Of a
-// list that is given twice it would keep the second alone.
+// absl's own parser ends the program with status 1 after a wrong flag and after
+// --help, and these programs give that status another meaning. If a list is
+// given twice, absl keeps only the second one.
 absl::StatusOr<std::vector<std::string>> ParseFlags(int argc, char** argv);
 
-// What --help says of the flags that the program has: name, default, meaning.
+// Returns the text of --help about all flags of the program: their names,
+// defaults and meanings.
 std::string FlagsHelp();
 
 }  // namespace verbena::tool

@@ -30,8 +30,8 @@ namespace {
 constexpr char kGrpc[] = "grpc://";
 constexpr char kVerbena[] = "verbena://";
 
-// What a connection of Verbena's can have open. No call takes a thread here, so
-// how many there may be is for the ends to say.
+// Calls that may be open on one Verbena connection. Calls take no threads of
+// the gateway, so it leaves a lower limit to the client and the server.
 constexpr int kMostCalls = 16384;
 
 // For gRPC, which counts in int.
@@ -53,7 +53,8 @@ class FromGrpcGateway final : public Gateway {
         .SetMaxReceiveMessageSize(MessageLimit(options))
         .SetMaxSendMessageSize(MessageLimit(options))
         .RegisterCallbackGenericService(&service_);
-    // Else two of them could listen at one port, each for a part of the calls.
+    // Otherwise two gateways could listen at one port, and each would get a
+    // part of the calls.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0) {
@@ -78,7 +79,7 @@ class FromGrpcGateway final : public Gateway {
     const auto bytes = static_cast<uint64_t>(options.max_message_bytes);
     channel_options.max_send_message_bytes = bytes;
     channel_options.max_receive_message_bytes = bytes;
-    // Every call of all clients goes by this one connection.
+    // The calls of all clients share this one connection.
     channel_options.max_concurrent_calls = kMostCalls;
     return channel_options;
   }
@@ -143,7 +144,8 @@ absl::Status Check(const GatewayOptions& options) {
                                                      kGrpc, " nor ", kVerbena));
     }
   }
-  // What gRPC is to reach may be a name that it alone resolves.
+  // A --to address for gRPC is not checked, because it may be a name that only
+  // gRPC can resolve.
   RETURN_IF_ERROR(CheckAddress("--from", options.from));
   if (absl::StartsWith(options.to, kVerbena)) {
     RETURN_IF_ERROR(CheckAddress("--to", options.to));

@@ -1,4 +1,4 @@
-// One way across between gRPC and Verbena.
+// A gateway for calls in one direction: from gRPC to Verbena, or back.
 
 #ifndef VERBENA_TOOLS_GATEWAY_GATEWAY_H_
 #define VERBENA_TOOLS_GATEWAY_GATEWAY_H_
@@ -17,7 +17,7 @@ struct GatewayOptions {
   // any free one.
   std::string from;
 
-  // The server that answers, written likewise; of the other kind.
+  // The server that answers, in the form of `from`, but with the other scheme.
   std::string to;
 
   // The device of Verbena's side; empty for its default.
@@ -32,12 +32,13 @@ struct GatewayOptions {
   bool wait_for_ready = false;
 };
 
-// Serves as long as it lives. The server behind it need not be there: calls end
-// with UNAVAILABLE until it is, or wait.
+// Serves until it is destroyed. While the server behind it cannot be reached,
+// calls wait if `wait_for_ready` is set; else they end with UNAVAILABLE.
 class Gateway {
  public:
-  // Fails with INVALID_ARGUMENT for addresses of another form, or both of one
-  // kind, and as the libraries say if it can't listen.
+  // Fails with INVALID_ARGUMENT if an address has another form, or if both have
+  // the same scheme. If the gateway cannot listen, fails with the error of the
+  // library that was to listen.
   static absl::StatusOr<std::unique_ptr<Gateway>> Start(
       const GatewayOptions& options);
 
@@ -46,8 +47,8 @@ class Gateway {
   // Where it listens, "10.0.0.7:50051".
   virtual std::string address() const = 0;
 
-  // Takes no more calls, and returns when the open ones have ended; those that
-  // have not at `deadline` are cancelled. Once.
+  // Takes no more calls, and returns when the open ones have ended. Calls that
+  // are still open at `deadline` are cancelled. Call it once at most.
   virtual void Shutdown(absl::Time deadline) = 0;
 };
 

@@ -209,7 +209,7 @@ TYPED_TEST(GatewayTest, ADeadlinePasses) {
   TypeParam::Client::SetTimeout(&this->context_, absl::Seconds(1000));
   Note reply;
   ASSERT_EQ(this->Echo(this->Text("words"), &reply), absl::OkStatus());
-  // gRPC says so long a time by two or three digits.
+  // gRPC sends long timeouts with only two or three digits.
   EXPECT_GT(this->service_.seconds_left, 900);
   EXPECT_LT(this->service_.seconds_left, 1100);
 }

@@ -1,5 +1,5 @@
-// What ProbeService and its clients need of gRPC, by names that verbena_side.h
-// has too.
+// The parts of gRPC that ProbeService and its clients use, under the names that
+// VerbenaSide gives to Verbena's.
 
 #ifndef VERBENA_TOOLS_GATEWAY_GRPC_SIDE_H_
 #define VERBENA_TOOLS_GATEWAY_GRPC_SIDE_H_

@@ -20,13 +20,15 @@
 namespace verbena::gateway {
 namespace {
 
-// One call. gRPC's side is the object itself, whose last reaction deletes it;
-// that comes only after Finish(), which is called when Verbena's side is over.
+// A call from a gRPC client to Verbena's server. The object itself is gRPC's
+// reactor, and its OnDone() deletes it. gRPC calls OnDone() only after
+// Finish(), which is called when Verbena's side is over.
 //
-// Each message is read at one side, written at the other, and only then the
-// next one is read. Reactions come on threads of both libraries, so what is to
-// happen next is decided with the lock held. Operations are started with it
-// too: neither library reacts from inside of that. Calls are not.
+// Each message is read at one side and written at the other, and only then the
+// next one is read. Reactions run on threads of both libraries, so mutex_ is
+// held while the next step is chosen. Operations are also started with mutex_
+// held, because neither library runs a reaction from inside of these functions.
+// Unary calls are made without it: see CallUnary().
 class Call final : public grpc::ServerGenericBidiReactor {
  public:
   Call(const GenericStub& backend, bool wait_for_ready,
@@ -62,14 +64,14 @@ class Call final : public grpc::ServerGenericBidiReactor {
       return EndWith(refusal_.ok() ? NoRequest() : refusal_);
     }
     ++requests_;
-    // A second message of a unary call is as lost as it is with gRPC.
+    // A second message of a unary call is dropped, as a gRPC server would do.
     if (phase_ == Phase::kUnary || phase_ == Phase::kOver) return;
     if (phase_ == Phase::kStream && stream_over_) return;
     absl::StatusOr<std::string> bytes = FromGrpc(read_);
     if (bytes.ok()) {
       request_.set_bytes(*std::move(bytes));
     } else {
-      Fail(bytes.status());  // And goes on until the call has ended.
+      Fail(bytes.status());  // The code below goes on until the call ends.
     }
     if (phase_ == Phase::kStream) return stream_.StartWrite(&request_);
     phase_ = Phase::kUnary;
@@ -89,8 +91,8 @@ class Call final : public grpc::ServerGenericBidiReactor {
 
  private:
   enum class Phase {
-    kAwaitRequest,  // Of a unary method.
-    kUnary,         // It is being called.
+    kAwaitRequest,  // The method is unary, and its request has not come.
+    kUnary,         // The unary method is being called.
     kStream,
     kOver,
   };
@@ -100,8 +102,8 @@ class Call final : public grpc::ServerGenericBidiReactor {
    public:
     explicit Stream(Call* call) : call_(*call) {}
 
-    // Operations are started from reactions of gRPC's until it has told of the
-    // end: the hold is for these.
+    // The hold lets gRPC's reactions start operations of this stream. OnReply()
+    // removes it when no more replies come.
     void Start() {
       call_.backend_.PrepareBidiStreamingCall(&call_.outgoing_, call_.method_,
                                               this);
@@ -131,14 +133,16 @@ class Call final : public grpc::ServerGenericBidiReactor {
         method_, " takes one message, and the client has sent none"));
   }
 
-  // The client may have cancelled, which gRPC tells as the end of the requests
-  // as well, and maybe first. The server must not take that for good order.
+  // If the client has cancelled, gRPC also reports the end of the requests, and
+  // maybe before OnCancel(). The server must not take the requests for
+  // complete then, so the call is cancelled first.
   void EndRequests() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (context_->IsCancelled()) outgoing_.TryCancel();
     stream_.StartWritesDone();
   }
 
-  // Nobody reads the replies any more. They are read on until the call ends.
+  // Drops all further replies, and cancels the call. The gateway still reads
+  // replies until the call ends.
   void Abandon() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     abandoned_ = true;
     outgoing_.TryCancel();
@@ -195,7 +199,7 @@ class Call final : public grpc::ServerGenericBidiReactor {
     stream_over_ = true;
     if (!answered_ && requests_ <= 1 && failure_.ok() &&
         UnaryMethods::IsUnaryAfterAll(status)) {
-      // The server has thrown away what it got: here it is still.
+      // The server has dropped the first request, but request_ still holds it.
       refusal_ = status;
       if (requests_ == 1) {
         phase_ = Phase::kUnary;
@@ -214,8 +218,8 @@ class Call final : public grpc::ServerGenericBidiReactor {
 
   // --- The unary call ---
 
-  // Without the lock: where the process has no thread left, the call has ended
-  // when this returns, and maybe the object is gone.
+  // Caller must not hold mutex_. If the process can start no thread, the call
+  // ends inside of this function, and the object may be gone when it returns.
   void CallUnary() {
     backend_.UnaryCall(
         &outgoing_, method_, &request_, &reply_,
@@ -240,8 +244,8 @@ class Call final : public grpc::ServerGenericBidiReactor {
     EndWith(absl::OkStatus(), &reply_);
   }
 
-  // Ends gRPC's side, with `reply` if that is not null. Nothing of the object
-  // may be touched afterwards.
+  // Ends gRPC's side, with `reply` if that is not null. The object may be gone
+  // when this returns.
   void EndWith(absl::Status status, ByteMessage* reply = nullptr) {
     if (!failure_.ok()) status = failure_;
     const auto pairs = ToGrpc(outgoing_.GetServerTrailingMetadata());
@@ -266,16 +270,23 @@ class Call final : public grpc::ServerGenericBidiReactor {
 
   base::Mutex mutex_;
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kAwaitRequest;
-  int64_t requests_ ABSL_GUARDED_BY(mutex_) = 0;      // That were read.
-  bool sent_all_ ABSL_GUARDED_BY(mutex_) = false;     // The client has.
-  bool stream_over_ ABSL_GUARDED_BY(mutex_) = false;  // stream_ was told so.
-  bool answered_ ABSL_GUARDED_BY(mutex_) = false;     // Something has come.
-  bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;    // Nobody reads replies.
-  absl::Status refusal_;  // Of the stream, by a server whose method is unary.
-  absl::Status failure_;  // What the gateway itself ends the call with.
+  // Requests that were read.
+  int64_t requests_ ABSL_GUARDED_BY(mutex_) = 0;
+  // True if the client sends no more requests.
+  bool sent_all_ ABSL_GUARDED_BY(mutex_) = false;
+  // True if stream_ gives no more replies, or has ended.
+  bool stream_over_ ABSL_GUARDED_BY(mutex_) = false;
+  // True if initial metadata or a reply has come from the server.
+  bool answered_ ABSL_GUARDED_BY(mutex_) = false;
+  // True if replies are dropped: see Abandon().
+  bool abandoned_ ABSL_GUARDED_BY(mutex_) = false;
+  // The status by which the server refused to stream a method that is unary.
+  absl::Status refusal_;
+  // The error with which the gateway itself ends the call.
+  absl::Status failure_;
 
-  // Messages on their way. The first request stays where it is until the next
-  // has come.
+  // Messages on their way. request_ keeps a request until the next one comes,
+  // so that a unary call can be made of the first one.
   grpc::ByteBuffer read_;
   ByteMessage request_;
   ByteMessage reply_;

@@ -1,4 +1,4 @@
-// Answers gRPC's clients by a server of Verbena.
+// Forwards calls of gRPC clients to a Verbena server.
 
 #ifndef VERBENA_TOOLS_GATEWAY_GRPC_TO_VERBENA_H_
 #define VERBENA_TOOLS_GATEWAY_GRPC_TO_VERBENA_H_
@@ -15,14 +15,14 @@
 namespace verbena::gateway {
 
 // Passes every call on, whatever its method is: messages, metadata, deadline,
-// cancellation, and how it ended. Of each direction one message is in flight,
-// so who does not read stops who writes.
+// cancellation, and status. Each direction has one message in flight, so if one
+// side does not read, the other cannot write.
 //
-// On gRPC's wire all kinds of call look alike; on Verbena's a unary call is
-// another thing than a stream, and a server refuses a call of the wrong kind
-// before anything has run. So a method that the gateway knows nothing of is
-// called as one that streams, and once more if the server says that it does
-// not. Then the gateway knows, and waits for the one message at once.
+// On gRPC's wire, all kinds of calls look alike. On Verbena's, unary calls
+// differ from streams, and a server refuses a call of the wrong kind before a
+// handler runs. So the gateway calls an unknown method as one that streams. If
+// the server refuses that, the gateway makes a unary call, and remembers that
+// the method is unary.
 class GrpcToVerbena final : public grpc::CallbackGenericService {
  public:
   GrpcToVerbena(std::shared_ptr<Channel> backend, bool wait_for_ready)

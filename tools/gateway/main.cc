@@ -49,7 +49,8 @@ is wrong. --help lists all flags.
 )";
 
 int Main() {
-  // Before any thread starts, so that all of them leave the signals to this.
+  // Blocks the signals before any thread starts, so that only sigwait() below
+  // gets them.
   sigset_t stop_signals;
   sigemptyset(&stop_signals);
   sigaddset(&stop_signals, SIGINT);
@@ -60,7 +61,7 @@ int Main() {
     std::cerr << "verbena-gateway: --grace is negative" << std::endl;
     return 2;
   }
-  // Who operates it wants to know whether it is connected, and why not.
+  // The log tells the operator whether the gateway is connected, and why not.
   verbena::SetLogSink(
       [](const verbena::LogEntry& entry) {
         std::cerr << absl::StrCat("verbena-gateway: ", entry.text, "\n");

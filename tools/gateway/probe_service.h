@@ -1,5 +1,5 @@
-// One service and one client for both libraries, which give the same names to
-// the same things. `Side` is GrpcSide or VerbenaSide.
+// A test service that is written once for both libraries. The type `Side` is
+// GrpcSide or VerbenaSide, which have equal names for their library's parts.
 
 #ifndef VERBENA_TOOLS_GATEWAY_PROBE_SERVICE_H_
 #define VERBENA_TOOLS_GATEWAY_PROBE_SERVICE_H_
@@ -17,7 +17,8 @@
 
 namespace verbena::gateway::test {
 
-// What every "fail" ends with: a detail of a type that everybody has.
+// Returns the status of every call whose text is "fail". Its detail is a Note,
+// a type that both sides know.
 inline absl::Status Failure() {
   absl::Status status = absl::FailedPreconditionError("not now: 50 % \n done");
   Note detail;

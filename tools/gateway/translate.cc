@@ -21,7 +21,7 @@ absl::string_view View(const grpc::string_ref& text) {
   return {text.data(), text.size()};
 }
 
-// Which of the two a pair offends, or null.
+// Returns which part of a pair gRPC cannot carry, or null.
 const char* WhatIsIllegal(const std::string& key, const std::string& value) {
   const auto slice = [](const std::string& text) {
     return grpc_slice_from_static_buffer(text.data(), text.size());
@@ -36,7 +36,7 @@ const char* WhatIsIllegal(const std::string& key, const std::string& value) {
 
 grpc::ByteBuffer ToGrpc(std::string bytes) {
   if (bytes.empty()) {
-    // Without a slice it would be no message at all.
+    // A ByteBuffer without a slice would not be a message.
     const grpc::Slice empty;
     return grpc::ByteBuffer(&empty, 1);
   }
@@ -78,7 +78,7 @@ absl::Status FromGrpc(const grpc::Status& status) {
 }
 
 bool IsOfTransport(absl::string_view key) {
-  // These two are reserved by their beginning, and mean something to both ends.
+  // These two keys begin like reserved ones, but have a meaning for both ends.
   if (key == kStatusDetailsKey || key == "grpc-trace-bin") return false;
   return absl::StartsWith(key, ":") || absl::StartsWith(key, "grpc-") ||
          key == "content-type" || key == "te" || key == "user-agent" ||

@@ -1,4 +1,5 @@
-// What gRPC and Verbena say in different words: messages, metadata, statuses.
+// Translates messages, metadata, statuses and deadlines between gRPC's types
+// and Verbena's.
 
 #ifndef VERBENA_TOOLS_GATEWAY_TRANSLATE_H_
 #define VERBENA_TOOLS_GATEWAY_TRANSLATE_H_
@@ -23,33 +24,33 @@
 
 namespace verbena::gateway {
 
-// The bytes of a message. ToGrpc() copies none; the other way they are copied
-// once, because gRPC's need not lie in one piece.
+// Convert the bytes of a message. ToGrpc() copies none of them. FromGrpc()
+// copies them once, because gRPC may hold them in several pieces.
 grpc::ByteBuffer ToGrpc(std::string bytes);
 absl::StatusOr<std::string> FromGrpc(const grpc::ByteBuffer& buffer);
 
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 
-// gRPC's metadata without what belongs to its transport.
+// Returns Verbena's metadata from gRPC's, without the keys of its transport.
 using GrpcMetadata = std::multimap<grpc::string_ref, grpc::string_ref>;
 Metadata FromGrpc(const GrpcMetadata& metadata);
 
-// The same for gRPC, in which keys have no upper case: it becomes lower case.
-// INTERNAL, in words that name the pair, if gRPC cannot carry one of them: it
-// would end the process.
+// Returns gRPC's metadata from Verbena's, without the keys of a transport, and
+// with keys in lower case. If gRPC cannot carry a pair, fails with INTERNAL and
+// a message that names the pair, because gRPC would end the process.
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 absl::StatusOr<Pairs> ToGrpc(const Metadata& metadata);
 
-// Whether a key says something of one connection, or of the library at its end,
-// and not of the call: such pairs are not passed on.
+// Whether a key describes a connection or the library at its end, and not the
+// call. The gateway does not pass such pairs on.
 bool IsOfTransport(absl::string_view key);
 
 // The deadline of a call that came by gRPC; InfiniteFuture() if it has none.
 absl::Time DeadlineFromGrpc(std::chrono::system_clock::time_point deadline);
 
-// What a message carries beside it can't be passed on. `what` is "reply" or
-// "request".
+// Returns the error of a call whose message has an attachment, which gRPC
+// cannot carry. `what` is "reply" or "request".
 absl::Status AttachmentError(absl::string_view method, absl::string_view what,
                              size_t bytes);
 

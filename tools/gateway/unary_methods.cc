@@ -5,8 +5,9 @@
 namespace verbena::gateway {
 namespace {
 
-// What a server of this library says (HandlerCall::Begin). If another version
-// has other words, calls of the wrong kind end as they do without a gateway.
+// Words in the status with which HandlerCall::Begin() refuses a call of the
+// wrong kind. If the server's version has other words, such calls end as they
+// do without a gateway.
 constexpr char kIsUnary[] = " does not stream by the server's .proto";
 constexpr char kStreams[] = " streams by the server's .proto";
 

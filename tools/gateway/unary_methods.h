@@ -1,4 +1,4 @@
-// Which methods of a server are unary, as far as that is known.
+// The methods of a server that are known to be unary.
 
 #ifndef VERBENA_TOOLS_GATEWAY_UNARY_METHODS_H_
 #define VERBENA_TOOLS_GATEWAY_UNARY_METHODS_H_
@@ -17,16 +17,17 @@ namespace verbena::gateway {
 // Thread-safe.
 class UnaryMethods {
  public:
-  // More than servers have. One that answers all names is asked for each name
-  // beyond them twice.
+  // Methods that are remembered at most; servers have fewer. If a server
+  // answers to all names, each call by a further name costs it two calls.
   static constexpr size_t kMost = 4096;
 
   bool Has(absl::string_view method) const;
   void Add(absl::string_view method);
   void Remove(absl::string_view method);
 
-  // How a server refuses a call of the wrong kind: of a unary method that is
-  // called as if it streamed, and the other way round. Nothing has run then.
+  // Whether a server ended a call with `status` because the call was of the
+  // wrong kind: the method is unary and was called as a stream, or the reverse.
+  // No handler has run then.
   static bool IsUnaryAfterAll(const absl::Status& status);
   static bool StreamsAfterAll(const absl::Status& status);
 

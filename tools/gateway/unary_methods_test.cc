@@ -27,7 +27,7 @@ TEST(UnaryMethodsTest, HasABound) {
   EXPECT_FALSE(methods.Has(absl::StrCat("/a.B/", UnaryMethods::kMost)));
 }
 
-// What servers really say, gateway_test.cc finds out.
+// The texts are copies. gateway_test.cc tests those of a real server.
 TEST(UnaryMethodsTest, OnlyUnimplementedIsARefusal) {
   const char unary[] = "a.B/C does not stream by the server's .proto, and ...";
   const char streams[] = "a.B/C streams by the server's .proto, and ...";

@@ -1,5 +1,5 @@
-// What ProbeService and its clients need of Verbena, by names that grpc_side.h
-// has too.
+// The parts of Verbena that ProbeService and its clients use, under the names
+// that GrpcSide gives to gRPC's.
 
 #ifndef VERBENA_TOOLS_GATEWAY_VERBENA_SIDE_H_
 #define VERBENA_TOOLS_GATEWAY_VERBENA_SIDE_H_

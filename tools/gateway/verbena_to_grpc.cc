@@ -18,8 +18,8 @@
 namespace verbena::gateway {
 namespace {
 
-// What both kinds of call have in common: the call at gRPC's server, before it
-// and after it.
+// The call to gRPC's server, as unary calls and streams both need it: its
+// context, and the metadata of both directions.
 class Outgoing {
  public:
   // `incoming` must outlive it.
@@ -28,7 +28,8 @@ class Outgoing {
     context_.set_wait_for_ready(wait_for_ready);
   }
 
-  // What the call takes along. Without it, the call can't be made.
+  // Copies metadata and deadline into the context. If this fails, the call must
+  // not be made.
   absl::Status Prepare() {
     const auto pairs = ToGrpc(incoming_.client_metadata());
     if (!pairs.ok()) return pairs.status();
@@ -103,8 +104,9 @@ class UnaryCall final : public ServerUnaryReactor {
   ByteMessage& response_;
 };
 
-// Verbena's side is the object itself, and ends when gRPC's has: see the class
-// Call of grpc_to_verbena.cc, of which this is the mirror.
+// A streaming call from a Verbena client to gRPC's server. The object itself is
+// Verbena's reactor, and it calls Finish() when gRPC's side has ended. The
+// class Call of grpc_to_verbena.cc explains the order of reads and writes.
 class StreamCall final : public ServerBidiReactor<ByteMessage, ByteMessage> {
  public:
   StreamCall(grpc::GenericStub& backend, bool wait_for_ready,
@@ -171,7 +173,8 @@ class StreamCall final : public ServerBidiReactor<ByteMessage, ByteMessage> {
     StreamCall& call_;
   };
 
-  // Of this and the first OnReply(), gRPC may call each first.
+  // gRPC may call this before the first OnReply() or after it. A reply that
+  // comes first waits here, because initial metadata must go before it.
   void OnInitial(bool ok) {
     const base::MutexLock lock(mutex_);
     initial_done_ = true;
@@ -220,8 +223,9 @@ class StreamCall final : public ServerBidiReactor<ByteMessage, ByteMessage> {
   base::Mutex mutex_;
   bool stream_over_ ABSL_GUARDED_BY(mutex_) = false;
   bool initial_done_ ABSL_GUARDED_BY(mutex_) = false;
-  bool reply_waits_ ABSL_GUARDED_BY(mutex_) = false;  // For initial metadata.
-  // What the gateway itself ends the call with.
+  // True if reply_ waits until the initial metadata have come.
+  bool reply_waits_ ABSL_GUARDED_BY(mutex_) = false;
+  // The error with which the gateway itself ends the call.
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 
   // Messages on their way.

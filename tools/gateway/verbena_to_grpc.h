@@ -1,4 +1,4 @@
-// Answers Verbena's clients by a server of gRPC.
+// Forwards calls of Verbena clients to a gRPC server.
 
 #ifndef VERBENA_TOOLS_GATEWAY_VERBENA_TO_GRPC_H_
 #define VERBENA_TOOLS_GATEWAY_VERBENA_TO_GRPC_H_
@@ -16,8 +16,8 @@
 
 namespace verbena::gateway {
 
-// Passes every call on, as GrpcToVerbena does the other way. Here the client
-// says of which kind its call is.
+// Passes every call on, as GrpcToVerbena does in the other direction. Here the
+// client tells whether its call is unary.
 class VerbenaToGrpc final : public CallbackGenericService {
  public:
   VerbenaToGrpc(std::shared_ptr<grpc::Channel> backend, bool wait_for_ready)

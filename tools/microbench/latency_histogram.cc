@@ -1,4 +1,4 @@
-// What counting a latency adds to what is measured.
+// The cost of LatencyHistogram: how much a Record() adds to a measured call.
 
 #include "tools/rpc_bench/latency_histogram.h"
 

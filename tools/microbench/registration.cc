@@ -1,6 +1,6 @@
-// What to do with bytes that lie in a user's own memory: copy them into memory
-// that is registered, or register that memory for one call. On the first device
-// of the provider that the environment's VERBENA_DEVICE names.
+// Two ways to send bytes from a user's own memory: copy them into registered
+// memory, or register the user's memory for one call. Uses the first device of
+// the provider that the environment variable VERBENA_DEVICE names.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The handlers of streams that do not block: the same for Verbena and gRPC,
-// whose reactors have the same names.
+// Reactors that handle streams, for Verbena and for gRPC, whose reactors have
+// the same names.
 
 #ifndef VERBENA_TOOLS_PEER_BENCH_ECHO_REACTORS_H_
 #define VERBENA_TOOLS_PEER_BENCH_ECHO_REACTORS_H_
@@ -16,7 +16,7 @@ class ChatReactor final : public Base {
     if (ok) return this->StartWrite(&message_);
     this->Finish(Status());
   }
-  // If that failed, so does the read.
+  // If the write failed, the read fails too, and ends the call.
   void OnWriteDone(bool /*ok*/) override { this->StartRead(&message_); }
   void OnDone() override { delete this; }
 
@@ -24,7 +24,7 @@ class ChatReactor final : public Base {
   Message message_;
 };
 
-// Sends the request until nobody reads. `Base` is a ServerWriteReactor.
+// Sends the request until a write fails. `Base` is a ServerWriteReactor.
 template <typename Base, typename Message, typename Status>
 class SendReactor final : public Base {
  public:

@@ -58,8 +58,8 @@ class ReactorService final : public EchoService::CallbackService {
   }
 };
 
-// One call of the server that has completion queues: waits for a request,
-// answers it, and is told when the answer is on its way. Owned by the queue.
+// A call at the server that has completion queues. It waits for a request,
+// answers it, and is told when the reply is on its way. Owned by the queue.
 class QueuedCall {
  public:
   QueuedCall(EchoService::AsyncService* service,
@@ -69,8 +69,8 @@ class QueuedCall {
                           this);
   }
 
-  // Something happened, and it went well if `ok`. Returns whether there is more
-  // to come; if not, whoever took the call from the queue destroys it.
+  // Handles an event of the call, which succeeded if `ok`. Returns whether more
+  // events will come; if not, the thread that took the event destroys the call.
   bool Proceed(bool ok) {
     if (answered_ || !ok) return false;
     answered_ = true;
@@ -101,7 +101,7 @@ void ServeQueue(EchoService::AsyncService* service,
   }
 }
 
-// One caller: a stub of its own, on a channel that others may share.
+// A caller with its own stub, on a channel that other callers may share.
 struct Caller {
   Caller(const std::shared_ptr<grpc::Channel>& channel,
          const CallersOptions& options)
@@ -140,7 +140,7 @@ struct Caller {
   EchoMessage request;
   EchoMessage reply;
   grpc::ClientContext stream_context;
-  // One of them, if the calls are messages.
+  // The stream whose messages are the calls. Both are null for unary calls.
   std::unique_ptr<grpc::ClientReaderWriter<EchoMessage, EchoMessage>> chat;
   std::unique_ptr<grpc::ClientReader<EchoMessage>> reader;
 };
@@ -167,7 +167,7 @@ class GrpcPeer final : public Peer {
       builder.RegisterService(&reactor_service_);
     } else {
       builder.RegisterService(&queued_service_);
-      // As gRPC advises: a queue and a thread a processor.
+      // As gRPC advises, each processor has a queue and a thread.
       const unsigned processors =
           std::max(1U, std::thread::hardware_concurrency());
       for (unsigned i = 0; i < processors; ++i) {

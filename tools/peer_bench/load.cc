@@ -44,7 +44,7 @@ struct Schedule {
   int64_t end = 0;
 };
 
-// What one caller has counted.
+// The counts of one caller.
 struct Caller {
   bench::LatencyHistogram latency;
   uint64_t late = 0;
@@ -53,8 +53,8 @@ struct Caller {
 };
 
 void RunCaller(const Echo& echo, const Schedule& schedule, Caller& caller) {
-  // The kernel may let a sleeper sleep 50 us longer unless it is asked not to,
-  // which is half a period at 10,000 calls a second.
+  // By default the kernel may let a thread sleep 50 us too long. That is half
+  // the period of 10,000 calls a second.
   prctl(PR_SET_TIMERSLACK, 1);
   int64_t due = schedule.first_due;
   SleepUntil(due);

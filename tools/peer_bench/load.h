@@ -16,7 +16,7 @@
 
 namespace verbena::peers {
 
-// One blocking call of one caller.
+// Makes a blocking call of one caller, and returns its status.
 using Echo = std::function<absl::Status()>;
 
 struct LoadOptions {
@@ -26,30 +26,29 @@ struct LoadOptions {
   // Calls that begin in this time are made and not counted.
   absl::Duration warm_up = absl::Milliseconds(300);
 
-  // Calls are counted that begin in the time after that.
+  // Calls that begin in this time, after `warm_up`, are counted.
   absl::Duration duration = absl::Seconds(1);
 };
 
 struct LoadResult {
-  // How long each call took, from when it was really begun: a caller that was
+  // How long each counted call took, from its actual begin. A caller that was
   // woken late is not the peer's fault.
   bench::LatencyHistogram latency;
 
-  // Calls that were due before the caller's previous one had ended, because
-  // that took long or had begun late. Such a call is begun at once; those that
-  // were due before it are left out.
+  // Calls that were due before the caller's previous call had ended. If several
+  // were due, only the last of them is made, at once.
   uint64_t late = 0;
 
-  // How many calls each caller has made, in ascending order.
+  // How many counted calls each caller has made, in ascending order.
   std::vector<uint64_t> calls;
 
   // From the end of the warm-up to the end of the last call.
   double seconds = 0;
 };
 
-// Runs each of `callers` on a thread of its own. Calls `at_start` at the end of
-// the warm-up, while the callers go on, and `at_end` when all have returned.
-// Fails as the first call that fails.
+// Runs each of `callers` on its own thread. Calls `at_start` at the end of the
+// warm-up, while the callers go on, and `at_end` when all have returned. Fails
+// with the error of a call.
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options,
                                    const std::vector<Echo>& callers,
                                    absl::FunctionRef<void()> at_start,

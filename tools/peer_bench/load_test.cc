@@ -72,7 +72,7 @@ TEST(LoadTest, CallersShareTheRate) {
 }
 
 TEST(LoadTest, LateCallsAreMadeAtOnceAndThoseBeforeThemLeftOut) {
-  // Three are due while each runs: one of them is made, late.
+  // While a call runs, three more become due. One of them is made, late.
   const absl::StatusOr<LoadResult> result =
       RunLoad({.rate = 1000,
                .warm_up = absl::ZeroDuration(),

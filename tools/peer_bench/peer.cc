@@ -92,7 +92,7 @@ absl::Status CheckFlags(const Peer& peer) {
                      3600);
 }
 
-// What one side has cost a call.
+// Returns, as JSON, the usage of one side divided by the number of calls.
 std::string UsageJson(const Usage& usage, double calls) {
   return absl::StrFormat(
       R"({"cpu_us": %.4f, "voluntary": %.4f, "involuntary": %.4f})",
@@ -203,7 +203,7 @@ int RunPeer(int argc, char** argv, Peer& peer) {
   if (absl::GetFlag(FLAGS_serve)) {
     const absl::Status served = Serve(peer);
     if (!served.ok()) std::cerr << "cannot serve: " << served << std::endl;
-    // Nothing is to be saved, and threads still serve.
+    // Exits without destructors, because threads still serve.
     _exit(served.ok() ? 0 : 1);
   }
   const absl::StatusOr<std::string> json = Measure(argv, peer);

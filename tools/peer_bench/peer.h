@@ -1,5 +1,6 @@
-// One system among those that are compared: how it serves an echo, and how it
-// calls it. Everything else, options, load and figures, is the same for all.
+// A system that is compared with others. Each has its own class Peer, which
+// serves echoes and calls them. All systems share the code for options, load
+// and results.
 
 #ifndef VERBENA_TOOLS_PEER_BENCH_PEER_H_
 #define VERBENA_TOOLS_PEER_BENCH_PEER_H_
@@ -14,21 +15,22 @@
 
 namespace verbena::peers {
 
-// In bytes: what one packet of a Unix socket holds.
+// The largest payload, in bytes: a packet of a Unix socket holds so much.
 constexpr size_t kLargestPayload = size_t{128} << 10;
 
 // Callers 0 to callers - 1; caller i calls on channel i % channels.
 struct CallersOptions {
   int callers = 1;
   int channels = 1;
-  // What an Echo is: "unary", a call; "bidi", a message there and one back in a
-  // stream that the caller keeps; "server", a message that it reads of one.
+  // The kind of Echo. "unary": a call. "bidi": a message there and one back, in
+  // a stream that the caller keeps. "server": a message that the caller reads
+  // from such a stream.
   std::string kind = "unary";
   std::string payload;
 };
 
-// What a caller thinks of the reply to its request. Both are EchoMessages, a
-// class of each program's own.
+// Returns an error if `reply` is not as long as `request`. Message is the
+// EchoMessage of the program, and each program has its own.
 template <typename Message>
 absl::Status CheckEcho(const Message& request, const Message& reply) {
   if (reply.payload().size() == request.payload().size()) {
@@ -41,21 +43,21 @@ class Peer {
  public:
   virtual ~Peer() = default;
 
-  // The names of its kinds of server; the first is the default.
+  // Returns the names of its kinds of server. The first is the default.
   virtual std::vector<std::string> servers() const = 0;
 
-  // The kinds of echo that such a server answers.
+  // Returns the kinds of Echo that the server of that kind answers.
   virtual std::vector<std::string> kinds(const std::string& /*server*/) const {
     return {"unary"};
   }
 
-  // Serves from now on, until the process ends, by the kind of server that is
-  // called `server`. Returns the address for Connect().
+  // Starts a server of the kind `server`, which serves until the process ends.
+  // Returns the address for Connect().
   virtual absl::StatusOr<std::string> Serve(const std::string& server,
                                             const std::string& address) = 0;
 
-  // The callers. Each is used by one thread at a time and does not outlive the
-  // peer; its first call may be what connects.
+  // Returns the callers. Each is used by one thread at a time, and does not
+  // outlive the peer. Its first call may connect.
   virtual absl::StatusOr<std::vector<Echo>> Connect(
       const std::string& address, const CallersOptions& options) = 0;
 };

@@ -97,7 +97,7 @@ TEST(PeersTest, CallersAndChannelsAndTheClock) {
     ASSERT_EQ(ran.exit_code, 0) << ran.errors;
     const double calls = Number(Parse(ran.output), "calls");
     EXPECT_GT(calls, 0);
-    EXPECT_LE(calls, 55);  // 100 ms, and one call more of each caller.
+    EXPECT_LE(calls, 55);  // Those of 100 ms, and one more of each caller.
   }
 }
 

@@ -98,7 +98,7 @@ class SocketPeer final : public Peer {
  public:
   std::vector<std::string> servers() const override { return {"blocking"}; }
 
-  // A thread a connection, whatever `address` is.
+  // Starts a thread for each connection, and ignores `address`.
   absl::StatusOr<std::string> Serve(const std::string& /*server*/,
                                     const std::string& /*address*/) override {
     const std::string text = absl::StrCat("verbena-socket-peer-", getpid());
@@ -117,8 +117,8 @@ class SocketPeer final : public Peer {
     return text;
   }
 
-  // A connection a caller, whatever options.channels is: two that share one
-  // would take turns.
+  // Gives each caller its own connection, whatever options.channels is, because
+  // callers that share one would take turns.
   absl::StatusOr<std::vector<Echo>> Connect(
       const std::string& address, const CallersOptions& options) override {
     const Name name(address);

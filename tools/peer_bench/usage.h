@@ -1,4 +1,4 @@
-// What a process has cost so far.
+// The processor time and context switches of a process.
 
 #ifndef VERBENA_TOOLS_PEER_BENCH_USAGE_H_
 #define VERBENA_TOOLS_PEER_BENCH_USAGE_H_
@@ -9,7 +9,7 @@
 
 namespace verbena::peers {
 
-// Of all threads of a process, those that have ended included.
+// The usage of all threads of a process, including those that have ended.
 struct Usage {
   int64_t cpu_ns = 0;       // Processor time, in user space and in the kernel.
   int64_t voluntary = 0;    // Context switches because a thread waited.
@@ -18,12 +18,12 @@ struct Usage {
 
 Usage OwnUsage();
 
-// What the process at the other end of `socket` has cost so far, which answers
-// by AnswerQuestions(). Fails if it is gone.
+// Asks the process at the other end of `socket` for its usage so far. That
+// process must be in AnswerQuestions(). Fails if it has ended.
 absl::StatusOr<Usage> UsageOfPeer(int socket);
 
-// Says to standard output what this process has cost whenever it is asked on
-// standard input, until that ends.
+// Answers each question on standard input with the usage of this process, on
+// standard output. Returns at the end of standard input.
 void AnswerQuestions();
 
 Usage operator-(const Usage& later, const Usage& earlier);

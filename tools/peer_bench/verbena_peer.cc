@@ -50,7 +50,7 @@ class CallbackService final : public EchoService::CallbackService {
   }
 };
 
-// One caller: a stub of its own, on a channel that others may share.
+// A caller with its own stub, on a channel that other callers may share.
 struct Caller {
   Caller(const std::shared_ptr<Channel>& channel, const CallersOptions& options)
       : stub(EchoService::NewStub(channel)) {
@@ -75,7 +75,7 @@ struct Caller {
   EchoMessage request;
   EchoMessage reply;
   ClientContext stream_context;
-  // One of them, if the calls are messages.
+  // The stream whose messages are the calls. Both are null for unary calls.
   std::unique_ptr<ClientReaderWriter<EchoMessage, EchoMessage>> chat;
   std::unique_ptr<ClientReader<EchoMessage>> reader;
 };

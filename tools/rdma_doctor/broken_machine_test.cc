@@ -57,7 +57,7 @@ class BrokenMachineTest : public testing::Test {
     ASSERT_EQ(report.errors(), 0) << report.DebugString();
   }
 
-  // Runs the program by a shell, after `before`.
+  // Runs the program in a shell that has run `before`.
   Report Look(const std::string& before = "", bool calls = false) {
     const Ran ran = Shell(absl::StrCat(
         before, program, " --json --device=rxe0 --timeout=30s --count=5 ",
@@ -70,7 +70,8 @@ class BrokenMachineTest : public testing::Test {
     return report;
   }
 
-  // The first error, which there must be, and which must be of that check.
+  // Returns the first error. Expects that there is one, and that the check
+  // `check` has found it.
   Finding ErrorOf(const Report& report, const std::string& check) {
     for (const Finding& finding : report.findings()) {
       if (finding.level() != Finding::error) continue;
@@ -81,7 +82,8 @@ class BrokenMachineTest : public testing::Test {
     return {};
   }
 
-  // What was broken works again, as soon as the kernel has seen it.
+  // Expects that the machine works again, without errors and with calls. Waits,
+  // because the kernel may take time to notice a repair.
   void ExpectWell() {
     const absl::Time end = absl::Now() + kPatience;
     Report report = Look();
@@ -130,7 +132,7 @@ TEST_F(BrokenMachineTest, NoNode) {
   Do("mv /dev/infiniband/uverbs0 /dev/infiniband/kept");
   const Finding finding = ErrorOf(Look(), "nodes");
   EXPECT_THAT(finding.mend(), HasSubstr("udevadm trigger"));
-  // There is no udevd in a guest.
+  // A guest has no udevd.
   Do("mv /dev/infiniband/kept /dev/infiniband/uverbs0");
   ExpectWell();
 }

@@ -25,7 +25,8 @@ std::string WordOf(const std::string& state) {
 
 std::string NetdevOf(const SystemRoot& root, const Port& port,
                      const std::string& device_path) {
-  // That of the first GID, then what rxe says, then that of the PCI function.
+  // Takes the interface of the first GID that has one; else the parent that rxe
+  // names; else the first interface of the device's PCI function.
   const std::string folder = port.path() + "/gid_attrs/ndevs";
   for (const Gid& gid : port.gids) {
     std::string name =

@@ -104,7 +104,8 @@ void CallDevices(const Options& options, const std::vector<Device>& devices,
                        "nothing was called over it", "rdma link; ibv_devices");
 }
 
-// The same of calls to a server that somebody else runs.
+// As Record(), but for calls to the server `options.peer`, with advice for the
+// ways in which they fail.
 void RecordPeer(const Options& options,
                 const absl::StatusOr<Measurement>& result,
                 bool by_software_device, Report* report) {
@@ -148,7 +149,7 @@ Report Examine(const Options& options) {
   if (!options.peer.empty()) {
     transport::EndpointOptions asked;
     asked.device = options.device;
-    // Where the software device is asked for, no RDMA device is on the way.
+    // If the software device is asked for, calls use no RDMA device.
     if (transport::WantedDevice(asked) != transport::kSoftDevice) {
       CheckRoute(system, devices, options.peer, &findings);
     }

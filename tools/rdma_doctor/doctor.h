@@ -1,4 +1,4 @@
-// Puts the checks in order.
+// Runs all checks, and turns their findings into text or JSON.
 
 #ifndef VERBENA_TOOLS_RDMA_DOCTOR_DOCTOR_H_
 #define VERBENA_TOOLS_RDMA_DOCTOR_DOCTOR_H_
@@ -12,8 +12,8 @@
 namespace verbena::doctor {
 
 struct Options {
-  // Of another folder than "" only files are looked at: devices are those of
-  // this machine.
+  // The folder to examine. If it is not "", only its files are read, because
+  // the devices that could be opened belong to this machine.
   SystemRoot root;
   // Whether to call over each device.
   bool self_test = true;
@@ -24,13 +24,13 @@ struct Options {
   SelfTestOptions calls;
 };
 
-// All findings, in the order in which a user would mend them.
+// Returns all findings, in the order in which a user would mend them.
 Report Examine(const Options& options);
 
-// For people: a line a finding, aligned, and one that counts them. Ends with a
-// new line, as the next does.
+// Returns a text for people: one aligned line for each finding, then a line
+// that counts them. This text and ToJson()'s end with a newline.
 std::string ToText(const Report& report);
-// For programs: see report.proto.
+// Returns JSON for programs: see report.proto.
 std::string ToJson(const Report& report);
 
 }  // namespace verbena::doctor

@@ -14,7 +14,7 @@
 
 namespace verbena::doctor {
 
-// Empty at first, and removed by the destructor.
+// The folder is empty at first. The destructor removes it.
 class FakeMachine {
  public:
   FakeMachine()
@@ -44,7 +44,7 @@ class FakeMachine {
 
   void Load(const std::string& module) { MakeFolder("/sys/module/" + module); }
 
-  // A port of RoCE on `netdev` with the address 10.0.0.7.
+  // Adds a RoCE port on `netdev` with the address 10.0.0.7.
   void AddPort(const std::string& device, const std::string& netdev,
                int port = 1) {
     const std::string path =
@@ -64,7 +64,7 @@ class FakeMachine {
     Write(absl::StrCat("/sys/class/net/", netdev, "/carrier"), "1\n");
   }
 
-  // All that a device takes to work.
+  // Adds all files of a device that works.
   void AddDevice(const std::string& device, const std::string& uverbs,
                  const std::string& netdev) {
     for (const char* module : {"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm"}) {
@@ -88,7 +88,7 @@ class FakeMachine {
   const std::string folder_;
 };
 
-// "check: level", a line each: what a test compares.
+// Returns the findings of `report` as lines of "check: level".
 inline std::string Levels(const Report& report) {
   std::string text;
   for (const Finding& finding : report.findings()) {

@@ -1,4 +1,4 @@
-// Collects what the checks find.
+// Collects the findings of the checks.
 
 #ifndef VERBENA_TOOLS_RDMA_DOCTOR_FINDINGS_H_
 #define VERBENA_TOOLS_RDMA_DOCTOR_FINDINGS_H_
@@ -14,9 +14,10 @@ class Findings {
  public:
   explicit Findings(Report* report) : report_(*report) {}
 
-  // All is as it should be.
+  // Adds a finding that says that all is well.
   void Ok(const std::string& check, const std::string& seen);
-  // See report.proto. `mend` is what to type, or to write where.
+  // Adds a finding: see report.proto. `mend` is a command to type, or a text to
+  // write and where.
   void Add(Finding::Level level, const std::string& check,
            const std::string& seen, const std::string& meaning,
            const std::string& mend = "");

@@ -50,7 +50,7 @@ Availability AvailabilityOf(const SystemRoot& root, const std::string& module) {
   if (!index.has_value()) return Availability::kUnknown;
   const std::string builtin =
       root.Read(folder + "/modules.builtin").value_or("");
-  // A file may be called with hyphens, the module never is.
+  // The name of a module's file may have hyphens, that of the module has none.
   const std::string file = absl::StrCat("/", module, ".ko");
   const std::string hyphens = absl::StrReplaceAll(file, {{"_", "-"}});
   bool there = false;

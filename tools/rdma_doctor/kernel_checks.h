@@ -1,4 +1,4 @@
-// What the kernel must have loaded, and what programs open to get at it.
+// Checks of the kernel's modules, and of the device nodes that programs open.
 
 #ifndef VERBENA_TOOLS_RDMA_DOCTOR_KERNEL_CHECKS_H_
 #define VERBENA_TOOLS_RDMA_DOCTOR_KERNEL_CHECKS_H_
@@ -11,19 +11,20 @@
 
 namespace verbena::doctor {
 
-// Whether there is an RDMA device at all, and without one what to do.
+// Checks that there is an RDMA device. If not, advises how to get one.
 void CheckPresence(const SystemRoot& root, const std::vector<Device>& devices,
                    Findings* findings);
-// The modules that programs need, and those of network cards that lack theirs.
+// Checks the modules that programs need, and names the modules that network
+// cards lack.
 void CheckModules(const SystemRoot& root, const std::vector<Device>& devices,
                   Findings* findings);
-// /dev/infiniband/uverbs* of each device.
+// Checks /dev/infiniband/uverbs* of each device.
 void CheckNodes(const SystemRoot& root, const std::vector<Device>& devices,
                 Findings* findings);
-// /dev/infiniband/rdma_cm, by which connections are made.
 // Warns if a process with an RDMA device must not fork on this kernel.
 void CheckFork(const SystemRoot& root, const std::vector<Device>& devices,
                Findings* findings);
+// Checks /dev/infiniband/rdma_cm, which programs open to make connections.
 void CheckConnectionManager(const SystemRoot& root,
                             const std::vector<Device>& devices,
                             Findings* findings);

@@ -17,7 +17,7 @@ using testing::StartsWith;
 
 class KernelChecksTest : public testing::Test {
  protected:
-  // What all of them say, one after the other.
+  // Runs all checks of kernel_checks.h, and returns their findings.
   const Report& Check() {
     report_.Clear();
     Findings findings(&report_);
@@ -30,7 +30,7 @@ class KernelChecksTest : public testing::Test {
     CheckFork(root, devices, &findings);
     return report_;
   }
-  // The last of those of `level`.
+  // Returns the last finding of `level`.
   Finding Last(Finding::Level level) {
     Finding found;
     for (const Finding& each : report_.findings()) {

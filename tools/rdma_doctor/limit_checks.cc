@@ -19,10 +19,10 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-// With 2 MiB a process with a server and one channel to it does not connect on
-// rxe, with 4 MiB it does, and sends 1 MiB.
+// On rxe, with 2 MiB, a process with a server and a channel to it cannot
+// connect. With 4 MiB it connects, and can send messages of 1 MiB.
 constexpr uint64_t kLockedLeast = 4 * kMiB;
-// What large messages of a channel, or of a poller of a server, may lock by
+// Memory that large messages of a channel, or of a server's poller, may lock by
 // default: ChannelOptions::max_arena_bytes, ServerBuilder::SetMaxBulkBytes().
 constexpr uint64_t kLockedEnough = 1024 * kMiB;
 

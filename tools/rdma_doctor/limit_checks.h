@@ -1,4 +1,4 @@
-// What this process may take of the machine.
+// Checks of the limits on this process's memory, descriptors and threads.
 
 #ifndef VERBENA_TOOLS_RDMA_DOCTOR_LIMIT_CHECKS_H_
 #define VERBENA_TOOLS_RDMA_DOCTOR_LIMIT_CHECKS_H_
@@ -8,14 +8,15 @@
 
 namespace verbena::doctor {
 
-// Memory that may be locked, by this shell and by services of systemd. Without
-// devices nothing is locked, and no limit is too low.
+// Checks how much memory this shell and services of systemd may lock. Without
+// devices nothing is locked, so no limit is too low.
 void CheckMemlock(const SystemRoot& root, bool has_devices, Findings* findings);
-// Descriptors and threads.
+// Checks the limits on descriptors and threads.
 void CheckUlimits(const SystemRoot& root, Findings* findings);
-// What the control group allows of RDMA objects and of memory.
+// Checks how many RDMA objects, and how much memory, the control group allows.
 void CheckCgroups(const SystemRoot& root, Findings* findings);
-// Pages of 2 MiB, which Verbena takes for large memory where there are any.
+// Checks for pages of 2 MiB, reserved or transparent. If there are any, Verbena
+// uses them for large memory.
 void CheckHugePages(const SystemRoot& root, Findings* findings);
 
 }  // namespace verbena::doctor

@@ -54,7 +54,7 @@ std::string Describe(const Provider& provider, ibv_context* context,
 struct Route {
   std::string device;
   int port = 0;
-  std::string gid;  // As Gid::value has it.
+  std::string gid;  // In the form of Gid::value.
 };
 
 std::string TextOf(const ibv_gid& gid) {
@@ -151,7 +151,7 @@ void CheckRoute(const Provider& provider, const std::vector<Device>& devices,
                   "getent hosts " + target.substr(0, target.rfind(':')));
     return;
   }
-  if (devices.empty()) return;  // All goes by the software device.
+  if (devices.empty()) return;  // All calls use the software device.
   const absl::StatusOr<Route> route = FindRoute(provider, *address);
   if (!route.ok()) {
     findings->Add(

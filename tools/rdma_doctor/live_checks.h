@@ -1,4 +1,4 @@
-// What the devices of this machine answer to whoever uses them.
+// Checks that open the devices of this machine, and ask for routes over them.
 
 #ifndef VERBENA_TOOLS_RDMA_DOCTOR_LIVE_CHECKS_H_
 #define VERBENA_TOOLS_RDMA_DOCTOR_LIVE_CHECKS_H_
@@ -12,12 +12,13 @@
 
 namespace verbena::doctor {
 
-// Opens each device that sysfs knows, and asks it what it can do.
+// Opens each device that libibverbs lists, and asks for its capabilities. Adds
+// an error if libibverbs lists fewer than `devices`, which come from sysfs.
 void CheckOpening(const transport::Provider& provider,
                   const std::vector<Device>& devices, Findings* findings);
 
-// Which device, port and GID the way to `target`, "host:port", takes. May ask a
-// name server and a neighbour on the wire, and wait a second for them.
+// Finds the device, port and GID by which `target`, "host:port", is reached.
+// May ask a name server and a neighbour on the wire, and wait for a second.
 void CheckRoute(const transport::Provider& provider,
                 const std::vector<Device>& devices, const std::string& target,
                 Findings* findings);

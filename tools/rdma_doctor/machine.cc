@@ -99,7 +99,7 @@ std::set<int> ParseRanges(absl::string_view text) {
 
 void CheckContainer(const SystemRoot& root, bool has_devices,
                     Findings* findings) {
-  // Names of the sockets of device plugins, where this is a node.
+  // The sockets of device plugins, if this machine is a Kubernetes node.
   std::vector<std::string> plugins;
   for (const std::string& name : root.List("/var/lib/kubelet/device-plugins")) {
     if (absl::EndsWith(name, ".sock") && name != "kubelet.sock") {

@@ -16,10 +16,11 @@ namespace verbena::doctor {
 
 bool IsInContainer(const SystemRoot& root);
 bool IsInKubernetes(const SystemRoot& root);
-// In a container: how to start it so that it has the RDMA devices.
+// Returns how to start this container so that it has the RDMA devices.
+// REQUIRES: IsInContainer().
 std::string HowToGetDevices(const SystemRoot& root);
 
-// A line of /proc/self/status without its name: "Cpus_allowed_list".
+// Returns the line of /proc/self/status called `name`, without the name.
 std::string ProcessStatus(const SystemRoot& root, absl::string_view name);
 // Whether limits on locked memory do not hold for this process.
 bool MayLockAnyMemory(const SystemRoot& root);
@@ -29,13 +30,15 @@ struct Limit {
   std::optional<uint64_t> soft;
   std::optional<uint64_t> hard;
 };
-// Nothing if the kernel does not tell of `name`: "Max locked memory".
+// Returns the limit called `name`, like "Max locked memory", or nothing if the
+// kernel has no such limit.
 std::optional<Limit> ReadLimit(const SystemRoot& root, absl::string_view name);
 
-// "0-3,8" as numbers; what makes no sense is left out.
+// Returns the numbers in a list like "0-3,8". Skips parts that are not valid.
 std::set<int> ParseRanges(absl::string_view text);
 
-// Containers and what they were given.
+// Checks whether this process is in a container that lacks devices. On a
+// Kubernetes node, checks for device plugins.
 void CheckContainer(const SystemRoot& root, bool has_devices,
                     Findings* findings);
 

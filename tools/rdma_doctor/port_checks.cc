@@ -14,7 +14,8 @@
 namespace verbena::doctor {
 namespace {
 
-// What Ethernet must carry for RoCE packets of 4096 bytes, headers included.
+// The least MTU of an Ethernet interface for RoCE packets of 4096 bytes, with
+// their headers.
 constexpr int64_t kNetdevMtuForLargest = 4200;
 
 std::vector<Port> AllPorts(const std::vector<Device>& devices) {
@@ -25,7 +26,7 @@ std::vector<Port> AllPorts(const std::vector<Device>& devices) {
   return ports;
 }
 
-// What to do about a port without a link.
+// Returns the command to run for a port that has no link.
 std::string HowToLinkUp(const SystemRoot& root, const Port& port) {
   if (!port.is_ethernet()) {
     return port.state == "INIT" || port.state == "ARMED"
@@ -34,7 +35,7 @@ std::string HowToLinkUp(const SystemRoot& root, const Port& port) {
   }
   if (port.netdev.empty()) return "rdma link   # names its network interface";
   const std::string flags = absl::StrCat("/sys/class/net/", port.netdev);
-  // "down" is what an interface that nobody has brought up says, too.
+  // The carrier tells a missing link from an interface that is not set up.
   if (root.Read(flags + "/carrier") == "0") {
     return absl::StrCat("ethtool ", port.netdev,
                         "   # no carrier: look after cable and switch");
@@ -42,8 +43,8 @@ std::string HowToLinkUp(const SystemRoot& root, const Port& port) {
   return absl::StrCat("ip link set ", port.netdev, " up");
 }
 
-// By which version of RoCE the connection manager connects. The folder is there
-// once somebody has made it.
+// Returns the file with the version of RoCE by which the connection manager
+// connects. Its folder exists only if an administrator has made it.
 std::string RoceModeFile(const Port& port) {
   return absl::StrCat("/sys/kernel/config/rdma_cm/", port.device, "/ports/",
                       port.number, "/default_roce_mode");
@@ -191,7 +192,7 @@ void CheckCongestion(const SystemRoot& root, const std::vector<Device>& devices,
   for (const Port& port : AllPorts(devices)) {
     CheckLosses(root, port, findings);
     if (!port.is_ethernet() || port.netdev.empty()) continue;
-    // rxe runs on the host's own stack: nothing of this is for it.
+    // rxe runs on the host's network stack, and has none of these settings.
     if (root.Exists("/sys/class/infiniband/" + port.device + "/parent")) {
       continue;
     }
@@ -224,7 +225,7 @@ void CheckNuma(const SystemRoot& root, const std::vector<Device>& devices,
     const int64_t node = root.ReadNumber("/sys/class/infiniband/" +
                                          device.name + "/device/numa_node")
                              .value_or(-1);
-    if (node < 0) continue;  // One node, or no hardware.
+    if (node < 0) continue;  // The machine has one node, or no hardware.
     const std::string seen = absl::StrCat(device.name, " is at node ", node);
     const std::set<int> near =
         ParseRanges(root.Read(absl::StrCat("/sys/devices/system/node/node",

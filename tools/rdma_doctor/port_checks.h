@@ -1,4 +1,4 @@
-// What the ports of devices are connected to, and how well.
+// Checks of the ports of devices: links, addresses, MTUs, congestion and NUMA.
 
 #ifndef VERBENA_TOOLS_RDMA_DOCTOR_PORT_CHECKS_H_
 #define VERBENA_TOOLS_RDMA_DOCTOR_PORT_CHECKS_H_
@@ -11,22 +11,22 @@
 
 namespace verbena::doctor {
 
-// A port that does not work is an error only if none does: most machines have
-// ports that nobody uses.
+// If a port does not work, that is an error only if no other port works either,
+// because most machines have unused ports.
 
-// Whether there is a link.
+// Checks that ports have links.
 void CheckPorts(const SystemRoot& root, const std::vector<Device>& devices,
                 Findings* findings);
-// Whether an Ethernet port has addresses, and of which version of RoCE.
+// Checks that Ethernet ports have addresses, and of which version of RoCE.
 void CheckGids(const SystemRoot& root, const std::vector<Device>& devices,
                Findings* findings);
-// How long packets can be.
+// Checks how long packets can be.
 void CheckMtu(const SystemRoot& root, const std::vector<Device>& devices,
               Findings* findings);
-// Whether the network is told to slow senders down, or loses packets.
+// Checks whether the network slows senders down, or loses packets.
 void CheckCongestion(const SystemRoot& root, const std::vector<Device>& devices,
                      Findings* findings);
-// Whether this process may run near the device.
+// Checks whether this process may run near each device.
 void CheckNuma(const SystemRoot& root, const std::vector<Device>& devices,
                Findings* findings);
 

@@ -52,7 +52,7 @@ Report RunForReport(std::vector<std::string> arguments) {
   return report;
 }
 
-// Of the check of that name, the last.
+// Returns the last finding of the check `check`.
 Finding Of(const Report& report, const std::string& check) {
   Finding found;
   for (const Finding& each : report.findings()) {

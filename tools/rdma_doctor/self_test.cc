@@ -41,7 +41,7 @@ absl::StatusOr<absl::Duration> TimeCall(HealthStub& stub,
   const absl::Time start = absl::Now();
   const absl::Status status = stub.Check(&context, {}, &response);
   const absl::Duration time = absl::Now() - start;
-  // These two are answers as well, of a server without the service.
+  // A server without the service answers with one of these two codes.
   if (!status.ok() && !absl::IsUnimplemented(status) &&
       !absl::IsNotFound(status)) {
     return status;
@@ -73,7 +73,8 @@ absl::StatusOr<Measurement> Measure(const std::string& device,
   result.set_median_us(absl::ToDoubleMicroseconds(times[times.size() / 2]));
   result.set_most_us(absl::ToDoubleMicroseconds(times.back()));
   if (!with_large) return result;
-  // The first of them is there for the memory, the second is measured.
+  // The first call makes the client and the server register memory. The second
+  // one is measured.
   const std::vector<uint8_t> attachment(kLargeBytes, 0x5a);
   RETURN_IF_ERROR(TimeCall(stub, options, attachment).status());
   ASSIGN_OR_RETURN(const absl::Duration large,

@@ -12,18 +12,18 @@
 namespace verbena::doctor {
 
 struct SelfTestOptions {
-  int calls = 100;                            // Small ones, to be measured.
-  absl::Duration timeout = absl::Seconds(5);  // Of each call.
+  int calls = 100;                            // Small calls to measure.
+  absl::Duration timeout = absl::Seconds(5);  // The timeout of each call.
 };
 
-// Serves at `address`, "host:port" with port 0 for any, on the device of that
-// name, and calls that from this process.
+// Serves at `address`, "host:port", on the device called `device`, and calls
+// that server from this process. Port 0 is any free port.
 absl::StatusOr<Measurement> MeasureDevice(const std::string& device,
                                           const std::string& address,
                                           const SelfTestOptions& options);
 
-// Calls the server at `target`, whatever it offers, on the device of that name;
-// "" is the one that a channel takes by itself.
+// Calls the server at `target`, whatever it offers, on the device called
+// `device`. If that is "", the channel chooses the device.
 absl::StatusOr<Measurement> MeasurePeer(const std::string& device,
                                         const std::string& target,
                                         const SelfTestOptions& options);

@@ -94,7 +94,7 @@ class Bench {
     const std::vector<Step> steps = StepsOf(options_, layers_);
     for (const auto& [layer, measured] : steps) {
       if (watched) {
-        // To the start of the line, erase it, write.
+        // Goes to the start of the line, erases it, and writes.
         std::cerr << absl::StreamFormat(
                          "\r\033[K[%d/%d] %s %s, %s, %d outstanding ...",
                          report.results_size() + 1, steps.size(), layer->name(),
@@ -145,8 +145,8 @@ class Bench {
     return Connect();
   }
 
-  // On the device that the options want; narrows them to that and to the
-  // server.
+  // Starts a server on the device that the options ask for. Sets the device and
+  // the target in the options to those of the server.
   absl::Status StartServer() {
     transport::EndpointOptions& endpoint = options_.endpoint;
     ASSIGN_OR_RETURN(const LocalDevice device,
@@ -174,7 +174,7 @@ class Bench {
     return absl::OkStatus();
   }
 
-  // Adds the layers that the options want.
+  // Connects to the server, and adds the layers that the options ask for.
   absl::Status Connect() {
     const int processor = options_.pinning.client;
     std::string& device = options_.endpoint.device;
@@ -186,7 +186,7 @@ class Bench {
     channel.inline_callbacks = options_.inline_callbacks;
     channel.checksum = options_.endpoint.checksum;
     channel.revoke_leases = options_.endpoint.revoke_leases;
-    // And Describe().
+    // A call for each stream, and one for Describe().
     channel.max_concurrent_calls = kMaxStreams + 1;
     ASSIGN_OR_RETURN(
         rpc_, RpcLayer::Connect(options_.target, channel, kStartTimeout));
@@ -221,7 +221,8 @@ class Bench {
   }
 
   absl::StatusOr<absl::Duration> ServerCpuUsed() {
-    // To ask it takes time of a processor that another layer may be using.
+    // Our own server is not asked, because the question would take time of a
+    // processor that another layer may be using.
     if (server_ != nullptr) return CpuUsedBy(server_->pid());
     ASSIGN_OR_RETURN(const DescribeReply server, rpc_->Describe());
     return absl::Nanoseconds(server.cpu_ns());
@@ -232,8 +233,8 @@ class Bench {
     ASSIGN_OR_RETURN(const absl::Duration server, ServerCpuUsed());
     usage.cpu = server + CpuUsed();
     if (!options_.verbs_count) return usage;
-    // Only the server knows what it counts. This call is counted too, but there
-    // are thousands of others.
+    // Only the server has its counts. This call is counted too, but that does
+    // not matter beside thousands of others.
     ASSIGN_OR_RETURN(const DescribeReply description, rpc_->Describe());
     usage.server_verbs = description.verbs();
     usage.client_verbs = VerbsCounted();
@@ -243,10 +244,10 @@ class Bench {
 
   Options options_;
   int server_processor_ = -1;  // -1: not pinned.
-  // In the order of dependence.
-  std::unique_ptr<tools::ServerChild> server_;  // Null if it is another's.
-  std::shared_ptr<RpcLayer> rpc_;               // Also to ask the server.
-  std::vector<std::shared_ptr<Layer>> layers_;  // Those wanted.
+  // Each member depends on those before it.
+  std::unique_ptr<tools::ServerChild> server_;  // Null with --target.
+  std::shared_ptr<RpcLayer> rpc_;               // Also asks the server.
+  std::vector<std::shared_ptr<Layer>> layers_;  // The layers to measure.
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// One run of rpc_bench, as a client or as a server.
+// A run of rpc_bench, as a client or as a server.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_BENCH_H_
 #define VERBENA_TOOLS_RPC_BENCH_BENCH_H_
@@ -12,18 +12,20 @@
 
 namespace verbena::bench {
 
-// Measures the server that `options` name, or one that this starts: each case
-// at each layer before the next case, so that what is compared was measured at
-// nearly the same time.
+// Measures the server that `options` name, or starts one. Each case is measured
+// at all layers before the next case, so that results to compare are of nearly
+// the same time.
 absl::StatusOr<Report> Measure(const Options& options);
 
-// Measures what the idle connections take of processors; a line of text.
+// Measures the processor time that idle connections use, and returns a line of
+// text about it.
 absl::StatusOr<std::string> MeasureIdle(const Options& options);
 
-// Serves verbena.bench.Echo at `address`, "host:port", and the other layers at
-// free ports of it that Echo.Describe() tells, until SIGINT or SIGTERM, pinned
-// to the server's processor if the options name one. Prints its listening line
-// (see tools/child/server_child.h) to standard output as soon as it serves.
+// Serves until SIGINT or SIGTERM, pinned to the server's processor if the
+// options name one. Serves verbena.bench.Echo at `address`, "host:port". The
+// other layers have free ports of that host, which Echo.Describe() returns. As
+// soon as it serves, prints its listening line to standard output: see
+// tools/child/server_child.h.
 //
 // Blocks the two signals for good. Call it from main(), before any thread
 // starts.

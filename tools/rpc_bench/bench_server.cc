@@ -43,7 +43,7 @@ absl::Status Serve(const std::string& address, const Options& options) {
       transport::ServerEndpoint::Start(
           {.endpoint = options.endpoint, .addresses = {any_port.ToString()}},
           transport_echo));
-  // One for each provider that the device allows, at the same port.
+  // Each provider that the device allows has a server. All have the same port.
   std::vector<std::unique_ptr<VerbsServer>> verbs;
   for (const transport::Provider* provider :
        transport::ListenProviders(device)) {
@@ -58,7 +58,7 @@ absl::Status Serve(const std::string& address, const Options& options) {
   description.set_pinned_to(processor);
   description.set_events(options.events);
   if (options.verbs_count) *description.mutable_verbs() = VerbsCounted();
-  // With verbs if it is to tell what it asks of devices, too.
+  // The reply to Describe() has `verbs` only with --verbs-count.
   const std::unique_ptr<Service> service =
       NewEchoService(options.measured.api, [description](DescribeReply* reply) {
         *reply = description;

@@ -34,7 +34,7 @@ class EchoLoop final : private EchoPipe::Sink {
     int polls = 0;
     while (!meter_.Over(now_) || free_.size() < slots) {
       OnLater();
-      // An open loop has the clock to look at, and may not sleep.
+      // An open loop must look at the clock, and may not sleep.
       const absl::Status status = pipe_.Poll(
           *this, open_loop_ ? absl::InfinitePast() : schedule_.deadline);
       if (!status.ok()) {
@@ -46,7 +46,7 @@ class EchoLoop final : private EchoPipe::Sink {
         continue;
       }
       if (++polls % kPollsPerYield == 0) std::this_thread::yield();
-      // A closed loop has nothing to do by the clock but to stop.
+      // A closed loop needs the clock only to stop, so it looks less often.
       if (!open_loop_ && polls % kPollsPerClock != 0) continue;
       now_ = Clock::now();
       StartDue();
@@ -59,8 +59,8 @@ class EchoLoop final : private EchoPipe::Sink {
 
  private:
   void OnEnded(int slot, const absl::Status& status) override {
-    // The clock costs as much as a tenth of a small call, so what one poll
-    // found has ended at the same time.
+    // Reading the clock costs a tenth of a small call. So all calls that one
+    // poll finds are taken to have ended at the same time.
     if (!ended_) now_ = Clock::now();
     ended_ = true;
     meter_.End(due_[slot], now_, status);
@@ -86,7 +86,7 @@ class EchoLoop final : private EchoPipe::Sink {
   std::vector<int> free_;               // Slots without a call.
   const bool open_loop_;
   Clock::time_point now_;
-  bool ended_ = false;  // Something has, at now_.
+  bool ended_ = false;  // Whether a call has ended since OnLater(), at now_.
 };
 
 }  // namespace

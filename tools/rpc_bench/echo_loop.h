@@ -9,16 +9,17 @@
 
 namespace verbena::bench {
 
-// Calls under way, each in a slot from 0 to Case::outstanding - 1. One thread
-// at a time.
+// The calls under way, each in its own slot: 0 to Case::outstanding - 1.
+// Not thread-safe.
 class EchoPipe {
  public:
   class Sink {
    public:
     // The call in `slot` has ended. May Start() another one there.
     virtual void OnEnded(int slot, const absl::Status& status) = 0;
-    // What ends from now on ends later than what has. To be told only by pipes
-    // that do not return from Poll() in between.
+    // The calls that end after this have ended later than those before, so the
+    // sink reads the clock again. RunEchoes() does so before each Poll(), so
+    // only pipes that end calls at several times within one Poll() call this.
     virtual void OnLater() = 0;
 
    protected:
@@ -27,14 +28,14 @@ class EchoPipe {
 
   virtual ~EchoPipe() = default;
 
-  // Begins a call in a slot that has none; it may go out as late as in the next
-  // Poll().
+  // Begins a call in `slot`, which must have none. The call may go out as late
+  // as in the next Poll().
   virtual void Start(int slot) = 0;
 
-  // Sends what has begun and tells `sink` what has ended. May sleep until
-  // something ends, or if its calls go on by themselves until none is under
-  // way, but not beyond `until`; a past `until` means not to. When it fails,
-  // all is over and no call will end.
+  // Sends the calls that have begun, and tells `sink` which have ended. May
+  // sleep until a call ends, but not beyond `until`; if `until` is past, does
+  // not sleep. If its calls go on by themselves, it may sleep until none is
+  // under way. If it fails, no further call will end.
   virtual absl::Status Poll(Sink& sink, absl::Time until) = 0;
 };
 

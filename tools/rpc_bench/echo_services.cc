@@ -25,7 +25,8 @@ void DoEcho(ServerContext* context, const EchoRequest& request,
   context->set_response_attachment(context->TakeRequestAttachment());
 }
 
-// What Send sends again and again: as a message, or beside it.
+// Returns the message that Send repeats. Its payload is empty if the request
+// asks for the payload beside the message.
 EchoReply Sent(const EchoRequest& request) {
   EchoReply reply;
   if (!request.beside()) reply.set_payload(request.payload());
@@ -42,7 +43,7 @@ Buffer SentBeside(const ServerContext& context, const EchoRequest& request) {
 
 class BlockingEcho final : public Echo::Service {
  public:
-  // What is measured is the call, not a hand-over to another thread.
+  // Handlers run inline, so that no switch to a worker thread is measured.
   explicit BlockingEcho(Describer describe) : describe_(std::move(describe)) {
     set_handler_mode(HandlerMode::kInline);
   }

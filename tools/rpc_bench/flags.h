@@ -1,10 +1,10 @@
-// What one run of rpc_bench is told. Sets flags of absl::flags from a command
-// line, and reads the values that it cannot read by itself. What is wrong is
-// INVALID_ARGUMENT, with the flag, what was seen and what would do.
+// The options of a run of rpc_bench. Sets flags of absl::flags from a command
+// line, and reads values of kinds that absl::flags does not know. Wrong flags
+// are INVALID_ARGUMENT, with the flag, its value, and the valid values.
 //
-// absl::ParseCommandLine() would do, but it ends the program with exit code 1
-// whatever it finds, --help included, lets a flag be given twice, and knows no
-// flag with a value that may be left out.
+// absl::ParseCommandLine() is not used for three reasons. After --help and
+// after wrong flags it ends the program with exit code 1. It accepts a flag
+// that is given twice. It has no flags whose value may be left out.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_FLAGS_H_
 #define VERBENA_TOOLS_RPC_BENCH_FLAGS_H_
@@ -29,60 +29,62 @@ namespace verbena::bench {
 // Which processors client and server are pinned to.
 struct Pinning {
   bool on = true;
-  int client = -1;  // -1: what suits the machine.
+  int client = -1;  // -1: a processor that suits the machine.
   int server = -1;
 };
 
 // Streams of one connection at once.
 inline constexpr int kMaxStreams = 1024;
 
-// The flags of main.cc, which say what each is and what it may be.
+// The values of the flags. main.cc defines the flags, with meanings and bounds.
 struct Options {
   std::string target;
   std::vector<std::string> layers;
   std::vector<uint64_t> sizes_bytes = {};
   std::vector<int> outstanding = {};
   std::string payload;  // "field", "attachment", or empty: by size.
-  Case measured;        // What all cases have in common.
+  Case measured;        // The values that all cases have in common.
   absl::Duration duration;
   bool inline_callbacks = false;  // See ChannelOptions.
   bool events = false;
   bool verbs_count = false;
   Pinning pinning = {};
   std::vector<Op> verbs_ops = {};
-  // The device, and what the flags mean to the transport.
+  // The device, and the options of the transport that have flags.
   transport::EndpointOptions endpoint = {};
 };
 
-// Sets the flags of the program by `arguments`, which follow its name; hyphens
-// in names stand for underscores. `implied` has values of flags that are given
-// without one, by name; a bool is true then. Returns the names of those given,
-// in C++.
+// Sets the program's flags by `arguments`, the command line without the
+// program's name. Hyphens in names stand for underscores. If a flag has no "=",
+// its value is the next argument. But a bool is then true, and a flag named in
+// `implied` has the value given there. Returns the names of the flags set.
 absl::StatusOr<std::set<std::string>> SetFlags(
     absl::Span<const char* const> arguments,
     const std::map<std::string, std::string>& implied);
 
-// Every flag of the program with its default and its help, by name.
+// Returns every flag of the program with its default and its help, by name.
 std::string FlagsHelp();
 
-// The error of a flag that is not as it should be.
+// Returns the error of a flag whose value is not valid.
 absl::Status WrongFlag(absl::string_view flag, const absl::AlphaNum& seen,
                        absl::string_view wanted);
 
-// Bytes up to `max`: "64", "4KiB", "1M".
+// Reads a number of bytes up to `max`: "64", "4KiB", "1M".
 absl::StatusOr<uint64_t> ReadBytes(absl::string_view flag,
                                    absl::string_view text, uint64_t max);
 
-// A number from `min` to `max`.
+// Reads a number from `min` to `max`.
 absl::StatusOr<int> ReadNumber(absl::string_view flag, absl::string_view text,
                                int min, int max);
 
-// Whether each of `words` is one of `allowed`, which has commas in between.
+// Fails unless each of `words` is one of the words in `allowed`, which are
+// separated by commas.
 absl::Status CheckWords(absl::string_view flag,
                         const std::vector<std::string>& words,
                         absl::string_view allowed);
 
-// "off", "0,1", or one for both; empty: what suits the machine.
+// Reads "off", "0,1", or one processor for both. If `text` is empty, the
+// processors are those that suit the machine.
 absl::StatusOr<Pinning> ReadPinning(absl::string_view flag,
                                     absl::string_view text);
 

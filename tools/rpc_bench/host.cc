@@ -63,8 +63,8 @@ absl::StatusOr<LocalDevice> ChooseLocalDevice(absl::string_view wanted) {
   std::string names;
   for (const transport::Provider* provider :
        transport::ListenProviders(wanted)) {
-    // The software device is not touched yet: it has a thread, which shall run
-    // where this one is pinned to.
+    // The software device must not be used yet. It starts a thread, which shall
+    // run on the processor to which this thread will be pinned.
     if (provider->name == transport::kSoftDevice) {
       return LocalDevice{std::string(transport::kSoftDevice),
                          SocketAddress::Loopback(AF_INET, 0).ToString()};
@@ -98,7 +98,7 @@ void AddHardwareCounters(const std::string& device, int times,
          fs::directory_iterator(port.path() / "hw_counters", error)) {
       const std::string name = entry.path().filename();
       int64_t value = 0;
-      // "lifespan" is no counter, but how often they are read.
+      // "lifespan" is not a counter, but the interval of their updates.
       if (name != "lifespan" && std::ifstream(entry.path()) >> value) {
         counters[name] += static_cast<double>(times * value);
       }

@@ -1,5 +1,5 @@
-// What the programs need of this host: its processors, its devices with their
-// addresses, and what it counts there.
+// Functions about this host: its processors, its devices with their addresses,
+// and their counters.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_HOST_H_
 #define VERBENA_TOOLS_RPC_BENCH_HOST_H_
@@ -19,8 +19,8 @@
 
 namespace verbena::bench {
 
-// Time that all threads of a process of this host have spent on processors, and
-// of this one.
+// Return the processor time that all threads of a process have used: of
+// `process`, which runs on this host, and of this process.
 absl::StatusOr<absl::Duration> CpuUsedBy(pid_t process);
 absl::Duration CpuUsed();
 
@@ -35,15 +35,15 @@ absl::Status PinTo(int processor);
 // NOT_FOUND for a device that is not there or has no address.
 absl::StatusOr<LocalDevice> ChooseLocalDevice(absl::string_view wanted);
 
-// Has CountVerbs() count at the device called `wanted`, or if that is empty at
-// all. To be called before there are connections.
+// Has CountVerbs() count at the device called `wanted`, or at all devices if
+// that is empty. REQUIRES: there are no connections yet.
 void CountVerbsOfDevices(absl::string_view wanted);
 
 using Counters = google::protobuf::Map<std::string, double>;
 
-// Adds what the ports of `device` count, `times` so often, to `counters`:
-// nothing if it counts nothing. `devices` holds a directory for each device,
-// laid out as the kernel does.
+// Adds the counters of the ports of `device`, multiplied by `times`, to
+// `counters`. Adds nothing if the device has no counters. `devices` holds a
+// directory for each device, with the kernel's layout.
 void AddHardwareCounters(const std::string& device, int times,
                          Counters& counters,
                          const std::string& devices = "/sys/class/infiniband");

@@ -41,8 +41,8 @@ class LatencyHistogram {
   // Record() is part of what is measured.
   double Mean() const;
 
-  // A value that at least the part `quantile` of the recorded ones does not
-  // exceed: Quantile(0.5) is the median. 0 when nothing was recorded.
+  // Returns a value that at least the share `quantile` of the recorded values
+  // does not exceed; Quantile(0.5) is the median. Returns 0 if there are none.
   // REQUIRES: 0 <= quantile <= 1.
   uint64_t Quantile(double quantile) const;
 

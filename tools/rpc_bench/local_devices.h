@@ -1,4 +1,4 @@
-// Which devices this host has, and by which addresses they are reached.
+// The devices of this host, with the addresses by which they are reached.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_LOCAL_DEVICES_H_
 #define VERBENA_TOOLS_RPC_BENCH_LOCAL_DEVICES_H_
@@ -14,13 +14,13 @@ namespace verbena::bench {
 struct LocalDevice {
   std::string name;     // "soft", "rxe0".
   std::string address;  // "127.0.0.1:0", "[fd00::7]:0": for any port.
-  // The one that every connection of this process over the device has: the
-  // connection manager opens a device once and for good.
+  // The context of all connections of this process over the device, because the
+  // connection manager opens a device once and never closes it.
   ibv_context* context = nullptr;
 };
 
-// The devices of `provider` that have an address this process can bind, by
-// name; none if it may not use them.
+// Returns the devices of `provider` that have an address this process can bind,
+// by name. Returns none if this process may not use them.
 std::map<std::string, LocalDevice> LocalDevices(
     const transport::Provider& provider);
 

@@ -26,7 +26,7 @@
 
 using Texts = std::vector<std::string>;
 
-// Where.
+// The two sides: addresses, device and processors.
 ABSL_FLAG(std::string, target, "",
           "measure the server at this address and port (rpc_bench --server)");
 ABSL_FLAG(std::string, server, "",
@@ -40,7 +40,7 @@ ABSL_FLAG(std::string, pin, "",
           "the first and the last that there are (with --server: one number;\n"
           "without it none)");
 
-// What.
+// The cases to measure.
 ABSL_FLAG(Texts, layer, Texts({"verbs", "transport", "rpc"}),
           "what to measure");
 ABSL_FLAG(Texts, size, Texts({"64", "4KiB", "64KiB", "1MiB"}),
@@ -102,6 +102,8 @@ ABSL_FLAG(std::string, json, "",
           "standard output instead of it");
 ABSL_FLAG(std::string, csv, "", "a line for each result, as --json");
 ABSL_FLAG(std::string, plot, "", "charts, to this SVG file; needs gnuplot");
+
+// The connections, and the program itself.
 ABSL_FLAG(bool, checksum, false,
           "calls of the layers transport and rpc travel with checksums");
 ABSL_FLAG(
@@ -135,15 +137,15 @@ Flags, and what they are by default:
 constexpr char kAnyAddress[] = "0.0.0.0:50051";
 constexpr char kStandardOutput[] = "-";
 
-// With a few bytes around it, still a message that channels and servers take
-// with their default limits.
+// The longest payload that channels and servers accept by default, in a message
+// that has a few bytes more than the payload.
 constexpr uint64_t kMaxSizeBytes = (uint64_t{64} << 20) - 64;
 
 constexpr int kMeasured = 0;
 constexpr int kFailed = 1;
 constexpr int kBadFlags = 2;
 
-// Those that mean something to a server; the others say how to measure.
+// Flags that a server may be given. The others say how to measure.
 constexpr absl::string_view kServerFlags[] = {
     "api",  "continued_max", "device", "events",
     "help", "pin",           "server", "verbs_count"};
@@ -175,7 +177,7 @@ absl::Status CheckTogether(const std::set<std::string>& given) {
   return absl::OkStatus();
 }
 
-// The flags of an endpoint that have no bounds.
+// Reads the flags of an endpoint whose values have no bounds.
 void ReadEndpointFlags(transport::EndpointOptions* endpoint) {
   endpoint->device = absl::GetFlag(FLAGS_device);
   endpoint->device = transport::WantedDevice(*endpoint);
@@ -184,7 +186,8 @@ void ReadEndpointFlags(transport::EndpointOptions* endpoint) {
   endpoint->trains = absl::GetFlag(FLAGS_trains);
 }
 
-// What the flags say as they are, and what has bounds of its own apart.
+// Returns the options that the flags give, or INVALID_ARGUMENT for a value out
+// of its bounds.
 absl::StatusOr<Options> ReadFlags() {
   Options options = {
       .target = absl::GetFlag(FLAGS_target),
@@ -284,7 +287,7 @@ absl::Status Print(const Options& options, const Report& report) {
 }
 
 absl::StatusOr<int> MeasureAndPrint(const Options& options) {
-  // Not when all is measured.
+  // Reports a missing gnuplot now, and not after all measurements.
   if (!absl::GetFlag(FLAGS_plot).empty()) RETURN_IF_ERROR(CheckGnuplot());
   if (absl::GetFlag(FLAGS_idle)) {
     ASSIGN_OR_RETURN(const std::string line, MeasureIdle(options));
@@ -327,7 +330,7 @@ int main(int argc, char** argv) {
       absl::MakeConstSpan(argv + 1, static_cast<size_t>(argc - 1)));
   if (exit_code.ok()) return *exit_code;
   const absl::Status& status = exit_code.status();
-  // A flag that is wrong, or an address that is none.
+  // A flag is wrong, or an address is not valid.
   const bool bad_flags = absl::IsInvalidArgument(status);
   std::cerr << "rpc_bench: "
             << (bad_flags ? std::string(status.message()) : status.ToString())

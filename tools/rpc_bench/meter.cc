@@ -8,18 +8,19 @@
 namespace verbena::bench {
 namespace {
 
-// How long after its time a measurement may still wait for its last call. Much,
-// for the largest payloads on a busy machine; a dead server shows sooner.
+// How long after its end a measurement may still wait for its last call. The
+// time is long for the sake of the largest payloads on a busy machine. A dead
+// server is noticed sooner.
 constexpr absl::Duration kGrace = absl::Minutes(1);
 
-// How long a number of iterations may take.
+// How long the calls of Case::iterations may take.
 constexpr absl::Duration kIterationsPatience = absl::Hours(1);
 
 // How long touching all memory may take.
 constexpr absl::Duration kWarmUpPatience = absl::Seconds(2);
 
-// Calls of each that may be outstanding until all memory has been touched:
-// pools hand out the same memory again as long as they can.
+// Calls that end in the warm-up, for each call that may be outstanding. They
+// touch all memory, although pools reuse the same memory as long as they can.
 constexpr uint64_t kWarmUpCalls = 4;
 
 }  // namespace
@@ -48,8 +49,9 @@ void Meter::WarmUp(Clock::time_point now) {
                     sample_.ended >= schedule_.warm_up_calls;
   if (!warm && now < schedule_.warm_at_most) return;
   warm_ = true;
-  // What has started at this very time counts, as what will: a call may take
-  // longer than there is time for others.
+  // A call that has started at this very time counts, like all that start
+  // later. If one call takes very long, no other call may start in time, and
+  // without this rule no call would count.
   begin_ = now;
   if (last_start_ == now) counted_starts_ = starts_at_once_;
   end_ = begin_ + schedule_.length;

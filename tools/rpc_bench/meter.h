@@ -19,8 +19,8 @@ struct Schedule {
   // Begins now.
   Schedule(const Case& measured, absl::Duration duration);
 
-  // The warm-up lasts until the first of these two, at least, and then until so
-  // many calls have ended or the second: memory is touched by then.
+  // The warm-up ends after `warm_at_least`, when `warm_up_calls` have ended and
+  // so have touched all memory, but at `warm_at_most` in any case.
   Clock::time_point warm_at_least;
   Clock::time_point warm_at_most;
   uint64_t warm_up_calls;
@@ -35,8 +35,8 @@ struct Schedule {
 //
 // In a closed loop a call is due as soon as there is room for it. In an open
 // loop calls are due by the clock, and the latency of a call counts from the
-// time when it was due: what a stalled server keeps others waiting is in the
-// percentiles of those that waited.
+// time when it was due. So if the server stalls, the percentiles include the
+// time that later calls waited for it.
 class Meter {
  public:
   explicit Meter(const Schedule& schedule)
@@ -85,12 +85,12 @@ class Meter {
     last_end_ = now;
   }
 
-  // An error that belongs to no one call, or to one just ended.
+  // Counts an error of the call that has just ended, or of no call.
   void Fail(const absl::Status& status) {
     if (sample_.errors++ == 0) sample_.first_error = status;
   }
 
-  // What was counted. Once, when all calls have ended.
+  // Returns the results. Call it once, when all calls have ended.
   Sample Finish();
 
  private:
@@ -98,11 +98,11 @@ class Meter {
   void WarmUp(Clock::time_point now);
 
   const Schedule& schedule_;
-  Clock::time_point next_due_;   // In an open loop.
-  Clock::time_point begin_;      // The warm-up ended; never, before.
-  Clock::time_point end_;        // No call starts any more.
-  Clock::time_point last_end_;   // When the last call that counted did.
-  uint64_t counted_starts_ = 0;  // Since the warm-up.
+  Clock::time_point next_due_;   // The next call's time, in an open loop.
+  Clock::time_point begin_;      // The end of the warm-up; until then max().
+  Clock::time_point end_;        // From here on no call starts.
+  Clock::time_point last_end_;   // The end of the last call that counted.
+  uint64_t counted_starts_ = 0;  // Calls started since the warm-up.
   // While warming up: the last start, and how many there were at that time.
   Clock::time_point last_start_;
   uint64_t starts_at_once_ = 0;

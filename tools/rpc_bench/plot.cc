@@ -47,8 +47,9 @@ void AppendChart(absl::string_view title, absl::string_view y_label,
                   "\n", absl::StrJoin(curves, "", points));
 }
 
-// What charts by size have in common: names on the axis, and the thresholds
-// between the smallest of `sizes` and the largest. REQUIRES: there are sizes.
+// Appends the commands that all charts by size need: names on the axis, and the
+// thresholds from the smallest to the largest of `sizes`.
+// REQUIRES: !sizes.empty().
 void AppendSizes(const std::set<uint32_t>& sizes,
                  absl::Span<const Threshold> thresholds, std::string& script) {
   const auto tick = [](std::string* out, uint32_t size) {
@@ -95,7 +96,7 @@ std::string PlotScript(const Report& report,
     if (result.op() == "echo" && result.outstanding() == fewest) {
       Add(result, size, result.p50_us(), latencies);
       if (size == smallest) {
-        // By how many calls there are for one that is slower.
+        // The axis is the number of calls among which one is slower.
         Add(result, 2, result.p50_us(), percentiles);
         Add(result, 10, result.p90_us(), percentiles);
         Add(result, 100, result.p99_us(), percentiles);
@@ -113,7 +114,7 @@ std::string PlotScript(const Report& report,
       absl::StrFormat("Latency by percentile: echo of %s, %d outstanding",
                       SizeName(smallest), fewest),
       "latency, us", percentiles, script);
-  // Gnuplot would have to place it at minus infinity.
+  // A size of 0 has no place on a logarithmic axis.
   sizes.erase(0);
   if (sizes.empty()) return script;
   AppendSizes(sizes, thresholds, script);

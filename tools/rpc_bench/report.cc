@@ -39,8 +39,8 @@ std::string JsonOf(const Message& message) {
   return json;
 }
 
-// One column for each number or text in `message`, those in messages inside it
-// included; its value is empty if it is absent, or the message not `present`.
+// Appends a column for each number or text in `message`, and in the messages
+// inside it. A value is empty if its field is absent or `present` is false.
 void AppendColumns(const Message& message, absl::string_view prefix,
                    bool present, std::vector<std::string>& names,
                    std::vector<std::string>& values) {
@@ -58,7 +58,7 @@ void AppendColumns(const Message& message, absl::string_view prefix,
     names.push_back(name);
     std::string& value = values.emplace_back();
     if (here && field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-      // Not as protobuf has it: CSV knows no escapes but a second quote.
+      // CSV escapes a quote only by a second one, unlike protobuf's printer.
       value =
           absl::StrReplaceAll(of.GetString(message, field), {{"\"", "\"\""}});
       value = absl::StrCat("\"", value, "\"");
@@ -98,7 +98,7 @@ void AddRatios(Report& report) {
       return FindResult(report, "verbs", op, result.size_bytes(),
                         result.outstanding());
     };
-    // What goes one way is compared with SENDs that do.
+    // Streams in one direction are compared with one-way SENDs.
     const bool one_way = result.kind() == "client" || result.kind() == "server";
     const Report::Result& verbs = of_verbs(one_way ? "send" : result.op());
     if (verbs.p50_us() > 0) {

@@ -1,5 +1,5 @@
-// What rpc_bench makes of its results: a table and charts for people, JSON and
-// CSV for programs.
+// The output of rpc_bench: for people a table and charts, for programs JSON and
+// CSV in files or on standard output.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_REPORT_H_
 #define VERBENA_TOOLS_RPC_BENCH_REPORT_H_
@@ -14,7 +14,7 @@
 
 namespace verbena::bench {
 
-// The result of such a case, or one without a layer.
+// Returns the result of the case, or a Result without a layer if there is none.
 const Report::Result& FindResult(const Report& report, absl::string_view layer,
                                  absl::string_view op, uint32_t size_bytes,
                                  uint32_t outstanding);
@@ -22,41 +22,44 @@ const Report::Result& FindResult(const Report& report, absl::string_view layer,
 // "poll" or "sleep between messages".
 absl::string_view HowSidesWait(const Report& report);
 
-// Fills in what the results are relative to those of the verbs layer, as far as
-// that was measured.
+// Fills in the ratios of all results to those of the verbs layer, if the verbs
+// layer was measured.
 void AddRatios(Report& report);
 
-// Tables: a line for each size and layer, latencies with the fewest outstanding
-// and rates with the most; then the streams, what the calls cost in verbs, what
-// failed, and the counters.
+// Returns tables for people. The first has a line for each size and layer, with
+// latencies for the fewest outstanding calls, and rates for the most. Then come
+// the streams, the calls' costs in verbs, the failures, and the counters.
 std::string Table(const Report& report);
 
-// One JSON object on a line, with its newline. What is absent is null, so that
-// every field is there.
+// Returns a JSON object on a line, with its newline. Every field is there, and
+// is null if it is absent in the report.
 std::string Json(const Report& report);
 
-// A line of names, then a line for each result, with the fields of the JSON.
+// Returns a line of names, then a line for each result, with the JSON's fields.
 std::string Csv(const Report& report);
 
-// A size above which calls go another way.
+// A size above which messages travel by another mechanism.
 struct Threshold {
   uint64_t bytes;
   std::string name;  // "rendezvous".
 };
 
-// What gnuplot reads to draw up to three charts into the SVG file `output`, on
-// logarithmic scales, with a curve for each layer: latency by percentile, of
-// the smallest size with the fewest outstanding; median latency by size, with
-// the fewest; bandwidth by size, with the most. The last two have the
-// thresholds marked. A chart without a point is left out.
+// Returns commands for gnuplot, which draw up to three charts into the SVG file
+// `output`, on logarithmic scales, with a curve for each layer:
+//
+//   - Latency by percentile, for the smallest size and the fewest outstanding.
+//   - Median latency by size, for the fewest outstanding.
+//   - Bandwidth by size, for the most outstanding.
+//
+// The last two show the thresholds. A chart without a point is left out.
 std::string PlotScript(const Report& report,
                        absl::Span<const Threshold> thresholds,
                        const std::string& output);
 
-// FAILED_PRECONDITION with how to install gnuplot, if it is missing.
+// If gnuplot is missing, fails with FAILED_PRECONDITION and how to install it.
 absl::Status CheckGnuplot();
 
-// Has gnuplot draw `script`; what it complains about goes to standard error.
+// Has gnuplot draw `script`. Its error messages go to standard error.
 absl::Status RunGnuplot(const std::string& script);
 
 }  // namespace verbena::bench

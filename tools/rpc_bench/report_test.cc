@@ -17,8 +17,8 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::UnorderedElementsAre;
 
-// What this program printed before its fields were those of a message, two
-// results of which one failed.
+// The output of an old version, which did not yet print the fields of a
+// message: two results, of which one failed.
 constexpr char kOldJson[] =
     R"({"device": "soft", "client_processor": null, "server_processor": 1, )"
     R"("results": [{"layer": "rpc", "op": "echo", "mode": "polled", )"

@@ -187,7 +187,8 @@ TEST(RpcBenchTest, MeasuresPayloadsOfNothingAndOfManyMegabytes) {
   EXPECT_THAT(ran.output, Not(HasSubstr("the first:")));
 }
 
-// What a small call may cost on a NIC, where these are the things that count.
+// The counts of verbs decide what a small call costs on a NIC, so this test
+// limits them.
 TEST(RpcBenchTest, ASmallCallCostsFewVerbs) {
   const Ran ran =
       RunBench({"--layer=transport,rpc", "--size=64", "--outstanding=1,32",
@@ -199,9 +200,9 @@ TEST(RpcBenchTest, ASmallCallCostsFewVerbs) {
     for (const VerbsCost& cost :
          {result.client_verbs(), result.server_verbs()}) {
       SCOPED_TRACE(result.ShortDebugString());
-      // Up to eight calls share a SEND. A hundredth for what a
-      // connection says beside its calls, and for asking the server what it has
-      // counted.
+      // Up to eight calls share a SEND. The tolerance of 0.01 is for the
+      // connection's other frames, and for the call that asks the server for
+      // its counts.
       if (result.outstanding() == 1) {
         EXPECT_NEAR(cost.sends(), 1, 0.01);
       } else {

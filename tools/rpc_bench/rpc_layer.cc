@@ -93,7 +93,7 @@ class RpcPipe final : public EchoPipe {
 
  private:
   struct Call final : internal::TaskObserver<absl::Status> {
-    // As the observer of its coroutine.
+    // Called when the coroutine of the call has ended.
     void OnTaskDone(
         internal::TaskResult<absl::Status> result) noexcept override {
       pipe->OnEnded(slot, result.Take());
@@ -101,15 +101,15 @@ class RpcPipe final : public EchoPipe {
 
     RpcPipe* pipe = nullptr;
     int slot = 0;
-    // The bytes that are this call's alone, if there are any: those of the
-    // attachment, or of the payload in its own request.
+    // The bytes that only this call uses, if there are any: its attachment, or
+    // the payload in `own_request`.
     absl::Span<uint8_t> payload;
     EchoRequest own_request;
     ClientContext context;
     EchoReply reply;
   };
 
-  // A payload that never differs is in the cache once, for all calls.
+  // Without --validate, all calls share one request, which stays in the cache.
   const EchoRequest& RequestOf(const Call& call) const {
     return call.payload.empty() ? request_ : call.own_request;
   }
@@ -122,18 +122,20 @@ class RpcPipe final : public EchoPipe {
   void OnEnded(int slot, const absl::Status& status) {
     const base::MutexLock lock(mutex_);
     End(slot, status);
-    // Under the lock: this may be gone right after it.
+    // Notifies with mutex_ held, because the object may be destroyed as soon as
+    // the lock is released.
     if (under_way_ == 0) all_ended_.NotifyOne();
   }
 
-  // They may need this processor.
+  // Yields without the lock, because callbacks may need this processor.
   void LetCallbacksRun() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     mutex_.unlock();
     std::this_thread::yield();
     mutex_.lock();
   }
 
-  // A call that failed, or brought back something else, has an error.
+  // Ends the call in `slot`. If it succeeded, but its reply differs from its
+  // request, the sink gets an error.
   void End(int slot, absl::Status status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     Call& call = *calls_[slot];
@@ -143,7 +145,7 @@ class RpcPipe final : public EchoPipe {
                            : check_.Compare(BytesOf(call.reply.payload()),
                                             BytesOf(RequestOf(call).payload()));
     }
-    // There is none for a call that took too long.
+    // The sink is gone if the call has ended after RunEchoes().
     if (sink_ != nullptr) {
       sink_->OnLater();
       sink_->OnEnded(slot, status);
@@ -155,7 +157,7 @@ class RpcPipe final : public EchoPipe {
   const bool blocking_;
   const bool coroutines_;
   const bool attachment_;
-  EchoRequest request_;  // What calls send that have no bytes of their own.
+  EchoRequest request_;  // Sent by all calls that have no bytes of their own.
   std::vector<std::unique_ptr<Call>> calls_;  // By slot.
 
   base::Mutex mutex_;

@@ -16,13 +16,14 @@
 
 namespace verbena::bench {
 
-// Calls verbena.bench.Echo over one channel. One call outstanding is made by
-// the blocking stub, several by callbacks, each of which starts the next call.
-// Streams are stream_pipe.h's and stream_crowd.h's.
+// Calls verbena.bench.Echo over one channel. If one call is outstanding, the
+// blocking stub makes it, unless the case asks for another API. If several are,
+// callbacks or coroutines make them. For streams, see stream_pipe.h and
+// stream_crowd.h.
 class RpcLayer final : public Layer {
  public:
-  // Fails when there is no connection to `target` within `timeout`, with the
-  // reason that a call gets.
+  // Fails if a call to `target` does not succeed within `timeout`, with the
+  // status of that call.
   static absl::StatusOr<std::unique_ptr<RpcLayer>> Connect(
       const std::string& target, const ChannelOptions& options,
       absl::Duration timeout);
@@ -30,7 +31,7 @@ class RpcLayer final : public Layer {
   absl::string_view name() const override { return "rpc"; }
   Sample Run(const Case& measured, absl::Duration duration) override;
 
-  // What the server says of itself.
+  // Asks the server for its description.
   absl::StatusOr<DescribeReply> Describe();
 
   // The device that the channel uses.

@@ -21,16 +21,17 @@
 namespace verbena::bench {
 namespace {
 
-// What is sent, as a message or beside it. All streams send the same.
+// The payload that all streams send: in the message, or beside it.
 struct Sent {
   EchoRequest message;
   absl::Span<const uint8_t> beside;
 };
 
-// Where streams tell what has become of them.
+// Receives the events of the streams.
 class Listener {
  public:
-  // One message, or the stream: then `ok` is false.
+  // A Move() of the stream in `slot` has ended. If `ok` is false, it has moved
+  // no message, because the stream has ended or is about to.
   virtual void OnMessage(int slot, bool ok, const EchoReply& reply,
                          const Buffer& beside) = 0;
   virtual void OnStreamEnded(const absl::Status& status) = 0;
@@ -49,9 +50,9 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   virtual ~Stream() = default;
 
-  // Moves one message. While none moves.
+  // Moves one message; OnMessage() follows. REQUIRES: no message is moving.
   virtual void Move() = 0;
-  // No more will be moved: OnStreamEnded() follows.
+  // Ends the stream, which moves no more messages; OnStreamEnded() follows.
   virtual void End() = 0;
 
  protected:
@@ -175,7 +176,8 @@ class StreamCrowd final : public EchoPipe, private Listener {
     }
     for (const auto& stream : streams_) stream->End();
     while (open_ > 0) changed_.Wait(mutex_);
-    // What ended a stream says more than that it has.
+    // The status of a stream says more than the errors counted here, which say
+    // only that a stream has ended.
     if (!failure_.ok()) {
       sample.errors = std::max<uint64_t>(sample.errors, 1);
       sample.first_error = failure_;
@@ -237,9 +239,11 @@ class StreamCrowd final : public EchoPipe, private Listener {
 
   void OnStreamEnded(const absl::Status& status) override {
     const base::MutexLock lock(mutex_);
-    // Not a reference to a text that another thread lets go of.
+    // Copies the text, so that failure_ does not share memory with `status`,
+    // which another thread releases.
     if (failure_.ok()) failure_ = absl::Status(status.code(), status.message());
-    // Under the lock: this may be gone right after it.
+    // Notifies with mutex_ held, because the object may be destroyed as soon as
+    // the lock is released.
     if (--open_ == 0) changed_.NotifyOne();
   }
 

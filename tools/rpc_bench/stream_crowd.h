@@ -9,9 +9,9 @@
 
 namespace verbena::bench {
 
-// Runs a case that has streams, by reactors, with one message of each stream
-// under way; of messages one way, being read or written. The handlers must not
-// need a thread each.
+// Runs a case that has streams, by reactors. Each stream has one message under
+// way: an echo, or a message that is being read or written. The server's
+// handlers must not each need a thread.
 Sample RunStreamCrowd(Echo::Stub& stub, const Case& measured,
                       absl::Duration duration);
 

@@ -20,8 +20,8 @@
 namespace verbena::bench {
 namespace {
 
-// What one thread may write before it reads, or both sides could wait for each
-// other.
+// Bytes that the thread may write before it reads, unless they are of a single
+// message. With more, both sides could wait for each other.
 constexpr uint64_t kUnderWayBytes = transport::kStreamWindowBytes;
 
 class StreamPipe : public EchoPipe {
@@ -32,7 +32,7 @@ class StreamPipe : public EchoPipe {
         base::ToWallClock(Schedule(measured, duration).deadline));
     EchoRequest request;
     request.set_payload(Payload(measured.size_bytes));
-    // A payload that never differs is in the cache once.
+    // Without --validate, all slots share one payload, which stays cached.
     requests_.assign(measured.validate ? measured.outstanding : 1, request);
     if (!measured.attachment || measured.validate) return;
     beside_ = channel.AllocateBuffer(measured.size_bytes);
@@ -49,13 +49,13 @@ class StreamPipe : public EchoPipe {
   void Start(int slot) override { started_.push_back(slot); }
 
  protected:
-  // All is over, as planned or not. Returns what went wrong.
+  // Ends the stream after the last Poll(), and returns its error, if any.
   virtual absl::Status End() = 0;
 
   EchoRequest& RequestOf(int slot) {
     return requests_[measured_.validate ? slot : 0];
   }
-  // What is sent in `slot` as the message, and what beside it.
+  // Returns the message to send in `slot`, and the attachment beside it.
   std::pair<const EchoRequest*, Attachment> Next(int slot) {
     EchoRequest& request = RequestOf(slot);
     check_.Stamp(BytesOf(*request.mutable_payload()));
@@ -73,13 +73,13 @@ class StreamPipe : public EchoPipe {
 
   const Case measured_;
   ClientContext context_;
-  std::deque<int> started_;  // Slots of which nothing was done yet.
+  std::deque<int> started_;  // Slots whose messages Poll() has yet to handle.
 
  private:
   EchoCheck check_;
   const EchoRequest empty_;
-  std::vector<EchoRequest> requests_;  // By slot; or one for all.
-  Buffer beside_;  // Sent beside all of them, if they need not differ.
+  std::vector<EchoRequest> requests_;  // By slot, or one for all slots.
+  Buffer beside_;  // The attachment of all messages, if they need not differ.
 };
 
 class BidiPipe final : public StreamPipe {

@@ -11,9 +11,8 @@
 namespace verbena::bench {
 
 // Runs a case whose kind is not unary, in a closed loop, by the blocking
-// interface on this thread. Of messages one way, latency is that of reading or
-// writing as many as may be outstanding.
-// `stub` is of `channel`.
+// interface on this thread. If messages go one way, the latency is the time for
+// reading or writing as many as may be outstanding. `stub` uses `channel`.
 Sample RunStream(Channel& channel, Echo::Stub& stub, const Case& measured,
                  absl::Duration duration);
 

@@ -25,7 +25,8 @@ std::string Place(absl::string_view who, bool pinned, int processor) {
                 : absl::StrCat(who, " not pinned");
 }
 
-// What is different among the results of one kind, in the order measured.
+// The values in which the results of one kind differ. Sizes and layers are in
+// the order in which they were measured.
 struct Axes {
   Axes(const Report& report, bool echo) {
     for (const Result& result : report.results()) {
@@ -193,7 +194,8 @@ std::string Notes(const Report& report) {
   const std::map<std::string, double> sorted(report.counters().begin(),
                                              report.counters().end());
   for (const auto& [name, grown] : sorted) {
-    // Receivers that were not ready are a fault: none is worth telling, too.
+    // A receiver that is not ready is a fault. So these counters are also shown
+    // if they are 0.
     if (grown == 0 && !absl::StrContains(name, "rnr")) continue;
     absl::StrAppendFormat(&notes, "counter %s: %+.0f\n", name, grown);
   }

@@ -35,7 +35,7 @@ class TransportPipe final : public EchoPipe {
     }
   }
 
-  // Only a dead server leaves calls open.
+  // Cancels open calls, which there are only if the server is dead.
   ~TransportPipe() override {
     for (const std::unique_ptr<Call>& call : calls_) {
       connection_.Cancel(call.get(), absl::CancelledError("the bench is over"));
@@ -77,7 +77,7 @@ class TransportPipe final : public EchoPipe {
                     : absl::Status(response.code, "the server refused"));
     }
 
-    // The transport's reasons are those of all calls.
+    // An error of the transport ends all calls, so the first one is kept.
     void OnFailed(const absl::Status& status) override {
       if (pipe.failure_.ok()) pipe.failure_ = status;
     }
@@ -91,8 +91,8 @@ class TransportPipe final : public EchoPipe {
   const bool events_;
   EchoCheck check_;
   std::vector<std::unique_ptr<Call>> calls_;
-  Sink* sink_ = nullptr;  // While polling, which is when responses come.
-  absl::Status failure_;  // Why the transport ended a call.
+  Sink* sink_ = nullptr;  // Set by Poll(), in which responses come.
+  absl::Status failure_;  // The error with which the transport ended a call.
 };
 
 // A reply that may have to wait for room, when the request is gone. Deletes

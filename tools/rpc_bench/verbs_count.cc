@@ -12,9 +12,10 @@ namespace verbena::bench {
 namespace {
 
 struct State {
-  // By the number of a field of VerbsCost; that of the sleeps stays 0.
+  // The counts, by the number of the field in VerbsCost.
+  // Sleeps are counted elsewhere.
   std::array<std::atomic<uint64_t>, VerbsCost::kSleepsFieldNumber + 1> counts{};
-  // The verbs that were there before, by context. Written by CountVerbs() only.
+  // The original verbs of each context. Only CountVerbs() writes to it.
   std::map<const ibv_context*, ibv_context_ops> originals;
 };
 
@@ -63,7 +64,7 @@ int PollCq(ibv_cq* cq, int room, ibv_wc* completions) {
   Count(count > 0 ? VerbsCost::kPollsFoundFieldNumber
                   : VerbsCost::kPollsEmptyFieldNumber);
   for (int i = 0; i < count; ++i) {
-    // The opcode of a failed request means nothing.
+    // The opcode of a failed request is undefined.
     if (completions[i].status == IBV_WC_SUCCESS &&
         (completions[i].opcode & IBV_WC_RECV) == 0) {
       Count(VerbsCost::kSignalledFieldNumber);

@@ -1,5 +1,5 @@
-// Counts what this process asks of RDMA devices, which is what a call costs on
-// a real one, whatever the processors are.
+// Counts the requests of this process to RDMA devices. The counts are what a
+// call costs on a real device, whatever the processors are.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_VERBS_COUNT_H_
 #define VERBENA_TOOLS_RPC_BENCH_VERBS_COUNT_H_
@@ -12,18 +12,18 @@
 namespace verbena::bench {
 
 // Puts counting functions in the place of the five data-path verbs of
-// `context`, for as long as the process lives: nobody who does not ask for it
-// pays. A second time does nothing.
+// `context`, for as long as the process lives. Other contexts are not slowed
+// down. A second call with the same context does nothing.
 //
-// Not thread-safe, and the verbs read what this writes without a lock: call it
-// before anything uses the context.
+// Not thread-safe. The verbs read without a lock what this function writes, so
+// call it before anything uses the context.
 void CountVerbs(ibv_context* context);
 
-// All that was counted so far, and how often threads of this process went to
-// sleep. Any thread.
+// Returns all counts so far, with the number of times that threads of this
+// process went to sleep. Thread-safe.
 VerbsCost VerbsCounted();
 
-// What one of `calls` took between the two.
+// Returns the difference of `after` and `before`, divided by `calls`.
 VerbsCost VerbsPerCall(const VerbsCost& before, const VerbsCost& after,
                        uint64_t calls);
 

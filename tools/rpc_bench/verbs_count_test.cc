@@ -9,8 +9,8 @@
 namespace verbena::bench {
 namespace {
 
-// What `act` takes of a device that is counted; the same one in every test, for
-// counting never ends.
+// Returns half of what `act` costs on a device whose verbs are counted. All
+// tests use the same device, because counting never ends.
 template <typename Act>
 VerbsCost CostOf(const Act& act) {
   static transport::FakeVerbs* const device = new transport::FakeVerbs();

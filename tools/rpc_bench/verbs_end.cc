@@ -62,7 +62,8 @@ absl::Status VerbsEnd::Plan() {
       (hello_.plan == VerbsPlan::kSendStream && !client)) {
     receive_bytes_ = static_cast<uint32_t>(stride_);
   }
-  // Requests that are complete may wait for a later one to say so.
+  // A completed request stays in the queue until a later signalled one has
+  // completed, so the queue has room for more than the outstanding ones.
   const uint64_t depth =
       bulk && !client
           ? uint64_t{2} * hello_.outstanding * requests_of_echo_ + 16
@@ -104,7 +105,8 @@ absl::Status VerbsEnd::Open() {
       CompletionQueue::Create(
           verbs, context, static_cast<int>(send_depth_ + hello_.ReceiveDepth()),
           events ? &channel_ : nullptr));
-  // The side that moves nothing itself lets the other read and write it all.
+  // The side that posts no READs and WRITEs lets the other side access all of
+  // its memory.
   const VerbsPlan passive = side_ == VerbsSide::kClient
                                 ? VerbsPlan::kBulkEcho
                                 : VerbsPlan::kMemoryStream;
@@ -114,7 +116,7 @@ absl::Status VerbsEnd::Open() {
                               : 0);
   ASSIGN_OR_RETURN(memory_, RegisteredMemory::Create(
                                 pd_, stride_ * hello_.Slots(side_), access));
-  // The first touch of a page is not what is to be measured.
+  // Touches all pages before the measurement, because the first touch is slow.
   std::memset(memory_.data(), 0, memory_.size());
   hello_.address = reinterpret_cast<uintptr_t>(memory_.data());
   hello_.rkey = memory_.rkey();
@@ -164,8 +166,8 @@ void VerbsEnd::QueueReceive(uint64_t tag, uint64_t slot) {
 void VerbsEnd::FlushSends() {
   if (!status_.ok()) sends_.count = 0;
   if (sends_.count == 0) return;
-  // Nothing but its own completion says that a stream's request has arrived, so
-  // the end of a chain is to be heard of although nothing follows.
+  // Only its completion tells that a stream's request has arrived. So the last
+  // request of a chain is signalled, because no other one may follow.
   if (side_ == VerbsSide::kClient && hello_.plan >= VerbsPlan::kSendStream) {
     sends_.works[sends_.count - 1].send_flags |= IBV_SEND_SIGNALED;
   }

@@ -1,4 +1,4 @@
-// One end of a raw RC connection: the queues, their memory, and chains of work
+// An end of a raw RC connection: its queues, their memory, and chains of work
 // requests for them.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_VERBS_END_H_
@@ -50,11 +50,13 @@ class VerbsEnd {
   absl::Span<uint8_t> Slot(uint64_t slot) const {
     return {Memory(slot), hello_.size_bytes};
   }
-  // The longest request that the device takes; what is longer goes in several.
+  // The longest request that the device takes. A longer transfer is made by
+  // several requests.
   uint64_t request_bytes_max() const { return request_bytes_max_; }
-  // How many take a bulk echo back: READs, as many WRITEs, and the notice.
+  // Requests of the server for a bulk echo: READs, as many WRITEs, and a SEND.
   uint64_t requests_of_echo() const { return requests_of_echo_; }
-  // What is posted inline; the device may take less than was asked for.
+  // The longest message that is posted inline. The device may allow less than
+  // was asked for.
   uint32_t inline_bytes() const { return inline_bytes_; }
 
   // Requests that may still be queued.
@@ -62,9 +64,10 @@ class VerbsEnd {
     return send_depth_ - static_cast<uint32_t>(queued_ - completed_);
   }
 
-  // How many requests were queued so far; the last of them is this number.
+  // Requests queued so far, which is also the number of the last one.
   uint64_t queued() const { return queued_; }
-  // The last request that is known to be complete, and all before it with it.
+  // The number of the last request that is known to be complete. All requests
+  // before it are complete, too.
   uint64_t completed() const { return completed_; }
 
   // Queues a request that moves `length` bytes at `offset` of the memory, one
@@ -80,8 +83,8 @@ class VerbsEnd {
   void FlushSends();
   void FlushReceives();
 
-  // What the device is done with, until the next call; a failed request is in
-  // status().
+  // Returns completions, which stay valid until the next Poll(). The error of a
+  // failed request is in status().
   absl::Span<const ibv_wc> Poll();
 
   const absl::Status& status() const { return status_; }

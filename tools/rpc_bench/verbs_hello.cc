@@ -8,7 +8,7 @@
 namespace verbena::bench {
 
 VerbsHello HelloOf(const Case& measured, bool events) {
-  // Echoes of more bytes move as large calls do.
+  // Echoes of more bytes are moved by READs and WRITEs, as in large calls.
   constexpr uint64_t kBulkFromBytes = 8192;
   VerbsHello hello;
   if (measured.op == Op::kSend) {

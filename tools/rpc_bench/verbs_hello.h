@@ -1,5 +1,5 @@
-// What the two ends of the verbs layer tell each other when they connect, and
-// what both derive from it.
+// The private data that the two ends of the verbs layer exchange when they
+// connect, and the sizes that both derive from these data.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_VERBS_HELLO_H_
 #define VERBENA_TOOLS_RPC_BENCH_VERBS_HELLO_H_
@@ -27,9 +27,10 @@ enum class VerbsPlan : uint8_t {
 
 enum class VerbsSide { kClient, kServer };
 
-// Both sides' private data, in the bytes that go over the wire: little-endian,
-// as all that this runs on. The client says what the case is, the server the
-// same again; each says where its own memory is. A connection serves one case.
+// The private data of both sides, in the bytes that go over the wire:
+// little-endian, like all machines that this runs on. The client describes the
+// case, and the server repeats it. Each side adds the address and key of its
+// own memory. A connection serves one case.
 struct VerbsHello {
   uint32_t magic = 0x344e4256;  // "VBN4".
   VerbsPlan plan = VerbsPlan::kSmallEcho;
@@ -88,14 +89,14 @@ struct VerbsHello {
 };
 static_assert(sizeof(VerbsHello) == 32);  // InfiniBand carries 56.
 
-// Where the client's memory is, it adds when it knows.
+// Returns the client's hello, still without the address and key of its memory.
 VerbsHello HelloOf(const Case& measured, bool events);
 
 // Most memory, in bytes, that either end of a case takes.
 inline constexpr uint64_t kMaxVerbsMemoryBytes = uint64_t{2} << 30;
 
-// `data` may be padded. Fails with INVALID_ARGUMENT when it is of another
-// program, or asks for more than this server gives anybody.
+// Decodes `data`, which may be padded. Fails with INVALID_ARGUMENT if it is of
+// another program, or asks for more memory than a server gives.
 absl::StatusOr<VerbsHello> DecodeHello(absl::Span<const uint8_t> data);
 
 }  // namespace verbena::bench

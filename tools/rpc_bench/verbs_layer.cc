@@ -33,8 +33,8 @@ int Pop(std::deque<int>& queue) {
 // Calls of one case, chained into as few doorbells as there are polls.
 class VerbsPipe final : public EchoPipe {
  public:
-  // Posts the receives; to be made before the connection is. `end` must outlive
-  // the pipe.
+  // Posts the receives, so call it before the connection is made. `end` must
+  // outlive the pipe.
   VerbsPipe(VerbsEnd& end, const Case& measured)
       : end_(end),
         hello_(end.hello()),
@@ -50,7 +50,7 @@ class VerbsPipe final : public EchoPipe {
     end_.FlushReceives();
   }
 
-  // What the server has said. Once, when connected.
+  // Sets the server's hello. Call it once, when the connection is there.
   void set_server(const VerbsHello& server) { server_ = server; }
 
   void Start(int slot) override {
@@ -73,7 +73,7 @@ class VerbsPipe final : public EchoPipe {
   }
 
  private:
-  // Returns how much has come.
+  // Returns the number of completions.
   size_t PollOnce(Sink& sink) {
     const absl::Span<const ibv_wc> completions = end_.Poll();
     for (const ibv_wc& completion : completions) {
@@ -86,7 +86,8 @@ class VerbsPipe final : public EchoPipe {
            last_request_[under_way_.front()] <= end_.completed()) {
       sink.OnEnded(Pop(under_way_), absl::OkStatus());
     }
-    // What the answers started goes out first: the peer waits for that.
+    // The calls that replies have started go out before receives are posted,
+    // because the peer waits for these calls.
     end_.FlushSends();
     if (end_.queued_receives() >= hello_.ReceiveBatch()) end_.FlushReceives();
     return completions.size();
@@ -147,9 +148,9 @@ class VerbsPipe final : public EchoPipe {
   const Op op_;
   VerbsHello server_;
   EchoCheck check_;
-  std::deque<int> waiting_;             // For the server's receives.
-  std::deque<int> under_way_;           // In the order of their requests.
-  std::vector<uint64_t> last_request_;  // Each slot's latest.
+  std::deque<int> waiting_;             // Slots that wait for receives.
+  std::deque<int> under_way_;           // Slots, in the order of requests.
+  std::vector<uint64_t> last_request_;  // The last request of each slot.
   uint64_t granted_;  // SENDs of a stream that the server has receives for.
   uint64_t sent_ = 0;
 };

@@ -31,7 +31,7 @@ constexpr int kPollsPerLook = 4096;
 // Answers one client. One thread.
 class VerbsResponder {
  public:
-  // Posts the receives; to be made before the client is accepted. `end` must
+  // Posts the receives, so call it before the client is accepted. `end` must
   // outlive the responder.
   VerbsResponder(VerbsEnd& end, const VerbsHello& client)
       : end_(end),
@@ -46,8 +46,8 @@ class VerbsResponder {
     PostReceives();
   }
 
-  // Takes what has come and answers it. Returns whether that was anything.
-  // Errors are in the end's status.
+  // Handles completions, and answers the client's requests. Returns whether
+  // there were any completions. Errors are in end_.status().
   bool Poll() {
     const absl::Span<const ibv_wc> completions = end_.Poll();
     for (const ibv_wc& completion : completions) {
@@ -67,7 +67,7 @@ class VerbsResponder {
     const uint32_t posted = unposted_;
     PostReceives();
     if (client_.plan == VerbsPlan::kSendStream && end_.send_room() > 0) {
-      // Posted before the client may use them.
+      // Tells the client of the receives only after they have been posted.
       end_.Queue(IBV_WR_SEND_WITH_IMM, 0, 0).imm_data = posted;
       end_.FlushSends();
     }
@@ -98,7 +98,8 @@ class VerbsResponder {
     const bool room = end_.send_room() > 0;
     if (room) end_.Queue(IBV_WR_SEND, end_.Offset(slot), length);
     if (!room || length <= end_.inline_bytes()) {
-      // Posting it copies it, and that is before the receive is posted.
+      // An inline SEND is copied when it is posted, and FlushSends() posts it
+      // before the slot is used for another receive.
       free_.push_back(slot);
     } else {
       leaving_.emplace_back(slot, end_.queued());
@@ -106,7 +107,7 @@ class VerbsResponder {
   }
 
   void Fetch(uint32_t slot) {
-    // Only of a client that breaks the plan is there anything to refuse.
+    // Ignores requests that no correct client makes.
     if (slot >= client_.outstanding || reading_.size() >= client_.outstanding ||
         end_.send_room() < end_.requests_of_echo()) {
       return;
@@ -123,7 +124,8 @@ class VerbsResponder {
     end_.Queue(IBV_WR_SEND_WITH_IMM, 0, 0).imm_data = slot;
   }
 
-  // READs say that they are complete; nobody waits for WRITEs.
+  // Moves a slot. The last READ is signalled, because OnReadComplete() goes on
+  // from it. WRITEs need no signal.
   void Move(uint32_t slot, ibv_wr_opcode opcode, uint64_t remote_slot) {
     uint64_t done = 0;
     do {
@@ -193,7 +195,8 @@ void VerbsServer::Run() {
 }
 
 absl::Status VerbsServer::Serve(const CmEvent& request) {
-  // Of its own: others who want to connect wait in the listener's meanwhile.
+  // The connection gets its own event channel. Meanwhile, requests of others to
+  // connect wait in the listener's channel.
   absl::StatusOr<EventChannel> channel = EventChannel::Create(provider_);
   CmId id = CmId::Adopt(provider_, request.id);
   absl::StatusOr<VerbsHello> hello = DecodeHello(request.private_data());
@@ -213,7 +216,8 @@ absl::Status VerbsServer::Serve(const CmEvent& request) {
       std::min(parameters.initiator_depth, request.initiator_depth);
   RETURN_IF_ERROR(end.id().Accept(parameters));
 
-  // Whether nothing has happened that ends the connection.
+  // Returns whether the connection goes on: this server is not stopping, and no
+  // event has ended the connection.
   const auto goes_on = [&channel, this] {
     while (!stopping_) {
       const absl::StatusOr<std::optional<CmEvent>> event = channel->Poll();
@@ -234,7 +238,7 @@ absl::Status VerbsServer::Serve(const CmEvent& request) {
         break;
       }
     } else if (++idle % kPollsPerLook == 0) {
-      // Whatever drives the device may need this processor.
+      // Yields, because the device's thread may need this processor.
       std::this_thread::yield();
       if (!goes_on()) break;
     }

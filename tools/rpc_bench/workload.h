@@ -1,4 +1,5 @@
-// What is measured, whatever layer it is measured at.
+// The cases that are measured, and their results. All layers have the same
+// cases and results.
 
 #ifndef VERBENA_TOOLS_RPC_BENCH_WORKLOAD_H_
 #define VERBENA_TOOLS_RPC_BENCH_WORKLOAD_H_
@@ -20,12 +21,12 @@
 
 namespace verbena::bench {
 
-// What is done again and again.
+// The operation that a case repeats.
 enum class Op {
   kEcho,   // Bytes go to the server and come back.
-  kSend,   // The other three go one way and are known to be there: SEND,
-  kWrite,  // RDMA WRITE to the server's memory,
-  kRead,   // RDMA READ from it.
+  kSend,   // Bytes go one way, by SEND; a completion ends the call.
+  kWrite,  // As kSend, but by RDMA WRITE to the server's memory.
+  kRead,   // As kSend, but by RDMA READ from the server's memory.
 };
 
 // In the order of Op.
@@ -36,15 +37,15 @@ inline absl::string_view OpName(Op op) {
   return kOpNames[static_cast<size_t>(op)];
 }
 
-// What the rpc layer does it by: echoes by calls or by the messages of a
-// stream, or streams of which one side only reads.
+// How the rpc layer moves messages. kUnary echoes by calls, and kBidi by the
+// messages of a stream. In kClient and kServer streams, only that side writes.
 enum class Kind { kUnary, kClient, kServer, kBidi };
 
 // In the order of Kind.
 inline constexpr absl::string_view kKindNames[] = {"unary", "client", "server",
                                                    "bidi"};
 
-// How calls are written at the rpc layer, and their handlers.
+// The API with which calls and handlers of the rpc layer are written.
 enum class Api { kBlocking, kCallback, kCoroutine };
 
 // In the order of Api.
@@ -54,12 +55,12 @@ inline constexpr absl::string_view kApiNames[] = {"blocking", "callback",
 // "64 B", "4 KiB", "1 MiB": in the largest unit that `bytes` is a multiple of.
 std::string SizeName(uint64_t bytes);
 
-// As many digits as mean something: as a run can say, by default three.
+// Rounds to the digits that a run can measure; by default, three decimals.
 inline double Rounded(double value, double steps = 1e3) {
   return std::round(value * steps) / steps;
 }
 
-// One measurement to make.
+// A measurement to make.
 struct Case {
   Op op = Op::kEcho;
   uint64_t size_bytes = 0;
@@ -68,50 +69,51 @@ struct Case {
   Kind kind = Kind::kUnary;
   Api api = Api::kBlocking;
 
-  // At the rpc layer: so many streams, with one message of each under way, are
-  // what is outstanding. 0: one stream, of which so many messages are.
+  // At the rpc layer, if not 0: the number of streams, each of which has one
+  // message outstanding. If 0, one stream has `outstanding` messages under way.
   int streams = 0;
 
   // At the rpc layer the payload travels beside the message, not in it.
   bool attachment = false;
 
-  // Compare the contents of every echo, each different from the one before;
-  // else of the first one only.
+  // Whether to compare the contents of every echo, each of which differs from
+  // the one before. If false, only the first one's contents are compared.
   bool validate = false;
 
-  // Calls to start in a second, by the clock: an open loop. 0: a call starts
+  // Calls to start in a second, by the clock: an open loop. If 0, a call starts
   // when the one before it has ended.
   double rate_per_s = 0;
 
-  // How many calls to measure, however long they take. 0: as many as the
+  // How many calls to measure, however long they take. If 0, as many as the
   // duration allows.
   uint64_t iterations = 0;
 };
 
-// What happened in the measured time of one case.
+// The results of a case.
 struct Sample {
   LatencyHistogram latencies = {};  // Only of calls that succeeded.
   uint64_t errors = 0;
   absl::Status first_error;  // OK while `errors` is 0.
   double calls_per_s = 0;    // Only those that succeeded.
-  // Everything that ended, the warm-up included.
+  // All calls that ended, including those of the warm-up.
   uint64_t ended = 0;
-  // Open loop: calls whose time had come and that were never started, because
-  // all that may be outstanding were.
+  // In an open loop: calls that were due but never started, because
+  // `outstanding` calls were already under way.
   uint64_t unstarted = 0;
-  // Of several streams: what the slowest one moved, over the mean. Else 0.
+  // With several streams: the messages of the slowest one, divided by the mean
+  // of all. Otherwise 0.
   double least_share = 0;
 };
 
-// What client and server have used so far.
+// The resources that client and server have used so far.
 struct Usage {
-  absl::Duration cpu;  // The time that both spent.
+  absl::Duration cpu;  // Processor time of both.
   VerbsCost client_verbs;
   VerbsCost server_verbs;
   bool verbs_are_counted = false;
 };
 
-// A payload in which no two 256-byte blocks that are near are alike.
+// Returns a payload in which blocks of 256 bytes differ from their neighbours.
 std::string Payload(uint64_t size_bytes);
 
 // Bytes of a string, as the layers move them.
@@ -162,14 +164,14 @@ class Layer {
   // Its name in the reports: "rpc".
   virtual absl::string_view name() const = 0;
 
-  // Makes ready what Run() of the same case needs and is not to be measured.
+  // Prepares Run() of the same case, outside of the measured time.
   virtual absl::Status Prepare(const Case& /*measured*/) {
     return absl::OkStatus();
   }
 
   // Echoes payloads of `size_bytes`, `outstanding` at a time, until `duration`
-  // has passed after a warm-up, and checks what comes back. An echo that fails,
-  // or brings back something else, is an error in the sample.
+  // has passed after a warm-up. An echo that fails, or returns other bytes, is
+  // an error in the sample.
   virtual Sample Run(const Case& measured, absl::Duration duration) = 0;
 
   // Undoes Prepare().
@@ -180,8 +182,9 @@ class Layer {
 Report::Result Summarize(absl::string_view layer, const Case& measured,
                          const Sample& sample);
 
-// Prepares, runs and releases. What cannot even begin is a result of one error.
-// `usage` is asked before and after; it fails if that can't be known.
+// Prepares, runs and releases a case. If it cannot begin, the result has one
+// error. `usage` is called before and after the run, and fails if the usage is
+// not known.
 Report::Result RunCase(Layer& layer, const Case& measured,
                        absl::Duration duration,
                        absl::FunctionRef<absl::StatusOr<Usage>()> usage);

@@ -35,19 +35,21 @@ using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 using HealthStub = grpc::health::v1::Health::Stub;
 
-// Says what is wrong. The exit code of a call that ended so.
+// Prints the error, and returns the exit code of a call that ended with it.
 int Fail(const absl::Status& status) {
   std::cerr << "verbena: " << absl::StatusCodeToString(status.code()) << ": "
             << ShownText(status.message()) << std::endl;
   return kCallFailed + static_cast<int>(status.code());
 }
 
-// The same where the user may have asked for what is not there.
+// As Fail(), but returns kUsage if the user may have named something that does
+// not exist.
 int FailToFind(const absl::Status& status) {
   if (!absl::IsNotFound(status) && !absl::IsInvalidArgument(status)) {
     return Fail(status);
   }
-  // It may be the server's word that the user asked for nothing.
+  // Prints no name of the status code: the user's argument is wrong, even if
+  // the server has found that out.
   std::cerr << "verbena: " << ShownText(status.message()) << std::endl;
   return kUsage;
 }
@@ -66,9 +68,9 @@ void PrepareContext(const Options& options, ClientContext* context) {
   }
 }
 
-// Has the call send the attachment that `input` names, which is read into
-// `bytes`: they must outlive the call. An error if that can't be read, if the
-// response's could not be written, or if the method streams.
+// Reads the attachment that `input` names into `bytes`, and has the call send
+// it. `bytes` must outlive the call. Fails if the attachment cannot be read, if
+// the response's could not be written, or if the method streams.
 absl::Status PrepareAttachment(const google::protobuf::MethodDescriptor& method,
                                const CallInput& input, std::string* bytes,
                                ClientContext* context) {
@@ -81,7 +83,8 @@ absl::Status PrepareAttachment(const google::protobuf::MethodDescriptor& method,
                      " streams; --attachment and --response_attachment "
                      "are for methods that do not"));
   }
-  // Before the server does what cannot be done twice.
+  // Checks this before the call, because the call may have effects that cannot
+  // be repeated.
   if (!input.response_attachment.empty() &&
       !std::ofstream(input.response_attachment, std::ios::app)) {
     return absl::InvalidArgumentError(
@@ -95,7 +98,8 @@ absl::Status PrepareAttachment(const google::protobuf::MethodDescriptor& method,
   return absl::OkStatus();
 }
 
-// Writes it to the file `path`, or says that there is one. The exit code.
+// Writes the attachment to the file `path`. If that is empty, prints that there
+// is an attachment. Returns the exit code.
 int KeepAttachment(absl::Span<const uint8_t> attachment,
                    const std::string& path) {
   if (path.empty()) {
@@ -212,7 +216,7 @@ int Call(const Options& options, const std::string& method,
     if (!text.ok()) return FailToFind(text.status());
     given.str(*std::move(text));
   }
-  // Unlike std::cin it says when it can't be read.
+  // Unlike std::cin, this reports read errors.
   __gnu_cxx::stdio_filebuf<char> standard_input(STDIN_FILENO, std::ios::in);
   std::istream typed(&standard_input);
   if (!standard_input.is_open()) typed.setstate(std::ios::badbit);
@@ -261,7 +265,7 @@ int Ping(const Options& options, int count) {
     const absl::Time start = absl::Now();
     const absl::Status status = stub.Check(&context, {}, &response);
     const absl::Duration time = absl::Now() - start;
-    // These two are answers, too.
+    // A server without the Health service answers with one of these two codes.
     if (!status.ok() && !absl::IsUnimplemented(status) &&
         !absl::IsNotFound(status)) {
       return Fail(status);

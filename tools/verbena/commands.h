@@ -1,4 +1,4 @@
-// What the program verbena does.
+// The commands of the program verbena.
 
 #ifndef VERBENA_TOOLS_VERBENA_COMMANDS_H_
 #define VERBENA_TOOLS_VERBENA_COMMANDS_H_
@@ -15,61 +15,65 @@
 
 namespace verbena::tool {
 
-// How the program ends. A call that ended with an error is kCallFailed plus the
-// number of its status code, so that scripts can tell.
+// Exit codes of the program. If a call ends with an error, the exit code is
+// kCallFailed plus the number of the status code, for scripts.
 enum ExitCode : int {
   kDone = 0,
   kNotServing = 1,
-  kUsage = 2,  // What the user gave is wrong, or nothing is known of it.
+  kUsage = 2,  // An argument is wrong, or names something unknown.
   kCallFailed = 64,
 };
 
-// What holds for all commands.
+// The options of all commands.
 struct Options {
   std::shared_ptr<Channel> channel;
-  // Of each call. Infinite for none.
+  // The timeout of each call. If it is infinite, calls have no deadline.
   absl::Duration timeout = absl::Seconds(10);
-  // Whether the user said so. Else streams whose requests are typed have none.
+  // Whether the user gave the timeout. If not, streams whose requests are typed
+  // have no deadline.
   bool timeout_given = false;
-  // Where the schema is; without files the server is asked.
+  // The files with the schema. If there are none, the server is asked for it.
   std::vector<std::string> proto_files;
   std::vector<std::string> import_dirs = {"."};
   // Sent with the call.
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 
-// What a call sends beside its metadata, and where its attachment goes.
+// The input of a call, except its metadata, and the file for the attachment of
+// the response.
 struct CallInput {
-  // The request as JSON, or requests, one a line; what standard input has if it
-  // is "-", and FILE if it is "@FILE".
+  // The request as JSON, or several, one a line. "-" is for standard input, and
+  // "@FILE" for the file FILE.
   std::string data;
-  // Files with the attachment of the request, and for that of the response.
-  // None if empty. Only unary calls have them.
+  // Files: the first has the attachment of the request, the second gets that of
+  // the response. Each may be empty. Only unary calls have attachments.
   std::string attachment;
   std::string response_attachment;
   // Whether the metadata of the server are shown, on standard error.
   bool verbose = false;
 };
 
-// What is in the file that the value of `flag` names, for the user to read why
-// not.
+// Returns the contents of the file `path`, which the value of `flag` names. If
+// it cannot be read, fails with a message for the user.
 absl::StatusOr<std::string> ReadFile(absl::string_view flag,
                                      const std::string& path);
 
-// Each writes its results to standard output and what is wrong to standard
+// Each command writes its results to standard output and errors to standard
 // error, and returns the exit code.
 
-// The services; of `service`, if it is not empty, its methods.
+// Lists the services, or the methods of `service` if that is not empty.
 int List(const Options& options, const std::string& service);
-// The definition of a service, method, message or enum.
+// Prints the definition of a service, method, message or enum.
 int Describe(const Options& options, const std::string& symbol);
 // Calls a method with JSON, and prints its responses as JSON.
 int Call(const Options& options, const std::string& method,
          const CallInput& input);
-// Asks how the server, or a service, is; with `watch` also for all changes.
+// Asks for the health of the server, or of `service`. If `watch` is true, also
+// prints all changes.
 int Health(const Options& options, const std::string& service, bool watch);
-// Calls, one after the other, that the server answers without a handler or with
-// its Health service, and how long each takes.
+// Connects by a first call, then makes `count` calls, one after the other, and
+// prints how long each takes. The server answers them with its Health service,
+// or with UNIMPLEMENTED if it has none.
 int Ping(const Options& options, int count);
 
 }  // namespace verbena::tool

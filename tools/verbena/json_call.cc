@@ -43,7 +43,7 @@ absl::StatusOr<std::string> JsonCall::ToBytes(const std::string& json) {
         absl::StrCat("a request that is no ", method_.input_type()->full_name(),
                      " in JSON: ", std::string(parsed.message())));
   }
-  // Of proto2 a message may lack what it must have.
+  // A proto2 message may lack required fields.
   if (!message->IsInitialized()) {
     return absl::InvalidArgumentError(
         absl::StrCat("a request without ", message->InitializationErrorString(),

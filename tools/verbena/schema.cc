@@ -52,7 +52,7 @@ class Complaints final
                 const std::string& message) override {
     lines_.push_back(absl::StrCat(file, ": ", element, ": ", message));
   }
-  // What was said since the last call.
+  // Returns the errors since the last Take(), one a line.
   std::string Take() { return absl::StrJoin(std::exchange(lines_, {}), "\n"); }
 
  private:
@@ -98,8 +98,8 @@ class FileSchema final : public Schema {
  private:
   google::protobuf::compiler::DiskSourceTree tree_;
   Complaints complaints_;
-  // What comes with protobuf, google/protobuf/timestamp.proto and others, need
-  // not be among the files.
+  // The files that come with protobuf, like google/protobuf/timestamp.proto, so
+  // that the user need not provide them.
   google::protobuf::DescriptorPoolDatabase built_in_{
       *DescriptorPool::generated_pool()};
   google::protobuf::compiler::SourceTreeDescriptorDatabase database_{
@@ -142,12 +142,13 @@ class ServerSchema final : public Schema {
         return absl::InternalError(absl::StrCat(
             "the server's description of \"", symbol, "\" can't be parsed"));
       }
-      // Of files that come again the first stays.
+      // If a file comes again, the first version stays.
       FileDescriptorProto known;
       if (!files_.FindFileByName(file.name(), &known)) files_.Add(file);
       names.push_back(file.name());
     }
-    // The files must be there for the pool to find values of an enum in them.
+    // Loads the files into the pool, which otherwise would not find the values
+    // of enums in them.
     for (const std::string& name : names) pool_.FindFileByName(name);
     const FileDescriptor* const file =
         pool_.FindFileContainingSymbol(std::string(symbol));
@@ -158,13 +159,13 @@ class ServerSchema final : public Schema {
   }
 
  private:
-  // One question and its answer.
+  // Sends `request` to the server's reflection, and returns the response.
   absl::StatusOr<ServerReflectionResponse> Ask(
       const ServerReflectionRequest& request) {
     absl::StatusOr<ServerReflectionResponse> response =
         Ask(request, "grpc.reflection.v1.ServerReflection");
-    // The name that the protocol had before, of the same messages: servers of
-    // gRPC up to 1.56 answer to no other.
+    // The older name of the protocol, which has the same messages. gRPC servers
+    // up to 1.56 know only this one.
     if (absl::IsUnimplemented(response.status())) {
       response = Ask(request, "grpc.reflection.v1alpha.ServerReflection");
     }
@@ -176,14 +177,14 @@ class ServerSchema final : public Schema {
     RETURN_IF_ERROR(response.status());
     if (!response->has_error_response()) return response;
     const auto& error = response->error_response();
-    // An error that says OK is one all the same.
+    // An error whose code is OK is still an error.
     return absl::Status(error.error_code() == 0
                             ? absl::StatusCode::kUnknown
                             : static_cast<absl::StatusCode>(error.error_code()),
                         error.error_message());
   }
 
-  // Asks the service of that name alone.
+  // Asks only the reflection service called `name`.
   absl::StatusOr<ServerReflectionResponse> Ask(
       const ServerReflectionRequest& request, absl::string_view service) {
     ClientContext context;

@@ -1,4 +1,5 @@
-// What services and messages a server has, as far as a tool can find out.
+// The services and messages of a server, which are read from .proto files or
+// from the server's reflection.
 
 #ifndef VERBENA_TOOLS_VERBENA_SCHEMA_H_
 #define VERBENA_TOOLS_VERBENA_SCHEMA_H_
@@ -16,34 +17,34 @@
 
 namespace verbena::tool {
 
-// For one thread. What its functions return lives as long as it does.
+// Not thread-safe. The Schema owns the descriptors that its functions return.
 class Schema {
  public:
   virtual ~Schema() = default;
 
-  // From .proto files, by their paths below one of the folders `roots`.
-  // INVALID_ARGUMENT with what the compiler says of them.
+  // Returns the schema of .proto files, whose paths are relative to one of the
+  // folders `roots`. Fails with INVALID_ARGUMENT and the compiler's errors.
   static absl::StatusOr<std::unique_ptr<Schema>> FromFiles(
       const std::vector<std::string>& files,
       const std::vector<std::string>& roots);
-  // From the server's reflection, which is asked when something is looked for;
-  // each question may take so long.
+  // Returns the schema of a server. Each function asks the server's reflection,
+  // and each question may take `timeout`.
   static std::unique_ptr<Schema> FromServer(std::shared_ptr<Channel> channel,
                                             absl::Duration timeout);
 
   // The full names of the services, in alphabetical order.
   virtual absl::StatusOr<std::vector<std::string>> Services() = 0;
 
-  // A file with the service, method, message or enum of that full name.
-  // NOT_FOUND if there is none, INTERNAL if what a server says of it makes no
-  // sense.
+  // Returns the file with the service, method, message or enum whose full name
+  // is `symbol`. Fails with NOT_FOUND if there is none. Fails with INTERNAL if
+  // the server's description of it makes no sense.
   virtual absl::StatusOr<const google::protobuf::FileDescriptor*> FindFile(
       absl::string_view symbol) = 0;
 
-  // "package.Service/Method" or "package.Service.Method".
+  // Returns the method "package.Service/Method" or "package.Service.Method".
   absl::StatusOr<const google::protobuf::MethodDescriptor*> FindMethod(
       absl::string_view name);
-  // The definition of what has that full name, as a .proto has it.
+  // Returns the definition of `symbol`, a full name, in the form of a .proto.
   absl::StatusOr<std::string> Describe(absl::string_view symbol);
 };
 

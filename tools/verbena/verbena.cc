@@ -122,7 +122,8 @@ absl::StatusOr<Options> OptionsFor(const std::string& target, bool endless) {
   return options;
 }
 
-// What a call sends. INVALID_ARGUMENT if the request is given twice.
+// Returns the input of a call. Fails with INVALID_ARGUMENT if the request is
+// given twice.
 absl::StatusOr<CallInput> InputFor(const std::vector<std::string>& words) {
   CallInput input;
   input.data = absl::GetFlag(FLAGS_data);
@@ -139,7 +140,8 @@ absl::StatusOr<CallInput> InputFor(const std::vector<std::string>& words) {
   return input;
 }
 
-// Whether a command of that name takes so many words, of which it is one.
+// Whether a command line of `command` may have `words` words. The name of the
+// command is one of them.
 bool IsCommandLine(const std::string& command, size_t words) {
   if (command == "list" || command == "health") return words == 2 || words == 3;
   if (command == "describe") return words == 3;
@@ -191,8 +193,8 @@ int Main(int argc, char** argv) {
 }  // namespace verbena::tool
 
 int main(int argc, char** argv) {
-  // A standard stream that is closed shall fail, and not become the first file
-  // or socket that is opened.
+  // If a standard stream is closed, opens a descriptor that fails in its place.
+  // Otherwise the first file or socket would get its number.
   for (int stream = 0; stream <= 2; ++stream) {
     if (fcntl(stream, F_GETFD) != -1) continue;
     if (open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY) != stream) {

@@ -1,6 +1,7 @@
-// The program verbena, as a user runs it, against a server in this process.
+// Tests the program verbena as a user runs it. The server is in this process.
 //
-// One argument: the program. Honours VERBENA_DEVICE and VERBENA_TEST_ADDRESS.
+// The only argument is the path of the program. The environment variables
+// VERBENA_DEVICE and VERBENA_TEST_ADDRESS are used.
 
 #include <cstdio>
 #include <fstream>
@@ -69,7 +70,7 @@ class VerbenaTest : public testing::Test {
   Ran Run(const std::string& command, std::vector<std::string> arguments = {}) {
     return testing_support::RunToEnd(Words(command, std::move(arguments)));
   }
-  // The same with such standard input.
+  // As Run(), but with `input` as the program's standard input.
   Ran RunWith(const std::string& input, const std::string& command,
               std::vector<std::string> arguments) {
     const std::string path = testing::TempDir() + "/input";
@@ -303,7 +304,8 @@ TEST_F(VerbenaTest, SendsMetadataThatIsGivenOneByOne) {
 
 TEST_F(VerbenaTest, ShowsTheServersMetadataToWhoAsks) {
   Serve();
-  // It sends them back, and some as soon as it can.
+  // The server sends the pairs back: "ahead" in its initial metadata, and the
+  // others in its trailing metadata.
   const std::string sent = "--metadata=ahead:1,b:2";
   EXPECT_EQ(Run("call", {kDescribe, sent}).errors, "");
   EXPECT_EQ(Run("call", {kDescribe, sent, "--verbose"}).errors,

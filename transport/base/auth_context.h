@@ -1,4 +1,5 @@
-// Who a peer is, as far as it was asked to prove that.
+// The properties of a peer, its identity among them, as far as it has
+// proved them.
 
 #ifndef VERBENA_TRANSPORT_BASE_AUTH_CONTEXT_H_
 #define VERBENA_TRANSPORT_BASE_AUTH_CONTEXT_H_

@@ -51,7 +51,7 @@ class Buffer {
  public:
   // Plain memory. Empty for zero bytes.
   static Buffer Plain(size_t bytes);
-  // The same, and empty too if there is no memory.
+  // As Plain(), but also empty if there is no memory.
   static Buffer PlainIfAny(size_t bytes);
 
   Buffer() = default;
@@ -96,7 +96,7 @@ class Buffer {
     BufferBlock* const block = std::exchange(block_, nullptr);
     data_ = nullptr;
     size_ = 0;
-    // Whoever has the only handle needs no read-modify-write.
+    // The only handle to a block gives it back without a read-modify-write.
     if (block->references.load(std::memory_order_acquire) == 1 ||
         block->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       block->owner->Recycle(block);

@@ -23,12 +23,13 @@ inline int64_t NowNanos() {
 }
 inline absl::Time Now() { return absl::FromUnixNanos(NowNanos()); }
 
-// When the wall clock will show `time`, if nobody sets it before. The infinite
-// future and past stay what they are.
+// Converts a time of the wall clock to Now()'s clock, on the assumption that
+// nobody sets the wall clock before. The infinite future and past stay what
+// they are.
 inline absl::Time FromWallClock(absl::Time time) {
   return time - absl::Now() + Now();
 }
-// What the wall clock will show at `time`, likewise.
+// Converts a time of Now()'s clock to the wall clock, on the same assumption.
 inline absl::Time ToWallClock(absl::Time time) {
   return time - Now() + absl::Now();
 }

@@ -8,10 +8,10 @@
 
 namespace verbena::base {
 
-// One thread at a time changes it, and any may read it meanwhile: so a change
-// is a load, an addition and a store, without the lock prefix that several
-// writers would need. What is counted by several threads has a Counter for each
-// of them, which whoever reads adds up.
+// A counter that one thread at a time changes, while any thread may read it.
+// Adding is therefore a load, an addition and a store, without the lock prefix
+// that several writers would need. To count on several threads, give each its
+// own Counter; readers add them up.
 class Counter {
  public:
   Counter() = default;
@@ -19,13 +19,13 @@ class Counter {
   Counter& operator=(const Counter&) = delete;
 
   void Add(uint64_t count = 1) { Set(own_value() + count); }
-  // Of one that goes up and down. REQUIRES: it is not less than that.
+  // For a counter that goes up and down. REQUIRES: value() >= count.
   void Subtract(uint64_t count = 1) { Set(own_value() - count); }
   void Set(uint64_t value) { value_.store(value, std::memory_order_release); }
 
-  // Who reads it sees all that its writer counted before, in other counters
-  // too: those of calls that have ended, read first, are never more than those
-  // that have begun.
+  // Returns the count. Whatever the writer counted before, in other counters
+  // too, is visible to later reads. So if the calls that have ended are read
+  // first, they are never more than the calls that have begun.
   uint64_t value() const { return value_.load(std::memory_order_acquire); }
 
  private:

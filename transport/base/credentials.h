@@ -1,10 +1,11 @@
-// What the two sides of a connection prove to each other before the first call.
+// Credentials: each side of a connection proves to the other who it is, before
+// the first call.
 //
-// The transport carries what they say, and knows nothing of what it means: the
-// client says something in its HELLO, the server asks and the client answers as
-// often as the server likes, and the server's last word comes with the WELCOME
-// (transport/wire/frame.h). Whichever side is not content ends the connection
-// with the reason.
+// The transport carries the messages of both sides, and does not know what they
+// mean. The client sends its first message in its HELLO. The server may then
+// ask, and the client answers, as often as the server likes. The server's last
+// message comes with the WELCOME (transport/wire/frame.h). A side that is not
+// content ends the connection with the reason.
 
 #ifndef VERBENA_TRANSPORT_BASE_CREDENTIALS_H_
 #define VERBENA_TRANSPORT_BASE_CREDENTIALS_H_
@@ -25,7 +26,7 @@
 
 namespace verbena::transport {
 
-// What is known of a peer without its help.
+// Facts about a peer that this host knows without asking the peer.
 struct PeerFacts {
   // The user of the process at the other end, by the word of this host's
   // kernel; nothing where nobody vouches for that: on RDMA devices, and for
@@ -61,7 +62,7 @@ inline absl::Status NoHandshake() {
 class ClientHandshake {
  public:
   virtual ~ClientHandshake() = default;
-  // What the HELLO is to say.
+  // Returns the message for the HELLO.
   virtual absl::StatusOr<std::string> Hello() = 0;
   // Answers the server.
   virtual absl::StatusOr<std::string> Answer(absl::string_view message,
@@ -77,7 +78,7 @@ class ServerHandshake {
  public:
   struct Answer {
     std::string message;
-    // Who the client is, which lets it in; null while it has to answer.
+    // The client's identity, which lets it in; null if it has to answer first.
     std::shared_ptr<const AuthContext> peer;
     // With `peer`, unless null: becomes true when that is not to be believed
     // any more. The connection ends then, within a second or so.
@@ -85,24 +86,25 @@ class ServerHandshake {
   };
 
   virtual ~ServerHandshake() = default;
-  // What the client said in its HELLO, the first time, and then each answer.
+  // Handles the client's message in its HELLO, and then each of its answers.
   virtual absl::StatusOr<Answer> OnMessage(absl::string_view message,
                                            absl::string_view hellos) = 0;
 };
 
-// What a client has to show. Thread-safe.
+// Credentials that a client shows. Thread-safe.
 class ClientCredentials {
  public:
   virtual ~ClientCredentials() = default;
   // The kind, one word: server and client must have the same. Empty: there is
   // nothing to prove, and nobody begins a handshake.
   virtual absl::string_view kind() const = 0;
-  // A connection with a server of whom so much is known. Never null.
+  // Begins the handshake of a connection with the server that `server`
+  // describes. Never null.
   virtual std::unique_ptr<ClientHandshake> Begin(
       const PeerFacts& server) const = 0;
 };
 
-// What a server wants to see. Thread-safe.
+// Credentials that a server asks its clients for. Thread-safe.
 class ServerCredentials {
  public:
   virtual ~ServerCredentials() = default;

@@ -11,12 +11,11 @@ namespace verbena::base {
 // clock, into time. A value.
 class CycleRate {
  public:
-  // That of this machine. The first call takes a tenth of a millisecond. Where
-  // the clock stands, as in a simulation, all times are zero.
+  // Returns the rate of this machine. The first call measures for a tenth of a
+  // millisecond. If the clock stands, as in a simulation, all times are zero.
   static const CycleRate& OfMachine();
 
-  // In so many nanoseconds there were so many cycles, at most 2^31 of the
-  // former and at least one of the latter.
+  // `cycles` were counted during `nanos`. REQUIRES: nanos <= 2^31, cycles >= 1.
   CycleRate(uint64_t nanos, uint64_t cycles)
       : scaled_((nanos << kShift) / cycles) {}
 

@@ -1,4 +1,4 @@
-// What both ends of the transport can be told.
+// Options of both ends of the transport.
 
 #ifndef VERBENA_TRANSPORT_BASE_ENDPOINT_OPTIONS_H_
 #define VERBENA_TRANSPORT_BASE_ENDPOINT_OPTIONS_H_
@@ -50,11 +50,11 @@ struct EndpointOptions {
   // for large requests and replies. Calls wait while they are all in use.
   uint64_t max_bulk_bytes = kDefaultLargeBytes;
 
-  // What was registered of these two, and nothing has used for
-  // `memory_idle_time` (found after twice that at the latest), is given back
-  // until no more than `memory_floor_bytes` are registered. It goes in the
-  // regions in which it came, of which the first one, 1 MiB, stays. More of
-  // either saves calls that come now and then the registration.
+  // While a pool of one of these two kinds has more than `memory_floor_bytes`
+  // registered, it gives back memory that was not used for `memory_idle_time`.
+  // It notices that after at most twice that time. Memory goes back in the
+  // regions in which it came; the first region, 1 MiB, stays. If calls are
+  // rare, larger values save them from registering memory again.
   uint64_t memory_floor_bytes = kDefaultMemoryFloorBytes;
   absl::Duration memory_idle_time = absl::Seconds(kDefaultMemoryIdleSeconds);
 

@@ -20,7 +20,7 @@ class LatencyCounters {
   static constexpr int kFirstBits = 10;
   static constexpr int kBuckets = 26;
 
-  // What the bucket reaches to. REQUIRES: it is not the last one.
+  // Returns the bucket's inclusive upper bound. REQUIRES: it is not the last.
   static constexpr uint64_t UpperBoundNanos(int bucket) {
     return uint64_t{1} << (kFirstBits + bucket);
   }
@@ -30,7 +30,7 @@ class LatencyCounters {
                     kBuckets - 1);
   }
 
-  // So many things took so long, each.
+  // Counts `things` that took `nanos` each.
   void Add(uint64_t nanos, uint64_t things = 1) {
     buckets_[static_cast<size_t>(BucketOf(nanos))].Add(things);
     sum_nanos_.Add(nanos * things);

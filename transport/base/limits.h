@@ -115,14 +115,14 @@ inline constexpr uint32_t kMaxOpenCalls = 16384;
 // round trip on a fast network behind messages of some KiB.
 inline constexpr uint64_t kStreamWindowBytes = uint64_t{64} << 10;
 
-// What that grows to where the reader keeps up and the window holds the writer
-// up: one message of a MiB can come while another is read. 256 open calls keep
-// 512 MiB at most.
+// The most that a stream's window grows to, where the reader keeps up and the
+// window holds the writer up. One message of a MiB can come while another is
+// read. 256 open calls keep 512 MiB at most.
 inline constexpr uint64_t kMaxStreamWindowBytes = uint64_t{2} << 20;
 
-// What a writer may be ahead of the connection: as much as it takes to fill
-// several frames at once. A single longer message is taken all the same, if
-// nothing is before it.
+// Bytes that a writer may be ahead of the connection: enough to fill several
+// frames at once. A long message (see MessageStream) is accepted at any length,
+// but only if nothing is before it.
 inline constexpr uint64_t kStreamOutboxBytes = uint64_t{64} << 10;
 
 // Long messages of a stream that may be on their way beside its DATA, one way,
@@ -171,9 +171,9 @@ inline constexpr uint64_t kDefaultLargeBytes = uint64_t{512} << 20;
 // that is left lets a large call of the next connection begin at once.
 inline constexpr uint64_t kPoolShare = 7;
 
-// What an idle pool of registered memory keeps unless its options say
-// otherwise: no more than it began with, and that for a connection or a poller
-// and device.
+// Bytes that an idle pool of registered memory keeps unless its options say
+// otherwise: as much as it begins with. Each connection of a client has such a
+// pool, and each device of a server's poller.
 inline constexpr uint64_t kDefaultMemoryFloorBytes =
     kFirstArenaBytes > kFirstBulkRegionBytes ? kFirstArenaBytes
                                              : kFirstBulkRegionBytes;
@@ -223,9 +223,9 @@ inline constexpr int kDefaultStallSeconds = 20;
 
 // --- Queues ----------------------------------------------------------------
 
-// One frame in kSignalInterval is signalled. Unsignalled sends complete
-// silently, so a connection learns late that they have, but a completion wakes
-// a side that sleeps.
+// Among kSignalInterval frames one is signalled. Unsignalled sends complete
+// silently: a connection learns of them late, but a completion for each would
+// wake a side that sleeps.
 inline constexpr uint32_t kSignalInterval = 16;
 
 // Frames posted and not known to be complete: credits may come back before the
@@ -239,9 +239,10 @@ inline constexpr uint32_t kFrameDepth =
 // waits for ever.
 inline constexpr uint32_t kOwnSends = kSignalInterval;
 
-// What the connections of one poller share on one device: with one completion
-// for each of these, of kOwnSends for each connection and of every receive, the
-// completion queue cannot overrun, even when all of them fail at once.
+// Work requests that the connections of one poller share on one device. The
+// completion queue has room for each of these, for kOwnSends and the final
+// marker of each connection, and for every receive. So it cannot overrun, even
+// when all of them fail at once.
 inline constexpr uint32_t kMaxSharedSends = 4096;
 
 // Send buffers, for frames that are too long to be sent inline, that the

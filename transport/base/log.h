@@ -22,7 +22,7 @@ enum class LogSeverity : uint8_t {
   kWarning,
 };
 
-// One thing that has happened. The text is a line without its end.
+// An event to report. The text is a line without its end.
 struct LogEntry {
   LogSeverity severity;
   absl::Time time;         // Of the wall clock.
@@ -39,7 +39,7 @@ namespace base {
 // Thread-safe.
 class Log {
  public:
-  // That of the process. It is never destroyed.
+  // Returns the process's log, which is never destroyed.
   static Log& OfProcess();
 
   // For tests; the library has the one above.

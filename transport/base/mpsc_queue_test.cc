@@ -111,7 +111,7 @@ TEST(MpscQueueTest, LosesNothingOfManyProducers) {
   }
   for (std::thread& producer : producers) producer.join();
   EXPECT_TRUE(queue.empty());
-  // One push in each batch found the queue empty: none is slept through.
+  // For each batch exactly one push found the queue empty and said so.
   EXPECT_EQ(wakes, batches);
 }
 

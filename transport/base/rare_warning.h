@@ -1,4 +1,4 @@
-// What a server tells whoever runs it, because no caller can hear it.
+// Warnings for a server's operator, about problems that no caller hears of.
 
 #ifndef VERBENA_TRANSPORT_BASE_RARE_WARNING_H_
 #define VERBENA_TRANSPORT_BASE_RARE_WARNING_H_

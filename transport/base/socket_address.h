@@ -40,7 +40,8 @@ class SocketAddress {
   // Whether `text` has the form that these want, without asking anybody.
   static absl::Status CheckForm(absl::string_view text);
 
-  // Of any other family than AF_INET and AF_INET6, or null: no address.
+  // Returns an empty address if `address` is null or its family is neither
+  // AF_INET nor AF_INET6.
   static SocketAddress FromSockaddr(const sockaddr* address);
 
   // The wildcard and loopback addresses of `family`, AF_INET or AF_INET6.

@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What `text` parses to, written out again; or the error.
+// Returns the parsed address of `text` written out again, or the error.
 std::string RoundTrip(absl::string_view text) {
   const absl::StatusOr<SocketAddress> address = SocketAddress::Parse(text);
   return address.ok() ? address->ToString() : address.status().ToString();

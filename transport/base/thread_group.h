@@ -22,8 +22,8 @@ namespace verbena::base {
 // Thread-safe. Destroy it after Join().
 class ThreadGroup {
  public:
-  // What tools such as `top -H` call the threads: at most 15 characters, which
-  // must outlive them.
+  // `name` is what tools such as `top -H` show for the threads. It has at most
+  // 15 characters, and must outlive the threads.
   explicit ThreadGroup(const char* name) : name_(name) {}
   ThreadGroup(const ThreadGroup&) = delete;
   ThreadGroup& operator=(const ThreadGroup&) = delete;
@@ -36,7 +36,7 @@ class ThreadGroup {
   // Waits until every thread has ended, those included that the last ones start
   // meanwhile. Not on a thread of the group.
   void Join();
-  // The same for no longer than `longest`. Whether all have ended.
+  // As Join(), but waits for at most `longest`. Returns whether all have ended.
   bool JoinFor(absl::Duration longest);
 
  private:
@@ -55,7 +55,7 @@ class ThreadGroup {
   Mutex mutex_;
   CondVar all_ended_;  // running_ is empty.
   std::list<Thread> running_ ABSL_GUARDED_BY(mutex_);
-  // They have released the lock for the last time, or are about to.
+  // Threads that have released the lock for the last time, or are about to.
   std::list<Thread> ended_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -20,7 +20,7 @@
 
 namespace verbena::transport {
 
-// One READ or WRITE of any length, cut into chunks.
+// A READ or WRITE of any length, cut into chunks.
 struct BulkTransfer {
   ibv_wr_opcode opcode = IBV_WR_RDMA_READ;
   uint8_t* local = nullptr;
@@ -104,7 +104,7 @@ class BulkTransfers {
   BulkTransfer* spare_ = nullptr;
   BulkTransfer* front_ = nullptr;  // The round: transfers with chunks to post.
   BulkTransfer* back_ = nullptr;
-  uint32_t bytes_in_flight_ = 0;  // Of all transfers.
+  uint32_t bytes_in_flight_ = 0;  // Summed over all transfers.
 };
 
 }  // namespace verbena::transport

@@ -177,7 +177,7 @@ TEST_F(BulkTransfersTest, RecyclesTransfersWithNothingLeftInThem) {
 }
 
 TEST_F(BulkTransfersTest, PassesOnThatTheDeviceRefuses) {
-  // It shows when a batch is full.
+  // The device's error shows when a batch is full.
   for (uint32_t i = 0; i < SendBatch::kCapacity; ++i) Start(100);
   verbs_.post_error = EIO;
   EXPECT_EQ(transfers_.PostChunks(queue_, [](BulkTransfer*) {}), EIO);

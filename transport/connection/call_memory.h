@@ -17,11 +17,11 @@
 
 namespace verbena::transport {
 
-// What the server knows of for the long messages of a stream.
+// Memory that the server may use for the long messages of a stream.
 struct StreamMemory {
-  std::vector<Buffer> leases;    // It may WRITE them.
-  bool lends = false;            // It may wait for one.
-  std::deque<LongMessage> sent;  // It may READ them.
+  std::vector<Buffer> leases;    // The server may WRITE them.
+  bool lends = false;            // The server may wait for a lease.
+  std::deque<LongMessage> sent;  // The server may READ them.
   uint64_t sent_count = 0;       // All that were ever sent.
   uint64_t sent_limit = kStreamLongMessages;
 
@@ -32,9 +32,10 @@ struct StreamMemory {
 // names it until the RESPONSE has come, or the queue pair is gone.
 struct CallMemory {
   Buffer request;     // What the server READs: metadata and message.
-  Buffer attachment;  // What it READs beside them.
+  Buffer attachment;  // The server READs it, too.
   Buffer reply;       // The lease: what it may WRITE, all of it.
-  // What `reply` is lent through; null if by the key of its arena.
+  // The window that `reply` is lent through; null if it is lent by the key of
+  // its arena.
   LeaseWindow* window = nullptr;
   std::unique_ptr<StreamMemory> stream;  // Null if there is none.
   // How many of these bytes the poller was told of.

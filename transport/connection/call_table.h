@@ -1,4 +1,4 @@
-// What a connection carries.
+// The calls that a connection carries, as the connection sees them.
 
 #ifndef VERBENA_TRANSPORT_CONNECTION_CALL_TABLE_H_
 #define VERBENA_TRANSPORT_CONNECTION_CALL_TABLE_H_
@@ -40,7 +40,7 @@ class CallTable {
   virtual void OnTick(absl::Time now) = 0;
   virtual absl::Time NextTick() const = 0;
 
-  // What it means at present that the peer is silent.
+  // Returns what the peer's silence means at present.
   virtual Keepalive::Silence silence() const = 0;
 
   // Whether somebody outside still has a call of the table, so that it must

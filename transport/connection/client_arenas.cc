@@ -49,9 +49,9 @@ void ClientArenas::GiveBackIdle(Connection& connection, absl::Time now) {
     look_again_ = now + kCreditsAwayRetry;
     return;
   }
-  // One a tick, because calls wait meanwhile. It goes when this function ends,
-  // right behind the frame: see frame.h for why the server has nothing under
-  // way there.
+  // At most one region a tick, because calls wait meanwhile. The region is
+  // deregistered when this function returns, right behind the frame: see
+  // frame.h for why the server has nothing under way there.
   const std::optional<BufferPool::TakenRegion> taken = pool_.TakeIdle();
   if (!taken.has_value() || known_[taken->index].number != taken->number) {
     return;

@@ -51,7 +51,7 @@ bool ClientArenas::AllocateLease(uint64_t bytes, CallMemory* memory,
     return false;
   }
   memory->reply = *std::move(lease);
-  memory->reply.Extend();  // What is there anyway may be lent.
+  memory->reply.Extend();  // Lend all of the block.
   return true;
 }
 

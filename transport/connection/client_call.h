@@ -1,4 +1,4 @@
-// One call as the client's transport sees it.
+// A call as the client's transport sees it.
 
 #ifndef VERBENA_TRANSPORT_CONNECTION_CLIENT_CALL_H_
 #define VERBENA_TRANSPORT_CONNECTION_CLIENT_CALL_H_
@@ -17,8 +17,8 @@ namespace verbena::transport {
 
 class MessageStream;
 
-// What the server answered. Views point into memory that is the transport's
-// again when OnResponse() returns.
+// The server's answer. Views point into memory that is the transport's again
+// when OnResponse() returns.
 struct CallResponse {
   absl::StatusCode code = absl::StatusCode::kOk;
   absl::Span<const uint8_t> status_message;

@@ -14,7 +14,7 @@
 
 namespace verbena::transport {
 
-// What has come of a call's metadata in METADATA.
+// The metadata of a call that have come in METADATA so far.
 struct IncomingMetadata {
   std::string initial;
   std::string trailing;
@@ -22,7 +22,7 @@ struct IncomingMetadata {
   bool trailing_whole = false;
 };
 
-// One call that the server knows of, until its RESPONSE.
+// A call that the server knows of, until its RESPONSE.
 struct ClientCallSlot {
   // The slot's index in the low half, its generation in the high half.
   uint32_t call_id = 0;
@@ -76,7 +76,8 @@ class ClientCallSlots {
   void Unreserve(uint32_t index) {
     free_[free_count_++] = static_cast<uint16_t>(index);
   }
-  // What the server was sent for next() is of no call.
+  // Gives next() a new call id, so that METADATA sent for the old one belong to
+  // no call.
   void RenewNext() { next().call_id += kIndexMask + 1; }
 
   // The slot of an open call, or of one in quarantine; null if the server made
@@ -101,7 +102,7 @@ class ClientCallSlots {
   static uint32_t IndexOf(uint32_t call_id) { return call_id & kIndexMask; }
   Slot& at(uint32_t index) { return slots_[index]; }
 
-  // All of them, used or not.
+  // Iterates over all slots, used or not.
   std::vector<Slot>::iterator begin() { return slots_.begin(); }
   std::vector<Slot>::iterator end() { return slots_.end(); }
 

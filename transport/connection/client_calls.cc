@@ -173,7 +173,8 @@ void ClientCalls::OnClosing() {
   accepts_ = false;
   on_change_();
   const absl::Status& reason = connection_.failure();
-  // What a call's end starts anew is refused with that reason at once.
+  // A call that is started from inside OnUnsent() or OnFailed() is refused with
+  // that reason at once.
   ReturnUnsent(reason);
   for (Slot& slot : slots_) {
     if (slot.call == nullptr) continue;

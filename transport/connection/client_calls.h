@@ -119,7 +119,7 @@ class ClientCalls final : private CallTable, private LongMessageCarrier {
   bool IsSmall(const ClientCall::Request& request) const {
     return FitsFrame(request) && request.long_metadata.empty();
   }
-  // The same of a request whose long metadata, if it has any, are sent.
+  // As IsSmall(), for a request whose long metadata, if it has any, are sent.
   bool FitsFrame(const ClientCall::Request& request) const {
     return accepts_ && request.message_bytes <= small_bytes_max_ &&
            request.metadata_bytes <= small_metadata_max_ &&
@@ -135,13 +135,14 @@ class ClientCalls final : private CallTable, private LongMessageCarrier {
                                                  : SendBehindMetadata(call);
   }
   bool SendRequest(ClientCall* call);
-  // The same, and before it the long metadata: see client_calls_metadata.cc.
+  // As SendRequest(), but sends the long metadata first.
+  // See client_calls_metadata.cc.
   bool SendBehindMetadata(ClientCall* call);
-  // Sends as much of them as it can to a slot that is reserved; false if not
-  // all.
+  // Sends as much of the long metadata as it can, to a slot that is reserved.
+  // Returns false if that is not all.
   bool SendMetadata(ClientCall* call);
-  // The call does not begin here: the slot of its metadata is free, and what
-  // the server has of them is of no call.
+  // The call does not begin here. Frees the slot that was reserved for its
+  // metadata, and has the server forget those that were sent.
   void DropMetadata(ClientCall* call);
   // Sends, waits or refuses.
   void StartSlow(ClientCall* call);
@@ -267,26 +268,27 @@ class ClientCalls final : private CallTable, private LongMessageCarrier {
   // that no large call holds up small ones.
   Queue waiting_small_;
   Queue waiting_large_;
-  absl::Time next_deadline_ = absl::InfiniteFuture();  // Of all open calls.
+  // The earliest deadline of all calls, also of those that wait.
+  absl::Time next_deadline_ = absl::InfiniteFuture();
   // On iWARP: when Nudge() is due, and the pause until the next time. Most
   // servers have answered before the first time.
   static constexpr absl::Duration kFirstNudge = absl::Milliseconds(5);
   static constexpr absl::Duration kLongestNudge = absl::Seconds(1);
   absl::Time next_nudge_ = absl::InfiniteFuture();
   absl::Duration nudge_pause_ = kFirstNudge;
-  base::RareWarning unsent_;  // That a call's time was over before it left.
+  base::RareWarning unsent_;  // For calls that expired before they were sent.
   ClientCallSlots slots_;
   ClientArenas arenas_;
   std::vector<uint16_t> due_;  // Slots with a CANCEL or LEASE to send.
   FrameAssembly assembly_;
   OpenStreams streams_;
-  // What ExpectWrite() has told the poller, and whether a MESSAGE has come
-  // since the last tick: if not, nobody should spin for one.
+  // Bytes that ExpectWrite() has told the poller of, and whether a MESSAGE has
+  // come since the last tick: if not, nobody should spin for one.
   int64_t expected_bytes_ = 0;
   bool message_came_ = false;
   // Until the WELCOME; null if this side has no credentials.
   std::unique_ptr<ClientHandshake> handshake_;
-  std::string hellos_;  // What the handshake is bound to.
+  std::string hellos_;  // The handshake is bound to them.
   Connection connection_;
   MemoryGauges gauges_{connection_.counters()};
 };

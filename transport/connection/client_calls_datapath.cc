@@ -291,7 +291,7 @@ void ClientCalls::HandleResponse(absl::Span<const uint8_t> frame,
       !CheckParts(header.flags, message.span(), attachment.span())) {
     return;
   }
-  // What the response points to stays until the call has read it.
+  // Keeps alive what `response` points to until the call has read it.
   const std::unique_ptr<IncomingMetadata> metadata = std::move(slot->metadata);
   if (metadata != nullptr && !AddTrailing(*metadata, &response)) return;
   EndCall(slot, response, response.message.size() + attachment.size());

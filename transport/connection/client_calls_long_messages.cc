@@ -11,8 +11,8 @@
 namespace verbena::transport {
 namespace {
 
-// What a lease is of which a message of these parts stands in that arena, from
-// that offset on; the first part that is not in the body is at its start.
+// The lease that the parts of a MESSAGE lie in. The first part that is not in
+// the body stands at its start.
 struct LeasePlace {
   uint16_t arena;
   uint32_t offset;
@@ -114,7 +114,7 @@ LongMessageCarrier::Outcome ClientCalls::SendLease(uint32_t call_id,
   if (absl::StatusOr<Buffer> spare = arenas_.pool().AllocateSpare(bytes);
       spare.ok()) {
     lease = *std::move(spare);
-    lease.Extend();  // What is there anyway may be lent.
+    lease.Extend();  // Lend all of the block.
   } else if (!memory.lends || !memory.leases.empty()) {
     return Outcome::kWait;
   }

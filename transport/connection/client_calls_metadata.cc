@@ -70,7 +70,7 @@ bool ClientCalls::AddTrailing(const IncomingMetadata& metadata,
 
 void ClientCalls::HandleMetadata(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<FrameHeader>(frame);
-  // It ends no reservation of memory, so this is not for FindSlot().
+  // METADATA ends no lease, but FindSlot() may take the call's lease back.
   Slot* const slot = slots_.Find(header.call_id);
   if (slot == nullptr) {
     return connection_.ProtocolError("it sent METADATA of no open call");
@@ -84,7 +84,7 @@ void ClientCalls::HandleMetadata(absl::Span<const uint8_t> frame) {
   IncomingMetadata& incoming = *slot->metadata;
   bool& whole = initial ? incoming.initial_whole : incoming.trailing_whole;
   std::string& text = initial ? incoming.initial : incoming.trailing;
-  // Who reads messages may be looking at what came ahead of them by now.
+  // The reader of the messages may be looking at the initial metadata by now.
   if (initial && slot->call->stream_ != nullptr &&
       slot->call->stream_->has_received()) {
     return connection_.ProtocolError(

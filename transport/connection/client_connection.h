@@ -50,9 +50,10 @@ class ClientConnection final : private CmEventHandler {
     // Calls may be started. At most once, and not if it was lost before this
     // could be told.
     virtual void OnConnected() = 0;
-    // It could not connect, or was lost, as failure() says, or the server is
-    // draining it. Twice if it is lost after it was told of as draining. That
-    // the last call of one that drains has ended is not told.
+    // The connection could not connect, was lost (see failure()), or the
+    // server is draining it. Called twice if it is lost after it was
+    // reported as draining. The end of the last call of a draining
+    // connection is not reported.
     virtual void OnUnusable() = 0;
 
    protected:
@@ -69,9 +70,9 @@ class ClientConnection final : private CmEventHandler {
       const EndpointOptions& options);
   ClientConnection(const ClientConnection&) = delete;
   ClientConnection& operator=(const ClientConnection&) = delete;
-  // Of one with a poller of its own: ends open calls with UNAVAILABLE,
-  // disconnects, and waits for that. REQUIRES: nobody has entered the poller.
-  // Others are given to ClientPoller::Close() instead.
+  // For a connection with a poller of its own: ends open calls with
+  // UNAVAILABLE, disconnects, and waits for that. REQUIRES: nobody has entered
+  // the poller. Other connections are given to ClientPoller::Close() instead.
   ~ClientConnection();
 
   // Any thread.
@@ -90,35 +91,35 @@ class ClientConnection final : private CmEventHandler {
     if (ABSL_PREDICT_TRUE(calls_ != nullptr)) calls_->Cancel(call, reason);
   }
 
-  // It does not know yet whether it will be usable().
+  // Whether it is not known yet if the connection will be usable().
   bool connecting() const {
     return !failed() && (calls_ == nullptr || calls_->connection().state() ==
                                                   ConnectionState::kConnecting);
   }
 
-  // It could not connect, or is lost and all its calls have ended: make another
-  // one.
+  // Whether it could not connect, or is lost and all its calls have ended. Then
+  // make another one.
   bool failed() const { return !failure().ok(); }
   const absl::Status& failure() const {
     return calls_ == nullptr ? failure_ : calls_->connection().failure();
   }
 
-  // Nobody listened, as failure() says too.
+  // Whether nobody listened, as failure() says too.
   bool found_nobody() const { return found_nobody_; }
 
-  // The server is shutting down: it has refused the connection for that, or is
-  // draining it. There may soon be another one.
+  // Whether the server is shutting down: it has refused the connection for
+  // that, or is draining it. There may soon be another server.
   bool server_leaves() const { return server_leaves_ || draining(); }
 
-  // The server takes no new calls here; open ones go on.
+  // Whether the server takes no new calls here; open ones go on.
   bool draining() const { return calls_ != nullptr && calls_->draining(); }
 
-  // The server asks for the method's name with each call.
+  // Whether the server asks for the method's name with each call.
   bool wants_method_names() const {
     return calls_ != nullptr && calls_->wants_method_names();
   }
 
-  // None of these: calls may be started.
+  // Whether calls may be started: the connection is open and not draining.
   bool usable() const {
     return calls_ != nullptr && calls_->connection().usable() && !draining();
   }
@@ -134,7 +135,7 @@ class ClientConnection final : private CmEventHandler {
     return memory_ == nullptr ? BufferSource() : memory_->pool().source();
   }
 
-  // All of that memory, used or not.
+  // Bytes of registered memory, used or not.
   uint64_t arena_bytes() const {
     return memory_ == nullptr ? 0 : memory_->pool().registered_bytes();
   }
@@ -149,7 +150,7 @@ class ClientConnection final : private CmEventHandler {
  private:
   friend class ClientPoller;
 
-  // What it waits for.
+  // The event that the connection waits for.
   enum class Step { kAddress, kRoute, kAccept, kWelcome, kNothing };
 
   // Tells the observer what has changed.
@@ -178,7 +179,7 @@ class ClientConnection final : private CmEventHandler {
   absl::Status OnRoute();
   absl::Status OnAnswer(const CmEvent& event);
   absl::Status MakeConnection();
-  // What it says in its private data. REQUIRES: MakeConnection().
+  // Returns the request for the private data. REQUIRES: MakeConnection().
   ConnectRequest Request() const;
   absl::Status Failure(const CmEvent& event);
   // Gives up if it has taken too long. Called once a millisecond, and at
@@ -187,10 +188,10 @@ class ClientConnection final : private CmEventHandler {
 
   // --- Afterwards ---
 
-  // Ends it and its calls; nothing if it has failed. To be polled until
-  // closed().
+  // Ends the connection and its calls; does nothing if it has failed. To be
+  // polled until closed().
   void Fail(const absl::Status& reason);
-  // The same for good: the observer hears no more.
+  // As Fail(), but for good: the observer hears no more.
   void Close();
   // Nothing is posted any more and nothing is called back.
   bool closed() const {
@@ -205,7 +206,7 @@ class ClientConnection final : private CmEventHandler {
   // In the order of dependence.
   std::unique_ptr<ClientPoller> own_poller_;  // Null if it came from outside.
   ClientPoller& client_poller_;
-  Poller& poller_;  // Of the client_poller_.
+  Poller& poller_;  // The client_poller_'s.
   const Provider& provider_;
   const base::SocketAddress address_;
   const EndpointOptions options_;
@@ -215,7 +216,7 @@ class ClientConnection final : private CmEventHandler {
   Observer* observer_;
   Notice notice_{*this};
   bool notice_posted_ = false;
-  // What the observer knows.
+  // Changes that the observer was told of.
   bool told_connected_ = false;
   bool told_failed_ = false;
   bool told_draining_ = false;

@@ -65,8 +65,8 @@ absl::Status ClientConnection::ResolveAddress() {
 }
 
 void ClientConnection::OnCmEvent(const CmEvent& event) {
-  // What comes too late does not count, such as that the server has given up
-  // too.
+  // An event that comes too late does not count, even if it says that the
+  // server has given up.
   if (step_ != Step::kNothing) CheckDeadline(base::Now());
   if (step_ == Step::kWelcome || step_ == Step::kNothing) {
     if (calls_ != nullptr) calls_->connection().OnCmEvent(event);
@@ -80,7 +80,7 @@ absl::Status ClientConnection::Advance(const CmEvent& event) {
   const rdma_cm_event_type awaited = step_ == Step::kRoute
                                          ? RDMA_CM_EVENT_ROUTE_RESOLVED
                                          : RDMA_CM_EVENT_ESTABLISHED;
-  // What is neither that nor a failure does not matter.
+  // Failure() returns OK if the event is neither awaited nor a failure.
   if (event.type != awaited) return Failure(event);
   return step_ == Step::kRoute ? OnRoute() : OnAnswer(event);
 }

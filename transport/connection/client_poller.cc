@@ -98,7 +98,7 @@ void ClientPoller::Tick(absl::Time now) {
   for (size_t i = 0; i < connecting_.size();) {
     ClientConnection* const connection = connecting_[i];
     connection->CheckDeadline(now);
-    // One that gives up leaves its place to the next.
+    // A connection that gives up leaves the list, and its place to another.
     if (i < connecting_.size() && connecting_[i] == connection) ++i;
   }
   Reap();
@@ -116,7 +116,7 @@ absl::Time ClientPoller::NextTick() const {
   for (const ClientConnection* connection : connecting_) {
     next = std::min(next, connection->deadline_);
   }
-  // One that closed after this poller's own tick waits to be reaped.
+  // A connection that closed after this poller's own tick waits to be reaped.
   if (std::any_of(closing_.begin(), closing_.end(),
                   [](const std::unique_ptr<ClientConnection>& connection) {
                     return connection->closed();

@@ -26,8 +26,8 @@ namespace verbena::transport {
 // provider, and completion queues of each device. Any number of connections
 // begins and ends here without that anybody waits for one of them.
 //
-// It has no thread: whoever uses it enters its poller and polls. The Providers
-// must outlive it. Confined to the poller's thread.
+// A ClientPoller has no thread: its users enter its poller and poll. The
+// Providers must outlive it. Confined to the poller's thread.
 class ClientPoller final : private Pollable {
  public:
   // Any thread.
@@ -68,10 +68,10 @@ class ClientPoller final : private Pollable {
 
   // For connections that connect.
   absl::StatusOr<CmWatcher*> WatcherFor(const Provider& provider);
-  // One with room for a connection.
+  // Returns a device with room for one more connection.
   absl::StatusOr<PollerDevice*> DeviceFor(const Provider& provider,
                                           ibv_context* context);
-  // It does not connect any more.
+  // Stops watching over a connection that does not connect any more.
   void Settle(ClientConnection* connection);
   // Destroys those that have closed.
   void Reap();

@@ -17,11 +17,11 @@
 
 namespace verbena::transport {
 
-// Whoever has an id. Called on the poller's thread.
+// The owner of an id. Called on the poller's thread.
 class CmEventHandler {
  public:
-  // The event is about an id that is watched for this. It may stop to watch and
-  // destroy the id.
+  // Handles an event about an id that is watched for this handler. May stop
+  // watching the id and destroy it.
   virtual void OnCmEvent(const CmEvent& event) = 0;
 
  protected:
@@ -44,7 +44,7 @@ class CmWatcher final : public Pollable {
   void Watch(const CmId& id, CmEventHandler* handler) {
     handlers_[id.get()] = handler;
   }
-  // Nothing if it is not watched.
+  // Does nothing if `id` is not watched.
   void Unwatch(const CmId& id) { handlers_.erase(id.get()); }
 
   int Poll() override { return 0; }

@@ -369,7 +369,8 @@ void Connection::OnTick(absl::Time now) {
 absl::Time Connection::NextTick() const {
   if (state_ == ConnectionState::kClosed) return absl::InfiniteFuture();
   if (state_ > ConnectionState::kOpen) {
-    // What it is still used for ends with something posted to the poller.
+    // A call that is still in use ends by a task posted to the poller, which
+    // needs no tick.
     return calls_.InUse() && flushed() ? absl::InfiniteFuture()
                                        : close_deadline_;
   }

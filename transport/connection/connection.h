@@ -1,4 +1,4 @@
-// One RC connection: what the client's and the server's end have in common.
+// An RC connection: the common part of the client's and the server's end.
 
 #ifndef VERBENA_TRANSPORT_CONNECTION_CONNECTION_H_
 #define VERBENA_TRANSPORT_CONNECTION_CONNECTION_H_
@@ -57,7 +57,7 @@ class Connection final : public CmEventHandler {
   // REQUIRES: DestroyQueuePair().
   ~Connection();
 
-  // What this side is able to take, for the private data.
+  // Returns this side's limits, for the private data.
   static PeerLimits OwnLimits(const EndpointOptions& options);
 
   // "10.0.0.7:50051".
@@ -91,8 +91,8 @@ class Connection final : public CmEventHandler {
 
   // Ends the connection. Open calls end with `reason`, which must not be OK.
   void Close(const absl::Status& reason);
-  // The same, and tells the peer: it is not believed to be who it should be
-  // (UNAUTHENTICATED), or cannot do what is wanted.
+  // As Close(), but tells the peer the reason: it is not believed to be who it
+  // should be (UNAUTHENTICATED), or cannot do what is wanted.
   void Refuse(const absl::Status& reason);
 
   // Tells the peer, once the connection is open, that no new calls should come,
@@ -102,23 +102,24 @@ class Connection final : public CmEventHandler {
   // Whether the peer's device has everything that was sent.
   bool sends_done() const { return send_.idle(); }
 
-  // What the connection manager reports about this connection's id.
+  // Handles an event of the connection manager about this connection's id.
   void OnCmEvent(const CmEvent& event) override;
 
   // --- Checksums: see frame.h ---
 
-  // They were agreed on: frames that come have them, from the next one on or,
-  // at a server, from when the client has read the WELCOME. FAILED_PRECONDITION
-  // if the peer's slots have no room for them.
+  // Checksums were agreed on. Frames that come have them from the next one on
+  // or, at a server, from when the client has read the WELCOME.
+  // FAILED_PRECONDITION if the peer's slots have no room for them.
   absl::Status ExpectSums();
   bool expects_sums() const { return expects_sums_; }
   // Frames that are sent have them from now on: SendRoom() is less.
   void BeginSums() { sum_bytes_ = sizeof(FrameSums); }
-  // What the frame that came last says of its parts in an arena.
+  // Returns the sums that the last frame received states for its parts in
+  // an arena.
   const PartSums& received_sums() const { return received_sums_; }
-  // Ends the connection, and tells the peer, because bytes of it were damaged
-  // on their way: such a part, of so many bytes, has another sum than it was
-  // sent with.
+  // Ends the connection and tells the peer that bytes were damaged on their
+  // way. The part, of `bytes` bytes, was sent with the sum `stated` but has the
+  // sum `found`.
   void PartDamaged(absl::string_view part, uint64_t bytes, uint32_t stated,
                    uint32_t found);
 
@@ -196,8 +197,8 @@ class Connection final : public CmEventHandler {
   void Send(uint32_t bytes, uint32_t invalidates = 0) {
     SendFrame(bytes, /*signalled=*/false, invalidates);
   }
-  // The same for a frame that has parts in an arena, with these sums if frames
-  // have any.
+  // As Send(), for a frame that has parts in an arena. If frames have sums,
+  // `parts` are those of the parts.
   void Send(uint32_t bytes, const PartSums& parts, uint32_t invalidates = 0) {
     part_sums_ = parts;
     Send(bytes, invalidates);
@@ -221,7 +222,7 @@ class Connection final : public CmEventHandler {
   void AllowTrains() { trains_ = !expects_sums_; }
   bool allows_trains() const { return trains_; }
 
-  // What fits one SEND to the peer.
+  // Returns the length of the longest frame that fits one SEND to the peer.
   uint32_t SendRoom() const {
     // From when sums are agreed on, not from when they begin: what is placed in
     // between may be sent behind the WELCOME, with them.
@@ -351,8 +352,8 @@ class Connection final : public CmEventHandler {
   CallTable& calls_;
   DeviceCounters& counters_;  // The poller's.
   ConnectionState state_ = ConnectionState::kConnecting;
-  bool in_round_ = false;  // It stands in the PollerDevice's list.
-  bool touched_ = false;   // It stands among the touched ones there.
+  bool in_round_ = false;  // In the PollerDevice's list.
+  bool touched_ = false;   // Among the touched ones there.
   // When the PollerDevice ticks it, unless it is touched before.
   absl::Time tick_time_ = absl::InfiniteFuture();
   bool calls_wait_ = false;  // See NoteWaiting().
@@ -362,7 +363,7 @@ class Connection final : public CmEventHandler {
   bool trains_ = false;        // See AllowTrains().
   bool expects_sums_ = false;  // ExpectSums() was called.
   bool peer_began_sums_ = false;
-  uint32_t sum_bytes_ = 0;  // What every frame that is sent ends with.
+  uint32_t sum_bytes_ = 0;  // Bytes of sums behind each frame.
   PartSums part_sums_;      // Of the frame that is sent next.
   PartSums received_sums_;
 
@@ -378,7 +379,7 @@ class Connection final : public CmEventHandler {
   PeerLimits peer_limits_;
 
   const EndpointOptions options_;
-  const int access_;  // What the peer may do to our memory.
+  const int access_;  // The peer's rights on our memory.
   const std::string peer_;
   bool has_queue_pair_ = true;
   absl::Status failure_;  // Why it closes; OK while it does not.

@@ -15,7 +15,7 @@ void Connection::OnReceive(absl::Span<const uint8_t> frame) {
   // The whole header is checked here, once: whoever reads it below believes it.
   bool plain = IsPlainCall(frame);
   const char* error = nullptr;
-  absl::Span<const uint8_t> rest;  // Of a train, behind its first frame.
+  absl::Span<const uint8_t> rest;  // A train's other frames.
   if (ABSL_PREDICT_FALSE(!plain)) {
     if (trains_) plain = CutTrain(&frame, &rest);
     if (!plain) error = FrameError(frame);
@@ -128,7 +128,7 @@ void Connection::FinishRound() {
     SendOwedControl();
   }
   FlushNow();
-  // That nothing comes any more is found by the next tick.
+  // The next tick finds out that nothing comes any more.
   if (ABSL_PREDICT_FALSE(state_ > ConnectionState::kOpen) && send_.idle()) {
     CheckDrained();
   }

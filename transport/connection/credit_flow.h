@@ -1,4 +1,4 @@
-// What a connection's headers say of credits, both ways.
+// The credits that a connection's headers tell of, both ways.
 
 #ifndef VERBENA_TRANSPORT_CONNECTION_CREDIT_FLOW_H_
 #define VERBENA_TRANSPORT_CONNECTION_CREDIT_FLOW_H_
@@ -37,7 +37,7 @@ class CreditFlow {
     starved_ = begun_;
     return false;
   }
-  // The same for a frame that nobody waits for: the peer hears nothing of it.
+  // As CanSend(0), for a frame that nobody waits for: asks for no credit.
   bool has_credit() const { return send_.available() > 0; }
   uint32_t available() const { return send_.available(); }
   // How often a frame had to wait since the last time this was asked.
@@ -49,8 +49,8 @@ class CreditFlow {
     return std::min(kReservedCredits, send_.Share(kReservedShare));
   }
 
-  // What is wrong with a frame for which no receive was posted: it took one
-  // that others may need.
+  // Errors of a frame for which no receive was posted: it took one that others
+  // may need.
   static constexpr char kGrantOutOfTurn[] = "it sent a GRANT out of turn";
   static constexpr char kBeyondCredits[] =
       "it sent more messages than it had credits for";

@@ -25,7 +25,7 @@ struct Message {
   bool wanted = false;
 };
 
-// What ends share: receives beyond those of idle connections.
+// Receives beyond those of idle connections, which ends share.
 struct Pool {
   uint32_t left = 0;
 
@@ -121,7 +121,8 @@ class CreditSimulationTest : public testing::Test {
     return std::uniform_int_distribution<uint32_t>(least, most)(random_);
   }
 
-  // What `from` has under way fits what `to` has reserved for it.
+  // Expects that the frames `from` has under way fit the receives that `to` has
+  // reserved for it.
   static void ExpectReserved(End& from, const End& to) {
     uint32_t grants = 0;
     for (const Message& message : from.out()) grants += message.grant ? 1 : 0;

@@ -23,9 +23,9 @@ class SendCredits {
   // REQUIRES: available() > 0.
   void Take() { ++sent_; }
 
-  // What the peer's latest header said. Returns false, and changes nothing, if
-  // a correct peer can't have said it: the limit went back, or allows more than
-  // the largest window.
+  // Takes the limit from the peer's latest header. Returns false, and changes
+  // nothing, if a correct peer can't have sent it: the limit went back, or
+  // allows more than the largest window.
   bool Update(uint32_t limit) {
     if (limit - sent_ > largest_ || limit - limit_ > largest_) return false;
     limit_ = limit;
@@ -79,7 +79,7 @@ class ReceiveCredits {
     return true;
   }
 
-  // So many more receives have been reserved.
+  // Notes that `count` more receives have been reserved.
   void Grow(uint32_t count) { window_ += count; }
 
   // Shrinks the window to what the peer was told, but not below `least`.
@@ -143,7 +143,7 @@ class GrantTurns {
 
  private:
   bool sent_ = false;          // Parity of the GRANTs sent.
-  bool acknowledged_ = false;  // That the peer said last.
+  bool acknowledged_ = false;  // The parity the peer said last.
   bool read_ = false;          // Parity of the GRANTs read.
   bool unsaid_ = false;        // The peer does not know of the latest.
 };

@@ -21,8 +21,8 @@ struct DeviceLimits {
   // has no receiver-not-ready: if another connection took the last receive, the
   // next message would end its own connection.
   bool shared_receives = true;
-  uint32_t receives = 0;     // Of one receive queue.
-  uint32_t completions = 0;  // Of one completion queue.
+  uint32_t receives = 0;     // In a receive queue.
+  uint32_t completions = 0;  // In a completion queue.
   // READs under way at once of one queue pair: a peer's, and our own.
   uint8_t reads_answered = kReadDepth;
   uint8_t reads_made = kReadDepth;

@@ -142,7 +142,7 @@ TEST_F(DeviceLimitsTest, SharesNoReceivesOnIwarp) {
   EXPECT_GT(own.cap.max_recv_wr, kCredits + kGrantReceives);
 }
 
-// One window takes nearly all that this device has beyond the idle ones.
+// The device has receives for little more than one window beyond the idle ones.
 TEST_F(DeviceLimitsTest, WindowsOfOwnReceivesShareABoundedMemory) {
   verbs_.BeIwarp();
   verbs_.attributes.max_cqe = 450;

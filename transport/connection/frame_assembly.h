@@ -48,7 +48,7 @@ class FrameAssembly {
  private:
   const char* Begin(absl::Span<const uint8_t> frame, BufferPool* pool);
 
-  Buffer memory_;  // Of the whole frame; empty when there is none.
+  Buffer memory_;  // The whole frame; empty when there is none.
   size_t filled_ = 0;
   uint64_t begun_ = 0;  // How many frames there were.
   uint32_t call_id_ = 0;

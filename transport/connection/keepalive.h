@@ -23,8 +23,8 @@ namespace verbena::transport {
 class Keepalive {
  public:
   enum class Verdict { kFine, kPingDue, kDead };
-  // What silence means at present: nothing; that the peer may be gone, but
-  // nobody waits for it; or that somebody may wait in vain.
+  // The meaning of silence at present. kFine: none. kIdle: the peer may be
+  // gone, but nobody waits for it. kSuspicious: somebody may wait in vain.
   enum class Silence { kFine, kIdle, kSuspicious };
   static constexpr int kLongestSilence = 64;
 

@@ -44,16 +44,16 @@ class LeaseWindows {
     for (const auto& each : all_) each->window.reset();
   }
 
-  // One that is not bound, with a new key; null if the device has no more, but
-  // never if none is in use.
+  // Returns a window that is not bound, with a new key. Null if the device has
+  // no more, but never if none is in use.
   LeaseWindow* Take();
-  // It may be taken again, unless it is still bound: then the connection is
-  // being lost.
+  // Gives a window back, to be taken again. If it is still bound, the
+  // connection is being lost, and the window is not used again.
   void GiveBack(LeaseWindow* window) {
     if (!window->bound) spare_.push_back(window);
   }
-  // The server's message has invalidated this key: what it was bound under is
-  // not bound any more. A key that is none of a window's says nothing.
+  // The server's message has invalidated this key, so the window bound under it
+  // is not bound any more. Does nothing if no window has the key.
   void NoteInvalidated(uint32_t rkey);
 
  private:

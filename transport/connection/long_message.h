@@ -22,22 +22,23 @@ struct LongMessage {
   }
 };
 
-// One that has come, or of which this side has been told. Whoever sets `state`
-// to kHere hands it over to the reader.
+// A long message that has come, or of which this side has been told. Setting
+// `state` to kHere hands it over to the reader.
 struct IncomingMessage {
   enum class State : uint8_t {
     kTold,
-    kReading,  // It is being READ.
+    kReading,  // A READ is under way.
     kHere,
   };
 
-  // What is here of it, or is being READ.
+  // The parts that are here or are being READ.
   LongMessage parts;
   State state = State::kHere;
   // The peer may write to `parts.message`.
   bool shared = false;
 
-  // Of what is to be READ: where it is, and how long; 0 if it is here.
+  // Places and lengths of the parts that are to be READ; length 0 if the part
+  // is here.
   RemoteArenas::RemoteRange message_source;
   RemoteArenas::RemoteRange attachment_source;
   uint32_t message_bytes = 0;

@@ -20,9 +20,9 @@
 
 namespace verbena::transport {
 
-// What a queue pair receives into and sends from, and the pool of memory for
-// bulk data. All of it is in one protection domain: a peer that is given a key
-// reaches no further.
+// The memory that a queue pair receives into and sends from, and the pool of
+// memory for bulk data. All of it is in one protection domain: a peer that is
+// given a key reaches no further.
 //
 // The connections of a server's poller share one for each device, because their
 // peers are given no keys. Each connection of a client has its own, with a
@@ -50,8 +50,8 @@ class MemoryDomain {
   SendBuffers& send_buffers() { return send_buffers_; }
   BufferPool& pool() { return *pool_; }
 
-  // What is registered for frames: it grows with the traffic, and with the
-  // number of connections.
+  // Returns the bytes registered for frames. They grow with the traffic, and
+  // with the number of connections.
   size_t frame_bytes() const {
     return receive_slabs_.registered_bytes() + send_buffers_.registered_bytes();
   }

@@ -26,18 +26,20 @@ namespace verbena::transport {
 
 class OpenStreams;
 
-// One side of a stream, the same at client and server: see "Streams" in
-// frame.h.
+// A side of a stream, the same at client and server: see "Streams" in frame.h.
 //
-// It stands between two threads. A reader and a writer, each one thread at a
-// time, use the first part of it; the poller's thread does the rest. Between
-// them are an inbox and an outbox, of whole messages, under a mutex: the reader
-// takes all of the inbox at once, the poller all of the outbox. So many small
-// messages share a lock, a task for the poller, and a frame. The mutex is held
-// for as long as it takes to write a message of at most kLongMessageBytes, to
-// copy what a frame holds, or to exchange two buffers; only a long message that
-// comes in frames while the reader has not taken the one before it is copied
-// with it, and what leaves a pool that is short of memory.
+// A MessageStream stands between two threads. A reader and a writer, each
+// one thread at a time, use the first part of it; the poller's thread does
+// the rest. Between them are an inbox and an outbox, of whole messages,
+// under a mutex. The reader takes all of the inbox at once, the poller all
+// of the outbox. So many small messages share a lock, a task for the poller,
+// and a frame.
+//
+// The mutex is held while a message of at most kLongMessageBytes is written,
+// the bytes of a frame are copied, or two buffers are exchanged. Longer copies
+// are made with it held in two cases: a long message that comes in frames while
+// the reader has not taken the one before it, and bytes that leave a pool that
+// is short of memory.
 //
 // A long message is kept in Buffers, and goes beside the frames where the
 // LongMessageCarrier can have it so. In the inbox a mark stands for it.
@@ -46,7 +48,7 @@ class OpenStreams;
 // to read, or no room, and the owner is told when there is.
 class MessageStream final : public Task {
  public:
-  // What has the stream: a call of the layer above.
+  // The owner of the stream: a call of the layer above.
   class Owner {
    public:
     // Has Run() of the stream called by the poller's thread, soon. Called by
@@ -109,7 +111,7 @@ class MessageStream final : public Task {
   // --- For the reader and the writer ---
 
   Result Read(Message* message);
-  // What Read() would answer now, without reading. For the reader.
+  // Returns what Read() would return now, without reading. For the reader.
   Result Peek();
 
   // Adds a message of so many bytes, which `write` writes, and an attachment.
@@ -120,8 +122,8 @@ class MessageStream final : public Task {
                const Buffer* attachment_buffer, Allocate allocate,
                absl::FunctionRef<void(uint8_t*)> write);
 
-  // What is written from now on is not sent before ReleaseWrites(): something
-  // else goes first.
+  // Holds back what is written from now on until ReleaseWrites(), because
+  // something else goes first.
   void HoldWrites() { held_.store(true, std::memory_order_relaxed); }
 
   // No message follows. False if the stream is over.
@@ -185,10 +187,9 @@ class MessageStream final : public Task {
   template <typename Call>
   friend class CallQueue;
 
-  // What a buffer keeps that is empty.
+  // Bytes of memory that an empty buffer keeps.
   static constexpr size_t kKeptBytes = kStreamOutboxBytes;
-  // A longer message is written without the mutex, and then exchanged for an
-  // empty outbox.
+  // A longer message is written without the mutex, into Buffers of its own.
   static constexpr uint64_t kLongMessageBytes = 16 << 10;
 
   // Has Run() called unless it is to be anyway.
@@ -210,7 +211,7 @@ class MessageStream final : public Task {
   Result WriteLong(uint64_t message_bytes, absl::Span<const uint8_t> attachment,
                    const Buffer* attachment_buffer, Allocate allocate,
                    absl::FunctionRef<void(uint8_t*)> write);
-  // One of that length came, and might have come in a lease, or did.
+  // Notes the length of a message that came; a long one adapts lease_bytes_.
   void NoteLong(const MessageHeader& header);
   // How many a client may send, if it is told now.
   uint64_t NextLongLimit() const {
@@ -227,9 +228,9 @@ class MessageStream final : public Task {
   Result ReadLong(Message* message);
   // Begins to READ those of which there is room for.
   void StartReads();
-  // Sends the one that is next, or says why not.
+  // Sends the next long message, or says why not.
   Sent SendLong();
-  // Those that have come and were not taken.
+  // Returns how many long messages have come and were not taken.
   uint64_t unread_longs() const {
     return longs_told_ - longs_taken_.load(std::memory_order_acquire);
   }
@@ -318,11 +319,11 @@ class MessageStream final : public Task {
   OpenStreams* streams_ = nullptr;  // Null unless the call is open.
   bool queued_ = false;             // It is in the line there.
   uint32_t call_id_ = 0;
-  bool pending_ = true;  // What OnPending() has told.
+  bool pending_ = true;  // The last value given to OnPending().
   absl::Status failure_;
 
   uint64_t received_ = 0;                  // Bytes, in all.
-  uint64_t granted_ = kStreamWindowBytes;  // What the other side may send.
+  uint64_t granted_ = kStreamWindowBytes;  // Granted to the peer, in all.
   uint64_t window_ = kStreamWindowBytes;
   bool last_came_ = false;
   base::ByteBuffer part_;    // Of a message that is not all here.
@@ -334,13 +335,14 @@ class MessageStream final : public Task {
   uint64_t longs_told_ = 0;
   uint64_t longs_started_ = 0;  // They are kReading or kHere, or were taken.
   uint64_t long_bytes_started_ = 0;
-  uint64_t longs_granted_ = kStreamLongMessages;  // What a client may send.
+  // MESSAGEs granted to a client, in all.
+  uint64_t longs_granted_ = kStreamLongMessages;
 
   base::ByteBuffer sending_;
   // Instead of that, if has_long_.
   LongMessage sending_long_;
   bool has_long_ = false;
-  bool long_in_frames_ = false;  // It is to go in DATA.
+  bool long_in_frames_ = false;  // To be sent in DATA.
   size_t sent_at_ = 0;           // What of it was sent.
   uint64_t sent_ = 0;            // Bytes, in all.
   uint64_t allowed_ = kStreamWindowBytes;

@@ -57,7 +57,7 @@ MessageStream::Result MessageStream::PeekLong() {
     reader_waits_.store(true, std::memory_order_relaxed);
     told = state == IncomingMessage::State::kTold;
   }
-  // It may be so long that it is not READ before somebody waits for it.
+  // A message may be so long that it is not READ before somebody waits for it.
   if (told) Post();
   return Result::kWait;
 }
@@ -144,7 +144,7 @@ const char* MessageStream::OnLongMessage(const MessageHeader& lengths,
   }
   if (!Accept(lengths)) return nullptr;
   if (!body.empty()) {
-    // One part at the most: of the other one it is known where it is.
+    // The body holds at most one part; the place of the other one is known.
     const bool has_message =
         message.parts.message.empty() && message.message_bytes == 0;
     Buffer& part =

@@ -33,7 +33,7 @@ class Owner final : public MessageStream::Owner {
   int writable = 0;
 };
 
-// What a peer sends for a message and its attachment.
+// Returns the bytes that a peer sends for a message and its attachment.
 std::string Encode(const std::string& message,
                    const std::string& attachment = "") {
   const MessageHeader header = {static_cast<uint32_t>(message.size()),

@@ -10,12 +10,13 @@
 
 namespace verbena::transport {
 
-// What a peer did wrong who sent a frame of a stream for another call.
+// The error of a peer that sent a frame of a stream for another call.
 inline constexpr char kNoStream[] =
     "it sent DATA, a WINDOW or a MESSAGE of a call without them";
 
-// Takes turns among them, a frame each, so that none waits for the long message
-// of another. The same at client and server. Confined to the poller's thread.
+// The open streams of a connection, which take turns, a frame each: none waits
+// for the long message of another. The same at client and server. Confined to
+// the poller's thread.
 class OpenStreams {
  public:
   // Both must outlive it, and may still be under construction.

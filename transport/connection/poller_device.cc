@@ -23,7 +23,7 @@ constexpr absl::Duration kSoon = absl::Milliseconds(10);
 // may go that much earlier (see Keepalive), and each apart would wake us.
 constexpr absl::Duration kTogether = absl::Seconds(1);
 
-// What the device has room for.
+// Returns a plan that fits the device; an error if not one connection fits.
 absl::StatusOr<QueuePlan> MakePlan(absl::string_view device,
                                    const DeviceLimits& limits,
                                    uint32_t max_connections,
@@ -260,7 +260,7 @@ int PollerDevice::WakeBufferWaiters() {
                      return connection->memory().send_buffers().available();
                    });
   if (found == buffer_waiters_.end()) return 0;
-  // Whoever does not use its turn leaves it to the next, in the next round.
+  // If the connection does not use its turn, the next one has it next round.
   Connection* const connection = *found;
   buffer_waiters_.erase(found);
   connection->OnSendBuffer();
@@ -274,7 +274,7 @@ void PollerDevice::OnReadable() {
   event_ = event_ == Event::kLeft ? Event::kNone : Event::kTaken;
 }
 
-// In doubt, and only then, it costs the system call that finds nothing.
+// Costs a system call that may find nothing, but only if an event may be left.
 void PollerDevice::TakeLeftEvent() {
   while (channel_.TakeEvent().value_or(false)) {
   }
@@ -282,7 +282,8 @@ void PollerDevice::TakeLeftEvent() {
 
 void PollerDevice::Tick(absl::Time now) {
   if (shared_memory_ != nullptr) {
-    // Who is short of memory gets what another connection's call may hold.
+    // If the pool was short of memory, tick all connections: their calls may
+    // hold memory that another connection waits for.
     const uint64_t shortages = shared_memory_->pool().shortages();
     if (shortages != std::exchange(seen_shortages_, shortages)) {
       for (const auto& [qp_num, connection] : connections_) connection->Touch();
@@ -292,10 +293,10 @@ void PollerDevice::Tick(absl::Time now) {
   for (size_t i = 0; i < touched_.size();) {
     Connection* const connection = touched_[i];
     connection->OnTick(now);
-    // It may have removed itself.
+    // The connection may have removed itself.
     if (i == touched_.size() || touched_[i] != connection) continue;
     const absl::Time next = connection->NextTick();
-    // One that closes is told nothing of what it waits for.
+    // A closing connection gets no wake-ups, so it must be ticked.
     if (connection->state() > ConnectionState::kOpen || next <= now + kSoon) {
       ++i;
       continue;
@@ -325,7 +326,7 @@ void PollerDevice::TickAt(Connection* connection, absl::Time time) {
 }
 
 absl::Status PollerDevice::Arm() {
-  // It would fail for ever, and the poller would never sleep.
+  // Arming a broken device fails each time, and the poller would never sleep.
   if (broken_) return absl::OkStatus();
   if (event_ == Event::kLeft) TakeLeftEvent();
   event_ = Event::kAsked;

@@ -1,4 +1,4 @@
-// One RDMA device as one poller uses it.
+// An RDMA device as one poller uses it.
 
 #ifndef VERBENA_TRANSPORT_CONNECTION_POLLER_DEVICE_H_
 #define VERBENA_TRANSPORT_CONNECTION_POLLER_DEVICE_H_
@@ -46,8 +46,8 @@ class PollerDevice final : public Pollable {
  public:
   struct Options {
     uint32_t max_connections = 1;
-    // Of the memory that all connections share. Without it each connection
-    // brings a domain of its own: see MakeMemory().
+    // Options of the pool in the memory that all connections share. If not set,
+    // each connection brings a domain of its own: see MakeMemory().
     std::optional<BufferPool::Options> shared_pool;
   };
 
@@ -67,7 +67,7 @@ class PollerDevice final : public Pollable {
   absl::StatusOr<std::unique_ptr<MemoryDomain>> MakeMemory(
       const BufferPool::Options& pool) const;
 
-  // What the queue pair of a connection with this memory is to be made with.
+  // Returns the attributes of the queue pair of a connection with this memory.
   ibv_qp_init_attr QpAttributes(MemoryDomain& memory) const;
   struct QueuePair {
     uint32_t inline_bytes = 0;                 // The most that it takes.
@@ -99,7 +99,7 @@ class PollerDevice final : public Pollable {
   uint32_t GrowReceives(ReceiveBuffers& receives, uint32_t wanted);
   void ShrinkReceives(ReceiveBuffers& receives, uint32_t count);
 
-  // What the connections on the device share for sending.
+  // Objects that the connections on the device share for sending.
   SendBatches& send_batches() { return send_batches_; }
   SharedSends& shared_sends() { return shared_sends_; }
 
@@ -128,7 +128,7 @@ class PollerDevice final : public Pollable {
   bool any_closed() const { return any_closed_; }
   void ForgetClosed() { any_closed_ = false; }
 
-  // So many polls find everything that is complete now, whomever it concerns.
+  // Returns how many polls find all that is complete now, of any connection.
   uint32_t PollsToEmpty() const;
   // Handles everything that is complete now.
   void PollToEmpty();
@@ -169,17 +169,18 @@ class PollerDevice final : public Pollable {
   // can go on.
   void FailAll(const ReceiveBuffers& receives);
 
-  // Takes the event that an arming may have left behind. Else it would end the
-  // next sleep at once, whose arming would leave one in turn: once there, it
-  // would stay so for as long as what the poller waits for comes soon.
+  // Takes the event that an earlier arming may have left in the channel.
+  // Otherwise it would end the next sleep at once, and the arming of that
+  // sleep would leave an event in turn. That would go on as long as
+  // completions come soon.
   void TakeLeftEvent();
 
-  // What became of the event that Arm() asked for.
+  // State of the event that Arm() asked for.
   enum class Event : uint8_t {
-    kNone,   // It was taken, and what it announced was handled.
-    kAsked,  // It may come.
-    kTaken,  // One was taken: this one, or one that was left by an earlier.
-    kLeft,   // It may be in the channel: what it announces was handled.
+    kNone,   // Taken, and the completions it announced were handled.
+    kAsked,  // The event may come.
+    kTaken,  // An event was taken: this one, or one of an earlier Arm().
+    kLeft,   // May be in the channel; its completions were handled.
   };
 
   const Provider& provider_;
@@ -204,8 +205,8 @@ class PollerDevice final : public Pollable {
   std::set<std::pair<absl::Time, Connection*>> ticks_;
   std::vector<Connection*> touched_;
   bool any_closed_ = false;
-  uint64_t seen_shortages_ = 0;  // Of the shared pool.
-  // Those that were used lately, by the low bits of the number.
+  uint64_t seen_shortages_ = 0;  // The shared pool's.
+  // Connections that were used lately, by the low bits of the number.
   struct Cached {
     uint32_t qp_num = 0;
     Connection* connection = nullptr;
@@ -213,7 +214,7 @@ class PollerDevice final : public Pollable {
   static constexpr uint32_t kCachedConnections = 64;
   std::array<Cached, kCachedConnections> cached_connections_;
 
-  // Those that called JoinRound() since the last FinishRound().
+  // Connections that called JoinRound() since the last FinishRound().
   std::vector<Connection*> round_;
   std::vector<Connection*> buffer_waiters_;  // The first one came first.
 };

@@ -85,7 +85,7 @@ inline void PollerDevice::Handle(const ibv_wc& completion) {
     if (!receive) {
       connection->OnSendDone(completion.wr_id, completion.status);
     } else if (ABSL_PREDICT_TRUE(completion.status == IBV_WC_SUCCESS)) {
-      // Of anything else the length is not that of what is in the buffer.
+      // Only for a SEND is byte_len the length of the bytes in the buffer.
       if (ABSL_PREDICT_TRUE(completion.opcode == IBV_WC_RECV)) {
         if (ABSL_PREDICT_FALSE(completion.wc_flags != 0)) {
           NoteInvalidation(completion, connection);

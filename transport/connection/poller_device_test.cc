@@ -266,7 +266,8 @@ TEST_F(PollerDeviceTest, TicksConnectionsTogetherThatAreDueSoonAfterEachOther) {
   EXPECT_EQ(b->ticks, 2);
 }
 
-// It may be about to need something that comes without a word.
+// A connection that wants its tick soon may be about to need something that
+// nobody announces.
 TEST_F(PollerDeviceTest, TicksAConnectionAllTheTimeThatWantsItSoon) {
   const auto a = Connect(1);
   absl::Time now = absl::UnixEpoch();
@@ -313,7 +314,7 @@ TEST_F(PollerDeviceTest, TellsThoseThatWaitForASendBufferInTurn) {
   while (memory().send_buffers().available()) {
     held.push_back(memory().send_buffers().Acquire());
   }
-  // One in reserve for each connection, in whole slabs.
+  // The reserve has a buffer for each connection, in whole slabs.
   EXPECT_EQ(held.size(), kMaxSendBuffers + SendBuffers::kSlabBuffers);
   a->WaitForBuffer();
   b->WaitForBuffer();
@@ -382,7 +383,7 @@ TEST_F(PollerDeviceTest, LooksOnceForTheEventThatEndsASleep) {
   EXPECT_EQ(verbs_.looks, 3);
 }
 
-// It would end the next sleep at once.
+// An event left in the channel would end the next sleep at once.
 TEST_F(PollerDeviceTest, LeavesNoEventInTheChannelWhenItArmsAnew) {
   const auto a = Connect(7);
   a->Send();

@@ -8,15 +8,15 @@
 namespace verbena::transport {
 namespace {
 
-// What one connection can use at most of what is shared.
+// The most shared receives and work requests that one connection can use.
 constexpr uint32_t kMostGrown = kCredits - kIdleCredits;
 constexpr uint32_t kMostShared = kSendQueueDepth - 1 - kOwnSends;
 
 // Receives that an idle connection has in a queue of its own.
 constexpr uint32_t kIdleDepth = ReceiveBuffers::QueueDepth(kIdleReceives);
 
-// What is shared shrinks to this, but not further: less would make every
-// connection slow rather than some wait.
+// The shared numbers shrink to these and no further: less would make every
+// connection slow, rather than make some wait.
 constexpr uint32_t kLeastGrown = kMostGrown;
 constexpr uint32_t kLeastShared = kMostShared;
 
@@ -61,7 +61,7 @@ uint32_t QueuePlan::ReceiveDepth() const {
 }
 
 uint32_t QueuePlan::CompletionDepth() const {
-  constexpr uint32_t kMarkers = 1;  // Of each queue pair, when it ends.
+  constexpr uint32_t kMarkers = 1;  // Per queue pair, at its end.
   return MostPosted(*this) + connections * (kOwnSends + kMarkers) +
          shared_sends;
 }

@@ -11,8 +11,8 @@ namespace verbena::transport {
 // queue of its own, with its own memory or with memory that all share.
 enum class ReceiveQueues { kOneForAll, kOneEach, kOneEachOfSharedMemory };
 
-// What one poller's connections on one device may use of its queues, and the
-// depths that follow from it.
+// The use that one poller's connections on one device may make of its queues,
+// and the depths that follow from it.
 struct QueuePlan {
   ReceiveQueues receive_queues = ReceiveQueues::kOneForAll;
   uint32_t connections = 0;
@@ -21,10 +21,10 @@ struct QueuePlan {
   uint32_t grown_receives = 0;
   uint32_t shared_sends = 0;  // See SharedSends.
 
-  // Of each receive queue: what may be reserved at once, and its depth.
+  // Receives of each queue that may be reserved at once, and its depth.
   uint32_t Receives() const;
   uint32_t ReceiveDepth() const;
-  // One completion for everything that can be posted.
+  // Counts one completion for everything that can be posted.
   uint32_t CompletionDepth() const;
 };
 

@@ -27,7 +27,7 @@ ReceiveBuffers::ReceiveBuffers(BufferSlabs& slabs, ibv_qp* qp,
 void ReceiveBuffers::SetReserved(uint32_t reserved) {
   reserved_ = reserved;
   wanted_ = stopped_ ? 0 : QueueDepth(reserved);
-  // What is not for those that are being read may wait for a doorbell.
+  // Buffers beyond those that may be read at once may wait for a doorbell.
   batch_ = std::min(Extra(reserved) - std::min(reserved, kPollBatch), kBatch);
 }
 

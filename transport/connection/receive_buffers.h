@@ -92,8 +92,8 @@ class ReceiveBuffers {
   // reserved, and if the device takes no receives at all, others have too few:
   // see complete(). REQUIRES: count <= room().
   absl::Status Reserve(uint32_t count);
-  // What comes back from now on is not posted again until fewer are posted than
-  // are needed. REQUIRES: as many are reserved.
+  // Gives back `count` reserved receives. Buffers that come back are not posted
+  // again while more are posted than needed. REQUIRES: count <= reserved().
   absl::Status Unreserve(uint32_t count);
 
   // Whether as many are posted as are reserved. Not after an error of the

@@ -43,7 +43,7 @@ class ReceiveBuffersTest : public testing::Test {
       *ProtectionDomain::Create(verbs_.table(), verbs_.context());
   BufferSlabs slabs_{pd_};
   ReceiveBuffers buffers_ = *ReceiveBuffers::Create(pd_, slabs_, kMost);
-  size_t read_ = 0;  // Of verbs_.receives.
+  size_t read_ = 0;  // In verbs_.receives.
 };
 
 TEST_F(ReceiveBuffersTest, CostNothingBeforeTheFirstIsReserved) {

@@ -19,8 +19,8 @@ namespace verbena::transport {
 uint32_t RequestFrameBytes(const ClientCall::Request& request,
                            Placement placement, bool has_lease_key);
 
-// What a header says of the time that a call has left at `now_ns`, in
-// nanoseconds since 1970.
+// Returns a header's timeout_us for a call with this deadline. `now_ns` is the
+// time of base::NowNanos(), the clock of the deadline.
 inline uint64_t TimeoutUs(absl::Time deadline, int64_t now_ns) {
   if (deadline == absl::InfiniteFuture()) return kNoTimeout;
   const int64_t deadline_ns = absl::ToUnixNanos(deadline);

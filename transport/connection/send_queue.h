@@ -1,4 +1,4 @@
-// What one connection has posted and not seen completed.
+// Work requests that one connection has posted and not seen completed.
 
 #ifndef VERBENA_TRANSPORT_CONNECTION_SEND_QUEUE_H_
 #define VERBENA_TRANSPORT_CONNECTION_SEND_QUEUE_H_
@@ -50,7 +50,7 @@ class SharedSends {
 // signalled each. A device of iWARP completes a READ when its answer has come,
 // maybe behind frames that were posted later: then those wait for it here.
 //
-// What is posted goes to the device in the order posted, but only with the next
+// Work requests go to the device in the order posted, but only with the next
 // Flush(): one doorbell for many.
 //
 // Room is counted by completions, never by guesses: nothing is posted that the
@@ -110,7 +110,7 @@ class SendQueue {
     return frame_;
   }
 
-  // What BeginFrame() returned last.
+  // The frame that BeginFrame() returned last.
   uint8_t* frame() const { return frame_; }
 
   // Sends the first `bytes` of frame(). `signalled`: its completion is wanted
@@ -125,7 +125,7 @@ class SendQueue {
   // The frame that was posted last, of so many bytes, may be the first one of a
   // train until the next Flush(), and as long as nothing else is posted.
   void BeginTrain(uint32_t bytes) {
-    if (batch_ == nullptr) return;  // It is with the device already.
+    if (batch_ == nullptr) return;  // The device has the frame already.
     train_ = &batch_->last();
     train_bytes_ = bytes;
     train_frames_ = 1;
@@ -179,7 +179,7 @@ class SendQueue {
   // is not to be trusted any more.
   bool Complete(uint64_t wr_id, absl::FunctionRef<void(void*)> bulk_done);
 
-  // Nothing is posted any more.
+  // Whether everything that was posted is done.
   bool idle() const { return posted_ == done_; }
   // Whether a completion will come without anything that is posted later.
   bool awaits_completion() const { return posted_ - done_ > unsignalled_; }
@@ -274,7 +274,7 @@ class SendQueue {
   uint64_t frames_done_ = 0;
   uint64_t bulk_posted_ = 0;
   uint64_t bulk_done_ = 0;
-  uint32_t buffers_held_ = 0;  // Of posted frames, and spare_buffer_.
+  uint32_t buffers_held_ = 0;  // By posted frames, and spare_buffer_.
   uint32_t shared_held_ = 0;   // Work requests under way beyond kOwnSends.
   uint32_t unsignalled_ = 0;   // Frames since the last signalled request.
 };

@@ -158,7 +158,7 @@ int SendQueue::PostEmptyWrite() {
 
 bool SendQueue::PostDrainMarker() {
   if (batch_ == nullptr) batch_ = batches_.Acquire();
-  // It has room of its own, beyond what is shared.
+  // The marker has room of its own, beyond the shared work requests.
   ibv_send_wr* const wr = Add(nullptr, 0, 0);
   records_[posted_ % kRecords].kind = Kind::kMarker;
   wr->num_sge = 0;

@@ -115,7 +115,7 @@ TEST_F(SendQueueTest, HoldsABufferOnlyUntilItsCompletion) {
   // Its share, and one whose completion brings them back.
   for (uint32_t i = 0; i < kBuffers / 2 + 1; ++i) PostFrame(200);
   EXPECT_EQ(queue_.BeginFrame(200), nullptr);
-  // What fits inline needs none.
+  // A frame that fits inline needs no buffer.
   EXPECT_NE(queue_.BeginFrame(kInline), nullptr);
   Complete(LastId());
   EXPECT_NE(queue_.BeginFrame(200), nullptr);
@@ -279,7 +279,7 @@ TEST_F(SendQueueTest, GoesOnWithItsOwnPlacesWhenNoneAreShared) {
     for (; queue_.HasFrameRoom(); ++posted) PostFrame();
     EXPECT_GE(posted, 1u);
     EXPECT_FALSE(queue_.HasBulkRoom());
-    // One of them is signalled, so there will be room again.
+    // At least one frame is signalled, so there will be room again.
     auto last = verbs_.sends.rbegin();
     while (!last->signalled()) ++last;
     Complete(last->wr_id);

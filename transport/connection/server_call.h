@@ -1,4 +1,4 @@
-// One call as the server's transport sees it.
+// A call as the server's transport sees it.
 
 #ifndef VERBENA_TRANSPORT_CONNECTION_SERVER_CALL_H_
 #define VERBENA_TRANSPORT_CONNECTION_SERVER_CALL_H_
@@ -100,7 +100,7 @@ class ServerCall {
   bool owns_message() const { return owns_message_; }
   // Gives the memory of a large message back early.
   void ReleaseMessage();
-  // The same of long metadata.
+  // Gives the memory of long metadata back early.
   void ReleaseMetadata() {
     if (metadata_.capacity() > kFrameMetadataBytes) metadata_ = {};
   }
@@ -130,7 +130,7 @@ class ServerCall {
   const void* connection() const { return &calls_; }
   const std::string& peer() const;
   const std::string& device_name() const;
-  // Who the client is; null if the server did not want to know.
+  // The client's identity; null if the server did not want to know it.
   const std::shared_ptr<const AuthContext>& auth_context() const;
   Poller& poller() const;
 
@@ -149,8 +149,8 @@ class ServerCall {
   // Memory for the attachment of a reply: registered if there is some just now.
   // Also while others use this object.
   Buffer AllocateAttachment(size_t bytes) const;
-  // The same for a part of a long message of the stream; empty if there is no
-  // memory at all.
+  // As AllocateAttachment(), for a part of a long message of the stream. Empty
+  // if there is no memory at all.
   Buffer AllocatePart(size_t bytes) const;
   // Whether an attachment is in such memory, so that it goes without a copy.
   bool IsRegistered(const Buffer& buffer) const;
@@ -162,8 +162,8 @@ class ServerCall {
     // Metadata that are longer; then `metadata_bytes` is 0.
     std::string long_metadata;
     uint64_t message_bytes = 0;
-    // One of the two, unless there is nothing to write. The buffer, of
-    // AllocateReply(), holds metadata and message already.
+    // Either a writer or a buffer, unless there is nothing to write. The
+    // buffer, from AllocateReply(), holds metadata and message already.
     ReplyWriter* writer = nullptr;
     Buffer buffer;
     Buffer attachment;  // Any; see IsRegistered().
@@ -236,12 +236,11 @@ class ServerCall {
   // The server's own, of which so much is sent.
   std::string initial_metadata_;
   bool initial_due_ = false;
-  size_t metadata_sent_ = 0;  // Of the kind that is being sent.
+  size_t metadata_sent_ = 0;  // Bytes sent of the metadata under way.
   absl::Span<const uint8_t> message_;
   bool owns_message_ = false;
-  std::string
-      held_message_;  // One from the frame, while an attachment is read.
-  Buffer request_;    // Sinks of the READs.
+  std::string held_message_;  // From the frame, while the attachment is READ.
+  Buffer request_;            // Sinks of the READs.
   Buffer attachment_;
   RemoteArenas::RemoteRange request_source_;
   RemoteArenas::RemoteRange attachment_source_;
@@ -249,9 +248,10 @@ class ServerCall {
   uint32_t attachment_bytes_ = 0;  // To be READ.
   uint8_t transfers_left_ = 0;     // READs to end, or WRITEs to be posted.
 
-  PartSums stated_sums_;  // What the REQUEST says of what is READ.
-  // Of what was READ; from Finish() on, of what was WRITTEN. Zero without
-  // checksums.
+  // Sums that the REQUEST states for the parts that are READ.
+  PartSums stated_sums_;
+  // Sums of the parts that were READ; from Finish() on, of those WRITTEN. Zero
+  // without checksums.
   PartSums part_sums_;
 
   // Where the long messages of a stream may be written.
@@ -262,7 +262,7 @@ class ServerCall {
     RemoteArenas::RemoteRange range;
   };
   std::unique_ptr<MessageStream> stream_;
-  bool streamed_ = false;  // It had one.
+  bool streamed_ = false;  // Whether it had a stream.
   std::vector<StreamLease> stream_leases_;
   bool lease_to_come_ = false;  // If there is none, the client lends another.
   // The long message that is being written there: how many of its parts are not
@@ -280,11 +280,11 @@ class ServerCall {
   bool lease_asked_ = false;     // RESPONSE_PENDING was sent, no LEASE came.
   absl::Time lease_asked_time_;  // When it was sent.
 
-  uint32_t plain_reply_bytes_ = 0;  // What BeginReply() was told.
+  uint32_t plain_reply_bytes_ = 0;  // As passed to BeginReply().
   Reply reply_;                     // From Finish() on.
   uint32_t reply_attachment_bytes_ = 0;
   Placement reply_place_;
-  bool reply_written_ = false;  // What goes to the lease; the RESPONSE says so.
+  bool reply_written_ = false;  // The WRITEs to the lease are posted.
   bool unprocessed_ = false;    // Nothing was done; the RESPONSE says so.
 };
 

@@ -167,7 +167,7 @@ void ServerCalls::FreeHeldMemory(CallQueue<ServerCall>& line) {
     for (Buffer* const held : {&call->attachment_, &call->reply_.attachment}) {
       if (!connection_.pool().Owns(*held)) continue;
       Buffer plain = Buffer::PlainIfAny(held->size());
-      if (plain.empty()) return;  // What is there stays where it is.
+      if (plain.empty()) return;  // No memory: the Buffers stay.
       std::memcpy(plain.data(), held->data(), held->size());
       *held = std::move(plain);
     }

@@ -79,10 +79,10 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
 
   using State = ServerCall::State;
 
-  // What becomes of a REQUEST that comes.
+  // The treatment of a REQUEST that comes.
   enum class Intake : uint8_t {
     kServed,
-    kRefused,    // It is answered, and that is all.
+    kRefused,    // Answered as not processed.
     kForbidden,  // The client has said that there would be none.
   };
 
@@ -104,11 +104,11 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
                            : Keepalive::Silence::kIdle;
   }
 
-  // What a client goes through that must show credentials.
+  // State of a client that must show credentials, until it is let in.
   struct Admission {
     std::shared_ptr<const ServerCredentials> credentials;
     ConnectRequest request;
-    std::string hellos;  // What the handshake is bound to.
+    std::string hellos;  // The handshake is bound to them.
     std::unique_ptr<ServerHandshake> handshake;  // From the HELLO on.
   };
 
@@ -122,7 +122,7 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
   // Begins the handshake, or refuses the client.
   void BeginHandshake(absl::string_view hello_body,
                       const std::vector<HelloOption>& client_options);
-  // Goes on with it.
+  // Goes on with the handshake.
   void HandleCredentials(absl::string_view message);
   // Lets the client in; `welcome` is the body of the WELCOME.
   void Admit(std::string welcome);
@@ -131,13 +131,14 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
 
   // A REQUEST that is a message and nothing else.
   void HandlePlainRequest(absl::Span<const uint8_t> frame);
-  // Any. `whole`, if not null, is the memory of a frame that was continued.
+  // Any REQUEST. `whole`, if not null, is the memory of a frame that
+  // was continued.
   void HandleRequest(absl::Span<const uint8_t> frame, Buffer* whole);
   void HandlePart(absl::Span<const uint8_t> frame);
   // The call of a free slot that the client may begin one in; null, after a
   // ProtocolError(), if it may not.
   ServerCall* FindFreeCall(uint32_t call_id);
-  // What all requests have in common.
+  // Begins a call: the part that all requests have in common.
   void BeginCall(const RequestHeader& header, ServerCall* call);
   absl::Time DeadlineAfter(uint64_t timeout_us) const;
   // Whether the ranges that a request names lie in the client's arenas.
@@ -155,11 +156,11 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
   bool TakeMetadata(uint32_t call_id, absl::Span<const uint8_t> inline_metadata,
                     ServerCall* call);
   void SendInitialMetadata(ServerCall* call, std::string metadata);
-  // Sends what is due of the call's own that goes in METADATA before its
-  // RESPONSE; false if not all.
+  // Whether the call has metadata that go in METADATA before its RESPONSE.
   static bool MetadataDue(const ServerCall& call) {
     return call.initial_due_ || !call.reply_.long_metadata.empty();
   }
+  // Sends these metadata as far as it can; false if not all are sent.
   bool SendMetadata(ServerCall* call);
   bool SendMetadata(ServerCall* call, const std::string& metadata,
                     uint8_t flags);
@@ -172,7 +173,8 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
   // The call of an open stream, if its messages are still wanted; null if not,
   // or after a ProtocolError().
   ServerCall* FindStream(uint32_t call_id);
-  // Nothing more can be read of a stream: its call ends with that.
+  // Closes a stream that cannot be read further: its call ends with
+  // the failure.
   void FailStream(ServerCall* call);
   void OpenStream(ServerCall* call);
   void CloseStream(ServerCall* call);
@@ -184,7 +186,7 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
   // all that was written, or if `failure` is not OK is that, and goes when the
   // device is done with the client's memory.
   void FinishStream(ServerCall* call, const absl::Status& failure);
-  // The same for one that is kDraining, and fails meanwhile.
+  // As FinishStream() with a failure, for a call that is kDraining already.
   void FailDraining(ServerCall* call, const absl::Status& failure);
   static bool IsDrained(const ServerCall& call) {
     return call.stream_transfers_ == 0 && call.stream_->sent_all();
@@ -214,7 +216,7 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
                            const Buffer& local,
                            const RemoteArenas::RemoteRange& remote,
                            uint64_t number);
-  // All of a WRITE is posted; all of a READ is here.
+  // Called when all of a WRITE is posted, and when all of a READ is here.
   void OnStreamWritePosted(ServerCall* call);
   void OnStreamTransferDone(BulkTransfer* transfer);
   // The call, as long as its stream is open; else null.
@@ -253,8 +255,8 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
   void AwaitRequest(ServerCall* call);
   // Memory of the bulk pool, if this connection may have so much more of it.
   absl::StatusOr<Buffer> AllocateBulk(size_t bytes) const;
-  // The same for the parts of a request or a reply, if need be as two parts of
-  // one block; all of it or nothing.
+  // As AllocateBulk(), for the parts of a request or a reply, if need be as two
+  // parts of one block. Allocates all of it or nothing.
   absl::Status AllocateParts(uint64_t message_bytes, uint64_t attachment_bytes,
                              Buffer* message, Buffer* attachment);
   absl::Status AllocateApart(uint64_t message_bytes, uint64_t attachment_bytes,
@@ -297,7 +299,7 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
     return uint64_t{call.request_bytes_} + call.attachment_bytes_ >=
            kLargeReadBytes;
   }
-  // What the lease must hold of a reply.
+  // Returns the bytes of the reply that the lease must hold.
   static uint32_t LeaseNeeded(const ServerCall& call);
   // Takes the attachments of calls that wait out of registered memory, if that
   // was short since the last time: one that held memory while it waits for the
@@ -340,7 +342,7 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
   // Frees a call whose RESPONSE is written. Its writer, if there is one, is to
   // be told once that is sent.
   ReplyWriter* EndCall(ServerCall* call);
-  // What fits a RESPONSE beside its header.
+  // Returns how many bytes fit a RESPONSE beside its header.
   uint64_t RoomForReply() const;
   void ReleaseReply(ServerCall* call);
   void FreeCall(ServerCall* call);
@@ -387,10 +389,10 @@ class ServerCalls final : private CallTable, private LongMessageCarrier {
   int64_t transfer_bytes_ = 0;   // Of all transfers that have not ended.
   uint64_t seen_shortages_ = 0;  // The pool's, at the last FreeHeldMemory().
   bool over_share_ = false;      // Memory was refused because of what it has.
-  // What it has of the pool, in its calls and in its handlers' hands.
+  // The connection's blocks of the pool, in its calls and with its handlers.
   const PoolAccount::Owner account_;
 
-  // What the client owes, each with a line of its own.
+  // Watches over the things that the client owes, each with a line of its own.
   StallWatch parts_watch_;    // The rest of a frame.
   StallWatch credits_watch_;  // Credits for what is to be sent.
   StallWatch sends_watch_;    // Completions of what was posted.

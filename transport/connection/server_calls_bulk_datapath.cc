@@ -39,8 +39,9 @@ absl::Status ServerCalls::AllocateParts(uint64_t message_bytes,
       !absl::IsUnavailable(status)) {
     return status;
   }
-  // One block may fit where two do not: each is rounded up, and what the pool
-  // promises is one that holds the longest message and attachment together.
+  // A single block may fit where two do not: each block is rounded up, and
+  // the pool promises one block that holds the longest message and
+  // attachment together.
   const uint64_t apart =
       OccupiedBytes(message_bytes) + OccupiedBytes(attachment_bytes);
   absl::StatusOr<Buffer> both = AllocateBulk(message_bytes + attachment_bytes);

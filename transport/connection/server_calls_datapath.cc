@@ -195,7 +195,7 @@ void ServerCalls::SendPlainReply(ServerCall* call) {
   --open_calls_;
   connection_.SendCall(static_cast<uint32_t>(sizeof(ResponseHeader)) + bytes,
                        call->lease_rkey_);
-  // What the call held may be what another waits for.
+  // Another call may wait for the memory that this one held.
   connection_.SendWaitingSoon();
 }
 

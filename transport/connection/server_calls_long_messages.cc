@@ -147,7 +147,7 @@ void ServerCalls::OnStreamTransferDone(BulkTransfer* transfer) {
 
 void ServerCalls::HandleStreamLease(const LeaseHeader& header,
                                     ServerCall* call) {
-  // It may have crossed the RESPONSE.
+  // The LEASE may have crossed the RESPONSE.
   if (OpenStreamOf(header.frame.call_id) == nullptr) return;
   call->lease_to_come_ = header.bytes > 0;
   if (header.bytes > 0) {

@@ -78,9 +78,9 @@ void ServerCalls::SendReply(ServerCall* call) {
         SendContinuedResponse(call)) {
       return;
     }
-    // It takes memory here only once there is memory at the client: else
-    // replies could hold all of ours while they wait for a lease, and requests
-    // that wait for ours all of the client's.
+    // The call takes memory here only once there is memory at the client.
+    // Otherwise replies could hold all of ours while they wait for a lease, and
+    // requests that wait for ours all of the client's.
     QueueFrame(call, State::kPendingQueued);
   } else {
     AwaitReplyMemory(call);
@@ -102,7 +102,7 @@ void ServerCalls::HandleLease(absl::Span<const uint8_t> frame) {
       !std::exchange(call->lease_asked_, false)) {
     return connection_.ProtocolError("it sent a lease that was not asked for");
   }
-  // It may have crossed the RESPONSE of a call that has waited for too long.
+  // The LEASE may have crossed the RESPONSE of a call that waited too long.
   if (call->state_ != State::kAwaitsLease) return;
   if (header.bytes < LeaseNeeded(*call)) {
     return connection_.ProtocolError("it sent a lease that is too short");

@@ -264,7 +264,7 @@ absl::StatusOr<CmWatcher*> ServerPoller::WatcherFor(const Provider& provider) {
 
 absl::StatusOr<PollerDevice*> ServerPoller::DeviceFor(const Provider& provider,
                                                       ibv_context* context) {
-  // One that has failed stays for what is still on it.
+  // A failed device stays for the connections it has, but gets no new ones.
   for (const auto& device : devices_) {
     if (device->context() == context && !device->broken()) return device.get();
   }
@@ -329,7 +329,8 @@ void ServerPoller::Tick(absl::Time now) {
   for (size_t i = 0; i < devices_.size(); ++i) {
     MemoryDomain& memory = devices_[i]->shared_memory();
     BufferPool& pool = memory.pool();
-    // One region a tick: calls wait meanwhile. Nobody else knows of it.
+    // Only one region a tick, because calls wait meanwhile. No peer knows
+    // of it.
     if (pool.FindIdle(now)) pool.TakeIdle();
     frame_bytes += memory.frame_bytes();
     bulk_bytes += pool.registered_bytes();
@@ -375,7 +376,7 @@ void ServerPoller::Reap() {
 }
 
 absl::Time ServerPoller::NextTick() const {
-  // One that closed after this poller's own tick waits to be reaped.
+  // A connection that closed after this poller's own tick waits to be reaped.
   if (AnyClosed()) return poller_->now();
   const absl::Time soon = poller_->now() + kStopInterval;
   if (stopping_) return soon;

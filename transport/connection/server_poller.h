@@ -1,4 +1,4 @@
-// One poller thread of a server and the connections it serves.
+// A poller of a server, its threads, and the connections that it serves.
 
 #ifndef VERBENA_TRANSPORT_CONNECTION_SERVER_POLLER_H_
 #define VERBENA_TRANSPORT_CONNECTION_SERVER_POLLER_H_
@@ -52,7 +52,7 @@ class ServerPoller final : private Pollable {
  public:
   static absl::StatusOr<std::unique_ptr<ServerPoller>> Start(
       const EndpointOptions& options, ServerHandler& handler);
-  // One without threads, for a simulation, which calls Step() until ended().
+  // Starts without threads, for simulations that call Step() until ended().
   static absl::StatusOr<std::unique_ptr<ServerPoller>> StartStepped(
       const EndpointOptions& options, ServerHandler& handler);
   ServerPoller(const ServerPoller&) = delete;
@@ -78,7 +78,7 @@ class ServerPoller final : private Pollable {
   // Does what there is to do now. Returns whether there was something.
   // REQUIRES: it was made by StartStepped(), and has not ended.
   bool Step();
-  // All is closed after Stop(), on a poller without threads.
+  // Whether all is closed after Stop(), on a poller without threads.
   bool ended() const { return ended_; }
 
   // Waits for the threads to end. Once.
@@ -98,11 +98,11 @@ class ServerPoller final : private Pollable {
   // How many clients were refused before they had a connection.
   uint64_t refused() const { return refused_.value(); }
 
-  // What is registered for their frames. May be a moment old.
+  // Bytes registered for the connections' frames. May be a moment old.
   uint64_t frame_bytes() const {
     return frame_bytes_.load(std::memory_order_relaxed);
   }
-  // What is registered for large requests and replies. Likewise.
+  // Bytes registered for large requests and replies. May be a moment old.
   uint64_t bulk_bytes() const {
     return bulk_bytes_.load(std::memory_order_relaxed);
   }
@@ -158,13 +158,14 @@ class ServerPoller final : private Pollable {
   // Only the owner touches what follows. In the order of dependence.
   absl::flat_hash_map<const Provider*, std::unique_ptr<CmWatcher>> watchers_;
   std::vector<std::unique_ptr<PollerDevice>> devices_;
-  std::vector<std::unique_ptr<MemoryGauges>> gauges_;  // Of devices_.
+  std::vector<std::unique_ptr<MemoryGauges>> gauges_;  // By index in devices_.
   std::vector<std::unique_ptr<ServerCalls>> connections_;
   // Clients that wait for the rounds to come. Empty while stopping_.
   std::deque<IncomingConnection> waiting_;
-  base::RareWarning refusal_;     // That a client was refused.
-  base::RareWarning unadmitted_;  // That one was ended by others' coming.
-  // That one was dropped for keeping us waiting, or for damaged bytes.
+  base::RareWarning refusal_;  // A client was refused.
+  // A client was ended, not let in yet, because others came.
+  base::RareWarning unadmitted_;
+  // A client was dropped for keeping us waiting, or for damaged bytes.
   base::RareWarning lost_;
   bool stopping_ = false;
   bool closing_ = false;  // Every connection has been told to close.

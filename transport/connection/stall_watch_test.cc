@@ -52,7 +52,7 @@ TEST_F(StallWatchTest, CountsAnewWhenSomethingWaitsAgain) {
 TEST_F(StallWatchTest, WantsAllThatStoodInALineToMoveOn) {
   using Line = std::optional<StallWatch::Line>;
   EXPECT_FALSE(watch_.Tick(At(absl::ZeroDuration()), Line({0, 80})));
-  // One at a time moves, and others come.
+  // The line moves on, and others join it.
   EXPECT_FALSE(watch_.Tick(At(kLimit / 2), Line({1, 81})));
   EXPECT_FALSE(watch_.Tick(At(kLimit - kMoment), Line({79, 159})));
   EXPECT_TRUE(watch_.Tick(At(kLimit), Line({79, 159})));

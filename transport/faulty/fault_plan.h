@@ -117,7 +117,7 @@ class FaultPlan {
   struct Completion {
     bool drop = false;
     uint32_t delay_polls = 0;
-    // What it reports, unless the device reports a failure of its own.
+    // Status to report, unless the device reports a failure of its own.
     ibv_wc_status status = IBV_WC_SUCCESS;
     Lie lie = Lie::kNone;
   };
@@ -153,7 +153,7 @@ class FaultPlan {
   mutable base::Mutex mutex_;
   base::CondVar released_;  // releases_ has changed.
 
-  // What is to happen.
+  // Faults that are planned.
   std::vector<CallFault> call_faults_ ABSL_GUARDED_BY(mutex_);
   std::map<uint64_t, Completion> completion_faults_ ABSL_GUARDED_BY(mutex_);
   std::vector<DamagedRequest> damages_ ABSL_GUARDED_BY(mutex_);
@@ -164,7 +164,7 @@ class FaultPlan {
   // The call from which on the device is gone; number 0 if there is none.
   std::pair<std::string, uint64_t> removal_ ABSL_GUARDED_BY(mutex_);
 
-  // What has happened.
+  // Calls, completions, events and faults so far.
   bool gone_ ABSL_GUARDED_BY(mutex_) = false;
   std::map<std::string, uint64_t, std::less<>> calls_ ABSL_GUARDED_BY(mutex_);
   uint64_t completions_ ABSL_GUARDED_BY(mutex_) = 0;

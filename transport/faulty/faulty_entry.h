@@ -38,9 +38,9 @@ inline const CmOps& TableOf(const Provider& provider, const CmOps*) {
   return provider.cm;
 }
 
-// What an entry does to the objects that FaultyState counts. An entry that
-// makes one returns a pointer to it; one that ends one takes it as its first
-// argument.
+// Whether an entry makes or ends one of the objects that FaultyState counts. If
+// it makes one, it returns a pointer to the object. If it ends one, the object
+// is its first argument.
 enum class Objects { kUntouched, kMakes, kEnds };
 
 // Entry<"reg_mr", &VerbsOps::reg_mr, ...>::Call does what the plan says, and

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint8_t kDamage = 1;  // The bit that is turned in a damaged byte.
 
-// This bit turns a number that is in use into one that is not.
+// Turning this bit makes an unused number of one that is in use.
 constexpr uint32_t kUnused = 0x400000;
 
 void Tell(FaultPlan::Lie lie, ibv_wc* completion) {

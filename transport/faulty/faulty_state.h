@@ -1,5 +1,5 @@
-// What the functions of a faulty provider share: the provider that they wrap,
-// the plan, and the objects that were made through them.
+// The state that the functions of a faulty provider share: the provider that
+// they wrap, the plan, and the objects that were made through them.
 
 #ifndef VERBENA_TRANSPORT_FAULTY_FAULTY_STATE_H_
 #define VERBENA_TRANSPORT_FAULTY_FAULTY_STATE_H_

@@ -17,7 +17,8 @@ class PoolAccount;
 // A descriptor that knows its number.
 struct PoolBlock final : BufferBlock {
   uint32_t number = 0;
-  PoolAccount* account = nullptr;  // Of who has the block; null if nobody asks.
+  // The account that the block counts on; null if it counts on none.
+  PoolAccount* account = nullptr;
 };
 
 // Descriptors stay where they are and exist until the table is destroyed: a

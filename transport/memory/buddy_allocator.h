@@ -28,8 +28,8 @@ class BuddyAllocator {
   static constexpr uint64_t kMinBlockBytes = transport::kMinBlockBytes;
   static constexpr uint64_t kMaxCapacity = uint64_t{1} << 40;
 
-  // What a block for `bytes` occupies: that of its size class.
-  // REQUIRES: 0 < bytes <= kMaxCapacity.
+  // Returns the bytes that a block for `bytes` occupies: those of its size
+  // class. REQUIRES: 0 < bytes <= kMaxCapacity.
   static uint64_t BlockBytes(uint64_t bytes);
 
   // REQUIRES: a power of two, from kMinBlockBytes to kMaxCapacity.

@@ -81,9 +81,9 @@ class BufferPool {
   absl::StatusOr<Buffer> Allocate(size_t bytes) {
     return core_->Allocate(bytes);
   }
-  // The same on an account of this pool, which has reserved
-  // OccupiedBytes(bytes): that is its own again if this fails, else the
-  // Buffer's.
+  // As Allocate(), but on an account of this pool that has reserved
+  // OccupiedBytes(bytes). The Buffer takes the reservation over. If this fails,
+  // the reservation is undone.
   absl::StatusOr<Buffer> AllocateReserved(size_t bytes, PoolAccount& account) {
     absl::StatusOr<Buffer> buffer = core_->Allocate(bytes, &account);
     if (!buffer.ok()) account.Unreserve(OccupiedBytes(bytes));

@@ -132,7 +132,7 @@ TEST_F(BufferPoolTest, KeepsRoomForTheLargestBuffer) {
         buffers.push_back(*std::move(buffer));
       }
       EXPECT_EQ(buffer.status().code(), absl::StatusCode::kUnavailable);
-      // It is never refused for good, whatever has been allocated.
+      // A promised length is never refused for good, whatever is allocated.
       EXPECT_EQ(AllocateError(**pool, 63 * kMega),
                 absl::StatusCode::kUnavailable)
           << "of " << max << " MiB in " << regions;

@@ -16,7 +16,7 @@ namespace {
 
 void* huge = nullptr;    // Where the pages are that nobody may touch.
 int unmapped = 0;        // How often they were given back.
-int populate_errno = 0;  // What the kernel says when they are populated.
+int populate_errno = 0;  // The kernel's answer to populating them.
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// What becomes of the regions of a BufferPool that nobody uses.
+// The regions of a BufferPool that nobody uses, and how they are given back.
 
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>

@@ -25,9 +25,9 @@ void Unmap(uint8_t* data, size_t bytes) {
   CHECK(result == 0) << "munmap: " << std::strerror(errno);
 }
 
-// Of the `bytes + kHugePageBytes` at `data`, keeps the `bytes` that begin on
-// the first boundary of huge pages, and gives back what lies before and behind
-// them.
+// Keeps `bytes` of the `bytes + kHugePageBytes` at `data`, from the first
+// boundary of huge pages on, and unmaps the rest. Returns where the kept
+// ones begin.
 uint8_t* TrimToHugePage(uint8_t* data, size_t bytes) {
   const size_t misfit = reinterpret_cast<uintptr_t>(data) % kHugePageBytes;
   const size_t before = misfit == 0 ? 0 : kHugePageBytes - misfit;

@@ -1,4 +1,4 @@
-// What one of the users of a pool has of it, so that none takes all.
+// The share that one user of a pool has of it, bounded so that none takes all.
 
 #ifndef VERBENA_TRANSPORT_MEMORY_POOL_ACCOUNT_H_
 #define VERBENA_TRANSPORT_MEMORY_POOL_ACCOUNT_H_
@@ -12,9 +12,9 @@
 
 namespace verbena::transport {
 
-// What the accounts of one pool have of it together.
+// The bytes that all accounts of one pool have together.
 struct PoolUse {
-  const uint64_t max_bytes;  // Of the pool.
+  const uint64_t max_bytes;  // The pool's limit.
   std::atomic<uint64_t> taken_bytes{0};
 };
 
@@ -38,8 +38,9 @@ class PoolAccount {
   PoolAccount(const PoolAccount&) = delete;
   PoolAccount& operator=(const PoolAccount&) = delete;
 
-  // Whether blocks of `bytes` in all may be taken; they are counted then.
-  // Always of who has nothing: the pool knows whether it has so much.
+  // Whether blocks of `bytes` in all may be taken; if so, they are counted. An
+  // account that has nothing may always take them: the pool knows whether it
+  // has so much.
   bool Reserve(uint64_t bytes) {
     const uint64_t before =
         Bytes(state_.fetch_add(Pages(bytes), std::memory_order_relaxed));
@@ -51,7 +52,7 @@ class PoolAccount {
     Unreserve(bytes);
     return false;
   }
-  // They were not taken after all.
+  // Undoes Reserve(bytes): the blocks were not taken after all.
   void Unreserve(uint64_t bytes) {
     use_.taken_bytes.fetch_sub(bytes, std::memory_order_relaxed);
     Drop(Pages(bytes));

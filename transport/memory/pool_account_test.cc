@@ -30,7 +30,7 @@ class PoolAccountTest : public testing::Test {
     absl::StatusOr<Buffer> buffer = pool_->AllocateReserved(bytes, account);
     return buffer.ok() ? *std::move(buffer) : Buffer();
   }
-  // What it gets, so many bytes at a time.
+  // Takes pieces of `bytes` until the account is refused; returns them.
   std::vector<Buffer> TakeAll(PoolAccount& account, uint64_t bytes = kMega) {
     std::vector<Buffer> buffers;
     while (true) {
@@ -77,7 +77,7 @@ TEST_F(PoolAccountTest, LeavesSomethingHoweverManyTakeWhatTheyCanGet) {
 TEST_F(PoolAccountTest, GivesAllToWhoHasNothing) {
   const PoolAccount::Owner account = pool_->OpenAccount();
   EXPECT_FALSE(Take(*account, kAll).empty());
-  // It may have more than there is: the pool refuses that.
+  // A new account may reserve more than is left, but the pool refuses it.
   const Buffer half = Take(*account, kAll / 2);
   const PoolAccount::Owner other = pool_->OpenAccount();
   EXPECT_TRUE(Take(*other, kAll).empty());

@@ -141,7 +141,7 @@ uint64_t PoolCore::GrowthFor(uint64_t needed, uint64_t largest) const {
       std::min(std::max(needed, ahead), std::bit_floor(room));
   const uint64_t promised = std::bit_ceil(options_.largest_bytes);
   if (largest >= promised || wanted >= promised) return wanted;
-  // What is left after this region must have room for one that holds
+  // After this region, there must be room left for a region that holds
   // largest_bytes; otherwise this one must be as large.
   const bool possible = regions_left > 1 && room - wanted >= promised;
   return possible ? wanted : promised;

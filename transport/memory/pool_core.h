@@ -81,7 +81,7 @@ class PoolCore final : public BufferOwner {
   // suffice to reach max_bytes.
   static constexpr uint64_t kGrowthBytesMax = uint64_t{16} << 20;
 
-  // It begins with one user, the caller.
+  // The caller is the first user.
   PoolCore(const ProtectionDomain& pd, const Options& options);
   // REQUIRES: nobody else knows of it yet.
   absl::Status AddFirstRegion();
@@ -116,7 +116,7 @@ class PoolCore final : public BufferOwner {
   // BufferOwner:
   void Recycle(BufferBlock* block) override;
 
-  // Like those of BufferPool.
+  // Like BufferPool::FindIdle(), TakeIdle() and NextLook().
   bool FindIdle(absl::Time now);
   std::optional<TakenRegion> TakeIdle();
   absl::Time NextLook() const;
@@ -175,7 +175,7 @@ class PoolCore final : public BufferOwner {
   const ProtectionDomain& pd_;  // Used only until Close().
   const Options options_;
   PoolUse use_;
-  // Of what AllocateSpare() has given.
+  // The account of the blocks that AllocateSpare() has given.
   PoolAccount::Owner spare_{PoolAccount::Open(use_)};
 
   std::atomic<uint64_t> users_{1};

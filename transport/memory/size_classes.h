@@ -32,7 +32,7 @@ constexpr SizeClass SizeClassFor(uint64_t bytes) {
       .block_bytes = ((steps + 1) << shift) * kMinBlockBytes};
 }
 
-// What a buffer of `bytes` occupies; 0 for none.
+// Returns the bytes that a buffer of `bytes` occupies; 0 for an empty one.
 constexpr uint64_t OccupiedBytes(uint64_t bytes) {
   return bytes == 0 ? 0 : SizeClassFor(bytes).block_bytes;
 }

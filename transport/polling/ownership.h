@@ -19,11 +19,11 @@ inline constexpr bool kChecksOwnership = false;
 inline constexpr bool kChecksOwnership = true;
 #endif
 
-// One thread at a time is the *owner*. Threads take and release the ownership,
+// The *owner* is one thread at a time. Threads take and release the ownership,
 // and never block for it. An owner that is about to run code that may block
-// *lends* the ownership: if the owner stays away for long, another thread takes
-// over, and the former owner learns of that when it reclaims the loan. All that
-// an owner did happens before what the next one does.
+// *lends* the ownership. If that takes long, another thread takes over, and the
+// former owner learns of it when it reclaims the loan. All that an owner did
+// happens before what the next one does.
 //
 // Clang's thread-safety analysis takes the ownership for a lock: a field marked
 // ABSL_GUARDED_BY(ownership_) is touched only by the owner. A function that

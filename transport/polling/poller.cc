@@ -197,7 +197,7 @@ bool Poller::PrepareSleep() {
     armed = entry.pollable->Arm().ok() && armed;
     until = std::min(until, entry.pollable->NextTick());
   }
-  // What came before a queue was armed raises no event: look once more.
+  // Completions from before a queue was armed raise no event: look once more.
   if (PollAll() > 0 || !armed) {
     sleeping_.store(false, std::memory_order_relaxed);
     return false;

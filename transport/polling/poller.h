@@ -119,9 +119,10 @@ class Poller {
   // Returns how many things it handled.
   int PollOnce();
 
-  // Arms everything, polls once more, and if there was nothing blocks until
-  // something happens, Wake(), the next tick, or `until`. Not for who waits for
-  // one thing: that may happen in here, before it blocks. See PollUntil().
+  // Arms everything and polls once more. If there was nothing, blocks until
+  // something happens, Wake(), the next tick, or `until`. A caller that waits
+  // for one thing uses PollUntil(): that thing may happen in here, before
+  // this blocks.
   void Sleep(absl::Time until);
 
   // Polls, and sleeps when there is nothing to do, until `done()` or
@@ -143,17 +144,17 @@ class Poller {
   bool PrepareSleep();
   void WaitForEvent(absl::Time until);
 
-  // One turn for who never blocks, such as a simulation: polls, and if there
-  // was nothing does all that comes before and after a sleep but for the sleep.
-  // Returns whether there was something to do. If not, there will be nothing
-  // before next_wake() unless a descriptor becomes readable, which the next
-  // Step() finds out.
+  // For a caller that never blocks, such as a simulation. Polls; if nothing was
+  // found, does what comes before and after a sleep, without sleeping. Returns
+  // whether there was something to do. If not, there will be nothing before
+  // next_wake() unless a descriptor becomes readable, which the next Step()
+  // finds out.
   bool Step();
   absl::Time next_wake() const {
     return absl::FromUnixNanos(sleep_until_ns_.load(std::memory_order_relaxed));
   }
 
-  // Any thread reads them.
+  // Any thread may read the counters.
   PollerCounters& counters() { return counters_; }
 
   // Whether completions or posted tasks are being handled, so that every
@@ -164,8 +165,9 @@ class Poller {
   // Notes that so many more bytes (fewer, if negative) may be read or written
   // by a device while nothing completes.
   void NoteTransfer(int64_t bytes) { transfer_bytes_ += bytes; }
-  // How long they may take: a thread that sees nothing happen should wait that
-  // much longer before it sleeps. A software device moves them inside Poll().
+  // Returns how long these bytes may take. A thread that sees nothing happen
+  // should wait that much longer before it sleeps. A software device moves them
+  // inside Poll().
   absl::Duration TransferTime() const {
     return std::min(absl::Nanoseconds(transfer_bytes_ * kNanosecondsPerByte),
                     kTransferTimeMax);
@@ -193,7 +195,7 @@ class Poller {
  private:
   // A GB/s: less than a software device moves on a busy machine.
   static constexpr int64_t kNanosecondsPerByte = 1;
-  // What idling may cost at most because a peer is silent.
+  // The longest TransferTime(): a silent peer makes nobody spin for longer.
   static constexpr absl::Duration kTransferTimeMax = absl::Milliseconds(5);
 
   // Polls between two looks at the clock. What is handled may take much longer
@@ -211,9 +213,9 @@ class Poller {
     read_at_ = cycles;
   }
   int PollAll();
-  // This and RunPosted() stand apart from PollAll(): the registers that they
-  // need would make every idle poll dearer. Has all finish their rounds until
-  // none has anything left.
+  // Has all Pollables finish their rounds until none has anything left.
+  // FinishRounds() and RunPosted() are not part of PollAll(), because the
+  // registers that they need would make every idle poll dearer.
   ABSL_ATTRIBUTE_NOINLINE void FinishRounds();
   // Reads the clock, and ticks if a tick is due.
   void TickIfDue();
@@ -241,7 +243,7 @@ class Poller {
   // Only the thread that polls touches what follows.
   struct Entry {
     Pollable* pollable;
-    // That of its descriptor in readable_. Two may share one: then both look.
+    // The descriptor's bit in readable_. Two Pollables that share it both look.
     uint64_t bit;
     bool unwatched = false;  // The kernel has refused its descriptor so far.
   };

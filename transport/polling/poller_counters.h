@@ -1,4 +1,4 @@
-// What a poller and its connections count.
+// Counters of a poller and its connections.
 
 #ifndef VERBENA_TRANSPORT_POLLING_POLLER_COUNTERS_H_
 #define VERBENA_TRANSPORT_POLLING_POLLER_COUNTERS_H_
@@ -16,8 +16,8 @@
 
 namespace verbena::transport {
 
-// Of the connections of one poller on one device. What goes up and down says
-// so.
+// Counters of the connections of one poller on one device. They only grow
+// unless their comment says "up and down".
 struct DeviceCounters {
   static constexpr size_t kStates = 5;
 
@@ -25,28 +25,29 @@ struct DeviceCounters {
   // have closed none are counted.
   std::array<base::Counter, kStates> connections;
   base::Counter begun;              // Connections there ever were.
-  base::Counter failed_handshakes;  // That ended before they were open.
-  // That the device gave up: the peer did not answer, or had no receive posted.
+  base::Counter failed_handshakes;  // Ended before they were open.
+  // Times that the device gave up: the peer did not answer, or had no
+  // receive posted.
   base::Counter retries_exceeded;
   base::Counter rnr_retries_exceeded;
   base::Counter credit_waits;  // How often a frame had to wait for a credit.
   // Calls of a client that had to wait for another's end.
   base::Counter slot_waits;
-  // As of the last tick, up and down: registered for frames; registered for
-  // bulk data, and how much of that is allocated.
+  // Up and down, as of the last tick: bytes registered for frames, bytes
+  // registered for bulk data, and how many of the latter are allocated.
   base::Counter frame_bytes;
   base::Counter pool_bytes;
   base::Counter pool_allocated_bytes;
-  // Of a client, up and down: call slots whose calls have ended for their
+  // At a client, up and down: call slots whose calls have ended for their
   // callers, while the server may still use their memory.
   base::Counter quarantined_calls;
-  // Of a client, as of the last tick, up and down: pieces of memory that are
+  // At a client, up and down, as of the last tick: pieces of memory that are
   // lent to servers to write replies to.
   base::Counter leases;
 };
 
-// Any thread reads; only the poller's thread counts, but for `sleeps`, which is
-// for whoever sleeps.
+// Any thread may read the counters. Only the poller's thread counts, except
+// that `sleeps` is counted by the thread that sleeps.
 class PollerCounters {
  public:
   PollerCounters() = default;

@@ -96,7 +96,7 @@ class PollerTest : public testing::Test {
 
 TEST_F(PollerTest, HandsWhatOneThreadDidToTheNext) {
   poller_->Leave();
-  int shared = 0;  // Whoever has entered changes it.
+  int shared = 0;  // Only the thread that has entered changes it.
   for (int i = 0; i < 4; ++i) {
     std::thread([this, &shared] {
       poller_->Enter();
@@ -337,7 +337,7 @@ TEST_F(PollerTest, LosesNoTaskThatIsPostedWhileItFallsAsleep) {
   std::thread poster([this, &ran] {
     for (int i = 0; i < kRounds; ++i) {
       PostFunction(*poller_, [&ran] { ran.fetch_add(1); });
-      // One at a time, so that every one meets another stage of a sleep.
+      // Posts one task at a time, so that each meets another stage of a sleep.
       while (ran.load() == i) std::this_thread::yield();
     }
   });
@@ -413,7 +413,7 @@ class FinishingPollable final : public FakePollable {
 
   bool unfinished = false;
   int finished = 0;
-  FinishingPollable* next = nullptr;  // It gives that one something to finish.
+  FinishingPollable* next = nullptr;  // Gets something to finish.
 };
 
 TEST_F(PollerTest, FinishesWhatOnePollableGivesAnother) {

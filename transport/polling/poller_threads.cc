@@ -198,7 +198,8 @@ bool PollerThreads::AwaitOwnership() {
     uint64_t looks = 0;
     // Interrupted or not: a look more does no harm.
     (void)!read(timer_.get(), &looks, sizeof(looks));
-    // It stops the timer before it looks whether to end, which starts it.
+    // Stop the timer first, and read ended_ afterwards: End() sets ended_
+    // before it starts the timer, so the standby cannot miss it.
     const bool stopped = StopUnlessWanted();
     if (ended_.load()) return false;
     if (stopped) continue;

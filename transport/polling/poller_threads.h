@@ -123,8 +123,8 @@ class PollerThreads {
   // The timer's state, as the owner and the standby agree upon.
   enum class Timer {
     kStopped,
-    kWanted,  // It runs, for an owner that is awake.
-    kLeft,    // It runs, and nobody needs it just now.
+    kWanted,  // The timer runs, for an owner that is awake.
+    kLeft,    // The timer runs, and nobody needs it just now.
   };
 
   // Tasks in a turn: the replies of tasks that run one after the other go out
@@ -160,7 +160,7 @@ class PollerThreads {
   base::MpscNode* first_ = nullptr;  // Tasks that wait, the oldest first; both
   base::MpscNode* last_ = nullptr;   // null if there is none.
   int waiting_ = 0;                  // How many.
-  ShortTask::Observer* observer_ = nullptr;  // Of the last task that was begun.
+  ShortTask::Observer* observer_ = nullptr;  // The last begun task's.
   pid_t owner_ = 0;                          // The owner's number as a thread.
   bool watched_ = false;                     // Since it woke.
   int64_t watched_since_ns_ = 0;             // Since it woke last.

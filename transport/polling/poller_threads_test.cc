@@ -55,7 +55,7 @@ class PollerThreadsTest : public testing::Test {
       if (!still_owner_) return;
     } else {
       taken_over_.Open();
-      // It may lose the ownership too, where its processor is taken from it.
+      // The next owner may lose the ownership too, if it loses its processor.
       while (!threads_.empty()) {
         if (!threads_.RunTasks()) return;
       }

@@ -32,15 +32,15 @@ namespace verbena::transport {
 // makes one wait too long, would have both sides of a quick conversation sleep,
 // and so wait for each other's wake-ups.
 //
-// It is tried again when waits have been short for a while, slept through
-// though they were; after twice as many each time that it was tried in vain.
-// That they are short proves little: where both sides share one processor they
-// are so because each sleeps. That they are long proves little, too: two peers
-// that both sleep wait for each other's wake-ups, the longer the busier the
-// machine, and neither would ever know that spinning pays if the other did it
-// as well. So waits of some wake-ups' length count, if less; and a trial has a
-// few waits in which threads spin for that long, until the other side tries it,
-// too.
+// If waits that were slept through have been short for a while, spinning is
+// tried again. After each trial in vain, twice as many short waits are needed.
+//
+// Short waits prove little: if both sides share one processor, waits are short
+// because each side sleeps. Long waits prove little, too: two peers that both
+// sleep wait for each other's wake-ups, the longer the busier the machine.
+// Neither would ever learn that spinning pays if the other did it as well. So
+// waits as long as some wake-ups count too, but less. In a trial, threads spin
+// for that long in a few waits, until the other side tries it, too.
 //
 // Thread-safe, in that threads may lose each other's points, which does no
 // harm; a Wait is for one thread.
@@ -67,7 +67,7 @@ class SpinPolicy {
   // time.
   static constexpr uint32_t kQuickWaits = 16;
 
-  // One wait after another of one thread.
+  // The waits of one thread, one after the other.
   class Wait {
    public:
     explicit Wait(SpinPolicy* policy) : policy_(*policy) {}
@@ -101,7 +101,7 @@ class SpinPolicy {
       waiting_ = false;
     }
 
-    // What was waited for has come without a sleep.
+    // The awaited event has come without a sleep.
     void Found() {
       if (waiting_) {
         policy_.SpunThrough(looked_ - began_);
@@ -196,7 +196,7 @@ class SpinPolicy {
   std::atomic<int> points_;
   std::atomic<int> backoff_{0};      // Times that it was tried in vain.
   std::atomic<int> short_waits_{0};  // Slept through in a row, in quarters.
-  std::atomic<int> trial_waits_{0};  // That the trial has left.
+  std::atomic<int> trial_waits_{0};  // Waits left in the trial.
   // When the processor last was taken away; at first so long ago that it does
   // not count.
   std::atomic<int64_t> taken_away_ns_{-absl::ToInt64Nanoseconds(kTakenAgain)};

@@ -72,8 +72,7 @@ TEST_F(SpinPolicyTest, BeginsAgainWhenWaitsHaveBecomeShort) {
   EXPECT_EQ(WaitFor(absl::Microseconds(20)), absl::Microseconds(20));
 }
 
-// One side of a conversation. Virtual time, in which a wake-up takes longer
-// than a budget.
+// A side of a conversation, in virtual time: a wake-up exceeds a budget.
 class Peer {
  public:
   explicit Peer(absl::Time now) : now_(now) {}

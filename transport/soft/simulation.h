@@ -45,9 +45,9 @@ class Simulation {
 
   TimePoint Now() const;
 
-  // Runs what is due. If nothing is, moves the clock to the time at which
-  // something will be, though not beyond `latest`. False when it has come
-  // there.
+  // Runs what is due, then moves the clock by the time of a round. If nothing
+  // is due, moves the clock to the time at which something will be, though not
+  // beyond `latest`. If the clock has reached `latest`, only returns false.
   bool Step(TimePoint latest);
 
   // Lets that much time pass. What is due at its very end has not happened yet.

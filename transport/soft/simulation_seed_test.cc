@@ -1,4 +1,4 @@
-// One seed is one sequence of completions and events, down to the microsecond.
+// A seed gives one sequence of completions and events, down to the microsecond.
 
 #include <gtest/gtest.h>
 

@@ -108,7 +108,8 @@ TEST_F(SimulationTest, AnEndThatSpinsAfterASleepIsSoonRungNoMore) {
   for (int i = 0; i < kMessages; ++i) {
     ASSERT_EQ(a.Receive(1, 0, 64), 0);
     ASSERT_EQ(b.Send(2, 0, 64), 0);
-    // One step moves the clock; with more of them the engine had work.
+    // A single step only moves the clock. If there are more, the engine had
+    // work to do.
     const Simulation::TimePoint later = simulation_.Now() + microseconds(10);
     int steps = 0;
     while (simulation_.Step(later)) ++steps;

@@ -44,7 +44,8 @@ void SlowLink(ibv_qp* qp, std::function<std::chrono::nanoseconds()> next_pause);
 
 void ReleaseLink(ibv_qp* qp);
 
-// The same for all queue pairs of the process that there are now.
+// As StallLink(), CutLink() and ReleaseLink(), but for all queue pairs that the
+// process has now.
 void StallAllLinks();
 void CutAllLinks();
 void ReleaseAllLinks();

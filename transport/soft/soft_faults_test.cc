@@ -1,4 +1,4 @@
-// What a test can do to the device, on a manual clock: "for ever" is a minute.
+// Tests of soft_faults.h on a manual clock. A minute stands for "for ever".
 
 #include "transport/soft/soft_faults.h"
 

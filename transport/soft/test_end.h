@@ -1,4 +1,4 @@
-// One end of a connection for tests of the software device.
+// An end of a connection for tests of the software device.
 
 #ifndef VERBENA_TRANSPORT_SOFT_TEST_END_H_
 #define VERBENA_TRANSPORT_SOFT_TEST_END_H_

@@ -1,4 +1,4 @@
-// What the connection manager reports, as a value.
+// Events of the connection manager, as values.
 
 #ifndef VERBENA_TRANSPORT_VERBS_CM_EVENT_H_
 #define VERBENA_TRANSPORT_VERBS_CM_EVENT_H_
@@ -14,10 +14,10 @@
 
 namespace verbena::transport {
 
-// One event of an EventChannel, already acknowledged: it owns all its bytes,
-// and holds back no destroy_id. The ids in it are named, not kept alive:
-// whoever destroys ids does so on the thread that reads their channel, or not
-// before that thread has stopped.
+// An event of an EventChannel, already acknowledged: it owns all its bytes,
+// and holds back no destroy_id. The ids in it are named, not kept alive. Ids
+// must be destroyed on the thread that reads their channel, or after that
+// thread has stopped.
 struct CmEvent {
   rdma_cm_event_type type = RDMA_CM_EVENT_ADDR_RESOLVED;
 
@@ -36,8 +36,9 @@ struct CmEvent {
   uint8_t responder_resources = 0;
   uint8_t initiator_depth = 0;
 
-  // What the peer gave to connect, accept or reject. Devices may pad it with
-  // zeros to a fixed length, so the data must carry its own.
+  // Returns the private data that the peer passed to connect, accept or reject.
+  // Devices may pad it with zeros to a fixed length, so the data must say its
+  // own length.
   absl::Span<const uint8_t> private_data() const {
     return absl::MakeConstSpan(private_data_bytes.data(), private_data_length);
   }

@@ -72,7 +72,7 @@ TEST(CmEventStatusTest, NamesThePeerAndTheCause) {
               HasSubstr("NOT_FOUND"));
   EXPECT_THAT(status(RDMA_CM_EVENT_ROUTE_ERROR, -ETIMEDOUT),
               HasSubstr("UNAVAILABLE: resolve_route"));
-  // Of librdmacm, whose acknowledgement came too late; not EPERM.
+  // librdmacm reports -1, which is no errno, if the kernel refuses to go on.
   EXPECT_THAT(status(RDMA_CM_EVENT_CONNECT_ERROR, -1),
               HasSubstr("UNAVAILABLE: connect"));
   EXPECT_THAT(status(RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL),

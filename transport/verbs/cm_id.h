@@ -23,7 +23,7 @@ inline constexpr size_t kConnectPrivateDataMax = 56;
 inline constexpr size_t kAcceptPrivateDataMax = 196;
 inline constexpr size_t kRejectPrivateDataMax = 148;
 
-// What one side tells the other when they connect.
+// Parameters that one side passes to the other when they connect.
 struct ConnectionParameters {
   absl::Span<const uint8_t> private_data = {};
 

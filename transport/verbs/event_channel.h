@@ -19,8 +19,9 @@ namespace verbena::transport {
 // away, before it. A move leaves the channel where it is, so ids may outlive
 // the move.
 //
-// One thread at a time reads it. Creating it fails with NOT_FOUND where there
-// is no RDMA; reading it fails only when the kernel's connection manager does.
+// Only one thread at a time may read it. Creating it fails with NOT_FOUND
+// where there is no RDMA; reading it fails only when the kernel's connection
+// manager does.
 class EventChannel {
  public:
   static absl::StatusOr<EventChannel> Create(const Provider& provider);

@@ -13,7 +13,7 @@
 
 namespace verbena::transport {
 
-// What create_event_channel of the fake makes.
+// An event channel made by create_event_channel of the fake.
 struct FakeChannel : rdma_event_channel {
   static FakeChannel& From(rdma_event_channel* channel) {
     return *static_cast<FakeChannel*>(channel);
@@ -27,7 +27,7 @@ struct FakeChannel : rdma_event_channel {
   int unacked = 0;  // Events returned and not acknowledged.
 };
 
-// What create_id of the fake makes.
+// An id made by create_id of the fake.
 struct FakeId : rdma_cm_id {
   static FakeId& From(rdma_cm_id* id) { return *static_cast<FakeId*>(id); }
 

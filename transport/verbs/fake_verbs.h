@@ -17,7 +17,7 @@
 
 namespace verbena::transport {
 
-// One work request that was posted, with its only scatter element.
+// A work request that was posted, with its only scatter element.
 struct FakeWorkRequest {
   uint64_t wr_id = 0;
   ibv_wr_opcode opcode = IBV_WR_SEND;  // Sends only.
@@ -28,7 +28,7 @@ struct FakeWorkRequest {
   uint64_t remote_address = 0;
   uint32_t rkey = 0;
   int doorbell = 0;     // The call to post it, counted from 0.
-  uint32_t qp_num = 0;  // Of a receive: whose it is; 0 if it is shared.
+  uint32_t qp_num = 0;  // For a receive: its queue pair; 0 if shared.
 
   bool signalled() const { return (flags & IBV_SEND_SIGNALED) != 0; }
   bool is_inline() const { return (flags & IBV_SEND_INLINE) != 0; }
@@ -77,7 +77,7 @@ class FakeVerbs : private ibv_context {
 
   ibv_device_attr attributes = {};  // For query_device.
 
-  // What was made, with the arguments that matter.
+  // Calls that made an object, each with the arguments that matter.
   std::vector<std::string> calls;
   std::vector<FakeWorkRequest> sends;
   std::vector<FakeWorkRequest> receives;

@@ -9,9 +9,9 @@
 namespace verbena::transport {
 namespace {
 
-// What rdma_rxe sets instead of IBV_WC_WITH_INV: it hands the kernel's own flag
-// to user space, where that bit has another name and no meaning on a reliable
-// connection.
+// The flag that rdma_rxe sets instead of IBV_WC_WITH_INV. rdma_rxe hands the
+// kernel's own flag to user space, where that bit has another name, and no
+// meaning on a reliable connection.
 constexpr unsigned int kKernelWithInvalidate = IBV_WC_IP_CSUM_OK;
 
 }  // namespace

@@ -1,5 +1,4 @@
-// One RDMA provider: the verbs, the connection manager and what the two
-// promise.
+// An RDMA provider: the verbs, the connection manager and what the two promise.
 //
 // There are two: SystemProvider() (libibverbs and librdmacm, in
 // system_provider.h) and SoftProvider() (user space, in transport/soft). A
@@ -18,7 +17,7 @@
 
 namespace verbena::transport {
 
-// What a provider answers that knows nothing of users.
+// The `peer_user` of a provider that knows nothing of users.
 inline bool NoPeerUser(rdma_cm_id* /*id*/, uid_t* /*user*/) { return false; }
 
 // The tables and the name of a provider. Immutable. It lives as long as the

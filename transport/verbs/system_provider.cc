@@ -29,7 +29,7 @@ ibv_mr* RegMrIova(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
   return ibv_reg_mr_iova(pd, addr, length, iova, access);
 }
 
-// This one is declared with other types than the table has (__be16).
+// rdma_get_src_port() returns __be16, but the entry in the table uint16_t.
 
 uint16_t GetSrcPort(rdma_cm_id* id) { return rdma_get_src_port(id); }
 

@@ -1,5 +1,5 @@
-// One end of a connection for tests, on any device: a context and one of
-// everything, and the verbs in short words.
+// A connection's end for tests, on any device: a context, one object of each
+// kind, and the verbs in short words.
 
 #ifndef VERBENA_TRANSPORT_VERBS_TEST_END_H_
 #define VERBENA_TRANSPORT_VERBS_TEST_END_H_
@@ -68,7 +68,7 @@ class TestEnd : public TestQueuePair {
   const TestGid gid;
   ibv_pd* pd = nullptr;
   ibv_comp_channel* channel = nullptr;
-  // The same objects as `cq` and `qp`; null unless the options ask for them.
+  // `cq` and `qp` as extended objects; null unless the options ask for them.
   ibv_cq_ex* extended_cq = nullptr;
   ibv_qp_ex* extended_qp = nullptr;
   // The end whose protocol Wait() runs as well. Set by Connect().
@@ -85,7 +85,7 @@ class TestEnd : public TestQueuePair {
   // Goes from RESET by INIT, RTR and RTS up to `state`, or to ERR from there.
   void BringTo(ibv_qp_state state);
   ibv_qp_state State() const;
-  // What the queue pair may hold, which is no less than was asked for.
+  // Returns the queue pair's capacities, which are at least those asked for.
   ibv_qp_cap Granted() const;
 
   // The next completion. When none comes the test fails, and the status is

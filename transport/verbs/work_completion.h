@@ -7,8 +7,8 @@
 
 namespace verbena::transport {
 
-// What `status` says about the connection and, where there is a usual cause,
-// what it is: "transport retry counter exceeded: the peer is gone or
+// Returns the meaning of `status` for the connection and, if there is a usual
+// cause, that cause: "transport retry counter exceeded: the peer is gone or
 // unreachable". Static storage; never null.
 const char* WorkCompletionText(ibv_wc_status status);
 

@@ -15,7 +15,7 @@ uint32_t Crc32c(absl::Span<const uint8_t> bytes, uint32_t before) {
   while (!bytes.empty()) {
     const absl::Span<const uint8_t> now =
         bytes.first(std::min(kMost, bytes.size()));
-    // It does not write there, whatever its signature says.
+    // crc32_iscsi() only reads the bytes, although its parameter is not const.
     state = crc32_iscsi(const_cast<uint8_t*>(now.data()),
                         static_cast<int>(now.size()), state);
     bytes.remove_prefix(now.size());

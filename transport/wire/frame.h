@@ -238,7 +238,7 @@ constexpr bool NeedsCredit(FrameType type, uint8_t flags) {
 struct FrameHeader {
   FrameType type;
   uint8_t flags;
-  uint16_t header_bytes;  // Of the whole header of this type; the body follows.
+  uint16_t header_bytes;  // Bytes of this type's header; the body follows.
   uint32_t credit_limit;  // Credited frames the receiver of this may have sent.
   uint32_t call_id;  // The client's choice: slot in the low half, generation in
                      // the high half. Zero where no call is meant.
@@ -323,7 +323,7 @@ struct WindowHeader {
 };
 static_assert(sizeof(WindowHeader) == 32);
 
-struct LongMessageHeader {  // Of a kMessage.
+struct LongMessageHeader {  // For a kMessage.
   FrameHeader frame;
   uint32_t message_bytes;
   uint32_t message_offset;  // In its arena, if kFlagMessageInArena.
@@ -361,7 +361,7 @@ struct PartSums {
   uint32_t attachment = 0;
 };
 
-// What frames end with: see "Checksums".
+// The end of each frame, if checksums were agreed on: see "Checksums".
 struct FrameSums {
   PartSums parts;
   uint32_t frame;

@@ -105,7 +105,7 @@ Header LoadHeader(absl::Span<const uint8_t> frame) {
 // The parts of a body, in the order in which they stand. Parts that are in an
 // arena are empty here.
 struct RequestBody {
-  uint32_t lease_rkey = 0;  // Of its LeaseKey; 0 if there is none.
+  uint32_t lease_rkey = 0;  // From its LeaseKey; 0 if there is none.
   absl::Span<const uint8_t> metadata;
   absl::Span<const uint8_t> message;
   absl::Span<const uint8_t> attachment;

@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t kUnavailableCode = 14;  // absl::StatusCode::kUnavailable.
 constexpr uint32_t kLastStatusCode = 16;  // absl::StatusCode::kUnauthenticated.
 
-// What is known of a type before its own fields are read.
+// Rules for a type of frame that hold before its own fields are read.
 struct TypeRule {
   uint8_t header_bytes;
   uint8_t flags;   // Those that mean something.
@@ -104,7 +104,8 @@ const char* LeaseKeyError(const RequestHeader& request,
   return key.zero != 0 ? "unused field is not zero" : nullptr;
 }
 
-// What is wrong with the places of the parts of a REQUEST or a MESSAGE.
+// Returns what is wrong with the places of a REQUEST's or MESSAGE's parts,
+// or null.
 template <typename Header>
 const char* PlaceError(const Header& header) {
   if ((header.frame.flags & kFlagMessageInArena) != 0) {

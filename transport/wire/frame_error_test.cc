@@ -21,7 +21,7 @@ std::string Verdict(const std::vector<uint8_t>& frame) {
   return error == nullptr ? "fine" : error;
 }
 
-// What is said of `header` with the body that it claims.
+// Returns the verdict on `header` with a body of the length that it claims.
 template <typename Header>
 std::string Verdict(const Header& header) {
   FrameHeader common;

@@ -1,5 +1,5 @@
-// What the peers tell each other while they connect: the private data of RDMA
-// CM, and the options in HELLO and WELCOME.
+// The messages that set a connection up: the private data of RDMA CM, and the
+// options in HELLO and WELCOME.
 //
 // Private data, little-endian:
 //
@@ -46,12 +46,13 @@ namespace verbena::transport {
 inline constexpr uint32_t kHelloMagic = 0x4e425256;  // "VRBN"
 inline constexpr uint8_t kProtocolVersion = 8;
 
-// What RDMA CM carries on InfiniBand.
+// Bytes of private data that RDMA CM carries on InfiniBand.
 inline constexpr size_t kConnectPrivateBytesMax = 56;
 inline constexpr size_t kAcceptPrivateBytesMax = 196;
 inline constexpr size_t kRejectPrivateBytesMax = 148;
 
-// What every slot must hold: the parts of a RESPONSE that have no other place.
+// The least length of a slot: it must hold the parts of a RESPONSE that have no
+// other place.
 inline constexpr uint32_t kMinBufferBytes =
     sizeof(ResponseHeader) + kMaxStatusMessageBytes + kFrameMetadataBytes;
 static_assert(kMinBufferBytes >= sizeof(RequestHeader) + kFrameMetadataBytes);
@@ -59,7 +60,7 @@ static_assert(kMinBufferBytes <= kBufferBytes);
 
 inline constexpr uint16_t kMinCredits = 1;
 
-// What a side is able to take.
+// Limits of what a side is able to receive.
 struct PeerLimits {
   uint32_t buffer_bytes = 0;  // Its largest frame, at least kMinBufferBytes.
   // Frames that it takes at first, at least kMinCredits.
@@ -117,8 +118,8 @@ absl::StatusOr<ConnectReply> DecodeConnectReply(
     absl::Span<const uint8_t> private_data);
 absl::StatusOr<Reject> DecodeReject(absl::Span<const uint8_t> private_data);
 
-// What a rejected client's calls end with: kFull and kShuttingDown are
-// UNAVAILABLE (retry), the others FAILED_PRECONDITION.
+// Returns the status with which a rejected client's calls end: UNAVAILABLE
+// (retry) for kFull and kShuttingDown, else FAILED_PRECONDITION.
 absl::Status RejectStatus(const Reject& reject);
 
 // Options: type, length and value, in any order. A receiver skips types that it
@@ -161,8 +162,8 @@ const std::string* FindOption(const std::vector<HelloOption>& options,
 // it wants another kind than kChecksumKind.
 absl::StatusOr<bool> AsksForChecksum(const std::vector<HelloOption>& options);
 
-// What credentials are bound to: all that the two sides have said of themselves
-// up to and with the HELLO, the same bytes on both sides.
+// Returns the bytes that credentials are bound to: all that the two sides have
+// said of themselves up to and with the HELLO. Both sides have the same bytes.
 std::string HellosText(const ConnectRequest& request, const ConnectReply& reply,
                        absl::string_view hello_body);
 

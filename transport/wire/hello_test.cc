@@ -207,7 +207,7 @@ TEST(HelloTest, NamesBothVersionsWhenTheyDiffer) {
   EXPECT_EQ(status.code(), kPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("speaks version 9"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("only version 8"));
-  // What follows may mean anything in another version.
+  // In another version, the bytes behind the version may mean anything.
   EXPECT_EQ(
       Rejection(With(SomeReject(), 4, "\x09\x09\xff\xff")).status().code(),
       kPrecondition);
@@ -308,7 +308,7 @@ TEST(HelloTest, TellsTheCallerWhyItWasRejected) {
   EXPECT_EQ(status(RejectReason::kFull).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(status(RejectReason::kShuttingDown).code(),
             absl::StatusCode::kUnavailable);
-  // What a peer wrote does not break the line.
+  // The peer's text cannot break the line.
   EXPECT_THAT(std::string(status(RejectReason::kFull).message()),
               HasSubstr("a\\nb"));
 }
@@ -321,7 +321,7 @@ TEST(HelloTest, SaysOnceWhyItWasRejected) {
                                       "down"));
   EXPECT_THAT(std::string(RejectStatus({RejectReason::kFull, ""}).message()),
               HasSubstr("no room"));
-  // Such as that it serves another device only.
+  // The text may give another reason: the server serves another device only.
   EXPECT_THAT(std::string(RejectStatus({RejectReason::kFull, "x"}).message()),
               testing::Not(HasSubstr("no room")));
 }

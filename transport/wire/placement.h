@@ -15,9 +15,9 @@ constexpr uint64_t AlignPart(uint64_t bytes) {
   return (bytes + kPartAlignment - 1) / kPartAlignment * kPartAlignment;
 }
 
-// What a lease must hold for a message and an attachment of so many bytes, of
-// which either may be none: the message stands at its start, the attachment at
-// the next multiple of kPartAlignment.
+// Returns the bytes of a lease for a message and an attachment of these
+// lengths, of which either may be 0. The message stands at its start, the
+// attachment at the next multiple of kPartAlignment.
 constexpr uint64_t LeaseBytes(uint64_t message_bytes,
                               uint64_t attachment_bytes) {
   return attachment_bytes == 0 ? message_bytes

@@ -1,4 +1,4 @@
-// What a server knows of the arenas of one client.
+// The arenas of one client, as its server knows them.
 
 #ifndef VERBENA_TRANSPORT_WIRE_REMOTE_ARENAS_H_
 #define VERBENA_TRANSPORT_WIRE_REMOTE_ARENAS_H_
@@ -40,7 +40,7 @@ class RemoteArenas {
             RemoteRange* range) const;
 
  private:
-  std::array<ArenaDescriptor, kMaxArenas> arenas_;  // Of no bytes: none.
+  std::array<ArenaDescriptor, kMaxArenas> arenas_;  // Unused ones have 0 bytes.
 };
 
 }  // namespace verbena::transport

@@ -61,7 +61,7 @@ inline RequestHeader ArenaRequest() {
   return request;
 }
 
-// The same, with a key of its own to the lease.
+// ArenaRequest() with a key of its own to the lease.
 inline RequestHeader KeyedRequest() {
   RequestHeader request = ArenaRequest();
   request.frame.flags |= kFlagLeaseKey;
@@ -113,7 +113,7 @@ inline ArenaHeader WithdrawnArena() {
   return arena;
 }
 
-// Of a stream, with metadata.
+// A request that begins a stream, with metadata.
 inline RequestHeader StreamRequest() {
   RequestHeader request = {};
   request.frame = PlainHeader(FrameType::kRequest);

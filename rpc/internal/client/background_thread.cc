@@ -17,7 +17,7 @@ constexpr absl::Duration kDoze = absl::Milliseconds(50);
 
 constexpr uint32_t kPollsPerClock = 64;
 
-// Whose task this thread runs.
+// The BackgroundThread whose task this thread runs.
 thread_local const BackgroundThread* runs_task_of = nullptr;
 
 }  // namespace
@@ -113,8 +113,8 @@ bool BackgroundThread::Step() {
 absl::Time BackgroundThread::Serve() {
   SharedPoller& poller = *poller_;
   if (!poller.ownership_.TryAcquire()) {
-    // Who holds it serves all calls, and notifies us if there is something left
-    // to do for us afterwards.
+    // The owner serves all calls, and notifies this thread if there is
+    // something left to do afterwards.
     return base::Now() + kDoze;
   }
   poller.transport().PollOnce();
@@ -168,7 +168,7 @@ bool BackgroundThread::BeginWatch() {
     watches_ = true;
   }
   may_sleep_.store(true, std::memory_order_seq_cst);
-  // Who notifies after this look wakes the watcher.
+  // A Notify() after this look wakes the watcher.
   return !notified_.load(std::memory_order_seq_cst);
 }
 

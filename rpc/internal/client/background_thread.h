@@ -24,8 +24,8 @@ class SharedPoller;
 // While nothing is pending, *watches*: sleeps at the transport's poller,
 // without the ownership, so that the next caller need not wake it.
 //
-// A task that blocks holds up no other: another thread takes over, which is
-// from then on the one that is meant here by "the thread". See PollerThreads.
+// A task that blocks holds up no other: another thread takes over, and is "the
+// thread" from then on. See PollerThreads.
 //
 // Functions are for any thread. Destroy it after Stop().
 class BackgroundThread {
@@ -39,9 +39,9 @@ class BackgroundThread {
   // Starts the thread. RESOURCE_EXHAUSTED if the system gives us none.
   absl::Status Start();
 
-  // What the thread does between two sleeps, for a simulation, which calls this
-  // instead of Start(): runs tasks, polls, and runs timers. Returns whether
-  // there was something to do.
+  // For a simulation, which calls this instead of Start(): does what the thread
+  // does between two sleeps. Runs tasks, polls, and runs timers. Returns
+  // whether there was something to do.
   bool Step();
 
   // Has the thread look whether there is something to do.
@@ -53,8 +53,9 @@ class BackgroundThread {
     Notify();
   }
 
-  // Returns when the thread does not watch. By the owner of the poller, so that
-  // the thread does not begin to before the owner has released the ownership.
+  // Waits until the thread does not watch. For the owner of the poller, so
+  // that the thread does not begin to watch before the owner has released
+  // the ownership.
   void EndWatch();
 
   // Ends the thread, and joins it when the tasks that run are over. REQUIRES:
@@ -64,10 +65,10 @@ class BackgroundThread {
   // Whether the calling thread is in a task of this, or in a callback that it
   // called where the reply was parsed.
   bool RunsTask() const;
-  // The same, of whichever SharedPoller.
+  // As RunsTask(), but for the tasks of any SharedPoller.
   static bool RunsAnyTask();
 
-  // For as long as this lives the calling thread counts as one that runs a task
+  // While a TaskScope lives, the calling thread counts as one that runs a task
   // of `thread`: it may be in the middle of a round, and call a callback.
   class TaskScope {
    public:
@@ -110,14 +111,14 @@ class BackgroundThread {
 
   base::Mutex mutex_;
   base::CondVar wake_;     // notified_ or stop_ was set.
-  base::CondVar watched_;  // It watches no longer.
+  base::CondVar watched_;  // watches_ became false.
   bool watches_ ABSL_GUARDED_BY(mutex_) = false;
 
-  // The rest is confined to the thread.
+  // The fields below are confined to the thread.
   uint64_t seen_calls_ = 0;  // SharedPoller::started_calls_ of its last look.
   transport::SpinPolicy::Wait wait_;  // For something to do.
 
-  transport::Ownership ownership_;  // Who is "the thread".
+  transport::Ownership ownership_;  // Held by "the thread".
   transport::PollerThreads threads_;
 };
 

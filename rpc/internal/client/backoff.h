@@ -12,9 +12,9 @@
 
 namespace verbena::internal {
 
-// The longest pause before another attempt where the last one cost nobody but
-// this process. With what is added at random, a server that has returned is
-// found within a second.
+// The longest pause before another attempt if the last one cost nobody but this
+// process. Plus its random part, it lets a client find a server that has
+// returned within a second.
 inline constexpr absl::Duration kCheapPauseMax = absl::Milliseconds(500);
 
 // The channels of a process that wait to try again. However many there are,
@@ -26,7 +26,7 @@ class BackoffCrowd {
 
   void Enter() { count_.fetch_add(1, std::memory_order_relaxed); }
   void Leave() { count_.fetch_sub(1, std::memory_order_relaxed); }
-  // How long each of them has to wait at least.
+  // Returns the shortest pause of each channel that waits.
   absl::Duration LeastPause() const {
     return count_.load(std::memory_order_relaxed) * kAttemptInterval;
   }
@@ -39,12 +39,13 @@ class BackoffCrowd {
 // the clients of a server that returns don't come all at once. For one thread.
 class Backoff {
  public:
-  // What is random comes from `seed`. REQUIRES: 0 < initial <= max.
+  // `seed` determines all random values. REQUIRES: 0 < initial <= max.
   Backoff(absl::Duration initial, absl::Duration max, uint64_t seed)
       : initial_(initial), max_(max), next_(initial), random_(Seeded(seed)) {}
 
-  // How long to wait after one more failure: at least `least`, and if it `was
-  // cheap` no longer than kCheapPauseMax unless for that.
+  // Returns the pause after one more failure, plus or minus a fifth. If the
+  // failure `was_cheap`, the pause is kCheapPauseMax at most, but never less
+  // than `least`.
   absl::Duration Next(bool was_cheap, absl::Duration least) {
     const absl::Duration most = was_cheap ? kCheapPauseMax : max_;
     const absl::Duration pause = std::max(std::min(next_, most), least);

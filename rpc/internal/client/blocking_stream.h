@@ -1,4 +1,4 @@
-// One streaming call of a client, for threads that may block.
+// A streaming call of a client, for threads that may block.
 
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_BLOCKING_STREAM_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_BLOCKING_STREAM_H_
@@ -19,13 +19,13 @@
 
 namespace verbena::internal {
 
-// A thread that reads or writes does most of it without the poller's ownership:
-// it takes that to send what it has written, and to poll while it waits, as the
-// thread of a unary call does.
+// A thread that reads or writes does most of it without the poller's ownership.
+// It takes the ownership to send what it has written, and to poll while it
+// waits, as the thread of a unary call does.
 //
 // While something is to be sent and nobody waits for it, the call is in the
-// background, and the channel's background thread polls. What comes is looked
-// at when a thread reads, or when another call has the poller polled.
+// background, and the channel's background thread polls. Messages that arrive
+// are handled when a thread reads, or when another call has the poller polled.
 class BlockingStream final : public StreamCall, public ClientStream {
  public:
   // Starts the call. `owner` keeps the channel, and is let go of at the end.
@@ -58,8 +58,8 @@ class BlockingStream final : public StreamCall, public ClientStream {
  private:
   // Something that a thread of the user's waits for. With the ownership held.
   struct Event {
-    bool happened = false;     // And no thread has heard of it.
-    Waiter* waiter = nullptr;  // Who waits for it.
+    bool happened = false;     // No thread has heard of it.
+    Waiter* waiter = nullptr;  // The thread that waits for it.
   };
   // Waits for an event, on the stack of the thread that does.
   class Wait final : public transport::Task {

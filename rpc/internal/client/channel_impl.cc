@@ -162,7 +162,7 @@ void ChannelImpl::OnReported() {
     const base::MutexLock lock(mutex_);
     reported_ = true;
     reported_changed_.NotifyAll();
-    if (awaited_) return;  // It is gone when the mutex is free.
+    if (awaited_) return;  // Retire() deletes *this.
   }
   delete this;
 }

@@ -72,19 +72,19 @@ class ChannelImpl {
     return subchannel_.AllocateBuffer(bytes);
   }
 
-  // What the calls of this channel are made with.
+  // The calls of this channel, which each call needs to be made.
   OpenCalls* calls() { return &calls_; }
 
   // Makes a prepared call, and returns when it has its status.
   void Call(UnaryCall* call);
-  // Whether the calling thread is in a callback that promises not to block, and
-  // what ends a call that would block there.
+  // Whether the calling thread is in a callback that promises not to block. If
+  // a call would block there, it ends with BlocksInCallback().
   bool RunsCallbackOfRound() const { return poller_.RunsCallbackOfRound(); }
   static absl::Status BlocksInCallback();
   // Starts a prepared call with an on_done, which UnaryCall::New() made; takes
   // it over.
   void CallAsync(UnaryCall* call);
-  // Has the on_done of such a call that could not be prepared called.
+  // Has the on_done of such a call called, if the call could not be prepared.
   void ReportAsync(UnaryCall* call);
 
   // For a call that streams. Starts it.
@@ -97,13 +97,14 @@ class ChannelImpl {
   void Await(transport::Task* task, Waiter* waiter);
   // Has `task`, which may block, run by the background thread.
   void PostInBackground(transport::ShortTask* task) {
-    // When it is added it may run at once, and the channel be gone.
+    // As soon as `task` is added it may run, and the channel may be gone.
     SharedPoller& poller = poller_;
     poller.Pin();
     poller.PostInBackground(task);
     poller.Unpin();
   }
-  // It has happened. With the poller's ownership held.
+  // The event that `waiter` waits for has happened. With the poller's
+  // ownership held.
   void Finish(Waiter* waiter) { poller_.Finish(waiter); }
 
  private:

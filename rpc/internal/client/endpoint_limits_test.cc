@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What the defaults become after `change`.
+// Returns the status of converting the default options after `change`.
 absl::Status StatusAfter(const std::function<void(ChannelOptions&)>& change) {
   ChannelOptions options;
   change(options);

@@ -35,7 +35,8 @@ class ClientInterception final : public MessageHooks {
                                                  ClientContext* context);
   ~ClientInterception() = default;
 
-  // What is not OK is how the call ends. Followed by End() in any case.
+  // Calls OnStart() of the interceptors. If the result is not OK, the call ends
+  // with it. End() must follow in any case.
   absl::Status Start();
   // As MessageHooks. Do nothing once the call has ended.
   void OnSendMessage(const google::protobuf::MessageLite& message) override;

@@ -1,4 +1,4 @@
-// What the calls of a client have in common, of whichever kind.
+// The common base of a client's calls of every kind.
 
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_OPEN_CALL_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_OPEN_CALL_H_
@@ -29,12 +29,12 @@ namespace verbena::internal {
 
 class OpenCalls;
 
-// The user's call, and also its attempts on connections, one after the other:
-// the functions that transport::ClientCall asks for are the attempt's. There is
-// another one only after one of which the server has certainly done nothing.
+// A user's call, and also its attempts on connections, one after the other: the
+// functions of transport::ClientCall are the attempt's. There is another
+// attempt only if the server has certainly not processed the one before.
 //
-// Between its start and its report, everything happens with the poller's
-// ownership held, but for Cancel(). The context and the name must outlive it.
+// Between its start and its report, everything but Cancel() happens with the
+// poller's ownership held. The context and the name must outlive the call.
 class OpenCall : public transport::ClientCall,
                  public transport::ShortTask,
                  public CancellableCall {
@@ -42,8 +42,8 @@ class OpenCall : public transport::ClientCall,
   OpenCall(const OpenCall&) = delete;
   OpenCall& operator=(const OpenCall&) = delete;
 
-  // Takes the context into use; OpenContext() says if another call has it. On a
-  // thread of the caller's, as all but what is said to be for OpenCalls.
+  // Takes the context into use; if another call has it, OpenContext() says so.
+  // On a thread of the caller's, as all functions but those for OpenCalls.
   void ReserveContext() { has_context_ = context_->Reserve(); }
   void ReleaseContext() {
     if (has_context_) context_->Release();
@@ -65,7 +65,7 @@ class OpenCall : public transport::ClientCall,
 
   ClientContext* context() const { return context_; }
   absl::Time deadline() const { return request_.deadline; }
-  // How it ended. Once.
+  // Returns the status with which the call ended. To be called once.
   absl::Status TakeStatus() { return std::move(status_); }
 
   // --- For OpenCalls ---
@@ -81,10 +81,11 @@ class OpenCall : public transport::ClientCall,
     if (ABSL_PREDICT_FALSE(sends != sends_name_)) ChangeSendsName();
   }
 
-  // It has its status, and no thread waits for it: tells who is to know.
+  // Called when the call has its status and no thread waits for it: tells its
+  // callback, reactor or stream.
   virtual void Report() = 0;
 
-  // It begins: what is counted of it goes there.
+  // Called when the call begins; counts it with `methods`.
   void NoteStart(ChannelMethods* methods) {
     counters_ = &methods->Find(request_.method_id, method_name_, streams_);
     counters_->NoteStart(request_.message_bytes + request_.attachment.size());
@@ -96,13 +97,13 @@ class OpenCall : public transport::ClientCall,
     kWaiting,   // Waits for a connection.
     kLaunched,  // The transport has it.
     kUnsent,    // The transport has given it back; it is posted.
-    kEnded,     // It has its status.
-    kReported,  // It is posted to the background thread, to tell of its end.
+    kEnded,     // The call has its status.
+    kReported,  // Posted to the background thread, to be reported.
   };
   Stage stage = Stage::kNew;
 
-  // It goes on although no thread waits for it, so somebody must poll: it
-  // counts among what is pending (SharedPoller::AddPending()).
+  // Whether the call goes on although no thread waits for it, so that somebody
+  // must poll. It then counts as pending (SharedPoller::AddPending()).
   bool in_background = false;
 
   // The connection that has the call, once it is launched.
@@ -137,10 +138,10 @@ class OpenCall : public transport::ClientCall,
   bool has_context() const { return has_context_; }
   void set_has_context(bool has) { has_context_ = has; }
   void set_streams() { streams_ = true; }
-  // The same for what it then does. Returns false.
+  // As OpenContext(), if another call has the context. Returns false.
   bool ContextInUse();
-  // The same if something else keeps the call from being made. REQUIRES:
-  // has_context().
+  // As OpenContext(), if something else keeps the call from being made. Returns
+  // false. REQUIRES: has_context().
   bool NotOpened(const absl::Status& status);
 
   // Writes the head of the REQUEST, which stands before the message: the
@@ -152,11 +153,12 @@ class OpenCall : public transport::ClientCall,
                : WriteNameAndMetadata(out, out + request_.metadata_bytes);
   }
 
-  // Whether a server that has refused the call before it did anything may be
-  // asked once more: servers that always do so would be asked for ever.
+  // Whether a call that a server has refused before it did anything may be sent
+  // once more. Returns true once: a server that always refuses would be asked
+  // for ever.
   bool MayTryAgain() { return !std::exchange(refused_, true); }
-  // Takes metadata and status of the response, if they are not as they mostly
-  // are. False if that has ended the call with an error.
+  // Takes metadata and status of the response, unless there are none and it is
+  // OK, as mostly. Returns false if that has ended the call with an error.
   bool TakeTrailer(const transport::CallResponse& response) {
     return ABSL_PREDICT_TRUE(response.metadata.empty() &&
                              response.code == absl::StatusCode::kOk) ||
@@ -197,8 +199,7 @@ class OpenCall : public transport::ClientCall,
   // that was among them.
   absl::StatusOr<std::string> TakeTrailingMetadata(
       const transport::CallResponse& response);
-  // The error that a response carries.
-  // Its message goes on with `rest`.
+  // Returns the error that a response carries. Its message goes on with `rest`.
   absl::Status ReadError(const transport::CallResponse& response,
                          absl::string_view rest) const;
 
@@ -208,15 +209,15 @@ class OpenCall : public transport::ClientCall,
  private:
   bool has_context_ = false;  // The context is reserved for this call.
   bool refused_ = false;      // A server has refused it before it did anything.
-  bool streams_ = false;      // Its method does.
+  bool streams_ = false;      // The method streams.
   bool sends_name_ = false;   // See SetSendsName().
   OpenCalls* const calls_;
   const char* const method_name_;
-  // What the processor's counter was; 0 if this call is not timed.
+  // The TSC value at the start; 0 if this call is not timed.
   const uint64_t begun_ = BeginTiming(calls_);
-  MethodCounters* counters_ = nullptr;  // Of its method.
+  MethodCounters* counters_ = nullptr;  // Its method's.
   std::unique_ptr<ClientInterception> interception_;
-  absl::Status status_;  // How the call ended; OK until then.
+  absl::Status status_;  // OK until the call has ended.
 
   CancelTask cancel_task_{this};
   // cancel_task_ was posted; it must run before the call may be destroyed.

@@ -1,4 +1,5 @@
-// Which calls are open: those that wait for a connection, and how calls end.
+// The open calls of a channel: those that wait for a connection, and how
+// calls end.
 
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_OPEN_CALLS_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_OPEN_CALLS_H_
@@ -32,10 +33,11 @@ namespace verbena::internal {
 // connection, or has it wait for one, and when it has ended tells the waiting
 // thread, or has the callback called by the background thread.
 //
-// What knows which connection a call takes is here alone: Start() asks the
-// subchannel, and with several of them would ask a balancer.
+// Only this class chooses a call's connection: Start() asks the subchannel.
+// With several subchannels it would ask a balancer.
 //
-// Everything with the poller's ownership held, but for what says otherwise.
+// All functions are called with the poller's ownership held, unless their
+// comment says otherwise.
 class OpenCalls {
  public:
   // All must outlive this. `interceptors` may be null. `timer` leads to
@@ -59,10 +61,10 @@ class OpenCalls {
   // For a call that was posted: starts it, or reports it if it has failed
   // before it could be started, or could not be reported earlier.
   void RunPosted(OpenCall* call);
-  // The transport has given `call` back, of which no server has done anything:
-  // starts it once more, soon, but never inside this function. It then fares as
-  // one that begins: it may wait for another connection, but not beyond its
-  // deadline. Ends it if there will be no more connections.
+  // The transport has given `call` back, because no server has processed it:
+  // starts it again soon, but never inside this function. As a new call it may
+  // wait for another connection, but not beyond its deadline. Ends it if there
+  // will be no more connections.
   void TryAgain(OpenCall* call);
   // The user wants `call` to end: sees to it that it does.
   void Cancel(OpenCall* call);
@@ -89,12 +91,13 @@ class OpenCalls {
     ownership_.AssertHeld();
     return !waiting_.empty();
   }
-  // There is a connection: starts the calls that wait for one.
+  // Starts the calls that wait for a connection, because there is one.
   void StartWaiting();
-  // There will be none soon: ends the calls that wait, patient ones too if
-  // `also_patient`.
+  // Ends the calls that wait for a connection, because there will be none soon;
+  // patient ones too if `also_patient`.
   void FailWaiting(const absl::Status& status, bool also_patient);
-  // Ends those whose deadline has passed, and asks for a timer for the others.
+  // Ends the waiting calls whose deadline has passed, and asks for a timer for
+  // the others.
   void ExpireWaiting(absl::Time now);
 
   // Ends the calls that wait. From now on calls end with `status` where the
@@ -108,15 +111,15 @@ class OpenCalls {
   // ownership.
   void CallbackReturned() { Reported(); }
 
-  // What is counted. Any thread.
+  // The counters of the channel's calls. Any thread.
   std::vector<MethodMetrics> MethodsSnapshot() const {
     return methods_.Snapshot();
   }
   uint64_t retries() const { return retries_.value(); }
   CallSampler& sampler() { return sampler_; }
 
-  // As a call sees it. Any thread: what accompanies each call, null if nothing
-  // does.
+  // For calls, any thread: the factories of interceptors; null if there
+  // are none.
   const ClientInterception::Factories* interceptors() const {
     return interceptors_;
   }
@@ -124,7 +127,7 @@ class OpenCalls {
     ownership_.AssertHeld();
     reply_sizes_.Learn(method_id, bytes);
   }
-  // Why a call ends that the transport ends with `status`.
+  // Returns the status of a call that the transport ends with `status`.
   const absl::Status& Explain(const absl::Status& status) const {
     ownership_.AssertHeld();
     return shut_.ok() ? status : shut_;

@@ -24,7 +24,7 @@ void ReactorStream::Start(RpcType type, const MessageLite* request) {
     messages().End();
     Reactions::Tell(reactor_, Reactions::kEnded | Reactions::kClosed);
   } else if (request != nullptr) {
-    // There is room for the first one.
+    // A stream has room for its first message.
     TryWrite(*request, {});
     messages().EndWrites();
   }
@@ -85,7 +85,8 @@ void ReactorStream::RunReactions() {
 }
 
 Reactions::Look ReactorStream::Serve(uint32_t wanted) {
-  // Of both that can be done each has its turn: neither waits for the other.
+  // If both a read and a write can be done, each has its turn, so that neither
+  // waits for the other.
   Result read = Result::kWait;
   Reactions::Look after_read = Reactions::Look::kNothing;
   if ((wanted & Reactions::kRead) != 0) {
@@ -126,7 +127,8 @@ Reactions::Look ReactorStream::Serve(uint32_t wanted) {
     return Reactions::Look::kOver;
   }
   if ((wanted & Reactions::kEnded) != 0 && !std::exchange(closing_, true)) {
-    // What reading has posted stands before this: then Report() comes again.
+    // Tasks that reading has posted come before this one. When it runs,
+    // Report() is called again.
     channel().Post(this);
   }
   return Reactions::Look::kNothing;

@@ -1,4 +1,4 @@
-// One streaming call of a client that has a reactor.
+// A streaming call of a client that has a reactor.
 
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_REACTOR_STREAM_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_REACTOR_STREAM_H_
@@ -101,14 +101,15 @@ class ReactorStream final : public StreamCall, public ReactorCall {
 
   ClientReactor* const reactor_;
   ReactionsTask reactions_{this};
-  bool started_ = false;  // It was given to the channel.
-  // With the poller's ownership held: the call has ended; Abandon() waits.
+  bool started_ = false;  // The channel has it.
+  // With the poller's ownership held: whether the call has ended, and the
+  // waiter of Abandon().
   bool reported_ = false;
   Waiter* waiter_for_end_ = nullptr;
   // The server has sent initial metadata.
   std::atomic<bool> has_initial_metadata_{false};
-  bool told_initial_metadata_;  // The reactor was. By who runs reactions.
-  bool closing_ = false;  // It was posted to the poller for the last time.
+  bool told_initial_metadata_;  // For RunReactions().
+  bool closing_ = false;        // Posted to the poller for the last time.
 };
 
 }  // namespace verbena::internal

@@ -1,4 +1,4 @@
-// What the client remembers about the replies of each method.
+// The sizes of replies of each method, as the client remembers them.
 
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_REPLY_SIZES_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_REPLY_SIZES_H_

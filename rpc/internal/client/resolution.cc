@@ -42,7 +42,7 @@ void Resolution::LookUp() {
     const base::MutexLock lock(mutex_);
     if (!abandoned_) {
       poller.Unpin();
-      // Whoever runs it waits for the lock first.
+      // The thread that runs *this waits for the lock first.
       return poller.PostFromOutside(this);
     }
   }

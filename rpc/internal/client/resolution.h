@@ -19,13 +19,13 @@
 
 namespace verbena::internal {
 
-// One lookup, which may take as long as the name server does, and so runs on
-// the background thread. Destroys itself.
+// A lookup of a name. It may take as long as the name server does, and so runs
+// on the background thread. Destroys itself.
 class Resolution final : private transport::ShortTask {
  public:
   struct Endpoint {
     base::SocketAddress address;
-    const transport::Provider* provider;  // That leads there.
+    const transport::Provider* provider;  // The one that leads to `address`.
     // See transport::IsCheapToAsk().
     bool is_cheap = false;
   };

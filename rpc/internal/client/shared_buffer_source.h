@@ -14,9 +14,9 @@
 
 namespace verbena::internal {
 
-// Where the present connection's memory comes from, for threads that do not
-// hold the ownership. A spinning lock of a few instructions, because a call may
-// begin here and calls take no mutex. Thread-safe.
+// The source of the present connection's memory, for threads that do not hold
+// the ownership. Uses a spin lock for a few instructions, because calls begin
+// here, and calls take no mutex. Thread-safe.
 class SharedBufferSource {
  public:
   void Set(transport::BufferSource source) {

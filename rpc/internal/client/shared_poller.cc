@@ -107,7 +107,7 @@ void SharedPoller::SleepAsHolder(const Waiter& waiter) {
   // Two that sleep there would take each other's wake-ups.
   background_.EndWatch();
   if (!transport_.PrepareSleep()) return;
-  // What was handled last may have been what we wait for.
+  // The events handled last may have finished `waiter`: then do not sleep.
   transport_.WaitForEvent(waiter.finished() ? absl::InfinitePast()
                                             : NextTimer());
 }

@@ -1,4 +1,4 @@
-// Who polls: whoever waits.
+// A poller that many channels share, polled by the threads that wait for calls.
 
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_SHARED_POLLER_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_SHARED_POLLER_H_
@@ -34,23 +34,24 @@ namespace verbena::internal {
 // while something is pending that no thread waits for, and watches otherwise.
 // It also runs tasks that may block, such as callbacks, without the ownership.
 //
-// The rule that no work is forgotten: who leaves the ownership looks at the
-// posted tasks and at the waiters afterwards; who posts or waits tries the
-// ownership afterwards. See transport::Ownership.
+// So that no work is forgotten, a thread that releases the ownership looks at
+// the posted tasks and at the waiters afterwards. A thread that posts or waits
+// tries the ownership afterwards. See transport::Ownership.
 //
-// It knows nothing of calls, addresses and channels.
+// SharedPoller knows nothing of calls, addresses and channels.
 //
-// Functions are for any thread, unless they stand under "With the ownership
-// held".
+// Functions are for any thread, unless they stand under "With the
+// ownership held".
 class SharedPoller {
  public:
   // Polling threads spin for up to `spin_budget` before they sleep. Fails with
   // RESOURCE_EXHAUSTED where there is no descriptor or no thread left.
   static absl::StatusOr<std::unique_ptr<SharedPoller>> Create(
       absl::Duration spin_budget);
-  // One without a thread, for a simulation, which calls Step() again and again.
-  // Nobody may block on it: no blocking call, and the last reference to a
-  // channel is dropped in a task of its background.
+  // Creates one without a thread, for a simulation, which calls Step() again
+  // and again. Nobody may block on it: there must be no blocking call, and
+  // the last reference to a channel must be dropped in a task of its
+  // background thread.
   static absl::StatusOr<std::unique_ptr<SharedPoller>> CreateStepped(
       uint64_t seed);
   SharedPoller(const SharedPoller&) = delete;
@@ -60,7 +61,7 @@ class SharedPoller {
   // and it is not pinned. Waits for the task that runs, so not inside of one.
   ~SharedPoller();
 
-  // What its poller counts. Any thread.
+  // The poller's counters. Any thread.
   const transport::PollerCounters& counters() const {
     return transport_.counters();
   }
@@ -73,8 +74,8 @@ class SharedPoller {
   // thread, which must then release it.
   [[nodiscard]] bool Post(transport::Task* task)
       ABSL_EXCLUSIVE_TRYLOCK_FUNCTION(true, ownership_);
-  // The same, but never runs a task inside this function: if nobody holds the
-  // role, the background thread is told to take it.
+  // As Post(), but never runs a task inside this function: if nobody holds the
+  // ownership, the background thread is told to take it.
   void PostFromOutside(transport::Task* task);
 
   // Waits without the ownership until `waiter` is finished (returns true) or it
@@ -85,8 +86,8 @@ class SharedPoller {
   void PostInBackground(transport::ShortTask* task) { background_.Post(task); }
   // Whether the calling thread is in such a task of this.
   bool RunsTask() const { return background_.RunsTask(); }
-  // Whether it is in a callback that was called where the reply was parsed:
-  // then it has the ownership, and must not wait.
+  // Whether the calling thread is in a callback that was called where the reply
+  // was parsed: then it has the ownership, and must not wait.
   bool RunsCallbackOfRound() const {
     return ownership_.HeldByThisThread() && RunsTask();
   }
@@ -97,19 +98,20 @@ class SharedPoller {
   void Unpin() { pins_.fetch_sub(1, std::memory_order_release); }
   bool pinned() const { return pins_.load(std::memory_order_acquire) > 0; }
 
-  // For what a channel draws at random. In a simulation, where Seed() must have
-  // been called, the same in every run.
+  // Returns a seed for a channel's random values. In a simulation, in which
+  // Seed() must have been called, it is the same in every run.
   uint64_t NewSeed();
   void Seed(uint64_t seed) { next_seed_ = seed; }
 
-  // Does what there is to do now. Returns whether there was something.
+  // Runs what there is to run now. Returns whether there was something.
   bool Step() { return background_.Step(); }
-  // When there will be something if nothing happens before. Between two steps.
+  // Returns the time of the next thing to run if nothing happens before. To be
+  // called between two steps.
   absl::Time NextStep();
 
   // --- With the ownership held ---
 
-  // What connections are made with.
+  // Makes the channels' connections.
   transport::ClientPoller& client_poller() {
     ownership_.AssertHeld();
     return *client_poller_;
@@ -175,12 +177,12 @@ class SharedPoller {
   // Any thread; most of it is for the owner.
   transport::Poller& transport() const { return transport_; }
 
-  // What is done once in some polls that find nothing. Returns whether the
-  // thread is to go on; if not, it should sleep.
+  // Called once in some polls that find nothing. Returns whether the thread is
+  // to go on polling; if not, it should sleep.
   bool KeepPolling(transport::SpinPolicy::Wait* wait)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
   void RunTimers(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_);
-  // When the next timer goes off.
+  // Returns the time at which the next timer goes off.
   absl::Time NextTimer() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(ownership_) {
     return timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first;
   }
@@ -205,7 +207,7 @@ class SharedPoller {
   int pending_ ABSL_GUARDED_BY(ownership_) = 0;
   // Calls that have ever begun.
   uint64_t started_calls_ ABSL_GUARDED_BY(ownership_) = 0;
-  // Those that are set, by PollerTimer::due_.
+  // The timers that are set, by PollerTimer::due_.
   std::set<std::pair<absl::Time, PollerTimer*>> timers_
       ABSL_GUARDED_BY(ownership_);
 

@@ -19,7 +19,8 @@ bool SharedPoller::Post(transport::Task* task) {
     transport_.RunPosted();
     return true;
   }
-  // It need not go through the queue, but stands behind what is there.
+  // `task` need not go through the queue, but must run after the tasks that are
+  // in it.
   if (ABSL_PREDICT_FALSE(transport_.any_posted())) transport_.RunPosted();
   task->Run();
   return true;

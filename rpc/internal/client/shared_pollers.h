@@ -1,4 +1,4 @@
-// Which channels share a poller.
+// The pollers of a process, which its channels share.
 
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_SHARED_POLLERS_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_SHARED_POLLERS_H_
@@ -34,22 +34,23 @@ class SharedPollers {
   SharedPollers(const SharedPollers&) = delete;
   SharedPollers& operator=(const SharedPollers&) = delete;
 
-  // Those that all channels of the process share.
+  // The pollers that all channels of the process share.
   static SharedPollers& OfProcess();
 
-  // Makes that a single one without threads, for the life of the process: see
-  // SharedPoller::CreateStepped(). Later calls return the same. Aborts when the
-  // process has had a channel before the first.
+  // Makes OfProcess() a single poller without threads, for the life of the
+  // process: see SharedPoller::CreateStepped(). Later calls return the same
+  // object. Aborts if the process had a channel before the first call.
   static SharedPollers& Simulate();
-  // As of SharedPoller: what there is to do on the pollers there are, and when
-  // there will be something. REQUIRES: they have no threads.
+  // Step() and NextStep() of SharedPoller, for all pollers there are. REQUIRES:
+  // they have no threads.
   bool Step();
   absl::Time NextStep();
-  // What is random from now on comes from `seed`: see SharedPoller::NewSeed().
+  // `seed` determines all random values from now on: see
+  // SharedPoller::NewSeed().
   void Seed(uint64_t seed);
 
-  // A poller for one more channel, until Leave(). For errors see
-  // SharedPoller::Create().
+  // Returns the poller for one more channel, which has it until Leave(). For
+  // errors see SharedPoller::Create().
   absl::StatusOr<SharedPoller*> Join(absl::Duration spin_budget);
 
   // A channel has left `poller`. Ends the pollers that have no channel any
@@ -58,10 +59,10 @@ class SharedPollers {
   // channel leaves.
   void Leave(SharedPoller* poller);
 
-  // What all pollers have counted, those that have ended included.
+  // Returns the counters of all pollers, including those that have ended.
   PollerMetrics Metrics();
 
-  // Those of the process's channels that wait to try to connect again.
+  // The process's channels that wait to try to connect again.
   BackoffCrowd* backoff_crowd() { return &backoff_crowd_; }
 
  private:
@@ -84,7 +85,7 @@ class SharedPollers {
   BackoffCrowd backoff_crowd_;
   base::Mutex mutex_;
   std::vector<Member> members_ ABSL_GUARDED_BY(mutex_);
-  PollerMetrics ended_ ABSL_GUARDED_BY(mutex_);  // Of those that have.
+  PollerMetrics ended_ ABSL_GUARDED_BY(mutex_);  // Sums of those that ended.
 };
 
 }  // namespace verbena::internal

@@ -1,4 +1,4 @@
-// One streaming call of a client.
+// A streaming call of a client.
 
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_STREAM_CALL_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_STREAM_CALL_H_
@@ -43,10 +43,10 @@ class StreamCall : public OpenCall, public transport::MessageStream::Owner {
              ClientContext* context);
   ~StreamCall() = default;
 
-  // Takes the context into use and starts the call. If that could not even be
-  // started it is over, has its status, and false is returned.
+  // Takes the context into use and starts the call. If it could not be started,
+  // it is over and has its status, and false is returned.
   bool Start(RpcType type);
-  // Ends a call that is not even tried, for that reason. Returns false.
+  // Ends a call with `status` before it is tried. Returns false.
   bool NotStarted(const absl::Status& status);
 
   // See ProtobufStream. A message that fails ends the call.
@@ -55,13 +55,14 @@ class StreamCall : public OpenCall, public transport::MessageStream::Owner {
                   Attachment attachment);
   Result TrySkip() { return Checked(typed_.Skip()); }
 
-  // How the call ended, when it has; the interceptors are told. Once, before
-  // the context is released.
+  // Returns the status of the call, after it has ended, and tells the
+  // interceptors. Once, before the context is released.
   absl::Status TakeFinalStatus();
 
   ChannelImpl& channel() { return channel_; }
   transport::MessageStream& messages() { return messages_; }
-  // To be kept by who destroys this and is not done with the channel.
+  // A caller that destroys this must keep a copy while it still uses
+  // the channel.
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
  private:

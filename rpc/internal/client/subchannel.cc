@@ -12,8 +12,8 @@
 namespace verbena::internal {
 namespace {
 
-// What trying again can't mend keeps its code; everything else is UNAVAILABLE,
-// whichever verb it was that failed.
+// Errors that another attempt can't mend keep their code. All others become
+// UNAVAILABLE, whichever verb failed.
 absl::StatusCode CodeForCalls(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kInvalidArgument:
@@ -33,7 +33,7 @@ transport::EndpointOptions WithWantedDevice(
   return options;
 }
 
-// Why the connection is on this device, for the log.
+// Returns, for the log, the reason why the connection is on this device.
 const char* WhyDevice(const transport::EndpointOptions& options,
                       const std::string& device) {
   if (!options.device.empty()) return ", which was asked for";

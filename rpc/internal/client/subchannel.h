@@ -1,4 +1,4 @@
-// What is connected: one address, and at most one connection to it.
+// A server's address, and at most one connection to it that takes calls.
 
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_SUBCHANNEL_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_SUBCHANNEL_H_
@@ -32,16 +32,16 @@
 namespace verbena::internal {
 
 // Connects when it is told to, spaces attempts that fail by a growing pause,
-// and lets go of a connection that is of no use any more. It knows nothing of
-// calls: who wants to make one asks for connection(), and if that is not usable
-// for why_not() and for an attempt.
+// and lets go of a connection that is of no use any more. Subchannel knows
+// nothing of calls. To make a call, OpenCalls asks for connection(); if that is
+// not usable, for WhyNot() and for an attempt.
 //
 // Nobody waits for an attempt: it looks the target up (see Resolution), and
 // goes on with the addresses that it has found, one after the other, as the
 // connections that it makes on the poller tell what became of them.
 //
-// Functions are for any thread, unless they stand under a line that says
-// otherwise.
+// Functions are for any thread, unless they stand under a line that
+// says otherwise.
 class Subchannel final : private transport::ClientConnection::Observer {
  public:
   using ClientConnection = transport::ClientConnection;
@@ -73,7 +73,7 @@ class Subchannel final : private transport::ClientConnection::Observer {
     return buffers_.AllocateSpare(bytes);
   }
 
-  // How often it has connected, and how many attempts have failed.
+  // The number of connections that were made, and of attempts that failed.
   uint64_t connects() const { return connects_.value(); }
   uint64_t failed_connects() const { return failed_connects_.value(); }
 
@@ -85,9 +85,9 @@ class Subchannel final : private transport::ClientConnection::Observer {
     return connection_.get();
   }
 
-  // Why a call can't wait for a connection; OK if it may. A patient call waits
-  // although an attempt has failed, and any call does if that was because the
-  // server is shutting down.
+  // Returns the error for a call that can't wait for a connection; OK if it may
+  // wait. A patient call waits although an attempt has failed. Any call does if
+  // that was because the server is shutting down.
   absl::Status WhyNot(bool patient) const;
 
   // Begins an attempt, now or when the pause after a failure is over (for which
@@ -99,7 +99,7 @@ class Subchannel final : private transport::ClientConnection::Observer {
   // Whether a thread waits for a connection without making a call.
   bool IsWaitedFor() const;
 
-  // Why the last attempt failed.
+  // Returns the reason why the last attempt failed.
   const absl::Status& connect_error() const {
     ownership_.AssertHeld();
     return connect_error_;
@@ -154,21 +154,21 @@ class Subchannel final : private transport::ClientConnection::Observer {
 
   // Ready, or being tried.
   std::unique_ptr<ClientConnection> connection_ ABSL_GUARDED_BY(ownership_);
-  // Those that take no new calls, until their servers close them.
+  // Connections that take no new calls, until their servers close them.
   std::vector<std::unique_ptr<ClientConnection>> draining_
       ABSL_GUARDED_BY(ownership_);
   Backoff backoff_ ABSL_GUARDED_BY(ownership_);
-  bool in_crowd_ ABSL_GUARDED_BY(ownership_) = false;  // It waits to try again.
+  bool in_crowd_ ABSL_GUARDED_BY(ownership_) = false;  // In *crowd_.
   absl::Status connect_error_ ABSL_GUARDED_BY(ownership_);
   // After a failure there is no attempt before this time.
   absl::Time retry_time_ ABSL_GUARDED_BY(ownership_) = absl::InfinitePast();
 
-  // Of the attempt that is under way, if one is.
+  // The lookup of the attempt that is under way, if there is one.
   Resolution* resolution_ ABSL_GUARDED_BY(ownership_) = nullptr;
-  // What is left to be tried, the next one last.
+  // Endpoints that are left to be tried, the next one last.
   std::vector<Resolution::Endpoint> endpoints_ ABSL_GUARDED_BY(ownership_);
   absl::Status first_error_ ABSL_GUARDED_BY(ownership_);
-  // So far it has cost nobody but this process.
+  // Whether the attempt has so far cost nobody but this process.
   bool was_cheap_ ABSL_GUARDED_BY(ownership_) = false;
   // A server said that it is shutting down.
   bool server_leaves_ ABSL_GUARDED_BY(ownership_) = false;
@@ -181,8 +181,8 @@ class Subchannel final : private transport::ClientConnection::Observer {
   // Written with the ownership held as well, so its holder needs no lock to
   // read it.
   ChannelState state_ = ChannelState::kIdle;
-  // Why there will be no attempts; OK if there may be some. Written like
-  // state_.
+  // The reason why there will be no attempts; OK if there may be some. Written
+  // like state_.
   absl::Status refusal_;
   std::string device_ ABSL_GUARDED_BY(mutex_);
   // The last failure was the target's or the options' fault.

@@ -83,8 +83,9 @@ void UnaryCall::Run() {
   open_calls.CallbackReturned();
 }
 
-// Where the transport ends many calls at once, and where a call ends while it
-// is being started, nobody expects a callback.
+// The callback runs in the round only if the server has answered. Nobody
+// expects one where the transport ends many calls at once, or where a call ends
+// while it is being started.
 void UnaryCall::Report() {
   if (answered_ && interception() == nullptr &&
       calls().ReportInRound([this] { CallBack(); })) {

@@ -1,4 +1,4 @@
-// One unary call of a client, from the stub to the transport and back.
+// A unary call of a client, from the stub to the transport and back.
 
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_UNARY_CALL_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_UNARY_CALL_H_

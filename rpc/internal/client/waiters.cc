@@ -81,7 +81,7 @@ void Waiters::Finish(Waiter* waiter) {
   if (before != Waiter::State::kListed) return;
   const base::MutexLock lock(mutex_);
   Remove(waiter);
-  waiter->changed_->NotifyOne();  // It is gone when the mutex is free.
+  waiter->changed_->NotifyOne();  // *waiter is gone once mutex_ is free.
 }
 
 void Waiters::Remove(Waiter* waiter) {

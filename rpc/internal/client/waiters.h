@@ -17,8 +17,9 @@
 
 namespace verbena::internal {
 
-// How the thread of a blocking call hears that the call has ended. Lives on the
-// stack of that thread. Only finished() is for others than Waiters.
+// The means by which the thread of a blocking call learns that its call has
+// ended. Lives on the stack of that thread. Only finished() is for others
+// than Waiters.
 class Waiter {
  public:
   Waiter() = default;
@@ -41,8 +42,9 @@ class Waiter {
     kFinished,  // The call has ended.
   };
 
-  // Becomes and ceases to be kListed under the mutex of Waiters. Whoever sets
-  // kFinished touches the waiter no more, unless it was kListed before.
+  // Becomes and ceases to be kListed under the mutex of Waiters. The thread
+  // that sets kFinished does not touch the waiter afterwards, unless it was
+  // kListed before.
   std::atomic<State> state_{State::kOpen};
 
   // The next two are for the waiting thread alone.
@@ -59,15 +61,15 @@ class Waiter {
 
 // A thread that finds the poller's ownership taken waits here: for a while it
 // looks whether its call has ended or the ownership is free, then it sleeps
-// until the one or the other. What wakes it is the owner, which calls Finish()
-// for a call that has ended, and WakeOne() after it has released the ownership.
+// until the one or the other. The owner wakes it: by Finish() when its call has
+// ended, or by WakeOne() after the ownership was released.
 //
-// Thread-safe, but for what is marked.
+// Thread-safe, unless a comment says otherwise.
 class Waiters {
  public:
-  // A waiting thread spins for up to `spin_budget` before it sleeps, and no
-  // longer than `polls` changes, which counts the polls of whoever holds
-  // `ownership`. Both must outlive this.
+  // A waiting thread spins for up to `spin_budget` before it sleeps. It stops
+  // earlier if `polls`, which counts the polls of the owner of `ownership`,
+  // does not change. Both must outlive this.
   Waiters(const transport::Ownership& ownership, const base::Counter& polls,
           absl::Duration spin_budget)
       : ownership_(ownership), polls_(polls), spin_(spin_budget) {}

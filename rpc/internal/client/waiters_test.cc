@@ -25,7 +25,7 @@ TEST(WaitersTest, AThreadThatSpinsSeesItsEnd) {
   Waiters waiters(ownership, polls, kLongSpin);
   Waiter waiter;
   std::thread thread([&] {
-    // It may find in between that nobody polls.
+    // WaitForTurn() may find in between that nobody polls.
     while (!waiters.WaitForTurn(&waiter)) {
     }
   });
@@ -65,7 +65,7 @@ TEST(WaitersTest, AThreadIsListedBeforeItSleeps) {
   Acquire(ownership);
   Waiters waiters(ownership, polls, absl::ZeroDuration());
   Waiter waiter;
-  // It is to try the ownership once more, now that it can be woken.
+  // The waiter is to try the ownership once more, now that it can be woken.
   EXPECT_FALSE(waiters.WaitForTurn(&waiter));
   EXPECT_TRUE(waiters.any());
   std::thread thread([&] { EXPECT_TRUE(waiters.WaitForTurn(&waiter)); });

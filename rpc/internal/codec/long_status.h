@@ -1,8 +1,8 @@
-// How a status message travels that is longer than a RESPONSE has room for.
+// The encoding of a status message that is too long for a RESPONSE.
 //
-// What fits, transport::kMaxStatusMessageBytes, stands there as that of any
-// other status does. The rest goes as a pair of the trailing metadata, under a
-// key that is the library's own; or, if the status has details, with them, as
+// The first kMaxStatusMessageBytes bytes are in the RESPONSE, as with any other
+// status. The rest goes as a pair of the trailing metadata, under a key of the
+// library's own. If the status has details, the rest goes with them, because
 // they repeat the whole message (rpc/status_details.h).
 
 #ifndef VERBENA_RPC_INTERNAL_CODEC_LONG_STATUS_H_

@@ -21,7 +21,7 @@ using ::testing::Pair;
 constexpr size_t kHead = transport::kMaxStatusMessageBytes;
 
 TEST(LongStatusTest, TextIsCutBetweenCharacters) {
-  // One character each of one, two, three and four bytes.
+  // Characters of one, two, three and four bytes.
   const std::string text = "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x8c\xbf";
   const size_t lengths[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 10};
   for (size_t bytes = 0; bytes < std::size(lengths); ++bytes) {

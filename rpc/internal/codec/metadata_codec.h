@@ -17,13 +17,13 @@
 
 namespace verbena::internal {
 
-// How many bytes WriteMetadata() will write: 0 for no metadata.
+// Returns the bytes that WriteMetadata() will write: 0 for no metadata.
 // RESOURCE_EXHAUSTED if no peer takes so much.
 absl::StatusOr<uint32_t> MeasureMetadata(const Metadata& metadata);
-// How many of them are one pair's.
+// Returns the bytes of one pair.
 size_t PairBytes(absl::string_view key, absl::string_view value);
-// What WriteMetadata() writes. REQUIRES: `bytes` is what MeasureMetadata()
-// says.
+// Returns what WriteMetadata() writes. REQUIRES: `bytes` is the result
+// of MeasureMetadata().
 std::string MetadataText(const Metadata& metadata, size_t bytes);
 
 // Writes exactly MeasureMetadata(metadata) bytes; returns the end of them.

@@ -1,8 +1,8 @@
-// How the name of a method travels to a server that asks for it.
+// The encoding of a method's name, for servers that ask for it.
 //
-// It goes as the first pair of the metadata, under a key that is the library's
-// own. Such a server is told by it what a call of a method is that it does not
-// have, of which the number on the wire says nothing.
+// The name goes as the first pair of the metadata, under a key of the library's
+// own. The server needs it for calls of methods that it does not have, because
+// the number on the wire says nothing about them.
 
 #ifndef VERBENA_RPC_INTERNAL_CODEC_METHOD_NAME_H_
 #define VERBENA_RPC_INTERNAL_CODEC_METHOD_NAME_H_
@@ -18,7 +18,7 @@
 
 namespace verbena::internal {
 
-// HTTP/2, and so gRPC, calls it that.
+// The key of the name, as in HTTP/2 and gRPC.
 inline constexpr absl::string_view kMethodNameKey = ":path";
 
 // The longest name that is accepted. Half of what metadata may take, and many
@@ -30,7 +30,7 @@ inline constexpr size_t kMaxMethodNameBytes = 1024;
 // what of it is fit to be shown, otherwise.
 absl::Status CheckMethodName(absl::string_view name);
 
-// How many bytes WriteMethodName() will write.
+// Returns the bytes that WriteMethodName() will write.
 uint32_t MethodNameBytes(absl::string_view name);
 
 // Writes the pair; returns its end. REQUIRES: `name` is shorter than 64 KiB;

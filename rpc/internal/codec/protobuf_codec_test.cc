@@ -56,7 +56,7 @@ TEST(ProtobufCodecTest, GarbageIsRefusedByTheNameOfTheType) {
               HasSubstr("google.protobuf.BytesValue"));
 }
 
-// This one of the types that come with Protobuf has required fields.
+// UninterpretedOption is a type of Protobuf's own that has required fields.
 TEST(ProtobufCodecTest, AMissingRequiredFieldIsNamed) {
   UninterpretedOption message;
   message.add_name();

@@ -11,9 +11,9 @@
 
 namespace verbena::internal {
 
-// What a server answers, with UNIMPLEMENTED, to a call of a method that it does
-// not have. It knows only the number; the client, which knows the name,
-// recognises the text and says it better.
+// Returns the message of the UNIMPLEMENTED error for a method that a server
+// does not have. The server knows only the number. The client, which knows the
+// name, recognises the text and replaces it.
 std::string UnknownMethodText(uint64_t method_id);
 
 // `status` with "`prefix`: " before its message.

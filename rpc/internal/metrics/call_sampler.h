@@ -1,4 +1,4 @@
-// Which calls of a channel are timed.
+// Chooses the calls of a channel that are timed.
 
 #ifndef VERBENA_RPC_INTERNAL_METRICS_CALL_SAMPLER_H_
 #define VERBENA_RPC_INTERNAL_METRICS_CALL_SAMPLER_H_
@@ -10,21 +10,21 @@
 
 namespace verbena::internal {
 
-// All of them, while few are open. Where many are, to read the processor's
-// counter twice for each would take a twentieth of what a call takes, and so
-// many end that one in eight says as much.
+// Times all calls while few are open. If many are open, one in eight is enough:
+// to read the TSC twice for each would take a twentieth of a call's time.
 class CallSampler {
  public:
   CallSampler() = default;
   CallSampler(const CallSampler&) = delete;
   CallSampler& operator=(const CallSampler&) = delete;
 
-  // A call has started, has ended. One thread at a time.
+  // Called when a call has started, and when one has ended. One thread at
+  // a time.
   void NoteStart() { open_.Add(); }
   void NoteEnd() { open_.Subtract(); }
 
-  // Whether the call that now begins is timed. Any thread: where several ask at
-  // once, they may get the same answer, which harms nobody.
+  // Whether the call that now begins is timed. Any thread. If several ask at
+  // once they may get the same answer, which does no harm.
   bool IsNextTimed() {
     if (open_.value() < kManyOpen) return true;
     const uint32_t turn = turn_.load(std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// What a channel counts of its calls.
+// The counters of a channel's calls.
 
 #ifndef VERBENA_RPC_INTERNAL_METRICS_CHANNEL_METHODS_H_
 #define VERBENA_RPC_INTERNAL_METRICS_CHANNEL_METHODS_H_
@@ -41,8 +41,8 @@ class ChannelMethods {
 
  private:
   static constexpr size_t kDirect = 64;
-  // Who calls methods by names that come from elsewhere does not fill the
-  // memory.
+  // A limit, so that calls of methods whose names come from elsewhere do not
+  // fill the memory.
   static constexpr size_t kMost = 1000;
 
   struct Direct {

@@ -11,7 +11,7 @@ namespace {
 TEST(ChannelMethodsTest, CountsEachMethodApart) {
   ChannelMethods methods;
   MethodCounters& one = methods.Find(65, "one", /*streams=*/false);
-  // The same place among those that are found with one look.
+  // The place in direct_ of "one" is also that of "other".
   MethodCounters& other = methods.Find(129, "other", /*streams=*/true);
   EXPECT_NE(&one, &other);
   EXPECT_EQ(&methods.Find(65, "one", /*streams=*/false), &one);

@@ -5,7 +5,7 @@ namespace verbena::internal {
 static_assert(LatencyMetrics::kBuckets == base::LatencyCounters::kBuckets);
 
 void MethodCounters::AddTo(MethodMetrics* metrics) const {
-  // What ends first, so that none has ended that has not started.
+  // Read ended_ before started_, so that no more calls have ended than started.
   for (size_t i = 0; i < ended_.size(); ++i) {
     metrics->ended[i] += ended_[i].value();
   }

@@ -1,4 +1,4 @@
-// What is counted of the calls of one method.
+// The counters of the calls of one method.
 
 #ifndef VERBENA_RPC_INTERNAL_METRICS_METHOD_COUNTERS_H_
 #define VERBENA_RPC_INTERNAL_METRICS_METHOD_COUNTERS_H_
@@ -17,14 +17,14 @@
 
 namespace verbena::internal {
 
-// What one stream has carried, one way.
+// Messages and bytes that one stream has carried, one way.
 struct StreamCount {
   base::Counter messages;
   base::Counter bytes;
 };
 
-// By one poller, or one channel. One thread at a time counts, but for what says
-// otherwise; any thread reads.
+// Counters of one method, at one poller or one channel. One thread at a time
+// counts, unless a comment says otherwise; any thread reads.
 class MethodCounters {
  public:
   MethodCounters() = default;
@@ -36,17 +36,17 @@ class MethodCounters {
     started_.Add();
     request_bytes_.Add(request_bytes);
   }
-  // It has ended, after so many cycles of the processor's counter. It stands
-  // for those before it that were not timed.
+  // The call has ended, after so many TSC cycles. It stands for those before it
+  // that were not timed.
   void NoteEnd(absl::StatusCode code, uint64_t cycles) {
     CountEnd(code);
     latency_.Add(rate_.Nanos(cycles), 1 + std::exchange(untimed_, 0));
   }
 
-  // To read the processor's counter twice takes as long as all else that is
-  // counted of a call. Where that is felt, few are timed: this is whether the
-  // call that has just begun at a server is one of them, and how one ends that
-  // is not. At a client CallSampler says so.
+  // To read the TSC twice takes as long as all else that is counted of a call.
+  // So at a server's inline handlers few calls are timed. IsTimed() tells
+  // whether the call that has just begun is timed, and NoteUntimedEnd() ends
+  // one that is not. At a client CallSampler decides.
   bool IsTimed() const { return started_.value() % kCallsPerTimed == 1; }
   void NoteUntimedEnd(absl::StatusCode code) {
     CountEnd(code);
@@ -89,7 +89,7 @@ class MethodCounters {
   base::Counter response_bytes_;
   std::array<base::Counter, MethodMetrics::kCodes> ended_;
   base::LatencyCounters latency_;
-  uint64_t untimed_ = 0;  // That have ended since the last that was timed.
+  uint64_t untimed_ = 0;  // Ended since the last timed one.
   Streamed stream_requests_;
   Streamed stream_responses_;
 };

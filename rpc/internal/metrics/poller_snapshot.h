@@ -1,4 +1,4 @@
-// What pollers have counted, as users see it.
+// Converts the counters of pollers to PollerMetrics.
 
 #ifndef VERBENA_RPC_INTERNAL_METRICS_POLLER_SNAPSHOT_H_
 #define VERBENA_RPC_INTERNAL_METRICS_POLLER_SNAPSHOT_H_

@@ -1,4 +1,4 @@
-// What looks at each call of a server before its handler does.
+// The objects that see each call of a server before its handler does.
 
 #ifndef VERBENA_RPC_INTERNAL_SERVER_CALL_GATE_H_
 #define VERBENA_RPC_INTERNAL_SERVER_CALL_GATE_H_

@@ -1,4 +1,4 @@
-// How many calls a server has in work, and how many of them stream.
+// The limits on the calls that a server has in work, and on those that stream.
 
 #ifndef VERBENA_RPC_INTERNAL_SERVER_CALL_LIMIT_H_
 #define VERBENA_RPC_INTERNAL_SERVER_CALL_LIMIT_H_
@@ -11,19 +11,19 @@ namespace verbena::internal {
 // Counts calls, for all pollers, if there is a limit. Thread-safe.
 class CallLimit {
  public:
-  // 0: there is none.
+  // `most` 0: no limit.
   explicit CallLimit(int64_t most) : most_(most) {}
 
   int64_t most() const { return most_; }
 
-  // Takes one more call; false if there are as many as may be.
+  // Takes one more call. Returns false if there are as many as may be.
   bool Enter() {
     if (most_ == 0) return true;
     if (calls_.fetch_add(1, std::memory_order_relaxed) < most_) return true;
     Leave();
     return false;
   }
-  // One of them is over.
+  // Gives the place of one call back.
   void Leave() {
     if (most_ != 0) calls_.fetch_sub(1, std::memory_order_relaxed);
   }

@@ -182,7 +182,7 @@ absl::Status HandlerCall::Guard(absl::FunctionRef<absl::Status()> handler) {
                      ": the handler found no memory (see `ulimit -v` of the "
                      "server)"));
   } catch (...) {
-    // What it says is for the server's own eyes.
+    // The exception's text is not for clients.
     return absl::UnknownError(
         absl::StrCat(method_name(), ": the handler threw an exception"));
   }
@@ -271,7 +271,7 @@ bool HandlerCall::TakeReply(absl::Status status) {
   if (ABSL_PREDICT_TRUE(status.ok())) {
     good = MeasureReply();
   } else {
-    // There may be much in the reply all the same.
+    // The reply may take much memory all the same.
     unmeasured_bytes_ += kMeasureBytes;
     reply_.status = std::move(status);
   }
@@ -400,7 +400,7 @@ void HandlerCall::NoteStreamEnd() {
 void HandlerCall::Over() {
   if (ABSL_PREDICT_FALSE(reactors_ != nullptr)) reactors_->OnOver();
   over_ = cancel_posted_;
-  if (ABSL_PREDICT_FALSE(over_)) return;  // That comes here once more.
+  if (ABSL_PREDICT_FALSE(over_)) return;  // TellCancelled() calls Over() again.
   if (ABSL_PREDICT_FALSE(cancel_used_.load(std::memory_order_relaxed))) {
     const base::MutexLock lock(cancel_mutex_);
     cancel_used_.store(false, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// One call of a server, from the transport to the user's handler and back.
+// A call of a server, from the transport to the user's handler and back.
 
 #ifndef VERBENA_RPC_INTERNAL_SERVER_HANDLER_CALL_H_
 #define VERBENA_RPC_INTERNAL_SERVER_HANDLER_CALL_H_
@@ -36,19 +36,21 @@ namespace verbena::internal {
 
 class HandlerCallPool;
 
-// What the calls of one method have in common, if workers may serve it.
+// State shared by the calls of one method that workers may serve.
 struct BlockingMethod {
-  HandlerPace pace;  // Of an asynchronous method: of parsing 64 KiB.
+  // The pace of the method's handlers; for an asynchronous method, of parsing
+  // 64 KiB.
+  HandlerPace pace;
   ThreadPool::Lane lane;
 };
 
-// What the handlers of a server may answer at the most.
+// Limits on what the handlers of a server may answer.
 struct ReplyLimits {
   uint64_t message_bytes;  // Longer ones end the call with an error.
   size_t status_bytes;     // Longer status messages are cut.
 };
 
-// What ServerContext::DefaultReactor() returns.
+// The reactor that ServerContext::DefaultReactor() returns.
 class DefaultReactor final : public ServerUnaryReactor {
  public:
   void OnDone() override {}
@@ -86,9 +88,10 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   // The caller has lost interest. On the poller, in the middle of things.
   void OnCancelled();
 
-  // For who looks at the server, on the poller, while the handler has the call:
-  // when it came, by the processor's counter (but for those that are over
-  // before anybody could look), and whether no thread has taken it up yet.
+  // For the status page; on the poller, while the handler has the call.
+  // begun() is the TSC value when the call arrived; calls that are over before
+  // anybody could look have none. awaits_worker() tells whether the call waits
+  // for a thread.
   uint64_t begun() const { return begun_; }
   bool awaits_worker() const {
     return awaits_worker_.load(std::memory_order_relaxed);
@@ -103,7 +106,7 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   // that takes longer than such a call has. At the end of a call, once.
   bool HoldsTooMuch();
 
-  // For the context: see there. Any thread while the handler runs.
+  // For ServerContext: see there. Any thread while the handler runs.
   bool IsCancelled() const;
   const std::string& method_name() const {
     return generic_name_.empty() ? method_->full_name() : generic_name_;
@@ -116,21 +119,21 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   }
   std::shared_ptr<const AuthContext> auth_context() const;
   void SendInitialMetadata(const Metadata& metadata) const;
-  // For the stream, before a message: the same, if there are any and they are
-  // not sent. The first message closes the door behind them.
+  // For the stream, before a message: sends the initial metadata if there are
+  // any and they are not sent. After the first message none can be sent.
   void SendInitialMetadataDue() {
     if (context_.TakeInitialMetadata() &&
         !context_.initial_metadata().empty()) {
       SendInitialMetadata(context_.initial_metadata());
     }
   }
-  // The same also if there are none.
+  // As SendInitialMetadataDue(), but also if there are none.
   void SendInitialMetadataNow() {
     if (context_.TakeInitialMetadata()) {
       SendInitialMetadata(context_.initial_metadata());
     }
   }
-  // Whether they can't be sent. For who sends them.
+  // Whether the initial metadata can't be sent. For the thread that sends them.
   bool initial_metadata_failed() const { return !initial_failure_.ok(); }
   Buffer AllocateBuffer(size_t bytes) const {
     return call_ == nullptr ? Buffer::Plain(bytes)
@@ -144,8 +147,8 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   // not the library's may still be in there when the call, and the server, have
   // ended.
   void Post(transport::Poller& poller, transport::Task* task);
-  // Runs what is the user's, unless the gate is against the call; UNKNOWN if it
-  // throws an exception.
+  // Runs `handler`, which is the user's code, unless the gate is against the
+  // call. UNKNOWN if it throws an exception.
   absl::Status Guard(absl::FunctionRef<absl::Status()> handler);
   ServerContext* context() { return &context_; }
   // The reactor has ended the call, or there is none: sends the reply, now or
@@ -181,7 +184,8 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
     const uint64_t bytes_;
     const uint64_t start_;
   };
-  // Has a worker parse its long message. Fails if they have too much to do.
+  // Has a worker parse the call's long message. Fails if the workers have too
+  // much to do.
   absl::Status SubmitToWorkers();
 
   // As ShortTask: takes the step that it was posted for.
@@ -216,7 +220,7 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   void RunBesidePoller();
   // Posts this to the poller.
   void PostReply();
-  // There: gives the reply to the transport, or the request that was parsed to
+  // On the poller: gives the reply to the transport, or the parsed request to
   // its reactor.
   void TakeFromWorker();
   // Makes the reply.
@@ -239,15 +243,16 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   void HandleStream();
   // Calls the handler.
   absl::Status RunHandler();
-  // What it returned is not an answer if it was told that the deadline passed.
+  // Returns the call's status from the handler's: DEADLINE_EXCEEDED if the
+  // handler was told that the deadline has passed.
   absl::Status Answer(absl::Status status) const;
-  // Whether the call may go to its handler, by the gate. Asks that once a call.
-  // May throw what the user's code throws.
+  // Returns whether the call may go to its handler, by the gate, which is asked
+  // once a call. May throw what the user's code throws.
   absl::Status Admit();
-  // The same, by the processor of metadata.
+  // As Admit(), but only by the AuthMetadataProcessor.
   absl::Status ProcessAuthMetadata();
   absl::Status StartInterception();
-  // How a call ends that has been cancelled.
+  // Returns the status of a call that has been cancelled.
   absl::Status CancelledStatus() const;
   // Serialises a large reply now, if there is memory.
   void WriteAhead();
@@ -268,15 +273,15 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   void PlaceTrailingMetadata();
   // The payloads of the error, if it has any and the client takes so much.
   void AddStatusDetails();
-  // Whether they, if there are any, have all of the message too.
+  // Whether the details, if there are any, have all of the message too.
   bool DetailsHaveMessage() const;
   // The rest of a long message, as much as the client takes.
   void AddStatusRest();
   void Finish();
-  // It ends with what is in reply_ now: counts it.
+  // Counts the end of the call, which ends with reply_.
   void NoteEnd();
   void NoteStreamEnd();
-  // Nobody needs this any more: it may serve another call.
+  // Called when nobody needs this any more: it may serve another call.
   void Over();
   void TellCancelled();
 
@@ -309,24 +314,26 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   const std::unique_ptr<ReactorHandler> reactors_;  // Null unless asynchronous.
   CancelTask cancel_task_{this};
 
-  // The rest is about the current call.
+  // The fields below are about the current call.
 
   transport::ServerCall* call_ = nullptr;  // Null between calls.
   // The step that Run() takes next, and the thread in whose queue this is.
   enum class Step : uint8_t { kOnWorker, kBesidePoller, kReply };
   Step step_ = Step::kReply;
   bool timed_ = false;  // Else its handler runs in the round, and is quick.
-  uint64_t begun_ = 0;  // If so: the processor's counter when it came.
-  std::atomic<bool> awaits_worker_{false};  // It is in their queue.
+  uint64_t begun_ = 0;  // If so: the TSC value at its arrival.
+  std::atomic<bool> awaits_worker_{false};  // In their queue.
   std::unique_ptr<HandlerStream> stream_;   // Null unless it streams.
   std::string
-      generic_name_;  // What a generic service is asked for; else empty.
-  // What the processor has made of the connection's; null without a processor.
+      // The method's name if a generic service is asked; else empty.
+      generic_name_;
+  // The AuthContext that the AuthMetadataProcessor made from the connection's;
+  // null without a processor.
   std::shared_ptr<AuthContext> auth_context_;
   std::unique_ptr<ServerInterception> interception_;  // Null if it has none.
   bool admitted_ = false;                             // The gate was asked.
   bool parsed_ = false;
-  bool unserved_ = false;        // It was over before a worker was free.
+  bool unserved_ = false;        // Over before a worker was free.
   bool starts_reactor_ = false;  // When a worker has parsed the request.
   bool is_large_ = false;
   // The handler was told that the deadline has passed. One that returns for
@@ -344,13 +351,14 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
     std::string text;
   };
   mutable std::shared_ptr<UnsentInitial> unsent_initial_;
-  // Why initial metadata were not sent. The handler's, until it has returned.
+  // The reason for which initial metadata were not sent. The handler's thread
+  // only, until the handler has returned.
   mutable absl::Status initial_failure_;
-  // What is to be sent, as far as it is known. The lengths stay until the next
-  // call: WriteReply() needs them.
+  // The reply, as far as it is known. The lengths stay until the next call,
+  // because WriteReply() needs them.
   transport::ServerCall::Reply reply_;
 
-  // Of the call, once that is the transport's again.
+  // Copies of the call's properties, for when call_ is null again.
   struct {
     bool cancelled = false;
     std::string peer;
@@ -360,8 +368,9 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
 
   std::optional<internal::DefaultReactor> default_reactor_;
   bool cancel_posted_ = false;  // cancel_task_ is to run. The poller's.
-  bool over_ = false;           // And this is over then.
-  // One of the next two was used; they are to be made as new.
+  bool over_ = false;           // Over() is to run after that.
+  // Whether cancel_seen_ or stop_source_ was used, so that Over() must
+  // reset them.
   std::atomic<bool> cancel_used_{false};
   base::Mutex cancel_mutex_;
   bool cancel_seen_ ABSL_GUARDED_BY(cancel_mutex_) = false;

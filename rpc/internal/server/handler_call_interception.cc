@@ -1,4 +1,4 @@
-// How a HandlerCall passes the gate, and what its interceptors are told.
+// The part of HandlerCall that asks the gate and tells the interceptors.
 
 #include <memory>
 #include <utility>

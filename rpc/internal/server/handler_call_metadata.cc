@@ -31,7 +31,7 @@ absl::Status HandlerCall::TakeMetadata() {
   RETURN_IF_ERROR(parsed);
   absl::StatusOr<std::string> name =
       TakeMethodName(call_->method_id(), metadata);
-  // Who has learnt of the method elsewhere need not send its name.
+  // The name is optional for a registered method, whose number says enough.
   if (!method_->is_generic()) {
     return absl::IsNotFound(name.status()) ? absl::OkStatus() : name.status();
   }

@@ -66,7 +66,7 @@ void HandlerCall::RunOnWorker() {
     reactors_->ParseLong();
     return PostReply();
   }
-  // It may have waited for long.
+  // The call may have waited for long.
   if (IsCancelled()) {
     reply_.status = CancelledStatus();
     unserved_ = true;

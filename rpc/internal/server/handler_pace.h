@@ -11,14 +11,15 @@
 
 namespace verbena::internal {
 
-// What is known of one method, from how long its handlers took. It is *short*
-// when some calls in a row were quick, and until one of them is found asleep,
-// or two slow ones come close together: a single slow one may have lost its
-// processor, which is no fault of the handler. Then it must prove itself again,
-// by more calls each time, unless the time before was long ago.
+// Learns whether the handlers of one method are *short*, from how long they
+// took. A method is short after some quick calls in a row. It ceases to be
+// short if a handler is found asleep, or if two slow calls come close together:
+// a single slow one may have lost its processor, which is no fault of the
+// handler. Then the method must prove itself again, by more calls each time,
+// unless the time before was long ago.
 //
-// Times are in cycles of the processor's counter. Any thread; one that comes at
-// the same time as another may go uncounted.
+// Times are in TSC cycles. Any thread; if two count at the same time, one of
+// them may be lost.
 class HandlerPace final : public transport::ShortTask::Observer {
  public:
   // A quick call takes no longer: some twenty microseconds, which is what a
@@ -29,9 +30,9 @@ class HandlerPace final : public transport::ShortTask::Observer {
   // most that are ever asked for.
   static constexpr int kFirstProof = 16;
   static constexpr int kLongestProof = 1 << 16;
-  // How much longer the proof is each time.
+  // The factor by which the proof grows each time.
   static constexpr int kProofGrowth = 4;
-  // A slow call of a short method is forgotten after so many quick ones.
+  // A slow call of a short method is forgotten after this many quick ones.
   static constexpr int kForgiven = 64;
   // A method that ceases to be short so long after the time before does so as
   // if for the first time: some ten seconds.

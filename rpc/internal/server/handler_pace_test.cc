@@ -64,7 +64,8 @@ TEST_F(HandlerPaceTest, TheProofGrowsEachTimeUpToABound) {
   int expected = HandlerPace::kFirstProof;
   while (expected < HandlerPace::kLongestProof) {
     pace_.NoteBlocked(now_);
-    Note(kSlow);  // The same call, when it has returned.
+    // The call that was found asleep returns.
+    Note(kSlow);
     expected *= HandlerPace::kProofGrowth;
     EXPECT_EQ(Prove(), expected);
   }

@@ -1,4 +1,4 @@
-// What the handler of a streaming method reads from and writes to.
+// The stream that the handler of a streaming method reads from and writes to.
 
 #ifndef VERBENA_RPC_INTERNAL_SERVER_HANDLER_STREAM_H_
 #define VERBENA_RPC_INTERNAL_SERVER_HANDLER_STREAM_H_
@@ -21,7 +21,7 @@ namespace verbena::internal {
 
 class HandlerCall;
 
-// What an error calls the limit on the messages that a handler writes.
+// The name, in errors, of the limit on messages that a handler writes.
 inline constexpr char kStreamSendLimit[] =
     "what the server's limit (SetMaxSendMessageSize) leaves";
 
@@ -69,7 +69,7 @@ class HandlerStream final : public MessageReaderWriter,
 
   base::Mutex mutex_;
   base::CondVar changed_;
-  // What happened that nobody has heard of.
+  // Events that no thread has heard of yet.
   bool readable_ ABSL_GUARDED_BY(mutex_) = false;
   bool writable_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -69,7 +69,7 @@ void ServerInterception::Guard(absl::FunctionRef<void()> hook) {
   try {
     hook();
   } catch (...) {
-    // What it says is for the server's own eyes.
+    // The exception's text is not for clients.
     threw_.store(true, std::memory_order_relaxed);
   }
 }

@@ -34,7 +34,8 @@ class ServerInterception final : public MessageHooks {
                                                  ServerContext* context);
   ~ServerInterception() = default;
 
-  // What is not OK is how the call ends. Followed by End() in any case.
+  // Calls OnStart() of the interceptors. If the result is not OK, the call ends
+  // with it. End() must follow in any case.
   absl::Status Start();
   // As MessageHooks.
   void OnSendMessage(const google::protobuf::MessageLite& message) override;
@@ -54,7 +55,7 @@ class ServerInterception final : public MessageHooks {
   ServerRpcInfo info_;
   std::vector<std::unique_ptr<ServerInterceptor>> interceptors_;
   size_t started_ = 0;              // Those whose OnStart() was called.
-  std::atomic<bool> threw_{false};  // One of them has thrown an exception.
+  std::atomic<bool> threw_{false};  // An interceptor has thrown.
 };
 
 }  // namespace verbena::internal

@@ -7,7 +7,7 @@
 namespace verbena::internal {
 namespace {
 
-// Who reads a stream blocks, unless it is told of each message.
+// Handlers that read a stream block, unless they are told of each message.
 HandlerMode ModeOf(const internal::Method& method, HandlerMode mode) {
   if (method.asynchronous()) return HandlerMode::kInline;
   return method.streams() ? HandlerMode::kWorkerPool : mode;

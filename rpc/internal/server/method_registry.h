@@ -1,4 +1,4 @@
-// From the number of a method on the wire to what answers it.
+// Maps the number of a method on the wire to the Method that answers it.
 
 #ifndef VERBENA_RPC_INTERNAL_SERVER_METHOD_REGISTRY_H_
 #define VERBENA_RPC_INTERNAL_SERVER_METHOD_REGISTRY_H_
@@ -23,7 +23,7 @@ class MethodRegistry {
     const internal::Method* method = nullptr;
     HandlerMode mode = HandlerMode::kWorkerPool;
     int index = 0;         // 0 for the first one added, and so on.
-    bool streams = false;  // What `method` says, without asking it.
+    bool streams = false;  // Copy of method->streams().
   };
 
   // Adds every method of `service`. ALREADY_EXISTS if one of them is there
@@ -37,8 +37,8 @@ class MethodRegistry {
   // Has `service` answer what Find() does not find; at most once.
   void AddGeneric(const GenericService& service, HandlerMode default_mode);
 
-  // What answers a call that Find() has found no method for; null if nothing
-  // does.
+  // Returns the method of the generic service, for a call that Find() has found
+  // no method for; null if there is no generic service.
   const Method* FindGeneric(bool streams) const {
     const Method& method = streams ? generic_stream_ : generic_unary_;
     return method.method == nullptr ? nullptr : &method;
@@ -56,7 +56,7 @@ class MethodRegistry {
 
   // All of them, by index.
   const std::vector<const internal::Method*>& all() const { return all_; }
-  // How many there are, those of a generic service included.
+  // Returns the number of methods, including those of a generic service.
   int size() const { return static_cast<int>(all_.size()); }
 
  private:

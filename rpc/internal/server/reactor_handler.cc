@@ -84,7 +84,8 @@ Reactions::Look ReactorHandler::Serve(uint32_t wanted) {
     SendInitialMetadata();
     return Reactions::Look::kDone;
   }
-  // Of both that can be done each has its turn: neither waits for the other.
+  // If both a read and a write can be done, each has its turn, so that neither
+  // waits for the other.
   bool did_read = false;
   if (stream_.has_value() && (wanted & Reactions::kRead) != 0) {
     const Result result = Read(Reactions::read_message(*reactor_),

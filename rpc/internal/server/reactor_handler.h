@@ -54,7 +54,7 @@ class ReactorHandler final : public ReactorCall,
     return reactor_ != nullptr && reactor_->reacts_to_done();
   }
 
-  // Its messages; null if it is unary.
+  // The call's messages; null if it is unary.
   const ProtobufStream* stream() const {
     return stream_.has_value() ? &*stream_ : nullptr;
   }
@@ -105,7 +105,8 @@ class ReactorHandler final : public ReactorCall,
   void RunReactions();
   void SendInitialMetadata();
   Reactions::Look Serve(uint32_t wanted);
-  // What the reactor has ended the call with.
+  // Returns the status that the call ends with, from the reactor's. If that is
+  // OK, writes the response before.
   absl::Status FinalStatus(absl::Status status);
 
   HandlerCall& handler_call_;
@@ -124,8 +125,8 @@ class ReactorHandler final : public ReactorCall,
   // worker.
   transport::MessageStream::Message taken_;
   bool has_long_ = false;
-  // Where a worker parses it to. The poller's, but while on_worker_ is set, the
-  // worker's, as long_result_.
+  // The message and attachment that a worker parses to. The poller's, but the
+  // worker's while on_worker_ is set; likewise long_result_.
   google::protobuf::MessageLite* long_message_ = nullptr;
   Buffer* long_attachment_ = nullptr;
   bool on_worker_ = false;

@@ -40,7 +40,7 @@ absl::Status ServerImpl::Register(const Options& options) {
     registry_.AddGeneric(*options.generic_service, options.handler_mode);
   }
   blocking_methods_ = std::vector<BlockingMethod>(registry_.size());
-  // It has no threads before it is used.
+  // The pool starts no threads before it is used.
   threads_ = std::make_unique<ThreadPool>(options.workers);
   return absl::OkStatus();
 }

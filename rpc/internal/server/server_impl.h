@@ -36,12 +36,12 @@ class ServerImpl final : public transport::ServerHandler {
   struct Options {
     transport::ServerEndpoint::Options endpoint;
     std::vector<Service*> services;             // Must outlive the server.
-    GenericService* generic_service = nullptr;  // Likewise, or null.
+    GenericService* generic_service = nullptr;  // Or null.
     CallGate gate;
     HandlerMode handler_mode = HandlerMode::kWorkerPool;
     ThreadPool::Options workers;
     int64_t max_calls = 0;    // 0: as many as connections may have.
-    int64_t max_streams = 0;  // Likewise.
+    int64_t max_streams = 0;  // 0: no limit of its own.
     size_t max_status_bytes = transport::kDefaultMaxStatusBytes;
   };
 
@@ -91,18 +91,18 @@ class ServerImpl final : public transport::ServerHandler {
         pollers_(options.endpoint.pollers) {}
   absl::Status Register(const Options& options);
   HandlerCallPool& CallsOf(transport::Poller& poller);
-  // Ends a call that is one too many by `limit`, which is not the queue's.
+  // Refuses a call that is beyond `limit`, which is not the queue's.
   void RefuseCall(transport::ServerCall* call, HandlerCallPool::Limit limit);
 
-  const ServerLimits told_limits_;  // What Status() says of them.
+  const ServerLimits told_limits_;  // The limits that Status() tells.
   const CallGate gate_;
   CallLimits limits_;
   std::atomic<uint64_t> failed_authentications_{0};
-  MethodRegistry registry_;                       // Constant once started.
+  MethodRegistry registry_;                       // Constant after Start().
   std::vector<BlockingMethod> blocking_methods_;  // By the method's index.
-  std::vector<PollerCalls> pollers_;  // One each for the endpoint's pollers.
+  std::vector<PollerCalls> pollers_;  // As many as the endpoint has.
   std::unique_ptr<transport::ServerEndpoint> endpoint_;
-  std::unique_ptr<ThreadPool> threads_;  // Null if all handlers run inline.
+  std::unique_ptr<ThreadPool> threads_;  // Set by Register().
 
   base::Mutex mutex_;
   base::CondVar shut_down_changed_;

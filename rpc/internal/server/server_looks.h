@@ -1,4 +1,4 @@
-// What pollers answer when somebody looks at a server.
+// Collects the ServerStatus of a server from its pollers.
 
 #ifndef VERBENA_RPC_INTERNAL_SERVER_SERVER_LOOKS_H_
 #define VERBENA_RPC_INTERNAL_SERVER_SERVER_LOOKS_H_
@@ -13,16 +13,16 @@
 
 namespace verbena::internal {
 
-// What is open at one poller, and what was slow. On its thread.
+// Returns what is open at one poller, and what was slow. On its thread.
 ServerStatus StatusOf(const transport::ServerPoller& poller,
                       HandlerCallPool& calls, const MethodRegistry& registry);
 
-// Puts the answers together. Pollers that answer late find it still there, for
-// all share it. Thread-safe.
+// Puts the pollers' answers together. Pollers share it, so that those that
+// answer late still find it there. Thread-safe.
 class ServerLook {
  public:
   void Add(ServerStatus part);
-  // What there is once there are so many parts, or the time is over.
+  // Waits for `parts` parts, until `deadline`; returns those that have come.
   ServerStatus Await(int parts, absl::Time deadline);
 
  private:

@@ -12,7 +12,7 @@ namespace {
 uint64_t CyclesOf(uint64_t nanos, const base::CycleRate& rate) {
   constexpr uint64_t kCycles = uint64_t{1} << 32;
   const uint64_t nanos_of_those = rate.Nanos(kCycles);
-  // Where the clock stands no call is slow.
+  // If the clock stands still, no call is slow.
   if (nanos_of_those == 0) return UINT64_MAX;
   return nanos * kCycles / nanos_of_those;
 }

@@ -16,9 +16,8 @@
 namespace verbena::internal {
 
 // Keeps the slowest calls of one poller that took longer than a millisecond and
-// ended in the last minutes. To ask whether a call is one of them is a
-// comparison; to keep one allocates nothing. Times are of the processor's
-// counter. Confined to one thread at a time.
+// ended in the last minutes. IsSlow() is one comparison; Add() allocates
+// nothing. Times are TSC values. Confined to one thread at a time.
 class SlowCalls {
  public:
   static constexpr size_t kMost = 16;
@@ -60,7 +59,7 @@ class SlowCalls {
   const base::CycleRate& rate_;
   const uint64_t least_;  // kLeastNanos in cycles.
   uint64_t threshold_;
-  size_t size_ = 0;  // Of calls_, how many there are.
+  size_t size_ = 0;  // Used entries of calls_.
   std::array<Call, kMost> calls_;
 };
 

@@ -11,15 +11,15 @@
 namespace verbena::internal {
 namespace {
 
-// One in so many threads, but at least one of several, is kept from the tasks
-// of one lane.
+// The threads kept from the tasks of any one lane: one in kReservedShare, but
+// at least one of several.
 constexpr int kReservedShare = 8;
 
-// A connection may have so many times the workers that it leaves to others.
-// Alone it comes to as many as one lane, so a single client is no slower.
+// A connection may have kOwnerShare times the workers that it leaves to others.
+// Alone it gets as many as one lane, so a single client is no slower.
 constexpr int kOwnerShare = 7;
 
-// How soon to try again when the system starts no thread.
+// The pause after the system has refused a thread.
 constexpr absl::Duration kStartAgain = absl::Milliseconds(100);
 
 }  // namespace
@@ -63,7 +63,8 @@ absl::Status ThreadPool::Submit(WorkerTask* task, Lane* lane,
     GiveToIdle(task, lane);
     return absl::OkStatus();
   }
-  // Who will have a thread as soon as one has started does not wait for others.
+  // A task that gets a thread as soon as one has started does not count
+  // as waiting.
   const bool waits = lane->running_ >= lane_limit_ || lane->first_ != nullptr ||
                      threads_ == options_.most || !in_share;
   if (waits && waiting_ >= options_.queue_limit) {
@@ -75,7 +76,7 @@ absl::Status ThreadPool::Submit(WorkerTask* task, Lane* lane,
   }
   ++waiting_;
   if (!in_share) {
-    // Others of its run, so there are threads.
+    // Other tasks of its owner run, so there are threads.
     WaitForShare(task, lane);
     return absl::OkStatus();
   }

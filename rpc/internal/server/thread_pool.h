@@ -60,8 +60,9 @@ class ThreadPool {
     absl::Duration idle_time = absl::Seconds(5);
   };
 
-  // The tasks of one kind that wait, and how many run. Belongs to whoever has
-  // it, but for its contents, which are one pool's. Must outlive that pool.
+  // The waiting tasks of one kind, and the number of running ones. The caller
+  // owns the Lane; only one ThreadPool may use its contents. Must outlive
+  // that pool.
   class Lane {
    public:
     Lane() = default;
@@ -87,16 +88,16 @@ class ThreadPool {
   ~ThreadPool();
 
   // Has a worker run `task`; tasks of one lane and owner are begun in the order
-  // submitted. `owner` is a name, which is not looked into; null has no share.
-  // RESOURCE_EXHAUSTED, saying which limit was met, if it takes nothing.
+  // submitted. `owner` is only compared, never accessed; null has no limit of
+  // its share. RESOURCE_EXHAUSTED, with the name of the limit, if the pool does
+  // not take the task.
   absl::Status Submit(WorkerTask* task, Lane* lane, const void* owner);
 
   // Starts the thread that is missing, if the system refused it when it was
   // needed. Returns when to call again, at the latest.
   absl::Time Tick();
 
-  // How many threads there are, how many of them have nothing to do, and how
-  // many tasks wait for one.
+  // The number of threads, of idle threads, and of tasks that wait for one.
   struct Use {
     int threads = 0;
     int idle = 0;
@@ -109,7 +110,7 @@ class ThreadPool {
   // A thread that waits for a task; on its stack.
   struct Idle {
     base::CondVar wake;
-    WorkerTask* task = nullptr;  // What it was given.
+    WorkerTask* task = nullptr;  // The task it was given.
     Lane* lane = nullptr;
     Idle* next = nullptr;
   };
@@ -133,8 +134,8 @@ class ThreadPool {
   // Has `task` wait for the share of its owner.
   void WaitForShare(WorkerTask* task, Lane* lane)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Puts what may run of those that wait for that into their lanes, and wakes
-  // who has nothing to do.
+  // Moves the tasks that wait for their owner's share, and may run now, into
+  // their lanes, and wakes idle threads.
   void ListInShare() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds `task` to those of its lane that wait.
   void AddToLane(WorkerTask* task, Lane* lane)
@@ -176,9 +177,9 @@ class ThreadPool {
   int running_ ABSL_GUARDED_BY(mutex_) = 0;        // Tasks of all owners.
   int waiting_ ABSL_GUARDED_BY(mutex_) = 0;        // Tasks that do not run.
   int threads_ ABSL_GUARDED_BY(mutex_) = 0;        // Started and not ended.
-  bool starting_ ABSL_GUARDED_BY(mutex_) = false;  // One has yet to run.
+  bool starting_ ABSL_GUARDED_BY(mutex_) = false;  // A new one has yet to run.
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;
-  // Why the last thread could not be started, and when to try again.
+  // The reason why the last thread could not be started, and when to try again.
   absl::Status refusal_ ABSL_GUARDED_BY(mutex_);
   absl::Time start_again_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 

@@ -249,7 +249,7 @@ TEST_F(ThreadPoolTest, AFullQueueOfOneLaneDoesNotStopAnother) {
     Hold(1, &lane_);
     AwaitRunning(i);
   }
-  Hold(1, &lane_);  // It waits.
+  Hold(1, &lane_);  // Waits.
   std::atomic<int> count = 0;
   CountTask refused(&count), other(&count);
   EXPECT_EQ(Submit(&refused).code(), absl::StatusCode::kResourceExhausted);
@@ -355,7 +355,7 @@ TEST_F(ThreadPoolTest, RefusesTasksWhileThereIsNoThreadAtAll) {
     EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("thread"));
   }
-  // It does not try again at once.
+  // The pool does not try again at once.
   while (!Submit(&second).ok()) std::this_thread::yield();
   pool_.reset();
   EXPECT_EQ(count, 1);

@@ -1,4 +1,4 @@
-// Who is told of the messages of a call.
+// The interface through which interceptors see the messages of a call.
 
 #ifndef VERBENA_RPC_INTERNAL_STREAM_MESSAGE_HOOKS_H_
 #define VERBENA_RPC_INTERNAL_STREAM_MESSAGE_HOOKS_H_

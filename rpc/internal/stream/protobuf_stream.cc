@@ -91,7 +91,7 @@ Result ProtobufStream::Write(const MessageLite& message, Attachment attachment,
   const Result result = messages_.Write(
       *bytes, attachment.bytes(), attachment.buffer(), allocate,
       [&](uint8_t* out) { WriteMessage(message, *bytes, out); });
-  told_of_message_ = result == Result::kWait;  // It is written once more.
+  told_of_message_ = result == Result::kWait;  // To be written again.
   if (result == Result::kDone) {
     write_count_.messages.Add();
     write_count_.bytes.Add(*bytes + attached);

@@ -28,7 +28,7 @@ class ProtobufStream {
   // to; the latter may be empty if there is no memory.
   using Allocate = absl::FunctionRef<Buffer(size_t)>;
 
-  // The same in the words of reactors.
+  // Converts `result` to the type that reactors use.
   static OperationNow AsOperation(Result result) {
     return result == Result::kDone   ? OperationNow::kDone
            : result == Result::kWait ? OperationNow::kMustWait
@@ -68,14 +68,14 @@ class ProtobufStream {
   // Reads the next message and drops it. The hooks are not told of it.
   Result Skip();
 
-  // What was read, and written, so far. Any thread.
+  // The messages that were read and written so far. Any thread.
   const StreamCount& read_count() const { return read_count_; }
   const StreamCount& write_count() const { return write_count_; }
 
   // Whether a message could not be read or written, through no fault of the
   // connection: then none is any more. From any thread.
   bool failed() const { return failed_.load(std::memory_order_acquire); }
-  // Why; OK if none has failed. When nobody reads or writes any more.
+  // The reason; OK if there is none. Only when nobody reads or writes any more.
   const absl::Status& failure() const {
     return write_failure_.ok() ? read_failure_ : write_failure_;
   }

@@ -15,8 +15,8 @@ void Reactions::Run(StreamReactor* reactor, Serve serve) {
   constexpr uint32_t kAsked = StreamReactor::kAsked;
   constexpr uint32_t kRunning = StreamReactor::kRunning;
   std::atomic<uint32_t>& state = reactor->state_;
-  // It was asked, and runs now. Before the look: what comes after it asks
-  // again.
+  // Clears kAsked and sets kRunning, before the look at the state, so that
+  // events after it set kAsked again.
   uint32_t wanted =
       state.fetch_xor(kAsked | kRunning, std::memory_order_acq_rel) ^
       (kAsked | kRunning);

@@ -1,4 +1,4 @@
-// How a call does what its reactor wants.
+// The call's side of a reactor: serves the operations that it has started.
 
 #ifndef VERBENA_RPC_INTERNAL_STREAM_REACTIONS_H_
 #define VERBENA_RPC_INTERNAL_STREAM_REACTIONS_H_
@@ -12,16 +12,17 @@
 namespace verbena::internal {
 
 // The call's side of a StreamReactor. Its functions are for the thread that
-// runs reactions, of which there is one at a time, but for what says otherwise.
+// runs reactions, unless their comment says otherwise. There is one such thread
+// at a time.
 class Reactions {
  public:
-  // What one look at the reactor has come to.
+  // The result of one look at the reactor.
   enum class Look : uint8_t {
     kNothing,  // There was nothing that could be done.
     kDone,     // Something was done: there may be more to do.
     kOver,     // The reactor is gone, and so may be the call.
   };
-  // What is wanted, as the flags of StreamReactor say.
+  // Serves what is wanted, as flags of StreamReactor.
   using Serve = absl::FunctionRef<Look(uint32_t wanted)>;
 
   static constexpr uint32_t kRead = StreamReactor::kRead;
@@ -33,34 +34,34 @@ class Reactions {
   static constexpr uint32_t kSendInitial = StreamReactor::kSendInitial;
   static constexpr uint32_t kDropUnread = StreamReactor::kDropUnread;
 
-  // Before anything else: `call` is the one that `reactor` waits for, and will
-  // call Run() as if it had been told to by PostReactions().
+  // To be called before anything else: `reactor` waits for `call`, which will
+  // call Run() as if PostReactions() had been called.
   static void Bind(StreamReactor* reactor, ReactorCall* call) {
     if (reactor->call_ != nullptr) FailSecondCall();
     reactor->call_ = call;
   }
-  // Before the last reaction: `reactor` may have another call. REQUIRES: none
-  // of its operations is started, and it has no hold.
+  // To be called before the last reaction: `reactor` may have another call.
+  // REQUIRES: none of its operations is started, and it has no hold.
   static void Unbind(StreamReactor* reactor) {
     reactor->call_ = nullptr;
     reactor->state_.store(StreamReactor::kAsked, std::memory_order_release);
   }
 
   // Instead of all this, for a call that cannot begin: its operations will
-  // never be done. Holds stay, for whoever has them will remove them.
+  // never be done. Holds stay, because their owners will remove them.
   static void Forget(StreamReactor* reactor) {
     Clear(reactor, kRead | kWrite | kWritesDone);
   }
 
-  // Has `call` look, and find this. From any thread that knows that the reactor
-  // is there, which it may not be afterwards.
+  // Adds `what` to what is wanted, and has the call look. From any thread that
+  // knows that the reactor is there, which it may not be afterwards.
   static void Tell(StreamReactor* reactor, uint32_t what = 0) {
     reactor->Want(what);
   }
 
-  // Serves what is wanted until there is nothing that could be done. Once for
-  // each PostReactions(). Not endlessly: others have their turn after some
-  // operations, and then PostReactions() is called from inside this.
+  // Calls `serve` until there is nothing that could be done. Once for each
+  // PostReactions(). After some operations others have their turn: then Run()
+  // calls PostReactions() and returns.
   static void Run(StreamReactor* reactor, Serve serve);
 
   // --- From inside Serve ---
@@ -81,7 +82,8 @@ class Reactions {
   static Attachment write_attachment(const StreamReactor& reactor) {
     return reactor.write_attachment_;
   }
-  // It is done: another one may be started, from inside the reaction too.
+  // Marks operations as done: others may be started, from inside the
+  // reaction too.
   static void Clear(StreamReactor* reactor, uint32_t what) {
     reactor->state_.fetch_and(~what, std::memory_order_acq_rel);
   }

@@ -4,10 +4,10 @@
 //   options.address = "127.0.0.1:8080";
 //   verbena::AddAdminPage(&builder, options);  // http://127.0.0.1:8080/
 //
-// It shows what listens where, connections, methods with their rates and
-// latencies, open and slow calls, limits, memory and the log.
-// docs/admin-page.md says more. A target of its own, because it takes a web
-// server.
+// The page shows the listening addresses, connections, methods with their
+// rates and latencies, open and slow calls, limits, memory and the log.
+// docs/admin-page.md says more. A target of its own, because it needs a
+// web server.
 
 #ifndef VERBENA_RPC_SERVICES_ADMIN_ADMIN_PAGE_H_
 #define VERBENA_RPC_SERVICES_ADMIN_ADMIN_PAGE_H_
@@ -21,14 +21,15 @@
 
 namespace verbena {
 
-// Where the page is, who may ask for it, and whether it has a log.
+// The options of the page: its address, its names, and its log.
 struct AdminPageOptions {
   // An IPv4 address and a port, "127.0.0.1:8080"; port 0 is any free one. Not
-  // IPv6, which the web server of the distribution does not know.
+  // IPv6, because the distribution's civetweb does not support it.
   //
-  // WARNING: The page asks nobody who he is, and shows the names of methods and
-  // peers and the log to whoever can connect, unencrypted. Let it listen at
-  // another address than loopback only where all who reach that may know.
+  // WARNING: The page has no authentication and no encryption. It shows the
+  // names of methods and peers and the log to everybody who can connect. Use
+  // an address other than loopback only if everybody who can reach it may
+  // see them.
   std::string address = "127.0.0.1:0";
 
   // If not null, gets the port when BuildAndStart() has succeeded.
@@ -38,15 +39,15 @@ struct AdminPageOptions {
   // and "localhost". Requests for others are refused: see http_server.h.
   std::vector<std::string> host_names;
 
-  // Whose entries the page shows, if not null.
+  // The log whose entries the page shows; null for none.
   std::shared_ptr<LogTail> log;
 };
 
-// Has the server that `builder` builds show its page for as long as it lives,
-// while it shuts down included. It has threads of its own, and holds up no
-// calls. If it can't listen, BuildAndStart() fails with UNAVAILABLE; with
-// INVALID_ARGUMENT, if the address is none. The process ignores SIGPIPE from
-// then on: the web server's library has it so.
+// Has the server that `builder` builds show the page for as long as the server
+// lives, also while it shuts down. The page has threads of its own, and holds
+// up no calls. If it can't listen, BuildAndStart() fails with UNAVAILABLE; if
+// the address is not valid, with INVALID_ARGUMENT. The process ignores SIGPIPE
+// from then on, because civetweb makes it do so.
 void AddAdminPage(ServerBuilder* builder, AdminPageOptions options = {});
 
 }  // namespace verbena

@@ -1,4 +1,4 @@
-// What a web server answers, for tests.
+// A client that asks a web server, for tests.
 
 #ifndef VERBENA_RPC_SERVICES_ADMIN_HTTP_GET_H_
 #define VERBENA_RPC_SERVICES_ADMIN_HTTP_GET_H_
@@ -14,7 +14,7 @@ struct HttpAnswer {
   int status = 0;  // 0: there was none.
   std::string body;
   std::string policy;       // Its Content-Security-Policy.
-  bool any_origin = false;  // It lets other sites read it.
+  bool any_origin = false;  // Other sites may read it.
 };
 
 // Sends `head`, a request with its headers, to a port of this host.

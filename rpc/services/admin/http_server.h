@@ -19,15 +19,16 @@ namespace verbena::internal {
 // Answers GET, and nothing else, on threads of its own: a few, so that whoever
 // holds one busy holds up other readers, and nobody else.
 //
-// A page of some other site that a browser shows must not read this one. No
-// answer says that it might; and a request must name this server by an IP
-// address, "localhost", or a name that it was told, because a name that
-// somebody else owns may have come to mean this address (DNS rebinding).
+// A page of another site in a browser must not read this one. So no answer
+// allows other origins. And a request must name this server by an IP address,
+// "localhost", or a name from Options: somebody else may have made a name of
+// his point to this address (DNS rebinding).
 //
-// It stands on civetweb, which is what Debian has with the fewest lines of ours
-// around it: bounded threads and queue, timeouts, and a library in C that needs
-// nothing else. cpp-httplib takes any number of connections, libmicrohttpd has
-// the caller answer in steps, and Boost.Beast leaves the server to its user.
+// The server uses civetweb, because of the libraries in Debian it needs the
+// least code around it: it has bounded threads, a bounded queue and timeouts,
+// and is a library in C that needs nothing else. cpp-httplib takes any number
+// of connections, libmicrohttpd has the caller answer in steps, and Boost.Beast
+// leaves the server to its user.
 class HttpServer {
  public:
   struct Answer {
@@ -39,7 +40,8 @@ class HttpServer {
     std::string address;  // "127.0.0.1:0"; IPv4 only.
     std::vector<std::string> host_names;
   };
-  // What is at `path`; null if nothing is. Called on several threads at once.
+  // Returns the answer for `path`; null if there is none. Called on several
+  // threads at once.
   using Handler = std::function<std::unique_ptr<Answer>(absl::string_view)>;
 
   // INVALID_ARGUMENT for an address that is not one in digits, UNAVAILABLE for

@@ -34,8 +34,8 @@ class LogTail : public std::enable_shared_from_this<LogTail> {
     std::string text;
   };
 
-  // What keeps entries here and passes them on to `next`; if that is null,
-  // warnings to standard error.
+  // Returns a sink that keeps entries here and passes them on to `next`. If
+  // `next` is null, warnings go to standard error.
   LogSink Sink(LogSink next = nullptr);
 
   // The oldest first.

@@ -1,4 +1,4 @@
-// What the status page shows, as one document.
+// The data of the status page, as one document.
 
 #ifndef VERBENA_RPC_SERVICES_ADMIN_SNAPSHOT_H_
 #define VERBENA_RPC_SERVICES_ADMIN_SNAPSHOT_H_
@@ -17,7 +17,7 @@ namespace verbena::internal {
 
 // All that goes into one; plain values.
 struct SnapshotSources {
-  absl::Time now;  // Of the wall clock, as `started`.
+  absl::Time now;  // By the wall clock, as `started`.
   absl::Time started;
   std::string host;
   int process_id = 0;

@@ -214,8 +214,8 @@ void AddChannelMetrics(const ChannelMetrics& metrics, const Labels& labels,
 
 }  // namespace
 
-// What to collect from, which servers leave when they are destroyed. Until then
-// they keep this, but not the channels.
+// The servers and channels to collect from. Servers remove themselves when they
+// are destroyed. Until then they keep this object, but not the channels.
 class PrometheusMetrics::Sources {
  public:
   void AddServer(const Server* server, const std::string& name) {

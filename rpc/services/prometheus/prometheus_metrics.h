@@ -1,4 +1,5 @@
-// What servers and channels count, for Prometheus by prometheus-cpp.
+// Exports the counters of servers and channels to Prometheus, by
+// prometheus-cpp.
 //
 //   auto metrics = std::make_shared<verbena::PrometheusMetrics>();
 //   metrics->AddServer(&builder);
@@ -6,8 +7,8 @@
 //   prometheus::Exposer exposer("127.0.0.1:9464");
 //   exposer.RegisterCollectable(metrics);
 //
-// docs/metrics.md lists what is exported. A target of its own, because it takes
-// prometheus-cpp.
+// docs/metrics.md lists what is exported. A target of its own, because it
+// needs prometheus-cpp.
 
 #ifndef VERBENA_RPC_SERVICES_PROMETHEUS_PROMETHEUS_METRICS_H_
 #define VERBENA_RPC_SERVICES_PROMETHEUS_PROMETHEUS_METRICS_H_

@@ -198,8 +198,8 @@ TEST(PrometheusMetricsTest, AServerMayOutliveWhatExportsItAndKeepsNoChannel) {
   EXPECT_EQ(Check(channel, ""), absl::OkStatus());
 }
 
-// Whoever drops the last reference to a channel relies on it that callbacks
-// have returned then, collected from or not.
+// When the last reference to a channel is dropped, its callbacks have returned.
+// A collection that runs at the time must not change that.
 TEST(PrometheusMetricsTest, AChannelThatWasRemovedEndsWhereItIsDropped) {
   PrometheusMetrics metrics;
   const HealthServer server(&metrics, "shop");

@@ -1,6 +1,6 @@
-// What a user's first program does, in one process: a service, a unary call, a
-// stream and a coroutine. Built against an installed library, by the name that
-// its headers have there.
+// A user's first program: a service, a unary call by a coroutine, and a stream,
+// in one process. Built against an installed library, with the include path
+// that the headers have there.
 
 #include <iostream>
 #include <memory>

@@ -1,4 +1,4 @@
-// What clang-tidy must find in a source of ours: see check_tidy_plugin.sh.
+// Mistakes in a source that clang-tidy must find: see check_tidy_plugin.sh.
 
 #include "tools/build/testdata/findings.h"
 

@@ -1,4 +1,4 @@
-// What clang-tidy must find in a header of ours: see check_tidy_plugin.sh.
+// Mistakes in a header that clang-tidy must find: see check_tidy_plugin.sh.
 
 #ifndef VERBENA_TOOLS_BUILD_TESTDATA_FINDINGS_H_
 #define VERBENA_TOOLS_BUILD_TESTDATA_FINDINGS_H_

@@ -26,16 +26,16 @@ bool IsLocalAddress(const base::SocketAddress& address);
 // which is an address of its own.
 base::SocketAddress SourceFor(const base::SocketAddress& destination);
 
-// What a socket is bound for, which decides whether it may share its port with
-// other sockets.
+// The purpose of binding a socket. It decides whether the socket may share its
+// port with other sockets.
 enum class BindPurpose {
-  // To connect. It shares the port with any socket of another name.
+  // To connect. The socket shares the port with any socket of another name.
   kConnect,
-  // To listen. It shares the port with sockets whose names do not overlap with
-  // its own. A wildcard overlaps with all addresses of its port, a wildcard of
-  // IPv6 with those of IPv4 too.
+  // To listen. The socket shares the port with sockets whose names do not
+  // overlap with its own. A wildcard overlaps with all addresses of its port, a
+  // wildcard of IPv6 with those of IPv4 too.
   kListen,
-  // To listen, but a wildcard of IPv6 does not overlap with IPv4.
+  // As kListen, but a wildcard of IPv6 does not overlap with IPv4.
   kListenIpv6Only,
 };
 

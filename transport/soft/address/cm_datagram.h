@@ -1,9 +1,11 @@
-// What two connection managers say about datagrams: a question and an answer.
-// Each is one datagram, and the question is asked again until it is answered.
+// The messages of two connection managers in the port space UDP: a question and
+// an answer. Each is one datagram. The question is asked again until the answer
+// has come.
 //
-// Within a host they go to a Unix socket that is named by the address and port
-// of the identifier that they are for. To another host they go to the UDP port
-// of the device (datagram_network.h). Numbers are in network byte order.
+// Within a host, a message goes to a Unix socket that is named by the address
+// and port of the identifier that the message is for. To another host, it goes
+// to the UDP port of the device (datagram_network.h). Numbers are in network
+// byte order.
 
 #ifndef VERBENA_TRANSPORT_SOFT_ADDRESS_CM_DATAGRAM_H_
 #define VERBENA_TRANSPORT_SOFT_ADDRESS_CM_DATAGRAM_H_

@@ -1,7 +1,7 @@
-// What one unreliable datagram is between two software devices: this header,
-// and behind it the message.
+// The format of an unreliable datagram between two software devices: this
+// header, and behind it the message.
 //
-// A sender puts both into one datagram of a Unix socket or of UDP; nothing is
+// A sender puts both into one datagram of a Unix socket or of UDP. Nothing is
 // ever split, acknowledged or sent again. Numbers of more than one byte are in
 // network byte order, because UDP carries them to other hosts.
 
@@ -27,7 +27,8 @@ inline constexpr uint8_t kDatagramSolicited = 1 << 1;
 // The queue pair number that means all members of a group.
 inline constexpr uint32_t kMulticastQueuePair = 0xffffff;
 
-// What stands in front of the message. The host's own form has the same layout.
+// The header in front of the message. A header whose numbers are in the host's
+// byte order has the same layout.
 struct DatagramHeader {
   std::array<uint8_t, 4> magic = kDatagramMagic;
   uint8_t version = kDatagramVersion;
@@ -57,7 +58,8 @@ inline constexpr size_t kDatagramBytesMax =
 bool ReadDatagramHeader(const std::byte* bytes, size_t length,
                         DatagramHeader& header);
 
-// The same header with its numbers in network byte order.
+// Returns `header`, whose numbers are in the host's byte order, with its
+// numbers in network byte order.
 DatagramHeader ToWire(const DatagramHeader& header);
 
 }  // namespace verbena::soft

@@ -9,7 +9,7 @@
 
 namespace verbena::soft {
 
-// What an address handle says of the way, in the terms of sockets.
+// The route that an address handle names, in the terms of sockets.
 struct DatagramRoute {
   // The address, with port 0, of another host or of a group; empty when the
   // datagram stays on this host.

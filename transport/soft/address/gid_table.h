@@ -28,7 +28,7 @@ base::SocketAddress AddressOf(const ibv_gid& gid, uint16_t port = 0,
 
 bool SameGid(const ibv_gid& a, const ibv_gid& b);
 
-// One address of this host.
+// An address of this host.
 struct HostAddress {
   base::SocketAddress address;  // Port 0.
   uint32_t interface_index = 0;
@@ -45,8 +45,8 @@ std::optional<std::vector<HostAddress>> ReadHostAddresses();
 // that a machine with nothing else has them from index 0 on. Among equal ones
 // the older interface comes first.
 //
-// An address keeps its index as long as it is there. One that has gone leaves
-// an empty entry, which the next new one takes, as on a NIC.
+// An address keeps its index as long as the host has it. After that its entry
+// is empty, and the next new address takes the entry, as on a NIC.
 //
 // Thread-safe.
 class GidTable {
@@ -60,9 +60,8 @@ class GidTable {
 
   // Brings the table up to date.
   void Update(const std::vector<HostAddress>& addresses);
-  // The same with the host's addresses. When they cannot be read the table
-  // stays as it was: what is connected already must not lose its addresses by
-  // that.
+  // Calls Update() with the host's addresses. If they cannot be read, the table
+  // stays as it was, so that existing connections keep their addresses.
   void Refresh();
 
   // Entry `index`, or nothing when there is none or it is empty. The table is

@@ -122,8 +122,8 @@ TEST(GidTableTest, ThisHostHasAnAddress) {
   EXPECT_TRUE(table.At(0).has_value());
 }
 
-// A server at its limit of descriptors still accepts who has connected already,
-// and for that looks its own address up.
+// A server at its limit of descriptors still accepts clients that are connected
+// already. For that it looks its own address up.
 TEST(GidTableTest, AProcessWithoutDescriptorsKeepsItsAddresses) {
   GidTable table;
   table.Refresh();

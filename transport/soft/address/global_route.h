@@ -26,7 +26,7 @@ static_assert(sizeof(ibv_grh) == sizeof(GlobalRouteBytes));
 GlobalRouteBytes WriteGlobalRoute(const DatagramHeader& header,
                                   uint32_t payload_bytes);
 
-// What a global route header says.
+// The fields of a global route header.
 struct GlobalRoute {
   ibv_gid source;       // The sender.
   ibv_gid destination;  // The receiver, or a group.

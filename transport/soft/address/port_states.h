@@ -15,8 +15,8 @@ enum class PortState { kDown, kActive };
 
 inline bool IsPort(uint8_t port) { return port >= 1 && port <= kPorts; }
 
-// The ports, all active at first. Thread-safe: whoever sees a port down or up
-// sees what was written before it was set so.
+// The ports, all active at first. Thread-safe: a thread that sees a port down
+// or up also sees everything that was written before the port was set so.
 class PortStates {
  public:
   // False also for a port that the device does not have.

@@ -129,7 +129,7 @@ void BiasedLock::NoteUse() {
   if (thread != last_user_) {
     last_user_ = thread;
     uses_in_a_row_ = 0;
-    // It has come this way, so it no longer takes itself for the owner.
+    // A thread that gets here does not take itself for the owner any more.
     for (Flag& flag : flags_) {
       if (flag.user.load(std::memory_order_relaxed) == thread) {
         flag.in_use = false;

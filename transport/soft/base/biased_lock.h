@@ -108,7 +108,7 @@ class ABSL_LOCKABLE BiasedLock {
   static bool CanBeOwned();
 
  private:
-  // What one owner says. `holds` is written by the thread `user` alone.
+  // The state of one owner. Only the thread `user` writes `holds`.
   struct Flag {
     std::atomic<uintptr_t> user{0};  // 0: never used.
     std::atomic<bool> holds{false};
@@ -129,8 +129,8 @@ class ABSL_LOCKABLE BiasedLock {
       return false;
     }
     flag->holds.store(true, std::memory_order_relaxed);
-    // It makes no instruction: the fence is the other side's, and only the
-    // compiler must not swap the store and the load.
+    // The fence makes no instruction: it only keeps the compiler from swapping
+    // the store and the load. The other side fences for all threads.
     std::atomic_signal_fence(std::memory_order_seq_cst);
     if (owner_.load(std::memory_order_acquire) == flag) [[likely]] {
       held_by_ = flag;

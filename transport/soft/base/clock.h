@@ -38,8 +38,8 @@ class Clock {
 
  private:
   const Kind kind_;
-  // It begins late enough that a time before it, by any duration that is used
-  // here, is a time too.
+  // The first value is an hour, so that subtracting any duration that is used
+  // here does not give a time before zero.
   std::atomic<TimePoint> manual_now_{TimePoint(std::chrono::hours(1))};
 };
 

@@ -1,4 +1,4 @@
-// What a verb answers when it fails because the process is out of descriptors.
+// The errno of a verb that fails because the process is out of descriptors.
 
 #ifndef VERBENA_TRANSPORT_SOFT_BASE_DESCRIPTOR_ERROR_H_
 #define VERBENA_TRANSPORT_SOFT_BASE_DESCRIPTOR_ERROR_H_

@@ -89,7 +89,7 @@ void Engine::CheckStarted() {
 
 void Engine::Wake() {
   const uint64_t one = 1;
-  // It fails only when the counter is full: then the thread is woken anyway.
+  // write() fails only if the counter is full. Then the thread wakes anyway.
   static_cast<void>(!write(wake_fd_.get(), &one, sizeof(one)));
 }
 
@@ -191,7 +191,7 @@ void Engine::Unwatch(int fd) {
   const base::MutexLock lock(mutex_);
   if (keys_by_fd_.contains(fd)) {
     Unregister(fd);
-    // One that its owner has closed has left the epoll set by itself.
+    // Fails if the owner has closed `fd`: then it has left the epoll set.
     epoll_ctl(epoll_fd_.get(), EPOLL_CTL_DEL, fd, nullptr);
   }
   if (OnOwnThread()) return;

@@ -1,9 +1,10 @@
 // The background thread of the software device.
 //
-// It exists for what no user thread does: it watches descriptors (doorbells,
-// the connection manager's sockets), runs timers, and looks after queue pairs
-// that nobody polls. While users poll it only looks in now and then; when they
-// do not, it blocks until a peer rings. Idle costs no CPU.
+// The thread does the work that no user thread does. It watches descriptors
+// (doorbells, the connection manager's sockets), runs timers, and looks after
+// queue pairs that nobody polls. While users poll, the thread only looks in now
+// and then. When they do not, it blocks until a peer rings. An idle engine uses
+// no CPU time.
 
 #ifndef VERBENA_TRANSPORT_SOFT_BASE_ENGINE_H_
 #define VERBENA_TRANSPORT_SOFT_BASE_ENGINE_H_
@@ -45,13 +46,13 @@ class EngineMember {
 
  private:
   friend class Engine;
-  std::atomic<bool> kicked_{false};  // It is to be ticked soon.
+  std::atomic<bool> kicked_{false};  // OnTick() is to be called soon.
 };
 
-// One thread with an epoll instance, which Start() makes, or else the first
-// call that needs them. With a manual clock there is no thread: whoever calls
-// RunOnce() stands in for it, and nothing happens behind the back of a test.
-// Then all calls are to come from one thread.
+// A thread with an epoll instance. Start() makes both, or else the first call
+// that needs them. With a manual clock there is no thread: the work is done in
+// RunOnce(), so nothing happens behind the back of a test. Then all calls must
+// come from one thread.
 //
 // Thread-safe. Callbacks run on the engine's thread, one at a time, with no
 // lock of the engine held: they may call any method. They must not block. Lives
@@ -101,8 +102,9 @@ class Engine {
   // user watches as many as it may (fs.epoll.max_user_watches).
   // REQUIRES: `fd` is not watched.
   int Watch(int fd, std::function<void()> on_readable);
-  // The same where nobody could be told: if the kernel refuses it is asked
-  // again and again, and meanwhile `fd` is watched in name only.
+  // As Watch(), but for callers that could not report an error. If the kernel
+  // refuses, the engine asks it again and again. Until the kernel agrees,
+  // `on_readable` is not called.
   void WatchWhenPossible(int fd, std::function<void()> on_readable);
 
   // Sets what the callback of `fd` is called for from now on; Watch() begins
@@ -172,7 +174,8 @@ class Engine {
   void RunPosted();
   void RunTimers(TimePoint now);
   void RunMembers(TimePoint now);
-  static constexpr int kStopped = -2;  // What TimeoutMs() returns at the end.
+  // The result of TimeoutMs() when the thread is to end.
+  static constexpr int kStopped = -2;
   int TimeoutMs(TimePoint now);
   // Calls `call`, without the mutex, as the one running callback, which `key`
   // names to those who wait for it to end.

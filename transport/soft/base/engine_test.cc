@@ -211,14 +211,14 @@ TEST(EngineTest, AnIdleEngineUsesNoProcessor) {
   engine.RemoveMember(&member);
 }
 
-// One that the kernel cannot watch, as it can watch none when a user watches as
-// many as it may.
+// A descriptor that the kernel cannot watch, because it is of a regular file.
+// The kernel also refuses when the user watches as many as it may.
 class Unwatchable {
  public:
   Unwatchable() : fd_(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)) {}
   ~Unwatchable() { close(fd_); }
   int fd() const { return fd_; }
-  // The same descriptor is that of `event` from now on.
+  // Makes the descriptor a duplicate of that of `event`.
   void Become(const Event& event) { EXPECT_EQ(dup2(event.fd(), fd_), fd_); }
 
  private:
@@ -252,7 +252,7 @@ TEST(EngineTest, WatchesADescriptorAsSoonAsTheKernelDoes) {
     event.Clear();
     ++calls;
   });
-  // What its owner wants meanwhile counts from then on.
+  // An interest that is set before the kernel watches is not lost.
   engine.SetInterest(descriptor.fd(), false, false);
   engine.SetInterest(descriptor.fd(), true, false);
   event.Set();

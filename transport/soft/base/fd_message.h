@@ -29,7 +29,7 @@ inline constexpr FdsToPass kNoFds = {-1, -1};
 int SendFdMessage(int socket, const void* bytes, size_t length, FdsToPass fds,
                   std::string_view to = {});
 
-// One message, received from anybody.
+// A message that was received. Its sender may be any process.
 struct FdMessage {
   // Bytes received, no more than there was room for; negative with an errno.
   ssize_t length = 0;

@@ -1,4 +1,4 @@
-// What the software device grants. query_device reports the same numbers.
+// Limits of the software device. query_device reports the same numbers.
 
 #ifndef VERBENA_TRANSPORT_SOFT_BASE_LIMITS_H_
 #define VERBENA_TRANSPORT_SOFT_BASE_LIMITS_H_
@@ -30,9 +30,10 @@ inline constexpr int kCompletionsMax = (1 << 20) - 1;
 // bytes for each request there, if the user asks for so many.
 inline constexpr uint32_t kInlineBytesMax = 512;
 
-// What is granted to who asks for less: NICs round up, and programs count on
-// it. A depth is a power of two, that of a completion queue one less (as on
-// mlx5), and some bytes may be inline though none was asked for.
+// The next three functions round up what a user asks for, as NICs do, because
+// programs count on that. A depth is a power of two, that of a completion queue
+// one less (as on mlx5). Some bytes may be inline even if the user asks for
+// none at all.
 inline constexpr uint32_t RoundedDepth(uint32_t asked) {
   return std::bit_ceil(asked);
 }

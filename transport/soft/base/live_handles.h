@@ -18,9 +18,9 @@ bool IsLive(const void* handle, const void* tag);
 }  // namespace internal
 
 // Whether `handle` is that of an object of this process's device: of this very
-// type, and not destroyed. It is not looked into, so it may point anywhere. An
-// object that has come to the same place since is taken for the one that was
-// there.
+// type, and not destroyed. The function does not read `*handle`, so `handle`
+// may point anywhere. If a destroyed object's memory holds a new object of the
+// type now, the handle counts as live.
 //
 // Thread-safe.
 template <typename Handle>

@@ -39,7 +39,7 @@ std::optional<uid_t> PeerUsers::UserOf(int socket) {
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) {
     return std::nullopt;
   }
-  // What the kernel says of a socket that nobody has connected.
+  // The kernel reports this user for a socket that is not connected.
   constexpr uid_t kNobody = static_cast<uid_t>(-1);
   if (peer.uid == kNobody) return std::nullopt;
   return peer.uid;

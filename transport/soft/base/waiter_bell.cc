@@ -60,9 +60,10 @@ std::unique_ptr<WaiterBell> WaiterBell::Create() {
   if (!socket.valid()) return nullptr;
   const UnixName own = NameOf(name);
   if (::bind(socket.get(), own.get(), own.length()) != 0) return nullptr;
-  // Who has a bell rings those of others. If there is room for the socket that
-  // it takes, that is made now: later it would be the descriptor that a server
-  // at its limit needs to refuse its clients.
+  // A process that has a bell also rings the bells of others, which takes one
+  // more socket. The socket is made now: later it could take the descriptor
+  // that a server at its limit needs to refuse clients. RingingSocket() tries
+  // only once, so dup() finds out first whether there is a descriptor for it.
   if (!base::UniqueFd(::dup(socket.get())).valid()) return nullptr;
   RingingSocket();
   return std::unique_ptr<WaiterBell>(new WaiterBell(std::move(socket), name));

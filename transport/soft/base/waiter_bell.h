@@ -1,5 +1,5 @@
-// How the very thread that waits for something is woken by whoever brings it,
-// in this process or another.
+// A bell by which a thread that waits is woken directly, by a thread of this
+// process or of another.
 
 #ifndef VERBENA_TRANSPORT_SOFT_BASE_WAITER_BELL_H_
 #define VERBENA_TRANSPORT_SOFT_BASE_WAITER_BELL_H_
@@ -12,13 +12,13 @@
 
 namespace verbena::soft {
 
-// A socket whose descriptor is readable while it has been rung and nobody has
-// taken that. It takes a system call to ring it and one to take a ring; no
-// thread stands in between.
+// A socket whose descriptor is readable while it holds a ring that nobody has
+// taken. Ringing takes one system call and taking a ring another. No thread
+// stands in between.
 //
-// Any process of the host that knows its name can ring it, so a ring is a hint:
-// whoever takes it looks whether there is something to do. It holds a few rings
-// (net.unix.max_dgram_qlen) and refuses more.
+// Any process of the host that knows the name of a bell can ring it. So a ring
+// is a hint: the thread that takes it looks whether there is something to do. A
+// bell holds a few rings (net.unix.max_dgram_qlen) and refuses more.
 //
 // Thread-safe.
 class WaiterBell {
@@ -29,9 +29,9 @@ class WaiterBell {
     uint64_t high = 0;
     uint64_t low = 0;
   };
-  // What a ring says: which of the things that the waiter waits for has come
-  // (`number`), and a proof that the ringer may know of it (`secret`). All zero
-  // when the waiter's own process rings.
+  // The contents of a ring. `number` says which of the things that the waiter
+  // waits for has come. `secret` proves that the ringer may know of it. Both
+  // are zero when the waiter's own process rings.
   struct Ring {
     uint64_t secret = 0;
     uint64_t number = 0;

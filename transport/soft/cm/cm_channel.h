@@ -1,4 +1,4 @@
-// What is behind an rdma_cm_event and an rdma_event_channel.
+// The objects behind an rdma_cm_event and an rdma_event_channel.
 
 #ifndef VERBENA_TRANSPORT_SOFT_CM_CM_CHANNEL_H_
 #define VERBENA_TRANSPORT_SOFT_CM_CM_CHANNEL_H_
@@ -21,7 +21,7 @@
 
 namespace verbena::soft {
 
-// One event, from the moment it is raised until it is acknowledged.
+// An event, from the moment it is raised until it is acknowledged.
 struct CmEventRecord final : rdma_cm_event {
   explicit CmEventRecord(rdma_cm_event_type type, int event_status = 0)
       : rdma_cm_event{} {
@@ -42,12 +42,12 @@ struct CmEventRecord final : rdma_cm_event {
   std::shared_ptr<CmEndpoint> owner;
   // With CONNECT_REQUEST, the new identifier.
   std::shared_ptr<CmEndpoint> child;
-  // What param.conn.private_data or param.ud.private_data points to.
+  // param.conn.private_data or param.ud.private_data points to this memory.
   std::array<uint8_t, kReplyDataBytes> private_data = {};
 };
 
-// What an rdma_event_channel is: a queue whose descriptor is readable while
-// there is anything in it.
+// The object behind an rdma_event_channel: a queue of events. Its descriptor is
+// readable while there is an event in the queue.
 class CmChannel final : public rdma_event_channel {
  public:
   // Null, with errno, when the process is out of descriptors.
@@ -83,7 +83,7 @@ class CmChannel final : public rdma_event_channel {
   void WakeAll();
   void SetReadable(bool readable);
 
-  // The same descriptor as rdma_event_channel::fd.
+  // Owns the descriptor that rdma_event_channel::fd names.
   base::UniqueFd event_fd_ ABSL_GUARDED_BY(kEvents);
   std::deque<std::unique_ptr<CmEventRecord>> events_ ABSL_GUARDED_BY(kEvents);
   std::atomic<uint32_t> pushes_{0};  // Changed with the lock.

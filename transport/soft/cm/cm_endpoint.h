@@ -1,4 +1,4 @@
-// What is behind an rdma_cm_id.
+// The object behind an rdma_cm_id.
 
 #ifndef VERBENA_TRANSPORT_SOFT_CM_CM_ENDPOINT_H_
 #define VERBENA_TRANSPORT_SOFT_CM_CM_ENDPOINT_H_
@@ -31,12 +31,12 @@ namespace verbena::soft {
 
 struct CmEndpoint;
 
-// What librdmacm's rsockets find behind an rdma_cm_id when the rest of
-// librdmacm is replaced by ours. They read there two things besides what is
-// public: that the identifier is synchronous (a word that is not zero), and by
-// a pointer to the device the deepest queue that they may ask for (16 bits).
-// Where these stand differs between versions of librdmacm, so the same value
-// stands everywhere.
+// The memory that librdmacm's rsockets read behind the public fields of an
+// rdma_cm_id when the rest of librdmacm is replaced by ours. They read two
+// values there. A word that is not zero says that the identifier is
+// synchronous. A pointer leads to the device, which holds the greatest depth of
+// a queue (16 bits). Versions of librdmacm have these values at different
+// places, so every place holds the same value.
 struct RsocketView {
   RsocketView() {
     rest_of_id.fill(1);
@@ -61,7 +61,7 @@ struct HalfOpenConnection {
 // listen(id, 0) means: as in the kernel's manager.
 inline constexpr int kBacklogMax = 1024;
 
-// What a listener of either port space remembers.
+// The state of a listener, of either port space.
 struct ListenerRecord {
   // A descriptor that is kept to be given up when the process has no other, so
   // that a client can be accepted and told why it is refused.
@@ -79,12 +79,12 @@ struct ListenerRecord {
       questions;
 };
 
-// What one side of a connection (port space TCP) remembers.
+// The state of one side of a connection (port space TCP).
 struct ConnectionRecord {
   // The request that this side has sent or received.
   CmMessage request;
-  // What both sides have agreed on; before they have, what the active one
-  // wants. The path and the timeout are filled in when they are needed.
+  // The terms that both sides have agreed on; before that, those that the
+  // active side wants. The path and the timeout are filled in when needed.
   CmQueuePairTerms terms;
   // The memory of the link, until the queue pair takes it over.
   std::optional<LinkMemory> link;
@@ -100,7 +100,7 @@ struct ConnectionRecord {
   base::UniqueFd address_holder;
 };
 
-// What one side of a question for a service (port space UDP) remembers.
+// The state of one side of a question for a service (port space UDP).
 struct ServiceRecord {
   // The question that was asked or received; later the answer that was given.
   CmDatagram datagram;
@@ -112,9 +112,9 @@ struct GroupRecord {
   bool attached;  // The queue pair receives what is sent to the group.
 };
 
-// What an rdma_cm_id is. It is shared by the user, from create_id (or the
-// CONNECT_REQUEST) to destroy_id, and by the callbacks of the engine that are
-// under way.
+// The object behind an rdma_cm_id. Two sides share it: the user, from create_id
+// (or the CONNECT_REQUEST) to destroy_id, and the callbacks of the engine that
+// are under way.
 //
 // The fields that users read in rdma_cm_id have no lock. They change only
 // before the event that tells of the change is in the channel.

@@ -107,7 +107,8 @@ class CmHostileTest : public testing::Test {
     return request;
   }
 
-  // What the other side says within ten seconds, doorbells aside.
+  // Returns the next message of the other side that is no doorbell, or kNothing
+  // after ten seconds of silence.
   static CmReceived Hear(const base::UniqueFd& socket) {
     pollfd descriptor = {.fd = socket.get(), .events = POLLIN, .revents = 0};
     while (::poll(&descriptor, 1, 10000) == 1) {
@@ -135,7 +136,7 @@ class CmHostileTest : public testing::Test {
     server_.ExpectNothing();
   }
 
-  // What a listener that is not ours does: accepts whoever comes.
+  // Opens a listening socket that belongs to no connection manager.
   static base::UniqueFd BadServer(SocketAddress& address) {
     address = SocketAddress::Loopback(AF_INET, 0);
     base::UniqueFd socket;

@@ -1,9 +1,9 @@
 // The two locks of a connection manager, as the thread annotations name them.
 //
-// What they protect are fields of identifiers and event channels. These have no
+// The locks protect fields of identifiers and event channels. These have no
 // name for the mutexes of their manager, so the annotations name each lock by a
-// constant. One constant serves all managers, because the identifiers of two
-// never meet.
+// constant. All managers share the constants, because identifiers of different
+// managers never meet.
 
 #ifndef VERBENA_TRANSPORT_SOFT_CM_CM_LOCKS_H_
 #define VERBENA_TRANSPORT_SOFT_CM_CM_LOCKS_H_

@@ -1,7 +1,7 @@
 // Connections between two processes, one of which may be killed.
 //
-// This binary is both: run with the word "serve" or "call" as its first
-// argument it is the other process.
+// Both processes run this binary. If its first argument is "serve" or "call",
+// it is the other process.
 
 #include <gtest/gtest.h>
 #include <unistd.h>

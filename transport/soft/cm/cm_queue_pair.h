@@ -11,7 +11,7 @@
 
 namespace verbena::soft {
 
-// What the two sides of a connection have agreed on, as one of them sees it.
+// The agreed terms of a connection, as one of its two sides sees them.
 struct CmQueuePairTerms {
   uint32_t peer_qp_num = 0;
   ibv_ah_attr path = {};            // From this side's address to the peer's.
@@ -31,8 +31,8 @@ struct CmQueuePairTerms {
 // was granted READs; the receiver-not-ready timer is 0, which means 655 ms.
 int FillAttributes(const CmQueuePairTerms& terms, ibv_qp_attr& attributes,
                    int& mask);
-// The same for a queue pair of type UD, with the Q_Key that all identifiers
-// have.
+// As FillAttributes(), but for a queue pair of type UD. The Q_Key is the one
+// that all identifiers have.
 int FillDatagramAttributes(ibv_qp_attr& attributes, int& mask);
 
 // Each of the others returns 0 or the errno of the modify_qp that failed.

@@ -1,4 +1,4 @@
-// One end of a connection on the software device, for tests.
+// An end of a connection on the software device, for tests.
 
 #ifndef VERBENA_TRANSPORT_SOFT_CM_CM_TEST_END_H_
 #define VERBENA_TRANSPORT_SOFT_CM_CM_TEST_END_H_
@@ -69,7 +69,7 @@ class CmTestEnd {
   // ready before it is accepted.
   void TakeRequestReady();
 
-  // What an event brought, without the zeros at its end.
+  // Returns the private data of `event`, without the zeros at its end.
   static std::string Data(const transport::CmEvent& event);
 
   // Posts a receive for Received().
@@ -77,7 +77,7 @@ class CmTestEnd {
   void Send(absl::string_view text);
   // Waits for a completion and returns its status.
   ibv_wc_status Complete();
-  // What the last receive has brought.
+  // Returns the text of the last receive, up to the first zero byte.
   std::string Received() const { return receive_buffer_.data(); }
 
   ibv_qp_state QpState();

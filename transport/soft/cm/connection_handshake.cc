@@ -110,8 +110,8 @@ int ConnectionHandshake::Accept(CmEndpoint& endpoint,
   }
   endpoint.connection.terms.responder_resources = reply.responder_resources;
   endpoint.connection.terms.initiator_depth = reply.initiator_depth;
-  // This side is ready before it replies: the peer may send as soon as it has
-  // the reply, before its kReadyToUse is here.
+  // The queue pair gets ready before the reply is sent. The peer may send as
+  // soon as it has the reply, before its kReadyToUse arrives here.
   if (endpoint.qp != nullptr) {
     const int error = ConnectQueuePair(endpoint, LinkSide::kSecond,
                                        request.own_queue_pair != 0);
@@ -146,7 +146,7 @@ int ConnectionHandshake::Reject(CmEndpoint& endpoint, const void* private_data,
   }
   endpoint.Transition(CmState::kClosed);
   endpoint.connection.link.reset();
-  // That it cannot be sent to a peer that has gone makes no difference.
+  // A failure is ignored: a peer that has gone needs no rejection.
   SendCmMessage(endpoint.socket.get(), reject);
   return 0;
 }
@@ -253,8 +253,8 @@ bool ConnectionHandshake::HandleMessage(CmEndpoint& endpoint,
       events_.Post(endpoint, RDMA_CM_EVENT_ESTABLISHED);
       return true;
     case CmMessageType::kReject:
-      // It may come in place of kReadyToUse too, from a peer that could not use
-      // the reply.
+      // In kAccepting: a peer that could not use the reply sends kReject in
+      // place of kReadyToUse.
       if (state != CmState::kConnecting && state != CmState::kAccepting) {
         return false;
       }
@@ -371,7 +371,7 @@ void ConnectionHandshake::Fail(CmEndpoint& endpoint, rdma_cm_event_type type,
   endpoint.Transition(CmState::kClosed);
   endpoint.connection.link.reset();
   if (endpoint.qp != nullptr) {
-    // It must let go of the socket before that is closed.
+    // The queue pair must let go of the socket before the socket is closed.
     ConnectedQueuePair::From(endpoint.qp)->DetachLink();
     MoveToError(endpoint.qp);
   }

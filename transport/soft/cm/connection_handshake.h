@@ -38,8 +38,8 @@ bool SetQueuePair(const CmEndpoint& endpoint, const rdma_conn_param* parameters,
 // Both sides of a connection once the request is under way: the messages of
 // cm_message.h, and what the user says to them.
 //
-// What a peer sends is validated before it is used: each message must be one
-// that may come in the state of the endpoint, or the connection ends.
+// A peer's messages are validated before they are used. If a message may not
+// come in the state of the endpoint, the connection ends.
 //
 // Thread-safe: its methods are called with kEndpoints held. Accept(), Reject()
 // and Disconnect() are the user's calls, and return 0 or an errno. The parts

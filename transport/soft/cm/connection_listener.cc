@@ -243,9 +243,10 @@ void ConnectionListener::TakeRequest(CmEndpoint& listener, CmReceived& received,
   absl::StatusOr<LinkMemory> link = LinkMemory::Map(received.fd.get());
   if (absl::IsResourceExhausted(link.status())) Refuse(socket.get());
   if (!link.ok()) return;
-  received.fd.Release().Reset();  // It is a memory file.
-  // One that was accepted in place of the spare, and for whose descriptor there
-  // was room after all, must not be the last that anybody hears of us.
+  received.fd.Release().Reset();  // A memory file, so close() does not wait.
+  // The connection may have been accepted in place of the spare. If there is no
+  // descriptor for a new spare, this client is refused. Otherwise later clients
+  // could not even be told why they are refused.
   KeepSpare(listener);
   if (!listener.listening.spare.valid()) return Refuse(socket.get());
   const std::shared_ptr<CmEndpoint> child =

@@ -75,8 +75,8 @@ class ConnectionListener {
   // A connection that came to the host's TCP port is for `listener`.
   void AddRemote(CmEndpoint& listener, ForeignFd tcp, ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
-  // Tells a client, and whoever runs this process, that it lacks what the
-  // connection takes.
+  // Tells a client, and the user by a warning, that this process lacks the
+  // descriptors or the memory for the connection.
   void Refuse(int socket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
   // Takes the socket of `half_open` unless `received` is no request, or is
   // refused.

@@ -57,8 +57,9 @@ int ConnectionRequester::Connect(CmEndpoint& endpoint,
   return 0;
 }
 
-// A listener whose queue is full is tried until the deadline, one that is not
-// there for kListenerPause: it may listen again after each connection.
+// If the queue of the listener is full, tries until the deadline. If there is
+// no listener and waits_for_listeners_ is set, tries for kListenerPause: a
+// program may listen again after each connection.
 void ConnectionRequester::Try(CmEndpoint& endpoint, ClosingSockets& closing) {
   const bool local = IsLocalAddress(endpoint.Peer());
   int error = local ? ConnectSocket(endpoint.Peer(), users_, endpoint.socket)

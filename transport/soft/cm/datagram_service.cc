@@ -33,7 +33,7 @@ constexpr int kReadBatch = 64;
 // Questions that a listener remembers, so as not to take one for two.
 constexpr size_t kQuestionsMax = 4096;
 
-constexpr uint8_t kHopLimit = 64;  // What the kernel sets for a route.
+constexpr uint8_t kHopLimit = 64;  // As the kernel sets it for a route.
 
 // False when the private data is too long.
 bool CopyData(const rdma_conn_param* parameters, size_t bytes_max,
@@ -235,7 +235,7 @@ void DatagramService::OnAnswer(CmEndpoint& endpoint, const CmDatagram& answer) {
 }
 
 void DatagramService::End(CmEndpoint& endpoint, ClosingSockets& closing) {
-  // Whoever asked need not wait for an answer that nobody will give.
+  // Rejects the question, so that the peer does not wait for an answer in vain.
   if (endpoint.state == CmState::kRequested) Reject(endpoint, nullptr, 0);
   closing.Add(std::move(endpoint.socket));
 }

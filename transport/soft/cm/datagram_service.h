@@ -24,7 +24,7 @@ namespace verbena::soft {
 // connected by that. A question that gets no answer is asked again, so what is
 // lost on the way does no harm.
 //
-// What a peer sends is validated before it is used; an answer must bear the
+// A peer's messages are validated before they are used. An answer must bear the
 // number of the question.
 //
 // Thread-safe: its methods are called with kEndpoints held. Connect(), Accept()

@@ -1,5 +1,5 @@
-// What the engine's thread does for identifiers, and how sockets that it
-// watches are closed.
+// Callbacks that the engine's thread runs for identifiers, and the closing of
+// sockets that it watches.
 
 #ifndef VERBENA_TRANSPORT_SOFT_CM_ENDPOINT_CALLBACKS_H_
 #define VERBENA_TRANSPORT_SOFT_CM_ENDPOINT_CALLBACKS_H_
@@ -44,7 +44,7 @@ class ClosingSockets {
 // Thread-safe.
 class EndpointCallbacks {
  public:
-  // It is called with kEndpoints held.
+  // Called with kEndpoints held.
   using Callback = std::function<void(CmEndpoint&, ClosingSockets&)>;
 
   // `mutex` is the mutex that kEndpoints names. Both outlive this object.

@@ -201,8 +201,8 @@ void Call(const std::string& address, bool drives_own) {
   client.ExpectOk(client.id().Disconnect());
 }
 
-// What the other process does: "serve" listens at an address and says which
-// port it got, "call" connects to one.
+// Runs the other process. "serve" listens at `address` and prints the address
+// with the port that it got. "call" connects to `address`.
 int RunPeer(const std::string& role, bool drives_own,
             const std::string& address) {
   if (role == "call") {
@@ -216,8 +216,8 @@ int RunPeer(const std::string& role, bool drives_own,
   return testing::Test::HasFailure() ? 1 : 0;
 }
 
-// Of two processes the one with the lower queue pair number makes the link: so
-// each is the server once.
+// The process with the lower queue pair number makes the link. So each process
+// is the server once.
 class OwnQueuePairProcessTest
     : public testing::TestWithParam<std::tuple<bool, bool>> {
  protected:

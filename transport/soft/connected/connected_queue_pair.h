@@ -1,4 +1,4 @@
-// One connected queue pair of the software device, reliable (RC) or not (UC).
+// A connected queue pair of the software device, reliable (RC) or not (UC).
 
 #ifndef VERBENA_TRANSPORT_SOFT_CONNECTED_CONNECTED_QUEUE_PAIR_H_
 #define VERBENA_TRANSPORT_SOFT_CONNECTED_CONNECTED_QUEUE_PAIR_H_
@@ -28,12 +28,12 @@ namespace verbena::soft {
 // A queue pair: its attributes and state, a requester and a responder, and the
 // link that joins it to its peer.
 //
-// Whoever polls one of its completion queues runs its protocol; when nobody
-// does, the engine's thread does, woken by the peer's doorbell.
+// Polling one of its completion queues runs its protocol. While nobody polls,
+// the engine's thread runs it, woken by the peer's doorbell.
 //
-// What goes wrong on the wire is reported by completions, by asynchronous
-// events and by the state ERR. What must outlive it, and which threads may use
-// it, is said at QueuePair.
+// Errors on the wire are reported by completions, by asynchronous events and by
+// the state ERR. QueuePair says which objects must outlive the queue pair, and
+// which threads may use it.
 class ConnectedQueuePair final : public QueuePair {
  public:
   // REQUIRES: GrantInitAttributes() accepts the attributes, and the type is RC
@@ -57,9 +57,9 @@ class ConnectedQueuePair final : public QueuePair {
   // it manually are refused until it is reset. REQUIRES: no link is attached.
   void AttachLink(LinkMemory memory, LinkSide side, int socket_fd);
 
-  // In place of AttachLink(), if the peer's queue pair is one that its user
-  // drives: with RTR this one is connected to it as if it were manually, but
-  // waits for no process, because of the caller's locks.
+  // Called in place of AttachLink() if the user of the peer's queue pair drives
+  // it. With RTR this queue pair is then connected as if manually, but without
+  // waiting for another process, because the caller holds locks.
   void ConnectManuallyAtOnce();
 
   // Closes this side of the link and lets go of the socket. The peer, if it
@@ -82,7 +82,7 @@ class ConnectedQueuePair final : public QueuePair {
   // queue pair must outlive it.
   void StartManualLink(ManualLink& link);
 
-  // What soft_faults.h acts on.
+  // For soft_faults.h, which acts on these two.
   HeldLink& held_link() { return held_link_; }
   ReceiveSource& receives() { return receives_; }
 
@@ -112,7 +112,7 @@ class ConnectedQueuePair final : public QueuePair {
   TimePoint OnTick(TimePoint now) override;
 
  private:
-  friend class HeldLink;  // It stands in for this class while it is active.
+  friend class HeldLink;  // Takes the place of this class while active.
 
   // Runs the protocol once.
   void Run() override;
@@ -176,22 +176,23 @@ class ConnectedQueuePair final : public QueuePair {
   void Migrate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   bool TryMigrate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   // Migrates, and stops or resumes using the link, as the peer and the ports
-  // demand. It may take packets, so the polling lock must be held.
+  // demand. May take packets: caller must hold the polling lock too.
   void NotePath() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void SetPathUp(bool up) ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   bool LeavePath() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
   // Progress while nobody polls (connected_queue_pair_engine.cc).
 
-  // What the peer is to ring for, and how.
+  // Returns the value for LinkEnd::SetSleep(): for which changes the peer is to
+  // ring, and whether at the bell of a waiting thread.
   uint32_t WantedSleep() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void RingForAcks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void AnswerRing() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   bool ShouldSleepParked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void Sleep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void WakeUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
-  // It takes packets, so the polling lock must be held; likewise for Progress()
-  // and GiveUp().
+  // Drain(), Progress() and GiveUp() take packets. Caller must hold the polling
+  // lock too.
   void Drain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   void AskForRoomSlow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
   bool MayPark(TimePoint now, bool idle);
@@ -218,7 +219,8 @@ class ConnectedQueuePair final : public QueuePair {
     return manual_.awaits();  // Allowed on any thread, without the mutex.
   }
 
-  base::Mutex modify_mutex_;  // One Modify() at a time; taken before lock_.
+  // Held by Modify(), so that only one runs at a time. Taken before lock_.
+  base::Mutex modify_mutex_;
   ManualConnection manual_ ABSL_GUARDED_BY(modify_mutex_);
   EngineNotes notes_;
   HeldLink held_link_{*this, lock_};
@@ -232,8 +234,8 @@ class ConnectedQueuePair final : public QueuePair {
   bool checks_after_transmit_ ABSL_GUARDED_BY(lock_) = false;
   bool drained_event_wanted_ ABSL_GUARDED_BY(lock_) = false;
   PathMigration migration_ ABSL_GUARDED_BY(lock_);
-  // It should have migrated and could not: IBV_EVENT_PATH_MIG_ERR was raised,
-  // and is not raised again for the same reason.
+  // True if the queue pair should have migrated and could not. Then
+  // IBV_EVENT_PATH_MIG_ERR was raised, and is not raised again for that.
   bool migration_refused_ ABSL_GUARDED_BY(lock_) = false;
   // Whether the path is up at this side, as the peer was last told.
   bool path_up_ ABSL_GUARDED_BY(lock_) = true;

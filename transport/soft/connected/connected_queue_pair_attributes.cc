@@ -67,8 +67,8 @@ bool ConnectedQueuePair::Change(ibv_qp_state from, ibv_qp_state to,
                                 const ibv_qp_attr& attributes, int mask,
                                 std::optional<LinkMemory>& memory) {
   BiasedLock::Guard lock(lock_);
-  // It may have failed since Modify() looked; from ERR only RESET and ERR are
-  // legal.
+  // The queue pair may have entered ERR since Modify() looked at its state.
+  // From ERR only the transitions to RESET and ERR are legal.
   if (state_ != from && !IsLegalTransition(qp_type, state_, to, mask)) {
     return false;
   }
@@ -100,7 +100,7 @@ void ConnectedQueuePair::Query(ibv_qp_attr& attributes,
     BiasedLock::Guard lock(lock_);
     may_migrate = migration_.state() != IBV_MIG_MIGRATED;
   }
-  // What the peer has said of its path may not have been noticed yet.
+  // The peer's latest word about its path may not have been noticed yet.
   if (may_migrate) LookAtPath();
   BiasedLock::Guard lock(lock_);
   attributes = attributes_.values();

@@ -1,5 +1,5 @@
-// What the engine does for a queue pair that nobody polls, and how it goes to
-// sleep and wakes up.
+// The work of the engine for a queue pair that nobody polls, and how the queue
+// pair goes to sleep and wakes up.
 
 #include <sched.h>
 
@@ -129,9 +129,9 @@ bool ConnectedQueuePair::ShouldSleepParked() {
   return now - armed_there_since_ >= kParkAfter;
 }
 
-// If a program waits at a completion channel, what is unhurried rings there; it
-// rings nobody while the queue is not armed, because the program will poll or
-// arm before it can miss anything. In the middle of a transfer the engine
+// If a program waits at a completion channel, unhurried packets ring there.
+// While the queue is not armed they ring nobody, because the program will poll
+// or arm before it can miss anything. In the middle of a transfer the engine
 // serves, because a thread that waits would be woken for every piece.
 uint32_t ConnectedQueuePair::WantedSleep() const {
   const LinkSleep wanted = exchange_.WantedSleep();
@@ -184,8 +184,8 @@ void ConnectedQueuePair::AskForRoomSlow() {
 void ConnectedQueuePair::WakeUp() {
   asleep_ = false;
   link().SetSleep(kAwake);
-  // It looks in now and then from now on, as it may do already: a kick is a
-  // system call, and wakes it.
+  // From now on the engine looks in now and then. If it does so already, it is
+  // not kicked, because a kick is a system call and wakes the engine's thread.
   if (!std::exchange(engine_looks_, true)) device_.engine().Kick(this);
 }
 

@@ -96,15 +96,16 @@ void ConnectedQueuePair::SetPathUp(bool up) {
     receiving_ = true;
     ServeLink();
   }
-  if (!MayReceive()) return;  // What came was wrong, and it has entered ERR.
+  // If the peer has sent a wrong packet, the queue pair has entered ERR.
+  if (!MayReceive()) return;
   NotePeerState();
   HandleFailureOrNak();
   TellEngine();
   device_.engine().Kick(this);
 }
 
-// What was sent by this path has not been answered for as long as the user
-// allows. Tries the other path; returns false when there is none to try.
+// Called when the peer has not answered by this path for as long as the user
+// allows. Tries the other path; returns false if there is none to try.
 bool ConnectedQueuePair::LeavePath() {
   if (!migration_.armed() || !TryMigrate()) return false;
   give_up_at_ = TimePoint::max();

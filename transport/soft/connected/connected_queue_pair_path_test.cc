@@ -240,7 +240,7 @@ TEST_F(QueuePairPathTest, APeerThatCannotFollowSaysSoAndStalls) {
   TestEnd a(On(1));
   TestEnd b(On(1, kForEver));
   Connect(a, b);
-  ASSERT_EQ(a.Rearm(1), 0);  // The same port: another address would do.
+  ASSERT_EQ(a.Rearm(1), 0);  // By the primary path's port.
   ASSERT_EQ(b.Rearm(2), 0);
   ASSERT_EQ(a.MigrationState(), IBV_MIG_ARMED);
   Cut(2);

@@ -1,4 +1,4 @@
-// What the engine has to know of a queue pair that somebody polls.
+// The state of a polled queue pair that the engine has to know.
 
 #ifndef VERBENA_TRANSPORT_SOFT_CONNECTED_ENGINE_NOTES_H_
 #define VERBENA_TRANSPORT_SOFT_CONNECTED_ENGINE_NOTES_H_
@@ -12,15 +12,15 @@
 
 namespace verbena::soft {
 
-// Notes that are written after each pass of the protocol and read by the engine
-// once a millisecond, so that it need not take the lock of a queue pair that is
-// being polled. They are relaxed, because nothing else is read on the strength
-// of them: one that is stale has the engine look a millisecond later.
+// Notes that are written after each pass of the protocol and read at each look
+// of the engine, so that it need not take the lock of a queue pair that is
+// being polled. They are relaxed, because no other memory is read on the
+// strength of them. A stale note only delays the engine until its next look.
 class EngineNotes {
  public:
   using TimePoint = Clock::TimePoint;
 
-  // What the engine reads.
+  // The result of LookNow().
   struct Look {
     // Nothing waits for the peer, or the peer has answered something since the
     // last look, and there is no deadline to watch.
@@ -91,7 +91,7 @@ class EngineNotes {
   std::atomic<uint64_t> requests_ended_{kNothingUnfinished};
   std::atomic<uint32_t> activity_{0};  // Changes with every packet.
 
-  // What the engine's thread saw when it last looked.
+  // The values that the engine's thread saw when it last looked.
   uint64_t requests_ended_seen_ = kNothingUnfinished;
   uint32_t activity_seen_ = 0;
   TimePoint silent_since_;

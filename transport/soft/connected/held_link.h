@@ -16,11 +16,11 @@ namespace verbena::soft {
 
 class ConnectedQueuePair;
 
-// What soft_faults.h does to the link of a queue pair. It takes the end of the
-// link away from the queue pair and keeps it, so that the data path finds a
-// queue pair without a link, and pays nothing for the possibility.
+// Holds the link of a queue pair for soft_faults.h. A HeldLink takes the end of
+// the link away from the queue pair and keeps it. The data path then finds a
+// queue pair without a link, so it needs no check for held links.
 //
-// It is a part of the queue pair, which outlives it.
+// A HeldLink is a part of the queue pair, which outlives it.
 class HeldLink {
  public:
   using TimePoint = Clock::TimePoint;

@@ -103,7 +103,7 @@ int BothOrdersChild(TestProcessLink& link) {
   return 0;
 }
 
-// Goes to the error state once the parent has seen it alive, and comes back.
+// Goes to RESET once the parent has had its echoes, and connects again.
 int ResettingChild(TestProcessLink& link) {
   TestEnd end(Options());
   const TestGreeting parent = link.Exchange(end);
@@ -207,7 +207,7 @@ TEST(HandProcessTest, WhoeverIsReadyFirstIsFoundByTheOther) {
     if (!child_first) child.Exchange(end);
     ExpectEcho(end);
     child.Exchange(end);
-    child.Exchange(end);  // It is in RESET.
+    child.Exchange(end);  // The child is in RESET.
     ASSERT_EQ(end.To(IBV_QPS_RESET), 0);
   }
   EXPECT_EQ(child.WaitExit(), 0);
@@ -223,14 +223,14 @@ TEST(HandProcessTest, ConnectsAgainAfterReset) {
     child.Exchange(end);
     ExpectEcho(end);
     child.Exchange(end);
-    child.Exchange(end);  // It is in RESET.
+    child.Exchange(end);  // The child is in RESET.
     ASSERT_EQ(end.To(IBV_QPS_RESET), 0);
   }
   EXPECT_EQ(child.WaitExit(), 0);
 }
 
-// What was posted then counted as sent and was lost: on an unreliable
-// connection nobody asks for it again.
+// Guards against a request that counts as sent at that moment but is lost. On
+// an unreliable connection nobody asks for it again.
 TEST(HandProcessTest, NothingIsLostInTheMomentInWhichTheLinkComes) {
   TestProcessLink child = TestProcessLink::Start("meeting");
   MeetAgainAndAgain(child);

@@ -1,4 +1,4 @@
-// What one queue pair and its peer say to each other over their link.
+// The exchange of packets between a queue pair and its peer over their link.
 
 #ifndef VERBENA_TRANSPORT_SOFT_CONNECTED_PACKET_EXCHANGE_H_
 #define VERBENA_TRANSPORT_SOFT_CONNECTED_PACKET_EXCHANGE_H_
@@ -16,13 +16,14 @@
 namespace verbena::soft {
 
 // The requester, the responder, and the link that both use: one pass of the
-// protocol in either direction. It knows nothing of states, sleep or locks.
+// protocol in either direction. This class knows nothing of states, of sleep or
+// of locks.
 //
-// What the environments name must outlive it. Not thread-safe: protected by the
-// queue pair's lock.
+// The objects that the environments name must outlive the exchange. Not
+// thread-safe: protected by the queue pair's lock.
 class PacketExchange {
  public:
-  // What a pass over the incoming packets has found.
+  // The result of a pass over the incoming packets.
   enum class Taken {
     kNothing,
     kPackets,
@@ -64,7 +65,7 @@ class PacketExchange {
   }
   // Whether the peer is likely to send more, or to make room, at any moment.
   bool TransferUnderWay() const;
-  // What the peer must ring for while nobody polls.
+  // Returns for which changes the peer must ring while nobody polls.
   LinkSleep WantedSleep() const {
     return requester_.wants_progress() || responder_.wants_progress()
                ? kSleepForAcks

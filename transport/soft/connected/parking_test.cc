@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kSpokes = 20;
 
-// One end, whose completion queue serves many queue pairs, and their peers.
+// An end whose completion queue serves many queue pairs (the hub), and the
+// peers of these (the spokes).
 class ParkingTest : public testing::Test {
  protected:
   static TestEndOptions HubOptions(bool with_channel) {

@@ -17,15 +17,15 @@ PathMigration::Peer PathMigration::OnPeer(uint32_t word) {
       if (peer_is_ready && state_ == IBV_MIG_REARM) state_ = IBV_MIG_ARMED;
       return Peer::kNothing;
     case 2:
-      // One more: the peer has migrated, and we are to follow. It was ARMED, so
-      // we had re-armed and have not migrated since; in MIGRATED we cannot be.
-      // That we had not yet heard that it was ready does not matter.
+      // The peer is one migration ahead, so we are to follow. It migrated from
+      // ARMED, so we had re-armed and have not migrated since: our state cannot
+      // be MIGRATED. It may be REARM, if we had not heard of the peer's ARMED.
       return state_ == IBV_MIG_MIGRATED ? Peer::kGarbage : Peer::kHasMigrated;
-    case ~1u:  // One less: the peer has yet to follow us.
+    case ~1u:  // The peer is one migration behind: it has yet to follow us.
       return Peer::kNothing;
     default:
-      // Neither side can be two ahead: to migrate again it must be ARMED, for
-      // which the other must have followed.
+      // Neither side can be two migrations ahead. To migrate again it must be
+      // ARMED, for which the other side must have followed.
       return Peer::kGarbage;
   }
 }

@@ -24,10 +24,10 @@ namespace verbena::soft {
 // Not thread-safe: protected by the queue pair's lock.
 class PathMigration {
  public:
-  // What the peer's word means.
+  // The meaning of the peer's word.
   enum class Peer {
     kNothing,
-    kHasMigrated,  // We are to do the same.
+    kHasMigrated,  // We are to migrate too.
     kGarbage,      // A correct peer cannot have said it.
   };
 
@@ -49,7 +49,7 @@ class PathMigration {
   // The alternate path is the primary one from now on.
   void Migrate();
 
-  // Takes note of what the peer says.
+  // Takes note of the peer's word, and returns its meaning.
   Peer OnPeer(uint32_t word);
 
  private:

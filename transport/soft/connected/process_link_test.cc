@@ -248,7 +248,8 @@ TEST(ProcessLinkTest, AKilledPeerWakesASleeper) {
   EXPECT_EQ(SleepUntilCompletion(end).status, IBV_WC_WR_FLUSH_ERR);
 }
 
-// What the peer sent before it died is delivered first.
+// Sends a message and exits at once. The parent receives the message though its
+// peer is gone.
 int SendAndDie(TestProcessLink& link) {
   TestEnd end(Options());
   end.Fill(0, "last words");

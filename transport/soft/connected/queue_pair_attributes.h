@@ -1,4 +1,4 @@
-// What modify_qp says of a connected queue pair.
+// The attributes that modify_qp sets for a connected queue pair.
 
 #ifndef VERBENA_TRANSPORT_SOFT_CONNECTED_QUEUE_PAIR_ATTRIBUTES_H_
 #define VERBENA_TRANSPORT_SOFT_CONNECTED_QUEUE_PAIR_ATTRIBUTES_H_

@@ -32,9 +32,10 @@ namespace verbena::soft {
 // The first mark is kept by SendRing: a completion that covers the requests
 // before it has been polled. The others are fields below.
 //
-// What the environment names must outlive it. When a request ends with an
-// error, the completion says so, and failed() becomes true. What a correct peer
-// cannot have said is told by the result of the method that was given it.
+// The objects that the environment names must outlive the requester. When a
+// request ends with an error, the completion says so, and failed() becomes
+// true. If a method is given something that a correct peer cannot have said,
+// its result tells so.
 //
 // Not thread-safe: protected by the queue pair's lock, except Free(). Allocates
 // only when created.
@@ -150,7 +151,8 @@ class Requester {
     bool fenced() const { return (flags & IBV_SEND_FENCE) != 0; }
     bool solicited() const { return (flags & IBV_SEND_SOLICITED) != 0; }
   };
-  // What an atomic request, or one that binds a window, has beside its slot.
+  // Details of a request that do not fit its slot: those of an atomic, or of a
+  // request that binds a window.
   union Details {
     AtomicOperands operands;
     MemoryWindows::Binding binding;
@@ -186,9 +188,9 @@ class Requester {
 
   const Environment environment_;
   const bool unreliable_;
-  const uint8_t flags_of_all_;  // What sq_sig_all adds to each Slot::flags.
+  const uint8_t flags_of_all_;  // Added to each Slot::flags; from sq_sig_all.
   SendRing<Slot> ring_;
-  // One for each slot of ring_.
+  // Details for each slot of ring_.
   const std::unique_ptr<Details[]> details_;
 
   uint8_t reads_max_ = 0;

@@ -331,7 +331,7 @@ bool Requester::TransmitSegment(LinkEnd& link, const Slot& request) {
       packet.rkey = request.rkey;
       packet.value = request.length;
       if (request.is(IBV_WR_RDMA_WRITE_WITH_IMM)) {
-        packet.flags |= kPacketImmediate;  // It is still to come.
+        packet.flags |= kPacketImmediate;  // Announces the immediate data.
       }
     }
     // Immediate data follows in a packet of its own: see PacketHeader.

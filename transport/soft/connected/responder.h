@@ -22,8 +22,8 @@ namespace verbena::soft {
 // Executes requests in order: checks them, copies, completes receives, answers
 // READs and atomics when the ring has room, and says no with a NAK.
 //
-// What the environment names must outlive it. Not thread-safe: protected by the
-// queue pair's lock. Never allocates.
+// The objects that the environment names must outlive the responder. Not
+// thread-safe: protected by the queue pair's lock. Never allocates.
 class Responder {
  public:
   struct Environment {
@@ -74,15 +74,15 @@ class Responder {
 
  private:
   // A READ or an atomic that is to be answered. An atomic has been executed
-  // already, and only the value that was there before is left to be sent. It is
-  // told from a READ by its key, which is 0: no memory has that key.
+  // already: only the value that was there before is left to be sent. Its rkey
+  // is 0, which tells it from a READ, because no memory has that key.
   struct ReadRequest {
     uint32_t number;
     uint32_t rkey;
     uint64_t address;
     uint32_t length;
     uint32_t offset;  // Bytes already sent.
-    uint64_t result;  // What an atomic has found.
+    uint64_t result;  // The value before the atomic.
   };
 
   bool OnWholeSend(const Packet& packet);

@@ -139,7 +139,9 @@ bool Responder::OnSend(const Packet& packet) {
                              packet.payload)) {
     PushReceive(IBV_WC_LOC_PROT_ERR, IBV_WC_RECV, nullptr);
     Drop(packet, NakReason::kRemoteOperation, std::nullopt);
-    failed_ |= environment_.unreliable;  // It is our own error.
+    // On an unreliable connection Drop() only skips the message. But the bad
+    // memory of the receive is an error of this side.
+    failed_ |= environment_.unreliable;
     return true;
   }
   message_offset_ += packet.payload_bytes;

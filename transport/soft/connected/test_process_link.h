@@ -14,14 +14,15 @@
 
 namespace verbena::soft {
 
-// What one end tells the other before they start.
+// The message that each end sends to the other before they start.
 struct TestGreeting {
   uint32_t qp_num;
   uint32_t rkey;
   uint64_t address;
 };
 
-// This process's side of a connection to a child that it started.
+// A process's side of the connection between a parent and the child that the
+// parent started.
 class TestProcessLink {
  public:
   using Child = std::function<int(TestProcessLink&)>;

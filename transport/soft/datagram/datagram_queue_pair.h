@@ -1,4 +1,4 @@
-// One unreliable-datagram queue pair of the software device.
+// An unreliable-datagram queue pair of the software device.
 
 #ifndef VERBENA_TRANSPORT_SOFT_DATAGRAM_DATAGRAM_QUEUE_PAIR_H_
 #define VERBENA_TRANSPORT_SOFT_DATAGRAM_DATAGRAM_QUEUE_PAIR_H_
@@ -23,15 +23,15 @@ namespace verbena::soft {
 // A queue pair (IBV_QPT_UD): its attributes and state, its queues, and the
 // socket that receives what others send to its number.
 //
-// Whoever polls one of its completion queues sends and receives; when nobody
-// does, or a queue is armed, the engine's thread watches the socket. A receiver
-// whose socket is full makes a sender wait for a moment, as a lossless network
-// would, and then loses the message. A message that finds no receive request,
-// or has the wrong key, is lost as well.
+// Polling one of its completion queues sends and receives. While nobody polls,
+// or a queue is armed, the engine's thread watches the socket. If the socket of
+// a receiver is full, the sender waits for a moment, as on a lossless network.
+// Then the message is lost. A message that finds no receive request, or has the
+// wrong key, is lost as well.
 //
-// What must outlive it, and which threads may use it, is said at QueuePair.
-// What goes wrong is reported by completions, by asynchronous events and by the
-// states SQE and ERR.
+// QueuePair says which objects must outlive the queue pair, and which threads
+// may use it. Errors are reported by completions, by asynchronous events and by
+// the states SQE and ERR.
 class DatagramQueuePair final : public QueuePair {
  public:
   // REQUIRES: GrantInitAttributes() accepts the attributes, and the type is UD.

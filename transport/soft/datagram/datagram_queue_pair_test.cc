@@ -45,7 +45,7 @@ TEST(DatagramQueuePairTest, RequestsThatAreNoDatagramsAreRefused) {
   DatagramTestEnd a;
   ibv_send_wr request = {};
   request.opcode = IBV_WR_SEND;
-  EXPECT_EQ(a.Post(request), EINVAL);  // It has no address handle.
+  EXPECT_EQ(a.Post(request), EINVAL);  // Without an address handle.
   TestEnd other;
   ibv_ah_attr path = a.Path(a.gid.gid);
   ibv_ah* const foreign = a.verbs.create_ah(other.pd, &path);
@@ -54,7 +54,7 @@ TEST(DatagramQueuePairTest, RequestsThatAreNoDatagramsAreRefused) {
   EXPECT_EQ(a.verbs.destroy_ah(foreign), 0);
 }
 
-// Where datagrams have their handle, it has an address.
+// A WRITE has its remote address where a datagram has its address handle.
 TEST(DatagramQueuePairTest, ARequestOfAConnectionHasNoHandle) {
   DatagramTestEnd a;
   ASSERT_EQ(a.Write(1, 0, 8, 0x123, 0), 0);

@@ -84,7 +84,7 @@ void DatagramQueuePair::Transmit() {
 void DatagramQueuePair::StopSending(ibv_wc_status status) {
   sends_.End(status);
   sends_.Flush();
-  SetState(IBV_QPS_SQE);  // It goes on receiving.
+  SetState(IBV_QPS_SQE);  // Receiving goes on.
 }
 
 DatagramQueuePair::Sending DatagramQueuePair::SendOldest() {
@@ -112,16 +112,16 @@ DatagramQueuePair::Sending DatagramQueuePair::SendOldest() {
       if (number == slow_receiver_) slow_receiver_ = 0;
       return Sending::kDone;
     default:
-      return Sending::kDone;  // There is nobody, or no way: it is lost.
+      return Sending::kDone;  // No receiver, or no route: the datagram is lost.
   }
 }
 
-// The receiver has no room. It is waited for once, for kReceiverPatience; after
-// that its datagrams are lost until one gets through. So one that does not read
-// holds up the others only once.
+// Called when the receiver has no room. Waits for it once, for
+// kReceiverPatience; after that, datagrams to it are lost until one gets
+// through. So a receiver that does not read holds up the others only once.
 DatagramQueuePair::Sending DatagramQueuePair::WaitForReceiver() {
   const uint32_t number = sends_.destination_qp();
-  if (number == slow_receiver_) return Sending::kDone;  // It is lost.
+  if (number == slow_receiver_) return Sending::kDone;  // The datagram is lost.
   const TimePoint now = device_.engine().clock().Now();
   if (waiting_since_ == TimePoint::max()) waiting_since_ = now;
   if (now - waiting_since_ < kReceiverPatience) return Sending::kWait;

@@ -26,8 +26,9 @@ class QueuePair;
 // numbered by a free-running counter, and pass these marks in order: freed
 // (kept by SendRing) <= ended_ <= posted_.
 //
-// What the environment names must outlive it. Not thread-safe: protected by the
-// queue pair's lock, except Free(). Allocates only when created.
+// The objects that the environment names must outlive the queue. Not
+// thread-safe: protected by the queue pair's lock, except Free(). Allocates
+// only when created.
 class DatagramSendQueue {
  public:
   struct Environment {
@@ -93,7 +94,7 @@ class DatagramSendQueue {
   void Store(const ibv_send_wr& wr, uint32_t length);
 
   const Environment environment_;
-  const uint8_t flags_of_all_;  // What sq_sig_all adds to each Slot::flags.
+  const uint8_t flags_of_all_;  // Added to each Slot::flags; from sq_sig_all.
   SendRing<Slot> ring_;
   uint32_t ended_ = 0;   // Requests that have ended.
   uint32_t posted_ = 0;  // Requests that were ever posted.

@@ -103,7 +103,7 @@ TEST(MulticastTest, AMemberThatHasLeftHearsNothing) {
   ASSERT_EQ(b.Receive(1, 100, 100), 0);
   ASSERT_EQ(SendToGroup(a, group, 4), 0);
   a.Wait();
-  a.Wait();  // It has come.
+  a.Wait();  // The SEND and the receive have ended.
   EXPECT_TRUE(b.StaysQuiet(&a));
   EXPECT_EQ(DetachMcast(a.qp, &group, 0), 0);
 }

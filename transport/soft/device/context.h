@@ -17,8 +17,8 @@ namespace verbena::soft {
 class SoftDevice;
 
 // A context of the software device: the queue of asynchronous events, and the
-// verbs that libibverbs calls through it. Whoever makes it fills those in,
-// since they stand above it; see verbs/context_verbs.h.
+// verbs that libibverbs calls through it. The verbs are of a folder above this
+// one, so verbs/context_verbs.h fills them in.
 //
 // Users hold its last part, verbs_context::context. Before that lie the
 // extended verbs, which the inline functions of <infiniband/verbs.h> look for

@@ -1,4 +1,4 @@
-// What the device knows of a queue pair.
+// The interface of a queue pair to the device.
 
 #ifndef VERBENA_TRANSPORT_SOFT_DEVICE_DEVICE_QUEUE_PAIR_H_
 #define VERBENA_TRANSPORT_SOFT_DEVICE_DEVICE_QUEUE_PAIR_H_
@@ -14,7 +14,7 @@ namespace verbena::soft {
 // as a whole.
 class DeviceQueuePair : public EngineMember {
  public:
-  // What users hold. Its type does not change.
+  // Returns the handle that users hold. The type in it does not change.
   virtual ibv_qp* handle() = 0;
 
   // Called when a port of the device has gone down or come up.

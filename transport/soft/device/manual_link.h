@@ -1,5 +1,5 @@
-// One end of a link between two queue pairs that were connected manually,
-// without the connection manager: by naming each other in dest_qp_num.
+// An end of a link between two queue pairs that were connected manually:
+// without the connection manager, by naming each other in dest_qp_num.
 
 #ifndef VERBENA_TRANSPORT_SOFT_DEVICE_MANUAL_LINK_H_
 #define VERBENA_TRANSPORT_SOFT_DEVICE_MANUAL_LINK_H_
@@ -40,7 +40,8 @@ class ManualLink {
   LinkMemory TakeMemory() { return std::move(memory_); }
   base::UniqueFd TakeSocket() { return std::move(socket_); }
 
-  // It came from another process, which may have put anything into the socket.
+  // Marks the link as one that came from another process, which may have put
+  // anything into the socket.
   void set_received() { received_ = true; }
 
   // Whether somebody still holds the other end.

@@ -158,7 +158,7 @@ std::unique_ptr<ManualLink> QueuePairDirectory::Connect(uint32_t own,
     if (DeviceQueuePair* const other = FindConnected(peer.number)) {
       auto [mine, peers] = ManualLink::CreatePair();
       if (mine == nullptr) return nullptr;
-      engine_.Kick(other);  // It may be waiting for this link.
+      engine_.Kick(other);  // `other` may be waiting for this link.
       half_links_[KeyOf(peer.number, ManualPeer{.number = own})] =
           HalfLink{next_age_++, std::move(peers)};
       return std::move(mine);
@@ -215,7 +215,7 @@ void QueuePairDirectory::TakeOffer(const LinkOffer& offer, FdMessage message) {
   }
   absl::StatusOr<LinkMemory> memory = LinkMemory::Map(message.fds[0].get());
   if (!memory.ok()) return;
-  message.fds[0].Release().Reset();  // It is a memory file.
+  message.fds[0].Release().Reset();  // A memory file: close() does not wait.
   auto link = std::make_unique<ManualLink>(
       *std::move(memory), LinkSide::kSecond, message.fds[1].Release());
   link->set_received();

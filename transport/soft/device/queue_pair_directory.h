@@ -80,7 +80,7 @@ class QueuePairDirectory {
   // The number that a link is for, the number that has made it, and the host of
   // the latter.
   using Key = std::tuple<uint32_t, uint32_t, std::array<uint8_t, 16>>;
-  // One end of a link that waits for its queue pair.
+  // An end of a link that waits for its queue pair.
   struct HalfLink {
     uint64_t age;  // Counts upwards: the oldest has the least.
     std::unique_ptr<ManualLink> link;

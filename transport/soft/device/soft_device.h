@@ -59,7 +59,7 @@ class SoftDevice {
   // REQUIRES: IsPort(port).
   void SetPortState(uint8_t port, PortState state)
       ABSL_LOCKS_EXCLUDED(set_port_mutex_);
-  // What carries datagrams to and from other hosts.
+  // The sockets that carry datagrams to and from other hosts.
   DatagramNetwork& datagrams() { return datagrams_; }
   MulticastGroups& groups() { return groups_; }
 
@@ -96,7 +96,7 @@ class SoftDevice {
   MemoryTable memory_;
   MemoryWindows windows_{memory_};
   GidTable gids_;
-  base::Mutex set_port_mutex_;  // One SetPortState() at a time.
+  base::Mutex set_port_mutex_;  // Held by SetPortState().
   PortStates port_states_;
   PortEvents port_events_{engine_, gids_};
   const PeerUsers peer_users_ = PeerUsers::FromEnvironment();

@@ -63,7 +63,7 @@ int SendCmMessage(int socket, const CmMessage& message, int fd_to_pass) {
 }
 
 CmReceived ReceiveCmMessage(int socket) {
-  // One byte more than the longest message, to notice a longer one.
+  // Holds one byte more than the longest message, to notice a longer one.
   unsigned char bytes[sizeof(CmMessage) + 1];
   FdMessage received = ReceiveFdMessage(socket, bytes, sizeof(bytes));
   CmReceived result;

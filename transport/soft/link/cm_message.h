@@ -1,8 +1,8 @@
-// What two connection managers say to each other, and how they say it.
+// The messages of two connection managers, and how they are sent and received.
 //
-// Both ends of a connection hold one end of a SOCK_SEQPACKET Unix socket as
-// long as it lives. On it travel these messages, and single bytes kDoorbell of
-// the queue pairs (link.h). The active side speaks first:
+// Each side of a connection holds an end of a SOCK_SEQPACKET Unix socket as
+// long as the connection lives. The socket carries these messages, and single
+// bytes kDoorbell of the queue pairs (link.h). The active side speaks first:
 //
 //   active                              passive
 //   kConnectRequest + memory file   ->
@@ -96,16 +96,16 @@ static_assert(sizeof(CmMessage) == 236);
 // Never blocks. Returns 0 or an errno: EAGAIN when the peer does not read.
 int SendCmMessage(int socket, const CmMessage& message, int fd_to_pass = -1);
 
-// One message read from a peer that may be anybody: only its length, its
-// version and the range of its type have been checked.
+// A message read from a peer that may be anybody. Only its length, its version
+// and the range of its type have been checked.
 struct CmReceived {
   enum class Kind {
     kNothing,  // No message is there now.
     kDoorbell,
     kMessage,
-    kGarbage,  // What no correct peer sends; nothing of it is kept.
+    kGarbage,  // A message that no correct peer sends; nothing of it is kept.
     kEnd,      // No message is there, and none will ever come.
-    kLater,    // It brings descriptors, for which there is no room now.
+    kLater,    // A message with descriptors, for which there is no room now.
   };
   Kind kind = Kind::kNothing;
   CmMessage message;

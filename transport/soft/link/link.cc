@@ -69,7 +69,7 @@ std::byte* MapParts(int fd) {
 
 }  // namespace
 
-// One mapping of one memory file.
+// A mapping of a memory file.
 class LinkMemory::Mapping {
  public:
   using FileId = std::pair<dev_t, ino_t>;

@@ -1,11 +1,11 @@
 // The shared memory between two queue pairs: a ring of packets each way, and a
 // few words each side tells the other.
 //
-// It is an anonymous memory file (memfd) whose descriptor travels over a Unix
-// socket. It has no name, so no third process can open it and nothing is left
-// behind after a crash.
+// The memory is an anonymous memory file (memfd) whose descriptor travels over
+// a Unix socket. The file has no name, so no third process can open it and
+// nothing is left behind after a crash.
 //
-// Everything in it may be written by the other process at any time: read each
+// The other process may write anything into the memory at any time: read each
 // word once, and check it before use.
 
 #ifndef VERBENA_TRANSPORT_SOFT_LINK_LINK_H_
@@ -40,28 +40,28 @@ inline constexpr unsigned char kDoorbell = 0xdb;
 enum LinkState : uint32_t {
   kLinkNotReady = 0,  // Its queue pair has not reached ready-to-receive.
   kLinkOpen = 1,
-  kLinkClosed = 2,   // It has left for good: error, reset or destroyed.
+  kLinkClosed = 2,   // The side has left for good: error, reset or destroyed.
   kLinkStalled = 3,  // Its path is down: nothing reaches it until it is up.
 };
 
-// What a side wants to be woken for.
+// The changes for which a side wants to be woken.
 enum LinkSleep : uint32_t {
-  kAwake = 0,  // It polls: never ring.
+  kAwake = 0,  // The side polls: never ring.
   kSleepForPackets = 1,
   kSleepForAcks = 2,  // For packets, acknowledgements and freed space.
 };
 inline constexpr uint32_t kSleepMask = 3;
 // A flag beside LinkSleep: a thread of the side's program waits at a completion
-// channel. For what is unhurried the peer rings the bell of that thread
-// (SideWords::bell), so that no other thread has to be woken. For all else,
-// which is to be answered though the program may be busy with other things, it
-// rings the doorbell, and the engine answers.
+// channel. For unhurried packets the peer rings the bell of that thread
+// (SideWords::bell), so that no other thread has to be woken. For everything
+// else the peer rings the doorbell, and the engine answers, because the program
+// may be busy with other things.
 inline constexpr uint32_t kBellOfWaiter = 4;
 // The peer has rung that bell, which it does once until the side asks again.
 inline constexpr uint32_t kBellRung = 8;
 
-// What one side tells the other outside its packets. Each word has a line of
-// its own because the two sides write them at different rates.
+// The words that one side writes for the other, outside its packets. Words that
+// are written at different rates have cache lines of their own.
 struct SideWords {
   // Bits 63..32: requests of the peer that this side has executed. Bits 31..0:
   // position in 64-byte units up to which it has consumed the peer's ring.

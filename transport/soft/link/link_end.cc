@@ -26,7 +26,9 @@ void LinkEnd::Attach(LinkMemory memory, LinkSide side, int socket_fd) {
   CHECK(!attached()) << "a link is attached already";
   *this = LinkEnd();
   memory_ = std::move(memory);
-  memory_->TakeDescriptor();  // This closes it: the peer has it by now.
+  // Closes the descriptor, if this side made the memory: the peer has it by
+  // now, and the mapping needs none.
+  memory_->TakeDescriptor();
   socket_fd_ = socket_fd;
   own_ = &memory_->words(side);
   peer_ = &memory_->words(OtherSide(side));

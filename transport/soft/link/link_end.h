@@ -1,4 +1,4 @@
-// One side's end of a link: writes packets into one ring, reads the other.
+// An end of a link: writes packets into one ring, reads the other.
 
 #ifndef VERBENA_TRANSPORT_SOFT_LINK_LINK_END_H_
 #define VERBENA_TRANSPORT_SOFT_LINK_LINK_END_H_
@@ -85,7 +85,7 @@ class LinkEnd {
   void SetState(LinkState state);
   LinkState peer_state() const;
 
-  // What the peer is to know of the migration of paths; see PathMigration.
+  // Tells the peer PathMigration::word().
   void SetPath(uint32_t word) {
     own_->path.store(word, std::memory_order_release);
   }
@@ -97,7 +97,8 @@ class LinkEnd {
   // kBellOfWaiter and kBellRung. Look for work once more after
   // FenceAfterSleep(): what came before the peer knew rings no bell.
   void SetSleep(uint32_t wanted);
-  // What the peer was asked for, less what it has rung for since.
+  // Returns the value of the last SetSleep(), less what the peer has rung for
+  // after that.
   uint32_t sleep() const;
   static void FenceAfterSleep();
   // Whether other processes' expedited barriers reach this one. The first call
@@ -174,7 +175,7 @@ class LinkEnd {
   uint64_t progress_seen_ = 0;  // The peer's word, when last read.
 
   Progress own_progress_;
-  Progress told_progress_;  // What the peer was last told.
+  Progress told_progress_;  // As last told to the peer.
   // What was published since the last RingIfNeeded().
   bool published_packet_ = false;
   bool published_hurried_ = false;  // A packet that is not kPacketUnhurried.
@@ -241,7 +242,7 @@ inline LinkEnd::Incoming LinkEnd::Peek(Packet& packet) {
   for (uint32_t i = 1; i < std::min(units, kLinesAhead); ++i) {
     __builtin_prefetch(reinterpret_cast<std::byte*>(&header) + size_t{i} * 64);
   }
-  // This bound keeps every read of the payload inside the doubled mapping.
+  // The bound keeps every read of the payload inside the doubled mapping.
   if (packet.payload_bytes > kSegmentBytes) return Incoming::kBroken;
   packet.payload = reinterpret_cast<const std::byte*>(&header) +
                    PayloadOffset(packet.payload_bytes);

@@ -1,4 +1,4 @@
-// What two soft devices say to each other: the packets in a link's rings.
+// The protocol between two soft devices: the packets in a link's rings.
 //
 // A message is cut into segments of at most kSegmentBytes, one packet each. The
 // link neither loses nor reorders, so requests are numbered by message, not by
@@ -115,7 +115,7 @@ static_assert(sizeof(PacketHeader) == 40);
 static_assert(kSegmentBytes <= 0xffff);
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
-// One packet, read from the ring or to be written into it.
+// A packet, read from the ring or to be written into it.
 struct Packet {
   PacketKind kind = PacketKind::kNone;
   uint8_t flags = 0;

@@ -39,7 +39,7 @@ class MemoryTable {
   // write keys in six hexadecimal digits, which are enough for those of NICs.
   void UseShortKeys();
 
-  // What a key opens. The memory lies at address + shift, modulo 2^64.
+  // The region that a key opens. Its memory is at address + shift, modulo 2^64.
   // REQUIRES: address + length does not wrap.
   struct Region {
     const void* owner;

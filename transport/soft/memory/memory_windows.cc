@@ -13,8 +13,8 @@ constexpr uint32_t kUsersBits = 0xff;
 
 constexpr uint32_t kRights =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-// What a binding may ask for besides. A window has no local rights, so these
-// give nothing; programs pass the rights of their regions.
+// Other rights that a binding may ask for, because programs pass the rights of
+// their regions. They have no effect: a window has no local rights.
 constexpr uint32_t kIgnoredRights =
     uint32_t{IBV_ACCESS_LOCAL_WRITE} | uint32_t{IBV_ACCESS_OPTIONAL_RANGE};
 constexpr uint32_t kWritingRights =

@@ -76,7 +76,7 @@ class MemoryWindows {
     uint32_t region;    // The key of the region; 0 when it is not bound.
     const void* owner;  // Its owner in the table, while it is bound.
   };
-  // What all keys of one window have in common.
+  // Returns the bits that all keys of one window have in common.
   static uint32_t PlaceOf(uint32_t key) { return key >> 8; }
 
   bool Allows(const Window& window, const Binding& binding,

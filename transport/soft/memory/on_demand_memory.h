@@ -16,9 +16,10 @@ namespace verbena::soft {
 // pages in, and says so when there are none. That is a system call for each
 // copy.
 //
-// Such a region stands in the table under another owner than its protection
-// domain, so MemoryTable::Translate() does not find it, and ordinary regions
-// cost nothing more. A caller for whom Translate() finds nothing asks here.
+// The owner of an on-demand region in the table is not its protection domain
+// (OnDemandOwner()), so MemoryTable::Translate() does not find it. Ordinary
+// regions thus cost nothing more. If Translate() finds nothing, callers use the
+// functions below.
 //
 // Thread-safe.
 

@@ -32,8 +32,8 @@ void FreeOne(rdma_addrinfo* info) {
   delete info;
 }
 
-// What getaddrinfo is to look for. The kind of socket that it finds tells the
-// port space.
+// Returns the hints for getaddrinfo(). The type of socket that it finds tells
+// the port space.
 addrinfo HintsFor(const rdma_addrinfo& hints) {
   addrinfo wanted = {};
   if ((hints.ai_flags & RAI_PASSIVE) != 0) wanted.ai_flags |= AI_PASSIVE;

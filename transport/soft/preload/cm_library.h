@@ -1,5 +1,5 @@
-// What librdmacm adds to the connection manager in user space: synchronous
-// identifiers, endpoints, and objects that it makes when the user gives none.
+// The parts of librdmacm above the calls of CmOps: synchronous identifiers,
+// endpoints, and objects that librdmacm makes when the user gives none.
 
 #ifndef VERBENA_TRANSPORT_SOFT_PRELOAD_CM_LIBRARY_H_
 #define VERBENA_TRANSPORT_SOFT_PRELOAD_CM_LIBRARY_H_
@@ -65,10 +65,10 @@ class CmLibrary {
   int GetRequest(rdma_cm_id* listener, rdma_cm_id** id);
 
  private:
-  // What librdmacm keeps beside an rdma_cm_id.
+  // The state that is kept beside an rdma_cm_id.
   struct Record {
     bool synchronous = false;
-    // What the queue pairs of a listening endpoint's connections are made with.
+    // Arguments for the queue pairs of a listening endpoint's connections.
     ibv_pd* pd = nullptr;
     std::optional<ibv_qp_init_attr> qp_attributes;
   };

@@ -44,7 +44,7 @@ int CmLibrary::CreateQp(rdma_cm_id* id, ibv_pd* pd,
 void CmLibrary::DestroyQp(rdma_cm_id* id) {
   cm_.destroy_qp(id);
   DestroyCqs(id);
-  FillPd(id);  // It has lost the domain of its queue pair.
+  FillPd(id);  // `id` has lost the protection domain of its queue pair.
 }
 
 int CmLibrary::CreateSrq(rdma_cm_id* id, ibv_pd* pd,

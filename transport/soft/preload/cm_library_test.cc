@@ -73,8 +73,8 @@ TEST_F(CmLibraryTest, EndpointsConnectAndPartSynchronously) {
     EXPECT_EQ(id->event->event, RDMA_CM_EVENT_CONNECT_REQUEST);
     ASSERT_EQ(library_.Accept(id, nullptr), 0);
     EXPECT_EQ(id->event->event, RDMA_CM_EVENT_ESTABLISHED);
-    // This waits for its event: the connections of a synchronous listener are
-    // synchronous.
+    // Disconnect() waits for its event, because the connections of a
+    // synchronous listener are synchronous.
     EXPECT_EQ(library_.Disconnect(id), 0);
     library_.DestroyEp(id);
   });

@@ -148,8 +148,8 @@ int rdma_establish(rdma_cm_id* id) {
 }
 
 int rdma_notify(rdma_cm_id* id, ibv_event_type event) {
-  // It is for a message of the peer, that it is ready, which was lost: here
-  // none is ever lost.
+  // rdma_notify() stands for a lost message of the peer, that it is ready. The
+  // soft connection manager loses no message.
   if (SoftConnects()) return 0;
   static const decltype(&rdma_notify) next = NextDefinition("rdma_notify");
   return next(id, event);

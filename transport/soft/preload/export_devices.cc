@@ -157,9 +157,9 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* entries,
   return static_cast<ssize_t>(count);
 }
 
-// This function is not in the public header, though Debian's ibv_devinfo calls
-// it. It writes what the kernel's sysfs says (0: InfiniBand or RoCE v1, 1: RoCE
-// v2).
+// ibv_query_gid_type() is not in the public header, though Debian's ibv_devinfo
+// calls it. Writes the type that the kernel's sysfs gives (0: InfiniBand or
+// RoCE v1, 1: RoCE v2).
 int ibv_query_gid_type(ibv_context* context, uint8_t port, unsigned int index,
                        int* type) {
   if (!IsSoft(context)) {

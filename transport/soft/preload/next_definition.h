@@ -6,8 +6,8 @@
 namespace verbena::soft {
 
 // The function that a program would have got if this library had not been
-// preloaded. Converts to a pointer to a function of any type, so whoever uses
-// one answers for its type:
+// preloaded. Converts to a pointer to a function of any type, so the caller
+// must name the right type:
 //
 //   static const decltype(&ibv_set_ece) next = NextDefinition("ibv_set_ece");
 class NextDefinition {

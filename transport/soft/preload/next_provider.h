@@ -7,8 +7,9 @@
 
 namespace verbena::soft {
 
-// The same provider as SystemProvider() of transport/verbs. That cannot be used
-// here, because in this library the names that it links to are our own.
+// Returns a provider that does what SystemProvider() of transport/verbs does.
+// SystemProvider() itself cannot be used here: the names that it links to are
+// our own functions in this library.
 const transport::Provider& NextProvider();
 
 }  // namespace verbena::soft

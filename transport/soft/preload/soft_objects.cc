@@ -89,9 +89,9 @@ int SoftDeviceIndex() {
   return index;
 }
 
-// One block that free() takes, as libibverbs makes it: programs do that. Of the
-// system's list the block alone is freed. The devices stay referenced by the
-// new list, which libibverbs frees with them.
+// Makes the list as one block, as libibverbs does, because programs pass it to
+// free(). Frees only the block of the system's list. The devices in it stay
+// referenced by the new list, which libibverbs frees with them.
 ibv_device** GetDeviceList(bool with_soft, int* count) {
   ibv_device** of_system = nullptr;
   int devices = 0;

@@ -65,7 +65,7 @@ AddressHandle::AddressHandle(ProtectionDomain& domain,
   header_.destination = path.dgid;
   header_.hop_limit = path.hop_limit;
   header_.traffic_class = path.traffic_class;
-  // Of the label the header takes the low twenty bits, as NICs do.
+  // WriteGlobalRoute() keeps only the low twenty bits, as NICs do.
   header_.flow_label = path.flow_label;
   header_.service_level = attributes.sl;
   route_.multicast = IsMulticastGid(path.dgid);

@@ -1,4 +1,4 @@
-// One completion.
+// A completion in a completion queue.
 
 #ifndef VERBENA_TRANSPORT_SOFT_QUEUES_COMPLETION_H_
 #define VERBENA_TRANSPORT_SOFT_QUEUES_COMPLETION_H_
@@ -12,8 +12,7 @@ namespace verbena::soft {
 
 class QueuePair;
 
-// What ibv_wc says, and what the queue has to know about the completion
-// besides.
+// The fields of ibv_wc, and those that the queue itself needs.
 struct Completion {
   uint64_t wr_id;
   QueuePair* qp;

@@ -7,7 +7,7 @@
 namespace verbena::soft {
 namespace {
 
-// What a queue holds and when it raises events is in tests/conformance.
+// The contents of a queue and its events are tested in tests/conformance.
 TEST(CompletionQueueTest, AnOverrunFailsTheQueueAndItsQueuePairs) {
   TestEndOptions tiny;
   tiny.completions = 3;  // Not rounded up.

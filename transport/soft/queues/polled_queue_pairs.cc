@@ -18,7 +18,7 @@ void PolledQueuePairs::Add(QueuePair* qp) {
 
 void PolledQueuePairs::Remove(QueuePair* qp) {
   BiasedLock::Guard lock(polling_lock_);
-  TakeBack();  // It may be in the list of those that return.
+  TakeBack();  // Empties the list at returning_, which may hold `qp`.
   std::erase(members_, qp);
   std::erase(polled_, qp);
   count_.store(static_cast<uint32_t>(members_.size()),
@@ -36,7 +36,8 @@ void PolledQueuePairs::PrepareToSleep() {
   bool fence = false;
   // Queue pairs that are parked sleep already.
   for (QueuePair* qp : polled_) fence |= qp->PrepareToSleep();
-  // One fence for all: it costs a system call that interrupts every processor.
+  // A single fence serves all queue pairs, because a fence costs a system call
+  // that interrupts every processor.
   if (fence) LinkEnd::FenceAfterSleep();
   std::erase_if(polled_, [](QueuePair* qp) { return qp->LookAgain(); });
 }
@@ -76,8 +77,8 @@ void PolledQueuePairs::TakeBack() {
   while (qp != nullptr) {
     Parking& parking = qp->parking();
     QueuePair* const next = parking.next;
-    // From now on it may be pushed once more. That does no harm, for `next` has
-    // been read, and one that is polled already is not added again.
+    // From now on `qp` may be pushed once more. That does no harm: `next` has
+    // been read, and a queue pair that is polled already is not added again.
     parking.returning.store(false, std::memory_order_release);
     if (parking.parked.load(std::memory_order_relaxed)) {
       parking.parked.store(false, std::memory_order_relaxed);

@@ -25,12 +25,12 @@ class QueuePair;
 // Thread-safe.
 class PolledQueuePairs {
  public:
-  // What each queue pair holds for this class.
+  // The state that each queue pair holds for this class.
   struct Parking {
-    // Written with the polling lock held, and set with the lock of the queue
-    // pair held too, so that whoever posts to it sees that.
+    // Written with the polling lock held. Set with the lock of the queue pair
+    // held too, so that a thread that posts sees it.
     std::atomic<bool> parked{false};
-    // It is in the list of queue pairs that are to be polled again.
+    // True while in the list of queue pairs that are to be polled again.
     std::atomic<bool> returning{false};
     QueuePair* next = nullptr;  // The next one in that list.
   };

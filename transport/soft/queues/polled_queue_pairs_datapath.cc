@@ -5,7 +5,8 @@ namespace verbena::soft {
 
 void PolledQueuePairs::Run() {
   if (!polling_lock_.try_lock()) return;
-  // What is missed here is found by the next poll; TakeBack() acquires it.
+  // Relaxed: if this load misses a queue pair, the next poll finds it, and
+  // TakeBack() acquires the list.
   if (returning_.load(std::memory_order_relaxed) != nullptr) TakeBack();
   for (QueuePair* qp : polled_) qp->Poll();
   polling_lock_.unlock();

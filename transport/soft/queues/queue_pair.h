@@ -1,4 +1,4 @@
-// What a queue pair of any type is to verbs and to completion queues.
+// The interface of a queue pair of any type to verbs and completion queues.
 
 #ifndef VERBENA_TRANSPORT_SOFT_QUEUES_QUEUE_PAIR_H_
 #define VERBENA_TRANSPORT_SOFT_QUEUES_QUEUE_PAIR_H_
@@ -76,7 +76,8 @@ class QueuePair : public QueuePairHandle, public DeviceQueuePair {
   void RaiseEvent(ibv_event_type type);
   EventQueue::Source& async_source() { return async_source_; }
 
-  // What keeps it from being destroyed: one for each multicast group it is in.
+  // The number of multicast groups that the queue pair is attached to. They
+  // keep it from being destroyed.
   std::atomic<int>& children() { return children_; }
 
   // DeviceQueuePair:

@@ -17,7 +17,7 @@
 
 namespace verbena::soft {
 
-// One receive request that has been taken from its queue.
+// A receive request that has been taken from its queue.
 struct ReceiveRequest {
   uint64_t wr_id = 0;
   int entry_count = 0;

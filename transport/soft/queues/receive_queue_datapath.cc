@@ -6,7 +6,8 @@
 namespace verbena::soft {
 namespace {
 
-// One entry is the usual case, and then a loop or a call is most of the cost.
+// Copies a single entry, the usual case, without a loop or a call: these would
+// be most of the cost.
 void CopyEntries(const ibv_sge* from, int count, ibv_sge* to) {
   if (count == 1) {
     *to = *from;
@@ -56,7 +57,7 @@ bool SharedReceiveQueue::Take(ReceiveRequest& request) {
     BiasedLock::Guard lock(lock_);
     if (!queue_.Take(request)) return false;
     limit_reached = limit_ != 0 && queue_.size() < limit_;
-    if (limit_reached) limit_ = 0;  // One event for each time it is set.
+    if (limit_reached) limit_ = 0;  // A limit raises one event.
   }
   if (limit_reached) RaiseLimitEvent();
   return true;

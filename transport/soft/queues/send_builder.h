@@ -74,7 +74,7 @@ class SendBuilder {
   // The first error that was noticed; 0 for none.
   int error_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<ibv_send_wr> requests_ ABSL_GUARDED_BY(mutex_);
-  // One for each request.
+  // Parts of each of requests_.
   std::vector<Parts> parts_ ABSL_GUARDED_BY(mutex_);
   std::vector<ibv_sge> entries_ ABSL_GUARDED_BY(mutex_);
   // The inline data of all requests.

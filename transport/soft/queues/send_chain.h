@@ -1,4 +1,4 @@
-// What posting to the send queues of all types has in common.
+// The parts of posting that send queues of all types have in common.
 
 #ifndef VERBENA_TRANSPORT_SOFT_QUEUES_SEND_CHAIN_H_
 #define VERBENA_TRANSPORT_SOFT_QUEUES_SEND_CHAIN_H_

@@ -48,9 +48,9 @@ class SendRing {
     return inline_data_.get() + size_t{index(number)} * inline_max_;
   }
 
-  // How many more requests may be posted, when `posted` have been so far. It
-  // acquires what Free() releases: whoever polled the completion is done with
-  // the slots before they are used again.
+  // Returns how many more requests may be posted, when `posted` have been so
+  // far. Acquires what Free() releases: the thread that polled the completion
+  // is done with the slots before they are used again.
   uint32_t Room(uint32_t posted) const {
     return requests_max_ - (posted - freed_.load(std::memory_order_acquire));
   }

@@ -57,11 +57,11 @@ struct QueuePairHandle : ibv_qp {
   alignas(ibv_qp_ex) std::byte rest_[sizeof(ibv_qp_ex) - sizeof(ibv_qp)] = {};
 
  public:
-  // What the functions of the ibv_qp_ex work on; null when it was not made by
-  // create_qp_ex with operations to send.
+  // The requests that the functions of the ibv_qp_ex build; null unless the
+  // queue pair was made by create_qp_ex with operations to send.
   std::unique_ptr<SendBuilder> builder;
-  // What destroy_qp calls first. The connection manager makes queue pairs for
-  // users, who may destroy them without it: by this it lets go of them.
+  // Called first by destroy_qp. The connection manager makes queue pairs for
+  // users, who may destroy them by verbs. By this call it lets go of them.
   std::function<void()> before_destroy;
 
  private:

@@ -127,7 +127,8 @@ void DatagramNetwork::OnReadable(int socket) {
       continue;
     }
     DatagramHeader header;
-    // What is for a group comes to the sockets of MulticastGroups.
+    // A datagram for a group is dropped here: the sockets of MulticastGroups
+    // receive it.
     if (!ReadDatagramHeader(datagram_.data(), static_cast<size_t>(length),
                             header) ||
         header.destination_qp == kMulticastQueuePair) {
@@ -192,7 +193,7 @@ int DatagramNetwork::Send(const DatagramRoute& route, const iovec* parts,
         return error;
       }
     }
-    socket = sender.get();  // It is never closed while we live.
+    socket = sender.get();  // Not closed before this object is destroyed.
   }
   return SendUdp(socket, route, port_, parts, count);
 }

@@ -77,7 +77,7 @@ class DatagramNetwork {
   // bound to the port while this process holds it.
   base::UniqueFd senders_[2] ABSL_GUARDED_BY(mutex_);
   base::UniqueFd receivers_[2] ABSL_GUARDED_BY(mutex_);
-  // This object is being destroyed: no timer is started any more.
+  // True once the destructor runs: no timer is started any more.
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   bool timer_runs_ ABSL_GUARDED_BY(mutex_) = false;
   // The last timer that was started; 0 before the first.

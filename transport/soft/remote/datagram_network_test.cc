@@ -124,8 +124,8 @@ TEST(DatagramNetworkTest, GarbageIsDropped) {
     const iovec part = {garbage.data(), garbage.size()};
     ASSERT_EQ(network.Send(Ipv4(), &part, 1), 0);
   }
-  // One to a queue pair that nobody has; one to all of a group, which must not
-  // come this way; one that is too long.
+  // None of these three arrives: the queue pair does not exist, datagrams for a
+  // group must not come this way, and the third datagram is too long.
   ASSERT_EQ(Send(network, Ipv4(), "lost", 3), 0);
   ASSERT_EQ(Send(network, Ipv4(), "lost", kMulticastQueuePair), 0);
   ASSERT_EQ(Send(network, Ipv4(), std::string(kDatagramPayloadMax + 1, 'x')),

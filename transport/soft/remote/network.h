@@ -23,7 +23,7 @@
 
 namespace verbena::soft {
 
-// What is known of a host that has connected to the port.
+// A host that has connected to the port, as far as it is known.
 struct TcpCaller {
   TcpPreamble preamble;
   // Not empty. Read once: a connection may end at any time, or be ended by a
@@ -86,8 +86,8 @@ class Network {
   const PeerUsers& users_;
   base::Mutex mutex_;
   std::unique_ptr<Running> owned_ ABSL_GUARDED_BY(mutex_);
-  // The same, once its engine runs: stored with release, so that whoever
-  // acquires it may use it without the mutex.
+  // owned_.get(), once its engine runs. Stored with release, so that a thread
+  // that acquires it may use it without the mutex.
   std::atomic<Running*> running_{nullptr};
 };
 

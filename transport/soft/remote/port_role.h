@@ -15,11 +15,11 @@
 namespace verbena::soft {
 
 // A role that one process of the host has, until it ends. The others sleep
-// until the kernel tells them of that, and then one of them takes over.
+// until the kernel tells them of the end, and then one of them takes over.
 //
-// The role is a name among Unix sockets: only one process can bind it. Whoever
-// has it listens there, and the connections of the others, which nobody
-// accepts, end when it does.
+// The role is a name among Unix sockets: only one process can bind it. The
+// process that has the role listens there. The others connect, and nobody
+// accepts: their connections end when that process does.
 //
 // Not thread-safe. The engine may be destroyed before it.
 class PortRole {

@@ -132,7 +132,7 @@ void Relay::OnTcpReady() {
       OnConnectFailed(error);
       return;
     }
-    if (TcpPeerAddress(tcp_.get()).empty()) return;  // It is not connected yet.
+    if (TcpPeerAddress(tcp_.get()).empty()) return;  // Not connected yet.
     connecting_ = false;
   }
   Pump();
@@ -251,8 +251,8 @@ void Relay::End() {
   const std::shared_ptr<Relay> self = shared_from_this();
   UnwatchTcp();
   if (!socket_ended_) engine_.Unwatch(socket_.get());
-  // What is still in the sockets is not waited for: the other ends may never
-  // read it.
+  // Bytes that are still in the sockets are not waited for, because the other
+  // ends may never read them.
   tcp_.Reset();
   link_ = LinkEnd();
   socket_.Reset();

@@ -26,8 +26,8 @@ namespace verbena::soft {
 // be silent. A peer that reads needs far less.
 inline constexpr std::chrono::seconds kRelayLingerMax(10);
 
-// This process's side of a link: its memory, the side that the relay plays, and
-// the relay's end of the socket of doorbells and of the connection manager.
+// A relay's end of a link: the memory, the side that the relay plays, and the
+// relay's end of the socket of doorbells and of the connection manager.
 struct RelayLink {
   // None yet for the connection manager: it comes with the CONNECT_REQUEST.
   std::optional<LinkMemory> memory;
@@ -39,16 +39,17 @@ struct RelayLink {
 // moves what happens there over a TCP connection to another relay, which plays
 // this queue pair to its peer. So queue pairs know nothing of TCP.
 //
-// It holds no more than one frame's worth of bytes beyond the link's ring and
-// the socket's buffers: when the ring is full it stops reading, and when the
-// socket is full it leaves packets in the ring. What comes from the other host
-// is checked before anything of it is stored; a peer that breaks the framing
-// loses the connection.
+// A relay holds no more than one batch of bytes (kTcpBatchBytes) each way
+// beyond the link's ring and the socket's buffers. When the ring is full it
+// stops reading, and when the socket is full it leaves packets in the ring.
+// Bytes from the other host are checked before any are stored. A peer that
+// breaks the framing loses the connection.
 //
-// It owns itself, runs on the thread of `engine`, which outlives it, and ends
-// when either side does: then the other learns of it by the end of its socket.
-// What was sent before the end arrives before it. For that the relay lingers
-// when its own side has closed the link and the socket; nobody waits for it.
+// A relay owns itself and runs on the thread of `engine`, which outlives it. It
+// ends when either side does; the other side learns of that by the end of its
+// socket. Everything that was sent before the end arrives before it. For that
+// the relay lingers when its own side has closed the link and the socket;
+// nobody waits for it.
 class Relay : public std::enable_shared_from_this<Relay> {
  public:
   // Connects to `destination`, from `source` unless that is empty, and says
@@ -95,7 +96,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   void OnTcpLost();
   void End();
 
-  // What goes out (relay_send.cc).
+  // Sending (relay_send.cc).
   void ReadSocket();
   bool Send();      // Whether anything moved.
   bool SendRest();  // Whether nothing is left in unsent_.
@@ -105,7 +106,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   size_t AppendFrame(std::byte* to, TcpFrame frame, const void* payload);
   bool NoteOwnProgress();
 
-  // What comes in (relay_receive.cc).
+  // Receiving (relay_receive.cc).
   bool Receive();  // Whether anything moved.
   Parsed ParseFrame(const std::byte* bytes, size_t length, size_t& used);
   Parsed TakeFrame(const TcpFrame& frame, const std::byte* payload);

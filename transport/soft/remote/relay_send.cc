@@ -39,7 +39,8 @@ void Relay::ReadSocket() {
               LinkMemory::Map(received.fd.get());
           if (memory.ok()) {
             link_.Attach(*std::move(memory), side_, socket_.get());
-            received.fd.Release().Reset();  // It is a memory file.
+            // Closing a memory file does not wait.
+            received.fd.Release().Reset();
           }
         }
         message_ = received.message;

@@ -243,7 +243,7 @@ TEST_F(RelayTest, AProgramThatIsNoDeviceIsToldFromOneThatRefuses) {
   EXPECT_EQ(ReceiveCmMessage(own.get()).message.reject_reason, kForeignPort);
 }
 
-// What a peer may send instead of a frame: each ends its connection alone.
+// Illegal frames. Each ends its own connection alone.
 class HostileHostTest : public RelayTest,
                         public testing::WithParamInterface<TcpFrame> {};
 

@@ -1,12 +1,12 @@
-// What the software devices of two hosts say to each other over TCP.
+// The protocol of the software devices of two hosts over TCP.
 //
-// One connection carries one link. Whoever makes the link connects to the
+// A connection carries one link. The side that makes the link connects to the
 // device's port (TcpSwitch) on the other host and says in a preamble whom the
-// link is for. From then on both sides send frames, each the image of what
-// happens at its end of the link: a packet that was put into the ring, requests
-// that were executed, a queue pair that became ready or left, a message of the
-// connection manager. Requests count as executed when the queue pair at the far
-// end says so, not when they were sent.
+// link is for. From then on both sides send frames. A frame is the image of an
+// event at the sender's end of the link: a packet was put into the ring,
+// requests were executed, a queue pair became ready or left, or the connection
+// manager sent a message. Requests count as executed when the queue pair at the
+// far end says so, not when they were sent.
 //
 //   connecting side                         listening side
 //   preamble                        ->      is handed to the process it is for
@@ -53,12 +53,12 @@ static_assert(sizeof(TcpPreamble) == 32);
 
 enum class TcpFrameKind : uint32_t {
   kPacket = 1,     // The payload of the packet follows.
-  kExecuted = 2,   // It says nothing but what every frame says.
+  kExecuted = 2,   // Only the fields that every frame has.
   kState = 3,      // `mark` is LinkNews::word().
   kCmMessage = 4,  // A CmMessage follows. Not on a link made manually.
 };
 
-// What one side says of itself besides its packets.
+// The state of a side, which it tells the other besides its packets.
 struct LinkNews {
   LinkState state = kLinkNotReady;
   uint32_t path = 0;  // PathMigration::word().

@@ -145,9 +145,9 @@ void TcpSwitch::OnVisitor(uint64_t key) {
   Visitor& visitor = visitors_.at(key);
   const int socket = visitor.socket.get();
   if (visitor.refused) {
-    // What it still sends is of no interest, but must be read: to close a
-    // socket with unread bytes resets the connection, and the refusal may be
-    // lost.
+    // Bytes that a refused visitor still sends are read and dropped. Closing a
+    // socket with unread bytes would reset the connection, and the refusal
+    // could be lost.
     char bytes[4096];
     const ssize_t got = ::recv(socket, bytes, sizeof(bytes), MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN)) RemoveVisitor(key);

@@ -45,7 +45,8 @@ class TcpSwitch {
   // A connection that has not been passed on yet.
   struct Visitor {
     base::UniqueFd socket;
-    // It was told that nobody listens, and its end is awaited.
+    // True once the visitor was told that nobody listens, or that a process of
+    // another user does. Then its end is awaited.
     bool refused = false;
     // The time until which its listener, which is away, is waited for; max()
     // before the first look.
@@ -62,10 +63,10 @@ class TcpSwitch {
   bool AskAgain(uint64_t key, Visitor& visitor);
   void RemoveVisitor(uint64_t key);
   enum class Passed {
-    kYes,      // It was passed to the process that it is for.
-    kNo,       // It has no correct preamble, or could not be passed.
-    kRefused,  // Nobody listens at its port, which it is to be told.
-    kOthers,   // Another user's process listens, which it is to be told.
+    kYes,      // Passed to the process that the connection is for.
+    kNo,       // The preamble is not correct, or passing failed.
+    kRefused,  // Nobody listens at its port, which the visitor is to be told.
+    kOthers,   // Another user's process listens; the visitor is to be told.
   };
   Passed Pass(int socket);
   void Warn(absl::string_view problem);

@@ -31,7 +31,7 @@ int JoinGroup(int socket, const base::SocketAddress& group,
 int SendUdp(int socket, const DatagramRoute& route, uint16_t port,
             const iovec* parts, int count);
 
-// What the kernel says of a packet that has come. The ports are 0.
+// The addresses of a received packet, as the kernel reports them, with port 0.
 struct UdpArrival {
   base::SocketAddress source;
   base::SocketAddress destination;  // An address of this host, or a group.

@@ -16,7 +16,7 @@ namespace verbena::soft {
 // as `kRefusal` if it returns a number. What a verb returns as a number is told
 // as SettingErrno() does.
 //
-// It stands in tables, where the arguments follow from the type of the entry.
+// Checked() is an entry of tables. The type of the entry gives the arguments.
 template <auto kVerb, int kRefusal = EINVAL, typename Handle,
           typename... Arguments>
 auto Checked(Handle* handle, Arguments... arguments)

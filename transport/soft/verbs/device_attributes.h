@@ -1,4 +1,4 @@
-// What the device and its ports say about themselves.
+// The verbs that query the device and its ports.
 
 #ifndef VERBENA_TRANSPORT_SOFT_VERBS_DEVICE_ATTRIBUTES_H_
 #define VERBENA_TRANSPORT_SOFT_VERBS_DEVICE_ATTRIBUTES_H_

@@ -1,4 +1,4 @@
-// What the inline functions of libibverbs find in a context of the device.
+// Tests of the extended verbs and attributes in a context of the device.
 
 #include "transport/soft/verbs/device_attributes.h"
 
@@ -68,7 +68,7 @@ TEST(DeviceAttributesTest, ExtendedAttributesBeginWithTheOrdinaryOnes) {
   EXPECT_EQ(extended.phys_port_cnt_ex, ordinary.phys_port_cnt);
   EXPECT_EQ(ordinary.phys_port_cnt, kPorts);
   EXPECT_EQ(extended.device_cap_flags_ex, ordinary.device_cap_flags);
-  // What Ethernet adapters have and this device has not.
+  // Features of Ethernet adapters, which this device does not have.
   EXPECT_EQ(extended.tso_caps.max_tso, 0u);
   EXPECT_EQ(extended.rss_caps.supported_qpts, 0u);
   EXPECT_EQ(extended.raw_packet_caps, 0u);

@@ -10,7 +10,8 @@
 namespace verbena::soft {
 namespace {
 
-// What such a queue holds and how it is read is in tests/conformance.
+// The contents of extended completion queues, and how these are read, are
+// tested in tests/conformance.
 TEST(ExtendedCompletionQueueTest, OverrunsCanBeIgnored) {
   TestEnd end;
   ibv_cq_init_attr_ex attributes = {};

@@ -35,8 +35,8 @@ namespace {
 // Devices and contexts.
 
 ibv_device** GetDeviceList(int* count) {
-  // One block that free() takes, as that of libibverbs is: programs do that.
-  // The last entry is null.
+  // The list is one block, as that of libibverbs is, because programs pass it
+  // to free(). The last entry is null.
   auto** const list = static_cast<ibv_device**>(
       std::calloc(1, sizeof(std::array<ibv_device*, 2>)));
   if (list == nullptr) return nullptr;

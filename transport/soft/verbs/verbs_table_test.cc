@@ -1,5 +1,5 @@
-// What the tables hold, and what the software device alone refuses. What every
-// device does is in tests/conformance.
+// Tests of the tables, and of refusals that only the software device makes.
+// Tests for every device are in tests/conformance.
 
 #include "transport/soft/verbs/verbs_table.h"
 
@@ -150,7 +150,7 @@ TEST(PostTest, ARequestOfAWindowThatLacksSomethingIsRefused) {
   TestEnd b;
   ConnectManually(a, b);
   ibv_send_wr request = {};
-  request.opcode = IBV_WR_BIND_MW;  // It names no window.
+  request.opcode = IBV_WR_BIND_MW;  // Without a window.
   EXPECT_EQ(a.Post(request), EINVAL);
   ibv_sge entry = a.Entry(0, 4);
   request.opcode = IBV_WR_LOCAL_INV;
