@@ -324,9 +324,8 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   uint64_t begun_ = 0;  // If so: the TSC value at its arrival.
   std::atomic<bool> awaits_worker_{false};  // In their queue.
   std::unique_ptr<HandlerStream> stream_;   // Null unless it streams.
-  std::string
-      // The method's name if a generic service is asked; else empty.
-      generic_name_;
+  // The method's name if a generic service is asked; else empty.
+  std::string generic_name_;
   // The AuthContext that the AuthMetadataProcessor made from the connection's;
   // null without a processor.
   std::shared_ptr<AuthContext> auth_context_;
