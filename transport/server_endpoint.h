@@ -17,10 +17,10 @@
 #include "transport/base/credentials.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/mutex.h"
-#include "transport/connection/listener.h"
-#include "transport/connection/server_call.h"
-#include "transport/connection/server_poller.h"
 #include "transport/polling/poller_counters.h"
+#include "transport/server/listener.h"
+#include "transport/server/server_call.h"
+#include "transport/server/server_poller.h"
 #include "transport/verbs/provider.h"
 
 namespace verbena::transport {

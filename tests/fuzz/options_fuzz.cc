@@ -9,7 +9,7 @@
 #include "tests/fuzz/fuzz_input.h"
 #include "transport/base/check.h"
 #include "transport/base/endpoint_options.h"
-#include "transport/connection/connection.h"
+#include "transport/session/connection.h"
 #include "transport/wire/hello.h"
 
 namespace verbena::transport {

@@ -14,7 +14,7 @@
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/session_frames.h"
 #include "tests/fuzz/session_memory.h"
-#include "transport/connection/lease_windows.h"
+#include "transport/client/lease_windows.h"
 #include "transport/memory/registered_memory.h"
 #include "transport/verbs/cm_id.h"
 #include "transport/verbs/completion_queue.h"

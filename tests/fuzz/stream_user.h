@@ -8,7 +8,7 @@
 
 #include "absl/types/span.h"
 #include "tests/fuzz/fuzz_input.h"
-#include "transport/connection/message_stream.h"
+#include "transport/streams/message_stream.h"
 
 namespace verbena::transport {
 

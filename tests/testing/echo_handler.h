@@ -13,7 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "transport/base/auth_context.h"
 #include "transport/base/mutex.h"
-#include "transport/connection/server_call.h"
+#include "transport/server/server_call.h"
 
 namespace verbena::testing_support {
 

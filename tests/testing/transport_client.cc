@@ -11,8 +11,8 @@
 namespace verbena::testing_support {
 namespace {
 
-using transport::ClientConnection;
 using transport::EndpointOptions;
+using transport::LoneConnection;
 using transport::ServerEndpoint;
 
 std::string Text(absl::Span<const uint8_t> bytes) {
@@ -67,23 +67,22 @@ void TestCall::OnFailed(const absl::Status& status) {
   status_ = status;
 }
 
-absl::StatusOr<std::unique_ptr<ClientConnection>> TestClient::Connect(
+absl::StatusOr<LoneConnection> TestClient::Connect(
     const std::string& address, const EndpointOptions& options) {
   ASSIGN_OR_RETURN(const base::SocketAddress peer,
                    base::SocketAddress::ParseNumeric(address));
-  return ClientConnection::Connect(TestProvider(), peer, options);
+  return LoneConnection::Connect(TestProvider(), peer, options);
 }
 
 TestClient::TestClient(const std::string& address,
                        const EndpointOptions& options) {
-  absl::StatusOr<std::unique_ptr<ClientConnection>> connection =
-      Connect(address, options);
+  absl::StatusOr<LoneConnection> connection = Connect(address, options);
   CHECK(connection.ok()) << connection.status().ToString();
   connection_ = *std::move(connection);
   connection_->poller().Enter();
 }
 
-TestClient::TestClient(std::unique_ptr<ClientConnection> connection)
+TestClient::TestClient(LoneConnection connection)
     : connection_(std::move(connection)) {
   connection_->poller().Enter();
 }

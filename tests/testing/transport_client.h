@@ -18,8 +18,9 @@
 #include "transport/base/buffer.h"
 #include "transport/base/credentials.h"
 #include "transport/base/endpoint_options.h"
-#include "transport/connection/client_call.h"
-#include "transport/connection/client_connection.h"
+#include "transport/client/client_call.h"
+#include "transport/client/client_connection.h"
+#include "transport/client/lone_connection.h"
 #include "transport/server_endpoint.h"
 
 namespace verbena::testing_support {
@@ -104,12 +105,12 @@ class TestClient {
       const std::string& address,
       const transport::EndpointOptions& options = TestOptions());
   // Takes a connection over.
-  explicit TestClient(std::unique_ptr<transport::ClientConnection> connection);
+  explicit TestClient(transport::LoneConnection connection);
   TestClient(const TestClient&) = delete;
   TestClient& operator=(const TestClient&) = delete;
   ~TestClient();
 
-  static absl::StatusOr<std::unique_ptr<transport::ClientConnection>> Connect(
+  static absl::StatusOr<transport::LoneConnection> Connect(
       const std::string& address, const transport::EndpointOptions& options);
 
   transport::ClientConnection& connection() { return *connection_; }
@@ -125,7 +126,7 @@ class TestClient {
   ::absl::Status Echo(size_t bytes, TestCall::Options options = {});
 
  private:
-  std::unique_ptr<transport::ClientConnection> connection_;
+  transport::LoneConnection connection_;
 };
 
 // A server with an EchoHandler. Fails the test if it can't start.

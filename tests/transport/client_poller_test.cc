@@ -1,7 +1,7 @@
 // Many connections of clients on one poller: they share what it has, and one
 // that begins, fails or ends holds up none of the others.
 
-#include "transport/connection/client_poller.h"
+#include "transport/client/client_poller.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@
 #include "transport/base/clock.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/socket_address.h"
-#include "transport/connection/client_connection.h"
+#include "transport/client/client_connection.h"
 #include "transport/faulty/fault_plan.h"
 #include "transport/verbs/provider.h"
 #include "transport/wire/frame.h"

@@ -19,7 +19,8 @@
 #include "transport/base/credentials.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/socket_address.h"
-#include "transport/connection/client_connection.h"
+#include "transport/client/client_connection.h"
+#include "transport/client/lone_connection.h"
 #include "transport/faulty/fault_plan.h"
 #include "transport/faulty/faulty_provider.h"
 #include "transport/polling/poller.h"
@@ -104,9 +105,8 @@ class FaultyFixture : public testing::Test {
   static absl::Status Use(const Provider& provider, const std::string& address,
                           const EndpointOptions& options,
                           absl::Duration call_time) {
-    absl::StatusOr<std::unique_ptr<ClientConnection>> connection =
-        ClientConnection::Connect(
-            provider, *base::SocketAddress::ParseNumeric(address), options);
+    absl::StatusOr<LoneConnection> connection = LoneConnection::Connect(
+        provider, *base::SocketAddress::ParseNumeric(address), options);
     if (!connection.ok()) return connection.status();
     testing_support::TestClient client(*std::move(connection));
     for (const size_t bytes : {10, 300 * 1024}) {

@@ -14,7 +14,7 @@
 #include "transport/base/check.h"
 #include "transport/base/gate.h"
 #include "transport/base/limits.h"
-#include "transport/connection/server_poller.h"
+#include "transport/server/server_poller.h"
 #include "transport/wire/hello.h"
 
 namespace verbena::transport {

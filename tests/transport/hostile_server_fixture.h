@@ -158,8 +158,7 @@ class HostileServerFixture : public testing::Test {
 
  private:
   std::thread connecting_;
-  absl::StatusOr<std::unique_ptr<ClientConnection>> connected_ =
-      absl::UnknownError("not yet");
+  absl::StatusOr<LoneConnection> connected_ = absl::UnknownError("not yet");
 };
 
 }  // namespace verbena::transport

@@ -13,8 +13,8 @@
 #include "tests/transport/hostile_server_fixture.h"
 #include "tests/transport/raw_peer.h"
 #include "transport/base/limits.h"
-#include "transport/connection/client_call.h"
-#include "transport/connection/message_stream.h"
+#include "transport/client/client_call.h"
+#include "transport/streams/message_stream.h"
 #include "transport/wire/frame.h"
 
 namespace verbena::transport {

@@ -22,7 +22,8 @@
 #include "transport/base/clock.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/socket_address.h"
-#include "transport/connection/client_connection.h"
+#include "transport/client/client_connection.h"
+#include "transport/client/lone_connection.h"
 #include "transport/faulty/fault_plan.h"
 #include "transport/verbs/cm_event.h"
 
@@ -165,10 +166,9 @@ TEST_F(LostEventsTest, AClientWithoutTheLastEventEndsItsCalls) {
   faulty_.SetPlan(plan);
   std::optional<TestServer> server(std::in_place, Options());
   {
-    absl::StatusOr<std::unique_ptr<ClientConnection>> connection =
-        ClientConnection::Connect(
-            faulty_.provider(),
-            *base::SocketAddress::ParseNumeric(server->address()), Options());
+    absl::StatusOr<LoneConnection> connection = LoneConnection::Connect(
+        faulty_.provider(),
+        *base::SocketAddress::ParseNumeric(server->address()), Options());
     ASSERT_TRUE(connection.ok()) << connection.status();
     TestClient client(*std::move(connection));
     ASSERT_TRUE(client.Echo(10).ok());

@@ -29,8 +29,8 @@
 #include "transport/base/clock.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/limits.h"
-#include "transport/connection/receive_buffers.h"
-#include "transport/connection/send_buffers.h"
+#include "transport/device/receive_buffers.h"
+#include "transport/device/send_buffers.h"
 
 namespace verbena::transport {
 namespace {
@@ -155,7 +155,7 @@ class ManyConnectionsTest : public testing::Test {
 
   void Connect(uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {
-      absl::StatusOr<std::unique_ptr<ClientConnection>> connection =
+      absl::StatusOr<LoneConnection> connection =
           TestClient::Connect(address_, Options());
       ASSERT_TRUE(connection.ok()) << i << ": " << connection.status();
       clients_.push_back(std::make_unique<TestClient>(*std::move(connection)));

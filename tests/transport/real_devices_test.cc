@@ -36,7 +36,7 @@ TEST_P(RealDevicesTest, CarriesCalls) {
   EXPECT_TRUE(status.ok()) << status;
   // Later clients ask for no more than the first one got.
   for (int i = 0; i < 3; ++i) {
-    testing_support::TestClient client(*ClientConnection::Connect(
+    testing_support::TestClient client(*LoneConnection::Connect(
         faulty_.provider(),
         *base::SocketAddress::ParseNumeric(server.address()), options));
     for (const size_t bytes : {0, 30, 90, 200, 220, 5000, 9000, 3 << 20}) {

@@ -129,14 +129,13 @@ EndpointOptions WithChecksum(bool checksum) {
 
 class TransportChecksumTest : public FaultyFixture {
  protected:
-  static std::unique_ptr<ClientConnection> Connect(
-      const Provider& provider, const std::string& address,
-      const EndpointOptions& options) {
-    absl::StatusOr<std::unique_ptr<ClientConnection>> connection =
-        ClientConnection::Connect(
-            provider, *base::SocketAddress::ParseNumeric(address), options);
+  static LoneConnection Connect(const Provider& provider,
+                                const std::string& address,
+                                const EndpointOptions& options) {
+    absl::StatusOr<LoneConnection> connection = LoneConnection::Connect(
+        provider, *base::SocketAddress::ParseNumeric(address), options);
     EXPECT_TRUE(connection.ok()) << connection.status();
-    return connection.ok() ? *std::move(connection) : nullptr;
+    return connection.ok() ? *std::move(connection) : LoneConnection();
   }
 
   static TestCall CallOf(const Place& place) {

@@ -1,6 +1,6 @@
 // The arithmetic of one frame there and one back.
 
-#include "transport/connection/credit_window.h"
+#include "transport/session/credit_window.h"
 
 #include <cstdint>
 

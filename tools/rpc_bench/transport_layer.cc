@@ -8,8 +8,9 @@
 #include "tools/rpc_bench/echo_loop.h"
 #include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
-#include "transport/connection/client_call.h"
-#include "transport/connection/client_connection.h"
+#include "transport/client/client_call.h"
+#include "transport/client/client_connection.h"
+#include "transport/client/lone_connection.h"
 #include "transport/device.h"
 #include "transport/memory/buffer_pool.h"
 
@@ -20,6 +21,7 @@ using transport::Buffer;
 using transport::CallResponse;
 using transport::ClientCall;
 using transport::ClientConnection;
+using transport::LoneConnection;
 using transport::ReplyWriter;
 using transport::ServerCall;
 
@@ -120,7 +122,7 @@ class TransportLayer final : public Layer {
 
   absl::Status Prepare(const Case& /*measured*/) override {
     ASSIGN_OR_RETURN(connection_,
-                     ClientConnection::Connect(
+                     LoneConnection::Connect(
                          transport::ChooseProvider(server_, options_.device),
                          server_, options_));
     return absl::OkStatus();
@@ -132,13 +134,13 @@ class TransportLayer final : public Layer {
     return RunEchoes(pipe, measured, duration);
   }
 
-  void Release() override { connection_.reset(); }
+  void Release() override { connection_.Reset(); }
 
  private:
   const base::SocketAddress server_;
   const transport::EndpointOptions options_;
   // Null between Release() and Prepare().
-  std::unique_ptr<ClientConnection> connection_;
+  LoneConnection connection_;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "tools/rpc_bench/workload.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/socket_address.h"
-#include "transport/connection/server_call.h"
+#include "transport/server/server_call.h"
 
 namespace verbena::bench {
 

@@ -45,7 +45,7 @@ class Layers(StyleCase):
                           "may include only: transport/base, transport/wire")
 
     def test_connection_never_sees_soft(self):
-        self.assert_finds(layers.check_layers, "transport/connection/a.cc",
+        self.assert_finds(layers.check_layers, "transport/session/a.cc",
                           '#include "transport/soft/base/engine.h"\n',
                           "may not include transport/soft")
 
@@ -69,12 +69,12 @@ class Layers(StyleCase):
         self.assert_accepts(layers.check_layers, "rpc/channel.cc", include)
 
     def test_accepts_what_stands_below(self):
-        self.assert_accepts(layers.check_layers, "transport/connection/a.cc",
+        self.assert_accepts(layers.check_layers, "transport/session/a.cc",
                             '#include "transport/wire/frame.h"\n'
                             '#include "absl/status/status.h"\n')
 
     def test_a_test_may_reach_down_but_not_up(self):
-        path = "transport/connection/a_test.cc"
+        path = "transport/session/a_test.cc"
         self.assert_accepts(layers.check_layers, path,
                             '#include "transport/soft/base/engine.h"\n')
         self.assert_finds(layers.check_layers, path,

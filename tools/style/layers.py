@@ -20,6 +20,11 @@ def _soft_below(room):
         if (room, other) not in _SOFT_NEIGHBOURS]
 
 
+_BELOW_DEVICE = ["transport/base", "transport/verbs", "transport/memory",
+                 "transport/polling"]
+_BELOW_SIDES = _BELOW_DEVICE + ["transport/wire", "transport/device",
+                                "transport/session", "transport/streams"]
+
 # Lowest first. What a folder may include of ours: itself, and what it lists.
 # The longest matching folder counts; "transport" and "rpc" alone are their
 # public faces.
@@ -36,28 +41,33 @@ LAYERS = {
     "transport/memory": ["transport/base", "transport/verbs"],
     "transport/wire": ["transport/base"],
     "transport/polling": ["transport/base", "transport/verbs"],
-    "transport/connection": ["transport/base", "transport/verbs",
-                             "transport/memory", "transport/wire",
-                             "transport/polling"],
-    "transport": ["transport/base", "transport/verbs", "transport/soft",
-                  "transport/memory", "transport/wire",
-                  "transport/polling", "transport/connection"],
+    "transport/device": _BELOW_DEVICE,
+    "transport/session": _BELOW_DEVICE + ["transport/wire",
+                                          "transport/device"],
+    "transport/streams": _BELOW_DEVICE + ["transport/wire",
+                                          "transport/session"],
+    "transport/client": _BELOW_SIDES,
+    "transport/server": _BELOW_SIDES,
+    "transport": _BELOW_SIDES + ["transport/soft", "transport/client",
+                                 "transport/server"],
     "rpc": ["proto", "transport/base", "transport", "rpc/generated"],
     "rpc/generated": ["proto", "transport/base", "transport", "rpc"],
     "rpc/credentials": ["transport/base", "rpc"],
     "rpc/services": ["proto", "transport/base", "rpc"],
     "rpc/internal/codec": ["proto", "transport/base", "rpc"],
     "rpc/internal/metrics": ["transport/base", "transport/polling",
-                             "transport/connection", "rpc"],
-    "rpc/internal/stream": ["transport/base", "transport/connection", "rpc",
+                             "transport/session", "rpc"],
+    "rpc/internal/stream": ["transport/base", "transport/streams", "rpc",
                             "rpc/internal/codec", "rpc/internal/metrics"],
     "rpc/internal/client": ["transport/base", "transport/verbs",
                             "transport/memory", "transport/polling",
-                            "transport/connection", "transport", "rpc",
+                            "transport/streams", "transport/client",
+                            "transport", "rpc",
                             "rpc/internal/codec", "rpc/internal/metrics",
                             "rpc/internal/stream"],
     "rpc/internal/server": ["proto", "transport/base", "transport/polling",
-                            "transport/connection", "transport", "rpc",
+                            "transport/session", "transport/streams",
+                            "transport/server", "transport", "rpc",
                             "rpc/internal/codec", "rpc/internal/metrics",
                             "rpc/internal/stream"],
     "examples": ["rpc"],
@@ -69,8 +79,8 @@ LAYERS = {
     # It measures the transport by itself, and the verbs below it.
     "tools/rpc_bench": ["tools/child", "proto", "transport/base",
                         "transport/verbs", "transport/memory",
-                        "transport/polling", "transport/connection",
-                        "transport", "rpc"],
+                        "transport/polling", "transport/client",
+                        "transport/server", "transport", "rpc"],
     # It counts latencies as rpc_bench does.
     "tools/peer_bench": ["tools/child", "tools/rpc_bench", "transport/base",
                          "rpc"],
@@ -90,7 +100,9 @@ LAYERS = {
               "rpc/internal/server", "transport", "transport/base",
               "transport/verbs", "transport/soft", "transport/faulty",
               "transport/memory", "transport/wire", "transport/polling",
-              "transport/connection", "rpc/credentials", "rpc/services"],
+              "transport/device", "transport/session", "transport/streams",
+              "transport/client", "transport/server", "rpc/credentials",
+              "rpc/services"],
 }
 
 # What the .cc files of a folder may include besides: those of the face join the

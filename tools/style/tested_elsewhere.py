@@ -20,6 +20,7 @@ _MESSAGES = "tests/conformance/send_receive_test.cc"
 _SOFT_DATAGRAMS = "transport/soft/datagram/datagram_queue_pair_test.cc"
 _PRELOAD = "transport/soft/preload/preload_test.cc"
 _REFUSALS = "tests/conformance/remote_access_test.cc"
+_POLLER_DEVICE = "transport/session/poller_device_test.cc"
 _SOFT_CM = "transport/soft/cm/connection_manager_test.cc"
 
 TESTED_ELSEWHERE = {
@@ -66,7 +67,7 @@ TESTED_ELSEWHERE = {
     "rpc/internal/stream/protobuf_stream.cc": _STREAMING,
     "rpc/stream_reactor.cc": "rpc/internal/stream/reactions_test.cc",
     "rpc/internal/server/handler_stream.cc": _STREAMING,
-    "transport/connection/open_streams_datapath.cc": _STREAMING,
+    "transport/streams/open_streams_datapath.cc": _STREAMING,
     "rpc/internal/client/resolution.cc": "tests/integration/lifecycle_test.cc",
     "rpc/internal/client/shared_pollers.cc": (
         "tests/integration/channels_test.cc"),
@@ -92,47 +93,47 @@ TESTED_ELSEWHERE = {
     "rpc/internal/client/unary_call.cc": "tests/integration/status_test.cc",
     "rpc/server_context.cc": "tests/integration/status_test.cc",
     # Both ends of a connection.
-    "transport/connection/lease_windows.cc":
+    "transport/client/lease_windows.cc":
         "tests/transport/hostile_server_leases_test.cc",
     "transport/verbs/memory_window.cc":
         "tests/transport/hostile_server_leases_test.cc",
-    "transport/connection/client_arenas.cc":
+    "transport/client/client_arenas.cc":
         "tests/transport/transport_memory_test.cc",
-    "transport/connection/client_arenas_datapath.cc": _TRANSPORT,
-    "transport/connection/client_calls.cc": _TRANSPORT,
-    "transport/connection/client_calls_datapath.cc": _TRANSPORT,
-    "transport/connection/client_calls_hello.cc": _CREDENTIALS,
-    "transport/connection/client_calls_long_messages.cc":
+    "transport/client/client_arenas_datapath.cc": _TRANSPORT,
+    "transport/client/client_calls.cc": _TRANSPORT,
+    "transport/client/client_calls_datapath.cc": _TRANSPORT,
+    "transport/client/client_calls_hello.cc": _CREDENTIALS,
+    "transport/client/client_calls_long_messages.cc":
         "tests/transport/hostile_server_streams_test.cc",
-    "transport/connection/long_message.cc":
+    "transport/streams/long_message.cc":
         "tests/transport/hostile_server_streams_test.cc",
-    "transport/connection/message_stream_long.cc":
+    "transport/streams/message_stream_long.cc":
         "tests/integration/streaming_long_test.cc",
-    "transport/connection/server_calls_long_messages.cc":
+    "transport/server/server_calls_long_messages.cc":
         "tests/transport/hostile_client_streams_test.cc",
-    "transport/connection/client_calls_metadata.cc": _TRANSPORT,
-    "transport/connection/client_calls_waiting_datapath.cc": _TRANSPORT,
-    "transport/connection/connection.cc": _TRANSPORT,
-    "transport/connection/connection_continued_datapath.cc":
+    "transport/client/client_calls_metadata.cc": _TRANSPORT,
+    "transport/client/client_calls_waiting_datapath.cc": _TRANSPORT,
+    "transport/session/connection.cc": _TRANSPORT,
+    "transport/session/connection_continued_datapath.cc":
         "tests/transport/transport_continued_test.cc",
-    "transport/connection/connection_credits.cc": _TRANSPORT,
-    "transport/connection/connection_datapath.cc": _TRANSPORT,
-    "transport/connection/frame_assembly_datapath.cc":
+    "transport/session/connection_credits.cc": _TRANSPORT,
+    "transport/session/connection_datapath.cc": _TRANSPORT,
+    "transport/session/frame_assembly_datapath.cc":
         "tests/transport/transport_continued_test.cc",
-    "transport/connection/server_poller.cc": _TRANSPORT,
-    "transport/connection/server_calls.cc": _TRANSPORT,
-    "transport/connection/server_calls_bulk_datapath.cc": _TRANSPORT,
-    "transport/connection/server_calls_hello.cc": _CREDENTIALS,
-    "transport/connection/server_calls_metadata.cc": _TRANSPORT,
-    "transport/connection/server_calls_datapath.cc": _TRANSPORT,
-    "transport/connection/server_calls_reply_datapath.cc": _TRANSPORT,
-    "transport/connection/server_calls_request_datapath.cc": _TRANSPORT,
-    "transport/connection/server_calls_stalls.cc":
+    "transport/server/server_poller.cc": _TRANSPORT,
+    "transport/server/server_calls.cc": _TRANSPORT,
+    "transport/server/server_calls_bulk_datapath.cc": _TRANSPORT,
+    "transport/server/server_calls_hello.cc": _CREDENTIALS,
+    "transport/server/server_calls_metadata.cc": _TRANSPORT,
+    "transport/server/server_calls_datapath.cc": _TRANSPORT,
+    "transport/server/server_calls_reply_datapath.cc": _TRANSPORT,
+    "transport/server/server_calls_request_datapath.cc": _TRANSPORT,
+    "transport/server/server_calls_stalls.cc":
         "tests/transport/hostile_client_stalls_test.cc",
-    "transport/connection/server_calls_waiting_datapath.cc": _TRANSPORT,
-    "transport/connection/buffer_slabs.cc":
-        "transport/connection/send_buffers_test.cc",
-    "transport/connection/request_writer_datapath.cc": _TRANSPORT,
+    "transport/server/server_calls_waiting_datapath.cc": _TRANSPORT,
+    "transport/device/buffer_slabs.cc":
+        "transport/device/send_buffers_test.cc",
+    "transport/client/request_writer_datapath.cc": _TRANSPORT,
     # Only through the tables that they fill.
     "transport/faulty/faulty_cm.cc":
         "transport/faulty/faulty_provider_test.cc",
@@ -142,12 +143,17 @@ TESTED_ELSEWHERE = {
         "transport/faulty/faulty_provider_test.cc",
     "transport/faulty/real_devices.cc": "tests/transport/real_devices_test.cc",
     "transport/server_endpoint.cc": _TRANSPORT,
-    "transport/connection/client_connection.cc": _CLIENT_POLLER,
-    "transport/connection/client_connection_steps.cc": _CLIENT_POLLER,
-    "transport/connection/client_poller.cc": _CLIENT_POLLER,
-    "transport/connection/memory_domain.cc":
-        "transport/connection/poller_device_test.cc",
-    "transport/connection/cm_watcher.cc": _TRANSPORT_SHUTDOWN,
+    "transport/client/client_connection.cc": _CLIENT_POLLER,
+    "transport/client/client_connection_steps.cc": _CLIENT_POLLER,
+    "transport/client/client_devices.cc": _CLIENT_POLLER,
+    "transport/client/client_poller.cc": _CLIENT_POLLER,
+    "transport/client/lone_connection.cc": "tests/transport/transport_test.cc",
+    "transport/device/device_limits.cc":
+        "transport/client/device_limits_test.cc",
+    "transport/device/memory_domain.cc": _POLLER_DEVICE,
+    "transport/device/poller_device.cc": _POLLER_DEVICE,
+    "transport/device/poller_device_datapath.cc": _POLLER_DEVICE,
+    "transport/device/cm_watcher.cc": _TRANSPORT_SHUTDOWN,
     # The inside of the pool.
     "transport/memory/pool_core.cc": "transport/memory/buffer_pool_test.cc",
     "transport/memory/pool_core_datapath.cc":

@@ -131,10 +131,10 @@ class DataPath(StyleCase):
                               ("std::string name;", "build strings"),
                               ("absl::StrCat(1);", "build strings")):
             self.assert_finds(bans.check_data_path,
-                              "transport/connection/a_datapath.cc", code,
+                              "transport/session/a_datapath.cc", code,
                               "does not " + message)
             self.assert_accepts(bans.check_data_path,
-                                "transport/connection/a.cc", code)
+                                "transport/session/a.cc", code)
 
     def test_accepts_what_costs_nothing(self):
         self.assert_accepts(bans.check_data_path, "rpc/a_datapath.cc",

@@ -256,6 +256,8 @@ inline constexpr uint32_t kMaxSendBuffers = 1024;
 // Depth of the send queue of one queue pair. The last work request of all is
 // the marker that is posted when the connection ends.
 inline constexpr uint32_t kSendQueueDepth = kFrameDepth + kBulkDepth + 1;
+// The least that a device must offer: a frame, a READ or WRITE, and the marker.
+inline constexpr uint32_t kLeastSendDepth = 3;
 
 }  // namespace verbena::transport
 

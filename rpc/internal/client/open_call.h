@@ -21,8 +21,8 @@
 #include "rpc/internal/metrics/channel_methods.h"
 #include "rpc/internal/metrics/method_counters.h"
 #include "rpc/stream.h"
-#include "transport/connection/client_call.h"
-#include "transport/connection/client_connection.h"
+#include "transport/client/client_call.h"
+#include "transport/client/client_connection.h"
 #include "transport/polling/poller_threads.h"
 
 namespace verbena::internal {

@@ -16,7 +16,7 @@
 #include "rpc/internal/client/background_thread.h"
 #include "rpc/internal/client/poller_timer.h"
 #include "rpc/internal/client/waiters.h"
-#include "transport/connection/client_poller.h"
+#include "transport/client/client_poller.h"
 #include "transport/polling/ownership.h"
 #include "transport/polling/poller.h"
 #include "transport/polling/poller_counters.h"

@@ -15,8 +15,8 @@
 #include "rpc/internal/client/open_call.h"
 #include "rpc/internal/stream/protobuf_stream.h"
 #include "rpc/stream.h"
-#include "transport/connection/client_call.h"
-#include "transport/connection/message_stream.h"
+#include "transport/client/client_call.h"
+#include "transport/streams/message_stream.h"
 
 namespace verbena::internal {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/base/clock.h"
 #include "transport/base/log.h"
-#include "transport/connection/client_poller.h"
+#include "transport/client/client_poller.h"
 #include "transport/device.h"
 
 namespace verbena::internal {

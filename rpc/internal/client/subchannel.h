@@ -25,7 +25,7 @@
 #include "transport/base/counter.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/mutex.h"
-#include "transport/connection/client_connection.h"
+#include "transport/client/client_connection.h"
 #include "transport/polling/ownership.h"
 #include "transport/polling/task.h"
 

@@ -12,7 +12,7 @@
 #include "google/protobuf/message_lite.h"
 #include "rpc/client_context.h"
 #include "rpc/internal/client/open_call.h"
-#include "transport/connection/client_call.h"
+#include "transport/client/client_call.h"
 #include "transport/polling/poller_threads.h"
 
 namespace verbena::internal {

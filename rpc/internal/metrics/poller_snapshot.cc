@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "transport/connection/connection_state.h"
+#include "transport/session/connection_state.h"
 
 namespace verbena::internal {
 namespace {

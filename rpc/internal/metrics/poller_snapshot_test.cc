@@ -1,7 +1,7 @@
 #include "rpc/internal/metrics/poller_snapshot.h"
 
 #include "gtest/gtest.h"
-#include "transport/connection/connection_state.h"
+#include "transport/session/connection_state.h"
 
 namespace verbena::internal {
 namespace {

@@ -28,9 +28,9 @@
 #include "rpc/server_reactor.h"
 #include "rpc/service.h"
 #include "transport/base/mutex.h"
-#include "transport/connection/server_call.h"
 #include "transport/polling/poller_threads.h"
 #include "transport/polling/task.h"
+#include "transport/server/server_call.h"
 
 namespace verbena::internal {
 

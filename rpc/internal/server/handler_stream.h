@@ -14,8 +14,8 @@
 #include "rpc/internal/stream/protobuf_stream.h"
 #include "rpc/stream.h"
 #include "transport/base/mutex.h"
-#include "transport/connection/message_stream.h"
-#include "transport/connection/server_call.h"
+#include "transport/server/server_call.h"
+#include "transport/streams/message_stream.h"
 
 namespace verbena::internal {
 

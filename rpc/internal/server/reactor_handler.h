@@ -15,9 +15,9 @@
 #include "rpc/server_reactor.h"
 #include "rpc/service.h"
 #include "rpc/stream_reactor.h"
-#include "transport/connection/message_stream.h"
-#include "transport/connection/server_call.h"
 #include "transport/polling/task.h"
+#include "transport/server/server_call.h"
+#include "transport/streams/message_stream.h"
 
 namespace verbena::internal {
 

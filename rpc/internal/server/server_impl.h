@@ -23,8 +23,8 @@
 #include "rpc/service.h"
 #include "transport/base/limits.h"
 #include "transport/base/mutex.h"
-#include "transport/connection/server_call.h"
 #include "transport/polling/poller.h"
+#include "transport/server/server_call.h"
 #include "transport/server_endpoint.h"
 
 namespace verbena::internal {

@@ -6,9 +6,9 @@
 
 #include "rpc/internal/server/handler_call.h"
 #include "transport/base/cycle_rate.h"
-#include "transport/connection/connection_state.h"
-#include "transport/connection/server_call.h"
-#include "transport/connection/server_calls.h"
+#include "transport/server/server_call.h"
+#include "transport/server/server_calls.h"
+#include "transport/session/connection_state.h"
 
 namespace verbena::internal {
 namespace {

@@ -9,7 +9,7 @@
 #include "rpc/internal/server/method_registry.h"
 #include "rpc/server_status.h"
 #include "transport/base/mutex.h"
-#include "transport/connection/server_poller.h"
+#include "transport/server/server_poller.h"
 
 namespace verbena::internal {
 

@@ -15,7 +15,7 @@
 #include "rpc/internal/metrics/method_counters.h"
 #include "rpc/internal/stream/message_hooks.h"
 #include "rpc/stream_reactor.h"
-#include "transport/connection/message_stream.h"
+#include "transport/streams/message_stream.h"
 
 namespace verbena::internal {
 

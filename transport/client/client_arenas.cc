@@ -1,0 +1,76 @@
+// ClientArenas: what the server is told.
+
+#include "transport/client/client_arenas.h"
+
+#include <cstring>
+#include <optional>
+
+#include "transport/session/connection.h"
+#include "transport/wire/frame.h"
+
+namespace verbena::transport {
+namespace {
+
+// After how long without a credit to look for one again. It comes with any
+// frame of the server, and a server that has stopped sends none.
+constexpr absl::Duration kCreditsAwayRetry = absl::Seconds(1);
+
+}  // namespace
+
+absl::Status ClientArenas::LendThroughWindows(const ProtectionDomain& pd) {
+  return windows_.Open(pd);
+}
+
+bool ClientArenas::AnnounceSlow(Connection& connection) {
+  // Others may add to the pool meanwhile: those are for the next time.
+  const uint64_t added = pool_.regions_added();
+  for (uint32_t index = 1; index < kMaxArenas; ++index) {
+    const BufferPool::Region region = pool_.region(index);
+    if (region.number == 0 || region.number == known_[index].number) continue;
+    uint8_t* const out =
+        connection.BeginFrame(sizeof(ArenaHeader), /*spare_credits=*/0);
+    if (out == nullptr) return false;
+    known_[index] = region;
+    SendArena(connection, out, index, region);
+  }
+  told_of_ = added;
+  return true;
+}
+
+void ClientArenas::GiveBackIdle(Connection& connection, absl::Time now) {
+  if (now < look_again_ || !pool_.FindIdle(now)) return;
+  // Nobody waits for this, so it leaves the last credits to others, and asks
+  // the server for none.
+  uint8_t* const out =
+      connection.CanSendIdly()
+          ? connection.BeginFrame(sizeof(ArenaHeader), /*spare_credits=*/0)
+          : nullptr;
+  if (out == nullptr) {
+    look_again_ = now + kCreditsAwayRetry;
+    return;
+  }
+  // At most one region a tick, because calls wait meanwhile. The region is
+  // deregistered when this function returns, right behind the frame: see
+  // frame.h for why the server has nothing under way there.
+  const std::optional<BufferPool::TakenRegion> taken = pool_.TakeIdle();
+  if (!taken.has_value() || known_[taken->index].number != taken->number) {
+    return;
+  }
+  known_[taken->index] = {};
+  SendArena(connection, out, taken->index, BufferPool::Region());
+}
+
+void ClientArenas::SendArena(Connection& connection, uint8_t* out,
+                             uint32_t index, const BufferPool::Region& region) {
+  ArenaHeader header = {};
+  header.frame = Connection::PlainHeader(FrameType::kArena, 0);
+  header.frame.header_bytes = sizeof(header);
+  header.address = region.address;
+  header.bytes = region.bytes;
+  header.rkey = region.rkey;
+  header.index = static_cast<uint16_t>(index);
+  std::memcpy(out, &header, sizeof(header));
+  connection.Send(sizeof(header));
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <utility>
+
+#include "transport/client/client_arenas.h"
+#include "transport/session/connection.h"
+#include "transport/wire/frame.h"
+
+namespace verbena::transport {
+
+bool ClientArenas::Allocate(const ClientCall::Request& request,
+                            Placement placement, CallMemory* memory,
+                            absl::Status* failure) {
+  const auto allocate = [&](uint64_t bytes, Buffer* part) {
+    if (lease_waits_) return false;
+    absl::StatusOr<Buffer> allocated = pool_.Allocate(bytes);
+    if (!allocated.ok()) {
+      *failure = allocated.status();
+      return false;
+    }
+    *part = *std::move(allocated);
+    return true;
+  };
+  if (!placement.message_inline &&
+      !allocate(AlignPart(request.metadata_bytes) + request.message_bytes,
+                &memory->request)) {
+    return false;
+  }
+  if (!placement.attachment_inline) {
+    const Buffer* const buffer = request.attachment_buffer;
+    if (buffer != nullptr && pool_.Owns(*buffer)) {
+      memory->attachment = buffer->Share();
+    } else if (!allocate(request.attachment.size(), &memory->attachment)) {
+      return false;
+    }
+  }
+  const uint64_t hint =
+      std::min<uint64_t>(request.reply_hint_bytes, max_reply_bytes_);
+  if (hint > kFrameReplyBytes && !lease_waits_) {
+    // Without a lease the call only takes a round trip more.
+    absl::Status no_matter;
+    AllocateLease(hint, memory, &no_matter);
+  }
+  return true;
+}
+
+bool ClientArenas::AllocateLease(uint64_t bytes, CallMemory* memory,
+                                 absl::Status* failure) {
+  absl::StatusOr<Buffer> lease = pool_.Allocate(bytes);
+  if (!lease.ok()) {
+    *failure = lease.status();
+    return false;
+  }
+  memory->reply = *std::move(lease);
+  memory->reply.Extend();  // Lend all of the block.
+  return true;
+}
+
+bool ClientArenas::Lend(Connection& connection, CallMemory* memory) {
+  SendQueue& queue = connection.send_queue();
+  if (!queue.HasFrameRoom()) return false;
+  LeaseWindow* const window = windows_.Take();
+  if (window == nullptr) return false;
+  const Buffer& lease = memory->reply;
+  const ibv_mw_bind_info part = {
+      .mr = known_[lease.region()].registration,
+      .addr = reinterpret_cast<uint64_t>(lease.data()),
+      .length = lease.size(),
+      .mw_access_flags = IBV_ACCESS_REMOTE_WRITE};
+  window->bound = true;
+  memory->window = window;
+  const int error = queue.PostBind(window->window->get(), window->rkey, part);
+  if (error != 0) connection.FailPostSlow(error);
+  return error == 0;
+}
+
+void ClientArenas::TakeBack(Connection& connection, CallMemory* memory) {
+  LeaseWindow* const window = std::exchange(memory->window, nullptr);
+  window->taken_back = std::move(memory->reply);
+  to_take_back_.push_back(window);
+  PostTakeBacks(connection);
+}
+
+void ClientArenas::PostTakeBacks(Connection& connection) {
+  SendQueue& queue = connection.send_queue();
+  while (!to_take_back_.empty() && connection.usable() && queue.HasBulkRoom()) {
+    LeaseWindow* const window = to_take_back_.back();
+    to_take_back_.pop_back();
+    const int error = queue.PostInvalidate(window->rkey, window);
+    if (error != 0) connection.FailPostSlow(error);
+  }
+}
+
+void ClientArenas::OnTakenBack(Connection& connection, void* tag) {
+  LeaseWindow* const window = static_cast<LeaseWindow*>(tag);
+  window->bound = false;
+  window->taken_back.Reset();
+  windows_.GiveBack(window);
+  PostTakeBacks(connection);
+}
+
+void ClientArenas::Free(Poller& poller, CallMemory* memory) {
+  if (memory->window != nullptr) {
+    windows_.GiveBack(std::exchange(memory->window, nullptr));
+  }
+  memory->Free(poller);
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,20 @@
+#include "transport/client/response_reader.h"
+
+#include "absl/strings/string_view.h"
+
+namespace verbena::transport {
+
+Buffer AllocateMessageSlow(size_t bytes, CallResponse* response) {
+  Buffer buffer = Buffer::PlainIfAny(bytes);
+  if (buffer.empty()) {
+    static constexpr absl::string_view kText =
+        "no memory for the reply (see `ulimit -v`)";
+    response->code = absl::StatusCode::kResourceExhausted;
+    response->status_message = absl::MakeConstSpan(
+        reinterpret_cast<const uint8_t*>(kText.data()), kText.size());
+    response->message = {};
+  }
+  return buffer;
+}
+
+}  // namespace verbena::transport

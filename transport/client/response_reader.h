@@ -1,0 +1,34 @@
+// Reads a server's RESPONSE.
+
+#ifndef VERBENA_TRANSPORT_CLIENT_RESPONSE_READER_H_
+#define VERBENA_TRANSPORT_CLIENT_RESPONSE_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "transport/base/buffer.h"
+#include "transport/client/client_call.h"
+#include "transport/memory/buffer_pool.h"
+
+namespace verbena::transport {
+
+// Finds the parts of the reply in the RESPONSE `frame` and in the lease that it
+// was lent, if it was. `whole`, if not null, is the memory of a frame that was
+// continued. A message in the lease is copied to `message`: whoever parses it
+// must not see it change, and the server may WRITE to the lease until its
+// connection ends. An attachment goes to `attachment`: the lease itself, a part
+// of `whole`, or a copy in memory of `pool`. Returns what is wrong with the
+// frame, or null; then `response` points into the frame, `message` and
+// `attachment`.
+const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
+                         Buffer lease, BufferPool& pool, CallResponse* response,
+                         Buffer* message, Buffer* attachment);
+
+// Memory for a message that is copied. If there is none, an empty Buffer, and
+// the call that `response` is for ends with RESOURCE_EXHAUSTED.
+Buffer AllocateMessageSlow(size_t bytes, CallResponse* response);
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_CLIENT_RESPONSE_READER_H_

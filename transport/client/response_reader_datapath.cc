@@ -1,0 +1,54 @@
+#include <cstring>
+#include <utility>
+
+#include "transport/client/response_reader.h"
+#include "transport/wire/frame_codec.h"
+#include "transport/wire/placement.h"
+
+namespace verbena::transport {
+const char* ReadResponse(absl::Span<const uint8_t> frame, const Buffer* whole,
+                         Buffer lease, BufferPool& pool, CallResponse* response,
+                         Buffer* message, Buffer* attachment) {
+  const auto header = LoadHeader<ResponseHeader>(frame);
+  const ResponseBody body = SplitResponse(frame);
+  response->unprocessed = (header.frame.flags & kFlagUnprocessed) != 0;
+  response->code = static_cast<absl::StatusCode>(header.code);
+  response->status_message = body.status_message;
+  response->metadata = body.metadata;
+  response->message = body.message;
+  const bool message_in_lease = header.frame.flags & kFlagMessageInArena;
+  const bool attachment_in_lease = header.frame.flags & kFlagAttachmentInArena;
+  const uint64_t needed =
+      LeaseBytes(message_in_lease ? header.message_bytes : 0,
+                 attachment_in_lease ? header.attachment_bytes : 0);
+  if (needed > lease.size()) {
+    return "it wrote a reply that is longer than its lease";
+  }
+  response->hint_bytes =
+      needed > 0 ? needed
+                 : uint64_t{header.message_bytes} + header.attachment_bytes;
+  if (message_in_lease && header.message_bytes > 0) {
+    *message = AllocateMessageSlow(header.message_bytes, response);
+    if (message->empty()) return nullptr;
+    std::memcpy(message->data(), lease.data(), message->size());
+    response->message = message->span();
+  }
+  if (header.attachment_bytes == 0) return nullptr;
+  if (attachment_in_lease) {
+    *attachment = std::move(lease);
+    attachment->Narrow(message_in_lease ? AlignPart(header.message_bytes) : 0,
+                       header.attachment_bytes);
+  } else if (whole != nullptr) {
+    *attachment = whole->Share();
+    attachment->Narrow(whole->size() - header.attachment_bytes,
+                       header.attachment_bytes);
+  } else {
+    *attachment = pool.AllocateOrPlain(header.attachment_bytes);
+    std::memcpy(attachment->data(), body.attachment.data(),
+                header.attachment_bytes);
+  }
+  response->attachment = attachment;
+  return nullptr;
+}
+
+}  // namespace verbena::transport

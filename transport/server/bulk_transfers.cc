@@ -1,0 +1,101 @@
+#include "transport/server/bulk_transfers.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include "transport/base/check.h"
+#include "transport/base/limits.h"
+#include "transport/base/status_macros.h"
+#include "transport/wire/checksum.h"
+
+namespace verbena::transport {
+
+namespace {
+
+void AddToSum(BulkTransfer* transfer, uint32_t start, uint32_t bytes) {
+  if (transfer->sum == nullptr) return;
+  *transfer->sum = Crc32c({transfer->local + start, bytes}, *transfer->sum);
+}
+
+}  // namespace
+
+BulkTransfer* BulkTransfers::Acquire() {
+  if (spare_ == nullptr) {
+    all_.push_back(std::make_unique<BulkTransfer>());
+    return all_.back().get();
+  }
+  BulkTransfer* const transfer = spare_;
+  spare_ = transfer->next;
+  *transfer = BulkTransfer();
+  return transfer;
+}
+
+void BulkTransfers::Start(BulkTransfer* transfer) {
+  CHECK_GT(transfer->bytes, 0u);
+  Append(transfer);
+}
+
+void BulkTransfers::Append(BulkTransfer* transfer) {
+  transfer->next = nullptr;
+  (front_ == nullptr ? front_ : back_->next) = transfer;
+  back_ = transfer;
+}
+
+BulkTransfer* BulkTransfers::TakeFront() {
+  BulkTransfer* const transfer = front_;
+  front_ = transfer->next;
+  transfer->next = nullptr;
+  return transfer;
+}
+
+absl::Status BulkTransfers::RegisterSink(BulkTransfer* transfer) const {
+  ASSIGN_OR_RETURN(
+      transfer->sink,
+      MemoryRegion::Create(*sinks_, {transfer->local, transfer->bytes},
+                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+  transfer->lkey = transfer->sink.lkey();
+  return absl::OkStatus();
+}
+
+int BulkTransfers::PostChunk(SendQueue& queue, BulkTransfer* transfer) {
+  if (sinks_ != nullptr && transfer->opcode == IBV_WR_RDMA_READ &&
+      transfer->sink.get() == nullptr && !RegisterSink(transfer).ok()) {
+    return ENOMEM;  // As a device that takes no more.
+  }
+  BulkChunk chunk;
+  chunk.local = transfer->local + transfer->posted_bytes;
+  chunk.lkey = transfer->lkey;
+  chunk.bytes = NextBytes(*transfer);
+  if (transfer->opcode == IBV_WR_RDMA_WRITE) {
+    AddToSum(transfer, transfer->posted_bytes, chunk.bytes);
+  }
+  chunk.remote = transfer->remote.address + transfer->posted_bytes;
+  chunk.rkey = transfer->remote.rkey;
+  transfer->posted_bytes += chunk.bytes;
+  bytes_in_flight_ += chunk.bytes;
+  return queue.PostBulk(transfer->opcode, chunk, transfer);
+}
+
+bool BulkTransfers::ChunkDone(BulkTransfer* transfer) {
+  // They end in the order posted, and all but the last are whole.
+  const uint32_t bytes =
+      std::min(kBulkChunkBytes, transfer->posted_bytes - transfer->done_bytes);
+  if (transfer->opcode == IBV_WR_RDMA_READ) {
+    AddToSum(transfer, transfer->done_bytes, bytes);
+  }
+  transfer->done_bytes += bytes;
+  bytes_in_flight_ -= bytes;
+  // Before anybody looks at the bytes, the peer can write there no more.
+  if (transfer->done_bytes == transfer->bytes) transfer->sink = MemoryRegion();
+  return transfer->done_bytes == transfer->bytes;
+}
+
+void BulkTransfers::Release(BulkTransfer* transfer) {
+  CHECK_EQ(transfer->done_bytes, transfer->posted_bytes);
+  transfer->sink = MemoryRegion();
+  transfer->hold.Reset();
+  transfer->next = spare_;
+  spare_ = transfer;
+}
+
+}  // namespace verbena::transport

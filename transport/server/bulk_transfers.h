@@ -1,0 +1,112 @@
+// The READs and WRITEs of one connection, in fair turns.
+
+#ifndef VERBENA_TRANSPORT_SERVER_BULK_TRANSFERS_H_
+#define VERBENA_TRANSPORT_SERVER_BULK_TRANSFERS_H_
+
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "transport/base/limits.h"
+#include "transport/memory/buffer_pool.h"
+#include "transport/session/send_queue.h"
+#include "transport/verbs/memory_region.h"
+#include "transport/verbs/protection_domain.h"
+#include "transport/wire/remote_arenas.h"
+
+namespace verbena::transport {
+
+// A READ or WRITE of any length, cut into chunks.
+struct BulkTransfer {
+  ibv_wr_opcode opcode = IBV_WR_RDMA_READ;
+  uint8_t* local = nullptr;
+  uint32_t lkey = 0;
+  RemoteArenas::RemoteRange remote;
+  uint32_t bytes = 0;
+  void* owner = nullptr;  // For whoever started it; may be set to null.
+  // The owner has it for a long message of its stream; one that is READ has
+  // that number.
+  bool of_stream = false;
+  uint64_t number = 0;
+  Buffer hold;  // Memory that must stay until the last chunk is done.
+  // If not null, becomes the CRC32C of it all, chunk by chunk: before one is
+  // WRITTEN, and after one was READ.
+  uint32_t* sum = nullptr;
+
+  MemoryRegion sink;  // See BulkTransfers::RegisterSinks().
+  uint32_t posted_bytes = 0;
+  uint32_t done_bytes = 0;
+  BulkTransfer* next = nullptr;  // In the round, or among the spare ones.
+};
+
+// Posts chunks of all transfers in turn, as far as the send queue has room and
+// never more than kBulkWindowBytes, so a large call holds up no other, nor a
+// frame that is posted behind it. Transfers are recycled: nothing is allocated
+// once there have been as many at once as there ever will be.
+//
+// Not thread-safe: confined to the poller's thread. Destroyed after the queue
+// pair.
+class BulkTransfers {
+ public:
+  // For devices of iWARP, where a READ arrives as a write of the peer's: what
+  // is READ is registered in `pd`, which outlives this, with a key of its own
+  // that allows remote writes, from the first chunk to the last. The memory's
+  // own key allows none.
+  void RegisterSinks(const ProtectionDomain& pd) { sinks_ = &pd; }
+
+  // A transfer to fill in; then Start() it.
+  BulkTransfer* Acquire();
+  void Start(BulkTransfer* transfer);
+
+  // Whether a transfer has chunks that are not posted.
+  bool waiting() const { return front_ != nullptr; }
+
+  // Posts what fits. Calls `posted(transfer)` for each whose last chunk is out.
+  // Returns 0, or the errno of the device, after which the connection is lost.
+  template <typename Posted>
+  int PostChunks(SendQueue& queue, Posted posted) {
+    while (front_ != nullptr && queue.HasBulkRoom() &&
+           bytes_in_flight_ + NextBytes(*front_) <= kBulkWindowBytes) {
+      BulkTransfer* const transfer = TakeFront();
+      if (const int error = PostChunk(queue, transfer); error != 0) {
+        return error;
+      }
+      if (transfer->posted_bytes < transfer->bytes) {
+        Append(transfer);
+      } else {
+        posted(transfer);
+      }
+    }
+    return 0;
+  }
+
+  // A chunk of `transfer`, the tag of its completion, is done. Returns whether
+  // it was the last; the caller then calls Release().
+  bool ChunkDone(BulkTransfer* transfer);
+  void Release(BulkTransfer* transfer);
+
+ private:
+  BulkTransfer* TakeFront();
+  void Append(BulkTransfer* transfer);
+  int PostChunk(SendQueue& queue, BulkTransfer* transfer);
+  absl::Status RegisterSink(BulkTransfer* transfer) const;
+
+  static uint32_t NextBytes(const BulkTransfer& transfer) {
+    return std::min(kBulkChunkBytes, transfer.bytes - transfer.posted_bytes);
+  }
+
+  const ProtectionDomain* sinks_ = nullptr;
+  std::vector<std::unique_ptr<BulkTransfer>> all_;
+  BulkTransfer* spare_ = nullptr;
+  BulkTransfer* front_ = nullptr;  // The round: transfers with chunks to post.
+  BulkTransfer* back_ = nullptr;
+  uint32_t bytes_in_flight_ = 0;  // Summed over all transfers.
+};
+
+}  // namespace verbena::transport
+
+#endif  // VERBENA_TRANSPORT_SERVER_BULK_TRANSFERS_H_
