@@ -102,17 +102,16 @@ TESTED_ELSEWHERE = {
     "transport/client/client_arenas_datapath.cc": _TRANSPORT,
     "transport/client/client_calls.cc": _TRANSPORT,
     "transport/client/client_calls_datapath.cc": _TRANSPORT,
-    "transport/client/client_calls_hello.cc": _CREDENTIALS,
-    "transport/client/client_calls_long_messages.cc":
-        "tests/transport/hostile_server_streams_test.cc",
     "transport/streams/long_message.cc":
         "tests/transport/hostile_server_streams_test.cc",
     "transport/streams/message_stream_long.cc":
         "tests/integration/streaming_long_test.cc",
-    "transport/server/server_calls_long_messages.cc":
+    "transport/server/server_streams.cc":
         "tests/transport/hostile_client_streams_test.cc",
-    "transport/client/client_calls_metadata.cc": _TRANSPORT,
-    "transport/client/client_calls_waiting_datapath.cc": _TRANSPORT,
+    "transport/server/server_streams_datapath.cc":
+        "tests/transport/hostile_client_streams_test.cc",
+    "transport/server/server_streams_long.cc":
+        "tests/transport/hostile_client_streams_test.cc",
     "transport/session/connection.cc": _TRANSPORT,
     "transport/session/connection_continued_datapath.cc":
         "tests/transport/transport_continued_test.cc",
@@ -121,16 +120,21 @@ TESTED_ELSEWHERE = {
     "transport/session/frame_assembly_datapath.cc":
         "tests/transport/transport_continued_test.cc",
     "transport/server/server_poller.cc": _TRANSPORT,
+    "transport/server/bulk_share.cc": _TRANSPORT,
+    "transport/server/reply_sender.cc": _TRANSPORT,
+    "transport/server/reply_sender_datapath.cc": _TRANSPORT,
+    "transport/server/reply_sender_writes_datapath.cc": _TRANSPORT,
+    "transport/server/request_intake.cc": _TRANSPORT,
+    "transport/server/request_intake_datapath.cc": _TRANSPORT,
+    "transport/server/request_intake_reads_datapath.cc": _TRANSPORT,
+    "transport/server/server_admission.cc": _CREDENTIALS,
+    "transport/server/server_call.cc": _TRANSPORT,
+    "transport/server/server_call_slots.cc": _TRANSPORT,
     "transport/server/server_calls.cc": _TRANSPORT,
-    "transport/server/server_calls_bulk_datapath.cc": _TRANSPORT,
-    "transport/server/server_calls_hello.cc": _CREDENTIALS,
-    "transport/server/server_calls_metadata.cc": _TRANSPORT,
     "transport/server/server_calls_datapath.cc": _TRANSPORT,
-    "transport/server/server_calls_reply_datapath.cc": _TRANSPORT,
-    "transport/server/server_calls_request_datapath.cc": _TRANSPORT,
-    "transport/server/server_calls_stalls.cc":
+    "transport/server/server_metadata.cc": _TRANSPORT,
+    "transport/server/stall_guard.cc":
         "tests/transport/hostile_client_stalls_test.cc",
-    "transport/server/server_calls_waiting_datapath.cc": _TRANSPORT,
     "transport/device/buffer_slabs.cc":
         "transport/device/send_buffers_test.cc",
     "transport/client/request_writer_datapath.cc": _TRANSPORT,
@@ -143,6 +147,16 @@ TESTED_ELSEWHERE = {
         "transport/faulty/faulty_provider_test.cc",
     "transport/faulty/real_devices.cc": "tests/transport/real_devices_test.cc",
     "transport/server_endpoint.cc": _TRANSPORT,
+    "transport/client/client_admission.cc": _CREDENTIALS,
+    "transport/client/client_streams.cc":
+        "tests/transport/hostile_server_streams_test.cc",
+    "transport/client/request_sender.cc": _TRANSPORT,
+    "transport/client/request_sender_datapath.cc": _TRANSPORT,
+    "transport/client/request_sender_metadata.cc": _TRANSPORT,
+    "transport/client/response_intake.cc": _TRANSPORT,
+    "transport/client/response_intake_datapath.cc": _TRANSPORT,
+    "transport/client/sent_calls.cc": _TRANSPORT,
+    "transport/client/sent_calls_datapath.cc": _TRANSPORT,
     "transport/client/client_connection.cc": _CLIENT_POLLER,
     "transport/client/client_connection_steps.cc": _CLIENT_POLLER,
     "transport/client/client_devices.cc": _CLIENT_POLLER,

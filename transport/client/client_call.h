@@ -93,6 +93,25 @@ class ClientCall {
   // RESOURCE_EXHAUSTED (too large).
   virtual void OnFailed(const absl::Status& status) = 0;
 
+  // --- For the classes of transport/client alone ---
+
+  // Where the call stands at its connection.
+  struct Link {
+    // `slot` of a call that has none yet: not started, or in a line.
+    static constexpr uint32_t kIdle = UINT32_MAX;
+    static constexpr uint32_t kQueued = UINT32_MAX - 1;
+    uint32_t slot = kIdle;  // Index of its call slot.
+    // The slot to which its long metadata go while it is kQueued, or kIdle, and
+    // how much of them is there.
+    uint32_t metadata_slot = kIdle;
+    uint32_t metadata_sent = 0;
+    // All of the request fits its frame. Known while it is kQueued.
+    bool fits_frame = true;
+  };
+  Link& link() { return link_; }
+  const Link& link() const { return link_; }
+  MessageStream* stream() const { return stream_; }
+
  protected:
   ClientCall() = default;
   ~ClientCall() = default;
@@ -108,22 +127,10 @@ class ClientCall {
 
  private:
   template <typename Call>
-  friend class CallQueue;
-  friend class ClientCalls;
+  friend class CallQueue;  // Keeps next_ and previous_.
 
-  // The index of its call slot, or one of the two below.
-  static constexpr uint32_t kIdle = UINT32_MAX;
-  static constexpr uint32_t kQueued = UINT32_MAX - 1;
-  uint32_t slot_ = kIdle;
   MessageStream* stream_ = nullptr;  // Null unless it streams.
-  // All of the request fits its frame. Known while it is kQueued.
-  bool fits_frame_ = true;
-
-  // The slot to which its long metadata go while it is kQueued, or kIdle, and
-  // how much of them is there.
-  uint32_t metadata_slot_ = kIdle;
-  uint32_t metadata_sent_ = 0;
-
+  Link link_;
   // Its neighbours in the queue of calls that wait for room.
   ClientCall* next_ = nullptr;
   ClientCall* previous_ = nullptr;

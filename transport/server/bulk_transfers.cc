@@ -30,8 +30,23 @@ BulkTransfer* BulkTransfers::Acquire() {
   return transfer;
 }
 
+BulkTransfer* BulkTransfers::Prepare(ibv_wr_opcode opcode, const Buffer& local,
+                                     const RemoteArenas::RemoteRange& remote,
+                                     void* owner) {
+  BulkTransfer* const transfer = Acquire();
+  transfer->opcode = opcode;
+  transfer->local = local.data();
+  transfer->lkey = local.lkey();
+  transfer->remote = remote;
+  transfer->bytes = static_cast<uint32_t>(local.size());
+  transfer->owner = owner;
+  return transfer;
+}
+
 void BulkTransfers::Start(BulkTransfer* transfer) {
   CHECK_GT(transfer->bytes, 0u);
+  started_bytes_ += transfer->bytes;
+  poller_.NoteTransfer(transfer->bytes);
   Append(transfer);
 }
 
@@ -92,6 +107,8 @@ bool BulkTransfers::ChunkDone(BulkTransfer* transfer) {
 
 void BulkTransfers::Release(BulkTransfer* transfer) {
   CHECK_EQ(transfer->done_bytes, transfer->posted_bytes);
+  started_bytes_ -= transfer->bytes;
+  poller_.NoteTransfer(-int64_t{transfer->bytes});
   transfer->sink = MemoryRegion();
   transfer->hold.Reset();
   transfer->next = spare_;

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "transport/base/limits.h"
 #include "transport/memory/buffer_pool.h"
+#include "transport/polling/poller.h"
 #include "transport/session/send_queue.h"
 #include "transport/verbs/memory_region.h"
 #include "transport/verbs/protection_domain.h"
@@ -52,14 +53,23 @@ struct BulkTransfer {
 // pair.
 class BulkTransfers {
  public:
+  // The poller must outlive it; it hears how much is on its way.
+  explicit BulkTransfers(Poller& poller) : poller_(poller) {}
+  BulkTransfers(const BulkTransfers&) = delete;
+  BulkTransfers& operator=(const BulkTransfers&) = delete;
+  ~BulkTransfers() { poller_.NoteTransfer(-started_bytes_); }
+
   // For devices of iWARP, where a READ arrives as a write of the peer's: what
   // is READ is registered in `pd`, which outlives this, with a key of its own
   // that allows remote writes, from the first chunk to the last. The memory's
   // own key allows none.
   void RegisterSinks(const ProtectionDomain& pd) { sinks_ = &pd; }
 
-  // A transfer to fill in; then Start() it.
+  // Returns a transfer to fill in; then Start() it.
   BulkTransfer* Acquire();
+  // As Acquire(), for all of `local`, filled in but for what is optional.
+  BulkTransfer* Prepare(ibv_wr_opcode opcode, const Buffer& local,
+                        const RemoteArenas::RemoteRange& remote, void* owner);
   void Start(BulkTransfer* transfer);
 
   // Whether a transfer has chunks that are not posted.
@@ -99,6 +109,8 @@ class BulkTransfers {
     return std::min(kBulkChunkBytes, transfer.bytes - transfer.posted_bytes);
   }
 
+  Poller& poller_;
+  int64_t started_bytes_ = 0;  // Sum of all transfers that have not ended.
   const ProtectionDomain* sinks_ = nullptr;
   std::vector<std::unique_ptr<BulkTransfer>> all_;
   BulkTransfer* spare_ = nullptr;

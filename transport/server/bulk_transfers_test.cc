@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "transport/base/limits.h"
 #include "transport/device/send_batch.h"
 #include "transport/device/send_buffers.h"
+#include "transport/polling/poller.h"
 #include "transport/session/send_queue.h"
 #include "transport/verbs/fake_verbs.h"
 #include "transport/verbs/protection_domain.h"
@@ -67,7 +69,8 @@ class BulkTransfersTest : public testing::Test {
   SendBatches batches_;
   SharedSends shared_{kSendQueueDepth};
   SendQueue queue_{buffers_, batches_, shared_};
-  BulkTransfers transfers_;
+  std::unique_ptr<Poller> poller_ = *Poller::Create();
+  BulkTransfers transfers_{*poller_};
   uint64_t next_completion_ = 0;
 };
 

@@ -9,8 +9,8 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -18,13 +18,13 @@
 #include "absl/types/span.h"
 #include "transport/base/auth_context.h"
 #include "transport/base/buffer.h"
+#include "transport/base/check.h"
 #include "transport/base/limits.h"
 #include "transport/polling/poller.h"
 #include "transport/polling/poller_threads.h"
+#include "transport/server/server_call_parts.h"
+#include "transport/server/server_call_state.h"
 #include "transport/streams/message_stream.h"
-#include "transport/wire/frame.h"
-#include "transport/wire/placement.h"
-#include "transport/wire/remote_arenas.h"
 
 namespace verbena::transport {
 
@@ -54,21 +54,6 @@ class ServerHandler {
   ~ServerHandler() = default;
 };
 
-// Writes a reply when there is memory for it.
-class ReplyWriter {
- public:
-  // Writes the metadata, then the message: as many bytes as the Reply said.
-  // Called at most once, on the poller.
-  virtual void WriteReply(uint8_t* out) = 0;
-
-  // The transport needs the writer no more; it may be destroyed. Called exactly
-  // once after Finish(), maybe from inside it, on the poller.
-  virtual void OnReplyDone() = 0;
-
- protected:
-  ~ReplyWriter() = default;
-};
-
 // A call that a client has made, from ServerHandler::OnCall() until Finish().
 // Owned by its connection's table, which outlives it even if the client is
 // gone.
@@ -92,28 +77,29 @@ class ServerCall {
   // owns_message(), they are valid until ReleaseMessage() or Finish(), else
   // only inside OnCall(). Metadata are valid until ReleaseMetadata() or
   // Finish().
-  absl::Span<const uint8_t> message() const { return message_; }
+  absl::Span<const uint8_t> message() const { return request_.message; }
   absl::Span<const uint8_t> metadata() const {
     return absl::MakeConstSpan(
-        reinterpret_cast<const uint8_t*>(metadata_.data()), metadata_.size());
+        reinterpret_cast<const uint8_t*>(metadata_.text.data()),
+        metadata_.text.size());
   }
-  bool owns_message() const { return owns_message_; }
+  bool owns_message() const { return request_.owns_message; }
   // Gives the memory of a large message back early.
-  void ReleaseMessage();
+  void ReleaseMessage() { request_.ReleaseMessage(); }
   // Gives the memory of long metadata back early.
   void ReleaseMetadata() {
-    if (metadata_.capacity() > kFrameMetadataBytes) metadata_ = {};
+    if (metadata_.text.capacity() > kFrameMetadataBytes) metadata_.text = {};
   }
 
   // Bytes beside the message, always valid until Finish(); empty if there are
   // none. Take them to keep them longer, or to send them back without a copy.
-  const Buffer& attachment() const { return attachment_; }
-  Buffer TakeAttachment() { return std::move(attachment_); }
+  const Buffer& attachment() const { return request_.attachment; }
+  Buffer TakeAttachment() { return std::move(request_.attachment); }
 
   // Its messages, if the client streams; else null. Its owner is to be set from
   // inside OnCall(), and to null before Finish(). What was written goes out
   // before the status. It is over when the call was cancelled.
-  MessageStream* stream() const { return stream_.get(); }
+  MessageStream* stream() const { return stream_.messages.get(); }
 
   // Whether the caller has lost interest, or its stream has failed.
   // Thread-safe.
@@ -121,9 +107,9 @@ class ServerCall {
 
   // On the poller's thread: whether its RESPONSE has yet to be sent, whether
   // its handler has it, and what it waits for, in words for people.
-  bool is_open() const { return state_ != State::kFree; }
-  bool is_handled() const { return state_ == State::kHandling; }
-  const char* StateName() const;
+  bool is_open() const { return state_ != ServerCallState::kFree; }
+  bool is_handled() const { return state_ == ServerCallState::kHandling; }
+  const char* StateName() const { return ServerCallStateName(state_); }
 
   // A name for its connection, which nothing else has until that has ended and
   // all of its calls; not to be looked into.
@@ -155,19 +141,7 @@ class ServerCall {
   // Whether an attachment is in such memory, so that it goes without a copy.
   bool IsRegistered(const Buffer& buffer) const;
 
-  struct Reply {
-    // If not OK, there must be no message and no attachment; metadata may.
-    absl::Status status;
-    uint32_t metadata_bytes = 0;  // At most kFrameMetadataBytes.
-    // Metadata that are longer; then `metadata_bytes` is 0.
-    std::string long_metadata;
-    uint64_t message_bytes = 0;
-    // Either a writer or a buffer, unless there is nothing to write. The
-    // buffer, from AllocateReply(), holds metadata and message already.
-    ReplyWriter* writer = nullptr;
-    Buffer buffer;
-    Buffer attachment;  // Any; see IsRegistered().
-  };
+  using Reply = ServerReply;
 
   // Sends initial metadata before all else of the answer; once at most, before
   // Finish() and not with BeginReply(), on the poller's thread. Releases the
@@ -198,94 +172,53 @@ class ServerCall {
   // REQUIRES: nothing else was done with the call's poller in between.
   void SendReply();
 
- private:
-  friend class ServerCalls;
-  template <typename Call>
-  friend class CallQueue;
-
-  // Where a call stands; each with who moves it on.
-  enum class State : uint8_t {
-    kFree,               // A REQUEST.
-    kAwaitsMemory,       // Memory for the request, when there is some.
-    kReading,            // The last READ.
-    kHandling,           // Finish().
-    kDraining,           // What the handler wrote to its stream being sent.
-    kPendingQueued,      // Its RESPONSE_PENDING, when there is a credit.
-    kAwaitsLease,        // A LEASE, a CANCEL, or time that is over.
-    kAwaitsReplyMemory,  // Memory for the reply, when there is some.
-    kWriting,            // The last WRITE being posted.
-    kReplyQueued,        // Its RESPONSE, when there is a credit.
-  };
+  // --- For the classes of transport/server alone ---
 
   explicit ServerCall(ServerCalls& calls) : calls_(calls) {}
+
+  ServerCallState state() const { return state_; }
+  // The only way from one state to another.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Transition(ServerCallState to) {
+    CHECK(IsLegalTransition(state_, to));
+    state_ = to;
+  }
+  uint32_t id() const { return id_; }
+  // A client has begun the call.
+  void Begin(uint32_t id, uint64_t method_id, absl::Time deadline) {
+    id_ = id;
+    method_id_ = method_id;
+    deadline_ = deadline;
+    cancelled_.store(false, std::memory_order_relaxed);
+  }
+  // Metadata of the call `id` have come, and nothing else yet.
+  void set_id(uint32_t id) { id_ = id; }
+  void set_cancelled() { cancelled_.store(true, std::memory_order_relaxed); }
+  // When the deadline has passed for the client as well, whose own may be that
+  // much later.
+  absl::Time expiry() const { return deadline_ + Poller::kNowAgeMax; }
+
+  CallRequest& request() { return request_; }
+  CallMetadata& metadata_part() { return metadata_; }
+  CallStream& stream_part() { return stream_; }
+  CallReply& reply() { return reply_; }
+
+ private:
+  template <typename Call>
+  friend class CallQueue;  // Keeps next_ and previous_.
 
   ServerCalls& calls_;
   void* user_ = nullptr;
   ServerCall* next_ = nullptr;  // Its neighbours in the queue it waits in.
   ServerCall* previous_ = nullptr;
-  State state_ = State::kFree;
-  uint32_t call_id_ = 0;
+  ServerCallState state_ = ServerCallState::kFree;
+  uint32_t id_ = 0;
   uint64_t method_id_ = 0;
   absl::Time deadline_;
   std::atomic<bool> cancelled_{false};
-
-  // Which of the request's metadata came before it: see "Metadata" in frame.h.
-  enum class Ahead : uint8_t { kNone, kPart, kAll };
-  Ahead metadata_ahead_ = Ahead::kNone;  // Those of call_id_.
-  std::string metadata_;
-  // The server's own, of which so much is sent.
-  std::string initial_metadata_;
-  bool initial_due_ = false;
-  size_t metadata_sent_ = 0;  // Bytes sent of the metadata under way.
-  absl::Span<const uint8_t> message_;
-  bool owns_message_ = false;
-  std::string held_message_;  // From the frame, while the attachment is READ.
-  Buffer request_;            // Sinks of the READs.
-  Buffer attachment_;
-  RemoteArenas::RemoteRange request_source_;
-  RemoteArenas::RemoteRange attachment_source_;
-  uint32_t request_bytes_ = 0;     // To be READ.
-  uint32_t attachment_bytes_ = 0;  // To be READ.
-  uint8_t transfers_left_ = 0;     // READs to end, or WRITEs to be posted.
-
-  // Sums that the REQUEST states for the parts that are READ.
-  PartSums stated_sums_;
-  // Sums of the parts that were READ; from Finish() on, of those WRITTEN. Zero
-  // without checksums.
-  PartSums part_sums_;
-
-  // Where the long messages of a stream may be written.
-  struct StreamLease {
-    uint16_t arena = 0;
-    uint32_t offset = 0;
-    uint32_t bytes = 0;
-    RemoteArenas::RemoteRange range;
-  };
-  std::unique_ptr<MessageStream> stream_;
-  bool streamed_ = false;  // Whether it had a stream.
-  std::vector<StreamLease> stream_leases_;
-  bool lease_to_come_ = false;  // If there is none, the client lends another.
-  // The long message that is being written there: how many of its parts are not
-  // posted, and whether all are, and only its MESSAGE is not sent.
-  StreamLease writing_to_;
-  uint8_t writes_left_ = 0;
-  bool is_written_ = false;
-  bool read_waits_ = false;  // For memory to READ a long message into.
-  // READs of long messages to end, and WRITEs to be posted.
-  uint32_t stream_transfers_ = 0;
-
-  RemoteArenas::RemoteRange lease_;  // Where the reply may be written.
-  uint32_t lease_bytes_ = 0;
-  uint32_t lease_rkey_ = 0;      // To be invalidated; 0 if it has no key.
-  bool lease_asked_ = false;     // RESPONSE_PENDING was sent, no LEASE came.
-  absl::Time lease_asked_time_;  // When it was sent.
-
-  uint32_t plain_reply_bytes_ = 0;  // As passed to BeginReply().
-  Reply reply_;                     // From Finish() on.
-  uint32_t reply_attachment_bytes_ = 0;
-  Placement reply_place_;
-  bool reply_written_ = false;  // The WRITEs to the lease are posted.
-  bool unprocessed_ = false;    // Nothing was done; the RESPONSE says so.
+  CallRequest request_;
+  CallMetadata metadata_;
+  CallStream stream_;
+  CallReply reply_;
 };
 
 }  // namespace verbena::transport

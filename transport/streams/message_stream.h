@@ -180,6 +180,11 @@ class MessageStream final : public Task {
   // The call is over, or its connection: no message comes any more, and none is
   // sent. What has come can still be read.
   void End();
+  // As End(), and leaves the line of its connection. Does nothing to a stream
+  // that is not open.
+  void Close() {
+    if (line_ != nullptr) line_->Close(this);
+  }
 
  private:
   friend class OpenStreams;

@@ -28,8 +28,7 @@ class OpenStreams final : public StreamLine {
 
   void Serve(MessageStream* stream) override;
 
-  // Ends an open stream; does nothing to one that is not open.
-  void Close(MessageStream* stream);
+  void Close(MessageStream* stream) override;
 
   // For CallTable::SendWaiting(). Returns whether something waits for the
   // connection.

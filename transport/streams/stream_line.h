@@ -16,6 +16,8 @@ class StreamLine {
 
   // Has `stream` send its frames, now or as soon as the connection has room.
   virtual void Serve(MessageStream* stream) = 0;
+  // Ends `stream`: it sends nothing more.
+  virtual void Close(MessageStream* stream) = 0;
 
   // Moves the long messages of the streams.
   LongMessageCarrier& carrier() { return carrier_; }

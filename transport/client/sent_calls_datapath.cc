@@ -1,54 +1,75 @@
-// ClientCalls: what waits for credits, for slots or for memory.
-
 #include <cstring>
+#include <utility>
 
-#include "transport/client/client_calls.h"
+#include "transport/client/sent_calls.h"
+#include "transport/streams/message_stream.h"
 #include "transport/wire/frame_codec.h"
 
 namespace verbena::transport {
 
-void ClientCalls::Wait(ClientCall* call) {
-  call->slot_ = ClientCall::kQueued;
-  if (slots_.full()) connection_.counters().slot_waits.Add();
-  (call->fits_frame_ ? waiting_small_ : waiting_large_).PushBack(call);
-  NoteDeadline(call->request().deadline);
-  connection_.NoteWaiting();
+bool SentCalls::TakeBackLease(const FrameHeader& header, ClientCallSlot* slot) {
+  constexpr uint8_t kInLease = kFlagMessageInArena | kFlagAttachmentInArena;
+  if ((header.flags & kInLease) != 0) {
+    connection_.ProtocolError("it kept the key of the lease that it wrote to");
+    return false;
+  }
+  // The frame and the LEASE may have crossed.
+  shared_.arenas.TakeBack(connection_, &slot->memory);
+  return connection_.usable();
 }
 
-void ClientCalls::AddDue(const Slot& slot) {
+ClientCall* SentCalls::TakeCall(ClientCallSlot* slot) {
+  ClientCall* const call = std::exchange(slot->call, nullptr);
+  --live_;
+  call->link().slot = ClientCall::Link::kIdle;
+  if (ABSL_PREDICT_FALSE(call->stream() != nullptr)) {
+    call->stream()->Close();
+  }
+  return call;
+}
+
+void SentCalls::End(ClientCallSlot* slot, const CallResponse& response,
+                    uint64_t bytes) {
+  // The slot is free before the call hears of it: its end may start another.
+  ClientCall* const call =
+      ABSL_PREDICT_TRUE(slot->call != nullptr) ? TakeCall(slot) : nullptr;
+  if (ABSL_PREDICT_FALSE(!slot->memory.unused())) {
+    shared_.arenas.Free(connection_.poller(), &slot->memory);
+  }
+  if (ABSL_PREDICT_FALSE(slot->quarantined)) EndQuarantine(slot);
+  shared_.slots.Free(slot);
+  if (ABSL_PREDICT_FALSE(call == nullptr)) return;
+  if (ABSL_PREDICT_FALSE(bytes > max_reply_bytes_)) {
+    call->OnFailed(TooLargeReply(bytes));
+  } else {
+    call->OnResponse(response);
+  }
+}
+
+void SentCalls::AddDue(const ClientCallSlot& slot) {
   due_.push_back(static_cast<uint16_t>(ClientCallSlots::IndexOf(slot.call_id)));
   connection_.NoteWaiting();
 }
 
-bool ClientCalls::SendWaiting() {
-  if (!connection_.usable()) return false;
-  SendDue();
-  SendQueued(&waiting_small_);
-  SendQueued(&waiting_large_);
-  streams_.Send();
-  return streams_.waiting() || !due_.empty() || !waiting_small_.empty() ||
-         !waiting_large_.empty();
-}
-
-void ClientCalls::SendDue() {
-  arenas_.set_lease_waits(false);
+void SentCalls::SendDue() {
+  shared_.arenas.set_lease_waits(false);
   // Each once, in the order in which they became due. Each is taken out before
   // it is tried: the end of a call may add others, or come back here.
   for (size_t left = due_.size(); left > 0 && !due_.empty(); --left) {
     if (!connection_.CanSend(/*spare_credits=*/0)) return;
     const uint16_t index = due_.front();
     due_.erase(due_.begin());
-    if (!SendDueOf(&slots_.at(index))) due_.push_back(index);
+    if (!SendDueOf(&shared_.slots.at(index))) due_.push_back(index);
   }
 }
 
-bool ClientCalls::SendDueOf(Slot* slot) {
+bool SentCalls::SendDueOf(ClientCallSlot* slot) {
   if (!slot->used) return true;  // The RESPONSE was faster.
   if (slot->cancel_due) return SendCancel(slot);
   return !slot->lease_wanted || SendLease(slot);
 }
 
-bool ClientCalls::SendCancel(Slot* slot) {
+bool SentCalls::SendCancel(ClientCallSlot* slot) {
   uint8_t* const out =
       connection_.BeginFrame(sizeof(FrameHeader), /*spare_credits=*/0);
   if (out == nullptr) return false;
@@ -60,23 +81,25 @@ bool ClientCalls::SendCancel(Slot* slot) {
   return true;
 }
 
-bool ClientCalls::SendLease(Slot* slot) {
+bool SentCalls::SendLease(ClientCallSlot* slot) {
   if (slot->memory.reply.empty()) {
-    if (arenas_.lease_waits()) return false;
+    if (shared_.arenas.lease_waits()) return false;
     absl::Status failed;
-    if (!arenas_.AllocateLease(slot->lease_bytes, &slot->memory, &failed)) {
+    if (!shared_.arenas.AllocateLease(slot->lease_bytes, &slot->memory,
+                                      &failed)) {
       if (absl::IsUnavailable(failed)) failed = MemoryWillComeBack();
       if (failed.ok()) {
-        arenas_.set_lease_waits(true);
+        shared_.arenas.set_lease_waits(true);
         return false;
       }
       Abandon(slot, failed);
       return true;  // The CANCEL is due of its own.
     }
   }
-  if (!arenas_.Announce(connection_)) return false;
-  if (arenas_.lends_through_windows() && slot->memory.window == nullptr &&
-      !arenas_.Lend(connection_, &slot->memory)) {
+  if (!shared_.arenas.Announce(connection_)) return false;
+  if (shared_.arenas.lends_through_windows() &&
+      slot->memory.window == nullptr &&
+      !shared_.arenas.Lend(connection_, &slot->memory)) {
     return false;
   }
   uint8_t* const out =
@@ -96,31 +119,12 @@ bool ClientCalls::SendLease(Slot* slot) {
   return true;
 }
 
-void ClientCalls::SendQueued(Queue* queue) {
-  // Each is taken out before it is tried: sending may lose the connection, and
-  // that ends all that stand in the queue.
-  while (!queue->empty() && connection_.usable()) {
-    ClientCall* const call = queue->front();
-    queue->Remove(call);
-    call->slot_ = ClientCall::kIdle;
-    if (SendAny(call)) continue;
-    if (!connection_.failure().ok()) {
-      DropMetadata(call);
-      call->OnUnsent(connection_.failure());
-      return;
-    }
-    call->slot_ = ClientCall::kQueued;
-    queue->PushFront(call);
-    return;
-  }
-}
-
-void ClientCalls::HandleResponsePending(absl::Span<const uint8_t> frame) {
+void SentCalls::HandlePending(absl::Span<const uint8_t> frame) {
   const auto& header = HeaderIn<ResponsePendingHeader>(frame);
-  Slot* const slot = FindSlot(header.frame);
+  ClientCallSlot* const slot = Find(header.frame);
   if (slot == nullptr) return;
   if (slot->memory.stream != nullptr ||
-      (slot->call != nullptr && slot->call->stream_ != nullptr)) {
+      (slot->call != nullptr && slot->call->stream() != nullptr)) {
     return connection_.ProtocolError("it asked for a lease for a stream");
   }
   const uint64_t needed =
@@ -130,7 +134,7 @@ void ClientCalls::HandleResponsePending(absl::Span<const uint8_t> frame) {
         "it asked for a lease that it does not need");
   }
   // The server is done with the request.
-  arenas_.Free(connection_.poller(), &slot->memory);
+  shared_.arenas.Free(connection_.poller(), &slot->memory);
   if (slot->call == nullptr) return;  // Its CANCEL is on its way.
   const uint64_t bytes =
       uint64_t{header.message_bytes} + header.attachment_bytes;

@@ -1,5 +1,4 @@
-// ClientCalls: from the answer of the server's connection manager to the
-// WELCOME.
+#include "transport/client/client_admission.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +8,6 @@
 #include "transport/base/clock.h"
 #include "transport/base/limits.h"
 #include "transport/base/status_macros.h"
-#include "transport/client/client_calls.h"
 #include "transport/wire/frame_codec.h"
 
 namespace verbena::transport {
@@ -24,14 +22,8 @@ absl::string_view BodyText(absl::Span<const uint8_t> frame) {
 
 }  // namespace
 
-absl::Status ClientCalls::Begin(const ConnectRequest& request,
-                                const ConnectReply& reply) {
-  connection_.SetPeerLimits(reply.limits);
-  const uint32_t calls = std::min<uint32_t>(
-      connection_.options().max_open_calls, reply.limits.max_open_calls);
-  slots_.Resize(calls);
-  due_.reserve(size_t{2} * calls);
-  RETURN_IF_ERROR(connection_.FixQueuePair());
+absl::Status ClientAdmission::Begin(const ConnectRequest& request,
+                                    const ConnectReply& reply) {
   std::vector<HelloOption> options = {{kOptionUserAgent, kUserAgent}};
   if (connection_.options().checksum) {
     options.push_back({kOptionChecksum, kChecksumKind});
@@ -53,10 +45,10 @@ absl::Status ClientCalls::Begin(const ConnectRequest& request,
   if (connection_.device().limits().iwarp) {
     next_nudge_ = base::Now() + nudge_pause_;
   }
-  return SendOpening(FrameType::kHello, body);
+  return Send(FrameType::kHello, body);
 }
 
-absl::Status ClientCalls::SendOpening(FrameType type, absl::string_view body) {
+absl::Status ClientAdmission::Send(FrameType type, absl::string_view body) {
   FrameHeader header = Connection::PlainHeader(type, 0);
   header.body_bytes = static_cast<uint32_t>(body.size());
   const uint32_t bytes = static_cast<uint32_t>(sizeof(header) + body.size());
@@ -76,7 +68,7 @@ absl::Status ClientCalls::SendOpening(FrameType type, absl::string_view body) {
 
 // siw overlooks bytes that arrive while it sets up the server's end, until the
 // next bytes arrive. An empty WRITE makes it see the HELLO.
-void ClientCalls::Nudge(absl::Time now) {
+void ClientAdmission::Nudge(absl::Time now) {
   next_nudge_ = absl::InfiniteFuture();
   if (connection_.state() != ConnectionState::kConnecting) return;
   nudge_pause_ = std::min(2 * nudge_pause_, kLongestNudge);
@@ -87,51 +79,49 @@ void ClientCalls::Nudge(absl::Time now) {
   if (error != 0) connection_.FailPostSlow(error);
 }
 
-void ClientCalls::HandleOpening(absl::Span<const uint8_t> frame) {
+bool ClientAdmission::Handle(absl::Span<const uint8_t> frame) {
   const FrameType type = HeaderIn<FrameHeader>(frame).type;
   if (type == FrameType::kWelcome) return HandleWelcome(frame);
   if (type == FrameType::kCredentials && handshake_ != nullptr) {
-    return HandleCredentials(frame);
+    HandleCredentials(frame);
+  } else {
+    connection_.ProtocolError("it sent something before its WELCOME");
   }
-  connection_.ProtocolError("it sent something before its WELCOME");
+  return false;
 }
 
-void ClientCalls::HandleCredentials(absl::Span<const uint8_t> frame) {
+void ClientAdmission::HandleCredentials(absl::Span<const uint8_t> frame) {
   const absl::StatusOr<std::string> answer =
       handshake_->Answer(BodyText(frame), hellos_);
   absl::Status status = answer.status();
   if (status.ok()) status = CheckOwnMessage(*answer);
-  if (status.ok()) status = SendOpening(FrameType::kCredentials, *answer);
+  if (status.ok()) status = Send(FrameType::kCredentials, *answer);
   if (!status.ok()) connection_.Refuse(status);
 }
 
-void ClientCalls::HandleWelcome(absl::Span<const uint8_t> frame) {
+bool ClientAdmission::HandleWelcome(absl::Span<const uint8_t> frame) {
   const absl::StatusOr<std::vector<HelloOption>> server_options =
       DecodeOptions(FrameBody(frame));
   if (!server_options.ok()) {
-    return connection_.ProtocolError(server_options.status().message());
+    connection_.ProtocolError(server_options.status().message());
+    return false;
   }
   absl::Status status = CheckServer(*server_options);
   if (status.ok()) status = AgreeOnSums(*server_options);
-  if (!status.ok()) return connection_.Refuse(status);
+  if (!status.ok()) {
+    connection_.Refuse(status);
+    return false;
+  }
   wants_method_names_ = FindOption(*server_options, kOptionMethodNames);
   if (connection_.options().trains &&
       FindOption(*server_options, kOptionTrains) != nullptr) {
     connection_.AllowTrains();
   }
   connection_.Transition(ConnectionState::kOpen);
-  // Both limits, and what a frame has room for.
-  small_bytes_max_ =
-      std::min({connection_.options().max_send_message_bytes,
-                uint64_t{connection_.peer_limits().max_receive_message_bytes},
-                uint64_t{connection_.SendRoom() - sizeof(RequestHeader)}});
-  small_metadata_max_ = std::min(kFrameMetadataBytes,
-                                 connection_.peer_limits().max_metadata_bytes);
-  accepts_ = !draining_;
-  on_change_();
+  return true;
 }
 
-absl::Status ClientCalls::AgreeOnSums(
+absl::Status ClientAdmission::AgreeOnSums(
     const std::vector<HelloOption>& server_options) {
   ASSIGN_OR_RETURN(const bool has, AsksForChecksum(server_options));
   if (has) {
@@ -145,7 +135,7 @@ absl::Status ClientCalls::AgreeOnSums(
   return absl::OkStatus();
 }
 
-absl::Status ClientCalls::CheckServer(
+absl::Status ClientAdmission::CheckServer(
     const std::vector<HelloOption>& server_options) {
   if (handshake_ == nullptr) return absl::OkStatus();
   const std::string* const message =

@@ -1,10 +1,11 @@
-// ClientCalls: long messages of streams, beside their DATA.
+#include "transport/client/client_streams.h"
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <utility>
+#include <vector>
 
-#include "transport/client/client_calls.h"
 #include "transport/wire/frame_codec.h"
 #include "transport/wire/placement.h"
 
@@ -41,17 +42,23 @@ Buffer PartOf(const Buffer& lease, uint64_t offset, uint64_t bytes) {
 
 }  // namespace
 
-StreamMemory& ClientCalls::StreamMemoryOf(Slot* slot) {
-  if (slot->memory.stream == nullptr) {
-    slot->memory.stream = std::make_unique<StreamMemory>();
-  }
-  return *slot->memory.stream;
+StreamMemory& ClientStreams::MemoryOf(uint32_t call_id) {
+  std::unique_ptr<StreamMemory>& memory =
+      shared_.slots.at(ClientCallSlots::IndexOf(call_id)).memory.stream;
+  if (memory == nullptr) memory = std::make_unique<StreamMemory>();
+  return *memory;
 }
 
-LongMessageCarrier::Outcome ClientCalls::SendLong(uint32_t call_id,
-                                                  LongMessage* message) {
+void ClientStreams::Tick() {
+  if (!std::exchange(message_came_, false) && expected_bytes_ > 0) {
+    StopExpecting();
+  }
+}
+
+LongMessageCarrier::Outcome ClientStreams::SendLong(uint32_t call_id,
+                                                    LongMessage* message) {
   if (connection_.expects_sums()) return Outcome::kInFrames;
-  const BufferPool& pool = arenas_.pool();
+  const BufferPool& pool = shared_.arenas.pool();
   const uint64_t room = connection_.SendRoom() - sizeof(LongMessageHeader);
   const Placement place =
       PlaceParts(room, message->message.size(), message->attachment.size());
@@ -60,10 +67,9 @@ LongMessageCarrier::Outcome ClientCalls::SendLong(uint32_t call_id,
       place.all_inline()) {
     return Outcome::kInFrames;
   }
-  StreamMemory& memory =
-      StreamMemoryOf(&slots_.at(ClientCallSlots::IndexOf(call_id)));
+  StreamMemory& memory = MemoryOf(call_id);
   if (memory.sent_count == memory.sent_limit) return Outcome::kWait;
-  const bool announced = arenas_.Announce(connection_);
+  const bool announced = shared_.arenas.Announce(connection_);
   if (!connection_.usable()) return Outcome::kSent;  // As if it were.
   if (!announced) return Outcome::kBlocked;
   const auto place_of = [](const Buffer& part) {
@@ -80,7 +86,8 @@ LongMessageCarrier::Outcome ClientCalls::SendLong(uint32_t call_id,
   return Outcome::kSent;
 }
 
-const char* ClientCalls::ReleaseSent(Slot* slot, uint64_t message_limit) {
+const char* ClientStreams::ReleaseSent(ClientCallSlot* slot,
+                                       uint64_t message_limit) {
   StreamMemory* const memory = slot->memory.stream.get();
   const uint64_t before =
       memory == nullptr ? kStreamLongMessages : memory->sent_limit;
@@ -97,28 +104,27 @@ const char* ClientCalls::ReleaseSent(Slot* slot, uint64_t message_limit) {
   return nullptr;
 }
 
-LongMessageCarrier::Outcome ClientCalls::SendLease(uint32_t call_id,
-                                                   uint64_t bytes,
-                                                   uint64_t unread) {
+LongMessageCarrier::Outcome ClientStreams::SendLease(uint32_t call_id,
+                                                     uint64_t bytes,
+                                                     uint64_t unread) {
   // A lease with a window would have to be taken back message by message.
-  if (connection_.expects_sums() || arenas_.lends_through_windows()) {
+  if (connection_.expects_sums() || shared_.arenas.lends_through_windows()) {
     return Outcome::kWait;
   }
-  StreamMemory& memory =
-      StreamMemoryOf(&slots_.at(ClientCallSlots::IndexOf(call_id)));
+  StreamMemory& memory = MemoryOf(call_id);
   if (memory.leases.size() + unread >= kStreamLongMessages) {
     return Outcome::kWait;
   }
   if (!connection_.CanSend(/*spare_credits=*/0)) return Outcome::kBlocked;
   Buffer lease;
-  if (absl::StatusOr<Buffer> spare = arenas_.pool().AllocateSpare(bytes);
+  if (absl::StatusOr<Buffer> spare = shared_.arenas.pool().AllocateSpare(bytes);
       spare.ok()) {
     lease = *std::move(spare);
     lease.Extend();  // Lend all of the block.
   } else if (!memory.lends || !memory.leases.empty()) {
     return Outcome::kWait;
   }
-  if (!arenas_.Announce(connection_)) return Outcome::kBlocked;
+  if (!shared_.arenas.Announce(connection_)) return Outcome::kBlocked;
   uint8_t* const out =
       connection_.BeginFrame(sizeof(LeaseHeader), /*spare_credits=*/0);
   if (out == nullptr) return Outcome::kBlocked;
@@ -138,7 +144,7 @@ LongMessageCarrier::Outcome ClientCalls::SendLease(uint32_t call_id,
   return Outcome::kSent;
 }
 
-void ClientCalls::ExpectWrite(int64_t lease_bytes) {
+void ClientStreams::ExpectWrite(int64_t lease_bytes) {
   // The server writes one of a stream's leases at a time.
   const int64_t bytes =
       std::max(lease_bytes / int64_t{kStreamLongMessages}, -expected_bytes_);
@@ -146,7 +152,8 @@ void ClientCalls::ExpectWrite(int64_t lease_bytes) {
   connection_.poller().NoteTransfer(bytes);
 }
 
-Buffer ClientCalls::TakeLease(Slot* slot, uint16_t arena, uint32_t offset) {
+Buffer ClientStreams::TakeLease(ClientCallSlot* slot, uint16_t arena,
+                                uint32_t offset) {
   Buffer lease;
   if (slot->memory.stream == nullptr) return lease;
   std::vector<Buffer>& leases = slot->memory.stream->leases;
@@ -160,9 +167,9 @@ Buffer ClientCalls::TakeLease(Slot* slot, uint16_t arena, uint32_t offset) {
   return lease;
 }
 
-void ClientCalls::HandleLease(absl::Span<const uint8_t> frame) {
+void ClientStreams::HandleLease(absl::Span<const uint8_t> frame) {
   const auto header = LoadHeader<LeaseHeader>(frame);
-  Slot* const slot = FindSlot(header.frame);
+  ClientCallSlot* const slot = sent_.Find(header.frame);
   if (slot == nullptr) return;
   const Buffer lease = TakeLease(slot, header.arena, header.offset);
   if (lease.empty()) {
@@ -170,13 +177,13 @@ void ClientCalls::HandleLease(absl::Span<const uint8_t> frame) {
         "it gave a lease back that the stream did not lend");
   }
   if (slot->call == nullptr) return;
-  slot->call->stream_->ForgetLeases();
-  streams_.Serve(slot->call->stream_);
+  slot->call->stream()->ForgetLeases();
+  line_.Serve(slot->call->stream());
 }
 
-void ClientCalls::HandleLongMessage(absl::Span<const uint8_t> frame) {
+void ClientStreams::HandleLongMessage(absl::Span<const uint8_t> frame) {
   const auto header = LoadHeader<LongMessageHeader>(frame);
-  Slot* const slot = FindStream(header.frame);
+  ClientCallSlot* const slot = Find(header.frame);
   if (slot == nullptr) return;
   const LeasePlace place = LeaseOf(header);
   const Buffer lease = TakeLease(slot, place.arena, place.offset);
@@ -203,13 +210,48 @@ void ClientCalls::HandleLongMessage(absl::Span<const uint8_t> frame) {
     }
     parts.attachment = PartOf(lease, attachment_at, header.attachment_bytes);
   }
-  MessageStream* const stream = slot->call->stream_;
+  MessageStream* const stream = slot->call->stream();
   const char* const error =
       stream->OnLongMessage({header.message_bytes, header.attachment_bytes},
                             FrameBody(frame), std::move(incoming));
   if (error != nullptr) return connection_.ProtocolError(error);
-  if (!stream->failure().ok()) return Abandon(slot, stream->failure());
-  streams_.Serve(stream);
+  if (!stream->failure().ok()) return sent_.Abandon(slot, stream->failure());
+  line_.Serve(stream);
+}
+
+ClientCallSlot* ClientStreams::Find(const FrameHeader& header) {
+  ClientCallSlot* const slot = sent_.Find(header);
+  // Nobody waits for what the server still sent of a call that was cancelled.
+  if (slot == nullptr || slot->call == nullptr) return nullptr;
+  if (slot->call->stream() != nullptr) return slot;
+  connection_.ProtocolError(kNoStream);
+  return nullptr;
+}
+
+void ClientStreams::HandleData(absl::Span<const uint8_t> frame) {
+  const auto& header = HeaderIn<FrameHeader>(frame);
+  ClientCallSlot* const slot = Find(header);
+  if (slot == nullptr) return;
+  if ((header.flags & kFlagLastData) != 0) {
+    return connection_.ProtocolError("it marked DATA as a client's last");
+  }
+  MessageStream* const stream = slot->call->stream();
+  const char* const error =
+      stream->OnData(frame.subspan(sizeof(header)), /*last=*/false);
+  if (error != nullptr) return connection_.ProtocolError(error);
+  if (!stream->failure().ok()) return sent_.Abandon(slot, stream->failure());
+  if (stream->GrantDue()) line_.Serve(stream);
+}
+
+void ClientStreams::HandleWindow(absl::Span<const uint8_t> frame) {
+  const auto& header = HeaderIn<WindowHeader>(frame);
+  ClientCallSlot* const slot = Find(header.frame);
+  if (slot == nullptr) return;
+  MessageStream* const stream = slot->call->stream();
+  const char* error = stream->OnWindow(header.limit);
+  if (error == nullptr) error = ReleaseSent(slot, header.message_limit);
+  if (error != nullptr) return connection_.ProtocolError(error);
+  line_.Serve(stream);
 }
 
 }  // namespace verbena::transport

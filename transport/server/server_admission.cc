@@ -1,13 +1,11 @@
-// ServerCalls: from the HELLO to the WELCOME.
+#include "transport/server/server_admission.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "transport/base/status_macros.h"
-#include "transport/server/server_calls.h"
 #include "transport/wire/frame_codec.h"
 
 namespace verbena::transport {
@@ -31,11 +29,9 @@ absl::Status OtherCredentials(absl::string_view wanted,
 
 }  // namespace
 
-void ServerCalls::HandleOpening(absl::Span<const uint8_t> frame) {
+void ServerAdmission::Handle(absl::Span<const uint8_t> frame) {
   const FrameType type = HeaderIn<FrameHeader>(frame).type;
-  const bool greeted =
-      admission_ != nullptr && admission_->handshake != nullptr;
-  if (!greeted) {
+  if (handshake_ == nullptr) {
     if (type == FrameType::kHello) return HandleHello(frame);
     return connection_.ProtocolError("it sent something before its HELLO");
   }
@@ -50,7 +46,7 @@ void ServerCalls::HandleOpening(absl::Span<const uint8_t> frame) {
                    " before it had proven who it is")));
 }
 
-void ServerCalls::HandleHello(absl::Span<const uint8_t> frame) {
+void ServerAdmission::HandleHello(absl::Span<const uint8_t> frame) {
   const absl::StatusOr<std::vector<HelloOption>> client_options =
       DecodeOptions(FrameBody(frame));
   if (!client_options.ok()) {
@@ -64,95 +60,97 @@ void ServerCalls::HandleHello(absl::Span<const uint8_t> frame) {
       FindOption(*client_options, kOptionTrains) != nullptr) {
     connection_.AllowTrains();
   }
-  if (admission_ != nullptr) {
+  if (credentials_ != nullptr) {
     BeginHandshake(BodyText(frame), *client_options);
   } else {
     Admit("");
   }
 }
 
-absl::Status ServerCalls::AgreeOnSums(
+absl::Status ServerAdmission::AgreeOnSums(
     const std::vector<HelloOption>& client_options) {
   ASSIGN_OR_RETURN(const bool asked, AsksForChecksum(client_options));
   return asked || connection_.options().checksum ? connection_.ExpectSums()
                                                  : absl::OkStatus();
 }
 
-void ServerCalls::BeginHandshake(
+void ServerAdmission::BeginHandshake(
     absl::string_view hello_body,
     const std::vector<HelloOption>& client_options) {
-  const ServerCredentials& credentials = *admission_->credentials;
   const std::string* const kind =
       FindOption(client_options, kOptionCredentialsKind);
   const std::string* const message =
       FindOption(client_options, kOptionCredentials);
-  if (kind == nullptr || message == nullptr || *kind != credentials.kind()) {
-    return connection_.Refuse(OtherCredentials(credentials.kind(), kind));
+  if (kind == nullptr || message == nullptr || *kind != credentials_->kind()) {
+    return connection_.Refuse(OtherCredentials(credentials_->kind(), kind));
   }
-  admission_->hellos =
-      HellosText(admission_->request,
-                 {Connection::OwnLimits(connection_.options())}, hello_body);
-  admission_->handshake = credentials.Begin(connection_.Facts());
-  if (admission_->handshake == nullptr) {
+  hellos_ = HellosText(request_, {Connection::OwnLimits(connection_.options())},
+                       hello_body);
+  handshake_ = credentials_->Begin(connection_.Facts());
+  if (handshake_ == nullptr) {
     return connection_.Refuse(NoHandshake());
   }
   HandleCredentials(*message);
 }
 
-void ServerCalls::HandleCredentials(absl::string_view message) {
+void ServerAdmission::HandleCredentials(absl::string_view message) {
   absl::StatusOr<ServerHandshake::Answer> answer =
-      admission_->handshake->OnMessage(message, admission_->hellos);
+      handshake_->OnMessage(message, hellos_);
   absl::Status status = answer.status();
   if (status.ok()) status = CheckOwnMessage(answer->message);
   if (!status.ok()) return connection_.Refuse(status);
   if (answer->peer == nullptr) {
-    opening_ = std::move(answer->message);
-    opening_due_ = true;
+    body_ = std::move(answer->message);
+    due_ = true;
     return connection_.NoteWaiting();
   }
   auth_context_ = std::move(answer->peer);
   withdrawn_ = std::move(answer->withdrawn);
-  admission_.reset();
+  credentials_.reset();
+  handshake_.reset();
+  hellos_ = std::string();
   Admit(EncodeOptions({{kOptionCredentials, std::move(answer->message)}}));
 }
 
-void ServerCalls::Admit(std::string welcome) {
+void ServerAdmission::Admit(std::string welcome) {
   connection_.Transition(ConnectionState::kOpen);
-  opening_ = std::move(welcome);
+  body_ = std::move(welcome);
   if (connection_.expects_sums()) {
-    opening_ += EncodeOptions({{kOptionChecksum, kChecksumKind}});
+    body_ += EncodeOptions({{kOptionChecksum, kChecksumKind}});
   }
   if (connection_.allows_trains()) {
-    opening_ += EncodeOptions({{kOptionTrains, ""}});
+    body_ += EncodeOptions({{kOptionTrains, ""}});
   }
   if (connection_.options().method_names) {
-    opening_ += EncodeOptions({{kOptionMethodNames, ""}});
+    body_ += EncodeOptions({{kOptionMethodNames, ""}});
   }
-  opening_due_ = true;
+  due_ = true;
   connection_.NoteWaiting();
 }
 
-void ServerCalls::SendOpening() {
+bool ServerAdmission::SendDue() {
+  const bool welcome = connection_.usable();
   FrameHeader header = Connection::PlainHeader(
-      connection_.usable() ? FrameType::kWelcome : FrameType::kCredentials, 0);
-  header.body_bytes = static_cast<uint32_t>(opening_.size());
-  const auto bytes = static_cast<uint32_t>(sizeof(header) + opening_.size());
+      welcome ? FrameType::kWelcome : FrameType::kCredentials, 0);
+  header.body_bytes = static_cast<uint32_t>(body_.size());
+  const auto bytes = static_cast<uint32_t>(sizeof(header) + body_.size());
   uint8_t* const out = connection_.BeginFrame(bytes, /*spare_credits=*/0);
-  if (out == nullptr) return;
+  if (out == nullptr) return false;
   std::memcpy(out, &header, sizeof(header));
-  if (!opening_.empty()) {
-    std::memcpy(out + sizeof(header), opening_.data(), opening_.size());
+  if (!body_.empty()) {
+    std::memcpy(out + sizeof(header), body_.data(), body_.size());
   }
-  opening_due_ = false;
-  opening_ = std::string();
+  due_ = false;
+  body_ = std::string();
   connection_.Send(bytes);
-  if (!connection_.usable()) return;
+  if (!connection_.usable()) return false;
   if (connection_.expects_sums()) connection_.BeginSums();
-  // Both limits, and what a frame has room for.
-  plain_reply_max_ =
-      std::min({connection_.options().max_send_message_bytes,
-                uint64_t{connection_.peer_limits().max_receive_message_bytes},
-                RoomForReply()});
+  return true;
+}
+
+bool ServerAdmission::Abandon() {
+  handshake_.reset();
+  return std::exchange(credentials_, nullptr) != nullptr;
 }
 
 }  // namespace verbena::transport

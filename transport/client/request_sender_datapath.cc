@@ -1,0 +1,149 @@
+#include "absl/base/optimization.h"
+#include "transport/base/check.h"
+#include "transport/client/request_sender.h"
+#include "transport/client/request_writer.h"
+
+namespace verbena::transport {
+
+bool RequestSender::SendSmall(ClientCall* call) {
+  if (ABSL_PREDICT_FALSE(shared_.slots.full())) return false;
+  const ClientCall::Request& request = call->request();
+  const uint32_t bytes = static_cast<uint32_t>(
+      sizeof(RequestHeader) + request.metadata_bytes + request.message_bytes);
+  uint8_t* const out = connection_.BeginCall(bytes, sent_.Reserve());
+  if (ABSL_PREDICT_FALSE(out == nullptr)) return false;
+  const uint32_t call_id = sent_.Add(call);
+  MessageStream* const stream = call->stream();
+  WriteSmallRequest(*call, call_id, connection_.poller().now_ns(), out);
+  connection_.SendCall(bytes);
+  // Sending may have lost the connection, and that ended the call.
+  if (ABSL_PREDICT_FALSE(stream != nullptr) && connection_.usable()) {
+    streams_.Open(stream, call_id);
+  }
+  return true;
+}
+
+// Chooses the way by the lengths: in one REQUEST, in a continued one, or with
+// parts in the arenas, which the server must know of first.
+bool RequestSender::Send(ClientCall* call) {
+  const ClientCall::Request& request = call->request();
+  if (FitsFrame(request)) return SendSmall(call);
+  const uint32_t reserve = sent_.Reserve();
+  if (shared_.slots.full() || !connection_.CanSend(reserve)) return false;
+  ClientArenas& arenas = shared_.arenas;
+  Placement placement = Place(request);
+  // A little more than a frame goes as several, if it can now: cheaper than a
+  // READ, and it takes no memory of the arenas.
+  bool continued = !placement.all_inline() &&
+                   connection_.CanSendContinued(
+                       RequestFrameBytes(request, Placement(),
+                                         arenas.lends_through_windows()),
+                       reserve);
+  if (continued) placement = Placement();
+  CallMemory& memory = shared_.slots.next().memory;
+  bool ended = false;
+  if (!Allocate(call, placement, &memory, &ended)) return ended;
+  // The server must know of an arena before a REQUEST names it. What tells it
+  // may take the credits that there were, so they are looked at once more.
+  bool ready = memory.empty() || arenas.Announce(connection_);
+  bool has_key = arenas.lends_through_windows() && !memory.reply.empty();
+  if (ready && has_key &&
+      !Lend(RequestFrameBytes(request, placement, /*has_lease_key=*/true),
+            reserve, &memory)) {
+    // Without a lease the call only takes a round trip more.
+    memory.reply.Reset();
+    has_key = false;
+  }
+  const uint32_t bytes = RequestFrameBytes(request, placement, has_key);
+  // Without a key it may fit.
+  continued = continued && bytes > connection_.SendRoom();
+  uint8_t* out = nullptr;
+  ready =
+      ready &&
+      (continued ? connection_.CanSendContinued(bytes, reserve)
+                 : (out = connection_.BeginFrame(bytes, reserve)) != nullptr);
+  if (!ready) {
+    arenas.Free(connection_.poller(), &memory);
+    return false;
+  }
+  const uint32_t call_id = sent_.Add(call);
+  memory.Note(connection_.poller());
+  const int64_t now_ns = connection_.poller().now_ns();
+  PartSums sums;
+  PartSums* const wanted = connection_.expects_sums() ? &sums : nullptr;
+  if (continued) {
+    const Buffer frame = arenas.pool().AllocateOrPlain(bytes);
+    WriteRequest(*call, call_id, now_ns, placement, memory, frame.data(),
+                 wanted);
+    connection_.SendContinued(frame.span());
+  } else {
+    WriteRequest(*call, call_id, now_ns, placement, memory, out, wanted);
+    connection_.Send(bytes, sums);
+  }
+  return true;
+}
+
+bool RequestSender::Allocate(ClientCall* call, Placement placement,
+                             CallMemory* memory, bool* ended) {
+  const ClientCall::Request& request = call->request();
+  absl::Status failed;
+  if (shared_.arenas.Allocate(request, placement, memory, &failed)) return true;
+  shared_.arenas.Free(connection_.poller(), memory);
+  if (absl::IsUnavailable(failed)) failed = sent_.MemoryWillComeBack();
+  *ended = !failed.ok();
+  if (*ended) {
+    // The server forgets the metadata that it has of the call.
+    if (!request.long_metadata.empty()) shared_.slots.RenewNext();
+    call->OnFailed(failed);
+  }
+  return false;
+}
+
+bool RequestSender::Lend(uint64_t frame_bytes, uint32_t spare_credits,
+                         CallMemory* memory) {
+  const uint32_t frames =
+      frame_bytes <= connection_.SendRoom()
+          ? 1
+          : static_cast<uint32_t>(connection_.SendsFor(frame_bytes));
+  return connection_.CanSend(spare_credits + frames - 1) &&
+         connection_.send_queue().HasRoomFor(frames, /*without_buffer=*/1) &&
+         shared_.arenas.Lend(connection_, memory);
+}
+
+Placement RequestSender::Place(const ClientCall::Request& request) const {
+  // Metadata alone always fit.
+  CHECK_LE(request.metadata_bytes, kFrameMetadataBytes);
+  const uint64_t room =
+      connection_.SendRoom() - sizeof(RequestHeader) - request.metadata_bytes -
+      (shared_.arenas.lends_through_windows() ? sizeof(LeaseKey) : 0);
+  return PlaceParts(room, request.message_bytes, request.attachment.size());
+}
+
+void RequestSender::Wait(ClientCall* call) {
+  call->link().slot = ClientCall::Link::kQueued;
+  if (shared_.slots.full()) connection_.counters().slot_waits.Add();
+  shared_.LineOf(*call).PushBack(call);
+  shared_.NoteDeadline(call->request().deadline);
+  connection_.NoteWaiting();
+}
+
+void RequestSender::SendQueued(CallQueue<ClientCall>* line) {
+  // Each is taken out before it is tried: sending may lose the connection, and
+  // that ends all that stand in the queue.
+  while (!line->empty() && connection_.usable()) {
+    ClientCall* const call = line->front();
+    line->Remove(call);
+    call->link().slot = ClientCall::Link::kIdle;
+    if (SendAny(call)) continue;
+    if (!connection_.failure().ok()) {
+      DropMetadata(call);
+      call->OnUnsent(connection_.failure());
+      return;
+    }
+    call->link().slot = ClientCall::Link::kQueued;
+    line->PushFront(call);
+    return;
+  }
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,77 @@
+#include <memory>
+#include <utility>
+
+#include "absl/base/optimization.h"
+#include "transport/client/response_intake.h"
+#include "transport/client/response_reader.h"
+#include "transport/wire/checksum.h"
+#include "transport/wire/frame_codec.h"
+
+namespace verbena::transport {
+
+void ResponseIntake::HandlePlain(absl::Span<const uint8_t> frame) {
+  const auto& header = HeaderIn<ResponseHeader>(frame);
+  ClientCallSlot* const slot = sent_.Find(header.frame);
+  if (ABSL_PREDICT_FALSE(slot == nullptr)) return;
+  if (ABSL_PREDICT_FALSE(slot->metadata != nullptr)) {
+    return Handle(frame, /*whole=*/nullptr);
+  }
+  CallResponse response;
+  response.message = frame.subspan(sizeof(header));
+  response.hint_bytes = response.message.size();
+  sent_.End(slot, response, response.message.size());
+}
+
+void ResponseIntake::Handle(absl::Span<const uint8_t> frame,
+                            const Buffer* whole) {
+  const auto header = LoadHeader<FrameHeader>(frame);
+  ClientCallSlot* const slot = sent_.Find(header);
+  if (slot == nullptr) return;
+  constexpr uint8_t kInLease = kFlagMessageInArena | kFlagAttachmentInArena;
+  // A lease that the server asked for and was not sent is none of its.
+  Buffer lease;
+  if ((header.flags & kInLease) != 0 && !slot->lease_wanted) {
+    lease = std::move(slot->memory.reply);
+  }
+  CallResponse response;
+  Buffer message;
+  Buffer attachment;
+  const char* const error =
+      ReadResponse(frame, whole, lease.Share(), shared_.arenas.pool(),
+                   &response, &message, &attachment);
+  if (error != nullptr) return connection_.ProtocolError(error);
+  if (connection_.expects_sums() &&
+      !CheckParts(header.flags, message.span(), attachment.span())) {
+    return;
+  }
+  // Keeps alive what `response` points to until the call has read it.
+  const std::unique_ptr<IncomingMetadata> metadata = std::move(slot->metadata);
+  if (metadata != nullptr && !AddTrailing(*metadata, &response)) return;
+  sent_.End(slot, response, response.message.size() + attachment.size());
+}
+
+// The message is a copy that nobody else can change; the attachment is the
+// lease itself.
+bool ResponseIntake::CheckParts(uint8_t flags,
+                                absl::Span<const uint8_t> message,
+                                absl::Span<const uint8_t> attachment) {
+  const PartSums stated = connection_.received_sums();
+  PartSums found = stated;
+  // A part that is empty was not taken over, for want of memory.
+  if ((flags & kFlagMessageInArena) != 0 && !message.empty()) {
+    found.message = Crc32c(message);
+  }
+  if ((flags & kFlagAttachmentInArena) != 0 && !attachment.empty()) {
+    found.attachment = Crc32c(attachment);
+  }
+  if (found.message != stated.message) {
+    connection_.PartDamaged("the message of a reply", message.size(),
+                            stated.message, found.message);
+  } else if (found.attachment != stated.attachment) {
+    connection_.PartDamaged("the attachment of a reply", attachment.size(),
+                            stated.attachment, found.attachment);
+  }
+  return connection_.usable();
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,88 @@
+#include "transport/client/sent_calls.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace verbena::transport {
+
+void SentCalls::Open(uint32_t slots) {
+  shared_.slots.Resize(slots);
+  due_.reserve(size_t{2} * slots);
+}
+
+void SentCalls::FreeAll() {
+  for (ClientCallSlot& slot : shared_.slots) {
+    shared_.arenas.Free(connection_.poller(), &slot.memory);
+    if (slot.quarantined) EndQuarantine(&slot);
+  }
+}
+
+void SentCalls::FailAll(const absl::Status& reason) {
+  for (ClientCallSlot& slot : shared_.slots) {
+    if (slot.call != nullptr) TakeCall(&slot)->OnFailed(reason);
+  }
+}
+
+void SentCalls::EndExpired(absl::Time now) {
+  const absl::Status expired =
+      absl::DeadlineExceededError("the deadline of the call has passed");
+  for (ClientCallSlot& slot : shared_.slots) {
+    if (slot.call == nullptr) continue;
+    const absl::Time deadline = slot.call->request().deadline;
+    if (deadline <= now) {
+      Abandon(&slot, expired);
+    } else {
+      shared_.NoteDeadline(deadline);
+    }
+  }
+}
+
+ClientCallSlot* SentCalls::FindFailed() {
+  connection_.ProtocolError("it answered a call that is not open");
+  return nullptr;
+}
+
+absl::Status SentCalls::TooLargeReply(uint64_t bytes) const {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "a reply of ", bytes,
+      " bytes is larger than this client's max_receive_message_bytes, ",
+      max_reply_bytes_));
+}
+
+void SentCalls::EndQuarantine(ClientCallSlot* slot) {
+  slot->quarantined = false;
+  connection_.counters().quarantined_calls.Subtract();
+}
+
+uint64_t SentCalls::CountLeases() {
+  if (shared_.arenas.pool().allocated_bytes() == 0) return 0;
+  return static_cast<uint64_t>(std::count_if(
+      shared_.slots.begin(), shared_.slots.end(),
+      [](const ClientCallSlot& slot) { return !slot.memory.reply.empty(); }));
+}
+
+void SentCalls::Abandon(ClientCallSlot* slot, const absl::Status& reason) {
+  ClientCall* const call = TakeCall(slot);
+  slot->quarantined = true;
+  connection_.counters().quarantined_calls.Add();
+  slot->cancel_due = true;
+  slot->lease_wanted = false;
+  AddDue(*slot);
+  call->OnFailed(reason);
+}
+
+absl::Status SentCalls::MemoryWillComeBack() {
+  for (const ClientCallSlot& slot : shared_.slots) {
+    if (slot.used && !slot.memory.empty()) return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "no memory of the connection with ", connection_.peer(), " is left, of ",
+      shared_.arenas.pool().registered_bytes(),
+      " bytes, and no open call will give any back: the application holds it "
+      "in Buffers, or the parts of the call do not fit together; drop some, or "
+      "raise the limit for arenas"));
+}
+
+}  // namespace verbena::transport

@@ -1,0 +1,118 @@
+// ReplySender: replies with parts that are WRITTEN into a lease.
+
+#include <cstring>
+#include <utility>
+
+#include "transport/base/check.h"
+#include "transport/server/reply_sender.h"
+
+namespace verbena::transport {
+
+void ReplySender::HandleLease(const LeaseHeader& header, ServerCall* call) {
+  CallReply& reply = call->reply();
+  if (call->id() != header.frame.call_id ||
+      !std::exchange(reply.lease_asked, false)) {
+    return connection_.ProtocolError("it sent a lease that was not asked for");
+  }
+  // The LEASE may have crossed the RESPONSE of a call that waited too long.
+  if (call->state() != ServerCallState::kAwaitsLease) return;
+  if (header.bytes < reply.LeaseNeeded()) {
+    return connection_.ProtocolError("it sent a lease that is too short");
+  }
+  if (!shared_.arenas.Find(header.arena, header.offset, header.bytes,
+                           &reply.lease)) {
+    return connection_.ProtocolError(kLeaseOutsideArenas);
+  }
+  reply.lease_bytes = header.bytes;
+  reply.lease_rkey = header.rkey;
+  if (header.rkey != 0) reply.lease.rkey = header.rkey;
+  shared_.lines.StopAwaitingLease(call);
+  AwaitMemory(call);
+}
+
+void ReplySender::AwaitMemory(ServerCall* call) {
+  call->Transition(ServerCallState::kAwaitsReplyMemory);
+  if (!shared_.lines.memory.empty() || !PlaceReply(call)) {
+    shared_.lines.AwaitMemory(call);
+  }
+  connection_.NoteWaiting();
+}
+
+bool ReplySender::PlaceReply(ServerCall* call) {
+  ServerReply& content = call->reply().content;
+  const Placement place = call->reply().place;
+  // Bytes in memory of ours are WRITTEN from where they are.
+  const bool copy =
+      !place.attachment_inline && !connection_.pool().Owns(content.attachment);
+  const bool write = !place.message_inline && content.buffer.empty();
+  Buffer message;
+  Buffer attachment;
+  const absl::Status status = shared_.memory.AllocateParts(
+      write ? content.metadata_bytes + content.message_bytes : 0,
+      copy ? content.attachment.size() : 0, &message, &attachment);
+  if (absl::IsUnavailable(status)) return false;
+  if (!status.ok()) {
+    Refuse(call, status);
+    return true;
+  }
+  if (write) {
+    CHECK(content.writer != nullptr) << "a reply needs a buffer or a writer";
+    content.writer->WriteReply(message.data());
+    content.buffer = std::move(message);
+  }
+  if (copy) {
+    std::memcpy(attachment.data(), content.attachment.data(),
+                attachment.size());
+    content.attachment = std::move(attachment);
+  }
+  StartWrites(call);
+  return true;
+}
+
+void ReplySender::StartWrites(ServerCall* call) {
+  call->Transition(ServerCallState::kWriting);
+  CallReply& reply = call->reply();
+  ServerReply& content = reply.content;
+  reply.writes_left = 0;
+  reply.written_sums = {};
+  if (!reply.place.message_inline) {
+    if (content.writer != nullptr) {
+      std::exchange(content.writer, nullptr)->OnReplyDone();
+    }
+    // The metadata go into the RESPONSE, which may be posted after the transfer
+    // has ended.
+    reply.metadata.assign(reinterpret_cast<const char*>(content.buffer.data()),
+                          content.metadata_bytes);
+    content.buffer.Narrow(content.metadata_bytes, content.message_bytes);
+    StartWrite(call, std::move(content.buffer), 0, &reply.written_sums.message);
+  }
+  if (!reply.place.attachment_inline) {
+    const uint64_t start =
+        reply.place.message_inline ? 0 : AlignPart(content.message_bytes);
+    StartWrite(call, std::move(content.attachment), start,
+               &reply.written_sums.attachment);
+  }
+}
+
+void ReplySender::StartWrite(ServerCall* call, Buffer source,
+                             uint64_t lease_offset, uint32_t* sum) {
+  ++call->reply().writes_left;
+  RemoteArenas::RemoteRange target = call->reply().lease;
+  target.address += lease_offset;
+  BulkTransfer* const transfer =
+      shared_.transfers.Prepare(IBV_WR_RDMA_WRITE, source, target, call);
+  if (connection_.expects_sums()) transfer->sum = sum;
+  transfer->hold = std::move(source);
+  shared_.transfers.Start(transfer);
+  connection_.NoteWaiting();
+}
+
+void ReplySender::OnWritePosted(ServerCall* call) {
+  CallReply& reply = call->reply();
+  if (--reply.writes_left > 0) return;
+  // The queue pair keeps the order: the RESPONSE arrives after the data.
+  reply.written = true;
+  QueueFrame(call, ServerCallState::kReplyQueued);
+}
+
+}  // namespace verbena::transport
