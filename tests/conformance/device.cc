@@ -8,6 +8,8 @@
 #include "tests/testing/test_device.h"
 #include "transport/base/check.h"
 #include "transport/device.h"
+#include "transport/soft/full/full_provider.h"
+#include "transport/soft/soft_provider.h"
 
 namespace verbena::conformance {
 namespace {
@@ -25,16 +27,20 @@ bool IsEmpty(const ibv_gid& gid) {
   return gid.global.interface_id == 0 && gid.global.subnet_prefix == 0;
 }
 
-}  // namespace
-
-const transport::VerbsOps& Verbs() {
-  return testing_support::TestProvider().verbs;
+// The suite is about all verbs, of which RPC links a part.
+const transport::Provider& Provider() {
+  const transport::Provider& chosen = testing_support::TestProvider();
+  return &chosen == &soft::SoftProvider() ? soft::FullSoftProvider() : chosen;
 }
 
-const transport::CmOps& Cm() { return testing_support::TestProvider().cm; }
+}  // namespace
+
+const transport::VerbsOps& Verbs() { return Provider().verbs; }
+
+const transport::CmOps& Cm() { return Provider().cm; }
 
 std::string DeviceName() {
-  if (testing_support::TestProvider().name == std::string(kSoft)) return kSoft;
+  if (Provider().name == std::string(kSoft)) return kSoft;
   return transport::WantedDevice({});
 }
 

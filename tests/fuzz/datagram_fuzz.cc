@@ -9,9 +9,9 @@
 #include "tests/fuzz/fuzz_input.h"
 #include "transport/base/check.h"
 #include "transport/base/socket_address.h"
-#include "transport/soft/address/cm_datagram.h"
-#include "transport/soft/address/datagram.h"
-#include "transport/soft/address/global_route.h"
+#include "transport/soft/datagram/cm_datagram.h"
+#include "transport/soft/datagram/datagram.h"
+#include "transport/soft/datagram/global_route.h"
 #include "transport/soft/link/cm_message.h"
 #include "transport/soft/remote/tcp_protocol.h"
 

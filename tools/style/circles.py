@@ -15,9 +15,7 @@ KNOWN = {
     "tools/rpc_bench/verbs_count": 2,
     "transport/soft/base/fd_message": 2,
     "transport/soft/connected/connected_queue_pair": 2,
-    "transport/soft/device/context": 3,
     "transport/soft/queues/completion_channel": 4,
-    "transport/soft/queues/send_builder": 2,
 }
 
 

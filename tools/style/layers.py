@@ -4,20 +4,26 @@ import os
 
 from source_tree import Problem
 
-# The folders of transport/soft, lowest first.
-SOFT_ROOMS = ["base", "address", "memory", "link", "remote", "device", "queues",
-              "connected", "datagram", "verbs", "cm"]
+# The folders of transport/soft, lowest first: those that RPC links, and those
+# that only programs link which use verbs themselves.
+_SOFT_OF_RPC = ["base", "address", "memory", "link", "remote", "device",
+                "queues", "connected", "verbs", "cm"]
+SOFT_ROOMS = _SOFT_OF_RPC + ["datagram", "extended", "services", "full"]
 
 # Neither kind of queue pair knows of the other.
 _SOFT_NEIGHBOURS = [("datagram", "connected")]
 
 
-def _soft_below(room):
-    """What a room, or with None what stands above all of them, may include."""
-    below = SOFT_ROOMS[:SOFT_ROOMS.index(room)] if room else SOFT_ROOMS
+def _soft_rooms(rooms):
     return ["transport/base", "transport/verbs"] + [
-        "transport/soft/" + other for other in below
-        if (room, other) not in _SOFT_NEIGHBOURS]
+        "transport/soft/" + room for room in rooms]
+
+
+def _soft_below(room):
+    """What a room may include."""
+    return _soft_rooms(
+        other for other in SOFT_ROOMS[:SOFT_ROOMS.index(room)]
+        if (room, other) not in _SOFT_NEIGHBOURS)
 
 
 _BELOW_DEVICE = ["transport/base", "transport/verbs", "transport/memory",
@@ -35,8 +41,8 @@ LAYERS = {
     # The rooms of the software device, in order. A room may include all that
     # stand before it.
     **{"transport/soft/" + room: _soft_below(room) for room in SOFT_ROOMS},
-    "transport/soft": _soft_below(None),
-    "transport/soft/preload": _soft_below(None) + ["transport/soft"],
+    "transport/soft": _soft_rooms(_SOFT_OF_RPC),
+    "transport/soft/preload": _soft_rooms(SOFT_ROOMS) + ["transport/soft"],
     "transport/faulty": ["transport/base", "transport/verbs"],
     "transport/memory": ["transport/base", "transport/verbs"],
     "transport/wire": ["transport/base"],
@@ -98,8 +104,8 @@ LAYERS = {
     "tests": ["examples", "tools", "proto", "rpc", "rpc/generated",
               "rpc/internal/codec", "rpc/internal/client",
               "rpc/internal/server", "transport", "transport/base",
-              "transport/verbs", "transport/soft", "transport/faulty",
-              "transport/memory", "transport/wire", "transport/polling",
+              "transport/verbs", "transport/soft", "transport/soft/full",
+              "transport/faulty", "transport/memory", "transport/wire", "transport/polling",
               "transport/device", "transport/session", "transport/streams",
               "transport/client", "transport/server", "rpc/credentials",
               "rpc/services"],

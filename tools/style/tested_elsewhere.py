@@ -176,9 +176,9 @@ TESTED_ELSEWHERE = {
     "transport/soft/verbs/memory_region.cc":
         "transport/soft/verbs/verbs_table_test.cc",
     "transport/soft/device/port_events.cc":
-        "transport/soft/verbs/async_event_test.cc",
-    "transport/soft/queues/send_builder.cc":
-        "transport/soft/verbs/extended_queue_pair_test.cc",
+        "transport/soft/extended/address_watch_test.cc",
+    "transport/soft/extended/send_builder.cc":
+        "transport/soft/extended/extended_queue_pair_test.cc",
     "transport/soft/device/context.cc": _MESSAGES,
     "transport/soft/device/manual_link.cc": _MESSAGES,
     "transport/soft/queues/queue_pair.cc": _MESSAGES,
@@ -189,8 +189,22 @@ TESTED_ELSEWHERE = {
     "transport/soft/queues/polled_queue_pairs_datapath.cc":
         "transport/soft/connected/parking_test.cc",
     "transport/soft/verbs/context_verbs.cc": _MESSAGES,
-    "transport/soft/verbs/resize_cq.cc": "tests/conformance/resizing_test.cc",
-    "transport/soft/verbs/rereg_mr.cc": "tests/conformance/resizing_test.cc",
+    "transport/soft/verbs/create_queues.cc":
+        "transport/soft/verbs/verbs_table_test.cc",
+    "transport/soft/full/full_verbs.cc":
+        "transport/soft/full/full_provider_test.cc",
+    "transport/soft/address/legal_path.cc":
+        "transport/soft/datagram/address_handle_test.cc",
+    "transport/soft/cm/connection_space.cc": _SOFT_CM,
+    "transport/soft/services/service_ops.cc":
+        "transport/soft/services/datagram_service_test.cc",
+    "transport/soft/extended/async_events.cc":
+        "tests/conformance/async_events_test.cc",
+    "transport/soft/extended/advise_mr.cc":
+        "transport/soft/memory/on_demand_memory_test.cc",
+    "transport/soft/extended/resize_cq.cc":
+        "tests/conformance/resizing_test.cc",
+    "transport/soft/extended/rereg_mr.cc": "tests/conformance/resizing_test.cc",
     "transport/soft/verbs/memory_window_verbs.cc":
         "tests/conformance/memory_windows_test.cc",
     "transport/soft/connected/connected_queue_pair.cc": _REFUSALS,
@@ -230,13 +244,13 @@ TESTED_ELSEWHERE = {
     "transport/soft/base/datagram_socket.cc": _SOFT_DATAGRAMS,
     "transport/soft/base/foreign_fd.cc":
         "transport/soft/cm/cm_hostile_test.cc",
-    "transport/soft/verbs/datagram_verbs.cc": _SOFT_DATAGRAMS,
-    "transport/soft/address/cm_datagram.cc":
-        "transport/soft/cm/datagram_service_test.cc",
-    "transport/soft/remote/multicast_groups.cc":
+    "transport/soft/datagram/datagram_verbs.cc": _SOFT_DATAGRAMS,
+    "transport/soft/datagram/cm_datagram.cc":
+        "transport/soft/services/datagram_service_test.cc",
+    "transport/soft/datagram/multicast_groups.cc":
         "transport/soft/datagram/multicast_test.cc",
-    "transport/soft/remote/udp_socket.cc":
-        "transport/soft/remote/datagram_network_test.cc",
+    "transport/soft/datagram/udp_socket.cc":
+        "transport/soft/datagram/datagram_network_test.cc",
     "transport/soft/base/event_queue.cc":
         "transport/soft/queues/completion_queue_test.cc",
     "transport/soft/soft_provider.cc": "transport/soft/cm/cm_ops_test.cc",
@@ -247,8 +261,8 @@ TESTED_ELSEWHERE = {
     "transport/soft/cm/connection_requester.cc": _SOFT_CM,
     "transport/soft/cm/endpoint_addresses.cc": _SOFT_CM,
     "transport/soft/cm/endpoint_callbacks.cc": _SOFT_CM,
-    "transport/soft/cm/group_membership.cc":
-        "transport/soft/cm/datagram_service_test.cc",
+    "transport/soft/services/group_membership.cc":
+        "transport/soft/services/datagram_service_test.cc",
     "transport/soft/preload/cm_library_queues.cc":
         "transport/soft/preload/cm_library_test.cc",
     "transport/soft/preload/export_cm.cc": _PRELOAD,

@@ -1,13 +1,13 @@
 #include "transport/soft/test_end.h"
 
 #include "transport/base/check.h"
-#include "transport/soft/verbs/verbs_table.h"
+#include "transport/soft/full/full_verbs.h"
 
 namespace verbena::soft {
 namespace {
 
 ibv_context* OpenDevice() {
-  const transport::VerbsOps verbs = SoftVerbsOps();
+  const transport::VerbsOps verbs = FullVerbsOps();
   ibv_device** const devices = verbs.get_device_list(nullptr);
   ibv_context* const context = verbs.open_device(devices[0]);
   verbs.free_device_list(devices);
@@ -18,7 +18,7 @@ ibv_context* OpenDevice() {
 // The GID at which others reach this host: entry 0 of the table.
 transport::TestGid FirstGid(ibv_context* context) {
   transport::TestGid first;
-  CHECK_EQ(SoftVerbsOps().query_gid(context, 1, 0, &first.gid), 0);
+  CHECK_EQ(FullVerbsOps().query_gid(context, 1, 0, &first.gid), 0);
   return first;
 }
 
@@ -43,7 +43,7 @@ TestEnd::TestEnd(const TestEndOptions& wanted)
     : TestEnd(OpenDevice(), wanted) {}
 
 TestEnd::TestEnd(ibv_context* opened, const TestEndOptions& wanted)
-    : transport::TestEnd(SoftVerbsOps(), opened, FirstGid(opened), wanted) {}
+    : transport::TestEnd(FullVerbsOps(), opened, FirstGid(opened), wanted) {}
 
 int TestEnd::ToReadyToReceive(uint32_t number) {
   peer_number = number;

@@ -1,10 +1,11 @@
 // An RDMA provider: the verbs, the connection manager and what the two promise.
 //
 // There are two: SystemProvider() (libibverbs and librdmacm, in
-// system_provider.h) and SoftProvider() (user space, in transport/soft). A
-// third, FaultyProvider in transport/faulty, wraps either one and fails on a
-// plan. Nothing above transport/verbs can tell them apart but by the data in
-// this struct.
+// system_provider.h) and SoftProvider() (user space, in transport/soft: the
+// verbs that RPC calls; FullSoftProvider() there has all). A third,
+// FaultyProvider in transport/faulty, wraps either one and fails on a plan.
+// Nothing above transport/verbs can tell them apart but by the data in this
+// struct.
 
 #ifndef VERBENA_TRANSPORT_VERBS_PROVIDER_H_
 #define VERBENA_TRANSPORT_VERBS_PROVIDER_H_

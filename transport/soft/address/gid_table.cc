@@ -82,6 +82,10 @@ base::SocketAddress AddressOf(const ibv_gid& gid, uint16_t port,
       reinterpret_cast<const sockaddr*>(&v6));
 }
 
+bool IsMulticastGid(const ibv_gid& gid) {
+  return IsIpv4Gid(gid) ? IN_MULTICAST(ntohl(Ipv4Of(gid))) : gid.raw[0] == 0xff;
+}
+
 bool SameGid(const ibv_gid& a, const ibv_gid& b) {
   return std::memcmp(a.raw, b.raw, sizeof(a.raw)) == 0;
 }

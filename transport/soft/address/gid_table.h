@@ -28,6 +28,10 @@ base::SocketAddress AddressOf(const ibv_gid& gid, uint16_t port = 0,
 
 bool SameGid(const ibv_gid& a, const ibv_gid& b);
 
+// Whether `gid` stands for a group: an IPv6 multicast address, or an IPv4 one
+// in mapped form.
+bool IsMulticastGid(const ibv_gid& gid);
+
 // An address of this host.
 struct HostAddress {
   base::SocketAddress address;  // Port 0.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "transport/soft/address/mapped_gid.h"
 
 namespace verbena::soft {
 namespace {
@@ -57,6 +58,20 @@ TEST(GidTest, LinkLocalAddressNeedsItsInterface) {
   const base::SocketAddress address = AddressOf(gid, 5, 3);
   EXPECT_EQ(reinterpret_cast<const sockaddr_in6*>(address.get())->sin6_scope_id,
             3u);
+}
+
+TEST(GidTest, TellsGroupsAndIpv4) {
+  const auto gid = [](const char* text) {
+    ibv_gid read;
+    EXPECT_EQ(inet_pton(AF_INET6, text, read.raw), 1);
+    return read;
+  };
+  EXPECT_TRUE(IsMulticastGid(gid("ff0e::1")));
+  EXPECT_TRUE(IsMulticastGid(gid("::ffff:239.1.2.3")));
+  EXPECT_FALSE(IsMulticastGid(gid("::ffff:10.1.2.3")));
+  EXPECT_FALSE(IsMulticastGid(gid("fd00::1")));
+  EXPECT_TRUE(IsIpv4Gid(gid("::ffff:10.1.2.3")));
+  EXPECT_FALSE(IsIpv4Gid(gid("::10.1.2.3")));
 }
 
 TEST(GidTableTest, BeginsWithWhatOtherHostsReachAndEndsWithLoopback) {

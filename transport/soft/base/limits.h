@@ -73,7 +73,7 @@ inline constexpr uint64_t kDeviceMemoryBytesMax = 1 << 20;
 // So a request waits for a listener that is away, for the first of these times,
 // and looks for it at the interval of the second. Both are in milliseconds. A
 // request within a host waits only if its program wants that: see
-// soft_provider.h.
+// full_provider.h.
 inline constexpr int kListenerAwayMs = 100;
 inline constexpr int kListenerLookMs = 5;
 

@@ -31,21 +31,22 @@ void CmEventRecord::SetConnection(const CmMessage& message,
   }
 }
 
-void CmEventRecord::SetServiceData(const CmDatagram& datagram,
-                                   uint8_t data_bytes) {
-  std::memcpy(private_data.data(), datagram.private_data.data(), data_bytes);
+void CmEventRecord::SetServiceData(std::span<const uint8_t> data) {
+  std::memcpy(private_data.data(), data.data(), data.size());
   param.ud.private_data = private_data.data();
-  param.ud.private_data_len = data_bytes;
+  param.ud.private_data_len = static_cast<uint8_t>(data.size());
 }
 
-std::unique_ptr<CmChannel> CmChannel::Create() {
+std::unique_ptr<CmChannel> CmChannel::Create(ConnectionManager* manager) {
   base::UniqueFd event_fd(::eventfd(0, EFD_CLOEXEC));
   if (!event_fd.valid()) return nullptr;
-  return std::unique_ptr<CmChannel>(new CmChannel(std::move(event_fd)));
+  return std::unique_ptr<CmChannel>(
+      new CmChannel(manager, std::move(event_fd)));
 }
 
-CmChannel::CmChannel(base::UniqueFd event_fd)
+CmChannel::CmChannel(ConnectionManager* manager, base::UniqueFd event_fd)
     : rdma_event_channel{.fd = event_fd.get()},
+      manager_(manager),
       event_fd_(std::move(event_fd)) {}
 
 // A futex is a wait that goes on after a signal if the program has asked for

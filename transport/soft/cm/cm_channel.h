@@ -10,11 +10,11 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "transport/base/unique_fd.h"
-#include "transport/soft/address/cm_datagram.h"
 #include "transport/soft/cm/cm_endpoint.h"
 #include "transport/soft/cm/cm_locks.h"
 #include "transport/soft/link/cm_message.h"
@@ -35,8 +35,8 @@ struct CmEventRecord final : rdma_cm_event {
   // Tells the user what `message` says of a connection, with `data_bytes` of
   // its private data.
   void SetConnection(const CmMessage& message, uint8_t data_bytes);
-  // Tells the user the first `data_bytes` of the private data of `datagram`.
-  void SetServiceData(const CmDatagram& datagram, uint8_t data_bytes);
+  // Tells the user the private data of a message for a service.
+  void SetServiceData(std::span<const uint8_t> data);
 
   // The endpoint whose destroy_id waits for the event to be acknowledged.
   std::shared_ptr<CmEndpoint> owner;
@@ -50,11 +50,14 @@ struct CmEventRecord final : rdma_cm_event {
 // readable while there is an event in the queue.
 class CmChannel final : public rdma_event_channel {
  public:
-  // Null, with errno, when the process is out of descriptors.
-  static std::unique_ptr<CmChannel> Create();
+  // For identifiers of `manager`, which outlives it. Null, with errno, when the
+  // process is out of descriptors.
+  static std::unique_ptr<CmChannel> Create(ConnectionManager* manager);
   static CmChannel* From(rdma_event_channel* channel) {
     return static_cast<CmChannel*>(channel);
   }
+
+  ConnectionManager& manager() { return *manager_; }
 
   void Push(std::unique_ptr<CmEventRecord> event)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEvents);
@@ -79,10 +82,11 @@ class CmChannel final : public rdma_event_channel {
   int AwaitPush(uint32_t pushes) const;
 
  private:
-  explicit CmChannel(base::UniqueFd event_fd);
+  CmChannel(ConnectionManager* manager, base::UniqueFd event_fd);
   void WakeAll();
   void SetReadable(bool readable);
 
+  ConnectionManager* const manager_;
   // Owns the descriptor that rdma_event_channel::fd names.
   base::UniqueFd event_fd_ ABSL_GUARDED_BY(kEvents);
   std::deque<std::unique_ptr<CmEventRecord>> events_ ABSL_GUARDED_BY(kEvents);

@@ -12,14 +12,10 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
-#include "transport/soft/address/cm_datagram.h"
 #include "transport/soft/base/clock.h"
 #include "transport/soft/cm/cm_locks.h"
 #include "transport/soft/cm/cm_queue_pair.h"
@@ -29,7 +25,8 @@
 
 namespace verbena::soft {
 
-struct CmEndpoint;
+class ConnectionManager;
+class PortSpace;
 
 // The memory that librdmacm's rsockets read behind the public fields of an
 // rdma_cm_id when the rest of librdmacm is replaced by ours. They read two
@@ -61,7 +58,7 @@ struct HalfOpenConnection {
 // listen(id, 0) means: as in the kernel's manager.
 inline constexpr int kBacklogMax = 1024;
 
-// The state of a listener, of either port space.
+// The state of a listener.
 struct ListenerRecord {
   // A descriptor that is kept to be given up when the process has no other, so
   // that a client can be accepted and told why it is refused.
@@ -72,11 +69,6 @@ struct ListenerRecord {
   // the oldest.
   std::map<uint64_t, HalfOpenConnection> half_open;
   uint64_t next_half_open = 1;
-  // For the port space UDP: the endpoints that were born of questions, by the
-  // asker's address and its number of the question. So a question that is asked
-  // again gives birth to no other endpoint.
-  std::map<std::pair<std::string, uint64_t>, std::weak_ptr<CmEndpoint>>
-      questions;
 };
 
 // The state of one side of a connection (port space TCP).
@@ -100,27 +92,15 @@ struct ConnectionRecord {
   base::UniqueFd address_holder;
 };
 
-// The state of one side of a question for a service (port space UDP).
-struct ServiceRecord {
-  // The question that was asked or received; later the answer that was given.
-  CmDatagram datagram;
-};
-
-// A multicast group that an endpoint is a member of.
-struct GroupRecord {
-  ibv_gid gid;
-  bool attached;  // The queue pair receives what is sent to the group.
-};
-
 // The object behind an rdma_cm_id. Two sides share it: the user, from create_id
 // (or the CONNECT_REQUEST) to destroy_id, and the callbacks of the engine that
 // are under way.
 //
 // The fields that users read in rdma_cm_id have no lock. They change only
 // before the event that tells of the change is in the channel.
-struct CmEndpoint final : rdma_cm_id,
-                          RsocketView,
-                          std::enable_shared_from_this<CmEndpoint> {
+struct CmEndpoint : rdma_cm_id,
+                    RsocketView,
+                    std::enable_shared_from_this<CmEndpoint> {
   CmEndpoint() : rdma_cm_id{} {}
   static CmEndpoint* From(rdma_cm_id* id) {
     return static_cast<CmEndpoint*>(id);
@@ -137,6 +117,10 @@ struct CmEndpoint final : rdma_cm_id,
 
   // REQUIRES: CanTransition(state, to).
   void Transition(CmState to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
+
+  // Constant once the manager has made the endpoint; both outlive it.
+  ConnectionManager* manager = nullptr;
+  PortSpace* port_space = nullptr;
 
   CmState state ABSL_GUARDED_BY(kEndpoints) = CmState::kIdle;
 
@@ -156,8 +140,6 @@ struct CmEndpoint final : rdma_cm_id,
 
   ListenerRecord listening ABSL_GUARDED_BY(kEndpoints);
   ConnectionRecord connection ABSL_GUARDED_BY(kEndpoints);
-  ServiceRecord service ABSL_GUARDED_BY(kEndpoints);
-  std::vector<GroupRecord> groups ABSL_GUARDED_BY(kEndpoints);
 
   // The rest is kept by CmEvents.
 

@@ -24,7 +24,7 @@ class CmEventsTest : public testing::Test {
   }
 
   static std::unique_ptr<CmChannel> MakeChannel() {
-    std::unique_ptr<CmChannel> channel = CmChannel::Create();
+    std::unique_ptr<CmChannel> channel = CmChannel::Create(nullptr);
     EXPECT_EQ(::fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
     return channel;
   }

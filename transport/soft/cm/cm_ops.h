@@ -10,9 +10,9 @@
 
 namespace verbena::soft {
 
-// The whole table: every entry is filled. It serves the port spaces TCP and
-// UDP, and connects to processes of this host (cm_address.h) and of others
-// (network.h).
+// The table. Its identifiers are of the port space TCP, and connect to
+// processes of this host (cm_address.h) and of others (network.h). Those of
+// full/full_provider.h may be of the port space UDP too.
 transport::CmOps SoftCmOps();
 
 // See transport::Provider.
@@ -20,12 +20,12 @@ bool PeerUser(rdma_cm_id* id, uid_t* user);
 
 // These are not in that table: the library needs none of them. Each has the
 // behaviour of the librdmacm function of its name.
-int JoinMulticast(rdma_cm_id* id, sockaddr* group, void* context);
-int JoinMulticastEx(rdma_cm_id* id, rdma_cm_join_mc_attr_ex* attributes,
-                    void* context);
-int LeaveMulticast(rdma_cm_id* id, sockaddr* group);
 int InitQpAttr(rdma_cm_id* id, ibv_qp_attr* attributes, int* mask);
 int Establish(rdma_cm_id* id);
+
+// Returns an answer of the connection manager as librdmacm does: 0, or -1 with
+// `error` as errno.
+int CmResult(int error);
 
 }  // namespace verbena::soft
 

@@ -11,10 +11,8 @@
 namespace verbena::soft {
 namespace {
 
-constexpr uint8_t kPort = 1;
-
 int FillInit(const CmQueuePairTerms& terms, ibv_qp_attr& attributes) {
-  attributes.port_num = kPort;
+  attributes.port_num = kCmPort;
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
   if (terms.responder_resources != 0) {
     attributes.qp_access_flags |=
@@ -74,31 +72,10 @@ int FillAttributes(const CmQueuePairTerms& terms, ibv_qp_attr& attributes,
   }
 }
 
-int FillDatagramAttributes(ibv_qp_attr& attributes, int& mask) {
-  const ibv_qp_state to = attributes.qp_state;
-  attributes = {};
-  attributes.qp_state = to;
-  mask = IBV_QP_STATE;
-  switch (to) {
-    case IBV_QPS_INIT:
-      attributes.port_num = kPort;
-      attributes.qkey = RDMA_UDP_QKEY;
-      mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY;
-      return 0;
-    case IBV_QPS_RTR:
-      return 0;
-    case IBV_QPS_RTS:
-      mask |= IBV_QP_SQ_PSN;
-      return 0;
-    default:
-      return EINVAL;
-  }
-}
-
 int MoveToInit(ibv_qp* qp) {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_INIT;
-  attributes.port_num = kPort;
+  attributes.port_num = kCmPort;
   return QueuePair::From(qp)->Modify(
       attributes,
       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
@@ -117,18 +94,6 @@ int MoveToError(ibv_qp* qp) {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_ERR;
   return QueuePair::From(qp)->Modify(attributes, IBV_QP_STATE);
-}
-
-int MoveDatagramsToReadyToSend(ibv_qp* qp, const transport::VerbsOps& verbs) {
-  for (const ibv_qp_state to : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
-    ibv_qp_attr attributes = {};
-    attributes.qp_state = to;
-    int mask = 0;
-    int error = FillDatagramAttributes(attributes, mask);
-    if (error == 0) error = verbs.modify_qp(qp, &attributes, mask);
-    if (error != 0) return error;
-  }
-  return 0;
 }
 
 }  // namespace verbena::soft

@@ -7,9 +7,11 @@
 
 #include <cstdint>
 
-#include "transport/verbs/verbs_ops.h"
-
 namespace verbena::soft {
+
+// The port of the device that every identifier is on. It has all addresses of
+// the host.
+inline constexpr uint8_t kCmPort = 1;
 
 // The agreed terms of a connection, as one of its two sides sees them.
 struct CmQueuePairTerms {
@@ -31,9 +33,6 @@ struct CmQueuePairTerms {
 // was granted READs; the receiver-not-ready timer is 0, which means 655 ms.
 int FillAttributes(const CmQueuePairTerms& terms, ibv_qp_attr& attributes,
                    int& mask);
-// As FillAttributes(), but for a queue pair of type UD. The Q_Key is the one
-// that all identifiers have.
-int FillDatagramAttributes(ibv_qp_attr& attributes, int& mask);
 
 // Each of the others returns 0 or the errno of the modify_qp that failed.
 
@@ -43,9 +42,6 @@ int MoveToInit(ibv_qp* qp);
 // it is connected as those are that users connect manually.
 int MoveToReadyToSend(ibv_qp* qp, const CmQueuePairTerms& terms);
 int MoveToError(ibv_qp* qp);
-
-// Takes a queue pair of type UD from RESET to RTS.
-int MoveDatagramsToReadyToSend(ibv_qp* qp, const transport::VerbsOps& verbs);
 
 }  // namespace verbena::soft
 

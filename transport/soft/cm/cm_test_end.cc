@@ -10,7 +10,7 @@
 #include "transport/base/check.h"
 #include "transport/base/clock.h"
 #include "transport/soft/cm/cm_ops.h"
-#include "transport/soft/soft_provider.h"
+#include "transport/soft/full/full_provider.h"
 
 namespace verbena::soft {
 namespace {
@@ -28,7 +28,7 @@ absl::Span<const uint8_t> Bytes(absl::string_view text) {
 
 }  // namespace
 
-const transport::Provider& TestProvider() { return SoftProvider(); }
+const transport::Provider& TestProvider() { return FullSoftProvider(); }
 
 CmTestEnd::CmTestEnd()
     : channel_(*transport::EventChannel::Create(TestProvider())) {}

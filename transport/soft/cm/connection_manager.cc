@@ -5,45 +5,38 @@
 #include <memory>
 
 #include "transport/base/check.h"
-#include "transport/soft/cm/cm_queue_pair.h"
-#include "transport/soft/connected/connected_queue_pair.h"
 #include "transport/soft/queues/verbs_handle.h"
 #include "transport/soft/verbs/verbs_table.h"
 
 namespace verbena::soft {
-namespace {
-
-bool IsDatagram(const CmEndpoint& endpoint) {
-  return endpoint.ps == RDMA_PS_UDP;
-}
-
-}  // namespace
 
 ConnectionManager& ConnectionManager::Get() {
-  static auto* manager = new ConnectionManager(SoftDevice::Get());
+  static auto* manager =
+      new ConnectionManager(SoftDevice::Get(), SoftVerbsOps());
   return *manager;
 }
 
-ConnectionManager::ConnectionManager(SoftDevice& device)
+ConnectionManager::ConnectionManager(SoftDevice& device,
+                                     const transport::VerbsOps& verbs)
     : engine_(device.engine()),
-      verbs_(SoftVerbsOps()),
+      verbs_(verbs),
       callbacks_(engine_, mutex_),
-      addresses_(device, events_),
-      handshake_(callbacks_, addresses_, events_),
-      requester_(device.peer_users(), device.network(), callbacks_, handshake_),
-      listener_(device.peer_users(), device.network(), callbacks_, addresses_,
-                events_, handshake_),
-      datagrams_(device.datagrams(), callbacks_, addresses_, events_),
-      groups_(device.gids(), addresses_, events_) {}
+      addresses_(device, verbs_, events_),
+      connections_(device, callbacks_, addresses_, events_) {}
 
-CmEndpoint* ConnectionManager::CreateId(CmChannel& channel, void* context,
-                                        rdma_port_space port_space) {
-  const auto endpoint = std::make_shared<CmEndpoint>();
+int ConnectionManager::CreateId(CmChannel& channel, void* context,
+                                rdma_port_space port_space,
+                                CmEndpoint*& created) {
+  PortSpace* const space = port_space == RDMA_PS_TCP   ? &connections_
+                           : port_space == RDMA_PS_UDP ? services_.get()
+                                                       : nullptr;
+  if (space == nullptr) return EPROTONOSUPPORT;
+  const std::shared_ptr<CmEndpoint> endpoint = space->MakeEndpoint();
+  endpoint->manager = this;
   endpoint->context = context;
-  endpoint->ps = port_space;
-  endpoint->qp_type = IsDatagram(*endpoint) ? IBV_QPT_UD : IBV_QPT_RC;
   events_.Add(*endpoint, channel);
-  return endpoint.get();
+  created = endpoint.get();
+  return 0;
 }
 
 void ConnectionManager::DestroyId(CmEndpoint& endpoint) {
@@ -57,13 +50,7 @@ void ConnectionManager::DestroyId(CmEndpoint& endpoint) {
 }
 
 void ConnectionManager::Destroy(CmEndpoint& endpoint, ClosingSockets& closing) {
-  if (IsDatagram(endpoint)) {
-    groups_.DetachQueuePair(endpoint);
-    datagrams_.End(endpoint, closing);
-  } else {
-    listener_.End(endpoint, closing);
-    handshake_.End(endpoint, closing);
-  }
+  endpoint.port_space->End(endpoint, closing);
   for (const std::shared_ptr<CmEndpoint>& child : events_.Remove(endpoint)) {
     Destroy(*child, closing);
   }
@@ -126,10 +113,7 @@ int ConnectionManager::CreateQp(CmEndpoint& endpoint, ibv_pd* pd,
   }
   ibv_qp* qp = verbs_.create_qp(pd, attributes);
   if (qp == nullptr) return errno;
-  if (const int error = IsDatagram(endpoint)
-                            ? MoveDatagramsToReadyToSend(qp, verbs_)
-                            : MoveToInit(qp);
-      error != 0) {
+  if (const int error = endpoint.port_space->PrepareQp(qp); error != 0) {
     verbs_.destroy_qp(qp);
     return error;
   }
@@ -161,18 +145,14 @@ void ConnectionManager::DestroyQp(CmEndpoint& endpoint) {
 }
 
 void ConnectionManager::LetGoOfQp(CmEndpoint& endpoint) {
-  if (IsDatagram(endpoint)) {
-    groups_.DetachQueuePair(endpoint);
-  } else {
-    ConnectedQueuePair::From(endpoint.qp)->DetachLink();
-  }
+  endpoint.port_space->LetGoOfQp(endpoint);
   endpoint.qp = nullptr;
   endpoint.pd = nullptr;
 }
 
 void ConnectionManager::WaitForListeners() {
   const EndpointsLock lock(mutex_);
-  requester_.WaitForListeners();
+  connections_.WaitForListeners();
 }
 
 int ConnectionManager::Listen(CmEndpoint& endpoint, int backlog) {
@@ -184,9 +164,7 @@ int ConnectionManager::Listen(CmEndpoint& endpoint, int backlog) {
     if (error != 0) return error;
   }
   if (endpoint.state != CmState::kBound) return EINVAL;
-  if (const int error = IsDatagram(endpoint) ? datagrams_.Start(endpoint)
-                                             : listener_.Start(endpoint);
-      error != 0) {
+  if (const int error = endpoint.port_space->Listen(endpoint); error != 0) {
     return error;
   }
   if (backlog > 0 && backlog < kBacklogMax) {
@@ -201,63 +179,40 @@ int ConnectionManager::Connect(CmEndpoint& endpoint,
   if (const int error = engine_.Start(); error != 0) return error;
   ClosingSockets closing(engine_);
   const EndpointsLock lock(mutex_);
-  return IsDatagram(endpoint)
-             ? datagrams_.Connect(endpoint, parameters)
-             : requester_.Connect(endpoint, parameters, closing);
+  return endpoint.port_space->Connect(endpoint, parameters, closing);
 }
 
 int ConnectionManager::Accept(CmEndpoint& endpoint,
                               const rdma_conn_param* parameters) {
   const EndpointsLock lock(mutex_);
-  return IsDatagram(endpoint) ? datagrams_.Accept(endpoint, parameters)
-                              : handshake_.Accept(endpoint, parameters);
+  return endpoint.port_space->Accept(endpoint, parameters);
 }
 
 int ConnectionManager::Reject(CmEndpoint& endpoint, const void* private_data,
                               uint8_t length) {
   const EndpointsLock lock(mutex_);
-  return IsDatagram(endpoint)
-             ? datagrams_.Reject(endpoint, private_data, length)
-             : handshake_.Reject(endpoint, private_data, length);
+  return endpoint.port_space->Reject(endpoint, private_data, length);
 }
 
 int ConnectionManager::Disconnect(CmEndpoint& endpoint) {
   const EndpointsLock lock(mutex_);
-  // Datagrams are not connected.
-  return IsDatagram(endpoint) ? EINVAL : handshake_.Disconnect(endpoint);
+  return endpoint.port_space->Disconnect(endpoint);
 }
 
 int ConnectionManager::Establish(CmEndpoint& endpoint) {
   const EndpointsLock lock(mutex_);
-  return IsDatagram(endpoint) ? EINVAL : handshake_.Establish(endpoint);
+  return endpoint.port_space->Establish(endpoint);
 }
 
 int ConnectionManager::InitQpAttr(CmEndpoint& endpoint, ibv_qp_attr& attributes,
                                   int& mask) {
   const EndpointsLock lock(mutex_);
-  if (!IsDatagram(endpoint)) {
-    return handshake_.InitQueuePairAttributes(endpoint, attributes, mask);
-  }
-  return endpoint.verbs == nullptr ? EINVAL
-                                   : FillDatagramAttributes(attributes, mask);
+  return endpoint.port_space->InitQpAttr(endpoint, attributes, mask);
 }
 
 std::optional<uid_t> ConnectionManager::PeerUser(CmEndpoint& endpoint) {
   const EndpointsLock lock(mutex_);
   return endpoint.connection.peer_user;
-}
-
-int ConnectionManager::JoinMulticast(CmEndpoint& endpoint,
-                                     const base::SocketAddress& group,
-                                     bool send_only, void* context) {
-  const EndpointsLock lock(mutex_);
-  return groups_.Join(endpoint, group, send_only, context);
-}
-
-int ConnectionManager::LeaveMulticast(CmEndpoint& endpoint,
-                                      const base::SocketAddress& group) {
-  const EndpointsLock lock(mutex_);
-  return groups_.Leave(endpoint, group);
 }
 
 }  // namespace verbena::soft

@@ -9,7 +9,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "transport/base/mutex.h"
@@ -18,40 +20,50 @@
 #include "transport/soft/cm/cm_endpoint.h"
 #include "transport/soft/cm/cm_events.h"
 #include "transport/soft/cm/cm_locks.h"
-#include "transport/soft/cm/connection_handshake.h"
-#include "transport/soft/cm/connection_listener.h"
-#include "transport/soft/cm/connection_requester.h"
-#include "transport/soft/cm/datagram_service.h"
+#include "transport/soft/cm/connection_space.h"
 #include "transport/soft/cm/endpoint_addresses.h"
 #include "transport/soft/cm/endpoint_callbacks.h"
-#include "transport/soft/cm/group_membership.h"
+#include "transport/soft/cm/port_space.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/verbs/verbs_ops.h"
 
 namespace verbena::soft {
 
-// The identifiers of this process. It makes and destroys them, and gives each
-// call to the part that it concerns, with kEndpoints held.
+// Identifiers of this process. It makes and destroys them, and gives each call
+// to their port space, with kEndpoints held.
 //
 // Thread-safe. The public methods have the behaviour of the librdmacm functions
 // of their names and return 0 or an errno. What peers send is handled on the
 // engine's thread, and validated before it is used.
 class ConnectionManager {
  public:
-  // The manager of this process, for SoftDevice::Get(). Like the device it is
-  // never destroyed.
+  // The manager of RPC, for SoftDevice::Get(): it has the verbs of
+  // SoftVerbsOps() and the port space TCP. Like the device it is never
+  // destroyed.
   static ConnectionManager& Get();
 
-  explicit ConnectionManager(SoftDevice& device);
+  // The users of its identifiers have the verbs `verbs`.
+  ConnectionManager(SoftDevice& device, const transport::VerbsOps& verbs);
   ConnectionManager(const ConnectionManager&) = delete;
   ConnectionManager& operator=(const ConnectionManager&) = delete;
 
   // Where the user reads and acknowledges events.
   CmEvents& events() { return events_; }
 
-  // `port_space` is RDMA_PS_TCP or RDMA_PS_UDP.
-  CmEndpoint* CreateId(CmChannel& channel, void* context,
-                       rdma_port_space port_space);
+  // For other port spaces: the parts that they share with TCP, and the mutex
+  // that kEndpoints names.
+  EndpointAddresses& addresses() { return addresses_; }
+  EndpointCallbacks& callbacks() { return callbacks_; }
+  EndpointsMutex& mutex() { return mutex_; }
+  // Adds the port space UDP. Called before the first identifier is made.
+  void AddServices(std::unique_ptr<PortSpace> services) {
+    services_ = std::move(services);
+  }
+
+  // EPROTONOSUPPORT, the kernel's answer, for a port space that it does not
+  // have.
+  int CreateId(CmChannel& channel, void* context, rdma_port_space port_space,
+               CmEndpoint*& endpoint);
   // Blocks until every event of `endpoint` that was read is acknowledged.
   void DestroyId(CmEndpoint& endpoint);
   int SetOption(CmEndpoint& endpoint, int level, int option, const void* value,
@@ -65,7 +77,7 @@ class ConnectionManager {
   int CreateQp(CmEndpoint& endpoint, ibv_pd* pd, ibv_qp_init_attr* attributes);
   void DestroyQp(CmEndpoint& endpoint);
 
-  // See soft_provider.h.
+  // See full_provider.h.
   void WaitForListeners();
 
   int Listen(CmEndpoint& endpoint, int backlog);
@@ -79,16 +91,10 @@ class ConnectionManager {
   // The user of the peer's process, if that is on this host.
   std::optional<uid_t> PeerUser(CmEndpoint& endpoint);
 
-  // With `send_only` the queue pair is not attached.
-  int JoinMulticast(CmEndpoint& endpoint, const base::SocketAddress& group,
-                    bool send_only, void* context);
-  int LeaveMulticast(CmEndpoint& endpoint, const base::SocketAddress& group);
-
  private:
   void Destroy(CmEndpoint& endpoint, ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
-  // Parts `endpoint` from its queue pair, which is about to be destroyed.
-  // REQUIRES: it has one.
+  // `endpoint` has no queue pair any more. REQUIRES: it has one.
   void LetGoOfQp(CmEndpoint& endpoint)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
@@ -99,11 +105,8 @@ class ConnectionManager {
   CmEvents events_;
   EndpointCallbacks callbacks_;
   EndpointAddresses addresses_;
-  ConnectionHandshake handshake_;
-  ConnectionRequester requester_;
-  ConnectionListener listener_;
-  DatagramService datagrams_;
-  GroupMembership groups_;
+  ConnectionSpace connections_;
+  std::unique_ptr<PortSpace> services_;  // Null if there are only connections.
 };
 
 }  // namespace verbena::soft

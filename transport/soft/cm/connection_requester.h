@@ -38,7 +38,7 @@ class ConnectionRequester {
               ClosingSockets& closing)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
-  // See soft_provider.h.
+  // See full_provider.h.
   void WaitForListeners() ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints) {
     waits_for_listeners_ = true;
   }

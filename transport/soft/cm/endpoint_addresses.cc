@@ -4,20 +4,13 @@
 #include <utility>
 
 #include "transport/base/unique_fd.h"
-#include "transport/soft/address/cm_datagram.h"
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/base/descriptor_error.h"
+#include "transport/soft/cm/cm_queue_pair.h"
+#include "transport/soft/cm/port_space.h"
 #include "transport/soft/remote/tcp_socket.h"
-#include "transport/soft/verbs/context_verbs.h"
 
 namespace verbena::soft {
-namespace {
-
-// Every identifier is on the first port of the device, which has all addresses
-// of the host.
-constexpr uint8_t kPort = 1;
-
-}  // namespace
 
 int EndpointAddresses::Bind(CmEndpoint& endpoint, base::SocketAddress address,
                             BindPurpose purpose) {
@@ -31,12 +24,10 @@ int EndpointAddresses::Bind(CmEndpoint& endpoint, base::SocketAddress address,
   if (!address.IsAny()) {
     endpoint.verbs = Context();
     if (endpoint.verbs == nullptr) return errno;
-    endpoint.port_num = kPort;
+    endpoint.port_num = kCmPort;
   }
   if (const int error =
-          endpoint.ps == RDMA_PS_UDP
-              ? OpenCmDatagramSocket(address, endpoint.socket)
-              : OpenBoundSocket(address, purpose, endpoint.socket);
+          endpoint.port_space->OpenSocket(address, purpose, endpoint.socket);
       error != 0) {
     return error;
   }
@@ -84,7 +75,7 @@ int EndpointAddresses::ResolveAddr(CmEndpoint& endpoint,
 
   endpoint.verbs = Context();
   if (endpoint.verbs == nullptr) return errno;
-  endpoint.port_num = kPort;
+  endpoint.port_num = kCmPort;
   endpoint.Transition(CmState::kAddressResolved);
   events_.Post(endpoint, RDMA_CM_EVENT_ADDR_RESOLVED);
   return 0;
@@ -127,12 +118,11 @@ std::shared_ptr<CmEndpoint> EndpointAddresses::MakeRequested(
     const base::SocketAddress& peer) {
   ibv_context* context = Context();
   if (context == nullptr) return nullptr;
-  auto child = std::make_shared<CmEndpoint>();
+  std::shared_ptr<CmEndpoint> child = listener.port_space->MakeEndpoint();
+  child->manager = listener.manager;
   child->context = listener.context;
-  child->ps = listener.ps;
-  child->qp_type = listener.qp_type;
   child->verbs = context;
-  child->port_num = kPort;
+  child->port_num = kCmPort;
   child->ack_timeout = listener.ack_timeout;
   child->SetLocal(local);
   child->SetPeer(peer);
@@ -146,7 +136,7 @@ ibv_ah_attr EndpointAddresses::PathTo(const CmEndpoint& endpoint,
   const int index = device_.gids().Find(GidOf(endpoint.Local())).value_or(0);
   ibv_ah_attr path = {};
   path.is_global = 1;
-  path.port_num = kPort;
+  path.port_num = kCmPort;
   path.grh.dgid = gid;
   path.grh.sgid_index = static_cast<uint8_t>(index);
   path.grh.hop_limit = hop_limit;
@@ -157,7 +147,7 @@ ibv_context* EndpointAddresses::Context() {
   // librdmacm, too, opens each device once and for good. What a parent process
   // has opened is not for its child.
   if (context_ == nullptr || device_.IsLostByFork()) {
-    ibv_context* const opened = OpenContext(device_);
+    ibv_context* const opened = verbs_.open_device(device_.verbs_device());
     context_ = opened == nullptr ? nullptr : soft::Context::From(opened);
   }
   return context_ == nullptr ? nullptr : &context_->context;

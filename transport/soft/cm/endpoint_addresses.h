@@ -17,18 +17,21 @@
 #include "transport/soft/cm/endpoint_callbacks.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/device/soft_device.h"
+#include "transport/verbs/verbs_ops.h"
 
 namespace verbena::soft {
 
 // Binds identifiers to addresses of this host and resolves those of peers, for
 // both port spaces.
 //
-// Thread-safe: its methods are called with kEndpoints held. The device and the
-// events outlive it.
+// Thread-safe: its methods are called with kEndpoints held. What it is made
+// with outlives it.
 class EndpointAddresses {
  public:
-  EndpointAddresses(SoftDevice& device, CmEvents& events)
-      : device_(device), events_(events) {}
+  // Opens the device by `verbs`.
+  EndpointAddresses(SoftDevice& device, const transport::VerbsOps& verbs,
+                    CmEvents& events)
+      : device_(device), verbs_(verbs), events_(events) {}
   EndpointAddresses(const EndpointAddresses&) = delete;
   EndpointAddresses& operator=(const EndpointAddresses&) = delete;
 
@@ -68,6 +71,7 @@ class EndpointAddresses {
   ibv_context* Context() ABSL_EXCLUSIVE_LOCKS_REQUIRED(kEndpoints);
 
   SoftDevice& device_;
+  const transport::VerbsOps& verbs_;
   CmEvents& events_;
   // The context that all identifiers have in rdma_cm_id::verbs; null until the
   // first needs it. By its beginning, or tools that look for leaks take it for

@@ -1,8 +1,8 @@
 #include "transport/soft/connected/queue_pair_attributes.h"
 
+#include "transport/soft/address/legal_path.h"
 #include "transport/soft/address/port_states.h"
 #include "transport/soft/base/limits.h"
-#include "transport/soft/queues/address_handle.h"
 
 namespace verbena::soft {
 namespace {

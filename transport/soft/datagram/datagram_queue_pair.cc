@@ -5,8 +5,8 @@
 
 #include "transport/soft/base/datagram_socket.h"
 #include "transport/soft/base/limits.h"
+#include "transport/soft/datagram/datagram_device.h"
 #include "transport/soft/device/soft_device.h"
-#include "transport/soft/remote/datagram_network.h"
 
 namespace verbena::soft {
 namespace {
@@ -48,7 +48,7 @@ int DatagramQueuePair::OpenSocket() {
   }
   retired_ = false;
   JoinEngine();
-  device_.datagrams().Start();
+  DatagramDevice::Get().network.Start();
   Watch();  // The engine receives until somebody polls.
   return 0;
 }

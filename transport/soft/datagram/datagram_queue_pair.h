@@ -13,7 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "transport/base/mutex.h"
 #include "transport/base/unique_fd.h"
-#include "transport/soft/address/datagram.h"
+#include "transport/soft/datagram/datagram.h"
 #include "transport/soft/datagram/datagram_send_queue.h"
 #include "transport/soft/queues/queue_pair.h"
 #include "transport/soft/queues/receive_source.h"

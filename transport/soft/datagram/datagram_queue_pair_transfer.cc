@@ -4,13 +4,13 @@
 #include <chrono>
 #include <cstring>
 
-#include "transport/soft/address/global_route.h"
 #include "transport/soft/base/datagram_socket.h"
 #include "transport/soft/base/limits.h"
+#include "transport/soft/datagram/datagram_device.h"
 #include "transport/soft/datagram/datagram_queue_pair.h"
+#include "transport/soft/datagram/global_route.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/soft/memory/scatter_gather.h"
-#include "transport/soft/remote/datagram_network.h"
 
 namespace verbena::soft {
 namespace {
@@ -98,11 +98,11 @@ DatagramQueuePair::Sending DatagramQueuePair::SendOldest() {
   if (!sends_.Gather(attributes_.qkey, parts)) return Sending::kBadMemory;
   const DatagramRoute& route = sends_.route();
   const uint32_t number = sends_.destination_qp();
-  const int error =
-      route.local()
-          ? SendToQueuePair(socket_.get(), number, parts.parts.data(),
-                            parts.count)
-          : device_.datagrams().Send(route, parts.parts.data(), parts.count);
+  const int error = route.local()
+                        ? SendToQueuePair(socket_.get(), number,
+                                          parts.parts.data(), parts.count)
+                        : DatagramDevice::Get().network.Send(
+                              route, parts.parts.data(), parts.count);
   switch (error) {
     case EAGAIN:
       return WaitForReceiver();

@@ -6,9 +6,9 @@
 
 #include "transport/soft/base/limits.h"
 #include "transport/soft/base/live_handles.h"
+#include "transport/soft/datagram/address_handle.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/memory/on_demand_memory.h"
-#include "transport/soft/queues/address_handle.h"
 #include "transport/soft/queues/queue_pair.h"
 #include "transport/soft/queues/send_chain.h"
 

@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "transport/soft/address/datagram.h"
-#include "transport/soft/address/datagram_route.h"
 #include "transport/soft/base/limits.h"
+#include "transport/soft/datagram/datagram.h"
+#include "transport/soft/datagram/datagram_route.h"
 #include "transport/soft/memory/memory_table.h"
 #include "transport/soft/queues/completion_queue.h"
 #include "transport/soft/queues/send_ring.h"

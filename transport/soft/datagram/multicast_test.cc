@@ -7,11 +7,11 @@
 #include <string>
 
 #include "transport/base/socket_address.h"
-#include "transport/soft/address/datagram.h"
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/base/limits.h"
+#include "transport/soft/datagram/datagram.h"
+#include "transport/soft/datagram/datagram_verbs.h"
 #include "transport/soft/test_end.h"
-#include "transport/soft/verbs/datagram_verbs.h"
 
 namespace verbena::soft {
 namespace {

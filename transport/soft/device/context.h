@@ -69,10 +69,16 @@ class ProtectionDomain final : public ibv_pd {
   explicit ProtectionDomain(Context& owner) : ibv_pd() {
     context = owner.handle();
   }
-  // The parent domain of `original` and, unless it is null, of `td`.
-  ProtectionDomain(ProtectionDomain& original, ibv_td* td)
-      : ibv_pd(), parent_of_(&original), thread_domain_(td) {
+  // The parent domain of `original`, counted in `users` unless that is null.
+  ProtectionDomain(ProtectionDomain& original, std::atomic<int>* users)
+      : ibv_pd(), parent_of_(&original), counted_in_(users) {
     context = original.context;
+    ++original.children();
+    if (users != nullptr) ++*users;
+  }
+  ~ProtectionDomain() {
+    if (is_parent()) --parent_of_->children();
+    if (counted_in_ != nullptr) --*counted_in_;
   }
 
   static ProtectionDomain* From(ibv_pd* pd) {
@@ -85,7 +91,6 @@ class ProtectionDomain final : public ibv_pd {
   // The domain that decides whether memory may be used: this one, unless it is
   // a parent domain.
   ProtectionDomain& original() { return is_parent() ? *parent_of_ : *this; }
-  ibv_td* thread_domain() const { return thread_domain_; }
 
   // Parent domains, regions, queue pairs and shared receive queues made in this
   // domain.
@@ -93,7 +98,8 @@ class ProtectionDomain final : public ibv_pd {
 
  private:
   ProtectionDomain* const parent_of_ = nullptr;
-  ibv_td* const thread_domain_ = nullptr;
+  // The count of the thread domain that it was made with; null for none.
+  std::atomic<int>* const counted_in_ = nullptr;
   std::atomic<int> children_{0};
   const LiveHandle<ibv_pd> live_{this};
 };

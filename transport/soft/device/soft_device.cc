@@ -52,8 +52,6 @@ SoftDevice& SoftDevice::GetSimulated() {
 SoftDevice::SoftDevice(Clock::Kind clock)
     : engine_(clock),
       network_(TcpPortFromEnvironment(), peer_users_),
-      datagrams_(engine_, network_.port()),
-      groups_(engine_, datagrams_.port()),
       queue_pairs_(engine_, network_, peer_users_) {
   // Now, because it takes long once the process has several threads, and they
   // would otherwise wait for it with locks held.

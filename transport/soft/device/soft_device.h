@@ -19,8 +19,6 @@
 #include "transport/soft/device/queue_pair_directory.h"
 #include "transport/soft/memory/memory_table.h"
 #include "transport/soft/memory/memory_windows.h"
-#include "transport/soft/remote/datagram_network.h"
-#include "transport/soft/remote/multicast_groups.h"
 #include "transport/soft/remote/network.h"
 
 namespace verbena::soft {
@@ -59,9 +57,6 @@ class SoftDevice {
   // REQUIRES: IsPort(port).
   void SetPortState(uint8_t port, PortState state)
       ABSL_LOCKS_EXCLUDED(set_port_mutex_);
-  // The sockets that carry datagrams to and from other hosts.
-  DatagramNetwork& datagrams() { return datagrams_; }
-  MulticastGroups& groups() { return groups_; }
 
   // The users whose processes it talks to on this host.
   const PeerUsers& peer_users() const { return peer_users_; }
@@ -98,11 +93,9 @@ class SoftDevice {
   GidTable gids_;
   base::Mutex set_port_mutex_;  // Held by SetPortState().
   PortStates port_states_;
-  PortEvents port_events_{engine_, gids_};
+  PortEvents port_events_;
   const PeerUsers peer_users_ = PeerUsers::FromEnvironment();
   Network network_;
-  DatagramNetwork datagrams_;
-  MulticastGroups groups_;
   QueuePairDirectory queue_pairs_;
   base::Mutex warning_mutex_;
   base::RareWarning fork_warning_ ABSL_GUARDED_BY(warning_mutex_);

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "gtest/gtest.h"
-#include "transport/soft/soft_provider.h"
+#include "transport/soft/full/full_provider.h"
 
 namespace verbena::soft {
 namespace {
@@ -57,7 +57,7 @@ class CmLibraryTest : public testing::Test {
     return library_.CreateEp(id, &address, nullptr, &attributes);
   }
 
-  const transport::Provider& provider_ = SoftProvider();
+  const transport::Provider& provider_ = FullSoftProvider();
   CmLibrary library_{provider_};
 };
 

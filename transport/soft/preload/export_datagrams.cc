@@ -3,9 +3,9 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-#include "transport/soft/cm/cm_ops.h"
 #include "transport/soft/preload/next_definition.h"
 #include "transport/soft/preload/soft_objects.h"
+#include "transport/soft/services/service_ops.h"
 
 namespace verbena::soft {
 

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "transport/soft/full/full_provider.h"
 #include "transport/soft/preload/next_definition.h"
 #include "transport/soft/preload/next_provider.h"
-#include "transport/soft/soft_provider.h"
 
 namespace verbena::soft {
 namespace {
@@ -31,7 +31,7 @@ ibv_device* SoftDeviceOfProcess() {
   static ibv_device* const device = [] {
     WaitForListeners();
     UseShortKeys();
-    return FindSoftDevice(SoftProvider().verbs);
+    return FindSoftDevice(FullSoftProvider().verbs);
   }();
   return device;
 }
@@ -56,7 +56,7 @@ int GreatestIndexOfSystem() {
 
 const transport::Provider& Soft() {
   SoftDeviceOfProcess();
-  return SoftProvider();
+  return FullSoftProvider();
 }
 
 bool IsSoft(const ibv_device* device) {
@@ -64,7 +64,7 @@ bool IsSoft(const ibv_device* device) {
 }
 
 const transport::VerbsOps& VerbsOf(const ibv_device* device) {
-  return IsSoft(device) ? SoftProvider().verbs : NextProvider().verbs;
+  return IsSoft(device) ? FullSoftProvider().verbs : NextProvider().verbs;
 }
 
 const transport::VerbsOps& VerbsOf(const ibv_context* context) {

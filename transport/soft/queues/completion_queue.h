@@ -7,10 +7,8 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 
 #include "absl/base/thread_annotations.h"
-#include "transport/base/mutex.h"
 #include "transport/soft/base/biased_lock.h"
 #include "transport/soft/base/event_queue.h"
 #include "transport/soft/device/context.h"
@@ -21,22 +19,6 @@
 #include "transport/soft/queues/verbs_handle.h"
 
 namespace verbena::soft {
-
-// For an extended queue: the completion that start_poll or next_poll has taken.
-struct ExtendedPoll {
-  ~ExtendedPoll() {
-    if (domain != nullptr) --domain->children();
-  }
-
-  base::Mutex mutex;  // Held from start_poll to end_poll.
-  // The mutex is not taken, because the user promises to be one thread.
-  bool single_threaded = false;
-  // The parent domain that it was made with, which counts it; null for none.
-  ProtectionDomain* domain = nullptr;
-  // Fields that poll_cq does not fill stay zero.
-  ibv_wc completion ABSL_GUARDED_BY(mutex) = {};
-  CompletionTime time ABSL_GUARDED_BY(mutex) = {};
-};
 
 // A completion queue. Polling it runs the queue pairs attached to it.
 //
@@ -74,8 +56,6 @@ class CompletionQueue final : public CompletionQueueHandle {
   // Does as Poll(1, &completion), and returns the time of the completion in
   // `time`, if times are noted.
   int PollOne(ibv_wc& completion, CompletionTime& time);
-  // Null unless the queue is an extended one.
-  std::unique_ptr<ExtendedPoll>& extended_poll() { return extended_poll_; }
 
   // A fault for tests: fails now, as if a completion had found it full.
   void Exhaust();
@@ -145,7 +125,6 @@ class CompletionQueue final : public CompletionQueueHandle {
   EventQueue::Source channel_source_;
   EventQueue::Source async_source_;
   bool ignores_overruns_ = false;  // Constant after the first use.
-  std::unique_ptr<ExtendedPoll> extended_poll_;
 
   PolledQueuePairs queue_pairs_;
 

@@ -7,7 +7,6 @@
 #include "transport/soft/base/live_handles.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/queues/receive_queue.h"
-#include "transport/soft/queues/send_builder.h"
 
 namespace verbena::soft {
 namespace {

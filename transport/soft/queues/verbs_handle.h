@@ -15,7 +15,6 @@
 namespace verbena::soft {
 
 class ProtectionDomain;
-class SendBuilder;
 
 // Returns 0 when a queue pair of these attributes can be made in `domain`, else
 // the errno. Sets the capacities to those that it grants: no less than was
@@ -24,6 +23,16 @@ class SendBuilder;
 // receives become 0: it has none.
 int GrantInitAttributes(const ProtectionDomain& domain,
                         ibv_qp_init_attr& attributes);
+
+// The part of a queue that only its extended form has; verbs above this folder
+// define it.
+class HandleExtension {
+ public:
+  HandleExtension() = default;
+  HandleExtension(const HandleExtension&) = delete;
+  HandleExtension& operator=(const HandleExtension&) = delete;
+  virtual ~HandleExtension() = default;
+};
 
 // An ibv_cq that can be used as an ibv_cq_ex. The latter begins with the same
 // fields, and users turn the one into the other by a cast.
@@ -36,6 +45,12 @@ struct CompletionQueueHandle : ibv_cq {
 
  private:
   alignas(ibv_cq_ex) std::byte rest_[sizeof(ibv_cq_ex) - sizeof(ibv_cq)] = {};
+
+ public:
+  // Null unless the queue was made by create_cq_ex.
+  std::unique_ptr<HandleExtension> extension;
+
+ private:
   const LiveHandle<ibv_cq> live_{this};
 };
 static_assert(offsetof(ibv_cq_ex, comp_mask) == sizeof(ibv_cq));
@@ -57,9 +72,9 @@ struct QueuePairHandle : ibv_qp {
   alignas(ibv_qp_ex) std::byte rest_[sizeof(ibv_qp_ex) - sizeof(ibv_qp)] = {};
 
  public:
-  // The requests that the functions of the ibv_qp_ex build; null unless the
-  // queue pair was made by create_qp_ex with operations to send.
-  std::unique_ptr<SendBuilder> builder;
+  // Null unless the queue pair was made by create_qp_ex with operations to
+  // send.
+  std::unique_ptr<HandleExtension> extension;
   // Called first by destroy_qp. The connection manager makes queue pairs for
   // users, who may destroy them by verbs. By this call it lets go of them.
   std::function<void()> before_destroy;

@@ -9,12 +9,7 @@
 #include "transport/soft/queues/receive_queue.h"
 #include "transport/soft/verbs/checked.h"
 #include "transport/soft/verbs/device_attributes.h"
-#include "transport/soft/verbs/device_memory.h"
-#include "transport/soft/verbs/extended_completion_queue.h"
-#include "transport/soft/verbs/extended_queue_pair.h"
-#include "transport/soft/verbs/memory_region.h"
 #include "transport/soft/verbs/memory_window_verbs.h"
-#include "transport/soft/verbs/parent_domain.h"
 #include "transport/soft/verbs/setting_errno.h"
 
 namespace verbena::soft {
@@ -37,21 +32,11 @@ int PostReceive(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
 }
 
 // Fills the verbs that the inline functions of <infiniband/verbs.h> look for in
-// front of the ibv_context.
+// front of the ibv_context. For others than these they answer EOPNOTSUPP.
 void FillExtendedVerbs(verbs_context& verbs) {
   verbs.sz = sizeof(verbs_context);
-  verbs.advise_mr = Checked<AdviseMr>;
-  verbs.alloc_dm = Checked<AllocDm>;
-  verbs.alloc_parent_domain = Checked<AllocParentDomain>;
-  verbs.alloc_td = Checked<AllocTd>;
-  verbs.create_cq_ex = Checked<CreateCqEx>;
-  verbs.create_qp_ex = Checked<CreateQpEx>;
-  verbs.dealloc_td = Checked<DeallocTd>;
-  verbs.free_dm = Checked<FreeDm>;
   verbs.query_device_ex = Checked<QueryDeviceEx>;
   verbs.query_port = Checked<QueryPortEx>;
-  verbs.query_rt_values = Checked<QueryRtValues>;
-  verbs.reg_dm_mr = Checked<RegDmMr>;
   verbs.context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }
 

@@ -9,9 +9,9 @@ namespace verbena::soft {
 
 class SoftDevice;
 
-// Makes a context of `device` with all its verbs. It is owned by the caller,
-// who closes it with the verb close_device. Returns null, with errno, when the
-// process is out of descriptors.
+// Makes a context of `device` with the verbs that RPC needs. It is owned by the
+// caller, who closes it with the verb close_device. Returns null, with errno,
+// when the process is out of descriptors.
 ibv_context* OpenContext(SoftDevice& device);
 
 }  // namespace verbena::soft

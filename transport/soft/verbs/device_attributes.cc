@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <ctime>
 
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/address/port_states.h"
@@ -24,9 +23,6 @@ constexpr uint32_t kVendorId = 0xffffff;
 // Values of ibv_port_attr::phys_state.
 constexpr uint8_t kDisabled = 3;
 constexpr uint8_t kLinkUp = 5;
-
-// The frequency of ClockNow(), in kHz as query_device_ex has it.
-constexpr uint64_t kClockKilohertz = 1'000'000;
 
 // Memory on demand serves all operations but atomics, which need the memory
 // itself and not a copy.
@@ -118,9 +114,6 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
   ibv_device_attr_ex all = {};
   QueryDevice(context, &all.orig_attr);
   all.odp_caps = OnDemandCapabilities();
-  all.max_dm_size = kDeviceMemoryBytesMax;
-  all.completion_timestamp_mask = UINT64_MAX;
-  all.hca_core_clock = kClockKilohertz;
   all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
   all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
   std::memset(attributes, 0, bytes);
@@ -136,16 +129,6 @@ int QueryPortEx(ibv_context* context, uint8_t port, ibv_port_attr* attributes,
   }
   std::memset(attributes, 0, bytes);
   std::memcpy(attributes, &all, std::min(bytes, sizeof(all)));
-  return 0;
-}
-
-int QueryRtValues(ibv_context* /*context*/, ibv_values_ex* values) {
-  const uint32_t wanted = values->comp_mask;
-  values->comp_mask = 0;  // Says which values are answered.
-  if ((wanted & IBV_VALUES_MASK_RAW_CLOCK) != 0) {
-    values->raw_clock = {0, static_cast<long>(ClockNow())};
-    values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
-  }
   return 0;
 }
 

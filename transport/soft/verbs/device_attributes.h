@@ -28,10 +28,6 @@ int QueryDeviceEx(ibv_context* context, const ibv_query_device_ex_input* input,
 int QueryPortEx(ibv_context* context, uint8_t port, ibv_port_attr* attributes,
                 size_t bytes);
 
-// Answers the raw clock: ClockNow() stands in tv_nsec, as other providers have
-// it.
-int QueryRtValues(ibv_context* context, ibv_values_ex* values);
-
 }  // namespace verbena::soft
 
 #endif  // VERBENA_TRANSPORT_SOFT_VERBS_DEVICE_ATTRIBUTES_H_

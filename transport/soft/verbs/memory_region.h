@@ -35,15 +35,22 @@ ibv_mr* RegMrAt(ibv_pd* pd, void* addr, size_t length, uint64_t iova,
                 int access);
 int DeregMr(ibv_mr* mr);
 
-// Brings the pages of regions on demand in. If some cannot be brought in,
-// returns EFAULT with IBV_ADVISE_MR_FLAG_FLUSH, and 0 without it.
-int AdviseMr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags,
-             ibv_sge* entries, uint32_t count);
+// For verbs that register memory in other ways.
 
-// Registers device memory, as a region that begins at address 0: the right
-// IBV_ACCESS_ZERO_BASED is required, as by the kernel.
-ibv_mr* RegDmMr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length,
-                unsigned int access);
+// The rights that a region may have. The flags of IBV_ACCESS_OPTIONAL_RANGE are
+// wishes, which are not refused.
+inline constexpr unsigned int kRegionAccessFlags =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND |
+    IBV_ACCESS_HUGETLB | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE;
+
+// Whether a region may have these rights together.
+bool RightsAreLegal(unsigned int access);
+
+// Enters a region whose memory begins at `start` and that users address from
+// `iova` on. `user` counts the region; null for none.
+ibv_mr* EnterRegion(ibv_pd* pd, void* start, size_t length, uint64_t iova,
+                    unsigned int access, std::atomic<int>* user);
 
 }  // namespace verbena::soft
 

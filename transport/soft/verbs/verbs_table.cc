@@ -10,7 +10,6 @@
 #include "transport/soft/address/gid_table.h"
 #include "transport/soft/address/port_states.h"
 #include "transport/soft/base/limits.h"
-#include "transport/soft/base/live_handles.h"
 #include "transport/soft/device/context.h"
 #include "transport/soft/device/soft_device.h"
 #include "transport/soft/queues/completion_queue.h"
@@ -19,15 +18,11 @@
 #include "transport/soft/queues/verbs_handle.h"
 #include "transport/soft/verbs/checked.h"
 #include "transport/soft/verbs/context_verbs.h"
-#include "transport/soft/verbs/datagram_verbs.h"
+#include "transport/soft/verbs/create_queues.h"
 #include "transport/soft/verbs/device_attributes.h"
-#include "transport/soft/verbs/extended_completion_queue.h"
-#include "transport/soft/verbs/extended_queue_pair.h"
+#include "transport/soft/verbs/lacking.h"
 #include "transport/soft/verbs/memory_region.h"
-#include "transport/soft/verbs/parent_domain.h"
 #include "transport/soft/verbs/refuse.h"
-#include "transport/soft/verbs/rereg_mr.h"
-#include "transport/soft/verbs/resize_cq.h"
 
 namespace verbena::soft {
 namespace {
@@ -74,65 +69,18 @@ int QueryGid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
   return 0;
 }
 
-// Events that are about the port, and carry its number.
-bool IsOfPort(ibv_event_type type) {
-  return type == IBV_EVENT_PORT_ACTIVE || type == IBV_EVENT_PORT_ERR ||
-         type == IBV_EVENT_GID_CHANGE;
-}
-
-int GetAsyncEvent(ibv_context* context, ibv_async_event* out) {
-  EventQueue::Event event;
-  SoftDevice::Get().port_events().OnReader();
-  if (!Context::From(context)->async_events().Get(event)) return -1;
-  out->event_type = static_cast<ibv_event_type>(event.type);
-  if (IsOfPort(out->event_type)) {
-    out->element.port_num =
-        static_cast<int>(reinterpret_cast<uintptr_t>(event.object));
-    return 0;
-  }
-  switch (out->event_type) {
-    case IBV_EVENT_CQ_ERR:
-      out->element.cq = static_cast<ibv_cq*>(event.object);
-      break;
-    case IBV_EVENT_SRQ_LIMIT_REACHED:
-      out->element.srq = static_cast<ibv_srq*>(event.object);
-      break;
-    default:
-      out->element.qp = static_cast<ibv_qp*>(event.object);
-  }
-  return 0;
-}
-
-void AckAsyncEvent(ibv_async_event* event) {
-  const auto acknowledge = [](ibv_context* context,
-                              EventQueue::Source& source) {
-    Context::From(context)->async_events().Acknowledge(source, 1);
-  };
-  // Nobody waits for these, because ports are not destroyed.
-  if (IsOfPort(event->event_type)) return;
-  switch (event->event_type) {
-    case IBV_EVENT_CQ_ERR:
-      if (!IsLive(event->element.cq)) return;
-      acknowledge(event->element.cq->context,
-                  CompletionQueue::From(event->element.cq)->async_source());
-      return;
-    case IBV_EVENT_SRQ_LIMIT_REACHED:
-      if (!IsLive(event->element.srq)) return;
-      acknowledge(event->element.srq->context,
-                  SharedReceiveQueue::From(event->element.srq)->async_source());
-      return;
-    default:
-      if (!IsLive(event->element.qp)) return;
-      acknowledge(event->element.qp->context,
-                  QueuePair::From(event->element.qp)->async_source());
-  }
-}
-
 // Protection domains.
 
 ibv_pd* AllocPd(ibv_context* context) {
   ++Context::From(context)->children();
   return new ProtectionDomain(*Context::From(context));
+}
+
+int DeallocPd(ibv_pd* pd) {
+  if (ProtectionDomain::From(pd)->children() != 0) return EBUSY;
+  --Context::From(pd->context)->children();
+  delete ProtectionDomain::From(pd);
+  return 0;
 }
 
 // Completion channels and queues.
@@ -223,35 +171,35 @@ int QueryQp(ibv_qp* qp, ibv_qp_attr* attributes, int mask,
 
 transport::VerbsOps SoftVerbsOps() {
   return transport::VerbsOps{
-      .ack_async_event = AckAsyncEvent,
+      .ack_async_event = Lacking,
       .ack_cq_events = Checked<AckCqEvents>,
       .alloc_pd = Checked<AllocPd>,
-      .attach_mcast = Checked<AttachMcast>,
+      .attach_mcast = Lacking,
       .close_device = Checked<CloseDevice>,
-      .create_ah = Checked<CreateAh>,
-      .create_ah_from_wc = Checked<CreateAhFromWc>,
+      .create_ah = Lacking,
+      .create_ah_from_wc = Lacking,
       .create_comp_channel = Checked<CreateCompChannel>,
       .create_cq = Checked<CreateCq>,
       .create_qp = Checked<CreateQp>,
       .create_srq = Checked<CreateSrq>,
       .dealloc_pd = Checked<DeallocPd>,
       .dereg_mr = Checked<DeregMr>,
-      .destroy_ah = Checked<DestroyAh>,
+      .destroy_ah = Lacking,
       .destroy_comp_channel = Checked<DestroyCompChannel>,
       .destroy_cq = Checked<DestroyCq>,
       .destroy_qp = Checked<DestroyQp>,
       .destroy_srq = Checked<DestroySrq>,
-      .detach_mcast = Checked<DetachMcast>,
+      .detach_mcast = Lacking,
       .free_device_list = FreeDeviceList,
-      .get_async_event = Checked<GetAsyncEvent, -1>,
+      .get_async_event = Lacking<-1>,
       .get_cq_event = Checked<GetCqEvent, -1>,
       .get_device_list = GetDeviceList,
       .get_device_name = GetDeviceName,
-      .init_ah_from_wc = Checked<InitAhFromWc, -1>,
+      .init_ah_from_wc = Lacking<-1>,
       .modify_qp = Checked<ModifyQp>,
       .modify_srq = Checked<ModifySrq>,
       .open_device = OpenDevice,
-      .qp_to_qp_ex = Checked<ToExtendedQueuePair>,
+      .qp_to_qp_ex = Lacking,
       .query_device = Checked<QueryDevice>,
       .query_gid = Checked<QueryGid, -1>,
       .query_pkey = Checked<QueryPkey, -1>,
@@ -260,8 +208,8 @@ transport::VerbsOps SoftVerbsOps() {
       .query_srq = Checked<QuerySrq>,
       .reg_mr = Checked<RegMr>,
       .reg_mr_iova = Checked<RegMrAt>,
-      .rereg_mr = Checked<ReregMr, -1>,
-      .resize_cq = Checked<ResizeCq>,
+      .rereg_mr = Lacking<-1>,
+      .resize_cq = Lacking,
   };
 }
 

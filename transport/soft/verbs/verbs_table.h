@@ -1,4 +1,4 @@
-// The control verbs of the software device.
+// The control verbs of the software device that RPC needs.
 
 #ifndef VERBENA_TRANSPORT_SOFT_VERBS_VERBS_TABLE_H_
 #define VERBENA_TRANSPORT_SOFT_VERBS_VERBS_TABLE_H_
@@ -7,7 +7,8 @@
 
 namespace verbena::soft {
 
-// The whole table: every entry is filled.
+// The table. The entries of verbs that RPC does not need fail with EOPNOTSUPP;
+// full/full_verbs.h has all of them.
 transport::VerbsOps SoftVerbsOps();
 
 }  // namespace verbena::soft
