@@ -22,12 +22,12 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "tests/endurance/figures.h"
 #include "tests/endurance/peer.h"
 #include "tests/testing/child_process.h"
+#include "tools/command_line/parse_flags.h"
 #include "transport/base/clock.h"
 #include "transport/base/mutex.h"
 
@@ -285,6 +285,9 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   if (verbena::endurance::BePeer(argc, argv, &exit_code)) return exit_code;
   testing::InitGoogleTest(&argc, argv);
-  absl::ParseCommandLine(argc, argv);
+  verbena::tool::ReadCommandLine(
+      argc, argv,
+      {.name = "kill_test",
+       .about = " kills clients and servers under load\n"});
   return RUN_ALL_TESTS();
 }

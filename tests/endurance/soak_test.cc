@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
@@ -27,6 +26,7 @@
 #include "tests/endurance/figures.h"
 #include "tests/endurance/peer.h"
 #include "tests/testing/child_process.h"
+#include "tools/command_line/parse_flags.h"
 #include "transport/base/clock.h"
 #include "transport/base/mutex.h"
 
@@ -197,6 +197,9 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   if (verbena::endurance::BePeer(argc, argv, &exit_code)) return exit_code;
   testing::InitGoogleTest(&argc, argv);
-  absl::ParseCommandLine(argc, argv);
+  verbena::tool::ReadCommandLine(
+      argc, argv,
+      {.name = "soak_test",
+       .about = " looks whether anything grows under load\n"});
   return RUN_ALL_TESTS();
 }

@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -30,6 +29,7 @@
 #include "absl/strings/strip.h"
 #include "tests/hostile/attack.h"
 #include "tests/hostile/partner.h"
+#include "tools/command_line/parse_flags.h"
 #include "transport/base/clock.h"
 
 ABSL_FLAG(std::string, only, "", "names of attacks, with commas between them");
@@ -317,7 +317,10 @@ int PlayAll(double seconds) {
 }
 
 int Main(int argc, char** argv) {
-  absl::ParseCommandLine(argc, argv);
+  tool::ReadCommandLine(argc, argv,
+                        {.name = "attack_suite",
+                         .about = " plays attacks on a server beside a good "
+                                  "client\n"});
   AllowAllDescriptors();
   std::signal(SIGPIPE, SIG_IGN);
   const std::string role = absl::GetFlag(FLAGS_role);

@@ -12,13 +12,13 @@
 #include <thread>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "rpc/rpc.h"
 #include "tests/integration/test_service.h"
+#include "tools/command_line/parse_flags.h"
 
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "address and port to serve at");
 
@@ -29,7 +29,9 @@ int main(int argc, char** argv) {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  absl::ParseCommandLine(argc, argv);
+  verbena::tool::ReadCommandLine(
+      argc, argv,
+      {.name = "e2e_server", .about = " serves the end-to-end tests\n"});
 
   verbena::end_to_end::EndToEndService service;
   verbena::end_to_end::InlineService inline_service;

@@ -24,12 +24,12 @@
 #include <utility>
 #include <vector>
 
+#include "absl/flags/flag.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
@@ -38,7 +38,11 @@
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/test_service.h"
 #include "tests/testing/child_process.h"
+#include "tools/command_line/parse_flags.h"
 #include "transport/base/check.h"
+
+ABSL_FLAG(int, clients, 1000, "processes and channels that come all at once");
+ABSL_FLAG(int, channels, 2000, "channels of one process");
 
 namespace verbena::end_to_end {
 namespace {
@@ -54,9 +58,6 @@ constexpr char kPatientCrowdRole[] = "--be-a-patient-crowd";
 
 // The most connections that one poller of a server takes.
 constexpr int kPollerConnections = 1024;
-
-int clients_wanted = 1000;
-int channels_wanted = 2000;
 
 // System calls of this process that connect a socket.
 std::atomic<uint64_t> connects{0};
@@ -289,11 +290,11 @@ class Crowd {
 
 // All clients are served, and few have to try twice.
 TEST(StormsTest, ClientsThatAllComeAtOnceAreAllServed) {
-  ServerProcess server(1 + clients_wanted / kPollerConnections);
+  ServerProcess server(1 + absl::GetFlag(FLAGS_clients) / kPollerConnections);
   std::vector<std::unique_ptr<Crowd>> crowds;
   // Every 25th client has a process to itself.
-  int left = clients_wanted;
-  for (int i = 0; i < clients_wanted / 25; ++i, --left) {
+  int left = absl::GetFlag(FLAGS_clients);
+  for (int i = left / 25; i > 0; --i, --left) {
     crowds.push_back(
         std::make_unique<Crowd>(kPatientCrowdRole, server.target(), 1));
   }
@@ -313,7 +314,7 @@ TEST(StormsTest, ClientsThatAllComeAtOnceAreAllServed) {
     served += outcome.served;
     attempts += outcome.connects;
   }
-  const auto wanted = static_cast<uint64_t>(clients_wanted);
+  const auto wanted = static_cast<uint64_t>(absl::GetFlag(FLAGS_clients));
   std::printf("%lu clients served in %.2f s, %lu attempts\n", served,
               absl::ToDoubleSeconds(absl::Now() - start), attempts);
   EXPECT_EQ(served, wanted);
@@ -323,9 +324,10 @@ TEST(StormsTest, ClientsThatAllComeAtOnceAreAllServed) {
 
 // Each channel takes one descriptor; all share a few threads.
 TEST(StormsTest, ThousandsOfChannelsShareTheThreadsOfOneProcess) {
-  ServerProcess server(1 + channels_wanted / kPollerConnections);
-  Crowd crowd(kPatientCrowdRole, server.target(), channels_wanted);
-  const auto wanted = static_cast<uint64_t>(channels_wanted);
+  const int channels = absl::GetFlag(FLAGS_channels);
+  ServerProcess server(1 + channels / kPollerConnections);
+  Crowd crowd(kPatientCrowdRole, server.target(), channels);
+  const auto wanted = static_cast<uint64_t>(channels);
   for (int round = 0; round < 2; ++round) {
     const Outcome outcome = crowd.Run();
     std::printf("client: %s\n", outcome.text.c_str());
@@ -412,11 +414,6 @@ TEST(StormsTest, AQuickClientGoesOnBesideThoseThatHaveStopped) {
   EXPECT_EQ(RunQuickCalls(*stub, "alone again"), "");
 }
 
-void ReadFlag(absl::string_view argument, absl::string_view name, int* value) {
-  if (!absl::ConsumePrefix(&argument, name)) return;
-  CHECK(absl::SimpleAtoi(argument, value)) << name << argument;
-}
-
 int Main(int argc, char** argv) {
   const std::string role = argc > 2 ? argv[1] : "";
   int number = 0;
@@ -431,10 +428,9 @@ int Main(int argc, char** argv) {
     return BeGreedy(argv[2], static_cast<size_t>(number));
   }
   testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) {
-    ReadFlag(argv[i], "--clients=", &clients_wanted);
-    ReadFlag(argv[i], "--channels=", &channels_wanted);
-  }
+  tool::ReadCommandLine(
+      argc, argv,
+      {.name = "storms_test", .about = " makes clients come all at once\n"});
   return RUN_ALL_TESTS();
 }
 

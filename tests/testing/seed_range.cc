@@ -1,36 +1,20 @@
 #include "tests/testing/seed_range.h"
 
-#include <cstdio>
-#include <cstdlib>
+#include "absl/flags/flag.h"
+#include "tools/command_line/parse_flags.h"
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
+ABSL_FLAG(uint64_t, seed, 1, "the first seed; alone, the only one");
+ABSL_FLAG(uint64_t, seeds, 1, "how many, however long they take");
 
 namespace verbena::testing_support {
 
 SeedRange ParseSeedRange(int argc, char** argv) {
-  SeedRange range;
-  bool counted = false;
-  for (int i = 1; i < argc; ++i) {
-    absl::string_view argument = argv[i];
-    uint64_t* number = nullptr;
-    if (absl::ConsumePrefix(&argument, "--seeds=")) {
-      number = &range.count;
-      counted = true;
-    } else if (absl::ConsumePrefix(&argument, "--seed=")) {
-      number = &range.first;
-      if (!counted) range.count = 1;
-    }
-    if (number == nullptr || !absl::SimpleAtoi(argument, number)) {
-      std::fprintf(stderr,
-                   "unknown argument %s; there are --seed=N, --seeds=N\n",
-                   argv[i]);
-      std::exit(2);
-    }
-    range.longest = absl::InfiniteDuration();
-  }
-  return range;
+  const tool::CommandLine line = tool::ReadCommandLine(
+      argc, argv, {.name = argv[0], .about = " runs tests from seeds\n"});
+  if (line.given.empty()) return {};
+  return {.first = absl::GetFlag(FLAGS_seed),
+          .count = absl::GetFlag(FLAGS_seeds),
+          .longest = absl::InfiniteDuration()};
 }
 
 }  // namespace verbena::testing_support

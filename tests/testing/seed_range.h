@@ -16,8 +16,8 @@ struct SeedRange {
 };
 
 // "--seeds=10000": so many, however long it takes; "--seed=17": that one alone,
-// or with --seeds so many from it on; else some seconds from 1 on. Says what is
-// wrong with another argument, and ends the program with status 2.
+// or with --seeds so many from it on; else some seconds from 1 on. A wrong flag
+// ends the program: see ReadCommandLine().
 SeedRange ParseSeedRange(int argc, char** argv);
 
 }  // namespace verbena::testing_support

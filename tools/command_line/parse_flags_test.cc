@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <iostream>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 ABSL_FLAG(std::vector<std::string>, colours, {"grey"}, "which of them");
 ABSL_FLAG(int, number, 1, "how many of them");
 ABSL_FLAG(bool, quick, false, "not to be slow");
+ABSL_FLAG(int, shoe_size, 40, "how large\nthey are");
 
 namespace verbena::tool {
 namespace {
@@ -21,28 +24,50 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-absl::StatusOr<std::vector<std::string>> Parse(std::vector<std::string> words) {
+absl::StatusOr<CommandLine> Parse(std::vector<std::string> words,
+                                  const ImpliedValues& implied = {}) {
   std::vector<char*> argv = {nullptr};
   for (std::string& word : words) argv.push_back(word.data());
-  return ParseFlags(static_cast<int>(argv.size()), argv.data());
+  return ParseFlags(static_cast<int>(argv.size()), argv.data(), implied);
 }
 
 TEST(ParseFlagsTest, SetsFlagsAndReturnsTheOtherWords) {
   const absl::FlagSaver saver;
-  const absl::StatusOr<std::vector<std::string>> words =
+  const absl::StatusOr<CommandLine> line =
       Parse({"list", "--number=7", "-quick", "-", "--", "--more"});
-  ASSERT_TRUE(words.ok()) << words.status();
-  EXPECT_THAT(*words, ElementsAre("list", "-", "--more"));
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_THAT(line->words, ElementsAre("list", "-", "--more"));
+  EXPECT_THAT(line->given, ElementsAre("number", "quick"));
   EXPECT_EQ(absl::GetFlag(FLAGS_number), 7);
   EXPECT_TRUE(absl::GetFlag(FLAGS_quick));
 }
 
+TEST(ParseFlagsTest, HyphensStandForUnderscores) {
+  const absl::FlagSaver saver;
+  for (const char* argument : {"--shoe-size=1", "--shoe_size=2"}) {
+    const absl::StatusOr<CommandLine> line = Parse({argument});
+    ASSERT_TRUE(line.ok()) << line.status();
+    EXPECT_THAT(line->given, ElementsAre("shoe_size"));
+  }
+  EXPECT_EQ(absl::GetFlag(FLAGS_shoe_size), 2);
+}
+
+TEST(ParseFlagsTest, AFlagMayImplyItsValue) {
+  const absl::FlagSaver saver;
+  for (const char* next : {"word", "--quick"}) {
+    ASSERT_TRUE(Parse({"--number", next}, {{"number", "9"}}).ok());
+    EXPECT_EQ(absl::GetFlag(FLAGS_number), 9);
+  }
+  ASSERT_TRUE(Parse({"--number=3"}, {{"number", "9"}}).ok());
+  EXPECT_EQ(absl::GetFlag(FLAGS_number), 3);
+}
+
 TEST(ParseFlagsTest, TakesTheFormsThatAbslTakes) {
   const absl::FlagSaver saver;
-  const absl::StatusOr<std::vector<std::string>> words =
+  const absl::StatusOr<CommandLine> line =
       Parse({"--quick=true", "--number", "8", "ping", "--noquick"});
-  ASSERT_TRUE(words.ok()) << words.status();
-  EXPECT_THAT(*words, ElementsAre("ping"));
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_THAT(line->words, ElementsAre("ping"));
   EXPECT_EQ(absl::GetFlag(FLAGS_number), 8);
   EXPECT_FALSE(absl::GetFlag(FLAGS_quick));
 }
@@ -55,8 +80,10 @@ TEST(ParseFlagsTest, AListThatIsGivenAgainGoesOn) {
 }
 
 TEST(ParseFlagsTest, HelpSaysWhatEachFlagMeans) {
-  EXPECT_THAT(FlagsHelp(), HasSubstr("  --number=1\n      how many of them\n"
-                                     "  --quick=false\n"));
+  EXPECT_THAT(FlagsHelp(), HasSubstr("  --number (1)\n      how many of them\n"
+                                     "  --quick\n      not to be slow\n"
+                                     "  --shoe-size (40)\n      how large\n"
+                                     "      they are\n"));
 }
 
 TEST(ParseFlagsTest, SaysWhatIsWrong) {
@@ -64,7 +91,9 @@ TEST(ParseFlagsTest, SaysWhatIsWrong) {
   const std::pair<const char*, const char*> cases[] = {
       {"--colour=red", "unknown flag --colour=red"},
       {"--nonumber", "unknown flag --nonumber"},
+      {"--noquick=true", "unknown flag --noquick=true"},
       {"--number", "--number needs a value"},
+      {"--colours=", "--colours= needs at least one value"},
       {"--number=many", "it is: how many of them"},
       {"--quick=perhaps", "it is: not to be slow"},
   };
@@ -73,6 +102,28 @@ TEST(ParseFlagsTest, SaysWhatIsWrong) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << argument;
     EXPECT_THAT(status.message(), HasSubstr(message));
   }
+}
+
+// Runs the beginning of a main() that takes no words.
+void Begin(std::vector<std::string> words) {
+  std::vector<char*> argv = {nullptr};
+  for (std::string& word : words) argv.push_back(word.data());
+  ReadCommandLine(static_cast<int>(argv.size()), argv.data(),
+                  {.name = "painter", .about = " paints\n"});
+  std::cerr << "goes on with " << absl::GetFlag(FLAGS_number) << std::endl;
+  std::exit(EXIT_SUCCESS);
+}
+
+TEST(ReadCommandLineTest, GoesOnOrEndsTheProgram) {
+  using testing::ExitedWithCode;
+  EXPECT_EXIT(Begin({"--number=7"}), ExitedWithCode(0), "goes on with 7");
+  // gtest sees standard error only.
+  EXPECT_EXIT(Begin({"--help"}), ExitedWithCode(0), "^$");
+  EXPECT_EXIT(Begin({"--version"}), ExitedWithCode(0), "^$");
+  EXPECT_EXIT(Begin({"--colour=red"}), ExitedWithCode(2),
+              "painter: unknown flag --colour=red");
+  EXPECT_EXIT(Begin({"red"}), ExitedWithCode(2),
+              "painter: unexpected argument red; flags begin with --");
 }
 
 }  // namespace

@@ -42,11 +42,13 @@ def flags(words):
 def lacks(words, text):
     """The first flag of `words` that `text` does not know; None if all do.
 
-    A script has it as it is typed, C++ as the name of an ABSL_FLAG, too.
+    A script has it as it is typed, C++ as the name of an ABSL_FLAG, too, with
+    underscores for hyphens.
     """
     for flag in flags(words):
-        if not re.search(r"(--|ABSL_FLAG\([^,]+,\s*)%s(?![\w-])" %
-                         re.escape(flag), text):
+        if not re.search(
+                r"(--%s|ABSL_FLAG\([^,]+,\s*%s)(?![\w-])" %
+                (re.escape(flag), re.escape(flag.replace("-", "_"))), text):
             return "--" + flag
     return None
 

@@ -160,7 +160,7 @@ absl::Status Check(const GatewayOptions& options) {
   if (options.max_message_bytes < 1 ||
       options.max_message_bytes > std::numeric_limits<int>::max()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--max_message_bytes=", options.max_message_bytes,
+        absl::StrCat("--max-message-bytes=", options.max_message_bytes,
                      " is not from 1 to ", std::numeric_limits<int>::max()));
   }
   return absl::OkStatus();

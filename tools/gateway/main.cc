@@ -5,7 +5,6 @@
 #include <iostream>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/status/status.h"
@@ -14,12 +13,9 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "rpc/logging.h"
-#include "rpc/version.h"
 #include "tools/command_line/parse_flags.h"
 #include "tools/gateway/gateway.h"
 
-ABSL_FLAG(bool, help, false, "this text");
-ABSL_FLAG(bool, version, false, "print the version");
 ABSL_FLAG(std::string, from, "",
           "where clients call: grpc://HOST:PORT or verbena://HOST:PORT; port 0 "
           "takes any free one");
@@ -39,13 +35,13 @@ ABSL_FLAG(absl::Duration, grace, absl::Seconds(5),
 namespace {
 
 constexpr char kUsageText[] =
-    R"(passes calls on from gRPC to Verbena, or the other way.
+    R"( passes calls on from gRPC to Verbena, or the other way.
 
   verbena-gateway --from=grpc://0.0.0.0:50051 --to=verbena://HOST:PORT
   verbena-gateway --from=verbena://0.0.0.0:50051 --to=grpc://HOST:PORT
 
 Exit status: 0 after SIGTERM or SIGINT; 1 it cannot listen; 2 the command line
-is wrong. --help lists all flags.
+is wrong.
 )";
 
 int Main() {
@@ -92,23 +88,7 @@ int Main() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto words = verbena::tool::ParseFlags(argc, argv);
-  if (!words.ok()) {
-    std::cerr << "verbena-gateway: " << words.status().message() << std::endl;
-    return 2;
-  }
-  if (absl::GetFlag(FLAGS_help)) {
-    std::cout << "verbena-gateway " << kUsageText << '\n'
-              << verbena::tool::FlagsHelp();
-    return 0;
-  }
-  if (absl::GetFlag(FLAGS_version)) {
-    std::cout << "verbena-gateway " << verbena::kVersion << '\n';
-    return 0;
-  }
-  if (!words->empty()) {
-    std::cerr << "verbena-gateway " << kUsageText;
-    return 2;
-  }
+  verbena::tool::ReadCommandLine(
+      argc, argv, {.name = "verbena-gateway", .about = kUsageText});
   return Main();
 }

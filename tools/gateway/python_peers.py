@@ -256,7 +256,7 @@ class CommandLine(unittest.TestCase):
         self.assertIn("of one kind", self.refused("--from=grpc://127.0.0.1:0",
                                                   "--to=grpc://127.0.0.1:1"))
         self.assertIn("begins with neither", self.refused())
-        self.assertIn("verbena-gateway --from", self.refused("word"))
+        self.assertIn("unexpected argument word", self.refused("word"))
         self.assertIn("unknown flag --form", self.refused("--form=grpc://a:1"))
         self.assertIn("the port is missing", self.refused(
             "--from=grpc://127.0.0.1", "--to=verbena://127.0.0.1:1"))

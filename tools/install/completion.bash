@@ -4,7 +4,7 @@ _verbena() {
   local word=${COMP_WORDS[COMP_CWORD]} words
   COMPREPLY=()
   if [[ $word == -* ]]; then
-    words=$(verbena --help 2>/dev/null | grep -o '^ *--[a-z_]*')
+    words=$(verbena --help 2>/dev/null | grep -o '^ *--[a-z-]*')
   elif [ "$COMP_CWORD" = 1 ]; then
     words="list describe call health ping"
   elif [ "$COMP_CWORD" = 3 ]; then

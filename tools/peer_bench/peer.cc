@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <iostream>
 #include <memory>
@@ -10,8 +9,6 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/flags/usage.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -19,6 +16,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "tools/child/server_child.h"
+#include "tools/command_line/flag_values.h"
+#include "tools/command_line/parse_flags.h"
 #include "tools/peer_bench/load.h"
 #include "tools/peer_bench/usage.h"
 #include "transport/base/status_macros.h"
@@ -47,49 +46,38 @@ ABSL_FLAG(bool, serve, false, "for the server's process only");
 namespace verbena::peers {
 namespace {
 
+constexpr char kAbout[] =
+    R"( measures echoes between two processes.
+
+Prints one object of JSON. Times and context switches of "client" and "server"
+are those of a call. "shares" are the parts of all calls that single callers
+made. Exit code 0: measured; 1: not measured; 2: bad flags.
+
+  --server=)";
+
 constexpr int kManyCallers = 1024;
 constexpr double kHighestRate = 1e6;
 
 constexpr absl::Duration kStartTimeout = absl::Minutes(1);
 
-absl::Status Refuse(const std::string& flag, const std::string& bounds,
-                    const std::string& seen) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("--", flag, " must be ", bounds, ", not ", seen));
-}
-
-absl::Status CheckNumber(const std::string& flag, double value, double least,
-                         double most) {
-  if (value >= least && value <= most) return absl::OkStatus();
-  return Refuse(flag, absl::StrCat(least, " to ", most), absl::StrCat(value));
-}
-
-absl::Status CheckWord(const std::string& flag, const std::string& word,
-                       const std::vector<std::string>& words) {
-  if (std::find(words.begin(), words.end(), word) != words.end()) {
-    return absl::OkStatus();
-  }
-  return Refuse(flag, absl::StrJoin(words, " or "), word);
-}
-
 absl::Status CheckFlags(const Peer& peer) {
   const std::string server = absl::GetFlag(FLAGS_server);
-  RETURN_IF_ERROR(CheckWord("server", server, peer.servers()));
   RETURN_IF_ERROR(
-      CheckWord("kind", absl::GetFlag(FLAGS_kind), peer.kinds(server)));
+      tool::CheckWords("server", {server}, absl::StrJoin(peer.servers(), ",")));
+  RETURN_IF_ERROR(tool::CheckWords("kind", {absl::GetFlag(FLAGS_kind)},
+                                   absl::StrJoin(peer.kinds(server), ",")));
+  RETURN_IF_ERROR(tool::CheckNumber("callers", absl::GetFlag(FLAGS_callers), 1,
+                                    kManyCallers));
+  RETURN_IF_ERROR(tool::CheckNumber("channels", absl::GetFlag(FLAGS_channels),
+                                    1, absl::GetFlag(FLAGS_callers)));
   RETURN_IF_ERROR(
-      CheckNumber("callers", absl::GetFlag(FLAGS_callers), 1, kManyCallers));
-  RETURN_IF_ERROR(CheckNumber("channels", absl::GetFlag(FLAGS_channels), 1,
-                              absl::GetFlag(FLAGS_callers)));
+      tool::CheckNumber("rate", absl::GetFlag(FLAGS_rate), 0, kHighestRate));
   RETURN_IF_ERROR(
-      CheckNumber("rate", absl::GetFlag(FLAGS_rate), 0, kHighestRate));
-  RETURN_IF_ERROR(
-      CheckNumber("size", absl::GetFlag(FLAGS_size), 0, kLargestPayload));
-  RETURN_IF_ERROR(CheckNumber(
-      "warm_up", absl::ToDoubleSeconds(absl::GetFlag(FLAGS_warm_up)), 0, 3600));
-  return CheckNumber("duration",
-                     absl::ToDoubleSeconds(absl::GetFlag(FLAGS_duration)), 1e-3,
-                     3600);
+      tool::CheckNumber("size", absl::GetFlag(FLAGS_size), 0, kLargestPayload));
+  RETURN_IF_ERROR(tool::CheckTime("warm-up", absl::GetFlag(FLAGS_warm_up),
+                                  absl::ZeroDuration(), absl::Hours(1)));
+  return tool::CheckTime("duration", absl::GetFlag(FLAGS_duration),
+                         absl::Milliseconds(1), absl::Hours(1));
 }
 
 // Returns, as JSON, the usage of one side divided by the number of calls.
@@ -183,21 +171,17 @@ absl::Status Serve(Peer& peer) {
 
 int RunPeer(int argc, char** argv, Peer& peer) {
   const std::vector<std::string> servers = peer.servers();
-  absl::SetProgramUsageMessage(absl::StrCat(
-      "Measures echoes between two processes; prints one object of JSON, in "
-      "which times and context switches of \"client\" and \"server\" are a "
-      "call's, and \"shares\" are of all calls, of one caller.\n  --server=",
-      absl::StrJoin(servers, "|")));
-  const bool words = absl::ParseCommandLine(argc, argv).size() > 1;
+  tool::ReadCommandLine(
+      argc, argv,
+      {.name = argv[0],
+       .about = absl::StrCat(kAbout, absl::StrJoin(servers, "|"), "\n")});
   if (absl::GetFlag(FLAGS_server).empty()) {
     absl::SetFlag(&FLAGS_server, servers.front());
   }
-  const absl::Status flags =
-      words ? absl::InvalidArgumentError("every argument is a flag; see --help")
-            : CheckFlags(peer);
+  const absl::Status flags = CheckFlags(peer);
   if (!flags.ok()) {
-    std::cerr << flags.message() << std::endl;
-    return 2;
+    std::cerr << argv[0] << ": " << flags.message() << std::endl;
+    return tool::kWrongCommandLine;
   }
 
   if (absl::GetFlag(FLAGS_serve)) {

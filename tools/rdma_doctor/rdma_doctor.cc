@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <iostream>
 #include <string>
-#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/status/status.h"
@@ -12,14 +11,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "rpc/version.h"
 #include "tools/command_line/parse_flags.h"
 #include "tools/rdma_doctor/doctor.h"
 #include "tools/rdma_doctor/system_root.h"
-#include "transport/base/status_macros.h"
 
-ABSL_FLAG(bool, help, false, "this text");
-ABSL_FLAG(bool, version, false, "print the version");
 ABSL_FLAG(bool, json, false, "print one JSON object");
 ABSL_FLAG(bool, self_test, true,
           "call over each device, from this process to itself");
@@ -36,30 +31,20 @@ ABSL_FLAG(std::string, root, "",
 namespace verbena::doctor {
 namespace {
 
-enum ExitCode : int {
-  kWell = 0,
-  kBroken = 1,  // Something does not work.
-  kUsage = 2,
-};
+constexpr int kWell = 0;
+constexpr int kBroken = 1;  // Something does not work.
 
 constexpr char kUsageText[] =
-    R"(rdma_doctor says what of RDMA works on this machine, what does not, and
-the command that mends it; then it calls over each device, and measures.
+    R"( says what of RDMA works on this machine, what does not, and the
+command that mends it; then it calls over each device, and measures.
 
-  rdma_doctor [--json] [--peer=HOST:PORT] [--device=NAME] [--noself_test]
+  rdma_doctor [--json] [--peer=HOST:PORT] [--device=NAME] [--noself-test]
 
 Exit status: 0 what there is works; 1 something does not; 2 bad flags. A machine
 without RDMA is well: Verbena's software device needs none.
-
 )";
 
-absl::StatusOr<Options> ReadOptions(int argc, char** argv) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> words,
-                   tool::ParseFlags(argc, argv));
-  if (!words.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unexpected argument ", words[0], "; flags begin with --"));
-  }
+absl::StatusOr<Options> ReadOptions() {
   Options options;
   options.root = SystemRoot(absl::GetFlag(FLAGS_root));
   options.self_test = absl::GetFlag(FLAGS_self_test);
@@ -96,18 +81,12 @@ absl::StatusOr<Options> ReadOptions(int argc, char** argv) {
 }
 
 int Main(int argc, char** argv) {
-  const absl::StatusOr<Options> options = ReadOptions(argc, argv);
+  tool::ReadCommandLine(argc, argv,
+                        {.name = "rdma_doctor", .about = kUsageText});
+  const absl::StatusOr<Options> options = ReadOptions();
   if (!options.ok()) {
     std::cerr << "rdma_doctor: " << options.status().message() << std::endl;
-    return kUsage;
-  }
-  if (absl::GetFlag(FLAGS_help)) {
-    std::cout << kUsageText << tool::FlagsHelp();
-    return kWell;
-  }
-  if (absl::GetFlag(FLAGS_version)) {
-    std::cout << "rdma_doctor " << kVersion << "\n";
-    return kWell;
+    return tool::kWrongCommandLine;
   }
   const Report report = Examine(*options);
   std::cout << (absl::GetFlag(FLAGS_json) ? ToJson(report) : ToText(report))

@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "absl/types/span.h"
-#include "rpc/version.h"
+#include "tools/command_line/flag_values.h"
+#include "tools/command_line/parse_flags.h"
 #include "tools/rpc_bench/bench.h"
 #include "tools/rpc_bench/flags.h"
 #include "tools/rpc_bench/report.h"
@@ -103,7 +103,7 @@ ABSL_FLAG(std::string, json, "",
 ABSL_FLAG(std::string, csv, "", "a line for each result, as --json");
 ABSL_FLAG(std::string, plot, "", "charts, to this SVG file; needs gnuplot");
 
-// The connections, and the program itself.
+// The connections.
 ABSL_FLAG(bool, checksum, false,
           "calls of the layers transport and rpc travel with checksums");
 ABSL_FLAG(
@@ -112,14 +112,17 @@ ABSL_FLAG(
     "one SEND; of the layer rpc they always do");
 ABSL_FLAG(bool, revoke_leases, false,
           "replies of these layers are lent memory that is revoked again");
-ABSL_FLAG(bool, help, false, "this text");
-ABSL_FLAG(bool, version, false, "print the version");
 
 namespace verbena::bench {
 namespace {
 
+using tool::CheckTime;
+using tool::CheckWords;
+using tool::ReadBytes;
+using tool::WrongFlag;
+
 constexpr char kAbout[] =
-    R"(rpc_bench: what a call costs, in time and in throughput.
+    R"(: what a call costs, in time and in throughput.
 
 Without flags it starts a server process of its own on the best device at hand
 and measures echoes of 64 B, 4 KiB, 64 KiB and 1 MiB at three layers: by bare
@@ -130,8 +133,6 @@ MB/s counts the payload of the requests; as many bytes come back, except in
 streams. "cpu us" is the processor time of client and server a call. Percentiles
 are at most 0.8 % too high, the mean is off by at most 0.4 %. Exit code 0:
 measured; 1: no server, or every call of a measurement failed; 2: bad flags.
-
-Flags, and what they are by default:
 )";
 
 constexpr char kAnyAddress[] = "0.0.0.0:50051";
@@ -143,12 +144,10 @@ constexpr uint64_t kMaxSizeBytes = (uint64_t{64} << 20) - 64;
 
 constexpr int kMeasured = 0;
 constexpr int kFailed = 1;
-constexpr int kBadFlags = 2;
 
 // Flags that a server may be given. The others say how to measure.
 constexpr absl::string_view kServerFlags[] = {
-    "api",  "continued_max", "device", "events",
-    "help", "pin",           "server", "verbs_count"};
+    "api", "continued_max", "device", "events", "pin", "server", "verbs_count"};
 
 // Refuses flags that contradict each other.
 absl::Status CheckTogether(const std::set<std::string>& given) {
@@ -209,17 +208,14 @@ absl::StatusOr<Options> ReadFlags() {
   }
   for (const std::string& depth : absl::GetFlag(FLAGS_outstanding)) {
     ASSIGN_OR_RETURN(options.outstanding.emplace_back(),
-                     ReadNumber("outstanding", depth, 1, 1024));
+                     tool::ReadNumber("outstanding", depth, 1, 1024));
   }
   if (!options.payload.empty()) {
     RETURN_IF_ERROR(
         CheckWords("payload", {options.payload}, "field,attachment"));
   }
-  if (options.duration < absl::Milliseconds(1) ||
-      options.duration > absl::Hours(1)) {
-    return WrongFlag("duration", absl::FormatDuration(options.duration),
-                     "a time from 1ms to 1h");
-  }
+  RETURN_IF_ERROR(CheckTime("duration", options.duration, absl::Milliseconds(1),
+                            absl::Hours(1)));
   const std::string kind = absl::GetFlag(FLAGS_kind);
   RETURN_IF_ERROR(CheckWords("kind", {kind}, "unary,client,server,bidi"));
   options.measured.kind =
@@ -302,21 +298,9 @@ absl::StatusOr<int> MeasureAndPrint(const Options& options) {
   return all_measured ? kMeasured : kFailed;
 }
 
-absl::StatusOr<int> Run(absl::Span<const char* const> arguments) {
-  ASSIGN_OR_RETURN(const std::set<std::string> given,
-                   SetFlags(arguments, {{"csv", kStandardOutput},
-                                        {"json", kStandardOutput},
-                                        {"server", kAnyAddress}}));
+absl::StatusOr<int> Run(const std::set<std::string>& given) {
   RETURN_IF_ERROR(CheckTogether(given));
   ASSIGN_OR_RETURN(const Options options, ReadFlags());
-  if (absl::GetFlag(FLAGS_help)) {
-    std::cout << kAbout << FlagsHelp();
-    return kMeasured;
-  }
-  if (absl::GetFlag(FLAGS_version)) {
-    std::cout << "rpc_bench " << kVersion << '\n';
-    return kMeasured;
-  }
   if (!given.contains("server")) return MeasureAndPrint(options);
   RETURN_IF_ERROR(Serve(absl::GetFlag(FLAGS_server), options));
   return kMeasured;
@@ -326,8 +310,14 @@ absl::StatusOr<int> Run(absl::Span<const char* const> arguments) {
 }  // namespace verbena::bench
 
 int main(int argc, char** argv) {
-  const absl::StatusOr<int> exit_code = verbena::bench::Run(
-      absl::MakeConstSpan(argv + 1, static_cast<size_t>(argc - 1)));
+  const verbena::tool::CommandLine line = verbena::tool::ReadCommandLine(
+      argc, argv,
+      {.name = "rpc_bench",
+       .about = verbena::bench::kAbout,
+       .implied = {{"csv", verbena::bench::kStandardOutput},
+                   {"json", verbena::bench::kStandardOutput},
+                   {"server", verbena::bench::kAnyAddress}}});
+  const absl::StatusOr<int> exit_code = verbena::bench::Run(line.given);
   if (exit_code.ok()) return *exit_code;
   const absl::Status& status = exit_code.status();
   // A flag is wrong, or an address is not valid.
@@ -335,5 +325,5 @@ int main(int argc, char** argv) {
   std::cerr << "rpc_bench: "
             << (bad_flags ? std::string(status.message()) : status.ToString())
             << std::endl;
-  return bad_flags ? verbena::bench::kBadFlags : verbena::bench::kFailed;
+  return bad_flags ? verbena::tool::kWrongCommandLine : verbena::bench::kFailed;
 }

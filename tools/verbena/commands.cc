@@ -80,7 +80,7 @@ absl::Status PrepareAttachment(const google::protobuf::MethodDescriptor& method,
   if (method.client_streaming() || method.server_streaming()) {
     return absl::InvalidArgumentError(
         absl::StrCat(method.full_name(),
-                     " streams; --attachment and --response_attachment "
+                     " streams; --attachment and --response-attachment "
                      "are for methods that do not"));
   }
   // Checks this before the call, because the call may have effects that cannot
@@ -88,7 +88,7 @@ absl::Status PrepareAttachment(const google::protobuf::MethodDescriptor& method,
   if (!input.response_attachment.empty() &&
       !std::ofstream(input.response_attachment, std::ios::app)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--response_attachment: ", input.response_attachment,
+        absl::StrCat("--response-attachment: ", input.response_attachment,
                      " can't be written"));
   }
   if (input.attachment.empty()) return absl::OkStatus();
@@ -106,7 +106,7 @@ int KeepAttachment(absl::Span<const uint8_t> attachment,
     if (!attachment.empty()) {
       std::cerr << "verbena: the response has an attachment of "
                 << attachment.size()
-                << " bytes; --response_attachment=FILE keeps it" << std::endl;
+                << " bytes; --response-attachment=FILE keeps it" << std::endl;
     }
     return kDone;
   }
@@ -115,7 +115,7 @@ int KeepAttachment(absl::Span<const uint8_t> attachment,
              static_cast<std::streamsize>(attachment.size()));
   file.close();
   if (file) return kDone;
-  std::cerr << "verbena: --response_attachment: " << path << " can't be written"
+  std::cerr << "verbena: --response-attachment: " << path << " can't be written"
             << std::endl;
   return kUsage;
 }

@@ -22,14 +22,11 @@
 #include "rpc/channel.h"
 #include "rpc/channel_options.h"
 #include "rpc/credentials/shared_secret.h"
-#include "rpc/version.h"
 #include "tools/command_line/parse_flags.h"
 #include "tools/verbena/commands.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/status_macros.h"
 
-ABSL_FLAG(bool, help, false, "this text");
-ABSL_FLAG(bool, version, false, "print the version");
 ABSL_FLAG(
     absl::Duration, timeout, absl::ZeroDuration(),
     "how long a call may take, inf for ever; 0 for the default, which is "
@@ -39,7 +36,7 @@ ABSL_FLAG(std::string, device, "",
           "the device to use: soft, or an RDMA device; default: the best");
 ABSL_FLAG(std::vector<std::string>, proto, {},
           "FILE,...: .proto files with the services, by their paths below "
-          "--import_dir; without, the server's reflection is asked");
+          "--import-dir; without, the server's reflection is asked");
 ABSL_FLAG(std::vector<std::string>, import_dir, {"."},
           "FOLDER,...: where .proto files begin");
 ABSL_FLAG(std::string, data, "",
@@ -55,7 +52,7 @@ ABSL_FLAG(bool, verbose, false,
           "call: show the server's metadata, on standard error");
 ABSL_FLAG(bool, watch, false, "health: go on and print every change");
 ABSL_FLAG(int, count, 10, "ping: how many calls");
-ABSL_FLAG(std::string, secret_key, "", "name of the key of --secret_file");
+ABSL_FLAG(std::string, secret_key, "", "name of the key of --secret-file");
 ABSL_FLAG(std::string, secret_file, "",
           "file with the secret that the server wants its clients to know; "
           "space around it does not count");
@@ -64,7 +61,7 @@ namespace verbena::tool {
 namespace {
 
 constexpr char kUsageText[] =
-    R"(looks at, and calls, any Verbena server.
+    R"( looks at, and calls, any Verbena server.
 
   verbena list HOST:PORT [SERVICE]        services, or the methods of one
   verbena describe HOST:PORT NAME         a service, method or message
@@ -85,10 +82,10 @@ absl::StatusOr<std::shared_ptr<Channel>> ChannelTo(const std::string& target) {
   const std::string key = absl::GetFlag(FLAGS_secret_key);
   if (path.empty() != key.empty()) {
     return absl::InvalidArgumentError(
-        "--secret_file and --secret_key go together: one of them is empty");
+        "--secret-file and --secret-key go together: one of them is empty");
   }
   if (path.empty()) return CreateChannel(target, options);
-  ASSIGN_OR_RETURN(const std::string text, ReadFile("secret_file", path));
+  ASSIGN_OR_RETURN(const std::string text, ReadFile("secret-file", path));
   return CreateChannel(
       target, SharedSecretCredentials(key, absl::StripAsciiWhitespace(text)),
       options);
@@ -157,7 +154,7 @@ int Refuse(absl::string_view message) {
 int Run(const std::vector<std::string>& words) {
   const std::string command = words.empty() ? "" : words[0];
   if (!IsCommandLine(command, words.size())) {
-    std::cerr << "verbena " << kUsageText;
+    std::cerr << "verbena" << kUsageText;
     return kUsage;
   }
   const std::string name = words.size() > 2 ? words[2] : "";
@@ -176,17 +173,10 @@ int Run(const std::vector<std::string>& words) {
 }
 
 int Main(int argc, char** argv) {
-  const absl::StatusOr<std::vector<std::string>> words = ParseFlags(argc, argv);
-  if (!words.ok()) return Refuse(words.status().message());
-  if (absl::GetFlag(FLAGS_help)) {
-    std::cout << "verbena " << kUsageText << '\n' << FlagsHelp();
-    return kDone;
-  }
-  if (absl::GetFlag(FLAGS_version)) {
-    std::cout << "verbena " << kVersion << '\n';
-    return kDone;
-  }
-  return Run(*words);
+  const CommandLine line = ReadCommandLine(
+      argc, argv,
+      {.name = "verbena", .about = kUsageText, .takes_words = true});
+  return Run(line.words);
 }
 
 }  // namespace
