@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 #include <malloc.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <csignal>
@@ -20,7 +19,6 @@
 #include "rpc/internal/server/server_impl.h"
 #include "tests/endurance/load.h"
 #include "tests/integration/test_service.h"
-#include "transport/base/check.h"
 #include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
 
@@ -132,18 +130,9 @@ int BeClient(const std::string& target) {
 
 }  // namespace
 
-Peer::Peer(const std::string& role, const std::string& address,
-           base::UniqueFd input, base::UniqueFd its_input)
-    : input_(std::move(input)),
-      process_({"/proc/self/exe", role + address}, its_input.get()) {}
-
 std::unique_ptr<Peer> Peer::StartServer(const std::string& address,
                                         std::string* problem) {
-  int ends[2];
-  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-  std::unique_ptr<Peer> peer(new Peer(std::string(kServerRole), address,
-                                      base::UniqueFd(ends[0]),
-                                      base::UniqueFd(ends[1])));
+  std::unique_ptr<Peer> peer(new Peer(kServerRole, address));
   const std::string line = peer->process_.ReadLine();
   peer->address_ = WordAfter("listening on ", line);
   peer->device_ = WordAfter("via ", line);
@@ -153,11 +142,7 @@ std::unique_ptr<Peer> Peer::StartServer(const std::string& address,
 }
 
 std::unique_ptr<Peer> Peer::StartClient(const std::string& target) {
-  int ends[2];
-  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
-  std::unique_ptr<Peer> peer(new Peer(std::string(kClientRole), target,
-                                      base::UniqueFd(ends[0]),
-                                      base::UniqueFd(ends[1])));
+  std::unique_ptr<Peer> peer(new Peer(kClientRole, target));
   EXPECT_EQ(peer->process_.ReadLine(), "ready");
   return peer;
 }
@@ -165,9 +150,8 @@ std::unique_ptr<Peer> Peer::StartClient(const std::string& target) {
 void Peer::StartLoad(uint64_t seed) { Tell(absl::StrCat("start ", seed)); }
 
 Figures Peer::Ask(absl::string_view question) {
-  const std::string line = absl::StrCat(question, "\n");
-  // If the process is dead, send() fails, and no answer comes.
-  send(input_.get(), line.data(), line.size(), MSG_NOSIGNAL);
+  // If the process is dead, no answer comes.
+  process_.Write(absl::StrCat(question, "\n"));
   const std::string answer = process_.ReadLine();
   Figures figures = FromLine(answer);
   if (figures.empty()) {
@@ -178,8 +162,7 @@ Figures Peer::Ask(absl::string_view question) {
 }
 
 void Peer::Tell(absl::string_view command) {
-  const std::string line = absl::StrCat(command, "\n");
-  send(input_.get(), line.data(), line.size(), MSG_NOSIGNAL);
+  process_.Write(absl::StrCat(command, "\n"));
   const std::string answer = process_.ReadLine();
   EXPECT_EQ(answer, command) << process_.errors();
 }
@@ -194,10 +177,7 @@ void Peer::Kill() {
   ExpectExit(-SIGKILL);
 }
 
-void Peer::End() {
-  input_.Reset();
-  ExpectExit(0);
-}
+void Peer::End() { ExpectExit(0); }
 
 bool BePeer(int argc, char** argv, int* exit_code) {
   absl::string_view role = argc == 2 ? argv[1] : "";

@@ -8,10 +8,10 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tests/endurance/figures.h"
 #include "tests/testing/child_process.h"
-#include "transport/base/unique_fd.h"
 
 namespace verbena::endurance {
 
@@ -51,13 +51,12 @@ class Peer {
   void End();
 
  private:
-  Peer(const std::string& role, const std::string& address,
-       base::UniqueFd input, base::UniqueFd its_input);
+  Peer(absl::string_view role, const std::string& address)
+      : process_({"/proc/self/exe", absl::StrCat(role, address)}) {}
   Figures Ask(absl::string_view question);
   void Tell(absl::string_view command);
   void ExpectExit(int exit_code);
 
-  base::UniqueFd input_;  // Our end of the standard input of the process.
   testing_support::ChildProcess process_;
   std::string address_;
   std::string device_;

@@ -1,8 +1,6 @@
 #include "tests/hostile/partner.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -76,25 +74,11 @@ Partner::Partner(const std::string& role, const Target& target, double seconds)
     : process_({"/proc/self/exe", absl::StrCat("--role=", role),
                 absl::StrCat("--address=", target.open),
                 absl::StrCat("--secured=", target.secured),
-                absl::StrCat("--seconds=", seconds)},
-               MakeInput()) {
-  close(output_);
-}
-
-Partner::~Partner() { close(input_); }
-
-int Partner::MakeInput() {
-  int ends[2];
-  CHECK_EQ(pipe2(ends, O_CLOEXEC), 0);
-  output_ = ends[0];
-  input_ = ends[1];
-  return output_;
-}
+                absl::StrCat("--seconds=", seconds)}) {}
 
 void Partner::Tell(const std::string& line) {
-  const std::string text = line + "\n";
   // A failure needs no report: if the process has ended, Hear() returns "".
-  if (write(input_, text.data(), text.size()) < 0) return;
+  process_.Write(line + "\n");
 }
 
 std::string Partner::Hear(const std::string& word) {

@@ -17,9 +17,6 @@ namespace verbena::hostile {
 class Partner {
  public:
   Partner(const std::string& role, const Target& target, double seconds);
-  Partner(const Partner&) = delete;
-  Partner& operator=(const Partner&) = delete;
-  ~Partner();
 
   void Tell(const std::string& line);
   // Returns the next line that begins with `word`, without the word and the
@@ -29,11 +26,6 @@ class Partner {
   testing_support::ChildProcess& process() { return process_; }
 
  private:
-  // Returns the end of a pipe that the process reads.
-  int MakeInput();
-
-  int input_ = -1;  // The end that is written to.
-  int output_ = -1;
   testing_support::ChildProcess process_;
 };
 

@@ -1,8 +1,5 @@
 // examples/chat.
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,36 +18,19 @@ using testing_support::ChildProcess;
 // Somebody with a keyboard.
 class Talker {
  public:
-  Talker(const ExampleServer& server, const std::string& name) {
-    int ends[2] = {-1, -1};
-    EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
-    keyboard_ = ends[1];
-    client_ = std::make_unique<ChildProcess>(
-        std::vector<std::string>{ExamplePath("chat/client"),
-                                 "--target=" + server.target(),
-                                 "--name=" + name},
-        ends[0]);
-    close(ends[0]);
-  }
-  Talker(const Talker&) = delete;
-  Talker& operator=(const Talker&) = delete;
-  ~Talker() { EndInput(); }
+  Talker(const ExampleServer& server, const std::string& name)
+      : client_({ExamplePath("chat/client"), "--target=" + server.target(),
+                 "--name=" + name}) {}
 
   void Type(const std::string& line) {
-    const std::string text = line + "\n";
-    EXPECT_EQ(write(keyboard_, text.data(), text.size()),
-              static_cast<ssize_t>(text.size()));
+    EXPECT_TRUE(client_.Write(line + "\n"));
   }
-  void EndInput() {
-    if (keyboard_ >= 0) close(keyboard_);
-    keyboard_ = -1;
-  }
-  std::string Hear() { return client_->ReadLine(); }
-  ChildProcess& client() { return *client_; }
+  void EndInput() { client_.CloseInput(); }
+  std::string Hear() { return client_.ReadLine(); }
+  ChildProcess& client() { return client_; }
 
  private:
-  int keyboard_ = -1;
-  std::unique_ptr<ChildProcess> client_;
+  ChildProcess client_;
 };
 
 TEST(ChatTest, EverybodyHearsWhatEverybodySays) {

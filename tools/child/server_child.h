@@ -4,17 +4,14 @@
 #ifndef VERBENA_TOOLS_CHILD_SERVER_CHILD_H_
 #define VERBENA_TOOLS_CHILD_SERVER_CHILD_H_
 
-#include <sys/types.h>
-
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "transport/base/unique_fd.h"
+#include "tools/child/child_process.h"
 
 namespace verbena::tools {
 
@@ -25,17 +22,12 @@ std::string ListeningLine(absl::string_view address, absl::string_view devices);
 // Returns the ADDRESS in a listening line, or an error that quotes `line`.
 absl::StatusOr<std::string> AddressInListeningLine(absl::string_view line);
 
-// A child process that serves. The kernel kills it if this process dies. The
-// destructor asks it to stop (SIGTERM), and kills it if it does not stop within
-// two seconds.
+// A child process that serves. The destructor asks it to stop, and kills it if
+// it does not stop within two seconds.
 class ServerChild {
  public:
-  // Runs `command`, whose first element is the path of the program, and waits
-  // until it prints its listening line. Its standard error is ours. Fails when
-  // it exits first or takes longer than `timeout`.
-  //
-  // Call it before other threads start. The kernel kills the child when the
-  // calling thread ends.
+  // Runs `command` and waits until it prints its listening line. Its standard
+  // error is ours. Fails when it exits first or takes longer than `timeout`.
   static absl::StatusOr<std::unique_ptr<ServerChild>> Start(
       const std::vector<std::string>& command, absl::Duration timeout);
 
@@ -46,18 +38,13 @@ class ServerChild {
   // Where it listens.
   const std::string& address() const { return address_; }
 
-  pid_t pid() const { return pid_; }
-
-  // A socket to its standard input and from its standard output, from which the
-  // listening line has been read.
-  int socket() const { return socket_.get(); }
+  ChildProcess& process() { return process_; }
 
  private:
-  ServerChild(pid_t pid, base::UniqueFd socket)
-      : pid_(pid), socket_(std::move(socket)) {}
+  explicit ServerChild(const std::vector<std::string>& command)
+      : process_(command, ChildProcess::Errors::kShared) {}
 
-  const pid_t pid_;
-  const base::UniqueFd socket_;
+  ChildProcess process_;
   std::string address_;
 };
 

@@ -1,7 +1,5 @@
 #include "tools/child/server_child.h"
 
-#include <unistd.h>
-
 #include <csignal>
 #include <memory>
 #include <string>
@@ -46,7 +44,7 @@ TEST(ServerChildTest, KnowsTheAddressThatTheServerPrints) {
       "echo listening on 127.0.0.1:7 via soft; exec tail -f /dev/null");
   ASSERT_TRUE(process.ok()) << process.status();
   EXPECT_EQ((*process)->address(), "127.0.0.1:7");
-  const pid_t pid = (*process)->pid();
+  const pid_t pid = (*process)->process().pid();
   EXPECT_EQ(kill(pid, 0), 0);
   process->reset();
   EXPECT_EQ(kill(pid, 0), -1);
@@ -56,17 +54,15 @@ TEST(ServerChildTest, TalksToTheServer) {
   const absl::StatusOr<std::unique_ptr<ServerChild>> server =
       StartShell("echo listening on a:1 via soft; read word; echo $word back");
   ASSERT_TRUE(server.ok()) << server.status();
-  ASSERT_EQ(write((*server)->socket(), "there\n", 6), 6);
-  std::string answer;
-  for (char next; read((*server)->socket(), &next, 1) == 1;) answer += next;
-  EXPECT_EQ(answer, "there back\n");
+  EXPECT_TRUE((*server)->process().Write("there\n"));
+  EXPECT_EQ((*server)->process().ReadLine(), "there back");
 }
 
 TEST(ServerChildTest, KillsAServerThatDoesNotStop) {
   absl::StatusOr<std::unique_ptr<ServerChild>> process = StartShell(
       "trap '' TERM; echo listening on a:1 via soft; exec tail -f /dev/null");
   ASSERT_TRUE(process.ok()) << process.status();
-  const pid_t pid = (*process)->pid();
+  const pid_t pid = (*process)->process().pid();
   const absl::Time start = absl::Now();
   process->reset();
   EXPECT_EQ(kill(pid, 0), -1);

@@ -142,11 +142,11 @@ absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {
                        options, callers,
                        [&] {
                          client_before = OwnUsage();
-                         server_before = UsageOfPeer(server->socket());
+                         server_before = UsageOf(server->process());
                        },
                        [&] {
                          client_after = OwnUsage();
-                         server_after = UsageOfPeer(server->socket());
+                         server_after = UsageOf(server->process());
                        }));
   RETURN_IF_ERROR(server_before.status());
   RETURN_IF_ERROR(server_after.status());

@@ -2,16 +2,9 @@
 //
 // Arguments: their paths. Honours VERBENA_DEVICE.
 
-#include <sys/types.h>
-
-#include <fstream>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
@@ -49,19 +42,6 @@ double Number(const google::protobuf::Struct& object, const std::string& name) {
   const auto found = object.fields().find(name);
   EXPECT_NE(found, object.fields().end()) << name;
   return found == object.fields().end() ? -1 : found->second.number_value();
-}
-
-// Waits, not for ever, until process `pid` has a child.
-bool HasChild(pid_t pid) {
-  const std::string path =
-      absl::StrCat("/proc/", pid, "/task/", pid, "/children");
-  const absl::Time deadline = absl::Now() + absl::Seconds(60);
-  while (absl::Now() < deadline) {
-    std::ifstream children(path);
-    if (pid_t child = 0; children >> child) return true;
-    std::this_thread::yield();
-  }
-  return false;
 }
 
 TEST(PeersTest, BothSidesAreMeasured) {
@@ -136,10 +116,10 @@ TEST(PeersTest, AServerEndsWithItsClient) {
   for (const std::string& path : peer_paths) {
     SCOPED_TRACE(path);
     testing_support::ChildProcess client({path, "--duration=1h"});
-    ASSERT_TRUE(HasChild(client.pid()));
+    ASSERT_TRUE(testing_support::HasChild(client.pid()));
     client.Kill();
     // The server holds the other end of it.
-    client.WaitForEndOfOutput();
+    EXPECT_TRUE(client.WaitForEndOfOutput());
   }
 }
 

@@ -1,12 +1,12 @@
 #include "tools/peer_bench/usage.h"
 
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/time.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <cstdint>
+#include <iostream>
+#include <sstream>
+#include <string>
 
 #include "absl/status/status.h"
 #include "transport/base/check.h"
@@ -28,22 +28,22 @@ Usage OwnUsage() {
           .involuntary = usage.ru_nivcsw};
 }
 
-absl::StatusOr<Usage> UsageOfPeer(int socket) {
+absl::StatusOr<Usage> UsageOf(tools::ChildProcess& process) {
   Usage usage;
-  if (send(socket, "?", 1, MSG_NOSIGNAL) != 1 ||
-      TEMP_FAILURE_RETRY(recv(socket, &usage, sizeof(usage), MSG_WAITALL)) !=
-          static_cast<ssize_t>(sizeof(usage))) {
-    return absl::UnavailableError(
-        "the server ended during the run; its own message is above");
+  process.Write("?\n");
+  std::istringstream answer(process.ReadLine());
+  if (answer >> usage.cpu_ns >> usage.voluntary >> usage.involuntary) {
+    return usage;
   }
-  return usage;
+  return absl::UnavailableError(
+      "the server ended during the run; its own message is above");
 }
 
 void AnswerQuestions() {
-  char question = 0;
-  while (TEMP_FAILURE_RETRY(read(STDIN_FILENO, &question, 1)) == 1) {
+  for (std::string question; std::getline(std::cin, question);) {
     const Usage usage = OwnUsage();
-    if (send(STDOUT_FILENO, &usage, sizeof(usage), MSG_NOSIGNAL) < 0) return;
+    std::cout << usage.cpu_ns << ' ' << usage.voluntary << ' '
+              << usage.involuntary << std::endl;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "tools/child/child_process.h"
 
 namespace verbena::peers {
 
@@ -18,12 +19,12 @@ struct Usage {
 
 Usage OwnUsage();
 
-// Asks the process at the other end of `socket` for its usage so far. That
-// process must be in AnswerQuestions(). Fails if it has ended.
-absl::StatusOr<Usage> UsageOfPeer(int socket);
+// Asks `process`, which is in AnswerQuestions(), for its usage so far. Fails if
+// it has ended.
+absl::StatusOr<Usage> UsageOf(tools::ChildProcess& process);
 
-// Answers each question on standard input with the usage of this process, on
-// standard output. Returns at the end of standard input.
+// Answers each line of standard input with the usage of this process, as a line
+// of standard output. Returns at the end of standard input.
 void AnswerQuestions();
 
 Usage operator-(const Usage& later, const Usage& earlier);

@@ -223,7 +223,7 @@ class Bench {
   absl::StatusOr<absl::Duration> ServerCpuUsed() {
     // Our own server is not asked, because the question would take time of a
     // processor that another layer may be using.
-    if (server_ != nullptr) return CpuUsedBy(server_->pid());
+    if (server_ != nullptr) return CpuUsedBy(server_->process().pid());
     ASSIGN_OR_RETURN(const DescribeReply server, rpc_->Describe());
     return absl::Nanoseconds(server.cpu_ns());
   }

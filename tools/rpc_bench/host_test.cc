@@ -1,6 +1,5 @@
 #include "tools/rpc_bench/host.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tools/child/child_process.h"
 #include "transport/device.h"
 
 namespace verbena::bench {
@@ -35,10 +35,11 @@ TEST(ProcessTest, TimeOfAProcessorGrowsWithWork) {
 }
 
 TEST(ProcessTest, AProcessThatIsGoneHasNoTime) {
-  const pid_t child = fork();
-  if (child == 0) _exit(0);
-  ASSERT_EQ(waitpid(child, nullptr, 0), child);
-  EXPECT_FALSE(CpuUsedBy(child).ok());
+  tools::ChildProcess child({"/bin/true"});
+  const pid_t pid = child.pid();
+  EXPECT_TRUE(CpuUsedBy(pid).ok());
+  EXPECT_EQ(child.Wait(), 0);
+  EXPECT_FALSE(CpuUsedBy(pid).ok());
 }
 
 TEST(ProcessTest, PinsAThreadToOneProcessor) {

@@ -1,6 +1,3 @@
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -8,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "tools/child/child_process.h"
 #include "tools/rpc_bench/report.h"
 #include "tools/rpc_bench/workload.h"
 
@@ -129,7 +127,7 @@ std::string PlotScript(const Report& report,
 }
 
 absl::Status CheckGnuplot() {
-  if (std::system("command -v gnuplot >/dev/null") == 0) {
+  if (tools::RunToEnd({"gnuplot", "--version"}).exit_code == 0) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(
@@ -138,11 +136,9 @@ absl::Status CheckGnuplot() {
 }
 
 absl::Status RunGnuplot(const std::string& script) {
-  std::FILE* const gnuplot = popen("gnuplot", "we");
-  if (gnuplot == nullptr) return absl::ErrnoToStatus(errno, "popen");
-  std::fputs(script.c_str(), gnuplot);
-  if (pclose(gnuplot) == 0) return absl::OkStatus();
-  return absl::InternalError("gnuplot failed; its own message is above");
+  const tools::Ran ran = tools::RunToEnd({"gnuplot"}, script);
+  if (ran.exit_code == 0) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("gnuplot failed: ", ran.errors));
 }
 
 }  // namespace verbena::bench

@@ -59,7 +59,7 @@ std::string PlotScript(const Report& report,
 // If gnuplot is missing, fails with FAILED_PRECONDITION and how to install it.
 absl::Status CheckGnuplot();
 
-// Has gnuplot draw `script`. Its error messages go to standard error.
+// Has gnuplot draw `script`. Fails with its error messages.
 absl::Status RunGnuplot(const std::string& script);
 
 }  // namespace verbena::bench

@@ -2,19 +2,14 @@
 //
 // Argument: its path. Honours VERBENA_DEVICE.
 
-#include <sys/types.h>
-
 #include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
@@ -52,19 +47,6 @@ Report ParseReport(const std::string& output) {
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
   return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-// Waits, not for ever, until process `pid` has a child.
-bool HasChild(pid_t pid) {
-  const std::string directory = "/proc/" + std::to_string(pid) + "/task/" +
-                                std::to_string(pid) + "/children";
-  const absl::Time deadline = absl::Now() + absl::Seconds(60);
-  while (absl::Now() < deadline) {
-    std::string child;
-    if (std::ifstream(directory) >> child) return true;
-    std::this_thread::yield();
-  }
-  return false;
 }
 
 TEST(RpcBenchTest, MeasuresAServerOfItsOwnAtEveryLayer) {
@@ -303,7 +285,7 @@ TEST(RpcBenchTest, AServerThatDiesShowsAsErrors) {
 
 TEST(RpcBenchTest, ItsServerDiesWithIt) {
   ChildProcess bench({bench_path, "--duration=1h"});
-  EXPECT_TRUE(HasChild(bench.pid()));
+  EXPECT_TRUE(testing_support::HasChild(bench.pid()));
   bench.Signal(SIGKILL);
   // The server inherited standard error: it ends when both are gone.
   EXPECT_EQ(bench.Wait(), -SIGKILL);

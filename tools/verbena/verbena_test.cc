@@ -73,13 +73,8 @@ class VerbenaTest : public testing::Test {
   // As Run(), but with `input` as the program's standard input.
   Ran RunWith(const std::string& input, const std::string& command,
               std::vector<std::string> arguments) {
-    const std::string path = testing::TempDir() + "/input";
-    std::ofstream(path) << input;
-    FILE* const file = std::fopen(path.c_str(), "r");
-    ChildProcess child(Words(command, std::move(arguments)), fileno(file));
-    std::fclose(file);
-    const int code = child.Wait();
-    return {code, child.output(), child.errors()};
+    return testing_support::RunToEnd(Words(command, std::move(arguments)),
+                                     input);
   }
 
   HealthService health_;
