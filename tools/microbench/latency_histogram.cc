@@ -1,6 +1,6 @@
 // The cost of LatencyHistogram: how much a Record() adds to a measured call.
 
-#include "tools/rpc_bench/latency_histogram.h"
+#include "tools/load/latency_histogram.h"
 
 #include <cstdint>
 

@@ -189,7 +189,7 @@ class GrpcPeer final : public Peer {
     return absl::StrCat(host, ":", port);
   }
 
-  absl::StatusOr<std::vector<Echo>> Connect(
+  absl::StatusOr<std::vector<BlockingCall>> Connect(
       const std::string& address, const CallersOptions& options) override {
     grpc::ChannelArguments arguments;
     // Otherwise all channels to one address share one connection.
@@ -198,7 +198,7 @@ class GrpcPeer final : public Peer {
       channels_.push_back(grpc::CreateCustomChannel(
           address, grpc::InsecureChannelCredentials(), arguments));
     }
-    std::vector<Echo> echoes;
+    std::vector<BlockingCall> echoes;
     for (int i = 0; i < options.callers; ++i) {
       auto caller =
           std::make_shared<Caller>(channels_[i % options.channels], options);

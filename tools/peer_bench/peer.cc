@@ -12,13 +12,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "tools/child/server_child.h"
 #include "tools/command_line/flag_values.h"
 #include "tools/command_line/parse_flags.h"
-#include "tools/peer_bench/load.h"
+#include "tools/json/proto_json.h"
+#include "tools/load/callers.h"
+#include "tools/load/workload.h"
+#include "tools/peer_bench/peer_report.pb.h"
 #include "tools/peer_bench/usage.h"
 #include "transport/base/status_macros.h"
 
@@ -80,36 +82,34 @@ absl::Status CheckFlags(const Peer& peer) {
                          absl::Milliseconds(1), absl::Hours(1));
 }
 
-// Returns, as JSON, the usage of one side divided by the number of calls.
-std::string UsageJson(const Usage& usage, double calls) {
-  return absl::StrFormat(
-      R"({"cpu_us": %.4f, "voluntary": %.4f, "involuntary": %.4f})",
-      static_cast<double>(usage.cpu_ns) / 1e3 / calls,
-      static_cast<double>(usage.voluntary) / calls,
-      static_cast<double>(usage.involuntary) / calls);
+// Divides what one side has used by the number of calls.
+void SetUsage(const Usage& used, double calls, PeerReport::Usage* report) {
+  report->set_cpu_us(
+      bench::Rounded(static_cast<double>(used.cpu_ns) / 1e3 / calls, 1e4));
+  report->set_voluntary(
+      bench::Rounded(static_cast<double>(used.voluntary) / calls, 1e4));
+  report->set_involuntary(
+      bench::Rounded(static_cast<double>(used.involuntary) / calls, 1e4));
 }
 
-std::string Json(const LoadResult& result, const Usage& client,
-                 const Usage& server) {
-  const auto calls = static_cast<double>(result.latency.count());
-  const auto quantile_us = [&](double quantile) {
-    return static_cast<double>(result.latency.Quantile(quantile)) / 1e3;
+PeerReport ReportOf(const bench::Sample& sample, const Usage& client,
+                    const Usage& server) {
+  PeerReport report;
+  const auto calls = static_cast<double>(sample.latencies.count());
+  const std::vector<uint64_t>& callers = sample.calls_of_callers;
+  const auto share = [&](uint64_t calls_of_caller) {
+    return bench::Rounded(static_cast<double>(calls_of_caller) / calls, 1e4);
   };
-  const auto share = [&](size_t caller) {
-    return static_cast<double>(result.calls[caller]) / calls;
-  };
-  return absl::StrFormat(
-      R"({"calls": %.0f, "calls_per_s": %.2f, "late": %d, )"
-      R"("p50_us": %.3f, "p99_us": %.3f, "p999_us": %.3f, "max_us": %.3f, )"
-      R"("mean_us": %.3f, )"
-      R"("shares": {"slowest": %.4f, "median": %.4f, "fastest": %.4f}, )"
-      R"("client": %s, "server": %s})",
-      calls, calls / result.seconds, result.late, quantile_us(0.5),
-      quantile_us(0.99), quantile_us(0.999),
-      static_cast<double>(result.latency.max()) / 1e3,
-      result.latency.Mean() / 1e3, share(0), share(result.calls.size() / 2),
-      share(result.calls.size() - 1), UsageJson(client, calls),
-      UsageJson(server, calls));
+  report.set_calls(calls);
+  report.set_calls_per_s(bench::Rounded(sample.calls_per_s, 100));
+  report.set_late(static_cast<double>(sample.late));
+  bench::SetLatencies(sample.latencies, report);
+  report.mutable_shares()->set_slowest(share(callers.front()));
+  report.mutable_shares()->set_median(share(callers[callers.size() / 2]));
+  report.mutable_shares()->set_fastest(share(callers.back()));
+  SetUsage(client, calls, report.mutable_client());
+  SetUsage(server, calls, report.mutable_server());
+  return report;
 }
 
 absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {
@@ -125,37 +125,37 @@ absl::StatusOr<std::string> Measure(char** argv, Peer& peer) {
       .payload =
           std::string(static_cast<size_t>(absl::GetFlag(FLAGS_size)), 'x')};
   const std::string target = absl::GetFlag(FLAGS_target);
-  ASSIGN_OR_RETURN(const std::vector<Echo> callers,
+  ASSIGN_OR_RETURN(const std::vector<BlockingCall> callers,
                    peer.Connect(target.empty() ? server->address() : target,
                                 callers_options));
-  for (const Echo& echo : callers) RETURN_IF_ERROR(echo());
+  for (const BlockingCall& call : callers) RETURN_IF_ERROR(call());
 
   Usage client_before;
   Usage client_after;
   absl::StatusOr<Usage> server_before;
   absl::StatusOr<Usage> server_after;
-  const LoadOptions options = {.rate = absl::GetFlag(FLAGS_rate),
-                               .warm_up = absl::GetFlag(FLAGS_warm_up),
-                               .duration = absl::GetFlag(FLAGS_duration)};
-  ASSIGN_OR_RETURN(const LoadResult result,
-                   RunLoad(
-                       options, callers,
-                       [&] {
-                         client_before = OwnUsage();
-                         server_before = UsageOf(server->process());
-                       },
-                       [&] {
-                         client_after = OwnUsage();
-                         server_after = UsageOf(server->process());
-                       }));
+  const bench::Sample sample = bench::RunCallers(
+      callers,
+      {.rate_per_s = absl::GetFlag(FLAGS_rate),
+       .warm_up = absl::GetFlag(FLAGS_warm_up)},
+      absl::GetFlag(FLAGS_duration),
+      [&] {
+        client_before = OwnUsage();
+        server_before = UsageOf(server->process());
+      },
+      [&] {
+        client_after = OwnUsage();
+        server_after = UsageOf(server->process());
+      });
+  RETURN_IF_ERROR(sample.first_error);
   RETURN_IF_ERROR(server_before.status());
   RETURN_IF_ERROR(server_after.status());
-  if (result.latency.count() == 0) {
+  if (sample.latencies.count() == 0) {
     return absl::DeadlineExceededError(
         "not one call began in --duration: make it longer");
   }
-  return Json(result, client_after - client_before,
-              *server_after - *server_before);
+  return tool::ToJson(ReportOf(sample, client_after - client_before,
+                               *server_after - *server_before));
 }
 
 absl::Status Serve(Peer& peer) {

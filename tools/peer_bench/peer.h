@@ -11,9 +11,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tools/peer_bench/load.h"
+#include "tools/load/callers.h"
 
 namespace verbena::peers {
+
+using bench::BlockingCall;
 
 // The largest payload, in bytes: a packet of a Unix socket holds so much.
 constexpr size_t kLargestPayload = size_t{128} << 10;
@@ -22,7 +24,7 @@ constexpr size_t kLargestPayload = size_t{128} << 10;
 struct CallersOptions {
   int callers = 1;
   int channels = 1;
-  // The kind of Echo. "unary": a call. "bidi": a message there and one back, in
+  // The kind of call. "unary": a call. "bidi": a message there and one back, in
   // a stream that the caller keeps. "server": a message that the caller reads
   // from such a stream.
   std::string kind = "unary";
@@ -46,7 +48,7 @@ class Peer {
   // Returns the names of its kinds of server. The first is the default.
   virtual std::vector<std::string> servers() const = 0;
 
-  // Returns the kinds of Echo that the server of that kind answers.
+  // Returns the kinds of calls that the server of that kind answers.
   virtual std::vector<std::string> kinds(const std::string& /*server*/) const {
     return {"unary"};
   }
@@ -58,7 +60,7 @@ class Peer {
 
   // Returns the callers. Each is used by one thread at a time, and does not
   // outlive the peer. Its first call may connect.
-  virtual absl::StatusOr<std::vector<Echo>> Connect(
+  virtual absl::StatusOr<std::vector<BlockingCall>> Connect(
       const std::string& address, const CallersOptions& options) = 0;
 };
 

@@ -119,10 +119,10 @@ class SocketPeer final : public Peer {
 
   // Gives each caller its own connection, whatever options.channels is, because
   // callers that share one would take turns.
-  absl::StatusOr<std::vector<Echo>> Connect(
+  absl::StatusOr<std::vector<BlockingCall>> Connect(
       const std::string& address, const CallersOptions& options) override {
     const Name name(address);
-    std::vector<Echo> echoes;
+    std::vector<BlockingCall> echoes;
     for (int i = 0; i < options.callers; ++i) {
       auto caller = std::make_shared<Caller>(options.payload);
       if (connect(caller->socket->fd(), name.get(), name.length) != 0) {

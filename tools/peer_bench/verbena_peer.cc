@@ -104,12 +104,12 @@ class VerbenaPeer final : public Peer {
     return server_->listening().front().address;
   }
 
-  absl::StatusOr<std::vector<Echo>> Connect(
+  absl::StatusOr<std::vector<BlockingCall>> Connect(
       const std::string& address, const CallersOptions& options) override {
     for (int i = 0; i < options.channels; ++i) {
       channels_.push_back(CreateChannel(address));
     }
-    std::vector<Echo> echoes;
+    std::vector<BlockingCall> echoes;
     for (int i = 0; i < options.callers; ++i) {
       auto caller =
           std::make_shared<Caller>(channels_[i % options.channels], options);

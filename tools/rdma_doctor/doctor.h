@@ -28,10 +28,8 @@ struct Options {
 Report Examine(const Options& options);
 
 // Returns a text for people: one aligned line for each finding, then a line
-// that counts them. This text and ToJson()'s end with a newline.
+// that counts them.
 std::string ToText(const Report& report);
-// Returns JSON for programs: see report.proto.
-std::string ToJson(const Report& report);
 
 }  // namespace verbena::doctor
 

@@ -4,9 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "google/protobuf/util/json_util.h"
 #include "tools/rdma_doctor/doctor.h"
-#include "transport/base/check.h"
 
 namespace verbena::doctor {
 
@@ -35,18 +33,6 @@ std::string ToText(const Report& report) {
       report.errors() > 0 ? "something does not work" : "what there is works",
       "\n");
   return text;
-}
-
-std::string ToJson(const Report& report) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string json;
-  const auto status =
-      google::protobuf::util::MessageToJsonString(report, &json, options);
-  CHECK(status.ok()) << status.ToString();
-  return json;
 }
 
 }  // namespace verbena::doctor

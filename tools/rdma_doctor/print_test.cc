@@ -3,6 +3,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
+#include "tools/json/proto_json.h"
 #include "tools/rdma_doctor/doctor.h"
 #include "tools/rdma_doctor/findings.h"
 
@@ -36,7 +37,7 @@ TEST(PrintTest, SaysThatAllWorks) {
 
 TEST(PrintTest, JsonIsReadBackAsItWas) {
   const Report report = Sample();
-  const std::string json = ToJson(report);
+  const std::string json = tool::ToJson(report, tool::JsonLayout::kIndented);
   EXPECT_THAT(json, HasSubstr("\"level\": \"error\""));
   EXPECT_THAT(json, HasSubstr("\"warnings\": 0"));
   Report read;

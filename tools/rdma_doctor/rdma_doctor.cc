@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "tools/command_line/parse_flags.h"
+#include "tools/json/proto_json.h"
 #include "tools/rdma_doctor/doctor.h"
 #include "tools/rdma_doctor/system_root.h"
 
@@ -89,7 +90,9 @@ int Main(int argc, char** argv) {
     return tool::kWrongCommandLine;
   }
   const Report report = Examine(*options);
-  std::cout << (absl::GetFlag(FLAGS_json) ? ToJson(report) : ToText(report))
+  std::cout << (absl::GetFlag(FLAGS_json)
+                    ? tool::ToJson(report, tool::JsonLayout::kIndented)
+                    : ToText(report))
             << std::flush;
   return report.errors() > 0 ? kBroken : kWell;
 }

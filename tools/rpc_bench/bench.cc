@@ -16,6 +16,7 @@
 #include "tools/rpc_bench/host.h"
 #include "tools/rpc_bench/report.h"
 #include "tools/rpc_bench/rpc_layer.h"
+#include "tools/rpc_bench/run_case.h"
 #include "tools/rpc_bench/transport_layer.h"
 #include "tools/rpc_bench/verbs_count.h"
 #include "tools/rpc_bench/verbs_layer.h"

@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "rpc/service.h"
+#include "tools/load/workload.h"
 #include "tools/rpc_bench/echo.pb.h"
-#include "tools/rpc_bench/workload.h"
 
 namespace verbena::bench {
 

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "tools/rpc_bench/workload.h"
+#include "tools/load/workload.h"
 #include "transport/base/endpoint_options.h"
 
 namespace verbena::bench {

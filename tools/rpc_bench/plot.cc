@@ -6,8 +6,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "tools/child/child_process.h"
+#include "tools/load/workload.h"
 #include "tools/rpc_bench/report.h"
-#include "tools/rpc_bench/workload.h"
 
 namespace verbena::bench {
 namespace {

@@ -8,36 +8,14 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/text_format.h"
-#include "google/protobuf/util/json_util.h"
-#include "tools/rpc_bench/workload.h"
-#include "transport/base/check.h"
+#include "tools/json/proto_json.h"
+#include "tools/load/workload.h"
 
 namespace verbena::bench {
 namespace {
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-
-// Protobuf's JSON, and null for what it leaves out.
-std::string JsonOf(const Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string json;
-  const auto status =
-      google::protobuf::util::MessageToJsonString(message, &json, options);
-  CHECK(status.ok()) << status.ToString();
-  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
-    const FieldDescriptor* const field = message.GetDescriptor()->field(i);
-    if (field->has_presence() &&
-        !message.GetReflection()->HasField(message, field)) {
-      // There are always fields before it.
-      json.pop_back();
-      absl::StrAppend(&json, ",\"", field->name(), "\":null}");
-    }
-  }
-  return json;
-}
 
 // Appends a column for each number or text in `message`, and in the messages
 // inside it. A value is empty if its field is absent or `present` is false.
@@ -120,12 +98,12 @@ void AddRatios(Report& report) {
 std::string Json(const Report& report) {
   Report rest = report;
   rest.clear_results();
-  // The results one by one, for JsonOf() looks at one message only.
+  // The results one by one, for ToJson() adds nulls to one message only.
   const std::string results = absl::StrJoin(
       report.results(), ",", [](std::string* out, const auto& result) {
-        out->append(JsonOf(result));
+        out->append(tool::ToJson(result));
       });
-  return absl::StrReplaceAll(JsonOf(rest),
+  return absl::StrReplaceAll(tool::ToJson(rest),
                              {{"\"results\":[]",
                                absl::StrCat("\"results\":[", results, "]")}}) +
          "\n";

@@ -11,8 +11,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "rpc/channel.h"
+#include "tools/load/workload.h"
 #include "tools/rpc_bench/echo.verbena.h"
-#include "tools/rpc_bench/workload.h"
 
 namespace verbena::bench {
 

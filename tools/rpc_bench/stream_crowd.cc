@@ -13,8 +13,8 @@
 #include "rpc/buffer.h"
 #include "rpc/client_context.h"
 #include "rpc/client_reactor.h"
-#include "tools/rpc_bench/echo_loop.h"
-#include "tools/rpc_bench/meter.h"
+#include "tools/load/echo_loop.h"
+#include "tools/load/meter.h"
 #include "transport/base/clock.h"
 #include "transport/base/mutex.h"
 

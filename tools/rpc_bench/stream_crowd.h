@@ -4,8 +4,8 @@
 #define VERBENA_TOOLS_RPC_BENCH_STREAM_CROWD_H_
 
 #include "absl/time/time.h"
+#include "tools/load/workload.h"
 #include "tools/rpc_bench/echo.verbena.h"
-#include "tools/rpc_bench/workload.h"
 
 namespace verbena::bench {
 

@@ -12,8 +12,8 @@
 #include "rpc/buffer.h"
 #include "rpc/client_context.h"
 #include "rpc/client_stream.h"
-#include "tools/rpc_bench/echo_loop.h"
-#include "tools/rpc_bench/meter.h"
+#include "tools/load/echo_loop.h"
+#include "tools/load/meter.h"
 #include "transport/base/clock.h"
 #include "transport/base/limits.h"
 

@@ -5,8 +5,8 @@
 
 #include "absl/time/time.h"
 #include "rpc/channel.h"
+#include "tools/load/workload.h"
 #include "tools/rpc_bench/echo.verbena.h"
-#include "tools/rpc_bench/workload.h"
 
 namespace verbena::bench {
 

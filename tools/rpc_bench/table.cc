@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "tools/load/workload.h"
 #include "tools/rpc_bench/report.h"
-#include "tools/rpc_bench/workload.h"
 
 namespace verbena::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "tools/rpc_bench/echo_loop.h"
+#include "tools/load/echo_loop.h"
 #include "transport/base/clock.h"
 #include "transport/base/status_macros.h"
 #include "transport/client/client_call.h"

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "tools/rpc_bench/workload.h"
+#include "tools/load/workload.h"
 #include "transport/base/endpoint_options.h"
 #include "transport/base/socket_address.h"
 #include "transport/server/server_call.h"

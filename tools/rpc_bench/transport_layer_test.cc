@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/testing/child_process.h"
 #include "tests/testing/test_device.h"
-#include "tools/rpc_bench/workload.h"
+#include "tools/load/workload.h"
 #include "transport/base/socket_address.h"
 #include "transport/server_endpoint.h"
 

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <map>
 
-#include "tools/rpc_bench/workload.h"
+#include "tools/load/workload.h"
 
 namespace verbena::bench {
 namespace {

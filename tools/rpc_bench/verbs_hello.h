@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tools/rpc_bench/workload.h"
+#include "tools/load/workload.h"
 
 namespace verbena::bench {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "tools/rpc_bench/echo_loop.h"
+#include "tools/load/echo_loop.h"
 #include "tools/rpc_bench/verbs_end.h"
 #include "tools/rpc_bench/verbs_hello.h"
 #include "transport/base/clock.h"

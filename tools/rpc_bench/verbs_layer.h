@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tools/rpc_bench/workload.h"
+#include "tools/load/workload.h"
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
 #include "transport/verbs/cm_event.h"

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "tests/testing/test_device.h"
-#include "tools/rpc_bench/workload.h"
+#include "tools/load/workload.h"
 #include "transport/base/socket_address.h"
 
 namespace verbena::bench {

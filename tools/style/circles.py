@@ -12,7 +12,6 @@ KNOWN = {
     "rpc/callback_method": 13,
     "rpc/internal/client/background_thread": 2,
     "rpc/internal/client/open_call": 2,
-    "tools/rpc_bench/verbs_count": 2,
     "transport/soft/base/fd_message": 2,
     "transport/soft/connected/connected_queue_pair": 2,
     "transport/soft/queues/completion_channel": 4,

@@ -1,4 +1,4 @@
-#include "tools/rpc_bench/meter.h"
+#include "tools/load/meter.h"
 
 #include <algorithm>
 #include <utility>
@@ -25,15 +25,18 @@ constexpr uint64_t kWarmUpCalls = 4;
 
 }  // namespace
 
-Schedule::Schedule(const Case& measured, absl::Duration duration) {
+Schedule::Schedule(const Case& measured, absl::Duration duration,
+                   Clock::time_point begin) {
   const bool counts = measured.iterations > 0;
-  const absl::Duration warm_up =
-      std::clamp(duration / 5, absl::Milliseconds(5), absl::Seconds(1));
+  const bool fixed = measured.warm_up.has_value();
+  const absl::Duration warm_up = measured.warm_up.value_or(
+      std::clamp(duration / 5, absl::Milliseconds(5), absl::Seconds(1)));
+  const absl::Duration patience =
+      fixed ? absl::ZeroDuration() : kWarmUpPatience;
   const absl::Duration counted = counts ? kIterationsPatience : duration;
-  const Clock::time_point now = Clock::now();
-  warm_at_least = now + absl::ToChronoNanoseconds(warm_up);
-  warm_at_most = now + absl::ToChronoNanoseconds(warm_up + kWarmUpPatience);
-  warm_up_calls = kWarmUpCalls * measured.outstanding;
+  warm_at_least = begin + absl::ToChronoNanoseconds(warm_up);
+  warm_at_most = warm_at_least + absl::ToChronoNanoseconds(patience);
+  warm_up_calls = fixed ? 0 : kWarmUpCalls * measured.outstanding;
   length = absl::ToChronoNanoseconds(counted);
   if (measured.rate_per_s > 0) {
     interval = std::max<Clock::duration>(
@@ -41,7 +44,7 @@ Schedule::Schedule(const Case& measured, absl::Duration duration) {
         absl::ToChronoNanoseconds(absl::Seconds(1) / measured.rate_per_s));
   }
   iterations = counts ? measured.iterations : UINT64_MAX;
-  deadline = base::Now() + warm_up + kWarmUpPatience + counted + kGrace;
+  deadline = base::Now() + warm_up + patience + counted + kGrace;
 }
 
 void Meter::WarmUp(Clock::time_point now) {

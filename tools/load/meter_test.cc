@@ -1,11 +1,11 @@
-#include "tools/rpc_bench/meter.h"
+#include "tools/load/meter.h"
 
 #include <chrono>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
-#include "tools/rpc_bench/workload.h"
+#include "tools/load/workload.h"
 
 namespace verbena::bench {
 namespace {

@@ -1,23 +1,22 @@
 // The cases that are measured, and their results. All layers have the same
 // cases and results.
 
-#ifndef VERBENA_TOOLS_RPC_BENCH_WORKLOAD_H_
-#define VERBENA_TOOLS_RPC_BENCH_WORKLOAD_H_
+#ifndef VERBENA_TOOLS_LOAD_WORKLOAD_H_
+#define VERBENA_TOOLS_LOAD_WORKLOAD_H_
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "tools/rpc_bench/latency_histogram.h"
-#include "tools/rpc_bench/report.pb.h"
+#include "tools/load/latency_histogram.h"
 
 namespace verbena::bench {
 
@@ -87,6 +86,10 @@ struct Case {
   // How many calls to measure, however long they take. If 0, as many as the
   // duration allows.
   uint64_t iterations = 0;
+
+  // How long calls are made that do not count. If absent, as long as suits the
+  // duration, and until they have touched all memory.
+  std::optional<absl::Duration> warm_up = {};
 };
 
 // The results of a case.
@@ -100,17 +103,14 @@ struct Sample {
   // In an open loop: calls that were due but never started, because
   // `outstanding` calls were already under way.
   uint64_t unstarted = 0;
+  // With callers in an open loop: calls that were due before the caller's
+  // previous call had ended, and were not left out.
+  uint64_t late = 0;
+  // With callers: the calls of each, in ascending order.
+  std::vector<uint64_t> calls_of_callers = {};
   // With several streams: the messages of the slowest one, divided by the mean
   // of all. Otherwise 0.
   double least_share = 0;
-};
-
-// The resources that client and server have used so far.
-struct Usage {
-  absl::Duration cpu;  // Processor time of both.
-  VerbsCost client_verbs;
-  VerbsCost server_verbs;
-  bool verbs_are_counted = false;
 };
 
 // Returns a payload in which blocks of 256 bytes differ from their neighbours.
@@ -156,6 +156,18 @@ class EchoCheck {
   uint64_t number_ = 0;    // The last call's.
 };
 
+// Sets the percentiles, the maximum and the mean of a row of results, which is
+// a protobuf message. REQUIRES: latencies.count() > 0.
+template <typename Row>
+void SetLatencies(const LatencyHistogram& latencies, Row& row) {
+  row.set_p50_us(latencies.Quantile(0.5) / 1e3);
+  row.set_p90_us(latencies.Quantile(0.9) / 1e3);
+  row.set_p99_us(latencies.Quantile(0.99) / 1e3);
+  row.set_p999_us(latencies.Quantile(0.999) / 1e3);
+  row.set_max_us(latencies.max() / 1e3);
+  row.set_mean_us(Rounded(latencies.Mean() / 1e3));
+}
+
 // A way to send bytes to a server and get them back. For one thread.
 class Layer {
  public:
@@ -178,17 +190,6 @@ class Layer {
   virtual void Release() {}
 };
 
-// Turns counts into the rates and percentiles of a report.
-Report::Result Summarize(absl::string_view layer, const Case& measured,
-                         const Sample& sample);
-
-// Prepares, runs and releases a case. If it cannot begin, the result has one
-// error. `usage` is called before and after the run, and fails if the usage is
-// not known.
-Report::Result RunCase(Layer& layer, const Case& measured,
-                       absl::Duration duration,
-                       absl::FunctionRef<absl::StatusOr<Usage>()> usage);
-
 }  // namespace verbena::bench
 
-#endif  // VERBENA_TOOLS_RPC_BENCH_WORKLOAD_H_
+#endif  // VERBENA_TOOLS_LOAD_WORKLOAD_H_

@@ -1,7 +1,7 @@
 // Counts latencies in little memory, with a bounded relative error.
 
-#ifndef VERBENA_TOOLS_RPC_BENCH_LATENCY_HISTOGRAM_H_
-#define VERBENA_TOOLS_RPC_BENCH_LATENCY_HISTOGRAM_H_
+#ifndef VERBENA_TOOLS_LOAD_LATENCY_HISTOGRAM_H_
+#define VERBENA_TOOLS_LOAD_LATENCY_HISTOGRAM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -59,4 +59,4 @@ class LatencyHistogram {
 
 }  // namespace verbena::bench
 
-#endif  // VERBENA_TOOLS_RPC_BENCH_LATENCY_HISTOGRAM_H_
+#endif  // VERBENA_TOOLS_LOAD_LATENCY_HISTOGRAM_H_

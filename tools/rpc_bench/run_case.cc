@@ -1,41 +1,11 @@
-#include "tools/rpc_bench/workload.h"
+#include "tools/rpc_bench/run_case.h"
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include <cstdint>
+#include <string>
+
 #include "tools/rpc_bench/verbs_count.h"
 
 namespace verbena::bench {
-
-std::string SizeName(uint64_t bytes) {
-  if (bytes != 0 && bytes % (1 << 20) == 0) {
-    return absl::StrCat(bytes >> 20, " MiB");
-  }
-  if (bytes != 0 && bytes % (1 << 10) == 0) {
-    return absl::StrCat(bytes >> 10, " KiB");
-  }
-  return absl::StrCat(bytes, " B");
-}
-
-std::string Payload(uint64_t size_bytes) {
-  std::string payload(size_bytes, '\0');
-  for (size_t i = 0; i < payload.size(); ++i) {
-    payload[i] = static_cast<char>(i * 31 + (i >> 8) * 17);
-  }
-  return payload;
-}
-
-absl::Status EchoCheck::CompareContents(absl::Span<const uint8_t> got,
-                                        absl::Span<const uint8_t> sent) {
-  if (got.size() != sent.size()) {
-    return absl::DataLossError(
-        absl::StrFormat("%d bytes came back of %d", got.size(), sent.size()));
-  }
-  if (!std::equal(got.begin(), got.end(), sent.begin())) {
-    return absl::DataLossError("other bytes came back than were sent");
-  }
-  compared_ = true;
-  return absl::OkStatus();
-}
 
 Report::Result Summarize(absl::string_view layer, const Case& measured,
                          const Sample& sample) {
@@ -56,15 +26,7 @@ Report::Result Summarize(absl::string_view layer, const Case& measured,
     result.set_least_share(Rounded(sample.least_share));
   }
   if (measured.rate_per_s > 0) result.set_rate_per_s(measured.rate_per_s);
-  if (sample.latencies.count() > 0) {
-    const LatencyHistogram& latencies = sample.latencies;
-    result.set_p50_us(latencies.Quantile(0.5) / 1e3);
-    result.set_p90_us(latencies.Quantile(0.9) / 1e3);
-    result.set_p99_us(latencies.Quantile(0.99) / 1e3);
-    result.set_p999_us(latencies.Quantile(0.999) / 1e3);
-    result.set_max_us(latencies.max() / 1e3);
-    result.set_mean_us(Rounded(latencies.Mean() / 1e3));
-  }
+  if (sample.latencies.count() > 0) SetLatencies(sample.latencies, result);
   result.set_calls_per_s(Rounded(sample.calls_per_s, 10));
   result.set_bytes_per_s(Rounded(sample.calls_per_s * measured.size_bytes, 1));
   result.set_errors(static_cast<double>(sample.errors));

@@ -1,9 +1,9 @@
-#include "tools/rpc_bench/echo_loop.h"
+#include "tools/load/echo_loop.h"
 
 #include <thread>
 #include <vector>
 
-#include "tools/rpc_bench/meter.h"
+#include "tools/load/meter.h"
 #include "transport/base/clock.h"
 
 namespace verbena::bench {

@@ -1,11 +1,11 @@
 // Keeps calls of a layer under way, and counts them.
 
-#ifndef VERBENA_TOOLS_RPC_BENCH_ECHO_LOOP_H_
-#define VERBENA_TOOLS_RPC_BENCH_ECHO_LOOP_H_
+#ifndef VERBENA_TOOLS_LOAD_ECHO_LOOP_H_
+#define VERBENA_TOOLS_LOAD_ECHO_LOOP_H_
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "tools/rpc_bench/workload.h"
+#include "tools/load/workload.h"
 
 namespace verbena::bench {
 
@@ -45,4 +45,4 @@ Sample RunEchoes(EchoPipe& pipe, const Case& measured, absl::Duration duration);
 
 }  // namespace verbena::bench
 
-#endif  // VERBENA_TOOLS_RPC_BENCH_ECHO_LOOP_H_
+#endif  // VERBENA_TOOLS_LOAD_ECHO_LOOP_H_

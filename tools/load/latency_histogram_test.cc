@@ -1,4 +1,4 @@
-#include "tools/rpc_bench/latency_histogram.h"
+#include "tools/load/latency_histogram.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tools/rpc_bench/echo_loop.h"
+#include "tools/load/echo_loop.h"
 
 #include <set>
 #include <vector>
@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
-#include "tools/rpc_bench/workload.h"
+#include "tools/load/workload.h"
 
 namespace verbena::bench {
 namespace {

@@ -1,14 +1,14 @@
 // Says when calls start, and counts those that end.
 
-#ifndef VERBENA_TOOLS_RPC_BENCH_METER_H_
-#define VERBENA_TOOLS_RPC_BENCH_METER_H_
+#ifndef VERBENA_TOOLS_LOAD_METER_H_
+#define VERBENA_TOOLS_LOAD_METER_H_
 
 #include <chrono>
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "tools/rpc_bench/workload.h"
+#include "tools/load/workload.h"
 
 namespace verbena::bench {
 
@@ -16,8 +16,8 @@ using Clock = std::chrono::steady_clock;
 
 // When the calls of a measurement are made.
 struct Schedule {
-  // Begins now.
-  Schedule(const Case& measured, absl::Duration duration);
+  Schedule(const Case& measured, absl::Duration duration,
+           Clock::time_point begin = Clock::now());
 
   // The warm-up ends after `warm_at_least`, when `warm_up_calls` have ended and
   // so have touched all memory, but at `warm_at_most` in any case.
@@ -39,11 +39,16 @@ struct Schedule {
 // time that later calls waited for it.
 class Meter {
  public:
-  explicit Meter(const Schedule& schedule)
+  // The first call is due at `first_due`. If the warm-up does not wait for
+  // calls, it ends by the clock.
+  explicit Meter(const Schedule& schedule,
+                 Clock::time_point first_due = Clock::now())
       : schedule_(schedule),
-        next_due_(Clock::now()),
-        begin_(Clock::time_point::max()),
-        end_(schedule.warm_at_most + schedule.length) {}
+        next_due_(first_due),
+        begin_(schedule.warm_up_calls > 0 ? Clock::time_point::max()
+                                          : schedule.warm_at_least),
+        end_(schedule.warm_at_most + schedule.length),
+        warm_(schedule.warm_up_calls == 0) {}
 
   // Whether another call is to start, if there is room for it.
   bool Due(Clock::time_point now) const {
@@ -71,6 +76,20 @@ class Meter {
     }
     return due;
   }
+
+  // In an open loop: leaves out all but the last of the calls that were due
+  // before `now`, when the call that was begun at `begun` ended. The one that
+  // is not left out is late.
+  void LeaveOutMissed(Clock::time_point begun, Clock::time_point now) {
+    if (schedule_.interval == Clock::duration::zero() || next_due_ >= now) {
+      return;
+    }
+    if (begun >= begin_) ++sample_.late;
+    next_due_ += (now - next_due_) / schedule_.interval * schedule_.interval;
+  }
+
+  // When the next call of an open loop is due.
+  Clock::time_point next_due() const { return next_due_; }
 
   // A call that was due at `due` has ended. It counts if it was due after the
   // warm-up.
@@ -106,10 +125,10 @@ class Meter {
   // While warming up: the last start, and how many there were at that time.
   Clock::time_point last_start_;
   uint64_t starts_at_once_ = 0;
-  bool warm_ = false;
+  bool warm_;
   Sample sample_;
 };
 
 }  // namespace verbena::bench
 
-#endif  // VERBENA_TOOLS_RPC_BENCH_METER_H_
+#endif  // VERBENA_TOOLS_LOAD_METER_H_
