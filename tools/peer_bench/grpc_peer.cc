@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,45 +15,37 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "tools/peer_bench/echo.grpc.pb.h"
-#include "tools/peer_bench/echo_reactors.h"
 #include "tools/peer_bench/peer.h"
+#include "tools/peer_bench/rpc_peer.h"
 
 namespace verbena::peers {
 namespace {
 
-class SyncService final : public EchoService::Service {
-  grpc::Status Echo(grpc::ServerContext* /*context*/,
-                    const EchoMessage* request, EchoMessage* reply) override {
-    reply->set_payload(request->payload());
-    return grpc::Status::OK;
-  }
-  grpc::Status Chat(
-      grpc::ServerContext* /*context*/,
-      grpc::ServerReaderWriter<EchoMessage, EchoMessage>* stream) override {
-    EchoMessage message;
-    while (stream->Read(&message) && stream->Write(message)) {
-    }
-    return grpc::Status::OK;
-  }
-  grpc::Status Send(grpc::ServerContext* /*context*/,
-                    const EchoMessage* request,
-                    grpc::ServerWriter<EchoMessage>* writer) override {
-    while (writer->Write(*request)) {
-    }
-    return grpc::Status::OK;
-  }
-};
+struct GrpcSide {
+  using Rpc = EchoService;
+  using Status = grpc::Status;
+  using Channel = grpc::Channel;
+  using ClientContext = grpc::ClientContext;
+  using ServerContext = grpc::ServerContext;
+  using CallbackContext = grpc::CallbackServerContext;
+  using ReaderWriter = grpc::ServerReaderWriter<EchoMessage, EchoMessage>;
+  using Writer = grpc::ServerWriter<EchoMessage>;
+  using BidiReactor = grpc::ServerBidiReactor<EchoMessage, EchoMessage>;
+  using WriteReactor = grpc::ServerWriteReactor<EchoMessage>;
+  using ClientReaderWriter = grpc::ClientReaderWriter<EchoMessage, EchoMessage>;
+  using ClientReader = grpc::ClientReader<EchoMessage>;
 
-class ReactorService final : public EchoService::CallbackService {
-  using Bidi = grpc::ServerBidiReactor<EchoMessage, EchoMessage>;
-  using Write = grpc::ServerWriteReactor<EchoMessage>;
-
-  Bidi* Chat(grpc::CallbackServerContext* /*context*/) override {
-    return new ChatReactor<Bidi, EchoMessage, grpc::Status>;
+  static std::shared_ptr<Channel> NewChannel(const std::string& address) {
+    grpc::ChannelArguments arguments;
+    // Otherwise all channels to one address share one connection.
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    return grpc::CreateCustomChannel(
+        address, grpc::InsecureChannelCredentials(), arguments);
   }
-  Write* Send(grpc::CallbackServerContext* /*context*/,
-              const EchoMessage* request) override {
-    return new SendReactor<Write, EchoMessage, grpc::Status>(request);
+  static absl::Status ToAbsl(const Status& status) {
+    if (status.ok()) return absl::OkStatus();
+    return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                        status.error_message());
   }
 };
 
@@ -101,51 +92,7 @@ void ServeQueue(EchoService::AsyncService* service,
   }
 }
 
-// A caller with its own stub, on a channel that other callers may share.
-struct Caller {
-  Caller(const std::shared_ptr<grpc::Channel>& channel,
-         const CallersOptions& options)
-      : stub(EchoService::NewStub(channel)) {
-    request.set_payload(options.payload);
-    if (options.kind == "bidi") chat = stub->Chat(&stream_context);
-    if (options.kind == "server") reader = stub->Send(&stream_context, request);
-  }
-  ~Caller() {
-    stream_context.TryCancel();
-    if (chat != nullptr) chat->Finish();
-    if (reader != nullptr) reader->Finish();
-  }
-
-  absl::Status Call() {
-    grpc::Status status;
-    if (chat != nullptr) {
-      if (!chat->Write(request) || !chat->Read(&reply)) return Lost();
-    } else if (reader != nullptr) {
-      if (!reader->Read(&reply)) return Lost();
-    } else {
-      grpc::ClientContext context;
-      status = stub->Echo(&context, request, &reply);
-    }
-    if (!status.ok()) {
-      return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                          status.error_message());
-    }
-    return CheckEcho(request, reply);
-  }
-  static absl::Status Lost() {
-    return absl::UnavailableError("gRPC has lost the stream");
-  }
-
-  std::unique_ptr<EchoService::Stub> stub;
-  EchoMessage request;
-  EchoMessage reply;
-  grpc::ClientContext stream_context;
-  // The stream whose messages are the calls. Both are null for unary calls.
-  std::unique_ptr<grpc::ClientReaderWriter<EchoMessage, EchoMessage>> chat;
-  std::unique_ptr<grpc::ClientReader<EchoMessage>> reader;
-};
-
-class GrpcPeer final : public Peer {
+class GrpcPeer final : public RpcPeer<GrpcSide> {
  public:
   std::vector<std::string> servers() const override {
     return {"sync", "cq", "callback"};
@@ -189,31 +136,12 @@ class GrpcPeer final : public Peer {
     return absl::StrCat(host, ":", port);
   }
 
-  absl::StatusOr<std::vector<BlockingCall>> Connect(
-      const std::string& address, const CallersOptions& options) override {
-    grpc::ChannelArguments arguments;
-    // Otherwise all channels to one address share one connection.
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    for (int i = 0; i < options.channels; ++i) {
-      channels_.push_back(grpc::CreateCustomChannel(
-          address, grpc::InsecureChannelCredentials(), arguments));
-    }
-    std::vector<BlockingCall> echoes;
-    for (int i = 0; i < options.callers; ++i) {
-      auto caller =
-          std::make_shared<Caller>(channels_[i % options.channels], options);
-      echoes.push_back([caller] { return caller->Call(); });
-    }
-    return echoes;
-  }
-
  private:
-  SyncService sync_service_;
-  ReactorService reactor_service_;
+  BlockingService<GrpcSide> sync_service_;
+  ReactorService<GrpcSide> reactor_service_;
   EchoService::AsyncService queued_service_;
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
   std::unique_ptr<grpc::Server> server_;
-  std::vector<std::shared_ptr<grpc::Channel>> channels_;
 };
 
 }  // namespace

@@ -31,16 +31,6 @@ struct CallersOptions {
   std::string payload;
 };
 
-// Returns an error if `reply` is not as long as `request`. Message is the
-// EchoMessage of the program, and each program has its own.
-template <typename Message>
-absl::Status CheckEcho(const Message& request, const Message& reply) {
-  if (reply.payload().size() == request.payload().size()) {
-    return absl::OkStatus();
-  }
-  return absl::DataLossError("the reply is not as long as the request");
-}
-
 class Peer {
  public:
   virtual ~Peer() = default;

@@ -76,9 +76,9 @@ std::vector<Step> StepsOf(const Options& options,
 }
 
 // A server, ours or another's, and the layers that reach it.
-class Bench {
+class BenchRun {
  public:
-  explicit Bench(const Options& options) : options_(options) {
+  explicit BenchRun(const Options& options) : options_(options) {
     absl::c_sort(options_.outstanding);
   }
 
@@ -254,11 +254,11 @@ class Bench {
 }  // namespace
 
 absl::StatusOr<Report> Measure(const Options& options) {
-  return Bench(options).Measure();
+  return BenchRun(options).Measure();
 }
 
 absl::StatusOr<std::string> MeasureIdle(const Options& options) {
-  return Bench(options).MeasureIdle();
+  return BenchRun(options).MeasureIdle();
 }
 
 }  // namespace verbena::bench

@@ -11,7 +11,7 @@
 #include "rpc/service.h"
 #include "tools/child/server_child.h"
 #include "tools/rpc_bench/bench.h"
-#include "tools/rpc_bench/echo.pb.h"
+#include "tools/rpc_bench/echo.verbena.h"
 #include "tools/rpc_bench/echo_services.h"
 #include "tools/rpc_bench/host.h"
 #include "tools/rpc_bench/transport_layer.h"
@@ -23,6 +23,29 @@
 #include "transport/server_endpoint.h"
 
 namespace verbena::bench {
+namespace {
+
+// Answers with `description`, which is set before the server starts, and with
+// the counts at that time.
+class DescribeService final : public Bench::Service {
+ public:
+  DescribeService() { set_handler_mode(HandlerMode::kInline); }
+
+  absl::Status Describe(ServerContext* /*context*/,
+                        const DescribeRequest* /*request*/,
+                        DescribeReply* reply) override {
+    *reply = description;
+    reply->set_cpu_ns(absl::ToInt64Nanoseconds(CpuUsed()));
+    // There is a count only with --verbs-count.
+    if (description.has_verbs()) *reply->mutable_verbs() = VerbsCounted();
+    return absl::OkStatus();
+  }
+
+  DescribeReply description;
+};
+
+}  // namespace
+
 absl::Status Serve(const std::string& address, const Options& options) {
   sigset_t stop_signals;
   sigemptyset(&stop_signals);
@@ -52,24 +75,20 @@ absl::Status Serve(const std::string& address, const Options& options) {
     any_port.set_port(verbs.back()->port());
   }
 
-  DescribeReply description;
+  DescribeService bench;
+  DescribeReply& description = bench.description;
   description.set_transport_port(transport_server->listening().front().port);
   description.set_verbs_port(verbs.front()->port());
   description.set_pinned_to(processor);
   description.set_events(options.events);
   if (options.verbs_count) *description.mutable_verbs() = VerbsCounted();
-  // The reply to Describe() has `verbs` only with --verbs-count.
-  const std::unique_ptr<Service> service =
-      NewEchoService(options.measured.api, [description](DescribeReply* reply) {
-        *reply = description;
-        reply->set_cpu_ns(absl::ToInt64Nanoseconds(CpuUsed()));
-        if (description.has_verbs()) *reply->mutable_verbs() = VerbsCounted();
-      });
+  const std::unique_ptr<Service> echo = NewEchoService(options.measured.api);
   ServerBuilder builder;
   builder.AddListeningPort(address)
       .SetSpinBudget(options.endpoint.spin_budget)
       .SetMaxConcurrentCallsPerConnection(kMaxStreams + 1)
-      .RegisterService(service.get());
+      .RegisterService(echo.get())
+      .RegisterService(&bench);
   if (!device.empty()) builder.SetDevice(device);
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
                    builder.BuildAndStart());

@@ -17,8 +17,6 @@
 namespace verbena::bench {
 namespace {
 
-using Describer = std::function<void(DescribeReply*)>;
-
 void DoEcho(ServerContext* context, const EchoRequest& request,
             EchoReply* reply) {
   reply->set_payload(request.payload());
@@ -44,9 +42,7 @@ Buffer SentBeside(const ServerContext& context, const EchoRequest& request) {
 class BlockingEcho final : public Echo::Service {
  public:
   // Handlers run inline, so that no switch to a worker thread is measured.
-  explicit BlockingEcho(Describer describe) : describe_(std::move(describe)) {
-    set_handler_mode(HandlerMode::kInline);
-  }
+  BlockingEcho() { set_handler_mode(HandlerMode::kInline); }
 
   absl::Status Echo(ServerContext* context, const EchoRequest* request,
                     EchoReply* reply) override {
@@ -86,16 +82,6 @@ class BlockingEcho final : public Echo::Service {
     reply->set_messages(messages);
     return absl::OkStatus();
   }
-
-  absl::Status Describe(ServerContext* /*context*/,
-                        const DescribeRequest* /*request*/,
-                        DescribeReply* reply) override {
-    describe_(reply);
-    return absl::OkStatus();
-  }
-
- private:
-  const Describer describe_;
 };
 
 class Chatter final : public ServerBidiReactor<EchoRequest, EchoReply> {
@@ -155,13 +141,13 @@ class Receiver final : public ServerReadReactor<EchoRequest> {
 
 class CallbackEcho final : public Echo::CallbackService {
  public:
-  explicit CallbackEcho(Describer describe) : describe_(std::move(describe)) {}
-
   ServerUnaryReactor* Echo(CallbackServerContext* context,
                            const EchoRequest* request,
                            EchoReply* reply) override {
     DoEcho(context, *request, reply);
-    return Finished(context);
+    ServerUnaryReactor* const reactor = context->DefaultReactor();
+    reactor->Finish(absl::OkStatus());
+    return reactor;
   }
   ServerBidiReactor<EchoRequest, EchoReply>* Chat(
       CallbackServerContext* /*context*/) override {
@@ -175,27 +161,10 @@ class CallbackEcho final : public Echo::CallbackService {
                                           ReceiveReply* reply) override {
     return new Receiver(reply);
   }
-  ServerUnaryReactor* Describe(CallbackServerContext* context,
-                               const DescribeRequest* /*request*/,
-                               DescribeReply* reply) override {
-    describe_(reply);
-    return Finished(context);
-  }
-
- private:
-  static ServerUnaryReactor* Finished(CallbackServerContext* context) {
-    ServerUnaryReactor* const reactor = context->DefaultReactor();
-    reactor->Finish(absl::OkStatus());
-    return reactor;
-  }
-
-  const Describer describe_;
 };
 
 class CoroutineEcho final : public Echo::CoroutineService {
  public:
-  explicit CoroutineEcho(Describer describe) : describe_(std::move(describe)) {}
-
   Task<absl::Status> Echo(ServerContext* context, const EchoRequest* request,
                           EchoReply* reply) override {
     DoEcho(context, *request, reply);
@@ -231,27 +200,18 @@ class CoroutineEcho final : public Echo::CoroutineService {
     reply->set_messages(messages);
     co_return absl::OkStatus();
   }
-  Task<absl::Status> Describe(ServerContext* /*context*/,
-                              const DescribeRequest* /*request*/,
-                              DescribeReply* reply) override {
-    describe_(reply);
-    co_return absl::OkStatus();
-  }
-
- private:
-  const Describer describe_;
 };
 
 }  // namespace
 
-std::unique_ptr<Service> NewEchoService(Api api, Describer describe) {
+std::unique_ptr<Service> NewEchoService(Api api) {
   switch (api) {
     case Api::kCallback:
-      return std::make_unique<CallbackEcho>(std::move(describe));
+      return std::make_unique<CallbackEcho>();
     case Api::kCoroutine:
-      return std::make_unique<CoroutineEcho>(std::move(describe));
+      return std::make_unique<CoroutineEcho>();
     default:
-      return std::make_unique<BlockingEcho>(std::move(describe));
+      return std::make_unique<BlockingEcho>();
   }
 }
 

@@ -184,7 +184,8 @@ absl::StatusOr<DescribeReply> RpcLayer::Describe() {
   ClientContext context;
   context.set_timeout(kDescribeTimeout);
   DescribeReply reply;
-  RETURN_IF_ERROR(stub_->Describe(&context, DescribeRequest(), &reply));
+  RETURN_IF_ERROR(
+      Bench::NewStub(channel_)->Describe(&context, DescribeRequest(), &reply));
   return reply;
 }
 
