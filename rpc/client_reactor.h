@@ -39,9 +39,22 @@
 #include "absl/types/span.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/buffer.h"
-#include "rpc/stream_reactor.h"
+#include "rpc/support/stream_reactor.h"
 
 namespace verbena {
+
+// Called once with the status of a call, on a thread that the channels of a
+// process share. It may make calls, also blocking ones, and should take
+// microseconds. It must not throw.
+//
+// If a callback takes longer than a millisecond or two, because it blocks or
+// computes, it keeps its thread and another one takes over. So it holds up no
+// other, as long as there are less than some sixty of them and the system has
+// threads to give. The calls that it starts go out when it returns, or when it
+// has taken that long.
+//
+// With ChannelOptions::inline_callbacks it runs elsewhere, and promises more.
+using UnaryCallback = absl::AnyInvocable<void(absl::Status)>;
 
 namespace internal {
 

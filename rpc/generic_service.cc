@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "rpc/callback_method.h"
+#include "rpc/support/callback_method.h"
+#include "rpc/support/method.h"
+#include "rpc/support/typed_methods.h"
 
 namespace verbena {
 namespace {

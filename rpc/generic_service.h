@@ -56,18 +56,14 @@ class GenericService {
   void set_handler_mode(HandlerMode mode) { handler_mode_ = mode; }
   std::optional<HandlerMode> handler_mode() const { return handler_mode_; }
 
-  // For the library.
-  const internal::Method& unary_method() const { return *unary_method_; }
-  const internal::Method& streaming_method() const {
-    return *streaming_method_;
-  }
-
  protected:
   // With methods that do not block. Neither is null.
   GenericService(std::unique_ptr<internal::Method> unary_method,
                  std::unique_ptr<internal::Method> streaming_method);
 
  private:
+  friend class internal::MethodRegistry;
+
   std::optional<HandlerMode> handler_mode_;
   const std::unique_ptr<internal::Method> unary_method_;
   const std::unique_ptr<internal::Method> streaming_method_;

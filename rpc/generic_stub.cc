@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/strip.h"
 #include "rpc/internal/codec/method_name.h"
+#include "rpc/support/stub_support.h"
 
 namespace verbena {
 namespace {

@@ -22,7 +22,6 @@
 #include "rpc/client_context.h"
 #include "rpc/client_reactor.h"
 #include "rpc/client_stream.h"
-#include "rpc/generated/stub_support.h"
 
 namespace verbena {
 

@@ -41,8 +41,6 @@ class Server {
                          // the only one.
   };
 
-  // For the library.
-  explicit Server(std::unique_ptr<internal::ServerImpl> impl);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
   // As Shutdown(absl::Now()).
@@ -80,6 +78,8 @@ class Server {
 
  private:
   friend class ServerBuilder;
+
+  explicit Server(std::unique_ptr<internal::ServerImpl> impl);
 
   const std::unique_ptr<internal::ServerImpl> impl_;  // Never null.
   // These two are constant once BuildAndStart() has returned.

@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/memory/memory.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "rpc/credentials.h"
@@ -308,7 +309,9 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
   for (const Service* service : services_) {
     names.push_back(service->full_name());
   }
-  for (const Service* service : services_) service->TellServices(names);
+  for (const Service* service : services_) {
+    if (service->on_services_ != nullptr) service->on_services_(names);
+  }
   if (!generic_services_.empty()) {
     options.generic_service = generic_services_.front();
     options.endpoint.endpoint.method_names = true;
@@ -329,7 +332,7 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
       *port = listening.port;
     }
   }
-  auto server = std::make_unique<Server>(std::move(impl));
+  auto server = absl::WrapUnique(new Server(std::move(impl)));
   for (const ExtensionStarter& start : extensions_) {
     ASSIGN_OR_RETURN(std::unique_ptr<ServerExtension> extension,
                      start(*server));

@@ -13,6 +13,7 @@
 #include "rpc/generic_service.h"
 #include "rpc/server.h"
 #include "rpc/service.h"
+#include "rpc/support/typed_methods.h"
 
 namespace verbena {
 namespace {
@@ -23,9 +24,9 @@ using testing::HasSubstr;
 class OneMethod : public Service {
  public:
   OneMethod() : Service("test.One") {
-    AddUnaryMethod<Empty, Empty>(
+    AddMethod(internal::NewUnaryMethod<Empty, Empty>(
         "test.One/Only",
-        [](ServerContext*, const Empty*, Empty*) { return absl::OkStatus(); });
+        [](ServerContext*, const Empty*, Empty*) { return absl::OkStatus(); }));
   }
 };
 

@@ -37,7 +37,7 @@
 #include "google/protobuf/message_lite.h"
 #include "rpc/buffer.h"
 #include "rpc/server_context.h"
-#include "rpc/stream_reactor.h"
+#include "rpc/support/stream_reactor.h"
 
 namespace verbena {
 

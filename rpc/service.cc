@@ -1,12 +1,18 @@
 #include "rpc/service.h"
 
-#include "absl/strings/str_cat.h"
+#include <memory>
+#include <utility>
 
-namespace verbena::internal {
+#include "rpc/support/method.h"
 
-absl::Status NoRequest(absl::string_view method) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(method, ": the client ended the call without a request"));
+namespace verbena {
+
+Service::Service(const char* full_name) : full_name_(full_name) {}
+
+Service::~Service() = default;
+
+void Service::AddMethod(std::unique_ptr<internal::Method> method) {
+  methods_.push_back(std::move(method));
 }
 
-}  // namespace verbena::internal
+}  // namespace verbena

@@ -27,7 +27,9 @@ load("@rules_cc//cc:defs.bzl", "cc_library")
 # What the generated code includes.
 _RUNTIME = [
     Label("//rpc"),
-    Label("//rpc/generated"),
+    Label("//rpc:types"),
+    Label("//rpc/support"),
+    Label("//rpc/support:methods"),
     Label("@com_google_absl//:status"),
 ]
 

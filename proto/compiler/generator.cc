@@ -98,13 +98,13 @@ void WriteHeader(const pb::FileDescriptor& file, absl::string_view prefix,
   printer.Print("#include \"$header$\"\n\n", "header", MessageHeaderFile(file));
   if (file.service_count() > 0) {
     printer.Print("#include \"absl/status/status.h\"\n");
-    PrintIncludes(prefix,
-                  {"callback_method.h", "channel.h", "client_context.h",
-                   "client_coroutine.h", "client_reactor.h", "client_stream.h",
-                   "executor.h", "generated/stub_support.h", "server_context.h",
-                   "server_coroutine.h", "server_reactor.h", "server_stream.h",
-                   "service.h", "task.h"},
-                  printer);
+    PrintIncludes(
+        prefix,
+        {"channel.h", "client_context.h", "client_coroutine.h",
+         "client_reactor.h", "client_stream.h", "executor.h",
+         "server_context.h", "server_coroutine.h", "server_reactor.h",
+         "server_stream.h", "service.h", "support/stub_support.h", "task.h"},
+        printer);
     printer.Print("\n");
     OpenNamespace(file, printer);
     for (int i = 0; i < file.service_count(); ++i) {
@@ -115,7 +115,8 @@ void WriteHeader(const pb::FileDescriptor& file, absl::string_view prefix,
   printer.Print("#endif  // $guard$\n", "guard", HeaderGuard(file));
 }
 
-void WriteSource(const pb::FileDescriptor& file, pb::io::Printer& printer) {
+void WriteSource(const pb::FileDescriptor& file, absl::string_view prefix,
+                 pb::io::Printer& printer) {
   PrintBanner(file, printer);
   printer.Print("#include \"$header$\"\n", "header", HeaderFile(file));
   if (file.service_count() == 0) return;
@@ -124,6 +125,11 @@ void WriteSource(const pb::FileDescriptor& file, pb::io::Printer& printer) {
       "#include <memory>\n"
       "#include <utility>\n"
       "\n");
+  PrintIncludes(prefix,
+                {"support/callback_method.h", "support/coroutine_method.h",
+                 "support/typed_methods.h"},
+                printer);
+  printer.Print("\n");
   OpenNamespace(file, printer);
   for (int i = 0; i < file.service_count(); ++i) {
     WriteClientDefinitions(*file.service(i), printer);
@@ -180,7 +186,7 @@ bool Generator::Generate(const pb::FileDescriptor* file,
     std::unique_ptr<pb::io::ZeroCopyOutputStream> stream(
         context->Open(SourceFile(*file)));
     pb::io::Printer printer(stream.get(), '$');
-    WriteSource(*file, printer);
+    WriteSource(*file, *prefix, printer);
   }
   return true;
 }

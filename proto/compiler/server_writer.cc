@@ -107,20 +107,19 @@ std::string ResultOf(const pb::MethodDescriptor& method, Form form) {
 // Returns the call that adds a method to its service, up to the type of
 // its name.
 std::string Adder(const pb::MethodDescriptor& method, Form form) {
-  if (form == Form::kBlocking) {
-    return absl::StrCat("Add", CallKind(method), "Method<\n      ",
-                        Request(method), ",\n      ", Response(method), ">(\n");
-  }
   const std::string none = "::verbena::internal::NoMessage";
   const bool is_unary = CallKind(method) == "Unary";
-  std::vector<std::string> types = {
-      method.client_streaming() ? none : Request(method),
-      method.server_streaming() ? none : Response(method)};
+  std::vector<std::string> types = {Request(method), Response(method)};
+  std::string kind = CallKind(method);
+  if (form != Form::kBlocking) {
+    if (method.client_streaming()) types[0] = none;
+    if (method.server_streaming()) types[1] = none;
+    kind = form == Form::kCallback ? "Callback" : "Coroutine";
+  }
   if (form == Form::kCoroutine) {
     types.push_back(is_unary ? none : StreamClass(method, form));
   }
-  return absl::StrCat("AddMethod(::verbena::internal::New",
-                      form == Form::kCallback ? "Callback" : "Coroutine",
+  return absl::StrCat("AddMethod(::verbena::internal::New", kind,
                       "Method<\n      ", absl::StrJoin(types, ",\n      "),
                       ">(\n");
 }
@@ -203,8 +202,7 @@ void WriteConstructor(const pb::ServiceDescriptor& service, Form form,
     }
     printer.Print(
         ");\n"
-        "      })$end$;\n",
-        "end", form == Form::kBlocking ? "" : ")");
+        "      }));\n");
   }
   printer.Print(
       "}\n"

@@ -19,9 +19,11 @@
 #include "proto/compiler/testdata/no_services.verbena.h"
 #include "rpc/buffer.h"
 #include "rpc/client_stream.h"
+#include "rpc/internal/server/method_registry.h"
 #include "rpc/server_stream.h"
 #include "rpc/service.h"
 #include "rpc/stream.h"
+#include "rpc/support/method.h"
 #include "tests/codegen/generated.verbena.h"
 
 namespace {
@@ -33,9 +35,17 @@ using verbena::test::shared::Outer_Inner;
 
 using testing::ElementsAre;
 
+std::vector<const verbena::internal::Method*> Methods(
+    const verbena::Service& service) {
+  verbena::internal::MethodRegistry registry;
+  EXPECT_EQ(registry.AddService(service, verbena::HandlerMode::kWorkerPool),
+            absl::OkStatus());
+  return registry.all();
+}
+
 std::vector<std::string> MethodNames(const verbena::Service& service) {
   std::vector<std::string> names;
-  for (const auto& method : service.methods()) {
+  for (const verbena::internal::Method* method : Methods(service)) {
     names.push_back(method->full_name());
   }
   return names;
@@ -136,7 +146,7 @@ class EmptyMessage final : public verbena::MessageReaderWriter {
 
 // Returns the answer of method `index` of `service` to an empty request.
 absl::Status Answer(const verbena::Service& service, size_t index) {
-  const verbena::internal::Method& method = *service.methods()[index];
+  const verbena::internal::Method& method = *Methods(service)[index];
   std::unique_ptr<verbena::internal::CallMessages> messages =
       method.NewMessages();
   EmptyMessage stream;
@@ -155,10 +165,11 @@ TEST(CodegenTest, MethodsThatNobodyOverridesAreUnimplemented) {
 
 TEST(CodegenTest, StreamingMethodsThatNobodyOverridesAreUnimplemented) {
   const nasty::ClientReader::Service service;
-  for (size_t i = 0; i < service.methods().size(); ++i) {
-    EXPECT_TRUE(service.methods()[i]->streams());
+  const auto methods = Methods(service);
+  for (size_t i = 0; i < methods.size(); ++i) {
+    EXPECT_TRUE(methods[i]->streams());
     EXPECT_EQ(Answer(service, i),
-              absl::UnimplementedError(service.methods()[i]->full_name() +
+              absl::UnimplementedError(methods[i]->full_name() +
                                        " is not implemented by this server"));
   }
 }

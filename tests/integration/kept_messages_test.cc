@@ -11,7 +11,8 @@
 #include "google/protobuf/descriptor.pb.h"
 #include "google/protobuf/empty.pb.h"
 #include "gtest/gtest.h"
-#include "rpc/generated/stub_support.h"
+#include "rpc/support/stub_support.h"
+#include "rpc/support/typed_methods.h"
 #include "tests/integration/end_to_end_fixture.h"
 
 namespace verbena::end_to_end {
@@ -30,12 +31,12 @@ class MemoryService final : public Service {
  public:
   MemoryService() : Service("test.Memory") {
     set_handler_mode(HandlerMode::kInline);
-    AddUnaryMethod<DescriptorProto, Empty>(
+    AddMethod(internal::NewUnaryMethod<DescriptorProto, Empty>(
         kMeasure,
         [this](ServerContext*, const DescriptorProto* request, Empty*) {
           bytes_ = request->SpaceUsedLong();
           return absl::OkStatus();
-        });
+        }));
   }
 
   size_t bytes() const { return bytes_; }

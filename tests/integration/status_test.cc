@@ -14,7 +14,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/wrappers.pb.h"
 #include "gtest/gtest.h"
-#include "rpc/generated/stub_support.h"
+#include "rpc/support/stub_support.h"
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/test_service.h"
 #include "tests/testing/child_process.h"

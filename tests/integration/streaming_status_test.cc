@@ -8,8 +8,9 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "rpc/generated/stub_support.h"
 #include "rpc/rpc.h"
+#include "rpc/support/stub_support.h"
+#include "rpc/support/typed_methods.h"
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/streaming_fixture.h"
 #include "tests/integration/test_service.h"
@@ -313,7 +314,7 @@ TEST_F(StreamingStatusTest, ARequestThatTheServerCannotParseIsInternal) {
   class Strict final : public Service {
    public:
     Strict() : Service("test.Strict") {
-      AddBidiStreamingMethod<FailRequest, Nothing>(
+      AddMethod(internal::NewBidiStreamingMethod<FailRequest, Nothing>(
           method.full_name(), [](ServerContext* context, auto* stream) {
             FailRequest request;
             EXPECT_FALSE(stream->Read(&request));
@@ -322,7 +323,7 @@ TEST_F(StreamingStatusTest, ARequestThatTheServerCannotParseIsInternal) {
             EXPECT_FALSE(stream->Read(&request));
             EXPECT_FALSE(stream->Write(Nothing()));
             return absl::OkStatus();
-          });
+          }));
     }
   };
   Strict strict;

@@ -25,8 +25,8 @@ import headers  # noqa: E402
 import links  # noqa: E402
 import markdown_text  # noqa: E402
 
-# Public by their folder, but for the library and for generated code.
-NOT_FOR_USERS = ("rpc/callback_method.h", "rpc/generated/")
+# Public by its folder, but for the library and for generated code.
+NOT_FOR_USERS = ("rpc/support/",)
 API_PAGE = '# API reference\n\n<meta http-equiv="refresh" content="0; ' \
     'url=api/index.html">\n\nIt is made by Doxygen, and has a search of its ' \
     'own: <a href="api/index.html">to the reference</a>.\n'

@@ -11,7 +11,7 @@ import os
 import re
 
 # Folders of headers that users include. What these include comes along.
-PUBLIC_FOLDERS = ["rpc", "rpc/generated", "rpc/services", "rpc/credentials"]
+PUBLIC_FOLDERS = ["rpc", "rpc/support", "rpc/services", "rpc/credentials"]
 # Those that users include of a folder that has others too.
 PUBLIC_HEADERS = ["rpc/services/admin/admin_page.h",
                   "rpc/services/admin/log_tail.h",

@@ -10,8 +10,8 @@ class Names(unittest.TestCase):
 
     def test_nothing_lands_where_sun_rpc_is(self):
         self.assertEqual(headers.installed_name("rpc/rpc.h"), "verbena/rpc.h")
-        self.assertEqual(headers.installed_name("rpc/generated/stub_support.h"),
-                         "verbena/generated/stub_support.h")
+        self.assertEqual(headers.installed_name("rpc/support/stub_support.h"),
+                         "verbena/support/stub_support.h")
         self.assertEqual(headers.installed_name("transport/base/gate.h"),
                          "verbena/internal/transport/base/gate.h")
 

@@ -9,7 +9,7 @@ _PRODUCT = ("proto/", "rpc/", "transport/", "tools/")
 # Circles that stand, each by its first unit in the alphabet, and its length,
 # which may only fall.
 KNOWN = {
-    "rpc/callback_method": 13,
+    "rpc/generic_service": 13,
     "rpc/internal/client/background_thread": 2,
     "rpc/internal/client/open_call": 2,
     "transport/soft/base/fd_message": 2,

@@ -22,6 +22,7 @@
 #include "rpc/rpc.h"
 #include "rpc/services/health_service.h"
 #include "rpc/services/reflection_service.h"
+#include "rpc/support/typed_methods.h"
 #include "tests/integration/test_service.h"
 #include "tests/testing/child_process.h"
 
@@ -148,7 +149,7 @@ class OldReflection final : public Service {
   using Response = grpc::reflection::v1::ServerReflectionResponse;
 
   OldReflection() : Service("grpc.reflection.v1alpha.ServerReflection") {
-    AddBidiStreamingMethod<Request, Response>(
+    AddMethod(internal::NewBidiStreamingMethod<Request, Response>(
         "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
         [](ServerContext*, ServerReaderWriter<Response, Request>* stream) {
           Request request;
@@ -157,7 +158,7 @@ class OldReflection final : public Service {
               "an.old.Service");
           while (stream->Read(&request)) stream->Write(response);
           return absl::OkStatus();
-        });
+        }));
   }
 };
 

@@ -17,7 +17,7 @@
 #include "rpc/internal/client/waiters.h"
 #include "rpc/internal/stream/reactions.h"
 #include "rpc/stream.h"
-#include "rpc/stream_reactor.h"
+#include "rpc/support/stream_reactor.h"
 #include "transport/polling/poller_threads.h"
 #include "transport/polling/task.h"
 

@@ -26,7 +26,7 @@
 #include "rpc/internal/server/thread_pool.h"
 #include "rpc/server_context.h"
 #include "rpc/server_reactor.h"
-#include "rpc/service.h"
+#include "rpc/support/method.h"
 #include "transport/base/mutex.h"
 #include "transport/polling/poller_threads.h"
 #include "transport/polling/task.h"

@@ -18,7 +18,7 @@ HandlerMode ModeOf(const internal::Method& method, HandlerMode mode) {
 absl::Status MethodRegistry::AddService(const Service& service,
                                         HandlerMode default_mode) {
   const HandlerMode mode = service.handler_mode().value_or(default_mode);
-  for (const auto& method : service.methods()) {
+  for (const auto& method : service.methods_) {
     RETURN_IF_ERROR(AddMethod(MethodHash(method->full_name()), method.get(),
                               ModeOf(*method, mode)));
   }
@@ -27,8 +27,8 @@ absl::Status MethodRegistry::AddService(const Service& service,
 
 void MethodRegistry::AddGeneric(const GenericService& service,
                                 HandlerMode default_mode) {
-  const internal::Method& unary = service.unary_method();
-  const internal::Method& streaming = service.streaming_method();
+  const internal::Method& unary = *service.unary_method_;
+  const internal::Method& streaming = *service.streaming_method_;
   generic_unary_ = Number(
       &unary, ModeOf(unary, service.handler_mode().value_or(default_mode)));
   generic_stream_ =

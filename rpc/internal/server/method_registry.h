@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "rpc/generic_service.h"
 #include "rpc/service.h"
+#include "rpc/support/method.h"
 
 namespace verbena::internal {
 

@@ -7,6 +7,7 @@
 #include "google/protobuf/empty.pb.h"
 #include "gtest/gtest.h"
 #include "proto/method_hash.h"
+#include "rpc/support/typed_methods.h"
 
 namespace verbena::internal {
 namespace {
@@ -14,16 +15,15 @@ namespace {
 using google::protobuf::Empty;
 using testing::HasSubstr;
 
+absl::Status Handle(ServerContext*, const Empty*, Empty*) {
+  return absl::OkStatus();
+}
+
 class TwoMethods : public Service {
  public:
   TwoMethods() : Service("test.Two") {
-    AddUnaryMethod<Empty, Empty>("test.Two/First", Handle);
-    AddUnaryMethod<Empty, Empty>("test.Two/Second", Handle);
-  }
-
- private:
-  static absl::Status Handle(ServerContext*, const Empty*, Empty*) {
-    return absl::OkStatus();
+    AddMethod(NewUnaryMethod<Empty, Empty>("test.Two/First", Handle));
+    AddMethod(NewUnaryMethod<Empty, Empty>("test.Two/Second", Handle));
   }
 };
 
@@ -69,12 +69,14 @@ TEST(MethodRegistryTest, AGenericServiceHasTwoMethodsOfTheirOwnIndex) {
   registry.AddGeneric(generic, HandlerMode::kInline);
   const auto* unary = registry.FindGeneric(/*streams=*/false);
   ASSERT_NE(unary, nullptr);
-  EXPECT_EQ(unary->method, &generic.unary_method());
+  EXPECT_TRUE(unary->method->is_generic());
+  EXPECT_FALSE(unary->method->streams());
   EXPECT_EQ(unary->mode, HandlerMode::kInline);
   EXPECT_EQ(unary->index, 2);
   const auto* stream = registry.FindGeneric(/*streams=*/true);
   ASSERT_NE(stream, nullptr);
-  EXPECT_EQ(stream->method, &generic.streaming_method());
+  EXPECT_TRUE(stream->method->is_generic());
+  EXPECT_TRUE(stream->method->streams());
   EXPECT_EQ(stream->mode, HandlerMode::kWorkerPool);
   EXPECT_EQ(stream->index, 3);
   EXPECT_EQ(registry.size(), 4);
@@ -92,13 +94,13 @@ TEST(MethodRegistryTest, RefusesAServiceTwice) {
 }
 
 TEST(MethodRegistryTest, RefusesTwoMethodsOfOneHashAndNamesBoth) {
-  TwoMethods service;
+  const auto first = NewUnaryMethod<Empty, Empty>("test.Two/First", Handle);
+  const auto second = NewUnaryMethod<Empty, Empty>("test.Two/Second", Handle);
   MethodRegistry registry;
-  ASSERT_EQ(registry.AddMethod(7, service.methods()[0].get(),
-                               HandlerMode::kWorkerPool),
+  ASSERT_EQ(registry.AddMethod(7, first.get(), HandlerMode::kWorkerPool),
             absl::OkStatus());
-  const absl::Status status = registry.AddMethod(7, service.methods()[1].get(),
-                                                 HandlerMode::kWorkerPool);
+  const absl::Status status =
+      registry.AddMethod(7, second.get(), HandlerMode::kWorkerPool);
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(status.message()), HasSubstr("test.Two/First"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("test.Two/Second"));

@@ -14,7 +14,7 @@
 #include "rpc/buffer.h"
 #include "rpc/internal/metrics/method_counters.h"
 #include "rpc/internal/stream/message_hooks.h"
-#include "rpc/stream_reactor.h"
+#include "rpc/support/stream_reactor.h"
 #include "transport/streams/message_stream.h"
 
 namespace verbena::internal {

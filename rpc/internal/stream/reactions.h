@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "absl/functional/function_ref.h"
-#include "rpc/stream_reactor.h"
+#include "rpc/support/stream_reactor.h"
 
 namespace verbena::internal {
 

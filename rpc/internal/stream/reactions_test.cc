@@ -9,7 +9,7 @@
 #include "gtest/gtest.h"
 #include "rpc/buffer.h"
 #include "rpc/client_reactor.h"
-#include "rpc/stream_reactor.h"
+#include "rpc/support/stream_reactor.h"
 
 namespace verbena::internal {
 namespace {

@@ -1,4 +1,4 @@
-#include "rpc/stream_reactor.h"
+#include "rpc/support/stream_reactor.h"
 
 #include "transport/base/check.h"
 

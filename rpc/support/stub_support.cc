@@ -1,4 +1,4 @@
-#include "rpc/generated/stub_support.h"
+#include "rpc/support/stub_support.h"
 
 #include <memory>
 #include <utility>

@@ -1,7 +1,7 @@
-// The methods of a generated CallbackService. For the library and its plugin.
+// The methods of a generated CallbackService.
 
-#ifndef VERBENA_RPC_CALLBACK_METHOD_H_
-#define VERBENA_RPC_CALLBACK_METHOD_H_
+#ifndef VERBENA_RPC_SUPPORT_CALLBACK_METHOD_H_
+#define VERBENA_RPC_SUPPORT_CALLBACK_METHOD_H_
 
 #include <memory>
 #include <type_traits>
@@ -10,8 +10,9 @@
 #include "absl/status/status.h"
 #include "rpc/server_context.h"
 #include "rpc/server_reactor.h"
-#include "rpc/service.h"
 #include "rpc/stream.h"
+#include "rpc/support/method.h"
+#include "rpc/support/typed_methods.h"
 
 namespace verbena::internal {
 
@@ -74,4 +75,4 @@ class FinishedReactor final : public Reactor {
 
 }  // namespace verbena::internal
 
-#endif  // VERBENA_RPC_CALLBACK_METHOD_H_
+#endif  // VERBENA_RPC_SUPPORT_CALLBACK_METHOD_H_

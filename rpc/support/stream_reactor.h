@@ -1,8 +1,7 @@
-// The common base of the reactors of client_reactor.h and server_reactor.h. For
-// the library.
+// The common base of the reactors of client_reactor.h and server_reactor.h.
 
-#ifndef VERBENA_RPC_STREAM_REACTOR_H_
-#define VERBENA_RPC_STREAM_REACTOR_H_
+#ifndef VERBENA_RPC_SUPPORT_STREAM_REACTOR_H_
+#define VERBENA_RPC_SUPPORT_STREAM_REACTOR_H_
 
 #include <atomic>
 #include <cstdint>
@@ -150,4 +149,4 @@ class StreamReactor {
 
 }  // namespace verbena::internal
 
-#endif  // VERBENA_RPC_STREAM_REACTOR_H_
+#endif  // VERBENA_RPC_SUPPORT_STREAM_REACTOR_H_

@@ -1,43 +1,28 @@
-#include "rpc/service.h"
+#include "rpc/support/typed_methods.h"
 
 #include <cstddef>
 #include <memory>
 #include <string>
 
-#include "absl/status/status.h"
 #include "google/protobuf/wrappers.pb.h"
 #include "gtest/gtest.h"
 
-namespace verbena {
+namespace verbena::internal {
 namespace {
 
 using google::protobuf::BytesValue;
 
-class BytesService final : public Service {
- public:
-  BytesService() : Service("test.Bytes") {
-    AddUnaryMethod<BytesValue, BytesValue>(
-        "test.Bytes/Take", [](ServerContext*, const BytesValue*, BytesValue*) {
-          return absl::OkStatus();
-        });
-  }
-};
-
 class CallMessagesTest : public testing::Test {
  protected:
-  CallMessagesTest()
-      : messages_(service_.methods().front()->NewMessages()),
-        empty_(messages_->SpaceUsed()) {}
-
   static void Fill(google::protobuf::MessageLite* message) {
     static_cast<BytesValue*>(message)->set_value(std::string(kBytes, 'x'));
   }
 
   static constexpr size_t kBytes = 100000;
 
-  BytesService service_;
-  const std::unique_ptr<internal::CallMessages> messages_;
-  const size_t empty_;
+  const std::unique_ptr<CallMessages> messages_ =
+      std::make_unique<TypedMessages<BytesValue, BytesValue>>();
+  const size_t empty_ = messages_->SpaceUsed();
 };
 
 TEST_F(CallMessagesTest, TakeMemoryThatStaysWhenTheyAreCleared) {
@@ -61,4 +46,4 @@ TEST_F(CallMessagesTest, GiveTheMemoryOfARequestBack) {
 }
 
 }  // namespace
-}  // namespace verbena
+}  // namespace verbena::internal

@@ -1,14 +1,13 @@
-// Functions that generated stubs call. For generated code only: everything here
-// may change together with the plugin that generates it.
+// Functions that generated stubs call. They may change together with the plugin
+// that generates those.
 
-#ifndef VERBENA_RPC_GENERATED_STUB_SUPPORT_H_
-#define VERBENA_RPC_GENERATED_STUB_SUPPORT_H_
+#ifndef VERBENA_RPC_SUPPORT_STUB_SUPPORT_H_
+#define VERBENA_RPC_SUPPORT_STUB_SUPPORT_H_
 
 #include <cstdint>
 #include <memory>
 #include <utility>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "google/protobuf/message_lite.h"
 #include "proto/method_hash.h"
@@ -19,19 +18,6 @@
 #include "rpc/stream.h"
 
 namespace verbena {
-
-// Called once with the status of a call, on a thread that the channels of a
-// process share. It may make calls, also blocking ones, and should take
-// microseconds. It must not throw.
-//
-// If a callback takes longer than a millisecond or two, because it blocks or
-// computes, it keeps its thread and another one takes over. So it holds up no
-// other, as long as there are less than some sixty of them and the system has
-// threads to give. The calls that it starts go out when it returns, or when it
-// has taken that long.
-//
-// With ChannelOptions::inline_callbacks it runs elsewhere, and promises more.
-using UnaryCallback = absl::AnyInvocable<void(absl::Status)>;
 
 // The full name of a method, "package.Service/Method", and its number on
 // the wire.
@@ -138,4 +124,4 @@ std::unique_ptr<ClientReaderWriter<Request, Response>> BidiStreamingCall(
 
 }  // namespace verbena
 
-#endif  // VERBENA_RPC_GENERATED_STUB_SUPPORT_H_
+#endif  // VERBENA_RPC_SUPPORT_STUB_SUPPORT_H_

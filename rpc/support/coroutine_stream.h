@@ -1,9 +1,9 @@
 // The operations of coroutines that read from and write to a stream, at
-// either end of a call. For the library: users have client_coroutine.h
-// and server_coroutine.h.
+// either end of a call: client_coroutine.h and server_coroutine.h stand on
+// them.
 
-#ifndef VERBENA_RPC_COROUTINE_STREAM_H_
-#define VERBENA_RPC_COROUTINE_STREAM_H_
+#ifndef VERBENA_RPC_SUPPORT_COROUTINE_STREAM_H_
+#define VERBENA_RPC_SUPPORT_COROUTINE_STREAM_H_
 
 #include <coroutine>
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include "google/protobuf/message_lite.h"
 #include "rpc/buffer.h"
 #include "rpc/executor.h"
-#include "rpc/stream_reactor.h"
+#include "rpc/support/stream_reactor.h"
 
 namespace verbena::internal {
 
@@ -151,4 +151,4 @@ class CoroutineReactor : public Reactor, public CoroutineStream {
 
 }  // namespace verbena::internal
 
-#endif  // VERBENA_RPC_COROUTINE_STREAM_H_
+#endif  // VERBENA_RPC_SUPPORT_COROUTINE_STREAM_H_
