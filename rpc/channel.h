@@ -23,6 +23,7 @@ struct ChannelMetrics;     // rpc/metrics.h
 
 namespace internal {
 class ChannelImpl;
+class StubAccess;
 }  // namespace internal
 
 // Connects when the first call is made, and again when a call finds that the
@@ -86,8 +87,10 @@ class Channel {
   // zero bytes.
   Buffer AllocateBuffer(size_t bytes) const;
 
-  // For generated code. Null before the first use, and where MakeImpl() has
-  // failed.
+ private:
+  friend class internal::StubAccess;
+
+  // Null before the first use, and where MakeImpl() has failed.
   internal::ChannelImpl* impl() const {
     return impl_.load(std::memory_order_acquire);
   }
@@ -95,7 +98,6 @@ class Channel {
   // process has no descriptors or threads left; may be tried again.
   absl::StatusOr<internal::ChannelImpl*> MakeImpl();
 
- private:
   const std::string target_;
   const std::shared_ptr<const ChannelCredentials> credentials_;
   const ChannelOptions options_;

@@ -11,16 +11,20 @@
 namespace verbena {
 namespace {
 
+internal::ClientCallState& StateOf(ClientContext& context) {
+  return internal::ClientCallState::Of(context);
+}
+
 // Opens `call` as the library does.
 bool Begin(ClientContext& context, internal::CancellableCall* call) {
-  if (!context.Reserve()) return false;
-  context.Open(call);
+  if (!StateOf(context).Reserve()) return false;
+  StateOf(context).Open(call);
   return true;
 }
 
 void End(ClientContext& context) {
-  context.Close();
-  context.Release();
+  StateOf(context).Close();
+  StateOf(context).Release();
 }
 
 class CountingCall final : public internal::CancellableCall {
@@ -45,7 +49,7 @@ TEST(ClientContextTest, CancellingBeforeTheCallIsRemembered) {
   context.TryCancel();
   CountingCall call;
   ASSERT_TRUE(Begin(context, &call));
-  EXPECT_TRUE(context.cancelled());
+  EXPECT_TRUE(StateOf(context).cancelled());
   EXPECT_EQ(call.cancels, 0);
   End(context);
 }
@@ -65,8 +69,8 @@ TEST(ClientContextTest, ALaterCallForgetsWhatTheEarlierOneLearned) {
   context.AddMetadata("key", "value");
   CountingCall call;
   ASSERT_TRUE(Begin(context, &call));
-  context.mutable_trailing_metadata()->emplace("a", "b");
-  context.set_peer("10.0.0.7:1");
+  StateOf(context).results().trailing_metadata.emplace("a", "b");
+  StateOf(context).results().set_peer("10.0.0.7:1");
   End(context);
   ASSERT_TRUE(Begin(context, &call));
   EXPECT_TRUE(context.GetServerTrailingMetadata().empty());
@@ -90,11 +94,11 @@ TEST(ClientContextTest, ALaterCallHasTheWholeTimeoutAgain) {
   context.set_timeout(absl::Nanoseconds(1));
   CountingCall call;
   ASSERT_TRUE(Begin(context, &call));
-  const absl::Time first = context.due();
+  const absl::Time first = StateOf(context).options().deadline();
   End(context);
   while (base::Now() <= first) continue;
   ASSERT_TRUE(Begin(context, &call));
-  EXPECT_GT(context.due(), first);
+  EXPECT_GT(StateOf(context).options().deadline(), first);
   End(context);
 }
 
@@ -103,11 +107,11 @@ TEST(ClientContextTest, ADeadlineIsTheSameForEveryCall) {
   context.set_timeout(absl::Seconds(1));
   const absl::Time deadline = absl::Now() + absl::Seconds(5);
   context.set_deadline(deadline);
-  const absl::Time due = context.due();
+  const absl::Time due = StateOf(context).options().deadline();
   CountingCall call;
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(Begin(context, &call));
-    EXPECT_EQ(context.due(), due);
+    EXPECT_EQ(StateOf(context).options().deadline(), due);
     End(context);
   }
 }
@@ -116,16 +120,16 @@ TEST(ClientContextTest, IsInUseUntilItIsReleased) {
   ClientContext context;
   CountingCall call;
   ASSERT_TRUE(Begin(context, &call));
-  context.Close();
+  StateOf(context).Close();
   context.TryCancel();
   EXPECT_EQ(call.cancels, 0);
-  EXPECT_FALSE(context.Reserve());
-  context.Release();
-  EXPECT_TRUE(context.Reserve());
-  context.CloseUnopened();
+  EXPECT_FALSE(StateOf(context).Reserve());
+  StateOf(context).Release();
+  EXPECT_TRUE(StateOf(context).Reserve());
+  StateOf(context).CloseUnopened();
   context.TryCancel();
-  EXPECT_FALSE(context.Reserve());
-  context.Release();
+  EXPECT_FALSE(StateOf(context).Reserve());
+  StateOf(context).Release();
 }
 
 // Nobody is in Cancel() any more when Close() returns, or this crashes under a
@@ -153,9 +157,9 @@ TEST(ClientContextTest, NoCancellationIsLostWhileACallOpens) {
     ClientContext context;
     CountingCall call;
     std::thread canceller([&] { context.TryCancel(); });
-    ASSERT_TRUE(context.Reserve());
-    context.Open(&call);
-    const bool seen = context.cancelled();
+    ASSERT_TRUE(StateOf(context).Reserve());
+    StateOf(context).Open(&call);
+    const bool seen = StateOf(context).cancelled();
     canceller.join();
     EXPECT_TRUE(seen || call.cancels == 1);
     End(context);

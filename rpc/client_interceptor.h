@@ -36,12 +36,13 @@
 
 namespace verbena {
 
+namespace internal {
+class ClientInterception;
+}  // namespace internal
+
 // Describes the call. Lives as long as the interceptors of the call.
 class ClientRpcInfo {
  public:
-  // For the library.
-  ClientRpcInfo(absl::string_view method, RpcType type, ClientContext* context)
-      : method_(method), type_(type), context_(context) {}
   ClientRpcInfo(const ClientRpcInfo&) = delete;
   ClientRpcInfo& operator=(const ClientRpcInfo&) = delete;
 
@@ -51,6 +52,11 @@ class ClientRpcInfo {
   ClientContext* client_context() const { return context_; }
 
  private:
+  friend class internal::ClientInterception;
+
+  ClientRpcInfo(absl::string_view method, RpcType type, ClientContext* context)
+      : method_(method), type_(type), context_(context) {}
+
   const absl::string_view method_;
   const RpcType type_;
   ClientContext* const context_;

@@ -58,21 +58,30 @@ using UnaryCallback = absl::AnyInvocable<void(absl::Status)>;
 
 namespace internal {
 
-// Takes the function that starts the call, for StartCall() to call: the reactor
-// may be gone before that returns. Ends the process if the reactor was given to
-// no call.
-inline absl::AnyInvocable<void() &&> TakeStart(
-    absl::AnyInvocable<void() &&>* start) {
-  if (*start == nullptr) FailNotGiven();
-  return std::exchange(*start, nullptr);
-}
+class StubAccess;
 
-// The base of the client's reactors for methods that stream.
-class ClientReactor : public StreamReactor {
+// A part of a reactor: its call begins when the user says so.
+class CallStarter {
  public:
   // Starts the call. To be called once.
-  void StartCall() { TakeStart (&start_)(); }
+  void StartCall() {
+    if (start_ == nullptr) FailNotGiven();
+    // The reactor may be gone before that returns.
+    std::exchange(start_, nullptr)();
+  }
 
+ protected:
+  ~CallStarter() = default;
+
+ private:
+  friend class StubAccess;
+
+  absl::AnyInvocable<void() &&> start_;
+};
+
+// The base of the client's reactors for methods that stream.
+class ClientReactor : public StreamReactor, public CallStarter {
+ public:
   // Delays OnDone() until RemoveHold() was called as many times. To be called
   // in a reaction, or before StartCall().
   void AddHold() { AddMultipleHolds(1); }
@@ -94,21 +103,8 @@ class ClientReactor : public StreamReactor {
   // mostly deletes itself.
   virtual void OnDone(const absl::Status& status) = 0;
 
-  // For the library.
-  //
-  // Whether OnReadInitialMetadataDone() is to be called. If another thread
-  // reads, finding out would disturb it.
-  virtual bool HearsOfInitialMetadata() const { return true; }
-  void set_start(absl::AnyInvocable<void() &&> start) {
-    start_ = std::move(start);
-  }
   // StartWritesDone() was carried out; not `ok` if the call has ended.
   virtual void OnWritesDoneDone(bool /*ok*/) {}
-  // Returns what OnDone() is told of a call that has ended with `status`.
-  virtual absl::Status FinalStatus(absl::Status status) { return status; }
-  // Whether the write that is started is that of StartWriteLast(). Clears it,
-  // because the reactor may get another call.
-  bool TakeWriteIsLast() { return std::exchange(write_is_last_, false); }
 
  protected:
   ~ClientReactor() = default;
@@ -120,8 +116,19 @@ class ClientReactor : public StreamReactor {
     Write(message, attachment);
   }
 
+  // Returns what OnDone() is told of a call that has ended with `status`.
+  virtual absl::Status FinalStatus(absl::Status status) { return status; }
+  // Whether OnReadInitialMetadataDone() is to be called. If another thread
+  // reads, finding out would disturb it.
+  virtual bool HearsOfInitialMetadata() const { return true; }
+
  private:
-  absl::AnyInvocable<void() &&> start_;
+  friend class ReactorStream;
+
+  // Whether the write that is started is that of StartWriteLast(). Clears it,
+  // because the reactor may get another call.
+  bool TakeWriteIsLast() { return std::exchange(write_is_last_, false); }
+
   bool write_is_last_ = false;  // By WriteLast().
 };
 
@@ -129,25 +136,16 @@ class ClientReactor : public StreamReactor {
 
 // For a unary call. It has OnDone() and nothing else: the response is there if
 // the status is OK.
-class ClientUnaryReactor {
+class ClientUnaryReactor : public internal::CallStarter {
  public:
   ClientUnaryReactor() = default;
   ClientUnaryReactor(const ClientUnaryReactor&) = delete;
   ClientUnaryReactor& operator=(const ClientUnaryReactor&) = delete;
 
-  void StartCall() { internal::TakeStart (&start_)(); }
   virtual void OnDone(const absl::Status& status) = 0;
-
-  // For the library.
-  void set_start(absl::AnyInvocable<void() &&> start) {
-    start_ = std::move(start);
-  }
 
  protected:
   ~ClientUnaryReactor() = default;
-
- private:
-  absl::AnyInvocable<void() &&> start_;
 };
 
 // For a method that streams its responses.
@@ -183,20 +181,23 @@ class ClientWriteReactor : public internal::ClientReactor {
   // while a message is being written.
   void StartWritesDone() { EndWrites(); }
 
-  // For the library: says where the response goes; here it is read at once.
+  void OnReadDone(bool ok) override { answered_ = ok; }
+
+ protected:
+  ~ClientWriteReactor() = default;
+
+  // Has the response go to `*response`. Reads it at once.
   virtual void ReadResponse(google::protobuf::MessageLite* response) {
     Read(response, nullptr);
   }
-  void OnReadDone(bool ok) override { answered_ = ok; }
   absl::Status FinalStatus(absl::Status status) override {
     if (!status.ok() || answered_) return status;
     return absl::InternalError("the server sent no response");
   }
 
- protected:
-  ~ClientWriteReactor() = default;
-
  private:
+  friend class internal::StubAccess;
+
   bool answered_ = false;
 };
 

@@ -29,7 +29,7 @@ namespace verbena {
 template <typename Response>
 class ClientReader {
  public:
-  // For generated code, and for tests with a stream of their own.
+  // `stream` is the call, or stands for one in a test.
   explicit ClientReader(std::unique_ptr<ClientStream> stream)
       : stream_(std::move(stream)) {}
 
@@ -53,8 +53,8 @@ class ClientReader {
 template <typename Request>
 class ClientWriter {
  public:
-  // For generated code, and for tests with a stream of their own. `*response`
-  // is what the server answered when Finish() has returned OK.
+  // `stream` is the call, or stands for one in a test. `*response` is what the
+  // server answered when Finish() has returned OK.
   ClientWriter(std::unique_ptr<ClientStream> stream,
                google::protobuf::MessageLite* response)
       : stream_(std::move(stream)), response_(response) {}
@@ -91,7 +91,7 @@ class ClientWriter {
 template <typename Request, typename Response>
 class ClientReaderWriter {
  public:
-  // For generated code, and for tests with a stream of their own.
+  // `stream` is the call, or stands for one in a test.
   explicit ClientReaderWriter(std::unique_ptr<ClientStream> stream)
       : stream_(std::move(stream)) {}
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "rpc/support/callback_method.h"
 #include "rpc/support/method.h"
-#include "rpc/support/typed_methods.h"
+#include "rpc/support/typed_method.h"
 
 namespace verbena {
 namespace {
@@ -35,11 +35,12 @@ auto StreamHandler(GenericService* service) {
   };
 }
 
-using UnaryMethod =
-    GenericMethod<internal::TypedUnaryMethod<ByteMessage, ByteMessage,
-                                             decltype(UnaryHandler(nullptr))>>;
-using StreamingMethod = GenericMethod<internal::TypedBidiStreamingMethod<
-    ByteMessage, ByteMessage, decltype(StreamHandler(nullptr))>>;
+using UnaryMethod = GenericMethod<
+    internal::TypedMethod<RpcType::kUnary, ByteMessage, ByteMessage,
+                          decltype(UnaryHandler(nullptr))>>;
+using StreamingMethod = GenericMethod<
+    internal::TypedMethod<RpcType::kBidiStreaming, ByteMessage, ByteMessage,
+                          decltype(StreamHandler(nullptr))>>;
 
 auto UnaryReactorHandler(CallbackGenericService* service) {
   return [service](ServerContext* context, const ByteMessage* request,

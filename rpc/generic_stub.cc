@@ -95,7 +95,8 @@ void GenericStub::PrepareBidiStreamingCall(
     ClientBidiReactor<ByteMessage, ByteMessage>* reactor) const {
   absl::StatusOr<std::string> name = NameOf(method);
   if (!name.ok()) {
-    return reactor->set_start(
+    return internal::StubAccess::SetStart(
+        reactor,
         [reactor, status = name.status()] { reactor->OnDone(status); });
   }
   const auto kept = std::make_shared<const Kept>(channel_, *std::move(name));

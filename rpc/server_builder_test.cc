@@ -13,7 +13,7 @@
 #include "rpc/generic_service.h"
 #include "rpc/server.h"
 #include "rpc/service.h"
-#include "rpc/support/typed_methods.h"
+#include "rpc/support/typed_method.h"
 
 namespace verbena {
 namespace {
@@ -24,7 +24,7 @@ using testing::HasSubstr;
 class OneMethod : public Service {
  public:
   OneMethod() : Service("test.One") {
-    AddMethod(internal::NewUnaryMethod<Empty, Empty>(
+    AddMethod(internal::NewTypedMethod<RpcType::kUnary, Empty, Empty>(
         "test.One/Only",
         [](ServerContext*, const Empty*, Empty*) { return absl::OkStatus(); }));
   }

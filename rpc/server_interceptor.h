@@ -28,12 +28,13 @@
 
 namespace verbena {
 
+namespace internal {
+class ServerInterception;
+}  // namespace internal
+
 // Describes the call. Lives as long as the interceptors of the call.
 class ServerRpcInfo {
  public:
-  // For the library.
-  ServerRpcInfo(absl::string_view method, RpcType type, ServerContext* context)
-      : method_(method), type_(type), context_(context) {}
   ServerRpcInfo(const ServerRpcInfo&) = delete;
   ServerRpcInfo& operator=(const ServerRpcInfo&) = delete;
 
@@ -45,6 +46,11 @@ class ServerRpcInfo {
   ServerContext* server_context() const { return context_; }
 
  private:
+  friend class internal::ServerInterception;
+
+  ServerRpcInfo(absl::string_view method, RpcType type, ServerContext* context)
+      : method_(method), type_(type), context_(context) {}
+
   const absl::string_view method_;
   const RpcType type_;
   ServerContext* const context_;

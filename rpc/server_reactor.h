@@ -77,7 +77,19 @@ class ServerReactor : public StreamReactor {
   // client is gone.
   virtual void OnDone() = 0;
 
-  // For the library.
+ protected:
+  ~ServerReactor() = default;
+
+  void WriteAndFinish(const google::protobuf::MessageLite* message,
+                      Attachment attachment, absl::Status status) {
+    if (!SetStatus(std::move(status))) return;
+    write_finishes_ = true;
+    Write(message, attachment, kFinish);
+  }
+
+ private:
+  friend class ReactorHandler;
+
   absl::Status TakeStatus() { return std::move(status_); }
   // Whether the write that is started is that of StartWriteAndFinish().
   bool write_finishes() const { return write_finishes_; }
@@ -92,17 +104,6 @@ class ServerReactor : public StreamReactor {
   // for it.
   virtual bool reacts_to_done() const { return true; }
 
- protected:
-  ~ServerReactor() = default;
-
-  void WriteAndFinish(const google::protobuf::MessageLite* message,
-                      Attachment attachment, absl::Status status) {
-    if (!SetStatus(std::move(status))) return;
-    write_finishes_ = true;
-    Write(message, attachment, kFinish);
-  }
-
- private:
   // Returns false if there is a status already.
   bool SetStatus(absl::Status status) {
     if (finished_.exchange(true, std::memory_order_relaxed)) return false;

@@ -20,7 +20,7 @@ namespace verbena {
 template <typename Request>
 class ServerReader {
  public:
-  // For the library, and for tests of handlers with a stream of their own.
+  // `stream` is the call, or stands for one in a test of a handler.
   explicit ServerReader(MessageReaderWriter* stream) : stream_(stream) {}
   ServerReader(const ServerReader&) = delete;
   ServerReader& operator=(const ServerReader&) = delete;
@@ -40,7 +40,7 @@ class ServerReader {
 template <typename Response>
 class ServerWriter {
  public:
-  // For the library, and for tests of handlers with a stream of their own.
+  // `stream` is the call, or stands for one in a test of a handler.
   explicit ServerWriter(MessageReaderWriter* stream) : stream_(stream) {}
   ServerWriter(const ServerWriter&) = delete;
   ServerWriter& operator=(const ServerWriter&) = delete;
@@ -58,7 +58,7 @@ class ServerWriter {
 template <typename Response, typename Request>
 class ServerReaderWriter {
  public:
-  // For the library, and for tests of handlers with a stream of their own.
+  // `stream` is the call, or stands for one in a test of a handler.
   explicit ServerReaderWriter(MessageReaderWriter* stream) : stream_(stream) {}
   ServerReaderWriter(const ServerReaderWriter&) = delete;
   ServerReaderWriter& operator=(const ServerReaderWriter&) = delete;

@@ -67,7 +67,7 @@ bool HasStatusDetails(const absl::Status& status);
 std::string ToGoogleRpcStatus(const absl::Status& status);
 absl::Status FromGoogleRpcStatus(absl::string_view bytes, absl::Status* status);
 
-// For the library: adds the details in the bytes of a google.rpc.Status to
+// Adds the details in the bytes of a google.rpc.Status to
 // `*status`. Does not change its code. Its message is replaced only if a
 // RESPONSE had no room for more than its beginning. Other bytes add nothing.
 void TakeStatusDetails(absl::string_view bytes, absl::Status* status);

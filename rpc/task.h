@@ -67,6 +67,10 @@ class TaskObserver {
   ~TaskObserver() = default;
 };
 
+// Begins a task that nobody awaits, and has `observer` told of its end.
+template <typename T>
+void StartTask(Task<T> task, TaskObserver<T>* observer);
+
 template <typename T>
 class TaskPromiseBase {
  public:
@@ -159,15 +163,10 @@ class [[nodiscard]] Task {
     return Awaitable{coroutine_};
   }
 
-  // For the library: begins it, and has `observer` told. Nobody awaits it then.
-  void Start(internal::TaskObserver<T>* observer) && {
-    const auto coroutine = std::exchange(coroutine_, nullptr);
-    coroutine.promise().set_observer(observer);
-    coroutine.resume();
-  }
-
  private:
   friend promise_type;
+  friend void internal::StartTask<T>(Task task,
+                                     internal::TaskObserver<T>* observer);
   explicit Task(std::coroutine_handle<promise_type> coroutine)
       : coroutine_(coroutine) {}
 
@@ -175,6 +174,13 @@ class [[nodiscard]] Task {
 };
 
 namespace internal {
+
+template <typename T>
+void StartTask(Task<T> task, TaskObserver<T>* observer) {
+  const auto coroutine = std::exchange(task.coroutine_, nullptr);
+  coroutine.promise().set_observer(observer);
+  coroutine.resume();
+}
 
 template <typename T>
 Task<T> TaskPromise<T>::get_return_object() {
@@ -268,7 +274,7 @@ Task<std::vector<typename internal::TaskResult<T>::Value>> WhenAll(
   for (size_t i = 0; i < tasks.size(); ++i) counted.emplace_back(&countdown);
   co_await internal::AllTasks(countdown, [&] {
     for (size_t i = 0; i < tasks.size(); ++i) {
-      std::move(tasks[i]).Start(&counted[i]);
+      internal::StartTask(std::move(tasks[i]), &counted[i]);
     }
   });
   std::vector<typename internal::TaskResult<T>::Value> values;
@@ -286,8 +292,11 @@ Task<std::tuple<typename internal::TaskResult<T>::Value...>> WhenAll(
   std::tuple<internal::CountedTask<T>...> counted(
       (static_cast<void>(tasks), &countdown)...);
   co_await internal::AllTasks(countdown, [&] {
-    std::apply([&](auto&... task) { (std::move(tasks).Start(&task), ...); },
-               counted);
+    std::apply(
+        [&](auto&... task) {
+          (internal::StartTask(std::move(tasks), &task), ...);
+        },
+        counted);
   });
   // In a list in braces, which is evaluated from left to right.
   co_return std::apply(
@@ -303,7 +312,7 @@ Task<std::tuple<typename internal::TaskResult<T>::Value...>> WhenAll(
 template <typename T>
 T SyncWait(Task<T> task) {
   internal::SyncWaiter<T> waiter;
-  std::move(task).Start(&waiter);
+  internal::StartTask(std::move(task), &waiter);
   return waiter.Wait();
 }
 

@@ -127,7 +127,7 @@ void WriteSource(const pb::FileDescriptor& file, absl::string_view prefix,
       "\n");
   PrintIncludes(prefix,
                 {"support/callback_method.h", "support/coroutine_method.h",
-                 "support/typed_methods.h"},
+                 "support/typed_method.h"},
                 printer);
   printer.Print("\n");
   OpenNamespace(file, printer);

@@ -104,22 +104,34 @@ std::string ResultOf(const pb::MethodDescriptor& method, Form form) {
   }
 }
 
+const char* MethodClass(Form form) {
+  switch (form) {
+    case Form::kBlocking:
+      return "Typed";
+    case Form::kCallback:
+      return "Callback";
+    default:
+      return "Coroutine";
+  }
+}
+
 // Returns the call that adds a method to its service, up to the type of
 // its name.
 std::string Adder(const pb::MethodDescriptor& method, Form form) {
   const std::string none = "::verbena::internal::NoMessage";
-  const bool is_unary = CallKind(method) == "Unary";
   std::vector<std::string> types = {Request(method), Response(method)};
-  std::string kind = CallKind(method);
-  if (form != Form::kBlocking) {
+  if (form == Form::kBlocking) {
+    types.insert(types.begin(),
+                 absl::StrCat("::verbena::RpcType::k", CallKind(method)));
+  } else {
     if (method.client_streaming()) types[0] = none;
     if (method.server_streaming()) types[1] = none;
-    kind = form == Form::kCallback ? "Callback" : "Coroutine";
   }
   if (form == Form::kCoroutine) {
-    types.push_back(is_unary ? none : StreamClass(method, form));
+    types.push_back(CallKind(method) == "Unary" ? none
+                                                : StreamClass(method, form));
   }
-  return absl::StrCat("AddMethod(::verbena::internal::New", kind,
+  return absl::StrCat("AddMethod(::verbena::internal::New", MethodClass(form),
                       "Method<\n      ", absl::StrJoin(types, ",\n      "),
                       ">(\n");
 }

@@ -68,7 +68,7 @@ class SharedSecretKeys {
   absl::Status Replace(const std::map<std::string, std::string>& secrets,
                        Connections of_withdrawn = Connections::kEnd);
 
-  // For the library. Null if there is none.
+  // Returns the key of that name; null if there is none.
   class Key;
   std::shared_ptr<const Key> Find(absl::string_view name) const;
 

@@ -4,6 +4,7 @@
 #define VERBENA_RPC_SUPPORT_CALLBACK_METHOD_H_
 
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -12,7 +13,7 @@
 #include "rpc/server_reactor.h"
 #include "rpc/stream.h"
 #include "rpc/support/method.h"
-#include "rpc/support/typed_methods.h"
+#include "rpc/support/typed_method.h"
 
 namespace verbena::internal {
 
@@ -34,9 +35,10 @@ class CallbackMethod : public Method {
     return std::make_unique<Messages>();
   }
 
-  ServerReactor* Start(ServerContext* context,
+  ServerReactor* Start(ServerCallState* call,
                        CallMessages* messages) const override {
     auto* typed = static_cast<Messages*>(messages);
+    ServerContext* const context = &typed->context.emplace(call);
     if constexpr (kHasRequest && kHasResponse) {
       return handler_(context, typed->typed_request(), typed->typed_response());
     } else if constexpr (kHasRequest) {
@@ -49,7 +51,9 @@ class CallbackMethod : public Method {
   }
 
  private:
-  using Messages = TypedMessages<Request, Response>;
+  struct Messages final : TypedMessages<Request, Response> {
+    std::optional<ServerContext> context;
+  };
   static constexpr bool kHasRequest = !std::is_same_v<Request, NoMessage>;
   static constexpr bool kHasResponse = !std::is_same_v<Response, NoMessage>;
 

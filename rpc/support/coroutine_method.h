@@ -16,7 +16,7 @@
 #include "rpc/stream.h"
 #include "rpc/support/coroutine_stream.h"
 #include "rpc/support/method.h"
-#include "rpc/support/typed_methods.h"
+#include "rpc/support/typed_method.h"
 #include "rpc/task.h"
 
 namespace verbena::internal {
@@ -31,7 +31,7 @@ class ServerCoroutineReactor final : public CoroutineReactor<ServerReactor>,
 
   void set_task(Task<absl::Status> task) { task_.emplace(std::move(task)); }
 
-  void OnBound() override { std::move(*task_).Start(this); }
+  void OnBound() override { StartTask(*std::move(task_), this); }
   void OnTaskDone(TaskResult<absl::Status> result) noexcept override {
     if (!result.threw()) return Finish(result.Take());
     Finish(absl::UnknownError(
@@ -63,11 +63,11 @@ class CoroutineMethod final : public Method {
     return std::make_unique<Messages>();
   }
 
-  ServerReactor* Start(ServerContext* context,
+  ServerReactor* Start(ServerCallState* call,
                        CallMessages* messages) const override {
     auto* typed = static_cast<Messages*>(messages);
     ServerCoroutineReactor& reactor = typed->reactor.emplace(&full_name());
-    reactor.set_task(Call(context, typed));
+    reactor.set_task(Call(&typed->context.emplace(call), typed));
     return &reactor;
   }
 
@@ -76,6 +76,7 @@ class CoroutineMethod final : public Method {
 
   // With what the handler uses beside its messages.
   struct Messages final : TypedMessages<Request, Response> {
+    std::optional<ServerContext> context;
     std::optional<ServerCoroutineReactor> reactor;
     std::optional<Stream> stream;
   };

@@ -8,16 +8,14 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/stream.h"
 
-namespace verbena {
+namespace verbena::internal {
 
-class ServerContext;
-
-namespace internal {
-
+class ServerCallState;
 class ServerReactor;
 
 // The messages of one call that are not streamed. Reused for later calls of the
@@ -38,7 +36,10 @@ class CallMessages {
 
 // Returns the status of a streaming call whose client did not send its
 // one request.
-absl::Status NoRequest(absl::string_view method);
+inline absl::Status NoRequest(absl::string_view method) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(method, ": the client ended the call without a request"));
+}
 
 // Thread-safe as far as the user's handler is.
 class Method {
@@ -57,17 +58,17 @@ class Method {
   // Null for a blocking method that streams.
   virtual std::unique_ptr<CallMessages> NewMessages() const { return nullptr; }
 
-  // Calls the handler. REQUIRES: `messages` is from this->NewMessages(), and
-  // `stream` is not null if the method streams.
-  virtual absl::Status Run(ServerContext* /*context*/,
+  // Calls the handler, with a context of `call`. REQUIRES: `messages` is from
+  // this->NewMessages(), and `stream` is not null if the method streams.
+  virtual absl::Status Run(ServerCallState* /*call*/,
                            CallMessages* /*messages*/,
                            MessageReaderWriter* /*stream*/) const {
     return absl::InternalError("not a blocking method");
   }
-  // Calls the handler, on the thread that polls. The reactor that it
+  // As Run(), on the thread that polls. The reactor that it
   // returns serves the rest of the call. REQUIRES: `messages` is
   // from this->NewMessages().
-  virtual ServerReactor* Start(ServerContext* /*context*/,
+  virtual ServerReactor* Start(ServerCallState* /*call*/,
                                CallMessages* /*messages*/) const {
     return nullptr;
   }
@@ -78,8 +79,6 @@ class Method {
   const std::string full_name_;  // "package.Service/Method".
 };
 
-}  // namespace internal
-
-}  // namespace verbena
+}  // namespace verbena::internal
 
 #endif  // VERBENA_RPC_SUPPORT_METHOD_H_

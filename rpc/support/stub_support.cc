@@ -15,15 +15,16 @@ namespace verbena {
 
 using google::protobuf::MessageLite;
 using internal::ChannelImpl;
+using internal::StubAccess;
 using internal::UnaryCall;
 
 absl::Status BlockingUnaryCall(Channel& channel, const MethodDescriptor& method,
                                ClientContext* context,
                                const MessageLite& request,
                                MessageLite* response) {
-  ChannelImpl* impl = channel.impl();
+  ChannelImpl* impl = StubAccess::Impl(channel);
   if (ABSL_PREDICT_FALSE(impl == nullptr)) {
-    const absl::StatusOr<ChannelImpl*> made = channel.MakeImpl();
+    const absl::StatusOr<ChannelImpl*> made = StubAccess::MakeImpl(channel);
     if (!made.ok()) {
       return internal::Annotate(made.status(), method.full_name());
     }
@@ -42,7 +43,7 @@ void AsyncUnaryCall(Channel& channel, const MethodDescriptor& method,
                     ClientContext* context, const MessageLite* request,
                     MessageLite* response, UnaryCallback&& on_done) {
   if (on_done == nullptr) return;
-  const absl::StatusOr<ChannelImpl*> impl = channel.MakeImpl();
+  const absl::StatusOr<ChannelImpl*> impl = StubAccess::MakeImpl(channel);
   if (ABSL_PREDICT_FALSE(!impl.ok())) {
     return std::move(on_done)(
         internal::Annotate(impl.status(), method.full_name()));
@@ -62,11 +63,12 @@ void BindUnaryReactor(Channel& channel, const MethodDescriptor& method,
                       ClientContext* context, const MessageLite* request,
                       MessageLite* response, ClientUnaryReactor* reactor) {
   if (reactor == nullptr) return;
-  reactor->set_start([&channel, &method, context, request, response, reactor] {
-    AsyncUnaryCall(
-        channel, method, context, request, response,
-        [reactor](const absl::Status& status) { reactor->OnDone(status); });
-  });
+  StubAccess::SetStart(
+      reactor, [&channel, &method, context, request, response, reactor] {
+        AsyncUnaryCall(
+            channel, method, context, request, response,
+            [reactor](const absl::Status& status) { reactor->OnDone(status); });
+      });
 }
 
 void BindReactor(std::shared_ptr<Channel> channel,
@@ -76,9 +78,9 @@ void BindReactor(std::shared_ptr<Channel> channel,
   if (reactor == nullptr) return;
   const RpcType type =
       request == nullptr ? without_request : RpcType::kServerStreaming;
-  reactor->set_start([channel = std::move(channel), &method, context, request,
-                      reactor, type]() mutable {
-    const absl::StatusOr<ChannelImpl*> impl = channel->MakeImpl();
+  StubAccess::SetStart(reactor, [channel = std::move(channel), &method, context,
+                                 request, reactor, type]() mutable {
+    const absl::StatusOr<ChannelImpl*> impl = StubAccess::MakeImpl(*channel);
     if (!impl.ok()) {
       return internal::ReactorStream::EndWithoutCall(
           reactor, internal::Annotate(impl.status(), method.full_name()));
@@ -122,7 +124,7 @@ std::unique_ptr<ClientStream> StartStream(std::shared_ptr<Channel> channel,
                                           const MethodDescriptor& method,
                                           RpcType type,
                                           ClientContext* context) {
-  const absl::StatusOr<ChannelImpl*> impl = channel->MakeImpl();
+  const absl::StatusOr<ChannelImpl*> impl = StubAccess::MakeImpl(*channel);
   if (!impl.ok()) {
     return FailedStream(internal::Annotate(impl.status(), method.full_name()));
   }

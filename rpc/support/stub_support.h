@@ -8,7 +8,9 @@
 #include <memory>
 #include <utility>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "google/protobuf/message_lite.h"
 #include "proto/method_hash.h"
 #include "rpc/channel.h"
@@ -18,6 +20,29 @@
 #include "rpc/stream.h"
 
 namespace verbena {
+
+namespace internal {
+
+// The way of stubs to what channels and reactors hide from users.
+class StubAccess {
+ public:
+  static ChannelImpl* Impl(const Channel& channel) { return channel.impl(); }
+  static absl::StatusOr<ChannelImpl*> MakeImpl(Channel& channel) {
+    return channel.MakeImpl();
+  }
+  // Has StartCall() of `starter` call `start`.
+  static void SetStart(CallStarter* starter,
+                       absl::AnyInvocable<void() &&> start) {
+    starter->start_ = std::move(start);
+  }
+  template <typename Request>
+  static void ReadResponse(ClientWriteReactor<Request>* reactor,
+                           google::protobuf::MessageLite* response) {
+    reactor->ReadResponse(response);
+  }
+};
+
+}  // namespace internal
 
 // The full name of a method, "package.Service/Method", and its number on
 // the wire.
@@ -77,7 +102,7 @@ void BindWriteReactor(std::shared_ptr<Channel> channel,
                       const MethodDescriptor& method, ClientContext* context,
                       google::protobuf::MessageLite* response,
                       ClientWriteReactor<Request>* reactor) {
-  reactor->ReadResponse(response);
+  internal::StubAccess::ReadResponse(reactor, response);
   BindReactor(std::move(channel), method, context, nullptr, reactor,
               RpcType::kClientStreaming);
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "rpc/internal/call/client_call_state.h"
 #include "tests/integration/test_service.h"
 #include "transport/base/clock.h"
 
@@ -101,6 +102,11 @@ Figures Tally::figures() const {
 
 // Shared by its caller and the callers that may be cancelling it.
 struct Load::Call {
+  // By base::Now().
+  absl::Time due() {
+    return internal::ClientCallState::Of(context).options().deadline();
+  }
+
   ClientContext context;
   EchoRequest request;
   EchoReply reply;
@@ -187,7 +193,7 @@ class Load::Caller {
             : draw_.Time(absl::Milliseconds(100), absl::Seconds(2)));
     const base::MutexLock lock(mutex_);
     open_ = call;
-    due_ = call->context.due();
+    due_ = call->due();
     return call;
   }
 
@@ -196,7 +202,7 @@ class Load::Caller {
       const base::MutexLock lock(mutex_);
       open_ = nullptr;
     }
-    load_.tally_.Count(status.code(), base::Now() - call.context.due());
+    load_.tally_.Count(status.code(), base::Now() - call.due());
     if (!IsExpected(status.code())) EndProcess(status.ToString());
     if (status.ok()) CheckReply(call);
   }

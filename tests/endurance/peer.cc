@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "rpc/internal/server/server_impl.h"
+#include "rpc/support/stub_support.h"
 #include "tests/endurance/load.h"
 #include "tests/integration/test_service.h"
 #include "transport/base/clock.h"
@@ -115,7 +116,9 @@ int BeClient(const std::string& target) {
     }
     // A channel that was dropped in a callback leaves its poller behind. It
     // ends when another channel is dropped.
-    if (load == nullptr) CreateChannel(target)->MakeImpl().IgnoreError();
+    if (load == nullptr) {
+      internal::StubAccess::MakeImpl(*CreateChannel(target)).IgnoreError();
+    }
     Figures figures = Footprint(question);
     figures.merge(tally.figures());
     int64_t& overrun = figures["overrun_us"];

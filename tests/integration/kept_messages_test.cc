@@ -12,7 +12,7 @@
 #include "google/protobuf/empty.pb.h"
 #include "gtest/gtest.h"
 #include "rpc/support/stub_support.h"
-#include "rpc/support/typed_methods.h"
+#include "rpc/support/typed_method.h"
 #include "tests/integration/end_to_end_fixture.h"
 
 namespace verbena::end_to_end {
@@ -31,7 +31,7 @@ class MemoryService final : public Service {
  public:
   MemoryService() : Service("test.Memory") {
     set_handler_mode(HandlerMode::kInline);
-    AddMethod(internal::NewUnaryMethod<DescriptorProto, Empty>(
+    AddMethod(internal::NewTypedMethod<RpcType::kUnary, DescriptorProto, Empty>(
         kMeasure,
         [this](ServerContext*, const DescriptorProto* request, Empty*) {
           bytes_ = request->SpaceUsedLong();

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "rpc/rpc.h"
 #include "rpc/support/stub_support.h"
-#include "rpc/support/typed_methods.h"
+#include "rpc/support/typed_method.h"
 #include "tests/integration/end_to_end_fixture.h"
 #include "tests/integration/streaming_fixture.h"
 #include "tests/integration/test_service.h"
@@ -314,7 +314,8 @@ TEST_F(StreamingStatusTest, ARequestThatTheServerCannotParseIsInternal) {
   class Strict final : public Service {
    public:
     Strict() : Service("test.Strict") {
-      AddMethod(internal::NewBidiStreamingMethod<FailRequest, Nothing>(
+      AddMethod(internal::NewTypedMethod<RpcType::kBidiStreaming, FailRequest,
+                                         Nothing>(
           method.full_name(), [](ServerContext* context, auto* stream) {
             FailRequest request;
             EXPECT_FALSE(stream->Read(&request));

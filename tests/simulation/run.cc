@@ -171,10 +171,10 @@ void Run::OnEnd(Call* call, const absl::Status& status) {
                   absl::ToInt64Nanoseconds(world_.Now() - begin_), " ",
                   absl::StatusCodeToString(status.code()), "\n");
   EXPECT_EQ(++call->ends, 1);
-  EXPECT_LE(world_.Now(), call->context.due() + kLate) << status;
+  EXPECT_LE(world_.Now(), call->due() + kLate) << status;
   EXPECT_TRUE(IsExpected(status.code(), scenario_.fault_seed != 0)) << status;
   if (absl::IsDeadlineExceeded(status)) {
-    EXPECT_GE(world_.Now(), call->context.due());
+    EXPECT_GE(world_.Now(), call->due());
   }
   if (status.ok()) ExpectReply(call);
   const CallPlan& plan = *call->plan;

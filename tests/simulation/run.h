@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "rpc/internal/call/client_call_state.h"
 #include "rpc/internal/server/server_impl.h"
 #include "rpc/rpc.h"
 #include "tests/integration/test_service.h"
@@ -44,6 +45,10 @@ class Run {
   struct Call {
     Call(const CallPlan* its_plan, size_t its_index)
         : plan(its_plan), index(its_index) {}
+    // By base::Now().
+    absl::Time due() {
+      return internal::ClientCallState::Of(context).options().deadline();
+    }
 
     const CallPlan* plan;
     size_t index;

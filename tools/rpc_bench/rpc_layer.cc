@@ -70,7 +70,7 @@ class RpcPipe final : public EchoPipe {
     check_.Stamp(call.payload);
     ++under_way_;
     if (blocking_) return;
-    if (coroutines_) return CallByCoroutine(call).Start(&call);
+    if (coroutines_) return internal::StartTask(CallByCoroutine(call), &call);
     stub_.async()->Echo(
         &call.context, &RequestOf(call), &call.reply,
         [this, slot](const absl::Status& status) { OnEnded(slot, status); });

@@ -9,9 +9,9 @@ _PRODUCT = ("proto/", "rpc/", "transport/", "tools/")
 # Circles that stand, each by its first unit in the alphabet, and its length,
 # which may only fall.
 KNOWN = {
-    "rpc/generic_service": 13,
     "rpc/internal/client/background_thread": 2,
     "rpc/internal/client/open_call": 2,
+    "rpc/internal/server/handler_call": 4,
     "transport/soft/base/fd_message": 2,
     "transport/soft/connected/connected_queue_pair": 2,
     "transport/soft/queues/completion_channel": 4,

@@ -26,6 +26,9 @@ class Repository(StyleCase):
     def test_public_headers_are_few(self):
         self.assert_clean(layers.check_public_closure)
 
+    def test_public_headers_are_for_users(self):
+        self.assert_clean(layers.check_public_headers_are_for_users)
+
     def test_every_folder_of_code_has_a_layer(self):
         lost = sorted({source.folder for source in self.repository().cpp()
                        if layers.layer_of(source.path) is None})
@@ -33,6 +36,12 @@ class Repository(StyleCase):
 
 
 class Layers(StyleCase):
+
+    def test_finds_what_is_for_the_library(self):
+        check = layers.check_public_headers_are_for_users
+        text = "  // For the library. Null if there is none.\n"
+        self.assert_finds(check, "rpc/channel.h", text, "users read this")
+        self.assert_accepts(check, "rpc/support/stub_support.h", text)
 
     def test_refuses_a_layer_above(self):
         self.assert_finds(layers.check_layers, "transport/wire/frame.h",

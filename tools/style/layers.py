@@ -1,6 +1,7 @@
 """Who may include whom."""
 
 import os
+import re
 
 from source_tree import Problem
 
@@ -56,8 +57,11 @@ LAYERS = {
     "transport/server": _BELOW_SIDES,
     "transport": _BELOW_SIDES + ["transport/soft", "transport/client",
                                  "transport/server"],
-    "rpc": ["proto", "transport/base", "transport", "rpc/support"],
-    "rpc/support": ["proto", "transport/base", "transport", "rpc"],
+    "rpc/internal/call": ["transport/base", "rpc"],
+    "rpc": ["proto", "transport/base", "transport", "rpc/internal/call",
+            "rpc/support"],
+    "rpc/support": ["proto", "transport/base", "transport", "rpc",
+                    "rpc/internal/call"],
     "rpc/credentials": ["transport/base", "rpc"],
     "rpc/services": ["proto", "transport/base", "rpc", "rpc/support"],
     "rpc/internal/codec": ["proto", "transport/base", "rpc"],
@@ -70,13 +74,14 @@ LAYERS = {
                             "transport/memory", "transport/polling",
                             "transport/streams", "transport/client",
                             "transport", "rpc", "rpc/support",
-                            "rpc/internal/codec",
+                            "rpc/internal/call", "rpc/internal/codec",
                             "rpc/internal/metrics", "rpc/internal/stream"],
     "rpc/internal/server": ["proto", "transport/base", "transport/polling",
                             "transport/session", "transport/streams",
                             "transport/server", "transport", "rpc",
-                            "rpc/support", "rpc/internal/codec",
-                            "rpc/internal/metrics", "rpc/internal/stream"],
+                            "rpc/support", "rpc/internal/call",
+                            "rpc/internal/codec", "rpc/internal/metrics",
+                            "rpc/internal/stream"],
     "examples": ["rpc"],
     # What the documents show; see tools/docs.
     "docs/code": ["rpc", "rpc/credentials", "rpc/services",
@@ -107,7 +112,7 @@ LAYERS = {
     "tools": ["proto", "transport/base", "transport/verbs", "transport",
               "rpc"],
     "tests": ["examples", "tools", "proto", "rpc", "rpc/support",
-              "rpc/internal/codec", "rpc/internal/client",
+              "rpc/internal/call", "rpc/internal/codec", "rpc/internal/client",
               "rpc/internal/server", "transport", "transport/base",
               "transport/verbs", "transport/soft", "transport/soft/full",
               "transport/faulty", "transport/memory", "transport/wire", "transport/polling",
@@ -234,6 +239,7 @@ def closure(tree, roots):
 
 
 PUBLIC_ROOTS = ["rpc/rpc.h"]
+USERS_FOLDERS = ["rpc", "rpc/credentials", "rpc/services"]
 PUBLIC_HEADERS_MAX = 16
 PUBLIC_LINES_MAX = 2500
 
@@ -261,5 +267,22 @@ def check_public_closure(tree):
                               included)
 
 
+_FOR_OTHERS = re.compile(r"\bfor (the library|generated code)\b", re.IGNORECASE)
+
+
+def check_public_headers_are_for_users(tree):
+    """What only the library or generated code uses is not in users' headers."""
+    for source in tree.cpp():
+        if layer_of(source.path) not in USERS_FOLDERS or \
+                not source.path.endswith(".h") or source.is_test():
+            continue
+        for line, text in enumerate(source.lines, start=1):
+            if _FOR_OTHERS.search(text):
+                yield Problem(source.path, line,
+                              "users read this header: move it to rpc/support "
+                              "or rpc/internal, or make it private")
+
+
 CHECKS = [check_layers, check_soft_is_chosen_in_one_place, check_verbs_headers,
-          check_internal_headers, check_tests_are_leaves, check_public_closure]
+          check_internal_headers, check_tests_are_leaves, check_public_closure,
+          check_public_headers_are_for_users]

@@ -53,8 +53,8 @@ TESTED_ELSEWHERE = {
     "tools/peer_bench/usage.cc": _PEERS,
     # Two processes and a server that goes away, on any device.
     "rpc/channel.cc": _END_TO_END,
+    "rpc/internal/call/client_call_state.cc": "rpc/client_context_test.cc",
     "rpc/service.cc": "rpc/internal/server/method_registry_test.cc",
-    "rpc/support/method.cc": _STREAMING,
     "rpc/support/stub_support.cc": _END_TO_END,
     "rpc/internal/client/channel_impl.cc": _END_TO_END,
     "rpc/internal/client/open_calls.cc": _END_TO_END,

@@ -22,7 +22,7 @@
 #include "rpc/rpc.h"
 #include "rpc/services/health_service.h"
 #include "rpc/services/reflection_service.h"
-#include "rpc/support/typed_methods.h"
+#include "rpc/support/typed_method.h"
 #include "tests/integration/test_service.h"
 #include "tests/testing/child_process.h"
 
@@ -149,16 +149,18 @@ class OldReflection final : public Service {
   using Response = grpc::reflection::v1::ServerReflectionResponse;
 
   OldReflection() : Service("grpc.reflection.v1alpha.ServerReflection") {
-    AddMethod(internal::NewBidiStreamingMethod<Request, Response>(
-        "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
-        [](ServerContext*, ServerReaderWriter<Response, Request>* stream) {
-          Request request;
-          Response response;
-          response.mutable_list_services_response()->add_service()->set_name(
-              "an.old.Service");
-          while (stream->Read(&request)) stream->Write(response);
-          return absl::OkStatus();
-        }));
+    AddMethod(
+        internal::NewTypedMethod<RpcType::kBidiStreaming, Request, Response>(
+            "grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+            [](ServerContext*, ServerReaderWriter<Response, Request>* stream) {
+              Request request;
+              Response response;
+              response.mutable_list_services_response()
+                  ->add_service()
+                  ->set_name("an.old.Service");
+              while (stream->Read(&request)) stream->Write(response);
+              return absl::OkStatus();
+            }));
   }
 };
 

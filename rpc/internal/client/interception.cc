@@ -72,7 +72,8 @@ void ClientInterception::End(absl::Status* status) {
     sent_all_ = true;
   }
   for (size_t i = started_; i-- > 0;) interceptors_[i]->OnEnd(status);
-  *info_.client_context()->mutable_metadata() = std::move(users_metadata_);
+  ClientCallState::Of(*info_.client_context()).options().metadata =
+      std::move(users_metadata_);
   interceptors_.clear();
 }
 

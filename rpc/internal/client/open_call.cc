@@ -24,20 +24,20 @@ uint64_t OpenCall::BeginTiming(OpenCalls* calls) {
 
 bool OpenCall::OpenContext() {
   if (ABSL_PREDICT_FALSE(!has_context_)) return ContextInUse();
-  if (ABSL_PREDICT_FALSE(!context_->metadata().empty())) {
+  if (ABSL_PREDICT_FALSE(!state().options().metadata.empty())) {
     const absl::StatusOr<uint32_t> metadata_bytes =
-        MeasureMetadata(context_->metadata());
+        MeasureMetadata(state().options().metadata);
     if (!metadata_bytes.ok()) return NotOpened(metadata_bytes.status());
     PlaceHead(*metadata_bytes);
   }
-  request_.deadline = context_->due();
-  context_->Open(this);
+  request_.deadline = state().options().deadline();
+  state().Open(this);
   return true;
 }
 
 bool OpenCall::StartInterception(RpcType type) {
   // The interceptors may use the context, and others may cancel it.
-  context_->Pause();
+  state().Pause();
   interception_ = ClientInterception::New(*calls_->interceptors(), method_name_,
                                           type, context_);
   if (interception_ != nullptr) {
@@ -47,7 +47,7 @@ bool OpenCall::StartInterception(RpcType type) {
       return false;
     }
   }
-  context_->Resume();
+  state().Resume();
   return true;
 }
 
@@ -65,7 +65,7 @@ void OpenCall::PlaceHead(uint32_t bytes) {
     request_.long_metadata = {};
     return;
   }
-  std::string& text = *context_->mutable_long_metadata();
+  std::string& text = *state().long_metadata();
   text.resize(bytes);
   uint8_t* const out = reinterpret_cast<uint8_t*>(text.data());
   WriteNameAndMetadata(out, out + bytes);
@@ -76,7 +76,7 @@ void OpenCall::PlaceHead(uint32_t bytes) {
 uint8_t* OpenCall::WriteNameAndMetadata(uint8_t* out,
                                         const uint8_t* limit) const {
   if (sends_name_) out = WriteMethodName(method_name_, out, limit);
-  return WriteMetadata(context_->metadata(), out, limit);
+  return WriteMetadata(state().options().metadata, out, limit);
 }
 
 bool OpenCall::ContextInUse() {
@@ -87,7 +87,7 @@ bool OpenCall::ContextInUse() {
 }
 
 bool OpenCall::NotOpened(const absl::Status& status) {
-  context_->CloseUnopened();
+  state().CloseUnopened();
   status_ = Explain(status);
   stage = Stage::kRefused;
   return false;
@@ -96,7 +96,7 @@ bool OpenCall::NotOpened(const absl::Status& status) {
 void OpenCall::Run() { calls_->RunPosted(this); }
 
 absl::Status OpenCall::OnInitialMetadata(absl::Span<const uint8_t> metadata) {
-  return ParseMetadata(metadata, context_->mutable_initial_metadata());
+  return ParseMetadata(metadata, &state().results().initial_metadata);
 }
 
 bool OpenCall::TakeTrailerSlow(const transport::CallResponse& response) {
@@ -115,7 +115,7 @@ bool OpenCall::TakeTrailerSlow(const transport::CallResponse& response) {
 
 absl::StatusOr<std::string> OpenCall::TakeTrailingMetadata(
     const transport::CallResponse& response) {
-  Metadata* const trailing = context_->mutable_trailing_metadata();
+  Metadata* const trailing = &state().results().trailing_metadata;
   RETURN_IF_ERROR(ParseMetadata(response.metadata, trailing));
   return TakeStatusRest(response.status_message.size(), trailing);
 }
@@ -133,7 +133,7 @@ absl::Status OpenCall::ReadError(const transport::CallResponse& response,
                      " has no such service or method"));
   }
   absl::Status status(code, absl::StrCat(text, rest));
-  const Metadata& trailing = context_->GetServerTrailingMetadata();
+  const Metadata& trailing = state().results().trailing_metadata;
   const auto details = trailing.find(kStatusDetailsKey);
   if (details != trailing.end()) TakeStatusDetails(details->second, &status);
   return status;
@@ -164,7 +164,7 @@ void OpenCall::End() {
     counters_->NoteUntimedEnd(status_.code());
   }
   calls_->sampler().NoteEnd();
-  context_->Close();
+  state().Close();
   // Nobody posts cancel_task_ any more. If it stands in a queue, it completes
   // the call when it comes out of there.
   if (ABSL_PREDICT_FALSE(cancel_posted_.load(std::memory_order_relaxed)) &&

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "rpc/client_context.h"
+#include "rpc/internal/call/client_call_state.h"
 #include "rpc/internal/client/interception.h"
 #include "rpc/internal/client/waiters.h"
 #include "rpc/internal/metrics/channel_methods.h"
@@ -44,9 +45,9 @@ class OpenCall : public transport::ClientCall,
 
   // Takes the context into use; if another call has it, OpenContext() says so.
   // On a thread of the caller's, as all functions but those for OpenCalls.
-  void ReserveContext() { has_context_ = context_->Reserve(); }
+  void ReserveContext() { has_context_ = state().Reserve(); }
   void ReleaseContext() {
-    if (has_context_) context_->Release();
+    if (has_context_) state().Release();
   }
 
   // Ends a call that the transport does not have (any more).
@@ -63,7 +64,7 @@ class OpenCall : public transport::ClientCall,
   void OnFailed(const absl::Status& status) override;
   absl::Status OnInitialMetadata(absl::Span<const uint8_t> metadata) override;
 
-  ClientContext* context() const { return context_; }
+  ClientCallState& state() const { return ClientCallState::Of(*context_); }
   absl::Time deadline() const { return request_.deadline; }
   // Returns the status with which the call ended. To be called once.
   absl::Status TakeStatus() { return std::move(status_); }
@@ -72,7 +73,7 @@ class OpenCall : public transport::ClientCall,
 
   // Says how long a reply the channel expects, unless the user said so.
   void SetReplyHint(uint64_t bytes) {
-    const uint64_t users_hint = context_->reply_size_hint();
+    const uint64_t users_hint = state().options().reply_size_hint;
     request_.reply_hint_bytes = users_hint > 0 ? users_hint : bytes;
   }
 

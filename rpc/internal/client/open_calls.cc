@@ -18,7 +18,7 @@ void OpenCalls::Start(OpenCall* call) {
 }
 
 void OpenCalls::Route(OpenCall* call) {
-  if (ABSL_PREDICT_FALSE(call->context()->cancelled())) {
+  if (ABSL_PREDICT_FALSE(call->state().cancelled())) {
     return call->Fail(absl::CancelledError("cancelled before it was sent"));
   }
   if (call->deadline() != absl::InfiniteFuture() &&
@@ -37,7 +37,7 @@ void OpenCalls::Launch(OpenCall* call,
                        transport::ClientConnection* connection) {
   call->stage = OpenCall::Stage::kLaunched;
   call->connection = connection;
-  call->context()->set_peer(connection->peer());
+  call->state().results().set_peer(connection->peer());
   call->SetSendsName(connection->wants_method_names());
   call->SetReplyHint(reply_sizes_.Guess(call->request().method_id));
   connection->Start(call);
@@ -45,7 +45,7 @@ void OpenCalls::Launch(OpenCall* call,
 
 void OpenCalls::StartUnconnected(OpenCall* call) {
   const absl::Status why_not =
-      subchannel_.WhyNot(call->context()->wait_for_ready());
+      subchannel_.WhyNot(call->state().options().wait_for_ready);
   if (!why_not.ok()) return call->Fail(why_not);
   call->stage = OpenCall::Stage::kWaiting;
   waiting_.PushBack(call);
@@ -144,7 +144,7 @@ void OpenCalls::FailWaiting(const absl::Status& status, bool also_patient) {
   ownership_.AssertHeld();
   IntrusiveList<OpenCall> patient;
   while (OpenCall* call = waiting_.PopFront()) {
-    if (also_patient || !call->context()->wait_for_ready()) {
+    if (also_patient || !call->state().options().wait_for_ready) {
       call->Fail(status);
     } else {
       patient.PushBack(call);

@@ -16,11 +16,12 @@ using google::protobuf::MessageLite;
 UnaryCall* UnaryCall::New(OpenCalls* calls, const char* method_name,
                           uint64_t method_id, ClientContext* context,
                           const MessageLite* message, MessageLite* reply) {
-  static_assert(sizeof(UnaryCall) <= ClientContext::kCallStorageBytes);
+  static_assert(sizeof(UnaryCall) <= ClientCallState::kStorageBytes);
   static_assert(alignof(UnaryCall) <= alignof(std::max_align_t));
-  const bool reserved = context->Reserve();
+  ClientCallState& state = ClientCallState::Of(*context);
+  const bool reserved = state.Reserve();
   void* const memory =
-      reserved ? context->call_storage() : ::operator new(sizeof(UnaryCall));
+      reserved ? state.storage() : ::operator new(sizeof(UnaryCall));
   UnaryCall* const call = new (memory)
       UnaryCall(calls, method_name, method_id, context, message, reply);
   call->in_background = true;
@@ -29,10 +30,10 @@ UnaryCall* UnaryCall::New(OpenCalls* calls, const char* method_name,
 }
 
 void UnaryCall::Destroy() {
-  ClientContext* const context = has_context() ? context_ : nullptr;
+  ClientCallState* const state = has_context() ? &this->state() : nullptr;
   this->~UnaryCall();
-  if (context != nullptr) {
-    context->Release();
+  if (state != nullptr) {
+    state->Release();
   } else {
     ::operator delete(this);
   }
@@ -48,8 +49,11 @@ bool UnaryCall::Prepare(uint64_t max_message_bytes) {
       *message_, max_message_bytes, "this client's max_send_message_bytes");
   if (ABSL_PREDICT_FALSE(!bytes.ok())) return NotOpened(bytes.status());
   request_.message_bytes = *bytes;
-  request_.attachment = context_->request_attachment();
-  request_.attachment_buffer = context_->request_attachment_buffer();
+  const ClientCallOptions& options = state().options();
+  request_.attachment = options.request_attachment_bytes;
+  request_.attachment_buffer = options.request_attachment.empty()
+                                   ? nullptr
+                                   : &options.request_attachment;
   return OpenContext();
 }
 
@@ -108,7 +112,7 @@ void UnaryCall::OnResponse(const transport::CallResponse& response) {
   if (!TakeTrailer(response)) return;
   if (ABSL_PREDICT_FALSE(response.attachment != nullptr)) {
     counters()->NoteResponse(response.attachment->size());
-    *context_->mutable_response_attachment() = std::move(*response.attachment);
+    state().results().response_attachment = std::move(*response.attachment);
   }
   const absl::Status parsed = ParseMessage(response.message, reply_);
   if (ABSL_PREDICT_FALSE(!parsed.ok())) return EndWith(Explain(parsed));

@@ -69,9 +69,9 @@ void HandlerCall::Begin(transport::ServerCall* call) {
   reply_.metadata_bytes = 0;
   reply_.message_bytes = 0;
   reply_.writer = nullptr;
-  context_.Reset(call->deadline());
+  data().Reset(call->deadline());
   if (ABSL_PREDICT_FALSE(!call->attachment().empty())) {
-    context_.set_request_attachment(call->TakeAttachment());
+    data().request_attachment = call->TakeAttachment();
   }
   if (ABSL_PREDICT_FALSE(!call->metadata().empty() || method_->is_generic())) {
     reply_.status = TakeMetadata();
@@ -79,7 +79,7 @@ void HandlerCall::Begin(transport::ServerCall* call) {
   }
   if (ABSL_PREDICT_FALSE(streams_ != (call->stream() != nullptr))) {
     reply_.status = absl::UnimplementedError(absl::StrCat(
-        method_name(), streams_ ? " streams" : " does not stream",
+        method(), streams_ ? " streams" : " does not stream",
         " by the server's .proto, and the client calls it as if it did",
         streams_ ? " not" : ""));
     return Finish();
@@ -143,7 +143,7 @@ bool HandlerCall::Parse() {
   const absl::Status status = ParseMessage(call_->message(), request_);
   if (ABSL_PREDICT_FALSE(!status.ok())) {
     reply_.status =
-        Annotate(status, absl::StrCat(method_name(), " (at the server)"));
+        Annotate(status, absl::StrCat(method(), " (at the server)"));
     return false;
   }
   if (call_->owns_message()) call_->ReleaseMessage();
@@ -178,20 +178,19 @@ absl::Status HandlerCall::Guard(absl::FunctionRef<absl::Status()> handler) {
     return handler();
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(method_name(),
+        absl::StrCat(method(),
                      ": the handler found no memory (see `ulimit -v` of the "
                      "server)"));
   } catch (...) {
     // The exception's text is not for clients.
     return absl::UnknownError(
-        absl::StrCat(method_name(), ": the handler threw an exception"));
+        absl::StrCat(method(), ": the handler threw an exception"));
   }
 }
 
 absl::Status HandlerCall::RunHandler() {
-  return Guard([this] {
-    return method_->Run(&context_, messages_.get(), stream_.get());
-  });
+  return Guard(
+      [this] { return method_->Run(this, messages_.get(), stream_.get()); });
 }
 
 absl::Status HandlerCall::Answer(absl::Status status) const {
@@ -205,7 +204,7 @@ void HandlerCall::HandleStream() {
   absl::Status status = Answer(RunHandler());
   if (stream_->messages().failed()) {
     // The cause, whatever the handler has made of it.
-    status = Annotate(stream_->messages().failure(), method_name());
+    status = Annotate(stream_->messages().failure(), method());
   }
   TakeStreamStatus(std::move(status));
 }
@@ -290,12 +289,12 @@ bool HandlerCall::MeasureReply() {
     const absl::StatusCode code = absl::IsInvalidArgument(bytes.status())
                                       ? absl::StatusCode::kInternal
                                       : bytes.status().code();
-    reply_.status = absl::Status(code, absl::StrCat(method_name(), ": reply ",
-                                                    bytes.status().message()));
+    reply_.status = absl::Status(
+        code, absl::StrCat(method(), ": reply ", bytes.status().message()));
     return false;
   }
   reply_.message_bytes = *bytes;
-  reply_.attachment = context_.TakeResponseAttachment();
+  reply_.attachment = std::move(data().response_attachment);
   is_large_ = is_large_ || *bytes > kLargeBytes;
   unmeasured_bytes_ += *bytes;
   return true;
@@ -304,7 +303,7 @@ bool HandlerCall::MeasureReply() {
 absl::Status HandlerCall::CancelledStatus() const {
   if (told_expired_.load(std::memory_order_relaxed)) {
     return absl::DeadlineExceededError(
-        absl::StrCat(method_name(), ": the deadline of the call has passed"));
+        absl::StrCat(method(), ": the deadline of the call has passed"));
   }
   // Nobody hears this: the call has ended at the client.
   return absl::CancelledError("cancelled before the handler ran");
@@ -313,7 +312,7 @@ absl::Status HandlerCall::CancelledStatus() const {
 void HandlerCall::WriteAhead() {
   // With trailing metadata the sum is not known yet; such replies are rare, and
   // large ones with them rarer: the poller writes them.
-  if (!context_.sends_no_metadata()) return;
+  if (!data().sends_no_metadata()) return;
   if (!reply_.attachment.empty()) return;  // See AllocateReply().
   if (reply_.message_bytes <= transport::kFrameReplyBytes) return;
   auto buffer = call_->AllocateReply(reply_.message_bytes);
@@ -325,14 +324,14 @@ void HandlerCall::WriteAhead() {
 
 bool HandlerCall::SendPlainReply() {
   if (!reply_.status.ok() || streams_ || !reply_.attachment.empty() ||
-      !reply_.buffer.empty() || !context_.sends_no_metadata()) {
+      !reply_.buffer.empty() || !data().sends_no_metadata()) {
     return false;
   }
   uint8_t* const out = call_->BeginReply(reply_.message_bytes);
   if (out == nullptr) return false;
   WriteMessage(*response_, reply_.message_bytes, out);
   NoteEnd();
-  context_.DropAttachments();
+  data().DropAttachments();
   if (ABSL_PREDICT_FALSE(reactors_ != nullptr)) KeepForOnDone();
   std::exchange(call_, nullptr)->SendReply();
   Over();
@@ -348,14 +347,14 @@ void HandlerCall::Finish() {
   }
   if (const absl::Status too_long = call_->CheckReply(reply_);
       ABSL_PREDICT_FALSE(!too_long.ok())) {
-    reply_.status = Annotate(too_long, method_name());
+    reply_.status = Annotate(too_long, method());
     reply_.message_bytes = 0;
     reply_.buffer.Reset();
     reply_.attachment.Reset();
   }
   NoteEnd();
   if (ABSL_PREDICT_FALSE(streams_)) NoteStreamEnd();
-  context_.DropAttachments();
+  data().DropAttachments();
   const bool written = !reply_.buffer.empty();
   const bool to_write =
       !written && reply_.metadata_bytes + reply_.message_bytes > 0;
@@ -384,7 +383,7 @@ void HandlerCall::NoteEnd() {
   const uint64_t cycles = now - begun_;
   counters_.NoteEnd(reply_.status.code(), cycles);
   if (ABSL_PREDICT_FALSE(pool_->slow_calls().IsSlow(cycles))) {
-    pool_->slow_calls().Add(method_name(), call_->peer(), reply_.status.code(),
+    pool_->slow_calls().Add(method(), call_->peer(), reply_.status.code(),
                             cycles, now);
   }
 }
@@ -414,7 +413,7 @@ void HandlerCall::OnReplyDone() { Over(); }
 
 void HandlerCall::WriteReply(uint8_t* out) {
   if (ABSL_PREDICT_FALSE(reply_.metadata_bytes > 0)) {
-    out = WriteMetadata(context_.trailing_metadata(), out,
+    out = WriteMetadata(data().trailing_metadata, out,
                         out + reply_.metadata_bytes);
   }
   if (reply_.message_bytes > 0) {

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/credentials.h"
+#include "rpc/internal/call/server_call_state.h"
 #include "rpc/internal/metrics/method_counters.h"
 #include "rpc/internal/server/call_gate.h"
 #include "rpc/internal/server/handler_pace.h"
@@ -24,7 +25,6 @@
 #include "rpc/internal/server/interception.h"
 #include "rpc/internal/server/reactor_handler.h"
 #include "rpc/internal/server/thread_pool.h"
-#include "rpc/server_context.h"
 #include "rpc/server_reactor.h"
 #include "rpc/support/method.h"
 #include "transport/base/mutex.h"
@@ -71,7 +71,9 @@ class DefaultReactor final : public ServerUnaryReactor {
 // into registered memory if there is some, else by the poller when there is.
 //
 // The pool that it comes from, the method and the threads must outlive it.
-class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
+class HandlerCall final : public WorkerTask,
+                          public ServerCallState,
+                          public transport::ReplyWriter {
  public:
   // Null `threads` and `blocking` mean that handlers run on the poller; a null
   // `gate`, that nobody looks at calls before they do.
@@ -106,42 +108,39 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   // that takes longer than such a call has. At the end of a call, once.
   bool HoldsTooMuch();
 
-  // For ServerContext: see there. Any thread while the handler runs.
-  bool IsCancelled() const;
-  const std::string& method_name() const {
+  // As ServerCallState. Any thread while the handler runs.
+  bool IsCancelled() const override;
+  const std::string& method() const override {
     return generic_name_.empty() ? method_->full_name() : generic_name_;
   }
-  const std::string& peer() const {
+  const std::string& peer() const override {
     return call_ == nullptr ? at_end_.peer : call_->peer();
   }
-  const std::string& device() const {
+  const std::string& device() const override {
     return call_ == nullptr ? at_end_.device : call_->device_name();
   }
-  std::shared_ptr<const AuthContext> auth_context() const;
-  void SendInitialMetadata(const Metadata& metadata) const;
+  std::shared_ptr<const AuthContext> auth_context() const override;
+  void SendInitialMetadata() override {
+    if (data().TakeInitialMetadata()) PostInitialMetadata();
+  }
   // For the stream, before a message: sends the initial metadata if there are
   // any and they are not sent. After the first message none can be sent.
   void SendInitialMetadataDue() {
-    if (context_.TakeInitialMetadata() &&
-        !context_.initial_metadata().empty()) {
-      SendInitialMetadata(context_.initial_metadata());
-    }
-  }
-  // As SendInitialMetadataDue(), but also if there are none.
-  void SendInitialMetadataNow() {
-    if (context_.TakeInitialMetadata()) {
-      SendInitialMetadata(context_.initial_metadata());
+    if (data().TakeInitialMetadata() && !data().initial_metadata.empty()) {
+      PostInitialMetadata();
     }
   }
   // Whether the initial metadata can't be sent. For the thread that sends them.
   bool initial_metadata_failed() const { return !initial_failure_.ok(); }
-  Buffer AllocateBuffer(size_t bytes) const {
+  Buffer AllocateBuffer(size_t bytes) const override {
     return call_ == nullptr ? Buffer::Plain(bytes)
                             : call_->AllocateAttachment(bytes);
   }
   // The next two by one thread at a time.
-  std::stop_token stop_token();
-  ServerUnaryReactor* DefaultReactor() { return &default_reactor_.emplace(); }
+  std::stop_token stop_token() override;
+  ServerUnaryReactor* DefaultReactor() override {
+    return &default_reactor_.emplace();
+  }
 
   // For the ReactorHandler. Posts to the poller, from any thread: one that is
   // not the library's may still be in there when the call, and the server, have
@@ -150,7 +149,6 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   // Runs `handler`, which is the user's code, unless the gate is against the
   // call. UNKNOWN if it throws an exception.
   absl::Status Guard(absl::FunctionRef<absl::Status()> handler);
-  ServerContext* context() { return &context_; }
   // The reactor has ended the call, or there is none: sends the reply, now or
   // soon. This may be gone afterwards.
   void EndReactor(absl::Status status);
@@ -261,9 +259,10 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   // Ends the call the transport's short way, if it is a good reply that is a
   // message and nothing else and can be sent at once. Returns whether it was.
   bool SendPlainReply();
+  void PostInitialMetadata() const;
   // Initial metadata as they are sent; nothing, and initial_failure_, if the
   // client does not take them.
-  std::optional<std::string> InitialText(const Metadata& metadata) const;
+  std::optional<std::string> InitialText() const;
   // Says what goes with the reply beside its message.
   void PlaceMetadata();
   void PlaceInitialMetadata();
@@ -309,7 +308,6 @@ class HandlerCall final : public WorkerTask, public transport::ReplyWriter {
   uint64_t unmeasured_bytes_ = 0;
   google::protobuf::MessageLite* const request_;  // These two are messages_'.
   google::protobuf::MessageLite* const response_;
-  ServerContext context_{this};
   const bool streams_;
   const std::unique_ptr<ReactorHandler> reactors_;  // Null unless asynchronous.
   CancelTask cancel_task_{this};

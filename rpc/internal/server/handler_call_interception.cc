@@ -16,8 +16,8 @@ absl::Status HandlerCall::Admit() {
 }
 
 absl::Status HandlerCall::StartInterception() {
-  interception_ = ServerInterception::New(gate_->interceptors, method_name(),
-                                          method_->type(), &context_);
+  interception_ = ServerInterception::New(gate_->interceptors, method(),
+                                          method_->type(), this);
   if (interception_ == nullptr) return absl::OkStatus();
   RETURN_IF_ERROR(interception_->Start());
   if (!streams_) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "rpc/internal/codec/long_status.h"
@@ -25,7 +26,7 @@ namespace verbena::internal {
 
 absl::Status HandlerCall::TakeMetadata() {
   generic_name_.clear();
-  Metadata* const metadata = context_.mutable_client_metadata();
+  Metadata* const metadata = &data().client_metadata;
   const absl::Status parsed = ParseMetadata(call_->metadata(), metadata);
   call_->ReleaseMetadata();
   RETURN_IF_ERROR(parsed);
@@ -42,8 +43,8 @@ absl::Status HandlerCall::TakeMetadata() {
   return absl::OkStatus();
 }
 
-std::optional<std::string> HandlerCall::InitialText(
-    const Metadata& metadata) const {
+std::optional<std::string> HandlerCall::InitialText() const {
+  const Metadata& metadata = data().initial_metadata;
   const absl::StatusOr<uint32_t> bytes = MeasureMetadata(metadata);
   initial_failure_ =
       bytes.ok() ? call_->CheckMetadata("initial", *bytes) : bytes.status();
@@ -51,8 +52,8 @@ std::optional<std::string> HandlerCall::InitialText(
   return MetadataText(metadata, *bytes);
 }
 
-void HandlerCall::SendInitialMetadata(const Metadata& metadata) const {
-  std::optional<std::string> text = InitialText(metadata);
+void HandlerCall::PostInitialMetadata() const {
+  std::optional<std::string> text = InitialText();
   if (!text.has_value()) return;
   if (streams_) call_->stream()->HoldWrites();
   unsent_initial_ = std::make_shared<UnsentInitial>();
@@ -63,11 +64,11 @@ void HandlerCall::SendInitialMetadata(const Metadata& metadata) const {
 }
 
 void HandlerCall::PlaceMetadata() {
-  const Metadata& trailing = context_.trailing_metadata();
-  if (!context_.sends_no_metadata()) PlaceInitialMetadata();
+  const Metadata& trailing = data().trailing_metadata;
+  if (!data().sends_no_metadata()) PlaceInitialMetadata();
   if (!trailing.empty() && trailing.find(kStatusRestKey) != trailing.end()) {
     reply_.status = absl::InternalError(absl::StrCat(
-        method_name(), ": the handler added trailing metadata with the key \"",
+        method(), ": the handler added trailing metadata with the key \"",
         kStatusRestKey, "\"; keys that begin with a colon are the library's"));
     return;
   }
@@ -80,22 +81,22 @@ void HandlerCall::PlaceInitialMetadata() {
     unsent_initial_->Send();
     unsent_initial_.reset();
   }
-  if (context_.TakeInitialMetadataDue()) {
-    auto text = InitialText(context_.initial_metadata());
+  if (!data().initial_metadata.empty() && data().TakeInitialMetadata()) {
+    auto text = InitialText();
     if (text.has_value()) call_->SendInitialMetadata(*std::move(text));
   }
   if (!initial_failure_.ok()) {
-    reply_.status = Annotate(initial_failure_, method_name());
+    reply_.status = Annotate(initial_failure_, method());
   }
 }
 
 void HandlerCall::PlaceTrailingMetadata() {
-  const Metadata& trailing = context_.trailing_metadata();
+  const Metadata& trailing = data().trailing_metadata;
   const absl::StatusOr<uint32_t> bytes = MeasureMetadata(trailing);
   const absl::Status failure =
       bytes.ok() ? call_->CheckMetadata("trailing", *bytes) : bytes.status();
   if (!failure.ok()) {
-    reply_.status = Annotate(failure, method_name());
+    reply_.status = Annotate(failure, method());
   } else if (*bytes <= transport::kFrameMetadataBytes) {
     reply_.metadata_bytes = *bytes;
   } else {
@@ -115,7 +116,7 @@ void HandlerCall::PlaceStatus() {
 }
 
 bool HandlerCall::DetailsHaveMessage() const {
-  const Metadata& trailing = context_.trailing_metadata();
+  const Metadata& trailing = data().trailing_metadata;
   const auto details = trailing.find(kStatusDetailsKey);
   absl::Status status;
   return details != trailing.end() &&
@@ -126,14 +127,14 @@ bool HandlerCall::DetailsHaveMessage() const {
 void HandlerCall::AddStatusRest() {
   constexpr size_t kHead = transport::kMaxStatusMessageBytes;
   const absl::StatusOr<uint32_t> bytes =
-      MeasureMetadata(context_.trailing_metadata());
+      MeasureMetadata(data().trailing_metadata);
   const size_t most = call_->client_max_metadata_bytes();
   const size_t others =
       (bytes.ok() ? *bytes : most) + PairBytes(kStatusRestKey, "");
   const absl::string_view sent = CutText(
       reply_.status.message(), kHead + (others < most ? most - others : 0));
   if (sent.size() > kHead) {
-    context_.AddTrailingMetadata(kStatusRestKey, sent.substr(kHead));
+    data().trailing_metadata.emplace(kStatusRestKey, sent.substr(kHead));
   } else {
     reply_.status = CutMessage(reply_.status, kHead);
   }
@@ -141,7 +142,7 @@ void HandlerCall::AddStatusRest() {
 
 void HandlerCall::AddStatusDetails() {
   if (!HasStatusDetails(reply_.status)) return;
-  const Metadata& trailing = context_.trailing_metadata();
+  const Metadata& trailing = data().trailing_metadata;
   if (trailing.find(kStatusDetailsKey) != trailing.end()) return;
   const std::string details = ToGoogleRpcStatus(reply_.status);
   const absl::StatusOr<uint32_t> bytes = MeasureMetadata(trailing);
@@ -151,14 +152,14 @@ void HandlerCall::AddStatusDetails() {
       !call_->CheckMetadata("trailing", sum).ok()) {
     return;  // The status itself still arrives.
   }
-  context_.AddTrailingMetadata(kStatusDetailsKey, details);
+  data().trailing_metadata.emplace(kStatusDetailsKey, details);
 }
 
 absl::Status HandlerCall::ProcessAuthMetadata() {
   auth_context_ = call_->auth_context() == nullptr
                       ? std::make_shared<AuthContext>()
                       : std::make_shared<AuthContext>(*call_->auth_context());
-  Metadata* const metadata = context_.mutable_client_metadata();
+  Metadata* const metadata = &data().client_metadata;
   Metadata consumed;
   Metadata response;
   RETURN_IF_ERROR(gate_->processor->Process(*metadata, auth_context_.get(),
@@ -169,7 +170,7 @@ absl::Status HandlerCall::ProcessAuthMetadata() {
     if (found != end) metadata->erase(found);
   }
   for (const auto& [key, value] : response) {
-    context_.AddInitialMetadata(key, value);
+    data().initial_metadata.emplace(absl::AsciiStrToLower(key), value);
   }
   return absl::OkStatus();
 }

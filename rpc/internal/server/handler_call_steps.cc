@@ -37,7 +37,7 @@ absl::Status HandlerCall::SubmitToWorkers() {
       threads_->Submit(this, &blocking_->lane, call_->connection());
   if (ABSL_PREDICT_TRUE(refusal.ok())) return refusal;
   awaits_worker_.store(false, std::memory_order_relaxed);
-  refusal = Annotate(refusal, method_name());
+  refusal = Annotate(refusal, method());
   pool_->NoteRefusal(HandlerCallPool::Limit::kQueue, refusal.message());
   return refusal;
 }
@@ -90,7 +90,7 @@ void HandlerCall::TakeFromWorker() {
     return reactors_->OnLongParsed();
   }
   if (ABSL_PREDICT_FALSE(std::exchange(unserved_, false))) {
-    pool_->NoteUnserved(method_name());
+    pool_->NoteUnserved(method());
   }
   if (ABSL_PREDICT_TRUE(!std::exchange(starts_reactor_, false))) {
     return Finish();

@@ -11,8 +11,8 @@ using google::protobuf::MessageLite;
 
 std::unique_ptr<ServerInterception> ServerInterception::New(
     const Factories& factories, absl::string_view method, RpcType type,
-    ServerContext* context) {
-  auto made = absl::WrapUnique(new ServerInterception(method, type, context));
+    ServerCallState* call) {
+  auto made = absl::WrapUnique(new ServerInterception(method, type, call));
   for (const auto& factory : factories) {
     auto interceptor = factory->CreateServerInterceptor(&made->info_);
     if (interceptor != nullptr) {

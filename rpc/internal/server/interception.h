@@ -26,12 +26,12 @@ class ServerInterception final : public MessageHooks {
  public:
   using Factories = std::vector<std::shared_ptr<ServerInterceptorFactory>>;
 
-  // Null if no factory makes an interceptor for the call. The name and the
-  // context must live until End().
+  // Null if no factory makes an interceptor for the call. The name and
+  // `call` must live until End().
   static std::unique_ptr<ServerInterception> New(const Factories& factories,
                                                  absl::string_view method,
                                                  RpcType type,
-                                                 ServerContext* context);
+                                                 ServerCallState* call);
   ~ServerInterception() = default;
 
   // Calls OnStart() of the interceptors. If the result is not OK, the call ends
@@ -45,13 +45,14 @@ class ServerInterception final : public MessageHooks {
 
  private:
   ServerInterception(absl::string_view method, RpcType type,
-                     ServerContext* context)
-      : info_(method, type, context) {}
+                     ServerCallState* call)
+      : context_(call), info_(method, type, &context_) {}
 
   void Guard(absl::FunctionRef<void()> hook);
   // If one has thrown an exception, that is the status.
   void TakeException(absl::Status* status);
 
+  ServerContext context_;
   ServerRpcInfo info_;
   std::vector<std::unique_ptr<ServerInterceptor>> interceptors_;
   size_t started_ = 0;              // Those whose OnStart() was called.

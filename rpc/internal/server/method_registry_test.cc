@@ -7,7 +7,7 @@
 #include "google/protobuf/empty.pb.h"
 #include "gtest/gtest.h"
 #include "proto/method_hash.h"
-#include "rpc/support/typed_methods.h"
+#include "rpc/support/typed_method.h"
 
 namespace verbena::internal {
 namespace {
@@ -22,8 +22,10 @@ absl::Status Handle(ServerContext*, const Empty*, Empty*) {
 class TwoMethods : public Service {
  public:
   TwoMethods() : Service("test.Two") {
-    AddMethod(NewUnaryMethod<Empty, Empty>("test.Two/First", Handle));
-    AddMethod(NewUnaryMethod<Empty, Empty>("test.Two/Second", Handle));
+    AddMethod(NewTypedMethod<RpcType::kUnary, Empty, Empty>("test.Two/First",
+                                                            Handle));
+    AddMethod(NewTypedMethod<RpcType::kUnary, Empty, Empty>("test.Two/Second",
+                                                            Handle));
   }
 };
 
@@ -94,8 +96,10 @@ TEST(MethodRegistryTest, RefusesAServiceTwice) {
 }
 
 TEST(MethodRegistryTest, RefusesTwoMethodsOfOneHashAndNamesBoth) {
-  const auto first = NewUnaryMethod<Empty, Empty>("test.Two/First", Handle);
-  const auto second = NewUnaryMethod<Empty, Empty>("test.Two/Second", Handle);
+  const auto first =
+      NewTypedMethod<RpcType::kUnary, Empty, Empty>("test.Two/First", Handle);
+  const auto second =
+      NewTypedMethod<RpcType::kUnary, Empty, Empty>("test.Two/Second", Handle);
   MethodRegistry registry;
   ASSERT_EQ(registry.AddMethod(7, first.get(), HandlerMode::kWorkerPool),
             absl::OkStatus());

@@ -51,7 +51,7 @@ void ReactorHandler::ReadRequest() {
 void ReactorHandler::Start() {
   if (messages_.response() != nullptr) messages_.response()->Clear();
   absl::Status started = handler_call_.Guard([this] {
-    reactor_ = method_.Start(handler_call_.context(), &messages_);
+    reactor_ = method_.Start(&handler_call_, &messages_);
     return reactor_ != nullptr
                ? absl::OkStatus()
                : absl::InternalError(absl::StrCat(
@@ -74,7 +74,7 @@ void ReactorHandler::RunReactions() {
 
 void ReactorHandler::SendInitialMetadata() {
   Reactions::Clear(reactor_, Reactions::kSendInitial);
-  handler_call_.SendInitialMetadataNow();
+  handler_call_.SendInitialMetadata();
   reactor_->OnSendInitialMetadataDone(!handler_call_.IsCancelled() &&
                                       !handler_call_.initial_metadata_failed());
 }

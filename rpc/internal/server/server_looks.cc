@@ -21,7 +21,7 @@ OpenCallStatus CallStatus(const transport::ServerCall& call,
   if (call.is_handled()) {
     // From OnCall() until Finish() that is so, and this thread does both.
     const auto& handler = *static_cast<const HandlerCall*>(call.user());
-    status.method = handler.method_name();
+    status.method = handler.method();
     if (handler.awaits_worker()) status.state = "waits for a worker";
     status.age = absl::Nanoseconds(static_cast<int64_t>(
         base::CycleRate::OfMachine().Nanos(now - handler.begun())));

@@ -10,6 +10,7 @@
 #include "rpc/buffer.h"
 #include "rpc/client_reactor.h"
 #include "rpc/support/stream_reactor.h"
+#include "rpc/support/stub_support.h"
 
 namespace verbena::internal {
 namespace {
@@ -100,7 +101,7 @@ TEST(ReactionsDeathTest, AReactorHasTwoCallsAtOnce) {
 TEST(ReactionsDeathTest, ACallIsStartedTwice) {
   OneReactor reactor;
   EXPECT_DEATH(reactor.StartCall(), "has no call to start");
-  reactor.set_start([] {});
+  StubAccess::SetStart(&reactor, [] {});
   reactor.StartCall();
   EXPECT_DEATH(reactor.StartCall(), "has no call to start");
 }

@@ -1,4 +1,4 @@
-#include "rpc/support/typed_methods.h"
+#include "rpc/support/typed_method.h"
 
 #include <cstddef>
 #include <memory>
