@@ -95,7 +95,7 @@ EVERYWHERE = [
     Ban(r"\bthrow\b|\bcatch\s*\(", in_libraries,
         "return an absl::Status, or CHECK what only a bug can break",
         allowed=("rpc/internal/codec/protobuf_codec.cc",
-                 "rpc/internal/server/handler_call.cc",
+                 "rpc/internal/server/handler_guard.cc",
                  "rpc/internal/server/interception.cc")),
     Ban(r"(?<![\w.>])(std::)?(printf|puts|putchar)\s*\(|std::cout",
         in_libraries,

@@ -11,7 +11,6 @@ _PRODUCT = ("proto/", "rpc/", "transport/", "tools/")
 KNOWN = {
     "rpc/internal/client/background_thread": 2,
     "rpc/internal/client/open_call": 2,
-    "rpc/internal/server/handler_call": 4,
     "transport/soft/base/fd_message": 2,
     "transport/soft/connected/connected_queue_pair": 2,
     "transport/soft/queues/completion_channel": 4,

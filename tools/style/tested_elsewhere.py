@@ -63,7 +63,7 @@ TESTED_ELSEWHERE = {
     "rpc/internal/client/blocking_stream.cc": _STREAMING,
     "rpc/internal/client/reactor_stream.cc": _FORMS,
     "rpc/internal/client/interception.cc": _INTERCEPTORS,
-    "rpc/internal/server/handler_call_interception.cc": _INTERCEPTORS,
+    "rpc/internal/server/handler_guard.cc": _INTERCEPTORS,
     "rpc/internal/server/interception.cc": _INTERCEPTORS,
     "rpc/internal/server/reactor_handler.cc": _FORMS,
     "rpc/internal/stream/protobuf_stream.cc": _STREAMING,
@@ -86,10 +86,9 @@ TESTED_ELSEWHERE = {
         "tests/integration/reflection_test.cc"),
     # What a handler and a caller see of one call.
     "rpc/internal/server/handler_call.cc": "tests/integration/status_test.cc",
-    "rpc/internal/server/handler_call_metadata.cc":
+    "rpc/internal/server/call_state.cc": "tests/integration/metadata_test.cc",
+    "rpc/internal/server/reply_builder.cc":
         "tests/integration/metadata_test.cc",
-    "rpc/internal/server/handler_call_steps.cc":
-        "tests/integration/blocking_handlers_test.cc",
     "rpc/internal/server/handler_call_pool.cc":
         "tests/integration/status_test.cc",
     "rpc/internal/client/unary_call.cc": "tests/integration/status_test.cc",

@@ -3,7 +3,6 @@
 #include <cstddef>
 
 #include "absl/time/time.h"
-#include "rpc/internal/server/handler_call.h"
 #include "transport/polling/poller.h"
 
 namespace verbena::internal {
@@ -11,13 +10,13 @@ namespace verbena::internal {
 using google::protobuf::MessageLite;
 using Result = ProtobufStream::Result;
 
-HandlerStream::HandlerStream(transport::ServerCall* call,
-                             HandlerCall* handler_call,
+HandlerStream::HandlerStream(transport::ServerCall* call, CallState* state,
                              uint64_t max_message_bytes)
     : call_(*call),
-      handler_call_(*handler_call),
+      state_(*state),
       messages_(call->stream(), max_message_bytes, kStreamSendLimit) {
   call->stream()->set_owner(this);
+  state->set_stream(&messages_);
 }
 
 bool HandlerStream::Read(MessageLite* message, Buffer* attachment) {
@@ -32,7 +31,7 @@ bool HandlerStream::Read(MessageLite* message, Buffer* attachment) {
 }
 
 bool HandlerStream::Write(const MessageLite& message, Attachment attachment) {
-  handler_call_.SendInitialMetadataDue();
+  state_.SendInitialMetadataDue();
   while (true) {
     const Result result = messages_.Write(
         message, attachment,
@@ -63,7 +62,7 @@ bool HandlerStream::Await(bool* event) {
     if (changed_.WaitUntil(mutex_, expiry) || *event) continue;
     // By what this returns the handler is told: nothing that it answers now is
     // an answer, even if the client has not looked at its clock yet.
-    static_cast<void>(handler_call_.IsCancelled());
+    static_cast<void>(state_.IsCancelled());
     return false;
   }
   *event = false;

@@ -7,10 +7,9 @@
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/buffer.h"
+#include "rpc/internal/server/call_state.h"
 #include "rpc/internal/stream/protobuf_stream.h"
 #include "rpc/stream.h"
 #include "transport/base/mutex.h"
@@ -19,12 +18,6 @@
 
 namespace verbena::internal {
 
-class HandlerCall;
-
-// The name, in errors, of the limit on messages that a handler writes.
-inline constexpr char kStreamSendLimit[] =
-    "what the server's limit (SetMaxSendMessageSize) leaves";
-
 // Has a worker wait for the messages of its call, and for room for its own; not
 // beyond the deadline of the call. Owns the call's stream from its making, on
 // the poller, to Detach().
@@ -32,16 +25,16 @@ class HandlerStream final : public MessageReaderWriter,
                             public transport::MessageStream::Owner {
  public:
   // Messages of more than `max_message_bytes`, attachment included, are not
-  // written. Before the first one go the initial metadata of `handler_call`.
+  // written. Before the first one go the initial metadata of `state`.
   // REQUIRES: the call streams.
-  HandlerStream(transport::ServerCall* call, HandlerCall* handler_call,
+  HandlerStream(transport::ServerCall* call, CallState* state,
                 uint64_t max_message_bytes);
 
-  // Has `hooks`, unless that is null, told of the messages. Before the first.
-  void set_hooks(MessageHooks* hooks) { messages_.set_hooks(hooks); }
-
   // The handler has returned. On the poller.
-  void Detach() { call_.stream()->set_owner(nullptr); }
+  void Detach() {
+    call_.stream()->set_owner(nullptr);
+    state_.set_stream(nullptr);
+  }
 
   // As MessageReaderWriter: see there.
   bool Read(google::protobuf::MessageLite* message,
@@ -63,7 +56,7 @@ class HandlerStream final : public MessageReaderWriter,
   bool Await(bool* event);
 
   transport::ServerCall& call_;
-  HandlerCall& handler_call_;
+  CallState& state_;
   ProtobufStream messages_;
   std::atomic<bool> reading_stopped_{false};
 

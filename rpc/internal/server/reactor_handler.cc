@@ -6,8 +6,7 @@
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 #include "rpc/internal/codec/status_text.h"
-#include "rpc/internal/server/handler_call.h"
-#include "rpc/internal/server/handler_stream.h"
+#include "rpc/internal/server/kept_messages.h"
 #include "transport/polling/poller.h"
 
 namespace verbena::internal {
@@ -31,11 +30,13 @@ void ReactorHandler::Begin(transport::ServerCall* call) {
   told_cancelled_ = false;
   has_long_ = false;
   if (!method_.streams()) return Start();
-  stream_.emplace(call->stream(), max_reply_bytes_, kStreamSendLimit);
+  stream_.emplace(call->stream(), share_.reply_limits.message_bytes,
+                  kStreamSendLimit);
+  state_.set_stream(&*stream_);
   call->stream()->set_owner(this);
   if (messages_.request() == nullptr) return Start();
-  absl::Status admitted = handler_call_.Guard([] { return absl::OkStatus(); });
-  if (!admitted.ok()) return handler_call_.EndReactor(std::move(admitted));
+  absl::Status admitted = guard_.Run([] { return absl::OkStatus(); });
+  if (!admitted.ok()) return owner_.EndReactor(std::move(admitted));
   ReadRequest();
 }
 
@@ -43,21 +44,20 @@ void ReactorHandler::ReadRequest() {
   const Result result = Read(messages_.request(), nullptr);
   if (result == Result::kWait) return;
   if (result == Result::kDone) return Start();
-  handler_call_.EndReactor(
-      failed() ? Annotate(stream_->failure(), method_.full_name())
-               : NoRequest(method_.full_name()));
+  owner_.EndReactor(failed() ? Annotate(stream_->failure(), method_.full_name())
+                             : NoRequest(method_.full_name()));
 }
 
 void ReactorHandler::Start() {
   if (messages_.response() != nullptr) messages_.response()->Clear();
-  absl::Status started = handler_call_.Guard([this] {
-    reactor_ = method_.Start(&handler_call_, &messages_);
+  absl::Status started = guard_.Run([this] {
+    reactor_ = method_.Start(&state_, &messages_);
     return reactor_ != nullptr
                ? absl::OkStatus()
                : absl::InternalError(absl::StrCat(
                      method_.full_name(), ": the method returned no reactor"));
   });
-  if (!started.ok()) return handler_call_.EndReactor(std::move(started));
+  if (!started.ok()) return owner_.EndReactor(std::move(started));
   Reactions::Bind(reactor_, this);
   reactor_->OnBound();
   RunReactions();
@@ -74,9 +74,9 @@ void ReactorHandler::RunReactions() {
 
 void ReactorHandler::SendInitialMetadata() {
   Reactions::Clear(reactor_, Reactions::kSendInitial);
-  handler_call_.SendInitialMetadata();
-  reactor_->OnSendInitialMetadataDone(!handler_call_.IsCancelled() &&
-                                      !handler_call_.initial_metadata_failed());
+  state_.SendInitialMetadata();
+  reactor_->OnSendInitialMetadataDone(!state_.IsCancelled() &&
+                                      !state_.initial_metadata_failed());
 }
 
 Reactions::Look ReactorHandler::Serve(uint32_t wanted) {
@@ -118,7 +118,7 @@ Reactions::Look ReactorHandler::Serve(uint32_t wanted) {
     Reactions::Clear(reactor_, Reactions::kRead);
     reactor_->OnReadDone(false);
   }
-  handler_call_.EndReactor(FinalStatus(std::move(status)));
+  owner_.EndReactor(FinalStatus(std::move(status)));
   return Reactions::Look::kOver;
 }
 
@@ -141,6 +141,7 @@ void ReactorHandler::OnCancelled() {
 void ReactorHandler::Detach() {
   if (!stream_.has_value()) return;
   call_->stream()->set_owner(nullptr);
+  state_.set_stream(nullptr);
   stream_.reset();
 }
 
@@ -153,7 +154,7 @@ void ReactorHandler::OnOver() {
 }
 
 void ReactorHandler::PostReactions() {
-  handler_call_.Post(call_->poller(), this);
+  share_.poster.Post(call_->poller(), this);
 }
 
 // A long message takes the same way as a long unary request: a worker parses
@@ -171,7 +172,7 @@ Result ReactorHandler::Read(MessageLite* message, Buffer* attachment) {
   long_message_ = message;
   long_attachment_ = attachment;
   on_worker_ = true;
-  absl::Status submitted = handler_call_.SubmitToWorkers();
+  absl::Status submitted = owner_.SubmitToWorkers();
   if (submitted.ok()) return Result::kWait;
   on_worker_ = false;
   return stream_->FailRead(std::move(submitted));
@@ -183,12 +184,12 @@ Result ReactorHandler::ReadShort(MessageLite* message, Buffer* attachment) {
   if (attachment != nullptr) attachment->Reset();
   const Result result = stream_->Take(&taken_);
   if (result != Result::kDone) return result;
-  has_long_ = handler_call_.ParsesOnWorker(BytesToRead(taken_));
+  has_long_ = ParsesOnWorker(BytesToRead(taken_), &pace_);
   return has_long_ ? Result::kWait : Parse(message, attachment);
 }
 
 Result ReactorHandler::Parse(MessageLite* message, Buffer* attachment) {
-  const HandlerCall::ParseTimer timer(&handler_call_, BytesToRead(taken_));
+  const ParseTimer timer(&pace_, BytesToRead(taken_));
   return stream_->Parse(taken_, message, attachment, [this](size_t bytes) {
     return call_->AllocateAttachment(bytes);
   });
@@ -206,7 +207,7 @@ void ReactorHandler::OnLongParsed() {
 
 ProtobufStream::Result ReactorHandler::Write(const MessageLite& message,
                                              Attachment attachment) {
-  handler_call_.SendInitialMetadataDue();
+  state_.SendInitialMetadataDue();
   return stream_->Write(message, attachment, [this](size_t bytes) {
     return call_->AllocatePart(bytes);
   });
@@ -222,7 +223,7 @@ OperationNow ReactorHandler::WriteNow(const MessageLite& message,
 }
 
 void ReactorHandler::PostStream() {
-  handler_call_.Post(call_->poller(), call_->stream());
+  share_.poster.Post(call_->poller(), call_->stream());
 }
 
 void ReactorHandler::Tell() {

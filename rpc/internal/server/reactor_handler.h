@@ -7,9 +7,12 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/buffer.h"
+#include "rpc/internal/server/call_state.h"
+#include "rpc/internal/server/handler_guard.h"
+#include "rpc/internal/server/handler_pace.h"
+#include "rpc/internal/server/poller_share.h"
 #include "rpc/internal/stream/protobuf_stream.h"
 #include "rpc/internal/stream/reactions.h"
 #include "rpc/server_reactor.h"
@@ -21,45 +24,52 @@
 
 namespace verbena::internal {
 
-class HandlerCall;
-
-// The part of a HandlerCall that has a reactor. Serves one call at a time, on
-// the poller, but for what its reactor's operations do from other threads.
+// Serves one call at a time, on the poller, but for what its reactor's
+// operations do from other threads.
 class ReactorHandler final : public ReactorCall,
                              public transport::Task,
                              public transport::MessageStream::Owner {
  public:
-  // All must outlive it; `messages` are the method's.
-  ReactorHandler(HandlerCall* handler_call, const Method* method,
-                 CallMessages* messages, uint64_t max_reply_bytes)
-      : handler_call_(*handler_call),
+  // Has the rest of the call.
+  class Owner {
+   public:
+    // The reactor has ended the call, or there is none: sends the reply, now or
+    // soon. The handler may be gone afterwards.
+    virtual void EndReactor(absl::Status status) = 0;
+    // Has a worker call ParseLong(), and then the poller OnLongParsed(). Fails
+    // if the workers have too much to do.
+    virtual absl::Status SubmitToWorkers() = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  // All must outlive it. `pace` is that of parsing.
+  ReactorHandler(Owner* owner, const Method* method, CallState* state,
+                 HandlerGuard* guard, CallMessages* messages,
+                 PollerShare* share, HandlerPace* pace)
+      : owner_(*owner),
         method_(*method),
+        state_(*state),
+        guard_(*guard),
         messages_(*messages),
-        max_reply_bytes_(max_reply_bytes) {}
+        share_(*share),
+        pace_(*pace) {}
   ReactorHandler(const ReactorHandler&) = delete;
   ReactorHandler& operator=(const ReactorHandler&) = delete;
 
   // Serves `call`; a unary one when its request is parsed. May end it.
   void Begin(transport::ServerCall* call);
-  // Has `hooks`, unless that is null, told of the messages. Before the first.
-  void set_hooks(MessageHooks* hooks) { stream_->set_hooks(hooks); }
   // Nobody waits for the answer any more. Not in the middle of things.
   void OnCancelled();
   // The call is the transport's again.
   void Detach();
-  // The HandlerCall is done with it.
+  // The call is over, and its context no longer in use.
   void OnOver();
   // Whether the reactor may ask the context something from inside OnDone().
   bool reacts_to_done() const {
     return reactor_ != nullptr && reactor_->reacts_to_done();
   }
-
-  // The call's messages; null if it is unary.
-  const ProtobufStream* stream() const {
-    return stream_.has_value() ? &*stream_ : nullptr;
-  }
-  // See ProtobufStream::failed().
-  bool failed() const { return stream_.has_value() && stream_->failed(); }
 
   // Whether a worker is to parse a long message of the stream, or does.
   bool on_worker() const { return on_worker_; }
@@ -109,10 +119,16 @@ class ReactorHandler final : public ReactorCall,
   // OK, writes the response before.
   absl::Status FinalStatus(absl::Status status);
 
-  HandlerCall& handler_call_;
+  // See ProtobufStream::failed().
+  bool failed() const { return stream_.has_value() && stream_->failed(); }
+
+  Owner& owner_;
   const Method& method_;
+  CallState& state_;
+  HandlerGuard& guard_;
   CallMessages& messages_;
-  const uint64_t max_reply_bytes_;
+  PollerShare& share_;
+  HandlerPace& pace_;
 
   // The rest is about the current call.
 

@@ -21,9 +21,8 @@ absl::StatusOr<std::unique_ptr<ServerImpl>> ServerImpl::Start(
   RETURN_IF_ERROR(server->Register(options));
   for (PollerCalls& each : server->pollers_) {
     each.calls = std::make_unique<HandlerCallPool>(
-        server->registry_, server->limits_, server->threads_.get(),
-        server->blocking_methods_,
-        server->gate_.open() ? nullptr : &server->gate_,
+        server->registry_, server->limits_, server->blocking_methods_,
+        server->threads_.get(), server->gate_.open() ? nullptr : &server->gate_,
         ReplyLimits{options.endpoint.endpoint.max_send_message_bytes,
                     options.max_status_bytes});
   }
@@ -50,7 +49,8 @@ ServerImpl::~ServerImpl() {
   Shutdown(absl::InfinitePast());
   // A worker may still be on its way out of Poller::Post().
   threads_.reset();
-  for (const PollerCalls& each : pollers_) each.calls->AwaitPosters();
+  for (const PollerCalls& each : pollers_)
+    each.calls->share().poster.AwaitAll();
   endpoint_.reset();
 }
 
@@ -79,11 +79,11 @@ void ServerImpl::OnCall(transport::ServerCall* call) {
     return call->Finish(std::move(reply));
   }
   if (ABSL_PREDICT_FALSE(!limits_.calls.Enter())) {
-    return RefuseCall(call, HandlerCallPool::Limit::kCalls);
+    return RefuseCall(call, Refusals::Limit::kCalls);
   }
   if (ABSL_PREDICT_FALSE(method->streams) && !limits_.streams.Enter()) {
     limits_.calls.Leave();
-    return RefuseCall(call, HandlerCallPool::Limit::kStreams);
+    return RefuseCall(call, Refusals::Limit::kStreams);
   }
   CallsOf(call->poller()).Take(*method)->Begin(call);
 }
@@ -93,8 +93,8 @@ void ServerImpl::OnCancelled(transport::ServerCall* call) {
 }
 
 void ServerImpl::RefuseCall(transport::ServerCall* call,
-                            HandlerCallPool::Limit limit) {
-  const bool streams = limit == HandlerCallPool::Limit::kStreams;
+                            Refusals::Limit limit) {
+  const bool streams = limit == Refusals::Limit::kStreams;
   transport::ServerCall::Reply reply;
   reply.status = absl::ResourceExhaustedError(absl::StrCat(
       "the server has ", (streams ? limits_.streams : limits_.calls).most(),
@@ -102,12 +102,15 @@ void ServerImpl::RefuseCall(transport::ServerCall* call,
       " in work, as many as it may (ServerBuilder::",
       streams ? "SetMaxConcurrentStreams" : "SetMaxConcurrentCalls",
       "); this one was not processed"));
-  CallsOf(call->poller()).NoteRefusal(limit, reply.status.message());
+  CallsOf(call->poller())
+      .share()
+      .refusals.Note(
+          limit, absl::StrCat("calls are refused: ", reply.status.message()));
   call->Finish(std::move(reply));
 }
 
 ServerMetrics ServerImpl::Metrics() const {
-  using Limit = HandlerCallPool::Limit;
+  using Limit = Refusals::Limit;
   ServerMetrics metrics;
   for (int index = 0; index < registry_.size(); ++index) {
     const Method& method = *registry_.all()[static_cast<size_t>(index)];
@@ -120,11 +123,12 @@ ServerMetrics ServerImpl::Metrics() const {
     }
   }
   for (const PollerCalls& each : pollers_) {
+    const Refusals& refusals = each.calls->share().refusals;
     metrics.unknown_methods += each.calls->unknown_methods();
-    metrics.calls_over_limit += each.calls->refusals(Limit::kCalls);
-    metrics.streams_over_limit += each.calls->refusals(Limit::kStreams);
-    metrics.queue_refusals += each.calls->refusals(Limit::kQueue);
-    metrics.unserved_calls += each.calls->refusals(Limit::kWorkers);
+    metrics.calls_over_limit += refusals.count(Limit::kCalls);
+    metrics.streams_over_limit += refusals.count(Limit::kStreams);
+    metrics.queue_refusals += refusals.count(Limit::kQueue);
+    metrics.unserved_calls += refusals.count(Limit::kWorkers);
   }
   metrics.failed_authentications = failed_authentications();
   if (threads_ != nullptr) {

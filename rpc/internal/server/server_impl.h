@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "rpc/internal/server/call_gate.h"
 #include "rpc/internal/server/call_limit.h"
 #include "rpc/internal/server/handler_call_pool.h"
+#include "rpc/internal/server/handler_guard.h"
 #include "rpc/internal/server/method_registry.h"
 #include "rpc/internal/server/thread_pool.h"
 #include "rpc/metrics.h"
@@ -92,7 +92,7 @@ class ServerImpl final : public transport::ServerHandler {
   absl::Status Register(const Options& options);
   HandlerCallPool& CallsOf(transport::Poller& poller);
   // Refuses a call that is beyond `limit`, which is not the queue's.
-  void RefuseCall(transport::ServerCall* call, HandlerCallPool::Limit limit);
+  void RefuseCall(transport::ServerCall* call, Refusals::Limit limit);
 
   const ServerLimits told_limits_;  // The limits that Status() tells.
   const CallGate gate_;

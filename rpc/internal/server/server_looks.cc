@@ -21,7 +21,7 @@ OpenCallStatus CallStatus(const transport::ServerCall& call,
   if (call.is_handled()) {
     // From OnCall() until Finish() that is so, and this thread does both.
     const auto& handler = *static_cast<const HandlerCall*>(call.user());
-    status.method = handler.method();
+    status.method = handler.method_name();
     if (handler.awaits_worker()) status.state = "waits for a worker";
     status.age = absl::Nanoseconds(static_cast<int64_t>(
         base::CycleRate::OfMachine().Nanos(now - handler.begun())));
@@ -63,7 +63,7 @@ ServerStatus StatusOf(const transport::ServerPoller& poller,
       }
     });
   });
-  calls.slow_calls().AppendTo(now, &status.slow_calls);
+  calls.share().slow_calls.AppendTo(now, &status.slow_calls);
   return status;
 }
 

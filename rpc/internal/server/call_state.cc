@@ -1,0 +1,134 @@
+#include "rpc/internal/server/call_state.h"
+
+#include "absl/base/optimization.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "rpc/internal/codec/metadata_codec.h"
+#include "rpc/internal/codec/method_name.h"
+#include "rpc/internal/codec/status_text.h"
+#include "transport/base/clock.h"
+#include "transport/base/status_macros.h"
+#include "transport/polling/poller.h"
+#include "transport/polling/posted_function.h"
+
+namespace verbena::internal {
+
+absl::Status CallState::Begin(transport::ServerCall* call) {
+  call_ = call;
+  told_expired_.store(false, std::memory_order_relaxed);
+  initial_metadata_.Reset();
+  data().Reset(call->deadline());
+  if (ABSL_PREDICT_FALSE(!call->attachment().empty())) {
+    data().request_attachment = call->TakeAttachment();
+  }
+  if (ABSL_PREDICT_TRUE(call->metadata().empty() &&
+                        !registered_.is_generic())) {
+    return absl::OkStatus();
+  }
+  return TakeMetadata();
+}
+
+absl::Status CallState::TakeMetadata() {
+  generic_name_.clear();
+  Metadata* const metadata = &data().client_metadata;
+  const absl::Status parsed = ParseMetadata(call_->metadata(), metadata);
+  call_->ReleaseMetadata();
+  RETURN_IF_ERROR(parsed);
+  absl::StatusOr<std::string> name =
+      TakeMethodName(call_->method_id(), metadata);
+  // The name is optional for a registered method, whose number says enough.
+  if (!registered_.is_generic()) {
+    return absl::IsNotFound(name.status()) ? absl::OkStatus() : name.status();
+  }
+  if (absl::IsNotFound(name.status())) {
+    return absl::UnimplementedError(UnknownMethodText(call_->method_id()));
+  }
+  ASSIGN_OR_RETURN(generic_name_, std::move(name));
+  return absl::OkStatus();
+}
+
+bool CallState::IsCancelled() const {
+  if (call_ == nullptr) return at_end_.cancelled;
+  if (call_->cancelled()) return true;
+  if (stream_ != nullptr && stream_->failed()) return true;
+  if (call_->deadline() == absl::InfiniteFuture()) return false;
+  // Never before the client's own clock says so: the deadline came from one
+  // that may be that late.
+  const absl::Time expiry = call_->deadline() + transport::Poller::kNowAgeMax;
+  if (base::Now() < expiry) return false;
+  told_expired_.store(true, std::memory_order_relaxed);
+  return true;
+}
+
+absl::Status CallState::Answer(absl::Status status) const {
+  if (ABSL_PREDICT_FALSE(told_expired_.load(std::memory_order_relaxed))) {
+    status = CancelledStatus();
+  }
+  return status;
+}
+
+absl::Status CallState::CancelledStatus() const {
+  if (told_expired_.load(std::memory_order_relaxed)) {
+    return absl::DeadlineExceededError(
+        absl::StrCat(method(), ": the deadline of the call has passed"));
+  }
+  // Nobody hears this: the call has ended at the client.
+  return absl::CancelledError("cancelled before the handler ran");
+}
+
+absl::Status CallState::FinishInitialMetadata() {
+  const bool due =
+      !data().initial_metadata.empty() && data().TakeInitialMetadata();
+  initial_metadata_.Finish(*call_, due ? &data().initial_metadata : nullptr);
+  return initial_metadata_.failure();
+}
+
+void CallState::Keep() {
+  at_end_.cancelled = IsCancelled();
+  at_end_.peer = call_->peer();
+  at_end_.device = call_->device_name();
+  at_end_.auth_context = call_->auth_context();
+}
+
+std::shared_ptr<const AuthContext> CallState::auth_context() const {
+  if (auth_context_ != nullptr) return auth_context_;
+  const std::shared_ptr<const AuthContext> of_connection =
+      call_ == nullptr ? at_end_.auth_context : call_->auth_context();
+  return of_connection == nullptr ? std::make_shared<AuthContext>()
+                                  : of_connection;
+}
+
+std::optional<std::string> InitialMetadata::Text(transport::ServerCall& call,
+                                                 const Metadata& metadata) {
+  const absl::StatusOr<uint32_t> bytes = MeasureMetadata(metadata);
+  failure_ =
+      bytes.ok() ? call.CheckMetadata("initial", *bytes) : bytes.status();
+  if (!failure_.ok()) return std::nullopt;
+  return MetadataText(metadata, *bytes);
+}
+
+void InitialMetadata::Post(transport::ServerCall& call,
+                           const Metadata& metadata) {
+  std::optional<std::string> text = Text(call, metadata);
+  if (!text.has_value()) return;
+  if (call.stream() != nullptr) call.stream()->HoldWrites();
+  posted_ = std::make_shared<Posted>();
+  posted_->call = &call;
+  posted_->text = *std::move(text);
+  transport::PostFunction(call.poller(),
+                          [posted = posted_] { posted->Send(); });
+}
+
+void InitialMetadata::Finish(transport::ServerCall& call,
+                             const Metadata* metadata) {
+  if (posted_ != nullptr) {
+    posted_->Send();
+    posted_.reset();
+  }
+  if (metadata == nullptr) return;
+  std::optional<std::string> text = Text(call, *metadata);
+  if (text.has_value()) call.SendInitialMetadata(*std::move(text));
+}
+
+}  // namespace verbena::internal
