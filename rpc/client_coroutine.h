@@ -18,7 +18,6 @@
 
 #include <utility>
 
-#include "absl/types/span.h"
 #include "rpc/buffer.h"
 #include "rpc/client_reactor.h"
 #include "rpc/executor.h"

@@ -31,12 +31,10 @@
 #ifndef VERBENA_RPC_CLIENT_REACTOR_H_
 #define VERBENA_RPC_CLIENT_REACTOR_H_
 
-#include <cstdint>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/buffer.h"
 #include "rpc/support/stream_reactor.h"
@@ -65,7 +63,11 @@ class CallStarter {
  public:
   // Starts the call. To be called once.
   void StartCall() {
-    if (start_ == nullptr) FailNotGiven();
+    if (start_ == nullptr) {
+      Fail(
+          "StartCall() of a reactor that has no call to start: give it to a "
+          "method of stub->async() first, once for each call");
+    }
     // The reactor may be gone before that returns.
     std::exchange(start_, nullptr)();
   }

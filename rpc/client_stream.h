@@ -14,12 +14,10 @@
 #ifndef VERBENA_RPC_CLIENT_STREAM_H_
 #define VERBENA_RPC_CLIENT_STREAM_H_
 
-#include <cstdint>
 #include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "rpc/buffer.h"
 #include "rpc/stream.h"
 
@@ -44,6 +42,9 @@ class ClientReader {
 
   // See ClientStream::Finish().
   absl::Status Finish() { return stream_->Finish(); }
+
+ protected:
+  ClientStream& stream() { return *stream_; }
 
  private:
   const std::unique_ptr<ClientStream> stream_;
@@ -89,28 +90,16 @@ class ClientWriter {
 
 // The client of a method that streams both ways.
 template <typename Request, typename Response>
-class ClientReaderWriter {
+class ClientReaderWriter : public ClientReader<Response> {
  public:
-  // `stream` is the call, or stands for one in a test.
-  explicit ClientReaderWriter(std::unique_ptr<ClientStream> stream)
-      : stream_(std::move(stream)) {}
+  using ClientReader<Response>::ClientReader;
 
-  // See MessageReaderWriter.
-  bool Read(Response* message) { return stream_->Read(message, nullptr); }
-  bool Read(Response* message, Buffer* attachment) {
-    return stream_->Read(message, attachment);
-  }
+  // See MessageReaderWriter::Write().
   bool Write(const Request& message, Attachment attachment = {}) {
-    return stream_->Write(message, attachment);
+    return this->stream().Write(message, attachment);
   }
-
-  // See ClientStream.
-  void WaitForInitialMetadata() { stream_->WaitForInitialMetadata(); }
-  bool WritesDone() { return stream_->WritesDone(); }
-  absl::Status Finish() { return stream_->Finish(); }
-
- private:
-  const std::unique_ptr<ClientStream> stream_;
+  // See ClientStream::WritesDone().
+  bool WritesDone() { return this->stream().WritesDone(); }
 };
 
 }  // namespace verbena

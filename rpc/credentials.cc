@@ -22,20 +22,11 @@ constexpr char kUserProperty[] = "user";
 
 // --- Insecure ----------------------------------------------------------------
 
-class InsecureChannel final : public ChannelCredentials {
+template <typename Credentials, typename Handshake>
+class Insecure final : public Credentials {
  public:
   absl::string_view kind() const override { return ""; }
-  std::unique_ptr<ClientHandshake> Begin(
-      const PeerFacts& /*server*/) const override {
-    return nullptr;
-  }
-};
-
-class InsecureServer final : public ServerCredentials {
- public:
-  absl::string_view kind() const override { return ""; }
-  std::unique_ptr<ServerHandshake> Begin(
-      const PeerFacts& /*client*/) const override {
+  std::unique_ptr<Handshake> Begin(const PeerFacts& /*peer*/) const override {
     return nullptr;
   }
 };
@@ -96,40 +87,33 @@ class LocalServerHandshake final : public ServerHandshake {
   const PeerFacts client_;
 };
 
-class LocalChannel final : public ChannelCredentials {
+template <typename Credentials, typename Handshake, typename LocalHandshake>
+class Local final : public Credentials {
  public:
   absl::string_view kind() const override { return kLocal; }
-  std::unique_ptr<ClientHandshake> Begin(
-      const PeerFacts& server) const override {
-    return std::make_unique<LocalClientHandshake>(server);
-  }
-};
-
-class LocalServer final : public ServerCredentials {
- public:
-  absl::string_view kind() const override { return kLocal; }
-  std::unique_ptr<ServerHandshake> Begin(
-      const PeerFacts& client) const override {
-    return std::make_unique<LocalServerHandshake>(client);
+  std::unique_ptr<Handshake> Begin(const PeerFacts& peer) const override {
+    return std::make_unique<LocalHandshake>(peer);
   }
 };
 
 }  // namespace
 
 std::shared_ptr<ChannelCredentials> InsecureChannelCredentials() {
-  return std::make_shared<InsecureChannel>();
+  return std::make_shared<Insecure<ChannelCredentials, ClientHandshake>>();
 }
 
 std::shared_ptr<ServerCredentials> InsecureServerCredentials() {
-  return std::make_shared<InsecureServer>();
+  return std::make_shared<Insecure<ServerCredentials, ServerHandshake>>();
 }
 
 std::shared_ptr<ChannelCredentials> LocalCredentials() {
-  return std::make_shared<LocalChannel>();
+  return std::make_shared<
+      Local<ChannelCredentials, ClientHandshake, LocalClientHandshake>>();
 }
 
 std::shared_ptr<ServerCredentials> LocalServerCredentials() {
-  return std::make_shared<LocalServer>();
+  return std::make_shared<
+      Local<ServerCredentials, ServerHandshake, LocalServerHandshake>>();
 }
 
 }  // namespace verbena

@@ -3,63 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "rpc/support/callback_method.h"
-#include "rpc/support/method.h"
-#include "rpc/support/typed_method.h"
+#include "rpc/support/methods.h"
 
 namespace verbena {
 namespace {
-
-// Makes one of the two kinds of method stand for all of its kind.
-template <typename TypedMethod>
-class GenericMethod final : public TypedMethod {
- public:
-  using TypedMethod::TypedMethod;
-  bool is_generic() const override { return true; }
-};
-
-// Not the name of any method: it is what is said before the name is known.
-constexpr char kAnyMethod[] = "generic call";
-
-auto UnaryHandler(GenericService* service) {
-  return [service](ServerContext* context, const ByteMessage* request,
-                   ByteMessage* response) {
-    return service->HandleUnary(context, request, response);
-  };
-}
-
-auto StreamHandler(GenericService* service) {
-  return [service](ServerContext* context,
-                   ServerReaderWriter<ByteMessage, ByteMessage>* stream) {
-    return service->HandleStream(context, stream);
-  };
-}
-
-using UnaryMethod = GenericMethod<
-    internal::TypedMethod<RpcType::kUnary, ByteMessage, ByteMessage,
-                          decltype(UnaryHandler(nullptr))>>;
-using StreamingMethod = GenericMethod<
-    internal::TypedMethod<RpcType::kBidiStreaming, ByteMessage, ByteMessage,
-                          decltype(StreamHandler(nullptr))>>;
-
-auto UnaryReactorHandler(CallbackGenericService* service) {
-  return [service](ServerContext* context, const ByteMessage* request,
-                   ByteMessage* response) {
-    return service->CreateUnaryReactor(context, request, response);
-  };
-}
-
-auto StreamReactorHandler(CallbackGenericService* service) {
-  return [service](ServerContext* context) {
-    return service->CreateReactor(context);
-  };
-}
-
-using UnaryReactorMethod = GenericMethod<internal::CallbackMethod<
-    ByteMessage, ByteMessage, decltype(UnaryReactorHandler(nullptr))>>;
-using StreamingReactorMethod = GenericMethod<
-    internal::CallbackMethod<internal::NoMessage, internal::NoMessage,
-                             decltype(StreamReactorHandler(nullptr))>>;
 
 absl::Status NotOverridden(const ServerContext& context, const char* what) {
   return absl::UnimplementedError(
@@ -70,10 +17,20 @@ absl::Status NotOverridden(const ServerContext& context, const char* what) {
 }  // namespace
 
 GenericService::GenericService()
-    : unary_method_(
-          std::make_unique<UnaryMethod>(kAnyMethod, UnaryHandler(this))),
-      streaming_method_(
-          std::make_unique<StreamingMethod>(kAnyMethod, StreamHandler(this))) {}
+    : GenericService(
+          internal::NewTypedMethod<RpcType::kUnary, ByteMessage, ByteMessage>(
+              internal::kGenericName,
+              [this](ServerContext* context, const ByteMessage* request,
+                     ByteMessage* response) {
+                return HandleUnary(context, request, response);
+              }),
+          internal::NewTypedMethod<RpcType::kBidiStreaming, ByteMessage,
+                                   ByteMessage>(
+              internal::kGenericName,
+              [this](ServerContext* context,
+                     ServerReaderWriter<ByteMessage, ByteMessage>* stream) {
+                return HandleStream(context, stream);
+              })) {}
 
 GenericService::GenericService(
     std::unique_ptr<internal::Method> unary_method,
@@ -96,10 +53,17 @@ absl::Status GenericService::HandleStream(
 }
 
 CallbackGenericService::CallbackGenericService()
-    : GenericService(std::make_unique<UnaryReactorMethod>(
-                         kAnyMethod, UnaryReactorHandler(this)),
-                     std::make_unique<StreamingReactorMethod>(
-                         kAnyMethod, StreamReactorHandler(this))) {}
+    : GenericService(
+          internal::NewCallbackMethod<ByteMessage, ByteMessage>(
+              internal::kGenericName,
+              [this](ServerContext* context, const ByteMessage* request,
+                     ByteMessage* response) {
+                return CreateUnaryReactor(context, request, response);
+              }),
+          internal::NewCallbackMethod<internal::NoMessage, internal::NoMessage>(
+              internal::kGenericName, [this](ServerContext* context) {
+                return CreateReactor(context);
+              })) {}
 
 ServerUnaryReactor* CallbackGenericService::CreateUnaryReactor(
     CallbackServerContext* context, const ByteMessage* /*request*/,

@@ -31,6 +31,13 @@ absl::Status CheckRange(absl::string_view what, int64_t value, int64_t least,
                    least, " to ", most));
 }
 
+absl::Status CheckPositive(absl::string_view what, absl::Duration value) {
+  if (value > absl::ZeroDuration()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("ServerBuilder: ", what, " is ", absl::FormatDuration(value),
+                   ", must be positive"));
+}
+
 int DefaultWorkerThreads() {
   return std::max(4, 2 * static_cast<int>(std::thread::hardware_concurrency()));
 }
@@ -47,134 +54,6 @@ ServerBuilder& ServerBuilder::AddListeningPort(
     int* selected_port) {
   ports_.push_back(
       {std::string(address), std::move(credentials), selected_port});
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetAuthMetadataProcessor(
-    std::shared_ptr<AuthMetadataProcessor> processor) {
-  auth_metadata_processor_ = std::move(processor);
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::AddInterceptor(
-    std::shared_ptr<ServerInterceptorFactory> factory) {
-  interceptors_.push_back(std::move(factory));
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::RegisterService(Service* service) {
-  services_.push_back(service);
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::RegisterGenericService(GenericService* service) {
-  generic_services_.push_back(service);
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::AddExtension(ExtensionStarter start) {
-  extensions_.push_back(std::move(start));
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetMaxReceiveMessageSize(int64_t bytes) {
-  max_receive_message_bytes_ = bytes == -1 ? kLongestMessage : bytes;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetMaxSendMessageSize(int64_t bytes) {
-  max_send_message_bytes_ = bytes == -1 ? kLongestMessage : bytes;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetMaxMetadataSize(int64_t bytes) {
-  max_metadata_bytes_ = bytes;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetMaxStatusMessageSize(int64_t bytes) {
-  max_status_bytes_ = bytes;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetMaxConcurrentCallsPerConnection(int calls) {
-  max_connection_calls_ = calls;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetMaxConcurrentCalls(int64_t calls) {
-  max_calls_ = calls;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetMaxConcurrentStreamsPerConnection(
-    int streams) {
-  max_connection_streams_ = streams;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetMaxConcurrentStreams(int64_t streams) {
-  max_streams_ = streams;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetHandlerMode(HandlerMode mode) {
-  handler_mode_ = mode;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetWorkerThreads(int threads) {
-  worker_threads_ = threads;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetMaxWorkerThreads(int threads) {
-  max_worker_threads_ = threads;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetWorkerQueueLimit(int calls) {
-  worker_queue_limit_ = calls;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetPollers(int threads) {
-  pollers_ = threads;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetDevice(absl::string_view device) {
-  device_ = std::string(device);
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetSpinBudget(absl::Duration budget) {
-  spin_budget_ = budget;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetStallTimeout(absl::Duration time) {
-  stall_timeout_ = time;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetMaxBulkBytes(int64_t bytes) {
-  max_bulk_bytes_ = bytes;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetMemoryFloorBytes(int64_t bytes) {
-  memory_floor_bytes_ = bytes;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetMemoryIdleTime(absl::Duration time) {
-  memory_idle_time_ = time;
-  return *this;
-}
-
-ServerBuilder& ServerBuilder::SetChecksum(bool checksum) {
-  checksum_ = checksum;
   return *this;
 }
 
@@ -214,56 +93,43 @@ absl::Status ServerBuilder::ValidateServices() const {
 
 absl::Status ServerBuilder::Validate() const {
   RETURN_IF_ERROR(ValidateServices());
-  RETURN_IF_ERROR(CheckRange("the size limit of received messages",
-                             max_receive_message_bytes_, 0, kLongestMessage));
-  RETURN_IF_ERROR(CheckRange("the size limit of sent messages",
-                             max_send_message_bytes_, 0, kLongestMessage));
-  RETURN_IF_ERROR(CheckRange("the size limit of metadata", max_metadata_bytes_,
-                             0, transport::kMaxMetadataBytes));
-  RETURN_IF_ERROR(CheckRange("the size limit of status messages",
-                             max_status_bytes_, 0,
-                             transport::kLongestStatusBytes));
-  RETURN_IF_ERROR(CheckRange("the limit of calls of a connection",
-                             max_connection_calls_, 1,
-                             transport::kMaxOpenCalls));
+  const struct {
+    absl::string_view what;
+    int64_t value, least, most;
+  } ranges[] = {
+      {"the size limit of received messages", max_receive_message_bytes_, 0,
+       kLongestMessage},
+      {"the size limit of sent messages", max_send_message_bytes_, 0,
+       kLongestMessage},
+      {"the size limit of metadata", max_metadata_bytes_, 0,
+       transport::kMaxMetadataBytes},
+      {"the size limit of status messages", max_status_bytes_, 0,
+       transport::kLongestStatusBytes},
+      {"the limit of calls of a connection", max_connection_calls_, 1,
+       transport::kMaxOpenCalls},
+      {"the limit of calls of the server", max_calls_, 0, INT64_MAX},
+      {"the limit of streams of a connection", max_connection_streams_, 0,
+       transport::kMaxOpenCalls},
+      {"the limit of streams of the server", max_streams_, 0, INT64_MAX},
+      {"the limit of bulk memory", max_bulk_bytes_.value_or(INT64_MAX),
+       std::max(max_receive_message_bytes_, max_send_message_bytes_),
+       INT64_MAX},
+      {"the floor of idle memory", memory_floor_bytes_, 0, INT64_MAX},
+      {"the number of worker threads", worker_threads_.value_or(1), 1,
+       kMaxThreads},
+      {"the largest number of worker threads",
+       max_worker_threads_.value_or(kMaxThreads), worker_threads_.value_or(1),
+       kMaxThreads},
+      {"the limit of the workers' queue", worker_queue_limit_, 1, kMaxQueue},
+      {"the number of pollers", pollers_, 1, kMaxThreads},
+  };
+  for (const auto& [what, value, least, most] : ranges) {
+    RETURN_IF_ERROR(CheckRange(what, value, least, most));
+  }
   RETURN_IF_ERROR(
-      CheckRange("the limit of calls of the server", max_calls_, 0, INT64_MAX));
-  RETURN_IF_ERROR(CheckRange("the limit of streams of a connection",
-                             max_connection_streams_, 0,
-                             transport::kMaxOpenCalls));
-  RETURN_IF_ERROR(CheckRange("the limit of streams of the server", max_streams_,
-                             0, INT64_MAX));
-  if (max_bulk_bytes_.has_value()) {
-    RETURN_IF_ERROR(CheckRange(
-        "the limit of bulk memory", *max_bulk_bytes_,
-        std::max(max_receive_message_bytes_, max_send_message_bytes_),
-        INT64_MAX));
-  }
-  RETURN_IF_ERROR(CheckRange("the floor of idle memory", memory_floor_bytes_, 0,
-                             INT64_MAX));
-  if (memory_idle_time_ <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "ServerBuilder: the time after which memory is idle is ",
-        absl::FormatDuration(memory_idle_time_), ", must be positive"));
-  }
-  if (stall_timeout_ <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "ServerBuilder: the time for which a client may stall is ",
-        absl::FormatDuration(stall_timeout_), ", must be positive"));
-  }
-  if (worker_threads_.has_value()) {
-    RETURN_IF_ERROR(CheckRange("the number of worker threads", *worker_threads_,
-                               1, kMaxThreads));
-  }
-  if (max_worker_threads_.has_value()) {
-    RETURN_IF_ERROR(CheckRange("the largest number of worker threads",
-                               *max_worker_threads_,
-                               worker_threads_.value_or(1), kMaxThreads));
-  }
-  RETURN_IF_ERROR(CheckRange("the limit of the workers' queue",
-                             worker_queue_limit_, 1, kMaxQueue));
+      CheckPositive("the time after which memory is idle", memory_idle_time_));
   RETURN_IF_ERROR(
-      CheckRange("the number of pollers", pollers_, 1, kMaxThreads));
+      CheckPositive("the time for which a client may stall", stall_timeout_));
   if (spin_budget_ < absl::ZeroDuration()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "ServerBuilder: the spin budget is ",
@@ -275,29 +141,25 @@ absl::Status ServerBuilder::Validate() const {
 absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
   RETURN_IF_ERROR(Validate());
   internal::ServerImpl::Options options;
-  options.endpoint.endpoint.device = device_;
-  options.endpoint.endpoint.max_receive_message_bytes =
-      max_receive_message_bytes_;
-  options.endpoint.endpoint.max_send_message_bytes = max_send_message_bytes_;
-  options.endpoint.endpoint.max_metadata_bytes =
-      static_cast<uint32_t>(max_metadata_bytes_);
-  options.endpoint.endpoint.max_open_calls =
-      static_cast<uint32_t>(max_connection_calls_);
-  options.endpoint.endpoint.max_open_streams =
-      static_cast<uint32_t>(max_connection_streams_);
+  transport::EndpointOptions& endpoint = options.endpoint.endpoint;
+  endpoint.device = device_;
+  endpoint.max_receive_message_bytes = max_receive_message_bytes_;
+  endpoint.max_send_message_bytes = max_send_message_bytes_;
+  endpoint.max_metadata_bytes = static_cast<uint32_t>(max_metadata_bytes_);
+  endpoint.max_open_calls = static_cast<uint32_t>(max_connection_calls_);
+  endpoint.max_open_streams = static_cast<uint32_t>(max_connection_streams_);
   options.max_calls = max_calls_;
   options.max_streams = max_streams_;
   options.max_status_bytes = static_cast<size_t>(max_status_bytes_);
-  transport::SetDefaultMemory(&options.endpoint.endpoint);
+  transport::SetDefaultMemory(&endpoint);
   if (max_bulk_bytes_.has_value()) {
-    options.endpoint.endpoint.max_bulk_bytes = *max_bulk_bytes_;
+    endpoint.max_bulk_bytes = *max_bulk_bytes_;
   }
-  options.endpoint.endpoint.memory_floor_bytes =
-      static_cast<uint64_t>(memory_floor_bytes_);
-  options.endpoint.endpoint.memory_idle_time = memory_idle_time_;
-  options.endpoint.endpoint.spin_budget = spin_budget_;
-  options.endpoint.endpoint.stall_timeout = stall_timeout_;
-  options.endpoint.endpoint.checksum = checksum_;
+  endpoint.memory_floor_bytes = static_cast<uint64_t>(memory_floor_bytes_);
+  endpoint.memory_idle_time = memory_idle_time_;
+  endpoint.spin_budget = spin_budget_;
+  endpoint.stall_timeout = stall_timeout_;
+  endpoint.checksum = checksum_;
   options.endpoint.pollers = pollers_;
   for (const Port& port : ports_) {
     options.endpoint.addresses.push_back(port.address);
@@ -314,7 +176,7 @@ absl::StatusOr<std::unique_ptr<Server>> ServerBuilder::BuildAndStart() {
   }
   if (!generic_services_.empty()) {
     options.generic_service = generic_services_.front();
-    options.endpoint.endpoint.method_names = true;
+    endpoint.method_names = true;
   }
   options.gate = {auth_metadata_processor_, interceptors_};
   options.handler_mode = handler_mode_;

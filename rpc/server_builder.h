@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -44,22 +45,30 @@ class ServerBuilder {
   // Has `processor` look at each call, on every port, before its handler runs.
   // Default, and null: no processor.
   ServerBuilder& SetAuthMetadataProcessor(
-      std::shared_ptr<AuthMetadataProcessor> processor);
+      std::shared_ptr<AuthMetadataProcessor> processor) {
+    return Set(&auth_metadata_processor_, std::move(processor));
+  }
 
   // Has `factory` make an interceptor for each call of every service: see
   // rpc/server_interceptor.h, also for their order. Not null.
   ServerBuilder& AddInterceptor(
-      std::shared_ptr<ServerInterceptorFactory> factory);
+      std::shared_ptr<ServerInterceptorFactory> factory) {
+    return Add(&interceptors_, std::move(factory));
+  }
 
   // `service` must outlive the server. Two services with a method of the same
   // name (or, most unlikely, the same hash) make BuildAndStart() fail.
-  ServerBuilder& RegisterService(Service* service);
+  ServerBuilder& RegisterService(Service* service) {
+    return Add(&services_, service);
+  }
 
   // Has `service` answer the calls of all methods that no registered service
   // has. It must outlive the server. At most one per server: BuildAndStart()
   // fails with ALREADY_EXISTS if there are more. Clients then send the name of
   // the method with each call, those of registered services included.
-  ServerBuilder& RegisterGenericService(GenericService* service);
+  ServerBuilder& RegisterGenericService(GenericService* service) {
+    return Add(&generic_services_, service);
+  }
 
   // Has `start` make an object that observes the server, once the server
   // serves. If `start` fails, BuildAndStart() fails with the same status.
@@ -67,46 +76,66 @@ class ServerBuilder {
   using ExtensionStarter =
       std::function<absl::StatusOr<std::unique_ptr<ServerExtension>>(
           const Server& server)>;
-  ServerBuilder& AddExtension(ExtensionStarter start);
+  ServerBuilder& AddExtension(ExtensionStarter start) {
+    return Add(&extensions_, std::move(start));
+  }
 
   // Largest serialised message in bytes that the server accepts, or sends; -1
   // for the most that there can be, 2 GiB - 1. Default: 65 MiB. The call of a
   // longer one ends with RESOURCE_EXHAUSTED.
-  ServerBuilder& SetMaxReceiveMessageSize(int64_t bytes);
-  ServerBuilder& SetMaxSendMessageSize(int64_t bytes);
+  ServerBuilder& SetMaxReceiveMessageSize(int64_t bytes) {
+    return Set(&max_receive_message_bytes_, bytes == -1 ? INT32_MAX : bytes);
+  }
+  ServerBuilder& SetMaxSendMessageSize(int64_t bytes) {
+    return Set(&max_send_message_bytes_, bytes == -1 ? INT32_MAX : bytes);
+  }
 
   // Most bytes of metadata that a call may bring, counted as in metadata.h;
   // from 0 to 65,535. The call of a client with more ends with
   // RESOURCE_EXHAUSTED, at the client. Default: 8 KiB. It bounds what a client
   // makes the server keep: so much for each call that it may have open.
-  ServerBuilder& SetMaxMetadataSize(int64_t bytes);
+  ServerBuilder& SetMaxMetadataSize(int64_t bytes) {
+    return Set(&max_metadata_bytes_, bytes);
+  }
 
   // Longest message of a status that handlers may send, in bytes, from 0 to
   // 65,535; longer ones are cut. The part beyond 2 KiB goes with the trailing
   // metadata. It is cut too if the metadata would be more than the client takes
   // (ChannelOptions::max_metadata_bytes). Default: 8 KiB.
-  ServerBuilder& SetMaxStatusMessageSize(int64_t bytes);
+  ServerBuilder& SetMaxStatusMessageSize(int64_t bytes) {
+    return Set(&max_status_bytes_, bytes);
+  }
 
   // Calls and streams that one connection may have open, from 1 to 16,384, if
   // its client wants as many (ChannelOptions::max_concurrent_calls). A client's
   // further calls wait at the client. Default: 256.
-  ServerBuilder& SetMaxConcurrentCallsPerConnection(int calls);
+  ServerBuilder& SetMaxConcurrentCallsPerConnection(int calls) {
+    return Set(&max_connection_calls_, calls);
+  }
 
   // Calls and streams that the whole server may have open, including those that
   // wait for a worker. A call beyond the limit is not processed, and ends with
   // RESOURCE_EXHAUSTED. Default, and 0: no limit but those of connections.
-  ServerBuilder& SetMaxConcurrentCalls(int64_t calls);
+  ServerBuilder& SetMaxConcurrentCalls(int64_t calls) {
+    return Set(&max_calls_, calls);
+  }
 
   // Streams (calls of methods that stream) that one connection and the whole
   // server may have open; at most 16,384 per connection. A stream beyond the
   // limit does not wait: it is not processed, and ends with RESOURCE_EXHAUSTED.
   // Default, and 0: no limit but those of calls.
-  ServerBuilder& SetMaxConcurrentStreamsPerConnection(int streams);
-  ServerBuilder& SetMaxConcurrentStreams(int64_t streams);
+  ServerBuilder& SetMaxConcurrentStreamsPerConnection(int streams) {
+    return Set(&max_connection_streams_, streams);
+  }
+  ServerBuilder& SetMaxConcurrentStreams(int64_t streams) {
+    return Set(&max_streams_, streams);
+  }
 
   // Selects the threads that run handlers of services with no mode of their
   // own. Default: kWorkerPool.
-  ServerBuilder& SetHandlerMode(HandlerMode mode);
+  ServerBuilder& SetHandlerMode(HandlerMode mode) {
+    return Set(&handler_mode_, mode);
+  }
 
   // Threads that run handlers on the worker pool (HandlerMode::kWorkerPool).
   // They are started when calls need them. They end after some seconds without
@@ -123,26 +152,36 @@ class ServerBuilder {
   // is 256, or SetWorkerThreads() if that is more. SetWorkerQueueLimit() is
   // 4096. The first two may be 1,024 at the most: if more calls than that
   // block, use coroutines or reactors.
-  ServerBuilder& SetWorkerThreads(int threads);
-  ServerBuilder& SetMaxWorkerThreads(int threads);
-  ServerBuilder& SetWorkerQueueLimit(int calls);
+  ServerBuilder& SetWorkerThreads(int threads) {
+    return Set(&worker_threads_, threads);
+  }
+  ServerBuilder& SetMaxWorkerThreads(int threads) {
+    return Set(&max_worker_threads_, threads);
+  }
+  ServerBuilder& SetWorkerQueueLimit(int calls) {
+    return Set(&worker_queue_limit_, calls);
+  }
 
   // Sets the number of pollers of the network; connections are spread over
   // them. Each is driven by one thread at a time. While short handlers run on a
   // poller (HandlerMode::kWorkerPool), a second thread is ready to drive it.
   // There is one more thread for each such handler that blocks after all, up to
   // 64. Default: 1.
-  ServerBuilder& SetPollers(int threads);
+  ServerBuilder& SetPollers(int threads) { return Set(&pollers_, threads); }
 
   // The device to listen on: "soft", or the name of an RDMA device. Default:
   // the environment variable VERBENA_DEVICE if that is set, else every RDMA
   // device and the software device.
-  ServerBuilder& SetDevice(absl::string_view device);
+  ServerBuilder& SetDevice(absl::string_view device) {
+    return Set(&device_, std::string(device));
+  }
 
   // Sets the longest time that a poller that finds nothing spins before it
   // sleeps. While large parts of messages are on their way, it spins up to 5 ms
   // longer. See ChannelOptions::spin_budget, whose default is the same.
-  ServerBuilder& SetSpinBudget(absl::Duration budget);
+  ServerBuilder& SetSpinBudget(absl::Duration budget) {
+    return Set(&spin_budget_, budget);
+  }
 
   // Sets how long a client may keep the server waiting without any progress:
   // with credits for replies, with the rest of a frame, or with a READ, WRITE
@@ -151,25 +190,35 @@ class ServerBuilder {
   // ends with RESOURCE_EXHAUSTED instead. Nothing waits for a client beyond the
   // deadline of its call. Default: 20 seconds. Set more only for clients that
   // are stopped for longer now and then.
-  ServerBuilder& SetStallTimeout(absl::Duration time);
+  ServerBuilder& SetStallTimeout(absl::Duration time) {
+    return Set(&stall_timeout_, time);
+  }
 
   // Whether calls travel with checksums, as with ChannelOptions::checksum. A
   // client that wants them gets them anyhow. Default: false.
-  ServerBuilder& SetChecksum(bool checksum);
+  ServerBuilder& SetChecksum(bool checksum) {
+    return Set(&checksum_, checksum);
+  }
 
   // Registered memory, in bytes a poller and device, for requests and replies
   // that are large. Such calls wait while all of it is in use, or all but an
   // eighth by their own connection. At least the larger of the two limits of
   // messages. Default: 512 MiB, or room for two of the largest requests and
   // replies, each rounded up to a power of two, if that is more.
-  ServerBuilder& SetMaxBulkBytes(int64_t bytes);
+  ServerBuilder& SetMaxBulkBytes(int64_t bytes) {
+    return Set(&max_bulk_bytes_, bytes);
+  }
 
   // Registered memory that an idle server keeps, per poller and device, and how
   // long a region beyond it must have been empty before it is given back. As
   // ChannelOptions::memory_floor_bytes and memory_idle_time, with the same
   // defaults: 1 MiB and 5 seconds.
-  ServerBuilder& SetMemoryFloorBytes(int64_t bytes);
-  ServerBuilder& SetMemoryIdleTime(absl::Duration time);
+  ServerBuilder& SetMemoryFloorBytes(int64_t bytes) {
+    return Set(&memory_floor_bytes_, bytes);
+  }
+  ServerBuilder& SetMemoryIdleTime(absl::Duration time) {
+    return Set(&memory_idle_time_, time);
+  }
 
   // Listens and starts to serve. Fails with INVALID_ARGUMENT for an option out
   // of range, null credentials or interceptors, no address, or an address that
@@ -184,6 +233,16 @@ class ServerBuilder {
     int* selected_port;
   };
 
+  template <typename Field, typename Value>
+  ServerBuilder& Set(Field* field, Value value) {
+    *field = std::move(value);
+    return *this;
+  }
+  template <typename Field, typename Value>
+  ServerBuilder& Add(std::vector<Field>* list, Value value) {
+    list->push_back(std::move(value));
+    return *this;
+  }
   // Checks the fields below.
   absl::Status Validate() const;
   absl::Status ValidateServices() const;

@@ -13,7 +13,7 @@
 #include "rpc/generic_service.h"
 #include "rpc/server.h"
 #include "rpc/service.h"
-#include "rpc/support/typed_method.h"
+#include "rpc/support/methods.h"
 
 namespace verbena {
 namespace {

@@ -3,6 +3,7 @@
 #ifndef VERBENA_RPC_SERVER_CONTEXT_H_
 #define VERBENA_RPC_SERVER_CONTEXT_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -116,7 +117,11 @@ class ServerContext {
   void set_response_attachment(Buffer attachment) {
     call_->data().response_attachment = std::move(attachment);
   }
-  void set_response_attachment(absl::Span<const uint8_t> attachment);
+  void set_response_attachment(absl::Span<const uint8_t> attachment) {
+    Buffer buffer = AllocateBuffer(attachment.size());
+    std::copy(attachment.begin(), attachment.end(), buffer.span().begin());
+    set_response_attachment(std::move(buffer));
+  }
 
  private:
   friend class ClientContext;

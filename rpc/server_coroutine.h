@@ -19,7 +19,6 @@
 #ifndef VERBENA_RPC_SERVER_COROUTINE_H_
 #define VERBENA_RPC_SERVER_COROUTINE_H_
 
-#include "absl/types/span.h"
 #include "rpc/buffer.h"
 #include "rpc/executor.h"
 #include "rpc/support/coroutine_stream.h"
@@ -67,23 +66,14 @@ class CoroutineServerWriter {
 // For a method that streams both ways. One coroutine may read while
 // another writes.
 template <typename Response, typename Request>
-class CoroutineServerReaderWriter {
+class CoroutineServerReaderWriter : public CoroutineServerReader<Request>,
+                                    public CoroutineServerWriter<Response> {
  public:
   explicit CoroutineServerReaderWriter(internal::CoroutineStream* stream)
-      : stream_(stream) {}
+      : CoroutineServerReader<Request>(stream),
+        CoroutineServerWriter<Response>(stream) {}
 
-  auto Read(Request* message, Buffer* attachment = nullptr) {
-    return internal::CoroutineStream::ReadAwaitable(stream_, message,
-                                                    attachment);
-  }
-  auto Write(const Response& message, Attachment attachment = {}) {
-    return internal::CoroutineStream::WriteAwaitable(stream_, &message,
-                                                     attachment);
-  }
-  void set_executor(Executor* executor) { stream_->set_executor(executor); }
-
- private:
-  internal::CoroutineStream* const stream_;
+  using CoroutineServerReader<Request>::set_executor;
 };
 
 }  // namespace verbena

@@ -29,11 +29,9 @@
 #define VERBENA_RPC_SERVER_REACTOR_H_
 
 #include <atomic>
-#include <cstdint>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/buffer.h"
 #include "rpc/server_context.h"

@@ -8,9 +8,6 @@
 #ifndef VERBENA_RPC_SERVER_STREAM_H_
 #define VERBENA_RPC_SERVER_STREAM_H_
 
-#include <cstdint>
-
-#include "absl/types/span.h"
 #include "rpc/buffer.h"
 #include "rpc/stream.h"
 
@@ -31,6 +28,9 @@ class ServerReader {
   bool Read(Request* message, Buffer* attachment) {
     return stream_->Read(message, attachment);
   }
+  // Makes Read() return false, also in a thread that waits in it, so that the
+  // handler can return. From any thread.
+  void StopReading() { stream_->StopReading(); }
 
  private:
   MessageReaderWriter* const stream_;
@@ -56,29 +56,11 @@ class ServerWriter {
 
 // The reader and writer of a handler whose method streams both ways.
 template <typename Response, typename Request>
-class ServerReaderWriter {
+class ServerReaderWriter : public ServerReader<Request>,
+                           public ServerWriter<Response> {
  public:
-  // `stream` is the call, or stands for one in a test of a handler.
-  explicit ServerReaderWriter(MessageReaderWriter* stream) : stream_(stream) {}
-  ServerReaderWriter(const ServerReaderWriter&) = delete;
-  ServerReaderWriter& operator=(const ServerReaderWriter&) = delete;
-
-  // See ServerReader and ServerWriter.
-  bool Read(Request* message) { return stream_->Read(message, nullptr); }
-  bool Read(Request* message, Buffer* attachment) {
-    return stream_->Read(message, attachment);
-  }
-  bool Write(const Response& message, Attachment attachment = {}) {
-    return stream_->Write(message, attachment);
-  }
-
-  // Makes Read() return false, also in a thread that waits in it, so that the
-  // handler can return. From any thread; see
-  // MessageReaderWriter::StopReading().
-  void StopReading() { stream_->StopReading(); }
-
- private:
-  MessageReaderWriter* const stream_;
+  explicit ServerReaderWriter(MessageReaderWriter* stream)
+      : ServerReader<Request>(stream), ServerWriter<Response>(stream) {}
 };
 
 }  // namespace verbena

@@ -125,10 +125,7 @@ void WriteSource(const pb::FileDescriptor& file, absl::string_view prefix,
       "#include <memory>\n"
       "#include <utility>\n"
       "\n");
-  PrintIncludes(prefix,
-                {"support/callback_method.h", "support/coroutine_method.h",
-                 "support/typed_method.h"},
-                printer);
+  PrintIncludes(prefix, {"support/methods.h"}, printer);
   printer.Print("\n");
   OpenNamespace(file, printer);
   for (int i = 0; i < file.service_count(); ++i) {

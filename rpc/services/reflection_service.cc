@@ -6,7 +6,7 @@
 
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/descriptor.pb.h"
-#include "rpc/support/callback_method.h"
+#include "rpc/support/methods.h"
 
 namespace verbena {
 namespace {

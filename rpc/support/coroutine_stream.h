@@ -6,10 +6,8 @@
 #define VERBENA_RPC_SUPPORT_COROUTINE_STREAM_H_
 
 #include <coroutine>
-#include <cstdint>
 #include <utility>
 
-#include "absl/types/span.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/buffer.h"
 #include "rpc/executor.h"

@@ -41,20 +41,26 @@ inline absl::Status NoRequest(absl::string_view method) {
       absl::StrCat(method, ": the client ended the call without a request"));
 }
 
+// Stands for the names of methods that are known only when they are called.
+inline constexpr char kGenericName[] = "generic call";
+
 // Thread-safe as far as the user's handler is.
 class Method {
  public:
-  explicit Method(const char* full_name) : full_name_(full_name) {}
+  // `full_name` is "package.Service/Method", or kGenericName.
+  Method(const char* full_name, RpcType type, bool asynchronous)
+      : full_name_(full_name), type_(type), asynchronous_(asynchronous) {}
   virtual ~Method() = default;
 
-  virtual RpcType type() const = 0;
+  const std::string& full_name() const { return full_name_; }
+  RpcType type() const { return type_; }
   // Whether its messages come and go by a stream, any number of them either
   // way.
-  bool streams() const { return type() != RpcType::kUnary; }
+  bool streams() const { return type_ != RpcType::kUnary; }
   // Whether its handlers do not block: then Start() is called, else Run().
-  virtual bool asynchronous() const { return false; }
+  bool asynchronous() const { return asynchronous_; }
   // Whether it stands for all methods that have no Method of their own.
-  virtual bool is_generic() const { return false; }
+  bool is_generic() const { return is_generic_; }
   // Null for a blocking method that streams.
   virtual std::unique_ptr<CallMessages> NewMessages() const { return nullptr; }
 
@@ -73,10 +79,11 @@ class Method {
     return nullptr;
   }
 
-  const std::string& full_name() const { return full_name_; }
-
  private:
-  const std::string full_name_;  // "package.Service/Method".
+  const std::string full_name_;
+  const RpcType type_;
+  const bool asynchronous_;
+  const bool is_generic_ = full_name_ == kGenericName;
 };
 
 }  // namespace verbena::internal

@@ -4,21 +4,8 @@
 
 namespace verbena::internal {
 
-void FailTooFewHolds() {
-  CHECK(false) << "RemoveHold() was called more often than AddHold(): a "
-                  "reactor has as many holds removed as were added";
-  __builtin_unreachable();
-}
-
-void FailSecondCall() {
-  CHECK(false) << "a reactor was given to a call while it still has another "
-                  "one: use one reactor a call, or wait for OnDone()";
-  __builtin_unreachable();
-}
-
-void FailNotGiven() {
-  CHECK(false) << "StartCall() of a reactor that has no call to start: give it "
-                  "to a method of stub->async() first, once for each call";
+void Fail(const char* why) {
+  CHECK(false) << why;
   __builtin_unreachable();
 }
 

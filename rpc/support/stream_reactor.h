@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 
-#include "absl/types/span.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/buffer.h"
 
@@ -19,11 +18,9 @@ enum class OperationNow : uint8_t {
   kMustWait,
 };
 
-// End the process, because the user's code does what it must not, and would
+// Ends the process, because the user's code does what it must not, and would
 // wait for ever, or use memory that is gone.
-[[noreturn]] void FailTooFewHolds();
-[[noreturn]] void FailSecondCall();
-[[noreturn]] void FailNotGiven();
+[[noreturn]] void Fail(const char* why);
 
 // The call of a reactor, as the reactor sees it.
 class ReactorCall {
@@ -128,7 +125,11 @@ class StreamReactor {
   void RemoveHoldAndAsk() {
     uint32_t before = state_.load(std::memory_order_relaxed);
     do {
-      if (before < kHold) FailTooFewHolds();
+      if (before < kHold) {
+        Fail(
+            "RemoveHold() was called more often than AddHold(): a reactor has "
+            "as many holds removed as were added");
+      }
     } while (!state_.compare_exchange_weak(before, (before - kHold) | kAsked,
                                            std::memory_order_acq_rel));
     if ((before & (kAsked | kRunning)) == 0) call_->PostReactions();

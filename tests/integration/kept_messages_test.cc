@@ -11,8 +11,8 @@
 #include "google/protobuf/descriptor.pb.h"
 #include "google/protobuf/empty.pb.h"
 #include "gtest/gtest.h"
+#include "rpc/support/methods.h"
 #include "rpc/support/stub_support.h"
-#include "rpc/support/typed_method.h"
 #include "tests/integration/end_to_end_fixture.h"
 
 namespace verbena::end_to_end {

@@ -92,7 +92,6 @@ TESTED_ELSEWHERE = {
     "rpc/internal/server/handler_call_pool.cc":
         "tests/integration/status_test.cc",
     "rpc/internal/client/unary_call.cc": "tests/integration/status_test.cc",
-    "rpc/server_context.cc": "tests/integration/status_test.cc",
     # Both ends of a connection.
     "transport/client/lease_windows.cc":
         "tests/transport/hostile_server_leases_test.cc",

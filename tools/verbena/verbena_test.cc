@@ -22,7 +22,7 @@
 #include "rpc/rpc.h"
 #include "rpc/services/health_service.h"
 #include "rpc/services/reflection_service.h"
-#include "rpc/support/typed_method.h"
+#include "rpc/support/methods.h"
 #include "tests/integration/test_service.h"
 #include "tests/testing/child_process.h"
 

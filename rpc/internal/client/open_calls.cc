@@ -1,8 +1,5 @@
 #include "rpc/internal/client/open_calls.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "absl/base/optimization.h"
 #include "absl/strings/str_cat.h"
 

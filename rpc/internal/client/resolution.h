@@ -14,7 +14,6 @@
 #include "transport/base/mutex.h"
 #include "transport/base/socket_address.h"
 #include "transport/polling/poller_threads.h"
-#include "transport/polling/task.h"
 #include "transport/verbs/provider.h"
 
 namespace verbena::internal {

@@ -8,7 +8,6 @@
 
 #include "absl/base/thread_annotations.h"
 #include "transport/base/buffer.h"
-#include "transport/base/mutex.h"
 #include "transport/base/spin_lock.h"
 #include "transport/memory/buffer_pool.h"
 

@@ -3,12 +3,10 @@
 #ifndef VERBENA_RPC_INTERNAL_CLIENT_STREAM_CALL_H_
 #define VERBENA_RPC_INTERNAL_CLIENT_STREAM_CALL_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "google/protobuf/message_lite.h"
 #include "rpc/buffer.h"
 #include "rpc/client_context.h"

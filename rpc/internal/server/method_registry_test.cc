@@ -7,7 +7,7 @@
 #include "google/protobuf/empty.pb.h"
 #include "gtest/gtest.h"
 #include "proto/method_hash.h"
-#include "rpc/support/typed_method.h"
+#include "rpc/support/methods.h"
 
 namespace verbena::internal {
 namespace {

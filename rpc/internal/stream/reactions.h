@@ -37,7 +37,11 @@ class Reactions {
   // To be called before anything else: `reactor` waits for `call`, which will
   // call Run() as if PostReactions() had been called.
   static void Bind(StreamReactor* reactor, ReactorCall* call) {
-    if (reactor->call_ != nullptr) FailSecondCall();
+    if (reactor->call_ != nullptr) {
+      Fail(
+          "a reactor was given to a call while it still has another one: use "
+          "one reactor a call, or wait for OnDone()");
+    }
     reactor->call_ = call;
   }
   // To be called before the last reaction: `reactor` may have another call.

@@ -1,4 +1,4 @@
-#include "rpc/support/typed_method.h"
+#include "rpc/support/methods.h"
 
 #include <cstddef>
 #include <memory>
