@@ -104,12 +104,16 @@ TESTED_ELSEWHERE = {
     "transport/client/client_calls_datapath.cc": _TRANSPORT,
     "transport/streams/long_message.cc":
         "tests/transport/hostile_server_streams_test.cc",
-    "transport/streams/message_stream_long.cc":
+    "transport/streams/stream_inbox.cc":
         "tests/integration/streaming_long_test.cc",
     "transport/server/server_streams.cc":
         "tests/transport/hostile_client_streams_test.cc",
     "transport/server/server_streams_datapath.cc":
         "tests/transport/hostile_client_streams_test.cc",
+    "transport/streams/stream_reader.cc":
+        "transport/streams/message_stream_test.cc",
+    "transport/streams/stream_writer.cc":
+        "transport/streams/message_stream_test.cc",
     "transport/server/server_streams_long.cc":
         "tests/transport/hostile_client_streams_test.cc",
     "transport/session/connection.cc": _TRANSPORT,

@@ -1,10 +1,21 @@
 #include "transport/streams/long_message.h"
 
 #include <cstring>
+#include <utility>
 
 #include "transport/wire/frame.h"
 
 namespace verbena::transport {
+
+void LongMessage::LeavePool(const BufferPool& pool) {
+  for (Buffer* const part : {&message, &attachment}) {
+    if (!pool.Owns(*part)) continue;
+    Buffer plain = Buffer::PlainIfAny(part->size());
+    if (plain.empty()) continue;
+    std::memcpy(plain.data(), part->data(), part->size());
+    *part = std::move(plain);
+  }
+}
 
 bool SendMessageFrame(Connection& connection, uint32_t call_id,
                       const LongMessage& message, Placement place,

@@ -6,7 +6,9 @@
 #include <cstdint>
 
 #include "transport/base/buffer.h"
+#include "transport/memory/buffer_pool.h"
 #include "transport/session/connection.h"
+#include "transport/streams/stream_types.h"
 #include "transport/wire/placement.h"
 #include "transport/wire/remote_arenas.h"
 
@@ -20,6 +22,8 @@ struct LongMessage {
   uint64_t bytes() const {
     return uint64_t{message.size()} + attachment.size();
   }
+  // Moves parts that stand in `pool` to plain memory, as far as there is some.
+  void LeavePool(const BufferPool& pool);
 };
 
 // A long message that has come, or of which this side has been told. Setting
@@ -98,6 +102,14 @@ class LongMessageCarrier {
  protected:
   ~LongMessageCarrier() = default;
 };
+
+// Returns what `outcome` means to the turn of the stream.
+constexpr StreamSent SentOf(LongMessageCarrier::Outcome outcome) {
+  using enum LongMessageCarrier::Outcome;
+  if (outcome == kBlocked) return StreamSent::kBlocked;
+  return outcome == kSent || outcome == kOtherSent ? StreamSent::kFrame
+                                                   : StreamSent::kNothing;
+}
 
 }  // namespace verbena::transport
 

@@ -3,11 +3,10 @@
 #ifndef VERBENA_TRANSPORT_STREAMS_OPEN_STREAMS_H_
 #define VERBENA_TRANSPORT_STREAMS_OPEN_STREAMS_H_
 
-#include "transport/session/call_queue.h"
+#include "transport/base/intrusive_list.h"
 #include "transport/session/connection.h"
 #include "transport/streams/long_message.h"
 #include "transport/streams/message_stream.h"
-#include "transport/streams/stream_line.h"
 
 namespace verbena::transport {
 
@@ -38,7 +37,7 @@ class OpenStreams final : public StreamLine {
 
  private:
   Connection& connection_;
-  CallQueue<MessageStream> line_;
+  base::IntrusiveList<MessageStream> line_;
 };
 
 }  // namespace verbena::transport

@@ -1,17 +1,15 @@
-#include <utility>
-
 #include "transport/streams/open_streams.h"
 
 namespace verbena::transport {
 
 void OpenStreams::Serve(MessageStream* stream) {
-  if (!std::exchange(stream->queued_, true)) line_.PushBack(stream);
+  if (!stream->is_linked()) line_.PushBack(stream);
   connection_.NoteWaiting();
   connection_.SendWaitingSoon();
 }
 
 void OpenStreams::Close(MessageStream* stream) {
-  if (std::exchange(stream->queued_, false)) line_.Remove(stream);
+  if (stream->is_linked()) line_.Remove(stream);
   stream->End();
 }
 
@@ -19,22 +17,20 @@ bool OpenStreams::Send() {
   // Each is taken out before it is tried: sending may lose the connection, and
   // that ends all of them.
   while (!line_.empty() && connection_.usable()) {
-    MessageStream* const stream = line_.front();
-    line_.Remove(stream);
-    stream->queued_ = false;
+    MessageStream* const stream = line_.PopFront();
     const MessageStream::Sent sent = stream->SendFrame(connection_);
+    // If the connection is lost, the stream may be gone.
     if (!connection_.usable()) return false;
     if (sent == MessageStream::Sent::kFrame) {
-      stream->queued_ = true;
+      // Behind all others, so that none waits for a stream that has much.
       line_.PushBack(stream);
       continue;
     }
-    if (sent == MessageStream::Sent::kBlocked) {
-      stream->queued_ = true;
-      line_.PushFront(stream);
-    }
+    // The first one stays the first, or others would pass it by for ever.
+    const bool blocked = sent == MessageStream::Sent::kBlocked;
+    if (blocked) line_.PushFront(stream);
     stream->NoteProgress();
-    if (stream->queued_) return true;
+    if (blocked) return true;
   }
   return !line_.empty();
 }
