@@ -117,10 +117,10 @@ TESTED_ELSEWHERE = {
     "transport/server/server_streams_long.cc":
         "tests/transport/hostile_client_streams_test.cc",
     "transport/session/connection.cc": _TRANSPORT,
-    "transport/session/connection_continued_datapath.cc":
-        "tests/transport/transport_continued_test.cc",
-    "transport/session/connection_credits.cc": _TRANSPORT,
     "transport/session/connection_datapath.cc": _TRANSPORT,
+    "transport/session/connection_ending.cc": _TRANSPORT,
+    "transport/session/credit_balance.cc": _TRANSPORT,
+    "transport/session/frame_sender_datapath.cc": _TRANSPORT,
     "transport/session/frame_assembly_datapath.cc":
         "tests/transport/transport_continued_test.cc",
     "transport/server/server_poller.cc": _TRANSPORT,

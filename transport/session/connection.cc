@@ -15,17 +15,6 @@
 namespace verbena::transport {
 namespace {
 
-// A BYE that is not acknowledged in this time will never be.
-constexpr absl::Duration kByeTimeout = absl::Milliseconds(500);
-
-// A device that does not flush in this time is broken: destroying the queue
-// pair ends its access to memory all the same.
-constexpr absl::Duration kDrainTimeout = absl::Seconds(2);
-
-// kDrainTimeout on iWARP, where a device may drop what is posted to a queue
-// pair in the error state. siw does, and has flushed everything else by then.
-constexpr absl::Duration kIwarpDrainTimeout = absl::Milliseconds(10);
-
 // 0.64 ms, the nearest the specification has to what a receive needs to be
 // posted again. RDMA CM leaves 0, which means 655 ms.
 constexpr uint8_t kMinRnrTimer = 12;
@@ -37,39 +26,36 @@ Connection::Connection(Poller& poller, PollerDevice& device,
                        PollerDevice::QueuePair queue_pair,
                        const EndpointOptions& options, int access,
                        CallTable& calls)
-    : DeviceConnection(memory, queue_pair.receives != nullptr
-                                   ? *queue_pair.receives
-                                   : memory.receives()),
-      poller_(poller),
-      device_(device),
+    : FrameSender(poller, device, memory,
+                  queue_pair.receives != nullptr ? *queue_pair.receives
+                                                 : memory.receives(),
+                  poller.counters().Device(device.name()),
+                  options.continued_bytes_max),
       calls_(calls),
       counters_(poller.counters().Device(device.name())),
-      send_(memory.send_buffers(), device.send_batches(),
-            device.shared_sends()),
+      options_(options),
       id_(std::move(id)),
+      peer_(id_.PeerAddress().ToString()),
+      access_(access),
+      own_receives_(std::move(queue_pair.receives)),
+      balance_(*this),
       keepalive_(options.keepalive_time, options.keepalive_timeout,
                  base::Now()),
-      options_(options),
-      access_(access),
-      peer_(id_.PeerAddress().ToString()),
-      own_receives_(std::move(queue_pair.receives)) {
-  send_.Attach(id_.qp(), queue_pair.inline_bytes, device.limits().send_depth);
-  device_.AddConnection(id_.qp()->qp_num, this);
+      ending_(*this, id_, calls) {
+  send_queue().Attach(id_.qp(), queue_pair.inline_bytes,
+                      device.limits().send_depth);
+  device.AddConnection(id_.qp()->qp_num, this);
   counters_.begun.Add();
-  InState().Add();
 }
 
-Connection::~Connection() {
-  CHECK(!has_queue_pair_);
-  if (state_ != ConnectionState::kClosed) InState().Subtract();
-}
+Connection::~Connection() { CHECK(!has_queue_pair_); }
 
 void Connection::DestroyQueuePair() {
-  device_.RemoveConnection(id_.qp()->qp_num);
+  device().RemoveConnection(id_.qp()->qp_num);
   id_.DestroyQp();
   receives().Leave();
-  device_.ShrinkReceives(receives(), credits_.window() - kIdleCredits);
-  device_.Release(memory());
+  balance_.Release();
+  device().Release(memory());
   has_queue_pair_ = false;
 }
 
@@ -84,23 +70,18 @@ PeerLimits Connection::OwnLimits(const EndpointOptions& options) {
   return limits;
 }
 
-void Connection::SetPeerLimits(const PeerLimits& limits) {
-  peer_limits_ = limits;
-  credits_.Begin(limits.credits);
-}
-
 absl::Status Connection::FixQueuePair() {
   // iWARP has no such timer, and READs arrive as remote writes there: what a
   // peer may reach is for the keys of memory alone to say. Nor does siw look
   // at bytes that come while a queue pair is being modified, until others do:
   // a HELLO would wait for ever.
-  if (device_.limits().iwarp) return absl::OkStatus();
+  if (device().limits().iwarp) return absl::OkStatus();
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_RTS;
   attributes.min_rnr_timer = kMinRnrTimer;
   // RDMA CM lets the peer write to our memory. A server lets nobody.
   attributes.qp_access_flags = static_cast<unsigned int>(access_);
-  const int error = device_.provider().verbs.modify_qp(
+  const int error = device().provider().verbs.modify_qp(
       id_.qp(), &attributes,
       IBV_QP_STATE | IBV_QP_MIN_RNR_TIMER | IBV_QP_ACCESS_FLAGS);
   if (error == 0) return absl::OkStatus();
@@ -108,8 +89,8 @@ absl::Status Connection::FixQueuePair() {
   // error state, from where no way leads to this one.
   ibv_qp_attr present = {};
   ibv_qp_init_attr unused = {};
-  if (device_.provider().verbs.query_qp(id_.qp(), &present, IBV_QP_STATE,
-                                        &unused) == 0 &&
+  if (device().provider().verbs.query_qp(id_.qp(), &present, IBV_QP_STATE,
+                                         &unused) == 0 &&
       present.qp_state == IBV_QPS_ERR) {
     return absl::UnavailableError(
         absl::StrCat(peer_, " closed the connection as soon as it was made"));
@@ -117,20 +98,11 @@ absl::Status Connection::FixQueuePair() {
   return ErrnoStatus("modify_qp", peer_, error);
 }
 
-void Connection::Transition(ConnectionState state) {
-  CHECK(IsLegalTransition(state_, state))
-      << ConnectionStateName(state_) << " to " << ConnectionStateName(state);
-  InState().Subtract();
-  state_ = state;
-  if (state != ConnectionState::kClosed) InState().Add();
-  Touch();
-  if (state == ConnectionState::kClosed) device_.NoteClosed();
-}
-
 void Connection::SendGoAway() {
-  if (state_ > ConnectionState::kOpen) return;
-  goaway_due_ = going_away_ = true;
-  Touch();
+  if (life().ending()) return;
+  goaway_due_ = true;
+  SignalAll();
+  device().Touch(this);
   SendOwedControl();
 }
 
@@ -142,7 +114,7 @@ void Connection::OnCmEvent(const CmEvent& event) {
     case RDMA_CM_EVENT_DISCONNECTED:
       OnDisconnected(absl::UnavailableError(absl::StrCat(
           "the peer ", peer_, " closed the connection",
-          state_ == ConnectionState::kConnecting
+          state() == ConnectionState::kConnecting
               ? " before it was open; is it full (ServerBuilder::SetPollers)?"
               : "")));
       return;
@@ -161,69 +133,37 @@ void Connection::OnCmEvent(const CmEvent& event) {
 
 void Connection::OnDisconnected(const absl::Status& reason) {
   // The connection manager may be faster than the completion queue.
-  uint32_t polls_left = calls_.WantsTheRest() ? device_.PollsToEmpty() : 0;
-  while (state_ <= ConnectionState::kOpen && polls_left > 0 &&
-         device_.Poll() > 0) {
+  uint32_t polls_left = calls_.WantsTheRest() ? device().PollsToEmpty() : 0;
+  while (!life().ending() && polls_left > 0 && device().Poll() > 0) {
     --polls_left;
   }
   Close(reason);
 }
 
-void Connection::Close(const absl::Status& reason) {
-  BeginClose(reason, /*tell_peer=*/false);
-}
-
-void Connection::Refuse(const absl::Status& reason) {
-  BeginClose(reason, /*tell_peer=*/true);
-}
-
 PeerFacts Connection::Facts() const {
   uid_t user = 0;
-  if (!device_.provider().peer_user(id_.get(), &user)) return {};
+  if (!device().provider().peer_user(id_.get(), &user)) return {};
   return {.user = user};
 }
 
 void Connection::ProtocolError(absl::string_view what) {
-  BeginClose(BrokenProtocol(what), /*tell_peer=*/true);
-}
-
-// A flood is stopped at once: a BYE would leave the queue pair open to it until
-// that has arrived.
-void Connection::FrameRefused(const char* error) {
-  BeginClose(BrokenProtocol(error),
-             /*tell_peer=*/!CreditFlow::IsFlood(error));
-}
-
-absl::Status Connection::BrokenProtocol(absl::string_view what) const {
-  return absl::InternalError(
-      absl::StrCat("the connection with ", peer_,
-                   " was closed because the peer broke the protocol: ", what));
+  // A flood is stopped at once: a BYE would leave the queue pair open to it
+  // until that has arrived.
+  BeginClose(absl::InternalError(absl::StrCat(
+                 "the connection with ", peer_,
+                 " was closed because the peer broke the protocol: ", what)),
+             /*tell_peer=*/!CreditFlow::IsFlood(what));
 }
 
 absl::Status Connection::ExpectSums() {
   constexpr uint32_t kLeast = kMinBufferBytes + sizeof(FrameSums);
-  if (peer_limits_.buffer_bytes < kLeast) {
+  if (peer_limits().buffer_bytes < kLeast) {
     return absl::FailedPreconditionError(absl::StrCat(
         "frames with checksums take slots of ", kLeast, " bytes, and those of ",
-        peer_, " have ", peer_limits_.buffer_bytes));
+        peer_, " have ", peer_limits().buffer_bytes));
   }
-  expects_sums_ = true;
+  set_expects_sums();
   return absl::OkStatus();
-}
-
-bool Connection::PrecedesSums(absl::Span<const uint8_t> frame) {
-  if (FrameError(frame) != nullptr) return false;
-  switch (HeaderIn<FrameHeader>(frame).type) {
-    case FrameType::kCredentials:
-    case FrameType::kGrant:
-    case FrameType::kPing:
-    case FrameType::kPong:
-    case FrameType::kGoAway:
-    case FrameType::kBye:
-      return true;
-    default:
-      return false;
-  }
 }
 
 void Connection::FrameDamaged(absl::Span<const uint8_t> frame, uint32_t stated,
@@ -255,70 +195,29 @@ void Connection::CloseDamaged(absl::string_view what, uint32_t stated,
 }
 
 void Connection::BeginClose(const absl::Status& reason, bool tell_peer) {
-  if (state_ > ConnectionState::kOpen) return;
+  if (life().ending()) return;
   CHECK(!reason.ok());
   failure_ = reason;
-  if (state_ == ConnectionState::kConnecting) counters_.failed_handshakes.Add();
-  counters_.credit_waits.Add(credits_.TakeWaits());
+  if (!usable()) counters_.failed_handshakes.Add();
+  counters_.credit_waits.Add(credit_flow().TakeWaits());
   uint8_t flags = 0;
   if (absl::IsUnauthenticated(reason)) flags = kFlagUnauthenticated;
   if (absl::IsDataLoss(reason)) flags = kFlagDamaged;
   if (tell_peer && SendControl(FrameType::kBye, reason.message(), flags)) {
     // A device that refused to post it has closed the connection already.
-    if (state_ > ConnectionState::kOpen) return;
-    Transition(ConnectionState::kSayingBye);
-    late_frames_left_ = credits_.FramesToCome();
-    close_deadline_ = base::Now() + kByeTimeout;
+    if (life().ending()) return;
+    ending_.AwaitBye();
   } else {
-    Disconnect();
+    ending_.Disconnect();
   }
   calls_.OnClosing();
-}
-
-// A peer that goes on beyond its credits takes receives that others share: it
-// is not given the time to read the BYE.
-void Connection::OnLateFrame() {
-  if (state_ != ConnectionState::kSayingBye) return;
-  if (late_frames_left_ > 0) {
-    --late_frames_left_;
-  } else {
-    Disconnect();
-  }
-}
-
-void Connection::Disconnect() {
-  Transition(ConnectionState::kDraining);
-  receives().Stop();
-  // Puts the queue pair into the error state too. Fails when it never was
-  // connected or the peer was faster; the transition below covers that.
-  id_.Disconnect().IgnoreError();
-  ibv_qp_attr attributes = {};
-  attributes.qp_state = IBV_QPS_ERR;
-  device_.provider().verbs.modify_qp(id_.qp(), &attributes, IBV_QP_STATE);
-  const bool marked = send_.PostDrainMarker();
-  // Without its completion there is nothing to wait for.
-  close_deadline_ = base::Now();
-  if (!marked) return;
-  close_deadline_ +=
-      device_.limits().iwarp ? kIwarpDrainTimeout : kDrainTimeout;
-}
-
-void Connection::CheckDrained() {
-  if (state_ == ConnectionState::kSayingBye &&
-      (send_.idle() || base::Now() >= close_deadline_)) {
-    Disconnect();
-  }
-  if (state_ == ConnectionState::kDraining && !calls_.InUse() &&
-      (flushed() || base::Now() >= close_deadline_)) {
-    Transition(ConnectionState::kClosed);
-  }
 }
 
 void Connection::OnReceiveError(ibv_wc_status status) {
   // Some devices complete every receive that is posted in the error state, so
   // reposting would never end.
   receives().Stop();
-  if (state_ <= ConnectionState::kOpen) {
+  if (!life().ending()) {
     if (status == IBV_WC_RETRY_EXC_ERR) counters_.retries_exceeded.Add();
     if (status == IBV_WC_RNR_RETRY_EXC_ERR) {
       counters_.rnr_retries_exceeded.Add();
@@ -331,7 +230,7 @@ void Connection::OnReceiveError(ibv_wc_status status) {
 void Connection::OnMisreport(absl::string_view what) {
   Close(absl::UnavailableError(
       absl::StrCat("the connection with ", peer_, " failed: the device ",
-                   device_.name(), " reported ", what)));
+                   device().name(), " reported ", what)));
 }
 
 void Connection::FailPostSlow(int error) {
@@ -345,39 +244,22 @@ void Connection::OnForeignReceive(ibv_wc_opcode opcode) {
   ProtocolError("it took a receive with a WRITE");
 }
 
-void Connection::OnSendBuffer() { JoinRound(); }
-
 void Connection::OnTick(absl::Time now) {
-  counters_.credit_waits.Add(credits_.TakeWaits());
-  if (state_ <= ConnectionState::kOpen) {
+  counters_.credit_waits.Add(credit_flow().TakeWaits());
+  if (!life().ending()) {
     KeepAlive(now);
     calls_.OnTick(now);
-    BalanceCredits(now);
+    balance_.Tick(now);
     // Nothing goes behind the marker of a connection that has just closed.
-    if (state_ <= ConnectionState::kOpen) SendOwedControl();
+    if (!life().ending()) SendOwedControl();
     FlushNow();
   }
-  if (state_ == ConnectionState::kDraining && !flushed() &&
-      base::Now() >= close_deadline_) {
-    // The next queue pair may have the number of this one: no completion of
-    // this one may be left for it.
-    device_.PollToEmpty();
-  }
-  CheckDrained();
+  ending_.Tick();
 }
 
 absl::Time Connection::NextTick() const {
-  if (state_ == ConnectionState::kClosed) return absl::InfiniteFuture();
-  if (state_ > ConnectionState::kOpen) {
-    // A call that is still in use ends by a task posted to the poller, which
-    // needs no tick.
-    return calls_.InUse() && flushed() ? absl::InfiniteFuture()
-                                       : close_deadline_;
-  }
-  absl::Time deadline = calls_.NextTick();
-  if (usable() && credits_.HoldsIdle()) {
-    deadline = std::min(deadline, credits_idle_since_ + kCreditsIdle);
-  }
+  if (life().ending()) return ending_.NextTick();
+  const absl::Time deadline = std::min(calls_.NextTick(), balance_.NextTick());
   return calls_.silence() != Keepalive::Silence::kFine
              ? std::min(deadline, keepalive_.NextTick())
              : deadline;
@@ -427,36 +309,11 @@ void Connection::HandleControl(FrameType type,
     }
     default: {
       CHECK(type == FrameType::kReturn);
-      // A peer keeps one credit at least. DestroyQueuePair() counts on that
-      // being the idle window, whose receives are given back by themselves.
-      static_assert(kIdleCredits == 1);
-      const uint32_t count = HeaderIn<ReturnHeader>(frame).credits;
-      if (credits_.TakeReturn(count)) {
-        device_.ShrinkReceives(receives(), count);
-      } else {
+      if (!balance_.TakeReturn(HeaderIn<ReturnHeader>(frame).credits)) {
         ProtocolError("it gave back credits that it did not have");
       }
     }
   }
-}
-
-bool Connection::SendControl(FrameType type, absl::string_view body,
-                             uint8_t flags) {
-  if (NeedsCredit(type, flags) && !credits_.has_credit()) return false;
-  if (!send_.HasFrameRoom()) return false;
-  body = body.substr(0, SendRoom() - sizeof(FrameHeader));
-  FrameHeader header = PlainHeader(type, 0);
-  header.flags = flags;
-  header.body_bytes = static_cast<uint32_t>(body.size());
-  const uint32_t bytes = static_cast<uint32_t>(sizeof(header) + body.size());
-  uint8_t* const out = BeginAnyFrame(bytes);
-  if (out == nullptr) return false;
-  std::memcpy(out, &header, sizeof(header));
-  if (!body.empty()) {
-    std::memcpy(out + sizeof(header), body.data(), body.size());
-  }
-  SendFrame(bytes, /*signalled=*/true);
-  return true;
 }
 
 }  // namespace verbena::transport

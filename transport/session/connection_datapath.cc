@@ -8,32 +8,68 @@
 
 namespace verbena::transport {
 
+namespace {
+
+// If what one SEND brought is a train, cuts it into its first frame and the
+// rest. Returns whether that first frame is a plain call.
+bool CutTrain(absl::Span<const uint8_t>* frame,
+              absl::Span<const uint8_t>* rest) {
+  const absl::Span<const uint8_t> all = *frame;
+  const size_t bytes = FirstFrameBytes(all);
+  // A wrong length is for FrameError() to find.
+  if (bytes < sizeof(FrameHeader) || bytes >= all.size()) return false;
+  const FrameType type = HeaderIn<FrameHeader>(all).type;
+  if (type != FrameType::kRequest && type != FrameType::kResponse) return false;
+  *frame = all.first(bytes);
+  *rest = all.subspan(bytes);
+  return IsPlainCall(*frame);
+}
+
+// Whether a client may have sent the frame before it read the WELCOME.
+bool PrecedesSums(absl::Span<const uint8_t> frame) {
+  if (FrameError(frame) != nullptr) return false;
+  switch (HeaderIn<FrameHeader>(frame).type) {
+    case FrameType::kCredentials:
+    case FrameType::kGrant:
+    case FrameType::kPing:
+    case FrameType::kPong:
+    case FrameType::kGoAway:
+    case FrameType::kBye:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// Everything in a frame is checked here, before its type decides who handles
+// it. A plain call, which most frames are, needs one comparison for that.
 void Connection::OnReceive(absl::Span<const uint8_t> frame) {
-  if (ABSL_PREDICT_FALSE(state_ > ConnectionState::kOpen)) return OnLateFrame();
+  if (ABSL_PREDICT_FALSE(life().ending())) return ending_.OnLateFrame();
   keepalive_.NoteFrame();
-  if (ABSL_PREDICT_FALSE(expects_sums_) && !CheckSums(&frame)) return;
+  if (ABSL_PREDICT_FALSE(expects_sums()) && !CheckSums(&frame)) return;
   // The whole header is checked here, once: whoever reads it below believes it.
   bool plain = IsPlainCall(frame);
   const char* error = nullptr;
   absl::Span<const uint8_t> rest;  // A train's other frames.
   if (ABSL_PREDICT_FALSE(!plain)) {
-    if (trains_) plain = CutTrain(&frame, &rest);
+    if (allows_trains()) plain = CutTrain(&frame, &rest);
     if (!plain) error = FrameError(frame);
   }
   const auto& header = HeaderIn<FrameHeader>(frame);
-  if (ABSL_PREDICT_TRUE(error == nullptr)) error = credits_.Receive(header);
-  if (ABSL_PREDICT_FALSE(error != nullptr)) {
-    FrameRefused(error);
-    return;
+  if (ABSL_PREDICT_TRUE(error == nullptr)) {
+    error = credit_flow().Receive(header);
   }
+  if (ABSL_PREDICT_FALSE(error != nullptr)) return ProtocolError(error);
   if (ABSL_PREDICT_FALSE((header.flags & kFlagCreditsWanted) != 0)) {
-    GrowWindow();
+    balance_.GrowWindow();
     // A device that refuses receives has ended all its connections.
-    if (state_ > ConnectionState::kOpen) return JoinRound();
+    if (life().ending()) return device().JoinRound(this);
   }
-  JoinRound();
+  device().JoinRound(this);
   if (ABSL_PREDICT_TRUE(plain)) {
-    served_ = true;
+    balance_.NoteServed();
     calls_.OnFrame(frame, /*plain=*/true);
     if (!rest.empty()) OnTrain(rest);
     return;
@@ -50,7 +86,7 @@ void Connection::OnReceive(absl::Span<const uint8_t> frame) {
       return;
     case FrameType::kRequest:
     case FrameType::kResponse:
-      served_ = true;
+      balance_.NoteServed();
       [[fallthrough]];
     default:
       calls_.OnFrame(frame, /*plain=*/false);
@@ -58,27 +94,14 @@ void Connection::OnReceive(absl::Span<const uint8_t> frame) {
   if (!rest.empty()) OnTrain(rest);
 }
 
-bool Connection::CutTrain(absl::Span<const uint8_t>* frame,
-                          absl::Span<const uint8_t>* rest) {
-  const absl::Span<const uint8_t> all = *frame;
-  const size_t bytes = FirstFrameBytes(all);
-  // A wrong length is for FrameError() to find.
-  if (bytes < sizeof(FrameHeader) || bytes >= all.size()) return false;
-  const FrameType type = HeaderIn<FrameHeader>(all).type;
-  if (type != FrameType::kRequest && type != FrameType::kResponse) return false;
-  *frame = all.first(bytes);
-  *rest = all.subspan(bytes);
-  return IsPlainCall(*frame);
-}
-
 // The frames behind the first one are checked as they come up, so one that is
 // wrong ends the connection after those before it, as if each had come alone.
 void Connection::OnTrain(absl::Span<const uint8_t> rest) {
   for (uint32_t frames = 1; !rest.empty(); ++frames) {
     // The connection may have begun to close.
-    if (state_ > ConnectionState::kOpen) return;
+    if (life().ending()) return;
     if (frames == kTrainFrames) {
-      return FrameRefused("a train has more frames than may be");
+      return ProtocolError("a train has more frames than may be");
     }
     // The receive buffer begins on such a multiple.
     const size_t padding =
@@ -86,13 +109,13 @@ void Connection::OnTrain(absl::Span<const uint8_t> rest) {
     rest.remove_prefix(std::min(padding, rest.size()));
     const size_t bytes = FirstFrameBytes(rest);
     if (bytes < sizeof(FrameHeader) || bytes > rest.size()) {
-      return FrameRefused("a train ends in the middle of a frame");
+      return ProtocolError("a train ends in the middle of a frame");
     }
     const absl::Span<const uint8_t> frame = rest.first(bytes);
     rest.remove_prefix(bytes);
     const bool plain = IsPlainCall(frame);
     if (const char* const error = TrainFrameError(frame, plain)) {
-      return FrameRefused(error);
+      return ProtocolError(error);
     }
     calls_.OnFrame(frame, plain);
   }
@@ -115,63 +138,31 @@ bool Connection::CheckSums(absl::Span<const uint8_t>* frame) {
 void Connection::OnSendDone(uint64_t wr_id, ibv_wc_status status) {
   // After the first error everything else is flushed; the first one counts.
   if (ABSL_PREDICT_FALSE(status != IBV_WC_SUCCESS)) OnReceiveError(status);
-  if (ABSL_PREDICT_FALSE(!send_.Complete(
+  if (ABSL_PREDICT_FALSE(!send_queue().Complete(
           wr_id, [this](void* tag) { calls_.OnTransferDone(tag); }))) {
     OnMisreport("the completion of a request that was not under way");
   }
-  JoinRound();
+  device().JoinRound(this);
 }
 
 void Connection::FinishRound() {
-  if (ABSL_PREDICT_TRUE(state_ <= ConnectionState::kOpen)) {
+  if (ABSL_PREDICT_TRUE(!life().ending())) {
     if (calls_wait_) calls_wait_ = calls_.SendWaiting();
     SendOwedControl();
   }
   FlushNow();
   // The next tick finds out that nothing comes any more.
-  if (ABSL_PREDICT_FALSE(state_ > ConnectionState::kOpen) && send_.idle()) {
-    CheckDrained();
+  if (ABSL_PREDICT_FALSE(life().ending()) && sends_done()) {
+    ending_.Check();
   }
-}
-
-void Connection::FlushNow() {
-  Touch();
-  const int error = send_.Flush();
-  if (ABSL_PREDICT_FALSE(error != 0)) FailPostSlow(error);
 }
 
 void Connection::SendWaitingSoon() {
-  if (ABSL_PREDICT_TRUE(poller_.in_round())) {
-    JoinRound();
-  } else if (state_ <= ConnectionState::kOpen) {
+  if (ABSL_PREDICT_TRUE(poller().in_round())) {
+    device().JoinRound(this);
+  } else if (!life().ending()) {
     if (calls_wait_) calls_wait_ = calls_.SendWaiting();
     FlushNow();
-  }
-}
-
-void Connection::SendCall(uint32_t bytes, uint32_t invalidates) {
-  if (!send_.begun_in_train()) {
-    SendFrame(bytes, /*signalled=*/false, invalidates);
-    if (trains_ && invalidates == 0) send_.BeginTrain(bytes);
-    return;
-  }
-  const int error = send_.PostInTrain(bytes);
-  if (ABSL_PREDICT_FALSE(error != 0)) FailPostSlow(error);
-}
-
-void Connection::SendFrame(uint32_t bytes, bool signalled,
-                           uint32_t invalidates) {
-  credits_.Stamp(send_.frame());
-  if (ABSL_PREDICT_FALSE(sum_bytes_ > 0)) {
-    bytes =
-        AppendSums(send_.frame(), bytes, std::exchange(part_sums_, PartSums()));
-  }
-  const int error =
-      send_.PostFrame(bytes, signalled || going_away_, invalidates);
-  if (ABSL_PREDICT_FALSE(error != 0)) {
-    FailPostSlow(error);
-  } else {
-    FlushSoon();
   }
 }
 
@@ -184,7 +175,7 @@ void Connection::SendOwedControl() {
     }
   }
   // Any of the above carried the limit too.
-  if (ABSL_PREDICT_FALSE(credits_.GrantDue())) SendGrant();
+  if (ABSL_PREDICT_FALSE(credit_flow().GrantDue())) balance_.SendGrant();
 }
 
 }  // namespace verbena::transport

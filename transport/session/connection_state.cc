@@ -1,40 +1,41 @@
 #include "transport/session/connection_state.h"
 
+#include "transport/base/check.h"
+
 namespace verbena::transport {
+namespace {
+
+constexpr size_t kStates = DeviceCounters::kStates;
+
+constexpr const char* kNames[kStates] = {"connecting", "open", "saying bye",
+                                         "draining", "closed"};
+
+// By the state before (rows) and the state after (columns).
+constexpr bool kLegal[kStates][kStates] = {
+    {false, true, true, true, false},    // connecting
+    {false, false, true, true, false},   // open
+    {false, false, false, true, false},  // saying bye
+    {false, false, false, false, true},  // draining
+    {},                                  // closed
+};
+
+}  // namespace
 
 const char* ConnectionStateName(ConnectionState state) {
-  switch (state) {
-    case ConnectionState::kConnecting:
-      return "connecting";
-    case ConnectionState::kOpen:
-      return "open";
-    case ConnectionState::kSayingBye:
-      return "saying bye";
-    case ConnectionState::kDraining:
-      return "draining";
-    case ConnectionState::kClosed:
-      return "closed";
-  }
-  return "unknown";
+  return kNames[static_cast<size_t>(state)];
 }
 
 bool IsLegalTransition(ConnectionState from, ConnectionState to) {
-  switch (from) {
-    case ConnectionState::kConnecting:
-      return to == ConnectionState::kOpen ||
-             to == ConnectionState::kSayingBye ||
-             to == ConnectionState::kDraining;
-    case ConnectionState::kOpen:
-      return to == ConnectionState::kSayingBye ||
-             to == ConnectionState::kDraining;
-    case ConnectionState::kSayingBye:
-      return to == ConnectionState::kDraining;
-    case ConnectionState::kDraining:
-      return to == ConnectionState::kClosed;
-    case ConnectionState::kClosed:
-      return false;
-  }
-  return false;
+  return kLegal[static_cast<size_t>(from)][static_cast<size_t>(to)];
+}
+
+void ConnectionLife::Transition(ConnectionState state) {
+  CHECK(IsLegalTransition(state_, state))
+      << ConnectionStateName(state_) << " to " << ConnectionStateName(state);
+  Here().Subtract();
+  state_ = state;
+  // Closed connections are not counted, or the gauge would only grow.
+  if (state != ConnectionState::kClosed) Here().Add();
 }
 
 }  // namespace verbena::transport

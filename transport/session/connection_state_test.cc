@@ -2,40 +2,68 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
 #include <string>
-#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "transport/polling/poller_counters.h"
 
 namespace verbena::transport {
 namespace {
 
-constexpr ConnectionState kAll[] = {
-    ConnectionState::kConnecting, ConnectionState::kOpen,
-    ConnectionState::kSayingBye, ConnectionState::kDraining,
-    ConnectionState::kClosed};
+using enum ConnectionState;
 
-TEST(ConnectionStateTest, AllowsExactlyTheTransitionsOfTheTable) {
-  using enum ConnectionState;
-  const std::set<std::pair<ConnectionState, ConnectionState>> legal = {
-      {kConnecting, kOpen}, {kConnecting, kSayingBye}, {kConnecting, kDraining},
-      {kOpen, kSayingBye},  {kOpen, kDraining},        {kSayingBye, kDraining},
-      {kDraining, kClosed},
-  };
+constexpr ConnectionState kAll[] = {kConnecting, kOpen, kSayingBye, kDraining,
+                                    kClosed};
+static_assert(std::size(kAll) == DeviceCounters::kStates);
+
+TEST(ConnectionStateTest, AllowsExactlyTheTransitionsOfTheDrawing) {
+  std::string drawing = "\n";
   for (const ConnectionState from : kAll) {
     for (const ConnectionState to : kAll) {
-      EXPECT_EQ(IsLegalTransition(from, to), legal.count({from, to}) == 1)
-          << ConnectionStateName(from) << " to " << ConnectionStateName(to);
+      if (!IsLegalTransition(from, to)) continue;
+      absl::StrAppend(&drawing, ConnectionStateName(from), " -> ",
+                      ConnectionStateName(to), "\n");
     }
   }
+  EXPECT_EQ(drawing, R"(
+connecting -> open
+connecting -> saying bye
+connecting -> draining
+open -> saying bye
+open -> draining
+saying bye -> draining
+draining -> closed
+)");
 }
 
-TEST(ConnectionStateTest, NamesEveryStateDifferently) {
-  std::set<std::string> names;
-  for (const ConnectionState state : kAll) {
-    names.insert(ConnectionStateName(state));
+TEST(ConnectionLifeTest, IsCountedInItsStateUntilItIsClosed) {
+  DeviceCounters counters;
+  const auto count = [&](ConnectionState state) {
+    return counters.connections[static_cast<size_t>(state)].value();
+  };
+  {
+    ConnectionLife life(counters.connections);
+    EXPECT_EQ(count(kConnecting), 1u);
+    EXPECT_FALSE(life.ending());
+    life.Transition(kOpen);
+    EXPECT_EQ(count(kConnecting), 0u);
+    EXPECT_EQ(count(kOpen), 1u);
+    EXPECT_FALSE(life.ending());
+    life.Transition(kDraining);
+    EXPECT_TRUE(life.ending());
+    life.Transition(kClosed);
+    EXPECT_EQ(count(kDraining), 0u);
+    EXPECT_EQ(count(kClosed), 0u);
   }
-  EXPECT_EQ(names.size(), std::size(kAll));
-  EXPECT_EQ(names.count("unknown"), 0u);
+  { const ConnectionLife dropped(counters.connections); }
+  for (const ConnectionState state : kAll) EXPECT_EQ(count(state), 0u);
+}
+
+TEST(ConnectionLifeDeathTest, RefusesAnyOtherTransition) {
+  DeviceCounters counters;
+  ConnectionLife life(counters.connections);
+  life.Transition(kDraining);
+  EXPECT_DEATH(life.Transition(kOpen), "draining to open");
 }
 
 }  // namespace

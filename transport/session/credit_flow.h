@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/base/optimization.h"
+#include "absl/strings/string_view.h"
 #include "transport/base/limits.h"
 #include "transport/session/credit_window.h"
 #include "transport/wire/frame.h"
@@ -54,7 +55,7 @@ class CreditFlow {
   static constexpr char kGrantOutOfTurn[] = "it sent a GRANT out of turn";
   static constexpr char kBeyondCredits[] =
       "it sent more messages than it had credits for";
-  static bool IsFlood(const char* error) {
+  static bool IsFlood(absl::string_view error) {
     return error == kGrantOutOfTurn || error == kBeyondCredits;
   }
 

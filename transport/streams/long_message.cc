@@ -17,11 +17,11 @@ void LongMessage::LeavePool(const BufferPool& pool) {
   }
 }
 
-bool SendMessageFrame(Connection& connection, uint32_t call_id,
+bool SendMessageFrame(FrameSender& connection, uint32_t call_id,
                       const LongMessage& message, Placement place,
                       ArenaPlace message_at, ArenaPlace attachment_at) {
   LongMessageHeader header = {};
-  header.frame = Connection::PlainHeader(FrameType::kMessage, call_id);
+  header.frame = FrameSender::PlainHeader(FrameType::kMessage, call_id);
   header.frame.header_bytes = sizeof(header);
   header.message_bytes = static_cast<uint32_t>(message.message.size());
   header.attachment_bytes = static_cast<uint32_t>(message.attachment.size());

@@ -7,7 +7,7 @@
 
 #include "transport/base/buffer.h"
 #include "transport/memory/buffer_pool.h"
-#include "transport/session/connection.h"
+#include "transport/session/frame_sender.h"
 #include "transport/streams/stream_types.h"
 #include "transport/wire/placement.h"
 #include "transport/wire/remote_arenas.h"
@@ -65,7 +65,7 @@ struct ArenaPlace {
 // Sends the MESSAGE that says so of `message`; false if there is no room for
 // it. The parts that are `place`d inline go with it, and their ArenaPlace means
 // nothing.
-bool SendMessageFrame(Connection& connection, uint32_t call_id,
+bool SendMessageFrame(FrameSender& connection, uint32_t call_id,
                       const LongMessage& message, Placement place,
                       ArenaPlace message_at, ArenaPlace attachment_at);
 

@@ -32,7 +32,7 @@ const char* MessageStream::OnLongMessage(const MessageHeader& lengths,
 
 // Frames that let the peer send go first: it may wait for one before it reads
 // what this side sends.
-MessageStream::Sent MessageStream::SendFrame(Connection& connection) {
+MessageStream::Sent MessageStream::SendFrame(FrameSender& connection) {
   if (reader_.GrantDue()) {
     return reader_.SendWindow(connection, call_id_) ? Sent::kFrame
                                                     : Sent::kBlocked;

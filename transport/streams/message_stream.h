@@ -13,7 +13,7 @@
 #include "transport/base/intrusive_list.h"
 #include "transport/memory/buffer_pool.h"
 #include "transport/polling/task.h"
-#include "transport/session/connection.h"
+#include "transport/session/frame_sender.h"
 #include "transport/streams/long_message.h"
 #include "transport/streams/stream_reader.h"
 #include "transport/streams/stream_types.h"
@@ -193,7 +193,7 @@ class MessageStream final : public Task, public base::ListLink<MessageStream> {
 
   // Sends the next frame. If that loses the connection, the stream may be gone.
   // REQUIRES: is_open().
-  Sent SendFrame(Connection& connection);
+  Sent SendFrame(FrameSender& connection);
   // Whether all that was written is sent, and nothing else will be.
   bool sent_all() const { return writer_.sent_all(); }
   // Tells the owner if OnPending() has something new to tell.

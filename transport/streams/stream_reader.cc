@@ -195,12 +195,12 @@ const char* StreamReader::OnLongMessage(const MessageHeader& lengths,
   return nullptr;
 }
 
-bool StreamReader::SendWindow(Connection& connection, uint32_t call_id) {
+bool StreamReader::SendWindow(FrameSender& connection, uint32_t call_id) {
   uint8_t* const out =
       connection.BeginFrame(sizeof(WindowHeader), /*spare_credits=*/0);
   if (out == nullptr) return false;
   WindowHeader header = {};
-  header.frame = Connection::PlainHeader(FrameType::kWindow, call_id);
+  header.frame = FrameSender::PlainHeader(FrameType::kWindow, call_id);
   header.frame.header_bytes = sizeof(header);
   header.limit = window_.Grant(AwaitedEnd());
   if (grants_longs_) header.message_limit = longs_granted_ = NextLongLimit();

@@ -12,7 +12,7 @@
 #include "transport/base/byte_buffer.h"
 #include "transport/base/limits.h"
 #include "transport/memory/buffer_pool.h"
-#include "transport/session/connection.h"
+#include "transport/session/frame_sender.h"
 #include "transport/streams/long_message.h"
 #include "transport/streams/receive_window.h"
 #include "transport/streams/stream_inbox.h"
@@ -63,7 +63,7 @@ class StreamReader {
                            (grants_longs_ && NextLongLimit() > longs_granted_));
   }
   // Sends the WINDOW that is due; false if the connection has no room for it.
-  bool SendWindow(Connection& connection, uint32_t call_id);
+  bool SendWindow(FrameSender& connection, uint32_t call_id);
   void StartReads(uint32_t call_id, LongMessageCarrier& carrier) {
     inbox_.StartReads(call_id, carrier);
   }
@@ -109,8 +109,9 @@ class StreamReader {
   // The reader's.
   base::ByteBuffer reading_;  // Whole messages.
   size_t read_at_ = 0;
-  LongMessage reading_long_;       // The one that was read last.
-  base::ByteBuffer reading_copy_;  // Its message, if the peer may write that.
+  LongMessage reading_long_;  // The one that was read last.
+  base::ByteBuffer
+      reading_copy_;  // Copy of its message, if the peer may write that.
 
   // The poller's.
   absl::Status failure_;

@@ -120,7 +120,7 @@ bool StreamWriter::Fetch() {
   return std::exchange(writer_waits_, false);
 }
 
-StreamSent StreamWriter::SendFrame(Connection& connection, uint32_t call_id,
+StreamSent StreamWriter::SendFrame(FrameSender& connection, uint32_t call_id,
                                    LongMessageCarrier& carrier) {
   if (held_.load(std::memory_order_relaxed)) return StreamSent::kNothing;
   if (sending_.long_message.has_value() && !long_in_frames_) {
@@ -146,7 +146,7 @@ StreamSent StreamWriter::SendLong(uint32_t call_id,
 
 // Sends as many bytes as the batch, the window and the frame have room for. The
 // last DATA may be empty.
-StreamSent StreamWriter::SendData(Connection& connection, uint32_t call_id) {
+StreamSent StreamWriter::SendData(FrameSender& connection, uint32_t call_id) {
   const uint64_t left = sending_.bytes() - sent_at_;
   const uint32_t bytes = static_cast<uint32_t>(std::min<uint64_t>(
       {left, allowed_ - sent_, connection.SendRoom() - sizeof(FrameHeader)}));
@@ -156,7 +156,7 @@ StreamSent StreamWriter::SendData(Connection& connection, uint32_t call_id) {
       connection.BeginFrame(static_cast<uint32_t>(sizeof(FrameHeader)) + bytes,
                             connection.RequestReserve());
   if (out == nullptr) return StreamSent::kBlocked;
-  FrameHeader header = Connection::PlainHeader(FrameType::kData, call_id);
+  FrameHeader header = FrameSender::PlainHeader(FrameType::kData, call_id);
   header.body_bytes = bytes;
   if (last) header.flags = kFlagLastData;
   std::memcpy(out, &header, sizeof(header));

@@ -15,7 +15,7 @@
 #include "transport/base/limits.h"
 #include "transport/base/mutex.h"
 #include "transport/memory/buffer_pool.h"
-#include "transport/session/connection.h"
+#include "transport/session/frame_sender.h"
 #include "transport/streams/long_message.h"
 #include "transport/streams/stream_types.h"
 
@@ -52,7 +52,7 @@ class StreamWriter {
   // the owner has to hear that there is room.
   bool Fetch();
   // Sends the next frame of that.
-  StreamSent SendFrame(Connection& connection, uint32_t call_id,
+  StreamSent SendFrame(FrameSender& connection, uint32_t call_id,
                        LongMessageCarrier& carrier);
   bool sent_all() const {
     return sent_at_ == sending_.bytes() &&
@@ -90,7 +90,7 @@ class StreamWriter {
                          absl::FunctionRef<void(uint8_t*)> write);
   // Sends the long message, or says why not.
   StreamSent SendLong(uint32_t call_id, LongMessageCarrier& carrier);
-  StreamSent SendData(Connection& connection, uint32_t call_id);
+  StreamSent SendData(FrameSender& connection, uint32_t call_id);
 
   const bool marks_end_;
 
