@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "transport/base/buffer.h"
+#include "transport/base/intrusive_list.h"
 #include "transport/base/limits.h"
 #include "transport/wire/frame.h"
 
@@ -40,7 +41,7 @@ struct CallResponse {
 // been entered; exactly one of these is called, once. All methods are called on
 // the poller's thread; they may start further calls, and may destroy this
 // object.
-class ClientCall {
+class ClientCall : public base::ListLink<ClientCall> {
  public:
   struct Request {
     uint64_t method_id = 0;
@@ -126,14 +127,8 @@ class ClientCall {
   Request request_;  // To be filled before Start().
 
  private:
-  template <typename Call>
-  friend class CallQueue;  // Keeps next_ and previous_.
-
   MessageStream* stream_ = nullptr;  // Null unless it streams.
   Link link_;
-  // Its neighbours in the queue of calls that wait for room.
-  ClientCall* next_ = nullptr;
-  ClientCall* previous_ = nullptr;
 };
 
 }  // namespace verbena::transport

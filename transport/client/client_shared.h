@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "transport/base/intrusive_list.h"
 #include "transport/client/client_arenas.h"
 #include "transport/client/client_call.h"
 #include "transport/client/client_call_slots.h"
-#include "transport/session/call_queue.h"
 #include "transport/session/call_table.h"
 #include "transport/session/connection.h"
 
@@ -35,15 +35,15 @@ struct ClientShared {
     next_deadline = std::min(next_deadline, deadline);
   }
   // Returns the line of a call that waits.
-  CallQueue<ClientCall>& LineOf(const ClientCall& call) {
+  base::IntrusiveList<ClientCall>& LineOf(const ClientCall& call) {
     return call.link().fits_frame ? waiting_small : waiting_large;
   }
 
   ClientCallSlots slots;
   // Calls that wait: for a slot or a credit, and for arena memory. Apart, so
   // that no large call holds up small ones.
-  CallQueue<ClientCall> waiting_small;
-  CallQueue<ClientCall> waiting_large;
+  base::IntrusiveList<ClientCall> waiting_small;
+  base::IntrusiveList<ClientCall> waiting_large;
   // The earliest deadline of all calls, also of those that wait.
   absl::Time next_deadline = absl::InfiniteFuture();
   ClientArenas arenas;

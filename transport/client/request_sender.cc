@@ -50,7 +50,7 @@ void RequestSender::Cancel(ClientCall* call, const absl::Status& reason) {
 }
 
 void RequestSender::ReturnUnsent(const absl::Status& why) {
-  for (CallQueue<ClientCall>* line :
+  for (base::IntrusiveList<ClientCall>* line :
        {&shared_.waiting_small, &shared_.waiting_large}) {
     while (!line->empty()) {
       ClientCall* const call = line->front();
@@ -63,7 +63,7 @@ void RequestSender::ReturnUnsent(const absl::Status& why) {
 }
 
 void RequestSender::EndExpired(absl::Time now) {
-  for (CallQueue<ClientCall>* line :
+  for (base::IntrusiveList<ClientCall>* line :
        {&shared_.waiting_small, &shared_.waiting_large}) {
     ClientCall* call = line->front();
     while (call != nullptr) {

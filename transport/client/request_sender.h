@@ -46,7 +46,7 @@ class RequestSender {
   // Ends a call that waits in a line.
   void Cancel(ClientCall* call, const absl::Status& reason);
   // Sends the requests that wait, as far as it can.
-  void SendQueued(CallQueue<ClientCall>* line);
+  void SendQueued(base::IntrusiveList<ClientCall>* line);
   // Ends the calls that wait: they may be started elsewhere.
   void ReturnUnsent(const absl::Status& why);
   // Ends the calls that wait and whose deadline has passed.

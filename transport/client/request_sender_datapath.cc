@@ -127,7 +127,7 @@ void RequestSender::Wait(ClientCall* call) {
   connection_.NoteWaiting();
 }
 
-void RequestSender::SendQueued(CallQueue<ClientCall>* line) {
+void RequestSender::SendQueued(base::IntrusiveList<ClientCall>* line) {
   // Each is taken out before it is tried: sending may lose the connection, and
   // that ends all that stand in the queue.
   while (!line->empty() && connection_.usable()) {

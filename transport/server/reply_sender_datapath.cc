@@ -92,7 +92,7 @@ void ReplySender::QueueFrame(ServerCall* call, ServerCallState state) {
 void ReplySender::SendFrames() {
   // Each is taken out before it is tried: sending may lose the connection, and
   // that clears the queue.
-  CallQueue<ServerCall>& line = shared_.lines.frames;
+  base::IntrusiveList<ServerCall>& line = shared_.lines.frames;
   while (!line.empty() && connection_.usable()) {
     ServerCall* const call = line.front();
     line.Remove(call);

@@ -40,7 +40,7 @@ void RequestIntake::AwaitMemory(ServerCall* call) {
 }
 
 void RequestIntake::StartTurns() {
-  CallQueue<ServerCall>& line = shared_.lines.turns;
+  base::IntrusiveList<ServerCall>& line = shared_.lines.turns;
   while (!line.empty() && large_reads_ < kLargeReadsMax) {
     ServerCall* const call = line.front();
     line.Remove(call);

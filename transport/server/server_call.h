@@ -19,6 +19,7 @@
 #include "transport/base/auth_context.h"
 #include "transport/base/buffer.h"
 #include "transport/base/check.h"
+#include "transport/base/intrusive_list.h"
 #include "transport/base/limits.h"
 #include "transport/polling/poller.h"
 #include "transport/polling/poller_threads.h"
@@ -60,7 +61,7 @@ class ServerHandler {
 //
 // Methods may be called from any thread, one at a time, unless they say
 // otherwise.
-class ServerCall {
+class ServerCall : public base::ListLink<ServerCall> {
  public:
   ServerCall(const ServerCall&) = delete;
   ServerCall& operator=(const ServerCall&) = delete;
@@ -203,13 +204,8 @@ class ServerCall {
   CallReply& reply() { return reply_; }
 
  private:
-  template <typename Call>
-  friend class CallQueue;  // Keeps next_ and previous_.
-
   ServerCalls& calls_;
   void* user_ = nullptr;
-  ServerCall* next_ = nullptr;  // Its neighbours in the queue it waits in.
-  ServerCall* previous_ = nullptr;
   ServerCallState state_ = ServerCallState::kFree;
   uint32_t id_ = 0;
   uint64_t method_id_ = 0;

@@ -129,7 +129,7 @@ absl::Time ServerCalls::NextTick() const {
 void ServerCalls::FreeHeldMemory() {
   if (!shared_.memory.TakeShortage()) return;
   const ServerLines& lines = shared_.lines;
-  for (const CallQueue<ServerCall>* line :
+  for (const base::IntrusiveList<ServerCall>* line :
        {&lines.leases, &lines.frames, &lines.memory, &lines.turns}) {
     for (ServerCall* call = line->front(); call != nullptr;
          call = line->Next(call)) {

@@ -93,7 +93,7 @@ bool ServerCalls::SendWaiting() {
 
 void ServerCalls::StartTransfers() {
   intake_.StartTurns();
-  CallQueue<ServerCall>& line = shared_.lines.memory;
+  base::IntrusiveList<ServerCall>& line = shared_.lines.memory;
   while (!line.empty() && connection().usable()) {
     ServerCall* const call = line.front();
     line.Remove(call);

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "absl/time/time.h"
+#include "transport/base/intrusive_list.h"
 #include "transport/server/server_call.h"
-#include "transport/session/call_queue.h"
 
 namespace verbena::transport {
 
@@ -15,14 +15,14 @@ namespace verbena::transport {
 // only.
 struct ServerLines {
   // Large requests that wait for their turn to wait for memory.
-  CallQueue<ServerCall> turns;
+  base::IntrusiveList<ServerCall> turns;
   // For memory for the request, or for the reply.
-  CallQueue<ServerCall> memory;
-  CallQueue<ServerCall> frames;    // For a credit.
-  CallQueue<ServerCall> leases;    // Those that are kAwaitsLease.
-  CallQueue<ServerCall> draining;  // Those that are kDraining.
+  base::IntrusiveList<ServerCall> memory;
+  base::IntrusiveList<ServerCall> frames;    // For a credit.
+  base::IntrusiveList<ServerCall> leases;    // Those that are kAwaitsLease.
+  base::IntrusiveList<ServerCall> draining;  // Those that are kDraining.
   // Calls that are kHandling or kDraining, with initial metadata to send.
-  CallQueue<ServerCall> initial_metadata;
+  base::IntrusiveList<ServerCall> initial_metadata;
   // How often the first of `leases` was another one.
   uint64_t leases_passed = 0;
   // Not after the expiry() of any call that stands in a line.
@@ -41,7 +41,7 @@ struct ServerLines {
     leases.Remove(call);
   }
   void Clear() {
-    for (CallQueue<ServerCall>* line :
+    for (base::IntrusiveList<ServerCall>* line :
          {&turns, &memory, &frames, &leases, &draining, &initial_metadata}) {
       line->Clear();
     }

@@ -63,7 +63,7 @@ void ServerStreams::FailDraining(ServerCall* call,
 }
 
 void ServerStreams::FinishDrained() {
-  CallQueue<ServerCall>& line = shared_.lines.draining;
+  base::IntrusiveList<ServerCall>& line = shared_.lines.draining;
   ServerCall* call = line.front();
   while (call != nullptr && connection_.usable()) {
     ServerCall* const next = line.Next(call);

@@ -25,7 +25,7 @@ void StallGuard::EndExpired(absl::Time now) {
   const absl::Status expired = absl::DeadlineExceededError(
       "the deadline of the call passed while it waited at the server");
   // `frames` is the last of them, because the others' calls go there.
-  for (CallQueue<ServerCall>* line :
+  for (base::IntrusiveList<ServerCall>* line :
        {&lines.turns, &lines.memory, &lines.leases, &lines.draining,
         &lines.initial_metadata, &lines.frames}) {
     ServerCall* call = line->front();
@@ -96,7 +96,7 @@ void StallGuard::EndUnlent(absl::Time now) {
                    absl::FormatDuration(limit),
                    " (stall_timeout of the server): other "
                    "calls, or the application's Buffers, hold its arenas"));
-  CallQueue<ServerCall>& line = shared_.lines.leases;
+  base::IntrusiveList<ServerCall>& line = shared_.lines.leases;
   while (connection_.usable() && !line.empty() &&
          now - line.front()->reply().lease_asked_time >= limit) {
     EndWaiting(line.front(), stalled);
