@@ -23,10 +23,10 @@
 #include "transport/base/socket_address.h"
 #include "transport/base/unique_fd.h"
 #include "transport/soft/address/cm_address.h"
+#include "transport/soft/full/full_provider.h"
 #include "transport/soft/link/cm_message.h"
 #include "transport/soft/link/link.h"
 #include "transport/soft/simulation.h"
-#include "transport/soft/soft_provider.h"
 #include "transport/verbs/cm_id.h"
 #include "transport/verbs/completion_queue.h"
 #include "transport/verbs/event_channel.h"
@@ -44,7 +44,7 @@ constexpr size_t kMost = 8;  // Intruders, and identifiers.
 class CmFuzzer {
  public:
   explicit CmFuzzer(FuzzInput input) : input_(input) {
-    listener_.emplace(*CmId::Create(SoftProvider(), channel_));
+    listener_.emplace(*CmId::Create(FullSoftProvider(), channel_));
     CHECK(listener_->BindAddr(SocketAddress::Loopback(AF_INET, 0)).ok());
     CHECK(listener_->Listen(/*backlog=*/4).ok());
     address_ = listener_->LocalAddress();
@@ -166,7 +166,7 @@ class CmFuzzer {
       CHECK(event.ok());
       if (!event->has_value()) return;
       if ((*event)->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
-        KeepId(CmId::Adopt(SoftProvider(), (*event)->id));
+        KeepId(CmId::Adopt(FullSoftProvider(), (*event)->id));
       }
       for (CmId& id : ids_) {
         if (id.get() != (*event)->id) continue;
@@ -196,7 +196,7 @@ class CmFuzzer {
   bool CreateQp(CmId& id) {
     if (id.qp() != nullptr) return true;
     if (pd_.get() == nullptr) {
-      const transport::VerbsOps& verbs = SoftProvider().verbs;
+      const transport::VerbsOps& verbs = FullSoftProvider().verbs;
       pd_ = *transport::ProtectionDomain::Create(verbs, id.context());
       cq_ =
           *transport::CompletionQueue::Create(verbs, id.context(), 64, nullptr);
@@ -234,7 +234,7 @@ class CmFuzzer {
 
   // To a server that is not ours.
   void Dial() {
-    CmId id = *CmId::Create(SoftProvider(), channel_);
+    CmId id = *CmId::Create(FullSoftProvider(), channel_);
     if (id.ResolveAddr({}, bad_address_, absl::Seconds(1)).ok()) {
       KeepId(std::move(id));
     }
@@ -249,7 +249,7 @@ class CmFuzzer {
   Simulation& simulation_ = Simulation::Begin();  // Before the ends use it.
   FuzzInput input_;
   transport::EventChannel channel_ =
-      *transport::EventChannel::Create(SoftProvider());
+      *transport::EventChannel::Create(FullSoftProvider());
   std::optional<CmId> listener_;
   SocketAddress address_;
   SocketAddress bad_address_;

@@ -85,7 +85,7 @@ EVERYWHERE = [
         "run the test; choose in the manifest or in BUILD where",
         allowed=("transport/soft/address/cm_address_test.cc",
                  "transport/soft/cm/cm_hostile_test.cc",
-                 "transport/soft/connected/manual_process_test.cc")),
+                 "transport/soft/manual/manual_process_test.cc")),
     Ban(r"FRIEND_TEST|friend class \w*Test\b", anywhere,
         "test through the public interface"),
     Ban(r"\busing namespace\b", anywhere, "name what you use"),

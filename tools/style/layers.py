@@ -9,10 +9,11 @@ from source_tree import Problem
 # that only programs link which use verbs themselves.
 _SOFT_OF_RPC = ["base", "address", "memory", "link", "remote", "device",
                 "queues", "connected", "verbs", "cm"]
-SOFT_ROOMS = _SOFT_OF_RPC + ["datagram", "extended", "services", "full"]
+SOFT_ROOMS = _SOFT_OF_RPC + ["manual", "datagram", "extended", "services",
+                             "full"]
 
 # Neither kind of queue pair knows of the other.
-_SOFT_NEIGHBOURS = [("datagram", "connected")]
+_SOFT_NEIGHBOURS = [("datagram", "connected"), ("datagram", "manual")]
 
 
 def _soft_rooms(rooms):

@@ -184,7 +184,7 @@ TESTED_ELSEWHERE = {
     "transport/soft/extended/send_builder.cc":
         "transport/soft/extended/extended_queue_pair_test.cc",
     "transport/soft/device/context.cc": _MESSAGES,
-    "transport/soft/device/manual_link.cc": _MESSAGES,
+    "transport/soft/manual/manual_link.cc": _MESSAGES,
     "transport/soft/queues/queue_pair.cc": _MESSAGES,
     "transport/soft/queues/completion_ring.cc":
         "tests/conformance/resizing_test.cc",
@@ -223,8 +223,9 @@ TESTED_ELSEWHERE = {
         "transport/soft/remote/relay_test.cc",
     "transport/soft/remote/tcp_socket.cc":
         "transport/soft/remote/tcp_switch_test.cc",
-    "transport/soft/device/queue_pair_directory.cc":
-        "transport/soft/connected/manual_process_test.cc",
+    "transport/soft/device/queue_pair_directory.cc": _MESSAGES,
+    "transport/soft/manual/manual_links.cc":
+        "transport/soft/manual/manual_process_test.cc",
     "transport/soft/connected/connected_queue_pair_datapath.cc": _MESSAGES,
     "transport/soft/connected/held_link.cc":
         "transport/soft/soft_faults_test.cc",

@@ -6,9 +6,9 @@ namespace verbena::soft {
 
 ConnectedQueuePair::ConnectedQueuePair(SoftDevice& device,
                                        ProtectionDomain& domain,
-                                       const ibv_qp_init_attr& attributes)
+                                       const ibv_qp_init_attr& attributes,
+                                       NumberKind kind)
     : QueuePair(device, domain, attributes),
-      manual_(device),
       notes_(device.engine().clock().Now()),
       receives_(domain, attributes),
       exchange_(
@@ -18,17 +18,17 @@ ConnectedQueuePair::ConnectedQueuePair(SoftDevice& device,
            &domain.original(), &receives_, attributes.qp_type == IBV_QPT_UC},
           attributes) {
   checks_after_transmit_ = requester().unreliable();
-  Register();
+  Register(kind);
 }
 
 ConnectedQueuePair::~ConnectedQueuePair() {
-  Unregister();
-  {
+  if (finder_ != nullptr) {
     // Otherwise the engine could still take a link that has just come, for a
     // queue pair that is being destroyed.
     const base::MutexLock modifying(modify_mutex_);
-    manual_.StopWaiting();
+    finder_->Close();
   }
+  Unregister();
   std::optional<LinkMemory> memory;  // Kept until no poll can look at it.
   {
     BiasedLock::Guard lock(lock_);
@@ -37,19 +37,19 @@ ConnectedQueuePair::~ConnectedQueuePair() {
   }
   device_.windows().ForgetQueuePair(this);
   // Nobody rings any more, so its socket may be closed.
-  manual_.DropLink();
+  if (finder_ != nullptr) finder_->DropLink();
   DetachFromQueues();
 }
 
 void ConnectedQueuePair::AttachLink(LinkMemory memory, LinkSide side,
                                     int socket_fd) {
-  device_.queue_pairs().RefuseOffers(qp_num);
+  if (finder_ != nullptr) finder_->RefuseOffers();
   UseLink(std::move(memory), side, socket_fd);
 }
 
 void ConnectedQueuePair::ConnectManuallyAtOnce() {
   const base::MutexLock modifying(modify_mutex_);
-  manual_.StopWaitingForReaders();
+  if (finder_ != nullptr) finder_->StopWaitingForReaders();
 }
 
 void ConnectedQueuePair::UseLink(LinkMemory memory, LinkSide side,
@@ -137,13 +137,6 @@ void ConnectedQueuePair::OnPeerGone() {
   EnterError();
 }
 
-void ConnectedQueuePair::StartManualLink(ManualLink& link) {
-  UseLink(link.TakeMemory(), link.side(), link.socket_fd());
-  link.Start(
-      device_.engine(), [this] { OnDoorbell(); },
-      [this] { OnManualLinkEnd(); });
-}
-
 // Runs on the engine's thread, which must not block: whoever holds the mutex
 // may be in Modify() and wait for another process to take its offer of a link.
 void ConnectedQueuePair::TakeAwaitedLink() {
@@ -156,10 +149,7 @@ void ConnectedQueuePair::TakeAwaitedLink() {
 }
 
 void ConnectedQueuePair::UseAwaitedLink() {
-  ManualLink* const manual_link = manual_.TakeAwaited(qp_num);
-  if (manual_link == nullptr) return;
-  StartManualLink(*manual_link);
-  manual_.StopWaiting();
+  if (!finder_->TakeAwaited()) return;
   BiasedLock::Guard polls(polling_lock());
   BiasedLock::Guard lock(lock_);
   if (!MayReceive()) return;

@@ -6,18 +6,19 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "transport/base/mutex.h"
 #include "transport/soft/base/biased_lock.h"
 #include "transport/soft/connected/engine_notes.h"
 #include "transport/soft/connected/held_link.h"
-#include "transport/soft/connected/manual_connection.h"
+#include "transport/soft/connected/link_finder.h"
 #include "transport/soft/connected/packet_exchange.h"
 #include "transport/soft/connected/path_migration.h"
 #include "transport/soft/connected/queue_pair_attributes.h"
-#include "transport/soft/device/manual_link.h"
 #include "transport/soft/link/link.h"
 #include "transport/soft/link/link_end.h"
 #include "transport/soft/queues/queue_pair.h"
@@ -37,15 +38,21 @@ namespace verbena::soft {
 class ConnectedQueuePair final : public QueuePair {
  public:
   // REQUIRES: GrantInitAttributes() accepts the attributes, and the type is RC
-  // or UC. Its number is 0 when the device has none left.
+  // or UC. Its number, of that kind, is 0 when the device has none left.
   ConnectedQueuePair(SoftDevice& device, ProtectionDomain& pd,
-                     const ibv_qp_init_attr& attributes);
+                     const ibv_qp_init_attr& attributes, NumberKind kind);
   ~ConnectedQueuePair() override;
 
   // The queue pair behind a handle of this device. REQUIRES: its type is RC or
   // UC.
   static ConnectedQueuePair* From(ibv_qp* qp) {
     return static_cast<ConnectedQueuePair*>(qp);
+  }
+
+  // From now on it can be connected manually; without a finder it is refused
+  // with EOPNOTSUPP. Called before anybody else knows the queue pair.
+  void SetLinkFinder(std::unique_ptr<LinkFinder> finder) {
+    finder_ = std::move(finder);
   }
 
   // For the connection manager.
@@ -78,9 +85,9 @@ class ConnectedQueuePair final : public QueuePair {
   // what the peer had sent before; then the queue pair goes on without a link.
   void OnManualLinkEnd();
 
-  // Attaches `link`, and from now on answers its doorbells and its end. The
-  // queue pair must outlive it.
-  void StartManualLink(ManualLink& link);
+  // As AttachLink(), for a link that was made manually.
+  void UseLink(LinkMemory memory, LinkSide side, int socket_fd)
+      ABSL_LOCKS_EXCLUDED(lock_);
 
   // For soft_faults.h, which acts on these two.
   HeldLink& held_link() { return held_link_; }
@@ -208,20 +215,18 @@ class ConnectedQueuePair final : public QueuePair {
   void GiveUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(lock_);
 
   void WaitForPolls() ABSL_LOCKS_EXCLUDED(lock_);
-  void UseLink(LinkMemory memory, LinkSide side, int socket_fd)
-      ABSL_LOCKS_EXCLUDED(lock_);
 
   // Takes the link that is awaited, if it has come. On the engine's thread.
   void TakeAwaitedLink() ABSL_LOCKS_EXCLUDED(modify_mutex_);
   void UseAwaitedLink() ABSL_EXCLUSIVE_LOCKS_REQUIRED(modify_mutex_)
       ABSL_LOCKS_EXCLUDED(lock_);
-  bool AwaitsLink() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    return manual_.awaits();  // Allowed on any thread, without the mutex.
-  }
+  bool AwaitsLink() const { return finder_ != nullptr && finder_->awaits(); }
 
   // Held by Modify(), so that only one runs at a time. Taken before lock_.
   base::Mutex modify_mutex_;
-  ManualConnection manual_ ABSL_GUARDED_BY(modify_mutex_);
+  // Null if the queue pair cannot be connected manually; its methods are called
+  // with modify_mutex_ held, but for those that LinkFinder exempts.
+  std::unique_ptr<LinkFinder> finder_;
   EngineNotes notes_;
   HeldLink held_link_{*this, lock_};
 

@@ -38,11 +38,8 @@ int ConnectedQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
     return EINVAL;
   }
   if (to == IBV_QPS_RTR && !attached) {
-    ManualLink* const manual_link = manual_.Connect(qp_num, attributes);
-    if (manual_link != nullptr) {
-      StartManualLink(*manual_link);
-      manual_.StopWaiting();
-    }
+    if (finder_ == nullptr) return EOPNOTSUPP;
+    finder_->Find(attributes);
   }
   if (to == IBV_QPS_RTR) JoinEngine();
   // The memory of a link that is detached, kept until WaitForPolls().
@@ -56,9 +53,7 @@ int ConnectedQueuePair::Modify(const ibv_qp_attr& attributes, int mask) {
   if ((mask & kPathAttributes) != 0) LookAtPath();
   if (to == IBV_QPS_RESET) {
     WaitForPolls();
-    manual_.StopWaiting();
-    manual_.DropLink();
-    device_.queue_pairs().DropLinksOf(qp_num);
+    if (finder_ != nullptr) finder_->Reset();
   }
   return 0;
 }

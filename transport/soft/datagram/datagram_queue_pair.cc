@@ -29,7 +29,7 @@ DatagramQueuePair::DatagramQueuePair(SoftDevice& device,
       receives_(domain, attributes),
       sends_({this, &send_cq_, &device.memory(), &domain.original()},
              attributes) {
-  Register();
+  Register(NumberKind::kOfHost);
 }
 
 DatagramQueuePair::~DatagramQueuePair() {

@@ -30,8 +30,7 @@ int Attach(ibv_qp* qp, const ibv_gid& group,
 
 }  // namespace
 
-ibv_qp* CreateQpOfAnyType(ibv_pd* pd, ibv_qp_init_attr* attributes) {
-  if (attributes->qp_type != IBV_QPT_UD) return CreateQp(pd, attributes);
+ibv_qp* CreateDatagramQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
   return CreateQpBy(
       [](SoftDevice& device, ProtectionDomain& domain,
          const ibv_qp_init_attr& granted) -> std::unique_ptr<QueuePair> {

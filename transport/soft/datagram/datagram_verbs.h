@@ -12,8 +12,8 @@
 
 namespace verbena::soft {
 
-// The verb create_qp for the types RC, UC and UD.
-ibv_qp* CreateQpOfAnyType(ibv_pd* pd, ibv_qp_init_attr* attributes);
+// The verb create_qp. REQUIRES: the type is UD.
+ibv_qp* CreateDatagramQp(ibv_pd* pd, ibv_qp_init_attr* attributes);
 
 ibv_ah* CreateAh(ibv_pd* pd, ibv_ah_attr* attributes);
 int DestroyAh(ibv_ah* ah);

@@ -50,9 +50,7 @@ SoftDevice& SoftDevice::GetSimulated() {
 }
 
 SoftDevice::SoftDevice(Clock::Kind clock)
-    : engine_(clock),
-      network_(TcpPortFromEnvironment(), peer_users_),
-      queue_pairs_(engine_, network_, peer_users_) {
+    : engine_(clock), network_(TcpPortFromEnvironment(), peer_users_) {
   // Now, because it takes long once the process has several threads, and they
   // would otherwise wait for it with locks held.
   BiasedLock::CanBeOwned();

@@ -62,7 +62,7 @@ class SoftDevice {
   const PeerUsers& peer_users() const { return peer_users_; }
   // The way to other hosts.
   Network& network() { return network_; }
-  // The queue pairs, and the links of those that are connected manually.
+  // The queue pairs by number.
   QueuePairDirectory& queue_pairs() { return queue_pairs_; }
 
   // Whether this process was forked from one that had begun to use the device,

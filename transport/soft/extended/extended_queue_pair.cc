@@ -5,6 +5,7 @@
 #include "transport/soft/base/live_handles.h"
 #include "transport/soft/datagram/datagram_verbs.h"
 #include "transport/soft/extended/send_builder.h"
+#include "transport/soft/manual/manual_connection.h"
 #include "transport/soft/queues/queue_pair.h"
 #include "transport/soft/verbs/refuse.h"
 
@@ -64,6 +65,11 @@ int PostAll(ibv_qp* qp, ibv_send_wr* chain) {
 }
 
 }  // namespace
+
+ibv_qp* CreateQpOfAnyType(ibv_pd* pd, ibv_qp_init_attr* attributes) {
+  return attributes->qp_type == IBV_QPT_UD ? CreateDatagramQp(pd, attributes)
+                                           : CreateManualQp(pd, attributes);
+}
 
 ibv_qp* CreateQpEx(ibv_context* context, ibv_qp_init_attr_ex* attributes) {
   if (const int error = RefuseExtended(context, *attributes); error != 0) {

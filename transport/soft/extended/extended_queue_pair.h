@@ -7,6 +7,9 @@
 
 namespace verbena::soft {
 
+// The verb create_qp for all types.
+ibv_qp* CreateQpOfAnyType(ibv_pd* pd, ibv_qp_init_attr* attributes);
+
 // The verb create_qp_ex, with these extended attributes: a protection domain,
 // and the operations to send (IBV_QP_INIT_ATTR_SEND_OPS_FLAGS). Others, and
 // operations that queue pairs of this type do not have, are refused with

@@ -60,6 +60,31 @@ class VerbsOfRpcTest : public testing::Test {
   ibv_qp* qp_ = nullptr;
 };
 
+TEST_F(VerbsOfRpcTest, LackConnectionsThatAreMadeManually) {
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.port_num = 1;
+  EXPECT_EQ(verbs_.modify_qp(qp_, &attributes,
+                             IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                                 IBV_QP_ACCESS_FLAGS),
+            0);
+  attributes = {};
+  attributes.qp_state = IBV_QPS_RTR;
+  attributes.path_mtu = IBV_MTU_4096;
+  attributes.dest_qp_num = 2;
+  attributes.ah_attr.port_num = 1;
+  EXPECT_EQ(
+      verbs_.modify_qp(qp_, &attributes,
+                       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+                           IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                           IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+      EOPNOTSUPP);
+  attributes_.qp_type = IBV_QPT_UC;
+  errno = 0;
+  EXPECT_TRUE(IsRefused(verbs_.create_qp(pd_, &attributes_)))
+      << "it could only be connected manually";
+}
+
 TEST_F(VerbsOfRpcTest, LackThoseOfDatagrams) {
   attributes_.qp_type = IBV_QPT_UD;
   errno = 0;

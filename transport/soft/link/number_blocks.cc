@@ -29,11 +29,19 @@ std::string NumberBlocks::SocketName(uint32_t number) {
                       absl::Hex(number >> kBlockBits, absl::kZeroPad4));
 }
 
-uint32_t NumberBlocks::Take() {
+void NumberBlocks::OnSocket(std::function<void(int socket)> watch) {
+  on_socket_ = std::move(watch);
+  for (const Block& block : blocks_) {
+    if (block.socket.valid()) on_socket_(block.socket.get());
+  }
+}
+
+uint32_t NumberBlocks::Take(NumberKind kind) {
   for (Block& block : blocks_) {
+    if (block.kind != kind) continue;
     if (const uint32_t number = TakeFrom(block); number != 0) return number;
   }
-  return AddBlock() ? TakeFrom(blocks_.back()) : 0;
+  return AddBlock(kind) ? TakeFrom(blocks_.back()) : 0;
 }
 
 uint32_t NumberBlocks::TakeFrom(Block& block) {
@@ -60,11 +68,23 @@ bool NumberBlocks::Has(uint32_t first) const {
 
 // `next` is random, so that not every process has the same numbers: then the
 // mistake of taking one number for another shows sooner.
-void NumberBlocks::Keep(uint32_t first, base::UniqueFd socket, uint32_t next) {
-  blocks_.push_back(Block{first, std::move(socket), {}, next % kBlockNumbers});
+void NumberBlocks::Keep(uint32_t first, NumberKind kind, base::UniqueFd socket,
+                        uint32_t next) {
+  blocks_.push_back(
+      Block{first, kind, std::move(socket), {}, next % kBlockNumbers});
 }
 
-bool NumberBlocks::AddBlock() {
+// If somebody has all names, takes a block without one. Its numbers are unique
+// in this process alone.
+bool NumberBlocks::AddBlock(NumberKind kind) {
+  if (kind == NumberKind::kOfHost) {
+    if (AddNamedBlock()) return true;
+    if (errno != EADDRINUSE) return false;
+  }
+  return AddNamelessBlock(kind);
+}
+
+bool NumberBlocks::AddNamedBlock() {
   base::UniqueFd socket(
       ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.valid()) return false;
@@ -76,20 +96,24 @@ bool NumberBlocks::AddBlock() {
     const uint32_t first = (kBlockFirst + random() % named_) << kBlockBits;
     const UnixName name(SocketName(first));
     if (::bind(socket.get(), name.get(), name.length()) == 0) {
-      on_block_(socket.get());
-      Keep(first, std::move(socket), random());
+      if (on_socket_) on_socket_(socket.get());
+      Keep(first, NumberKind::kOfHost, std::move(socket), random());
       return true;
     }
     if (errno != EADDRINUSE) return false;
   }
-  // Somebody has all names: takes a block without one. Its numbers are unique
-  // in this process alone.
+  errno = EADDRINUSE;
+  return false;
+}
+
+bool NumberBlocks::AddNamelessBlock(NumberKind kind) {
   constexpr uint32_t kNameless = kBlockLast - (kBlockFirst + kNamedBlocks) + 1;
+  std::random_device random;
   for (int i = 0; i < kTries; ++i) {
     const uint32_t first = (kBlockFirst + kNamedBlocks + random() % kNameless)
                            << kBlockBits;
     if (Has(first)) continue;
-    Keep(first, base::UniqueFd(), random());
+    Keep(first, kind, base::UniqueFd(), random());
     return true;
   }
   return false;

@@ -23,6 +23,10 @@
 
 namespace verbena::soft {
 
+// Among which queue pairs a number is unique: those of the process, or those of
+// the host, whose other processes find it by its number.
+enum class NumberKind { kOfProcess, kOfHost };
+
 // The blocks of this process. They are kept until it is destroyed.
 //
 // Not thread-safe.
@@ -31,19 +35,20 @@ class NumberBlocks {
   // How many of the 65534 blocks have names.
   static constexpr uint32_t kNamedBlocks = 0xf000;
 
-  // Calls `on_block` with the socket of each new block that has a name; the
-  // socket is borrowed for as long as this lives. `named` is for tests.
-  explicit NumberBlocks(std::function<void(int socket)> on_block,
-                        uint32_t named = kNamedBlocks)
-      : on_block_(std::move(on_block)), named_(named) {}
+  // `named` is for tests.
+  explicit NumberBlocks(uint32_t named = kNamedBlocks) : named_(named) {}
   NumberBlocks(const NumberBlocks&) = delete;
   NumberBlocks& operator=(const NumberBlocks&) = delete;
 
-  // Takes a number by which no other process is found, and no other queue pair
-  // of this process; 0 when there is none or the process is out of descriptors.
+  // Calls `watch` with the socket of each block that has a name: those that
+  // there are, and each new one. The sockets are borrowed for as long as this
+  // lives.
+  void OnSocket(std::function<void(int socket)> watch);
+
+  // Takes a number; 0 when there is none or the process is out of descriptors.
   // A number that was returned is taken again as late as possible: a peer may
   // still think of it as what it was.
-  uint32_t Take();
+  uint32_t Take(NumberKind kind);
   void Return(uint32_t number);
 
   // The name, with its leading zero byte, of the socket of the process that
@@ -56,17 +61,22 @@ class NumberBlocks {
 
   struct Block {
     uint32_t first;
+    NumberKind kind;
     base::UniqueFd socket;  // None if the block has no name.
     std::bitset<kBlockNumbers> taken;
     uint32_t next = 0;  // Where to look for a free number first.
   };
 
-  bool AddBlock();
+  bool AddBlock(NumberKind kind);
+  // Returns whether a block was added, and sets errno if not.
+  bool AddNamedBlock();
+  bool AddNamelessBlock(NumberKind kind);
   bool Has(uint32_t first) const;
-  void Keep(uint32_t first, base::UniqueFd socket, uint32_t next);
+  void Keep(uint32_t first, NumberKind kind, base::UniqueFd socket,
+            uint32_t next);
   static uint32_t TakeFrom(Block& block);
 
-  const std::function<void(int socket)> on_block_;
+  std::function<void(int socket)> on_socket_;  // Null before OnSocket().
   const uint32_t named_;
   std::vector<Block> blocks_;
 };

@@ -16,8 +16,8 @@ QueuePair::QueuePair(SoftDevice& device, ProtectionDomain& domain,
 
 QueuePair::~QueuePair() = default;
 
-void QueuePair::Register() {
-  qp_num = device_.queue_pairs().Add(this);
+void QueuePair::Register(NumberKind kind) {
+  qp_num = device_.queue_pairs().Add(this, kind);
   send_cq_.Attach(this);
   recv_cq_.Attach(this);
 }

@@ -87,11 +87,11 @@ class QueuePair : public QueuePairHandle, public DeviceQueuePair {
   QueuePair(SoftDevice& device, ProtectionDomain& pd,
             const ibv_qp_init_attr& attributes);
 
-  // Takes a number, which is 0 if there is none left, and attaches the queue
-  // pair to its completion queues. It must be the last thing that the
+  // Takes a number of that kind, which is 0 if there is none left, and attaches
+  // the queue pair to its completion queues. It must be the last thing that the
   // constructor of a derived class does, because polls run the queue pair from
   // now on.
-  void Register();
+  void Register(NumberKind kind);
   // Gives the number back, so that nobody finds the queue pair any more. It
   // must be the first thing that the destructor of a derived class does.
   void Unregister();

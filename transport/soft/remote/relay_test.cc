@@ -12,8 +12,8 @@
 #include "transport/base/check.h"
 #include "transport/soft/address/port_states.h"
 #include "transport/soft/connected/connected_queue_pair.h"
-#include "transport/soft/device/manual_link.h"
 #include "transport/soft/device/soft_device.h"
+#include "transport/soft/manual/manual_link.h"
 #include "transport/soft/remote/tcp_socket.h"
 #include "transport/soft/test_end.h"
 
@@ -55,7 +55,7 @@ class RelayTest : public testing::Test {
   void Lead(TestEnd& end, base::UniqueFd tcp) {
     auto [mine, relays] = ManualLink::CreatePair();
     ASSERT_NE(mine, nullptr);
-    ConnectedQueuePair::From(end.qp)->StartManualLink(*mine);
+    mine->Start(SoftDevice::Get().engine(), *ConnectedQueuePair::From(end.qp));
     Relay::Accept(
         engine_, lingering_, ForeignFd(std::move(tcp)), TcpPreamble(),
         {relays->TakeMemory(), LinkSide::kSecond, relays->TakeSocket()});

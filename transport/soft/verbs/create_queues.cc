@@ -29,13 +29,12 @@ ibv_cq* CreateCq(ibv_context* context, int cqe, void* cq_context,
 }
 
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes) {
-  if (attributes->qp_type != IBV_QPT_RC && attributes->qp_type != IBV_QPT_UC) {
-    return Refuse<ibv_qp>(EOPNOTSUPP);
-  }
+  if (attributes->qp_type != IBV_QPT_RC) return Refuse<ibv_qp>(EOPNOTSUPP);
   return CreateQpBy(
       [](SoftDevice& device, ProtectionDomain& domain,
          const ibv_qp_init_attr& granted) -> std::unique_ptr<QueuePair> {
-        return std::make_unique<ConnectedQueuePair>(device, domain, granted);
+        return std::make_unique<ConnectedQueuePair>(device, domain, granted,
+                                                    NumberKind::kOfProcess);
       },
       pd, attributes);
 }

@@ -15,8 +15,9 @@ namespace verbena::soft {
 ibv_cq* CreateCq(ibv_context* context, int cqe, void* cq_context,
                  ibv_comp_channel* channel, int comp_vector);
 
-// The verb create_qp for the types RC and UC; any other is refused with
-// EOPNOTSUPP. Writes the capacities that were granted into the attributes.
+// The verb create_qp for queue pairs of type RC that the connection manager
+// connects; any other type is refused with EOPNOTSUPP. Writes the capacities
+// that were granted into the attributes.
 ibv_qp* CreateQp(ibv_pd* pd, ibv_qp_init_attr* attributes);
 
 // Does as CreateQp() for a type whose queue pairs `make` makes.

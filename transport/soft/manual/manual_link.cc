@@ -1,4 +1,4 @@
-#include "transport/soft/device/manual_link.h"
+#include "transport/soft/manual/manual_link.h"
 
 #include <sys/socket.h>
 
@@ -41,11 +41,10 @@ bool ManualLink::HasPeer() const {
   return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-void ManualLink::Start(Engine& engine, std::function<void()> on_doorbell,
-                       std::function<void()> on_end) {
+void ManualLink::Start(Engine& engine, ConnectedQueuePair& queue_pair) {
   engine_ = &engine;
-  on_doorbell_ = std::move(on_doorbell);
-  on_end_ = std::move(on_end);
+  queue_pair_ = &queue_pair;
+  queue_pair.UseLink(std::move(memory_), side_, socket_.get());
   engine.WatchWhenPossible(socket_.get(), [this] { OnReadable(); });
 }
 
@@ -56,10 +55,10 @@ void ManualLink::OnReadable() {
   const FdMessage message =
       ReceiveFdMessage(socket_.get(), &byte, sizeof(byte));
   if (message.length > 0) {
-    on_doorbell_();
+    queue_pair_->OnDoorbell();
   } else if (message.length == 0 || message.error != EAGAIN) {
     engine_->Unwatch(socket_.get());
-    on_end_();
+    queue_pair_->OnManualLinkEnd();
   }
 }
 

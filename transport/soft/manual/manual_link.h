@@ -1,15 +1,15 @@
 // An end of a link between two queue pairs that were connected manually:
 // without the connection manager, by naming each other in dest_qp_num.
 
-#ifndef VERBENA_TRANSPORT_SOFT_DEVICE_MANUAL_LINK_H_
-#define VERBENA_TRANSPORT_SOFT_DEVICE_MANUAL_LINK_H_
+#ifndef VERBENA_TRANSPORT_SOFT_MANUAL_MANUAL_LINK_H_
+#define VERBENA_TRANSPORT_SOFT_MANUAL_MANUAL_LINK_H_
 
-#include <functional>
 #include <memory>
 #include <utility>
 
 #include "transport/base/unique_fd.h"
 #include "transport/soft/base/engine.h"
+#include "transport/soft/connected/connected_queue_pair.h"
 #include "transport/soft/link/link.h"
 
 namespace verbena::soft {
@@ -37,6 +37,7 @@ class ManualLink {
   int memory_fd() const { return memory_.fd(); }
   int socket_fd() const { return socket_.get(); }
 
+  // For an end that a relay plays.
   LinkMemory TakeMemory() { return std::move(memory_); }
   base::UniqueFd TakeSocket() { return std::move(socket_); }
 
@@ -47,12 +48,9 @@ class ManualLink {
   // Whether somebody still holds the other end.
   bool HasPeer() const;
 
-  LinkSide side() const { return side_; }
-
-  // From now on calls `on_doorbell` when the peer rings and, once, `on_end`
-  // when nobody holds the other end any more; on the engine's thread.
-  void Start(Engine& engine, std::function<void()> on_doorbell,
-             std::function<void()> on_end);
+  // From now on `queue_pair` uses the link, and is told of doorbells and of its
+  // end, which is when nobody holds the other end any more.
+  void Start(Engine& engine, ConnectedQueuePair& queue_pair);
 
  private:
   void OnReadable();
@@ -61,11 +59,10 @@ class ManualLink {
   const LinkSide side_;
   base::UniqueFd socket_;
   bool received_ = false;
-  Engine* engine_ = nullptr;  // Null until started.
-  std::function<void()> on_doorbell_;
-  std::function<void()> on_end_;
+  Engine* engine_ = nullptr;  // These two are null until started.
+  ConnectedQueuePair* queue_pair_ = nullptr;
 };
 
 }  // namespace verbena::soft
 
-#endif  // VERBENA_TRANSPORT_SOFT_DEVICE_MANUAL_LINK_H_
+#endif  // VERBENA_TRANSPORT_SOFT_MANUAL_MANUAL_LINK_H_
