@@ -1,4 +1,4 @@
-"""The path of a call in ARCHITECTURE.md, and that its check can fail."""
+"""The path of a call in its page, and that its check can fail."""
 
 import unittest
 
@@ -6,7 +6,8 @@ import call_path
 from style_case import StyleCase
 
 _SERVER = "\n### At the server\n\n1. `a.cc` `A::Run`: answers.\n\n## Next\n"
-_CODE = {"a.cc": "void A::Run() {}\n", "a.h": "class A { int Get() { x; } };"}
+_CODE = {"a.cc": "void A::Run() {}\n", "a.h": "class A { int Get() { x; } };",
+         call_path.ENTRANCE: "[calls](%s)" % call_path.DOCUMENT}
 
 
 class Repository(StyleCase):
@@ -43,14 +44,18 @@ class CallPath(StyleCase):
         self.refuses("1. Then it runs.\n", "does not begin with")
         self.refuses("Then it runs.\n", "no numbered list")
 
+    def test_refuses_a_page_without_a_link_to_it(self):
+        self.refuses("1. `a.cc` `A::Run`: x.\n", "does not link",
+                     {**_CODE, call_path.ENTRANCE: "No link.\n"})
+
     def test_refuses_a_long_way(self):
         items = "".join("1. `f%d.cc` `F`: x.\n" % i
                         for i in range(call_path.FILES_MAX + 1))
         code = {"f%d.cc" % i: "void F() {}\n"
                 for i in range(call_path.FILES_MAX + 1)}
-        self.refuses(items, "21 files and 21 lines", {**_CODE, **code})
-        self.refuses("1. `a.cc` `A::Run`: x.\n", "1 files and 3502 lines",
-                     {**_CODE, "a.cc": "void A::Run() {}\n" + "\n" * 3501})
+        self.refuses(items, "23 files and 23 lines", {**_CODE, **code})
+        self.refuses("1. `a.cc` `A::Run`: x.\n", "1 files and 3002 lines",
+                     {**_CODE, "a.cc": "void A::Run() {}\n" + "\n" * 3001})
 
 
 if __name__ == "__main__":
