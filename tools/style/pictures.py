@@ -184,4 +184,16 @@ def check_pages_have_pictures(tree):
                           "text before the first ##")
 
 
-CHECKS = [check_pictures, check_layers_picture, check_pages_have_pictures]
+def check_pages_are_linked(tree):
+    """A reader of ARCHITECTURE.md finds each page behind it."""
+    entrance = tree.get(ARCHITECTURE)
+    for document in _documents(tree):
+        if document is not entrance and (
+                entrance is None or "](%s" % document.path
+                not in entrance.text):
+            yield Problem(document.path, 1, "%s does not link to it" %
+                          ARCHITECTURE)
+
+
+CHECKS = [check_pictures, check_layers_picture, check_pages_have_pictures,
+          check_pages_are_linked]

@@ -28,6 +28,9 @@ class Repository(StyleCase):
     def test_pages(self):
         self.assert_clean(pictures.check_pages_have_pictures)
 
+    def test_links(self):
+        self.assert_clean(pictures.check_pages_are_linked)
+
 
 class Names(StyleCase):
 
@@ -104,6 +107,14 @@ class Pages(StyleCase):
         self.accepts(path, "# X\n\n" + picture("a") + "## Y\n")
         self.refuses(path, "# X\n\n## Y\n" + picture("a"), "begin with")
         self.refuses(path, "# X\n", "begin with")
+
+    def test_page_without_a_link_to_it(self):
+        path = pictures.INTERNALS + "x.md"
+        check = pictures.check_pages_are_linked
+        self.assert_accepts(check, path, "# X\n",
+                            {pictures.ARCHITECTURE: "[x](%s#y)" % path})
+        self.assert_finds(check, path, "# X\n", "does not link to it",
+                          {pictures.ARCHITECTURE: "x\n"})
 
     def test_architecture(self):
         three = picture("a") * 3
