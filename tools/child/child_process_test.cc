@@ -49,7 +49,7 @@ TEST(ChildProcessTest, GetsInputUntilThatIsClosed) {
 
 TEST(ChildProcessTest, AProgramThatReadsNoMoreCannotBeToldAnything) {
   ChildProcess process({"/bin/true"});
-  // It may be told something until the kernel has closed its descriptors.
+  // The kernel closes the descriptors of a program one after the other.
   while (process.Write("word")) std::this_thread::yield();
   EXPECT_EQ(process.Wait(), 0);
 }

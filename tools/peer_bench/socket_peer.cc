@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "tools/peer_bench/peer.h"
-#include "transport/base/status_macros.h"
+#include "transport/base/unique_fd.h"
 
 namespace verbena::peers {
 namespace {
@@ -41,29 +41,13 @@ struct Name {
   socklen_t length = 0;
 };
 
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-
-  int fd() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
-std::unique_ptr<Socket> NewSocket() {
-  return std::make_unique<Socket>(
-      socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+base::UniqueFd NewSocket() {
+  return base::UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
 }
 
 // Sends back what comes, until the client is gone.
 void SendBack(int fd) {
-  const Socket socket(fd);
+  const base::UniqueFd socket(fd);
   std::string message(kLargestPayload + 1, '\0');
   while (true) {
     const ssize_t bytes = recv(fd, message.data(), message.size(), 0);
@@ -81,15 +65,15 @@ struct Caller {
 
   absl::Status Call() {
     const auto bytes = static_cast<ssize_t>(request.size());
-    if (send(socket->fd(), request.data(), request.size(), MSG_NOSIGNAL) ==
+    if (send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL) ==
             bytes &&
-        recv(socket->fd(), reply.data(), reply.size(), 0) == bytes) {
+        recv(socket.get(), reply.data(), reply.size(), 0) == bytes) {
       return absl::OkStatus();
     }
     return absl::UnavailableError("the server is gone");
   }
 
-  std::unique_ptr<Socket> socket = NewSocket();
+  base::UniqueFd socket = NewSocket();
   std::string request;
   std::string reply;
 };
@@ -103,11 +87,11 @@ class SocketPeer final : public Peer {
                                     const std::string& /*address*/) override {
     const std::string text = absl::StrCat("verbena-socket-peer-", getpid());
     const Name name(text);
-    if (bind(listener_->fd(), name.get(), name.length) != 0 ||
-        listen(listener_->fd(), SOMAXCONN) != 0) {
+    if (bind(listener_.get(), name.get(), name.length) != 0 ||
+        listen(listener_.get(), SOMAXCONN) != 0) {
       return absl::ErrnoToStatus(errno, "listen on a Unix socket");
     }
-    std::thread([fd = listener_->fd()] {
+    std::thread([fd = listener_.get()] {
       while (true) {
         const int accepted = accept4(fd, nullptr, nullptr, SOCK_CLOEXEC);
         if (accepted < 0) return;
@@ -125,7 +109,7 @@ class SocketPeer final : public Peer {
     std::vector<BlockingCall> echoes;
     for (int i = 0; i < options.callers; ++i) {
       auto caller = std::make_shared<Caller>(options.payload);
-      if (connect(caller->socket->fd(), name.get(), name.length) != 0) {
+      if (connect(caller->socket.get(), name.get(), name.length) != 0) {
         return absl::ErrnoToStatus(errno, "connect to a Unix socket");
       }
       echoes.push_back([caller] { return caller->Call(); });
@@ -134,7 +118,7 @@ class SocketPeer final : public Peer {
   }
 
  private:
-  const std::unique_ptr<Socket> listener_ = NewSocket();
+  const base::UniqueFd listener_ = NewSocket();
 };
 
 }  // namespace

@@ -12,13 +12,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tools/command_line/flag_values.h"
 #include "tools/command_line/parse_flags.h"
 #include "tools/load/workload.h"
 #include "tools/rpc_bench/bench.h"
-#include "tools/rpc_bench/flags.h"
 #include "tools/rpc_bench/report.h"
 #include "transport/base/limits.h"
 #include "transport/base/status_macros.h"
@@ -119,6 +119,7 @@ namespace {
 using tool::CheckTime;
 using tool::CheckWords;
 using tool::ReadBytes;
+using tool::ReadNumber;
 using tool::WrongFlag;
 
 constexpr char kAbout[] =
@@ -176,6 +177,25 @@ absl::Status CheckTogether(const std::set<std::string>& given) {
   return absl::OkStatus();
 }
 
+// Reads --pin: "off", the processors of both sides as in "0,1", or one for
+// both. If it is empty, the processors are those that suit the machine.
+absl::StatusOr<Pinning> ReadPinning() {
+  constexpr int kMaxProcessor = 1023;
+  const std::string text = absl::GetFlag(FLAGS_pin);
+  Pinning pinning;
+  pinning.on = text != "off";
+  if (text.empty() || !pinning.on) return pinning;
+  const std::vector<std::string> parts = absl::StrSplit(text, ',');
+  if (parts.size() > 2) {
+    return WrongFlag("pin", text, "off, or the processors of both sides");
+  }
+  ASSIGN_OR_RETURN(pinning.client,
+                   ReadNumber("pin", parts.front(), 0, kMaxProcessor));
+  ASSIGN_OR_RETURN(pinning.server,
+                   ReadNumber("pin", parts.back(), 0, kMaxProcessor));
+  return pinning;
+}
+
 // Reads the flags of an endpoint whose values have no bounds.
 void ReadEndpointFlags(transport::EndpointOptions* endpoint) {
   endpoint->device = absl::GetFlag(FLAGS_device);
@@ -208,7 +228,7 @@ absl::StatusOr<Options> ReadFlags() {
   }
   for (const std::string& depth : absl::GetFlag(FLAGS_outstanding)) {
     ASSIGN_OR_RETURN(options.outstanding.emplace_back(),
-                     tool::ReadNumber("outstanding", depth, 1, 1024));
+                     ReadNumber("outstanding", depth, 1, 1024));
   }
   if (!options.payload.empty()) {
     RETURN_IF_ERROR(
@@ -237,8 +257,7 @@ absl::StatusOr<Options> ReadFlags() {
   if (rate != 0 && !(rate >= 1 && rate <= 1e9)) {
     return WrongFlag("rate", rate, "calls a second, from 1 to 1e9");
   }
-  ASSIGN_OR_RETURN(options.pinning,
-                   ReadPinning("pin", absl::GetFlag(FLAGS_pin)));
+  ASSIGN_OR_RETURN(options.pinning, ReadPinning());
   ASSIGN_OR_RETURN(
       const uint64_t continued_max,
       ReadBytes("continued-max", absl::GetFlag(FLAGS_continued_max),

@@ -324,6 +324,9 @@ TEST(RpcBenchTest, RefusesBadFlagsWithExitCode2) {
                         "each measurement, as in 500ms or 2s"));
   EXPECT_THAT(refusal({"--duration=2h"}),
               HasSubstr("--duration=2h: want a time from 1ms to 1h"));
+  for (const std::string pin : {"--pin=on", "--pin=0,1,2", "--pin=-1"}) {
+    EXPECT_THAT(refusal({pin}), HasSubstr(pin + ": want "));
+  }
   EXPECT_THAT(refusal({"--kind=both"}), HasSubstr("unary,client,server,bidi"));
   EXPECT_THAT(refusal({"--api=magic"}),
               HasSubstr("blocking,callback,coroutine"));

@@ -18,8 +18,7 @@ namespace verbena::bench {
 
 // Calls verbena.bench.Echo over one channel. If one call is outstanding, the
 // blocking stub makes it, unless the case asks for another API. If several are,
-// callbacks or coroutines make them. For streams, see stream_pipe.h and
-// stream_crowd.h.
+// callbacks or coroutines make them. For streams, see stream.h.
 class RpcLayer final : public Layer {
  public:
   // Fails if a call to `target` does not succeed within `timeout`, with the

@@ -1,5 +1,3 @@
-#include "tools/rpc_bench/stream_crowd.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -15,6 +13,7 @@
 #include "rpc/client_reactor.h"
 #include "tools/load/echo_loop.h"
 #include "tools/load/meter.h"
+#include "tools/rpc_bench/stream.h"
 #include "transport/base/clock.h"
 #include "transport/base/mutex.h"
 

@@ -1,5 +1,3 @@
-#include "tools/rpc_bench/stream_pipe.h"
-
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -14,6 +12,7 @@
 #include "rpc/client_stream.h"
 #include "tools/load/echo_loop.h"
 #include "tools/load/meter.h"
+#include "tools/rpc_bench/stream.h"
 #include "transport/base/clock.h"
 #include "transport/base/limits.h"
 

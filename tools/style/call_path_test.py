@@ -53,7 +53,7 @@ class CallPath(StyleCase):
                         for i in range(call_path.FILES_MAX + 1))
         code = {"f%d.cc" % i: "void F() {}\n"
                 for i in range(call_path.FILES_MAX + 1)}
-        self.refuses(items, "23 files and 23 lines", {**_CODE, **code})
+        self.refuses(items, "24 files and 24 lines", {**_CODE, **code})
         self.refuses("1. `a.cc` `A::Run`: x.\n", "1 files and 3002 lines",
                      {**_CODE, "a.cc": "void A::Run() {}\n" + "\n" * 3001})
 

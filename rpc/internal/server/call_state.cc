@@ -14,21 +14,6 @@
 
 namespace verbena::internal {
 
-absl::Status CallState::Begin(transport::ServerCall* call) {
-  call_ = call;
-  told_expired_.store(false, std::memory_order_relaxed);
-  initial_metadata_.Reset();
-  data().Reset(call->deadline());
-  if (ABSL_PREDICT_FALSE(!call->attachment().empty())) {
-    data().request_attachment = call->TakeAttachment();
-  }
-  if (ABSL_PREDICT_TRUE(call->metadata().empty() &&
-                        !registered_.is_generic())) {
-    return absl::OkStatus();
-  }
-  return TakeMetadata();
-}
-
 absl::Status CallState::TakeMetadata() {
   generic_name_.clear();
   Metadata* const metadata = &data().client_metadata;
@@ -59,13 +44,6 @@ bool CallState::IsCancelled() const {
   if (base::Now() < expiry) return false;
   told_expired_.store(true, std::memory_order_relaxed);
   return true;
-}
-
-absl::Status CallState::Answer(absl::Status status) const {
-  if (ABSL_PREDICT_FALSE(told_expired_.load(std::memory_order_relaxed))) {
-    status = CancelledStatus();
-  }
-  return status;
 }
 
 absl::Status CallState::CancelledStatus() const {

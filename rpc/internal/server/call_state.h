@@ -131,7 +131,20 @@ class CallState final : public ServerCallState {
 
   // Takes metadata and attachment of `call`. Returns what keeps the call from
   // its handler.
-  absl::Status Begin(transport::ServerCall* call);
+  absl::Status Begin(transport::ServerCall* call) {
+    call_ = call;
+    told_expired_.store(false, std::memory_order_relaxed);
+    initial_metadata_.Reset();
+    data().Reset(call->deadline());
+    if (ABSL_PREDICT_FALSE(!call->attachment().empty())) {
+      data().request_attachment = call->TakeAttachment();
+    }
+    if (ABSL_PREDICT_TRUE(call->metadata().empty() &&
+                          !registered_.is_generic())) {
+      return absl::OkStatus();
+    }
+    return TakeMetadata();
+  }
   // The context has its messages by `stream`, which is null again before that
   // is gone.
   void set_stream(ProtobufStream* stream) { stream_ = stream; }
@@ -156,7 +169,12 @@ class CallState final : public ServerCallState {
   // handler was told that the deadline has passed. One that returns for that
   // may do so before the client has looked at its clock: what it returns is not
   // an answer.
-  absl::Status Answer(absl::Status status) const;
+  absl::Status Answer(absl::Status status) const {
+    if (ABSL_PREDICT_FALSE(told_expired_.load(std::memory_order_relaxed))) {
+      return CancelledStatus();
+    }
+    return status;
+  }
   // Returns the status of a call that has been cancelled.
   absl::Status CancelledStatus() const;
 
