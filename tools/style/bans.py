@@ -89,6 +89,11 @@ EVERYWHERE = [
     Ban(r"FRIEND_TEST|friend class \w*Test\b", anywhere,
         "test through the public interface"),
     Ban(r"\busing namespace\b", anywhere, "name what you use"),
+    Ban(r"__builtin_ia32_|\b__rdtsc\b|\b_mm_pause\b", anywhere,
+        "use CycleNow() or RelaxProcessor() of transport/base/cycle_counter.h",
+        allowed=("transport/base/cycle_counter.h",)),
+    Ban(r"\[\[(un)?likely\]\]", anywhere,
+        "use ABSL_PREDICT_TRUE or ABSL_PREDICT_FALSE, as all other code does"),
     # Handlers and interceptors are the user's code, who may write as he likes.
     # And where a message decides how much is allocated, std::bad_alloc is a
     # status.

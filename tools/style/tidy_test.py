@@ -85,6 +85,11 @@ class Bans(StyleCase):
     def test_using_namespace(self):
         self.refuses("using namespace std;", "name what you use")
 
+    def test_one_name_for_the_processor(self):
+        self.refuses("x = __builtin_ia32_rdtsc();", "CycleNow()")
+        self.refuses("_mm_pause();", "RelaxProcessor()")
+        self.refuses("if (x) [[unlikely]] {", "ABSL_PREDICT_FALSE")
+
     def test_exceptions(self):
         self.refuses("throw 1;", "return an absl::Status")
         self.refuses("} catch (...) {", "return an absl::Status")

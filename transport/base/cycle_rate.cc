@@ -1,6 +1,7 @@
 #include "transport/base/cycle_rate.h"
 
 #include "transport/base/clock.h"
+#include "transport/base/cycle_counter.h"
 
 namespace verbena::base {
 namespace {
@@ -22,9 +23,9 @@ Moment Look() {
   Moment best = {};
   uint64_t least = UINT64_MAX;
   for (int i = 0; i < kTries; ++i) {
-    const uint64_t before = __builtin_ia32_rdtsc();
+    const uint64_t before = CycleNow();
     const int64_t nanos = NowNanos();
-    const uint64_t taken = __builtin_ia32_rdtsc() - before;
+    const uint64_t taken = CycleNow() - before;
     if (taken >= least) continue;
     least = taken;
     best = {nanos, before + taken / 2};
@@ -35,7 +36,7 @@ Moment Look() {
 CycleRate Measure() {
   const Moment begin = Look();
   while (NowNanos() - begin.nanos < kMeasuredNanos) {
-    if (__builtin_ia32_rdtsc() - begin.cycles > kCyclesMost) break;
+    if (CycleNow() - begin.cycles > kCyclesMost) break;
   }
   const Moment end = Look();
   return CycleRate(static_cast<uint64_t>(end.nanos - begin.nanos),

@@ -8,6 +8,7 @@
 #include <atomic>
 
 #include "absl/base/thread_annotations.h"
+#include "transport/base/cycle_counter.h"
 
 namespace verbena::base {
 
@@ -35,7 +36,7 @@ class ABSL_LOCKABLE SpinLock {
   void WaitSlow() {
     for (int i = 0; i < 200; ++i) {
       if (!locked_.load(std::memory_order_relaxed)) return;
-      __builtin_ia32_pause();
+      RelaxProcessor();
     }
     sched_yield();
   }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "transport/base/check.h"
 #include "transport/base/clock.h"
+#include "transport/base/cycle_counter.h"
 #include "transport/verbs/error.h"
 
 namespace verbena::transport {
@@ -70,7 +71,7 @@ absl::StatusOr<std::unique_ptr<Poller>> Poller::Create() {
 
 Poller::Poller(int epoll_fd, int wake_fd)
     : epoll_fd_(epoll_fd), wake_fd_(wake_fd) {
-  ReadClock(__builtin_ia32_rdtsc());
+  ReadClock(base::CycleNow());
 }
 
 Poller::~Poller() {
@@ -187,7 +188,7 @@ void Poller::HandleReadable() {
 bool Poller::PrepareSleep() {
   counters_.arms.Add();
   sleeping_.store(true, std::memory_order_seq_cst);
-  ReadClock(__builtin_ia32_rdtsc());
+  ReadClock(base::CycleNow());
   HandleReadable();
   TickAll();
   absl::Time until =

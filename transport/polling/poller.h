@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "transport/base/check.h"
 #include "transport/base/clock.h"
+#include "transport/base/cycle_counter.h"
 #include "transport/base/mpsc_queue.h"
 #include "transport/base/rare_warning.h"
 #include "transport/polling/ownership.h"
@@ -188,7 +189,7 @@ class Poller {
   // clock costs more than a small call can spare, the processor's counter a
   // third of that: what was read a moment ago is left as it is.
   void RefreshNow() {
-    const uint64_t cycles = __builtin_ia32_rdtsc();
+    const uint64_t cycles = base::CycleNow();
     if (cycles - read_at_ > kFreshCycles) ReadClock(cycles);
   }
 

@@ -13,13 +13,14 @@
 #include "rpc/internal/codec/method_name.h"
 #include "rpc/internal/codec/status_text.h"
 #include "rpc/status_details.h"
+#include "transport/base/cycle_counter.h"
 #include "transport/base/limits.h"
 #include "transport/base/status_macros.h"
 
 namespace verbena::internal {
 
 uint64_t OpenCall::BeginTiming(OpenCalls* calls) {
-  return calls->sampler().IsNextTimed() ? __builtin_ia32_rdtsc() : 0;
+  return calls->sampler().IsNextTimed() ? base::CycleNow() : 0;
 }
 
 bool OpenCall::OpenContext() {
@@ -159,7 +160,7 @@ void OpenCall::EndWith(absl::Status status) {
 void OpenCall::End() {
   stage = Stage::kEnded;
   if (begun_ != 0) {
-    counters_->NoteEnd(status_.code(), __builtin_ia32_rdtsc() - begun_);
+    counters_->NoteEnd(status_.code(), base::CycleNow() - begun_);
   } else {
     counters_->NoteUntimedEnd(status_.code());
   }

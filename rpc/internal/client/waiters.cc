@@ -1,6 +1,7 @@
 #include "rpc/internal/client/waiters.h"
 
 #include "transport/base/clock.h"
+#include "transport/base/cycle_counter.h"
 
 namespace verbena::internal {
 namespace {
@@ -36,7 +37,7 @@ Waiters::Spin Waiters::SpinForTurn(Waiter* waiter) {
         return Spin::kSleep;
       }
     }
-    __builtin_ia32_pause();
+    base::RelaxProcessor();
   }
 }
 

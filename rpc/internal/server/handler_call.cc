@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "rpc/internal/codec/protobuf_codec.h"
 #include "rpc/internal/codec/status_text.h"
+#include "transport/base/cycle_counter.h"
 #include "transport/polling/poller.h"
 
 namespace verbena::internal {
@@ -51,7 +52,7 @@ HandlerCall::HandlerCall(Owner* owner, PollerShare* share,
 void HandlerCall::Begin(transport::ServerCall* call) {
   counters_.NoteStart(call->message().size() + call->attachment().size());
   timed_ = blocking_ != nullptr || counters_.IsTimed();
-  if (timed_) begun_ = __builtin_ia32_rdtsc();
+  if (timed_) begun_ = base::CycleNow();
   call->set_user(this);
   parsed_ = false;
   messages_.Reset();
@@ -174,18 +175,18 @@ HandlerCall::Step HandlerCall::Work() {
     return Step::kFinish;
   }
   const rusage before = UseOfThisThread();
-  const uint64_t start = __builtin_ia32_rdtsc();
+  const uint64_t start = base::CycleNow();
   Serve();
-  const uint64_t now = __builtin_ia32_rdtsc();
+  const uint64_t now = base::CycleNow();
   // A busy machine takes processors from many workers: that says nothing.
   if (!WasOnlyInterrupted(before)) blocking_->pace.NoteTime(now - start, now);
   return Step::kFinish;
 }
 
 void HandlerCall::RunBesidePoller() {
-  const uint64_t start = __builtin_ia32_rdtsc();
+  const uint64_t start = base::CycleNow();
   Serve();
-  const uint64_t now = __builtin_ia32_rdtsc();
+  const uint64_t now = base::CycleNow();
   blocking_->pace.NoteTime(now - start, now);
   Post(Step::kFinish);
 }
@@ -306,7 +307,7 @@ void HandlerCall::NoteEnd() {
   counters_.NoteResponse(reply_.bytes());
   const absl::StatusCode code = reply_.status().code();
   if (!timed_) return counters_.NoteUntimedEnd(code);
-  const uint64_t now = __builtin_ia32_rdtsc();
+  const uint64_t now = base::CycleNow();
   const uint64_t cycles = now - begun_;
   counters_.NoteEnd(code, cycles);
   if (ABSL_PREDICT_FALSE(share_.slow_calls.IsSlow(cycles))) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "absl/base/optimization.h"
+#include "transport/base/cycle_counter.h"
 #include "transport/polling/poller_threads.h"
 
 namespace verbena::internal {
@@ -56,7 +57,7 @@ class HandlerPace final : public transport::ShortTask::Observer {
   void NoteBlocked(uint64_t now) {
     if (is_short()) Lose(now);
   }
-  void OnBlocked() override { NoteBlocked(__builtin_ia32_rdtsc()); }
+  void OnBlocked() override { NoteBlocked(base::CycleNow()); }
 
  private:
   void NoteSlow(uint64_t now);

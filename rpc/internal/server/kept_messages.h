@@ -10,6 +10,7 @@
 #include "google/protobuf/message_lite.h"
 #include "rpc/internal/server/handler_pace.h"
 #include "rpc/support/method.h"
+#include "transport/base/cycle_counter.h"
 
 namespace verbena::internal {
 
@@ -34,12 +35,12 @@ class ParseTimer {
       : pace_(bytes > kLargeBytes && bytes <= kPollerParsesBytes ? pace
                                                                  : nullptr),
         bytes_(bytes),
-        start_(pace_ == nullptr ? 0 : __builtin_ia32_rdtsc()) {}
+        start_(pace_ == nullptr ? 0 : base::CycleNow()) {}
   ParseTimer(const ParseTimer&) = delete;
   ParseTimer& operator=(const ParseTimer&) = delete;
   ~ParseTimer() {
     if (pace_ == nullptr) return;
-    const uint64_t now = __builtin_ia32_rdtsc();
+    const uint64_t now = base::CycleNow();
     // As if each message had so many bytes: one of a few large fields is
     // quick, because it is copied, and one of many small fields is not.
     pace_->NoteTime((now - start_) * kLargeBytes / bytes_, now);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "rpc/internal/server/handler_call.h"
+#include "transport/base/cycle_counter.h"
 #include "transport/base/cycle_rate.h"
 #include "transport/server/server_call.h"
 #include "transport/server/server_calls.h"
@@ -43,7 +44,7 @@ void Append(std::vector<Entry> from, std::vector<Entry>* to) {
 
 ServerStatus StatusOf(const transport::ServerPoller& poller,
                       HandlerCallPool& calls, const MethodRegistry& registry) {
-  const uint64_t now = __builtin_ia32_rdtsc();
+  const uint64_t now = base::CycleNow();
   ServerStatus status;
   poller.VisitConnections([&](const transport::ServerCalls& each) {
     const transport::Connection& connection = each.connection();

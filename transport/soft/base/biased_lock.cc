@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "transport/base/check.h"
+#include "transport/base/cycle_counter.h"
 
 namespace verbena::soft {
 namespace {
@@ -26,7 +27,7 @@ template <typename Done>
 void SpinUntil(Done done) {
   for (uint32_t i = 0; !done(); ++i) {
     if (i < kLooksBeforeYield) {
-      __builtin_ia32_pause();
+      base::RelaxProcessor();
     } else {
       sched_yield();
     }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "transport/base/spin_lock.h"
 
@@ -132,7 +133,7 @@ class ABSL_LOCKABLE BiasedLock {
     // The fence makes no instruction: it only keeps the compiler from swapping
     // the store and the load. The other side fences for all threads.
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (owner_.load(std::memory_order_acquire) == flag) [[likely]] {
+    if (ABSL_PREDICT_TRUE(owner_.load(std::memory_order_acquire) == flag)) {
       held_by_ = flag;
       return true;
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "transport/base/cycle_counter.h"
 
 namespace verbena::soft {
 namespace {
@@ -170,7 +171,7 @@ TEST(BiasedLockTest, KeepsAnOwnerAndAnOccasionalUserApart) {
       ++counter;
     }
     // Lets the other thread become the owner again.
-    for (int pause = 0; pause < 300; ++pause) __builtin_ia32_pause();
+    for (int pause = 0; pause < 300; ++pause) base::RelaxProcessor();
   }
   stop.store(true);
   owner.join();

@@ -1,5 +1,6 @@
 #include <cerrno>
 
+#include "absl/base/optimization.h"
 #include "transport/soft/connected/connected_queue_pair.h"
 #include "transport/soft/device/soft_device.h"
 
@@ -45,7 +46,7 @@ inline int ConnectedQueuePair::Post(ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   // Before the packets are sent, so that their acknowledgement rings.
   if (asleep_ && requester().awaits_acknowledgement()) RingForAcks();
   Transmit();
-  if (HasFailureOrNak()) [[unlikely]] {
+  if (ABSL_PREDICT_FALSE(HasFailureOrNak())) {
     HandleFailureOrNak();
   }
   if (requester().has_unsent()) idle_watch_.End();
@@ -100,7 +101,7 @@ void ConnectedQueuePair::WatchIfIdle() {
 bool ConnectedQueuePair::Progress() {
   if (!Connected()) return false;
   const PacketExchange::Taken taken = exchange_.TakePackets();
-  if (taken == PacketExchange::Taken::kBroken) [[unlikely]] {
+  if (ABSL_PREDICT_FALSE(taken == PacketExchange::Taken::kBroken)) {
     EnterError(IBV_EVENT_QP_FATAL);
     return true;
   }
@@ -115,7 +116,7 @@ bool ConnectedQueuePair::Progress() {
     link().TellProgress();
   }
   Transmit();
-  if (HasFailureOrNak()) [[unlikely]] {
+  if (ABSL_PREDICT_FALSE(HasFailureOrNak())) {
     HandleFailureOrNak();
   }
   return arrived;

@@ -1,5 +1,6 @@
 #include <cstdint>
 
+#include "absl/base/optimization.h"
 #include "transport/soft/connected/packet_exchange.h"
 
 namespace verbena::soft {
@@ -23,8 +24,8 @@ PacketExchange::Taken PacketExchange::TakePackets() {
     if (incoming == LinkEnd::Incoming::kNothing) {
       return i == 0 ? Taken::kNothing : Taken::kPackets;
     }
-    if (incoming == LinkEnd::Incoming::kBroken || !HandlePacket(packet))
-        [[unlikely]] {
+    if (ABSL_PREDICT_FALSE(incoming == LinkEnd::Incoming::kBroken ||
+                           !HandlePacket(packet))) {
       return Taken::kBroken;
     }
     bytes += packet.payload_bytes;

@@ -1,3 +1,4 @@
+#include "absl/base/optimization.h"
 #include "transport/soft/base/copy_bytes.h"
 #include "transport/soft/connected/responder.h"
 #include "transport/soft/memory/on_demand_memory.h"
@@ -20,7 +21,7 @@ inline bool Responder::OnWholeSend(const Packet& packet) {
       packet.number != executed_ || dropping_ || in_message_) {
     return false;
   }
-  if (!TakeReceive()) [[unlikely]] {
+  if (ABSL_PREDICT_FALSE(!TakeReceive())) {
     Drop(packet, NakReason::kReceiverNotReady, std::nullopt);
     return true;
   }

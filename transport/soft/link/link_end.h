@@ -10,6 +10,7 @@
 #include <cstring>
 #include <optional>
 
+#include "absl/base/optimization.h"
 #include "transport/soft/base/waiter_bell.h"
 #include "transport/soft/link/link.h"
 #include "transport/soft/link/packet.h"
@@ -202,7 +203,7 @@ inline void LinkEnd::ClearStampBehind(std::byte* packet,
                                       uint32_t payload_bytes) {
   const uint32_t end = PayloadOffset(payload_bytes) + payload_bytes;
   const uint32_t begun = end % 64;
-  if (begun >= sizeof(PacketHeader::stamp) || begun == 0) [[likely]] {
+  if (ABSL_PREDICT_TRUE(begun >= sizeof(PacketHeader::stamp) || begun == 0)) {
     return;
   }
   std::memset(packet + end, 0, sizeof(PacketHeader::stamp) - begun);

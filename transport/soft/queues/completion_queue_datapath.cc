@@ -1,5 +1,6 @@
 #include <cerrno>
 
+#include "absl/base/optimization.h"
 #include "transport/soft/queues/completion_queue.h"
 #include "transport/soft/queues/queue_pair.h"
 
@@ -79,11 +80,12 @@ void CompletionQueue::Push(const Completion& completion) {
   bool raise = false;
   {
     BiasedLock::Guard lock(queue_lock_);
-    if (ring_.full() || failed()) [[unlikely]] {
+    if (ABSL_PREDICT_FALSE(ring_.full() || failed())) {
       if (!MakeRoom()) return Fail();
     }
     const uint32_t index = ring_.Push(completion);
-    if (armed_.load(std::memory_order_relaxed) != Armed::kNo) [[unlikely]] {
+    if (ABSL_PREDICT_FALSE(armed_.load(std::memory_order_relaxed) !=
+                           Armed::kNo)) {
       raise = NoteArrival(index, completion);
     }
   }

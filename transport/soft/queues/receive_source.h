@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/base/optimization.h"
 #include "absl/base/thread_annotations.h"
 #include "transport/base/mutex.h"
 #include "transport/soft/device/context.h"
@@ -36,7 +37,7 @@ class ReceiveSource {
         shared != nullptr
             ? shared->Take(request)
             : unshared_.load(std::memory_order_relaxed)->Take(request);
-    if (!taken) [[unlikely]] {
+    if (ABSL_PREDICT_FALSE(!taken)) {
       OnNothing();
     }
     return taken;

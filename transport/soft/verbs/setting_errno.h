@@ -5,6 +5,8 @@
 
 #include <cerrno>
 
+#include "absl/base/optimization.h"
+
 namespace verbena::soft {
 
 // A function that does what `kVerb` does, and sets errno when that fails, as
@@ -13,7 +15,7 @@ namespace verbena::soft {
 template <auto kVerb, typename... Arguments>
 int SettingErrno(Arguments... arguments) {
   const int error = kVerb(arguments...);
-  if (error > 0) [[unlikely]] {
+  if (ABSL_PREDICT_FALSE(error > 0)) {
     errno = error;
   }
   return error;
